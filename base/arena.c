@@ -1,0 +1,133 @@
+/* Bump arenas over a process-wide cache of power-of-two blocks. */
+#include "base/arena.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MIN_SHIFT = 12,  /* 4 KiB: smaller arrays are not worth a class of their own */
+    MAX_SHIFT = 30,  /* 1 GiB: beyond that blocks go straight to malloc */
+    ARENA_CHUNK_SHIFT = 16,
+    ARENA_CHUNK_MAX_SHIFT = 22,
+};
+/* What the cache may hold before blocks are given back to the system. */
+static const size_t cache_limit_bytes = (size_t)1 << 30;
+
+typedef struct free_block {
+    struct free_block *next;
+} free_block;
+
+static pthread_mutex_t cache_mutex = PTHREAD_MUTEX_INITIALIZER;
+static free_block *cache[MAX_SHIFT + 1];
+static size_t cached_bytes;
+
+struct rota_arena_chunk {
+    rota_arena_chunk *next;
+    size_t usable_size;
+};
+
+static int size_shift(size_t size) {
+    if (size <= (size_t)1 << MIN_SHIFT) return MIN_SHIFT;
+    return 64 - __builtin_clzll((unsigned long long)size - 1);
+}
+
+void *rota_chunk_alloc(size_t size, size_t *out_size) {
+    if (size > (size_t)1 << MAX_SHIFT) {
+        if (size > SIZE_MAX - 63) return NULL;
+        *out_size = (size + 63) & ~(size_t)63;
+        return aligned_alloc(64, *out_size);
+    }
+    int shift = size_shift(size);
+    *out_size = (size_t)1 << shift;
+    pthread_mutex_lock(&cache_mutex);
+    free_block *block = cache[shift];
+    if (block) {
+        cache[shift] = block->next;
+        cached_bytes -= *out_size;
+    }
+    pthread_mutex_unlock(&cache_mutex);
+    return block ? (void *)block : aligned_alloc(64, *out_size);
+}
+
+void rota_chunk_free(void *memory, size_t usable_size) {
+    if (!memory) return;
+    if (usable_size <= (size_t)1 << MAX_SHIFT) {
+        int shift = size_shift(usable_size);
+        pthread_mutex_lock(&cache_mutex);
+        if (cached_bytes + usable_size <= cache_limit_bytes) {
+            free_block *block = memory;
+            block->next = cache[shift];
+            cache[shift] = block;
+            cached_bytes += usable_size;
+            memory = NULL;
+        }
+        pthread_mutex_unlock(&cache_mutex);
+    }
+    free(memory);
+}
+
+void rota_chunk_cache_trim(void) {
+    pthread_mutex_lock(&cache_mutex);
+    for (int shift = MIN_SHIFT; shift <= MAX_SHIFT; shift++) {
+        while (cache[shift]) {
+            free_block *block = cache[shift];
+            cache[shift] = block->next;
+            free(block);
+        }
+    }
+    cached_bytes = 0;
+    pthread_mutex_unlock(&cache_mutex);
+}
+
+static int add_chunk(rota_arena *arena, size_t size) {
+    /* Chunks grow with the arena, so that a large arena has few. */
+    size_t want = (size_t)1 << ARENA_CHUNK_SHIFT;
+    while (want < arena->total_bytes && want < (size_t)1 << ARENA_CHUNK_MAX_SHIFT) want <<= 1;
+    size_t header = sizeof(rota_arena_chunk);
+    if (size > SIZE_MAX - header) return 0;
+    if (want < size + header) want = size + header;
+    size_t usable;
+    rota_arena_chunk *chunk = rota_chunk_alloc(want, &usable);
+    if (!chunk) return 0;
+    chunk->next = arena->chunks;
+    chunk->usable_size = usable;
+    arena->chunks = chunk;
+    arena->next = (uint8_t *)chunk + header;
+    arena->end = (uint8_t *)chunk + usable;
+    arena->total_bytes += usable;
+    return 1;
+}
+
+void *rota_arena_alloc(rota_arena *arena, size_t size, size_t alignment) {
+    for (;;) {
+        uintptr_t at = ((uintptr_t)arena->next + alignment - 1) & ~(uintptr_t)(alignment - 1);
+        if (arena->next && at <= (uintptr_t)arena->end && size <= (uintptr_t)arena->end - at) {
+            arena->next = (uint8_t *)at + size;
+            return (void *)at;
+        }
+        if (size > SIZE_MAX - alignment || !add_chunk(arena, size + alignment)) return NULL;
+    }
+}
+
+void *rota_arena_calloc(rota_arena *arena, size_t size, size_t alignment) {
+    void *memory = rota_arena_alloc(arena, size, alignment);
+    if (memory) memset(memory, 0, size);
+    return memory;
+}
+
+char *rota_arena_strdup(rota_arena *arena, const char *text) {
+    size_t size = strlen(text) + 1;
+    char *copy = rota_arena_alloc(arena, size, 1);
+    if (copy) memcpy(copy, text, size);
+    return copy;
+}
+
+void rota_arena_free(rota_arena *arena) {
+    for (rota_arena_chunk *chunk = arena->chunks; chunk;) {
+        rota_arena_chunk *next = chunk->next;
+        rota_chunk_free(chunk, chunk->usable_size);
+        chunk = next;
+    }
+    *arena = (rota_arena)ROTA_ARENA_INIT;
+}

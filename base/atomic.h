@@ -1,0 +1,59 @@
+/* C11 atomics behind names that say their order. Each operation is a marked point: in a build with
+ * ROTA_TEST_MARKS every call first runs the thread's mark hook, with which tests halt a thread exactly there.
+ * In a release build the wrappers are the bare operations.
+ *
+ * rota uses acquire and release on the objects themselves and no free fences: a thread sanitizer does not see
+ * fences. Where a store must be ordered before a later load (sleep flags), both sides use the seq_cst forms.
+ *
+ * Internal; not installed. */
+#ifndef ROTA_BASE_ATOMIC_H
+#define ROTA_BASE_ATOMIC_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#ifdef ROTA_TEST_MARKS
+/* Called before each atomic operation of the calling thread while the thread's hook is set. `site` is unique to
+ * the operation's place in the source. */
+typedef void (*rota_mark_fn)(void *user, const char *file, int line);
+extern _Thread_local rota_mark_fn rota_mark_hook;
+extern _Thread_local void *rota_mark_user;
+#define ROTA_MARK()                                                                                          \
+    (rota_mark_hook ? rota_mark_hook(rota_mark_user, __FILE__, __LINE__) : (void)0)
+#else
+#define ROTA_MARK() ((void)0)
+#endif
+
+#define ra_load_relaxed(p) (ROTA_MARK(), atomic_load_explicit((p), memory_order_relaxed))
+#define ra_load_acquire(p) (ROTA_MARK(), atomic_load_explicit((p), memory_order_acquire))
+#define ra_load_seq_cst(p) (ROTA_MARK(), atomic_load_explicit((p), memory_order_seq_cst))
+#define ra_store_relaxed(p, v) (ROTA_MARK(), atomic_store_explicit((p), (v), memory_order_relaxed))
+#define ra_store_release(p, v) (ROTA_MARK(), atomic_store_explicit((p), (v), memory_order_release))
+#define ra_store_seq_cst(p, v) (ROTA_MARK(), atomic_store_explicit((p), (v), memory_order_seq_cst))
+#define ra_exchange_acq_rel(p, v) (ROTA_MARK(), atomic_exchange_explicit((p), (v), memory_order_acq_rel))
+#define ra_exchange_seq_cst(p, v) (ROTA_MARK(), atomic_exchange_explicit((p), (v), memory_order_seq_cst))
+#define ra_fetch_add_relaxed(p, v) (ROTA_MARK(), atomic_fetch_add_explicit((p), (v), memory_order_relaxed))
+#define ra_fetch_add_acq_rel(p, v) (ROTA_MARK(), atomic_fetch_add_explicit((p), (v), memory_order_acq_rel))
+#define ra_fetch_add_seq_cst(p, v) (ROTA_MARK(), atomic_fetch_add_explicit((p), (v), memory_order_seq_cst))
+#define ra_fetch_sub_release(p, v) (ROTA_MARK(), atomic_fetch_sub_explicit((p), (v), memory_order_release))
+#define ra_fetch_sub_acq_rel(p, v) (ROTA_MARK(), atomic_fetch_sub_explicit((p), (v), memory_order_acq_rel))
+#define ra_fetch_or_acq_rel(p, v) (ROTA_MARK(), atomic_fetch_or_explicit((p), (v), memory_order_acq_rel))
+#define ra_fetch_and_acq_rel(p, v) (ROTA_MARK(), atomic_fetch_and_explicit((p), (v), memory_order_acq_rel))
+/* Strong compare-and-swap; on failure *expected holds the value seen, loaded with acquire. */
+#define ra_cas_acq_rel(p, expected, v)                                                                       \
+    (ROTA_MARK(),                                                                                            \
+     atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_acq_rel, memory_order_acquire))
+#define ra_cas_seq_cst(p, expected, v)                                                                       \
+    (ROTA_MARK(),                                                                                            \
+     atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_seq_cst, memory_order_seq_cst))
+
+/* A hint to the core inside a spin loop. */
+static inline void ra_pause(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+#endif

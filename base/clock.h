@@ -1,0 +1,14 @@
+/* Monotonic time. Deadlines in rota are absolute values of this clock, in nanoseconds. */
+#ifndef ROTA_BASE_CLOCK_H
+#define ROTA_BASE_CLOCK_H
+
+#include <stdint.h>
+#include "export.h"
+
+/* CLOCK_MONOTONIC in nanoseconds. Wait-free. */
+ROTA_API uint64_t rota_clock_ns(void);
+
+/* now + timeout_ns, saturating. Wait-free. */
+ROTA_API uint64_t rota_deadline_after(uint64_t timeout_ns);
+
+#endif

@@ -1,0 +1,95 @@
+/* A kernel as data: what an op, or a user, brings for each executor, and what the graph must know about it.
+ *
+ * A rota_kernel is immutable and is compared by address: make one `static const` object per kernel and keep it
+ * alive as long as any graph or plan that names it. */
+#ifndef ROTA_GRAPH_KERNEL_H
+#define ROTA_GRAPH_KERNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "../base/status.h"
+
+/* Limits of one kernel. A device may hold less: Vulkan guarantees 128 bytes of push constants, of which the block
+ * address takes 8, each operand 8, and the rest are parameters; rota_compile names both numbers if it is less. */
+#define ROTA_KERNEL_OPERANDS_MAX 24
+#define ROTA_KERNEL_PARAM_BYTES_MAX 256
+#define ROTA_KERNEL_BINDABLE_MAX 16
+
+/* Which executor a per-executor property is asked for. */
+typedef enum rota_exec_kind { ROTA_EXEC_CPU, ROTA_EXEC_VK, ROTA_EXEC_CUDA, ROTA_EXEC_KIND_COUNT } rota_exec_kind;
+
+/* What a CPU kernel function gets. It runs items [begin, end) of `items`; the executor splits the range at
+ * multiples of the kernel's grain, in any order and on any threads, so results must not depend on the split. */
+typedef struct rota_kernel_call {
+    void *const *operands; /* address of each access's first byte, in access order */
+    const void *params;    /* the node's parameters, slots already filled in */
+    uint64_t begin, end, items;
+    uint32_t operand_count;
+    const uint64_t *operand_bytes; /* size of each access */
+} rota_kernel_call;
+
+/* Returns ROTA_OK, or the result of rota_fail with a sentence: the node fails, and what depends on it (P9). */
+typedef rota_status (*rota_cpu_fn)(const rota_kernel_call *call);
+
+/* How many items there are and the smallest piece worth a task of its own. */
+typedef void (*rota_cpu_items_fn)(const void *params, const uint64_t *operand_bytes, uint64_t *out_items,
+                                  uint64_t *out_grain);
+
+/* Workgroup counts of a GPU dispatch, from the parameters. */
+typedef void (*rota_grid_fn)(const void *params, const uint64_t *operand_bytes, uint32_t out_groups[3]);
+
+/* A parameter that may be taken from an argument slot at each replay. 4 or 8 bytes, aligned to its size. */
+typedef struct rota_kernel_bindable {
+    const char *name;
+    uint16_t offset_bytes;
+    uint16_t size_bytes;
+    /* Set for what changes from step to step (learning rate, step, seed): recording a plain value for it is an
+     * error unless the node says ROTA_SLOT_CONSTANT for it. */
+    bool varies_by_step;
+} rota_kernel_bindable;
+
+typedef enum rota_kernel_flags {
+    ROTA_KERNEL_PURE = 1u << 0,              /* result depends on operands and parameters only */
+    ROTA_KERNEL_ATOMIC_ACCUMULATE = 1u << 1, /* its integer ACCUMULATEs are atomic: may overlap in time */
+    ROTA_KERNEL_INTEGER_ACCUMULATE = 1u << 2 /* its ACCUMULATEs are integer sums: may be reordered */
+} rota_kernel_flags;
+
+typedef struct rota_kernel {
+    const char *name;
+    uint32_t operand_count; /* number of accesses of a node of this kernel */
+    uint32_t param_bytes;   /* size of its parameter struct, multiple of 4 */
+    uint32_t flags;         /* rota_kernel_flags */
+    /* An operand in inplace_outputs may be exactly the range of an operand in inplace_inputs (same first byte and
+     * size): each item reads its inputs before it writes, and touches no other item's. Any other overlap where one
+     * access writes is an error at record. The packer uses the same masks to reuse a dying input's memory. */
+    uint32_t inplace_outputs, inplace_inputs;
+    const rota_kernel_bindable *bindables;
+    uint32_t bindable_count;
+    struct {
+        rota_cpu_fn fn;          /* NULL: not on this executor */
+        rota_cpu_items_fn items; /* NULL: one item */
+    } cpu;
+    struct {
+        const uint32_t *words; /* SPIR-V, ABI of exec/vk/rota_kernel.glsl; NULL: not on this executor */
+        size_t size_bytes;
+        const char *entry; /* NULL: "main" */
+        rota_grid_fn grid; /* NULL: the node's own groups */
+        /* Further specialization constants from the node's parameters: constant id 1 + i; constant id 0 is the slot
+         * mask. */
+        uint32_t spec_count;
+        void (*spec)(const void *params, uint32_t *out_values);
+        uint32_t required_features; /* rota_device_feature bits */
+        uint32_t subgroup_size;     /* 0: any; else the required size (VK_EXT_subgroup_size_control) */
+    } vk;
+    struct {
+        const void *image; /* fat binary or PTX; NULL: not on this executor */
+        size_t size_bytes;
+        const char *entry;
+        rota_grid_fn grid;
+        uint32_t block[3];
+        uint32_t shared_bytes;
+    } cuda;
+} rota_kernel;
+
+#endif

@@ -1,0 +1,17 @@
+/* rota: runs GPU work from a task graph. Everything public. */
+#ifndef ROTA_ROTA_H
+#define ROTA_ROTA_H
+
+#include "base/status.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "graph/buffer.h"
+#include "graph/kernel.h"
+#include "graph/graph.h"
+#include "exec/device.h"
+#include "sched/runtime.h"
+#include "sched/plan.h"
+#include "sched/rewrite.h"
+#include "ops/ops.h"
+
+#endif
