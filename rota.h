@@ -12,6 +12,5 @@
 #include "sched/runtime.h"
 #include "sched/plan.h"
 #include "sched/rewrite.h"
-#include "ops/ops.h"
 
 #endif

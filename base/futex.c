@@ -1,5 +1,4 @@
 /* Futex system call with an absolute CLOCK_MONOTONIC deadline. */
-#define _GNU_SOURCE
 #include "base/futex.h"
 
 #include <errno.h>
