@@ -15,6 +15,7 @@
 #define ROTA_KERNEL_OPERANDS_MAX 24
 #define ROTA_KERNEL_PARAM_BYTES_MAX 256
 #define ROTA_KERNEL_BINDABLE_MAX 16
+#define ROTA_KERNEL_SPEC_MAX 16
 
 /* Which executor a per-executor property is asked for. */
 typedef enum rota_exec_kind { ROTA_EXEC_CPU, ROTA_EXEC_VK, ROTA_EXEC_CUDA, ROTA_EXEC_KIND_COUNT } rota_exec_kind;
@@ -75,8 +76,8 @@ typedef struct rota_kernel {
         size_t size_bytes;
         const char *entry; /* NULL: "main" */
         rota_grid_fn grid; /* NULL: the node's own groups */
-        /* Further specialization constants from the node's parameters: constant id 1 + i; constant id 0 is the slot
-         * mask. */
+        /* Further specialization constants from the node's parameters: constant id 2 + i; ids 0 and 1 are the masks of
+         * operands and of bindables in slots. At most ROTA_KERNEL_SPEC_MAX. */
         uint32_t spec_count;
         void (*spec)(const void *params, uint32_t *out_values);
         uint32_t required_features; /* rota_device_feature bits */
