@@ -1,3 +1,34 @@
 # make install: libraries, public headers, pkg-config file, CMake package.
-install(TARGETS rota_static rota_shared
+include(CMakePackageConfigHelpers)
+
+set(ROTA_PUBLIC_HEADERS rota.h base/export.h base/status.h base/clock.h base/log.h graph/buffer.h graph/kernel.h
+  graph/graph.h exec/device.h sched/runtime.h sched/plan.h sched/rewrite.h ops/ops.h)
+foreach(header ${ROTA_PUBLIC_HEADERS})
+  if(EXISTS ${CMAKE_SOURCE_DIR}/${header})
+    get_filename_component(folder ${header} DIRECTORY)
+    install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rota/${folder})
+  endif()
+endforeach()
+# The shader side of a user's own kernels.
+install(FILES exec/vk/rota_kernel.glsl DESTINATION ${CMAKE_INSTALL_DATADIR}/rota OPTIONAL)
+
+foreach(library rota_static rota_shared)
+  target_include_directories(${library} INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+endforeach()
+set_target_properties(rota_shared PROPERTIES EXPORT_NAME rota)
+install(TARGETS rota_static rota_shared EXPORT rotaTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+
+set(ROTA_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/rota)
+install(EXPORT rotaTargets NAMESPACE rota:: DESTINATION ${ROTA_CMAKE_DIR})
+configure_package_config_file(cmake/rotaConfig.cmake.in ${CMAKE_BINARY_DIR}/rotaConfig.cmake
+  INSTALL_DESTINATION ${ROTA_CMAKE_DIR})
+# Before 1.0.0 a minor version may change the interface.
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/rotaConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/rotaConfig.cmake ${CMAKE_BINARY_DIR}/rotaConfigVersion.cmake
+  DESTINATION ${ROTA_CMAKE_DIR})
+
+# The pkg-config file finds its prefix from its own place, so that an installed tree can be moved.
+file(RELATIVE_PATH ROTA_PC_TO_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+configure_file(cmake/rota.pc.in ${CMAKE_BINARY_DIR}/rota.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/rota.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, and runs every test: the release build's, then those of the address and
+# undefined-behaviour sanitizers and of the thread sanitizer, in one ctest whose summary is the last thing printed.
+# ./check.sh [ctest options], such as -R submit
+set -euo pipefail
+cd "$(dirname "$0")"
+. scripts/packages.sh
+rota_install_missing
+
+started=$SECONDS
+for preset in release asan tsan; do
+  echo "building $preset"
+  case $preset in
+    release) rota_build release ;;
+    *) rota_build "$preset" rota_tests ;;
+  esac
+done
+echo "built in $((SECONDS - started)) s"
+
+# One ctest over the three build folders; the sanitizer folders prefix their tests' names.
+mkdir -p build-check
+for folder in build build-asan build-tsan; do
+  printf 'subdirs("%s/%s")\n' "$PWD" "$folder"
+done >build-check/CTestTestfile.cmake
+# The thread sanitizer's memory layout does not fit every kernel's address randomisation.
+fixed_addresses=()
+if setarch "$(uname -m)" -R true 2>/dev/null; then fixed_addresses=(setarch "$(uname -m)" -R); fi
+exec "${fixed_addresses[@]}" ctest --test-dir build-check --output-on-failure --parallel "$(nproc)" "$@"

@@ -1,0 +1,61 @@
+# Sourced by check.sh and demo.sh: installs the distribution packages that are missing, and only those.
+
+rota_packages=(build-essential cmake ninja-build pkg-config libvulkan-dev vulkan-validationlayers
+  mesa-vulkan-drivers glslang-tools spirv-tools libck-dev libhwloc-dev libopenblas-dev libcjson-dev
+  libcmocka-dev python3)
+
+# Fails with the one line to run where it may not install.
+rota_install_missing() {
+  local missing=() package
+  if ! command -v dpkg-query >/dev/null; then
+    for package in cc cmake ninja pkg-config glslangValidator python3; do
+      command -v "$package" >/dev/null || missing+=("$package")
+    done
+    [ ${#missing[@]} -eq 0 ] && return 0
+    echo "This is no Debian or Ubuntu; install ${missing[*]} and the packages that match: ${rota_packages[*]}" >&2
+    return 1
+  fi
+  for package in "${rota_packages[@]}"; do
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
+  done
+  [ ${#missing[@]} -eq 0 ] && return 0
+
+  local as_root=()
+  if [ "$(id -u)" -ne 0 ]; then
+    # A password may be asked for on a terminal only; elsewhere sudo would wait for ever.
+    if command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then
+      as_root=(sudo)
+    else
+      echo "Packages are missing. As root, run: apt-get install -y ${missing[*]}" >&2
+      return 1
+    fi
+  fi
+  echo "Installing ${missing[*]}"
+  local log
+  log=$(mktemp)
+  if ! { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}" ||
+    { "${as_root[@]}" apt-get update &&
+      "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"; }; } \
+    >"$log" 2>&1; then
+    tail -n 20 "$log" >&2
+    rm -f "$log"
+    echo "apt-get could not install the packages. Run: apt-get update && apt-get install -y ${missing[*]}" >&2
+    return 1
+  fi
+  rm -f "$log"
+}
+
+# Configures a preset and builds targets quietly; shows the whole output only when a step fails.
+# rota_build PRESET [TARGET...]
+rota_build() {
+  local preset=$1 log
+  shift
+  log=$(mktemp)
+  if ! { cmake --preset "$preset" && cmake --build --preset "$preset" ${1:+--target "$@"}; } >"$log" 2>&1; then
+    cat "$log" >&2
+    rm -f "$log"
+    echo "The $preset build failed." >&2
+    return 1
+  fi
+  rm -f "$log"
+}
