@@ -1,20 +1,20 @@
-/* Buffers: named byte ranges whose identity, and whose address on each device, never change in their life (P5).
+/* Buffers: named byte ranges whose identity, and whose address on each device, never change in their life
+ * (P5).
  *
  * Kinds:
  *   PERSISTENT  the runtime's; lives across replays (parameters, optimizer state). Made by
- *               rota_runtime_buffer (sched/runtime.h), or by rota_buffer_create with no runtime for graphs that
- *               are only compiled, never run.
- *   INPUT       host memory given at each replay; read-only for nodes. The host memory is borrowed until the
- *               ticket's inputs-taken point, or copied at submit on request.
- *   OUTPUT      host memory given at each replay, written before the ticket completes.
- *   TRANSIENT   lives inside one replay; may share memory with other transients. Contents are undefined until
- *               written in that replay.
- *   SLOT        a place to which a PERSISTENT buffer is bound at each replay (rota_args_set_buffer).
- * INPUT, OUTPUT, TRANSIENT and SLOT buffers belong to one graph and are made by rota_graph_buffer.
+ *               rota_runtime_buffer (sched/runtime.h), or by rota_buffer_create with no runtime for graphs
+ * that are only compiled, never run. INPUT       host memory given at each replay; read-only for nodes. The
+ * host memory is borrowed until the ticket's inputs-taken point, or copied at submit on request. OUTPUT host
+ * memory given at each replay, written before the ticket completes. TRANSIENT   lives inside one replay; may
+ * share memory with other transients. Contents are undefined until written in that replay. SLOT        a
+ * place to which a PERSISTENT buffer is bound at each replay (rota_args_set_buffer). INPUT, OUTPUT, TRANSIENT
+ * and SLOT buffers belong to one graph and are made by rota_graph_buffer.
  *
- * A buffer is reference-counted. Views hold their allocation; a graph holds the buffers of its nodes; a plan holds
- * its persistent buffers, and what is in flight holds them too: releasing the last reference while a device still
- * uses the memory is legal, the memory goes back once the last use's timeline value has passed. */
+ * A buffer is reference-counted. Views hold their allocation; a graph holds the buffers of its nodes; a plan
+ * holds its persistent buffers, and what is in flight holds them too: releasing the last reference while a
+ * device still uses the memory is legal, the memory goes back once the last use's timeline value has passed.
+ */
 #ifndef ROTA_GRAPH_BUFFER_H
 #define ROTA_GRAPH_BUFFER_H
 
@@ -38,21 +38,24 @@ typedef enum rota_buffer_kind {
 /* Largest size of one buffer, in bytes. */
 #define ROTA_BUFFER_SIZE_MAX ((uint64_t)1 << 46)
 
-/* A PERSISTENT buffer with no runtime. `name` is copied (NULL: unnamed). The caller owns one reference. May block
- * in malloc. INVALID_ARGUMENT: size 0 or above ROTA_BUFFER_SIZE_MAX. */
+/* A PERSISTENT buffer with no runtime. `name` is copied (NULL: unnamed). The caller owns one reference. May
+ * block in malloc. INVALID_ARGUMENT: size 0 or above ROTA_BUFFER_SIZE_MAX. */
 ROTA_API rota_status rota_buffer_create(const char *name, uint64_t size_bytes, rota_buffer **out_buffer);
 
-/* The part [offset, offset + size) of `parent` as a buffer of its own, which holds a reference to the allocation.
- * A view of a view is a view of the root. Any thread; may block in malloc. OUT_OF_RANGE names both sizes. */
+/* The part [offset, offset + size) of `parent` as a buffer of its own, which holds a reference to the
+ * allocation. A view of a view is a view of the root. Any thread; may block in malloc. OUT_OF_RANGE names
+ * both sizes. */
 ROTA_API rota_status rota_buffer_view(rota_buffer *parent, uint64_t offset_bytes, uint64_t size_bytes,
                                       rota_buffer **out_view);
 
-/* One reference more / one less. Any thread. Retain is wait-free; release is lock-free, and when it drops the last
- * reference it hands the memory to the runtime's reclaimer without waiting for any device. NULL is ignored. */
+/* One reference more / one less. Any thread. Retain is wait-free; release is lock-free, and when it drops the
+ * last reference it hands the memory to the runtime's reclaimer without waiting for any device. NULL is
+ * ignored. */
 ROTA_API void rota_buffer_retain(rota_buffer *buffer);
 ROTA_API void rota_buffer_release(rota_buffer *buffer);
 
-/* Constant properties; wait-free. The name is never NULL ("" when unnamed) and lives as long as the buffer. */
+/* Constant properties; wait-free. The name is never NULL ("" when unnamed) and lives as long as the buffer.
+ */
 ROTA_API const char *rota_buffer_name(const rota_buffer *buffer);
 ROTA_API uint64_t rota_buffer_size(const rota_buffer *buffer);
 ROTA_API rota_buffer_kind rota_buffer_get_kind(const rota_buffer *buffer);

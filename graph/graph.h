@@ -1,7 +1,8 @@
-/* Graphs and recording: operations as nodes with explicit access sets, in lanes that many threads fill at once.
+/* Graphs and recording: operations as nodes with explicit access sets, in lanes that many threads fill at
+ * once.
  *
- * Record order, which defines what a graph means (P8): lanes in ascending order key, and within a lane the order
- * of its calls. Which thread filled which lane when does not matter. */
+ * Record order, which defines what a graph means (P8): lanes in ascending order key, and within a lane the
+ * order of its calls. Which thread filled which lane when does not matter. */
 #ifndef ROTA_GRAPH_GRAPH_H
 #define ROTA_GRAPH_GRAPH_H
 
@@ -25,7 +26,7 @@ typedef struct rota_slot {
 
 typedef enum rota_access_mode {
     ROTA_READ,
-    ROTA_WRITE,      /* every byte of the range is written, none read */
+    ROTA_WRITE, /* every byte of the range is written, none read */
     ROTA_READWRITE,
     ROTA_ACCUMULATE, /* adds into the range; float accumulates keep record order unless ALLOW_REASSOCIATION */
     ROTA_ACCESS_MODE_COUNT
@@ -43,7 +44,8 @@ typedef struct rota_access {
 
 #define ROTA_WHOLE UINT64_MAX
 
-/* Binds one bindable parameter of the kernel to a slot, or says that a step-varying one is meant to be constant. */
+/* Binds one bindable parameter of the kernel to a slot, or says that a step-varying one is meant to be
+ * constant. */
 typedef struct rota_param_binding {
     uint32_t bindable; /* index in kernel->bindables */
     rota_slot slot;    /* or ROTA_SLOT_CONSTANT */
@@ -53,8 +55,9 @@ typedef struct rota_param_binding {
 
 /* Where a node runs. Zeroed: the graph's default device and the queue policy's choice. */
 typedef struct rota_placement {
-    uint32_t device_plus_1; /* 1 + index of the device in rota_compile_options.devices; 0: the graph's default */
-    uint32_t queue_plus_1;  /* 1 + logical queue; 0: the policy's choice */
+    uint32_t
+        device_plus_1; /* 1 + index of the device in rota_compile_options.devices; 0: the graph's default */
+    uint32_t queue_plus_1; /* 1 + logical queue; 0: the policy's choice */
 } rota_placement;
 
 typedef struct rota_graph_options {
@@ -69,29 +72,35 @@ ROTA_API rota_status rota_graph_create(const rota_graph_options *options, rota_g
 ROTA_API void rota_graph_retain(rota_graph *graph);
 ROTA_API void rota_graph_release(rota_graph *graph);
 
-/* An INPUT, OUTPUT, TRANSIENT or SLOT buffer of this graph. `name` is copied. The graph keeps it for its whole life;
- * the caller's reference is the graph's (do not release it unless you retained it). Any thread, several at once;
- * may block in malloc. WRONG_STATE: graph already compiled. */
+/* An INPUT, OUTPUT, TRANSIENT or SLOT buffer of this graph. `name` is copied. The graph keeps it for its
+ * whole life; the caller's reference is the graph's (do not release it unless you retained it). Any thread,
+ * several at once; may block in malloc. WRONG_STATE: graph already compiled. */
 ROTA_API rota_status rota_graph_buffer(rota_graph *graph, rota_buffer_kind kind, const char *name,
                                        uint64_t size_bytes, rota_buffer **out_buffer);
 
-/* A value argument of 4 or 8 bytes. `name` is copied and must be new in the graph. Any thread; may block in malloc.
- * ALREADY_EXISTS, INVALID_ARGUMENT (size), WRONG_STATE (graph already compiled). */
-ROTA_API rota_status rota_graph_slot(rota_graph *graph, const char *name, uint32_t size_bytes, rota_slot *out_slot);
+/* A value argument of 4 or 8 bytes. `name` is copied and must be new in the graph. Any thread; may block in
+ * malloc. ALREADY_EXISTS, INVALID_ARGUMENT (size), WRONG_STATE (graph already compiled). */
+ROTA_API rota_status rota_graph_slot(rota_graph *graph, const char *name, uint32_t size_bytes,
+                                     rota_slot *out_slot);
 
-/* Opens a lane. One thread at a time may use a recorder; different recorders of one graph are independent, with no
- * shared writes. Order keys must differ; that is checked at compile, which names both lanes. `name` is copied (NULL:
- * "lane <key>"). May block in malloc. WRONG_STATE: graph already compiled. */
+/* Opens a lane. One thread at a time may use a recorder; different recorders of one graph are independent,
+ * with no shared writes. Order keys must differ; that is checked at compile, which names both lanes. `name`
+ * is copied (NULL: "lane <key>"). May block in malloc. WRONG_STATE: graph already compiled. */
 ROTA_API rota_status rota_recorder_open(rota_graph *graph, uint64_t order_key, const char *name,
                                         rota_recorder **out_recorder);
 
-/* Room for that many more nodes, accesses, and bytes of parameters: recording within it is wait-free and does not
- * allocate. Recording beyond it grows the lane, which may block in malloc. */
+/* Room for that many more nodes, accesses, and bytes of parameters: recording within it is wait-free and does
+ * not allocate. Recording beyond it grows the lane, which may block in malloc. */
 ROTA_API rota_status rota_recorder_reserve(rota_recorder *recorder, uint64_t nodes, uint64_t accesses,
                                            uint64_t param_bytes);
 
-/* Ends the lane; its nodes stay in the graph. A graph is compiled after all its recorders were closed. NULL is
- * ignored. Wait-free. */
+/* The same as rota_graph_buffer, out of the lane's own memory: no lock and no shared write, so that lanes
+ * make buffers side by side. One thread at a time per recorder; may block in malloc when the lane grows. */
+ROTA_API rota_status rota_recorder_buffer(rota_recorder *recorder, rota_buffer_kind kind, const char *name,
+                                          uint64_t size_bytes, rota_buffer **out_buffer);
+
+/* Ends the lane; its nodes stay in the graph. A graph is compiled after all its recorders were closed. NULL
+ * is ignored. Wait-free. */
 ROTA_API void rota_recorder_close(rota_recorder *recorder);
 
 /* The graph that the recorder records into. */
@@ -99,37 +108,38 @@ ROTA_API rota_graph *rota_recorder_graph(const rota_recorder *recorder);
 
 /* A kernel node. accesses[i] is operand i of the kernel. */
 typedef struct rota_kernel_node {
-    const rota_kernel *kernel;  /* borrowed for the life of graph and plans */
-    const char *name;           /* borrowed for the life of graph and plans; NULL: the kernel's name */
+    const rota_kernel *kernel;   /* borrowed for the life of graph and plans */
+    const char *name;            /* borrowed for the life of graph and plans; NULL: the kernel's name */
     const rota_access *accesses; /* read during the call */
     uint32_t access_count;
-    const void *params; /* kernel->param_bytes bytes, copied; may be NULL if that is 0 */
+    const void *params;                 /* kernel->param_bytes bytes, copied; may be NULL if that is 0 */
     const rota_param_binding *bindings; /* copied */
     uint32_t binding_count;
     uint32_t groups[3]; /* workgroups where the kernel has no grid function; zeroes mean 1 */
     rota_placement placement;
 } rota_kernel_node;
 
-/* Errors, each naming node, kernel and buffer; nothing is recorded then: OUT_OF_RANGE (access outside its buffer; the
- * range and the size), INVALID_ARGUMENT (wrong number of accesses; write to INPUT; buffer of another graph;
- * step-varying parameter given as a plain value; unknown slot or a slot of another size), MISALIGNED (offset not a
- * multiple of 4), OVERLAP, WRONG_STATE (graph already compiled; recorder closed), OUT_OF_MEMORY. `out_node` may be
- * NULL. O(accesses). */
-ROTA_API rota_status rota_record_kernel(rota_recorder *recorder, const rota_kernel_node *node, rota_node *out_node);
+/* Errors, each naming node, kernel and buffer; nothing is recorded then: OUT_OF_RANGE (access outside its
+ * buffer; the range and the size), INVALID_ARGUMENT (wrong number of accesses; write to INPUT; buffer of
+ * another graph; step-varying parameter given as a plain value; unknown slot or a slot of another size),
+ * MISALIGNED (offset not a multiple of 4), OVERLAP, WRONG_STATE (graph already compiled; recorder closed),
+ * OUT_OF_MEMORY. `out_node` may be NULL. O(accesses). */
+ROTA_API rota_status rota_record_kernel(rota_recorder *recorder, const rota_kernel_node *node,
+                                        rota_node *out_node);
 
-/* Copies size bytes; ranges must not overlap. Offsets and size are multiples of 4 (Vulkan's rule), except that a
- * size may end at the end of both buffers. */
+/* Copies size bytes between any offsets; the two ranges must not overlap. */
 ROTA_API rota_status rota_record_copy(rota_recorder *recorder, rota_buffer *destination,
                                       uint64_t destination_offset_bytes, rota_buffer *source,
                                       uint64_t source_offset_bytes, uint64_t size_bytes, rota_node *out_node);
 
 /* Fills with a repeated 32-bit pattern. Offset and size are multiples of 4. */
-ROTA_API rota_status rota_record_fill(rota_recorder *recorder, rota_buffer *destination, uint64_t offset_bytes,
-                                      uint64_t size_bytes, uint32_t pattern, rota_node *out_node);
+ROTA_API rota_status rota_record_fill(rota_recorder *recorder, rota_buffer *destination,
+                                      uint64_t offset_bytes, uint64_t size_bytes, uint32_t pattern,
+                                      rota_node *out_node);
 
-/* What a host function gets: the host address of each access's first byte, its size, and `user`. It runs on a worker
- * of the CPU executor, ordered like any node. Returns ROTA_OK or the result of rota_fail. It must not wait for a
- * ticket of the same runtime. */
+/* What a host function gets: the host address of each access's first byte, its size, and `user`. It runs on a
+ * worker of the CPU executor, ordered like any node. Returns ROTA_OK or the result of rota_fail. It must not
+ * wait for a ticket of the same runtime. */
 typedef rota_status (*rota_host_fn)(void *user, void *const *operands, const uint64_t *operand_bytes,
                                     uint32_t operand_count);
 
@@ -141,10 +151,12 @@ typedef struct rota_host_node {
     uint32_t access_count;
 } rota_host_node;
 
-ROTA_API rota_status rota_record_host(rota_recorder *recorder, const rota_host_node *node, rota_node *out_node);
+ROTA_API rota_status rota_record_host(rota_recorder *recorder, const rota_host_node *node,
+                                      rota_node *out_node);
 
-/* Orders `later` after `earlier`, which may share no data. Both nodes exist already; `later` is a node of this
- * recorder's lane, `earlier` any node before it in record order (checked at compile, which names both). */
+/* Orders `later` after `earlier`, which may share no data. Both nodes exist already; `later` is a node of
+ * this recorder's lane, `earlier` any node before it in record order (checked at compile, which names both).
+ */
 ROTA_API rota_status rota_node_after(rota_recorder *recorder, rota_node later, rota_node earlier);
 
 /* Number of nodes in all lanes closed so far. */

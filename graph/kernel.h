@@ -1,7 +1,7 @@
 /* A kernel as data: what an op, or a user, brings for each executor, and what the graph must know about it.
  *
- * A rota_kernel is immutable and is compared by address: make one `static const` object per kernel and keep it
- * alive as long as any graph or plan that names it. */
+ * A rota_kernel is immutable and is compared by address: make one `static const` object per kernel and keep
+ * it alive as long as any graph or plan that names it. */
 #ifndef ROTA_GRAPH_KERNEL_H
 #define ROTA_GRAPH_KERNEL_H
 
@@ -10,18 +10,25 @@
 #include <stdint.h>
 #include "../base/status.h"
 
-/* Limits of one kernel. A device may hold less: Vulkan guarantees 128 bytes of push constants, of which the block
- * address takes 8, each operand 8, and the rest are parameters; rota_compile names both numbers if it is less. */
+/* Limits of one kernel. A device may hold less: Vulkan guarantees 128 bytes of push constants, of which the
+ * block address takes 8, each operand 8, and the rest are parameters; rota_compile names both numbers if it
+ * is less. */
 #define ROTA_KERNEL_OPERANDS_MAX 24
 #define ROTA_KERNEL_PARAM_BYTES_MAX 256
 #define ROTA_KERNEL_BINDABLE_MAX 16
 #define ROTA_KERNEL_SPEC_MAX 16
 
 /* Which executor a per-executor property is asked for. */
-typedef enum rota_exec_kind { ROTA_EXEC_CPU, ROTA_EXEC_VK, ROTA_EXEC_CUDA, ROTA_EXEC_KIND_COUNT } rota_exec_kind;
+typedef enum rota_exec_kind {
+    ROTA_EXEC_CPU,
+    ROTA_EXEC_VK,
+    ROTA_EXEC_CUDA,
+    ROTA_EXEC_KIND_COUNT
+} rota_exec_kind;
 
 /* What a CPU kernel function gets. It runs items [begin, end) of `items`; the executor splits the range at
- * multiples of the kernel's grain, in any order and on any threads, so results must not depend on the split. */
+ * multiples of the kernel's grain, in any order and on any threads, so results must not depend on the split.
+ */
 typedef struct rota_kernel_call {
     void *const *operands; /* address of each access's first byte, in access order */
     const void *params;    /* the node's parameters, slots already filled in */
@@ -30,7 +37,8 @@ typedef struct rota_kernel_call {
     const uint64_t *operand_bytes; /* size of each access */
 } rota_kernel_call;
 
-/* Returns ROTA_OK, or the result of rota_fail with a sentence: the node fails, and what depends on it (P9). */
+/* Returns ROTA_OK, or the result of rota_fail with a sentence: the node fails, and what depends on it (P9).
+ */
 typedef rota_status (*rota_cpu_fn)(const rota_kernel_call *call);
 
 /* How many items there are and the smallest piece worth a task of its own. */
@@ -45,8 +53,8 @@ typedef struct rota_kernel_bindable {
     const char *name;
     uint16_t offset_bytes;
     uint16_t size_bytes;
-    /* Set for what changes from step to step (learning rate, step, seed): recording a plain value for it is an
-     * error unless the node says ROTA_SLOT_CONSTANT for it. */
+    /* Set for what changes from step to step (learning rate, step, seed): recording a plain value for it is
+     * an error unless the node says ROTA_SLOT_CONSTANT for it. */
     bool varies_by_step;
 } rota_kernel_bindable;
 
@@ -61,9 +69,10 @@ typedef struct rota_kernel {
     uint32_t operand_count; /* number of accesses of a node of this kernel */
     uint32_t param_bytes;   /* size of its parameter struct, multiple of 4 */
     uint32_t flags;         /* rota_kernel_flags */
-    /* An operand in inplace_outputs may be exactly the range of an operand in inplace_inputs (same first byte and
-     * size): each item reads its inputs before it writes, and touches no other item's. Any other overlap where one
-     * access writes is an error at record. The packer uses the same masks to reuse a dying input's memory. */
+    /* An operand in inplace_outputs may be exactly the range of an operand in inplace_inputs (same first byte
+     * and size): each item reads its inputs before it writes, and touches no other item's. Any other overlap
+     * where one access writes is an error at record. The packer uses the same masks to reuse a dying input's
+     * memory. */
     uint32_t inplace_outputs, inplace_inputs;
     const rota_kernel_bindable *bindables;
     uint32_t bindable_count;
@@ -76,8 +85,8 @@ typedef struct rota_kernel {
         size_t size_bytes;
         const char *entry; /* NULL: "main" */
         rota_grid_fn grid; /* NULL: the node's own groups */
-        /* Further specialization constants from the node's parameters: constant id 2 + i; ids 0 and 1 are the masks of
-         * operands and of bindables in slots. At most ROTA_KERNEL_SPEC_MAX. */
+        /* Further specialization constants from the node's parameters: constant id 2 + i; ids 0 and 1 are the
+         * masks of operands and of bindables in slots. At most ROTA_KERNEL_SPEC_MAX. */
         uint32_t spec_count;
         void (*spec)(const void *params, uint32_t *out_values);
         uint32_t required_features; /* rota_device_feature bits */

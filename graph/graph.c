@@ -1,0 +1,238 @@
+/* Graphs: their lanes, buffers and slots. */
+#include "graph/graph_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/atomic.h"
+
+rota_status rota_graph_create(const rota_graph_options *options, rota_graph **out_graph) {
+    *out_graph = NULL;
+    rota_graph *graph = calloc(1, sizeof *graph);
+    if (!graph) return rota_fail(ROTA_OUT_OF_MEMORY, "graph: no host memory");
+    atomic_init(&graph->references, 1);
+    pthread_mutex_init(&graph->mutex, NULL);
+    graph->own.graph = graph;
+    graph->own.name = "graph";
+    graph->allow_reassociation = options && options->allow_reassociation;
+    graph->name = rota_arena_strdup(&graph->arena, options && options->name ? options->name : "graph");
+    if (!graph->name) {
+        rota_graph_release(graph);
+        return rota_fail(ROTA_OUT_OF_MEMORY, "graph: no host memory");
+    }
+    *out_graph = graph;
+    return ROTA_OK;
+}
+
+void rota_graph_retain(rota_graph *graph) {
+    if (graph) (void)ra_fetch_add_relaxed(&graph->references, 1);
+}
+
+static void free_lane(rota_recorder *lane) {
+    for (rota_lane_chunk *chunk = lane->first_chunk; chunk;) {
+        rota_lane_chunk *next = chunk->next;
+        rota_chunk_free(chunk, chunk->usable_bytes);
+        chunk = next;
+    }
+    for (uint32_t i = 0; i < lane->held_count; i++) rota_buffer_release(lane->held[i]);
+    rota_chunk_free(lane->buffers, lane->buffers_usable);
+    free(lane->held);
+    free(lane->afters);
+    rota_arena_free(&lane->arena);
+}
+
+void rota_graph_release(rota_graph *graph) {
+    /* acq_rel, for the same reason as in rota_buffer_release. */
+    if (!graph || ra_fetch_sub_acq_rel(&graph->references, 1) != 1) return;
+    for (uint32_t i = 0; i < graph->lane_count; i++) {
+        free_lane(graph->lanes[i]);
+        free(graph->lanes[i]);
+    }
+    free_lane(&graph->own);
+    free(graph->lanes);
+    free(graph->hooks);
+    rota_arena_free(&graph->arena);
+    pthread_mutex_destroy(&graph->mutex);
+    free(graph);
+}
+
+static rota_status lane_buffer(rota_recorder *lane, rota_buffer_kind kind, const char *name,
+                               uint64_t size_bytes, rota_buffer **out_buffer) {
+    *out_buffer = NULL;
+    if ((unsigned)kind >= ROTA_BUFFER_KIND_COUNT || kind == ROTA_BUFFER_PERSISTENT)
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         "buffer '%s' of graph '%s': kind %s, expected INPUT, OUTPUT, TRANSIENT or SLOT",
+                         name ? name : "", lane->graph->name, rota_buffer_kind_name(kind));
+    if (size_bytes == 0 || size_bytes > ROTA_BUFFER_SIZE_MAX)
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         "buffer '%s' of graph '%s': size %llu bytes, expected 1 to %llu", name ? name : "",
+                         lane->graph->name, (unsigned long long)size_bytes,
+                         (unsigned long long)ROTA_BUFFER_SIZE_MAX);
+    if (lane->buffer_count == lane->buffer_capacity) {
+        size_t usable;
+        rota_buffer **grown =
+            rota_chunk_alloc(sizeof *grown * (size_t)lane->buffer_capacity * 2 + 4096, &usable);
+        if (!grown) return rota_fail(ROTA_OUT_OF_MEMORY, "buffer '%s': no host memory", name ? name : "");
+        if (lane->buffer_count) memcpy(grown, lane->buffers, sizeof *grown * lane->buffer_count);
+        rota_chunk_free(lane->buffers, lane->buffers_usable);
+        lane->buffers = grown;
+        lane->buffers_usable = usable;
+        lane->buffer_capacity = (uint32_t)(usable / sizeof *grown);
+    }
+    size_t name_bytes = name ? strlen(name) + 1 : 1;
+    rota_buffer *buffer = rota_arena_alloc(&lane->arena, sizeof *buffer + name_bytes, 16);
+    if (!buffer) return rota_fail(ROTA_OUT_OF_MEMORY, "buffer '%s': no host memory", name ? name : "");
+    memset(buffer, 0, sizeof *buffer);
+    atomic_init(&buffer->references, 1);
+    buffer->kind = (uint8_t)kind;
+    buffer->size_bytes = size_bytes;
+    buffer->root = buffer;
+    buffer->graph = lane->graph;
+    buffer->lane = lane->lane;
+    buffer->index = lane->buffer_count;
+    if (name)
+        memcpy(buffer->name, name, name_bytes);
+    else
+        buffer->name[0] = 0;
+    lane->buffers[lane->buffer_count++] = buffer;
+    *out_buffer = buffer;
+    return ROTA_OK;
+}
+
+static rota_status check_open(const rota_graph *graph, const char *what) {
+    if (ra_load_acquire(&graph->compiled))
+        return rota_fail(ROTA_WRONG_STATE, "%s: graph '%s' is already compiled", what, graph->name);
+    return ROTA_OK;
+}
+
+rota_status rota_graph_buffer(rota_graph *graph, rota_buffer_kind kind, const char *name, uint64_t size_bytes,
+                              rota_buffer **out_buffer) {
+    *out_buffer = NULL;
+    ROTA_TRY(check_open(graph, "new buffer"));
+    pthread_mutex_lock(&graph->mutex);
+    rota_status status = lane_buffer(&graph->own, kind, name, size_bytes, out_buffer);
+    pthread_mutex_unlock(&graph->mutex);
+    return status;
+}
+
+rota_status rota_recorder_buffer(rota_recorder *recorder, rota_buffer_kind kind, const char *name,
+                                 uint64_t size_bytes, rota_buffer **out_buffer) {
+    *out_buffer = NULL;
+    if (ra_load_relaxed(&recorder->closed))
+        return rota_fail(ROTA_WRONG_STATE, "new buffer: recorder '%s' of graph '%s' is closed",
+                         recorder->name, recorder->graph->name);
+    return lane_buffer(recorder, kind, name, size_bytes, out_buffer);
+}
+
+static rota_status add_slot(rota_graph *graph, const char *name, uint32_t size_bytes, rota_slot *out_slot) {
+    uint32_t count = ra_load_relaxed(&graph->slot_count);
+    for (uint32_t i = 1; i <= count; i++)
+        if (strcmp(rota_graph_slot_info(graph, i)->name, name) == 0)
+            return rota_fail(ROTA_ALREADY_EXISTS, "slot '%s': graph '%s' has one of that name", name,
+                             graph->name);
+    if (count == ROTA_GRAPH_SLOTS_MAX)
+        return rota_fail(ROTA_OUT_OF_RANGE, "slot '%s': graph '%s' has %d slots, the most there can be", name,
+                         graph->name, ROTA_GRAPH_SLOTS_MAX);
+    rota_slot_info **block = &graph->slot_blocks[count / ROTA_SLOT_BLOCK];
+    if (!*block) *block = rota_arena_alloc(&graph->arena, sizeof **block * ROTA_SLOT_BLOCK, 16);
+    char *copy = *block ? rota_arena_strdup(&graph->arena, name) : NULL;
+    if (!copy) return rota_fail(ROTA_OUT_OF_MEMORY, "slot '%s': no host memory", name);
+    (*block)[count % ROTA_SLOT_BLOCK] = (rota_slot_info){copy, size_bytes};
+    out_slot->index = count + 1;
+    /* Publishes the entry to check_bindings, which acquires the count. */
+    ra_store_release(&graph->slot_count, count + 1);
+    return ROTA_OK;
+}
+
+rota_status rota_graph_slot(rota_graph *graph, const char *name, uint32_t size_bytes, rota_slot *out_slot) {
+    *out_slot = (rota_slot){0};
+    ROTA_TRY(check_open(graph, "new slot"));
+    if (!name || !*name)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "slot of graph '%s': it needs a name", graph->name);
+    if (size_bytes != 4 && size_bytes != 8)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "slot '%s': size %u bytes, expected 4 or 8", name,
+                         size_bytes);
+    pthread_mutex_lock(&graph->mutex);
+    rota_status status = add_slot(graph, name, size_bytes, out_slot);
+    pthread_mutex_unlock(&graph->mutex);
+    return status;
+}
+
+rota_status rota_recorder_open(rota_graph *graph, uint64_t order_key, const char *name,
+                               rota_recorder **out_recorder) {
+    *out_recorder = NULL;
+    ROTA_TRY(check_open(graph, "new recorder"));
+    rota_recorder *lane = calloc(1, sizeof *lane);
+    if (!lane) return rota_fail(ROTA_OUT_OF_MEMORY, "recorder: no host memory");
+    lane->graph = graph;
+    lane->order_key = order_key;
+    char made[40];
+    if (!name) {
+        (void)snprintf(made, sizeof made, "lane %llu", (unsigned long long)order_key);
+        name = made;
+    }
+    lane->name = rota_arena_strdup(&lane->arena, name);
+    pthread_mutex_lock(&graph->mutex);
+    bool room = lane->name != NULL;
+    if (room && graph->lane_count == graph->lane_capacity) {
+        uint32_t capacity = graph->lane_capacity ? graph->lane_capacity * 2 : 8;
+        rota_recorder **grown = realloc(graph->lanes, sizeof *grown * capacity);
+        room = grown != NULL;
+        if (grown) {
+            graph->lanes = grown;
+            graph->lane_capacity = capacity;
+        }
+    }
+    if (room) {
+        graph->lanes[graph->lane_count++] = lane;
+        lane->lane = graph->lane_count;
+    }
+    pthread_mutex_unlock(&graph->mutex);
+    if (!room) {
+        rota_arena_free(&lane->arena);
+        free(lane);
+        return rota_fail(ROTA_OUT_OF_MEMORY, "recorder: no host memory");
+    }
+    *out_recorder = lane;
+    return ROTA_OK;
+}
+
+void rota_recorder_close(rota_recorder *recorder) {
+    if (!recorder) return;
+    if (recorder->chunk) recorder->chunk->end = recorder->next;
+    /* Pairs with the acquire in rota_compile and rota_graph_node_count. */
+    ra_store_release(&recorder->closed, true);
+}
+
+rota_graph *rota_recorder_graph(const rota_recorder *recorder) {
+    return recorder->graph;
+}
+
+uint64_t rota_graph_node_count(const rota_graph *graph) {
+    uint64_t count = 0;
+    rota_graph *mutable_graph = (rota_graph *)(uintptr_t)graph; /* only its mutex changes */
+    pthread_mutex_lock(&mutable_graph->mutex);
+    for (uint32_t i = 0; i < graph->lane_count; i++)
+        if (ra_load_acquire(&graph->lanes[i]->closed)) count += graph->lanes[i]->node_count;
+    pthread_mutex_unlock(&mutable_graph->mutex);
+    return count;
+}
+
+rota_status rota_graph_add_hook(rota_graph *graph, rota_rewrite_opaque_fn fn, void *user) {
+    ROTA_TRY(check_open(graph, "new rewrite hook"));
+    pthread_mutex_lock(&graph->mutex);
+    rota_status status = ROTA_OK;
+    if (graph->hook_count == graph->hook_capacity) {
+        uint32_t capacity = graph->hook_capacity ? graph->hook_capacity * 2 : 4;
+        rota_rewrite_hook *grown = realloc(graph->hooks, sizeof *grown * capacity);
+        if (grown) {
+            graph->hooks = grown;
+            graph->hook_capacity = capacity;
+        } else {
+            status = rota_fail(ROTA_OUT_OF_MEMORY, "rewrite hook: no host memory");
+        }
+    }
+    if (status == ROTA_OK) graph->hooks[graph->hook_count++] = (rota_rewrite_hook){fn, user};
+    pthread_mutex_unlock(&graph->mutex);
+    return status;
+}

@@ -1,0 +1,153 @@
+/* Inside of a graph: lanes of packed node records. Internal; not installed.
+ *
+ * A lane is a list of chunks that one thread fills. A node is one variable-length record in it: header,
+ * accesses, bindings, parameters. Nothing in a lane points at another lane, so lanes are filled side by side
+ * with no shared writes; what the graph itself holds (lane list, slots, its own buffers) is under its mutex.
+ */
+#ifndef ROTA_GRAPH_GRAPH_INTERNAL_H
+#define ROTA_GRAPH_GRAPH_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include "base/arena.h"
+#include "graph/buffer_internal.h"
+#include "graph/graph.h"
+
+typedef enum rota_node_kind {
+    ROTA_NODE_KERNEL,
+    ROTA_NODE_COPY, /* access 0 destination, access 1 source */
+    ROTA_NODE_FILL,
+    ROTA_NODE_HOST
+} rota_node_kind;
+
+/* A recorded access. Buffers of the graph are stored by lane and index, so that compile need not touch the
+ * buffer objects; PERSISTENT ones by pointer. */
+typedef struct rota_access_record {
+    uint64_t
+        buffer; /* lane << 32 | index << 1 | 1 for the graph's, else the root rota_buffer's address (even) */
+    uint64_t offset_mode; /* offset in the root | mode << 56 */
+    uint64_t size_bytes;
+} rota_access_record;
+
+#define ROTA_ACCESS_OFFSET(record) ((record)->offset_mode & (((uint64_t)1 << 56) - 1))
+#define ROTA_ACCESS_MODE(record) ((rota_access_mode)((record)->offset_mode >> 56))
+
+/* Header of a node record; followed by accesses, then bindings, then parameters. */
+typedef struct rota_node_record {
+    uint32_t record_bytes;
+    uint16_t param_bytes;
+    uint8_t kind; /* rota_node_kind */
+    uint8_t access_count;
+    uint8_t binding_count;
+    uint8_t device_plus_1;
+    uint16_t queue_plus_1;
+    const char *name; /* NULL: the kernel's, or the kind's */
+    union {
+        struct {
+            const rota_kernel *kernel;
+            uint32_t groups[3];
+        } kernel;
+        struct {
+            uint32_t pattern;
+        } fill;
+        struct {
+            rota_host_fn fn;
+            void *user;
+        } host;
+    } u;
+} rota_node_record;
+
+static inline const rota_access_record *rota_node_accesses(const rota_node_record *node) {
+    return (const rota_access_record *)(node + 1);
+}
+static inline const rota_param_binding *rota_node_bindings(const rota_node_record *node) {
+    return (const rota_param_binding *)(rota_node_accesses(node) + node->access_count);
+}
+static inline const void *rota_node_params(const rota_node_record *node) {
+    return rota_node_bindings(node) + node->binding_count;
+}
+
+/* The name to show for a node; never NULL. */
+const char *rota_node_record_name(const rota_node_record *node);
+
+typedef struct rota_lane_chunk {
+    struct rota_lane_chunk *next;
+    size_t usable_bytes; /* of the block, header included */
+    uint8_t *end;        /* end of the records in it, set when the lane moves on or closes */
+} rota_lane_chunk;
+
+typedef struct rota_after {
+    rota_node later, earlier;
+} rota_after;
+
+struct rota_recorder {
+    rota_graph *graph;
+    uint64_t order_key;
+    const char *name;
+    uint32_t lane;       /* creation number, from 1 */
+    _Atomic bool closed; /* release by close, acquire by compile: all of the lane is visible */
+    rota_lane_chunk *first_chunk, *chunk;
+    uint8_t *next, *end; /* free part of the current chunk */
+    uint32_t node_count;
+    uint64_t access_count, binding_count, param_bytes;
+    rota_arena arena; /* the lane's buffers */
+    rota_buffer **buffers;
+    uint32_t buffer_count, buffer_capacity;
+    size_t buffers_usable;
+    rota_after *afters;
+    uint32_t after_count, after_capacity;
+    /* PERSISTENT buffers that this lane holds, each at least once; recently seen ones need no second
+     * reference. */
+    rota_buffer **held;
+    uint32_t held_count, held_capacity;
+    rota_buffer *recent[64];
+};
+
+#define ROTA_GRAPH_SLOTS_MAX 65536
+enum { ROTA_SLOT_BLOCK = 256 };
+
+typedef struct rota_slot_info {
+    const char *name;
+    uint32_t size_bytes;
+} rota_slot_info;
+
+typedef rota_status (*rota_rewrite_opaque_fn)(void *user, void *rewriter);
+
+typedef struct rota_rewrite_hook {
+    rota_rewrite_opaque_fn fn;
+    void *user;
+} rota_rewrite_hook;
+
+struct rota_graph {
+    _Atomic uint32_t references;
+    _Atomic bool compiled;
+    bool allow_reassociation;
+    const char *name;
+    pthread_mutex_t mutex; /* all below but the slot blocks' contents, which are read without it */
+    rota_arena arena;
+    struct rota_recorder **lanes;
+    uint32_t lane_count, lane_capacity;
+    struct rota_recorder own; /* lane 0: only buffers */
+    /* Blocks of slots never move; slot_count is the release that publishes an entry to recording threads. */
+    rota_slot_info *slot_blocks[ROTA_GRAPH_SLOTS_MAX / ROTA_SLOT_BLOCK];
+    _Atomic uint32_t slot_count;
+    rota_rewrite_hook *hooks;
+    uint32_t hook_count, hook_capacity;
+};
+
+/* Slot by index (from 1), which is in range. */
+static inline const rota_slot_info *rota_graph_slot_info(const rota_graph *graph, uint32_t index) {
+    return &graph->slot_blocks[(index - 1) / ROTA_SLOT_BLOCK][(index - 1) % ROTA_SLOT_BLOCK];
+}
+
+/* Stores a rewrite hook (sched/rewrite.h gives it its type). */
+rota_status rota_graph_add_hook(rota_graph *graph, rota_rewrite_opaque_fn fn, void *user);
+
+/* Builds a kernel node's record in memory of the caller (size from rota_kernel_record_bytes), after the same
+ * checks as rota_record_kernel; for rewriting. */
+size_t rota_kernel_record_bytes(const rota_kernel_node *node);
+rota_status rota_kernel_record_build(rota_graph *graph, const rota_kernel_node *node,
+                                     rota_node_record *out_record);
+
+#endif

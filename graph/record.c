@@ -1,0 +1,422 @@
+/* Recording: one thread appends node records to its lane.
+ *
+ * Within reserved room every call here is wait-free: it writes the lane's own memory, reads the graph's
+ * constant parts, and takes a buffer reference (one atomic increment) for a persistent buffer not seen
+ * lately. */
+#include "graph/graph_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/atomic.h"
+
+enum { FIRST_CHUNK_BYTES = 4096, CHUNK_MAX_BYTES = 1 << 20 };
+
+const char *rota_access_mode_name(rota_access_mode mode) {
+    static const char *const names[ROTA_ACCESS_MODE_COUNT] = {"READ", "WRITE", "READWRITE", "ACCUMULATE"};
+    return (unsigned)mode < ROTA_ACCESS_MODE_COUNT ? names[mode] : "UNKNOWN";
+}
+
+const char *rota_node_record_name(const rota_node_record *node) {
+    if (node->name) return node->name;
+    switch ((rota_node_kind)node->kind) {
+    case ROTA_NODE_KERNEL:
+        return node->u.kernel.kernel->name;
+    case ROTA_NODE_COPY:
+        return "copy";
+    case ROTA_NODE_FILL:
+        return "fill";
+    case ROTA_NODE_HOST:
+        return "host";
+    }
+    return "node";
+}
+
+/* ---- Room in the lane ---- */
+
+static rota_status add_chunk(rota_recorder *lane, size_t bytes) {
+    size_t want = lane->chunk ? lane->chunk->usable_bytes * 2 : FIRST_CHUNK_BYTES;
+    if (want > CHUNK_MAX_BYTES) want = CHUNK_MAX_BYTES;
+    if (want < bytes + sizeof(rota_lane_chunk)) want = bytes + sizeof(rota_lane_chunk);
+    size_t usable;
+    rota_lane_chunk *chunk = rota_chunk_alloc(want, &usable);
+    if (!chunk)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "recorder '%s': no host memory for %zu bytes of nodes",
+                         lane->name, want);
+    *chunk = (rota_lane_chunk){.usable_bytes = usable};
+    if (lane->chunk) {
+        lane->chunk->end = lane->next;
+        lane->chunk->next = chunk;
+    } else {
+        lane->first_chunk = chunk;
+    }
+    lane->chunk = chunk;
+    lane->next = (uint8_t *)(chunk + 1);
+    lane->end = (uint8_t *)chunk + usable;
+    return ROTA_OK;
+}
+
+rota_status rota_recorder_reserve(rota_recorder *recorder, uint64_t nodes, uint64_t accesses,
+                                  uint64_t param_bytes) {
+    if (ra_load_relaxed(&recorder->closed))
+        return rota_fail(ROTA_WRONG_STATE, "reserve: recorder '%s' is closed", recorder->name);
+    const uint64_t limit = (uint64_t)1 << 40;
+    if (nodes > limit || accesses > limit || param_bytes > limit)
+        return rota_fail(ROTA_OUT_OF_RANGE, "reserve on recorder '%s': counts above 2^40", recorder->name);
+    /* Per node: header and rounding of the parameters; bindings count as parameters. */
+    uint64_t bytes =
+        nodes * (sizeof(rota_node_record) + 8) + accesses * sizeof(rota_access_record) + param_bytes * 2;
+    if (bytes > (uint64_t)(recorder->end - recorder->next)) ROTA_TRY(add_chunk(recorder, (size_t)bytes));
+    if (recorder->held_capacity - recorder->held_count < accesses) {
+        uint64_t capacity = recorder->held_count + (accesses < 4096 ? accesses : 4096);
+        rota_buffer **grown = realloc(recorder->held, sizeof *grown * (size_t)capacity);
+        if (!grown)
+            return rota_fail(ROTA_OUT_OF_MEMORY, "reserve on recorder '%s': no host memory", recorder->name);
+        recorder->held = grown;
+        recorder->held_capacity = (uint32_t)capacity;
+    }
+    return ROTA_OK;
+}
+
+/* The graph keeps a reference to each persistent buffer that a lane names. */
+static rota_status hold_buffer(rota_recorder *lane, rota_buffer *root) {
+    rota_buffer **recent = &lane->recent[root->id % (sizeof lane->recent / sizeof *lane->recent)];
+    if (*recent == root) return ROTA_OK;
+    if (lane->held_count == lane->held_capacity) {
+        uint32_t capacity = lane->held_capacity ? lane->held_capacity * 2 : 16;
+        rota_buffer **grown = realloc(lane->held, sizeof *grown * capacity);
+        if (!grown) return rota_fail(ROTA_OUT_OF_MEMORY, "recorder '%s': no host memory", lane->name);
+        lane->held = grown;
+        lane->held_capacity = capacity;
+    }
+    rota_buffer_retain(root);
+    lane->held[lane->held_count++] = root;
+    *recent = root;
+    return ROTA_OK;
+}
+
+/* ---- Checks ---- */
+
+/* Where a check happens, for its sentence: lane (or "rewrite"), node number, node name. */
+typedef struct context {
+    const rota_graph *graph;
+    const char *lane;
+    uint32_t index;
+    const char *name;
+} context;
+
+#define AT "node '%s' (lane '%s', node %u): "
+#define AT_ARGUMENTS(c) (c)->name, (c)->lane, (c)->index
+
+/* Fills the record of one access. */
+static rota_status resolve_access(const context *at, uint32_t number, const rota_access *access,
+                                  rota_access_record *out) {
+    const rota_buffer *buffer = access->buffer;
+    if (__builtin_expect(!buffer, 0))
+        return rota_fail(ROTA_INVALID_ARGUMENT, AT "access %u has no buffer", AT_ARGUMENTS(at), number);
+    const rota_buffer *root = buffer->root;
+    uint64_t size = access->size_bytes;
+    if (size == ROTA_WHOLE && access->offset_bytes <= buffer->size_bytes)
+        size = buffer->size_bytes - access->offset_bytes;
+    if (__builtin_expect(access->offset_bytes > buffer->size_bytes ||
+                             size > buffer->size_bytes - access->offset_bytes || size == 0,
+                         0))
+        return rota_fail(ROTA_OUT_OF_RANGE, AT "access %u: bytes [%llu, +%llu) of buffer '%s' of %llu bytes",
+                         AT_ARGUMENTS(at), number, (unsigned long long)access->offset_bytes,
+                         (unsigned long long)size, root->name, (unsigned long long)buffer->size_bytes);
+    if (__builtin_expect((unsigned)access->mode >= ROTA_ACCESS_MODE_COUNT, 0))
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         AT "access %u: mode %d, expected READ, WRITE, READWRITE or ACCUMULATE",
+                         AT_ARGUMENTS(at), number, (int)access->mode);
+    if (__builtin_expect(root->kind == ROTA_BUFFER_INPUT && access->mode != ROTA_READ, 0))
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         AT "access %u: %s of INPUT buffer '%s', which nodes only read", AT_ARGUMENTS(at),
+                         number, rota_access_mode_name(access->mode), root->name);
+    if (__builtin_expect(root->graph && root->graph != at->graph, 0))
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         AT "access %u: buffer '%s' belongs to graph '%s', not to '%s'", AT_ARGUMENTS(at),
+                         number, root->name, ((rota_graph *)root->graph)->name, at->graph->name);
+    out->buffer =
+        root->graph ? (uint64_t)root->lane << 32 | (uint64_t)root->index << 1 | 1 : (uint64_t)(uintptr_t)root;
+    out->offset_mode = (buffer->root_offset + access->offset_bytes) | (uint64_t)access->mode << 56;
+    out->size_bytes = size;
+    return ROTA_OK;
+}
+
+static bool ranges_overlap(const rota_access_record *a, const rota_access_record *b) {
+    return a->buffer == b->buffer && ROTA_ACCESS_OFFSET(a) < ROTA_ACCESS_OFFSET(b) + b->size_bytes &&
+           ROTA_ACCESS_OFFSET(b) < ROTA_ACCESS_OFFSET(a) + a->size_bytes;
+}
+
+/* Two accesses of one node may overlap if neither writes, or if they are the same range and the kernel's
+ * in-place masks pair them. `kernel` is NULL for nodes that allow no overlap. */
+static rota_status check_overlaps(const context *at, const rota_kernel *kernel,
+                                  const rota_access_record *accesses, const rota_access *given,
+                                  uint32_t count) {
+    for (uint32_t j = 1; j < count; j++)
+        for (uint32_t i = 0; i < j; i++) {
+            if (__builtin_expect(!ranges_overlap(&accesses[i], &accesses[j]), 1)) continue;
+            if (ROTA_ACCESS_MODE(&accesses[i]) == ROTA_READ && ROTA_ACCESS_MODE(&accesses[j]) == ROTA_READ)
+                continue;
+            bool same = ROTA_ACCESS_OFFSET(&accesses[i]) == ROTA_ACCESS_OFFSET(&accesses[j]) &&
+                        accesses[i].size_bytes == accesses[j].size_bytes;
+            if (same && kernel) {
+                uint32_t out = kernel->inplace_outputs, in = kernel->inplace_inputs;
+                if (((out >> i & 1) && (in >> j & 1)) || ((out >> j & 1) && (in >> i & 1))) continue;
+            }
+            return rota_fail(
+                ROTA_OVERLAP, AT "accesses %u (%s) and %u (%s) overlap in buffer '%s'%s; %s allows %s",
+                AT_ARGUMENTS(at), i, rota_access_mode_name(ROTA_ACCESS_MODE(&accesses[i])), j,
+                rota_access_mode_name(ROTA_ACCESS_MODE(&accesses[j])), given[i].buffer->root->name,
+                same ? "" : " in part", kernel ? kernel->name : at->name,
+                kernel && kernel->inplace_outputs ? "only whole operands in place" : "no overlap");
+        }
+    return ROTA_OK;
+}
+
+static rota_status check_bindings(const context *at, const rota_kernel_node *node) {
+    const rota_kernel *kernel = node->kernel;
+    uint32_t bound = 0;
+    for (uint32_t i = 0; i < node->binding_count; i++) {
+        const rota_param_binding *binding = &node->bindings[i];
+        if (binding->bindable >= kernel->bindable_count)
+            return rota_fail(ROTA_INVALID_ARGUMENT,
+                             AT "binding %u names bindable parameter %u of kernel '%s', which has %u",
+                             AT_ARGUMENTS(at), i, binding->bindable, kernel->name, kernel->bindable_count);
+        const rota_kernel_bindable *bindable = &kernel->bindables[binding->bindable];
+        if (bound >> binding->bindable & 1)
+            return rota_fail(ROTA_INVALID_ARGUMENT, AT "parameter '%s' of kernel '%s' is bound twice",
+                             AT_ARGUMENTS(at), bindable->name, kernel->name);
+        bound |= 1u << binding->bindable;
+        if (binding->slot.index == ROTA_SLOT_CONSTANT.index) continue;
+        /* Acquire pairs with add_slot's release. */
+        if (binding->slot.index == 0 || binding->slot.index > ra_load_acquire(&at->graph->slot_count))
+            return rota_fail(ROTA_INVALID_ARGUMENT,
+                             AT "parameter '%s' is bound to slot %u; graph '%s' has no such slot",
+                             AT_ARGUMENTS(at), bindable->name, binding->slot.index, at->graph->name);
+        const rota_slot_info *slot = rota_graph_slot_info(at->graph, binding->slot.index);
+        if (slot->size_bytes != bindable->size_bytes)
+            return rota_fail(ROTA_INVALID_ARGUMENT, AT "parameter '%s' has %u bytes, slot '%s' has %u",
+                             AT_ARGUMENTS(at), bindable->name, bindable->size_bytes, slot->name,
+                             slot->size_bytes);
+    }
+    for (uint32_t i = 0; i < kernel->bindable_count; i++)
+        if (kernel->bindables[i].varies_by_step && !(bound >> i & 1))
+            return rota_fail(ROTA_INVALID_ARGUMENT,
+                             AT "parameter '%s' of kernel '%s' changes from step to step and was given as a "
+                                "plain value; bind "
+                                "it to a slot, or say ROTA_CONSTANT",
+                             AT_ARGUMENTS(at), kernel->bindables[i].name, kernel->name);
+    return ROTA_OK;
+}
+
+static rota_status check_kernel(const context *at, const rota_kernel_node *node) {
+    const rota_kernel *kernel = node->kernel;
+    if (__builtin_expect(
+            node->access_count != kernel->operand_count || node->access_count > ROTA_KERNEL_OPERANDS_MAX, 0))
+        return rota_fail(ROTA_INVALID_ARGUMENT, AT "%u accesses, kernel '%s' has %u operands (at most %d)",
+                         AT_ARGUMENTS(at), node->access_count, kernel->name, kernel->operand_count,
+                         ROTA_KERNEL_OPERANDS_MAX);
+    if (__builtin_expect(kernel->param_bytes > ROTA_KERNEL_PARAM_BYTES_MAX || kernel->param_bytes % 4 != 0 ||
+                             kernel->bindable_count > ROTA_KERNEL_BINDABLE_MAX,
+                         0))
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         AT "kernel '%s' has %u bytes of parameters and %u bindable ones, expected at most "
+                            "%d (a multiple of 4) "
+                            "and %d",
+                         AT_ARGUMENTS(at), kernel->name, kernel->param_bytes, kernel->bindable_count,
+                         ROTA_KERNEL_PARAM_BYTES_MAX, ROTA_KERNEL_BINDABLE_MAX);
+    if (__builtin_expect(kernel->param_bytes && !node->params, 0))
+        return rota_fail(ROTA_INVALID_ARGUMENT, AT "no parameters, kernel '%s' has %u bytes of them",
+                         AT_ARGUMENTS(at), kernel->name, kernel->param_bytes);
+    if (__builtin_expect(
+            node->placement.device_plus_1 > UINT8_MAX || node->placement.queue_plus_1 > UINT16_MAX, 0))
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         AT "placement on device %u, queue %u; expected below %u and %u", AT_ARGUMENTS(at),
+                         node->placement.device_plus_1 - 1, node->placement.queue_plus_1 - 1, UINT8_MAX,
+                         UINT16_MAX);
+    if (kernel->bindable_count || node->binding_count) return check_bindings(at, node);
+    return ROTA_OK;
+}
+
+/* Kernels may read words, so their operands start on one. */
+static rota_status check_alignment(const context *at, uint32_t number, const rota_access_record *access,
+                                   const rota_access *given) {
+    if (__builtin_expect(ROTA_ACCESS_OFFSET(access) % 4 != 0, 0))
+        return rota_fail(ROTA_MISALIGNED,
+                         AT "access %u starts at byte %llu of buffer '%s', expected a multiple of 4",
+                         AT_ARGUMENTS(at), number, (unsigned long long)ROTA_ACCESS_OFFSET(access),
+                         given->buffer->root->name);
+    return ROTA_OK;
+}
+
+/* ---- Records ---- */
+
+size_t rota_kernel_record_bytes(const rota_kernel_node *node) {
+    size_t bytes = sizeof(rota_node_record) + sizeof(rota_access_record) * node->access_count +
+                   sizeof(rota_param_binding) * node->binding_count + node->kernel->param_bytes;
+    return (bytes + 7) & ~(size_t)7;
+}
+
+static rota_status build_kernel(const context *at, const rota_kernel_node *node, rota_node_record *record) {
+    ROTA_TRY(check_kernel(at, node));
+    rota_access_record *accesses = (rota_access_record *)(record + 1);
+    for (uint32_t i = 0; i < node->access_count; i++) {
+        ROTA_TRY(resolve_access(at, i, &node->accesses[i], &accesses[i]));
+        ROTA_TRY(check_alignment(at, i, &accesses[i], &node->accesses[i]));
+    }
+    ROTA_TRY(check_overlaps(at, node->kernel, accesses, node->accesses, node->access_count));
+    *record =
+        (rota_node_record){.record_bytes = (uint32_t)rota_kernel_record_bytes(node),
+                           .param_bytes = (uint16_t)node->kernel->param_bytes,
+                           .kind = ROTA_NODE_KERNEL,
+                           .access_count = (uint8_t)node->access_count,
+                           .binding_count = (uint8_t)node->binding_count,
+                           .device_plus_1 = (uint8_t)node->placement.device_plus_1,
+                           .queue_plus_1 = (uint16_t)node->placement.queue_plus_1,
+                           .name = node->name,
+                           .u.kernel = {node->kernel, {node->groups[0], node->groups[1], node->groups[2]}}};
+    rota_param_binding *bindings = (rota_param_binding *)(accesses + node->access_count);
+    if (node->binding_count) memcpy(bindings, node->bindings, sizeof *bindings * node->binding_count);
+    if (node->kernel->param_bytes)
+        memcpy(bindings + node->binding_count, node->params, node->kernel->param_bytes);
+    return ROTA_OK;
+}
+
+rota_status rota_kernel_record_build(rota_graph *graph, const rota_kernel_node *node,
+                                     rota_node_record *out_record) {
+    context at = {graph, "rewrite", 0, node->name ? node->name : node->kernel->name};
+    return build_kernel(&at, node, out_record);
+}
+
+static rota_status begin_record(rota_recorder *lane, size_t bytes, const char *name) {
+    if (__builtin_expect(ra_load_relaxed(&lane->closed), 0))
+        return rota_fail(ROTA_WRONG_STATE, "node '%s': recorder '%s' is closed%s", name, lane->name,
+                         ra_load_acquire(&lane->graph->compiled) ? " and its graph already compiled" : "");
+    if (__builtin_expect(lane->node_count == UINT32_MAX, 0))
+        return rota_fail(ROTA_OUT_OF_RANGE, "node '%s': lane '%s' has 2^32 - 1 nodes, the most there can be",
+                         name, lane->name);
+    if (__builtin_expect(bytes > (size_t)(lane->end - lane->next), 0)) ROTA_TRY(add_chunk(lane, bytes));
+    return ROTA_OK;
+}
+
+/* The record at lane->next is complete: hold its buffers and make it part of the lane. */
+static rota_status commit_record(rota_recorder *lane, const rota_access *given, rota_node *out_node) {
+    rota_node_record *record = (rota_node_record *)lane->next;
+    for (uint32_t i = 0; i < record->access_count; i++)
+        if (!(rota_node_accesses(record)[i].buffer & 1)) ROTA_TRY(hold_buffer(lane, given[i].buffer->root));
+    lane->next += record->record_bytes;
+    if (out_node) *out_node = (rota_node){lane->lane, lane->node_count};
+    lane->node_count++;
+    lane->access_count += record->access_count;
+    lane->binding_count += record->binding_count;
+    lane->param_bytes += record->param_bytes;
+    return ROTA_OK;
+}
+
+rota_status rota_record_kernel(rota_recorder *recorder, const rota_kernel_node *node, rota_node *out_node) {
+    if (__builtin_expect(!node->kernel, 0))
+        return rota_fail(ROTA_INVALID_ARGUMENT, "node '%s' (lane '%s', node %u): no kernel",
+                         node->name ? node->name : "", recorder->name, recorder->node_count);
+    context at = {recorder->graph, recorder->name, recorder->node_count,
+                  node->name ? node->name : node->kernel->name};
+    if (__builtin_expect(node->binding_count > ROTA_KERNEL_BINDABLE_MAX, 0))
+        return rota_fail(ROTA_INVALID_ARGUMENT, AT "%u bindings, expected at most %d", AT_ARGUMENTS(&at),
+                         node->binding_count, ROTA_KERNEL_BINDABLE_MAX);
+    if (__builtin_expect(node->access_count > ROTA_KERNEL_OPERANDS_MAX, 0)) return check_kernel(&at, node);
+    ROTA_TRY(begin_record(recorder, rota_kernel_record_bytes(node), at.name));
+    ROTA_TRY(build_kernel(&at, node, (rota_node_record *)recorder->next));
+    return commit_record(recorder, node->accesses, out_node);
+}
+
+/* Nodes without kernel: a header and accesses. */
+static rota_status record_plain(rota_recorder *lane, const rota_node_record *header,
+                                const rota_access *accesses, rota_node *out_node) {
+    context at = {lane->graph, lane->name, lane->node_count, rota_node_record_name(header)};
+    ROTA_TRY(begin_record(lane, header->record_bytes, at.name));
+    rota_node_record *record = (rota_node_record *)lane->next;
+    *record = *header;
+    rota_access_record *resolved = (rota_access_record *)(record + 1);
+    for (uint32_t i = 0; i < header->access_count; i++) {
+        ROTA_TRY(resolve_access(&at, i, &accesses[i], &resolved[i]));
+        if (header->kind == ROTA_NODE_HOST) ROTA_TRY(check_alignment(&at, i, &resolved[i], &accesses[i]));
+    }
+    if (header->kind == ROTA_NODE_FILL &&
+        (ROTA_ACCESS_OFFSET(resolved) % 4 != 0 || resolved->size_bytes % 4 != 0))
+        return rota_fail(ROTA_MISALIGNED,
+                         AT "fill of bytes [%llu, +%llu) of buffer '%s', expected multiples of 4",
+                         AT_ARGUMENTS(&at), (unsigned long long)ROTA_ACCESS_OFFSET(resolved),
+                         (unsigned long long)resolved->size_bytes, accesses->buffer->root->name);
+    ROTA_TRY(check_overlaps(&at, NULL, resolved, accesses, header->access_count));
+    return commit_record(lane, accesses, out_node);
+}
+
+static uint32_t plain_bytes(uint32_t access_count) {
+    return (uint32_t)(sizeof(rota_node_record) + sizeof(rota_access_record) * access_count);
+}
+
+rota_status rota_record_copy(rota_recorder *recorder, rota_buffer *destination,
+                             uint64_t destination_offset_bytes, rota_buffer *source,
+                             uint64_t source_offset_bytes, uint64_t size_bytes, rota_node *out_node) {
+    rota_access accesses[2] = {{destination, destination_offset_bytes, size_bytes, ROTA_WRITE},
+                               {source, source_offset_bytes, size_bytes, ROTA_READ}};
+    if (size_bytes == ROTA_WHOLE && destination && source) {
+        /* Each side's rest must then be the same. */
+        uint64_t left_destination = destination->size_bytes - destination_offset_bytes;
+        uint64_t left_source = source->size_bytes - source_offset_bytes;
+        if (left_destination != left_source)
+            return rota_fail(
+                ROTA_INVALID_ARGUMENT,
+                "copy (lane '%s', node %u): ROTA_WHOLE of %llu bytes of '%s' to %llu bytes of '%s'",
+                recorder->name, recorder->node_count, (unsigned long long)left_source, source->root->name,
+                (unsigned long long)left_destination, destination->root->name);
+    }
+    rota_node_record header = {.record_bytes = plain_bytes(2), .kind = ROTA_NODE_COPY, .access_count = 2};
+    return record_plain(recorder, &header, accesses, out_node);
+}
+
+rota_status rota_record_fill(rota_recorder *recorder, rota_buffer *destination, uint64_t offset_bytes,
+                             uint64_t size_bytes, uint32_t pattern, rota_node *out_node) {
+    rota_access access = {destination, offset_bytes, size_bytes, ROTA_WRITE};
+    rota_node_record header = {
+        .record_bytes = plain_bytes(1), .kind = ROTA_NODE_FILL, .access_count = 1, .u.fill = {pattern}};
+    return record_plain(recorder, &header, &access, out_node);
+}
+
+rota_status rota_record_host(rota_recorder *recorder, const rota_host_node *node, rota_node *out_node) {
+    if (!node->fn)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "node '%s' (lane '%s', node %u): no host function",
+                         node->name ? node->name : "host", recorder->name, recorder->node_count);
+    if (node->access_count > ROTA_KERNEL_OPERANDS_MAX)
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         "node '%s' (lane '%s', node %u): %u accesses, expected at most %d",
+                         node->name ? node->name : "host", recorder->name, recorder->node_count,
+                         node->access_count, ROTA_KERNEL_OPERANDS_MAX);
+    rota_node_record header = {.record_bytes = plain_bytes(node->access_count),
+                               .kind = ROTA_NODE_HOST,
+                               .access_count = (uint8_t)node->access_count,
+                               .name = node->name,
+                               .u.host = {node->fn, node->user}};
+    return record_plain(recorder, &header, node->accesses, out_node);
+}
+
+rota_status rota_node_after(rota_recorder *recorder, rota_node later, rota_node earlier) {
+    if (ra_load_relaxed(&recorder->closed))
+        return rota_fail(ROTA_WRONG_STATE, "rota_node_after: recorder '%s' is closed", recorder->name);
+    if (later.lane != recorder->lane || later.index >= recorder->node_count)
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         "rota_node_after: the later node (%u of lane %u) is not of lane '%s'", later.index,
+                         later.lane, recorder->name);
+    if (earlier.lane == later.lane && earlier.index >= later.index)
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         "rota_node_after: node %u of lane '%s' can't be after node %u", later.index,
+                         recorder->name, earlier.index);
+    if (recorder->after_count == recorder->after_capacity) {
+        uint32_t capacity = recorder->after_capacity ? recorder->after_capacity * 2 : 16;
+        rota_after *grown = realloc(recorder->afters, sizeof *grown * capacity);
+        if (!grown) return rota_fail(ROTA_OUT_OF_MEMORY, "rota_node_after: no host memory");
+        recorder->afters = grown;
+        recorder->after_capacity = capacity;
+    }
+    recorder->afters[recorder->after_count++] = (rota_after){later, earlier};
+    return ROTA_OK;
+}
