@@ -147,22 +147,32 @@ typedef struct rota_exec_wait {
     uint64_t value;
 } rota_exec_wait;
 
-/* One submission of one segment. */
+/* A copy that comes with a work instead of with a program: host reads and writes, moves between devices. Any byte
+ * offsets and sizes. Both are memories of this device; on a device with caps.unified_host either may instead be any
+ * mapped memory, of which only `host` is used. The copies of one work do not overlap and are unordered. */
+typedef struct rota_exec_copy {
+    rota_exec_memory *destination, *source;
+    uint64_t destination_offset, source_offset, size_bytes;
+} rota_exec_copy;
+
+/* One submission of one segment, or of a list of copies. */
 typedef struct rota_exec_work {
-    rota_exec_instance *instance; /* NULL: no commands, only waits and a signal */
+    rota_exec_instance *instance; /* NULL: no commands, only waits, copies if any, and a signal */
+    const rota_exec_copy *copies; /* with instance NULL; read during submit only */
+    uint32_t copy_count;
     uint32_t segment;
     uint32_t queue;
     uint64_t signal_value; /* greater than every earlier one of this queue */
     const rota_exec_wait *waits; /* read during submit only, as is block */
     uint32_t wait_count;
-    uint32_t reserved;
     /* block_words words of arguments; the executor copies them during submit. Every work of a submission has the same
      * contents. NULL where block_words is 0. */
     const uint64_t *block;
     void *cookie; /* handed back through rota_exec_host */
 } rota_exec_work;
 
-/* What an executor calls back. All may be called from any executor thread, never block, and are lock-free. */
+/* What an executor calls back. All may be called from any executor thread. None waits for a device or for an
+ * application thread; `advanced` is lock-free. */
 typedef struct rota_exec_host {
     void *user;
     rota_log log;
@@ -175,7 +185,8 @@ typedef struct rota_exec_host {
     void (*lost)(void *user, rota_status status, const char *message);
     /* Failed ranges (P9). `poison_active` is nonzero while any range known to this device's runtime is failed; an
      * executor that can (the CPU's) then asks before each command whether it must be skipped, and reports success
-     * after it. When a command failed it calls `failed`, which marks the ranges. */
+     * after it. When a command failed it calls `failed`, which marks the ranges. A work of copies is asked for and
+     * reported as a whole, with owner NULL and node 0; skipped copies move no bytes. */
     const _Atomic uint32_t *poison_active;
     bool (*must_skip)(void *user, void *cookie, const void *owner, uint32_t node);
     void (*succeeded)(void *user, void *cookie, const void *owner, uint32_t node);
