@@ -12,5 +12,9 @@
 #include "sched/runtime.h"
 #include "sched/plan.h"
 #include "sched/rewrite.h"
+#include "ops/tensor.h"
+#include "ops/ops.h"
+#include "ops/kernels.h"
+#include "ops/table.h"
 
 #endif

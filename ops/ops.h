@@ -1,0 +1,259 @@
+/* Ops: recording tensor operations into a graph, and their gradients.
+ *
+ * A rota_tape records kernels into one recorder and remembers what it recorded, so that rota_backward can
+ * append the gradient nodes. Tensors are views of buffers (ops/tensor.h); an op reads what the last op
+ * recorded before it wrote, as the graph says, so in-place and overlapping use mean what the record says.
+ *
+ * Each op has two forms: rota_op_<name>(..., &out) makes a TRANSIENT buffer of the graph for its result, and
+ * rota_op_<name>_into(..., destination) writes into a tensor that is given. A destination has the result's
+ * shape and dtype; it may be strided, and may be exactly an input (add_into(tape, a, b, a)), or overlap
+ * inputs in any other way: the op then records a copy first, so that the result is as if all inputs were read
+ * before the first write.
+ *
+ * Inputs may be strided views and broadcast views; where a kernel needs contiguity the op records a copy.
+ *
+ * Errors name the op, the shapes and what was expected; nothing is recorded for an op that failed (but see
+ * OUT_OF_MEMORY: part of an op of several nodes may be). Shapes and dtypes: INVALID_ARGUMENT. A tape is used
+ * by one thread at a time (as its recorder). Ops may block in malloc. Cost of an op: O(1), whatever was
+ * recorded before. */
+#ifndef ROTA_OPS_OPS_H
+#define ROTA_OPS_OPS_H
+
+#include "../graph/graph.h"
+#include "tensor.h"
+
+typedef struct rota_tape rota_tape;
+
+typedef struct rota_tape_options {
+    bool no_gradients;        /* remember nothing; rota_backward is WRONG_STATE */
+    rota_placement placement; /* of every node recorded */
+} rota_tape_options;
+
+/* A tape that records into `recorder`, which it borrows until destroyed. `options` may be NULL. */
+ROTA_API rota_status rota_tape_create(rota_recorder *recorder, const rota_tape_options *options,
+                                      rota_tape **out_tape);
+/* Neither closes the recorder nor touches what was recorded. NULL is ignored. */
+ROTA_API void rota_tape_destroy(rota_tape *tape);
+ROTA_API rota_recorder *rota_tape_recorder(const rota_tape *tape);
+ROTA_API rota_graph *rota_tape_graph(const rota_tape *tape);
+/* Stops and resumes remembering ops for gradients (optimizer steps, statistics). */
+ROTA_API void rota_tape_remember(rota_tape *tape, bool remember);
+/* Name given to the nodes recorded from now on ("block 3 attention"); copied; NULL: the kernels' names. */
+ROTA_API rota_status rota_tape_name(rota_tape *tape, const char *name);
+
+/* A new buffer of the tape's graph, dense. `name` is copied and may be NULL for a transient. */
+ROTA_API rota_status rota_tape_tensor(rota_tape *tape, rota_buffer_kind kind, const char *name,
+                                      rota_dtype dtype, uint32_t rank, const uint64_t *shape,
+                                      rota_tensor *out_tensor);
+
+/* ---- Parameter values ---- */
+
+typedef enum rota_value_kind { ROTA_VALUE_PLAIN, ROTA_VALUE_SLOT, ROTA_VALUE_CONSTANT } rota_value_kind;
+
+/* A scalar parameter of an op: a number fixed at record, or a 4-byte slot filled at each replay (f32 for real
+ * numbers, u32 for counts and seeds: rota_args_set_f32, _u32). What varies by step (lr, step, seed) must be a
+ * slot, or ROTA_CONSTANT to say that it is meant to stay; a plain number is INVALID_ARGUMENT at record. */
+typedef struct rota_value {
+    rota_value_kind kind;
+    rota_slot slot;
+    double number;
+} rota_value;
+
+static inline rota_value rota_value_plain(double number) {
+    rota_value value = {ROTA_VALUE_PLAIN, {0}, number};
+    return value;
+}
+static inline rota_value rota_value_slot(rota_slot slot) {
+    rota_value value = {ROTA_VALUE_SLOT, slot, 0};
+    return value;
+}
+static inline rota_value rota_value_constant(double number) {
+    rota_value value = {ROTA_VALUE_CONSTANT, {0}, number};
+    return value;
+}
+#define ROTA_PLAIN(number) rota_value_plain((double)(number))
+#define ROTA_SLOT(slot) rota_value_slot(slot)
+#define ROTA_CONSTANT(number) rota_value_constant((double)(number))
+
+/* ---- Elementwise. y has the broadcast shape of its inputs (right-aligned, 1-long axes repeat). f32 ---- */
+
+#define ROTA_OP_BINARY_LIST(X) X(add) X(sub) X(mul) X(div)
+#define ROTA_OP_BINARY_DECLARE(name)                                                                         \
+    ROTA_API rota_status rota_op_##name(rota_tape *tape, rota_tensor a, rota_tensor b, rota_tensor *out_y);  \
+    ROTA_API rota_status rota_op_##name##_into(rota_tape *tape, rota_tensor a, rota_tensor b, rota_tensor y);
+ROTA_OP_BINARY_LIST(ROTA_OP_BINARY_DECLARE)
+#undef ROTA_OP_BINARY_DECLARE
+
+#define ROTA_OP_UNARY_LIST(X) X(neg) X(exp) X(log) X(sqrt) X(relu) X(gelu) X(silu)
+#define ROTA_OP_UNARY_DECLARE(name)                                                                          \
+    ROTA_API rota_status rota_op_##name(rota_tape *tape, rota_tensor x, rota_tensor *out_y);                 \
+    ROTA_API rota_status rota_op_##name##_into(rota_tape *tape, rota_tensor x, rota_tensor y);
+ROTA_OP_UNARY_LIST(ROTA_OP_UNARY_DECLARE)
+#undef ROTA_OP_UNARY_DECLARE
+
+/* y = alpha * x + beta. gelu above is the tanh form. */
+ROTA_API rota_status rota_op_affine(rota_tape *tape, rota_tensor x, rota_value alpha, rota_value beta,
+                                    rota_tensor *out_y);
+ROTA_API rota_status rota_op_affine_into(rota_tape *tape, rota_tensor x, rota_value alpha, rota_value beta,
+                                         rota_tensor y);
+/* y = alpha * x. */
+ROTA_API rota_status rota_op_scale(rota_tape *tape, rota_tensor x, rota_value alpha, rota_tensor *out_y);
+ROTA_API rota_status rota_op_scale_into(rota_tape *tape, rota_tensor x, rota_value alpha, rota_tensor y);
+
+/* ---- Moving data (any dtype) ---- */
+
+/* y has x's shape, another dtype: f32, f16, bf16 among each other. */
+ROTA_API rota_status rota_op_cast(rota_tape *tape, rota_tensor x, rota_dtype dtype, rota_tensor *out_y);
+ROTA_API rota_status rota_op_cast_into(rota_tape *tape, rota_tensor x, rota_tensor y);
+/* x's elements in y; x is broadcast to y's shape. Gradient flows. */
+ROTA_API rota_status rota_op_copy(rota_tape *tape, rota_tensor x, rota_tensor *out_y);
+ROTA_API rota_status rota_op_copy_into(rota_tape *tape, rota_tensor x, rota_tensor y);
+/* x itself if it is contiguous, else a contiguous copy. */
+ROTA_API rota_status rota_op_contiguous(rota_tape *tape, rota_tensor x, rota_tensor *out_y);
+/* Two axes swapped, moved in memory (rota_tensor_transpose is the view). */
+ROTA_API rota_status rota_op_transpose(rota_tape *tape, rota_tensor x, uint32_t axis_a, uint32_t axis_b,
+                                       rota_tensor *out_y);
+ROTA_API rota_status rota_op_transpose_into(rota_tape *tape, rota_tensor x, uint32_t axis_a, uint32_t axis_b,
+                                            rota_tensor y);
+/* A view if the strides allow it, else of a contiguous copy. */
+ROTA_API rota_status rota_op_reshape(rota_tape *tape, rota_tensor x, uint32_t rank, const uint64_t *shape,
+                                     rota_tensor *out_y);
+/* x's elements in row-major order into y, which may have another shape of as many elements. */
+ROTA_API rota_status rota_op_reshape_into(rota_tape *tape, rota_tensor x, rota_tensor y);
+/* [start, start + length) along an axis, moved in memory (rota_tensor_slice is the view). */
+ROTA_API rota_status rota_op_slice(rota_tape *tape, rota_tensor x, uint32_t axis, uint64_t start,
+                                   uint64_t length, rota_tensor *out_y);
+ROTA_API rota_status rota_op_slice_into(rota_tape *tape, rota_tensor x, uint32_t axis, uint64_t start,
+                                        uint64_t length, rota_tensor y);
+/* Every element of y = number (converted to y's dtype). */
+ROTA_API rota_status rota_op_fill_into(rota_tape *tape, rota_tensor y, double number);
+
+/* ---- Reductions along an axis. keep: the axis stays with extent 1. f32 ---- */
+
+#define ROTA_OP_REDUCE_LIST(X) X(sum) X(mean) X(max)
+#define ROTA_OP_REDUCE_DECLARE(name)                                                                         \
+    ROTA_API rota_status rota_op_##name(rota_tape *tape, rota_tensor x, uint32_t axis, bool keep,            \
+                                        rota_tensor *out_y);                                                 \
+    ROTA_API rota_status rota_op_##name##_into(rota_tape *tape, rota_tensor x, uint32_t axis, bool keep,     \
+                                               rota_tensor y);
+ROTA_OP_REDUCE_LIST(ROTA_OP_REDUCE_DECLARE)
+#undef ROTA_OP_REDUCE_DECLARE
+
+/* y [1] = sum of the squares of all elements of x. Gradient flows. */
+ROTA_API rota_status rota_op_sum_squares(rota_tape *tape, rota_tensor x, rota_tensor *out_y);
+ROTA_API rota_status rota_op_sum_squares_into(rota_tape *tape, rota_tensor x, rota_tensor y);
+
+/* ---- Products ---- */
+
+/* a [..., m, k] (or [..., k, m] with transpose_a) times b [..., k, n] (or [..., n, k] with transpose_b):
+ * [..., m, n]. Leading axes broadcast right-aligned. f32, f16 or bf16, both alike; sums in f32. The result
+ * has the inputs' dtype, or, into a destination, that of the destination: the inputs' or f32. */
+ROTA_API rota_status rota_op_matmul(rota_tape *tape, rota_tensor a, rota_tensor b, bool transpose_a,
+                                    bool transpose_b, rota_tensor *out_c);
+ROTA_API rota_status rota_op_matmul_into(rota_tape *tape, rota_tensor a, rota_tensor b, bool transpose_a,
+                                         bool transpose_b, rota_tensor c);
+/* out[b, h, q, d] = sum over k of weight[b, h, q, k] * value[b, h, k, d]. f32 */
+ROTA_API rota_status rota_op_weighted_matmul(rota_tape *tape, rota_tensor weight, rota_tensor value,
+                                             rota_tensor *out_y);
+ROTA_API rota_status rota_op_weighted_matmul_into(rota_tape *tape, rota_tensor weight, rota_tensor value,
+                                                  rota_tensor y);
+
+/* ---- Networks. f32; indices and labels i32 ---- */
+
+/* y [index shape, dim] = table [classes, dim] at index. An index outside fails the node (CPU executor),
+ * naming position and value; on a GPU the row is NaN. The gradient of the table is summed in a fixed order.
+ */
+ROTA_API rota_status rota_op_embedding(rota_tape *tape, rota_tensor table, rota_tensor index,
+                                       rota_tensor *out_y);
+ROTA_API rota_status rota_op_embedding_into(rota_tape *tape, rota_tensor table, rota_tensor index,
+                                            rota_tensor y);
+
+/* Along the last axis, the maximum subtracted. */
+ROTA_API rota_status rota_op_softmax(rota_tape *tape, rota_tensor x, rota_tensor *out_y);
+ROTA_API rota_status rota_op_softmax_into(rota_tape *tape, rota_tensor x, rota_tensor y);
+/* x [..., queries, keys]: -infinity where key > query + keys - queries (keys >= queries). */
+ROTA_API rota_status rota_op_causal_mask(rota_tape *tape, rota_tensor x, rota_tensor *out_y);
+ROTA_API rota_status rota_op_causal_mask_into(rota_tape *tape, rota_tensor x, rota_tensor y);
+
+/* Along the last axis; weight and bias [dim], or ROTA_TENSOR_NONE. */
+ROTA_API rota_status rota_op_layernorm(rota_tape *tape, rota_tensor x, rota_tensor weight, rota_tensor bias,
+                                       float eps, rota_tensor *out_y);
+ROTA_API rota_status rota_op_layernorm_into(rota_tape *tape, rota_tensor x, rota_tensor weight,
+                                            rota_tensor bias, float eps, rota_tensor y);
+ROTA_API rota_status rota_op_rmsnorm(rota_tape *tape, rota_tensor x, rota_tensor weight, float eps,
+                                     rota_tensor *out_y);
+ROTA_API rota_status rota_op_rmsnorm_into(rota_tape *tape, rota_tensor x, rota_tensor weight, float eps,
+                                          rota_tensor y);
+
+/* loss [1] = mean over the rows of -log softmax(logits)[label]. logits [..., classes], labels i32 of logits'
+ * leading shape. A label outside fails the node (CPU executor), naming position and value; on a GPU the loss
+ * is NaN. */
+ROTA_API rota_status rota_op_cross_entropy(rota_tape *tape, rota_tensor logits, rota_tensor labels,
+                                           rota_tensor *out_loss);
+ROTA_API rota_status rota_op_cross_entropy_into(rota_tape *tape, rota_tensor logits, rota_tensor labels,
+                                                rota_tensor loss);
+
+/* softmax(scale * q k^T) v; q [batch, heads, queries, dim], k and v [batch, heads, keys, dim] (strided views
+ * welcome; scale 0 means 1 / sqrt(dim)). causal: query i sees keys j <= i + keys - queries. Fused: one
+ * kernel, the scores never in memory. Separate: matmul, softmax, matmul as nodes of their own. */
+ROTA_API rota_status rota_op_attention(rota_tape *tape, rota_tensor q, rota_tensor k, rota_tensor v,
+                                       bool causal, float scale, rota_tensor *out_y);
+ROTA_API rota_status rota_op_attention_into(rota_tape *tape, rota_tensor q, rota_tensor k, rota_tensor v,
+                                            bool causal, float scale, rota_tensor y);
+ROTA_API rota_status rota_op_attention_separate(rota_tape *tape, rota_tensor q, rota_tensor k, rota_tensor v,
+                                                bool causal, float scale, rota_tensor *out_y);
+
+/* Zero with probability p, else x / (1 - p). The mask is a function of seed, step and the dropout's number in
+ * its tape: replays with the same seed and step repeat it. seed and step vary by step (u32). p in [0, 1). */
+ROTA_API rota_status rota_op_dropout(rota_tape *tape, rota_tensor x, float p, rota_value seed,
+                                     rota_value step, rota_tensor *out_y);
+ROTA_API rota_status rota_op_dropout_into(rota_tape *tape, rota_tensor x, float p, rota_value seed,
+                                          rota_value step, rota_tensor y);
+
+/* ---- Without gradient ---- */
+
+/* y[index[r]] += value for every r; y i32 [size], index i32. An index outside fails the node (CPU executor).
+ */
+ROTA_API rota_status rota_op_index_add(rota_tape *tape, rota_tensor index, int32_t value, rota_tensor y);
+
+/* out [2] = {norm, factor}: the norm of all tensors together, and what scales them to at most max_norm (1 if
+ * they are). */
+ROTA_API rota_status rota_op_global_norm(rota_tape *tape, const rota_tensor *tensors, uint32_t count,
+                                         float max_norm, rota_tensor *out_norm_factor);
+/* The same, and scales the tensors in place. */
+ROTA_API rota_status rota_op_clip_global_norm(rota_tape *tape, const rota_tensor *tensors, uint32_t count,
+                                              float max_norm, rota_tensor *out_norm_factor);
+
+typedef struct rota_adamw {
+    rota_value lr;   /* varies by step, f32 */
+    rota_value step; /* varies by step, u32, from 1 */
+    float beta1, beta2, eps, weight_decay;
+    rota_tensor factor; /* f32 [1] that multiplies the gradient (the clip factor), or ROTA_TENSOR_NONE */
+} rota_adamw;
+
+/* One step, in place on p, m and v; all f32 of one shape, contiguous. */
+ROTA_API rota_status rota_op_adamw(rota_tape *tape, rota_tensor p, rota_tensor g, rota_tensor m,
+                                   rota_tensor v, const rota_adamw *options);
+
+/* Fails the node if an element is NaN or infinite, naming index and value (CPU executor). out_found u32 [2]:
+ * how many there are and the index of the first (UINT32_MAX: none), for devices whose kernels can't fail.
+ * out_found may be NULL. */
+ROTA_API rota_status rota_op_check_finite(rota_tape *tape, rota_tensor x, rota_tensor *out_found);
+
+/* ---- Gradients ---- */
+
+typedef struct rota_backward_options {
+    bool accumulate; /* add into the gradients that are given instead of overwriting them */
+} rota_backward_options;
+
+/* Appends the nodes that compute the gradients of `loss` (one f32 element) with respect to params[0..count):
+ * contiguous f32 tensors. grads[i] with a buffer is a contiguous destination of params[i]'s shape; with a
+ * NULL buffer it is made (TRANSIENT) and returned there. A parameter that the loss doesn't depend on gets
+ * zeroes. Params must not overlap one another, nor the gradients. `options` may be NULL. WRONG_STATE: no
+ * gradients remembered; or a value that a gradient needs was overwritten by a later op of this tape (names
+ * both ops). UNSUPPORTED: an op without gradient stands between (named). Linear in the ops remembered. The
+ * tape then forgets its ops: a second rota_backward covers what is recorded after the first. */
+ROTA_API rota_status rota_backward(rota_tape *tape, rota_tensor loss, const rota_tensor *params,
+                                   uint32_t count, rota_tensor *grads, const rota_backward_options *options);
+
+#endif

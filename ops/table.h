@@ -1,0 +1,91 @@
+/* The op table: one description of every op, for recording, gradients, tests and benchmarks alike. */
+#ifndef ROTA_OPS_TABLE_H
+#define ROTA_OPS_TABLE_H
+
+#include "kernels.h"
+#include "ops.h"
+
+#define ROTA_OP_INPUTS_MAX 5
+#define ROTA_OP_OUTPUTS_MAX 2
+
+/* The scalar attributes of any op; each op reads its own (rota_op.attributes names them). */
+typedef struct rota_op_attributes {
+    rota_value value[2]; /* affine: alpha, beta; dropout: seed, step; adamw: lr, step */
+    bool transpose_a, transpose_b, causal, keep;
+    uint32_t axis[2];
+    uint64_t start, length;
+    rota_dtype dtype;
+    float scale, eps, p;
+    float beta1, beta2, weight_decay;
+    int32_t integer;
+    uint32_t stream;
+} rota_op_attributes;
+
+typedef struct rota_op rota_op;
+
+/* One use of an op. */
+typedef struct rota_op_use {
+    const rota_op *op;
+    uint32_t input_count, output_count;
+    rota_tensor inputs[ROTA_OP_INPUTS_MAX];   /* NULL buffer: an absent optional input */
+    rota_tensor outputs[ROTA_OP_OUTPUTS_MAX]; /* NULL buffer: to be made */
+    rota_op_attributes attributes;
+} rota_op_use;
+
+/* How an example's input is filled. */
+typedef enum rota_fill_kind {
+    ROTA_FILL_UNIFORM,  /* in (-1, 1) */
+    ROTA_FILL_POSITIVE, /* in (0.5, 1.5): log, sqrt, divisors */
+    ROTA_FILL_DISTINCT, /* a permutation of evenly spaced values, none near 0: max, relu */
+    ROTA_FILL_INDEX,    /* integers in [0, example.classes) */
+    ROTA_FILL_ZERO,
+    ROTA_FILL_KIND_COUNT
+} rota_fill_kind;
+
+/* A use with shapes and contents but no buffers: what tests and benchmarks run. Inputs are contiguous tensors
+ * without buffer; an absent optional input has dtype ROTA_DTYPE_COUNT. */
+typedef struct rota_op_example {
+    const char *label; /* "odd sizes" and so on; static */
+    rota_op_use use;
+    rota_fill_kind fill[ROTA_OP_INPUTS_MAX];
+    uint64_t classes;
+    double flops, bytes; /* of the forward pass, for rates */
+} rota_op_example;
+
+struct rota_op {
+    const char *name;
+    uint32_t input_count, optional_inputs; /* all inputs; bit mask of those that may be absent */
+    uint32_t output_count;
+    const char *input_names[ROTA_OP_INPUTS_MAX];
+    rota_access_mode
+        input_modes[ROTA_OP_INPUTS_MAX]; /* READ; READWRITE or ACCUMULATE for ops in place (adamw) */
+    const char *attributes;              /* names in rota_op_attributes that it reads; "" for none */
+    uint32_t varies_by_step;             /* bit i: attributes.value[i] varies by step */
+    const rota_kernel *const *kernels;   /* that the forward pass may record; NULL-terminated */
+    /* Checks the inputs and sets dtype, rank, shape and contiguous strides of every output. */
+    rota_status (*shape)(const rota_op_use *use, rota_tensor *out_outputs);
+    /* Records the nodes; outputs have buffers. */
+    rota_status (*record)(rota_tape *tape, rota_op_use *use);
+    /* Records the gradient of each input that has one, given the gradients of the outputs; NULL: not
+     * differentiable. */
+    rota_status (*gradient)(rota_tape *tape, const rota_op_use *use);
+    uint32_t differentiable;              /* bit i: input i gets a gradient */
+    uint32_t saved_inputs, saved_outputs; /* those whose contents the gradient reads */
+    /* Fills in example `index`, or returns false past the last. size 0: small and odd (tests); 1: benchmark
+     * sizes. */
+    bool (*example)(uint32_t index, uint32_t size, rota_op_example *out_example);
+};
+
+/* Every op. Static; wait-free. */
+ROTA_API const rota_op *rota_op_table(uint32_t *out_count);
+/* By name; NULL if there is none. */
+ROTA_API const rota_op *rota_op_find(const char *name);
+
+/* Uses an op generically: checks the use against the shape rule, makes outputs whose buffer is NULL, records,
+ * and remembers it for gradients. The rota_op_<name> functions are this with names. */
+ROTA_API rota_status rota_op_apply(rota_tape *tape, rota_op_use *use);
+
+/* Every built-in kernel. Static; wait-free. */
+ROTA_API const rota_kernel *const *rota_kernel_table(uint32_t *out_count);
+
+#endif

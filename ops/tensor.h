@@ -1,0 +1,96 @@
+/* Tensors: values that say how a part of a buffer is read as an array. Making, copying and viewing one costs
+ * nothing and touches no memory; a tensor borrows its buffer. */
+#ifndef ROTA_OPS_TENSOR_H
+#define ROTA_OPS_TENSOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "../graph/buffer.h"
+
+/* One list: enum name, printed name, bytes of an element. */
+#define ROTA_DTYPE_LIST(X)                                                                                   \
+    X(F32, "f32", 4)                                                                                         \
+    X(F16, "f16", 2)                                                                                         \
+    X(BF16, "bf16", 2)                                                                                       \
+    X(I32, "i32", 4)                                                                                         \
+    X(U32, "u32", 4)
+
+typedef enum rota_dtype {
+#define ROTA_DTYPE_ENUM(name, text, bytes) ROTA_##name,
+    ROTA_DTYPE_LIST(ROTA_DTYPE_ENUM)
+#undef ROTA_DTYPE_ENUM
+        ROTA_DTYPE_COUNT
+} rota_dtype;
+
+/* "f32" and so on; "unknown" outside the enum. Static storage. */
+ROTA_API const char *rota_dtype_name(rota_dtype dtype);
+ROTA_API uint32_t rota_dtype_bytes(rota_dtype dtype);
+
+#define ROTA_RANK_MAX 8
+
+/* Element [i0, i1, ...] is at offset_bytes + dtype bytes * (i0 * stride[0] + i1 * stride[1] + ...) of the
+ * buffer. Strides are in elements, never negative; 0 repeats. Rank 0 is one element. At most 2^32 - 1
+ * elements. A tensor with a NULL buffer is "none" (an absent optional operand). */
+typedef struct rota_tensor {
+    rota_buffer *buffer;
+    uint64_t offset_bytes;
+    rota_dtype dtype;
+    uint32_t rank;
+    uint64_t shape[ROTA_RANK_MAX];
+    uint64_t stride[ROTA_RANK_MAX];
+} rota_tensor;
+
+#define ROTA_TENSOR_NONE ((rota_tensor){0})
+
+/* The whole of, or the part from offset_bytes of, a buffer as a dense row-major tensor. OUT_OF_RANGE if the
+ * buffer is too small (names both sizes), MISALIGNED if offset_bytes is not a multiple of the element,
+ * INVALID_ARGUMENT for a rank above ROTA_RANK_MAX, a zero extent or too many elements. */
+ROTA_API rota_status rota_tensor_of(rota_buffer *buffer, uint64_t offset_bytes, rota_dtype dtype,
+                                    uint32_t rank, const uint64_t *shape, rota_tensor *out_tensor);
+
+/* A shape in place: rota_tensor_of(buffer, 0, ROTA_F32, ROTA_SHAPE(12, 64, 128), &x). */
+#define ROTA_SHAPE(...)                                                                                      \
+    (uint32_t)(sizeof((uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t)), (const uint64_t[]) {                   \
+        __VA_ARGS__                                                                                          \
+    }
+
+/* Number of elements. */
+ROTA_API uint64_t rota_tensor_count(const rota_tensor *tensor);
+
+/* Bytes from the first element to the end of the last one: the access range of the tensor. */
+ROTA_API uint64_t rota_tensor_extent_bytes(const rota_tensor *tensor);
+
+/* Bytes of a dense tensor of this dtype and shape. */
+ROTA_API uint64_t rota_shape_bytes(rota_dtype dtype, uint32_t rank, const uint64_t *shape);
+
+/* Row-major without gaps. */
+ROTA_API bool rota_tensor_is_contiguous(const rota_tensor *tensor);
+
+/* Every element of the extent belongs to the tensor exactly once (a permuted contiguous tensor, for example).
+ */
+ROTA_API bool rota_tensor_is_dense(const rota_tensor *tensor);
+
+/* ---- Views: the same memory, read differently. `out_view` may be `tensor`. ---- */
+
+/* INVALID_ARGUMENT, naming both shapes, if the number of elements differs or the strides can't express the
+ * new shape (make it contiguous first: rota_op_contiguous). */
+ROTA_API rota_status rota_tensor_reshape(const rota_tensor *tensor, uint32_t rank, const uint64_t *shape,
+                                         rota_tensor *out_view);
+/* [start, start + length) along an axis. */
+ROTA_API rota_status rota_tensor_slice(const rota_tensor *tensor, uint32_t axis, uint64_t start,
+                                       uint64_t length, rota_tensor *out_view);
+/* Swaps two axes. */
+ROTA_API rota_status rota_tensor_transpose(const rota_tensor *tensor, uint32_t axis_a, uint32_t axis_b,
+                                           rota_tensor *out_view);
+/* Axis i of the view is axis order[i] of the tensor. */
+ROTA_API rota_status rota_tensor_permute(const rota_tensor *tensor, const uint32_t *order,
+                                         rota_tensor *out_view);
+/* Right-aligned broadcasting to a larger shape: missing or 1-long axes repeat with stride 0. */
+ROTA_API rota_status rota_tensor_broadcast(const rota_tensor *tensor, uint32_t rank, const uint64_t *shape,
+                                           rota_tensor *out_view);
+
+/* "f32 [12, 64, 128]" into text[0..capacity), always terminated; returns text. */
+#define ROTA_TENSOR_TEXT_MAX 224
+ROTA_API const char *rota_tensor_describe(const rota_tensor *tensor, char *text, uint64_t capacity);
+
+#endif
