@@ -9,12 +9,14 @@
 #include <cmocka.h>
 
 #include "base/status.h"
+#include "tests/random.h"
 
 /* Fails the test with rota's sentence unless the expression is ROTA_OK. */
 #define assert_ok(expression)                                                                                \
     do {                                                                                                     \
         rota_status status_ = (expression);                                                                  \
-        if (status_ != ROTA_OK) fail_msg("%s: %s: %s", #expression, rota_status_name(status_), rota_last_error()); \
+        if (status_ != ROTA_OK)                                                                              \
+            fail_msg("%s: %s: %s", #expression, rota_status_name(status_), rota_last_error());               \
     } while (0)
 
 /* Fails unless the expression gives exactly this status. */
@@ -22,11 +24,8 @@
     do {                                                                                                     \
         rota_status status_ = (expression);                                                                  \
         if (status_ != (expected))                                                                           \
-            fail_msg("%s: %s, expected %s: %s", #expression, rota_status_name(status_), rota_status_name(expected),  \
-                     rota_last_error());                                                                     \
+            fail_msg("%s: %s, expected %s: %s", #expression, rota_status_name(status_),                      \
+                     rota_status_name(expected), rota_last_error());                                         \
     } while (0)
-
-/* A small seeded generator (splitmix64) for reproducible tests. */
-uint64_t test_random(uint64_t *state);
 
 #endif

@@ -1,0 +1,497 @@
+/* The adversarial executor: devices, memory, programs, submission and the checks of the caller. Running the
+ * works is adversary_run.c. */
+#include "tests/adversary_internal.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "base/clock.h"
+#include "graph/buffer.h"
+#include "sched/testing.h"
+
+/* Destroyed memory is kept, poisoned, up to this much, so that a late use reads poison and a late write is
+ * seen. */
+#define DEAD_BYTES_MAX ((uint64_t)48 << 20)
+
+void adversary_violation(adversary_device *device, const char *format, ...) {
+    if (atomic_fetch_add(&device->options->violations, 1) != 0) return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(device->options->violation, sizeof device->options->violation, format, arguments);
+    va_end(arguments);
+    rota_log_write(&device->host.log, ROTA_LOG_ERROR, "adversary: contract violated: %s",
+                   device->options->violation);
+}
+
+bool adversary_breaks_program(const adversary_device *device, const rota_exec_program_desc *desc) {
+    const char *name = device->options->breaks.program;
+    return !name || (desc && desc->name && strcmp(desc->name, name) == 0);
+}
+
+/* ---- Memory ---- */
+
+static rota_status memory_create(rota_exec_device *base, uint64_t size_bytes, uint32_t flags,
+                                 const char *name, rota_exec_memory **out_memory) {
+    adversary_device *device = (adversary_device *)base;
+    if (!name) name = "memory";
+    pthread_mutex_lock(&device->lock);
+    bool fail = ++device->memory_creates == device->options->faults.memory_fails_at;
+    pthread_mutex_unlock(&device->lock);
+    if (fail || size_bytes > base->info.max_allocation_bytes)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "%s: '%s' asks for %llu bytes, 0 free", base->info.id, name,
+                         (unsigned long long)size_bytes);
+    adversary_memory *memory = calloc(1, sizeof *memory);
+    uint64_t usable =
+        (size_bytes + ROTA_BUFFER_ALIGNMENT - 1) / ROTA_BUFFER_ALIGNMENT * ROTA_BUFFER_ALIGNMENT;
+    if (usable == 0) usable = ROTA_BUFFER_ALIGNMENT;
+    void *bytes = memory ? aligned_alloc(ROTA_BUFFER_ALIGNMENT, usable) : NULL;
+    if (!bytes) {
+        free(memory);
+        return rota_fail(ROTA_OUT_OF_MEMORY, "%s: '%s': the host has no %llu bytes", base->info.id, name,
+                         (unsigned long long)size_bytes);
+    }
+    memset(bytes, ADVERSARY_POISON_FRESH, usable);
+    memory->base.address = (uint64_t)(uintptr_t)bytes;
+    memory->base.host = flags || device->base.caps.unified_host ? bytes : NULL;
+    memory->base.size_bytes = size_bytes;
+    memory->magic = ADVERSARY_LIVE;
+    memory->flags = flags;
+    snprintf(memory->name, sizeof memory->name, "%s", name);
+    pthread_mutex_lock(&device->lock);
+    memory->next = device->memories;
+    device->memories = memory;
+    pthread_mutex_unlock(&device->lock);
+    atomic_fetch_add(&device->options->live_memories, 1);
+    *out_memory = &memory->base;
+    return ROTA_OK;
+}
+
+static void check_dead(adversary_device *device, const adversary_memory *memory) {
+    const uint8_t *bytes = (const uint8_t *)(uintptr_t)memory->base.address;
+    for (uint64_t i = 0; i < memory->base.size_bytes; i++)
+        if (bytes[i] != ADVERSARY_POISON_DEAD) {
+            adversary_violation(device, "byte %llu of destroyed memory '%s' was written",
+                                (unsigned long long)i, memory->name);
+            return;
+        }
+}
+
+static void memory_free(adversary_memory *memory) {
+    free((void *)(uintptr_t)memory->base.address);
+    free(memory);
+}
+
+static void memory_destroy(rota_exec_device *base, rota_exec_memory *base_memory) {
+    adversary_device *device = (adversary_device *)base;
+    adversary_memory *memory = (adversary_memory *)base_memory;
+    if (!memory) return;
+    pthread_mutex_lock(&device->lock);
+    if (memory->magic != ADVERSARY_LIVE) {
+        pthread_mutex_unlock(&device->lock);
+        adversary_violation(device, "memory '%s' is destroyed twice", memory->name);
+        return;
+    }
+    memory->magic = ADVERSARY_DEAD;
+    memset((void *)(uintptr_t)memory->base.address, ADVERSARY_POISON_DEAD, memory->base.size_bytes);
+    device->dead_bytes += memory->base.size_bytes;
+    /* Lets go of the oldest dead, which stand last in the list. */
+    while (device->dead_bytes > DEAD_BYTES_MAX) {
+        adversary_memory **oldest = NULL;
+        for (adversary_memory **link = &device->memories; *link; link = &(*link)->next)
+            if ((*link)->magic == ADVERSARY_DEAD && *link != memory) oldest = link;
+        if (!oldest) break;
+        adversary_memory *victim = *oldest;
+        *oldest = victim->next;
+        device->dead_bytes -= victim->base.size_bytes;
+        check_dead(device, victim);
+        memory_free(victim);
+    }
+    pthread_mutex_unlock(&device->lock);
+    atomic_fetch_sub(&device->options->live_memories, 1);
+}
+
+bool adversary_range_is_live(adversary_device *device, uint64_t address, uint64_t size_bytes) {
+    bool found = false;
+    pthread_mutex_lock(&device->lock);
+    for (const adversary_memory *m = device->memories; m && !found; m = m->next)
+        found = m->magic == ADVERSARY_LIVE && address >= m->base.address &&
+                address - m->base.address <= m->base.size_bytes &&
+                size_bytes <= m->base.size_bytes - (address - m->base.address);
+    pthread_mutex_unlock(&device->lock);
+    return found;
+}
+
+/* ---- Programs and instances ---- */
+
+/* What every program must satisfy whatever it computes. */
+static void check_program(adversary_device *device, const rota_exec_program_desc *desc) {
+    for (uint32_t s = 0; s < desc->segment_count; s++) {
+        const rota_exec_segment *segment = &desc->segments[s];
+        uint32_t next = segment->first_command;
+        for (uint32_t b = 0; b < segment->batch_count; b++) {
+            const rota_exec_batch *batch = &desc->batches[segment->first_batch + b];
+            if (batch->first_command != next || batch->command_count == 0)
+                adversary_violation(device, "program '%s', segment %u: batch %u is empty or out of place",
+                                    desc->name, s, b);
+            next += batch->command_count;
+        }
+        if (next != segment->first_command + segment->command_count)
+            adversary_violation(device, "program '%s', segment %u: the batches do not cover the commands",
+                                desc->name, s);
+        for (uint32_t c = segment->first_command; c < next; c++)
+            for (uint32_t e = desc->first_successor[c]; e < desc->first_successor[c + 1]; e++)
+                if (desc->successor[e] < segment->first_command || desc->successor[e] >= next)
+                    adversary_violation(device, "program '%s': an edge leaves segment %u", desc->name, s);
+    }
+    for (uint32_t c = 0; c < desc->command_count; c++)
+        for (uint32_t k = 0; k < desc->commands[c].operand_count; k++) {
+            const rota_exec_operand *operand = &desc->operands[desc->commands[c].first_operand + k];
+            if (operand->is_slot ? operand->memory >= desc->block_words
+                                 : operand->memory >= desc->memory_count)
+                adversary_violation(device, "program '%s', command %u: operand %u names no memory",
+                                    desc->name, c, k);
+        }
+}
+
+static rota_status program_create(rota_exec_device *base, const rota_exec_program_desc *desc,
+                                  rota_exec_program **out_program) {
+    adversary_device *device = (adversary_device *)base;
+    for (uint32_t c = 0; c < desc->command_count; c++) {
+        const rota_exec_command *command = &desc->commands[c];
+        if (command->kind == ROTA_EXEC_COMMAND_KERNEL && !command->u.kernel.kernel->cpu.fn)
+            return rota_fail(ROTA_UNSUPPORTED, "%s: kernel '%s' has no C function", base->info.id,
+                             command->u.kernel.kernel->name);
+        if (command->kind == ROTA_EXEC_COMMAND_HOST && !base->caps.runs_host_nodes)
+            return rota_fail(ROTA_UNSUPPORTED, "%s runs no host functions", base->info.id);
+    }
+    check_program(device, desc);
+    adversary_program *program = calloc(1, sizeof *program);
+    if (!program) return rota_fail(ROTA_OUT_OF_MEMORY, "%s: no memory for a program", base->info.id);
+    program->magic = ADVERSARY_LIVE;
+    program->desc = desc;
+    atomic_fetch_add(&device->options->live_programs, 1);
+    *out_program = (rota_exec_program *)program;
+    return ROTA_OK;
+}
+
+static void program_destroy(rota_exec_device *base, rota_exec_program *base_program) {
+    adversary_device *device = (adversary_device *)base;
+    adversary_program *program = (adversary_program *)base_program;
+    if (!program) return;
+    if (atomic_load(&program->instances) != 0)
+        adversary_violation(device, "program '%s' is destroyed before its instances", program->desc->name);
+    program->magic = ADVERSARY_DEAD;
+    free(program);
+    atomic_fetch_sub(&device->options->live_programs, 1);
+}
+
+static void instance_free(adversary_instance *instance) {
+    free(instance->memories);
+    free(instance->block);
+    free(instance->stale_block);
+    free(instance->submitted);
+    free(instance->times);
+    free(instance);
+}
+
+static rota_status instance_create(rota_exec_device *base, rota_exec_program *base_program,
+                                   rota_exec_memory *const *memories, rota_exec_instance **out_instance) {
+    adversary_device *device = (adversary_device *)base;
+    adversary_program *program = (adversary_program *)base_program;
+    const rota_exec_program_desc *desc = program->desc;
+    adversary_instance *instance = calloc(1, sizeof *instance);
+    if (!instance) return rota_fail(ROTA_OUT_OF_MEMORY, "%s: no memory for an instance", base->info.id);
+    instance->magic = ADVERSARY_LIVE;
+    instance->program = program;
+    instance->memories = calloc(desc->memory_count + 1, sizeof *instance->memories);
+    instance->block = calloc(desc->block_words + 1, sizeof *instance->block);
+    instance->stale_block = calloc(desc->block_words + 1, sizeof *instance->block);
+    instance->submitted = calloc(desc->segment_count + 1, sizeof *instance->submitted);
+    instance->times = calloc(desc->command_count + 1, sizeof *instance->times);
+    if (!instance->memories || !instance->block || !instance->stale_block || !instance->submitted ||
+        !instance->times) {
+        instance_free(instance);
+        return rota_fail(ROTA_OUT_OF_MEMORY, "%s: no memory for an instance", base->info.id);
+    }
+    for (uint32_t m = 0; m < desc->memory_count; m++) {
+        instance->memories[m] = (adversary_memory *)memories[m];
+        if (!memories[m] || instance->memories[m]->magic != ADVERSARY_LIVE)
+            adversary_violation(device, "program '%s': memory %u of an instance is not live", desc->name, m);
+    }
+    atomic_fetch_add(&program->instances, 1);
+    atomic_fetch_add(&device->options->live_instances, 1);
+    *out_instance = (rota_exec_instance *)instance;
+    return ROTA_OK;
+}
+
+static void instance_destroy(rota_exec_device *base, rota_exec_instance *base_instance) {
+    adversary_device *device = (adversary_device *)base;
+    adversary_instance *instance = (adversary_instance *)base_instance;
+    if (!instance) return;
+    if (atomic_load(&instance->pending) != 0 && !atomic_load(&device->lost) &&
+        !device->options->breaks.early_signal)
+        adversary_violation(device, "an instance of program '%s' is destroyed while in flight",
+                            instance->program->desc->name);
+    instance->magic = ADVERSARY_DEAD;
+    atomic_fetch_sub(&instance->program->instances, 1);
+    atomic_fetch_sub(&device->options->live_instances, 1);
+    /* The executor thread may still look at it: it is freed when the device closes. */
+    pthread_mutex_lock(&device->lock);
+    instance->next_dead = device->dead_instances;
+    device->dead_instances = instance;
+    pthread_mutex_unlock(&device->lock);
+}
+
+/* ---- Submission ---- */
+
+static void lose(adversary_device *device, const char *why) {
+    if (!atomic_exchange(&device->lost, true)) device->host.lost(device->host.user, ROTA_DEVICE_LOST, why);
+}
+
+static void check_work(adversary_device *device, const rota_exec_work *work) {
+    const adversary_instance *instance = (const adversary_instance *)work->instance;
+    if (work->queue >= device->queue_count) {
+        adversary_violation(device, "a work names queue %u of %u", work->queue, device->queue_count);
+        return;
+    }
+    if (work->signal_value <= device->queues[work->queue].handed_over)
+        adversary_violation(device, "queue %u: signal value %llu after %llu", work->queue,
+                            (unsigned long long)work->signal_value,
+                            (unsigned long long)device->queues[work->queue].handed_over);
+    for (uint32_t i = 0; i < work->wait_count; i++)
+        if (work->waits[i].queue >= device->queue_count ||
+            work->waits[i].value > device->queues[work->waits[i].queue].handed_over)
+            adversary_violation(device, "a wait names queue %u value %llu, which was not handed over",
+                                work->waits[i].queue, (unsigned long long)work->waits[i].value);
+    if (!instance) return;
+    const rota_exec_program_desc *desc = instance->program->desc;
+    if (instance->magic != ADVERSARY_LIVE)
+        adversary_violation(device, "a destroyed instance is submitted");
+    else if (work->segment >= desc->segment_count || desc->segments[work->segment].queue != work->queue)
+        adversary_violation(device, "program '%s': segment %u is submitted on queue %u", desc->name,
+                            work->segment, work->queue);
+    else if ((desc->block_words != 0) != (work->block != NULL))
+        adversary_violation(device, "program '%s': argument block is %s", desc->name,
+                            work->block ? "given but not used" : "missing");
+}
+
+/* Which replay of its instance a work belongs to, and its arguments. An instance with arguments holds one
+ * block. */
+static uint32_t take_block(adversary_device *device, const rota_exec_work *work) {
+    adversary_instance *instance = (adversary_instance *)work->instance;
+    const rota_exec_program_desc *desc = instance->program->desc;
+    uint32_t replay = ++instance->submitted[work->segment];
+    if (desc->block_words == 0) return replay;
+    if (replay != instance->block_replay) {
+        if (atomic_load(&instance->pending) != 0 && !device->options->breaks.early_signal)
+            adversary_violation(
+                device, "program '%s': an instance with arguments is submitted again in flight", desc->name);
+        memcpy(instance->stale_block, instance->block_replay ? instance->block : work->block,
+               desc->block_words * 8);
+        memcpy(instance->block, work->block, desc->block_words * 8);
+        instance->block_replay = replay;
+    } else if (memcmp(instance->block, work->block, desc->block_words * 8) != 0) {
+        adversary_violation(device, "program '%s': works of one submission have different arguments",
+                            desc->name);
+    }
+    return replay;
+}
+
+static adversary_work *copy_work(adversary_device *device, const rota_exec_work *from) {
+    adversary_work *work = calloc(1, sizeof *work + from->wait_count * sizeof work->waits[0]);
+    if (!work) return NULL;
+    work->instance = (adversary_instance *)from->instance;
+    work->desc = work->instance ? work->instance->program->desc : NULL;
+    work->cookie = from->cookie;
+    work->segment = from->segment;
+    work->queue = from->queue;
+    work->signal_value = from->signal_value;
+    for (uint32_t i = 0; i < from->wait_count; i++) {
+        uint32_t drop = device->options->breaks.wait;
+        bool mine = adversary_breaks_program(device, work->desc);
+        if (mine) device->waits_handed_over++;
+        if (mine && (drop == ADVERSARY_ALL || drop == device->waits_handed_over)) continue;
+        work->waits[work->wait_count++] = from->waits[i];
+    }
+    atomic_fetch_add(&device->options->waits, from->wait_count);
+    if (work->instance) {
+        work->replay = take_block(device, from);
+        atomic_fetch_add(&work->instance->pending, 1);
+    }
+    return work;
+}
+
+static rota_status submit(rota_exec_device *base, const rota_exec_work *works, uint32_t count) {
+    adversary_device *device = (adversary_device *)base;
+    for (uint32_t i = 0; i < count; i++) {
+        bool lost = atomic_load(&device->lost);
+        bool fail = ++device->works_handed_over == device->options->faults.submit_fails_at;
+        if (fail) lose(device, "adversary: the submit failed");
+        if (lost || fail) return rota_fail(ROTA_DEVICE_LOST, "%s: the submit failed", base->info.id);
+        check_work(device, &works[i]);
+        adversary_work *work = copy_work(device, &works[i]);
+        if (!work) {
+            lose(device, "adversary: out of memory");
+            return rota_fail(ROTA_OUT_OF_MEMORY, "%s: no memory for a work", base->info.id);
+        }
+        device->queues[work->queue].handed_over = work->signal_value;
+        if (device->options->breaks.early_signal)
+            device->host.advanced(device->host.user, work->queue, work->signal_value);
+        pthread_mutex_lock(&device->lock);
+        if (device->inbox_tail)
+            device->inbox_tail->next = work;
+        else
+            device->inbox = work;
+        device->inbox_tail = work;
+        device->inbox_count++;
+        pthread_cond_signal(&device->wake);
+        pthread_mutex_unlock(&device->lock);
+    }
+    return ROTA_OK;
+}
+
+static rota_status times(rota_exec_device *base, rota_exec_instance *base_instance, rota_exec_time *out) {
+    adversary_device *device = (adversary_device *)base;
+    const adversary_instance *instance = (const adversary_instance *)base_instance;
+    if (!device->diagnostics) return rota_fail(ROTA_WRONG_STATE, "%s: no diagnostics", base->info.id);
+    memcpy(out, instance->times, instance->program->desc->command_count * sizeof *out);
+    return ROTA_OK;
+}
+
+static bool stuck_node(rota_exec_device *base, rota_exec_instance *instance, uint32_t *out_node) {
+    adversary_device *device = (adversary_device *)base;
+    uint64_t stuck = atomic_load(&device->stuck);
+    if (stuck == 0 || atomic_load(&device->stuck_instance) != (adversary_instance *)instance) return false;
+    *out_node = (uint32_t)(stuck - 1);
+    return true;
+}
+
+/* ---- Devices ---- */
+
+static void close_device(rota_exec_device *base, uint64_t deadline_ns, uint64_t *out_abandoned_bytes) {
+    adversary_device *device = (adversary_device *)base;
+    struct timespec until = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
+                             .tv_nsec = (long)(deadline_ns % 1000000000u)};
+    uint64_t abandoned = 0;
+    pthread_mutex_lock(&device->lock);
+    device->stop = true;
+    pthread_cond_signal(&device->wake);
+    while (!device->has_ended && pthread_cond_timedwait(&device->ended, &device->lock, &until) != ETIMEDOUT) {
+    }
+    bool ended = device->has_ended;
+    for (adversary_memory *m = device->memories; m; m = m->next) {
+        if (m->magic == ADVERSARY_DEAD) check_dead(device, m);
+        if (m->magic == ADVERSARY_LIVE) abandoned += m->base.size_bytes;
+    }
+    pthread_mutex_unlock(&device->lock);
+    if (out_abandoned_bytes) *out_abandoned_bytes = ended ? 0 : abandoned;
+    if (!ended) {
+        pthread_detach(device->thread);
+        return; /* It may still touch everything: left as it is. */
+    }
+    pthread_join(device->thread, NULL);
+    while (device->memories) {
+        adversary_memory *memory = device->memories;
+        device->memories = memory->next;
+        memory_free(memory);
+    }
+    while (device->dead_instances) {
+        adversary_instance *instance = device->dead_instances;
+        device->dead_instances = instance->next_dead;
+        instance_free(instance);
+    }
+    pthread_cond_destroy(&device->wake);
+    pthread_cond_destroy(&device->ended);
+    pthread_mutex_destroy(&device->lock);
+    free(device->active);
+    free(device->stray);
+    free(device);
+}
+
+static const rota_exec_device_vtable vtable = {
+    .close = close_device,
+    .memory_create = memory_create,
+    .memory_destroy = memory_destroy,
+    .program_create = program_create,
+    .program_destroy = program_destroy,
+    .instance_create = instance_create,
+    .instance_destroy = instance_destroy,
+    .submit = submit,
+    .times = times,
+    .stuck_node = stuck_node,
+};
+
+static void describe(uint32_t index, rota_device_info *info) {
+    memset(info, 0, sizeof *info);
+    snprintf(info->id, sizeof info->id, index ? "adversary:%u" : "adversary", index);
+    snprintf(info->name, sizeof info->name, "adversarial executor %u", index);
+    snprintf(info->driver, sizeof info->driver, "tests");
+    info->kind = ROTA_EXEC_CPU;
+    info->device_class = ROTA_DEVICE_TEST;
+    info->usable = true;
+    info->memory_bytes = (uint64_t)4 << 30;
+    info->max_allocation_bytes = (uint64_t)1 << 30;
+    info->compute_units = 1;
+    info->compute_queues = 1;
+    info->subgroup_size = 1;
+}
+
+static rota_status enumerate(const rota_exec_driver *driver, rota_device_info *out_infos, uint32_t capacity,
+                             uint32_t *out_count) {
+    (void)driver;
+    *out_count = 2;
+    for (uint32_t i = 0; i < 2 && i < capacity; i++) describe(i, &out_infos[i]);
+    return ROTA_OK;
+}
+
+static rota_status open_device(const rota_exec_driver *driver, uint32_t index,
+                               const rota_exec_open_options *options, rota_exec_device **out_device) {
+    (void)driver;
+    if (!options->test) return rota_fail(ROTA_INVALID_ARGUMENT, "adversary: no options were given");
+    adversary_device *device = calloc(1, sizeof *device);
+    if (!device) return rota_fail(ROTA_OUT_OF_MEMORY, "adversary: no memory for a device");
+    device->options = options->test;
+    device->base.vtable = &vtable;
+    device->base.caps.unified_host = device->options->unified_host;
+    device->base.caps.runs_host_nodes = !device->options->no_host_nodes;
+    device->base.caps.submit_never_blocks = device->options->submit_never_blocks;
+    describe(index, &device->base.info);
+    if (device->options->max_allocation_bytes)
+        device->base.info.max_allocation_bytes = device->options->max_allocation_bytes;
+    device->host = options->host;
+    device->index = index;
+    device->queue_count = options->queue_count;
+    device->diagnostics = options->diagnostics;
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&device->lock, NULL);
+    pthread_cond_init(&device->wake, &monotonic);
+    pthread_cond_init(&device->ended, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    if (pthread_create(&device->thread, NULL, adversary_thread, device) != 0) {
+        free(device);
+        return rota_fail(ROTA_SYSTEM, "adversary: no thread");
+    }
+    *out_device = &device->base;
+    return ROTA_OK;
+}
+
+const rota_exec_driver adversary_driver = {
+    .name = "adversary", .kind = ROTA_EXEC_CPU, .enumerate = enumerate, .open = open_device};
+
+rota_status adversary_runtime_open(adversary_options *options, const rota_runtime_options *runtime_options,
+                                   rota_runtime **out_runtime) {
+    rota_runtime *runtime = NULL;
+    ROTA_TRY(rota_runtime_open(runtime_options, &runtime));
+    rota_status status = rota_runtime_add_driver(runtime, &adversary_driver, options);
+    if (status != ROTA_OK) {
+        rota_runtime_close(runtime, 0);
+        return status;
+    }
+    *out_runtime = runtime;
+    return ROTA_OK;
+}

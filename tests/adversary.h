@@ -1,0 +1,70 @@
+/* The adversarial executor: keeps exec/exec.h and no more. It runs lowered programs on host memory in one
+ * thread, in an order drawn from a seed among everything that the contract allows: works of different queues,
+ * and works of one queue without a wait between them, are interleaved command by command; commands of a batch
+ * run in any order, a kernel's items in pieces; signals come late; memory is poisoned when it is made, before
+ * a replay first touches its arena, and when it is destroyed. What it can check of the caller's side of the
+ * contract it checks and reports.
+ *
+ * Faults are things a real device may do. Breaks switch off something that the contract promises, to prove
+ * that a test would notice. */
+#ifndef ROTA_TESTS_ADVERSARY_H
+#define ROTA_TESTS_ADVERSARY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "exec/exec.h"
+#include "sched/runtime.h"
+
+#define ADVERSARY_ALL UINT32_MAX
+
+typedef enum adversary_mode { ADVERSARY_EITHER, ADVERSARY_BATCHES, ADVERSARY_EDGES } adversary_mode;
+
+/* Counts are from 1; 0: never. */
+typedef struct adversary_faults {
+    uint32_t memory_fails_at;    /* that memory_create returns OUT_OF_MEMORY */
+    uint32_t submit_fails_at;    /* that submitted work is refused and the device lost */
+    uint32_t lost_after_works;   /* the device is lost once so many works completed */
+    uint32_t silent_after_works; /* nothing runs or signals once so many works completed */
+    uint64_t slow_command_ns;    /* every command takes at least this long */
+} adversary_faults;
+
+typedef struct adversary_breaks {
+    const char *program; /* only works and commands of the program of this name; NULL: of any */
+    uint32_t wait; /* that wait, counted over the works as handed over (ADVERSARY_ALL: every), is not kept */
+    /* That barrier (between two batches) or edge of the program, counted over the program, is not kept. */
+    uint32_t barrier, edge;
+    bool early_signal; /* a work's value is reported as soon as it is handed over, of whatever program */
+    bool stray_writes; /* the first written operand of a kernel goes to other memory */
+    bool stale_block;  /* commands see the argument block of the submission before */
+} adversary_breaks;
+
+/* Belongs to the test, which may change seed, faults and breaks while the device is idle. Zeroed: seed 0,
+ * nothing special. One per runtime. */
+typedef struct adversary_options {
+    _Atomic uint64_t seed;
+    adversary_mode mode;
+    adversary_faults faults;
+    adversary_breaks breaks;
+    bool unified_host;  /* offered as a capability; both are tested */
+    bool no_host_nodes; /* host functions must go elsewhere */
+    bool submit_never_blocks;
+    uint64_t max_allocation_bytes; /* 0: 1 GiB */
+    uint64_t quiet_ns; /* gathers works until none came for so long; 0: 60 us. Most interleaving, and the same
+                          from one run to the next */
+    /* Written by the device. */
+    _Atomic uint32_t violations; /* of the contract, by the caller */
+    char violation[256];         /* the first one */
+    _Atomic uint64_t works, commands, waits,
+        overlaps; /* overlaps: commands run while another work was also started */
+    _Atomic uint64_t live_memories, live_programs, live_instances;
+} adversary_options;
+
+/* Devices "adversary" and "adversary:1"; the runtime passes an adversary_options as `test`. */
+extern const rota_exec_driver adversary_driver;
+
+/* A runtime that knows the adversary's devices, with `queues` logical queues (0: the default). */
+rota_status adversary_runtime_open(adversary_options *options, const rota_runtime_options *runtime_options,
+                                   rota_runtime **out_runtime);
+
+#endif
