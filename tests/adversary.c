@@ -251,6 +251,16 @@ static void lose(adversary_device *device, const char *why) {
     if (!atomic_exchange(&device->lost, true)) device->host.lost(device->host.user, ROTA_DEVICE_LOST, why);
 }
 
+static void check_copy_end(adversary_device *device, const rota_exec_memory *memory, uint64_t offset,
+                           uint64_t bytes) {
+    if (!device->base.caps.unified_host && ((const adversary_memory *)memory)->magic != ADVERSARY_LIVE)
+        adversary_violation(device, "a copy names memory that is not live");
+    else if (offset > memory->size_bytes || bytes > memory->size_bytes - offset)
+        adversary_violation(device, "a copy of %llu bytes at %llu leaves a memory of %llu bytes",
+                            (unsigned long long)bytes, (unsigned long long)offset,
+                            (unsigned long long)memory->size_bytes);
+}
+
 static void check_work(adversary_device *device, const rota_exec_work *work) {
     const adversary_instance *instance = (const adversary_instance *)work->instance;
     if (work->queue >= device->queue_count) {
@@ -266,6 +276,13 @@ static void check_work(adversary_device *device, const rota_exec_work *work) {
             work->waits[i].value > device->queues[work->waits[i].queue].handed_over)
             adversary_violation(device, "a wait names queue %u value %llu, which was not handed over",
                                 work->waits[i].queue, (unsigned long long)work->waits[i].value);
+    if (instance && work->copy_count) adversary_violation(device, "a work has an instance and copies");
+    for (uint32_t i = 0; !instance && i < work->copy_count; i++) {
+        check_copy_end(device, work->copies[i].destination, work->copies[i].destination_offset,
+                       work->copies[i].size_bytes);
+        check_copy_end(device, work->copies[i].source, work->copies[i].source_offset,
+                       work->copies[i].size_bytes);
+    }
     if (!instance) return;
     const rota_exec_program_desc *desc = instance->program->desc;
     if (instance->magic != ADVERSARY_LIVE)
@@ -317,6 +334,15 @@ static adversary_work *copy_work(adversary_device *device, const rota_exec_work 
         work->waits[work->wait_count++] = from->waits[i];
     }
     atomic_fetch_add(&device->options->waits, from->wait_count);
+    work->copy_count = from->instance ? 0 : from->copy_count;
+    if (work->copy_count) {
+        work->copies = malloc(work->copy_count * sizeof *work->copies);
+        if (!work->copies) {
+            free(work);
+            return NULL;
+        }
+        memcpy(work->copies, from->copies, work->copy_count * sizeof *work->copies);
+    }
     if (work->instance) {
         work->replay = take_block(device, from);
         atomic_fetch_add(&work->instance->pending, 1);

@@ -68,7 +68,10 @@ typedef struct adversary_work {
     uint32_t commands_left;
     uint32_t *remaining; /* edges: predecessors of each command; batches: commands left of each batch */
     uint32_t batch_floor,
-        batch_admitted; /* first batch with commands left; batches below admitted are in ready */
+        batch_admitted;     /* first batch with commands left; batches below admitted are in ready */
+    rota_exec_copy *copies; /* with no instance: commands_left of them to go, each at first split in two */
+    uint32_t copy_count;
+    bool copies_begun;
     rota_exec_wait waits[];
 } adversary_work;
 

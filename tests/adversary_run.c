@@ -222,6 +222,37 @@ static void complete_running(adversary_device *device, adversary_work *work, uin
     end_command(device, work, index);
 }
 
+static uint8_t *copy_end(const adversary_device *device, const rota_exec_memory *memory, uint64_t offset) {
+    return (device->base.caps.unified_host ? (uint8_t *)memory->host
+                                           : (uint8_t *)(uintptr_t)memory->address) +
+           offset;
+}
+
+/* One of a work's own copies, or a part of it. */
+static void step_copy(adversary_device *device, adversary_work *work) {
+    const rota_exec_host *host = &device->host;
+    if (work->commands_left == work->copy_count && !work->copies_begun) {
+        work->copies_begun = true;
+        if (host->poison_active && atomic_load(host->poison_active) &&
+            host->must_skip(host->user, work->cookie, NULL, 0)) {
+            work->commands_left = 0;
+            return;
+        }
+    }
+    rota_exec_copy *copy = &work->copies[draw(device, work->commands_left)];
+    uint64_t bytes = copy->size_bytes;
+    if (bytes > 1 && draw(device, 2))
+        bytes = 1 + draw(device, (uint32_t)(bytes < 1u << 30 ? bytes : 1u << 30));
+    memcpy(copy_end(device, copy->destination, copy->destination_offset),
+           copy_end(device, copy->source, copy->source_offset), bytes);
+    copy->destination_offset += bytes;
+    copy->source_offset += bytes;
+    copy->size_bytes -= bytes;
+    if (copy->size_bytes == 0) *copy = work->copies[--work->commands_left];
+    if (work->commands_left == 0 && host->poison_active && atomic_load(host->poison_active))
+        host->succeeded(host->user, work->cookie, NULL, 0);
+}
+
 /* One step of a started work: begins a command, or runs a piece of one begun. */
 static void step(adversary_device *device, adversary_work *work) {
     bool room = work->running_count < sizeof work->running / sizeof work->running[0];
@@ -294,7 +325,10 @@ static bool start_work(adversary_device *device, adversary_work *work) {
     }
     device->active[device->active_count++] = work;
     work->started = true;
-    if (!work->instance) return true;
+    if (!work->instance) {
+        work->commands_left = work->copy_count;
+        return true;
+    }
     if (work->replay > work->instance->started_replay) {
         poison_arenas(device, work);
         work->instance->started_replay = work->replay;
@@ -345,6 +379,7 @@ static void free_work(adversary_work *work) {
     for (uint32_t i = 0; i < work->running_count; i++) free(work->running[i]);
     free(work->ready);
     free(work->remaining);
+    free(work->copies);
     free(work);
 }
 
@@ -402,7 +437,10 @@ static bool random_step(adversary_device *device) {
     }
     uint32_t pick = choose_active(device);
     adversary_work *work = device->active[pick];
-    if (work->commands_left) step(device, work);
+    if (work->commands_left && work->copies)
+        step_copy(device, work);
+    else if (work->commands_left)
+        step(device, work);
     if (work->commands_left == 0) {
         work->done = true;
         device->active[pick] = device->active[--device->active_count];
