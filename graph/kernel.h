@@ -91,6 +91,12 @@ typedef struct rota_kernel {
         void (*spec)(const void *params, uint32_t *out_values);
         uint32_t required_features; /* rota_device_feature bits */
         uint32_t subgroup_size;     /* 0: any; else the required size (VK_EXT_subgroup_size_control) */
+        /* NULL, or: gives the kernel whose vk part stands in for this one's on a device with these features
+         * (rota_device_feature bits), for a node with these parameters: a kernel of the same operands,
+         * parameters and bindables. Asked once per node when a program is made; the answer's own select is
+         * not asked. */
+        const struct rota_kernel *(*select)(const void *params, const uint64_t *operand_bytes,
+                                            uint32_t features);
     } vk;
     struct {
         const void *image; /* fat binary or PTX; NULL: not on this executor */
