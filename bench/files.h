@@ -1,0 +1,33 @@
+/* Files that appear whole or not at all. */
+#ifndef ROTA_BENCH_FILES_H
+#define ROTA_BENCH_FILES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+/* A file being written under a temporary name beside its own. */
+typedef struct file_writer {
+    FILE *stream;
+    char *path,
+        *temporary; /* temporary is NULL where `path` is a device or pipe, which is written directly */
+    bool failed;
+    int error; /* errno of the first failure */
+} file_writer;
+
+/* Each returns false with one sentence on stderr, naming the file and the reason. */
+bool file_open(file_writer *file, const char *path);
+/* Remembers a failure; file_commit reports it. */
+void file_put(file_writer *file, const void *data, size_t size);
+/* Flushes to disk and renames. On failure the temporary file is removed and an older file of that name stays.
+ */
+bool file_commit(file_writer *file);
+/* Drops what was written. */
+void file_abandon(file_writer *file);
+
+bool file_write_text(const char *path, const char *text);
+
+/* The whole file, NUL-terminated, from malloc; NULL with a sentence on stderr. */
+char *file_read(const char *path, size_t *out_size);
+
+#endif

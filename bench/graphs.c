@@ -1,0 +1,412 @@
+/* The graphs that the benchmarks and tests build. */
+#include "bench/graphs.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "bench/graphs_train.h"
+
+#define RANDOM_BUFFERS 1024
+/* Persistent buffers of small graphs are views this far apart, so many in one allocation. */
+#define VIEW_SPACING ROTA_BUFFER_ALIGNMENT
+#define VIEWS_PER_ROOT 1024
+#define WORDS_MAX 3
+
+static uint64_t mix(uint64_t z) {
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+/* The first content of a persistent buffer. */
+static uint32_t first_word(uint64_t number) {
+    return (uint32_t)mix(number + 1);
+}
+
+/* ---- What each place holds ---- */
+
+static uint64_t train_place_size(const bench_graph *g, uint64_t in_layer) {
+    if (g->options.real_sizes) return train_elements(in_layer) * 4;
+    return in_layer == TRAIN_QKV || in_layer == TRAIN_DQKV ? 3 * 4 : 4;
+}
+
+/* Kind, size and name of a train graph's place; COUNT where the place is unused. */
+static rota_buffer_kind train_place(const bench_graph *g, uint64_t place, uint64_t *out_size, char *name,
+                                    size_t name_size) {
+    uint64_t block = place / TRAIN_STRIDE, in_layer = place % TRAIN_STRIDE;
+    *out_size = train_place_size(g, in_layer);
+    snprintf(name, name_size, "%s.%" PRIu64, train_name(in_layer), block);
+    if (block == 0) return in_layer == TRAIN_X2 ? ROTA_BUFFER_PERSISTENT : ROTA_BUFFER_KIND_COUNT;
+    if (block == g->layers + 1)
+        return in_layer == TRAIN_DXPREV ? ROTA_BUFFER_PERSISTENT : ROTA_BUFFER_KIND_COUNT;
+    if (in_layer < TRAIN_TRANSIENT_COUNT) return ROTA_BUFFER_TRANSIENT;
+    if (in_layer == TRAIN_INPUT) return g->options.uploads ? ROTA_BUFFER_INPUT : ROTA_BUFFER_KIND_COUNT;
+    if (in_layer == TRAIN_WQKV && g->options.uploads) return ROTA_BUFFER_TRANSIENT;
+    return ROTA_BUFFER_PERSISTENT;
+}
+
+static rota_buffer_kind place_kind(const bench_graph *g, uint64_t place, uint64_t *out_size, char *name,
+                                   size_t name_size) {
+    if (g->options.kind == BENCH_TRAIN) return train_place(g, place, out_size, name, name_size);
+    *out_size = g->options.real_sizes ? TRAIN_SIZE_X * 4 : 4;
+    snprintf(name, name_size, "b%" PRIu64, place);
+    return ROTA_BUFFER_PERSISTENT;
+}
+
+/* ---- Nodes ---- */
+
+static const rota_kernel *kernel_for(uint32_t access_count, bool inplace) {
+    return inplace ? &bench_kernels_inplace[access_count - 1] : &bench_kernels[access_count - 1];
+}
+
+static void set_modes(bench_node *node, uint64_t index, uint32_t words) {
+    node->params = (bench_params){.seed = (uint32_t)index, .words = words};
+    for (uint32_t i = 0; i < node->access_count; i++) {
+        if (node->accesses[i].mode != ROTA_WRITE) node->params.modes |= 1u << i;
+        if (node->accesses[i].mode != ROTA_READ) node->params.modes |= 1u << (8 + i);
+    }
+}
+
+static void train_table_node(const bench_graph *g, uint64_t layer, uint32_t row, bench_node *node) {
+    const train_node *t = &train_layer[row];
+    int64_t base = (int64_t)(layer + 1) * TRAIN_STRIDE;
+    node->name = t->name;
+    node->kernel = kernel_for(t->access_count, t->inplace);
+    node->access_count = t->access_count;
+    for (uint32_t i = 0; i < t->access_count; i++) {
+        const train_access *a = &t->accesses[i];
+        bench_access *access = &node->accesses[i];
+        access->place = (uint64_t)(base + a->place);
+        access->mode = (rota_access_mode)a->mode;
+        access->offset_bytes = 0;
+        access->size_bytes = ROTA_WHOLE;
+        if (a->third) {
+            access->size_bytes = train_place_size(g, (uint64_t)a->place) / 3;
+            access->offset_bytes = access->size_bytes * (a->third - 1u);
+        }
+    }
+}
+
+static void train_optimizer_node(const bench_graph *g, uint64_t k, bench_node *node) {
+    uint64_t base = (k / TRAIN_PARAMETER_COUNT % g->layers + 1) * TRAIN_STRIDE;
+    uint64_t parameter = TRAIN_LN1 + k % TRAIN_PARAMETER_COUNT;
+    if (g->options.uploads && parameter == TRAIN_WQKV) parameter = TRAIN_LN1;
+    node->name = "update";
+    node->kernel = kernel_for(2, false);
+    node->access_count = 2;
+    node->accesses[0] =
+        (bench_access){base + parameter - TRAIN_LN1 + TRAIN_GRAD_LN1, 0, ROTA_WHOLE, ROTA_READ};
+    node->accesses[1] = (bench_access){base + parameter, 0, ROTA_WHOLE, ROTA_READWRITE};
+}
+
+/* Uploads come first, then forward, backward, optimizer. */
+static uint32_t train_graph_node(const bench_graph *g, uint64_t index, bench_node *node) {
+    if (g->options.uploads) {
+        if (index < g->layers) {
+            uint64_t base = (index + 1) * TRAIN_STRIDE;
+            node->name = "upload";
+            node->kernel = NULL;
+            node->access_count = 2;
+            node->accesses[0] = (bench_access){base + TRAIN_WQKV, 0, ROTA_WHOLE, ROTA_WRITE};
+            node->accesses[1] = (bench_access){base + TRAIN_INPUT, 0, ROTA_WHOLE, ROTA_READ};
+            return 1;
+        }
+        index -= g->layers;
+    }
+    uint64_t forward = g->layers * TRAIN_FORWARD_NODES, backward = g->layers * TRAIN_BACKWARD_NODES;
+    uint32_t row;
+    if (index < forward) {
+        row = (uint32_t)(index % TRAIN_FORWARD_NODES);
+        train_table_node(g, index / TRAIN_FORWARD_NODES, row, node);
+    } else if (index < forward + backward) {
+        index -= forward;
+        row = TRAIN_FORWARD_NODES + (uint32_t)(index % TRAIN_BACKWARD_NODES);
+        train_table_node(g, g->layers - 1 - index / TRAIN_BACKWARD_NODES, row, node);
+    } else {
+        train_optimizer_node(g, index - forward - backward, node);
+        return 1;
+    }
+    return train_layer[row].words;
+}
+
+static void random_node(uint64_t index, bench_node *node) {
+    uint64_t bits = mix(index * UINT64_C(0x9e3779b97f4a7c15) + 1);
+    uint64_t a = bits % RANDOM_BUFFERS, b = (bits >> 20) % RANDOM_BUFFERS, c = (bits >> 40) % RANDOM_BUFFERS;
+    /* A write may not overlap a read of the same node. */
+    while (c == a || c == b) c = (c + 1) % RANDOM_BUFFERS;
+    node->name = "random";
+    node->kernel = kernel_for(3, false);
+    node->access_count = 3;
+    node->accesses[0] = (bench_access){a, 0, ROTA_WHOLE, ROTA_READ};
+    node->accesses[1] = (bench_access){b, 0, ROTA_WHOLE, ROTA_READ};
+    node->accesses[2] = (bench_access){c, 0, ROTA_WHOLE, ROTA_WRITE};
+}
+
+void bench_graph_node(const bench_graph *g, uint64_t index, bench_node *out_node) {
+    uint32_t words = 1;
+    switch (g->options.kind) {
+    case BENCH_TRAIN:
+        words = train_graph_node(g, index, out_node);
+        break;
+    case BENCH_RANDOM:
+        random_node(index, out_node);
+        break;
+    default:
+        out_node->name = g->options.kind == BENCH_CHAIN ? "link" : "lone";
+        out_node->kernel = kernel_for(1, false);
+        out_node->access_count = 1;
+        out_node->accesses[0] =
+            (bench_access){g->options.kind == BENCH_CHAIN ? 0 : index, 0, ROTA_WHOLE, ROTA_READWRITE};
+    }
+    set_modes(out_node, index, words);
+}
+
+/* ---- Building ---- */
+
+static rota_status make_persistent(bench_graph *g, uint64_t place, const char *name, uint64_t size) {
+    rota_buffer **out = g->options.slots ? &g->bound[place] : &g->buffers[place];
+    uint64_t number = g->persistent_count++;
+    g->persistent_number[place] = (uint32_t)number + 1;
+    if (g->options.slots)
+        ROTA_TRY(rota_graph_buffer(g->graph, ROTA_BUFFER_SLOT, name, size, &g->buffers[place]));
+    if (!g->options.runtime) return rota_buffer_create(name, size, out);
+    if (number / VIEWS_PER_ROOT == g->root_count) {
+        ROTA_TRY(rota_runtime_buffer(g->options.runtime, "bench root", VIEW_SPACING * VIEWS_PER_ROOT,
+                                     &g->roots[g->root_count]));
+        g->root_count++;
+    }
+    return rota_buffer_view(g->roots[number / VIEWS_PER_ROOT], number % VIEWS_PER_ROOT * VIEW_SPACING, size,
+                            out);
+}
+
+static rota_status make_buffers(bench_graph *g) {
+    for (uint64_t place = 0; place < g->buffer_count; place++) {
+        uint64_t size;
+        char name[32];
+        rota_buffer_kind kind = place_kind(g, place, &size, name, sizeof name);
+        if (kind == ROTA_BUFFER_PERSISTENT)
+            ROTA_TRY(make_persistent(g, place, name, size));
+        else if (kind != ROTA_BUFFER_KIND_COUNT)
+            ROTA_TRY(rota_graph_buffer(g->graph, kind, name, size, &g->buffers[place]));
+    }
+    return ROTA_OK;
+}
+
+rota_status bench_graph_create(const bench_graph_options *options, bench_graph **out_graph) {
+    if (options->kind == BENCH_TRAIN && options->nodes < BENCH_LAYER_NODES)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "a train graph has at least %d nodes, not %" PRIu64,
+                         BENCH_LAYER_NODES, options->nodes);
+    bench_graph *g = calloc(1, sizeof *g);
+    if (!g) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for a benchmark graph");
+    g->options = *options;
+    g->node_count = options->nodes;
+    switch (options->kind) {
+    case BENCH_TRAIN:
+        g->layers = options->nodes / BENCH_LAYER_NODES;
+        g->buffer_count = (g->layers + 2) * TRAIN_STRIDE;
+        if (options->uploads) g->node_count += g->layers;
+        break;
+    case BENCH_RANDOM:
+        g->buffer_count = RANDOM_BUFFERS;
+        break;
+    case BENCH_WIDE:
+        g->buffer_count = options->nodes;
+        break;
+    default:
+        g->buffer_count = 1;
+    }
+    g->buffers = calloc(g->buffer_count, sizeof *g->buffers);
+    g->bound = calloc(g->buffer_count, sizeof *g->bound);
+    g->roots = calloc(g->buffer_count / VIEWS_PER_ROOT + 1, sizeof *g->roots);
+    g->persistent_number = calloc(g->buffer_count, sizeof *g->persistent_number);
+    rota_status status = ROTA_OK;
+    if (!g->buffers || !g->bound || !g->roots || !g->persistent_number)
+        status = rota_fail(ROTA_OUT_OF_MEMORY, "no memory for %" PRIu64 " buffers", g->buffer_count);
+    if (status == ROTA_OK) status = rota_graph_create(&(rota_graph_options){.name = "bench"}, &g->graph);
+    if (status == ROTA_OK) status = make_buffers(g);
+    if (status != ROTA_OK) {
+        bench_graph_release(g);
+        return status;
+    }
+    *out_graph = g;
+    return ROTA_OK;
+}
+
+void bench_graph_release(bench_graph *g) {
+    if (!g) return;
+    /* The graph owns all but the persistent ones. */
+    if (g->buffers && g->bound && g->persistent_number)
+        for (uint64_t place = 0; place < g->buffer_count; place++)
+            if (g->persistent_number[place])
+                rota_buffer_release(g->options.slots ? g->bound[place] : g->buffers[place]);
+    for (uint64_t i = 0; i < g->root_count; i++) rota_buffer_release(g->roots[i]);
+    rota_graph_release(g->graph);
+    free(g->buffers);
+    free(g->bound);
+    free(g->roots);
+    free(g->persistent_number);
+    free(g);
+}
+
+rota_status bench_graph_record(const bench_graph *g, rota_recorder *recorder, uint64_t first,
+                               uint64_t count) {
+    for (uint64_t i = first; i < first + count; i++) {
+        bench_node node;
+        bench_graph_node(g, i, &node);
+        if (!node.kernel) {
+            rota_buffer *to = g->buffers[node.accesses[0].place], *from = g->buffers[node.accesses[1].place];
+            ROTA_TRY(rota_record_copy(recorder, to, 0, from, 0, rota_buffer_size(to), NULL));
+            continue;
+        }
+        rota_access accesses[BENCH_OPERANDS_MAX];
+        for (uint32_t a = 0; a < node.access_count; a++)
+            accesses[a] = (rota_access){g->buffers[node.accesses[a].place], node.accesses[a].offset_bytes,
+                                        node.accesses[a].size_bytes, node.accesses[a].mode};
+        ROTA_TRY(rota_record_kernel(recorder,
+                                    &(rota_kernel_node){.kernel = node.kernel,
+                                                        .name = node.name,
+                                                        .accesses = accesses,
+                                                        .access_count = node.access_count,
+                                                        .params = &node.params},
+                                    NULL));
+    }
+    return ROTA_OK;
+}
+
+rota_status bench_graph_record_all(const bench_graph *g, uint32_t lanes) {
+    for (uint32_t lane = 0; lane < lanes; lane++) {
+        uint64_t first = g->node_count * lane / lanes, end = g->node_count * (lane + 1) / lanes;
+        rota_recorder *recorder;
+        ROTA_TRY(rota_recorder_open(g->graph, lane, NULL, &recorder));
+        rota_status status = bench_graph_record(g, recorder, first, end - first);
+        rota_recorder_close(recorder);
+        ROTA_TRY(status);
+    }
+    return ROTA_OK;
+}
+
+/* ---- Running and checking ---- */
+
+rota_status bench_graph_bind(const bench_graph *g, rota_args *args) {
+    static const uint32_t input_words[WORDS_MAX] = {12345, 23456, 34567};
+    for (uint64_t place = 0; place < g->buffer_count; place++) {
+        if (g->bound[place]) ROTA_TRY(rota_args_set_buffer(args, g->buffers[place], g->bound[place]));
+        if (g->buffers[place] && rota_buffer_get_kind(g->buffers[place]) == ROTA_BUFFER_INPUT)
+            ROTA_TRY(rota_args_set_input(args, g->buffers[place], input_words,
+                                         rota_buffer_size(g->buffers[place]), false));
+    }
+    return ROTA_OK;
+}
+
+rota_status bench_graph_reset(const bench_graph *g, rota_device *device) {
+    uint32_t *words = calloc(VIEWS_PER_ROOT, VIEW_SPACING);
+    if (!words) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for a benchmark's data");
+    rota_status status = ROTA_OK;
+    for (uint64_t r = 0; r < g->root_count && status == ROTA_OK; r++) {
+        for (uint64_t i = 0; i < VIEWS_PER_ROOT; i++)
+            words[i * (VIEW_SPACING / 4)] = first_word(r * VIEWS_PER_ROOT + i);
+        status = rota_buffer_write(g->roots[r], device, 0, words, VIEWS_PER_ROOT * VIEW_SPACING, NULL);
+    }
+    free(words);
+    return status;
+}
+
+/* All nodes once, in record order, on WORDS_MAX words a place. */
+static void run_in_order(const bench_graph *g, uint32_t *state) {
+    for (uint64_t i = 0; i < g->node_count; i++) {
+        bench_node node;
+        bench_graph_node(g, i, &node);
+        uint32_t *operands[BENCH_OPERANDS_MAX];
+        for (uint32_t a = 0; a < node.access_count; a++)
+            operands[a] = state + node.accesses[a].place * WORDS_MAX + node.accesses[a].offset_bytes / 4;
+        if (node.kernel)
+            bench_kernel_apply(&node.params, node.access_count, operands);
+        else
+            *operands[0] = *operands[1];
+    }
+}
+
+rota_status bench_graph_check(const bench_graph *g, uint64_t replays) {
+    uint32_t *state = calloc(g->buffer_count, WORDS_MAX * sizeof *state);
+    uint32_t *seen = malloc(VIEWS_PER_ROOT * VIEW_SPACING);
+    rota_status status = ROTA_OK;
+    if (!state || !seen) {
+        status = rota_fail(ROTA_OUT_OF_MEMORY, "no memory for a benchmark's reference");
+        goto done;
+    }
+    for (uint64_t place = 0; place < g->buffer_count; place++) {
+        if (g->persistent_number[place])
+            state[place * WORDS_MAX] = first_word(g->persistent_number[place] - 1);
+        if (g->buffers[place] && rota_buffer_get_kind(g->buffers[place]) == ROTA_BUFFER_INPUT)
+            state[place * WORDS_MAX] = 12345;
+    }
+    for (uint64_t r = 0; r < replays; r++) run_in_order(g, state);
+
+    uint64_t loaded = UINT64_MAX;
+    for (uint64_t place = 0; place < g->buffer_count && status == ROTA_OK; place++) {
+        if (!g->persistent_number[place]) continue;
+        uint64_t number = g->persistent_number[place] - 1, root = number / VIEWS_PER_ROOT;
+        if (root != loaded) {
+            status = rota_buffer_read(g->roots[root], 0, seen, VIEWS_PER_ROOT * VIEW_SPACING);
+            if (status != ROTA_OK) break;
+            loaded = root;
+        }
+        uint32_t got = seen[number % VIEWS_PER_ROOT * (VIEW_SPACING / 4)],
+                 expected = state[place * WORDS_MAX];
+        if (got != expected)
+            status = rota_fail(ROTA_INTERNAL,
+                               "persistent buffer %" PRIu64 " of %" PRIu64 " holds %" PRIu32 " after %" PRIu64
+                               " replays, not %" PRIu32,
+                               number, g->persistent_count, got, replays, expected);
+    }
+done:
+    free(state);
+    free(seen);
+    return status;
+}
+
+/* ---- The lower bound of the arena ---- */
+
+uint64_t bench_graph_lower_bound(const bench_graph *g) {
+    uint64_t *last_use = calloc(g->buffer_count, sizeof *last_use);
+    bool *live = calloc(g->buffer_count, sizeof *live);
+    uint64_t bytes = 0, most = 0;
+    if (!last_use || !live) goto done;
+    for (uint64_t i = 0; i < g->node_count; i++) {
+        bench_node node;
+        bench_graph_node(g, i, &node);
+        for (uint32_t a = 0; a < node.access_count; a++) last_use[node.accesses[a].place] = i;
+    }
+    for (uint64_t i = 0; i < g->node_count; i++) {
+        bench_node node;
+        bench_graph_node(g, i, &node);
+        uint64_t taken_over = 0; /* places of inputs whose memory an output of this node took */
+        for (uint32_t a = 0; a < node.access_count; a++) {
+            rota_buffer *out = g->buffers[node.accesses[a].place];
+            if (live[node.accesses[a].place] || rota_buffer_get_kind(out) != ROTA_BUFFER_TRANSIENT) continue;
+            live[node.accesses[a].place] = true;
+            bool reused = false;
+            for (uint32_t b = 0; b < node.access_count && node.kernel && !reused; b++) {
+                uint64_t in = node.accesses[b].place;
+                reused = (node.kernel->inplace_outputs >> a & 1) && (node.kernel->inplace_inputs >> b & 1) &&
+                         !(taken_over >> b & 1) && last_use[in] == i && node.accesses[b].mode == ROTA_READ &&
+                         rota_buffer_get_kind(g->buffers[in]) == ROTA_BUFFER_TRANSIENT &&
+                         rota_buffer_size(g->buffers[in]) == rota_buffer_size(out);
+                if (reused) taken_over |= (uint64_t)1 << b;
+            }
+            if (!reused) bytes += rota_buffer_size(out);
+        }
+        if (bytes > most) most = bytes;
+        for (uint32_t a = 0; a < node.access_count; a++) {
+            uint64_t place = node.accesses[a].place;
+            if (!live[place] || last_use[place] != i) continue;
+            live[place] = false;
+            if (!(taken_over >> a & 1)) bytes -= rota_buffer_size(g->buffers[place]);
+        }
+    }
+done:
+    free(last_use);
+    free(live);
+    return most;
+}

@@ -1,0 +1,38 @@
+/* Trivial kernels with 1 to 4 operands, whose result depends on the order in which they run. */
+#include "bench/kernels.h"
+
+#include "spv/bench_trivial_1.h"
+#include "spv/bench_trivial_2.h"
+#include "spv/bench_trivial_3.h"
+#include "spv/bench_trivial_4.h"
+
+void bench_kernel_apply(const bench_params *params, uint32_t operand_count, uint32_t *const *operands) {
+    uint32_t value = params->seed;
+    for (uint32_t i = 0; i < operand_count; i++)
+        if (params->modes >> i & 1) value = value * 1664525u + operands[i][0];
+    for (uint32_t i = 0; i < operand_count; i++)
+        if (params->modes >> (8 + i) & 1)
+            for (uint32_t w = 0; w < params->words; w++) operands[i][w] = value;
+}
+
+static rota_status run(const rota_kernel_call *call) {
+    uint32_t *operands[BENCH_OPERANDS_MAX];
+    for (uint32_t i = 0; i < call->operand_count; i++) operands[i] = call->operands[i];
+    bench_kernel_apply(call->params, call->operand_count, operands);
+    return ROTA_OK;
+}
+
+#define KERNEL(count, outputs, inputs)                                                                       \
+    {                                                                                                        \
+        .name = "trivial_" #count, .operand_count = count, .param_bytes = sizeof(bench_params),              \
+        .flags = ROTA_KERNEL_PURE, .inplace_outputs = outputs, .inplace_inputs = inputs, .cpu = {.fn = run}, \
+        .vk = {                                                                                              \
+            .words = rota_spv_bench_trivial_##count,                                                         \
+            .size_bytes = sizeof rota_spv_bench_trivial_##count                                              \
+        }                                                                                                    \
+    }
+
+const rota_kernel bench_kernels[BENCH_OPERANDS_MAX] = {KERNEL(1, 0, 0), KERNEL(2, 0, 0), KERNEL(3, 0, 0),
+                                                       KERNEL(4, 0, 0)};
+const rota_kernel bench_kernels_inplace[BENCH_OPERANDS_MAX] = {KERNEL(1, 0, 0), KERNEL(2, 2, 1),
+                                                               KERNEL(3, 4, 3), KERNEL(4, 8, 7)};

@@ -1,0 +1,225 @@
+/* rota-bench plan: what recording and compiling a graph cost, and what comes of it. Needs no device. */
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "bench/commands.h"
+#include "bench/graphs.h"
+#include "bench/options.h"
+#include "bench/report.h"
+
+#define PROGRAM "rota-bench plan"
+#define THREADS_MAX 64
+#define BUILDS_MAX 1000
+
+typedef struct plan_settings {
+    bench_graph_options graph;
+    uint32_t threads;
+    rota_compile_options compile;
+} plan_settings;
+
+typedef struct plan_build {
+    double buffers_ns, record_ns, compile_ns; /* per node */
+    rota_plan_stats stats;
+    uint64_t nodes;
+} plan_build;
+
+typedef struct lane_job {
+    const bench_graph *graph;
+    pthread_barrier_t *start;
+    uint32_t lane, lanes;
+    uint64_t begin_ns, end_ns;
+    rota_status status;
+    char message[ROTA_ERROR_MESSAGE_MAX];
+} lane_job;
+
+static rota_status record_lane(const bench_graph *graph, uint32_t lane, uint32_t lanes) {
+    uint64_t first = graph->node_count * lane / lanes, end = graph->node_count * (lane + 1) / lanes;
+    rota_recorder *recorder;
+    ROTA_TRY(rota_recorder_open(graph->graph, lane, NULL, &recorder));
+    rota_status status =
+        rota_recorder_reserve(recorder, end - first, (end - first) * 4, (end - first) * sizeof(bench_params));
+    if (status == ROTA_OK) status = bench_graph_record(graph, recorder, first, end - first);
+    rota_recorder_close(recorder);
+    return status;
+}
+
+static void *lane_thread(void *argument) {
+    lane_job *job = argument;
+    pthread_barrier_wait(job->start);
+    job->begin_ns = rota_clock_ns();
+    job->status = record_lane(job->graph, job->lane, job->lanes);
+    job->end_ns = rota_clock_ns();
+    if (job->status != ROTA_OK) snprintf(job->message, sizeof job->message, "%s", rota_last_error());
+    return NULL;
+}
+
+/* Records with as many threads as lanes; the time is from the first to start to the last to end. */
+static rota_status record_timed(const bench_graph *graph, uint32_t threads, uint64_t *out_ns) {
+    if (threads == 1) {
+        uint64_t begin = rota_clock_ns();
+        ROTA_TRY(record_lane(graph, 0, 1));
+        *out_ns = rota_clock_ns() - begin;
+        return ROTA_OK;
+    }
+    static lane_job jobs[THREADS_MAX];
+    pthread_t ids[THREADS_MAX];
+    pthread_barrier_t start;
+    pthread_barrier_init(&start, NULL, threads);
+    uint32_t started = 0;
+    for (; started < threads; started++) {
+        jobs[started] = (lane_job){.graph = graph, .start = &start, .lane = started, .lanes = threads};
+        if (pthread_create(&ids[started], NULL, lane_thread, &jobs[started]) != 0) break;
+    }
+    if (started < threads) {
+        fprintf(stderr, PROGRAM ": thread %u of %u can't be started\n", started + 1, threads);
+        exit(EXIT_BAD_ARGUMENT); /* those started wait at the barrier for ever */
+    }
+    uint64_t begin = UINT64_MAX, end = 0;
+    rota_status status = ROTA_OK;
+    for (uint32_t t = 0; t < threads; t++) {
+        pthread_join(ids[t], NULL);
+        if (jobs[t].begin_ns < begin) begin = jobs[t].begin_ns;
+        if (jobs[t].end_ns > end) end = jobs[t].end_ns;
+        if (jobs[t].status != ROTA_OK) status = rota_fail(jobs[t].status, "%s", jobs[t].message);
+    }
+    pthread_barrier_destroy(&start);
+    *out_ns = end - begin;
+    return status;
+}
+
+static rota_status build(const plan_settings *settings, const char *dot, plan_build *out) {
+    bench_graph *graph = NULL;
+    rota_plan *plan = NULL;
+    uint64_t begin = rota_clock_ns(), record_ns = 0;
+    ROTA_TRY(bench_graph_create(&settings->graph, &graph));
+    uint64_t made = rota_clock_ns();
+    double nodes = (double)graph->node_count;
+    *out = (plan_build){.buffers_ns = (double)(made - begin) / nodes, .nodes = graph->node_count};
+    rota_status status = record_timed(graph, settings->threads, &record_ns);
+    out->record_ns = (double)record_ns / nodes;
+    if (status == ROTA_OK) {
+        begin = rota_clock_ns();
+        status = rota_compile(NULL, graph->graph, &settings->compile, &plan);
+        out->compile_ns = (double)(rota_clock_ns() - begin) / nodes;
+    }
+    if (status == ROTA_OK) {
+        rota_plan_get_stats(plan, &out->stats);
+        if (dot) status = rota_plan_write_dot(plan, dot);
+    }
+    rota_plan_release(plan);
+    bench_graph_release(graph);
+    return status;
+}
+
+static uint64_t lower_bound(const plan_settings *settings) {
+    bench_graph *graph;
+    if (bench_graph_create(&settings->graph, &graph) != ROTA_OK) return 0;
+    uint64_t bytes = bench_graph_lower_bound(graph);
+    bench_graph_release(graph);
+    return bytes;
+}
+
+static void print_table(const plan_settings *settings, const plan_build *last, const sample_stats *record,
+                        const sample_stats *compile, uint64_t bound) {
+    const rota_plan_stats *s = &last->stats;
+    printf("%" PRIu64 " nodes, %u threads\n", last->nodes, settings->threads);
+    printf("record   %8.1f ns/node  (%.1f to %.1f)\n", record->median, record->least, record->most);
+    printf("compile  %8.1f ns/node  (%.1f to %.1f)\n", compile->median, compile->least, compile->most);
+    printf("edges    %8" PRIu64 "          (%" PRIu64 " more implied and dropped; RAW %" PRIu64
+           ", WAR %" PRIu64 ", WAW %" PRIu64 ", memory %" PRIu64 ")\n",
+           s->edges, s->edges_dropped, s->edges_raw, s->edges_war, s->edges_waw, s->edges_memory);
+    printf("barriers %8" PRIu64 "          in %" PRIu64 " batches, %" PRIu64 " segments\n", s->barriers,
+           s->batches, s->segments);
+    printf("plan     %8.1f bytes/node\n", (double)s->plan_bytes / (double)last->nodes);
+    if (bound)
+        printf("arena    %" PRIu64 " bytes, %.4f of the lower bound %" PRIu64 "\n", s->arena_bytes,
+               (double)s->arena_bytes / (double)bound, bound);
+}
+
+int bench_plan(int argc, char **argv) {
+    static const char *const kinds[] = {"chain", "wide", "train", "random"};
+    int kind = BENCH_TRAIN, packing = ROTA_PACK_TIGHT;
+    uint64_t nodes = 100000, threads = 1, builds = 5, queues = 1;
+    bool uploads = false, slots = false;
+    const char *out = NULL, *dot = NULL;
+    const option options[] = {
+        {"--graph", OPTION_CHOICE, &kind, BENCH_GRAPH_FORM, 0, 0, false},
+        {"--nodes", OPTION_COUNT, &nodes, "N", 1, 16e6, false},
+        {"--threads", OPTION_COUNT, &threads, "T", 1, THREADS_MAX, false},
+        {"--builds", OPTION_COUNT, &builds, "N", 5, BUILDS_MAX, false},
+        {"--packing", OPTION_CHOICE, &packing, "tight|concurrent", 0, 0, false},
+        {"--queues", OPTION_COUNT, &queues, "N", 1, 16, false},
+        {"--uploads", OPTION_FLAG, &uploads, NULL, 0, 0, false},
+        {"--slots", OPTION_FLAG, &slots, NULL, 0, 0, false},
+        {"--dot", OPTION_STRING, &dot, "FILE", 0, 0, false},
+        {"--out", OPTION_STRING, &out, "FILE", 0, 0, false},
+    };
+    const size_t count = sizeof options / sizeof *options;
+    option_result parsed = options_parse(PROGRAM, options, count, argc, argv);
+    if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
+    if (kind == BENCH_TRAIN && nodes < BENCH_LAYER_NODES) {
+        options_bad(PROGRAM, options, count, "--graph train needs --nodes of at least %d, not %" PRIu64,
+                    BENCH_LAYER_NODES, nodes);
+        return EXIT_BAD_ARGUMENT;
+    }
+    if (uploads && kind != BENCH_TRAIN) {
+        options_bad(PROGRAM, options, count, "--uploads goes with --graph train");
+        return EXIT_BAD_ARGUMENT;
+    }
+    plan_settings settings = {.graph = {.kind = (bench_graph_kind)kind,
+                                        .nodes = nodes,
+                                        .real_sizes = true,
+                                        .slots = slots,
+                                        .uploads = uploads},
+                              .threads = (uint32_t)threads,
+                              .compile = {.packing = (rota_packing)packing,
+                                          .queues = (uint32_t)queues,
+                                          .transfer_queue = uploads && queues > 1}};
+
+    double record_ns[BUILDS_MAX], compile_ns[BUILDS_MAX], buffers_ns[BUILDS_MAX];
+    plan_build last;
+    rota_status status = build(&settings, NULL, &last); /* warms up */
+    for (uint64_t b = 0; b < builds && status == ROTA_OK; b++) {
+        status = build(&settings, b + 1 == builds ? dot : NULL, &last);
+        record_ns[b] = last.record_ns;
+        compile_ns[b] = last.compile_ns;
+        buffers_ns[b] = last.buffers_ns;
+    }
+    if (status != ROTA_OK) return report_failure(PROGRAM, status);
+    sample_stats record = samples_describe(record_ns, builds), compile = samples_describe(compile_ns, builds);
+    sample_stats buffers = samples_describe(buffers_ns, builds);
+    uint64_t bound = lower_bound(&settings);
+    print_table(&settings, &last, &record, &compile, bound);
+
+    /* The bound is computed here from the graph's definition, apart from the plan's own. */
+    const rota_plan_stats *s = &last.stats;
+    int code = EXIT_GOOD;
+    if (s->arena_bytes < bound) {
+        fprintf(stderr, PROGRAM ": an arena of %" PRIu64 " bytes is below the lower bound %" PRIu64 "\n",
+                s->arena_bytes, bound);
+        code = EXIT_CHECK_FAILED;
+    }
+    cJSON *result = report_new();
+    cJSON_AddStringToObject(result, "graph", kinds[kind]);
+    cJSON_AddNumberToObject(result, "nodes", (double)last.nodes);
+    cJSON_AddNumberToObject(result, "threads", (double)threads);
+    cJSON_AddNumberToObject(result, "builds", (double)builds);
+    cJSON_AddNumberToObject(result, "record_ns_per_node", record.median);
+    cJSON_AddNumberToObject(result, "record_ns_per_node_min", record.least);
+    cJSON_AddNumberToObject(result, "record_ns_per_node_max", record.most);
+    cJSON_AddNumberToObject(result, "compile_ns_per_node", compile.median);
+    cJSON_AddNumberToObject(result, "compile_ns_per_node_min", compile.least);
+    cJSON_AddNumberToObject(result, "compile_ns_per_node_max", compile.most);
+    cJSON_AddNumberToObject(result, "buffers_ns_per_node", buffers.median);
+    cJSON_AddNumberToObject(result, "edges", (double)s->edges);
+    cJSON_AddNumberToObject(result, "edges_dropped", (double)s->edges_dropped);
+    cJSON_AddNumberToObject(result, "barriers", (double)s->barriers);
+    cJSON_AddNumberToObject(result, "batches", (double)s->batches);
+    cJSON_AddNumberToObject(result, "queues", s->queues);
+    cJSON_AddNumberToObject(result, "bytes_per_node", (double)s->plan_bytes / (double)last.nodes);
+    cJSON_AddNumberToObject(result, "arena_bytes", (double)s->arena_bytes);
+    cJSON_AddNumberToObject(result, "arena_lower_bound_bytes", (double)bound);
+    cJSON_AddNumberToObject(result, "plan_lower_bound_bytes", (double)s->arena_lower_bound_bytes);
+    return report_write(result, out, code);
+}
