@@ -1,0 +1,81 @@
+/* CPU kernels that follow indices: embedding, embedding_backward, index_add. */
+#include "cpu.h"
+
+#include "base/atomic.h"
+
+/* Columns of the table that one item of embedding_backward owns: a cache line of floats. */
+enum { COLUMNS = 16 };
+
+static rota_status outside(const char *kernel, uint64_t row, int32_t value, uint32_t size) {
+    return rota_fail(ROTA_NODE_FAILED, "%s: index %llu is %d, expected 0 to %u", kernel,
+                     (unsigned long long)row, value, size - 1);
+}
+
+void rota_cpu_items_embedding(const void *params, const uint64_t *operand_bytes, uint64_t *out_items,
+                              uint64_t *out_grain) {
+    (void)operand_bytes;
+    const rota_embedding_params *p = params;
+    *out_items = p->rows;
+    *out_grain = 1 + ROTA_CPU_GRAIN / p->dim;
+}
+
+rota_status rota_cpu_embedding(const rota_kernel_call *call) {
+    const rota_embedding_params *p = call->params;
+    const float *table = call->operands[0];
+    const int32_t *index = call->operands[1];
+    float *y = call->operands[2];
+    for (uint64_t r = call->begin; r < call->end; r++) {
+        if (index[r] < 0 || (uint32_t)index[r] >= p->classes)
+            return outside("embedding", r, index[r], p->classes);
+        memcpy(y + r * p->dim, table + (uint64_t)(uint32_t)index[r] * p->dim, p->dim * sizeof(float));
+    }
+    return ROTA_OK;
+}
+
+/* An item owns columns of the whole table, so no two add to one element, and adds in the order of the rows.
+ */
+void rota_cpu_items_embedding_backward(const void *params, const uint64_t *operand_bytes, uint64_t *out_items,
+                                       uint64_t *out_grain) {
+    (void)operand_bytes;
+    const rota_embedding_params *p = params;
+    *out_items = (p->dim + COLUMNS - 1) / COLUMNS;
+    *out_grain = 1 + ROTA_CPU_GRAIN / (COLUMNS * ((uint64_t)p->rows + p->classes));
+}
+
+rota_status rota_cpu_embedding_backward(const rota_kernel_call *call) {
+    const rota_embedding_params *p = call->params;
+    const float *dy = call->operands[0];
+    const int32_t *index = call->operands[1];
+    float *dtable = call->operands[2];
+    const uint64_t first = call->begin * COLUMNS;
+    const uint64_t end = call->end * COLUMNS < p->dim ? call->end * COLUMNS : p->dim;
+    if (!p->accumulate)
+        for (uint64_t c = 0; c < p->classes; c++)
+            memset(dtable + c * p->dim + first, 0, (end - first) * sizeof(float));
+    for (uint64_t r = 0; r < p->rows; r++) {
+        if (index[r] < 0 || (uint32_t)index[r] >= p->classes)
+            return outside("embedding_backward", r, index[r], p->classes);
+        const float *from = dy + r * p->dim;
+        float *to = dtable + (uint64_t)(uint32_t)index[r] * p->dim;
+        for (uint64_t c = first; c < end; c++) to[c] += from[c];
+    }
+    return ROTA_OK;
+}
+
+void rota_cpu_items_index_add(const void *params, const uint64_t *operand_bytes, uint64_t *out_items,
+                              uint64_t *out_grain) {
+    (void)operand_bytes;
+    *out_items = ((const rota_index_add_params *)params)->rows;
+    *out_grain = ROTA_CPU_GRAIN;
+}
+
+rota_status rota_cpu_index_add(const rota_kernel_call *call) {
+    const rota_index_add_params *p = call->params;
+    const int32_t *index = call->operands[0];
+    _Atomic uint32_t *y = call->operands[1];
+    for (uint64_t r = call->begin; r < call->end; r++) {
+        if (index[r] < 0 || (uint32_t)index[r] >= p->size) return outside("index_add", r, index[r], p->size);
+        ra_fetch_add_relaxed(&y[index[r]], (uint32_t)p->value);
+    }
+    return ROTA_OK;
+}

@@ -1,0 +1,122 @@
+/* CPU kernels: reduce, max_backward, global_norm. */
+#include "cpu.h"
+
+/* Columns of one item where the reduced axis is not the innermost. */
+enum { COLUMNS = 64 };
+
+/* An item is one output where inner is 1, else up to COLUMNS neighbouring outputs. */
+void rota_cpu_items_reduce(const void *params, const uint64_t *operand_bytes, uint64_t *out_items,
+                           uint64_t *out_grain) {
+    (void)operand_bytes;
+    const rota_reduce_params *p = params;
+    uint64_t chunks = (p->n + p->chunk - 1) / p->chunk;
+    uint64_t groups = p->inner == 1 ? 1 : (p->inner + COLUMNS - 1) / COLUMNS;
+    uint64_t length = p->chunk < p->n ? p->chunk : p->n;
+    uint64_t work = length * (p->inner == 1 ? 1 : COLUMNS);
+    *out_items = (uint64_t)p->outer * chunks * groups;
+    *out_grain = 1 + ROTA_CPU_GRAIN / work;
+}
+
+ROTA_INLINE float larger(float x, float y) {
+    return (x > y || x != x) ? x : y;
+}
+
+ROTA_VECTOR static float reduce_row(uint32_t op, const float *x, uint64_t count) {
+    float sum = 0.0f;
+    if (op == ROTA_REDUCE_SUM) {
+        ROTA_LANE_SUM(sum, count, x[i]);
+    } else if (op == ROTA_REDUCE_SUM_SQUARES) {
+        ROTA_LANE_SUM(sum, count, x[i] * x[i]);
+    } else {
+        sum = x[0];
+        for (uint64_t i = 1; i < count; i++) sum = larger(x[i], sum);
+    }
+    return sum;
+}
+
+/* The columns are summed in four interleaved rows, so that a long axis loses less to rounding and waits less.
+ */
+ROTA_VECTOR static void reduce_columns(uint32_t op, const float *x, uint64_t stride, uint64_t length,
+                                       uint64_t columns, float *restrict y) {
+    float part[4][COLUMNS];
+    for (int r = 0; r < 4; r++)
+        for (int c = 0; c < COLUMNS; c++) part[r][c] = op == ROTA_REDUCE_MAX ? -INFINITY : 0.0f;
+    for (uint64_t k = 0; k < length; k++) {
+        const float *restrict row = x + k * stride;
+        float *restrict sum = part[k % 4];
+        if (op == ROTA_REDUCE_SUM)
+            for (uint64_t c = 0; c < columns; c++) sum[c] += row[c];
+        else if (op == ROTA_REDUCE_SUM_SQUARES)
+            for (uint64_t c = 0; c < columns; c++) sum[c] += row[c] * row[c];
+        else
+            for (uint64_t c = 0; c < columns; c++) sum[c] = larger(row[c], sum[c]);
+    }
+    for (uint64_t c = 0; c < columns; c++)
+        y[c] = op == ROTA_REDUCE_MAX ? larger(larger(part[0][c], part[1][c]), larger(part[2][c], part[3][c]))
+                                     : (part[0][c] + part[1][c]) + (part[2][c] + part[3][c]);
+}
+
+rota_status rota_cpu_reduce(const rota_kernel_call *call) {
+    const rota_reduce_params *p = call->params;
+    const float *x = call->operands[0];
+    float *y = call->operands[1];
+    const uint64_t chunks = (p->n + p->chunk - 1) / p->chunk;
+    const uint64_t groups = p->inner == 1 ? 1 : (p->inner + COLUMNS - 1) / COLUMNS;
+    for (uint64_t item = call->begin; item < call->end; item++) {
+        uint64_t group = item % groups, chunk = item / groups % chunks, outer = item / groups / chunks;
+        uint64_t first = chunk * p->chunk, length = p->n - first < p->chunk ? p->n - first : p->chunk;
+        const float *from = x + (outer * p->n + first) * p->inner + group * COLUMNS;
+        float *to = y + (outer * chunks + chunk) * p->inner + group * COLUMNS;
+        uint64_t columns = p->inner == 1 ? 1 : p->inner - group * COLUMNS;
+        if (columns > COLUMNS) columns = COLUMNS;
+        if (p->inner == 1)
+            to[0] = reduce_row(p->op, from, length);
+        else
+            reduce_columns(p->op, from, p->inner, length, columns, to);
+        for (uint64_t c = 0; c < columns; c++) to[c] *= p->scale;
+    }
+    return ROTA_OK;
+}
+
+/* An item is one output of the maximum. */
+void rota_cpu_items_max_backward(const void *params, const uint64_t *operand_bytes, uint64_t *out_items,
+                                 uint64_t *out_grain) {
+    (void)operand_bytes;
+    const rota_max_backward_params *p = params;
+    *out_items = (uint64_t)p->outer * p->inner;
+    *out_grain = 1 + ROTA_CPU_GRAIN / p->n;
+}
+
+rota_status rota_cpu_max_backward(const rota_kernel_call *call) {
+    const rota_max_backward_params *p = call->params;
+    const float *x = call->operands[0], *y = call->operands[1], *dy = call->operands[2];
+    float *dx = call->operands[3];
+    for (uint64_t item = call->begin; item < call->end; item++) {
+        uint64_t base = item / p->inner * p->n * p->inner + item % p->inner;
+        bool found = false;
+        for (uint64_t k = 0; k < p->n; k++) {
+            uint64_t at = base + k * p->inner;
+            bool here = !found && x[at] == y[item];
+            dx[at] = here ? dy[item] : 0.0f;
+            found = found || here;
+        }
+    }
+    return ROTA_OK;
+}
+
+void rota_cpu_items_global_norm(const void *params, const uint64_t *operand_bytes, uint64_t *out_items,
+                                uint64_t *out_grain) {
+    (void)params;
+    (void)operand_bytes;
+    *out_items = 1;
+    *out_grain = 1;
+}
+
+rota_status rota_cpu_global_norm(const rota_kernel_call *call) {
+    const rota_global_norm_params *p = call->params;
+    float *out = call->operands[1];
+    float norm = sqrtf(reduce_row(ROTA_REDUCE_SUM, call->operands[0], p->count));
+    out[0] = norm;
+    out[1] = norm <= p->max_norm ? 1.0f : p->max_norm / norm;
+    return ROTA_OK;
+}

@@ -1,0 +1,91 @@
+/* The built-in kernel objects: operands, in-place rules, parameters that slots may fill, and their code on
+ * each executor. */
+#include "ops/kernels.h"
+
+#include <stddef.h>
+#include "ops/cpu/cpu.h"
+#include "ops/table.h"
+#include "ops/vk/kernels_vk.h"
+
+/* Bits of operands. */
+#define OPERAND(i) (1u << (i))
+#define COUNT_OF(array) ((uint32_t)(sizeof(array) / sizeof((array)[0])))
+
+/* A kernel with `operands` accesses, a parameter struct, flags beyond PURE, the operands that may be in place
+ * on which, and its bindables. */
+#define KERNEL(NAME, OPERANDS, PARAMS, FLAGS, OUTPUTS, INPUTS, BINDABLES, BINDABLE_COUNT)                    \
+    _Static_assert(8 + 8 * (OPERANDS) + sizeof(PARAMS) <= 128, #NAME " passes Vulkan's push constants");     \
+    const rota_kernel rota_kernel_##NAME = {                                                                 \
+        .name = #NAME,                                                                                       \
+        .operand_count = (OPERANDS),                                                                         \
+        .param_bytes = sizeof(PARAMS),                                                                       \
+        .flags = ROTA_KERNEL_PURE | (FLAGS),                                                                 \
+        .inplace_outputs = (OUTPUTS),                                                                        \
+        .inplace_inputs = (INPUTS),                                                                          \
+        .bindables = (BINDABLES),                                                                            \
+        .bindable_count = (BINDABLE_COUNT),                                                                  \
+        .cpu = {.fn = rota_cpu_##NAME, .items = rota_cpu_items_##NAME},                                      \
+        .vk = ROTA_VK_##NAME,                                                                                \
+    };
+
+#define PLAIN_KERNEL(NAME, OPERANDS, PARAMS) KERNEL(NAME, OPERANDS, PARAMS, 0, 0, 0, NULL, 0)
+#define INPLACE_KERNEL(NAME, OPERANDS, PARAMS, OUTPUT, INPUT)                                                \
+    KERNEL(NAME, OPERANDS, PARAMS, 0, OPERAND(OUTPUT), OPERAND(INPUT), NULL, 0)
+
+static const rota_kernel_bindable unary_bindables[] = {
+    {"alpha", offsetof(rota_unary_params, alpha), 4, false},
+    {"beta", offsetof(rota_unary_params, beta), 4, false},
+};
+static const rota_kernel_bindable dropout_bindables[] = {
+    {"seed", offsetof(rota_dropout_params, seed), 4, true},
+    {"step", offsetof(rota_dropout_params, step), 4, true},
+};
+static const rota_kernel_bindable adamw_bindables[] = {
+    {"lr", offsetof(rota_adamw_params, lr), 4, true},
+    {"step", offsetof(rota_adamw_params, step), 4, true},
+};
+
+KERNEL(unary, 2, rota_unary_params, 0, OPERAND(1), OPERAND(0), unary_bindables, COUNT_OF(unary_bindables))
+INPLACE_KERNEL(unary_backward, 3, rota_unary_params, 2, 1)
+INPLACE_KERNEL(binary, 3, rota_binary_params, 2, 0)
+PLAIN_KERNEL(copy_strided, 2, rota_copy_strided_params)
+PLAIN_KERNEL(cast, 2, rota_cast_params)
+PLAIN_KERNEL(reduce, 2, rota_reduce_params)
+PLAIN_KERNEL(max_backward, 4, rota_max_backward_params)
+PLAIN_KERNEL(matmul, 3, rota_matmul_params)
+PLAIN_KERNEL(matmul_f16, 3, rota_matmul_params)
+PLAIN_KERNEL(matmul_bf16, 3, rota_matmul_params)
+PLAIN_KERNEL(embedding, 3, rota_embedding_params)
+PLAIN_KERNEL(embedding_backward, 3, rota_embedding_params)
+INPLACE_KERNEL(softmax, 2, rota_softmax_params, 1, 0)
+INPLACE_KERNEL(softmax_backward, 3, rota_softmax_params, 2, 1)
+INPLACE_KERNEL(causal_mask, 2, rota_causal_mask_params, 1, 0)
+PLAIN_KERNEL(layernorm, 5, rota_norm_params)
+INPLACE_KERNEL(layernorm_backward, 5, rota_norm_params, 4, 3)
+PLAIN_KERNEL(layernorm_backward_weight, 4, rota_norm_params)
+PLAIN_KERNEL(rmsnorm, 4, rota_norm_params)
+INPLACE_KERNEL(rmsnorm_backward, 5, rota_norm_params, 4, 3)
+PLAIN_KERNEL(rmsnorm_backward_weight, 4, rota_norm_params)
+PLAIN_KERNEL(cross_entropy, 4, rota_cross_entropy_params)
+INPLACE_KERNEL(cross_entropy_backward, 5, rota_cross_entropy_params, 4, 0)
+PLAIN_KERNEL(attention, 5, rota_attention_params)
+PLAIN_KERNEL(attention_backward_prepare, 4, rota_attention_backward_params)
+PLAIN_KERNEL(attention_backward_query, 6, rota_attention_backward_params)
+PLAIN_KERNEL(attention_backward_key_value, 7, rota_attention_backward_params)
+KERNEL(dropout, 2, rota_dropout_params, 0, OPERAND(1), OPERAND(0), dropout_bindables,
+       COUNT_OF(dropout_bindables))
+KERNEL(index_add, 2, rota_index_add_params, ROTA_KERNEL_ATOMIC_ACCUMULATE | ROTA_KERNEL_INTEGER_ACCUMULATE, 0,
+       0, NULL, 0)
+PLAIN_KERNEL(global_norm, 2, rota_global_norm_params)
+KERNEL(adamw, 5, rota_adamw_params, 0, 0, 0, adamw_bindables, COUNT_OF(adamw_bindables))
+PLAIN_KERNEL(check_finite, 2, rota_check_finite_params)
+
+const rota_kernel *const *rota_kernel_table(uint32_t *out_count) {
+    static const rota_kernel *const table[] = {
+#define KERNEL_ADDRESS(name) &rota_kernel_##name,
+        ROTA_KERNEL_LIST(KERNEL_ADDRESS)
+#undef KERNEL_ADDRESS
+    };
+    *out_count = COUNT_OF(table);
+    return table;
+}
