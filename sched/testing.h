@@ -10,4 +10,8 @@
  * closes. A driver of the same name as a built-in one takes its place. Before any device is opened; not thread-safe. */
 rota_status rota_runtime_add_driver(rota_runtime *runtime, const rota_exec_driver *driver, void *test);
 
+/* Opens Vulkan devices in touch mode (rota_exec_open_options.touch) from now on: nodes declare their accesses to the
+ * validation layer instead of computing. Before any device is opened; not thread-safe. */
+rota_status rota_runtime_set_touch(rota_runtime *runtime, bool touch);
+
 #endif

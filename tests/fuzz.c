@@ -1,0 +1,353 @@
+/* rota-fuzz: random graphs on a device and on the reference that runs nodes one by one; integer contents,
+ * compared bit for bit. Every case follows from its seed; a failure prints the command that repeats it. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "sched/plan_internal.h"
+#include "sched/runtime.h"
+#include "sched/testing.h"
+#include "tests/adversary.h"
+#include "tests/mirror.h"
+#include "tests/random.h"
+#include "tests/reach.h"
+
+enum { SCRIPT_MAX = 16, CASES_PER_RUNTIME = 64 };
+static const uint64_t patience_ns = 30u * 1000000000ull;
+
+typedef struct fuzz {
+    const char *device, *second; /* ids; second NULL: one device */
+    uint64_t count, seed;
+    mirror_limits limits;
+    bool touch, validation, verbose, print, no_reach;
+    uint64_t configuration; /* of the open runtime */
+    adversary_options adversary;
+    rota_runtime *runtime;
+    rota_device *devices[2];
+    uint32_t device_count, queues;
+    _Atomic uint32_t errors_logged;
+    uint64_t nodes, submissions, largest;
+} fuzz;
+
+/* ---- The runtime ---- */
+
+static void log_line(void *user, rota_log_level level, const char *message) {
+    fuzz *f = user;
+    if (level >= ROTA_LOG_ERROR) {
+        atomic_fetch_add(&f->errors_logged, 1);
+        fprintf(stderr, "rota: %s\n", message);
+    }
+}
+
+static int fail(const char *what) {
+    fprintf(stderr, "rota-fuzz: %s: %s\n", what, rota_last_error());
+    return 2;
+}
+
+static int close_runtime(fuzz *f) {
+    if (!f->runtime) return 0;
+    rota_status status = rota_runtime_close(f->runtime, patience_ns);
+    f->runtime = NULL;
+    return status == ROTA_OK ? 0 : fail("closing the runtime");
+}
+
+/* Cases in a row share a runtime; what varies between runtimes follows from the case's seed too. */
+static int open_runtime(fuzz *f, uint64_t seed) {
+    uint64_t configuration = seed / CASES_PER_RUNTIME;
+    if (f->runtime && f->configuration == configuration) return 0;
+    if (close_runtime(f)) return 2;
+    uint64_t random = configuration;
+    f->configuration = configuration;
+    f->queues = 1 + test_below(&random, 5);
+    rota_runtime_options options = {
+        .log = {log_line, f, ROTA_LOG_WARNING},
+        .timeout_ns = patience_ns,
+        .queues_per_device = f->queues,
+        .staging_slots = 2 + test_below(&random, 6),
+        .staging_slot_bytes = 1024u << test_below(&random, 6),
+        .validation = f->validation,
+        .diagnostics = test_below(&random, 8) == 0,
+        .worker_threads = strcmp(f->device, "cpu") == 0 ? 1 + test_below(&random, 4) : 0,
+    };
+    memset(&f->adversary, 0, sizeof f->adversary);
+    f->adversary.unified_host = test_below(&random, 4) == 0;
+    f->adversary.submit_never_blocks = test_below(&random, 2) == 0;
+    f->adversary.no_host_nodes = test_below(&random, 4) == 0;
+    f->adversary.mode = (adversary_mode)test_below(&random, 3);
+    if (test_below(&random, 3) == 0)
+        f->adversary.max_allocation_bytes = f->limits.bytes > 65536 ? f->limits.bytes : 65536;
+    rota_status status = rota_runtime_open(&options, &f->runtime);
+    if (status == ROTA_OK) status = rota_runtime_add_driver(f->runtime, &adversary_driver, &f->adversary);
+    if (status == ROTA_OK && f->touch) status = rota_runtime_set_touch(f->runtime, true);
+    if (status == ROTA_OK) status = rota_device_open(f->runtime, f->device, &f->devices[0]);
+    f->device_count = 1;
+    if (status == ROTA_OK && f->second) {
+        status = rota_device_open(f->runtime, f->second, &f->devices[1]);
+        f->device_count = 2;
+    }
+    if (status == ROTA_OK) return 0;
+    (void)fail("opening the device");
+    return status == ROTA_NOT_FOUND || status == ROTA_UNSUPPORTED || status == ROTA_REFUSED ? 3 : 2;
+}
+
+/* ---- One case ---- */
+
+typedef struct run {
+    fuzz *f;
+    mirror_case mirror;
+    uint64_t random;
+    uint32_t replay_count;
+    struct {
+        mirror_graph *graph;
+        mirror_replay replay;
+        rota_ticket ticket;
+    } replays[SCRIPT_MAX];
+    char trouble[512];
+} run;
+
+static bool trouble(run *r, const char *what) {
+    if (!r->trouble[0]) snprintf(r->trouble, sizeof r->trouble, "%s: %s", what, rota_last_error());
+    return false;
+}
+
+static bool differ(run *r, const char *what, const char *name, uint32_t index, uint32_t byte,
+                   unsigned expected, unsigned got) {
+    if (!r->trouble[0])
+        snprintf(r->trouble, sizeof r->trouble, "%s '%s' %u, byte %u: %02x expected, %02x found", what, name,
+                 index, byte, expected, got);
+    return false;
+}
+
+static bool make_persistents(run *r) {
+    mirror_case *mirror = &r->mirror;
+    for (uint32_t p = 0; p < mirror->persistent_count; p++) {
+        char name[16];
+        snprintf(name, sizeof name, "p%u", p);
+        mirror_persistent *persistent = &mirror->persistents[p];
+        if (rota_runtime_buffer(r->f->runtime, name, persistent->bytes, &persistent->handle) != ROTA_OK)
+            return trouble(r, "making a buffer");
+        rota_device *device = test_below(&r->random, 2) ? r->f->devices[0] : NULL;
+        if (!device && r->f->device_count > 1) device = r->f->devices[test_below(&r->random, 2)];
+        if (rota_buffer_write(persistent->handle, device, 0, persistent->values, persistent->bytes, NULL) !=
+            ROTA_OK)
+            return trouble(r, "writing a buffer");
+    }
+    return true;
+}
+
+static bool compile_graphs(run *r) {
+    for (uint32_t g = 0; g < r->mirror.graph_count; g++) {
+        mirror_graph *graph = &r->mirror.graphs[g];
+        if (mirror_record(&r->mirror, graph, &r->random) != ROTA_OK) return trouble(r, "recording");
+        if (mirror_compile(graph, r->f->runtime, r->f->devices, r->f->device_count) != ROTA_OK)
+            return trouble(r, "compiling");
+        r->f->nodes += graph->node_count;
+        if (graph->node_count > r->f->largest) r->f->largest = graph->node_count;
+        char message[384];
+        for (reach_mode mode = REACH_BATCHES; mode <= REACH_EDGES && !r->f->no_reach; mode++)
+            if (!reach_check(graph->plan, mode, NULL, message, sizeof message)) {
+                snprintf(r->trouble, sizeof r->trouble, "graph %u: %s", g, message);
+                return false;
+            }
+    }
+    return true;
+}
+
+static bool host_write(run *r, mirror_persistent *persistent) {
+    uint32_t offset = test_below(&r->random, persistent->bytes);
+    uint32_t bytes = 1 + test_below(&r->random, persistent->bytes - offset);
+    for (uint32_t i = 0; i < bytes; i++) persistent->values[offset + i] = (uint8_t)test_random(&r->random);
+    if (rota_buffer_write(persistent->handle, NULL, offset, persistent->values + offset, bytes, NULL) !=
+        ROTA_OK)
+        return trouble(r, "writing a buffer");
+    return true;
+}
+
+static bool host_read(run *r, uint32_t p, bool whole) {
+    const mirror_persistent *persistent = &r->mirror.persistents[p];
+    uint32_t offset = whole ? 0 : test_below(&r->random, persistent->bytes);
+    uint32_t bytes = whole ? persistent->bytes : 1 + test_below(&r->random, persistent->bytes - offset);
+    uint8_t *got = malloc(bytes);
+    if (!got) abort();
+    memset(got, 0x77, bytes);
+    bool good = rota_buffer_read(persistent->handle, offset, got, bytes) == ROTA_OK;
+    if (!good) (void)trouble(r, "reading a buffer");
+    for (uint32_t i = 0; i < bytes && good && !r->f->touch; i++)
+        if (got[i] != persistent->values[offset + i])
+            good = differ(r, "persistent buffer", rota_buffer_name(persistent->handle), p, offset + i,
+                          persistent->values[offset + i], got[i]);
+    free(got);
+    return good;
+}
+
+static bool submit(run *r, mirror_graph *graph) {
+    uint32_t index = r->replay_count++;
+    mirror_replay *replay = &r->replays[index].replay;
+    r->replays[index].graph = graph;
+    mirror_replay_generate(&r->mirror, graph, &r->random, replay);
+    bool copy = test_below(&r->random, 3) == 0;
+    if (mirror_set_args(&r->mirror, graph, replay, copy) != ROTA_OK) return trouble(r, "setting arguments");
+    reference_run(&r->mirror, graph, replay);
+    if (rota_submit_wait(graph->plan, graph->args, patience_ns, &r->replays[index].ticket) != ROTA_OK)
+        return trouble(r, "submitting");
+    r->f->submissions++;
+    /* A copied input may be changed at once, a borrowed one after its inputs were taken. */
+    if (!copy && test_below(&r->random, 4)) return true;
+    if (!copy && rota_wait_inputs_taken(r->replays[index].ticket, patience_ns) != ROTA_OK)
+        return trouble(r, "waiting for inputs taken");
+    for (uint32_t b = 0; b < graph->buffer_count; b++)
+        if (graph->buffers[b].kind == ROTA_BUFFER_INPUT && !graph->buffers[b].is_view)
+            memset(replay->data[b], 0x5a, graph->buffers[b].bytes);
+    return true;
+}
+
+static bool play_script(run *r) {
+    mirror_case *mirror = &r->mirror;
+    for (uint32_t i = 0; i < mirror->script_length && i < SCRIPT_MAX; i++) {
+        uint32_t action = test_below(&r->random, 12), p = test_below(&r->random, mirror->persistent_count);
+        bool good = true;
+        if (action == 0)
+            good = host_write(r, &mirror->persistents[p]);
+        else if (action == 1)
+            good = host_read(r, p, false);
+        else
+            good = submit(r, &mirror->graphs[test_below(&r->random, mirror->graph_count)]);
+        if (good && action == 2 && r->replay_count &&
+            rota_wait(r->replays[r->replay_count - 1].ticket, patience_ns) != ROTA_OK)
+            good = trouble(r, "waiting");
+        if (!good) return false;
+    }
+    return true;
+}
+
+static bool check_replays(run *r) {
+    for (uint32_t i = 0; i < r->replay_count; i++) {
+        if (rota_wait(r->replays[i].ticket, patience_ns) != ROTA_OK) return trouble(r, "waiting");
+        const mirror_graph *graph = r->replays[i].graph;
+        for (uint32_t b = 0; b < graph->buffer_count && !r->f->touch; b++) {
+            const mirror_buffer *buffer = &graph->buffers[b];
+            if (buffer->kind != ROTA_BUFFER_OUTPUT || buffer->is_view) continue;
+            const mirror_replay *replay = &r->replays[i].replay;
+            int64_t at = reference_compare(buffer, replay->expected[b], replay->data[b]);
+            if (at >= 0)
+                return differ(r, "output", buffer->name, i, (uint32_t)at, replay->expected[b][at],
+                              replay->data[b][at]);
+        }
+    }
+    return true;
+}
+
+static bool run_case(fuzz *f, uint64_t seed) {
+    run *r = calloc(1, sizeof *r);
+    if (!r) abort();
+    r->f = f;
+    r->random = seed ^ 0x5eed;
+    mirror_limits limits = f->limits;
+    limits.queues = f->queues;
+    limits.devices = f->device_count;
+    mirror_generate(&r->mirror, seed, &limits);
+    if (f->print) mirror_print(&r->mirror);
+    atomic_store(&f->adversary.seed, seed);
+    bool good = make_persistents(r) && compile_graphs(r) && play_script(r);
+    /* Destroying what is in flight is legal; half of the cases do. */
+    bool early = test_below(&r->random, 2) == 0;
+    for (uint32_t g = 0; g < r->mirror.graph_count && early; g++) mirror_release(&r->mirror.graphs[g]);
+    good = good && check_replays(r);
+    for (uint32_t p = 0; p < r->mirror.persistent_count && good; p++) good = host_read(r, p, true);
+    if (good && atomic_load(&f->adversary.violations)) {
+        snprintf(r->trouble, sizeof r->trouble, "contract violated: %s", f->adversary.violation);
+        good = false;
+    }
+    if (good && atomic_load(&f->errors_logged)) {
+        snprintf(r->trouble, sizeof r->trouble, "an error was logged");
+        good = false;
+    }
+    for (uint32_t g = 0; g < r->mirror.graph_count && !early; g++) mirror_release(&r->mirror.graphs[g]);
+    for (uint32_t p = 0; p < r->mirror.persistent_count; p++)
+        rota_buffer_release(r->mirror.persistents[p].handle);
+    if (!good)
+        printf("FAILED seed %" PRIu64 ": %s\nrepeat: rota-fuzz --device %s%s%s --seed %" PRIu64
+               " --count 1 --nodes %u --bytes %u%s\n",
+               seed, r->trouble, f->device, f->second ? " --second " : "", f->second ? f->second : "", seed,
+               f->limits.nodes, f->limits.bytes, f->touch ? " --touch" : "");
+    if (good)
+        for (uint32_t i = 0; i < r->replay_count; i++)
+            mirror_replay_free(r->replays[i].graph, &r->replays[i].replay);
+    if (good) mirror_free(&r->mirror);
+    if (good) free(r); /* Else what is in flight may still look at it. */
+    return good;
+}
+
+/* ---- The program ---- */
+
+static const char usage[] =
+    "rota-fuzz [--device cpu|adversary|vk:0|...] [--second DEVICE] [--count N] [--seed S] [--nodes N] "
+    "[--bytes N]\n"
+    "          [--touch] [--validation] [--no-reach] [--print] [--keep NODES] [--seconds N]\n";
+
+int main(int argc, char **argv) {
+    static fuzz f = {.device = "adversary",
+                     .count = 1000,
+                     .seed = 1,
+                     .limits = {.nodes = 500, .bytes = 8192, .granule = 4, .host_nodes = true}};
+    uint64_t seconds = 0;
+    for (int i = 1; i < argc; i++) {
+        const char *option = argv[i], *value = i + 1 < argc ? argv[i + 1] : "";
+        bool takes = true;
+        if (strcmp(option, "--device") == 0)
+            f.device = value;
+        else if (strcmp(option, "--second") == 0)
+            f.second = value;
+        else if (strcmp(option, "--count") == 0)
+            f.count = strtoull(value, NULL, 0);
+        else if (strcmp(option, "--seed") == 0)
+            f.seed = strtoull(value, NULL, 0);
+        else if (strcmp(option, "--nodes") == 0)
+            f.limits.nodes = (uint32_t)strtoul(value, NULL, 0);
+        else if (strcmp(option, "--bytes") == 0)
+            f.limits.bytes = (uint32_t)strtoul(value, NULL, 0);
+        else if (strcmp(option, "--keep") == 0)
+            f.limits.keep_nodes = (uint32_t)strtoul(value, NULL, 0);
+        else if (strcmp(option, "--seconds") == 0)
+            seconds = strtoull(value, NULL, 0);
+        else {
+            takes = false;
+            if (strcmp(option, "--touch") == 0)
+                f.touch = f.validation = true;
+            else if (strcmp(option, "--validation") == 0)
+                f.validation = true;
+            else if (strcmp(option, "--no-reach") == 0)
+                f.no_reach = true;
+            else if (strcmp(option, "--print") == 0)
+                f.print = true;
+            else {
+                fputs(usage, stderr);
+                return 1;
+            }
+        }
+        i += takes;
+    }
+    if (f.limits.nodes == 0 || f.limits.bytes < 64 || f.count == 0) {
+        fputs(usage, stderr);
+        return 1;
+    }
+    if (f.touch) f.limits.granule = 16;
+    uint64_t begin = rota_clock_ns(), done = 0;
+    int result = 0;
+    for (; done < f.count && result == 0; done++) {
+        if (seconds && rota_clock_ns() - begin > seconds * 1000000000u) break;
+        result = open_runtime(&f, f.seed + done);
+        if (result == 3) {
+            printf("skipped: %s is not usable: %s\n", f.device, rota_last_error());
+            return 77;
+        }
+        if (result == 0 && !run_case(&f, f.seed + done)) return 2;
+    }
+    if (result == 0) result = close_runtime(&f);
+    printf("%s: %" PRIu64 " cases from seed %" PRIu64 ": %" PRIu64 " nodes (largest graph %" PRIu64
+           "), %" PRIu64 " submissions, %.1f s%s\n",
+           f.device, done, f.seed, f.nodes, f.largest, f.submissions,
+           (double)(rota_clock_ns() - begin) * 1e-9, result ? ", FAILED" : "");
+    return result;
+}

@@ -1,0 +1,20 @@
+/* One input, two outputs: see tests/kernels.c. */
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "rota_kernel.glsl"
+#include "test_kernel.glsl"
+
+layout(local_size_x = 64) in;
+
+ROTA_KERNEL_BEGIN(3)
+    TEST_PARAMS
+ROTA_KERNEL_END
+
+void main() {
+    uint i = rota_index();
+    if (i >= pc.n) return;
+    rota_u32 a = rota_u32(rota_operand(0)), y = rota_u32(rota_operand(1)), z = rota_u32(rota_operand(2));
+    uint value = a.v[i];
+    y.v[i] = mix_words(value, 1u + TEST_P);
+    z.v[i] = mix_words(value, 2u + TEST_SEED);
+}
