@@ -1,73 +1,122 @@
 /* The Vulkan half of each built-in kernel: the initializer of rota_kernel.vk. Included by ops/kernels.c only,
- * which holds the kernel objects. {0}: not on Vulkan. */
+ * which holds the kernel objects (the SPIR-V headers define arrays). */
 #ifndef ROTA_OPS_VK_KERNELS_VK_H
 #define ROTA_OPS_VK_KERNELS_VK_H
 
 #include "ops/kernels.h"
+#include "ops/vk/dispatch.h"
+#include "spv/adamw.h"
+#include "spv/attention.h"
+#include "spv/attention_backward_key_value.h"
+#include "spv/attention_backward_prepare.h"
+#include "spv/attention_backward_query.h"
+#include "spv/binary.h"
+#include "spv/cast.h"
+#include "spv/causal_mask.h"
+#include "spv/check_finite.h"
+#include "spv/copy_strided.h"
+#include "spv/cross_entropy.h"
+#include "spv/cross_entropy_backward.h"
+#include "spv/dropout.h"
+#include "spv/embedding.h"
+#include "spv/embedding_backward.h"
+#include "spv/global_norm.h"
+#include "spv/index_add.h"
+#include "spv/layernorm.h"
+#include "spv/layernorm_backward.h"
+#include "spv/layernorm_backward_weight.h"
+#include "spv/matmul.h"
+#include "spv/matmul_bf16.h"
+#include "spv/matmul_f16.h"
+#include "spv/max_backward.h"
+#include "spv/reduce.h"
+#include "spv/rmsnorm.h"
+#include "spv/rmsnorm_backward.h"
+#include "spv/rmsnorm_backward_weight.h"
+#include "spv/softmax.h"
+#include "spv/softmax_backward.h"
+#include "spv/unary.h"
+#include "spv/unary_backward.h"
+
+/* A shader and its grid; further members may follow. */
+#define ROTA_VK_SHADER(shader, grid_name)                                                                    \
+    .words = rota_spv_##shader, .size_bytes = sizeof rota_spv_##shader, .grid = rota_vk_grid_##grid_name
+/* ... with `count` specialization constants. */
+#define ROTA_VK_SHADER_SPEC(shader, grid_name, spec_name, count)                                             \
+    ROTA_VK_SHADER(shader, grid_name), .spec_count = (count), .spec = rota_vk_spec_##spec_name
 
 #define ROTA_VK_unary                                                                                        \
-    { 0 }
+    { ROTA_VK_SHADER_SPEC(unary, unary, unary, 1) }
 #define ROTA_VK_unary_backward                                                                               \
-    { 0 }
+    { ROTA_VK_SHADER_SPEC(unary_backward, unary, unary, 1) }
 #define ROTA_VK_binary                                                                                       \
-    { 0 }
+    { ROTA_VK_SHADER_SPEC(binary, binary, binary, 2) }
 #define ROTA_VK_copy_strided                                                                                 \
-    { 0 }
+    {                                                                                                        \
+        ROTA_VK_SHADER_SPEC(copy_strided, copy_strided, copy_strided, 2),                                    \
+            .select = rota_vk_select_copy_strided                                                            \
+    }
 #define ROTA_VK_cast                                                                                         \
-    { 0 }
+    { ROTA_VK_SHADER_SPEC(cast, cast, cast, 2), .required_features = ROTA_FEATURE_F16_STORAGE }
 #define ROTA_VK_reduce                                                                                       \
-    { 0 }
+    { ROTA_VK_SHADER_SPEC(reduce, reduce, reduce, 3) }
 #define ROTA_VK_max_backward                                                                                 \
-    { 0 }
+    { ROTA_VK_SHADER(max_backward, max_backward) }
 #define ROTA_VK_matmul                                                                                       \
-    { 0 }
+    { ROTA_VK_SHADER_SPEC(matmul, matmul_small, matmul, 4), .select = rota_vk_select_matmul }
 #define ROTA_VK_matmul_f16                                                                                   \
-    { 0 }
+    {                                                                                                        \
+        ROTA_VK_SHADER_SPEC(matmul_f16, matmul_small, matmul, 4),                                            \
+            .required_features = ROTA_FEATURE_F16_STORAGE, .select = rota_vk_select_matmul_f16               \
+    }
 #define ROTA_VK_matmul_bf16                                                                                  \
-    { 0 }
+    {                                                                                                        \
+        ROTA_VK_SHADER_SPEC(matmul_bf16, matmul_small, matmul, 4),                                           \
+            .required_features = ROTA_FEATURE_F16_STORAGE, .select = rota_vk_select_matmul_bf16              \
+    }
 #define ROTA_VK_embedding                                                                                    \
-    { 0 }
+    { ROTA_VK_SHADER(embedding, embedding) }
 #define ROTA_VK_embedding_backward                                                                           \
-    { 0 }
+    { ROTA_VK_SHADER(embedding_backward, embedding_backward) }
 #define ROTA_VK_softmax                                                                                      \
-    { 0 }
+    { ROTA_VK_SHADER_SPEC(softmax, softmax, softmax, 1) }
 #define ROTA_VK_softmax_backward                                                                             \
-    { 0 }
+    { ROTA_VK_SHADER_SPEC(softmax_backward, softmax, softmax, 1) }
 #define ROTA_VK_causal_mask                                                                                  \
-    { 0 }
+    { ROTA_VK_SHADER(causal_mask, causal_mask) }
 #define ROTA_VK_layernorm                                                                                    \
-    { 0 }
+    { ROTA_VK_SHADER_SPEC(layernorm, norm, norm, 1) }
 #define ROTA_VK_layernorm_backward                                                                           \
-    { 0 }
+    { ROTA_VK_SHADER_SPEC(layernorm_backward, norm, norm, 1) }
 #define ROTA_VK_layernorm_backward_weight                                                                    \
-    { 0 }
+    { ROTA_VK_SHADER(layernorm_backward_weight, norm_backward_weight) }
 #define ROTA_VK_rmsnorm                                                                                      \
-    { 0 }
+    { ROTA_VK_SHADER_SPEC(rmsnorm, norm, norm, 1) }
 #define ROTA_VK_rmsnorm_backward                                                                             \
-    { 0 }
+    { ROTA_VK_SHADER_SPEC(rmsnorm_backward, norm, norm, 1) }
 #define ROTA_VK_rmsnorm_backward_weight                                                                      \
-    { 0 }
+    { ROTA_VK_SHADER(rmsnorm_backward_weight, norm_backward_weight) }
 #define ROTA_VK_cross_entropy                                                                                \
-    { 0 }
+    { ROTA_VK_SHADER_SPEC(cross_entropy, cross_entropy, cross_entropy, 1) }
 #define ROTA_VK_cross_entropy_backward                                                                       \
-    { 0 }
+    { ROTA_VK_SHADER(cross_entropy_backward, cross_entropy_backward) }
 #define ROTA_VK_attention                                                                                    \
-    { 0 }
+    { ROTA_VK_SHADER(attention, attention) }
 #define ROTA_VK_attention_backward_prepare                                                                   \
-    { 0 }
+    { ROTA_VK_SHADER(attention_backward_prepare, attention_backward_prepare) }
 #define ROTA_VK_attention_backward_query                                                                     \
-    { 0 }
+    { ROTA_VK_SHADER(attention_backward_query, attention_backward_query) }
 #define ROTA_VK_attention_backward_key_value                                                                 \
-    { 0 }
+    { ROTA_VK_SHADER(attention_backward_key_value, attention_backward_key_value) }
 #define ROTA_VK_dropout                                                                                      \
-    { 0 }
+    { ROTA_VK_SHADER(dropout, dropout) }
 #define ROTA_VK_index_add                                                                                    \
-    { 0 }
+    { ROTA_VK_SHADER(index_add, index_add) }
 #define ROTA_VK_global_norm                                                                                  \
-    { 0 }
+    { ROTA_VK_SHADER_SPEC(global_norm, global_norm, global_norm, 1) }
 #define ROTA_VK_adamw                                                                                        \
-    { 0 }
+    { ROTA_VK_SHADER(adamw, adamw) }
 #define ROTA_VK_check_finite                                                                                 \
-    { 0 }
+    { ROTA_VK_SHADER(check_finite, check_finite) }
 
 #endif

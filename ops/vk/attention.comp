@@ -1,0 +1,96 @@
+/* rota_kernel_attention: softmax(scale q k^T) v with a running maximum and sum (online softmax: Milakov and Gimelshein,
+ * 2018), eight queries a workgroup. */
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "elements.glsl"
+#include "attention.glsl"
+
+ROTA_KERNEL_BEGIN(5) /* q, k, v, out, lse */
+uint batch;
+uint heads;
+uint queries;
+uint keys;
+uint dim;
+uint causal;
+float scale;
+uint q_stride[3];
+uint k_stride[3];
+uint v_stride[3];
+uint out_stride[3];
+ROTA_KERNEL_END
+
+shared float partial[LANES];
+shared float row_maximum[ROWS];
+shared float row_factor[ROWS];
+
+void main() {
+    const uint blocks = (pc.queries - 1u) / ROWS + 1u, group = rota_group_index(), t = gl_LocalInvocationIndex;
+    if (group >= pc.batch * pc.heads * blocks) return;
+    const uint pair = group / blocks, b = pair / pc.heads, h = pair % pc.heads, query = group % blocks * ROWS;
+    const uint rows = min(ROWS, pc.queries - query), behind = pc.keys - pc.queries;
+    const uint end = pc.causal != 0u ? min(pc.keys, query + rows + behind) : pc.keys;
+    const uint64_t q = PLACE(0, pc.q_stride, b, h, query), result = PLACE(3, pc.out_stride, b, h, query);
+
+    for (uint first = 0u; first < pc.dim; first += COLUMNS * LANES) {
+        float total[ROWS][COLUMNS];
+        [[unroll]] for (uint r = 0u; r < ROWS; ++r) [[unroll]] for (uint c = 0u; c < COLUMNS; ++c) total[r][c] = 0.0;
+        float sum = 0.0; /* this invocation's part of row t / PARTS */
+        barrier();
+        if (t < ROWS) row_maximum[t] = ROTA_NEGATIVE_INFINITY;
+        for (uint key = 0u; key < end; key += LANES) {
+            const uint lanes = min(LANES, pc.keys - key);
+            float score[ROWS];
+            dots(q, pc.q_stride[2], rows, PLACE(1, pc.k_stride, b, h, key), pc.k_stride[2], lanes, pc.dim, score);
+            [[unroll]] for (uint r = 0u; r < ROWS; ++r) {
+                const bool seen = t < lanes && (pc.causal == 0u || key + t <= query + r + behind);
+                score[r] = seen ? score[r] * pc.scale : ROTA_NEGATIVE_INFINITY;
+                weights[r * LANES + t] = score[r];
+            }
+            barrier();
+            float maximum = ROTA_NEGATIVE_INFINITY;
+            [[unroll]] for (uint i = 0u; i < LANES / PARTS; ++i) {
+                const float x = weights[t / PARTS * LANES + t % PARTS * (LANES / PARTS) + i];
+                maximum = isnan(x) || x > maximum ? x : maximum;
+            }
+            partial[t] = maximum;
+            barrier();
+            if (t < ROWS) {
+                const float before = row_maximum[t];
+                maximum = before;
+                for (uint i = 0u; i < PARTS; ++i) {
+                    const float x = partial[t * PARTS + i];
+                    maximum = isnan(x) || x > maximum ? x : maximum;
+                }
+                row_maximum[t] = maximum;
+                row_factor[t] = exp(before - maximum);
+            }
+            barrier();
+            [[unroll]] for (uint r = 0u; r < ROWS; ++r) {
+                weights[r * LANES + t] = exp(score[r] - row_maximum[r]);
+                [[unroll]] for (uint c = 0u; c < COLUMNS; ++c) total[r][c] *= row_factor[r];
+            }
+            barrier();
+            sum *= row_factor[t / PARTS];
+            for (uint i = 0u; i < LANES / PARTS; ++i)
+                sum += weights[t / PARTS * LANES + t % PARTS * (LANES / PARTS) + i];
+            const uint64_t v = PLACE(2, pc.v_stride, b, h, key);
+            ACCUMULATE(weights, v, pc.v_stride[2], lanes, first, pc.dim, total)
+        }
+        barrier();
+        partial[t] = sum;
+        barrier();
+        [[unroll]] for (uint r = 0u; r < ROWS; ++r) {
+            float denominator = 0.0;
+            for (uint i = 0u; i < PARTS; ++i) denominator += partial[r * PARTS + i];
+            if (r >= rows) continue;
+            [[unroll]] for (uint c = 0u; c < COLUMNS; ++c) {
+                const uint column = first + c * LANES + t;
+                if (column < pc.dim)
+                    store(at(result, uint64_t(r) * pc.out_stride[2]), column, total[r][c] / denominator);
+            }
+            if (t == 0u && first == 0u)
+                store(at(rota_operand(4), uint64_t(pair) * pc.queries), query + r,
+                      row_maximum[r] + log(denominator));
+        }
+    }
+}

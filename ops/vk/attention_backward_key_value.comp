@@ -1,0 +1,69 @@
+/* rota_kernel_attention_backward_key_value: dk = scale * ds^T q and dv = p^T dout, eight keys a workgroup, walking over
+ * the queries. */
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "elements.glsl"
+#include "attention.glsl"
+
+ROTA_KERNEL_BEGIN(7) /* q, k, v, dout, stats, dk, dv */
+uint batch;
+uint heads;
+uint queries;
+uint keys;
+uint dim;
+uint causal;
+float scale;
+uint q_stride[3];
+uint kv_stride[3];
+uint out_stride[3];
+ROTA_KERNEL_END
+
+shared float probabilities[ROWS * LANES];
+
+void main() {
+    const uint blocks = (pc.keys - 1u) / ROWS + 1u, group = rota_group_index(), t = gl_LocalInvocationIndex;
+    if (group >= pc.batch * pc.heads * blocks) return;
+    const uint pair = group / blocks, b = pair / pc.heads, h = pair % pc.heads, key = group % blocks * ROWS;
+    const uint rows = min(ROWS, pc.keys - key), behind = pc.keys - pc.queries;
+    const uint begin = pc.causal != 0u && key > behind ? key - behind : 0u; /* the first query that sees a key of ours */
+    const uint64_t k = PLACE(1, pc.kv_stride, b, h, key), v = PLACE(2, pc.kv_stride, b, h, key);
+    const uint64_t dk = PLACE(5, pc.kv_stride, b, h, key), dv = PLACE(6, pc.kv_stride, b, h, key);
+
+    for (uint first = 0u; first < pc.dim; first += COLUMNS * LANES) {
+        float total_k[ROWS][COLUMNS], total_v[ROWS][COLUMNS];
+        [[unroll]] for (uint r = 0u; r < ROWS; ++r) [[unroll]] for (uint c = 0u; c < COLUMNS; ++c)
+            total_k[r][c] = total_v[r][c] = 0.0;
+        for (uint query = begin; query < pc.queries; query += LANES) {
+            const uint lanes = min(LANES, pc.queries - query);
+            const uint64_t q = PLACE(0, pc.q_stride, b, h, query), dout = PLACE(3, pc.out_stride, b, h, query);
+            float score[ROWS], dp[ROWS];
+            dots(k, pc.kv_stride[2], rows, q, pc.q_stride[2], lanes, pc.dim, score);
+            dots(v, pc.kv_stride[2], rows, dout, pc.out_stride[2], lanes, pc.dim, dp);
+            float lse = 0.0, delta = 0.0;
+            if (t < lanes) {
+                const uint64_t stats = at(rota_operand(4), (uint64_t(pair) * pc.queries + query + t) * 2ul);
+                lse = load(stats, 0u);
+                delta = load(stats, 1u);
+            }
+            [[unroll]] for (uint r = 0u; r < ROWS; ++r) {
+                float p = 0.0, ds = 0.0;
+                if (r < rows && t < lanes && (pc.causal == 0u || key + r <= query + t + behind)) {
+                    p = exp(score[r] * pc.scale - lse);
+                    ds = p * (dp[r] - delta);
+                }
+                weights[r * LANES + t] = ds;
+                probabilities[r * LANES + t] = p;
+            }
+            barrier();
+            ACCUMULATE(weights, q, pc.q_stride[2], lanes, first, pc.dim, total_k)
+            ACCUMULATE(probabilities, dout, pc.out_stride[2], lanes, first, pc.dim, total_v)
+        }
+        [[unroll]] for (uint r = 0u; r < ROWS; ++r)
+            [[unroll]] for (uint c = 0u; c < COLUMNS; ++c) {
+                const uint column = first + c * LANES + t;
+                if (r >= rows || column >= pc.dim) continue;
+                store(at(dk, uint64_t(r) * pc.kv_stride[2]), column, pc.scale * total_k[r][c]);
+                store(at(dv, uint64_t(r) * pc.kv_stride[2]), column, total_v[r][c]);
+            }
+    }
+}

@@ -1,0 +1,32 @@
+/* rota_kernel_attention_backward_prepare: {lse, out . dout} of each query, an invocation per query. */
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "elements.glsl"
+
+layout(local_size_x = 64) in;
+
+ROTA_KERNEL_BEGIN(4) /* out, dout, lse, stats */
+uint batch;
+uint heads;
+uint queries;
+uint keys;
+uint dim;
+uint causal;
+float scale;
+uint q_stride[3];
+uint kv_stride[3];
+uint out_stride[3];
+ROTA_KERNEL_END
+
+void main() {
+    if (rota_beyond(pc.batch * pc.heads * pc.queries)) return;
+    const uint i = rota_index(), pair = i / pc.queries;
+    const uint64_t place = uint64_t(pair / pc.heads) * pc.out_stride[0] + uint64_t(pair % pc.heads) * pc.out_stride[1] +
+                           uint64_t(i % pc.queries) * pc.out_stride[2];
+    const uint64_t y = at(rota_operand(0), place), dy = at(rota_operand(1), place);
+    float sum = 0.0;
+    for (uint d = 0u; d < pc.dim; ++d) sum += load(y, d) * load(dy, d);
+    const uint64_t stats = at(rota_operand(3), uint64_t(i) * 2ul);
+    store(stats, 0u, load(rota_operand(2), i));
+    store(stats, 1u, sum);
+}

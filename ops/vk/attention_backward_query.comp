@@ -1,0 +1,55 @@
+/* rota_kernel_attention_backward_query: dq = scale * ds k, eight queries a workgroup, walking over the keys. */
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "elements.glsl"
+#include "attention.glsl"
+
+ROTA_KERNEL_BEGIN(6) /* q, k, v, dout, stats, dq */
+uint batch;
+uint heads;
+uint queries;
+uint keys;
+uint dim;
+uint causal;
+float scale;
+uint q_stride[3];
+uint kv_stride[3];
+uint out_stride[3];
+ROTA_KERNEL_END
+
+void main() {
+    const uint blocks = (pc.queries - 1u) / ROWS + 1u, group = rota_group_index(), t = gl_LocalInvocationIndex;
+    if (group >= pc.batch * pc.heads * blocks) return;
+    const uint pair = group / blocks, b = pair / pc.heads, h = pair % pc.heads, query = group % blocks * ROWS;
+    const uint rows = min(ROWS, pc.queries - query), behind = pc.keys - pc.queries;
+    const uint end = pc.causal != 0u ? min(pc.keys, query + rows + behind) : pc.keys;
+    const uint64_t q = PLACE(0, pc.q_stride, b, h, query), dout = PLACE(3, pc.out_stride, b, h, query);
+    const uint64_t dq = PLACE(5, pc.q_stride, b, h, query);
+    const uint64_t stats = at(rota_operand(4), (uint64_t(pair) * pc.queries + query) * 2ul);
+
+    for (uint first = 0u; first < pc.dim; first += COLUMNS * LANES) {
+        float total[ROWS][COLUMNS];
+        [[unroll]] for (uint r = 0u; r < ROWS; ++r) [[unroll]] for (uint c = 0u; c < COLUMNS; ++c) total[r][c] = 0.0;
+        for (uint key = 0u; key < end; key += LANES) {
+            const uint lanes = min(LANES, pc.keys - key);
+            const uint64_t k = PLACE(1, pc.kv_stride, b, h, key), v = PLACE(2, pc.kv_stride, b, h, key);
+            float score[ROWS], dp[ROWS];
+            dots(q, pc.q_stride[2], rows, k, pc.kv_stride[2], lanes, pc.dim, score);
+            dots(dout, pc.out_stride[2], rows, v, pc.kv_stride[2], lanes, pc.dim, dp);
+            [[unroll]] for (uint r = 0u; r < ROWS; ++r) {
+                float ds = 0.0;
+                if (r < rows && t < lanes && (pc.causal == 0u || key + t <= query + r + behind))
+                    ds = exp(score[r] * pc.scale - load(stats, 2u * r)) * (dp[r] - load(stats, 2u * r + 1u));
+                weights[r * LANES + t] = ds;
+            }
+            barrier();
+            ACCUMULATE(weights, k, pc.kv_stride[2], lanes, first, pc.dim, total)
+        }
+        [[unroll]] for (uint r = 0u; r < ROWS; ++r)
+            [[unroll]] for (uint c = 0u; c < COLUMNS; ++c) {
+                const uint column = first + c * LANES + t;
+                if (r < rows && column < pc.dim)
+                    store(at(dq, uint64_t(r) * pc.q_stride[2]), column, pc.scale * total[r][c]);
+            }
+    }
+}

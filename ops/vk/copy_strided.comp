@@ -1,0 +1,53 @@
+/* rota_kernel_copy_strided: y[...] = x[...] (scaled, added), one element an invocation. Compiled twice: elements of 4
+ * bytes, and with ELEMENT_BYTES 2, which needs 16-bit storage. */
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#ifndef ELEMENT_BYTES
+#define ELEMENT_BYTES 4
+#endif
+#if ELEMENT_BYTES == 2
+#define ROTA_USE_F16
+#endif
+#include "elements.glsl"
+
+layout(local_size_x = 256) in;
+layout(constant_id = 2) const uint FLAGS = 0u;
+layout(constant_id = 3) const uint DIMS = 6u; /* innermost dimensions in use */
+const uint COPY_SCALE = 1u, COPY_ACCUMULATE = 2u;
+
+ROTA_KERNEL_BEGIN(2)
+uint count;
+uint flags;
+float alpha;
+uint element_bytes;
+uint x_offset;
+uint y_offset;
+uint shape[6];
+uint x_stride[6];
+uint y_stride[6];
+ROTA_KERNEL_END
+
+void main() {
+    const uint i = rota_index();
+    if (rota_beyond(pc.count)) return;
+    uint rest = i;
+    uint64_t from = pc.x_offset, to = pc.y_offset;
+    [[unroll]] for (int d = 5; d >= 0; --d) {
+        if (6u - uint(d) > DIMS) break;
+        const uint place = 6u - uint(d) == DIMS ? rest : rest % pc.shape[d];
+        rest /= pc.shape[d];
+        from += uint64_t(place) * pc.x_stride[d];
+        to += uint64_t(place) * pc.y_stride[d];
+    }
+#if ELEMENT_BYTES == 2
+    rota_u16(rota_operand(1) + to * 2ul).v[0] = rota_u16(rota_operand(0) + from * 2ul).v[0];
+#else
+    const uint64_t x = at(rota_operand(0), from), y = at(rota_operand(1), to);
+    if (FLAGS == 0u) { /* as bits: integers, and NaNs unchanged */
+        rota_u32(y).v[0] = rota_u32(x).v[0];
+        return;
+    }
+    const float value = pc.alpha * rota_f32(x).v[0];
+    rota_f32(y).v[0] = (FLAGS & COPY_ACCUMULATE) != 0u ? rota_f32(y).v[0] + value : value;
+#endif
+}

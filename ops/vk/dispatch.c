@@ -1,0 +1,156 @@
+/* Workgroup counts and specialization constants of the built-in kernels' shaders. */
+#include "ops/vk/dispatch.h"
+
+#include "spv/copy_strided_2.h"
+
+#define GROUPS_X_MAX 65535u
+#define ELEMENTWISE_GROUP 256u /* local_size_x of the elementwise shaders */
+#define ELEMENTS_OF_FOUR 1024u /* ... of those that do four elements an invocation */
+#define ATTENTION_ROWS 8u      /* attention.glsl: ROWS */
+#define SMALL_GROUP 64u
+#define LARGE_GROUP 256u
+
+static uint64_t divide_up(uint64_t a, uint64_t b) {
+    return (a + b - 1) / b;
+}
+
+void rota_vk_fold(uint64_t groups, uint32_t out_groups[3]) {
+    if (groups == 0) groups = 1;
+    const uint64_t y = divide_up(groups, GROUPS_X_MAX);
+    out_groups[0] = (uint32_t)divide_up(groups, y);
+    out_groups[1] = (uint32_t)y;
+    out_groups[2] = 1;
+}
+
+/* Invocations that share a row of n: few for short rows, so that most of them have work. By the parameters
+ * alone, since it decides the order of sums. */
+static uint32_t group_for_row(uint64_t n) {
+    return n <= 512 ? SMALL_GROUP : LARGE_GROUP;
+}
+
+/* Innermost dimensions in use: those in front are padding of extent 1. */
+static uint32_t dims_in_use(const uint32_t shape[ROTA_KERNEL_DIMS]) {
+    uint32_t first = 0;
+    while (first < ROTA_KERNEL_DIMS - 1 && shape[first] == 1) first++;
+    return ROTA_KERNEL_DIMS - first;
+}
+
+#define GRID(name, type, groups)                                                                             \
+    void rota_vk_grid_##name(const void *params, const uint64_t *operand_bytes, uint32_t out_groups[3]) {    \
+        (void)operand_bytes;                                                                                 \
+        const type *p = params;                                                                              \
+        rota_vk_fold((groups), out_groups);                                                                  \
+    }
+
+GRID(unary, rota_unary_params, divide_up(p->count, ELEMENTS_OF_FOUR))
+void rota_vk_spec_unary(const void *params, uint32_t *out_values) {
+    const rota_unary_params *p = params;
+    out_values[0] = p->op;
+}
+
+static bool binary_is_plain(const rota_binary_params *p) {
+    return dims_in_use(p->shape) == 1 && (p->b_stride[ROTA_KERNEL_DIMS - 1] == 1 || p->count == 1);
+}
+GRID(binary, rota_binary_params,
+     divide_up(p->count, binary_is_plain(p) ? ELEMENTS_OF_FOUR : ELEMENTWISE_GROUP))
+void rota_vk_spec_binary(const void *params, uint32_t *out_values) {
+    const rota_binary_params *p = params;
+    out_values[0] = p->op;
+    out_values[1] = binary_is_plain(p) ? 0 : dims_in_use(p->shape);
+}
+
+GRID(copy_strided, rota_copy_strided_params, divide_up(p->count, ELEMENTWISE_GROUP))
+void rota_vk_spec_copy_strided(const void *params, uint32_t *out_values) {
+    const rota_copy_strided_params *p = params;
+    out_values[0] = p->flags;
+    out_values[1] = dims_in_use(p->shape);
+}
+static const rota_kernel copy_strided_2 = {
+    .name = "copy_strided",
+    .operand_count = 2,
+    .param_bytes = sizeof(rota_copy_strided_params),
+    .vk = {.words = rota_spv_copy_strided_2,
+           .size_bytes = sizeof rota_spv_copy_strided_2,
+           .grid = rota_vk_grid_copy_strided,
+           .spec_count = 2,
+           .spec = rota_vk_spec_copy_strided,
+           .required_features = ROTA_FEATURE_F16_STORAGE},
+};
+const rota_kernel *rota_vk_select_copy_strided(const void *params, const uint64_t *operand_bytes,
+                                               uint32_t features) {
+    (void)operand_bytes;
+    (void)features;
+    const rota_copy_strided_params *p = params;
+    return p->element_bytes == 2 ? &copy_strided_2 : NULL;
+}
+
+GRID(cast, rota_cast_params, divide_up(p->count, ELEMENTS_OF_FOUR))
+void rota_vk_spec_cast(const void *params, uint32_t *out_values) {
+    const rota_cast_params *p = params;
+    out_values[0] = p->from;
+    out_values[1] = p->to;
+}
+
+/* An invocation per result where neighbours read neighbouring columns, or where there is little to add up. */
+static bool reduce_per_invocation(const rota_reduce_params *p) {
+    return p->inner >= 32 || p->chunk < 64;
+}
+static uint64_t reduce_results(const rota_reduce_params *p) {
+    return (uint64_t)p->outer * divide_up(p->n, p->chunk) * p->inner;
+}
+GRID(reduce, rota_reduce_params,
+     reduce_per_invocation(p) ? divide_up(reduce_results(p), SMALL_GROUP) : reduce_results(p))
+void rota_vk_spec_reduce(const void *params, uint32_t *out_values) {
+    const rota_reduce_params *p = params;
+    out_values[0] = reduce_per_invocation(p) ? SMALL_GROUP : group_for_row(p->chunk < p->n ? p->chunk : p->n);
+    out_values[1] = p->op;
+    out_values[2] = reduce_per_invocation(p);
+}
+GRID(max_backward, rota_max_backward_params, divide_up((uint64_t)p->outer * p->inner, ELEMENTWISE_GROUP))
+
+GRID(embedding, rota_embedding_params, divide_up((uint64_t)p->rows * p->dim, ELEMENTWISE_GROUP))
+GRID(embedding_backward, rota_embedding_params, p->classes)
+
+GRID(softmax, rota_softmax_params, p->rows)
+void rota_vk_spec_softmax(const void *params, uint32_t *out_values) {
+    const rota_softmax_params *p = params;
+    out_values[0] = group_for_row(p->n);
+}
+GRID(causal_mask, rota_causal_mask_params, divide_up((uint64_t)p->rows * p->n, ELEMENTWISE_GROUP))
+
+GRID(norm, rota_norm_params, p->rows)
+void rota_vk_spec_norm(const void *params, uint32_t *out_values) {
+    const rota_norm_params *p = params;
+    out_values[0] = group_for_row(p->dim);
+}
+GRID(norm_backward_weight, rota_norm_params, divide_up(divide_up(p->rows, p->chunk) * p->dim, 128))
+
+GRID(cross_entropy, rota_cross_entropy_params, p->rows)
+void rota_vk_spec_cross_entropy(const void *params, uint32_t *out_values) {
+    const rota_cross_entropy_params *p = params;
+    out_values[0] = group_for_row(p->classes);
+}
+GRID(cross_entropy_backward, rota_cross_entropy_params,
+     divide_up((uint64_t)p->rows * p->classes, ELEMENTWISE_GROUP))
+
+GRID(attention, rota_attention_params, (uint64_t)p->batch * p->heads * divide_up(p->queries, ATTENTION_ROWS))
+GRID(attention_backward_prepare, rota_attention_backward_params,
+     divide_up((uint64_t)p->batch * p->heads * p->queries, 64))
+GRID(attention_backward_query, rota_attention_backward_params,
+     (uint64_t)p->batch * p->heads * divide_up(p->queries, ATTENTION_ROWS))
+GRID(attention_backward_key_value, rota_attention_backward_params,
+     (uint64_t)p->batch * p->heads * divide_up(p->keys, ATTENTION_ROWS))
+
+GRID(dropout, rota_dropout_params, divide_up(p->count, ELEMENTS_OF_FOUR))
+GRID(index_add, rota_index_add_params, divide_up(p->rows, ELEMENTWISE_GROUP))
+void rota_vk_grid_global_norm(const void *params, const uint64_t *operand_bytes, uint32_t out_groups[3]) {
+    (void)params;
+    (void)operand_bytes;
+    rota_vk_fold(1, out_groups);
+}
+void rota_vk_spec_global_norm(const void *params, uint32_t *out_values) {
+    (void)params;
+    out_values[0] = LARGE_GROUP;
+}
+GRID(adamw, rota_adamw_params, divide_up(p->count, ELEMENTWISE_GROUP))
+GRID(check_finite, rota_check_finite_params, divide_up(p->count, ELEMENTS_OF_FOUR))

@@ -1,0 +1,59 @@
+/* How the built-in kernels are dispatched on Vulkan: workgroup counts and specialization constants from the
+ * parameters, and the choice among the shaders of one kernel. */
+#ifndef ROTA_OPS_VK_DISPATCH_H
+#define ROTA_OPS_VK_DISPATCH_H
+
+#include "ops/kernels.h"
+
+/* Grids (rota_grid_fn) and specialization constants (rota_kernel.vk.spec), named after the shader. */
+#define ROTA_VK_DISPATCH(name)                                                                               \
+    void rota_vk_grid_##name(const void *params, const uint64_t *operand_bytes, uint32_t out_groups[3]);
+#define ROTA_VK_DISPATCH_SPEC(name)                                                                          \
+    ROTA_VK_DISPATCH(name)                                                                                   \
+    void rota_vk_spec_##name(const void *params, uint32_t *out_values);
+
+ROTA_VK_DISPATCH_SPEC(unary)
+ROTA_VK_DISPATCH_SPEC(binary)
+ROTA_VK_DISPATCH_SPEC(copy_strided)
+ROTA_VK_DISPATCH_SPEC(cast)
+ROTA_VK_DISPATCH_SPEC(reduce)
+ROTA_VK_DISPATCH(max_backward)
+ROTA_VK_DISPATCH(embedding)
+ROTA_VK_DISPATCH(embedding_backward)
+ROTA_VK_DISPATCH_SPEC(softmax)
+ROTA_VK_DISPATCH(causal_mask)
+ROTA_VK_DISPATCH_SPEC(norm)
+ROTA_VK_DISPATCH(norm_backward_weight)
+ROTA_VK_DISPATCH_SPEC(cross_entropy)
+ROTA_VK_DISPATCH(cross_entropy_backward)
+ROTA_VK_DISPATCH(attention)
+ROTA_VK_DISPATCH(attention_backward_prepare)
+ROTA_VK_DISPATCH(attention_backward_query)
+ROTA_VK_DISPATCH(attention_backward_key_value)
+ROTA_VK_DISPATCH(dropout)
+ROTA_VK_DISPATCH(index_add)
+ROTA_VK_DISPATCH_SPEC(global_norm)
+ROTA_VK_DISPATCH(adamw)
+ROTA_VK_DISPATCH(check_finite)
+#undef ROTA_VK_DISPATCH
+#undef ROTA_VK_DISPATCH_SPEC
+
+/* A grid of at least `groups` workgroups along x, and y where x alone would pass Vulkan's guaranteed 65535.
+ * Shaders number them by rota_group_index() and leave where it is past the last. */
+void rota_vk_fold(uint64_t groups, uint32_t out_groups[3]);
+
+/* Matmul: the small tile's grid and constants, and the choice of shader by dtype, shape and device. */
+void rota_vk_grid_matmul_small(const void *params, const uint64_t *operand_bytes, uint32_t out_groups[3]);
+void rota_vk_spec_matmul(const void *params, uint32_t *out_values);
+const rota_kernel *rota_vk_select_matmul(const void *params, const uint64_t *operand_bytes,
+                                         uint32_t features);
+const rota_kernel *rota_vk_select_matmul_f16(const void *params, const uint64_t *operand_bytes,
+                                             uint32_t features);
+const rota_kernel *rota_vk_select_matmul_bf16(const void *params, const uint64_t *operand_bytes,
+                                              uint32_t features);
+
+/* Copies of 2-byte elements have a shader of their own, which needs 16-bit storage. */
+const rota_kernel *rota_vk_select_copy_strided(const void *params, const uint64_t *operand_bytes,
+                                               uint32_t features);
+
+#endif

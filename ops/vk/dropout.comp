@@ -1,0 +1,39 @@
+/* rota_kernel_dropout: Philox4x32-10 (Salmon et al., SC 2011), one counter and so four elements an invocation. */
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "elements.glsl"
+
+layout(local_size_x = 256) in;
+
+ROTA_KERNEL_BEGIN(2)
+uint count;
+uint threshold;
+float scale;
+uint stream;
+uint seed;
+uint step;
+ROTA_KERNEL_END
+
+uvec4 philox(uvec4 counter, uvec2 key) {
+    for (uint round = 0u; round < 10u; ++round) {
+        uint high_a, low_a, high_b, low_b;
+        umulExtended(0xD2511F53u, counter.x, high_a, low_a);
+        umulExtended(0xCD9E8D57u, counter.z, high_b, low_b);
+        counter = uvec4(high_b ^ counter.y ^ key.x, low_b, high_a ^ counter.w ^ key.y, low_a);
+        key += uvec2(0x9E3779B9u, 0xBB67AE85u);
+    }
+    return counter;
+}
+
+void main() {
+    const uint block = rota_index(), i = block * 4u;
+    if (block > (pc.count - 1u) / 4u) return;
+    const uint64_t x = rota_operand(0), y = rota_operand(1);
+    const uvec4 words = philox(uvec4(block, pc.stream, rota_param_u32(1, pc.step), 0u),
+                               uvec2(rota_param_u32(0, pc.seed), 0u));
+    const bool whole = pc.count - i >= 4u && aligned16(x | y);
+    const vec4 value = load4(x, i, pc.count, whole);
+    vec4 result;
+    [[unroll]] for (uint j = 0u; j < 4u; ++j) result[j] = words[j] >= pc.threshold ? value[j] * pc.scale : 0.0;
+    store4(y, i, pc.count, whole, result);
+}

@@ -1,0 +1,48 @@
+/* rota_kernel_embedding_backward: a workgroup per class finds the rows of that class, 128 at a time as a bit mask, and
+ * sums them in row order: no atomics on floats, and the same sum whatever the timing. */
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "elements.glsl"
+
+layout(local_size_x = 128) in;
+
+ROTA_KERNEL_BEGIN(3)
+uint rows;
+uint dim;
+uint classes;
+uint accumulate;
+ROTA_KERNEL_END
+
+const uint COLUMNS = 8u; /* per invocation and pass: 1024 columns in a pass over the index */
+shared uint matches[4];
+
+void main() {
+    const uint group = rota_group_index(), t = gl_LocalInvocationIndex, size = gl_WorkGroupSize.x;
+    if (group >= pc.classes) return;
+    const uint64_t dtable = at(rota_operand(2), uint64_t(group) * pc.dim);
+    for (uint column = t; column < pc.dim + t; column += COLUMNS * size) {
+        float total[COLUMNS];
+        [[unroll]] for (uint c = 0u; c < COLUMNS; ++c) {
+            total[c] = 0.0;
+            if (pc.accumulate != 0u && column + c * size < pc.dim) total[c] = load(dtable, column + c * size);
+        }
+        for (uint row = 0u; row < pc.rows; row += size) {
+            if (t < 4u) matches[t] = 0u;
+            barrier();
+            if (row + t < pc.rows && uint(load_i32(rota_operand(1), row + t)) == group)
+                atomicOr(matches[t / 32u], 1u << (t % 32u));
+            barrier();
+            for (uint word = 0u; word < 4u; ++word) {
+                for (uint bits = matches[word]; bits != 0u; bits &= bits - 1u) {
+                    const uint match = row + word * 32u + uint(findLSB(bits));
+                    const uint64_t dy = at(rota_operand(0), uint64_t(match) * pc.dim);
+                    [[unroll]] for (uint c = 0u; c < COLUMNS; ++c)
+                        if (column + c * size < pc.dim) total[c] += load(dy, column + c * size);
+                }
+            }
+            barrier();
+        }
+        [[unroll]] for (uint c = 0u; c < COLUMNS; ++c)
+            if (column + c * size < pc.dim) store(dtable, column + c * size, total[c]);
+    }
+}

@@ -1,0 +1,46 @@
+/* rota_kernel_layernorm_backward, and with RMS rota_kernel_rmsnorm_backward: the gradient of x, a workgroup per row. */
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "elements.glsl"
+#include "workgroup.glsl"
+
+ROTA_KERNEL_BEGIN(5) /* x, weight, stats, dy, dx */
+uint rows;
+uint dim;
+uint flags;
+float eps;
+uint chunk;
+ROTA_KERNEL_END
+
+const uint NORM_WEIGHT = 1u;
+
+float weighted(uint64_t dy, uint d) {
+    return (pc.flags & NORM_WEIGHT) != 0u ? load(dy, d) * load(rota_operand(1), d) : load(dy, d);
+}
+
+void main() {
+    const uint row = rota_group_index(), t = gl_LocalInvocationIndex, size = gl_WorkGroupSize.x;
+    if (row >= pc.rows) return;
+    const uint64_t first = uint64_t(row) * pc.dim;
+    const uint64_t x = at(rota_operand(0), first), dy = at(rota_operand(3), first), dx = at(rota_operand(4), first);
+#ifdef RMS
+    const float mean = 0.0, rstd = load(rota_operand(2), row);
+#else
+    const uint64_t stats = at(rota_operand(2), uint64_t(row) * 2ul);
+    const float mean = load(stats, 0u), rstd = load(stats, 1u);
+#endif
+    float sum = 0.0, sum_h = 0.0;
+    for (uint d = t; d < pc.dim; d += size) {
+        const float g = weighted(dy, d);
+        sum += g;
+        sum_h += g * (load(x, d) - mean) * rstd;
+    }
+#ifdef RMS
+    sum = 0.0;
+#else
+    sum = workgroup_sum(sum) / float(pc.dim);
+#endif
+    sum_h = workgroup_sum(sum_h) / float(pc.dim);
+    for (uint d = t; d < pc.dim; d += size)
+        store(dx, d, rstd * (weighted(dy, d) - sum - (load(x, d) - mean) * rstd * sum_h));
+}

@@ -1,0 +1,10 @@
+# Shaders that are compiled more than once, with other definitions.
+rota_shader_variant(copy_strided_2 ops/vk/copy_strided.comp -DELEMENT_BYTES=2)
+rota_shader_variant(rmsnorm ops/vk/layernorm.comp -DRMS)
+rota_shader_variant(rmsnorm_backward ops/vk/layernorm_backward.comp -DRMS)
+rota_shader_variant(rmsnorm_backward_weight ops/vk/layernorm_backward_weight.comp -DRMS)
+rota_shader_variant(matmul_large ops/vk/matmul.comp -DTILE=128 -DPATCH=8)
+rota_shader_variant(matmul_f16 ops/vk/matmul.comp -DINPUT_F16)
+rota_shader_variant(matmul_f16_large ops/vk/matmul.comp -DINPUT_F16 -DTILE=128 -DPATCH=8)
+rota_shader_variant(matmul_bf16 ops/vk/matmul.comp -DINPUT_BF16)
+rota_shader_variant(matmul_bf16_large ops/vk/matmul.comp -DINPUT_BF16 -DTILE=128 -DPATCH=8)
