@@ -3,6 +3,7 @@
 #ifndef ROTA_OPS_VK_DISPATCH_H
 #define ROTA_OPS_VK_DISPATCH_H
 
+#include "exec/device.h"
 #include "ops/kernels.h"
 
 /* Grids (rota_grid_fn) and specialization constants (rota_kernel.vk.spec), named after the shader. */
