@@ -1,0 +1,212 @@
+/* Cutting segments into units: how much runs serially before workers have to talk to one another.
+ *
+ * A trivial kernel takes less time than handing it to another worker. So chains (one successor, which has no
+ * other predecessor) are never parted, and chains are gathered until they are worth a handover. They are
+ * gathered in a depth-first topological order and as contiguous pieces of it: all edges go forward in that
+ * order, so edges between pieces go forward too and no cycle of units can arise. Large kernels whose items
+ * may be split stand alone. */
+#include "exec/cpu/cpu.h"
+
+#include <string.h>
+
+enum {
+    SERIAL_NS = 20000,  /* a segment estimated below this runs on one worker: waking another costs as much */
+    UNIT_MIN_NS = 4000, /* some ten times the cost of handing a unit over */
+    UNIT_MAX_NS = 50000,
+    UNITS_PER_WORKER = 64 /* of a long segment; more only add handovers */
+};
+
+typedef struct cluster {
+    rota_exec_program *program;
+    const rota_exec_program_desc *desc;
+    const rota_cpu_estimate *estimates;
+    uint32_t *order;
+    uint32_t order_count;
+    uint32_t open; /* the unit that commands are gathered into; ROTA_CPU_NONE: none */
+    uint64_t open_ns;
+    uint32_t *follower;    /* next command of the same chain, or ROTA_CPU_NONE */
+    uint32_t *remaining;   /* predecessors of a chain's head not yet emitted */
+    uint32_t *stack;       /* heads that are ready */
+    uint32_t *unit_of;     /* of each command */
+    uint32_t *last_source; /* of each unit: the unit that listed it as a successor last */
+    uint64_t *start_ns;    /* of each command: length of the longest way to it */
+    uint32_t successor_count;
+} cluster;
+
+static uint32_t add_unit(cluster *c, uint32_t split) {
+    rota_cpu_unit *unit = &c->program->units[c->program->unit_count];
+    memset(unit, 0, sizeof *unit);
+    unit->first_record = c->order_count;
+    unit->split = split;
+    return c->program->unit_count++;
+}
+
+static void emit(cluster *c, uint32_t unit, uint32_t command) {
+    c->order[c->order_count++] = command;
+    c->program->units[unit].record_count++;
+    c->unit_of[command] = unit;
+}
+
+static void add_serial(cluster *c, const rota_exec_segment *segment) {
+    uint32_t unit = add_unit(c, ROTA_CPU_NONE);
+    for (uint32_t i = 0; i < segment->command_count; i++) emit(c, unit, segment->first_command + i);
+}
+
+/* Whether one worker should run all of it. */
+static bool is_serial(cluster *c, const rota_exec_segment *segment, uint32_t worker_count,
+                      uint64_t *out_total_ns) {
+    const rota_exec_program_desc *desc = c->desc;
+    uint64_t total = 0, longest = 0;
+    bool has_split = false;
+    for (uint32_t i = segment->first_command; i < segment->first_command + segment->command_count; i++) {
+        uint64_t finish = c->start_ns[i] + c->estimates[i].cost_ns;
+        total += c->estimates[i].cost_ns;
+        if (finish > longest) longest = finish;
+        has_split |= c->estimates[i].split;
+        for (uint32_t e = desc->first_successor[i]; e < desc->first_successor[i + 1]; e++) {
+            uint64_t *start = &c->start_ns[desc->successor[e]];
+            if (*start < finish) *start = finish;
+        }
+    }
+    *out_total_ns = total;
+    if (worker_count == 1 || total <= SERIAL_NS) return true;
+    /* With less than a fifth of it off the longest way, handovers cost more than a second worker brings. */
+    return !has_split && total - longest < total / 5;
+}
+
+static void find_chains(cluster *c, const rota_exec_segment *segment) {
+    const rota_exec_program_desc *desc = c->desc;
+    uint32_t begin = segment->first_command, end = begin + segment->command_count;
+    for (uint32_t i = begin; i < end; i++) {
+        c->remaining[i] = desc->predecessor_count[i];
+        c->follower[i] = ROTA_CPU_NONE;
+        uint32_t first = desc->first_successor[i];
+        if (desc->first_successor[i + 1] - first != 1 || c->estimates[i].split) continue;
+        uint32_t next = desc->successor[first];
+        if (desc->predecessor_count[next] == 1 && !c->estimates[next].split) c->follower[i] = next;
+    }
+}
+
+/* Puts one chain into the open unit or a new one. Returns its last command. */
+static uint32_t emit_chain(cluster *c, uint32_t head, uint64_t target_ns) {
+    if (c->estimates[head].split) {
+        emit(c, add_unit(c, c->program->split_count++), head);
+        c->program->units[c->program->unit_count - 1].grain = c->estimates[head].grain;
+        c->open = ROTA_CPU_NONE;
+        return head;
+    }
+    uint64_t cost = 0;
+    for (uint32_t i = head; i != ROTA_CPU_NONE; i = c->follower[i]) cost += c->estimates[i].cost_ns;
+    if (c->open == ROTA_CPU_NONE || c->open_ns + cost > target_ns) {
+        c->open = add_unit(c, ROTA_CPU_NONE);
+        c->open_ns = 0;
+    }
+    c->open_ns += cost;
+    uint32_t last = head;
+    for (uint32_t i = head; i != ROTA_CPU_NONE; i = c->follower[i]) {
+        emit(c, c->open, i);
+        last = i;
+    }
+    return last;
+}
+
+static void add_units(cluster *c, const rota_exec_segment *segment, uint64_t target_ns) {
+    const rota_exec_program_desc *desc = c->desc;
+    uint32_t begin = segment->first_command, end = begin + segment->command_count;
+    uint32_t depth = 0;
+    c->open = ROTA_CPU_NONE;
+    /* Backwards, here and below, so that the earliest recorded comes off the stack first. */
+    for (uint32_t i = end; i-- > begin;) {
+        if (c->remaining[i] == 0) c->stack[depth++] = i;
+    }
+    while (depth != 0) {
+        uint32_t last = emit_chain(c, c->stack[--depth], target_ns);
+        for (uint32_t e = desc->first_successor[last + 1]; e-- > desc->first_successor[last];) {
+            if (--c->remaining[desc->successor[e]] == 0) c->stack[depth++] = desc->successor[e];
+        }
+    }
+}
+
+/* Edges between the segment's units, each once, and its roots and sinks. */
+static void link_units(cluster *c, rota_cpu_segment *segment) {
+    rota_exec_program *program = c->program;
+    const rota_exec_program_desc *desc = c->desc;
+    uint32_t end = segment->first_unit + segment->unit_count;
+    for (uint32_t u = segment->first_unit; u < end; u++) {
+        rota_cpu_unit *unit = &program->units[u];
+        unit->first_successor = c->successor_count;
+        for (uint32_t r = unit->first_record; r < unit->first_record + unit->record_count; r++) {
+            uint32_t command = c->order[r];
+            for (uint32_t e = desc->first_successor[command]; e < desc->first_successor[command + 1]; e++) {
+                uint32_t to = c->unit_of[desc->successor[e]];
+                if (to == u || c->last_source[to] == u) continue;
+                c->last_source[to] = u;
+                program->unit_successors[c->successor_count++] = to;
+                program->units[to].predecessor_count++;
+            }
+        }
+        unit->successor_count = c->successor_count - unit->first_successor;
+        segment->sink_count += unit->successor_count == 0;
+    }
+    for (uint32_t u = segment->first_unit; u < end; u++) {
+        if (program->units[u].predecessor_count == 0)
+            program->roots[segment->first_root + segment->root_count++] = u;
+    }
+}
+
+rota_status rota_cpu_cluster(rota_exec_program *program, const rota_cpu_estimate *estimates,
+                             uint32_t worker_count, uint32_t *out_order) {
+    const rota_exec_program_desc *desc = program->desc;
+    size_t commands = desc->command_count;
+    size_t edges = commands ? desc->first_successor[commands] : 0;
+    rota_arena scratch = ROTA_ARENA_INIT;
+    rota_status status = ROTA_OK;
+    cluster c = {.program = program, .desc = desc, .estimates = estimates, .order = out_order};
+    c.follower = rota_arena_alloc(&scratch, commands * sizeof *c.follower, 8);
+    c.remaining = rota_arena_alloc(&scratch, commands * sizeof *c.remaining, 8);
+    c.stack = rota_arena_alloc(&scratch, commands * sizeof *c.stack, 8);
+    c.unit_of = rota_arena_alloc(&scratch, commands * sizeof *c.unit_of, 8);
+    c.last_source = rota_arena_alloc(&scratch, commands * sizeof *c.last_source, 8);
+    c.start_ns = rota_arena_calloc(&scratch, commands * sizeof *c.start_ns, 8);
+    program->units = rota_arena_alloc(&program->arena, commands * sizeof *program->units, 8);
+    program->roots = rota_arena_alloc(&program->arena, commands * sizeof *program->roots, 8);
+    program->unit_successors = rota_arena_alloc(&program->arena, edges * sizeof *program->unit_successors, 8);
+    program->segments =
+        rota_arena_calloc(&program->arena, desc->segment_count * sizeof *program->segments, 8);
+    if (!c.follower || !c.remaining || !c.stack || !c.unit_of || !c.last_source || !c.start_ns ||
+        !program->units || !program->roots || !program->unit_successors || !program->segments) {
+        status = rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory to cut program '%s' of %u commands into units",
+                           desc->name, desc->command_count);
+        goto done;
+    }
+    memset(c.last_source, 0xff, commands * sizeof *c.last_source);
+    uint32_t root_count = 0;
+    for (uint32_t s = 0; s < desc->segment_count; s++) {
+        const rota_exec_segment *from = &desc->segments[s];
+        rota_cpu_segment *segment = &program->segments[s];
+        segment->first_unit = program->unit_count;
+        segment->first_root = root_count;
+        segment->serial = true;
+        if (from->command_count == 0) continue;
+        uint64_t total_ns;
+        segment->serial = is_serial(&c, from, worker_count, &total_ns);
+        if (segment->serial) {
+            add_serial(&c, from);
+        } else {
+            uint64_t target_ns = total_ns / ((uint64_t)worker_count * UNITS_PER_WORKER);
+            if (target_ns < UNIT_MIN_NS) target_ns = UNIT_MIN_NS;
+            if (target_ns > UNIT_MAX_NS) target_ns = UNIT_MAX_NS;
+            find_chains(&c, from);
+            add_units(&c, from, target_ns);
+        }
+        segment->unit_count = program->unit_count - segment->first_unit;
+        link_units(&c, segment);
+        root_count += segment->root_count;
+        /* One unit needs no counters, unless it is split. */
+        if (segment->unit_count == 1 && program->units[segment->first_unit].split == ROTA_CPU_NONE)
+            segment->serial = true;
+    }
+done:
+    rota_arena_free(&scratch);
+    return status;
+}

@@ -1,0 +1,215 @@
+/* The CPU executor's driver: opening a device with its workers, and closing it by a deadline. */
+#include "exec/cpu/cpu.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/futex.h"
+
+static rota_status enumerate(const rota_exec_driver *driver, rota_device_info *out_infos, uint32_t capacity,
+                             uint32_t *out_count) {
+    (void)driver;
+    *out_count = 1;
+    return capacity == 0 ? ROTA_OK : rota_cpu_describe(&out_infos[0]);
+}
+
+/* The node that some worker runs for this instance now. Known without diagnostics: it costs two plain stores
+ * a command. */
+static bool stuck_node(rota_exec_device *base, rota_exec_instance *instance, uint32_t *out_node) {
+    rota_cpu_device *device = rota_cpu_device_of(base);
+    for (uint32_t i = 0; i < device->worker_count; i++) {
+        rota_cpu_worker *worker = &device->workers[i];
+        if (ra_load_acquire(&worker->instance) != instance) continue; /* pairs with run.c */
+        uint32_t node = ra_load_acquire(&worker->node);
+        if (node == ROTA_CPU_NONE || ra_load_relaxed(&worker->instance) != instance) continue;
+        *out_node = node;
+        return true;
+    }
+    return false;
+}
+
+/* ---- Close ---- */
+
+static void free_device(rota_cpu_device *device) {
+    for (uint32_t i = 0; device->workers && i < device->worker_count; i++)
+        rota_cpu_deque_free(&device->workers[i].deque);
+    free(device->workers);
+    rota_cpu_deque_free(&device->inject);
+    rota_cpu_queues_free(device);
+    rota_cpu_program_free_all(device);
+    rota_cpu_memory_free_all(device);
+    (void)pthread_mutex_destroy(&device->mutex);
+    free(device);
+}
+
+/* Stops the first `started` workers. True when all have ended before the deadline. */
+static bool stop_workers(rota_cpu_device *device, uint32_t started, uint64_t deadline_ns) {
+    ra_store_seq_cst(&device->stop, 1); /* pairs with the loads after each command and in next_task */
+    rota_cpu_wake_all(device);
+    for (;;) {
+        uint32_t exited = ra_load_seq_cst(&device->exited_count);
+        if (exited == started) break;
+        if (!rota_futex_wait(&device->exited_count, exited, deadline_ns) && rota_clock_ns() >= deadline_ns)
+            break;
+    }
+    bool all = true;
+    for (uint32_t i = 0; i < started; i++) {
+        /* Pairs with the store at the worker's end: all it did is visible. */
+        if (ra_load_acquire(&device->workers[i].exited)) {
+            (void)pthread_join(device->workers[i].thread, NULL);
+        } else {
+            (void)pthread_detach(device->workers[i].thread);
+            all = false;
+        }
+    }
+    return all;
+}
+
+/* Devices given up by close: kept where a leak checker finds them. */
+static _Atomic(rota_cpu_device *) abandoned_devices;
+
+/* Leaves what is running after its present command. A worker that does not come back from its kernel or host
+ * function by the deadline is left alone with all that it may touch: the device, its programs, instances and
+ * memories stay allocated for ever. When it does come back it sees `stop` first and ends without touching the
+ * host. */
+static void close_device(rota_exec_device *base, uint64_t deadline_ns, uint64_t *out_abandoned_bytes) {
+    rota_cpu_device *device = rota_cpu_device_of(base);
+    uint64_t abandoned = 0;
+    if (stop_workers(device, device->worker_count, deadline_ns)) {
+        free_device(device);
+    } else {
+        pthread_mutex_lock(&device->mutex);
+        abandoned = device->allocated_bytes;
+        pthread_mutex_unlock(&device->mutex);
+        rota_cpu_device *head = ra_load_relaxed(&abandoned_devices);
+        do {
+            device->next_abandoned = head;
+        } while (!ra_cas_acq_rel(&abandoned_devices, &head, device)); /* only ever added to */
+        rota_log_write(
+            &device->host.log, ROTA_LOG_WARNING,
+            "cpu: a kernel or host function did not end by the deadline of close; %llu bytes are abandoned",
+            (unsigned long long)abandoned);
+    }
+    if (out_abandoned_bytes) *out_abandoned_bytes = abandoned;
+}
+
+/* ---- Open ---- */
+
+static rota_status start_worker(rota_cpu_device *device, rota_cpu_worker *worker, const cpu_set_t *set) {
+    pthread_attr_t attributes;
+    int error = pthread_attr_init(&attributes);
+    if (error) return rota_fail(ROTA_SYSTEM, "cpu: thread attributes: %s", strerror(error));
+    /* Placement is a hint: where the system refuses the set, the thread runs anywhere. */
+    if (set) (void)pthread_attr_setaffinity_np(&attributes, sizeof *set, set);
+    error = pthread_create(&worker->thread, &attributes, rota_cpu_worker_main, worker);
+    if (error && set) error = pthread_create(&worker->thread, NULL, rota_cpu_worker_main, worker);
+    (void)pthread_attr_destroy(&attributes);
+    if (error)
+        return rota_fail(ROTA_SYSTEM, "cpu: worker %u of %u cannot be started: %s", worker->index,
+                         device->worker_count, strerror(error));
+    char name[16];
+    (void)snprintf(name, sizeof name, "rota-cpu-%u", worker->index);
+    (void)pthread_setname_np(worker->thread, name);
+    return ROTA_OK;
+}
+
+/* Starts all workers with every signal blocked, so that the application's handlers run on its own threads. */
+static rota_status start_workers(rota_cpu_device *device, const cpu_set_t *sets, uint32_t core_count) {
+    sigset_t all, before;
+    (void)sigfillset(&all);
+    int error = pthread_sigmask(SIG_SETMASK, &all, &before);
+    if (error) return rota_fail(ROTA_SYSTEM, "cpu: signals cannot be blocked: %s", strerror(error));
+    rota_status status = ROTA_OK;
+    uint32_t started = 0;
+    /* More workers than cores: two pinned to one core could not move to another that is idle. */
+    bool is_placed = device->worker_count <= core_count;
+    while (started < device->worker_count && status == ROTA_OK) {
+        status = start_worker(device, &device->workers[started], is_placed ? &sets[started] : NULL);
+        if (status == ROTA_OK) started++;
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    /* They have no tasks, so they end at once; the deadline only bounds a machine that does not run them. */
+    if (status != ROTA_OK)
+        device->is_abandoned = !stop_workers(device, started, rota_deadline_after(10000000000u));
+    return status;
+}
+
+static const rota_exec_device_vtable vtable = {
+    .close = close_device,
+    .memory_create = rota_cpu_memory_create,
+    .memory_destroy = rota_cpu_memory_destroy,
+    .program_create = rota_cpu_program_create,
+    .program_destroy = rota_cpu_program_destroy,
+    .instance_create = rota_cpu_instance_create,
+    .instance_destroy = rota_cpu_instance_destroy,
+    .submit = rota_cpu_submit,
+    .times = rota_cpu_times_read,
+    .stuck_node = stuck_node,
+};
+
+static rota_status fill_device(rota_cpu_device *device, const rota_exec_open_options *options,
+                               const cpu_set_t *sets, uint32_t core_count) {
+    ROTA_TRY(rota_cpu_describe(&device->base.info));
+    device->base.vtable = &vtable;
+    device->base.caps = (rota_exec_caps){true, true, true, true};
+    device->host = options->host;
+    device->queue_count = options->queue_count;
+    device->diagnostics = options->diagnostics;
+    device->worker_count = options->worker_threads ? options->worker_threads : core_count;
+    if (device->worker_count > ROTA_CPU_WORKERS_MAX)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "cpu: %u worker threads asked for; at most %d are possible",
+                         device->worker_count, ROTA_CPU_WORKERS_MAX);
+    size_t bytes = device->worker_count * sizeof *device->workers;
+    device->workers = aligned_alloc(64, bytes);
+    if (!device->workers)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for %u workers", device->worker_count);
+    memset(device->workers, 0, bytes);
+    bool is_ready = rota_cpu_deque_init(&device->inject, ROTA_CPU_INJECT_CAPACITY);
+    for (uint32_t i = 0; i < device->worker_count; i++) {
+        rota_cpu_worker *worker = &device->workers[i];
+        worker->device = device;
+        worker->index = i;
+        worker->random = i * 0x9e3779b97f4a7c15u + 1;
+        atomic_init(&worker->node, ROTA_CPU_NONE);
+        is_ready = rota_cpu_deque_init(&worker->deque, ROTA_CPU_DEQUE_CAPACITY) && is_ready;
+    }
+    if (!is_ready)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for the task queues of %u workers",
+                         device->worker_count);
+    ROTA_TRY(rota_cpu_queues_init(device));
+    return start_workers(device, sets, core_count);
+}
+
+static rota_status open_device(const rota_exec_driver *driver, uint32_t index,
+                               const rota_exec_open_options *options, rota_exec_device **out_device) {
+    (void)driver;
+    if (index != 0) return rota_fail(ROTA_NOT_FOUND, "cpu: there is device 0 only, not %u", index);
+    if (options->queue_count == 0 || options->queue_count > ROTA_EXEC_QUEUES_MAX)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "cpu: %u queues asked for; 1 to %d are possible",
+                         options->queue_count, ROTA_EXEC_QUEUES_MAX);
+    void *sets = NULL;
+    uint32_t core_count = 0;
+    ROTA_TRY(rota_cpu_cores(&sets, &core_count));
+    rota_cpu_device *device = aligned_alloc(64, sizeof *device);
+    if (!device) {
+        free(sets);
+        return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for a device");
+    }
+    memset(device, 0, sizeof *device);
+    (void)pthread_mutex_init(&device->mutex, NULL);
+    rota_status status = fill_device(device, options, sets, core_count);
+    free(sets);
+    if (status != ROTA_OK) {
+        if (!device->is_abandoned) free_device(device);
+        return status;
+    }
+    *out_device = &device->base;
+    return ROTA_OK;
+}
+
+const rota_exec_driver rota_exec_cpu_driver = {
+    .name = "cpu", .kind = ROTA_EXEC_CPU, .enumerate = enumerate, .open = open_device};

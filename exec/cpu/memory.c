@@ -1,0 +1,107 @@
+/* Memory of the CPU executor: host memory, page-aligned and untouched when large.
+ *
+ * Threads: any at once; blocks in malloc, mmap and the device's list mutex. */
+#include "exec/cpu/cpu.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+enum {
+    MAP_MIN_BYTES =
+        1 << 20, /* from here on straight from the system: no copying of zeroes, pages come when used */
+    HUGE_MIN_BYTES = 8 << 20 /* from here on large pages are asked for */
+};
+
+struct rota_cpu_memory {
+    rota_exec_memory base;
+    rota_cpu_memory *previous, *next; /* the device's list, under its mutex */
+    size_t allocated_bytes;
+    bool is_mapped;
+};
+
+/* Takes `size` from what the machine has, or fails with both numbers. */
+static rota_status reserve(rota_cpu_device *device, uint64_t size, const char *name) {
+    uint64_t total = device->base.info.memory_bytes;
+    pthread_mutex_lock(&device->mutex);
+    uint64_t free_bytes = device->allocated_bytes < total ? total - device->allocated_bytes : 0;
+    bool fits = size <= free_bytes;
+    if (fits) device->allocated_bytes += size;
+    pthread_mutex_unlock(&device->mutex);
+    if (fits) return ROTA_OK;
+    return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: '%s' asks for %llu bytes; %llu of the machine's %llu are free",
+                     name ? name : "", (unsigned long long)size, (unsigned long long)free_bytes,
+                     (unsigned long long)total);
+}
+
+static void unreserve(rota_cpu_device *device, uint64_t size) {
+    pthread_mutex_lock(&device->mutex);
+    device->allocated_bytes -= size;
+    pthread_mutex_unlock(&device->mutex);
+}
+
+rota_status rota_cpu_memory_create(rota_exec_device *base, uint64_t size_bytes, uint32_t flags,
+                                   const char *name, rota_exec_memory **out_memory) {
+    rota_cpu_device *device = rota_cpu_device_of(base);
+    (void)flags; /* all memory here is the host's */
+    if (size_bytes == 0)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "cpu: '%s' asks for 0 bytes", name ? name : "");
+    if (size_bytes > ROTA_BUFFER_SIZE_MAX)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: '%s' asks for %llu bytes; the machine has %llu",
+                         name ? name : "", (unsigned long long)size_bytes,
+                         (unsigned long long)base->info.memory_bytes);
+    uint64_t granule = size_bytes >= MAP_MIN_BYTES ? 4096 : ROTA_BUFFER_ALIGNMENT;
+    uint64_t rounded = (size_bytes + granule - 1) / granule * granule;
+    ROTA_TRY(reserve(device, rounded, name));
+    rota_cpu_memory *memory = calloc(1, sizeof *memory);
+    void *host = NULL;
+    if (memory && size_bytes >= MAP_MIN_BYTES) {
+        host = mmap(NULL, (size_t)rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (host == MAP_FAILED) host = NULL;
+        /* Only advice: without large pages everything works. */
+        else if (size_bytes >= HUGE_MIN_BYTES)
+            (void)madvise(host, (size_t)rounded, MADV_HUGEPAGE);
+        memory->is_mapped = true;
+    } else if (memory) {
+        host = aligned_alloc(ROTA_BUFFER_ALIGNMENT, (size_t)rounded);
+    }
+    if (!host) {
+        free(memory);
+        unreserve(device, rounded);
+        return rota_fail(
+            ROTA_OUT_OF_MEMORY, "cpu: the system refused %llu bytes for '%s' of %llu in the machine",
+            (unsigned long long)size_bytes, name ? name : "", (unsigned long long)base->info.memory_bytes);
+    }
+    memory->base =
+        (rota_exec_memory){.address = (uint64_t)(uintptr_t)host, .host = host, .size_bytes = size_bytes};
+    memory->allocated_bytes = (size_t)rounded;
+    pthread_mutex_lock(&device->mutex);
+    memory->next = device->memories;
+    if (memory->next) memory->next->previous = memory;
+    device->memories = memory;
+    pthread_mutex_unlock(&device->mutex);
+    *out_memory = &memory->base;
+    return ROTA_OK;
+}
+
+void rota_cpu_memory_destroy(rota_exec_device *base, rota_exec_memory *given) {
+    if (!given) return;
+    rota_cpu_device *device = rota_cpu_device_of(base);
+    rota_cpu_memory *memory = (rota_cpu_memory *)given;
+    pthread_mutex_lock(&device->mutex);
+    if (memory->next) memory->next->previous = memory->previous;
+    if (memory->previous)
+        memory->previous->next = memory->next;
+    else
+        device->memories = memory->next;
+    device->allocated_bytes -= memory->allocated_bytes;
+    pthread_mutex_unlock(&device->mutex);
+    if (memory->is_mapped)
+        (void)munmap(memory->base.host, memory->allocated_bytes);
+    else
+        free(memory->base.host);
+    free(memory);
+}
+
+void rota_cpu_memory_free_all(rota_cpu_device *device) {
+    while (device->memories) rota_cpu_memory_destroy(&device->base, &device->memories->base);
+}

@@ -1,0 +1,359 @@
+/* Programs and instances: from commands to compact records, and from memories to resolved operands.
+ *
+ * Threads: create and destroy may be called from any threads at once; they block in malloc and in the
+ * device's list mutex only. */
+#include "exec/cpu/cpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    KERNEL_NS = 20,  /* calling a kernel */
+    HOST_NS = 5000,  /* a host function: unknown, so never gathered with much else */
+    GRAIN_NS = 2000, /* "the smallest piece worth a task of its own" */
+    BYTES_PER_NS = 8,
+    SPLIT_MIN_BYTES = 16384,
+    COPY_ITEM_BYTES = 64,
+    COPY_GRAIN_ITEMS = 4096 /* 256 KiB: well above what a handover costs */
+};
+
+/* ---- Copies and fills as kernels ---- */
+
+static void byte_range(const rota_kernel_call *call, size_t *out_begin, size_t *out_size) {
+    uint64_t size = call->operand_bytes[0];
+    uint64_t begin = call->begin * COPY_ITEM_BYTES, end = call->end * COPY_ITEM_BYTES;
+    if (end > size) end = size;
+    *out_begin = (size_t)begin;
+    *out_size = (size_t)(end > begin ? end - begin : 0);
+}
+
+static rota_status run_copy(const rota_kernel_call *call) {
+    size_t begin, size;
+    byte_range(call, &begin, &size);
+    if (size) memcpy((uint8_t *)call->operands[0] + begin, (const uint8_t *)call->operands[1] + begin, size);
+    return ROTA_OK;
+}
+
+static rota_status run_fill(const rota_kernel_call *call) {
+    size_t begin, size;
+    byte_range(call, &begin, &size);
+    uint32_t pattern;
+    memcpy(&pattern, call->params, sizeof pattern);
+    uint8_t *to = (uint8_t *)call->operands[0] + begin;
+    if (pattern == (pattern & 0xffu) * 0x01010101u) {
+        if (size) memset(to, (int)(pattern & 0xffu), size);
+        return ROTA_OK;
+    }
+    for (size_t i = 0; i + sizeof pattern <= size; i += sizeof pattern)
+        memcpy(to + i, &pattern, sizeof pattern);
+    return ROTA_OK;
+}
+
+/* ---- Checks and estimates ---- */
+
+static const char *node_name(const rota_cpu_device *device, const rota_exec_program_desc *desc,
+                             uint32_t node) {
+    const char *name = device->host.node_name ? device->host.node_name(desc->owner, node) : NULL;
+    return name ? name : "?";
+}
+
+static rota_status check_command(const rota_cpu_device *device, const rota_exec_program_desc *desc,
+                                 const rota_exec_command *command) {
+    const char *name = node_name(device, desc, command->node);
+    uint32_t wanted = command->kind == ROTA_EXEC_COMMAND_COPY   ? 2
+                      : command->kind == ROTA_EXEC_COMMAND_FILL ? 1
+                                                                : 0;
+    if (command->operand_count < wanted)
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         "cpu: node '%s' of '%s' has %u operands where its command needs %u", name,
+                         desc->name, command->operand_count, wanted);
+    if (command->kind == ROTA_EXEC_COMMAND_KERNEL && !command->u.kernel.kernel->cpu.fn)
+        return rota_fail(ROTA_UNSUPPORTED, "cpu: kernel '%s' of node '%s' in '%s' has no CPU function",
+                         command->u.kernel.kernel->name, name, desc->name);
+    for (uint32_t i = 0; i < command->operand_count; i++) {
+        const rota_exec_operand *operand = &desc->operands[command->first_operand + i];
+        uint32_t limit = operand->is_slot ? desc->block_words : desc->memory_count;
+        if (operand->memory >= limit)
+            return rota_fail(ROTA_OUT_OF_RANGE, "cpu: operand %u of node '%s' in '%s' names %s %u of %u", i,
+                             name, desc->name, operand->is_slot ? "block word" : "memory", operand->memory,
+                             limit);
+    }
+    for (uint32_t i = 0; i < command->binding_count; i++) {
+        const rota_exec_binding *binding = &desc->bindings[command->first_binding + i];
+        const rota_kernel *kernel = command->u.kernel.kernel;
+        if (command->kind != ROTA_EXEC_COMMAND_KERNEL || binding->word >= desc->block_words ||
+            binding->bindable >= kernel->bindable_count || kernel->param_bytes > ROTA_KERNEL_PARAM_BYTES_MAX)
+            return rota_fail(ROTA_OUT_OF_RANGE,
+                             "cpu: binding %u of node '%s' in '%s' has no such parameter or block word", i,
+                             name, desc->name);
+    }
+    return ROTA_OK;
+}
+
+/* Edges must stay in their segment and go forward: commands stand batch after batch. */
+static rota_status check_edges(const rota_cpu_device *device, const rota_exec_program_desc *desc,
+                               const rota_exec_segment *segment) {
+    uint32_t end = segment->first_command + segment->command_count;
+    for (uint32_t c = segment->first_command; c < end; c++) {
+        for (uint32_t e = desc->first_successor[c]; e < desc->first_successor[c + 1]; e++) {
+            if (desc->successor[e] <= c || desc->successor[e] >= end)
+                return rota_fail(ROTA_INTERNAL,
+                                 "cpu: an edge of node '%s' in '%s' leaves its segment or goes back",
+                                 node_name(device, desc, desc->commands[c].node), desc->name);
+        }
+    }
+    return ROTA_OK;
+}
+
+static rota_cpu_estimate estimate(const rota_exec_program_desc *desc, const rota_exec_command *command,
+                                  const uint64_t *operand_bytes) {
+    rota_cpu_estimate out = {.items = 1, .grain = 1};
+    uint64_t bytes = 0;
+    (void)desc;
+    for (uint32_t i = 0; i < command->operand_count; i++) bytes += operand_bytes[i];
+    switch ((rota_exec_command_kind)command->kind) {
+    case ROTA_EXEC_COMMAND_KERNEL: {
+        const rota_kernel *kernel = command->u.kernel.kernel;
+        if (kernel->cpu.items)
+            kernel->cpu.items(command->u.kernel.params, operand_bytes, &out.items, &out.grain);
+        break;
+    }
+    case ROTA_EXEC_COMMAND_COPY:
+    case ROTA_EXEC_COMMAND_FILL:
+        out.items = operand_bytes[0] / COPY_ITEM_BYTES + (operand_bytes[0] % COPY_ITEM_BYTES != 0);
+        out.grain = COPY_GRAIN_ITEMS;
+        break;
+    case ROTA_EXEC_COMMAND_HOST:
+        out.cost_ns = HOST_NS;
+        break;
+    }
+    if (out.grain == 0) out.grain = 1;
+    uint64_t grains = out.items / out.grain;
+    out.split = grains >= 2 && bytes >= SPLIT_MIN_BYTES;
+    uint64_t by_bytes = KERNEL_NS + bytes / BYTES_PER_NS;
+    if (out.cost_ns < by_bytes) out.cost_ns = by_bytes;
+    if (out.split && out.cost_ns / GRAIN_NS < grains) out.cost_ns = grains * GRAIN_NS;
+    return out;
+}
+
+/* ---- Programs ---- */
+
+static rota_status make_record(rota_exec_program *program, const rota_cpu_estimate *estimates, uint32_t index,
+                               uint32_t command_index) {
+    const rota_exec_program_desc *desc = program->desc;
+    const rota_exec_command *command = &desc->commands[command_index];
+    rota_cpu_record *record = &program->records[index];
+    *record = (rota_cpu_record){
+        .items = estimates[command_index].items,
+        .first_operand = program->operand_count,
+        .node = command->node,
+        .command = command_index,
+        .operand_count = command->operand_count,
+        .flags = command->binding_count ? ROTA_CPU_RECORD_BINDINGS : 0,
+    };
+    for (uint32_t i = 0; i < command->operand_count; i++) {
+        const rota_exec_operand *operand = &desc->operands[command->first_operand + i];
+        uint32_t at = program->operand_count++;
+        program->operand_bytes[at] = operand->size_bytes;
+        program->operand_word[at] = operand->is_slot ? operand->memory : ROTA_CPU_NONE;
+        program->operand_source[at] = command->first_operand + i;
+        if (operand->is_slot) record->flags |= ROTA_CPU_RECORD_SLOTS;
+    }
+    const void *params = NULL;
+    size_t param_bytes = 0;
+    switch ((rota_exec_command_kind)command->kind) {
+    case ROTA_EXEC_COMMAND_KERNEL:
+        record->fn.kernel = command->u.kernel.kernel->cpu.fn;
+        params = command->u.kernel.params;
+        param_bytes = command->u.kernel.kernel->param_bytes;
+        break;
+    case ROTA_EXEC_COMMAND_COPY:
+        record->fn.kernel = run_copy;
+        break;
+    case ROTA_EXEC_COMMAND_FILL:
+        record->fn.kernel = run_fill;
+        params = &command->u.fill.pattern;
+        param_bytes = sizeof command->u.fill.pattern;
+        break;
+    case ROTA_EXEC_COMMAND_HOST:
+        record->fn.host = command->u.host.fn;
+        record->u.user = command->u.host.user;
+        record->flags |= ROTA_CPU_RECORD_HOST;
+        return ROTA_OK;
+    }
+    if (param_bytes == 0) return ROTA_OK;
+    /* An own copy stays valid for a kernel that close has to abandon. */
+    void *copy = rota_arena_alloc(&program->arena, param_bytes, 16);
+    if (!copy)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for the parameters of program '%s'", desc->name);
+    memcpy(copy, params, param_bytes);
+    record->u.params = copy;
+    return ROTA_OK;
+}
+
+static rota_status fill_program(rota_cpu_device *device, rota_exec_program *program, rota_arena *scratch) {
+    const rota_exec_program_desc *desc = program->desc;
+    size_t commands = desc->command_count;
+    size_t operands = 0;
+    for (size_t i = 0; i < commands; i++) operands += desc->commands[i].operand_count;
+    for (uint32_t i = 0; i < desc->segment_count; i++)
+        ROTA_TRY(check_edges(device, desc, &desc->segments[i]));
+    rota_cpu_estimate *estimates = rota_arena_alloc(scratch, commands * sizeof *estimates, 8);
+    uint32_t *order = rota_arena_alloc(scratch, commands * sizeof *order, 8);
+    program->records = rota_arena_alloc(&program->arena, commands * sizeof *program->records, 64);
+    program->operand_bytes = rota_arena_alloc(&program->arena, operands * sizeof *program->operand_bytes, 64);
+    program->operand_word = rota_arena_alloc(&program->arena, operands * sizeof *program->operand_word, 64);
+    program->operand_source =
+        rota_arena_alloc(&program->arena, operands * sizeof *program->operand_source, 64);
+    if (!estimates || !order || !program->records || !program->operand_bytes || !program->operand_word ||
+        !program->operand_source)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for program '%s' of %u commands", desc->name,
+                         desc->command_count);
+    for (uint32_t i = 0; i < desc->command_count; i++) {
+        const rota_exec_command *command = &desc->commands[i];
+        ROTA_TRY(check_command(device, desc, command));
+        uint64_t bytes[UINT8_MAX];
+        for (uint32_t o = 0; o < command->operand_count; o++)
+            bytes[o] = desc->operands[command->first_operand + o].size_bytes;
+        estimates[i] = estimate(desc, command, bytes);
+    }
+    ROTA_TRY(rota_cpu_cluster(program, estimates, device->worker_count, order));
+    for (uint32_t i = 0; i < desc->command_count; i++) ROTA_TRY(make_record(program, estimates, i, order[i]));
+    return ROTA_OK;
+}
+
+rota_status rota_cpu_program_create(rota_exec_device *base, const rota_exec_program_desc *desc,
+                                    rota_exec_program **out_program) {
+    rota_cpu_device *device = rota_cpu_device_of(base);
+    rota_exec_program *program = calloc(1, sizeof *program);
+    if (!program) return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for program '%s'", desc->name);
+    program->desc = desc;
+    program->owner = desc->owner;
+    program->block_words = desc->block_words;
+    rota_arena scratch = ROTA_ARENA_INIT;
+    rota_status status = fill_program(device, program, &scratch);
+    rota_arena_free(&scratch);
+    if (status != ROTA_OK) {
+        rota_arena_free(&program->arena);
+        free(program);
+        return status;
+    }
+    pthread_mutex_lock(&device->mutex);
+    program->next = device->programs;
+    if (program->next) program->next->previous = program;
+    device->programs = program;
+    pthread_mutex_unlock(&device->mutex);
+    *out_program = program;
+    return ROTA_OK;
+}
+
+void rota_cpu_program_destroy(rota_exec_device *base, rota_exec_program *program) {
+    if (!program) return;
+    rota_cpu_device *device = rota_cpu_device_of(base);
+    pthread_mutex_lock(&device->mutex);
+    if (program->next) program->next->previous = program->previous;
+    if (program->previous)
+        program->previous->next = program->next;
+    else
+        device->programs = program->next;
+    pthread_mutex_unlock(&device->mutex);
+    rota_arena_free(&program->arena);
+    free(program);
+}
+
+/* ---- Instances ---- */
+
+static rota_status fill_instance(rota_cpu_device *device, rota_exec_instance *instance,
+                                 rota_exec_memory *const *memories) {
+    rota_exec_program *program = instance->program;
+    const rota_exec_program_desc *desc = program->desc;
+    rota_arena *arena = &instance->arena;
+    instance->operands = rota_arena_alloc(arena, program->operand_count * sizeof *instance->operands, 64);
+    instance->runs = rota_arena_calloc(arena, desc->segment_count * sizeof *instance->runs, 64);
+    instance->units = rota_arena_calloc(arena, program->unit_count * sizeof *instance->units, 64);
+    instance->splits = rota_arena_calloc(arena, program->split_count * sizeof *instance->splits, 64);
+    if (device->diagnostics)
+        instance->times = rota_arena_calloc(arena, desc->command_count * sizeof *instance->times, 64);
+    if (!instance->operands || !instance->runs || !instance->units || !instance->splits ||
+        (device->diagnostics && !instance->times))
+        return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for an instance of program '%s' of %u commands",
+                         desc->name, desc->command_count);
+    for (uint32_t i = 0; i < program->operand_count; i++) {
+        const rota_exec_operand *operand = &desc->operands[program->operand_source[i]];
+        uint64_t base = operand->is_slot ? 0 : memories[operand->memory]->address;
+        if (!operand->is_slot &&
+            (operand->offset_bytes > memories[operand->memory]->size_bytes ||
+             operand->size_bytes > memories[operand->memory]->size_bytes - operand->offset_bytes))
+            return rota_fail(
+                ROTA_OUT_OF_RANGE,
+                "cpu: an operand of program '%s' covers bytes %llu to %llu of memory %u, which has %llu",
+                desc->name, (unsigned long long)operand->offset_bytes,
+                (unsigned long long)(operand->offset_bytes + operand->size_bytes), operand->memory,
+                (unsigned long long)memories[operand->memory]->size_bytes);
+        instance->operands[i] = (void *)(uintptr_t)(base + operand->offset_bytes);
+    }
+    for (uint32_t s = 0; s < desc->segment_count; s++) {
+        const rota_cpu_segment *segment = &program->segments[s];
+        for (uint32_t u = segment->first_unit; u < segment->first_unit + segment->unit_count; u++) {
+            instance->units[u].task.kind = ROTA_CPU_TASK_UNIT;
+            instance->units[u].task.unit = u;
+            instance->units[u].run = &instance->runs[s];
+            atomic_init(&instance->units[u].pending, program->units[u].predecessor_count);
+        }
+    }
+    return ROTA_OK;
+}
+
+rota_status rota_cpu_instance_create(rota_exec_device *base, rota_exec_program *program,
+                                     rota_exec_memory *const *memories, rota_exec_instance **out_instance) {
+    rota_cpu_device *device = rota_cpu_device_of(base);
+    rota_exec_instance *instance = calloc(1, sizeof *instance);
+    if (!instance)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for an instance of '%s'", program->desc->name);
+    instance->program = program;
+    rota_status status = fill_instance(device, instance, memories);
+    if (status != ROTA_OK) {
+        rota_arena_free(&instance->arena);
+        free(instance);
+        return status;
+    }
+    pthread_mutex_lock(&device->mutex);
+    instance->next = device->instances;
+    if (instance->next) instance->next->previous = instance;
+    device->instances = instance;
+    pthread_mutex_unlock(&device->mutex);
+    *out_instance = instance;
+    return ROTA_OK;
+}
+
+void rota_cpu_instance_destroy(rota_exec_device *base, rota_exec_instance *instance) {
+    if (!instance) return;
+    rota_cpu_device *device = rota_cpu_device_of(base);
+    pthread_mutex_lock(&device->mutex);
+    if (instance->next) instance->next->previous = instance->previous;
+    if (instance->previous)
+        instance->previous->next = instance->next;
+    else
+        device->instances = instance->next;
+    pthread_mutex_unlock(&device->mutex);
+    rota_arena_free(&instance->arena);
+    free(instance);
+}
+
+void rota_cpu_program_free_all(rota_cpu_device *device) {
+    while (device->instances) rota_cpu_instance_destroy(&device->base, device->instances);
+    while (device->programs) rota_cpu_program_destroy(&device->base, device->programs);
+}
+
+rota_status rota_cpu_times_read(rota_exec_device *base, rota_exec_instance *instance, rota_exec_time *out) {
+    (void)base;
+    const rota_exec_program_desc *desc = instance->program->desc;
+    if (!instance->times)
+        return rota_fail(ROTA_WRONG_STATE, "cpu: times of '%s' need a device opened with diagnostics",
+                         desc->name);
+    for (uint32_t i = 0; i < desc->command_count; i++) {
+        out[i].begin_ns = ra_load_relaxed(&instance->times[i].begin_ns);
+        out[i].end_ns = ra_load_relaxed(&instance->times[i].end_ns);
+    }
+    return ROTA_OK;
+}

@@ -1,0 +1,272 @@
+/* Logical queues: submission, waits, and timelines.
+ *
+ * A queue's works are linked in submission order. They start in that order: once one is *blocked* (a wait not
+ * yet met) all later ones are too, which is what makes waits cumulative. While a queue has no blocked work
+ * the submit thread starts works itself; otherwise the pump does. The pump also retires the completed prefix
+ * of each queue, moves the timelines and tells the host.
+ *
+ * The pump is one thread at a time without being a lock: `events` counts requests; whoever takes it from zero
+ * pumps, the others leave their event behind and go on with their work, and the pumping thread looks again
+ * until it has answered all. Hence host.advanced is called by one thread at a time, in ascending order per
+ * queue.
+ *
+ * Progress: submit is lock-free; it allocates only when more works are in flight than ever before, or a block
+ * is larger than any this work carried before. */
+#include "exec/cpu/cpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORKS_PER_CHUNK = 128 };
+
+typedef struct work_chunk {
+    struct work_chunk *next;
+    _Alignas(64) rota_cpu_work works[WORKS_PER_CHUNK];
+} work_chunk;
+
+/* ---- Pool ---- */
+
+static bool grow_pool(rota_cpu_device *device) {
+    work_chunk *chunk = aligned_alloc(64, sizeof *chunk);
+    if (!chunk) return false;
+    memset(chunk, 0, sizeof *chunk);
+    chunk->next = device->work_chunks;
+    device->work_chunks = chunk;
+    for (uint32_t i = 0; i < WORKS_PER_CHUNK; i++) {
+        atomic_init(&chunk->works[i].next,
+                    i + 1 < WORKS_PER_CHUNK ? &chunk->works[i + 1] : device->local_free);
+        chunk->works[i].task.kind = ROTA_CPU_TASK_WORK;
+    }
+    device->local_free = chunk->works;
+    return true;
+}
+
+static rota_cpu_work *take_work(rota_cpu_device *device) {
+    if (!device->local_free) {
+        /* Pairs with the swap in recycle. */
+        if (ra_load_relaxed(&device->free_works))
+            device->local_free = ra_exchange_acq_rel(&device->free_works, NULL);
+        if (!device->local_free && !grow_pool(device)) return NULL;
+    }
+    rota_cpu_work *work = device->local_free;
+    device->local_free = ra_load_relaxed(&work->next);
+    ra_store_relaxed(&work->next, NULL);
+    ra_store_relaxed(&work->done, 0);
+    return work;
+}
+
+/* Pump only. Several pushers are excluded, so the head cannot come back with another successor in between. */
+static void recycle(rota_cpu_device *device, rota_cpu_work *work) {
+    rota_cpu_work *head = ra_load_relaxed(&device->free_works);
+    do {
+        ra_store_relaxed(&work->next, head);
+    } while (!ra_cas_acq_rel(&device->free_works, &head, work)); /* pairs with the exchange in take_work */
+}
+
+rota_status rota_cpu_queues_init(rota_cpu_device *device) {
+    for (uint32_t i = 0; i < device->queue_count; i++) {
+        rota_cpu_work *stub = take_work(device);
+        if (!stub)
+            return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for the works of %u queues",
+                             device->queue_count);
+        atomic_init(&stub->done, 1);
+        device->queues[i].tail = device->queues[i].retired = stub;
+    }
+    return ROTA_OK;
+}
+
+void rota_cpu_queues_free(rota_cpu_device *device) {
+    for (work_chunk *chunk = device->work_chunks; chunk;) {
+        work_chunk *next = chunk->next;
+        for (uint32_t i = 0; i < WORKS_PER_CHUNK; i++) free(chunk->works[i].large_block);
+        free(chunk);
+        chunk = next;
+    }
+    device->work_chunks = NULL;
+}
+
+/* ---- Submission ---- */
+
+static bool copy_block(rota_cpu_work *work, const uint64_t *block, uint32_t words) {
+    if (words == 0) {
+        work->block = NULL;
+        return true;
+    }
+    uint64_t *to = work->inline_block;
+    if (words > ROTA_CPU_INLINE_WORDS) {
+        if (work->large_words < words) {
+            uint64_t *larger = realloc(work->large_block, (size_t)words * sizeof *larger);
+            if (!larger) return false;
+            work->large_block = larger;
+            work->large_words = words;
+        }
+        to = work->large_block;
+    }
+    memcpy(to, block, (size_t)words * sizeof *to);
+    work->block = to;
+    return true;
+}
+
+/* Keeps a wait unless the timeline has reached it or an earlier work of this queue waits for as much. */
+static void add_wait(rota_cpu_device *device, rota_cpu_work *work, uint32_t queue, uint64_t value) {
+    uint64_t *waited = &device->queues[work->queue].waited[queue];
+    if (value <= *waited) return;
+    *waited = value;
+    /* Pairs with the store in retire: what the awaited works wrote is visible. */
+    if (ra_load_acquire(&device->queues[queue].timeline) >= value) return;
+    for (uint32_t i = 0; i < work->wait_count; i++) {
+        if (work->waits[i].queue == queue) {
+            work->waits[i].value = value;
+            return;
+        }
+    }
+    work->waits[work->wait_count++] = (rota_cpu_wait){queue, value};
+}
+
+static bool waits_met(rota_cpu_device *device, const rota_cpu_work *work) {
+    for (uint32_t i = 0; i < work->wait_count; i++) {
+        /* Pairs with the store in retire; seq_cst for block_work. */
+        if (ra_load_seq_cst(&device->queues[work->waits[i].queue].timeline) < work->waits[i].value)
+            return false;
+    }
+    return true;
+}
+
+/* Hands the queue's gate to the pump, or adds to what the pump already holds back. */
+static void block_work(rota_cpu_device *device, rota_cpu_queue *queue, rota_cpu_work *work, bool is_open) {
+    /* Copied: once published, the work may be started, completed and recycled at any time. */
+    bool has_wait = work->wait_count != 0;
+    rota_cpu_wait wait = has_wait ? work->waits[0] : (rota_cpu_wait){0};
+    queue->blocked++;
+    if (is_open) {
+        queue->blocked_head = work;
+        queue->blocked_head_number = queue->blocked;
+    }
+    /* Publishes the work and blocked_head to release_blocked. seq_cst, here and in the loads that follow:
+     * either the pump, which stores a timeline or `released` and then loads this count, sees the new work, or
+     * we see what it stored and ask for another look. */
+    ra_store_seq_cst(&queue->blocked_published, queue->blocked);
+    if (has_wait && ra_load_seq_cst(&device->queues[wait.queue].timeline) < wait.value) return;
+    if (!is_open && ra_load_seq_cst(&queue->released) + 1 < queue->blocked) return;
+    ra_store_seq_cst(&device->kick, 1);
+    rota_cpu_notify(device);
+}
+
+static rota_status submit_one(rota_cpu_device *device, const rota_exec_work *in) {
+    rota_cpu_work *work = take_work(device);
+    rota_exec_instance *instance = in->instance;
+    if (!work || !copy_block(work, in->block, instance ? instance->program->block_words : 0))
+        return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for another work in flight");
+    rota_cpu_queue *queue = &device->queues[in->queue];
+    work->instance = instance;
+    work->cookie = in->cookie;
+    work->signal_value = in->signal_value;
+    work->segment = in->segment;
+    work->queue = in->queue;
+    work->wait_count = 0;
+    for (uint32_t i = 0; i < in->wait_count; i++)
+        add_wait(device, work, in->waits[i].queue, in->waits[i].value);
+    if (instance && !instance->program->segments[in->segment].serial) {
+        /* The run's counters serve one work at a time. */
+        rota_cpu_run *run = &instance->runs[in->segment];
+        if (run->last_signal) add_wait(device, work, in->queue, run->last_signal);
+        run->last_signal = in->signal_value;
+    }
+    ra_store_release(&queue->tail->next, work); /* pairs with the load in retire */
+    queue->tail = work;
+    /* Pairs with the store in release_blocked: all works blocked before have been started. */
+    bool is_open = ra_load_acquire(&queue->released) == queue->blocked;
+    if (is_open && work->wait_count == 0)
+        rota_cpu_inject(device, &work->task);
+    else
+        block_work(device, queue, work, is_open);
+    return ROTA_OK;
+}
+
+rota_status rota_cpu_submit(rota_exec_device *base, const rota_exec_work *works, uint32_t count) {
+    rota_cpu_device *device = rota_cpu_device_of(base);
+    for (uint32_t i = 0; i < count; i++) {
+        if (ra_load_relaxed(&device->lost))
+            return rota_fail(ROTA_DEVICE_LOST, "cpu: the device was lost before");
+        rota_status status = submit_one(device, &works[i]);
+        if (status != ROTA_OK) {
+            /* Works of this submission may be missing for ever: no timeline may pass them. */
+            ra_store_seq_cst(&device->lost, 1);
+            device->host.lost(device->host.user, status, rota_last_error());
+            return status;
+        }
+    }
+    return ROTA_OK;
+}
+
+/* ---- Pump ---- */
+
+/* Moves the timeline of one queue over the completed prefix. */
+static void retire(rota_cpu_device *device, uint32_t index) {
+    rota_cpu_queue *queue = &device->queues[index];
+    uint64_t value = 0;
+    for (;;) {
+        rota_cpu_work *next = ra_load_acquire(&queue->retired->next); /* pairs with submit_one */
+        if (!next || !ra_load_acquire(&next->done)) break;            /* pairs with rota_cpu_complete */
+        value = next->signal_value;
+        if (queue->retired == queue->last_released)
+            queue->is_last_retired = true;
+        else
+            recycle(device, queue->retired);
+        queue->retired = next;
+    }
+    if (value == 0) return;
+    ra_store_seq_cst(&queue->timeline, value); /* pairs with add_wait and waits_met; seq_cst for block_work */
+    if (!ra_load_relaxed(&device->stop) && !ra_load_relaxed(&device->lost))
+        device->host.advanced(device->host.user, index, value);
+}
+
+/* Starts the blocked works of one queue whose waits are met. True if one was empty and is complete with that.
+ */
+static bool release_blocked(rota_cpu_worker *worker, uint32_t index) {
+    rota_cpu_device *device = worker->device;
+    rota_cpu_queue *queue = &device->queues[index];
+    uint64_t released = ra_load_relaxed(&queue->released); /* only the pump writes it */
+    bool completed = false;
+    /* Loaded again after each store of released: see block_work. */
+    while (released < ra_load_seq_cst(&queue->blocked_published)) {
+        /* The next blocked work: where the gate was shut, else behind the last one released. */
+        rota_cpu_work *last = queue->last_released;
+        rota_cpu_work *work =
+            queue->blocked_head_number == released + 1 ? queue->blocked_head : ra_load_acquire(&last->next);
+        if (!waits_met(device, work)) break;
+        released++;
+        queue->last_released = work; /* kept out of the pool: its successor may be blocked */
+        if (queue->is_last_retired) recycle(device, last);
+        queue->is_last_retired = false;
+        if (work->instance) {
+            rota_cpu_push(worker, &work->task);
+        } else {
+            ra_store_release(&work->done, 1); /* pairs with the load in retire */
+            completed = true;
+        }
+        ra_store_seq_cst(&queue->released, released); /* pairs with the loads in submit_one and block_work */
+    }
+    return completed;
+}
+
+void rota_cpu_pump(rota_cpu_worker *worker) {
+    rota_cpu_device *device = worker->device;
+    if (ra_fetch_add_acq_rel(&device->events, 1) != 0) return;
+    uint32_t seen = 1;
+    do {
+        bool again;
+        do {
+            for (uint32_t i = 0; i < device->queue_count; i++) retire(device, i);
+            again = false;
+            for (uint32_t i = 0; i < device->queue_count; i++) again |= release_blocked(worker, i);
+        } while (again);
+        seen = ra_fetch_add_acq_rel(&device->events, 0 - seen) -
+               seen; /* pairs with itself in all who leave an event */
+    } while (seen != 0);
+}
+
+void rota_cpu_complete(rota_cpu_worker *worker, rota_cpu_work *work) {
+    ra_store_release(&work->done, 1); /* pairs with the load in retire: the work's writes are visible */
+    rota_cpu_pump(worker);
+}

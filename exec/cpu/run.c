@@ -1,0 +1,295 @@
+/* Running tasks: works, units, and the commands in them.
+ *
+ * The hot loop runs plain kernels with nothing but a call; what needs more (slots, bindings, host functions,
+ * failed ranges, times) goes through run_slow. After every command the worker looks at `stop`, so that once
+ * close has given up on a kernel that never ends, nothing of the host is touched when it does end.
+ *
+ * The last worker to leave a work's run completes it; whatever runs after a counter's decrement uses only
+ * local copies, because the instance may be gone by then. */
+#include "exec/cpu/cpu.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "a 4-byte parameter is the first half of its block word");
+
+/* A call with slot operands and bound parameters filled in. */
+typedef struct prepared_call {
+    rota_kernel_call call;
+    void *operands[UINT8_MAX]; /* as many as a command can have */
+    _Alignas(16) uint8_t params[ROTA_KERNEL_PARAM_BYTES_MAX];
+} prepared_call;
+
+static void report_failure(rota_cpu_device *device, const rota_cpu_work *work, const rota_cpu_record *record,
+                           rota_status status) {
+    if (ra_load_acquire(&device->stop)) return; /* pairs with close */
+    device->host.failed(device->host.user, work->cookie, work->instance->program->owner, record->node, status,
+                        rota_last_error());
+}
+
+static void prepare(const rota_cpu_work *work, const rota_cpu_record *record, prepared_call *out) {
+    const rota_exec_instance *instance = work->instance;
+    const rota_exec_program *program = instance->program;
+    out->call.operands = instance->operands + record->first_operand;
+    out->call.params = record->u.params;
+    out->call.begin = 0;
+    out->call.end = out->call.items = record->items;
+    out->call.operand_count = record->operand_count;
+    out->call.operand_bytes = program->operand_bytes + record->first_operand;
+    if (record->flags & ROTA_CPU_RECORD_SLOTS) {
+        const uint32_t *words = program->operand_word + record->first_operand;
+        for (uint32_t i = 0; i < record->operand_count; i++) {
+            uintptr_t address = (uintptr_t)instance->operands[record->first_operand + i];
+            if (words[i] != ROTA_CPU_NONE) address += (uintptr_t)work->block[words[i]];
+            out->operands[i] = (void *)address;
+        }
+        out->call.operands = out->operands;
+    }
+    if (record->flags & ROTA_CPU_RECORD_BINDINGS) {
+        const rota_exec_command *command = &program->desc->commands[record->command];
+        const rota_kernel *kernel = command->u.kernel.kernel;
+        memcpy(out->params, record->u.params, kernel->param_bytes);
+        for (uint32_t i = 0; i < command->binding_count; i++) {
+            const rota_exec_binding *binding = &program->desc->bindings[command->first_binding + i];
+            const rota_kernel_bindable *bindable = &kernel->bindables[binding->bindable];
+            /* The low 4 bytes of a word come first: see the assertion above. */
+            memcpy(out->params + bindable->offset_bytes, &work->block[binding->word], bindable->size_bytes);
+        }
+        out->call.params = out->params;
+        uint64_t grain;
+        if (kernel->cpu.items)
+            kernel->cpu.items(out->params, out->call.operand_bytes, &out->call.items, &grain);
+        out->call.end = out->call.items;
+    }
+}
+
+/* Whether a command must be left out because something it reads failed. *out_watched: success is to be
+ * reported. */
+static bool must_skip(rota_cpu_device *device, const rota_cpu_work *work, const rota_cpu_record *record,
+                      bool *out_watched) {
+    /* A writer's failure is ordered before this by the same edges and waits as its data. */
+    *out_watched = ra_load_acquire(device->host.poison_active) != 0;
+    return *out_watched && device->host.must_skip(device->host.user, work->cookie,
+                                                  work->instance->program->owner, record->node);
+}
+
+static void run_slow(rota_cpu_worker *worker, const rota_cpu_work *work, const rota_cpu_record *record) {
+    rota_cpu_device *device = worker->device;
+    rota_exec_instance *instance = work->instance;
+    bool watched;
+    if (must_skip(device, work, record, &watched)) return;
+    prepared_call prepared;
+    prepare(work, record, &prepared);
+    uint64_t begin = device->diagnostics ? rota_clock_ns() : 0;
+    rota_status status;
+    if (record->flags & ROTA_CPU_RECORD_HOST) {
+        status = record->fn.host(record->u.user, prepared.call.operands, prepared.call.operand_bytes,
+                                 prepared.call.operand_count);
+    } else {
+        status = record->fn.kernel(&prepared.call);
+    }
+    if (ra_load_acquire(&device->stop)) return; /* pairs with close */
+    if (device->diagnostics) {
+        ra_store_relaxed(&instance->times[record->command].begin_ns, begin);
+        ra_store_relaxed(&instance->times[record->command].end_ns, rota_clock_ns());
+    }
+    if (status != ROTA_OK) {
+        report_failure(device, work, record, status);
+    } else if (watched) {
+        device->host.succeeded(device->host.user, work->cookie, instance->program->owner, record->node);
+    }
+}
+
+/* False when the device stops. */
+static bool run_records(rota_cpu_worker *worker, const rota_cpu_work *work, const rota_cpu_record *record,
+                        uint32_t count) {
+    rota_cpu_device *device = worker->device;
+    rota_exec_instance *instance = work->instance;
+    const rota_exec_program *program = instance->program;
+    const _Atomic uint32_t *poison = device->host.poison_active;
+    const bool diagnostics = device->diagnostics;
+    rota_kernel_call call = {.begin = 0};
+    for (const rota_cpu_record *end = record + count; record != end; record++) {
+        if (ra_load_acquire(&device->stop)) return false; /* pairs with close */
+        ra_store_relaxed(&worker->node, record->node);
+        if (record->flags | diagnostics || ra_load_acquire(poison) != 0) { /* see must_skip */
+            run_slow(worker, work, record);
+        } else {
+            call.operands = instance->operands + record->first_operand;
+            call.params = record->u.params;
+            call.end = call.items = record->items;
+            call.operand_count = record->operand_count;
+            call.operand_bytes = program->operand_bytes + record->first_operand;
+            rota_status status = record->fn.kernel(&call);
+            if (status != ROTA_OK) report_failure(device, work, record, status);
+        }
+        ra_store_relaxed(&worker->node, ROTA_CPU_NONE);
+    }
+    return !ra_load_acquire(&device->stop); /* pairs with close */
+}
+
+/* ---- Split kernels ---- */
+
+/* Runs pieces of a split kernel until none is left. True for the last worker out, which goes on with what
+ * follows. */
+static bool run_pieces(rota_cpu_worker *worker, const rota_cpu_work *work, const rota_cpu_record *record,
+                       rota_cpu_split_state *split) {
+    rota_cpu_device *device = worker->device;
+    prepared_call prepared;
+    prepare(work, record, &prepared);
+    for (;;) {
+        uint64_t begin = ra_fetch_add_relaxed(&split->next, split->chunk);
+        if (begin >= split->items) break;
+        prepared.call.begin = begin;
+        prepared.call.end = split->items - begin < split->chunk ? split->items : begin + split->chunk;
+        ra_store_relaxed(&worker->node, record->node);
+        rota_status status = record->fn.kernel(&prepared.call);
+        ra_store_relaxed(&worker->node, ROTA_CPU_NONE);
+        if (ra_load_acquire(&device->stop)) return false; /* pairs with close */
+        if (status != ROTA_OK && ra_fetch_add_relaxed(&split->failed, 1) == 0)
+            report_failure(device, work, record, status);
+    }
+    /* The decrements pair with one another: the last worker sees what the others wrote. */
+    if (ra_fetch_sub_acq_rel(&split->users, 1) != 1) return false;
+    if (device->diagnostics) {
+        ra_store_relaxed(&work->instance->times[record->command].begin_ns, split->begin_ns);
+        ra_store_relaxed(&work->instance->times[record->command].end_ns, rota_clock_ns());
+    }
+    if (split->watched && ra_load_relaxed(&split->failed) == 0)
+        device->host.succeeded(device->host.user, work->cookie, work->instance->program->owner, record->node);
+    return true;
+}
+
+/* Starts a split kernel: sets out the pieces, invites helpers, takes part. True as run_pieces. */
+static bool start_split(rota_cpu_worker *worker, rota_cpu_unit_state *state, const rota_cpu_unit *unit,
+                        const rota_cpu_work *work, const rota_cpu_record *record,
+                        rota_cpu_split_state *split) {
+    rota_cpu_device *device = worker->device;
+    if (must_skip(device, work, record, &split->watched)) return true;
+    split->items = record->items;
+    if (record->flags & ROTA_CPU_RECORD_BINDINGS) {
+        prepared_call prepared;
+        prepare(work, record, &prepared);
+        split->items = prepared.call.items;
+    }
+    /* A few pieces per worker even out their speeds. Multiples of the grain. */
+    uint64_t pieces = (uint64_t)device->worker_count * 4;
+    uint64_t chunk = (split->items / pieces + unit->grain - 1) / unit->grain * unit->grain;
+    split->chunk = chunk ? chunk : unit->grain;
+    uint64_t piece_count = split->items / split->chunk + (split->items % split->chunk != 0);
+    split->begin_ns = device->diagnostics ? rota_clock_ns() : 0;
+    ra_store_relaxed(&split->next, 0);
+    ra_store_relaxed(&split->failed, 0);
+    uint32_t helpers = 0;
+    if (piece_count > 1)
+        helpers = piece_count < device->worker_count ? (uint32_t)piece_count - 1 : device->worker_count - 1;
+    /* All is published to the helpers by the push of their tasks. */
+    ra_store_relaxed(&split->users, helpers + 1);
+    uint32_t pushed = 0;
+    while (pushed < helpers && rota_cpu_deque_push(&worker->deque, &state->task)) {
+        pushed++;
+        rota_cpu_notify(device);
+    }
+    /* A full deque: fewer helpers. Ours is among the users left, so this does not take the count to zero. */
+    if (pushed < helpers) ra_fetch_sub_acq_rel(&split->users, helpers - pushed);
+    return run_pieces(worker, work, record, split);
+}
+
+/* ---- Units and works ---- */
+
+static void leave(rota_cpu_worker *worker) {
+    ra_store_relaxed(&worker->instance, NULL);
+}
+
+/* Runs a unit and, one after the other, a unit that each made ready; the others go to the deque. */
+static void run_units(rota_cpu_worker *worker, rota_cpu_unit_state *state) {
+    rota_cpu_run *run = state->run;
+    rota_cpu_work *work = run->work;
+    rota_exec_instance *instance = work->instance;
+    const rota_exec_program *program = instance->program;
+    ra_store_release(&worker->instance, instance); /* pairs with stuck_node */
+    while (state) {
+        const rota_cpu_unit *unit = &program->units[state->task.unit];
+        const rota_cpu_record *record = &program->records[unit->first_record];
+        if (unit->split != ROTA_CPU_NONE) {
+            rota_cpu_split_state *split = &instance->splits[unit->split];
+            /* Nobody uses a split that has not started, and helper tasks exist only while it has users. */
+            bool is_last = ra_load_acquire(&split->users) == 0
+                               ? start_split(worker, state, unit, work, record, split)
+                               : run_pieces(worker, work, record, split);
+            if (!is_last) break;
+        } else if (!run_records(worker, work, record, unit->record_count)) {
+            break;
+        }
+        uint32_t successor_count = unit->successor_count;
+        if (successor_count == 0) {
+            /* Pairs with itself: the last sink sees what all did. */
+            if (ra_fetch_sub_acq_rel(&run->remaining, 1) == 1) {
+                leave(worker);
+                rota_cpu_complete(worker, work);
+                return;
+            }
+            break;
+        }
+        const uint32_t *successors = program->unit_successors + unit->first_successor;
+        const rota_cpu_unit *units = program->units;
+        rota_cpu_unit_state *states = instance->units, *ready = NULL;
+        for (uint32_t i = 0; i < successor_count; i++) {
+            uint32_t index = successors[i];
+            rota_cpu_unit_state *next = &states[index];
+            uint32_t predecessors = units[index].predecessor_count;
+            if (predecessors > 1) {
+                /* Pairs with itself in the other predecessors. */
+                if (ra_fetch_sub_acq_rel(&next->pending, 1) != 1) continue;
+                ra_store_relaxed(&next->pending,
+                                 predecessors); /* for the next run, which this one's end publishes */
+            }
+            if (ready)
+                rota_cpu_push(worker, &next->task);
+            else
+                ready = next;
+        }
+        state = ready;
+    }
+    leave(worker);
+}
+
+static void run_work(rota_cpu_worker *worker, rota_cpu_work *work) {
+    rota_exec_instance *instance = work->instance;
+    if (!instance) {
+        rota_cpu_complete(worker, work);
+        return;
+    }
+    const rota_exec_program *program = instance->program;
+    const rota_cpu_segment *segment = &program->segments[work->segment];
+    if (segment->serial) {
+        ra_store_release(&worker->instance, instance); /* pairs with stuck_node */
+        bool is_complete = true;
+        if (segment->unit_count != 0) {
+            const rota_cpu_unit *unit = &program->units[segment->first_unit];
+            is_complete =
+                run_records(worker, work, &program->records[unit->first_record], unit->record_count);
+        }
+        leave(worker);
+        if (is_complete) rota_cpu_complete(worker, work);
+        return;
+    }
+    rota_cpu_run *run = &instance->runs[work->segment];
+    run->work = work;
+    ra_store_relaxed(&run->remaining, segment->sink_count); /* published with the units' tasks */
+    const uint32_t *roots = program->roots + segment->first_root;
+    uint32_t root_count = segment->root_count;
+    rota_cpu_unit_state *states = instance->units, *first = &states[roots[0]];
+    /* Backwards, so that they are popped in record order. */
+    for (uint32_t i = root_count - 1; i > 0; i--) rota_cpu_push(worker, &states[roots[i]].task);
+    run_units(worker, first);
+}
+
+void rota_cpu_run_task(rota_cpu_worker *worker, rota_cpu_task *task) {
+    if (task->kind == ROTA_CPU_TASK_WORK)
+        run_work(worker, (rota_cpu_work *)(void *)task);
+    else
+        run_units(worker, (rota_cpu_unit_state *)(void *)task);
+}
