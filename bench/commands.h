@@ -3,6 +3,8 @@
 #define ROTA_BENCH_COMMANDS_H
 
 #define BENCH_COMMANDS(X)                                                                                    \
+    X(devices, "every device with what it offers or lacks, and which one is the default")                    \
+    X(smoke, "the smoke test of one device")                                                                 \
     X(plan, "record and compile times, edges, barriers and arena of a graph; needs no device")
 
 #define BENCH_DECLARE(name, text) int bench_##name(int argc, char **argv);
