@@ -218,7 +218,7 @@ static int prepare(trainer *t, opened_device *opened) {
         if (!gpt_checkpoint_load(s->resume, &t->model, &t->text, &t->progress)) return EXIT_BAD_ARGUMENT;
         if (t->progress.seed != s->seed) {
             fprintf(stderr,
-                    program ": the checkpoint in '%s' was made with --seed %" PRIu64 ", not %" PRIu64 "\n",
+                    "train_gpt: the checkpoint in '%s' was made with --seed %" PRIu64 ", not %" PRIu64 "\n",
                     s->resume, t->progress.seed, s->seed);
             return EXIT_BAD_ARGUMENT;
         }
