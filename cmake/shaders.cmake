@@ -1,4 +1,4 @@
-# Compute shaders: ops/vk/<name>.comp, exec/vk/<name>.comp and tests/vk/<name>.comp become the header generated/spv/<name>.h with the words
+# Compute shaders: ops/vk/<name>.comp and exec/vk/<name>.comp become the header generated/spv/<name>.h with the words
 # `rota_spv_<name>`. Variants by macro: rota_shader_variant(<variant name> <source> <definitions...>), in ops/vk/variants.cmake.
 find_program(GLSLANG glslangValidator REQUIRED)
 file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/generated/spv)
@@ -19,12 +19,13 @@ macro(rota_shader_variant name source)
 endmacro()
 
 function(rota_shaders out_headers)
-  file(GLOB shaders CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/ops/vk/*.comp ${CMAKE_SOURCE_DIR}/exec/vk/*.comp
-       ${CMAKE_SOURCE_DIR}/tests/vk/*.comp)
+  file(GLOB shaders CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/ops/vk/*.comp ${CMAKE_SOURCE_DIR}/exec/vk/*.comp)
   foreach(shader ${shaders})
     get_filename_component(name ${shader} NAME_WE)
     rota_shader_compile(${name} ${shader})
   endforeach()
+  rota_shader_variant(vk_copy_bytes exec/vk/vk_copy.comp -DROTA_COPY_BYTES)
+  rota_shader_variant(vk_touch_write exec/vk/vk_touch.comp -DROTA_TOUCH_WRITE)
   if(EXISTS ${CMAKE_SOURCE_DIR}/ops/vk/variants.cmake)
     include(${CMAKE_SOURCE_DIR}/ops/vk/variants.cmake)
   endif()

@@ -1,0 +1,132 @@
+/* The completion thread: waits for the real queues' timelines in bounded slices and reports what the logical
+ * queues reached. Asleep on a futex while nothing is in flight. */
+#include "exec/vk/vk_device.h"
+#include "base/clock.h"
+#include "base/futex.h"
+
+#define WAIT_SLICE_NS (50ull * 1000000ull)
+#define SHORT_SLICE_NS 1000000ull
+#define IDLE_SLICE_NS (1000ull * 1000000ull)
+/* After the last completion the thread looks out for new work this long before it sleeps: waking it costs the
+ * submit thread several microseconds. */
+#define SPIN_NS 20000ull
+
+static bool in_flight(rota_vk_device *device) {
+    for (uint32_t i = 0; i < device->real_count; i++) {
+        rota_vk_real *real = &device->reals[i];
+        if (ra_load_seq_cst(&real->submitted) > ra_load_relaxed(&real->completed)) return true;
+    }
+    return false;
+}
+
+/* The value that the next submission of a real queue to complete will signal; 0: none in flight. */
+static uint64_t next_end(rota_vk_real *real) {
+    uint64_t published = ra_load_acquire(&real->end_published); /* pairs with publish */
+    return real->end_cursor == published ? 0 : real->ends[real->end_cursor % ROTA_VK_IN_FLIGHT_MAX];
+}
+
+/* Waits until some real queue completes something more; VK_TIMEOUT after a slice. */
+static VkResult wait_slice(rota_vk_device *device) {
+    VkSemaphore semaphores[ROTA_VK_REALS_MAX];
+    uint64_t values[ROTA_VK_REALS_MAX], slice_ns = WAIT_SLICE_NS;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < device->real_count; i++) {
+        rota_vk_real *real = &device->reals[i];
+        uint64_t end = next_end(real);
+        if (!end) {
+            /* Work may come to an idle queue meanwhile. The validation layer waits ten seconds for a value
+             * that no submission names; under it the thread looks again soon instead. */
+            if (device->instance.validation) {
+                slice_ns = SHORT_SLICE_NS;
+                continue;
+            }
+            end = ra_load_relaxed(&real->completed) + 1;
+        }
+        semaphores[count] = real->timeline;
+        values[count++] = end;
+    }
+    if (count == 0) return VK_TIMEOUT;
+    VkSemaphoreWaitInfo info = {
+        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
+        .flags = count > 1 ? VK_SEMAPHORE_WAIT_ANY_BIT : 0,
+        .semaphoreCount = count,
+        .pSemaphores = semaphores,
+        .pValues = values,
+    };
+    return device->vk.WaitSemaphores(device->handle, &info, slice_ns);
+}
+
+/* Moves a logical queue on over the points whose works completed. */
+static void report(rota_vk_device *device, uint32_t queue) {
+    rota_vk_logical *logical = &device->logical[queue];
+    uint64_t published = ra_load_acquire(&logical->published); /* pairs with publish */
+    uint64_t tail = ra_load_relaxed(&logical->tail), reached = 0;
+    while (tail != published) {
+        const rota_vk_point *point = &logical->points[tail % ROTA_VK_HISTORY];
+        if (ra_load_relaxed(&device->reals[point->real].completed) < point->sequence) break;
+        reached = point->value;
+        tail++;
+    }
+    if (!reached) return;
+    ra_store_release(&logical->tail, tail); /* pairs with make_point_room: the points may be overwritten */
+    if (device->host.advanced) device->host.advanced(device->host.user, queue, reached);
+}
+
+static bool collect(rota_vk_device *device) {
+    for (uint32_t i = 0; i < device->real_count; i++) {
+        rota_vk_real *real = &device->reals[i];
+        uint64_t value = 0, submitted = ra_load_seq_cst(&real->submitted);
+        VkResult result = device->vk.GetSemaphoreCounterValue(device->handle, real->timeline, &value);
+        /* Drivers may set every counter to its highest value when they lose the device. */
+        if (result == VK_SUCCESS && value > submitted && value > ra_load_seq_cst(&real->submitted))
+            result = VK_ERROR_DEVICE_LOST;
+        if (result != VK_SUCCESS) {
+            rota_vk_lose(device, result, "vkGetSemaphoreCounterValue");
+            return false;
+        }
+        /* Before `completed` moves: then the submit thread may write over the ends passed. */
+        for (uint64_t end = next_end(real); end && end <= value; end = next_end(real)) real->end_cursor++;
+        /* Releases to the submit thread's is_completed. */
+        if (value > ra_load_relaxed(&real->completed)) ra_store_release(&real->completed, value);
+    }
+    for (uint32_t i = 0; i < device->options.queue_count; i++) report(device, i);
+    ra_fetch_add_seq_cst(&device->progress, 1);
+    if (ra_load_seq_cst(&device->progress_waiters)) rota_futex_wake(&device->progress, INT32_MAX);
+    return true;
+}
+
+static void sleep_until_work(rota_vk_device *device) {
+    uint64_t spin_end = rota_deadline_after(SPIN_NS);
+    while (rota_clock_ns() < spin_end) {
+        if (in_flight(device) || ra_load_acquire(&device->closing)) return; /* pairs with close */
+        ra_pause();
+    }
+    ra_store_seq_cst(&device->sleeping, 1);
+    if (!in_flight(device) && !ra_load_seq_cst(&device->closing))
+        rota_futex_wait(&device->sleeping, 1, rota_deadline_after(IDLE_SLICE_NS));
+    ra_store_seq_cst(&device->sleeping, 0);
+}
+
+void *rota_vk_complete_main(void *argument) {
+    rota_vk_device *device = argument;
+    while (!ra_load_acquire(&device->lost)) { /* pairs with rota_vk_lose */
+        if (!in_flight(device)) {
+            if (ra_load_acquire(&device->closing)) break; /* pairs with close */
+            sleep_until_work(device);
+            continue;
+        }
+        VkResult result = wait_slice(device);
+        if (result == VK_TIMEOUT) {
+            if (ra_load_acquire(&device->closing) >= 2) break; /* close gave up waiting for the device */
+            continue;
+        }
+        if (result != VK_SUCCESS) {
+            rota_vk_lose(device, result, "vkWaitSemaphores");
+            break;
+        }
+        if (!collect(device)) break;
+    }
+    ra_store_release(&device->thread_done, 1); /* pairs with close's acquire load */
+    rota_futex_wake(&device->thread_done, INT32_MAX);
+    return NULL;
+}

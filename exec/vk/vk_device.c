@@ -1,0 +1,274 @@
+/* Opening and closing a Vulkan device, and the driver's entry in the executor contract. */
+#include "exec/vk/vk_device.h"
+#include "base/clock.h"
+#include "base/futex.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define DEVICES_MAX 32
+/* The longest that close waits for the driver, whatever its deadline. */
+#define CLOSE_NS_MAX (3600ull * 1000000000ull)
+
+static rota_status vk_enumerate(const rota_exec_driver *driver, rota_device_info *out_infos,
+                                uint32_t capacity, uint32_t *out_count) {
+    (void)driver;
+    *out_count = 0;
+    rota_vk_instance instance;
+    /* No loader or driver is no error: there are no devices, and the sentence says why. */
+    if (rota_vk_instance_open(NULL, false, &instance) != ROTA_OK) return ROTA_OK;
+    VkPhysicalDevice handles[DEVICES_MAX];
+    uint32_t count = 0;
+    rota_status status = rota_vk_physical_list(&instance, handles, DEVICES_MAX, &count);
+    if (status == ROTA_OK) {
+        if (count > DEVICES_MAX) count = DEVICES_MAX;
+        rota_vk_physical *physical = calloc(1, sizeof *physical);
+        if (!physical)
+            status = rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory while listing Vulkan devices");
+        for (uint32_t i = 0; physical && i < count && i < capacity; i++) {
+            rota_vk_physical_query(&instance, handles[i], i, physical);
+            out_infos[i] = physical->info;
+        }
+        free(physical);
+        *out_count = count;
+        if (count == 0) rota_fail(ROTA_UNSUPPORTED, "the Vulkan drivers list no device");
+    }
+    rota_vk_instance_close(&instance);
+    return status;
+}
+
+/* ---- Queues ---- */
+
+static rota_status open_real(rota_vk_device *device, rota_vk_real *real, uint32_t family) {
+    real->family = family;
+    device->vk.GetDeviceQueue(device->handle, family, 0, &real->queue);
+    VkSemaphoreTypeCreateInfo type = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
+                                      .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
+    VkSemaphoreCreateInfo semaphore = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &type};
+    VkResult result = device->vk.CreateSemaphore(device->handle, &semaphore, NULL, &real->timeline);
+    if (result != VK_SUCCESS) return rota_vk_fail(result, "vkCreateSemaphore");
+    VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+                                    .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT |
+                                             VK_COMMAND_POOL_CREATE_TRANSIENT_BIT,
+                                    .queueFamilyIndex = family};
+    result = device->vk.CreateCommandPool(device->handle, &pool, NULL, &real->pool);
+    if (result != VK_SUCCESS) return rota_vk_fail(result, "vkCreateCommandPool");
+    VkCommandBufferAllocateInfo buffers = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+                                           .commandPool = real->pool,
+                                           .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+                                           .commandBufferCount = ROTA_VK_COPIES_MAX};
+    result = device->vk.AllocateCommandBuffers(device->handle, &buffers, real->copies);
+    if (result != VK_SUCCESS) return rota_vk_fail(result, "vkAllocateCommandBuffers");
+    buffers.commandBufferCount = 1;
+    result = device->vk.AllocateCommandBuffers(device->handle, &buffers, &real->barrier);
+    if (result != VK_SUCCESS) return rota_vk_fail(result, "vkAllocateCommandBuffers");
+    VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+                                      .flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT};
+    result = device->vk.BeginCommandBuffer(real->barrier, &begin);
+    if (result != VK_SUCCESS) return rota_vk_fail(result, "vkBeginCommandBuffer");
+    rota_vk_record_barrier(device, real->barrier);
+    result = device->vk.EndCommandBuffer(real->barrier);
+    return result == VK_SUCCESS ? ROTA_OK : rota_vk_fail(result, "vkEndCommandBuffer");
+}
+
+static rota_status open_queues(rota_vk_device *device) {
+    const rota_exec_open_options *options = &device->options;
+    const rota_vk_physical *physical = &device->physical;
+    /* Timestamps and their resets need a compute queue, so diagnostics keep everything there. */
+    bool transfer = physical->transfer_family != physical->compute_family &&
+                    options->transfer_queue < options->queue_count && !options->diagnostics;
+    device->reals = calloc(ROTA_VK_REALS_MAX, sizeof *device->reals);
+    if (!device->reals) return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for queues");
+    device->real_count = transfer ? 2 : 1;
+    ROTA_TRY(open_real(device, &device->reals[0], physical->compute_family));
+    if (transfer) ROTA_TRY(open_real(device, &device->reals[1], physical->transfer_family));
+    for (uint32_t i = 0; i < options->queue_count; i++) {
+        rota_vk_logical *logical = &device->logical[i];
+        logical->split = transfer && i == options->transfer_queue;
+        logical->points = calloc(ROTA_VK_HISTORY, sizeof *logical->points);
+        if (!logical->points) return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for queues");
+    }
+    return ROTA_OK;
+}
+
+static rota_status open_layout(rota_vk_device *device) {
+    uint32_t most = 8 + 8 * ROTA_KERNEL_OPERANDS_MAX + ROTA_KERNEL_PARAM_BYTES_MAX;
+    uint32_t limit = device->physical.properties.limits.maxPushConstantsSize;
+    device->push_bytes = limit < most ? limit : most;
+    VkPushConstantRange range = {.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT, .size = device->push_bytes};
+    VkPipelineLayoutCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
+                                       .pushConstantRangeCount = 1,
+                                       .pPushConstantRanges = &range};
+    VkResult result = device->vk.CreatePipelineLayout(device->handle, &info, NULL, &device->layout);
+    return result == VK_SUCCESS ? ROTA_OK : rota_vk_fail(result, "vkCreatePipelineLayout");
+}
+
+/* ---- Closing ---- */
+
+/* Everything made by open, in reverse; whatever is missing is skipped, so it also ends a failed open. */
+static void destroy_device(rota_vk_device *device) {
+    if (device->handle && device->vk.DestroyDevice) {
+        while (device->runs.next != &device->runs) {
+            rota_vk_run *run = (rota_vk_run *)device->runs.next; /* its link is its first member */
+            rota_vk_link_remove(&run->link);
+            rota_vk_run_free(device, run);
+        }
+        rota_vk_memories_free(device);
+        rota_vk_blocks_free(device);
+        rota_vk_touch_close(device);
+        rota_vk_pipelines_free(device);
+        for (uint32_t i = 0; device->reals && i < device->real_count; i++) {
+            rota_vk_real *real = &device->reals[i];
+            if (real->pool) device->vk.DestroyCommandPool(device->handle, real->pool, NULL);
+            if (real->timeline) device->vk.DestroySemaphore(device->handle, real->timeline, NULL);
+        }
+        if (device->cache) device->vk.DestroyPipelineCache(device->handle, device->cache, NULL);
+        if (device->layout) device->vk.DestroyPipelineLayout(device->handle, device->layout, NULL);
+        device->vk.DestroyDevice(device->handle, NULL);
+    }
+    if (device->messenger)
+        device->instance.vk.DestroyDebugUtilsMessengerEXT(device->instance.handle, device->messenger, NULL);
+    rota_vk_instance_close(&device->instance);
+    for (uint32_t i = 0; i < ROTA_EXEC_QUEUES_MAX; i++) free(device->logical[i].points);
+    free(device->reals);
+    pthread_mutex_destroy(&device->lock);
+    pthread_mutex_destroy(&device->message_lock);
+    free(device);
+}
+
+/* Whether the driver has done with everything it was given, or lost the device (it then touches nothing
+ * more). Waits until the deadline. */
+static bool driver_done(rota_vk_device *device, uint64_t deadline_ns) {
+    for (uint32_t i = 0; i < device->real_count; i++) {
+        rota_vk_real *real = &device->reals[i];
+        uint64_t now = rota_clock_ns();
+        VkSemaphoreWaitInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
+                                    .semaphoreCount = 1,
+                                    .pSemaphores = &real->timeline,
+                                    .pValues = &real->flushed};
+        uint64_t left_ns = deadline_ns > now ? deadline_ns - now : 0;
+        VkResult result =
+            device->vk.WaitSemaphores(device->handle, &info, left_ns < CLOSE_NS_MAX ? left_ns : CLOSE_NS_MAX);
+        if (result == VK_TIMEOUT) return false;
+    }
+    return true;
+}
+
+/* Ends the completion thread; false if it is still inside the driver at the deadline. */
+static bool stop_thread(rota_vk_device *device, uint64_t deadline_ns) {
+    if (!device->thread_started) return true;
+    ra_store_seq_cst(&device->closing, 1); /* the thread ends when nothing is in flight */
+    ra_store_seq_cst(&device->sleeping, 0);
+    rota_futex_wake(&device->sleeping, 1);
+    /* Pairs with the thread's release store. */
+    while (!ra_load_acquire(&device->thread_done) && rota_futex_wait(&device->thread_done, 0, deadline_ns))
+        continue;
+    if (!ra_load_acquire(&device->thread_done)) {
+        ra_store_seq_cst(&device->closing, 2); /* it ends after its slice */
+        uint64_t grace = rota_deadline_after(100000000);
+        while (!ra_load_acquire(&device->thread_done) && rota_futex_wait(&device->thread_done, 0, grace))
+            continue;
+    }
+    if (!ra_load_acquire(&device->thread_done)) {
+        pthread_detach(device->thread);
+        return false;
+    }
+    pthread_join(device->thread, NULL);
+    return true;
+}
+
+static void vk_close(rota_exec_device *base, uint64_t deadline_ns, uint64_t *out_abandoned_bytes) {
+    rota_vk_device *device = (rota_vk_device *)base;
+    bool stopped = stop_thread(device, deadline_ns);
+    if (!stopped || !driver_done(device, deadline_ns)) {
+        uint64_t bytes = ra_load_relaxed(&device->memory_bytes);
+        rota_log_write(&device->host.log, ROTA_LOG_ERROR,
+                       "%s does not answer; %llu bytes of its memory are abandoned", base->info.id,
+                       (unsigned long long)bytes);
+        if (out_abandoned_bytes) *out_abandoned_bytes = bytes;
+        return;
+    }
+    if (!ra_load_relaxed(&device->lost)) rota_vk_cache_save(device);
+    if (out_abandoned_bytes) *out_abandoned_bytes = 0;
+    destroy_device(device);
+}
+
+/* ---- Opening ---- */
+
+static const rota_exec_device_vtable vk_vtable = {
+    .close = vk_close,
+    .memory_create = rota_vk_memory_create,
+    .memory_destroy = rota_vk_memory_destroy,
+    .program_create = rota_vk_program_create,
+    .program_destroy = rota_vk_program_destroy,
+    .instance_create = rota_vk_instance_create,
+    .instance_destroy = rota_vk_instance_destroy,
+    .submit = rota_vk_submit,
+    .times = rota_vk_times,
+    .stuck_node = rota_vk_stuck_node,
+};
+
+static rota_status open_physical(rota_vk_device *device, uint32_t index) {
+    ROTA_TRY(rota_vk_instance_open(device, device->options.validation, &device->instance));
+    VkPhysicalDevice handles[DEVICES_MAX];
+    uint32_t count = 0;
+    ROTA_TRY(rota_vk_physical_list(&device->instance, handles, DEVICES_MAX, &count));
+    if (index >= count || index >= DEVICES_MAX)
+        return rota_fail(ROTA_NOT_FOUND, "there is no device vk:%u; Vulkan lists %u", index, count);
+    rota_vk_physical_query(&device->instance, handles[index], index, &device->physical);
+    device->base.info = device->physical.info;
+    if (!device->base.info.usable)
+        return rota_fail(ROTA_UNSUPPORTED, "%s (%s) lacks %s", device->base.info.id, device->base.info.name,
+                         device->base.info.missing);
+    ROTA_TRY(rota_vk_physical_open(&device->instance, &device->physical, &device->handle));
+    return rota_vk_device_load(&device->instance.vk, device->handle, &device->vk);
+}
+
+static rota_status open_device(rota_vk_device *device, uint32_t index) {
+    ROTA_TRY(open_physical(device, index));
+    ROTA_TRY(open_queues(device));
+    ROTA_TRY(open_layout(device));
+    ROTA_TRY(rota_vk_cache_open(device));
+    if (device->options.touch) ROTA_TRY(rota_vk_touch_open(device));
+    if (pthread_create(&device->thread, NULL, rota_vk_complete_main, device) != 0)
+        return rota_fail(ROTA_SYSTEM, "the completion thread of %s could not be started",
+                         device->base.info.id);
+    device->thread_started = true;
+    return ROTA_OK;
+}
+
+static rota_status vk_open(const rota_exec_driver *driver, uint32_t index,
+                           const rota_exec_open_options *options, rota_exec_device **out_device) {
+    (void)driver;
+    if (options->queue_count == 0 || options->queue_count > ROTA_EXEC_QUEUES_MAX)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "vk:%u: %u logical queues asked for; 1 to %u are possible",
+                         index, options->queue_count, ROTA_EXEC_QUEUES_MAX);
+    rota_vk_device *device = calloc(1, sizeof *device);
+    if (!device) return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for vk:%u", index);
+    device->base.vtable = &vk_vtable;
+    device->host = options->host;
+    device->options = *options;
+    snprintf(device->base.info.id, sizeof device->base.info.id, "vk:%u", index);
+    device->memories.next = device->memories.previous = &device->memories;
+    device->runs.next = device->runs.previous = &device->runs;
+    device->skip_barrier = -1;
+    device->in_flight_max = options->max_in_flight ? options->max_in_flight : ROTA_VK_IN_FLIGHT_DEFAULT;
+    if (device->in_flight_max > ROTA_VK_IN_FLIGHT_MAX) device->in_flight_max = ROTA_VK_IN_FLIGHT_MAX;
+    pthread_mutex_init(&device->lock, NULL);
+    pthread_mutex_init(&device->message_lock, NULL);
+    rota_status status = open_device(device, index);
+    if (status != ROTA_OK) {
+        destroy_device(device);
+        return status;
+    }
+    *out_device = &device->base;
+    return ROTA_OK;
+}
+
+const rota_exec_driver rota_exec_vk_driver = {
+    .name = "vk",
+    .kind = ROTA_EXEC_VK,
+    .enumerate = vk_enumerate,
+    .open = vk_open,
+};

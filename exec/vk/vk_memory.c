@@ -1,0 +1,267 @@
+/* Device memory: one VkBuffer with memory of its own and a device address per rota_exec_memory; and the pool
+ * from which argument blocks are cut. */
+#include "exec/vk/vk_device.h"
+#include "graph/buffer.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define TYPES_MAX 3
+/* Property sets to look for, the best first; the last entry is what the use cannot do without. */
+typedef struct wanted_types {
+    VkMemoryPropertyFlags want[TYPES_MAX], avoid[TYPES_MAX];
+} wanted_types;
+
+#define MAPPED (VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT)
+
+static const wanted_types types_device = {
+    .want = {VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0},
+    .avoid = {VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT, 0, 0}};
+static const wanted_types types_write = {.want = {MAPPED, MAPPED, MAPPED},
+                                         .avoid = {VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0, 0}};
+static const wanted_types types_read = {.want = {MAPPED | VK_MEMORY_PROPERTY_HOST_CACHED_BIT,
+                                                 MAPPED | VK_MEMORY_PROPERTY_HOST_CACHED_BIT, MAPPED},
+                                        .avoid = {VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0, 0}};
+static const wanted_types types_block = {
+    .want = {MAPPED | VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, MAPPED, MAPPED}};
+
+static uint32_t pick_type(const rota_vk_physical *physical, uint32_t allowed, const wanted_types *types) {
+    for (uint32_t attempt = 0; attempt < TYPES_MAX; attempt++)
+        for (uint32_t i = 0; i < physical->memory.memoryTypeCount; i++) {
+            VkMemoryPropertyFlags flags = physical->memory.memoryTypes[i].propertyFlags;
+            if ((allowed & (1u << i)) && (flags & types->want[attempt]) == types->want[attempt] &&
+                (flags & types->avoid[attempt]) == 0)
+                return i;
+        }
+    return UINT32_MAX;
+}
+
+/* Free bytes of a heap as far as the driver tells; else its size less what rota holds. */
+static uint64_t heap_free(rota_vk_device *device, uint32_t heap) {
+    uint64_t size = device->physical.memory.memoryHeaps[heap].size;
+    if (device->physical.memory_budget) {
+        VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {
+            .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
+        VkPhysicalDeviceMemoryProperties2 properties = {
+            .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2, .pNext = &budget};
+        device->instance.vk.GetPhysicalDeviceMemoryProperties2(device->physical.handle, &properties);
+        return budget.heapBudget[heap] > budget.heapUsage[heap]
+                   ? budget.heapBudget[heap] - budget.heapUsage[heap]
+                   : 0;
+    }
+    uint64_t held = ra_load_relaxed(&device->memory_bytes);
+    return size > held ? size - held : 0;
+}
+
+static void memory_release(rota_vk_device *device, rota_vk_memory *memory) {
+    if (memory->buffer) device->vk.DestroyBuffer(device->handle, memory->buffer, NULL);
+    if (memory->memory) device->vk.FreeMemory(device->handle, memory->memory, NULL);
+    free(memory);
+}
+
+static rota_status allocate(rota_vk_device *device, uint64_t size_bytes, const wanted_types *types, bool map,
+                            const char *name, rota_vk_memory *memory) {
+    const rota_device_info *info = &device->base.info;
+    /* The driver need not place a buffer at our alignment; what is too much is skipped at the front. */
+    uint64_t buffer_bytes = size_bytes + ROTA_BUFFER_ALIGNMENT;
+    if (size_bytes > info->max_allocation_bytes || buffer_bytes > info->max_allocation_bytes)
+        return rota_fail(ROTA_OUT_OF_MEMORY,
+                         "%s: '%s' asks for %llu bytes; one allocation holds at most %llu", info->id, name,
+                         (unsigned long long)size_bytes,
+                         (unsigned long long)(info->max_allocation_bytes - ROTA_BUFFER_ALIGNMENT));
+    uint32_t families[2] = {device->physical.compute_family, device->physical.transfer_family};
+    bool concurrent = device->real_count > 1;
+    VkBufferCreateInfo buffer_info = {
+        .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+        .size = buffer_bytes,
+        .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+                 VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT,
+        .sharingMode = concurrent ? VK_SHARING_MODE_CONCURRENT : VK_SHARING_MODE_EXCLUSIVE,
+        .queueFamilyIndexCount = concurrent ? 2 : 0,
+        .pQueueFamilyIndices = families,
+    };
+    VkResult result = device->vk.CreateBuffer(device->handle, &buffer_info, NULL, &memory->buffer);
+    if (result != VK_SUCCESS) return rota_vk_fail(result, "vkCreateBuffer");
+    VkMemoryRequirements needs;
+    device->vk.GetBufferMemoryRequirements(device->handle, memory->buffer, &needs);
+    uint32_t type = pick_type(&device->physical, needs.memoryTypeBits, types);
+    if (type == UINT32_MAX)
+        return rota_fail(ROTA_UNSUPPORTED, "%s: no memory type fits '%s'", info->id, name);
+    VkMemoryAllocateFlagsInfo flags = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
+                                       .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
+    VkMemoryAllocateInfo allocate_info = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
+        .pNext = &flags,
+        .allocationSize = needs.size,
+        .memoryTypeIndex = type,
+    };
+    uint32_t heap = device->physical.memory.memoryTypes[type].heapIndex;
+    if (needs.size > device->physical.memory.memoryHeaps[heap].size)
+        result = VK_ERROR_OUT_OF_DEVICE_MEMORY;
+    else
+        result = device->vk.AllocateMemory(device->handle, &allocate_info, NULL, &memory->memory);
+    if (result == VK_ERROR_OUT_OF_DEVICE_MEMORY || result == VK_ERROR_OUT_OF_HOST_MEMORY ||
+        result == VK_ERROR_TOO_MANY_OBJECTS)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "%s: '%s' asks for %llu bytes; about %llu are free (%s)",
+                         info->id, name, (unsigned long long)size_bytes,
+                         (unsigned long long)heap_free(device, heap), rota_vk_result_name(result));
+    if (result == VK_ERROR_DEVICE_LOST) return rota_vk_lose(device, result, "vkAllocateMemory");
+    if (result != VK_SUCCESS) return rota_vk_fail(result, "vkAllocateMemory");
+    result = device->vk.BindBufferMemory(device->handle, memory->buffer, memory->memory, 0);
+    if (result != VK_SUCCESS) return rota_vk_fail(result, "vkBindBufferMemory");
+    VkBufferDeviceAddressInfo address_info = {.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO,
+                                              .buffer = memory->buffer};
+    uint64_t address = device->vk.GetBufferDeviceAddress(device->handle, &address_info);
+    uint64_t aligned = (address + ROTA_BUFFER_ALIGNMENT - 1) & ~(uint64_t)(ROTA_BUFFER_ALIGNMENT - 1);
+    memory->buffer_offset = aligned - address;
+    memory->base.address = aligned;
+    memory->base.size_bytes = size_bytes;
+    if (map) {
+        void *host = NULL;
+        result = device->vk.MapMemory(device->handle, memory->memory, 0, VK_WHOLE_SIZE, 0, &host);
+        if (result != VK_SUCCESS) return rota_vk_fail(result, "vkMapMemory");
+        memory->base.host = (uint8_t *)host + memory->buffer_offset;
+    }
+    return ROTA_OK;
+}
+
+static rota_status memory_new(rota_vk_device *device, uint64_t size_bytes, const wanted_types *types,
+                              bool map, const char *name, rota_vk_memory **out_memory) {
+    if (ra_load_acquire(&device->lost)) /* pairs with rota_vk_lose */
+        return rota_fail(ROTA_DEVICE_LOST, "%s is lost", device->base.info.id);
+    rota_vk_memory *memory = calloc(1, sizeof *memory);
+    if (!memory) return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for '%s'", name);
+    rota_status status = allocate(device, size_bytes, types, map, name, memory);
+    if (status != ROTA_OK) {
+        memory_release(device, memory);
+        return status;
+    }
+    ra_fetch_add_relaxed(&device->memory_bytes, size_bytes);
+    *out_memory = memory;
+    return ROTA_OK;
+}
+
+rota_status rota_vk_memory_create(rota_exec_device *base, uint64_t size_bytes, uint32_t flags,
+                                  const char *name, rota_exec_memory **out_memory) {
+    rota_vk_device *device = (rota_vk_device *)base;
+    const char *title = name ? name : "memory";
+    if (size_bytes == 0) return rota_fail(ROTA_INVALID_ARGUMENT, "%s: '%s' has size 0", base->info.id, title);
+    const wanted_types *types = &types_device;
+    if (flags & ROTA_EXEC_MEMORY_HOST_READ)
+        types = &types_read;
+    else if (flags & ROTA_EXEC_MEMORY_HOST_WRITE)
+        types = &types_write;
+    rota_vk_memory *memory;
+    ROTA_TRY(memory_new(device, size_bytes, types, types != &types_device, title, &memory));
+    pthread_mutex_lock(&device->lock);
+    rota_vk_link_add(&device->memories, &memory->link);
+    pthread_mutex_unlock(&device->lock);
+    *out_memory = &memory->base;
+    return ROTA_OK;
+}
+
+void rota_vk_memory_destroy(rota_exec_device *base, rota_exec_memory *memory_base) {
+    rota_vk_device *device = (rota_vk_device *)base;
+    rota_vk_memory *memory = (rota_vk_memory *)memory_base;
+    if (!memory) return;
+    pthread_mutex_lock(&device->lock);
+    rota_vk_link_remove(&memory->link);
+    pthread_mutex_unlock(&device->lock);
+    ra_fetch_add_relaxed(&device->memory_bytes, (uint64_t)0 - memory->base.size_bytes);
+    memory_release(device, memory);
+}
+
+void rota_vk_memories_free(rota_vk_device *device) {
+    while (device->memories.next != &device->memories) {
+        rota_vk_link *link = device->memories.next;
+        rota_vk_memory *memory = (rota_vk_memory *)(void *)((uint8_t *)link - offsetof(rota_vk_memory, link));
+        rota_vk_memory_destroy(&device->base, &memory->base);
+    }
+}
+
+/* ---- Argument blocks ---- */
+
+#define BLOCK_SLOT_MIN 256u
+#define BLOCK_PAGE_BYTES (64u * 1024u)
+
+static rota_status page_add(rota_vk_device *device, uint32_t slot_bytes, uint32_t *out_index) {
+    uint32_t index = 0;
+    while (index < device->page_count && device->pages[index].memory) index++;
+    if (index == device->page_capacity) {
+        uint32_t capacity = device->page_capacity ? device->page_capacity * 2 : 8;
+        rota_vk_block_page *pages = realloc(device->pages, capacity * sizeof *pages);
+        if (!pages) return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for argument blocks");
+        device->pages = pages;
+        device->page_capacity = capacity;
+    }
+    rota_vk_block_page page = {.slot_bytes = slot_bytes};
+    page.slot_count = slot_bytes < BLOCK_PAGE_BYTES ? BLOCK_PAGE_BYTES / slot_bytes : 1;
+    page.free_count = page.slot_count;
+    page.used = calloc(page.slot_count, 1);
+    if (!page.used) return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for argument blocks");
+    rota_status status = memory_new(device, (uint64_t)page.slot_count * slot_bytes, &types_block, true,
+                                    "argument blocks", &page.memory);
+    if (status != ROTA_OK) {
+        free(page.used);
+        return status;
+    }
+    device->pages[index] = page;
+    if (index == device->page_count) device->page_count++;
+    *out_index = index;
+    return ROTA_OK;
+}
+
+rota_status rota_vk_block_take(rota_vk_device *device, uint32_t words, rota_vk_block *out_block) {
+    uint32_t slot_bytes = BLOCK_SLOT_MIN;
+    while (slot_bytes < (uint64_t)words * 8) slot_bytes *= 2;
+    pthread_mutex_lock(&device->lock);
+    uint32_t index = 0;
+    while (index < device->page_count &&
+           (!device->pages[index].memory || device->pages[index].slot_bytes != slot_bytes ||
+            device->pages[index].free_count == 0))
+        index++;
+    rota_status status = ROTA_OK;
+    if (index == device->page_count) status = page_add(device, slot_bytes, &index);
+    if (status == ROTA_OK) {
+        rota_vk_block_page *page = &device->pages[index];
+        while (page->used[page->free_hint]) page->free_hint = (page->free_hint + 1) % page->slot_count;
+        page->used[page->free_hint] = 1;
+        page->free_count--;
+        uint64_t offset = (uint64_t)page->free_hint * slot_bytes;
+        *out_block = (rota_vk_block){
+            .address = page->memory->base.address + offset,
+            .words = (uint64_t *)(void *)((uint8_t *)page->memory->base.host + offset),
+            .page = index,
+            .slot = page->free_hint,
+        };
+    }
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+static void page_free(rota_vk_device *device, rota_vk_block_page *page) {
+    if (!page->memory) return;
+    ra_fetch_add_relaxed(&device->memory_bytes, (uint64_t)0 - page->memory->base.size_bytes);
+    memory_release(device, page->memory);
+    free(page->used);
+    *page = (rota_vk_block_page){0};
+}
+
+void rota_vk_block_give(rota_vk_device *device, rota_vk_block *block) {
+    if (!block->words) return;
+    pthread_mutex_lock(&device->lock);
+    rota_vk_block_page *page = &device->pages[block->page];
+    page->used[block->slot] = 0;
+    page->free_hint = block->slot;
+    page->free_count++;
+    /* Large blocks have a page each and are not kept; of the small ones an empty page is. */
+    if (page->slot_count == 1) page_free(device, page);
+    pthread_mutex_unlock(&device->lock);
+    block->words = NULL;
+}
+
+void rota_vk_blocks_free(rota_vk_device *device) {
+    for (uint32_t i = 0; i < device->page_count; i++) page_free(device, &device->pages[i]);
+    free(device->pages);
+    device->pages = NULL;
+    device->page_count = device->page_capacity = 0;
+}

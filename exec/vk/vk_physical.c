@@ -1,0 +1,312 @@
+/* Looking a physical device over, and creating the VkDevice with what it has. */
+#include "exec/vk/vk_device.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct extension_list {
+    VkExtensionProperties *items;
+    uint32_t count;
+} extension_list;
+
+static bool has(const extension_list *list, const char *name) {
+    for (uint32_t i = 0; i < list->count; i++)
+        if (strcmp(list->items[i].extensionName, name) == 0) return true;
+    return false;
+}
+
+static void missing_add(rota_device_info *info, const char *what) {
+    size_t used = strlen(info->missing);
+    snprintf(info->missing + used, sizeof info->missing - used, "%s%s", used ? ", " : "", what);
+    info->usable = false;
+}
+
+static void driver_text(const VkPhysicalDeviceProperties *properties,
+                        const VkPhysicalDeviceDriverProperties *driver, rota_device_info *info) {
+    snprintf(info->driver, sizeof info->driver, "%.100s %.100s (Vulkan %u.%u.%u)", driver->driverName,
+             driver->driverInfo, VK_API_VERSION_MAJOR(properties->apiVersion),
+             VK_API_VERSION_MINOR(properties->apiVersion), VK_API_VERSION_PATCH(properties->apiVersion));
+}
+
+/* The compute family, preferring one with graphics (the general queue, on which drivers test most), and a
+ * family for copies alone. */
+static void pick_families(const rota_vk_instance *instance, rota_vk_physical *physical) {
+    uint32_t count = 0;
+    VkQueueFamilyProperties families[32];
+    instance->vk.GetPhysicalDeviceQueueFamilyProperties(physical->handle, &count, NULL);
+    if (count > 32) count = 32;
+    instance->vk.GetPhysicalDeviceQueueFamilyProperties(physical->handle, &count, families);
+    physical->compute_family = physical->transfer_family = UINT32_MAX;
+    for (uint32_t i = 0; i < count; i++) {
+        VkQueueFlags flags = families[i].queueFlags;
+        if (families[i].queueCount == 0) continue;
+        if ((flags & VK_QUEUE_COMPUTE_BIT) && physical->compute_family == UINT32_MAX) {
+            physical->compute_family = i;
+            physical->timestamp_bits = families[i].timestampValidBits;
+            physical->info.compute_queues = families[i].queueCount;
+        }
+        VkQueueFlags other = VK_QUEUE_COMPUTE_BIT | VK_QUEUE_GRAPHICS_BIT;
+        if ((flags & VK_QUEUE_TRANSFER_BIT) && !(flags & other) && physical->transfer_family == UINT32_MAX) {
+            physical->transfer_family = i;
+            physical->info.transfer_queues = families[i].queueCount;
+        }
+    }
+    if (physical->transfer_family == UINT32_MAX) physical->transfer_family = physical->compute_family;
+}
+
+/* Which of the cooperative-matrix shapes that rota's kernels use the device lists. */
+static void query_matrices(const rota_vk_instance *instance, rota_vk_physical *physical, bool bfloat16) {
+    PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR get =
+        instance->vk.GetPhysicalDeviceCooperativeMatrixPropertiesKHR;
+    uint32_t count = 0;
+    if (!get || get(physical->handle, &count, NULL) < 0 || count == 0) return;
+    VkCooperativeMatrixPropertiesKHR *shapes = calloc(count, sizeof *shapes);
+    if (!shapes) return;
+    for (uint32_t i = 0; i < count; i++)
+        shapes[i].sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR;
+    if (get(physical->handle, &count, shapes) < 0) count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const VkCooperativeMatrixPropertiesKHR *s = &shapes[i];
+        if (s->scope != VK_SCOPE_SUBGROUP_KHR || s->AType != s->BType ||
+            s->CType != VK_COMPONENT_TYPE_FLOAT32_KHR || s->ResultType != VK_COMPONENT_TYPE_FLOAT32_KHR ||
+            s->MSize != 16 || s->NSize != 16 || s->KSize != 16)
+            continue;
+        if (s->AType == VK_COMPONENT_TYPE_FLOAT16_KHR)
+            physical->info.features |= ROTA_FEATURE_COOPERATIVE_MATRIX;
+        if (bfloat16 && s->AType == VK_COMPONENT_TYPE_BFLOAT16_KHR)
+            physical->info.features |= ROTA_FEATURE_COOPERATIVE_MATRIX_BF16;
+    }
+    free(shapes);
+}
+
+/* Every feature structure that rota reads or switches on; the same chain serves both. */
+typedef struct feature_chain {
+    VkPhysicalDeviceFeatures2 core;
+    VkPhysicalDeviceVulkan11Features v11;
+    VkPhysicalDeviceVulkan12Features v12;
+    VkPhysicalDeviceSynchronization2Features sync2;
+    VkPhysicalDeviceSubgroupSizeControlFeatures subgroup;
+    VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrix;
+    VkPhysicalDeviceShaderBfloat16FeaturesKHR bfloat16;
+    VkPhysicalDeviceCooperativeMatrix2FeaturesNV matrix2;
+} feature_chain;
+
+static void chain_push(feature_chain *chain, void *structure, VkStructureType type) {
+    VkBaseOutStructure *base = structure;
+    base->sType = type;
+    base->pNext = chain->core.pNext;
+    chain->core.pNext = base;
+}
+
+static void chain_build(feature_chain *chain, const rota_vk_physical *physical) {
+    memset(chain, 0, sizeof *chain);
+    chain->core.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
+    chain_push(chain, &chain->v11, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES);
+    chain_push(chain, &chain->v12, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES);
+    chain_push(chain, &chain->sync2, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SYNCHRONIZATION_2_FEATURES);
+    if (physical->core13 || physical->subgroup_control_extension)
+        chain_push(chain, &chain->subgroup, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES);
+    if (physical->cooperative_matrix)
+        chain_push(chain, &chain->matrix, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR);
+    if (physical->bfloat16)
+        chain_push(chain, &chain->bfloat16, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_BFLOAT16_FEATURES_KHR);
+    if (physical->cooperative_matrix_2)
+        chain_push(chain, &chain->matrix2,
+                   VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV);
+}
+
+static bool calibrated_to_monotonic(const rota_vk_instance *instance, VkPhysicalDevice handle) {
+    PFN_vkGetPhysicalDeviceCalibrateableTimeDomainsEXT get =
+        instance->vk.GetPhysicalDeviceCalibrateableTimeDomainsEXT;
+    VkTimeDomainEXT domains[16];
+    uint32_t count = 16;
+    if (!get || get(handle, &count, domains) < 0) return false;
+    bool device = false, host = false;
+    for (uint32_t i = 0; i < count; i++) {
+        device = device || domains[i] == VK_TIME_DOMAIN_DEVICE_EXT;
+        host = host || domains[i] == VK_TIME_DOMAIN_CLOCK_MONOTONIC_EXT;
+    }
+    return device && host;
+}
+
+static void query_features(const rota_vk_instance *instance, const extension_list *extensions,
+                           rota_vk_physical *physical) {
+    rota_device_info *info = &physical->info;
+    physical->subgroup_control_extension = has(extensions, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
+    physical->memory_budget = has(extensions, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+    physical->calibrated_timestamps = has(extensions, VK_EXT_CALIBRATED_TIMESTAMPS_EXTENSION_NAME) &&
+                                      calibrated_to_monotonic(instance, physical->handle);
+    physical->cooperative_matrix = has(extensions, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
+    physical->bfloat16 = has(extensions, VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME);
+    physical->cooperative_matrix_2 =
+        physical->cooperative_matrix && has(extensions, VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME);
+    bool sync2 = physical->core13 || has(extensions, VK_KHR_SYNCHRONIZATION_2_EXTENSION_NAME);
+
+    feature_chain chain;
+    chain_build(&chain, physical);
+    instance->vk.GetPhysicalDeviceFeatures2(physical->handle, &chain.core);
+    if (!chain.v12.timelineSemaphore) missing_add(info, "timelineSemaphore");
+    if (!chain.v12.bufferDeviceAddress) missing_add(info, "bufferDeviceAddress");
+    if (!sync2 || !chain.sync2.synchronization2) missing_add(info, "synchronization2");
+    if (!chain.core.features.shaderInt64) missing_add(info, "shaderInt64");
+    if (!chain.v12.scalarBlockLayout) missing_add(info, "scalarBlockLayout");
+
+    physical->host_query_reset = chain.v12.hostQueryReset;
+    physical->bytes_8bit = chain.v12.storageBuffer8BitAccess;
+    if (chain.v11.storageBuffer16BitAccess) info->features |= ROTA_FEATURE_F16_STORAGE;
+    if (chain.v12.shaderFloat16) info->features |= ROTA_FEATURE_F16_ARITHMETIC;
+    if (chain.v12.shaderBufferInt64Atomics) info->features |= ROTA_FEATURE_INT64_ATOMICS;
+    if (chain.v12.storageBuffer8BitAccess) info->features |= ROTA_FEATURE_INT8_STORAGE;
+    if (chain.subgroup.subgroupSizeControl &&
+        (physical->subgroup.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT))
+        info->features |= ROTA_FEATURE_SUBGROUP_SIZE_CONTROL;
+    if (chain.matrix.cooperativeMatrix && chain.v12.vulkanMemoryModel)
+        query_matrices(instance, physical, chain.bfloat16.shaderBFloat16CooperativeMatrix);
+    if (chain.matrix2.cooperativeMatrixWorkgroupScope && chain.matrix2.cooperativeMatrixTensorAddressing)
+        info->features |= ROTA_FEATURE_COOPERATIVE_MATRIX_2;
+}
+
+static extension_list extensions_of(const rota_vk_instance *instance, VkPhysicalDevice handle) {
+    extension_list list = {0};
+    if (instance->vk.EnumerateDeviceExtensionProperties(handle, NULL, &list.count, NULL) < 0) list.count = 0;
+    list.items = calloc(list.count ? list.count : 1, sizeof *list.items);
+    if (!list.items ||
+        instance->vk.EnumerateDeviceExtensionProperties(handle, NULL, &list.count, list.items) < 0)
+        list.count = 0;
+    return list;
+}
+
+static void query_memory(const rota_vk_instance *instance, rota_vk_physical *physical) {
+    VkPhysicalDeviceMemoryProperties2 memory = {.sType =
+                                                    VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
+    instance->vk.GetPhysicalDeviceMemoryProperties2(physical->handle, &memory);
+    physical->memory = memory.memoryProperties;
+    for (uint32_t i = 0; i < physical->memory.memoryHeapCount; i++) {
+        const VkMemoryHeap *heap = &physical->memory.memoryHeaps[i];
+        if ((heap->flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) && heap->size > physical->info.memory_bytes)
+            physical->info.memory_bytes = heap->size;
+    }
+}
+
+void rota_vk_physical_query(const rota_vk_instance *instance, VkPhysicalDevice handle, uint32_t index,
+                            rota_vk_physical *physical) {
+    memset(physical, 0, sizeof *physical);
+    physical->handle = handle;
+    rota_device_info *info = &physical->info;
+    snprintf(info->id, sizeof info->id, "vk:%u", index);
+    info->kind = ROTA_EXEC_VK;
+    info->usable = true;
+
+    extension_list extensions = extensions_of(instance, handle);
+    VkPhysicalDeviceDriverProperties driver = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
+    VkPhysicalDeviceMaintenance3Properties limits = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES, .pNext = &driver};
+    VkPhysicalDeviceSubgroupProperties subgroup = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES, .pNext = &limits};
+    VkPhysicalDeviceShaderSMBuiltinsPropertiesNV sms = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV};
+    VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
+    instance->vk.GetPhysicalDeviceProperties2(handle, &properties);
+    physical->properties = properties.properties;
+    snprintf(info->name, sizeof info->name, "%s", physical->properties.deviceName);
+    switch (physical->properties.deviceType) {
+    case VK_PHYSICAL_DEVICE_TYPE_CPU:
+        info->device_class = ROTA_DEVICE_SOFTWARE_GPU;
+        break;
+    default:
+        info->device_class = ROTA_DEVICE_GPU;
+        break;
+    }
+    uint32_t version = physical->properties.apiVersion;
+    if (version < VK_API_VERSION_1_2) {
+        snprintf(info->missing, sizeof info->missing, "Vulkan 1.2 (it has %u.%u)",
+                 VK_API_VERSION_MAJOR(version), VK_API_VERSION_MINOR(version));
+        info->usable = false;
+        free(extensions.items);
+        return;
+    }
+    physical->core13 = version >= VK_API_VERSION_1_3 && instance->api_version >= VK_API_VERSION_1_3;
+    if (has(&extensions, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME)) driver.pNext = &sms;
+    properties.pNext = &subgroup;
+    physical->subgroup.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES;
+    if (physical->core13 || has(&extensions, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME)) {
+        physical->subgroup.pNext = properties.pNext;
+        properties.pNext = &physical->subgroup;
+    }
+    instance->vk.GetPhysicalDeviceProperties2(handle, &properties);
+    physical->subgroup.pNext = NULL;
+    memcpy(physical->cache_uuid, properties.properties.pipelineCacheUUID, VK_UUID_SIZE);
+    driver_text(&physical->properties, &driver, info);
+    info->max_allocation_bytes = limits.maxMemoryAllocationSize;
+    info->compute_units = sms.shaderSMCount;
+    info->subgroup_size = subgroup.subgroupSize;
+    info->max_push_constant_bytes = physical->properties.limits.maxPushConstantsSize;
+    query_memory(instance, physical);
+    pick_families(instance, physical);
+    if (physical->compute_family == UINT32_MAX) missing_add(info, "a compute queue");
+    query_features(instance, &extensions, physical);
+    free(extensions.items);
+}
+
+rota_status rota_vk_physical_open(const rota_vk_instance *instance, const rota_vk_physical *physical,
+                                  VkDevice *out_device) {
+    /* Asked again, and what rota may use left on. */
+    feature_chain have, want;
+    chain_build(&have, physical);
+    instance->vk.GetPhysicalDeviceFeatures2(physical->handle, &have.core);
+    chain_build(&want, physical);
+    want.core.features.shaderInt64 = VK_TRUE;
+    want.core.features.shaderInt16 = have.core.features.shaderInt16;
+    want.v11.storageBuffer16BitAccess = have.v11.storageBuffer16BitAccess;
+    want.v12.timelineSemaphore = want.v12.bufferDeviceAddress = want.v12.scalarBlockLayout = VK_TRUE;
+    want.v12.hostQueryReset = have.v12.hostQueryReset;
+    want.v12.shaderFloat16 = have.v12.shaderFloat16;
+    want.v12.shaderInt8 = have.v12.shaderInt8;
+    want.v12.storageBuffer8BitAccess = have.v12.storageBuffer8BitAccess;
+    want.v12.shaderBufferInt64Atomics = have.v12.shaderBufferInt64Atomics;
+    want.v12.vulkanMemoryModel = have.v12.vulkanMemoryModel;
+    want.v12.vulkanMemoryModelDeviceScope = have.v12.vulkanMemoryModelDeviceScope;
+    want.sync2.synchronization2 = VK_TRUE;
+    want.subgroup.subgroupSizeControl = have.subgroup.subgroupSizeControl;
+    want.subgroup.computeFullSubgroups = have.subgroup.computeFullSubgroups;
+    want.matrix.cooperativeMatrix = have.matrix.cooperativeMatrix;
+    want.bfloat16.shaderBFloat16Type = have.bfloat16.shaderBFloat16Type;
+    want.bfloat16.shaderBFloat16CooperativeMatrix = have.bfloat16.shaderBFloat16CooperativeMatrix;
+    void *matrix2_next = want.matrix2.pNext;
+    VkStructureType matrix2_type = want.matrix2.sType;
+    want.matrix2 = have.matrix2;
+    want.matrix2.pNext = matrix2_next;
+    want.matrix2.sType = matrix2_type;
+
+    const char *extensions[16];
+    uint32_t count = 0;
+    if (!physical->core13) extensions[count++] = VK_KHR_SYNCHRONIZATION_2_EXTENSION_NAME;
+    if (!physical->core13 && physical->subgroup_control_extension)
+        extensions[count++] = VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME;
+    if (physical->memory_budget) extensions[count++] = VK_EXT_MEMORY_BUDGET_EXTENSION_NAME;
+    if (physical->calibrated_timestamps) extensions[count++] = VK_EXT_CALIBRATED_TIMESTAMPS_EXTENSION_NAME;
+    if (physical->cooperative_matrix) extensions[count++] = VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME;
+    if (physical->bfloat16) extensions[count++] = VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME;
+    if (physical->cooperative_matrix_2) extensions[count++] = VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME;
+
+    float priority = 1.0f;
+    VkDeviceQueueCreateInfo queues[2];
+    for (uint32_t i = 0; i < 2; i++)
+        queues[i] = (VkDeviceQueueCreateInfo){
+            .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+            .queueFamilyIndex = i == 0 ? physical->compute_family : physical->transfer_family,
+            .queueCount = 1,
+            .pQueuePriorities = &priority,
+        };
+    VkDeviceCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+        .pNext = &want.core,
+        .queueCreateInfoCount = physical->transfer_family == physical->compute_family ? 1 : 2,
+        .pQueueCreateInfos = queues,
+        .enabledExtensionCount = count,
+        .ppEnabledExtensionNames = extensions,
+    };
+    VkResult result = instance->vk.CreateDevice(physical->handle, &info, NULL, out_device);
+    if (result != VK_SUCCESS) return rota_vk_fail(result, "vkCreateDevice");
+    return ROTA_OK;
+}

@@ -1,0 +1,265 @@
+/* Programs: every kernel command checked against the device and given its pipeline and workgroup counts;
+ * every segment given its real queue. */
+#include "exec/vk/vk_device.h"
+#include "spv/vk_copy.h"
+#include "spv/vk_copy_bytes.h"
+#include "spv/vk_fill.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define COPY_ITEM_BYTES (256u * 16u) /* one workgroup's pass over 16-byte items */
+#define COPY_GROUPS_MAX 2048u
+
+static void copy_grid(const void *params, const uint64_t *operand_bytes, uint32_t out_groups[3]) {
+    (void)operand_bytes;
+    uint64_t size_bytes;
+    memcpy(&size_bytes, params, sizeof size_bytes); /* first in both parameter structs */
+    uint64_t groups = (size_bytes + COPY_ITEM_BYTES - 1) / COPY_ITEM_BYTES;
+    out_groups[0] = (uint32_t)(groups < COPY_GROUPS_MAX ? groups : COPY_GROUPS_MAX);
+    out_groups[1] = out_groups[2] = 1;
+}
+
+const rota_kernel rota_vk_copy_kernel = {
+    .name = "copy through a slot",
+    .operand_count = 2,
+    .param_bytes = sizeof(rota_vk_copy_params),
+    .vk = {.words = rota_spv_vk_copy, .size_bytes = sizeof rota_spv_vk_copy, .grid = copy_grid},
+};
+const rota_kernel rota_vk_copy_bytes_kernel = {
+    .name = "copy through a slot, bytewise",
+    .operand_count = 2,
+    .param_bytes = sizeof(rota_vk_copy_params),
+    .vk = {.words = rota_spv_vk_copy_bytes,
+           .size_bytes = sizeof rota_spv_vk_copy_bytes,
+           .grid = copy_grid,
+           .required_features = ROTA_FEATURE_INT8_STORAGE},
+};
+const rota_kernel rota_vk_fill_kernel = {
+    .name = "fill through a slot",
+    .operand_count = 1,
+    .param_bytes = sizeof(rota_vk_fill_params),
+    .vk = {.words = rota_spv_vk_fill, .size_bytes = sizeof rota_spv_vk_fill, .grid = copy_grid},
+};
+
+/* Pipelines found for the program so far, so that a kernel used a thousand times is looked up in the device
+ * once: hashing SPIR-V a node would cost more than the rest. */
+typedef struct known_pipeline {
+    rota_vk_pipeline_key key;
+    const rota_vk_pipeline *pipeline;
+} known_pipeline;
+
+#define KNOWN_MAX 64u
+
+typedef struct maker {
+    rota_vk_device *device;
+    const rota_exec_program_desc *desc;
+    rota_vk_program *program;
+    known_pipeline known[KNOWN_MAX]; /* a direct-mapped cache */
+} maker;
+
+static const char *feature_names(uint32_t features) {
+    if (features & ROTA_FEATURE_F16_STORAGE) return "16-bit storage";
+    if (features & ROTA_FEATURE_F16_ARITHMETIC) return "float16 arithmetic";
+    if (features & ROTA_FEATURE_COOPERATIVE_MATRIX) return "cooperative matrices of float16";
+    if (features & ROTA_FEATURE_COOPERATIVE_MATRIX_BF16) return "cooperative matrices of bfloat16";
+    if (features & ROTA_FEATURE_COOPERATIVE_MATRIX_2) return "cooperative matrices 2";
+    if (features & ROTA_FEATURE_SUBGROUP_SIZE_CONTROL) return "subgroup size control";
+    if (features & ROTA_FEATURE_INT64_ATOMICS) return "64-bit atomics";
+    if (features & ROTA_FEATURE_INT8_STORAGE) return "8-bit storage";
+    return "a feature without a name here";
+}
+
+static rota_status check_kernel(const maker *m, const rota_exec_command *command, const rota_kernel *kernel) {
+    const rota_device_info *info = &m->device->base.info;
+    if (!kernel->vk.words)
+        return rota_fail(ROTA_UNSUPPORTED, "kernel '%s' has no SPIR-V; it does not run on %s", kernel->name,
+                         info->id);
+    uint32_t lacking = kernel->vk.required_features & ~info->features;
+    if (lacking)
+        return rota_fail(ROTA_UNSUPPORTED, "kernel '%s' needs %s, which %s (%s) lacks", kernel->name,
+                         feature_names(lacking), info->id, info->name);
+    if (command->operand_count == 0 || command->operand_count > ROTA_KERNEL_OPERANDS_MAX)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "kernel '%s' has %u operands; Vulkan kernels have 1 to %u",
+                         kernel->name, command->operand_count, ROTA_KERNEL_OPERANDS_MAX);
+    if (kernel->vk.spec_count > ROTA_KERNEL_SPEC_MAX)
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         "kernel '%s' has %u specialization constants; at most %u are possible", kernel->name,
+                         kernel->vk.spec_count, ROTA_KERNEL_SPEC_MAX);
+    uint32_t push_bytes = 8 + 8 * (uint32_t)command->operand_count + kernel->param_bytes;
+    if (push_bytes > m->device->push_bytes)
+        return rota_fail(
+            ROTA_UNSUPPORTED,
+            "kernel '%s' needs %u bytes of push constants (8 + 8 for each of %u operands + %u of "
+            "parameters); %s (%s) has %u",
+            kernel->name, push_bytes, command->operand_count, kernel->param_bytes, info->id, info->name,
+            m->device->push_bytes);
+    const VkPhysicalDeviceSubgroupSizeControlProperties *subgroup = &m->device->physical.subgroup;
+    uint32_t size = kernel->vk.subgroup_size;
+    if (size && !(info->features & ROTA_FEATURE_SUBGROUP_SIZE_CONTROL))
+        return rota_fail(ROTA_UNSUPPORTED,
+                         "kernel '%s' needs subgroups of %u; %s has no subgroup size control", kernel->name,
+                         size, info->id);
+    if (size && (size < subgroup->minSubgroupSize || size > subgroup->maxSubgroupSize || (size & (size - 1))))
+        return rota_fail(ROTA_UNSUPPORTED, "kernel '%s' needs subgroups of %u; %s has %u to %u", kernel->name,
+                         size, info->id, subgroup->minSubgroupSize, subgroup->maxSubgroupSize);
+    return ROTA_OK;
+}
+
+static rota_status find_pipeline(maker *m, const rota_vk_pipeline_key *key,
+                                 const rota_vk_pipeline **out_pipeline) {
+    uint64_t hash = (uint64_t)(uintptr_t)key->kernel >> 4;
+    hash = (hash ^ key->slot_mask ^ ((uint64_t)key->bind_mask << 32)) * 0x9E3779B97F4A7C15ull;
+    for (uint32_t i = 0; i < key->kernel->vk.spec_count; i++)
+        hash = (hash ^ key->spec[i]) * 0x9E3779B97F4A7C15ull;
+    known_pipeline *known = &m->known[hash >> 58];
+    if (!known->pipeline || memcmp(&known->key, key, sizeof *key) != 0) {
+        ROTA_TRY(rota_vk_pipeline_get(m->device, key, &known->pipeline));
+        known->key = *key;
+    }
+    *out_pipeline = known->pipeline;
+    return ROTA_OK;
+}
+
+static rota_status make_dispatch(maker *m, const rota_exec_command *command, const rota_kernel *kernel,
+                                 const void *params, const uint32_t *given_groups,
+                                 rota_vk_dispatch *out_dispatch) {
+    const rota_exec_operand *operands = m->desc->operands + command->first_operand;
+    const rota_exec_binding *bindings = m->desc->bindings + command->first_binding;
+    uint64_t operand_bytes[ROTA_KERNEL_OPERANDS_MAX] = {0};
+    if (command->operand_count <= ROTA_KERNEL_OPERANDS_MAX)
+        for (uint32_t i = 0; i < command->operand_count; i++) operand_bytes[i] = operands[i].size_bytes;
+    if (kernel->vk.select) {
+        const rota_kernel *chosen = kernel->vk.select(params, operand_bytes, m->device->base.info.features);
+        if (chosen) kernel = chosen;
+    }
+    ROTA_TRY(check_kernel(m, command, kernel));
+
+    rota_vk_pipeline_key key;
+    memset(&key, 0, sizeof key); /* compared as bytes */
+    key.kernel = kernel;
+    for (uint32_t i = 0; i < command->operand_count; i++) {
+        if (operands[i].is_slot) key.slot_mask |= 1u << i;
+        if (operands[i].is_slot && operands[i].memory > UINT16_MAX)
+            return rota_fail(ROTA_UNSUPPORTED,
+                             "kernel '%s': argument word %u of operand %u; the highest possible is %u",
+                             kernel->name, operands[i].memory, i, UINT16_MAX);
+    }
+    for (uint32_t i = 0; i < command->binding_count; i++) key.bind_mask |= 1u << bindings[i].bindable;
+    if (kernel->vk.spec_count) kernel->vk.spec(params, key.spec);
+    ROTA_TRY(find_pipeline(m, &key, &out_dispatch->pipeline));
+
+    uint32_t *groups = out_dispatch->groups;
+    if (kernel->vk.grid)
+        kernel->vk.grid(params, operand_bytes, groups);
+    else
+        memcpy(groups, given_groups, 3 * sizeof *groups);
+    const uint32_t *limits = m->device->physical.properties.limits.maxComputeWorkGroupCount;
+    for (uint32_t i = 0; i < 3; i++)
+        if (groups[i] > limits[i])
+            return rota_fail(ROTA_UNSUPPORTED,
+                             "kernel '%s' asks for %u workgroups along %c; %s (%s) has at most %u",
+                             kernel->name, groups[i], "xyz"[i], m -> device -> base.info.id,
+                             m->device->base.info.name, limits[i]);
+    return ROTA_OK;
+}
+
+/* Copies and fills with a slot operand become kernels; the rest need nothing here. */
+static rota_status make_transfer(maker *m, const rota_exec_command *command, rota_vk_dispatch *out_dispatch) {
+    const rota_exec_operand *operands = m->desc->operands + command->first_operand;
+    bool slot = false;
+    for (uint32_t i = 0; i < command->operand_count; i++) slot = slot || operands[i].is_slot;
+    if (!slot) return ROTA_OK;
+    const uint32_t none[3] = {0};
+    if (command->kind == ROTA_EXEC_COMMAND_FILL) {
+        rota_vk_fill_params params = {.size_bytes = operands[0].size_bytes,
+                                      .pattern = command->u.fill.pattern};
+        return make_dispatch(m, command, &rota_vk_fill_kernel, &params, none, out_dispatch);
+    }
+    rota_vk_copy_params params = {.size_bytes = operands[0].size_bytes};
+    bool bytes = m->device->physical.bytes_8bit;
+    if (!bytes && (operands[0].size_bytes | operands[0].offset_bytes | operands[1].offset_bytes) % 4)
+        return rota_fail(ROTA_UNSUPPORTED,
+                         "a copy of %llu bytes through a slot needs 8-bit storage, which %s lacks",
+                         (unsigned long long)operands[0].size_bytes, m->device->base.info.id);
+    return make_dispatch(m, command, bytes ? &rota_vk_copy_bytes_kernel : &rota_vk_copy_kernel, &params, none,
+                         out_dispatch);
+}
+
+static rota_status make_command(maker *m, uint32_t index) {
+    const rota_exec_command *command = &m->desc->commands[index];
+    rota_vk_dispatch *dispatch = &m->program->dispatches[index];
+    switch (command->kind) {
+    case ROTA_EXEC_COMMAND_KERNEL:
+        return make_dispatch(m, command, command->u.kernel.kernel, command->u.kernel.params,
+                             command->u.kernel.groups, dispatch);
+    case ROTA_EXEC_COMMAND_COPY:
+    case ROTA_EXEC_COMMAND_FILL:
+        return make_transfer(m, command, dispatch);
+    default:
+        return rota_fail(ROTA_UNSUPPORTED,
+                         "%s runs no commands of kind %u (host functions run on the CPU executor)",
+                         m->device->base.info.id, command->kind);
+    }
+}
+
+/* The transfer queue takes segments of its logical queue that hold nothing but plain copies and fills. */
+static uint8_t real_of_segment(const maker *m, const rota_exec_segment *segment) {
+    if (!m->device->logical[segment->queue].split) return 0;
+    for (uint32_t i = 0; i < segment->command_count; i++)
+        if (m->program->dispatches[segment->first_command + i].pipeline) return 0;
+    return 1;
+}
+
+static rota_status make_program(maker *m) {
+    const rota_exec_program_desc *desc = m->desc;
+    m->program->dispatches = calloc(desc->command_count + 1, sizeof *m->program->dispatches);
+    m->program->segment_real = calloc(desc->segment_count + 1, 1);
+    if (!m->program->dispatches || !m->program->segment_real)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for a program of %u commands",
+                         desc->command_count);
+    for (uint32_t i = 0; i < desc->command_count; i++) {
+        rota_status status = make_command(m, i);
+        if (status == ROTA_OK) continue;
+        const char *name = NULL;
+        if (m->device->host.node_name) name = m->device->host.node_name(desc->owner, desc->commands[i].node);
+        return rota_fail_context(status, "node '%s': ", name ? name : "unnamed");
+    }
+    for (uint32_t i = 0; i < desc->segment_count; i++) {
+        if (desc->segments[i].queue >= m->device->options.queue_count)
+            return rota_fail(ROTA_OUT_OF_RANGE, "segment %u is on queue %u; %s was opened with %u", i,
+                             desc->segments[i].queue, m->device->base.info.id,
+                             m->device->options.queue_count);
+        m->program->segment_real[i] = real_of_segment(m, &desc->segments[i]);
+    }
+    return ROTA_OK;
+}
+
+rota_status rota_vk_program_create(rota_exec_device *base, const rota_exec_program_desc *desc,
+                                   rota_exec_program **out_program) {
+    maker *m = calloc(1, sizeof *m);
+    rota_vk_program *program = calloc(1, sizeof *program);
+    rota_status status = ROTA_OK;
+    if (!m || !program) {
+        status = rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for program '%s'", desc->name);
+    } else {
+        *m = (maker){.device = (rota_vk_device *)base, .desc = desc, .program = program};
+        program->desc = desc;
+        status = make_program(m);
+    }
+    free(m);
+    if (status != ROTA_OK) {
+        if (program) rota_vk_program_destroy(base, (rota_exec_program *)program);
+        return status;
+    }
+    *out_program = (rota_exec_program *)program;
+    return ROTA_OK;
+}
+
+void rota_vk_program_destroy(rota_exec_device *base, rota_exec_program *program_base) {
+    (void)base;
+    rota_vk_program *program = (rota_vk_program *)program_base;
+    if (!program) return;
+    free(program->dispatches);
+    free(program->segment_real);
+    free(program);
+}

@@ -1,0 +1,268 @@
+/* Instances: a program's command buffers, recorded once with the addresses of an instance's memories and
+ * argument block, for any number of submissions. */
+#include "exec/vk/vk_device.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define WORK_STAGES (VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_2_ALL_TRANSFER_BIT)
+
+static void memory_barrier(rota_vk_device *device, VkCommandBuffer buffer, VkPipelineStageFlags2 to_stages,
+                           VkAccessFlags2 to_access) {
+    VkMemoryBarrier2 barrier = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER_2,
+        .srcStageMask = WORK_STAGES,
+        .srcAccessMask = VK_ACCESS_2_MEMORY_WRITE_BIT,
+        .dstStageMask = to_stages,
+        .dstAccessMask = to_access,
+    };
+    VkDependencyInfo dependency = {
+        .sType = VK_STRUCTURE_TYPE_DEPENDENCY_INFO, .memoryBarrierCount = 1, .pMemoryBarriers = &barrier};
+    device->vk.CmdPipelineBarrier2(buffer, &dependency);
+}
+
+void rota_vk_record_barrier(rota_vk_device *device, VkCommandBuffer buffer) {
+    memory_barrier(device, buffer, WORK_STAGES, VK_ACCESS_2_MEMORY_READ_BIT | VK_ACCESS_2_MEMORY_WRITE_BIT);
+}
+
+void rota_vk_record_host_barrier(rota_vk_device *device, VkCommandBuffer buffer) {
+    memory_barrier(device, buffer, VK_PIPELINE_STAGE_2_HOST_BIT, VK_ACCESS_2_HOST_READ_BIT);
+}
+
+typedef struct recording {
+    rota_vk_device *device;
+    const rota_vk_program *program;
+    rota_vk_run *run;
+    rota_vk_memory *const *memories;
+    VkCommandBuffer buffer;
+    VkPipeline bound;
+    uint32_t barriers;
+    bool writes_mapped; /* a command of the segment writes memory that the host may read */
+} recording;
+
+static void record_dispatch(recording *r, const rota_exec_command *command, const rota_vk_dispatch *dispatch,
+                            const void *params, uint32_t param_bytes) {
+    const rota_vk_table *vk = &r->device->vk;
+    const rota_exec_program_desc *desc = r->program->desc;
+    const rota_exec_operand *operands = desc->operands + command->first_operand;
+    struct {
+        uint64_t words[1 + ROTA_KERNEL_OPERANDS_MAX + ROTA_KERNEL_PARAM_BYTES_MAX / 8];
+    } push;
+    push.words[0] = r->run->block.address;
+    for (uint32_t i = 0; i < command->operand_count; i++)
+        push.words[1 + i] = operands[i].is_slot
+                                ? ((uint64_t)operands[i].memory << 48) | operands[i].offset_bytes
+                                : r->memories[operands[i].memory]->base.address + operands[i].offset_bytes;
+    uint8_t *param_area = (uint8_t *)&push.words[1 + command->operand_count];
+    if (param_bytes) memcpy(param_area, params, param_bytes);
+    if (command->kind == ROTA_EXEC_COMMAND_KERNEL) {
+        const rota_exec_binding *bindings = desc->bindings + command->first_binding;
+        const rota_kernel *kernel = command->u.kernel.kernel;
+        for (uint32_t i = 0; i < command->binding_count; i++)
+            memcpy(param_area + kernel->bindables[bindings[i].bindable].offset_bytes, &bindings[i].word, 4);
+    }
+    if (r->bound != dispatch->pipeline->handle) {
+        vk->CmdBindPipeline(r->buffer, VK_PIPELINE_BIND_POINT_COMPUTE, dispatch->pipeline->handle);
+        r->bound = dispatch->pipeline->handle;
+    }
+    vk->CmdPushConstants(r->buffer, r->device->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                         8 + 8 * (uint32_t)command->operand_count + param_bytes, push.words);
+    vk->CmdDispatch(r->buffer, dispatch->groups[0], dispatch->groups[1], dispatch->groups[2]);
+}
+
+static void record_copy(recording *r, const rota_exec_operand *operands) {
+    const rota_vk_memory *target = r->memories[operands[0].memory], *source = r->memories[operands[1].memory];
+    VkBufferCopy region = {
+        .srcOffset = source->buffer_offset + operands[1].offset_bytes,
+        .dstOffset = target->buffer_offset + operands[0].offset_bytes,
+        .size = operands[0].size_bytes,
+    };
+    if (region.size) r->device->vk.CmdCopyBuffer(r->buffer, source->buffer, target->buffer, 1, &region);
+}
+
+static void record_fill(recording *r, const rota_exec_operand *operand, uint32_t pattern) {
+    const rota_vk_memory *target = r->memories[operand->memory];
+    if (operand->size_bytes)
+        r->device->vk.CmdFillBuffer(r->buffer, target->buffer, target->buffer_offset + operand->offset_bytes,
+                                    operand->size_bytes, pattern);
+}
+
+static rota_status record_command(recording *r, uint32_t index) {
+    const rota_exec_program_desc *desc = r->program->desc;
+    const rota_exec_command *command = &desc->commands[index];
+    const rota_exec_operand *operands = desc->operands + command->first_operand;
+    const rota_vk_dispatch *dispatch = &r->program->dispatches[index];
+    for (uint32_t i = 0; i < command->operand_count; i++)
+        if (operands[i].mode != ROTA_READ && !operands[i].is_slot &&
+            r->memories[operands[i].memory]->base.host)
+            r->writes_mapped = true;
+    if (dispatch->pipeline && r->device->options.touch)
+        return rota_vk_touch_record(r->device, r->run, r->buffer, desc, command, r->memories);
+    if (command->kind == ROTA_EXEC_COMMAND_KERNEL) {
+        record_dispatch(r, command, dispatch, command->u.kernel.params,
+                        command->u.kernel.kernel->param_bytes);
+    } else if (command->kind == ROTA_EXEC_COMMAND_COPY) {
+        rota_vk_copy_params params = {.size_bytes = operands[0].size_bytes};
+        if (dispatch->pipeline)
+            record_dispatch(r, command, dispatch, &params, sizeof params);
+        else
+            record_copy(r, operands);
+    } else {
+        rota_vk_fill_params params = {.size_bytes = operands[0].size_bytes,
+                                      .pattern = command->u.fill.pattern};
+        if (dispatch->pipeline)
+            record_dispatch(r, command, dispatch, &params, sizeof params);
+        else
+            record_fill(r, &operands[0], command->u.fill.pattern);
+    }
+    return ROTA_OK;
+}
+
+static rota_status record_batches(recording *r, const rota_exec_segment *segment) {
+    const rota_exec_program_desc *desc = r->program->desc;
+    rota_vk_device *device = r->device;
+    bool first = true;
+    for (uint32_t b = 0; b < segment->batch_count; b++) {
+        const rota_exec_batch *batch = &desc->batches[segment->first_batch + b];
+        if (batch->command_count == 0) continue;
+        if (!first && (int64_t)r->barriers++ != device->skip_barrier)
+            rota_vk_record_barrier(device, r->buffer);
+        first = false;
+        for (uint32_t i = 0; i < batch->command_count; i++) {
+            uint32_t command = batch->first_command + i;
+            if (r->run->queries)
+                device->vk.CmdWriteTimestamp2(r->buffer, VK_PIPELINE_STAGE_2_TOP_OF_PIPE_BIT, r->run->queries,
+                                              2 * command);
+            ROTA_TRY(record_command(r, command));
+            if (r->run->queries)
+                device->vk.CmdWriteTimestamp2(r->buffer, VK_PIPELINE_STAGE_2_BOTTOM_OF_PIPE_BIT,
+                                              r->run->queries, 2 * command + 1);
+        }
+    }
+    return ROTA_OK;
+}
+
+static rota_status record_segment(recording *r, uint32_t index) {
+    const rota_exec_segment *segment = &r->program->desc->segments[index];
+    rota_vk_device *device = r->device;
+    if (segment->command_count == 0) return ROTA_OK;
+    VkCommandBufferAllocateInfo allocate_info = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+        .commandPool = r->run->pools[r->program->segment_real[index]],
+        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+        .commandBufferCount = 1,
+    };
+    VkResult result = device->vk.AllocateCommandBuffers(device->handle, &allocate_info, &r->buffer);
+    if (result != VK_SUCCESS) return rota_vk_fail(result, "vkAllocateCommandBuffers");
+    VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+                                      .flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT};
+    result = device->vk.BeginCommandBuffer(r->buffer, &begin);
+    if (result != VK_SUCCESS) return rota_vk_fail(result, "vkBeginCommandBuffer");
+    r->bound = VK_NULL_HANDLE;
+    r->writes_mapped = false;
+    if (r->run->queries)
+        device->vk.CmdResetQueryPool(r->buffer, r->run->queries, 2 * segment->first_command,
+                                     2 * segment->command_count);
+    ROTA_TRY(record_batches(r, segment));
+    if (r->writes_mapped) rota_vk_record_host_barrier(device, r->buffer);
+    result = device->vk.EndCommandBuffer(r->buffer);
+    if (result != VK_SUCCESS) return rota_vk_fail(result, "vkEndCommandBuffer");
+    r->run->buffers[index] = r->buffer;
+    return ROTA_OK;
+}
+
+static rota_status make_pools(rota_vk_device *device, rota_vk_run *run) {
+    bool used[ROTA_VK_REALS_MAX] = {false};
+    for (uint32_t i = 0; i < run->program->desc->segment_count; i++)
+        if (run->program->desc->segments[i].command_count) used[run->program->segment_real[i]] = true;
+    for (uint32_t i = 0; i < device->real_count; i++) {
+        if (!used[i]) continue;
+        VkCommandPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+                                        .queueFamilyIndex = device->reals[i].family};
+        VkResult result = device->vk.CreateCommandPool(device->handle, &info, NULL, &run->pools[i]);
+        if (result != VK_SUCCESS) return rota_vk_fail(result, "vkCreateCommandPool");
+    }
+    return ROTA_OK;
+}
+
+static rota_status make_queries(rota_vk_device *device, rota_vk_run *run) {
+    uint32_t count = run->program->desc->command_count;
+    if (!device->options.diagnostics || device->physical.timestamp_bits == 0 ||
+        !device->physical.host_query_reset || count == 0)
+        return ROTA_OK;
+    VkQueryPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
+                                  .queryType = VK_QUERY_TYPE_TIMESTAMP,
+                                  .queryCount = 2 * count};
+    VkResult result = device->vk.CreateQueryPool(device->handle, &info, NULL, &run->queries);
+    if (result != VK_SUCCESS) return rota_vk_fail(result, "vkCreateQueryPool");
+    device->vk.ResetQueryPool(device->handle, run->queries, 0, 2 * count);
+    return ROTA_OK;
+}
+
+static rota_status make_run(rota_vk_device *device, rota_vk_run *run, rota_vk_memory *const *memories) {
+    const rota_exec_program_desc *desc = run->program->desc;
+    run->buffers = calloc(desc->segment_count + 1, sizeof(VkCommandBuffer));
+    run->block_copy = calloc(desc->block_words + 1, sizeof *run->block_copy);
+    if (!run->buffers || !run->block_copy)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for an instance of program '%s'",
+                         desc->name);
+    if (desc->block_words) ROTA_TRY(rota_vk_block_take(device, desc->block_words, &run->block));
+    ROTA_TRY(make_queries(device, run));
+    ROTA_TRY(make_pools(device, run));
+    recording r = {.device = device, .program = run->program, .run = run, .memories = memories};
+    for (uint32_t i = 0; i < desc->segment_count; i++) ROTA_TRY(record_segment(&r, i));
+    ra_store_relaxed(&device->barriers_recorded, r.barriers);
+    return ROTA_OK;
+}
+
+void rota_vk_run_free(rota_vk_device *device, rota_vk_run *run) {
+    for (uint32_t i = 0; i < ROTA_VK_REALS_MAX; i++)
+        if (run->pools[i]) device->vk.DestroyCommandPool(device->handle, run->pools[i], NULL);
+    if (run->queries) device->vk.DestroyQueryPool(device->handle, run->queries, NULL);
+    for (uint32_t i = 0; i < run->descriptor_pool_count; i++)
+        device->vk.DestroyDescriptorPool(device->handle, run->descriptor_pools[i], NULL);
+    free(run->descriptor_pools);
+    rota_vk_block_give(device, &run->block);
+    free(run->buffers);
+    free(run->block_copy);
+    free(run);
+}
+
+rota_status rota_vk_instance_create(rota_exec_device *base, rota_exec_program *program,
+                                    rota_exec_memory *const *memories, rota_exec_instance **out_instance) {
+    rota_vk_device *device = (rota_vk_device *)base;
+    if (ra_load_acquire(&device->lost)) /* pairs with rota_vk_lose */
+        return rota_fail(ROTA_DEVICE_LOST, "%s is lost", base->info.id);
+    rota_vk_run *run = calloc(1, sizeof *run);
+    if (!run) return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for a plan instance");
+    run->program = (rota_vk_program *)program;
+    /* The contract's memory object is the first member of ours. */
+    rota_status status = make_run(device, run, (rota_vk_memory *const *)memories);
+    if (status != ROTA_OK) {
+        rota_vk_run_free(device, run);
+        return rota_fail_context(status, "program '%s' on %s: ", ((rota_vk_program *)program)->desc->name,
+                                 base->info.id);
+    }
+    pthread_mutex_lock(&device->lock);
+    rota_vk_link_add(&device->runs, &run->link);
+    pthread_mutex_unlock(&device->lock);
+    *out_instance = (rota_exec_instance *)run;
+    return ROTA_OK;
+}
+
+void rota_vk_instance_destroy(rota_exec_device *base, rota_exec_instance *instance) {
+    rota_vk_device *device = (rota_vk_device *)base;
+    rota_vk_run *run = (rota_vk_run *)instance;
+    if (!run) return;
+    pthread_mutex_lock(&device->lock);
+    rota_vk_link_remove(&run->link);
+    pthread_mutex_unlock(&device->lock);
+    rota_vk_run_free(device, run);
+}
+
+uint32_t rota_vk_barriers_recorded(rota_exec_device *base) {
+    return ra_load_relaxed(&((rota_vk_device *)base)->barriers_recorded);
+}
+
+void rota_vk_skip_barrier(rota_exec_device *base, int64_t index) {
+    ((rota_vk_device *)base)->skip_barrier = index;
+}

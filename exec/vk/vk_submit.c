@@ -1,0 +1,341 @@
+/* Submission: works gathered into as few vkQueueSubmit2 calls as their waits allow. One thread per device;
+ * nothing is allocated. See vk_device.h for queues, sequences and waits. */
+#include "exec/vk/vk_device.h"
+#include "base/clock.h"
+#include "base/futex.h"
+#include <sched.h>
+#include <string.h>
+
+/* A full device that completes nothing for this long is taken for dead: submit must end (P2), and a kernel is
+ * not expected to run for minutes. */
+#define STALL_NS (120ull * 1000000000ull)
+#define WAIT_SLICE_NS (20ull * 1000000ull)
+
+rota_status rota_vk_lose(rota_vk_device *device, VkResult result, const char *what) {
+    rota_vk_fail(result, what);
+    rota_status status = rota_fail_context(ROTA_DEVICE_LOST, "%s (%s) is lost: ", device->base.info.id,
+                                           device->base.info.name);
+    /* Releases to the acquire loads of `lost`; the exchange makes one thread call back. */
+    if (ra_exchange_acq_rel(&device->lost, 1) == 0 && device->host.lost)
+        device->host.lost(device->host.user, status, rota_last_error());
+    return status;
+}
+
+/* ---- Room ---- */
+
+static bool is_completed(rota_vk_real *real, uint64_t sequence) {
+    return ra_load_acquire(&real->completed) >= sequence; /* pairs with the completion thread's store */
+}
+
+/* Sleeps until the completion thread has seen sequence `until` of `real`. */
+static rota_status wait_completed(rota_vk_device *device, rota_vk_real *real, uint64_t until) {
+    uint32_t seen = ra_load_seq_cst(&device->progress);
+    uint64_t last_progress = rota_clock_ns();
+    while (!is_completed(real, until)) {
+        if (ra_load_acquire(&device->lost)) /* pairs with rota_vk_lose */
+            return rota_fail(ROTA_DEVICE_LOST, "%s is lost", device->base.info.id);
+        ra_fetch_add_seq_cst(&device->progress_waiters, 1);
+        if (!is_completed(real, until))
+            rota_futex_wait(&device->progress, seen, rota_deadline_after(WAIT_SLICE_NS));
+        ra_fetch_sub_acq_rel(&device->progress_waiters, 1);
+        uint32_t now = ra_load_seq_cst(&device->progress);
+        if (now != seen) last_progress = rota_clock_ns();
+        seen = now;
+        if (rota_clock_ns() - last_progress > STALL_NS)
+            return rota_vk_lose(device, VK_TIMEOUT, "no submission completed for two minutes");
+    }
+    return ROTA_OK;
+}
+
+/* ---- Handing over to the driver ---- */
+
+static void close_info(rota_vk_device *device, rota_vk_real *real) {
+    if (!real->open) return;
+    VkSubmitInfo2 *info = &real->infos[real->info_count];
+    real->signals[real->info_count] = (VkSemaphoreSubmitInfo){
+        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO,
+        .semaphore = real->timeline,
+        .value = real->sequence,
+        .stageMask = VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT,
+    };
+    info->pSignalSemaphoreInfos = &real->signals[real->info_count];
+    info->signalSemaphoreInfoCount = 1;
+    real->ends[real->end_head++ % ROTA_VK_IN_FLIGHT_MAX] = real->sequence;
+    real->info_count++;
+    real->open = false;
+    device->submit_infos++;
+}
+
+static void open_info(rota_vk_real *real) {
+    real->infos[real->info_count] = (VkSubmitInfo2){
+        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO_2,
+        .pCommandBufferInfos = &real->buffers[real->buffer_count],
+        .pWaitSemaphoreInfos = &real->waits[real->wait_count],
+    };
+    real->open = true;
+    real->open_works = 0;
+}
+
+/* Tells the completion thread of what is about to be submitted, before the driver has it: told later, it
+ * could see the work complete and not find what to report. */
+static void publish(rota_vk_device *device, rota_vk_real *real) {
+    for (uint32_t i = 0; i < device->options.queue_count; i++) {
+        rota_vk_logical *logical = &device->logical[i];
+        /* Releases the points to the completion thread's acquire load. */
+        if (logical->head != ra_load_relaxed(&logical->published))
+            ra_store_release(&logical->published, logical->head);
+    }
+    ra_store_release(&real->end_published, real->end_head); /* pairs with the completion thread's next_end */
+    /* Both seq_cst, and the thread does the two in the other order: it sees work, or this sees it sleep. */
+    ra_store_seq_cst(&real->submitted, real->sequence);
+    if (ra_load_seq_cst(&device->sleeping)) {
+        ra_store_seq_cst(&device->sleeping, 0);
+        rota_futex_wake(&device->sleeping, 1);
+    }
+}
+
+static rota_status flush_real(rota_vk_device *device, rota_vk_real *real) {
+    close_info(device, real);
+    if (real->info_count == 0) return ROTA_OK;
+    VkResult result = VK_ERROR_DEVICE_LOST;
+    if (!ra_load_acquire(&device->lost)) { /* pairs with rota_vk_lose */
+        publish(device, real);
+        result = device->vk.QueueSubmit2(real->queue, real->info_count, real->infos, VK_NULL_HANDLE);
+    }
+    device->submit_calls++;
+    real->info_count = real->buffer_count = real->wait_count = 0;
+    if (result != VK_SUCCESS) return rota_vk_lose(device, result, "vkQueueSubmit2");
+    real->flushed = real->sequence;
+    return ROTA_OK;
+}
+
+/* Room for one more VkSubmitInfo2 with everything it may hold. */
+static rota_status make_info_room(rota_vk_device *device, rota_vk_real *real) {
+    if (real->info_count == ROTA_VK_INFOS_MAX ||
+        real->wait_count + ROTA_VK_REALS_MAX > ROTA_VK_INFOS_MAX * ROTA_VK_REALS_MAX)
+        ROTA_TRY(flush_real(device, real));
+    while (real->end_tail != real->end_head &&
+           is_completed(real, real->ends[real->end_tail % ROTA_VK_IN_FLIGHT_MAX]))
+        real->end_tail++;
+    if (real->end_head - real->end_tail < device->in_flight_max) return ROTA_OK;
+    ROTA_TRY(flush_real(device, real));
+    return wait_completed(device, real, real->ends[real->end_tail % ROTA_VK_IN_FLIGHT_MAX]);
+}
+
+/* ---- Waits ---- */
+
+/* The last work of a logical queue on real queue `target` whose value is at most `value`; 0: none. Values
+ * older than the history are long complete; the work before the oldest one remembered stands in for them. */
+static uint64_t sequence_of(const rota_vk_logical *logical, uint32_t target, uint64_t value) {
+    if (value >= logical->last_value) return logical->last_sequence[target];
+    uint64_t low = logical->head > ROTA_VK_HISTORY ? logical->head - ROTA_VK_HISTORY : 0, oldest = low;
+    uint64_t high = logical->head; /* first index whose value is above `value` */
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (logical->points[middle % ROTA_VK_HISTORY].value <= value)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (uint64_t i = low; i > oldest; i--) {
+        const rota_vk_point *point = &logical->points[(i - 1) % ROTA_VK_HISTORY];
+        if (point->real == target) return point->sequence;
+    }
+    if (oldest == 0) return 0;
+    for (uint64_t i = low; i < logical->head; i++) {
+        const rota_vk_point *point = &logical->points[i % ROTA_VK_HISTORY];
+        if (point->real == target) return point->sequence - 1;
+    }
+    return logical->last_sequence[target];
+}
+
+/* What a work still has to wait for. */
+typedef struct needs {
+    bool barrier;
+    uint64_t semaphore[ROTA_VK_REALS_MAX]; /* sequence to wait for; 0: none */
+} needs;
+
+static void need(rota_vk_device *device, uint32_t real_index, uint32_t queue, uint32_t waited_queue,
+                 uint64_t value, needs *out) {
+    rota_vk_real *real = &device->reals[real_index];
+    const rota_vk_logical *waited = &device->logical[waited_queue];
+    for (uint32_t target = 0; target < device->real_count; target++) {
+        uint64_t sequence = sequence_of(waited, target, value);
+        if (sequence <= real->covered[target]) continue;
+        if (target == real_index && waited_queue == queue)
+            out->barrier = true;
+        else if (sequence > out->semaphore[target])
+            out->semaphore[target] = sequence;
+    }
+}
+
+static rota_status gather_needs(rota_vk_device *device, const rota_exec_work *work, uint32_t real_index,
+                                needs *out) {
+    rota_vk_logical *logical = &device->logical[work->queue];
+    for (uint32_t i = 0; i < work->wait_count; i++) {
+        const rota_exec_wait *wait = &work->waits[i];
+        if (wait->queue >= device->options.queue_count ||
+            wait->value > device->logical[wait->queue].last_value)
+            return rota_fail(ROTA_INTERNAL,
+                             "a work of queue %u waits for value %llu of queue %u, which was not handed over",
+                             work->queue, (unsigned long long)wait->value, wait->queue);
+        if (logical->split && wait->value > logical->last_wait[wait->queue])
+            logical->last_wait[wait->queue] = wait->value;
+        need(device, real_index, work->queue, wait->queue, wait->value, out);
+    }
+    if (logical->split) /* waits of earlier works, which may have been on the other real queue */
+        for (uint32_t i = 0; i < device->options.queue_count; i++)
+            if (logical->last_wait[i]) need(device, real_index, work->queue, i, logical->last_wait[i], out);
+    /* A barrier comes after everything before it on the real queue. */
+    if (out->barrier) out->semaphore[real_index] = 0;
+    return ROTA_OK;
+}
+
+/* Opens the info that the work goes to and puts its waits there. */
+static rota_status place_waits(rota_vk_device *device, rota_vk_real *real, uint32_t real_index,
+                               const needs *wanted) {
+    bool waits = false;
+    for (uint32_t target = 0; target < device->real_count; target++) {
+        uint64_t sequence = wanted->semaphore[target];
+        if (!sequence) continue;
+        waits = true;
+        /* Only signals that the driver has are waited for. */
+        if (target != real_index && sequence > device->reals[target].flushed)
+            ROTA_TRY(flush_real(device, &device->reals[target]));
+    }
+    if (real->open && (waits || real->open_works == ROTA_VK_MERGE_MAX)) close_info(device, real);
+    if (!real->open) {
+        ROTA_TRY(make_info_room(device, real));
+        open_info(real);
+    }
+    VkSubmitInfo2 *info = &real->infos[real->info_count];
+    for (uint32_t target = 0; target < device->real_count; target++) {
+        if (!wanted->semaphore[target]) continue;
+        real->waits[real->wait_count++] = (VkSemaphoreSubmitInfo){
+            .sType = VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO,
+            .semaphore = device->reals[target].timeline,
+            .value = wanted->semaphore[target],
+            .stageMask = VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT,
+        };
+        info->waitSemaphoreInfoCount++;
+        real->covered[target] = wanted->semaphore[target];
+    }
+    return ROTA_OK;
+}
+
+/* ---- Works ---- */
+
+static void add_buffer(rota_vk_real *real, VkCommandBuffer buffer) {
+    real->buffers[real->buffer_count++] = (VkCommandBufferSubmitInfo){
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_SUBMIT_INFO, .commandBuffer = buffer};
+    real->infos[real->info_count].commandBufferInfoCount++;
+}
+
+/* A command buffer with the work's copies, from the ring; P1: not before its last use has completed. */
+static rota_status record_copies(rota_vk_device *device, rota_vk_real *real, const rota_exec_work *work,
+                                 VkCommandBuffer *out_buffer) {
+    uint32_t index = real->copy_next++ % ROTA_VK_COPIES_MAX;
+    uint64_t last_use = real->copy_sequence[index];
+    if (last_use > real->flushed) ROTA_TRY(flush_real(device, real));
+    if (!is_completed(real, last_use)) ROTA_TRY(wait_completed(device, real, last_use));
+    VkCommandBuffer buffer = real->copies[index];
+    VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+                                      .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
+    VkResult result = device->vk.BeginCommandBuffer(buffer, &begin);
+    if (result != VK_SUCCESS) return rota_vk_lose(device, result, "vkBeginCommandBuffer");
+    bool to_host = false;
+    for (uint32_t i = 0; i < work->copy_count; i++) {
+        const rota_exec_copy *copy = &work->copies[i];
+        const rota_vk_memory *target = (const rota_vk_memory *)copy->destination;
+        const rota_vk_memory *source = (const rota_vk_memory *)copy->source;
+        VkBufferCopy region = {
+            .srcOffset = source->buffer_offset + copy->source_offset,
+            .dstOffset = target->buffer_offset + copy->destination_offset,
+            .size = copy->size_bytes,
+        };
+        to_host = to_host || target->base.host;
+        if (region.size) device->vk.CmdCopyBuffer(buffer, source->buffer, target->buffer, 1, &region);
+    }
+    if (to_host) rota_vk_record_host_barrier(device, buffer);
+    result = device->vk.EndCommandBuffer(buffer);
+    if (result != VK_SUCCESS) return rota_vk_lose(device, result, "vkEndCommandBuffer");
+    real->copy_sequence[index] = real->sequence + 1;
+    *out_buffer = buffer;
+    return ROTA_OK;
+}
+
+/* Writes the argument block unless it holds the same already (other works of the submission, an earlier one
+ * alike). */
+static void write_block(rota_vk_run *run, const uint64_t *block) {
+    size_t bytes = (size_t)run->program->desc->block_words * 8;
+    if (bytes == 0 || !block || (run->block_written && memcmp(run->block_copy, block, bytes) == 0)) return;
+    memcpy(run->block_copy, block, bytes);
+    memcpy(run->block.words, block, bytes);
+    run->block_written = true;
+}
+
+static rota_status make_point_room(rota_vk_device *device, rota_vk_logical *logical) {
+    /* Pairs with the completion thread's release of tail: it is done with those points. */
+    uint64_t tail = ra_load_acquire(&logical->tail);
+    if (logical->head - tail < ROTA_VK_HISTORY) return ROTA_OK;
+    for (uint32_t i = 0; i < device->real_count; i++) ROTA_TRY(flush_real(device, &device->reals[i]));
+    while (logical->head - ra_load_acquire(&logical->tail) == ROTA_VK_HISTORY) {
+        const rota_vk_point *oldest = &logical->points[logical->head % ROTA_VK_HISTORY];
+        ROTA_TRY(wait_completed(device, &device->reals[oldest->real], oldest->sequence));
+        if (ra_load_acquire(&device->lost)) /* pairs with rota_vk_lose */
+            return rota_fail(ROTA_DEVICE_LOST, "%s is lost", device->base.info.id);
+        sched_yield(); /* the completion thread moves tail just after it tells of the completion */
+    }
+    return ROTA_OK;
+}
+
+static rota_status add_work(rota_vk_device *device, const rota_exec_work *work) {
+    rota_vk_run *run = (rota_vk_run *)work->instance;
+    rota_vk_logical *logical = &device->logical[work->queue];
+    uint32_t real_index = 0;
+    if (run)
+        real_index = run->program->segment_real[work->segment];
+    else if (logical->split)
+        real_index = 1;
+    rota_vk_real *real = &device->reals[real_index];
+
+    ROTA_TRY(make_point_room(device, logical));
+    VkCommandBuffer buffer = run ? run->buffers[work->segment] : VK_NULL_HANDLE;
+    if (!run && work->copy_count) ROTA_TRY(record_copies(device, real, work, &buffer));
+    if (real->buffer_count + 2 > ROTA_VK_BUFFERS_MAX) ROTA_TRY(flush_real(device, real));
+    needs wanted = {0};
+    ROTA_TRY(gather_needs(device, work, real_index, &wanted));
+    ROTA_TRY(place_waits(device, real, real_index, &wanted));
+    if (wanted.barrier) {
+        add_buffer(real, real->barrier);
+        real->covered[real_index] = real->sequence;
+    }
+    if (run) write_block(run, work->block);
+    if (buffer) add_buffer(real, buffer);
+    real->sequence++;
+    real->open_works++;
+    logical->last_value = work->signal_value;
+    logical->last_sequence[real_index] = real->sequence;
+    logical->points[logical->head++ % ROTA_VK_HISTORY] =
+        (rota_vk_point){.value = work->signal_value, .sequence = real->sequence, .real = real_index};
+    return ROTA_OK;
+}
+
+rota_status rota_vk_submit(rota_exec_device *base, const rota_exec_work *works, uint32_t count) {
+    rota_vk_device *device = (rota_vk_device *)base;
+    if (ra_load_acquire(&device->lost)) /* pairs with rota_vk_lose */
+        return rota_fail(ROTA_DEVICE_LOST, "%s is lost", base->info.id);
+    rota_status status = ROTA_OK;
+    for (uint32_t i = 0; i < count && status == ROTA_OK; i++) status = add_work(device, &works[i]);
+    for (uint32_t i = 0; i < device->real_count; i++) {
+        rota_status flushed = flush_real(device, &device->reals[i]);
+        if (status == ROTA_OK) status = flushed;
+    }
+    return status;
+}
+
+void rota_vk_submit_counts(rota_exec_device *base, uint64_t *out_calls, uint64_t *out_infos) {
+    rota_vk_device *device = (rota_vk_device *)base;
+    *out_calls = device->submit_calls;
+    *out_infos = device->submit_infos;
+}

@@ -1,0 +1,117 @@
+/* Diagnostics: per-command times from timestamp queries, and which command a hung device is at. */
+#include "exec/vk/vk_device.h"
+#include "base/clock.h"
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct stamp {
+    uint64_t ticks, available;
+} stamp;
+
+/* Reads all queries of an instance without waiting; NULL with a sentence. */
+static stamp *read_stamps(rota_vk_device *device, const rota_vk_run *run) {
+    if (!run->queries) {
+        rota_fail(ROTA_UNSUPPORTED, "%s was opened without diagnostics, or has no timestamps",
+                  device->base.info.id);
+        return NULL;
+    }
+    uint32_t count = 2 * run->program->desc->command_count;
+    stamp *stamps = calloc(count, sizeof *stamps);
+    if (!stamps) {
+        rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for the times of %u commands", count / 2);
+        return NULL;
+    }
+    VkResult result = device->vk.GetQueryPoolResults(
+        device->handle, run->queries, 0, count, count * sizeof *stamps, stamps, sizeof *stamps,
+        VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WITH_AVAILABILITY_BIT);
+    if (result == VK_SUCCESS || result == VK_NOT_READY) return stamps;
+    free(stamps);
+    rota_vk_fail(result, "vkGetQueryPoolResults");
+    return NULL;
+}
+
+/* A moment on both clocks. Without calibrated timestamps the newest stamp is taken to be now: right for what
+ * has just finished, and differences stay right. */
+static void calibrate(rota_vk_device *device, const stamp *stamps, uint32_t count, uint64_t *out_ticks,
+                      uint64_t *out_ns) {
+    if (device->physical.calibrated_timestamps && device->vk.GetCalibratedTimestampsEXT) {
+        VkCalibratedTimestampInfoEXT infos[2] = {{.sType = VK_STRUCTURE_TYPE_CALIBRATED_TIMESTAMP_INFO_EXT,
+                                                  .timeDomain = VK_TIME_DOMAIN_DEVICE_EXT},
+                                                 {.sType = VK_STRUCTURE_TYPE_CALIBRATED_TIMESTAMP_INFO_EXT,
+                                                  .timeDomain = VK_TIME_DOMAIN_CLOCK_MONOTONIC_EXT}};
+        uint64_t values[2], deviation;
+        if (device->vk.GetCalibratedTimestampsEXT(device->handle, 2, infos, values, &deviation) ==
+            VK_SUCCESS) {
+            *out_ticks = values[0];
+            *out_ns = values[1];
+            return;
+        }
+    }
+    *out_ticks = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (stamps[i].available && stamps[i].ticks > *out_ticks) *out_ticks = stamps[i].ticks;
+    *out_ns = rota_clock_ns();
+}
+
+rota_status rota_vk_times(rota_exec_device *base, rota_exec_instance *instance, rota_exec_time *out) {
+    rota_vk_device *device = (rota_vk_device *)base;
+    const rota_vk_run *run = (const rota_vk_run *)instance;
+    const rota_exec_program_desc *desc = run->program->desc;
+    memset(out, 0, desc->command_count * sizeof *out);
+    stamp *stamps = read_stamps(device, run);
+    if (!stamps) return desc->command_count ? ROTA_UNSUPPORTED : ROTA_OK;
+    uint64_t now_ticks, now_ns;
+    calibrate(device, stamps, 2 * desc->command_count, &now_ticks, &now_ns);
+    uint32_t bits = device->physical.timestamp_bits;
+    uint64_t mask = bits >= 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1;
+    double period = (double)device->physical.properties.limits.timestampPeriod;
+    for (uint32_t s = 0; s < desc->segment_count; s++) {
+        const rota_exec_segment *segment = &desc->segments[s];
+        uint64_t batch_begin = 0; /* no command begins before the batch before its own ended */
+        for (uint32_t b = 0; b < segment->batch_count; b++) {
+            const rota_exec_batch *batch = &desc->batches[segment->first_batch + b];
+            uint64_t batch_end = batch_begin;
+            for (uint32_t c = batch->first_command; c < batch->first_command + batch->command_count; c++) {
+                const stamp *begin = &stamps[2 * c], *end = &stamps[2 * c + 1];
+                if (!begin->available || !end->available) continue;
+                /* Differences modulo the counter's width. */
+                uint64_t begin_ago = (now_ticks - begin->ticks) & mask,
+                         end_ago = (now_ticks - end->ticks) & mask;
+                if (begin_ago > mask / 2)
+                    begin_ago = 0; /* a stamp lies in the past, but for the calibration's error */
+                if (end_ago > mask / 2) end_ago = 0;
+                out[c].begin_ns = now_ns - (uint64_t)((double)begin_ago * period);
+                out[c].end_ns = now_ns - (uint64_t)((double)end_ago * period);
+                if (out[c].begin_ns < batch_begin) out[c].begin_ns = batch_begin;
+                if (out[c].end_ns < out[c].begin_ns) out[c].end_ns = out[c].begin_ns;
+                if (out[c].end_ns > batch_end) batch_end = out[c].end_ns;
+            }
+            batch_begin = batch_end;
+        }
+    }
+    free(stamps);
+    return ROTA_OK;
+}
+
+bool rota_vk_stuck_node(rota_exec_device *base, rota_exec_instance *instance, uint32_t *out_node) {
+    rota_vk_device *device = (rota_vk_device *)base;
+    const rota_vk_run *run = (const rota_vk_run *)instance;
+    const rota_exec_program_desc *desc = run->program->desc;
+    stamp *stamps = read_stamps(device, run);
+    if (!stamps) return false;
+    /* The first command of a begun segment that did not end. Beginnings run ahead of barriers, so ends
+     * decide. */
+    bool found = false;
+    for (uint32_t s = 0; s < desc->segment_count && !found; s++) {
+        const rota_exec_segment *segment = &desc->segments[s];
+        uint32_t first = segment->first_command;
+        if (segment->command_count == 0 || !stamps[2 * first].available) continue;
+        for (uint32_t c = first; c < first + segment->command_count && !found; c++) {
+            if (stamps[2 * c + 1].available) continue;
+            *out_node = desc->commands[c].node;
+            found = true;
+        }
+    }
+    free(stamps);
+    return found;
+}

@@ -1,0 +1,575 @@
+/* exec/vk through its contract alone, under the validation layer, with programs put together by hand. Without
+ * a Vulkan device every case is skipped by name. */
+#include "support.h"
+#include "random.h"
+#include "vk_support.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "exec/vk/vk_device.h"
+#include "spv/test_saxpy.h"
+#include "spv/test_step.h"
+
+#define COUNT 1024u
+#define BYTES (COUNT * 4u)
+#define QUEUES 3u
+
+typedef struct saxpy_params {
+    uint32_t count;
+    float scale;
+} saxpy_params;
+
+typedef struct step_params {
+    uint32_t count, add;
+    uint64_t wide;
+} step_params;
+
+static void saxpy_grid(const void *params, const uint64_t *operand_bytes, uint32_t out_groups[3]) {
+    (void)operand_bytes;
+    out_groups[0] = (((const saxpy_params *)params)->count + 255) / 256;
+    out_groups[1] = out_groups[2] = 1;
+}
+
+static void step_grid(const void *params, const uint64_t *operand_bytes, uint32_t out_groups[3]) {
+    (void)operand_bytes;
+    out_groups[0] = (((const step_params *)params)->count + 63) / 64;
+    out_groups[1] = out_groups[2] = 1;
+}
+
+static const rota_kernel_bindable saxpy_bindables[] = {{.name = "scale", .offset_bytes = 4, .size_bytes = 4}};
+static const rota_kernel saxpy = {
+    .name = "saxpy",
+    .operand_count = 3,
+    .param_bytes = sizeof(saxpy_params),
+    .bindables = saxpy_bindables,
+    .bindable_count = 1,
+    .vk = {.words = rota_spv_test_saxpy, .size_bytes = sizeof rota_spv_test_saxpy, .grid = saxpy_grid},
+};
+static const rota_kernel_bindable step_bindables[] = {{.name = "add", .offset_bytes = 4, .size_bytes = 4},
+                                                      {.name = "wide", .offset_bytes = 8, .size_bytes = 8}};
+static const rota_kernel step = {
+    .name = "step",
+    .operand_count = 2,
+    .param_bytes = sizeof(step_params),
+    .bindables = step_bindables,
+    .bindable_count = 2,
+    .vk = {.words = rota_spv_test_step, .size_bytes = sizeof rota_spv_test_step, .grid = step_grid},
+};
+
+/* One open device and what is used of it. */
+typedef struct fixture {
+    test_host host;
+    rota_exec_device *device;
+    uint64_t next[QUEUES];
+} fixture;
+
+static fixture *open_with(const rota_exec_open_options *changes) {
+    fixture *f = calloc(1, sizeof *f);
+    assert_non_null(f);
+    rota_exec_open_options options = test_vk_options(&f->host, QUEUES);
+    if (changes) {
+        options.diagnostics = changes->diagnostics;
+        options.touch = changes->touch;
+        options.max_in_flight = changes->max_in_flight;
+        if (changes->cache_dir) options.cache_dir = changes->cache_dir;
+        options.host.log = changes->host.log;
+    }
+    rota_status status = rota_exec_vk_driver.open(&rota_exec_vk_driver, 0, &options, &f->device);
+    if (status != ROTA_OK) {
+        print_message("skipped: no Vulkan device: %s\n", rota_last_error());
+        free(f);
+        skip();
+    }
+    return f;
+}
+
+static void close_quiet(fixture *f, bool expect_messages) {
+    char text[1024];
+    uint64_t messages = rota_vk_validation_messages(f->device, text, sizeof text);
+    if (!expect_messages && messages)
+        fail_msg("%llu validation messages, the last: %s", (unsigned long long)messages, text);
+    assert_int_equal(atomic_load(&f->host.descending), 0);
+    uint64_t abandoned = 1;
+    f->device->vtable->close(f->device, rota_deadline_after(10000000000ull), &abandoned);
+    assert_int_equal(abandoned, 0);
+    free(f);
+}
+
+static rota_exec_memory *memory(fixture *f, uint64_t size, uint32_t flags) {
+    rota_exec_memory *m = NULL;
+    assert_ok(f->device->vtable->memory_create(f->device, size, flags, "test memory", &m));
+    assert_int_equal(m->address % 256, 0);
+    return m;
+}
+
+static rota_exec_memory *shared(fixture *f, uint64_t size) {
+    return memory(f, size, ROTA_EXEC_MEMORY_HOST_READ | ROTA_EXEC_MEMORY_HOST_WRITE);
+}
+
+/* A program and one instance of it. */
+typedef struct loaded {
+    rota_exec_program *program;
+    rota_exec_instance *instance;
+} loaded;
+
+static loaded load(fixture *f, const test_program *p, rota_exec_memory *const *memories) {
+    loaded l = {0};
+    assert_ok(f->device->vtable->program_create(f->device, &p->desc, &l.program));
+    assert_ok(f->device->vtable->instance_create(f->device, l.program, memories, &l.instance));
+    return l;
+}
+
+static void unload(fixture *f, loaded l) {
+    f->device->vtable->instance_destroy(f->device, l.instance);
+    f->device->vtable->program_destroy(f->device, l.program);
+}
+
+static rota_exec_work work(fixture *f, loaded l, uint32_t segment, uint32_t queue,
+                           const rota_exec_wait *waits, uint32_t wait_count, const uint64_t *block) {
+    return (rota_exec_work){.instance = l.instance,
+                            .segment = segment,
+                            .queue = queue,
+                            .signal_value = ++f->next[queue],
+                            .waits = waits,
+                            .wait_count = wait_count,
+                            .block = block};
+}
+
+static void submit(fixture *f, const rota_exec_work *works, uint32_t count) {
+    assert_ok(f->device->vtable->submit(f->device, works, count));
+}
+
+static void wait_for(fixture *f, uint32_t queue) {
+    if (!test_host_wait(&f->host, queue, f->next[queue])) fail_msg("queue %u never got there", queue);
+}
+
+static void test_enumerate(void **state) {
+    (void)state;
+    rota_device_info infos[8];
+    uint32_t count = 77;
+    assert_ok(rota_exec_vk_driver.enumerate(&rota_exec_vk_driver, infos, 8, &count));
+    if (count == 0) {
+        assert_true(strlen(rota_last_error()) > 0);
+        print_message("skipped: %s\n", rota_last_error());
+        skip();
+    }
+    for (uint32_t i = 0; i < count && i < 8; i++) {
+        char id[16];
+        snprintf(id, sizeof id, "vk:%u", i);
+        assert_string_equal(infos[i].id, id);
+        assert_true(strlen(infos[i].name) > 0);
+        assert_int_equal(infos[i].usable, infos[i].missing[0] == 0);
+        print_message("%s: %s, %s, %s%s, features %x, %u push-constant bytes\n", infos[i].id, infos[i].name,
+                      infos[i].driver, infos[i].usable ? "usable" : "lacks ", infos[i].missing,
+                      infos[i].features, infos[i].max_push_constant_bytes);
+    }
+    rota_exec_open_options options = {.queue_count = 1};
+    rota_exec_device *device = NULL;
+    assert_status(rota_exec_vk_driver.open(&rota_exec_vk_driver, count, &options, &device), ROTA_NOT_FOUND);
+}
+
+/* Upload, saxpy at fixed addresses, read back. */
+static void test_fixed(void **state) {
+    (void)state;
+    fixture *f = open_with(NULL);
+    rota_exec_memory *memories[] = {memory(f, 3 * BYTES, ROTA_EXEC_MEMORY_DEVICE), shared(f, 3 * BYTES)};
+    float *host = memories[1]->host;
+    for (uint32_t i = 0; i < COUNT; i++) {
+        host[i] = (float)i;
+        host[COUNT + i] = 0.5f;
+        host[2 * COUNT + i] = -999.0f;
+    }
+    saxpy_params params = {COUNT, 3.0f};
+    test_program *p = test_program_new(QUEUES, 2, 0);
+    test_program_segment(p, 0);
+    test_program_batch(p);
+    test_program_copy(p);
+    test_program_operand(p, 0, false, 0, 2 * BYTES, ROTA_WRITE);
+    test_program_operand(p, 1, false, 0, 2 * BYTES, ROTA_READ);
+    test_program_batch(p);
+    test_program_kernel(p, &saxpy, &params);
+    test_program_operand(p, 0, false, 0, BYTES, ROTA_READ);
+    test_program_operand(p, 0, false, BYTES, BYTES, ROTA_READ);
+    test_program_operand(p, 0, false, 2 * BYTES, BYTES, ROTA_WRITE);
+    test_program_batch(p);
+    test_program_copy(p);
+    test_program_operand(p, 1, false, 2 * BYTES, BYTES, ROTA_WRITE);
+    test_program_operand(p, 0, false, 2 * BYTES, BYTES, ROTA_READ);
+    loaded l = load(f, p, memories);
+    assert_int_equal(rota_vk_barriers_recorded(f->device), 2);
+    rota_exec_work w = work(f, l, 0, 0, NULL, 0, NULL);
+    submit(f, &w, 1);
+    wait_for(f, 0);
+    for (uint32_t i = 0; i < COUNT; i++)
+        if (host[2 * COUNT + i] != 3.0f * (float)i + 0.5f)
+            fail_msg("element %u is %f", i, (double)host[2 * COUNT + i]);
+    unload(f, l);
+    free(p);
+    f->device->vtable->memory_destroy(f->device, memories[0]);
+    f->device->vtable->memory_destroy(f->device, memories[1]);
+    close_quiet(f, false);
+}
+
+/* Operands, a 4-byte and an 8-byte parameter, a copy and a fill through argument words, other values each
+ * time. */
+static void test_slots(void **state) {
+    (void)state;
+    fixture *f = open_with(NULL);
+    rota_exec_memory *memories[] = {shared(f, BYTES), shared(f, 4 * BYTES)};
+    uint32_t *x = memories[0]->host, *other = memories[1]->host;
+    step_params params = {COUNT, 0, 0};
+    test_program *p = test_program_new(QUEUES, 1, 4);
+    test_program_segment(p, 0);
+    test_program_batch(p);
+    test_program_kernel(p, &step, &params);
+    test_program_operand(p, 0, false, 0, BYTES, ROTA_READWRITE);
+    test_program_operand(p, 0, true, BYTES, BYTES, ROTA_READ); /* block[0] + BYTES */
+    test_program_binding(p, 0, 1);
+    test_program_binding(p, 1, 3);
+    test_program_batch(p);
+    test_program_copy(p);
+    test_program_operand(p, 0, true, 2 * BYTES, BYTES - 1, ROTA_WRITE); /* an odd size */
+    test_program_operand(p, 0, false, 0, BYTES - 1, ROTA_READ);
+    test_program_fill(p, 0xABCD1234u);
+    test_program_operand(p, 2, true, 4, 8, ROTA_WRITE);
+    loaded l = load(f, p, memories);
+    for (uint32_t round = 0; round < 20; round++) {
+        for (uint32_t i = 0; i < COUNT; i++) {
+            x[i] = i;
+            other[COUNT + i] = 7 * i + round;
+            other[2 * COUNT + i] = 0;
+            other[3 * COUNT + i] = 5;
+        }
+        uint64_t block[4] = {memories[1]->address, 100 + round, memories[1]->address + 3 * BYTES,
+                             (uint64_t)(round + 1) << 32};
+        rota_exec_work w = work(f, l, 0, 0, NULL, 0, block);
+        submit(f, &w, 1);
+        wait_for(f, 0);
+        for (uint32_t i = 0; i < COUNT; i++) {
+            uint32_t expected = 3 * i + 7 * i + round + 100 + round + round + 1;
+            assert_int_equal(x[i], expected);
+            if (i + 1 < COUNT) assert_int_equal(other[2 * COUNT + i], expected);
+            assert_int_equal(other[3 * COUNT + i], i == 1 || i == 2 ? 0xABCD1234u : 5);
+        }
+        assert_int_equal(((uint8_t *)&other[3 * COUNT - 1])[3], 0);
+    }
+    unload(f, l);
+    free(p);
+    close_quiet(f, false);
+}
+
+static uint32_t stepped(uint32_t x, uint32_t y, uint32_t times) {
+    for (uint32_t i = 0; i < times; i++) x = x * 3 + y + 1;
+    return x;
+}
+
+#define CHAIN 200u
+
+static test_program *chain_program(uint32_t length, const step_params *params) {
+    test_program *p = test_program_new(QUEUES, 1, 0);
+    test_program_segment(p, 0);
+    for (uint32_t i = 0; i < length; i++) {
+        test_program_batch(p);
+        test_program_kernel(p, &step, params);
+        test_program_operand(p, 0, false, 0, BYTES, ROTA_READWRITE);
+        test_program_operand(p, 0, false, BYTES, BYTES, ROTA_READ);
+    }
+    return p;
+}
+
+/* 1 000 submissions of a chain in flight at once, each behind the one before, merged into few driver calls.
+ */
+static void test_merged(void **state) {
+    (void)state;
+    fixture *f = open_with(&(rota_exec_open_options){.max_in_flight = 8});
+    rota_exec_memory *memories[] = {shared(f, 2 * BYTES)};
+    uint32_t *x = memories[0]->host;
+    for (uint32_t i = 0; i < COUNT; i++) x[i] = x[COUNT + i] = i;
+    step_params params = {COUNT, 1, 0};
+    test_program *p = chain_program(3, &params);
+    loaded l = load(f, p, memories);
+    for (uint32_t sent = 0; sent < 1000;) {
+        rota_exec_work works[10];
+        rota_exec_wait waits[10];
+        for (uint32_t i = 0; i < 10; i++, sent++) {
+            waits[i] = (rota_exec_wait){.queue = 0, .value = f->next[0]};
+            works[i] = work(f, l, 0, 0, &waits[i], 1, NULL);
+        }
+        submit(f, works, 10);
+    }
+    wait_for(f, 0);
+    for (uint32_t i = 0; i < COUNT; i++) assert_int_equal(x[i], stepped(i, i, 3000));
+    uint64_t calls, infos;
+    rota_vk_submit_counts(f->device, &calls, &infos);
+    assert_int_equal(calls, 100);
+    assert_int_equal(infos, 100);
+    unload(f, l);
+    free(p);
+    close_quiet(f, false);
+}
+
+/* Two chains that hand over to each other across logical queues; and copies that come with works. */
+static void test_queues(void **state) {
+    (void)state;
+    fixture *f = open_with(NULL);
+    rota_exec_memory *memories[] = {memory(f, 2 * BYTES, ROTA_EXEC_MEMORY_DEVICE)};
+    rota_exec_memory *up = memory(f, 2 * BYTES, ROTA_EXEC_MEMORY_HOST_WRITE);
+    rota_exec_memory *down = memory(f, BYTES + 3, ROTA_EXEC_MEMORY_HOST_READ);
+    step_params params = {COUNT, 1, 0};
+    test_program *p = test_program_new(QUEUES, 1, 0);
+    for (uint32_t queue = 0; queue < QUEUES; queue++) {
+        test_program_segment(p, queue);
+        test_program_batch(p);
+        test_program_kernel(p, &step, &params);
+        test_program_operand(p, 0, false, 0, BYTES, ROTA_READWRITE);
+        test_program_operand(p, 0, false, BYTES, BYTES, ROTA_READ);
+    }
+    loaded l = load(f, p, memories);
+    uint64_t seed = 7;
+    for (uint32_t round = 0; round < 50; round++) {
+        uint32_t *values = up->host;
+        for (uint32_t i = 0; i < COUNT; i++) {
+            values[i] = i + round;
+            values[COUNT + i] = i;
+        }
+        rota_exec_copy upload = {.destination = memories[0], .source = up, .size_bytes = 2 * BYTES};
+        rota_exec_copy download = {
+            .destination = down, .source = memories[0], .destination_offset = 3, .size_bytes = BYTES};
+        rota_exec_work works[22] = {0};
+        rota_exec_wait waits[22] = {0};
+        works[0] = (rota_exec_work){
+            .copies = &upload, .copy_count = 1, .queue = QUEUES - 1, .signal_value = ++f->next[QUEUES - 1]};
+        uint32_t queue = QUEUES - 1;
+        for (uint32_t i = 1; i <= 20; i++) {
+            waits[i] = (rota_exec_wait){.queue = queue, .value = f->next[queue]};
+            queue = (uint32_t)(test_random(&seed) % QUEUES);
+            works[i] = work(f, l, queue, queue, &waits[i], 1, NULL);
+        }
+        waits[21] = (rota_exec_wait){.queue = queue, .value = f->next[queue]};
+        works[21] = (rota_exec_work){.copies = &download,
+                                     .copy_count = 1,
+                                     .queue = QUEUES - 1,
+                                     .signal_value = ++f->next[QUEUES - 1],
+                                     .waits = &waits[21],
+                                     .wait_count = 1};
+        submit(f, works, 22);
+        wait_for(f, QUEUES - 1);
+        for (uint32_t i = 0; i < COUNT; i++) {
+            uint32_t got;
+            memcpy(&got, (uint8_t *)down->host + 3 + 4 * i, 4);
+            assert_int_equal(got, stepped(i + round, i, 20));
+        }
+    }
+    unload(f, l);
+    free(p);
+    close_quiet(f, false);
+}
+
+/* What cannot run is refused with names and both numbers. */
+static void test_refusals(void **state) {
+    (void)state;
+    fixture *f = open_with(NULL);
+    const rota_exec_device_vtable *v = f->device->vtable;
+    rota_exec_memory *m = NULL;
+    assert_status(v->memory_create(f->device, f->device->info.max_allocation_bytes + 1, 0, "too big", &m),
+                  ROTA_OUT_OF_MEMORY);
+    assert_non_null(strstr(rota_last_error(), "too big"));
+    rota_kernel big = saxpy;
+    big.name = "big";
+    big.param_bytes = ROTA_KERNEL_PARAM_BYTES_MAX;
+    uint8_t params[ROTA_KERNEL_PARAM_BYTES_MAX] = {0};
+    test_program *p = test_program_new(QUEUES, 1, 0);
+    test_program_segment(p, 0);
+    test_program_batch(p);
+    test_program_kernel(p, &big, params);
+    for (uint32_t i = 0; i < 3; i++) test_program_operand(p, 0, false, 0, BYTES, ROTA_READ);
+    rota_exec_program *program = NULL;
+    if (f->device->info.max_push_constant_bytes < 288) {
+        assert_status(v->program_create(f->device, &p->desc, &program), ROTA_UNSUPPORTED);
+        assert_non_null(strstr(rota_last_error(), "288"));
+        assert_non_null(strstr(rota_last_error(), "'big'"));
+    }
+    rota_kernel wide = saxpy;
+    wide.vk.grid = NULL;
+    p->commands[0].u.kernel.kernel = &wide;
+    p->commands[0].u.kernel.groups[1] = UINT32_MAX;
+    assert_status(v->program_create(f->device, &p->desc, &program), ROTA_UNSUPPORTED);
+    assert_non_null(strstr(rota_last_error(), "4294967295"));
+    rota_kernel none = saxpy;
+    none.vk.words = NULL;
+    p->commands[0].u.kernel.kernel = &none;
+    assert_status(v->program_create(f->device, &p->desc, &program), ROTA_UNSUPPORTED);
+    rota_kernel future = saxpy;
+    future.vk.required_features = 1u << 31;
+    p->commands[0].u.kernel.kernel = &future;
+    assert_status(v->program_create(f->device, &p->desc, &program), ROTA_UNSUPPORTED);
+    free(p);
+    close_quiet(f, false);
+}
+
+/* Touch mode: no message with all barriers, at least one when any barrier is left out. */
+static void test_touch(void **state) {
+    (void)state;
+    fixture *f = open_with(&(rota_exec_open_options){.touch = true});
+    if (!rota_vk_validation_active(f->device)) {
+        print_message("skipped: the validation layer is not installed\n");
+        close_quiet(f, false);
+        skip();
+    }
+    rota_exec_memory *memories[] = {memory(f, 4 * BYTES, ROTA_EXEC_MEMORY_DEVICE)};
+    step_params params = {COUNT, 1, 0};
+    test_program *p = test_program_new(QUEUES, 1, 0);
+    test_program_segment(p, 0);
+    test_program_batch(p); /* independent: two fills */
+    test_program_fill(p, 1);
+    test_program_operand(p, 0, false, 0, BYTES, ROTA_WRITE);
+    test_program_fill(p, 2);
+    test_program_operand(p, 0, false, BYTES, BYTES, ROTA_WRITE);
+    test_program_batch(p); /* kernel after fills, in place */
+    test_program_kernel(p, &step, &params);
+    test_program_operand(p, 0, false, 0, BYTES, ROTA_READWRITE);
+    test_program_operand(p, 0, false, BYTES, BYTES, ROTA_READ);
+    test_program_batch(p); /* two readers, two writers of neighbours: no hazard among them */
+    test_program_kernel(p, &step, &params);
+    test_program_operand(p, 0, false, 2 * BYTES, BYTES, ROTA_WRITE);
+    test_program_operand(p, 0, false, 0, BYTES, ROTA_READ);
+    test_program_copy(p);
+    test_program_operand(p, 0, false, 3 * BYTES, BYTES, ROTA_WRITE);
+    test_program_operand(p, 0, false, 0, BYTES, ROTA_READ);
+    test_program_batch(p); /* write after read */
+    test_program_kernel(p, &step, &params);
+    test_program_operand(p, 0, false, 16, 64, ROTA_WRITE);
+    test_program_operand(p, 0, false, 0, 256, ROTA_READ);
+    loaded l = load(f, p, memories);
+    uint32_t barriers = rota_vk_barriers_recorded(f->device);
+    assert_int_equal(barriers, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        rota_exec_wait wait = {.queue = 0, .value = f->next[0]};
+        rota_exec_work w = work(f, l, 0, 0, &wait, 1, NULL);
+        submit(f, &w, 1);
+    }
+    wait_for(f, 0);
+    char text[1024];
+    if (rota_vk_validation_messages(f->device, text, sizeof text)) fail_msg("with all barriers: %s", text);
+    for (uint32_t skipped = 0; skipped < barriers; skipped++) {
+        uint64_t before = rota_vk_validation_messages(f->device, NULL, 0);
+        rota_vk_skip_barrier(f->device, skipped);
+        rota_exec_instance *instance = NULL;
+        assert_ok(f->device->vtable->instance_create(f->device, l.program, memories, &instance));
+        uint64_t after = rota_vk_validation_messages(f->device, text, sizeof text);
+        if (after == before) fail_msg("barrier %u was left out and nothing was said", skipped);
+        assert_non_null(strstr(text, "SYNC-HAZARD"));
+        f->device->vtable->instance_destroy(f->device, instance);
+    }
+    unload(f, l);
+    free(p);
+    close_quiet(f, true);
+}
+
+/* Per-command times lie in order, inside the time the host saw. */
+static void test_times(void **state) {
+    (void)state;
+    fixture *f = open_with(&(rota_exec_open_options){.diagnostics = true});
+    rota_exec_memory *memories[] = {shared(f, 2 * BYTES)};
+    memset(memories[0]->host, 0, 2 * BYTES);
+    step_params params = {COUNT, 1, 0};
+    test_program *p = chain_program(CHAIN, &params);
+    loaded l = load(f, p, memories);
+    rota_exec_time times[CHAIN];
+    assert_ok(f->device->vtable->times(f->device, l.instance, times));
+    assert_int_equal(times[0].end_ns, 0);
+    uint64_t begin = rota_clock_ns();
+    for (uint32_t i = 0; i < 2; i++) {
+        rota_exec_wait wait = {.queue = 0, .value = f->next[0]};
+        rota_exec_work w = work(f, l, 0, 0, &wait, 1, NULL);
+        submit(f, &w, 1);
+    }
+    wait_for(f, 0);
+    uint64_t end = rota_clock_ns(), slack = 2000000;
+    assert_ok(f->device->vtable->times(f->device, l.instance, times));
+    for (uint32_t i = 0; i < CHAIN; i++) {
+        assert_true(times[i].begin_ns + slack >= begin && times[i].end_ns <= end + slack);
+        assert_true(times[i].begin_ns <= times[i].end_ns);
+        if (i) assert_true(times[i].begin_ns >= times[i - 1].end_ns);
+    }
+    uint32_t node;
+    assert_false(f->device->vtable->stuck_node(f->device, l.instance, &node));
+    unload(f, l);
+    free(p);
+    close_quiet(f, false);
+}
+
+static uint32_t files_in(const char *folder) {
+    char command[256];
+    snprintf(command, sizeof command, "ls %s | wc -l", folder);
+    FILE *pipe = popen(command, "r");
+    assert_non_null(pipe);
+    unsigned count = 0;
+    assert_int_equal(fscanf(pipe, "%u", &count), 1);
+    pclose(pipe);
+    return count;
+}
+
+/* The cache file is written once, read again, and ignored when damaged. */
+static void test_cache(void **state) {
+    (void)state;
+    char folder[] = "/tmp/rota-test-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    char nested[64], command[256];
+    snprintf(nested, sizeof nested, "%s/a/b", folder);
+    saxpy_params params = {COUNT, 1.0f};
+    for (uint32_t round = 0; round < 3; round++) {
+        fixture *f = open_with(&(rota_exec_open_options){.cache_dir = nested});
+        test_program *p = test_program_new(QUEUES, 1, 0);
+        test_program_segment(p, 0);
+        test_program_batch(p);
+        test_program_kernel(p, &saxpy, &params);
+        for (uint32_t i = 0; i < 3; i++) test_program_operand(p, 0, false, 0, BYTES, ROTA_READ);
+        rota_exec_program *program = NULL;
+        assert_ok(f->device->vtable->program_create(f->device, &p->desc, &program));
+        f->device->vtable->program_destroy(f->device, program);
+        free(p);
+        close_quiet(f, false);
+        assert_int_equal(files_in(nested), 1);
+        snprintf(command, sizeof command, "for i in %s/*; do printf damaged >> $i; done", nested);
+        if (round == 1) assert_int_equal(system(command), 0);
+    }
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
+/* Compile and destroy rounds leave nothing behind. */
+static void test_leaks(void **state) {
+    (void)state;
+    fixture *f = open_with(NULL);
+    rota_vk_device *device = (rota_vk_device *)f->device;
+    rota_exec_memory *memories[] = {memory(f, 2 * BYTES, ROTA_EXEC_MEMORY_DEVICE)};
+    step_params params = {COUNT, 1, 0};
+    uint64_t held = 0;
+    for (uint32_t round = 0; round < 100; round++) {
+        test_program *p = chain_program(4, &params);
+        p->desc.block_words = 1 + round % 3 * 100;
+        loaded l = load(f, p, memories);
+        uint64_t block[256] = {0};
+        rota_exec_work w = work(f, l, 0, 0, NULL, 0, block);
+        submit(f, &w, 1);
+        wait_for(f, 0);
+        unload(f, l);
+        free(p);
+        if (round == 10) held = atomic_load(&device->memory_bytes);
+        if (round > 10) assert_int_equal(atomic_load(&device->memory_bytes), held);
+    }
+    close_quiet(f, false);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_enumerate), cmocka_unit_test(test_fixed),  cmocka_unit_test(test_slots),
+        cmocka_unit_test(test_merged),    cmocka_unit_test(test_queues), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_touch),     cmocka_unit_test(test_times),  cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_leaks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
