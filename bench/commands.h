@@ -3,6 +3,10 @@
 #define ROTA_BENCH_COMMANDS_H
 
 #define BENCH_COMMANDS(X)                                                                                    \
+    X(devices, "every device with what it offers or lacks, and which one is the default")                    \
+    X(smoke, "the smoke test of one device")                                                                 \
+    X(matmul, "matrix products in a graph recorded once and replayed, checked and timed")                    \
+    X(replay, "what a replay costs beside the same work through the raw API")                                \
     X(plan, "record and compile times, edges, barriers and arena of a graph; needs no device")
 
 #define BENCH_DECLARE(name, text) int bench_##name(int argc, char **argv);

@@ -11,7 +11,9 @@
 /* Persistent buffers of small graphs are views this far apart, so many in one allocation. */
 #define VIEW_SPACING ROTA_BUFFER_ALIGNMENT
 #define VIEWS_PER_ROOT 1024
-#define WORDS_MAX 3
+
+/* What every input holds. */
+static const uint32_t input_words[BENCH_WORDS_MAX] = {12345, 23456, 34567};
 
 static uint64_t mix(uint64_t z) {
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -289,7 +291,6 @@ rota_status bench_graph_record_all(const bench_graph *g, uint32_t lanes) {
 /* ---- Running and checking ---- */
 
 rota_status bench_graph_bind(const bench_graph *g, rota_args *args) {
-    static const uint32_t input_words[WORDS_MAX] = {12345, 23456, 34567};
     for (uint64_t place = 0; place < g->buffer_count; place++) {
         if (g->bound[place]) ROTA_TRY(rota_args_set_buffer(args, g->buffers[place], g->bound[place]));
         if (g->buffers[place] && rota_buffer_get_kind(g->buffers[place]) == ROTA_BUFFER_INPUT)
@@ -312,14 +313,15 @@ rota_status bench_graph_reset(const bench_graph *g, rota_device *device) {
     return status;
 }
 
-/* All nodes once, in record order, on WORDS_MAX words a place. */
+/* All nodes once, in record order, on BENCH_WORDS_MAX words a place. */
 static void run_in_order(const bench_graph *g, uint32_t *state) {
     for (uint64_t i = 0; i < g->node_count; i++) {
         bench_node node;
         bench_graph_node(g, i, &node);
         uint32_t *operands[BENCH_OPERANDS_MAX];
         for (uint32_t a = 0; a < node.access_count; a++)
-            operands[a] = state + node.accesses[a].place * WORDS_MAX + node.accesses[a].offset_bytes / 4;
+            operands[a] =
+                state + node.accesses[a].place * BENCH_WORDS_MAX + node.accesses[a].offset_bytes / 4;
         if (node.kernel)
             bench_kernel_apply(&node.params, node.access_count, operands);
         else
@@ -327,22 +329,27 @@ static void run_in_order(const bench_graph *g, uint32_t *state) {
     }
 }
 
+uint32_t *bench_graph_state(const bench_graph *g, uint64_t replays) {
+    uint32_t *state = calloc(g->buffer_count, BENCH_WORDS_MAX * sizeof *state);
+    if (!state) return NULL;
+    for (uint64_t place = 0; place < g->buffer_count; place++) {
+        if (g->persistent_number[place])
+            state[place * BENCH_WORDS_MAX] = first_word(g->persistent_number[place] - 1);
+        else if (g->buffers[place] && rota_buffer_get_kind(g->buffers[place]) == ROTA_BUFFER_INPUT)
+            memcpy(state + place * BENCH_WORDS_MAX, input_words, sizeof input_words);
+    }
+    for (uint64_t r = 0; r < replays; r++) run_in_order(g, state);
+    return state;
+}
+
 rota_status bench_graph_check(const bench_graph *g, uint64_t replays) {
-    uint32_t *state = calloc(g->buffer_count, WORDS_MAX * sizeof *state);
+    uint32_t *state = bench_graph_state(g, replays);
     uint32_t *seen = malloc(VIEWS_PER_ROOT * VIEW_SPACING);
     rota_status status = ROTA_OK;
     if (!state || !seen) {
         status = rota_fail(ROTA_OUT_OF_MEMORY, "no memory for a benchmark's reference");
         goto done;
     }
-    for (uint64_t place = 0; place < g->buffer_count; place++) {
-        if (g->persistent_number[place])
-            state[place * WORDS_MAX] = first_word(g->persistent_number[place] - 1);
-        if (g->buffers[place] && rota_buffer_get_kind(g->buffers[place]) == ROTA_BUFFER_INPUT)
-            state[place * WORDS_MAX] = 12345;
-    }
-    for (uint64_t r = 0; r < replays; r++) run_in_order(g, state);
-
     uint64_t loaded = UINT64_MAX;
     for (uint64_t place = 0; place < g->buffer_count && status == ROTA_OK; place++) {
         if (!g->persistent_number[place]) continue;
@@ -353,7 +360,7 @@ rota_status bench_graph_check(const bench_graph *g, uint64_t replays) {
             loaded = root;
         }
         uint32_t got = seen[number % VIEWS_PER_ROOT * (VIEW_SPACING / 4)],
-                 expected = state[place * WORDS_MAX];
+                 expected = state[place * BENCH_WORDS_MAX];
         if (got != expected)
             status = rota_fail(ROTA_INTERNAL,
                                "persistent buffer %" PRIu64 " of %" PRIu64 " holds %" PRIu32 " after %" PRIu64

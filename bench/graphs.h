@@ -80,6 +80,11 @@ rota_status bench_graph_bind(const bench_graph *graph, rota_args *args);
 rota_status bench_graph_reset(const bench_graph *graph, rota_device *device);
 rota_status bench_graph_check(const bench_graph *graph, uint64_t replays);
 
+/* What `replays` runs in record order leave in each place, BENCH_WORDS_MAX words a place, from malloc; NULL
+ * out of memory. */
+#define BENCH_WORDS_MAX 3
+uint32_t *bench_graph_state(const bench_graph *graph, uint64_t replays);
+
 /* The largest sum of bytes of transients live at once in record order; an output whose kernel allows it takes
  * over the memory of an input of its size that dies there. */
 uint64_t bench_graph_lower_bound(const bench_graph *graph);

@@ -2,7 +2,8 @@
 include(CMakePackageConfigHelpers)
 
 set(ROTA_PUBLIC_HEADERS rota.h base/export.h base/status.h base/clock.h base/log.h graph/buffer.h graph/kernel.h
-  graph/graph.h exec/device.h sched/runtime.h sched/plan.h sched/rewrite.h ops/ops.h)
+  graph/graph.h exec/device.h sched/runtime.h sched/plan.h sched/rewrite.h ops/ops.h
+  ops/tensor.h ops/kernels.h ops/table.h)
 foreach(header ${ROTA_PUBLIC_HEADERS})
   if(EXISTS ${CMAKE_SOURCE_DIR}/${header})
     get_filename_component(folder ${header} DIRECTORY)

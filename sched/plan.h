@@ -17,27 +17,28 @@ typedef uint32_t (*rota_queue_policy)(void *user, rota_node node, uint32_t queue
 
 typedef struct rota_compile_options {
     const char *name; /* copied; NULL: the graph's */
-    /* Devices that placements may name; devices[0] is the graph's default. Borrowed. NULL with device_count 0: the plan
-     * is only analysed (statistics, dot, explain), and can't be submitted. */
+    /* Devices that placements may name; devices[0] is the graph's default. Borrowed. NULL with device_count
+     * 0: the plan is only analysed (statistics, dot, explain), and can't be submitted. */
     rota_device *const *devices;
     uint32_t device_count;
     rota_packing packing;
-    uint32_t queues;              /* logical queues to use; 0: 1 */
-    rota_queue_policy queue_policy; /* NULL: queue 0, and uploads and read-backs on the transfer queue if transfer_queue */
+    uint32_t queues; /* logical queues to use; 0: 1 */
+    rota_queue_policy
+        queue_policy; /* NULL: queue 0, and uploads and read-backs on the transfer queue if transfer_queue */
     void *queue_policy_user;
-    bool transfer_queue;          /* uploads and read-backs of INPUT and OUTPUT on the device's transfer queue */
-    uint32_t instances;           /* replays of the plan that may be in flight with arguments of their own; 0: 4 */
-    uint32_t arenas;              /* copies of the transient memory: replays on different ones overlap; 0: 1 */
-    bool allow_undefined_reads;   /* reading a transient that nothing wrote is no error (tests) */
+    bool transfer_queue; /* uploads and read-backs of INPUT and OUTPUT on the device's transfer queue */
+    uint32_t instances;  /* replays of the plan that may be in flight with arguments of their own; 0: 4 */
+    uint32_t arenas;     /* copies of the transient memory: replays on different ones overlap; 0: 1 */
+    bool allow_undefined_reads; /* reading a transient that nothing wrote is no error (tests) */
 } rota_compile_options;
 
-/* Compiles. The graph can't be recorded into afterwards, but may be compiled again with other options. Fails, naming
- * node and lane: UNDEFINED_DATA (read of a transient that nothing wrote), ALREADY_EXISTS (duplicate lane keys),
- * WRONG_STATE (open recorder), UNSUPPORTED (kernel not on that device), OUT_OF_MEMORY (need, limit and free). `options`
- * may be NULL. The caller owns one reference. May block in malloc and drivers. Time is linear in nodes and accesses
- * (times log of the ranges of one buffer). */
-ROTA_API rota_status rota_compile(rota_runtime *runtime, rota_graph *graph, const rota_compile_options *options,
-                                  rota_plan **out_plan);
+/* Compiles. The graph can't be recorded into afterwards, but may be compiled again with other options. Fails,
+ * naming node and lane: UNDEFINED_DATA (read of a transient that nothing wrote), ALREADY_EXISTS (duplicate
+ * lane keys), WRONG_STATE (open recorder), UNSUPPORTED (kernel not on that device), OUT_OF_MEMORY (need,
+ * limit and free). `options` may be NULL. The caller owns one reference. May block in malloc and drivers.
+ * Time is linear in nodes and accesses (times log of the ranges of one buffer). */
+ROTA_API rota_status rota_compile(rota_runtime *runtime, rota_graph *graph,
+                                  const rota_compile_options *options, rota_plan **out_plan);
 
 /* Release while replays are in flight is legal. Lock-free. */
 ROTA_API void rota_plan_retain(rota_plan *plan);
@@ -45,8 +46,8 @@ ROTA_API void rota_plan_release(rota_plan *plan);
 
 typedef struct rota_plan_stats {
     uint64_t nodes, accesses, commands; /* commands: nodes and the copies that rota inserted */
-    uint64_t edges;           /* ordered pairs kept */
-    uint64_t edges_dropped;   /* hazards proved implied by what is kept */
+    uint64_t edges;                     /* ordered pairs kept */
+    uint64_t edges_dropped;             /* hazards proved implied by what is kept */
     uint64_t edges_raw, edges_war, edges_waw, edges_memory, edges_after; /* of the kept ones, by cause */
     uint64_t barriers, batches, segments, queue_waits, queue_waits_dropped;
     uint64_t arena_bytes, arena_lower_bound_bytes;
@@ -56,19 +57,20 @@ typedef struct rota_plan_stats {
 
 ROTA_API void rota_plan_get_stats(const rota_plan *plan, rota_plan_stats *out_stats);
 
-/* Graphviz: nodes, edges by hazard kind and memory, queues, batches. Written to a temporary name and renamed. SYSTEM
- * names the file and the reason. */
+/* Graphviz: nodes, edges by hazard kind and memory, queues, batches. Written to a temporary name and renamed.
+ * SYSTEM names the file and the reason. */
 ROTA_API rota_status rota_plan_write_dot(const rota_plan *plan, const char *path);
 
-/* Chrome trace JSON of the last completed replay: per-node device times, queues as tracks, submissions, waits. The
- * runtime must have been opened with diagnostics (WRONG_STATE otherwise). */
+/* Chrome trace JSON of the last completed replay: per-node device times, queues as tracks, submissions,
+ * waits. The runtime must have been opened with diagnostics (WRONG_STATE otherwise). */
 ROTA_API rota_status rota_plan_write_trace(rota_plan *plan, const char *path);
 
 /* Times of one node in the last completed replay, on rota_clock_ns's clock. Diagnostics only. */
-ROTA_API rota_status rota_plan_node_times(rota_plan *plan, rota_node node, uint64_t *out_begin_ns, uint64_t *out_end_ns);
+ROTA_API rota_status rota_plan_node_times(rota_plan *plan, rota_node node, uint64_t *out_begin_ns,
+                                          uint64_t *out_end_ns);
 
-/* Why a node waits, on what, by which buffer and range, in sentences, into text[0..capacity); always terminated.
- * out_length (may be NULL) gets the full length. */
+/* Why a node waits, on what, by which buffer and range, in sentences, into text[0..capacity); always
+ * terminated. out_length (may be NULL) gets the full length. */
 ROTA_API rota_status rota_plan_explain(const rota_plan *plan, rota_node node, char *text, uint64_t capacity,
                                        uint64_t *out_length);
 

@@ -1,7 +1,7 @@
 /* Inside of a plan: what compile makes and the runtime replays. Internal; not installed.
  *
- * compile (hazards.c, pack.c, lower.c, ...) fills everything here; run.c and the sequencer read it. Immutable after
- * rota_compile but for `run`. */
+ * compile (hazards.c, pack.c, lower.c, ...) fills everything here; run.c and the sequencer read it. Immutable
+ * after rota_compile but for `run`. */
 #ifndef ROTA_SCHED_PLAN_INTERNAL_H
 #define ROTA_SCHED_PLAN_INTERNAL_H
 
@@ -12,39 +12,43 @@
 
 #define ROTA_NONE UINT32_MAX
 
-/* A root buffer that the plan touches. PERSISTENT ones are held by the plan; the others by its graph, which it holds. */
+/* A root buffer that the plan touches. PERSISTENT ones are held by the plan; the others by its graph, which
+ * it holds. */
 typedef struct rota_plan_buffer {
     rota_buffer *buffer;
 } rota_plan_buffer;
 
 /* One memory of a part, an entry of the executor's memory table. */
 typedef struct rota_plan_memory {
-    uint8_t kind;       /* rota_exec_memory_kind */
-    uint32_t buffer;    /* PERSISTENT: index in plan->buffers */
+    uint8_t kind;        /* rota_exec_memory_kind */
+    uint32_t buffer;     /* PERSISTENT: index in plan->buffers */
     uint64_t size_bytes; /* ARENA and STAGING: what to allocate */
-    uint32_t flags;     /* rota_exec_memory_flags to allocate with */
-    /* Memory of another part seen through its host pointer (mirrors between a GPU part and the CPU part): the other
-     * part and its memory index; ROTA_NONE: own. The wrapped memory's address here is its host pointer. */
+    uint32_t flags;      /* rota_exec_memory_flags to allocate with */
+    /* Memory of another part seen through its host pointer (mirrors between a GPU part and the CPU part): the
+     * other part and its memory index; ROTA_NONE: own. The wrapped memory's address here is its host pointer.
+     */
     uint32_t foreign_part, foreign_memory;
 } rota_plan_memory;
 
 /* One device's share of the plan. */
 typedef struct rota_plan_part {
-    rota_device *device; /* NULL in plans that are only analysed */
-    rota_exec_program_desc desc; /* desc.owner is this part */
+    rota_device *device;              /* NULL in plans that are only analysed */
+    rota_exec_program_desc desc;      /* desc.owner is this part */
     const rota_plan_memory *memories; /* desc.memory_count */
     const rota_plan *plan;
-    uint32_t values_per_queue[ROTA_EXEC_QUEUES_MAX]; /* segments on each queue: what a replay adds to its timeline */
+    uint32_t values_per_queue[ROTA_EXEC_QUEUES_MAX]; /* segments on each queue: what a replay adds to its
+                                                        timeline */
 } rota_plan_part;
 
 typedef enum rota_external_flags {
-    ROTA_EXTERNAL_READ = 1u << 0,     /* some byte of the range is read in this segment */
-    ROTA_EXTERNAL_WRITE = 1u << 1,    /* every byte of the range is written in this segment */
-    ROTA_EXTERNAL_INCOMING = 1u << 2  /* bytes of the range are read before this plan wrote them: they must be valid on the
-                                         part's device when the segment starts. Implies READ */
+    ROTA_EXTERNAL_READ = 1u << 0,    /* some byte of the range is read in this segment */
+    ROTA_EXTERNAL_WRITE = 1u << 1,   /* every byte of the range is written in this segment */
+    ROTA_EXTERNAL_INCOMING = 1u << 2 /* bytes of the range are read before this plan wrote them: they must be
+                                        valid on the part's device when the segment starts. Implies READ */
 } rota_external_flags;
 
-/* A range of a PERSISTENT or SLOT buffer that a segment touches. Per segment: disjoint and sorted by buffer, offset. */
+/* A range of a PERSISTENT or SLOT buffer that a segment touches. Per segment: disjoint and sorted by buffer,
+ * offset. */
 typedef struct rota_plan_external {
     uint32_t buffer; /* in plan->buffers */
     uint32_t flags;
@@ -54,21 +58,21 @@ typedef struct rota_plan_external {
 /* A segment, in an order in which each waits for earlier ones only. */
 typedef struct rota_plan_segment {
     uint32_t part;
-    uint32_t index;   /* in the part's program */
-    uint32_t queue;   /* logical queue */
-    uint32_t ordinal; /* from 1: a replay's signal value is the queue's base + ordinal */
+    uint32_t index;                  /* in the part's program */
+    uint32_t queue;                  /* logical queue */
+    uint32_t ordinal;                /* from 1: a replay's signal value is the queue's base + ordinal */
     uint32_t first_wait, wait_count; /* in plan->segment_waits: earlier segments, of this or another part */
     uint32_t first_external, external_count;
 } rota_plan_segment;
 
 /* Host memory given at each replay: contents of an INPUT, or where an OUTPUT goes. */
 typedef struct rota_plan_transfer {
-    uint32_t buffer;  /* in plan->buffers */
+    uint32_t buffer; /* in plan->buffers */
     uint32_t part;
-    uint32_t segment; /* of plan->segments: the one that copies */
-    uint32_t memory;  /* staging: memory index in the part; ROTA_NONE on a unified device */
+    uint32_t segment;      /* of plan->segments: the one that copies */
+    uint32_t memory;       /* staging: memory index in the part; ROTA_NONE on a unified device */
     uint64_t offset_bytes; /* in that memory */
-    uint32_t word;    /* unified: block word that takes the host pointer; else ROTA_NONE */
+    uint32_t word;         /* unified: block word that takes the host pointer; else ROTA_NONE */
     bool is_output;
 } rota_plan_transfer;
 
@@ -82,7 +86,7 @@ typedef struct rota_plan_word {
     uint8_t kind;
     uint32_t index; /* VALUE: slot index (from 1); BUFFER: plan buffer; HOST: transfer */
     uint32_t part;
-    uint32_t size_bytes;  /* VALUE: 4 or 8 */
+    uint32_t size_bytes; /* VALUE: 4 or 8 */
     const char *name;
 } rota_plan_word;
 
@@ -93,7 +97,7 @@ struct rota_plan {
     rota_runtime *runtime; /* NULL: only analysed */
     rota_graph *graph;     /* held */
     const char *name;
-    rota_arena arena;      /* all arrays below, and what the descriptions of the parts point to */
+    rota_arena arena; /* all arrays below, and what the descriptions of the parts point to */
     rota_compile_options options;
     rota_plan_stats stats;
 
@@ -117,12 +121,12 @@ struct rota_plan {
     rota_plan_run *run; /* instances and their use (sched/run.c); NULL: only analysed */
 };
 
-/* Names a node of a part's program for executors: "name (lane 'x', node 12)" is made on demand elsewhere; this is the short
- * name, static for the life of the plan. */
+/* Names a node of a part's program for executors: "name (lane 'x', node 12)" is made on demand elsewhere;
+ * this is the short name, static for the life of the plan. */
 const char *rota_plan_node_name(const void *part, uint32_t node);
 
-/* Made by the runtime, called by compile as its last step: checks the memory limit, gives persistent buffers their memory,
- * creates programs and the first instance. On failure the plan is as before. */
+/* Made by the runtime, called by compile as its last step: checks the memory limit, gives persistent buffers
+ * their memory, creates programs and the first instance. On failure the plan is as before. */
 rota_status rota_plan_run_create(rota_plan *plan);
 /* Called when the last reference to a plan goes: hands everything to the reclaimer, which frees the plan with
  * rota_plan_free once what is in flight has passed. */

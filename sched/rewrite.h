@@ -1,5 +1,5 @@
-/* The rewrite hook: changes to a graph before it is compiled (fusion, recomputation), made by those who know what the
- * nodes mean. The scheduler only offers the place. */
+/* The rewrite hook: changes to a graph before it is compiled (fusion, recomputation), made by those who know
+ * what the nodes mean. The scheduler only offers the place. */
 #ifndef ROTA_SCHED_REWRITE_H
 #define ROTA_SCHED_REWRITE_H
 
@@ -18,8 +18,8 @@ typedef struct rota_node_view {
 
 typedef struct rota_rewriter rota_rewriter;
 
-/* Called once, by rota_compile, before hazards are resolved. Returns ROTA_OK or the result of rota_fail, which ends the
- * compile. The recorded graph stays as it is; the changes are the plan's. */
+/* Called once, by rota_compile, before hazards are resolved. Returns ROTA_OK or the result of rota_fail,
+ * which ends the compile. The recorded graph stays as it is; the changes are the plan's. */
 typedef rota_status (*rota_rewrite_fn)(void *user, rota_rewriter *rewriter);
 
 /* Nodes in record order. */
@@ -28,7 +28,8 @@ ROTA_API rota_status rota_rewriter_view(rota_rewriter *rewriter, uint64_t positi
 
 /* Removes the node at a position / puts another kernel node in its place. Positions do not shift. */
 ROTA_API rota_status rota_rewriter_remove(rota_rewriter *rewriter, uint64_t position);
-ROTA_API rota_status rota_rewriter_replace(rota_rewriter *rewriter, uint64_t position, const rota_kernel_node *node);
+ROTA_API rota_status rota_rewriter_replace(rota_rewriter *rewriter, uint64_t position,
+                                           const rota_kernel_node *node);
 
 /* Adds a hook to a graph; hooks run in the order added. WRONG_STATE: graph already compiled. */
 ROTA_API rota_status rota_graph_add_rewrite(rota_graph *graph, rota_rewrite_fn fn, void *user);

@@ -1,12 +1,14 @@
 /* The runtime: devices, persistent buffers, submission and tickets.
  *
- * Threads: every function may be called from any number of threads at once unless it says otherwise. The outcome is
- * bit-identical to the same submissions in the same order on one thread; the order is rota_ticket_number (P3).
+ * Threads: every function may be called from any number of threads at once unless it says otherwise. The
+ * outcome is bit-identical to the same submissions in the same order on one thread; the order is
+ * rota_ticket_number (P3).
  *
- * Progress: functions marked wait-free or lock-free never allocate or enter a driver, and a thread stopped inside one
- * delays no other thread's call or submission (P4). The rest may block in malloc or a driver.
+ * Progress: functions marked wait-free or lock-free never allocate or enter a driver, and a thread stopped
+ * inside one delays no other thread's call or submission (P4). The rest may block in malloc or a driver.
  *
- * Fork: a runtime does not survive fork; in the child every call on it returns WRONG_STATE, and close only frees. */
+ * Fork: a runtime does not survive fork; in the child every call on it returns WRONG_STATE, and close only
+ * frees. */
 #ifndef ROTA_SCHED_RUNTIME_H
 #define ROTA_SCHED_RUNTIME_H
 
@@ -24,45 +26,49 @@ typedef struct rota_args rota_args;
 
 typedef struct rota_runtime_options {
     rota_log log;
-    /* Default deadline of waits and of anything the runtime waits for inside, counted from the last progress on any
-     * timeline; 0: 30 s. */
+    /* Default deadline of waits and of anything the runtime waits for inside, counted from the last progress
+     * on any timeline; 0: 30 s. */
     uint64_t timeout_ns;
-    uint64_t memory_limit_bytes;  /* of all devices together; 0: no limit beyond the devices' */
-    uint32_t worker_threads;      /* CPU executor; 0: one per core of the process's affinity */
-    uint32_t queues_per_device;   /* logical queues; 0: 2 (compute, transfer) */
-    uint32_t staging_slots;       /* slots of each device's upload ring; 0: 16 */
-    uint64_t staging_slot_bytes;  /* of each; larger transfers are cut; 0: 1 MiB */
-    bool diagnostics;             /* per-node markers and times; costs device time */
-    bool validation;              /* Vulkan: Khronos validation layer; any message counts as an error */
-    const char *cache_dir;        /* see rota_exec_open_options */
+    uint64_t memory_limit_bytes; /* of all devices together; 0: no limit beyond the devices' */
+    uint32_t worker_threads;     /* CPU executor; 0: one per core of the process's affinity */
+    uint32_t queues_per_device;  /* logical queues; 0: 2 (compute, transfer) */
+    uint32_t staging_slots;      /* slots of each device's upload ring; 0: 16 */
+    uint64_t staging_slot_bytes; /* of each; larger transfers are cut; 0: 1 MiB */
+    bool diagnostics;            /* per-node markers and times; costs device time */
+    bool validation;             /* Vulkan: Khronos validation layer; any message counts as an error */
+    const char *cache_dir;       /* see rota_exec_open_options */
 } rota_runtime_options;
 
-/* Opens a runtime and its CPU device's description; starts no device yet. `options` may be NULL. The caller owns it.
- * May block. */
+/* Opens a runtime and its CPU device's description; starts no device yet. `options` may be NULL. The caller
+ * owns it. May block. */
 ROTA_API rota_status rota_runtime_open(const rota_runtime_options *options, rota_runtime **out_runtime);
 
-/* Refuses new submissions (WRONG_STATE), waits up to timeout_ns for what is in flight, closes the devices. Ends at its
- * deadline: what a device that doesn't answer may still touch is abandoned, counted in the message, never freed (then
- * TIMEOUT). Tickets keep their meaning as values: polling one after close is WRONG_STATE. Objects still referenced
- * (plans, buffers) become empty shells whose release is legal. No other call on the runtime may be running. */
+/* Refuses new submissions (WRONG_STATE), waits up to timeout_ns for what is in flight, closes the devices.
+ * Ends at its deadline: what a device that doesn't answer may still touch is abandoned, counted in the
+ * message, never freed (then TIMEOUT). Tickets keep their meaning as values: polling one after close is
+ * WRONG_STATE. Objects still referenced (plans, buffers) become empty shells whose release is legal. No other
+ * call on the runtime may be running. */
 ROTA_API rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_ns);
 
 /* ---- Devices ---- */
 
-/* Describes every device, also those that are not usable. out_infos may be NULL when capacity is 0. May block. */
+/* Describes every device, also those that are not usable. out_infos may be NULL when capacity is 0. May
+ * block. */
 ROTA_API rota_status rota_devices(rota_runtime *runtime, rota_device_info *out_infos, uint32_t capacity,
                                   uint32_t *out_count);
 
-/* Opens a device by id ("cpu", "vk:0"; NULL or "auto": the best that passes its smoke test, a real GPU before the CPU
- * before a software GPU), or returns it if it is open. The device belongs to the runtime. Runs the smoke test (S1):
- * a device that fails it is REFUSED. NOT_FOUND lists the ids there are; UNSUPPORTED says what the device lacks. */
+/* Opens a device by id ("cpu", "vk:0"; NULL or "auto": the best that passes its smoke test, a real GPU before
+ * the CPU before a software GPU), or returns it if it is open. The device belongs to the runtime. Runs the
+ * smoke test (S1): a device that fails it is REFUSED. NOT_FOUND lists the ids there are; UNSUPPORTED says
+ * what the device lacks. */
 ROTA_API rota_status rota_device_open(rota_runtime *runtime, const char *id, rota_device **out_device);
 
 /* Why "auto" chose what it chose: one sentence, valid until the runtime closes. "" before. */
 ROTA_API const char *rota_device_choice(const rota_runtime *runtime);
 
-/* Runs the smoke test: a = fill(65536, 1), b = fill(65536, 2), c = a + b, all with two back-to-back uploads; every
- * element of c must be 3.0. `idle_ns` idles between the steps. REFUSED names the first wrong element. */
+/* Runs the smoke test: a = fill(65536, 1), b = fill(65536, 2), c = a + b, all with two back-to-back uploads;
+ * every element of c must be 3.0. `idle_ns` idles between the steps. REFUSED names the first wrong element.
+ */
 ROTA_API rota_status rota_device_smoke(rota_device *device, uint64_t idle_ns);
 
 ROTA_API const rota_device_info *rota_device_get_info(const rota_device *device);
@@ -72,14 +78,14 @@ ROTA_API rota_runtime *rota_device_runtime(const rota_device *device);
 
 /* ---- Persistent buffers ---- */
 
-/* A PERSISTENT buffer. Memory on a device is allocated when the first plan that uses it there is compiled, or at the
- * first host write. Contents are undefined until written (reading them is UNDEFINED_DATA). The caller owns one
- * reference. */
+/* A PERSISTENT buffer. Memory on a device is allocated when the first plan that uses it there is compiled, or
+ * at the first host write. Contents are undefined until written (reading them is UNDEFINED_DATA). The caller
+ * owns one reference. */
 ROTA_API rota_status rota_runtime_buffer(rota_runtime *runtime, const char *name, uint64_t size_bytes,
                                          rota_buffer **out_buffer);
 
-/* Gives the buffer memory on the device now, so that nothing later allocates. OUT_OF_MEMORY names asked, free and
- * limit. */
+/* Gives the buffer memory on the device now, so that nothing later allocates. OUT_OF_MEMORY names asked, free
+ * and limit. */
 ROTA_API rota_status rota_buffer_prepare(rota_buffer *buffer, rota_device *device);
 
 /* The buffer's address on the device (fixed for its life); NOT_FOUND before it has memory there. */
@@ -93,13 +99,13 @@ typedef struct rota_ticket {
     uint64_t id; /* 0: no submission */
 } rota_ticket;
 
-/* ROTA_OK: complete (outputs are written); BUSY: not yet; NODE_FAILED, DEVICE_LOST, ...: failed, with the first cause
- * in rota_last_error. Wait-free. */
+/* ROTA_OK: complete (outputs are written); BUSY: not yet; NODE_FAILED, DEVICE_LOST, ...: failed, with the
+ * first cause in rota_last_error. Wait-free. */
 ROTA_API rota_status rota_poll(rota_ticket ticket);
 
-/* Waits until complete. `timeout_ns` 0: the runtime's default, counted from the last progress; otherwise from the call.
- * TIMEOUT names what P2 says: plan, submission, first and last node of the smallest unfinished segment, each queue's
- * timeline; on `cpu` and with diagnostics the exact node. Lock-free. */
+/* Waits until complete. `timeout_ns` 0: the runtime's default, counted from the last progress; otherwise from
+ * the call. TIMEOUT names what P2 says: plan, submission, first and last node of the smallest unfinished
+ * segment, each queue's timeline; on `cpu` and with diagnostics the exact node. Lock-free. */
 ROTA_API rota_status rota_wait(rota_ticket ticket, uint64_t timeout_ns);
 
 /* Waits until the borrowed INPUT memory of the submission may be changed. Lock-free. */
@@ -110,34 +116,35 @@ ROTA_API rota_status rota_wait_inputs_taken(rota_ticket ticket, uint64_t timeout
 ROTA_API rota_status rota_ticket_number(rota_ticket ticket, uint64_t *out_number);
 #define ROTA_TICKET_HISTORY 4096
 
-/* Calls fn(user, status, message) once, when the ticket is complete or failed, on a thread of rota's; at once on the
- * calling thread if it already is. fn must not block. May block in malloc. */
+/* Calls fn(user, status, message) once, when the ticket is complete or failed, on a thread of rota's; at once
+ * on the calling thread if it already is. fn must not block. May block in malloc. */
 typedef void (*rota_ticket_fn)(void *user, rota_status status, const char *message);
 ROTA_API rota_status rota_ticket_on_complete(rota_ticket ticket, rota_ticket_fn fn, void *user);
 
-/* Adds 1 to an eventfd when the ticket is complete or failed. The descriptor is the caller's and stays open until
- * then. May block in malloc. */
+/* Adds 1 to an eventfd when the ticket is complete or failed. The descriptor is the caller's and stays open
+ * until then. May block in malloc. */
 ROTA_API rota_status rota_ticket_eventfd(rota_ticket ticket, int eventfd);
 
 /* ---- Host access to persistent buffers: ordered like nodes ---- */
 
-/* Writes bytes, as a submission of its own. `data` is copied before the call returns; larger than the free part of the
- * staging ring: waits for room, up to the default deadline. The buffer goes to `device`, or, if NULL, to where its
- * valid bytes are (never written: the runtime's first open device). `out_ticket` may be NULL. */
+/* Writes bytes, as a submission of its own. `data` is copied before the call returns; larger than the free
+ * part of the staging ring: waits for room, up to the default deadline. The buffer goes to `device`, or, if
+ * NULL, to where its valid bytes are (never written: the runtime's first open device). `out_ticket` may be
+ * NULL. */
 ROTA_API rota_status rota_buffer_write(rota_buffer *buffer, rota_device *device, uint64_t offset_bytes,
                                        const void *data, uint64_t size_bytes, rota_ticket *out_ticket);
 
-/* Reads what the last write submitted before this call produced (P5): submits a copy and waits for it, up to the default
- * deadline. UNDEFINED_DATA if part of the range was never written; NODE_FAILED with the first cause if its writer
- * failed. */
+/* Reads what the last write submitted before this call produced (P5): submits a copy and waits for it, up to
+ * the default deadline. UNDEFINED_DATA if part of the range was never written; NODE_FAILED with the first
+ * cause if its writer failed. */
 ROTA_API rota_status rota_buffer_read(rota_buffer *buffer, uint64_t offset_bytes, void *out_data,
                                       uint64_t size_bytes);
 
 /* ---- Arguments and submission ---- */
 
-/* The argument set of one plan: values of slots, buffers of SLOT buffers, host memory of INPUT and OUTPUT buffers. One
- * thread at a time per rota_args; it may be changed and submitted again as soon as rota_submit has returned. Settings
- * persist from one submission to the next. */
+/* The argument set of one plan: values of slots, buffers of SLOT buffers, host memory of INPUT and OUTPUT
+ * buffers. One thread at a time per rota_args; it may be changed and submitted again as soon as rota_submit
+ * has returned. Settings persist from one submission to the next. */
 ROTA_API rota_status rota_args_create(rota_plan *plan, rota_args **out_args);
 ROTA_API void rota_args_release(rota_args *args);
 
@@ -145,23 +152,26 @@ ROTA_API void rota_args_release(rota_args *args);
 ROTA_API rota_status rota_args_set_f32(rota_args *args, rota_slot slot, float value);
 ROTA_API rota_status rota_args_set_u32(rota_args *args, rota_slot slot, uint32_t value);
 ROTA_API rota_status rota_args_set_u64(rota_args *args, rota_slot slot, uint64_t value);
-/* A PERSISTENT buffer or view of at least the slot's size. Its memory on the plan's device is made now if needed (may
- * block then; rota_buffer_prepare beforehand makes this wait-free). */
+/* A PERSISTENT buffer or view of at least the slot's size. Its memory on the plan's device is made now if
+ * needed (may block then; rota_buffer_prepare beforehand makes this wait-free). */
 ROTA_API rota_status rota_args_set_buffer(rota_args *args, rota_buffer *slot_buffer, rota_buffer *buffer);
-/* size_bytes must equal the buffer's. Borrowed until the inputs-taken point of each submission, or, with `copy`, copied
- * during each rota_submit (into memory that rota_args owns a ring of; BUSY if all of it is in flight). */
-ROTA_API rota_status rota_args_set_input(rota_args *args, rota_buffer *input, const void *data, uint64_t size_bytes,
-                                         bool copy);
+/* size_bytes must equal the buffer's. Borrowed until the inputs-taken point of each submission, or, with
+ * `copy`, copied during each rota_submit (into memory that rota_args owns a ring of; BUSY if all of it is in
+ * flight). */
+ROTA_API rota_status rota_args_set_input(rota_args *args, rota_buffer *input, const void *data,
+                                         uint64_t size_bytes, bool copy);
 /* Written before each submission's ticket completes. */
-ROTA_API rota_status rota_args_set_output(rota_args *args, rota_buffer *output, void *data, uint64_t size_bytes);
+ROTA_API rota_status rota_args_set_output(rota_args *args, rota_buffer *output, void *data,
+                                          uint64_t size_bytes);
 
-/* Submits a replay. `args` may be NULL for a plan without arguments. Lock-free: publishes a record in bounded space and
- * returns; BUSY when there is no room. INVALID_ARGUMENT names an argument that was never set. `out_ticket` may be
- * NULL. */
+/* Submits a replay. `args` may be NULL for a plan without arguments. Lock-free: publishes a record in bounded
+ * space and returns; BUSY when there is no room. INVALID_ARGUMENT names an argument that was never set.
+ * `out_ticket` may be NULL. */
 ROTA_API rota_status rota_submit(rota_plan *plan, rota_args *args, rota_ticket *out_ticket);
 
 /* The same, but waits for room up to timeout_ns (0: the default). */
-ROTA_API rota_status rota_submit_wait(rota_plan *plan, rota_args *args, uint64_t timeout_ns, rota_ticket *out_ticket);
+ROTA_API rota_status rota_submit_wait(rota_plan *plan, rota_args *args, uint64_t timeout_ns,
+                                      rota_ticket *out_ticket);
 
 /* ---- Statistics ---- */
 
@@ -169,12 +179,12 @@ typedef struct rota_runtime_stats {
     uint64_t memory_bytes, memory_peak_bytes; /* device memory held by the runtime */
     uint64_t buffers, plans;                  /* live ones */
     uint64_t submissions, completed, failed;
-    uint64_t driver_submits;                  /* driver submit calls made (merging makes this less) */
-    uint64_t waits_dropped;                   /* cross-queue waits proved implied */
-    uint64_t migrations, migrated_bytes;      /* copies between devices */
-    uint64_t reclaim_pending;                 /* objects whose last use has not passed yet */
-    uint64_t abandoned_bytes;                 /* by devices that did not answer at close */
-    uint64_t scheduler_cpu_ns;                /* CPU time of the runtime's own threads, spinning excluded */
+    uint64_t driver_submits;             /* driver submit calls made (merging makes this less) */
+    uint64_t waits_dropped;              /* cross-queue waits proved implied */
+    uint64_t migrations, migrated_bytes; /* copies between devices */
+    uint64_t reclaim_pending;            /* objects whose last use has not passed yet */
+    uint64_t abandoned_bytes;            /* by devices that did not answer at close */
+    uint64_t scheduler_cpu_ns;           /* CPU time of the runtime's own threads, spinning excluded */
 } rota_runtime_stats;
 
 ROTA_API void rota_runtime_get_stats(rota_runtime *runtime, rota_runtime_stats *out_stats);

@@ -5,9 +5,10 @@
 #include "exec/exec.h"
 #include "sched/runtime.h"
 
-/* Makes a further driver known to the runtime, for rota_devices and rota_device_open by id; "auto" never chooses a device
- * of class ROTA_DEVICE_TEST. `test` is handed on as rota_exec_open_options.test. Both are borrowed until the runtime
- * closes. A driver of the same name as a built-in one takes its place. Before any device is opened; not thread-safe. */
+/* Makes a further driver known to the runtime, for rota_devices and rota_device_open by id; "auto" never
+ * chooses a device of class ROTA_DEVICE_TEST. `test` is handed on as rota_exec_open_options.test. Both are
+ * borrowed until the runtime closes. A driver of the same name as a built-in one takes its place. Before any
+ * device is opened; not thread-safe. */
 rota_status rota_runtime_add_driver(rota_runtime *runtime, const rota_exec_driver *driver, void *test);
 
 /* Opens Vulkan devices in touch mode (rota_exec_open_options.touch) from now on: nodes declare their accesses to the

@@ -271,4 +271,57 @@ static inline void kit_submit(rota_exec_device *device, rota_exec_instance *inst
     assert_ok(device->vtable->submit(device, &work, 1));
 }
 
+/* ---- Kernels ---- */
+
+static inline uint64_t mix(uint64_t a, uint64_t b) {
+    return (a ^ (b >> 7)) * 0x9e3779b97f4a7c15u + b;
+}
+
+/* operand 0 (READWRITE) is mixed word by word with the others (READ) and a constant. */
+static inline rota_status mix_run(const rota_kernel_call *call) {
+    uint64_t *to = call->operands[0];
+    uint32_t salt;
+    memcpy(&salt, call->params, sizeof salt);
+    for (uint64_t i = call->begin; i < call->end; i++) {
+        uint64_t value = mix(to[i], salt);
+        for (uint32_t o = 1; o < call->operand_count; o++)
+            value = mix(value, ((const uint64_t *)call->operands[o])[i]);
+        to[i] = value;
+    }
+    return ROTA_OK;
+}
+
+static inline void mix_items(const void *params, const uint64_t *bytes, uint64_t *out_items,
+                             uint64_t *out_grain) {
+    (void)params;
+    *out_items = bytes[0] / 8;
+    *out_grain = 512;
+}
+
+static inline rota_status mix_whole_run(const rota_kernel_call *call) {
+    rota_kernel_call all = *call;
+    all.begin = 0;
+    all.end = call->operand_bytes[0] / 8;
+    return mix_run(&all);
+}
+
+static const rota_kernel_bindable salt_bindable = {.name = "salt", .size_bytes = 4};
+static const rota_kernel mix_split = {.name = "mix_split",
+                                      .param_bytes = 4,
+                                      .bindables = &salt_bindable,
+                                      .bindable_count = 1,
+                                      .cpu = {mix_run, mix_items}};
+static const rota_kernel mix_whole = {.name = "mix_whole",
+                                      .param_bytes = 4,
+                                      .bindables = &salt_bindable,
+                                      .bindable_count = 1,
+                                      .cpu = {mix_whole_run, NULL}};
+
+/* Counts its runs in operand 0, atomically. */
+static inline rota_status count_run(const rota_kernel_call *call) {
+    ra_fetch_add_relaxed((_Atomic uint32_t *)call->operands[0], 1);
+    return ROTA_OK;
+}
+static const rota_kernel count_kernel = {.name = "count", .cpu = {count_run, NULL}};
+
 #endif

@@ -7,51 +7,6 @@
 
 #include "tests/exec_cpu_kit.h"
 
-/* ---- Kernels ---- */
-
-static uint64_t mix(uint64_t a, uint64_t b) {
-    return (a ^ (b >> 7)) * 0x9e3779b97f4a7c15u + b;
-}
-
-/* operand 0 (READWRITE) is mixed word by word with the others (READ) and a constant. */
-static rota_status mix_run(const rota_kernel_call *call) {
-    uint64_t *to = call->operands[0];
-    uint32_t salt;
-    memcpy(&salt, call->params, sizeof salt);
-    for (uint64_t i = call->begin; i < call->end; i++) {
-        uint64_t value = mix(to[i], salt);
-        for (uint32_t o = 1; o < call->operand_count; o++)
-            value = mix(value, ((const uint64_t *)call->operands[o])[i]);
-        to[i] = value;
-    }
-    return ROTA_OK;
-}
-
-static void mix_items(const void *params, const uint64_t *bytes, uint64_t *out_items, uint64_t *out_grain) {
-    (void)params;
-    *out_items = bytes[0] / 8;
-    *out_grain = 512;
-}
-
-static rota_status mix_whole_run(const rota_kernel_call *call) {
-    rota_kernel_call all = *call;
-    all.begin = 0;
-    all.end = call->operand_bytes[0] / 8;
-    return mix_run(&all);
-}
-
-static const rota_kernel_bindable salt_bindable = {.name = "salt", .size_bytes = 4};
-static const rota_kernel mix_split = {.name = "mix_split",
-                                      .param_bytes = 4,
-                                      .bindables = &salt_bindable,
-                                      .bindable_count = 1,
-                                      .cpu = {mix_run, mix_items}};
-static const rota_kernel mix_whole = {.name = "mix_whole",
-                                      .param_bytes = 4,
-                                      .bindables = &salt_bindable,
-                                      .bindable_count = 1,
-                                      .cpu = {mix_whole_run, NULL}};
-
 /* ---- Random graphs against serial execution ---- */
 
 enum { CELLS = 12 };
@@ -181,6 +136,122 @@ static void random_graphs_equal_serial(void **state) {
         uint32_t nodes = 1 + (uint32_t)(test_random(&seed) % (words[round % 5] > 4096 ? 60 : 500));
         check_random(round, 1 + round % 4, nodes, words[round % 5]);
     }
+}
+
+/* ---- Many programs in flight ---- */
+
+/* Two programs as one with two segments on different queues. Owns nothing but its arrays. */
+typedef struct joined {
+    rota_exec_program_desc desc;
+    rota_exec_segment segments[2];
+} joined;
+
+static void *concat(const void *a, size_t a_count, const void *b, size_t b_count, size_t size) {
+    uint8_t *both = calloc(a_count + b_count + 1, size);
+    if (a_count) memcpy(both, a, a_count * size);
+    if (b_count) memcpy(both + a_count * size, b, b_count * size);
+    return both;
+}
+
+static void join(joined *j, const rota_exec_program_desc *a, const rota_exec_program_desc *b) {
+    uint32_t n = a->command_count, m = b->command_count, edges = a->first_successor[n];
+    j->desc = *a;
+    rota_exec_command *commands = concat(a->commands, n, b->commands, m, sizeof *commands);
+    rota_exec_batch *batches =
+        concat(a->batches, a->batch_count, b->batches, b->batch_count, sizeof *batches);
+    uint32_t *first = concat(a->first_successor, n, b->first_successor, m + 1, sizeof *first);
+    uint32_t *successor = concat(a->successor, edges, b->successor, b->first_successor[m], sizeof *successor);
+    for (uint32_t i = 0; i < m; i++) {
+        commands[n + i].first_operand += a->operand_count;
+        commands[n + i].node += n;
+    }
+    for (uint32_t i = 0; i < b->batch_count; i++) batches[a->batch_count + i].first_command += n;
+    for (uint32_t i = 0; i < b->first_successor[m]; i++) successor[edges + i] += n;
+    for (uint32_t i = 0; i <= m; i++) first[n + i] += edges;
+    j->segments[0] = a->segments[0];
+    j->segments[1] = (rota_exec_segment){b->segments[0].queue, a->batch_count, b->batch_count, n, m};
+    j->desc.segments = j->segments;
+    j->desc.segment_count = 2;
+    j->desc.command_count += m;
+    j->desc.batch_count += b->batch_count;
+    j->desc.commands = commands;
+    j->desc.batches = batches;
+    j->desc.first_successor = first;
+    j->desc.successor = successor;
+    j->desc.operands =
+        concat(a->operands, a->operand_count, b->operands, b->operand_count, sizeof *a->operands);
+    j->desc.operand_count += b->operand_count;
+    j->desc.predecessor_count = concat(a->predecessor_count, n, b->predecessor_count, m, sizeof *first);
+}
+
+static void free_joined(joined *j) {
+    free((void *)(uintptr_t)j->desc.commands), free((void *)(uintptr_t)j->desc.batches);
+    free((void *)(uintptr_t)j->desc.first_successor), free((void *)(uintptr_t)j->desc.successor);
+    free((void *)(uintptr_t)j->desc.operands), free((void *)(uintptr_t)j->desc.predecessor_count);
+}
+
+/* Programs of two segments, submitted over and over with only the waits that their data needs: each segment
+ * works on a set of cells and waits for the last work on that set, whatever its queue, so that sets overlap
+ * in time and instances are submitted again while they run. */
+static void many_programs_in_flight(void **state) {
+    (void)state;
+    enum { SETS = 4, PROGRAMS = 6, WORKS = 400, QUEUES = 3, WORDS = 700 };
+    kit_host host;
+    rota_exec_device *device = kit_open(&host, 3, QUEUES, false);
+    rota_exec_memory *memories[SETS][CELLS];
+    uint64_t *expected[SETS][CELLS];
+    for (uint32_t i = 0; i < SETS * CELLS; i++) {
+        rota_exec_memory **memory = &memories[i / CELLS][i % CELLS];
+        uint64_t **words = &expected[i / CELLS][i % CELLS];
+        assert_ok(device->vtable->memory_create(device, WORDS * 8, 0, "cell", memory));
+        *words = malloc(WORDS * 8);
+        for (uint32_t w = 0; w < WORDS; w++) (*words)[w] = ((uint64_t *)(*memory)->host)[w] = mix(i, w);
+    }
+    static random_graph graphs[PROGRAMS][2];
+    joined programs[PROGRAMS];
+    rota_exec_program *made[PROGRAMS];
+    rota_exec_instance *instances[PROGRAMS][SETS];
+    uint64_t seed = 7;
+    for (uint32_t p = 0; p < PROGRAMS; p++) {
+        for (uint32_t s = 0; s < 2; s++) {
+            make_random(&graphs[p][s], test_random(&seed),
+                        1 + (uint32_t)(test_random(&seed) % (p < 3 ? 8 : 120)), WORDS);
+            kit_finish(graphs[p][s].program, (p + s) % QUEUES);
+        }
+        join(&programs[p], &graphs[p][0].program->desc, &graphs[p][1].program->desc);
+        assert_ok(device->vtable->program_create(device, &programs[p].desc, &made[p]));
+        for (uint32_t set = 0; set < SETS; set++)
+            assert_ok(device->vtable->instance_create(device, made[p], memories[set], &instances[p][set]));
+    }
+    uint64_t value[QUEUES] = {0};
+    rota_exec_wait last[SETS] = {{0}};
+    for (uint32_t i = 0; i < WORKS; i++) {
+        uint32_t p = (uint32_t)(test_random(&seed) % PROGRAMS), set = (uint32_t)(test_random(&seed) % SETS);
+        uint32_t s = (uint32_t)(test_random(&seed) % 2), queue = (p + s) % QUEUES;
+        rota_exec_work work = {.instance = instances[p][set],
+                               .segment = s,
+                               .queue = queue,
+                               .signal_value = ++value[queue],
+                               .waits = &last[set],
+                               .wait_count = last[set].value != 0};
+        assert_ok(device->vtable->submit(device, &work, 1));
+        last[set] = (rota_exec_wait){queue, value[queue]};
+        run_serially(&graphs[p][s], expected[set]);
+    }
+    for (uint32_t q = 0; q < QUEUES; q++) kit_wait(&host, q, value[q]);
+    for (uint32_t i = 0; i < SETS * CELLS; i++) {
+        assert_memory_equal(expected[i / CELLS][i % CELLS], memories[i / CELLS][i % CELLS]->host, WORDS * 8);
+        device->vtable->memory_destroy(device, memories[i / CELLS][i % CELLS]);
+        free(expected[i / CELLS][i % CELLS]);
+    }
+    assert_int_equal(ra_load_relaxed(&host.disorder), 0);
+    for (uint32_t p = 0; p < PROGRAMS; p++) {
+        for (uint32_t set = 0; set < SETS; set++) device->vtable->instance_destroy(device, instances[p][set]);
+        device->vtable->program_destroy(device, made[p]);
+        free_joined(&programs[p]);
+        for (uint32_t s = 0; s < 2; s++) kit_free(graphs[p][s].program);
+    }
+    kit_close(device);
 }
 
 /* ---- Arguments ---- */
@@ -369,12 +440,6 @@ static void works_overlap_and_queue_up(void **state) {
 }
 
 /* More ready units at once than a deque holds. */
-static rota_status count_run(const rota_kernel_call *call) {
-    ra_fetch_add_relaxed((_Atomic uint32_t *)call->operands[0], 1);
-    return ROTA_OK;
-}
-static const rota_kernel count_kernel = {.name = "count", .cpu = {count_run, NULL}};
-
 static void wide_graph_overflows_the_deques(void **state) {
     (void)state;
     enum { NODES = 30000, BYTES = 1 << 19 };
@@ -467,277 +532,15 @@ static void failures_are_reported_and_the_rest_goes_on(void **state) {
     }
 }
 
-static void programs_are_refused_by_name(void **state) {
-    (void)state;
-    kit_host host;
-    rota_exec_device *device = kit_open(&host, 1, 1, false);
-    static const rota_kernel gpu_only = {.name = "gpu_only"};
-    rota_exec_program *program;
-    kit_program *p = kit_begin(1, 1, 0);
-    rota_exec_operand operand = kit_at(0, 0, 64, ROTA_READWRITE);
-    kit_kernel(p, &gpu_only, NULL, 1, &operand);
-    assert_status(device->vtable->program_create(device, kit_finish(p, 0), &program), ROTA_UNSUPPORTED);
-    assert_non_null(strstr(rota_last_error(), "gpu_only"));
-    assert_non_null(strstr(rota_last_error(), "test node"));
-    p->nodes[0].u.kernel.kernel = &count_kernel;
-    p->operands[0].memory = 1;
-    assert_status(device->vtable->program_create(device, &p->desc, &program), ROTA_OUT_OF_RANGE);
-    p->operands[0].memory = 0;
-    assert_ok(device->vtable->program_create(device, &p->desc, &program));
-    rota_exec_memory *memory;
-    assert_ok(device->vtable->memory_create(device, 32, 0, "small", &memory));
-    rota_exec_instance *instance;
-    assert_status(device->vtable->instance_create(device, program, &memory, &instance), ROTA_OUT_OF_RANGE);
-    device->vtable->program_destroy(device, program);
-    device->vtable->memory_destroy(device, memory);
-    kit_close(device);
-    kit_free(p);
-}
-
-/* ---- Memory, device, idling, closing ---- */
-
-static void memory_is_aligned_and_bounded(void **state) {
-    (void)state;
-    kit_host host;
-    rota_exec_device *device = kit_open(&host, 1, 1, false);
-    rota_exec_memory *memory;
-    static const uint64_t sizes[] = {1, 4, 255, 257, (1 << 20) - 1, 1 << 20, (9 << 20) + 5};
-    for (uint32_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        assert_ok(device->vtable->memory_create(device, sizes[i], 0, "m", &memory));
-        assert_int_equal(memory->address % ROTA_BUFFER_ALIGNMENT, 0);
-        assert_ptr_equal(memory->host, (void *)(uintptr_t)memory->address);
-        assert_int_equal(memory->size_bytes, sizes[i]);
-        memset(memory->host, 1, sizes[i]);
-        device->vtable->memory_destroy(device, memory);
-    }
-    char asked[32];
-    (void)snprintf(asked, sizeof asked, "%llu",
-                   (unsigned long long)device->info.memory_bytes * 2 / 4096 * 4096);
-    assert_status(device->vtable->memory_create(device, device->info.memory_bytes * 2 / 4096 * 4096, 0,
-                                                "giant", &memory),
-                  ROTA_OUT_OF_MEMORY);
-    assert_non_null(strstr(rota_last_error(), "giant"));
-    assert_non_null(strstr(rota_last_error(), asked));
-    assert_status(device->vtable->memory_create(device, UINT64_MAX, 0, "absurd", &memory),
-                  ROTA_OUT_OF_MEMORY);
-    /* What is left over goes with the device (checked by the leak sanitizer). */
-    assert_ok(device->vtable->memory_create(device, 4096, 0, "left over", &memory));
-    kit_close(device);
-}
-
-static void device_describes_itself(void **state) {
-    (void)state;
-    rota_device_info info;
-    uint32_t count = 0;
-    assert_ok(rota_exec_cpu_driver.enumerate(&rota_exec_cpu_driver, NULL, 0, &count));
-    assert_int_equal(count, 1);
-    assert_ok(rota_exec_cpu_driver.enumerate(&rota_exec_cpu_driver, &info, 1, &count));
-    assert_string_equal(info.id, "cpu");
-    assert_true(info.name[0] != 0 && info.usable && info.compute_units > 0 && info.memory_bytes > 1 << 20);
-    assert_int_equal(info.device_class, ROTA_DEVICE_CPU);
-    kit_host host;
-    rota_exec_device *device = NULL;
-    rota_exec_open_options options = {.queue_count = 17};
-    assert_status(rota_exec_cpu_driver.open(&rota_exec_cpu_driver, 0, &options, &device),
-                  ROTA_INVALID_ARGUMENT);
-    options.queue_count = 1;
-    assert_status(rota_exec_cpu_driver.open(&rota_exec_cpu_driver, 1, &options, &device), ROTA_NOT_FOUND);
-    options.worker_threads = 100000;
-    assert_status(rota_exec_cpu_driver.open(&rota_exec_cpu_driver, 0, &options, &device),
-                  ROTA_INVALID_ARGUMENT);
-    device = kit_open(&host, 0, 16, false);
-    assert_true(device->caps.unified_host && device->caps.reuse_in_flight &&
-                device->caps.submit_never_blocks && device->caps.runs_host_nodes);
-    kit_close(device);
-}
-
-static uint64_t cpu_time_ns(void) {
-    struct rusage usage;
-    assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
-    return ((uint64_t)usage.ru_utime.tv_sec + (uint64_t)usage.ru_stime.tv_sec) * 1000000000u +
-           ((uint64_t)usage.ru_utime.tv_usec + (uint64_t)usage.ru_stime.tv_usec) * 1000u;
-}
-
-static void idle_workers_use_no_time(void **state) {
-    (void)state;
-    kit_host host;
-    rota_exec_device *device = kit_open(&host, 4, 2, false);
-    for (uint64_t i = 1; i <= 20; i++) {
-        kit_submit(device, NULL, 0, i, NULL, 0, NULL);
-        (void)nanosleep(&(struct timespec){0, 2000000},
-                        NULL); /* long enough to fall asleep: wakes are tested too */
-    }
-    kit_wait(&host, 0, 20);
-    (void)nanosleep(&(struct timespec){0, 50000000}, NULL);
-    uint64_t before = cpu_time_ns();
-    (void)nanosleep(&(struct timespec){0, 400000000}, NULL);
-    uint64_t used = cpu_time_ns() - before;
-    if (used > 8000000) fail_msg("an idle device used %llu us in 400 ms", (unsigned long long)used / 1000);
-    kit_close(device);
-}
-
-/* One piece of a split kernel, or one of several nodes, does not end: close keeps its deadline and abandons.
- */
-static _Atomic uint32_t stuck_release, stuck_inside;
-
-static rota_status stuck_run(const rota_kernel_call *call) {
-    if (call->begin != 0) return ROTA_OK;
-    ra_store_release(&stuck_inside, 1);
-    while (!ra_load_acquire(&stuck_release)) (void)sched_yield();
-    *(uint64_t *)call->operands[0] = 1; /* must still be there */
-    ra_store_release(&stuck_inside, 2);
-    return ROTA_OK;
-}
-static const rota_kernel stuck_whole = {.name = "stuck", .cpu = {stuck_run, NULL}};
-static const rota_kernel stuck_split = {.name = "stuck", .cpu = {stuck_run, mix_items}};
-
-static void close_keeps_its_deadline(void **state) {
-    (void)state;
-    for (uint32_t split = 0; split < 2; split++) {
-        ra_store_release(&stuck_release, 0);
-        ra_store_release(&stuck_inside, 0);
-        kit_host *host = malloc(sizeof *host);
-        rota_exec_device *device = kit_open(host, 2, 1, false);
-        rota_exec_memory *memory;
-        assert_ok(device->vtable->memory_create(device, 1 << 18, 0, "m", &memory));
-        kit_program *p = kit_begin(2, 1, 0);
-        rota_exec_operand operand = kit_at(0, 0, 1 << 18, ROTA_READWRITE);
-        kit_kernel(p, split ? &stuck_split : &stuck_whole, NULL, 1, &operand);
-        kit_kernel(p, &count_kernel, NULL, 1, &operand);
-        rota_exec_program *program;
-        rota_exec_instance *instance;
-        assert_ok(device->vtable->program_create(device, kit_finish(p, 0), &program));
-        assert_ok(device->vtable->instance_create(device, program, &memory, &instance));
-        kit_submit(device, instance, 0, 1, NULL, 0, NULL);
-        uint64_t deadline = rota_deadline_after(20000000000u);
-        while (!ra_load_acquire(&stuck_inside)) assert_true(rota_clock_ns() < deadline);
-        uint32_t node = 9;
-        assert_true(device->vtable->stuck_node(device, instance, &node));
-        assert_int_equal(node, 0);
-        uint64_t begin = rota_clock_ns(), abandoned = 0;
-        device->vtable->close(device, rota_deadline_after(50000000), &abandoned);
-        uint64_t took = rota_clock_ns() - begin;
-        assert_true(took >= 45000000 && took < 2000000000);
-        assert_int_equal(abandoned, 1 << 18);
-        assert_int_equal(ra_load_acquire(&host->timeline[0]), 0);
-        /* The host is gone when the kernel ends after all. */
-        memset(host, 0xff, sizeof *host);
-        free(host);
-        kit_free(p);
-        ra_store_release(&stuck_release, 1);
-        deadline = rota_deadline_after(20000000000u);
-        while (ra_load_acquire(&stuck_inside) != 2) assert_true(rota_clock_ns() < deadline);
-        (void)nanosleep(&(struct timespec){0, 20000000}, NULL);
-    }
-}
-
-/* ---- Benchmark ---- */
-
-static rota_status nothing_run(const rota_kernel_call *call) {
-    *(volatile uint8_t *)call->operands[0] = (uint8_t)call->end;
-    return ROTA_OK;
-}
-static const rota_kernel nothing = {.name = "nothing", .cpu = {nothing_run, NULL}};
-
-static int bench(void) {
-    kit_host host;
-    static const uint64_t sizes[] = {64, 4096};
-    for (uint32_t s = 0; s < 2; s++) {
-        for (uint32_t workers = 1; workers <= 2; workers++) {
-            rota_exec_device *device = kit_open(&host, workers, 1, false);
-            enum { NODES = 100000, MEMORIES = 200 };
-            rota_exec_memory *memories[MEMORIES];
-            for (uint32_t i = 0; i < MEMORIES; i++)
-                assert_ok(device->vtable->memory_create(device, sizes[s], 0, "m", &memories[i]));
-            kit_program *p = kit_begin(NODES, MEMORIES, 0);
-            uint64_t seed = 3;
-            for (uint32_t i = 0; i < NODES; i++) {
-                /* Like training: mostly reads what came just before, sometimes what lies far back, writes a
-                 * new place. */
-                rota_exec_operand operands[4];
-                uint32_t count = 1 + (uint32_t)(test_random(&seed) % 4);
-                operands[0] = kit_at(i % MEMORIES, 0, sizes[s], ROTA_WRITE);
-                for (uint32_t o = 1; o < count; o++) {
-                    uint32_t back = o == 1 ? 1 + (uint32_t)(test_random(&seed) % 4)
-                                           : 1 + (uint32_t)(test_random(&seed) % (MEMORIES - 1));
-                    operands[o] = kit_at((i + MEMORIES - back) % MEMORIES, 0, sizes[s], ROTA_READ);
-                }
-                kit_kernel(p, &nothing, NULL, count, operands);
-            }
-            rota_exec_program *program;
-            rota_exec_instance *instance;
-            const rota_exec_program_desc *desc = kit_finish(p, 0);
-            uint64_t begin = rota_clock_ns();
-            assert_ok(device->vtable->program_create(device, desc, &program));
-            uint64_t created = rota_clock_ns() - begin;
-            assert_ok(device->vtable->instance_create(device, program, memories, &instance));
-            uint64_t best = UINT64_MAX, sum = 0;
-            enum { REPLAYS = 40 };
-            for (uint64_t r = 1; r <= REPLAYS; r++) {
-                begin = rota_clock_ns();
-                kit_submit(device, instance, 0, r, NULL, 0, NULL);
-                while (ra_load_acquire(&host.timeline[0]) < r) ra_pause();
-                uint64_t took = rota_clock_ns() - begin;
-                if (took < best) best = took;
-                sum += took;
-            }
-            printf("train-like %d nodes of %llu bytes, %u workers: %.1f ns/node mean, %.1f best; create %.0f "
-                   "ns/node\n",
-                   NODES, (unsigned long long)sizes[s], workers, (double)sum / REPLAYS / NODES,
-                   (double)best / NODES, (double)created / NODES);
-            device->vtable->instance_destroy(device, instance);
-            device->vtable->program_destroy(device, program);
-            for (uint32_t i = 0; i < MEMORIES; i++) device->vtable->memory_destroy(device, memories[i]);
-            kit_close(device);
-            kit_free(p);
-        }
-    }
-    for (uint32_t dependent = 0; dependent < 2; dependent++) {
-        rota_exec_device *device = kit_open(&host, 2, 1, false);
-        rota_exec_memory *memory;
-        assert_ok(device->vtable->memory_create(device, 64, 0, "m", &memory));
-        kit_program *p = kit_begin(8, 1, 0);
-        rota_exec_operand operand = kit_at(0, 0, 64, ROTA_READWRITE);
-        for (uint32_t i = 0; i < 8; i++) kit_kernel(p, &nothing, NULL, 1, &operand);
-        rota_exec_program *program;
-        rota_exec_instance *instance;
-        assert_ok(device->vtable->program_create(device, kit_finish(p, 0), &program));
-        assert_ok(device->vtable->instance_create(device, program, &memory, &instance));
-        enum { WORKS = 1000000, WINDOW = 1000 };
-        uint64_t begin = rota_clock_ns(), cpu = cpu_time_ns();
-        for (uint64_t i = 1; i <= WORKS; i++) {
-            while (i > ra_load_acquire(&host.timeline[0]) + WINDOW) (void)sched_yield();
-            rota_exec_wait wait = {0, i - 1};
-            kit_submit(device, instance, 0, i, NULL, dependent && i > 1, &wait);
-        }
-        while (ra_load_acquire(&host.timeline[0]) < WORKS) (void)sched_yield();
-        uint64_t took = rota_clock_ns() - begin;
-        printf("8-command works, %s: %.0f ns each, %.0f a second; %.0f ns of CPU each, all threads\n",
-               dependent ? "each after the last" : "independent", (double)took / WORKS,
-               1e9 * WORKS / (double)took, (double)(cpu_time_ns() - cpu) / WORKS);
-        device->vtable->instance_destroy(device, instance);
-        device->vtable->program_destroy(device, program);
-        device->vtable->memory_destroy(device, memory);
-        kit_close(device);
-        kit_free(p);
-    }
-    return 0;
-}
-
-int main(int argument_count, char **arguments) {
-    if (argument_count > 1 && strcmp(arguments[1], "bench") == 0) return bench();
+int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(device_describes_itself),
-        cmocka_unit_test(memory_is_aligned_and_bounded),
-        cmocka_unit_test(programs_are_refused_by_name),
         cmocka_unit_test(random_graphs_equal_serial),
+        cmocka_unit_test(many_programs_in_flight),
         cmocka_unit_test(slots_and_bindings),
         cmocka_unit_test(waits_across_queues),
         cmocka_unit_test(works_overlap_and_queue_up),
         cmocka_unit_test(wide_graph_overflows_the_deques),
         cmocka_unit_test(failures_are_reported_and_the_rest_goes_on),
-        cmocka_unit_test(idle_workers_use_no_time),
-        cmocka_unit_test(close_keeps_its_deadline),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -241,11 +241,9 @@ static inline rota_cpu_device *rota_cpu_device_of(rota_exec_device *device) {
     return (rota_cpu_device *)device;
 }
 
-/* info.c: what the machine is. */
-rota_status rota_cpu_describe(rota_device_info *out_info);
-/* One entry per core of the process's affinity: a cpu_set_t each, malloc'ed; the caller frees. */
-rota_status rota_cpu_cores(void **out_sets, uint32_t *out_count);
-uint64_t rota_cpu_memory_total(void);
+/* info.c: what the machine is. If out_sets is not NULL it gets one cpu_set_t for each of the info's
+ * compute_units, which are the cores of the process's affinity; malloc'ed, the caller frees. */
+rota_status rota_cpu_describe(rota_device_info *out_info, void **out_sets);
 
 /* memory.c */
 rota_status rota_cpu_memory_create(rota_exec_device *device, uint64_t size_bytes, uint32_t flags,
@@ -291,7 +289,9 @@ void rota_cpu_run_task(rota_cpu_worker *worker, rota_cpu_task *task);
 /* wake.c */
 /* Pushes to the worker's own deque, or the overflow list, and wakes a sleeper if nobody is looking. */
 void rota_cpu_push(rota_cpu_worker *worker, rota_cpu_task *task);
-/* The same from the submit thread. */
+/* The same without waking anyone: for a task that this worker is about to pop itself. */
+void rota_cpu_push_quietly(rota_cpu_worker *worker, rota_cpu_task *task);
+/* Pushes from the submit thread, and wakes. */
 void rota_cpu_inject(rota_cpu_device *device, rota_cpu_task *task);
 /* Something was pushed: wakes one sleeper if no worker is looking for tasks. */
 void rota_cpu_notify(rota_cpu_device *device);

@@ -22,7 +22,7 @@ typedef struct rota_cpu_task rota_cpu_task;
 typedef struct rota_cpu_deque {
     _Alignas(64) _Atomic int64_t top;
     _Alignas(64) _Atomic int64_t bottom;
-    int64_t capacity; /* a power of two */
+    _Alignas(64) int64_t capacity; /* a power of two */
     _Atomic(rota_cpu_task *) *slots;
 } rota_cpu_deque;
 

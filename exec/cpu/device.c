@@ -10,11 +10,17 @@
 #include "base/clock.h"
 #include "base/futex.h"
 
+enum {
+    STOP_LEAST_NS = 2000000, /* what any close may take */
+    STOP_MOST_NS =
+        100000000 /* how long a worker outside kernels is waited for beyond a deadline that has passed */
+};
+
 static rota_status enumerate(const rota_exec_driver *driver, rota_device_info *out_infos, uint32_t capacity,
                              uint32_t *out_count) {
     (void)driver;
     *out_count = 1;
-    return capacity == 0 ? ROTA_OK : rota_cpu_describe(&out_infos[0]);
+    return capacity == 0 ? ROTA_OK : rota_cpu_describe(&out_infos[0], NULL);
 }
 
 /* The node that some worker runs for this instance now. Known without diagnostics: it costs two plain stores
@@ -46,15 +52,32 @@ static void free_device(rota_cpu_device *device) {
     free(device);
 }
 
-/* Stops the first `started` workers. True when all have ended before the deadline. */
+/* Whether a worker that has not ended may be between a look at `stop` and a call to the host. Those calls
+ * never block. */
+static bool is_any_outside_kernels(rota_cpu_device *device, uint32_t started) {
+    for (uint32_t i = 0; i < started; i++) {
+        rota_cpu_worker *worker = &device->workers[i];
+        if (!ra_load_acquire(&worker->exited) && ra_load_acquire(&worker->node) == ROTA_CPU_NONE) return true;
+    }
+    return false;
+}
+
+/* Stops the first `started` workers. True when all have ended before the deadline. A deadline that is too
+ * near is put off a little: workers that are not inside a kernel or host function end at once, and must,
+ * before the host may go. */
 static bool stop_workers(rota_cpu_device *device, uint32_t started, uint64_t deadline_ns) {
     ra_store_seq_cst(&device->stop, 1); /* pairs with the loads after each command and in next_task */
     rota_cpu_wake_all(device);
+    uint64_t least = rota_deadline_after(STOP_LEAST_NS), most = rota_deadline_after(STOP_MOST_NS);
+    if (deadline_ns < least) deadline_ns = least;
+    if (most < deadline_ns) most = deadline_ns;
     for (;;) {
         uint32_t exited = ra_load_seq_cst(&device->exited_count);
         if (exited == started) break;
-        if (!rota_futex_wait(&device->exited_count, exited, deadline_ns) && rota_clock_ns() >= deadline_ns)
-            break;
+        if (rota_futex_wait(&device->exited_count, exited, deadline_ns) || rota_clock_ns() < deadline_ns)
+            continue;
+        if (deadline_ns >= most || !is_any_outside_kernels(device, started)) break;
+        deadline_ns = rota_deadline_after(STOP_LEAST_NS);
     }
     bool all = true;
     for (uint32_t i = 0; i < started; i++) {
@@ -153,7 +176,6 @@ static const rota_exec_device_vtable vtable = {
 
 static rota_status fill_device(rota_cpu_device *device, const rota_exec_open_options *options,
                                const cpu_set_t *sets, uint32_t core_count) {
-    ROTA_TRY(rota_cpu_describe(&device->base.info));
     device->base.vtable = &vtable;
     device->base.caps = (rota_exec_caps){true, true, true, true};
     device->host = options->host;
@@ -193,15 +215,17 @@ static rota_status open_device(const rota_exec_driver *driver, uint32_t index,
                          options->queue_count, ROTA_EXEC_QUEUES_MAX);
     void *sets = NULL;
     uint32_t core_count = 0;
-    ROTA_TRY(rota_cpu_cores(&sets, &core_count));
     rota_cpu_device *device = aligned_alloc(64, sizeof *device);
-    if (!device) {
-        free(sets);
-        return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for a device");
-    }
+    if (!device) return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for a device");
     memset(device, 0, sizeof *device);
-    (void)pthread_mutex_init(&device->mutex, NULL);
-    rota_status status = fill_device(device, options, sets, core_count);
+    int error = pthread_mutex_init(&device->mutex, NULL);
+    if (error) {
+        free(device);
+        return rota_fail(ROTA_SYSTEM, "cpu: a mutex cannot be made: %s", strerror(error));
+    }
+    rota_status status = rota_cpu_describe(&device->base.info, &sets);
+    core_count = device->base.info.compute_units;
+    if (status == ROTA_OK) status = fill_device(device, options, sets, core_count);
     free(sets);
     if (status != ROTA_OK) {
         if (!device->is_abandoned) free_device(device);

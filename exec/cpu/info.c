@@ -42,16 +42,15 @@ static uint64_t group_limit(void) {
     return limit;
 }
 
-uint64_t rota_cpu_memory_total(void) {
+static uint64_t memory_total(void) {
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     uint64_t total = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
     uint64_t limit = group_limit();
     return limit < total ? limit : total;
 }
 
-rota_status rota_cpu_cores(void **out_sets, uint32_t *out_count) {
-    hwloc_topology_t topology;
-    ROTA_TRY(load_topology(&topology));
+/* One set per core of the process's affinity. */
+static rota_status list_cores(hwloc_topology_t topology, cpu_set_t **out_sets, uint32_t *out_count) {
     rota_status status = ROTA_OK;
     int cores = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE);
     hwloc_obj_type_t type = cores > 0 ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
@@ -67,8 +66,8 @@ rota_status rota_cpu_cores(void **out_sets, uint32_t *out_count) {
         hwloc_obj_t core = hwloc_get_obj_by_type(topology, type, (unsigned)i);
         hwloc_bitmap_and(part, core->cpuset, allowed);
         if (hwloc_bitmap_iszero(part)) continue;
-        (void)hwloc_cpuset_to_glibc_sched_affinity(topology, part, &sets[count], sizeof sets[count]);
-        count++;
+        if (hwloc_cpuset_to_glibc_sched_affinity(topology, part, &sets[count], sizeof sets[count]) == 0)
+            count++;
     }
     if (count == 0) {
         /* Nothing known: one worker, wherever the process may run. */
@@ -82,11 +81,10 @@ done:
     free(sets);
     if (part) hwloc_bitmap_free(part);
     if (allowed) hwloc_bitmap_free(allowed);
-    hwloc_topology_destroy(topology);
     return status;
 }
 
-rota_status rota_cpu_describe(rota_device_info *out) {
+rota_status rota_cpu_describe(rota_device_info *out, void **out_sets) {
     hwloc_topology_t topology;
     ROTA_TRY(load_topology(&topology));
     memset(out, 0, sizeof *out);
@@ -96,15 +94,19 @@ rota_status rota_cpu_describe(rota_device_info *out) {
     (void)snprintf(out->id, sizeof out->id, "cpu");
     (void)snprintf(out->name, sizeof out->name, "%s", model ? model : "CPU");
     (void)snprintf(out->driver, sizeof out->driver, "rota %s", rota_version());
+    cpu_set_t *sets = NULL;
+    rota_status status = list_cores(topology, &sets, &out->compute_units);
     hwloc_topology_destroy(topology);
-    void *sets;
-    ROTA_TRY(rota_cpu_cores(&sets, &out->compute_units));
-    free(sets);
+    ROTA_TRY(status);
+    if (out_sets)
+        *out_sets = sets;
+    else
+        free(sets);
     out->kind = ROTA_EXEC_CPU;
     out->device_class = ROTA_DEVICE_CPU;
     out->usable = true;
     out->features = ROTA_FEATURE_F16_STORAGE | ROTA_FEATURE_INT64_ATOMICS | ROTA_FEATURE_INT8_STORAGE;
-    out->memory_bytes = out->max_allocation_bytes = rota_cpu_memory_total();
+    out->memory_bytes = out->max_allocation_bytes = memory_total();
     out->compute_queues = 1;
     out->subgroup_size = 1;
     return ROTA_OK;

@@ -223,7 +223,7 @@ static void retire(rota_cpu_device *device, uint32_t index) {
 
 /* Starts the blocked works of one queue whose waits are met. True if one was empty and is complete with that.
  */
-static bool release_blocked(rota_cpu_worker *worker, uint32_t index) {
+static bool release_blocked(rota_cpu_worker *worker, uint32_t index, bool *is_first) {
     rota_cpu_device *device = worker->device;
     rota_cpu_queue *queue = &device->queues[index];
     uint64_t released = ra_load_relaxed(&queue->released); /* only the pump writes it */
@@ -240,7 +240,12 @@ static bool release_blocked(rota_cpu_worker *worker, uint32_t index) {
         if (queue->is_last_retired) recycle(device, last);
         queue->is_last_retired = false;
         if (work->instance) {
-            rota_cpu_push(worker, &work->task);
+            /* The pump's own worker pops the first one next: waking another would only move it there. */
+            if (*is_first)
+                rota_cpu_push_quietly(worker, &work->task);
+            else
+                rota_cpu_push(worker, &work->task);
+            *is_first = false;
         } else {
             ra_store_release(&work->done, 1); /* pairs with the load in retire */
             completed = true;
@@ -254,12 +259,13 @@ void rota_cpu_pump(rota_cpu_worker *worker) {
     rota_cpu_device *device = worker->device;
     if (ra_fetch_add_acq_rel(&device->events, 1) != 0) return;
     uint32_t seen = 1;
+    bool is_first = true;
     do {
         bool again;
         do {
             for (uint32_t i = 0; i < device->queue_count; i++) retire(device, i);
             again = false;
-            for (uint32_t i = 0; i < device->queue_count; i++) again |= release_blocked(worker, i);
+            for (uint32_t i = 0; i < device->queue_count; i++) again |= release_blocked(worker, i, &is_first);
         } while (again);
         seen = ra_fetch_add_acq_rel(&device->events, 0 - seen) -
                seen; /* pairs with itself in all who leave an event */

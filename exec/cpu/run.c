@@ -18,6 +18,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 /* A call with slot operands and bound parameters filled in. */
 typedef struct prepared_call {
     rota_kernel_call call;
+    uint64_t grain;            /* set if the parameters are bound */
     void *operands[UINT8_MAX]; /* as many as a command can have */
     _Alignas(16) uint8_t params[ROTA_KERNEL_PARAM_BYTES_MAX];
 } prepared_call;
@@ -84,12 +85,14 @@ static void run_slow(rota_cpu_worker *worker, const rota_cpu_work *work, const r
     prepare(work, record, &prepared);
     uint64_t begin = device->diagnostics ? rota_clock_ns() : 0;
     rota_status status;
+    ra_store_relaxed(&worker->node, record->node);
     if (record->flags & ROTA_CPU_RECORD_HOST) {
         status = record->fn.host(record->u.user, prepared.call.operands, prepared.call.operand_bytes,
                                  prepared.call.operand_count);
     } else {
         status = record->fn.kernel(&prepared.call);
     }
+    ra_store_relaxed(&worker->node, ROTA_CPU_NONE);
     if (ra_load_acquire(&device->stop)) return; /* pairs with close */
     if (device->diagnostics) {
         ra_store_relaxed(&instance->times[record->command].begin_ns, begin);
@@ -112,8 +115,7 @@ static bool run_records(rota_cpu_worker *worker, const rota_cpu_work *work, cons
     const bool diagnostics = device->diagnostics;
     rota_kernel_call call = {.begin = 0};
     for (const rota_cpu_record *end = record + count; record != end; record++) {
-        if (ra_load_acquire(&device->stop)) return false; /* pairs with close */
-        ra_store_relaxed(&worker->node, record->node);
+        if (ra_load_acquire(&device->stop)) return false;                  /* pairs with close */
         if (record->flags | diagnostics || ra_load_acquire(poison) != 0) { /* see must_skip */
             run_slow(worker, work, record);
         } else {
@@ -122,10 +124,11 @@ static bool run_records(rota_cpu_worker *worker, const rota_cpu_work *work, cons
             call.end = call.items = record->items;
             call.operand_count = record->operand_count;
             call.operand_bytes = program->operand_bytes + record->first_operand;
+            ra_store_relaxed(&worker->node, record->node);
             rota_status status = record->fn.kernel(&call);
+            ra_store_relaxed(&worker->node, ROTA_CPU_NONE);
             if (status != ROTA_OK) report_failure(device, work, record, status);
         }
-        ra_store_relaxed(&worker->node, ROTA_CPU_NONE);
     }
     return !ra_load_acquire(&device->stop); /* pairs with close */
 }
@@ -169,15 +172,17 @@ static bool start_split(rota_cpu_worker *worker, rota_cpu_unit_state *state, con
     rota_cpu_device *device = worker->device;
     if (must_skip(device, work, record, &split->watched)) return true;
     split->items = record->items;
+    uint64_t grain = unit->grain;
     if (record->flags & ROTA_CPU_RECORD_BINDINGS) {
         prepared_call prepared;
         prepare(work, record, &prepared);
         split->items = prepared.call.items;
+        grain = prepared.grain ? prepared.grain : 1;
     }
     /* A few pieces per worker even out their speeds. Multiples of the grain. */
     uint64_t pieces = (uint64_t)device->worker_count * 4;
-    uint64_t chunk = (split->items / pieces + unit->grain - 1) / unit->grain * unit->grain;
-    split->chunk = chunk ? chunk : unit->grain;
+    uint64_t chunk = (split->items / pieces + grain - 1) / grain * grain;
+    split->chunk = chunk ? chunk : grain;
     uint64_t piece_count = split->items / split->chunk + (split->items % split->chunk != 0);
     split->begin_ns = device->diagnostics ? rota_clock_ns() : 0;
     ra_store_relaxed(&split->next, 0);

@@ -1,9 +1,9 @@
 /* Workers' lives: where tasks are looked for, and how workers sleep and are woken.
  *
  * A worker with nothing to do searches for up to SEARCH_NS, yielding its core between looks, and then sleeps
- * on its own futex word. Only one worker searches at a time, the others sleep at once. Whoever pushes a task
- * wakes a sleeper only if nobody searches; a searcher that finds a task wakes the next one if there is more.
- * So a saturated machine makes no futex calls and an idle one uses no time.
+ * on its own futex word. At most half of the workers search at a time, the others sleep at once. Whoever
+ * pushes a task wakes a sleeper only if nobody searches; a searcher that finds a task wakes the next one if
+ * there is more. So a saturated machine makes no futex calls and an idle one uses no time.
  *
  * No wake is lost: a pusher stores `bottom` (or the overflow list) and then loads `searchers` and `idle`; a
  * worker leaves `searchers`, enters `idle` and then looks at every deque once more; all of these are seq_cst,
@@ -52,6 +52,12 @@ static void push_overflow(rota_cpu_device *device, rota_cpu_task *first, rota_cp
 
 void rota_cpu_push(rota_cpu_worker *worker, rota_cpu_task *task) {
     if (!rota_cpu_deque_push(&worker->deque, task)) push_overflow(worker->device, task, task);
+    rota_cpu_notify(worker->device);
+}
+
+void rota_cpu_push_quietly(rota_cpu_worker *worker, rota_cpu_task *task) {
+    if (rota_cpu_deque_push(&worker->deque, task)) return;
+    push_overflow(worker->device, task, task);
     rota_cpu_notify(worker->device);
 }
 
@@ -106,6 +112,8 @@ static rota_cpu_task *take_overflow(rota_cpu_worker *worker) {
         while (last->overflow_next) last = last->overflow_next;
         push_overflow(device, rest, last);
     }
+    /* A worker may have found the list empty meanwhile and gone to sleep. */
+    rota_cpu_notify(device);
     return task;
 }
 
@@ -131,7 +139,11 @@ static rota_cpu_task *find_task(rota_cpu_worker *worker) {
         rota_cpu_pump(worker);
     if (++worker->tick % INJECT_EVERY == 0) {
         task = rota_cpu_deque_steal(&worker->device->inject);
-        if (task) return task;
+        if (task) {
+            if (!rota_cpu_deque_is_empty(&worker->deque))
+                rota_cpu_notify(worker->device); /* see push_quietly */
+            return task;
+        }
     }
     task = rota_cpu_deque_pop(&worker->deque);
     if (!task) task = rota_cpu_deque_steal(&worker->device->inject);
@@ -203,6 +215,15 @@ static rota_cpu_task *sleep_until_woken(rota_cpu_worker *worker, bool *out_searc
     return task;
 }
 
+static bool enter_search(rota_cpu_device *device) {
+    uint32_t limit = device->worker_count > 2 ? device->worker_count / 2 : 1;
+    uint32_t searchers = ra_load_relaxed(&device->searchers);
+    while (searchers < limit) {
+        if (ra_cas_seq_cst(&device->searchers, &searchers, searchers + 1)) return true;
+    }
+    return false;
+}
+
 /* The next task; NULL when the device stops. */
 static rota_cpu_task *next_task(rota_cpu_worker *worker) {
     rota_cpu_device *device = worker->device;
@@ -213,8 +234,7 @@ static rota_cpu_task *next_task(rota_cpu_worker *worker) {
         if (!searching) {
             task = find_task(worker);
             if (task) return task;
-            uint32_t none = 0;
-            searching = ra_cas_seq_cst(&device->searchers, &none, 1);
+            searching = enter_search(device);
         }
         if (searching) {
             task = search(worker);

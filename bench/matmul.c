@@ -1,0 +1,414 @@
+/* rota-bench matmul: a graph of products, recorded once and replayed, checked against a reference in f64. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "bench/commands.h"
+#include "bench/files.h"
+#include "bench/half.h"
+#include "bench/options.h"
+#include "bench/report.h"
+#include "bench/torch.h"
+#include "ops/ops.h"
+
+static const char program[] = "rota-bench matmul";
+#define SHAPES_MAX 16
+#define SETS_MAX 16
+/* Operands rotate through at least this much memory where there are products enough: more than any cache
+ * holds. */
+#define ROTATION_BYTES (UINT64_C(256) << 20)
+/* Rows of each timed product that are compared with the reference. */
+#define SAMPLED_ROWS 4
+
+typedef struct shape {
+    uint64_t m, n, k;
+} shape;
+
+typedef struct settings {
+    shape shapes[SHAPES_MAX], check_shape;
+    uint32_t shape_count;
+    rota_dtype dtype;
+    uint64_t iters, warmup, repeat;
+    double atol, rtol;
+    bool compare;
+    const char *dot, *trace;
+} settings;
+
+typedef struct check {
+    double max_abs, max_rel;
+    uint64_t fails, total;
+} check;
+
+/* Products of one shape: `sets` of operands, a graph of `products` that rotates through them. */
+typedef struct products {
+    shape shape;
+    uint64_t sets, count;
+    rota_buffer *a[SETS_MAX], *b[SETS_MAX], *c[SETS_MAX];
+    rota_graph *graph;
+    rota_plan *plan;
+    double record_ms;
+} products;
+
+/* x <- 1664525 x + 1013904223 mod 2^32; the value is 2 x / 2^32 - 1, rounded to the dtype. */
+static void fill_operand(void *data, rota_dtype dtype, uint64_t count, uint32_t seed) {
+    uint32_t x = seed;
+    for (uint64_t i = 0; i < count; i++) {
+        x = x * 1664525u + 1013904223u;
+        element_set(data, dtype, i, (float)(2.0 * x / 4294967296.0 - 1));
+    }
+}
+
+/* Operands of set s: the check's seeds for set 0, others after them. */
+static uint32_t seed_a(uint64_t set) {
+    return 0x1234abcdu + (uint32_t)set * 0x9e3779b9u;
+}
+static uint32_t seed_b(uint64_t set) {
+    return 0x5678ef90u + (uint32_t)set * 0x9e3779b9u;
+}
+
+static void products_free(products *p) {
+    rota_plan_release(p->plan);
+    rota_graph_release(p->graph);
+    for (uint64_t s = 0; s < p->sets; s++) {
+        rota_buffer_release(p->a[s]);
+        rota_buffer_release(p->b[s]);
+        rota_buffer_release(p->c[s]);
+    }
+    *p = (products){0};
+}
+
+static rota_status record(products *p, rota_dtype dtype) {
+    rota_recorder *recorder;
+    rota_tape *tape = NULL;
+    ROTA_TRY(rota_recorder_open(p->graph, 0, "products", &recorder));
+    rota_status status = rota_tape_create(recorder, &(rota_tape_options){.no_gradients = true}, &tape);
+    for (uint64_t i = 0; i < p->count && status == ROTA_OK; i++) {
+        uint64_t s = i % p->sets;
+        rota_tensor a, b, c;
+        status = rota_tensor_of(p->a[s], 0, dtype, ROTA_SHAPE(p->shape.m, p->shape.k), &a);
+        if (status == ROTA_OK)
+            status = rota_tensor_of(p->b[s], 0, dtype, ROTA_SHAPE(p->shape.k, p->shape.n), &b);
+        if (status == ROTA_OK)
+            status = rota_tensor_of(p->c[s], 0, dtype, ROTA_SHAPE(p->shape.m, p->shape.n), &c);
+        if (status == ROTA_OK) status = rota_op_matmul_into(tape, a, b, false, false, c);
+    }
+    rota_tape_destroy(tape);
+    rota_recorder_close(recorder);
+    return status;
+}
+
+/* Makes and fills the operands; each result starts as NaN. */
+static rota_status make_operands(products *p, const opened_device *opened, rota_dtype dtype, FILE *copy) {
+    uint64_t bytes = rota_dtype_bytes(dtype), m = p->shape.m, n = p->shape.n, k = p->shape.k;
+    uint64_t largest = m * k > k * n ? m * k : k * n;
+    if (m * n > largest) largest = m * n;
+    void *data = malloc(largest * bytes);
+    if (!data)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for an operand of %" PRIu64 " bytes",
+                         largest * bytes);
+    rota_status status = ROTA_OK;
+    for (uint64_t s = 0; s < p->sets && status == ROTA_OK; s++) {
+        const struct {
+            const char *name;
+            uint64_t count;
+            rota_buffer **buffer;
+        } operands[] = {{"a", m * k, &p->a[s]}, {"b", k * n, &p->b[s]}, {"c", m * n, &p->c[s]}};
+        for (int o = 0; o < 3 && status == ROTA_OK; o++) {
+            if (o < 2)
+                fill_operand(data, dtype, operands[o].count, o ? seed_b(s) : seed_a(s));
+            else
+                for (uint64_t i = 0; i < operands[o].count; i++) element_set(data, dtype, i, NAN);
+            if (copy && o < 2 && fwrite(data, bytes, operands[o].count, copy) != operands[o].count)
+                status = rota_fail(ROTA_SYSTEM, "the operands for the comparison can't be written");
+            if (status == ROTA_OK)
+                status = rota_runtime_buffer(opened->runtime, operands[o].name, operands[o].count * bytes,
+                                             operands[o].buffer);
+            if (status == ROTA_OK)
+                status = rota_buffer_write(*operands[o].buffer, opened->device, 0, data,
+                                           operands[o].count * bytes, NULL);
+        }
+    }
+    free(data);
+    return status;
+}
+
+static rota_status products_create(products *p, const opened_device *opened, rota_dtype dtype,
+                                   const shape *of, uint64_t count, FILE *copy) {
+    uint64_t set_bytes = (of->m * of->k + of->k * of->n + of->m * of->n) * rota_dtype_bytes(dtype);
+    uint64_t sets = ROTATION_BYTES / set_bytes + 1;
+    if (sets > SETS_MAX) sets = SETS_MAX;
+    if (sets > count) sets = count;
+    *p = (products){.shape = *of, .sets = sets, .count = count};
+    ROTA_TRY(make_operands(p, opened, dtype, copy));
+    uint64_t begin = rota_clock_ns();
+    ROTA_TRY(rota_graph_create(&(rota_graph_options){.name = "matmul"}, &p->graph));
+    ROTA_TRY(record(p, dtype));
+    rota_device *device = opened->device;
+    ROTA_TRY(rota_compile(opened->runtime, p->graph,
+                          &(rota_compile_options){.devices = &device, .device_count = 1}, &p->plan));
+    p->record_ms = (double)(rota_clock_ns() - begin) / 1e6;
+    return ROTA_OK;
+}
+
+static rota_status replay(const products *p, double *out_ms, double *out_submit_us) {
+    rota_ticket ticket;
+    uint64_t begin = rota_clock_ns();
+    ROTA_TRY(rota_submit_wait(p->plan, NULL, 0, &ticket));
+    uint64_t submitted = rota_clock_ns();
+    ROTA_TRY(rota_wait(ticket, 0));
+    *out_ms = (double)(rota_clock_ns() - begin) / 1e6;
+    *out_submit_us = (double)(submitted - begin) / 1e3;
+    return ROTA_OK;
+}
+
+/* Compares `rows` rows of set s, spread over the result, with sums in f64 of the rounded operands. */
+static rota_status check_set(const products *p, rota_dtype dtype, uint64_t s, uint64_t rows, double atol,
+                             double rtol, check *result) {
+    uint64_t m = p->shape.m, n = p->shape.n, k = p->shape.k, bytes = rota_dtype_bytes(dtype);
+    rota_status status = ROTA_OK;
+    void *a = malloc(m * k * bytes), *b = malloc(k * n * bytes), *c = malloc(n * bytes);
+    double *sums = malloc(n * sizeof *sums);
+    if (!a || !b || !c || !sums) {
+        status = rota_fail(ROTA_OUT_OF_MEMORY, "no memory for the reference of a product");
+        goto done;
+    }
+    fill_operand(a, dtype, m * k, seed_a(s));
+    fill_operand(b, dtype, k * n, seed_b(s));
+    if (rows > m) rows = m;
+    for (uint64_t r = 0; r < rows; r++) {
+        uint64_t row = rows == 1 ? 0 : r * (m - 1) / (rows - 1);
+        status = rota_buffer_read(p->c[s], row * n * bytes, c, n * bytes);
+        if (status != ROTA_OK) goto done;
+        memset(sums, 0, n * sizeof *sums);
+        for (uint64_t i = 0; i < k; i++) {
+            double left = element_get(a, dtype, row * k + i);
+            for (uint64_t j = 0; j < n; j++) sums[j] += left * element_get(b, dtype, i * n + j);
+        }
+        for (uint64_t j = 0; j < n; j++) {
+            double got = element_get(c, dtype, j), difference = fabs(got - sums[j]);
+            double relative = difference / fmax(fabs(sums[j]), 1e-6);
+            /* Written so that NaN fails. */
+            if (!(difference <= atol + rtol * fabs(sums[j]))) result->fails++;
+            if (!(difference <= result->max_abs)) result->max_abs = difference;
+            if (!(relative <= result->max_rel)) result->max_rel = relative;
+            result->total++;
+        }
+    }
+done:
+    free(a);
+    free(b);
+    free(c);
+    free(sums);
+    return status;
+}
+
+static int check_shape(const settings *s, const opened_device *opened, check *result) {
+    int code = EXIT_GOOD;
+    products p = {0};
+    double ms, submit_us;
+    REPORT_TRY(products_create(&p, opened, s->dtype, &s->check_shape, 1, NULL));
+    REPORT_TRY(replay(&p, &ms, &submit_us));
+    REPORT_TRY(check_set(&p, s->dtype, 0, s->check_shape.m, s->atol, s->rtol, result));
+done:
+    products_free(&p);
+    return code;
+}
+
+typedef struct timing {
+    sample_stats ms; /* of one product */
+    double submit_us, torch_ms;
+    rota_plan_stats stats;
+    double record_ms;
+    uint64_t replays;
+} timing;
+
+static int time_replays(const settings *s, const products *p, torch_child *child, timing *out) {
+    int code = EXIT_GOOD;
+    double *ms = calloc(s->repeat, sizeof *ms), *submit_us = calloc(s->repeat, sizeof *submit_us);
+    double *torch_ms = calloc(s->repeat, sizeof *torch_ms);
+    if (!ms || !submit_us || !torch_ms) {
+        fprintf(stderr, "%s: out of memory\n", program);
+        code = EXIT_BAD_ARGUMENT;
+        goto done;
+    }
+    double ignored;
+    for (uint64_t done_products = 0; done_products < s->warmup; done_products += s->iters) {
+        REPORT_TRY(replay(p, &ignored, &ignored));
+        out->replays++;
+        if (child && !torch_run(child, s->iters, &ignored)) child = NULL;
+    }
+    for (uint64_t r = 0; r < s->repeat; r++) {
+        REPORT_TRY(replay(p, &ms[r], &submit_us[r]));
+        ms[r] /= (double)s->iters;
+        out->replays++;
+        if (child && !torch_run(child, s->iters, &torch_ms[r])) child = NULL;
+    }
+    out->ms = samples_describe(ms, s->repeat);
+    out->submit_us = samples_describe(submit_us, s->repeat).median;
+    out->torch_ms = child ? samples_describe(torch_ms, s->repeat).median : NAN;
+    out->record_ms = p->record_ms;
+    rota_plan_get_stats(p->plan, &out->stats);
+done:
+    free(ms);
+    free(submit_us);
+    free(torch_ms);
+    return code;
+}
+
+static void add_row(cJSON *rows, const shape *of, const timing *t) {
+    double flops = 2.0 * (double)of->m * (double)of->n * (double)of->k, tflops = flops / t->ms.median / 1e9;
+    char text[72];
+    snprintf(text, sizeof text, "%" PRIu64 "x%" PRIu64 "x%" PRIu64, of->m, of->n, of->k);
+    cJSON *row = cJSON_CreateObject();
+    cJSON_AddItemToArray(rows, row);
+    cJSON_AddStringToObject(row, "shape", text);
+    cJSON_AddNumberToObject(row, "ms", t->ms.median);
+    cJSON_AddNumberToObject(row, "min_ms", t->ms.least);
+    cJSON_AddNumberToObject(row, "max_ms", t->ms.most);
+    cJSON_AddNumberToObject(row, "p95_ms", t->ms.p95);
+    cJSON_AddNumberToObject(row, "tflops", tflops);
+    if (isnan(t->torch_ms)) {
+        cJSON_AddNullToObject(row, "torch_ms");
+        cJSON_AddNullToObject(row, "torch_tflops");
+        cJSON_AddNullToObject(row, "ratio");
+    } else {
+        cJSON_AddNumberToObject(row, "torch_ms", t->torch_ms);
+        cJSON_AddNumberToObject(row, "torch_tflops", flops / t->torch_ms / 1e9);
+        cJSON_AddNumberToObject(row, "ratio", t->torch_ms / t->ms.median);
+    }
+    cJSON_AddNumberToObject(row, "record_ms", t->record_ms);
+    cJSON_AddNumberToObject(row, "submit_us", t->submit_us);
+    cJSON_AddNumberToObject(row, "barriers", (double)t->stats.barriers);
+    cJSON_AddNumberToObject(row, "reused_command_buffers", (double)(t->replays - 1));
+    printf("%-18s %10.4f ms  (%.4f to %.4f)  %8.3f TFLOP/s", text, t->ms.median, t->ms.least, t->ms.most,
+           tflops);
+    if (!isnan(t->torch_ms))
+        printf("  PyTorch %.4f ms, %.3f TFLOP/s, ratio %.3f", t->torch_ms, flops / t->torch_ms / 1e9,
+               t->torch_ms / t->ms.median);
+    printf("\n%-18s recorded and compiled in %.2f ms, submitted in %.1f us, %" PRIu64
+           " barriers, replayed %" PRIu64 " times\n",
+           "", t->record_ms, t->submit_us, t->stats.barriers, t->replays);
+}
+
+static int time_shape(const settings *s, const opened_device *opened, const shape *of, cJSON *rows,
+                      check *result) {
+    int code = EXIT_GOOD;
+    products p = {0};
+    timing t = {.torch_ms = NAN};
+    torch_child child = {0};
+    char copy_path[] = "/tmp/rota-operands-XXXXXX";
+    FILE *copy = NULL;
+    bool compared = false;
+    if (s->compare) {
+        int descriptor = mkstemp(copy_path);
+        copy = descriptor < 0 ? NULL : fdopen(descriptor, "wb");
+        if (!copy) {
+            fprintf(stderr, "%s: '%s' can't be made for the comparison\n", program, copy_path);
+            return EXIT_BAD_ARGUMENT;
+        }
+    }
+    rota_status made = products_create(&p, opened, s->dtype, of, s->iters, copy);
+    if (copy && fclose(copy) != 0 && made == ROTA_OK)
+        made = rota_fail(ROTA_SYSTEM, "'%s' can't be written", copy_path);
+    REPORT_TRY(made);
+    if (s->compare)
+        compared = torch_start(&child, rota_device_get_info(opened->device)->device_class == ROTA_DEVICE_GPU,
+                               s->dtype, of->m, of->n, of->k, p.sets, copy_path);
+    code = time_replays(s, &p, compared ? &child : NULL, &t);
+    for (uint64_t set = 0; set < p.sets && code == EXIT_GOOD; set++)
+        REPORT_TRY(check_set(&p, s->dtype, set, SAMPLED_ROWS, s->atol, s->rtol, result));
+    if (code == EXIT_GOOD) add_row(rows, of, &t);
+    if (code == EXIT_GOOD && s->dot) REPORT_TRY(rota_plan_write_dot(p.plan, s->dot));
+    if (code == EXIT_GOOD && s->trace) REPORT_TRY(rota_plan_write_trace(p.plan, s->trace));
+done:
+    if (compared) torch_stop(&child);
+    if (s->compare) unlink(copy_path);
+    products_free(&p);
+    return code;
+}
+
+/* "MxNxK[,MxNxK...]"; false for anything else, or extents outside 1 to 65536. */
+static bool parse_shapes(const char *text, shape *out, uint32_t capacity, uint32_t *out_count) {
+    *out_count = 0;
+    for (;;) {
+        uint64_t extent[3];
+        for (int i = 0; i < 3; i++) {
+            if (*text < '0' || *text > '9') return false;
+            char *end;
+            extent[i] = strtoull(text, &end, 10);
+            if (extent[i] < 1 || extent[i] > 65536 || (i < 2 && *end != 'x')) return false;
+            text = i < 2 ? end + 1 : end;
+        }
+        if (*out_count == capacity) return false;
+        out[(*out_count)++] = (shape){extent[0], extent[1], extent[2]};
+        if (*text == 0) return true;
+        if (*text++ != ',') return false;
+    }
+}
+
+int bench_matmul(int argc, char **argv) {
+    static const rota_dtype dtypes[] = {ROTA_F32, ROTA_F16, ROTA_BF16};
+    settings s = {.iters = 40, .warmup = 8, .repeat = 3, .atol = 2e-2, .rtol = 1e-2};
+    const char *shapes = "1024x1024x1024", *check_text = "384x384x384", *id = NULL, *out = NULL;
+    int dtype = 0, compare = -1;
+    const option options[] = {{"--device", OPTION_STRING, &id, "auto|cpu|vk:N", 0, 0, false},
+                              {"--shapes", OPTION_STRING, &shapes, "MxNxK[,MxNxK...]", 0, 0, false},
+                              {"--dtype", OPTION_CHOICE, &dtype, "f32|f16|bf16", 0, 0, false},
+                              {"--iters", OPTION_COUNT, &s.iters, "N", 1, 100000, false},
+                              {"--warmup", OPTION_COUNT, &s.warmup, "N", 0, 100000, false},
+                              {"--repeat", OPTION_COUNT, &s.repeat, "N", 1, 100000, false},
+                              {"--check-shape", OPTION_STRING, &check_text, "MxNxK", 0, 0, false},
+                              {"--check-atol", OPTION_REAL, &s.atol, "X", 0, 1e6, false},
+                              {"--check-rtol", OPTION_REAL, &s.rtol, "X", 0, 1e6, false},
+                              {"--compare", OPTION_CHOICE, &compare, "torch", 0, 0, false},
+                              {"--dot", OPTION_STRING, &s.dot, "FILE", 0, 0, false},
+                              {"--trace", OPTION_STRING, &s.trace, "FILE", 0, 0, false},
+                              {"--out", OPTION_STRING, &out, "FILE", 0, 0, false}};
+    const size_t count = sizeof options / sizeof *options;
+    option_result parsed = options_parse(program, options, count, argc, argv);
+    if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
+    uint32_t one;
+    if (!parse_shapes(shapes, s.shapes, SHAPES_MAX, &s.shape_count) ||
+        !parse_shapes(check_text, &s.check_shape, 1, &one)) {
+        options_bad(program, options, count, "a shape is MxNxK, each from 1 to 65536; '%s' or '%s' is not",
+                    shapes, check_text);
+        return EXIT_BAD_ARGUMENT;
+    }
+    s.dtype = dtypes[dtype];
+    s.compare = compare == 0;
+
+    opened_device opened;
+    int code = report_open(program, id, &(rota_runtime_options){.diagnostics = s.trace != NULL}, &opened);
+    if (code != EXIT_GOOD) return code;
+    cJSON *result = report_new();
+    cJSON_AddNumberToObject(result, "iters", (double)s.iters);
+    cJSON_AddNumberToObject(result, "warmup", (double)s.warmup);
+    cJSON_AddNumberToObject(result, "repeat", (double)s.repeat);
+    cJSON_AddStringToObject(result, "dtype", rota_dtype_name(s.dtype));
+    cJSON_AddStringToObject(result, "shapes", shapes);
+    cJSON_AddItemToObject(result, "device", report_device(rota_device_get_info(opened.device)));
+    check result_check = {0};
+    cJSON *rows = cJSON_CreateArray();
+    code = check_shape(&s, &opened, &result_check);
+    for (uint32_t i = 0; i < s.shape_count && code == EXIT_GOOD; i++)
+        code = time_shape(&s, &opened, &s.shapes[i], rows, &result_check);
+    cJSON *checks = cJSON_AddObjectToObject(result, "check");
+    cJSON_AddNumberToObject(checks, "max_abs", result_check.max_abs);
+    cJSON_AddNumberToObject(checks, "max_rel", result_check.max_rel);
+    cJSON_AddNumberToObject(checks, "fails", (double)result_check.fails);
+    cJSON_AddNumberToObject(checks, "total", (double)result_check.total);
+    cJSON_AddItemToObject(result, "rows", rows);
+    if (code == EXIT_GOOD) {
+        printf("check: %" PRIu64 " of %" PRIu64
+               " elements outside the tolerance; largest difference %.3g, relative %.3g\n",
+               result_check.fails, result_check.total, result_check.max_abs, result_check.max_rel);
+        if (result_check.fails) {
+            fprintf(stderr, "%s: the products are wrong\n", program);
+            code = EXIT_CHECK_FAILED;
+        }
+    }
+    report_close(&opened);
+    return report_write(result, out, code);
+}

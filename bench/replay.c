@@ -1,0 +1,281 @@
+/* rota-bench replay: what replaying a graph of trivial kernels costs, beside the same work issued through the
+ * raw API (on the CPU: plain calls) in the same run, both checked. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "bench/commands.h"
+#include "bench/graphs.h"
+#include "bench/options.h"
+#include "bench/raw_cpu.h"
+#include "bench/raw_vk.h"
+#include "bench/report.h"
+
+static const char program[] = "rota-bench replay";
+/* A round is about this long, so that what one submission costs beside the nodes does not show. */
+#define ROUND_NS 30e6
+#define REPLAYS_MAX 256
+
+typedef struct settings {
+    bench_graph_options graph;
+    uint64_t rounds;
+    const char *dot, *trace;
+} settings;
+
+/* Samples of one side. */
+typedef struct samples {
+    double *submit_ns, *device_ns; /* a submission; a round, per node */
+    uint64_t submits, rounds;
+} samples;
+
+typedef struct bench {
+    const settings *settings;
+    opened_device opened;
+    bench_graph *graph;
+    rota_plan *plan;
+    rota_args *args;
+    raw_vk *raw_vk;
+    raw_cpu *raw_cpu;
+    uint64_t per_round, replays;
+    double *done_us;
+    uint64_t done_count;
+    samples rota, raw;
+    double cpu_ns, raw_cpu_ns; /* of a submission: rota's threads; the caller of vkQueueSubmit2 */
+    uint64_t cpu_submissions;
+} bench;
+
+static double thread_cpu_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
+}
+
+static uint64_t scheduler_cpu_ns(const bench *b) {
+    rota_runtime_stats stats;
+    rota_runtime_get_stats(b->opened.runtime, &stats);
+    return stats.scheduler_cpu_ns;
+}
+
+static rota_status prepare_rota(bench *b) {
+    rota_device *device = b->opened.device;
+    ROTA_TRY(bench_graph_create(&b->settings->graph, &b->graph));
+    ROTA_TRY(bench_graph_record_all(b->graph, 1));
+    ROTA_TRY(rota_compile(b->opened.runtime, b->graph->graph,
+                          &(rota_compile_options){.devices = &device, .device_count = 1, .instances = 16},
+                          &b->plan));
+    ROTA_TRY(bench_graph_reset(b->graph, device));
+    ROTA_TRY(rota_args_create(b->plan, &b->args));
+    return bench_graph_bind(b->graph, b->args);
+}
+
+/* One replay from submit to done. */
+static rota_status one_replay(bench *b, double *out_us) {
+    rota_ticket ticket;
+    uint64_t begin = rota_clock_ns();
+    ROTA_TRY(rota_submit_wait(b->plan, b->args, 0, &ticket));
+    ROTA_TRY(rota_wait(ticket, 0));
+    *out_us = (double)(rota_clock_ns() - begin) / 1e3;
+    b->replays++;
+    return ROTA_OK;
+}
+
+/* A round of rota: submissions back to back, then a wait for the last. */
+static rota_status rota_round(bench *b) {
+    rota_ticket ticket = {0};
+    uint64_t cpu = scheduler_cpu_ns(b), begin = rota_clock_ns();
+    for (uint64_t r = 0; r < b->per_round; r++) {
+        uint64_t before = rota_clock_ns();
+        rota_status status = rota_submit(b->plan, b->args, &ticket);
+        if (status == ROTA_BUSY)
+            status = rota_submit_wait(b->plan, b->args, 0, &ticket);
+        else
+            b->rota.submit_ns[b->rota.submits++] = (double)(rota_clock_ns() - before);
+        if (status != ROTA_OK) return status;
+    }
+    ROTA_TRY(rota_wait(ticket, 0));
+    b->rota.device_ns[b->rota.rounds++] =
+        (double)(rota_clock_ns() - begin) / (double)b->per_round / (double)b->graph->node_count;
+    b->cpu_ns += (double)(scheduler_cpu_ns(b) - cpu);
+    b->cpu_submissions += b->per_round;
+    b->replays += b->per_round;
+    return ROTA_OK;
+}
+
+static bool raw_round(bench *b) {
+    uint64_t begin = rota_clock_ns();
+    double cpu = thread_cpu_ns();
+    for (uint64_t r = 0; r < b->per_round; r++) {
+        if (b->raw_cpu) {
+            raw_cpu_run(b->raw_cpu);
+            continue;
+        }
+        uint64_t before = rota_clock_ns();
+        if (!raw_vk_submit(b->raw_vk)) return false;
+        b->raw.submit_ns[b->raw.submits++] = (double)(rota_clock_ns() - before);
+    }
+    b->raw_cpu_ns += thread_cpu_ns() - cpu;
+    if (b->raw_vk && !raw_vk_wait(b->raw_vk)) return false;
+    b->raw.device_ns[b->raw.rounds++] =
+        (double)(rota_clock_ns() - begin) / (double)b->per_round / (double)b->graph->node_count;
+    return true;
+}
+
+static bool samples_create(samples *s, uint64_t submits, uint64_t rounds) {
+    s->submit_ns = calloc(submits, sizeof *s->submit_ns);
+    s->device_ns = calloc(rounds, sizeof *s->device_ns);
+    return s->submit_ns && s->device_ns;
+}
+
+/* Runs everything; the exit code. */
+static int measure(bench *b) {
+    int code = EXIT_GOOD;
+    const uint64_t singles = 20;
+    double us = 0;
+    b->done_us = calloc(singles, sizeof *b->done_us);
+    /* The first replay allocates and compiles; it is no sample. */
+    REPORT_TRY(one_replay(b, &us));
+    for (uint64_t i = 0; i < singles && (i < 3 || us < 1e6); i++) {
+        REPORT_TRY(one_replay(b, &us));
+        if (b->done_us) b->done_us[b->done_count++] = us;
+    }
+    b->per_round = (uint64_t)(ROUND_NS / (us * 1e3)) + 1;
+    if (b->per_round > REPLAYS_MAX) b->per_round = REPLAYS_MAX;
+    if (!b->done_us || !samples_create(&b->rota, b->per_round * b->settings->rounds, b->settings->rounds) ||
+        !samples_create(&b->raw, b->per_round * b->settings->rounds, b->settings->rounds)) {
+        fprintf(stderr, "%s: out of memory\n", program);
+        code = EXIT_BAD_ARGUMENT;
+        goto done;
+    }
+    /* Interleaved, so that both see the same machine. */
+    for (uint64_t r = 0; r < b->settings->rounds; r++) {
+        REPORT_TRY(rota_round(b));
+        if (!raw_round(b)) {
+            code = EXIT_DEVICE_GONE;
+            goto done;
+        }
+    }
+    REPORT_TRY(bench_graph_check(b->graph, b->replays));
+    bool raw_good = b->raw_cpu ? raw_cpu_check(b->raw_cpu, b->graph)
+                               : raw_vk_check(b->raw_vk, b->graph, raw_vk_submitted(b->raw_vk) - 1);
+    if (!raw_good) code = EXIT_CHECK_FAILED;
+done:
+    return code;
+}
+
+static void add(cJSON *result, const char *name, double value) {
+    cJSON_AddNumberToObject(result, name, value);
+}
+
+static void report(bench *b, cJSON *result) {
+    sample_stats done = samples_describe(b->done_us, b->done_count);
+    sample_stats submit = samples_describe(b->rota.submit_ns, b->rota.submits);
+    sample_stats device = samples_describe(b->rota.device_ns, b->rota.rounds);
+    sample_stats raw_submit = samples_describe(b->raw.submit_ns, b->raw.submits);
+    sample_stats raw_device = samples_describe(b->raw.device_ns, b->raw.rounds);
+    rota_plan_stats stats;
+    rota_plan_get_stats(b->plan, &stats);
+    double ratio = device.median / raw_device.median;
+    add(result, "replays", (double)b->replays);
+    add(result, "replays_a_round", (double)b->per_round);
+    add(result, "barriers", (double)stats.barriers);
+    if (b->raw_vk) add(result, "raw_barriers", (double)raw_vk_barriers(b->raw_vk));
+    add(result, "submit_ns_p50", submit.median);
+    add(result, "submit_ns_p99", submit.p99);
+    add(result, "done_us", done.median);
+    add(result, "device_ns_per_node", device.median);
+    add(result, "device_ns_per_node_min", device.least);
+    add(result, "device_ns_per_node_max", device.most);
+    if (b->raw_vk)
+        add(result, "raw_submit_ns_p50", raw_submit.median);
+    else
+        cJSON_AddNullToObject(result, "raw_submit_ns_p50");
+    add(result, "raw_device_ns_per_node", raw_device.median);
+    add(result, "raw_device_ns_per_node_min", raw_device.least);
+    add(result, "raw_device_ns_per_node_max", raw_device.most);
+    add(result, "ratio", ratio);
+    add(result, "scheduler_cpu_ns_per_submission", b->cpu_ns / (double)b->cpu_submissions);
+    if (b->raw_vk) add(result, "raw_cpu_ns_per_submission", b->raw_cpu_ns / (double)b->raw.submits);
+
+    printf("%" PRIu64 " nodes, %" PRIu64 " barriers; %" PRIu64 " replays, all checked\n",
+           b->graph->node_count, stats.barriers, b->replays);
+    printf("caller's submit   p50 %8.0f ns   p99 %8.0f ns\n", submit.median, submit.p99);
+    printf("submit to done    %10.1f us   (%.1f to %.1f)\n", done.median, done.least, done.most);
+    printf("per node, saturated  %7.1f ns (%.1f to %.1f)\n", device.median, device.least, device.most);
+    printf("%s  %7.1f ns (%.1f to %.1f), ratio %.3f\n",
+           b->raw_vk ? "the same, raw Vulkan" : "the same, plain calls", raw_device.median, raw_device.least,
+           raw_device.most, ratio);
+    printf("rota's threads' CPU a submission %.0f ns", b->cpu_ns / (double)b->cpu_submissions);
+    if (b->raw_vk)
+        printf("; raw vkQueueSubmit2 p50 %.0f ns, CPU %.0f ns", raw_submit.median,
+               b->raw_cpu_ns / (double)b->raw.submits);
+    putchar('\n');
+}
+
+static int run(const settings *s, const char *id, const char *out) {
+    static const char *const kinds[] = {"chain", "wide", "train", "random"};
+    bench b = {.settings = s};
+    int code = report_open(program, id, &(rota_runtime_options){.diagnostics = s->trace != NULL}, &b.opened);
+    if (code != EXIT_GOOD) return code;
+    settings with_runtime = *s;
+    with_runtime.graph.runtime = b.opened.runtime;
+    b.settings = &with_runtime;
+    const rota_device_info *info = rota_device_get_info(b.opened.device);
+    cJSON *result = report_new();
+    cJSON_AddItemToObject(result, "device", report_device(info));
+    cJSON_AddStringToObject(result, "graph", kinds[s->graph.kind]);
+    add(result, "nodes", (double)s->graph.nodes);
+    cJSON_AddBoolToObject(result, "slots", s->graph.slots);
+    REPORT_TRY(prepare_rota(&b));
+    if (info->kind == ROTA_EXEC_VK)
+        b.raw_vk = raw_vk_create(b.graph, (uint32_t)strtoul(info->id + 3, NULL, 10));
+    else
+        b.raw_cpu = raw_cpu_create(b.graph);
+    if (!b.raw_vk && !b.raw_cpu) {
+        fprintf(stderr, "%s: there is nothing to compare with\n", program);
+        code = EXIT_BAD_ARGUMENT;
+        goto done;
+    }
+    code = measure(&b);
+    if (code == EXIT_GOOD) report(&b, result);
+    if (code == EXIT_GOOD && s->dot) REPORT_TRY(rota_plan_write_dot(b.plan, s->dot));
+    if (code == EXIT_GOOD && s->trace) REPORT_TRY(rota_plan_write_trace(b.plan, s->trace));
+done:
+    raw_vk_destroy(b.raw_vk);
+    raw_cpu_destroy(b.raw_cpu);
+    rota_args_release(b.args);
+    rota_plan_release(b.plan);
+    bench_graph_release(b.graph);
+    report_close(&b.opened);
+    free(b.done_us);
+    free(b.rota.submit_ns);
+    free(b.rota.device_ns);
+    free(b.raw.submit_ns);
+    free(b.raw.device_ns);
+    return report_write(result, code == EXIT_GOOD ? out : NULL, code);
+}
+
+int bench_replay(int argc, char **argv) {
+    int kind = BENCH_CHAIN;
+    settings s = {.graph = {.nodes = 1000}, .rounds = 15};
+    const char *id = NULL, *out = NULL;
+    const option options[] = {{"--device", OPTION_STRING, &id, "auto|cpu|vk:N", 0, 0, false},
+                              {"--graph", OPTION_CHOICE, &kind, BENCH_GRAPH_FORM, 0, 0, false},
+                              {"--nodes", OPTION_COUNT, &s.graph.nodes, "N", 1, 4e6, false},
+                              {"--slots", OPTION_FLAG, &s.graph.slots, NULL, 0, 0, false},
+                              {"--rounds", OPTION_COUNT, &s.rounds, "N", 3, 10000, false},
+                              {"--dot", OPTION_STRING, &s.dot, "FILE", 0, 0, false},
+                              {"--trace", OPTION_STRING, &s.trace, "FILE", 0, 0, false},
+                              {"--out", OPTION_STRING, &out, "FILE", 0, 0, false}};
+    const size_t count = sizeof options / sizeof *options;
+    option_result parsed = options_parse(program, options, count, argc, argv);
+    if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
+    s.graph.kind = (bench_graph_kind)kind;
+    if (s.graph.kind == BENCH_TRAIN && s.graph.nodes < BENCH_LAYER_NODES) {
+        options_bad(program, options, count, "--graph train needs --nodes of at least %d, not %" PRIu64,
+                    BENCH_LAYER_NODES, s.graph.nodes);
+        return EXIT_BAD_ARGUMENT;
+    }
+    return run(&s, id, out);
+}

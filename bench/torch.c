@@ -1,0 +1,111 @@
+/* PyTorch in a child process, to be timed in the same run. */
+#include "bench/torch.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Reads a number of products a line and answers with milliseconds each. */
+static const char script[] =
+    "import sys, time\n"
+    "try:\n"
+    "    import torch\n"
+    "except ImportError:\n"
+    "    print('none', flush=True); sys.exit(0)\n"
+    "gpu, dtype, m, n, k, sets, path = sys.argv[1:8]\n"
+    "m, n, k, sets = int(m), int(n), int(k), int(sets)\n"
+    "dtype = {'f32': torch.float32, 'f16': torch.float16, 'bf16': torch.bfloat16}[dtype]\n"
+    "gpu = gpu == '1'\n"
+    "if gpu and not torch.cuda.is_available():\n"
+    "    print('none', flush=True); sys.exit(0)\n"
+    "torch.backends.cuda.matmul.allow_tf32 = False\n"
+    "whole = torch.from_file(path, size=sets * (m * k + k * n), dtype=dtype)\n"
+    "device = 'cuda' if gpu else 'cpu'\n"
+    "operands = []\n"
+    "for s in range(sets):\n"
+    "    part = whole[s * (m * k + k * n):(s + 1) * (m * k + k * n)].to(device, copy=True)\n"
+    "    operands.append((part[:m * k].view(m, k), part[m * k:].view(k, n), torch.empty(m, n, dtype=dtype, "
+    "device=device)))\n"
+    "def run(count):\n"
+    "    if gpu: torch.cuda.synchronize()\n"
+    "    begin = time.perf_counter()\n"
+    "    for i in range(count):\n"
+    "        a, b, c = operands[i % sets]\n"
+    "        torch.matmul(a, b, out=c)\n"
+    "    if gpu: torch.cuda.synchronize()\n"
+    "    return (time.perf_counter() - begin) * 1e3 / count\n"
+    "print('ready', torch.__version__, flush=True)\n"
+    "for line in sys.stdin:\n"
+    "    print(repr(run(int(line))), flush=True)\n";
+
+/* A torch that never answers must not hang the benchmark. */
+#define ANSWER_MS 120000
+
+static bool read_line(torch_child *child, char *line, int size) {
+    struct pollfd waited = {.fd = fileno(child->from), .events = POLLIN};
+    return poll(&waited, 1, ANSWER_MS) == 1 && fgets(line, size, child->from);
+}
+
+bool torch_start(torch_child *child, bool gpu, rota_dtype dtype, uint64_t m, uint64_t n, uint64_t k,
+                 uint64_t sets, const char *path) {
+    *child = (torch_child){0};
+    int to[2], from[2];
+    if (pipe(to) != 0) return false;
+    if (pipe(from) != 0) {
+        close(to[0]);
+        close(to[1]);
+        return false;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    char numbers[4][24];
+    const uint64_t values[4] = {m, n, k, sets};
+    for (int i = 0; i < 4; i++) snprintf(numbers[i], sizeof numbers[i], "%" PRIu64, values[i]);
+    child->process = fork();
+    if (child->process == 0) {
+        dup2(to[0], STDIN_FILENO);
+        dup2(from[1], STDOUT_FILENO);
+        for (int i = 0; i < 2; i++) {
+            close(to[i]);
+            close(from[i]);
+        }
+        execlp("python3", "python3", "-c", script, gpu ? "1" : "0", rota_dtype_name(dtype), numbers[0],
+               numbers[1], numbers[2], numbers[3], path, (char *)NULL);
+        _exit(127);
+    }
+    close(to[0]);
+    close(from[1]);
+    child->to = fdopen(to[1], "w");
+    child->from = fdopen(from[0], "r");
+    char line[128] = "";
+    if (child->process > 0 && child->to && child->from && read_line(child, line, sizeof line) &&
+        strncmp(line, "ready ", 6) == 0) {
+        printf("compared with PyTorch %s", line + 6);
+        return true;
+    }
+    fprintf(stderr, "note: python3 has no torch for this device; nothing to compare with\n");
+    torch_stop(child);
+    return false;
+}
+
+bool torch_run(torch_child *child, uint64_t iters, double *out_ms) {
+    char line[128], *end;
+    if (fprintf(child->to, "%" PRIu64 "\n", iters) < 0 || fflush(child->to) != 0 ||
+        !read_line(child, line, sizeof line))
+        return false;
+    *out_ms = strtod(line, &end);
+    return end != line && *out_ms > 0;
+}
+
+void torch_stop(torch_child *child) {
+    if (child->to) fclose(child->to);
+    if (child->from) fclose(child->from);
+    if (child->process > 0) {
+        kill(child->process, SIGKILL);
+        waitpid(child->process, NULL, 0);
+    }
+    *child = (torch_child){0};
+}

@@ -1,0 +1,26 @@
+/* PyTorch in a child process, to be timed in the same run: the same products on the same operands, in the
+ * same rotation. */
+#ifndef ROTA_BENCH_TORCH_H
+#define ROTA_BENCH_TORCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+#include "ops/tensor.h"
+
+typedef struct torch_child {
+    pid_t process;
+    FILE *to, *from;
+} torch_child;
+
+/* Starts python3 with operands of `sets` products [m, k] x [k, n], read from the file at `path` (all of a
+ * set's a, then its b, set after set). False with a note on stderr where python3 has no torch, or it fails.
+ */
+bool torch_start(torch_child *child, bool gpu, rota_dtype dtype, uint64_t m, uint64_t n, uint64_t k,
+                 uint64_t sets, const char *path);
+/* Runs `iters` products; milliseconds each. */
+bool torch_run(torch_child *child, uint64_t iters, double *out_ms);
+void torch_stop(torch_child *child);
+
+#endif

@@ -1,0 +1,191 @@
+/* rota_compile: runs the steps, then lets the runtime give the plan its memory and instances. */
+#include "sched/compile.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/atomic.h"
+
+static const rota_compile_options default_options = {0};
+
+static rota_status check_options(rota_runtime *runtime, const rota_graph *graph,
+                                 const rota_compile_options *options) {
+    if (options->device_count && !runtime)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "compile of graph '%s': devices without a runtime",
+                         graph->name);
+    if (options->device_count && !options->devices)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "compile of graph '%s': device_count %u, but devices is NULL",
+                         graph->name, options->device_count);
+    for (uint32_t i = 0; i < options->device_count; i++)
+        if (!options->devices[i])
+            return rota_fail(ROTA_INVALID_ARGUMENT, "compile of graph '%s': devices[%u] is NULL", graph->name,
+                             i);
+    if (options->queues > ROTA_EXEC_QUEUES_MAX ||
+        (runtime && options->device_count && options->queues > rota_runtime_queue_count(runtime)))
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         "compile of graph '%s': %u queues; the runtime has %u a device (at most %d)",
+                         graph->name, options->queues,
+                         runtime ? rota_runtime_queue_count(runtime) : ROTA_EXEC_QUEUES_MAX,
+                         ROTA_EXEC_QUEUES_MAX);
+    if (options->packing != ROTA_PACK_TIGHT && options->packing != ROTA_PACK_CONCURRENT)
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         "compile of graph '%s': packing %d, expected TIGHT or CONCURRENT", graph->name,
+                         (int)options->packing);
+    return ROTA_OK;
+}
+
+static rota_status new_plan(rota_runtime *runtime, rota_graph *graph, const rota_compile_options *options,
+                            rota_plan **out_plan) {
+    rota_plan *plan = calloc(1, sizeof *plan);
+    if (!plan) return rota_fail(ROTA_OUT_OF_MEMORY, "compile of graph '%s': no host memory", graph->name);
+    atomic_init(&plan->references, 1);
+    plan->runtime = runtime;
+    plan->graph = graph;
+    rota_graph_retain(graph);
+    plan->options = *options;
+    plan->name = rota_arena_strdup(&plan->arena, options->name ? options->name : graph->name);
+    plan->compile_info = rota_arena_calloc(&plan->arena, sizeof(rota_compile_info), 16);
+    rota_device **devices = rota_arena_alloc(&plan->arena, sizeof *devices * (options->device_count + 1u), 8);
+    if (!plan->name || !plan->compile_info || !devices) {
+        rota_plan_free(plan);
+        return rota_fail(ROTA_OUT_OF_MEMORY, "compile of graph '%s': no host memory", graph->name);
+    }
+    for (uint32_t i = 0; i < options->device_count; i++) devices[i] = options->devices[i];
+    plan->options.devices = devices;
+    plan->options.name = plan->name;
+    *out_plan = plan;
+    return ROTA_OK;
+}
+
+/* Arrays built as vectors become the plan's. */
+static void keep_vectors(rota_compiler *c) {
+    rota_compile_info *info = c->info;
+    rota_vector *const vectors[] = {&c->buffers,         &c->operations, &c->accesses,
+                                    &c->access_physical, &c->physicals,  &c->edge_from};
+    for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
+        info->kept[i] = *vectors[i];
+        *vectors[i] = (rota_vector){0};
+    }
+}
+
+/* Makes what was gathered so far readable through the plan: messages name buffers and operations. */
+static void show_gathered(rota_compiler *c) {
+    rota_compile_info *info = c->info;
+    c->plan->buffers = c->buffers.data;
+    c->plan->buffer_count = (uint32_t)c->buffers.count;
+    info->operations = c->operations.data;
+    info->operation_count = (uint32_t)c->operations.count;
+    info->physicals = c->physicals.data;
+    info->physical_count = (uint32_t)c->physicals.count;
+    info->accesses = c->accesses.data;
+    info->access_count = (uint32_t)c->accesses.count;
+    info->access_physical = c->access_physical.data;
+}
+
+static void count_edges(rota_compiler *c) {
+    rota_plan_stats *stats = &c->plan->stats;
+    uint64_t kinds[ROTA_EDGE_KIND_COUNT] = {0};
+    const uint8_t *edge_kind = c->edge_kind.data;
+    for (uint64_t i = 0; i < c->edge_kind.count; i++) kinds[edge_kind[i]]++;
+    stats->edges = c->edge_from.count;
+    stats->edges_raw = kinds[ROTA_EDGE_RAW];
+    stats->edges_war = kinds[ROTA_EDGE_WAR];
+    stats->edges_waw = kinds[ROTA_EDGE_WAW];
+    stats->edges_memory = kinds[ROTA_EDGE_MEMORY];
+    stats->edges_after = kinds[ROTA_EDGE_AFTER];
+    stats->queues = c->queue_count;
+}
+
+static rota_status run_steps(rota_compiler *c) {
+    rota_plan *plan = c->plan;
+    ROTA_TRY(rota_compile_gather(c));
+    show_gathered(c);
+    ROTA_TRY(rota_compile_lifetimes(c));
+    if (plan->options.packing == ROTA_PACK_TIGHT) ROTA_TRY(rota_compile_pack_tight(c));
+    ROTA_TRY(rota_compile_hazards(c));
+    ROTA_TRY(rota_compile_segments(c));
+    ROTA_TRY(rota_compile_lower(c));
+    rota_compile_info *info = c->info;
+    info->first_edge = c->first_edge;
+    info->edge_from = c->edge_from.data;
+    info->edge_count = (uint32_t)c->edge_from.count;
+    info->edge_kind = rota_arena_alloc(&plan->arena, (size_t)c->edge_kind.count + 1, 1);
+    if (!info->edge_kind) return rota_compile_no_memory(c);
+    if (c->edge_kind.count) memcpy(info->edge_kind, c->edge_kind.data, (size_t)c->edge_kind.count);
+    count_edges(c);
+    return ROTA_OK;
+}
+
+static void free_compiler(rota_compiler *c) {
+    rota_vector *const vectors[] = {&c->buffers,     &c->operations, &c->accesses,  &c->access_physical,
+                                    &c->physicals,   &c->edge_from,  &c->edge_kind, &c->externals,
+                                    &c->physical_of, &c->valid,      &c->mirrors,   &c->transfers};
+    for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) rota_vector_free(vectors[i]);
+    rota_arena_free(&c->scratch);
+}
+
+static rota_status freeze(rota_graph *graph) {
+    /* Recorders are checked to be closed afterwards; none can be opened from here on. */
+    pthread_mutex_lock(&graph->mutex);
+    ra_store_release(&graph->compiled, true);
+    pthread_mutex_unlock(&graph->mutex);
+    return ROTA_OK;
+}
+
+rota_status rota_compile(rota_runtime *runtime, rota_graph *graph, const rota_compile_options *options,
+                         rota_plan **out_plan) {
+    *out_plan = NULL;
+    if (!options) options = &default_options;
+    ROTA_TRY(check_options(runtime, graph, options));
+    rota_plan *plan = NULL;
+    ROTA_TRY(new_plan(runtime, graph, options, &plan));
+    ROTA_TRY(freeze(graph));
+    rota_compiler c = {.runtime = runtime, .graph = graph, .plan = plan, .info = plan->compile_info};
+    c.queue_count = options->queues ? options->queues : 1;
+    if (options->transfer_queue && c.queue_count < 2) c.queue_count = 2;
+    rota_status status = run_steps(&c);
+    show_gathered(&c);
+    keep_vectors(&c);
+    free_compiler(&c);
+    if (status == ROTA_OK) {
+        plan->stats.plan_bytes = plan->arena.total_bytes + sizeof *plan;
+        for (size_t i = 0; i < sizeof c.info->kept / sizeof *c.info->kept; i++)
+            plan->stats.plan_bytes += c.info->kept[i].usable_bytes;
+        if (options->device_count) status = rota_plan_run_create(plan);
+    }
+    if (status != ROTA_OK) {
+        rota_plan_free(plan);
+        return status;
+    }
+    *out_plan = plan;
+    return ROTA_OK;
+}
+
+void rota_plan_retain(rota_plan *plan) {
+    if (plan) (void)ra_fetch_add_relaxed(&plan->references, 1);
+}
+
+void rota_plan_release(rota_plan *plan) {
+    /* acq_rel: publishes this thread's use; the last one sees all others'. */
+    if (!plan || ra_fetch_sub_acq_rel(&plan->references, 1) != 1) return;
+    if (plan->run)
+        rota_plan_run_release(plan);
+    else
+        rota_plan_free(plan);
+}
+
+void rota_plan_free(rota_plan *plan) {
+    rota_compile_info *info = plan->compile_info;
+    if (info) {
+        /* Buffers of the graph itself live as long as the graph, which the plan holds. */
+        for (uint32_t i = 0; i < plan->buffer_count; i++)
+            if (!plan->buffers[i].buffer->graph) rota_buffer_release(plan->buffers[i].buffer);
+        for (size_t i = 0; i < sizeof info->kept / sizeof *info->kept; i++) rota_vector_free(&info->kept[i]);
+    }
+    rota_graph_release(plan->graph);
+    rota_arena_free(&plan->arena);
+    free(plan);
+}
+
+void rota_plan_get_stats(const rota_plan *plan, rota_plan_stats *out_stats) {
+    *out_stats = plan->stats;
+}

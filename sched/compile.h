@@ -1,0 +1,234 @@
+/* The compiler's working state, and its steps. Internal.
+ *
+ *   gather.c    lanes in key order -> operations with resolved accesses; uploads and read-backs
+ *   place.c     several devices: physical buffers per device, copies between them
+ *   pack.c      transient memory, from lifetimes in record order (TIGHT) or from proven order (CONCURRENT)
+ *   hazards.c   edges: hazards by range, memory, rota_node_after; implied ones dropped by vector clocks
+ *   segments.c  logical queues: segments, waits, levels
+ *   lower.c     what executors get: commands, batches, CSR edges, memories, argument words, external accesses
+ *
+ * An operation is a node or a copy that rota inserts; operations are numbered in record order, and every edge
+ * goes from a lower number to a higher one. */
+#ifndef ROTA_SCHED_COMPILE_H
+#define ROTA_SCHED_COMPILE_H
+
+#include "graph/graph_internal.h"
+#include "sched/interval.h"
+#include "sched/plan_internal.h"
+
+typedef enum rota_operation_kind {
+    ROTA_OPERATION_NODE,
+    ROTA_OPERATION_UPLOAD,   /* INPUT contents to the device */
+    ROTA_OPERATION_DOWNLOAD, /* OUTPUT contents from the device */
+    ROTA_OPERATION_TRANSFER  /* between devices of the plan */
+} rota_operation_kind;
+
+typedef struct rota_operation {
+    const rota_node_record *record; /* NULL for copies that rota inserts */
+    uint32_t first_access;
+    uint32_t
+        node; /* NODE: its number in record order; UPLOAD, DOWNLOAD: the transfer; TRANSFER: the buffer */
+    uint32_t segment; /* of plan->segments */
+    uint32_t level;   /* batch in its segment */
+    uint8_t access_count;
+    uint8_t kind; /* rota_operation_kind */
+    uint8_t part;
+    uint8_t queue;
+    uint32_t command; /* in its part's program */
+} rota_operation;
+
+/* A buffer's memory on one part. Plans of one part have one for each plan buffer, with the same index. */
+typedef struct rota_physical {
+    uint32_t buffer;                          /* plan buffer; ROTA_NONE: a mirror between parts */
+    uint32_t first_operation, last_operation; /* ROTA_NONE: unused */
+    uint8_t part;
+    uint8_t kind; /* rota_buffer_kind; mirrors: TRANSIENT */
+    bool packed;  /* has a place in the part's arena */
+    bool is_mirror;
+    bool handed_on; /* another physical takes its memory over in its last operation */
+    uint8_t phase;  /* of the count of live bytes */
+    uint32_t first_mirror; /* plus 1: list of mirrors that this part owns for the buffer */
+    uint32_t inplace_of;   /* the physical whose memory it takes over as it starts; ROTA_NONE: none */
+    uint64_t size_bytes;
+    uint32_t memory;       /* index in the part's memories, once lowered */
+    uint32_t piece;        /* of the part's arena */
+    uint64_t offset_bytes; /* in the piece */
+} rota_physical;
+
+/* A kept edge's reason. */
+typedef enum rota_edge_kind {
+    ROTA_EDGE_RAW,
+    ROTA_EDGE_WAR,
+    ROTA_EDGE_WAW,
+    ROTA_EDGE_MEMORY,
+    ROTA_EDGE_AFTER,
+    ROTA_EDGE_KIND_COUNT
+} rota_edge_kind;
+
+/* How many other chains an operation's clock remembers. Forgetting one only means that an implied edge may be
+ * kept. */
+enum { ROTA_CLOCK_ENTRIES = 6 };
+
+/* A vector clock over chains: operations of one chain are totally ordered by kept edges. `latest[i]` is the
+ * last operation of chain[i] known to come before; the operation's own chain is implied up to itself. */
+typedef struct rota_clock {
+    uint32_t own_chain;
+    uint32_t count;
+    uint32_t chain[ROTA_CLOCK_ENTRIES];
+    uint32_t latest[ROTA_CLOCK_ENTRIES];
+} rota_clock;
+
+typedef struct rota_cons {
+    uint32_t operation; /* plus 1 */
+    uint32_t next;      /* 0: end */
+} rota_cons;
+
+/* Host-mapped memory between two parts, through which a buffer's bytes go. */
+typedef struct rota_mirror {
+    uint32_t other; /* part; the owner's physical of the buffer has the list */
+    uint32_t physical;
+    uint32_t next; /* plus 1 */
+} rota_mirror;
+
+/* A growing array in recycled memory. */
+typedef struct rota_vector {
+    void *data;
+    uint64_t count, capacity;
+    size_t usable_bytes;
+} rota_vector;
+
+bool rota_vector_grow(rota_vector *vector, size_t element_bytes, uint64_t need);
+void rota_vector_free(rota_vector *vector);
+/* Ensures room for `more` elements. */
+static inline bool rota_vector_reserve(rota_vector *vector, size_t element_bytes, uint64_t more) {
+    return vector->count + more <= vector->capacity ||
+           rota_vector_grow(vector, element_bytes, vector->count + more);
+}
+
+/* What dot, explain and traces need after the compile; stays with the plan. */
+typedef struct rota_compile_info {
+    rota_operation *operations;
+    uint32_t operation_count;
+    rota_physical *physicals;
+    uint32_t physical_count;
+    uint32_t *access_physical;   /* of each access */
+    rota_exec_operand *accesses; /* the parts' operands point here: offsets in memory */
+    uint32_t access_count;
+    uint32_t *first_edge; /* operation_count + 1 */
+    uint32_t *edge_from;
+    uint8_t *edge_kind;
+    uint32_t edge_count;
+    /* Lanes in key order: a node's number to lane and index, and back. */
+    uint32_t lane_count;
+    rota_recorder **lanes;
+    uint32_t *lane_first_node; /* lane_count + 1 */
+    uint32_t *lane_rank;       /* creation number - 1 -> rank */
+    uint32_t *operation_of_node;
+    rota_vector kept[6]; /* the storage of what was built as vectors */
+} rota_compile_info;
+
+typedef struct rota_compiler {
+    rota_runtime *runtime;
+    rota_graph *graph;
+    rota_plan *plan;
+    rota_compile_info *info;
+    rota_arena scratch; /* freed when the compile ends */
+    /* Gather */
+    uint32_t node_count;
+    uint32_t *lane_base; /* plan buffer of a lane's first buffer, by lane creation number (0: the graph's) */
+    uint32_t graph_buffer_count;
+    uint32_t persistent_capacity;
+    uint32_t *hash; /* plan buffer + 1 by address of a persistent buffer */
+    uint32_t hash_mask;
+    rota_vector buffers; /* rota_plan_buffer */
+    rota_vector operations, accesses, access_physical, physicals;
+    uint32_t queue_count;
+    /* Devices in use: part of each entry of options.devices, and of the CPU device for host functions. */
+    rota_device *part_device[UINT8_MAX + 1];
+    uint32_t part_count;
+    uint32_t cpu_part; /* ROTA_NONE: none */
+    /* Plans of several parts: physical + 1 by plan buffer * part_stride + part; valid parts per range. */
+    bool several_parts;
+    uint32_t part_stride;
+    rota_vector physical_of;
+    rota_vector valid;   /* rota_interval_map * by plan buffer; state.writer is the mask of parts */
+    rota_vector mirrors; /* rota_mirror */
+    /* INPUT and OUTPUT copies, in order of first use. */
+    rota_vector transfers; /* rota_plan_transfer */
+    /* Hazards */
+    rota_vector edge_from, edge_kind;
+    uint32_t *first_edge;
+    rota_clock *clocks;
+    rota_after *afters; /* as operation numbers in .later.index, .earlier.index, sorted by later */
+    uint64_t after_count;
+    /* External accesses: filled by hazards, used by lower */
+    rota_vector externals;
+    /* Pack */
+    uint32_t piece_count[UINT8_MAX + 1]; /* arena pieces of each part */
+    uint64_t *piece_bytes[UINT8_MAX + 1];
+} rota_compiler;
+
+#define ROTA_OPERATIONS(c) ((rota_operation *)(c)->operations.data)
+#define ROTA_ACCESSES(c) ((rota_exec_operand *)(c)->accesses.data)
+#define ROTA_ACCESS_PHYSICAL(c) ((uint32_t *)(c)->access_physical.data)
+#define ROTA_PHYSICALS(c) ((rota_physical *)(c)->physicals.data)
+
+/* An access to a PERSISTENT or SLOT buffer, noted in record order. */
+typedef struct rota_external_note {
+    uint32_t buffer; /* plan buffer */
+    uint32_t operation;
+    uint64_t low, high;
+    uint32_t flags; /* rota_external_flags, INCOMING already decided */
+} rota_external_note;
+
+rota_status rota_compile_gather(rota_compiler *compiler);
+/* Before an operation on `part` touches the range: makes the copies that bring valid bytes there, notes what
+ * becomes valid, and gives the buffer's physical there. */
+rota_status rota_compile_place(rota_compiler *compiler, uint32_t part, uint32_t buffer, uint64_t low,
+                               uint64_t high, rota_access_mode mode, uint32_t *out_physical);
+/* The physical of a buffer on a part, made if need be; ROTA_NONE when out of memory. */
+uint32_t rota_compile_physical(rota_compiler *compiler, uint32_t buffer, uint32_t part);
+/* Runs the graph's rewrite hooks over the node records (NULL: removed). */
+rota_status rota_compile_rewrite(rota_compiler *compiler, const rota_node_record **records);
+rota_status rota_compile_pack_tight(rota_compiler *compiler);
+rota_status rota_compile_hazards(rota_compiler *compiler);
+rota_status rota_compile_segments(rota_compiler *compiler);
+rota_status rota_compile_lower(rota_compiler *compiler);
+
+/* CONCURRENT packing, driven by hazards.c as it goes. Physicals that start in an operation (`whole`: it
+ * writes all of it, so every other use comes later) are placed after that operation's clock is known. `uses`:
+ * list of last uses; `inplace_uses`: those of the physical whose memory it may take over. */
+typedef struct rota_packer rota_packer;
+rota_status rota_packer_create(rota_compiler *compiler, rota_packer **out_packer);
+rota_status rota_packer_birth(rota_packer *packer, uint32_t physical, uint32_t operation, bool whole,
+                              uint32_t inplace_uses, const rota_cons *cons);
+void rota_packer_death(rota_packer *packer, uint32_t physical, uint32_t uses);
+rota_status rota_packer_finish(rota_packer *packer);
+void rota_packer_free(rota_packer *packer);
+
+/* Sum and peak of live bytes in record order, counting in-place reuse: the lower bound of the arenas. Sets
+ * inplace_of. */
+rota_status rota_compile_lifetimes(rota_compiler *compiler);
+/* True if the clocks prove that operation a completes before b starts (a < b). */
+bool rota_clock_before(const rota_clock *clocks, uint32_t a, uint32_t b);
+
+/* Adds an operation with room for its accesses (to be set at once); NULL when out of memory. */
+rota_operation *rota_compile_add_operation(rota_compiler *compiler, rota_operation_kind kind,
+                                           uint32_t access_count);
+
+/* Sets access `number` of the newest operation. `physical` ROTA_NONE: memory that no other operation touches. */
+void rota_compile_set_access(rota_compiler *compiler, uint32_t number, uint32_t physical, uint64_t offset, uint64_t size,
+                             rota_access_mode mode);
+
+/* Host memory ran out, said for this plan. */
+rota_status rota_compile_no_memory(const rota_compiler *compiler);
+
+/* "node 'x' (lane 'y', node 3)" of an operation, in storage of the calling thread until its next call. */
+const char *rota_operation_describe(const rota_plan *plan, uint32_t operation);
+const char *rota_operation_name(const rota_plan *plan, uint32_t operation);
+
+/* Bytes that two accesses have in common, and the hazard between them (earlier's mode, later's mode);
+ * ROTA_EDGE_KIND_COUNT: none. */
+rota_edge_kind rota_hazard_between(rota_access_mode earlier, rota_access_mode later);
+
+#endif

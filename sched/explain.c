@@ -1,0 +1,319 @@
+/* Names, sentences and pictures of a plan: what a node is called, why it waits, the graph in Graphviz's
+ * language. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include "sched/compile.h"
+#include "sched/output.h"
+
+static const char *const edge_names[ROTA_EDGE_KIND_COUNT] = {"RAW", "WAR", "WAW", "memory", "after"};
+
+static const rota_compile_info *info_of(const rota_plan *plan) {
+    return plan->compile_info;
+}
+
+static uint32_t lane_of(const rota_compile_info *info, uint32_t node) {
+    uint32_t low = 0, high = info->lane_count;
+    while (high - low > 1) {
+        uint32_t middle = (low + high) / 2;
+        if (info->lane_first_node[middle] <= node)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+const char *rota_operation_name(const rota_plan *plan, uint32_t operation) {
+    const rota_operation *at = &info_of(plan)->operations[operation];
+    switch ((rota_operation_kind)at->kind) {
+    case ROTA_OPERATION_NODE:
+        return rota_node_record_name(at->record);
+    case ROTA_OPERATION_UPLOAD:
+        return "upload";
+    case ROTA_OPERATION_DOWNLOAD:
+        return "read back";
+    case ROTA_OPERATION_TRANSFER:
+        return "transfer";
+    }
+    return "node";
+}
+
+const char *rota_operation_describe(const rota_plan *plan, uint32_t operation) {
+    static _Thread_local char text[256];
+    const rota_compile_info *info = info_of(plan);
+    const rota_operation *at = &info->operations[operation];
+    if (at->kind == ROTA_OPERATION_NODE) {
+        uint32_t lane = lane_of(info, at->node);
+        (void)snprintf(text, sizeof text, "node '%s' (lane '%s', node %u)", rota_node_record_name(at->record),
+                       info->lanes[lane]->name, at->node - info->lane_first_node[lane]);
+    } else {
+        uint32_t access = at->first_access + (at->kind == ROTA_OPERATION_DOWNLOAD ? 1 : 0);
+        const rota_physical *physical = &info->physicals[info->access_physical[access]];
+        (void)snprintf(text, sizeof text, "%s of buffer '%s'", rota_operation_name(plan, operation),
+                       plan->buffers[physical->buffer].buffer->name);
+    }
+    return text;
+}
+
+const char *rota_plan_node_name(const void *part, uint32_t node) {
+    return rota_operation_name(((const rota_plan_part *)part)->plan, node);
+}
+
+/* ---- Explain ---- */
+
+typedef struct text_out {
+    char *text;
+    uint64_t capacity, length;
+} text_out;
+
+static void say(text_out *out, const char *format, ...) ROTA_PRINTF(2, 3);
+static void say(text_out *out, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    uint64_t left = out->length < out->capacity ? out->capacity - out->length : 0;
+    int length = vsnprintf(left ? out->text + out->length : NULL, (size_t)left, format, arguments);
+    va_end(arguments);
+    if (length > 0) out->length += (uint64_t)length;
+}
+
+/* Bytes of the access in its own buffer: what packing added is taken off again. */
+static uint64_t buffer_offset(const rota_compile_info *info, uint32_t access) {
+    const rota_physical *at = &info->physicals[info->access_physical[access]];
+    return info->accesses[access].offset_bytes - (at->packed ? at->offset_bytes : 0);
+}
+
+/* The first pair of accesses that makes the edge a hazard. */
+static bool find_conflict(const rota_compile_info *info, const rota_operation *earlier,
+                          const rota_operation *later, rota_edge_kind kind, uint32_t *out_access,
+                          uint64_t *out_low, uint64_t *out_high) {
+    for (uint32_t i = earlier->first_access; i < earlier->first_access + earlier->access_count; i++)
+        for (uint32_t k = later->first_access; k < later->first_access + later->access_count; k++) {
+            if (info->access_physical[i] != info->access_physical[k] || info->access_physical[i] == ROTA_NONE)
+                continue;
+            if (rota_hazard_between((rota_access_mode)info->accesses[i].mode,
+                                    (rota_access_mode)info->accesses[k].mode) != kind)
+                continue;
+            uint64_t low = buffer_offset(info, i), high = low + info->accesses[i].size_bytes;
+            uint64_t low2 = buffer_offset(info, k), high2 = low2 + info->accesses[k].size_bytes;
+            if (low < low2) low = low2;
+            if (high > high2) high = high2;
+            if (low >= high) continue;
+            *out_access = i;
+            *out_low = low;
+            *out_high = high;
+            return true;
+        }
+    return false;
+}
+
+/* The first pair of transients of the two that share memory. */
+static bool find_shared_memory(const rota_compile_info *info, const rota_operation *earlier,
+                               const rota_operation *later, const rota_physical **out_old,
+                               const rota_physical **out_new) {
+    for (uint32_t i = earlier->first_access; i < earlier->first_access + earlier->access_count; i++)
+        for (uint32_t k = later->first_access; k < later->first_access + later->access_count; k++) {
+            if (info->access_physical[i] == ROTA_NONE || info->access_physical[k] == ROTA_NONE) continue;
+            const rota_physical *a = &info->physicals[info->access_physical[i]];
+            const rota_physical *b = &info->physicals[info->access_physical[k]];
+            if (a == b || !a->packed || !b->packed || a->part != b->part || a->piece != b->piece) continue;
+            if (a->offset_bytes >= b->offset_bytes + b->size_bytes ||
+                b->offset_bytes >= a->offset_bytes + a->size_bytes)
+                continue;
+            *out_old = a;
+            *out_new = b;
+            return true;
+        }
+    return false;
+}
+
+static void explain_edge(text_out *out, const rota_plan *plan, uint32_t operation, uint32_t edge) {
+    const rota_compile_info *info = info_of(plan);
+    uint32_t from = info->edge_from[edge];
+    rota_edge_kind kind = (rota_edge_kind)info->edge_kind[edge];
+    const rota_operation *earlier = &info->operations[from], *later = &info->operations[operation];
+    say(out, "  waits for %s: ", rota_operation_describe(plan, from));
+    uint32_t access;
+    uint64_t low, high;
+    const rota_physical *old, *new;
+    if (kind == ROTA_EDGE_AFTER) {
+        say(out, "rota_node_after");
+    } else if (kind == ROTA_EDGE_MEMORY && find_shared_memory(info, earlier, later, &old, &new)) {
+        say(out, "buffer '%s' takes memory over from buffer '%s'", plan->buffers[new->buffer].buffer->name,
+            plan->buffers[old->buffer].buffer->name);
+    } else if (kind != ROTA_EDGE_MEMORY && find_conflict(info, earlier, later, kind, &access, &low, &high)) {
+        static const char *const verbs[ROTA_EDGE_KIND_COUNT] = {
+            [ROTA_EDGE_RAW] = "it writes what is read here",
+            [ROTA_EDGE_WAR] = "it reads what is overwritten here",
+            [ROTA_EDGE_WAW] = "it writes what is overwritten here"};
+        say(out, "%s, %s, buffer '%s' bytes [%llu, %llu)", edge_names[kind], verbs[kind],
+            plan->buffers[info->physicals[info->access_physical[access]].buffer].buffer->name,
+            (unsigned long long)low, (unsigned long long)high);
+    } else {
+        say(out, "%s, on behalf of nodes that it comes after itself", edge_names[kind]);
+    }
+    if (earlier->part != later->part)
+        say(out, " (on another device)");
+    else if (earlier->queue != later->queue)
+        say(out, " (on queue %u)", earlier->queue);
+    say(out, "\n");
+}
+
+static rota_status operation_of(const rota_plan *plan, rota_node node, uint32_t *out_operation) {
+    const rota_compile_info *info = info_of(plan);
+    if (node.lane == 0 || node.lane > info->lane_count)
+        return rota_fail(ROTA_NOT_FOUND, "plan '%s' has no lane %u", plan->name, node.lane);
+    uint32_t rank = info->lane_rank[node.lane - 1];
+    if (node.index >= info->lanes[rank]->node_count)
+        return rota_fail(ROTA_NOT_FOUND, "plan '%s': lane '%s' has %u nodes, no node %u", plan->name,
+                         info->lanes[rank]->name, info->lanes[rank]->node_count, node.index);
+    *out_operation = info->operation_of_node[info->lane_first_node[rank] + node.index];
+    if (*out_operation == ROTA_NONE)
+        return rota_fail(ROTA_NOT_FOUND, "plan '%s': node %u of lane '%s' was rewritten away", plan->name,
+                         node.index, info->lanes[rank]->name);
+    return ROTA_OK;
+}
+
+rota_status rota_plan_explain(const rota_plan *plan, rota_node node, char *text, uint64_t capacity,
+                              uint64_t *out_length) {
+    uint32_t operation;
+    if (capacity) text[0] = 0;
+    ROTA_TRY(operation_of(plan, node, &operation));
+    const rota_compile_info *info = info_of(plan);
+    const rota_operation *at = &info->operations[operation];
+    text_out out = {text, capacity, 0};
+    say(&out, "%s: queue %u, segment %u, batch %u\n", rota_operation_describe(plan, operation), at->queue,
+        at->segment, at->level);
+    for (uint32_t e = info->first_edge[operation]; e < info->first_edge[operation + 1]; e++)
+        explain_edge(&out, plan, operation, e);
+    if (info->first_edge[operation] == info->first_edge[operation + 1])
+        say(&out, "  waits for no other node of the plan\n");
+    const rota_plan_segment *segment = &plan->segments[at->segment];
+    for (uint32_t i = 0; i < segment->external_count; i++) {
+        const rota_plan_external *external = &plan->externals[segment->first_external + i];
+        for (uint32_t k = at->first_access; k < at->first_access + at->access_count; k++)
+            if (info->access_physical[k] != ROTA_NONE &&
+                info->physicals[info->access_physical[k]].buffer == external->buffer &&
+                !info->physicals[info->access_physical[k]].is_mirror) {
+                say(&out,
+                    "  its segment waits for earlier submissions that touch buffer '%s' bytes [%llu, %llu)\n",
+                    plan->buffers[external->buffer].buffer->name, (unsigned long long)external->offset_bytes,
+                    (unsigned long long)(external->offset_bytes + external->size_bytes));
+                break;
+            }
+    }
+    if (out_length) *out_length = out.length;
+    return ROTA_OK;
+}
+
+rota_status rota_plan_node_times(rota_plan *plan, rota_node node, uint64_t *out_begin_ns,
+                                 uint64_t *out_end_ns) {
+    *out_begin_ns = *out_end_ns = 0;
+    uint32_t operation;
+    ROTA_TRY(operation_of(plan, node, &operation));
+    const rota_operation *at = &info_of(plan)->operations[operation];
+    rota_arena arena = ROTA_ARENA_INIT;
+    rota_exec_time *times =
+        rota_arena_calloc(&arena, sizeof *times * (plan->parts[at->part].desc.command_count + 1u), 8);
+    rota_status status =
+        !times       ? rota_fail(ROTA_OUT_OF_MEMORY, "times of plan '%s': no host memory", plan->name)
+        : !plan->run ? rota_fail(ROTA_WRONG_STATE, "plan '%s' was compiled without a device: it has no times",
+                                 plan->name)
+                     : rota_plan_run_times(plan, at->part, times);
+    if (status == ROTA_OK) {
+        *out_begin_ns = times[at->command].begin_ns;
+        *out_end_ns = times[at->command].end_ns;
+    }
+    rota_arena_free(&arena);
+    return status;
+}
+
+/* ---- Files ---- */
+
+rota_status rota_output_open(rota_output *output, const char *path) {
+    *output = (rota_output){.path = path};
+    int length = snprintf(output->temporary, sizeof output->temporary, "%s.%ld.tmp", path, (long)getpid());
+    if (length < 0 || (size_t)length >= sizeof output->temporary)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "path '%.64s...' is longer than %zu bytes", path,
+                         sizeof output->temporary - 32);
+    output->file = fopen(output->temporary, "w");
+    if (!output->file)
+        return rota_fail(ROTA_SYSTEM, "can't write '%s': %s", output->temporary, strerror(errno));
+    return ROTA_OK;
+}
+
+rota_status rota_output_close(rota_output *output, rota_status status) {
+    if (!output->file) return status;
+    bool written = fflush(output->file) == 0 && !ferror(output->file) && status == ROTA_OK;
+    int error = errno;
+    if (fclose(output->file) != 0 && written) {
+        written = false;
+        error = errno;
+    }
+    if (written && rename(output->temporary, output->path) != 0) {
+        written = false;
+        error = errno;
+    }
+    if (written) return ROTA_OK;
+    (void)remove(output->temporary);
+    if (status != ROTA_OK) return status;
+    return rota_fail(ROTA_SYSTEM, "can't write '%s': %s", output->path, strerror(error));
+}
+
+void rota_output_escape(FILE *file, const char *text) {
+    for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
+        if (*at == '"' || *at == '\\')
+            fprintf(file, "\\%c", *at);
+        else if (*at < 0x20)
+            fprintf(file, "\\u%04x", *at);
+        else
+            fputc(*at, file);
+    }
+}
+
+static void write_dot_nodes(FILE *file, const rota_plan *plan) {
+    const rota_compile_info *info = info_of(plan);
+    uint32_t segment = ROTA_NONE;
+    for (uint32_t part = 0; part < plan->part_count; part++)
+        for (uint32_t i = 0; i < plan->parts[part].desc.command_count; i++) {
+            uint32_t n = plan->parts[part].desc.commands[i].node;
+            const rota_operation *at = &info->operations[n];
+            if (at->segment != segment) {
+                if (segment != ROTA_NONE) fputs("  }\n", file);
+                segment = at->segment;
+                fprintf(file, "  subgraph cluster_%u {\n    label=\"segment %u, device %u, queue %u\";\n",
+                        segment, segment, at->part, at->queue);
+            }
+            fprintf(file, "    n%u [label=\"", n);
+            rota_output_escape(file, rota_operation_name(plan, n));
+            fprintf(file, "\\n#%u, batch %u\"%s];\n", n, at->level,
+                    at->kind == ROTA_OPERATION_NODE ? "" : ", style=dashed");
+        }
+    if (segment != ROTA_NONE) fputs("  }\n", file);
+}
+
+rota_status rota_plan_write_dot(const rota_plan *plan, const char *path) {
+    static const char *const styles[ROTA_EDGE_KIND_COUNT] = {
+        "color=black", "color=blue", "color=red", "color=orange, style=dashed", "color=gray, style=dotted"};
+    const rota_compile_info *info = info_of(plan);
+    rota_output output;
+    ROTA_TRY(rota_output_open(&output, path));
+    fputs("digraph \"", output.file);
+    rota_output_escape(output.file, plan->name);
+    fputs("\" {\n  rankdir=TB;\n  node [shape=box, fontname=\"sans-serif\", fontsize=10];\n"
+          "  edge [fontname=\"sans-serif\", fontsize=8];\n",
+          output.file);
+    write_dot_nodes(output.file, plan);
+    for (uint32_t n = 0; n < info->operation_count; n++)
+        for (uint32_t e = info->first_edge[n]; e < info->first_edge[n + 1]; e++)
+            fprintf(output.file, "  n%u -> n%u [label=\"%s\", %s];\n", info->edge_from[e], n,
+                    edge_names[info->edge_kind[e]], styles[info->edge_kind[e]]);
+    for (uint32_t i = 0; i < plan->segment_count; i++)
+        for (uint32_t k = 0; k < plan->segments[i].wait_count; k++)
+            fprintf(output.file, "  // segment %u waits for segment %u\n", i,
+                    plan->segment_waits[plan->segments[i].first_wait + k]);
+    fputs("}\n", output.file);
+    return rota_output_close(&output, ROTA_OK);
+}

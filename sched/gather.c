@@ -1,0 +1,432 @@
+/* From lanes to operations: record order, resolved accesses, uploads and read-backs, placement. */
+#include "sched/compile.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/atomic.h"
+
+bool rota_vector_grow(rota_vector *vector, size_t element_bytes, uint64_t need) {
+    uint64_t want = vector->capacity * 2;
+    if (want < need) want = need;
+    if (want < 64) want = 64;
+    size_t usable;
+    void *grown = rota_chunk_alloc((size_t)want * element_bytes, &usable);
+    if (!grown) return false;
+    if (vector->data) memcpy(grown, vector->data, (size_t)vector->count * element_bytes);
+    rota_chunk_free(vector->data, vector->usable_bytes);
+    vector->data = grown;
+    vector->usable_bytes = usable;
+    vector->capacity = usable / element_bytes;
+    return true;
+}
+
+void rota_vector_free(rota_vector *vector) {
+    rota_chunk_free(vector->data, vector->usable_bytes);
+    *vector = (rota_vector){0};
+}
+
+rota_status rota_compile_no_memory(const rota_compiler *compiler) {
+    return rota_fail(ROTA_OUT_OF_MEMORY, "compile of graph '%s': no host memory", compiler->graph->name);
+}
+
+/* ---- Lanes ---- */
+
+static int compare_lanes(const void *left, const void *right) {
+    const rota_recorder *a = *(rota_recorder *const *)left, *b = *(rota_recorder *const *)right;
+    if (a->order_key != b->order_key) return a->order_key < b->order_key ? -1 : 1;
+    return a->lane < b->lane ? -1 : a->lane > b->lane;
+}
+
+static rota_status sort_lanes(rota_compiler *c) {
+    rota_graph *graph = c->graph;
+    rota_compile_info *info = c->info;
+    uint32_t count = graph->lane_count;
+    info->lane_count = count;
+    info->lanes = rota_arena_alloc(&c->plan->arena, sizeof *info->lanes * (count + 1), 8);
+    info->lane_first_node = rota_arena_alloc(&c->plan->arena, sizeof(uint32_t) * (count + 1), 8);
+    info->lane_rank = rota_arena_alloc(&c->plan->arena, sizeof(uint32_t) * (count + 1), 8);
+    c->lane_base = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * (count + 1), 8);
+    if (!info->lanes || !info->lane_first_node || !info->lane_rank || !c->lane_base)
+        return rota_compile_no_memory(c);
+    if (count) memcpy(info->lanes, graph->lanes, sizeof *info->lanes * count);
+    if (count > 1) qsort(info->lanes, count, sizeof *info->lanes, compare_lanes);
+
+    uint64_t nodes = 0, accesses = 0, buffers = graph->own.buffer_count;
+    c->lane_base[0] = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        rota_recorder *lane = info->lanes[i];
+        /* Acquire pairs with rota_recorder_close: the lane's contents are complete and visible. */
+        if (!ra_load_acquire(&lane->closed))
+            return rota_fail(ROTA_WRONG_STATE, "compile of graph '%s': recorder '%s' is still open",
+                             graph->name, lane->name);
+        if (i && info->lanes[i - 1]->order_key == lane->order_key)
+            return rota_fail(ROTA_ALREADY_EXISTS,
+                             "compile of graph '%s': lanes '%s' and '%s' have the same order key %llu",
+                             graph->name, info->lanes[i - 1]->name, lane->name,
+                             (unsigned long long)lane->order_key);
+        info->lane_rank[lane->lane - 1] = i;
+        info->lane_first_node[i] = (uint32_t)nodes;
+        nodes += lane->node_count;
+        accesses += lane->access_count;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        c->lane_base[i + 1] = (uint32_t)buffers;
+        buffers += graph->lanes[i]->buffer_count;
+    }
+    if (nodes > UINT32_MAX / 4 || accesses > UINT32_MAX / 2 || buffers > UINT32_MAX / 4)
+        return rota_fail(
+            ROTA_OUT_OF_RANGE,
+            "compile of graph '%s': %llu nodes, %llu accesses, %llu buffers; at most 2^30, 2^31, 2^30",
+            graph->name, (unsigned long long)nodes, (unsigned long long)accesses,
+            (unsigned long long)buffers);
+    info->lane_first_node[count] = (uint32_t)nodes;
+    c->node_count = (uint32_t)nodes;
+    c->graph_buffer_count = (uint32_t)buffers;
+    c->plan->stats.nodes = nodes;
+    if (!rota_vector_reserve(&c->operations, sizeof(rota_operation), nodes + 16) ||
+        !rota_vector_reserve(&c->accesses, sizeof(rota_exec_operand), accesses + 32) ||
+        !rota_vector_reserve(&c->access_physical, sizeof(uint32_t), accesses + 32))
+        return rota_compile_no_memory(c);
+    info->operation_of_node = rota_arena_alloc(&c->plan->arena, sizeof(uint32_t) * (nodes + 1), 8);
+    return info->operation_of_node ? ROTA_OK : rota_compile_no_memory(c);
+}
+
+/* ---- Buffers ---- */
+
+static rota_status add_buffer(rota_compiler *c, rota_buffer *buffer) {
+    if (!rota_vector_reserve(&c->buffers, sizeof(rota_plan_buffer), 1)) return rota_compile_no_memory(c);
+    uint32_t index = (uint32_t)c->buffers.count++;
+    ((rota_plan_buffer *)c->buffers.data)[index].buffer = buffer;
+    if (!c->several_parts && rota_compile_physical(c, index, 0) == ROTA_NONE)
+        return rota_compile_no_memory(c);
+    return ROTA_OK;
+}
+
+static rota_status add_graph_buffers(rota_compiler *c) {
+    if (!rota_vector_reserve(&c->buffers, sizeof(rota_plan_buffer), c->graph_buffer_count + 16) ||
+        !rota_vector_reserve(&c->physicals, sizeof(rota_physical), c->graph_buffer_count + 16))
+        return rota_compile_no_memory(c);
+    for (uint32_t lane = 0; lane <= c->graph->lane_count; lane++) {
+        const rota_recorder *recorder = lane ? c->graph->lanes[lane - 1] : &c->graph->own;
+        for (uint32_t i = 0; i < recorder->buffer_count; i++) ROTA_TRY(add_buffer(c, recorder->buffers[i]));
+    }
+    return ROTA_OK;
+}
+
+static uint32_t hash_pointer(const void *pointer) {
+    return (uint32_t)(((uintptr_t)pointer >> 4) * 0x9e3779b97f4a7c15u >> 32);
+}
+
+static bool grow_hash(rota_compiler *c) {
+    uint32_t size = c->hash ? (c->hash_mask + 1) * 2 : 256;
+    uint32_t *grown = rota_arena_calloc(&c->scratch, sizeof *grown * size, 8);
+    if (!grown) return false;
+    c->hash = grown;
+    c->hash_mask = size - 1;
+    const rota_plan_buffer *buffers = c->buffers.data;
+    for (uint32_t i = c->graph_buffer_count; i < c->buffers.count; i++) {
+        uint32_t slot = hash_pointer(buffers[i].buffer) & c->hash_mask;
+        while (grown[slot]) slot = (slot + 1) & c->hash_mask;
+        grown[slot] = i + 1;
+    }
+    return true;
+}
+
+/* Plan buffer of a persistent buffer, entered when first seen; the plan then holds it. */
+static rota_status persistent_index(rota_compiler *c, rota_buffer *buffer, uint32_t *out_index) {
+    const rota_plan_buffer *buffers = c->buffers.data;
+    /* The hint is only a guess: other compiles overwrite it. */
+    uint32_t hint = ra_load_relaxed(&buffer->compile_hint);
+    if (hint < c->buffers.count && buffers[hint].buffer == buffer) {
+        *out_index = hint;
+        return ROTA_OK;
+    }
+    uint32_t entered = (uint32_t)c->buffers.count - c->graph_buffer_count;
+    if ((!c->hash || entered * 2 >= c->hash_mask) && !grow_hash(c)) return rota_compile_no_memory(c);
+    uint32_t slot = hash_pointer(buffer) & c->hash_mask;
+    while (c->hash[slot]) {
+        *out_index = c->hash[slot] - 1;
+        if (buffers[*out_index].buffer == buffer) return ROTA_OK;
+        slot = (slot + 1) & c->hash_mask;
+    }
+    *out_index = (uint32_t)c->buffers.count;
+    c->hash[slot] = *out_index + 1;
+    rota_buffer_retain(buffer);
+    rota_status status = add_buffer(c, buffer);
+    if (status != ROTA_OK) {
+        rota_buffer_release(buffer);
+        return status;
+    }
+    ra_store_relaxed(&buffer->compile_hint, *out_index);
+    return ROTA_OK;
+}
+
+/* ---- Operations ---- */
+
+rota_operation *rota_compile_add_operation(rota_compiler *c, rota_operation_kind kind,
+                                           uint32_t access_count) {
+    if (!rota_vector_reserve(&c->operations, sizeof(rota_operation), 1) ||
+        !rota_vector_reserve(&c->accesses, sizeof(rota_exec_operand), access_count) ||
+        !rota_vector_reserve(&c->access_physical, sizeof(uint32_t), access_count))
+        return NULL;
+    rota_operation *operation = &ROTA_OPERATIONS(c)[c->operations.count++];
+    *operation = (rota_operation){.first_access = (uint32_t)c->accesses.count,
+                                  .access_count = (uint8_t)access_count,
+                                  .kind = (uint8_t)kind};
+    c->accesses.count += access_count;
+    c->access_physical.count += access_count;
+    return operation;
+}
+
+void rota_compile_set_access(rota_compiler *c, uint32_t number, uint32_t physical, uint64_t offset,
+                             uint64_t size, rota_access_mode mode) {
+    uint32_t number_of_operation = (uint32_t)c->operations.count - 1;
+    uint32_t access = ROTA_OPERATIONS(c)[number_of_operation].first_access + number;
+    ROTA_ACCESSES(c)
+    [access] = (rota_exec_operand){
+        .offset_bytes = offset, .size_bytes = size, .memory = physical, .mode = (uint8_t)mode};
+    ROTA_ACCESS_PHYSICAL(c)[access] = physical;
+    if (physical == ROTA_NONE) return;
+    rota_physical *at = &ROTA_PHYSICALS(c)[physical];
+    if (at->first_operation == ROTA_NONE) at->first_operation = number_of_operation;
+    at->last_operation = number_of_operation;
+}
+
+uint32_t rota_compile_physical(rota_compiler *c, uint32_t buffer, uint32_t part) {
+    uint32_t *known = NULL;
+    if (c->several_parts) {
+        uint64_t cell = (uint64_t)buffer * c->part_stride + part;
+        if (cell >= c->physical_of.count) {
+            uint64_t rows = ((uint64_t)buffer + 1) * c->part_stride;
+            if (!rota_vector_reserve(&c->physical_of, sizeof(uint32_t), rows - c->physical_of.count))
+                return ROTA_NONE;
+            memset((uint32_t *)c->physical_of.data + c->physical_of.count, 0,
+                   sizeof(uint32_t) * (size_t)(rows - c->physical_of.count));
+            c->physical_of.count = rows;
+        }
+        known = (uint32_t *)c->physical_of.data + cell;
+        if (*known) return *known - 1;
+    }
+    if (!rota_vector_reserve(&c->physicals, sizeof(rota_physical), 1)) return ROTA_NONE;
+    uint32_t index = (uint32_t)c->physicals.count++;
+    const rota_buffer *root = ((rota_plan_buffer *)c->buffers.data)[buffer].buffer;
+    ROTA_PHYSICALS(c)
+    [index] =
+        (rota_physical){.buffer = buffer,
+                        .first_operation = ROTA_NONE,
+                        .last_operation = ROTA_NONE,
+                        .part = (uint8_t)part,
+                        .kind = root->kind,
+                        .packed = root->kind != ROTA_BUFFER_PERSISTENT && root->kind != ROTA_BUFFER_SLOT,
+                        .inplace_of = ROTA_NONE,
+                        .size_bytes = root->size_bytes,
+                        .memory = ROTA_NONE};
+    if (known) *known = index + 1;
+    return index;
+}
+
+static const rota_buffer *plan_buffer(const rota_compiler *c, uint32_t buffer) {
+    return ((const rota_plan_buffer *)c->buffers.data)[buffer].buffer;
+}
+
+/* A copy between host memory of the caller's and an INPUT or OUTPUT buffer. */
+static rota_status add_transfer(rota_compiler *c, uint32_t buffer, uint32_t part, bool is_output) {
+    if (!rota_vector_reserve(&c->transfers, sizeof(rota_plan_transfer), 1)) return rota_compile_no_memory(c);
+    uint64_t size = plan_buffer(c, buffer)->size_bytes;
+    uint32_t physical;
+    if (c->several_parts)
+        ROTA_TRY(rota_compile_place(c, part, buffer, 0, size, is_output ? ROTA_READ : ROTA_WRITE, &physical));
+    else
+        physical = buffer;
+    rota_operation *operation =
+        rota_compile_add_operation(c, is_output ? ROTA_OPERATION_DOWNLOAD : ROTA_OPERATION_UPLOAD, 2);
+    if (!operation) return rota_compile_no_memory(c);
+    operation->part = (uint8_t)part;
+    operation->node = (uint32_t)c->transfers.count;
+    rota_device *device = c->part_device[part];
+    uint32_t transfer_queue = device ? rota_device_transfer_queue(device) : 1;
+    if (c->plan->options.transfer_queue && transfer_queue < c->queue_count)
+        operation->queue = (uint8_t)transfer_queue;
+    rota_compile_set_access(c, is_output ? 1 : 0, physical, 0, size, is_output ? ROTA_READ : ROTA_WRITE);
+    rota_compile_set_access(c, is_output ? 0 : 1, ROTA_NONE, 0, size, is_output ? ROTA_WRITE : ROTA_READ);
+    ((rota_plan_transfer *)c->transfers.data)[c->transfers.count++] = (rota_plan_transfer){
+        .buffer = buffer, .part = part, .memory = ROTA_NONE, .word = ROTA_NONE, .is_output = is_output};
+    return ROTA_OK;
+}
+
+/* ---- Placement of a node ---- */
+
+static rota_status use_part(rota_compiler *c, rota_device *device, uint32_t *out_part) {
+    for (uint32_t i = 0; i < c->part_count; i++)
+        if (c->part_device[i] == device) {
+            *out_part = i;
+            return ROTA_OK;
+        }
+    if (c->part_count > UINT8_MAX)
+        return rota_fail(ROTA_OUT_OF_RANGE, "plan on more than %d devices", UINT8_MAX);
+    c->part_device[c->part_count] = device;
+    *out_part = c->part_count++;
+    return ROTA_OK;
+}
+
+static rota_status place_node(rota_compiler *c, const rota_node_record *record, rota_node node,
+                              uint32_t *out_part, uint32_t *out_queue) {
+    const rota_compile_options *options = &c->plan->options;
+    *out_part = 0;
+    if (record->kind == ROTA_NODE_HOST && c->cpu_part != ROTA_NONE) {
+        *out_part = c->cpu_part;
+    } else if (record->device_plus_1) {
+        if (record->device_plus_1 > options->device_count)
+            return rota_fail(ROTA_INVALID_ARGUMENT,
+                             "node '%s' is placed on device %u; the plan has %u devices",
+                             rota_node_record_name(record), record->device_plus_1 - 1, options->device_count);
+        ROTA_TRY(use_part(c, options->devices[record->device_plus_1 - 1], out_part));
+    }
+    uint32_t queue = 0;
+    if (record->queue_plus_1)
+        queue = record->queue_plus_1 - 1u;
+    else if (options->queue_policy)
+        queue = options->queue_policy(options->queue_policy_user, node, c->queue_count);
+    if (queue >= c->queue_count)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "node '%s' is placed on logical queue %u; the plan uses %u",
+                         rota_node_record_name(record), queue, c->queue_count);
+    *out_queue = queue;
+    return ROTA_OK;
+}
+
+static rota_status add_node(rota_compiler *c, const rota_node_record *record, uint32_t node,
+                            rota_node handle) {
+    uint32_t part = 0, queue = 0;
+    if (record->device_plus_1 | record->queue_plus_1 || c->plan->options.queue_policy ||
+        c->cpu_part != ROTA_NONE)
+        ROTA_TRY(place_node(c, record, handle, &part, &queue));
+    const rota_access_record *accesses = rota_node_accesses(record);
+    uint32_t physicals[ROTA_KERNEL_OPERANDS_MAX];
+    for (uint32_t i = 0; i < record->access_count; i++) {
+        uint32_t buffer = ROTA_NONE;
+        if (accesses[i].buffer & 1)
+            buffer = c->lane_base[accesses[i].buffer >> 32] + ((uint32_t)accesses[i].buffer >> 1);
+        else
+            ROTA_TRY(persistent_index(c, (rota_buffer *)(uintptr_t)accesses[i].buffer, &buffer));
+        if (!c->several_parts) {
+            const rota_physical *at = &ROTA_PHYSICALS(c)[buffer];
+            if (at->kind == ROTA_BUFFER_INPUT && at->first_operation == ROTA_NONE)
+                ROTA_TRY(add_transfer(c, buffer, 0, false));
+            physicals[i] = buffer;
+            continue;
+        }
+        if (plan_buffer(c, buffer)->kind == ROTA_BUFFER_INPUT &&
+            (buffer >= c->valid.count || !((void **)c->valid.data)[buffer]))
+            ROTA_TRY(add_transfer(c, buffer, part, false));
+        physicals[i] = buffer;
+    }
+    /* Reads before writes: an operation in place reads what was there before it. */
+    for (int writes = 0; c->several_parts && writes < 2; writes++)
+        for (uint32_t i = 0; i < record->access_count; i++) {
+            if ((ROTA_ACCESS_MODE(&accesses[i]) != ROTA_READ) != writes) continue;
+            uint64_t low = ROTA_ACCESS_OFFSET(&accesses[i]);
+            ROTA_TRY(rota_compile_place(c, part, physicals[i], low, low + accesses[i].size_bytes,
+                                        ROTA_ACCESS_MODE(&accesses[i]), &physicals[i]));
+        }
+    c->info->operation_of_node[node] = (uint32_t)c->operations.count;
+    rota_operation *operation = rota_compile_add_operation(c, ROTA_OPERATION_NODE, record->access_count);
+    if (!operation) return rota_compile_no_memory(c);
+    operation->record = record;
+    operation->node = node;
+    operation->part = (uint8_t)part;
+    operation->queue = (uint8_t)queue;
+    for (uint32_t i = 0; i < record->access_count; i++)
+        rota_compile_set_access(c, i, physicals[i], ROTA_ACCESS_OFFSET(&accesses[i]), accesses[i].size_bytes,
+                                ROTA_ACCESS_MODE(&accesses[i]));
+    return ROTA_OK;
+}
+
+/* Outputs are read back after all nodes, each from the part that has it: part 0 unless only another wrote it.
+ */
+static rota_status add_outputs(rota_compiler *c) {
+    for (uint32_t buffer = 0; buffer < c->graph_buffer_count; buffer++) {
+        if (plan_buffer(c, buffer)->kind != ROTA_BUFFER_OUTPUT) continue;
+        uint32_t part = 0;
+        if (c->several_parts) {
+            uint32_t written = 0;
+            if (buffer < c->valid.count && ((void **)c->valid.data)[buffer]) {
+                const rota_interval *range =
+                    rota_interval_map_find(((rota_interval_map **)c->valid.data)[buffer], 0);
+                written = range ? range->state.writer : 0;
+            }
+            if (written) part = (uint32_t)__builtin_ctz(written);
+        }
+        ROTA_TRY(add_transfer(c, buffer, part, true));
+    }
+    return ROTA_OK;
+}
+
+static bool has_host_nodes(const rota_compiler *c) {
+    for (uint32_t i = 0; i < c->info->lane_count; i++)
+        for (const rota_lane_chunk *chunk = c->info->lanes[i]->first_chunk; chunk; chunk = chunk->next)
+            for (const uint8_t *at = (const uint8_t *)(chunk + 1); at < chunk->end;
+                 at += ((const rota_node_record *)at)->record_bytes)
+                if (((const rota_node_record *)at)->kind == ROTA_NODE_HOST) return true;
+    return false;
+}
+
+static rota_status choose_parts(rota_compiler *c) {
+    const rota_compile_options *options = &c->plan->options;
+    c->cpu_part = ROTA_NONE;
+    c->part_count = 1;
+    if (options->device_count == 0) return ROTA_OK;
+    c->part_device[0] = options->devices[0];
+    /* Copies between two devices that are not the host's go through the CPU device, as do host functions. */
+    bool cpu_first = rota_device_exec(options->devices[0])->caps.runs_host_nodes;
+    if ((!cpu_first && has_host_nodes(c)) || options->device_count > 1) {
+        if (cpu_first) {
+            c->cpu_part = 0;
+        } else {
+            rota_device *cpu;
+            ROTA_TRY(rota_runtime_cpu_device(c->runtime, &cpu));
+            ROTA_TRY(use_part(c, cpu, &c->cpu_part));
+        }
+        c->several_parts = true;
+        c->part_stride = options->device_count + 2;
+        if (c->part_stride > 32)
+            return rota_fail(ROTA_OUT_OF_RANGE, "compile of graph '%s': %u devices, at most 30",
+                             c->graph->name, options->device_count);
+    }
+    return ROTA_OK;
+}
+
+rota_status rota_compile_gather(rota_compiler *c) {
+    ROTA_TRY(sort_lanes(c));
+    ROTA_TRY(choose_parts(c));
+    ROTA_TRY(add_graph_buffers(c));
+    const rota_node_record **records = NULL;
+    if (c->graph->hook_count) {
+        records = rota_arena_alloc(&c->scratch, sizeof *records * ((size_t)c->node_count + 1), 8);
+        if (!records) return rota_compile_no_memory(c);
+    }
+    uint32_t node = 0;
+    for (uint32_t i = 0; i < c->info->lane_count; i++) {
+        const rota_recorder *lane = c->info->lanes[i];
+        rota_node handle = {lane->lane, 0};
+        for (const rota_lane_chunk *chunk = lane->first_chunk; chunk; chunk = chunk->next)
+            for (const uint8_t *at = (const uint8_t *)(chunk + 1); at < chunk->end;
+                 at += ((const rota_node_record *)at)->record_bytes, node++, handle.index++) {
+                if (records)
+                    records[node] = (const rota_node_record *)at;
+                else
+                    ROTA_TRY(add_node(c, (const rota_node_record *)at, node, handle));
+            }
+    }
+    if (records) {
+        ROTA_TRY(rota_compile_rewrite(c, records));
+        for (uint32_t i = 0, lane = 0; i < c->node_count; i++) {
+            while (i >= c->info->lane_first_node[lane + 1]) lane++;
+            rota_node handle = {c->info->lanes[lane]->lane, i - c->info->lane_first_node[lane]};
+            if (records[i])
+                ROTA_TRY(add_node(c, records[i], i, handle));
+            else
+                c->info->operation_of_node[i] = ROTA_NONE;
+        }
+    }
+    return add_outputs(c);
+}

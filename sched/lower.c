@@ -1,0 +1,576 @@
+/* Lowering: the description that an executor gets of each part, the argument block, and what the segments
+ * touch outside the plan. */
+#include "sched/compile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Per part, while it is built. */
+typedef struct part_builder {
+    rota_exec_command *commands;
+    rota_exec_batch *batches;
+    rota_exec_segment *segments;
+    rota_vector memories; /* rota_plan_memory */
+    uint32_t *first_successor, *successor, *predecessor_count;
+    uint32_t command_count, batch_count, segment_count, edge_count;
+    uint32_t input_memory, output_memory; /* staging of INPUT and OUTPUT contents */
+    uint64_t input_bytes, output_bytes;
+    uint32_t first_piece; /* memory of arena piece 0 */
+    rota_exec_binding *bindings;
+    uint32_t binding_count;
+} part_builder;
+
+typedef struct lowering {
+    rota_compiler *c;
+    part_builder *parts;
+    rota_vector words;        /* rota_plan_word */
+    uint32_t *first_batch;    /* by plan segment, in its part */
+    uint32_t *level_count;    /* by plan segment */
+    uint32_t *foreign_memory; /* by physical: a mirror's memory index in the part that does not own it */
+} lowering;
+
+static uint32_t add_memory(lowering *l, uint32_t part, rota_plan_memory memory) {
+    rota_vector *memories = &l->parts[part].memories;
+    if (!rota_vector_reserve(memories, sizeof memory, 1)) return ROTA_NONE;
+    ((rota_plan_memory *)memories->data)[memories->count] = memory;
+    return (uint32_t)memories->count++;
+}
+
+static uint32_t add_word(lowering *l, rota_plan_word word) {
+    if (!rota_vector_reserve(&l->words, sizeof word, 1)) return ROTA_NONE;
+    ((rota_plan_word *)l->words.data)[l->words.count] = word;
+    return (uint32_t)l->words.count++;
+}
+
+static uint64_t align_up(uint64_t size) {
+    return (size + ROTA_BUFFER_ALIGNMENT - 1) & ~(uint64_t)(ROTA_BUFFER_ALIGNMENT - 1);
+}
+
+/* ---- Memories and words ---- */
+
+static rota_status add_arena_memories(lowering *l) {
+    for (uint32_t part = 0; part < l->c->part_count; part++) {
+        l->parts[part].first_piece = (uint32_t)l->parts[part].memories.count;
+        for (uint32_t i = 0; i < l->c->piece_count[part]; i++)
+            if (add_memory(l, part,
+                           (rota_plan_memory){.kind = ROTA_EXEC_BASE_ARENA,
+                                              .buffer = ROTA_NONE,
+                                              .size_bytes = l->c->piece_bytes[part][i],
+                                              .foreign_part = ROTA_NONE}) == ROTA_NONE)
+                return rota_compile_no_memory(l->c);
+    }
+    return ROTA_OK;
+}
+
+static rota_status add_value_words(lowering *l) {
+    uint32_t count = l->c->graph->slot_count;
+    for (uint32_t i = 1; i <= count; i++) {
+        const rota_slot_info *slot = rota_graph_slot_info(l->c->graph, i);
+        if (add_word(l, (rota_plan_word){ROTA_WORD_VALUE, i, 0, slot->size_bytes, slot->name}) == ROTA_NONE)
+            return rota_compile_no_memory(l->c);
+    }
+    return ROTA_OK;
+}
+
+/* Where a physical is found: a memory of its part, or for SLOT buffers a word. */
+static rota_status place_physicals(lowering *l) {
+    rota_compiler *c = l->c;
+    for (uint32_t i = 0; i < c->physicals.count; i++) {
+        rota_physical *at = &ROTA_PHYSICALS(c)[i];
+        if (at->first_operation == ROTA_NONE) continue;
+        const rota_buffer *root = c->plan->buffers[at->buffer].buffer;
+        if (at->packed) {
+            at->memory = l->parts[at->part].first_piece + at->piece;
+        } else if (at->kind == ROTA_BUFFER_SLOT) {
+            at->memory = add_word(l, (rota_plan_word){ROTA_WORD_BUFFER, at->buffer, at->part, 8, root->name});
+        } else if (at->is_mirror) {
+            at->memory = add_memory(
+                l, at->part,
+                (rota_plan_memory){.kind = ROTA_EXEC_BASE_STAGING,
+                                   .buffer = ROTA_NONE,
+                                   .size_bytes = at->size_bytes,
+                                   .flags = ROTA_EXEC_MEMORY_HOST_READ | ROTA_EXEC_MEMORY_HOST_WRITE,
+                                   .foreign_part = ROTA_NONE});
+            l->foreign_memory[i] = ROTA_NONE;
+        } else {
+            at->memory = add_memory(l, at->part,
+                                    (rota_plan_memory){.kind = ROTA_EXEC_BASE_PERSISTENT,
+                                                       .buffer = at->buffer,
+                                                       .size_bytes = at->size_bytes,
+                                                       .foreign_part = ROTA_NONE});
+        }
+        if (at->memory == ROTA_NONE) return rota_compile_no_memory(c);
+    }
+    return ROTA_OK;
+}
+
+static rota_status patch_accesses(lowering *l) {
+    rota_compiler *c = l->c;
+    rota_exec_operand *accesses = ROTA_ACCESSES(c);
+    const uint32_t *access_physical = ROTA_ACCESS_PHYSICAL(c);
+    const rota_operation *operations = ROTA_OPERATIONS(c);
+    for (uint32_t n = 0; n < c->operations.count; n++)
+        for (uint32_t i = operations[n].first_access;
+             i < operations[n].first_access + operations[n].access_count; i++) {
+            if (access_physical[i] == ROTA_NONE) continue;
+            const rota_physical *at = &ROTA_PHYSICALS(c)[access_physical[i]];
+            accesses[i].memory = at->memory;
+            if (at->packed) {
+                accesses[i].offset_bytes += at->offset_bytes;
+            } else if (at->kind == ROTA_BUFFER_SLOT) {
+                accesses[i].is_slot = 1;
+            } else if (at->is_mirror && at->part != operations[n].part) {
+                uint32_t *foreign = &l->foreign_memory[access_physical[i]];
+                if (*foreign == ROTA_NONE)
+                    *foreign = add_memory(l, operations[n].part,
+                                          (rota_plan_memory){.kind = ROTA_EXEC_BASE_STAGING,
+                                                             .buffer = ROTA_NONE,
+                                                             .size_bytes = at->size_bytes,
+                                                             .foreign_part = at->part,
+                                                             .foreign_memory = at->memory});
+                if (*foreign == ROTA_NONE) return rota_compile_no_memory(c);
+                accesses[i].memory = *foreign;
+            }
+        }
+    return ROTA_OK;
+}
+
+static bool is_unified(const rota_compiler *c, uint32_t part) {
+    rota_device *device = c->part_device[part];
+    return device && rota_device_exec(device)->caps.unified_host;
+}
+
+/* The host side of uploads and read-backs: a word with the caller's pointer, or a place in staging memory. */
+static rota_status lower_transfers(lowering *l) {
+    rota_compiler *c = l->c;
+    rota_plan *plan = c->plan;
+    uint32_t count = (uint32_t)c->transfers.count;
+    plan->transfers = rota_arena_alloc(&plan->arena, sizeof *plan->transfers * (count + 1u), 8);
+    if (!plan->transfers) return rota_compile_no_memory(c);
+    if (count) memcpy(plan->transfers, c->transfers.data, sizeof *plan->transfers * count);
+    plan->transfer_count = count;
+    for (uint32_t part = 0; part < c->part_count; part++)
+        l->parts[part].input_memory = l->parts[part].output_memory = ROTA_NONE;
+    for (uint32_t n = 0; n < c->operations.count; n++) {
+        rota_operation *operation = &ROTA_OPERATIONS(c)[n];
+        if (operation->kind != ROTA_OPERATION_UPLOAD && operation->kind != ROTA_OPERATION_DOWNLOAD) continue;
+        rota_plan_transfer *transfer = &plan->transfers[operation->node];
+        transfer->segment = operation->segment;
+        if (!transfer->is_output) plan->input_count++;
+        rota_exec_operand *host = &ROTA_ACCESSES(c)[operation->first_access + (transfer->is_output ? 0 : 1)];
+        part_builder *part = &l->parts[operation->part];
+        if (is_unified(c, operation->part)) {
+            transfer->word = add_word(l, (rota_plan_word){ROTA_WORD_HOST, operation->node, operation->part, 8,
+                                                          plan->buffers[transfer->buffer].buffer->name});
+            if (transfer->word == ROTA_NONE) return rota_compile_no_memory(c);
+            host->is_slot = 1;
+            host->memory = transfer->word;
+            continue;
+        }
+        uint32_t *memory = transfer->is_output ? &part->output_memory : &part->input_memory;
+        uint64_t *bytes = transfer->is_output ? &part->output_bytes : &part->input_bytes;
+        if (*memory == ROTA_NONE)
+            *memory =
+                add_memory(l, operation->part,
+                           (rota_plan_memory){.kind = ROTA_EXEC_BASE_STAGING,
+                                              .buffer = ROTA_NONE,
+                                              .flags = transfer->is_output ? ROTA_EXEC_MEMORY_HOST_READ
+                                                                           : ROTA_EXEC_MEMORY_HOST_WRITE,
+                                              .foreign_part = ROTA_NONE});
+        if (*memory == ROTA_NONE) return rota_compile_no_memory(c);
+        transfer->memory = host->memory = *memory;
+        transfer->offset_bytes = host->offset_bytes = *bytes;
+        *bytes = align_up(*bytes + host->size_bytes);
+        ((rota_plan_memory *)part->memories.data)[*memory].size_bytes = *bytes;
+    }
+    return ROTA_OK;
+}
+
+/* ---- Commands and batches ---- */
+
+static rota_status size_parts(lowering *l) {
+    rota_compiler *c = l->c;
+    rota_plan *plan = c->plan;
+    l->first_batch = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * (plan->segment_count + 1u), 8);
+    l->level_count = rota_arena_calloc(&c->scratch, sizeof(uint32_t) * (plan->segment_count + 1u), 8);
+    if (!l->first_batch || !l->level_count) return rota_compile_no_memory(c);
+    const uint32_t *edges = c->edge_from.data;
+    for (uint32_t n = 0; n < c->operations.count; n++) {
+        const rota_operation *operation = &ROTA_OPERATIONS(c)[n];
+        if (operation->level >= l->level_count[operation->segment])
+            l->level_count[operation->segment] = operation->level + 1;
+        part_builder *part = &l->parts[operation->part];
+        part->command_count++;
+        if (operation->record) part->binding_count += operation->record->binding_count;
+        for (uint32_t e = c->first_edge[n]; e < c->first_edge[n + 1]; e++)
+            if (ROTA_OPERATIONS(c)[edges[e]].segment == operation->segment) part->edge_count++;
+    }
+    for (uint32_t i = 0; i < plan->segment_count; i++) {
+        part_builder *part = &l->parts[plan->segments[i].part];
+        plan->segments[i].index = part->segment_count++;
+        l->first_batch[i] = part->batch_count;
+        part->batch_count += l->level_count[i];
+    }
+    for (uint32_t p = 0; p < c->part_count; p++) {
+        part_builder *part = &l->parts[p];
+        part->commands =
+            rota_arena_alloc(&plan->arena, sizeof *part->commands * ((size_t)part->command_count + 1), 8);
+        part->batches =
+            rota_arena_calloc(&plan->arena, sizeof *part->batches * ((size_t)part->batch_count + 1), 8);
+        part->segments =
+            rota_arena_calloc(&plan->arena, sizeof *part->segments * ((size_t)part->segment_count + 1), 8);
+        part->first_successor =
+            rota_arena_calloc(&plan->arena, sizeof(uint32_t) * ((size_t)part->command_count + 2), 8);
+        part->successor =
+            rota_arena_alloc(&plan->arena, sizeof(uint32_t) * ((size_t)part->edge_count + 1), 8);
+        part->predecessor_count =
+            rota_arena_calloc(&plan->arena, sizeof(uint32_t) * ((size_t)part->command_count + 1), 8);
+        part->bindings =
+            rota_arena_alloc(&plan->arena, sizeof *part->bindings * ((size_t)part->binding_count + 1), 8);
+        if (!part->commands || !part->batches || !part->segments || !part->first_successor ||
+            !part->successor || !part->predecessor_count || !part->bindings)
+            return rota_compile_no_memory(c);
+        part->binding_count = 0;
+    }
+    return ROTA_OK;
+}
+
+/* Gives every operation its command number: segments in plan order, batches in order, record order inside a
+ * batch. */
+static void number_commands(lowering *l) {
+    rota_compiler *c = l->c;
+    rota_plan *plan = c->plan;
+    for (uint32_t n = 0; n < c->operations.count; n++) {
+        const rota_operation *operation = &ROTA_OPERATIONS(c)[n];
+        l->parts[operation->part]
+            .batches[l->first_batch[operation->segment] + operation->level]
+            .command_count++;
+    }
+    uint32_t cursor[UINT8_MAX + 1] = {0};
+    for (uint32_t i = 0; i < plan->segment_count; i++) {
+        uint32_t p = plan->segments[i].part;
+        part_builder *part = &l->parts[p];
+        rota_exec_segment *segment = &part->segments[plan->segments[i].index];
+        *segment = (rota_exec_segment){.queue = plan->segments[i].queue,
+                                       .first_batch = l->first_batch[i],
+                                       .batch_count = l->level_count[i],
+                                       .first_command = cursor[p]};
+        for (uint32_t b = 0; b < segment->batch_count; b++) {
+            rota_exec_batch *batch = &part->batches[segment->first_batch + b];
+            batch->first_command = cursor[p];
+            cursor[p] += batch->command_count;
+            batch->command_count = 0; /* counts up again below */
+        }
+        segment->command_count = cursor[p] - segment->first_command;
+        if (segment->batch_count) plan->stats.barriers += segment->batch_count - 1;
+        plan->stats.batches += segment->batch_count;
+    }
+    for (uint32_t n = 0; n < c->operations.count; n++) {
+        rota_operation *operation = &ROTA_OPERATIONS(c)[n];
+        rota_exec_batch *batch =
+            &l->parts[operation->part].batches[l->first_batch[operation->segment] + operation->level];
+        operation->command = batch->first_command + batch->command_count++;
+    }
+}
+
+static void lower_bindings(part_builder *part, rota_exec_command *command, const rota_node_record *record) {
+    command->first_binding = part->binding_count;
+    const rota_param_binding *bindings = rota_node_bindings(record);
+    for (uint32_t i = 0; i < record->binding_count; i++) {
+        if (bindings[i].slot.index == ROTA_SLOT_CONSTANT.index) continue;
+        /* Value words come first, in slot order. */
+        part->bindings[part->binding_count++] =
+            (rota_exec_binding){bindings[i].bindable, bindings[i].slot.index - 1};
+        command->binding_count++;
+    }
+}
+
+static rota_status check_kernel(const lowering *l, uint32_t n, const rota_kernel *kernel) {
+    rota_device *device = l->c->part_device[ROTA_OPERATIONS(l->c)[n].part];
+    if (!device) return ROTA_OK;
+    const rota_exec_device *exec = rota_device_exec(device);
+    bool there = exec->info.kind == ROTA_EXEC_CPU  ? kernel->cpu.fn != NULL
+                 : exec->info.kind == ROTA_EXEC_VK ? kernel->vk.words != NULL
+                                                   : kernel->cuda.image != NULL;
+    if (there) return ROTA_OK;
+    static const char *const forms[ROTA_EXEC_KIND_COUNT] = {"C function", "SPIR-V", "CUDA image"};
+    return rota_fail(ROTA_UNSUPPORTED, "%s: kernel '%s' brings no %s, which device %s needs",
+                     rota_operation_describe(l->c->plan, n), kernel->name, forms[exec->info.kind],
+                     exec->info.id);
+}
+
+static rota_status emit_command(lowering *l, uint32_t n) {
+    const rota_operation *operation = &ROTA_OPERATIONS(l->c)[n];
+    part_builder *part = &l->parts[operation->part];
+    rota_exec_command *command = &part->commands[operation->command];
+    *command = (rota_exec_command){.node = n,
+                                   .kind = ROTA_EXEC_COMMAND_COPY,
+                                   .operand_count = operation->access_count,
+                                   .first_operand = operation->first_access};
+    const rota_node_record *record = operation->record;
+    if (!record) return ROTA_OK;
+    switch ((rota_node_kind)record->kind) {
+    case ROTA_NODE_KERNEL:
+        ROTA_TRY(check_kernel(l, n, record->u.kernel.kernel));
+        command->kind = ROTA_EXEC_COMMAND_KERNEL;
+        command->u.kernel.kernel = record->u.kernel.kernel;
+        command->u.kernel.params = rota_node_params(record);
+        for (int i = 0; i < 3; i++)
+            command->u.kernel.groups[i] = record->u.kernel.groups[i] ? record->u.kernel.groups[i] : 1;
+        if (record->binding_count) lower_bindings(part, command, record);
+        break;
+    case ROTA_NODE_COPY:
+        break;
+    case ROTA_NODE_FILL:
+        command->kind = ROTA_EXEC_COMMAND_FILL;
+        command->u.fill.pattern = record->u.fill.pattern;
+        break;
+    case ROTA_NODE_HOST:
+        command->kind = ROTA_EXEC_COMMAND_HOST;
+        command->u.host.fn = record->u.host.fn;
+        command->u.host.user = record->u.host.user;
+        break;
+    }
+    return ROTA_OK;
+}
+
+static void emit_edges(lowering *l) {
+    rota_compiler *c = l->c;
+    const uint32_t *edges = c->edge_from.data;
+    const rota_operation *operations = ROTA_OPERATIONS(c);
+    /* Counted two places up, so that after the running sum first_successor[i + 1] is where i's list begins
+     * and can be the cursor that ends where i + 1's begins. */
+    for (uint32_t n = 0; n < c->operations.count; n++)
+        for (uint32_t e = c->first_edge[n]; e < c->first_edge[n + 1]; e++)
+            if (operations[edges[e]].segment == operations[n].segment)
+                l->parts[operations[n].part].first_successor[operations[edges[e]].command + 2]++;
+    for (uint32_t p = 0; p < c->part_count; p++)
+        for (uint32_t i = 0; i < l->parts[p].command_count; i++)
+            l->parts[p].first_successor[i + 2] += l->parts[p].first_successor[i + 1];
+    for (uint32_t n = 0; n < c->operations.count; n++)
+        for (uint32_t e = c->first_edge[n]; e < c->first_edge[n + 1]; e++)
+            if (operations[edges[e]].segment == operations[n].segment) {
+                part_builder *part = &l->parts[operations[n].part];
+                part->successor[part->first_successor[operations[edges[e]].command + 1]++] =
+                    operations[n].command;
+                part->predecessor_count[operations[n].command]++;
+            }
+}
+
+/* ---- External accesses ---- */
+
+typedef struct boundary {
+    uint64_t at;
+    int32_t change; /* +1 a note begins, -1 it ends */
+    uint32_t flags;
+} boundary;
+
+static int compare_boundaries(const void *left, const void *right) {
+    const boundary *a = left, *b = right;
+    return a->at < b->at ? -1 : a->at > b->at;
+}
+
+typedef struct external_entry {
+    uint32_t segment;
+    rota_plan_external external;
+} external_entry;
+
+static bool emit_external(rota_vector *out, uint32_t segment, uint32_t buffer, uint64_t low, uint64_t high,
+                          uint32_t flags) {
+    if (low == high || flags == 0) return true;
+    if (!rota_vector_reserve(out, sizeof(external_entry), 1)) return false;
+    ((external_entry *)out->data)[out->count++] = (external_entry){segment, {buffer, flags, low, high - low}};
+    return true;
+}
+
+/* Notes of one buffer in one segment, which overlap at will, to disjoint ranges with the flags that hold all
+ * over each. */
+static bool merge_notes(rota_vector *out, rota_vector *scratch, uint32_t segment,
+                        const rota_external_note *notes, const uint32_t *order, uint32_t count) {
+    const rota_external_note *first = &notes[order[0]];
+    bool same = true;
+    uint32_t flags = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const rota_external_note *note = &notes[order[i]];
+        same = same && note->low == first->low && note->high == first->high;
+        flags |= note->flags;
+    }
+    if (same) return emit_external(out, segment, first->buffer, first->low, first->high, flags);
+    scratch->count = 0;
+    if (!rota_vector_reserve(scratch, sizeof(boundary), (uint64_t)count * 2)) return false;
+    boundary *list = scratch->data;
+    for (uint32_t i = 0; i < count; i++) {
+        const rota_external_note *note = &notes[order[i]];
+        list[scratch->count++] = (boundary){note->low, 1, note->flags};
+        list[scratch->count++] = (boundary){note->high, -1, note->flags};
+    }
+    qsort(list, (size_t)scratch->count, sizeof *list, compare_boundaries);
+    int32_t depth[3] = {0};
+    uint64_t since = 0;
+    flags = 0;
+    for (uint64_t i = 0; i < scratch->count;) {
+        uint64_t at = list[i].at;
+        uint32_t before = flags;
+        for (; i < scratch->count && list[i].at == at; i++)
+            for (uint32_t bit = 0; bit < 3; bit++)
+                if (list[i].flags >> bit & 1) depth[bit] += list[i].change;
+        flags = 0;
+        for (uint32_t bit = 0; bit < 3; bit++)
+            if (depth[bit]) flags |= 1u << bit;
+        if (flags == before) continue;
+        if (!emit_external(out, segment, first->buffer, since, at, before)) return false;
+        since = at;
+    }
+    return true;
+}
+
+/* Orders the notes by buffer and, inside one, by segment; both stable. */
+static uint32_t *order_notes(lowering *l, const rota_external_note *notes, uint32_t count) {
+    rota_compiler *c = l->c;
+    uint32_t keys =
+        c->plan->segment_count > c->plan->buffer_count ? c->plan->segment_count : c->plan->buffer_count;
+    uint32_t *counts = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * ((size_t)keys + 2), 8);
+    uint32_t *from = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * ((size_t)count + 1), 8);
+    uint32_t *to = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * ((size_t)count + 1), 8);
+    if (!counts || !from || !to) return NULL;
+    for (uint32_t i = 0; i < count; i++) from[i] = i;
+    for (int pass = c->plan->segment_count > 1 ? 0 : 1; pass < 2; pass++) {
+        memset(counts, 0, sizeof(uint32_t) * ((size_t)keys + 2));
+#define KEY(i) (pass == 0 ? ROTA_OPERATIONS(c)[notes[i].operation].segment : notes[i].buffer)
+        for (uint32_t i = 0; i < count; i++) counts[KEY(from[i]) + 1]++;
+        for (uint32_t i = 0; i < keys; i++) counts[i + 1] += counts[i];
+        for (uint32_t i = 0; i < count; i++) to[counts[KEY(from[i])]++] = from[i];
+#undef KEY
+        uint32_t *swap = from;
+        from = to;
+        to = swap;
+    }
+    return from;
+}
+
+static rota_status write_externals(lowering *l, const rota_vector *entries) {
+    rota_plan *plan = l->c->plan;
+    const external_entry *list = entries->data;
+    plan->external_count = (uint32_t)entries->count;
+    plan->externals =
+        rota_arena_alloc(&plan->arena, sizeof *plan->externals * (size_t)(entries->count + 1), 8);
+    if (!plan->externals) return rota_compile_no_memory(l->c);
+    for (uint64_t i = 0; i < entries->count; i++) plan->segments[list[i].segment].external_count++;
+    uint32_t total = 0;
+    for (uint32_t i = 0; i < plan->segment_count; i++) {
+        plan->segments[i].first_external = total;
+        total += plan->segments[i].external_count;
+        plan->segments[i].external_count = 0;
+    }
+    for (uint64_t i = 0; i < entries->count; i++) {
+        rota_plan_segment *segment = &plan->segments[list[i].segment];
+        plan->externals[segment->first_external + segment->external_count++] = list[i].external;
+    }
+    return ROTA_OK;
+}
+
+static rota_status lower_externals(lowering *l) {
+    rota_compiler *c = l->c;
+    const rota_external_note *notes = c->externals.data;
+    uint32_t count = (uint32_t)c->externals.count;
+    uint32_t *order = order_notes(l, notes, count);
+    if (!order) return rota_compile_no_memory(c);
+    rota_vector entries = {0}, scratch = {0};
+    bool room = true;
+    for (uint32_t i = 0; i < count && room;) {
+        uint32_t segment = ROTA_OPERATIONS(c)[notes[order[i]].operation].segment,
+                 buffer = notes[order[i]].buffer, k = i;
+        while (k < count && notes[order[k]].buffer == buffer &&
+               ROTA_OPERATIONS(c)[notes[order[k]].operation].segment == segment)
+            k++;
+        room = merge_notes(&entries, &scratch, segment, notes, order + i, k - i);
+        i = k;
+    }
+    rota_status status = room ? write_externals(l, &entries) : rota_compile_no_memory(c);
+    rota_vector_free(&entries);
+    rota_vector_free(&scratch);
+    return status;
+}
+
+/* ---- Descriptions ---- */
+
+static rota_status write_parts(lowering *l) {
+    rota_compiler *c = l->c;
+    rota_plan *plan = c->plan;
+    plan->word_count = (uint32_t)l->words.count;
+    plan->words = rota_arena_alloc(&plan->arena, sizeof *plan->words * (plan->word_count + 1u), 8);
+    plan->parts = rota_arena_calloc(&plan->arena, sizeof *plan->parts * c->part_count, 8);
+    if (!plan->words || !plan->parts) return rota_compile_no_memory(c);
+    if (plan->word_count) memcpy(plan->words, l->words.data, sizeof *plan->words * plan->word_count);
+    plan->part_count = c->part_count;
+    for (uint32_t p = 0; p < c->part_count; p++) {
+        part_builder *from = &l->parts[p];
+        rota_plan_part *part = &plan->parts[p];
+        uint32_t memory_count = (uint32_t)from->memories.count;
+        rota_plan_memory *memories =
+            rota_arena_alloc(&plan->arena, sizeof *memories * (memory_count + 1u), 8);
+        uint8_t *kinds = rota_arena_alloc(&plan->arena, memory_count + 1u, 1);
+        if (!memories || !kinds) return rota_compile_no_memory(c);
+        if (memory_count) memcpy(memories, from->memories.data, sizeof *memories * memory_count);
+        for (uint32_t i = 0; i < memory_count; i++) kinds[i] = memories[i].kind;
+        uint32_t highest_queue = 0;
+        for (uint32_t i = 0; i < from->segment_count; i++) {
+            uint32_t queue = from->segments[i].queue;
+            part->values_per_queue[queue]++;
+            if (queue > highest_queue) highest_queue = queue;
+        }
+        part->device = c->part_device[p];
+        part->memories = memories;
+        part->plan = plan;
+        part->desc = (rota_exec_program_desc){.name = plan->name,
+                                              .queue_count = highest_queue + 1,
+                                              .command_count = from->command_count,
+                                              .operand_count = (uint32_t)c->accesses.count,
+                                              .binding_count = from->binding_count,
+                                              .batch_count = from->batch_count,
+                                              .segment_count = from->segment_count,
+                                              .memory_count = memory_count,
+                                              .commands = from->commands,
+                                              .operands = c->info->accesses,
+                                              .bindings = from->bindings,
+                                              .batches = from->batches,
+                                              .segments = from->segments,
+                                              .first_successor = from->first_successor,
+                                              .successor = from->successor,
+                                              .predecessor_count = from->predecessor_count,
+                                              .block_words = plan->word_count,
+                                              .memory_kind = kinds,
+                                              .owner = part};
+    }
+    plan->stats.devices = c->part_count;
+    plan->stats.segments = plan->segment_count;
+    plan->stats.commands = c->operations.count;
+    plan->stats.accesses = c->accesses.count;
+    return ROTA_OK;
+}
+
+static rota_status lower_all(lowering *l) {
+    rota_compiler *c = l->c;
+    ROTA_TRY(add_arena_memories(l));
+    ROTA_TRY(add_value_words(l));
+    ROTA_TRY(place_physicals(l));
+    ROTA_TRY(patch_accesses(l));
+    ROTA_TRY(lower_transfers(l));
+    ROTA_TRY(size_parts(l));
+    number_commands(l);
+    for (uint32_t n = 0; n < c->operations.count; n++) ROTA_TRY(emit_command(l, n));
+    emit_edges(l);
+    ROTA_TRY(lower_externals(l));
+    return write_parts(l);
+}
+
+rota_status rota_compile_lower(rota_compiler *c) {
+    lowering l = {.c = c};
+    l.parts = rota_arena_calloc(&c->scratch, sizeof *l.parts * c->part_count, 8);
+    l.foreign_memory = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * ((size_t)c->physicals.count + 1), 8);
+    if (!l.parts || !l.foreign_memory) return rota_compile_no_memory(c);
+    rota_status status = lower_all(&l);
+    for (uint32_t p = 0; p < c->part_count; p++) rota_vector_free(&l.parts[p].memories);
+    rota_vector_free(&l.words);
+    return status;
+}

@@ -1,0 +1,191 @@
+#!/usr/bin/env bash
+# The programs' command lines: exit codes, one clear line for bad input, valid JSON, nothing half-written, checkpoints that
+# resume bit-equal.
+# test_cli.sh BUILD_DIR
+set -euo pipefail
+bench=$1/bench/rota-bench
+train=$1/examples/train_gpt
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+failures=0
+
+# expect CODE TEXT COMMAND...: the exit code, and TEXT (a grep pattern, may be empty) somewhere in what it prints.
+expect() {
+  local code=$1 text=$2 got=0
+  shift 2
+  timeout 120 "$@" >output 2>&1 || got=$?
+  if [ "$got" -ne "$code" ] || ! grep -qE -- "$text" output; then
+    echo "FAILED: $* : exit code $got, expected $code and '$text'; it printed:"
+    sed 's/^/    /' output | tail -n 20
+    failures=$((failures + 1))
+  fi
+}
+
+# The last command's message for people is one line.
+one_line() {
+  if [ "$(wc -l <output)" -ne 1 ]; then
+    echo "FAILED: more than one line for a bad input:"
+    sed 's/^/    /' output
+    failures=$((failures + 1))
+  fi
+}
+
+# fields FILE NAME...: FILE is JSON and has the fields.
+fields() {
+  python3 - "$@" <<'PY' || failures=$((failures + 1))
+import json, sys
+result = json.load(open(sys.argv[1]))
+missing = [name for name in sys.argv[2:] if name not in result]
+if missing:
+    sys.exit(f"FAILED: {sys.argv[1]} lacks {missing}")
+PY
+}
+
+absent() {
+  for file in "$@"; do
+    if [ -e "$file" ]; then
+      echo "FAILED: '$file' was left behind"
+      failures=$((failures + 1))
+    fi
+  done
+}
+
+# ---- rota-bench ----
+expect 1 'which command' "$bench"
+expect 1 "unknown command 'frobnicate'" "$bench" frobnicate
+expect 0 'rota-bench COMMAND' "$bench" --help
+for command in devices smoke matmul ops replay plan submit; do
+  expect 0 'accepted:' "$bench" "$command" --help
+  expect 1 "unknown argument '--frobnicate'.*accepted:" "$bench" "$command" --frobnicate
+  one_line
+done
+expect 1 'chain\|wide\|train\|random' "$bench" plan --graph ring
+expect 1 'whole number from 1' "$bench" plan --nodes 0
+expect 1 "not 'x'" "$bench" plan --nodes x
+expect 1 "not '1e3'" "$bench" plan --nodes 1e3
+expect 1 'needs a value' "$bench" plan --nodes
+expect 1 'given twice' "$bench" plan --nodes 5 --nodes 6
+expect 1 'at least 36' "$bench" plan --graph train --nodes 35
+expect 1 'auto, cpu, vk:0' "$bench" smoke --device gpu
+one_line
+expect 3 'vk:99' "$bench" smoke --device vk:99
+expect 1 'MxNxK' "$bench" matmul --shapes 10x10
+expect 1 'MxNxK' "$bench" matmul --shapes 10x10x0
+
+expect 0 'default: ' "$bench" devices --out devices.json
+fields devices.json timestamp devices default why
+expect 0 'passed' "$bench" smoke --device cpu --out smoke.json
+fields smoke.json timestamp device passed
+for graph in chain wide train random; do
+  expect 0 'ns/node' "$bench" plan --graph $graph --nodes 200 --threads 2 --dot plan.dot --out plan.json
+  fields plan.json nodes threads record_ns_per_node compile_ns_per_node edges barriers batches bytes_per_node arena_bytes \
+    arena_lower_bound_bytes
+  grep -q '^digraph' plan.dot || { echo "FAILED: plan.dot is no graph"; failures=$((failures + 1)); }
+  for slots in '' --slots; do
+    expect 0 'all checked' "$bench" replay --device cpu --graph $graph --nodes 100 --rounds 3 $slots --out replay.json
+    fields replay.json submit_ns_p50 submit_ns_p99 done_us device_ns_per_node raw_submit_ns_p50 raw_device_ns_per_node ratio
+  done
+done
+expect 0 ' 0 of ' "$bench" matmul --device cpu --shapes 64x48x80,33x17x129 --iters 5 --warmup 1 --repeat 2 \
+  --check-shape 65x67x69 --trace matmul.trace --out matmul.json
+fields matmul.json timestamp iters warmup repeat dtype shapes device check rows
+fields matmul.trace traceEvents
+expect 2 'wrong' "$bench" matmul --device cpu --shapes 64x64x64 --iters 1 --repeat 1 --check-atol 0 --check-rtol 0
+expect 0 'submissions' "$bench" submit --device cpu --threads 2 --seconds 0.2 --out submit.json
+fields submit.json threads submissions_per_s caller_ns_p50 caller_ns_p99 caller_ns_p999 mutex_submissions_per_s \
+  mutex_caller_ns_p99
+
+expect 1 "'/dev/full' can't be written" "$bench" plan --nodes 100 --out /dev/full
+expect 1 "'nowhere/plan.json' can't be written" "$bench" plan --nodes 100 --out nowhere/plan.json
+[ -c /dev/full ] || { echo "FAILED: /dev/full was replaced"; failures=$((failures + 1)); }
+
+# ---- train_gpt: bad input ----
+for _ in $(seq 200); do
+  echo "the quick brown fox jumps over the lazy dog; pack my box with five dozen liquor jugs"
+done >text
+small=(--data text --device cpu --layers 1 --heads 2 --dim 16 --block 16 --batch 4 --warmup 2 --eval-iters 2)
+: >empty
+echo short >short
+expect 1 'accepted:' "$train"
+expect 1 "'missing' can't be read" "$train" --data missing
+one_line
+expect 1 "'empty' is empty" "$train" --data empty
+one_line
+expect 1 'too few for a block of 64' "$train" --data short
+one_line
+expect 1 'heads 3 does not divide --dim 16' "$train" "${small[@]:0:6}" --heads 3 --dim 16
+one_line
+expect 1 'char\|byte' "$train" --data text --tokenizer bpe
+expect 1 'auto, cpu, vk:0' "$train" --data text --device gpu:0
+expect 3 'vk:99' "$train" --data text --device vk:99
+expect 1 '[0-9]+.*[0-9]+' "$train" --data text --device cpu --dim 1048576 --heads 1
+expect 1 'bytes.*has [0-9]+' "$train" --data text --device cpu --dim 16384 --heads 16 --layers 1024
+expect 1 'checkpoint.safetensors.*can.t be read' "$train" "${small[@]}" --resume nowhere
+
+# ---- train_gpt: training, metrics, checkpoints ----
+expect 0 'validation loss' "$train" "${small[@]}" --iters 60 --eval-interval 20 --checkpoint whole --log whole.jsonl --sample 20
+python3 - whole.jsonl 60 <<'PY' || failures=$((failures + 1))
+import json, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+names = {"step", "loss", "val_loss", "lr", "grad_norm", "ms", "tok_s"}
+assert [line["step"] for line in lines] == list(range(1, int(sys.argv[2]) + 1)), "steps"
+assert all(names <= set(line) for line in lines), "fields"
+assert lines[-1]["val_loss"] is not None and lines[19]["val_loss"] is not None and lines[0]["val_loss"] is None
+assert lines[-1]["loss"] < lines[0]["loss"] - 0.1, (lines[0]["loss"], lines[-1]["loss"])
+PY
+absent whole/checkpoint.safetensors.tmp
+
+# Stopped by Ctrl-C at whatever step, then resumed: the same bytes as without the stop.
+long=("${small[@]}" --iters 600 --dropout 0.1 --eval-interval 0)
+expect 0 'validation loss' "$train" "${long[@]}" --checkpoint straight --log straight.jsonl
+"$train" "${long[@]}" --checkpoint stopped --log stopped.jsonl >stopped.txt 2>&1 &
+running=$!
+for _ in $(seq 600); do
+  if [ "$(cat stopped.jsonl 2>/dev/null | wc -l)" -ge 5 ]; then break; fi
+  sleep 0.02
+done
+kill -INT "$running"
+code=0
+wait "$running" || code=$?
+done_steps=$(wc -l <stopped.jsonl)
+if [ "$code" -ne 0 ] || ! grep -q 'stopped after step' stopped.txt || [ "$done_steps" -ge 600 ]; then
+  echo "FAILED: Ctrl-C: exit code $code after $done_steps of 600 steps"
+  cat stopped.txt
+  failures=$((failures + 1))
+fi
+expect 0 "resumed after step $done_steps" "$train" "${long[@]}" --resume stopped --checkpoint stopped --log stopped.jsonl
+cmp straight/checkpoint.safetensors stopped/checkpoint.safetensors || failures=$((failures + 1))
+python3 - straight.jsonl stopped.jsonl <<'PY' || failures=$((failures + 1))
+import json, sys
+a, b = ([{k: v for k, v in json.loads(line).items() if k not in ("ms", "tok_s")} for line in open(name)] for name in sys.argv[1:])
+assert a == b, "the resumed run's metrics differ"
+PY
+
+# Damaged and foreign checkpoints, and disks that are full.
+mkdir cut
+size=$(stat -c %s whole/checkpoint.safetensors)
+for keep in 0 4 100 $((size / 2)) $((size - 1)); do
+  head -c "$keep" whole/checkpoint.safetensors >cut/checkpoint.safetensors
+  expect 1 'truncated|no safetensors' "$train" "${small[@]}" --iters 70 --resume cut
+  [ "$(stat -c %s cut/checkpoint.safetensors)" -eq "$keep" ] || { echo "FAILED: a bad checkpoint was changed"; failures=$((failures + 1)); }
+done
+expect 1 'has dim 16, but this model has 32' "$train" "${small[@]:0:8}" --dim 32 --block 16 --resume whole
+cp whole/checkpoint.safetensors before
+# A limit on file sizes stands for the full disk: writes fail in the middle.
+expect 1 "checkpoint.safetensors' can't be written" bash -c 'trap "" XFSZ; ulimit -f 4; exec "$@"' - \
+  "$train" "${small[@]}" --iters 70 --resume whole --checkpoint whole
+cmp before whole/checkpoint.safetensors || failures=$((failures + 1))
+absent whole/checkpoint.safetensors.tmp
+expect 1 "'/dev/full' can't be written" "$train" "${small[@]}" --iters 3 --log /dev/full
+
+# ---- The small examples ----
+expect 0 '1 \+ 1 \+ 2 \+ 3 = 7' "$1/examples/quickstart" cpu
+expect 0 'largest difference' "$1/examples/custom_kernel" cpu
+expect 0 'all exact' "$1/examples/concurrent" cpu 4 200
+
+if [ "$failures" -ne 0 ]; then
+  echo "$failures failures"
+  exit 1
+fi
+echo "all good"
