@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum {
     MIN_SHIFT = 12,  /* 4 KiB: smaller arrays are not worth a class of their own */
@@ -32,11 +33,20 @@ static int size_shift(size_t size) {
     return 64 - __builtin_clzll((unsigned long long)size - 1);
 }
 
+/* From 2 MiB on, huge pages: fewer faults when the block is fresh and fewer misses of the address cache later. */
+static void *system_alloc(size_t size) {
+    const size_t huge = (size_t)2 << 20;
+    if (size < huge) return aligned_alloc(64, size);
+    void *memory = aligned_alloc(huge, (size + huge - 1) & ~(huge - 1));
+    if (memory) (void)madvise(memory, size, MADV_HUGEPAGE); /* a hint: a system without them ignores it */
+    return memory;
+}
+
 void *rota_chunk_alloc(size_t size, size_t *out_size) {
     if (size > (size_t)1 << MAX_SHIFT) {
         if (size > SIZE_MAX - 63) return NULL;
         *out_size = (size + 63) & ~(size_t)63;
-        return aligned_alloc(64, *out_size);
+        return system_alloc(*out_size);
     }
     int shift = size_shift(size);
     *out_size = (size_t)1 << shift;
@@ -47,7 +57,7 @@ void *rota_chunk_alloc(size_t size, size_t *out_size) {
         cached_bytes -= *out_size;
     }
     pthread_mutex_unlock(&cache_mutex);
-    return block ? (void *)block : aligned_alloc(64, *out_size);
+    return block ? (void *)block : system_alloc(*out_size);
 }
 
 void rota_chunk_free(void *memory, size_t usable_size) {

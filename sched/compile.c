@@ -99,8 +99,10 @@ static rota_status run_steps(rota_compiler *c) {
     rota_plan *plan = c->plan;
     ROTA_TRY(rota_compile_gather(c));
     show_gathered(c);
-    ROTA_TRY(rota_compile_lifetimes(c));
-    if (plan->options.packing == ROTA_PACK_TIGHT) ROTA_TRY(rota_compile_pack_tight(c));
+    if (plan->options.packing == ROTA_PACK_TIGHT)
+        ROTA_TRY(rota_compile_pack_tight(c)); /* counts lifetimes as it goes */
+    else
+        rota_compile_lifetimes(c);
     ROTA_TRY(rota_compile_hazards(c));
     ROTA_TRY(rota_compile_segments(c));
     ROTA_TRY(rota_compile_lower(c));
@@ -118,7 +120,8 @@ static rota_status run_steps(rota_compiler *c) {
 static void free_compiler(rota_compiler *c) {
     rota_vector *const vectors[] = {&c->buffers,     &c->operations, &c->accesses,  &c->access_physical,
                                     &c->physicals,   &c->edge_from,  &c->edge_kind, &c->externals,
-                                    &c->physical_of, &c->valid,      &c->mirrors,   &c->transfers};
+                                    &c->physical_of, &c->valid,      &c->mirrors,   &c->tenants,
+                                    &c->transfers};
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) rota_vector_free(vectors[i]);
     rota_arena_free(&c->scratch);
 }

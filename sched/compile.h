@@ -45,9 +45,10 @@ typedef struct rota_physical {
     uint8_t kind; /* rota_buffer_kind; mirrors: TRANSIENT */
     bool packed;  /* has a place in the part's arena */
     bool is_mirror;
-    bool handed_on; /* another physical takes its memory over in its last operation */
-    uint8_t phase;  /* of the count of live bytes */
+    bool handed_on;        /* another physical takes its memory over in its last operation */
+    uint8_t phase;         /* of the count of live bytes */
     uint32_t first_mirror; /* plus 1: list of mirrors that this part owns for the buffer */
+    uint32_t tenants;      /* TIGHT: list in compiler.tenants of the physicals whose memory it got */
     uint32_t inplace_of;   /* the physical whose memory it takes over as it starts; ROTA_NONE: none */
     uint64_t size_bytes;
     uint32_t memory;       /* index in the part's memories, once lowered */
@@ -166,6 +167,8 @@ typedef struct rota_compiler {
     /* Pack */
     uint32_t piece_count[UINT8_MAX + 1]; /* arena pieces of each part */
     uint64_t *piece_bytes[UINT8_MAX + 1];
+    rota_vector tenants;             /* rota_cons with physicals; index 0 unused */
+    bool placed_anew[UINT8_MAX + 1]; /* by part: a search changed places after tenants were noted */
 } rota_compiler;
 
 #define ROTA_OPERATIONS(c) ((rota_operation *)(c)->operations.data)
@@ -208,7 +211,7 @@ void rota_packer_free(rota_packer *packer);
 
 /* Sum and peak of live bytes in record order, counting in-place reuse: the lower bound of the arenas. Sets
  * inplace_of. */
-rota_status rota_compile_lifetimes(rota_compiler *compiler);
+void rota_compile_lifetimes(rota_compiler *compiler);
 /* True if the clocks prove that operation a completes before b starts (a < b). */
 bool rota_clock_before(const rota_clock *clocks, uint32_t a, uint32_t b);
 
@@ -216,9 +219,10 @@ bool rota_clock_before(const rota_clock *clocks, uint32_t a, uint32_t b);
 rota_operation *rota_compile_add_operation(rota_compiler *compiler, rota_operation_kind kind,
                                            uint32_t access_count);
 
-/* Sets access `number` of the newest operation. `physical` ROTA_NONE: memory that no other operation touches. */
-void rota_compile_set_access(rota_compiler *compiler, uint32_t number, uint32_t physical, uint64_t offset, uint64_t size,
-                             rota_access_mode mode);
+/* Sets access `number` of the newest operation. `physical` ROTA_NONE: memory that no other operation touches.
+ */
+void rota_compile_set_access(rota_compiler *compiler, uint32_t number, uint32_t physical, uint64_t offset,
+                             uint64_t size, rota_access_mode mode);
 
 /* Host memory ran out, said for this plan. */
 rota_status rota_compile_no_memory(const rota_compiler *compiler);

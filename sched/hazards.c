@@ -304,11 +304,20 @@ static rota_interval_map *piece_map(hazards *h, const rota_physical *at) {
  * tenant of any of it. Older tenants come before those by the same rule. */
 static rota_status take_memory(hazards *h, uint32_t physical) {
     const rota_physical *at = &ROTA_PHYSICALS(h->c)[physical];
+    uint32_t list = 0, last = 0;
+    if (!h->c->placed_anew[at->part]) {
+        /* The packer knows; in place the input is the only tenant. */
+        if (at->inplace_of != ROTA_NONE) list = last_uses(h, at->inplace_of, list);
+        const rota_cons *tenants = h->c->tenants.data;
+        for (uint32_t i = at->tenants; i; i = tenants[i].next)
+            list = last_uses(h, tenants[i].operation, list);
+        h->touched[physical].memory_edges = list;
+        return ROTA_OK;
+    }
     rota_interval_map *map = piece_map(h, at);
     uint64_t low = at->offset_bytes, high = low + at->size_bytes;
     rota_interval *range = map ? rota_interval_map_cover(map, low, high) : NULL;
     if (!range) return rota_compile_no_memory(h->c);
-    uint32_t list = 0, last = 0;
     for (; range && range->low < high; range = range->next[0]) {
         uint32_t tenant = range->state.writer;
         if (!tenant || tenant == last) continue;

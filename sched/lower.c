@@ -26,6 +26,7 @@ typedef struct lowering {
     rota_vector words;        /* rota_plan_word */
     uint32_t *first_batch;    /* by plan segment, in its part */
     uint32_t *level_count;    /* by plan segment */
+    uint32_t *command_of;     /* by operation: its command, dense for the passes over edges */
     uint32_t *foreign_memory; /* by physical: a mirror's memory index in the part that does not own it */
 } lowering;
 
@@ -202,9 +203,11 @@ static rota_status size_parts(lowering *l) {
         part_builder *part = &l->parts[operation->part];
         part->command_count++;
         if (operation->record) part->binding_count += operation->record->binding_count;
+        if (plan->segment_count == 1) continue;
         for (uint32_t e = c->first_edge[n]; e < c->first_edge[n + 1]; e++)
             if (ROTA_OPERATIONS(c)[edges[e]].segment == operation->segment) part->edge_count++;
     }
+    if (plan->segment_count == 1) l->parts[0].edge_count = (uint32_t)c->edge_from.count;
     for (uint32_t i = 0; i < plan->segment_count; i++) {
         part_builder *part = &l->parts[plan->segments[i].part];
         plan->segments[i].index = part->segment_count++;
@@ -269,7 +272,7 @@ static void number_commands(lowering *l) {
         rota_operation *operation = &ROTA_OPERATIONS(c)[n];
         rota_exec_batch *batch =
             &l->parts[operation->part].batches[l->first_batch[operation->segment] + operation->level];
-        operation->command = batch->first_command + batch->command_count++;
+        l->command_of[n] = operation->command = batch->first_command + batch->command_count++;
     }
 }
 
@@ -334,27 +337,33 @@ static rota_status emit_command(lowering *l, uint32_t n) {
     return ROTA_OK;
 }
 
+/* The part builder that an edge is lowered into, or NULL: a wait between segments stands for it. */
+static part_builder *part_of_edge(const lowering *l, uint32_t from, uint32_t to) {
+    const rota_operation *operations = ROTA_OPERATIONS(l->c);
+    if (l->c->plan->segment_count == 1) return &l->parts[0];
+    return operations[from].segment == operations[to].segment ? &l->parts[operations[to].part] : NULL;
+}
+
 static void emit_edges(lowering *l) {
     rota_compiler *c = l->c;
-    const uint32_t *edges = c->edge_from.data;
-    const rota_operation *operations = ROTA_OPERATIONS(c);
+    const uint32_t *edges = c->edge_from.data, *command_of = l->command_of;
     /* Counted two places up, so that after the running sum first_successor[i + 1] is where i's list begins
      * and can be the cursor that ends where i + 1's begins. */
     for (uint32_t n = 0; n < c->operations.count; n++)
-        for (uint32_t e = c->first_edge[n]; e < c->first_edge[n + 1]; e++)
-            if (operations[edges[e]].segment == operations[n].segment)
-                l->parts[operations[n].part].first_successor[operations[edges[e]].command + 2]++;
+        for (uint32_t e = c->first_edge[n]; e < c->first_edge[n + 1]; e++) {
+            part_builder *part = part_of_edge(l, edges[e], n);
+            if (part) part->first_successor[command_of[edges[e]] + 2]++;
+        }
     for (uint32_t p = 0; p < c->part_count; p++)
         for (uint32_t i = 0; i < l->parts[p].command_count; i++)
             l->parts[p].first_successor[i + 2] += l->parts[p].first_successor[i + 1];
     for (uint32_t n = 0; n < c->operations.count; n++)
-        for (uint32_t e = c->first_edge[n]; e < c->first_edge[n + 1]; e++)
-            if (operations[edges[e]].segment == operations[n].segment) {
-                part_builder *part = &l->parts[operations[n].part];
-                part->successor[part->first_successor[operations[edges[e]].command + 1]++] =
-                    operations[n].command;
-                part->predecessor_count[operations[n].command]++;
-            }
+        for (uint32_t e = c->first_edge[n]; e < c->first_edge[n + 1]; e++) {
+            part_builder *part = part_of_edge(l, edges[e], n);
+            if (!part) continue;
+            part->successor[part->first_successor[command_of[edges[e]] + 1]++] = command_of[n];
+            part->predecessor_count[command_of[n]]++;
+        }
 }
 
 /* ---- External accesses ---- */
@@ -568,7 +577,8 @@ rota_status rota_compile_lower(rota_compiler *c) {
     lowering l = {.c = c};
     l.parts = rota_arena_calloc(&c->scratch, sizeof *l.parts * c->part_count, 8);
     l.foreign_memory = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * ((size_t)c->physicals.count + 1), 8);
-    if (!l.parts || !l.foreign_memory) return rota_compile_no_memory(c);
+    l.command_of = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * ((size_t)c->operations.count + 1), 8);
+    if (!l.parts || !l.foreign_memory || !l.command_of) return rota_compile_no_memory(c);
     rota_status status = lower_all(&l);
     for (uint32_t p = 0; p < c->part_count; p++) rota_vector_free(&l.parts[p].memories);
     rota_vector_free(&l.words);

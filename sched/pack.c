@@ -51,37 +51,47 @@ static void pair_inplace(rota_compiler *c, const rota_operation *operation, uint
         }
 }
 
-rota_status rota_compile_lifetimes(rota_compiler *c) {
+/* Live bytes by part while operations go by. */
+typedef struct live_bytes {
+    uint64_t now[UINT8_MAX + 1], peak[UINT8_MAX + 1];
+} live_bytes;
+
+static void count_operation(rota_compiler *c, live_bytes *live, uint32_t n) {
     rota_physical *physicals = ROTA_PHYSICALS(c);
-    const rota_operation *operations = ROTA_OPERATIONS(c);
-    uint64_t live[UINT8_MAX + 1] = {0}, peak[UINT8_MAX + 1] = {0};
-    for (uint32_t n = 0; n < c->operations.count; n++) {
-        const rota_operation *operation = &operations[n];
-        const uint32_t *physical = ROTA_ACCESS_PHYSICAL(c) + operation->first_access;
-        pair_inplace(c, operation, n);
-        /* A physical may stand in several accesses: its phase says what was counted. */
-        for (uint32_t i = 0; i < operation->access_count; i++) {
-            if (physical[i] == ROTA_NONE) continue;
-            rota_physical *at = &physicals[physical[i]];
-            if (!at->packed || at->first_operation != n || at->phase != PHASE_UNBORN) continue;
-            at->phase = PHASE_LIVE;
-            if (at->inplace_of == ROTA_NONE)
-                live[at->part] += at->size_bytes;
-            else
-                physicals[at->inplace_of].handed_on = true;
-        }
-        if (live[operation->part] > peak[operation->part]) peak[operation->part] = live[operation->part];
-        for (uint32_t i = 0; i < operation->access_count; i++) {
-            if (physical[i] == ROTA_NONE) continue;
-            rota_physical *at = &physicals[physical[i]];
-            if (!at->packed || at->last_operation != n || at->phase != PHASE_LIVE) continue;
-            at->phase = PHASE_DEAD;
-            if (!at->handed_on) live[at->part] -= at->size_bytes;
-        }
+    const rota_operation *operation = &ROTA_OPERATIONS(c)[n];
+    const uint32_t *physical = ROTA_ACCESS_PHYSICAL(c) + operation->first_access;
+    pair_inplace(c, operation, n);
+    /* A physical may stand in several accesses: its phase says what was counted. */
+    for (uint32_t i = 0; i < operation->access_count; i++) {
+        if (physical[i] == ROTA_NONE) continue;
+        rota_physical *at = &physicals[physical[i]];
+        if (!at->packed || at->first_operation != n || at->phase != PHASE_UNBORN) continue;
+        at->phase = PHASE_LIVE;
+        if (at->inplace_of == ROTA_NONE)
+            live->now[at->part] += at->size_bytes;
+        else
+            physicals[at->inplace_of].handed_on = true;
     }
+    if (live->now[operation->part] > live->peak[operation->part])
+        live->peak[operation->part] = live->now[operation->part];
+    for (uint32_t i = 0; i < operation->access_count; i++) {
+        if (physical[i] == ROTA_NONE) continue;
+        rota_physical *at = &physicals[physical[i]];
+        if (!at->packed || at->last_operation != n || at->phase != PHASE_LIVE) continue;
+        at->phase = PHASE_DEAD;
+        if (!at->handed_on) live->now[at->part] -= at->size_bytes;
+    }
+}
+
+static void sum_peaks(rota_compiler *c, const live_bytes *live) {
     c->plan->stats.arena_lower_bound_bytes = 0;
-    for (uint32_t i = 0; i <= UINT8_MAX; i++) c->plan->stats.arena_lower_bound_bytes += peak[i];
-    return ROTA_OK;
+    for (uint32_t i = 0; i < c->part_count; i++) c->plan->stats.arena_lower_bound_bytes += live->peak[i];
+}
+
+void rota_compile_lifetimes(rota_compiler *c) {
+    live_bytes live = {0};
+    for (uint32_t n = 0; n < c->operations.count; n++) count_operation(c, &live, n);
+    sum_peaks(c, &live);
 }
 
 /* ---- Best fit in one pass ---- */
@@ -91,9 +101,17 @@ typedef struct block {
     uint32_t previous, next;           /* by address, in the piece; 0: none */
     uint32_t free_previous, free_next; /* in its class */
     uint32_t piece;
-    uint32_t uses; /* CONCURRENT: list of the last tenant's last uses */
+    uint32_t uses;                        /* CONCURRENT: list of the last tenant's last uses */
+    uint32_t first_granule, last_granule; /* TIGHT, while free: who had it last, in address order */
     bool is_free;
 } block;
+
+/* Bytes of a free block with one last tenant. Free blocks are joined; their granules are not. */
+typedef struct granule {
+    uint64_t size;
+    uint32_t tenant; /* physical */
+    uint32_t next;   /* 0: end */
+} granule;
 
 typedef struct space {
     rota_compiler *c;
@@ -102,11 +120,14 @@ typedef struct space {
     uint64_t class_bits[CLASSES / 64];
     uint32_t last_block; /* of the newest piece */
     uint32_t spare;      /* unused block structs, by next */
-    uint64_t piece_limit, piece_end;
+    uint64_t piece_limit;
     rota_vector piece_bytes; /* uint64_t */
+    rota_vector granules;    /* index 0 unused */
+    uint32_t spare_granule;  /* unused ones, by next */
 } space;
 
 #define BLOCKS(s) ((block *)(s)->blocks.data)
+#define GRANULES(s) ((granule *)(s)->granules.data)
 
 /* Four classes a power of two. */
 static uint32_t class_of(uint64_t size) {
@@ -182,6 +203,8 @@ static bool split_block(space *s, uint32_t index, uint64_t size) {
     if (!rest) return false;
     block *b = &BLOCKS(s)[index], *r = &BLOCKS(s)[rest];
     b->size = size;
+    r->first_granule = b->first_granule; /* what take_granules left */
+    r->last_granule = b->last_granule;
     r->previous = index;
     r->next = b->next;
     if (r->next) BLOCKS(s)[r->next].previous = rest;
@@ -219,17 +242,75 @@ static uint32_t extend(space *s, uint64_t size, bool may_grow) {
     return s->last_block = index;
 }
 
-static uint32_t take_block(space *s, uint64_t size) {
-    uint32_t index = find_fit(s, size);
-    if (!index) return extend(s, size, true);
-    class_remove(s, index);
-    return split_block(s, index, size) ? index : 0;
+static uint32_t new_granule(space *s, uint32_t tenant, uint64_t size) {
+    uint32_t index = s->spare_granule;
+    if (index) {
+        s->spare_granule = GRANULES(s)[index].next;
+    } else {
+        if (!rota_vector_reserve(&s->granules, sizeof(granule), 1)) return 0;
+        index = (uint32_t)s->granules.count++;
+    }
+    GRANULES(s)[index] = (granule){size, tenant, 0};
+    return index;
 }
 
-static void give_block(space *s, uint32_t index) {
+/* The physical takes the first `size` bytes of a block: notes whose memory they were. The rest stays in the
+ * block's list. */
+static bool take_granules(space *s, uint32_t index, uint64_t size, uint32_t physical) {
+    rota_compiler *c = s->c;
+    block *b = &BLOCKS(s)[index];
+    while (b->first_granule && size) {
+        uint32_t first = b->first_granule;
+        granule *g = &GRANULES(s)[first];
+        if (!rota_vector_reserve(&c->tenants, sizeof(rota_cons), 1)) return false;
+        ((rota_cons *)c->tenants.data)[c->tenants.count] =
+            (rota_cons){g->tenant, ROTA_PHYSICALS(c)[physical].tenants};
+        ROTA_PHYSICALS(c)[physical].tenants = (uint32_t)c->tenants.count++;
+        if (g->size > size) {
+            g->size -= size;
+            return true;
+        }
+        size -= g->size;
+        b->first_granule = g->next;
+        g->next = s->spare_granule;
+        s->spare_granule = first;
+    }
+    if (!b->first_granule) b->last_granule = 0;
+    return true;
+}
+
+static uint32_t take_block(space *s, uint64_t size, uint32_t physical) {
+    uint32_t index = find_fit(s, size);
+    bool extended = !index;
+    if (extended) {
+        index = extend(s, size, true);
+        if (!index) return 0;
+    } else {
+        class_remove(s, index);
+    }
+    if (!take_granules(s, index, size, physical)) return 0;
+    return extended || split_block(s, index, size) ? index : 0;
+}
+
+static void join_granules(space *s, uint32_t first, uint32_t second) {
+    block *a = &BLOCKS(s)[first];
+    const block *b = &BLOCKS(s)[second];
+    if (!b->first_granule) return;
+    if (a->last_granule)
+        GRANULES(s)[a->last_granule].next = b->first_granule;
+    else
+        a->first_granule = b->first_granule;
+    a->last_granule = b->last_granule;
+}
+
+static bool give_block(space *s, uint32_t index, uint32_t tenant) {
+    uint32_t own = new_granule(s, tenant, BLOCKS(s)[index].size);
+    if (!own) return false;
+    BLOCKS(s)[index].first_granule = BLOCKS(s)[index].last_granule = own;
     uint32_t before = BLOCKS(s)[index].previous, after = BLOCKS(s)[index].next;
     if (before && BLOCKS(s)[before].is_free) {
         class_remove(s, before);
+        join_granules(s, before, index);
         BLOCKS(s)[before].size += BLOCKS(s)[index].size;
         BLOCKS(s)[before].next = after;
         if (after) BLOCKS(s)[after].previous = before;
@@ -239,6 +320,7 @@ static void give_block(space *s, uint32_t index) {
     }
     if (after && BLOCKS(s)[after].is_free) {
         class_remove(s, after);
+        join_granules(s, index, after);
         uint32_t beyond = BLOCKS(s)[after].next;
         BLOCKS(s)[index].size += BLOCKS(s)[after].size;
         BLOCKS(s)[index].next = beyond;
@@ -247,6 +329,7 @@ static void give_block(space *s, uint32_t index) {
         drop_block(s, after);
     }
     class_insert(s, index);
+    return true;
 }
 
 static uint64_t piece_limit(const rota_compiler *c, uint32_t part) {
@@ -268,8 +351,11 @@ static rota_status space_init(space *s, rota_compiler *c, uint32_t part) {
     memset(s, 0, sizeof *s);
     s->c = c;
     s->piece_limit = piece_limit(c, part);
-    s->blocks.count = 1; /* index 0 is none */
-    return rota_vector_reserve(&s->blocks, sizeof(block), 64) ? ROTA_OK : rota_compile_no_memory(c);
+    s->blocks.count = s->granules.count = 1; /* index 0 is none */
+    return rota_vector_reserve(&s->blocks, sizeof(block), 64) &&
+                   rota_vector_reserve(&s->granules, sizeof(granule), 64)
+               ? ROTA_OK
+               : rota_compile_no_memory(c);
 }
 
 static rota_status space_finish(space *s, uint32_t part) {
@@ -285,6 +371,7 @@ static rota_status space_finish(space *s, uint32_t part) {
 
 static void space_free(space *s) {
     rota_vector_free(&s->blocks);
+    rota_vector_free(&s->granules);
     rota_vector_free(&s->piece_bytes);
 }
 
@@ -298,8 +385,8 @@ static rota_status best_fit_operation(space *spaces, rota_compiler *c, uint32_t 
         if (!at->packed || at->first_operation != n || block_of[physical[i]]) continue;
         space *s = &spaces[at->part];
         ROTA_TRY(check_size(c, at));
-        uint32_t index =
-            at->inplace_of != ROTA_NONE ? block_of[at->inplace_of] : take_block(s, round_up(at->size_bytes));
+        uint32_t index = at->inplace_of != ROTA_NONE ? block_of[at->inplace_of]
+                                                     : take_block(s, round_up(at->size_bytes), physical[i]);
         if (!index) return rota_compile_no_memory(c);
         block_of[physical[i]] = index;
         at->piece = BLOCKS(s)[index].piece;
@@ -309,7 +396,8 @@ static rota_status best_fit_operation(space *spaces, rota_compiler *c, uint32_t 
         if (physical[i] == ROTA_NONE) continue;
         const rota_physical *at = &ROTA_PHYSICALS(c)[physical[i]];
         if (!at->packed || at->last_operation != n || block_of[physical[i]] == ROTA_NONE) continue;
-        if (!at->handed_on) give_block(&spaces[at->part], block_of[physical[i]]);
+        if (!at->handed_on && !give_block(&spaces[at->part], block_of[physical[i]], physical[i]))
+            return rota_compile_no_memory(c);
         block_of[physical[i]] = ROTA_NONE;
     }
     return ROTA_OK;
@@ -429,6 +517,7 @@ static rota_status search_part(rota_compiler *c, uint32_t part, uint32_t item_co
     }
     c->piece_count[part] = 1;
     c->piece_bytes[part][0] = best_bytes;
+    c->placed_anew[part] = true; /* the tenants noted by the first pass no longer hold */
     return ROTA_OK;
 }
 
@@ -443,12 +532,18 @@ rota_status rota_compile_pack_tight(rota_compiler *c) {
     uint32_t *block_of =
         rota_arena_calloc(&c->scratch, sizeof *block_of * ((size_t)c->physicals.count + 1), 8);
     space *spaces = rota_arena_alloc(&c->scratch, sizeof *spaces * c->part_count, 16);
-    if (!block_of || !spaces) return rota_compile_no_memory(c);
+    c->tenants.count = 1; /* index 0 ends lists */
+    if (!block_of || !spaces || !rota_vector_reserve(&c->tenants, sizeof(rota_cons), c->physicals.count))
+        return rota_compile_no_memory(c);
     rota_status status = ROTA_OK;
     uint32_t ready = 0;
     for (; ready < c->part_count && status == ROTA_OK; ready++) status = space_init(&spaces[ready], c, ready);
-    for (uint32_t n = 0; n < c->operations.count && status == ROTA_OK; n++)
+    live_bytes live = {0};
+    for (uint32_t n = 0; n < c->operations.count && status == ROTA_OK; n++) {
+        count_operation(c, &live, n);
         status = best_fit_operation(spaces, c, n, block_of);
+    }
+    sum_peaks(c, &live);
     for (uint32_t part = 0; part < ready; part++) {
         if (status == ROTA_OK) status = space_finish(&spaces[part], part);
         space_free(&spaces[part]);
