@@ -47,7 +47,7 @@ void main() {
         rota_u32(y).v[0] = rota_u32(x).v[0];
         return;
     }
-    const float value = pc.alpha * rota_f32(x).v[0];
+    const float value = ((FLAGS & COPY_SCALE) != 0u ? pc.alpha : 1.0) * rota_f32(x).v[0];
     rota_f32(y).v[0] = (FLAGS & COPY_ACCUMULATE) != 0u ? rota_f32(y).v[0] + value : value;
 #endif
 }
