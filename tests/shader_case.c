@@ -1,0 +1,314 @@
+/* Runs one built-in kernel on a Vulkan device and its CPU kernel on the same random operands, and compares.
+ */
+#include "shader_case.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "base/atomic.h"
+#include "base/clock.h"
+
+#define ARRAYS_MAX 8u
+#define GUARD 64u /* sentinel bytes on each side of an operand */
+#define DEADLINE_NS 60000000000ull
+
+static rota_exec_device *device;
+static _Atomic uint64_t reached;
+static _Atomic uint32_t errors;
+static uint64_t submitted;
+static uint64_t seed = 1;
+
+static void on_advanced(void *user, uint32_t queue, uint64_t value) {
+    (void)user;
+    (void)queue;
+    ra_store_release(&reached, value); /* with run_on_device's load: the memory is read after it */
+}
+static void on_failed(void *user, void *cookie, const void *owner, uint32_t node, rota_status status,
+                      const char *message) {
+    (void)user, (void)cookie, (void)owner, (void)node;
+    ra_fetch_add_relaxed(&errors, 1);
+    fprintf(stderr, "failed: %s: %s\n", rota_status_name(status), message);
+}
+static void on_lost(void *user, rota_status status, const char *message) {
+    (void)user;
+    ra_fetch_add_relaxed(&errors, 1);
+    fprintf(stderr, "lost: %s: %s\n", rota_status_name(status), message);
+}
+static void on_log(void *user, rota_log_level level, const char *message) {
+    (void)user;
+    if (level < ROTA_LOG_ERROR) return;
+    ra_fetch_add_relaxed(&errors, 1);
+    fprintf(stderr, "log: %s\n", message);
+}
+static const char *node_name(const void *owner, uint32_t node) {
+    (void)node;
+    return owner;
+}
+
+rota_exec_device *shader_device_open(uint32_t index) {
+    rota_device_info infos[8];
+    uint32_t count = 0;
+    assert_ok(rota_exec_vk_driver.enumerate(&rota_exec_vk_driver, infos, 8, &count));
+    if (index >= count) {
+        fprintf(stderr, "no Vulkan device %u: %s\n", index, rota_last_error());
+        return NULL;
+    }
+    static _Atomic uint32_t no_poison;
+    rota_exec_open_options options = {
+        .host = {.log = {.fn = on_log, .level = ROTA_LOG_ERROR},
+                 .advanced = on_advanced,
+                 .failed = on_failed,
+                 .lost = on_lost,
+                 .poison_active = &no_poison,
+                 .node_name = node_name},
+        .queue_count = 1,
+        .transfer_queue = 1,
+        .cache_dir = "",
+        .validation = true,
+    };
+    assert_ok(rota_exec_vk_driver.open(&rota_exec_vk_driver, index, &options, &device));
+    fprintf(stderr, "%s: %s, %s\n", device->info.id, device->info.name, device->info.driver);
+    return device;
+}
+
+void shader_device_close(void) {
+    uint64_t abandoned = 0;
+    device->vtable->close(device, rota_deadline_after(DEADLINE_NS), &abandoned);
+    device = NULL;
+    assert_int_equal(abandoned, 0);
+    assert_int_equal(ra_load_relaxed(&errors), 0);
+}
+
+static float half_to_float(uint16_t bits) {
+    const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
+    float value;
+    if (exponent == 31)
+        value = mantissa ? NAN : INFINITY;
+    else
+        value = exponent ? ldexpf((float)(mantissa + 1024), exponent - 25) : ldexpf((float)mantissa, -24);
+    return bits >> 15 ? -value : value;
+}
+
+static uint64_t element_bytes(rota_dtype dtype) {
+    return dtype == ROTA_F16 || dtype == ROTA_BF16 ? 2 : 4;
+}
+
+static double element(rota_dtype dtype, const void *data, uint64_t i) {
+    switch (dtype) {
+    case ROTA_F32:
+        return (double)((const float *)data)[i];
+    case ROTA_F16:
+        return (double)half_to_float(((const uint16_t *)data)[i]);
+    case ROTA_BF16: {
+        const uint32_t bits = (uint32_t)((const uint16_t *)data)[i] << 16;
+        float value;
+        memcpy(&value, &bits, 4);
+        return (double)value;
+    }
+    case ROTA_I32:
+        return (double)((const int32_t *)data)[i];
+    default:
+        return (double)((const uint32_t *)data)[i];
+    }
+}
+
+/* Random contents; a WRITE operand gets a NaN pattern, so that what is not written shows. */
+static void fill(const shader_array *a, void *data) {
+    if (a->mode == ROTA_WRITE) {
+        memset(data, 0xFF, a->count * element_bytes(a->dtype));
+        return;
+    }
+    for (uint64_t i = 0; i < a->count; i++) {
+        const double unit = (double)(test_random(&seed) >> 11) * 0x1p-53;
+        const double value = a->low + (a->high - a->low) * unit;
+        const float real = (float)value;
+        uint32_t bits;
+        memcpy(&bits, &real, 4);
+        switch (a->dtype) {
+        case ROTA_F32:
+            ((float *)data)[i] = real;
+            break;
+        case ROTA_BF16:
+            ((uint16_t *)data)[i] = (uint16_t)(bits >> 16);
+            break;
+        case ROTA_F16: /* a random mantissa at an exponent below that of `high` */
+            ((uint16_t *)data)[i] = (uint16_t)((unit < 0.5 ? 0x8000 : 0) | (0x2C00 + (bits >> 7 & 0x13FF)));
+            break;
+        default:
+            ((int32_t *)data)[i] = (int32_t)floor(value);
+            break;
+        }
+    }
+}
+
+/* Where each operand starts in one block of memory: at multiples of 4 bytes, but of 16 only now and then. */
+typedef struct layout {
+    uint64_t offset[ARRAYS_MAX], bytes[ARRAYS_MAX], total;
+} layout;
+
+static layout lay_out(const shader_array *arrays, uint32_t count) {
+    layout l = {.total = GUARD};
+    for (uint32_t i = 0; i < count; i++) {
+        l.bytes[i] = arrays[i].count * element_bytes(arrays[i].dtype);
+        if (arrays[i].same_as) {
+            l.offset[i] = l.offset[arrays[i].same_as - 1];
+            continue;
+        }
+        l.offset[i] = (l.total + 15) / 16 * 16 + test_random(&seed) % 2 * (test_random(&seed) % 4) * 4;
+        l.total = l.offset[i] + (l.bytes[i] + 3) / 4 * 4 + GUARD;
+    }
+    return l;
+}
+
+static void run_on_cpu(const rota_kernel *kernel, const void *params, uint32_t count, const layout *l,
+                       uint8_t *block) {
+    void *operands[ARRAYS_MAX];
+    for (uint32_t i = 0; i < count; i++) operands[i] = block + l->offset[i];
+    rota_kernel_call call = {
+        .operands = operands, .params = params, .operand_count = count, .operand_bytes = l->bytes};
+    uint64_t items = 1, grain = 1;
+    if (kernel->cpu.items) kernel->cpu.items(params, l->bytes, &items, &grain);
+    call.end = call.items = items;
+    assert_ok(kernel->cpu.fn(&call));
+}
+
+static void run_on_device(const rota_kernel *kernel, const void *params, uint32_t count, const layout *l,
+                          const shader_array *arrays, bool slots, uint8_t *block) {
+    rota_exec_memory *memory = NULL;
+    assert_ok(
+        device->vtable->memory_create(device, l->total, ROTA_EXEC_MEMORY_HOST_READ, "operands", &memory));
+    memcpy(memory->host, block, l->total);
+
+    uint64_t words[ARRAYS_MAX + ROTA_KERNEL_BINDABLE_MAX];
+    uint32_t word_count = 0;
+    uint8_t plain[ROTA_KERNEL_PARAM_BYTES_MAX];
+    memcpy(plain, params, kernel->param_bytes);
+    rota_exec_operand operands[ARRAYS_MAX];
+    for (uint32_t i = 0; i < count; i++) {
+        operands[i] = (rota_exec_operand){
+            .offset_bytes = l->offset[i], .size_bytes = l->bytes[i], .mode = (uint8_t)arrays[i].mode};
+        if (!slots) continue;
+        operands[i].is_slot = 1;
+        operands[i].memory = word_count;
+        operands[i].offset_bytes = 0;
+        words[word_count++] = memory->address + l->offset[i];
+    }
+    rota_exec_binding bindings[ROTA_KERNEL_BINDABLE_MAX];
+    uint32_t binding_count = 0;
+    for (uint32_t i = 0; slots && i < kernel->bindable_count; i++) {
+        const rota_kernel_bindable *b = &kernel->bindables[i];
+        words[word_count] = 0;
+        memcpy(&words[word_count], plain + b->offset_bytes, b->size_bytes);
+        memset(plain + b->offset_bytes, 0xAB, b->size_bytes); /* must not be used */
+        bindings[binding_count++] = (rota_exec_binding){.bindable = i, .word = word_count++};
+    }
+    rota_exec_command command = {.kind = ROTA_EXEC_COMMAND_KERNEL,
+                                 .operand_count = (uint8_t)count,
+                                 .binding_count = (uint8_t)binding_count,
+                                 .u.kernel = {.kernel = kernel, .params = plain, .groups = {1, 1, 1}}};
+    const rota_exec_batch batch = {0, 1};
+    const rota_exec_segment segment = {.batch_count = 1, .command_count = 1};
+    const uint32_t first_successor[2] = {0, 0}, none[1] = {0};
+    const uint8_t memory_kind = ROTA_EXEC_BASE_ARENA;
+    const rota_exec_program_desc desc = {.name = kernel->name,
+                                         .queue_count = 1,
+                                         .command_count = 1,
+                                         .operand_count = count,
+                                         .binding_count = binding_count,
+                                         .batch_count = 1,
+                                         .segment_count = 1,
+                                         .memory_count = 1,
+                                         .commands = &command,
+                                         .operands = operands,
+                                         .bindings = bindings,
+                                         .batches = &batch,
+                                         .segments = &segment,
+                                         .first_successor = first_successor,
+                                         .successor = none,
+                                         .predecessor_count = none,
+                                         .block_words = word_count,
+                                         .memory_kind = &memory_kind,
+                                         .owner = kernel->name};
+    rota_exec_program *program = NULL;
+    rota_exec_instance *instance = NULL;
+    assert_ok(device->vtable->program_create(device, &desc, &program));
+    assert_ok(device->vtable->instance_create(device, program, &memory, &instance));
+    const rota_exec_work work = {
+        .instance = instance, .signal_value = ++submitted, .block = word_count ? words : NULL};
+    assert_ok(device->vtable->submit(device, &work, 1));
+    const uint64_t deadline = rota_deadline_after(DEADLINE_NS);
+    while (ra_load_acquire(&reached) < submitted) { /* with on_advanced's store */
+        if (rota_clock_ns() > deadline) fail_msg("%s did not end in time", kernel->name);
+        if (ra_load_relaxed(&errors)) fail_msg("%s failed", kernel->name);
+        nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+    }
+    memcpy(block, memory->host, l->total);
+    device->vtable->instance_destroy(device, instance);
+    device->vtable->program_destroy(device, program);
+    device->vtable->memory_destroy(device, memory);
+}
+
+/* Outside of written operands nothing may have changed; inside, each element is near the CPU's. */
+static void compare(const rota_kernel *kernel, const shader_array *arrays, uint32_t count, const layout *l,
+                    const uint8_t *before, const uint8_t *expected, const uint8_t *got, double tolerance) {
+    uint8_t *written = calloc(l->total, 1);
+    assert_non_null(written);
+    for (uint32_t i = 0; i < count; i++)
+        if (arrays[i].mode != ROTA_READ) memset(written + l->offset[i], 1, l->bytes[i]);
+    for (uint64_t b = 0; b < l->total; b++)
+        if (!written[b] && got[b] != before[b])
+            fail_msg("%s changed byte %llu, which it does not write", kernel->name, (unsigned long long)b);
+    free(written);
+    for (uint32_t i = 0; i < count; i++) {
+        if (arrays[i].mode == ROTA_READ) continue;
+        for (uint64_t e = 0; e < arrays[i].count; e++) {
+            const double want = element(arrays[i].dtype, expected + l->offset[i], e);
+            const double have = element(arrays[i].dtype, got + l->offset[i], e);
+            if (want == have || (isnan(want) && isnan(have))) continue;
+            if (!(fabs(want - have) <= tolerance * (1 + fabs(want))))
+                fail_msg("%s: operand %u, element %llu of %llu is %.9g, expected %.9g (tolerance %g)",
+                         kernel->name, i, (unsigned long long)e, (unsigned long long)arrays[i].count, have,
+                         want, tolerance);
+        }
+    }
+}
+
+/* Whether a kernel was not checked before. */
+static bool first_time(const rota_kernel *kernel) {
+    static const rota_kernel *seen[64];
+    uint32_t i = 0;
+    while (i < 64 && seen[i] && seen[i] != kernel) i++;
+    if (i == 64 || seen[i]) return false;
+    seen[i] = kernel;
+    return true;
+}
+
+void shader_check(const rota_kernel *kernel, const void *params, const shader_array *arrays, uint32_t count,
+                  double tolerance) {
+    assert_int_equal(count, kernel->operand_count);
+    assert_true(count <= ARRAYS_MAX);
+    const layout l = lay_out(arrays, count);
+    uint8_t *before = malloc(l.total), *expected = malloc(l.total), *got = malloc(l.total),
+            *again = malloc(l.total);
+    assert_true(before && expected && got && again);
+    memset(before, 0x5A, l.total);
+    for (uint32_t i = 0; i < count; i++)
+        if (!arrays[i].same_as) fill(&arrays[i], before + l.offset[i]);
+    memcpy(expected, before, l.total);
+    memcpy(got, before, l.total);
+    memcpy(again, before, l.total);
+    run_on_cpu(kernel, params, count, &l, expected);
+    run_on_device(kernel, params, count, &l, arrays, false, got);
+    compare(kernel, arrays, count, &l, before, expected, got, tolerance);
+    if (first_time(kernel)) {
+        run_on_device(kernel, params, count, &l, arrays, true, again);
+        if (memcmp(got, again, l.total) != 0)
+            fail_msg("%s gives other bits with its operands in slots", kernel->name);
+    }
+    free(before);
+    free(expected);
+    free(got);
+    free(again);
+}
