@@ -74,7 +74,7 @@ static fixture *open_with(const rota_exec_open_options *changes) {
         options.touch = changes->touch;
         options.max_in_flight = changes->max_in_flight;
         if (changes->cache_dir) options.cache_dir = changes->cache_dir;
-        options.host.log = changes->host.log;
+        options.test = changes->test;
     }
     rota_status status = rota_exec_vk_driver.open(&rota_exec_vk_driver, 0, &options, &f->device);
     if (status != ROTA_OK) {
@@ -310,10 +310,12 @@ static void test_merged(void **state) {
     close_quiet(f, false);
 }
 
-/* Two chains that hand over to each other across logical queues; and copies that come with works. */
+/* Chains that hand over to each other across logical queues; and copies that come with works. With one real
+ * queue, and with a second timeline for the transfer queue's copies. */
 static void test_queues(void **state) {
-    (void)state;
-    fixture *f = open_with(NULL);
+    rota_vk_test_options test = {.split_transfer = *state != NULL};
+    fixture *f = open_with(&(rota_exec_open_options){.test = &test});
+    assert_int_equal(((rota_vk_device *)f->device)->real_count, test.split_transfer ? 2 : 1);
     rota_exec_memory *memories[] = {memory(f, 2 * BYTES, ROTA_EXEC_MEMORY_DEVICE)};
     rota_exec_memory *up = memory(f, 2 * BYTES, ROTA_EXEC_MEMORY_HOST_WRITE);
     rota_exec_memory *down = memory(f, BYTES + 3, ROTA_EXEC_MEMORY_HOST_READ);
@@ -365,6 +367,138 @@ static void test_queues(void **state) {
     unload(f, l);
     free(p);
     close_quiet(f, false);
+}
+
+/* A wait holds for all later works of its logical queue, also when they run on the other real queue: the
+ * transfer queue's copy waits for a chain, its kernel after it does not say so again. */
+static void test_cumulative(void **state) {
+    (void)state;
+    rota_vk_test_options test = {.split_transfer = true};
+    fixture *f = open_with(&(rota_exec_open_options){.test = &test});
+    rota_vk_device *device = (rota_vk_device *)f->device;
+    rota_exec_memory *memories[] = {shared(f, 3 * BYTES)};
+    uint32_t *x = memories[0]->host;
+    for (uint32_t i = 0; i < COUNT; i++) x[i] = x[COUNT + i] = i;
+    step_params params = {COUNT, 1, 0};
+    test_program *p = chain_program(CHAIN, &params); /* segment 0, queue 0 */
+    uint32_t transfer = QUEUES - 1;
+    test_program_segment(p, transfer); /* 1: a copy of something else */
+    test_program_batch(p);
+    test_program_copy(p);
+    test_program_operand(p, 0, false, 2 * BYTES, BYTES, ROTA_WRITE);
+    test_program_operand(p, 0, false, BYTES, BYTES, ROTA_READ);
+    test_program_segment(p, transfer); /* 2: a kernel on what the chain writes */
+    test_program_batch(p);
+    test_program_kernel(p, &step, &params);
+    test_program_operand(p, 0, false, 0, BYTES, ROTA_READWRITE);
+    test_program_operand(p, 0, false, BYTES, BYTES, ROTA_READ);
+    loaded l = load(f, p, memories);
+    rota_exec_wait wait = {.queue = 0, .value = 1};
+    rota_exec_work works[] = {work(f, l, 0, 0, NULL, 0, NULL), work(f, l, 1, transfer, &wait, 1, NULL),
+                              work(f, l, 2, transfer, NULL, 0, NULL)};
+    submit(f, works, 3);
+    /* The kernel ran on the compute queue with a wait of its own for the chain. */
+    assert_int_equal(device->logical[transfer].points[0].real, 1);
+    assert_int_equal(device->logical[transfer].points[1].real, 0);
+    assert_int_equal(device->reals[0].covered[0], 1);
+    assert_int_equal(device->reals[1].covered[0], 1);
+    wait_for(f, transfer);
+    assert_int_equal(atomic_load(&f->host.reached[0]), 1);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        assert_int_equal(x[i], stepped(i, i, CHAIN + 1));
+        assert_int_equal(x[2 * COUNT + i], i);
+    }
+    unload(f, l);
+    free(p);
+    close_quiet(f, false);
+}
+
+/* Drivers that fail, put under the executor in place of the real functions. */
+static VKAPI_ATTR VkResult VKAPI_CALL submit_lost(VkQueue queue, uint32_t count, const VkSubmitInfo2 *infos,
+                                                  VkFence fence) {
+    (void)queue, (void)count, (void)infos, (void)fence;
+    return VK_ERROR_DEVICE_LOST;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL submit_swallowed(VkQueue queue, uint32_t count,
+                                                       const VkSubmitInfo2 *infos, VkFence fence) {
+    (void)queue, (void)count, (void)infos, (void)fence;
+    return VK_SUCCESS;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL wait_lost(VkDevice device, const VkSemaphoreWaitInfo *info,
+                                                uint64_t timeout) {
+    (void)device, (void)info, (void)timeout;
+    return VK_ERROR_DEVICE_LOST;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL allocate_fails(VkDevice device, const VkMemoryAllocateInfo *info,
+                                                     const VkAllocationCallbacks *callbacks,
+                                                     VkDeviceMemory *memory) {
+    (void)device, (void)info, (void)callbacks, (void)memory;
+    return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+}
+
+static void wait_lost_flag(fixture *f) {
+    uint64_t deadline = rota_deadline_after(5000000000ull);
+    while (!atomic_load(&f->host.lost) && rota_clock_ns() < deadline) usleep(1000);
+    assert_int_equal(atomic_load(&f->host.lost), 1);
+}
+
+static void test_lost(void **state) {
+    (void)state;
+    for (uint32_t kind = 0; kind < 2; kind++) {
+        fixture *f = open_with(NULL);
+        rota_vk_device *device = (rota_vk_device *)f->device;
+        rota_exec_work empty = {.queue = 1, .signal_value = 1};
+        if (kind == 0) {
+            device->vk.QueueSubmit2 = submit_lost;
+            assert_status(f->device->vtable->submit(f->device, &empty, 1), ROTA_DEVICE_LOST);
+        } else {
+            device->vk.WaitSemaphores = wait_lost;
+            submit(f, &empty, 1);
+        }
+        wait_lost_flag(f);
+        empty.signal_value = 2;
+        assert_status(f->device->vtable->submit(f->device, &empty, 1), ROTA_DEVICE_LOST);
+        rota_exec_memory *m;
+        assert_status(f->device->vtable->memory_create(f->device, 1024, 0, "late", &m), ROTA_DEVICE_LOST);
+        assert_int_equal(atomic_load(&f->host.lost), 1);
+        close_quiet(f, false);
+    }
+}
+
+static void test_out_of_memory(void **state) {
+    (void)state;
+    fixture *f = open_with(NULL);
+    rota_vk_device *device = (rota_vk_device *)f->device;
+    PFN_vkAllocateMemory good = device->vk.AllocateMemory;
+    device->vk.AllocateMemory = allocate_fails;
+    rota_exec_memory *m = NULL;
+    assert_status(f->device->vtable->memory_create(f->device, 12345, 0, "weights", &m), ROTA_OUT_OF_MEMORY);
+    assert_non_null(strstr(rota_last_error(), "12345"));
+    assert_non_null(strstr(rota_last_error(), "free"));
+    device->vk.AllocateMemory = good;
+    assert_ok(f->device->vtable->memory_create(f->device, 12345, 0, "weights", &m));
+    close_quiet(f, false);
+}
+
+static fixture *abandoned_fixture; /* what is abandoned is still pointed to */
+
+/* A signal that never comes: close ends at its deadline and counts what it leaves. */
+static void test_abandoned(void **state) {
+    (void)state;
+    fixture *f = abandoned_fixture = open_with(NULL);
+    rota_vk_device *device = (rota_vk_device *)f->device;
+    memory(f, 4096, ROTA_EXEC_MEMORY_DEVICE);
+    device->vk.QueueSubmit2 = submit_swallowed;
+    rota_exec_work empty = {.queue = 0, .signal_value = 1};
+    submit(f, &empty, 1);
+    uint64_t begin = rota_clock_ns(), abandoned = 0;
+    f->device->vtable->close(f->device, begin + 300000000ull, &abandoned);
+    assert_true(rota_clock_ns() - begin < 12000000000ull);
+    assert_int_equal(abandoned, 4096);
+    assert_int_equal(atomic_load(&f->host.reached[0]), 0);
 }
 
 /* What cannot run is refused with names and both numbers. */
@@ -565,11 +699,23 @@ static void test_leaks(void **state) {
 }
 
 int main(void) {
+    static int split;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_enumerate), cmocka_unit_test(test_fixed),  cmocka_unit_test(test_slots),
-        cmocka_unit_test(test_merged),    cmocka_unit_test(test_queues), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_touch),     cmocka_unit_test(test_times),  cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_enumerate),
+        cmocka_unit_test(test_fixed),
+        cmocka_unit_test(test_slots),
+        cmocka_unit_test(test_merged),
+        cmocka_unit_test(test_queues),
+        cmocka_unit_test_prestate(test_queues, &split),
+        cmocka_unit_test(test_cumulative),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_touch),
+        cmocka_unit_test(test_times),
+        cmocka_unit_test(test_cache),
         cmocka_unit_test(test_leaks),
+        cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_abandoned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -76,8 +76,10 @@ static rota_status open_queues(rota_vk_device *device) {
     const rota_exec_open_options *options = &device->options;
     const rota_vk_physical *physical = &device->physical;
     /* Timestamps and their resets need a compute queue, so diagnostics keep everything there. */
-    bool transfer = physical->transfer_family != physical->compute_family &&
-                    options->transfer_queue < options->queue_count && !options->diagnostics;
+    const rota_vk_test_options *test = options->test;
+    bool transfer =
+        (physical->transfer_family != physical->compute_family || (test && test->split_transfer)) &&
+        options->transfer_queue < options->queue_count && !options->diagnostics;
     device->reals = calloc(ROTA_VK_REALS_MAX, sizeof *device->reals);
     if (!device->reals) return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for queues");
     device->real_count = transfer ? 2 : 1;

@@ -344,6 +344,13 @@ void rota_vk_cache_save(rota_vk_device *device);
 
 /* ---- For tests ---- */
 
+/* What rota_exec_open_options.test may point to; read by open only. */
+typedef struct rota_vk_test_options {
+    /* Gives the transfer queue a timeline of its own also where the device has one VkQueue for both, so that
+     * everything about two real queues but their hardware is exercised. */
+    bool split_transfer;
+} rota_vk_test_options;
+
 /* Warnings and errors of the validation layer so far; the text of the last one is copied ("" if none). */
 uint64_t rota_vk_validation_messages(rota_exec_device *device, char *out_text, size_t text_bytes);
 /* False where validation was asked for and the layer is not installed. */

@@ -69,7 +69,7 @@ static rota_status allocate(rota_vk_device *device, uint64_t size_bytes, const w
                          (unsigned long long)size_bytes,
                          (unsigned long long)(info->max_allocation_bytes - ROTA_BUFFER_ALIGNMENT));
     uint32_t families[2] = {device->physical.compute_family, device->physical.transfer_family};
-    bool concurrent = device->real_count > 1;
+    bool concurrent = device->real_count > 1 && families[0] != families[1];
     VkBufferCreateInfo buffer_info = {
         .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
         .size = buffer_bytes,

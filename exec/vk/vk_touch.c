@@ -5,6 +5,9 @@
  * have no address yet and are left out. A range starts at the next multiple of
  * minStorageBufferOffsetAlignment (16 bytes on most devices): a finer one is not seen whole.
  *
+ * An ACCUMULATE of an atomic kernel is touched as a read: such kernels may overlap one another, which writes
+ * would be reported for, while what comes between them and other writes still is.
+ *
  * The data stay as they are: nothing is really read or written, so results in touch mode mean nothing. */
 #include "exec/vk/vk_device.h"
 #include "spv/vk_touch.h"
@@ -179,6 +182,12 @@ static rota_status touch_range_record(rota_vk_device *device, rota_vk_run *run, 
     return ROTA_OK;
 }
 
+static bool touched_as_write(const rota_exec_command *command, uint8_t mode) {
+    if (mode == ROTA_ACCUMULATE && command->kind == ROTA_EXEC_COMMAND_KERNEL)
+        return (command->u.kernel.kernel->flags & ROTA_KERNEL_ATOMIC_ACCUMULATE) == 0;
+    return mode != ROTA_READ;
+}
+
 rota_status rota_vk_touch_record(rota_vk_device *device, rota_vk_run *run, VkCommandBuffer buffer,
                                  const rota_exec_program_desc *desc, const rota_exec_command *command,
                                  rota_vk_memory *const *memories) {
@@ -187,7 +196,7 @@ rota_status rota_vk_touch_record(rota_vk_device *device, rota_vk_run *run, VkCom
     for (uint32_t pass = 2; pass-- > 0;)
         for (uint32_t i = 0; i < command->operand_count; i++) {
             const rota_exec_operand *operand = &operands[i];
-            if (operand->is_slot || (operand->mode != ROTA_READ) != (pass == 1)) continue;
+            if (operand->is_slot || touched_as_write(command, operand->mode) != (pass == 1)) continue;
             touch_range range = {.memory = operand->memory,
                                  .begin = operand->offset_bytes,
                                  .end = operand->offset_bytes + operand->size_bytes};
