@@ -150,6 +150,13 @@ typedef struct rota_cpu_wait {
     uint64_t value;
 } rota_cpu_wait;
 
+/* A copy that came with a work, resolved. */
+typedef struct rota_cpu_copy {
+    void *destination;
+    const void *source;
+    size_t size_bytes;
+} rota_cpu_copy;
+
 struct rota_cpu_work {
     _Alignas(64) rota_cpu_task task;
     _Atomic(rota_cpu_work *) next; /* in its queue; in the free list while unused */
@@ -163,6 +170,10 @@ struct rota_cpu_work {
     uint32_t wait_count;
     uint64_t *large_block; /* kept for the next use of this work */
     uint32_t large_words;
+    uint32_t copy_count, large_copy_count;
+    const rota_cpu_copy *copies; /* one_copy or large_copies */
+    rota_cpu_copy one_copy;
+    rota_cpu_copy *large_copies;               /* kept for the next use of this work */
     rota_cpu_wait waits[ROTA_EXEC_QUEUES_MAX]; /* those not met at submit, one per queue */
 };
 

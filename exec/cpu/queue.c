@@ -78,7 +78,10 @@ rota_status rota_cpu_queues_init(rota_cpu_device *device) {
 void rota_cpu_queues_free(rota_cpu_device *device) {
     for (work_chunk *chunk = device->work_chunks; chunk;) {
         work_chunk *next = chunk->next;
-        for (uint32_t i = 0; i < WORKS_PER_CHUNK; i++) free(chunk->works[i].large_block);
+        for (uint32_t i = 0; i < WORKS_PER_CHUNK; i++) {
+            free(chunk->works[i].large_block);
+            free(chunk->works[i].large_copies);
+        }
         free(chunk);
         chunk = next;
     }
@@ -104,6 +107,26 @@ static bool copy_block(rota_cpu_work *work, const uint64_t *block, uint32_t word
     }
     memcpy(to, block, (size_t)words * sizeof *to);
     work->block = to;
+    return true;
+}
+
+static bool take_copies(rota_cpu_work *work, const rota_exec_copy *copies, uint32_t count) {
+    rota_cpu_copy *to = &work->one_copy;
+    work->copy_count = count;
+    if (count > 1) {
+        if (work->large_copy_count < count) {
+            rota_cpu_copy *larger = realloc(work->large_copies, (size_t)count * sizeof *larger);
+            if (!larger) return false;
+            work->large_copies = larger;
+            work->large_copy_count = count;
+        }
+        to = work->large_copies;
+    }
+    work->copies = to;
+    for (uint32_t i = 0; i < count; i++)
+        to[i] = (rota_cpu_copy){(uint8_t *)copies[i].destination->host + copies[i].destination_offset,
+                                (const uint8_t *)copies[i].source->host + copies[i].source_offset,
+                                (size_t)copies[i].size_bytes};
     return true;
 }
 
@@ -155,7 +178,8 @@ static void block_work(rota_cpu_device *device, rota_cpu_queue *queue, rota_cpu_
 static rota_status submit_one(rota_cpu_device *device, const rota_exec_work *in) {
     rota_cpu_work *work = take_work(device);
     rota_exec_instance *instance = in->instance;
-    if (!work || !copy_block(work, in->block, instance ? instance->program->block_words : 0))
+    if (!work || !copy_block(work, in->block, instance ? instance->program->block_words : 0) ||
+        !take_copies(work, in->copies, instance ? 0 : in->copy_count))
         return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for another work in flight");
     rota_cpu_queue *queue = &device->queues[in->queue];
     work->instance = instance;
@@ -239,7 +263,7 @@ static bool release_blocked(rota_cpu_worker *worker, uint32_t index, bool *is_fi
         queue->last_released = work; /* kept out of the pool: its successor may be blocked */
         if (queue->is_last_retired) recycle(device, last);
         queue->is_last_retired = false;
-        if (work->instance) {
+        if (work->instance || work->copy_count) {
             /* The pump's own worker pops the first one next: waking another would only move it there. */
             if (*is_first)
                 rota_cpu_push_quietly(worker, &work->task);

@@ -261,9 +261,24 @@ static void run_units(rota_cpu_worker *worker, rota_cpu_unit_state *state) {
     leave(worker);
 }
 
+/* The copies of a work, asked for and reported as a whole. */
+static void run_copies(rota_cpu_device *device, const rota_cpu_work *work) {
+    const rota_exec_host *host = &device->host;
+    bool watched = ra_load_acquire(host->poison_active) != 0; /* see must_skip */
+    if (watched && host->must_skip(host->user, work->cookie, NULL, 0)) return;
+    for (uint32_t i = 0; i < work->copy_count; i++)
+        memcpy(work->copies[i].destination, work->copies[i].source, work->copies[i].size_bytes);
+    if (watched && !ra_load_acquire(&device->stop)) /* pairs with close */
+        host->succeeded(host->user, work->cookie, NULL, 0);
+}
+
 static void run_work(rota_cpu_worker *worker, rota_cpu_work *work) {
     rota_exec_instance *instance = work->instance;
     if (!instance) {
+        if (work->copy_count) {
+            run_copies(worker->device, work);
+            if (ra_load_acquire(&worker->device->stop)) return; /* pairs with close */
+        }
         rota_cpu_complete(worker, work);
         return;
     }
