@@ -1,0 +1,33 @@
+/* Inside of an argument set. Internal; not installed. */
+#ifndef ROTA_SCHED_ARGS_INTERNAL_H
+#define ROTA_SCHED_ARGS_INTERNAL_H
+
+#include "sched/runtime_internal.h"
+
+#define ROTA_INPUT_COPIES 4
+
+/* Copies of one input's contents, used in turn; each is free once the submission that used it last took its
+ * inputs. */
+typedef struct rota_input_copies {
+    const void *source; /* the caller's; NULL: the input is borrowed, not copied */
+    uint8_t *copies[ROTA_INPUT_COPIES];
+    rota_ticket users[ROTA_INPUT_COPIES];
+    uint32_t next, chosen;
+} rota_input_copies;
+
+struct rota_args {
+    rota_dead dead;
+    rota_runtime *runtime;
+    rota_plan *plan;   /* held */
+    uint64_t *payload; /* as a record carries it: block words, host pointers of transfers, bound buffers */
+    uint8_t *missing;  /* by payload word */
+    uint32_t missing_count, copied_count;
+    rota_buffer **bound;       /* held; by slot buffer */
+    rota_input_copies *inputs; /* input_count */
+    rota_ticket last;
+};
+
+/* Whether no submission uses the set any more. */
+bool rota_args_idle(const rota_args *args);
+
+#endif

@@ -1,0 +1,216 @@
+/* Closing a runtime: within a deadline, whatever the devices do. */
+#include <stdlib.h>
+
+#include "sched/args_internal.h"
+#include "sched/runtime_internal.h"
+#include "sched/shell.h"
+
+static _Atomic uint32_t never;
+
+static void nap(void) {
+    (void)rota_futex_wait(&never, 0, rota_deadline_after(50000));
+}
+
+static bool device_is_finished(rota_device *device) {
+    if (rota_device_is_lost(device)) return true;
+    for (uint32_t q = 0; q < device->runtime->queue_count; q++)
+        if (ra_load_acquire(&device->timelines[q].completed) < ra_load_acquire(&device->timelines[q].issued))
+            return false;
+    return true;
+}
+
+static bool is_finished(rota_runtime *runtime) {
+    uint32_t lanes = ra_load_acquire(&runtime->lane_high);
+    for (uint32_t i = 0; i < lanes; i++)
+        if (ra_load_acquire(&runtime->lanes[i].head) != ra_load_acquire(&runtime->lanes[i].tail))
+            return false;
+    uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++)
+        if (!device_is_finished(runtime->devices[d])) return false;
+    return true;
+}
+
+/* Ends the threads. False: a submit thread or the completer is still inside a driver at the deadline. */
+static uint32_t stop_threads(rota_runtime *runtime, uint64_t deadline_ns, bool *out_completer_stuck) {
+    uint32_t stuck = 0;
+    ra_store_seq_cst(&runtime->stop, 1);
+    rota_sleeper_wake(&runtime->sequencer_sleeper);
+    if (runtime->sequencer_started) (void)pthread_join(runtime->sequencer, NULL);
+    uint32_t devices = ra_load_relaxed(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++) {
+        rota_device *device = runtime->devices[d];
+        rota_sleeper_wake(&device->sleeper);
+        for (uint32_t other = 0; other < devices; other++) rota_device_wake_waiters(runtime->devices[other]);
+        while (!ra_load_acquire(&device->thread_ended) && rota_clock_ns() < deadline_ns) nap();
+        if (ra_load_acquire(&device->thread_ended))
+            (void)pthread_join(device->thread, NULL);
+        else
+            stuck |= 1u << d;
+    }
+    ra_store_seq_cst(&runtime->completer_stop, 1);
+    rota_sleeper_wake(&runtime->completer_sleeper);
+    while (runtime->completer_started && !ra_load_acquire(&runtime->completer_ended) &&
+           rota_clock_ns() < deadline_ns)
+        nap();
+    *out_completer_stuck = runtime->completer_started && !ra_load_acquire(&runtime->completer_ended);
+    if (runtime->completer_started && !*out_completer_stuck) (void)pthread_join(runtime->completer, NULL);
+    return stuck;
+}
+
+/* Whether the object may be touched by a device of the mask. */
+static bool is_held(const rota_dead *dead, uint32_t stuck) {
+    if (stuck == 0) return false;
+    if (dead->kind == ROTA_DEAD_PLAN) return (((const rota_plan_run *)dead)->device_mask & stuck) != 0;
+    return true;
+}
+
+/* Frees what was released and can't be in use; what a stuck device may touch is left. */
+static void free_released(rota_runtime *runtime, uint32_t stuck) {
+    rota_dead *dead = runtime->dead;
+    runtime->dead = NULL;
+    for (;;) {
+        if (!dead) dead = ra_exchange_acq_rel(&runtime->released, NULL);
+        if (!dead) return;
+        rota_dead *next = dead->next;
+        if (!is_held(dead, stuck)) rota_reclaim_free(dead); /* args may release a plan, which then is next */
+        dead = next;
+    }
+}
+
+/* What callers still hold becomes a shell: the structs stay, the executors' objects go. */
+static void empty_objects(rota_runtime *runtime, uint32_t stuck) {
+    for (rota_plan_run *run = runtime->runs; run;) {
+        rota_plan_run *next = run->next;
+        run->closed = true;
+        if (!(run->device_mask & stuck)) rota_run_destroy(run);
+        run = next;
+    }
+    for (rota_residency *residency = runtime->residencies; residency;) {
+        rota_residency *next = residency->next;
+        residency->closed = true;
+        for (uint32_t d = 0; d < ROTA_DEVICES_MAX; d++)
+            if (stuck >> d & 1u) ra_store_relaxed(&residency->memory[d], NULL);
+        rota_residency_destroy(residency, true);
+        residency = next;
+    }
+    runtime->runs = NULL;
+    runtime->residencies = NULL;
+}
+
+static void free_submissions(rota_submission *submission) {
+    while (submission) {
+        rota_submission *next = submission->next;
+        if (submission->read) rota_host_read_release(submission->read);
+        rota_submission_free(submission);
+        submission = next;
+    }
+}
+
+static void close_device(rota_device *device, uint32_t stuck, uint64_t deadline_ns, uint64_t *abandoned) {
+    bool is_stuck = stuck >> device->index & 1u;
+    for (uint32_t q = 0; !is_stuck && q < device->runtime->queue_count; q++)
+        free_submissions(device->timelines[q].oldest);
+    while (!is_stuck && device->stagings) {
+        rota_staging *staging = device->stagings;
+        device->stagings = staging->next;
+        rota_device_memory_destroy(device, staging->memory);
+        free(staging);
+    }
+    if (!is_stuck && device->upload_memory) rota_device_memory_destroy(device, device->upload_memory);
+    uint64_t bytes = 0;
+    /* A submit thread inside the driver would still use the device: it is left as it is. */
+    if (ra_load_acquire(&device->thread_ended))
+        device->exec->vtable->close(device->exec, deadline_ns, &bytes);
+    *abandoned += bytes;
+    ra_store_release(&device->closed, 1);
+    if (!is_stuck && bytes == 0) rota_device_free(device);
+}
+
+static void free_host_side(rota_runtime *runtime) {
+    for (rota_submission *submission = runtime->free_submissions; submission;) {
+        rota_submission *next = submission->next;
+        rota_submission_free(submission);
+        submission = next;
+    }
+    free_submissions(runtime->stranded);
+    rota_poison_all_free(runtime);
+    rota_failures_free(runtime);
+    rota_sequencer_free(runtime);
+    if (runtime->lanes) rota_lanes_destroy(runtime);
+    (void)pthread_mutex_destroy(&runtime->open_mutex);
+    (void)pthread_mutex_destroy(&runtime->objects_mutex);
+    (void)pthread_mutex_destroy(&runtime->poison_mutex);
+    (void)pthread_mutex_destroy(&runtime->times_mutex);
+}
+
+void rota_runtime_dismantle(rota_runtime *runtime) {
+    bool unused;
+    (void)stop_threads(runtime, rota_deadline_after(1000000000u), &unused);
+    free_host_side(runtime);
+    ra_store_release(&runtime->state, ROTA_RUNTIME_CLOSED);
+    rota_runtime_keep_shell(runtime);
+}
+
+/* In a forked child the threads and the drivers' state are the parent's: only memory of ours is given back.
+ */
+static rota_status close_in_child(rota_runtime *runtime) {
+    for (rota_plan_run *run = runtime->runs; run; run = run->next) run->closed = true;
+    for (rota_residency *residency = runtime->residencies; residency; residency = residency->next)
+        residency->closed = true;
+    ra_store_release(&runtime->state, ROTA_RUNTIME_CLOSED);
+    return ROTA_OK;
+}
+
+rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_ns) {
+    if (!runtime) return ROTA_OK;
+    if (rota_runtime_is_forked(runtime)) return close_in_child(runtime);
+    ROTA_TRY(rota_runtime_check(runtime));
+    ra_store_seq_cst(&runtime->state, ROTA_RUNTIME_CLOSING);
+    if (timeout_ns == 0) timeout_ns = runtime->options.timeout_ns;
+    uint64_t deadline = rota_deadline_after(timeout_ns);
+    while (!is_finished(runtime) && rota_clock_ns() < deadline) nap();
+    /* One more round: what completed is recycled, outputs are copied, and what was released is freed. */
+    if (is_finished(runtime)) rota_sequencer_reap_now(runtime);
+    /* Threads that end as they should do so at once; a little time beyond the deadline keeps that orderly. */
+    uint64_t thread_deadline = rota_deadline_after(200000000u);
+    if (thread_deadline < deadline) thread_deadline = deadline;
+    uint32_t stuck = 0;
+    char names[256] = "";
+    uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++) {
+        rota_device *device = runtime->devices[d];
+        bool lost_but_there = rota_device_is_lost(device) && !ra_load_acquire(&device->gone);
+        for (uint32_t q = 0; q < runtime->queue_count; q++)
+            if (ra_load_acquire(&device->timelines[q].completed) <
+                    ra_load_relaxed(&device->timelines[q].issued) &&
+                (lost_but_there || !rota_device_is_lost(device)))
+                stuck |= 1u << d;
+    }
+    bool completer_stuck = false;
+    stuck |= stop_threads(runtime, thread_deadline, &completer_stuck);
+    if (completer_stuck) stuck = UINT32_MAX;
+    if (!completer_stuck) {
+        free_released(runtime, stuck);
+        empty_objects(runtime, stuck);
+    }
+    uint64_t abandoned = 0;
+    for (uint32_t d = 0; d < devices; d++) {
+        if (stuck >> d & 1u) {
+            size_t used = 0;
+            while (names[used]) used++;
+            rota_append(names, sizeof names, &used, "%s'%s'", used ? ", " : "", runtime->devices[d]->id);
+        }
+        close_device(runtime->devices[d], stuck, thread_deadline, &abandoned);
+    }
+    if (stuck == 0 && abandoned == 0) {
+        free_host_side(runtime);
+        ra_store_release(&runtime->state, ROTA_RUNTIME_CLOSED);
+        rota_runtime_keep_shell(runtime);
+        return ROTA_OK;
+    }
+    /* What a device may still touch, and what its executor may still call, stays for the life of the process.
+     */
+    ra_store_release(&runtime->state, ROTA_RUNTIME_CLOSED);
+    return rota_fail(ROTA_TIMEOUT, "device %s did not finish within %.3f s: %llu bytes are abandoned to it",
+                     names, (double)timeout_ns * 1e-9, (unsigned long long)abandoned);
+}

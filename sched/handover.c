@@ -1,0 +1,370 @@
+/* Handing works over to a device: the submit thread, which is the only one in the driver's submit path, and
+ * the direct way for executors whose submit never blocks. Works that piled up go over in one call. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "sched/runtime_internal.h"
+
+#define HOLD_SLICE_NS 50000000u
+
+/* ---- Staging ---- */
+
+rota_staging *rota_staging_acquire(rota_device *device, uint64_t size_bytes, uint32_t flags) {
+    uint64_t size = 65536;
+    while (size < size_bytes) size *= 2;
+    (void)pthread_mutex_lock(&device->staging_mutex);
+    rota_staging *staging = device->stagings;
+    for (; staging; staging = staging->next) {
+        uint32_t idle = 0;
+        if (staging->flags == flags && staging->memory->size_bytes == size &&
+            ra_cas_acq_rel(&staging->busy, &idle, 1)) /* acquire: with the release in rota_staging_release */
+            break;
+    }
+    if (!staging) {
+        staging = calloc(1, sizeof *staging);
+        if (staging &&
+            rota_device_memory_create(device, size, flags, "staging", &staging->memory) != ROTA_OK) {
+            free(staging);
+            staging = NULL;
+        }
+        if (staging) {
+            staging->device = device;
+            staging->flags = flags;
+            ra_store_relaxed(&staging->busy, 1);
+            staging->next = device->stagings;
+            device->stagings = staging;
+        }
+    }
+    (void)pthread_mutex_unlock(&device->staging_mutex);
+    return staging;
+}
+
+void rota_staging_release(rota_staging *staging) {
+    ra_store_release(&staging->busy, 0);
+}
+
+/* ---- One work ---- */
+
+/* Fails the submission and marks what the work should have written. */
+static void skip_work(rota_work *work, const rota_cause *cause, bool first) {
+    rota_submission *submission = work->submission;
+    rota_runtime *runtime = work->device->runtime;
+    work->skipped = true;
+    ra_store_release(&submission->poisoned, 1); /* with the loads here and in rota_poison_must_skip */
+    rota_submission_fail(runtime, submission, cause, first);
+    cause = ra_load_acquire(&submission->cause);
+    if (work->kind == ROTA_WORK_WRITE) {
+        rota_host_write *write = &submission->write;
+        rota_poison_mark(runtime, write->residency->buffer, write->offset, write->offset + write->size,
+                         submission->number, cause, true);
+    } else if (work->kind == ROTA_WORK_MIGRATE_IN) {
+        /* The bytes did not arrive: their copy here is not to be trusted, though it is marked valid. */
+        rota_transfer *move = &submission->transfers[work->segment];
+        rota_poison_mark(runtime, move->residency->buffer, move->offset, move->offset + move->size,
+                         submission->number, cause, true);
+    } else if (work->kind == ROTA_WORK_SEGMENT) {
+        const rota_plan_segment *segment = &submission->plan->segments[work->segment];
+        for (uint32_t e = 0; e < segment->external_count; e++) {
+            const rota_plan_external *external = &submission->plan->externals[segment->first_external + e];
+            if (!(external->flags & ROTA_EXTERNAL_WRITE)) continue;
+            uint64_t begin;
+            rota_residency *residency = rota_submission_external(submission, external, &begin);
+            rota_poison_mark(runtime, residency->buffer, begin, begin + external->size_bytes,
+                             submission->number, cause, true);
+        }
+    }
+}
+
+/* On executors that don't ask: whether the work reads what failed. They never fail a single node, so all that
+ * can fail before this work has been noted by the time it is handed over. */
+static void check_poison(rota_work *work) {
+    rota_submission *submission = work->submission;
+    rota_runtime *runtime = work->device->runtime;
+    if (work->kind == ROTA_WORK_MIGRATE_OUT || work->kind == ROTA_WORK_MIGRATE_IN)
+        return; /* bytes move whether they are good or not; the marks stay on the range */
+    if (ra_load_acquire(&submission->poisoned)) {
+        skip_work(work, ra_load_acquire(&submission->cause), false);
+        return;
+    }
+    if (ra_load_acquire(&runtime->poison_active) == 0) return;
+    if (work->kind == ROTA_WORK_READ) {
+        const rota_transfer *piece = &submission->read->pieces[work->segment];
+        const rota_cause *cause = rota_poison_find(runtime, piece->residency->buffer, piece->offset,
+                                                   piece->offset + piece->size, submission->number);
+        if (cause) skip_work(work, cause, false);
+        return;
+    }
+    if (work->kind == ROTA_WORK_WRITE) {
+        rota_poison_heal(runtime, submission->write.residency->buffer, submission->write.offset,
+                         submission->write.offset + submission->write.size, submission->number);
+        return;
+    }
+    if (work->kind != ROTA_WORK_SEGMENT) return;
+    const rota_plan_segment *segment = &submission->plan->segments[work->segment];
+    for (uint32_t pass = 0; pass < 2; pass++)
+        for (uint32_t e = 0; e < segment->external_count; e++) {
+            const rota_plan_external *external = &submission->plan->externals[segment->first_external + e];
+            uint64_t begin;
+            rota_residency *residency = rota_submission_external(submission, external, &begin);
+            uint64_t end = begin + external->size_bytes;
+            if (pass == 0 && external->flags & ROTA_EXTERNAL_INCOMING) {
+                const rota_cause *cause =
+                    rota_poison_find(runtime, residency->buffer, begin, end, submission->number);
+                if (cause) {
+                    skip_work(work, cause, false);
+                    return;
+                }
+            } else if (pass == 1 && external->flags & ROTA_EXTERNAL_WRITE &&
+                       !(external->flags & ROTA_EXTERNAL_INCOMING)) {
+                rota_poison_heal(runtime, residency->buffer, begin, end, submission->number);
+            }
+        }
+}
+
+static void inputs_taken(rota_runtime *runtime, rota_submission *submission, uint32_t count) {
+    if (count == 0 || ra_fetch_sub_acq_rel(&submission->inputs_left, count) != count) return;
+    (void)ra_fetch_or_acq_rel(&submission->cell->state, (uint32_t)ROTA_CELL_TAKEN);
+    rota_wait_table_wake(&runtime->hosted_waiters, 1);
+}
+
+static rota_status prepare_segment(rota_work *work, rota_exec_work *out) {
+    rota_submission *submission = work->submission;
+    rota_plan *plan = submission->plan;
+    rota_plan_run *run = plan->run;
+    const rota_plan_segment *segment = &plan->segments[work->segment];
+    ROTA_TRY(rota_run_instance_ensure(run, submission->instance));
+    const rota_run_instance *instance = &run->instances[submission->instance];
+    if (run->has_staging) {
+        uint32_t taken = 0;
+        for (uint32_t t = 0; t < plan->input_count; t++) {
+            const rota_plan_transfer *transfer = &plan->transfers[t];
+            if (transfer->segment != work->segment) continue;
+            taken++;
+            if (transfer->memory == ROTA_NONE) continue;
+            uint8_t *host = instance->memories[transfer->part][transfer->memory]->host;
+            memcpy(host + transfer->offset_bytes,
+                   (const void *)(uintptr_t)submission->payload[plan->word_count + t],
+                   plan->buffers[transfer->buffer].buffer->size_bytes);
+        }
+        inputs_taken(work->device->runtime, submission, taken);
+    }
+    out->instance = instance->parts[segment->part];
+    out->segment = segment->index;
+    out->block = plan->word_count ? submission->payload : NULL;
+    return ROTA_OK;
+}
+
+static rota_status prepare_copy(rota_work *work, rota_exec_work *out) {
+    rota_submission *submission = work->submission;
+    rota_device *device = work->device;
+    rota_transfer *transfer = work->kind == ROTA_WORK_READ    ? &submission->read->pieces[work->segment]
+                              : work->kind == ROTA_WORK_WRITE ? NULL
+                                                              : &submission->transfers[work->segment];
+    if (work->kind == ROTA_WORK_READ || work->kind == ROTA_WORK_MIGRATE_OUT) {
+        transfer->down = rota_staging_acquire(device, transfer->size, ROTA_EXEC_MEMORY_HOST_READ);
+        if (!transfer->down) return ROTA_OUT_OF_MEMORY;
+        work->copy = (rota_exec_copy){transfer->down->memory,
+                                      ra_load_acquire(&transfer->residency->memory[device->index]), 0,
+                                      transfer->offset, transfer->size};
+    } else if (work->kind == ROTA_WORK_MIGRATE_IN) {
+        if (!transfer->down && !device->runtime->devices[transfer->from]->exec->caps.unified_host)
+            return rota_fail(ROTA_OUT_OF_MEMORY, "the bytes did not leave device '%s'",
+                             device->runtime->devices[transfer->from]->id);
+        rota_exec_memory *destination = ra_load_acquire(&transfer->residency->memory[device->index]);
+        rota_exec_memory *source = transfer->down
+                                       ? transfer->down->memory
+                                       : ra_load_acquire(&transfer->residency->memory[transfer->from]);
+        uint64_t source_offset = transfer->down ? 0 : transfer->offset;
+        if (!device->exec->caps.unified_host) {
+            transfer->up = rota_staging_acquire(device, transfer->size, ROTA_EXEC_MEMORY_HOST_WRITE);
+            if (!transfer->up) return ROTA_OUT_OF_MEMORY;
+            memcpy(transfer->up->memory->host, (const uint8_t *)source->host + source_offset, transfer->size);
+            source = transfer->up->memory;
+            source_offset = 0;
+        }
+        work->copy = (rota_exec_copy){destination, source, transfer->offset, source_offset, transfer->size};
+    }
+    out->copies = &work->copy;
+    out->copy_count = 1;
+    return ROTA_OK;
+}
+
+static void hand_over(rota_device *device, rota_work **works, uint32_t count) {
+    rota_exec_work lowered[ROTA_HANDOVER_BATCH];
+    rota_runtime *runtime = device->runtime;
+    for (uint32_t i = 0; i < count; i++) {
+        rota_work *work = works[i];
+        rota_submission *submission = work->submission;
+        rota_exec_work *out = &lowered[i];
+        *out = (rota_exec_work){.queue = work->queue,
+                                .signal_value = work->value,
+                                .waits = submission->waits + work->first_wait,
+                                .wait_count = work->wait_count,
+                                .cookie = work};
+        if (!work->skipped && !device->asks_poison) check_poison(work);
+        if (work->skipped) continue;
+        rota_status status =
+            work->kind == ROTA_WORK_SEGMENT ? prepare_segment(work, out) : prepare_copy(work, out);
+        if (status != ROTA_OK)
+            skip_work(work,
+                      rota_cause_new(runtime, status, "submission %llu: %s",
+                                     (unsigned long long)submission->number, rota_last_error()),
+                      true);
+        if (submission->submitted_ns) ra_store_relaxed(&submission->handed_over_ns, rota_clock_ns());
+    }
+    if (rota_device_is_lost(device)) return;
+    (void)ra_fetch_add_relaxed(&runtime->stat_driver_submits, 1);
+    if (device->exec->vtable->submit(device->exec, lowered, count) != ROTA_OK)
+        rota_device_set_lost(device, rota_last_error());
+}
+
+/* ---- The sequencer's side ---- */
+
+static bool thread_is_idle(rota_device *device) {
+    /* Acquire: with the thread's release after its last submit call returned. */
+    return !device->overflow_first &&
+           ra_load_acquire(&device->ring_consumed) == ra_load_relaxed(&device->ring_published);
+}
+
+static void flush_direct(rota_device *device) {
+    if (device->direct_count == 0) return;
+    uint32_t count = device->direct_count;
+    device->direct_count = 0;
+    hand_over(device, device->direct, count);
+}
+
+static bool push_ring(rota_device *device, rota_work *work) {
+    uint64_t published = ra_load_relaxed(&device->ring_published);
+    if (published - ra_load_acquire(&device->ring_consumed) >= ROTA_HANDOVER_RING) return false;
+    device->ring[published % ROTA_HANDOVER_RING] = work;
+    ra_store_seq_cst(&device->ring_published, published + 1); /* seq_cst: with the thread's sleep flag */
+    return true;
+}
+
+void rota_handover_push(rota_device *device, rota_work *work) {
+    if (device->exec->caps.submit_never_blocks && work->hold_count == 0 && thread_is_idle(device)) {
+        device->direct[device->direct_count++] = work;
+        if (device->direct_count == ROTA_HANDOVER_BATCH) flush_direct(device);
+        return;
+    }
+    flush_direct(device); /* what came before goes over before */
+    if (!device->overflow_first && push_ring(device, work)) return;
+    work->next = NULL;
+    if (device->overflow_last)
+        device->overflow_last->next = work;
+    else
+        device->overflow_first = work;
+    device->overflow_last = work;
+}
+
+void rota_handover_flush(rota_device *device) {
+    flush_direct(device);
+    while (device->overflow_first) {
+        rota_work *work = device->overflow_first;
+        rota_work *next = work->next; /* the work may be gone once it is pushed */
+        if (!push_ring(device, work)) break;
+        device->overflow_first = next;
+        if (!next) device->overflow_last = NULL;
+    }
+    if (ra_load_acquire(&device->ring_consumed) != ra_load_relaxed(&device->ring_published))
+        rota_sleeper_wake(&device->sleeper);
+}
+
+/* ---- The submit thread ---- */
+
+typedef struct hold {
+    rota_runtime *runtime;
+    uint64_t point;
+} hold;
+
+static bool hold_is_over(void *user) {
+    const hold *held = user;
+    return rota_point_passed(held->runtime, held->point) ||
+           rota_device_is_lost(held->runtime->devices[rota_point_device(held->point)]) ||
+           ra_load_acquire(&held->runtime->stop) != 0;
+}
+
+/* Waits until the point has passed. A device that lets nothing progress for the default deadline is taken for
+ * lost: nobody knows then what it still touches, so going on without it would be going on over its memory. */
+static bool wait_for_hold(rota_runtime *runtime, uint64_t point) {
+    rota_device *device = runtime->devices[rota_point_device(point)];
+    hold held = {runtime, point};
+    uint64_t start = rota_clock_ns();
+    while (!hold_is_over(&held)) {
+        uint64_t from = ra_load_relaxed(&runtime->last_progress_ns);
+        if (from < start) from = start;
+        uint64_t now = rota_clock_ns();
+        if (now - from > runtime->options.timeout_ns && now > from) {
+            rota_device_set_lost(device, "no progress within the deadline while other devices waited for it");
+            break;
+        }
+        rota_wait_table_sleep(&device->timelines[rota_point_queue(point)].waiters, rota_point_value(point),
+                              hold_is_over, &held, now + HOLD_SLICE_NS);
+    }
+    return rota_point_passed(runtime, point);
+}
+
+static void wait_for_holds(rota_runtime *runtime, rota_work *work) {
+    for (uint32_t h = 0; h < work->hold_count; h++) {
+        uint64_t point = work->submission->holds[work->first_hold + h];
+        if (wait_for_hold(runtime, point) || ra_load_acquire(&runtime->stop)) continue;
+        rota_device *device = runtime->devices[rota_point_device(point)];
+        skip_work(work, ra_load_acquire(&device->lost_cause), false);
+        return;
+    }
+}
+
+static bool holds_passed(rota_runtime *runtime, const rota_work *work) {
+    for (uint32_t h = 0; h < work->hold_count; h++)
+        if (!rota_point_passed(runtime, work->submission->holds[work->first_hold + h])) return false;
+    return true;
+}
+
+static void serve(rota_device *device) {
+    rota_runtime *runtime = device->runtime;
+    rota_work *works[ROTA_HANDOVER_BATCH];
+    while (!ra_load_acquire(&runtime->stop)) {
+        uint64_t published = ra_load_seq_cst(&device->ring_published);
+        uint64_t consumed = ra_load_relaxed(&device->ring_consumed);
+        if (published == consumed) {
+            rota_sleeper_prepare(&device->sleeper);
+            if (ra_load_seq_cst(&device->ring_published) == consumed && !ra_load_seq_cst(&runtime->stop))
+                rota_sleeper_wait(&device->sleeper, rota_deadline_after(1000000000u));
+            else
+                rota_sleeper_cancel(&device->sleeper);
+            continue;
+        }
+        uint32_t count = 0;
+        while (count < ROTA_HANDOVER_BATCH && consumed + count < published) {
+            rota_work *work = device->ring[(consumed + count) % ROTA_HANDOVER_RING];
+            if (!holds_passed(runtime, work)) {
+                if (count > 0) break; /* what needs nobody goes first */
+                wait_for_holds(runtime, work);
+                if (ra_load_acquire(&runtime->stop)) return;
+            }
+            works[count++] = work;
+        }
+        hand_over(device, works, count);
+        /* Release: with thread_is_idle, after which the sequencer may be in submit. */
+        ra_store_release(&device->ring_consumed, consumed + count);
+    }
+}
+
+static void *submit_thread(void *user) {
+    rota_device *device = user;
+    serve(device);
+    rota_runtime_thread_ends(device->runtime);
+    ra_store_release(&device->thread_ended, 1); /* with rota_runtime_close */
+    return NULL;
+}
+
+rota_status rota_handover_start(rota_device *device) {
+    device->ring = calloc(ROTA_HANDOVER_RING, sizeof(rota_work *));
+    if (!device->ring) return rota_fail(ROTA_OUT_OF_MEMORY, "device '%s': no host memory", device->id);
+    int error = pthread_create(&device->thread, NULL, submit_thread, device);
+    if (error != 0)
+        return rota_fail(ROTA_SYSTEM, "device '%s': no submit thread: %s", device->id, strerror(error));
+    device->thread_started = true;
+    return ROTA_OK;
+}

@@ -1,0 +1,304 @@
+/* Errors that travel (P9): failed ranges of buffers, with the first cause.
+ *
+ * A mark carries the number of the submission that should have written the range. Later submissions are
+ * affected, earlier ones still running are not, so a mark may be set before its submission's turn. Success of
+ * a node heals marks of its own and earlier submissions where it wrote every byte. Behind one mutex: only
+ * rota's and executors' threads come here, and only while something has failed. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sched/runtime_internal.h"
+
+typedef struct place {
+    const void *of; /* root buffer or submission */
+    uint32_t part, memory;
+    uint64_t begin, end;
+} place;
+
+void rota_submission_fail(rota_runtime *runtime, rota_submission *submission, const rota_cause *cause,
+                          bool first) {
+    const rota_cause *none = NULL;
+    if (!ra_cas_acq_rel(&submission->cause, &none, cause)) return;
+    rota_status status =
+        first && cause->status != ROTA_UNDEFINED_DATA ? cause->status : rota_cause_inherited(cause);
+    rota_ticket_set_failed(runtime, submission->cell, submission->ticket_id, status, cause);
+}
+
+/* ---- The list; with the mutex held ---- */
+
+static bool matches(const rota_poison *poison, const place *where) {
+    return poison->place == where->of && poison->part == where->part && poison->memory == where->memory &&
+           poison->begin < where->end && where->begin < poison->end;
+}
+
+static void unlink_next(rota_runtime *runtime, rota_poison **link) {
+    rota_poison *poison = *link;
+    *link = poison->next;
+    free(poison);
+    (void)ra_fetch_sub_release(&runtime->poison_active, 1);
+}
+
+static bool add(rota_runtime *runtime, const place *where, uint64_t number, const rota_cause *cause) {
+    rota_poison *poison = malloc(sizeof *poison);
+    if (!poison) return false;
+    *poison = (rota_poison){runtime->poisons, where->of,  where->part, where->memory,
+                            where->begin,     where->end, number,      cause};
+    runtime->poisons = poison;
+    (void)ra_fetch_add_acq_rel(&runtime->poison_active, 1);
+    return true;
+}
+
+/* Removes [begin, end) from all marks of submissions up to `number`. */
+static void heal(rota_runtime *runtime, const place *where, uint64_t number) {
+    for (rota_poison **link = &runtime->poisons; *link;) {
+        rota_poison *poison = *link;
+        if (poison->number > number || !matches(poison, where)) {
+            link = &poison->next;
+            continue;
+        }
+        place before = {where->of, where->part, where->memory, poison->begin, where->begin};
+        place after = {where->of, where->part, where->memory, where->end, poison->end};
+        uint64_t of = poison->number;
+        const rota_cause *cause = poison->cause;
+        if (poison->begin < where->begin && poison->end > where->end) {
+            if (!add(runtime, &after, of,
+                     cause)) { /* without memory for two pieces it stays failed as a whole */
+                link = &poison->next;
+                continue;
+            }
+            poison->end = before.end;
+            link = &poison->next;
+        } else if (poison->begin < where->begin) {
+            poison->end = where->begin;
+            link = &poison->next;
+        } else if (poison->end > where->end) {
+            poison->begin = where->end;
+            link = &poison->next;
+        } else {
+            unlink_next(runtime, link);
+        }
+    }
+}
+
+static void mark(rota_runtime *runtime, const place *where, uint64_t number, const rota_cause *cause,
+                 bool early) {
+    /* Whoever could still read an older mark has run by the time this range is written. */
+    if (!early) heal(runtime, where, number);
+    for (const rota_poison *poison = runtime->poisons; poison; poison = poison->next)
+        if (poison->number == number && matches(poison, where) && poison->begin <= where->begin &&
+            poison->end >= where->end)
+            return;
+    (void)add(runtime, where, number, cause);
+}
+
+static const rota_cause *find(rota_runtime *runtime, const place *where, uint64_t number, bool own_too) {
+    const rota_poison *oldest = NULL;
+    for (const rota_poison *poison = runtime->poisons; poison; poison = poison->next)
+        if ((poison->number < number || (own_too && poison->number == number)) && matches(poison, where) &&
+            (!oldest || poison->number < oldest->number))
+            oldest = poison;
+    return oldest ? oldest->cause : NULL;
+}
+
+void rota_poison_mark(rota_runtime *runtime, const rota_buffer *root, uint64_t begin, uint64_t end,
+                      uint64_t number, const rota_cause *cause, bool early) {
+    place where = {root, 0, 0, begin, end};
+    (void)pthread_mutex_lock(&runtime->poison_mutex);
+    mark(runtime, &where, number, cause, early);
+    (void)pthread_mutex_unlock(&runtime->poison_mutex);
+}
+
+void rota_poison_heal(rota_runtime *runtime, const rota_buffer *root, uint64_t begin, uint64_t end,
+                      uint64_t number) {
+    place where = {root, 0, 0, begin, end};
+    (void)pthread_mutex_lock(&runtime->poison_mutex);
+    heal(runtime, &where, number);
+    (void)pthread_mutex_unlock(&runtime->poison_mutex);
+}
+
+const rota_cause *rota_poison_find(rota_runtime *runtime, const rota_buffer *root, uint64_t begin,
+                                   uint64_t end, uint64_t before_number) {
+    if (ra_load_acquire(&runtime->poison_active) == 0) return NULL;
+    place where = {root, 0, 0, begin, end};
+    (void)pthread_mutex_lock(&runtime->poison_mutex);
+    const rota_cause *cause = find(runtime, &where, before_number, false);
+    (void)pthread_mutex_unlock(&runtime->poison_mutex);
+    return cause;
+}
+
+void rota_poison_drop(rota_runtime *runtime, const void *of) {
+    (void)pthread_mutex_lock(&runtime->poison_mutex);
+    for (rota_poison **link = &runtime->poisons; *link;)
+        if ((*link)->place == of)
+            unlink_next(runtime, link);
+        else
+            link = &(*link)->next;
+    (void)pthread_mutex_unlock(&runtime->poison_mutex);
+}
+
+void rota_poison_all_free(rota_runtime *runtime) {
+    while (runtime->poisons) unlink_next(runtime, &runtime->poisons);
+}
+
+/* ---- Commands ---- */
+
+static int compare_nodes(const void *a, const void *b) {
+    const rota_exec_command *const *left = a, *const *right = b;
+    return (*left)->node < (*right)->node ? -1 : (*left)->node > (*right)->node;
+}
+
+/* The part's commands by node; NULL without memory. */
+static const rota_exec_command **commands_by_node(const rota_plan_part *part, rota_run_part *run_part) {
+    if (run_part->by_node || part->desc.command_count == 0) return run_part->by_node;
+    const rota_exec_command **sorted = malloc(part->desc.command_count * sizeof *sorted);
+    if (!sorted) return NULL;
+    for (uint32_t c = 0; c < part->desc.command_count; c++) sorted[c] = &part->desc.commands[c];
+    qsort(sorted, part->desc.command_count, sizeof *sorted, compare_nodes);
+    run_part->by_node = sorted;
+    return sorted;
+}
+
+/* Where an operand's bytes are. False: host memory of the caller's, or contents of an INPUT. */
+static bool operand_place(const rota_submission *submission, uint32_t part_index,
+                          const rota_exec_operand *operand, place *out) {
+    const rota_plan *plan = submission->plan;
+    const rota_plan_part *part = &plan->parts[part_index];
+    *out = (place){NULL, 0, 0, operand->offset_bytes, operand->offset_bytes + operand->size_bytes};
+    if (operand->is_slot) {
+        const rota_plan_word *word = &plan->words[operand->memory];
+        if (word->kind != ROTA_WORD_BUFFER) return false;
+        uint32_t slot = plan->run->slot_of_buffer[word->index];
+        const rota_buffer *buffer =
+            (const rota_buffer *)(uintptr_t)
+                submission->payload[plan->run->payload_words - plan->run->slot_buffer_count + slot];
+        out->of = buffer->root;
+        out->begin += buffer->root_offset;
+        out->end += buffer->root_offset;
+        return true;
+    }
+    const rota_plan_memory *memory = &part->memories[operand->memory];
+    out->of = submission;
+    out->part = part_index;
+    out->memory = operand->memory;
+    if (memory->kind == ROTA_EXEC_BASE_PERSISTENT && memory->foreign_part == ROTA_NONE) {
+        out->of = plan->buffers[memory->buffer].buffer;
+        out->part = out->memory = 0;
+    } else if (memory->foreign_part != ROTA_NONE) {
+        out->part = memory->foreign_part;
+        out->memory = memory->foreign_memory;
+    }
+    return true;
+}
+
+typedef bool (*operand_fn)(rota_runtime *runtime, const rota_work *work, const place *where, uint8_t mode,
+                           void *user);
+
+/* Calls fn for each operand of the work's commands of this node, or once for a host read or write. Stops at
+ * true. */
+static bool for_operands(rota_runtime *runtime, const rota_work *work, const void *owner, uint32_t node,
+                         operand_fn fn, void *user) {
+    const rota_submission *submission = work->submission;
+    if (!owner) {
+        if (work->kind == ROTA_WORK_READ) {
+            const rota_transfer *piece = &submission->read->pieces[work->segment];
+            place where = {piece->residency->buffer, 0, 0, piece->offset, piece->offset + piece->size};
+            return fn(runtime, work, &where, ROTA_READ, user);
+        }
+        if (work->kind == ROTA_WORK_WRITE) {
+            const rota_host_write *write = &submission->write;
+            place where = {write->residency->buffer, 0, 0, write->offset, write->offset + write->size};
+            return fn(runtime, work, &where, ROTA_WRITE, user);
+        }
+        return false; /* moves carry the marks along */
+    }
+    const rota_plan_part *part = owner;
+    uint32_t part_index = (uint32_t)(part - submission->plan->parts);
+    const rota_exec_command **commands = commands_by_node(part, &submission->plan->run->parts[part_index]);
+    if (!commands) return false;
+    uint32_t low = 0, high = part->desc.command_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (commands[middle]->node < node)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < part->desc.command_count && commands[low]->node == node; low++)
+        for (uint32_t o = 0; o < commands[low]->operand_count; o++) {
+            const rota_exec_operand *operand = &part->desc.operands[commands[low]->first_operand + o];
+            place where;
+            if (operand_place(submission, part_index, operand, &where) &&
+                fn(runtime, work, &where, operand->mode, user))
+                return true;
+        }
+    return false;
+}
+
+static bool mark_written(rota_runtime *runtime, const rota_work *work, const place *where, uint8_t mode,
+                         void *user) {
+    if (mode != ROTA_READ) mark(runtime, where, work->submission->number, user, false);
+    return false;
+}
+
+static bool find_read(rota_runtime *runtime, const rota_work *work, const place *where, uint8_t mode,
+                      void *user) {
+    if (mode == ROTA_WRITE) return false;
+    const rota_cause **out = user;
+    *out = find(runtime, where, work->submission->number, true);
+    return *out != NULL;
+}
+
+static bool heal_written(rota_runtime *runtime, const rota_work *work, const place *where, uint8_t mode,
+                         void *user) {
+    (void)user;
+    if (mode == ROTA_WRITE) heal(runtime, where, work->submission->number);
+    return false;
+}
+
+void rota_poison_failed(void *user, void *cookie, const void *owner, uint32_t node, rota_status status,
+                        const char *message) {
+    rota_device *device = user;
+    rota_runtime *runtime = device->runtime;
+    rota_work *work = cookie;
+    if (!work || ra_load_relaxed(&device->closed)) return;
+    rota_submission *submission = work->submission;
+    const rota_cause *cause =
+        owner ? rota_cause_new(runtime, status == ROTA_DEVICE_LOST ? status : ROTA_NODE_FAILED,
+                               "plan '%s', submission %llu, node '%s' failed with %s: %s",
+                               submission->plan->name, (unsigned long long)submission->number,
+                               rota_plan_node_name(owner, node), rota_status_name(status), message)
+              : rota_cause_new(runtime, status, "submission %llu, a copy on '%s' failed: %s",
+                               (unsigned long long)submission->number, device->id, message);
+    (void)pthread_mutex_lock(&runtime->poison_mutex);
+    (void)for_operands(runtime, work, owner, node, mark_written, (void *)(uintptr_t)cause);
+    (void)pthread_mutex_unlock(&runtime->poison_mutex);
+    rota_submission_fail(runtime, submission, cause, true);
+}
+
+bool rota_poison_must_skip(void *user, void *cookie, const void *owner, uint32_t node) {
+    rota_device *device = user;
+    rota_runtime *runtime = device->runtime;
+    rota_work *work = cookie;
+    if (!work || ra_load_relaxed(&device->closed)) return false;
+    rota_submission *submission = work->submission;
+    const rota_cause *cause = NULL;
+    (void)pthread_mutex_lock(&runtime->poison_mutex);
+    /* Of a submission that was skipped elsewhere the rest is skipped too: its marks on transients are not
+     * kept. */
+    if (ra_load_acquire(&submission->poisoned))
+        cause = ra_load_acquire(&submission->cause);
+    else
+        (void)for_operands(runtime, work, owner, node, find_read, &cause);
+    if (cause) (void)for_operands(runtime, work, owner, node, mark_written, (void *)(uintptr_t)cause);
+    (void)pthread_mutex_unlock(&runtime->poison_mutex);
+    if (cause) rota_submission_fail(runtime, submission, cause, false);
+    return cause != NULL;
+}
+
+void rota_poison_succeeded(void *user, void *cookie, const void *owner, uint32_t node) {
+    rota_device *device = user;
+    if (!cookie || ra_load_relaxed(&device->closed)) return;
+    (void)pthread_mutex_lock(&device->runtime->poison_mutex);
+    (void)for_operands(device->runtime, cookie, owner, node, heal_written, NULL);
+    (void)pthread_mutex_unlock(&device->runtime->poison_mutex);
+}

@@ -1,0 +1,96 @@
+/* Released objects: pushed by whoever drops the last reference (lock-free), held by the sequencer until their
+ * last use has passed, freed by the completer. */
+#include <stdlib.h>
+
+#include "sched/args_internal.h"
+#include "sched/runtime_internal.h"
+
+void rota_reclaim_push(rota_runtime *runtime, rota_dead *dead) {
+    (void)ra_fetch_add_relaxed(&runtime->stat_reclaim_pending, 1);
+    dead->next = ra_load_relaxed(&runtime->released);
+    /* Releases the object to the sequencer's exchange; seq_cst with its sleep flag. */
+    while (!ra_cas_seq_cst(&runtime->released, &dead->next, dead)) {
+    }
+    rota_sleeper_wake(&runtime->sequencer_sleeper);
+}
+
+static bool range_passed(rota_runtime *runtime, const rota_range *range) {
+    if (!rota_point_passed(runtime, range->writer)) return false;
+    for (uint32_t r = 0; r < range->reader_count; r++)
+        if (!rota_point_passed(runtime, range->readers[r])) return false;
+    return true;
+}
+
+/* Whether every use has passed and no submission record names the object any more. */
+static bool is_unused(rota_runtime *runtime, const rota_dead *dead) {
+    if (dead->kind == ROTA_DEAD_PLAN) {
+        const rota_plan_run *run = (const rota_plan_run *)dead;
+        return run->unreaped == 0;
+    }
+    if (dead->kind == ROTA_DEAD_ARGS) return rota_args_idle((const rota_args *)dead);
+    const rota_residency *residency = (const rota_residency *)dead;
+    for (uint32_t i = 0; i < residency->range_count; i++)
+        if (!range_passed(runtime, &residency->ranges[i])) return false;
+    return true;
+}
+
+void rota_reclaim_sweep(rota_runtime *runtime, rota_dead *fresh) {
+    while (fresh) {
+        rota_dead *next = fresh->next;
+        fresh->next = runtime->dead;
+        runtime->dead = fresh;
+        fresh = next;
+    }
+    for (rota_dead **link = &runtime->dead; *link;) {
+        rota_dead *dead = *link;
+        if (!is_unused(runtime, dead)) {
+            link = &dead->next;
+            continue;
+        }
+        *link = dead->next;
+        dead->job.kind = ROTA_JOB_FREE;
+        dead->job.u.dead = dead;
+        rota_completer_push(runtime, &dead->job);
+    }
+}
+
+void rota_reclaim_free(rota_dead *dead) {
+    rota_runtime *runtime;
+    if (dead->kind == ROTA_DEAD_PLAN) {
+        rota_plan_run *run = (rota_plan_run *)dead;
+        rota_plan *plan = run->plan;
+        runtime = plan->runtime;
+        (void)pthread_mutex_lock(&runtime->objects_mutex);
+        if (run->previous)
+            run->previous->next = run->next;
+        else
+            runtime->runs = run->next;
+        if (run->next) run->next->previous = run->previous;
+        (void)pthread_mutex_unlock(&runtime->objects_mutex);
+        rota_run_destroy(run);
+        free(run);
+        plan->run = NULL;
+        rota_plan_free(plan);
+        (void)ra_fetch_sub_release(&runtime->plan_count, 1);
+    } else if (dead->kind == ROTA_DEAD_ARGS) {
+        rota_args *args = (rota_args *)dead;
+        runtime = args->runtime;
+        rota_args_destroy(args);
+    } else {
+        rota_residency *residency = (rota_residency *)dead;
+        runtime = residency->runtime;
+        (void)pthread_mutex_lock(&runtime->objects_mutex);
+        if (residency->previous)
+            residency->previous->next = residency->next;
+        else
+            runtime->residencies = residency->next;
+        if (residency->next) residency->next->previous = residency->previous;
+        (void)pthread_mutex_unlock(&runtime->objects_mutex);
+        if (ra_load_acquire(&runtime->poison_active)) rota_poison_drop(runtime, residency->buffer);
+        rota_buffer *buffer = residency->buffer;
+        rota_residency_destroy(residency, false);
+        rota_buffer_free(buffer);
+        (void)ra_fetch_sub_release(&runtime->buffer_count, 1);
+    }
+    (void)ra_fetch_sub_release(&runtime->stat_reclaim_pending, 1);
+}

@@ -1,0 +1,112 @@
+/* Persistent buffers: their memory on each device, made once and never moved (P5). */
+#include <stdlib.h>
+
+#include "sched/runtime_internal.h"
+
+rota_residency *rota_buffer_residency(rota_buffer *buffer) {
+    return buffer->root->residency;
+}
+
+/* The last reference went. */
+static void released(rota_buffer *buffer) {
+    rota_residency *residency = buffer->residency;
+    if (residency->closed) {
+        free(residency);
+        rota_buffer_free(buffer);
+        return;
+    }
+    rota_reclaim_push(residency->runtime, &residency->dead);
+}
+
+rota_status rota_runtime_buffer(rota_runtime *runtime, const char *name, uint64_t size_bytes,
+                                rota_buffer **out_buffer) {
+    *out_buffer = NULL;
+    ROTA_TRY(rota_runtime_check(runtime));
+    rota_residency *residency = calloc(1, sizeof *residency);
+    if (!residency) return rota_fail(ROTA_OUT_OF_MEMORY, "buffer '%s': no host memory", name ? name : "");
+    rota_buffer *buffer;
+    rota_status status = rota_buffer_create(name, size_bytes, &buffer);
+    if (status != ROTA_OK) {
+        free(residency);
+        return status;
+    }
+    residency->dead.kind = ROTA_DEAD_BUFFER;
+    residency->runtime = runtime;
+    residency->buffer = buffer;
+    residency->ranges = &residency->first;
+    residency->range_count = residency->range_capacity = 1;
+    residency->first.end = size_bytes;
+    (void)pthread_mutex_init(&residency->memory_mutex, NULL);
+    buffer->residency = residency;
+    buffer->last_release = released;
+    (void)pthread_mutex_lock(&runtime->objects_mutex);
+    residency->next = runtime->residencies;
+    if (residency->next) residency->next->previous = residency;
+    runtime->residencies = residency;
+    (void)pthread_mutex_unlock(&runtime->objects_mutex);
+    (void)ra_fetch_add_relaxed(&runtime->buffer_count, 1);
+    *out_buffer = buffer;
+    return ROTA_OK;
+}
+
+rota_status rota_residency_prepare(rota_residency *residency, rota_device *device) {
+    _Atomic(rota_exec_memory *) *slot = &residency->memory[device->index];
+    if (ra_load_acquire(slot)) return ROTA_OK; /* with the release below */
+    rota_status status = ROTA_OK;
+    (void)pthread_mutex_lock(&residency->memory_mutex);
+    if (!ra_load_relaxed(slot)) {
+        rota_exec_memory *memory;
+        status = rota_device_memory_create(device, residency->buffer->size_bytes, ROTA_EXEC_MEMORY_DEVICE,
+                                           residency->buffer->name, &memory);
+        if (status == ROTA_OK) ra_store_release(slot, memory);
+    }
+    (void)pthread_mutex_unlock(&residency->memory_mutex);
+    return status;
+}
+
+void rota_residency_destroy(rota_residency *residency, bool keep_struct) {
+    for (uint32_t d = 0; d < ROTA_DEVICES_MAX; d++) {
+        rota_exec_memory *memory = ra_exchange_acq_rel(&residency->memory[d], NULL);
+        if (memory) rota_device_memory_destroy(residency->runtime->devices[d], memory);
+    }
+    if (residency->ranges != &residency->first) free(residency->ranges);
+    residency->ranges = &residency->first;
+    (void)pthread_mutex_destroy(&residency->memory_mutex);
+    if (!keep_struct) free(residency);
+}
+
+/* The residency of a buffer of an open runtime. */
+static rota_status residency_of(rota_buffer *buffer, rota_residency **out) {
+    rota_residency *residency = buffer ? buffer->root->residency : NULL;
+    if (!residency || buffer->kind != ROTA_BUFFER_PERSISTENT)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "buffer '%s' is not a runtime's persistent buffer",
+                         buffer ? rota_buffer_name(buffer) : "(NULL)");
+    if (residency->closed)
+        return rota_fail(ROTA_WRONG_STATE, "buffer '%s': its runtime was closed", rota_buffer_name(buffer));
+    *out = residency;
+    return rota_runtime_check(residency->runtime);
+}
+
+rota_status rota_buffer_prepare(rota_buffer *buffer, rota_device *device) {
+    rota_residency *residency;
+    ROTA_TRY(residency_of(buffer, &residency));
+    if (!device || device->runtime != residency->runtime)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "buffer '%s' and the device are of different runtimes",
+                         rota_buffer_name(buffer));
+    return rota_residency_prepare(residency, device);
+}
+
+rota_status rota_buffer_address(rota_buffer *buffer, rota_device *device, uint64_t *out_address) {
+    *out_address = 0;
+    rota_residency *residency;
+    ROTA_TRY(residency_of(buffer, &residency));
+    if (!device || device->runtime != residency->runtime)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "buffer '%s' and the device are of different runtimes",
+                         rota_buffer_name(buffer));
+    const rota_exec_memory *memory = ra_load_acquire(&residency->memory[device->index]);
+    if (!memory)
+        return rota_fail(ROTA_NOT_FOUND, "buffer '%s' has no memory on device '%s' yet",
+                         rota_buffer_name(buffer), device->id);
+    *out_address = memory->address + buffer->root_offset;
+    return ROTA_OK;
+}

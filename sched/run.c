@@ -1,0 +1,291 @@
+/* What a plan needs to run: programs, transient arenas, and instances, which are made as replays overlap. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sched/runtime_internal.h"
+
+enum { MEMORY_BORROWED, MEMORY_OWNED, MEMORY_WRAPPER };
+
+static void free_instance(rota_plan_run *run, rota_run_instance *instance) {
+    const rota_plan *plan = run->plan;
+    for (uint32_t p = 0; p < plan->part_count; p++) {
+        rota_device *device = run->parts[p].device;
+        if (instance->parts && instance->parts[p])
+            device->exec->vtable->instance_destroy(device->exec, instance->parts[p]);
+    }
+    for (uint32_t p = 0; instance->memories && p < plan->part_count; p++) {
+        for (uint32_t m = 0; instance->memories[p] && m < plan->parts[p].desc.memory_count; m++) {
+            if (instance->owned[p][m] == MEMORY_OWNED)
+                rota_device_memory_destroy(run->parts[p].device, instance->memories[p][m]);
+            else if (instance->owned[p][m] == MEMORY_WRAPPER)
+                free(instance->memories[p][m]);
+        }
+        free(instance->memories[p]);
+        free(instance->owned[p]);
+    }
+    free(instance->memories);
+    free(instance->owned);
+    free(instance->parts);
+    instance->parts = NULL;
+    instance->memories = NULL;
+    instance->owned = NULL;
+}
+
+/* The memory itself; foreign ones are wrapped in a second pass, when what they wrap exists. */
+static rota_status make_memory(rota_plan_run *run, rota_run_instance *instance, uint32_t p, uint32_t m) {
+    rota_plan *plan = run->plan;
+    const rota_plan_memory *memory = &plan->parts[p].memories[m];
+    rota_device *device = run->parts[p].device;
+    rota_exec_memory **out = &instance->memories[p][m];
+    if (memory->foreign_part != ROTA_NONE) return ROTA_OK;
+    if (memory->kind == ROTA_EXEC_BASE_PERSISTENT) {
+        rota_residency *residency = plan->buffers[memory->buffer].buffer->residency;
+        ROTA_TRY(rota_residency_prepare(residency, device));
+        *out = ra_load_acquire(&residency->memory[device->index]);
+        return ROTA_OK;
+    }
+    if (memory->kind == ROTA_EXEC_BASE_ARENA) {
+        rota_exec_memory **arena = &run->arenas[instance->arena][run->arena_base[p] + m];
+        if (!*arena)
+            ROTA_TRY(rota_device_memory_create(device, memory->size_bytes, memory->flags, plan->name, arena));
+        *out = *arena;
+        return ROTA_OK;
+    }
+    ROTA_TRY(rota_device_memory_create(device, memory->size_bytes, memory->flags, plan->name, out));
+    instance->owned[p][m] = MEMORY_OWNED;
+    return ROTA_OK;
+}
+
+static rota_status wrap_memory(rota_plan_run *run, rota_run_instance *instance, uint32_t p, uint32_t m) {
+    const rota_plan_memory *memory = &run->plan->parts[p].memories[m];
+    if (memory->foreign_part == ROTA_NONE) return ROTA_OK;
+    const rota_exec_memory *wrapped = instance->memories[memory->foreign_part][memory->foreign_memory];
+    rota_exec_memory *wrapper = calloc(1, sizeof *wrapper);
+    if (!wrapper) return rota_fail(ROTA_OUT_OF_MEMORY, "plan '%s': no host memory", run->plan->name);
+    *wrapper = (rota_exec_memory){(uint64_t)(uintptr_t)wrapped->host, wrapped->host, wrapped->size_bytes};
+    instance->memories[p][m] = wrapper;
+    instance->owned[p][m] = MEMORY_WRAPPER;
+    return ROTA_OK;
+}
+
+static rota_status make_instance(rota_plan_run *run, rota_run_instance *instance) {
+    const rota_plan *plan = run->plan;
+    rota_status no_memory = ROTA_OUT_OF_MEMORY;
+    instance->parts = calloc(plan->part_count, sizeof *instance->parts);
+    instance->memories = calloc(plan->part_count, sizeof *instance->memories);
+    instance->owned = calloc(plan->part_count, sizeof *instance->owned);
+    if (!instance->parts || !instance->memories || !instance->owned)
+        return rota_fail(no_memory, "plan '%s': no host memory for an instance", plan->name);
+    for (uint32_t p = 0; p < plan->part_count; p++) {
+        uint32_t count = plan->parts[p].desc.memory_count;
+        instance->owned[p] = calloc(count ? count : 1, sizeof **instance->owned);
+        instance->memories[p] = calloc(count ? count : 1, sizeof **instance->memories);
+        if (!instance->owned[p] || !instance->memories[p])
+            return rota_fail(no_memory, "plan '%s': no host memory for an instance", plan->name);
+    }
+    for (uint32_t p = 0; p < plan->part_count; p++)
+        for (uint32_t m = 0; m < plan->parts[p].desc.memory_count; m++)
+            ROTA_TRY(make_memory(run, instance, p, m));
+    for (uint32_t p = 0; p < plan->part_count; p++)
+        for (uint32_t m = 0; m < plan->parts[p].desc.memory_count; m++)
+            ROTA_TRY(wrap_memory(run, instance, p, m));
+    for (uint32_t p = 0; p < plan->part_count; p++) {
+        rota_device *device = run->parts[p].device;
+        ROTA_TRY(device->exec->vtable->instance_create(device->exec, run->parts[p].program,
+                                                       instance->memories[p], &instance->parts[p]));
+    }
+    return ROTA_OK;
+}
+
+rota_status rota_run_instance_ensure(rota_plan_run *run, uint32_t index) {
+    rota_run_instance *instance = &run->instances[index];
+    /* Acquire: with the release below, by this or another device's thread. */
+    if (ra_load_acquire(&instance->created)) return ROTA_OK;
+    (void)pthread_mutex_lock(&run->instance_mutex);
+    rota_status status = ROTA_OK;
+    if (!ra_load_relaxed(&instance->created)) {
+        status = make_instance(run, instance);
+        if (status == ROTA_OK)
+            ra_store_release(&instance->created, 1);
+        else
+            free_instance(run, instance);
+    }
+    (void)pthread_mutex_unlock(&run->instance_mutex);
+    return status;
+}
+
+void rota_run_destroy(rota_plan_run *run) {
+    const rota_plan *plan = run->plan;
+    for (uint32_t i = 0; run->instances && i < run->instance_capacity; i++)
+        if (run->instances[i].parts) free_instance(run, &run->instances[i]);
+    for (uint32_t a = 0; run->arenas && a < run->arena_count; a++) {
+        for (uint32_t p = 0; run->arenas[a] && p < plan->part_count; p++)
+            for (uint32_t m = 0; m < plan->parts[p].desc.memory_count; m++) {
+                rota_exec_memory *memory = run->arenas[a][run->arena_base[p] + m];
+                if (memory) rota_device_memory_destroy(run->parts[p].device, memory);
+            }
+        free(run->arenas[a]);
+    }
+    for (uint32_t p = 0; run->parts && p < plan->part_count; p++) {
+        rota_run_part *part = &run->parts[p];
+        if (part->program) part->device->exec->vtable->program_destroy(part->device->exec, part->program);
+        free(part->by_node);
+    }
+    (void)pthread_mutex_destroy(&run->instance_mutex);
+    free(run->arenas);
+    free(run->arena_base);
+    free(run->arena_points);
+    free(run->instances);
+    free(run->parts);
+    free(run->slot_buffers);
+    free(run->slot_of_buffer);
+}
+
+/* How replays share instances: those whose executor may have one in flight several times go round the arenas;
+ * others take one that is idle. */
+static void choose_sharing(rota_plan_run *run) {
+    const rota_plan *plan = run->plan;
+    bool shared = !run->has_staging;
+    for (uint32_t p = 0; p < plan->part_count; p++)
+        if (plan->parts[p].desc.block_words && !run->parts[p].device->exec->caps.reuse_in_flight)
+            shared = false;
+    run->rotates = !shared;
+    run->arena_count = plan->options.arenas ? plan->options.arenas : 1;
+    uint32_t instances = plan->options.instances ? plan->options.instances : 4;
+    if (instances < run->arena_count) instances = run->arena_count;
+    run->instance_capacity = shared ? run->arena_count : instances;
+    run->instance_count = shared ? run->arena_count : 1;
+}
+
+static rota_status describe(rota_plan_run *run) {
+    const rota_plan *plan = run->plan;
+    uint32_t memories = 0;
+    for (uint32_t p = 0; p < plan->part_count; p++) {
+        const rota_plan_part *part = &plan->parts[p];
+        run->parts[p].device = part->device;
+        run->device_mask |= 1u << part->device->index;
+        run->arena_base[p] = memories;
+        memories += part->desc.memory_count;
+        for (uint32_t m = 0; m < part->desc.memory_count; m++) {
+            if (part->memories[m].kind == ROTA_EXEC_BASE_ARENA) run->has_arena = true;
+            if (part->memories[m].kind == ROTA_EXEC_BASE_STAGING) run->has_staging = true;
+        }
+    }
+    run->arena_memories = memories;
+    for (uint32_t b = 0; b < plan->buffer_count; b++) {
+        const rota_buffer *buffer = plan->buffers[b].buffer;
+        run->slot_of_buffer[b] = ROTA_NONE;
+        if (buffer->kind == ROTA_BUFFER_SLOT) {
+            run->slot_of_buffer[b] = run->slot_buffer_count;
+            run->slot_buffers[run->slot_buffer_count++] = b;
+        } else if (buffer->kind == ROTA_BUFFER_PERSISTENT) {
+            const rota_residency *residency = buffer->residency;
+            if (!residency || residency->runtime != plan->runtime)
+                return rota_fail(ROTA_INVALID_ARGUMENT, "plan '%s': buffer '%s' is not of this runtime",
+                                 plan->name, buffer->name);
+        }
+    }
+    run->payload_words =
+        plan->word_count + run->slot_buffer_count + (run->has_staging ? plan->transfer_count : 0);
+    if (run->payload_words > ROTA_PAYLOAD_WORDS_MAX)
+        return rota_fail(ROTA_UNSUPPORTED, "plan '%s' takes %u words of arguments, at most %d are possible",
+                         plan->name, run->payload_words, ROTA_PAYLOAD_WORDS_MAX);
+    choose_sharing(run);
+    return ROTA_OK;
+}
+
+static rota_status build(rota_plan_run *run) {
+    rota_plan *plan = run->plan;
+    run->parts = calloc(plan->part_count, sizeof *run->parts);
+    run->arena_base = calloc(plan->part_count, sizeof *run->arena_base);
+    run->slot_buffers = calloc(plan->buffer_count + 1u, sizeof *run->slot_buffers);
+    run->slot_of_buffer = calloc(plan->buffer_count + 1u, sizeof *run->slot_of_buffer);
+    if (!run->parts || !run->arena_base || !run->slot_buffers || !run->slot_of_buffer)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "plan '%s': no host memory", plan->name);
+    ROTA_TRY(describe(run));
+    run->instances = calloc(run->instance_capacity, sizeof *run->instances);
+    run->arenas = calloc(run->arena_count, sizeof *run->arenas);
+    run->arena_points = calloc(run->arena_count, sizeof *run->arena_points);
+    if (!run->instances || !run->arenas || !run->arena_points)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "plan '%s': no host memory", plan->name);
+    for (uint32_t i = 0; i < run->instance_capacity; i++) run->instances[i].arena = i % run->arena_count;
+    for (uint32_t a = 0; a < run->arena_count; a++) {
+        run->arenas[a] = calloc(run->arena_memories + 1u, sizeof **run->arenas);
+        if (!run->arenas[a]) return rota_fail(ROTA_OUT_OF_MEMORY, "plan '%s': no host memory", plan->name);
+    }
+    for (uint32_t p = 0; p < plan->part_count; p++) {
+        rota_exec_device *exec = run->parts[p].device->exec;
+        ROTA_TRY(exec->vtable->program_create(exec, &plan->parts[p].desc, &run->parts[p].program));
+    }
+    return rota_run_instance_ensure(run, 0);
+}
+
+rota_status rota_plan_run_create(rota_plan *plan) {
+    rota_runtime *runtime = plan->runtime;
+    ROTA_TRY(rota_runtime_check(runtime));
+    rota_plan_run *run = calloc(1, sizeof *run);
+    if (!run) return rota_fail(ROTA_OUT_OF_MEMORY, "plan '%s': no host memory", plan->name);
+    run->dead.kind = ROTA_DEAD_PLAN;
+    run->plan = plan;
+    (void)pthread_mutex_init(&run->instance_mutex, NULL);
+    rota_status status = build(run);
+    if (status != ROTA_OK) {
+        rota_run_destroy(run);
+        free(run);
+        return rota_fail_context(status, "plan '%s': ", plan->name);
+    }
+    plan->run = run;
+    (void)ra_fetch_add_relaxed(&runtime->plan_count, 1);
+    (void)pthread_mutex_lock(&runtime->objects_mutex);
+    run->next = runtime->runs;
+    if (run->next) run->next->previous = run;
+    runtime->runs = run;
+    (void)pthread_mutex_unlock(&runtime->objects_mutex);
+    return ROTA_OK;
+}
+
+void rota_plan_run_release(rota_plan *plan) {
+    /* After close only the plan's own memory is left. */
+    if (!plan->run || plan->run->closed) {
+        free(plan->run);
+        plan->run = NULL;
+        rota_plan_free(plan);
+        return;
+    }
+    rota_reclaim_push(plan->runtime, &plan->run->dead);
+}
+
+rota_status rota_plan_run_times(rota_plan *plan, uint32_t part, rota_exec_time *out) {
+    rota_runtime *runtime = plan->runtime;
+    if (!plan->run || !runtime) return rota_fail(ROTA_WRONG_STATE, "plan '%s' is only analysed", plan->name);
+    ROTA_TRY(rota_runtime_check(runtime));
+    if (!runtime->options.diagnostics)
+        return rota_fail(ROTA_WRONG_STATE, "plan '%s': times need a runtime opened with diagnostics",
+                         plan->name);
+    rota_sequencer_reap_now(runtime);
+    (void)pthread_mutex_lock(&runtime->times_mutex);
+    uint64_t number = plan->run->times.number;
+    uint32_t instance = plan->run->times_instance;
+    (void)pthread_mutex_unlock(&runtime->times_mutex);
+    if (number == 0) return rota_fail(ROTA_WRONG_STATE, "plan '%s' has completed no replay", plan->name);
+    rota_exec_device *exec = plan->run->parts[part].device->exec;
+    if (!exec->vtable->times)
+        return rota_fail(ROTA_UNSUPPORTED, "device '%s' measures no times",
+                         plan->run->parts[part].device->id);
+    return exec->vtable->times(exec, plan->run->instances[instance].parts[part], out);
+}
+
+rota_status rota_plan_run_replay_times(rota_plan *plan, rota_plan_replay_times *out) {
+    rota_runtime *runtime = plan->runtime;
+    if (!plan->run || !runtime) return rota_fail(ROTA_WRONG_STATE, "plan '%s' is only analysed", plan->name);
+    ROTA_TRY(rota_runtime_check(runtime));
+    if (!runtime->options.diagnostics)
+        return rota_fail(ROTA_WRONG_STATE, "plan '%s': times need a runtime opened with diagnostics",
+                         plan->name);
+    rota_sequencer_reap_now(runtime);
+    (void)pthread_mutex_lock(&runtime->times_mutex);
+    *out = plan->run->times;
+    (void)pthread_mutex_unlock(&runtime->times_mutex);
+    if (out->number == 0) return rota_fail(ROTA_WRONG_STATE, "plan '%s' has completed no replay", plan->name);
+    return ROTA_OK;
+}

@@ -1,0 +1,186 @@
+/* The runtime: opening, statistics, and what a call checks first. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "exec/drivers.h"
+#include "sched/runtime_internal.h"
+#include "sched/shell.h"
+
+#define DEFAULT_TIMEOUT_NS 30000000000u
+#define DEFAULT_QUEUES 2
+#define DEFAULT_STAGING_SLOTS 16
+#define DEFAULT_STAGING_SLOT_BYTES (1u << 20)
+
+/* ---- Forks ---- */
+
+static _Atomic uint32_t forks; /* in a child: one more than in its parent */
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+
+static void forked(void) {
+    (void)ra_fetch_add_relaxed(&forks, 1);
+}
+
+static void watch_forks(void) {
+    (void)pthread_atfork(NULL, NULL, forked);
+}
+
+bool rota_runtime_is_forked(const rota_runtime *runtime) {
+    return runtime->fork_generation != ra_load_relaxed(&forks);
+}
+
+rota_status rota_runtime_check(const rota_runtime *runtime) {
+    if (!runtime) return rota_fail(ROTA_INVALID_ARGUMENT, "the runtime is NULL");
+    /* Acquire: with the release at the end of rota_runtime_open. */
+    if (ra_load_acquire(&runtime->state) != ROTA_RUNTIME_OPEN)
+        return rota_fail(ROTA_WRONG_STATE, "the runtime is closed");
+    if (rota_runtime_is_forked(runtime))
+        return rota_fail(ROTA_WRONG_STATE,
+                         "the runtime was opened before a fork and does not work in the child");
+    return ROTA_OK;
+}
+
+/* ---- Shells ---- */
+
+static pthread_mutex_t shells_mutex = PTHREAD_MUTEX_INITIALIZER;
+static rota_runtime *free_shells;
+
+static rota_runtime *take_shell(void) {
+    (void)pthread_mutex_lock(&shells_mutex);
+    rota_runtime *runtime = free_shells;
+    if (runtime) free_shells = runtime->next_shell;
+    (void)pthread_mutex_unlock(&shells_mutex);
+    if (runtime) return runtime;
+    size_t bytes = (sizeof *runtime + 63) / 64 * 64;
+    runtime = aligned_alloc(64, bytes);
+    if (runtime) memset(runtime, 0, bytes);
+    return runtime;
+}
+
+void rota_runtime_keep_shell(rota_runtime *runtime) {
+    (void)pthread_mutex_lock(&shells_mutex);
+    runtime->next_shell = free_shells;
+    free_shells = runtime;
+    (void)pthread_mutex_unlock(&shells_mutex);
+}
+
+/* Everything from `options` to the end starts from zero; what lies before outlives a close. */
+static void clear_shell(rota_runtime *runtime) {
+    size_t from = offsetof(rota_runtime, options);
+    memset((char *)runtime + from, 0, sizeof *runtime - from);
+}
+
+/* ---- Opening ---- */
+
+static void take_options(rota_runtime *runtime, const rota_runtime_options *options) {
+    if (options) runtime->options = *options;
+    rota_runtime_options *own = &runtime->options;
+    if (own->timeout_ns == 0) own->timeout_ns = DEFAULT_TIMEOUT_NS;
+    if (own->queues_per_device == 0) own->queues_per_device = DEFAULT_QUEUES;
+    if (own->staging_slots == 0) own->staging_slots = DEFAULT_STAGING_SLOTS;
+    if (own->staging_slot_bytes == 0) own->staging_slot_bytes = DEFAULT_STAGING_SLOT_BYTES;
+    runtime->queue_count = own->queues_per_device;
+    for (uint32_t i = 0; i < rota_exec_driver_count; i++)
+        runtime->drivers[runtime->driver_count++].driver = rota_exec_drivers[i];
+}
+
+static rota_status start_thread(pthread_t *thread, void *(*main)(void *), rota_runtime *runtime,
+                                bool *started) {
+    int error = pthread_create(thread, NULL, main, runtime);
+    if (error != 0) return rota_fail(ROTA_SYSTEM, "no thread for the runtime: %s", strerror(error));
+    *started = true;
+    return ROTA_OK;
+}
+
+static rota_status start(rota_runtime *runtime) {
+    ROTA_TRY(rota_lanes_create(runtime));
+    ROTA_TRY(rota_sequencer_create(runtime));
+    ROTA_TRY(start_thread(&runtime->completer, rota_completer_main, runtime, &runtime->completer_started));
+    return start_thread(&runtime->sequencer, rota_sequencer_main, runtime, &runtime->sequencer_started);
+}
+
+rota_status rota_runtime_open(const rota_runtime_options *options, rota_runtime **out_runtime) {
+    *out_runtime = NULL;
+    if (options && options->queues_per_device > ROTA_EXEC_QUEUES_MAX)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "%u queues a device, at most %d", options->queues_per_device,
+                         ROTA_EXEC_QUEUES_MAX);
+    if (options && options->staging_slot_bytes % ROTA_BUFFER_ALIGNMENT != 0)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "staging slots of %llu bytes, expected a multiple of %d",
+                         (unsigned long long)options->staging_slot_bytes, ROTA_BUFFER_ALIGNMENT);
+    (void)pthread_once(&fork_once, watch_forks);
+    rota_runtime *runtime = take_shell();
+    if (!runtime) return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory for a runtime");
+    clear_shell(runtime);
+    take_options(runtime, options);
+    runtime->fork_generation = ra_load_relaxed(&forks);
+    (void)pthread_mutex_init(&runtime->open_mutex, NULL);
+    (void)pthread_mutex_init(&runtime->objects_mutex, NULL);
+    (void)pthread_mutex_init(&runtime->poison_mutex, NULL);
+    (void)pthread_mutex_init(&runtime->times_mutex, NULL);
+    ra_store_relaxed(&runtime->last_progress_ns, rota_clock_ns());
+    (void)ra_fetch_add_relaxed(&runtime->generation, 1);
+    rota_status status = start(runtime);
+    if (status != ROTA_OK) {
+        rota_runtime_dismantle(runtime);
+        return status;
+    }
+    ra_store_release(&runtime->state, ROTA_RUNTIME_OPEN); /* with rota_runtime_check */
+    *out_runtime = runtime;
+    return ROTA_OK;
+}
+
+/* ---- What others ask ---- */
+
+bool rota_point_passed(rota_runtime *runtime, uint64_t point) {
+    if (point == ROTA_POINT_NONE || point == ROTA_POINT_PASSED) return true;
+    /* With advanced, as acquire for the results and as seq_cst for sleepers. */
+    return ra_load_seq_cst(&rota_runtime_timeline(runtime, point)->completed) >= rota_point_value(point);
+}
+
+uint32_t rota_runtime_queue_count(const rota_runtime *runtime) {
+    return runtime->queue_count;
+}
+const rota_log *rota_runtime_log(const rota_runtime *runtime) {
+    return &runtime->options.log;
+}
+bool rota_runtime_diagnostics(const rota_runtime *runtime) {
+    return runtime->options.diagnostics;
+}
+
+static uint64_t thread_cpu_ns(clockid_t clock) {
+    struct timespec time;
+    if (clock_gettime(clock, &time) != 0) return 0;
+    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+void rota_runtime_thread_ends(rota_runtime *runtime) {
+    (void)ra_fetch_add_relaxed(&runtime->ended_cpu_ns, thread_cpu_ns(CLOCK_THREAD_CPUTIME_ID));
+}
+
+static uint64_t cpu_ns_of(pthread_t thread) {
+    clockid_t clock;
+    return pthread_getcpuclockid(thread, &clock) == 0 ? thread_cpu_ns(clock) : 0;
+}
+
+void rota_runtime_get_stats(rota_runtime *runtime, rota_runtime_stats *out_stats) {
+    *out_stats = (rota_runtime_stats){0};
+    if (rota_runtime_check(runtime) != ROTA_OK) return;
+    out_stats->memory_bytes = ra_load_relaxed(&runtime->memory_bytes);
+    out_stats->memory_peak_bytes = ra_load_relaxed(&runtime->memory_peak_bytes);
+    out_stats->buffers = ra_load_relaxed(&runtime->buffer_count);
+    out_stats->plans = ra_load_relaxed(&runtime->plan_count);
+    out_stats->submissions = ra_load_relaxed(&runtime->stat_submissions);
+    out_stats->failed = ra_load_relaxed(&runtime->stat_failed);
+    out_stats->driver_submits = ra_load_relaxed(&runtime->stat_driver_submits);
+    out_stats->waits_dropped = ra_load_relaxed(&runtime->stat_waits_dropped);
+    out_stats->migrations = ra_load_relaxed(&runtime->stat_migrations);
+    out_stats->migrated_bytes = ra_load_relaxed(&runtime->stat_migrated_bytes);
+    out_stats->reclaim_pending = ra_load_relaxed(&runtime->stat_reclaim_pending);
+    out_stats->abandoned_bytes = ra_load_relaxed(&runtime->stat_abandoned);
+    out_stats->completed = ra_load_relaxed(&runtime->stat_completed);
+    uint64_t cpu = cpu_ns_of(runtime->sequencer) + cpu_ns_of(runtime->completer);
+    uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++) cpu += cpu_ns_of(runtime->devices[d]->thread);
+    uint64_t spinning = ra_load_relaxed(&runtime->spin_ns);
+    out_stats->scheduler_cpu_ns = cpu > spinning ? cpu - spinning : 0;
+}

@@ -1,0 +1,598 @@
+/* Inside of the runtime: what its files share. Internal; not installed.
+ *
+ * Threads of a runtime and what each owns:
+ *   application threads  claim a lane (lanes.c), write records into it (submit.c, hostio.c), read ticket
+ * cells and timelines (tickets.c), push released objects on a stack (reclaim.c); the sequencer        takes
+ * records in order, owns hazard state, clocks and submissions (sequencer.c, hazard.c, sequence.c); calls
+ * submit of devices that never block, while their thread is idle; a submit thread per device  holds works
+ * until what they wait for on other devices has passed, then hands them over (handover.c); the completer
+ * outputs, callbacks, eventfds, freeing (complete.c). Executor threads call advanced, failed, lost and the
+ * poison calls (device.c, poison.c). */
+#ifndef ROTA_SCHED_RUNTIME_INTERNAL_H
+#define ROTA_SCHED_RUNTIME_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/futex.h"
+#include "base/log.h"
+#include "exec/exec.h"
+#include "graph/buffer_internal.h"
+#include "sched/plan_internal.h"
+#include "sched/runtime.h"
+#include "sched/wait.h"
+
+#define ROTA_DEVICES_MAX 16
+#define ROTA_DRIVERS_MAX 8
+#define ROTA_LANES_MAX 1024
+#define ROTA_LANE_RECORDS 256
+#define ROTA_LANE_WORDS 32768
+#define ROTA_PAYLOAD_WORDS_MAX (ROTA_LANE_WORDS / 2)
+/* Works that a device may have unfinished before callers are told BUSY. */
+#define ROTA_DEVICE_BACKLOG 4096
+#define ROTA_READERS_MAX 6
+#define ROTA_CLOCK_HISTORY 8
+#define ROTA_SPIN_NS 50000u
+
+/* ---- Points: a value of a queue's timeline in one word ---- */
+
+#define ROTA_POINT_NONE 0u
+#define ROTA_POINT_PASSED UINT64_MAX /* of a ticket that ended without any work */
+
+static inline uint64_t rota_point(uint32_t device, uint32_t queue, uint64_t value) {
+    return value << 8 | (uint64_t)device << 4 | queue;
+}
+static inline uint32_t rota_point_device(uint64_t point) {
+    return (uint32_t)(point >> 4) & 15u;
+}
+static inline uint32_t rota_point_queue(uint64_t point) {
+    return (uint32_t)point & 15u;
+}
+static inline uint64_t rota_point_value(uint64_t point) {
+    return point >> 8;
+}
+
+/* ---- Causes and failed tickets ---- */
+
+/* Why something failed; lives until the runtime closes. */
+typedef struct rota_cause {
+    struct rota_cause *next;
+    rota_status status;
+    const char *message; /* in the same block */
+} rota_cause;
+
+typedef struct rota_failure {
+    struct rota_failure *next;
+    uint64_t ticket_id;
+    rota_status status;
+    const rota_cause *cause;
+} rota_failure;
+#define ROTA_FAILURE_BUCKETS 1024
+
+/* ---- Lanes ---- */
+
+typedef enum rota_record_kind { ROTA_RECORD_PLAN, ROTA_RECORD_WRITE, ROTA_RECORD_READ } rota_record_kind;
+
+typedef struct rota_record {
+    uint64_t stamp;
+    uint64_t sequence; /* of the lane's tickets */
+    void *object;      /* rota_plan, or rota_host_write / rota_host_read */
+    rota_args *args;
+    uint32_t kind, payload_words;
+    uint64_t payload_begin; /* position in the lane's word ring */
+    uint64_t words_end;     /* where the ring is free again once the record is taken */
+    uint64_t submitted_ns;  /* diagnostics only */
+} rota_record;
+
+typedef enum rota_cell_state {
+    ROTA_CELL_HOSTED = 1u << 0, /* complete only when DONE is set, not when the timeline has passed */
+    ROTA_CELL_DONE = 1u << 1,
+    ROTA_CELL_FAILED = 1u << 2, /* the failure table says why */
+    ROTA_CELL_TAKEN = 1u << 3   /* inputs taken */
+} rota_cell_state;
+
+typedef struct rota_submission rota_submission;
+
+/* What is known of one of a lane's last ROTA_TICKET_HISTORY tickets. The submitter resets it (sequence first,
+ * the rest with release, so that whoever reads a new field and then sequence sees the new sequence); the
+ * sequencer fills it. */
+typedef struct rota_cell {
+    _Alignas(64) _Atomic uint64_t sequence;
+    _Atomic uint64_t number;
+    _Atomic uint64_t point;
+    _Atomic uint32_t state;
+    _Atomic(rota_submission *) submission; /* for deadline messages */
+} rota_cell;
+
+typedef struct rota_lane {
+    /* The producer's. */
+    _Alignas(64) _Atomic uint64_t tail;
+    uint64_t head_seen, words_tail, words_head_seen;
+    uint64_t sequence; /* of the newest ticket */
+    /* The sequencer's. */
+    _Alignas(64) _Atomic uint64_t head;
+    _Atomic uint64_t words_head;
+    /* Sleepers until the sequencer took something from the lane. */
+    _Alignas(64) _Atomic uint32_t sleepers;
+    _Atomic uint32_t taken_word;
+    rota_record records[ROTA_LANE_RECORDS];
+    uint64_t words[ROTA_LANE_WORDS];
+    rota_cell cells[ROTA_TICKET_HISTORY];
+} rota_lane;
+
+/* ---- Timelines and devices ---- */
+
+typedef struct rota_clock_entry {
+    uint64_t from_value; /* the clock below holds for this value and later ones */
+    uint64_t *clock;
+} rota_clock_entry;
+
+typedef struct rota_timeline {
+    _Alignas(64) _Atomic uint64_t completed; /* written by `advanced` */
+    rota_wait_table waiters;
+    _Alignas(64) _Atomic uint64_t issued; /* newest value given out; written by the sequencer */
+    /* The sequencer's: what every later work of this queue is known to come after, by timeline; how that was;
+     * and submissions whose last work is here, oldest first. */
+    uint64_t *clock;
+    rota_clock_entry history[ROTA_CLOCK_HISTORY];
+    uint32_t history_next;
+    rota_submission *oldest, *newest;
+} rota_timeline;
+
+/* Mapped memory for one transfer, pooled per device. */
+typedef struct rota_staging {
+    struct rota_staging *next; /* in the device's list of all */
+    rota_device *device;
+    rota_exec_memory *memory;
+    uint32_t flags;
+    _Atomic uint32_t busy;
+} rota_staging;
+
+typedef struct rota_upload_slot {
+    _Atomic uint64_t state; /* 0: free; 1: claimed; else the point after which it is free */
+} rota_upload_slot;
+
+#define ROTA_HANDOVER_RING 8192
+#define ROTA_HANDOVER_BATCH 64
+
+typedef struct rota_work rota_work;
+
+struct rota_device {
+    rota_runtime *runtime;
+    uint32_t index;
+    rota_exec_device *exec;
+    rota_device_info info;
+    bool asks_poison; /* the executor calls must_skip; otherwise hand-over decides */
+    char id[16];
+    uint32_t transfer_queue, io_queue;
+    rota_timeline *timelines; /* runtime->queue_count */
+    _Atomic uint32_t lost;
+    _Atomic(const rota_cause *) lost_cause;
+    _Atomic uint32_t visible; /* opened and smoke-tested */
+    _Atomic uint32_t gone;    /* the executor itself said that it is lost: it touches nothing any more */
+    _Atomic uint32_t closed;  /* calls of its executor are ignored */
+
+    /* Hand-over. The sequencer publishes; whoever is allowed to (the thread, or the sequencer while ring is
+     * empty) consumes. */
+    rota_work **ring;
+    _Alignas(64) _Atomic uint64_t ring_published;
+    _Alignas(64) _Atomic uint64_t ring_consumed;
+    rota_sleeper sleeper;
+    rota_work *overflow_first, *overflow_last; /* the sequencer's, when the ring is full */
+    rota_work *direct[ROTA_HANDOVER_BATCH];    /* the sequencer's, waiting for one direct submit */
+    uint32_t direct_count;
+    pthread_t thread;
+    bool thread_started;
+    _Atomic uint32_t thread_ended;
+
+    /* Upload ring for rota_buffer_write. */
+    rota_exec_memory *upload_memory;
+    rota_upload_slot *upload_slots;
+    uint32_t upload_slot_count;
+    pthread_mutex_t staging_mutex; /* the runtime's own threads, and threads inside blocking calls */
+    rota_staging *stagings;
+};
+
+/* ---- Work for the completer ---- */
+
+typedef enum rota_job_kind {
+    ROTA_JOB_OUTPUTS,
+    ROTA_JOB_CALLBACK,
+    ROTA_JOB_EVENTFD,
+    ROTA_JOB_FREE
+} rota_job_kind;
+
+typedef struct rota_job {
+    struct rota_job *next;
+    uint32_t kind;
+    union {
+        rota_submission *submission;
+        struct rota_dead *dead;
+        struct {
+            rota_ticket ticket;
+            rota_ticket_fn fn;
+            void *user;
+            int eventfd;
+        } watch;
+    } u;
+} rota_job;
+
+/* ---- Released objects ---- */
+
+typedef enum rota_dead_kind { ROTA_DEAD_BUFFER, ROTA_DEAD_PLAN, ROTA_DEAD_ARGS } rota_dead_kind;
+
+/* First members of every object that is reclaimed. */
+typedef struct rota_dead {
+    struct rota_dead *next;
+    uint32_t kind;
+    rota_job job; /* to the completer */
+} rota_dead;
+
+/* ---- Persistent buffers ---- */
+
+typedef struct rota_range {
+    uint64_t begin, end;
+    uint64_t writer;                    /* point; NONE: never written, or long ago */
+    uint64_t readers[ROTA_READERS_MAX]; /* since the last write; at most one a timeline */
+    uint32_t reader_count;
+    uint32_t valid; /* bit per device; 0: never written */
+} rota_range;
+
+typedef struct rota_residency rota_residency;
+struct rota_residency {
+    rota_dead dead;
+    rota_residency *next, *previous; /* runtime->residencies, under objects_mutex */
+    rota_runtime *runtime;
+    rota_buffer *buffer;
+    bool closed;                  /* the runtime is gone: only the struct is left */
+    pthread_mutex_t memory_mutex; /* creation of memory */
+    _Atomic(rota_exec_memory *) memory[ROTA_DEVICES_MAX];
+    _Atomic uint32_t home_plus_1; /* a device with valid bytes, for writes with no device named */
+    /* The sequencer's: sorted, gapless, covering the buffer. */
+    rota_range *ranges;
+    uint32_t range_count, range_capacity;
+    rota_range first; /* storage of the common case */
+};
+
+/* ---- Plans ---- */
+
+typedef struct rota_run_part {
+    rota_exec_program *program;
+    rota_device *device;
+    const rota_exec_command **by_node; /* commands sorted by node, made on first need under poison_mutex */
+} rota_run_part;
+
+typedef struct rota_run_instance {
+    uint32_t arena;
+    _Atomic uint32_t created;
+    rota_exec_instance **parts;   /* part_count */
+    rota_exec_memory ***memories; /* [part][memory] */
+    uint8_t **owned;              /* [part][memory]: 1 made for this instance, 2 a wrapper */
+    uint64_t last_point;          /* the sequencer's */
+} rota_run_instance;
+
+struct rota_plan_run {
+    rota_dead dead;
+    rota_plan_run *next, *previous; /* runtime->runs */
+    rota_plan *plan;
+    bool closed;
+    bool has_staging, has_arena, rotates, checks_external;
+    uint32_t payload_words; /* of a record: block, host pointers, bound buffers */
+    uint32_t slot_buffer_count;
+    uint32_t *slot_buffers;   /* plan buffer of each bound-buffer entry */
+    uint32_t *slot_of_buffer; /* plan buffer to entry, ROTA_NONE */
+    uint32_t device_mask;
+    rota_run_part *parts;
+    pthread_mutex_t instance_mutex; /* creation, by submit threads */
+    rota_run_instance *instances;
+    uint32_t instance_capacity;
+    uint32_t arena_count;
+    rota_exec_memory ***arenas; /* [arena][part * max + memory], flattened per part */
+    uint32_t *arena_base;       /* first index of each part in an arena's array */
+    uint32_t arena_memories;
+    /* The sequencer's. */
+    uint32_t instance_count, next_instance;
+    uint64_t *arena_points;
+    uint64_t last_point;
+    uint64_t unreaped;            /* submissions not recycled yet */
+    rota_plan_replay_times times; /* under times_mutex */
+    uint32_t times_instance;
+};
+
+/* ---- Submissions, the sequencer's records of what is in flight ---- */
+
+typedef enum rota_work_kind {
+    ROTA_WORK_SEGMENT,
+    ROTA_WORK_WRITE,       /* upload ring to buffer */
+    ROTA_WORK_READ,        /* buffer to read-back staging */
+    ROTA_WORK_MIGRATE_OUT, /* buffer to read-back staging of its device */
+    ROTA_WORK_MIGRATE_IN   /* into the buffer on the other device */
+} rota_work_kind;
+
+/* One read piece or one move of bytes between devices. */
+typedef struct rota_transfer {
+    rota_residency *residency;
+    uint64_t offset, size;
+    uint32_t from, to; /* devices; a read's `to` is the host */
+    rota_staging *down, *up;
+} rota_transfer;
+
+struct rota_work {
+    rota_submission *submission;
+    rota_work *next; /* overflow */
+    rota_device *device;
+    uint8_t kind;
+    bool skipped;
+    uint32_t segment; /* of plan->segments; else index of the transfer */
+    uint32_t queue;
+    uint64_t value;
+    uint32_t first_wait, wait_count, first_hold, hold_count;
+    rota_exec_copy copy;
+};
+
+typedef struct rota_host_write {
+    rota_buffer *buffer;
+    rota_residency *residency;
+    rota_device *device;
+    uint64_t offset, size;
+    uint32_t slot;
+} rota_host_write;
+
+/* Shared by the reading thread and the sequencer; whoever lets go last frees it. */
+typedef struct rota_host_read {
+    _Atomic uint32_t references;
+    rota_residency *residency;
+    uint64_t offset, size;
+    rota_transfer *pieces;
+    uint32_t piece_count;
+} rota_host_read;
+
+struct rota_submission {
+    rota_submission *next; /* of its final timeline, or free */
+    struct rota_job *job_storage;
+    uint8_t kind; /* rota_record_kind */
+    rota_plan *plan;
+    rota_args *args;
+    uint64_t number, ticket_id;
+    rota_cell *cell;
+    uint64_t final_point;
+    uint32_t instance;
+    uint32_t work_count, work_capacity, wait_count, wait_capacity, hold_count, hold_capacity,
+        payload_capacity, transfer_count, transfer_capacity;
+    rota_work *works;
+    rota_exec_wait *waits;
+    uint64_t *holds;
+    uint64_t *payload;
+    uint64_t *segment_points; /* payload-like scratch: value of each segment's work */
+    uint32_t segment_capacity;
+    rota_transfer *transfers;
+    rota_host_write write;
+    rota_host_read *read;
+    _Atomic uint32_t inputs_left;
+    _Atomic uint32_t poisoned; /* a part of it was skipped at hand-over: the rest is skipped too */
+    _Atomic(const rota_cause *) cause;
+    _Atomic uint32_t hosted_done; /* the completer is through with it */
+    bool hosted;
+    uint64_t submitted_ns, sequenced_ns;
+    _Atomic uint64_t handed_over_ns;
+    struct rota_submission *hosted_next;
+};
+
+/* ---- Failed ranges ---- */
+
+typedef struct rota_poison {
+    struct rota_poison *next;
+    const void *place;     /* root buffer, or the submission whose arena it is */
+    uint32_t part, memory; /* arena only */
+    uint64_t begin, end;
+    uint64_t number; /* of the submission that should have written it */
+    const rota_cause *cause;
+} rota_poison;
+
+/* ---- The runtime ---- */
+
+typedef enum rota_runtime_state {
+    ROTA_RUNTIME_CLOSED,
+    ROTA_RUNTIME_OPEN,
+    ROTA_RUNTIME_CLOSING
+} rota_runtime_state;
+
+typedef struct rota_driver_entry {
+    const rota_exec_driver *driver;
+    void *test;
+} rota_driver_entry;
+
+struct rota_runtime {
+    /* The shell: stays when the runtime is closed, so that tickets can be asked, and is used again by a later
+     * open. */
+    rota_runtime *next_shell;
+    _Atomic uint32_t state;
+    _Atomic uint32_t generation; /* opens so far */
+    _Atomic uint32_t lane_claimed[ROTA_LANES_MAX];
+    uint64_t sequence_base; /* ticket sequences at or below belong to earlier opens */
+    uint32_t fork_generation;
+
+    rota_runtime_options options;
+    uint32_t queue_count;
+    rota_driver_entry drivers[ROTA_DRIVERS_MAX];
+    uint32_t driver_count;
+    pthread_mutex_t open_mutex; /* opening of devices, one at a time */
+    rota_device *devices[ROTA_DEVICES_MAX];
+    _Atomic uint32_t device_count;
+    char choice[1024];
+
+    pthread_mutex_t objects_mutex;
+    rota_plan_run *runs;
+    rota_residency *residencies;
+    _Atomic uint64_t buffer_count, plan_count;
+    _Atomic uint64_t memory_bytes, memory_peak_bytes;
+
+    _Alignas(64) _Atomic uint64_t stamp;
+    _Alignas(64) rota_lane *lanes;
+    _Atomic uint32_t lane_high; /* lanes ever claimed */
+    rota_sleeper sequencer_sleeper, completer_sleeper;
+    _Alignas(64) _Atomic uint32_t sequencer_interest; /* wants to be woken when any timeline moves */
+    _Atomic uint32_t completer_interest;
+    _Atomic uint64_t last_progress_ns;
+    _Atomic uint32_t lost_pending;
+    _Atomic(rota_dead *) released; /* stack; the sequencer takes all */
+    _Atomic(rota_job *) jobs;      /* stack; the completer takes all */
+    _Atomic uint32_t stop, completer_stop;
+    _Atomic uint32_t diagnosing; /* threads building a deadline message: nothing is recycled meanwhile */
+    rota_wait_table hosted_waiters;
+
+    pthread_t sequencer, completer;
+    bool sequencer_started, completer_started;
+    _Atomic uint32_t completer_ended;
+
+    /* The sequencer's. */
+    uint64_t next_number;
+    rota_submission *free_submissions;
+    rota_submission *stranded; /* of lost devices: kept until close */
+    rota_dead *dead;
+    uint64_t *wanted; /* scratch: value wanted of each timeline */
+    uint32_t *touched, touched_count;
+    struct rota_merge *merge; /* sequencer.c */
+    _Atomic uint64_t reap_requested, reap_done;
+
+    pthread_mutex_t poison_mutex;
+    rota_poison *poisons;
+    _Atomic uint32_t poison_active;
+    pthread_mutex_t times_mutex;
+
+    _Atomic(rota_failure *) failures[ROTA_FAILURE_BUCKETS];
+    _Atomic(rota_cause *) causes;
+
+    _Atomic uint64_t stat_submissions, stat_completed, stat_failed, stat_driver_submits, stat_waits_dropped,
+        stat_migrations, stat_migrated_bytes, stat_reclaim_pending, stat_abandoned;
+    _Atomic uint64_t spin_ns; /* of the sequencer */
+    _Atomic uint64_t ended_cpu_ns;
+};
+
+static inline rota_timeline *rota_runtime_timeline(rota_runtime *runtime, uint64_t point) {
+    return &runtime->devices[rota_point_device(point)]->timelines[rota_point_queue(point)];
+}
+
+/* runtime.c: ROTA_OK, or WRONG_STATE with a sentence, in a closed runtime or a forked child. Wait-free. */
+rota_status rota_runtime_check(const rota_runtime *runtime);
+/* Whether the point's timeline has reached it. PASSED is true. */
+bool rota_point_passed(rota_runtime *runtime, uint64_t point);
+
+/* A thread of the runtime adds its CPU time before it ends. */
+void rota_runtime_thread_ends(rota_runtime *runtime);
+
+/* lanes.c */
+rota_lane *rota_lane_of_thread(rota_runtime *runtime, uint32_t *out_index);
+/* Publishes one record: NULL args allowed. BUSY when there is no room. */
+rota_status rota_lane_publish(rota_runtime *runtime, rota_record_kind kind, void *object, rota_args *args,
+                              const uint64_t *payload, uint32_t payload_words, rota_ticket *out_ticket);
+rota_status rota_lanes_create(rota_runtime *runtime);
+void rota_lanes_destroy(rota_runtime *runtime);
+
+/* tickets.c */
+rota_status rota_ticket_status(rota_ticket ticket); /* as rota_poll, with no check of the runtime */
+bool rota_ticket_taken(rota_ticket ticket);
+void rota_ticket_set_failed(rota_runtime *runtime, rota_cell *cell, uint64_t ticket_id, rota_status status,
+                            const rota_cause *cause);
+const rota_failure *rota_failure_find(rota_runtime *runtime, uint64_t ticket_id);
+const rota_cause *rota_cause_new(rota_runtime *runtime, rota_status status, const char *format, ...)
+    ROTA_PRINTF(3, 4);
+/* The status that a ticket has whose work depends on what failed with this cause. */
+rota_status rota_cause_inherited(const rota_cause *cause);
+/* Appends to a text of that capacity, cutting. */
+void rota_append(char *text, size_t capacity, size_t *length, const char *format, ...) ROTA_PRINTF(4, 5);
+void rota_failures_free(rota_runtime *runtime);
+
+/* device.c */
+rota_status rota_device_memory_create(rota_device *device, uint64_t size_bytes, uint32_t flags,
+                                      const char *name, rota_exec_memory **out_memory);
+void rota_device_memory_destroy(rota_device *device, rota_exec_memory *memory);
+void rota_device_set_lost(rota_device *device, const char *message);
+bool rota_device_is_lost(const rota_device *device);
+void rota_device_wake_waiters(rota_device *device);
+void rota_device_free(rota_device *device);
+/* handover.c */
+rota_status rota_handover_start(rota_device *device);
+void rota_handover_push(rota_device *device, rota_work *work); /* sequencer */
+void rota_handover_flush(rota_device *device);                 /* sequencer, after a batch */
+rota_staging *rota_staging_acquire(rota_device *device, uint64_t size_bytes, uint32_t flags);
+void rota_staging_release(rota_staging *staging);
+
+/* hazard.c (the sequencer's) */
+/* Adds what an access must wait for to the wanted values; then records the access. */
+void rota_hazard_want(rota_runtime *runtime, uint64_t point);
+void rota_hazard_read(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
+                      uint64_t point);
+void rota_hazard_write(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
+                       uint64_t point, uint32_t valid);
+/* Bytes of the range become valid on one more device. */
+void rota_hazard_move(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
+                      uint64_t point, uint32_t device);
+/* Turns the wanted values into waits and holds of the work, dropping what the clocks prove; updates the
+ * clocks. */
+void rota_hazard_settle(rota_runtime *runtime, rota_work *work);
+uint32_t rota_hazard_find(const rota_residency *residency, uint64_t offset);
+
+/* sequence.c */
+void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_index,
+                          const rota_record *record);
+void rota_sequence_reap(rota_runtime *runtime);
+void rota_submission_free(rota_submission *submission);
+
+/* sequencer.c */
+void *rota_sequencer_main(void *runtime);
+rota_status rota_sequencer_create(rota_runtime *runtime);
+void rota_sequencer_free(rota_runtime *runtime);
+/* Waits until the sequencer has recycled what is complete by now (diagnostics). */
+void rota_sequencer_reap_now(rota_runtime *runtime);
+
+/* complete.c */
+void *rota_completer_main(void *runtime);
+void rota_completer_push(rota_runtime *runtime, rota_job *job);
+
+/* reclaim.c */
+void rota_reclaim_push(rota_runtime *runtime, rota_dead *dead);
+void rota_reclaim_free(rota_dead *dead); /* with all uses passed */
+/* The sequencer's: `dead` joins what waits for its last use; what has passed goes to the completer. */
+void rota_reclaim_sweep(rota_runtime *runtime, rota_dead *fresh);
+void rota_residency_destroy(rota_residency *residency, bool abandon);
+void rota_args_destroy(rota_args *args);
+
+/* run.c */
+rota_status rota_run_instance_ensure(rota_plan_run *run, uint32_t instance);
+void rota_run_destroy(rota_plan_run *run); /* all but the struct */
+
+/* hostio.c */
+void rota_host_read_release(rota_host_read *read);
+
+/* residency.c */
+rota_residency *rota_buffer_residency(rota_buffer *buffer);
+rota_status rota_residency_prepare(rota_residency *residency, rota_device *device);
+
+/* poison.c: calls of executors (cookie is a rota_work) and of hand-over */
+void rota_poison_failed(void *user, void *cookie, const void *owner, uint32_t node, rota_status status,
+                        const char *message);
+bool rota_poison_must_skip(void *user, void *cookie, const void *owner, uint32_t node);
+void rota_poison_succeeded(void *user, void *cookie, const void *owner, uint32_t node);
+/* Marks / heals a range of a buffer. `early`: the submission has not run, so older marks stay. */
+void rota_poison_mark(rota_runtime *runtime, const rota_buffer *root, uint64_t begin, uint64_t end,
+                      uint64_t number, const rota_cause *cause, bool early);
+void rota_poison_heal(rota_runtime *runtime, const rota_buffer *root, uint64_t begin, uint64_t end,
+                      uint64_t number);
+const rota_cause *rota_poison_find(rota_runtime *runtime, const rota_buffer *root, uint64_t begin,
+                                   uint64_t end, uint64_t before_number);
+void rota_poison_drop(rota_runtime *runtime, const void *place);
+void rota_poison_all_free(rota_runtime *runtime);
+/* Fails the submission's ticket unless it has a cause already. */
+void rota_submission_fail(rota_runtime *runtime, rota_submission *submission, const rota_cause *cause,
+                          bool first);
+/* The range of a root buffer that an external of the submission's plan names. */
+rota_residency *rota_submission_external(const rota_submission *submission,
+                                         const rota_plan_external *external, uint64_t *out_begin);
+
+/* args.c: what rota_submit needs of an argument set. */
+rota_status rota_args_payload(rota_plan *plan, rota_args *args, const uint64_t **out_payload);
+void rota_args_submitted(rota_args *args, rota_ticket ticket);
+
+#endif

@@ -1,0 +1,568 @@
+/* One record in order: number, hazards, instance, works; and recycling of what has completed. The
+ * sequencer's. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sched/runtime_internal.h"
+
+/* ---- Submissions ---- */
+
+static rota_submission *new_submission(rota_runtime *runtime) {
+    rota_submission *submission = runtime->free_submissions;
+    if (submission) {
+        runtime->free_submissions = submission->next;
+        return submission;
+    }
+    submission = calloc(1, sizeof *submission);
+    if (!submission) return NULL;
+    submission->job_storage = calloc(1, sizeof *submission->job_storage);
+    if (!submission->job_storage) {
+        free(submission);
+        return NULL;
+    }
+    return submission;
+}
+
+void rota_submission_free(rota_submission *submission) {
+    free(submission->job_storage);
+    free(submission->works);
+    free(submission->waits);
+    free(submission->holds);
+    free(submission->payload);
+    free(submission->segment_points);
+    free(submission->transfers);
+    free(submission);
+}
+
+static void recycle(rota_runtime *runtime, rota_submission *submission) {
+    submission->next = runtime->free_submissions;
+    runtime->free_submissions = submission;
+}
+
+/* Makes *array hold at least `count` elements; contents are not kept. */
+static bool room(void *array, uint32_t *capacity, uint64_t count, size_t element) {
+    void **pointer = array;
+    if (count <= *capacity) return true;
+    uint64_t wanted = *capacity * 2u > count ? *capacity * 2u : count;
+    if (wanted > UINT32_MAX) return false;
+    void *memory = malloc(wanted * element);
+    if (!memory) return false;
+    free(*pointer);
+    *pointer = memory;
+    *capacity = (uint32_t)wanted;
+    return true;
+}
+
+static bool reserve(rota_runtime *runtime, rota_submission *submission, uint64_t works, uint64_t segments,
+                    uint64_t transfers, uint64_t payload) {
+    uint64_t timelines = (uint64_t)ra_load_relaxed(&runtime->device_count) * runtime->queue_count;
+    return room(&submission->works, &submission->work_capacity, works, sizeof *submission->works) &&
+           room(&submission->waits, &submission->wait_capacity, works * timelines,
+                sizeof *submission->waits) &&
+           room(&submission->holds, &submission->hold_capacity, works * (timelines + 1),
+                sizeof *submission->holds) &&
+           room(&submission->segment_points, &submission->segment_capacity, segments,
+                sizeof *submission->segment_points) &&
+           room(&submission->transfers, &submission->transfer_capacity, transfers,
+                sizeof *submission->transfers) &&
+           room(&submission->payload, &submission->payload_capacity, payload, sizeof *submission->payload);
+}
+
+rota_residency *rota_submission_external(const rota_submission *submission,
+                                         const rota_plan_external *external, uint64_t *out_begin) {
+    const rota_plan *plan = submission->plan;
+    rota_buffer *buffer = plan->buffers[external->buffer].buffer;
+    uint64_t begin = external->offset_bytes;
+    uint32_t slot = plan->run->slot_of_buffer[external->buffer];
+    if (slot != ROTA_NONE)
+        buffer = (rota_buffer *)(uintptr_t)
+                     submission->payload[plan->run->payload_words - plan->run->slot_buffer_count + slot];
+    *out_begin = begin + buffer->root_offset;
+    return buffer->root->residency;
+}
+
+/* ---- Failing before anything was handed over ---- */
+
+static void end_without_works(rota_runtime *runtime, rota_submission *submission, rota_status status,
+                              const rota_cause *cause) {
+    if (submission->kind == ROTA_RECORD_PLAN) {
+        const rota_plan *plan = submission->plan;
+        for (uint32_t e = 0; e < plan->external_count; e++) {
+            const rota_plan_external *external = &plan->externals[e];
+            if (!(external->flags & ROTA_EXTERNAL_WRITE)) continue;
+            uint64_t begin;
+            rota_residency *residency = rota_submission_external(submission, external, &begin);
+            rota_poison_mark(runtime, residency->buffer, begin, begin + external->size_bytes,
+                             submission->number, cause, true);
+        }
+    } else if (submission->kind == ROTA_RECORD_WRITE) {
+        const rota_host_write *write = &submission->write;
+        rota_poison_mark(runtime, write->residency->buffer, write->offset, write->offset + write->size,
+                         submission->number, cause, true);
+        ra_store_release(&write->device->upload_slots[write->slot].state, 0); /* with the claim in hostio.c */
+    }
+    rota_ticket_set_failed(runtime, submission->cell, submission->ticket_id, status, cause);
+    if (submission->hosted) (void)ra_fetch_or_acq_rel(&submission->cell->state, (uint32_t)ROTA_CELL_DONE);
+    ra_store_release(&submission->cell->point, ROTA_POINT_PASSED);
+}
+
+static const char *submission_plan_name(const rota_submission *submission) {
+    return submission->kind == ROTA_RECORD_PLAN ? submission->plan->name : "host access";
+}
+
+/* Whether bytes [begin, end) can be had on `device`; counts the moves that takes. On failure the cause and
+ * status of the ticket. */
+static bool check_incoming(rota_runtime *runtime, rota_submission *submission, rota_residency *residency,
+                           uint64_t begin, uint64_t end, uint32_t device, const char *node, uint32_t *moves,
+                           const rota_cause **out_cause, rota_status *out_status) {
+    for (uint32_t i = rota_hazard_find(residency, begin);
+         i < residency->range_count && residency->ranges[i].begin < end; i++) {
+        const rota_range *range = &residency->ranges[i];
+        if (range->valid >> device & 1u) continue;
+        uint64_t from = range->begin > begin ? range->begin : begin, to = range->end < end ? range->end : end;
+        if (range->valid == 0) {
+            *out_cause = rota_poison_find(runtime, residency->buffer, from, to, submission->number);
+            *out_status = *out_cause ? rota_cause_inherited(*out_cause) : ROTA_UNDEFINED_DATA;
+            if (!*out_cause)
+                *out_cause = rota_cause_new(
+                    runtime, ROTA_UNDEFINED_DATA,
+                    "plan '%s', submission %llu, node '%s' reads bytes [%llu, %llu) of buffer '%s', "
+                    "which nothing wrote",
+                    submission_plan_name(submission), (unsigned long long)submission->number, node,
+                    (unsigned long long)from, (unsigned long long)to, residency->buffer->name);
+            return false;
+        }
+        uint32_t alive = 0;
+        for (uint32_t d = 0; d < ROTA_DEVICES_MAX; d++)
+            if (range->valid >> d & 1u && !rota_device_is_lost(runtime->devices[d])) alive |= 1u << d;
+        if (alive == 0) {
+            rota_device *lost = runtime->devices[__builtin_ctz(range->valid)];
+            const rota_cause *cause = ra_load_acquire(&lost->lost_cause);
+            *out_status = ROTA_DEVICE_LOST;
+            *out_cause = rota_cause_new(
+                runtime, ROTA_DEVICE_LOST,
+                "plan '%s', submission %llu: bytes [%llu, %llu) of buffer '%s' were only on device "
+                "'%s': %s",
+                submission_plan_name(submission), (unsigned long long)submission->number,
+                (unsigned long long)from, (unsigned long long)to, residency->buffer->name, lost->id,
+                cause ? cause->message : "device lost");
+            return false;
+        }
+        (*moves)++;
+    }
+    return true;
+}
+
+/* ---- Works ---- */
+
+static rota_work *add_work(rota_submission *submission, rota_device *device, uint32_t queue,
+                           rota_work_kind kind, uint32_t index) {
+    rota_timeline *timeline = &device->timelines[queue];
+    rota_work *work = &submission->works[submission->work_count++];
+    *work = (rota_work){.submission = submission,
+                        .device = device,
+                        .kind = (uint8_t)kind,
+                        .segment = index,
+                        .queue = queue,
+                        .value = ra_load_relaxed(&timeline->issued) + 1};
+    ra_store_release(&timeline->issued, work->value);
+    return work;
+}
+
+static uint64_t work_point(const rota_work *work) {
+    return rota_point(work->device->index, work->queue, work->value);
+}
+
+static void send(rota_runtime *runtime, rota_work *work) {
+    rota_hazard_settle(runtime, work);
+    rota_handover_push(work->device, work);
+}
+
+/* Moves bytes [begin, end) of one range to the device: out of the memory of one that has them, and in. */
+static void move_range(rota_runtime *runtime, rota_submission *submission, rota_residency *residency,
+                       uint64_t begin, uint64_t end, uint32_t valid, rota_device *to) {
+    rota_device *from = NULL;
+    for (uint32_t d = 0; d < ROTA_DEVICES_MAX; d++)
+        if (valid >> d & 1u && !rota_device_is_lost(runtime->devices[d]) &&
+            (!from || runtime->devices[d]->exec->caps.unified_host))
+            from = runtime->devices[d];
+    uint32_t index = submission->transfer_count++;
+    submission->transfers[index] =
+        (rota_transfer){residency, begin, end - begin, from->index, to->index, NULL, NULL};
+    uint64_t out_point = ROTA_POINT_NONE;
+    if (!from->exec->caps.unified_host) {
+        rota_work *out = add_work(submission, from, from->io_queue, ROTA_WORK_MIGRATE_OUT, index);
+        out_point = work_point(out);
+        rota_hazard_read(runtime, residency, begin, end, out_point);
+        send(runtime, out);
+    }
+    rota_work *in = add_work(submission, to, to->io_queue, ROTA_WORK_MIGRATE_IN, index);
+    rota_hazard_want(runtime, out_point);
+    rota_hazard_move(runtime, residency, begin, end, work_point(in), to->index);
+    send(runtime, in);
+    (void)ra_fetch_add_relaxed(&runtime->stat_migrations, 1);
+    (void)ra_fetch_add_relaxed(&runtime->stat_migrated_bytes, end - begin);
+}
+
+static void bring(rota_runtime *runtime, rota_submission *submission, rota_residency *residency,
+                  uint64_t begin, uint64_t end, rota_device *device) {
+    for (uint64_t at = begin; at < end;) {
+        const rota_range *range = &residency->ranges[rota_hazard_find(residency, at)];
+        uint64_t to = range->end < end ? range->end : end;
+        if (!(range->valid >> device->index & 1u))
+            move_range(runtime, submission, residency, at, to, range->valid, device);
+        at = to;
+    }
+}
+
+/* The replay's instance, and what it must wait for on the host first (a hold), if anything. */
+static uint64_t choose_instance(rota_runtime *runtime, rota_submission *submission) {
+    rota_plan_run *run = submission->plan->run;
+    if (!run->rotates) {
+        submission->instance = run->next_instance++ % run->arena_count;
+        return ROTA_POINT_NONE;
+    }
+    for (uint32_t i = 0; i < run->instance_count; i++) {
+        uint32_t candidate = (run->next_instance + i) % run->instance_count;
+        if (!rota_point_passed(runtime, run->instances[candidate].last_point)) continue;
+        submission->instance = candidate;
+        run->next_instance = candidate + 1;
+        return ROTA_POINT_NONE;
+    }
+    if (run->instance_count < run->instance_capacity) {
+        submission->instance = run->instance_count++;
+        run->next_instance = 0; /* next time the oldest is looked at first */
+        return ROTA_POINT_NONE;
+    }
+    submission->instance = run->next_instance++ % run->instance_count;
+    return run->instances[submission->instance].last_point;
+}
+
+static void add_hold(rota_submission *submission, rota_work *work, uint64_t point) {
+    submission->holds[submission->hold_count++] = point;
+    work->hold_count++;
+}
+
+static bool check_plan(rota_runtime *runtime, rota_submission *submission, uint32_t *moves,
+                       const rota_cause **out_cause, rota_status *out_status) {
+    const rota_plan *plan = submission->plan;
+    for (uint32_t p = 0; p < plan->part_count; p++) {
+        rota_device *device = plan->parts[p].device;
+        if (!rota_device_is_lost(device)) continue;
+        *out_cause = ra_load_acquire(&device->lost_cause);
+        *out_status = ROTA_DEVICE_LOST;
+        return false;
+    }
+    for (uint32_t s = 0; s < plan->segment_count; s++) {
+        const rota_plan_segment *segment = &plan->segments[s];
+        const rota_plan_part *part = &plan->parts[segment->part];
+        const rota_exec_segment *commands = &part->desc.segments[segment->index];
+        for (uint32_t e = 0; e < segment->external_count; e++) {
+            const rota_plan_external *external = &plan->externals[segment->first_external + e];
+            if (!(external->flags & ROTA_EXTERNAL_INCOMING)) continue;
+            uint64_t begin;
+            rota_residency *residency = rota_submission_external(submission, external, &begin);
+            const char *node =
+                commands->command_count
+                    ? rota_plan_node_name(part, part->desc.commands[commands->first_command].node)
+                    : "";
+            if (!check_incoming(runtime, submission, residency, begin, begin + external->size_bytes,
+                                part->device->index, node, moves, out_cause, out_status))
+                return false;
+        }
+    }
+    return true;
+}
+
+static void access_external(rota_runtime *runtime, rota_submission *submission,
+                            const rota_plan_external *external, rota_device *device, uint64_t point) {
+    uint64_t begin;
+    rota_residency *residency = rota_submission_external(submission, external, &begin);
+    uint64_t end = begin + external->size_bytes;
+    if (external->flags & ROTA_EXTERNAL_WRITE) {
+        rota_hazard_write(runtime, residency, begin, end, point, 1u << device->index);
+        if (ra_load_relaxed(&residency->home_plus_1) != device->index + 1)
+            ra_store_relaxed(&residency->home_plus_1, device->index + 1);
+    } else {
+        rota_hazard_read(runtime, residency, begin, end, point);
+    }
+}
+
+static void sequence_plan(rota_runtime *runtime, rota_submission *submission, uint64_t *out_final) {
+    rota_plan *plan = submission->plan;
+    rota_plan_run *run = plan->run;
+    uint64_t instance_hold = choose_instance(runtime, submission);
+    uint32_t arena = submission->instance % run->arena_count;
+    uint64_t started[ROTA_DEVICES_MAX] = {0}; /* queues that have a work of this replay already */
+    for (uint32_t s = 0; s < plan->segment_count; s++) {
+        const rota_plan_segment *segment = &plan->segments[s];
+        rota_device *device = plan->parts[segment->part].device;
+        for (uint32_t e = 0; e < segment->external_count; e++) {
+            const rota_plan_external *external = &plan->externals[segment->first_external + e];
+            if (!(external->flags & ROTA_EXTERNAL_INCOMING)) continue;
+            uint64_t begin;
+            rota_residency *residency = rota_submission_external(submission, external, &begin);
+            bring(runtime, submission, residency, begin, begin + external->size_bytes, device);
+        }
+        rota_work *work = add_work(submission, device, segment->queue, ROTA_WORK_SEGMENT, s);
+        uint64_t point = work_point(work);
+        submission->segment_points[s] = point;
+        for (uint32_t w = 0; w < segment->wait_count; w++)
+            rota_hazard_want(runtime,
+                             submission->segment_points[plan->segment_waits[segment->first_wait + w]]);
+        if (run->has_arena && !(started[device->index] >> segment->queue & 1u))
+            rota_hazard_want(runtime, run->arena_points[arena]);
+        for (uint32_t e = 0; e < segment->external_count; e++)
+            access_external(runtime, submission, &plan->externals[segment->first_external + e], device,
+                            point);
+        rota_hazard_settle(runtime, work);
+        if (instance_hold != ROTA_POINT_NONE && !(started[device->index] >> segment->queue & 1u))
+            add_hold(submission, work, instance_hold);
+        started[device->index] |= (uint64_t)1 << segment->queue;
+        rota_handover_push(device, work);
+    }
+    *out_final = submission->segment_points[plan->final_segment];
+    run->arena_points[arena] = *out_final;
+    run->instances[submission->instance].last_point = *out_final;
+    run->last_point = *out_final;
+    run->unreaped++;
+}
+
+static void sequence_write(rota_runtime *runtime, rota_submission *submission, uint64_t *out_final) {
+    rota_host_write *write = &submission->write;
+    rota_device *device = write->device;
+    rota_work *work = add_work(submission, device, device->io_queue, ROTA_WORK_WRITE, 0);
+    work->copy =
+        (rota_exec_copy){ra_load_acquire(&write->residency->memory[device->index]), device->upload_memory,
+                         write->offset, write->slot * runtime->options.staging_slot_bytes, write->size};
+    *out_final = work_point(work);
+    rota_hazard_write(runtime, write->residency, write->offset, write->offset + write->size, *out_final,
+                      1u << device->index);
+    ra_store_relaxed(&write->residency->home_plus_1, device->index + 1);
+    send(runtime, work);
+    /* The slot is free once the copy has passed (P1); with the claim in hostio.c. */
+    ra_store_release(&device->upload_slots[write->slot].state, *out_final);
+}
+
+/* A copy for each range of what is read, from a device that has it. */
+static bool sequence_read(rota_runtime *runtime, rota_submission *submission, uint64_t *out_final,
+                          const rota_cause **out_cause, rota_status *out_status) {
+    rota_host_read *read = submission->read;
+    rota_residency *residency = read->residency;
+    uint64_t end = read->offset + read->size;
+    uint32_t pieces = 0;
+    for (uint32_t i = rota_hazard_find(residency, read->offset);
+         i < residency->range_count && residency->ranges[i].begin < end; i++) {
+        uint32_t unused = 0;
+        const rota_range *range = &residency->ranges[i];
+        uint64_t from = range->begin > read->offset ? range->begin : read->offset;
+        uint64_t to = range->end < end ? range->end : end;
+        /* Device 31 has nothing: every range counts, and must be somewhere. */
+        if (!check_incoming(runtime, submission, residency, from, to, 31, "read", &unused, out_cause,
+                            out_status))
+            return false;
+        pieces++;
+    }
+    read->pieces = calloc(pieces, sizeof *read->pieces);
+    if (!read->pieces || !reserve(runtime, submission, pieces + 1u, 1, 1, 1)) {
+        *out_status = ROTA_OUT_OF_MEMORY;
+        *out_cause =
+            rota_cause_new(runtime, ROTA_OUT_OF_MEMORY, "read of buffer '%s': no host memory for %u pieces",
+                           residency->buffer->name, pieces);
+        return false;
+    }
+    uint64_t at = read->offset;
+    rota_work *last = NULL;
+    while (at < end) {
+        const rota_range *range = &residency->ranges[rota_hazard_find(residency, at)];
+        uint64_t to = range->end < end ? range->end : end;
+        rota_device *from = NULL;
+        for (uint32_t d = 0; d < ROTA_DEVICES_MAX; d++)
+            if (range->valid >> d & 1u && !rota_device_is_lost(runtime->devices[d]) &&
+                (!from || runtime->devices[d]->exec->caps.unified_host))
+                from = runtime->devices[d];
+        uint32_t index = read->piece_count++;
+        read->pieces[index] =
+            (rota_transfer){residency, at, to - at, from->index, ROTA_DEVICES_MAX, NULL, NULL};
+        rota_work *work = add_work(submission, from, from->io_queue, ROTA_WORK_READ, index);
+        /* The last piece stands for all. */
+        if (last) rota_hazard_want(runtime, work_point(last));
+        rota_hazard_read(runtime, residency, at, to, work_point(work));
+        send(runtime, work);
+        last = work;
+        at = to;
+    }
+    *out_final = work_point(last);
+    return true;
+}
+
+void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_index,
+                          const rota_record *record) {
+    rota_cell *cell = &lane->cells[record->sequence % ROTA_TICKET_HISTORY];
+    uint64_t number = ++runtime->next_number;
+    ra_store_release(&cell->number, number);
+    rota_submission *submission = new_submission(runtime);
+    rota_status status = ROTA_OUT_OF_MEMORY;
+    const rota_cause *cause = NULL;
+    if (!submission) {
+        /* Nothing was touched, so nothing depends on it but its ticket (and what it should have written is as
+         * before). */
+        cause = rota_cause_new(runtime, ROTA_OUT_OF_MEMORY, "submission %llu: no host memory to sequence it",
+                               (unsigned long long)number);
+        rota_ticket_set_failed(runtime, cell, record->sequence * ROTA_LANES_MAX + lane_index, status, cause);
+        ra_store_release(&cell->point, ROTA_POINT_PASSED);
+        return;
+    }
+    submission->next = NULL;
+    submission->kind = (uint8_t)record->kind;
+    submission->plan = record->kind == ROTA_RECORD_PLAN ? record->object : NULL;
+    submission->args = record->args;
+    submission->number = number;
+    submission->ticket_id = record->sequence * ROTA_LANES_MAX + lane_index;
+    submission->cell = cell;
+    submission->work_count = submission->wait_count = submission->hold_count = submission->transfer_count = 0;
+    submission->hosted = false;
+    submission->read = NULL;
+    submission->instance = 0;
+    ra_store_relaxed(&submission->cause, NULL);
+    ra_store_relaxed(&submission->poisoned, 0);
+    ra_store_relaxed(&submission->hosted_done, 0);
+    submission->submitted_ns = record->submitted_ns;
+    submission->sequenced_ns = record->submitted_ns ? rota_clock_ns() : 0;
+    ra_store_relaxed(&submission->handed_over_ns, 0);
+
+    uint64_t final = ROTA_POINT_NONE;
+    bool ok;
+    if (record->kind == ROTA_RECORD_PLAN) {
+        rota_plan *plan = submission->plan;
+        rota_plan_run *run = plan->run;
+        uint32_t moves = 0;
+        ok = reserve(runtime, submission, 1, 1, 0, run->payload_words);
+        if (ok && run->payload_words)
+            memcpy(submission->payload, &lane->words[record->payload_begin % ROTA_LANE_WORDS],
+                   run->payload_words * sizeof *submission->payload);
+        submission->hosted = run->has_staging && plan->transfer_count > plan->input_count;
+        ok = ok && check_plan(runtime, submission, &moves, &cause, &status) &&
+             reserve(runtime, submission, plan->segment_count + 2u * moves, plan->segment_count, moves,
+                     run->payload_words);
+        ra_store_relaxed(&submission->inputs_left, run->has_staging ? plan->input_count : 0);
+        if (ok) {
+            uint32_t state =
+                (submission->hosted ? ROTA_CELL_HOSTED : 0u) | (plan->input_count ? 0u : ROTA_CELL_TAKEN);
+            if (state) (void)ra_fetch_or_acq_rel(&cell->state, state);
+            ra_store_release(&cell->submission, submission);
+            sequence_plan(runtime, submission, &final);
+        }
+    } else if (record->kind == ROTA_RECORD_WRITE) {
+        rota_host_write *request = record->object;
+        submission->write = *request;
+        free(request);
+        rota_device *device = submission->write.device;
+        ok = reserve(runtime, submission, 1, 1, 0, 0);
+        if (ok && rota_device_is_lost(device)) {
+            status = ROTA_DEVICE_LOST;
+            cause = ra_load_acquire(&device->lost_cause);
+            ok = false;
+        }
+        ra_store_release(&cell->submission, submission);
+        if (ok) sequence_write(runtime, submission, &final);
+    } else {
+        submission->read = record->object;
+        ra_store_release(&cell->submission, submission);
+        ok = sequence_read(runtime, submission, &final, &cause, &status);
+    }
+    (void)ra_fetch_add_relaxed(&runtime->stat_submissions, 1);
+    if (!ok) {
+        if (!cause)
+            cause =
+                rota_cause_new(runtime, status, "plan '%s', submission %llu: no host memory to sequence it",
+                               submission_plan_name(submission), (unsigned long long)number);
+        end_without_works(runtime, submission, status, cause);
+        if (submission->read) rota_host_read_release(submission->read);
+        recycle(runtime, submission);
+        return;
+    }
+    submission->final_point = final;
+    rota_timeline *timeline = rota_runtime_timeline(runtime, final);
+    if (timeline->newest)
+        timeline->newest->next = submission;
+    else
+        timeline->oldest = submission;
+    timeline->newest = submission;
+    if (submission->hosted) {
+        submission->job_storage->kind = ROTA_JOB_OUTPUTS;
+        submission->job_storage->u.submission = submission;
+        rota_completer_push(runtime, submission->job_storage);
+    }
+    /* Release: who sees the point sees number and submission. */
+    ra_store_release(&cell->point, final);
+}
+
+/* ---- Recycling ---- */
+
+static void note_times(rota_runtime *runtime, rota_submission *submission) {
+    if (submission->submitted_ns == 0 || submission->kind != ROTA_RECORD_PLAN) return;
+    rota_plan_run *run = submission->plan->run;
+    (void)pthread_mutex_lock(&runtime->times_mutex);
+    run->times = (rota_plan_replay_times){submission->submitted_ns, submission->sequenced_ns,
+                                          ra_load_relaxed(&submission->handed_over_ns), rota_clock_ns(),
+                                          submission->number};
+    run->times_instance = submission->instance;
+    (void)pthread_mutex_unlock(&runtime->times_mutex);
+}
+
+static void release_transfers(rota_submission *submission) {
+    for (uint32_t i = 0; i < submission->transfer_count; i++) {
+        if (submission->transfers[i].down) rota_staging_release(submission->transfers[i].down);
+        if (submission->transfers[i].up) rota_staging_release(submission->transfers[i].up);
+    }
+}
+
+/* What a lost device left unfinished fails; the executor may still touch it, so it is kept until close. */
+static void strand(rota_runtime *runtime, rota_device *device, rota_timeline *timeline) {
+    const rota_cause *cause = ra_load_acquire(&device->lost_cause);
+    while (timeline->oldest && !rota_point_passed(runtime, timeline->oldest->final_point)) {
+        rota_submission *submission = timeline->oldest;
+        timeline->oldest = submission->next;
+        rota_submission_fail(runtime, submission, cause, false);
+        if (submission->hosted) (void)ra_fetch_or_acq_rel(&submission->cell->state, (uint32_t)ROTA_CELL_DONE);
+        ra_store_release(&submission->cell->point, ROTA_POINT_PASSED);
+        submission->next = runtime->stranded;
+        runtime->stranded = submission;
+    }
+    if (!timeline->oldest) timeline->newest = NULL;
+}
+
+void rota_sequence_reap(rota_runtime *runtime) {
+    uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++) {
+        rota_device *device = runtime->devices[d];
+        bool lost = rota_device_is_lost(device);
+        for (uint32_t q = 0; q < runtime->queue_count; q++) {
+            rota_timeline *timeline = &device->timelines[q];
+            if (!timeline->oldest) continue;
+            uint64_t completed = ra_load_acquire(&timeline->completed); /* with advanced */
+            if (rota_point_value(timeline->oldest->final_point) <= completed &&
+                /* A read-modify-write, so that a thread that raises it afterwards sees what completed before
+                   it. */
+                ra_fetch_add_seq_cst(&runtime->diagnosing, 0) != 0)
+                continue;
+            while (timeline->oldest && rota_point_value(timeline->oldest->final_point) <= completed) {
+                rota_submission *submission = timeline->oldest;
+                if (submission->hosted && !ra_load_acquire(&submission->hosted_done)) break;
+                timeline->oldest = submission->next;
+                (void)ra_fetch_add_relaxed(&runtime->stat_completed, 1);
+                release_transfers(submission);
+                note_times(runtime, submission);
+                if (submission->kind == ROTA_RECORD_PLAN) {
+                    submission->plan->run->unreaped--;
+                    if (ra_load_relaxed(&runtime->poison_active)) rota_poison_drop(runtime, submission);
+                }
+                if (submission->read) rota_host_read_release(submission->read);
+                recycle(runtime, submission);
+            }
+            if (!timeline->oldest) timeline->newest = NULL;
+            if (lost) strand(runtime, device, timeline);
+        }
+    }
+}

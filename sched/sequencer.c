@@ -1,0 +1,205 @@
+/* The sequencer thread: takes records of all lanes in the order of their stamps.
+ *
+ * A stamp is drawn before its record is published, so a lower stamp may appear after a higher one. Each round
+ * scans all lanes twice and takes, in stamp order, what the second scan holds up to the highest stamp of the
+ * first: a record that was published before that stamp was drawn is in the second scan; one that comes later
+ * was submitted by a call that had not returned then, so nobody can tell that it comes after. A thread
+ * stopped between stamp and publication holds up nobody. */
+#include <stdlib.h>
+
+#include "sched/runtime_internal.h"
+
+#define FLUSH_RECORDS 64
+#define SLEEP_SLICE_NS 1000000000u
+
+typedef struct rota_merge {
+    uint32_t count;
+    uint32_t lanes[ROTA_LANES_MAX]; /* heap, lowest stamp first */
+    uint64_t stamps[ROTA_LANES_MAX];
+    uint64_t limits[ROTA_LANES_MAX]; /* by lane: end of what may be taken */
+} rota_merge;
+
+rota_status rota_sequencer_create(rota_runtime *runtime) {
+    uint32_t timelines = ROTA_DEVICES_MAX * runtime->queue_count;
+    runtime->merge = calloc(1, sizeof *runtime->merge);
+    runtime->wanted = calloc(timelines, sizeof *runtime->wanted);
+    runtime->touched = calloc(timelines, sizeof *runtime->touched);
+    if (!runtime->merge || !runtime->wanted || !runtime->touched)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory for the sequencer");
+    return ROTA_OK;
+}
+
+void rota_sequencer_free(rota_runtime *runtime) {
+    free(runtime->merge);
+    free(runtime->wanted);
+    free(runtime->touched);
+    runtime->merge = NULL;
+    runtime->wanted = NULL;
+    runtime->touched = NULL;
+}
+
+static uint64_t stamp_at(const rota_lane *lane, uint64_t position) {
+    return lane->records[position % ROTA_LANE_RECORDS].stamp;
+}
+
+static void sift_down(rota_merge *merge, uint32_t at) {
+    uint32_t lane = merge->lanes[at];
+    uint64_t stamp = merge->stamps[at];
+    for (;;) {
+        uint32_t child = 2 * at + 1;
+        if (child >= merge->count) break;
+        if (child + 1 < merge->count && merge->stamps[child + 1] < merge->stamps[child]) child++;
+        if (merge->stamps[child] >= stamp) break;
+        merge->lanes[at] = merge->lanes[child];
+        merge->stamps[at] = merge->stamps[child];
+        at = child;
+    }
+    merge->lanes[at] = lane;
+    merge->stamps[at] = stamp;
+}
+
+/* Fills the heap; false if no lane has anything. */
+static bool scan(rota_runtime *runtime) {
+    rota_merge *merge = runtime->merge;
+    uint64_t highest = 0;
+    uint32_t lanes = ra_load_seq_cst(&runtime->lane_high);
+    for (uint32_t i = 0; i < lanes; i++) {
+        rota_lane *lane = &runtime->lanes[i];
+        uint64_t tail = ra_load_seq_cst(&lane->tail); /* with rota_lane_publish */
+        if (tail == ra_load_relaxed(&lane->head)) continue;
+        uint64_t stamp = stamp_at(lane, tail - 1);
+        if (stamp > highest) highest = stamp;
+    }
+    if (highest == 0) return false;
+    merge->count = 0;
+    lanes = ra_load_seq_cst(&runtime->lane_high);
+    for (uint32_t i = 0; i < lanes; i++) {
+        rota_lane *lane = &runtime->lanes[i];
+        uint64_t tail = ra_load_seq_cst(&lane->tail);
+        uint64_t head = ra_load_relaxed(&lane->head);
+        while (tail > head && stamp_at(lane, tail - 1) > highest) tail--;
+        if (tail == head) continue;
+        merge->limits[i] = tail;
+        merge->lanes[merge->count] = i;
+        merge->stamps[merge->count++] = stamp_at(lane, head);
+    }
+    for (uint32_t i = merge->count / 2; i-- > 0;) sift_down(merge, i);
+    return true;
+}
+
+static void flush(rota_runtime *runtime) {
+    uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++) rota_handover_flush(runtime->devices[d]);
+}
+
+static void wake_lane(rota_lane *lane) {
+    if (ra_load_seq_cst(&lane->sleepers) == 0) return; /* with sleep_once in tickets.c */
+    (void)ra_fetch_add_seq_cst(&lane->taken_word, 1);
+    rota_futex_wake(&lane->taken_word, INT32_MAX);
+}
+
+static void take_all(rota_runtime *runtime) {
+    rota_merge *merge = runtime->merge;
+    uint32_t since_flush = 0;
+    while (merge->count > 0) {
+        uint32_t index = merge->lanes[0];
+        rota_lane *lane = &runtime->lanes[index];
+        uint64_t head = ra_load_relaxed(&lane->head);
+        const rota_record *record = &lane->records[head % ROTA_LANE_RECORDS];
+        rota_sequence_record(runtime, lane, index, record);
+        /* Releases the record and its words to the producer. */
+        ra_store_release(&lane->words_head, record->words_end);
+        ra_store_seq_cst(&lane->head, ++head);
+        wake_lane(lane);
+        if (head == merge->limits[index]) {
+            merge->count--;
+            merge->lanes[0] = merge->lanes[merge->count];
+            merge->stamps[0] = merge->stamps[merge->count];
+        } else {
+            merge->stamps[0] = stamp_at(lane, head);
+        }
+        if (merge->count > 0) sift_down(merge, 0);
+        if (++since_flush == FLUSH_RECORDS) {
+            since_flush = 0;
+            flush(runtime);
+        }
+    }
+    flush(runtime);
+}
+
+static bool has_work(rota_runtime *runtime) {
+    if (ra_load_seq_cst(&runtime->released) || ra_load_seq_cst(&runtime->lost_pending) ||
+        ra_load_seq_cst(&runtime->stop) ||
+        ra_load_seq_cst(&runtime->reap_requested) != ra_load_relaxed(&runtime->reap_done))
+        return true;
+    uint32_t lanes = ra_load_seq_cst(&runtime->lane_high);
+    for (uint32_t i = 0; i < lanes; i++)
+        if (ra_load_seq_cst(&runtime->lanes[i].tail) != ra_load_relaxed(&runtime->lanes[i].head)) return true;
+    return false;
+}
+
+/* Works that found no room in a device's ring. */
+static bool has_overflow(const rota_runtime *runtime) {
+    uint32_t devices = ra_load_relaxed(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++)
+        if (runtime->devices[d]->overflow_first) return true;
+    return false;
+}
+
+static void idle(rota_runtime *runtime) {
+    uint64_t start = rota_clock_ns(), now = start;
+    bool found = false;
+    while (!found && now - start < ROTA_SPIN_NS) {
+        for (int i = 0; i < 32; i++) ra_pause();
+        found = has_work(runtime);
+        now = rota_clock_ns();
+    }
+    (void)ra_fetch_add_relaxed(&runtime->spin_ns, now - start);
+    if (found) return;
+    rota_sleeper_prepare(&runtime->sequencer_sleeper);
+    /* With `advanced`: either it sees the interest and wakes this thread, or the sweep below sees the new
+     * value. */
+    if (runtime->dead) {
+        ra_store_seq_cst(&runtime->sequencer_interest, 1);
+        rota_sequence_reap(runtime);
+        rota_reclaim_sweep(runtime, NULL);
+    }
+    if (has_work(runtime))
+        rota_sleeper_cancel(&runtime->sequencer_sleeper);
+    else
+        rota_sleeper_wait(&runtime->sequencer_sleeper,
+                          rota_deadline_after(has_overflow(runtime) ? 200000u : SLEEP_SLICE_NS));
+    ra_store_relaxed(&runtime->sequencer_interest, 0);
+}
+
+void *rota_sequencer_main(void *user) {
+    rota_runtime *runtime = user;
+    while (!ra_load_acquire(&runtime->stop)) {
+        uint64_t requested = ra_load_acquire(&runtime->reap_requested);
+        (void)ra_exchange_seq_cst(&runtime->lost_pending, 0);
+        /* Taken before the scan: every submission that uses these was published before they were released, so
+         * it is sequenced, and known as their last use, in this round. */
+        rota_dead *fresh =
+            ra_load_seq_cst(&runtime->released) ? ra_exchange_acq_rel(&runtime->released, NULL) : NULL;
+        bool any = scan(runtime);
+        if (any)
+            take_all(runtime);
+        else
+            flush(runtime);
+        rota_sequence_reap(runtime);
+        if (fresh || runtime->dead) rota_reclaim_sweep(runtime, fresh);
+        ra_store_release(&runtime->reap_done, requested);
+        if (!any && !fresh) idle(runtime);
+    }
+    rota_runtime_thread_ends(runtime);
+    return NULL;
+}
+
+void rota_sequencer_reap_now(rota_runtime *runtime) {
+    uint64_t request = ra_fetch_add_seq_cst(&runtime->reap_requested, 1) + 1;
+    rota_sleeper_wake(&runtime->sequencer_sleeper);
+    uint64_t deadline = rota_deadline_after(runtime->options.timeout_ns);
+    static _Atomic uint32_t never;
+    while (ra_load_acquire(&runtime->reap_done) < request && rota_clock_ns() < deadline)
+        (void)rota_futex_wait(&never, 0, rota_deadline_after(20000));
+}

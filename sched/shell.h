@@ -1,0 +1,13 @@
+/* Between runtime.c and close.c. Internal; not installed. */
+#ifndef ROTA_SCHED_SHELL_H
+#define ROTA_SCHED_SHELL_H
+
+#include "sched/runtime_internal.h"
+
+bool rota_runtime_is_forked(const rota_runtime *runtime);
+/* Keeps a closed runtime's struct for a later open. */
+void rota_runtime_keep_shell(rota_runtime *runtime);
+/* Ends the threads and frees everything of a runtime with no devices (a failed open). */
+void rota_runtime_dismantle(rota_runtime *runtime);
+
+#endif

@@ -1,0 +1,375 @@
+/* Tickets: what became of a submission, read from its lane's cell and its queue's timeline. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sched/runtime_internal.h"
+
+#define WAIT_SPIN_NS 10000u
+
+/* ---- Causes and failures: pushed on stacks, never removed before close, so that readers need no lock ----
+ */
+
+const rota_cause *rota_cause_new(rota_runtime *runtime, rota_status status, const char *format, ...) {
+    static const rota_cause no_memory = {NULL, ROTA_OUT_OF_MEMORY,
+                                         "no host memory for the message of a failure"};
+    char text[ROTA_ERROR_MESSAGE_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    size_t bytes = length < 0 ? 0 : (size_t)length < sizeof text ? (size_t)length : sizeof text - 1;
+    text[bytes] = 0;
+    rota_cause *cause = malloc(sizeof *cause + bytes + 1);
+    if (!cause) return &no_memory;
+    cause->status = status;
+    cause->message = memcpy(cause + 1, text, bytes + 1);
+    cause->next = ra_load_acquire(&runtime->causes);
+    while (!ra_cas_acq_rel(&runtime->causes, &cause->next, cause)) {
+    }
+    return cause;
+}
+
+rota_status rota_cause_inherited(const rota_cause *cause) {
+    return cause->status == ROTA_DEVICE_LOST || cause->status == ROTA_OUT_OF_MEMORY ? cause->status
+                                                                                    : ROTA_NODE_FAILED;
+}
+
+static _Atomic(rota_failure *) *failure_bucket(rota_runtime *runtime, uint64_t ticket_id) {
+    return &runtime->failures[(ticket_id * 0x9e3779b97f4a7c15u) >> 54];
+}
+_Static_assert(ROTA_FAILURE_BUCKETS == 1024, "the shift in failure_bucket takes 10 bits");
+
+const rota_failure *rota_failure_find(rota_runtime *runtime, uint64_t ticket_id) {
+    /* Acquire pairs with the push in rota_ticket_set_failed. */
+    const rota_failure *failure = ra_load_acquire(failure_bucket(runtime, ticket_id));
+    const rota_failure *first = NULL;
+    for (; failure; failure = failure->next)
+        if (failure->ticket_id == ticket_id) first = failure; /* the oldest one is the first cause */
+    return first;
+}
+
+void rota_ticket_set_failed(rota_runtime *runtime, rota_cell *cell, uint64_t ticket_id, rota_status status,
+                            const rota_cause *cause) {
+    rota_failure *failure = malloc(sizeof *failure);
+    if (failure) {
+        *failure = (rota_failure){NULL, ticket_id, status, cause};
+        _Atomic(rota_failure *) *bucket = failure_bucket(runtime, ticket_id);
+        failure->next = ra_load_acquire(bucket);
+        while (!ra_cas_acq_rel(bucket, &failure->next, failure)) {
+        }
+    }
+    (void)ra_fetch_add_relaxed(&runtime->stat_failed, 1);
+    /* Releases the table's entry to the load in rota_ticket_status. */
+    (void)ra_fetch_or_acq_rel(&cell->state, (uint32_t)ROTA_CELL_FAILED);
+}
+
+void rota_failures_free(rota_runtime *runtime) {
+    for (uint32_t i = 0; i < ROTA_FAILURE_BUCKETS; i++) {
+        rota_failure *failure = ra_exchange_acq_rel(&runtime->failures[i], NULL);
+        while (failure) {
+            rota_failure *next = failure->next;
+            free(failure);
+            failure = next;
+        }
+    }
+    rota_cause *cause = ra_exchange_acq_rel(&runtime->causes, NULL);
+    while (cause) {
+        rota_cause *next = cause->next;
+        free(cause);
+        cause = next;
+    }
+}
+
+/* ---- Status ---- */
+
+typedef struct cell_view {
+    bool old; /* the cell has gone on to a later ticket: this one has ended */
+    uint64_t number, point;
+    uint32_t state;
+} cell_view;
+
+static rota_status view_ticket(rota_ticket ticket, cell_view *out_view, rota_cell **out_cell) {
+    rota_runtime *runtime = ticket.runtime;
+    uint64_t sequence = ticket.id / ROTA_LANES_MAX;
+    if (sequence <= runtime->sequence_base)
+        return rota_fail(ROTA_WRONG_STATE, "the ticket is of a runtime that was closed");
+    rota_cell *cell = &runtime->lanes[ticket.id % ROTA_LANES_MAX].cells[sequence % ROTA_TICKET_HISTORY];
+    if (out_cell) *out_cell = cell;
+    /* Each acquire pairs with the release that stored the field: having read a later ticket's field, the last
+     * load of sequence can't miss that ticket. */
+    out_view->point = ra_load_acquire(&cell->point);
+    out_view->number = ra_load_acquire(&cell->number);
+    out_view->state = ra_load_acquire(&cell->state);
+    uint64_t now = ra_load_acquire(&cell->sequence);
+    if (now < sequence) return rota_fail(ROTA_INVALID_ARGUMENT, "not a ticket of this runtime");
+    out_view->old = now > sequence;
+    return ROTA_OK;
+}
+
+static rota_status failed_status(rota_runtime *runtime, uint64_t id) {
+    const rota_failure *failure = rota_failure_find(runtime, id);
+    if (!failure) return ROTA_OK;
+    return rota_fail(failure->status, "%s", failure->cause->message);
+}
+
+rota_status rota_ticket_status(rota_ticket ticket) {
+    rota_runtime *runtime = ticket.runtime;
+    cell_view view;
+    rota_cell *cell;
+    ROTA_TRY(view_ticket(ticket, &view, &cell));
+    if (view.old) return failed_status(runtime, ticket.id);
+    if (view.point == ROTA_POINT_NONE) return ROTA_BUSY;
+    if (!rota_point_passed(runtime, view.point)) {
+        rota_device *device = runtime->devices[rota_point_device(view.point)];
+        if (!rota_device_is_lost(device)) return ROTA_BUSY;
+        /* The value may have been reached just before. */
+        if (!rota_point_passed(runtime, view.point)) {
+            const rota_cause *cause = ra_load_acquire(&device->lost_cause);
+            return rota_fail(ROTA_DEVICE_LOST, "%s", cause ? cause->message : "device lost");
+        }
+    }
+    /* What failed was noted before its value was reached: look again now that it was. */
+    view.state = ra_load_acquire(&cell->state);
+    if (ra_load_acquire(&cell->sequence) != ticket.id / ROTA_LANES_MAX)
+        return failed_status(runtime, ticket.id);
+    if ((view.state & ROTA_CELL_HOSTED) && !(view.state & ROTA_CELL_DONE)) return ROTA_BUSY;
+    if (view.state & ROTA_CELL_FAILED) {
+        rota_status status = failed_status(runtime, ticket.id);
+        return status != ROTA_OK
+                   ? status
+                   : rota_fail(ROTA_OUT_OF_MEMORY, "a node failed, and there was no memory to say why");
+    }
+    return ROTA_OK;
+}
+
+static rota_status check_ticket(rota_ticket ticket) {
+    if (!ticket.runtime || !ticket.id)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "the ticket names no submission");
+    return rota_runtime_check(ticket.runtime);
+}
+
+rota_status rota_poll(rota_ticket ticket) {
+    ROTA_TRY(check_ticket(ticket));
+    rota_status status = rota_ticket_status(ticket);
+    if (status == ROTA_BUSY) (void)rota_fail(ROTA_BUSY, "the submission is not complete yet");
+    return status;
+}
+
+bool rota_ticket_taken(rota_ticket ticket) {
+    cell_view view;
+    if (view_ticket(ticket, &view, NULL) != ROTA_OK || view.old || (view.state & ROTA_CELL_TAKEN))
+        return true;
+    return rota_ticket_status(ticket) != ROTA_BUSY;
+}
+
+rota_status rota_ticket_number(rota_ticket ticket, uint64_t *out_number) {
+    *out_number = 0;
+    ROTA_TRY(check_ticket(ticket));
+    cell_view view;
+    ROTA_TRY(view_ticket(ticket, &view, NULL));
+    if (view.old)
+        return rota_fail(ROTA_NOT_FOUND, "the numbers of a thread's last %d submissions are kept",
+                         ROTA_TICKET_HISTORY);
+    if (view.number == 0) return rota_fail(ROTA_BUSY, "the submission has no number yet");
+    *out_number = view.number;
+    return ROTA_OK;
+}
+
+/* ---- Deadlines ---- */
+
+void rota_append(char *text, size_t capacity, size_t *length, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    int written = vsnprintf(text + *length, capacity - *length, format, arguments);
+    va_end(arguments);
+    if (written > 0)
+        *length += (size_t)written < capacity - *length ? (size_t)written : capacity - *length - 1;
+}
+
+static void describe_segment(const rota_submission *submission, const rota_work *work, char *text,
+                             size_t capacity, size_t *length) {
+    const rota_plan *plan = submission->plan;
+    const rota_plan_segment *segment = &plan->segments[work->segment];
+    const rota_plan_part *part = &plan->parts[segment->part];
+    const rota_exec_segment *commands = &part->desc.segments[segment->index];
+    if (commands->command_count > 0) {
+        uint32_t first = part->desc.commands[commands->first_command].node;
+        uint32_t last = part->desc.commands[commands->first_command + commands->command_count - 1].node;
+        rota_append(text, capacity, length, ", segment %u of queue %u on '%s' from node '%s' to node '%s'",
+                    work->segment, work->queue, work->device->id, rota_plan_node_name(part, first),
+                    rota_plan_node_name(part, last));
+    }
+    const rota_exec_device_vtable *vtable = work->device->exec->vtable;
+    rota_plan_run *run = plan->run;
+    uint32_t node;
+    if (vtable->stuck_node && ra_load_acquire(&run->instances[submission->instance].created) &&
+        vtable->stuck_node(work->device->exec, run->instances[submission->instance].parts[segment->part],
+                           &node))
+        rota_append(text, capacity, length, ", stuck at node '%s'", rota_plan_node_name(part, node));
+}
+
+/* The sentence of P2. `diagnosing` keeps the submission and its plan from being recycled while the ticket is
+ * found unfinished after it was raised (both seq_cst; with rota_sequence_reap). */
+static rota_status timed_out(rota_ticket ticket, uint64_t timeout_ns, const char *what) {
+    rota_runtime *runtime = ticket.runtime;
+    char text[ROTA_ERROR_MESSAGE_MAX];
+    size_t length = 0;
+    rota_append(text, sizeof text, &length, "%s after %.3f s without %s: ", "deadline passed",
+                (double)timeout_ns * 1e-9, what);
+    (void)ra_fetch_add_seq_cst(&runtime->diagnosing, 1);
+    cell_view view;
+    rota_cell *cell;
+    if (view_ticket(ticket, &view, &cell) == ROTA_OK && rota_ticket_status(ticket) == ROTA_BUSY &&
+        view.point != ROTA_POINT_NONE) {
+        const rota_submission *submission = ra_load_acquire(&cell->submission);
+        static const char *const kinds[] = {"plan", "write to buffer", "read of buffer"};
+        const char *name = submission->kind == ROTA_RECORD_PLAN ? submission->plan->name
+                           : submission->kind == ROTA_RECORD_WRITE
+                               ? submission->write.buffer->root->name
+                               : submission->read->residency->buffer->name;
+        rota_append(text, sizeof text, &length, "%s '%s', submission %llu", kinds[submission->kind], name,
+                    (unsigned long long)submission->number);
+        if (submission->kind == ROTA_RECORD_PLAN) {
+            const rota_work *smallest = NULL;
+            uint32_t smallest_size = UINT32_MAX;
+            for (uint32_t i = 0; i < submission->work_count; i++) {
+                const rota_work *work = &submission->works[i];
+                if (work->kind != ROTA_WORK_SEGMENT ||
+                    rota_point_passed(runtime, rota_point(work->device->index, work->queue, work->value)))
+                    continue;
+                const rota_plan_segment *segment = &submission->plan->segments[work->segment];
+                uint32_t size =
+                    submission->plan->parts[segment->part].desc.segments[segment->index].command_count;
+                if (size == 0 || size >= smallest_size) continue;
+                smallest = work;
+                smallest_size = size;
+            }
+            if (smallest) describe_segment(submission, smallest, text, sizeof text, &length);
+        }
+    } else {
+        rota_append(text, sizeof text, &length, "a submission that was not sequenced yet");
+    }
+    (void)ra_fetch_add_seq_cst(&runtime->diagnosing, (uint32_t)-1);
+    uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++)
+        for (uint32_t q = 0; q < runtime->queue_count; q++) {
+            rota_timeline *timeline = &runtime->devices[d]->timelines[q];
+            rota_append(text, sizeof text, &length, "%s'%s' queue %u at %llu of %llu",
+                        d + q ? ", " : "; timelines: ", runtime->devices[d]->id, q,
+                        (unsigned long long)ra_load_acquire(&timeline->completed),
+                        (unsigned long long)ra_load_acquire(&timeline->issued));
+        }
+    return rota_fail(ROTA_TIMEOUT, "%s", text);
+}
+
+typedef struct waiting {
+    rota_ticket ticket;
+    bool (*done)(rota_ticket ticket);
+    rota_lane *lane;
+} waiting;
+
+static bool ended(rota_ticket ticket) {
+    return rota_ticket_status(ticket) != ROTA_BUSY;
+}
+static bool wait_is_over(void *user) {
+    const waiting *wait = user;
+    return wait->done(wait->ticket);
+}
+
+/* Sleeps on whatever the ticket waits for next: being sequenced, its timeline, or the completer. */
+static void sleep_once(waiting *wait, uint64_t deadline_ns) {
+    rota_runtime *runtime = wait->ticket.runtime;
+    cell_view view;
+    if (view_ticket(wait->ticket, &view, NULL) != ROTA_OK || view.old) return;
+    if (view.point == ROTA_POINT_NONE) {
+        rota_lane *lane = wait->lane;
+        uint32_t word = ra_load_seq_cst(&lane->taken_word);
+        (void)ra_fetch_add_seq_cst(&lane->sleepers,
+                                   1); /* with the sequencer's load after it stored the points */
+        if (view_ticket(wait->ticket, &view, NULL) == ROTA_OK && !view.old && view.point == ROTA_POINT_NONE)
+            (void)rota_futex_wait(&lane->taken_word, word, deadline_ns);
+        (void)ra_fetch_add_seq_cst(&lane->sleepers, (uint32_t)-1);
+        return;
+    }
+    bool passed = rota_point_passed(runtime, view.point);
+    if (!passed &&
+        (wait->done == ended || runtime->devices[rota_point_device(view.point)]->exec->caps.unified_host))
+        rota_wait_table_sleep(&rota_runtime_timeline(runtime, view.point)->waiters,
+                              rota_point_value(view.point), wait_is_over, wait, deadline_ns);
+    else
+        rota_wait_table_sleep(&runtime->hosted_waiters, 1, wait_is_over, wait, deadline_ns);
+}
+
+static rota_status wait_until(rota_ticket ticket, bool (*done)(rota_ticket), uint64_t timeout_ns,
+                              const char *what) {
+    rota_runtime *runtime = ticket.runtime;
+    if (done(ticket)) return ROTA_OK;
+    uint64_t start = rota_clock_ns();
+    bool from_progress = timeout_ns == 0;
+    if (from_progress) timeout_ns = runtime->options.timeout_ns;
+    waiting wait = {ticket, done, &runtime->lanes[ticket.id % ROTA_LANES_MAX]};
+    for (uint64_t now = start; now - start < WAIT_SPIN_NS; now = rota_clock_ns()) {
+        for (int i = 0; i < 16; i++) ra_pause();
+        if (done(ticket)) return ROTA_OK;
+    }
+    for (;;) {
+        uint64_t from = start;
+        if (from_progress) {
+            uint64_t progress = ra_load_relaxed(&runtime->last_progress_ns);
+            if (progress > from) from = progress;
+        }
+        uint64_t deadline = timeout_ns > UINT64_MAX - from ? UINT64_MAX : from + timeout_ns;
+        uint64_t now = rota_clock_ns();
+        if (now >= deadline) return timed_out(ticket, timeout_ns, what);
+        /* Inputs are taken by a submit thread that tells the completer's waiters; a slice bounds a missed
+         * one. */
+        uint64_t slice = now + 100000000u;
+        sleep_once(&wait, deadline < slice ? deadline : slice);
+        if (done(ticket)) return ROTA_OK;
+        rota_status checked = rota_runtime_check(runtime);
+        if (checked != ROTA_OK) return checked;
+    }
+}
+
+rota_status rota_wait(rota_ticket ticket, uint64_t timeout_ns) {
+    ROTA_TRY(check_ticket(ticket));
+    ROTA_TRY(wait_until(ticket, ended, timeout_ns, "completion"));
+    return rota_ticket_status(ticket);
+}
+
+rota_status rota_wait_inputs_taken(rota_ticket ticket, uint64_t timeout_ns) {
+    ROTA_TRY(check_ticket(ticket));
+    return wait_until(ticket, rota_ticket_taken, timeout_ns, "the inputs being taken");
+}
+
+/* ---- Callbacks ---- */
+
+static rota_status watch(rota_ticket ticket, rota_ticket_fn fn, void *user, int eventfd) {
+    rota_job *job = calloc(1, sizeof *job);
+    if (!job) return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory to watch a ticket");
+    job->kind = fn ? ROTA_JOB_CALLBACK : ROTA_JOB_EVENTFD;
+    job->u.watch.ticket = ticket;
+    job->u.watch.fn = fn;
+    job->u.watch.user = user;
+    job->u.watch.eventfd = eventfd;
+    rota_completer_push(ticket.runtime, job);
+    return ROTA_OK;
+}
+
+rota_status rota_ticket_on_complete(rota_ticket ticket, rota_ticket_fn fn, void *user) {
+    ROTA_TRY(check_ticket(ticket));
+    if (!fn) return rota_fail(ROTA_INVALID_ARGUMENT, "the callback is NULL");
+    rota_status status = rota_ticket_status(ticket);
+    if (status == ROTA_BUSY) return watch(ticket, fn, user, -1);
+    if (status == ROTA_INVALID_ARGUMENT || status == ROTA_WRONG_STATE) return status;
+    fn(user, status, status == ROTA_OK ? "" : rota_last_error());
+    return ROTA_OK;
+}
+
+rota_status rota_ticket_eventfd(rota_ticket ticket, int eventfd) {
+    ROTA_TRY(check_ticket(ticket));
+    if (eventfd < 0) return rota_fail(ROTA_INVALID_ARGUMENT, "eventfd %d is not a file descriptor", eventfd);
+    return watch(ticket, NULL, NULL, eventfd);
+}

@@ -1,0 +1,47 @@
+/* Sleeping: one thread on its own flag, and many threads on values of a timeline. Internal; not installed.
+ *
+ * Both pair a seq_cst store with a seq_cst load on either side: the waker stores what changed and then loads
+ * whether somebody sleeps; the sleeper stores that it sleeps and then loads whether it changed. One of the
+ * two sees the other, so that a waker makes a system call only when somebody does sleep. */
+#ifndef ROTA_SCHED_WAIT_H
+#define ROTA_SCHED_WAIT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* One thread that sleeps while it has nothing to do. */
+typedef struct rota_sleeper {
+    _Alignas(64) _Atomic uint32_t asleep; /* 1: sleeping or about to */
+} rota_sleeper;
+
+/* About to sleep: the caller must look for work once more afterwards, and then wait or cancel. */
+void rota_sleeper_prepare(rota_sleeper *sleeper);
+void rota_sleeper_cancel(rota_sleeper *sleeper);
+void rota_sleeper_wait(rota_sleeper *sleeper, uint64_t deadline_ns);
+/* After publishing work with a seq_cst store. Lock-free; a system call only if the thread sleeps. */
+void rota_sleeper_wake(rota_sleeper *sleeper);
+
+#define ROTA_WAIT_SLOTS 64
+
+typedef struct rota_wait_slot {
+    _Atomic uint64_t value; /* waited for; 0: none */
+    _Atomic uint32_t word;  /* 1: woken */
+} rota_wait_slot;
+
+/* Threads asleep until a value is reached. A thread stopped inside a wait keeps its slot only; with all slots
+ * taken, further threads sleep in short slices. */
+typedef struct rota_wait_table {
+    _Alignas(64) _Atomic uint64_t used; /* bit per slot */
+    rota_wait_slot slots[ROTA_WAIT_SLOTS];
+} rota_wait_table;
+
+/* Wakes those who wait for `reached` or less, after it was stored with seq_cst. Lock-free. */
+void rota_wait_table_wake(rota_wait_table *table, uint64_t reached);
+
+/* Sleeps until a wake for `value`, or the deadline; `done(user)` is asked (with seq_cst loads) after the slot
+ * is visible. May return early: check again. */
+void rota_wait_table_sleep(rota_wait_table *table, uint64_t value, bool (*done)(void *user), void *user,
+                           uint64_t deadline_ns);
+
+#endif
