@@ -57,11 +57,16 @@ struct rota_op {
     uint32_t input_count, optional_inputs; /* all inputs; bit mask of those that may be absent */
     uint32_t output_count;
     const char *input_names[ROTA_OP_INPUTS_MAX];
+    const char *output_names[ROTA_OP_OUTPUTS_MAX];
     rota_access_mode
         input_modes[ROTA_OP_INPUTS_MAX]; /* READ; READWRITE or ACCUMULATE for ops in place (adamw) */
     const char *attributes;              /* names in rota_op_attributes that it reads; "" for none */
-    uint32_t varies_by_step;             /* bit i: attributes.value[i] varies by step */
-    const rota_kernel *const *kernels;   /* that the forward pass may record; NULL-terminated */
+    /* Output 0 may be exactly this input (bit i), if no other input overlaps it; any other overlap is copied
+     * around. */
+    uint32_t inplace_inputs;
+    bool strided_output;     /* writes a strided output 0 itself; else it goes through a contiguous copy */
+    uint32_t varies_by_step; /* bit i: attributes.value[i] varies by step */
+    const rota_kernel *const *kernels; /* that the forward pass may record; NULL-terminated */
     /* Checks the inputs and sets dtype, rank, shape and contiguous strides of every output. */
     rota_status (*shape)(const rota_op_use *use, rota_tensor *out_outputs);
     /* Records the nodes; outputs have buffers. */
@@ -76,10 +81,16 @@ struct rota_op {
     bool (*example)(uint32_t index, uint32_t size, rota_op_example *out_example);
 };
 
-/* Every op. Static; wait-free. */
-ROTA_API const rota_op *rota_op_table(uint32_t *out_count);
+/* Op number `index`; NULL past the last. Wait-free. */
+ROTA_API const rota_op *rota_op_at(uint32_t index);
+ROTA_API uint32_t rota_op_count(void);
 /* By name; NULL if there is none. */
 ROTA_API const rota_op *rota_op_find(const char *name);
+
+/* Example `index` of an op, or false past the last. size 0: small and odd (tests); 1: sizes for benchmarks.
+ * Some ops' outputs have a shape in the example (copy, reshape, fill): it is the destination's. Wait-free. */
+ROTA_API bool rota_op_get_example(const rota_op *op, uint32_t index, uint32_t size,
+                                  rota_op_example *out_example);
 
 /* Uses an op generically: checks the use against the shape rule, makes outputs whose buffer is NULL, records,
  * and remembers it for gradients. The rota_op_<name> functions are this with names. */

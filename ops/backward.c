@@ -1,0 +1,191 @@
+/* rota_backward: walks the remembered ops from the loss back, and has each record its gradient. */
+#include "ops/gradient.h"
+
+#include <string.h>
+
+/* ---- What was asked ---- */
+
+static rota_status check_parameter(const rota_tensor *p, const rota_tensor *g, uint32_t index) {
+    char text[ROTA_TENSOR_TEXT_MAX], other[ROTA_TENSOR_TEXT_MAX];
+    if (!p->buffer || p->dtype != ROTA_F32 || !rota_tensor_is_contiguous(p))
+        return rota_fail(ROTA_INVALID_ARGUMENT, "backward: parameter %u is %s; expected f32, contiguous",
+                         index, p->buffer ? rota_tensor_describe(p, text, sizeof text) : "missing");
+    if (!g->buffer) return ROTA_OK;
+    if (g->dtype != ROTA_F32 || !rota_tensor_is_contiguous(g) || !rota_shapes_equal(p, g))
+        return rota_fail(
+            ROTA_INVALID_ARGUMENT, "backward: gradient %u is %s; expected contiguous, like its parameter %s",
+            index, rota_tensor_describe(g, text, sizeof text), rota_tensor_describe(p, other, sizeof other));
+    if (rota_tensors_overlap(p, g))
+        return rota_fail(ROTA_INVALID_ARGUMENT, "backward: gradient %u overlaps its parameter", index);
+    return ROTA_OK;
+}
+
+/* A region for each parameter, where its gradient will be. */
+static rota_status open_parameters(rota_tape *tape, const rota_tensor *params, uint32_t count,
+                                   rota_tensor *grads, bool accumulate) {
+    for (uint32_t i = 0; i < count; i++) {
+        ROTA_TRY(check_parameter(&params[i], &grads[i], i));
+        const rota_tape_buffer *entry = rota_tape_lookup(tape, &params[i]);
+        if (!entry) return rota_fail(ROTA_OUT_OF_MEMORY, "backward: no host memory");
+        const uint64_t begin = rota_tensor_begin(&params[i]),
+                       end = begin + rota_tensor_extent_bytes(&params[i]);
+        for (const rota_gradient_region *region = entry->regions; region; region = region->next)
+            if (begin < region->end && end > region->begin)
+                return rota_fail(ROTA_INVALID_ARGUMENT,
+                                 "backward: parameter %u overlaps another one in buffer '%s'", i,
+                                 rota_buffer_name(params[i].buffer));
+        const bool given = grads[i].buffer != NULL;
+        if (!given)
+            ROTA_TRY(rota_tape_temporary(tape, "parameter gradient", ROTA_F32, params[i].rank,
+                                         params[i].shape, &grads[i]));
+        rota_gradient_region *region;
+        ROTA_TRY(rota_gradient_region_add(tape, &params[i], &grads[i], true, &region));
+        if (!given || !accumulate) continue;
+        /* What is there stays, and is added to. */
+        region->held = rota_arena_calloc(&tape->arena, sizeof *region->held, 8);
+        region->views = rota_arena_calloc(&tape->arena, sizeof *region->views, 8);
+        if (!region->held || !region->views) return rota_fail(ROTA_OUT_OF_MEMORY, "backward: no host memory");
+        *region->held = (rota_byte_range){NULL, region->begin, region->end};
+        region->views->tensor = grads[i];
+        region->view_count = 1;
+    }
+    return ROTA_OK;
+}
+
+/* ---- Which ops take part ---- */
+
+static bool wants_any(rota_tape *tape, const rota_op_use *use) {
+    for (uint32_t i = 0; i < use->input_count; i++)
+        if (rota_gradient_wanted(tape, &use->inputs[i])) return true;
+    return false;
+}
+
+/* Forward: gradients flow through what is computed from a parameter. */
+static rota_status spread_wanted(rota_tape *tape) {
+    for (uint64_t u = 0; u < tape->use_count; u++) {
+        const rota_op_use *use = &tape->uses[u].use;
+        if (!wants_any(tape, use)) continue;
+        for (uint32_t i = 0; i < use->output_count; i++) {
+            if (use->outputs[i].dtype != ROTA_F32) continue;
+            rota_tape_buffer *entry = rota_tape_lookup(tape, &use->outputs[i]);
+            if (!entry) return rota_fail(ROTA_OUT_OF_MEMORY, "backward: no host memory");
+            entry->wanted = true;
+        }
+    }
+    return ROTA_OK;
+}
+
+/* A value that a gradient reads must still be there. */
+static rota_status check_saved(rota_tape *tape, const rota_tape_use *used, const rota_tensor *saved,
+                               const char *name) {
+    if (!saved->buffer) return ROTA_OK;
+    const rota_tape_buffer *entry = rota_tape_lookup(tape, saved);
+    if (!entry) return rota_fail(ROTA_OUT_OF_MEMORY, "backward: no host memory");
+    const uint64_t begin = rota_tensor_begin(saved), end = begin + rota_tensor_extent_bytes(saved);
+    for (const rota_tape_write *write = entry->writes; write && write->sequence >= used->sequence;
+         write = write->next) {
+        bool by_itself = write->sequence == used->sequence;
+        if (by_itself && (saved < used->use.inputs || saved >= used->use.inputs + ROTA_OP_INPUTS_MAX))
+            continue;
+        if (write->begin < end && write->end > begin)
+            return rota_fail(ROTA_WRONG_STATE,
+                             "backward: op '%s' needs its '%s' in buffer '%s', which op '%s' overwrote",
+                             used->use.op->name, name, rota_buffer_name(saved->buffer), write->op->name);
+    }
+    return ROTA_OK;
+}
+
+static rota_status check_all_saved(rota_tape *tape, const rota_tape_use *used) {
+    const rota_op *op = used->use.op;
+    for (uint32_t i = 0; i < used->use.input_count; i++)
+        if (op->saved_inputs & 1u << i)
+            ROTA_TRY(check_saved(tape, used, &used->use.inputs[i], op->input_names[i]));
+    for (uint32_t i = 0; i < used->use.output_count; i++)
+        if (op->saved_outputs & 1u << i)
+            ROTA_TRY(check_saved(tape, used, &used->use.outputs[i], op->output_names[i]));
+    return ROTA_OK;
+}
+
+/* ---- One op back ---- */
+
+/* The gradient of the first output, taken out of the way if the op worked in place: its inputs' gradients go
+ * to the same memory. */
+static rota_status take_output(rota_tape *tape, const rota_tape_use *used, bool *out_cleared) {
+    const rota_op_use *use = &used->use;
+    const rota_tensor *y = &use->outputs[0];
+    rota_tensor dy;
+    *out_cleared = false;
+    ROTA_TRY(rota_gradient_read(tape, y, &dy));
+    tape->output_gradients[0] = dy;
+    for (uint32_t i = 0; i < use->input_count; i++) {
+        if (!use->inputs[i].buffer || !rota_tensors_overlap(&use->inputs[i], y)) continue;
+        ROTA_TRY(
+            rota_tape_temporary(tape, "gradient", ROTA_F32, dy.rank, dy.shape, &tape->output_gradients[0]));
+        ROTA_TRY(rota_record_strided(tape, &dy, &tape->output_gradients[0], 1.0f, false));
+        *out_cleared = true;
+        return rota_gradient_clear(tape, y, true);
+    }
+    return ROTA_OK;
+}
+
+static rota_status step_back(rota_tape *tape, const rota_tape_use *used) {
+    const rota_op_use *use = &used->use;
+    if (use->outputs[0].dtype != ROTA_F32 || !rota_gradient_touched(tape, &use->outputs[0])) return ROTA_OK;
+    tape->name = used->name;
+    bool cleared = false;
+    if (wants_any(tape, use)) {
+        if (!use->op->gradient)
+            return rota_op_fail(use->op, ROTA_UNSUPPORTED, "the loss depends on it, and it has no gradient");
+        ROTA_TRY(check_all_saved(tape, used));
+        ROTA_TRY(take_output(tape, used, &cleared));
+        ROTA_TRY(use->op->gradient(tape, use));
+    }
+    if (cleared) return ROTA_OK;
+    const rota_tape_buffer *entry = rota_tape_lookup(tape, &use->outputs[0]);
+    return rota_gradient_clear(tape, &use->outputs[0], !entry || entry->first_read < used->sequence);
+}
+
+/* Parameters that the loss doesn't reach, or reaches only in part. */
+static rota_status close_parameters(rota_tape *tape, const rota_tensor *params, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        rota_tensor whole;
+        ROTA_TRY(rota_gradient_read(tape, &params[i], &whole));
+    }
+    return ROTA_OK;
+}
+
+static rota_status record(rota_tape *tape, const rota_tensor *loss, const rota_tensor *params, uint32_t count,
+                          rota_tensor *grads, bool accumulate) {
+    ROTA_TRY(open_parameters(tape, params, count, grads, accumulate));
+    ROTA_TRY(spread_wanted(tape));
+    if (rota_gradient_wanted(tape, loss)) {
+        rota_tensor seed, one;
+        bool fresh;
+        ROTA_TRY(rota_gradient_target(tape, loss, &seed, &fresh));
+        if (fresh) {
+            ROTA_TRY(rota_record_fill(tape->recorder, seed.buffer, seed.offset_bytes, sizeof(float),
+                                      0x3F800000u, NULL));
+        } else {
+            ROTA_TRY(rota_tape_temporary(tape, "one", ROTA_F32, seed.rank, seed.shape, &one));
+            ROTA_TRY(rota_record_fill(tape->recorder, one.buffer, 0, sizeof(float), 0x3F800000u, NULL));
+            ROTA_TRY(rota_record_strided(tape, &one, &seed, 1.0f, true));
+        }
+        for (uint64_t u = tape->use_count; u-- > 0;) ROTA_TRY(step_back(tape, &tape->uses[u]));
+    }
+    return close_parameters(tape, params, count);
+}
+
+rota_status rota_backward(rota_tape *tape, rota_tensor loss, const rota_tensor *params, uint32_t count,
+                          rota_tensor *grads, const rota_backward_options *options) {
+    char text[ROTA_TENSOR_TEXT_MAX];
+    if (tape->options.no_gradients)
+        return rota_fail(ROTA_WRONG_STATE, "backward: the tape was made without gradients");
+    if (!loss.buffer || loss.dtype != ROTA_F32 || rota_tensor_count(&loss) != 1)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "backward: loss is %s; expected one f32 element",
+                         loss.buffer ? rota_tensor_describe(&loss, text, sizeof text) : "missing");
+    const char *name = tape->name;
+    rota_status status = record(tape, &loss, params, count, grads, options && options->accumulate);
+    tape->name = name;
+    rota_tape_forget(tape);
+    return status;
+}

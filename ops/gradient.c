@@ -1,0 +1,271 @@
+/* Where gradients live. The gradient of a tensor lies in a region that mirrors the memory of the tensor's
+ * buffer, so a view's gradient is the same view of the region, and views need no ops of their own. A region
+ * knows which bytes hold something (are written or zeroed) and which views were added to. */
+#include "ops/gradient.h"
+
+#include <string.h>
+
+/* ---- Byte ranges that hold something: sorted, apart from one another ---- */
+
+static rota_status no_memory(void) {
+    return rota_fail(ROTA_OUT_OF_MEMORY, "backward: no host memory");
+}
+
+static rota_status ranges_insert(rota_tape *tape, rota_gradient_region *region, uint64_t begin,
+                                 uint64_t end) {
+    rota_byte_range **at = &region->held;
+    while (*at && (*at)->end < begin) at = &(*at)->next;
+    while (*at && (*at)->begin <= end) {
+        begin = (*at)->begin < begin ? (*at)->begin : begin;
+        end = (*at)->end > end ? (*at)->end : end;
+        *at = (*at)->next;
+    }
+    rota_byte_range *range = rota_arena_alloc(&tape->arena, sizeof *range, 8);
+    if (!range) return no_memory();
+    *range = (rota_byte_range){*at, begin, end};
+    *at = range;
+    return ROTA_OK;
+}
+
+static rota_status ranges_remove(rota_tape *tape, rota_gradient_region *region, uint64_t begin,
+                                 uint64_t end) {
+    rota_byte_range **at = &region->held;
+    while (*at && (*at)->begin < end) {
+        rota_byte_range *range = *at;
+        if (range->end <= begin) {
+            at = &range->next;
+            continue;
+        }
+        if (range->begin < begin && range->end > end) {
+            rota_byte_range *rest = rota_arena_alloc(&tape->arena, sizeof *rest, 8);
+            if (!rest) return no_memory();
+            *rest = (rota_byte_range){range->next, end, range->end};
+            range->next = rest;
+            range->end = begin;
+            return ROTA_OK;
+        }
+        if (range->begin < begin) {
+            range->end = begin;
+            at = &range->next;
+        } else if (range->end > end) {
+            range->begin = end;
+            at = &range->next;
+        } else {
+            *at = range->next;
+        }
+    }
+    return ROTA_OK;
+}
+
+static bool ranges_touch(const rota_gradient_region *region, uint64_t begin, uint64_t end) {
+    for (const rota_byte_range *range = region->held; range && range->begin < end; range = range->next)
+        if (range->end > begin) return true;
+    return false;
+}
+
+rota_status rota_gradient_zero_rest(rota_tape *tape, rota_gradient_region *region, uint64_t begin,
+                                    uint64_t end) {
+    uint64_t from = begin;
+    for (const rota_byte_range *range = region->held; from < end; range = range->next) {
+        uint64_t to = range && range->begin < end ? range->begin : end;
+        if (to > from)
+            ROTA_TRY(rota_record_zero(tape, region->memory.buffer,
+                                      region->memory.offset_bytes + from - region->begin, to - from));
+        if (!range || range->begin >= end) break;
+        from = range->end > from ? range->end : from;
+    }
+    return ranges_insert(tape, region, begin, end);
+}
+
+/* ---- Regions ---- */
+
+rota_status rota_gradient_region_add(rota_tape *tape, const rota_tensor *x, const rota_tensor *memory,
+                                     bool given, rota_gradient_region **out_region) {
+    rota_tape_buffer *entry = rota_tape_lookup(tape, x);
+    rota_gradient_region *region = entry ? rota_arena_calloc(&tape->arena, sizeof *region, 8) : NULL;
+    if (!region) return no_memory();
+    region->begin = rota_tensor_begin(x);
+    region->end = region->begin + rota_tensor_extent_bytes(x);
+    region->memory = *memory;
+    region->given = given;
+    region->next = entry->regions;
+    entry->regions = region;
+    *out_region = region;
+    return ROTA_OK;
+}
+
+/* The region that holds x's gradient; NULL in *out if none is wanted. Regions that were given come first;
+ * else one that mirrors the whole buffer is made when it is first needed. */
+static rota_status region_of(rota_tape *tape, const rota_tensor *x, rota_gradient_region **out) {
+    *out = NULL;
+    rota_tape_buffer *entry = rota_tape_lookup(tape, x);
+    if (!entry) return no_memory();
+    const uint64_t begin = rota_tensor_begin(x), end = begin + rota_tensor_extent_bytes(x);
+    for (rota_gradient_region *region = entry->regions; region; region = region->next) {
+        if (begin >= region->begin && end <= region->end) {
+            *out = region;
+            return ROTA_OK;
+        }
+        if (region->given && begin < region->end && end > region->begin) {
+            char text[ROTA_TENSOR_TEXT_MAX];
+            return rota_fail(ROTA_UNSUPPORTED, "backward: %s in buffer '%s' lies only partly in a parameter",
+                             rota_tensor_describe(x, text, sizeof text), rota_buffer_name(x->buffer));
+        }
+    }
+    if (!entry->wanted || x->dtype != ROTA_F32) return ROTA_OK;
+    rota_tensor whole, memory;
+    const uint64_t words = rota_buffer_size(entry->root) / sizeof(float);
+    ROTA_TRY(rota_tensor_of(entry->root, 0, ROTA_F32, 1, &words, &whole));
+    ROTA_TRY(rota_tape_temporary(tape, "gradient", ROTA_F32, 1, &words, &memory));
+    return rota_gradient_region_add(tape, &whole, &memory, false, out);
+}
+
+static rota_tensor mirror(const rota_gradient_region *region, const rota_tensor *x) {
+    rota_tensor dx = *x;
+    dx.buffer = region->memory.buffer;
+    dx.offset_bytes = region->memory.offset_bytes + rota_tensor_begin(x) - region->begin;
+    return dx;
+}
+
+bool rota_gradient_wanted(rota_tape *tape, const rota_tensor *x) {
+    if (!x->buffer || x->dtype != ROTA_F32) return false;
+    const rota_tape_buffer *entry = rota_tape_lookup(tape, x);
+    if (!entry) return false;
+    if (entry->wanted) return true;
+    const uint64_t begin = rota_tensor_begin(x), end = begin + rota_tensor_extent_bytes(x);
+    for (const rota_gradient_region *region = entry->regions; region; region = region->next)
+        if (begin < region->end && end > region->begin) return true;
+    return false;
+}
+
+bool rota_gradient_touched(rota_tape *tape, const rota_tensor *y) {
+    const rota_tape_buffer *entry = rota_tape_lookup(tape, y);
+    if (!entry) return false;
+    const uint64_t begin = rota_tensor_begin(y), end = begin + rota_tensor_extent_bytes(y);
+    for (const rota_gradient_region *region = entry->regions; region; region = region->next)
+        if (ranges_touch(region, begin, end)) return true;
+    return false;
+}
+
+rota_status rota_gradient_read(rota_tape *tape, const rota_tensor *y, rota_tensor *out_dy) {
+    rota_gradient_region *region;
+    ROTA_TRY(region_of(tape, y, &region));
+    if (!region)
+        return rota_fail(ROTA_INTERNAL, "backward: no gradient of buffer '%s'", rota_buffer_name(y->buffer));
+    const uint64_t begin = rota_tensor_begin(y);
+    ROTA_TRY(rota_gradient_zero_rest(tape, region, begin, begin + rota_tensor_extent_bytes(y)));
+    *out_dy = mirror(region, y);
+    return ROTA_OK;
+}
+
+rota_status rota_gradient_clear(rota_tape *tape, const rota_tensor *y, bool read_before) {
+    rota_gradient_region *region;
+    ROTA_TRY(region_of(tape, y, &region));
+    if (!region) return ROTA_OK;
+    rota_tensor dy = mirror(region, y);
+    rota_gradient_view **at = &region->views;
+    while (*at)
+        if (rota_tensors_overlap(&(*at)->tensor, &dy) && rota_tensor_is_dense(&dy) &&
+            rota_tensor_begin(&(*at)->tensor) >= rota_tensor_begin(&dy) &&
+            rota_tensor_begin(&(*at)->tensor) + rota_tensor_extent_bytes(&(*at)->tensor) <=
+                rota_tensor_begin(&dy) + rota_tensor_extent_bytes(&dy)) {
+            *at = (*at)->next;
+            region->view_count--;
+        } else {
+            at = &(*at)->next;
+        }
+    const uint64_t begin = rota_tensor_begin(y);
+    if (rota_tensor_is_dense(y))
+        return ranges_remove(tape, region, begin, begin + rota_tensor_extent_bytes(y));
+    if (!read_before) return ROTA_OK;
+    /* Between the gaps lie other gradients: only these elements become 0. */
+    rota_tensor zero;
+    ROTA_TRY(rota_tape_temporary(tape, "zero", ROTA_F32, 0, NULL, &zero));
+    ROTA_TRY(rota_record_zero(tape, zero.buffer, 0, sizeof(float)));
+    return rota_record_strided(tape, &zero, &dy, 1.0f, false);
+}
+
+/* A region remembers this many views; past it, every target counts as one that was added to before. */
+#define VIEWS_MAX 64
+
+rota_status rota_gradient_target(rota_tape *tape, const rota_tensor *x, rota_tensor *out_dx,
+                                 bool *out_fresh) {
+    rota_gradient_region *region;
+    ROTA_TRY(region_of(tape, x, &region));
+    if (!region)
+        return rota_fail(ROTA_INTERNAL, "backward: no gradient of buffer '%s'", rota_buffer_name(x->buffer));
+    *out_dx = mirror(region, x);
+    *out_fresh = region->view_count < VIEWS_MAX;
+    for (const rota_gradient_view *view = region->views; view && *out_fresh; view = view->next)
+        *out_fresh = rota_tensors_disjoint(&view->tensor, out_dx);
+    /* A repeating view adds several times to one element. */
+    for (uint32_t i = 0; i < x->rank; i++)
+        if (x->shape[i] > 1 && x->stride[i] == 0)
+            return rota_fail(ROTA_INTERNAL,
+                             "backward: the gradient of a repeating view is asked for directly");
+    if (*out_fresh) {
+        rota_gradient_view *view = rota_arena_alloc(&tape->arena, sizeof *view, 8);
+        if (!view) return no_memory();
+        *view = (rota_gradient_view){region->views, *out_dx};
+        region->views = view;
+        region->view_count++;
+    }
+    const uint64_t begin = rota_tensor_begin(x), end = begin + rota_tensor_extent_bytes(x);
+    if (*out_fresh && rota_tensor_is_dense(x)) return ranges_insert(tape, region, begin, end);
+    return rota_gradient_zero_rest(tape, region, begin, end);
+}
+
+/* ---- Adding ---- */
+
+static bool repeats(const rota_tensor *x) {
+    for (uint32_t i = 0; i < x->rank; i++)
+        if (x->shape[i] > 1 && x->stride[i] == 0) return true;
+    return false;
+}
+
+/* A view that repeats elements is a broadcast of the view that doesn't. */
+static rota_tensor without_repeats(const rota_tensor *x) {
+    rota_tensor base = *x;
+    for (uint32_t i = 0; i < x->rank; i++)
+        if (x->stride[i] == 0) base.shape[i] = 1;
+    return base;
+}
+
+rota_status rota_gradient_add(rota_tape *tape, const rota_tensor *x, const rota_tensor *contribution,
+                              float alpha) {
+    if (!rota_gradient_wanted(tape, x)) return ROTA_OK;
+    rota_tensor base = without_repeats(x), sum = *contribution, dx;
+    bool fresh;
+    if (!rota_shapes_equal(&base, &sum)) {
+        ROTA_TRY(rota_record_contiguous(tape, &sum, &sum));
+        ROTA_TRY(rota_record_unbroadcast(tape, &sum, &base, &sum));
+    }
+    ROTA_TRY(rota_gradient_target(tape, &base, &dx, &fresh));
+    return rota_record_strided(tape, &sum, &dx, alpha, !fresh);
+}
+
+rota_status rota_gradient_begin(rota_tape *tape, const rota_tensor *x, rota_gradient_write *out_write) {
+    out_write->direct = false;
+    if (rota_gradient_wanted(tape, x) && rota_tensor_is_contiguous(x) && !repeats(x)) {
+        bool fresh;
+        rota_gradient_region *region;
+        ROTA_TRY(region_of(tape, x, &region));
+        rota_tensor dx = mirror(region, x);
+        fresh = region->view_count < VIEWS_MAX;
+        for (const rota_gradient_view *view = region->views; view && fresh; view = view->next)
+            fresh = rota_tensors_disjoint(&view->tensor, &dx);
+        if (fresh) {
+            out_write->direct = true;
+            return rota_gradient_target(tape, x, &out_write->dx, &fresh);
+        }
+    }
+    return rota_tape_temporary(tape, "gradient", ROTA_F32, x->rank, x->shape, &out_write->dx);
+}
+
+rota_status rota_gradient_end(rota_tape *tape, const rota_tensor *x, const rota_gradient_write *write) {
+    return write->direct ? ROTA_OK : rota_gradient_add(tape, x, &write->dx, 1.0f);
+}
+
+const rota_tensor *rota_gradient_output(const rota_tape *tape, uint32_t output) {
+    return &tape->output_gradients[output];
+}

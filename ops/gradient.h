@@ -1,0 +1,42 @@
+/* Where gradients live during rota_backward. Internal. */
+#ifndef ROTA_OPS_GRADIENT_H
+#define ROTA_OPS_GRADIENT_H
+
+#include "ops/tape.h"
+
+typedef struct rota_byte_range {
+    struct rota_byte_range *next;
+    uint64_t begin, end;
+} rota_byte_range;
+
+typedef struct rota_gradient_view {
+    struct rota_gradient_view *next;
+    rota_tensor tensor; /* of the region's memory */
+} rota_gradient_view;
+
+/* Mirrors the bytes [begin, end) of a root buffer. */
+struct rota_gradient_region {
+    rota_gradient_region *next;
+    uint64_t begin, end;
+    rota_tensor memory;        /* its first byte mirrors `begin` */
+    bool given;                /* a parameter's */
+    rota_byte_range *held;     /* bytes of [begin, end) whose mirror holds something */
+    rota_gradient_view *views; /* that were added to; the rest of what is held is 0 */
+    uint32_t view_count;
+};
+
+/* A region for x, in `memory`, of which nothing is held. */
+rota_status rota_gradient_region_add(rota_tape *tape, const rota_tensor *x, const rota_tensor *memory,
+                                     bool given, rota_gradient_region **out_region);
+/* Something was added to y's gradient. */
+bool rota_gradient_touched(rota_tape *tape, const rota_tensor *y);
+/* y's gradient, complete. */
+rota_status rota_gradient_read(rota_tape *tape, const rota_tensor *y, rota_tensor *out_dy);
+/* y's gradient was used up: what was in y's memory before has another, of which nothing is known yet.
+ * read_before: somebody read that. */
+rota_status rota_gradient_clear(rota_tape *tape, const rota_tensor *y, bool read_before);
+/* Zeroes those bytes of [begin, end) that hold nothing. */
+rota_status rota_gradient_zero_rest(rota_tape *tape, rota_gradient_region *region, uint64_t begin,
+                                    uint64_t end);
+
+#endif

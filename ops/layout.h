@@ -1,0 +1,44 @@
+/* Reasoning about strides: merging axes, matrix layouts, overlap. Internal. */
+#ifndef ROTA_OPS_LAYOUT_H
+#define ROTA_OPS_LAYOUT_H
+
+#include "ops/kernels.h"
+#include "ops/tensor.h"
+
+/* Up to three tensors of one shape walked together, neighbouring axes merged where all of them allow it. dims
+ * axes are left (0: one element). */
+typedef struct rota_walk {
+    uint32_t dims;
+    uint64_t shape[ROTA_RANK_MAX];
+    uint64_t stride[3][ROTA_RANK_MAX];
+} rota_walk;
+
+void rota_walk_of(uint32_t rank, const uint64_t *shape, uint32_t count, const uint64_t *const *strides,
+                  rota_walk *out_walk);
+
+/* Right-aligned into a fixed number of 32-bit entries, filled up in front with `filler`. */
+void rota_walk_pad(const uint64_t *values, uint32_t count, uint32_t dims, uint32_t filler,
+                   uint32_t *out_values);
+
+/* How a rows x columns matrix with these strides lies in memory: row after row (transposed false) or column
+ * after column, `ld` elements apart. False if neither. */
+bool rota_matrix_layout(uint64_t rows, uint64_t columns, uint64_t row_stride, uint64_t column_stride,
+                        bool *out_transposed, uint64_t *out_ld);
+
+/* First byte of the tensor in the root of its buffer. */
+uint64_t rota_tensor_begin(const rota_tensor *tensor);
+rota_buffer *rota_tensor_root(const rota_tensor *tensor);
+
+/* The byte ranges from first to last element overlap. */
+bool rota_tensors_overlap(const rota_tensor *a, const rota_tensor *b);
+
+/* The same elements in the same order. */
+bool rota_tensors_equal(const rota_tensor *a, const rota_tensor *b);
+
+/* No element in common, as far as a simple test shows: ranges apart, or slices of one repeating pattern. */
+bool rota_tensors_disjoint(const rota_tensor *a, const rota_tensor *b);
+
+/* Same rank and extents. */
+bool rota_shapes_equal(const rota_tensor *a, const rota_tensor *b);
+
+#endif

@@ -1,0 +1,237 @@
+/* Op: attention, fused. (The separate form is made of other ops: rota_op_attention_separate.) */
+#include "ops/op.h"
+
+#include <math.h>
+
+static rota_status shape_attention(const rota_op_use *use, rota_tensor *out) {
+    const rota_tensor *q = &use->inputs[0], *k = &use->inputs[1], *v = &use->inputs[2];
+    ROTA_TRY(rota_shape_require(use, 7, ROTA_F32));
+    bool fits = q->rank == 4 && k->rank == 4 && v->rank == 4 && rota_shapes_equal(k, v);
+    fits = fits && q->shape[0] == k->shape[0] && q->shape[1] == k->shape[1] && q->shape[3] == k->shape[3];
+    fits = fits && (!use->attributes.causal || k->shape[2] >= q->shape[2]);
+    if (!fits) {
+        char text[3][ROTA_TENSOR_TEXT_MAX];
+        return rota_op_fail(
+            use->op, ROTA_INVALID_ARGUMENT,
+            "q is %s, k is %s, v is %s; expected q [batch, heads, queries, dim], k and v [batch, heads, "
+            "keys, dim]%s",
+            rota_tensor_describe(q, text[0], sizeof text[0]),
+            rota_tensor_describe(k, text[1], sizeof text[1]),
+            rota_tensor_describe(v, text[2], sizeof text[2]),
+            use->attributes.causal ? ", keys >= queries" : "");
+    }
+    ROTA_TRY(rota_shape_like(q, ROTA_F32, &out[0]));
+    return rota_tensor_of(NULL, 0, ROTA_F32, 3, q->shape, &out[1]);
+}
+
+static float scale_of(const rota_op_use *use) {
+    return use->attributes.scale != 0.0f ? use->attributes.scale
+                                         : 1.0f / sqrtf((float)use->inputs[0].shape[3]);
+}
+
+static void strides_of(const rota_tensor *x, uint32_t *out) {
+    for (int i = 0; i < 3; i++) out[i] = (uint32_t)x->stride[i];
+}
+
+/* Rows of heads: the innermost axis without gaps, and a sequence stride that a BLAS takes. */
+static bool has_rows(const rota_tensor *x) {
+    return (x->stride[3] == 1 || x->shape[3] == 1) && x->stride[2] >= x->shape[3];
+}
+
+static rota_status rows_of(rota_tape *tape, const rota_tensor *x, rota_tensor *out) {
+    *out = *x;
+    return has_rows(x) ? ROTA_OK : rota_record_contiguous(tape, x, out);
+}
+
+static rota_status record_attention(rota_tape *tape, rota_op_use *use) {
+    rota_tensor q, k, v, y = use->outputs[0];
+    ROTA_TRY(rows_of(tape, &use->inputs[0], &q));
+    ROTA_TRY(rows_of(tape, &use->inputs[1], &k));
+    ROTA_TRY(rows_of(tape, &use->inputs[2], &v));
+    if (!has_rows(&y)) ROTA_TRY(rota_tape_temporary(tape, "attention", ROTA_F32, 4, y.shape, &y));
+    rota_attention_params params = {
+        .batch = (uint32_t)q.shape[0],
+        .heads = (uint32_t)q.shape[1],
+        .queries = (uint32_t)q.shape[2],
+        .keys = (uint32_t)k.shape[2],
+        .dim = (uint32_t)q.shape[3],
+        .causal = use->attributes.causal,
+        .scale = scale_of(use),
+    };
+    strides_of(&q, params.q_stride);
+    strides_of(&k, params.k_stride);
+    strides_of(&v, params.v_stride);
+    strides_of(&y, params.out_stride);
+    rota_access accesses[] = {rota_tensor_access(&q, ROTA_READ), rota_tensor_access(&k, ROTA_READ),
+                              rota_tensor_access(&v, ROTA_READ), rota_tensor_write(&y),
+                              rota_tensor_write(&use->outputs[1])};
+    ROTA_TRY(rota_tape_kernel(tape, &rota_kernel_attention, accesses, 5, &params, NULL, 0));
+    return y.buffer == use->outputs[0].buffer ? ROTA_OK
+                                              : rota_record_strided(tape, &y, &use->outputs[0], 1.0f, false);
+}
+
+static bool same_strides(const rota_tensor *a, const rota_tensor *b) {
+    for (int i = 0; i < 4; i++)
+        if (a->shape[i] != 1 && a->stride[i] != b->stride[i]) return false;
+    return true;
+}
+
+/* Where a kernel writes an input's gradient with the strides that it reads the input with: the gradient
+ * itself, or a tensor to be added to it. */
+typedef struct destination {
+    rota_tensor dx;
+    bool direct;
+} destination;
+
+static rota_status destination_of(rota_tape *tape, const rota_tensor *x, const rota_tensor *read,
+                                  destination *out) {
+    bool fresh = false;
+    out->direct = false;
+    if (rota_gradient_wanted(tape, x) && same_strides(x, read)) {
+        ROTA_TRY(rota_gradient_target(tape, x, &out->dx, &fresh));
+        out->direct = fresh;
+    }
+    if (fresh) return ROTA_OK;
+    /* Of x's shape with `read`'s strides: its whole extent, so that gaps, if any, are the tensor's own. */
+    rota_tensor whole;
+    const uint64_t elements = rota_tensor_extent_bytes(read) / sizeof(float);
+    ROTA_TRY(rota_tape_temporary(tape, "attention gradient", ROTA_F32, 1, &elements, &whole));
+    if (!rota_tensor_is_dense(read))
+        ROTA_TRY(rota_record_zero(tape, whole.buffer, 0, elements * sizeof(float)));
+    out->dx = *read;
+    out->dx.buffer = whole.buffer;
+    out->dx.offset_bytes = 0;
+    return ROTA_OK;
+}
+
+static rota_status finish(rota_tape *tape, const rota_tensor *x, const destination *to) {
+    return to->direct ? ROTA_OK : rota_gradient_add(tape, x, &to->dx, 1.0f);
+}
+
+static rota_status gradient_attention(rota_tape *tape, const rota_op_use *use) {
+    rota_tensor q, k, v, y = use->outputs[0], dy = *rota_gradient_output(tape, 0), stats;
+    ROTA_TRY(rows_of(tape, &use->inputs[0], &q));
+    ROTA_TRY(rows_of(tape, &use->inputs[1], &k));
+    ROTA_TRY(rows_of(tape, &use->inputs[2], &v));
+    if (!same_strides(&k, &v)) {
+        ROTA_TRY(rota_record_contiguous(tape, &k, &k));
+        ROTA_TRY(rota_record_contiguous(tape, &v, &v));
+    }
+    if (!has_rows(&y) || !has_rows(&dy) || !same_strides(&y, &dy)) {
+        ROTA_TRY(rota_record_contiguous(tape, &y, &y));
+        ROTA_TRY(rota_record_contiguous(tape, &dy, &dy));
+    }
+    rota_attention_backward_params params = {
+        .batch = (uint32_t)q.shape[0],
+        .heads = (uint32_t)q.shape[1],
+        .queries = (uint32_t)q.shape[2],
+        .keys = (uint32_t)k.shape[2],
+        .dim = (uint32_t)q.shape[3],
+        .causal = use->attributes.causal,
+        .scale = scale_of(use),
+    };
+    strides_of(&q, params.q_stride);
+    strides_of(&k, params.kv_stride);
+    strides_of(&y, params.out_stride);
+    ROTA_TRY(rota_tape_temporary(tape, "attention stats", ROTA_F32,
+                                 ROTA_SHAPE(q.shape[0], q.shape[1], q.shape[2], 2), &stats));
+    const rota_access read_q = rota_tensor_access(&q, ROTA_READ), read_k = rota_tensor_access(&k, ROTA_READ);
+    const rota_access read_v = rota_tensor_access(&v, ROTA_READ),
+                      read_dy = rota_tensor_access(&dy, ROTA_READ);
+    const rota_access read_stats = rota_tensor_access(&stats, ROTA_READ);
+    const rota_access prepare[] = {rota_tensor_access(&y, ROTA_READ), read_dy,
+                                   rota_tensor_access(&use->outputs[1], ROTA_READ),
+                                   rota_tensor_write(&stats)};
+    ROTA_TRY(rota_tape_kernel(tape, &rota_kernel_attention_backward_prepare, prepare, 4, &params, NULL, 0));
+    destination dq, dk, dv;
+    if (rota_gradient_wanted(tape, &use->inputs[0])) {
+        ROTA_TRY(destination_of(tape, &use->inputs[0], &q, &dq));
+        const rota_access accesses[] = {read_q,  read_k,     read_v,
+                                        read_dy, read_stats, rota_tensor_write(&dq.dx)};
+        ROTA_TRY(
+            rota_tape_kernel(tape, &rota_kernel_attention_backward_query, accesses, 6, &params, NULL, 0));
+        ROTA_TRY(finish(tape, &use->inputs[0], &dq));
+    }
+    if (!rota_gradient_wanted(tape, &use->inputs[1]) && !rota_gradient_wanted(tape, &use->inputs[2]))
+        return ROTA_OK;
+    ROTA_TRY(destination_of(tape, &use->inputs[1], &k, &dk));
+    ROTA_TRY(destination_of(tape, &use->inputs[2], &v, &dv));
+    rota_access write_k = rota_tensor_write(&dk.dx), write_v = rota_tensor_write(&dv.dx);
+    /* Slices of one buffer interleave: their byte ranges overlap within a node, which a graph can't know to
+     * be harmless. */
+    if (rota_tensors_overlap(&dk.dx, &dv.dx)) {
+        rota_tensor apart;
+        const uint64_t elements = rota_tensor_extent_bytes(&dv.dx) / sizeof(float);
+        ROTA_TRY(rota_tape_temporary(tape, "attention gradient", ROTA_F32, 1, &elements, &apart));
+        ROTA_TRY(rota_record_zero(tape, apart.buffer, 0, elements * sizeof(float)));
+        rota_tensor target = dv.dx;
+        dv.dx.buffer = apart.buffer;
+        dv.dx.offset_bytes = 0;
+        write_v = rota_tensor_write(&dv.dx);
+        const rota_access accesses[] = {read_q, read_k, read_v, read_dy, read_stats, write_k, write_v};
+        ROTA_TRY(
+            rota_tape_kernel(tape, &rota_kernel_attention_backward_key_value, accesses, 7, &params, NULL, 0));
+        ROTA_TRY(rota_record_strided(tape, &dv.dx, &target, 1.0f, false));
+    } else {
+        const rota_access accesses[] = {read_q, read_k, read_v, read_dy, read_stats, write_k, write_v};
+        ROTA_TRY(
+            rota_tape_kernel(tape, &rota_kernel_attention_backward_key_value, accesses, 7, &params, NULL, 0));
+    }
+    ROTA_TRY(finish(tape, &use->inputs[1], &dk));
+    return finish(tape, &use->inputs[2], &dv);
+}
+
+static bool example_attention(uint32_t index, uint32_t size, rota_op_example *out) {
+    static const struct {
+        const char *label;
+        uint64_t q[4], keys;
+        bool causal;
+    } small[] =
+        {
+            {"SCENARIOS S2 small", {1, 2, 4, 8}, 4, false},
+            {"SCENARIOS S2 middle", {1, 2, 16, 16}, 16, false},
+            {"SCENARIOS S2 large", {2, 4, 32, 32}, 32, false},
+            {"causal, odd", {2, 3, 17, 5}, 17, true},
+            {"causal, more keys", {1, 2, 5, 8}, 12, true},
+            {"several tiles", {1, 1, 150, 16}, 300, false},
+            {"several tiles, causal", {1, 2, 200, 8}, 200, true},
+            {"one query", {2, 1, 1, 3}, 7, false},
+        },
+      large[] = {{"8 x 8 heads of 512 x 64, causal", {8, 8, 512, 64}, 512, true}};
+    if (index >= (size ? sizeof large / sizeof large[0] : sizeof small / sizeof small[0])) return false;
+    const uint64_t *q = size ? large[index].q : small[index].q,
+                   keys = size ? large[index].keys : small[index].keys;
+    *out = (rota_op_example){.label = size ? large[index].label : small[index].label};
+    rota_example_input(out, 0, ROTA_F32, 4, q, ROTA_FILL_UNIFORM);
+    for (uint32_t i = 1; i < 3; i++)
+        rota_example_input(out, i, ROTA_F32, 4, (const uint64_t[]){q[0], q[1], keys, q[3]},
+                           ROTA_FILL_UNIFORM);
+    out->use.attributes.causal = size ? large[index].causal : small[index].causal;
+    out->flops = (out->use.attributes.causal ? 2.0 : 4.0) * (double)(q[0] * q[1] * q[2] * keys * q[3]);
+    rota_example_bytes(out, out->use.inputs, 1);
+    return true;
+}
+
+static const rota_kernel *const attention_kernels[] = {&rota_kernel_attention, &rota_kernel_copy_strided,
+                                                       NULL};
+
+const rota_op rota_ops_attention[] = {
+    {
+        .name = "attention",
+        .input_count = 3,
+        .output_count = 2,
+        .input_names = {"q", "k", "v"},
+        .output_names = {"y", "lse"},
+        .attributes = "causal scale",
+        .strided_output = true,
+        .kernels = attention_kernels,
+        .shape = shape_attention,
+        .record = record_attention,
+        .gradient = gradient_attention,
+        .differentiable = 7,
+        .saved_inputs = 7,
+        .saved_outputs = 3,
+        .example = example_attention,
+    },
+    {0},
+};

@@ -1,0 +1,318 @@
+/* Ops that move data: copy, transpose, slice, reshape, cast, fill. */
+#include "ops/op.h"
+
+#include <string.h>
+#include "ops/cpu/cpu.h"
+
+enum { COPY, TRANSPOSE, SLICE, RESHAPE };
+
+/* The elements of the input that the result holds, as a view with the result's shape (of RESHAPE: the input
+ * itself). */
+static rota_status view_of(const rota_op_use *use, const rota_tensor *x, const rota_tensor *y,
+                           rota_tensor *out) {
+    const rota_op_attributes *o = &use->attributes;
+    switch (use->op - rota_ops_move) {
+    case TRANSPOSE:
+        return rota_tensor_transpose(x, o->axis[0], o->axis[1], out);
+    case SLICE:
+        return rota_tensor_slice(x, o->axis[0], o->start, o->length, out);
+    case COPY:
+        return rota_tensor_broadcast(x, y->rank, y->shape, out);
+    default:
+        *out = *x;
+        return ROTA_OK;
+    }
+}
+
+static rota_status shape_move(const rota_op_use *use, rota_tensor *out) {
+    const rota_tensor *x = &use->inputs[0], *y = &use->outputs[0];
+    rota_tensor view;
+    if (use->op == &rota_ops_move[COPY] || use->op == &rota_ops_move[RESHAPE]) {
+        /* The destination, if there is one, says the shape. */
+        const rota_tensor *shaped = y->buffer || y->rank > 0 ? y : x;
+        ROTA_TRY(rota_shape_like(shaped, x->dtype, out));
+        if (use->op == &rota_ops_move[COPY] &&
+            rota_tensor_broadcast(x, out->rank, out->shape, &view) == ROTA_OK)
+            return ROTA_OK;
+        if (use->op == &rota_ops_move[RESHAPE] && rota_tensor_count(x) == rota_tensor_count(out))
+            return ROTA_OK;
+        char from[ROTA_TENSOR_TEXT_MAX], to[ROTA_TENSOR_TEXT_MAX];
+        return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "%s can't become %s",
+                            rota_tensor_describe(x, from, sizeof from),
+                            rota_tensor_describe(out, to, sizeof to));
+    }
+    rota_status status = view_of(use, x, x, &view);
+    if (status != ROTA_OK) return rota_fail_context(status, "op '%s': ", use->op->name);
+    return rota_shape_like(&view, x->dtype, out);
+}
+
+static rota_status record_move(rota_tape *tape, rota_op_use *use) {
+    rota_tensor x = use->inputs[0], y = use->outputs[0];
+    if (use->op == &rota_ops_move[RESHAPE]) {
+        /* One side without gaps takes the other's shape. */
+        if (rota_tensor_is_contiguous(&y)) {
+            ROTA_TRY(rota_tensor_reshape(&y, x.rank, x.shape, &y));
+        } else {
+            ROTA_TRY(rota_record_contiguous(tape, &x, &x));
+            ROTA_TRY(rota_tensor_reshape(&x, y.rank, y.shape, &x));
+        }
+    }
+    ROTA_TRY(view_of(use, &x, &y, &x));
+    if (rota_tensors_equal(&x, &y)) return ROTA_OK;
+    return rota_record_strided(tape, &x, &y, 1.0f, false);
+}
+
+/* The gradient of the view is dy; the rest of the input gets nothing. */
+static rota_status gradient_move(rota_tape *tape, const rota_op_use *use) {
+    const rota_tensor *x = &use->inputs[0];
+    rota_tensor dy = *rota_gradient_output(tape, 0), view;
+    if (x->dtype != ROTA_F32) return rota_op_fail(use->op, ROTA_UNSUPPORTED, "no gradient but of f32");
+    if (use->op == &rota_ops_move[COPY]) return rota_gradient_add(tape, x, &dy, 1.0f);
+    if (use->op == &rota_ops_move[RESHAPE]) {
+        ROTA_TRY(rota_record_contiguous(tape, &dy, &dy));
+        ROTA_TRY(rota_tensor_reshape(&dy, x->rank, x->shape, &dy));
+        return rota_gradient_add(tape, x, &dy, 1.0f);
+    }
+    ROTA_TRY(view_of(use, x, &dy, &view));
+    return rota_gradient_add(tape, &view, &dy, 1.0f);
+}
+
+/* ---- cast ---- */
+
+static bool is_float(rota_dtype dtype) {
+    return dtype == ROTA_F32 || dtype == ROTA_F16 || dtype == ROTA_BF16;
+}
+
+static rota_status shape_cast(const rota_op_use *use, rota_tensor *out) {
+    rota_dtype to = use->attributes.dtype;
+    if (!is_float(use->inputs[0].dtype) || !is_float(to))
+        return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "from %s to %s; expected f32, f16 or bf16",
+                            rota_dtype_name(use->inputs[0].dtype), rota_dtype_name(to));
+    return rota_shape_like(&use->inputs[0], to, out);
+}
+
+static rota_status run_cast(rota_tape *tape, const rota_tensor *x, const rota_tensor *y) {
+    rota_tensor from;
+    ROTA_TRY(rota_record_contiguous(tape, x, &from));
+    rota_cast_params params = {.count = (uint32_t)rota_tensor_count(y), .from = x->dtype, .to = y->dtype};
+    rota_access accesses[] = {rota_tensor_access(&from, ROTA_READ), rota_tensor_write(y)};
+    return rota_tape_kernel(tape, &rota_kernel_cast, accesses, 2, &params, NULL, 0);
+}
+
+static rota_status record_cast(rota_tape *tape, rota_op_use *use) {
+    const rota_tensor *y = &use->outputs[0];
+    if (y->offset_bytes % 4 == 0) return run_cast(tape, &use->inputs[0], y);
+    rota_tensor aligned;
+    ROTA_TRY(rota_tape_temporary(tape, "cast", y->dtype, y->rank, y->shape, &aligned));
+    ROTA_TRY(run_cast(tape, &use->inputs[0], &aligned));
+    return rota_record_strided(tape, &aligned, y, 1.0f, false);
+}
+
+static rota_status gradient_cast(rota_tape *tape, const rota_op_use *use) {
+    const rota_tensor *x = &use->inputs[0], *dy = rota_gradient_output(tape, 0);
+    if (x->dtype != ROTA_F32 || dy->dtype != ROTA_F32)
+        return rota_op_fail(use->op, ROTA_UNSUPPORTED, "no gradient from %s to %s; only f32",
+                            rota_dtype_name(x->dtype), rota_dtype_name(dy->dtype));
+    return rota_gradient_add(tape, x, dy, 1.0f);
+}
+
+/* ---- fill ---- */
+
+static rota_status shape_fill(const rota_op_use *use, rota_tensor *out) {
+    return rota_shape_like(&use->outputs[0], use->outputs[0].dtype, out);
+}
+
+static uint32_t pattern_of(rota_dtype dtype, double number) {
+    switch (dtype) {
+    case ROTA_F16:
+        return rota_cpu_to_f16((float)number) * 0x10001u;
+    case ROTA_BF16:
+        return rota_cpu_to_bf16((float)number) * 0x10001u;
+    case ROTA_I32:
+        return (uint32_t)(int32_t)number;
+    case ROTA_U32:
+        return (uint32_t)number;
+    default:
+        return rota_cpu_bits((float)number);
+    }
+}
+
+static rota_status record_fill(rota_tape *tape, rota_op_use *use) {
+    const rota_tensor *y = &use->outputs[0];
+    const uint32_t pattern = pattern_of(y->dtype, use->attributes.value[0].number);
+    uint64_t bytes = rota_tensor_extent_bytes(y);
+    bool words = y->offset_bytes % 4 == 0 && bytes % 4 == 0;
+    if (rota_tensor_is_dense(y) && words)
+        return rota_record_fill(tape->recorder, y->buffer, y->offset_bytes, bytes, pattern, NULL);
+    /* Gaps or half words: one element, repeated. */
+    rota_tensor one;
+    ROTA_TRY(rota_tape_temporary(tape, "fill", y->dtype, 0, NULL, &one));
+    ROTA_TRY(rota_record_fill(tape->recorder, one.buffer, 0, 4, pattern, NULL));
+    return rota_record_strided(tape, &one, y, 1.0f, false);
+}
+
+/* ---- Examples ---- */
+
+static bool example_copy(uint32_t index, uint32_t size, rota_op_example *out) {
+    static const struct {
+        const char *label;
+        uint32_t rank;
+        uint64_t x[3], y[3];
+        rota_dtype dtype;
+    } small[] = {
+        {"same shape", 2, {17, 5}, {17, 5}, ROTA_F32},
+        {"repeats", 3, {1, 7, 1}, {4, 7, 9}, ROTA_F32},
+        {"integers", 1, {33}, {33}, ROTA_I32},
+        {"odd f16", 1, {7}, {7}, ROTA_F16},
+    };
+    if (index >= (size ? 1 : 4)) return false;
+    static const uint64_t million[] = {1024, 1024};
+    *out = (rota_op_example){.label = size ? "1024 x 1024" : small[index].label};
+    rota_dtype dtype = size ? ROTA_F32 : small[index].dtype;
+    rota_example_input(out, 0, dtype, size ? 2 : small[index].rank, size ? million : small[index].x,
+                       dtype == ROTA_I32 ? ROTA_FILL_INDEX : ROTA_FILL_UNIFORM);
+    out->classes = 100;
+    out->use.output_count = 1;
+    if (rota_tensor_of(NULL, 0, dtype, size ? 2 : small[index].rank, size ? million : small[index].y,
+                       &out->use.outputs[0]) != ROTA_OK)
+        return false;
+    rota_example_bytes(out, out->use.outputs, 1);
+    return true;
+}
+
+static bool example_transpose(uint32_t index, uint32_t size, rota_op_example *out) {
+    static const struct {
+        const char *label;
+        uint32_t rank;
+        uint64_t shape[4];
+        uint32_t a, b;
+    } small[] =
+        {
+            {"matrix", 2, {37, 19}, 0, 1},
+            {"heads", 4, {2, 5, 3, 4}, 1, 2},
+            {"small", 2, {3, 2}, 0, 1},
+            {"batched matrices", 3, {3, 17, 33}, 1, 2},
+            {"outermost with innermost", 3, {9, 4, 10}, 0, 2},
+        },
+      large = {"1024 x 1024", 2, {1024, 1024}, 0, 1};
+    if (index >= (size ? 1 : sizeof small / sizeof small[0])) return false;
+    *out = (rota_op_example){.label = size ? large.label : small[index].label};
+    rota_example_input(out, 0, ROTA_F32, size ? large.rank : small[index].rank,
+                       size ? large.shape : small[index].shape, ROTA_FILL_UNIFORM);
+    out->use.attributes.axis[0] = size ? large.a : small[index].a;
+    out->use.attributes.axis[1] = size ? large.b : small[index].b;
+    rota_example_bytes(out, out->use.inputs, 1);
+    return true;
+}
+
+static bool example_slice(uint32_t index, uint32_t size, rota_op_example *out) {
+    static const struct {
+        const char *label;
+        uint32_t rank;
+        uint64_t shape[3];
+        uint32_t axis;
+        uint64_t start, length;
+    } small[] =
+        {
+            {"rows", 2, {9, 5}, 0, 2, 4},
+            {"columns", 2, {9, 15}, 1, 5, 5},
+            {"middle", 3, {3, 7, 5}, 1, 6, 1},
+        },
+      large = {"a third of the columns", 2, {1024, 3072}, 1, 1024, 1024};
+    if (index >= (size ? 1 : sizeof small / sizeof small[0])) return false;
+    *out = (rota_op_example){.label = size ? large.label : small[index].label};
+    rota_example_input(out, 0, ROTA_F32, size ? large.rank : small[index].rank,
+                       size ? large.shape : small[index].shape, ROTA_FILL_UNIFORM);
+    out->use.attributes.axis[0] = size ? large.axis : small[index].axis;
+    out->use.attributes.start = size ? large.start : small[index].start;
+    out->use.attributes.length = size ? large.length : small[index].length;
+    rota_tensor y;
+    if (rota_tensor_slice(&out->use.inputs[0], out->use.attributes.axis[0], out->use.attributes.start,
+                          out->use.attributes.length, &y) != ROTA_OK)
+        return false;
+    out->bytes = 8.0 * (double)rota_tensor_count(&y);
+    return true;
+}
+
+static bool example_reshape(uint32_t index, uint32_t size, rota_op_example *out) {
+    if (index > 0 || size > 0) return false;
+    *out = (rota_op_example){.label = "[4, 4] to [2, 8]"};
+    rota_example_input(out, 0, ROTA_F32, 2, (const uint64_t[]){4, 4}, ROTA_FILL_UNIFORM);
+    out->use.output_count = 1;
+    if (rota_tensor_of(NULL, 0, ROTA_F32, 2, (const uint64_t[]){2, 8}, &out->use.outputs[0]) != ROTA_OK)
+        return false;
+    rota_example_bytes(out, out->use.outputs, 1);
+    return true;
+}
+
+static bool example_cast(uint32_t index, uint32_t size, rota_op_example *out) {
+    static const rota_dtype pairs[][2] = {{ROTA_F32, ROTA_F16},  {ROTA_F32, ROTA_BF16}, {ROTA_F16, ROTA_F32},
+                                          {ROTA_BF16, ROTA_F32}, {ROTA_F16, ROTA_BF16}, {ROTA_F32, ROTA_F32}};
+    static const char *const labels[] = {"f32 to f16",  "f32 to bf16", "f16 to f32",
+                                         "bf16 to f32", "f16 to bf16", "f32 to f32"};
+    if (index >= (size ? 4 : 6)) return false;
+    *out = (rota_op_example){.label = labels[index]};
+    rota_example_input(out, 0, pairs[index][0], 2,
+                       size ? (const uint64_t[]){1024, 1024} : (const uint64_t[]){7, 33}, ROTA_FILL_UNIFORM);
+    out->use.attributes.dtype = pairs[index][1];
+    rota_tensor y = out->use.inputs[0];
+    y.dtype = pairs[index][1];
+    rota_example_bytes(out, &y, 1);
+    return true;
+}
+
+static bool example_fill(uint32_t index, uint32_t size, rota_op_example *out) {
+    static const rota_dtype dtypes[] = {ROTA_F32, ROTA_I32, ROTA_F16};
+    if (index >= (size ? 1 : 3)) return false;
+    *out = (rota_op_example){.label = rota_dtype_name(dtypes[index])};
+    out->use.attributes.value[0] = rota_value_plain(3);
+    out->use.output_count = 1;
+    if (rota_tensor_of(NULL, 0, dtypes[index], 1, (const uint64_t[]){size ? 1u << 20 : 77},
+                       &out->use.outputs[0]) != ROTA_OK)
+        return false;
+    rota_example_bytes(out, out->use.outputs, 1);
+    return true;
+}
+
+static const rota_kernel *const move_kernels[] = {&rota_kernel_copy_strided, NULL};
+static const rota_kernel *const cast_kernels[] = {&rota_kernel_cast, &rota_kernel_copy_strided, NULL};
+
+#define MOVE(NAME, ATTRIBUTES, EXAMPLE)                                                                      \
+    {                                                                                                        \
+        .name = NAME, .input_count = 1, .output_count = 1, .input_names = {"x"}, .output_names = {"y"},      \
+        .attributes = ATTRIBUTES, .strided_output = true, .kernels = move_kernels, .shape = shape_move,      \
+        .record = record_move, .gradient = gradient_move, .differentiable = 1, .example = EXAMPLE            \
+    }
+
+const rota_op rota_ops_move[] = {
+    MOVE("copy", "", example_copy),
+    MOVE("transpose", "axis[0] axis[1]", example_transpose),
+    MOVE("slice", "axis[0] start length", example_slice),
+    MOVE("reshape", "", example_reshape),
+    {
+        .name = "cast",
+        .input_count = 1,
+        .output_count = 1,
+        .input_names = {"x"},
+        .output_names = {"y"},
+        .attributes = "dtype",
+        .kernels = cast_kernels,
+        .shape = shape_cast,
+        .record = record_cast,
+        .gradient = gradient_cast,
+        .differentiable = 1,
+        .example = example_cast,
+    },
+    {
+        .name = "fill",
+        .output_count = 1,
+        .output_names = {"y"},
+        .attributes = "value[0]=number",
+        .strided_output = true,
+        .kernels = move_kernels,
+        .shape = shape_fill,
+        .record = record_fill,
+        .example = example_fill,
+    },
+    {0},
+};

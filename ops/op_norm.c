@@ -1,0 +1,187 @@
+/* Ops: layernorm, rmsnorm. */
+#include "ops/op.h"
+
+enum { LAYERNORM, RMSNORM };
+
+/* Rows whose sums make one partial gradient of the weights: enough partials for a few workers, few enough to
+ * add up. */
+#define CHUNK 64
+
+static bool is_layernorm(const rota_op_use *use) {
+    return use->op == &rota_ops_norm[LAYERNORM];
+}
+
+static rota_status shape_norm(const rota_op_use *use, rota_tensor *out) {
+    const rota_tensor *x = &use->inputs[0];
+    char text[ROTA_TENSOR_TEXT_MAX], other[ROTA_TENSOR_TEXT_MAX];
+    ROTA_TRY(rota_shape_require(use, 7, ROTA_F32));
+    if (x->rank == 0) return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "x has no axis to normalize along");
+    const uint64_t dim = x->shape[x->rank - 1];
+    for (uint32_t i = 1; i < use->input_count; i++) {
+        const rota_tensor *w = &use->inputs[i];
+        if ((w->buffer || w->rank > 0) && (w->rank != 1 || w->shape[0] != dim))
+            return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "%s is %s, x is %s; expected f32 [%llu]",
+                                use->op->input_names[i], rota_tensor_describe(w, text, sizeof text),
+                                rota_tensor_describe(x, other, sizeof other), (unsigned long long)dim);
+    }
+    ROTA_TRY(rota_shape_like(x, ROTA_F32, &out[0]));
+    const uint64_t rows = rota_tensor_count(x) / dim;
+    return rota_tensor_of(NULL, 0, ROTA_F32, is_layernorm(use) ? 2 : 1, (const uint64_t[]){rows, 2}, &out[1]);
+}
+
+static rota_norm_params params_of(const rota_op_use *use) {
+    const rota_tensor *x = &use->inputs[0];
+    const uint64_t dim = x->shape[x->rank - 1];
+    return (rota_norm_params){
+        .rows = (uint32_t)(rota_tensor_count(x) / dim),
+        .dim = (uint32_t)dim,
+        .flags = (use->inputs[1].buffer ? ROTA_NORM_WEIGHT : 0) |
+                 (is_layernorm(use) && use->inputs[2].buffer ? ROTA_NORM_BIAS : 0),
+        .eps = use->attributes.eps,
+        .chunk = CHUNK,
+    };
+}
+
+/* A vector as an operand: contiguous; absent: some operand that is read anyway. */
+static rota_status vector(rota_tape *tape, const rota_tensor *given, const rota_tensor *instead,
+                          rota_access *out) {
+    rota_tensor w = *instead;
+    if (given->buffer) ROTA_TRY(rota_record_contiguous(tape, given, &w));
+    *out = rota_tensor_access(&w, ROTA_READ);
+    return ROTA_OK;
+}
+
+static rota_status record_norm(rota_tape *tape, rota_op_use *use) {
+    rota_norm_params params = params_of(use);
+    rota_tensor x;
+    rota_access accesses[5];
+    uint32_t count = 0;
+    ROTA_TRY(rota_record_contiguous(tape, &use->inputs[0], &x));
+    accesses[count++] = rota_tensor_access(&x, ROTA_READ);
+    for (uint32_t i = 1; i < use->input_count; i++)
+        ROTA_TRY(vector(tape, &use->inputs[i], &x, &accesses[count++]));
+    accesses[count++] = rota_tensor_write(&use->outputs[0]);
+    accesses[count++] = rota_tensor_write(&use->outputs[1]);
+    return rota_tape_kernel(tape, is_layernorm(use) ? &rota_kernel_layernorm : &rota_kernel_rmsnorm, accesses,
+                            count, &params, NULL, 0);
+}
+
+/* Adds up one of the partial sums [chunks, dim] that begin at `offset` elements into the gradient of w. */
+static rota_status add_partial(rota_tape *tape, const rota_tensor *w, rota_tensor partial, uint64_t offset,
+                               uint64_t chunks, uint64_t dim) {
+    if (!w->buffer || !rota_gradient_wanted(tape, w)) return ROTA_OK;
+    rota_gradient_write write;
+    partial.offset_bytes += offset * sizeof(float);
+    ROTA_TRY(
+        rota_tensor_of(partial.buffer, partial.offset_bytes, ROTA_F32, ROTA_SHAPE(chunks, dim), &partial));
+    ROTA_TRY(rota_gradient_begin(tape, w, &write));
+    ROTA_TRY(rota_record_reduce(tape, ROTA_REDUCE_SUM, 1.0f, 1, chunks, dim, &partial, &write.dx));
+    return rota_gradient_end(tape, w, &write);
+}
+
+static rota_status gradient_norm(rota_tape *tape, const rota_op_use *use) {
+    const bool layer = is_layernorm(use);
+    const rota_norm_params params = params_of(use);
+    const rota_tensor *stats = &use->outputs[1];
+    rota_tensor x, dy;
+    ROTA_TRY(rota_record_contiguous(tape, &use->inputs[0], &x));
+    ROTA_TRY(rota_record_contiguous(tape, rota_gradient_output(tape, 0), &dy));
+    rota_access read_x = rota_tensor_access(&x, ROTA_READ), read_dy = rota_tensor_access(&dy, ROTA_READ);
+    rota_access read_stats = rota_tensor_access(stats, ROTA_READ), read_weight;
+    ROTA_TRY(vector(tape, &use->inputs[1], &x, &read_weight));
+    bool weights = false;
+    for (uint32_t i = 1; i < use->input_count; i++)
+        weights = weights || (use->inputs[i].buffer && rota_gradient_wanted(tape, &use->inputs[i]));
+    if (weights) {
+        const uint64_t chunks = (params.rows + CHUNK - 1) / CHUNK, halves = layer ? 2 : 1;
+        rota_tensor partial;
+        ROTA_TRY(
+            rota_tape_temporary(tape, "partial", ROTA_F32, ROTA_SHAPE(halves, chunks, params.dim), &partial));
+        rota_access accesses[] = {read_x, read_stats, read_dy, rota_tensor_write(&partial)};
+        ROTA_TRY(rota_tape_kernel(
+            tape, layer ? &rota_kernel_layernorm_backward_weight : &rota_kernel_rmsnorm_backward_weight,
+            accesses, 4, &params, NULL, 0));
+        ROTA_TRY(add_partial(tape, &use->inputs[1], partial, 0, chunks, params.dim));
+        if (layer)
+            ROTA_TRY(add_partial(tape, &use->inputs[2], partial, chunks * params.dim, chunks, params.dim));
+    }
+    if (!rota_gradient_wanted(tape, &use->inputs[0])) return ROTA_OK;
+    rota_gradient_write write;
+    ROTA_TRY(rota_gradient_begin(tape, &use->inputs[0], &write));
+    rota_access accesses[] = {read_x, read_weight, read_stats, read_dy, rota_tensor_write(&write.dx)};
+    ROTA_TRY(rota_tape_kernel(tape, layer ? &rota_kernel_layernorm_backward : &rota_kernel_rmsnorm_backward,
+                              accesses, 5, &params, NULL, 0));
+    return rota_gradient_end(tape, &use->inputs[0], &write);
+}
+
+/* Every combination of weight and bias. */
+static bool example_norm(bool layer, uint32_t index, uint32_t size, rota_op_example *out) {
+    static const uint64_t small[][2] = {{5, 37}, {130, 24}, {3, 64}, {1, 1000}}, large[] = {8192, 768};
+    static const char *const labels[] = {"weight and bias", "weight", "plain", "bias, long rows"};
+    if (index >= (size ? 1 : 4)) return false;
+    const uint64_t *shape = size ? large : small[index];
+    *out = (rota_op_example){.label = size ? "8192 x 768" : labels[index]};
+    rota_example_input(out, 0, ROTA_F32, 2, shape, ROTA_FILL_UNIFORM);
+    if (index < 2)
+        rota_example_input(out, 1, ROTA_F32, 1, &shape[1], ROTA_FILL_POSITIVE);
+    else
+        rota_example_absent(out, 1);
+    if (layer && (index == 0 || index == 3))
+        rota_example_input(out, 2, ROTA_F32, 1, &shape[1], ROTA_FILL_UNIFORM);
+    else if (layer)
+        rota_example_absent(out, 2);
+    out->use.attributes.eps = 1e-5f;
+    out->flops = 8.0 * (double)(shape[0] * shape[1]);
+    rota_example_bytes(out, out->use.inputs, 1);
+    return true;
+}
+
+static bool example_layernorm(uint32_t index, uint32_t size, rota_op_example *out) {
+    return example_norm(true, index, size, out);
+}
+
+static bool example_rmsnorm(uint32_t index, uint32_t size, rota_op_example *out) {
+    return example_norm(false, index, size, out);
+}
+
+static const rota_kernel *const layernorm_kernels[] = {&rota_kernel_layernorm, &rota_kernel_copy_strided,
+                                                       NULL};
+static const rota_kernel *const rmsnorm_kernels[] = {&rota_kernel_rmsnorm, &rota_kernel_copy_strided, NULL};
+
+const rota_op rota_ops_norm[] = {
+    {
+        .name = "layernorm",
+        .input_count = 3,
+        .optional_inputs = 6,
+        .output_count = 2,
+        .input_names = {"x", "weight", "bias"},
+        .output_names = {"y", "stats"},
+        .attributes = "eps",
+        .kernels = layernorm_kernels,
+        .shape = shape_norm,
+        .record = record_norm,
+        .gradient = gradient_norm,
+        .differentiable = 7,
+        .saved_inputs = 3,
+        .saved_outputs = 2,
+        .example = example_layernorm,
+    },
+    {
+        .name = "rmsnorm",
+        .input_count = 2,
+        .optional_inputs = 2,
+        .output_count = 2,
+        .input_names = {"x", "weight"},
+        .output_names = {"y", "stats"},
+        .attributes = "eps",
+        .kernels = rmsnorm_kernels,
+        .shape = shape_norm,
+        .record = record_norm,
+        .gradient = gradient_norm,
+        .differentiable = 3,
+        .saved_inputs = 3,
+        .saved_outputs = 2,
+        .example = example_rmsnorm,
+    },
+    {0},
+};

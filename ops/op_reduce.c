@@ -1,0 +1,165 @@
+/* Ops: sum, mean, max along an axis; sum_squares of everything. */
+#include "ops/op.h"
+
+enum { SUM, MEAN, MAX };
+
+static rota_status shape_reduce(const rota_op_use *use, rota_tensor *out) {
+    const rota_tensor *x = &use->inputs[0];
+    const uint32_t axis = use->attributes.axis[0];
+    ROTA_TRY(rota_shape_require(use, 1, ROTA_F32));
+    if (axis >= x->rank) {
+        char text[ROTA_TENSOR_TEXT_MAX];
+        return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT,
+                            "axis %u of x, which is %s: expected an axis below %u", axis,
+                            rota_tensor_describe(x, text, sizeof text), x->rank);
+    }
+    uint64_t shape[ROTA_RANK_MAX];
+    uint32_t rank = 0;
+    for (uint32_t i = 0; i < x->rank; i++) {
+        if (i != axis)
+            shape[rank++] = x->shape[i];
+        else if (use->attributes.keep)
+            shape[rank++] = 1;
+    }
+    return rota_tensor_of(NULL, 0, ROTA_F32, rank, shape, out);
+}
+
+static void sizes(const rota_tensor *x, uint32_t axis, uint64_t *outer, uint64_t *n, uint64_t *inner) {
+    *outer = *inner = 1;
+    *n = x->shape[axis];
+    for (uint32_t i = 0; i < axis; i++) *outer *= x->shape[i];
+    for (uint32_t i = axis + 1; i < x->rank; i++) *inner *= x->shape[i];
+}
+
+static rota_status record_reduce(rota_tape *tape, rota_op_use *use) {
+    rota_tensor x;
+    uint64_t outer, n, inner;
+    ROTA_TRY(rota_record_contiguous(tape, &use->inputs[0], &x));
+    sizes(&x, use->attributes.axis[0], &outer, &n, &inner);
+    const bool mean = use->op == &rota_ops_reduce[MEAN];
+    return rota_record_reduce(tape, use->op == &rota_ops_reduce[MAX] ? ROTA_REDUCE_MAX : ROTA_REDUCE_SUM,
+                              mean ? 1.0f / (float)n : 1.0f, outer, n, inner, &x, &use->outputs[0]);
+}
+
+static rota_status gradient_reduce(rota_tape *tape, const rota_op_use *use) {
+    const rota_tensor *x = &use->inputs[0];
+    uint64_t outer, n, inner;
+    sizes(x, use->attributes.axis[0], &outer, &n, &inner);
+    rota_tensor dy, value, result;
+    ROTA_TRY(rota_record_contiguous(tape, rota_gradient_output(tape, 0), &dy));
+    if (use->op != &rota_ops_reduce[MAX]) {
+        uint64_t shape[ROTA_RANK_MAX];
+        for (uint32_t i = 0; i < x->rank; i++) shape[i] = i == use->attributes.axis[0] ? 1 : x->shape[i];
+        ROTA_TRY(rota_tensor_reshape(&dy, x->rank, shape, &dy));
+        ROTA_TRY(rota_tensor_broadcast(&dy, x->rank, x->shape, &dy));
+        return rota_gradient_add(tape, x, &dy, use->op == &rota_ops_reduce[MEAN] ? 1.0f / (float)n : 1.0f);
+    }
+    rota_gradient_write write;
+    ROTA_TRY(rota_gradient_begin(tape, x, &write));
+    ROTA_TRY(rota_record_contiguous(tape, x, &value));
+    ROTA_TRY(rota_record_contiguous(tape, &use->outputs[0], &result));
+    rota_max_backward_params params = {(uint32_t)outer, (uint32_t)n, (uint32_t)inner};
+    rota_access accesses[] = {rota_tensor_access(&value, ROTA_READ), rota_tensor_access(&result, ROTA_READ),
+                              rota_tensor_access(&dy, ROTA_READ), rota_tensor_write(&write.dx)};
+    ROTA_TRY(rota_tape_kernel(tape, &rota_kernel_max_backward, accesses, 4, &params, NULL, 0));
+    return rota_gradient_end(tape, x, &write);
+}
+
+static rota_status shape_squares(const rota_op_use *use, rota_tensor *out) {
+    ROTA_TRY(rota_shape_require(use, 1, ROTA_F32));
+    return rota_tensor_of(NULL, 0, ROTA_F32, ROTA_SHAPE(1), out);
+}
+
+static rota_status record_squares(rota_tape *tape, rota_op_use *use) {
+    rota_tensor x;
+    ROTA_TRY(rota_record_contiguous(tape, &use->inputs[0], &x));
+    return rota_record_reduce(tape, ROTA_REDUCE_SUM_SQUARES, 1.0f, 1, rota_tensor_count(&x), 1, &x,
+                              &use->outputs[0]);
+}
+
+/* dx = 2 x dy. */
+static rota_status gradient_squares(rota_tape *tape, const rota_op_use *use) {
+    const rota_tensor *x = &use->inputs[0];
+    rota_tensor product;
+    ROTA_TRY(rota_tape_temporary(tape, "gradient", ROTA_F32, x->rank, x->shape, &product));
+    rota_tensor dy = *rota_gradient_output(tape, 0);
+    ROTA_TRY(rota_tensor_reshape(&dy, 0, NULL, &dy));
+    ROTA_TRY(rota_record_binary(tape, ROTA_BINARY_MUL, x, &dy, &product));
+    return rota_gradient_add(tape, x, &product, 2.0f);
+}
+
+static bool example_reduce(uint32_t index, uint32_t size, rota_op_example *out) {
+    static const struct {
+        const char *label;
+        uint32_t rank;
+        uint64_t shape[4];
+        uint32_t axis;
+        bool keep;
+    } small[] =
+        {
+            {"last axis", 2, {9, 37}, 1, false},
+            {"first axis", 2, {37, 9}, 0, false},
+            {"middle axis, kept", 3, {3, 17, 70}, 1, true},
+            {"one axis", 1, {5}, 0, false},
+            {"long axis", 1, {5000}, 0, true},
+            {"long columns", 2, {1001, 5}, 0, false},
+            {"length one", 3, {4, 1, 3}, 1, false},
+        },
+      large[] = {{"rows of 1024 x 1024", 2, {1024, 1024}, 1, false},
+                 {"columns of 1024 x 1024", 2, {1024, 1024}, 0, false},
+                 {"a million", 1, {1048576}, 0, false}};
+    if (index >= (size ? sizeof large / sizeof large[0] : sizeof small / sizeof small[0])) return false;
+    *out = (rota_op_example){.label = size ? large[index].label : small[index].label};
+    rota_example_input(out, 0, ROTA_F32, size ? large[index].rank : small[index].rank,
+                       size ? large[index].shape : small[index].shape, ROTA_FILL_DISTINCT);
+    out->use.attributes.axis[0] = size ? large[index].axis : small[index].axis;
+    out->use.attributes.keep = size ? large[index].keep : small[index].keep;
+    out->flops = (double)rota_tensor_count(&out->use.inputs[0]);
+    out->use.op = &rota_ops_reduce[SUM];
+    rota_tensor y;
+    if (shape_reduce(&out->use, &y) != ROTA_OK) return false;
+    rota_example_bytes(out, &y, 1);
+    return true;
+}
+
+static bool example_squares(uint32_t index, uint32_t size, rota_op_example *out) {
+    static const uint64_t counts[] = {1, 77, 5001, 1u << 20};
+    if (index >= (size ? 1 : 3)) return false;
+    *out = (rota_op_example){.label = size ? "a million" : "odd"};
+    rota_example_input(out, 0, ROTA_F32, 1, &counts[size ? 3 : index], ROTA_FILL_UNIFORM);
+    out->flops = 2.0 * (double)rota_tensor_count(&out->use.inputs[0]);
+    rota_example_bytes(out, NULL, 0);
+    return true;
+}
+
+static const rota_kernel *const reduce_kernels[] = {&rota_kernel_reduce, &rota_kernel_copy_strided, NULL};
+
+#define REDUCE(NAME, SAVED_INPUTS, SAVED_OUTPUTS)                                                            \
+    {                                                                                                        \
+        .name = NAME, .input_count = 1, .output_count = 1, .input_names = {"x"}, .output_names = {"y"},      \
+        .attributes = "axis[0] keep", .kernels = reduce_kernels, .shape = shape_reduce,                      \
+        .record = record_reduce, .gradient = gradient_reduce, .differentiable = 1,                           \
+        .saved_inputs = (SAVED_INPUTS), .saved_outputs = (SAVED_OUTPUTS), .example = example_reduce          \
+    }
+
+const rota_op rota_ops_reduce[] = {
+    REDUCE("sum", 0, 0),
+    REDUCE("mean", 0, 0),
+    REDUCE("max", 1, 1),
+    {
+        .name = "sum_squares",
+        .input_count = 1,
+        .output_count = 1,
+        .input_names = {"x"},
+        .output_names = {"y"},
+        .attributes = "",
+        .kernels = reduce_kernels,
+        .shape = shape_squares,
+        .record = record_squares,
+        .gradient = gradient_squares,
+        .differentiable = 1,
+        .saved_inputs = 1,
+        .example = example_squares,
+    },
+    {0},
+};

@@ -1,0 +1,99 @@
+/* The table of ops, put together from its files, and what shape rules and examples share. */
+#include "ops/op.h"
+
+#include <string.h>
+
+static const rota_op *const *families(uint32_t *out_count) {
+    static const rota_op *const lists[] = {rota_ops_elementwise, rota_ops_move,  rota_ops_reduce,
+                                           rota_ops_matmul,      rota_ops_norm,  rota_ops_scores,
+                                           rota_ops_attention,   rota_ops_update};
+    *out_count = sizeof lists / sizeof lists[0];
+    return lists;
+}
+
+const rota_op *rota_op_at(uint32_t index) {
+    uint32_t count;
+    const rota_op *const *lists = families(&count);
+    for (uint32_t f = 0; f < count; f++)
+        for (const rota_op *op = lists[f]; op->name; op++)
+            if (index-- == 0) return op;
+    return NULL;
+}
+
+uint32_t rota_op_count(void) {
+    uint32_t count = 0;
+    while (rota_op_at(count)) count++;
+    return count;
+}
+
+const rota_op *rota_op_find(const char *name) {
+    uint32_t count;
+    const rota_op *const *lists = families(&count);
+    for (uint32_t f = 0; f < count; f++)
+        for (const rota_op *op = lists[f]; op->name; op++)
+            if (strcmp(op->name, name) == 0) return op;
+    return NULL;
+}
+
+bool rota_op_get_example(const rota_op *op, uint32_t index, uint32_t size, rota_op_example *out_example) {
+    if (!op->example(index, size, out_example)) return false;
+    out_example->use.op = op;
+    out_example->use.input_count = op->input_count;
+    out_example->use.output_count = op->output_count;
+    return true;
+}
+
+rota_status rota_shape_require(const rota_op_use *use, uint32_t inputs, rota_dtype dtype) {
+    for (uint32_t i = 0; i < use->input_count; i++) {
+        const rota_tensor *x = &use->inputs[i];
+        bool absent = !x->buffer && (use->op->optional_inputs & 1u << i);
+        if (!(inputs & 1u << i) || absent || x->dtype == dtype) continue;
+        char text[ROTA_TENSOR_TEXT_MAX];
+        return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "%s is %s; expected %s", use->op->input_names[i],
+                            rota_tensor_describe(x, text, sizeof text), rota_dtype_name(dtype));
+    }
+    return ROTA_OK;
+}
+
+rota_status rota_shape_like(const rota_tensor *x, rota_dtype dtype, rota_tensor *out) {
+    return rota_tensor_of(NULL, 0, dtype, x->rank, x->shape, out);
+}
+
+void rota_example_input(rota_op_example *example, uint32_t input, rota_dtype dtype, uint32_t rank,
+                        const uint64_t *shape, rota_fill_kind fill) {
+    rota_op_use *use = &example->use;
+    if (rota_tensor_of(NULL, 0, dtype, rank, shape, &use->inputs[input]) != ROTA_OK) return;
+    if (use->input_count <= input) use->input_count = input + 1;
+    example->fill[input] = fill;
+}
+
+void rota_example_absent(rota_op_example *example, uint32_t input) {
+    if (example->use.input_count <= input) example->use.input_count = input + 1;
+    example->use.inputs[input] = (rota_tensor){.dtype = ROTA_DTYPE_COUNT};
+}
+
+void rota_example_bytes(rota_op_example *example, const rota_tensor *outputs, uint32_t count) {
+    example->bytes = 0;
+    for (uint32_t i = 0; i < example->use.input_count; i++)
+        if (example->use.inputs[i].dtype != ROTA_DTYPE_COUNT)
+            example->bytes += (double)rota_tensor_extent_bytes(&example->use.inputs[i]);
+    for (uint32_t i = 0; i < count; i++) example->bytes += (double)rota_tensor_extent_bytes(&outputs[i]);
+}
+
+bool rota_example_shape(uint32_t index, uint32_t size, const char **out_label, uint32_t *out_rank,
+                        const uint64_t **out_shape) {
+    static const struct {
+        const char *label;
+        uint32_t rank;
+        uint64_t shape[3];
+    } small[] = {{"one element", 1, {1}},
+                 {"odd size", 2, {7, 37}},
+                 {"three axes", 3, {2, 3, 16}},
+                 {"more than one piece", 2, {170, 200}}},
+      large = {"1024 x 1024", 2, {1024, 1024}};
+    if (index >= (size ? 1 : sizeof small / sizeof small[0])) return false;
+    *out_label = size ? large.label : small[index].label;
+    *out_rank = size ? large.rank : small[index].rank;
+    *out_shape = size ? large.shape : small[index].shape;
+    return true;
+}

@@ -1,0 +1,253 @@
+/* Ops of training that have no gradient: index_add, global_norm, adamw, check_finite. */
+#include "ops/op.h"
+
+#include <string.h>
+
+static rota_status fail_operand(const rota_op_use *use, uint32_t input, const char *expected) {
+    char text[ROTA_TENSOR_TEXT_MAX];
+    return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "%s is %s; expected %s", use->op->input_names[input],
+                        rota_tensor_describe(&use->inputs[input], text, sizeof text), expected);
+}
+
+/* ---- index_add ---- */
+
+static rota_status shape_index_add(const rota_op_use *use, rota_tensor *out) {
+    (void)out;
+    const rota_tensor *index = &use->inputs[0], *y = &use->inputs[1];
+    if (index->dtype != ROTA_I32) return fail_operand(use, 0, "i32");
+    if (y->dtype != ROTA_I32 || y->rank != 1 || !rota_tensor_is_contiguous(y))
+        return fail_operand(use, 1, "i32 [size], contiguous");
+    return ROTA_OK;
+}
+
+static rota_status record_index_add(rota_tape *tape, rota_op_use *use) {
+    rota_tensor index;
+    ROTA_TRY(rota_record_contiguous(tape, &use->inputs[0], &index));
+    rota_index_add_params params = {.rows = (uint32_t)rota_tensor_count(&index),
+                                    .size = (uint32_t)use->inputs[1].shape[0],
+                                    .value = use->attributes.integer};
+    rota_access accesses[] = {rota_tensor_access(&index, ROTA_READ),
+                              rota_tensor_access(&use->inputs[1], ROTA_ACCUMULATE)};
+    return rota_tape_kernel(tape, &rota_kernel_index_add, accesses, 2, &params, NULL, 0);
+}
+
+static bool example_index_add(uint32_t index, uint32_t size, rota_op_example *out) {
+    static const uint64_t small[][2] = {{65536, 1}, {777, 33}}, large[] = {1u << 20, 4096};
+    if (index >= (size ? 1 : 2)) return false;
+    const uint64_t *s = size ? large : small[index];
+    *out = (rota_op_example){.label = size ? "a million" : "many on few", .classes = s[1]};
+    rota_example_input(out, 0, ROTA_I32, 1, &s[0], ROTA_FILL_INDEX);
+    rota_example_input(out, 1, ROTA_I32, 1, &s[1], ROTA_FILL_INDEX);
+    out->use.attributes.integer = 3;
+    rota_example_bytes(out, NULL, 0);
+    return true;
+}
+
+/* ---- global_norm ---- */
+
+/* Elements whose squares make one partial sum. */
+#define NORM_CHUNK 4096
+
+rota_status rota_record_global_norm(rota_tape *tape, const rota_tensor *tensors, uint32_t count,
+                                    float max_norm, const rota_tensor *out) {
+    uint64_t chunks = 0, at = 0;
+    for (uint32_t i = 0; i < count; i++)
+        chunks += (rota_tensor_count(&tensors[i]) + NORM_CHUNK - 1) / NORM_CHUNK;
+    rota_tensor partial;
+    ROTA_TRY(rota_tape_temporary(tape, "squares", ROTA_F32, ROTA_SHAPE(chunks), &partial));
+    for (uint32_t i = 0; i < count; i++) {
+        rota_tensor x, part;
+        ROTA_TRY(rota_record_contiguous(tape, &tensors[i], &x));
+        const uint64_t elements = rota_tensor_count(&x), own = (elements + NORM_CHUNK - 1) / NORM_CHUNK;
+        ROTA_TRY(rota_tensor_slice(&partial, 0, at, own, &part));
+        rota_reduce_params params = {.op = ROTA_REDUCE_SUM_SQUARES,
+                                     .outer = 1,
+                                     .n = (uint32_t)elements,
+                                     .inner = 1,
+                                     .chunk = NORM_CHUNK,
+                                     .scale = 1.0f};
+        rota_access accesses[] = {rota_tensor_access(&x, ROTA_READ), rota_tensor_write(&part)};
+        ROTA_TRY(rota_tape_kernel(tape, &rota_kernel_reduce, accesses, 2, &params, NULL, 0));
+        at += own;
+    }
+    rota_global_norm_params params = {.count = (uint32_t)chunks, .max_norm = max_norm};
+    rota_access accesses[] = {rota_tensor_access(&partial, ROTA_READ), rota_tensor_write(out)};
+    return rota_tape_kernel(tape, &rota_kernel_global_norm, accesses, 2, &params, NULL, 0);
+}
+
+static rota_status shape_global_norm(const rota_op_use *use, rota_tensor *out) {
+    ROTA_TRY(rota_shape_require(use, 31, ROTA_F32));
+    return rota_tensor_of(NULL, 0, ROTA_F32, ROTA_SHAPE(2), out);
+}
+
+static rota_status record_global_norm(rota_tape *tape, rota_op_use *use) {
+    rota_tensor tensors[ROTA_OP_INPUTS_MAX];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < use->input_count; i++)
+        if (use->inputs[i].buffer) tensors[count++] = use->inputs[i];
+    return rota_record_global_norm(tape, tensors, count, use->attributes.scale, &use->outputs[0]);
+}
+
+static bool example_global_norm(uint32_t index, uint32_t size, rota_op_example *out) {
+    static const uint64_t counts[] = {77, 1, 5000, 8192, 4097}, large = 1u << 20;
+    if (index >= (size ? 1 : 3)) return false;
+    *out = (rota_op_example){.label = size ? "a million" : "several tensors"};
+    for (uint32_t i = 0; i < ROTA_OP_INPUTS_MAX; i++) {
+        if (size ? i == 0 : i <= 2 * index)
+            rota_example_input(out, i, ROTA_F32, 1, size ? &large : &counts[i], ROTA_FILL_UNIFORM);
+        else
+            rota_example_absent(out, i);
+    }
+    out->use.attributes.scale = index == 0 ? 100.0f : 1.0f;
+    rota_example_bytes(out, NULL, 0);
+    return true;
+}
+
+/* ---- adamw ---- */
+
+static rota_status shape_adamw(const rota_op_use *use, rota_tensor *out) {
+    (void)out;
+    ROTA_TRY(rota_shape_require(use, 31, ROTA_F32));
+    for (uint32_t i = 0; i < 4; i++)
+        if (!rota_shapes_equal(&use->inputs[i], &use->inputs[0]) ||
+            (i != 1 && !rota_tensor_is_contiguous(&use->inputs[i]))) {
+            char text[ROTA_TENSOR_TEXT_MAX + 32] = "contiguous, like p ";
+            rota_tensor_describe(&use->inputs[0], text + strlen(text), ROTA_TENSOR_TEXT_MAX);
+            return fail_operand(use, i, text);
+        }
+    if (use->inputs[4].buffer && rota_tensor_count(&use->inputs[4]) != 1)
+        return fail_operand(use, 4, "f32 [1]");
+    return ROTA_OK;
+}
+
+static rota_status record_adamw(rota_tape *tape, rota_op_use *use) {
+    const rota_op_attributes *o = &use->attributes;
+    rota_tensor g;
+    ROTA_TRY(rota_record_contiguous(tape, &use->inputs[1], &g));
+    rota_adamw_params params = {
+        .count = (uint32_t)rota_tensor_count(&g),
+        .has_factor = use->inputs[4].buffer != NULL,
+        .lr = rota_value_f32(o->value[0]),
+        .step = rota_value_u32(o->value[1]),
+        .beta1 = o->beta1,
+        .beta2 = o->beta2,
+        .eps = o->eps,
+        .weight_decay = o->weight_decay,
+    };
+    rota_param_binding bindings[2];
+    uint32_t count = 0;
+    rota_value_bind(o->value[0], 0, bindings, &count);
+    rota_value_bind(o->value[1], 1, bindings, &count);
+    rota_access accesses[] = {rota_tensor_access(&use->inputs[0], ROTA_READWRITE),
+                              rota_tensor_access(&g, ROTA_READ),
+                              rota_tensor_access(&use->inputs[2], ROTA_READWRITE),
+                              rota_tensor_access(&use->inputs[3], ROTA_READWRITE),
+                              rota_tensor_access(params.has_factor ? &use->inputs[4] : &g, ROTA_READ)};
+    return rota_tape_kernel(tape, &rota_kernel_adamw, accesses, 5, &params, bindings, count);
+}
+
+static bool example_adamw(uint32_t index, uint32_t size, rota_op_example *out) {
+    static const uint64_t counts[] = {1, 77, 20000, 1u << 20};
+    if (index >= (size ? 1 : 3)) return false;
+    *out = (rota_op_example){.label = size ? "a million" : "odd sizes"};
+    for (uint32_t i = 0; i < 4; i++)
+        rota_example_input(out, i, ROTA_F32, 1, &counts[size ? 3 : index],
+                           i == 3 ? ROTA_FILL_POSITIVE : ROTA_FILL_UNIFORM);
+    if (index == 1)
+        rota_example_input(out, 4, ROTA_F32, 1, (const uint64_t[]){1}, ROTA_FILL_POSITIVE);
+    else
+        rota_example_absent(out, 4);
+    out->use.attributes.value[0] = rota_value_constant(0.01);
+    out->use.attributes.value[1] = rota_value_constant(3);
+    out->use.attributes.beta1 = 0.9f;
+    out->use.attributes.beta2 = 0.99f;
+    out->use.attributes.eps = 1e-8f;
+    out->use.attributes.weight_decay = 0.1f;
+    out->bytes = 28.0 * (double)counts[size ? 3 : index];
+    return true;
+}
+
+/* ---- check_finite ---- */
+
+static rota_status shape_check_finite(const rota_op_use *use, rota_tensor *out) {
+    ROTA_TRY(rota_shape_require(use, 1, ROTA_F32));
+    return rota_tensor_of(NULL, 0, ROTA_U32, ROTA_SHAPE(2), out);
+}
+
+static rota_status record_check_finite(rota_tape *tape, rota_op_use *use) {
+    rota_tensor x;
+    const rota_tensor *found = &use->outputs[0];
+    ROTA_TRY(rota_record_contiguous(tape, &use->inputs[0], &x));
+    ROTA_TRY(rota_record_fill(tape->recorder, found->buffer, found->offset_bytes, 4, 0, NULL));
+    ROTA_TRY(rota_record_fill(tape->recorder, found->buffer, found->offset_bytes + 4, 4, UINT32_MAX, NULL));
+    rota_check_finite_params params = {.count = (uint32_t)rota_tensor_count(&x)};
+    rota_access accesses[] = {rota_tensor_access(&x, ROTA_READ), rota_tensor_access(found, ROTA_READWRITE)};
+    return rota_tape_kernel(tape, &rota_kernel_check_finite, accesses, 2, &params, NULL, 0);
+}
+
+static bool example_check_finite(uint32_t index, uint32_t size, rota_op_example *out) {
+    static const uint64_t counts[] = {1, 40001, 1u << 20};
+    if (index >= (size ? 1 : 2)) return false;
+    *out = (rota_op_example){.label = size ? "a million" : "odd sizes"};
+    rota_example_input(out, 0, ROTA_F32, 1, &counts[size ? 2 : index], ROTA_FILL_UNIFORM);
+    rota_example_bytes(out, NULL, 0);
+    return true;
+}
+
+static const rota_kernel *const index_add_kernels[] = {&rota_kernel_index_add, NULL};
+static const rota_kernel *const global_norm_kernels[] = {&rota_kernel_reduce, &rota_kernel_global_norm, NULL};
+static const rota_kernel *const adamw_kernels[] = {&rota_kernel_adamw, NULL};
+static const rota_kernel *const check_finite_kernels[] = {&rota_kernel_check_finite, NULL};
+
+const rota_op rota_ops_update[] = {
+    {
+        .name = "index_add",
+        .input_count = 2,
+        .input_names = {"index", "y"},
+        .input_modes = {ROTA_READ, ROTA_ACCUMULATE},
+        .attributes = "integer",
+        .kernels = index_add_kernels,
+        .shape = shape_index_add,
+        .record = record_index_add,
+        .example = example_index_add,
+    },
+    {
+        .name = "global_norm",
+        .input_count = 5,
+        .optional_inputs = 30,
+        .output_count = 1,
+        .input_names = {"x0", "x1", "x2", "x3", "x4"},
+        .output_names = {"norm_factor"},
+        .attributes = "scale=max_norm",
+        .kernels = global_norm_kernels,
+        .shape = shape_global_norm,
+        .record = record_global_norm,
+        .example = example_global_norm,
+    },
+    {
+        .name = "adamw",
+        .input_count = 5,
+        .optional_inputs = 16,
+        .input_names = {"p", "g", "m", "v", "factor"},
+        .input_modes = {ROTA_READWRITE, ROTA_READ, ROTA_READWRITE, ROTA_READWRITE, ROTA_READ},
+        .attributes = "value[0]=lr value[1]=step beta1 beta2 eps weight_decay",
+        .varies_by_step = 3,
+        .kernels = adamw_kernels,
+        .shape = shape_adamw,
+        .record = record_adamw,
+        .example = example_adamw,
+    },
+    {
+        .name = "check_finite",
+        .input_count = 1,
+        .output_count = 1,
+        .input_names = {"x"},
+        .output_names = {"found"},
+        .attributes = "",
+        .kernels = check_finite_kernels,
+        .shape = shape_check_finite,
+        .record = record_check_finite,
+        .example = example_check_finite,
+    },
+    {0},
+};

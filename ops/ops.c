@@ -1,0 +1,180 @@
+/* The ops by name: each fills in a use and applies it. */
+#include <math.h>
+#include <string.h>
+#include "ops/op.h"
+
+/* Applies `use` with its first output as given (NULL buffer: made), and hands that output back. */
+static rota_status apply(rota_tape *tape, const char *name, rota_op_use *use, uint32_t inputs,
+                         rota_tensor *output) {
+    use->op = rota_op_find(name);
+    use->input_count = inputs;
+    use->output_count = use->op->output_count;
+    if (output) use->outputs[0] = *output;
+    ROTA_TRY(rota_op_apply(tape, use));
+    if (output) *output = use->outputs[0];
+    return ROTA_OK;
+}
+
+/* A destination is there. */
+static rota_status apply_into(rota_tape *tape, const char *name, rota_op_use *use, uint32_t inputs,
+                              rota_tensor y) {
+    if (!y.buffer) return rota_fail(ROTA_INVALID_ARGUMENT, "op '%s': the destination is missing", name);
+    return apply(tape, name, use, inputs, &y);
+}
+
+static rota_status apply_new(rota_tape *tape, const char *name, rota_op_use *use, uint32_t inputs,
+                             rota_tensor *out_y) {
+    *out_y = ROTA_TENSOR_NONE;
+    return apply(tape, name, use, inputs, out_y);
+}
+
+/* Both forms of an op: declarations of parameters, inputs and attributes. */
+#define PARAMETERS(...) __VA_ARGS__
+#define BOTH(NAME, OP, INPUTS, PARAMS, ...)                                                                  \
+    rota_status rota_op_##NAME(rota_tape *tape, PARAMS, rota_tensor *out_y) {                                \
+        rota_op_use use = __VA_ARGS__;                                                                       \
+        return apply_new(tape, OP, &use, INPUTS, out_y);                                                     \
+    }                                                                                                        \
+    rota_status rota_op_##NAME##_into(rota_tape *tape, PARAMS, rota_tensor y) {                              \
+        rota_op_use use = __VA_ARGS__;                                                                       \
+        return apply_into(tape, OP, &use, INPUTS, y);                                                        \
+    }
+
+#define BINARY(NAME) BOTH(NAME, #NAME, 2, PARAMETERS(rota_tensor a, rota_tensor b), {.inputs = {a, b}})
+ROTA_OP_BINARY_LIST(BINARY)
+
+#define UNARY(NAME) BOTH(NAME, #NAME, 1, PARAMETERS(rota_tensor x), {.inputs = {x}})
+ROTA_OP_UNARY_LIST(UNARY)
+
+#define REDUCE(NAME)                                                                                         \
+    BOTH(NAME, #NAME, 1, PARAMETERS(rota_tensor x, uint32_t axis, bool keep),                                \
+         {.inputs = {x}, .attributes = {.axis = {axis}, .keep = keep}})
+ROTA_OP_REDUCE_LIST(REDUCE)
+
+BOTH(affine, "affine", 1, PARAMETERS(rota_tensor x, rota_value alpha, rota_value beta),
+     {.inputs = {x}, .attributes = {.value = {alpha, beta}}})
+BOTH(scale, "affine", 1, PARAMETERS(rota_tensor x, rota_value alpha),
+     {.inputs = {x}, .attributes = {.value = {alpha}}})
+BOTH(sum_squares, "sum_squares", 1, PARAMETERS(rota_tensor x), {.inputs = {x}})
+BOTH(matmul, "matmul", 2, PARAMETERS(rota_tensor a, rota_tensor b, bool transpose_a, bool transpose_b),
+     {.inputs = {a, b}, .attributes = {.transpose_a = transpose_a, .transpose_b = transpose_b}})
+BOTH(weighted_matmul, "weighted_matmul", 2, PARAMETERS(rota_tensor weight, rota_tensor value),
+     {.inputs = {weight, value}})
+BOTH(transpose, "transpose", 1, PARAMETERS(rota_tensor x, uint32_t axis_a, uint32_t axis_b),
+     {.inputs = {x}, .attributes = {.axis = {axis_a, axis_b}}})
+BOTH(slice, "slice", 1, PARAMETERS(rota_tensor x, uint32_t axis, uint64_t start, uint64_t length),
+     {.inputs = {x}, .attributes = {.axis = {axis}, .start = start, .length = length}})
+BOTH(copy, "copy", 1, PARAMETERS(rota_tensor x), {.inputs = {x}})
+BOTH(embedding, "embedding", 2, PARAMETERS(rota_tensor table, rota_tensor index), {.inputs = {table, index}})
+BOTH(softmax, "softmax", 1, PARAMETERS(rota_tensor x), {.inputs = {x}})
+BOTH(causal_mask, "causal_mask", 1, PARAMETERS(rota_tensor x), {.inputs = {x}})
+BOTH(layernorm, "layernorm", 3, PARAMETERS(rota_tensor x, rota_tensor weight, rota_tensor bias, float eps),
+     {.inputs = {x, weight, bias}, .attributes = {.eps = eps}})
+BOTH(rmsnorm, "rmsnorm", 2, PARAMETERS(rota_tensor x, rota_tensor weight, float eps),
+     {.inputs = {x, weight}, .attributes = {.eps = eps}})
+BOTH(cross_entropy, "cross_entropy", 2, PARAMETERS(rota_tensor logits, rota_tensor labels),
+     {.inputs = {logits, labels}})
+BOTH(attention, "attention", 3,
+     PARAMETERS(rota_tensor q, rota_tensor k, rota_tensor v, bool causal, float scale),
+     {.inputs = {q, k, v}, .attributes = {.causal = causal, .scale = scale}})
+
+/* Each dropout of a tape draws from a stream of its own. */
+BOTH(dropout, "dropout", 1, PARAMETERS(rota_tensor x, float p, rota_value seed, rota_value step),
+     {.inputs = {x}, .attributes = {.p = p, .value = {seed, step}, .stream = tape->streams++}})
+
+rota_status rota_op_cast(rota_tape *tape, rota_tensor x, rota_dtype dtype, rota_tensor *out_y) {
+    rota_op_use use = {.inputs = {x}, .attributes = {.dtype = dtype}};
+    return apply_new(tape, "cast", &use, 1, out_y);
+}
+
+rota_status rota_op_cast_into(rota_tape *tape, rota_tensor x, rota_tensor y) {
+    rota_op_use use = {.inputs = {x}, .attributes = {.dtype = y.dtype}};
+    return apply_into(tape, "cast", &use, 1, y);
+}
+
+rota_status rota_op_contiguous(rota_tape *tape, rota_tensor x, rota_tensor *out_y) {
+    *out_y = x;
+    return rota_tensor_is_contiguous(&x) ? ROTA_OK : rota_op_copy(tape, x, out_y);
+}
+
+rota_status rota_op_reshape(rota_tape *tape, rota_tensor x, uint32_t rank, const uint64_t *shape,
+                            rota_tensor *out_y) {
+    *out_y = ROTA_TENSOR_NONE;
+    uint64_t count = 1;
+    for (uint32_t i = 0; i < rank && i < ROTA_RANK_MAX; i++) count *= shape[i];
+    rota_status status = rota_tensor_reshape(&x, rank, shape, out_y);
+    if (status == ROTA_OK || count != rota_tensor_count(&x)) return status;
+    ROTA_TRY(rota_op_contiguous(tape, x, &x));
+    return rota_tensor_reshape(&x, rank, shape, out_y);
+}
+
+rota_status rota_op_reshape_into(rota_tape *tape, rota_tensor x, rota_tensor y) {
+    rota_op_use use = {.inputs = {x}};
+    return apply_into(tape, "reshape", &use, 1, y);
+}
+
+rota_status rota_op_fill_into(rota_tape *tape, rota_tensor y, double number) {
+    rota_op_use use = {.attributes = {.value = {rota_value_plain(number)}}};
+    return apply_into(tape, "fill", &use, 0, y);
+}
+
+rota_status rota_op_attention_separate(rota_tape *tape, rota_tensor q, rota_tensor k, rota_tensor v,
+                                       bool causal, float scale, rota_tensor *out_y) {
+    rota_tensor scores;
+    *out_y = ROTA_TENSOR_NONE;
+    if (q.rank != 4) return rota_fail(ROTA_INVALID_ARGUMENT, "attention: q has %u axes, expected 4", q.rank);
+    if (scale == 0.0f) scale = 1.0f / sqrtf((float)q.shape[3]);
+    ROTA_TRY(rota_op_matmul(tape, q, k, false, true, &scores));
+    ROTA_TRY(rota_op_scale(tape, scores, rota_value_plain((double)scale), &scores));
+    if (causal) ROTA_TRY(rota_op_causal_mask(tape, scores, &scores));
+    ROTA_TRY(rota_op_softmax(tape, scores, &scores));
+    return rota_op_weighted_matmul(tape, scores, v, out_y);
+}
+
+rota_status rota_op_index_add(rota_tape *tape, rota_tensor index, int32_t value, rota_tensor y) {
+    rota_op_use use = {.inputs = {index, y}, .attributes = {.integer = value}};
+    return apply(tape, "index_add", &use, 2, NULL);
+}
+
+rota_status rota_op_global_norm(rota_tape *tape, const rota_tensor *tensors, uint32_t count, float max_norm,
+                                rota_tensor *out_norm_factor) {
+    *out_norm_factor = ROTA_TENSOR_NONE;
+    for (uint32_t i = 0; i < count; i++)
+        if (!tensors[i].buffer || tensors[i].dtype != ROTA_F32)
+            return rota_fail(ROTA_INVALID_ARGUMENT, "op 'global_norm': tensor %u is %s, expected f32", i,
+                             tensors[i].buffer ? rota_dtype_name(tensors[i].dtype) : "missing");
+    if (count == 0) return rota_fail(ROTA_INVALID_ARGUMENT, "op 'global_norm': no tensors");
+    ROTA_TRY(rota_tape_temporary(tape, "global_norm", ROTA_F32, ROTA_SHAPE(2), out_norm_factor));
+    return rota_record_global_norm(tape, tensors, count, max_norm, out_norm_factor);
+}
+
+rota_status rota_op_clip_global_norm(rota_tape *tape, const rota_tensor *tensors, uint32_t count,
+                                     float max_norm, rota_tensor *out_norm_factor) {
+    rota_tensor factor;
+    ROTA_TRY(rota_op_global_norm(tape, tensors, count, max_norm, out_norm_factor));
+    ROTA_TRY(rota_tensor_slice(out_norm_factor, 0, 1, 1, &factor));
+    const bool remembered = tape->remember;
+    tape->remember = false;
+    rota_status status = ROTA_OK;
+    for (uint32_t i = 0; i < count && status == ROTA_OK; i++)
+        status = rota_op_mul_into(tape, tensors[i], factor, tensors[i]);
+    tape->remember = remembered;
+    return status;
+}
+
+rota_status rota_op_adamw(rota_tape *tape, rota_tensor p, rota_tensor g, rota_tensor m, rota_tensor v,
+                          const rota_adamw *options) {
+    rota_op_use use = {.inputs = {p, g, m, v, options->factor},
+                       .attributes = {.value = {options->lr, options->step},
+                                      .beta1 = options->beta1,
+                                      .beta2 = options->beta2,
+                                      .eps = options->eps,
+                                      .weight_decay = options->weight_decay}};
+    return apply(tape, "adamw", &use, 5, NULL);
+}
+
+rota_status rota_op_check_finite(rota_tape *tape, rota_tensor x, rota_tensor *out_found) {
+    rota_op_use use = {.inputs = {x}};
+    rota_tensor found;
+    return apply_new(tape, "check_finite", &use, 1, out_found ? out_found : &found);
+}

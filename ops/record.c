@@ -1,0 +1,189 @@
+/* Recording kernels for tensors: what several ops share. */
+#include "ops/tape.h"
+
+#include <string.h>
+
+rota_access rota_tensor_access(const rota_tensor *tensor, rota_access_mode mode) {
+    return (rota_access){tensor->buffer, tensor->offset_bytes, rota_tensor_extent_bytes(tensor), mode};
+}
+
+rota_access rota_tensor_write(const rota_tensor *tensor) {
+    return rota_tensor_access(tensor, rota_tensor_is_dense(tensor) ? ROTA_WRITE : ROTA_READWRITE);
+}
+
+rota_status rota_tape_kernel(rota_tape *tape, const rota_kernel *kernel, const rota_access *accesses,
+                             uint32_t count, const void *params, const rota_param_binding *bindings,
+                             uint32_t binding_count) {
+    rota_kernel_node node = {
+        .kernel = kernel,
+        .name = tape->name,
+        .accesses = accesses,
+        .access_count = count,
+        .params = params,
+        .bindings = bindings,
+        .binding_count = binding_count,
+        .placement = tape->options.placement,
+    };
+    return rota_record_kernel(tape->recorder, &node, NULL);
+}
+
+float rota_value_f32(rota_value value) {
+    return value.kind == ROTA_VALUE_SLOT ? 0.0f : (float)value.number;
+}
+
+uint32_t rota_value_u32(rota_value value) {
+    return value.kind == ROTA_VALUE_SLOT ? 0 : (uint32_t)(int64_t)value.number;
+}
+
+void rota_value_bind(rota_value value, uint32_t bindable, rota_param_binding *bindings, uint32_t *count) {
+    if (value.kind == ROTA_VALUE_PLAIN) return;
+    bindings[(*count)++] =
+        (rota_param_binding){bindable, value.kind == ROTA_VALUE_SLOT ? value.slot : ROTA_SLOT_CONSTANT};
+}
+
+rota_status rota_record_zero(rota_tape *tape, rota_buffer *buffer, uint64_t offset_bytes,
+                             uint64_t size_bytes) {
+    return rota_record_fill(tape->recorder, buffer, offset_bytes, size_bytes, 0, NULL);
+}
+
+/* An access to 2-byte elements begins at a multiple of 4 bytes; the odd element is said in the parameters. */
+static rota_access word_access(const rota_tensor *tensor, rota_access access, uint32_t *out_offset) {
+    uint64_t before = tensor->offset_bytes % 4;
+    *out_offset = (uint32_t)(before / rota_dtype_bytes(tensor->dtype));
+    access.offset_bytes -= before;
+    access.size_bytes += before;
+    return access;
+}
+
+rota_status rota_record_strided(rota_tape *tape, const rota_tensor *x, const rota_tensor *y, float alpha,
+                                bool accumulate) {
+    rota_tensor from;
+    ROTA_TRY(rota_tensor_broadcast(x, y->rank, y->shape, &from));
+    rota_walk walk;
+    const uint64_t *strides[] = {from.stride, y->stride};
+    rota_walk_of(y->rank, y->shape, 2, strides, &walk);
+    if (walk.dims > ROTA_KERNEL_DIMS) {
+        char text[ROTA_TENSOR_TEXT_MAX];
+        return rota_fail(ROTA_UNSUPPORTED, "copy to %s: %u axes are left after merging, at most %d",
+                         rota_tensor_describe(y, text, sizeof text), walk.dims, ROTA_KERNEL_DIMS);
+    }
+    rota_copy_strided_params params = {
+        .count = (uint32_t)rota_tensor_count(y),
+        .flags = (alpha != 1.0f ? ROTA_COPY_SCALE : 0) | (accumulate ? ROTA_COPY_ACCUMULATE : 0),
+        .alpha = alpha,
+        .element_bytes = rota_dtype_bytes(y->dtype),
+    };
+    rota_access write = rota_tensor_write(y);
+    if (accumulate) write.mode = ROTA_READWRITE;
+    rota_access accesses[2] = {word_access(&from, rota_tensor_access(&from, ROTA_READ), &params.x_offset),
+                               word_access(y, write, &params.y_offset)};
+    if (params.y_offset) accesses[1].mode = ROTA_READWRITE;
+    rota_walk_pad(walk.shape, walk.dims, ROTA_KERNEL_DIMS, 1, params.shape);
+    rota_walk_pad(walk.stride[0], walk.dims, ROTA_KERNEL_DIMS, 0, params.x_stride);
+    rota_walk_pad(walk.stride[1], walk.dims, ROTA_KERNEL_DIMS, 0, params.y_stride);
+    return rota_tape_kernel(tape, &rota_kernel_copy_strided, accesses, 2, &params, NULL, 0);
+}
+
+rota_status rota_record_contiguous(rota_tape *tape, const rota_tensor *x, rota_tensor *out_y) {
+    /* Kernels take addresses that are multiples of 4. */
+    if (rota_tensor_is_contiguous(x) && x->offset_bytes % 4 == 0) {
+        *out_y = *x;
+        return ROTA_OK;
+    }
+    rota_tensor y;
+    ROTA_TRY(rota_tape_temporary(tape, "contiguous", x->dtype, x->rank, x->shape, &y));
+    ROTA_TRY(rota_record_strided(tape, x, &y, 1.0f, false));
+    *out_y = y;
+    return ROTA_OK;
+}
+
+rota_status rota_record_binary(rota_tape *tape, rota_binary op, const rota_tensor *a, const rota_tensor *b,
+                               const rota_tensor *y) {
+    static const rota_binary swapped[ROTA_BINARY_COUNT] = {
+        [ROTA_BINARY_ADD] = ROTA_BINARY_ADD,  [ROTA_BINARY_SUB] = ROTA_BINARY_RSUB,
+        [ROTA_BINARY_MUL] = ROTA_BINARY_MUL,  [ROTA_BINARY_DIV] = ROTA_BINARY_RDIV,
+        [ROTA_BINARY_RSUB] = ROTA_BINARY_SUB, [ROTA_BINARY_RDIV] = ROTA_BINARY_DIV,
+    };
+    bool a_fits = rota_shapes_equal(a, y) && rota_tensor_is_contiguous(a);
+    bool b_fits = rota_shapes_equal(b, y) && rota_tensor_is_contiguous(b);
+    bool b_in_place = b_fits && rota_tensors_equal(b, y);
+    rota_tensor left = *a, right = *b;
+    if (b_in_place || (!a_fits && b_fits)) {
+        left = *b;
+        right = *a;
+        op = swapped[op];
+    } else if (!a_fits) {
+        ROTA_TRY(rota_record_strided(tape, a, y, 1.0f, false));
+        left = *y;
+    }
+    ROTA_TRY(rota_tensor_broadcast(&right, y->rank, y->shape, &right));
+    rota_walk walk;
+    const uint64_t *strides[] = {right.stride, y->stride};
+    rota_walk_of(y->rank, y->shape, 2, strides, &walk);
+    if (walk.dims > ROTA_KERNEL_DIMS) {
+        ROTA_TRY(rota_record_contiguous(tape, &right, &right));
+        strides[0] = right.stride;
+        rota_walk_of(y->rank, y->shape, 2, strides, &walk);
+    }
+    rota_binary_params params = {.count = (uint32_t)rota_tensor_count(y), .op = op};
+    rota_walk_pad(walk.shape, walk.dims, ROTA_KERNEL_DIMS, 1, params.shape);
+    rota_walk_pad(walk.stride[0], walk.dims, ROTA_KERNEL_DIMS, 0, params.b_stride);
+    rota_access accesses[] = {rota_tensor_access(&left, ROTA_READ), rota_tensor_access(&right, ROTA_READ),
+                              rota_tensor_write(y)};
+    return rota_tape_kernel(tape, &rota_kernel_binary, accesses, 3, &params, NULL, 0);
+}
+
+/* A reduction with fewer outputs than this leaves workers idle and sums long chains: the axis is cut first.
+ */
+#define REDUCE_OUTPUTS_FEW 256
+/* Elements of the axis in one partial sum, along rows and along columns. */
+#define REDUCE_CHUNK_ROW 1024
+#define REDUCE_CHUNK_COLUMN 64
+
+rota_status rota_record_reduce(rota_tape *tape, rota_reduce op, float scale, uint64_t outer, uint64_t n,
+                               uint64_t inner, const rota_tensor *x, const rota_tensor *y) {
+    const uint64_t chunk = inner == 1 ? REDUCE_CHUNK_ROW : REDUCE_CHUNK_COLUMN;
+    const bool cut = n >= 2 * chunk && outer * ((inner + 63) / 64) < REDUCE_OUTPUTS_FEW;
+    rota_reduce_params params = {
+        .op = op,
+        .outer = (uint32_t)outer,
+        .n = (uint32_t)n,
+        .inner = (uint32_t)inner,
+        .chunk = (uint32_t)(cut ? chunk : n),
+        .scale = cut ? 1.0f : scale,
+    };
+    rota_tensor to = *y;
+    const uint64_t shape[] = {outer, (n + chunk - 1) / chunk, inner};
+    if (cut) ROTA_TRY(rota_tape_temporary(tape, "partial", ROTA_F32, 3, shape, &to));
+    rota_access accesses[] = {rota_tensor_access(x, ROTA_READ), rota_tensor_access(&to, ROTA_WRITE)};
+    ROTA_TRY(rota_tape_kernel(tape, &rota_kernel_reduce, accesses, 2, &params, NULL, 0));
+    if (!cut) return ROTA_OK;
+    return rota_record_reduce(tape, op == ROTA_REDUCE_SUM_SQUARES ? ROTA_REDUCE_SUM : op, scale, outer,
+                              shape[1], inner, &to, y);
+}
+
+rota_status rota_record_unbroadcast(rota_tape *tape, const rota_tensor *x, const rota_tensor *like,
+                                    rota_tensor *out_y) {
+    const uint32_t missing = x->rank - like->rank;
+    rota_tensor from = *x;
+    uint32_t i = 0;
+    while (i < x->rank) {
+        bool repeated = from.shape[i] != (i < missing ? 1 : like->shape[i - missing]);
+        if (!repeated) {
+            i++;
+            continue;
+        }
+        uint64_t outer = 1, n = 1, inner = 1;
+        rota_tensor to = from;
+        for (uint32_t d = 0; d < i; d++) outer *= from.shape[d];
+        for (; i < x->rank && (i < missing || like->shape[i - missing] == 1); i++) {
+            n *= from.shape[i];
+            to.shape[i] = 1;
+        }
+        for (uint32_t d = i; d < x->rank; d++) inner *= from.shape[d];
+        ROTA_TRY(rota_tape_temporary(tape, "unbroadcast", ROTA_F32, to.rank, to.shape, &to));
+        ROTA_TRY(rota_record_reduce(tape, ROTA_REDUCE_SUM, 1.0f, outer, n, inner, &from, &to));
+        from = to;
+    }
+    return rota_tensor_reshape(&from, like->rank, like->shape, out_y);
+}

@@ -1,0 +1,227 @@
+/* Tapes: recording ops, and remembering them. */
+#include "ops/tape.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+rota_status rota_tape_create(rota_recorder *recorder, const rota_tape_options *options,
+                             rota_tape **out_tape) {
+    *out_tape = NULL;
+    rota_tape *tape = calloc(1, sizeof *tape);
+    if (!tape) return rota_fail(ROTA_OUT_OF_MEMORY, "tape: no host memory");
+    tape->recorder = recorder;
+    tape->graph = rota_recorder_graph(recorder);
+    if (options) tape->options = *options;
+    tape->remember = !tape->options.no_gradients;
+    *out_tape = tape;
+    return ROTA_OK;
+}
+
+void rota_tape_forget(rota_tape *tape) {
+    rota_arena_free(&tape->arena);
+    free(tape->map);
+    tape->map = NULL;
+    tape->map_count = tape->map_capacity = 0;
+    tape->use_count = 0;
+}
+
+void rota_tape_destroy(rota_tape *tape) {
+    if (!tape) return;
+    rota_tape_forget(tape);
+    free(tape->uses);
+    free(tape);
+}
+
+rota_recorder *rota_tape_recorder(const rota_tape *tape) {
+    return tape->recorder;
+}
+
+rota_graph *rota_tape_graph(const rota_tape *tape) {
+    return tape->graph;
+}
+
+void rota_tape_remember(rota_tape *tape, bool remember) {
+    tape->remember = remember && !tape->options.no_gradients;
+}
+
+void rota_tape_name(rota_tape *tape, const char *name) {
+    tape->name = name;
+}
+
+rota_status rota_tape_tensor(rota_tape *tape, rota_buffer_kind kind, const char *name, rota_dtype dtype,
+                             uint32_t rank, const uint64_t *shape, rota_tensor *out_tensor) {
+    rota_tensor tensor;
+    *out_tensor = ROTA_TENSOR_NONE;
+    ROTA_TRY(rota_tensor_of(NULL, 0, dtype, rank, shape, &tensor));
+    uint64_t bytes = rota_shape_bytes(dtype, rank, shape);
+    /* INPUT and OUTPUT have exactly the host's bytes. The rest are whole words, which is what fills write. */
+    if (kind != ROTA_BUFFER_INPUT && kind != ROTA_BUFFER_OUTPUT) bytes = (bytes + 3) / 4 * 4;
+    ROTA_TRY(rota_recorder_buffer(tape->recorder, kind, name, bytes, &tensor.buffer));
+    *out_tensor = tensor;
+    return ROTA_OK;
+}
+
+rota_status rota_tape_temporary(rota_tape *tape, const char *name, rota_dtype dtype, uint32_t rank,
+                                const uint64_t *shape, rota_tensor *out_tensor) {
+    return rota_tape_tensor(tape, ROTA_BUFFER_TRANSIENT, name, dtype, rank, shape, out_tensor);
+}
+
+/* ---- Buffers by address ---- */
+
+static uint64_t hash(const void *pointer) {
+    uint64_t x = (uint64_t)(uintptr_t)pointer * 0x9E3779B97F4A7C15u;
+    return x ^ x >> 32;
+}
+
+static rota_tape_buffer *find(rota_tape_buffer *map, uint64_t capacity, const rota_buffer *root) {
+    uint64_t at = hash(root) & (capacity - 1);
+    while (map[at].root && map[at].root != root) at = (at + 1) & (capacity - 1);
+    return &map[at];
+}
+
+static bool grow(rota_tape *tape) {
+    uint64_t capacity = tape->map_capacity ? tape->map_capacity * 2 : 256;
+    rota_tape_buffer *map = calloc(capacity, sizeof *map);
+    if (!map) return false;
+    for (uint64_t i = 0; i < tape->map_capacity; i++)
+        if (tape->map[i].root) *find(map, capacity, tape->map[i].root) = tape->map[i];
+    free(tape->map);
+    tape->map = map;
+    tape->map_capacity = capacity;
+    return true;
+}
+
+rota_tape_buffer *rota_tape_lookup(rota_tape *tape, const rota_tensor *tensor) {
+    if (tape->map_count * 2 >= tape->map_capacity && !grow(tape)) return NULL;
+    rota_buffer *root = rota_tensor_root(tensor);
+    rota_tape_buffer *entry = find(tape->map, tape->map_capacity, root);
+    if (!entry->root) {
+        *entry = (rota_tape_buffer){.root = root, .first_read = UINT64_MAX};
+        tape->map_count++;
+    }
+    return entry;
+}
+
+/* ---- Applying an op ---- */
+
+rota_status rota_op_fail(const rota_op *op, rota_status status, const char *format, ...) {
+    char text[ROTA_ERROR_MESSAGE_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return rota_fail(status, "op '%s': %s", op->name, text);
+}
+
+static rota_status check_inputs(const rota_op_use *use) {
+    const rota_op *op = use->op;
+    char text[ROTA_TENSOR_TEXT_MAX];
+    if (use->input_count != op->input_count || use->output_count != op->output_count)
+        return rota_op_fail(op, ROTA_INVALID_ARGUMENT, "%u inputs and %u outputs, expected %u and %u",
+                            use->input_count, use->output_count, op->input_count, op->output_count);
+    for (uint32_t i = 0; i < use->input_count; i++) {
+        const rota_tensor *x = &use->inputs[i];
+        if (!x->buffer && !(op->optional_inputs & 1u << i))
+            return rota_op_fail(op, ROTA_INVALID_ARGUMENT, "input '%s' is missing", op->input_names[i]);
+        if (x->buffer && (x->offset_bytes > rota_buffer_size(x->buffer) ||
+                          rota_tensor_extent_bytes(x) > rota_buffer_size(x->buffer) - x->offset_bytes))
+            return rota_op_fail(op, ROTA_OUT_OF_RANGE,
+                                "input '%s' %s at offset %llu passes buffer '%s' of %llu bytes",
+                                op->input_names[i], rota_tensor_describe(x, text, sizeof text),
+                                (unsigned long long)x->offset_bytes, rota_buffer_name(x->buffer),
+                                (unsigned long long)rota_buffer_size(x->buffer));
+    }
+    return ROTA_OK;
+}
+
+/* A result that is given must look like the one that would be made. */
+static rota_status check_output(const rota_op_use *use, uint32_t i, const rota_tensor *expected) {
+    const rota_tensor *y = &use->outputs[i];
+    char got[ROTA_TENSOR_TEXT_MAX], wanted[ROTA_TENSOR_TEXT_MAX];
+    if (y->dtype != expected->dtype || !rota_shapes_equal(y, expected))
+        return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "destination '%s' is %s, expected %s",
+                            use->op->output_names[i], rota_tensor_describe(y, got, sizeof got),
+                            rota_tensor_describe(expected, wanted, sizeof wanted));
+    for (uint32_t d = 0; d < y->rank; d++)
+        if (y->shape[d] > 1 && y->stride[d] == 0)
+            return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "destination '%s' %s repeats axis %u",
+                                use->op->output_names[i], rota_tensor_describe(y, got, sizeof got), d);
+    return ROTA_OK;
+}
+
+/* Whether the op can write its destination directly, given what its inputs are. */
+static bool writes_directly(const rota_op_use *use) {
+    const rota_tensor *y = &use->outputs[0];
+    if (!use->op->strided_output && !rota_tensor_is_contiguous(y)) return false;
+    uint32_t same = 0, touching = 0;
+    for (uint32_t i = 0; i < use->input_count; i++) {
+        const rota_tensor *x = &use->inputs[i];
+        if (!x->buffer || !rota_tensors_overlap(x, y)) continue;
+        touching++;
+        same += (use->op->inplace_inputs & 1u << i) && rota_tensors_equal(x, y);
+    }
+    return touching == 0 || (touching == 1 && same == 1);
+}
+
+static rota_status note_write(rota_tape *tape, const rota_op *op, const rota_tensor *y) {
+    rota_tape_buffer *entry = rota_tape_lookup(tape, y);
+    rota_tape_write *write = entry ? rota_arena_alloc(&tape->arena, sizeof *write, 8) : NULL;
+    if (!write) return rota_op_fail(op, ROTA_OUT_OF_MEMORY, "no host memory for the tape");
+    uint64_t begin = rota_tensor_begin(y);
+    *write = (rota_tape_write){entry->writes, op, tape->sequence, begin, begin + rota_tensor_extent_bytes(y)};
+    entry->writes = write;
+    return ROTA_OK;
+}
+
+/* What rota_backward must know: who wrote what, and the use itself if it may have a gradient. */
+static rota_status remember(rota_tape *tape, const rota_op_use *use) {
+    if (tape->options.no_gradients) return ROTA_OK;
+    for (uint32_t i = 0; i < use->output_count; i++) ROTA_TRY(note_write(tape, use->op, &use->outputs[i]));
+    for (uint32_t i = 0; i < use->input_count; i++)
+        if (use->op->input_modes[i] != ROTA_READ && use->inputs[i].buffer)
+            ROTA_TRY(note_write(tape, use->op, &use->inputs[i]));
+    if (!tape->remember || use->output_count == 0) {
+        tape->sequence++;
+        return ROTA_OK;
+    }
+    if (tape->use_count == tape->use_capacity) {
+        uint64_t capacity = tape->use_capacity ? tape->use_capacity * 2 : 64;
+        rota_tape_use *uses = realloc(tape->uses, capacity * sizeof *uses);
+        if (!uses) return rota_op_fail(use->op, ROTA_OUT_OF_MEMORY, "no host memory for the tape");
+        tape->uses = uses;
+        tape->use_capacity = capacity;
+    }
+    for (uint32_t i = 0; i < use->input_count; i++) {
+        if (!use->inputs[i].buffer) continue;
+        rota_tape_buffer *entry = rota_tape_lookup(tape, &use->inputs[i]);
+        if (!entry) return rota_op_fail(use->op, ROTA_OUT_OF_MEMORY, "no host memory for the tape");
+        if (entry->first_read == UINT64_MAX) entry->first_read = tape->sequence;
+    }
+    tape->uses[tape->use_count++] = (rota_tape_use){*use, tape->name, tape->sequence++};
+    return ROTA_OK;
+}
+
+rota_status rota_op_apply(rota_tape *tape, rota_op_use *use) {
+    const rota_op *op = use->op;
+    rota_tensor expected[ROTA_OP_OUTPUTS_MAX] = {{0}};
+    ROTA_TRY(check_inputs(use));
+    ROTA_TRY(op->shape(use, expected));
+    for (uint32_t i = 0; i < use->output_count; i++)
+        if (use->outputs[i].buffer) ROTA_TRY(check_output(use, i, &expected[i]));
+    for (uint32_t i = 0; i < use->output_count; i++)
+        if (!use->outputs[i].buffer)
+            ROTA_TRY(rota_tape_temporary(tape, op->name, expected[i].dtype, expected[i].rank,
+                                         expected[i].shape, &use->outputs[i]));
+    if (use->output_count == 0 || writes_directly(use)) {
+        ROTA_TRY(op->record(tape, use));
+    } else {
+        rota_op_use detour = *use;
+        const rota_tensor *y = &expected[0];
+        ROTA_TRY(rota_tape_temporary(tape, op->name, y->dtype, y->rank, y->shape, &detour.outputs[0]));
+        ROTA_TRY(op->record(tape, &detour));
+        ROTA_TRY(rota_record_strided(tape, &detour.outputs[0], &use->outputs[0], 1.0f, false));
+    }
+    return remember(tape, use);
+}

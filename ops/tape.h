@@ -1,0 +1,131 @@
+/* Inside of a tape, and what op files record with. Internal. */
+#ifndef ROTA_OPS_TAPE_H
+#define ROTA_OPS_TAPE_H
+
+#include "base/arena.h"
+#include "ops/layout.h"
+#include "ops/ops.h"
+#include "ops/table.h"
+
+/* A remembered use, with the name its nodes had. */
+typedef struct rota_tape_use {
+    rota_op_use use;
+    const char *name;
+    uint64_t sequence;
+} rota_tape_use;
+
+/* An op's write into a buffer, newest first. */
+typedef struct rota_tape_write {
+    struct rota_tape_write *next;
+    const rota_op *op;
+    uint64_t sequence;
+    uint64_t begin, end;
+} rota_tape_write;
+
+typedef struct rota_gradient_region rota_gradient_region;
+
+/* What a tape knows of a root buffer. */
+typedef struct rota_tape_buffer {
+    rota_buffer *root;
+    rota_tape_write *writes;
+    uint64_t first_read; /* sequence of the first remembered use that reads it */
+    bool wanted;         /* during rota_backward: a gradient flows through it */
+    rota_gradient_region *regions;
+} rota_tape_buffer;
+
+struct rota_tape {
+    rota_recorder *recorder;
+    rota_graph *graph;
+    rota_tape_options options;
+    bool remember;
+    const char *name;
+    rota_arena arena; /* writes, regions; emptied by rota_backward */
+    rota_tape_use *uses;
+    uint64_t use_count, use_capacity;
+    uint64_t sequence;                                 /* of the next op */
+    uint32_t streams;                                  /* dropouts so far */
+    rota_tape_buffer *map;                             /* open addressing; root NULL: free */
+    uint64_t map_count, map_capacity;                  /* capacity a power of two */
+    rota_tensor output_gradients[ROTA_OP_OUTPUTS_MAX]; /* of the use whose gradient is being recorded */
+};
+
+/* The entry of a tensor's root, made if it is not there; NULL when out of memory. Entries move when another
+ * is made. */
+rota_tape_buffer *rota_tape_lookup(rota_tape *tape, const rota_tensor *tensor);
+
+/* ---- Errors ---- */
+
+/* "op 'add': ..." */
+rota_status rota_op_fail(const rota_op *op, rota_status status, const char *format, ...) ROTA_PRINTF(3, 4);
+
+/* ---- Nodes ---- */
+
+rota_access rota_tensor_access(const rota_tensor *tensor, rota_access_mode mode);
+/* WRITE, or READWRITE if the tensor has gaps. */
+rota_access rota_tensor_write(const rota_tensor *tensor);
+
+rota_status rota_tape_kernel(rota_tape *tape, const rota_kernel *kernel, const rota_access *accesses,
+                             uint32_t count, const void *params, const rota_param_binding *bindings,
+                             uint32_t binding_count);
+
+/* A bindable's value: the number, and the binding if it is one. */
+float rota_value_f32(rota_value value);
+uint32_t rota_value_u32(rota_value value);
+void rota_value_bind(rota_value value, uint32_t bindable, rota_param_binding *bindings, uint32_t *count);
+
+/* A contiguous transient. */
+rota_status rota_tape_temporary(rota_tape *tape, const char *name, rota_dtype dtype, uint32_t rank,
+                                const uint64_t *shape, rota_tensor *out_tensor);
+
+/* y = alpha * x, or y += alpha * x; x is broadcast to y's shape; any strides. alpha other than 1, and
+ * accumulate, f32 only. */
+rota_status rota_record_strided(rota_tape *tape, const rota_tensor *x, const rota_tensor *y, float alpha,
+                                bool accumulate);
+/* x if contiguous, else a contiguous copy. */
+rota_status rota_record_contiguous(rota_tape *tape, const rota_tensor *x, rota_tensor *out_y);
+/* Every byte of a range of 4-byte elements. */
+rota_status rota_record_zero(rota_tape *tape, rota_buffer *buffer, uint64_t offset_bytes,
+                             uint64_t size_bytes);
+/* y = a op b; y contiguous; a and b broadcast to it; y may be exactly a or b, not overlap them otherwise. */
+rota_status rota_record_binary(rota_tape *tape, rota_binary op, const rota_tensor *a, const rota_tensor *b,
+                               const rota_tensor *y);
+/* Contiguous x [outer, n, inner] to contiguous y [outer, inner]. */
+rota_status rota_record_reduce(rota_tape *tape, rota_reduce op, float scale, uint64_t outer, uint64_t n,
+                               uint64_t inner, const rota_tensor *x, const rota_tensor *y);
+/* Sums what a broadcast of `shape`'s tensor to x's shape repeated: contiguous x to a contiguous tensor of
+ * `like`'s shape (x itself if nothing was repeated). */
+rota_status rota_record_unbroadcast(rota_tape *tape, const rota_tensor *x, const rota_tensor *like,
+                                    rota_tensor *out_y);
+/* c = a b (+ c); transposes and batch broadcasting as rota_op_matmul; c any strides that are a matrix, else
+ * it must not accumulate. */
+rota_status rota_record_matmul(rota_tape *tape, const rota_tensor *a, const rota_tensor *b, bool transpose_a,
+                               bool transpose_b, const rota_tensor *c, bool accumulate);
+/* out [2] = {norm, factor} of the contiguous tensors together. */
+rota_status rota_record_global_norm(rota_tape *tape, const rota_tensor *tensors, uint32_t count,
+                                    float max_norm, const rota_tensor *out);
+
+/* ---- Gradients, for rota_op.gradient ---- */
+
+/* The gradient of an output of the use. */
+const rota_tensor *rota_gradient_output(const rota_tape *tape, uint32_t output);
+/* Whether anyone wants the gradient of this input. */
+bool rota_gradient_wanted(rota_tape *tape, const rota_tensor *x);
+/* Adds alpha * contribution, of x's shape or of one that x was broadcast to. Nothing if it is not wanted. */
+rota_status rota_gradient_add(rota_tape *tape, const rota_tensor *x, const rota_tensor *contribution,
+                              float alpha);
+/* Where to write x's gradient: a tensor with x's strides. out_fresh: nothing was added to these elements yet,
+ * so the caller overwrites all of them; else it must add. The caller records the write right after. */
+rota_status rota_gradient_target(rota_tape *tape, const rota_tensor *x, rota_tensor *out_dx, bool *out_fresh);
+/* For kernels that only write contiguous results: a contiguous dx to overwrite, and afterwards what adds it
+ * to x's gradient unless it was that itself. */
+typedef struct rota_gradient_write {
+    rota_tensor dx;
+    bool direct;
+} rota_gradient_write;
+rota_status rota_gradient_begin(rota_tape *tape, const rota_tensor *x, rota_gradient_write *out_write);
+rota_status rota_gradient_end(rota_tape *tape, const rota_tensor *x, const rota_gradient_write *write);
+
+/* Frees what rota_backward left on the tape's buffers. */
+void rota_tape_forget(rota_tape *tape);
+
+#endif
