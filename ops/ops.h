@@ -38,9 +38,9 @@ ROTA_API rota_recorder *rota_tape_recorder(const rota_tape *tape);
 ROTA_API rota_graph *rota_tape_graph(const rota_tape *tape);
 /* Stops and resumes remembering ops for gradients (optimizer steps, statistics). */
 ROTA_API void rota_tape_remember(rota_tape *tape, bool remember);
-/* Name given to the nodes recorded from now on ("block 3 attention"), and to their gradients'; borrowed for
- * the life of graph and plans, as nodes' names are. NULL: the kernels' names. */
-ROTA_API void rota_tape_name(rota_tape *tape, const char *name);
+/* Name given to the nodes recorded from now on ("block 3 attention"), and to their gradients'. Copied into
+ * the graph; NULL: the kernels' names. */
+ROTA_API rota_status rota_tape_name(rota_tape *tape, const char *name);
 
 /* A new buffer of the tape's graph, dense. `name` is copied and may be NULL for a transient. */
 ROTA_API rota_status rota_tape_tensor(rota_tape *tape, rota_buffer_kind kind, const char *name,

@@ -1,6 +1,8 @@
 /* Tapes: recording ops, and remembering them. */
 #include "ops/tape.h"
 
+#include "graph/graph_internal.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
