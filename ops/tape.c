@@ -48,8 +48,12 @@ void rota_tape_remember(rota_tape *tape, bool remember) {
     tape->remember = remember && !tape->options.no_gradients;
 }
 
-void rota_tape_name(rota_tape *tape, const char *name) {
-    tape->name = name;
+rota_status rota_tape_name(rota_tape *tape, const char *name) {
+    /* The lane's arena lives as long as the graph, which its plans hold. */
+    const char *copy = name ? rota_arena_strdup(&tape->recorder->arena, name) : NULL;
+    if (name && !copy) return rota_fail(ROTA_OUT_OF_MEMORY, "tape: no host memory for a name");
+    tape->name = copy;
+    return ROTA_OK;
 }
 
 rota_status rota_tape_tensor(rota_tape *tape, rota_buffer_kind kind, const char *name, rota_dtype dtype,
