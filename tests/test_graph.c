@@ -1,0 +1,220 @@
+/* graph: what recording accepts, and what it refuses with which words. */
+#include "tests/support.h"
+
+#include <pthread.h>
+#include <string.h>
+#include "graph/graph.h"
+#include "sched/plan.h"
+
+static const rota_kernel_bindable step_bindables[] = {{"scale", 0, 4, false}, {"seed", 4, 4, true}};
+static const rota_kernel plain = {.name = "plain", .operand_count = 2};
+static const rota_kernel in_place = {
+    .name = "in_place", .operand_count = 3, .inplace_outputs = 1u << 2, .inplace_inputs = 3};
+static const rota_kernel stepped = {.name = "stepped",
+                                    .operand_count = 1,
+                                    .param_bytes = 8,
+                                    .bindables = step_bindables,
+                                    .bindable_count = 2};
+
+typedef struct fixture {
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_buffer *a, *b;
+} fixture;
+
+static void set_up(fixture *f) {
+    assert_ok(rota_graph_create(&(rota_graph_options){.name = "g"}, &f->graph));
+    assert_ok(rota_recorder_open(f->graph, 1, "main", &f->recorder));
+    assert_ok(rota_graph_buffer(f->graph, ROTA_BUFFER_TRANSIENT, "a", 1024, &f->a));
+    assert_ok(rota_graph_buffer(f->graph, ROTA_BUFFER_TRANSIENT, "b", 1024, &f->b));
+}
+
+static void tear_down(fixture *f) {
+    rota_recorder_close(f->recorder);
+    rota_graph_release(f->graph);
+}
+
+static rota_status record(fixture *f, const rota_kernel *kernel, const rota_access *accesses,
+                          uint32_t count) {
+    return rota_record_kernel(
+        f->recorder, &(rota_kernel_node){.kernel = kernel, .accesses = accesses, .access_count = count},
+        NULL);
+}
+
+static void expect_words(const char *a, const char *b, const char *c) {
+    if (!strstr(rota_last_error(), a) || !strstr(rota_last_error(), b) || !strstr(rota_last_error(), c))
+        fail_msg("\"%s\" lacks one of \"%s\", \"%s\", \"%s\"", rota_last_error(), a, b, c);
+}
+
+static void accesses_are_checked(void **state) {
+    (void)state;
+    fixture f;
+    set_up(&f);
+    rota_access good[] = {{f.a, 0, 512, ROTA_READ}, {f.b, 0, ROTA_WHOLE, ROTA_WRITE}};
+    assert_ok(record(&f, &plain, good, 2));
+    assert_status(record(&f, &plain, good, 1), ROTA_INVALID_ARGUMENT);
+    expect_words("plain", "main", "2 operands");
+    rota_access outside[] = {{f.a, 1000, 512, ROTA_READ}, {f.b, 0, 4, ROTA_WRITE}};
+    assert_status(record(&f, &plain, outside, 2), ROTA_OUT_OF_RANGE);
+    expect_words("'a'", "1000", "1024");
+    rota_access wraps[] = {{f.a, 8, UINT64_MAX - 4, ROTA_READ}, {f.b, 0, 4, ROTA_WRITE}};
+    assert_status(record(&f, &plain, wraps, 2), ROTA_OUT_OF_RANGE);
+    rota_access odd[] = {{f.a, 2, 4, ROTA_READ}, {f.b, 0, 4, ROTA_WRITE}};
+    assert_status(record(&f, &plain, odd, 2), ROTA_MISALIGNED);
+    expect_words("'a'", "byte 2", "multiple of 4");
+    rota_access none[] = {{NULL, 0, 4, ROTA_READ}, {f.b, 0, 4, ROTA_WRITE}};
+    assert_status(record(&f, &plain, none, 2), ROTA_INVALID_ARGUMENT);
+    rota_buffer *input;
+    assert_ok(rota_graph_buffer(f.graph, ROTA_BUFFER_INPUT, "x", 64, &input));
+    rota_access into_input[] = {{f.a, 0, 4, ROTA_READ}, {input, 0, 4, ROTA_WRITE}};
+    assert_status(record(&f, &plain, into_input, 2), ROTA_INVALID_ARGUMENT);
+    expect_words("INPUT", "'x'", "WRITE");
+    rota_graph *other;
+    rota_buffer *foreign;
+    assert_ok(rota_graph_create(&(rota_graph_options){.name = "other"}, &other));
+    assert_ok(rota_graph_buffer(other, ROTA_BUFFER_TRANSIENT, "f", 64, &foreign));
+    rota_access of_other[] = {{foreign, 0, 4, ROTA_READ}, {f.b, 0, 4, ROTA_WRITE}};
+    assert_status(record(&f, &plain, of_other, 2), ROTA_INVALID_ARGUMENT);
+    expect_words("'f'", "other", "'g'");
+    rota_graph_release(other);
+    rota_recorder_close(f.recorder);
+    assert_int_equal(rota_graph_node_count(f.graph), 1);
+    tear_down(&f);
+}
+
+static void overlaps_need_the_kernels_leave(void **state) {
+    (void)state;
+    fixture f;
+    set_up(&f);
+    rota_access same[] = {{f.a, 0, 64, ROTA_READ}, {f.b, 0, 64, ROTA_READ}, {f.a, 0, 64, ROTA_WRITE}};
+    assert_ok(record(&f, &in_place, same, 3));
+    rota_access partial[] = {{f.a, 0, 64, ROTA_READ}, {f.b, 0, 64, ROTA_READ}, {f.a, 32, 64, ROTA_WRITE}};
+    assert_status(record(&f, &in_place, partial, 3), ROTA_OVERLAP);
+    expect_words("'a'", "in part", "in_place");
+    rota_access refused[] = {{f.a, 0, 64, ROTA_READ}, {f.a, 0, 64, ROTA_WRITE}};
+    assert_status(record(&f, &plain, refused, 2), ROTA_OVERLAP);
+    rota_access both_read[] = {{f.a, 0, 64, ROTA_READ}, {f.a, 32, 64, ROTA_READ}};
+    assert_ok(record(&f, &plain, both_read, 2));
+    /* Views of one buffer are that buffer. */
+    rota_buffer *view;
+    assert_ok(rota_buffer_view(f.a, 32, 64, &view));
+    rota_access by_view[] = {{view, 0, 32, ROTA_READ}, {f.a, 0, 64, ROTA_WRITE}};
+    assert_status(record(&f, &plain, by_view, 2), ROTA_OVERLAP);
+    rota_buffer_release(view);
+    assert_status(rota_record_copy(f.recorder, f.a, 0, f.a, 32, 64, NULL), ROTA_OVERLAP);
+    assert_ok(rota_record_copy(f.recorder, f.a, 0, f.a, 64, 64, NULL));
+    tear_down(&f);
+}
+
+static void step_varying_parameters_need_a_slot_or_a_word(void **state) {
+    (void)state;
+    fixture f;
+    set_up(&f);
+    rota_access access = {f.a, 0, 64, ROTA_WRITE};
+    uint32_t params[2] = {1, 2};
+    rota_kernel_node node = {.kernel = &stepped, .accesses = &access, .access_count = 1, .params = params};
+    assert_status(rota_record_kernel(f.recorder, &node, NULL), ROTA_INVALID_ARGUMENT);
+    expect_words("'seed'", "plain value", "ROTA_CONSTANT");
+    rota_param_binding constant = {1, ROTA_SLOT_CONSTANT};
+    node.bindings = &constant;
+    node.binding_count = 1;
+    assert_ok(rota_record_kernel(f.recorder, &node, NULL));
+    rota_slot wide, narrow;
+    assert_ok(rota_graph_slot(f.graph, "wide", 8, &wide));
+    assert_ok(rota_graph_slot(f.graph, "narrow", 4, &narrow));
+    assert_status(rota_graph_slot(f.graph, "wide", 4, &narrow), ROTA_ALREADY_EXISTS);
+    assert_status(rota_graph_slot(f.graph, "odd", 3, &narrow), ROTA_INVALID_ARGUMENT);
+    assert_ok(rota_graph_slot(f.graph, "narrow2", 4, &narrow));
+    rota_param_binding bound = {1, wide};
+    node.bindings = &bound;
+    assert_status(rota_record_kernel(f.recorder, &node, NULL), ROTA_INVALID_ARGUMENT);
+    expect_words("'seed' has 4", "'wide' has 8", "main");
+    bound.slot = (rota_slot){77};
+    assert_status(rota_record_kernel(f.recorder, &node, NULL), ROTA_INVALID_ARGUMENT);
+    expect_words("slot 77", "no such slot", "'seed'");
+    bound.slot = narrow;
+    assert_ok(rota_record_kernel(f.recorder, &node, NULL));
+    tear_down(&f);
+}
+
+static void states_are_checked(void **state) {
+    (void)state;
+    fixture f;
+    set_up(&f);
+    rota_node first, second;
+    assert_ok(rota_record_fill(f.recorder, f.a, 0, ROTA_WHOLE, 0, &first));
+    assert_ok(rota_record_fill(f.recorder, f.b, 0, ROTA_WHOLE, 0, &second));
+    assert_status(rota_record_fill(f.recorder, f.b, 0, 6, 0, NULL), ROTA_MISALIGNED);
+    assert_ok(rota_node_after(f.recorder, second, first));
+    assert_status(rota_node_after(f.recorder, first, second), ROTA_INVALID_ARGUMENT);
+    rota_plan *plan;
+    assert_status(rota_compile(NULL, f.graph, NULL, &plan), ROTA_WRONG_STATE);
+    expect_words("'main'", "open", "'g'");
+    rota_recorder_close(f.recorder);
+    assert_status(rota_record_fill(f.recorder, f.b, 0, 4, 0, NULL), ROTA_WRONG_STATE);
+    assert_ok(rota_compile(NULL, f.graph, NULL, &plan));
+    rota_plan_release(plan);
+    rota_recorder *late;
+    rota_buffer *buffer;
+    rota_slot slot;
+    assert_status(rota_recorder_open(f.graph, 9, NULL, &late), ROTA_WRONG_STATE);
+    assert_status(rota_graph_buffer(f.graph, ROTA_BUFFER_TRANSIENT, "late", 4, &buffer), ROTA_WRONG_STATE);
+    assert_status(rota_graph_slot(f.graph, "late", 4, &slot), ROTA_WRONG_STATE);
+    tear_down(&f);
+}
+
+static void buffers_refuse_bad_sizes_and_views(void **state) {
+    (void)state;
+    rota_buffer *buffer, *view;
+    assert_status(rota_buffer_create("none", 0, &buffer), ROTA_INVALID_ARGUMENT);
+    assert_status(rota_buffer_create("huge", ROTA_BUFFER_SIZE_MAX + 1, &buffer), ROTA_INVALID_ARGUMENT);
+    assert_ok(rota_buffer_create("p", 100, &buffer));
+    assert_status(rota_buffer_view(buffer, 90, 20, &view), ROTA_OUT_OF_RANGE);
+    expect_words("'p'", "90", "100");
+    assert_status(rota_buffer_view(buffer, 101, UINT64_MAX, &view), ROTA_OUT_OF_RANGE);
+    assert_ok(rota_buffer_view(buffer, 10, 50, &view));
+    rota_buffer *inner;
+    assert_ok(rota_buffer_view(view, 10, 20, &inner));
+    rota_buffer_release(buffer);
+    rota_buffer_release(view);
+    assert_string_equal(rota_buffer_name(inner), "p");
+    assert_int_equal(rota_buffer_size(inner), 20);
+    rota_buffer_release(inner);
+}
+
+/* Eight threads make and drop views of one allocation; the sanitizers see a double free or a leak. */
+static void *churn_views(void *argument) {
+    rota_buffer *buffer = argument;
+    for (uint64_t i = 0; i < 1000; i++) {
+        rota_buffer *view;
+        if (rota_buffer_view(buffer, i, 8, &view) != ROTA_OK) return buffer;
+        rota_buffer_release(view);
+    }
+    return NULL;
+}
+
+static void views_from_many_threads_free_once(void **state) {
+    (void)state;
+    rota_buffer *buffer;
+    assert_ok(rota_buffer_create("shared", 4096, &buffer));
+    pthread_t threads[8];
+    for (int i = 0; i < 8; i++) assert_int_equal(pthread_create(&threads[i], NULL, churn_views, buffer), 0);
+    for (int i = 0; i < 8; i++) {
+        void *failed;
+        pthread_join(threads[i], &failed);
+        assert_null(failed);
+    }
+    rota_buffer_release(buffer);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(accesses_are_checked),
+        cmocka_unit_test(overlaps_need_the_kernels_leave),
+        cmocka_unit_test(step_varying_parameters_need_a_slot_or_a_word),
+        cmocka_unit_test(states_are_checked),
+        cmocka_unit_test(buffers_refuse_bad_sizes_and_views),
+        cmocka_unit_test(views_from_many_threads_free_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
