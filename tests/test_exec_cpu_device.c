@@ -1,6 +1,7 @@
 /* The CPU executor as a device: what it says of itself, memory, refused programs, idling, signals, and
  * closing. With an argument "bench": the times that its clustering and queues were tuned by. */
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -196,7 +197,7 @@ static void close_keeps_its_deadline(void **state) {
         device->vtable->close(device, rota_deadline_after(50000000), &abandoned);
         uint64_t took = rota_clock_ns() - begin;
         assert_true(took >= 45000000 && took < 2000000000);
-        assert_int_equal(abandoned, 1 << 18);
+        assert_true(abandoned > 1 << 18 && abandoned < 2 << 18);
         assert_int_equal(ra_load_acquire(&host->timeline[0]), 0);
         /* The host is gone when the kernel ends after all. */
         memset(host, 0xff, sizeof *host);
@@ -217,7 +218,52 @@ static rota_status nothing_run(const rota_kernel_call *call) {
 }
 static const rota_kernel nothing = {.name = "nothing", .cpu = {nothing_run, NULL}};
 
+/* Large kernels: how much a second worker brings. Four independent chains of whole kernels; one chain of
+ * split ones. */
+static void bench_large(bool is_split) {
+    enum { NODES = 200, BYTES = 1 << 18, REPLAYS = 20 };
+    double one = 0;
+    for (uint32_t workers = 1; workers <= 2; workers++) {
+        kit_host host;
+        rota_exec_device *device = kit_open(&host, workers, 1, false);
+        rota_exec_memory *memories[4];
+        for (uint32_t i = 0; i < 4; i++) {
+            assert_ok(device->vtable->memory_create(device, BYTES, 0, "m", &memories[i]));
+            memset(memories[i]->host, 1, BYTES);
+        }
+        uint32_t salt = 1;
+        kit_program *p = kit_begin(NODES, 4, 0);
+        for (uint32_t i = 0; i < NODES; i++) {
+            rota_exec_operand operand = kit_at(is_split ? 0 : i % 4, 0, BYTES, ROTA_READWRITE);
+            kit_kernel(p, is_split ? &mix_split : &mix_whole, &salt, 1, &operand);
+        }
+        rota_exec_program *program;
+        rota_exec_instance *instance;
+        assert_ok(device->vtable->program_create(device, kit_finish(p, 0), &program));
+        assert_ok(device->vtable->instance_create(device, program, memories, &instance));
+        uint64_t best = UINT64_MAX;
+        for (uint64_t r = 1; r <= REPLAYS; r++) {
+            uint64_t begin = rota_clock_ns();
+            kit_submit(device, instance, 0, r, NULL, 0, NULL);
+            while (ra_load_acquire(&host.timeline[0]) < r) (void)sched_yield();
+            uint64_t took = rota_clock_ns() - begin;
+            if (took < best) best = took;
+        }
+        if (workers == 1) one = (double)best;
+        printf("%s, %u workers: %.1f us a kernel, %.2f times one worker's speed\n",
+               is_split ? "chain of split kernels" : "4 chains of whole kernels", workers,
+               (double)best / NODES / 1000, one / (double)best);
+        device->vtable->instance_destroy(device, instance);
+        device->vtable->program_destroy(device, program);
+        for (uint32_t i = 0; i < 4; i++) device->vtable->memory_destroy(device, memories[i]);
+        kit_close(device);
+        kit_free(p);
+    }
+}
+
 static int bench(void) {
+    bench_large(false);
+    bench_large(true);
     kit_host host;
     static const uint64_t sizes[] = {64, 4096};
     for (uint32_t s = 0; s < 2; s++) {

@@ -106,7 +106,8 @@ static void close_device(rota_exec_device *base, uint64_t deadline_ns, uint64_t 
         free_device(device);
     } else {
         pthread_mutex_lock(&device->mutex);
-        abandoned = device->allocated_bytes;
+        /* With the device itself, so that the count is never 0 where something is abandoned. */
+        abandoned = device->allocated_bytes + sizeof *device + device->worker_count * sizeof *device->workers;
         pthread_mutex_unlock(&device->mutex);
         rota_cpu_device *head = ra_load_relaxed(&abandoned_devices);
         do {

@@ -9,10 +9,10 @@
 
 enum {
     KERNEL_NS = 20,  /* calling a kernel */
-    HOST_NS = 5000,  /* a host function: unknown, so never gathered with much else */
-    GRAIN_NS = 2000, /* "the smallest piece worth a task of its own" */
+    HOST_NS = 50000, /* a host function: unknown, so never gathered with much else */
+    GRAIN_NS = 4000, /* "the smallest piece worth a task of its own" */
     BYTES_PER_NS = 8,
-    SPLIT_MIN_BYTES = 16384,
+    COST_MAX_NS = 1000000000,
     COPY_ITEM_BYTES = 64,
     COPY_GRAIN_ITEMS = 4096 /* 256 KiB: well above what a handover costs */
 };
@@ -105,17 +105,16 @@ static rota_status check_edges(const rota_cpu_device *device, const rota_exec_pr
     return ROTA_OK;
 }
 
-static rota_cpu_estimate estimate(const rota_exec_program_desc *desc, const rota_exec_command *command,
-                                  const uint64_t *operand_bytes) {
+static rota_cpu_estimate estimate(const rota_exec_command *command, const uint64_t *operand_bytes) {
     rota_cpu_estimate out = {.items = 1, .grain = 1};
     uint64_t bytes = 0;
-    (void)desc;
+    bool has_items = false;
     for (uint32_t i = 0; i < command->operand_count; i++) bytes += operand_bytes[i];
     switch ((rota_exec_command_kind)command->kind) {
     case ROTA_EXEC_COMMAND_KERNEL: {
         const rota_kernel *kernel = command->u.kernel.kernel;
-        if (kernel->cpu.items)
-            kernel->cpu.items(command->u.kernel.params, operand_bytes, &out.items, &out.grain);
+        has_items = kernel->cpu.items != NULL;
+        if (has_items) kernel->cpu.items(command->u.kernel.params, operand_bytes, &out.items, &out.grain);
         break;
     }
     case ROTA_EXEC_COMMAND_COPY:
@@ -129,10 +128,14 @@ static rota_cpu_estimate estimate(const rota_exec_program_desc *desc, const rota
     }
     if (out.grain == 0) out.grain = 1;
     uint64_t grains = out.items / out.grain;
-    out.split = grains >= 2 && bytes >= SPLIT_MIN_BYTES;
+    out.split = grains >= 2;
     uint64_t by_bytes = KERNEL_NS + bytes / BYTES_PER_NS;
     if (out.cost_ns < by_bytes) out.cost_ns = by_bytes;
-    if (out.split && out.cost_ns / GRAIN_NS < grains) out.cost_ns = grains * GRAIN_NS;
+    if (has_items) {
+        double by_items = (double)out.items / (double)out.grain * GRAIN_NS;
+        if (by_items > COST_MAX_NS) by_items = COST_MAX_NS; /* so that sums stay far from overflow */
+        if (out.cost_ns < (uint64_t)by_items) out.cost_ns = (uint64_t)by_items;
+    }
     return out;
 }
 
@@ -215,7 +218,7 @@ static rota_status fill_program(rota_cpu_device *device, rota_exec_program *prog
         uint64_t bytes[UINT8_MAX];
         for (uint32_t o = 0; o < command->operand_count; o++)
             bytes[o] = desc->operands[command->first_operand + o].size_bytes;
-        estimates[i] = estimate(desc, command, bytes);
+        estimates[i] = estimate(command, bytes);
     }
     ROTA_TRY(rota_cpu_cluster(program, estimates, device->worker_count, order));
     for (uint32_t i = 0; i < desc->command_count; i++) ROTA_TRY(make_record(program, estimates, i, order[i]));
