@@ -58,8 +58,7 @@ rota_status rota_tape_name(rota_tape *tape, const char *name) {
 
 rota_status rota_tape_tensor(rota_tape *tape, rota_buffer_kind kind, const char *name, rota_dtype dtype,
                              uint32_t rank, const uint64_t *shape, rota_tensor *out_tensor) {
-    rota_tensor tensor;
-    *out_tensor = ROTA_TENSOR_NONE;
+    rota_tensor tensor; /* not *out_tensor: shape may be its */
     ROTA_TRY(rota_tensor_of(NULL, 0, dtype, rank, shape, &tensor));
     uint64_t bytes = rota_shape_bytes(dtype, rank, shape);
     /* INPUT and OUTPUT have exactly the host's bytes. The rest are whole words, which is what fills write. */

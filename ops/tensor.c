@@ -89,7 +89,6 @@ bool rota_tensor_is_dense(const rota_tensor *tensor) {
 
 rota_status rota_tensor_of(rota_buffer *buffer, uint64_t offset_bytes, rota_dtype dtype, uint32_t rank,
                            const uint64_t *shape, rota_tensor *out_tensor) {
-    *out_tensor = ROTA_TENSOR_NONE;
     if ((unsigned)dtype >= ROTA_DTYPE_COUNT)
         return rota_fail(ROTA_INVALID_ARGUMENT, "tensor: dtype %d is none", (int)dtype);
     if (rank > ROTA_RANK_MAX)
