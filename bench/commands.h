@@ -7,6 +7,8 @@
     X(smoke, "the smoke test of one device")                                                                 \
     X(matmul, "matrix products in a graph recorded once and replayed, checked and timed")                    \
     X(replay, "what a replay costs beside the same work through the raw API")                                \
+    X(ops, "every op: correct against a reference, time, GB/s, TFLOP/s")                                     \
+    X(submit, "many threads submitting small plans, against the same behind a mutex")                        \
     X(plan, "record and compile times, edges, barriers and arena of a graph; needs no device")
 
 #define BENCH_DECLARE(name, text) int bench_##name(int argc, char **argv);

@@ -1,0 +1,314 @@
+/* rota-bench ops: every op with every example of the op table, checked against a reference in f64 and timed.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "bench/commands.h"
+#include "bench/half.h"
+#include "bench/ops_reference.h"
+#include "bench/options.h"
+#include "bench/report.h"
+#include "ops/ops.h"
+#include "ops/table.h"
+
+static const char program[] = "rota-bench ops";
+/* Uses of the op in the graph that is timed, so that what a submission costs shows little. */
+#define TIMED_USES 10
+
+/* One example on a device. */
+typedef struct trial {
+    rota_op_example example;
+    rota_buffer *inputs[ROTA_OP_INPUTS_MAX], *outputs[ROTA_OP_OUTPUTS_MAX];
+    reference reference;
+} trial;
+
+typedef struct verdict {
+    uint64_t fails, total;
+    double max_abs;
+} verdict;
+
+static double element_number(const void *data, const rota_tensor *t, uint64_t i) {
+    if (t->dtype == ROTA_I32) return ((const int32_t *)data)[i];
+    if (t->dtype == ROTA_U32) return ((const uint32_t *)data)[i];
+    return element_get(data, t->dtype, i);
+}
+
+static void set_number(void *data, const rota_tensor *t, uint64_t i, double value) {
+    if (t->dtype == ROTA_I32)
+        ((int32_t *)data)[i] = (int32_t)value;
+    else if (t->dtype == ROTA_U32)
+        ((uint32_t *)data)[i] = (uint32_t)value;
+    else
+        element_set(data, t->dtype, i, (float)value);
+}
+
+static uint64_t random_bits(uint64_t *state) {
+    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    return z ^ (z >> 31);
+}
+
+/* Contents of an input as its fill kind says. */
+static double fill_value(rota_fill_kind kind, uint64_t i, uint64_t count, uint64_t classes, uint64_t *state) {
+    double uniform = (double)(random_bits(state) >> 11) * 0x1p-53;
+    switch (kind) {
+    case ROTA_FILL_POSITIVE:
+        return 0.5 + uniform;
+    case ROTA_FILL_INDEX:
+        return (double)(random_bits(state) % (classes ? classes : 1));
+    case ROTA_FILL_ZERO:
+        return 0;
+    case ROTA_FILL_DISTINCT: {
+        /* 7919 is prime: a permutation unless the count is a multiple of it. */
+        uint64_t place = i * 7919 % count;
+        return 2 * ((double)place + 0.5) / (double)count - 1 +
+               (place * 2 + 1 == count ? 0.25 / (double)count : 0);
+    }
+    default:
+        return 2 * uniform - 1;
+    }
+}
+
+static rota_status make_input(trial *t, uint32_t i, const opened_device *opened) {
+    rota_tensor *x = &t->example.use.inputs[i];
+    if (x->dtype == ROTA_DTYPE_COUNT || x->rank > ROTA_RANK_MAX) {
+        *x = ROTA_TENSOR_NONE;
+        return ROTA_OK;
+    }
+    uint64_t count = rota_tensor_count(x), bytes = rota_tensor_extent_bytes(x), state = 77 * (i + 1),
+             size = (bytes + 3) / 4 * 4;
+    void *data = calloc(1, size);
+    t->reference.in[i] = malloc(count * sizeof(double));
+    rota_status status = ROTA_OK;
+    if (!data || !t->reference.in[i]) status = rota_fail(ROTA_OUT_OF_MEMORY, "no memory for input %u", i);
+    for (uint64_t e = 0; e < count && status == ROTA_OK; e++) {
+        set_number(data, x, e, fill_value(t->example.fill[i], e, count, t->example.classes, &state));
+        t->reference.in[i][e] = element_number(data, x, e);
+    }
+    if (status == ROTA_OK) status = rota_runtime_buffer(opened->runtime, "input", size, &t->inputs[i]);
+    if (status == ROTA_OK) status = rota_buffer_write(t->inputs[i], opened->device, 0, data, size, NULL);
+    x->buffer = t->inputs[i];
+    free(data);
+    return status;
+}
+
+/* Outputs, filled with NaN's bits so that what isn't written shows. */
+static rota_status make_outputs(trial *t, const opened_device *opened) {
+    rota_op_use *use = &t->example.use;
+    rota_tensor shapes[ROTA_OP_OUTPUTS_MAX];
+    memcpy(shapes, use->outputs, sizeof shapes);
+    ROTA_TRY(use->op->shape(use, shapes));
+    for (uint32_t i = 0; i < use->output_count; i++) {
+        /* Some examples give the destination's shape themselves. */
+        if (use->outputs[i].shape[0] == 0) use->outputs[i] = shapes[i];
+        uint64_t bytes = (rota_tensor_extent_bytes(&use->outputs[i]) + 3) / 4 * 4;
+        void *data = malloc(bytes);
+        t->reference.out[i] = malloc(rota_tensor_count(&use->outputs[i]) * sizeof(double));
+        if (!data || !t->reference.out[i]) {
+            free(data);
+            return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for output %u", i);
+        }
+        memset(data, 0xff, bytes);
+        rota_status status = rota_runtime_buffer(opened->runtime, "output", bytes, &t->outputs[i]);
+        if (status == ROTA_OK)
+            status = rota_buffer_write(t->outputs[i], opened->device, 0, data, bytes, NULL);
+        free(data);
+        ROTA_TRY(status);
+        use->outputs[i].buffer = t->outputs[i];
+    }
+    return ROTA_OK;
+}
+
+static void trial_free(trial *t) {
+    for (int i = 0; i < ROTA_OP_INPUTS_MAX; i++) {
+        rota_buffer_release(t->inputs[i]);
+        free(t->reference.in[i]);
+    }
+    for (int i = 0; i < ROTA_OP_OUTPUTS_MAX; i++) {
+        rota_buffer_release(t->outputs[i]);
+        free(t->reference.out[i]);
+    }
+}
+
+static rota_status make_plan(const trial *t, const opened_device *opened, uint32_t uses,
+                             rota_plan **out_plan) {
+    rota_graph *graph = NULL;
+    rota_recorder *recorder = NULL;
+    rota_tape *tape = NULL;
+    rota_device *device = opened->device;
+    rota_status status = rota_graph_create(&(rota_graph_options){.name = t->example.use.op->name}, &graph);
+    if (status == ROTA_OK) status = rota_recorder_open(graph, 0, NULL, &recorder);
+    if (status == ROTA_OK)
+        status = rota_tape_create(recorder, &(rota_tape_options){.no_gradients = true}, &tape);
+    for (uint32_t u = 0; u < uses && status == ROTA_OK; u++) {
+        rota_op_use use = t->example.use;
+        status = rota_op_apply(tape, &use);
+    }
+    rota_tape_destroy(tape);
+    rota_recorder_close(recorder);
+    if (status == ROTA_OK)
+        status = rota_compile(opened->runtime, graph,
+                              &(rota_compile_options){.devices = &device, .device_count = 1}, out_plan);
+    rota_graph_release(graph);
+    return status;
+}
+
+static rota_status replay(rota_plan *plan) {
+    rota_ticket ticket;
+    ROTA_TRY(rota_submit_wait(plan, NULL, 0, &ticket));
+    return rota_wait(ticket, 0);
+}
+
+/* Relative to the larger of the value and 1: sums of many terms lose what is relative to their terms. */
+static double tolerance(rota_dtype dtype) {
+    return dtype == ROTA_F32 ? 2e-4 : dtype == ROTA_F16 ? 2e-3 : dtype == ROTA_BF16 ? 1.6e-2 : 0;
+}
+
+static rota_status compare(const rota_tensor *x, rota_buffer *buffer, const double *expected, verdict *v) {
+    uint64_t count = rota_tensor_count(x), bytes = (rota_tensor_extent_bytes(x) + 3) / 4 * 4;
+    void *data = malloc(bytes);
+    if (!data) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory to compare %" PRIu64 " elements", count);
+    rota_status status = rota_buffer_read(buffer, 0, data, bytes);
+    for (uint64_t i = 0; i < count && status == ROTA_OK; i++) {
+        double got = element_number(data, x, i), want = expected[i],
+               difference = got == want ? 0 : fabs(got - want);
+        v->total++;
+        /* Written so that NaN fails. */
+        if (!(difference <= tolerance(x->dtype) * fmax(1, fabs(want)))) v->fails++;
+        if (!(difference <= v->max_abs)) v->max_abs = difference;
+    }
+    free(data);
+    return status;
+}
+
+/* One run against the reference. */
+static rota_status check(trial *t, const opened_device *opened, verdict *v) {
+    rota_plan *plan = NULL;
+    rota_op_use *use = &t->example.use;
+    ROTA_TRY(make_plan(t, opened, 1, &plan));
+    rota_status status = replay(plan);
+    rota_plan_release(plan);
+    t->reference.use = use;
+    if (status == ROTA_OK && !reference_run(&t->reference))
+        status = rota_fail(ROTA_INTERNAL, "op '%s' has no reference", use->op->name);
+    for (uint32_t i = 0; i < use->output_count && status == ROTA_OK; i++)
+        status = compare(&use->outputs[i], t->outputs[i], t->reference.out[i], v);
+    for (uint32_t i = 0; i < use->input_count && status == ROTA_OK; i++)
+        if (use->op->input_modes[i] != ROTA_READ && t->inputs[i])
+            status = compare(&use->inputs[i], t->inputs[i], t->reference.in[i], v);
+    return status;
+}
+
+static rota_status time_uses(const trial *t, const opened_device *opened, uint64_t repeat,
+                             sample_stats *out_us) {
+    rota_plan *plan = NULL;
+    double *us = calloc(repeat, sizeof *us);
+    if (!us) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for samples");
+    rota_status status = make_plan(t, opened, TIMED_USES, &plan);
+    if (status == ROTA_OK) status = replay(plan);
+    for (uint64_t r = 0; r < repeat && status == ROTA_OK; r++) {
+        uint64_t begin = rota_clock_ns();
+        status = replay(plan);
+        us[r] = (double)(rota_clock_ns() - begin) / 1e3 / TIMED_USES;
+    }
+    *out_us = samples_describe(us, repeat);
+    rota_plan_release(plan);
+    free(us);
+    return status;
+}
+
+static rota_dtype example_dtype(const rota_op_use *use) {
+    return use->input_count && use->inputs[0].dtype != ROTA_I32 ? use->inputs[0].dtype
+                                                                : use->outputs[0].dtype;
+}
+
+/* One example; adds its row. UNSUPPORTED on this device is a row that says so. */
+static rota_status run_example(const rota_op *op, rota_op_example *example, bool timed, uint64_t repeat,
+                               const opened_device *opened, cJSON *rows, uint64_t *out_fails) {
+    trial t = {.example = *example};
+    verdict v = {0};
+    sample_stats us = {0};
+    rota_status status = ROTA_OK;
+    for (uint32_t i = 0; i < op->input_count && status == ROTA_OK; i++) status = make_input(&t, i, opened);
+    if (status == ROTA_OK) status = make_outputs(&t, opened);
+    if (status == ROTA_OK) status = check(&t, opened, &v);
+    if (status == ROTA_OK && timed) status = time_uses(&t, opened, repeat, &us);
+    cJSON *row = cJSON_CreateObject();
+    cJSON_AddItemToArray(rows, row);
+    const char *dtype = rota_dtype_name(example_dtype(&t.example.use));
+    cJSON_AddStringToObject(row, "op", op->name);
+    cJSON_AddStringToObject(row, "example", example->label);
+    cJSON_AddStringToObject(row, "dtype", dtype);
+    if (status == ROTA_UNSUPPORTED) {
+        cJSON_AddStringToObject(row, "unsupported", rota_last_error());
+        printf("%-16s %-5s %-38s not on this device: %s\n", op->name, dtype, example->label,
+               rota_last_error());
+        trial_free(&t);
+        return ROTA_OK;
+    }
+    cJSON_AddNumberToObject(row, "fails", (double)v.fails);
+    cJSON_AddNumberToObject(row, "total", (double)v.total);
+    cJSON_AddNumberToObject(row, "max_abs", v.max_abs);
+    if (status == ROTA_OK && (timed || v.fails)) {
+        printf("%-16s %-5s %-38s", op->name, dtype, example->label);
+        if (timed) {
+            double gb_s = example->bytes / us.median / 1e3, tflops = example->flops / us.median / 1e6;
+            cJSON_AddNumberToObject(row, "us", us.median);
+            cJSON_AddNumberToObject(row, "us_min", us.least);
+            cJSON_AddNumberToObject(row, "us_max", us.most);
+            cJSON_AddNumberToObject(row, "gb_s", gb_s);
+            cJSON_AddNumberToObject(row, "tflops", tflops);
+            printf(" %10.1f us %8.1f GB/s %8.4f TFLOP/s", us.median, gb_s, tflops);
+        }
+        printf("  %s\n", v.fails ? "WRONG" : "");
+    }
+    if (v.fails)
+        fprintf(stderr, "%s: %s, %s: %" PRIu64 " of %" PRIu64 " elements wrong, largest difference %g\n",
+                program, op->name, example->label, v.fails, v.total, v.max_abs);
+    *out_fails += v.fails;
+    trial_free(&t);
+    return status;
+}
+
+int bench_ops(int argc, char **argv) {
+    const char *id = NULL, *out = NULL, *only = NULL;
+    uint64_t repeat = 5;
+    bool check_only = false;
+    const option options[] = {{"--device", OPTION_STRING, &id, "auto|cpu|vk:N", 0, 0, false},
+                              {"--op", OPTION_STRING, &only, "NAME", 0, 0, false},
+                              {"--repeat", OPTION_COUNT, &repeat, "N", 1, 10000, false},
+                              {"--check-only", OPTION_FLAG, &check_only, NULL, 0, 0, false},
+                              {"--out", OPTION_STRING, &out, "FILE", 0, 0, false}};
+    const size_t count = sizeof options / sizeof *options;
+    option_result parsed = options_parse(program, options, count, argc, argv);
+    if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
+    if (only && !rota_op_find(only)) {
+        fprintf(stderr, "%s: there is no op '%s'; there are", program, only);
+        for (uint32_t i = 0; rota_op_at(i); i++) fprintf(stderr, " %s", rota_op_at(i)->name);
+        fputc('\n', stderr);
+        return EXIT_BAD_ARGUMENT;
+    }
+    opened_device opened;
+    int code = report_open(program, id, NULL, &opened);
+    if (code != EXIT_GOOD) return code;
+    cJSON *result = report_new();
+    cJSON_AddItemToObject(result, "device", report_device(rota_device_get_info(opened.device)));
+    cJSON *rows = cJSON_AddArrayToObject(result, "rows");
+    uint64_t fails = 0, examples = 0;
+    const rota_op *op;
+    for (uint32_t o = 0; (op = rota_op_at(o)) != NULL; o++) {
+        if (only && strcmp(only, op->name) != 0) continue;
+        for (uint32_t size = 0; size < (check_only ? 1u : 2u); size++) {
+            rota_op_example example;
+            for (uint32_t e = 0; rota_op_get_example(op, e, size, &example); e++, examples++)
+                REPORT_TRY(run_example(op, &example, size == 1, repeat, &opened, rows, &fails));
+        }
+    }
+    printf("%" PRIu64 " examples, %" PRIu64 " wrong elements\n", examples, fails);
+    if (fails) code = EXIT_CHECK_FAILED;
+done:
+    report_close(&opened);
+    return report_write(result, out, code);
+}

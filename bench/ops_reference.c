@@ -1,0 +1,417 @@
+/* What each op computes, written down a second time, plainly and in f64. */
+#include "bench/ops_reference.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t count_of(const rota_tensor *t) {
+    return rota_tensor_count(t);
+}
+
+/* Elements before, along and after an axis. */
+typedef struct split {
+    uint64_t outer, n, inner;
+} split;
+
+static split split_at(const rota_tensor *t, uint32_t axis) {
+    split s = {1, t->shape[axis], 1};
+    for (uint32_t d = 0; d < axis; d++) s.outer *= t->shape[d];
+    for (uint32_t d = axis + 1; d < t->rank; d++) s.inner *= t->shape[d];
+    return s;
+}
+
+/* Rows along the last axis. */
+static split rows_of(const rota_tensor *t) {
+    return split_at(t, t->rank - 1);
+}
+
+/* Where element `linear` of `of` reads in a right-aligned broadcast `from`. */
+static uint64_t broadcast_index(const rota_tensor *of, uint64_t linear, const rota_tensor *from) {
+    uint64_t index = 0, stride = 1;
+    for (uint32_t back = 1; back <= of->rank; back++) {
+        uint64_t coordinate = linear % of->shape[of->rank - back];
+        linear /= of->shape[of->rank - back];
+        if (back > from->rank) continue;
+        uint64_t extent = from->shape[from->rank - back];
+        if (extent > 1) index += coordinate * stride;
+        stride *= extent;
+    }
+    return index;
+}
+
+/* ---- Elementwise ---- */
+
+static void binary(reference *r, double (*f)(double, double)) {
+    const rota_tensor *y = &r->use->outputs[0];
+    for (uint64_t i = 0; i < count_of(y); i++)
+        r->out[0][i] = f(r->in[0][broadcast_index(y, i, &r->use->inputs[0])],
+                         r->in[1][broadcast_index(y, i, &r->use->inputs[1])]);
+}
+static double add2(double a, double b) {
+    return a + b;
+}
+static double sub2(double a, double b) {
+    return a - b;
+}
+static double mul2(double a, double b) {
+    return a * b;
+}
+static double div2(double a, double b) {
+    return a / b;
+}
+static void ref_add(reference *r) {
+    binary(r, add2);
+}
+static void ref_sub(reference *r) {
+    binary(r, sub2);
+}
+static void ref_mul(reference *r) {
+    binary(r, mul2);
+}
+static void ref_div(reference *r) {
+    binary(r, div2);
+}
+
+static void unary(reference *r, double (*f)(double)) {
+    for (uint64_t i = 0; i < count_of(&r->use->outputs[0]); i++) r->out[0][i] = f(r->in[0][i]);
+}
+static double neg1(double x) {
+    return -x;
+}
+static double relu1(double x) {
+    return x > 0 ? x : 0;
+}
+/* Hendrycks and Gimpel, Gaussian error linear units, 2016: the tanh form. */
+static double gelu1(double x) {
+    return 0.5 * x * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
+}
+static double silu1(double x) {
+    return x / (1 + exp(-x));
+}
+static void ref_neg(reference *r) {
+    unary(r, neg1);
+}
+static void ref_exp(reference *r) {
+    unary(r, exp);
+}
+static void ref_log(reference *r) {
+    unary(r, log);
+}
+static void ref_sqrt(reference *r) {
+    unary(r, sqrt);
+}
+static void ref_relu(reference *r) {
+    unary(r, relu1);
+}
+static void ref_gelu(reference *r) {
+    unary(r, gelu1);
+}
+static void ref_silu(reference *r) {
+    unary(r, silu1);
+}
+
+static void ref_affine(reference *r) {
+    const rota_op_attributes *a = &r->use->attributes;
+    for (uint64_t i = 0; i < count_of(&r->use->outputs[0]); i++)
+        r->out[0][i] = a->value[0].number * r->in[0][i] + a->value[1].number;
+}
+
+/* Philox4x32-10: Salmon et al., Parallel random numbers: as easy as 1, 2, 3, SC 2011. */
+static void philox(uint32_t counter[4], uint32_t key0, uint32_t key1) {
+    for (int round = 0; round < 10; round++) {
+        uint64_t p0 = UINT64_C(0xd2511f53) * counter[0], p1 = UINT64_C(0xcd9e8d57) * counter[2];
+        uint32_t next[4] = {(uint32_t)(p1 >> 32) ^ counter[1] ^ key0, (uint32_t)p1,
+                            (uint32_t)(p0 >> 32) ^ counter[3] ^ key1, (uint32_t)p0};
+        memcpy(counter, next, sizeof next);
+        key0 += 0x9e3779b9u;
+        key1 += 0xbb67ae85u;
+    }
+}
+
+static void ref_dropout(reference *r) {
+    const rota_op_attributes *a = &r->use->attributes;
+    double bound = fmin(round((double)a->p * 4294967296.0), 4294967295.0);
+    for (uint64_t i = 0; i < count_of(&r->use->outputs[0]); i++) {
+        uint32_t counter[4] = {(uint32_t)(i / 4), a->stream, (uint32_t)a->value[1].number, 0};
+        philox(counter, (uint32_t)a->value[0].number, 0);
+        r->out[0][i] = counter[i % 4] >= bound ? r->in[0][i] / (1 - (double)a->p) : 0;
+    }
+}
+
+/* ---- Moving ---- */
+
+static void ref_copy(reference *r) {
+    const rota_tensor *y = &r->use->outputs[0];
+    for (uint64_t i = 0; i < count_of(y); i++)
+        r->out[0][i] = r->in[0][broadcast_index(y, i, &r->use->inputs[0])];
+}
+
+static void ref_same_order(reference *r) {
+    memcpy(r->out[0], r->in[0], count_of(&r->use->outputs[0]) * sizeof(double));
+}
+
+static void ref_transpose(reference *r) {
+    const rota_tensor *x = &r->use->inputs[0], *y = &r->use->outputs[0];
+    uint32_t a = r->use->attributes.axis[0], b = r->use->attributes.axis[1];
+    for (uint64_t i = 0; i < count_of(x); i++) {
+        uint64_t at[ROTA_RANK_MAX], rest = i, to = 0;
+        for (uint32_t d = x->rank; d-- > 0; rest /= x->shape[d]) at[d] = rest % x->shape[d];
+        uint64_t swap = at[a];
+        at[a] = at[b];
+        at[b] = swap;
+        for (uint32_t d = 0; d < y->rank; d++) to = to * y->shape[d] + at[d];
+        r->out[0][to] = r->in[0][i];
+    }
+}
+
+static void ref_slice(reference *r) {
+    const rota_op_attributes *a = &r->use->attributes;
+    split s = split_at(&r->use->inputs[0], a->axis[0]);
+    for (uint64_t o = 0; o < s.outer; o++)
+        memcpy(r->out[0] + o * a->length * s.inner, r->in[0] + (o * s.n + a->start) * s.inner,
+               a->length * s.inner * sizeof(double));
+}
+
+static void ref_fill(reference *r) {
+    for (uint64_t i = 0; i < count_of(&r->use->outputs[0]); i++)
+        r->out[0][i] = r->use->attributes.value[0].number;
+}
+
+/* ---- Reductions ---- */
+
+static void reduce(reference *r, bool maximum, bool mean) {
+    split s = split_at(&r->use->inputs[0], r->use->attributes.axis[0]);
+    for (uint64_t o = 0; o < s.outer; o++)
+        for (uint64_t i = 0; i < s.inner; i++) {
+            double value = maximum ? -INFINITY : 0;
+            for (uint64_t k = 0; k < s.n; k++) {
+                double x = r->in[0][(o * s.n + k) * s.inner + i];
+                value = maximum ? fmax(value, x) : value + x;
+            }
+            r->out[0][o * s.inner + i] = mean ? value / (double)s.n : value;
+        }
+}
+static void ref_sum(reference *r) {
+    reduce(r, false, false);
+}
+static void ref_mean(reference *r) {
+    reduce(r, false, true);
+}
+static void ref_max(reference *r) {
+    reduce(r, true, false);
+}
+
+static double squares(const double *x, uint64_t count) {
+    double sum = 0;
+    for (uint64_t i = 0; i < count; i++) sum += x[i] * x[i];
+    return sum;
+}
+static void ref_sum_squares(reference *r) {
+    r->out[0][0] = squares(r->in[0], count_of(&r->use->inputs[0]));
+}
+
+/* ---- Products ---- */
+
+/* c [m, n] = a b; element (i, p) of a is a[i * ai + p * ap], and so on. */
+static void product(const double *a, uint64_t ai, uint64_t ap, const double *b, uint64_t bp, uint64_t bj,
+                    double *c, uint64_t m, uint64_t n, uint64_t k) {
+    memset(c, 0, m * n * sizeof *c);
+    for (uint64_t i = 0; i < m; i++)
+        for (uint64_t p = 0; p < k; p++)
+            for (uint64_t j = 0; j < n; j++) c[i * n + j] += a[i * ai + p * ap] * b[p * bp + j * bj];
+}
+
+static void ref_matmul(reference *r) {
+    rota_tensor a = r->use->inputs[0], b = r->use->inputs[1], c = r->use->outputs[0];
+    bool ta = r->use->attributes.transpose_a, tb = r->use->attributes.transpose_b;
+    uint64_t m = c.shape[c.rank - 2], n = c.shape[c.rank - 1], k = a.shape[a.rank - (ta ? 2 : 1)];
+    uint64_t batches = count_of(&c) / (m * n);
+    /* The leading axes alone, for broadcasting. */
+    a.rank -= 2;
+    b.rank -= 2;
+    c.rank -= 2;
+    for (uint64_t batch = 0; batch < batches; batch++)
+        product(r->in[0] + broadcast_index(&c, batch, &a) * m * k, ta ? 1 : k, ta ? m : 1,
+                r->in[1] + broadcast_index(&c, batch, &b) * k * n, tb ? 1 : n, tb ? k : 1,
+                r->out[0] + batch * m * n, m, n, k);
+}
+
+static void ref_weighted_matmul(reference *r) {
+    const uint64_t *w = r->use->inputs[0].shape, dim = r->use->inputs[1].shape[3];
+    for (uint64_t batch = 0; batch < w[0] * w[1]; batch++)
+        product(r->in[0] + batch * w[2] * w[3], w[3], 1, r->in[1] + batch * w[3] * dim, dim, 1,
+                r->out[0] + batch * w[2] * dim, w[2], dim, w[3]);
+}
+
+/* ---- Networks ---- */
+
+/* x <- softmax of the first `seen` of n, the rest 0; the logarithm of the sum. */
+static double softmax_row(double *x, uint64_t n, uint64_t seen) {
+    double most = -INFINITY, sum = 0;
+    for (uint64_t i = 0; i < seen; i++) most = fmax(most, x[i]);
+    for (uint64_t i = 0; i < n; i++) x[i] = i < seen ? exp(x[i] - most) : 0;
+    for (uint64_t i = 0; i < seen; i++) sum += x[i];
+    for (uint64_t i = 0; i < seen; i++) x[i] /= sum;
+    return most + log(sum);
+}
+
+static void ref_softmax(reference *r) {
+    split s = rows_of(&r->use->inputs[0]);
+    ref_same_order(r);
+    for (uint64_t row = 0; row < s.outer; row++) softmax_row(r->out[0] + row * s.n, s.n, s.n);
+}
+
+static void ref_causal_mask(reference *r) {
+    const rota_tensor *x = &r->use->inputs[0];
+    uint64_t keys = x->shape[x->rank - 1], queries = x->shape[x->rank - 2];
+    for (uint64_t i = 0; i < count_of(x); i++)
+        r->out[0][i] = i % keys > i / keys % queries + keys - queries ? -INFINITY : r->in[0][i];
+}
+
+static void ref_embedding(reference *r) {
+    uint64_t dim = r->use->inputs[0].shape[1];
+    for (uint64_t row = 0; row < count_of(&r->use->inputs[1]); row++)
+        memcpy(r->out[0] + row * dim, r->in[0] + (uint64_t)r->in[1][row] * dim, dim * sizeof(double));
+}
+
+static void norm(reference *r, bool layer) {
+    split s = rows_of(&r->use->inputs[0]);
+    const double *weight = r->in[1], *bias = layer ? r->in[2] : NULL;
+    for (uint64_t row = 0; row < s.outer; row++) {
+        const double *x = r->in[0] + row * s.n;
+        double mean = 0, variance = 0;
+        for (uint64_t i = 0; i < s.n && layer; i++) mean += x[i] / (double)s.n;
+        for (uint64_t i = 0; i < s.n; i++) variance += (x[i] - mean) * (x[i] - mean) / (double)s.n;
+        double rstd = 1 / sqrt(variance + (double)r->use->attributes.eps);
+        for (uint64_t i = 0; i < s.n; i++)
+            r->out[0][row * s.n + i] = (x[i] - mean) * rstd * (weight ? weight[i] : 1) + (bias ? bias[i] : 0);
+        if (layer) r->out[1][2 * row] = mean;
+        r->out[1][layer ? 2 * row + 1 : row] = rstd;
+    }
+}
+static void ref_layernorm(reference *r) {
+    norm(r, true);
+}
+static void ref_rmsnorm(reference *r) {
+    norm(r, false);
+}
+
+static void ref_cross_entropy(reference *r) {
+    split s = rows_of(&r->use->inputs[0]);
+    double *row = malloc(s.n * sizeof *row);
+    r->out[0][0] = row ? 0 : NAN;
+    for (uint64_t i = 0; i < s.outer && row; i++) {
+        memcpy(row, r->in[0] + i * s.n, s.n * sizeof *row);
+        r->out[1][i] = softmax_row(row, s.n, s.n);
+        r->out[0][0] += (r->out[1][i] - r->in[0][i * s.n + (uint64_t)r->in[1][i]]) / (double)s.outer;
+    }
+    free(row);
+}
+
+static void ref_attention(reference *r) {
+    const uint64_t *q = r->use->inputs[0].shape, keys = r->use->inputs[1].shape[2], dim = q[3];
+    double scale = r->use->attributes.scale != 0 ? (double)r->use->attributes.scale : 1 / sqrt((double)dim);
+    double *scores = malloc(keys * sizeof *scores);
+    for (uint64_t row = 0; row < q[0] * q[1] * q[2] && scores; row++) {
+        uint64_t head = row / q[2], query = row % q[2];
+        uint64_t seen = r->use->attributes.causal ? query + keys - q[2] + 1 : keys;
+        for (uint64_t k = 0; k < seen; k++) {
+            scores[k] = 0;
+            for (uint64_t d = 0; d < dim; d++)
+                scores[k] += scale * r->in[0][row * dim + d] * r->in[1][(head * keys + k) * dim + d];
+        }
+        r->out[1][row] = softmax_row(scores, keys, seen);
+        product(scores, keys, 1, r->in[2] + head * keys * dim, dim, 1, r->out[0] + row * dim, 1, dim, keys);
+    }
+    free(scores);
+}
+
+/* ---- Training ---- */
+
+static void ref_index_add(reference *r) {
+    for (uint64_t i = 0; i < count_of(&r->use->inputs[0]); i++)
+        r->in[1][(uint64_t)r->in[0][i]] += r->use->attributes.integer;
+}
+
+static void ref_global_norm(reference *r) {
+    double sum = 0, limit = (double)r->use->attributes.scale;
+    for (uint32_t i = 0; i < r->use->input_count; i++)
+        if (r->in[i]) sum += squares(r->in[i], count_of(&r->use->inputs[i]));
+    r->out[0][0] = sqrt(sum);
+    r->out[0][1] = sqrt(sum) > limit ? limit / sqrt(sum) : 1;
+}
+
+/* Loshchilov and Hutter, Decoupled weight decay regularization, 2019. */
+static void ref_adamw(reference *r) {
+    const rota_op_attributes *a = &r->use->attributes;
+    double lr = a->value[0].number, step = a->value[1].number, factor = r->in[4] ? r->in[4][0] : 1;
+    double beta1 = (double)a->beta1, beta2 = (double)a->beta2;
+    for (uint64_t i = 0; i < count_of(&r->use->inputs[0]); i++) {
+        double g = factor * r->in[1][i], *p = &r->in[0][i], *m = &r->in[2][i], *v = &r->in[3][i];
+        *m = beta1 * *m + (1 - beta1) * g;
+        *v = beta2 * *v + (1 - beta2) * g * g;
+        *p = *p * (1 - lr * (double)a->weight_decay) -
+             lr * (*m / (1 - pow(beta1, step))) / (sqrt(*v / (1 - pow(beta2, step))) + (double)a->eps);
+    }
+}
+
+static void ref_check_finite(reference *r) {
+    r->out[0][0] = 0;
+    r->out[0][1] = UINT32_MAX;
+    for (uint64_t i = count_of(&r->use->inputs[0]); i-- > 0;)
+        if (!isfinite(r->in[0][i])) {
+            r->out[0][0]++;
+            r->out[0][1] = (double)i;
+        }
+}
+
+bool reference_run(reference *r) {
+    static const struct {
+        const char *name;
+        void (*run)(reference *r);
+    } references[] = {
+        {"add", ref_add},
+        {"sub", ref_sub},
+        {"mul", ref_mul},
+        {"div", ref_div},
+        {"neg", ref_neg},
+        {"exp", ref_exp},
+        {"log", ref_log},
+        {"sqrt", ref_sqrt},
+        {"relu", ref_relu},
+        {"gelu", ref_gelu},
+        {"silu", ref_silu},
+        {"affine", ref_affine},
+        {"dropout", ref_dropout},
+        {"copy", ref_copy},
+        {"cast", ref_same_order},
+        {"reshape", ref_same_order},
+        {"transpose", ref_transpose},
+        {"slice", ref_slice},
+        {"fill", ref_fill},
+        {"sum", ref_sum},
+        {"mean", ref_mean},
+        {"max", ref_max},
+        {"sum_squares", ref_sum_squares},
+        {"matmul", ref_matmul},
+        {"weighted_matmul", ref_weighted_matmul},
+        {"softmax", ref_softmax},
+        {"causal_mask", ref_causal_mask},
+        {"embedding", ref_embedding},
+        {"layernorm", ref_layernorm},
+        {"rmsnorm", ref_rmsnorm},
+        {"cross_entropy", ref_cross_entropy},
+        {"attention", ref_attention},
+        {"index_add", ref_index_add},
+        {"global_norm", ref_global_norm},
+        {"adamw", ref_adamw},
+        {"check_finite", ref_check_finite},
+    };
+    for (size_t i = 0; i < sizeof references / sizeof *references; i++)
+        if (strcmp(references[i].name, r->use->op->name) == 0) {
+            references[i].run(r);
+            return true;
+        }
+    return false;
+}

@@ -1,0 +1,18 @@
+/* What each op computes, written down a second time, plainly and in f64: what rota-bench ops compares with.
+ */
+#ifndef ROTA_BENCH_OPS_REFERENCE_H
+#define ROTA_BENCH_OPS_REFERENCE_H
+
+#include "ops/table.h"
+
+/* A use with its contents as f64, dense in row-major order. Ops in place change `in`. Absent inputs are NULL.
+ */
+typedef struct reference {
+    const rota_op_use *use; /* shapes of inputs and outputs, attributes */
+    double *in[ROTA_OP_INPUTS_MAX], *out[ROTA_OP_OUTPUTS_MAX];
+} reference;
+
+/* False if there is no reference for the op. */
+bool reference_run(reference *r);
+
+#endif
