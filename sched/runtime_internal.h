@@ -438,6 +438,7 @@ struct rota_runtime {
     _Atomic uint32_t lost_pending;
     _Atomic(rota_dead *) released; /* stack; the sequencer takes all */
     _Atomic(rota_job *) jobs;      /* stack; the completer takes all */
+    _Atomic uint32_t lent, lent_away; /* rota_runtime_lock_submission */
     _Atomic uint32_t stop, completer_stop;
     _Atomic uint32_t diagnosing; /* threads building a deadline message: nothing is recycled meanwhile */
     rota_wait_table hosted_waiters;

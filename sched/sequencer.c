@@ -8,9 +8,11 @@
 #include <stdlib.h>
 
 #include "sched/runtime_internal.h"
+#include "sched/testing.h"
 
 #define FLUSH_RECORDS 64
 #define SLEEP_SLICE_NS 1000000000u
+#define LENT_SLICE_NS 1000000u
 
 typedef struct rota_merge {
     uint32_t count;
@@ -172,27 +174,62 @@ static void idle(rota_runtime *runtime) {
     ra_store_relaxed(&runtime->sequencer_interest, 0);
 }
 
+/* One look at everything; true if there was anything. */
+static bool round_of_work(rota_runtime *runtime) {
+    uint64_t requested = ra_load_acquire(&runtime->reap_requested);
+    (void)ra_exchange_seq_cst(&runtime->lost_pending, 0);
+    /* Taken before the scan: every submission that uses these was published before they were released, so
+     * it is sequenced, and known as their last use, in this round. */
+    rota_dead *fresh =
+        ra_load_seq_cst(&runtime->released) ? ra_exchange_acq_rel(&runtime->released, NULL) : NULL;
+    bool any = scan(runtime);
+    if (any)
+        take_all(runtime);
+    else
+        flush(runtime);
+    rota_sequence_reap(runtime);
+    if (fresh || runtime->dead) rota_reclaim_sweep(runtime, fresh);
+    ra_store_release(&runtime->reap_done, requested);
+    return any || fresh;
+}
+
 void *rota_sequencer_main(void *user) {
     rota_runtime *runtime = user;
     while (!ra_load_acquire(&runtime->stop)) {
-        uint64_t requested = ra_load_acquire(&runtime->reap_requested);
-        (void)ra_exchange_seq_cst(&runtime->lost_pending, 0);
-        /* Taken before the scan: every submission that uses these was published before they were released, so
-         * it is sequenced, and known as their last use, in this round. */
-        rota_dead *fresh =
-            ra_load_seq_cst(&runtime->released) ? ra_exchange_acq_rel(&runtime->released, NULL) : NULL;
-        bool any = scan(runtime);
-        if (any)
-            take_all(runtime);
-        else
-            flush(runtime);
-        rota_sequence_reap(runtime);
-        if (fresh || runtime->dead) rota_reclaim_sweep(runtime, fresh);
-        ra_store_release(&runtime->reap_done, requested);
-        if (!any && !fresh) idle(runtime);
+        if (ra_load_acquire(&runtime->lent)) { /* with the stores in rota_runtime_lock_submission */
+            ra_store_release(&runtime->lent_away, 1);
+            static _Atomic uint32_t never;
+            (void)rota_futex_wait(&never, 0, rota_deadline_after(LENT_SLICE_NS));
+            continue;
+        }
+        ra_store_release(&runtime->lent_away, 0);
+        if (!round_of_work(runtime)) idle(runtime);
     }
     rota_runtime_thread_ends(runtime);
     return NULL;
+}
+
+/* ---- The baseline of the benchmarks: the same code, by the caller, behind a mutex ---- */
+
+rota_status rota_runtime_lock_submission(rota_runtime *runtime, bool locked) {
+    ra_store_release(&runtime->lent, locked);
+    rota_sleeper_wake(&runtime->sequencer_sleeper);
+    uint64_t deadline = rota_deadline_after(runtime->options.timeout_ns);
+    while (ra_load_acquire(&runtime->lent_away) != locked) {
+        if (rota_clock_ns() > deadline) return rota_fail(ROTA_TIMEOUT, "the sequencer does not answer");
+        static _Atomic uint32_t never;
+        (void)rota_futex_wait(&never, 0, rota_deadline_after(20000));
+    }
+    return ROTA_OK;
+}
+
+rota_status rota_submit_locked(rota_plan *plan, rota_args *args, rota_ticket *out_ticket) {
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    (void)pthread_mutex_lock(&mutex);
+    rota_status status = rota_submit(plan, args, out_ticket);
+    (void)round_of_work(plan->runtime);
+    (void)pthread_mutex_unlock(&mutex);
+    return status;
 }
 
 void rota_sequencer_reap_now(rota_runtime *runtime) {
