@@ -31,5 +31,10 @@ install(FILES ${CMAKE_BINARY_DIR}/rotaConfig.cmake ${CMAKE_BINARY_DIR}/rotaConfi
 
 # The pkg-config file finds its prefix from its own place, so that an installed tree can be moved.
 file(RELATIVE_PATH ROTA_PC_TO_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+# What the static library links with, as shared libraries: not in Requires.private, which would ask for the development
+# files of all that hwloc itself is made from.
+list(JOIN HWLOC_LDFLAGS " " hwloc_flags)
+list(JOIN BLAS_LDFLAGS " " blas_flags)
+set(ROTA_PC_LIBS_PRIVATE "${hwloc_flags} ${blas_flags}")
 configure_file(cmake/rota.pc.in ${CMAKE_BINARY_DIR}/rota.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/rota.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

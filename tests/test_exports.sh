@@ -2,23 +2,30 @@
 # The shared library exports exactly what the public headers declare with ROTA_API.
 # test_exports.sh SOURCE_DIR LIBRARY
 set -euo pipefail
-source_dir=$1 library=$2
-cd "$source_dir"
+cd "$1"
+library=$2
 
-headers=$(sed -n 's/^set(ROTA_PUBLIC_HEADERS \(.*\)/\1/p; /^set(ROTA_PUBLIC_HEADERS/,/)/{/^set/d;p}' cmake/install.cmake | tr -d ')')
-present=()
+# The list of installed headers is the one in install.cmake.
+headers=$(sed -n '/^set(ROTA_PUBLIC_HEADERS/,/)/p' cmake/install.cmake | sed 's/^set(ROTA_PUBLIC_HEADERS//' | tr -d ')')
+includes=()
 for header in $headers; do
-  if [ -f "$header" ]; then present+=("$header"); fi
+  [ -f "$header" ] || { echo "public header $header is missing"; exit 1; }
+  includes+=(-include "$header")
 done
-[ ${#present[@]} -ge 12 ] || { echo "only ${#present[@]} public headers found"; exit 1; }
 
-# Declarations may span lines: join each ROTA_API up to its first parenthesis and keep the name before it.
-declared=$(cat "${present[@]}" | tr '\n' ' ' | grep -oE 'ROTA_API [^;()]*\(' | grep -oE 'rota_[a-z0-9_]+ *\($' |
-  tr -d ' (' | LC_ALL=C sort -u)
+# Preprocessed, since many declarations come from lists; each ends with a semicolon and starts with the attribute.
+declared=$(cc -E -P -I. "${includes[@]}" -x c /dev/null | python3 -c '
+import re, sys
+text = sys.stdin.read()
+for declaration in re.findall(r"extern __attribute__\(\(visibility\(\"default\"\)\)\)\s*([^;{]*);", text):
+    name = re.match(r"[^()]*?\b(rota_\w+)\s*(?:\(|\[|$)", declaration.strip())
+    print(name.group(1) if name else "not understood: " + declaration)
+' | LC_ALL=C sort -u)
 exported=$(nm -D --defined-only "$library" | awk '$2 != "A" {print $3}' | sed 's/@.*//' | LC_ALL=C sort -u)
+[ "$(echo "$declared" | wc -l)" -ge 100 ] || { echo "only these public names were found: $declared"; exit 1; }
 
-surplus=$(comm -13 <(echo "$declared") <(echo "$exported"))
-missing=$(comm -23 <(echo "$declared") <(echo "$exported"))
+surplus=$(LC_ALL=C comm -13 <(echo "$declared") <(echo "$exported"))
+missing=$(LC_ALL=C comm -23 <(echo "$declared") <(echo "$exported"))
 if [ -n "$surplus" ]; then
   echo "exported but declared in no public header:"
   echo "$surplus"
@@ -27,4 +34,5 @@ if [ -n "$missing" ]; then
   echo "declared in a public header but not exported:"
   echo "$missing"
 fi
-[ -z "$surplus$missing" ]
+[ -z "$surplus$missing" ] || exit 1
+echo "$(echo "$declared" | wc -l) public names, all exported and nothing else"
