@@ -1,0 +1,126 @@
+/* Kernels and plans for the tests of the runtime. */
+#include "tests/runtime_support.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/atomic.h"
+#include "base/futex.h"
+
+int runtime_setup(void **state) {
+    runtime_fixture *f = calloc(1, sizeof *f);
+    assert_non_null(f);
+    assert_ok(rota_runtime_open(&(rota_runtime_options){.timeout_ns = 20000000000u}, &f->runtime));
+    assert_ok(rota_device_open(f->runtime, "cpu", &f->device));
+    *state = f;
+    return 0;
+}
+
+int runtime_teardown(void **state) {
+    runtime_fixture *f = *state;
+    assert_ok(rota_runtime_close(f->runtime, 0));
+    free(f);
+    return 0;
+}
+
+static void word_items(const void *params, const uint64_t *operand_bytes, uint64_t *items, uint64_t *grain) {
+    (void)params;
+    *items = operand_bytes[0] / 4;
+    *grain = 1024;
+}
+
+static rota_status increment(const rota_kernel_call *call) {
+    uint32_t *x = call->operands[0];
+    for (uint64_t i = call->begin; i < call->end; i++) x[i]++;
+    return ROTA_OK;
+}
+const rota_kernel test_increment = {
+    .name = "increment", .operand_count = 1, .cpu = {.fn = increment, .items = word_items}};
+
+static rota_status copy(const rota_kernel_call *call) {
+    const uint32_t *x = call->operands[0];
+    uint32_t *y = call->operands[1];
+    for (uint64_t i = call->begin; i < call->end; i++) y[i] = x[i];
+    return ROTA_OK;
+}
+const rota_kernel test_copy = {.name = "copy", .operand_count = 2, .cpu = {.fn = copy, .items = word_items}};
+
+static _Atomic uint32_t gate_open;
+
+void test_gate_open(bool open) {
+    ra_store_seq_cst(&gate_open, open ? 1 : 0);
+    rota_futex_wake(&gate_open, INT32_MAX);
+}
+
+static rota_status gate(const rota_kernel_call *call) {
+    (void)call;
+    uint64_t deadline = rota_deadline_after(60000000000u);
+    while (!ra_load_seq_cst(&gate_open))
+        if (!rota_futex_wait(&gate_open, 0, deadline))
+            return rota_fail(ROTA_TIMEOUT, "the gate never opened");
+    return ROTA_OK;
+}
+const rota_kernel test_gate = {.name = "gate", .operand_count = 1, .cpu = {.fn = gate}};
+
+_Atomic int test_fail;
+
+static rota_status failing(const rota_kernel_call *call) {
+    if (test_fail) return rota_fail(ROTA_OUT_OF_RANGE, "told to fail");
+    uint32_t *x = call->operands[0];
+    for (uint64_t i = call->begin; i < call->end; i++) x[i] = 7;
+    return ROTA_OK;
+}
+const rota_kernel test_failing = {
+    .name = "failing", .operand_count = 1, .cpu = {.fn = failing, .items = word_items}};
+
+rota_plan *test_plan(rota_device *device, const char *name, const test_node *nodes, uint32_t count) {
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    assert_ok(rota_graph_create(&(rota_graph_options){.name = name}, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    for (uint32_t i = 0; i < count; i++)
+        assert_ok(rota_record_kernel(recorder,
+                                     &(rota_kernel_node){.kernel = nodes[i].kernel,
+                                                         .name = nodes[i].name,
+                                                         .accesses = nodes[i].accesses,
+                                                         .access_count = nodes[i].access_count},
+                                     NULL));
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(rota_device_runtime(device), graph,
+                           &(rota_compile_options){.devices = &device, .device_count = 1}, &plan));
+    rota_graph_release(graph);
+    return plan;
+}
+
+rota_plan *test_plan_1(rota_device *device, const char *name, const rota_kernel *kernel, rota_buffer *buffer,
+                       rota_access_mode mode) {
+    test_node node = {kernel, NULL, {{buffer, 0, ROTA_WHOLE, mode}}, 1};
+    return test_plan(device, name, &node, 1);
+}
+
+rota_buffer *test_buffer(rota_runtime *runtime, const char *name, uint64_t size_bytes) {
+    rota_buffer *buffer;
+    assert_ok(rota_runtime_buffer(runtime, name, size_bytes, &buffer));
+    return buffer;
+}
+
+rota_buffer *test_words(rota_device *device, const char *name, uint32_t count, uint32_t value) {
+    rota_buffer *buffer = test_buffer(rota_device_runtime(device), name, count * 4u);
+    uint32_t *words = malloc(count * 4u);
+    assert_non_null(words);
+    for (uint32_t i = 0; i < count; i++) words[i] = value;
+    assert_ok(rota_buffer_write(buffer, device, 0, words, count * 4u, NULL));
+    free(words);
+    return buffer;
+}
+
+void test_expect_words(rota_buffer *buffer, uint32_t count, uint32_t value) {
+    uint32_t *words = malloc(count * 4u);
+    assert_non_null(words);
+    memset(words, 0xee, count * 4u);
+    assert_ok(rota_buffer_read(buffer, 0, words, count * 4u));
+    for (uint32_t i = 0; i < count; i++)
+        if (words[i] != value)
+            fail_msg("word %u of '%s' is %u, expected %u", i, rota_buffer_name(buffer), words[i], value);
+    free(words);
+}

@@ -1,0 +1,319 @@
+/* P9: errors travel, with the first cause, as far as data does and no farther; and argument errors at
+ * submission. */
+#include "tests/runtime_support.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/atomic.h"
+
+#define WORDS 64u
+
+static rota_plan *copy_plan(rota_device *device, const char *name, rota_buffer *from, rota_buffer *to) {
+    test_node node = {
+        &test_copy, name, {{from, 0, ROTA_WHOLE, ROTA_READ}, {to, 0, ROTA_WHOLE, ROTA_WRITE}}, 2};
+    return test_plan(device, name, &node, 1);
+}
+
+static void failures_reach_what_depends_on_them(void **state) {
+    runtime_fixture *f = *state;
+    rota_buffer *a = test_words(f->device, "a", WORDS, 1), *b = test_words(f->device, "b", WORDS, 2),
+                *c = test_words(f->device, "c", WORDS, 3), *alone = test_words(f->device, "alone", WORDS, 0);
+    rota_plan *fails = test_plan_1(f->device, "first", &test_failing, a, ROTA_WRITE);
+    rota_plan *ab = copy_plan(f->device, "second", a, b), *bc = copy_plan(f->device, "third", b, c);
+    rota_plan *inc = test_plan_1(f->device, "inc", &test_increment, alone, ROTA_READWRITE);
+    rota_ticket tickets[4];
+    test_fail = 1;
+    assert_ok(rota_submit_wait(fails, NULL, 0, &tickets[0]));
+    assert_ok(rota_submit_wait(ab, NULL, 0, &tickets[1]));
+    assert_ok(rota_submit_wait(bc, NULL, 0, &tickets[2]));
+    assert_ok(rota_submit_wait(inc, NULL, 0, &tickets[3]));
+    for (int i = 0; i < 3; i++) {
+        assert_status(rota_wait(tickets[i], 0), ROTA_NODE_FAILED);
+        assert_non_null(strstr(rota_last_error(), "plan 'first'"));
+        assert_non_null(strstr(rota_last_error(), "node 'failing'"));
+        assert_non_null(strstr(rota_last_error(), "told to fail"));
+    }
+    assert_ok(rota_wait(tickets[3], 0));
+    test_expect_words(alone, WORDS, 1);
+    uint32_t word;
+    assert_status(rota_buffer_read(c, 0, &word, 4), ROTA_NODE_FAILED);
+    assert_non_null(strstr(rota_last_error(), "plan 'first'"));
+    /* Healed by a node that overwrites all of it: first a, then what is made from it. */
+    test_fail = 0;
+    assert_ok(rota_submit_wait(fails, NULL, 0, NULL));
+    test_expect_words(a, WORDS, 7);
+    assert_status(rota_buffer_read(b, 0, &word, 4), ROTA_NODE_FAILED);
+    assert_ok(rota_submit_wait(ab, NULL, 0, NULL));
+    assert_ok(rota_submit_wait(bc, NULL, 0, &tickets[0]));
+    assert_ok(rota_wait(tickets[0], 0));
+    test_expect_words(c, WORDS, 7);
+    rota_plan *plans[] = {fails, ab, bc, inc};
+    rota_buffer *buffers[] = {a, b, c, alone};
+    for (int i = 0; i < 4; i++) {
+        rota_plan_release(plans[i]);
+        rota_buffer_release(buffers[i]);
+    }
+}
+
+static void a_host_write_heals_what_it_covers(void **state) {
+    runtime_fixture *f = *state;
+    uint32_t words[WORDS], word;
+    rota_buffer *a = test_words(f->device, "a", WORDS, 1);
+    rota_plan *fails = test_plan_1(f->device, "first", &test_failing, a, ROTA_WRITE);
+    rota_ticket ticket;
+    test_fail = 1;
+    assert_ok(rota_submit_wait(fails, NULL, 0, &ticket));
+    for (uint32_t i = 0; i < WORDS; i++) words[i] = 5;
+    assert_ok(rota_buffer_write(a, NULL, 64, words, 64, NULL));
+    assert_ok(rota_buffer_read(a, 64, words, 64));
+    assert_int_equal(words[0], 5);
+    assert_status(rota_buffer_read(a, 60, &word, 4), ROTA_NODE_FAILED);
+    assert_status(rota_buffer_read(a, 128, &word, 4), ROTA_NODE_FAILED);
+    assert_ok(rota_buffer_write(a, NULL, 0, words, 64, NULL));
+    assert_ok(rota_buffer_write(a, NULL, 128, words, WORDS * 4 - 128, NULL));
+    assert_ok(rota_buffer_read(a, 0, words, sizeof words));
+    assert_status(rota_wait(ticket, 0), ROTA_NODE_FAILED);
+    test_fail = 0;
+    rota_plan_release(fails);
+    rota_buffer_release(a);
+}
+
+/* Inside one plan: what depends on the failed node is skipped, what doesn't runs. */
+static void one_plan_fails_in_part(void **state) {
+    runtime_fixture *f = *state;
+    rota_buffer *a = test_words(f->device, "a", WORDS, 1), *b = test_words(f->device, "b", WORDS, 2),
+                *c = test_words(f->device, "c", WORDS, 3);
+    test_node nodes[] = {
+        {&test_failing, "breaks", {{a, 0, ROTA_WHOLE, ROTA_WRITE}}, 1},
+        {&test_copy, "depends", {{a, 0, ROTA_WHOLE, ROTA_READ}, {b, 0, ROTA_WHOLE, ROTA_WRITE}}, 2},
+        {&test_increment, "is free", {{c, 0, ROTA_WHOLE, ROTA_READWRITE}}, 1},
+    };
+    rota_plan *plan = test_plan(f->device, "partly", nodes, 3);
+    rota_ticket ticket;
+    test_fail = 1;
+    assert_ok(rota_submit_wait(plan, NULL, 0, &ticket));
+    assert_status(rota_wait(ticket, 0), ROTA_NODE_FAILED);
+    test_fail = 0;
+    assert_non_null(strstr(rota_last_error(), "node 'breaks'"));
+    test_expect_words(c, WORDS, 4);
+    uint32_t word;
+    assert_status(rota_buffer_read(b, 0, &word, 4), ROTA_NODE_FAILED);
+    assert_ok(rota_submit_wait(plan, NULL, 0, &ticket));
+    assert_ok(rota_wait(ticket, 0));
+    test_expect_words(b, WORDS, 7);
+    rota_plan_release(plan);
+    rota_buffer_release(a);
+    rota_buffer_release(b);
+    rota_buffer_release(c);
+}
+
+static void unwritten_data_is_an_error(void **state) {
+    runtime_fixture *f = *state;
+    rota_buffer *never = test_buffer(f->runtime, "never written", WORDS * 4);
+    rota_buffer *b = test_words(f->device, "b", WORDS, 2), *c = test_words(f->device, "c", WORDS, 2);
+    rota_plan *first = copy_plan(f->device, "reads nothing", never, b),
+              *second = copy_plan(f->device, "next", b, c);
+    rota_ticket tickets[2];
+    uint32_t words[WORDS], word;
+    assert_status(rota_buffer_read(never, 0, &word, 4), ROTA_UNDEFINED_DATA);
+    assert_ok(rota_submit_wait(first, NULL, 0, &tickets[0]));
+    assert_ok(rota_submit_wait(second, NULL, 0, &tickets[1]));
+    assert_status(rota_wait(tickets[0], 0), ROTA_UNDEFINED_DATA);
+    const char *parts[] = {"plan 'reads nothing'", "buffer 'never written'", "bytes [0, 256)",
+                           "node 'reads nothing'"};
+    for (int i = 0; i < 4; i++) assert_non_null(strstr(rota_last_error(), parts[i]));
+    assert_status(rota_wait(tickets[1], 0), ROTA_NODE_FAILED);
+    assert_non_null(strstr(rota_last_error(), "buffer 'never written'"));
+    /* Half of it written is not enough, and says which half is missing. */
+    memset(words, 1, sizeof words);
+    assert_ok(rota_buffer_write(never, NULL, 0, words, 128, NULL));
+    assert_ok(rota_submit_wait(first, NULL, 0, &tickets[0]));
+    assert_status(rota_wait(tickets[0], 0), ROTA_UNDEFINED_DATA);
+    assert_non_null(strstr(rota_last_error(), "bytes [128, 256)"));
+    assert_ok(rota_buffer_write(never, NULL, 128, words, 128, NULL));
+    assert_ok(rota_submit_wait(first, NULL, 0, NULL));
+    assert_ok(rota_submit_wait(second, NULL, 0, &tickets[1]));
+    assert_ok(rota_wait(tickets[1], 0));
+    test_expect_words(c, WORDS, 0x01010101);
+    rota_plan_release(first);
+    rota_plan_release(second);
+    rota_buffer_release(never);
+    rota_buffer_release(b);
+    rota_buffer_release(c);
+}
+
+/* A failure known before its turn must not reach back to what was submitted earlier and runs later. */
+static void failures_do_not_travel_back(void **state) {
+    runtime_fixture *f = *state;
+    rota_buffer *never = test_buffer(f->runtime, "never", WORDS * 4);
+    rota_buffer *b = test_words(f->device, "b", WORDS, 2), *c = test_words(f->device, "c", WORDS, 0),
+                *held = test_words(f->device, "held", WORDS, 0);
+    test_node nodes[] = {
+        {&test_gate, NULL, {{held, 0, ROTA_WHOLE, ROTA_READWRITE}}, 1},
+        {&test_copy, NULL, {{held, 0, ROTA_WHOLE, ROTA_READ}, {c, 0, ROTA_WHOLE, ROTA_WRITE}}, 2},
+        {&test_copy, NULL, {{b, 0, ROTA_WHOLE, ROTA_READ}, {c, 0, ROTA_WHOLE, ROTA_WRITE}}, 2}};
+    rota_plan *earlier = test_plan(f->device, "earlier", nodes, 3),
+              *later = copy_plan(f->device, "later", never, b);
+    rota_ticket tickets[2];
+    test_gate_open(false);
+    assert_ok(rota_submit_wait(earlier, NULL, 0, &tickets[0]));
+    assert_ok(rota_submit_wait(later, NULL, 0, &tickets[1]));
+    assert_status(rota_wait(tickets[1], 0), ROTA_UNDEFINED_DATA); /* b is marked failed from here on */
+    test_gate_open(true);
+    assert_ok(rota_wait(tickets[0], 0));
+    test_expect_words(c, WORDS, 2);
+    uint32_t word;
+    assert_status(rota_buffer_read(b, 0, &word, 4), ROTA_NODE_FAILED);
+    rota_plan_release(earlier);
+    rota_plan_release(later);
+    rota_buffer_release(never);
+    rota_buffer_release(b);
+    rota_buffer_release(c);
+    rota_buffer_release(held);
+}
+
+/* ---- Arguments ---- */
+
+typedef struct scale_params {
+    uint32_t factor;
+} scale_params;
+
+static rota_status scale(const rota_kernel_call *call) {
+    const uint32_t *x = call->operands[0];
+    uint32_t *y = call->operands[1];
+    for (uint64_t i = call->begin; i < call->end; i++)
+        y[i] = x[i] * ((const scale_params *)call->params)->factor;
+    return ROTA_OK;
+}
+static void scale_items(const void *params, const uint64_t *operand_bytes, uint64_t *items, uint64_t *grain) {
+    (void)params;
+    *items = operand_bytes[0] / 4;
+    *grain = 1024;
+}
+static const rota_kernel scale_kernel = {
+    .name = "scale",
+    .operand_count = 2,
+    .param_bytes = sizeof(scale_params),
+    .bindables = &(const rota_kernel_bindable){"factor", 0, 4, true},
+    .bindable_count = 1,
+    .cpu = {.fn = scale, .items = scale_items},
+};
+
+typedef struct argued {
+    rota_plan *plan;
+    rota_slot factor;
+    rota_buffer *in, *slot, *out;
+    rota_args *args;
+} argued;
+
+/* out = factor * in; slot = factor * in. */
+static argued make_argued(rota_device *device) {
+    argued a;
+    rota_graph *graph;
+    rota_recorder *recorder;
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_graph_slot(graph, "factor", 4, &a.factor));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_INPUT, "in", WORDS * 4, &a.in));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_OUTPUT, "out", WORDS * 4, &a.out));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_SLOT, "target", WORDS * 4, &a.slot));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    rota_buffer *targets[] = {a.out, a.slot};
+    for (int i = 0; i < 2; i++) {
+        rota_access accesses[] = {{a.in, 0, ROTA_WHOLE, ROTA_READ}, {targets[i], 0, ROTA_WHOLE, ROTA_WRITE}};
+        rota_param_binding binding = {0, a.factor};
+        scale_params params = {0};
+        assert_ok(rota_record_kernel(recorder,
+                                     &(rota_kernel_node){.kernel = &scale_kernel,
+                                                         .accesses = accesses,
+                                                         .access_count = 2,
+                                                         .params = &params,
+                                                         .bindings = &binding,
+                                                         .binding_count = 1},
+                                     NULL));
+    }
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(rota_device_runtime(device), graph,
+                           &(rota_compile_options){.name = "argued", .devices = &device, .device_count = 1},
+                           &a.plan));
+    rota_graph_release(graph);
+    assert_ok(rota_args_create(a.plan, &a.args));
+    return a;
+}
+
+static void arguments_are_checked(void **state) {
+    runtime_fixture *f = *state;
+    argued a = make_argued(f->device);
+    uint32_t in[WORDS], out[WORDS];
+    rota_buffer *target = test_words(f->device, "bound", WORDS, 0),
+                *small = test_words(f->device, "small", 2, 0);
+    for (uint32_t i = 0; i < WORDS; i++) in[i] = i;
+    assert_status(rota_submit(a.plan, NULL, NULL), ROTA_INVALID_ARGUMENT);
+    assert_status(rota_submit(a.plan, a.args, NULL), ROTA_INVALID_ARGUMENT);
+    assert_non_null(strstr(rota_last_error(), "was never set"));
+    assert_status(rota_args_set_u64(a.args, a.factor, 3), ROTA_INVALID_ARGUMENT);
+    assert_non_null(strstr(rota_last_error(), "'factor' has 4 bytes"));
+    assert_status(rota_args_set_u32(a.args, (rota_slot){99}, 3), ROTA_NOT_FOUND);
+    assert_status(rota_args_set_input(a.args, a.in, in, 12, false), ROTA_INVALID_ARGUMENT);
+    assert_non_null(strstr(rota_last_error(), "'in' has 256 bytes"));
+    assert_status(rota_args_set_input(a.args, a.out, in, sizeof in, false), ROTA_NOT_FOUND);
+    assert_status(rota_args_set_buffer(a.args, a.slot, small), ROTA_OUT_OF_RANGE);
+    assert_status(rota_args_set_buffer(a.args, a.out, target), ROTA_NOT_FOUND);
+    assert_ok(rota_args_set_input(a.args, a.in, in, sizeof in, false));
+    assert_ok(rota_args_set_output(a.args, a.out, out, sizeof out));
+    assert_ok(rota_args_set_buffer(a.args, a.slot, target));
+    assert_status(rota_submit(a.plan, a.args, NULL), ROTA_INVALID_ARGUMENT);
+    assert_non_null(strstr(rota_last_error(), "slot 'factor'"));
+    for (uint32_t factor = 1; factor <= 512; factor++) {
+        rota_ticket ticket;
+        assert_ok(rota_args_set_u32(a.args, a.factor, factor));
+        assert_ok(rota_submit_wait(a.plan, a.args, 0, &ticket));
+        assert_ok(rota_wait(ticket, 0));
+        for (uint32_t i = 0; i < WORDS; i++) assert_int_equal(out[i], i * factor);
+    }
+    uint32_t bound[WORDS];
+    assert_ok(rota_buffer_read(target, 0, bound, sizeof bound));
+    for (uint32_t i = 0; i < WORDS; i++) assert_int_equal(bound[i], i * 512);
+    rota_args_release(a.args);
+    rota_plan_release(a.plan);
+    rota_buffer_release(target);
+    rota_buffer_release(small);
+}
+
+/* Copied inputs may be changed at once; every submission sees what it was given. */
+static void inputs_may_be_copied(void **state) {
+    runtime_fixture *f = *state;
+    argued a = make_argued(f->device);
+    static uint32_t outs[200][WORDS];
+    rota_buffer *target = test_words(f->device, "bound", WORDS, 0);
+    uint32_t in[WORDS];
+    rota_ticket ticket;
+    assert_ok(rota_args_set_buffer(a.args, a.slot, target));
+    assert_ok(rota_args_set_u32(a.args, a.factor, 1));
+    assert_ok(rota_args_set_input(a.args, a.in, in, sizeof in, true));
+    for (uint32_t round = 0; round < 200; round++) {
+        for (uint32_t i = 0; i < WORDS; i++) in[i] = round * 1000 + i;
+        assert_ok(rota_args_set_output(a.args, a.out, outs[round], sizeof outs[round]));
+        assert_ok(rota_submit_wait(a.plan, a.args, 0, &ticket));
+    }
+    rota_args_release(a.args);
+    rota_plan_release(a.plan);
+    assert_ok(rota_wait_inputs_taken(ticket, 0));
+    assert_ok(rota_wait(ticket, 0));
+    for (uint32_t round = 0; round < 200; round++)
+        for (uint32_t i = 0; i < WORDS; i++) assert_int_equal(outs[round][i], round * 1000 + i);
+    rota_buffer_release(target);
+}
+
+int main(void) {
+#define RUNTIME_TEST(name) cmocka_unit_test_setup_teardown(name, runtime_setup, runtime_teardown)
+    const struct CMUnitTest tests[] = {
+        RUNTIME_TEST(failures_reach_what_depends_on_them),
+        RUNTIME_TEST(a_host_write_heals_what_it_covers),
+        RUNTIME_TEST(one_plan_fails_in_part),
+        RUNTIME_TEST(unwritten_data_is_an_error),
+        RUNTIME_TEST(failures_do_not_travel_back),
+        RUNTIME_TEST(arguments_are_checked),
+        RUNTIME_TEST(inputs_may_be_copied),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
