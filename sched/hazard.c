@@ -103,6 +103,7 @@ static void add_reader(rota_runtime *runtime, rota_range *range, uint64_t point)
 
 void rota_hazard_read(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
                       uint64_t point) {
+    if (residency->owner) rota_replay_disown(residency);
     split(residency, begin);
     split(residency, end);
     for (uint32_t i = rota_hazard_find(residency, begin);
@@ -115,6 +116,7 @@ void rota_hazard_read(rota_runtime *runtime, rota_residency *residency, uint64_t
 
 void rota_hazard_write(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
                        uint64_t point, uint32_t valid) {
+    if (residency->owner) rota_replay_disown(residency);
     split(residency, begin);
     split(residency, end);
     for (uint32_t i = rota_hazard_find(residency, begin);
@@ -131,6 +133,7 @@ void rota_hazard_write(rota_runtime *runtime, rota_residency *residency, uint64_
 
 void rota_hazard_move(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
                       uint64_t point, uint32_t device) {
+    if (residency->owner) rota_replay_disown(residency);
     split(residency, begin);
     split(residency, end);
     for (uint32_t i = rota_hazard_find(residency, begin);

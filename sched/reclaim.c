@@ -48,6 +48,7 @@ void rota_reclaim_sweep(rota_runtime *runtime, rota_dead *fresh) {
             continue;
         }
         *link = dead->next;
+        if (dead->kind == ROTA_DEAD_PLAN) rota_replay_release((rota_plan_run *)dead);
         dead->job.kind = ROTA_JOB_FREE;
         dead->job.u.dead = dead;
         rota_completer_push(runtime, &dead->job);

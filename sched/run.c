@@ -135,6 +135,7 @@ void rota_run_destroy(rota_plan_run *run) {
     free(run->arenas);
     free(run->arena_base);
     free(run->arena_points);
+    rota_replay_destroy(run->replay);
     free(run->instances);
     free(run->parts);
     free(run->slot_buffers);

@@ -239,6 +239,8 @@ typedef struct rota_range {
     uint32_t valid; /* bit per device; 0: never written */
 } rota_range;
 
+typedef struct rota_replay rota_replay; /* replay.c */
+
 typedef struct rota_residency rota_residency;
 struct rota_residency {
     rota_dead dead;
@@ -252,7 +254,8 @@ struct rota_residency {
     /* The sequencer's: sorted, gapless, covering the buffer. */
     rota_range *ranges;
     uint32_t range_count, range_capacity;
-    rota_range first; /* storage of the common case */
+    rota_range first;   /* storage of the common case */
+    rota_replay *owner; /* the plan whose replays alone touched it since they were last resolved */
 };
 
 /* ---- Plans ---- */
@@ -295,6 +298,7 @@ struct rota_plan_run {
     uint32_t instance_count, next_instance;
     uint64_t *arena_points;
     uint64_t last_point;
+    rota_replay *replay;
     uint64_t unreaped;            /* submissions not recycled yet */
     rota_plan_replay_times times; /* under times_mutex */
     uint32_t times_instance;
@@ -534,6 +538,25 @@ void rota_hazard_move(rota_runtime *runtime, rota_residency *residency, uint64_t
  * clocks. */
 void rota_hazard_settle(rota_runtime *runtime, rota_work *work);
 uint32_t rota_hazard_find(const rota_residency *residency, uint64_t offset);
+
+/* replay.c (the sequencer's) */
+/* Someone but the owner is about to look at the residency's ranges: brings their points up to date. */
+void rota_replay_disown(rota_residency *residency);
+/* The plan is going: nothing is owned by it any more. */
+void rota_replay_release(rota_plan_run *run);
+void rota_replay_destroy(rota_replay *replay);
+/* A replay: `known` (asked before) means that its waits on the one before are noted. `base`, of ROTA_DEVICES_MAX *
+ * ROTA_EXEC_QUEUES_MAX entries, carries the issued values from begin to end. */
+bool rota_replay_is_known(const rota_plan_run *run);
+void rota_replay_begin(rota_runtime *runtime, rota_plan_run *run, uint64_t *out_base);
+/* Known: adds the noted waits of a segment to the wanted values. */
+void rota_replay_want(rota_runtime *runtime, const rota_plan_run *run, uint32_t segment);
+/* Not known: whether this replay follows its like, so that what its segments want can be noted; and notes it, with nothing
+ * but external accesses in the wanted values. *notes becomes false without memory. */
+bool rota_replay_notes(const rota_plan_run *run);
+void rota_replay_note(rota_runtime *runtime, rota_plan_run *run, uint32_t segment, bool *notes);
+void rota_replay_end(rota_runtime *runtime, rota_plan_run *run, const uint64_t *base, bool known, bool noted,
+                     bool moves);
 
 /* sequence.c */
 void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_index,

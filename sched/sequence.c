@@ -253,6 +253,8 @@ static bool check_plan(rota_runtime *runtime, rota_submission *submission, uint3
         *out_status = ROTA_DEVICE_LOST;
         return false;
     }
+    /* Owned residencies are as this plan's last replay left them: what could be had then can be had now. */
+    if (rota_replay_is_known(plan->run)) return true;
     for (uint32_t s = 0; s < plan->segment_count; s++) {
         const rota_plan_segment *segment = &plan->segments[s];
         const rota_plan_part *part = &plan->parts[segment->part];
@@ -288,39 +290,59 @@ static void access_external(rota_runtime *runtime, rota_submission *submission,
     }
 }
 
+/* What a segment comes after because of what it touches outside the plan. */
+static void want_external(rota_runtime *runtime, rota_submission *submission, uint32_t index,
+                          rota_device *device, uint64_t point, bool *notes) {
+    const rota_plan *plan = submission->plan;
+    const rota_plan_segment *segment = &plan->segments[index];
+    for (uint32_t e = 0; e < segment->external_count; e++)
+        access_external(runtime, submission, &plan->externals[segment->first_external + e], device, point);
+    if (*notes) rota_replay_note(runtime, plan->run, index, notes);
+}
+
+static void bring_incoming(rota_runtime *runtime, rota_submission *submission,
+                           const rota_plan_segment *segment, rota_device *device) {
+    for (uint32_t e = 0; e < segment->external_count; e++) {
+        const rota_plan_external *external = &submission->plan->externals[segment->first_external + e];
+        if (!(external->flags & ROTA_EXTERNAL_INCOMING)) continue;
+        uint64_t begin;
+        rota_residency *residency = rota_submission_external(submission, external, &begin);
+        bring(runtime, submission, residency, begin, begin + external->size_bytes, device);
+    }
+}
+
 static void sequence_plan(rota_runtime *runtime, rota_submission *submission, uint64_t *out_final) {
     rota_plan *plan = submission->plan;
     rota_plan_run *run = plan->run;
+    uint64_t base[ROTA_DEVICES_MAX * ROTA_EXEC_QUEUES_MAX];
+    bool known = rota_replay_is_known(run), notes = !known && rota_replay_notes(run);
+    rota_replay_begin(runtime, run, base);
     uint64_t instance_hold = choose_instance(runtime, submission);
     uint32_t arena = submission->instance % run->arena_count;
     uint64_t started[ROTA_DEVICES_MAX] = {0}; /* queues that have a work of this replay already */
     for (uint32_t s = 0; s < plan->segment_count; s++) {
         const rota_plan_segment *segment = &plan->segments[s];
         rota_device *device = plan->parts[segment->part].device;
-        for (uint32_t e = 0; e < segment->external_count; e++) {
-            const rota_plan_external *external = &plan->externals[segment->first_external + e];
-            if (!(external->flags & ROTA_EXTERNAL_INCOMING)) continue;
-            uint64_t begin;
-            rota_residency *residency = rota_submission_external(submission, external, &begin);
-            bring(runtime, submission, residency, begin, begin + external->size_bytes, device);
-        }
+        if (!known) bring_incoming(runtime, submission, segment, device);
         rota_work *work = add_work(submission, device, segment->queue, ROTA_WORK_SEGMENT, s);
         uint64_t point = work_point(work);
         submission->segment_points[s] = point;
+        if (known)
+            rota_replay_want(runtime, run, s);
+        else
+            want_external(runtime, submission, s, device, point, &notes);
         for (uint32_t w = 0; w < segment->wait_count; w++)
             rota_hazard_want(runtime,
                              submission->segment_points[plan->segment_waits[segment->first_wait + w]]);
         if (run->has_arena && !(started[device->index] >> segment->queue & 1u))
             rota_hazard_want(runtime, run->arena_points[arena]);
-        for (uint32_t e = 0; e < segment->external_count; e++)
-            access_external(runtime, submission, &plan->externals[segment->first_external + e], device,
-                            point);
         rota_hazard_settle(runtime, work);
         if (instance_hold != ROTA_POINT_NONE && !(started[device->index] >> segment->queue & 1u))
             add_hold(submission, work, instance_hold);
         started[device->index] |= (uint64_t)1 << segment->queue;
         rota_handover_push(device, work);
     }
+    rota_replay_end(runtime, run, base, known, notes, submission->transfer_count != 0);
     *out_final = submission->segment_points[plan->final_segment];
     run->arena_points[arena] = *out_final;
     run->instances[submission->instance].last_point = *out_final;

@@ -1,0 +1,174 @@
+/* Replays of one plan in a row, with nothing else in between: their hazards are the same each time but for
+ * the values, so they are resolved once and then counted on. The sequencer's alone.
+ *
+ * A plan *owns* the residencies that it touches from its last resolved replay until any other submission
+ * looks at one of them. While it owns all of them, and the replay before was its own too, each segment's
+ * waits on that replay are the ones noted when it was last resolved, at values moved by what replays have
+ * added since. The points stored in the ranges are then out of date by that much; whoever else comes first
+ * has them brought up to date (rota_replay_disown), one residency at a time. A replay so costs the sequencer
+ * nothing per buffer. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sched/runtime_internal.h"
+
+/* Below this many external accesses, resolving costs no more than this bookkeeping. */
+enum { OWN_AT = 8 };
+
+typedef enum replay_state {
+    REPLAY_NONE,  /* something else touched a residency since */
+    REPLAY_OWNED, /* all residencies are as this plan's last replay left them */
+    REPLAY_KNOWN  /* and the waits of a replay on the one before are noted */
+} replay_state;
+
+/* A wait on the replay before: the timeline, and the value counted from that replay's first. */
+typedef struct noted_wait {
+    uint32_t timeline, offset;
+} noted_wait;
+
+struct rota_replay {
+    uint32_t state;
+    uint32_t timelines;      /* entries of the three arrays */
+    uint64_t *resolved_base; /* issued values before the replay whose points the ranges hold */
+    uint64_t *last_base;     /* and before the plan's last replay */
+    uint32_t *count;         /* values that a replay adds */
+    uint32_t *first_wait;    /* by segment, one more than there are segments */
+    noted_wait *waits;
+    uint32_t wait_count, wait_capacity;
+};
+
+void rota_replay_destroy(rota_replay *replay) {
+    if (!replay) return;
+    free(replay->resolved_base);
+    free(replay->last_base);
+    free(replay->count);
+    free(replay->first_wait);
+    free(replay->waits);
+    free(replay);
+}
+
+/* Without memory there is no replay object, and every replay is resolved. */
+static rota_replay *create(rota_runtime *runtime, const rota_plan *plan) {
+    rota_replay *replay = calloc(1, sizeof *replay);
+    if (!replay) return NULL;
+    replay->timelines = ROTA_DEVICES_MAX * runtime->queue_count;
+    replay->resolved_base = calloc(replay->timelines, sizeof *replay->resolved_base);
+    replay->last_base = calloc(replay->timelines, sizeof *replay->last_base);
+    replay->count = calloc(replay->timelines, sizeof *replay->count);
+    replay->first_wait = calloc((size_t)plan->segment_count + 1, sizeof *replay->first_wait);
+    if (!replay->resolved_base || !replay->last_base || !replay->count || !replay->first_wait) {
+        rota_replay_destroy(replay);
+        return NULL;
+    }
+    for (uint32_t s = 0; s < plan->segment_count; s++)
+        replay->count[plan->parts[plan->segments[s].part].device->index * runtime->queue_count +
+                      plan->segments[s].queue]++;
+    return replay;
+}
+
+/* Moves a point of the owner's resolved replay to where its last one put it. */
+static uint64_t moved(const rota_runtime *runtime, const rota_replay *replay, uint64_t point) {
+    if (point == ROTA_POINT_NONE) return point;
+    uint32_t t = rota_point_device(point) * runtime->queue_count + rota_point_queue(point);
+    uint64_t value = rota_point_value(point), base = replay->resolved_base[t];
+    if (value <= base || value > base + replay->count[t]) return point;
+    return rota_point(rota_point_device(point), rota_point_queue(point), value - base + replay->last_base[t]);
+}
+
+void rota_replay_disown(rota_residency *residency) {
+    rota_replay *replay = residency->owner;
+    if (!replay) return;
+    residency->owner = NULL;
+    replay->state = REPLAY_NONE;
+    for (uint32_t i = 0; i < residency->range_count; i++) {
+        rota_range *range = &residency->ranges[i];
+        range->writer = moved(residency->runtime, replay, range->writer);
+        for (uint32_t r = 0; r < range->reader_count; r++)
+            range->readers[r] = moved(residency->runtime, replay, range->readers[r]);
+    }
+}
+
+void rota_replay_release(rota_plan_run *run) {
+    if (!run->replay) return;
+    const rota_plan *plan = run->plan;
+    for (uint32_t e = 0; e < plan->external_count; e++) {
+        rota_residency *residency = plan->buffers[plan->externals[e].buffer].buffer->residency;
+        if (residency && residency->owner == run->replay) rota_replay_disown(residency);
+    }
+    rota_replay_destroy(run->replay);
+    run->replay = NULL;
+}
+
+bool rota_replay_is_known(const rota_plan_run *run) {
+    return run->replay && run->replay->state == REPLAY_KNOWN;
+}
+
+void rota_replay_begin(rota_runtime *runtime, rota_plan_run *run, uint64_t *out_base) {
+    for (uint32_t d = 0; d < ra_load_relaxed(&runtime->device_count); d++)
+        for (uint32_t q = 0; q < runtime->queue_count; q++)
+            out_base[d * runtime->queue_count + q] =
+                ra_load_relaxed(&runtime->devices[d]->timelines[q].issued);
+    if (!run->replay || run->replay->state == REPLAY_KNOWN) return;
+    run->replay->wait_count = 0;
+}
+
+void rota_replay_want(rota_runtime *runtime, const rota_plan_run *run, uint32_t segment) {
+    const rota_replay *replay = run->replay;
+    for (uint32_t i = replay->first_wait[segment]; i < replay->first_wait[segment + 1]; i++) {
+        uint32_t t = replay->waits[i].timeline;
+        rota_hazard_want(runtime, rota_point(t / runtime->queue_count, t % runtime->queue_count,
+                                             replay->last_base[t] + replay->waits[i].offset));
+    }
+}
+
+bool rota_replay_notes(const rota_plan_run *run) {
+    return run->replay && run->replay->state == REPLAY_OWNED;
+}
+
+void rota_replay_note(rota_runtime *runtime, rota_plan_run *run, uint32_t segment, bool *notes) {
+    rota_replay *replay = run->replay;
+    replay->first_wait[segment] = replay->wait_count;
+    for (uint32_t i = 0; i < runtime->touched_count; i++) {
+        uint32_t t = runtime->touched[i];
+        uint64_t value = runtime->wanted[t], base = replay->last_base[t];
+        /* Earlier values were waited for by the replay before, and waits hold along a queue; later ones are
+         * this replay's. */
+        if (value <= base || value > base + replay->count[t]) continue;
+        if (replay->wait_count == replay->wait_capacity) {
+            uint32_t capacity = replay->wait_capacity ? replay->wait_capacity * 2 : 16;
+            noted_wait *grown = realloc(replay->waits, capacity * sizeof *grown);
+            if (!grown) {
+                *notes = false;
+                return;
+            }
+            replay->waits = grown;
+            replay->wait_capacity = capacity;
+        }
+        replay->waits[replay->wait_count++] = (noted_wait){t, (uint32_t)(value - base)};
+    }
+    replay->first_wait[segment + 1] = replay->wait_count;
+}
+
+void rota_replay_end(rota_runtime *runtime, rota_plan_run *run, const uint64_t *base, bool known, bool noted,
+                     bool moves) {
+    const rota_plan *plan = run->plan;
+    uint32_t timelines = ra_load_relaxed(&runtime->device_count) * runtime->queue_count;
+    if (known) {
+        memcpy(run->replay->last_base, base, timelines * sizeof *base);
+        return;
+    }
+    if (plan->external_count < OWN_AT || run->slot_buffer_count || moves) {
+        if (run->replay) run->replay->state = REPLAY_NONE;
+        return;
+    }
+    if (!run->replay) run->replay = create(runtime, plan);
+    rota_replay *replay = run->replay;
+    if (!replay) return;
+    memcpy(replay->resolved_base, base, timelines * sizeof *base);
+    memcpy(replay->last_base, base, timelines * sizeof *base);
+    for (uint32_t e = 0; e < plan->external_count; e++) {
+        rota_residency *residency = plan->buffers[plan->externals[e].buffer].buffer->residency;
+        residency->owner = replay;
+    }
+    replay->state = noted ? REPLAY_KNOWN : REPLAY_OWNED;
+}
