@@ -9,6 +9,7 @@
 #include <time.h>
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "exec/vk/vk_device.h"
 
 #define ARRAYS_MAX 8u
 #define GUARD 64u /* sentinel bytes on each side of an operand */
@@ -73,8 +74,14 @@ rota_exec_device *shader_device_open(uint32_t index) {
     return device;
 }
 
+uint32_t shader_device_features(void) {
+    return device->info.features;
+}
+
 void shader_device_close(void) {
     uint64_t abandoned = 0;
+    char text[1024];
+    if (rota_vk_validation_messages(device, text, sizeof text)) fail_msg("validation layer: %s", text);
     device->vtable->close(device, rota_deadline_after(DEADLINE_NS), &abandoned);
     device = NULL;
     assert_int_equal(abandoned, 0);

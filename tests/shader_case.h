@@ -33,6 +33,8 @@ typedef struct shader_array {
 /* Opens device vk:<index> with the validation layer. Returns NULL, with a line on stderr, where there is
  * none. */
 rota_exec_device *shader_device_open(uint32_t index);
+/* rota_device_feature bits of the open device. */
+uint32_t shader_device_features(void);
 /* Closes it and fails unless it reported no error and the layer no message. */
 void shader_device_close(void);
 

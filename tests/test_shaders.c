@@ -105,12 +105,33 @@ static void test_reduce(void **state) {
         }
 }
 
+/* The 16-bit products on each path that the device has: what is taken of its own accord, without matrices of
+ * a workgroup, and without cooperative matrices. */
+static void check_half(const rota_kernel *kernel, const rota_matmul_params *p, double tolerance,
+                       const shader_array *arrays) {
+    const uint32_t matrices = ROTA_FEATURE_COOPERATIVE_MATRIX | ROTA_FEATURE_COOPERATIVE_MATRIX_BF16;
+    const uint32_t features = shader_device_features();
+    const uint32_t hidden[] = {0, ROTA_FEATURE_COOPERATIVE_MATRIX_2,
+                               ROTA_FEATURE_COOPERATIVE_MATRIX_2 | matrices};
+    shader_check(kernel, p, arrays, 3, tolerance);
+    for (uint32_t i = 1; i < 3; i++) {
+        const rota_kernel *usual = kernel->vk.select(p, NULL, features & ~hidden[i - 1]);
+        const rota_kernel *chosen = kernel->vk.select(p, NULL, features & ~hidden[i]);
+        if (chosen == usual) continue;
+        rota_kernel forced = *kernel;
+        if (chosen) forced.vk = chosen->vk;
+        forced.vk.select = NULL;
+        shader_check(&forced, p, arrays, 3, tolerance);
+    }
+}
+
 static void matmul_case(uint32_t m, uint32_t n, uint32_t k, uint32_t flags, const uint32_t batch[3],
                         uint32_t pad, uint32_t b_repeats) {
     const bool ta = flags & ROTA_MATMUL_TRANSPOSE_A, tb = flags & ROTA_MATMUL_TRANSPOSE_B;
+    const bool add = flags & ROTA_MATMUL_ACCUMULATE;
     const uint32_t lda = (ta ? m : k) + pad, ldb = (tb ? k : n) + pad, ldc = n + pad;
     const uint32_t a_size = lda * (ta ? k : m), b_size = ldb * (tb ? n : k), c_size = ldc * m;
-    const uint32_t all = batch[0] * batch[1] * batch[2];
+    const uint32_t all = batch[0] * batch[1] * batch[2], inner = batch[1] * batch[2];
     rota_matmul_params p = {m,
                             n,
                             k,
@@ -121,28 +142,28 @@ static void matmul_case(uint32_t m, uint32_t n, uint32_t k, uint32_t flags, cons
                             ROTA_F32,
                             0.5f,
                             {batch[0], batch[1], batch[2]},
-                            {batch[1] * batch[2] * a_size, batch[2] * a_size, a_size},
-                            {0, 0, 0},
-                            {batch[1] * batch[2] * c_size, batch[2] * c_size, c_size}};
-    if (!b_repeats)
-        p.b_batch_stride[0] = batch[1] * batch[2] * b_size, p.b_batch_stride[1] = batch[2] * b_size,
-        p.b_batch_stride[2] = b_size;
-    const uint64_t a_count = (uint64_t)all * a_size, b_count = b_repeats ? b_size : (uint64_t)all * b_size,
-                   c_count = (uint64_t)all * c_size;
-    const rota_access_mode mode = pad || (flags & ROTA_MATMUL_ACCUMULATE) ? ROTA_READWRITE : ROTA_WRITE;
-    const double tolerance = 3e-7 * sqrt(k) * 4 + 1e-6;
+                            {inner * a_size, batch[2] * a_size, a_size},
+                            {inner * b_size, batch[2] * b_size, b_size},
+                            {inner * c_size, batch[2] * c_size, c_size}};
+    if (b_repeats) memset(p.b_batch_stride, 0, sizeof p.b_batch_stride);
+    const uint64_t a_count = (uint64_t)all * a_size, c_count = (uint64_t)all * c_size;
+    const uint64_t b_count = b_repeats ? b_size : (uint64_t)all * b_size;
+    const rota_access_mode mode = pad || add ? ROTA_READWRITE : ROTA_WRITE;
+    const double tolerance = 1.2e-6 * sqrt(k) + 1e-6;
     CHECK(matmul, &p, tolerance, IN(a_count), IN(b_count), {ROTA_F32, mode, c_count, -1, 1, 0});
-    CHECK(matmul_f16, &p, tolerance, {ROTA_F16, ROTA_READ, a_count, -1, 1, 0},
-          {ROTA_F16, ROTA_READ, b_count, -1, 1, 0}, {ROTA_F32, mode, c_count, -1, 1, 0});
-    CHECK(matmul_bf16, &p, tolerance, {ROTA_BF16, ROTA_READ, a_count, -1, 1, 0},
-          {ROTA_BF16, ROTA_READ, b_count, -1, 1, 0}, {ROTA_F32, mode, c_count, -1, 1, 0});
-    if (flags & ROTA_MATMUL_ACCUMULATE) return;
-    p.c_dtype = ROTA_F16;
-    CHECK(matmul_f16, &p, 2e-3, {ROTA_F16, ROTA_READ, a_count, -1, 1, 0},
-          {ROTA_F16, ROTA_READ, b_count, -1, 1, 0}, {ROTA_F16, mode, c_count, -1, 1, 0});
-    p.c_dtype = ROTA_BF16;
-    CHECK(matmul_bf16, &p, 1e-2, {ROTA_BF16, ROTA_READ, a_count, -1, 1, 0},
-          {ROTA_BF16, ROTA_READ, b_count, -1, 1, 0}, {ROTA_BF16, mode, c_count, -1, 1, 0});
+    for (uint32_t half = ROTA_F16; half <= ROTA_BF16; half++) {
+        const rota_dtype type = (rota_dtype)half;
+        const rota_kernel *kernel = type == ROTA_F16 ? &rota_kernel_matmul_f16 : &rota_kernel_matmul_bf16;
+        shader_array arrays[3] = {{type, ROTA_READ, a_count, -1, 1, 0},
+                                  {type, ROTA_READ, b_count, -1, 1, 0},
+                                  {ROTA_F32, mode, c_count, -1, 1, 0}};
+        p.c_dtype = ROTA_F32;
+        check_half(kernel, &p, tolerance, arrays);
+        if (add) continue;
+        arrays[2].dtype = type;
+        p.c_dtype = half;
+        check_half(kernel, &p, type == ROTA_F16 ? 2e-3 : 1e-2, arrays);
+    }
 }
 
 static void test_matmul(void **state) {
@@ -161,10 +182,10 @@ static void test_matmul(void **state) {
 /* Enough large tiles that the shader with large tiles is taken, with edges and without. */
 static void test_matmul_large(void **state) {
     (void)state;
-    const uint32_t many[3] = {1, 6, 8};
+    const uint32_t many[3] = {2, 6, 8}, some[3] = {1, 3, 8};
     for (uint32_t flags = 0; flags < 4; flags++) {
-        matmul_case(128, 256, 24, flags, many, 0, 0);
-        matmul_case(131, 129, 19, flags | (flags & 1 ? ROTA_MATMUL_ACCUMULATE : 0), many, 1, 1);
+        matmul_case(128, 256, 32, flags, many, 0, 1);
+        matmul_case(131, 257, 19, flags | (flags & 1 ? ROTA_MATMUL_ACCUMULATE : 0), some, 1, 1);
     }
 }
 

@@ -2,14 +2,25 @@
  * device. */
 #include "ops/vk/dispatch.h"
 
+#include "ops/vk/coopmat/matmul_khr_bf16.spv.h"
+#include "ops/vk/coopmat/matmul_khr_f16.spv.h"
+#include "ops/vk/coopmat/matmul_nv_bf16.spv.h"
+#include "ops/vk/coopmat/matmul_nv_f16.spv.h"
+#include "ops/vk/coopmat/matmul_nv_small_bf16.spv.h"
+#include "ops/vk/coopmat/matmul_nv_small_f16.spv.h"
 #include "spv/matmul_bf16_large.h"
 #include "spv/matmul_f16_large.h"
 #include "spv/matmul_large.h"
 
+/* Tiles of results, as the shaders are compiled: ops/vk/variants.cmake, ops/vk/coopmat/variants.txt. */
 #define SMALL_TILE 64u
 #define LARGE_TILE 128u
+#define NV_TILE 128u
+#define NV_SMALL_TILE 64u
 /* With fewer large tiles than this the small ones keep more of a GPU busy. */
 #define LARGE_TILES_MIN 96u
+/* Cooperative-matrix shaders address within a tensor by 32 bits. */
+#define TENSOR_ELEMENTS_MAX (UINT64_C(1) << 31)
 
 static uint64_t tiles(const rota_matmul_params *p, uint32_t rows, uint32_t columns) {
     return (uint64_t)((p->m + rows - 1) / rows) * ((p->n + columns - 1) / columns) * p->batch[0] *
@@ -34,22 +45,42 @@ void rota_vk_spec_matmul(const void *params, uint32_t *out_values) {
     out_values[3] = p->c_dtype;
 }
 
-#define TILED(shader, features)                                                                              \
-    {                                                                                                        \
-        .name = #shader, .operand_count = 3, .param_bytes = sizeof(rota_matmul_params),                      \
-        .vk = {                                                                                              \
-            .words = rota_spv_##shader,                                                                      \
-            .size_bytes = sizeof rota_spv_##shader,                                                          \
-            .grid = grid_large,                                                                              \
-            .spec_count = 4,                                                                                 \
-            .spec = rota_vk_spec_matmul,                                                                     \
-            .required_features = (features),                                                                 \
-        },                                                                                                   \
+static void grid_nv(const void *params, const uint64_t *operand_bytes, uint32_t out_groups[3]) {
+    (void)operand_bytes;
+    rota_vk_fold(tiles(params, NV_TILE, NV_TILE), out_groups);
+}
+
+static void grid_nv_small(const void *params, const uint64_t *operand_bytes, uint32_t out_groups[3]) {
+    (void)operand_bytes;
+    rota_vk_fold(tiles(params, NV_SMALL_TILE, NV_SMALL_TILE), out_groups);
+}
+
+#define SHADER(shader, grid_function, features, size_of_subgroup)                                            \
+    static const rota_kernel shader = {                                                                      \
+        .name = #shader,                                                                                     \
+        .operand_count = 3,                                                                                  \
+        .param_bytes = sizeof(rota_matmul_params),                                                           \
+        .vk = {.words = rota_spv_##shader,                                                                   \
+               .size_bytes = sizeof rota_spv_##shader,                                                       \
+               .grid = (grid_function),                                                                      \
+               .spec_count = 4,                                                                              \
+               .spec = rota_vk_spec_matmul,                                                                  \
+               .required_features = (features),                                                              \
+               .subgroup_size = (size_of_subgroup)},                                                         \
     }
 
-static const rota_kernel large_f32 = TILED(matmul_large, 0);
-static const rota_kernel large_f16 = TILED(matmul_f16_large, ROTA_FEATURE_F16_STORAGE);
-static const rota_kernel large_bf16 = TILED(matmul_bf16_large, ROTA_FEATURE_F16_STORAGE);
+#define KHR_FEATURES (ROTA_FEATURE_F16_STORAGE | ROTA_FEATURE_SUBGROUP_SIZE_CONTROL)
+#define NV_FEATURES (ROTA_FEATURE_F16_STORAGE | ROTA_FEATURE_COOPERATIVE_MATRIX_2)
+
+SHADER(matmul_large, grid_large, 0, 0);
+SHADER(matmul_f16_large, grid_large, ROTA_FEATURE_F16_STORAGE, 0);
+SHADER(matmul_bf16_large, grid_large, ROTA_FEATURE_F16_STORAGE, 0);
+SHADER(matmul_khr_f16, grid_large, KHR_FEATURES | ROTA_FEATURE_COOPERATIVE_MATRIX, 32);
+SHADER(matmul_khr_bf16, grid_large, KHR_FEATURES | ROTA_FEATURE_COOPERATIVE_MATRIX_BF16, 32);
+SHADER(matmul_nv_f16, grid_nv, NV_FEATURES | ROTA_FEATURE_COOPERATIVE_MATRIX, 0);
+SHADER(matmul_nv_bf16, grid_nv, NV_FEATURES | ROTA_FEATURE_COOPERATIVE_MATRIX_BF16, 0);
+SHADER(matmul_nv_small_f16, grid_nv_small, NV_FEATURES | ROTA_FEATURE_COOPERATIVE_MATRIX, 0);
+SHADER(matmul_nv_small_bf16, grid_nv_small, NV_FEATURES | ROTA_FEATURE_COOPERATIVE_MATRIX_BF16, 0);
 
 static bool is_large(const rota_matmul_params *p) {
     return p->m >= LARGE_TILE && p->n >= LARGE_TILE && tiles(p, LARGE_TILE, LARGE_TILE) >= LARGE_TILES_MIN;
@@ -59,19 +90,41 @@ const rota_kernel *rota_vk_select_matmul(const void *params, const uint64_t *ope
                                          uint32_t features) {
     (void)operand_bytes;
     (void)features;
-    return is_large(params) ? &large_f32 : NULL;
+    return is_large(params) ? &matmul_large : NULL;
+}
+
+/* The shaders of one 16-bit type. */
+typedef struct choices {
+    const rota_kernel *nv, *nv_small, *khr, *tiled;
+} choices;
+
+static bool fits(const rota_kernel *kernel, uint32_t features) {
+    return (kernel->vk.required_features & ~features) == 0;
+}
+
+/* The best that the device has: cooperative matrices of a workgroup, then of a subgroup, then none. */
+static const rota_kernel *choose(const choices *c, const rota_matmul_params *p, uint32_t features) {
+    const uint64_t rows = p->m > p->k ? p->m : p->k;
+    const uint64_t longest = p->lda > p->ldb ? p->lda : p->ldb;
+    const bool addressable = rows * (longest > p->ldc ? longest : p->ldc) < TENSOR_ELEMENTS_MAX &&
+                             (uint64_t)p->n * p->ldb < TENSOR_ELEMENTS_MAX;
+    if (addressable && fits(c->nv, features))
+        return tiles(p, NV_TILE, NV_TILE) >= LARGE_TILES_MIN ? c->nv : c->nv_small;
+    if (addressable && fits(c->khr, features)) return c->khr;
+    return is_large(p) ? c->tiled : NULL;
 }
 
 const rota_kernel *rota_vk_select_matmul_f16(const void *params, const uint64_t *operand_bytes,
                                              uint32_t features) {
     (void)operand_bytes;
-    (void)features;
-    return is_large(params) ? &large_f16 : NULL;
+    static const choices f16 = {&matmul_nv_f16, &matmul_nv_small_f16, &matmul_khr_f16, &matmul_f16_large};
+    return choose(&f16, params, features);
 }
 
 const rota_kernel *rota_vk_select_matmul_bf16(const void *params, const uint64_t *operand_bytes,
                                               uint32_t features) {
     (void)operand_bytes;
-    (void)features;
-    return is_large(params) ? &large_bf16 : NULL;
+    static const choices bf16 = {&matmul_nv_bf16, &matmul_nv_small_bf16, &matmul_khr_bf16,
+                                 &matmul_bf16_large};
+    return choose(&bf16, params, features);
 }
