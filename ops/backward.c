@@ -63,7 +63,7 @@ static bool wants_any(rota_tape *tape, const rota_op_use *use) {
 /* Forward: gradients flow through what is computed from a parameter. */
 static rota_status spread_wanted(rota_tape *tape) {
     for (uint64_t u = 0; u < tape->use_count; u++) {
-        const rota_op_use *use = &tape->uses[u].use;
+        const rota_op_use *use = &tape->uses[u]->use;
         if (!wants_any(tape, use)) continue;
         for (uint32_t i = 0; i < use->output_count; i++) {
             if (use->outputs[i].dtype != ROTA_F32) continue;
@@ -170,7 +170,7 @@ static rota_status record(rota_tape *tape, const rota_tensor *loss, const rota_t
             ROTA_TRY(rota_record_fill(tape->recorder, one.buffer, 0, sizeof(float), 0x3F800000u, NULL));
             ROTA_TRY(rota_record_strided(tape, &one, &seed, 1.0f, true));
         }
-        for (uint64_t u = tape->use_count; u-- > 0;) ROTA_TRY(step_back(tape, &tape->uses[u]));
+        for (uint64_t u = tape->use_count; u-- > 0;) ROTA_TRY(step_back(tape, tape->uses[u]));
     }
     return close_parameters(tape, params, count);
 }

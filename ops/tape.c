@@ -193,7 +193,7 @@ static rota_status remember(rota_tape *tape, const rota_op_use *use) {
     }
     if (tape->use_count == tape->use_capacity) {
         uint64_t capacity = tape->use_capacity ? tape->use_capacity * 2 : 64;
-        rota_tape_use *uses = realloc(tape->uses, capacity * sizeof *uses);
+        rota_tape_use **uses = realloc(tape->uses, capacity * sizeof *uses);
         if (!uses) return rota_op_fail(use->op, ROTA_OUT_OF_MEMORY, "no host memory for the tape");
         tape->uses = uses;
         tape->use_capacity = capacity;
@@ -204,7 +204,10 @@ static rota_status remember(rota_tape *tape, const rota_op_use *use) {
         if (!entry) return rota_op_fail(use->op, ROTA_OUT_OF_MEMORY, "no host memory for the tape");
         if (entry->first_read == UINT64_MAX) entry->first_read = tape->sequence;
     }
-    tape->uses[tape->use_count++] = (rota_tape_use){*use, tape->name, tape->sequence++};
+    rota_tape_use *used = rota_arena_alloc(&tape->arena, sizeof *used, 8);
+    if (!used) return rota_op_fail(use->op, ROTA_OUT_OF_MEMORY, "no host memory for the tape");
+    *used = (rota_tape_use){*use, tape->name, tape->sequence++};
+    tape->uses[tape->use_count++] = used;
     return ROTA_OK;
 }
 

@@ -40,7 +40,7 @@ struct rota_tape {
     bool remember;
     const char *name;
     rota_arena arena; /* writes, regions; emptied by rota_backward */
-    rota_tape_use *uses;
+    rota_tape_use **uses;
     uint64_t use_count, use_capacity;
     uint64_t sequence;                                 /* of the next op */
     uint32_t streams;                                  /* dropouts so far */

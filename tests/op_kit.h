@@ -1,0 +1,72 @@
+/* For tests of ops: records with a tape, runs on the CPU executor, hands results back; and op examples with
+ * contents and their f64 reference. */
+#ifndef ROTA_TESTS_OP_KIT_H
+#define ROTA_TESTS_OP_KIT_H
+
+#include "tests/support.h"
+
+#include "bench/ops_reference.h"
+#include "rota.h"
+
+/* The runtime and CPU device that all cases of a test program share; group setup and teardown. */
+int op_kit_setup(void **state);
+int op_kit_teardown(void **state);
+
+#define OP_ARRAYS_MAX 64
+
+typedef struct op_kit {
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_tape *tape;
+    rota_plan *plan;
+    rota_args *args;
+    uint32_t input_count, output_count;
+    rota_buffer *inputs[OP_ARRAYS_MAX], *outputs[OP_ARRAYS_MAX];
+    void *input_data[OP_ARRAYS_MAX], *output_data[OP_ARRAYS_MAX];
+    uint64_t input_bytes[OP_ARRAYS_MAX], output_bytes[OP_ARRAYS_MAX];
+} op_kit;
+
+void op_kit_open(op_kit *kit);
+/* An INPUT tensor of these contents (copied). */
+rota_tensor op_kit_input(op_kit *kit, rota_dtype dtype, uint32_t rank, const uint64_t *shape,
+                         const void *data);
+/* The same in a TRANSIENT buffer, for operands that are written. */
+rota_tensor op_kit_variable(op_kit *kit, rota_dtype dtype, uint32_t rank, const uint64_t *shape,
+                            const void *data);
+/* Copies a tensor into an OUTPUT buffer at this place of the record; the number to ask its contents by. */
+uint32_t op_kit_output(op_kit *kit, rota_tensor tensor);
+/* Closes the lane, compiles if needed, submits, and waits: the status of the wait. */
+rota_status op_kit_try_run(op_kit *kit);
+void op_kit_run(op_kit *kit);
+const float *op_kit_f32(const op_kit *kit, uint32_t output);
+void op_kit_close(op_kit *kit);
+
+/* A slot value, before a run. */
+void op_kit_set_f32(op_kit *kit, rota_slot slot, float value);
+
+/* ---- Elements of any dtype ---- */
+
+double element_load(rota_dtype dtype, const void *data, uint64_t index);
+void element_store(rota_dtype dtype, void *data, uint64_t index, double value);
+
+/* ---- Examples with contents ---- */
+
+typedef struct op_trial {
+    rota_op_example example;
+    void *data[ROTA_OP_INPUTS_MAX]; /* as the dtype says */
+    reference reference;
+    rota_tensor result[ROTA_OP_OUTPUTS_MAX]; /* shapes of the outputs */
+    rota_op_use described; /* the example's use with the outputs' shapes, for the reference */
+} op_trial;
+
+/* Fills in example `index` of the op with contents; false past the last. */
+bool op_trial_make(const rota_op *op, uint32_t index, op_trial *trial);
+void op_trial_free(op_trial *trial);
+/* A use of the op with the trial's inputs as tensors of the kit; what is written by the op is a variable. */
+rota_op_use op_trial_use(op_kit *kit, const op_trial *trial);
+
+/* How far the f32 result of an op may be from its f64 reference, as multiples of f32's unit roundoff times
+ * the largest magnitude of the result: the longest sum in it, and the elementary functions (2 ulp each). */
+double op_trial_bound(const op_trial *trial, uint32_t output);
+
+#endif

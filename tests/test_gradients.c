@@ -1,0 +1,450 @@
+/* rota_backward: gradients of every op against finite differences of its f64 reference, and what becomes of
+ * views, shared values, operands in place and reused memory. */
+#include "tests/op_kit.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "tests/random.h"
+
+/* Elements of an input that are varied one by one; of larger inputs, a sample. */
+#define SAMPLES 40
+
+/* The loss is the sum of y * w with these weights. */
+static void make_weights(uint64_t count, float *out) {
+    uint64_t random = 99;
+    for (uint64_t i = 0; i < count; i++) out[i] = (float)((double)(test_random(&random) >> 11) * 0x1p-52 - 1);
+}
+
+static rota_tensor weighted_sum(op_kit *kit, rota_tensor y, const float *weights) {
+    rota_tensor w, product, loss;
+    const uint64_t count = rota_tensor_count(&y);
+    w = op_kit_input(kit, ROTA_F32, y.rank, y.shape, weights);
+    assert_ok(rota_op_mul(kit->tape, y, w, &product));
+    assert_ok(rota_op_reshape(kit->tape, product, ROTA_SHAPE(count), &product));
+    assert_ok(rota_op_sum(kit->tape, product, 0, false, &loss));
+    return loss;
+}
+
+static double reference_loss(const op_trial *trial, const float *weights) {
+    reference r = trial->reference;
+    assert_true(reference_run(&r));
+    double loss = 0;
+    for (uint64_t i = 0; i < rota_tensor_count(&trial->result[0]); i++)
+        if (weights[i] != 0) loss += (double)weights[i] * r.out[0][i];
+    return loss;
+}
+
+static void check_against_differences(const op_trial *trial, uint32_t input, const float *gradient,
+                                      const float *weights) {
+    const rota_tensor *x = &trial->example.use.inputs[input];
+    const uint64_t count = rota_tensor_count(x), samples = count < SAMPLES ? count : SAMPLES;
+    /* Values that lie close together stay in their order. */
+    const double step =
+        trial->example.fill[input] == ROTA_FILL_DISTINCT ? fmin(1e-4, 0.25 / (double)count) : 1e-4;
+    double largest = 1;
+    for (uint64_t i = 0; i < count; i++) largest = fmax(largest, fabs((double)gradient[i]));
+    for (uint64_t s = 0; s < samples; s++) {
+        uint64_t at = s * count / samples;
+        double *value = &trial->reference.in[input][at], kept = *value;
+        *value = kept + step;
+        double above = reference_loss(trial, weights);
+        *value = kept - step;
+        double below = reference_loss(trial, weights);
+        *value = kept;
+        /* The difference is off by some step^2 times the third derivative; the gradient by roundings of f32.
+         */
+        double expected = (above - below) / (2 * step), bound = 2e-5 * largest + 1e-5;
+        if (fabs(expected - (double)gradient[at]) > bound)
+            fail_msg("%s (%s): gradient of '%s'[%llu] is %.9g, the difference %.9g, bound %.2g",
+                     trial->example.use.op->name, trial->example.label,
+                     trial->example.use.op->input_names[input], (unsigned long long)at, (double)gradient[at],
+                     expected, bound);
+    }
+}
+
+/* Gradients of all inputs of one example. */
+static void check_op(const op_trial *trial) {
+    const rota_op *op = trial->example.use.op;
+    if (!op->gradient || trial->result[0].dtype != ROTA_F32 || trial->example.use.inputs[0].dtype != ROTA_F32)
+        return;
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_op_use use = op_trial_use(&kit, trial);
+    for (uint32_t i = 0; i < use.output_count; i++) use.outputs[i] = trial->example.use.outputs[i];
+    assert_ok(rota_op_apply(kit.tape, &use));
+    const uint64_t count = rota_tensor_count(&use.outputs[0]);
+    float *weights = malloc(count * sizeof *weights);
+    assert_non_null(weights);
+    make_weights(count, weights);
+    if (strcmp(op->name, "causal_mask") == 0) /* -infinity stays out of the loss */
+        for (uint64_t i = 0, keys = use.outputs[0].shape[2], queries = use.outputs[0].shape[1]; i < count;
+             i++)
+            if (i % keys > i / keys % queries + keys - queries) weights[i] = 0;
+    rota_tensor loss, params[ROTA_OP_INPUTS_MAX], grads[ROTA_OP_INPUTS_MAX] = {{0}};
+    uint32_t inputs[ROTA_OP_INPUTS_MAX], outputs[ROTA_OP_INPUTS_MAX], wanted = 0;
+    for (uint32_t i = 0; i < use.input_count; i++)
+        if (use.inputs[i].buffer && (op->differentiable & 1u << i)) {
+            inputs[wanted] = i;
+            params[wanted++] = use.inputs[i];
+        }
+    if (strcmp(op->name, "causal_mask") == 0) {
+        /* 0 times -infinity is not 0: the loss is taken of the softmax's finite part instead. */
+        rota_tensor y;
+        assert_ok(rota_op_copy(kit.tape, use.inputs[0], &y));
+        assert_ok(rota_op_causal_mask(kit.tape, y, &y));
+        assert_ok(rota_op_softmax(kit.tape, y, &y));
+        loss = weighted_sum(&kit, y, weights);
+    } else {
+        loss = weighted_sum(&kit, use.outputs[0], weights);
+    }
+    assert_ok(rota_backward(kit.tape, loss, params, wanted, grads, NULL));
+    for (uint32_t g = 0; g < wanted; g++) outputs[g] = op_kit_output(&kit, grads[g]);
+    op_kit_run(&kit);
+    if (strcmp(op->name, "causal_mask") == 0) {
+        /* What is masked gets nothing. */
+        for (uint64_t i = 0, keys = use.outputs[0].shape[2], queries = use.outputs[0].shape[1]; i < count;
+             i++) {
+            bool masked = i % keys > i / keys % queries + keys - queries;
+            assert_true(isfinite(op_kit_f32(&kit, outputs[0])[i]));
+            if (masked) assert_true(op_kit_f32(&kit, outputs[0])[i] == 0);
+        }
+    } else {
+        for (uint32_t g = 0; g < wanted; g++)
+            check_against_differences(trial, inputs[g], op_kit_f32(&kit, outputs[g]), weights);
+    }
+    free(weights);
+    op_kit_close(&kit);
+}
+
+static void every_op_has_the_gradient_of_its_reference(void **state) {
+    (void)state;
+    uint32_t checked = 0;
+    for (uint32_t o = 0; o < rota_op_count(); o++) {
+        op_trial trial;
+        for (uint32_t i = 0; op_trial_make(rota_op_at(o), i, &trial); i++) {
+            check_op(&trial);
+            op_trial_free(&trial);
+            checked++;
+        }
+    }
+    assert_true(checked > 100);
+}
+
+/* ---- Graphs of several ops, against differences of a plain f64 function ---- */
+
+#define N 12
+
+/* Checks a gradient of a scalar function of N values. */
+static void check_function(double (*f)(const double *x), const float *x, const float *gradient,
+                           const char *what) {
+    double values[N];
+    for (int i = 0; i < N; i++) values[i] = (double)x[i];
+    for (int i = 0; i < N; i++) {
+        double kept = values[i];
+        values[i] = kept + 1e-5;
+        double above = f(values);
+        values[i] = kept - 1e-5;
+        double below = f(values), expected = (above - below) / 2e-5;
+        values[i] = kept;
+        if (fabs(expected - (double)gradient[i]) > 1e-4 * fmax(1, fabs(expected)))
+            fail_msg("%s: gradient %d is %.9g, expected %.9g", what, i, (double)gradient[i], expected);
+    }
+}
+
+static void fill_values(float *x) {
+    for (int i = 0; i < N; i++) x[i] = 0.3f + 0.11f * (float)i;
+}
+
+static rota_tensor total(op_kit *kit, rota_tensor x) {
+    rota_tensor y;
+    assert_ok(rota_op_reshape(kit->tape, x, ROTA_SHAPE(rota_tensor_count(&x)), &y));
+    assert_ok(rota_op_sum(kit->tape, y, 0, false, &y));
+    return y;
+}
+
+static double shared_value(const double *x) {
+    double sum = 0;
+    for (int i = 0; i < N; i++) sum += x[i] * x[i] * exp(x[i]) + x[i];
+    return sum;
+}
+
+static double squared_twice(const double *x) {
+    double sum = 0;
+    for (int i = 0; i < N; i++) sum += (x[i] * x[i] + 1) * (x[i] * x[i] + 1) * (1 + i);
+    return sum;
+}
+
+static double slices(const double *x) {
+    double sum = 0;
+    for (int r = 0; r < 3; r++)
+        sum += x[r * 4] * x[r * 4 + 2] + x[r * 4 + 1] * x[r * 4 + 1] + 3 * x[r * 4 + 2];
+    return sum;
+}
+
+static void values_used_again_add_up(void **state) {
+    (void)state;
+    float x[N];
+    fill_values(x);
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_tensor p = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(N), x), a, b, y, grads[1] = {{0}};
+    assert_ok(rota_op_mul(kit.tape, p, p, &a));
+    assert_ok(rota_op_exp(kit.tape, p, &b));
+    assert_ok(rota_op_mul(kit.tape, a, b, &y));
+    assert_ok(rota_op_add(kit.tape, y, p, &y));
+    assert_ok(rota_backward(kit.tape, total(&kit, y), &p, 1, grads, NULL));
+    uint32_t output = op_kit_output(&kit, grads[0]);
+    op_kit_run(&kit);
+    check_function(shared_value, x, op_kit_f32(&kit, output), "shared value");
+    op_kit_close(&kit);
+}
+
+/* In place and in reused memory, the gradient follows the values, not the addresses. */
+static void operands_in_place_keep_their_gradients(void **state) {
+    (void)state;
+    float x[N], weights[N];
+    fill_values(x);
+    for (int i = 0; i < N; i++) weights[i] = (float)(1 + i);
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_tensor p = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(N), x), y, z, one, w, grads[1] = {{0}};
+    w = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(N), weights);
+    assert_ok(rota_op_mul(kit.tape, p, p, &y));
+    assert_ok(rota_tape_tensor(kit.tape, ROTA_BUFFER_TRANSIENT, "one", ROTA_F32, ROTA_SHAPE(1), &one));
+    assert_ok(rota_op_fill_into(kit.tape, one, 1));
+    assert_ok(rota_op_add_into(kit.tape, y, one, y)); /* x^2 + 1, in place */
+    assert_ok(rota_op_mul(kit.tape, y, y, &z));
+    assert_ok(rota_op_affine_into(kit.tape, z, ROTA_PLAIN(2), ROTA_PLAIN(0), z)); /* in place */
+    assert_ok(rota_op_scale_into(kit.tape, z, ROTA_PLAIN(0.5), z));
+    assert_ok(rota_op_mul(kit.tape, z, w, &z));
+    rota_tensor loss = total(&kit, z);
+    /* The memory of a value that no gradient reads is used for something else, which the loss depends on not.
+     */
+    assert_ok(rota_op_copy_into(kit.tape, w, z));
+    assert_ok(rota_backward(kit.tape, loss, &p, 1, grads, NULL));
+    uint32_t output = op_kit_output(&kit, grads[0]);
+    op_kit_run(&kit);
+    check_function(squared_twice, x, op_kit_f32(&kit, output), "in place");
+    op_kit_close(&kit);
+}
+
+static void slices_of_one_buffer_have_their_own_gradients(void **state) {
+    (void)state;
+    float x[N];
+    fill_values(x);
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_tensor p = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(3, 4), x), all, column[3], y, z,
+                grads[1] = {{0}};
+    assert_ok(rota_op_copy(kit.tape, p, &all));
+    for (uint32_t c = 0; c < 3; c++) assert_ok(rota_tensor_slice(&all, 1, c, 1, &column[c]));
+    assert_ok(rota_op_mul(kit.tape, column[0], column[2], &y));
+    assert_ok(rota_op_mul(kit.tape, column[1], column[1], &z));
+    assert_ok(rota_op_add(kit.tape, y, z, &y));
+    /* Columns written apart, read together. */
+    rota_tensor pair, half;
+    assert_ok(rota_tape_tensor(kit.tape, ROTA_BUFFER_TRANSIENT, "pair", ROTA_F32, ROTA_SHAPE(3, 2), &pair));
+    assert_ok(rota_op_fill_into(kit.tape, pair, 0));
+    assert_ok(rota_tensor_slice(&pair, 1, 0, 1, &half));
+    assert_ok(rota_op_copy_into(kit.tape, y, half));
+    assert_ok(rota_tensor_slice(&pair, 1, 1, 1, &half));
+    assert_ok(rota_op_scale_into(kit.tape, column[2], ROTA_PLAIN(3), half));
+    assert_ok(rota_backward(kit.tape, total(&kit, pair), &p, 1, grads, NULL));
+    uint32_t output = op_kit_output(&kit, grads[0]);
+    op_kit_run(&kit);
+    check_function(slices, x, op_kit_f32(&kit, output), "slices");
+    for (int r = 0; r < 3; r++) assert_true(op_kit_f32(&kit, output)[r * 4 + 3] == 0);
+    op_kit_close(&kit);
+}
+
+/* Query, key and value as slices of one product, heads side by side: the same as from contiguous copies. */
+static void attention_of_slices_is_attention(void **state) {
+    (void)state;
+    enum { B = 2, T = 9, H = 2, D = 4, C = H * D };
+    static float x[B * T * 3 * C], weights[B * T * C];
+    make_weights(B * T * 3 * C, x);
+    make_weights(B * T * C, weights);
+    for (int causal = 0; causal < 2; causal++) {
+        op_kit kit;
+        uint32_t outputs[3];
+        op_kit_open(&kit);
+        rota_tensor p = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(B, T, 3 * C), x);
+        rota_tensor w = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(B, T, C), weights);
+        for (int form = 0; form < 3; form++) {
+            rota_tensor all, part[3], merged, heads, y, grads[1] = {{0}};
+            assert_ok(rota_op_copy(kit.tape, p, &all));
+            for (uint32_t i = 0; i < 3; i++) {
+                assert_ok(rota_tensor_slice(&all, 2, i * C, C, &part[i]));
+                assert_ok(rota_tensor_reshape(&part[i], ROTA_SHAPE(B, T, H, D), &part[i]));
+                assert_ok(rota_tensor_transpose(&part[i], 1, 2, &part[i]));
+                if (form == 1) assert_ok(rota_op_contiguous(kit.tape, part[i], &part[i]));
+            }
+            assert_ok(rota_tape_tensor(kit.tape, ROTA_BUFFER_TRANSIENT, NULL, ROTA_F32, ROTA_SHAPE(B, T, C),
+                                       &merged));
+            assert_ok(rota_tensor_reshape(&merged, ROTA_SHAPE(B, T, H, D), &heads));
+            assert_ok(rota_tensor_transpose(&heads, 1, 2, &heads));
+            if (form == 2) {
+                assert_ok(rota_op_attention_separate(kit.tape, part[0], part[1], part[2], causal, 0, &y));
+                assert_ok(rota_op_copy_into(kit.tape, y, heads));
+            } else {
+                assert_ok(rota_op_attention_into(kit.tape, part[0], part[1], part[2], causal, 0, heads));
+            }
+            assert_ok(rota_op_mul(kit.tape, merged, w, &y));
+            assert_ok(rota_backward(kit.tape, total(&kit, y), &p, 1, grads, NULL));
+            outputs[form] = op_kit_output(&kit, grads[0]);
+        }
+        op_kit_run(&kit);
+        for (int i = 0; i < B * T * 3 * C; i++)
+            for (int form = 1; form < 3; form++)
+                assert_true(fabsf(op_kit_f32(&kit, outputs[0])[i] - op_kit_f32(&kit, outputs[form])[i]) <
+                            2e-5f);
+        op_kit_close(&kit);
+    }
+}
+
+/* ---- What is asked of rota_backward ---- */
+
+static void gradients_go_where_they_are_asked(void **state) {
+    (void)state;
+    float x[N], old[N], weights[N];
+    fill_values(x);
+    for (int i = 0; i < N; i++) old[i] = (float)(100 + i), weights[i] = (float)i;
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_tensor p = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(N), x);
+    rota_tensor unused = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(N), x);
+    rota_tensor g = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(N), old);
+    rota_tensor w = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(N), weights), y;
+    const rota_tensor params[2] = {p, unused};
+    rota_tensor grads[2] = {g, ROTA_TENSOR_NONE}, again[2] = {g, ROTA_TENSOR_NONE};
+    assert_ok(rota_op_mul(kit.tape, p, w, &y));
+    assert_ok(rota_backward(kit.tape, total(&kit, y), params, 2, grads,
+                            &(rota_backward_options){.accumulate = true}));
+    assert_ptr_equal(grads[0].buffer, g.buffer);
+    uint32_t added = op_kit_output(&kit, g), none = op_kit_output(&kit, grads[1]);
+    assert_ok(rota_op_mul(kit.tape, p, w, &y));
+    assert_ok(rota_backward(kit.tape, total(&kit, y), params, 2, again, NULL));
+    uint32_t overwritten = op_kit_output(&kit, g);
+    op_kit_run(&kit);
+    for (int i = 0; i < N; i++) {
+        assert_true(op_kit_f32(&kit, added)[i] == old[i] + weights[i]);
+        assert_true(op_kit_f32(&kit, none)[i] == 0);
+        assert_true(op_kit_f32(&kit, overwritten)[i] == weights[i]);
+    }
+    op_kit_close(&kit);
+}
+
+/* Parameters side by side in one buffer, gradients in another. */
+static void parameters_may_share_a_buffer(void **state) {
+    (void)state;
+    float x[N];
+    fill_values(x);
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_tensor all = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(N), x), params[2], grads[2], y, z, sink;
+    assert_ok(rota_tape_tensor(kit.tape, ROTA_BUFFER_TRANSIENT, "sink", ROTA_F32, ROTA_SHAPE(N), &sink));
+    for (uint64_t i = 0; i < 2; i++) {
+        assert_ok(rota_tensor_slice(&all, 0, i * (N / 2), N / 2, &params[i]));
+        assert_ok(rota_tensor_slice(&sink, 0, i * (N / 2), N / 2, &grads[i]));
+    }
+    assert_ok(rota_op_mul(kit.tape, params[0], params[1], &y));
+    assert_ok(rota_op_mul(kit.tape, y, params[0], &z));
+    rota_tensor loss = total(&kit, z), across, fresh[2] = {{0}};
+    assert_ok(rota_tensor_slice(&all, 0, 1, N / 2, &across));
+    assert_ok(rota_backward(kit.tape, loss, params, 2, grads, NULL));
+    uint32_t output = op_kit_output(&kit, sink);
+    /* A tensor across both can't have its gradient in either. */
+    assert_ok(rota_op_mul(kit.tape, across, params[0], &y));
+    assert_status(rota_backward(kit.tape, total(&kit, y), params, 2, fresh, NULL), ROTA_UNSUPPORTED);
+    op_kit_run(&kit);
+    for (int i = 0; i < N / 2; i++) {
+        float a = x[i], b = x[i + N / 2];
+        assert_true(fabsf(op_kit_f32(&kit, output)[i] - 2 * a * b) < 1e-5f);
+        assert_true(fabsf(op_kit_f32(&kit, output)[i + N / 2] - a * a) < 1e-5f);
+    }
+    op_kit_close(&kit);
+}
+
+#define assert_message(part)                                                                                 \
+    do {                                                                                                     \
+        if (!strstr(rota_last_error(), part)) fail_msg("'%s' is not in: %s", part, rota_last_error());       \
+    } while (0)
+
+static void impossible_gradients_are_refused(void **state) {
+    (void)state;
+    float x[N];
+    fill_values(x);
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_tensor p = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(N), x), y, z, grads[2] = {{0}}, other;
+    rota_tape *without;
+    assert_ok(rota_op_exp(kit.tape, p, &y));
+    assert_ok(rota_op_mul(kit.tape, y, y, &z));
+    assert_ok(rota_op_fill_into(kit.tape, y, 3));
+    assert_status(rota_backward(kit.tape, total(&kit, z), &p, 1, grads, NULL), ROTA_WRONG_STATE);
+    assert_message("op 'mul' needs its 'a'");
+    assert_message("op 'fill' overwrote");
+    grads[0] = ROTA_TENSOR_NONE;
+    assert_ok(rota_op_global_norm(kit.tape, &p, 1, 1, &other));
+    rota_op_use use = {.op = rota_op_find("global_norm"), .input_count = 5, .output_count = 1, .inputs = {p}};
+    use.attributes.scale = 1;
+    assert_ok(rota_op_apply(kit.tape, &use));
+    assert_ok(rota_tensor_slice(&use.outputs[0], 0, 0, 1, &y));
+    assert_status(rota_backward(kit.tape, y, &p, 1, grads, NULL), ROTA_UNSUPPORTED);
+    assert_message("op 'global_norm'");
+    assert_status(rota_backward(kit.tape, p, &p, 1, grads, NULL), ROTA_INVALID_ARGUMENT);
+    assert_message("expected one f32 element");
+    grads[0] = ROTA_TENSOR_NONE;
+    const rota_tensor twice[2] = {p, p};
+    assert_status(rota_backward(kit.tape, y, twice, 2, grads, NULL), ROTA_INVALID_ARGUMENT);
+    assert_message("overlaps another one");
+    grads[0] = y;
+    assert_status(rota_backward(kit.tape, y, &p, 1, grads, NULL), ROTA_INVALID_ARGUMENT);
+    assert_message("like its parameter");
+    assert_ok(rota_tape_create(kit.recorder, &(rota_tape_options){.no_gradients = true}, &without));
+    assert_status(rota_backward(without, y, &p, 1, grads, NULL), ROTA_WRONG_STATE);
+    rota_tape_destroy(without);
+    op_kit_close(&kit);
+}
+
+/* Recording takes time in proportion to the ops: eight times as many would take 64 times as long if it grew
+ * with the square; memory that no longer fits the caches makes it 10 to 25. */
+static void backward_is_linear(void **state) {
+    (void)state;
+    double seconds[2];
+    for (int round = 0; round < 2; round++) {
+        seconds[round] = 1e9;
+        for (int repeat = 0; repeat < 5; repeat++) {
+            float x[N];
+            fill_values(x);
+            op_kit kit;
+            op_kit_open(&kit);
+            rota_tensor p = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(N), x), y = p, grads[1] = {{0}};
+            uint64_t begin = rota_clock_ns();
+            for (int i = 0; i < (round ? 8000 : 1000); i++) {
+                assert_ok(rota_op_mul(kit.tape, y, p, &y));
+                assert_ok(rota_op_add_into(kit.tape, y, p, y));
+            }
+            assert_ok(rota_backward(kit.tape, total(&kit, y), &p, 1, grads, NULL));
+            seconds[round] = fmin(seconds[round], (double)(rota_clock_ns() - begin) * 1e-9);
+            op_kit_close(&kit);
+        }
+    }
+    assert_true(seconds[1] < 40 * seconds[0]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_op_has_the_gradient_of_its_reference),
+        cmocka_unit_test(values_used_again_add_up),
+        cmocka_unit_test(operands_in_place_keep_their_gradients),
+        cmocka_unit_test(slices_of_one_buffer_have_their_own_gradients),
+        cmocka_unit_test(attention_of_slices_is_attention),
+        cmocka_unit_test(gradients_go_where_they_are_asked),
+        cmocka_unit_test(parameters_may_share_a_buffer),
+        cmocka_unit_test(impossible_gradients_are_refused),
+        cmocka_unit_test(backward_is_linear),
+    };
+    return cmocka_run_group_tests(tests, op_kit_setup, op_kit_teardown);
+}

@@ -1,0 +1,592 @@
+/* Ops on the CPU executor: against f64 references, destinations of every kind, operands in place, views,
+ * errors. */
+#include "tests/op_kit.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "tests/random.h"
+
+static const double poison = -999;
+
+static void compare(const op_trial *trial, uint32_t output, const void *got, const char *how) {
+    const rota_tensor *y = &trial->result[output];
+    const double *expected = trial->reference.out[output], bound = op_trial_bound(trial, output);
+    for (uint64_t i = 0; i < rota_tensor_count(y); i++) {
+        double value = element_load(y->dtype, got, i);
+        if (expected[i] == value || fabs(expected[i] - value) <= bound) continue;
+        fail_msg("%s (%s), %s: '%s'[%llu] is %.9g, expected %.9g within %.2g", trial->example.use.op->name,
+                 trial->example.label, how, trial->example.use.op->output_names[output],
+                 (unsigned long long)i, value, expected[i], bound);
+    }
+}
+
+/* Runs each example of each op through `test`. */
+static void each_trial(void (*test)(const op_trial *trial)) {
+    uint32_t ran = 0;
+    for (uint32_t o = 0; o < rota_op_count(); o++) {
+        op_trial trial;
+        for (uint32_t i = 0; op_trial_make(rota_op_at(o), i, &trial); i++) {
+            test(&trial);
+            op_trial_free(&trial);
+            ran++;
+        }
+    }
+    assert_true(ran > 100);
+}
+
+static void run_reference(const op_trial *trial) {
+    reference r = trial->reference;
+    assert_true(reference_run(&r));
+}
+
+/* ---- Against the reference ---- */
+
+static void check_made(const op_trial *trial) {
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_op_use use = op_trial_use(&kit, trial);
+    for (uint32_t i = 0; i < use.output_count; i++) use.outputs[i] = trial->example.use.outputs[i];
+    assert_ok(rota_op_apply(kit.tape, &use));
+    uint32_t outputs[ROTA_OP_OUTPUTS_MAX], written[ROTA_OP_INPUTS_MAX] = {0};
+    for (uint32_t i = 0; i < use.output_count; i++) outputs[i] = op_kit_output(&kit, use.outputs[i]);
+    for (uint32_t i = 0; i < use.input_count; i++)
+        if (use.op->input_modes[i] != ROTA_READ) written[i] = op_kit_output(&kit, use.inputs[i]);
+    op_kit_run(&kit);
+    run_reference(trial);
+    for (uint32_t i = 0; i < use.output_count; i++)
+        compare(trial, i, kit.output_data[outputs[i]], "result made");
+    for (uint32_t i = 0; i < use.input_count; i++) {
+        if (use.op->input_modes[i] == ROTA_READ) continue;
+        const rota_tensor *x = &use.inputs[i];
+        for (uint64_t e = 0; e < rota_tensor_count(x); e++) {
+            double value = element_load(x->dtype, kit.output_data[written[i]], e),
+                   expected = trial->reference.in[i][e];
+            if (fabs(value - expected) > 16 * 0x1p-24 * fmax(1, fabs(expected)))
+                fail_msg("%s (%s): '%s'[%llu] is %.9g, expected %.9g", use.op->name, trial->example.label,
+                         use.op->input_names[i], (unsigned long long)e, value, expected);
+        }
+    }
+    op_kit_close(&kit);
+}
+
+static void every_op_gives_its_reference(void **state) {
+    (void)state;
+    each_trial(check_made);
+}
+
+/* ---- Destinations (S3) ---- */
+
+/* The first output goes into the middle columns of a wider tensor, all of it -999 before: it is the same as
+ * the result that the op makes, bit for bit, and the columns beside it stay. */
+static void check_into_slice(const op_trial *trial) {
+    if (trial->example.use.output_count == 0) return;
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_op_use made = op_trial_use(&kit, trial), into = made;
+    for (uint32_t i = 0; i < made.output_count; i++) made.outputs[i] = trial->example.use.outputs[i];
+    assert_ok(rota_op_apply(kit.tape, &made));
+    const rota_tensor *y = &made.outputs[0];
+    uint64_t shape[ROTA_RANK_MAX] = {1};
+    uint32_t rank = y->rank ? y->rank : 1;
+    for (uint32_t i = 0; i < y->rank; i++) shape[i] = y->shape[i];
+    const uint64_t columns = shape[rank - 1], edge = 4;
+    shape[rank - 1] += 2 * edge;
+    rota_tensor wide, dense;
+    assert_ok(rota_tape_tensor(kit.tape, ROTA_BUFFER_TRANSIENT, "wide", y->dtype, rank, shape, &wide));
+    assert_ok(rota_op_fill_into(kit.tape, wide, y->dtype == ROTA_U32 ? 7 : poison));
+    into.outputs[0] = wide;
+    assert_ok(rota_tensor_slice(&wide, rank - 1, edge, columns, &into.outputs[0]));
+    into.outputs[0].rank = y->rank;
+    assert_ok(rota_op_apply(kit.tape, &into));
+    /* A dense destination, prefilled too. */
+    assert_ok(
+        rota_tape_tensor(kit.tape, ROTA_BUFFER_TRANSIENT, "dense", y->dtype, y->rank, y->shape, &dense));
+    assert_ok(rota_op_fill_into(kit.tape, dense, y->dtype == ROTA_U32 ? 7 : poison));
+    rota_op_use again = into;
+    again.outputs[0] = dense;
+    again.outputs[1] = ROTA_TENSOR_NONE;
+    assert_ok(rota_op_apply(kit.tape, &again));
+    assert_ptr_equal(again.outputs[0].buffer, dense.buffer);
+    uint32_t first = op_kit_output(&kit, made.outputs[0]), second = op_kit_output(&kit, wide),
+             third = op_kit_output(&kit, dense);
+    op_kit_run(&kit);
+    const uint32_t size = rota_dtype_bytes(y->dtype);
+    const uint8_t *plain = kit.output_data[first], *framed = kit.output_data[second];
+    const double outside = element_load(y->dtype, framed, 0);
+    assert_memory_equal(plain, kit.output_data[third], kit.output_bytes[first]);
+    for (uint64_t r = 0; r < rota_tensor_count(y) / columns; r++) {
+        const uint8_t *row = framed + r * (columns + 2 * edge) * size;
+        assert_memory_equal(row + edge * size, plain + r * columns * size, columns * size);
+        for (uint64_t c = 0; c < edge; c++) {
+            assert_true(element_load(y->dtype, row, c) == outside);
+            assert_true(element_load(y->dtype, row, edge + columns + c) == outside);
+        }
+    }
+    op_kit_close(&kit);
+}
+
+static void every_op_writes_into_destinations(void **state) {
+    (void)state;
+    each_trial(check_into_slice);
+}
+
+/* An op that may work in place gives in place what it gives elsewhere, bit for bit. */
+static void check_in_place(const op_trial *trial) {
+    const rota_op *op = trial->example.use.op;
+    for (uint32_t i = 0; i < trial->example.use.input_count; i++) {
+        const rota_tensor *x = &trial->example.use.inputs[i];
+        if (!(op->inplace_inputs & 1u << i) || x->rank != trial->result[0].rank ||
+            memcmp(x->shape, trial->result[0].shape, x->rank * sizeof x->shape[0]) != 0)
+            continue;
+        op_kit kit;
+        op_kit_open(&kit);
+        rota_op_use made = op_trial_use(&kit, trial), within;
+        assert_ok(rota_op_apply(kit.tape, &made));
+        within = made;
+        within.inputs[i] = op_kit_variable(&kit, x->dtype, x->rank, x->shape, trial->data[i]);
+        within.outputs[0] = within.inputs[i];
+        assert_ok(rota_op_apply(kit.tape, &within));
+        uint32_t first = op_kit_output(&kit, made.outputs[0]),
+                 second = op_kit_output(&kit, within.outputs[0]);
+        op_kit_run(&kit);
+        assert_memory_equal(kit.output_data[first], kit.output_data[second], kit.output_bytes[first]);
+        op_kit_close(&kit);
+    }
+}
+
+static void ops_in_place_are_ops_elsewhere(void **state) {
+    (void)state;
+    each_trial(check_in_place);
+}
+
+/* Inputs whose axes lie in memory in the opposite order. */
+static void check_strided_inputs(const op_trial *trial) {
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_op_use use = trial->example.use;
+    for (uint32_t i = 0; i < use.input_count; i++) {
+        const rota_tensor *x = &trial->example.use.inputs[i];
+        if (!trial->data[i]) continue;
+        if (use.op->input_modes[i] != ROTA_READ) {
+            op_kit_close(&kit);
+            return;
+        }
+        uint64_t shape[ROTA_RANK_MAX];
+        uint32_t order[ROTA_RANK_MAX];
+        for (uint32_t d = 0; d < x->rank; d++) {
+            order[d] = x->rank - 1 - d;
+            shape[d] = x->shape[order[d]];
+        }
+        void *turned = calloc(rota_tensor_count(x), 4);
+        assert_non_null(turned);
+        for (uint64_t e = 0; e < rota_tensor_count(x); e++) {
+            uint64_t rest = e, at[ROTA_RANK_MAX], to = 0;
+            for (uint32_t d = x->rank; d-- > 0; rest /= x->shape[d]) at[d] = rest % x->shape[d];
+            for (uint32_t d = 0; d < x->rank; d++) to = to * shape[d] + at[order[d]];
+            memcpy((uint8_t *)turned + to * rota_dtype_bytes(x->dtype),
+                   (uint8_t *)trial->data[i] + e * rota_dtype_bytes(x->dtype), rota_dtype_bytes(x->dtype));
+        }
+        rota_tensor memory = op_kit_input(&kit, x->dtype, x->rank, shape, turned);
+        assert_ok(rota_tensor_permute(&memory, order, &use.inputs[i]));
+        free(turned);
+    }
+    assert_ok(rota_op_apply(kit.tape, &use));
+    uint32_t output = op_kit_output(&kit, use.outputs[0]);
+    op_kit_run(&kit);
+    run_reference(trial);
+    compare(trial, 0, kit.output_data[output], "strided inputs");
+    op_kit_close(&kit);
+}
+
+static void every_op_reads_strided_views(void **state) {
+    (void)state;
+    each_trial(check_strided_inputs);
+}
+
+static void overlapping_operands_mean_what_they_say(void **state) {
+    (void)state;
+    float data[64], two[1] = {2};
+    for (int i = 0; i < 64; i++) data[i] = (float)i;
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_tensor x = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(64), data), y, front, back;
+    assert_ok(rota_op_add_into(kit.tape, x, x, x));
+    uint32_t doubled = op_kit_output(&kit, x);
+    /* One element further: a plain loop would copy its own results. */
+    assert_ok(rota_tensor_slice(&x, 0, 0, 63, &front));
+    assert_ok(rota_tensor_slice(&x, 0, 1, 63, &back));
+    assert_ok(rota_op_copy_into(kit.tape, front, back));
+    uint32_t shifted = op_kit_output(&kit, x);
+    /* A square matrix onto its own transpose. */
+    rota_tensor square, turned;
+    assert_ok(rota_tensor_reshape(&x, ROTA_SHAPE(8, 8), &square));
+    assert_ok(rota_tensor_transpose(&square, 0, 1, &turned));
+    assert_ok(rota_op_sub_into(kit.tape, square, turned, square));
+    uint32_t difference = op_kit_output(&kit, square);
+    /* S3: add(a, b) into a, ten times. */
+    rota_tensor a, b = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(1), two);
+    assert_ok(rota_tape_tensor(kit.tape, ROTA_BUFFER_TRANSIENT, "a", ROTA_F32, ROTA_SHAPE(300), &a));
+    assert_ok(rota_op_fill_into(kit.tape, a, 1));
+    for (int i = 0; i < 10; i++) assert_ok(rota_op_add_into(kit.tape, a, b, a));
+    uint32_t sum = op_kit_output(&kit, a);
+    /* S3: 1 to 16 from [4, 4] into [2, 8]. */
+    rota_tensor from = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(4, 4), data + 1), to;
+    assert_ok(rota_tape_tensor(kit.tape, ROTA_BUFFER_TRANSIENT, "to", ROTA_F32, ROTA_SHAPE(2, 8), &to));
+    assert_ok(rota_op_fill_into(kit.tape, to, poison));
+    assert_ok(rota_op_reshape_into(kit.tape, from, to));
+    uint32_t reshaped = op_kit_output(&kit, to);
+    (void)y;
+    op_kit_run(&kit);
+    for (int i = 0; i < 64; i++) {
+        float shift = i == 0 ? 0 : 2 * (float)(i - 1);
+        int other = i % 8 * 8 + i / 8;
+        assert_true(op_kit_f32(&kit, doubled)[i] == 2 * data[i]);
+        assert_true(op_kit_f32(&kit, shifted)[i] == shift);
+        assert_true(op_kit_f32(&kit, difference)[i] == shift - (other == 0 ? 0 : 2 * (float)(other - 1)));
+    }
+    for (int i = 0; i < 300; i++) assert_true(op_kit_f32(&kit, sum)[i] == 21);
+    for (int i = 0; i < 16; i++) assert_true(op_kit_f32(&kit, reshaped)[i] == (float)(i + 1));
+    op_kit_close(&kit);
+}
+
+/* ---- Tensors ---- */
+
+static void views_walk_the_same_memory(void **state) {
+    (void)state;
+    rota_buffer *buffer;
+    rota_tensor x, view;
+    assert_ok(rota_buffer_create("b", 4096, &buffer));
+    assert_ok(rota_tensor_of(buffer, 64, ROTA_F32, ROTA_SHAPE(4, 6, 8), &x));
+    assert_true(rota_tensor_is_contiguous(&x) && rota_tensor_is_dense(&x));
+    assert_int_equal(rota_tensor_extent_bytes(&x), 4 * 6 * 8 * 4);
+    assert_ok(rota_tensor_slice(&x, 2, 2, 4, &view));
+    assert_int_equal(view.offset_bytes, 64 + 2 * 4);
+    assert_false(rota_tensor_is_contiguous(&view) || rota_tensor_is_dense(&view));
+    /* The last axis of the slice splits; the first two, which still lie evenly, merge. */
+    assert_ok(rota_tensor_reshape(&view, ROTA_SHAPE(24, 2, 2), &view));
+    assert_int_equal(view.stride[0], 8);
+    assert_int_equal(view.stride[1], 2);
+    assert_ok(rota_tensor_slice(&x, 2, 2, 4, &view));
+    assert_status(rota_tensor_reshape(&view, ROTA_SHAPE(96), &view), ROTA_INVALID_ARGUMENT);
+    assert_ok(rota_tensor_permute(&x, (const uint32_t[]){2, 0, 1}, &view));
+    assert_true(rota_tensor_is_dense(&view) && !rota_tensor_is_contiguous(&view));
+    assert_int_equal(view.shape[0], 8);
+    assert_int_equal(view.stride[0], 1);
+    assert_ok(rota_tensor_slice(&x, 0, 0, 1, &view));
+    assert_ok(rota_tensor_broadcast(&view, ROTA_SHAPE(3, 5, 6, 8), &view));
+    assert_int_equal(view.stride[0], 0);
+    assert_int_equal(view.stride[1], 0);
+    assert_status(rota_tensor_broadcast(&x, ROTA_SHAPE(4, 6, 9), &view), ROTA_INVALID_ARGUMENT);
+    assert_status(rota_tensor_permute(&x, (const uint32_t[]){0, 0, 1}, &view), ROTA_INVALID_ARGUMENT);
+    assert_status(rota_tensor_slice(&x, 1, 4, 3, &view), ROTA_OUT_OF_RANGE);
+    assert_status(rota_tensor_slice(&x, 3, 0, 1, &view), ROTA_INVALID_ARGUMENT);
+    assert_status(rota_tensor_of(buffer, 0, ROTA_F32, ROTA_SHAPE(1025), &view), ROTA_OUT_OF_RANGE);
+    assert_status(rota_tensor_of(buffer, 2, ROTA_F32, ROTA_SHAPE(1), &view), ROTA_MISALIGNED);
+    assert_status(rota_tensor_of(buffer, 0, ROTA_F32, ROTA_SHAPE(3, 0), &view), ROTA_INVALID_ARGUMENT);
+    assert_status(rota_tensor_of(buffer, 0, ROTA_F32, ROTA_SHAPE(1u << 31, 2), &view), ROTA_INVALID_ARGUMENT);
+    char text[16];
+    assert_string_equal(rota_tensor_describe(&x, text, sizeof text), "f32 [4, 6, 8]");
+    assert_string_equal(rota_tensor_describe(&x, text, 9), "f32 [4, ");
+    rota_buffer_release(buffer);
+}
+
+/* ---- Errors ---- */
+
+#define assert_message(part)                                                                                 \
+    do {                                                                                                     \
+        if (!strstr(rota_last_error(), part)) fail_msg("'%s' is not in: %s", part, rota_last_error());       \
+    } while (0)
+
+static void wrong_operands_are_named(void **state) {
+    (void)state;
+    op_kit kit;
+    float data[256] = {0};
+    op_kit_open(&kit);
+    rota_tensor a = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(3, 4), data),
+                b = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(3, 5), data),
+                n = op_kit_input(&kit, ROTA_I32, ROTA_SHAPE(3), data), y, found;
+    uint64_t before = rota_graph_node_count(kit.graph);
+    assert_status(rota_op_add(kit.tape, a, b, &y), ROTA_INVALID_ARGUMENT);
+    assert_message("op 'add'");
+    assert_message("f32 [3, 4]");
+    assert_message("f32 [3, 5]");
+    assert_status(rota_op_matmul(kit.tape, a, b, false, false, &y), ROTA_INVALID_ARGUMENT);
+    assert_message("op 'matmul'");
+    assert_message("f32 [3, 5]");
+    assert_status(rota_op_mul(kit.tape, a, n, &y), ROTA_INVALID_ARGUMENT);
+    assert_message("b is i32 [3]; expected f32");
+    assert_status(rota_op_exp_into(kit.tape, a, b), ROTA_INVALID_ARGUMENT);
+    assert_message("destination 'y' is f32 [3, 5], expected f32 [3, 4]");
+    assert_status(rota_op_exp_into(kit.tape, a, ROTA_TENSOR_NONE), ROTA_INVALID_ARGUMENT);
+    assert_message("destination is missing");
+    assert_status(rota_op_exp(kit.tape, ROTA_TENSOR_NONE, &y), ROTA_INVALID_ARGUMENT);
+    assert_message("op 'exp': input 'x' is missing");
+    assert_status(rota_op_sum(kit.tape, a, 2, false, &y), ROTA_INVALID_ARGUMENT);
+    assert_message("axis 2");
+    assert_status(rota_op_layernorm(kit.tape, a, b, ROTA_TENSOR_NONE, 1e-5f, &y), ROTA_INVALID_ARGUMENT);
+    assert_message("expected f32 [4]");
+    assert_status(rota_op_cross_entropy(kit.tape, a, b, &y), ROTA_INVALID_ARGUMENT);
+    assert_message("op 'cross_entropy'");
+    assert_status(rota_op_embedding(kit.tape, a, b, &y), ROTA_INVALID_ARGUMENT);
+    assert_status(rota_op_attention(kit.tape, a, a, a, true, 0, &y), ROTA_INVALID_ARGUMENT);
+    assert_message("op 'attention'");
+    assert_status(rota_op_weighted_matmul(kit.tape, a, b, &y), ROTA_INVALID_ARGUMENT);
+    assert_status(rota_op_causal_mask(kit.tape, n, &y), ROTA_INVALID_ARGUMENT);
+    assert_status(rota_op_slice(kit.tape, a, 1, 3, 2, &y), ROTA_OUT_OF_RANGE);
+    assert_status(rota_op_transpose(kit.tape, a, 0, 5, &y), ROTA_INVALID_ARGUMENT);
+    assert_status(rota_op_reshape_into(kit.tape, a, b), ROTA_INVALID_ARGUMENT);
+    assert_status(rota_op_cast(kit.tape, n, ROTA_F32, &y), ROTA_INVALID_ARGUMENT);
+    assert_status(rota_op_dropout(kit.tape, a, 1.0f, ROTA_CONSTANT(1), ROTA_CONSTANT(1), &y),
+                  ROTA_INVALID_ARGUMENT);
+    assert_status(rota_op_index_add(kit.tape, n, 1, a), ROTA_INVALID_ARGUMENT);
+    assert_status(rota_op_check_finite(kit.tape, n, &found), ROTA_INVALID_ARGUMENT);
+    assert_status(rota_op_global_norm(kit.tape, &n, 1, 1, &y), ROTA_INVALID_ARGUMENT);
+    rota_tensor past = a;
+    past.offset_bytes = 4;
+    assert_status(rota_op_exp(kit.tape, past, &y), ROTA_OUT_OF_RANGE);
+    assert_message("buffer");
+    rota_tensor repeated;
+    assert_ok(rota_tape_tensor(kit.tape, ROTA_BUFFER_TRANSIENT, NULL, ROTA_F32, ROTA_SHAPE(1, 4), &repeated));
+    assert_ok(rota_tensor_broadcast(&repeated, ROTA_SHAPE(3, 4), &repeated));
+    assert_status(rota_op_exp_into(kit.tape, a, repeated), ROTA_INVALID_ARGUMENT);
+    assert_message("repeats axis 0");
+    assert_int_equal(rota_graph_node_count(kit.graph), before);
+    op_kit_close(&kit);
+}
+
+static void what_varies_by_step_is_no_plain_number(void **state) {
+    (void)state;
+    op_kit kit;
+    float data[4] = {0};
+    op_kit_open(&kit);
+    rota_tensor p = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(4), data),
+                g = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(4), data),
+                m = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(4), data),
+                v = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(4), data), y;
+    rota_adamw options = {.lr = ROTA_PLAIN(0.1), .step = ROTA_CONSTANT(1), .beta1 = 0.9f, .beta2 = 0.99f};
+    assert_status(rota_op_adamw(kit.tape, p, g, m, v, &options), ROTA_INVALID_ARGUMENT);
+    assert_message("lr");
+    options.lr = ROTA_CONSTANT(0.1);
+    options.step = ROTA_PLAIN(1);
+    assert_status(rota_op_adamw(kit.tape, p, g, m, v, &options), ROTA_INVALID_ARGUMENT);
+    assert_message("step");
+    options.step = ROTA_CONSTANT(1);
+    assert_ok(rota_op_adamw(kit.tape, p, g, m, v, &options));
+    assert_status(rota_op_dropout(kit.tape, p, 0.5f, ROTA_PLAIN(1), ROTA_CONSTANT(1), &y),
+                  ROTA_INVALID_ARGUMENT);
+    assert_message("seed");
+    /* The table says the same. */
+    assert_int_equal(rota_op_find("adamw")->varies_by_step, 3);
+    assert_int_equal(rota_op_find("dropout")->varies_by_step, 3);
+    assert_null(rota_op_find("no such op"));
+    op_kit_close(&kit);
+}
+
+static void bad_contents_fail_the_node(void **state) {
+    (void)state;
+    float table[12] = {0}, values[20001] = {0};
+    int32_t index[3] = {1, 2, 4};
+    for (int bad = 0; bad < 4; bad++) {
+        op_kit kit;
+        op_kit_open(&kit);
+        rota_tensor y, rows, at;
+        values[20000] = NAN;
+        index[1] = bad == 2 ? -7 : 2;
+        if (bad < 2) rows = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(3, 4), table);
+        if (bad < 3) at = op_kit_input(&kit, ROTA_I32, ROTA_SHAPE(3), index);
+        if (bad == 0) assert_ok(rota_op_embedding(kit.tape, rows, at, &y));
+        if (bad == 1) assert_ok(rota_op_cross_entropy(kit.tape, rows, at, &y));
+        if (bad == 2) {
+            y = op_kit_variable(&kit, ROTA_I32, ROTA_SHAPE(3), table);
+            assert_ok(rota_op_index_add(kit.tape, at, 1, y));
+        }
+        if (bad == 3)
+            assert_ok(
+                rota_op_check_finite(kit.tape, op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(20001), values), &y));
+        (void)op_kit_output(&kit, y);
+        assert_status(op_kit_try_run(&kit), ROTA_NODE_FAILED);
+        static const char *const expected[] = {"embedding: index 2 is 4, expected 0 to 2",
+                                               "cross_entropy: label 2 is 4, expected 0 to 3",
+                                               "index_add: index 1 is -7", "check_finite: element 20000"};
+        assert_message(expected[bad]);
+        op_kit_close(&kit);
+    }
+}
+
+/* ---- Conversions and generators ---- */
+
+static void every_half_survives(void **state) {
+    (void)state;
+    uint16_t halves[65536];
+    for (uint32_t i = 0; i < 65536; i++) halves[i] = (uint16_t)i;
+    for (int type = 0; type < 2; type++) {
+        rota_dtype dtype = type ? ROTA_BF16 : ROTA_F16;
+        op_kit kit;
+        op_kit_open(&kit);
+        rota_tensor h = op_kit_input(&kit, dtype, ROTA_SHAPE(65536), halves), f, back;
+        assert_ok(rota_op_cast(kit.tape, h, ROTA_F32, &f));
+        assert_ok(rota_op_cast(kit.tape, f, dtype, &back));
+        uint32_t wide = op_kit_output(&kit, f), narrow = op_kit_output(&kit, back);
+        op_kit_run(&kit);
+        const uint16_t *again = kit.output_data[narrow];
+        for (uint32_t i = 0; i < 65536; i++) {
+            double expected = element_load(dtype, halves, i), got = (double)op_kit_f32(&kit, wide)[i];
+            assert_true(isnan(expected) ? isnan(got) : expected == got);
+            assert_true(isnan(expected) ? isnan(element_load(dtype, again, i)) : again[i] == halves[i]);
+        }
+        op_kit_close(&kit);
+    }
+}
+
+/* Round to nearest, ties to even: no neighbour is nearer, and of two as near the even one is taken. */
+static void narrowing_rounds_to_nearest_even(void **state) {
+    (void)state;
+    enum { COUNT = 40000 };
+    static float values[COUNT];
+    uint64_t random = 5;
+    for (int i = 0; i < COUNT; i++) {
+        double value =
+            ldexp((double)(test_random(&random) >> 11) * 0x1p-53 + 0.5, (int)test_below(&random, 44) - 27);
+        values[i] = (float)(i % 2 ? -value : value);
+    }
+    for (int i = 0; i < 2048; i++) values[i] = (float)ldexp(2 * i + 1, i % 2 ? -25 : -14); /* ties */
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_tensor f = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(COUNT), values), h;
+    assert_ok(rota_op_cast(kit.tape, f, ROTA_F16, &h));
+    uint32_t output = op_kit_output(&kit, h);
+    op_kit_run(&kit);
+    const uint16_t *halves = kit.output_data[output];
+    for (int i = 0; i < COUNT; i++) {
+        double value = fabs((double)values[i]);
+        uint16_t got = halves[i] & 0x7FFF;
+        assert_true((halves[i] & 0x8000) == (values[i] < 0 ? 0x8000 : 0));
+        if (value >= 65520) {
+            assert_int_equal(got, 0x7C00);
+            continue;
+        }
+        double off = fabs(element_load(ROTA_F16, &got, 0) - value);
+        for (int d = -1; d <= 1; d += 2) {
+            if (got == 0 && d < 0) continue;
+            uint16_t other = (uint16_t)(got + d);
+            double further = fabs(element_load(ROTA_F16, &other, 0) - value);
+            assert_true(off < further || (off == further && got % 2 == 0));
+        }
+    }
+    op_kit_close(&kit);
+}
+
+/* Known answers of Philox4x32-10 from the authors' Random123 distribution (counters and keys all 0, and all 1
+ * bits), as far as the words that a dropout can be asked for reach: counter {0, 0, 0, 0}, key {0, 0}. */
+static void dropout_is_philox_and_replays(void **state) {
+    (void)state;
+    enum { COUNT = 100000 };
+    static const uint32_t known[4] = {0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u};
+    static float ones[COUNT];
+    for (int i = 0; i < COUNT; i++) ones[i] = 1;
+    for (int word = 0; word < 4; word++)
+        for (int side = 0; side < 2; side++) {
+            op_kit kit;
+            op_kit_open(&kit);
+            rota_tensor x = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(4), ones), y;
+            /* p just below and just above the word. */
+            float p = (float)(known[word] / 4294967296.0 + (side ? 1e-6 : -1e-6));
+            assert_ok(rota_op_dropout(kit.tape, x, p, ROTA_CONSTANT(0), ROTA_CONSTANT(0), &y));
+            uint32_t output = op_kit_output(&kit, y);
+            op_kit_run(&kit);
+            assert_true((op_kit_f32(&kit, output)[word] == 0) == (side == 1));
+            op_kit_close(&kit);
+        }
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_tensor x = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(COUNT), ones), y, z;
+    rota_slot seed, step;
+    assert_ok(rota_graph_slot(kit.graph, "seed", 4, &seed));
+    assert_ok(rota_graph_slot(kit.graph, "step", 4, &step));
+    assert_ok(rota_op_dropout(kit.tape, x, 0.25f, ROTA_SLOT(seed), ROTA_SLOT(step), &y));
+    assert_ok(rota_op_dropout(kit.tape, x, 0.25f, ROTA_SLOT(seed), ROTA_SLOT(step), &z));
+    uint32_t first = op_kit_output(&kit, y), second = op_kit_output(&kit, z);
+    static float before[COUNT];
+    op_kit_set_f32(&kit, seed, 3.0f);
+    op_kit_set_f32(&kit, step, 1.0f);
+    op_kit_run(&kit);
+    memcpy(before, op_kit_f32(&kit, first), sizeof before);
+    double kept = 0, both = 0;
+    for (int i = 0; i < COUNT; i++) {
+        assert_true(before[i] == 0 || before[i] == 1 / 0.75f);
+        kept += before[i] != 0;
+        both += before[i] != 0 && op_kit_f32(&kit, second)[i] != 0;
+    }
+    /* Five standard deviations; the two dropouts are independent. */
+    assert_true(fabs(kept - 0.75 * COUNT) < 5 * sqrt(COUNT * 0.75 * 0.25));
+    assert_true(fabs(both - 0.5625 * COUNT) < 5 * sqrt(COUNT * 0.5625 * 0.4375));
+    op_kit_set_f32(&kit, step, 2.0f);
+    op_kit_run(&kit);
+    assert_true(memcmp(before, op_kit_f32(&kit, first), sizeof before) != 0);
+    op_kit_set_f32(&kit, step, 1.0f);
+    op_kit_run(&kit);
+    assert_memory_equal(before, op_kit_f32(&kit, first), sizeof before);
+    op_kit_close(&kit);
+}
+
+/* Elementary functions over their whole range, where they leave it, and NaN. */
+static void functions_hold_at_the_ends(void **state) {
+    (void)state;
+    enum { COUNT = 20000 };
+    static float values[COUNT + 6];
+    for (int i = 0; i < COUNT; i++) values[i] = -110.0f + 0.01f * (float)i;
+    const float ends[6] = {INFINITY, -INFINITY, NAN, 0.0f, 88.7f, -87.3f};
+    memcpy(values + COUNT, ends, sizeof ends);
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_tensor x = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(COUNT + 6), values), e, s, g, r;
+    assert_ok(rota_op_exp(kit.tape, x, &e));
+    assert_ok(rota_op_silu(kit.tape, x, &s));
+    assert_ok(rota_op_gelu(kit.tape, x, &g));
+    assert_ok(rota_op_relu(kit.tape, x, &r));
+    uint32_t exps = op_kit_output(&kit, e), silus = op_kit_output(&kit, s), gelus = op_kit_output(&kit, g),
+             relus = op_kit_output(&kit, r);
+    op_kit_run(&kit);
+    for (int i = 0; i < COUNT + 6; i++) {
+        double v = (double)values[i], expected = exp(v), got = (double)op_kit_f32(&kit, exps)[i];
+        if (isnan(v)) {
+            assert_true(isnan(got) && isnan(op_kit_f32(&kit, silus)[i]) && isnan(op_kit_f32(&kit, relus)[i]));
+            continue;
+        }
+        if (expected > (double)FLT_MAX)
+            assert_true(isinf(got));
+        else if (expected < (double)FLT_MIN)
+            assert_true(got <= (double)FLT_MIN && got >= 0);
+        else if (fabs(got - expected) > 2 * 0x1p-23 * expected)
+            fail_msg("exp(%.9g) is %.9g, expected %.9g", v, got, expected);
+        if (isinf(v)) continue;
+        double silu = v / (1 + exp(-v)), u = sqrt(2 / 3.14159265358979323846) * (v + 0.044715 * v * v * v);
+        double gelu = 0.5 * v * (1 + tanh(u));
+        assert_true(fabs((double)op_kit_f32(&kit, silus)[i] - silu) <= 4e-7 * fmax(1e-3, fabs(silu)));
+        assert_true(fabs((double)op_kit_f32(&kit, gelus)[i] - gelu) <= 2e-6 * fmax(1e-2, fabs(gelu)));
+        assert_true(op_kit_f32(&kit, relus)[i] == (values[i] > 0 ? values[i] : 0));
+    }
+    assert_true(op_kit_f32(&kit, exps)[COUNT + 1] == 0);
+    op_kit_close(&kit);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(views_walk_the_same_memory),
+        cmocka_unit_test(every_op_gives_its_reference),
+        cmocka_unit_test(every_op_writes_into_destinations),
+        cmocka_unit_test(ops_in_place_are_ops_elsewhere),
+        cmocka_unit_test(every_op_reads_strided_views),
+        cmocka_unit_test(overlapping_operands_mean_what_they_say),
+        cmocka_unit_test(wrong_operands_are_named),
+        cmocka_unit_test(what_varies_by_step_is_no_plain_number),
+        cmocka_unit_test(bad_contents_fail_the_node),
+        cmocka_unit_test(every_half_survives),
+        cmocka_unit_test(narrowing_rounds_to_nearest_even),
+        cmocka_unit_test(dropout_is_philox_and_replays),
+        cmocka_unit_test(functions_hold_at_the_ends),
+    };
+    return cmocka_run_group_tests(tests, op_kit_setup, op_kit_teardown);
+}
