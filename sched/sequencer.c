@@ -5,6 +5,7 @@
  * first: a record that was published before that stamp was drawn is in the second scan; one that comes later
  * was submitted by a call that had not returned then, so nobody can tell that it comes after. A thread
  * stopped between stamp and publication holds up nobody. */
+#include <sched.h>
 #include <stdlib.h>
 
 #include "sched/runtime_internal.h"
@@ -148,15 +149,25 @@ static bool has_overflow(const rota_runtime *runtime) {
     return false;
 }
 
+/* What a yield takes when no other thread wants the core. */
+#define YIELD_NS 1000u
+
 static void idle(rota_runtime *runtime) {
-    uint64_t start = rota_clock_ns(), now = start;
+    uint64_t now = rota_clock_ns(), spun = 0;
     bool found = false;
-    while (!found && now - start < ROTA_SPIN_NS) {
+    while (!found && spun < ROTA_SPIN_NS) {
+        /* What it waits for may need this core: with fewer cores than threads a spin that kept it would last
+         * its full time, time and again. */
+        (void)sched_yield();
+        uint64_t back = rota_clock_ns();
+        /* A longer absence was another thread's time, not spinning. */
+        spun += back - now < YIELD_NS ? back - now : YIELD_NS;
         for (int i = 0; i < 32; i++) ra_pause();
         found = has_work(runtime);
         now = rota_clock_ns();
+        spun += now - back;
     }
-    (void)ra_fetch_add_relaxed(&runtime->spin_ns, now - start);
+    (void)ra_fetch_add_relaxed(&runtime->spin_ns, spun);
     if (found) return;
     rota_sleeper_prepare(&runtime->sequencer_sleeper);
     /* With `advanced`: either it sees the interest and wakes this thread, or the sweep below sees the new

@@ -1,4 +1,5 @@
 /* Tickets: what became of a submission, read from its lane's cell and its queue's timeline. */
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -311,7 +312,7 @@ static rota_status wait_until(rota_ticket ticket, bool (*done)(rota_ticket), uin
     if (from_progress) timeout_ns = runtime->options.timeout_ns;
     waiting wait = {ticket, done, &runtime->lanes[ticket.id % ROTA_LANES_MAX]};
     for (uint64_t now = start; now - start < WAIT_SPIN_NS; now = rota_clock_ns()) {
-        for (int i = 0; i < 16; i++) ra_pause();
+        (void)sched_yield(); /* rota's threads may need this core to bring the end about */
         if (done(ticket)) return ROTA_OK;
     }
     for (;;) {
