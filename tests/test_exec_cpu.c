@@ -479,7 +479,7 @@ static void failures_are_reported_and_the_rest_goes_on(void **state) {
     for (uint32_t large = 0; large < 2; large++) {
         uint64_t bytes = large ? 1 << 18 : 64;
         kit_host host;
-        rota_exec_device *device = kit_open(&host, 2, 1, false);
+        rota_exec_device *device = kit_open(&host, 2, 1, true);
         rota_exec_memory *memories[3];
         for (uint32_t i = 0; i < 3; i++) {
             assert_ok(device->vtable->memory_create(device, bytes, 0, "m", &memories[i]));
@@ -503,6 +503,9 @@ static void failures_are_reported_and_the_rest_goes_on(void **state) {
         assert_int_equal(ra_load_acquire(&host.failures), 1);
         assert_int_equal(ra_load_acquire(&host.failed_node), 0);
         assert_string_equal(host.message, "row 9 of 4 in a test");
+        rota_exec_time times[4];
+        assert_ok(device->vtable->times(device, instance, times));
+        for (uint32_t i = 0; i < 4; i++) assert_int_equal(times[p->place[i]].end_ns != 0, i != 1);
         assert_true(*(uint64_t *)memories[1]->host == 0);
         assert_true(*(uint64_t *)memories[2]->host == mix(0, 5));
         assert_true(*(uint64_t *)memories[0]->host == mix(0, 5));

@@ -76,11 +76,22 @@ static bool must_skip(rota_cpu_device *device, const rota_cpu_work *work, const 
                                                   work->instance->program->owner, record->node);
 }
 
+/* The times of a command that was left out say that it was not run. */
+static void forget_times(rota_cpu_device *device, rota_exec_instance *instance,
+                         const rota_cpu_record *record) {
+    if (!device->diagnostics) return;
+    ra_store_relaxed(&instance->times[record->command].begin_ns, 0);
+    ra_store_relaxed(&instance->times[record->command].end_ns, 0);
+}
+
 static void run_slow(rota_cpu_worker *worker, const rota_cpu_work *work, const rota_cpu_record *record) {
     rota_cpu_device *device = worker->device;
     rota_exec_instance *instance = work->instance;
     bool watched;
-    if (must_skip(device, work, record, &watched)) return;
+    if (must_skip(device, work, record, &watched)) {
+        forget_times(device, instance, record);
+        return;
+    }
     prepared_call prepared;
     prepare(work, record, &prepared);
     uint64_t begin = device->diagnostics ? rota_clock_ns() : 0;
@@ -170,7 +181,10 @@ static bool start_split(rota_cpu_worker *worker, rota_cpu_unit_state *state, con
                         const rota_cpu_work *work, const rota_cpu_record *record,
                         rota_cpu_split_state *split) {
     rota_cpu_device *device = worker->device;
-    if (must_skip(device, work, record, &split->watched)) return true;
+    if (must_skip(device, work, record, &split->watched)) {
+        forget_times(device, work->instance, record);
+        return true;
+    }
     split->items = record->items;
     uint64_t grain = unit->grain;
     if (record->flags & ROTA_CPU_RECORD_BINDINGS) {
