@@ -1,149 +1,9 @@
 /* exec/vk through its contract alone, under the validation layer, with programs put together by hand. Without
  * a Vulkan device every case is skipped by name. */
-#include "support.h"
+#include "exec_vk_kit.h"
 #include "random.h"
-#include "vk_support.h"
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-#include "base/clock.h"
-#include "exec/vk/vk_device.h"
-#include "spv/test_saxpy.h"
-#include "spv/test_step.h"
-
-#define COUNT 1024u
-#define BYTES (COUNT * 4u)
-#define QUEUES 3u
-
-typedef struct saxpy_params {
-    uint32_t count;
-    float scale;
-} saxpy_params;
-
-typedef struct step_params {
-    uint32_t count, add;
-    uint64_t wide;
-} step_params;
-
-static void saxpy_grid(const void *params, const uint64_t *operand_bytes, uint32_t out_groups[3]) {
-    (void)operand_bytes;
-    out_groups[0] = (((const saxpy_params *)params)->count + 255) / 256;
-    out_groups[1] = out_groups[2] = 1;
-}
-
-static void step_grid(const void *params, const uint64_t *operand_bytes, uint32_t out_groups[3]) {
-    (void)operand_bytes;
-    out_groups[0] = (((const step_params *)params)->count + 63) / 64;
-    out_groups[1] = out_groups[2] = 1;
-}
-
-static const rota_kernel_bindable saxpy_bindables[] = {{.name = "scale", .offset_bytes = 4, .size_bytes = 4}};
-static const rota_kernel saxpy = {
-    .name = "saxpy",
-    .operand_count = 3,
-    .param_bytes = sizeof(saxpy_params),
-    .bindables = saxpy_bindables,
-    .bindable_count = 1,
-    .vk = {.words = rota_spv_test_saxpy, .size_bytes = sizeof rota_spv_test_saxpy, .grid = saxpy_grid},
-};
-static const rota_kernel_bindable step_bindables[] = {{.name = "add", .offset_bytes = 4, .size_bytes = 4},
-                                                      {.name = "wide", .offset_bytes = 8, .size_bytes = 8}};
-static const rota_kernel step = {
-    .name = "step",
-    .operand_count = 2,
-    .param_bytes = sizeof(step_params),
-    .bindables = step_bindables,
-    .bindable_count = 2,
-    .vk = {.words = rota_spv_test_step, .size_bytes = sizeof rota_spv_test_step, .grid = step_grid},
-};
-
-/* One open device and what is used of it. */
-typedef struct fixture {
-    test_host host;
-    rota_exec_device *device;
-    uint64_t next[QUEUES];
-} fixture;
-
-static fixture *open_with(const rota_exec_open_options *changes) {
-    fixture *f = calloc(1, sizeof *f);
-    assert_non_null(f);
-    rota_exec_open_options options = test_vk_options(&f->host, QUEUES);
-    if (changes) {
-        options.diagnostics = changes->diagnostics;
-        options.touch = changes->touch;
-        options.max_in_flight = changes->max_in_flight;
-        if (changes->cache_dir) options.cache_dir = changes->cache_dir;
-        options.test = changes->test;
-    }
-    rota_status status = rota_exec_vk_driver.open(&rota_exec_vk_driver, 0, &options, &f->device);
-    if (status != ROTA_OK) {
-        print_message("skipped: no Vulkan device: %s\n", rota_last_error());
-        free(f);
-        skip();
-    }
-    return f;
-}
-
-static void close_quiet(fixture *f, bool expect_messages) {
-    char text[1024];
-    uint64_t messages = rota_vk_validation_messages(f->device, text, sizeof text);
-    if (!expect_messages && messages)
-        fail_msg("%llu validation messages, the last: %s", (unsigned long long)messages, text);
-    assert_int_equal(atomic_load(&f->host.descending), 0);
-    uint64_t abandoned = 1;
-    f->device->vtable->close(f->device, rota_deadline_after(10000000000ull), &abandoned);
-    assert_int_equal(abandoned, 0);
-    free(f);
-}
-
-static rota_exec_memory *memory(fixture *f, uint64_t size, uint32_t flags) {
-    rota_exec_memory *m = NULL;
-    assert_ok(f->device->vtable->memory_create(f->device, size, flags, "test memory", &m));
-    assert_int_equal(m->address % 256, 0);
-    return m;
-}
-
-static rota_exec_memory *shared(fixture *f, uint64_t size) {
-    return memory(f, size, ROTA_EXEC_MEMORY_HOST_READ | ROTA_EXEC_MEMORY_HOST_WRITE);
-}
-
-/* A program and one instance of it. */
-typedef struct loaded {
-    rota_exec_program *program;
-    rota_exec_instance *instance;
-} loaded;
-
-static loaded load(fixture *f, const test_program *p, rota_exec_memory *const *memories) {
-    loaded l = {0};
-    assert_ok(f->device->vtable->program_create(f->device, &p->desc, &l.program));
-    assert_ok(f->device->vtable->instance_create(f->device, l.program, memories, &l.instance));
-    return l;
-}
-
-static void unload(fixture *f, loaded l) {
-    f->device->vtable->instance_destroy(f->device, l.instance);
-    f->device->vtable->program_destroy(f->device, l.program);
-}
-
-static rota_exec_work work(fixture *f, loaded l, uint32_t segment, uint32_t queue,
-                           const rota_exec_wait *waits, uint32_t wait_count, const uint64_t *block) {
-    return (rota_exec_work){.instance = l.instance,
-                            .segment = segment,
-                            .queue = queue,
-                            .signal_value = ++f->next[queue],
-                            .waits = waits,
-                            .wait_count = wait_count,
-                            .block = block};
-}
-
-static void submit(fixture *f, const rota_exec_work *works, uint32_t count) {
-    assert_ok(f->device->vtable->submit(f->device, works, count));
-}
-
-static void wait_for(fixture *f, uint32_t queue) {
-    if (!test_host_wait(&f->host, queue, f->next[queue])) fail_msg("queue %u never got there", queue);
-}
 
 static void test_enumerate(void **state) {
     (void)state;
@@ -258,25 +118,6 @@ static void test_slots(void **state) {
     unload(f, l);
     free(p);
     close_quiet(f, false);
-}
-
-static uint32_t stepped(uint32_t x, uint32_t y, uint32_t times) {
-    for (uint32_t i = 0; i < times; i++) x = x * 3 + y + 1;
-    return x;
-}
-
-#define CHAIN 200u
-
-static test_program *chain_program(uint32_t length, const step_params *params) {
-    test_program *p = test_program_new(QUEUES, 1, 0);
-    test_program_segment(p, 0);
-    for (uint32_t i = 0; i < length; i++) {
-        test_program_batch(p);
-        test_program_kernel(p, &step, params);
-        test_program_operand(p, 0, false, 0, BYTES, ROTA_READWRITE);
-        test_program_operand(p, 0, false, BYTES, BYTES, ROTA_READ);
-    }
-    return p;
 }
 
 /* 1 000 submissions of a chain in flight at once, each behind the one before, merged into few driver calls.
@@ -411,94 +252,6 @@ static void test_cumulative(void **state) {
     unload(f, l);
     free(p);
     close_quiet(f, false);
-}
-
-/* Drivers that fail, put under the executor in place of the real functions. */
-static VKAPI_ATTR VkResult VKAPI_CALL submit_lost(VkQueue queue, uint32_t count, const VkSubmitInfo2 *infos,
-                                                  VkFence fence) {
-    (void)queue, (void)count, (void)infos, (void)fence;
-    return VK_ERROR_DEVICE_LOST;
-}
-
-static VKAPI_ATTR VkResult VKAPI_CALL submit_swallowed(VkQueue queue, uint32_t count,
-                                                       const VkSubmitInfo2 *infos, VkFence fence) {
-    (void)queue, (void)count, (void)infos, (void)fence;
-    return VK_SUCCESS;
-}
-
-static VKAPI_ATTR VkResult VKAPI_CALL wait_lost(VkDevice device, const VkSemaphoreWaitInfo *info,
-                                                uint64_t timeout) {
-    (void)device, (void)info, (void)timeout;
-    return VK_ERROR_DEVICE_LOST;
-}
-
-static VKAPI_ATTR VkResult VKAPI_CALL allocate_fails(VkDevice device, const VkMemoryAllocateInfo *info,
-                                                     const VkAllocationCallbacks *callbacks,
-                                                     VkDeviceMemory *memory) {
-    (void)device, (void)info, (void)callbacks, (void)memory;
-    return VK_ERROR_OUT_OF_DEVICE_MEMORY;
-}
-
-static void wait_lost_flag(fixture *f) {
-    uint64_t deadline = rota_deadline_after(5000000000ull);
-    while (!atomic_load(&f->host.lost) && rota_clock_ns() < deadline) usleep(1000);
-    assert_int_equal(atomic_load(&f->host.lost), 1);
-}
-
-static void test_lost(void **state) {
-    (void)state;
-    for (uint32_t kind = 0; kind < 2; kind++) {
-        fixture *f = open_with(NULL);
-        rota_vk_device *device = (rota_vk_device *)f->device;
-        rota_exec_work empty = {.queue = 1, .signal_value = 1};
-        if (kind == 0) {
-            device->vk.QueueSubmit2 = submit_lost;
-            assert_status(f->device->vtable->submit(f->device, &empty, 1), ROTA_DEVICE_LOST);
-        } else {
-            device->vk.WaitSemaphores = wait_lost;
-            submit(f, &empty, 1);
-        }
-        wait_lost_flag(f);
-        empty.signal_value = 2;
-        assert_status(f->device->vtable->submit(f->device, &empty, 1), ROTA_DEVICE_LOST);
-        rota_exec_memory *m;
-        assert_status(f->device->vtable->memory_create(f->device, 1024, 0, "late", &m), ROTA_DEVICE_LOST);
-        assert_int_equal(atomic_load(&f->host.lost), 1);
-        close_quiet(f, false);
-    }
-}
-
-static void test_out_of_memory(void **state) {
-    (void)state;
-    fixture *f = open_with(NULL);
-    rota_vk_device *device = (rota_vk_device *)f->device;
-    PFN_vkAllocateMemory good = device->vk.AllocateMemory;
-    device->vk.AllocateMemory = allocate_fails;
-    rota_exec_memory *m = NULL;
-    assert_status(f->device->vtable->memory_create(f->device, 12345, 0, "weights", &m), ROTA_OUT_OF_MEMORY);
-    assert_non_null(strstr(rota_last_error(), "12345"));
-    assert_non_null(strstr(rota_last_error(), "free"));
-    device->vk.AllocateMemory = good;
-    assert_ok(f->device->vtable->memory_create(f->device, 12345, 0, "weights", &m));
-    close_quiet(f, false);
-}
-
-static fixture *abandoned_fixture; /* what is abandoned is still pointed to */
-
-/* A signal that never comes: close ends at its deadline and counts what it leaves. */
-static void test_abandoned(void **state) {
-    (void)state;
-    fixture *f = abandoned_fixture = open_with(NULL);
-    rota_vk_device *device = (rota_vk_device *)f->device;
-    memory(f, 4096, ROTA_EXEC_MEMORY_DEVICE);
-    device->vk.QueueSubmit2 = submit_swallowed;
-    rota_exec_work empty = {.queue = 0, .signal_value = 1};
-    submit(f, &empty, 1);
-    uint64_t begin = rota_clock_ns(), abandoned = 0;
-    f->device->vtable->close(f->device, begin + 300000000ull, &abandoned);
-    assert_true(rota_clock_ns() - begin < 12000000000ull);
-    assert_int_equal(abandoned, 4096);
-    assert_int_equal(atomic_load(&f->host.reached[0]), 0);
 }
 
 /* What cannot run is refused with names and both numbers. */
@@ -701,21 +454,12 @@ static void test_leaks(void **state) {
 int main(void) {
     static int split;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_enumerate),
-        cmocka_unit_test(test_fixed),
-        cmocka_unit_test(test_slots),
-        cmocka_unit_test(test_merged),
-        cmocka_unit_test(test_queues),
-        cmocka_unit_test_prestate(test_queues, &split),
-        cmocka_unit_test(test_cumulative),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_touch),
-        cmocka_unit_test(test_times),
-        cmocka_unit_test(test_cache),
-        cmocka_unit_test(test_leaks),
-        cmocka_unit_test(test_lost),
-        cmocka_unit_test(test_out_of_memory),
-        cmocka_unit_test(test_abandoned),
+        cmocka_unit_test(test_enumerate),  cmocka_unit_test(test_fixed),
+        cmocka_unit_test(test_slots),      cmocka_unit_test(test_merged),
+        cmocka_unit_test(test_queues),     cmocka_unit_test_prestate(test_queues, &split),
+        cmocka_unit_test(test_cumulative), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_touch),      cmocka_unit_test(test_times),
+        cmocka_unit_test(test_cache),      cmocka_unit_test(test_leaks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include "base/futex.h"
 
 #define WAIT_SLICE_NS (50ull * 1000000ull)
+#define GATHER_NS 40000ull
 #define SHORT_SLICE_NS 1000000ull
 #define IDLE_SLICE_NS (1000ull * 1000000ull)
 /* After the last completion the thread looks out for new work this long before it sleeps: waking it costs the
@@ -19,10 +20,21 @@ static bool in_flight(rota_vk_device *device) {
     return false;
 }
 
-/* The value that the next submission of a real queue to complete will signal; 0: none in flight. */
-static uint64_t next_end(rota_vk_real *real) {
-    uint64_t published = ra_load_acquire(&real->end_published); /* pairs with publish */
-    return real->end_cursor == published ? 0 : real->ends[real->end_cursor % ROTA_VK_IN_FLIGHT_MAX];
+/* The signal value to wait for: of the first submission of a real queue that is not complete, or of one a few
+ * places later; 0: none in flight. */
+static uint64_t next_end(const rota_vk_real *real, uint32_t skip) {
+    uint64_t in_flight = ra_load_acquire(&real->end_published) - real->end_cursor; /* pairs with publish */
+    if (in_flight == 0) return 0;
+    uint64_t index = real->end_cursor + (skip < in_flight / 4 ? skip : in_flight / 4);
+    return real->ends[index % ROTA_VK_IN_FLIGHT_MAX];
+}
+
+/* Short submissions in quick succession are collected several at a time, at most GATHER_NS late: waking for
+ * each would cost more than they do. */
+static void choose_skip(rota_vk_real *real, uint64_t passed, uint64_t elapsed_ns) {
+    if (passed == 0) return;
+    uint64_t each_ns = elapsed_ns / passed + 1;
+    real->end_skip = each_ns < GATHER_NS ? (uint32_t)(GATHER_NS / each_ns) : 0;
 }
 
 /* Waits until some real queue completes something more; VK_TIMEOUT after a slice. */
@@ -32,12 +44,14 @@ static VkResult wait_slice(rota_vk_device *device) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < device->real_count; i++) {
         rota_vk_real *real = &device->reals[i];
-        uint64_t end = next_end(real);
+        uint64_t end = next_end(real, real->end_skip);
+        if (real->end_skip && slice_ns > GATHER_NS)
+            slice_ns = GATHER_NS; /* whatever the later ones do, the first is reported by then */
         if (!end) {
             /* Work may come to an idle queue meanwhile. The validation layer waits ten seconds for a value
              * that no submission names; under it the thread looks again soon instead. */
             if (device->instance.validation) {
-                slice_ns = SHORT_SLICE_NS;
+                if (slice_ns > SHORT_SLICE_NS) slice_ns = SHORT_SLICE_NS;
                 continue;
             }
             end = ra_load_relaxed(&real->completed) + 1;
@@ -72,7 +86,8 @@ static void report(rota_vk_device *device, uint32_t queue) {
     if (device->host.advanced) device->host.advanced(device->host.user, queue, reached);
 }
 
-static bool collect(rota_vk_device *device) {
+static bool collect(rota_vk_device *device, uint64_t elapsed_ns) {
+    bool room = false; /* what submit sleeps for is complete */
     for (uint32_t i = 0; i < device->real_count; i++) {
         rota_vk_real *real = &device->reals[i];
         uint64_t value = 0, submitted = ra_load_seq_cst(&real->submitted);
@@ -85,13 +100,20 @@ static bool collect(rota_vk_device *device) {
             return false;
         }
         /* Before `completed` moves: then the submit thread may write over the ends passed. */
-        for (uint64_t end = next_end(real); end && end <= value; end = next_end(real)) real->end_cursor++;
-        /* Releases to the submit thread's is_completed. */
-        if (value > ra_load_relaxed(&real->completed)) ra_store_release(&real->completed, value);
+        uint64_t passed = 0;
+        for (uint64_t end = next_end(real, 0); end && end <= value; end = next_end(real, 0)) {
+            real->end_cursor++;
+            passed++;
+        }
+        choose_skip(real, passed, elapsed_ns);
+        /* Releases to the submit thread's is_completed; seq_cst for wait_completed. */
+        if (value > ra_load_relaxed(&real->completed)) ra_store_seq_cst(&real->completed, value);
+        uint64_t wanted = ra_load_seq_cst(&real->room_sequence);
+        room = room || (wanted && wanted <= value);
     }
     for (uint32_t i = 0; i < device->options.queue_count; i++) report(device, i);
     ra_fetch_add_seq_cst(&device->progress, 1);
-    if (ra_load_seq_cst(&device->progress_waiters)) rota_futex_wake(&device->progress, INT32_MAX);
+    if (room) rota_futex_wake(&device->progress, INT32_MAX);
     return true;
 }
 
@@ -109,6 +131,7 @@ static void sleep_until_work(rota_vk_device *device) {
 
 void *rota_vk_complete_main(void *argument) {
     rota_vk_device *device = argument;
+    uint64_t collected_ns = rota_clock_ns();
     while (!ra_load_acquire(&device->lost)) { /* pairs with rota_vk_lose */
         if (!in_flight(device)) {
             if (ra_load_acquire(&device->closing)) break; /* pairs with close */
@@ -118,13 +141,20 @@ void *rota_vk_complete_main(void *argument) {
         VkResult result = wait_slice(device);
         if (result == VK_TIMEOUT) {
             if (ra_load_acquire(&device->closing) >= 2) break; /* close gave up waiting for the device */
-            continue;
+            bool gathering = false;
+            for (uint32_t i = 0; i < device->real_count; i++) {
+                gathering = gathering || device->reals[i].end_skip;
+                device->reals[i].end_skip = 0;
+            }
+            if (!gathering) continue;
         }
-        if (result != VK_SUCCESS) {
+        if (result != VK_SUCCESS && result != VK_TIMEOUT) {
             rota_vk_lose(device, result, "vkWaitSemaphores");
             break;
         }
-        if (!collect(device)) break;
+        uint64_t now_ns = rota_clock_ns();
+        if (!collect(device, now_ns - collected_ns)) break;
+        collected_ns = now_ns;
     }
     ra_store_release(&device->thread_done, 1); /* pairs with close's acquire load */
     rota_futex_wake(&device->thread_done, INT32_MAX);

@@ -279,6 +279,8 @@ typedef struct rota_vk_real {
     uint64_t end_head, end_tail;    /* submit thread */
     _Atomic uint64_t end_published; /* end_head as the completion thread may see it */
     uint64_t end_cursor;            /* completion thread: the first that is not complete */
+    uint32_t end_skip;              /* completion thread: how many ends beyond the first to wait for */
+    _Atomic uint64_t room_sequence; /* the work whose completion submit sleeps for; 0: none */
 } rota_vk_real;
 
 struct rota_vk_device {
@@ -312,8 +314,8 @@ struct rota_vk_device {
     _Atomic uint32_t closing;
     _Atomic uint32_t thread_done;
     _Atomic uint32_t sleeping; /* futex of the completion thread: 1 while it sleeps or is about to */
-    _Atomic uint32_t progress; /* futex of a submit that waits for room: counts completions */
-    _Atomic uint32_t progress_waiters;
+    _Atomic uint32_t
+        progress; /* futex of a submit that waits for room: counts what the completion thread collected */
     _Atomic uint32_t lost;
 
     rota_vk_touch touch;

@@ -31,20 +31,24 @@ static bool is_completed(rota_vk_real *real, uint64_t sequence) {
 static rota_status wait_completed(rota_vk_device *device, rota_vk_real *real, uint64_t until) {
     uint32_t seen = ra_load_seq_cst(&device->progress);
     uint64_t last_progress = rota_clock_ns();
-    while (!is_completed(real, until)) {
-        if (ra_load_acquire(&device->lost)) /* pairs with rota_vk_lose */
-            return rota_fail(ROTA_DEVICE_LOST, "%s is lost", device->base.info.id);
-        ra_fetch_add_seq_cst(&device->progress_waiters, 1);
-        if (!is_completed(real, until))
-            rota_futex_wait(&device->progress, seen, rota_deadline_after(WAIT_SLICE_NS));
-        ra_fetch_sub_acq_rel(&device->progress_waiters, 1);
+    rota_status status = ROTA_OK;
+    /* Stored before `completed` is looked at; the completion thread does it the other way round, both
+     * seq_cst. */
+    ra_store_seq_cst(&real->room_sequence, until);
+    while (ra_load_seq_cst(&real->completed) < until && status == ROTA_OK) {
+        if (ra_load_acquire(&device->lost)) { /* pairs with rota_vk_lose */
+            status = rota_fail(ROTA_DEVICE_LOST, "%s is lost", device->base.info.id);
+            break;
+        }
+        rota_futex_wait(&device->progress, seen, rota_deadline_after(WAIT_SLICE_NS));
         uint32_t now = ra_load_seq_cst(&device->progress);
         if (now != seen) last_progress = rota_clock_ns();
         seen = now;
         if (rota_clock_ns() - last_progress > STALL_NS)
-            return rota_vk_lose(device, VK_TIMEOUT, "no submission completed for two minutes");
+            status = rota_vk_lose(device, VK_TIMEOUT, "no submission completed for two minutes");
     }
-    return ROTA_OK;
+    ra_store_relaxed(&real->room_sequence, 0);
+    return status;
 }
 
 /* ---- Handing over to the driver ---- */
@@ -119,7 +123,9 @@ static rota_status make_info_room(rota_vk_device *device, rota_vk_real *real) {
         real->end_tail++;
     if (real->end_head - real->end_tail < device->in_flight_max) return ROTA_OK;
     ROTA_TRY(flush_real(device, real));
-    return wait_completed(device, real, real->ends[real->end_tail % ROTA_VK_IN_FLIGHT_MAX]);
+    /* Until a quarter is free, not one place: a saturated device then wakes this thread seldom. */
+    return wait_completed(device, real,
+                          real->ends[(real->end_tail + device->in_flight_max / 4) % ROTA_VK_IN_FLIGHT_MAX]);
 }
 
 /* ---- Waits ---- */
