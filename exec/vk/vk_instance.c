@@ -1,5 +1,6 @@
 /* The VkInstance: layers, the validation messenger, and the driver's list of devices. */
 #include "exec/vk/vk_device.h"
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,12 @@ static VkDebugUtilsMessengerCreateInfoEXT messenger_info(rota_vk_device *device)
         .pfnUserCallback = on_message,
         .pUserData = device,
     };
+}
+
+/* Keeps the layer's library loaded for good: leak reports of the tests then name it. Not finding it is
+ * harmless. */
+static void pin_layer(void) {
+    (void)dlopen("libVkLayer_khronos_validation.so", RTLD_NOW | RTLD_NODELETE | RTLD_LOCAL);
 }
 
 static bool layer_installed(const rota_vk_global *global) {
@@ -89,6 +96,7 @@ rota_status rota_vk_instance_open(rota_vk_device *device, bool validation, rota_
         .pEnabledValidationFeatures = enabled,
     };
     if (instance.validation) {
+        pin_layer();
         messenger = messenger_info(device);
         info.pNext = &features;
         info.enabledLayerCount = 1;

@@ -38,6 +38,15 @@ static void load(void) {
     ROTA_VK_GLOBAL_FUNCTIONS(ROTA_VK_LOAD)
 #undef ROTA_VK_LOAD
     loaded = table;
+    /* One bare instance stays as long as the process: with the last one the loader unloads all drivers, which
+     * costs tens of milliseconds at the next open and which not every driver survives. Failure shows when a
+     * real one is made. */
+    VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
+                                     .apiVersion = VK_API_VERSION_1_2};
+    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
+                                 .pApplicationInfo = &application};
+    static VkInstance kept;
+    if (table.CreateInstance(&info, NULL, &kept) != VK_SUCCESS) kept = VK_NULL_HANDLE;
 }
 
 rota_status rota_vk_global_get(const rota_vk_global **out_global) {
