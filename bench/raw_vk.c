@@ -321,7 +321,12 @@ static bool record_graph(raw_vk *raw, const bench_graph *graph) {
 static bool record_copy(raw_vk *raw, VkCommandBuffer commands, VkBuffer from, VkBuffer to) {
     CHECK(raw->BeginCommandBuffer(
         commands, &(VkCommandBufferBeginInfo){.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO}));
-    barrier(raw, commands);
+    raw->CmdPipelineBarrier(
+        commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1,
+        &(VkMemoryBarrier){.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+                           .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
+                           .dstAccessMask = VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT},
+        0, NULL, 0, NULL);
     raw->CmdCopyBuffer(commands, from, to, 1, &(VkBufferCopy){.size = raw->bytes});
     raw->CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT,
                             VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1,
