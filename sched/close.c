@@ -79,10 +79,17 @@ static void free_released(rota_runtime *runtime, uint32_t stuck) {
 
 /* What callers still hold becomes a shell: the structs stay, the executors' objects go. */
 static void empty_objects(rota_runtime *runtime, uint32_t stuck) {
+    rota_plan_run *abandoned = NULL;
     for (rota_plan_run *run = runtime->runs; run;) {
         rota_plan_run *next = run->next;
         run->closed = true;
-        if (!(run->device_mask & stuck)) rota_run_destroy(run);
+        run->abandoned = (run->device_mask & stuck) != 0;
+        if (run->abandoned) {
+            run->next = abandoned;
+            abandoned = run;
+        } else {
+            rota_run_destroy(run);
+        }
         run = next;
     }
     for (rota_residency *residency = runtime->residencies; residency;) {
@@ -93,7 +100,7 @@ static void empty_objects(rota_runtime *runtime, uint32_t stuck) {
         rota_residency_destroy(residency, true);
         residency = next;
     }
-    runtime->runs = NULL;
+    runtime->runs = abandoned;
     runtime->residencies = NULL;
 }
 
@@ -211,6 +218,7 @@ rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_ns) {
     /* What a device may still touch, and what its executor may still call, stays for the life of the process.
      */
     ra_store_release(&runtime->state, ROTA_RUNTIME_CLOSED);
+    rota_runtime_abandon_shell(runtime);
     return rota_fail(ROTA_TIMEOUT, "device %s did not finish within %.3f s: %llu bytes are abandoned to it",
                      names, (double)timeout_ns * 1e-9, (unsigned long long)abandoned);
 }

@@ -247,6 +247,7 @@ rota_status rota_plan_run_create(rota_plan *plan) {
 
 void rota_plan_run_release(rota_plan *plan) {
     /* After close only the plan's own memory is left. */
+    if (plan->run && plan->run->abandoned) return;
     if (!plan->run || plan->run->closed) {
         free(plan->run);
         plan->run = NULL;

@@ -43,7 +43,7 @@ rota_status rota_runtime_check(const rota_runtime *runtime) {
 /* ---- Shells ---- */
 
 static pthread_mutex_t shells_mutex = PTHREAD_MUTEX_INITIALIZER;
-static rota_runtime *free_shells;
+static rota_runtime *free_shells, *abandoned_shells;
 
 static rota_runtime *take_shell(void) {
     (void)pthread_mutex_lock(&shells_mutex);
@@ -61,6 +61,13 @@ void rota_runtime_keep_shell(rota_runtime *runtime) {
     (void)pthread_mutex_lock(&shells_mutex);
     runtime->next_shell = free_shells;
     free_shells = runtime;
+    (void)pthread_mutex_unlock(&shells_mutex);
+}
+
+void rota_runtime_abandon_shell(rota_runtime *runtime) {
+    (void)pthread_mutex_lock(&shells_mutex);
+    runtime->next_shell = abandoned_shells;
+    abandoned_shells = runtime;
     (void)pthread_mutex_unlock(&shells_mutex);
 }
 

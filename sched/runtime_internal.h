@@ -279,7 +279,8 @@ struct rota_plan_run {
     rota_dead dead;
     rota_plan_run *next, *previous; /* runtime->runs */
     rota_plan *plan;
-    bool closed;
+    bool closed;    /* the runtime is gone: only this struct is left */
+    bool abandoned; /* a device that did not stop may touch the plan for ever */
     bool has_staging, has_arena, rotates, checks_external;
     uint32_t payload_words; /* of a record: block, host pointers, bound buffers */
     uint32_t slot_buffer_count;
