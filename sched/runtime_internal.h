@@ -441,8 +441,8 @@ struct rota_runtime {
     _Atomic uint32_t completer_interest;
     _Atomic uint64_t last_progress_ns;
     _Atomic uint32_t lost_pending;
-    _Atomic(rota_dead *) released; /* stack; the sequencer takes all */
-    _Atomic(rota_job *) jobs;      /* stack; the completer takes all */
+    _Atomic(rota_dead *) released;    /* stack; the sequencer takes all */
+    _Atomic(rota_job *) jobs;         /* stack; the completer takes all */
     _Atomic uint32_t lent, lent_away; /* rota_runtime_lock_submission */
     _Atomic uint32_t stop, completer_stop;
     _Atomic uint32_t diagnosing; /* threads building a deadline message: nothing is recycled meanwhile */
@@ -546,14 +546,14 @@ void rota_replay_disown(rota_residency *residency);
 /* The plan is going: nothing is owned by it any more. */
 void rota_replay_release(rota_plan_run *run);
 void rota_replay_destroy(rota_replay *replay);
-/* A replay: `known` (asked before) means that its waits on the one before are noted. `base`, of ROTA_DEVICES_MAX *
- * ROTA_EXEC_QUEUES_MAX entries, carries the issued values from begin to end. */
+/* A replay: `known` (asked before) means that its waits on the one before are noted. `base`, of
+ * ROTA_DEVICES_MAX * ROTA_EXEC_QUEUES_MAX entries, carries the issued values from begin to end. */
 bool rota_replay_is_known(const rota_plan_run *run);
 void rota_replay_begin(rota_runtime *runtime, rota_plan_run *run, uint64_t *out_base);
 /* Known: adds the noted waits of a segment to the wanted values. */
 void rota_replay_want(rota_runtime *runtime, const rota_plan_run *run, uint32_t segment);
-/* Not known: whether this replay follows its like, so that what its segments want can be noted; and notes it, with nothing
- * but external accesses in the wanted values. *notes becomes false without memory. */
+/* Not known: whether this replay follows its like, so that what its segments want can be noted; and notes it,
+ * with nothing but external accesses in the wanted values. *notes becomes false without memory. */
 bool rota_replay_notes(const rota_plan_run *run);
 void rota_replay_note(rota_runtime *runtime, rota_plan_run *run, uint32_t segment, bool *notes);
 void rota_replay_end(rota_runtime *runtime, rota_plan_run *run, const uint64_t *base, bool known, bool noted,

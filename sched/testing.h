@@ -11,13 +11,13 @@
  * device is opened; not thread-safe. */
 rota_status rota_runtime_add_driver(rota_runtime *runtime, const rota_exec_driver *driver, void *test);
 
-/* Opens Vulkan devices in touch mode (rota_exec_open_options.touch) from now on: nodes declare their accesses to the
- * validation layer instead of computing. Before any device is opened; not thread-safe. */
+/* Opens Vulkan devices in touch mode (rota_exec_open_options.touch) from now on: nodes declare their accesses
+ * to the validation layer instead of computing. Before any device is opened; not thread-safe. */
 rota_status rota_runtime_set_touch(rota_runtime *runtime, bool touch);
 
-/* The baseline of rota-bench submit. While locked, the sequencer thread rests and only rota_submit_locked may submit: it
- * holds one mutex while it resolves hazards and hands over with the sequencer's own code. Nothing may be submitted
- * during the change. TIMEOUT. */
+/* The baseline of rota-bench submit. While locked, the sequencer thread rests and only rota_submit_locked may
+ * submit: it holds one mutex while it resolves hazards and hands over with the sequencer's own code. Nothing
+ * may be submitted during the change. TIMEOUT. */
 rota_status rota_runtime_lock_submission(rota_runtime *runtime, bool locked);
 rota_status rota_submit_locked(rota_plan *plan, rota_args *args, rota_ticket *out_ticket);
 

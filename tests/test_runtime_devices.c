@@ -1,0 +1,319 @@
+/* Several devices: bytes follow their readers, orders hold across devices, staging, and devices that fail.
+ * The adversary stands in for devices with memory of their own. */
+#include "tests/runtime_support.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "tests/adversary.h"
+
+#define WORDS 2048u
+
+typedef struct devices {
+    adversary_options options;
+    rota_runtime *runtime;
+    rota_device *cpu, *first, *second;
+} devices;
+
+static devices *open_devices(bool unified, adversary_faults faults, uint64_t timeout_ns) {
+    devices *d = calloc(1, sizeof *d);
+    assert_non_null(d);
+    d->options.unified_host = unified;
+    d->options.seed = 7;
+    assert_ok(adversary_runtime_open(
+        &d->options, &(rota_runtime_options){.timeout_ns = timeout_ns, .queues_per_device = 3}, &d->runtime));
+    assert_ok(rota_device_open(d->runtime, "cpu", &d->cpu));
+    assert_ok(rota_device_open(d->runtime, "adversary", &d->first));
+    assert_ok(rota_device_open(d->runtime, "adversary:1", &d->second));
+    d->options.faults = faults;
+    return d;
+}
+
+static void close_devices(devices *d, bool clean) {
+    rota_status status = rota_runtime_close(d->runtime, 5000000000u);
+    if (clean) {
+        assert_int_equal(status, ROTA_OK);
+        assert_int_equal(d->options.violations, 0);
+        assert_int_equal(d->options.live_memories, 0);
+        assert_int_equal(d->options.live_programs, 0);
+        assert_int_equal(d->options.live_instances, 0);
+        free(d);
+    }
+}
+
+/* Random plans on random devices over shared buffers, against a count kept on the host. */
+static void bytes_follow_their_readers_on(bool unified) {
+    devices *d = open_devices(unified, (adversary_faults){0}, 20000000000u);
+    rota_device *where[] = {d->cpu, d->first, d->second};
+    enum { BUFFERS = 3 };
+    rota_buffer *buffers[BUFFERS];
+    rota_plan *increments[3][BUFFERS], *copies[3][BUFFERS];
+    static uint32_t expected[BUFFERS][WORDS], read[WORDS];
+    for (uint32_t b = 0; b < BUFFERS; b++) {
+        buffers[b] = test_words(where[b], "shared", WORDS, b * 1000);
+        for (uint32_t i = 0; i < WORDS; i++) expected[b][i] = b * 1000;
+    }
+    for (uint32_t v = 0; v < 3; v++)
+        for (uint32_t b = 0; b < BUFFERS; b++) {
+            increments[v][b] = test_plan_1(where[v], "inc", &test_increment, buffers[b], ROTA_READWRITE);
+            test_node node = {&test_copy,
+                              NULL,
+                              {{buffers[b], 0, WORDS * 2, ROTA_READ},
+                               {buffers[(b + 1) % BUFFERS], WORDS * 2, WORDS * 2, ROTA_WRITE}},
+                              2};
+            copies[v][b] = test_plan(where[v], "half", &node, 1);
+        }
+    uint64_t random = 11;
+    for (uint32_t step = 0; step < 400; step++) {
+        uint32_t v = (uint32_t)(test_random(&random) % 3), b = (uint32_t)(test_random(&random) % BUFFERS);
+        uint32_t other = (b + 1) % BUFFERS;
+        switch (test_random(&random) % 8) {
+        case 0: {
+            uint32_t words[100], at = (uint32_t)(test_random(&random) % (WORDS - 100));
+            for (uint32_t i = 0; i < 100; i++) words[i] = expected[b][at + i] = step * 100 + i;
+            assert_ok(rota_buffer_write(buffers[b], where[v], at * 4, words, sizeof words, NULL));
+            break;
+        }
+        case 1:
+            assert_ok(rota_buffer_read(buffers[b], 0, read, sizeof read));
+            assert_memory_equal(read, expected[b], sizeof read);
+            break;
+        case 2:
+        case 3:
+            assert_ok(rota_submit_wait(copies[v][b], NULL, 0, NULL));
+            memcpy(&expected[other][WORDS / 2], expected[b], WORDS * 2);
+            break;
+        default:
+            assert_ok(rota_submit_wait(increments[v][b], NULL, 0, NULL));
+            for (uint32_t i = 0; i < WORDS; i++) expected[b][i]++;
+        }
+    }
+    for (uint32_t b = 0; b < BUFFERS; b++) {
+        assert_ok(rota_buffer_read(buffers[b], 0, read, sizeof read));
+        assert_memory_equal(read, expected[b], sizeof read);
+    }
+    rota_runtime_stats stats;
+    rota_runtime_get_stats(d->runtime, &stats);
+    assert_true(stats.migrations > 50);
+    assert_true(stats.migrated_bytes > stats.migrations * 64);
+    for (uint32_t b = 0; b < BUFFERS; b++) {
+        rota_buffer_release(buffers[b]);
+        for (uint32_t v = 0; v < 3; v++) {
+            rota_plan_release(increments[v][b]);
+            rota_plan_release(copies[v][b]);
+        }
+    }
+    close_devices(d, true);
+}
+
+static void bytes_follow_their_readers(void **state) {
+    (void)state;
+    bytes_follow_their_readers_on(false);
+    bytes_follow_their_readers_on(true);
+}
+
+/* ---- Staging ---- */
+
+static void inputs_and_outputs_are_staged(void **state) {
+    (void)state;
+    devices *d = open_devices(false, (adversary_faults){0}, 20000000000u);
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_buffer *in, *out;
+    rota_plan *plan;
+    rota_args *args;
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_INPUT, "in", WORDS * 4, &in));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_OUTPUT, "out", WORDS * 4, &out));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    rota_access accesses[] = {{in, 0, ROTA_WHOLE, ROTA_READ}, {out, 0, ROTA_WHOLE, ROTA_WRITE}};
+    assert_ok(rota_record_kernel(
+        recorder, &(rota_kernel_node){.kernel = &test_copy, .accesses = accesses, .access_count = 2}, NULL));
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(d->runtime, graph,
+                           &(rota_compile_options){.name = "staged",
+                                                   .devices = &d->first,
+                                                   .device_count = 1,
+                                                   .instances = 3,
+                                                   .arenas = 2,
+                                                   .transfer_queue = true},
+                           &plan));
+    rota_graph_release(graph);
+    assert_ok(rota_args_create(plan, &args));
+    enum { ROUNDS = 60 };
+    uint32_t(*ins)[WORDS] = malloc(ROUNDS * sizeof *ins), (*outs)[WORDS] = calloc(ROUNDS, sizeof *outs);
+    rota_ticket tickets[ROUNDS];
+    assert_non_null(ins);
+    assert_non_null(outs);
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        for (uint32_t i = 0; i < WORDS; i++) ins[round][i] = round * WORDS + i;
+        assert_ok(rota_args_set_input(args, in, ins[round], sizeof ins[round], false));
+        assert_ok(rota_args_set_output(args, out, outs[round], sizeof outs[round]));
+        assert_ok(rota_submit_wait(plan, args, 0, &tickets[round]));
+    }
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        assert_ok(rota_wait_inputs_taken(tickets[round], 0));
+        uint32_t copy[WORDS];
+        memcpy(copy, ins[round], sizeof copy);
+        memset(ins[round], 0xee, sizeof ins[round]);
+        assert_ok(rota_wait(tickets[round], 0));
+        assert_memory_equal(outs[round], copy, sizeof copy);
+    }
+    free(ins);
+    free(outs);
+    rota_args_release(args);
+    rota_plan_release(plan);
+    close_devices(d, true);
+}
+
+/* ---- Devices that fail ---- */
+
+static void a_lost_device_fails_what_needs_it(void **state) {
+    (void)state;
+    devices *d = open_devices(false, (adversary_faults){0}, 3000000000u);
+    rota_buffer *lost = test_words(d->first, "lost", WORDS, 1), *safe = test_words(d->cpu, "safe", WORDS, 1);
+    rota_plan *on_lost = test_plan_1(d->first, "on lost", &test_increment, lost, ROTA_READWRITE);
+    rota_plan *on_cpu = test_plan_1(d->cpu, "on cpu", &test_increment, safe, ROTA_READWRITE);
+    rota_plan *needs = test_plan_1(d->cpu, "needs it", &test_increment, lost, ROTA_READWRITE);
+    rota_ticket tickets[20], needing;
+    rota_ticket good;
+    assert_ok(rota_submit_wait(on_lost, NULL, 0, &good));
+    assert_ok(rota_wait(good, 0));
+    d->options.faults.lost_after_works = 1;
+    uint32_t accepted = 0;
+    for (int i = 0; i < 20; i++)
+        if (rota_submit_wait(on_lost, NULL, 0, &tickets[accepted]) == ROTA_OK) accepted++;
+    assert_true(accepted > 0);
+    assert_ok(rota_submit_wait(needs, NULL, 0, &needing));
+    uint64_t start = rota_clock_ns();
+    assert_status(rota_wait(tickets[accepted - 1], 0), ROTA_DEVICE_LOST);
+    assert_non_null(strstr(rota_last_error(), "'adversary'"));
+    assert_status(rota_wait(needing, 0), ROTA_DEVICE_LOST);
+    assert_true(rota_clock_ns() - start < 10000000000u);
+    uint32_t word;
+    assert_status(rota_buffer_read(lost, 0, &word, 4), ROTA_DEVICE_LOST);
+    /* What was complete stays complete; other devices go on. */
+    assert_ok(rota_poll(good));
+    for (int i = 0; i < 10; i++) assert_ok(rota_submit_wait(on_cpu, NULL, 0, NULL));
+    test_expect_words(safe, WORDS, 11);
+    d->options.faults = (adversary_faults){0}; /* the other adversary's too */
+    rota_buffer *fresh = test_words(d->second, "fresh", WORDS, 4);
+    test_expect_words(fresh, WORDS, 4);
+    assert_status(rota_submit(on_lost, NULL, &tickets[0]) == ROTA_OK ? rota_wait(tickets[0], 0)
+                                                                     : ROTA_DEVICE_LOST,
+                  ROTA_DEVICE_LOST);
+    rota_plan *plans[] = {on_lost, on_cpu, needs};
+    for (int i = 0; i < 3; i++) rota_plan_release(plans[i]);
+    rota_buffer_release(lost);
+    rota_buffer_release(safe);
+    rota_buffer_release(fresh);
+    close_devices(d, false);
+}
+
+/* A device that falls silent: waits end at their deadline, and one that waits for it on the host is not stuck
+ * for ever. */
+static void a_silent_device_meets_the_deadline(void **state) {
+    (void)state;
+    devices *d = open_devices(false, (adversary_faults){0}, 500000000u);
+    rota_buffer *quiet = test_words(d->first, "quiet", WORDS, 1);
+    rota_plan *on_quiet = test_plan_1(d->first, "on quiet", &test_increment, quiet, ROTA_READWRITE);
+    rota_plan *needs = test_plan_1(d->cpu, "needs it", &test_increment, quiet, ROTA_READWRITE);
+    test_expect_words(quiet, WORDS, 1);
+    rota_ticket ticket, needing;
+    d->options.faults.silent_after_works = 1;
+    assert_ok(rota_submit_wait(on_quiet, NULL, 0, &ticket));
+    assert_ok(rota_submit_wait(needs, NULL, 0, &needing));
+    uint64_t start = rota_clock_ns();
+    rota_status status = rota_wait(ticket, 100000000u);
+    assert_int_equal(status, ROTA_TIMEOUT);
+    assert_non_null(strstr(rota_last_error(), "plan 'on quiet'"));
+    status = rota_wait(needing, 20000000000u);
+    assert_int_equal(status, ROTA_DEVICE_LOST);
+    assert_true(rota_clock_ns() - start < 15000000000u);
+    rota_buffer *safe = test_words(d->cpu, "safe", WORDS, 1);
+    test_expect_words(safe, WORDS, 1);
+    rota_buffer_release(safe);
+    rota_plan_release(on_quiet);
+    rota_plan_release(needs);
+    rota_buffer_release(quiet);
+    close_devices(d, false);
+}
+
+static void allocation_failures_are_errors(void **state) {
+    (void)state;
+    for (uint32_t at = 1; at <= 6; at++) {
+        adversary_options *options = calloc(1, sizeof *options);
+        assert_non_null(options);
+        rota_runtime *runtime;
+        rota_device *device;
+        assert_ok(adversary_runtime_open(options, NULL, &runtime));
+        options->faults.memory_fails_at = at;
+        rota_status status = rota_device_open(runtime, "adversary", &device);
+        assert_true(status == ROTA_OK || status == ROTA_OUT_OF_MEMORY || status == ROTA_REFUSED);
+        if (status != ROTA_OK) {
+            assert_true(strlen(rota_last_error()) > 10);
+            options->faults.memory_fails_at = 0;
+            assert_ok(rota_device_open(runtime, "cpu", &device)); /* another device can still be used */
+        }
+        assert_ok(rota_runtime_close(runtime, 2000000000u));
+        free(options);
+    }
+}
+
+/* ---- A Vulkan device, where there is one: it is not asked before each node, so hand-over decides ---- */
+
+static void failures_reach_a_gpu(void **state) {
+    (void)state;
+    rota_runtime *runtime;
+    rota_device *cpu, *gpu;
+    assert_ok(rota_runtime_open(NULL, &runtime));
+    assert_ok(rota_device_open(runtime, "cpu", &cpu));
+    if (rota_device_open(runtime, "vk:0", &gpu) != ROTA_OK) {
+        print_message("skipped: no Vulkan device: %s\n", rota_last_error());
+        assert_ok(rota_runtime_close(runtime, 0));
+        skip();
+    }
+    rota_buffer *a = test_words(cpu, "a", WORDS, 1), *b = test_words(gpu, "b", WORDS, 2);
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *on_gpu, *fails = test_plan_1(cpu, "fails", &test_failing, a, ROTA_WRITE);
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    assert_ok(rota_record_copy(recorder, b, 0, a, 0, WORDS * 4, NULL));
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(runtime, graph,
+                           &(rota_compile_options){.name = "on gpu", .devices = &gpu, .device_count = 1},
+                           &on_gpu));
+    rota_graph_release(graph);
+    rota_ticket ticket;
+    assert_ok(rota_submit_wait(on_gpu, NULL, 0, NULL));
+    test_expect_words(b, WORDS, 1);
+    test_fail = 1;
+    assert_ok(rota_submit_wait(fails, NULL, 0, NULL));
+    assert_ok(rota_submit_wait(on_gpu, NULL, 0, &ticket));
+    assert_status(rota_wait(ticket, 0), ROTA_NODE_FAILED);
+    assert_non_null(strstr(rota_last_error(), "plan 'fails'"));
+    uint32_t word;
+    assert_status(rota_buffer_read(b, 0, &word, 4), ROTA_NODE_FAILED);
+    test_fail = 0;
+    assert_ok(rota_submit_wait(fails, NULL, 0, NULL));
+    assert_ok(rota_submit_wait(on_gpu, NULL, 0, &ticket));
+    assert_ok(rota_wait(ticket, 0));
+    test_expect_words(b, WORDS, 7);
+    rota_plan_release(on_gpu);
+    rota_plan_release(fails);
+    rota_buffer_release(a);
+    rota_buffer_release(b);
+    assert_ok(rota_runtime_close(runtime, 0));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bytes_follow_their_readers),
+        cmocka_unit_test(inputs_and_outputs_are_staged),
+        cmocka_unit_test(a_lost_device_fails_what_needs_it),
+        cmocka_unit_test(a_silent_device_meets_the_deadline),
+        cmocka_unit_test(allocation_failures_are_errors),
+        cmocka_unit_test(failures_reach_a_gpu),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
