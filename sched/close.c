@@ -11,11 +11,16 @@ static void nap(void) {
     (void)rota_futex_wait(&never, 0, rota_deadline_after(50000));
 }
 
+/* Whether the executor is through with all that it will get. A lost device gets nothing more, and one that
+ * said so itself touches nothing more. */
 static bool device_is_finished(rota_device *device) {
-    if (rota_device_is_lost(device)) return true;
-    for (uint32_t q = 0; q < device->runtime->queue_count; q++)
-        if (ra_load_acquire(&device->timelines[q].completed) < ra_load_acquire(&device->timelines[q].issued))
-            return false;
+    if (ra_load_acquire(&device->gone)) return true;
+    bool lost = rota_device_is_lost(device);
+    for (uint32_t q = 0; q < device->runtime->queue_count; q++) {
+        rota_timeline *timeline = &device->timelines[q];
+        uint64_t last = ra_load_acquire(lost ? &timeline->handed_over : &timeline->issued);
+        if (ra_load_acquire(&timeline->completed) < last) return false;
+    }
     return true;
 }
 
@@ -184,15 +189,8 @@ rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_ns) {
     uint32_t stuck = 0;
     char names[256] = "";
     uint32_t devices = ra_load_acquire(&runtime->device_count);
-    for (uint32_t d = 0; d < devices; d++) {
-        rota_device *device = runtime->devices[d];
-        bool lost_but_there = rota_device_is_lost(device) && !ra_load_acquire(&device->gone);
-        for (uint32_t q = 0; q < runtime->queue_count; q++)
-            if (ra_load_acquire(&device->timelines[q].completed) <
-                    ra_load_relaxed(&device->timelines[q].issued) &&
-                (lost_but_there || !rota_device_is_lost(device)))
-                stuck |= 1u << d;
-    }
+    for (uint32_t d = 0; d < devices; d++)
+        if (!device_is_finished(runtime->devices[d])) stuck |= 1u << d;
     bool completer_stuck = false;
     stuck |= stop_threads(runtime, thread_deadline, &completer_stuck);
     if (completer_stuck) stuck = UINT32_MAX;

@@ -19,10 +19,14 @@ void rota_completer_push(rota_runtime *runtime, rota_job *job) {
 static bool finish_outputs(rota_runtime *runtime, rota_submission *submission) {
     rota_device *device = runtime->devices[rota_point_device(submission->final_point)];
     bool passed = rota_point_passed(runtime, submission->final_point);
-    if (!passed) return rota_device_is_lost(device); /* the sequencer fails the ticket */
+    if (!passed && !rota_device_is_lost(device)) return false;
+    rota_run_instance *instance = &submission->plan->run->instances[submission->instance];
+    if (!passed) { /* the sequencer fails the ticket */
+        (void)ra_fetch_add_acq_rel(&instance->outputs_copied, 1);
+        return true;
+    }
     if (!ra_load_acquire(&submission->cause)) {
         const rota_plan *plan = submission->plan;
-        const rota_run_instance *instance = &plan->run->instances[submission->instance];
         for (uint32_t t = plan->input_count; t < plan->transfer_count; t++) {
             const rota_plan_transfer *transfer = &plan->transfers[t];
             if (transfer->memory == ROTA_NONE) continue;
@@ -31,6 +35,8 @@ static bool finish_outputs(rota_runtime *runtime, rota_submission *submission) {
                    host + transfer->offset_bytes, plan->buffers[transfer->buffer].buffer->size_bytes);
         }
     }
+    /* Release: the instance may be filled again. */
+    (void)ra_fetch_add_acq_rel(&instance->outputs_copied, 1);
     (void)ra_fetch_or_acq_rel(&submission->cell->state, (uint32_t)ROTA_CELL_DONE);
     /* Release: after this the sequencer may recycle the submission. */
     ra_store_release(&submission->hosted_done, 1);

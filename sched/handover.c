@@ -128,6 +128,29 @@ static void inputs_taken(rota_runtime *runtime, rota_submission *submission, uin
     rota_wait_table_wake(&runtime->hosted_waiters, 1);
 }
 
+static bool outputs_are_copied(void *user) {
+    const rota_submission *submission = user;
+    const rota_plan_run *run = submission->plan->run;
+    /* Acquire: with the completer's release. */
+    return ra_load_acquire(&run->instances[submission->instance].outputs_copied) >=
+           submission->outputs_before;
+}
+
+/* An instance's staging memory is written again only when the completer has taken the outputs out of it (P1).
+ */
+static rota_status wait_for_outputs(rota_runtime *runtime, rota_submission *submission) {
+    uint64_t deadline = rota_deadline_after(runtime->options.timeout_ns);
+    while (!outputs_are_copied(submission)) {
+        uint64_t now = rota_clock_ns();
+        if (now >= deadline || ra_load_acquire(&runtime->stop))
+            return rota_fail(ROTA_TIMEOUT, "plan '%s': the outputs of an earlier replay were not taken",
+                             submission->plan->name);
+        rota_wait_table_sleep(&runtime->hosted_waiters, 1, outputs_are_copied, submission,
+                              now + HOLD_SLICE_NS);
+    }
+    return ROTA_OK;
+}
+
 static rota_status prepare_segment(rota_work *work, rota_exec_work *out) {
     rota_submission *submission = work->submission;
     rota_plan *plan = submission->plan;
@@ -136,6 +159,7 @@ static rota_status prepare_segment(rota_work *work, rota_exec_work *out) {
     ROTA_TRY(rota_run_instance_ensure(run, submission->instance));
     const rota_run_instance *instance = &run->instances[submission->instance];
     if (run->has_staging) {
+        ROTA_TRY(wait_for_outputs(work->device->runtime, submission));
         uint32_t taken = 0;
         for (uint32_t t = 0; t < plan->input_count; t++) {
             const rota_plan_transfer *transfer = &plan->transfers[t];
@@ -214,6 +238,8 @@ static void hand_over(rota_device *device, rota_work **works, uint32_t count) {
         if (submission->submitted_ns) ra_store_relaxed(&submission->handed_over_ns, rota_clock_ns());
     }
     if (rota_device_is_lost(device)) return;
+    for (uint32_t i = 0; i < count; i++)
+        ra_store_release(&device->timelines[works[i]->queue].handed_over, works[i]->value);
     (void)ra_fetch_add_relaxed(&runtime->stat_driver_submits, 1);
     if (device->exec->vtable->submit(device->exec, lowered, count) != ROTA_OK)
         rota_device_set_lost(device, rota_last_error());

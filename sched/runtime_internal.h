@@ -132,6 +132,7 @@ typedef struct rota_timeline {
     _Alignas(64) _Atomic uint64_t completed; /* written by `advanced` */
     rota_wait_table waiters;
     _Alignas(64) _Atomic uint64_t issued; /* newest value given out; written by the sequencer */
+    _Atomic uint64_t handed_over;         /* newest value that the executor was given */
     /* The sequencer's: what every later work of this queue is known to come after, by timeline; how that was;
      * and submissions whose last work is here, oldest first. */
     uint64_t *clock;
@@ -269,10 +270,12 @@ typedef struct rota_run_part {
 typedef struct rota_run_instance {
     uint32_t arena;
     _Atomic uint32_t created;
-    rota_exec_instance **parts;   /* part_count */
-    rota_exec_memory ***memories; /* [part][memory] */
-    uint8_t **owned;              /* [part][memory]: 1 made for this instance, 2 a wrapper */
-    uint64_t last_point;          /* the sequencer's */
+    rota_exec_instance **parts;      /* part_count */
+    rota_exec_memory ***memories;    /* [part][memory] */
+    uint8_t **owned;                 /* [part][memory]: 1 made for this instance, 2 a wrapper */
+    uint64_t last_point;             /* the sequencer's */
+    uint64_t outputs_issued;         /* the sequencer's: replays whose outputs are in its staging memory */
+    _Atomic uint64_t outputs_copied; /* and how many of them the completer is through with */
 } rota_run_instance;
 
 struct rota_plan_run {
@@ -363,6 +366,7 @@ struct rota_submission {
     rota_cell *cell;
     uint64_t final_point;
     uint32_t instance;
+    uint64_t outputs_before; /* that the instance's staging memory must be free of first */
     uint32_t work_count, work_capacity, wait_count, wait_capacity, hold_count, hold_capacity,
         payload_capacity, transfer_count, transfer_capacity;
     rota_work *works;

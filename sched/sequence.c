@@ -224,7 +224,11 @@ static uint64_t choose_instance(rota_runtime *runtime, rota_submission *submissi
     }
     for (uint32_t i = 0; i < run->instance_count; i++) {
         uint32_t candidate = (run->next_instance + i) % run->instance_count;
-        if (!rota_point_passed(runtime, run->instances[candidate].last_point)) continue;
+        const rota_run_instance *instance = &run->instances[candidate];
+        /* Acquire: with the completer's release, after which it reads the staging memory no more. */
+        if (!rota_point_passed(runtime, instance->last_point) ||
+            ra_load_acquire(&instance->outputs_copied) != instance->outputs_issued)
+            continue;
         submission->instance = candidate;
         run->next_instance = candidate + 1;
         return ROTA_POINT_NONE;
@@ -318,6 +322,8 @@ static void sequence_plan(rota_runtime *runtime, rota_submission *submission, ui
     bool known = rota_replay_is_known(run), notes = !known && rota_replay_notes(run);
     rota_replay_begin(runtime, run, base);
     uint64_t instance_hold = choose_instance(runtime, submission);
+    submission->outputs_before = run->instances[submission->instance].outputs_issued;
+    if (submission->hosted) run->instances[submission->instance].outputs_issued++;
     uint32_t arena = submission->instance % run->arena_count;
     uint64_t started[ROTA_DEVICES_MAX] = {0}; /* queues that have a work of this replay already */
     for (uint32_t s = 0; s < plan->segment_count; s++) {
