@@ -239,6 +239,9 @@ typedef struct rota_exec_device_vtable {
     rota_status (*times)(rota_exec_device *device, rota_exec_instance *instance, rota_exec_time *out);
     /* Diagnostics: the node most likely running or stuck, for deadline messages. False if not known. */
     bool (*stuck_node)(rota_exec_device *device, rota_exec_instance *instance, uint32_t *out_node);
+    /* NULL, or: the CPU time so far of the threads with which the executor watches the device (not of those that run
+     * kernels), spinning excluded. Any thread. */
+    uint64_t (*own_cpu_ns)(rota_exec_device *device);
 } rota_exec_device_vtable;
 
 typedef struct rota_exec_caps {

@@ -187,7 +187,11 @@ void rota_runtime_get_stats(rota_runtime *runtime, rota_runtime_stats *out_stats
     out_stats->completed = ra_load_relaxed(&runtime->stat_completed);
     uint64_t cpu = cpu_ns_of(runtime->sequencer) + cpu_ns_of(runtime->completer);
     uint32_t devices = ra_load_acquire(&runtime->device_count);
-    for (uint32_t d = 0; d < devices; d++) cpu += cpu_ns_of(runtime->devices[d]->thread);
+    for (uint32_t d = 0; d < devices; d++) {
+        rota_exec_device *exec = runtime->devices[d]->exec;
+        cpu += cpu_ns_of(runtime->devices[d]->thread);
+        if (exec->vtable->own_cpu_ns) cpu += exec->vtable->own_cpu_ns(exec);
+    }
     uint64_t spinning = ra_load_relaxed(&runtime->spin_ns);
     out_stats->scheduler_cpu_ns = cpu > spinning ? cpu - spinning : 0;
 }

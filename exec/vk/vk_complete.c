@@ -3,6 +3,7 @@
 #include "exec/vk/vk_device.h"
 #include "base/clock.h"
 #include "base/futex.h"
+#include <time.h>
 
 #define WAIT_SLICE_NS (50ull * 1000000ull)
 #define GATHER_NS 40000ull
@@ -118,19 +119,36 @@ static bool collect(rota_vk_device *device, uint64_t elapsed_ns) {
 }
 
 static void sleep_until_work(rota_vk_device *device) {
-    uint64_t spin_end = rota_deadline_after(SPIN_NS);
-    while (rota_clock_ns() < spin_end) {
-        if (in_flight(device) || ra_load_acquire(&device->closing)) return; /* pairs with close */
+    uint64_t begin = rota_clock_ns(), now = begin;
+    bool work = false;
+    while (!work && now - begin < SPIN_NS) {
+        work = in_flight(device) || ra_load_acquire(&device->closing); /* pairs with close */
         ra_pause();
+        now = rota_clock_ns();
     }
+    ra_fetch_add_relaxed(&device->spin_ns, now - begin);
+    if (work) return;
     ra_store_seq_cst(&device->sleeping, 1);
     if (!in_flight(device) && !ra_load_seq_cst(&device->closing))
         rota_futex_wait(&device->sleeping, 1, rota_deadline_after(IDLE_SLICE_NS));
     ra_store_seq_cst(&device->sleeping, 0);
 }
 
+uint64_t rota_vk_own_cpu_ns(rota_exec_device *base) {
+    rota_vk_device *device = (rota_vk_device *)base;
+    clockid_t clock;
+    struct timespec time;
+    if (ra_load_acquire(&device->thread_done) || pthread_getcpuclockid(device->thread, &clock) != 0 ||
+        clock_gettime(clock, &time) != 0)
+        return 0;
+    uint64_t cpu = (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+    uint64_t spinning = ra_load_relaxed(&device->spin_ns);
+    return cpu > spinning ? cpu - spinning : 0;
+}
+
 void *rota_vk_complete_main(void *argument) {
     rota_vk_device *device = argument;
+    (void)pthread_setname_np(pthread_self(), "rota-vk-done"); /* for who reads a profile */
     uint64_t collected_ns = rota_clock_ns();
     while (!ra_load_acquire(&device->lost)) { /* pairs with rota_vk_lose */
         if (!in_flight(device)) {

@@ -209,6 +209,7 @@ static const rota_exec_device_vtable vk_vtable = {
     .submit = rota_vk_submit,
     .times = rota_vk_times,
     .stuck_node = rota_vk_stuck_node,
+    .own_cpu_ns = rota_vk_own_cpu_ns,
 };
 
 static rota_status open_physical(rota_vk_device *device, uint32_t index) {

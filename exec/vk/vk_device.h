@@ -316,6 +316,7 @@ struct rota_vk_device {
     _Atomic uint32_t sleeping; /* futex of the completion thread: 1 while it sleeps or is about to */
     _Atomic uint32_t
         progress; /* futex of a submit that waits for room: counts what the completion thread collected */
+    _Atomic uint64_t spin_ns;  /* of the completion thread */
     _Atomic uint32_t lost;
 
     rota_vk_touch touch;
@@ -331,6 +332,7 @@ rota_status rota_vk_submit(rota_exec_device *device, const rota_exec_work *works
 /* Marks the device lost (once; calls host.lost) and returns DEVICE_LOST with the sentence. */
 rota_status rota_vk_lose(rota_vk_device *device, VkResult result, const char *what);
 void *rota_vk_complete_main(void *device);
+uint64_t rota_vk_own_cpu_ns(rota_exec_device *device);
 
 /* ---- Diagnostics ---- */
 
