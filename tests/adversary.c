@@ -31,15 +31,20 @@ bool adversary_breaks_program(const adversary_device *device, const rota_exec_pr
     return !name || (desc && desc->name && strcmp(desc->name, name) == 0);
 }
 
+bool adversary_strikes(_Atomic uint32_t *countdown) {
+    uint32_t left = atomic_load(countdown);
+    while (left != 0)
+        if (atomic_compare_exchange_weak(countdown, &left, left - 1)) return left == 1;
+    return false;
+}
+
 /* ---- Memory ---- */
 
 static rota_status memory_create(rota_exec_device *base, uint64_t size_bytes, uint32_t flags,
                                  const char *name, rota_exec_memory **out_memory) {
     adversary_device *device = (adversary_device *)base;
     if (!name) name = "memory";
-    pthread_mutex_lock(&device->lock);
-    bool fail = ++device->memory_creates == device->options->faults.memory_fails_at;
-    pthread_mutex_unlock(&device->lock);
+    bool fail = adversary_strikes(&device->options->faults.memory_fails_in);
     if (fail || size_bytes > base->info.max_allocation_bytes)
         return rota_fail(ROTA_OUT_OF_MEMORY, "%s: '%s' asks for %llu bytes, 0 free", base->info.id, name,
                          (unsigned long long)size_bytes);
@@ -354,7 +359,7 @@ static rota_status submit(rota_exec_device *base, const rota_exec_work *works, u
     adversary_device *device = (adversary_device *)base;
     for (uint32_t i = 0; i < count; i++) {
         bool lost = atomic_load(&device->lost);
-        bool fail = ++device->works_handed_over == device->options->faults.submit_fails_at;
+        bool fail = adversary_strikes(&device->options->faults.submit_fails_in);
         if (fail) lose(device, "adversary: the submit failed");
         if (lost || fail) return rota_fail(ROTA_DEVICE_LOST, "%s: the submit failed", base->info.id);
         check_work(device, &works[i]);

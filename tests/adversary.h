@@ -20,13 +20,13 @@
 
 typedef enum adversary_mode { ADVERSARY_EITHER, ADVERSARY_BATCHES, ADVERSARY_EDGES } adversary_mode;
 
-/* Counts are from 1; 0: never. */
+/* Counted down from when they are set; 0: never. */
 typedef struct adversary_faults {
-    uint32_t memory_fails_at;    /* that memory_create returns OUT_OF_MEMORY */
-    uint32_t submit_fails_at;    /* that submitted work is refused and the device lost */
-    uint32_t lost_after_works;   /* the device is lost once so many works completed */
-    uint32_t silent_after_works; /* nothing runs or signals once so many works completed */
-    uint64_t slow_command_ns;    /* every command takes at least this long */
+    _Atomic uint32_t memory_fails_in; /* that memory_create returns OUT_OF_MEMORY */
+    _Atomic uint32_t submit_fails_in; /* that work handed over is refused and the device lost */
+    _Atomic uint32_t lost_in_works;   /* the device is lost when so many more works completed */
+    _Atomic bool silent;              /* nothing runs and no timeline moves */
+    uint64_t slow_command_ns;         /* every piece of a command takes at least this long */
 } adversary_faults;
 
 typedef struct adversary_breaks {

@@ -98,7 +98,7 @@ typedef struct adversary_device {
     adversary_instance *dead_instances;
     adversary_memory *memories; /* live ones, then forever the dead */
     uint64_t dead_bytes;
-    uint32_t memory_creates, works_handed_over, waits_handed_over;
+    uint32_t waits_handed_over;
 
     pthread_t thread; /* everything below is its own */
     adversary_queue queues[ROTA_EXEC_QUEUES_MAX];
@@ -106,7 +106,7 @@ typedef struct adversary_device {
     uint32_t active_count, active_capacity;
     uint64_t random, sequence, stamp;
     uint32_t policy, policy_steps, favourite;
-    uint32_t works_done;
+    bool dying; /* lost once the step ends */
     uint8_t *stray;
     uint64_t stray_bytes;
     _Atomic uint64_t stuck; /* 1 + node of a command begun; with its instance, for stuck_node */
@@ -115,6 +115,9 @@ typedef struct adversary_device {
 
 /* Reports a breach of the contract by the caller; the first one is kept as text. */
 void adversary_violation(adversary_device *device, const char *format, ...) ROTA_PRINTF(2, 3);
+
+/* Counts a fault down; true when it strikes. */
+bool adversary_strikes(_Atomic uint32_t *countdown);
 
 /* Whether [address, address + size) lies inside one live memory; the lock is taken inside. */
 bool adversary_range_is_live(adversary_device *device, uint64_t address, uint64_t size_bytes);

@@ -394,7 +394,7 @@ static void advance(adversary_device *device, uint32_t q) {
         queue->reached = work->signal_value;
         if (work->instance) atomic_fetch_sub(&work->instance->pending, 1);
         atomic_fetch_add(&device->options->works, 1);
-        device->works_done++;
+        if (adversary_strikes(&device->options->faults.lost_in_works)) device->dying = true;
         free_work(work);
     }
     if (!device->options->breaks.early_signal) device->host.advanced(device->host.user, q, queue->reached);
@@ -486,8 +486,7 @@ static void wait_quiet(adversary_device *device) {
 }
 
 static bool is_silent(const adversary_device *device) {
-    const adversary_faults *faults = &device->options->faults;
-    return device->lost || (faults->silent_after_works && device->works_done >= faults->silent_after_works);
+    return atomic_load(&device->lost) || atomic_load(&device->options->faults.silent);
 }
 
 /* Runs what is here until nothing may run. With the lock held, which it lets go of meanwhile. */
@@ -503,10 +502,8 @@ static void burst(adversary_device *device) {
         do {
             fine = start_works(device);
             progress = random_step(device);
-            uint32_t at = device->options->faults.lost_after_works;
-            lost = at && device->works_done >= at;
-        } while (progress && fine && !lost && ++steps < 64 &&
-                 !(device->options->faults.silent_after_works && is_silent(device)));
+            lost = device->dying;
+        } while (progress && fine && !lost && ++steps < 64 && !is_silent(device));
         if (!fine) adversary_violation(device, "the adversary itself is out of memory");
         pthread_mutex_lock(&device->lock);
         if (lost && !atomic_exchange(&device->lost, true)) {
