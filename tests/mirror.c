@@ -223,7 +223,18 @@ static void make_nodes(generator *g) {
                                     : limits->nodes / 16 + 1;
     uint32_t count = 1 + below(g, most);
     if (chance(g, 1)) count = limits->nodes;
-    graph->nodes = need(calloc(count, sizeof *graph->nodes));
+    graph->nodes = need(calloc(count + graph->buffer_count, sizeof *graph->nodes));
+    /* Most outputs are written whole first; an output that nothing wrote is an error unless undefined reads are allowed. */
+    for (uint32_t b = 0; b < graph->buffer_count; b++) {
+        if (graph->buffers[b].kind != ROTA_BUFFER_OUTPUT || graph->buffers[b].is_view || chance(g, 10)) continue;
+        mirror_node *node = &graph->nodes[graph->node_count++];
+        node->kind = MIRROR_FILL;
+        node->access_count = 1;
+        node->access[0] = (mirror_access){b, 0, graph->buffers[b].bytes, ROTA_WRITE};
+        node->pattern = (uint32_t)test_random(&g->random);
+        define(graph, node);
+    }
+    count += graph->node_count;
     for (uint32_t tries = 0; graph->node_count < count && tries < count * 8; tries++) {
         mirror_node *node = &graph->nodes[graph->node_count];
         if (!draw_node(g, node)) continue;
@@ -236,6 +247,10 @@ static void make_nodes(generator *g) {
             if (graph->buffers[b].defined) memset(graph->buffers[b].defined, 0, graph->buffers[b].bytes);
         for (uint32_t i = 0; i < graph->node_count; i++) define(graph, &graph->nodes[i]);
     }
+    for (uint32_t b = 0; b < graph->buffer_count; b++)
+        if (graph->buffers[b].kind == ROTA_BUFFER_OUTPUT && !graph->buffers[b].is_view &&
+            memchr(graph->buffers[b].defined, 0, graph->buffers[b].bytes))
+            graph->options.allow_undefined_reads = true;
 }
 
 static void make_lanes(generator *g) {
