@@ -19,7 +19,8 @@ typedef struct thread_task {
 
 /* ---- References: layout [batch, heads, sequence, dim] ---- */
 
-static void reference_weighted(const attention_shape *s, const float *weight, const float *value, float *out) {
+static void reference_weighted(const attention_shape *s, const float *weight, const float *value,
+                               float *out) {
     for (uint32_t bh = 0; bh < s->b * s->h; bh++)
         for (uint32_t q = 0; q < s->q; q++)
             for (uint32_t d = 0; d < s->d; d++) {
@@ -30,7 +31,8 @@ static void reference_weighted(const attention_shape *s, const float *weight, co
             }
 }
 
-static void reference_attention(const attention_shape *s, const float *q, const float *k, const float *v, float *out) {
+static void reference_attention(const attention_shape *s, const float *q, const float *k, const float *v,
+                                float *out) {
     float *score = malloc(s->k * sizeof *score);
     if (!score) abort();
     for (uint32_t bh = 0; bh < s->b * s->h; bh++)
@@ -61,17 +63,20 @@ static void ramp(float *values, uint64_t count, double start, double step) {
 
 typedef enum attention_kind { WEIGHTED, FUSED, ONES, BOTH } attention_kind;
 
-/* Three inputs (or weight and value), one or two outputs prefilled with NaN; once directly, once more as a replay. */
+/* Three inputs (or weight and value), one or two outputs prefilled with NaN; once directly, once more as a
+ * replay. */
 static bool attention_round(const thread_task *task, attention_kind kind, const attention_shape *s) {
     conf *c = task->c;
     uint64_t q_shape[] = {s->b, s->h, s->q, s->d}, k_shape[] = {s->b, s->h, s->k, s->d};
     uint64_t w_shape[] = {s->b, s->h, s->q, s->k};
     uint64_t q_count = (uint64_t)s->b * s->h * s->q * s->d, k_count = (uint64_t)s->b * s->h * s->k * s->d;
-    uint64_t w_count = (uint64_t)s->b * s->h * s->q * s->k, first_count = kind == WEIGHTED ? w_count : q_count;
+    uint64_t w_count = (uint64_t)s->b * s->h * s->q * s->k,
+             first_count = kind == WEIGHTED ? w_count : q_count;
     rota_tensor first, key = ROTA_TENSOR_NONE, value, out, other;
     CONF_TRY(conf_tensor(c, task->runtime, task->device, "out", 4, q_shape, NAN, 0, &out));
     CONF_TRY(conf_tensor(c, task->runtime, task->device, "separate out", 4, q_shape, NAN, 0, &other));
-    CONF_TRY(conf_tensor(c, task->runtime, task->device, "q", 4, kind == WEIGHTED ? w_shape : q_shape, 0, 0.1, &first));
+    CONF_TRY(conf_tensor(c, task->runtime, task->device, "q", 4, kind == WEIGHTED ? w_shape : q_shape, 0, 0.1,
+                         &first));
     CONF_TRY(conf_tensor(c, task->runtime, task->device, "k", 4, k_shape, 1, 0.1, &key));
     CONF_TRY(conf_tensor(c, task->runtime, task->device, "v", 4, k_shape, 2, 0.1, &value));
     float *data = malloc((w_count + q_count + 2 * k_count + 3 * q_count) * sizeof *data);
@@ -113,8 +118,8 @@ static bool attention_round(const thread_task *task, attention_kind kind, const 
     for (uint32_t round = 0; round < 2; round++) {
         CONF_OK(c, rota_submit_wait(plan, NULL, CONF_PATIENCE_NS, NULL));
         CONF_TRY(conf_read_f32(c, &out, got));
-        CONF_TRY(conf_near(c, kind == WEIGHTED ? "weighted_matmul" : "attention", got, want, q_count, s->tolerance,
-                           s->tolerance));
+        CONF_TRY(conf_near(c, kind == WEIGHTED ? "weighted_matmul" : "attention", got, want, q_count,
+                           s->tolerance, s->tolerance));
     }
     if (kind == BOTH) {
         CONF_TRY(conf_read_f32(c, &other, want));
@@ -138,16 +143,18 @@ static bool copy_round(const thread_task *task, uint32_t round) {
     CONF_OK(c, rota_runtime_buffer(task->runtime, "private", sizeof up, &buffer));
     CONF_OK(c, rota_buffer_write(buffer, task->device, 0, up, sizeof up, NULL));
     CONF_OK(c, rota_buffer_read(buffer, 0, down, sizeof down));
-    CONF_CHECK(c, memcmp(up, down, sizeof up) == 0, "thread %u, round %u: a private copy came back changed", task->index,
-               round);
+    CONF_CHECK(c, memcmp(up, down, sizeof up) == 0, "thread %u, round %u: a private copy came back changed",
+               task->index, round);
     rota_buffer_release(buffer);
     return true;
 }
 
 static bool table_thread(void *one) {
     const thread_task *task = one;
-    static const attention_shape weighted[] = {{1, 2, 4, 4, 8, 1e-4}, {2, 4, 32, 32, 32, 1e-3}, {1, 2, 8, 16, 8, 1e-3}};
-    static const attention_shape attention[] = {{1, 2, 4, 4, 8, 1e-4}, {1, 2, 16, 16, 16, 2e-3}, {2, 4, 32, 32, 32, 2e-3}};
+    static const attention_shape weighted[] = {
+        {1, 2, 4, 4, 8, 1e-4}, {2, 4, 32, 32, 32, 1e-3}, {1, 2, 8, 16, 8, 1e-3}};
+    static const attention_shape attention[] = {
+        {1, 2, 4, 4, 8, 1e-4}, {1, 2, 16, 16, 16, 2e-3}, {2, 4, 32, 32, 32, 2e-3}};
     static const attention_shape ones = {1, 1, 8, 8, 16, 1e-3}, both = {1, 2, 8, 8, 16, 2e-3};
     uint32_t rounds = conf_times(task->c, 200, 3);
     for (uint32_t round = 0; round < rounds; round++) {
@@ -213,7 +220,8 @@ static bool shared_sum(conf *c) {
     float got[1024];
     CONF_TRY(conf_read_f32(c, &acc, got));
     for (uint32_t i = 0; i < 1024; i++)
-        CONF_CHECK(c, got[i] == 16000.0f, "16 threads x 1000 additions gave %g in element %u", (double)got[i], i);
+        CONF_CHECK(c, got[i] == 16000.0f, "16 threads x 1000 additions gave %g in element %u", (double)got[i],
+                   i);
     rota_plan_release(plan);
     rota_buffer_release(acc.buffer);
     return conf_close(c, runtime);
@@ -250,8 +258,8 @@ static bool private_thread(void *one) {
         CONF_OK(c, rota_submit_wait(plan, NULL, CONF_PATIENCE_NS, NULL));
         rota_plan_release(plan);
         CONF_TRY(conf_read_f32(c, &x, got));
-        CONF_CHECK(c, memcmp(got, want, sizeof got) == 0, "thread %u, graph %u of %u adds: not its serial result",
-                   task->index, g, adds);
+        CONF_CHECK(c, memcmp(got, want, sizeof got) == 0,
+                   "thread %u, graph %u of %u adds: not its serial result", task->index, g, adds);
     }
     rota_buffer_release(x.buffer);
     rota_buffer_release(y.buffer);
@@ -282,7 +290,8 @@ static bool view_thread(void *one) {
         if (i % 100 == 0) {
             float got[16];
             CONF_OK(c, rota_buffer_read(inner, 0, got, sizeof got));
-            CONF_CHECK(c, got[3] == (float)(offset / 4 + 8 + 3), "a view at %u reads %g", offset, (double)got[3]);
+            CONF_CHECK(c, got[3] == (float)(offset / 4 + 8 + 3), "a view at %u reads %g", offset,
+                       (double)got[3]);
         }
         rota_buffer_release(inner);
     }
@@ -313,8 +322,8 @@ static bool views(conf *c) {
     uint64_t deadline = rota_deadline_after(CONF_PATIENCE_NS);
     do rota_runtime_get_stats(runtime, &after);
     while (after.buffers != before.buffers && rota_clock_ns() < deadline);
-    CONF_CHECK(c, after.buffers == before.buffers, "%llu buffers are left of %llu", (unsigned long long)after.buffers,
-               (unsigned long long)before.buffers);
+    CONF_CHECK(c, after.buffers == before.buffers, "%llu buffers are left of %llu",
+               (unsigned long long)after.buffers, (unsigned long long)before.buffers);
     if (conf_is(c, "adversary"))
         CONF_CHECK(c, atomic_load(&c->adversary.live_memories) < live, "the allocation was not freed");
     return conf_close(c, runtime);
@@ -359,10 +368,6 @@ static bool all_at_once(conf *c) {
 }
 
 const conf_case conf_cases_s2[] = {
-    {"s2.table", table},
-    {"s2.shared_sum", shared_sum},
-    {"s2.private_graphs", private_graphs},
-    {"s2.views", views},
-    {"s2.all_at_once", all_at_once},
-    {NULL, NULL},
+    {"s2.table", table}, {"s2.shared_sum", shared_sum},   {"s2.private_graphs", private_graphs},
+    {"s2.views", views}, {"s2.all_at_once", all_at_once}, {NULL, NULL},
 };

@@ -48,7 +48,8 @@ static bool run_example(conf *c, rota_device *device, example_run *run, op_resul
         CONF_TRY(take(c, &run->use.outputs[o], out_result));
     }
     for (uint32_t i = 0; i < run->use.input_count; i++)
-        if (run->inputs[i] && run->op->input_modes[i] != ROTA_READ) CONF_TRY(take(c, &run->use.inputs[i], out_result));
+        if (run->inputs[i] && run->op->input_modes[i] != ROTA_READ)
+            CONF_TRY(take(c, &run->use.inputs[i], out_result));
     rota_plan_release(plan);
     return true;
 }
@@ -56,7 +57,8 @@ static bool run_example(conf *c, rota_device *device, example_run *run, op_resul
 static bool same_result(conf *c, const char *label, const op_result *got, const op_result *want, bool exact) {
     for (uint32_t t = 0; t < got->total; t++)
         for (uint64_t i = 0; i < got->count[t]; i++) {
-            double a = example_value(got->dtype[t], got->data[t], i), b = example_value(want->dtype[t], want->data[t], i);
+            double a = example_value(got->dtype[t], got->data[t], i),
+                   b = example_value(want->dtype[t], want->data[t], i);
             double tolerance = exact ? 0 : rota_dtype_bytes(got->dtype[t]) == 2 ? 2e-2 : 2e-4;
             bool integer = got->dtype[t] == ROTA_I32 || got->dtype[t] == ROTA_U32;
             if (integer && !exact) tolerance = 0;
@@ -73,8 +75,8 @@ static void free_result(op_result *result) {
     for (uint32_t t = 0; t < result->total; t++) free(result->data[t]);
 }
 
-/* Each example on the device against the CPU executor, whose kernels have references of their own (test_ops); on the CPU
- * itself against a second run, so that what was in the destination before plays no part. */
+/* Each example on the device against the CPU executor, whose kernels have references of their own (test_ops);
+ * on the CPU itself against a second run, so that what was in the destination before plays no part. */
 static bool every_op(conf *c) {
     rota_runtime *runtime;
     rota_device *device, *cpu;
@@ -127,7 +129,8 @@ static bool reshape_into(conf *c) {
         CONF_TRY(conf_replay(c, plan, NULL, 1));
         float got[16];
         CONF_TRY(conf_read_f32(c, &y, got));
-        for (uint32_t i = 0; i < 16; i++) CONF_CHECK(c, got[i] == (float)(i + 1), "element %u is %g", i, (double)got[i]);
+        for (uint32_t i = 0; i < 16; i++)
+            CONF_CHECK(c, got[i] == (float)(i + 1), "element %u is %g", i, (double)got[i]);
     }
     rota_plan_release(plan);
     rota_buffer_release(x.buffer);
@@ -219,7 +222,8 @@ static bool into_preseeded(conf *c) {
     CONF_TRY(run_preseeded(c, cpu, want));
     CONF_TRY(conf_near(c, "into preseeded destinations", got, want, TOTAL, 1e-5, 1e-5));
     for (uint32_t i = 0; i < 96; i++) /* And what no executor decides: the transpose. */
-        CONF_CHECK(c, got[i] == (float)(-0.3 + 1e-4 * (double)(i * 64)), "transpose: element %u is %g", i, (double)got[i]);
+        CONF_CHECK(c, got[i] == (float)(-0.3 + 1e-4 * (double)(i * 64)), "transpose: element %u is %g", i,
+                   (double)got[i]);
     free(got);
     free(want);
     return conf_close(c, runtime);

@@ -1,4 +1,5 @@
-/* S4: queues. A model's layers with every node forced onto a random logical queue give what one queue gives. */
+/* S4: queues. A model's layers with every node forced onto a random logical queue give what one queue gives.
+ */
 #include <stdlib.h>
 #include "tests/conformance.h"
 
@@ -23,7 +24,8 @@ static bool record_layers(conf *c, rota_runtime *runtime, rota_device *device, l
     CONF_TRY(conf_graph_begin(c, &graph));
     for (uint32_t i = 0; i < LAYERS; i++) {
         CONF_OK(c, rota_graph_buffer(graph.graph, ROTA_BUFFER_INPUT, "x", WIDTH * 4, &l->x[i]));
-        CONF_OK(c, rota_graph_buffer(graph.graph, ROTA_BUFFER_INPUT, "W", (uint64_t)WIDTH * WIDTH * 4, &l->w[i]));
+        CONF_OK(
+            c, rota_graph_buffer(graph.graph, ROTA_BUFFER_INPUT, "W", (uint64_t)WIDTH * WIDTH * 4, &l->w[i]));
         CONF_OK(c, rota_graph_buffer(graph.graph, ROTA_BUFFER_OUTPUT, "y", WIDTH * 4, &l->y[i]));
         rota_tensor x, w, y, normal, product;
         CONF_OK(c, rota_tensor_of(l->x[i], 0, ROTA_F32, ROTA_SHAPE(1, WIDTH), &x));
@@ -43,7 +45,8 @@ static bool record_layers(conf *c, rota_runtime *runtime, rota_device *device, l
     CONF_CHECK(c, l->x_data && l->w_data && l->y_data, "out of memory");
     uint64_t random = 4;
     for (uint32_t i = 0; i < LAYERS * WIDTH; i++) l->x_data[i] = (float)test_below(&random, 2000) * 1e-3f - 1;
-    for (uint32_t i = 0; i < WIDTH * WIDTH; i++) l->w_data[i] = (float)test_below(&random, 2000) * 3e-5f - 0.03f;
+    for (uint32_t i = 0; i < WIDTH * WIDTH; i++)
+        l->w_data[i] = (float)test_below(&random, 2000) * 3e-5f - 0.03f;
     return true;
 }
 

@@ -12,8 +12,8 @@ static bool equal_all(conf *c, const rota_tensor *tensor, const char *what, floa
     CONF_CHECK(c, got, "out of memory");
     CONF_TRY(conf_read_f32(c, tensor, got));
     for (uint64_t i = 0; i < count; i++)
-        CONF_CHECK(c, got[i] == want, "%s: element %llu is %g, expected %g", what, (unsigned long long)i, (double)got[i],
-                   (double)want);
+        CONF_CHECK(c, got[i] == want, "%s: element %llu is %g, expected %g", what, (unsigned long long)i,
+                   (double)got[i], (double)want);
     free(got);
     return true;
 }
@@ -175,10 +175,15 @@ static bool two_outputs(conf *c) {
     conf_graph graph;
     rota_plan *plan;
     CONF_TRY(conf_graph_begin(c, &graph));
-    rota_access split[] = {{a, 0, ROTA_WHOLE, ROTA_READ}, {b, 0, ROTA_WHOLE, ROTA_WRITE}, {d, 0, ROTA_WHOLE, ROTA_WRITE}};
+    rota_access split[] = {
+        {a, 0, ROTA_WHOLE, ROTA_READ}, {b, 0, ROTA_WHOLE, ROTA_WRITE}, {d, 0, ROTA_WHOLE, ROTA_WRITE}};
     rota_access map[] = {{b, 0, ROTA_WHOLE, ROTA_READ}, {y, 0, ROTA_WHOLE, ROTA_WRITE}};
-    rota_kernel_node node = {.kernel = &test_kernels[TEST_KERNEL_split].kernel, .accesses = split, .access_count = 3,
-                             .params = &params, .bindings = &binding, .binding_count = 1};
+    rota_kernel_node node = {.kernel = &test_kernels[TEST_KERNEL_split].kernel,
+                             .accesses = split,
+                             .access_count = 3,
+                             .params = &params,
+                             .bindings = &binding,
+                             .binding_count = 1};
     CONF_OK(c, rota_record_kernel(graph.recorder, &node, NULL));
     node.kernel = &test_kernels[TEST_KERNEL_map].kernel;
     node.accesses = map;
@@ -210,7 +215,8 @@ static bool run_backward(conf *c, rota_device *device, backward_kind kind, float
         uint64_t attention[] = {2, 4, 32, 16}, rows[] = {256, 16}, row[] = {16};
         const uint64_t *shape = kind == BACKWARD_ATTENTION ? attention : i ? row : rows;
         uint32_t rank = kind == BACKWARD_ATTENTION ? 4 : i ? 1 : 2;
-        CONF_TRY(conf_tensor(c, runtime, device, "source", rank, shape, -0.8 + 0.2 * i, 3.7e-4 * (i + 1), &source[i]));
+        CONF_TRY(conf_tensor(c, runtime, device, "source", rank, shape, -0.8 + 0.2 * i, 3.7e-4 * (i + 1),
+                             &source[i]));
         CONF_TRY(conf_tensor(c, runtime, device, "in", rank, shape, NAN, 0, &in[i]));
         CONF_TRY(conf_tensor(c, runtime, device, "gradient", rank, shape, NAN, 0, &gradient[i]));
     }
@@ -257,7 +263,8 @@ static bool backward(conf *c, backward_kind kind) {
     uint32_t times = conf_times(c, 1000, 5);
     for (uint32_t i = 0; i < times; i++) {
         CONF_TRY(run_backward(c, device, kind, got));
-        for (uint32_t k = 0; k < total; k++) CONF_CHECK(c, isfinite(got[k]), "gradient element %u is not finite", k);
+        for (uint32_t k = 0; k < total; k++)
+            CONF_CHECK(c, isfinite(got[k]), "gradient element %u is not finite", k);
         CONF_TRY(conf_near(c, "gradients", got, want, total, kind == BACKWARD_ATTENTION ? 1e-3 : 1e-4,
                            kind == BACKWARD_ATTENTION ? 1e-3 : 1e-4));
     }
@@ -434,8 +441,8 @@ static bool argument(conf *c) {
     CONF_OK(c, rota_wait(ticket, CONF_PATIENCE_NS));
     for (uint32_t k = 1; k <= TIMES; k++)
         for (uint32_t i = 0; i < COUNT; i++)
-            CONF_CHECK(c, got[(k - 1) * COUNT + i] == (float)(k * (i + 1)), "replay %u, element %u is %g", k, i,
-                       (double)got[(k - 1) * COUNT + i]);
+            CONF_CHECK(c, got[(k - 1) * COUNT + i] == (float)(k * (i + 1)), "replay %u, element %u is %g", k,
+                       i, (double)got[(k - 1) * COUNT + i]);
     free(got);
     rota_args_release(args);
     rota_plan_release(plan);
@@ -443,7 +450,8 @@ static bool argument(conf *c) {
     return conf_close(c, runtime);
 }
 
-/* The last reference to x goes while a long chain that ends in reading it runs; its memory is not given away. */
+/* The last reference to x goes while a long chain that ends in reading it runs; its memory is not given away.
+ */
 static bool dropped_reference(conf *c) {
     rota_runtime *runtime;
     rota_device *device;
@@ -508,7 +516,8 @@ static bool partial_overlaps(conf *c) {
         CONF_TRY(equal_all(c, &high, "[100,150)", 20));
         CONF_TRY(conf_read_f32(c, &middle, got));
         for (uint32_t k = 0; k < 50 * UNIT; k++)
-            CONF_CHECK(c, got[k] == (k < 25 * UNIT ? 10.0f : 20.0f), "[25,75): element %u is %g", k, (double)got[k]);
+            CONF_CHECK(c, got[k] == (k < 25 * UNIT ? 10.0f : 20.0f), "[25,75): element %u is %g", k,
+                       (double)got[k]);
     }
     free(got);
     rota_plan_release(plan);

@@ -54,17 +54,27 @@ static void fill(uint8_t *bytes, rota_dtype dtype, uint64_t count, rota_fill_kin
     for (uint64_t i = 0; i < count; i++) {
         float unit = (float)test_below(random, 1u << 20) / (float)(1u << 20), value = 0;
         switch (kind) {
-        case ROTA_FILL_UNIFORM: value = 2 * unit - 1; break;
-        case ROTA_FILL_POSITIVE: value = 0.5f + unit; break;
-        case ROTA_FILL_DISTINCT: value = ((float)((i * 7919) % count) + 0.5f) / (float)count * 2 - 1; break;
-        case ROTA_FILL_INDEX: value = (float)test_below(random, (uint32_t)(classes ? classes : 1)); break;
-        default: break;
+        case ROTA_FILL_UNIFORM:
+            value = 2 * unit - 1;
+            break;
+        case ROTA_FILL_POSITIVE:
+            value = 0.5f + unit;
+            break;
+        case ROTA_FILL_DISTINCT:
+            value = ((float)((i * 7919) % count) + 0.5f) / (float)count * 2 - 1;
+            break;
+        case ROTA_FILL_INDEX:
+            value = (float)test_below(random, (uint32_t)(classes ? classes : 1));
+            break;
+        default:
+            break;
         }
         put_value(dtype, bytes, i, value);
     }
 }
 
-bool example_prepare(conf *c, const rota_op *op, const rota_op_example *example, uint64_t seed, example_run *out_run) {
+bool example_prepare(conf *c, const rota_op *op, const rota_op_example *example, uint64_t seed,
+                     example_run *out_run) {
     memset(out_run, 0, sizeof *out_run);
     out_run->op = op;
     out_run->use = example->use;
@@ -75,7 +85,8 @@ bool example_prepare(conf *c, const rota_op *op, const rota_op_example *example,
         out_run->bytes[i] = rota_shape_bytes(tensor->dtype, tensor->rank, tensor->shape);
         out_run->inputs[i] = malloc(out_run->bytes[i]);
         CONF_CHECK(c, out_run->inputs[i], "out of memory");
-        fill(out_run->inputs[i], tensor->dtype, rota_tensor_count(tensor), example->fill[i], example->classes, &random);
+        fill(out_run->inputs[i], tensor->dtype, rota_tensor_count(tensor), example->fill[i], example->classes,
+             &random);
     }
     return true;
 }
@@ -91,7 +102,8 @@ bool example_place(conf *c, example_run *run, rota_runtime *runtime, rota_device
             *tensor = ROTA_TENSOR_NONE;
             continue;
         }
-        CONF_OK(c, rota_runtime_buffer(runtime, run->op->input_names[i], (run->bytes[i] + 3) / 4 * 4, &tensor->buffer));
+        CONF_OK(c, rota_runtime_buffer(runtime, run->op->input_names[i], (run->bytes[i] + 3) / 4 * 4,
+                                       &tensor->buffer));
         CONF_OK(c, rota_buffer_write(tensor->buffer, device, 0, run->inputs[i], run->bytes[i], NULL));
     }
     rota_tensor outputs[ROTA_OP_OUTPUTS_MAX] = {0};
