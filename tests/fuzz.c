@@ -75,8 +75,8 @@ static int open_runtime(fuzz *f, uint64_t seed) {
     f->adversary.submit_never_blocks = test_below(&random, 2) == 0;
     f->adversary.no_host_nodes = test_below(&random, 4) == 0;
     f->adversary.mode = (adversary_mode)test_below(&random, 3);
-    if (test_below(&random, 3) == 0)
-        f->adversary.max_allocation_bytes = f->limits.bytes > 65536 ? f->limits.bytes : 65536;
+    /* No less than the smoke test's buffers; arenas are cut at it. */
+    if (test_below(&random, 3) == 0) f->adversary.max_allocation_bytes = 262144;
     rota_status status = rota_runtime_open(&options, &f->runtime);
     if (status == ROTA_OK) status = rota_runtime_add_driver(f->runtime, &adversary_driver, &f->adversary);
     if (status == ROTA_OK && f->touch) status = rota_runtime_set_touch(f->runtime, true);
