@@ -110,6 +110,12 @@ rota_status rota_runtime_add_driver(rota_runtime *runtime, const rota_exec_drive
     return ROTA_OK;
 }
 
+rota_status rota_runtime_set_touch(rota_runtime *runtime, bool touch) {
+    ROTA_TRY(rota_runtime_check(runtime));
+    runtime->touch = touch;
+    return ROTA_OK;
+}
+
 typedef struct listed {
     rota_device_info info;
     const rota_driver_entry *entry;
@@ -231,6 +237,7 @@ static rota_status start_device(rota_device *device, const listed *entry) {
         .cache_dir = runtime->options.cache_dir,
         .validation = runtime->options.validation,
         .test = entry->entry->test,
+        .touch = runtime->touch,
     };
     const rota_exec_driver *driver = entry->entry->driver;
     ROTA_TRY(driver->open(driver, entry->index, &options, &device->exec));

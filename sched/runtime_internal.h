@@ -424,6 +424,7 @@ struct rota_runtime {
 
     rota_runtime_options options;
     uint32_t queue_count;
+    bool touch; /* of rota_runtime_set_touch */
     rota_driver_entry drivers[ROTA_DRIVERS_MAX];
     uint32_t driver_count;
     pthread_mutex_t open_mutex; /* opening of devices, one at a time */
