@@ -170,7 +170,6 @@ rota_status rota_args_set_buffer(rota_args *args, rota_buffer *slot_buffer, rota
                          "plan '%s': view of '%s' at byte %llu bound to '%s', expected a multiple of 4",
                          plan->name, rota_buffer_name(buffer), (unsigned long long)buffer->root_offset,
                          rota_buffer_name(slot_buffer));
-    ROTA_TRY(check_alias(args, entry, buffer));
     for (uint32_t w = 0; w < plan->word_count; w++) {
         const rota_plan_word *word = &plan->words[w];
         if (word->kind != ROTA_WORD_BUFFER || word->index != run->slot_buffers[entry]) continue;
@@ -181,6 +180,7 @@ rota_status rota_args_set_buffer(rota_args *args, rota_buffer *slot_buffer, rota
     rota_buffer_retain(buffer);
     rota_buffer_release(args->bound[entry]);
     args->bound[entry] = buffer;
+    args->rebound = true;
     set_word(args, bound_begin(run) + entry, (uint64_t)(uintptr_t)buffer);
     return ROTA_OK;
 }
@@ -292,6 +292,10 @@ rota_status rota_args_payload(rota_plan *plan, rota_args *args, const uint64_t *
         return rota_fail(ROTA_INVALID_ARGUMENT, "plan '%s' is given the arguments of plan '%s'", plan->name,
                          args->plan->name);
     if (args->missing_count) return name_missing(plan, args);
+    /* Here and not when a slot is set, so that two slots can exchange their buffers. */
+    for (uint32_t entry = 0; args->rebound && entry < run->slot_buffer_count; entry++)
+        ROTA_TRY(check_alias(args, entry, args->bound[entry]));
+    args->rebound = false;
     if (args->copied_count) ROTA_TRY(copy_inputs(args));
     *out_payload = args->payload;
     return ROTA_OK;

@@ -22,6 +22,7 @@ struct rota_args {
     uint64_t *payload; /* as a record carries it: block words, host pointers of transfers, bound buffers */
     uint8_t *missing;  /* by payload word */
     uint32_t missing_count, copied_count;
+    bool rebound; /* a slot was given another buffer since the bindings were last checked for overlaps */
     rota_buffer **bound;       /* held; by slot buffer */
     rota_input_copies *inputs; /* input_count */
     rota_ticket last;

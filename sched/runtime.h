@@ -165,8 +165,8 @@ ROTA_API rota_status rota_args_set_output(rota_args *args, rota_buffer *output, 
                                           uint64_t size_bytes);
 
 /* Submits a replay. `args` may be NULL for a plan without arguments. Lock-free: publishes a record in bounded
- * space and returns; BUSY when there is no room. INVALID_ARGUMENT names an argument that was never set.
- * `out_ticket` may be NULL. */
+ * space and returns; BUSY when there is no room. INVALID_ARGUMENT names an argument that was never set,
+ * or two slots whose buffers overlap where the plan writes one. `out_ticket` may be NULL. */
 ROTA_API rota_status rota_submit(rota_plan *plan, rota_args *args, rota_ticket *out_ticket);
 
 /* The same, but waits for room up to timeout_ns (0: the default). */

@@ -85,7 +85,7 @@ static void check_dead(adversary_device *device, const adversary_memory *memory)
 }
 
 static void memory_free(adversary_memory *memory) {
-    free((void *)(uintptr_t)memory->base.address);
+    if (memory->magic != ADVERSARY_GONE) free((void *)(uintptr_t)memory->base.address);
     free(memory);
 }
 
@@ -102,20 +102,29 @@ static void memory_destroy(rota_exec_device *base, rota_exec_memory *base_memory
     memory->magic = ADVERSARY_DEAD;
     memset((void *)(uintptr_t)memory->base.address, ADVERSARY_POISON_DEAD, memory->base.size_bytes);
     device->dead_bytes += memory->base.size_bytes;
-    /* Lets go of the oldest dead, which stand last in the list. */
+    /* Lets go of the bytes of the oldest dead, which stand last in the list; the objects stay until the
+     * device closes. */
     while (device->dead_bytes > DEAD_BYTES_MAX) {
-        adversary_memory **oldest = NULL;
-        for (adversary_memory **link = &device->memories; *link; link = &(*link)->next)
-            if ((*link)->magic == ADVERSARY_DEAD && *link != memory) oldest = link;
+        adversary_memory *oldest = NULL;
+        for (adversary_memory *m = device->memories; m; m = m->next)
+            if (m->magic == ADVERSARY_DEAD && m != memory) oldest = m;
         if (!oldest) break;
-        adversary_memory *victim = *oldest;
-        *oldest = victim->next;
-        device->dead_bytes -= victim->base.size_bytes;
-        check_dead(device, victim);
-        memory_free(victim);
+        check_dead(device, oldest);
+        free((void *)(uintptr_t)oldest->base.address);
+        device->dead_bytes -= oldest->base.size_bytes;
+        oldest->magic = ADVERSARY_GONE;
     }
     pthread_mutex_unlock(&device->lock);
     atomic_fetch_sub(&device->options->live_memories, 1);
+}
+
+/* The device's memory object of this address, dead or alive; NULL: another device's. */
+static adversary_memory *find_memory(adversary_device *device, const rota_exec_memory *memory) {
+    pthread_mutex_lock(&device->lock);
+    adversary_memory *m = device->memories;
+    while (m && &m->base != memory) m = m->next;
+    pthread_mutex_unlock(&device->lock);
+    return m;
 }
 
 bool adversary_range_is_live(adversary_device *device, uint64_t address, uint64_t size_bytes) {
@@ -195,6 +204,7 @@ static void program_destroy(rota_exec_device *base, rota_exec_program *base_prog
 
 static void instance_free(adversary_instance *instance) {
     free(instance->memories);
+    free(instance->own);
     free(instance->block);
     free(instance->stale_block);
     free(instance->submitted);
@@ -212,18 +222,20 @@ static rota_status instance_create(rota_exec_device *base, rota_exec_program *ba
     instance->magic = ADVERSARY_LIVE;
     instance->program = program;
     instance->memories = calloc(desc->memory_count + 1, sizeof *instance->memories);
+    instance->own = calloc(desc->memory_count + 1, sizeof *instance->own);
     instance->block = calloc(desc->block_words + 1, sizeof *instance->block);
     instance->stale_block = calloc(desc->block_words + 1, sizeof *instance->block);
     instance->submitted = calloc(desc->segment_count + 1, sizeof *instance->submitted);
     instance->times = calloc(desc->command_count + 1, sizeof *instance->times);
-    if (!instance->memories || !instance->block || !instance->stale_block || !instance->submitted ||
-        !instance->times) {
+    if (!instance->memories || !instance->own || !instance->block || !instance->stale_block ||
+        !instance->submitted || !instance->times) {
         instance_free(instance);
         return rota_fail(ROTA_OUT_OF_MEMORY, "%s: no memory for an instance", base->info.id);
     }
     for (uint32_t m = 0; m < desc->memory_count; m++) {
-        instance->memories[m] = (adversary_memory *)memories[m];
-        if (!memories[m] || instance->memories[m]->magic != ADVERSARY_LIVE)
+        instance->memories[m] = memories[m];
+        instance->own[m] = find_memory(device, memories[m]);
+        if (!memories[m] || (instance->own[m] && instance->own[m]->magic != ADVERSARY_LIVE))
             adversary_violation(device, "program '%s': memory %u of an instance is not live", desc->name, m);
     }
     atomic_fetch_add(&program->instances, 1);

@@ -10,6 +10,7 @@
 #define ADVERSARY_POISON_DEAD 0xddu
 #define ADVERSARY_LIVE 0x51a7e11eu
 #define ADVERSARY_DEAD 0xdeadbea7u
+#define ADVERSARY_GONE 0x90ffe000u
 #define ADVERSARY_PIECES_MAX 4
 
 typedef struct adversary_memory {
@@ -30,7 +31,9 @@ typedef struct adversary_program {
 typedef struct adversary_instance {
     uint32_t magic;
     adversary_program *program;
-    adversary_memory **memories;
+    rota_exec_memory **memories;
+    adversary_memory *
+        *own; /* the same where the memory is this device's; NULL: another's, seen through host pointers */
     uint64_t *block, *stale_block; /* the newest submission's arguments, and the one's before */
     uint32_t *submitted;           /* of each segment: how often */
     uint32_t block_replay;         /* the replay that `block` belongs to */

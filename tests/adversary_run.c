@@ -20,16 +20,16 @@ static uint64_t operand_address(adversary_device *device, const adversary_work *
     const adversary_instance *instance = work->instance;
     const uint64_t *block = device->options->breaks.stale_block ? instance->stale_block : instance->block;
     if (operand->is_slot) return block[operand->memory] + operand->offset_bytes;
-    const adversary_memory *memory = instance->memories[operand->memory];
-    if (memory->magic != ADVERSARY_LIVE)
-        adversary_violation(device, "program '%s' uses destroyed memory '%s'", work->desc->name,
-                            memory->name);
-    else if (operand->offset_bytes + operand->size_bytes > memory->base.size_bytes)
+    const rota_exec_memory *memory = instance->memories[operand->memory];
+    const adversary_memory *own = instance->own[operand->memory];
+    if (own && own->magic != ADVERSARY_LIVE)
+        adversary_violation(device, "program '%s' uses destroyed memory '%s'", work->desc->name, own->name);
+    else if (operand->offset_bytes + operand->size_bytes > memory->size_bytes)
         adversary_violation(device, "program '%s': [%llu, +%llu) lies outside memory '%s' of %llu bytes",
                             work->desc->name, (unsigned long long)operand->offset_bytes,
-                            (unsigned long long)operand->size_bytes, memory->name,
-                            (unsigned long long)memory->base.size_bytes);
-    return memory->base.address + operand->offset_bytes;
+                            (unsigned long long)operand->size_bytes, own ? own->name : "of another device",
+                            (unsigned long long)memory->size_bytes);
+    return memory->address + operand->offset_bytes;
 }
 
 static void *stray(adversary_device *device, uint64_t bytes) {
@@ -304,11 +304,11 @@ static void poison_arenas(adversary_device *device, adversary_work *work) {
                 (other->sequence > work->sequence && other->instance->started_replay < other->replay))
                 continue;
             for (uint32_t m = 0; m < other->desc->memory_count; m++)
-                other->instance->memories[m]->busy_stamp = device->stamp;
+                if (other->instance->own[m]) other->instance->own[m]->busy_stamp = device->stamp;
         }
     for (uint32_t m = 0; m < work->desc->memory_count; m++) {
-        adversary_memory *memory = instance->memories[m];
-        if (work->desc->memory_kind[m] != ROTA_EXEC_BASE_ARENA || memory->flags ||
+        adversary_memory *memory = instance->own[m];
+        if (!memory || work->desc->memory_kind[m] != ROTA_EXEC_BASE_ARENA || memory->flags ||
             memory->magic != ADVERSARY_LIVE || memory->busy_stamp == device->stamp)
             continue;
         memset((void *)(uintptr_t)memory->base.address, ADVERSARY_POISON_FRESH, memory->base.size_bytes);

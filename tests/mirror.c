@@ -210,6 +210,7 @@ static void define(mirror_graph *graph, const mirror_node *node) {
     for (uint32_t k = 0; k < node->access_count; k++) {
         uint32_t root, low, high;
         range_of(graph, &node->access[k], &root, &low, &high);
+        graph->buffers[root].used = true;
         if (graph->buffers[root].defined && node->access[k].mode == ROTA_WRITE)
             memset(graph->buffers[root].defined + low, 1, high - low);
     }
@@ -243,8 +244,10 @@ static void make_nodes(generator *g) {
     }
     if (limits->keep_nodes && graph->node_count > limits->keep_nodes) {
         graph->node_count = limits->keep_nodes;
-        for (uint32_t b = 0; b < graph->buffer_count; b++)
+        for (uint32_t b = 0; b < graph->buffer_count; b++) {
+            graph->buffers[b].used = false;
             if (graph->buffers[b].defined) memset(graph->buffers[b].defined, 0, graph->buffers[b].bytes);
+        }
         for (uint32_t i = 0; i < graph->node_count; i++) define(graph, &graph->nodes[i]);
     }
     for (uint32_t b = 0; b < graph->buffer_count; b++)

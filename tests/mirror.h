@@ -35,7 +35,7 @@ typedef struct mirror_buffer {
     uint32_t bytes;
     uint32_t root, root_offset; /* of a view; of a root: itself, 0 */
     uint32_t persistent;        /* PERSISTENT: which */
-    bool is_view, through_recorder;
+    bool is_view, through_recorder, used; /* used: a node names this root or a view of it */
     uint8_t *defined; /* TRANSIENT and OUTPUT roots: which bytes were written so far in record order */
     uint8_t *storage; /* of roots, while the reference runs */
     rota_buffer *handle;
