@@ -10,7 +10,7 @@ static rota_status no_memory(const rota_plan *plan) {
 }
 
 static uint32_t bound_begin(const rota_plan_run *run) {
-    return run->payload_words - run->slot_buffer_count;
+    return run->payload_words - 2 * run->slot_buffer_count;
 }
 
 rota_status rota_args_create(rota_plan *plan, rota_args **out_args) {
@@ -181,7 +181,8 @@ rota_status rota_args_set_buffer(rota_args *args, rota_buffer *slot_buffer, rota
     rota_buffer_release(args->bound[entry]);
     args->bound[entry] = buffer;
     args->rebound = true;
-    set_word(args, bound_begin(run) + entry, (uint64_t)(uintptr_t)buffer);
+    set_word(args, bound_begin(run) + 2 * entry, (uint64_t)(uintptr_t)buffer->root);
+    set_word(args, bound_begin(run) + 2 * entry + 1, buffer->root_offset);
     return ROTA_OK;
 }
 
@@ -253,7 +254,7 @@ static rota_status name_missing(const rota_plan *plan, const rota_args *args) {
                    : plan->buffers[plan->transfers[described->index].buffer].buffer->name;
     } else if (word >= bound_begin(run)) {
         kind = "buffer";
-        name = plan->buffers[run->slot_buffers[word - bound_begin(run)]].buffer->name;
+        name = plan->buffers[run->slot_buffers[(word - bound_begin(run)) / 2]].buffer->name;
     } else {
         kind = "buffer";
         name = plan->buffers[plan->transfers[word - plan->word_count].buffer].buffer->name;

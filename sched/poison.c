@@ -168,12 +168,10 @@ static bool operand_place(const rota_submission *submission, uint32_t part_index
         const rota_plan_word *word = &plan->words[operand->memory];
         if (word->kind != ROTA_WORD_BUFFER) return false;
         uint32_t slot = plan->run->slot_of_buffer[word->index];
-        const rota_buffer *buffer =
-            (const rota_buffer *)(uintptr_t)
-                submission->payload[plan->run->payload_words - plan->run->slot_buffer_count + slot];
-        out->of = buffer->root;
-        out->begin += buffer->root_offset;
-        out->end += buffer->root_offset;
+        const uint64_t *bound = rota_submission_bound(submission, slot);
+        out->of = (const rota_buffer *)(uintptr_t)bound[0];
+        out->begin += bound[1];
+        out->end += bound[1];
         return true;
     }
     const rota_plan_memory *memory = &part->memories[operand->memory];

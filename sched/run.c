@@ -187,7 +187,7 @@ static rota_status describe(rota_plan_run *run) {
         }
     }
     run->payload_words =
-        plan->word_count + run->slot_buffer_count + (run->has_staging ? plan->transfer_count : 0);
+        plan->word_count + 2 * run->slot_buffer_count + (run->has_staging ? plan->transfer_count : 0);
     if (run->payload_words > ROTA_PAYLOAD_WORDS_MAX)
         return rota_fail(ROTA_UNSUPPORTED, "plan '%s' takes %u words of arguments, at most %d are possible",
                          plan->name, run->payload_words, ROTA_PAYLOAD_WORDS_MAX);

@@ -285,7 +285,8 @@ struct rota_plan_run {
     bool closed;    /* the runtime is gone: only this struct is left */
     bool abandoned; /* a device that did not stop may touch the plan for ever */
     bool has_staging, has_arena, rotates, checks_external;
-    uint32_t payload_words; /* of a record: block, host pointers, bound buffers */
+    uint32_t payload_words; /* of a record: block, host pointers, and two words for each bound buffer: its root,
+                               which its residency keeps, and its offset there (a view may be gone by then) */
     uint32_t slot_buffer_count;
     uint32_t *slot_buffers;   /* plan buffer of each bound-buffer entry */
     uint32_t *slot_of_buffer; /* plan buffer to entry, ROTA_NONE */
@@ -617,6 +618,8 @@ void rota_poison_all_free(rota_runtime *runtime);
 /* Fails the submission's ticket unless it has a cause already. */
 void rota_submission_fail(rota_runtime *runtime, rota_submission *submission, const rota_cause *cause,
                           bool first);
+/* What is bound to a slot of a plan's submission: the root buffer's address and the offset in it. */
+const uint64_t *rota_submission_bound(const rota_submission *submission, uint32_t slot);
 /* The range of a root buffer that an external of the submission's plan names. */
 rota_residency *rota_submission_external(const rota_submission *submission,
                                          const rota_plan_external *external, uint64_t *out_begin);

@@ -67,7 +67,7 @@ static uint32_t random_bytes(generator *g) {
     return granule * skewed(g, g->mirror->limits.bytes / granule);
 }
 
-static void make_buffers(generator *g) {
+static void make_buffers(generator *g, uint32_t nodes) {
     for (uint32_t p = 0; p < g->mirror->persistent_count; p++)
         if (!g->mirror->persistents[p].for_slots) {
             uint32_t b = add_buffer(g, ROTA_BUFFER_PERSISTENT, g->mirror->persistents[p].bytes);
@@ -75,7 +75,7 @@ static void make_buffers(generator *g) {
             g->graph->buffers[b].through_recorder = false;
         }
     uint32_t inputs = below(g, 4), outputs = 1 + below(g, 3), slots = below(g, 3);
-    uint32_t transients = below(g, 3 + g->mirror->limits.nodes / 4) + (chance(g, 30) ? below(g, 24) : 0);
+    uint32_t transients = below(g, 4 + nodes / (chance(g, 50) ? 3 : 8));
     for (uint32_t i = 0; i < inputs; i++) add_buffer(g, ROTA_BUFFER_INPUT, random_bytes(g));
     for (uint32_t i = 0; i < outputs; i++) add_buffer(g, ROTA_BUFFER_OUTPUT, random_bytes(g));
     for (uint32_t i = 0; i < transients; i++) add_buffer(g, ROTA_BUFFER_TRANSIENT, random_bytes(g));
@@ -216,18 +216,23 @@ static void define(mirror_graph *graph, const mirror_node *node) {
     }
 }
 
-static void make_nodes(generator *g) {
-    mirror_graph *graph = g->graph;
+static uint32_t draw_count(generator *g) {
     const mirror_limits *limits = &g->mirror->limits;
     uint32_t most = chance(g, 2)    ? limits->nodes
                     : chance(g, 12) ? limits->nodes / 4 + 1
                                     : limits->nodes / 16 + 1;
-    uint32_t count = 1 + below(g, most);
-    if (chance(g, 1)) count = limits->nodes;
+    return chance(g, 1) ? limits->nodes : 1 + below(g, most);
+}
+
+static void make_nodes(generator *g, uint32_t count) {
+    mirror_graph *graph = g->graph;
+    const mirror_limits *limits = &g->mirror->limits;
     graph->nodes = need(calloc(count + graph->buffer_count, sizeof *graph->nodes));
-    /* Most outputs are written whole first; an output that nothing wrote is an error unless undefined reads are allowed. */
+    /* Most outputs are written whole first; an output that nothing wrote is an error unless undefined reads
+     * are allowed. */
     for (uint32_t b = 0; b < graph->buffer_count; b++) {
-        if (graph->buffers[b].kind != ROTA_BUFFER_OUTPUT || graph->buffers[b].is_view || chance(g, 10)) continue;
+        if (graph->buffers[b].kind != ROTA_BUFFER_OUTPUT || graph->buffers[b].is_view || chance(g, 10))
+            continue;
         mirror_node *node = &graph->nodes[graph->node_count++];
         node->kind = MIRROR_FILL;
         node->access_count = 1;
@@ -235,7 +240,7 @@ static void make_nodes(generator *g) {
         node->pattern = (uint32_t)test_random(&g->random);
         define(graph, node);
     }
-    count += graph->node_count;
+    count = count > graph->node_count ? count : graph->node_count;
     for (uint32_t tries = 0; graph->node_count < count && tries < count * 8; tries++) {
         mirror_node *node = &graph->nodes[graph->node_count];
         if (!draw_node(g, node)) continue;
@@ -287,8 +292,9 @@ static void make_graph(generator *g, mirror_graph *graph) {
     graph->options.arenas = 1 + below(g, 3);
     graph->slot_count = below(g, MIRROR_SLOTS_MAX + 1);
     for (uint32_t s = 0; s < graph->slot_count; s++) graph->slot_bytes[s] = chance(g, 50) ? 4 : 8;
-    make_buffers(g);
-    make_nodes(g);
+    uint32_t count = draw_count(g);
+    make_buffers(g, count);
+    make_nodes(g, count);
     make_lanes(g);
 }
 
@@ -398,9 +404,10 @@ void mirror_print(const mirror_case *mirror) {
                graph->options.packing == ROTA_PACK_TIGHT ? "tight" : "concurrent", graph->options.queues,
                graph->options.transfer_queue, graph->options.instances, graph->options.arenas);
         for (uint32_t b = 0; b < graph->buffer_count; b++)
-            printf("  buffer %s: %s, %u bytes%s\n", graph->buffers[b].name,
-                   rota_buffer_kind_name(graph->buffers[b].kind), graph->buffers[b].bytes,
-                   graph->buffers[b].is_view ? ", a view" : "");
+            if (graph->buffers[b].used)
+                printf("  buffer %s: %s, %u bytes%s\n", graph->buffers[b].name,
+                       rota_buffer_kind_name(graph->buffers[b].kind), graph->buffers[b].bytes,
+                       graph->buffers[b].is_view ? ", a view" : "");
         for (uint32_t n = 0; n < graph->node_count; n++) print_node(graph, n);
         for (uint32_t a = 0; a < graph->after_count; a++)
             if (graph->afters[a][0] < graph->node_count)
