@@ -253,6 +253,20 @@ static void add_hold(rota_submission *submission, rota_work *work, uint64_t poin
     work->hold_count++;
 }
 
+/* How often the plan's own accesses to a buffer may cut [begin, end), each piece of which then moves by itself. */
+static uint32_t inner_boundaries(const rota_submission *submission, const rota_residency *residency,
+                                 uint64_t begin, uint64_t end) {
+    const rota_plan *plan = submission->plan;
+    uint32_t count = 1;
+    for (uint32_t e = 0; e < plan->external_count; e++) {
+        uint64_t low;
+        if (rota_submission_external(submission, &plan->externals[e], &low) != residency) continue;
+        uint64_t high = low + plan->externals[e].size_bytes;
+        count += (low > begin && low < end) + (high > begin && high < end);
+    }
+    return count;
+}
+
 static bool check_plan(rota_runtime *runtime, rota_submission *submission, uint32_t *moves,
                        const rota_cause **out_cause, rota_status *out_status) {
     const rota_plan *plan = submission->plan;
@@ -278,9 +292,12 @@ static bool check_plan(rota_runtime *runtime, rota_submission *submission, uint3
                 commands->command_count
                     ? rota_plan_node_name(part, part->desc.commands[commands->first_command].node)
                     : "";
+            uint32_t before = *moves;
             if (!check_incoming(runtime, submission, residency, begin, begin + external->size_bytes,
                                 part->device->index, node, moves, out_cause, out_status))
                 return false;
+            if (*moves != before || plan->part_count > 1)
+                *moves += inner_boundaries(submission, residency, begin, begin + external->size_bytes);
         }
     }
     return true;

@@ -296,6 +296,7 @@ static void step(adversary_device *device, adversary_work *work) {
  * another replay that shares the memory has begun or comes first. */
 static void poison_arenas(adversary_device *device, adversary_work *work) {
     adversary_instance *instance = work->instance;
+    if (device->base.caps.unified_host) return; /* Another device may have written there on the host's side. */
     device->stamp++;
     for (uint32_t q = 0; q < device->queue_count; q++)
         for (const adversary_work *other = device->queues[q].head; other; other = other->next) {
