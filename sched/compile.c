@@ -143,8 +143,10 @@ rota_status rota_compile(rota_runtime *runtime, rota_graph *graph, const rota_co
     ROTA_TRY(new_plan(runtime, graph, options, &plan));
     ROTA_TRY(freeze(graph));
     rota_compiler c = {.runtime = runtime, .graph = graph, .plan = plan, .info = plan->compile_info};
-    c.queue_count = options->queues ? options->queues : 1;
-    if (options->transfer_queue && c.queue_count < 2) c.queue_count = 2;
+    c.policy_queues = c.queue_count = options->queues ? options->queues : 1;
+    /* A device's transfer queue is its last one, whatever the policy may use; a runtime of one queue has none. */
+    uint32_t available = runtime && options->device_count ? rota_runtime_queue_count(runtime) : 2;
+    if (options->transfer_queue && c.queue_count < available) c.queue_count = available;
     rota_status status = run_steps(&c);
     show_gathered(&c);
     keep_vectors(&c);

@@ -144,6 +144,7 @@ typedef struct rota_compiler {
     rota_vector buffers; /* rota_plan_buffer */
     rota_vector operations, accesses, access_physical, physicals;
     uint32_t queue_count;
+    uint32_t policy_queues; /* of queue_count, those that nodes may be placed on */
     /* Devices in use: part of each entry of options.devices, and of the CPU device for host functions. */
     rota_device *part_device[UINT8_MAX + 1];
     uint32_t part_count;

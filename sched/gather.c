@@ -286,10 +286,10 @@ static rota_status place_node(rota_compiler *c, const rota_node_record *record, 
     if (record->queue_plus_1)
         queue = record->queue_plus_1 - 1u;
     else if (options->queue_policy)
-        queue = options->queue_policy(options->queue_policy_user, node, c->queue_count);
-    if (queue >= c->queue_count)
+        queue = options->queue_policy(options->queue_policy_user, node, c->policy_queues);
+    if (queue >= c->policy_queues)
         return rota_fail(ROTA_INVALID_ARGUMENT, "node '%s' is placed on logical queue %u; the plan uses %u",
-                         rota_node_record_name(record), queue, c->queue_count);
+                         rota_node_record_name(record), queue, c->policy_queues);
     *out_queue = queue;
     return ROTA_OK;
 }

@@ -262,7 +262,7 @@ static uint32_t inner_boundaries(const rota_submission *submission, const rota_r
         uint64_t low;
         if (rota_submission_external(submission, &plan->externals[e], &low) != residency) continue;
         uint64_t high = low + plan->externals[e].size_bytes;
-        count += (low > begin && low < end) + (high > begin && high < end);
+        count += (uint32_t)(low > begin && low < end) + (uint32_t)(high > begin && high < end);
     }
     return count;
 }
