@@ -83,20 +83,18 @@ static bool every_op(conf *c) {
     CONF_TRY(conf_open(c, NULL, &runtime, &device));
     CONF_OK(c, rota_device_open(runtime, "cpu", &cpu));
     bool exact = rota_device_get_info(device)->kind == ROTA_EXEC_CPU;
-    uint32_t ops = 0;
-    const rota_op *table[256];
-    (void)rota_op_table(&ops);
-    CONF_CHECK(c, ops > 0 && ops <= 256, "the op table has %u entries", ops);
-    for (uint32_t o = 0; o < ops; o++) table[o] = rota_op_table(&ops) + o;
+    uint32_t ops = rota_op_count();
+    CONF_CHECK(c, ops > 0, "the op table is empty");
     for (uint32_t o = 0; o < ops; o++) {
+        const rota_op *op = rota_op_at(o);
         rota_op_example example;
-        for (uint32_t e = 0; table[o]->example && table[o]->example(e, 0, &example); e++) {
+        for (uint32_t e = 0; rota_op_get_example(op, e, 0, &example); e++) {
             char label[128];
-            snprintf(label, sizeof label, "%s, example '%s'", table[o]->name, example.label);
+            snprintf(label, sizeof label, "%s, example '%s'", op->name, example.label);
             example_run first, second;
             op_result got, want;
-            CONF_TRY(example_prepare(c, table[o], &example, c->seed + e, &first));
-            CONF_TRY(example_prepare(c, table[o], &example, c->seed + e, &second));
+            CONF_TRY(example_prepare(c, op, &example, c->seed + e, &first));
+            CONF_TRY(example_prepare(c, op, &example, c->seed + e, &second));
             bool good = run_example(c, device, &first, &got) && run_example(c, cpu, &second, &want);
             CONF_CHECK(c, good, "%s: %s", label, c->why);
             CONF_TRY(same_result(c, label, &got, &want, exact));

@@ -77,6 +77,12 @@ static int open_runtime(fuzz *f, uint64_t seed) {
     f->adversary.mode = (adversary_mode)test_below(&random, 3);
     /* No less than the smoke test's buffers; arenas are cut at it. */
     if (test_below(&random, 3) == 0) f->adversary.max_allocation_bytes = 262144;
+    if (f->print)
+        printf("runtime: %u queues, %u staging slots of %u bytes, diagnostics %d; adversary: unified %d, submit never blocks %d, "
+               "no host nodes %d, mode %d\n",
+               f->queues, options.staging_slots, (unsigned)options.staging_slot_bytes, options.diagnostics,
+               f->adversary.unified_host, f->adversary.submit_never_blocks, f->adversary.no_host_nodes,
+               (int)f->adversary.mode);
     rota_status status = rota_runtime_open(&options, &f->runtime);
     if (status == ROTA_OK) status = rota_runtime_add_driver(f->runtime, &adversary_driver, &f->adversary);
     if (status == ROTA_OK && f->touch) status = rota_runtime_set_touch(f->runtime, true);
@@ -284,7 +290,7 @@ static bool run_case(fuzz *f, uint64_t seed) {
 static const char usage[] =
     "rota-fuzz [--device cpu|adversary|vk:0|...] [--second DEVICE] [--count N] [--seed S] [--nodes N] "
     "[--bytes N]\n"
-    "          [--touch] [--validation] [--no-reach] [--print] [--keep NODES] [--seconds N]\n";
+    "          [--touch] [--validation] [--no-reach] [--no-host-nodes] [--print] [--keep NODES] [--seconds N]\n";
 
 int main(int argc, char **argv) {
     static fuzz f = {.device = "adversary",
@@ -319,6 +325,8 @@ int main(int argc, char **argv) {
                 f.validation = true;
             else if (strcmp(option, "--no-reach") == 0)
                 f.no_reach = true;
+            else if (strcmp(option, "--no-host-nodes") == 0)
+                f.limits.host_nodes = false;
             else if (strcmp(option, "--print") == 0)
                 f.print = true;
             else {
