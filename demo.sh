@@ -37,7 +37,7 @@ printf '\n== A matmul graph, recorded once and replayed, checked against a refer
 
 printf '\n== A GPT that learns the text of this project ==\n'
 find . -path './build*' -prune -o -path ./.git -prune -o -type f \
-  \( -name '*.md' -o -name '*.c' -o -name '*.h' -o -name '*.comp' -o -name '*.glsl' \) -print0 |
+  \( -name '*.md' -o -name '*.c' -o -name '*.h' -o -name '*.comp' -o -name '*.glsl' \) ! -name '*.spv.h' -print0 |
   LC_ALL=C sort -z | xargs -0 cat >"$work/text.txt"
 build/examples/train_gpt --data "$work/text.txt" "${device[@]}" --tokenizer char --iters 500 --batch 12 --block 64 \
   --layers 4 --heads 4 --dim 128 --lr 1e-3 --min-lr 1e-4 --warmup 50 --beta2 0.99 --weight-decay 0.1 --grad-clip 1 \
