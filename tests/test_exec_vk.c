@@ -451,6 +451,57 @@ static void test_leaks(void **state) {
     close_quiet(f, false);
 }
 
+/* Memories, programs and instances come and go on several threads while works are submitted. */
+static void *churn(void *argument) {
+    fixture *f = argument;
+    const rota_exec_device_vtable *v = f->device->vtable;
+    step_params params = {COUNT, 1, 0};
+    for (uint32_t round = 0; round < 30; round++) {
+        test_program *p = chain_program(2 + round % 3, &params);
+        p->desc.block_words = round % 2;
+        rota_exec_memory *m = NULL;
+        rota_exec_program *program = NULL;
+        rota_exec_instance *instance = NULL;
+        bool good = v->memory_create(f->device, 2 * BYTES, 0, "churn", &m) == ROTA_OK &&
+                    v->program_create(f->device, &p->desc, &program) == ROTA_OK &&
+                    v->instance_create(f->device, program, &m, &instance) == ROTA_OK;
+        if (!good) return p; /* not NULL: the thread failed */
+        v->instance_destroy(f->device, instance);
+        v->program_destroy(f->device, program);
+        v->memory_destroy(f->device, m);
+        free(p);
+    }
+    return NULL;
+}
+
+static void test_threads(void **state) {
+    (void)state;
+    fixture *f = open_with(NULL);
+    rota_exec_memory *memories[] = {shared(f, 2 * BYTES)};
+    uint32_t *x = memories[0]->host;
+    for (uint32_t i = 0; i < COUNT; i++) x[i] = x[COUNT + i] = i;
+    step_params params = {COUNT, 1, 0};
+    test_program *p = chain_program(1, &params);
+    loaded l = load(f, p, memories);
+    pthread_t threads[3];
+    for (uint32_t t = 0; t < 3; t++) assert_int_equal(pthread_create(&threads[t], NULL, churn, f), 0);
+    for (uint32_t i = 0; i < 200; i++) {
+        rota_exec_wait wait = {.queue = 0, .value = f->next[0]};
+        rota_exec_work w = work(f, l, 0, 0, &wait, 1, NULL);
+        submit(f, &w, 1);
+    }
+    for (uint32_t t = 0; t < 3; t++) {
+        void *failed;
+        pthread_join(threads[t], &failed);
+        assert_null(failed);
+    }
+    wait_for(f, 0);
+    for (uint32_t i = 0; i < COUNT; i++) assert_int_equal(x[i], stepped(i, i, 200));
+    unload(f, l);
+    free(p);
+    close_quiet(f, false);
+}
+
 int main(void) {
     static int split;
     const struct CMUnitTest tests[] = {
@@ -460,6 +511,7 @@ int main(void) {
         cmocka_unit_test(test_cumulative), cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_touch),      cmocka_unit_test(test_times),
         cmocka_unit_test(test_cache),      cmocka_unit_test(test_leaks),
+        cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
