@@ -219,7 +219,7 @@ static rota_device *new_device(rota_runtime *runtime, const listed *entry) {
 
 static rota_status start_device(rota_device *device, const listed *entry) {
     rota_runtime *runtime = device->runtime;
-    device->transfer_queue = runtime->queue_count > 1 ? runtime->queue_count - 1 : runtime->queue_count;
+    device->transfer_queue = runtime->queue_count > 1 ? runtime->queue_count - 1 : ROTA_EXEC_QUEUES_MAX;
     rota_exec_open_options options = {
         .host = {.user = device,
                  .log = runtime->options.log,
@@ -245,7 +245,7 @@ static rota_status start_device(rota_device *device, const listed *entry) {
     memcpy(device->id, device->info.id, sizeof device->id);
     device->asks_poison = device->info.kind == ROTA_EXEC_CPU;
     /* On host memory a queue of its own for copies brings nothing but waits between queues. */
-    if (device->exec->caps.unified_host) device->transfer_queue = runtime->queue_count;
+    if (device->exec->caps.unified_host) device->transfer_queue = ROTA_EXEC_QUEUES_MAX;
     device->io_queue = device->transfer_queue < runtime->queue_count ? device->transfer_queue : 0;
     ROTA_TRY(rota_device_memory_create(device,
                                        runtime->options.staging_slots * runtime->options.staging_slot_bytes,

@@ -138,7 +138,7 @@ void rota_plan_free(rota_plan *plan);
 rota_exec_device *rota_device_exec(const rota_device *device);
 /* The runtime's CPU device, opened if need be: host-function nodes and copies between GPUs run there. */
 rota_status rota_runtime_cpu_device(rota_runtime *runtime, rota_device **out_device);
-/* Logical queues per device, and the transfer queue (>= count: none). */
+/* Logical queues per device, and the transfer queue (ROTA_EXEC_QUEUES_MAX: none). */
 uint32_t rota_runtime_queue_count(const rota_runtime *runtime);
 uint32_t rota_device_transfer_queue(const rota_device *device);
 /* The log and diagnostics setting. */
