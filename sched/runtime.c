@@ -172,6 +172,8 @@ static uint64_t cpu_ns_of(pthread_t thread) {
 void rota_runtime_get_stats(rota_runtime *runtime, rota_runtime_stats *out_stats) {
     *out_stats = (rota_runtime_stats){0};
     if (rota_runtime_check(runtime) != ROTA_OK) return;
+    /* First: what is no longer pending here is no longer counted below; with the releases in reclaim.c. */
+    out_stats->reclaim_pending = ra_load_acquire(&runtime->stat_reclaim_pending);
     out_stats->memory_bytes = ra_load_relaxed(&runtime->memory_bytes);
     out_stats->memory_peak_bytes = ra_load_relaxed(&runtime->memory_peak_bytes);
     out_stats->buffers = ra_load_relaxed(&runtime->buffer_count);
@@ -182,7 +184,6 @@ void rota_runtime_get_stats(rota_runtime *runtime, rota_runtime_stats *out_stats
     out_stats->waits_dropped = ra_load_relaxed(&runtime->stat_waits_dropped);
     out_stats->migrations = ra_load_relaxed(&runtime->stat_migrations);
     out_stats->migrated_bytes = ra_load_relaxed(&runtime->stat_migrated_bytes);
-    out_stats->reclaim_pending = ra_load_relaxed(&runtime->stat_reclaim_pending);
     out_stats->abandoned_bytes = ra_load_relaxed(&runtime->stat_abandoned);
     out_stats->completed = ra_load_relaxed(&runtime->stat_completed);
     uint64_t cpu = cpu_ns_of(runtime->sequencer) + cpu_ns_of(runtime->completer);

@@ -14,7 +14,7 @@ typedef struct devices {
     rota_device *cpu, *first, *second;
 } devices;
 
-static devices *open_devices(bool unified, adversary_faults faults, uint64_t timeout_ns) {
+static devices *open_devices(bool unified, uint64_t timeout_ns) {
     devices *d = calloc(1, sizeof *d);
     assert_non_null(d);
     d->options.unified_host = unified;
@@ -24,7 +24,6 @@ static devices *open_devices(bool unified, adversary_faults faults, uint64_t tim
     assert_ok(rota_device_open(d->runtime, "cpu", &d->cpu));
     assert_ok(rota_device_open(d->runtime, "adversary", &d->first));
     assert_ok(rota_device_open(d->runtime, "adversary:1", &d->second));
-    d->options.faults = faults;
     return d;
 }
 
@@ -42,7 +41,7 @@ static void close_devices(devices *d, bool clean) {
 
 /* Random plans on random devices over shared buffers, against a count kept on the host. */
 static void bytes_follow_their_readers_on(bool unified) {
-    devices *d = open_devices(unified, (adversary_faults){0}, 20000000000u);
+    devices *d = open_devices(unified, 20000000000u);
     rota_device *where[] = {d->cpu, d->first, d->second};
     enum { BUFFERS = 3 };
     rota_buffer *buffers[BUFFERS];
@@ -115,7 +114,7 @@ static void bytes_follow_their_readers(void **state) {
 
 static void inputs_and_outputs_are_staged(void **state) {
     (void)state;
-    devices *d = open_devices(false, (adversary_faults){0}, 20000000000u);
+    devices *d = open_devices(false, 20000000000u);
     rota_graph *graph;
     rota_recorder *recorder;
     rota_buffer *in, *out;
@@ -169,7 +168,7 @@ static void inputs_and_outputs_are_staged(void **state) {
 
 static void a_lost_device_fails_what_needs_it(void **state) {
     (void)state;
-    devices *d = open_devices(false, (adversary_faults){0}, 3000000000u);
+    devices *d = open_devices(false, 3000000000u);
     rota_buffer *lost = test_words(d->first, "lost", WORDS, 1), *safe = test_words(d->cpu, "safe", WORDS, 1);
     rota_plan *on_lost = test_plan_1(d->first, "on lost", &test_increment, lost, ROTA_READWRITE);
     rota_plan *on_cpu = test_plan_1(d->cpu, "on cpu", &test_increment, safe, ROTA_READWRITE);
@@ -178,7 +177,7 @@ static void a_lost_device_fails_what_needs_it(void **state) {
     rota_ticket good;
     assert_ok(rota_submit_wait(on_lost, NULL, 0, &good));
     assert_ok(rota_wait(good, 0));
-    d->options.faults.lost_after_works = 1;
+    d->options.faults.lost_in_works = 1;
     uint32_t accepted = 0;
     for (int i = 0; i < 20; i++)
         if (rota_submit_wait(on_lost, NULL, 0, &tickets[accepted]) == ROTA_OK) accepted++;
@@ -195,7 +194,7 @@ static void a_lost_device_fails_what_needs_it(void **state) {
     assert_ok(rota_poll(good));
     for (int i = 0; i < 10; i++) assert_ok(rota_submit_wait(on_cpu, NULL, 0, NULL));
     test_expect_words(safe, WORDS, 11);
-    d->options.faults = (adversary_faults){0}; /* the other adversary's too */
+    d->options.faults.lost_in_works = 0; /* the other adversary's too */
     rota_buffer *fresh = test_words(d->second, "fresh", WORDS, 4);
     test_expect_words(fresh, WORDS, 4);
     assert_status(rota_submit(on_lost, NULL, &tickets[0]) == ROTA_OK ? rota_wait(tickets[0], 0)
@@ -213,13 +212,13 @@ static void a_lost_device_fails_what_needs_it(void **state) {
  * for ever. */
 static void a_silent_device_meets_the_deadline(void **state) {
     (void)state;
-    devices *d = open_devices(false, (adversary_faults){0}, 500000000u);
+    devices *d = open_devices(false, 500000000u);
     rota_buffer *quiet = test_words(d->first, "quiet", WORDS, 1);
     rota_plan *on_quiet = test_plan_1(d->first, "on quiet", &test_increment, quiet, ROTA_READWRITE);
     rota_plan *needs = test_plan_1(d->cpu, "needs it", &test_increment, quiet, ROTA_READWRITE);
     test_expect_words(quiet, WORDS, 1);
     rota_ticket ticket, needing;
-    d->options.faults.silent_after_works = 1;
+    d->options.faults.silent = true;
     assert_ok(rota_submit_wait(on_quiet, NULL, 0, &ticket));
     assert_ok(rota_submit_wait(needs, NULL, 0, &needing));
     uint64_t start = rota_clock_ns();
@@ -246,12 +245,12 @@ static void allocation_failures_are_errors(void **state) {
         rota_runtime *runtime;
         rota_device *device;
         assert_ok(adversary_runtime_open(options, NULL, &runtime));
-        options->faults.memory_fails_at = at;
+        options->faults.memory_fails_in = at;
         rota_status status = rota_device_open(runtime, "adversary", &device);
         assert_true(status == ROTA_OK || status == ROTA_OUT_OF_MEMORY || status == ROTA_REFUSED);
         if (status != ROTA_OK) {
             assert_true(strlen(rota_last_error()) > 10);
-            options->faults.memory_fails_at = 0;
+            options->faults.memory_fails_in = 0;
             assert_ok(rota_device_open(runtime, "cpu", &device)); /* another device can still be used */
         }
         assert_ok(rota_runtime_close(runtime, 2000000000u));
