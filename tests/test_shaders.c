@@ -323,6 +323,24 @@ static void test_optimizer(void **state) {
     }
 }
 
+/* More than 65535 workgroups, folded into y, and more than 2^24 elements, beyond what an f32 counts. */
+static void test_large_counts(void **state) {
+    (void)state;
+    const uint32_t rows = 70001, n = (1u << 24) + 4097;
+    const rota_softmax_params softmax = {rows, 3, 0, rows, 1.0f};
+    CHECK(softmax, &softmax, 2e-6, IN(3 * rows), OUT(3 * rows));
+    const rota_norm_params norm = {rows, 2, 0, 1e-2f, rows};
+    CHECK(rmsnorm, &norm, 1e-5, IN(2 * rows), IN(2), OUT(2 * rows), OUT(rows));
+    const rota_embedding_params embedding = {5, 2, rows, 0};
+    CHECK(embedding_backward, &embedding, 1e-5, IN(10), INDEX(5, rows), OUT(2 * rows));
+    const rota_matmul_params products = {
+        1, 1, 2, 2, 1, 1, 0, ROTA_F32, 1, {1, 1, rows}, {0, 0, 2}, {0, 0, 0}, {0, 0, 1}};
+    CHECK(matmul, &products, 1e-6, IN(2 * rows), IN(2), OUT(rows));
+    const rota_binary_params row = {n, ROTA_BINARY_ADD, {1, 1, 1, 1, n / 3, 3}, {0, 0, 0, 0, 0, 1}};
+    assert_int_equal(n % 3, 0);
+    CHECK(binary, &row, 0, IN(n), IN(3), OUT(n));
+}
+
 static int open_device(void **state) {
     (void)state;
     return shader_device_open(0) ? 0 : 77;
@@ -343,6 +361,7 @@ int main(void) {
         cmocka_unit_test(test_softmax),       cmocka_unit_test(test_norm),
         cmocka_unit_test(test_cross_entropy), cmocka_unit_test(test_attention),
         cmocka_unit_test(test_dropout),       cmocka_unit_test(test_optimizer),
+        cmocka_unit_test(test_large_counts),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
