@@ -349,10 +349,13 @@ static void sequence_plan(rota_runtime *runtime, rota_submission *submission, ui
     if (submission->hosted) run->instances[submission->instance].outputs_issued++;
     uint32_t arena = submission->instance % run->arena_count;
     uint64_t started[ROTA_DEVICES_MAX] = {0}; /* queues that have a work of this replay already */
+    /* What a segment needs from before this replay moves first of all: an earlier segment on another device may
+     * overwrite it there, and nothing in the plan orders the two. */
+    for (uint32_t s = 0; s < plan->segment_count && !known; s++)
+        bring_incoming(runtime, submission, &plan->segments[s], plan->parts[plan->segments[s].part].device);
     for (uint32_t s = 0; s < plan->segment_count; s++) {
         const rota_plan_segment *segment = &plan->segments[s];
         rota_device *device = plan->parts[segment->part].device;
-        if (!known) bring_incoming(runtime, submission, segment, device);
         rota_work *work = add_work(submission, device, segment->queue, ROTA_WORK_SEGMENT, s);
         uint64_t point = work_point(work);
         submission->segment_points[s] = point;

@@ -20,7 +20,8 @@ typedef struct fuzz {
     const char *device, *second; /* ids; second NULL: one device */
     uint64_t count, seed;
     mirror_limits limits;
-    bool touch, validation, verbose, print, no_reach;
+    const char *dot; /* the last graph's plan goes there */
+    bool touch, validation, print, no_reach;
     uint64_t configuration; /* of the open runtime */
     adversary_options adversary;
     rota_runtime *runtime;
@@ -149,6 +150,7 @@ static bool compile_graphs(run *r) {
         if (mirror_compile(graph, r->f->runtime, r->f->devices, r->f->device_count) != ROTA_OK)
             return trouble(r, "compiling");
         r->f->nodes += graph->node_count;
+        if (r->f->dot && rota_plan_write_dot(graph->plan, r->f->dot) != ROTA_OK) return trouble(r, "writing the dot file");
         if (graph->node_count > r->f->largest) r->f->largest = graph->node_count;
         char message[384];
         for (reach_mode mode = REACH_BATCHES; mode <= REACH_EDGES && !r->f->no_reach; mode++)
@@ -290,7 +292,7 @@ static bool run_case(fuzz *f, uint64_t seed) {
 static const char usage[] =
     "rota-fuzz [--device cpu|adversary|vk:0|...] [--second DEVICE] [--count N] [--seed S] [--nodes N] "
     "[--bytes N]\n"
-    "          [--touch] [--validation] [--no-reach] [--no-host-nodes] [--print] [--keep NODES] [--seconds N]\n";
+    "          [--touch] [--validation] [--no-reach] [--no-host-nodes] [--print] [--keep NODES] [--dot FILE] [--seconds N]\n";
 
 int main(int argc, char **argv) {
     static fuzz f = {.device = "adversary",
@@ -315,6 +317,8 @@ int main(int argc, char **argv) {
             f.limits.bytes = (uint32_t)strtoul(value, NULL, 0);
         else if (strcmp(option, "--keep") == 0)
             f.limits.keep_nodes = (uint32_t)strtoul(value, NULL, 0);
+        else if (strcmp(option, "--dot") == 0)
+            f.dot = value;
         else if (strcmp(option, "--seconds") == 0)
             seconds = strtoull(value, NULL, 0);
         else {
