@@ -171,7 +171,7 @@ static rota_status prepare_segment(rota_work *work, rota_exec_work *out) {
                    (const void *)(uintptr_t)submission->payload[plan->word_count + t],
                    plan->buffers[transfer->buffer].buffer->size_bytes);
         }
-        inputs_taken(work->device->runtime, submission, taken);
+        if (run->stages_inputs) inputs_taken(work->device->runtime, submission, taken);
     }
     out->instance = instance->parts[segment->part];
     out->segment = segment->index;

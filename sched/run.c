@@ -172,6 +172,10 @@ static rota_status describe(rota_plan_run *run) {
             if (part->memories[m].kind == ROTA_EXEC_BASE_STAGING) run->has_staging = true;
         }
     }
+    /* An input that commands read where the caller has it is taken when the replay is complete, not before. */
+    run->stages_inputs = run->has_staging;
+    for (uint32_t t = 0; t < plan->input_count; t++)
+        if (plan->transfers[t].memory == ROTA_NONE) run->stages_inputs = false;
     run->arena_memories = memories;
     for (uint32_t b = 0; b < plan->buffer_count; b++) {
         const rota_buffer *buffer = plan->buffers[b].buffer;

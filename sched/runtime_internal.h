@@ -285,6 +285,7 @@ struct rota_plan_run {
     bool closed;    /* the runtime is gone: only this struct is left */
     bool abandoned; /* a device that did not stop may touch the plan for ever */
     bool has_staging, has_arena, rotates, checks_external;
+    bool stages_inputs; /* every input goes through staging memory */
     uint32_t payload_words; /* of a record: block, host pointers, and two words for each bound buffer: its root,
                                which its residency keeps, and its offset there (a view may be gone by then) */
     uint32_t slot_buffer_count;

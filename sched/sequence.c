@@ -499,7 +499,7 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
         ok = ok && check_plan(runtime, submission, &moves, &cause, &status) &&
              reserve(runtime, submission, plan->segment_count + 2u * moves, plan->segment_count, moves,
                      run->payload_words);
-        ra_store_relaxed(&submission->inputs_left, run->has_staging ? plan->input_count : 0);
+        ra_store_relaxed(&submission->inputs_left, run->stages_inputs ? plan->input_count : 0);
         if (ok) {
             uint32_t state =
                 (submission->hosted ? ROTA_CELL_HOSTED : 0u) | (plan->input_count ? 0u : ROTA_CELL_TAKEN);

@@ -52,6 +52,7 @@ typedef struct adversary_options {
     uint64_t max_allocation_bytes; /* 0: 1 GiB */
     uint64_t quiet_ns; /* gathers works until none came for so long; 0: 60 us. Most interleaving, and the same
                           from one run to the next */
+    bool trace; /* prints every command and signal */
     /* Written by the device. */
     _Atomic uint32_t violations; /* of the contract, by the caller */
     char violation[256];         /* the first one */

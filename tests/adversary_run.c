@@ -80,6 +80,19 @@ static void begin_kernel(adversary_device *device, const adversary_work *work,
         }
 }
 
+static void trace_command(const adversary_device *device, const adversary_work *work,
+                          const adversary_running *running) {
+    const rota_exec_command *command = &work->desc->commands[running->command];
+    fprintf(stderr, "  %u: q%u v%llu '%s' segment %u: %s", device->index, work->queue,
+            (unsigned long long)work->signal_value, work->desc->name, work->segment,
+            device->host.node_name(work->desc->owner, command->node));
+    for (uint32_t k = 0; k < command->operand_count; k++)
+        fprintf(stderr, " %s:%p+%llu",
+                rota_access_mode_name(work->desc->operands[command->first_operand + k].mode),
+                running->operands[k], (unsigned long long)running->operand_bytes[k]);
+    fprintf(stderr, "\n");
+}
+
 /* False when the runtime asks to skip it: its data failed. */
 static bool begin_command(adversary_device *device, const adversary_work *work, uint32_t index,
                           adversary_running *running) {
@@ -106,6 +119,7 @@ static bool begin_command(adversary_device *device, const adversary_work *work, 
     if (device->diagnostics) work->instance->times[index].begin_ns = rota_clock_ns();
     atomic_fetch_add(&device->options->commands, 1);
     if (device->active_count > 1) atomic_fetch_add(&device->options->overlaps, 1);
+    if (device->options->trace) trace_command(device, work, running);
     switch (command->kind) {
     case ROTA_EXEC_COMMAND_KERNEL:
         begin_kernel(device, work, command, running);
@@ -240,6 +254,12 @@ static void step_copy(adversary_device *device, adversary_work *work) {
         }
     }
     rota_exec_copy *copy = &work->copies[draw(device, work->commands_left)];
+    if (device->options->trace)
+        fprintf(stderr, "  %u: q%u v%llu copy %p <- %p, %llu bytes\n", device->index, work->queue,
+                (unsigned long long)work->signal_value,
+                (void *)copy_end(device, copy->destination, copy->destination_offset),
+                (void *)copy_end(device, copy->source, copy->source_offset),
+                (unsigned long long)copy->size_bytes);
     uint64_t bytes = copy->size_bytes;
     if (bytes > 1 && draw(device, 2))
         bytes = 1 + draw(device, (uint32_t)(bytes < 1u << 30 ? bytes : 1u << 30));
@@ -296,7 +316,8 @@ static void step(adversary_device *device, adversary_work *work) {
  * another replay that shares the memory has begun or comes first. */
 static void poison_arenas(adversary_device *device, adversary_work *work) {
     adversary_instance *instance = work->instance;
-    if (device->base.caps.unified_host) return; /* Another device may have written there on the host's side. */
+    if (device->base.caps.unified_host)
+        return; /* Another device may have written there on the host's side. */
     device->stamp++;
     for (uint32_t q = 0; q < device->queue_count; q++)
         for (const adversary_work *other = device->queues[q].head; other; other = other->next) {
@@ -326,6 +347,13 @@ static bool start_work(adversary_device *device, adversary_work *work) {
     }
     device->active[device->active_count++] = work;
     work->started = true;
+    if (device->options->trace) {
+        fprintf(stderr, "  %u: q%u v%llu starts; waits:", device->index, work->queue,
+                (unsigned long long)work->signal_value);
+        for (uint32_t i = 0; i < work->wait_count; i++)
+            fprintf(stderr, " q%u v%llu", work->waits[i].queue, (unsigned long long)work->waits[i].value);
+        fprintf(stderr, "\n");
+    }
     if (!work->instance) {
         work->commands_left = work->copy_count;
         return true;
@@ -398,6 +426,8 @@ static void advance(adversary_device *device, uint32_t q) {
         if (adversary_strikes(&device->options->faults.lost_in_works)) device->dying = true;
         free_work(work);
     }
+    if (device->options->trace)
+        fprintf(stderr, "  %u: q%u reached %llu\n", device->index, q, (unsigned long long)queue->reached);
     if (!device->options->breaks.early_signal) device->host.advanced(device->host.user, q, queue->reached);
 }
 

@@ -20,8 +20,10 @@ typedef struct fuzz {
     const char *device, *second; /* ids; second NULL: one device */
     uint64_t count, seed;
     mirror_limits limits;
+    uint32_t mode;   /* the adversary's, plus 1; 0: drawn */
+    uint64_t order;  /* changes the adversary's choices and nothing else */
     const char *dot; /* the last graph's plan goes there */
-    bool touch, validation, print, no_reach;
+    bool touch, validation, print, trace, no_reach;
     uint64_t configuration; /* of the open runtime */
     adversary_options adversary;
     rota_runtime *runtime;
@@ -72,14 +74,17 @@ static int open_runtime(fuzz *f, uint64_t seed) {
         .worker_threads = strcmp(f->device, "cpu") == 0 ? 1 + test_below(&random, 4) : 0,
     };
     memset(&f->adversary, 0, sizeof f->adversary);
+    f->adversary.trace = f->trace;
     f->adversary.unified_host = test_below(&random, 4) == 0;
     f->adversary.submit_never_blocks = test_below(&random, 2) == 0;
     f->adversary.no_host_nodes = test_below(&random, 4) == 0;
     f->adversary.mode = (adversary_mode)test_below(&random, 3);
     /* No less than the smoke test's buffers; arenas are cut at it. */
+    if (f->mode) f->adversary.mode = (adversary_mode)(f->mode - 1);
     if (test_below(&random, 3) == 0) f->adversary.max_allocation_bytes = 262144;
     if (f->print)
-        printf("runtime: %u queues, %u staging slots of %u bytes, diagnostics %d; adversary: unified %d, submit never blocks %d, "
+        printf("runtime: %u queues, %u staging slots of %u bytes, diagnostics %d; adversary: unified %d, "
+               "submit never blocks %d, "
                "no host nodes %d, mode %d\n",
                f->queues, options.staging_slots, (unsigned)options.staging_slot_bytes, options.diagnostics,
                f->adversary.unified_host, f->adversary.submit_never_blocks, f->adversary.no_host_nodes,
@@ -150,7 +155,8 @@ static bool compile_graphs(run *r) {
         if (mirror_compile(graph, r->f->runtime, r->f->devices, r->f->device_count) != ROTA_OK)
             return trouble(r, "compiling");
         r->f->nodes += graph->node_count;
-        if (r->f->dot && rota_plan_write_dot(graph->plan, r->f->dot) != ROTA_OK) return trouble(r, "writing the dot file");
+        if (r->f->dot && rota_plan_write_dot(graph->plan, r->f->dot) != ROTA_OK)
+            return trouble(r, "writing the dot file");
         if (graph->node_count > r->f->largest) r->f->largest = graph->node_count;
         char message[384];
         for (reach_mode mode = REACH_BATCHES; mode <= REACH_EDGES && !r->f->no_reach; mode++)
@@ -256,7 +262,7 @@ static bool run_case(fuzz *f, uint64_t seed) {
     limits.devices = f->device_count;
     mirror_generate(&r->mirror, seed, &limits);
     if (f->print) mirror_print(&r->mirror);
-    atomic_store(&f->adversary.seed, seed);
+    atomic_store(&f->adversary.seed, seed + f->order);
     bool good = make_persistents(r) && compile_graphs(r) && play_script(r);
     /* Destroying what is in flight is legal; half of the cases do. */
     bool early = test_below(&r->random, 2) == 0;
@@ -292,7 +298,10 @@ static bool run_case(fuzz *f, uint64_t seed) {
 static const char usage[] =
     "rota-fuzz [--device cpu|adversary|vk:0|...] [--second DEVICE] [--count N] [--seed S] [--nodes N] "
     "[--bytes N]\n"
-    "          [--touch] [--validation] [--no-reach] [--no-host-nodes] [--print] [--keep NODES] [--dot FILE] [--seconds N]\n";
+    "          [--touch] [--validation] [--no-reach] [--no-host-nodes] [--print] [--trace] [--keep NODES] "
+    "[--dot FILE] "
+    "[--seconds N]\n"
+    "          [--mode 1|2|3 (either, batches, edges)] [--order N]\n";
 
 int main(int argc, char **argv) {
     static fuzz f = {.device = "adversary",
@@ -317,6 +326,10 @@ int main(int argc, char **argv) {
             f.limits.bytes = (uint32_t)strtoul(value, NULL, 0);
         else if (strcmp(option, "--keep") == 0)
             f.limits.keep_nodes = (uint32_t)strtoul(value, NULL, 0);
+        else if (strcmp(option, "--mode") == 0)
+            f.mode = (uint32_t)strtoul(value, NULL, 0);
+        else if (strcmp(option, "--order") == 0)
+            f.order = strtoull(value, NULL, 0);
         else if (strcmp(option, "--dot") == 0)
             f.dot = value;
         else if (strcmp(option, "--seconds") == 0)
@@ -333,6 +346,8 @@ int main(int argc, char **argv) {
                 f.limits.host_nodes = false;
             else if (strcmp(option, "--print") == 0)
                 f.print = true;
+            else if (strcmp(option, "--trace") == 0)
+                f.trace = true;
             else {
                 fputs(usage, stderr);
                 return 1;
