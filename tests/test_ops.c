@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "ops/cpu/cpu.h"
 #include "tests/random.h"
 
 static const double poison = -999;
@@ -572,6 +573,45 @@ static void functions_hold_at_the_ends(void **state) {
     op_kit_close(&kit);
 }
 
+/* Our own product, of every width that the CPU has: odd sizes, both transposes, strides, more than one block
+ * each way. */
+static void own_products_are_products(void **state) {
+    (void)state;
+    static const uint64_t sizes[][3] = {{1, 1, 1}, {7, 33, 5}, {13, 16, 300}, {40, 270, 9}, {3, 31, 513}};
+    for (uint64_t width = 16; width <= 32; width += 16)
+        for (int c = 0; c < 5 * 8; c++) {
+            const uint64_t m = sizes[c / 8][0], n = sizes[c / 8][1], k = sizes[c / 8][2];
+            const bool ta = c & 1, tb = c & 2, add = c & 4;
+            const uint64_t lda = (ta ? m : k) + 3, ldb = (tb ? k : n) + 1, ldc = n + 2;
+            float *a = malloc((ta ? k : m) * lda * 4), *b = malloc((tb ? n : k) * ldb * 4),
+                  *y = malloc(m * ldc * 4);
+            assert_true(a && b && y);
+            uint64_t random = 3;
+            for (uint64_t i = 0; i < (ta ? k : m) * lda; i++)
+                a[i] = (float)test_below(&random, 2001) / 1000 - 1;
+            for (uint64_t i = 0; i < (tb ? n : k) * ldb; i++)
+                b[i] = (float)test_below(&random, 2001) / 1000 - 1;
+            for (uint64_t i = 0; i < m * ldc; i++) y[i] = add ? (float)(i % 7) : NAN;
+            bool ran =
+                rota_cpu_own_sgemm(width, ta, tb, m, n, k, 0.5f, a, lda, b, ldb, add ? 1.0f : 0.0f, y, ldc);
+            for (uint64_t i = 0; ran && i < m * ldc; i++) {
+                double sum = 0, before = add ? (double)(i % 7) : 0;
+                const uint64_t row = i / ldc, column = i % ldc;
+                if (column >= n) {
+                    assert_true(add ? (double)y[i] == before : isnan(y[i]));
+                    continue;
+                }
+                for (uint64_t p = 0; p < k; p++)
+                    sum += (double)a[ta ? p * lda + row : row * lda + p] *
+                           (double)b[tb ? column * ldb + p : p * ldb + column];
+                assert_true(fabs((double)y[i] - (before + 0.5 * sum)) <= 0x1p-24 * (8 + sqrt((double)k) * 8));
+            }
+            free(a);
+            free(b);
+            free(y);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(views_walk_the_same_memory),
@@ -587,6 +627,7 @@ int main(void) {
         cmocka_unit_test(narrowing_rounds_to_nearest_even),
         cmocka_unit_test(dropout_is_philox_and_replays),
         cmocka_unit_test(functions_hold_at_the_ends),
+        cmocka_unit_test(own_products_are_products),
     };
     return cmocka_run_group_tests(tests, op_kit_setup, op_kit_teardown);
 }

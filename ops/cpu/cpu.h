@@ -22,7 +22,7 @@ ROTA_KERNEL_LIST(ROTA_CPU_DECLARE)
  * only. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&     \
     !defined(__SANITIZE_THREAD__) && defined(__OPTIMIZE__)
-#define ROTA_VECTOR __attribute__((target_clones("arch=haswell", "arch=skylake-avx512", "default")))
+#define ROTA_VECTOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define ROTA_VECTOR
 #endif
@@ -152,11 +152,18 @@ ROTA_INLINE uint16_t rota_cpu_to_f16(float x) {
     return (uint16_t)(h | (u >> 16 & 0x8000u));
 }
 
-/* ---- BLAS ---- */
+/* ---- Matrix products ---- */
 
-/* c [m, n] = alpha op(a) op(b) + beta c, row-major, on the calling thread only. */
+/* c [m, n] = alpha op(a) op(b) + beta c, row-major, on the calling thread only, by a BLAS, or by ours where
+ * the BLAS does not know the CPU. beta 0: c is not read. */
 void rota_cpu_sgemm(bool transpose_a, bool transpose_b, uint64_t m, uint64_t n, uint64_t k, float alpha,
                     const float *a, uint64_t lda, const float *b, uint64_t ldb, float beta, float *c,
                     uint64_t ldc);
+
+/* The same by ours, with panels of `width` columns (32 or 16; 0: the widest that the CPU has); false, with
+ * nothing done, on a CPU that has no kernels for it. */
+bool rota_cpu_own_sgemm(uint64_t width, bool transpose_a, bool transpose_b, uint64_t m, uint64_t n,
+                        uint64_t k, float alpha, const float *a, uint64_t lda, const float *b, uint64_t ldb,
+                        float beta, float *c, uint64_t ldc);
 
 #endif

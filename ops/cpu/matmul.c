@@ -3,9 +3,6 @@
  * only: the executor is what spreads the work. */
 #include "cpu.h"
 
-#include <cblas.h>
-#include "base/atomic.h"
-
 /* A tile of this many multiply-adds runs for some 50 microseconds: small enough to balance, large enough that
  * packing its operands is a small part. */
 #define TILE_WORK (2u * 1024 * 1024)
@@ -14,20 +11,6 @@ enum { TILE_MIN = 32 };
 /* Block of the summed dimension for which 16-bit operands are widened on the stack, and the tile bounds that
  * go with it. */
 enum { WIDE_K = 256, WIDE_M = 64, WIDE_N = 128 };
-
-void rota_cpu_sgemm(bool transpose_a, bool transpose_b, uint64_t m, uint64_t n, uint64_t k, float alpha,
-                    const float *a, uint64_t lda, const float *b, uint64_t ldb, float beta, float *c,
-                    uint64_t ldc) {
-    /* Several threads may each set it at first: the same value. Acquire and release pair here. */
-    static _Atomic uint32_t ready;
-    if (!ra_load_acquire(&ready)) {
-        openblas_set_num_threads(1);
-        ra_store_release(&ready, 1);
-    }
-    cblas_sgemm(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans,
-                transpose_b ? CblasTrans : CblasNoTrans, (blasint)m, (blasint)n, (blasint)k, alpha, a,
-                (blasint)lda, b, (blasint)ldb, beta, c, (blasint)ldc);
-}
 
 typedef struct tiling {
     uint64_t height, width; /* of a tile */
