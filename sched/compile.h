@@ -197,6 +197,8 @@ rota_status rota_compile_rewrite(rota_compiler *compiler, const rota_node_record
 rota_status rota_compile_pack_tight(rota_compiler *compiler);
 rota_status rota_compile_hazards(rota_compiler *compiler);
 rota_status rota_compile_segments(rota_compiler *compiler);
+/* Plans of several parts: which of them hold what the plan writes, in the end. */
+rota_status rota_compile_placed(rota_compiler *compiler);
 rota_status rota_compile_lower(rota_compiler *compiler);
 
 /* CONCURRENT packing, driven by hazards.c as it goes. Physicals that start in an operation (`whole`: it

@@ -148,6 +148,15 @@ void rota_hazard_move(rota_runtime *runtime, rota_residency *residency, uint64_t
     join(residency, begin, end);
 }
 
+void rota_hazard_place(rota_residency *residency, uint64_t begin, uint64_t end, uint32_t valid) {
+    split(residency, begin);
+    split(residency, end);
+    for (uint32_t i = rota_hazard_find(residency, begin);
+         i < residency->range_count && residency->ranges[i].begin < end; i++)
+        residency->ranges[i].valid = valid;
+    join(residency, begin, end);
+}
+
 /* ---- Clocks ---- */
 
 /* What a work knows that waited for `value` of the timeline; NULL: nothing beyond the value. */

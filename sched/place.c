@@ -6,6 +6,9 @@
  * devices that both need staging the CPU part copies from one's mirror to the other's. */
 #include "sched/compile.h"
 
+/* Beside the bits of the parts that hold a range: a node of the plan wrote it. */
+#define WRITTEN (1u << 31)
+
 static bool is_unified(const rota_compiler *c, uint32_t part) {
     rota_device *device = c->part_device[part];
     return device && rota_device_exec(device)->caps.unified_host;
@@ -89,14 +92,38 @@ rota_status rota_compile_place(rota_compiler *c, uint32_t part, uint32_t buffer,
     if (*out_physical == ROTA_NONE || !range) return rota_compile_no_memory(c);
     if (mode != ROTA_WRITE) {
         for (; range && range->low < high; range = range->next[0]) {
-            uint32_t valid = range->state.writer;
+            uint32_t valid = range->state.writer & ~WRITTEN;
             /* Untouched bytes come in from outside (or the read is reported as undefined later). */
             if (valid && !(valid >> part & 1))
                 ROTA_TRY(add_transfer_between(c, buffer, (uint32_t)__builtin_ctz(valid), part, range->low,
                                               range->high));
-            range->state.writer = valid | 1u << part;
+            range->state.writer |= 1u << part;
         }
     }
-    if (mode != ROTA_READ) rota_interval_map_merge(map, low, high, (rota_range_state){.writer = 1u << part});
+    if (mode != ROTA_READ) rota_interval_map_merge(map, low, high, (rota_range_state){.writer = WRITTEN | 1u << part});
+    return ROTA_OK;
+}
+
+rota_status rota_compile_placed(rota_compiler *c) {
+    rota_plan *plan = c->plan;
+    rota_interval_map *const *maps = c->valid.data;
+    for (uint32_t pass = 0; pass < 2; pass++) {
+        uint32_t count = 0;
+        for (uint32_t b = 0; b < c->valid.count; b++) {
+            const rota_buffer *root = ((rota_plan_buffer *)c->buffers.data)[b].buffer;
+            if (!maps[b] || (root->kind != ROTA_BUFFER_PERSISTENT && root->kind != ROTA_BUFFER_SLOT)) continue;
+            for (const rota_interval *range = rota_interval_map_find(maps[b], 0); range; range = range->next[0]) {
+                if (!(range->state.writer & WRITTEN)) continue;
+                if (pass == 1)
+                    plan->placed[count] = (rota_plan_placed){b, range->state.writer & ~WRITTEN, range->low,
+                                                             range->high - range->low};
+                count++;
+            }
+        }
+        plan->placed_count = count;
+        if (count == 0 || pass == 1) break;
+        plan->placed = rota_arena_alloc(&plan->arena, sizeof *plan->placed * count, 8);
+        if (!plan->placed) return rota_compile_no_memory(c);
+    }
     return ROTA_OK;
 }

@@ -55,6 +55,14 @@ typedef struct rota_plan_external {
     uint64_t offset_bytes, size_bytes;
 } rota_plan_external;
 
+/* Plans of several parts only: a written range of a PERSISTENT or SLOT buffer and the parts that hold its bytes after
+ * a replay. Two parts may both write it, in memories of their own and so in any order. */
+typedef struct rota_plan_placed {
+    uint32_t buffer; /* in plan->buffers */
+    uint32_t parts;  /* bits */
+    uint64_t offset_bytes, size_bytes;
+} rota_plan_placed;
+
 /* A segment, in an order in which each waits for earlier ones only. */
 typedef struct rota_plan_segment {
     uint32_t part;
@@ -108,6 +116,8 @@ struct rota_plan {
     rota_plan_segment *segments;
     uint32_t segment_count;
     uint32_t *segment_waits;
+    rota_plan_placed *placed;
+    uint32_t placed_count;
     rota_plan_external *externals;
     uint32_t external_count;
     rota_plan_transfer *transfers; /* inputs first */

@@ -539,6 +539,8 @@ void rota_hazard_read(rota_runtime *runtime, rota_residency *residency, uint64_t
                       uint64_t point);
 void rota_hazard_write(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
                        uint64_t point, uint32_t valid);
+/* Says which devices hold the range, without touching its history. */
+void rota_hazard_place(rota_residency *residency, uint64_t begin, uint64_t end, uint32_t valid);
 /* Bytes of the range become valid on one more device. */
 void rota_hazard_move(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
                       uint64_t point, uint32_t device);

@@ -338,6 +338,21 @@ static void bring_incoming(rota_runtime *runtime, rota_submission *submission,
     }
 }
 
+/* Segments of different devices were taken in any order: who holds what they wrote is a matter of record order. */
+static void place_written(const rota_submission *submission) {
+    const rota_plan *plan = submission->plan;
+    for (uint32_t p = 0; p < plan->placed_count; p++) {
+        const rota_plan_placed *placed = &plan->placed[p];
+        const rota_plan_external external = {.buffer = placed->buffer, .offset_bytes = placed->offset_bytes};
+        uint64_t begin;
+        rota_residency *residency = rota_submission_external(submission, &external, &begin);
+        uint32_t devices = 0;
+        for (uint32_t part = 0; part < plan->part_count; part++)
+            if (placed->parts >> part & 1u) devices |= 1u << plan->parts[part].device->index;
+        rota_hazard_place(residency, begin, begin + placed->size_bytes, devices);
+    }
+}
+
 static void sequence_plan(rota_runtime *runtime, rota_submission *submission, uint64_t *out_final) {
     rota_plan *plan = submission->plan;
     rota_plan_run *run = plan->run;
@@ -374,6 +389,7 @@ static void sequence_plan(rota_runtime *runtime, rota_submission *submission, ui
         started[device->index] |= (uint64_t)1 << segment->queue;
         rota_handover_push(device, work);
     }
+    if (!known) place_written(submission);
     rota_replay_end(runtime, run, base, known, notes, submission->transfer_count != 0);
     *out_final = submission->segment_points[plan->final_segment];
     run->arena_points[arena] = *out_final;

@@ -308,25 +308,22 @@ static bool views(conf *c) {
     do rota_runtime_get_stats(runtime, &before); /* The smoke test's buffers go first. */
     while (before.reclaim_pending);
     CONF_TRY(conf_tensor(c, runtime, device, "root", ROTA_SHAPE(4096), 0, 1, &root));
-    uint64_t live = atomic_load(&c->adversary.live_memories);
+    float one = 0;
     view_task tasks[8];
     for (uint32_t i = 0; i < 8; i++) {
         tasks[i] = (view_task){c, root.buffer, c->seed + i};
         rota_buffer_retain(root.buffer);
     }
     CONF_TRY(conf_threads(c, 8, view_thread, tasks, sizeof *tasks));
-    float one = 0;
     CONF_OK(c, rota_buffer_read(root.buffer, 4096 * 4 - 4, &one, 4));
     CONF_CHECK(c, one == 4095.0f, "the allocation went with a view");
     rota_buffer_release(root.buffer);
-    /* Freed, once: the reclaimer needs a moment. */
+    /* Freed (the reclaimer needs a moment), and once: the adversary reports a second time. */
     uint64_t deadline = rota_deadline_after(CONF_PATIENCE_NS);
     do rota_runtime_get_stats(runtime, &after);
     while (after.buffers != before.buffers && rota_clock_ns() < deadline);
     CONF_CHECK(c, after.buffers == before.buffers, "%llu buffers are left of %llu",
                (unsigned long long)after.buffers, (unsigned long long)before.buffers);
-    if (conf_is(c, "adversary"))
-        CONF_CHECK(c, atomic_load(&c->adversary.live_memories) < live, "the allocation was not freed");
     return conf_close(c, runtime);
 }
 

@@ -95,7 +95,8 @@ static bool random_queues(conf *c) {
     CONF_CHECK(c, want, "out of memory");
     memcpy(want, l.y_data, LAYERS * WIDTH * sizeof *want);
     bool exact = rota_device_get_info(device)->kind == ROTA_EXEC_CPU;
-    uint32_t schedules = conf_times(c, 500, 6);
+    bool software = rota_device_get_info(device)->device_class == ROTA_DEVICE_SOFTWARE_GPU;
+    uint32_t schedules = conf_times(c, 500, software ? 1 : 6);
     for (uint32_t s = 1; s <= schedules; s++) {
         atomic_store(&c->adversary.seed, c->seed + s);
         CONF_TRY(run_layers(c, device, &l, c->seed * 1000 + s, 2 + s % 5));
