@@ -22,7 +22,11 @@ ROTA_KERNEL_LIST(ROTA_CPU_DECLARE)
  * only. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&     \
     !defined(__SANITIZE_THREAD__) && defined(__OPTIMIZE__)
+#if __GNUC__ >= 12
 #define ROTA_VECTOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else /* older compilers know no levels */
+#define ROTA_VECTOR __attribute__((target_clones("avx512f", "avx2", "default")))
+#endif
 #else
 #define ROTA_VECTOR
 #endif
