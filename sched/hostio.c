@@ -148,11 +148,15 @@ static rota_status read_piece(rota_residency *residency, uint64_t offset, uint8_
         }
     }
     rota_status status = rota_wait(ticket, 0);
-    if (status == ROTA_OK)
+    if (status == ROTA_OK) {
         for (uint32_t i = 0; i < read->piece_count; i++) {
             const rota_transfer *piece = &read->pieces[i];
             memcpy(out + (piece->offset - offset), piece->down->memory->host, piece->size);
+            rota_staging_release(piece->down);
         }
+        /* Given back at once, not when the sequencer next recycles; it looks only if it lets go last. */
+        read->piece_count = 0;
+    }
     rota_host_read_release(read);
     return status;
 }
