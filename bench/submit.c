@@ -146,13 +146,12 @@ static int run_phase(caller *callers, uint32_t threads, phase *p, double seconds
     return code;
 }
 
-static rota_status caller_create(caller *c, const opened_device *opened) {
+static rota_status caller_create(caller *c, const opened_device *opened, bench_graph_kind kind) {
     rota_device *device = opened->device;
     c->samples = malloc(SAMPLES_MAX * sizeof *c->samples);
     if (!c->samples) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for samples");
     ROTA_TRY(bench_graph_create(
-        &(bench_graph_options){.kind = BENCH_CHAIN, .nodes = PLAN_NODES, .runtime = opened->runtime},
-        &c->graph));
+        &(bench_graph_options){.kind = kind, .nodes = PLAN_NODES, .runtime = opened->runtime}, &c->graph));
     ROTA_TRY(bench_graph_record_all(c->graph, 1));
     ROTA_TRY(rota_compile(opened->runtime, c->graph->graph,
                           &(rota_compile_options){.devices = &device, .device_count = 1}, &c->plan));
@@ -281,9 +280,11 @@ done:
 
 int bench_submit(int argc, char **argv) {
     uint64_t threads = 8, rounds = 3;
+    int kind = 0;
     double seconds = 1;
     const char *id = NULL, *out = NULL;
     const option options[] = {{"--device", OPTION_STRING, &id, "auto|cpu|vk:N", 0, 0, false},
+                              {"--graph", OPTION_CHOICE, &kind, "chain|wide", 0, 0, false},
                               {"--threads", OPTION_COUNT, &threads, "T", 1, THREADS_MAX, false},
                               {"--seconds", OPTION_REAL, &seconds, "S", 0.05, 600, false},
                               {"--rounds", OPTION_COUNT, &rounds, "N", 1, ROUNDS_MAX, false},
@@ -298,6 +299,7 @@ int bench_submit(int argc, char **argv) {
     cJSON *json = report_new();
     cJSON_AddItemToObject(json, "device", report_device(info));
     cJSON_AddNumberToObject(json, "threads", (double)threads);
+    cJSON_AddStringToObject(json, "graph", kind == BENCH_CHAIN ? "chain" : "wide");
     cJSON_AddNumberToObject(json, "nodes", PLAN_NODES);
     static caller callers[THREADS_MAX];
     double *scratch = malloc(threads * SAMPLES_MAX * sizeof *scratch);
@@ -306,7 +308,8 @@ int bench_submit(int argc, char **argv) {
         code = EXIT_BAD_ARGUMENT;
         goto done;
     }
-    for (uint64_t t = 0; t < threads; t++) REPORT_TRY(caller_create(&callers[t], &opened));
+    for (uint64_t t = 0; t < threads; t++)
+        REPORT_TRY(caller_create(&callers[t], &opened, (bench_graph_kind)kind));
     code = measure(&opened, callers, (uint32_t)threads, seconds, rounds, scratch, json);
     if (code == EXIT_GOOD && info->kind == ROTA_EXEC_VK) {
         double single, merged;

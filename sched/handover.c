@@ -269,7 +269,9 @@ static bool push_ring(rota_device *device, rota_work *work) {
 }
 
 void rota_handover_push(rota_device *device, rota_work *work) {
-    if (device->exec->caps.submit_never_blocks && work->hold_count == 0 && thread_is_idle(device)) {
+    /* Lent out (the benchmarks' baseline): the caller is in the driver itself, with its lock held. */
+    bool direct = device->exec->caps.submit_never_blocks || ra_load_relaxed(&device->runtime->lent);
+    if (direct && work->hold_count == 0 && thread_is_idle(device)) {
         device->direct[device->direct_count++] = work;
         if (device->direct_count == ROTA_HANDOVER_BATCH) flush_direct(device);
         return;
