@@ -1,5 +1,6 @@
 /* CPU kernel: copy_strided, with its fast paths for long runs and for transposition. Items are rows of the
- * innermost dimension, or, where the two innermost dimensions are transposed, blocks of rows. */
+ * innermost dimension (of long ones, pieces), or, where the two innermost dimensions are transposed, blocks
+ * of rows. */
 #include "cpu.h"
 
 /* Rows of one transposed block: with 16 floats a cache line, 16 destination rows share the lines of the
@@ -14,6 +15,11 @@ static bool is_transpose(const params_t *p) {
            p->shape[d] >= 8 && p->shape[d - 1] >= 8;
 }
 
+/* Long rows are several items. */
+static uint64_t pieces(uint64_t row) {
+    return (row + ROTA_CPU_GRAIN - 1) / ROTA_CPU_GRAIN;
+}
+
 void rota_cpu_items_copy_strided(const void *params, const uint64_t *operand_bytes, uint64_t *out_items,
                                  uint64_t *out_grain) {
     (void)operand_bytes;
@@ -24,8 +30,8 @@ void rota_cpu_items_copy_strided(const void *params, const uint64_t *operand_byt
         *out_items = rows / height * ((height + BLOCK - 1) / BLOCK);
         *out_grain = 1 + ROTA_CPU_GRAIN / (row * BLOCK);
     } else {
-        *out_items = rows;
-        *out_grain = 1 + ROTA_CPU_GRAIN / row;
+        *out_items = rows * pieces(row);
+        *out_grain = row < ROTA_CPU_GRAIN ? 1 + ROTA_CPU_GRAIN / row : 1;
     }
 }
 
@@ -109,13 +115,17 @@ rota_status rota_cpu_copy_strided(const rota_kernel_call *call) {
         }
         return ROTA_OK;
     }
+    const uint64_t cut = pieces(row);
     for (uint64_t item = call->begin; item < call->end; item++) {
-        uint64_t x_at, y_at;
-        offsets(p, last, item, &x_at, &y_at);
+        uint64_t x_at, y_at, from = item % cut * ROTA_CPU_GRAIN;
+        const uint64_t count = row - from < ROTA_CPU_GRAIN ? row - from : ROTA_CPU_GRAIN;
+        offsets(p, last, item / cut, &x_at, &y_at);
+        x_at += from * xs;
+        y_at += from * ys;
         if (p->flags & (ROTA_COPY_SCALE | ROTA_COPY_ACCUMULATE))
-            row_f32(p, (const float *)x + x_at, xs, (float *)y + y_at, ys, row);
+            row_f32(p, (const float *)x + x_at, xs, (float *)y + y_at, ys, count);
         else
-            row_bits(p, x + x_at * p->element_bytes, xs, y + y_at * p->element_bytes, ys, row);
+            row_bits(p, x + x_at * p->element_bytes, xs, y + y_at * p->element_bytes, ys, count);
     }
     return ROTA_OK;
 }

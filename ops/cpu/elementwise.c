@@ -171,42 +171,52 @@ void rota_cpu_items_dropout(const void *params, const uint64_t *operand_bytes, u
     elements(((const rota_dropout_params *)params)->count, out_items, out_grain);
 }
 
-/* Philox4x32-10 (Salmon et al., SC 2011). */
-ROTA_INLINE void philox(uint32_t counter, uint32_t stream, uint32_t step, uint32_t key, uint32_t out[4]) {
-    uint32_t c0 = counter, c1 = stream, c2 = step, c3 = 0, k0 = key, k1 = 0;
+/* Counters of four elements each that go through the rounds side by side. */
+enum { PHILOX_BLOCKS = 64 };
+
+/* Philox4x32-10 (Salmon et al., SC 2011) of the counters {first + b, stream, step, 0} and the key {seed, 0};
+ * words[w][b] is word w of block b. */
+ROTA_INLINE void philox(uint32_t first, uint32_t stream, uint32_t step, uint32_t seed,
+                        uint32_t words[4][PHILOX_BLOCKS]) {
+    uint32_t *restrict c0 = words[0], *restrict c1 = words[1], *restrict c2 = words[2],
+                       *restrict c3 = words[3];
+    for (uint32_t b = 0; b < PHILOX_BLOCKS; b++) {
+        c0[b] = first + b;
+        c1[b] = stream;
+        c2[b] = step;
+        c3[b] = 0;
+    }
+    uint32_t k0 = seed, k1 = 0;
     for (int round = 0; round < 10; round++) {
-        uint64_t product0 = (uint64_t)0xD2511F53u * c0, product1 = (uint64_t)0xCD9E8D57u * c2;
-        uint32_t n0 = (uint32_t)(product1 >> 32) ^ c1 ^ k0, n2 = (uint32_t)(product0 >> 32) ^ c3 ^ k1;
-        c0 = n0;
-        c1 = (uint32_t)product1;
-        c2 = n2;
-        c3 = (uint32_t)product0;
+        for (uint32_t b = 0; b < PHILOX_BLOCKS; b++) {
+            uint64_t product0 = (uint64_t)0xD2511F53u * c0[b], product1 = (uint64_t)0xCD9E8D57u * c2[b];
+            c0[b] = (uint32_t)(product1 >> 32) ^ c1[b] ^ k0;
+            c1[b] = (uint32_t)product1;
+            c2[b] = (uint32_t)(product0 >> 32) ^ c3[b] ^ k1;
+            c3[b] = (uint32_t)product0;
+        }
         k0 += 0x9E3779B9u;
         k1 += 0xBB67AE85u;
     }
-    out[0] = c0;
-    out[1] = c1;
-    out[2] = c2;
-    out[3] = c3;
 }
 
-/* Blocks of four elements that share a counter; several at once, so that the rounds vectorise over blocks. */
 ROTA_VECTOR static void dropout(const rota_dropout_params *p, const float *x, float *y, uint64_t begin,
                                 uint64_t end) {
-    enum { BLOCKS = 64 };
-    uint32_t words[4][BLOCKS];
-    const uint32_t stream = p->stream, step = p->step, seed = p->seed, threshold = p->threshold;
+    uint32_t words[4][PHILOX_BLOCKS], inorder[4 * PHILOX_BLOCKS];
+    const uint32_t threshold = p->threshold;
     const float scale = p->scale;
-    for (uint64_t first = begin / 4; first * 4 < end; first += BLOCKS) {
-        for (uint32_t b = 0; b < BLOCKS; b++) {
-            uint32_t out[4];
-            philox((uint32_t)first + b, stream, step, seed, out);
-            for (int w = 0; w < 4; w++) words[w][b] = out[w];
+    for (uint64_t first = begin / 4; first * 4 < end; first += PHILOX_BLOCKS) {
+        philox((uint32_t)first, p->stream, p->step, p->seed, words);
+        for (uint32_t b = 0; b < PHILOX_BLOCKS; b++)
+            for (uint32_t w = 0; w < 4; w++) inorder[4 * b + w] = words[w][b];
+        const uint64_t from = first * 4 < begin ? begin : first * 4;
+        const uint64_t to = (first + PHILOX_BLOCKS) * 4 > end ? end : (first + PHILOX_BLOCKS) * 4;
+        const uint32_t *word = inorder + (from - first * 4);
+        ROTA_IVDEP
+        for (uint64_t i = 0; i < to - from; i++) {
+            float kept = x[from + i] * scale;
+            y[from + i] = word[i] >= threshold ? kept : 0.0f;
         }
-        uint64_t from = first * 4 < begin ? begin : first * 4;
-        uint64_t to = (first + BLOCKS) * 4 > end ? end : (first + BLOCKS) * 4;
-        for (uint64_t i = from; i < to; i++)
-            y[i] = words[i % 4][i / 4 - first] >= threshold ? x[i] * scale : 0.0f;
     }
 }
 

@@ -28,8 +28,14 @@ ROTA_VECTOR static float reduce_row(uint32_t op, const float *x, uint64_t count)
     } else if (op == ROTA_REDUCE_SUM_SQUARES) {
         ROTA_LANE_SUM(sum, count, x[i] * x[i]);
     } else {
-        sum = x[0];
-        for (uint64_t i = 1; i < count; i++) sum = larger(x[i], sum);
+        float lane[ROTA_LANES];
+        const uint64_t whole = count - count % ROTA_LANES;
+        for (uint64_t l = 0; l < ROTA_LANES; l++) lane[l] = -INFINITY;
+        for (uint64_t base = 0; base < whole; base += ROTA_LANES)
+            for (uint64_t l = 0; l < ROTA_LANES; l++) lane[l] = larger(x[base + l], lane[l]);
+        for (uint64_t i = whole; i < count; i++) lane[0] = larger(x[i], lane[0]);
+        sum = lane[0];
+        for (uint64_t l = 1; l < ROTA_LANES; l++) sum = larger(lane[l], sum);
     }
     return sum;
 }
