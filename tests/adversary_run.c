@@ -34,7 +34,7 @@ static uint64_t operand_address(adversary_device *device, const adversary_work *
 
 static void *stray(adversary_device *device, uint64_t bytes) {
     if (bytes > device->stray_bytes) {
-        free(device->stray);
+        /* What was there before stays: a command begun may still write to it. */
         device->stray = aligned_alloc(64, (bytes + 63) / 64 * 64);
         device->stray_bytes = device->stray ? bytes : 0;
     }

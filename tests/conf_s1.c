@@ -157,9 +157,11 @@ static bool faulty_wait(conf *c, const adversary_faults *faults, bool may_time_o
     CONF_TRY(conf_graph_end(c, &graph, device, &(rota_compile_options){.name = "faulty plan"}, &plan));
     float got[64];
     CONF_TRY(conf_read_f32(c, &x, got));
-    c->adversary.faults.submit_fails_in = faults->submit_fails_in;
-    c->adversary.faults.lost_in_works = faults->lost_in_works;
-    c->adversary.faults.silent = faults->silent;
+    if (!c->no_faults) {
+        c->adversary.faults.submit_fails_in = faults->submit_fails_in;
+        c->adversary.faults.lost_in_works = faults->lost_in_works;
+        c->adversary.faults.silent = faults->silent;
+    }
     rota_ticket ticket = {0};
     uint64_t begin = rota_clock_ns();
     rota_status status = ROTA_OK;
@@ -208,7 +210,7 @@ static bool smoke_refused(conf *c) {
     rota_runtime *runtime;
     adversary_options *options = &c->adversary;
     memset(options, 0, sizeof *options);
-    options->breaks.stray_writes = true;
+    options->breaks.stray_writes = !c->no_faults;
     CONF_OK(c, adversary_runtime_open(options, NULL, &runtime));
     rota_device *device = NULL;
     rota_status status = rota_device_open(runtime, c->device, &device);

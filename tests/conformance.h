@@ -29,6 +29,7 @@ typedef struct conf {
     adversary_breaks breaks;
     adversary_options adversary;
     _Atomic uint32_t errors_logged;
+    bool no_faults;     /* faults that a case injects are left out (test_proofs) */
     bool expect_errors; /* logged errors are part of the case */
     bool skipped;       /* `why` says why */
     pthread_mutex_t lock;

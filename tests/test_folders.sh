@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# An #include points down in DESIGN.md's picture or stays in its folder; anything else is listed, and fails.
+#   ops > sched > exec/cpu, exec/vk, exec/cuda > exec > graph > base; tests, bench and examples may know everything public.
+# Executors know neither sched nor ops nor one another; sched knows executors only through exec/*.h; graph knows no device.
+set -euo pipefail
+script=$(realpath "$0")
+cd "${1:-$(dirname "$0")/..}"
+
+declare -A allowed=(
+  [base]="base"
+  [graph]="graph base"
+  [exec]="exec graph base spv"
+  [exec/cpu]="exec/cpu exec graph base"
+  [exec/vk]="exec/vk exec graph base spv vulkan"
+  [exec/cuda]="exec/cuda exec graph base"
+  [sched]="sched exec graph base"
+  [ops]="ops ops/cpu ops/vk sched exec graph base spv"
+  [ops/cpu]="ops ops/cpu exec graph base"
+  [ops/vk]="ops ops/vk ops/vk/coopmat exec graph base spv"
+)
+bad=0 seen=0
+for folder in "${!allowed[@]}"; do
+  shopt -s nullglob
+  for file in "$folder"/*.c "$folder"/*.h; do
+    while IFS= read -r include; do
+      target=$(realpath -m --relative-to=. "$folder/$include")
+      # As written beside the file, else from the root of the tree.
+      [[ $include == ../* || -e $folder/$include ]] || target=$include
+      to=$(dirname "$target")
+      seen=$((seen + 1))
+      for good in ${allowed[$folder]}; do [[ $to == "$good" ]] && continue 2; done
+      echo "$file includes \"$include\": $folder may include only: ${allowed[$folder]}"
+      bad=1
+    done < <(sed -n 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*"\([^"]*\)".*/\1/p' "$file")
+  done
+done
+if [[ ${2:-} != small ]] && ((seen < 50)); then
+  echo "only $seen includes were looked at: the tree has moved"
+  exit 1
+fi
+if ((bad)); then exit 1; fi
+# And it notices: a tree with one include that points up.
+if [[ ${2:-} != small ]]; then
+  planted=$(mktemp -d)
+  trap 'rm -rf "$planted"' EXIT
+  mkdir -p "$planted"/{graph,sched}
+  touch "$planted/sched/plan.h"
+  echo '#include "sched/plan.h"' >"$planted/graph/planted.c"
+  if "$script" "$planted" small >/dev/null; then
+    echo "a planted include from graph to sched went unnoticed"
+    exit 1
+  fi
+fi
+echo "$seen includes point down"

@@ -1,0 +1,149 @@
+/* Each scenario is proven red: with the mechanism that it guards switched off in the adversarial executor, it
+ * fails, at one of a few seeds. (With nothing switched off it passes there: conformance_adversary.) Each try
+ * runs in a process of its own, which may come to any harm. */
+#include "tests/support.h"
+
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "tests/conformance.h"
+
+enum { SEEDS = 24, PATIENCE_S = 60 };
+
+typedef enum mechanism {
+    ORDER,       /* barriers and edges inside segments, and waits between works */
+    WAITS,       /* waits between works */
+    COMPLETION,  /* values are reported before the work has run: reuse of staging, instances and memory */
+    DESTINATION, /* a kernel's result goes elsewhere */
+    ARGUMENTS,   /* a submission sees the arguments of the one before */
+    FAULTS       /* the fault that the case is about does not happen */
+} mechanism;
+
+static const struct proof {
+    const char *name;
+    mechanism off;
+} proofs[] = {
+    {"s1.smoke", ORDER},
+    {"s1.smoke_graph", ORDER},
+    {"s1.upload_storm", COMPLETION},
+    {"s1.many_in_flight", WAITS},
+    {"s1.submit_fails", FAULTS},
+    {"s1.signal_never_comes", FAULTS},
+    {"s1.device_lost", FAULTS},
+    {"s1.smoke_refused", FAULTS},
+    {"s2.table", ORDER},
+    {"s2.shared_sum", WAITS},
+    {"s2.private_graphs", ORDER},
+    {"s2.views", WAITS},
+    {"s2.all_at_once", ORDER},
+    {"s3.every_op", DESTINATION},
+    {"s3.reshape_into", DESTINATION},
+    {"s3.add_in_place", ORDER},
+    {"s3.into_preseeded", DESTINATION},
+    {"s4.random_queues", WAITS},
+    {"s5.raw_chain", ORDER},
+    {"s5.war", ORDER},
+    {"s5.waw", ORDER},
+    {"s5.index_add", ORDER},
+    {"s5.two_outputs", ORDER},
+    {"s5.attention_backward", ORDER},
+    {"s5.layernorm_backward", ORDER},
+    {"s5.adamw_twice", ORDER},
+    {"s5.decay", WAITS},
+    {"s5.argument", ARGUMENTS},
+    {"s5.dropped_reference", COMPLETION},
+    {"s5.cached_cast", ORDER},
+    {"s5.partial_overlaps", ORDER},
+    {"contract.one_order", WAITS},
+    {"contract.host_order", WAITS},
+    {"contract.release_in_flight", COMPLETION},
+};
+
+static const conf_case *find(const char *name) {
+    static const conf_case *const groups[] = {conf_cases_s1, conf_cases_s2, conf_cases_s3,
+                                              conf_cases_s4, conf_cases_s5, conf_cases_contract};
+    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++)
+        for (const conf_case *one = groups[g]; one->name; one++)
+            if (strcmp(one->name, name) == 0) return one;
+    return NULL;
+}
+
+static void switch_off(conf *c, mechanism off) {
+    switch (off) {
+    case ORDER:
+        c->breaks.barrier = c->breaks.edge = c->breaks.wait = ADVERSARY_ALL;
+        break;
+    case WAITS:
+        c->breaks.wait = ADVERSARY_ALL;
+        break;
+    case COMPLETION:
+        c->breaks.early_signal = true;
+        break;
+    case DESTINATION:
+        c->breaks.stray_writes = true;
+        break;
+    case ARGUMENTS:
+        c->breaks.stale_block = true;
+        break;
+    case FAULTS:
+        c->no_faults = true;
+        break;
+    }
+}
+
+/* In a child: 0 if the case passed, 1 if it failed; it writes why to `out`. */
+static void run_child(const conf_case *one, mechanism off, uint64_t seed, int out) {
+    static conf c;
+    c.device = "adversary";
+    c.seed = seed;
+    c.expect_errors = true;
+    pthread_mutex_init(&c.lock, NULL);
+    switch_off(&c, off);
+    alarm(PATIENCE_S);
+    bool good = conf_run(&c, one);
+    ssize_t written = write(out, c.why, strlen(c.why));
+    _exit(good || written < 0 ? 0 : 1);
+}
+
+/* Whether the case fails at this seed; an accident of the child (memory in use was freed) counts as failing.
+ */
+static bool fails(const conf_case *one, mechanism off, uint64_t seed, char *why, size_t capacity) {
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    fflush(stdout);
+    fflush(stderr);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) run_child(one, off, seed, ends[1]);
+    close(ends[1]);
+    ssize_t got = read(ends[0], why, capacity - 1);
+    why[got > 0 ? got : 0] = 0;
+    close(ends[0]);
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFSIGNALED(status)) snprintf(why, capacity, "ended by signal %d", WTERMSIG(status));
+    return !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+}
+
+static void every_scenario_goes_red(void **state) {
+    (void)state;
+    uint32_t green = 0;
+    for (size_t p = 0; p < sizeof proofs / sizeof *proofs; p++) {
+        const conf_case *one = find(proofs[p].name);
+        assert_non_null(one);
+        char why[768] = "";
+        bool red = false;
+        for (uint64_t seed = 1; seed <= SEEDS && !red; seed++) {
+            red = fails(one, proofs[p].off, seed, why, sizeof why);
+            if (red) print_message("%-26s red at seed %llu: %s\n", one->name, (unsigned long long)seed, why);
+        }
+        if (!red) print_message("%-26s STAYS GREEN with its mechanism off\n", one->name);
+        green += !red;
+    }
+    assert_int_equal(green, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_scenario_goes_red)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
