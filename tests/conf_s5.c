@@ -215,8 +215,8 @@ static bool run_backward(conf *c, rota_device *device, backward_kind kind, float
         uint64_t attention[] = {2, 4, 32, 16}, rows[] = {256, 16}, row[] = {16};
         const uint64_t *shape = kind == BACKWARD_ATTENTION ? attention : i ? row : rows;
         uint32_t rank = kind == BACKWARD_ATTENTION ? 4 : i ? 1 : 2;
-        CONF_TRY(conf_tensor(c, runtime, device, "source", rank, shape, -0.8 + 0.2 * i, 3.7e-4 * (i + 1),
-                             &source[i]));
+        CONF_TRY(conf_tensor(c, runtime, device, "source", rank, shape, -0.8 + 0.2 * i,
+                             (kind == BACKWARD_LAYERNORM ? 1.3e-2 : 3.7e-4) * (i + 1), &source[i]));
         CONF_TRY(conf_tensor(c, runtime, device, "in", rank, shape, NAN, 0, &in[i]));
         CONF_TRY(conf_tensor(c, runtime, device, "gradient", rank, shape, NAN, 0, &gradient[i]));
     }
