@@ -103,11 +103,14 @@ typedef struct model {
     rota_vk_device *device;
     PFN_vkSignalSemaphore signal;
     uint64_t seed;
-    uint64_t sequence[MODEL_REALS];           /* command buffers of works seen on each real queue */
-    uint64_t signalled[MODEL_REALS];          /* last value handed to the driver */
-    uint64_t after[MODEL_REALS][MODEL_REALS]; /* later works of a real queue come after these of another */
-    uint64_t snapshot[MODEL_REALS][MODEL_WORKS + 1][MODEL_REALS]; /* `after` of each work, by its sequence */
-    uint64_t pending[MODEL_REALS][64];                            /* values to complete, in order */
+    uint64_t sequence[MODEL_REALS];  /* command buffers of works seen on each real queue */
+    uint64_t signalled[MODEL_REALS]; /* last value handed to the driver */
+    /* By kind (0 dispatch, 1 transfer): later works of a real queue come after these of another, of kind by
+     * kind. */
+    uint64_t after[MODEL_REALS][2][MODEL_REALS][2];
+    uint64_t snapshot[MODEL_REALS][MODEL_WORKS + 1][2][MODEL_REALS]
+                     [2];              /* `after` of each work, by its sequence */
+    uint64_t pending[MODEL_REALS][64]; /* values to complete, in order */
     uint32_t pending_count[MODEL_REALS];
     uint32_t submits, barriers, semaphores;
 } model;
@@ -131,18 +134,33 @@ static void complete_one(uint32_t real) {
     memmove(m->pending[real], m->pending[real] + 1, --m->pending_count[real] * sizeof m->pending[real][0]);
 }
 
+static bool is_barrier(uint32_t real, VkCommandBuffer buffer, uint32_t *out_from, uint32_t *out_to) {
+    for (uint32_t k = 0; k < 16; k++)
+        if (the_model->device->reals[real].barriers[k / 4][k % 4] == buffer) {
+            *out_from = k / 4;
+            *out_to = k % 4;
+            return true;
+        }
+    return false;
+}
+
 static void model_info(uint32_t real, const VkSubmitInfo2 *info) {
     model *m = the_model;
     for (uint32_t i = 0; i < info->waitSemaphoreInfoCount; i++) {
         const VkSemaphoreSubmitInfo *wait = &info->pWaitSemaphoreInfos[i];
         uint32_t target = real_of(wait->semaphore);
         assert_true(wait->value <= m->signalled[target]); /* P2 */
-        if (wait->value > m->after[real][target]) m->after[real][target] = wait->value;
+        for (uint32_t k = 0; k < 4; k++)
+            if (wait->value > m->after[real][k / 2][target][k % 2])
+                m->after[real][k / 2][target][k % 2] = wait->value;
         m->semaphores++;
     }
     for (uint32_t i = 0; i < info->commandBufferInfoCount; i++) {
-        if (info->pCommandBufferInfos[i].commandBuffer == m->device->reals[real].barrier) {
-            m->after[real][real] = m->sequence[real];
+        uint32_t from = 0, to = 0;
+        if (is_barrier(real, info->pCommandBufferInfos[i].commandBuffer, &from, &to)) {
+            for (uint32_t k = 0; k < 4; k++)
+                if ((to & (1u << k / 2)) && (from & (1u << k % 2)))
+                    m->after[real][k / 2][real][k % 2] = m->sequence[real];
             m->barriers++;
             continue;
         }
@@ -203,6 +221,7 @@ static void test_model(void **state) {
         loaded l = load(f, p, memories);
         static rota_exec_wait waits[MODEL_WORKS][2];
         static rota_exec_work works[MODEL_WORKS];
+        static uint8_t kinds_of[QUEUES][MODEL_WORKS]; /* 1: the copy */
         for (uint32_t i = 0; i < MODEL_WORKS; i++) {
             uint32_t segment = (uint32_t)(test_random(&m->seed) % (QUEUES + 1));
             uint32_t queue = segment < QUEUES ? segment : QUEUES - 1;
@@ -215,6 +234,7 @@ static void test_model(void **state) {
                 waits[i][w] = (rota_exec_wait){.queue = on, .value = value};
             }
             works[i] = work(f, l, segment, queue, waits[i], wait_count, NULL);
+            kinds_of[queue][works[i].signal_value - 1] = segment == QUEUES;
         }
         for (uint32_t sent = 0; sent < MODEL_WORKS;) {
             uint32_t count = 1 + (uint32_t)(test_random(&m->seed) % 12);
@@ -236,7 +256,10 @@ static void test_model(void **state) {
             for (uint32_t on = 0; on < QUEUES; on++)
                 for (uint64_t value = 1; value <= waited[queue][on]; value++) {
                     const rota_vk_point *before = &device->logical[on].points[value - 1];
-                    if (m->snapshot[own->real][own->sequence][before->real] < before->sequence)
+                    uint32_t kind = works[i].segment == QUEUES;
+                    uint32_t before_kind = kinds_of[on][value - 1];
+                    if (m->snapshot[own->real][own->sequence][kind][before->real][before_kind] <
+                        before->sequence)
                         fail_msg(
                             "seed %llu: work %u of queue %u runs without waiting for value %llu of queue %u",
                             (unsigned long long)seed, i, queue, (unsigned long long)value, on);

@@ -60,16 +60,34 @@ static rota_status open_real(rota_vk_device *device, rota_vk_real *real, uint32_
                                            .commandBufferCount = ROTA_VK_COPIES_MAX};
     result = device->vk.AllocateCommandBuffers(device->handle, &buffers, real->copies);
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkAllocateCommandBuffers");
-    buffers.commandBufferCount = 1;
-    result = device->vk.AllocateCommandBuffers(device->handle, &buffers, &real->barrier);
+    return ROTA_OK;
+}
+
+static rota_status record_one_barrier(rota_vk_device *device, rota_vk_real *real, uint32_t from,
+                                      uint32_t to) {
+    VkCommandBufferAllocateInfo allocate = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+                                            .commandPool = real->pool,
+                                            .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+                                            .commandBufferCount = 1};
+    VkCommandBuffer *buffer = &real->barriers[from][to];
+    VkResult result = device->vk.AllocateCommandBuffers(device->handle, &allocate, buffer);
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkAllocateCommandBuffers");
     VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
                                       .flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT};
-    result = device->vk.BeginCommandBuffer(real->barrier, &begin);
+    result = device->vk.BeginCommandBuffer(*buffer, &begin);
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkBeginCommandBuffer");
-    rota_vk_record_barrier(device, real->barrier);
-    result = device->vk.EndCommandBuffer(real->barrier);
+    rota_vk_record_barrier(device, *buffer, from, to);
+    result = device->vk.EndCommandBuffer(*buffer);
     return result == VK_SUCCESS ? ROTA_OK : rota_vk_fail(result, "vkEndCommandBuffer");
+}
+
+/* A family that only copies takes no barrier that names dispatches. */
+static rota_status record_barriers(rota_vk_device *device, rota_vk_real *real, uint32_t kinds) {
+    for (uint32_t from = 1; from <= ROTA_VK_BOTH; from++)
+        for (uint32_t to = 1; to <= ROTA_VK_BOTH; to++)
+            if ((from & kinds) == from && (to & kinds) == to)
+                ROTA_TRY(record_one_barrier(device, real, from, to));
+    return ROTA_OK;
 }
 
 static rota_status open_queues(rota_vk_device *device) {
@@ -84,7 +102,11 @@ static rota_status open_queues(rota_vk_device *device) {
     if (!device->reals) return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for queues");
     device->real_count = transfer ? 2 : 1;
     ROTA_TRY(open_real(device, &device->reals[0], physical->compute_family));
-    if (transfer) ROTA_TRY(open_real(device, &device->reals[1], physical->transfer_family));
+    ROTA_TRY(record_barriers(device, &device->reals[0], ROTA_VK_BOTH));
+    if (transfer) {
+        ROTA_TRY(open_real(device, &device->reals[1], physical->transfer_family));
+        ROTA_TRY(record_barriers(device, &device->reals[1], ROTA_VK_TRANSFER));
+    }
     for (uint32_t i = 0; i < options->queue_count; i++) {
         rota_vk_logical *logical = &device->logical[i];
         logical->split = transfer && i == options->transfer_queue;

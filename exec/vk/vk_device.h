@@ -166,10 +166,15 @@ typedef struct rota_vk_dispatch {
     uint32_t groups[3];
 } rota_vk_dispatch;
 
+/* What commands run as: bits, since a batch or a segment may have both. Barriers name no more than they must:
+ * see vk_record.c. */
+enum { ROTA_VK_DISPATCH = 1, ROTA_VK_TRANSFER = 2, ROTA_VK_BOTH = 3 };
+
 typedef struct rota_vk_program {
     const rota_exec_program_desc *desc;
     rota_vk_dispatch *dispatches; /* per command */
     uint8_t *segment_real;        /* real queue of each segment */
+    uint8_t *segment_kinds;       /* ROTA_VK_DISPATCH and ROTA_VK_TRANSFER bits of each segment */
 } rota_vk_program;
 
 /* The kernels with which slot operands are copied and filled, whose addresses no transfer command takes. */
@@ -208,10 +213,10 @@ rota_status rota_vk_instance_create(rota_exec_device *device, rota_exec_program 
 void rota_vk_instance_destroy(rota_exec_device *device, rota_exec_instance *instance);
 void rota_vk_run_free(rota_vk_device *device, rota_vk_run *run);
 
-/* The barrier between batches and between works: everything before, everything after. */
-void rota_vk_record_barrier(rota_vk_device *device, VkCommandBuffer buffer);
+/* A barrier: what came before and ran as `from` (kinds), before what follows and runs as `to`. */
+void rota_vk_record_barrier(rota_vk_device *device, VkCommandBuffer buffer, uint32_t from, uint32_t to);
 /* Makes what was written before visible to the host's reads. */
-void rota_vk_record_host_barrier(rota_vk_device *device, VkCommandBuffer buffer);
+void rota_vk_record_host_barrier(rota_vk_device *device, VkCommandBuffer buffer, uint32_t from);
 
 /* ---- Touch mode (vk_touch.c) ---- */
 
@@ -254,17 +259,22 @@ typedef struct rota_vk_real {
     uint32_t family;
     VkSemaphore timeline;
     VkCommandPool pool;
-    VkCommandBuffer
-        barrier; /* recorded once, submitted wherever works of the queue must follow one another */
+    /* Barriers between works, recorded once, by the kinds before and after; VK_NULL_HANDLE for kinds that the
+     * queue does not run. */
+    VkCommandBuffer barriers[4][4];
     VkCommandBuffer copies[ROTA_VK_COPIES_MAX]; /* recorded anew for each work that carries copies, in turn */
     uint64_t copy_sequence[ROTA_VK_COPIES_MAX]; /* last work that used each; 0: none */
     uint32_t copy_next;
     uint64_t sequence; /* submit thread: last work added */
     uint64_t flushed;  /* submit thread: last work handed to the driver */
-    uint64_t
-        covered[ROTA_VK_REALS_MAX]; /* works of each real queue that later works here come after already */
-    _Atomic uint64_t submitted;     /* flushed, for the completion thread */
-    _Atomic uint64_t completed;     /* by the completion thread */
+    /* Works of each real queue that later works here are to come after by waits so far. For its own works a
+     * barrier for a kind is placed when the first work of that kind follows: covered_for says up to where
+     * that was done (index: 0 dispatch, 1 transfer), pending what kinds ran since. */
+    uint64_t covered[ROTA_VK_REALS_MAX];
+    uint64_t covered_for[2];
+    uint32_t pending[2];
+    _Atomic uint64_t submitted; /* flushed, for the completion thread */
+    _Atomic uint64_t completed; /* by the completion thread */
     /* Works being gathered. */
     bool open; /* infos[info_count] is being filled */
     uint32_t open_works;
@@ -316,7 +326,7 @@ struct rota_vk_device {
     _Atomic uint32_t sleeping; /* futex of the completion thread: 1 while it sleeps or is about to */
     _Atomic uint32_t
         progress; /* futex of a submit that waits for room: counts what the completion thread collected */
-    _Atomic uint64_t spin_ns;  /* of the completion thread */
+    _Atomic uint64_t spin_ns; /* of the completion thread */
     _Atomic uint32_t lost;
 
     rota_vk_touch touch;

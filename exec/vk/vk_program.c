@@ -202,19 +202,20 @@ static rota_status make_command(maker *m, uint32_t index) {
     }
 }
 
-/* The transfer queue takes segments of its logical queue that hold nothing but plain copies and fills. */
-static uint8_t real_of_segment(const maker *m, const rota_exec_segment *segment) {
-    if (!m->device->logical[segment->queue].split) return 0;
+static uint8_t kinds_of_segment(const maker *m, const rota_exec_segment *segment) {
+    uint8_t kinds = 0;
     for (uint32_t i = 0; i < segment->command_count; i++)
-        if (m->program->dispatches[segment->first_command + i].pipeline) return 0;
-    return 1;
+        kinds |=
+            m->program->dispatches[segment->first_command + i].pipeline ? ROTA_VK_DISPATCH : ROTA_VK_TRANSFER;
+    return kinds;
 }
 
 static rota_status make_program(maker *m) {
     const rota_exec_program_desc *desc = m->desc;
     m->program->dispatches = calloc(desc->command_count + 1, sizeof *m->program->dispatches);
     m->program->segment_real = calloc(desc->segment_count + 1, 1);
-    if (!m->program->dispatches || !m->program->segment_real)
+    m->program->segment_kinds = calloc(desc->segment_count + 1, 1);
+    if (!m->program->dispatches || !m->program->segment_real || !m->program->segment_kinds)
         return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for a program of %u commands",
                          desc->command_count);
     for (uint32_t i = 0; i < desc->command_count; i++) {
@@ -229,7 +230,11 @@ static rota_status make_program(maker *m) {
             return rota_fail(ROTA_OUT_OF_RANGE, "segment %u is on queue %u; %s was opened with %u", i,
                              desc->segments[i].queue, m->device->base.info.id,
                              m->device->options.queue_count);
-        m->program->segment_real[i] = real_of_segment(m, &desc->segments[i]);
+        uint8_t kinds = m->program->segment_kinds[i] = kinds_of_segment(m, &desc->segments[i]);
+        /* The transfer queue takes segments of its logical queue that hold nothing but plain copies and
+         * fills. */
+        bool split = m->device->logical[desc->segments[i].queue].split;
+        m->program->segment_real[i] = split && !(kinds & ROTA_VK_DISPATCH);
     }
     return ROTA_OK;
 }
@@ -261,5 +266,6 @@ void rota_vk_program_destroy(rota_exec_device *base, rota_exec_program *program_
     if (!program) return;
     free(program->dispatches);
     free(program->segment_real);
+    free(program->segment_kinds);
     free(program);
 }

@@ -4,24 +4,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a command runs as: bits, since a batch may have both. A barrier that names more than it must costs a
- * GPU dearly: on an H200 one between dispatches takes 1 us, and twice to four times that with transfers or
- * with all of memory in its scopes. */
-enum { AS_DISPATCH = 1, AS_TRANSFER = 2, AS_BOTH = 3 };
+/* A barrier that names more than it must costs a GPU dearly: on an H200 one between dispatches takes 1 us,
+ * and twice to four times that with transfers or with all of memory in its scopes. */
 
 static VkPipelineStageFlags2 stages_of(uint32_t kinds) {
-    return (kinds & AS_DISPATCH ? VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT : 0) |
-           (kinds & AS_TRANSFER ? VK_PIPELINE_STAGE_2_ALL_TRANSFER_BIT : 0);
+    return (kinds & ROTA_VK_DISPATCH ? VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT : 0) |
+           (kinds & ROTA_VK_TRANSFER ? VK_PIPELINE_STAGE_2_ALL_TRANSFER_BIT : 0);
 }
 
 static VkAccessFlags2 writes_of(uint32_t kinds) {
-    return (kinds & AS_DISPATCH ? VK_ACCESS_2_SHADER_STORAGE_WRITE_BIT : 0) |
-           (kinds & AS_TRANSFER ? VK_ACCESS_2_TRANSFER_WRITE_BIT : 0);
+    return (kinds & ROTA_VK_DISPATCH ? VK_ACCESS_2_SHADER_STORAGE_WRITE_BIT : 0) |
+           (kinds & ROTA_VK_TRANSFER ? VK_ACCESS_2_TRANSFER_WRITE_BIT : 0);
 }
 
 static VkAccessFlags2 accesses_of(uint32_t kinds) {
-    return writes_of(kinds) | (kinds & AS_DISPATCH ? VK_ACCESS_2_SHADER_STORAGE_READ_BIT : 0) |
-           (kinds & AS_TRANSFER ? VK_ACCESS_2_TRANSFER_READ_BIT : 0);
+    return writes_of(kinds) | (kinds & ROTA_VK_DISPATCH ? VK_ACCESS_2_SHADER_STORAGE_READ_BIT : 0) |
+           (kinds & ROTA_VK_TRANSFER ? VK_ACCESS_2_TRANSFER_READ_BIT : 0);
 }
 
 static void memory_barrier(rota_vk_device *device, VkCommandBuffer buffer, uint32_t from,
@@ -38,12 +36,12 @@ static void memory_barrier(rota_vk_device *device, VkCommandBuffer buffer, uint3
     device->vk.CmdPipelineBarrier2(buffer, &dependency);
 }
 
-void rota_vk_record_barrier(rota_vk_device *device, VkCommandBuffer buffer) {
-    memory_barrier(device, buffer, AS_BOTH, stages_of(AS_BOTH), accesses_of(AS_BOTH));
+void rota_vk_record_barrier(rota_vk_device *device, VkCommandBuffer buffer, uint32_t from, uint32_t to) {
+    memory_barrier(device, buffer, from, stages_of(to), accesses_of(to));
 }
 
-void rota_vk_record_host_barrier(rota_vk_device *device, VkCommandBuffer buffer) {
-    memory_barrier(device, buffer, AS_BOTH, VK_PIPELINE_STAGE_2_HOST_BIT, VK_ACCESS_2_HOST_READ_BIT);
+void rota_vk_record_host_barrier(rota_vk_device *device, VkCommandBuffer buffer, uint32_t from) {
+    memory_barrier(device, buffer, from, VK_PIPELINE_STAGE_2_HOST_BIT, VK_ACCESS_2_HOST_READ_BIT);
 }
 
 typedef struct recording {
@@ -140,7 +138,8 @@ static rota_status record_command(recording *r, uint32_t index) {
 static uint32_t batch_kinds(const recording *r, const rota_exec_batch *batch) {
     uint32_t kinds = 0;
     for (uint32_t i = 0; i < batch->command_count; i++)
-        kinds |= r->program->dispatches[batch->first_command + i].pipeline ? AS_DISPATCH : AS_TRANSFER;
+        kinds |=
+            r->program->dispatches[batch->first_command + i].pipeline ? ROTA_VK_DISPATCH : ROTA_VK_TRANSFER;
     return kinds;
 }
 
@@ -149,11 +148,11 @@ static uint32_t batch_kinds(const recording *r, const rota_exec_batch *batch) {
  * here (say, dispatches before transfers, while only dispatches follow) is made up for by the first barrier
  * that needs it. */
 static void record_batch_barrier(recording *r, uint32_t next) {
-    uint32_t from =
-        (r->after_dispatch & next ? AS_DISPATCH : 0u) | (r->after_transfer & next ? AS_TRANSFER : 0u);
-    if (from & AS_DISPATCH) r->after_dispatch &= ~next;
-    if (from & AS_TRANSFER) r->after_transfer &= ~next;
-    if (from) memory_barrier(r->device, r->buffer, from, stages_of(next), accesses_of(next));
+    uint32_t from = (r->after_dispatch & next ? ROTA_VK_DISPATCH : 0u) |
+                    (r->after_transfer & next ? ROTA_VK_TRANSFER : 0u);
+    if (from & ROTA_VK_DISPATCH) r->after_dispatch &= ~next;
+    if (from & ROTA_VK_TRANSFER) r->after_transfer &= ~next;
+    if (from) rota_vk_record_barrier(r->device, r->buffer, from, next);
 }
 
 static rota_status record_batches(recording *r, const rota_exec_segment *segment) {
@@ -166,8 +165,8 @@ static rota_status record_batches(recording *r, const rota_exec_segment *segment
         uint32_t kinds = batch_kinds(r, batch);
         if (!first && (int64_t)r->barriers++ != device->skip_barrier) record_batch_barrier(r, kinds);
         first = false;
-        if (kinds & AS_DISPATCH) r->after_dispatch = AS_BOTH;
-        if (kinds & AS_TRANSFER) r->after_transfer = AS_BOTH;
+        if (kinds & ROTA_VK_DISPATCH) r->after_dispatch = ROTA_VK_BOTH;
+        if (kinds & ROTA_VK_TRANSFER) r->after_transfer = ROTA_VK_BOTH;
         for (uint32_t i = 0; i < batch->command_count; i++) {
             uint32_t command = batch->first_command + i;
             if (r->run->queries)
@@ -205,7 +204,7 @@ static rota_status record_segment(recording *r, uint32_t index) {
         device->vk.CmdResetQueryPool(r->buffer, r->run->queries, 2 * segment->first_command,
                                      2 * segment->command_count);
     ROTA_TRY(record_batches(r, segment));
-    if (r->writes_mapped) rota_vk_record_host_barrier(device, r->buffer);
+    if (r->writes_mapped) rota_vk_record_host_barrier(device, r->buffer, r->program->segment_kinds[index]);
     result = device->vk.EndCommandBuffer(r->buffer);
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkEndCommandBuffer");
     r->run->buffers[index] = r->buffer;

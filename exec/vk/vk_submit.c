@@ -225,6 +225,8 @@ static rota_status place_waits(rota_vk_device *device, rota_vk_real *real, uint3
         };
         info->waitSemaphoreInfoCount++;
         real->covered[target] = wanted->semaphore[target];
+        for (uint32_t k = 0; k < 2 && target == real_index; k++) /* a semaphore wait is for all kinds */
+            if (real->covered_for[k] < real->covered[target]) real->covered_for[k] = real->covered[target];
     }
     return ROTA_OK;
 }
@@ -235,6 +237,20 @@ static void add_buffer(rota_vk_real *real, VkCommandBuffer buffer) {
     real->buffers[real->buffer_count++] = (VkCommandBufferSubmitInfo){
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_SUBMIT_INFO, .commandBuffer = buffer};
     real->infos[real->info_count].commandBufferInfoCount++;
+}
+
+/* Places the barrier that a work of these kinds needs after what was waited for so far, if it was not placed.
+ */
+static void place_barrier(rota_vk_real *real, uint32_t real_index, uint32_t kinds) {
+    uint32_t from = 0, to = 0;
+    for (uint32_t k = 0; k < 2; k++) {
+        if (!(kinds & (1u << k)) || real->covered_for[k] >= real->covered[real_index]) continue;
+        to |= 1u << k;
+        from |= real->pending[k];
+        real->covered_for[k] = real->sequence; /* a barrier is after everything before it */
+        real->pending[k] = 0;
+    }
+    if (from) add_buffer(real, real->barriers[from][to]);
 }
 
 /* A command buffer with the work's copies, from the ring; P1: not before its last use has completed. */
@@ -262,7 +278,7 @@ static rota_status record_copies(rota_vk_device *device, rota_vk_real *real, con
         to_host = to_host || target->base.host;
         if (region.size) device->vk.CmdCopyBuffer(buffer, source->buffer, target->buffer, 1, &region);
     }
-    if (to_host) rota_vk_record_host_barrier(device, buffer);
+    if (to_host) rota_vk_record_host_barrier(device, buffer, ROTA_VK_TRANSFER);
     result = device->vk.EndCommandBuffer(buffer);
     if (result != VK_SUCCESS) return rota_vk_lose(device, result, "vkEndCommandBuffer");
     real->copy_sequence[index] = real->sequence + 1;
@@ -312,10 +328,12 @@ static rota_status add_work(rota_vk_device *device, const rota_exec_work *work) 
     needs wanted = {0};
     ROTA_TRY(gather_needs(device, work, real_index, &wanted));
     ROTA_TRY(place_waits(device, real, real_index, &wanted));
-    if (wanted.barrier) {
-        add_buffer(real, real->barrier);
-        real->covered[real_index] = real->sequence;
-    }
+    if (wanted.barrier) real->covered[real_index] = real->sequence;
+    uint32_t kinds = buffer ? ROTA_VK_TRANSFER : 0;
+    if (run) kinds = run->program->segment_kinds[work->segment];
+    place_barrier(real, real_index, kinds);
+    real->pending[0] |= kinds;
+    real->pending[1] |= kinds;
     if (run) write_block(run, work->block);
     if (buffer) add_buffer(real, buffer);
     real->sequence++;
