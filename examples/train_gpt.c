@@ -44,7 +44,7 @@ static rota_status sampled_loss(const settings *s, const gpt_text *text, gpt_pla
                                 int32_t *tokens, int32_t *targets, double *out_loss) {
     gpt_random random = {s->seed * UINT64_C(0x9e3779b97f4a7c15) + step};
     double sum = 0;
-    for (uint64_t i = 0; i < s->eval_iters; i++) {
+    for (uint64_t i = 0; i < s->eval_iters && !interrupted; i++) {
         float loss;
         gpt_text_batch(text, text->train_count, text->count, plan->rows, plan->length, &random, tokens,
                        targets);
@@ -65,7 +65,7 @@ static rota_status window_losses(gpt_model *model, const gpt_text *text, size_t 
         plan = &own;
     }
     rota_status status = ROTA_OK;
-    for (uint64_t w = 0; w < windows && status == ROTA_OK; w += rows, at += rows * length) {
+    for (uint64_t w = 0; w < windows && status == ROTA_OK && !interrupted; w += rows, at += rows * length) {
         float loss;
         /* Windows stand side by side in the text, so a batch is one run of tokens; its targets are one
          * further. */
@@ -160,7 +160,7 @@ static int train(trainer *t) {
     const settings *s = t->settings;
     const uint64_t tokens_per_step = s->config.batch * s->config.block;
     int code = EXIT_GOOD;
-    while (t->progress.step < s->iters && !interrupted) {
+    while (t->progress.step < s->iters) {
         uint64_t step = t->progress.step + 1;
         gpt_metrics metrics = {.step = step, .lr = learning_rate(s, step), .val_loss = NAN};
         float loss = NAN, norm = NAN;
@@ -181,20 +181,28 @@ static int train(trainer *t) {
                     step);
             return EXIT_CHECK_FAILED;
         }
-        bool last = step == s->iters,
-             measure = last || interrupted || (s->eval_interval && step % s->eval_interval == 0);
-        if (last)
-            REPORT_TRY(whole_loss(&t->model, &t->text, &t->loss, &metrics.val_loss));
-        else if (measure && !interrupted && s->eval_iters)
-            REPORT_TRY(sampled_loss(s, &t->text, &t->loss, step, t->tokens, t->targets, &metrics.val_loss));
+        bool last = step == s->iters, measure = s->eval_interval && step % s->eval_interval == 0;
+        if (!interrupted && (last || measure)) {
+            /* A split shorter than a block has no random windows. */
+            bool whole = last || t->text.count - t->text.train_count <= s->config.block;
+            if (whole)
+                REPORT_TRY(whole_loss(&t->model, &t->text, &t->loss, &metrics.val_loss));
+            else if (s->eval_iters)
+                REPORT_TRY(
+                    sampled_loss(s, &t->text, &t->loss, step, t->tokens, t->targets, &metrics.val_loss));
+            /* Cut short, it is no mean of anything. */
+            if (interrupted) metrics.val_loss = NAN;
+        }
         if (!gpt_meter_step(&t->meter, &metrics)) code = EXIT_BAD_ARGUMENT;
-        if (measure && !save(t)) code = EXIT_BAD_ARGUMENT;
+        bool stopping = interrupted;
+        if ((last || measure || stopping) && !save(t)) code = EXIT_BAD_ARGUMENT;
         if (code != EXIT_GOOD) return code;
-    }
-    if (interrupted) {
-        gpt_meter_break(&t->meter);
-        printf("stopped after step %" PRIu64 "%s%s\n", t->progress.step, s->checkpoint ? ", saved in " : "",
-               s->checkpoint ? s->checkpoint : "");
+        if (stopping) {
+            gpt_meter_break(&t->meter);
+            printf("stopped after step %" PRIu64 "%s%s\n", step, s->checkpoint ? ", saved in " : "",
+                   s->checkpoint ? s->checkpoint : "");
+            break;
+        }
     }
 done:
     return code;
