@@ -90,7 +90,7 @@ struct rota_recorder {
     rota_lane_chunk *first_chunk, *chunk;
     uint8_t *next, *end; /* free part of the current chunk */
     uint32_t node_count;
-    uint64_t access_count, binding_count, param_bytes;
+    uint64_t access_count;
     rota_arena arena; /* the lane's buffers */
     rota_buffer **buffers;
     uint32_t buffer_count, buffer_capacity;

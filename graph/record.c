@@ -78,9 +78,7 @@ rota_status rota_recorder_reserve(rota_recorder *recorder, uint64_t nodes, uint6
 }
 
 /* The graph keeps a reference to each persistent buffer that a lane names. */
-static rota_status hold_buffer(rota_recorder *lane, rota_buffer *root) {
-    rota_buffer **recent = &lane->recent[root->id % (sizeof lane->recent / sizeof *lane->recent)];
-    if (*recent == root) return ROTA_OK;
+static rota_status hold_buffer(rota_recorder *lane, rota_buffer *root, rota_buffer **recent) {
     if (lane->held_count == lane->held_capacity) {
         uint32_t capacity = lane->held_capacity ? lane->held_capacity * 2 : 16;
         rota_buffer **grown = realloc(lane->held, sizeof *grown * capacity);
@@ -108,8 +106,8 @@ typedef struct context {
 #define AT_ARGUMENTS(c) (c)->name, (c)->lane, (c)->index
 
 /* Fills the record of one access. */
-static rota_status resolve_access(const context *at, uint32_t number, const rota_access *access,
-                                  rota_access_record *out) {
+static inline __attribute__((always_inline)) rota_status
+resolve_access(const context *at, uint32_t number, const rota_access *access, rota_access_record *out) {
     const rota_buffer *buffer = access->buffer;
     if (__builtin_expect(!buffer, 0))
         return rota_fail(ROTA_INVALID_ARGUMENT, AT "access %u has no buffer", AT_ARGUMENTS(at), number);
@@ -142,7 +140,7 @@ static rota_status resolve_access(const context *at, uint32_t number, const rota
     return ROTA_OK;
 }
 
-static bool ranges_overlap(const rota_access_record *a, const rota_access_record *b) {
+static inline bool ranges_overlap(const rota_access_record *a, const rota_access_record *b) {
     return a->buffer == b->buffer && ROTA_ACCESS_OFFSET(a) < ROTA_ACCESS_OFFSET(b) + b->size_bytes &&
            ROTA_ACCESS_OFFSET(b) < ROTA_ACCESS_OFFSET(a) + a->size_bytes;
 }
@@ -209,7 +207,7 @@ static rota_status check_bindings(const context *at, const rota_kernel_node *nod
     return ROTA_OK;
 }
 
-static rota_status check_kernel(const context *at, const rota_kernel_node *node) {
+static inline rota_status check_kernel(const context *at, const rota_kernel_node *node) {
     const rota_kernel *kernel = node->kernel;
     if (__builtin_expect(
             node->access_count != kernel->operand_count || node->access_count > ROTA_KERNEL_OPERANDS_MAX, 0))
@@ -239,8 +237,8 @@ static rota_status check_kernel(const context *at, const rota_kernel_node *node)
 }
 
 /* Kernels may read words, so their operands start on one. */
-static rota_status check_alignment(const context *at, uint32_t number, const rota_access_record *access,
-                                   const rota_access *given) {
+static inline rota_status check_alignment(const context *at, uint32_t number,
+                                          const rota_access_record *access, const rota_access *given) {
     if (__builtin_expect(ROTA_ACCESS_OFFSET(access) % 4 != 0, 0))
         return rota_fail(ROTA_MISALIGNED,
                          AT "access %u starts at byte %llu of buffer '%s', expected a multiple of 4",
@@ -257,16 +255,18 @@ size_t rota_kernel_record_bytes(const rota_kernel_node *node) {
     return (bytes + 7) & ~(size_t)7;
 }
 
-static rota_status build_kernel(const context *at, const rota_kernel_node *node, rota_node_record *record) {
+static inline __attribute__((always_inline)) rota_status
+build_kernel(const context *at, const rota_kernel_node *node, size_t record_bytes, rota_node_record *record) {
     ROTA_TRY(check_kernel(at, node));
     rota_access_record *accesses = (rota_access_record *)(record + 1);
     for (uint32_t i = 0; i < node->access_count; i++) {
         ROTA_TRY(resolve_access(at, i, &node->accesses[i], &accesses[i]));
         ROTA_TRY(check_alignment(at, i, &accesses[i], &node->accesses[i]));
     }
-    ROTA_TRY(check_overlaps(at, node->kernel, accesses, node->accesses, node->access_count));
+    if (node->access_count > 1)
+        ROTA_TRY(check_overlaps(at, node->kernel, accesses, node->accesses, node->access_count));
     *record =
-        (rota_node_record){.record_bytes = (uint32_t)rota_kernel_record_bytes(node),
+        (rota_node_record){.record_bytes = (uint32_t)record_bytes,
                            .param_bytes = (uint16_t)node->kernel->param_bytes,
                            .kind = ROTA_NODE_KERNEL,
                            .access_count = (uint8_t)node->access_count,
@@ -285,10 +285,10 @@ static rota_status build_kernel(const context *at, const rota_kernel_node *node,
 rota_status rota_kernel_record_build(rota_graph *graph, const rota_kernel_node *node,
                                      rota_node_record *out_record) {
     context at = {graph, "rewrite", 0, node->name ? node->name : node->kernel->name};
-    return build_kernel(&at, node, out_record);
+    return build_kernel(&at, node, rota_kernel_record_bytes(node), out_record);
 }
 
-static rota_status begin_record(rota_recorder *lane, size_t bytes, const char *name) {
+static inline rota_status begin_record(rota_recorder *lane, size_t bytes, const char *name) {
     if (__builtin_expect(ra_load_relaxed(&lane->closed), 0))
         return rota_fail(ROTA_WRONG_STATE, "node '%s': recorder '%s' is closed%s", name, lane->name,
                          ra_load_acquire(&lane->graph->compiled) ? " and its graph already compiled" : "");
@@ -300,16 +300,18 @@ static rota_status begin_record(rota_recorder *lane, size_t bytes, const char *n
 }
 
 /* The record at lane->next is complete: hold its buffers and make it part of the lane. */
-static rota_status commit_record(rota_recorder *lane, const rota_access *given, rota_node *out_node) {
+static inline rota_status commit_record(rota_recorder *lane, const rota_access *given, rota_node *out_node) {
     rota_node_record *record = (rota_node_record *)lane->next;
     for (uint32_t i = 0; i < record->access_count; i++)
-        if (!(rota_node_accesses(record)[i].buffer & 1)) ROTA_TRY(hold_buffer(lane, given[i].buffer->root));
+        if (!(rota_node_accesses(record)[i].buffer & 1)) {
+            rota_buffer *root = given[i].buffer->root;
+            rota_buffer **recent = &lane->recent[root->id % (sizeof lane->recent / sizeof *lane->recent)];
+            if (*recent != root) ROTA_TRY(hold_buffer(lane, root, recent));
+        }
     lane->next += record->record_bytes;
     if (out_node) *out_node = (rota_node){lane->lane, lane->node_count};
     lane->node_count++;
     lane->access_count += record->access_count;
-    lane->binding_count += record->binding_count;
-    lane->param_bytes += record->param_bytes;
     return ROTA_OK;
 }
 
@@ -323,8 +325,9 @@ rota_status rota_record_kernel(rota_recorder *recorder, const rota_kernel_node *
         return rota_fail(ROTA_INVALID_ARGUMENT, AT "%u bindings, expected at most %d", AT_ARGUMENTS(&at),
                          node->binding_count, ROTA_KERNEL_BINDABLE_MAX);
     if (__builtin_expect(node->access_count > ROTA_KERNEL_OPERANDS_MAX, 0)) return check_kernel(&at, node);
-    ROTA_TRY(begin_record(recorder, rota_kernel_record_bytes(node), at.name));
-    ROTA_TRY(build_kernel(&at, node, (rota_node_record *)recorder->next));
+    size_t bytes = rota_kernel_record_bytes(node);
+    ROTA_TRY(begin_record(recorder, bytes, at.name));
+    ROTA_TRY(build_kernel(&at, node, bytes, (rota_node_record *)recorder->next));
     return commit_record(recorder, node->accesses, out_node);
 }
 
