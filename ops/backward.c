@@ -54,9 +54,9 @@ static rota_status open_parameters(rota_tape *tape, const rota_tensor *params, u
 
 /* ---- Which ops take part ---- */
 
-static bool wants_any(rota_tape *tape, const rota_op_use *use) {
+static bool passes_any(rota_tape *tape, const rota_op_use *use) {
     for (uint32_t i = 0; i < use->input_count; i++)
-        if (rota_gradient_wanted(tape, &use->inputs[i])) return true;
+        if (rota_gradient_passes(tape, &use->inputs[i])) return true;
     return false;
 }
 
@@ -64,9 +64,9 @@ static bool wants_any(rota_tape *tape, const rota_op_use *use) {
 static rota_status spread_wanted(rota_tape *tape) {
     for (uint64_t u = 0; u < tape->use_count; u++) {
         const rota_op_use *use = &tape->uses[u]->use;
-        if (!wants_any(tape, use)) continue;
+        if (!passes_any(tape, use)) continue;
         for (uint32_t i = 0; i < use->output_count; i++) {
-            if (use->outputs[i].dtype != ROTA_F32) continue;
+            if (use->outputs[i].dtype == ROTA_I32 || use->outputs[i].dtype == ROTA_U32) continue;
             rota_tape_buffer *entry = rota_tape_lookup(tape, &use->outputs[i]);
             if (!entry) return rota_fail(ROTA_OUT_OF_MEMORY, "backward: no host memory");
             entry->wanted = true;
@@ -133,7 +133,7 @@ static rota_status step_back(rota_tape *tape, const rota_tape_use *used) {
     if (use->outputs[0].dtype != ROTA_F32 || !rota_gradient_touched(tape, &use->outputs[0])) return ROTA_OK;
     tape->name = used->name;
     bool cleared = false;
-    if (wants_any(tape, use)) {
+    if (passes_any(tape, use)) {
         if (!use->op->gradient)
             return rota_op_fail(use->op, ROTA_UNSUPPORTED, "the loss depends on it, and it has no gradient");
         ROTA_TRY(check_all_saved(tape, used));

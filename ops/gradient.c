@@ -128,7 +128,11 @@ static rota_tensor mirror(const rota_gradient_region *region, const rota_tensor 
 }
 
 bool rota_gradient_wanted(rota_tape *tape, const rota_tensor *x) {
-    if (!x->buffer || x->dtype != ROTA_F32) return false;
+    return x->dtype == ROTA_F32 && rota_gradient_passes(tape, x);
+}
+
+bool rota_gradient_passes(rota_tape *tape, const rota_tensor *x) {
+    if (!x->buffer || x->dtype == ROTA_I32 || x->dtype == ROTA_U32) return false;
     const rota_tape_buffer *entry = rota_tape_lookup(tape, x);
     if (!entry) return false;
     if (entry->wanted) return true;

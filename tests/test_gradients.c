@@ -402,6 +402,13 @@ static void impossible_gradients_are_refused(void **state) {
     grads[0] = y;
     assert_status(rota_backward(kit.tape, y, &p, 1, grads, NULL), ROTA_INVALID_ARGUMENT);
     assert_message("like its parameter");
+    /* Through 16 bits there is no gradient; it is not taken for 0. */
+    rota_tensor half;
+    grads[0] = ROTA_TENSOR_NONE;
+    assert_ok(rota_op_cast(kit.tape, p, ROTA_BF16, &half));
+    assert_ok(rota_op_cast(kit.tape, half, ROTA_F32, &z));
+    assert_status(rota_backward(kit.tape, total(&kit, z), &p, 1, grads, NULL), ROTA_UNSUPPORTED);
+    assert_message("op 'cast'");
     assert_ok(rota_tape_create(kit.recorder, &(rota_tape_options){.no_gradients = true}, &without));
     assert_status(rota_backward(without, y, &p, 1, grads, NULL), ROTA_WRONG_STATE);
     rota_tape_destroy(without);
