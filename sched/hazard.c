@@ -140,8 +140,12 @@ void rota_hazard_move(rota_runtime *runtime, rota_residency *residency, uint64_t
          i < residency->range_count && residency->ranges[i].begin < end; i++) {
         rota_range *range = &residency->ranges[i];
         /* The move waits for the writer and then stands for it. Readers of other devices' copies go on; a
-         * later writer waits for them and for the move. */
+         * later writer waits for them and for the move. Readers on this device may still look at the bytes that
+         * the move replaces: a plan's segment may read there what its segment on another device overwrites. */
         rota_hazard_want(runtime, range->writer);
+        for (uint32_t r = 0; r < range->reader_count; r++)
+            if (rota_point_device(range->readers[r]) == device || range->reader_count == ROTA_READERS_MAX)
+                rota_hazard_want(runtime, range->readers[r]); /* a full list has readers that stand for others */
         range->writer = point;
         range->valid |= 1u << device;
     }

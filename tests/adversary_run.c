@@ -87,9 +87,10 @@ static void trace_command(const adversary_device *device, const adversary_work *
             (unsigned long long)work->signal_value, work->desc->name, work->segment,
             device->host.node_name(work->desc->owner, command->node));
     for (uint32_t k = 0; k < command->operand_count; k++)
-        fprintf(stderr, " %s:%p+%llu",
+        fprintf(stderr, " %s:%p+%llu (%08x)",
                 rota_access_mode_name(work->desc->operands[command->first_operand + k].mode),
-                running->operands[k], (unsigned long long)running->operand_bytes[k]);
+                running->operands[k], (unsigned long long)running->operand_bytes[k],
+                running->operand_bytes[k] >= 4 ? *(const uint32_t *)running->operands[k] : 0);
     fprintf(stderr, "\n");
 }
 
