@@ -31,9 +31,10 @@ void main() {
     const uint end = pc.causal != 0u ? min(pc.keys, query + rows + behind) : pc.keys;
     const uint64_t q = PLACE(0, pc.q_stride, b, h, query), result = PLACE(3, pc.out_stride, b, h, query);
 
-    for (uint first = 0u; first < pc.dim; first += COLUMNS * LANES) {
-        float total[ROWS][COLUMNS];
-        [[unroll]] for (uint r = 0u; r < ROWS; ++r) [[unroll]] for (uint c = 0u; c < COLUMNS; ++c) total[r][c] = 0.0;
+    for (uint first = 0u; first < pc.dim; first += COLUMNS) {
+        const uint width = min(COLUMNS, pc.dim - first);
+        vec4 total[KEPT];
+        [[unroll]] for (uint i = 0u; i < KEPT; ++i) total[i] = vec4(0.0);
         float sum = 0.0; /* this invocation's part of row t / PARTS */
         barrier();
         if (t < ROWS) row_maximum[t] = ROTA_NEGATIVE_INFINITY;
@@ -65,32 +66,30 @@ void main() {
                 row_factor[t] = exp(before - maximum);
             }
             barrier();
-            [[unroll]] for (uint r = 0u; r < ROWS; ++r) {
-                weights[r * LANES + t] = exp(score[r] - row_maximum[r]);
-                [[unroll]] for (uint c = 0u; c < COLUMNS; ++c) total[r][c] *= row_factor[r];
-            }
+            [[unroll]] for (uint r = 0u; r < ROWS; ++r) weights[r * LANES + t] = exp(score[r] - row_maximum[r]);
+            FOR_KEPT(width, { total[i] *= row_factor[row]; })
             barrier();
             sum *= row_factor[t / PARTS];
             for (uint i = 0u; i < LANES / PARTS; ++i)
                 sum += weights[t / PARTS * LANES + t % PARTS * (LANES / PARTS) + i];
             const uint64_t v = PLACE(2, pc.v_stride, b, h, key);
-            ACCUMULATE(weights, v, pc.v_stride[2], lanes, first, pc.dim, total)
+            ACCUMULATE(weights, v, pc.v_stride[2], lanes, first, width, total)
         }
         barrier();
         partial[t] = sum;
         barrier();
-        [[unroll]] for (uint r = 0u; r < ROWS; ++r) {
+        if (t < ROWS) {
             float denominator = 0.0;
-            for (uint i = 0u; i < PARTS; ++i) denominator += partial[r * PARTS + i];
-            if (r >= rows) continue;
-            [[unroll]] for (uint c = 0u; c < COLUMNS; ++c) {
-                const uint column = first + c * LANES + t;
-                if (column < pc.dim)
-                    store(at(result, uint64_t(r) * pc.out_stride[2]), column, total[r][c] / denominator);
-            }
-            if (t == 0u && first == 0u)
-                store(at(rota_operand(4), uint64_t(pair) * pc.queries), query + r,
-                      row_maximum[r] + log(denominator));
+            for (uint i = 0u; i < PARTS; ++i) denominator += partial[t * PARTS + i];
+            row_factor[t] = denominator;
+            if (t < rows && first == 0u)
+                store(at(rota_operand(4), uint64_t(pair) * pc.queries), query + t, row_maximum[t] + log(denominator));
         }
+        barrier();
+        FOR_KEPT(width, {
+            if (row < rows)
+                store4(at(result, uint64_t(row) * pc.out_stride[2] + first), quad * 4u, width, false,
+                       total[i] / row_factor[row]);
+        })
     }
 }

@@ -1,50 +1,86 @@
 /* What the attention kernels share. A workgroup of 64 owns 8 rows (queries, or keys for their gradients) and walks over
- * the others 64 at a time, one an invocation ("lanes"). Scores never leave shared memory. Any dim: products go through
- * shared memory in pieces of 64, results are kept for 128 columns at a time and walked again for more. */
+ * the others 64 at a time, one an invocation ("lanes"). Scores never leave shared memory. Any dim: what is multiplied
+ * goes through shared memory in pieces of 32 columns, as vectors of four; results are kept for 128 columns at a time and
+ * walked again for more. */
 layout(local_size_x = 64) in;
 
 const uint ROWS = 8u, LANES = 64u;
-const uint COLUMNS = 2u;          /* result columns an invocation keeps for each row, LANES apart */
-const uint PITCH = LANES + 1u;    /* padded against bank conflicts when invocations read down a column */
-const uint PARTS = LANES / ROWS;  /* invocations that share the reduction of a row */
+const uint PIECE = 32u;               /* columns staged at a time */
+const uint COLUMNS = 128u;            /* columns of results kept at a time */
+const uint PITCH = PIECE / 4u + 1u;   /* of the staged lanes, in vectors; one more, against bank conflicts */
+const uint KEPT = ROWS * COLUMNS / 4u / LANES; /* vectors of results an invocation keeps */
+const uint PARTS = LANES / ROWS;      /* invocations that share the reduction of a row */
 
-shared float row_tile[ROWS * LANES];
-shared float lane_tile[LANES * PITCH];
-shared float weights[ROWS * LANES];
+shared vec4 row_tile[ROWS * (PIECE / 4u)];
+shared vec4 lane_tile[LANES * PITCH];
+
+/* Stages columns [first, first + width) of 64 lanes; zero beyond the count and beyond width up to a multiple of 4. */
+void stage_lanes(uint64_t lanes, uint stride, uint count, uint first, uint width) {
+    const uint quads = (width + 3u) / 4u;
+    for (uint e = gl_LocalInvocationIndex; e < LANES * quads; e += LANES) {
+        const uint lane = e / quads, d = e % quads * 4u;
+        const uint64_t place = at(lanes, uint64_t(lane) * stride + first);
+        vec4 value = vec4(0.0);
+        if (lane < count) value = load4(place, d, width, d + 4u <= width && aligned16(place));
+        lane_tile[lane * PITCH + d / 4u] = value;
+    }
+}
 
 /* result[r] = row r . lane t for this invocation t; zero for rows and lanes beyond the counts. */
 void dots(uint64_t rows, uint row_stride, uint row_count, uint64_t lanes, uint lane_stride, uint lane_count,
           uint dim, out float result[ROWS]) {
     const uint t = gl_LocalInvocationIndex;
     [[unroll]] for (uint r = 0u; r < ROWS; ++r) result[r] = 0.0;
-    for (uint first = 0u; first < dim; first += LANES) {
-        const uint width = min(LANES, dim - first);
-        barrier(); /* readers of the last piece, and of weights, are done */
-        for (uint r = 0u; r < ROWS; ++r)
-            row_tile[r * LANES + t] =
-                r < row_count && t < width ? load(at(rows, uint64_t(r) * row_stride), first + t) : 0.0;
-        for (uint r = 0u; r < LANES; ++r)
-            lane_tile[r * PITCH + t] =
-                r < lane_count && t < width ? load(at(lanes, uint64_t(r) * lane_stride), first + t) : 0.0;
+    for (uint first = 0u; first < dim; first += PIECE) {
+        const uint width = min(PIECE, dim - first), quads = (width + 3u) / 4u;
+        barrier(); /* readers of what was staged before, and of weights, are done */
+        for (uint e = t; e < ROWS * quads; e += LANES) {
+            const uint row = e / quads, d = e % quads * 4u;
+            const uint64_t place = at(rows, uint64_t(row) * row_stride + first);
+            vec4 value = vec4(0.0);
+            if (row < row_count) value = load4(place, d, width, d + 4u <= width && aligned16(place));
+            row_tile[row * (PIECE / 4u) + d / 4u] = value;
+        }
+        stage_lanes(lanes, lane_stride, lane_count, first, width);
         barrier();
-        for (uint d = 0u; d < width; ++d) {
-            const float x = lane_tile[t * PITCH + d];
-            [[unroll]] for (uint r = 0u; r < ROWS; ++r) result[r] += row_tile[r * LANES + d] * x;
+        for (uint d = 0u; d < quads; ++d) {
+            const vec4 x = lane_tile[t * PITCH + d];
+            [[unroll]] for (uint r = 0u; r < ROWS; ++r) result[r] += dot(row_tile[r * (PIECE / 4u) + d], x);
         }
     }
 }
 
-/* total[r][c] += sum over lanes j of weight[r][j] * lane j's column. Columns first + t and LANES further. */
-#define ACCUMULATE(weight, lanes, lane_stride, lane_count, first, dim, total)                                \
-    for (uint j = 0u; j < (lane_count); ++j) {                                                               \
-        [[unroll]] for (uint c = 0u; c < COLUMNS; ++c) {                                                     \
-            const uint column = (first) + c * LANES + gl_LocalInvocationIndex;                               \
-            const float x = column < (dim) ? load(at(lanes, uint64_t(j) * (lane_stride)), column) : 0.0;     \
-            [[unroll]] for (uint r = 0u; r < ROWS; ++r) total[r][c] += weight[r * LANES + j] * x;            \
+/* Results: vector i of an invocation is row (e / quads), columns 4 (e % quads) and on, where e = t + i LANES counts
+ * through the 8 rows of the columns kept. */
+#define FOR_KEPT(width, body)                                                                                \
+    {                                                                                                        \
+        const uint kept_quads = ((width) + 3u) / 4u;                                                         \
+        [[unroll]] for (uint i = 0u; i < KEPT; ++i) {                                                        \
+            const uint e = gl_LocalInvocationIndex + i * LANES;                                              \
+            if (e < ROWS * kept_quads) {                                                                     \
+                const uint row = e / kept_quads, quad = e % kept_quads;                                      \
+                body                                                                                         \
+            }                                                                                                \
         }                                                                                                    \
+    }
+
+/* total += sum over lanes j of weight[row][j] * lane j, columns [first, first + width). weight: shared float array,
+ * zero for lanes beyond the count. */
+#define ACCUMULATE(weight, lanes, lane_stride, lane_count, first, width, total)                              \
+    for (uint piece = 0u; piece < (width); piece += PIECE) {                                                 \
+        barrier(); /* readers of what was staged before are done; weights are written */                     \
+        stage_lanes(lanes, lane_stride, lane_count, (first) + piece, min(PIECE, (width) - piece));           \
+        barrier();                                                                                           \
+        FOR_KEPT(width, {                                                                                    \
+            if (quad >= piece / 4u && quad < piece / 4u + PIECE / 4u)                                        \
+                for (uint j = 0u; j < (lane_count); ++j)                                                     \
+                    total[i] += weight[row * LANES + j] * lane_tile[j * PITCH + quad - piece / 4u];          \
+        })                                                                                                   \
     }
 
 /* Where [batch, head, sequence] of a strided array starts. */
 #define PLACE(operand, stride, batch_index, head, sequence)                                                  \
     at(rota_operand(operand), uint64_t(batch_index) * (stride)[0] + uint64_t(head) * (stride)[1] +           \
                                   uint64_t(sequence) * (stride)[2])
+
+shared float weights[ROWS * LANES];

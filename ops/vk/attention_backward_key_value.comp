@@ -29,10 +29,10 @@ void main() {
     const uint64_t k = PLACE(1, pc.kv_stride, b, h, key), v = PLACE(2, pc.kv_stride, b, h, key);
     const uint64_t dk = PLACE(5, pc.kv_stride, b, h, key), dv = PLACE(6, pc.kv_stride, b, h, key);
 
-    for (uint first = 0u; first < pc.dim; first += COLUMNS * LANES) {
-        float total_k[ROWS][COLUMNS], total_v[ROWS][COLUMNS];
-        [[unroll]] for (uint r = 0u; r < ROWS; ++r) [[unroll]] for (uint c = 0u; c < COLUMNS; ++c)
-            total_k[r][c] = total_v[r][c] = 0.0;
+    for (uint first = 0u; first < pc.dim; first += COLUMNS) {
+        const uint width = min(COLUMNS, pc.dim - first);
+        vec4 total_k[KEPT], total_v[KEPT];
+        [[unroll]] for (uint i = 0u; i < KEPT; ++i) total_k[i] = total_v[i] = vec4(0.0);
         for (uint query = begin; query < pc.queries; query += LANES) {
             const uint lanes = min(LANES, pc.queries - query);
             const uint64_t q = PLACE(0, pc.q_stride, b, h, query), dout = PLACE(3, pc.out_stride, b, h, query);
@@ -54,16 +54,15 @@ void main() {
                 weights[r * LANES + t] = ds;
                 probabilities[r * LANES + t] = p;
             }
-            barrier();
-            ACCUMULATE(weights, q, pc.q_stride[2], lanes, first, pc.dim, total_k)
-            ACCUMULATE(probabilities, dout, pc.out_stride[2], lanes, first, pc.dim, total_v)
+            ACCUMULATE(weights, q, pc.q_stride[2], lanes, first, width, total_k)
+            ACCUMULATE(probabilities, dout, pc.out_stride[2], lanes, first, width, total_v)
         }
-        [[unroll]] for (uint r = 0u; r < ROWS; ++r)
-            [[unroll]] for (uint c = 0u; c < COLUMNS; ++c) {
-                const uint column = first + c * LANES + t;
-                if (r >= rows || column >= pc.dim) continue;
-                store(at(dk, uint64_t(r) * pc.kv_stride[2]), column, pc.scale * total_k[r][c]);
-                store(at(dv, uint64_t(r) * pc.kv_stride[2]), column, total_v[r][c]);
+        FOR_KEPT(width, {
+            if (row < rows) {
+                const uint64_t place = uint64_t(row) * pc.kv_stride[2] + first;
+                store4(at(dk, place), quad * 4u, width, false, pc.scale * total_k[i]);
+                store4(at(dv, place), quad * 4u, width, false, total_v[i]);
             }
+        })
     }
 }

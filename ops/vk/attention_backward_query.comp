@@ -27,9 +27,10 @@ void main() {
     const uint64_t dq = PLACE(5, pc.q_stride, b, h, query);
     const uint64_t stats = at(rota_operand(4), (uint64_t(pair) * pc.queries + query) * 2ul);
 
-    for (uint first = 0u; first < pc.dim; first += COLUMNS * LANES) {
-        float total[ROWS][COLUMNS];
-        [[unroll]] for (uint r = 0u; r < ROWS; ++r) [[unroll]] for (uint c = 0u; c < COLUMNS; ++c) total[r][c] = 0.0;
+    for (uint first = 0u; first < pc.dim; first += COLUMNS) {
+        const uint width = min(COLUMNS, pc.dim - first);
+        vec4 total[KEPT];
+        [[unroll]] for (uint i = 0u; i < KEPT; ++i) total[i] = vec4(0.0);
         for (uint key = 0u; key < end; key += LANES) {
             const uint lanes = min(LANES, pc.keys - key);
             const uint64_t k = PLACE(1, pc.kv_stride, b, h, key), v = PLACE(2, pc.kv_stride, b, h, key);
@@ -42,14 +43,11 @@ void main() {
                     ds = exp(score[r] * pc.scale - load(stats, 2u * r)) * (dp[r] - load(stats, 2u * r + 1u));
                 weights[r * LANES + t] = ds;
             }
-            barrier();
-            ACCUMULATE(weights, k, pc.kv_stride[2], lanes, first, pc.dim, total)
+            ACCUMULATE(weights, k, pc.kv_stride[2], lanes, first, width, total)
         }
-        [[unroll]] for (uint r = 0u; r < ROWS; ++r)
-            [[unroll]] for (uint c = 0u; c < COLUMNS; ++c) {
-                const uint column = first + c * LANES + t;
-                if (r < rows && column < pc.dim)
-                    store(at(dq, uint64_t(r) * pc.q_stride[2]), column, pc.scale * total[r][c]);
-            }
+        FOR_KEPT(width, {
+            if (row < rows)
+                store4(at(dq, uint64_t(row) * pc.q_stride[2] + first), quad * 4u, width, false, pc.scale * total[i]);
+        })
     }
 }

@@ -22,7 +22,7 @@
 #define PATCH 4
 #endif
 #if PATCH == 8
-#define DEPTH 8 /* of k, a step; both buffers fit Vulkan's guaranteed 16 KiB of shared memory */
+#define DEPTH 8 /* of k, a step: 17 KiB of shared memory either way */
 #else
 #define DEPTH 16
 #endif
@@ -30,7 +30,7 @@
 const uint SIDE = TILE / PATCH;         /* invocations along each side */
 const uint THREADS = SIDE * SIDE;
 const uint LOADS = TILE * DEPTH / 4u / THREADS; /* groups of four that an invocation stages of each tile */
-const uint PITCH = TILE + 4u;
+const uint PITCH = TILE / 4u + 1u; /* one more, against bank conflicts */
 const uint BAND = 8u; /* rows of tiles that are worked through together, so that their operands stay in the L2 cache */
 
 layout(local_size_x = (TILE / PATCH) * (TILE / PATCH)) in;
@@ -55,9 +55,9 @@ uint b_batch_stride[3];
 uint c_batch_stride[3];
 ROTA_KERNEL_END
 
-/* Both tiles k-major: element (k, i) at k * PITCH + i. */
-shared float a_tile[2][DEPTH * PITCH];
-shared float b_tile[2][DEPTH * PITCH];
+/* Both tiles k-major: elements (k, i) to (k, i + 3) at k * PITCH + i / 4. */
+shared vec4 a_tile[2][DEPTH * PITCH];
+shared vec4 b_tile[2][DEPTH * PITCH];
 
 vec4 unpack(uint low, uint high) {
 #ifdef INPUT_BF16
@@ -143,23 +143,30 @@ void main() {
         }
         if (step > 0u) {
             [[unroll]] for (uint kk = 0u; kk < DEPTH; ++kk) {
-                float left[PATCH], right[PATCH];
-                [[unroll]] for (uint i = 0u; i < PATCH; ++i) {
-                    left[i] = a_tile[current][kk * PITCH + i / 4u * (SIDE * 4u) + y + i % 4u];
-                    right[i] = b_tile[current][kk * PITCH + i / 4u * (SIDE * 4u) + x + i % 4u];
+                vec4 left[PATCH / 4], right[PATCH / 4];
+                [[unroll]] for (uint i = 0u; i < PATCH / 4u; ++i) {
+                    left[i] = a_tile[current][kk * PITCH + i * SIDE + y / 4u];
+                    right[i] = b_tile[current][kk * PITCH + i * SIDE + x / 4u];
                 }
                 [[unroll]] for (uint i = 0u; i < PATCH; ++i)
-                    [[unroll]] for (uint j = 0u; j < PATCH; ++j) total[i][j] = fma(left[i], right[j], total[i][j]);
+                    [[unroll]] for (uint j = 0u; j < PATCH; ++j)
+                        total[i][j] = fma(left[i / 4u][i % 4u], right[j / 4u][j % 4u], total[i][j]);
             }
             current ^= 1u;
         }
         if (step < steps) {
             [[unroll]] for (uint i = 0u; i < LOADS; ++i) {
                 const uvec2 p = place_of(i * THREADS + t, !TRANSPOSE_A), q = place_of(i * THREADS + t, TRANSPOSE_B);
-                [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-                    a_tile[current][TRANSPOSE_A ? p.y * PITCH + p.x + j : (p.y + j) * PITCH + p.x] = a_next[i][j];
-                    b_tile[current][TRANSPOSE_B ? (q.y + j) * PITCH + q.x : q.y * PITCH + q.x + j] = b_next[i][j];
-                }
+                if (TRANSPOSE_A)
+                    a_tile[current][p.y * PITCH + p.x / 4u] = a_next[i];
+                else
+                    [[unroll]] for (uint j = 0u; j < 4u; ++j)
+                        a_tile[current][(p.y + j) * PITCH + p.x / 4u][p.x % 4u] = a_next[i][j];
+                if (TRANSPOSE_B)
+                    [[unroll]] for (uint j = 0u; j < 4u; ++j)
+                        b_tile[current][(q.y + j) * PITCH + q.x / 4u][q.x % 4u] = b_next[i][j];
+                else
+                    b_tile[current][q.y * PITCH + q.x / 4u] = b_next[i];
             }
         }
         barrier();
