@@ -102,34 +102,43 @@ static void train_optimizer_node(const bench_graph *g, uint64_t k, bench_node *n
     node->accesses[1] = (bench_access){base + parameter, 0, ROTA_WHOLE, ROTA_READWRITE};
 }
 
-/* Uploads come first, then forward, backward, optimizer. */
-static uint32_t train_graph_node(const bench_graph *g, uint64_t index, bench_node *node) {
+/* The layer and row of node `index` of a train graph; false for uploads and optimizer nodes. */
+static bool train_row(const bench_graph *g, uint64_t index, uint64_t *out_layer, uint32_t *out_row) {
     if (g->options.uploads) {
-        if (index < g->layers) {
-            uint64_t base = (index + 1) * TRAIN_STRIDE;
-            node->name = "upload";
-            node->kernel = NULL;
-            node->access_count = 2;
-            node->accesses[0] = (bench_access){base + TRAIN_WQKV, 0, ROTA_WHOLE, ROTA_WRITE};
-            node->accesses[1] = (bench_access){base + TRAIN_INPUT, 0, ROTA_WHOLE, ROTA_READ};
-            return 1;
-        }
+        if (index < g->layers) return false;
         index -= g->layers;
     }
-    uint64_t forward = g->layers * TRAIN_FORWARD_NODES, backward = g->layers * TRAIN_BACKWARD_NODES;
-    uint32_t row;
+    uint64_t forward = g->layers * TRAIN_FORWARD_NODES;
     if (index < forward) {
-        row = (uint32_t)(index % TRAIN_FORWARD_NODES);
-        train_table_node(g, index / TRAIN_FORWARD_NODES, row, node);
-    } else if (index < forward + backward) {
-        index -= forward;
-        row = TRAIN_FORWARD_NODES + (uint32_t)(index % TRAIN_BACKWARD_NODES);
-        train_table_node(g, g->layers - 1 - index / TRAIN_BACKWARD_NODES, row, node);
-    } else {
-        train_optimizer_node(g, index - forward - backward, node);
-        return 1;
+        *out_layer = index / TRAIN_FORWARD_NODES;
+        *out_row = (uint32_t)(index % TRAIN_FORWARD_NODES);
+        return true;
     }
-    return train_layer[row].words;
+    index -= forward;
+    *out_layer = g->layers - 1 - index / TRAIN_BACKWARD_NODES;
+    *out_row = TRAIN_FORWARD_NODES + (uint32_t)(index % TRAIN_BACKWARD_NODES);
+    return index < g->layers * TRAIN_BACKWARD_NODES;
+}
+
+/* Uploads come first, then forward, backward, optimizer. */
+static uint32_t train_graph_node(const bench_graph *g, uint64_t index, bench_node *node) {
+    uint64_t layer, uploads = g->options.uploads ? g->layers : 0;
+    uint32_t row;
+    if (train_row(g, index, &layer, &row)) {
+        train_table_node(g, layer, row, node);
+        return train_layer[row].words;
+    }
+    if (index < uploads) {
+        uint64_t base = (index + 1) * TRAIN_STRIDE;
+        node->name = "upload";
+        node->kernel = NULL;
+        node->access_count = 2;
+        node->accesses[0] = (bench_access){base + TRAIN_WQKV, 0, ROTA_WHOLE, ROTA_WRITE};
+        node->accesses[1] = (bench_access){base + TRAIN_INPUT, 0, ROTA_WHOLE, ROTA_READ};
+    } else {
+        train_optimizer_node(g, index - uploads - g->layers * BENCH_LAYER_NODES, node);
+    }
+    return 1;
 }
 
 static void random_node(uint64_t index, bench_node *node) {
@@ -222,6 +231,12 @@ rota_status bench_graph_create(const bench_graph_options *options, bench_graph *
     g->bound = calloc(g->buffer_count, sizeof *g->bound);
     g->roots = calloc(g->buffer_count / VIEWS_PER_ROOT + 1, sizeof *g->roots);
     g->persistent_number = calloc(g->buffer_count, sizeof *g->persistent_number);
+    for (uint32_t row = 0; row < BENCH_LAYER_NODES && options->kind == BENCH_TRAIN; row++) {
+        bench_node node;
+        train_table_node(g, 0, row, &node);
+        set_modes(&node, 0, 0);
+        g->train_modes[row] = node.params.modes;
+    }
     rota_status status = ROTA_OK;
     if (!g->buffers || !g->bound || !g->roots || !g->persistent_number)
         status = rota_fail(ROTA_OUT_OF_MEMORY, "no memory for %" PRIu64 " buffers", g->buffer_count);
@@ -251,27 +266,61 @@ void bench_graph_release(bench_graph *g) {
     free(g);
 }
 
+/* As bench_graph_node and record_node, but with no more work than a program has that knows its model: what is
+ * timed is recording. */
+static rota_status record_train_row(const bench_graph *g, rota_recorder *recorder, uint64_t index,
+                                    uint64_t layer, uint32_t row) {
+    const train_node *t = &train_layer[row];
+    rota_buffer *const *base = g->buffers + (layer + 1) * TRAIN_STRIDE;
+    rota_access accesses[BENCH_OPERANDS_MAX];
+    for (uint32_t i = 0; i < t->access_count; i++) {
+        const train_access *a = &t->accesses[i];
+        accesses[i] = (rota_access){base[a->place], 0, ROTA_WHOLE, (rota_access_mode)a->mode};
+        if (a->third) {
+            accesses[i].size_bytes = train_place_size(g, (uint64_t)a->place) / 3;
+            accesses[i].offset_bytes = accesses[i].size_bytes * (a->third - 1u);
+        }
+    }
+    const bench_params params = {.seed = (uint32_t)index, .modes = g->train_modes[row], .words = t->words};
+    return rota_record_kernel(recorder,
+                              &(rota_kernel_node){.kernel = kernel_for(t->access_count, t->inplace),
+                                                  .name = t->name,
+                                                  .accesses = accesses,
+                                                  .access_count = t->access_count,
+                                                  .params = &params},
+                              NULL);
+}
+
+static rota_status record_node(const bench_graph *g, rota_recorder *recorder, uint64_t index) {
+    bench_node node;
+    bench_graph_node(g, index, &node);
+    if (!node.kernel) {
+        rota_buffer *to = g->buffers[node.accesses[0].place], *from = g->buffers[node.accesses[1].place];
+        return rota_record_copy(recorder, to, 0, from, 0, rota_buffer_size(to), NULL);
+    }
+    rota_access accesses[BENCH_OPERANDS_MAX];
+    for (uint32_t a = 0; a < node.access_count; a++)
+        accesses[a] = (rota_access){g->buffers[node.accesses[a].place], node.accesses[a].offset_bytes,
+                                    node.accesses[a].size_bytes, node.accesses[a].mode};
+    return rota_record_kernel(recorder,
+                              &(rota_kernel_node){.kernel = node.kernel,
+                                                  .name = node.name,
+                                                  .accesses = accesses,
+                                                  .access_count = node.access_count,
+                                                  .params = &node.params},
+                              NULL);
+}
+
 rota_status bench_graph_record(const bench_graph *g, rota_recorder *recorder, uint64_t first,
                                uint64_t count) {
+    const bool train = g->options.kind == BENCH_TRAIN;
     for (uint64_t i = first; i < first + count; i++) {
-        bench_node node;
-        bench_graph_node(g, i, &node);
-        if (!node.kernel) {
-            rota_buffer *to = g->buffers[node.accesses[0].place], *from = g->buffers[node.accesses[1].place];
-            ROTA_TRY(rota_record_copy(recorder, to, 0, from, 0, rota_buffer_size(to), NULL));
-            continue;
-        }
-        rota_access accesses[BENCH_OPERANDS_MAX];
-        for (uint32_t a = 0; a < node.access_count; a++)
-            accesses[a] = (rota_access){g->buffers[node.accesses[a].place], node.accesses[a].offset_bytes,
-                                        node.accesses[a].size_bytes, node.accesses[a].mode};
-        ROTA_TRY(rota_record_kernel(recorder,
-                                    &(rota_kernel_node){.kernel = node.kernel,
-                                                        .name = node.name,
-                                                        .accesses = accesses,
-                                                        .access_count = node.access_count,
-                                                        .params = &node.params},
-                                    NULL));
+        uint64_t layer;
+        uint32_t row;
+        if (train && train_row(g, i, &layer, &row))
+            ROTA_TRY(record_train_row(g, recorder, i, layer, row));
+        else
+            ROTA_TRY(record_node(g, recorder, i));
     }
     return ROTA_OK;
 }

@@ -40,6 +40,7 @@ typedef struct bench_graph {
     rota_buffer **bound;                       /* slots: the persistent buffer of each place */
     rota_buffer **roots; /* with a runtime: the allocations of which the persistent buffers are views */
     uint64_t root_count, persistent_count;
+    uint32_t train_modes[BENCH_LAYER_NODES]; /* bench_params.modes of each row of a layer */
     uint32_t *persistent_number; /* by place: 1 + number among the persistent ones; 0: not persistent */
 } bench_graph;
 
