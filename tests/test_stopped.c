@@ -1,271 +1,294 @@
-/* Stopped threads (P4): one thread is halted at each marked point, that is before each atomic operation,
- * inside record, submit, poll, wait and release; eight others then submit, wait and read, and must all
- * finish. */
-#include "tests/runtime_support.h"
+/* Stopped threads (P4): a thread halted at any marked point inside record, submit, poll, wait or release
+ * delays nobody. The marked points are the atomic operations of base/atomic.h; every place that a call
+ * reaches is found first, then a thread is halted at each in turn while eight others record, submit, wait and
+ * release; then it goes on and its own work is checked. */
+#include "tests/support.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 #include "base/atomic.h"
-#include "base/futex.h"
-#include "sched/testing.h"
+#include "base/clock.h"
+#include "sched/plan.h"
+#include "sched/runtime.h"
+#include "tests/kernels.h"
 
-enum { OTHERS = 8, POINTS_MAX = 60 };
+enum { OTHERS = 8, EACH = 6, SITES_MAX = 512, WORDS = 64 };
+static const uint64_t patience_ns = 20u * 1000000000ull;
 
-typedef struct scene {
+typedef enum call { CALL_RECORD, CALL_SUBMIT, CALL_POLL, CALL_WAIT, CALL_RELEASE, CALL_COUNT } call;
+static const char *const call_names[] = {"record", "submit", "poll", "wait", "release"};
+
+typedef struct site {
+    const char *file;
+    int line;
+} site;
+
+typedef struct world {
     rota_runtime *runtime;
     rota_device *device;
-    rota_plan *plan, *victims_plan;
-    rota_buffer *shared;
-    uint32_t expected;
-} scene;
+    rota_buffer *shared; /* every thread's plan adds into it */
+    rota_graph *graph;   /* open: the victim and the others record into lanes of it */
+    rota_plan *plan;
+} world;
 
-/* What the victim does: prepare runs unmarked, act is halted. */
-typedef struct act {
-    const char *name;
-    void (*prepare)(scene *s);
-    void (*act)(scene *s);
-} act;
-
-/* ---- The victim ---- */
-
-static rota_ticket victims_ticket;
-static rota_buffer *victims_buffer;
-static rota_plan *victims_release;
-static rota_recorder *victims_recorder;
-static rota_graph *victims_graph;
-static rota_args *victims_args;
-
-static void nothing(scene *s) {
-    (void)s;
-}
-static void act_submit(scene *s) {
-    (void)rota_submit(s->victims_plan, NULL, NULL);
-}
-static void prepare_ticket(scene *s) {
-    assert_ok(rota_submit_wait(s->victims_plan, NULL, 0, &victims_ticket));
-}
-static void act_poll(scene *s) {
-    (void)s;
-    (void)rota_poll(victims_ticket);
-    uint64_t number;
-    (void)rota_ticket_number(victims_ticket, &number);
-}
-static void prepare_gated(scene *s) {
-    victims_buffer = test_words(s->device, "gated", 4, 0);
-    victims_release = test_plan_1(s->device, "gate", &test_gate, victims_buffer, ROTA_READWRITE);
-    test_gate_open(false);
-    assert_ok(rota_submit_wait(victims_release, NULL, 0, &victims_ticket));
-    rota_plan_release(victims_release);
-    rota_buffer_release(victims_buffer);
-}
-static void act_wait(scene *s) {
-    (void)s;
-    (void)rota_wait(victims_ticket, 3000000);
-}
-static void prepare_release(scene *s) {
-    victims_buffer = test_words(s->device, "released", 4, 0);
-    victims_release = test_plan_1(s->device, "released", &test_increment, victims_buffer, ROTA_READWRITE);
-    assert_ok(rota_args_create(victims_release, &victims_args));
-    assert_ok(rota_submit_wait(victims_release, NULL, 0, NULL));
-}
-static void act_release(scene *s) {
-    (void)s;
-    rota_buffer_release(victims_buffer);
-    rota_args_release(victims_args);
-    rota_plan_release(victims_release);
-}
-static void prepare_record(scene *s) {
-    victims_buffer = test_words(s->device, "recorded", 4, 0);
-    assert_ok(rota_graph_create(NULL, &victims_graph));
-    assert_ok(rota_recorder_open(victims_graph, 0, NULL, &victims_recorder));
-    assert_ok(rota_recorder_reserve(victims_recorder, 4, 8, 64));
-}
-static void act_record(scene *s) {
-    (void)s;
-    rota_access access = {victims_buffer, 0, ROTA_WHOLE, ROTA_READWRITE};
-    for (int i = 0; i < 3; i++)
-        (void)rota_record_kernel(
-            victims_recorder,
-            &(rota_kernel_node){.kernel = &test_increment, .accesses = &access, .access_count = 1}, NULL);
-    rota_recorder_close(victims_recorder);
-}
-
-static const act acts[] = {
-    {"submit", nothing, act_submit},        {"poll", prepare_ticket, act_poll},
-    {"wait", prepare_gated, act_wait},      {"release", prepare_release, act_release},
-    {"record", prepare_record, act_record},
-};
-
-/* Cleans up what prepare made and act did not take. */
-static void tidy(const act *what) {
-    if (what->prepare == prepare_record) {
-        rota_graph_release(victims_graph);
-        rota_buffer_release(victims_buffer);
-    }
-}
-
-/* ---- Halting: with plain C11 operations, which are no marked points ---- */
-
+/* The thread that is halted. */
 typedef struct victim {
-    scene *scene;
-    const act *what;
-    uint32_t left; /* marks until the halt; 0: only count */
-    uint32_t passed;
-    _Atomic uint32_t halted; /* 1: halted, 2: ended */
-    _Atomic uint32_t go;
+    world *w;
+    call what;
+    bool collecting;
+    site sites[SITES_MAX];
+    uint32_t site_count;
+    site halt_at;
+    _Atomic uint32_t halted, go_on, done;
+    bool active, was_halted; /* the victim's own */
+    rota_ticket ticket;
+    rota_status status;
+    char message[256];
 } victim;
 
-static void at_mark(void *user, const char *file, int line) {
-    (void)file;
-    (void)line;
+static void nap(uint64_t us) {
+    nanosleep(&(struct timespec){(time_t)(us / 1000000u), (long)(us % 1000000u) * 1000}, NULL);
+}
+
+static void on_mark(void *user, const char *file, int line) {
     victim *v = user;
-    v->passed++;
-    if (v->left == 0 || --v->left != 0) return;
-    rota_mark_hook = NULL; /* what follows is not the library's */
+    if (!v->active) return;
+    if (v->collecting) {
+        for (uint32_t i = 0; i < v->site_count; i++)
+            if (v->sites[i].line == line && strcmp(v->sites[i].file, file) == 0) return;
+        if (v->site_count < SITES_MAX) v->sites[v->site_count++] = (site){file, line};
+        return;
+    }
+    if (v->was_halted || line != v->halt_at.line || strcmp(file, v->halt_at.file) != 0) return;
+    v->was_halted = true;
     atomic_store(&v->halted, 1);
-    rota_futex_wake(&v->halted, INT32_MAX);
-    uint64_t deadline = rota_deadline_after(60000000000u);
-    while (!atomic_load(&v->go))
-        if (!rota_futex_wait(&v->go, 0, deadline)) break;
+    while (!atomic_load(&v->go_on)) nap(50);
+}
+
+/* Adds 1 to every word of the shared buffer: scatter-free, one accumulate of a constant. */
+static rota_status record_one(world *w, rota_recorder *recorder, rota_buffer *source) {
+    test_params params = {.n = WORDS, .m = WORDS, .p = 0, .seed = 0};
+    rota_access accesses[] = {{w->shared, 0, ROTA_WHOLE, ROTA_ACCUMULATE},
+                              {source, 0, ROTA_WHOLE, ROTA_READ}};
+    rota_param_binding binding = {TEST_BIND_SEED, ROTA_SLOT_CONSTANT};
+    return rota_record_kernel(recorder,
+                              &(rota_kernel_node){.kernel = &test_kernels[TEST_KERNEL_accumulate].kernel,
+                                                  .accesses = accesses,
+                                                  .access_count = 2,
+                                                  .params = &params,
+                                                  .bindings = &binding,
+                                                  .binding_count = 1},
+                              NULL);
+}
+
+static rota_buffer *ones;
+
+static rota_status make_plan(world *w, rota_plan **out_plan) {
+    rota_graph *graph = NULL;
+    rota_recorder *recorder = NULL;
+    ROTA_TRY(rota_graph_create(NULL, &graph));
+    ROTA_TRY(rota_recorder_open(graph, 1, NULL, &recorder));
+    ROTA_TRY(record_one(w, recorder, ones));
+    rota_recorder_close(recorder);
+    rota_status status = rota_compile(
+        w->runtime, graph, &(rota_compile_options){.devices = &w->device, .device_count = 1}, out_plan);
+    rota_graph_release(graph);
+    return status;
+}
+
+/* The one call under test; what it needs is made before, with the hook inactive. */
+static void victim_call(victim *v) {
+    world *w = v->w;
+    rota_recorder *recorder = NULL;
+    rota_buffer *buffer = NULL;
+    if (v->what == CALL_RECORD) {
+        v->status = rota_recorder_open(w->graph, 1000, NULL, &recorder);
+        if (v->status == ROTA_OK) v->status = rota_recorder_reserve(recorder, 8, 32, 1024);
+    } else if (v->what == CALL_RELEASE) {
+        v->status = rota_runtime_buffer(w->runtime, "victim's", 4096, &buffer);
+        if (v->status == ROTA_OK) v->status = rota_buffer_prepare(buffer, w->device);
+    } else if (v->what != CALL_SUBMIT) {
+        v->status = rota_submit_wait(w->plan, NULL, patience_ns, &v->ticket);
+    }
+    if (v->status != ROTA_OK) return;
+    v->active = true;
+    switch (v->what) {
+    case CALL_RECORD:
+        for (uint32_t i = 0; i < 4 && v->status == ROTA_OK; i++) v->status = record_one(w, recorder, ones);
+        break;
+    case CALL_SUBMIT:
+        v->status = rota_submit(w->plan, NULL, &v->ticket);
+        break;
+    case CALL_POLL:
+        v->status = rota_poll(v->ticket) == ROTA_INTERNAL ? ROTA_INTERNAL : ROTA_OK;
+        break;
+    case CALL_WAIT:
+        v->status = rota_wait(v->ticket, patience_ns);
+        break;
+    default:
+        rota_buffer_release(buffer);
+        break;
+    }
+    v->active = false;
+    rota_recorder_close(recorder);
 }
 
 static void *victim_main(void *user) {
     victim *v = user;
     rota_mark_user = v;
-    rota_mark_hook = at_mark;
-    v->what->act(v->scene);
+    rota_mark_hook = on_mark;
+    victim_call(v);
     rota_mark_hook = NULL;
-    if (!atomic_load(&v->halted)) atomic_store(&v->halted, 2);
-    rota_futex_wake(&v->halted, INT32_MAX);
+    if (v->status != ROTA_OK) {
+        strncpy(v->message, rota_last_error(), sizeof v->message - 1);
+        v->message[sizeof v->message - 1] = 0;
+    }
+    atomic_store(&v->done, 1);
     return NULL;
 }
 
-/* ---- The others ---- */
+/* One of the eight others: all five calls, to the end. */
+typedef struct other {
+    world *w;
+    uint32_t index;
+    rota_status status;
+    char message[256];
+} other;
+
+static rota_status other_work(const other *o) {
+    world *w = o->w;
+    rota_recorder *recorder = NULL;
+    ROTA_TRY(rota_recorder_open(w->graph, 1 + o->index, NULL, &recorder));
+    rota_status status = ROTA_OK;
+    for (uint32_t i = 0; i < EACH && status == ROTA_OK; i++) {
+        rota_buffer *buffer = NULL;
+        rota_ticket ticket = {0};
+        uint32_t word = o->index;
+        status = record_one(w, recorder, ones);
+        if (status == ROTA_OK) status = rota_submit_wait(w->plan, NULL, patience_ns, &ticket);
+        if (status == ROTA_OK && rota_poll(ticket) != ROTA_BUSY) status = rota_poll(ticket);
+        if (status == ROTA_OK) status = rota_wait(ticket, patience_ns);
+        if (status == ROTA_OK) status = rota_runtime_buffer(w->runtime, "another's", 256, &buffer);
+        if (status == ROTA_OK) status = rota_buffer_write(buffer, w->device, 0, &word, 4, NULL);
+        rota_buffer_release(buffer);
+    }
+    rota_recorder_close(recorder);
+    return status;
+}
 
 static void *other_main(void *user) {
-    scene *s = user;
-    rota_ticket ticket = {0};
-    for (int i = 0; i < 10; i++)
-        if (rota_submit_wait(s->plan, NULL, 10000000000u, &ticket) != ROTA_OK) return "submit";
-    if (rota_wait(ticket, 10000000000u) != ROTA_OK) return "wait";
-    rota_buffer *own;
-    uint32_t in[16] = {3}, out[16];
-    if (rota_runtime_buffer(s->runtime, "own", sizeof in, &own) != ROTA_OK) return "buffer";
-    if (rota_buffer_write(own, s->device, 0, in, sizeof in, NULL) != ROTA_OK) return "write";
-    if (rota_buffer_read(own, 0, out, sizeof out) != ROTA_OK || out[0] != 3) return "read";
-    rota_buffer_release(own);
+    other *o = user;
+    o->status = other_work(o);
+    if (o->status != ROTA_OK) {
+        strncpy(o->message, rota_last_error(), sizeof o->message - 1);
+        o->message[sizeof o->message - 1] = 0;
+    }
     return NULL;
 }
 
-/* One victim, halted at its mark number `point` (0: never), and the others. The number of marks it passed. */
-static uint32_t play(scene *s, const act *what, uint32_t point) {
-    what->prepare(s);
-    victim v = {.scene = s, .what = what, .left = point};
-    pthread_t thread, others[OTHERS];
-    assert_int_equal(pthread_create(&thread, NULL, victim_main, &v), 0);
-    uint64_t deadline = rota_deadline_after(20000000000u);
-    while (!atomic_load(&v.halted))
-        if (!rota_futex_wait(&v.halted, 0, deadline))
-            fail_msg("%s: the victim neither halted nor ended", what->name);
-    /* A plan that runs holds back its queue's timeline, and with it the others' tickets: that is not the
-     * victim's doing. */
-    test_gate_open(true);
-    for (int t = 0; t < OTHERS; t++) assert_int_equal(pthread_create(&others[t], NULL, other_main, s), 0);
-    for (int t = 0; t < OTHERS; t++) {
-        void *failure;
-        (void)pthread_join(others[t], &failure);
-        if (failure)
-            fail_msg("%s halted at mark %u: another thread failed at %s", what->name, point, (char *)failure);
+static void others_finish(world *w, const char *when) {
+    pthread_t threads[OTHERS];
+    other others[OTHERS] = {0};
+    uint64_t begin = rota_clock_ns();
+    for (uint32_t i = 0; i < OTHERS; i++) {
+        others[i] = (other){.w = w, .index = i};
+        assert_int_equal(pthread_create(&threads[i], NULL, other_main, &others[i]), 0);
     }
-    s->expected += OTHERS * 10;
-    atomic_store(&v.go, 1);
-    rota_futex_wake(&v.go, INT32_MAX);
-    (void)pthread_join(thread, NULL);
-    tidy(what);
-    return v.passed;
-}
-
-static void others_finish(void **state) {
-    runtime_fixture *f = *state;
-    scene s = {.runtime = f->runtime, .device = f->device};
-    s.shared = test_words(f->device, "shared", 16, 0);
-    rota_buffer *own = test_words(f->device, "victim's", 16, 0);
-    s.plan = test_plan_1(f->device, "others", &test_increment, s.shared, ROTA_READWRITE);
-    s.victims_plan = test_plan_1(f->device, "victim's", &test_increment, own, ROTA_READWRITE);
-    for (size_t a = 0; a < sizeof acts / sizeof *acts; a++) {
-        uint32_t points = play(&s, &acts[a], 0);
-        if (points < 2) fail_msg("%s has %u marked points: the hook does not work", acts[a].name, points);
-        /* All of them, or as many spread over a wait that spins. */
-        uint32_t plays = points > POINTS_MAX ? POINTS_MAX : points;
-        for (uint32_t i = 0; i < plays; i++)
-            (void)play(&s, &acts[a], 1 + (uint32_t)((uint64_t)i * points / plays));
+    for (uint32_t i = 0; i < OTHERS; i++) {
+        pthread_join(threads[i], NULL);
+        if (others[i].status != ROTA_OK)
+            fail_msg("%s: thread %u: %s: %s", when, i, rota_status_name(others[i].status), others[i].message);
     }
-    test_expect_words(s.shared, 16, s.expected);
-    rota_plan_release(s.plan);
-    rota_plan_release(s.victims_plan);
-    rota_buffer_release(s.shared);
-    rota_buffer_release(own);
+    if (rota_clock_ns() - begin > patience_ns) fail_msg("%s: the others took too long", when);
 }
 
-/* The proof that this test can fail: with submissions under one mutex, which the benchmark has as its
- * baseline, a thread halted while it holds the mutex does stop another. */
-static _Atomic uint32_t locked_done;
-
-static void act_submit_locked(scene *s) {
-    (void)rota_submit_locked(s->victims_plan, NULL, NULL);
+static uint32_t shared_value(const world *w) {
+    uint32_t words[WORDS];
+    assert_ok(rota_buffer_read(w->shared, 0, words, sizeof words));
+    for (uint32_t i = 1; i < WORDS; i++) assert_int_equal(words[i], words[0]);
+    return words[0];
 }
 
-static void *submit_locked_main(void *user) {
-    scene *s = user;
-    (void)rota_submit_locked(s->plan, NULL, NULL);
-    atomic_store(&locked_done, 1);
-    rota_futex_wake(&locked_done, 1);
-    return NULL;
+/* A thread in the call, halted at `at` (NULL: only the sites are collected); the others run meanwhile. */
+static void round_of(world *w, call what, const site *at, victim *v) {
+    char when[160];
+    memset(v, 0, sizeof *v);
+    v->w = w;
+    v->what = what;
+    v->collecting = at == NULL;
+    if (at) v->halt_at = *at;
+    snprintf(when, sizeof when, "halted in %s at %s:%d", call_names[what], at ? at->file : "",
+             at ? at->line : 0);
+    assert_ok(rota_graph_create(NULL, &w->graph));
+    uint32_t before = shared_value(w);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, victim_main, v), 0);
+    while (!atomic_load(&v->halted) && !atomic_load(&v->done)) nap(20);
+    if (at) others_finish(w, when);
+    atomic_store(&v->go_on, 1);
+    pthread_join(thread, NULL);
+    if (v->status != ROTA_OK) fail_msg("%s: it failed after going on: %s", when, v->message);
+    if (v->ticket.id) assert_ok(rota_wait(v->ticket, patience_ns));
+    /* Nothing was lost and nothing done twice. */
+    uint32_t expected = before + (at ? OTHERS * EACH : 0) + (v->ticket.id ? 1 : 0), got = shared_value(w);
+    if (got != expected) fail_msg("%s: the sum is %u, expected %u", when, got, expected);
+    uint64_t nodes = (at ? (uint64_t)OTHERS * EACH : 0u) + (what == CALL_RECORD ? 4u : 0u);
+    assert_int_equal(rota_graph_node_count(w->graph), nodes);
+    rota_graph_release(w->graph);
 }
 
-static void a_lock_is_noticed(void **state) {
-    runtime_fixture *f = *state;
-    scene s = {.runtime = f->runtime, .device = f->device};
-    s.shared = test_words(f->device, "shared", 16, 0);
-    rota_buffer *own = test_words(f->device, "victim's", 16, 0);
-    s.plan = test_plan_1(f->device, "other", &test_increment, s.shared, ROTA_READWRITE);
-    s.victims_plan = test_plan_1(f->device, "victim's", &test_increment, own, ROTA_READWRITE);
-    test_expect_words(s.shared, 16, 0); /* nothing is in flight when submission is locked */
-    assert_ok(rota_runtime_lock_submission(f->runtime, true));
-    const act locked = {"locked submit", nothing, act_submit_locked};
-    uint32_t stopped = 0, submitted = 0;
-    for (uint32_t point = 1; point <= POINTS_MAX && stopped == 0; point++) {
-        victim v = {.scene = &s, .what = &locked, .left = point};
-        pthread_t thread, other;
-        assert_int_equal(pthread_create(&thread, NULL, victim_main, &v), 0);
-        uint64_t deadline = rota_deadline_after(20000000000u);
-        while (!atomic_load(&v.halted))
-            if (!rota_futex_wait(&v.halted, 0, deadline)) fail_msg("the victim neither halted nor ended");
-        atomic_store(&locked_done, 0);
-        assert_int_equal(pthread_create(&other, NULL, submit_locked_main, &s), 0);
-        deadline = rota_deadline_after(200000000);
-        while (!atomic_load(&locked_done))
-            if (!rota_futex_wait(&locked_done, 0, deadline)) break;
-        if (!atomic_load(&locked_done)) stopped++;
-        submitted++;
-        atomic_store(&v.go, 1);
-        rota_futex_wake(&v.go, INT32_MAX);
-        (void)pthread_join(thread, NULL);
-        (void)pthread_join(other, NULL);
+static void nobody_waits_for_a_stopped_thread(void **state) {
+    (void)state;
+    world w = {0};
+    assert_ok(rota_runtime_open(&(rota_runtime_options){.timeout_ns = patience_ns, .worker_threads = 2},
+                                &w.runtime));
+    assert_ok(rota_device_open(w.runtime, "cpu", &w.device));
+    uint32_t words[WORDS];
+    for (uint32_t i = 0; i < WORDS; i++) words[i] = 1;
+    assert_ok(rota_runtime_buffer(w.runtime, "ones", sizeof words, &ones));
+    assert_ok(rota_buffer_write(ones, w.device, 0, words, sizeof words, NULL));
+    memset(words, 0, sizeof words);
+    assert_ok(rota_runtime_buffer(w.runtime, "shared", sizeof words, &w.shared));
+    assert_ok(rota_buffer_write(w.shared, w.device, 0, words, sizeof words, NULL));
+    assert_ok(make_plan(&w, &w.plan));
+    static victim collected, halted;
+    uint32_t total = 0;
+    for (call what = 0; what < CALL_COUNT; what++) {
+        /* Which places a call reaches depends on timing: those of several runs together. */
+        site sites[SITES_MAX];
+        uint32_t count = 0;
+        for (uint32_t run = 0; run < 8; run++) {
+            round_of(&w, what, NULL, &collected);
+            for (uint32_t i = 0; i < collected.site_count; i++) {
+                uint32_t k = 0;
+                while (k < count && (sites[k].line != collected.sites[i].line ||
+                                     strcmp(sites[k].file, collected.sites[i].file)))
+                    k++;
+                if (k == count && count < SITES_MAX) sites[count++] = collected.sites[i];
+            }
+        }
+        uint32_t reached = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            round_of(&w, what, &sites[i], &halted);
+            reached += halted.was_halted;
+        }
+        print_message("%-8s %u marked points, halted at %u\n", call_names[what], count, reached);
+        assert_true(count > 0);
+        assert_true(reached > 0);
+        total += reached;
     }
-    assert_ok(rota_runtime_lock_submission(f->runtime, false));
-    assert_int_equal(stopped, 1);
-    test_expect_words(s.shared, 16, submitted);
-    rota_plan_release(s.plan);
-    rota_plan_release(s.victims_plan);
-    rota_buffer_release(s.shared);
-    rota_buffer_release(own);
+    assert_true(total >= 15);
+    rota_plan_release(w.plan);
+    rota_buffer_release(w.shared);
+    rota_buffer_release(ones);
+    assert_ok(rota_runtime_close(w.runtime, patience_ns));
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(others_finish, runtime_setup, runtime_teardown),
-        cmocka_unit_test_setup_teardown(a_lock_is_noticed, runtime_setup, runtime_teardown),
-    };
+    const struct CMUnitTest tests[] = {cmocka_unit_test(nobody_waits_for_a_stopped_thread)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
