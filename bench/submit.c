@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 #include "base/atomic.h"
+#include "base/futex.h"
 #include "bench/commands.h"
 #include "bench/graphs.h"
 #include "bench/options.h"
@@ -220,6 +221,64 @@ static void add_result(cJSON *json, const char *prefix, const result *r) {
     }
 }
 
+/* ---- Submitting to a sequencer that sleeps, against waking a bare thread ---- */
+
+#define WAKES 300
+#define WAKE_GAP_NS 1000000 /* far beyond what the sequencer spins */
+
+typedef struct wake_target {
+    _Atomic uint32_t word, stop;
+} wake_target;
+
+static void *wake_main(void *argument) {
+    wake_target *target = argument;
+    while (!ra_load_acquire(&target->stop)) {
+        uint32_t seen = ra_load_acquire(&target->word);
+        (void)rota_futex_wait(&target->word, seen, rota_deadline_after(100000000));
+    }
+    return NULL;
+}
+
+static rota_status time_wakes(caller *c, wake_target *target, double *out_submit, double *out_wake) {
+    static double submits[WAKES], wakes[WAKES];
+    rota_ticket ticket;
+    for (uint32_t i = 0; i < WAKES; i++) {
+        sleep_until(rota_clock_ns() + WAKE_GAP_NS);
+        uint64_t begin = rota_clock_ns();
+        ROTA_TRY(rota_submit(c->plan, NULL, &ticket));
+        submits[i] = (double)(rota_clock_ns() - begin);
+        c->submissions++;
+        ROTA_TRY(rota_wait(ticket, 0));
+        sleep_until(rota_clock_ns() + WAKE_GAP_NS);
+        begin = rota_clock_ns();
+        (void)ra_fetch_add_seq_cst(&target->word, 1);
+        rota_futex_wake(&target->word, 1);
+        wakes[i] = (double)(rota_clock_ns() - begin);
+    }
+    *out_submit = samples_describe(submits, WAKES).median;
+    *out_wake = samples_describe(wakes, WAKES).median;
+    return ROTA_OK;
+}
+
+/* The two in turn, so that both meet the same machine. */
+static rota_status measure_asleep(caller *c, cJSON *json) {
+    wake_target target = {0};
+    pthread_t thread;
+    double submit_ns = 0, wake_ns = 0;
+    if (pthread_create(&thread, NULL, wake_main, &target) != 0)
+        return rota_fail(ROTA_SYSTEM, "a thread can't be started");
+    rota_status status = time_wakes(c, &target, &submit_ns, &wake_ns);
+    ra_store_release(&target.stop, 1);
+    rota_futex_wake(&target.word, 1);
+    pthread_join(thread, NULL);
+    ROTA_TRY(status);
+    printf("sequencer asleep       caller p50 %.0f ns; waking a bare thread %.0f ns, ratio %.2f\n", submit_ns,
+           wake_ns, submit_ns / wake_ns);
+    cJSON_AddNumberToObject(json, "asleep_caller_ns_p50", submit_ns);
+    cJSON_AddNumberToObject(json, "futex_wake_ns_p50", wake_ns);
+    return ROTA_OK;
+}
+
 #define ROUNDS_MAX 64
 
 static int measure(const opened_device *opened, caller *callers, uint32_t threads, double seconds,
@@ -254,6 +313,7 @@ static int measure(const opened_device *opened, caller *callers, uint32_t thread
         code = run_phase(callers, threads, &locked_open, seconds, scratch, &mutex_open);
         REPORT_TRY(rota_runtime_lock_submission(opened->runtime, false));
     }
+    if (code == EXIT_GOOD) REPORT_TRY(measure_asleep(&callers[0], json));
     for (uint32_t t = 0; t < threads && code == EXIT_GOOD; t++)
         REPORT_TRY(bench_graph_check(callers[t].graph, callers[t].submissions));
     if (code != EXIT_GOOD) goto done;
