@@ -105,19 +105,24 @@ static void test_reduce(void **state) {
         }
 }
 
-/* The 16-bit products on each path that the device has: what is taken of its own accord, without matrices of
- * a workgroup, and without cooperative matrices. */
-static void check_half(const rota_kernel *kernel, const rota_matmul_params *p, double tolerance,
-                       const shader_array *arrays) {
+/* A product with every shader that it takes on a device with some of these features, beginning with this
+ * one's. */
+static void check_product(const rota_kernel *kernel, const rota_matmul_params *p, double tolerance,
+                          const shader_array *arrays) {
     const uint32_t matrices = ROTA_FEATURE_COOPERATIVE_MATRIX | ROTA_FEATURE_COOPERATIVE_MATRIX_BF16;
     const uint32_t features = shader_device_features();
-    const uint32_t hidden[] = {0, ROTA_FEATURE_COOPERATIVE_MATRIX_2,
-                               ROTA_FEATURE_COOPERATIVE_MATRIX_2 | matrices};
+    const uint32_t others[] = {features & ~(uint32_t)ROTA_FEATURE_COOPERATIVE_MATRIX_2,
+                               features & ~(ROTA_FEATURE_COOPERATIVE_MATRIX_2 | matrices),
+                               features | matrices};
+    const rota_kernel *checked[4] = {kernel->vk.select(p, NULL, features)};
+    uint32_t count = 1;
     shader_check(kernel, p, arrays, 3, tolerance);
-    for (uint32_t i = 1; i < 3; i++) {
-        const rota_kernel *usual = kernel->vk.select(p, NULL, features & ~hidden[i - 1]);
-        const rota_kernel *chosen = kernel->vk.select(p, NULL, features & ~hidden[i]);
-        if (chosen == usual) continue;
+    for (uint32_t i = 0; i < 3; i++) {
+        const rota_kernel *chosen = kernel->vk.select(p, NULL, others[i]);
+        bool old = chosen && (chosen->vk.required_features & ~features);
+        for (uint32_t j = 0; j < count; j++) old = old || checked[j] == chosen;
+        if (old) continue;
+        checked[count++] = chosen;
         rota_kernel forced = *kernel;
         if (chosen) forced.vk = chosen->vk;
         forced.vk.select = NULL;
@@ -150,7 +155,8 @@ static void matmul_case(uint32_t m, uint32_t n, uint32_t k, uint32_t flags, cons
     const uint64_t b_count = b_repeats ? b_size : (uint64_t)all * b_size;
     const rota_access_mode mode = pad || add ? ROTA_READWRITE : ROTA_WRITE;
     const double tolerance = 1.2e-6 * sqrt(k) + 1e-6;
-    CHECK(matmul, &p, tolerance, IN(a_count), IN(b_count), {ROTA_F32, mode, c_count, -1, 1, 0});
+    const shader_array floats[3] = {IN(a_count), IN(b_count), {ROTA_F32, mode, c_count, -1, 1, 0}};
+    check_product(&rota_kernel_matmul, &p, tolerance, floats);
     for (uint32_t half = ROTA_F16; half <= ROTA_BF16; half++) {
         const rota_dtype type = (rota_dtype)half;
         const rota_kernel *kernel = type == ROTA_F16 ? &rota_kernel_matmul_f16 : &rota_kernel_matmul_bf16;
@@ -158,11 +164,11 @@ static void matmul_case(uint32_t m, uint32_t n, uint32_t k, uint32_t flags, cons
                                   {type, ROTA_READ, b_count, -1, 1, 0},
                                   {ROTA_F32, mode, c_count, -1, 1, 0}};
         p.c_dtype = ROTA_F32;
-        check_half(kernel, &p, tolerance, arrays);
+        check_product(kernel, &p, tolerance, arrays);
         if (add) continue;
         arrays[2].dtype = type;
         p.c_dtype = half;
-        check_half(kernel, &p, type == ROTA_F16 ? 2e-3 : 1e-2, arrays);
+        check_product(kernel, &p, type == ROTA_F16 ? 2e-3 : 1e-2, arrays);
     }
 }
 
@@ -177,6 +183,16 @@ static void test_matmul(void **state) {
             if (flags < 4) matmul_case(shapes[i][0], shapes[i][1], shapes[i][2], flags, one, 3, 0);
             if (i < 4) matmul_case(shapes[i][0], shapes[i][1], shapes[i][2], flags, batches, 0, flags & 1);
         }
+}
+
+/* So few tiles, and so long sums, that a GPU takes the finest. */
+static void test_matmul_fine(void **state) {
+    (void)state;
+    const uint32_t one[3] = {1, 1, 1};
+    for (uint32_t flags = 0; flags < 4; flags++) {
+        matmul_case(64, 96, 256, flags, one, 0, 0);
+        matmul_case(35, 33, 263, flags, one, 1, 0);
+    }
 }
 
 /* Enough large tiles that the shader with large tiles is taken, with edges and without. */
@@ -354,14 +370,14 @@ static int close_device(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_unary),         cmocka_unit_test(test_binary),
-        cmocka_unit_test(test_copy),          cmocka_unit_test(test_cast),
-        cmocka_unit_test(test_reduce),        cmocka_unit_test(test_matmul),
-        cmocka_unit_test(test_matmul_large),  cmocka_unit_test(test_embedding),
-        cmocka_unit_test(test_softmax),       cmocka_unit_test(test_norm),
-        cmocka_unit_test(test_cross_entropy), cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_dropout),       cmocka_unit_test(test_optimizer),
-        cmocka_unit_test(test_large_counts),
+        cmocka_unit_test(test_unary),        cmocka_unit_test(test_binary),
+        cmocka_unit_test(test_copy),         cmocka_unit_test(test_cast),
+        cmocka_unit_test(test_reduce),       cmocka_unit_test(test_matmul),
+        cmocka_unit_test(test_matmul_large), cmocka_unit_test(test_matmul_fine),
+        cmocka_unit_test(test_embedding),    cmocka_unit_test(test_softmax),
+        cmocka_unit_test(test_norm),         cmocka_unit_test(test_cross_entropy),
+        cmocka_unit_test(test_attention),    cmocka_unit_test(test_dropout),
+        cmocka_unit_test(test_optimizer),    cmocka_unit_test(test_large_counts),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

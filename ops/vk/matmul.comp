@@ -2,8 +2,10 @@
  * of TILE x TILE results a workgroup, staged through two shared-memory buffers, each invocation keeping PATCH x PATCH sums
  * in registers. Sums run over k in order.
  *
- * TILE 64, PATCH 4: for small results and for lavapipe. TILE 128, PATCH 8: for large results on a GPU, where it does
- * twice the arithmetic for each value read from shared memory (H200, 4096^3, f32: 35 against 22 TFLOP/s). */
+ * TILE 128, PATCH 8: for large results, with twice the arithmetic for each value read from shared memory (H200, 4096^3, f32:
+ * NN 31, NT 32, TN 38 TFLOP/s). TILE 64, PATCH 4: for the rest (25, 24, 32), and what lavapipe does best. TILE 32 with
+ * steps of 32, f32 only: for a GPU where 64 would leave most processors idle and k is long, as in the gradients of weights
+ * (H200, 128 x 512 x 768: 26 us against 45). */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #if defined(INPUT_F16) || defined(INPUT_BF16)
@@ -21,10 +23,8 @@
 #define TILE 64
 #define PATCH 4
 #endif
-#if PATCH == 8
-#define DEPTH 8 /* of k, a step: 17 KiB of shared memory either way */
-#else
-#define DEPTH 16
+#ifndef DEPTH
+#define DEPTH 16 /* of k, a step */
 #endif
 
 const uint SIDE = TILE / PATCH;         /* invocations along each side */

@@ -10,15 +10,20 @@
 #include "ops/vk/coopmat/matmul_nv_small_f16.spv.h"
 #include "spv/matmul_bf16_large.h"
 #include "spv/matmul_f16_large.h"
+#include "spv/matmul_fine.h"
 #include "spv/matmul_large.h"
 
 /* Tiles of results, as the shaders are compiled: ops/vk/variants.cmake, ops/vk/coopmat/variants.txt. */
+#define FINE_TILE 32u
 #define SMALL_TILE 64u
 #define LARGE_TILE 128u
 #define NV_TILE 128u
 #define NV_SMALL_TILE 64u
 /* With fewer large tiles than this the small ones keep more of a GPU busy. */
 #define LARGE_TILES_MIN 96u
+/* With fewer small tiles than this, and k at least so long, the fine ones do. */
+#define SMALL_TILES_MIN 64u
+#define FINE_K_MIN 256u
 /* Cooperative-matrix shaders address within a tensor by 32 bits. */
 #define TENSOR_ELEMENTS_MAX (UINT64_C(1) << 31)
 
@@ -30,6 +35,11 @@ static uint64_t tiles(const rota_matmul_params *p, uint32_t rows, uint32_t colum
 void rota_vk_grid_matmul_small(const void *params, const uint64_t *operand_bytes, uint32_t out_groups[3]) {
     (void)operand_bytes;
     rota_vk_fold(tiles(params, SMALL_TILE, SMALL_TILE), out_groups);
+}
+
+static void grid_fine(const void *params, const uint64_t *operand_bytes, uint32_t out_groups[3]) {
+    (void)operand_bytes;
+    rota_vk_fold(tiles(params, FINE_TILE, FINE_TILE), out_groups);
 }
 
 static void grid_large(const void *params, const uint64_t *operand_bytes, uint32_t out_groups[3]) {
@@ -73,6 +83,7 @@ static void grid_nv_small(const void *params, const uint64_t *operand_bytes, uin
 #define NV_FEATURES (ROTA_FEATURE_F16_STORAGE | ROTA_FEATURE_COOPERATIVE_MATRIX_2)
 
 SHADER(matmul_large, grid_large, 0, 0);
+SHADER(matmul_fine, grid_fine, 0, 0);
 SHADER(matmul_f16_large, grid_large, ROTA_FEATURE_F16_STORAGE, 0);
 SHADER(matmul_bf16_large, grid_large, ROTA_FEATURE_F16_STORAGE, 0);
 SHADER(matmul_khr_f16, grid_large, KHR_FEATURES | ROTA_FEATURE_COOPERATIVE_MATRIX, 32);
@@ -86,11 +97,16 @@ static bool is_large(const rota_matmul_params *p) {
     return p->m >= LARGE_TILE && p->n >= LARGE_TILE && tiles(p, LARGE_TILE, LARGE_TILE) >= LARGE_TILES_MIN;
 }
 
+/* Fine tiles only on what cooperative matrices show to be a GPU with processors to fill: they do less
+ * arithmetic for each load, which on lavapipe costs half as much again. */
 const rota_kernel *rota_vk_select_matmul(const void *params, const uint64_t *operand_bytes,
                                          uint32_t features) {
     (void)operand_bytes;
-    (void)features;
-    return is_large(params) ? &matmul_large : NULL;
+    const rota_matmul_params *p = params;
+    if (is_large(p)) return &matmul_large;
+    const bool gpu = (features & ROTA_FEATURE_COOPERATIVE_MATRIX) != 0;
+    return gpu && p->k >= FINE_K_MIN && tiles(p, SMALL_TILE, SMALL_TILE) < SMALL_TILES_MIN ? &matmul_fine
+                                                                                           : NULL;
 }
 
 /* The shaders of one 16-bit type. */
