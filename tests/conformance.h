@@ -23,9 +23,7 @@ typedef struct conf {
     bool full;          /* the counts of SCENARIOS.md; else what fits CI */
     bool validation;
     uint64_t seed;
-    /* The adversary's: copied into `adversary` when a case opens a runtime; breaks take effect after the
-     * smoke test. */
-    adversary_faults faults;
+    bool has_breaks; /* these take effect in the adversary once the smoke test of a case's device has passed */
     adversary_breaks breaks;
     adversary_options adversary;
     _Atomic uint32_t errors_logged;

@@ -53,8 +53,7 @@ bool conf_open(conf *c, const rota_runtime_options *options, rota_runtime **out_
         rota_runtime_close(*out_runtime, CONF_PATIENCE_NS);
         return false;
     }
-    c->adversary.faults = c->faults;
-    c->adversary.breaks = c->breaks;
+    if (c->has_breaks) c->adversary.breaks = c->breaks; /* The device is idle. */
     return true;
 }
 

@@ -69,6 +69,7 @@ static const conf_case *find(const char *name) {
 }
 
 static void switch_off(conf *c, mechanism off) {
+    c->has_breaks = true;
     switch (off) {
     case ORDER:
         c->breaks.barrier = c->breaks.edge = c->breaks.wait = ADVERSARY_ALL;
