@@ -289,6 +289,7 @@ typedef struct rota_vk_real {
     uint64_t end_head, end_tail;    /* submit thread */
     _Atomic uint64_t end_published; /* end_head as the completion thread may see it */
     uint64_t end_cursor;            /* completion thread: the first that is not complete */
+    uint64_t each_ns;               /* completion thread: what a submission takes, of late */
     uint32_t end_skip;              /* completion thread: how many ends beyond the first to wait for */
     _Atomic uint64_t room_sequence; /* the work whose completion submit sleeps for; 0: none */
 } rota_vk_real;
@@ -322,6 +323,7 @@ struct rota_vk_device {
     pthread_t thread;
     bool thread_started;
     _Atomic uint32_t closing;
+    _Atomic uint32_t never; /* stays 0: the completion thread naps on it */
     _Atomic uint32_t thread_done;
     _Atomic uint32_t sleeping; /* futex of the completion thread: 1 while it sleeps or is about to */
     _Atomic uint32_t
