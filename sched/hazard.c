@@ -223,7 +223,7 @@ void rota_hazard_settle(rota_runtime *runtime, rota_work *work) {
                 dropped++;
             }
     bool learned = false;
-    uint32_t timelines = ra_load_relaxed(&runtime->device_count) * runtime->queue_count;
+    uint32_t timelines = ra_load_acquire(&runtime->device_count) * runtime->queue_count;
     for (uint32_t i = 0; i < runtime->touched_count; i++) {
         uint32_t t = runtime->touched[i];
         uint64_t value = runtime->wanted[t];

@@ -207,7 +207,7 @@ static rota_status size_parts(lowering *l) {
         for (uint32_t e = c->first_edge[n]; e < c->first_edge[n + 1]; e++)
             if (ROTA_OPERATIONS(c)[edges[e]].segment == operation->segment) part->edge_count++;
     }
-    if (plan->segment_count == 1) l->parts[0].edge_count = (uint32_t)c->edge_from.count;
+    if (plan->segment_count == 1) l->parts[plan->segments[0].part].edge_count = (uint32_t)c->edge_from.count;
     for (uint32_t i = 0; i < plan->segment_count; i++) {
         part_builder *part = &l->parts[plan->segments[i].part];
         plan->segments[i].index = part->segment_count++;
@@ -340,7 +340,7 @@ static rota_status emit_command(lowering *l, uint32_t n) {
 /* The part builder that an edge is lowered into, or NULL: a wait between segments stands for it. */
 static part_builder *part_of_edge(const lowering *l, uint32_t from, uint32_t to) {
     const rota_operation *operations = ROTA_OPERATIONS(l->c);
-    if (l->c->plan->segment_count == 1) return &l->parts[0];
+    if (l->c->plan->segment_count == 1) return &l->parts[l->c->plan->segments[0].part];
     return operations[from].segment == operations[to].segment ? &l->parts[operations[to].part] : NULL;
 }
 

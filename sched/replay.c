@@ -103,13 +103,14 @@ bool rota_replay_is_known(const rota_plan_run *run) {
     return run->replay && run->replay->state == REPLAY_KNOWN;
 }
 
-void rota_replay_begin(rota_runtime *runtime, rota_plan_run *run, uint64_t *out_base) {
-    for (uint32_t d = 0; d < ra_load_relaxed(&runtime->device_count); d++)
+uint32_t rota_replay_begin(rota_runtime *runtime, rota_plan_run *run, uint64_t *out_base) {
+    uint32_t devices = ra_load_acquire(&runtime->device_count); /* with the open of the newest */
+    for (uint32_t d = 0; d < devices; d++)
         for (uint32_t q = 0; q < runtime->queue_count; q++)
             out_base[d * runtime->queue_count + q] =
                 ra_load_relaxed(&runtime->devices[d]->timelines[q].issued);
-    if (!run->replay || run->replay->state == REPLAY_KNOWN) return;
-    run->replay->wait_count = 0;
+    if (run->replay && run->replay->state != REPLAY_KNOWN) run->replay->wait_count = 0;
+    return devices * runtime->queue_count;
 }
 
 void rota_replay_want(rota_runtime *runtime, const rota_plan_run *run, uint32_t segment) {
@@ -149,10 +150,9 @@ void rota_replay_note(rota_runtime *runtime, rota_plan_run *run, uint32_t segmen
     replay->first_wait[segment + 1] = replay->wait_count;
 }
 
-void rota_replay_end(rota_runtime *runtime, rota_plan_run *run, const uint64_t *base, bool known, bool noted,
-                     bool moves) {
+void rota_replay_end(rota_runtime *runtime, rota_plan_run *run, const uint64_t *base, uint32_t timelines,
+                     bool known, bool noted, bool moves) {
     const rota_plan *plan = run->plan;
-    uint32_t timelines = ra_load_relaxed(&runtime->device_count) * runtime->queue_count;
     if (known) {
         memcpy(run->replay->last_base, base, timelines * sizeof *base);
         return;

@@ -556,17 +556,17 @@ void rota_replay_disown(rota_residency *residency);
 void rota_replay_release(rota_plan_run *run);
 void rota_replay_destroy(rota_replay *replay);
 /* A replay: `known` (asked before) means that its waits on the one before are noted. `base`, of
- * ROTA_DEVICES_MAX * ROTA_EXEC_QUEUES_MAX entries, carries the issued values from begin to end. */
+ * ROTA_DEVICES_MAX * ROTA_EXEC_QUEUES_MAX entries, carries the issued values from begin to end; begin returns how many it set. */
 bool rota_replay_is_known(const rota_plan_run *run);
-void rota_replay_begin(rota_runtime *runtime, rota_plan_run *run, uint64_t *out_base);
+uint32_t rota_replay_begin(rota_runtime *runtime, rota_plan_run *run, uint64_t *out_base);
 /* Known: adds the noted waits of a segment to the wanted values. */
 void rota_replay_want(rota_runtime *runtime, const rota_plan_run *run, uint32_t segment);
 /* Not known: whether this replay follows its like, so that what its segments want can be noted; and notes it,
  * with nothing but external accesses in the wanted values. *notes becomes false without memory. */
 bool rota_replay_notes(const rota_plan_run *run);
 void rota_replay_note(rota_runtime *runtime, rota_plan_run *run, uint32_t segment, bool *notes);
-void rota_replay_end(rota_runtime *runtime, rota_plan_run *run, const uint64_t *base, bool known, bool noted,
-                     bool moves);
+void rota_replay_end(rota_runtime *runtime, rota_plan_run *run, const uint64_t *base, uint32_t timelines,
+                     bool known, bool noted, bool moves);
 
 /* sequence.c */
 void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_index,

@@ -55,7 +55,7 @@ static bool room(void *array, uint32_t *capacity, uint64_t count, size_t element
 
 static bool reserve(rota_runtime *runtime, rota_submission *submission, uint64_t works, uint64_t segments,
                     uint64_t transfers, uint64_t payload) {
-    uint64_t timelines = (uint64_t)ra_load_relaxed(&runtime->device_count) * runtime->queue_count;
+    uint64_t timelines = (uint64_t)ra_load_acquire(&runtime->device_count) * runtime->queue_count;
     return room(&submission->works, &submission->work_capacity, works, sizeof *submission->works) &&
            room(&submission->waits, &submission->wait_capacity, works * timelines,
                 sizeof *submission->waits) &&
@@ -253,7 +253,8 @@ static void add_hold(rota_submission *submission, rota_work *work, uint64_t poin
     work->hold_count++;
 }
 
-/* How often the plan's own accesses to a buffer may cut [begin, end), each piece of which then moves by itself. */
+/* How often the plan's own accesses to a buffer may cut [begin, end), each piece of which then moves by
+ * itself. */
 static uint32_t inner_boundaries(const rota_submission *submission, const rota_residency *residency,
                                  uint64_t begin, uint64_t end) {
     const rota_plan *plan = submission->plan;
@@ -338,7 +339,8 @@ static void bring_incoming(rota_runtime *runtime, rota_submission *submission,
     }
 }
 
-/* Segments of different devices were taken in any order: who holds what they wrote is a matter of record order. */
+/* Segments of different devices were taken in any order: who holds what they wrote is a matter of record
+ * order. */
 static void place_written(const rota_submission *submission) {
     const rota_plan *plan = submission->plan;
     for (uint32_t p = 0; p < plan->placed_count; p++) {
@@ -358,14 +360,14 @@ static void sequence_plan(rota_runtime *runtime, rota_submission *submission, ui
     rota_plan_run *run = plan->run;
     uint64_t base[ROTA_DEVICES_MAX * ROTA_EXEC_QUEUES_MAX];
     bool known = rota_replay_is_known(run), notes = !known && rota_replay_notes(run);
-    rota_replay_begin(runtime, run, base);
+    uint32_t timelines = rota_replay_begin(runtime, run, base);
     uint64_t instance_hold = choose_instance(runtime, submission);
     submission->outputs_before = run->instances[submission->instance].outputs_issued;
     if (submission->hosted) run->instances[submission->instance].outputs_issued++;
     uint32_t arena = submission->instance % run->arena_count;
     uint64_t started[ROTA_DEVICES_MAX] = {0}; /* queues that have a work of this replay already */
-    /* What a segment needs from before this replay moves first of all: an earlier segment on another device may
-     * overwrite it there, and nothing in the plan orders the two. */
+    /* What a segment needs from before this replay moves first of all: an earlier segment on another device
+     * may overwrite it there, and nothing in the plan orders the two. */
     for (uint32_t s = 0; s < plan->segment_count && !known; s++)
         bring_incoming(runtime, submission, &plan->segments[s], plan->parts[plan->segments[s].part].device);
     for (uint32_t s = 0; s < plan->segment_count; s++) {
@@ -390,7 +392,7 @@ static void sequence_plan(rota_runtime *runtime, rota_submission *submission, ui
         rota_handover_push(device, work);
     }
     if (!known) place_written(submission);
-    rota_replay_end(runtime, run, base, known, notes, submission->transfer_count != 0);
+    rota_replay_end(runtime, run, base, timelines, known, notes, submission->transfer_count != 0);
     *out_final = submission->segment_points[plan->final_segment];
     run->arena_points[arena] = *out_final;
     run->instances[submission->instance].last_point = *out_final;
