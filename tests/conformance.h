@@ -28,6 +28,7 @@ typedef struct conf {
     adversary_options adversary;
     _Atomic uint32_t errors_logged;
     bool no_faults;     /* faults that a case injects are left out (test_proofs) */
+    uint64_t quiet_ns; /* adversary_options.quiet_ns */
     bool expect_errors; /* logged errors are part of the case */
     bool skipped;       /* `why` says why */
     pthread_mutex_t lock;

@@ -45,6 +45,7 @@ bool conf_open(conf *c, const rota_runtime_options *options, rota_runtime **out_
     if (!mine.timeout_ns) mine.timeout_ns = CONF_PATIENCE_NS;
     memset(&c->adversary, 0, sizeof c->adversary);
     atomic_store(&c->adversary.seed, c->seed);
+    c->adversary.quiet_ns = c->quiet_ns;
     c->adversary.submit_never_blocks = c->seed % 2;
     CONF_OK(c, adversary_runtime_open(&c->adversary, &mine, out_runtime));
     rota_status status = rota_device_open(*out_runtime, c->device, out_device);
