@@ -127,12 +127,11 @@ static void free_compiler(rota_compiler *c) {
     rota_arena_free(&c->scratch);
 }
 
-static rota_status freeze(rota_graph *graph) {
+static void freeze(rota_graph *graph) {
     /* Recorders are checked to be closed afterwards; none can be opened from here on. */
     pthread_mutex_lock(&graph->mutex);
     ra_store_release(&graph->compiled, true);
     pthread_mutex_unlock(&graph->mutex);
-    return ROTA_OK;
 }
 
 rota_status rota_compile(rota_runtime *runtime, rota_graph *graph, const rota_compile_options *options,
@@ -142,10 +141,11 @@ rota_status rota_compile(rota_runtime *runtime, rota_graph *graph, const rota_co
     ROTA_TRY(check_options(runtime, graph, options));
     rota_plan *plan = NULL;
     ROTA_TRY(new_plan(runtime, graph, options, &plan));
-    ROTA_TRY(freeze(graph));
+    freeze(graph);
     rota_compiler c = {.runtime = runtime, .graph = graph, .plan = plan, .info = plan->compile_info};
     c.policy_queues = c.queue_count = options->queues ? options->queues : 1;
-    /* A device's transfer queue is its last one, whatever the policy may use; a runtime of one queue has none. */
+    /* A device's transfer queue is its last one, whatever the policy may use; a runtime of one queue has
+     * none. */
     uint32_t available = runtime && options->device_count ? rota_runtime_queue_count(runtime) : 2;
     if (options->transfer_queue && c.queue_count < available) c.queue_count = available;
     rota_status status = run_steps(&c);

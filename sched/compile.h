@@ -227,6 +227,9 @@ rota_operation *rota_compile_add_operation(rota_compiler *compiler, rota_operati
 void rota_compile_set_access(rota_compiler *compiler, uint32_t number, uint32_t physical, uint64_t offset,
                              uint64_t size, rota_access_mode mode);
 
+/* Whether the part's device addresses are host pointers; not where the plan is only analysed. */
+bool rota_compile_is_unified(const rota_compiler *compiler, uint32_t part);
+
 /* Host memory ran out, said for this plan. */
 rota_status rota_compile_no_memory(const rota_compiler *compiler);
 

@@ -29,6 +29,11 @@ rota_status rota_compile_no_memory(const rota_compiler *compiler) {
     return rota_fail(ROTA_OUT_OF_MEMORY, "compile of graph '%s': no host memory", compiler->graph->name);
 }
 
+bool rota_compile_is_unified(const rota_compiler *c, uint32_t part) {
+    rota_device *device = c->part_device[part];
+    return device && rota_device_exec(device)->caps.unified_host;
+}
+
 /* ---- Lanes ---- */
 
 static int compare_lanes(const void *left, const void *right) {

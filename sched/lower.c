@@ -136,11 +136,6 @@ static rota_status patch_accesses(lowering *l) {
     return ROTA_OK;
 }
 
-static bool is_unified(const rota_compiler *c, uint32_t part) {
-    rota_device *device = c->part_device[part];
-    return device && rota_device_exec(device)->caps.unified_host;
-}
-
 /* The host side of uploads and read-backs: a word with the caller's pointer, or a place in staging memory. */
 static rota_status lower_transfers(lowering *l) {
     rota_compiler *c = l->c;
@@ -160,7 +155,7 @@ static rota_status lower_transfers(lowering *l) {
         if (!transfer->is_output) plan->input_count++;
         rota_exec_operand *host = &ROTA_ACCESSES(c)[operation->first_access + (transfer->is_output ? 0 : 1)];
         part_builder *part = &l->parts[operation->part];
-        if (is_unified(c, operation->part)) {
+        if (rota_compile_is_unified(c, operation->part)) {
             transfer->word = add_word(l, (rota_plan_word){ROTA_WORD_HOST, operation->node, operation->part, 8,
                                                           plan->buffers[transfer->buffer].buffer->name});
             if (transfer->word == ROTA_NONE) return rota_compile_no_memory(c);

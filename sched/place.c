@@ -9,11 +9,6 @@
 /* Beside the bits of the parts that hold a range: a node of the plan wrote it. */
 #define WRITTEN (1u << 31)
 
-static bool is_unified(const rota_compiler *c, uint32_t part) {
-    rota_device *device = c->part_device[part];
-    return device && rota_device_exec(device)->caps.unified_host;
-}
-
 static uint32_t mirror_of(rota_compiler *c, uint32_t buffer, uint32_t owner, uint32_t other) {
     /* A buffer's mirrors are a short list, at most one a pair of parts, hung on its physical of the owner. */
     uint32_t home = rota_compile_physical(c, buffer, owner);
@@ -58,8 +53,8 @@ static rota_status add_copy(rota_compiler *c, uint32_t part, uint32_t buffer, ui
 static rota_status add_transfer_between(rota_compiler *c, uint32_t buffer, uint32_t from, uint32_t to,
                                         uint64_t low, uint64_t high) {
     uint32_t source = rota_compile_physical(c, buffer, from), target = rota_compile_physical(c, buffer, to);
-    if (is_unified(c, from) || is_unified(c, to)) {
-        uint32_t owner = is_unified(c, from) ? to : from;
+    if (rota_compile_is_unified(c, from) || rota_compile_is_unified(c, to)) {
+        uint32_t owner = rota_compile_is_unified(c, from) ? to : from;
         uint32_t mirror = mirror_of(c, buffer, owner, owner == from ? to : from);
         ROTA_TRY(add_copy(c, from, buffer, mirror, source, low, high));
         return add_copy(c, to, buffer, target, mirror, low, high);
@@ -100,7 +95,8 @@ rota_status rota_compile_place(rota_compiler *c, uint32_t part, uint32_t buffer,
             range->state.writer |= 1u << part;
         }
     }
-    if (mode != ROTA_READ) rota_interval_map_merge(map, low, high, (rota_range_state){.writer = WRITTEN | 1u << part});
+    if (mode != ROTA_READ)
+        rota_interval_map_merge(map, low, high, (rota_range_state){.writer = WRITTEN | 1u << part});
     return ROTA_OK;
 }
 
@@ -111,8 +107,10 @@ rota_status rota_compile_placed(rota_compiler *c) {
         uint32_t count = 0;
         for (uint32_t b = 0; b < c->valid.count; b++) {
             const rota_buffer *root = ((rota_plan_buffer *)c->buffers.data)[b].buffer;
-            if (!maps[b] || (root->kind != ROTA_BUFFER_PERSISTENT && root->kind != ROTA_BUFFER_SLOT)) continue;
-            for (const rota_interval *range = rota_interval_map_find(maps[b], 0); range; range = range->next[0]) {
+            if (!maps[b] || (root->kind != ROTA_BUFFER_PERSISTENT && root->kind != ROTA_BUFFER_SLOT))
+                continue;
+            for (const rota_interval *range = rota_interval_map_find(maps[b], 0); range;
+                 range = range->next[0]) {
                 if (!(range->state.writer & WRITTEN)) continue;
                 if (pass == 1)
                     plan->placed[count] = (rota_plan_placed){b, range->state.writer & ~WRITTEN, range->low,

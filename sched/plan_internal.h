@@ -55,8 +55,8 @@ typedef struct rota_plan_external {
     uint64_t offset_bytes, size_bytes;
 } rota_plan_external;
 
-/* Plans of several parts only: a written range of a PERSISTENT or SLOT buffer and the parts that hold its bytes after
- * a replay. Two parts may both write it, in memories of their own and so in any order. */
+/* Plans of several parts only: a written range of a PERSISTENT or SLOT buffer and the parts that hold its
+ * bytes after a replay. Two parts may both write it, in memories of their own and so in any order. */
 typedef struct rota_plan_placed {
     uint32_t buffer; /* in plan->buffers */
     uint32_t parts;  /* bits */
@@ -151,8 +151,7 @@ rota_status rota_runtime_cpu_device(rota_runtime *runtime, rota_device **out_dev
 /* Logical queues per device, and the transfer queue (ROTA_EXEC_QUEUES_MAX: none). */
 uint32_t rota_runtime_queue_count(const rota_runtime *runtime);
 uint32_t rota_device_transfer_queue(const rota_device *device);
-/* The log and diagnostics setting. */
-const rota_log *rota_runtime_log(const rota_runtime *runtime);
+/* The diagnostics setting. */
 bool rota_runtime_diagnostics(const rota_runtime *runtime);
 
 /* Times of every command of a part's last completed replay: fills command_count entries (diagnostics). */

@@ -83,11 +83,6 @@ rota_status rota_rewriter_replace(rota_rewriter *rewriter, uint64_t position, co
     return ROTA_OK;
 }
 
-static rota_status call_hook(const rota_rewrite_hook *hook, rota_rewriter *rewriter) {
-    rota_rewrite_fn fn = (rota_rewrite_fn)hook->fn;
-    return fn(hook->user, rewriter);
-}
-
 rota_status rota_graph_add_rewrite(rota_graph *graph, rota_rewrite_fn fn, void *user) {
     if (!fn) return rota_fail(ROTA_INVALID_ARGUMENT, "rewrite hook of graph '%s': no function", graph->name);
     return rota_graph_add_hook(graph, (rota_rewrite_opaque_fn)fn, user);
@@ -95,6 +90,9 @@ rota_status rota_graph_add_rewrite(rota_graph *graph, rota_rewrite_fn fn, void *
 
 rota_status rota_compile_rewrite(rota_compiler *c, const rota_node_record **records) {
     rota_rewriter rewriter = {.c = c, .records = records};
-    for (uint32_t i = 0; i < c->graph->hook_count; i++) ROTA_TRY(call_hook(&c->graph->hooks[i], &rewriter));
+    for (uint32_t i = 0; i < c->graph->hook_count; i++) {
+        const rota_rewrite_hook *hook = &c->graph->hooks[i];
+        ROTA_TRY(((rota_rewrite_fn)hook->fn)(hook->user, &rewriter));
+    }
     return ROTA_OK;
 }

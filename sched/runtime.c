@@ -147,9 +147,6 @@ bool rota_point_passed(rota_runtime *runtime, uint64_t point) {
 uint32_t rota_runtime_queue_count(const rota_runtime *runtime) {
     return runtime->queue_count;
 }
-const rota_log *rota_runtime_log(const rota_runtime *runtime) {
-    return &runtime->options.log;
-}
 bool rota_runtime_diagnostics(const rota_runtime *runtime) {
     return runtime->options.diagnostics;
 }
