@@ -48,6 +48,43 @@ typedef void (*rota_cpu_items_fn)(const void *params, const uint64_t *operand_by
 /* Workgroup counts of a GPU dispatch, from the parameters. */
 typedef void (*rota_grid_fn)(const void *params, const uint64_t *operand_bytes, uint32_t out_groups[3]);
 
+/* A CUDA device, for what depends on it. Strings live as long as the device is open. */
+typedef struct rota_cuda_target {
+    uint32_t compute_capability; /* 10 * major + minor */
+    uint32_t multiprocessors;
+    uint64_t l2_bytes;
+    uint32_t shared_bytes_max; /* dynamic shared memory of a block, opted in */
+    int32_t ordinal;           /* for cuDeviceGet */
+    const char *name, *driver;
+    const char *cache_dir; /* where choices found by measuring may be kept; NULL: nowhere */
+} rota_cuda_target;
+
+typedef struct rota_cuda_launch {
+    uint32_t groups[3], block[3], cluster[3]; /* 0 counts as 1 */
+    uint32_t shared_bytes;
+} rota_cuda_launch;
+
+typedef void (*rota_cuda_launch_fn)(const void *params, const uint64_t *operand_bytes,
+                                    const rota_cuda_target *target, rota_cuda_launch *out_launch);
+
+/* What a library node's functions get. The executor's context is current, `stream` (a CUstream) is not the
+ * default stream and nobody else uses it. In `call` it is being captured, relaxed: whatever is put on it
+ * becomes part of the plan's graph, and nothing may wait for it. In `tune` it is not captured, operand
+ * addresses are scratch memory of the right sizes whose contents may be overwritten, and the function may
+ * wait. */
+typedef struct rota_cuda_call {
+    const rota_cuda_target *target;
+    void *stream;
+    const uint64_t *operands; /* device addresses, the workspace last where the kernel asks for one */
+    const uint64_t *operand_bytes;
+    uint32_t operand_count;
+    const void *params; /* bindables in slots: the values of this submission */
+} rota_cuda_call;
+
+/* ROTA_OK, or the result of rota_fail with a sentence. */
+typedef rota_status (*rota_cuda_call_fn)(const rota_cuda_call *call);
+typedef rota_status (*rota_cuda_prepare_fn)(const rota_cuda_call *call, void *out_prepared);
+
 /* A parameter that may be taken from an argument slot at each replay. 4 or 8 bytes, aligned to its size. */
 typedef struct rota_kernel_bindable {
     const char *name;
@@ -99,12 +136,30 @@ typedef struct rota_kernel {
                                             uint32_t features);
     } vk;
     struct {
-        const void *image; /* fat binary or PTX; NULL: not on this executor */
+        const void *image; /* fat binary, cubin or PTX, ABI of exec/cuda/rota_kernel.cuh; NULL: see `call` */
         size_t size_bytes;
-        const char *entry;
-        rota_grid_fn grid;
-        uint32_t block[3];
-        uint32_t shared_bytes;
+        const char *entry;          /* the kernel's name in the image */
+        rota_grid_fn grid;          /* NULL: the node's own groups */
+        uint32_t block[3];          /* threads of a block; 0 counts as 1 */
+        uint32_t shared_bytes;      /* dynamic shared memory */
+        rota_cuda_launch_fn launch; /* NULL, or: gives the whole launch, instead of the four above */
+        /* A second kernel parameter, of prepared_bytes, made once from the operands' addresses when an
+         * instance is made: a tensor map, say. Such a kernel takes no operand from a slot (its select gives
+         * another). */
+        uint32_t prepared_bytes;
+        rota_cuda_prepare_fn prepare;
+        /* A library node: no image; the function puts its work on the stream that it is given. */
+        rota_cuda_call_fn call;
+        /* NULL, or: called for each distinct node before the first instance, to measure and remember the
+         * fastest way. */
+        rota_cuda_call_fn tune;
+        /* NULL, or: bytes of scratch memory the node wants on this device. The scheduler adds it to the node
+         * as a transient operand after the recorded ones. */
+        uint64_t (*workspace)(const void *params, const uint64_t *operand_bytes,
+                              const rota_cuda_target *target);
+        /* NULL, or: as vk.select. Bit i of slot_mask: operand i comes from a slot. */
+        const struct rota_kernel *(*select)(const void *params, const uint64_t *operand_bytes,
+                                            uint32_t slot_mask, const rota_cuda_target *target);
     } cuda;
 } rota_kernel;
 

@@ -289,7 +289,7 @@ static rota_status check_kernel(const lowering *l, uint32_t n, const rota_kernel
     const rota_exec_device *exec = rota_device_exec(device);
     bool there = exec->info.kind == ROTA_EXEC_CPU  ? kernel->cpu.fn != NULL
                  : exec->info.kind == ROTA_EXEC_VK ? kernel->vk.words != NULL
-                                                   : kernel->cuda.image != NULL;
+                                                   : kernel->cuda.image || kernel->cuda.call;
     if (there) return ROTA_OK;
     static const char *const forms[ROTA_EXEC_KIND_COUNT] = {"C function", "SPIR-V", "CUDA image"};
     return rota_fail(ROTA_UNSUPPORTED, "%s: kernel '%s' brings no %s, which device %s needs",
