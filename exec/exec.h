@@ -83,7 +83,7 @@ typedef struct rota_exec_binding {
 typedef struct rota_exec_command {
     uint32_t node;          /* for messages and per-node times: see rota_exec_host.node_name */
     uint8_t kind;           /* rota_exec_command_kind */
-    uint8_t operand_count;
+    uint8_t operand_count; /* a kernel's, and one more where the scheduler added a workspace (last) */
     uint8_t binding_count;
     uint8_t reserved;
     uint32_t first_operand; /* in program->operands */
@@ -256,7 +256,18 @@ struct rota_exec_device {
     const rota_exec_device_vtable *vtable;
     rota_exec_caps caps;
     rota_device_info info;
+    const rota_cuda_target *cuda; /* what CUDA kernels are chosen by; NULL on other devices */
 };
+
+/* The kernel whose cuda part a node of `kernel` runs on a device: asked in the same way by who compiles a plan and by
+ * who launches it. */
+static inline const rota_kernel *rota_exec_cuda_kernel(const rota_kernel *kernel, const void *params,
+                                                       const uint64_t *operand_bytes, uint32_t slot_mask,
+                                                       const rota_cuda_target *target) {
+    const rota_kernel *other =
+        kernel->cuda.select ? kernel->cuda.select(params, operand_bytes, slot_mask, target) : NULL;
+    return other ? other : kernel;
+}
 
 struct rota_exec_driver {
     const char *name; /* the part of the id before ':' */

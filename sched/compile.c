@@ -122,7 +122,7 @@ static void free_compiler(rota_compiler *c) {
     rota_vector *const vectors[] = {&c->buffers,     &c->operations, &c->accesses,  &c->access_physical,
                                     &c->physicals,   &c->edge_from,  &c->edge_kind, &c->externals,
                                     &c->physical_of, &c->valid,      &c->mirrors,   &c->tenants,
-                                    &c->transfers};
+                                    &c->transfers,   &c->workspaces};
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) rota_vector_free(vectors[i]);
     rota_arena_free(&c->scratch);
 }

@@ -1,6 +1,7 @@
 /* The compiler's working state, and its steps. Internal.
  *
  *   gather.c    lanes in key order -> operations with resolved accesses; uploads and read-backs
+ *   workspace.c scratch memory that kernels ask for
  *   place.c     several devices: physical buffers per device, copies between them
  *   pack.c      transient memory, from lifetimes in record order (TIGHT) or from proven order (CONCURRENT)
  *   hazards.c   edges: hazards by range, memory, rota_node_after; implied ones dropped by vector clocks
@@ -156,7 +157,8 @@ typedef struct rota_compiler {
     rota_vector valid;   /* rota_interval_map * by plan buffer; state.writer is the mask of parts */
     rota_vector mirrors; /* rota_mirror */
     /* INPUT and OUTPUT copies, in order of first use. */
-    rota_vector transfers; /* rota_plan_transfer */
+    rota_vector transfers;  /* rota_plan_transfer */
+    rota_vector workspaces; /* nodes that want scratch memory (workspace.c) */
     /* Hazards */
     rota_vector edge_from, edge_kind;
     uint32_t *first_edge;
@@ -186,6 +188,14 @@ typedef struct rota_external_note {
 } rota_external_note;
 
 rota_status rota_compile_gather(rota_compiler *compiler);
+/* Scratch memory that a node's kernel asks for on `part`, where `buffers` are the plan buffers of its
+ * accesses; 0: none. */
+uint64_t rota_compile_workspace_bytes(const rota_compiler *compiler, uint32_t part,
+                                      const rota_node_record *record, const uint32_t *buffers);
+/* Notes that the newest operation's last access is a workspace of so many bytes ... */
+rota_status rota_compile_want_workspace(rota_compiler *compiler, uint64_t size_bytes);
+/* ... and makes them, after all other buffers are known. */
+rota_status rota_compile_add_workspaces(rota_compiler *compiler);
 /* Before an operation on `part` touches the range: makes the copies that bring valid bytes there, notes what
  * becomes valid, and gives the buffer's physical there. */
 rota_status rota_compile_place(rota_compiler *compiler, uint32_t part, uint32_t buffer, uint64_t low,

@@ -325,6 +325,7 @@ static rota_status add_node(rota_compiler *c, const rota_node_record *record, ui
             ROTA_TRY(add_transfer(c, buffer, part, false));
         physicals[i] = buffer;
     }
+    uint64_t workspace_bytes = rota_compile_workspace_bytes(c, part, record, physicals);
     /* Reads before writes: an operation in place reads what was there before it. */
     for (int writes = 0; c->several_parts && writes < 2; writes++)
         for (uint32_t i = 0; i < record->access_count; i++) {
@@ -334,7 +335,8 @@ static rota_status add_node(rota_compiler *c, const rota_node_record *record, ui
                                         ROTA_ACCESS_MODE(&accesses[i]), &physicals[i]));
         }
     c->info->operation_of_node[node] = (uint32_t)c->operations.count;
-    rota_operation *operation = rota_compile_add_operation(c, ROTA_OPERATION_NODE, record->access_count);
+    rota_operation *operation = rota_compile_add_operation(
+        c, ROTA_OPERATION_NODE, record->access_count + (workspace_bytes ? 1u : 0u));
     if (!operation) return rota_compile_no_memory(c);
     operation->record = record;
     operation->node = node;
@@ -343,7 +345,9 @@ static rota_status add_node(rota_compiler *c, const rota_node_record *record, ui
     for (uint32_t i = 0; i < record->access_count; i++)
         rota_compile_set_access(c, i, physicals[i], ROTA_ACCESS_OFFSET(&accesses[i]), accesses[i].size_bytes,
                                 ROTA_ACCESS_MODE(&accesses[i]));
-    return ROTA_OK;
+    if (!workspace_bytes) return ROTA_OK;
+    rota_compile_set_access(c, record->access_count, ROTA_NONE, 0, workspace_bytes, ROTA_WRITE);
+    return rota_compile_want_workspace(c, workspace_bytes);
 }
 
 /* Outputs are read back after all nodes, each from the part that has it: part 0 unless only another wrote it.
@@ -433,5 +437,6 @@ rota_status rota_compile_gather(rota_compiler *c) {
                 c->info->operation_of_node[i] = ROTA_NONE;
         }
     }
-    return add_outputs(c);
+    ROTA_TRY(add_outputs(c));
+    return rota_compile_add_workspaces(c);
 }
