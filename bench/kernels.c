@@ -1,6 +1,7 @@
 /* Trivial kernels with 1 to 4 operands, whose result depends on the order in which they run. */
 #include "bench/kernels.h"
 
+#include "cuda/bench_trivial.h"
 #include "spv/bench_trivial_1.h"
 #include "spv/bench_trivial_2.h"
 #include "spv/bench_trivial_3.h"
@@ -26,10 +27,9 @@ static rota_status run(const rota_kernel_call *call) {
     {                                                                                                        \
         .name = "trivial_" #count, .operand_count = count, .param_bytes = sizeof(bench_params),              \
         .flags = ROTA_KERNEL_PURE, .inplace_outputs = outputs, .inplace_inputs = inputs, .cpu = {.fn = run}, \
-        .vk = {                                                                                              \
-            .words = rota_spv_bench_trivial_##count,                                                         \
-            .size_bytes = sizeof rota_spv_bench_trivial_##count                                              \
-        }                                                                                                    \
+        .vk = {.words = rota_spv_bench_trivial_##count,                                                      \
+               .size_bytes = sizeof rota_spv_bench_trivial_##count},                                         \
+        .cuda = {ROTA_CUDA_IMAGE_bench_trivial, .entry = "trivial_" #count, .block = {1, 1, 1}},             \
     }
 
 const rota_kernel bench_kernels[BENCH_OPERANDS_MAX] = {KERNEL(1, 0, 0), KERNEL(2, 0, 0), KERNEL(3, 0, 0),

@@ -3,15 +3,15 @@ include(CMakePackageConfigHelpers)
 
 set(ROTA_PUBLIC_HEADERS rota.h base/export.h base/status.h base/clock.h base/log.h graph/buffer.h graph/kernel.h
   graph/graph.h exec/device.h sched/runtime.h sched/plan.h sched/rewrite.h ops/ops.h
-  ops/tensor.h ops/kernels.h ops/table.h)
+  ops/tensor.h ops/kernels.h ops/kernel_params.h ops/table.h)
 foreach(header ${ROTA_PUBLIC_HEADERS})
   if(EXISTS ${CMAKE_SOURCE_DIR}/${header})
     get_filename_component(folder ${header} DIRECTORY)
     install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rota/${folder})
   endif()
 endforeach()
-# The shader side of a user's own kernels.
-install(FILES exec/vk/rota_kernel.glsl DESTINATION ${CMAKE_INSTALL_DATADIR}/rota OPTIONAL)
+# The GPU side of a user's own kernels.
+install(FILES exec/vk/rota_kernel.glsl exec/cuda/rota_kernel.cuh DESTINATION ${CMAKE_INSTALL_DATADIR}/rota OPTIONAL)
 
 foreach(library rota_static rota_shared)
   target_include_directories(${library} INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)

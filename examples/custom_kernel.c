@@ -1,8 +1,10 @@
-/* A kernel of one's own, as a C function and as SPIR-V, with declared accesses: steps of the logistic map
- * x <- rate x (1 - x) over an array, with the rate an argument of each replay. custom_kernel [DEVICE] */
+/* A kernel of one's own, as a C function, as SPIR-V and as a CUDA image, with declared accesses: steps of the
+ * logistic map x <- rate x (1 - x) over an array, with the rate an argument of each replay. custom_kernel
+ * [DEVICE] */
 #include <math.h>
 #include <rota/rota.h>
 #include <stdio.h>
+#include "cuda/logistic.h"
 #include "spv/logistic.h"
 
 #define COUNT 4096
@@ -12,7 +14,7 @@
 #define TRY(call)                                                                                            \
     if ((call) != ROTA_OK) return fprintf(stderr, "%s: %s\n", #call, rota_last_error()), 1
 
-/* The parameters, field by field as in logistic.comp. */
+/* The parameters, field by field as in logistic.comp and logistic.cu. */
 typedef struct logistic_params {
     uint32_t count;
     float rate;
@@ -55,6 +57,8 @@ static const rota_kernel logistic = {
     .bindable_count = 1,
     .cpu = {.fn = logistic_cpu, .items = logistic_items},
     .vk = {.words = rota_spv_logistic, .size_bytes = sizeof rota_spv_logistic, .grid = logistic_grid},
+    /* .image and .size_bytes of what nvcc made of logistic.cu; NULL and 0 where there was no nvcc. */
+    .cuda = {ROTA_CUDA_IMAGE_logistic, .entry = "logistic", .grid = logistic_grid, .block = {64, 1, 1}},
 };
 
 int main(int argc, char **argv) {

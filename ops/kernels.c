@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include "ops/cpu/cpu.h"
+#include "ops/cuda/kernels_cuda.h"
 #include "ops/table.h"
 #include "ops/vk/kernels_vk.h"
 
@@ -26,6 +27,7 @@
         .bindable_count = (BINDABLE_COUNT),                                                                  \
         .cpu = {.fn = rota_cpu_##NAME, .items = rota_cpu_items_##NAME},                                      \
         .vk = ROTA_VK_##NAME,                                                                                \
+        .cuda = {ROTA_CUDA_##NAME},                                                                          \
     };
 
 #define PLAIN_KERNEL(NAME, OPERANDS, PARAMS) KERNEL(NAME, OPERANDS, PARAMS, 0, 0, 0, NULL, 0)
@@ -88,4 +90,8 @@ const rota_kernel *const *rota_kernel_table(uint32_t *out_count) {
     };
     *out_count = COUNT_OF(table);
     return table;
+}
+
+bool rota_kernels_have_cuda_images(void) {
+    return rota_kernel_unary.cuda.image != NULL;
 }

@@ -1,7 +1,9 @@
-/* Integer kernels for tests, as C functions; tests/kernels/test_*.comp are the same in GLSL. */
+/* Integer kernels for tests, as C functions; tests/kernels/test_*.comp are the same in GLSL, test_kernels.cu
+ * in CUDA C. */
 #include "tests/kernels.h"
 
 #include <stddef.h>
+#include "cuda/test_kernels.h"
 #include "spv/test_accumulate.h"
 #include "spv/test_map.h"
 #include "spv/test_reverse.h"
@@ -170,7 +172,9 @@ static const rota_kernel_bindable bindables[] = {
                                         .cpu = {run_##label, items_##over},                                  \
                                         .vk = {.words = rota_spv_test_##label,                               \
                                                .size_bytes = sizeof rota_spv_test_##label,                   \
-                                               .grid = grid_##over}},                                        \
+                                               .grid = grid_##over},                                         \
+                                        .cuda = {ROTA_CUDA_IMAGE_test_kernels, .entry = "test_" #label,      \
+                                                 .grid = grid_##over, .block = {64, 1, 1}}},                 \
                              .operands = {__VA_ARGS__}}
 
 const test_kernel test_kernels[TEST_KERNEL_COUNT] = {

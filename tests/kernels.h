@@ -1,4 +1,4 @@
-/* Integer kernels for tests: each as a C function and as SPIR-V, alike to the bit. */
+/* Integer kernels for tests: each as a C function, as SPIR-V and as CUDA C, alike to the bit. */
 #ifndef ROTA_TESTS_KERNELS_H
 #define ROTA_TESTS_KERNELS_H
 

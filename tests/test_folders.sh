@@ -9,13 +9,14 @@ cd "${1:-$(dirname "$0")/..}"
 declare -A allowed=(
   [base]="base"
   [graph]="graph base"
-  [exec]="exec graph base spv"
+  [exec]="exec graph base spv cuda"
   [exec/cpu]="exec/cpu exec graph base"
   [exec/vk]="exec/vk exec graph base spv vulkan"
-  [exec/cuda]="exec/cuda exec graph base"
+  [exec/cuda]="exec/cuda exec graph base cuda"
   [sched]="sched exec graph base"
-  [ops]="ops ops/cpu ops/vk sched exec graph base spv"
+  [ops]="ops ops/cpu ops/vk ops/cuda sched exec graph base spv"
   [ops/cpu]="ops ops/cpu exec graph base"
+  [ops/cuda]="ops ops/cuda exec graph base cuda"
   [ops/vk]="ops ops/vk ops/vk/coopmat exec graph base spv"
 )
 bad=0 seen=0

@@ -4,9 +4,9 @@
  *
  *     #include "rota_kernel.cuh"
  *
- *     struct saxpy_params {     // the parameter struct, field by field as in C
+ *     struct saxpy_params {     // the parameter struct, field by field as in C, or the C struct itself
  *         uint32_t count;
- *         uint32_t scale;       // a bindable float: declared as its bits, read with rota_param_f32
+ *         float scale;          // bindable 0: read with rota_param_f32 only
  *     };
  *     ROTA_KERNEL(saxpy, 3, saxpy_params, 256) {    // name, operands, parameters, threads of a block at most
  *         uint64_t i = rota_index();                // out = scale * a + b
@@ -59,6 +59,9 @@ template <typename A> __device__ __forceinline__ uint32_t rota_param_u32(const A
 }
 template <typename A> __device__ __forceinline__ float rota_param_f32(const A &args, int j, uint32_t field) {
     return __uint_as_float(rota_param_u32(args, j, field));
+}
+template <typename A> __device__ __forceinline__ float rota_param_f32(const A &args, int j, float field) {
+    return rota_param_f32(args, j, __float_as_uint(field));
 }
 template <typename A> __device__ __forceinline__ uint64_t rota_param_u64(const A &args, int j, uint64_t field) {
     return args.bind_mask >> j & 1u ? args.block[static_cast<uint32_t>(field)] : field;

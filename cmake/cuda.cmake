@@ -1,0 +1,104 @@
+# CUDA images: rota_cuda_compile(<name> <source> [<virtual architecture>...]) makes of a .cu file
+#   generated/cuda/<name>.h   declares `rota_cuda_<name>` and defines ROTA_CUDA_IMAGE_<name>, the initializers .image and
+#                             .size_bytes of rota_kernel.cuda (NULL and 0 where there is no compiler for it);
+#   generated/cuda/<name>.c   defines it, for whoever links with it,
+# and appends both to ROTA_CUDA_OUTPUTS. An image has machine code for each of ROTA_CUDA_ARCHITECTURES, made from the highest
+# virtual architecture given that it can run (75, if none is given), and PTX of the lowest one, for every later device. A
+# virtual architecture with a letter (90a) serves that architecture alone, and leaves no PTX.
+option(ROTA_CUDA "Compile the CUDA kernels, where nvcc is found" ON)
+set(ROTA_CUDA_ARCHITECTURES 75 80 86 89 90a 100 CACHE STRING
+  "Architectures that CUDA images have machine code for, where the compiler knows them")
+# Images are built once for all builds of this tree (release, sanitizers), under their sources' hash: cmake/cuda_image.cmake.
+set(ROTA_CUDA_CACHE ${CMAKE_SOURCE_DIR}/build-images)
+
+find_program(ROTA_NVCC nvcc HINTS ENV CUDAToolkit_ROOT ENV CUDA_PATH ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
+set(ROTA_CUDA_FLAGS -std=c++17 -O3 -allow-unsupported-compiler)
+if(ROTA_CUDA AND ROTA_NVCC)
+  execute_process(COMMAND ${ROTA_NVCC} --version OUTPUT_VARIABLE ROTA_NVCC_VERSION RESULT_VARIABLE failed)
+  execute_process(COMMAND ${ROTA_NVCC} --list-gpu-code OUTPUT_VARIABLE ROTA_NVCC_CODES)
+  execute_process(COMMAND ${ROTA_NVCC} --help OUTPUT_VARIABLE help)
+  if(failed)
+    set(ROTA_NVCC_VERSION "")
+  endif()
+  if(help MATCHES "--compress-mode")
+    list(APPEND ROTA_CUDA_FLAGS --compress-mode=size)
+  endif()
+endif()
+
+set(ROTA_CUDA_REAL)
+if(ROTA_CUDA AND ROTA_NVCC_VERSION)
+  foreach(architecture ${ROTA_CUDA_ARCHITECTURES})
+    string(REGEX REPLACE "[a-z]$" "" number ${architecture}) # compilers list no variants
+    if(ROTA_NVCC_CODES MATCHES "sm_${number}[^0-9]")
+      list(APPEND ROTA_CUDA_REAL ${architecture})
+    endif()
+  endforeach()
+endif()
+if(ROTA_CUDA_REAL)
+  string(REGEX MATCH "release ([0-9.]+)" unused "${ROTA_NVCC_VERSION}")
+  message(STATUS "CUDA kernels: nvcc ${CMAKE_MATCH_1} (${ROTA_NVCC}), for ${ROTA_CUDA_REAL}")
+else()
+  message(STATUS "CUDA kernels: left out (no nvcc on PATH or in /usr/local/cuda/bin, or ROTA_CUDA is off); CUDA devices will be listed as without kernels")
+endif()
+
+# The -gencode flags for an image; empty: nothing to build.
+function(rota_cuda_codes out)
+  set(codes)
+  foreach(real ${ROTA_CUDA_REAL})
+    string(REGEX REPLACE "[a-z]$" "" number ${real})
+    set(best 0)
+    foreach(virtual ${ARGN})
+      if(virtual MATCHES "[a-z]$")
+        if(virtual STREQUAL real)
+          list(APPEND codes -gencode=arch=compute_${real},code=sm_${real})
+        endif()
+      elseif(virtual LESS_EQUAL number AND virtual GREATER best)
+        set(best ${virtual})
+      endif()
+    endforeach()
+    if(best GREATER 0)
+      list(APPEND codes -gencode=arch=compute_${best},code=sm_${number})
+    endif()
+  endforeach()
+  list(GET ARGN 0 lowest)
+  if(NOT lowest MATCHES "[a-z]$" AND ROTA_CUDA_REAL)
+    list(APPEND codes -gencode=arch=compute_${lowest},code=compute_${lowest})
+  endif()
+  set(${out} ${codes} PARENT_SCOPE)
+endfunction()
+
+function(rota_cuda_compile name source)
+  set(virtual ${ARGN})
+  if(NOT virtual)
+    set(virtual 75)
+  endif()
+  rota_cuda_codes(codes ${virtual})
+  set(folder ${CMAKE_BINARY_DIR}/generated/cuda)
+  set(script ${CMAKE_SOURCE_DIR}/cmake/cuda_image.cmake)
+  file(GLOB includes CONFIGURE_DEPENDS
+    ${CMAKE_SOURCE_DIR}/exec/cuda/*.cuh ${CMAKE_SOURCE_DIR}/ops/cuda/*.cuh ${CMAKE_SOURCE_DIR}/ops/kernel_params.h)
+  get_filename_component(source ${source} ABSOLUTE)
+  string(JOIN "|" flags ${ROTA_CUDA_FLAGS} ${codes} -I${CMAKE_SOURCE_DIR} -I${CMAKE_SOURCE_DIR}/exec/cuda)
+  string(JOIN "|" inputs ${source} ${includes})
+  string(REGEX MATCH "V[0-9.]+" version "${ROTA_NVCC_VERSION}")
+  if(NOT codes)
+    set(flags "")
+  endif()
+  add_custom_command(OUTPUT ${folder}/${name}.h ${folder}/${name}.c
+    COMMAND ${CMAKE_COMMAND} -DNAME=${name} -DSOURCE=${source} -DINPUTS=${inputs} "-DNVCC=${ROTA_NVCC}" -DVERSION=${version}
+            "-DFLAGS=${flags}" -DROOT=${CMAKE_SOURCE_DIR} -DCACHE=${ROTA_CUDA_CACHE} -DFOLDER=${folder} -P ${script}
+    DEPENDS ${source} ${includes} ${script} COMMENT "CUDA image ${name}" VERBATIM)
+  set(ROTA_CUDA_OUTPUTS ${ROTA_CUDA_OUTPUTS} ${folder}/${name}.h ${folder}/${name}.c PARENT_SCOPE)
+endfunction()
+
+# Every exec/cuda/*.cu and ops/cuda/*.cu; a folder's images.cmake says which are made from other virtual architectures, as
+# set(ROTA_CUDA_VIRTUAL_<name> 75 80).
+macro(rota_cuda_images)
+  set(ROTA_CUDA_OUTPUTS)
+  file(GLOB rota_cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/exec/cuda/*.cu ${CMAKE_SOURCE_DIR}/ops/cuda/*.cu)
+  include(${CMAKE_SOURCE_DIR}/ops/cuda/images.cmake OPTIONAL)
+  foreach(source ${rota_cuda_sources})
+    get_filename_component(name ${source} NAME_WE)
+    rota_cuda_compile(${name} ${source} ${ROTA_CUDA_VIRTUAL_${name}})
+  endforeach()
+endmacro()

@@ -1,0 +1,51 @@
+/* The CUDA half of each built-in kernel: the initializer of rota_kernel.cuda. For ops/kernels.c, which holds
+ * the kernel objects. */
+#ifndef ROTA_OPS_CUDA_KERNELS_CUDA_H
+#define ROTA_OPS_CUDA_KERNELS_CUDA_H
+
+#include "cuda/copy.h"
+#include "cuda/elementwise.h"
+#include "cuda/embedding.h"
+#include "cuda/norm.h"
+#include "cuda/reduce.h"
+#include "cuda/rows.h"
+#include "ops/cuda/launch.h"
+
+/* A kernel of an image; further members may follow. */
+#define ROTA_CUDA_KERNEL(name, image_name)                                                                   \
+    ROTA_CUDA_IMAGE_##image_name, .entry = #name, .launch = rota_cuda_launch_##name
+
+#define ROTA_CUDA_unary ROTA_CUDA_KERNEL(unary, elementwise)
+#define ROTA_CUDA_unary_backward ROTA_CUDA_KERNEL(unary_backward, elementwise)
+#define ROTA_CUDA_binary ROTA_CUDA_KERNEL(binary, elementwise)
+#define ROTA_CUDA_copy_strided ROTA_CUDA_KERNEL(copy_strided, copy)
+#define ROTA_CUDA_cast ROTA_CUDA_KERNEL(cast, elementwise)
+#define ROTA_CUDA_reduce ROTA_CUDA_KERNEL(reduce, reduce)
+#define ROTA_CUDA_max_backward ROTA_CUDA_KERNEL(max_backward, reduce)
+#define ROTA_CUDA_matmul .image = NULL
+#define ROTA_CUDA_matmul_f16 .image = NULL
+#define ROTA_CUDA_matmul_bf16 .image = NULL
+#define ROTA_CUDA_embedding ROTA_CUDA_KERNEL(embedding, embedding)
+#define ROTA_CUDA_embedding_backward ROTA_CUDA_KERNEL(embedding_backward, embedding)
+#define ROTA_CUDA_softmax ROTA_CUDA_KERNEL(softmax, rows)
+#define ROTA_CUDA_softmax_backward ROTA_CUDA_KERNEL(softmax_backward, rows)
+#define ROTA_CUDA_causal_mask ROTA_CUDA_KERNEL(causal_mask, rows)
+#define ROTA_CUDA_layernorm ROTA_CUDA_KERNEL(layernorm, norm)
+#define ROTA_CUDA_layernorm_backward ROTA_CUDA_KERNEL(layernorm_backward, norm)
+#define ROTA_CUDA_layernorm_backward_weight ROTA_CUDA_KERNEL(layernorm_backward_weight, norm)
+#define ROTA_CUDA_rmsnorm ROTA_CUDA_KERNEL(rmsnorm, norm)
+#define ROTA_CUDA_rmsnorm_backward ROTA_CUDA_KERNEL(rmsnorm_backward, norm)
+#define ROTA_CUDA_rmsnorm_backward_weight ROTA_CUDA_KERNEL(rmsnorm_backward_weight, norm)
+#define ROTA_CUDA_cross_entropy ROTA_CUDA_KERNEL(cross_entropy, rows)
+#define ROTA_CUDA_cross_entropy_backward ROTA_CUDA_KERNEL(cross_entropy_backward, rows)
+#define ROTA_CUDA_attention .image = NULL
+#define ROTA_CUDA_attention_backward_prepare .image = NULL
+#define ROTA_CUDA_attention_backward_query .image = NULL
+#define ROTA_CUDA_attention_backward_key_value .image = NULL
+#define ROTA_CUDA_dropout ROTA_CUDA_KERNEL(dropout, elementwise)
+#define ROTA_CUDA_index_add ROTA_CUDA_KERNEL(index_add, embedding)
+#define ROTA_CUDA_global_norm ROTA_CUDA_KERNEL(global_norm, reduce)
+#define ROTA_CUDA_adamw ROTA_CUDA_KERNEL(adamw, elementwise)
+#define ROTA_CUDA_check_finite ROTA_CUDA_KERNEL(check_finite, elementwise)
+
+#endif

@@ -1,0 +1,95 @@
+/* Blocks and threads of the built-in kernels on CUDA. */
+#include "ops/cuda/launch.h"
+
+#include "ops/cuda/shapes.h"
+
+#define GRID_X_MAX INT32_MAX
+
+/* The kernels' own names for what kernel_params.h leaves to tensor.h (common.cuh). */
+_Static_assert(ROTA_F32 == 0 && ROTA_F16 == 1 && ROTA_BF16 == 2, "DTYPE_ constants in ops/cuda/common.cuh");
+
+static uint64_t divide_up(uint64_t a, uint64_t b) {
+    return (a + b - 1) / b;
+}
+
+rota_cuda_launch rota_cuda_fold(uint64_t blocks, uint32_t threads) {
+    if (blocks == 0) blocks = 1;
+    const uint64_t y = divide_up(blocks, GRID_X_MAX);
+    return (rota_cuda_launch){.groups = {(uint32_t)divide_up(blocks, y), (uint32_t)y, 1},
+                              .block = {threads, 1, 1}};
+}
+
+#define LAUNCH(name, type, blocks, threads)                                                                  \
+    void rota_cuda_launch_##name(const void *params, const uint64_t *operand_bytes,                          \
+                                 const rota_cuda_target *target, rota_cuda_launch *out_launch) {             \
+        (void)operand_bytes;                                                                                 \
+        (void)target;                                                                                        \
+        const type *p = params;                                                                              \
+        *out_launch = rota_cuda_fold((blocks), (threads));                                                   \
+    }
+#define ELEMENTS(name, type, count)                                                                          \
+    LAUNCH(name, type, divide_up((count), ROTA_CUDA_ELEMENTS), ROTA_CUDA_THREADS)
+#define THREADS(name, type, count)                                                                           \
+    LAUNCH(name, type, divide_up((count), ROTA_CUDA_THREADS), ROTA_CUDA_THREADS)
+#define ROWS(name, type, rows, n)                                                                            \
+    LAUNCH(name, type, rota_cuda_row_blocks((rows), (n)), rota_cuda_row_threads(n))
+
+ELEMENTS(unary, rota_unary_params, p->count)
+ELEMENTS(unary_backward, rota_unary_params, p->count)
+ELEMENTS(binary, rota_binary_params, p->count)
+ELEMENTS(cast, rota_cast_params, p->count)
+ELEMENTS(dropout, rota_dropout_params, p->count)
+ELEMENTS(adamw, rota_adamw_params, p->count)
+ELEMENTS(check_finite, rota_check_finite_params, p->count)
+
+/* Blocks of a copy: of elements, or of transposed tiles. */
+static uint64_t copy_blocks(const rota_copy_strided_params *p) {
+    const int dim = rota_cuda_transposed_dim(p), last = ROTA_KERNEL_DIMS - 1;
+    if (dim < 0) return divide_up(p->count, ROTA_CUDA_ELEMENTS);
+    const uint64_t matrix = (uint64_t)p->shape[dim] * p->shape[last];
+    return p->count / matrix * divide_up(p->shape[dim], ROTA_CUDA_TRANSPOSE_TILE) *
+           divide_up(p->shape[last], ROTA_CUDA_TRANSPOSE_TILE);
+}
+LAUNCH(copy_strided, rota_copy_strided_params, copy_blocks(p), ROTA_CUDA_THREADS)
+
+static uint64_t reduce_blocks(const rota_reduce_params *p) {
+    const uint64_t rows = p->outer * divide_up(p->n, p->chunk);
+    switch (rota_cuda_reduction_of(p)) {
+    case ROTA_CUDA_REDUCE_EACH:
+        return divide_up(rows * p->inner, ROTA_CUDA_THREADS);
+    case ROTA_CUDA_REDUCE_WARP:
+        return divide_up(rows, ROTA_CUDA_THREADS / 32);
+    case ROTA_CUDA_REDUCE_COLUMN:
+        return rows * divide_up(p->inner, 32);
+    default:
+        return rows;
+    }
+}
+LAUNCH(reduce, rota_reduce_params, reduce_blocks(p),
+       rota_cuda_reduction_of(p) == ROTA_CUDA_REDUCE_BLOCK ? ROTA_CUDA_ROW_THREADS : ROTA_CUDA_THREADS)
+THREADS(max_backward, rota_max_backward_params, (uint64_t)p->outer * p->inner * (p->inner == 1 ? 32 : 1))
+void rota_cuda_launch_global_norm(const void *params, const uint64_t *operand_bytes,
+                                  const rota_cuda_target *target, rota_cuda_launch *out_launch) {
+    (void)params, (void)operand_bytes, (void)target;
+    *out_launch = rota_cuda_fold(1, ROTA_CUDA_ROW_THREADS);
+}
+
+ELEMENTS(embedding, rota_embedding_params, (uint64_t)p->rows * p->dim)
+LAUNCH(embedding_backward, rota_embedding_params,
+       divide_up(p->classes, rota_cuda_embedding_classes(p->classes)) *
+           divide_up(p->dim, rota_cuda_embedding_columns(p->classes, p->dim)),
+       ROTA_CUDA_THREADS)
+THREADS(index_add, rota_index_add_params, p->rows)
+
+ROWS(softmax, rota_softmax_params, p->rows, p->n)
+ROWS(softmax_backward, rota_softmax_params, p->rows, p->n)
+ROWS(causal_mask, rota_causal_mask_params, p->rows, p->n)
+ROWS(cross_entropy, rota_cross_entropy_params, p->rows, p->classes)
+ROWS(cross_entropy_backward, rota_cross_entropy_params, p->rows, p->classes)
+
+ROWS(layernorm, rota_norm_params, p->rows, p->dim)
+ROWS(layernorm_backward, rota_norm_params, p->rows, p->dim)
+THREADS(layernorm_backward_weight, rota_norm_params, divide_up(p->rows, p->chunk) * p->dim)
+ROWS(rmsnorm, rota_norm_params, p->rows, p->dim)
+ROWS(rmsnorm_backward, rota_norm_params, p->rows, p->dim)
+THREADS(rmsnorm_backward_weight, rota_norm_params, divide_up(p->rows, p->chunk) * p->dim)

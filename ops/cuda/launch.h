@@ -1,0 +1,18 @@
+/* How the built-in kernels are launched on CUDA: blocks and threads from the parameters. Internal. */
+#ifndef ROTA_OPS_CUDA_LAUNCH_H
+#define ROTA_OPS_CUDA_LAUNCH_H
+
+#include "ops/kernels.h"
+
+/* rota_cuda_launch_<name> (rota_cuda_launch_fn) for every built-in kernel. */
+#define ROTA_CUDA_LAUNCH(name)                                                                               \
+    void rota_cuda_launch_##name(const void *params, const uint64_t *operand_bytes,                          \
+                                 const rota_cuda_target *target, rota_cuda_launch *out_launch);
+ROTA_KERNEL_LIST(ROTA_CUDA_LAUNCH)
+#undef ROTA_CUDA_LAUNCH
+
+/* A launch of at least `blocks` blocks of `threads`, along y too where x alone would not hold them. Kernels
+ * number them by rota_group_index() and leave where it is past the last. */
+rota_cuda_launch rota_cuda_fold(uint64_t blocks, uint32_t threads);
+
+#endif

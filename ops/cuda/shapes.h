@@ -1,0 +1,75 @@
+/* How the built-in CUDA kernels cut their work: what host (ops/cuda/launch.c) and kernels must agree about.
+ * All of it follows from the parameters alone, since it decides the order of sums. C and CUDA C++. */
+#ifndef ROTA_OPS_CUDA_SHAPES_H
+#define ROTA_OPS_CUDA_SHAPES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "ops/kernel_params.h"
+
+#ifdef __CUDACC__
+#define ROTA_SHAPE_FN static __host__ __device__ __forceinline__
+#else
+#define ROTA_SHAPE_FN static inline __attribute__((unused))
+#endif
+
+enum {
+    ROTA_CUDA_THREADS = 256,
+    /* Elements of a block of an elementwise kernel: two vectors of four a thread, so that two loads of each
+     * operand are in flight. */
+    ROTA_CUDA_ELEMENTS = 2048,
+    /* A row up to this length is a warp's, a longer one a block's of so many threads. */
+    ROTA_CUDA_WARP_ROW = 1024,
+    ROTA_CUDA_ROW_THREADS = 512,
+    /* Side of the tiles through which transposing copies go. */
+    ROTA_CUDA_TRANSPOSE_TILE = 32,
+};
+
+/* Blocks for `rows` rows of n elements, and the threads of each. */
+ROTA_SHAPE_FN uint64_t rota_cuda_row_blocks(uint64_t rows, uint64_t n) {
+    const uint64_t rows_of_block = ROTA_CUDA_THREADS / 32;
+    return n <= ROTA_CUDA_WARP_ROW ? (rows + rows_of_block - 1) / rows_of_block : rows;
+}
+ROTA_SHAPE_FN uint32_t rota_cuda_row_threads(uint64_t n) {
+    return n <= ROTA_CUDA_WARP_ROW ? ROTA_CUDA_THREADS : ROTA_CUDA_ROW_THREADS;
+}
+
+/* The dimension along which x is contiguous, where y is contiguous along the innermost and a transposing copy
+ * pays; -1 elsewhere. */
+ROTA_SHAPE_FN int rota_cuda_transposed_dim(const rota_copy_strided_params *p) {
+    const int last = ROTA_KERNEL_DIMS - 1;
+    if (p->y_stride[last] != 1 || p->x_stride[last] <= 1 || p->shape[last] < 8) return -1;
+    for (int d = last - 1; d >= 0; d--)
+        if (p->x_stride[d] == 1 && p->shape[d] >= 8) return d;
+    return -1;
+}
+
+/* reduce: which threads share a result. */
+typedef enum rota_cuda_reduction {
+    ROTA_CUDA_REDUCE_EACH,   /* a thread has a result of its own */
+    ROTA_CUDA_REDUCE_WARP,   /* inner 1, short chunks */
+    ROTA_CUDA_REDUCE_BLOCK,  /* inner 1, long chunks */
+    ROTA_CUDA_REDUCE_COLUMN, /* 32 neighbouring columns a block, the rows of a chunk dealt to its 8 warps */
+    ROTA_CUDA_REDUCE_NARROW  /* few columns: a block reads a whole chunk as it lies */
+} rota_cuda_reduction;
+
+ROTA_SHAPE_FN rota_cuda_reduction rota_cuda_reduction_of(const rota_reduce_params *p) {
+    const uint32_t length = p->chunk < p->n ? p->chunk : p->n;
+    if (p->inner == 1)
+        return length < 16                    ? ROTA_CUDA_REDUCE_EACH
+               : length <= ROTA_CUDA_WARP_ROW ? ROTA_CUDA_REDUCE_WARP
+                                              : ROTA_CUDA_REDUCE_BLOCK;
+    if (length < 16) return ROTA_CUDA_REDUCE_EACH;
+    return p->inner < 32 ? ROTA_CUDA_REDUCE_NARROW : ROTA_CUDA_REDUCE_COLUMN;
+}
+
+/* embedding_backward: classes of a block (many only where there are many), and its columns. */
+ROTA_SHAPE_FN uint32_t rota_cuda_embedding_classes(uint32_t classes) {
+    const uint32_t share = classes / 256;
+    return share < 1 ? 1 : share > 32 ? 32 : share;
+}
+ROTA_SHAPE_FN uint32_t rota_cuda_embedding_columns(uint32_t classes, uint32_t dim) {
+    return rota_cuda_embedding_classes(classes) >= 8 || dim < 128 ? dim : 128;
+}
+
+#endif

@@ -1,0 +1,269 @@
+/* The built-in kernels' operands, parameters, and what each computes. Plain C structs and enums only: the
+ * CUDA kernels include this file too. The rules that hold for all of them are in kernels.h. */
+#ifndef ROTA_OPS_KERNEL_PARAMS_H
+#define ROTA_OPS_KERNEL_PARAMS_H
+
+#include <stdint.h>
+
+/* Dimensions that a strided kernel handles, after the op merged what is contiguous. */
+#define ROTA_KERNEL_DIMS 6
+
+/* ---- unary: x:READ, y:WRITE; in place y on x. y[i] = f(x[i]) ---- */
+
+typedef enum rota_unary {
+    ROTA_UNARY_AFFINE, /* alpha * x + beta, the product rounded before the sum */
+    ROTA_UNARY_NEG,
+    ROTA_UNARY_EXP,
+    ROTA_UNARY_LOG,
+    ROTA_UNARY_SQRT,
+    ROTA_UNARY_RELU,
+    ROTA_UNARY_GELU, /* 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
+    ROTA_UNARY_SILU, /* x / (1 + exp(-x)) */
+    ROTA_UNARY_COUNT
+} rota_unary;
+
+typedef struct rota_unary_params {
+    uint32_t count;
+    uint32_t op; /* rota_unary */
+    float alpha; /* bindable 0 "alpha" */
+    float beta;  /* bindable 1 "beta" */
+} rota_unary_params;
+
+/* ---- unary_backward: v:READ, dy:READ, dx:WRITE; in place dx on dy (not on v). dx[i] = dy[i] * f'
+ * v is the op's input x for LOG, RELU (1 where x > 0), GELU, SILU, and its output y for EXP (y), SQRT (0.5 /
+ * y). Params: rota_unary_params, alpha and beta unused. ---- */
+
+/* ---- binary: a:READ, b:READ, y:WRITE; in place y on a. a and y contiguous, b strided (b_stride 0 repeats)
+ * ---- */
+
+typedef enum rota_binary {
+    ROTA_BINARY_ADD,
+    ROTA_BINARY_SUB,
+    ROTA_BINARY_MUL,
+    ROTA_BINARY_DIV,
+    ROTA_BINARY_RSUB, /* b - a */
+    ROTA_BINARY_RDIV, /* b / a */
+    ROTA_BINARY_COUNT
+} rota_binary;
+
+typedef struct rota_binary_params {
+    uint32_t count; /* product of shape */
+    uint32_t op;    /* rota_binary */
+    uint32_t shape[ROTA_KERNEL_DIMS];
+    uint32_t b_stride[ROTA_KERNEL_DIMS];
+} rota_binary_params;
+
+/* ---- copy_strided: x:READ, y:WRITE (READWRITE where y has gaps or accumulates). Elements of 2 or 4 bytes.
+ * y[...] = x[...]; with SCALE (f32 only) y = alpha * x; with ACCUMULATE (f32 only) y += alpha * x.
+ * y's elements are all distinct; x may repeat (stride 0). Elements of 2 bytes: two neighbours may share a
+ * 4-byte word that belongs to different items; a GPU kernel uses 16-bit stores. ---- */
+
+#define ROTA_COPY_SCALE 1u
+#define ROTA_COPY_ACCUMULATE 2u
+
+typedef struct rota_copy_strided_params {
+    uint32_t count;
+    uint32_t flags;
+    float alpha;
+    uint32_t element_bytes; /* 2 or 4 */
+    uint32_t x_offset;      /* in elements, 0 or 1: 2-byte elements may start between multiples of 4 bytes */
+    uint32_t y_offset;
+    uint32_t shape[ROTA_KERNEL_DIMS];
+    uint32_t x_stride[ROTA_KERNEL_DIMS];
+    uint32_t y_stride[ROTA_KERNEL_DIMS];
+} rota_copy_strided_params;
+
+/* ---- cast: x:READ, y:WRITE. Contiguous; f32, f16, bf16 among each other, round to nearest even ---- */
+
+typedef struct rota_cast_params {
+    uint32_t count;
+    uint32_t from, to; /* rota_dtype */
+} rota_cast_params;
+
+/* ---- reduce: x:READ, y:WRITE. x is [outer, n, inner], y is [outer, ceil(n / chunk), inner]:
+ * y[o, c, i] = scale * (sum, maximum or sum of squares of x[o, k, i], k in [c * chunk, min(n, (c + 1) *
+ * chunk))). A long axis is reduced in two nodes. MAX: NaN if any is NaN; scale is 1. ---- */
+
+typedef enum rota_reduce {
+    ROTA_REDUCE_SUM,
+    ROTA_REDUCE_MAX,
+    ROTA_REDUCE_SUM_SQUARES,
+    ROTA_REDUCE_COUNT
+} rota_reduce;
+
+typedef struct rota_reduce_params {
+    uint32_t op; /* rota_reduce */
+    uint32_t outer, n, inner;
+    uint32_t chunk;
+    float scale;
+} rota_reduce_params;
+
+/* ---- max_backward: x:READ, y:READ, dy:READ, dx:WRITE. y, dy [outer, inner]; dx[o, k, i] = dy[o, i] at the
+ * first k with x == y, else 0. ---- */
+
+typedef struct rota_max_backward_params {
+    uint32_t outer, n, inner;
+} rota_max_backward_params;
+
+/* ---- matmul, matmul_f16, matmul_bf16: a:READ, b:READ, c:WRITE (READWRITE with ACCUMULATE or gaps).
+ * For each of batch[0] * batch[1] * batch[2] batches, c[i, j] = alpha * sum_p a(i, p) * b(p, j) (+ c[i, j]).
+ * a(i, p) is a[i * lda + p], or a[p * lda + i] with TRANSPOSE_A; b(p, j) is b[p * ldb + j], or b[j * ldb + p]
+ * with TRANSPOSE_B; c[i * ldc + j]. matmul: all f32. matmul_f16 and _bf16: a and b of that type, sums in f32,
+ * c f32 or of that type (c_dtype). ---- */
+
+#define ROTA_MATMUL_TRANSPOSE_A 1u
+#define ROTA_MATMUL_TRANSPOSE_B 2u
+#define ROTA_MATMUL_ACCUMULATE 4u /* c f32 only */
+
+typedef struct rota_matmul_params {
+    uint32_t m, n, k;
+    uint32_t lda, ldb, ldc;
+    uint32_t flags;
+    uint32_t c_dtype; /* rota_dtype */
+    float alpha;
+    uint32_t batch[3];
+    uint32_t a_batch_stride[3], b_batch_stride[3], c_batch_stride[3];
+} rota_matmul_params;
+
+/* ---- embedding: table:READ [classes, dim], index:READ i32 [rows], y:WRITE [rows, dim]. y[r] =
+ * table[index[r]] ----
+ * ---- embedding_backward: dy:READ [rows, dim], index:READ i32 [rows], dtable:WRITE (READWRITE with
+ * accumulate) [classes, dim]. dtable[c] = (dtable[c] +) sum of dy[r] with index[r] == c, in order of r; 0
+ * where none ---- */
+
+typedef struct rota_embedding_params {
+    uint32_t rows, dim, classes;
+    uint32_t accumulate; /* backward only */
+} rota_embedding_params;
+
+/* ---- softmax: x:READ, y:WRITE [rows, n]; in place y on x. y = softmax(scale * x) along n, the maximum
+ * subtracted. causal: row r is query r % queries and sees keys k <= query + n - queries; the rest is 0 in y
+ * and not read.
+ * ---- softmax_backward: y:READ, dy:READ, dx:WRITE; in place dx on dy. dx = scale * y * (dy - sum(y * dy));
+ * causal: 0 and not read where masked ----
+ * ---- causal_mask: x:READ, y:WRITE [rows, n]; in place. y = value where masked as above, else x ---- */
+
+typedef struct rota_softmax_params {
+    uint32_t rows, n;
+    uint32_t causal;
+    uint32_t queries; /* rows of one matrix; divides rows; 1 <= queries <= n if causal */
+    float scale;
+} rota_softmax_params;
+
+typedef struct rota_causal_mask_params {
+    uint32_t rows, n, queries;
+    float value;
+} rota_causal_mask_params;
+
+/* ---- layernorm: x:READ [rows, dim], weight:READ [dim], bias:READ [dim], y:WRITE [rows, dim], stats:WRITE
+ * [rows, 2]. y = (x - mean) * rstd * weight + bias, rstd = 1 / sqrt(variance + eps), variance over dim
+ * (divisor dim), two passes; stats[r] = {mean, rstd}.
+ * ---- layernorm_backward: x:READ, weight:READ, stats:READ, dy:READ, dx:WRITE; in place dx on dy. With g = dy
+ * * weight, h = (x - mean) * rstd: dx = rstd * (g - mean(g) - h * mean(g * h)) ----
+ * ---- layernorm_backward_weight: x:READ, stats:READ, dy:READ, partial:WRITE [2, chunks, dim], chunks =
+ * ceil(rows / chunk): partial[0, c] = sum over the rows of chunk c of dy * h, partial[1, c] = of dy; then
+ * summed over c by reduce ----
+ * ---- rmsnorm: x:READ, weight:READ, y:WRITE, stats:WRITE [rows]. rstd = 1 / sqrt(mean(x^2) + eps),
+ * y = x * rstd * weight ----
+ * ---- rmsnorm_backward: x:READ, weight:READ, stats:READ, dy:READ, dx:WRITE; in place dx on dy. g = dy *
+ * weight, h = x * rstd: dx = rstd * (g - h * mean(g * h)) ----
+ * ---- rmsnorm_backward_weight: x:READ, stats:READ, dy:READ, partial:WRITE [chunks, dim] ---- */
+
+#define ROTA_NORM_WEIGHT 1u
+#define ROTA_NORM_BIAS 2u
+
+typedef struct rota_norm_params {
+    uint32_t rows, dim;
+    uint32_t flags; /* which of weight and bias are there; absent: 1 and 0 */
+    float eps;
+    uint32_t chunk; /* rows a partial sum covers; _backward_weight only */
+} rota_norm_params;
+
+/* ---- cross_entropy: logits:READ [rows, classes], labels:READ i32 [rows], loss:WRITE [rows], lse:WRITE
+ * [rows]. lse = max + log(sum(exp(logits - max))), loss = lse - logits[label] ----
+ * ---- cross_entropy_backward: logits:READ, labels:READ, lse:READ, dloss:READ [1], dlogits:WRITE; in place
+ * dlogits on logits. dlogits = (exp(logits - lse) - (class == label)) * dloss[0] * scale ---- */
+
+typedef struct rota_cross_entropy_params {
+    uint32_t rows, classes;
+    float scale; /* backward only */
+} rota_cross_entropy_params;
+
+/* ---- attention: q:READ [batch, heads, queries, dim], k:READ, v:READ [batch, heads, keys, dim], out:WRITE
+ * (READWRITE where it has gaps) like q, lse:WRITE [batch, heads, queries] contiguous. Strides for batch,
+ * head, sequence; dim has stride 1. s = scale * q k^T; causal: query i sees keys j <= i + keys - queries; out
+ * = softmax(s) v; lse of each row of s ---- */
+
+typedef struct rota_attention_params {
+    uint32_t batch, heads, queries, keys, dim;
+    uint32_t causal;
+    float scale;
+    uint32_t q_stride[3], k_stride[3], v_stride[3], out_stride[3];
+} rota_attention_params;
+
+/* ---- attention_backward_prepare: out:READ, dout:READ (both strided as out), lse:READ, stats:WRITE [batch,
+ * heads, queries, 2]. stats = {lse, sum over dim of out * dout} ----
+ * ---- attention_backward_query: q:READ, k:READ, v:READ, dout:READ, stats:READ, dq:WRITE (READWRITE where it
+ * has gaps) ----
+ * ---- attention_backward_key_value: q:READ, k:READ, v:READ, dout:READ, stats:READ, dk:WRITE, dv:WRITE
+ * (likewise) ---- With p = exp(scale * q k^T - lse) (0 where masked), dp = dout v^T, ds = p * (dp - delta):
+ * dq = scale * ds k, dk = scale * ds^T q, dv = p^T dout. q and dq share strides, k, v, dk and dv share
+ * strides, out and dout share strides. ---- */
+
+typedef struct rota_attention_backward_params {
+    uint32_t batch, heads, queries, keys, dim;
+    uint32_t causal;
+    float scale;
+    uint32_t q_stride[3], kv_stride[3], out_stride[3];
+} rota_attention_backward_params;
+
+/* ---- dropout: x:READ, y:WRITE; in place y on x. y[i] = word(i) >= threshold ? x[i] * scale : 0, word(i) is
+ * word i % 4 of Philox4x32-10 with counter {i / 4, stream, step, 0} and key {seed, 0}. The gradient is the
+ * same kernel on dy. Philox: Salmon et al., Parallel random numbers: as easy as 1, 2, 3, SC 2011. ---- */
+
+typedef struct rota_dropout_params {
+    uint32_t count;
+    uint32_t threshold; /* min(round(p * 2^32), 2^32 - 1) */
+    float scale;        /* 1 / (1 - p) */
+    uint32_t stream;    /* tells apart the dropouts of one graph */
+    uint32_t seed;      /* bindable 0 "seed", varies by step */
+    uint32_t step;      /* bindable 1 "step", varies by step */
+} rota_dropout_params;
+
+/* ---- index_add: index:READ i32 [rows], y:ACCUMULATE i32 [size]. y[index[r]] += value, atomically ---- */
+
+typedef struct rota_index_add_params {
+    uint32_t rows, size;
+    int32_t value;
+} rota_index_add_params;
+
+/* ---- global_norm: partial:READ [count] (sums of squares), out:WRITE [2]. out[0] = sqrt(sum of partial),
+ * out[1] = out[0] > max_norm ? max_norm / out[0] : 1 (NaN where the norm is NaN) ---- */
+
+typedef struct rota_global_norm_params {
+    uint32_t count;
+    float max_norm;
+} rota_global_norm_params;
+
+/* ---- adamw: p:READWRITE, g:READ, m:READWRITE, v:READWRITE, factor:READ [1] (only with has_factor; else
+ * bound to g). g' = factor[0] * g; m = beta1 * m + (1 - beta1) * g'; v = beta2 * v + (1 - beta2) * g'^2; p =
+ * p * (1 - lr * weight_decay) - lr * (m / (1 - beta1^step)) / (sqrt(v / (1 - beta2^step)) + eps); step from 1
+ * ---- */
+
+typedef struct rota_adamw_params {
+    uint32_t count;
+    uint32_t has_factor;
+    float lr;      /* bindable 0 "lr", varies by step */
+    uint32_t step; /* bindable 1 "step", varies by step */
+    float beta1, beta2, eps, weight_decay;
+} rota_adamw_params;
+
+/* ---- check_finite: x:READ, found:READWRITE u32 [2]. found[0] += number of elements that are NaN or
+ * infinite, found[1] = min(found[1], index of the first); both were set to 0 and UINT32_MAX before. On the
+ * CPU executor the node fails, naming index and value. ---- */
+
+typedef struct rota_check_finite_params {
+    uint32_t count;
+} rota_check_finite_params;
+
+#endif
