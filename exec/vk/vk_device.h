@@ -192,9 +192,54 @@ rota_status rota_vk_program_create(rota_exec_device *device, const rota_exec_pro
                                    rota_exec_program **out_program);
 void rota_vk_program_destroy(rota_exec_device *device, rota_exec_program *program);
 
+/* ---- Touch mode (vk_touch.c) ---- */
+
+typedef struct rota_vk_run rota_vk_run;
+
+typedef struct rota_vk_touch {
+    VkDescriptorSetLayout set_layout;
+    VkPipelineLayout pipeline_layout;
+    VkPipeline pipelines[2]; /* that read; that read and write */
+} rota_vk_touch;
+
+/* An atomic ACCUMULATE of a program, with a word of its own: see vk_touch.c. */
+typedef struct rota_vk_touch_sum {
+    const rota_vk_memory *memory;
+    uint64_t begin, end;
+    uint32_t operand; /* in program->operands */
+} rota_vk_touch_sum;
+
+/* What an instance has for the touch mode. */
+typedef struct rota_vk_touch_run {
+    bool has_slots;                  /* recorded anew at each submission with other arguments */
+    const rota_vk_memory **memories; /* of the instance */
+    VkDescriptorPool *pools;
+    uint32_t pool_count, pools_used, sets_left;
+    rota_vk_touch_sum *sums;
+    uint32_t sum_count;
+    uint32_t word_count, words_used;
+    rota_exec_memory *words; /* one word a sum, one for each copy of each sum, one last */
+} rota_vk_touch_run;
+
+rota_status rota_vk_touch_open(rota_vk_device *device);
+void rota_vk_touch_close(rota_vk_device *device);
+/* Makes the touch mode's part of an instance. */
+rota_status rota_vk_touch_run_create(rota_vk_run *run, const rota_vk_memory *const *memories);
+void rota_vk_touch_run_free(rota_vk_device *device, rota_vk_run *run);
+/* Before all of an instance is recorded, for the first time or anew. */
+rota_status rota_vk_touch_begin(rota_vk_device *device, rota_vk_run *run);
+/* At the start of a segment. */
+rota_status rota_vk_touch_segment(rota_vk_device *device, rota_vk_run *run, VkCommandBuffer buffer);
+/* Records a command's declared ranges as dispatches that touch them. */
+rota_status rota_vk_touch_record(rota_vk_device *device, rota_vk_run *run, VkCommandBuffer buffer,
+                                 const rota_exec_command *command);
+/* After a copy by the transfer commands: what it reads of sums. */
+rota_status rota_vk_touch_copied(rota_vk_device *device, rota_vk_run *run, VkCommandBuffer buffer,
+                                 const rota_exec_command *command);
+
 /* ---- Instances ---- */
 
-typedef struct rota_vk_run {
+struct rota_vk_run {
     rota_vk_link link;
     rota_vk_program *program;
     VkCommandPool pools[ROTA_VK_REALS_MAX];
@@ -204,34 +249,22 @@ typedef struct rota_vk_run {
     bool block_written;
     VkQueryPool queries; /* diagnostics: two timestamps a command */
     uint32_t submitted;  /* diagnostics: works handed over, so that unused queries are not read */
-    VkDescriptorPool *descriptor_pools; /* touch mode */
-    uint32_t descriptor_pool_count, sets_left;
-} rota_vk_run;
+    rota_vk_touch_run touch;
+};
 
 rota_status rota_vk_instance_create(rota_exec_device *device, rota_exec_program *program,
                                     rota_exec_memory *const *memories, rota_exec_instance **out_instance);
 void rota_vk_instance_destroy(rota_exec_device *device, rota_exec_instance *instance);
 void rota_vk_run_free(rota_vk_device *device, rota_vk_run *run);
 
+/* Touch mode: records the instance's command buffers again, with the addresses that its argument block holds
+ * now. No submission of it may be in flight. */
+rota_status rota_vk_run_record_anew(rota_vk_device *device, rota_vk_run *run);
+
 /* A barrier: what came before and ran as `from` (kinds), before what follows and runs as `to`. */
 void rota_vk_record_barrier(rota_vk_device *device, VkCommandBuffer buffer, uint32_t from, uint32_t to);
 /* Makes what was written before visible to the host's reads. */
 void rota_vk_record_host_barrier(rota_vk_device *device, VkCommandBuffer buffer, uint32_t from);
-
-/* ---- Touch mode (vk_touch.c) ---- */
-
-typedef struct rota_vk_touch {
-    VkDescriptorSetLayout set_layout;
-    VkPipelineLayout pipeline_layout;
-    VkPipeline pipelines[2]; /* read-only, writable */
-} rota_vk_touch;
-
-rota_status rota_vk_touch_open(rota_vk_device *device);
-void rota_vk_touch_close(rota_vk_device *device);
-/* Records a command's declared ranges as dispatches that touch them. */
-rota_status rota_vk_touch_record(rota_vk_device *device, rota_vk_run *run, VkCommandBuffer buffer,
-                                 const rota_exec_program_desc *desc, const rota_exec_command *command,
-                                 rota_vk_memory *const *memories);
 
 /* ---- Submission ---- */
 

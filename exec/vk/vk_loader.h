@@ -55,10 +55,12 @@
     X(DestroyDescriptorSetLayout)                                                                            \
     X(CreateDescriptorPool)                                                                                  \
     X(DestroyDescriptorPool)                                                                                 \
+    X(ResetDescriptorPool)                                                                                   \
     X(AllocateDescriptorSets)                                                                                \
     X(UpdateDescriptorSets)                                                                                  \
     X(CreateCommandPool)                                                                                     \
     X(DestroyCommandPool)                                                                                    \
+    X(ResetCommandPool)                                                                                      \
     X(AllocateCommandBuffers)                                                                                \
     X(BeginCommandBuffer)                                                                                    \
     X(EndCommandBuffer)                                                                                      \

@@ -48,7 +48,7 @@ typedef struct recording {
     rota_vk_device *device;
     const rota_vk_program *program;
     rota_vk_run *run;
-    rota_vk_memory *const *memories;
+    const rota_vk_memory *const *memories;
     VkCommandBuffer buffer;
     VkPipeline bound;
     uint32_t barriers;
@@ -114,7 +114,7 @@ static rota_status record_command(recording *r, uint32_t index) {
             r->memories[operands[i].memory]->base.host)
             r->writes_mapped = true;
     if (dispatch->pipeline && r->device->options.touch)
-        return rota_vk_touch_record(r->device, r->run, r->buffer, desc, command, r->memories);
+        return rota_vk_touch_record(r->device, r->run, r->buffer, command);
     if (command->kind == ROTA_EXEC_COMMAND_KERNEL) {
         record_dispatch(r, command, dispatch, command->u.kernel.params,
                         command->u.kernel.kernel->param_bytes);
@@ -124,6 +124,7 @@ static rota_status record_command(recording *r, uint32_t index) {
             record_dispatch(r, command, dispatch, &params, sizeof params);
         else
             record_copy(r, operands);
+        if (r->device->options.touch) return rota_vk_touch_copied(r->device, r->run, r->buffer, command);
     } else {
         rota_vk_fill_params params = {.size_bytes = operands[0].size_bytes,
                                       .pattern = command->u.fill.pattern};
@@ -191,7 +192,9 @@ static rota_status record_segment(recording *r, uint32_t index) {
         .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
         .commandBufferCount = 1,
     };
-    VkResult result = device->vk.AllocateCommandBuffers(device->handle, &allocate_info, &r->buffer);
+    VkResult result = VK_SUCCESS;
+    r->buffer = r->run->buffers[index]; /* recorded anew */
+    if (!r->buffer) result = device->vk.AllocateCommandBuffers(device->handle, &allocate_info, &r->buffer);
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkAllocateCommandBuffers");
     VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
                                       .flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT};
@@ -203,6 +206,7 @@ static rota_status record_segment(recording *r, uint32_t index) {
     if (r->run->queries)
         device->vk.CmdResetQueryPool(r->buffer, r->run->queries, 2 * segment->first_command,
                                      2 * segment->command_count);
+    if (device->options.touch) ROTA_TRY(rota_vk_touch_segment(device, r->run, r->buffer));
     ROTA_TRY(record_batches(r, segment));
     if (r->writes_mapped) rota_vk_record_host_barrier(device, r->buffer, r->program->segment_kinds[index]);
     result = device->vk.EndCommandBuffer(r->buffer);
@@ -239,7 +243,16 @@ static rota_status make_queries(rota_vk_device *device, rota_vk_run *run) {
     return ROTA_OK;
 }
 
-static rota_status make_run(rota_vk_device *device, rota_vk_run *run, rota_vk_memory *const *memories) {
+static rota_status record_run(rota_vk_device *device, rota_vk_run *run,
+                              const rota_vk_memory *const *memories) {
+    recording r = {.device = device, .program = run->program, .run = run, .memories = memories};
+    if (device->options.touch) ROTA_TRY(rota_vk_touch_begin(device, run));
+    for (uint32_t i = 0; i < run->program->desc->segment_count; i++) ROTA_TRY(record_segment(&r, i));
+    ra_store_relaxed(&device->barriers_recorded, r.barriers);
+    return ROTA_OK;
+}
+
+static rota_status make_run(rota_vk_device *device, rota_vk_run *run, const rota_vk_memory *const *memories) {
     const rota_exec_program_desc *desc = run->program->desc;
     run->buffers = calloc(desc->segment_count + 1, sizeof(VkCommandBuffer));
     run->block_copy = calloc(desc->block_words + 1, sizeof *run->block_copy);
@@ -249,19 +262,24 @@ static rota_status make_run(rota_vk_device *device, rota_vk_run *run, rota_vk_me
     if (desc->block_words) ROTA_TRY(rota_vk_block_take(device, desc->block_words, &run->block));
     ROTA_TRY(make_queries(device, run));
     ROTA_TRY(make_pools(device, run));
-    recording r = {.device = device, .program = run->program, .run = run, .memories = memories};
-    for (uint32_t i = 0; i < desc->segment_count; i++) ROTA_TRY(record_segment(&r, i));
-    ra_store_relaxed(&device->barriers_recorded, r.barriers);
-    return ROTA_OK;
+    if (device->options.touch) ROTA_TRY(rota_vk_touch_run_create(run, memories));
+    return run->touch.has_slots ? ROTA_OK : record_run(device, run, memories);
+}
+
+rota_status rota_vk_run_record_anew(rota_vk_device *device, rota_vk_run *run) {
+    for (uint32_t i = 0; i < ROTA_VK_REALS_MAX; i++) {
+        if (!run->pools[i]) continue;
+        VkResult result = device->vk.ResetCommandPool(device->handle, run->pools[i], 0);
+        if (result != VK_SUCCESS) return rota_vk_fail(result, "vkResetCommandPool");
+    }
+    return record_run(device, run, run->touch.memories);
 }
 
 void rota_vk_run_free(rota_vk_device *device, rota_vk_run *run) {
     for (uint32_t i = 0; i < ROTA_VK_REALS_MAX; i++)
         if (run->pools[i]) device->vk.DestroyCommandPool(device->handle, run->pools[i], NULL);
     if (run->queries) device->vk.DestroyQueryPool(device->handle, run->queries, NULL);
-    for (uint32_t i = 0; i < run->descriptor_pool_count; i++)
-        device->vk.DestroyDescriptorPool(device->handle, run->descriptor_pools[i], NULL);
-    free(run->descriptor_pools);
+    rota_vk_touch_run_free(device, run);
     rota_vk_block_give(device, &run->block);
     free(run->buffers);
     free(run->block_copy);
@@ -277,7 +295,7 @@ rota_status rota_vk_instance_create(rota_exec_device *base, rota_exec_program *p
     if (!run) return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for a plan instance");
     run->program = (rota_vk_program *)program;
     /* The contract's memory object is the first member of ours. */
-    rota_status status = make_run(device, run, (rota_vk_memory *const *)memories);
+    rota_status status = make_run(device, run, (const rota_vk_memory *const *)memories);
     if (status != ROTA_OK) {
         rota_vk_run_free(device, run);
         return rota_fail_context(status, "program '%s' on %s: ", ((rota_vk_program *)program)->desc->name,

@@ -288,12 +288,14 @@ static rota_status record_copies(rota_vk_device *device, rota_vk_real *real, con
 
 /* Writes the argument block unless it holds the same already (other works of the submission, an earlier one
  * alike). */
-static void write_block(rota_vk_run *run, const uint64_t *block) {
+static rota_status write_block(rota_vk_device *device, rota_vk_run *run, const uint64_t *block) {
     size_t bytes = (size_t)run->program->desc->block_words * 8;
-    if (bytes == 0 || !block || (run->block_written && memcmp(run->block_copy, block, bytes) == 0)) return;
+    if (bytes == 0 || !block || (run->block_written && memcmp(run->block_copy, block, bytes) == 0))
+        return ROTA_OK;
     memcpy(run->block_copy, block, bytes);
     memcpy(run->block.words, block, bytes);
     run->block_written = true;
+    return run->touch.has_slots ? rota_vk_run_record_anew(device, run) : ROTA_OK;
 }
 
 static rota_status make_point_room(rota_vk_device *device, rota_vk_logical *logical) {
@@ -322,6 +324,7 @@ static rota_status add_work(rota_vk_device *device, const rota_exec_work *work) 
     rota_vk_real *real = &device->reals[real_index];
 
     ROTA_TRY(make_point_room(device, logical));
+    if (run) ROTA_TRY(write_block(device, run, work->block));
     VkCommandBuffer buffer = run ? run->buffers[work->segment] : VK_NULL_HANDLE;
     if (!run && work->copy_count) ROTA_TRY(record_copies(device, real, work, &buffer));
     if (real->buffer_count + 2 > ROTA_VK_BUFFERS_MAX) ROTA_TRY(flush_real(device, real));
@@ -334,7 +337,6 @@ static rota_status add_work(rota_vk_device *device, const rota_exec_work *work) 
     place_barrier(real, real_index, kinds);
     real->pending[0] |= kinds;
     real->pending[1] |= kinds;
-    if (run) write_block(run, work->block);
     if (buffer) add_buffer(real, buffer);
     real->sequence++;
     real->open_works++;
