@@ -339,7 +339,7 @@ done:
 }
 
 int bench_submit(int argc, char **argv) {
-    uint64_t threads = 8, rounds = 3;
+    uint64_t threads = 8, rounds = 3, merge = 0;
     int kind = 0;
     double seconds = 1;
     const char *id = NULL, *out = NULL;
@@ -348,12 +348,13 @@ int bench_submit(int argc, char **argv) {
                               {"--threads", OPTION_COUNT, &threads, "T", 1, THREADS_MAX, false},
                               {"--seconds", OPTION_REAL, &seconds, "S", 0.05, 600, false},
                               {"--rounds", OPTION_COUNT, &rounds, "N", 1, ROUNDS_MAX, false},
+                              {"--merge", OPTION_COUNT, &merge, "N", 0, 1000000, false},
                               {"--out", OPTION_STRING, &out, "FILE", 0, 0, false}};
     option_result parsed = options_parse(program, options, sizeof options / sizeof *options, argc, argv);
     if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
 
     opened_device opened;
-    int code = report_open(program, id, NULL, &opened);
+    int code = report_open(program, id, &(rota_runtime_options){.merge_max = (uint32_t)merge}, &opened);
     if (code != EXIT_GOOD) return code;
     const rota_device_info *info = rota_device_get_info(opened.device);
     cJSON *json = report_new();
@@ -361,6 +362,7 @@ int bench_submit(int argc, char **argv) {
     cJSON_AddNumberToObject(json, "threads", (double)threads);
     cJSON_AddStringToObject(json, "graph", kind == BENCH_CHAIN ? "chain" : "wide");
     cJSON_AddNumberToObject(json, "nodes", PLAN_NODES);
+    cJSON_AddNumberToObject(json, "merge_max", (double)merge);
     static caller callers[THREADS_MAX];
     double *scratch = malloc(threads * SAMPLES_MAX * sizeof *scratch);
     if (!scratch) {

@@ -240,9 +240,14 @@ static void hand_over(rota_device *device, rota_work **works, uint32_t count) {
     if (rota_device_is_lost(device)) return;
     for (uint32_t i = 0; i < count; i++)
         ra_store_release(&device->timelines[works[i]->queue].handed_over, works[i]->value);
-    (void)ra_fetch_add_relaxed(&runtime->stat_driver_submits, 1);
-    if (device->exec->vtable->submit(device->exec, lowered, count) != ROTA_OK)
+    uint32_t most = runtime->options.merge_max ? runtime->options.merge_max : count;
+    for (uint32_t first = 0; first < count; first += most) {
+        uint32_t here = count - first < most ? count - first : most;
+        (void)ra_fetch_add_relaxed(&runtime->stat_driver_submits, 1);
+        if (device->exec->vtable->submit(device->exec, lowered + first, here) == ROTA_OK) continue;
         rota_device_set_lost(device, rota_last_error());
+        return;
+    }
 }
 
 /* ---- The sequencer's side ---- */

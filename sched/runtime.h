@@ -32,7 +32,9 @@ typedef struct rota_runtime_options {
     uint64_t memory_limit_bytes; /* of all devices together; 0: no limit beyond the devices' */
     uint32_t worker_threads;     /* CPU executor; 0: one per core of the process's affinity */
     uint32_t queues_per_device;  /* logical queues; 0: 2 (compute, transfer) */
-    uint32_t staging_slots;      /* slots of each device's upload ring; 0: 16 */
+    uint32_t merge_max;     /* submissions that wait for a device are merged into one driver call: so many
+                               segments     of them at most; 0: as many as wait. 1: each completes by itself */
+    uint32_t staging_slots; /* slots of each device's upload ring; 0: 16 */
     uint64_t staging_slot_bytes; /* of each; larger transfers are cut; 0: 1 MiB */
     bool diagnostics;            /* per-node markers and times; costs device time */
     bool validation;             /* Vulkan: Khronos validation layer; any message counts as an error */

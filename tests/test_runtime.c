@@ -1,5 +1,6 @@
 /* The runtime on the CPU executor: order, tickets, deadlines, lanes, closing. */
 #include "tests/runtime_support.h"
+#include "tests/adversary.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -471,6 +472,39 @@ static void compiling_and_releasing_is_even(void **state) {
     rota_buffer_release(buffer);
 }
 
+/* With merge_max 1 every work is a driver call of its own; without, those that wait share one. */
+static void merging_is_bounded(void **state) {
+    (void)state;
+    enum { SUBMISSIONS = 200 };
+    for (uint32_t merge_max = 0; merge_max < 2; merge_max++) {
+        adversary_options options = {.quiet_ns = 2000000};
+        rota_runtime *runtime;
+        rota_device *device;
+        assert_ok(adversary_runtime_open(
+            &options, &(rota_runtime_options){.timeout_ns = 20000000000u, .merge_max = merge_max}, &runtime));
+        assert_ok(rota_device_open(runtime, "adversary", &device));
+        rota_buffer *buffer = test_words(device, "x", 64, 0);
+        rota_plan *plan = test_plan_1(device, "inc", &test_increment, buffer, ROTA_READWRITE);
+        rota_ticket ticket;
+        assert_ok(rota_submit(plan, NULL, &ticket));
+        assert_ok(rota_wait(ticket, 0)); /* for the write before it, too */
+        rota_runtime_stats before, after;
+        rota_runtime_get_stats(runtime, &before);
+        for (int i = 0; i < SUBMISSIONS; i++) assert_ok(rota_submit(plan, NULL, &ticket));
+        assert_ok(rota_wait(ticket, 0));
+        rota_runtime_get_stats(runtime, &after);
+        uint64_t calls = after.driver_submits - before.driver_submits;
+        if (merge_max)
+            assert_int_equal(calls, SUBMISSIONS);
+        else
+            assert_true(calls < SUBMISSIONS);
+        test_expect_words(buffer, 64, SUBMISSIONS + 1);
+        rota_plan_release(plan);
+        rota_buffer_release(buffer);
+        assert_ok(rota_runtime_close(runtime, 0));
+    }
+}
+
 int main(void) {
 #define RUNTIME_TEST(name) cmocka_unit_test_setup_teardown(name, runtime_setup, runtime_teardown)
     const struct CMUnitTest tests[] = {
@@ -487,6 +521,7 @@ int main(void) {
         RUNTIME_TEST(releasing_in_flight_is_legal),
         RUNTIME_TEST(a_fork_is_noticed),
         RUNTIME_TEST(compiling_and_releasing_is_even),
+        cmocka_unit_test(merging_is_bounded),
         cmocka_unit_test(closed_runtimes_say_so),
         cmocka_unit_test(the_memory_limit_holds),
         cmocka_unit_test(closing_ends_at_its_deadline),

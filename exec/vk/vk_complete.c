@@ -3,19 +3,29 @@
 #include "exec/vk/vk_device.h"
 #include "base/clock.h"
 #include "base/futex.h"
+#include <sys/prctl.h>
 #include <time.h>
 
 #define WAIT_SLICE_NS (50ull * 1000000ull)
 #define GATHER_NS 40000ull
 #define SHORT_SLICE_NS 1000000ull
 /* With this many submissions in flight the device has work for a while, and looking at the counters now and
- * then is enough: an NVIDIA driver's wait keeps a quarter to half a core busy (driver 580). */
+ * then is enough. */
 #define POLL_FROM 3
 #define POLL_MAX_NS 500000ull
+/* Some drivers work while they wait (NVIDIA's 580: a quarter to half a core). A wait of at least JUDGED_NS
+ * that took more than a sixth of itself in CPU time counts against the driver; after BUSY_WAITS of them in a
+ * row this thread sleeps by the clock instead, until about when the next completion is due. */
+#define JUDGED_NS 100000ull
+#define DUE_MAX_NS 250000ull
+#define BUSY_WAITS 2
+#define JUDGED_WAITS 16
+#define TIMER_SLACK_NS 1000ul
 #define IDLE_SLICE_NS (1000ull * 1000000ull)
 /* After the last completion the thread looks out for new work this long before it sleeps: waking it costs the
  * submit thread several microseconds. */
 #define SPIN_NS 20000ull
+#define ROTA_VK_LOOK_ON 1ull
 
 static bool in_flight(rota_vk_device *device) {
     for (uint32_t i = 0; i < device->real_count; i++) {
@@ -43,18 +53,44 @@ static void choose_skip(rota_vk_real *real, uint64_t passed, uint64_t elapsed_ns
     real->end_skip = each_ns < GATHER_NS ? (uint32_t)(GATHER_NS / each_ns) : 0;
 }
 
-/* How long to sleep before the next look at the counters: a quarter of what a submission takes of late. 0:
- * some queue has few submissions left, so that its next completion matters at once. */
-static uint64_t poll_period(rota_vk_device *device) {
+static uint64_t thread_cpu_ns(void) {
+    struct timespec time;
+    if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time) != 0) return 0;
+    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+/* A few submissions are in flight and the driver's wait would work: how long to sleep, from what one took of
+ * late and how long ago the last one completed. */
+static uint64_t until_due(const rota_vk_real *real, uint64_t since_ns) {
+    uint64_t nap;
+    if (real->each_ns > since_ns + SPIN_NS)
+        nap = real->each_ns - since_ns - SPIN_NS / 2;
+    else if (since_ns < real->each_ns + SPIN_NS)
+        nap = ROTA_VK_LOOK_ON;
+    else
+        nap = SPIN_NS + (since_ns - real->each_ns) / 4;
+    /* What is in flight may be shorter than what came before: late by no more than a quarter of that. */
+    uint64_t longest = real->each_ns / 4 > DUE_MAX_NS ? real->each_ns / 4 : DUE_MAX_NS;
+    if (longest > 4 * DUE_MAX_NS) longest = 4 * DUE_MAX_NS;
+    return nap < longest ? nap : longest;
+}
+
+/* How long to sleep before the next look at the counters: with several submissions in flight a quarter of
+ * what they will take. ROTA_VK_LOOK_ON: not at all, since a completion is due. 0: to be left to the
+ * driver's wait. */
+static uint64_t poll_period(rota_vk_device *device, uint64_t since_ns) {
     uint64_t period = 0;
     for (uint32_t i = 0; i < device->real_count; i++) {
         rota_vk_real *real = &device->reals[i];
         uint64_t waiting = ra_load_acquire(&real->end_published) - real->end_cursor; /* pairs with publish */
         if (waiting == 0) continue;
-        if (waiting < POLL_FROM || real->each_ns == 0) return 0;
-        uint64_t own = real->each_ns / 4;
+        uint64_t own = real->each_ns * waiting / 4;
         if (own < GATHER_NS) own = GATHER_NS;
         if (own > POLL_MAX_NS) own = POLL_MAX_NS;
+        if (waiting < POLL_FROM || real->each_ns == 0) {
+            if (device->busy_waits < BUSY_WAITS) return 0;
+            own = until_due(real, since_ns);
+        }
         if (period == 0 || own < period) period = own;
     }
     return period;
@@ -88,7 +124,33 @@ static VkResult wait_slice(rota_vk_device *device) {
         .pSemaphores = semaphores,
         .pValues = values,
     };
-    return device->vk.WaitSemaphores(device->handle, &info, slice_ns);
+    if (device->judged_waits == JUDGED_WAITS)
+        return device->vk.WaitSemaphores(device->handle, &info, slice_ns);
+    uint64_t begin = rota_clock_ns(), cpu = thread_cpu_ns();
+    VkResult result = device->vk.WaitSemaphores(device->handle, &info, slice_ns);
+    uint64_t elapsed = rota_clock_ns() - begin;
+    if (elapsed >= JUDGED_NS) {
+        device->judged_waits++;
+        device->busy_waits = (thread_cpu_ns() - cpu) * 6 > elapsed ? device->busy_waits + 1 : 0;
+    }
+    return result;
+}
+
+/* Looks at the counters without pause, at most SPIN_NS, until one has moved. */
+static void look_on(rota_vk_device *device) {
+    uint64_t begin = rota_clock_ns(), now = begin;
+    bool moved = false;
+    while (!moved && now - begin < SPIN_NS) {
+        for (uint32_t i = 0; i < device->real_count && !moved; i++) {
+            uint64_t value = 0, end = next_end(&device->reals[i], 0);
+            moved = end && (device->vk.GetSemaphoreCounterValue(device->handle, device->reals[i].timeline,
+                                                                &value) != VK_SUCCESS ||
+                            value >= end);
+        }
+        ra_pause();
+        now = rota_clock_ns();
+    }
+    ra_fetch_add_relaxed(&device->spin_ns, now - begin);
 }
 
 /* Moves a logical queue on over the points whose works completed. */
@@ -107,7 +169,7 @@ static void report(rota_vk_device *device, uint32_t queue) {
     if (device->host.advanced) device->host.advanced(device->host.user, queue, reached);
 }
 
-static bool collect(rota_vk_device *device, uint64_t elapsed_ns) {
+static bool collect(rota_vk_device *device, uint64_t elapsed_ns, uint64_t *out_completed) {
     bool room = false; /* what submit sleeps for is complete */
     for (uint32_t i = 0; i < device->real_count; i++) {
         rota_vk_real *real = &device->reals[i];
@@ -127,6 +189,7 @@ static bool collect(rota_vk_device *device, uint64_t elapsed_ns) {
             passed++;
         }
         choose_skip(real, passed, elapsed_ns);
+        *out_completed += passed;
         /* Releases to the submit thread's is_completed; seq_cst for wait_completed. */
         if (value > ra_load_relaxed(&real->completed)) ra_store_seq_cst(&real->completed, value);
         uint64_t wanted = ra_load_seq_cst(&real->room_sequence);
@@ -169,16 +232,20 @@ uint64_t rota_vk_own_cpu_ns(rota_exec_device *base) {
 void *rota_vk_complete_main(void *argument) {
     rota_vk_device *device = argument;
     (void)pthread_setname_np(pthread_self(), "rota-vk-done"); /* for who reads a profile */
+    (void)prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS);           /* the usual 50 us would be most of a nap */
     uint64_t collected_ns = rota_clock_ns();
     while (!ra_load_acquire(&device->lost)) { /* pairs with rota_vk_lose */
         if (!in_flight(device)) {
             if (ra_load_acquire(&device->closing)) break; /* pairs with close */
             sleep_until_work(device);
+            collected_ns = rota_clock_ns(); /* what comes now begins now */
             continue;
         }
-        uint64_t period = poll_period(device);
+        uint64_t period = poll_period(device, rota_clock_ns() - collected_ns);
         VkResult result = VK_SUCCESS;
-        if (period)
+        if (period == ROTA_VK_LOOK_ON)
+            look_on(device);
+        else if (period)
             (void)rota_futex_wait(&device->never, 0, rota_deadline_after(period));
         else
             result = wait_slice(device);
@@ -196,8 +263,9 @@ void *rota_vk_complete_main(void *argument) {
             break;
         }
         uint64_t now_ns = rota_clock_ns();
-        if (!collect(device, now_ns - collected_ns)) break;
-        collected_ns = now_ns;
+        uint64_t completed = 0;
+        if (!collect(device, now_ns - collected_ns, &completed)) break;
+        if (completed) collected_ns = now_ns;
     }
     ra_store_release(&device->thread_done, 1); /* pairs with close's acquire load */
     rota_futex_wake(&device->thread_done, INT32_MAX);

@@ -113,6 +113,15 @@ static rota_status flush_real(rota_vk_device *device, rota_vk_real *real) {
     return ROTA_OK;
 }
 
+static rota_status flush_all(rota_vk_device *device) {
+    rota_status status = ROTA_OK;
+    for (uint32_t i = 0; i < device->real_count; i++) {
+        rota_status flushed = flush_real(device, &device->reals[i]);
+        if (status == ROTA_OK) status = flushed;
+    }
+    return status;
+}
+
 /* Room for one more VkSubmitInfo2 with everything it may hold. */
 static rota_status make_info_room(rota_vk_device *device, rota_vk_real *real) {
     if (real->info_count == ROTA_VK_INFOS_MAX ||
@@ -302,7 +311,7 @@ static rota_status make_point_room(rota_vk_device *device, rota_vk_logical *logi
     /* Pairs with the completion thread's release of tail: it is done with those points. */
     uint64_t tail = ra_load_acquire(&logical->tail);
     if (logical->head - tail < ROTA_VK_HISTORY) return ROTA_OK;
-    for (uint32_t i = 0; i < device->real_count; i++) ROTA_TRY(flush_real(device, &device->reals[i]));
+    ROTA_TRY(flush_all(device));
     while (logical->head - ra_load_acquire(&logical->tail) == ROTA_VK_HISTORY) {
         const rota_vk_point *oldest = &logical->points[logical->head % ROTA_VK_HISTORY];
         ROTA_TRY(wait_completed(device, &device->reals[oldest->real], oldest->sequence));
@@ -353,11 +362,8 @@ rota_status rota_vk_submit(rota_exec_device *base, const rota_exec_work *works, 
         return rota_fail(ROTA_DEVICE_LOST, "%s is lost", base->info.id);
     rota_status status = ROTA_OK;
     for (uint32_t i = 0; i < count && status == ROTA_OK; i++) status = add_work(device, &works[i]);
-    for (uint32_t i = 0; i < device->real_count; i++) {
-        rota_status flushed = flush_real(device, &device->reals[i]);
-        if (status == ROTA_OK) status = flushed;
-    }
-    return status;
+    rota_status flushed = flush_all(device);
+    return status == ROTA_OK ? flushed : status;
 }
 
 void rota_vk_submit_counts(rota_exec_device *base, uint64_t *out_calls, uint64_t *out_infos) {
