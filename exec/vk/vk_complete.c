@@ -13,10 +13,10 @@
  * then is enough. */
 #define POLL_FROM 3
 #define POLL_MAX_NS 500000ull
-/* Some drivers work while they wait (NVIDIA's 580: a quarter to half a core). A wait of at least JUDGED_NS
- * that took more than a sixth of itself in CPU time counts against the driver; after BUSY_WAITS of them in a
- * row this thread sleeps by the clock instead, until about when the next completion is due. */
-#define JUDGED_NS 100000ull
+/* Some drivers work while they wait (NVIDIA's 580: a quarter to half a core, and in the way of
+ * vkQueueSubmit2). Once waits of JUDGED_NS together took more than a quarter of that in CPU time, this thread
+ * sleeps by the clock instead, until about when the next completion is due. */
+#define JUDGED_NS 1000000ull
 #define DUE_MAX_NS 250000ull
 #define BUSY_WAITS 2
 #define JUDGED_WAITS 16
@@ -25,7 +25,7 @@
 /* After the last completion the thread looks out for new work this long before it sleeps: waking it costs the
  * submit thread several microseconds. */
 #define SPIN_NS 20000ull
-#define ROTA_VK_LOOK_ON 1ull
+#define LOOK_ON 1ull
 
 static bool in_flight(rota_vk_device *device) {
     for (uint32_t i = 0; i < device->real_count; i++) {
@@ -66,7 +66,7 @@ static uint64_t until_due(const rota_vk_real *real, uint64_t since_ns) {
     if (real->each_ns > since_ns + SPIN_NS)
         nap = real->each_ns - since_ns - SPIN_NS / 2;
     else if (since_ns < real->each_ns + SPIN_NS)
-        nap = ROTA_VK_LOOK_ON;
+        nap = LOOK_ON;
     else
         nap = SPIN_NS + (since_ns - real->each_ns) / 4;
     /* What is in flight may be shorter than what came before: late by no more than a quarter of that. */
@@ -75,8 +75,8 @@ static uint64_t until_due(const rota_vk_real *real, uint64_t since_ns) {
     return nap < longest ? nap : longest;
 }
 
-/* How long to sleep before the next look at the counters: with several submissions in flight a quarter of
- * what they will take. ROTA_VK_LOOK_ON: not at all, since a completion is due. 0: to be left to the
+/* How long to sleep before the next look at the counters: with several submissions in flight a third of
+ * what they will take. LOOK_ON: not at all, since a completion is due. 0: to be left to the
  * driver's wait. */
 static uint64_t poll_period(rota_vk_device *device, uint64_t since_ns) {
     uint64_t period = 0;
@@ -84,11 +84,11 @@ static uint64_t poll_period(rota_vk_device *device, uint64_t since_ns) {
         rota_vk_real *real = &device->reals[i];
         uint64_t waiting = ra_load_acquire(&real->end_published) - real->end_cursor; /* pairs with publish */
         if (waiting == 0) continue;
-        uint64_t own = real->each_ns * waiting / 4;
+        uint64_t own = real->each_ns * waiting / 3;
         if (own < GATHER_NS) own = GATHER_NS;
         if (own > POLL_MAX_NS) own = POLL_MAX_NS;
         if (waiting < POLL_FROM || real->each_ns == 0) {
-            if (device->busy_waits < BUSY_WAITS) return 0;
+            if (!device->wait_works) return 0;
             own = until_due(real, since_ns);
         }
         if (period == 0 || own < period) period = own;
@@ -124,14 +124,16 @@ static VkResult wait_slice(rota_vk_device *device) {
         .pSemaphores = semaphores,
         .pValues = values,
     };
-    if (device->judged_waits == JUDGED_WAITS)
+    if (device->base.info.device_class !=
+        ROTA_DEVICE_GPU) /* looking on would take cores from its own threads */
         return device->vk.WaitSemaphores(device->handle, &info, slice_ns);
     uint64_t begin = rota_clock_ns(), cpu = thread_cpu_ns();
     VkResult result = device->vk.WaitSemaphores(device->handle, &info, slice_ns);
-    uint64_t elapsed = rota_clock_ns() - begin;
-    if (elapsed >= JUDGED_NS) {
-        device->judged_waits++;
-        device->busy_waits = (thread_cpu_ns() - cpu) * 6 > elapsed ? device->busy_waits + 1 : 0;
+    device->waited_ns += rota_clock_ns() - begin;
+    device->waited_cpu_ns += thread_cpu_ns() - cpu;
+    if (device->waited_ns >= JUDGED_NS) {
+        device->wait_works = device->waited_cpu_ns * 4 > device->waited_ns;
+        device->waited_ns = device->waited_cpu_ns = 0;
     }
     return result;
 }
@@ -243,7 +245,7 @@ void *rota_vk_complete_main(void *argument) {
         }
         uint64_t period = poll_period(device, rota_clock_ns() - collected_ns);
         VkResult result = VK_SUCCESS;
-        if (period == ROTA_VK_LOOK_ON)
+        if (period == LOOK_ON)
             look_on(device);
         else if (period)
             (void)rota_futex_wait(&device->never, 0, rota_deadline_after(period));

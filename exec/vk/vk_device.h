@@ -361,9 +361,11 @@ struct rota_vk_device {
     _Atomic uint32_t sleeping; /* futex of the completion thread: 1 while it sleeps or is about to */
     _Atomic uint32_t
         progress; /* futex of a submit that waits for room: counts what the completion thread collected */
-    _Atomic uint64_t spin_ns;          /* of the completion thread */
-    uint32_t judged_waits, busy_waits; /* completion thread: long waits of the driver's, and how many of the
-                                          last of them worked while they waited */
+    _Atomic uint64_t spin_ns; /* of the completion thread */
+    /* Completion thread: time in the driver's waits since it was last judged, the CPU time they took, and the
+     * judgement, which stays once made. */
+    uint64_t waited_ns, waited_cpu_ns;
+    bool wait_works;
     _Atomic uint32_t lost;
 
     rota_vk_touch touch;

@@ -132,9 +132,9 @@ static rota_status make_info_room(rota_vk_device *device, rota_vk_real *real) {
         real->end_tail++;
     if (real->end_head - real->end_tail < device->in_flight_max) return ROTA_OK;
     ROTA_TRY(flush_real(device, real));
-    /* Until a quarter is free, not one place: a saturated device then wakes this thread seldom. */
+    /* Until half is free, not one place: a saturated device then wakes this thread seldom. */
     return wait_completed(device, real,
-                          real->ends[(real->end_tail + device->in_flight_max / 4) % ROTA_VK_IN_FLIGHT_MAX]);
+                          real->ends[(real->end_tail + device->in_flight_max / 2) % ROTA_VK_IN_FLIGHT_MAX]);
 }
 
 /* ---- Waits ---- */
