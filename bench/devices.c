@@ -16,8 +16,7 @@ static const struct {
                 {ROTA_FEATURE_COOPERATIVE_MATRIX_2, "cooperative matrix 2"},
                 {ROTA_FEATURE_SUBGROUP_SIZE_CONTROL, "subgroup size control"},
                 {ROTA_FEATURE_INT64_ATOMICS, "int64 atomics"},
-                {ROTA_FEATURE_INT8_STORAGE, "int8 storage"},
-                {ROTA_FEATURE_CUDA_IMAGES, "CUDA images"}};
+                {ROTA_FEATURE_INT8_STORAGE, "int8 storage"}};
 
 static cJSON *describe(const rota_device_info *info) {
     cJSON *device = report_device(info);
@@ -75,6 +74,9 @@ int bench_devices(int argc, char **argv) {
     }
     uint32_t capacity = count;
     REPORT_TRY(rota_devices(opened.runtime, infos, capacity, &count));
+    const char *absent = rota_last_error();
+    if (absent[0]) printf("not there: %s\n", absent);
+    cJSON_AddStringToObject(result, "absent", absent);
     if (count > capacity) count = capacity;
     cJSON *list = cJSON_AddArrayToObject(result, "devices");
     for (uint32_t d = 0; d < count; d++) {
@@ -101,7 +103,7 @@ int bench_smoke(int argc, char **argv) {
     static const char program[] = "rota-bench smoke";
     const char *out = NULL, *id = NULL;
     uint64_t rounds = 10, idle_ms = 0;
-    const option options[] = {{"--device", OPTION_STRING, &id, "cpu|vk:N", 0, 0, false},
+    const option options[] = {{"--device", OPTION_STRING, &id, "cpu|vk:N|cuda:N", 0, 0, false},
                               {"--rounds", OPTION_COUNT, &rounds, "N", 1, 1e6, false},
                               {"--idle-ms", OPTION_COUNT, &idle_ms, "N", 0, 60000, false},
                               {"--out", OPTION_STRING, &out, "FILE", 0, 0, false}};

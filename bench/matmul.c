@@ -360,7 +360,7 @@ int bench_matmul(int argc, char **argv) {
     settings s = {.iters = 40, .warmup = 8, .repeat = 3, .atol = 2e-2, .rtol = 1e-2};
     const char *shapes = "1024x1024x1024", *check_text = "384x384x384", *id = NULL, *out = NULL;
     int dtype = 0, compare = -1;
-    const option options[] = {{"--device", OPTION_STRING, &id, "auto|cpu|vk:N", 0, 0, false},
+    const option options[] = {{"--device", OPTION_STRING, &id, "auto|cpu|vk:N|cuda:N", 0, 0, false},
                               {"--shapes", OPTION_STRING, &shapes, "MxNxK[,MxNxK...]", 0, 0, false},
                               {"--dtype", OPTION_CHOICE, &dtype, "f32|f16|bf16", 0, 0, false},
                               {"--iters", OPTION_COUNT, &s.iters, "N", 1, 100000, false},

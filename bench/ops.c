@@ -283,7 +283,7 @@ int bench_ops(int argc, char **argv) {
     const char *id = NULL, *out = NULL, *only = NULL;
     uint64_t repeat = 5;
     bool check_only = false;
-    const option options[] = {{"--device", OPTION_STRING, &id, "auto|cpu|vk:N", 0, 0, false},
+    const option options[] = {{"--device", OPTION_STRING, &id, "auto|cpu|vk:N|cuda:N", 0, 0, false},
                               {"--op", OPTION_STRING, &only, "NAME", 0, 0, false},
                               {"--repeat", OPTION_COUNT, &repeat, "N", 1, 10000, false},
                               {"--check-only", OPTION_FLAG, &check_only, NULL, 0, 0, false},

@@ -10,6 +10,7 @@
 #include "bench/graphs.h"
 #include "bench/options.h"
 #include "bench/raw_cpu.h"
+#include "bench/raw_cuda.h"
 #include "bench/raw_vk.h"
 #include "bench/report.h"
 
@@ -36,13 +37,15 @@ typedef struct bench {
     bench_graph *graph;
     rota_plan *plan;
     rota_args *args;
-    raw_vk *raw_vk;
+    raw_vk *raw_vk; /* one of the three */
+    raw_cuda *raw_cuda;
     raw_cpu *raw_cpu;
+    double compile_ns;
     uint64_t per_round, replays;
     double *done_us;
     uint64_t done_count;
     samples rota, raw;
-    double cpu_ns, raw_cpu_ns; /* of a submission: rota's threads; the caller of vkQueueSubmit2 */
+    double cpu_ns, raw_cpu_ns; /* of a submission: rota's threads; the raw caller */
     uint64_t cpu_submissions;
 } bench;
 
@@ -62,9 +65,11 @@ static rota_status prepare_rota(bench *b) {
     rota_device *device = b->opened.device;
     ROTA_TRY(bench_graph_create(&b->settings->graph, &b->graph));
     ROTA_TRY(bench_graph_record_all(b->graph, 1));
+    uint64_t begin = rota_clock_ns();
     ROTA_TRY(rota_compile(b->opened.runtime, b->graph->graph,
                           &(rota_compile_options){.devices = &device, .device_count = 1, .instances = 16},
                           &b->plan));
+    b->compile_ns = (double)(rota_clock_ns() - begin);
     ROTA_TRY(bench_graph_reset(b->graph, device));
     ROTA_TRY(rota_args_create(b->plan, &b->args));
     return bench_graph_bind(b->graph, b->args);
@@ -112,11 +117,12 @@ static bool raw_round(bench *b) {
             continue;
         }
         uint64_t before = rota_clock_ns();
-        if (!raw_vk_submit(b->raw_vk)) return false;
+        if (!(b->raw_vk ? raw_vk_submit(b->raw_vk) : raw_cuda_submit(b->raw_cuda))) return false;
         b->raw.submit_ns[b->raw.submits++] = (double)(rota_clock_ns() - before);
     }
     b->raw_cpu_ns += thread_cpu_ns() - cpu;
     if (b->raw_vk && !raw_vk_wait(b->raw_vk)) return false;
+    if (b->raw_cuda && !raw_cuda_wait(b->raw_cuda)) return false;
     b->raw.device_ns[b->raw.rounds++] =
         (double)(rota_clock_ns() - begin) / (double)b->per_round / (double)b->graph->node_count;
     return true;
@@ -157,8 +163,9 @@ static int measure(bench *b) {
         }
     }
     REPORT_TRY(bench_graph_check(b->graph, b->replays));
-    bool raw_good = b->raw_cpu ? raw_cpu_check(b->raw_cpu, b->graph)
-                               : raw_vk_check(b->raw_vk, b->graph, raw_vk_submitted(b->raw_vk) - 1);
+    bool raw_good = b->raw_cpu    ? raw_cpu_check(b->raw_cpu, b->graph)
+                    : b->raw_cuda ? raw_cuda_check(b->raw_cuda, b->graph, raw_cuda_submitted(b->raw_cuda))
+                                  : raw_vk_check(b->raw_vk, b->graph, raw_vk_submitted(b->raw_vk) - 1);
     if (!raw_good) code = EXIT_CHECK_FAILED;
 done:
     return code;
@@ -187,7 +194,13 @@ static void report(bench *b, cJSON *result) {
     add(result, "device_ns_per_node", device.median);
     add(result, "device_ns_per_node_min", device.least);
     add(result, "device_ns_per_node_max", device.most);
-    if (b->raw_vk)
+    if (b->raw_cuda) {
+        add(result, "raw_edges", (double)raw_cuda_edges(b->raw_cuda));
+        add(result, "compile_us", b->compile_ns / 1e3);
+        add(result, "raw_instantiate_us", raw_cuda_build_ns(b->raw_cuda) / 1e3);
+    }
+    bool raw_calls = b->raw_vk || b->raw_cuda; /* a submission of its own is a call into a driver */
+    if (raw_calls)
         add(result, "raw_submit_ns_p50", raw_submit.median);
     else
         cJSON_AddNullToObject(result, "raw_submit_ns_p50");
@@ -196,7 +209,7 @@ static void report(bench *b, cJSON *result) {
     add(result, "raw_device_ns_per_node_max", raw_device.most);
     add(result, "ratio", ratio);
     add(result, "scheduler_cpu_ns_per_submission", b->cpu_ns / (double)b->cpu_submissions);
-    if (b->raw_vk) add(result, "raw_cpu_ns_per_submission", b->raw_cpu_ns / (double)b->raw.submits);
+    if (raw_calls) add(result, "raw_cpu_ns_per_submission", b->raw_cpu_ns / (double)b->raw.submits);
 
     printf("%" PRIu64 " nodes, %" PRIu64 " barriers; %" PRIu64 " replays, all checked\n",
            b->graph->node_count, stats.barriers, b->replays);
@@ -204,13 +217,18 @@ static void report(bench *b, cJSON *result) {
     printf("submit to done    %10.1f us   (%.1f to %.1f)\n", done.median, done.least, done.most);
     printf("per node, saturated  %7.1f ns (%.1f to %.1f)\n", device.median, device.least, device.most);
     printf("%s  %7.1f ns (%.1f to %.1f), ratio %.3f\n",
-           b->raw_vk ? "the same, raw Vulkan" : "the same, plain calls", raw_device.median, raw_device.least,
-           raw_device.most, ratio);
+           b->raw_vk     ? "the same, raw Vulkan"
+           : b->raw_cuda ? "the same, raw CUDA  "
+                         : "the same, plain calls",
+           raw_device.median, raw_device.least, raw_device.most, ratio);
     printf("rota's threads' CPU a submission %.0f ns", b->cpu_ns / (double)b->cpu_submissions);
-    if (b->raw_vk)
-        printf("; raw vkQueueSubmit2 p50 %.0f ns, CPU %.0f ns", raw_submit.median,
-               b->raw_cpu_ns / (double)b->raw.submits);
+    if (raw_calls)
+        printf("; raw %s p50 %.0f ns, CPU %.0f ns", b->raw_vk ? "vkQueueSubmit2" : "cuGraphLaunch",
+               raw_submit.median, b->raw_cpu_ns / (double)b->raw.submits);
     putchar('\n');
+    if (b->raw_cuda)
+        printf("compiled in %.0f us; the raw graph made and instantiated in %.0f us\n", b->compile_ns / 1e3,
+               raw_cuda_build_ns(b->raw_cuda) / 1e3);
 }
 
 static int run(const settings *s, const char *id, const char *out) {
@@ -230,9 +248,11 @@ static int run(const settings *s, const char *id, const char *out) {
     REPORT_TRY(prepare_rota(&b));
     if (info->kind == ROTA_EXEC_VK)
         b.raw_vk = raw_vk_create(b.graph, (uint32_t)strtoul(info->id + 3, NULL, 10));
+    else if (info->kind == ROTA_EXEC_CUDA)
+        b.raw_cuda = raw_cuda_create(b.graph, (uint32_t)strtoul(info->id + 5, NULL, 10));
     else
         b.raw_cpu = raw_cpu_create(b.graph);
-    if (!b.raw_vk && !b.raw_cpu) {
+    if (!b.raw_vk && !b.raw_cuda && !b.raw_cpu) {
         fprintf(stderr, "%s: there is nothing to compare with\n", program);
         code = EXIT_BAD_ARGUMENT;
         goto done;
@@ -243,6 +263,7 @@ static int run(const settings *s, const char *id, const char *out) {
     if (code == EXIT_GOOD && s->trace) REPORT_TRY(rota_plan_write_trace(b.plan, s->trace));
 done:
     raw_vk_destroy(b.raw_vk);
+    raw_cuda_destroy(b.raw_cuda);
     raw_cpu_destroy(b.raw_cpu);
     rota_args_release(b.args);
     rota_plan_release(b.plan);
@@ -260,7 +281,7 @@ int bench_replay(int argc, char **argv) {
     int kind = BENCH_CHAIN;
     settings s = {.graph = {.nodes = 1000}, .rounds = 15};
     const char *id = NULL, *out = NULL;
-    const option options[] = {{"--device", OPTION_STRING, &id, "auto|cpu|vk:N", 0, 0, false},
+    const option options[] = {{"--device", OPTION_STRING, &id, "auto|cpu|vk:N|cuda:N", 0, 0, false},
                               {"--graph", OPTION_CHOICE, &kind, BENCH_GRAPH_FORM, 0, 0, false},
                               {"--nodes", OPTION_COUNT, &s.graph.nodes, "N", 1, 4e6, false},
                               {"--slots", OPTION_FLAG, &s.graph.slots, NULL, 0, 0, false},

@@ -29,16 +29,16 @@ int report_failure(const char *program, rota_status status) {
 /* "auto", "cpu", or a driver's name, a colon and a number. */
 static bool device_form(const char *id) {
     if (strcmp(id, "auto") == 0 || strcmp(id, "cpu") == 0) return true;
-    if (strncmp(id, "vk:", 3) != 0) return false;
-    size_t digits = strspn(id + 3, "0123456789");
-    return digits > 0 && digits < 4 && id[3 + digits] == 0;
+    const char *number = strncmp(id, "vk:", 3) == 0 ? id + 3 : strncmp(id, "cuda:", 5) == 0 ? id + 5 : "";
+    size_t digits = strspn(number, "0123456789");
+    return digits > 0 && digits < 4 && number[digits] == 0;
 }
 
 int report_open(const char *program, const char *id, const rota_runtime_options *options,
                 opened_device *out) {
     *out = (opened_device){0};
     if (id && !device_form(id)) {
-        fprintf(stderr, "%s: --device takes auto, cpu, vk:0, vk:1, ..., not '%s'\n", program, id);
+        fprintf(stderr, "%s: --device takes auto, cpu, vk:0, cuda:0, ..., not '%s'\n", program, id);
         return EXIT_BAD_ARGUMENT;
     }
     rota_status status = rota_runtime_open(options, &out->runtime);

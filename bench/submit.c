@@ -343,7 +343,7 @@ int bench_submit(int argc, char **argv) {
     int kind = 0;
     double seconds = 1;
     const char *id = NULL, *out = NULL;
-    const option options[] = {{"--device", OPTION_STRING, &id, "auto|cpu|vk:N", 0, 0, false},
+    const option options[] = {{"--device", OPTION_STRING, &id, "auto|cpu|vk:N|cuda:N", 0, 0, false},
                               {"--graph", OPTION_CHOICE, &kind, "chain|wide", 0, 0, false},
                               {"--threads", OPTION_COUNT, &threads, "T", 1, THREADS_MAX, false},
                               {"--seconds", OPTION_REAL, &seconds, "S", 0.05, 600, false},

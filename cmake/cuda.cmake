@@ -25,6 +25,22 @@ if(ROTA_CUDA AND ROTA_NVCC)
   endif()
 endif()
 
+# The executor needs the driver API's header to build, and nothing of CUDA to run.
+get_filename_component(nvcc_folder "${ROTA_NVCC}" DIRECTORY)
+find_path(ROTA_CUDA_INCLUDE cuda.h HINTS ${nvcc_folder}/../include ENV CUDAToolkit_ROOT ENV CUDA_PATH ENV CUDA_HOME
+  PATHS /usr/local/cuda PATH_SUFFIXES include)
+if(ROTA_CUDA_INCLUDE)
+  file(STRINGS ${ROTA_CUDA_INCLUDE}/cuda.h version REGEX "^#define CUDA_VERSION ")
+  string(REGEX MATCH "[0-9]+" version "${version}")
+  if(NOT version GREATER_EQUAL 12000)
+    message(STATUS "CUDA executor: ${ROTA_CUDA_INCLUDE}/cuda.h is of CUDA version ${version}, older than 12000")
+    set(ROTA_CUDA_INCLUDE)
+  endif()
+endif()
+if(NOT ROTA_CUDA_INCLUDE)
+  message(STATUS "CUDA executor: left out (no cuda.h of CUDA 12.0 or newer)")
+endif()
+
 set(ROTA_CUDA_REAL)
 if(ROTA_CUDA AND ROTA_NVCC_VERSION)
   foreach(architecture ${ROTA_CUDA_ARCHITECTURES})

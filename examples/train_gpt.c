@@ -301,7 +301,7 @@ int main(int argc, char **argv) {
     gpt_config *c = &s.config;
     const option options[] = {
         {"--data", OPTION_STRING, &s.data, "FILE", 0, 0, true},
-        {"--device", OPTION_STRING, &s.device, "auto|cpu|vk:N", 0, 0, false},
+        {"--device", OPTION_STRING, &s.device, "auto|cpu|vk:N|cuda:N", 0, 0, false},
         {"--tokenizer", OPTION_CHOICE, &s.tokenizer, "char|byte", 0, 0, false},
         {"--iters", OPTION_COUNT, &s.iters, "N", 1, 1e9, false},
         {"--batch", OPTION_COUNT, &c->batch, "N", 1, 1 << 20, false},

@@ -282,5 +282,6 @@ struct rota_exec_driver {
 
 extern const rota_exec_driver rota_exec_cpu_driver;
 extern const rota_exec_driver rota_exec_vk_driver;
+extern const rota_exec_driver rota_exec_cuda_driver;
 
 #endif

@@ -1,6 +1,7 @@
 /* The kernel of the smoke test: c = a + b. */
 #include "exec/smoke_kernel.h"
 
+#include "cuda/smoke_add.h"
 #include "spv/smoke_add.h"
 
 typedef struct smoke_params {
@@ -34,4 +35,5 @@ const rota_kernel rota_smoke_kernel = {
     .flags = ROTA_KERNEL_PURE,
     .cpu = {.fn = add, .items = items},
     .vk = {.words = rota_spv_smoke_add, .size_bytes = sizeof rota_spv_smoke_add, .grid = grid},
+    .cuda = {ROTA_CUDA_IMAGE_smoke_add, .entry = "smoke_add", .grid = grid, .block = {256, 1, 1}},
 };

@@ -162,7 +162,9 @@ rota_status rota_devices(rota_runtime *runtime, rota_device_info *out_infos, uin
     ROTA_TRY(rota_runtime_check(runtime));
     listed *list;
     uint32_t count;
-    ROTA_TRY(list_devices(runtime, &list, &count, NULL, 0));
+    char notes[512];
+    ROTA_TRY(list_devices(runtime, &list, &count, notes, sizeof notes));
+    (void)rota_fail(ROTA_OK, "%s", notes);
     for (uint32_t i = 0; i < count && i < capacity; i++) out_infos[i] = list[i].info;
     *out_count = count;
     free(list);

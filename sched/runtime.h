@@ -54,7 +54,8 @@ ROTA_API rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_
 
 /* ---- Devices ---- */
 
-/* Describes every device, also those that are not usable. out_infos may be NULL when capacity is 0. May
+/* Describes every device, also those that are not usable. out_infos may be NULL when capacity is 0. On success
+ * rota_last_error names the executors that have no device, and why (no driver, say); empty if there are none. May
  * block. */
 ROTA_API rota_status rota_devices(rota_runtime *runtime, rota_device_info *out_infos, uint32_t capacity,
                                   uint32_t *out_count);

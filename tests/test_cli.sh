@@ -70,11 +70,13 @@ expect 1 'at least 36' "$bench" plan --graph train --nodes 35
 expect 1 'auto, cpu, vk:0' "$bench" smoke --device gpu
 one_line
 expect 3 'vk:99' "$bench" smoke --device vk:99
+expect 3 'cuda:99' "$bench" smoke --device cuda:99
+expect 1 'auto, cpu, vk:0' "$bench" smoke --device cuda:
 expect 1 'MxNxK' "$bench" matmul --shapes 10x10
 expect 1 'MxNxK' "$bench" matmul --shapes 10x10x0
 
 expect 0 'default: ' "$bench" devices --out devices.json
-fields devices.json timestamp devices default why
+fields devices.json timestamp devices default why absent
 expect 0 'passed' "$bench" smoke --device cpu --out smoke.json
 fields smoke.json timestamp device passed
 for graph in chain wide train random; do

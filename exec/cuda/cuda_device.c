@@ -1,0 +1,330 @@
+/* Listing, opening and closing CUDA devices, and the driver's entry in the executor contract. */
+#include "exec/cuda/cuda_device.h"
+#include "base/clock.h"
+#include "base/futex.h"
+#include "cuda/exec_helpers.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEVICES_MAX 32
+
+/* ---- Listing ---- */
+
+static void missing_add(rota_device_info *info, const char *what) {
+    size_t used = strlen(info->missing);
+    snprintf(info->missing + used, sizeof info->missing - used, "%s%s", used ? "; " : "", what);
+    info->usable = false;
+}
+
+static int attribute(const rota_cuda_api *cu, CUdevice device, CUdevice_attribute which) {
+    int value = 0;
+    return cu->DeviceGetAttribute(&value, which, device) == CUDA_SUCCESS ? value : 0;
+}
+
+static uint32_t capability(const rota_cuda_api *cu, CUdevice device) {
+    return 10 * (uint32_t)attribute(cu, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
+           (uint32_t)attribute(cu, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+}
+
+static void describe(const rota_cuda_api *cu, CUdevice handle, uint32_t index, rota_device_info *info) {
+    *info = (rota_device_info){.kind = ROTA_EXEC_CUDA, .device_class = ROTA_DEVICE_GPU, .usable = true};
+    snprintf(info->id, sizeof info->id, "cuda:%u", index);
+    if (cu->DeviceGetName(info->name, sizeof info->name, handle) != CUDA_SUCCESS)
+        snprintf(info->name, sizeof info->name, "a device that does not tell its name");
+    int version = 0;
+    if (cu->DriverGetVersion(&version) == CUDA_SUCCESS)
+        snprintf(info->driver, sizeof info->driver, "NVIDIA, CUDA %d.%d", version / 1000,
+                 version % 1000 / 10);
+    size_t bytes = 0;
+    if (cu->DeviceTotalMem(&bytes, handle) != CUDA_SUCCESS) missing_add(info, "memory of a known size");
+    info->memory_bytes = info->max_allocation_bytes = bytes;
+    info->compute_units = (uint32_t)attribute(cu, handle, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+    info->subgroup_size = (uint32_t)attribute(cu, handle, CU_DEVICE_ATTRIBUTE_WARP_SIZE);
+    info->compute_queues = 1;
+    info->transfer_queues = (uint32_t)attribute(cu, handle, CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT);
+    info->features = ROTA_FEATURE_F16_STORAGE | ROTA_FEATURE_F16_ARITHMETIC | ROTA_FEATURE_INT64_ATOMICS |
+                     ROTA_FEATURE_INT8_STORAGE;
+    uint32_t compute = capability(cu, handle);
+    char text[96];
+    if (compute < 75) {
+        snprintf(text, sizeof text, "compute capability 7.5 (it has %u.%u)", compute / 10, compute % 10);
+        missing_add(info, text);
+    }
+    if (attribute(cu, handle, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE) == CU_COMPUTEMODE_PROHIBITED)
+        missing_add(info, "permission: its compute mode is 'prohibited'");
+    if (!attribute(cu, handle, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING))
+        missing_add(info, "unified addresses");
+    if (!rota_cuda_has_kernels()) missing_add(info, "kernels: this build of rota was made without nvcc");
+}
+
+/* Opens the driver and counts its devices; 0 with a sentence where there are none. */
+static rota_status count_devices(const rota_cuda_api **out_cu, uint32_t *out_count) {
+    *out_count = 0;
+    ROTA_TRY(rota_cuda_api_get(out_cu));
+    CUresult result = (*out_cu)->Init(0);
+    if (result == CUDA_ERROR_NO_DEVICE) return rota_fail(ROTA_UNSUPPORTED, "the CUDA driver lists no device");
+    if (result != CUDA_SUCCESS)
+        return rota_fail_context(rota_cuda_fail(*out_cu, result, "cuInit"),
+                                 "the CUDA driver does not start: ");
+    int count = 0;
+    result = (*out_cu)->DeviceGetCount(&count);
+    if (result != CUDA_SUCCESS) return rota_cuda_fail(*out_cu, result, "cuDeviceGetCount");
+    if (count <= 0) return rota_fail(ROTA_UNSUPPORTED, "the CUDA driver lists no device");
+    *out_count = (uint32_t)count < DEVICES_MAX ? (uint32_t)count : DEVICES_MAX;
+    return ROTA_OK;
+}
+
+static rota_status cuda_enumerate(const rota_exec_driver *driver, rota_device_info *out_infos,
+                                  uint32_t capacity, uint32_t *out_count) {
+    (void)driver;
+    const rota_cuda_api *cu;
+    /* No driver is no error: there are no devices, and the sentence says why. */
+    if (count_devices(&cu, out_count) != ROTA_OK) return ROTA_OK;
+    for (uint32_t i = 0; i < *out_count && i < capacity; i++) {
+        CUdevice handle;
+        CUresult result = cu->DeviceGet(&handle, (int)i);
+        if (result != CUDA_SUCCESS) return rota_cuda_fail(cu, result, "cuDeviceGet");
+        describe(cu, handle, i, &out_infos[i]);
+    }
+    return ROTA_OK;
+}
+
+/* ---- Opening ---- */
+
+static void open_target(rota_cuda_device *device, uint32_t index) {
+    const rota_cuda_api *cu = device->cu;
+    const char *given = device->options.cache_dir, *home;
+    size_t size = sizeof device->cache_dir;
+    if (given)
+        snprintf(device->cache_dir, size, "%s", given);
+    else if ((home = getenv("XDG_CACHE_HOME")) && home[0])
+        snprintf(device->cache_dir, size, "%s/rota", home);
+    else if ((home = getenv("HOME")) && home[0])
+        snprintf(device->cache_dir, size, "%s/.cache/rota", home);
+    device->target = (rota_cuda_target){
+        .compute_capability = capability(cu, device->handle),
+        .multiprocessors = device->base.info.compute_units,
+        .l2_bytes = (uint64_t)attribute(cu, device->handle, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE),
+        .shared_bytes_max =
+            (uint32_t)attribute(cu, device->handle, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
+        .ordinal = (int32_t)index,
+        .name = device->base.info.name,
+        .driver = device->base.info.driver,
+        .cache_dir = device->cache_dir[0] ? device->cache_dir : NULL,
+    };
+    device->base.cuda = &device->target;
+}
+
+static rota_status open_context(rota_cuda_device *device) {
+    const rota_device_info *info = &device->base.info;
+    CUresult result = device->cu->DevicePrimaryCtxRetain(&device->context, device->handle);
+    if (result == CUDA_SUCCESS) return ROTA_OK;
+    device->context = NULL;
+    if (result == CUDA_ERROR_DEVICE_UNAVAILABLE || result == CUDA_ERROR_INVALID_DEVICE)
+        return rota_fail(
+            ROTA_UNSUPPORTED,
+            "%s (%s) is not available: it is in exclusive mode and another process has it, or in use by a "
+            "debugger (%s)",
+            info->id, info->name, rota_cuda_result_name(device->cu, result));
+    if (rota_cuda_is_fatal(result))
+        return rota_fail(
+            ROTA_DEVICE_LOST,
+            "%s (%s) cannot be opened again: a kernel of this process faulted on it, and the driver gives it "
+            "back to a new process only (%s)",
+            info->id, info->name, rota_cuda_result_name(device->cu, result));
+    return rota_fail_context(rota_cuda_fail(device->cu, result, "cuDevicePrimaryCtxRetain"),
+                             "%s (%s): ", info->id, info->name);
+}
+
+static void open_granularity(rota_cuda_device *device) {
+    if (!attribute(device->cu, device->handle, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) ||
+        !attribute(device->cu, device->handle,
+                   CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED))
+        return;
+    CUmemAllocationProp properties = {
+        .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device->handle},
+    };
+    size_t bytes = 0;
+    if (device->cu->MemGetAllocationGranularity(&bytes, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM) ==
+        CUDA_SUCCESS)
+        device->granularity = bytes;
+}
+
+static rota_status open_helpers(rota_cuda_device *device) {
+    const struct {
+        const char *entry;
+        CUfunction *out;
+    } helpers[] = {{"rota_upload", &device->upload_function},
+                   {"rota_stamp", &device->stamp_function},
+                   {"rota_fill", &device->fill_function}};
+    for (uint32_t i = 0; i < sizeof helpers / sizeof helpers[0]; i++) {
+        rota_kernel kernel = {.name = helpers[i].entry,
+                              .cuda = {ROTA_CUDA_IMAGE_exec_helpers, .entry = helpers[i].entry}};
+        ROTA_TRY(rota_cuda_function_get(device, &kernel, helpers[i].out));
+    }
+    return ROTA_OK;
+}
+
+static rota_status open_in_context(rota_cuda_device *device) {
+    open_granularity(device);
+    ROTA_TRY(open_helpers(device));
+    ROTA_TRY(rota_cuda_check(
+        device, device->cu->StreamCreate(&device->private_stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate"));
+    for (uint32_t i = 0; i < device->options.queue_count; i++)
+        ROTA_TRY(rota_cuda_check(device,
+                                 device->cu->StreamCreate(&device->queues[i].stream, CU_STREAM_NON_BLOCKING),
+                                 "cuStreamCreate"));
+    return ROTA_OK;
+}
+
+static rota_status open_device(rota_cuda_device *device, uint32_t index) {
+    uint32_t count;
+    rota_device_info *info = &device->base.info;
+    ROTA_TRY(count_devices(&device->cu, &count));
+    if (index >= count)
+        return rota_fail(ROTA_NOT_FOUND, "there is no device cuda:%u; the CUDA driver lists %u", index,
+                         count);
+    CUresult result = device->cu->DeviceGet(&device->handle, (int)index);
+    if (result != CUDA_SUCCESS) return rota_cuda_fail(device->cu, result, "cuDeviceGet");
+    describe(device->cu, device->handle, index, info);
+    if (!info->usable)
+        return rota_fail(ROTA_UNSUPPORTED, "%s (%s) lacks %s", info->id, info->name, info->missing);
+    open_target(device, index);
+    ROTA_TRY(open_context(device));
+    ROTA_TRY(rota_cuda_enter(device));
+    rota_status status = open_in_context(device);
+    rota_cuda_leave(device);
+    ROTA_TRY(status);
+    if (pthread_create(&device->thread, NULL, rota_cuda_complete_main, device) != 0)
+        return rota_fail(ROTA_SYSTEM, "the completion thread of %s could not be started", info->id);
+    device->thread_started = true;
+    return ROTA_OK;
+}
+
+/* ---- Closing ---- */
+
+/* In the context: everything made by open, in reverse; whatever is missing is skipped, so it also ends a
+ * failed open. On a lost device the calls fail, and what they would free goes with the context. */
+static void destroy_in_context(rota_cuda_device *device) {
+    const rota_cuda_api *cu = device->cu;
+    while (device->runs.next != &device->runs) {
+        rota_cuda_run *run = (rota_cuda_run *)device->runs.next; /* its link is its first member */
+        rota_cuda_link_remove(&run->link);
+        rota_cuda_run_free(device, run);
+    }
+    rota_cuda_memories_free(device);
+    rota_cuda_piece_give(device, &device->pinned, &device->clock_piece);
+    rota_cuda_pool_free(device, &device->pinned);
+    rota_cuda_pool_free(device, &device->blocks);
+    for (uint32_t i = 0; i < ROTA_EXEC_QUEUES_MAX; i++) {
+        rota_cuda_queue *queue = &device->queues[i];
+        for (uint32_t m = 0; m < ROTA_CUDA_MARKS; m++)
+            if (queue->marks[m].event) (void)cu->EventDestroy(queue->marks[m].event);
+        if (queue->stream) (void)cu->StreamDestroy(queue->stream);
+    }
+    if (device->private_stream) (void)cu->StreamDestroy(device->private_stream);
+    rota_cuda_modules_free(device);
+}
+
+static void destroy_device(rota_cuda_device *device) {
+    if (device->context) {
+        bool entered = device->cu->CtxPushCurrent(device->context) == CUDA_SUCCESS;
+        destroy_in_context(device);
+        if (entered) rota_cuda_leave(device);
+        (void)device->cu->DevicePrimaryCtxRelease(device->handle);
+    }
+    pthread_mutex_destroy(&device->lock);
+    pthread_mutex_destroy(&device->library_lock);
+    free(device);
+}
+
+/* Ends the completion thread, which does so when nothing is in flight. False: something is at the deadline,
+ * or the thread is inside the driver. */
+static bool stop_thread(rota_cuda_device *device, uint64_t deadline_ns) {
+    if (!device->thread_started) return true;
+    ra_store_seq_cst(&device->closing, 1);
+    ra_store_seq_cst(&device->sleeping, 0);
+    rota_futex_wake(&device->sleeping, 1);
+    /* Pairs with the thread's release store. */
+    while (!ra_load_acquire(&device->thread_done) && rota_futex_wait(&device->thread_done, 0, deadline_ns))
+        continue;
+    bool quiet = ra_load_acquire(&device->thread_done);
+    if (!quiet) {
+        ra_store_seq_cst(&device->closing, 2); /* it ends after its next look */
+        uint64_t grace = rota_deadline_after(100000000);
+        while (!ra_load_acquire(&device->thread_done) && rota_futex_wait(&device->thread_done, 0, grace))
+            continue;
+    }
+    if (ra_load_acquire(&device->thread_done))
+        pthread_join(device->thread, NULL);
+    else
+        pthread_detach(device->thread);
+    return quiet;
+}
+
+static void cuda_close(rota_exec_device *base, uint64_t deadline_ns, uint64_t *out_abandoned_bytes) {
+    rota_cuda_device *device = (rota_cuda_device *)base;
+    /* Work in flight keeps the driver from freeing anything: every call would wait for it. */
+    if (!stop_thread(device, deadline_ns)) {
+        uint64_t bytes = ra_load_relaxed(&device->memory_bytes);
+        rota_log_write(&device->host.log, ROTA_LOG_ERROR,
+                       "%s does not answer; %llu bytes of its memory are abandoned", base->info.id,
+                       (unsigned long long)bytes);
+        if (out_abandoned_bytes) *out_abandoned_bytes = bytes;
+        return;
+    }
+    if (out_abandoned_bytes) *out_abandoned_bytes = 0;
+    destroy_device(device);
+}
+
+static const rota_exec_device_vtable cuda_vtable = {
+    .close = cuda_close,
+    .memory_create = rota_cuda_memory_create,
+    .memory_destroy = rota_cuda_memory_destroy,
+    .program_create = rota_cuda_program_create,
+    .program_destroy = rota_cuda_program_destroy,
+    .instance_create = rota_cuda_instance_create,
+    .instance_destroy = rota_cuda_instance_destroy,
+    .submit = rota_cuda_submit,
+    .times = rota_cuda_times,
+    .stuck_node = rota_cuda_stuck_node,
+    .own_cpu_ns = rota_cuda_own_cpu_ns,
+};
+
+static rota_status cuda_open(const rota_exec_driver *driver, uint32_t index,
+                             const rota_exec_open_options *options, rota_exec_device **out_device) {
+    (void)driver;
+    if (options->queue_count == 0 || options->queue_count > ROTA_EXEC_QUEUES_MAX)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "cuda:%u: %u logical queues asked for; 1 to %u are possible",
+                         index, options->queue_count, ROTA_EXEC_QUEUES_MAX);
+    rota_cuda_device *device = calloc(1, sizeof *device);
+    if (!device) return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for cuda:%u", index);
+    device->base.vtable = &cuda_vtable;
+    device->host = options->host;
+    device->options = *options;
+    snprintf(device->base.info.id, sizeof device->base.info.id, "cuda:%u", index);
+    device->memories.next = device->memories.previous = &device->memories;
+    device->runs.next = device->runs.previous = &device->runs;
+    device->pinned.pinned = true;
+    device->in_flight_max = options->max_in_flight ? options->max_in_flight : ROTA_CUDA_IN_FLIGHT_DEFAULT;
+    if (device->in_flight_max > ROTA_CUDA_MARKS) device->in_flight_max = ROTA_CUDA_MARKS;
+    pthread_mutex_init(&device->lock, NULL);
+    pthread_mutex_init(&device->library_lock, NULL);
+    rota_status status = open_device(device, index);
+    if (status != ROTA_OK) {
+        destroy_device(device);
+        return status;
+    }
+    *out_device = &device->base;
+    return ROTA_OK;
+}
+
+const rota_exec_driver rota_exec_cuda_driver = {
+    .name = "cuda",
+    .kind = ROTA_EXEC_CUDA,
+    .enumerate = cuda_enumerate,
+    .open = cuda_open,
+};

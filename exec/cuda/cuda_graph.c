@@ -1,0 +1,278 @@
+/* Executable graphs of segments, built node by node with the addresses of an instance's memories. */
+#include "exec/cuda/cuda_device.h"
+#include "exec/cuda/cuda_fold.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define UPLOAD_THREADS_MAX 1024u
+
+typedef struct building {
+    rota_cuda_device *device;
+    const rota_cuda_program *program;
+    const rota_exec_program_desc *desc;
+    rota_cuda_run *run;
+    rota_exec_memory *const *memories;
+    const uint64_t *block; /* the submission's words, where library nodes take some */
+    const rota_exec_segment *segment;
+    uint64_t block_address; /* of the segment's copy of the block */
+    CUgraph graph;
+    rota_cuda_fold fold;
+    CUgraphNode head;    /* what everything comes after; NULL: nothing */
+    CUgraphNode *nodes;  /* per command of the segment: what later commands wait for */
+    CUgraphNode *before; /* of the command at hand */
+    uint8_t *prepared;
+} building;
+
+/* rota_args of rota_kernel.cuh, for any kernel. */
+typedef struct argument_space {
+    uint64_t block;
+    uint32_t slot_mask, bind_mask;
+    uint64_t words[ROTA_CUDA_OPERANDS_MAX + (ROTA_KERNEL_PARAM_BYTES_MAX + 7) / 8];
+} argument_space;
+
+static rota_status add_kernel(building *b, CUfunction function, const rota_cuda_launch *launch,
+                              void **parameters, const CUgraphNode *before, size_t before_count,
+                              CUgraphNode *out_node) {
+    CUDA_KERNEL_NODE_PARAMS params = {
+        .func = function,
+        .gridDimX = launch->groups[0],
+        .gridDimY = launch->groups[1],
+        .gridDimZ = launch->groups[2],
+        .blockDimX = launch->block[0],
+        .blockDimY = launch->block[1],
+        .blockDimZ = launch->block[2],
+        .sharedMemBytes = launch->shared_bytes,
+        .kernelParams = parameters,
+    };
+    CUresult result = b->device->cu->GraphAddKernelNode(out_node, b->graph, before, before_count, &params);
+    if (result != CUDA_SUCCESS) return rota_cuda_check(b->device, result, "cuGraphAddKernelNode");
+    if (launch->cluster[0] * launch->cluster[1] * launch->cluster[2] <= 1) return ROTA_OK;
+    CUlaunchAttributeValue cluster = {
+        .clusterDim = {.x = launch->cluster[0], .y = launch->cluster[1], .z = launch->cluster[2]}};
+    result = b->device->cu->GraphKernelNodeSetAttribute(*out_node, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                                                        &cluster);
+    return rota_cuda_check(b->device, result, "cuGraphKernelNodeSetAttribute");
+}
+
+static uint64_t address_of(const building *b, const rota_exec_operand *operand) {
+    if (operand->is_slot) return ((uint64_t)operand->memory << 48) | operand->offset_bytes;
+    return b->memories[operand->memory]->address + operand->offset_bytes;
+}
+
+static void fill_arguments(const building *b, const rota_exec_command *command,
+                           const rota_cuda_dispatch *dispatch, argument_space *out) {
+    const rota_exec_operand *operands = b->desc->operands + command->first_operand;
+    memset(out, 0, sizeof *out);
+    out->slot_mask = dispatch->slot_mask;
+    out->bind_mask = dispatch->bind_mask;
+    if (out->slot_mask | out->bind_mask) out->block = b->block_address;
+    for (uint32_t i = 0; i < command->operand_count; i++) out->words[i] = address_of(b, &operands[i]);
+    uint8_t *params = (uint8_t *)&out->words[command->operand_count];
+    rota_cuda_fill_params own;
+    const void *given = rota_cuda_command_params(b->desc, command, &own);
+    if (dispatch->kernel->param_bytes) memcpy(params, given, dispatch->kernel->param_bytes);
+    const rota_exec_binding *bindings = b->desc->bindings + command->first_binding;
+    for (uint32_t i = 0; i < command->binding_count; i++)
+        memcpy(params + dispatch->kernel->bindables[bindings[i].bindable].offset_bytes, &bindings[i].word, 4);
+}
+
+static rota_status prepare(building *b, const rota_exec_command *command, const rota_cuda_dispatch *dispatch,
+                           const argument_space *arguments) {
+    const rota_exec_operand *operands = b->desc->operands + command->first_operand;
+    uint64_t operand_bytes[ROTA_CUDA_OPERANDS_MAX];
+    for (uint32_t i = 0; i < command->operand_count; i++) operand_bytes[i] = operands[i].size_bytes;
+    memset(b->prepared, 0, ROTA_CUDA_PREPARED_MAX);
+    rota_cuda_call call = {
+        .target = &b->device->target,
+        .stream = b->device->private_stream,
+        .operands = arguments->words,
+        .operand_bytes = operand_bytes,
+        .operand_count = command->operand_count,
+        .params = command->u.kernel.params,
+    };
+    return dispatch->kernel->cuda.prepare(&call, b->prepared);
+}
+
+static rota_status add_command_kernel(building *b, const rota_exec_command *command,
+                                      const rota_cuda_dispatch *dispatch, size_t before_count,
+                                      CUgraphNode *out_node) {
+    argument_space arguments;
+    fill_arguments(b, command, dispatch, &arguments);
+    void *parameters[2] = {&arguments, b->prepared};
+    if (dispatch->kernel->cuda.prepare) ROTA_TRY(prepare(b, command, dispatch, &arguments));
+    return add_kernel(b, dispatch->function, &dispatch->launch, parameters, b->before, before_count,
+                      out_node);
+}
+
+static rota_status add_memcpy(building *b, const rota_exec_command *command, size_t before_count,
+                              CUgraphNode *out_node) {
+    const rota_exec_operand *operands = b->desc->operands + command->first_operand;
+    CUDA_MEMCPY3D copy = {
+        .srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+        .srcDevice = address_of(b, &operands[1]),
+        .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+        .dstDevice = address_of(b, &operands[0]),
+        .WidthInBytes = operands[0].size_bytes,
+        .Height = 1,
+        .Depth = 1,
+    };
+    return rota_cuda_check(b->device,
+                           b->device->cu->GraphAddMemcpyNode(out_node, b->graph, b->before, before_count,
+                                                             &copy, b->device->context),
+                           "cuGraphAddMemcpyNode");
+}
+
+static rota_status add_empty(building *b, size_t before_count, CUgraphNode *out_node) {
+    return rota_cuda_check(b->device,
+                           b->device->cu->GraphAddEmptyNode(out_node, b->graph, b->before, before_count),
+                           "cuGraphAddEmptyNode");
+}
+
+/* A library node: what it put on a stream, as a child graph (which is copied). */
+static rota_status add_library(building *b, uint32_t command, size_t before_count, CUgraphNode *out_node) {
+    CUgraph child = NULL;
+    ROTA_TRY(rota_cuda_library_capture(b->device, b->program, command, b->memories, b->block, &child));
+    size_t count = 0;
+    rota_status status =
+        rota_cuda_check(b->device, b->device->cu->GraphGetNodes(child, NULL, &count), "cuGraphGetNodes");
+    if (status == ROTA_OK && count == 0)
+        status = add_empty(b, before_count, out_node);
+    else if (status == ROTA_OK)
+        status = rota_cuda_check(
+            b->device,
+            b->device->cu->GraphAddChildGraphNode(out_node, b->graph, b->before, before_count, child),
+            "cuGraphAddChildGraphNode");
+    rota_status destroyed = rota_cuda_check(b->device, b->device->cu->GraphDestroy(child), "cuGraphDestroy");
+    return status == ROTA_OK ? destroyed : status;
+}
+
+static rota_status add_stamp(building *b, uint32_t command, bool end, const CUgraphNode *before,
+                             size_t before_count, CUgraphNode *out_node) {
+    rota_cuda_launch one = {.groups = {1, 1, 1}, .block = {1, 1, 1}, .cluster = {1, 1, 1}};
+    uint64_t address = b->run->stamps_address + (2 * (uint64_t)command + end) * 8;
+    void *parameters[] = {&address};
+    return add_kernel(b, b->device->stamp_function, &one, parameters, before, before_count, out_node);
+}
+
+static rota_status add_command(building *b, uint32_t place) {
+    uint32_t index = b->segment->first_command + place;
+    const rota_exec_command *command = &b->desc->commands[index];
+    const rota_cuda_dispatch *dispatch = &b->program->dispatches[index];
+    size_t count = 0;
+    for (uint32_t e = b->fold.first[place]; e < b->fold.first[place + 1]; e++)
+        b->before[count++] = b->nodes[b->fold.before[e]];
+    if (count == 0 && b->head) b->before[count++] = b->head;
+    if (b->run->stamps) {
+        CUgraphNode begin = NULL;
+        ROTA_TRY(add_stamp(b, index, false, b->before, count, &begin));
+        b->before[0] = begin;
+        count = 1;
+    }
+    CUgraphNode node = NULL;
+    rota_status status = ROTA_OK;
+    switch ((rota_cuda_form)dispatch->form) {
+    case ROTA_CUDA_NOTHING:
+        status = add_empty(b, count, &node);
+        break;
+    case ROTA_CUDA_KERNEL:
+        status = add_command_kernel(b, command, dispatch, count, &node);
+        break;
+    case ROTA_CUDA_MEMCPY:
+        status = add_memcpy(b, command, count, &node);
+        break;
+    case ROTA_CUDA_LIBRARY:
+        status = add_library(b, index, count, &node);
+        break;
+    }
+    if (status != ROTA_OK) {
+        const char *name = NULL;
+        if (b->device->host.node_name) name = b->device->host.node_name(b->desc->owner, command->node);
+        return rota_fail_context(status, "node '%s': ", name ? name : "unnamed");
+    }
+    if (b->run->stamps) ROTA_TRY(add_stamp(b, index, true, &node, 1, &node));
+    b->nodes[place] = node;
+    return ROTA_OK;
+}
+
+/* The first nodes: the stamps of an earlier run cleared, and the argument block brought to the device. */
+static rota_status add_head(building *b, const rota_cuda_segment *about) {
+    if (b->run->stamps) {
+        argument_space arguments = {0};
+        uint64_t bytes = 16 * (uint64_t)b->segment->command_count;
+        rota_cuda_launch few = {.groups = {1, 1, 1}, .block = {256, 1, 1}, .cluster = {1, 1, 1}};
+        arguments.words[0] = b->run->stamps_address + 16 * (uint64_t)b->segment->first_command;
+        memcpy(&arguments.words[1], &(rota_cuda_fill_params){.size_bytes = bytes},
+               sizeof(rota_cuda_fill_params));
+        void *parameters[] = {&arguments};
+        ROTA_TRY(add_kernel(b, b->device->fill_function, &few, parameters, NULL, 0, &b->head));
+    }
+    if (!about->uses_block) return ROTA_OK;
+    uint64_t to = b->block_address, from = b->run->host_block.address;
+    uint32_t words = b->desc->block_words;
+    rota_cuda_launch one = {.groups = {1, 1, 1}, .block = {words, 1, 1}, .cluster = {1, 1, 1}};
+    if (words > UPLOAD_THREADS_MAX) one.block[0] = UPLOAD_THREADS_MAX;
+    void *parameters[] = {&to, &from, &words};
+    CUgraphNode before = b->head;
+    return add_kernel(b, b->device->upload_function, &one, parameters, before ? &before : NULL,
+                      before != NULL, &b->head);
+}
+
+static rota_status instantiate(building *b, CUgraphExec *out_exec) {
+    const rota_cuda_api *cu = b->device->cu;
+    CUgraphExec exec = NULL;
+    ROTA_TRY(rota_cuda_check(b->device, cu->GraphInstantiateWithFlags(&exec, b->graph, 0),
+                             "cuGraphInstantiateWithFlags"));
+    /* What the first launch would allocate on the device is allocated now, where running out of memory is no
+     * disaster. */
+    pthread_mutex_lock(&b->device->library_lock);
+    CUresult result = cu->GraphUpload(exec, b->device->private_stream);
+    pthread_mutex_unlock(&b->device->library_lock);
+    if (result != CUDA_SUCCESS) {
+        (void)cu->GraphExecDestroy(exec);
+        return rota_cuda_check(b->device, result, "cuGraphUpload");
+    }
+    *out_exec = exec;
+    return ROTA_OK;
+}
+
+static rota_status build(building *b, uint32_t segment, CUgraphExec *out_exec) {
+    ROTA_TRY(rota_cuda_fold_create(b->desc, b->segment, ROTA_CUDA_LANES, &b->fold));
+    b->nodes = calloc(b->fold.count + 1, sizeof(CUgraphNode));
+    b->before = calloc(b->fold.most + 1, sizeof(CUgraphNode));
+    b->prepared = malloc(ROTA_CUDA_PREPARED_MAX);
+    if (!b->nodes || !b->before || !b->prepared)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for a graph of %u commands", b->fold.count);
+    ROTA_TRY(rota_cuda_check(b->device, b->device->cu->GraphCreate(&b->graph, 0), "cuGraphCreate"));
+    ROTA_TRY(add_head(b, &b->program->segments[segment]));
+    for (uint32_t i = 0; i < b->fold.count; i++) ROTA_TRY(add_command(b, i));
+    return instantiate(b, out_exec);
+}
+
+rota_status rota_cuda_graph_build(rota_cuda_device *device, rota_cuda_run *run,
+                                  rota_exec_memory *const *memories, uint32_t segment, const uint64_t *block,
+                                  CUgraphExec *out_exec) {
+    building b = {
+        .device = device,
+        .program = run->program,
+        .desc = run->program->desc,
+        .run = run,
+        .memories = memories,
+        .block = block,
+        .segment = &run->program->desc->segments[segment],
+        .block_address = run->segments[segment].block_address,
+    };
+    rota_status status = build(&b, segment, out_exec);
+    if (b.graph) {
+        CUresult result = device->cu->GraphDestroy(b.graph);
+        if (status == ROTA_OK && result != CUDA_SUCCESS) {
+            (void)device->cu->GraphExecDestroy(*out_exec);
+            *out_exec = NULL;
+            status = rota_cuda_check(device, result, "cuGraphDestroy");
+        }
+    }
+    rota_cuda_fold_free(&b.fold);
+    free(b.nodes);
+    free(b.before);
+    free(b.prepared);
+    return status;
+}

@@ -1,0 +1,199 @@
+/* Instances: the executable graphs of a program's segments with an instance's memories, its argument blocks,
+ * and the graphs that hold for certain values only. */
+#include "exec/cuda/cuda_device.h"
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t block_bytes(const rota_exec_program_desc *desc) {
+    return ((uint64_t)desc->block_words * 8 + 255) & ~(uint64_t)255;
+}
+
+/* ---- Variants ---- */
+
+typedef void (*word_fn)(void *user, uint32_t word);
+
+/* The words that the segment's library nodes take, in order, repeated as they repeat. */
+static void for_each_word(const rota_cuda_program *program, uint32_t segment, word_fn fn, void *user) {
+    const rota_exec_program_desc *desc = program->desc;
+    const rota_exec_segment *about = &desc->segments[segment];
+    for (uint32_t c = about->first_command; c < about->first_command + about->command_count; c++) {
+        if (program->dispatches[c].form != ROTA_CUDA_LIBRARY) continue;
+        const rota_exec_command *command = &desc->commands[c];
+        for (uint32_t i = 0; i < command->operand_count; i++)
+            if (desc->operands[command->first_operand + i].is_slot)
+                fn(user, desc->operands[command->first_operand + i].memory);
+        for (uint32_t i = 0; i < command->binding_count; i++)
+            fn(user, desc->bindings[command->first_binding + i].word);
+    }
+}
+
+typedef struct word_visit {
+    const uint64_t *block;
+    uint64_t *words;
+    uint32_t count;
+    bool differs;
+} word_visit;
+
+static void count_word(void *user, uint32_t word) {
+    (void)word;
+    ((word_visit *)user)->count++;
+}
+static void compare_word(void *user, uint32_t word) {
+    word_visit *visit = user;
+    if (visit->words[visit->count++] != visit->block[word]) visit->differs = true;
+}
+static void keep_word(void *user, uint32_t word) {
+    word_visit *visit = user;
+    visit->words[visit->count++] = visit->block[word];
+}
+
+static rota_status make_variants(const rota_cuda_program *program, uint32_t segment,
+                                 rota_cuda_segment_run *out) {
+    word_visit visit = {0};
+    for_each_word(program, segment, count_word, &visit);
+    out->variants = calloc(ROTA_CUDA_VARIANTS, sizeof *out->variants);
+    uint64_t *words = calloc((size_t)ROTA_CUDA_VARIANTS * visit.count, sizeof *words);
+    if (!out->variants || !words) {
+        free(words);
+        return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for an instance of program '%s'",
+                         program->desc->name);
+    }
+    for (uint32_t v = 0; v < ROTA_CUDA_VARIANTS; v++)
+        out->variants[v].words = words + (size_t)v * visit.count;
+    return ROTA_OK;
+}
+
+rota_status rota_cuda_run_exec(rota_cuda_device *device, rota_cuda_run *run, uint32_t segment,
+                               const uint64_t *block, CUgraphExec *out_exec) {
+    rota_cuda_segment_run *at = &run->segments[segment];
+    *out_exec = at->exec;
+    if (!at->variants) return ROTA_OK;
+    rota_cuda_variant *oldest = &at->variants[0];
+    run->launches++;
+    for (uint32_t v = 0; v < ROTA_CUDA_VARIANTS; v++) {
+        rota_cuda_variant *variant = &at->variants[v];
+        if (variant->used < oldest->used) oldest = variant;
+        if (!variant->exec) continue;
+        word_visit visit = {.block = block, .words = variant->words};
+        for_each_word(run->program, segment, compare_word, &visit);
+        if (visit.differs) continue;
+        variant->used = run->launches;
+        *out_exec = variant->exec;
+        return ROTA_OK;
+    }
+    /* An instance with argument words is not in flight now, so that the one that makes room is not either
+     * (P1). */
+    if (oldest->exec) (void)device->cu->GraphExecDestroy(oldest->exec);
+    oldest->exec = NULL;
+    ROTA_TRY(rota_cuda_graph_build(device, run, run->memories, segment, block, &oldest->exec));
+    word_visit visit = {.block = block, .words = oldest->words};
+    for_each_word(run->program, segment, keep_word, &visit);
+    oldest->used = run->launches;
+    *out_exec = oldest->exec;
+    return ROTA_OK;
+}
+
+/* ---- Instances ---- */
+
+static rota_status make_blocks(rota_cuda_device *device, rota_cuda_run *run) {
+    const rota_exec_program_desc *desc = run->program->desc;
+    if (desc->block_words == 0 || run->program->block_segments == 0) return ROTA_OK;
+    uint64_t bytes = block_bytes(desc);
+    ROTA_TRY(rota_cuda_piece_take(device, &device->pinned, bytes, &run->host_block));
+    ROTA_TRY(rota_cuda_piece_take(device, &device->blocks, bytes * run->program->block_segments,
+                                  &run->device_block));
+    uint64_t at = run->device_block.address;
+    for (uint32_t s = 0; s < desc->segment_count; s++) {
+        if (!run->program->segments[s].uses_block) continue;
+        run->segments[s].block_address = at;
+        at += bytes;
+    }
+    return ROTA_OK;
+}
+
+static rota_status keep_memories(rota_cuda_run *run, rota_exec_memory *const *memories) {
+    uint32_t count = run->program->desc->memory_count;
+    if (run->memories) return ROTA_OK;
+    run->memories = calloc(count + 1, sizeof(rota_exec_memory *));
+    if (!run->memories)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for an instance of program '%s'",
+                         run->program->desc->name);
+    if (count) memcpy(run->memories, memories, count * sizeof(rota_exec_memory *));
+    return ROTA_OK;
+}
+
+static rota_status make_run(rota_cuda_device *device, rota_cuda_run *run, rota_exec_memory *const *memories) {
+    const rota_exec_program_desc *desc = run->program->desc;
+    run->segments = calloc(desc->segment_count + 1, sizeof *run->segments);
+    if (!run->segments)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for an instance of program '%s'",
+                         desc->name);
+    ROTA_TRY(make_blocks(device, run));
+    if (device->options.diagnostics && desc->command_count) ROTA_TRY(rota_cuda_stamps_create(device, run));
+    for (uint32_t s = 0; s < desc->segment_count; s++) {
+        if (desc->segments[s].command_count == 0) continue;
+        if (run->program->segments[s].has_variant) {
+            ROTA_TRY(keep_memories(run, memories));
+            ROTA_TRY(make_variants(run->program, s, &run->segments[s]));
+        } else {
+            ROTA_TRY(rota_cuda_graph_build(device, run, memories, s, NULL, &run->segments[s].exec));
+        }
+    }
+    return ROTA_OK;
+}
+
+/* The context is current; calls fail on a lost device, which holds nothing any more. */
+void rota_cuda_run_free(rota_cuda_device *device, rota_cuda_run *run) {
+    uint32_t count = run->segments ? run->program->desc->segment_count : 0;
+    for (uint32_t s = 0; s < count; s++) {
+        rota_cuda_segment_run *at = &run->segments[s];
+        if (at->exec) (void)device->cu->GraphExecDestroy(at->exec);
+        if (!at->variants) continue;
+        for (uint32_t v = 0; v < ROTA_CUDA_VARIANTS; v++)
+            if (at->variants[v].exec) (void)device->cu->GraphExecDestroy(at->variants[v].exec);
+        free(at->variants[0].words);
+        free(at->variants);
+    }
+    rota_cuda_stamps_destroy(device, run);
+    rota_cuda_piece_give(device, &device->pinned, &run->host_block);
+    rota_cuda_piece_give(device, &device->blocks, &run->device_block);
+    free(run->segments);
+    free(run->memories);
+    free(run);
+}
+
+rota_status rota_cuda_instance_create(rota_exec_device *base, rota_exec_program *program,
+                                      rota_exec_memory *const *memories, rota_exec_instance **out_instance) {
+    rota_cuda_device *device = (rota_cuda_device *)base;
+    rota_cuda_run *run = calloc(1, sizeof *run);
+    if (!run) return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for a plan instance");
+    run->program = (rota_cuda_program *)program;
+    rota_status status = rota_cuda_enter(device);
+    if (status != ROTA_OK) {
+        free(run);
+        return status;
+    }
+    status = make_run(device, run, memories);
+    if (status != ROTA_OK) rota_cuda_run_free(device, run);
+    rota_cuda_leave(device);
+    if (status != ROTA_OK)
+        return rota_fail_context(status, "program '%s' on %s: ", ((rota_cuda_program *)program)->desc->name,
+                                 base->info.id);
+    pthread_mutex_lock(&device->lock);
+    rota_cuda_link_add(&device->runs, &run->link);
+    pthread_mutex_unlock(&device->lock);
+    *out_instance = (rota_exec_instance *)run;
+    return ROTA_OK;
+}
+
+void rota_cuda_instance_destroy(rota_exec_device *base, rota_exec_instance *instance) {
+    rota_cuda_device *device = (rota_cuda_device *)base;
+    rota_cuda_run *run = (rota_cuda_run *)instance;
+    if (!run) return;
+    pthread_mutex_lock(&device->lock);
+    rota_cuda_link_remove(&run->link);
+    pthread_mutex_unlock(&device->lock);
+    bool entered = device->cu->CtxPushCurrent(device->context) == CUDA_SUCCESS;
+    rota_cuda_run_free(device, run);
+    if (entered) rota_cuda_leave(device);
+}

@@ -1,0 +1,179 @@
+/* Library nodes: work that a function puts on a stream (a vendor's library, say), captured alone into a
+ * graph, and kernels that measure themselves before a plan is built.
+ *
+ * The capture is relaxed and on a stream that nothing else uses, so that neither other threads' captures nor
+ * their calls can disturb it. The kernel parameters of what was captured are fixed: where an operand or a
+ * parameter comes from a slot, the segment's graph holds for these values only, and the instance keeps
+ * ROTA_CUDA_VARIANTS graphs, the least recently used one making room. A submission with values that have a
+ * graph costs a comparison; with new ones, the capture and the whole segment's graph anew (2.5 us a node). */
+#include "exec/cuda/cuda_device.h"
+#include <stdlib.h>
+#include <string.h>
+
+static const char *node_name(const rota_cuda_device *device, const rota_exec_program_desc *desc,
+                             uint32_t command) {
+    const char *name = NULL;
+    if (device->host.node_name) name = device->host.node_name(desc->owner, desc->commands[command].node);
+    return name ? name : "unnamed";
+}
+
+static rota_status capture(rota_cuda_device *device, const rota_kernel *kernel, const rota_cuda_call *call,
+                           CUgraph *out_graph) {
+    const rota_cuda_api *cu = device->cu;
+    CUresult result = cu->StreamBeginCapture(device->private_stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+    if (result != CUDA_SUCCESS) return rota_cuda_check(device, result, "cuStreamBeginCapture");
+    rota_status status = kernel->cuda.call(call);
+    CUgraph graph = NULL;
+    result =
+        cu->StreamEndCapture(device->private_stream, &graph); /* also after a failure: it ends the capture */
+    if (status == ROTA_OK && result != CUDA_SUCCESS)
+        status = rota_fail_context(rota_cuda_check(device, result, "cuStreamEndCapture"),
+                                   "what kernel '%s' put on its stream cannot be captured: ", kernel->name);
+    if (status != ROTA_OK) {
+        if (result == CUDA_SUCCESS && graph) (void)cu->GraphDestroy(graph);
+        return status;
+    }
+    *out_graph = graph;
+    return ROTA_OK;
+}
+
+rota_status rota_cuda_library_capture(rota_cuda_device *device, const rota_cuda_program *program,
+                                      uint32_t index, rota_exec_memory *const *memories,
+                                      const uint64_t *block, CUgraph *out_graph) {
+    const rota_exec_program_desc *desc = program->desc;
+    const rota_exec_command *command = &desc->commands[index];
+    const rota_kernel *kernel = program->dispatches[index].kernel;
+    const rota_exec_operand *operands = desc->operands + command->first_operand;
+    const rota_exec_binding *bindings = desc->bindings + command->first_binding;
+    uint64_t addresses[ROTA_CUDA_OPERANDS_MAX], bytes[ROTA_CUDA_OPERANDS_MAX];
+    uint64_t params[(ROTA_KERNEL_PARAM_BYTES_MAX + 7) / 8] = {0};
+    for (uint32_t i = 0; i < command->operand_count; i++) {
+        uint64_t base =
+            operands[i].is_slot ? block[operands[i].memory] : memories[operands[i].memory]->address;
+        addresses[i] = base + operands[i].offset_bytes;
+        bytes[i] = operands[i].size_bytes;
+    }
+    if (kernel->param_bytes) memcpy(params, command->u.kernel.params, kernel->param_bytes);
+    for (uint32_t i = 0; i < command->binding_count; i++) {
+        const rota_kernel_bindable *to = &kernel->bindables[bindings[i].bindable];
+        memcpy((uint8_t *)params + to->offset_bytes, &block[bindings[i].word], to->size_bytes);
+    }
+    rota_cuda_call call = {
+        .target = &device->target,
+        .stream = device->private_stream,
+        .operands = addresses,
+        .operand_bytes = bytes,
+        .operand_count = command->operand_count,
+        .params = params,
+    };
+    pthread_mutex_lock(&device->library_lock);
+    rota_status status = capture(device, kernel, &call, out_graph);
+    pthread_mutex_unlock(&device->library_lock);
+    return status;
+}
+
+/* ---- Tuning ---- */
+
+/* Nodes alike in kernel, parameters and sizes are tuned once: a hash set of commands. */
+typedef struct tuned_set {
+    const rota_exec_program_desc *desc;
+    const rota_cuda_program *program;
+    uint32_t *table; /* command + 1; 0: free */
+    uint32_t size;   /* a power of two */
+} tuned_set;
+
+static uint64_t hash_node(const tuned_set *set, uint32_t index) {
+    const rota_exec_command *command = &set->desc->commands[index];
+    const rota_kernel *kernel = set->program->dispatches[index].kernel;
+    uint64_t hash = (uint64_t)(uintptr_t)kernel;
+    const uint8_t *params = command->u.kernel.params;
+    for (uint32_t i = 0; i < kernel->param_bytes; i++) hash = (hash ^ params[i]) * 0x100000001B3ull;
+    for (uint32_t i = 0; i < command->operand_count; i++)
+        hash = (hash ^ set->desc->operands[command->first_operand + i].size_bytes) * 0x9E3779B97F4A7C15ull;
+    return hash ^ hash >> 32;
+}
+
+static bool alike(const tuned_set *set, uint32_t a, uint32_t b) {
+    const rota_exec_command *x = &set->desc->commands[a], *y = &set->desc->commands[b];
+    const rota_kernel *kernel = set->program->dispatches[a].kernel;
+    if (kernel != set->program->dispatches[b].kernel || x->operand_count != y->operand_count) return false;
+    for (uint32_t i = 0; i < x->operand_count; i++)
+        if (set->desc->operands[x->first_operand + i].size_bytes !=
+            set->desc->operands[y->first_operand + i].size_bytes)
+            return false;
+    return kernel->param_bytes == 0 ||
+           memcmp(x->u.kernel.params, y->u.kernel.params, kernel->param_bytes) == 0;
+}
+
+/* Whether a node like it was there before; if not, it is now. */
+static bool seen(tuned_set *set, uint32_t command) {
+    uint32_t at = (uint32_t)hash_node(set, command) & (set->size - 1);
+    for (; set->table[at]; at = (at + 1) & (set->size - 1))
+        if (alike(set, set->table[at] - 1, command)) return true;
+    set->table[at] = command + 1;
+    return false;
+}
+
+static uint64_t aligned(uint64_t bytes) {
+    return (bytes + 255) & ~(uint64_t)255;
+}
+
+static rota_status tune(rota_cuda_device *device, const rota_cuda_program *program, uint32_t index) {
+    const rota_exec_program_desc *desc = program->desc;
+    const rota_exec_command *command = &desc->commands[index];
+    const rota_kernel *kernel = program->dispatches[index].kernel;
+    uint64_t addresses[ROTA_CUDA_OPERANDS_MAX], bytes[ROTA_CUDA_OPERANDS_MAX], total = 0;
+    for (uint32_t i = 0; i < command->operand_count; i++) {
+        bytes[i] = desc->operands[command->first_operand + i].size_bytes;
+        addresses[i] = total;
+        total += aligned(bytes[i]);
+    }
+    CUdeviceptr scratch = 0;
+    CUresult result = device->cu->MemAlloc(&scratch, total ? total : 1);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+        /* Without measuring, the kernel takes what it takes for the best. */
+        rota_log_write(&device->host.log, ROTA_LOG_WARNING,
+                       "node '%s' (kernel '%s') is not tuned: no %llu bytes of scratch memory are free",
+                       node_name(device, desc, index), kernel->name, (unsigned long long)total);
+        return ROTA_OK;
+    }
+    if (result != CUDA_SUCCESS) return rota_cuda_check(device, result, "cuMemAlloc");
+    for (uint32_t i = 0; i < command->operand_count; i++) addresses[i] += scratch;
+    rota_cuda_call call = {
+        .target = &device->target,
+        .stream = device->private_stream,
+        .operands = addresses,
+        .operand_bytes = bytes,
+        .operand_count = command->operand_count,
+        .params = command->u.kernel.params,
+    };
+    pthread_mutex_lock(&device->library_lock);
+    rota_status status = kernel->cuda.tune(&call);
+    result = device->cu->StreamSynchronize(device->private_stream);
+    pthread_mutex_unlock(&device->library_lock);
+    if (status == ROTA_OK) status = rota_cuda_check(device, result, "cuStreamSynchronize");
+    result = device->cu->MemFree(scratch);
+    if (status == ROTA_OK) status = rota_cuda_check(device, result, "cuMemFree");
+    if (status != ROTA_OK)
+        return rota_fail_context(status, "tuning node '%s': ", node_name(device, desc, index));
+    return ROTA_OK;
+}
+
+rota_status rota_cuda_library_tune(rota_cuda_device *device, const rota_cuda_program *program) {
+    const rota_exec_program_desc *desc = program->desc;
+    tuned_set set = {.desc = desc, .program = program, .size = 16};
+    uint32_t wanted = 0;
+    for (uint32_t c = 0; c < desc->command_count; c++)
+        wanted += program->dispatches[c].kernel && program->dispatches[c].kernel->cuda.tune;
+    if (wanted == 0) return ROTA_OK;
+    while (set.size < 2 * wanted) set.size *= 2;
+    set.table = calloc(set.size, sizeof *set.table);
+    if (!set.table) return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for tuning %u nodes", wanted);
+    rota_status status = ROTA_OK;
+    for (uint32_t c = 0; c < desc->command_count && status == ROTA_OK; c++) {
+        const rota_kernel *kernel = program->dispatches[c].kernel;
+        if (kernel && kernel->cuda.tune && !seen(&set, c)) status = tune(device, program, c);
+    }
+    free(set.table);
+    return status;
+}

@@ -1,0 +1,283 @@
+/* Device memory, pinned host memory, and the pools from which argument blocks are cut.
+ *
+ * Memory from 2 MiB is made with cuMemCreate and can be exported as a file descriptor where the driver offers
+ * that: it costs what cuMemAlloc does (measured: 92 us against 87 us for 64 MiB). Its granularity is 2 MiB,
+ * so smaller memory comes from cuMemAlloc, which shares such blocks among allocations, and cannot be
+ * exported. */
+#include "exec/cuda/cuda_device.h"
+#include "graph/buffer.h"
+#include <stdlib.h>
+#include <string.h>
+
+static rota_status fail_memory(rota_cuda_device *device, const char *name, uint64_t size_bytes,
+                               CUresult result, const char *what) {
+    if (result != CUDA_ERROR_OUT_OF_MEMORY) return rota_cuda_check(device, result, what);
+    size_t free_bytes = 0, total_bytes = 0;
+    if (device->cu->MemGetInfo(&free_bytes, &total_bytes) != CUDA_SUCCESS) free_bytes = 0;
+    return rota_fail(ROTA_OUT_OF_MEMORY,
+                     "%s: '%s' asks for %llu bytes; %llu of %llu are free, rota holds %llu",
+                     device->base.info.id, name, (unsigned long long)size_bytes,
+                     (unsigned long long)free_bytes, (unsigned long long)device->base.info.memory_bytes,
+                     (unsigned long long)ra_load_relaxed(&device->memory_bytes));
+}
+
+/* ---- Memory that can be exported ---- */
+
+static CUmemAllocationProp exportable(const rota_cuda_device *device) {
+    return (CUmemAllocationProp){
+        .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device->handle},
+    };
+}
+
+static void unmap(rota_cuda_device *device, rota_cuda_memory *memory, bool mapped) {
+    /* Nothing can be done about a failure; it is that of a lost device. */
+    if (mapped) (void)device->cu->MemUnmap(memory->base.address, memory->mapped_bytes);
+    if (memory->base.address) (void)device->cu->MemAddressFree(memory->base.address, memory->mapped_bytes);
+    (void)device->cu->MemRelease(memory->handle);
+}
+
+static CUresult map_exportable(rota_cuda_device *device, uint64_t size_bytes, rota_cuda_memory *memory) {
+    CUmemAllocationProp properties = exportable(device);
+    CUmemAccessDesc access = {.location = properties.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    uint64_t bytes = (size_bytes + device->granularity - 1) / device->granularity * device->granularity;
+    CUresult result = device->cu->MemCreate(&memory->handle, bytes, &properties, 0);
+    if (result != CUDA_SUCCESS) return result;
+    memory->mapped_bytes = bytes;
+    CUdeviceptr address = 0;
+    bool mapped = false;
+    result = device->cu->MemAddressReserve(&address, bytes, 0, 0, 0);
+    memory->base.address = address;
+    if (result == CUDA_SUCCESS) result = device->cu->MemMap(address, bytes, 0, memory->handle, 0);
+    mapped = result == CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS) result = device->cu->MemSetAccess(address, bytes, &access, 1);
+    if (result != CUDA_SUCCESS) {
+        unmap(device, memory, mapped);
+        memory->base.address = 0;
+        memory->mapped_bytes = 0;
+    }
+    return result;
+}
+
+static rota_status allocate_device(rota_cuda_device *device, uint64_t size_bytes, const char *name,
+                                   rota_cuda_memory *memory) {
+    if (device->granularity && size_bytes >= device->granularity) {
+        CUresult result = map_exportable(device, size_bytes, memory);
+        if (result != CUDA_ERROR_NOT_SUPPORTED && result != CUDA_ERROR_NOT_PERMITTED)
+            return result == CUDA_SUCCESS ? ROTA_OK
+                                          : fail_memory(device, name, size_bytes, result, "cuMemCreate");
+    }
+    CUdeviceptr address = 0;
+    CUresult result = device->cu->MemAlloc(&address, size_bytes);
+    if (result != CUDA_SUCCESS) return fail_memory(device, name, size_bytes, result, "cuMemAlloc");
+    memory->base.address = address;
+    return ROTA_OK;
+}
+
+/* ---- Pinned memory ---- */
+
+static rota_status allocate_pinned(rota_cuda_device *device, uint64_t size_bytes, const char *name,
+                                   void **out_host, uint64_t *out_address) {
+    void *host = NULL;
+    CUdeviceptr address = 0;
+    CUresult result =
+        device->cu->MemHostAlloc(&host, size_bytes, CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY)
+        return rota_fail(ROTA_OUT_OF_MEMORY,
+                         "%s: '%s' asks for %llu bytes of pinned host memory; rota holds %llu",
+                         device->base.info.id, name, (unsigned long long)size_bytes,
+                         (unsigned long long)ra_load_relaxed(&device->memory_bytes));
+    if (result != CUDA_SUCCESS) return rota_cuda_check(device, result, "cuMemHostAlloc");
+    result = device->cu->MemHostGetDevicePointer(&address, host, 0);
+    if (result != CUDA_SUCCESS) {
+        (void)device->cu->MemFreeHost(host);
+        return rota_cuda_check(device, result, "cuMemHostGetDevicePointer");
+    }
+    *out_host = host;
+    *out_address = address;
+    return ROTA_OK;
+}
+
+/* ---- The contract's memory ---- */
+
+/* The context is current. */
+static void release(rota_cuda_device *device, rota_cuda_memory *memory) {
+    if (memory->mapped_bytes)
+        unmap(device, memory, true);
+    else if (memory->base.host)
+        (void)device->cu->MemFreeHost(memory->base.host);
+    else if (memory->base.address)
+        (void)device->cu->MemFree(memory->base.address);
+    free(memory);
+}
+
+rota_status rota_cuda_memory_create(rota_exec_device *base, uint64_t size_bytes, uint32_t flags,
+                                    const char *name, rota_exec_memory **out_memory) {
+    rota_cuda_device *device = (rota_cuda_device *)base;
+    const char *title = name ? name : "memory";
+    if (size_bytes == 0) return rota_fail(ROTA_INVALID_ARGUMENT, "%s: '%s' has size 0", base->info.id, title);
+    if (size_bytes > base->info.max_allocation_bytes && !flags)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "%s: '%s' asks for %llu bytes; the device has %llu",
+                         base->info.id, title, (unsigned long long)size_bytes,
+                         (unsigned long long)base->info.max_allocation_bytes);
+    rota_cuda_memory *memory = calloc(1, sizeof *memory);
+    if (!memory) return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for '%s'", title);
+    rota_status status = rota_cuda_enter(device);
+    if (status == ROTA_OK) {
+        if (flags)
+            status = allocate_pinned(device, size_bytes, title, &memory->base.host, &memory->base.address);
+        else
+            status = allocate_device(device, size_bytes, title, memory);
+        rota_cuda_leave(device);
+    }
+    if (status != ROTA_OK) {
+        free(memory);
+        return status;
+    }
+    memory->base.size_bytes = size_bytes;
+    ra_fetch_add_relaxed(&device->memory_bytes, size_bytes);
+    pthread_mutex_lock(&device->lock);
+    rota_cuda_link_add(&device->memories, &memory->link);
+    pthread_mutex_unlock(&device->lock);
+    *out_memory = &memory->base;
+    return ROTA_OK;
+}
+
+static void forget(rota_cuda_device *device, rota_cuda_memory *memory) {
+    pthread_mutex_lock(&device->lock);
+    rota_cuda_link_remove(&memory->link);
+    pthread_mutex_unlock(&device->lock);
+    ra_fetch_add_relaxed(&device->memory_bytes, (uint64_t)0 - memory->base.size_bytes);
+}
+
+void rota_cuda_memory_destroy(rota_exec_device *base, rota_exec_memory *memory_base) {
+    rota_cuda_device *device = (rota_cuda_device *)base;
+    rota_cuda_memory *memory = (rota_cuda_memory *)memory_base;
+    if (!memory) return;
+    forget(device, memory);
+    /* Also on a lost device, whose context takes the calls and refuses them. */
+    bool entered = device->cu->CtxPushCurrent(device->context) == CUDA_SUCCESS;
+    release(device, memory);
+    if (entered) rota_cuda_leave(device);
+}
+
+void rota_cuda_memories_free(rota_cuda_device *device) {
+    while (device->memories.next != &device->memories) {
+        rota_cuda_link *link = device->memories.next;
+        rota_cuda_memory *memory =
+            (rota_cuda_memory *)(void *)((uint8_t *)link - offsetof(rota_cuda_memory, link));
+        forget(device, memory);
+        release(device, memory);
+    }
+}
+
+/* ---- Pools ---- */
+
+#define SLOT_MIN 256u
+#define PAGE_BYTES (64u * 1024u)
+
+static rota_status page_fill(rota_cuda_device *device, const rota_cuda_pool *pool, rota_cuda_page *page) {
+    uint64_t bytes = page->slot_count * page->slot_bytes;
+    page->used = calloc(page->slot_count, 1);
+    if (!page->used) return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for argument blocks");
+    rota_status status = ROTA_OK;
+    if (pool->pinned) {
+        void *host = NULL;
+        status = allocate_pinned(device, bytes, "argument blocks", &host, &page->address);
+        page->host = host;
+    } else {
+        CUdeviceptr address = 0;
+        CUresult result = device->cu->MemAlloc(&address, bytes);
+        page->address = address;
+        if (result != CUDA_SUCCESS)
+            status = fail_memory(device, "argument blocks", bytes, result, "cuMemAlloc");
+    }
+    if (status != ROTA_OK) {
+        free(page->used);
+        return status;
+    }
+    ra_fetch_add_relaxed(&device->memory_bytes, bytes);
+    return ROTA_OK;
+}
+
+static rota_status page_add(rota_cuda_device *device, rota_cuda_pool *pool, uint64_t slot_bytes,
+                            uint32_t *out_index) {
+    uint32_t index = 0;
+    while (index < pool->page_count && pool->pages[index].used) index++;
+    if (index == pool->page_capacity) {
+        uint32_t capacity = pool->page_capacity ? pool->page_capacity * 2 : 8;
+        rota_cuda_page *pages = realloc(pool->pages, capacity * sizeof *pages);
+        if (!pages) return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for argument blocks");
+        pool->pages = pages;
+        pool->page_capacity = capacity;
+    }
+    rota_cuda_page page = {.slot_bytes = slot_bytes};
+    page.slot_count = slot_bytes < PAGE_BYTES ? (uint32_t)(PAGE_BYTES / slot_bytes) : 1;
+    page.free_count = page.slot_count;
+    ROTA_TRY(page_fill(device, pool, &page));
+    pool->pages[index] = page;
+    if (index == pool->page_count) pool->page_count++;
+    *out_index = index;
+    return ROTA_OK;
+}
+
+rota_status rota_cuda_piece_take(rota_cuda_device *device, rota_cuda_pool *pool, uint64_t size_bytes,
+                                 rota_cuda_piece *out_piece) {
+    uint64_t slot_bytes = SLOT_MIN;
+    while (slot_bytes < size_bytes) slot_bytes *= 2;
+    pthread_mutex_lock(&device->lock);
+    uint32_t index = 0;
+    while (index < pool->page_count &&
+           (!pool->pages[index].used || pool->pages[index].slot_bytes != slot_bytes ||
+            pool->pages[index].free_count == 0))
+        index++;
+    rota_status status = ROTA_OK;
+    if (index == pool->page_count) status = page_add(device, pool, slot_bytes, &index);
+    if (status == ROTA_OK) {
+        rota_cuda_page *page = &pool->pages[index];
+        while (page->used[page->free_hint]) page->free_hint = (page->free_hint + 1) % page->slot_count;
+        page->used[page->free_hint] = 1;
+        page->free_count--;
+        uint64_t offset = page->free_hint * slot_bytes;
+        *out_piece = (rota_cuda_piece){
+            .address = page->address + offset,
+            .host = page->host ? page->host + offset : NULL,
+            .page = index,
+            .slot = page->free_hint,
+            .taken = true,
+        };
+    }
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+static void page_free(rota_cuda_device *device, rota_cuda_page *page) {
+    if (!page->used) return;
+    if (page->host)
+        (void)device->cu->MemFreeHost(page->host);
+    else
+        (void)device->cu->MemFree(page->address);
+    ra_fetch_add_relaxed(&device->memory_bytes, (uint64_t)0 - page->slot_count * page->slot_bytes);
+    free(page->used);
+    *page = (rota_cuda_page){0};
+}
+
+void rota_cuda_piece_give(rota_cuda_device *device, rota_cuda_pool *pool, rota_cuda_piece *piece) {
+    if (!piece->taken) return;
+    pthread_mutex_lock(&device->lock);
+    rota_cuda_page *page = &pool->pages[piece->page];
+    page->used[piece->slot] = 0;
+    page->free_hint = piece->slot;
+    page->free_count++;
+    /* Large blocks have a page each and are not kept; of the small ones an empty page is. */
+    if (page->slot_count == 1) page_free(device, page);
+    pthread_mutex_unlock(&device->lock);
+    piece->taken = false;
+}
+
+void rota_cuda_pool_free(rota_cuda_device *device, rota_cuda_pool *pool) {
+    for (uint32_t i = 0; i < pool->page_count; i++) page_free(device, &pool->pages[i]);
+    free(pool->pages);
+    *pool = (rota_cuda_pool){.pinned = pool->pinned};
+}

@@ -1,0 +1,345 @@
+/* Programs: every command checked against the device and given the form in which it becomes a graph node,
+ * kernels with their function and launch. */
+#include "exec/cuda/cuda_device.h"
+#include "cuda/exec_helpers.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define COPY_THREADS 256u
+#define COPY_THREAD_BYTES 64u
+#define COPY_GROUPS_MAX 2048u
+/* A copy to or from pinned memory of up to so many bytes is a kernel: a copy engine's node costs 2.8 us of
+ * CPU at each launch and 7 us of device time (kernel: 0 and 2 to 3 us up to 32 KiB, measured on an H200). */
+#define HOST_COPY_KERNEL_MAX (64u * 1024u)
+
+static void copy_grid(const void *params, const uint64_t *operand_bytes, uint32_t out_groups[3]) {
+    (void)operand_bytes;
+    uint64_t size_bytes;
+    memcpy(&size_bytes, params, sizeof size_bytes); /* first in both parameter structs */
+    uint64_t per_group = COPY_THREADS * COPY_THREAD_BYTES;
+    uint64_t groups = size_bytes / per_group + (size_bytes % per_group != 0);
+    out_groups[0] = (uint32_t)(groups < COPY_GROUPS_MAX ? groups : COPY_GROUPS_MAX);
+    out_groups[1] = out_groups[2] = 1;
+}
+
+const rota_kernel rota_cuda_copy_kernel = {
+    .name = "copy",
+    .operand_count = 2,
+    .param_bytes = sizeof(rota_cuda_copy_params),
+    .cuda = {ROTA_CUDA_IMAGE_exec_helpers, .entry = "rota_copy", .grid = copy_grid,
+             .block = {COPY_THREADS, 1, 1}},
+};
+const rota_kernel rota_cuda_fill_kernel = {
+    .name = "fill",
+    .operand_count = 1,
+    .param_bytes = sizeof(rota_cuda_fill_params),
+    .cuda = {ROTA_CUDA_IMAGE_exec_helpers, .entry = "rota_fill", .grid = copy_grid,
+             .block = {COPY_THREADS, 1, 1}},
+};
+
+bool rota_cuda_has_kernels(void) {
+    return rota_cuda_copy_kernel.cuda.image != NULL;
+}
+
+/* Functions found for the program so far, so that a kernel used a thousand times is looked up in the device
+ * once: hashing an image a node would cost more than the rest. */
+typedef struct known_function {
+    const rota_kernel *kernel;
+    CUfunction function;
+    int threads_max;
+    uint32_t shared_bytes; /* allowed so far */
+    uint32_t cluster;
+} known_function;
+
+#define KNOWN_MAX 64u
+
+typedef struct maker {
+    rota_cuda_device *device;
+    const rota_exec_program_desc *desc;
+    rota_cuda_program *program;
+    known_function known[KNOWN_MAX]; /* a direct-mapped cache */
+} maker;
+
+static rota_status find_function(maker *m, const rota_kernel *kernel, known_function **out_known) {
+    uint64_t hash = ((uint64_t)(uintptr_t)kernel >> 4) * 0x9E3779B97F4A7C15ull;
+    known_function *known = &m->known[hash >> 58];
+    *out_known = known;
+    if (known->kernel == kernel) return ROTA_OK;
+    *known = (known_function){0};
+    ROTA_TRY(rota_cuda_function_get(m->device, kernel, &known->function));
+    ROTA_TRY(rota_cuda_check(m->device,
+                             m->device->cu->FuncGetAttribute(&known->threads_max,
+                                                             CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
+                                                             known->function),
+                             "cuFuncGetAttribute"));
+    known->kernel = kernel;
+    return ROTA_OK;
+}
+
+/* What the function must be allowed before a node may ask for it. Attributes belong to the function, which
+ * other programs share: they only grow. */
+static rota_status allow(maker *m, known_function *known, const rota_cuda_launch *launch) {
+    uint32_t cluster = launch->cluster[0] * launch->cluster[1] * launch->cluster[2];
+    if (launch->shared_bytes > 48u * 1024u && launch->shared_bytes > known->shared_bytes) {
+        int has = 0;
+        pthread_mutex_lock(&m->device->lock);
+        CUresult result = m->device->cu->FuncGetAttribute(
+            &has, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, known->function);
+        if (result == CUDA_SUCCESS && (uint32_t)has < launch->shared_bytes)
+            result = m->device->cu->FuncSetAttribute(
+                known->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)launch->shared_bytes);
+        pthread_mutex_unlock(&m->device->lock);
+        if (result == CUDA_ERROR_INVALID_VALUE)
+            return rota_fail(
+                ROTA_UNSUPPORTED,
+                "kernel '%s' asks for %u bytes of dynamic shared memory; %s (%s) has %u for a block, "
+                "less what the kernel declares",
+                known->kernel->name, launch->shared_bytes, m->device->base.info.id, m->device->base.info.name,
+                m->device->target.shared_bytes_max);
+        ROTA_TRY(rota_cuda_check(m->device, result, "cuFuncSetAttribute"));
+        known->shared_bytes = launch->shared_bytes;
+    }
+    if (cluster > 8 && cluster > known->cluster) { /* more than every device with clusters takes */
+        ROTA_TRY(rota_cuda_check(m->device,
+                                 m->device->cu->FuncSetAttribute(
+                                     known->function, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1),
+                                 "cuFuncSetAttribute"));
+        known->cluster = cluster;
+    }
+    return ROTA_OK;
+}
+
+static rota_status check_launch(const maker *m, const known_function *known, const rota_cuda_launch *launch) {
+    const rota_device_info *info = &m->device->base.info;
+    const char *name = known->kernel->name;
+    static const uint32_t most[3] = {INT32_MAX, 65535, 65535};
+    for (uint32_t i = 0; i < 3; i++)
+        if (launch->groups[i] > most[i])
+            return rota_fail(ROTA_UNSUPPORTED, "kernel '%s' asks for %u blocks along %c; CUDA has at most %u",
+                             name, launch->groups[i], "xyz"[i], most[i]);
+    uint64_t threads = (uint64_t)launch->block[0] * launch->block[1] * launch->block[2];
+    if (threads > (uint64_t)known->threads_max)
+        return rota_fail(ROTA_UNSUPPORTED,
+                         "kernel '%s' asks for blocks of %llu threads; on %s (%s) it can have at most %d",
+                         name, (unsigned long long)threads, info->id, info->name, known->threads_max);
+    if (launch->shared_bytes > m->device->target.shared_bytes_max)
+        return rota_fail(ROTA_UNSUPPORTED,
+                         "kernel '%s' asks for %u bytes of dynamic shared memory; %s (%s) has %u for a block",
+                         name, launch->shared_bytes, info->id, info->name,
+                         m->device->target.shared_bytes_max);
+    bool clusters = launch->cluster[0] * launch->cluster[1] * launch->cluster[2] > 1;
+    if (clusters && m->device->target.compute_capability < 90)
+        return rota_fail(
+            ROTA_UNSUPPORTED,
+            "kernel '%s' asks for clusters of blocks; %s (%s, compute capability %u.%u) has none", name,
+            info->id, info->name, m->device->target.compute_capability / 10,
+            m->device->target.compute_capability % 10);
+    for (uint32_t i = 0; i < 3; i++)
+        if (launch->groups[i] % launch->cluster[i])
+            return rota_fail(ROTA_INVALID_ARGUMENT,
+                             "kernel '%s' asks for %u blocks along %c, no multiple of its cluster of %u",
+                             name, launch->groups[i], "xyz"[i], launch -> cluster[i]);
+    return ROTA_OK;
+}
+
+static bool is_empty(const rota_cuda_launch *launch) {
+    return launch->groups[0] == 0 || launch->groups[1] == 0 || launch->groups[2] == 0;
+}
+
+static rota_status make_launch(maker *m, const rota_kernel *kernel, const void *params,
+                               const uint64_t *operand_bytes, const uint32_t *given_groups,
+                               rota_cuda_dispatch *out) {
+    rota_cuda_launch *launch = &out->launch;
+    if (kernel->cuda.launch) {
+        kernel->cuda.launch(params, operand_bytes, &m->device->target, launch);
+        for (uint32_t i = 0; i < 3; i++)
+            if (launch->groups[i] == 0) launch->groups[i] = 1;
+    } else {
+        if (kernel->cuda.grid)
+            kernel->cuda.grid(params, operand_bytes, launch->groups);
+        else
+            memcpy(launch->groups, given_groups, sizeof launch->groups);
+        memcpy(launch->block, kernel->cuda.block, sizeof launch->block);
+        launch->shared_bytes = kernel->cuda.shared_bytes;
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        if (launch->block[i] == 0) launch->block[i] = 1;
+        if (launch->cluster[i] == 0) launch->cluster[i] = 1;
+    }
+    known_function *known;
+    ROTA_TRY(find_function(m, kernel, &known));
+    ROTA_TRY(check_launch(m, known, launch));
+    ROTA_TRY(allow(m, known, launch));
+    out->function = known->function;
+    out->form = is_empty(launch) ? ROTA_CUDA_NOTHING : ROTA_CUDA_KERNEL;
+    return ROTA_OK;
+}
+
+static rota_status check_kernel(const maker *m, const rota_exec_command *command, const rota_kernel *kernel,
+                                uint32_t slot_mask) {
+    const rota_device_info *info = &m->device->base.info;
+    if (!kernel->cuda.image && !kernel->cuda.call)
+        return rota_fail(ROTA_UNSUPPORTED, "kernel '%s' has no CUDA image; it does not run on %s",
+                         kernel->name, info->id);
+    if (command->operand_count == 0 || command->operand_count > ROTA_CUDA_OPERANDS_MAX)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "kernel '%s' has %u operands; CUDA kernels have 1 to %u",
+                         kernel->name, command->operand_count, ROTA_CUDA_OPERANDS_MAX);
+    if (kernel->param_bytes > ROTA_KERNEL_PARAM_BYTES_MAX)
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         "kernel '%s' has %u bytes of parameters; at most %u are possible", kernel->name,
+                         kernel->param_bytes, ROTA_KERNEL_PARAM_BYTES_MAX);
+    if (kernel->cuda.prepared_bytes > ROTA_CUDA_PREPARED_MAX)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "kernel '%s' has %u prepared bytes; at most %u are possible",
+                         kernel->name, kernel->cuda.prepared_bytes, ROTA_CUDA_PREPARED_MAX);
+    if (kernel->cuda.prepared_bytes && slot_mask)
+        return rota_fail(ROTA_UNSUPPORTED,
+                         "kernel '%s' is prepared for fixed addresses, and takes an operand from a slot",
+                         kernel->name);
+    return ROTA_OK;
+}
+
+static rota_status make_kernel(maker *m, const rota_exec_command *command, const rota_kernel *kernel,
+                               const void *params, const uint32_t *given_groups, rota_cuda_dispatch *out) {
+    const rota_exec_operand *operands = m->desc->operands + command->first_operand;
+    const rota_exec_binding *bindings = m->desc->bindings + command->first_binding;
+    uint64_t operand_bytes[ROTA_CUDA_OPERANDS_MAX] = {0};
+    for (uint32_t i = 0; i < command->operand_count && i < ROTA_CUDA_OPERANDS_MAX; i++) {
+        operand_bytes[i] = operands[i].size_bytes;
+        if (operands[i].is_slot) out->slot_mask |= 1u << i;
+        if (operands[i].is_slot && operands[i].memory > UINT16_MAX)
+            return rota_fail(ROTA_UNSUPPORTED,
+                             "kernel '%s': argument word %u of operand %u; the highest possible is %u",
+                             kernel->name, operands[i].memory, i, UINT16_MAX);
+    }
+    for (uint32_t i = 0; i < command->binding_count; i++) out->bind_mask |= 1u << bindings[i].bindable;
+    kernel = rota_exec_cuda_kernel(kernel, params, operand_bytes, out->slot_mask, &m->device->target);
+    ROTA_TRY(check_kernel(m, command, kernel, out->slot_mask));
+    out->kernel = kernel;
+    out->form = ROTA_CUDA_LIBRARY;
+    if (kernel->cuda.call) return ROTA_OK;
+    return make_launch(m, kernel, params, operand_bytes, given_groups, out);
+}
+
+const void *rota_cuda_command_params(const rota_exec_program_desc *desc, const rota_exec_command *command,
+                                     rota_cuda_fill_params *out_own) {
+    if (command->kind == ROTA_EXEC_COMMAND_KERNEL) return command->u.kernel.params;
+    *out_own = (rota_cuda_fill_params){.size_bytes = desc->operands[command->first_operand].size_bytes};
+    if (command->kind == ROTA_EXEC_COMMAND_FILL) out_own->pattern = command->u.fill.pattern;
+    return out_own;
+}
+
+static bool is_pinned(const maker *m, const rota_exec_operand *operand) {
+    return !operand->is_slot && m->desc->memory_kind &&
+           m->desc->memory_kind[operand->memory] == ROTA_EXEC_BASE_STAGING;
+}
+
+static rota_status make_transfer(maker *m, const rota_exec_command *command, rota_cuda_dispatch *out) {
+    const rota_exec_operand *operands = m->desc->operands + command->first_operand;
+    const uint32_t none[3] = {0};
+    rota_cuda_fill_params own;
+    const void *params = rota_cuda_command_params(m->desc, command, &own);
+    out->form = ROTA_CUDA_NOTHING;
+    if (operands[0].size_bytes == 0) return ROTA_OK;
+    if (command->kind == ROTA_EXEC_COMMAND_FILL) {
+        if ((operands[0].size_bytes | operands[0].offset_bytes) % 4)
+            return rota_fail(
+                ROTA_MISALIGNED, "a fill of %llu bytes at offset %llu: both must be multiples of 4",
+                (unsigned long long)operands[0].size_bytes, (unsigned long long)operands[0].offset_bytes);
+        return make_kernel(m, command, &rota_cuda_fill_kernel, params, none, out);
+    }
+    bool host = is_pinned(m, &operands[0]) || is_pinned(m, &operands[1]);
+    out->form = ROTA_CUDA_MEMCPY;
+    if (operands[0].is_slot || operands[1].is_slot ||
+        (host && operands[0].size_bytes <= HOST_COPY_KERNEL_MAX))
+        return make_kernel(m, command, &rota_cuda_copy_kernel, params, none, out);
+    return ROTA_OK;
+}
+
+static rota_status make_command(maker *m, uint32_t index) {
+    const rota_exec_command *command = &m->desc->commands[index];
+    rota_cuda_dispatch *dispatch = &m->program->dispatches[index];
+    switch (command->kind) {
+    case ROTA_EXEC_COMMAND_KERNEL:
+        return make_kernel(m, command, command->u.kernel.kernel, command->u.kernel.params,
+                           command->u.kernel.groups, dispatch);
+    case ROTA_EXEC_COMMAND_COPY:
+    case ROTA_EXEC_COMMAND_FILL:
+        return make_transfer(m, command, dispatch);
+    default:
+        return rota_fail(ROTA_UNSUPPORTED,
+                         "%s runs no commands of kind %u (host functions run on the CPU executor)",
+                         m->device->base.info.id, command->kind);
+    }
+}
+
+static rota_status describe_segments(maker *m) {
+    const rota_exec_program_desc *desc = m->desc;
+    for (uint32_t s = 0; s < desc->segment_count; s++) {
+        const rota_exec_segment *segment = &desc->segments[s];
+        if (segment->queue >= m->device->options.queue_count)
+            return rota_fail(ROTA_OUT_OF_RANGE, "segment %u is on queue %u; %s was opened with %u", s,
+                             segment->queue, m->device->base.info.id, m->device->options.queue_count);
+        rota_cuda_segment *out = &m->program->segments[s];
+        for (uint32_t c = segment->first_command; c < segment->first_command + segment->command_count; c++) {
+            const rota_cuda_dispatch *dispatch = &m->program->dispatches[c];
+            if (!(dispatch->slot_mask | dispatch->bind_mask)) continue;
+            if (dispatch->form == ROTA_CUDA_KERNEL) out->uses_block = true;
+            if (dispatch->form == ROTA_CUDA_LIBRARY) out->has_variant = true;
+        }
+        if (out->uses_block) m->program->block_segments++;
+    }
+    return ROTA_OK;
+}
+
+static rota_status make_program(maker *m) {
+    const rota_exec_program_desc *desc = m->desc;
+    m->program->dispatches = calloc(desc->command_count + 1, sizeof *m->program->dispatches);
+    m->program->segments = calloc(desc->segment_count + 1, sizeof *m->program->segments);
+    if (!m->program->dispatches || !m->program->segments)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for a program of %u commands",
+                         desc->command_count);
+    for (uint32_t i = 0; i < desc->command_count; i++) {
+        rota_status status = make_command(m, i);
+        if (status == ROTA_OK) continue;
+        const char *name = NULL;
+        if (m->device->host.node_name) name = m->device->host.node_name(desc->owner, desc->commands[i].node);
+        return rota_fail_context(status, "node '%s': ", name ? name : "unnamed");
+    }
+    ROTA_TRY(describe_segments(m));
+    return rota_cuda_library_tune(m->device, m->program);
+}
+
+rota_status rota_cuda_program_create(rota_exec_device *base, const rota_exec_program_desc *desc,
+                                     rota_exec_program **out_program) {
+    rota_cuda_device *device = (rota_cuda_device *)base;
+    maker *m = calloc(1, sizeof *m);
+    rota_cuda_program *program = calloc(1, sizeof *program);
+    rota_status status = ROTA_OK;
+    if (!m || !program) {
+        status = rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for program '%s'", desc->name);
+    } else {
+        *m = (maker){.device = device, .desc = desc, .program = program};
+        program->desc = desc;
+        status = rota_cuda_enter(device);
+        if (status == ROTA_OK) {
+            status = make_program(m);
+            rota_cuda_leave(device);
+        }
+    }
+    free(m);
+    if (status != ROTA_OK) {
+        if (program) rota_cuda_program_destroy(base, (rota_exec_program *)program);
+        return status;
+    }
+    *out_program = (rota_exec_program *)program;
+    return ROTA_OK;
+}
+
+void rota_cuda_program_destroy(rota_exec_device *base, rota_exec_program *program_base) {
+    (void)base;
+    rota_cuda_program *program = (rota_cuda_program *)program_base;
+    if (!program) return;
+    free(program->dispatches);
+    free(program->segments);
+    free(program);
+}

@@ -1,0 +1,194 @@
+/* Submission: works put on their queues' streams in order, with marks behind them. One thread per device;
+ * nothing is allocated but where a library node has values of its arguments for the first time. See
+ * cuda_device.h for marks. */
+#include "exec/cuda/cuda_device.h"
+#include "base/clock.h"
+#include "base/futex.h"
+#include <string.h>
+
+/* A full device that completes nothing for this long is taken for dead: submit must end (P2), and a kernel is
+ * not expected to run for minutes. */
+#define STALL_NS (120ull * 1000000000ull)
+#define WAIT_SLICE_NS (20ull * 1000000ull)
+/* A nap of the completion thread is cut short for new work on an idle queue if it would last longer: waking
+ * costs the submit thread several microseconds. */
+#define NAP_LEFT_NS 50000u
+
+rota_status rota_cuda_lose(rota_cuda_device *device, CUresult result, const char *what) {
+    /* The exchange makes one thread call back; it releases to the acquire loads of `lost`. */
+    bool first = ra_exchange_acq_rel(&device->lost, 1) == 0;
+    (void)rota_cuda_fail(device->cu, result, what);
+    const char *node = first ? rota_cuda_running_node(device) : NULL;
+    rota_status status = rota_fail_context(ROTA_DEVICE_LOST, "%s (%s) is lost%s%s%s: ", device->base.info.id,
+                                           device->base.info.name, node ? " while node '" : "",
+                                           node ? node : "", node ? "' ran" : "");
+    if (first && device->host.lost) device->host.lost(device->host.user, status, rota_last_error());
+    return status;
+}
+
+rota_status rota_cuda_check(rota_cuda_device *device, CUresult result, const char *what) {
+    if (result == CUDA_SUCCESS) return ROTA_OK;
+    if (rota_cuda_is_fatal(result)) return rota_cuda_lose(device, result, what);
+    return rota_fail_context(rota_cuda_fail(device->cu, result, what), "%s: ", device->base.info.id);
+}
+
+rota_status rota_cuda_enter(rota_cuda_device *device) {
+    if (ra_load_acquire(&device->lost)) /* pairs with rota_cuda_lose */
+        return rota_fail(ROTA_DEVICE_LOST, "%s is lost", device->base.info.id);
+    return rota_cuda_check(device, device->cu->CtxPushCurrent(device->context), "cuCtxPushCurrent");
+}
+
+void rota_cuda_leave(rota_cuda_device *device) {
+    CUcontext popped;
+    (void)device->cu->CtxPopCurrent(&popped); /* what was pushed is there to pop */
+}
+
+/* ---- Marks ---- */
+
+/* Sleeps until the completion thread has seen the oldest mark of the queue complete. */
+static rota_status wait_for_room(rota_cuda_device *device, rota_cuda_queue *queue, uint64_t tail) {
+    uint64_t last_progress = rota_clock_ns();
+    rota_status status = ROTA_OK;
+    while (status == ROTA_OK) {
+        uint32_t seen = ra_load_seq_cst(&device->progress);
+        /* Stored before `tail` is looked at; the completion thread does it the other way round, both seq_cst.
+         */
+        ra_store_seq_cst(&device->room_wanted, 1);
+        if (ra_load_seq_cst(&queue->tail) != tail) break;
+        if (ra_load_acquire(&device->lost)) { /* pairs with rota_cuda_lose */
+            status = rota_fail(ROTA_DEVICE_LOST, "%s is lost", device->base.info.id);
+            break;
+        }
+        rota_futex_wait(&device->progress, seen, rota_deadline_after(WAIT_SLICE_NS));
+        if (ra_load_seq_cst(&device->progress) != seen) last_progress = rota_clock_ns();
+        if (rota_clock_ns() - last_progress > STALL_NS)
+            status = rota_cuda_lose(device, CUDA_ERROR_LAUNCH_TIMEOUT, "no work completed for two minutes");
+    }
+    ra_store_relaxed(&device->room_wanted, 0);
+    return status;
+}
+
+static void wake_completion(rota_cuda_device *device, bool was_idle, uint64_t now_ns) {
+    /* seq_cst, as is the store of `published` before: the thread sees the mark, or this sees it asleep. */
+    bool asleep = ra_load_seq_cst(&device->sleeping);
+    uint64_t nap = ra_load_relaxed(&device->nap_until_ns);
+    if (!asleep || (nap && !(was_idle && nap > now_ns + NAP_LEFT_NS))) return;
+    ra_store_seq_cst(&device->sleeping, 0);
+    rota_futex_wake(&device->sleeping, 1);
+}
+
+/* An event behind everything that the queue was given. */
+static rota_status set_mark(rota_cuda_device *device, rota_cuda_queue *queue) {
+    if (queue->marked_value == queue->last_value) return ROTA_OK;
+    uint64_t tail =
+        ra_load_acquire(&queue->tail); /* pairs with report: the thread is done with those marks */
+    if (queue->head - tail >= device->in_flight_max) {
+        ROTA_TRY(wait_for_room(device, queue, tail));
+        tail = ra_load_acquire(&queue->tail);
+    }
+    rota_cuda_mark *mark = &queue->marks[queue->head % ROTA_CUDA_MARKS];
+    if (!mark->event)
+        ROTA_TRY(rota_cuda_check(device, device->cu->EventCreate(&mark->event, CU_EVENT_DISABLE_TIMING),
+                                 "cuEventCreate"));
+    ROTA_TRY(rota_cuda_check(device, device->cu->EventRecord(mark->event, queue->stream), "cuEventRecord"));
+    mark->value = queue->last_value;
+    mark->submitted_ns = rota_clock_ns();
+    queue->marked_value = queue->last_value;
+    queue->unmarked = 0;
+    queue->head++;
+    ra_store_seq_cst(&queue->published, queue->head); /* releases the mark to the completion thread */
+    wake_completion(device, tail + 1 == queue->head, mark->submitted_ns);
+    return ROTA_OK;
+}
+
+/* ---- Waits ---- */
+
+/* The first mark of the queue at or above the value, which some mark in the ring or before it has. NULL: that
+ * is complete. */
+static const rota_cuda_mark *find_mark(rota_cuda_queue *queue, uint64_t value) {
+    uint64_t tail = ra_load_acquire(&queue->tail); /* pairs with report: those works are complete */
+    uint64_t low = tail, high = queue->head;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (queue->marks[middle % ROTA_CUDA_MARKS].value < value)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    /* Where the oldest mark in flight is the answer, a complete one before it may cover the value already. */
+    if (low == tail && tail > 0 && queue->head - tail < ROTA_CUDA_MARKS &&
+        queue->marks[(tail - 1) % ROTA_CUDA_MARKS].value >= value)
+        return NULL;
+    return low < queue->head ? &queue->marks[low % ROTA_CUDA_MARKS] : NULL;
+}
+
+static rota_status place_wait(rota_cuda_device *device, rota_cuda_queue *own, const rota_exec_wait *wait) {
+    if (wait->queue >= device->options.queue_count || wait->value > device->queues[wait->queue].last_value)
+        return rota_fail(ROTA_INTERNAL, "a work waits for value %llu of queue %u, which was not handed over",
+                         (unsigned long long)wait->value, wait->queue);
+    rota_cuda_queue *other = &device->queues[wait->queue];
+    if (other == own || own->covered[wait->queue] >= wait->value) return ROTA_OK;
+    if (wait->value > other->marked_value) ROTA_TRY(set_mark(device, other));
+    const rota_cuda_mark *mark = find_mark(other, wait->value);
+    own->covered[wait->queue] = mark ? mark->value : wait->value;
+    if (!mark) return ROTA_OK;
+    return rota_cuda_check(device, device->cu->StreamWaitEvent(own->stream, mark->event, 0),
+                           "cuStreamWaitEvent");
+}
+
+/* ---- Works ---- */
+
+/* Writes the argument block unless it holds the same already (other works of the submission, an earlier one
+ * alike). */
+static void write_block(rota_cuda_run *run, const uint64_t *block) {
+    size_t bytes = (size_t)run->program->desc->block_words * 8;
+    if (!run->host_block.taken || !block) return;
+    if (run->block_written && memcmp(run->host_block.host, block, bytes) == 0) return;
+    memcpy(run->host_block.host, block, bytes);
+    run->block_written = true;
+}
+
+static rota_status launch(rota_cuda_device *device, rota_cuda_queue *queue, const rota_exec_work *work) {
+    rota_cuda_run *run = (rota_cuda_run *)work->instance;
+    CUgraphExec exec = NULL;
+    write_block(run, work->block);
+    ROTA_TRY(rota_cuda_run_exec(device, run, work->segment, work->block, &exec));
+    if (!exec) return ROTA_OK;
+    return rota_cuda_check(device, device->cu->GraphLaunch(exec, queue->stream), "cuGraphLaunch");
+}
+
+static rota_status copy(rota_cuda_device *device, rota_cuda_queue *queue, const rota_exec_work *work) {
+    for (uint32_t i = 0; i < work->copy_count; i++) {
+        const rota_exec_copy *c = &work->copies[i];
+        if (c->size_bytes == 0) continue;
+        ROTA_TRY(rota_cuda_check(device,
+                                 device->cu->MemcpyAsync(c->destination->address + c->destination_offset,
+                                                         c->source->address + c->source_offset, c->size_bytes,
+                                                         queue->stream),
+                                 "cuMemcpyAsync"));
+    }
+    return ROTA_OK;
+}
+
+static rota_status add_work(rota_cuda_device *device, const rota_exec_work *work) {
+    rota_cuda_queue *queue = &device->queues[work->queue];
+    for (uint32_t i = 0; i < work->wait_count; i++) ROTA_TRY(place_wait(device, queue, &work->waits[i]));
+    ROTA_TRY(work->instance ? launch(device, queue, work) : copy(device, queue, work));
+    queue->last_value = work->signal_value;
+    return ++queue->unmarked >= ROTA_CUDA_MERGE_MAX ? set_mark(device, queue) : ROTA_OK;
+}
+
+rota_status rota_cuda_submit(rota_exec_device *base, const rota_exec_work *works, uint32_t count) {
+    rota_cuda_device *device = (rota_cuda_device *)base;
+    ROTA_TRY(rota_cuda_enter(device));
+    rota_status status = ROTA_OK;
+    for (uint32_t i = 0; i < count && status == ROTA_OK; i++) status = add_work(device, &works[i]);
+    for (uint32_t i = 0; i < device->options.queue_count && status == ROTA_OK; i++)
+        status = set_mark(device, &device->queues[i]);
+    rota_cuda_leave(device);
+    /* What the driver has taken of a work that failed half way is unknown, so any failure here is the
+     * device's. */
+    if (status != ROTA_OK && ra_exchange_acq_rel(&device->lost, 1) == 0 && device->host.lost)
+        device->host.lost(device->host.user, ROTA_DEVICE_LOST, rota_last_error());
+    return status;
+}

@@ -1,0 +1,119 @@
+/* Diagnostics: a kernel of one thread before and one after each command writes the device's timer to pinned
+ * memory, where it can be read whatever became of the context: per-command times, and which command a hung or
+ * lost device is at. */
+#include "exec/cuda/cuda_device.h"
+#include "base/clock.h"
+#include <string.h>
+
+#define CALIBRATIONS 8u
+#define CALIBRATION_NS_MAX 2000000ull
+
+rota_status rota_cuda_stamps_create(rota_cuda_device *device, rota_cuda_run *run) {
+    size_t bytes = 16 * (size_t)run->program->desc->command_count;
+    void *host = NULL;
+    CUdeviceptr address = 0;
+    ROTA_TRY(rota_cuda_check(
+        device, device->cu->MemHostAlloc(&host, bytes, CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE),
+        "cuMemHostAlloc"));
+    run->stamps = host;
+    memset(host, 0, bytes);
+    ROTA_TRY(rota_cuda_check(device, device->cu->MemHostGetDevicePointer(&address, host, 0),
+                             "cuMemHostGetDevicePointer"));
+    run->stamps_address = address;
+    return ROTA_OK;
+}
+
+void rota_cuda_stamps_destroy(rota_cuda_device *device, rota_cuda_run *run) {
+    if (run->stamps) (void)device->cu->MemFreeHost(run->stamps); /* fails on a lost device only */
+    run->stamps = NULL;
+}
+
+static uint64_t stamp_at(const uint64_t *stamps, uint64_t index) {
+    return ((const volatile uint64_t *)stamps)[index];
+}
+
+/* What rota_clock_ns and the device's timer are apart: the best of several stamps, each written between two
+ * looks at the clock. What was found earlier stands where the device does not get to it in time. */
+static rota_status calibrate(rota_cuda_device *device) {
+    uint64_t best = UINT64_MAX;
+    uint64_t *word = (uint64_t *)(void *)device->clock_piece.host;
+    rota_cuda_piece *piece = &device->clock_piece;
+    if (!piece->taken) ROTA_TRY(rota_cuda_piece_take(device, &device->pinned, sizeof *word, piece));
+    word = (uint64_t *)(void *)piece->host;
+    for (uint32_t i = 0; i < CALIBRATIONS; i++) {
+        void *parameters[] = {&piece->address};
+        *(volatile uint64_t *)word = 0;
+        uint64_t before = rota_clock_ns(), after = before, stamp = 0;
+        ROTA_TRY(rota_cuda_check(device,
+                                 device->cu->LaunchKernel(device->stamp_function, 1, 1, 1, 1, 1, 1, 0,
+                                                          device->private_stream, parameters, NULL),
+                                 "cuLaunchKernel"));
+        while ((stamp = stamp_at(word, 0)) == 0 && after - before < CALIBRATION_NS_MAX)
+            after = rota_clock_ns();
+        after = rota_clock_ns();
+        if (!stamp) break; /* the stamp still to come may end a later try early: no more tries */
+        if (after - before >= best) continue;
+        best = after - before;
+        device->clock_offset_ns = (int64_t)(before + best / 2 - stamp);
+    }
+    return ROTA_OK;
+}
+
+rota_status rota_cuda_times(rota_exec_device *base, rota_exec_instance *instance, rota_exec_time *out) {
+    rota_cuda_device *device = (rota_cuda_device *)base;
+    const rota_cuda_run *run = (const rota_cuda_run *)instance;
+    const rota_exec_program_desc *desc = run->program->desc;
+    memset(out, 0, desc->command_count * sizeof *out);
+    if (desc->command_count == 0) return ROTA_OK;
+    if (!run->stamps) return rota_fail(ROTA_UNSUPPORTED, "%s was opened without diagnostics", base->info.id);
+    ROTA_TRY(rota_cuda_enter(device));
+    pthread_mutex_lock(&device->library_lock);
+    rota_status status = calibrate(device);
+    int64_t offset = device->clock_offset_ns;
+    pthread_mutex_unlock(&device->library_lock);
+    rota_cuda_leave(device);
+    ROTA_TRY(status);
+    for (uint32_t c = 0; c < desc->command_count; c++) {
+        uint64_t begin = stamp_at(run->stamps, 2 * (uint64_t)c),
+                 end = stamp_at(run->stamps, 2 * (uint64_t)c + 1);
+        if (!begin || !end) continue;
+        out[c].begin_ns = begin + (uint64_t)offset;
+        out[c].end_ns = end > begin ? end + (uint64_t)offset : out[c].begin_ns;
+    }
+    return ROTA_OK;
+}
+
+/* A command that began and did not end; commands have several lanes, so the first found is taken. */
+static bool running_command(const rota_cuda_run *run, uint32_t *out_command) {
+    for (uint32_t c = 0; run->stamps && c < run->program->desc->command_count; c++) {
+        if (!stamp_at(run->stamps, 2 * (uint64_t)c) || stamp_at(run->stamps, 2 * (uint64_t)c + 1)) continue;
+        *out_command = c;
+        return true;
+    }
+    return false;
+}
+
+bool rota_cuda_stuck_node(rota_exec_device *base, rota_exec_instance *instance, uint32_t *out_node) {
+    (void)base;
+    const rota_cuda_run *run = (const rota_cuda_run *)instance;
+    uint32_t command;
+    if (!running_command(run, &command)) return false;
+    *out_node = run->program->desc->commands[command].node;
+    return true;
+}
+
+const char *rota_cuda_running_node(rota_cuda_device *device) {
+    const char *name = NULL;
+    if (!device->options.diagnostics || !device->host.node_name) return NULL;
+    /* Whoever found the loss may hold the lock; then the name is not worth waiting for. */
+    if (pthread_mutex_trylock(&device->lock) != 0) return NULL;
+    for (rota_cuda_link *link = device->runs.next; link != &device->runs && !name; link = link->next) {
+        const rota_cuda_run *run = (const rota_cuda_run *)link; /* its link is its first member */
+        uint32_t command;
+        if (running_command(run, &command))
+            name =
+                device->host.node_name(run->program->desc->owner, run->program->desc->commands[command].node);
+    }
+    pthread_mutex_unlock(&device->lock);
+    return name;
+}

@@ -1,0 +1,59 @@
+// The executor's own kernels: a copy and a fill, whose operands may be in slots, the upload of an argument block, and a
+// stamp of the device's timer.
+#include "rota_kernel.cuh"
+
+struct copy_params {
+    uint64_t size_bytes;
+};
+
+// Bytes at any alignment: 16 at a time where both ends allow it.
+ROTA_KERNEL(rota_copy, 2, copy_params, 256) {
+    const uint8_t *from = rota_operand<const uint8_t>(args, 1);
+    uint8_t *to = rota_operand<uint8_t>(args, 0);
+    const uint64_t bytes = args.params.size_bytes, step = static_cast<uint64_t>(gridDim.x) * blockDim.x;
+    const uint64_t first = rota_index();
+    const uint64_t ends = reinterpret_cast<uint64_t>(from) ^ reinterpret_cast<uint64_t>(to);
+    uint64_t head = (0 - reinterpret_cast<uint64_t>(to)) & 15;
+    if (head > bytes) head = bytes;
+    const uint64_t units = ends & 15 ? 0 : (bytes - head) / 16;
+    for (uint64_t i = first; i < units; i += step)
+        reinterpret_cast<uint4 *>(to + head)[i] = reinterpret_cast<const uint4 *>(from + head)[i];
+    // What is left: all of it, or the ends.
+    if (ends & 15) {
+        for (uint64_t i = first; i < bytes; i += step) to[i] = from[i];
+        return;
+    }
+    if (first < head) to[first] = from[first];
+    for (uint64_t i = head + units * 16 + first; i < bytes; i += step) to[i] = from[i];
+}
+
+struct fill_params {
+    uint64_t size_bytes;
+    uint32_t pattern, reserved;
+};
+
+ROTA_KERNEL(rota_fill, 1, fill_params, 256) {
+    uint32_t *to = rota_operand<uint32_t>(args, 0);
+    const uint64_t words = args.params.size_bytes / 4, step = static_cast<uint64_t>(gridDim.x) * blockDim.x;
+    const uint64_t first = rota_index();
+    const uint32_t pattern = args.params.pattern;
+    uint64_t head = (0 - reinterpret_cast<uint64_t>(to) / 4) & 3;
+    if (head > words) head = words;
+    const uint64_t units = (words - head) / 4;
+    for (uint64_t i = first; i < units; i += step)
+        reinterpret_cast<uint4 *>(to + head)[i] = make_uint4(pattern, pattern, pattern, pattern);
+    if (first < head) to[first] = pattern;
+    for (uint64_t i = head + units * 4 + first; i < words; i += step) to[i] = pattern;
+}
+
+// The argument block from pinned memory. One block of threads: it comes over the bus once.
+extern "C" __global__ void __launch_bounds__(1024) rota_upload(uint64_t *to, const uint64_t *from, uint32_t words) {
+    for (uint32_t i = threadIdx.x; i < words; i += blockDim.x) to[i] = __ldcv(from + i);
+}
+
+// One thread: the time to pinned memory.
+extern "C" __global__ void __launch_bounds__(32) rota_stamp(uint64_t *to) {
+    uint64_t now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    *reinterpret_cast<volatile uint64_t *>(to) = now;
+}
