@@ -16,7 +16,8 @@ static const struct {
                 {ROTA_FEATURE_COOPERATIVE_MATRIX_2, "cooperative matrix 2"},
                 {ROTA_FEATURE_SUBGROUP_SIZE_CONTROL, "subgroup size control"},
                 {ROTA_FEATURE_INT64_ATOMICS, "int64 atomics"},
-                {ROTA_FEATURE_INT8_STORAGE, "int8 storage"}};
+                {ROTA_FEATURE_INT8_STORAGE, "int8 storage"},
+                {ROTA_FEATURE_CUDA_IMAGES, "CUDA images"}};
 
 static cJSON *describe(const rota_device_info *info) {
     cJSON *device = report_device(info);

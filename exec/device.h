@@ -21,7 +21,8 @@ typedef enum rota_device_feature {
     ROTA_FEATURE_COOPERATIVE_MATRIX_2 = 1u << 4,    /* NV: workgroup scope, tensor addressing */
     ROTA_FEATURE_SUBGROUP_SIZE_CONTROL = 1u << 5,
     ROTA_FEATURE_INT64_ATOMICS = 1u << 6,
-    ROTA_FEATURE_INT8_STORAGE = 1u << 7
+    ROTA_FEATURE_INT8_STORAGE = 1u << 7,
+    ROTA_FEATURE_CUDA_IMAGES = 1u << 8 /* exec/vk: launches CUDA images from command buffers */
 } rota_device_feature;
 
 typedef struct rota_device_info {
@@ -30,12 +31,12 @@ typedef struct rota_device_info {
     char driver[256]; /* driver name and version */
     rota_exec_kind kind;
     rota_device_class device_class;
-    bool usable;       /* false: `missing` says what it lacks */
+    bool usable; /* false: `missing` says what it lacks */
     char missing[256];
     uint32_t features; /* rota_device_feature bits */
     uint64_t memory_bytes;
-    uint64_t max_allocation_bytes; /* of one allocation; arenas are split at it */
-    uint32_t compute_units;        /* SMs, cores; 0: unknown */
+    uint64_t max_allocation_bytes;            /* of one allocation; arenas are split at it */
+    uint32_t compute_units;                   /* SMs, cores; 0: unknown */
     uint32_t compute_queues, transfer_queues; /* real ones; 0 transfer queues: none apart from compute */
     uint32_t subgroup_size;
     uint32_t max_push_constant_bytes; /* 0: no such limit */

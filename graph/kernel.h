@@ -134,6 +134,12 @@ typedef struct rota_kernel {
          * not asked. */
         const struct rota_kernel *(*select)(const void *params, const uint64_t *operand_bytes,
                                             uint32_t features);
+        /* NULL, or: on a device with ROTA_FEATURE_CUDA_IMAGES, gives the kernel whose cuda part (an image) is
+         * launched in place of SPIR-V for a node with these parameters, or NULL for SPIR-V. Bit i of
+         * slot_mask: operand i comes from a slot. Such an image gets no workspace, nothing prepared, no
+         * clusters, and no more dynamic shared memory than target->shared_bytes_max. */
+        const struct rota_kernel *(*select_image)(const void *params, const uint64_t *operand_bytes,
+                                                  uint32_t slot_mask, const rota_cuda_target *target);
     } vk;
     struct {
         const void *image; /* fat binary, cubin or PTX, ABI of exec/cuda/rota_kernel.cuh; NULL: see `call` */

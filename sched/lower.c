@@ -283,12 +283,16 @@ static void lower_bindings(part_builder *part, rota_exec_command *command, const
     }
 }
 
+static bool runs_on_vk(const rota_kernel *kernel, uint32_t features) {
+    return kernel->vk.words || ((features & ROTA_FEATURE_CUDA_IMAGES) && kernel->cuda.image);
+}
+
 static rota_status check_kernel(const lowering *l, uint32_t n, const rota_kernel *kernel) {
     rota_device *device = l->c->part_device[ROTA_OPERATIONS(l->c)[n].part];
     if (!device) return ROTA_OK;
     const rota_exec_device *exec = rota_device_exec(device);
     bool there = exec->info.kind == ROTA_EXEC_CPU  ? kernel->cpu.fn != NULL
-                 : exec->info.kind == ROTA_EXEC_VK ? kernel->vk.words != NULL
+                 : exec->info.kind == ROTA_EXEC_VK ? runs_on_vk(kernel, exec->info.features)
                                                    : kernel->cuda.image || kernel->cuda.call;
     if (there) return ROTA_OK;
     static const char *const forms[ROTA_EXEC_KIND_COUNT] = {"C function", "SPIR-V", "CUDA image"};

@@ -12,6 +12,7 @@
 /* With this many submissions in flight the device has work for a while, and looking at the counters now and
  * then is enough. */
 #define POLL_FROM 3
+#define POLL_MANY 16
 #define POLL_MAX_NS 500000ull
 /* Some drivers work while they wait (NVIDIA's 580: a quarter to half a core, and in the way of
  * vkQueueSubmit2). Once waits of JUDGED_NS together took more than a quarter of that in CPU time, this thread
@@ -75,18 +76,19 @@ static uint64_t until_due(const rota_vk_real *real, uint64_t since_ns) {
     return nap < longest ? nap : longest;
 }
 
-/* How long to sleep before the next look at the counters: with several submissions in flight a third of
- * what they will take. LOOK_ON: not at all, since a completion is due. 0: to be left to the
- * driver's wait. */
+/* How long to sleep before the next look at the counters: with several submissions in flight a part of what
+ * they will take. LOOK_ON: not at all, since a completion is due. 0: to be left to the driver's wait. */
 static uint64_t poll_period(rota_vk_device *device, uint64_t since_ns) {
     uint64_t period = 0;
     for (uint32_t i = 0; i < device->real_count; i++) {
         rota_vk_real *real = &device->reals[i];
         uint64_t waiting = ra_load_acquire(&real->end_published) - real->end_cursor; /* pairs with publish */
         if (waiting == 0) continue;
-        uint64_t own = real->each_ns * waiting / 3;
+        /* Many: until half of them are done, which is what a submit thread without room waits for. */
+        bool many = waiting >= POLL_MANY;
+        uint64_t own = real->each_ns * waiting / (many ? 2 : 4), most = many ? 2 * POLL_MAX_NS : POLL_MAX_NS;
         if (own < GATHER_NS) own = GATHER_NS;
-        if (own > POLL_MAX_NS) own = POLL_MAX_NS;
+        if (own > most) own = most;
         if (waiting < POLL_FROM || real->each_ns == 0) {
             if (!device->wait_works) return 0;
             own = until_due(real, since_ns);

@@ -142,6 +142,7 @@ static void destroy_device(rota_vk_device *device) {
         rota_vk_blocks_free(device);
         rota_vk_touch_close(device);
         rota_vk_pipelines_free(device);
+        rota_vk_images_close(device);
         for (uint32_t i = 0; device->reals && i < device->real_count; i++) {
             rota_vk_real *real = &device->reals[i];
             if (real->pool) device->vk.DestroyCommandPool(device->handle, real->pool, NULL);
@@ -255,6 +256,7 @@ static rota_status open_device(rota_vk_device *device, uint32_t index) {
     ROTA_TRY(open_queues(device));
     ROTA_TRY(open_layout(device));
     ROTA_TRY(rota_vk_cache_open(device));
+    rota_vk_images_open(device);
     if (device->options.touch) ROTA_TRY(rota_vk_touch_open(device));
     if (pthread_create(&device->thread, NULL, rota_vk_complete_main, device) != 0)
         return rota_fail(ROTA_SYSTEM, "the completion thread of %s could not be started",

@@ -54,7 +54,7 @@ typedef struct rota_vk_physical {
     uint32_t compute_family, transfer_family; /* transfer_family == compute_family: no family of its own */
     uint32_t timestamp_bits;                  /* of the compute family */
     bool core13, memory_budget, calibrated_timestamps, bytes_8bit, host_query_reset;
-    bool cooperative_matrix, bfloat16, cooperative_matrix_2, subgroup_control_extension;
+    bool cooperative_matrix, bfloat16, cooperative_matrix_2, subgroup_control_extension, binary_import;
     rota_device_info info;
 } rota_vk_physical;
 
@@ -160,11 +160,39 @@ rota_status rota_vk_pipeline_get(rota_vk_device *device, const rota_vk_pipeline_
                                  const rota_vk_pipeline **out_pipeline);
 void rota_vk_pipelines_free(rota_vk_device *device);
 
-/* What recording needs of one kernel (or shader-made copy or fill) command. */
+/* ---- CUDA images (vk_image.c) ---- */
+
+typedef struct rota_vk_image rota_vk_image;
+
+/* Finds out what CUDA device this is, or takes the feature off. */
+void rota_vk_images_open(rota_vk_device *device);
+void rota_vk_images_close(rota_vk_device *device);
+/* The function of a kernel's image, made when it is the first use. Blocks in the driver, under the device's
+ * lock. */
+rota_status rota_vk_image_get(rota_vk_device *device, const rota_kernel *kernel,
+                              const rota_vk_image **out_image);
+/* How the kernel is launched, checked against what images may have here. */
+rota_status rota_vk_image_launch(const rota_vk_device *device, const rota_kernel *kernel, const void *params,
+                                 const uint64_t *operand_bytes, const uint32_t *given_groups,
+                                 rota_cuda_launch *out_launch);
+/* `arguments`: a rota_args of exec/cuda/rota_kernel.cuh; read now. */
+void rota_vk_image_record(rota_vk_device *device, VkCommandBuffer buffer, const rota_vk_image *image,
+                          const rota_cuda_launch *launch, const void *arguments);
+
+/* ---- Programs ---- */
+
+/* What recording needs of one kernel (or shader-made copy or fill) command: a pipeline or an image, and
+ * neither for a copy or fill by the transfer commands. */
 typedef struct rota_vk_dispatch {
-    const rota_vk_pipeline *pipeline; /* NULL: a copy or fill by the transfer commands */
-    uint32_t groups[3];
+    const rota_vk_pipeline *pipeline;
+    const rota_vk_image *image;
+    uint32_t slot_mask, bind_mask; /* with an image */
+    rota_cuda_launch launch;       /* with a pipeline, `groups` alone */
 } rota_vk_dispatch;
+
+static inline bool rota_vk_is_dispatch(const rota_vk_dispatch *dispatch) {
+    return dispatch->pipeline || dispatch->image;
+}
 
 /* What commands run as: bits, since a batch or a segment may have both. Barriers name no more than they must:
  * see vk_record.c. */
@@ -339,10 +367,12 @@ struct rota_vk_device {
     VkPipelineLayout layout; /* one for all kernels: push constants only */
     uint32_t push_bytes;
 
-    pthread_mutex_t lock; /* pipelines, block pages, object lists */
+    pthread_mutex_t lock; /* pipelines, images, block pages, object lists */
     VkPipelineCache cache;
     bool cache_dirty;
     rota_vk_pipeline *pipelines[ROTA_VK_PIPELINE_BUCKETS];
+    rota_vk_image *images;
+    rota_cuda_target target; /* with ROTA_FEATURE_CUDA_IMAGES */
     rota_vk_block_page *pages;
     uint32_t page_count, page_capacity;
     rota_vk_link memories, runs;

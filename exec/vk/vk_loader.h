@@ -86,7 +86,13 @@
     X(CmdPipelineBarrier2)                                                                                   \
     X(CmdWriteTimestamp2)
 
-#define ROTA_VK_DEVICE_OPTIONAL(X) X(GetCalibratedTimestampsEXT)
+#define ROTA_VK_DEVICE_OPTIONAL(X)                                                                           \
+    X(GetCalibratedTimestampsEXT)                                                                            \
+    X(CreateCuModuleNVX)                                                                                     \
+    X(DestroyCuModuleNVX)                                                                                    \
+    X(CreateCuFunctionNVX)                                                                                   \
+    X(DestroyCuFunctionNVX)                                                                                  \
+    X(CmdCuLaunchKernelNVX)
 
 #define ROTA_VK_MEMBER(name) PFN_vk##name name;
 #define ROTA_VK_MEMBER_KHR(name) PFN_vk##name##KHR name;

@@ -140,6 +140,8 @@ static void query_features(const rota_vk_instance *instance, const extension_lis
     physical->bfloat16 = has(extensions, VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME);
     physical->cooperative_matrix_2 =
         physical->cooperative_matrix && has(extensions, VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME);
+    physical->binary_import = has(extensions, VK_NVX_BINARY_IMPORT_EXTENSION_NAME);
+    if (physical->binary_import) info->features |= ROTA_FEATURE_CUDA_IMAGES;
     bool sync2 = physical->core13 || has(extensions, VK_KHR_SYNCHRONIZATION_2_EXTENSION_NAME);
 
     feature_chain chain;
@@ -288,6 +290,7 @@ rota_status rota_vk_physical_open(const rota_vk_instance *instance, const rota_v
     if (physical->cooperative_matrix) extensions[count++] = VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME;
     if (physical->bfloat16) extensions[count++] = VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME;
     if (physical->cooperative_matrix_2) extensions[count++] = VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME;
+    if (physical->binary_import) extensions[count++] = VK_NVX_BINARY_IMPORT_EXTENSION_NAME;
 
     float priority = 1.0f;
     VkDeviceQueueCreateInfo queues[2];

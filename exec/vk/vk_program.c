@@ -66,7 +66,21 @@ static const char *feature_names(uint32_t features) {
     if (features & ROTA_FEATURE_SUBGROUP_SIZE_CONTROL) return "subgroup size control";
     if (features & ROTA_FEATURE_INT64_ATOMICS) return "64-bit atomics";
     if (features & ROTA_FEATURE_INT8_STORAGE) return "8-bit storage";
+    if (features & ROTA_FEATURE_CUDA_IMAGES) return "CUDA images";
     return "a feature without a name here";
+}
+
+static rota_status check_operands(const rota_exec_command *command, const rota_exec_operand *operands,
+                                  const rota_kernel *kernel) {
+    if (command->operand_count == 0 || command->operand_count > ROTA_KERNEL_OPERANDS_MAX)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "kernel '%s' has %u operands; Vulkan kernels have 1 to %u",
+                         kernel->name, command->operand_count, ROTA_KERNEL_OPERANDS_MAX);
+    for (uint32_t i = 0; i < command->operand_count; i++)
+        if (operands[i].is_slot && operands[i].memory > UINT16_MAX)
+            return rota_fail(ROTA_UNSUPPORTED,
+                             "kernel '%s': argument word %u of operand %u; the highest possible is %u",
+                             kernel->name, operands[i].memory, i, UINT16_MAX);
+    return ROTA_OK;
 }
 
 static rota_status check_kernel(const maker *m, const rota_exec_command *command, const rota_kernel *kernel) {
@@ -78,9 +92,6 @@ static rota_status check_kernel(const maker *m, const rota_exec_command *command
     if (lacking)
         return rota_fail(ROTA_UNSUPPORTED, "kernel '%s' needs %s, which %s (%s) lacks", kernel->name,
                          feature_names(lacking), info->id, info->name);
-    if (command->operand_count == 0 || command->operand_count > ROTA_KERNEL_OPERANDS_MAX)
-        return rota_fail(ROTA_INVALID_ARGUMENT, "kernel '%s' has %u operands; Vulkan kernels have 1 to %u",
-                         kernel->name, command->operand_count, ROTA_KERNEL_OPERANDS_MAX);
     if (kernel->vk.spec_count > ROTA_KERNEL_SPEC_MAX)
         return rota_fail(ROTA_INVALID_ARGUMENT,
                          "kernel '%s' has %u specialization constants; at most %u are possible", kernel->name,
@@ -120,39 +131,16 @@ static rota_status find_pipeline(maker *m, const rota_vk_pipeline_key *key,
     return ROTA_OK;
 }
 
-static rota_status make_dispatch(maker *m, const rota_exec_command *command, const rota_kernel *kernel,
-                                 const void *params, const uint32_t *given_groups,
-                                 rota_vk_dispatch *out_dispatch) {
-    const rota_exec_operand *operands = m->desc->operands + command->first_operand;
-    const rota_exec_binding *bindings = m->desc->bindings + command->first_binding;
-    uint64_t operand_bytes[ROTA_KERNEL_OPERANDS_MAX] = {0};
-    if (command->operand_count <= ROTA_KERNEL_OPERANDS_MAX)
-        for (uint32_t i = 0; i < command->operand_count; i++) operand_bytes[i] = operands[i].size_bytes;
-    if (kernel->vk.select) {
-        const rota_kernel *chosen = kernel->vk.select(params, operand_bytes, m->device->base.info.features);
-        if (chosen) kernel = chosen;
-    }
-    ROTA_TRY(check_kernel(m, command, kernel));
+/* The kernel whose CUDA image runs in place of `kernel`; NULL: SPIR-V does. */
+static const rota_kernel *select_image(const maker *m, const rota_kernel *kernel, const void *params,
+                                       const uint64_t *operand_bytes, uint32_t slot_mask) {
+    if (!(m->device->base.info.features & ROTA_FEATURE_CUDA_IMAGES)) return NULL;
+    if (kernel->vk.select_image)
+        return kernel->vk.select_image(params, operand_bytes, slot_mask, &m->device->target);
+    return kernel->vk.words || !kernel->cuda.image ? NULL : kernel;
+}
 
-    rota_vk_pipeline_key key;
-    memset(&key, 0, sizeof key); /* compared as bytes */
-    key.kernel = kernel;
-    for (uint32_t i = 0; i < command->operand_count; i++) {
-        if (operands[i].is_slot) key.slot_mask |= 1u << i;
-        if (operands[i].is_slot && operands[i].memory > UINT16_MAX)
-            return rota_fail(ROTA_UNSUPPORTED,
-                             "kernel '%s': argument word %u of operand %u; the highest possible is %u",
-                             kernel->name, operands[i].memory, i, UINT16_MAX);
-    }
-    for (uint32_t i = 0; i < command->binding_count; i++) key.bind_mask |= 1u << bindings[i].bindable;
-    if (kernel->vk.spec_count) kernel->vk.spec(params, key.spec);
-    ROTA_TRY(find_pipeline(m, &key, &out_dispatch->pipeline));
-
-    uint32_t *groups = out_dispatch->groups;
-    if (kernel->vk.grid)
-        kernel->vk.grid(params, operand_bytes, groups);
-    else
-        memcpy(groups, given_groups, 3 * sizeof *groups);
+static rota_status check_grid(const maker *m, const rota_kernel *kernel, const uint32_t *groups) {
     const uint32_t *limits = m->device->physical.properties.limits.maxComputeWorkGroupCount;
     for (uint32_t i = 0; i < 3; i++)
         if (groups[i] > limits[i])
@@ -161,6 +149,45 @@ static rota_status make_dispatch(maker *m, const rota_exec_command *command, con
                              kernel->name, groups[i], "xyz"[i], m -> device -> base.info.id,
                              m->device->base.info.name, limits[i]);
     return ROTA_OK;
+}
+
+static rota_status make_dispatch(maker *m, const rota_exec_command *command, const rota_kernel *kernel,
+                                 const void *params, const uint32_t *given_groups,
+                                 rota_vk_dispatch *out_dispatch) {
+    const rota_exec_operand *operands = m->desc->operands + command->first_operand;
+    const rota_exec_binding *bindings = m->desc->bindings + command->first_binding;
+    ROTA_TRY(check_operands(command, operands, kernel));
+    uint64_t operand_bytes[ROTA_KERNEL_OPERANDS_MAX] = {0};
+    rota_vk_pipeline_key key;
+    memset(&key, 0, sizeof key); /* compared as bytes */
+    for (uint32_t i = 0; i < command->operand_count; i++) {
+        operand_bytes[i] = operands[i].size_bytes;
+        if (operands[i].is_slot) key.slot_mask |= 1u << i;
+    }
+    for (uint32_t i = 0; i < command->binding_count; i++) key.bind_mask |= 1u << bindings[i].bindable;
+
+    const rota_kernel *image = select_image(m, kernel, params, operand_bytes, key.slot_mask);
+    if (image) {
+        out_dispatch->slot_mask = key.slot_mask;
+        out_dispatch->bind_mask = key.bind_mask;
+        ROTA_TRY(rota_vk_image_launch(m->device, image, params, operand_bytes, given_groups,
+                                      &out_dispatch->launch));
+        return rota_vk_image_get(m->device, image, &out_dispatch->image);
+    }
+    if (kernel->vk.select) {
+        const rota_kernel *chosen = kernel->vk.select(params, operand_bytes, m->device->base.info.features);
+        if (chosen) kernel = chosen;
+    }
+    ROTA_TRY(check_kernel(m, command, kernel));
+    key.kernel = kernel;
+    if (kernel->vk.spec_count) kernel->vk.spec(params, key.spec);
+    ROTA_TRY(find_pipeline(m, &key, &out_dispatch->pipeline));
+    uint32_t *groups = out_dispatch->launch.groups;
+    if (kernel->vk.grid)
+        kernel->vk.grid(params, operand_bytes, groups);
+    else
+        memcpy(groups, given_groups, 3 * sizeof *groups);
+    return check_grid(m, kernel, groups);
 }
 
 /* Copies and fills with a slot operand become kernels; the rest need nothing here. */
@@ -205,8 +232,8 @@ static rota_status make_command(maker *m, uint32_t index) {
 static uint8_t kinds_of_segment(const maker *m, const rota_exec_segment *segment) {
     uint8_t kinds = 0;
     for (uint32_t i = 0; i < segment->command_count; i++)
-        kinds |=
-            m->program->dispatches[segment->first_command + i].pipeline ? ROTA_VK_DISPATCH : ROTA_VK_TRANSFER;
+        kinds |= rota_vk_is_dispatch(&m->program->dispatches[segment->first_command + i]) ? ROTA_VK_DISPATCH
+                                                                                          : ROTA_VK_TRANSFER;
     return kinds;
 }
 

@@ -57,34 +57,46 @@ typedef struct recording {
     bool writes_mapped; /* a command of the segment writes memory that the host may read */
 } recording;
 
+/* A command's operands and parameters as kernels take them: addresses, words in place of what is in slots. */
+static void write_arguments(const recording *r, const rota_exec_command *command, const void *params,
+                            uint32_t param_bytes, uint64_t *out_words) {
+    const rota_exec_program_desc *desc = r->program->desc;
+    const rota_exec_operand *operands = desc->operands + command->first_operand;
+    for (uint32_t i = 0; i < command->operand_count; i++)
+        out_words[i] = operands[i].is_slot
+                           ? ((uint64_t)operands[i].memory << 48) | operands[i].offset_bytes
+                           : r->memories[operands[i].memory]->base.address + operands[i].offset_bytes;
+    uint8_t *param_area = (uint8_t *)&out_words[command->operand_count];
+    if (param_bytes) memcpy(param_area, params, param_bytes);
+    if (command->kind != ROTA_EXEC_COMMAND_KERNEL) return;
+    const rota_exec_binding *bindings = desc->bindings + command->first_binding;
+    const rota_kernel *kernel = command->u.kernel.kernel;
+    for (uint32_t i = 0; i < command->binding_count; i++)
+        memcpy(param_area + kernel->bindables[bindings[i].bindable].offset_bytes, &bindings[i].word, 4);
+}
+
 static void record_dispatch(recording *r, const rota_exec_command *command, const rota_vk_dispatch *dispatch,
                             const void *params, uint32_t param_bytes) {
     const rota_vk_table *vk = &r->device->vk;
-    const rota_exec_program_desc *desc = r->program->desc;
-    const rota_exec_operand *operands = desc->operands + command->first_operand;
-    struct {
-        uint64_t words[1 + ROTA_KERNEL_OPERANDS_MAX + ROTA_KERNEL_PARAM_BYTES_MAX / 8];
-    } push;
-    push.words[0] = r->run->block.address;
-    for (uint32_t i = 0; i < command->operand_count; i++)
-        push.words[1 + i] = operands[i].is_slot
-                                ? ((uint64_t)operands[i].memory << 48) | operands[i].offset_bytes
-                                : r->memories[operands[i].memory]->base.address + operands[i].offset_bytes;
-    uint8_t *param_area = (uint8_t *)&push.words[1 + command->operand_count];
-    if (param_bytes) memcpy(param_area, params, param_bytes);
-    if (command->kind == ROTA_EXEC_COMMAND_KERNEL) {
-        const rota_exec_binding *bindings = desc->bindings + command->first_binding;
-        const rota_kernel *kernel = command->u.kernel.kernel;
-        for (uint32_t i = 0; i < command->binding_count; i++)
-            memcpy(param_area + kernel->bindables[bindings[i].bindable].offset_bytes, &bindings[i].word, 4);
+    /* Push constants begin with the block's address; a rota_args of exec/cuda/rota_kernel.cuh with that and
+     * the masks. */
+    uint64_t words[2 + ROTA_KERNEL_OPERANDS_MAX + ROTA_KERNEL_PARAM_BYTES_MAX / 8] = {r->run->block.address};
+    if (dispatch->image) {
+        words[1] = dispatch->slot_mask | (uint64_t)dispatch->bind_mask << 32;
+        write_arguments(r, command, params, param_bytes, words + 2);
+        rota_vk_image_record(r->device, r->buffer, dispatch->image, &dispatch->launch, words);
+        r->bound = VK_NULL_HANDLE; /* nothing says that a bound pipeline stays */
+        return;
     }
+    write_arguments(r, command, params, param_bytes, words + 1);
     if (r->bound != dispatch->pipeline->handle) {
         vk->CmdBindPipeline(r->buffer, VK_PIPELINE_BIND_POINT_COMPUTE, dispatch->pipeline->handle);
         r->bound = dispatch->pipeline->handle;
     }
     vk->CmdPushConstants(r->buffer, r->device->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
-                         8 + 8 * (uint32_t)command->operand_count + param_bytes, push.words);
-    vk->CmdDispatch(r->buffer, dispatch->groups[0], dispatch->groups[1], dispatch->groups[2]);
+                         8 + 8 * (uint32_t)command->operand_count + param_bytes, words);
+    const uint32_t *groups = dispatch->launch.groups;
+    vk->CmdDispatch(r->buffer, groups[0], groups[1], groups[2]);
 }
 
 static void record_copy(recording *r, const rota_exec_operand *operands) {
@@ -113,7 +125,7 @@ static rota_status record_command(recording *r, uint32_t index) {
         if (operands[i].mode != ROTA_READ && !operands[i].is_slot &&
             r->memories[operands[i].memory]->base.host)
             r->writes_mapped = true;
-    if (dispatch->pipeline && r->device->options.touch)
+    if (rota_vk_is_dispatch(dispatch) && r->device->options.touch)
         return rota_vk_touch_record(r->device, r->run, r->buffer, command);
     if (command->kind == ROTA_EXEC_COMMAND_KERNEL) {
         record_dispatch(r, command, dispatch, command->u.kernel.params,
@@ -139,8 +151,8 @@ static rota_status record_command(recording *r, uint32_t index) {
 static uint32_t batch_kinds(const recording *r, const rota_exec_batch *batch) {
     uint32_t kinds = 0;
     for (uint32_t i = 0; i < batch->command_count; i++)
-        kinds |=
-            r->program->dispatches[batch->first_command + i].pipeline ? ROTA_VK_DISPATCH : ROTA_VK_TRANSFER;
+        kinds |= rota_vk_is_dispatch(&r->program->dispatches[batch->first_command + i]) ? ROTA_VK_DISPATCH
+                                                                                        : ROTA_VK_TRANSFER;
     return kinds;
 }
 
