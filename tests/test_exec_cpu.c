@@ -535,9 +535,79 @@ static void failures_are_reported_and_the_rest_goes_on(void **state) {
     }
 }
 
+/* ---- Pieces of a split kernel ---- */
+
+/* A kernel whose number of items is a parameter: it notes pieces that do not start and end at multiples of
+ * its grain. */
+enum { PIECE_GRAIN = 1000 };
+
+typedef struct piece_notes {
+    _Atomic uint64_t items, pieces, crooked;
+} piece_notes;
+
+static rota_status note_piece(const rota_kernel_call *call) {
+    piece_notes *notes = call->operands[0];
+    if (call->begin % PIECE_GRAIN != 0 || (call->end % PIECE_GRAIN != 0 && call->end != call->items))
+        ra_fetch_add_relaxed(&notes->crooked, 1);
+    ra_fetch_add_relaxed(&notes->pieces, 1);
+    ra_fetch_add_relaxed(&notes->items, call->end - call->begin);
+    return ROTA_OK;
+}
+
+static void piece_items(const void *params, const uint64_t *bytes, uint64_t *out_items, uint64_t *out_grain) {
+    (void)bytes;
+    uint32_t count;
+    memcpy(&count, params, sizeof count);
+    *out_items = count;
+    *out_grain = PIECE_GRAIN;
+}
+
+static const rota_kernel_bindable count_bindable = {.name = "count", .size_bytes = 4};
+static const rota_kernel piece_kernel = {.name = "pieces",
+                                         .param_bytes = 4,
+                                         .bindables = &count_bindable,
+                                         .bindable_count = 1,
+                                         .cpu = {note_piece, piece_items}};
+
+static void pieces_are_multiples_of_the_grain(void **state) {
+    (void)state;
+    for (uint32_t bound = 0; bound < 2; bound++) {
+        kit_host host;
+        rota_exec_device *device = kit_open(&host, 4, 1, false);
+        rota_exec_memory *memory;
+        assert_ok(device->vtable->memory_create(device, sizeof(piece_notes), 0, "notes", &memory));
+        piece_notes *notes = memory->host;
+        memset(notes, 0, sizeof *notes);
+        kit_program *p = kit_begin(1, 1, 1);
+        uint32_t recorded = 1000003;
+        rota_exec_operand operand = kit_at(0, 0, sizeof(piece_notes), ROTA_READWRITE);
+        rota_exec_command *command = kit_kernel(p, &piece_kernel, &recorded, 1, &operand);
+        if (bound) {
+            p->bindings[p->binding_count++] = (rota_exec_binding){0, 0};
+            command->binding_count = 1;
+        }
+        rota_exec_program *program;
+        rota_exec_instance *instance;
+        assert_ok(device->vtable->program_create(device, kit_finish(p, 0), &program));
+        assert_ok(device->vtable->instance_create(device, program, &memory, &instance));
+        uint64_t block = bound ? 700001 : 0;
+        kit_submit(device, instance, 0, 1, &block, 0, NULL);
+        kit_wait(&host, 0, 1);
+        assert_int_equal(notes->items, bound ? 700001 : 1000003);
+        assert_int_equal(notes->crooked, 0);
+        assert_true(notes->pieces > 1);
+        device->vtable->instance_destroy(device, instance);
+        device->vtable->program_destroy(device, program);
+        device->vtable->memory_destroy(device, memory);
+        kit_close(device);
+        kit_free(p);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_graphs_equal_serial),
+        cmocka_unit_test(pieces_are_multiples_of_the_grain),
         cmocka_unit_test(many_programs_in_flight),
         cmocka_unit_test(slots_and_bindings),
         cmocka_unit_test(waits_across_queues),

@@ -18,7 +18,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 /* A call with slot operands and bound parameters filled in. */
 typedef struct prepared_call {
     rota_kernel_call call;
-    uint64_t grain;            /* set if the parameters are bound */
+    uint64_t grain;            /* of the bound parameters; set where they are bound and the kernel says it */
     void *operands[UINT8_MAX]; /* as many as a command can have */
     _Alignas(16) uint8_t params[ROTA_KERNEL_PARAM_BYTES_MAX];
 } prepared_call;
@@ -59,9 +59,8 @@ static void prepare(const rota_cpu_work *work, const rota_cpu_record *record, pr
             memcpy(out->params + bindable->offset_bytes, &work->block[binding->word], bindable->size_bytes);
         }
         out->call.params = out->params;
-        uint64_t grain;
         if (kernel->cpu.items)
-            kernel->cpu.items(out->params, out->call.operand_bytes, &out->call.items, &grain);
+            kernel->cpu.items(out->params, out->call.operand_bytes, &out->call.items, &out->grain);
         out->call.end = out->call.items;
     }
 }
@@ -191,7 +190,7 @@ static bool start_split(rota_cpu_worker *worker, rota_cpu_unit_state *state, con
         prepared_call prepared;
         prepare(work, record, &prepared);
         split->items = prepared.call.items;
-        grain = prepared.grain ? prepared.grain : 1;
+        grain = prepared.grain ? prepared.grain : 1; /* a kernel without `items` is never split */
     }
     /* A few pieces per worker even out their speeds. Multiples of the grain. */
     uint64_t pieces = (uint64_t)device->worker_count * 4;
