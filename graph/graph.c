@@ -34,7 +34,7 @@ static void free_lane(rota_recorder *lane) {
         rota_chunk_free(chunk, chunk->usable_bytes);
         chunk = next;
     }
-    for (uint32_t i = 0; i < lane->held_count; i++) rota_buffer_release(lane->held[i]);
+    for (uint64_t i = 0; i < lane->held_count; i++) rota_buffer_release(lane->held[i]);
     rota_chunk_free(lane->buffers, lane->buffers_usable);
     free(lane->held);
     free(lane->afters);
@@ -68,6 +68,11 @@ static rota_status lane_buffer(rota_recorder *lane, rota_buffer_kind kind, const
                          "buffer '%s' of graph '%s': size %llu bytes, expected 1 to %llu", name ? name : "",
                          lane->graph->name, (unsigned long long)size_bytes,
                          (unsigned long long)ROTA_BUFFER_SIZE_MAX);
+    if (lane->buffer_count == INT32_MAX) /* an access record keeps the number in 31 bits */
+        return rota_fail(ROTA_OUT_OF_RANGE,
+                         "buffer '%s': lane '%s' of graph '%s' has 2^31 - 1 buffers, the most "
+                         "there can be",
+                         name ? name : "", lane->name, lane->graph->name);
     if (lane->buffer_count == lane->buffer_capacity) {
         size_t usable;
         rota_buffer **grown =
@@ -99,8 +104,9 @@ static rota_status lane_buffer(rota_recorder *lane, rota_buffer_kind kind, const
     return ROTA_OK;
 }
 
+/* With the graph's mutex held, under which compile freezes it: what is added now is in every plan. */
 static rota_status check_open(const rota_graph *graph, const char *what) {
-    if (ra_load_acquire(&graph->compiled))
+    if (ra_load_relaxed(&graph->compiled))
         return rota_fail(ROTA_WRONG_STATE, "%s: graph '%s' is already compiled", what, graph->name);
     return ROTA_OK;
 }
@@ -108,9 +114,9 @@ static rota_status check_open(const rota_graph *graph, const char *what) {
 rota_status rota_graph_buffer(rota_graph *graph, rota_buffer_kind kind, const char *name, uint64_t size_bytes,
                               rota_buffer **out_buffer) {
     *out_buffer = NULL;
-    ROTA_TRY(check_open(graph, "new buffer"));
     pthread_mutex_lock(&graph->mutex);
-    rota_status status = lane_buffer(&graph->own, kind, name, size_bytes, out_buffer);
+    rota_status status = check_open(graph, "new buffer");
+    if (status == ROTA_OK) status = lane_buffer(&graph->own, kind, name, size_bytes, out_buffer);
     pthread_mutex_unlock(&graph->mutex);
     return status;
 }
@@ -146,55 +152,60 @@ static rota_status add_slot(rota_graph *graph, const char *name, uint32_t size_b
 
 rota_status rota_graph_slot(rota_graph *graph, const char *name, uint32_t size_bytes, rota_slot *out_slot) {
     *out_slot = (rota_slot){0};
-    ROTA_TRY(check_open(graph, "new slot"));
     if (!name || !*name)
         return rota_fail(ROTA_INVALID_ARGUMENT, "slot of graph '%s': it needs a name", graph->name);
     if (size_bytes != 4 && size_bytes != 8)
         return rota_fail(ROTA_INVALID_ARGUMENT, "slot '%s': size %u bytes, expected 4 or 8", name,
                          size_bytes);
     pthread_mutex_lock(&graph->mutex);
-    rota_status status = add_slot(graph, name, size_bytes, out_slot);
+    rota_status status = check_open(graph, "new slot");
+    if (status == ROTA_OK) status = add_slot(graph, name, size_bytes, out_slot);
     pthread_mutex_unlock(&graph->mutex);
     return status;
+}
+
+/* With the graph's mutex held. */
+static rota_status add_lane(rota_graph *graph, rota_recorder *lane) {
+    ROTA_TRY(check_open(graph, "new recorder"));
+    if (graph->lane_count == graph->lane_capacity) {
+        uint32_t capacity = graph->lane_capacity ? graph->lane_capacity * 2 : 8;
+        rota_recorder **grown = realloc(graph->lanes, sizeof *grown * capacity);
+        if (!grown) return rota_fail(ROTA_OUT_OF_MEMORY, "recorder '%s': no host memory", lane->name);
+        graph->lanes = grown;
+        graph->lane_capacity = capacity;
+    }
+    graph->lanes[graph->lane_count++] = lane;
+    lane->lane = graph->lane_count;
+    return ROTA_OK;
 }
 
 rota_status rota_recorder_open(rota_graph *graph, uint64_t order_key, const char *name,
                                rota_recorder **out_recorder) {
     *out_recorder = NULL;
-    ROTA_TRY(check_open(graph, "new recorder"));
-    rota_recorder *lane = calloc(1, sizeof *lane);
-    if (!lane) return rota_fail(ROTA_OUT_OF_MEMORY, "recorder: no host memory");
-    lane->graph = graph;
-    lane->order_key = order_key;
     char made[40];
     if (!name) {
         (void)snprintf(made, sizeof made, "lane %llu", (unsigned long long)order_key);
         name = made;
     }
-    lane->name = rota_arena_strdup(&lane->arena, name);
-    pthread_mutex_lock(&graph->mutex);
-    bool room = lane->name != NULL;
-    if (room && graph->lane_count == graph->lane_capacity) {
-        uint32_t capacity = graph->lane_capacity ? graph->lane_capacity * 2 : 8;
-        rota_recorder **grown = realloc(graph->lanes, sizeof *grown * capacity);
-        room = grown != NULL;
-        if (grown) {
-            graph->lanes = grown;
-            graph->lane_capacity = capacity;
-        }
+    rota_recorder *lane = calloc(1, sizeof *lane);
+    if (lane) lane->name = rota_arena_strdup(&lane->arena, name);
+    rota_status status = ROTA_OK;
+    if (!lane || !lane->name) {
+        status = rota_fail(ROTA_OUT_OF_MEMORY, "recorder '%s': no host memory", name);
+    } else {
+        lane->graph = graph;
+        lane->order_key = order_key;
+        pthread_mutex_lock(&graph->mutex);
+        status = add_lane(graph, lane);
+        pthread_mutex_unlock(&graph->mutex);
     }
-    if (room) {
-        graph->lanes[graph->lane_count++] = lane;
-        lane->lane = graph->lane_count;
-    }
-    pthread_mutex_unlock(&graph->mutex);
-    if (!room) {
+    if (status == ROTA_OK) {
+        *out_recorder = lane;
+    } else if (lane) {
         rota_arena_free(&lane->arena);
         free(lane);
-        return rota_fail(ROTA_OUT_OF_MEMORY, "recorder: no host memory");
     }
-    *out_recorder = lane;
-    return ROTA_OK;
+    return status;
 }
 
 void rota_recorder_close(rota_recorder *recorder) {
@@ -219,10 +230,9 @@ uint64_t rota_graph_node_count(const rota_graph *graph) {
 }
 
 rota_status rota_graph_add_hook(rota_graph *graph, rota_rewrite_opaque_fn fn, void *user) {
-    ROTA_TRY(check_open(graph, "new rewrite hook"));
     pthread_mutex_lock(&graph->mutex);
-    rota_status status = ROTA_OK;
-    if (graph->hook_count == graph->hook_capacity) {
+    rota_status status = check_open(graph, "new rewrite hook");
+    if (status == ROTA_OK && graph->hook_count == graph->hook_capacity) {
         uint32_t capacity = graph->hook_capacity ? graph->hook_capacity * 2 : 4;
         rota_rewrite_hook *grown = realloc(graph->hooks, sizeof *grown * capacity);
         if (grown) {

@@ -100,7 +100,7 @@ struct rota_recorder {
     /* PERSISTENT buffers that this lane holds, each at least once; recently seen ones need no second
      * reference. */
     rota_buffer **held;
-    uint32_t held_count, held_capacity;
+    uint64_t held_count, held_capacity;
     rota_buffer *recent[64];
 };
 

@@ -62,17 +62,19 @@ rota_status rota_recorder_reserve(rota_recorder *recorder, uint64_t nodes, uint6
     const uint64_t limit = (uint64_t)1 << 40;
     if (nodes > limit || accesses > limit || param_bytes > limit)
         return rota_fail(ROTA_OUT_OF_RANGE, "reserve on recorder '%s': counts above 2^40", recorder->name);
-    /* Per node: header and rounding of the parameters; bindings count as parameters. */
-    uint64_t bytes =
-        nodes * (sizeof(rota_node_record) + 8) + accesses * sizeof(rota_access_record) + param_bytes * 2;
+    /* Per node: header and rounding of the parameters. A binding takes twice the 4 bytes that the parameter
+     * it binds has at least. */
+    uint64_t bytes = nodes * (sizeof(rota_node_record) + 8) + accesses * sizeof(rota_access_record) +
+                     param_bytes * (1 + sizeof(rota_param_binding) / 4);
     if (bytes > (uint64_t)(recorder->end - recorder->next)) ROTA_TRY(add_chunk(recorder, (size_t)bytes));
+    /* Each access may be the first, or the first for a while, of a persistent buffer. */
     if (recorder->held_capacity - recorder->held_count < accesses) {
-        uint64_t capacity = recorder->held_count + (accesses < 4096 ? accesses : 4096);
+        uint64_t capacity = recorder->held_count + accesses;
         rota_buffer **grown = realloc(recorder->held, sizeof *grown * (size_t)capacity);
         if (!grown)
             return rota_fail(ROTA_OUT_OF_MEMORY, "reserve on recorder '%s': no host memory", recorder->name);
         recorder->held = grown;
-        recorder->held_capacity = (uint32_t)capacity;
+        recorder->held_capacity = capacity;
     }
     return ROTA_OK;
 }
@@ -80,8 +82,8 @@ rota_status rota_recorder_reserve(rota_recorder *recorder, uint64_t nodes, uint6
 /* The graph keeps a reference to each persistent buffer that a lane names. */
 static rota_status hold_buffer(rota_recorder *lane, rota_buffer *root, rota_buffer **recent) {
     if (lane->held_count == lane->held_capacity) {
-        uint32_t capacity = lane->held_capacity ? lane->held_capacity * 2 : 16;
-        rota_buffer **grown = realloc(lane->held, sizeof *grown * capacity);
+        uint64_t capacity = lane->held_capacity ? lane->held_capacity * 2 : 16;
+        rota_buffer **grown = realloc(lane->held, sizeof *grown * (size_t)capacity);
         if (!grown) return rota_fail(ROTA_OUT_OF_MEMORY, "recorder '%s': no host memory", lane->name);
         lane->held = grown;
         lane->held_capacity = capacity;
@@ -171,9 +173,28 @@ static rota_status check_overlaps(const context *at, const rota_kernel *kernel,
     return ROTA_OK;
 }
 
+/* What is patched in at each replay must lie in the parameters. */
+static rota_status check_bindables(const context *at, const rota_kernel *kernel) {
+    for (uint32_t i = 0; i < kernel->bindable_count; i++) {
+        const rota_kernel_bindable *bindable = &kernel->bindables[i];
+        if ((bindable->size_bytes == 4 || bindable->size_bytes == 8) &&
+            bindable->offset_bytes % bindable->size_bytes == 0 &&
+            (uint32_t)bindable->offset_bytes + bindable->size_bytes <= kernel->param_bytes)
+            continue;
+        return rota_fail(
+            ROTA_INVALID_ARGUMENT,
+            AT "parameter '%s' of kernel '%s' has %u bytes at byte %u of %u, expected 4 or 8 bytes, "
+               "aligned to their size, inside the parameters",
+            AT_ARGUMENTS(at), bindable->name, kernel->name, bindable->size_bytes, bindable->offset_bytes,
+            kernel->param_bytes);
+    }
+    return ROTA_OK;
+}
+
 static rota_status check_bindings(const context *at, const rota_kernel_node *node) {
     const rota_kernel *kernel = node->kernel;
     uint32_t bound = 0;
+    ROTA_TRY(check_bindables(at, kernel));
     for (uint32_t i = 0; i < node->binding_count; i++) {
         const rota_param_binding *binding = &node->bindings[i];
         if (binding->bindable >= kernel->bindable_count)
@@ -362,8 +383,9 @@ rota_status rota_record_copy(rota_recorder *recorder, rota_buffer *destination,
                              uint64_t source_offset_bytes, uint64_t size_bytes, rota_node *out_node) {
     rota_access accesses[2] = {{destination, destination_offset_bytes, size_bytes, ROTA_WRITE},
                                {source, source_offset_bytes, size_bytes, ROTA_READ}};
-    if (size_bytes == ROTA_WHOLE && destination && source) {
-        /* Each side's rest must then be the same. */
+    if (size_bytes == ROTA_WHOLE && destination && source &&
+        destination_offset_bytes <= destination->size_bytes && source_offset_bytes <= source->size_bytes) {
+        /* Each side's rest must then be the same; offsets outside are found out below. */
         uint64_t left_destination = destination->size_bytes - destination_offset_bytes;
         uint64_t left_source = source->size_bytes - source_offset_bytes;
         if (left_destination != left_source)

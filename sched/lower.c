@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "base/atomic.h"
 
 /* Per part, while it is built. */
 typedef struct part_builder {
@@ -64,7 +65,7 @@ static rota_status add_arena_memories(lowering *l) {
 }
 
 static rota_status add_value_words(lowering *l) {
-    uint32_t count = l->c->graph->slot_count;
+    uint32_t count = ra_load_relaxed(&l->c->graph->slot_count); /* frozen */
     for (uint32_t i = 1; i <= count; i++) {
         const rota_slot_info *slot = rota_graph_slot_info(l->c->graph, i);
         if (add_word(l, (rota_plan_word){ROTA_WORD_VALUE, i, 0, slot->size_bytes, slot->name}) == ROTA_NONE)

@@ -2,9 +2,10 @@
 #include "tests/support.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
-#include "graph/graph.h"
-#include "sched/plan.h"
+#include "graph/graph_internal.h"
+#include "sched/plan_internal.h"
 
 static const rota_kernel_bindable step_bindables[] = {{"scale", 0, 4, false}, {"seed", 4, 4, true}};
 static const rota_kernel plain = {.name = "plain", .operand_count = 2};
@@ -137,6 +138,123 @@ static void step_varying_parameters_need_a_slot_or_a_word(void **state) {
     tear_down(&f);
 }
 
+/* A bindable outside its kernel's parameters would be patched in over other memory. */
+static void bindables_lie_in_the_parameters(void **state) {
+    (void)state;
+    static const rota_kernel_bindable wrong[] = {
+        {"behind", 8, 4, false}, {"across", 4, 8, false}, {"odd", 2, 4, false}, {"tiny", 0, 2, false}};
+    fixture f;
+    set_up(&f);
+    rota_slot slot;
+    assert_ok(rota_graph_slot(f.graph, "s", 4, &slot));
+    rota_access access = {f.a, 0, 64, ROTA_WRITE};
+    uint32_t params[2] = {1, 2};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        const rota_kernel kernel = {
+            .name = "bad", .operand_count = 1, .param_bytes = 8, .bindables = &wrong[i], .bindable_count = 1};
+        rota_kernel_node node = {.kernel = &kernel, .accesses = &access, .access_count = 1, .params = params};
+        assert_status(rota_record_kernel(f.recorder, &node, NULL), ROTA_INVALID_ARGUMENT);
+        expect_words(wrong[i].name, "'bad'", "inside the parameters");
+    }
+    tear_down(&f);
+}
+
+/* The sentence names the offset that is outside, not a rest that has wrapped round. */
+static void whole_copies_are_checked(void **state) {
+    (void)state;
+    fixture f;
+    set_up(&f);
+    assert_ok(rota_record_copy(f.recorder, f.a, 24, f.b, 24, ROTA_WHOLE, NULL));
+    assert_status(rota_record_copy(f.recorder, f.a, 0, f.b, 24, ROTA_WHOLE, NULL), ROTA_INVALID_ARGUMENT);
+    expect_words("1000", "1024", "ROTA_WHOLE");
+    assert_status(rota_record_copy(f.recorder, f.a, 2000, f.b, 24, ROTA_WHOLE, NULL), ROTA_OUT_OF_RANGE);
+    expect_words("2000", "'a'", "1024");
+    tear_down(&f);
+}
+
+/* Within reserved room nothing is allocated: neither for nodes all of whose parameters are bound, nor for
+ * persistent buffers that push one another out of what the lane remembers. */
+static void reserved_room_is_enough(void **state) {
+    (void)state;
+    enum { NODES = 5000, BOUND = 16 };
+    static rota_kernel_bindable bindables[BOUND];
+    static const rota_kernel kernel = {.name = "bound",
+                                       .operand_count = 1,
+                                       .param_bytes = 4 * BOUND,
+                                       .bindables = bindables,
+                                       .bindable_count = BOUND};
+    fixture f;
+    set_up(&f);
+    rota_slot slot;
+    assert_ok(rota_graph_slot(f.graph, "s", 4, &slot));
+    rota_param_binding bindings[BOUND];
+    for (uint32_t i = 0; i < BOUND; i++) {
+        bindables[i] = (rota_kernel_bindable){"p", (uint16_t)(4 * i), 4, false};
+        bindings[i] = (rota_param_binding){i, slot};
+    }
+    rota_buffer *buffers[65]; /* the first and the last meet in the lane's memory of recent ones */
+    for (uint32_t i = 0; i < 65; i++) assert_ok(rota_buffer_create("p", 64, &buffers[i]));
+    const uint32_t params[BOUND] = {0};
+    assert_ok(rota_recorder_reserve(f.recorder, NODES, NODES, NODES * sizeof params));
+    const rota_lane_chunk *chunk = f.recorder->chunk;
+    rota_buffer **held = f.recorder->held;
+    uint64_t held_capacity = f.recorder->held_capacity;
+    for (uint32_t i = 0; i < NODES; i++) {
+        rota_access access = {buffers[i % 2 ? 0 : 64], 0, 64, ROTA_WRITE};
+        assert_ok(rota_record_kernel(f.recorder,
+                                     &(rota_kernel_node){.kernel = &kernel,
+                                                         .accesses = &access,
+                                                         .access_count = 1,
+                                                         .params = params,
+                                                         .bindings = bindings,
+                                                         .binding_count = BOUND},
+                                     NULL));
+    }
+    assert_ptr_equal(f.recorder->chunk, chunk);
+    assert_ptr_equal(f.recorder->held, held);
+    assert_int_equal(f.recorder->held_capacity, held_capacity);
+    assert_int_equal(f.recorder->held_count, NODES);
+    tear_down(&f);
+    for (uint32_t i = 0; i < 65; i++) rota_buffer_release(buffers[i]);
+}
+
+typedef struct adding {
+    rota_graph *graph;
+    _Atomic uint32_t added;
+    rota_status ended;
+} adding;
+
+static void *add_until_compiled(void *argument) {
+    adding *a = argument;
+    rota_buffer *buffer;
+    while ((a->ended = rota_graph_buffer(a->graph, ROTA_BUFFER_TRANSIENT, "one more", 4, &buffer)) == ROTA_OK)
+        a->added++;
+    return NULL;
+}
+
+/* A buffer made while another thread compiles is either in the plan or refused; the thread sanitizer watches.
+ */
+static void buffers_are_in_the_plan_or_refused(void **state) {
+    (void)state;
+    for (uint32_t round = 0; round < 20; round++) {
+        fixture f;
+        set_up(&f);
+        assert_ok(rota_record_fill(f.recorder, f.a, 0, ROTA_WHOLE, 0, NULL));
+        rota_recorder_close(f.recorder);
+        adding a = {.graph = f.graph};
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, add_until_compiled, &a), 0);
+        while (a.added < 10) sched_yield();
+        rota_plan *plan;
+        assert_ok(rota_compile(NULL, f.graph, NULL, &plan));
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_int_equal(a.ended, ROTA_WRONG_STATE);
+        assert_int_equal(plan->buffer_count, a.added + 2);
+        rota_plan_release(plan);
+        rota_graph_release(f.graph);
+    }
+}
+
 static void states_are_checked(void **state) {
     (void)state;
     fixture f;
@@ -212,6 +330,10 @@ int main(void) {
         cmocka_unit_test(accesses_are_checked),
         cmocka_unit_test(overlaps_need_the_kernels_leave),
         cmocka_unit_test(step_varying_parameters_need_a_slot_or_a_word),
+        cmocka_unit_test(bindables_lie_in_the_parameters),
+        cmocka_unit_test(whole_copies_are_checked),
+        cmocka_unit_test(reserved_room_is_enough),
+        cmocka_unit_test(buffers_are_in_the_plan_or_refused),
         cmocka_unit_test(states_are_checked),
         cmocka_unit_test(buffers_refuse_bad_sizes_and_views),
         cmocka_unit_test(views_from_many_threads_free_once),
