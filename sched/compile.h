@@ -17,6 +17,9 @@
 #include "sched/interval.h"
 #include "sched/plan_internal.h"
 
+/* Accesses of one operation: a node's, and the workspace that the scheduler may add (workspace.c). */
+enum { ROTA_OPERATION_ACCESSES_MAX = ROTA_KERNEL_OPERANDS_MAX + 1 };
+
 typedef enum rota_operation_kind {
     ROTA_OPERATION_NODE,
     ROTA_OPERATION_UPLOAD,   /* INPUT contents to the device */

@@ -47,8 +47,8 @@ typedef struct hazards {
     rota_arena *arena;
     rota_packer *packer; /* CONCURRENT only */
     uint32_t operation;
-    uint32_t
-        initial[ROTA_KERNEL_OPERANDS_MAX]; /* physicals with untouched ranges that this operation touches */
+    /* Physicals with untouched ranges that this operation touches. */
+    uint32_t initial[ROTA_OPERATION_ACCESSES_MAX];
     uint32_t initial_count;
     bool failed;
 } hazards;

@@ -122,6 +122,64 @@ static void nodes_get_their_scratch(void **state) {
     }
 }
 
+/* As many operands as a kernel may have, and the workspace after them. */
+static rota_status fill_all(const rota_kernel_call *call) {
+    if (call->operand_count != ROTA_KERNEL_OPERANDS_MAX + 1)
+        return rota_fail(ROTA_INTERNAL, "%u operands", call->operand_count);
+    uint32_t *scratch = call->operands[ROTA_KERNEL_OPERANDS_MAX];
+    for (uint32_t i = 0; i < WORDS; i++) scratch[i] = i;
+    for (uint32_t o = 0; o < ROTA_KERNEL_OPERANDS_MAX; o++)
+        for (uint32_t i = 0; i < WORDS; i++) ((uint32_t *)call->operands[o])[i] = scratch[i] - i + o;
+    return ROTA_OK;
+}
+
+static const rota_kernel full_kernel = {.name = "full",
+                                        .operand_count = ROTA_KERNEL_OPERANDS_MAX,
+                                        .cpu = {.fn = fill_all},
+                                        .cuda = {.workspace = twice_the_input}};
+
+static void a_full_node_gets_its_scratch(void **state) {
+    (void)state;
+    adversary_options options = {.seed = 3};
+    rota_exec_driver driver = adversary_driver;
+    driver.open = open_with_target;
+    rota_runtime *runtime;
+    rota_device *device;
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    assert_ok(rota_runtime_open(NULL, &runtime));
+    assert_ok(rota_runtime_add_driver(runtime, &driver, &options));
+    assert_ok(rota_device_open(runtime, "adversary", &device));
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    rota_buffer *buffers[ROTA_KERNEL_OPERANDS_MAX];
+    rota_access accesses[ROTA_KERNEL_OPERANDS_MAX];
+    for (uint32_t i = 0; i < ROTA_KERNEL_OPERANDS_MAX; i++) {
+        buffers[i] = test_words(device, "data", WORDS, 100);
+        accesses[i] = (rota_access){buffers[i], 0, ROTA_WHOLE, ROTA_WRITE};
+    }
+    assert_ok(rota_record_kernel(recorder,
+                                 &(rota_kernel_node){.kernel = &full_kernel,
+                                                     .accesses = accesses,
+                                                     .access_count = ROTA_KERNEL_OPERANDS_MAX},
+                                 NULL));
+    rota_recorder_close(recorder);
+    assert_ok(
+        rota_compile(runtime, graph, &(rota_compile_options){.devices = &device, .device_count = 1}, &plan));
+    rota_ticket ticket;
+    assert_ok(rota_submit(plan, NULL, &ticket));
+    assert_ok(rota_wait(ticket, 0));
+    for (uint32_t i = 0; i < ROTA_KERNEL_OPERANDS_MAX; i++) {
+        test_expect_words(buffers[i], WORDS, i);
+        rota_buffer_release(buffers[i]);
+    }
+    rota_plan_release(plan);
+    rota_graph_release(graph);
+    assert_ok(rota_runtime_close(runtime, 0));
+    assert_int_equal(options.violations, 0);
+}
+
 static void other_devices_are_not_asked(void **state) {
     runtime_fixture *f = *state;
     rota_buffer *x = test_words(f->device, "x", WORDS, 1);
@@ -139,6 +197,7 @@ static void other_devices_are_not_asked(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes_get_their_scratch),
+        cmocka_unit_test(a_full_node_gets_its_scratch),
         cmocka_unit_test_setup_teardown(other_devices_are_not_asked, runtime_setup, runtime_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
