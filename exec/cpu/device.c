@@ -2,13 +2,13 @@
 #include "exec/cpu/cpu.h"
 
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/futex.h"
+#include "base/signals.h"
 
 enum {
     STOP_LEAST_NS = 2000000, /* what any close may take */
@@ -141,12 +141,9 @@ static rota_status start_worker(rota_cpu_device *device, rota_cpu_worker *worker
     return ROTA_OK;
 }
 
-/* Starts all workers with every signal blocked, so that the application's handlers run on its own threads. */
 static rota_status start_workers(rota_cpu_device *device, const cpu_set_t *sets, uint32_t core_count) {
-    sigset_t all, before;
-    (void)sigfillset(&all);
-    int error = pthread_sigmask(SIG_SETMASK, &all, &before);
-    if (error) return rota_fail(ROTA_SYSTEM, "cpu: signals cannot be blocked: %s", strerror(error));
+    sigset_t before;
+    rota_signals_block(&before);
     rota_status status = ROTA_OK;
     uint32_t started = 0;
     /* More workers than cores: two pinned to one core could not move to another that is idle. */
@@ -155,7 +152,7 @@ static rota_status start_workers(rota_cpu_device *device, const cpu_set_t *sets,
         status = start_worker(device, &device->workers[started], is_placed ? &sets[started] : NULL);
         if (status == ROTA_OK) started++;
     }
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    rota_signals_restore(&before);
     /* They have no tasks, so they end at once; the deadline only bounds a machine that does not run them. */
     if (status != ROTA_OK)
         device->is_abandoned = !stop_workers(device, started, rota_deadline_after(10000000000u));
