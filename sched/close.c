@@ -149,6 +149,8 @@ static void free_host_side(rota_runtime *runtime) {
     rota_failures_free(runtime);
     rota_sequencer_free(runtime);
     if (runtime->lanes) rota_lanes_destroy(runtime);
+    free(runtime->cache_dir);
+    runtime->cache_dir = NULL;
     (void)pthread_mutex_destroy(&runtime->open_mutex);
     (void)pthread_mutex_destroy(&runtime->objects_mutex);
     (void)pthread_mutex_destroy(&runtime->poison_mutex);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/signals.h"
 #include "sched/runtime_internal.h"
 #include "sched/smoke.h"
 #include "sched/testing.h"
@@ -274,7 +275,11 @@ static rota_status open_listed(rota_runtime *runtime, const listed *entry, rota_
                          ROTA_DEVICES_MAX);
     rota_device *device = new_device(runtime, entry);
     if (!device) return rota_fail(ROTA_OUT_OF_MEMORY, "device '%s': no host memory", entry->info.id);
+    /* The executor's threads, a driver's own and the submit thread. */
+    sigset_t before;
+    rota_signals_block(&before);
     rota_status status = start_device(device, entry);
+    rota_signals_restore(&before);
     if (status != ROTA_OK) {
         stop_unpublished(device);
         return status;
@@ -333,11 +338,14 @@ static rota_status open_best(rota_runtime *runtime, const listed *list, uint32_t
             if (list[i].info.device_class != order[c]) continue;
             rota_status status = open_by_id(runtime, list, count, list[i].info.id, notes, out_device);
             if (status == ROTA_OK) {
+                /* Once: others may be reading it. */
+                if (ra_load_relaxed(&runtime->is_chosen)) return ROTA_OK;
                 (void)snprintf(runtime->choice, sizeof runtime->choice,
                                "chose '%s' (%.200s), %s that passed its smoke test%s%s%s%.250s",
                                list[i].info.id, list[i].info.name, names[c], refused[0] ? "; not used: " : "",
                                refused, c > 0 && !refused[0] && notes[0] ? "; no GPU: " : "",
                                c > 0 && !refused[0] ? notes : "");
+                ra_store_release(&runtime->is_chosen, 1); /* with rota_device_choice */
                 return ROTA_OK;
             }
             size_t used = strlen(refused);
@@ -374,7 +382,7 @@ rota_status rota_runtime_cpu_device(rota_runtime *runtime, rota_device **out_dev
 }
 
 const char *rota_device_choice(const rota_runtime *runtime) {
-    return runtime->choice;
+    return ra_load_acquire(&runtime->is_chosen) ? runtime->choice : ""; /* with open_best */
 }
 const rota_device_info *rota_device_get_info(const rota_device *device) {
     return &device->info;

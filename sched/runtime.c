@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/signals.h"
 #include "exec/drivers.h"
 #include "sched/runtime_internal.h"
 #include "sched/shell.h"
@@ -79,9 +80,14 @@ static void clear_shell(rota_runtime *runtime) {
 
 /* ---- Opening ---- */
 
-static void take_options(rota_runtime *runtime, const rota_runtime_options *options) {
+/* False without memory for the copy of the cache folder's name. */
+static bool take_options(rota_runtime *runtime, const rota_runtime_options *options) {
     if (options) runtime->options = *options;
     rota_runtime_options *own = &runtime->options;
+    if (own->cache_dir) {
+        own->cache_dir = runtime->cache_dir = strdup(own->cache_dir);
+        if (!own->cache_dir) return false;
+    }
     if (own->timeout_ns == 0) own->timeout_ns = DEFAULT_TIMEOUT_NS;
     if (own->queues_per_device == 0) own->queues_per_device = DEFAULT_QUEUES;
     if (own->staging_slots == 0) own->staging_slots = DEFAULT_STAGING_SLOTS;
@@ -89,6 +95,7 @@ static void take_options(rota_runtime *runtime, const rota_runtime_options *opti
     runtime->queue_count = own->queues_per_device;
     for (uint32_t i = 0; i < rota_exec_driver_count; i++)
         runtime->drivers[runtime->driver_count++].driver = rota_exec_drivers[i];
+    return true;
 }
 
 static rota_status start_thread(pthread_t *thread, void *(*main)(void *), rota_runtime *runtime,
@@ -102,8 +109,28 @@ static rota_status start_thread(pthread_t *thread, void *(*main)(void *), rota_r
 static rota_status start(rota_runtime *runtime) {
     ROTA_TRY(rota_lanes_create(runtime));
     ROTA_TRY(rota_sequencer_create(runtime));
-    ROTA_TRY(start_thread(&runtime->completer, rota_completer_main, runtime, &runtime->completer_started));
-    return start_thread(&runtime->sequencer, rota_sequencer_main, runtime, &runtime->sequencer_started);
+    sigset_t before;
+    rota_signals_block(&before);
+    rota_status status =
+        start_thread(&runtime->completer, rota_completer_main, runtime, &runtime->completer_started);
+    if (status == ROTA_OK)
+        status = start_thread(&runtime->sequencer, rota_sequencer_main, runtime, &runtime->sequencer_started);
+    rota_signals_restore(&before);
+    return status;
+}
+
+/* The ring of all slots is one piece of memory. */
+static rota_status check_staging(const rota_runtime_options *options) {
+    uint64_t slots = options->staging_slots ? options->staging_slots : DEFAULT_STAGING_SLOTS;
+    if (options->staging_slot_bytes % ROTA_BUFFER_ALIGNMENT != 0)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "staging slots of %llu bytes, expected a multiple of %d",
+                         (unsigned long long)options->staging_slot_bytes, ROTA_BUFFER_ALIGNMENT);
+    if (options->staging_slot_bytes > ROTA_BUFFER_SIZE_MAX / slots)
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         "%llu staging slots of %llu bytes, at most %llu bytes together",
+                         (unsigned long long)slots, (unsigned long long)options->staging_slot_bytes,
+                         (unsigned long long)ROTA_BUFFER_SIZE_MAX);
+    return ROTA_OK;
 }
 
 rota_status rota_runtime_open(const rota_runtime_options *options, rota_runtime **out_runtime) {
@@ -111,14 +138,15 @@ rota_status rota_runtime_open(const rota_runtime_options *options, rota_runtime 
     if (options && options->queues_per_device > ROTA_EXEC_QUEUES_MAX)
         return rota_fail(ROTA_INVALID_ARGUMENT, "%u queues a device, at most %d", options->queues_per_device,
                          ROTA_EXEC_QUEUES_MAX);
-    if (options && options->staging_slot_bytes % ROTA_BUFFER_ALIGNMENT != 0)
-        return rota_fail(ROTA_INVALID_ARGUMENT, "staging slots of %llu bytes, expected a multiple of %d",
-                         (unsigned long long)options->staging_slot_bytes, ROTA_BUFFER_ALIGNMENT);
+    if (options) ROTA_TRY(check_staging(options));
     (void)pthread_once(&fork_once, watch_forks);
     rota_runtime *runtime = take_shell();
     if (!runtime) return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory for a runtime");
     clear_shell(runtime);
-    take_options(runtime, options);
+    if (!take_options(runtime, options)) {
+        rota_runtime_keep_shell(runtime);
+        return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory for a runtime");
+    }
     runtime->fork_generation = ra_load_relaxed(&forks);
     (void)pthread_mutex_init(&runtime->open_mutex, NULL);
     (void)pthread_mutex_init(&runtime->objects_mutex, NULL);

@@ -38,11 +38,15 @@ typedef struct rota_runtime_options {
     uint64_t staging_slot_bytes; /* of each; larger transfers are cut; 0: 1 MiB */
     bool diagnostics;            /* per-node markers and times; costs device time */
     bool validation;             /* Vulkan: Khronos validation layer; any message counts as an error */
-    const char *cache_dir;       /* see rota_exec_open_options */
+    /* Folder of the Vulkan pipeline caches, copied; NULL: $XDG_CACHE_HOME/rota, else ~/.cache/rota; "": none.
+     */
+    const char *cache_dir;
 } rota_runtime_options;
 
-/* Opens a runtime and its CPU device's description; starts no device yet. `options` may be NULL. The caller
- * owns it. May block. */
+/* Opens a runtime; starts no device yet. `options` may be NULL, and is not needed afterwards. The caller owns
+ * the runtime. May block. INVALID_ARGUMENT: more queues a device than possible, or staging slots of a size
+ * that is not a multiple of ROTA_BUFFER_ALIGNMENT or that together pass ROTA_BUFFER_SIZE_MAX; OUT_OF_MEMORY;
+ * SYSTEM: no threads. */
 ROTA_API rota_status rota_runtime_open(const rota_runtime_options *options, rota_runtime **out_runtime);
 
 /* Refuses new submissions (WRONG_STATE), waits up to timeout_ns for what is in flight, closes the devices.
@@ -66,7 +70,8 @@ ROTA_API rota_status rota_devices(rota_runtime *runtime, rota_device_info *out_i
  * what the device lacks. */
 ROTA_API rota_status rota_device_open(rota_runtime *runtime, const char *id, rota_device **out_device);
 
-/* Why "auto" chose what it chose: one sentence, valid until the runtime closes. "" before. */
+/* Why "auto" chose what it chose the first time: one sentence, valid until the runtime closes. "" before.
+ * Wait-free. */
 ROTA_API const char *rota_device_choice(const rota_runtime *runtime);
 
 /* Runs the smoke test: a = fill(65536, 1), b = fill(65536, 2), c = a + b, all with two back-to-back uploads;

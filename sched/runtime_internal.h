@@ -425,6 +425,7 @@ struct rota_runtime {
     uint32_t fork_generation;
 
     rota_runtime_options options;
+    char *cache_dir; /* the runtime's own copy, which the options name */
     uint32_t queue_count;
     bool touch; /* of rota_runtime_set_touch */
     rota_driver_entry drivers[ROTA_DRIVERS_MAX];
@@ -432,7 +433,8 @@ struct rota_runtime {
     pthread_mutex_t open_mutex; /* opening of devices, one at a time */
     rota_device *devices[ROTA_DEVICES_MAX];
     _Atomic uint32_t device_count;
-    char choice[1024];
+    char choice[1024]; /* written once, under open_mutex */
+    _Atomic uint32_t is_chosen;
 
     pthread_mutex_t objects_mutex;
     rota_plan_run *runs;
