@@ -7,8 +7,8 @@
 #include <sys/mman.h>
 
 enum {
-    MIN_SHIFT = 12,  /* 4 KiB: smaller arrays are not worth a class of their own */
-    MAX_SHIFT = 30,  /* 1 GiB: beyond that blocks go straight to malloc */
+    MIN_SHIFT = 12, /* 4 KiB: smaller arrays are not worth a class of their own */
+    MAX_SHIFT = 30, /* 1 GiB: beyond that blocks go straight to malloc */
     ARENA_CHUNK_SHIFT = 16,
     ARENA_CHUNK_MAX_SHIFT = 22,
 };
@@ -33,10 +33,12 @@ static int size_shift(size_t size) {
     return 64 - __builtin_clzll((unsigned long long)size - 1);
 }
 
-/* From 2 MiB on, huge pages: fewer faults when the block is fresh and fewer misses of the address cache later. */
+/* From 2 MiB on, huge pages: fewer faults when the block is fresh and fewer misses of the address cache
+ * later. */
 static void *system_alloc(size_t size) {
     const size_t huge = (size_t)2 << 20;
     if (size < huge) return aligned_alloc(64, size);
+    if (size > SIZE_MAX - huge) return NULL;
     void *memory = aligned_alloc(huge, (size + huge - 1) & ~(huge - 1));
     if (memory) (void)madvise(memory, size, MADV_HUGEPAGE); /* a hint: a system without them ignores it */
     return memory;

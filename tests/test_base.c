@@ -35,6 +35,13 @@ static void arena_blocks_are_aligned_and_disjoint(void **state) {
     rota_chunk_cache_trim();
 }
 
+static void sizes_near_the_end_are_refused(void **state) {
+    (void)state;
+    size_t usable;
+    for (size_t less = 0; less < ((size_t)4 << 20); less += 4095)
+        assert_null(rota_chunk_alloc(SIZE_MAX - less, &usable));
+}
+
 static void deadlines_saturate(void **state) {
     (void)state;
     assert_true(rota_deadline_after(UINT64_MAX) == UINT64_MAX);
@@ -45,6 +52,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(status_names_and_sentences),
         cmocka_unit_test(arena_blocks_are_aligned_and_disjoint),
+        cmocka_unit_test(sizes_near_the_end_are_refused),
         cmocka_unit_test(deadlines_saturate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
