@@ -18,7 +18,7 @@ rota_status rota_args_create(rota_plan *plan, rota_args **out_args) {
     const rota_plan_run *run = plan->run;
     if (!run)
         return rota_fail(ROTA_WRONG_STATE, "plan '%s' is only analysed and takes no arguments", plan->name);
-    ROTA_TRY(rota_runtime_check(plan->runtime));
+    ROTA_TRY(rota_plan_check(plan));
     rota_args *args = calloc(1, sizeof *args);
     if (!args) return no_memory(plan);
     args->dead.kind = ROTA_DEAD_ARGS;
@@ -156,7 +156,9 @@ rota_status rota_args_set_buffer(rota_args *args, rota_buffer *slot_buffer, rota
         return rota_fail(ROTA_NOT_FOUND, "plan '%s' has no SLOT buffer '%s'", plan->name,
                          rota_buffer_name(slot_buffer));
     rota_residency *residency = buffer->root->residency;
-    if (buffer->kind != ROTA_BUFFER_PERSISTENT || !residency || residency->runtime != args->runtime)
+    ROTA_TRY(rota_plan_check(plan));
+    if (buffer->kind != ROTA_BUFFER_PERSISTENT || !residency || residency->closed ||
+        residency->runtime != args->runtime)
         return rota_fail(ROTA_INVALID_ARGUMENT,
                          "plan '%s': '%s' bound to '%s' is not a persistent buffer of the runtime",
                          plan->name, rota_buffer_name(buffer), rota_buffer_name(slot_buffer));
@@ -170,13 +172,18 @@ rota_status rota_args_set_buffer(rota_args *args, rota_buffer *slot_buffer, rota
                          "plan '%s': view of '%s' at byte %llu bound to '%s', expected a multiple of 4",
                          plan->name, rota_buffer_name(buffer), (unsigned long long)buffer->root_offset,
                          rota_buffer_name(slot_buffer));
-    for (uint32_t w = 0; w < plan->word_count; w++) {
-        const rota_plan_word *word = &plan->words[w];
-        if (word->kind != ROTA_WORD_BUFFER || word->index != run->slot_buffers[entry]) continue;
-        rota_device *device = plan->parts[word->part].device;
-        ROTA_TRY(rota_residency_prepare(residency, device));
-        set_word(args, w, ra_load_acquire(&residency->memory[device->index])->address + buffer->root_offset);
-    }
+    /* Memory on all devices first: if it fails on one, what was bound before still is, on all of them. */
+    for (int pass = 0; pass < 2; pass++)
+        for (uint32_t w = 0; w < plan->word_count; w++) {
+            const rota_plan_word *word = &plan->words[w];
+            if (word->kind != ROTA_WORD_BUFFER || word->index != run->slot_buffers[entry]) continue;
+            rota_device *device = plan->parts[word->part].device;
+            if (pass == 0)
+                ROTA_TRY(rota_residency_prepare(residency, device));
+            else
+                set_word(args, w,
+                         ra_load_acquire(&residency->memory[device->index])->address + buffer->root_offset);
+        }
     rota_buffer_retain(buffer);
     rota_buffer_release(args->bound[entry]);
     args->bound[entry] = buffer;

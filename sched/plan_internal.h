@@ -98,7 +98,7 @@ typedef struct rota_plan_word {
     const char *name;
 } rota_plan_word;
 
-typedef struct rota_plan_run rota_plan_run; /* sched/run.h */
+typedef struct rota_plan_run rota_plan_run; /* sched/runtime_internal.h */
 
 struct rota_plan {
     _Atomic uint32_t references;
@@ -141,6 +141,9 @@ rota_status rota_plan_run_create(rota_plan *plan);
 /* Called when the last reference to a plan goes: hands everything to the reclaimer, which frees the plan with
  * rota_plan_free once what is in flight has passed. */
 void rota_plan_run_release(rota_plan *plan);
+/* ROTA_OK, or WRONG_STATE: the plan is only analysed, or its runtime was closed (whose struct may serve
+ * another by now). Wait-free. */
+rota_status rota_plan_check(const rota_plan *plan);
 /* Frees the plan's host memory and drops its buffers and graph. */
 void rota_plan_free(rota_plan *plan);
 

@@ -13,15 +13,17 @@ static void free_instance(rota_plan_run *run, rota_run_instance *instance) {
         if (instance->parts && instance->parts[p])
             device->exec->vtable->instance_destroy(device->exec, instance->parts[p]);
     }
-    for (uint32_t p = 0; instance->memories && p < plan->part_count; p++) {
-        for (uint32_t m = 0; instance->memories[p] && m < plan->parts[p].desc.memory_count; m++) {
-            if (instance->owned[p][m] == MEMORY_OWNED)
-                rota_device_memory_destroy(run->parts[p].device, instance->memories[p][m]);
-            else if (instance->owned[p][m] == MEMORY_WRAPPER)
-                free(instance->memories[p][m]);
+    for (uint32_t p = 0; instance->memories && instance->owned && p < plan->part_count; p++) {
+        rota_exec_memory **memories = instance->memories[p];
+        uint8_t *owned = instance->owned[p];
+        for (uint32_t m = 0; memories && owned && m < plan->parts[p].desc.memory_count; m++) {
+            if (owned[m] == MEMORY_OWNED)
+                rota_device_memory_destroy(run->parts[p].device, memories[m]);
+            else if (owned[m] == MEMORY_WRAPPER)
+                free(memories[m]);
         }
-        free(instance->memories[p]);
-        free(instance->owned[p]);
+        free(memories);
+        free(owned);
     }
     free(instance->memories);
     free(instance->owned);
@@ -172,7 +174,8 @@ static rota_status describe(rota_plan_run *run) {
             if (part->memories[m].kind == ROTA_EXEC_BASE_STAGING) run->has_staging = true;
         }
     }
-    /* An input that commands read where the caller has it is taken when the replay is complete, not before. */
+    /* An input that commands read where the caller has it is taken when the replay is complete, not before.
+     */
     run->stages_inputs = run->has_staging;
     for (uint32_t t = 0; t < plan->input_count; t++)
         if (plan->transfers[t].memory == ROTA_NONE) run->stages_inputs = false;
@@ -185,7 +188,7 @@ static rota_status describe(rota_plan_run *run) {
             run->slot_buffers[run->slot_buffer_count++] = b;
         } else if (buffer->kind == ROTA_BUFFER_PERSISTENT) {
             const rota_residency *residency = buffer->residency;
-            if (!residency || residency->runtime != plan->runtime)
+            if (!residency || residency->closed || residency->runtime != plan->runtime)
                 return rota_fail(ROTA_INVALID_ARGUMENT, "plan '%s': buffer '%s' is not of this runtime",
                                  plan->name, buffer->name);
         }
@@ -261,37 +264,42 @@ void rota_plan_run_release(rota_plan *plan) {
     rota_reclaim_push(plan->runtime, &plan->run->dead);
 }
 
-rota_status rota_plan_run_times(rota_plan *plan, uint32_t part, rota_exec_time *out) {
+rota_status rota_plan_check(const rota_plan *plan) {
+    if (!plan->run) return rota_fail(ROTA_WRONG_STATE, "plan '%s' is only analysed", plan->name);
+    ROTA_TRY(rota_runtime_check(plan->runtime));
+    if (plan->run->closed)
+        return rota_fail(ROTA_WRONG_STATE, "plan '%s': its runtime was closed", plan->name);
+    return ROTA_OK;
+}
+
+/* Host times of the last completed replay, and the instance that ran it. */
+static rota_status last_replay(rota_plan *plan, rota_plan_replay_times *out_times, uint32_t *out_instance) {
+    ROTA_TRY(rota_plan_check(plan));
     rota_runtime *runtime = plan->runtime;
-    if (!plan->run || !runtime) return rota_fail(ROTA_WRONG_STATE, "plan '%s' is only analysed", plan->name);
-    ROTA_TRY(rota_runtime_check(runtime));
     if (!runtime->options.diagnostics)
         return rota_fail(ROTA_WRONG_STATE, "plan '%s': times need a runtime opened with diagnostics",
                          plan->name);
     rota_sequencer_reap_now(runtime);
     (void)pthread_mutex_lock(&runtime->times_mutex);
-    uint64_t number = plan->run->times.number;
-    uint32_t instance = plan->run->times_instance;
+    *out_times = plan->run->times;
+    *out_instance = plan->run->times_instance;
     (void)pthread_mutex_unlock(&runtime->times_mutex);
-    if (number == 0) return rota_fail(ROTA_WRONG_STATE, "plan '%s' has completed no replay", plan->name);
-    rota_exec_device *exec = plan->run->parts[part].device->exec;
-    if (!exec->vtable->times)
-        return rota_fail(ROTA_UNSUPPORTED, "device '%s' measures no times",
-                         plan->run->parts[part].device->id);
-    return exec->vtable->times(exec, plan->run->instances[instance].parts[part], out);
+    if (out_times->number == 0)
+        return rota_fail(ROTA_WRONG_STATE, "plan '%s' has completed no replay", plan->name);
+    return ROTA_OK;
+}
+
+rota_status rota_plan_run_times(rota_plan *plan, uint32_t part, rota_exec_time *out) {
+    rota_plan_replay_times replay;
+    uint32_t instance;
+    ROTA_TRY(last_replay(plan, &replay, &instance));
+    rota_device *device = plan->run->parts[part].device;
+    if (!device->exec->vtable->times)
+        return rota_fail(ROTA_UNSUPPORTED, "device '%s' measures no times", device->id);
+    return device->exec->vtable->times(device->exec, plan->run->instances[instance].parts[part], out);
 }
 
 rota_status rota_plan_run_replay_times(rota_plan *plan, rota_plan_replay_times *out) {
-    rota_runtime *runtime = plan->runtime;
-    if (!plan->run || !runtime) return rota_fail(ROTA_WRONG_STATE, "plan '%s' is only analysed", plan->name);
-    ROTA_TRY(rota_runtime_check(runtime));
-    if (!runtime->options.diagnostics)
-        return rota_fail(ROTA_WRONG_STATE, "plan '%s': times need a runtime opened with diagnostics",
-                         plan->name);
-    rota_sequencer_reap_now(runtime);
-    (void)pthread_mutex_lock(&runtime->times_mutex);
-    *out = plan->run->times;
-    (void)pthread_mutex_unlock(&runtime->times_mutex);
-    if (out->number == 0) return rota_fail(ROTA_WRONG_STATE, "plan '%s' has completed no replay", plan->name);
-    return ROTA_OK;
+    uint32_t instance;
+    return last_replay(plan, out, &instance);
 }

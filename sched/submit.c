@@ -23,10 +23,8 @@ rota_status rota_submit(rota_plan *plan, rota_args *args, rota_ticket *out_ticke
     if (!plan || !plan->runtime || !plan->run)
         return rota_fail(ROTA_INVALID_ARGUMENT, "plan '%s' is only analysed and can't be submitted",
                          plan ? plan->name : "(NULL)");
+    ROTA_TRY(rota_plan_check(plan));
     rota_runtime *runtime = plan->runtime;
-    ROTA_TRY(rota_runtime_check(runtime));
-    if (plan->run->closed)
-        return rota_fail(ROTA_WRONG_STATE, "plan '%s': its runtime was closed", plan->name);
     if (has_backlog(plan))
         return rota_fail(ROTA_BUSY, "plan '%s': its device has more than %d works unfinished", plan->name,
                          ROTA_DEVICE_BACKLOG);

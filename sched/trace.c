@@ -82,9 +82,6 @@ static rota_status write_parts(FILE *file, rota_plan *plan, uint64_t origin) {
 }
 
 rota_status rota_plan_write_trace(rota_plan *plan, const char *path) {
-    if (!plan->run || !rota_runtime_diagnostics(plan->runtime))
-        return rota_fail(ROTA_WRONG_STATE, "trace of plan '%s': the runtime was opened without diagnostics",
-                         plan->name);
     rota_plan_replay_times replay;
     ROTA_TRY(rota_plan_run_replay_times(plan, &replay));
     rota_output output;

@@ -170,6 +170,51 @@ static void inputs_and_outputs_are_staged(void **state) {
     close_devices(d, true);
 }
 
+/* A binding that fails on one of a plan's devices leaves what was bound before on all of them. */
+static void a_failed_binding_changes_nothing(void **state) {
+    (void)state;
+    devices *d = open_devices(false, 20000000000u);
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_buffer *slot;
+    rota_plan *plan;
+    rota_args *args;
+    rota_ticket ticket;
+    rota_device *both[] = {d->first, d->second};
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_SLOT, "target", WORDS * 4, &slot));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    for (uint32_t i = 0; i < 2; i++) {
+        rota_access access = {slot, 0, ROTA_WHOLE, ROTA_READWRITE};
+        assert_ok(rota_record_kernel(recorder,
+                                     &(rota_kernel_node){.kernel = &test_increment,
+                                                         .accesses = &access,
+                                                         .access_count = 1,
+                                                         .placement = {.device_plus_1 = i + 1}},
+                                     NULL));
+    }
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(d->runtime, graph,
+                           &(rota_compile_options){.name = "two", .devices = both, .device_count = 2},
+                           &plan));
+    rota_graph_release(graph);
+    rota_buffer *bound = test_words(d->first, "bound", WORDS, 10),
+                *other = test_words(d->first, "other", WORDS, 50);
+    assert_ok(rota_args_create(plan, &args));
+    assert_ok(rota_args_set_buffer(args, slot, bound));
+    d->options.faults.memory_fails_in = 1; /* `other` has memory on the first device only */
+    assert_status(rota_args_set_buffer(args, slot, other), ROTA_OUT_OF_MEMORY);
+    assert_ok(rota_submit_wait(plan, args, 0, &ticket));
+    assert_ok(rota_wait(ticket, 0));
+    test_expect_words(bound, WORDS, 12);
+    test_expect_words(other, WORDS, 50);
+    rota_args_release(args);
+    rota_plan_release(plan);
+    rota_buffer_release(bound);
+    rota_buffer_release(other);
+    close_devices(d, true);
+}
+
 /* ---- Devices that fail ---- */
 
 static void a_lost_device_fails_what_needs_it(void **state) {
@@ -315,6 +360,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_follow_their_readers),
         cmocka_unit_test(inputs_and_outputs_are_staged),
+        cmocka_unit_test(a_failed_binding_changes_nothing),
         cmocka_unit_test(a_lost_device_fails_what_needs_it),
         cmocka_unit_test(a_silent_device_meets_the_deadline),
         cmocka_unit_test(allocation_failures_are_errors),
