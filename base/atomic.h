@@ -13,13 +13,12 @@
 #include <stdint.h>
 
 #ifdef ROTA_TEST_MARKS
-/* Called before each atomic operation of the calling thread while the thread's hook is set. `site` is unique to
- * the operation's place in the source. */
+/* Called before each atomic operation of the calling thread while the thread's hook is set, with the
+ * operation's place in the source. */
 typedef void (*rota_mark_fn)(void *user, const char *file, int line);
 extern _Thread_local rota_mark_fn rota_mark_hook;
 extern _Thread_local void *rota_mark_user;
-#define ROTA_MARK()                                                                                          \
-    (rota_mark_hook ? rota_mark_hook(rota_mark_user, __FILE__, __LINE__) : (void)0)
+#define ROTA_MARK() (rota_mark_hook ? rota_mark_hook(rota_mark_user, __FILE__, __LINE__) : (void)0)
 #else
 #define ROTA_MARK() ((void)0)
 #endif
@@ -38,14 +37,15 @@ extern _Thread_local void *rota_mark_user;
 #define ra_fetch_sub_release(p, v) (ROTA_MARK(), atomic_fetch_sub_explicit((p), (v), memory_order_release))
 #define ra_fetch_sub_acq_rel(p, v) (ROTA_MARK(), atomic_fetch_sub_explicit((p), (v), memory_order_acq_rel))
 #define ra_fetch_or_acq_rel(p, v) (ROTA_MARK(), atomic_fetch_or_explicit((p), (v), memory_order_acq_rel))
+#define ra_fetch_or_seq_cst(p, v) (ROTA_MARK(), atomic_fetch_or_explicit((p), (v), memory_order_seq_cst))
 #define ra_fetch_and_acq_rel(p, v) (ROTA_MARK(), atomic_fetch_and_explicit((p), (v), memory_order_acq_rel))
 /* Strong compare-and-swap; on failure *expected holds the value seen, loaded with acquire. */
 #define ra_cas_acq_rel(p, expected, v)                                                                       \
-    (ROTA_MARK(),                                                                                            \
-     atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_acq_rel, memory_order_acquire))
+    (ROTA_MARK(), atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_acq_rel,        \
+                                                          memory_order_acquire))
 #define ra_cas_seq_cst(p, expected, v)                                                                       \
-    (ROTA_MARK(),                                                                                            \
-     atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_seq_cst, memory_order_seq_cst))
+    (ROTA_MARK(), atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_seq_cst,        \
+                                                          memory_order_seq_cst))
 
 /* A hint to the core inside a spin loop. */
 static inline void ra_pause(void) {

@@ -71,7 +71,7 @@ typedef struct rota_exec_operand {
     uint32_t memory;
     uint8_t is_slot;
     uint8_t mode;    /* rota_access_mode */
-    uint16_t buffer_hint; /* unused by executors */
+    uint16_t reserved;
 } rota_exec_operand;
 
 /* A bindable parameter taken from the argument block: the low 4 or all 8 bytes of block[word] at every submission. */
@@ -213,8 +213,8 @@ typedef struct rota_exec_time {
 } rota_exec_time;
 
 typedef struct rota_exec_device_vtable {
-    /* Stops the device. Ends at the deadline whatever the driver does: what it may still touch is then abandoned, its
-     * bytes counted in out_abandoned_bytes. No calls follow. */
+    /* Stops the device. Ends at the deadline whatever the driver does: what it may still touch, or call the host
+     * from, is then abandoned, its bytes counted in out_abandoned_bytes (never 0 then). No calls follow. */
     void (*close)(rota_exec_device *device, uint64_t deadline_ns, uint64_t *out_abandoned_bytes);
     /* OUT_OF_MEMORY names asked and free bytes. */
     rota_status (*memory_create)(rota_exec_device *device, uint64_t size_bytes, uint32_t flags, const char *name,

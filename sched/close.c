@@ -1,5 +1,6 @@
 /* Closing a runtime: within a deadline, whatever the devices do. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "sched/args_internal.h"
 #include "sched/runtime_internal.h"
@@ -118,7 +119,8 @@ static void free_submissions(rota_submission *submission) {
     }
 }
 
-static void close_device(rota_device *device, uint32_t stuck, uint64_t deadline_ns, uint64_t *abandoned) {
+/* Returns the bytes that are abandoned to the device. */
+static uint64_t close_device(rota_device *device, uint32_t stuck, uint64_t deadline_ns) {
     bool is_stuck = stuck >> device->index & 1u;
     for (uint32_t q = 0; !is_stuck && q < device->runtime->queue_count; q++)
         free_submissions(device->timelines[q].oldest);
@@ -133,9 +135,9 @@ static void close_device(rota_device *device, uint32_t stuck, uint64_t deadline_
     /* A submit thread inside the driver would still use the device: it is left as it is. */
     if (ra_load_acquire(&device->thread_ended))
         device->exec->vtable->close(device->exec, deadline_ns, &bytes);
-    *abandoned += bytes;
     ra_store_release(&device->closed, 1);
     if (!is_stuck && bytes == 0) rota_device_free(device);
+    return bytes;
 }
 
 static void free_host_side(rota_runtime *runtime) {
@@ -190,6 +192,7 @@ rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_ns) {
     if (thread_deadline < deadline) thread_deadline = deadline;
     uint32_t stuck = 0;
     char names[256] = "";
+    size_t names_length = 0;
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++)
         if (!device_is_finished(runtime->devices[d])) stuck |= 1u << d;
@@ -202,12 +205,12 @@ rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_ns) {
     }
     uint64_t abandoned = 0;
     for (uint32_t d = 0; d < devices; d++) {
-        if (stuck >> d & 1u) {
-            size_t used = 0;
-            while (names[used]) used++;
-            rota_append(names, sizeof names, &used, "%s'%s'", used ? ", " : "", runtime->devices[d]->id);
-        }
-        close_device(runtime->devices[d], stuck, thread_deadline, &abandoned);
+        char id[sizeof runtime->devices[d]->id];
+        memcpy(id, runtime->devices[d]->id, sizeof id);
+        uint64_t bytes = close_device(runtime->devices[d], stuck, thread_deadline);
+        abandoned += bytes;
+        if (stuck >> d & 1u || bytes != 0)
+            rota_append(names, sizeof names, &names_length, "%s'%s'", names_length ? ", " : "", id);
     }
     if (stuck == 0 && abandoned == 0) {
         free_host_side(runtime);
@@ -219,6 +222,12 @@ rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_ns) {
      */
     ra_store_release(&runtime->state, ROTA_RUNTIME_CLOSED);
     rota_runtime_abandon_shell(runtime);
+    if (completer_stuck)
+        return rota_fail(
+            ROTA_TIMEOUT,
+            "a ticket's callback, or a driver that frees what was released, did not return within %.3f "
+            "s: nothing of the runtime is freed",
+            (double)timeout_ns * 1e-9);
     return rota_fail(ROTA_TIMEOUT, "device %s did not finish within %.3f s: %llu bytes are abandoned to it",
                      names, (double)timeout_ns * 1e-9, (unsigned long long)abandoned);
 }

@@ -1,6 +1,7 @@
 /* The completer thread: copies outputs out of staging, calls callbacks, adds to eventfds, and frees what the
  * sequencer found unused, because freeing may enter a driver. */
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -37,11 +38,30 @@ static bool finish_outputs(rota_runtime *runtime, rota_submission *submission) {
     }
     /* Release: the instance may be filled again. */
     (void)ra_fetch_add_acq_rel(&instance->outputs_copied, 1);
-    (void)ra_fetch_or_acq_rel(&submission->cell->state, (uint32_t)ROTA_CELL_DONE);
+    /* seq_cst: with the load in view_ticket, around the sleep of who waits. */
+    (void)ra_fetch_or_seq_cst(&submission->cell->state, (uint32_t)ROTA_CELL_DONE);
     /* Release: after this the sequencer may recycle the submission. */
     ra_store_release(&submission->hosted_done, 1);
     rota_wait_table_wake(&runtime->hosted_waiters, 1);
     return true;
+}
+
+/* A descriptor that cannot take the 1 now (its count is at the highest, or it is no eventfd) is left alone: a
+ * write that waits would hold up everything else. */
+static void add_to_eventfd(const rota_job *job) {
+    struct pollfd ready = {.fd = job->u.watch.eventfd, .events = POLLOUT};
+    const rota_log *log = &job->u.watch.ticket.runtime->options.log;
+    if (poll(&ready, 1, 0) != 1 || !(ready.revents & POLLOUT)) {
+        rota_log_write(log, ROTA_LOG_WARNING, "a ticket's eventfd %d takes nothing more", ready.fd);
+        return;
+    }
+    uint64_t one = 1;
+    ssize_t written;
+    do written = write(ready.fd, &one, sizeof one);
+    while (written < 0 && errno == EINTR);
+    if (written < 0)
+        rota_log_write(log, ROTA_LOG_WARNING, "a ticket's eventfd %d could not be written: %s", ready.fd,
+                       strerror(errno));
 }
 
 static bool finish_watch(rota_job *job) {
@@ -50,14 +70,7 @@ static bool finish_watch(rota_job *job) {
     if (job->kind == ROTA_JOB_CALLBACK) {
         job->u.watch.fn(job->u.watch.user, status, status == ROTA_OK ? "" : rota_last_error());
     } else {
-        uint64_t one = 1;
-        ssize_t written;
-        do written = write(job->u.watch.eventfd, &one, sizeof one);
-        while (written < 0 && errno == EINTR);
-        if (written < 0)
-            rota_log_write(&job->u.watch.ticket.runtime->options.log, ROTA_LOG_WARNING,
-                           "a ticket's eventfd %d could not be written: %s", job->u.watch.eventfd,
-                           strerror(errno));
+        add_to_eventfd(job);
     }
     free(job);
     return true;
@@ -132,6 +145,7 @@ void *rota_completer_main(void *user) {
         if (pending->kind == ROTA_JOB_CALLBACK)
             pending->u.watch.fn(pending->u.watch.user, ROTA_TIMEOUT,
                                 "the runtime was closed before the submission ended");
+        if (pending->kind == ROTA_JOB_EVENTFD) add_to_eventfd(pending);
         if (pending->kind != ROTA_JOB_OUTPUTS) free(pending);
         pending = next;
     }

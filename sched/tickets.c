@@ -102,7 +102,8 @@ static rota_status view_ticket(rota_ticket ticket, cell_view *out_view, rota_cel
      * load of sequence can't miss that ticket. */
     out_view->point = ra_load_acquire(&cell->point);
     out_view->number = ra_load_acquire(&cell->number);
-    out_view->state = ra_load_acquire(&cell->state);
+    /* seq_cst, here and in rota_ticket_status: a sleeper is visible before it looks (see sched/wait.h). */
+    out_view->state = ra_load_seq_cst(&cell->state);
     uint64_t now = ra_load_acquire(&cell->sequence);
     if (now < sequence) return rota_fail(ROTA_INVALID_ARGUMENT, "not a ticket of this runtime");
     out_view->old = now > sequence;
@@ -132,7 +133,7 @@ rota_status rota_ticket_status(rota_ticket ticket) {
         }
     }
     /* What failed was noted before its value was reached: look again now that it was. */
-    view.state = ra_load_acquire(&cell->state);
+    view.state = ra_load_seq_cst(&cell->state);
     if (ra_load_acquire(&cell->sequence) != ticket.id / ROTA_LANES_MAX)
         return failed_status(runtime, ticket.id);
     if ((view.state & ROTA_CELL_HOSTED) && !(view.state & ROTA_CELL_DONE)) return ROTA_BUSY;

@@ -233,6 +233,18 @@ static void callbacks_and_eventfds(void **state) {
     uint64_t count = 0;
     assert_int_equal(read(event, &count, sizeof count), sizeof count);
     assert_true(count == 1);
+    /* One that cannot take the 1, though a write would wait for room, holds up nothing. */
+    int full = eventfd(0, 0);
+    count = UINT64_MAX - 1;
+    assert_int_equal(write(full, &count, sizeof count), sizeof count);
+    test_gate_open(false);
+    assert_ok(rota_submit(gate, NULL, &ticket));
+    assert_ok(rota_ticket_eventfd(ticket, full));
+    assert_ok(rota_ticket_on_complete(ticket, on_complete, &one));
+    test_gate_open(true);
+    wait_for_calls(2);
+    (void)close(full);
+    ra_store_relaxed(&called, 1);
     /* Already complete: at once. */
     assert_ok(rota_ticket_on_complete(ticket, on_complete, &one));
     assert_int_equal(ra_load_seq_cst(&called), 2);
@@ -367,6 +379,26 @@ static void closed_runtimes_say_so(void **state) {
     assert_status(rota_poll(ticket), ROTA_WRONG_STATE);
     assert_status(rota_submit(plan, NULL, NULL), ROTA_WRONG_STATE);
     assert_status(rota_buffer_read(buffer, 0, &word, 4), ROTA_WRONG_STATE);
+    rota_args *args;
+    assert_status(rota_args_create(plan, &args), ROTA_WRONG_STATE);
+    uint64_t begin, end;
+    assert_status(rota_plan_node_times(plan, (rota_node){1, 0}, &begin, &end), ROTA_WRONG_STATE);
+    assert_non_null(strstr(rota_last_error(), "its runtime was closed"));
+    assert_status(rota_plan_write_trace(plan, "/dev/null"), ROTA_WRONG_STATE);
+    /* Nor do its buffers come back to life in a plan of the new one. */
+    assert_ok(rota_device_open(runtime, "cpu", &device));
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *stale;
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    assert_ok(rota_record_fill(recorder, buffer, 0, ROTA_WHOLE, 0, NULL));
+    rota_recorder_close(recorder);
+    assert_status(
+        rota_compile(runtime, graph, &(rota_compile_options){.devices = &device, .device_count = 1}, &stale),
+        ROTA_INVALID_ARGUMENT);
+    assert_non_null(strstr(rota_last_error(), "buffer 'x' is not of this runtime"));
+    rota_graph_release(graph);
     rota_plan_release(plan);
     rota_buffer_release(buffer);
     assert_ok(rota_runtime_close(runtime, 0));
@@ -381,9 +413,16 @@ static void closing_ends_at_its_deadline(void **state) {
     rota_buffer *buffer = test_words(device, "x", 64, 0);
     rota_plan *plan = test_plan_1(device, "gate", &test_gate, buffer, ROTA_READWRITE);
     test_gate_open(false);
-    assert_ok(rota_submit(plan, NULL, NULL));
-    uint64_t start = rota_clock_ns();
+    rota_ticket ticket;
+    int event = eventfd(0, EFD_NONBLOCK);
+    assert_true(event >= 0);
+    assert_ok(rota_submit(plan, NULL, &ticket));
+    assert_ok(rota_ticket_eventfd(ticket, event));
+    uint64_t start = rota_clock_ns(), count = 0;
     assert_status(rota_runtime_close(runtime, 200000000), ROTA_TIMEOUT);
+    /* Who sleeps on the descriptor is told too. */
+    assert_int_equal(read(event, &count, sizeof count), sizeof count);
+    (void)close(event);
     assert_true(rota_clock_ns() - start < 5000000000u);
     assert_non_null(strstr(rota_last_error(), "'cpu'"));
     assert_non_null(strstr(rota_last_error(), "abandoned"));

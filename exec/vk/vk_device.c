@@ -207,7 +207,8 @@ static void vk_close(rota_exec_device *base, uint64_t deadline_ns, uint64_t *out
     rota_vk_device *device = (rota_vk_device *)base;
     bool stopped = stop_thread(device, deadline_ns);
     if (!stopped || !driver_done(device, deadline_ns)) {
-        uint64_t bytes = ra_load_relaxed(&device->memory_bytes);
+        /* With the device itself, so that the count is never 0 where something is abandoned. */
+        uint64_t bytes = ra_load_relaxed(&device->memory_bytes) + sizeof *device;
         rota_log_write(&device->host.log, ROTA_LOG_ERROR,
                        "%s does not answer; %llu bytes of its memory are abandoned", base->info.id,
                        (unsigned long long)bytes);

@@ -276,7 +276,6 @@ struct rota_vk_run {
     uint64_t *block_copy; /* what the block holds, readable: the block itself may be write-combined */
     bool block_written;
     VkQueryPool queries; /* diagnostics: two timestamps a command */
-    uint32_t submitted;  /* diagnostics: works handed over, so that unused queries are not read */
     rota_vk_touch_run touch;
 };
 
