@@ -102,8 +102,10 @@ static rota_status add_buffer(rota_compiler *c, rota_buffer *buffer) {
     if (!rota_vector_reserve(&c->buffers, sizeof(rota_plan_buffer), 1)) return rota_compile_no_memory(c);
     uint32_t index = (uint32_t)c->buffers.count++;
     ((rota_plan_buffer *)c->buffers.data)[index].buffer = buffer;
-    if (!c->several_parts && rota_compile_physical(c, index, 0) == ROTA_NONE)
+    if (!c->several_parts && rota_compile_physical(c, index, 0) == ROTA_NONE) {
+        c->buffers.count--; /* whoever frees the plan lets go of all that are in it */
         return rota_compile_no_memory(c);
+    }
     return ROTA_OK;
 }
 

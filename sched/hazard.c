@@ -48,7 +48,7 @@ static bool grow(rota_residency *residency) {
 }
 
 /* Makes a range begin at `offset`. Without memory it stays as it is: the caller then treats more bytes as
- * touched than were, which orders too much and never too little. */
+ * touched than were, which orders too much and never too little; which devices hold them is in set_valid. */
 static void split(rota_residency *residency, uint64_t offset) {
     if (offset >= residency->buffer->size_bytes) return;
     uint32_t i = rota_hazard_find(residency, offset);
@@ -101,6 +101,14 @@ static void add_reader(rota_runtime *runtime, rota_range *range, uint64_t point)
     range->readers[0] = point;
 }
 
+/* The devices that hold [begin, end) of the range. Of a range that could not be cut the other bytes are where
+ * they were: what not all of them have counts as nobody's, so that a reader is told and gets no stale bytes.
+ */
+static void set_valid(rota_range *range, uint64_t begin, uint64_t end, uint32_t valid) {
+    bool whole = range->begin >= begin && range->end <= end;
+    range->valid = whole ? valid : range->valid & valid;
+}
+
 void rota_hazard_read(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
                       uint64_t point) {
     if (residency->owner) rota_replay_disown(residency);
@@ -126,7 +134,7 @@ void rota_hazard_write(rota_runtime *runtime, rota_residency *residency, uint64_
         for (uint32_t r = 0; r < range->reader_count; r++) rota_hazard_want(runtime, range->readers[r]);
         range->writer = point;
         range->reader_count = 0;
-        range->valid = valid;
+        set_valid(range, begin, end, valid);
     }
     join(residency, begin, end);
 }
@@ -140,14 +148,16 @@ void rota_hazard_move(rota_runtime *runtime, rota_residency *residency, uint64_t
          i < residency->range_count && residency->ranges[i].begin < end; i++) {
         rota_range *range = &residency->ranges[i];
         /* The move waits for the writer and then stands for it. Readers of other devices' copies go on; a
-         * later writer waits for them and for the move. Readers on this device may still look at the bytes that
-         * the move replaces: a plan's segment may read there what its segment on another device overwrites. */
+         * later writer waits for them and for the move. Readers on this device may still look at the bytes
+         * that the move replaces: a plan's segment may read there what its segment on another device
+         * overwrites. */
         rota_hazard_want(runtime, range->writer);
         for (uint32_t r = 0; r < range->reader_count; r++)
             if (rota_point_device(range->readers[r]) == device || range->reader_count == ROTA_READERS_MAX)
-                rota_hazard_want(runtime, range->readers[r]); /* a full list has readers that stand for others */
+                rota_hazard_want(runtime,
+                                 range->readers[r]); /* a full list has readers that stand for others */
         range->writer = point;
-        range->valid |= 1u << device;
+        set_valid(range, begin, end, range->valid | 1u << device);
     }
     join(residency, begin, end);
 }
@@ -157,7 +167,7 @@ void rota_hazard_place(rota_residency *residency, uint64_t begin, uint64_t end, 
     split(residency, end);
     for (uint32_t i = rota_hazard_find(residency, begin);
          i < residency->range_count && residency->ranges[i].begin < end; i++)
-        residency->ranges[i].valid = valid;
+        set_valid(&residency->ranges[i], begin, end, valid);
     join(residency, begin, end);
 }
 

@@ -585,11 +585,11 @@ rota_status rota_packer_create(rota_compiler *c, rota_packer **out_packer) {
     if (!packer) return rota_compile_no_memory(c);
     packer->c = c;
     packer->block_of = rota_arena_calloc(&c->scratch, sizeof(uint32_t) * ((size_t)c->physicals.count + 1), 8);
-    packer->spaces = rota_arena_alloc(&c->scratch, sizeof *packer->spaces * c->part_count, 16);
+    packer->spaces = rota_arena_calloc(&c->scratch, sizeof *packer->spaces * c->part_count, 16);
     if (!packer->block_of || !packer->spaces) return rota_compile_no_memory(c);
+    *out_packer = packer; /* also where a space fails: the others are freed with it */
     for (uint32_t part = 0; part < c->part_count; part++)
         ROTA_TRY(space_init(&packer->spaces[part], c, part));
-    *out_packer = packer;
     return ROTA_OK;
 }
 

@@ -184,14 +184,21 @@ static void send(rota_runtime *runtime, rota_work *work) {
     rota_handover_push(work->device, work);
 }
 
+/* A device that has the bytes: best one whose memory the host sees. One that is lost only where there is no
+ * other (it was not a moment ago): what is handed to it fails with its cause. */
+static rota_device *holder_of(rota_runtime *runtime, uint32_t valid) {
+    rota_device *holder = NULL;
+    for (uint32_t d = 0; d < ROTA_DEVICES_MAX; d++)
+        if (valid >> d & 1u && !rota_device_is_lost(runtime->devices[d]) &&
+            (!holder || runtime->devices[d]->exec->caps.unified_host))
+            holder = runtime->devices[d];
+    return holder ? holder : runtime->devices[__builtin_ctz(valid)];
+}
+
 /* Moves bytes [begin, end) of one range to the device: out of the memory of one that has them, and in. */
 static void move_range(rota_runtime *runtime, rota_submission *submission, rota_residency *residency,
                        uint64_t begin, uint64_t end, uint32_t valid, rota_device *to) {
-    rota_device *from = NULL;
-    for (uint32_t d = 0; d < ROTA_DEVICES_MAX; d++)
-        if (valid >> d & 1u && !rota_device_is_lost(runtime->devices[d]) &&
-            (!from || runtime->devices[d]->exec->caps.unified_host))
-            from = runtime->devices[d];
+    rota_device *from = holder_of(runtime, valid);
     uint32_t index = submission->transfer_count++;
     submission->transfers[index] =
         (rota_transfer){residency, begin, end - begin, from->index, to->index, NULL, NULL};
@@ -448,11 +455,7 @@ static bool sequence_read(rota_runtime *runtime, rota_submission *submission, ui
     while (at < end) {
         const rota_range *range = &residency->ranges[rota_hazard_find(residency, at)];
         uint64_t to = range->end < end ? range->end : end;
-        rota_device *from = NULL;
-        for (uint32_t d = 0; d < ROTA_DEVICES_MAX; d++)
-            if (range->valid >> d & 1u && !rota_device_is_lost(runtime->devices[d]) &&
-                (!from || runtime->devices[d]->exec->caps.unified_host))
-                from = runtime->devices[d];
+        rota_device *from = holder_of(runtime, range->valid);
         uint32_t index = read->piece_count++;
         read->pieces[index] =
             (rota_transfer){residency, at, to - at, from->index, ROTA_DEVICES_MAX, NULL, NULL};
@@ -505,14 +508,18 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
 
     uint64_t final = ROTA_POINT_NONE;
     bool ok;
+    uint64_t *words = &lane->words[record->payload_begin % ROTA_LANE_WORDS], *payload = NULL;
     if (record->kind == ROTA_RECORD_PLAN) {
         rota_plan *plan = submission->plan;
         rota_plan_run *run = plan->run;
         uint32_t moves = 0;
         ok = reserve(runtime, submission, 1, 1, 0, run->payload_words);
         if (ok && run->payload_words)
-            memcpy(submission->payload, &lane->words[record->payload_begin % ROTA_LANE_WORDS],
-                   run->payload_words * sizeof *submission->payload);
+            memcpy(submission->payload, words, run->payload_words * sizeof *submission->payload);
+        if (!ok) { /* without room for the arguments they are read where the caller left them */
+            payload = submission->payload;
+            submission->payload = words;
+        }
         submission->hosted = run->has_staging && plan->transfer_count > plan->input_count;
         ok = ok && check_plan(runtime, submission, &moves, &cause, &status) &&
              reserve(runtime, submission, plan->segment_count + 2u * moves, plan->segment_count, moves,
@@ -550,6 +557,7 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
                 rota_cause_new(runtime, status, "plan '%s', submission %llu: no host memory to sequence it",
                                submission_plan_name(submission), (unsigned long long)number);
         end_without_works(runtime, submission, status, cause);
+        if (submission->payload == words) submission->payload = payload;
         if (submission->read) rota_host_read_release(submission->read);
         recycle(runtime, submission);
         return;
