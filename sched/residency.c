@@ -3,10 +3,6 @@
 
 #include "sched/runtime_internal.h"
 
-rota_residency *rota_buffer_residency(rota_buffer *buffer) {
-    return buffer->root->residency;
-}
-
 /* The last reference went. */
 static void released(rota_buffer *buffer) {
     rota_residency *residency = buffer->residency;

@@ -592,7 +592,7 @@ void rota_reclaim_push(rota_runtime *runtime, rota_dead *dead);
 void rota_reclaim_free(rota_dead *dead); /* with all uses passed */
 /* The sequencer's: `dead` joins what waits for its last use; what has passed goes to the completer. */
 void rota_reclaim_sweep(rota_runtime *runtime, rota_dead *fresh);
-void rota_residency_destroy(rota_residency *residency, bool abandon);
+void rota_residency_destroy(rota_residency *residency, bool keep_struct);
 void rota_args_destroy(rota_args *args);
 
 /* run.c */
@@ -603,7 +603,6 @@ void rota_run_destroy(rota_plan_run *run); /* all but the struct */
 void rota_host_read_release(rota_host_read *read);
 
 /* residency.c */
-rota_residency *rota_buffer_residency(rota_buffer *buffer);
 rota_status rota_residency_prepare(rota_residency *residency, rota_device *device);
 
 /* poison.c: calls of executors (cookie is a rota_work) and of hand-over */
