@@ -89,7 +89,7 @@ static void test_abandoned(void **state) {
     uint64_t begin = rota_clock_ns(), abandoned = 0;
     f->device->vtable->close(f->device, begin + 300000000ull, &abandoned);
     assert_true(rota_clock_ns() - begin < 12000000000ull);
-    assert_int_equal(abandoned, 4096);
+    assert_true(abandoned > 4096); /* the memory, and the device itself */
     assert_int_equal(atomic_load(&f->host.reached[0]), 0);
 }
 
