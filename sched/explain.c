@@ -1,10 +1,8 @@
 /* Names, sentences and pictures of a plan: what a node is called, why it waits, the graph in Graphviz's
  * language. */
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 #include "sched/compile.h"
 #include "sched/output.h"
 
@@ -231,47 +229,6 @@ rota_status rota_plan_node_times(rota_plan *plan, rota_node node, uint64_t *out_
 }
 
 /* ---- Files ---- */
-
-rota_status rota_output_open(rota_output *output, const char *path) {
-    *output = (rota_output){.path = path};
-    int length = snprintf(output->temporary, sizeof output->temporary, "%s.%ld.tmp", path, (long)getpid());
-    if (length < 0 || (size_t)length >= sizeof output->temporary)
-        return rota_fail(ROTA_INVALID_ARGUMENT, "path '%.64s...' is longer than %zu bytes", path,
-                         sizeof output->temporary - 32);
-    output->file = fopen(output->temporary, "w");
-    if (!output->file)
-        return rota_fail(ROTA_SYSTEM, "can't write '%s': %s", output->temporary, strerror(errno));
-    return ROTA_OK;
-}
-
-rota_status rota_output_close(rota_output *output, rota_status status) {
-    if (!output->file) return status;
-    bool written = fflush(output->file) == 0 && !ferror(output->file) && status == ROTA_OK;
-    int error = errno;
-    if (fclose(output->file) != 0 && written) {
-        written = false;
-        error = errno;
-    }
-    if (written && rename(output->temporary, output->path) != 0) {
-        written = false;
-        error = errno;
-    }
-    if (written) return ROTA_OK;
-    (void)remove(output->temporary);
-    if (status != ROTA_OK) return status;
-    return rota_fail(ROTA_SYSTEM, "can't write '%s': %s", output->path, strerror(error));
-}
-
-void rota_output_escape(FILE *file, const char *text) {
-    for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
-        if (*at == '"' || *at == '\\')
-            fprintf(file, "\\%c", *at);
-        else if (*at < 0x20)
-            fprintf(file, "\\u%04x", *at);
-        else
-            fputc(*at, file);
-    }
-}
 
 static void write_dot_nodes(FILE *file, const rota_plan *plan) {
     const rota_compile_info *info = info_of(plan);

@@ -1,4 +1,5 @@
-/* Files that appear whole or not at all: written to a temporary name, then renamed. Internal. */
+/* Files that appear whole or not at all: written to a temporary name, then renamed; devices and pipes are
+ * written directly. Internal; not installed. */
 #ifndef ROTA_SCHED_OUTPUT_H
 #define ROTA_SCHED_OUTPUT_H
 
@@ -7,8 +8,8 @@
 
 typedef struct rota_output {
     FILE *file;
-    const char *path; /* borrowed */
-    char temporary[4096];
+    const char *path;     /* borrowed */
+    char temporary[4096]; /* "": `path` itself is being written */
 } rota_output;
 
 /* SYSTEM names the file and the reason. */
