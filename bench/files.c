@@ -79,6 +79,12 @@ bool file_write_text(const char *path, const char *text) {
 }
 
 char *file_read(const char *path, size_t *out_size) {
+    struct stat status;
+    /* Most have no end. */
+    if (stat(path, &status) == 0 && S_ISCHR(status.st_mode)) {
+        fprintf(stderr, "'%s' can't be read: it is a device, not a file\n", path);
+        return NULL;
+    }
     FILE *stream = fopen(path, "rb");
     if (!stream) {
         fprintf(stderr, "'%s' can't be read: %s\n", path, strerror(errno));

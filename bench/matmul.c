@@ -134,6 +134,22 @@ static rota_status make_operands(products *p, const opened_device *opened, rota_
     return status;
 }
 
+/* The operands live on the device, and one of them at a time on the host, while it is filled; the reference
+ * needs a and b. Said before they are allocated, as a host that runs out of memory ends the process. */
+static rota_status check_memory(const rota_device_info *info, const shape *of, uint64_t device_bytes,
+                                uint64_t element_bytes) {
+    uint64_t a = of->m * of->k, b = of->k * of->n, c = of->m * of->n;
+    uint64_t host_bytes = (c > a + b ? c : a + b) * element_bytes;
+    uint64_t host_has = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    if (info->device_class != ROTA_DEVICE_GPU) host_bytes += device_bytes;
+    bool on_host = info->device_class != ROTA_DEVICE_GPU || host_bytes > host_has;
+    uint64_t needs = on_host ? host_bytes : device_bytes, has = on_host ? host_has : info->memory_bytes;
+    if (!has || needs <= has) return ROTA_OK;
+    return rota_fail(ROTA_OUT_OF_MEMORY,
+                     "%" PRIu64 "x%" PRIu64 "x%" PRIu64 " needs about %" PRIu64 " bytes, and %s has %" PRIu64,
+                     of->m, of->n, of->k, needs, on_host ? "the host" : info->id, has);
+}
+
 static rota_status products_create(products *p, const opened_device *opened, rota_dtype dtype,
                                    const shape *of, uint64_t count, FILE *copy) {
     uint64_t set_bytes = (of->m * of->k + of->k * of->n + of->m * of->n) * rota_dtype_bytes(dtype);
@@ -141,6 +157,7 @@ static rota_status products_create(products *p, const opened_device *opened, rot
     if (sets > SETS_MAX) sets = SETS_MAX;
     if (sets > count) sets = count;
     *p = (products){.shape = *of, .sets = sets, .count = count};
+    ROTA_TRY(check_memory(rota_device_get_info(opened->device), of, sets * set_bytes, rota_dtype_bytes(dtype)));
     ROTA_TRY(make_operands(p, opened, dtype, copy));
     uint64_t begin = rota_clock_ns();
     ROTA_TRY(rota_graph_create(&(rota_graph_options){.name = "matmul"}, &p->graph));
@@ -377,10 +394,10 @@ int bench_matmul(int argc, char **argv) {
     option_result parsed = options_parse(program, options, count, argc, argv);
     if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
     uint32_t one;
-    if (!parse_shapes(shapes, s.shapes, SHAPES_MAX, &s.shape_count) ||
-        !parse_shapes(check_text, &s.check_shape, 1, &one)) {
-        options_bad(program, options, count, "a shape is MxNxK, each from 1 to 65536; '%s' or '%s' is not",
-                    shapes, check_text);
+    bool good = parse_shapes(shapes, s.shapes, SHAPES_MAX, &s.shape_count);
+    if (!good || !parse_shapes(check_text, &s.check_shape, 1, &one)) {
+        options_bad(program, options, count, "%s: MxNxK, each from 1 to 65536, at most %d of them; not '%s'",
+                    good ? "--check-shape" : "--shapes", good ? 1 : SHAPES_MAX, good ? check_text : shapes);
         return EXIT_BAD_ARGUMENT;
     }
     s.dtype = dtypes[dtype];

@@ -21,6 +21,8 @@ static const char program[] = "rota-bench submit";
 /* Samples kept of each thread and phase; further calls are counted only. */
 #define SAMPLES_MAX (UINT64_C(1) << 20)
 #define RAW_SUBMISSIONS 4096
+/* A device that makes no room for this long is not going to. */
+#define BUSY_MAX_NS UINT64_C(30000000000)
 
 typedef rota_status (*submit_fn)(rota_plan *plan, rota_args *args, rota_ticket *out_ticket);
 
@@ -61,9 +63,11 @@ static void sleep_until(uint64_t ns) {
 /* One call, with retries while there is no room; the sample is all of it in an open loop, and in a closed one
  * the call that was accepted (waiting for room there is the load, not the call's cost). */
 static rota_status call_once(caller *c, rota_ticket *ticket) {
-    uint64_t begin = rota_clock_ns();
+    uint64_t begin = rota_clock_ns(), give_up = begin + BUSY_MAX_NS;
     rota_status status = c->phase->submit(c->plan, NULL, ticket);
     while (status == ROTA_BUSY) {
+        if (rota_clock_ns() > give_up)
+            return rota_fail_context(ROTA_TIMEOUT, "no room within %.0f s: ", BUSY_MAX_NS * 1e-9);
         c->busy++;
         sleep_until(rota_clock_ns() + 20000);
         if (c->phase->rate <= 0) begin = rota_clock_ns();

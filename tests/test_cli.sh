@@ -73,7 +73,9 @@ expect 3 'vk:99' "$bench" smoke --device vk:99
 expect 3 'cuda:99' "$bench" smoke --device cuda:99
 expect 1 'auto, cpu, vk:0' "$bench" smoke --device cuda:
 expect 1 'MxNxK' "$bench" matmul --shapes 10x10
-expect 1 'MxNxK' "$bench" matmul --shapes 10x10x0
+expect 1 "shapes: MxNxK.*not '10x10x0'" "$bench" matmul --shapes 10x10x0
+expect 1 "check-shape: MxNxK.*not '1x1'" "$bench" matmul --check-shape 1x1
+expect 1 'needs about [0-9]+ bytes, and the host has [0-9]+' "$bench" matmul --device cpu --shapes 65536x65536x65536
 
 expect 0 'default: ' "$bench" devices --out devices.json
 fields devices.json timestamp devices default why absent
@@ -100,6 +102,9 @@ fields submit.json threads submissions_per_s caller_ns_p50 caller_ns_p99 caller_
 
 expect 1 "'/dev/full' can't be written" "$bench" plan --nodes 100 --out /dev/full
 expect 1 "'nowhere/plan.json' can't be written" "$bench" plan --nodes 100 --out nowhere/plan.json
+expect 1 "can't write '/dev/full'" "$bench" plan --nodes 100 --dot /dev/full
+expect 1 "can't write '\.'" "$bench" plan --nodes 100 --dot .
+expect 1 "'\.' can't be written" "$bench" plan --nodes 100 --out .
 [ -c /dev/full ] || { echo "FAILED: /dev/full was replaced"; failures=$((failures + 1)); }
 
 # ---- train_gpt: bad input ----
@@ -111,6 +116,10 @@ small=(--data text --device cpu --layers 1 --heads 2 --dim 16 --block 16 --batch
 echo short >short
 expect 1 'accepted:' "$train"
 expect 1 "'missing' can't be read" "$train" --data missing
+one_line
+expect 1 "'\.' can't be read" "$train" --data .
+one_line
+expect 1 'a device, not a file' "$train" --data /dev/zero
 one_line
 expect 1 "'empty' is empty" "$train" --data empty
 one_line
