@@ -192,6 +192,20 @@ rota_status rota_gradient_clear(rota_tape *tape, const rota_tensor *y, bool read
 /* A region remembers this many views; past it, every target counts as one that was added to before. */
 #define VIEWS_MAX 64
 
+/* Nothing was added to the elements of dx yet. */
+static bool is_fresh(const rota_gradient_region *region, const rota_tensor *dx) {
+    if (region->view_count >= VIEWS_MAX) return false;
+    for (const rota_gradient_view *view = region->views; view; view = view->next)
+        if (!rota_tensors_disjoint(&view->tensor, dx)) return false;
+    return true;
+}
+
+static bool repeats(const rota_tensor *x) {
+    for (uint32_t i = 0; i < x->rank; i++)
+        if (x->shape[i] > 1 && x->stride[i] == 0) return true;
+    return false;
+}
+
 rota_status rota_gradient_target(rota_tape *tape, const rota_tensor *x, rota_tensor *out_dx,
                                  bool *out_fresh) {
     rota_gradient_region *region;
@@ -199,14 +213,10 @@ rota_status rota_gradient_target(rota_tape *tape, const rota_tensor *x, rota_ten
     if (!region)
         return rota_fail(ROTA_INTERNAL, "backward: no gradient of buffer '%s'", rota_buffer_name(x->buffer));
     *out_dx = mirror(region, x);
-    *out_fresh = region->view_count < VIEWS_MAX;
-    for (const rota_gradient_view *view = region->views; view && *out_fresh; view = view->next)
-        *out_fresh = rota_tensors_disjoint(&view->tensor, out_dx);
+    *out_fresh = is_fresh(region, out_dx);
     /* A repeating view adds several times to one element. */
-    for (uint32_t i = 0; i < x->rank; i++)
-        if (x->shape[i] > 1 && x->stride[i] == 0)
-            return rota_fail(ROTA_INTERNAL,
-                             "backward: the gradient of a repeating view is asked for directly");
+    if (repeats(x))
+        return rota_fail(ROTA_INTERNAL, "backward: the gradient of a repeating view is asked for directly");
     if (*out_fresh) {
         rota_gradient_view *view = rota_arena_alloc(&tape->arena, sizeof *view, 8);
         if (!view) return no_memory();
@@ -220,12 +230,6 @@ rota_status rota_gradient_target(rota_tape *tape, const rota_tensor *x, rota_ten
 }
 
 /* ---- Adding ---- */
-
-static bool repeats(const rota_tensor *x) {
-    for (uint32_t i = 0; i < x->rank; i++)
-        if (x->shape[i] > 1 && x->stride[i] == 0) return true;
-    return false;
-}
 
 /* A view that repeats elements is a broadcast of the view that doesn't. */
 static rota_tensor without_repeats(const rota_tensor *x) {
@@ -255,10 +259,7 @@ rota_status rota_gradient_begin(rota_tape *tape, const rota_tensor *x, rota_grad
         rota_gradient_region *region;
         ROTA_TRY(region_of(tape, x, &region));
         rota_tensor dx = mirror(region, x);
-        fresh = region->view_count < VIEWS_MAX;
-        for (const rota_gradient_view *view = region->views; view && fresh; view = view->next)
-            fresh = rota_tensors_disjoint(&view->tensor, &dx);
-        if (fresh) {
+        if (is_fresh(region, &dx)) {
             out_write->direct = true;
             return rota_gradient_target(tape, x, &out_write->dx, &fresh);
         }
