@@ -40,7 +40,9 @@ typedef struct rota_compile_options {
 ROTA_API rota_status rota_compile(rota_runtime *runtime, rota_graph *graph,
                                   const rota_compile_options *options, rota_plan **out_plan);
 
-/* Release while replays are in flight is legal. Lock-free. */
+/* One reference more / one less; NULL is ignored. Any thread. Retain is wait-free. Release is lock-free, also
+ * while replays are in flight (what they use is freed when they are over); of a plan that is only analysed,
+ * and after the runtime was closed, the last release frees it, which may block in malloc. */
 ROTA_API void rota_plan_retain(rota_plan *plan);
 ROTA_API void rota_plan_release(rota_plan *plan);
 
@@ -55,22 +57,28 @@ typedef struct rota_plan_stats {
     uint32_t queues, devices;
 } rota_plan_stats;
 
+/* What compiling counted; constant. Wait-free. */
 ROTA_API void rota_plan_get_stats(const rota_plan *plan, rota_plan_stats *out_stats);
 
-/* Graphviz: nodes, edges by hazard kind and memory, queues, batches. Written to a temporary name and renamed.
- * SYSTEM names the file and the reason. */
+/* Graphviz: nodes, edges by hazard kind and memory, queues, batches. Written to a temporary name and renamed
+ * (a device or pipe is written directly). SYSTEM names the file and the reason; INVALID_ARGUMENT: a path of
+ * over 4000 bytes. Any thread. Linear in nodes and edges. */
 ROTA_API rota_status rota_plan_write_dot(const rota_plan *plan, const char *path);
 
 /* Chrome trace JSON of the last completed replay: per-node device times, queues as tracks, submissions,
- * waits. The runtime must have been opened with diagnostics (WRONG_STATE otherwise). */
+ * waits. Written as the former. WRONG_STATE: no diagnostics in the runtime's options, no replay completed
+ * yet, the plan is only analysed, or its runtime was closed. May block in a driver. */
 ROTA_API rota_status rota_plan_write_trace(rota_plan *plan, const char *path);
 
-/* Times of one node in the last completed replay, on rota_clock_ns's clock. Diagnostics only. */
+/* Times of one node in the last completed replay, on rota_clock_ns's clock; both 0 if the node was skipped.
+ * WRONG_STATE as above; NOT_FOUND: no such node in the plan; UNSUPPORTED: the device measures no times. Reads
+ * the times of all the device's nodes: for many nodes rota_plan_write_trace is the cheaper way. */
 ROTA_API rota_status rota_plan_node_times(rota_plan *plan, rota_node node, uint64_t *out_begin_ns,
                                           uint64_t *out_end_ns);
 
 /* Why a node waits, on what, by which buffer and range, in sentences, into text[0..capacity); always
- * terminated. out_length (may be NULL) gets the full length. */
+ * terminated where capacity is not 0. out_length (may be NULL) gets the full length, without the terminator.
+ * NOT_FOUND: no such node, or one that a rewrite removed. Any thread. */
 ROTA_API rota_status rota_plan_explain(const rota_plan *plan, rota_node node, char *text, uint64_t capacity,
                                        uint64_t *out_length);
 

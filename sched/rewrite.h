@@ -22,11 +22,15 @@ typedef struct rota_rewriter rota_rewriter;
  * which ends the compile. The recorded graph stays as it is; the changes are the plan's. */
 typedef rota_status (*rota_rewrite_fn)(void *user, rota_rewriter *rewriter);
 
-/* Nodes in record order. */
+/* Number of nodes in record order, removed ones included. A rewriter is valid during the hook's call, on its
+ * thread. */
 ROTA_API uint64_t rota_rewriter_node_count(const rota_rewriter *rewriter);
+/* The node at a position; what *out_view points at is valid until the next view. A removed node has no kernel
+ * and no accesses. OUT_OF_RANGE. O(log lanes + accesses). */
 ROTA_API rota_status rota_rewriter_view(rota_rewriter *rewriter, uint64_t position, rota_node_view *out_view);
 
-/* Removes the node at a position / puts another kernel node in its place. Positions do not shift. */
+/* Removes the node at a position / puts another kernel node in its place (copied; checked like
+ * rota_record_kernel, whose errors it returns). Positions do not shift. OUT_OF_RANGE. */
 ROTA_API rota_status rota_rewriter_remove(rota_rewriter *rewriter, uint64_t position);
 ROTA_API rota_status rota_rewriter_replace(rota_rewriter *rewriter, uint64_t position,
                                            const rota_kernel_node *node);
