@@ -157,7 +157,8 @@ static rota_status products_create(products *p, const opened_device *opened, rot
     if (sets > SETS_MAX) sets = SETS_MAX;
     if (sets > count) sets = count;
     *p = (products){.shape = *of, .sets = sets, .count = count};
-    ROTA_TRY(check_memory(rota_device_get_info(opened->device), of, sets * set_bytes, rota_dtype_bytes(dtype)));
+    ROTA_TRY(
+        check_memory(rota_device_get_info(opened->device), of, sets * set_bytes, rota_dtype_bytes(dtype)));
     ROTA_TRY(make_operands(p, opened, dtype, copy));
     uint64_t begin = rota_clock_ns();
     ROTA_TRY(rota_graph_create(&(rota_graph_options){.name = "matmul"}, &p->graph));

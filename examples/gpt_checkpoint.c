@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include "bench/files.h"
 
 #define PARTS 3
@@ -88,12 +89,23 @@ static char *make_header(const gpt_model *model, const gpt_text *text, const gpt
     return json;
 }
 
-bool gpt_checkpoint_save(const char *dir, const gpt_model *model, const gpt_text *text,
-                         const gpt_progress *progress) {
+bool gpt_checkpoint_folder(const char *dir) {
+    struct stat status;
     if (mkdir(dir, 0777) != 0 && errno != EEXIST) {
         fprintf(stderr, "'%s' can't be made: %s\n", dir, strerror(errno));
         return false;
     }
+    if (stat(dir, &status) == 0 && !S_ISDIR(status.st_mode))
+        errno = ENOTDIR;
+    else if (access(dir, W_OK | X_OK) == 0)
+        return true;
+    fprintf(stderr, "'%s' can't be written to: %s\n", dir, strerror(errno));
+    return false;
+}
+
+bool gpt_checkpoint_save(const char *dir, const gpt_model *model, const gpt_text *text,
+                         const gpt_progress *progress) {
+    if (!gpt_checkpoint_folder(dir)) return false;
     bool good = false, open = false;
     file_writer file;
     char *path = checkpoint_path(dir), *header = make_header(model, text, progress);

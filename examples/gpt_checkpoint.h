@@ -14,6 +14,10 @@ typedef struct gpt_progress {
     uint64_t seed;
 } gpt_progress;
 
+/* Makes DIR where it is missing. False with one sentence: it can't be made, isn't a folder, or can't be
+ * written to; asked before training starts, so that hours of it aren't lost to a wrong name. */
+bool gpt_checkpoint_folder(const char *dir);
+
 /* Writes DIR/checkpoint.safetensors under a temporary name and renames it; makes DIR. On failure prints one
  * sentence, returns false, and an older checkpoint stays. */
 bool gpt_checkpoint_save(const char *dir, const gpt_model *model, const gpt_text *text,

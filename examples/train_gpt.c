@@ -243,13 +243,16 @@ static int prepare(trainer *t, opened_device *opened) {
            " batches, arena %.1f MiB, compiled in %.0f ms and replayed each step\n",
            t->text.count, t->text.vocabulary_count, t->model.weight_count, stats.nodes, stats.batches,
            (double)stats.arena_bytes / (1 << 20), (double)(rota_clock_ns() - begin) / 1e6);
-    if (s->resume) printf("resumed after step %" PRIu64 "\n", t->progress.step);
+    if (s->resume)
+        printf("resumed after step %" PRIu64 "%s\n", t->progress.step,
+               t->progress.step < s->iters ? "" : ", the last of --iters: nothing is left to train");
 done:
     return code;
 }
 
 static int run(const settings *s) {
     trainer t = {.settings = s};
+    if (s->checkpoint && !gpt_checkpoint_folder(s->checkpoint)) return EXIT_BAD_ARGUMENT;
     if (!gpt_text_load(&t.text, s->data, (gpt_tokenizer)s->tokenizer, s->config.block))
         return EXIT_BAD_ARGUMENT;
     opened_device opened;

@@ -134,6 +134,11 @@ expect 1 '[0-9]+.*[0-9]+' "$train" --data text --device cpu --dim 1048576 --head
 expect 1 'bytes.*has [0-9]+' "$train" --data text --device cpu --dim 16384 --heads 16 --layers 1024
 expect 1 'checkpoint.safetensors.*can.t be read' "$train" "${small[@]}" --resume nowhere
 
+expect 1 "'text' can't be written to: Not a directory" "$train" "${small[@]}" --iters 3 --checkpoint text
+one_line
+expect 1 "'/proc/nothing' can't be made" "$train" "${small[@]}" --iters 3 --checkpoint /proc/nothing
+one_line
+
 # ---- train_gpt: training, metrics, checkpoints ----
 expect 0 'validation loss' "$train" "${small[@]}" --iters 60 --eval-interval 20 --checkpoint whole --log whole.jsonl --sample 20
 python3 - whole.jsonl 60 <<'PY' || failures=$((failures + 1))
@@ -146,6 +151,8 @@ assert lines[-1]["val_loss"] is not None and lines[19]["val_loss"] is not None a
 assert lines[-1]["loss"] < lines[0]["loss"] - 0.1, (lines[0]["loss"], lines[-1]["loss"])
 PY
 absent whole/checkpoint.safetensors.tmp
+
+expect 0 'nothing is left to train' "$train" "${small[@]}" --iters 60 --resume whole
 
 # Stopped by Ctrl-C at whatever step, then resumed: the same bytes as without the stop.
 long=("${small[@]}" --iters 600 --dropout 0.1 --eval-interval 0)
