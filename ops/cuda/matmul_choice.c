@@ -23,7 +23,8 @@
 #define HOPELESS 1.5
 /* Of rota's tiles, those that waste more than this by idle multiprocessors aren't looked at. */
 #define COST_MAX 1.4
-#define PATTERN_BYTES (UINT64_C(256) << 10)
+/* Random elements, repeated; a prime, so that rows don't repeat one another. */
+#define PATTERN_ELEMENTS 262139u
 
 void rota_matmul_choice_key(const rota_matmul_params *p, rota_dtype dtype, const rota_cuda_target *target,
                             char *out_key, size_t capacity) {
@@ -92,7 +93,8 @@ static rota_status time_runs(const bench *b, const rota_matmul_choice *choice, u
 static rota_status fill(const bench *b, uint32_t operand, const void *pattern) {
     const uint64_t bytes = b->call->operand_bytes[operand];
     const CUdeviceptr at = b->call->operands[operand];
-    uint64_t filled = bytes < PATTERN_BYTES ? bytes : PATTERN_BYTES;
+    const uint64_t once = PATTERN_ELEMENTS * rota_dtype_bytes(b->dtype);
+    uint64_t filled = bytes < once ? bytes : once;
     CUresult result = b->cu->MemcpyHtoDAsync(at, pattern, filled, b->call->stream);
     while (result == CUDA_SUCCESS && filled < bytes) {
         const uint64_t more = bytes - filled < filled ? bytes - filled : filled;
@@ -103,11 +105,11 @@ static rota_status fill(const bench *b, uint32_t operand, const void *pattern) {
 }
 
 static rota_status fill_operands(const bench *b) {
-    uint8_t *pattern = malloc(PATTERN_BYTES);
+    const uint32_t element = (uint32_t)rota_dtype_bytes(b->dtype);
+    uint8_t *pattern = malloc((size_t)PATTERN_ELEMENTS * element);
     if (!pattern) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for operands to measure a product");
     uint32_t x = 0x1234abcdu;
-    const uint32_t element = (uint32_t)rota_dtype_bytes(b->dtype);
-    for (uint32_t i = 0; i < PATTERN_BYTES / element; i++) {
+    for (uint32_t i = 0; i < PATTERN_ELEMENTS; i++) {
         x = x * 1664525u + 1013904223u;
         /* A random sign and mantissa, an exponent of -1 or, for half of them, one less. */
         const uint32_t exponent_bits = b->dtype == ROTA_F16 ? 10 : b->dtype == ROTA_BF16 ? 7 : 23;
