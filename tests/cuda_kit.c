@@ -45,6 +45,21 @@ static struct {
         if (result_ != CUDA_SUCCESS) fail_msg("%s: error %d", #expression, (int)result_);                    \
     } while (0)
 
+rota_matmul_params cuda_kit_product(uint32_t m, uint32_t n, uint32_t k, uint32_t flags, uint32_t c_dtype) {
+    return (rota_matmul_params){
+        .m = m,
+        .n = n,
+        .k = k,
+        .lda = flags & ROTA_MATMUL_TRANSPOSE_A ? m : k,
+        .ldb = flags & ROTA_MATMUL_TRANSPOSE_B ? k : n,
+        .ldc = n,
+        .flags = flags,
+        .c_dtype = c_dtype,
+        .alpha = 1,
+        .batch = {1, 1, 1},
+    };
+}
+
 const char *cuda_kit_open(cuda_kit *kit) {
     *kit = (cuda_kit){0};
 #define FIND(name, exported)                                                                                 \

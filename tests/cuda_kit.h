@@ -4,12 +4,16 @@
 #define ROTA_TESTS_CUDA_KIT_H
 
 #include "graph/kernel.h"
+#include "ops/kernel_params.h"
 
 typedef struct cuda_kit {
     rota_cuda_target target;
     void *stream;
     char name[128], driver[32];
 } cuda_kit;
+
+/* A product of whole matrices, one batch. */
+rota_matmul_params cuda_kit_product(uint32_t m, uint32_t n, uint32_t k, uint32_t flags, uint32_t c_dtype);
 
 /* NULL, or why there is no device. The context stays current on this thread until cuda_kit_close. */
 const char *cuda_kit_open(cuda_kit *kit);

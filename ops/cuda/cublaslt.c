@@ -2,12 +2,55 @@
  * by columns, so b is its first operand and a its second, each as it lies in memory. */
 #include "ops/cuda/cublaslt.h"
 
+#if __has_include(<cublasLt.h>)
 #include <cublasLt.h>
+#endif
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include "ops/cuda/driver.h"
 #include "ops/cuda/libraries.h"
+
+/* ---- Batches ---- */
+
+static uint64_t stride_of(const rota_matmul_params *p, int operand, uint32_t axis) {
+    const uint32_t *strides[] = {p->a_batch_stride, p->b_batch_stride, p->c_batch_stride};
+    return strides[operand][axis];
+}
+
+/* Whether for all operands a step along `outer` is `extent` steps along `inner`. */
+static bool goes_on(const rota_matmul_params *p, uint32_t outer, uint32_t inner, uint64_t extent) {
+    for (int o = 0; o < 3; o++)
+        if (stride_of(p, o, outer) != extent * stride_of(p, o, inner)) return false;
+    return true;
+}
+
+void rota_cublaslt_batches(const rota_matmul_params *p, uint32_t *out_count, uint64_t out_stride[3],
+                           uint32_t out_outer[2], uint64_t out_outer_stride[3][2]) {
+    uint32_t left[3], lefts = 0, inner = 2;
+    *out_count = 1;
+    bool begun = false;
+    for (int o = 0; o < 3; o++) out_stride[o] = 0;
+    for (uint32_t axis = 3; axis-- > 0;) {
+        if (p->batch[axis] == 1) continue;
+        if (!begun) {
+            begun = true;
+            inner = axis;
+            *out_count = p->batch[axis];
+            for (int o = 0; o < 3; o++) out_stride[o] = stride_of(p, o, axis);
+        } else if (lefts == 0 && goes_on(p, axis, inner, *out_count)) {
+            *out_count *= p->batch[axis];
+        } else {
+            left[lefts++] = axis;
+        }
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        out_outer[i] = i < lefts ? p->batch[left[i]] : 1;
+        for (int o = 0; o < 3; o++) out_outer_stride[o][i] = i < lefts ? stride_of(p, o, left[i]) : 0;
+    }
+}
+
+#if __has_include(<cublasLt.h>)
 
 #define FUNCTIONS(X)                                                                                         \
     X(Create)                                                                                                \
@@ -105,43 +148,6 @@ static rota_status handle_of_context(cublasLtHandle_t *out_handle) {
 }
 
 /* ---- Describing a product ---- */
-
-static uint64_t stride_of(const rota_matmul_params *p, int operand, uint32_t axis) {
-    const uint32_t *strides[] = {p->a_batch_stride, p->b_batch_stride, p->c_batch_stride};
-    return strides[operand][axis];
-}
-
-/* Whether for all operands a step along `outer` is `extent` steps along `inner`. */
-static bool goes_on(const rota_matmul_params *p, uint32_t outer, uint32_t inner, uint64_t extent) {
-    for (int o = 0; o < 3; o++)
-        if (stride_of(p, o, outer) != extent * stride_of(p, o, inner)) return false;
-    return true;
-}
-
-void rota_cublaslt_batches(const rota_matmul_params *p, uint32_t *out_count, uint64_t out_stride[3],
-                           uint32_t out_outer[2], uint64_t out_outer_stride[3][2]) {
-    uint32_t left[3], lefts = 0, inner = 2;
-    *out_count = 1;
-    bool begun = false;
-    for (int o = 0; o < 3; o++) out_stride[o] = 0;
-    for (uint32_t axis = 3; axis-- > 0;) {
-        if (p->batch[axis] == 1) continue;
-        if (!begun) {
-            begun = true;
-            inner = axis;
-            *out_count = p->batch[axis];
-            for (int o = 0; o < 3; o++) out_stride[o] = stride_of(p, o, axis);
-        } else if (lefts == 0 && goes_on(p, axis, inner, *out_count)) {
-            *out_count *= p->batch[axis];
-        } else {
-            left[lefts++] = axis;
-        }
-    }
-    for (uint32_t i = 0; i < 2; i++) {
-        out_outer[i] = i < lefts ? p->batch[left[i]] : 1;
-        for (int o = 0; o < 3; o++) out_outer_stride[o][i] = i < lefts ? stride_of(p, o, left[i]) : 0;
-    }
-}
 
 static rota_status make_layout(cudaDataType type, uint64_t rows, uint64_t columns, uint64_t ld,
                                uint32_t count, uint64_t stride, void **out_layout) {
@@ -303,3 +309,45 @@ rota_status rota_cublaslt_run(const rota_cublaslt_product *product, const rota_c
         }
     return ROTA_OK;
 }
+
+#else /* built without its header: it is never there */
+
+bool rota_cublaslt_present(void) {
+    return false;
+}
+
+uint64_t rota_cublaslt_version(void) {
+    return 0;
+}
+
+static rota_status absent(void) {
+    return rota_fail(ROTA_UNSUPPORTED, "rota was built without cuBLASLt's header");
+}
+
+rota_status rota_cublaslt_open(const rota_matmul_params *params, rota_dtype dtype,
+                               rota_cublaslt_product *out_product) {
+    (void)params, (void)dtype;
+    *out_product = (rota_cublaslt_product){0};
+    return absent();
+}
+
+void rota_cublaslt_close(rota_cublaslt_product *product) {
+    (void)product;
+}
+
+rota_status rota_cublaslt_candidates(const rota_cublaslt_product *product, const uint64_t operands[3],
+                                     uint64_t workspace_bytes, rota_cublaslt_algorithm *out_algorithms,
+                                     uint32_t capacity, uint32_t *out_count) {
+    (void)product, (void)operands, (void)workspace_bytes, (void)out_algorithms, (void)capacity;
+    *out_count = 0;
+    return absent();
+}
+
+rota_status rota_cublaslt_run(const rota_cublaslt_product *product, const rota_cublaslt_algorithm *algorithm,
+                              const uint64_t operands[3], uint64_t workspace, uint64_t workspace_bytes,
+                              void *stream) {
+    (void)product, (void)algorithm, (void)operands, (void)workspace, (void)workspace_bytes, (void)stream;
+    return absent();
+}
+
+#endif
