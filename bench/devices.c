@@ -5,7 +5,7 @@
 #include "bench/commands.h"
 #include "bench/options.h"
 #include "bench/report.h"
-#include "ops/cuda/libraries.h"
+#include "ops/kernels.h"
 
 static const struct {
     uint32_t bit;
@@ -20,6 +20,11 @@ static const struct {
                 {ROTA_FEATURE_INT8_STORAGE, "int8 storage"},
                 {ROTA_FEATURE_CUDA_IMAGES, "CUDA images"}};
 
+/* Whether the ops have code for a device in this build. */
+static bool has_kernels(const rota_device_info *info) {
+    return info->kind != ROTA_EXEC_CUDA || rota_kernels_have_cuda_images();
+}
+
 static cJSON *describe(const rota_device_info *info) {
     cJSON *device = report_device(info);
     cJSON_AddBoolToObject(device, "usable", info->usable);
@@ -28,6 +33,7 @@ static cJSON *describe(const rota_device_info *info) {
     cJSON_AddNumberToObject(device, "compute_queues", info->compute_queues);
     cJSON_AddNumberToObject(device, "transfer_queues", info->transfer_queues);
     cJSON_AddNumberToObject(device, "subgroup_size", info->subgroup_size);
+    cJSON_AddBoolToObject(device, "kernels", has_kernels(info));
     cJSON *list = cJSON_AddArrayToObject(device, "features");
     for (size_t f = 0; f < sizeof features / sizeof *features; f++)
         if (info->features & features[f].bit)
@@ -41,6 +47,7 @@ static void print_device(const rota_device_info *info) {
            " transfer\n",
            info->driver, (double)info->memory_bytes / (1 << 30), info->compute_units, info->compute_queues,
            info->transfer_queues);
+    if (!has_kernels(info)) puts("       without kernels: this build had no nvcc, so no op runs here");
     if (!info->usable) {
         printf("       not usable: %s\n", info->missing);
         return;
@@ -52,36 +59,6 @@ static void print_device(const rota_device_info *info) {
         separator = ", ";
     }
     if (*separator == ',') putchar('\n');
-}
-
-/* "a, b": the files that were tried. */
-static void files_tried(const rota_cuda_library *library, char *out_text, size_t capacity) {
-    size_t used = 0;
-    out_text[0] = 0;
-    for (const char *const *file = library->files; *file && used < capacity; file++)
-        used += (size_t)snprintf(out_text + used, capacity - used, "%s%s", used ? ", " : "", *file);
-}
-
-/* The libraries that CUDA devices work with, and what is lost without them. */
-static cJSON *describe_libraries(void) {
-    cJSON *list = cJSON_CreateArray();
-    for (int i = 0; i < ROTA_CUDA_LIBRARY_COUNT; i++) {
-        const rota_cuda_library *library = rota_cuda_library_get((rota_cuda_library_kind)i);
-        char tried[512];
-        files_tried(library, tried, sizeof tried);
-        if (library->file)
-            printf("%-13s %s\n", library->name, library->file);
-        else
-            printf("%-13s not found (tried %s); lost: %s\n", library->name, tried, library->lost);
-        cJSON *entry = cJSON_CreateObject();
-        cJSON_AddItemToArray(list, entry);
-        cJSON_AddStringToObject(entry, "name", library->name);
-        cJSON_AddBoolToObject(entry, "found", library->file != NULL);
-        cJSON_AddStringToObject(entry, "file", library->file ? library->file : "");
-        cJSON_AddStringToObject(entry, "tried", tried);
-        cJSON_AddStringToObject(entry, "lost", library->file ? "" : library->lost);
-    }
-    return list;
 }
 
 int bench_devices(int argc, char **argv) {
@@ -115,7 +92,6 @@ int bench_devices(int argc, char **argv) {
         print_device(&infos[d]);
         cJSON_AddItemToArray(list, describe(&infos[d]));
     }
-    cJSON_AddItemToObject(result, "cuda_libraries", describe_libraries());
     rota_status status = rota_device_open(opened.runtime, NULL, &opened.device);
     if (status != ROTA_OK) {
         report_failure(program, status);

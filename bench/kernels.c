@@ -29,7 +29,8 @@ static rota_status run(const rota_kernel_call *call) {
         .flags = ROTA_KERNEL_PURE, .inplace_outputs = outputs, .inplace_inputs = inputs, .cpu = {.fn = run}, \
         .vk = {.words = rota_spv_bench_trivial_##count,                                                      \
                .size_bytes = sizeof rota_spv_bench_trivial_##count},                                         \
-        .cuda = {ROTA_CUDA_IMAGE_bench_trivial, .entry = "trivial_" #count, .block = {1, 1, 1}},             \
+        .cuda = {ROTA_CUDA_IMAGE_bench_trivial, .entry = ROTA_CUDA_ENTRY_bench_trivial(trivial_##count),     \
+                 .block = {1, 1, 1}},                                                                        \
     }
 
 const rota_kernel bench_kernels[BENCH_OPERANDS_MAX] = {KERNEL(1, 0, 0), KERNEL(2, 0, 0), KERNEL(3, 0, 0),

@@ -1,9 +1,10 @@
 # CUDA images: rota_cuda_compile(<name> <source> [<virtual architecture>...]) makes of a .cu file
 #   generated/cuda/<name>.h   declares `rota_cuda_<name>` and defines ROTA_CUDA_IMAGE_<name>, the initializers .image and
-#                             .size_bytes of rota_kernel.cuda (NULL and 0 where there is no compiler for it);
+#                             .size_bytes of rota_kernel.cuda (NULL and 0 where there is no compiler for it), and
+#                             ROTA_CUDA_ENTRY_<name>(entry), an entry's name, which does not compile if there is none;
 #   generated/cuda/<name>.c   defines it, for whoever links with it,
 # and appends both to ROTA_CUDA_OUTPUTS. An image has machine code for each of ROTA_CUDA_ARCHITECTURES, made from the highest
-# virtual architecture given that it can run (75, if none is given), and PTX of the lowest one, for every later device. A
+# virtual architecture given that it can run (75, if none is given), and PTX of the virtual ones, for every later device. A
 # virtual architecture with a letter (90a) serves that architecture alone, and leaves no PTX.
 option(ROTA_CUDA "Compile the CUDA kernels, where nvcc is found" ON)
 set(ROTA_CUDA_ARCHITECTURES 75 80 86 89 90a 100 CACHE STRING
@@ -76,10 +77,11 @@ function(rota_cuda_codes out)
       list(APPEND codes -gencode=arch=compute_${best},code=sm_${number})
     endif()
   endforeach()
-  list(GET ARGN 0 lowest)
-  if(NOT lowest MATCHES "[a-z]$" AND ROTA_CUDA_REAL)
-    list(APPEND codes -gencode=arch=compute_${lowest},code=compute_${lowest})
-  endif()
+  foreach(virtual ${ARGN})
+    if(ROTA_CUDA_REAL AND NOT virtual MATCHES "[a-z]$")
+      list(APPEND codes -gencode=arch=compute_${virtual},code=compute_${virtual})
+    endif()
+  endforeach()
   set(${out} ${codes} PARENT_SCOPE)
 endfunction()
 
@@ -92,7 +94,7 @@ function(rota_cuda_compile name source)
   set(folder ${CMAKE_BINARY_DIR}/generated/cuda)
   set(script ${CMAKE_SOURCE_DIR}/cmake/cuda_image.cmake)
   file(GLOB includes CONFIGURE_DEPENDS
-    ${CMAKE_SOURCE_DIR}/exec/cuda/*.cuh ${CMAKE_SOURCE_DIR}/ops/cuda/*.cuh ${CMAKE_SOURCE_DIR}/ops/cuda/*_tiles.h ${CMAKE_SOURCE_DIR}/ops/kernel_params.h)
+    ${CMAKE_SOURCE_DIR}/exec/cuda/*.cuh ${CMAKE_SOURCE_DIR}/ops/cuda/*.cuh ${CMAKE_SOURCE_DIR}/ops/kernel_params.h)
   get_filename_component(source ${source} ABSOLUTE)
   string(JOIN "|" flags ${ROTA_CUDA_FLAGS} ${codes} -I${CMAKE_SOURCE_DIR} -I${CMAKE_SOURCE_DIR}/exec/cuda)
   string(JOIN "|" inputs ${source} ${includes})

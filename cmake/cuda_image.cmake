@@ -1,12 +1,14 @@
 # Run by the build for one CUDA image (cmake/cuda.cmake): takes it from the cache, or compiles it into the cache, and writes
 # the header and the C file that embed it. The cache is shared by builds that may run at the same time: a lock per image, and
-# an image appears under its name whole. Its name has the hash of all that it was made from. FLAGS empty: there is no image.
+# an image appears under its name whole. Its name has the hash of all that it was made from. Beside it lies the list of its
+# entries, from the compiler's intermediate PTX: the header turns an entry that an image lacks into a compile error. FLAGS
+# empty: there is no image.
 set(header ${FOLDER}/${NAME}.h)
 set(source ${FOLDER}/${NAME}.c)
 set(guard "/* Made by cmake/cuda_image.cmake. */\n")
 file(MAKE_DIRECTORY ${FOLDER})
 if(NOT FLAGS)
-  file(WRITE ${header} "${guard}#define ROTA_CUDA_HAVE_${NAME} 0\n#define ROTA_CUDA_IMAGE_${NAME} .image = NULL, .size_bytes = 0\n")
+  file(WRITE ${header} "${guard}#define ROTA_CUDA_HAVE_${NAME} 0\n#define ROTA_CUDA_IMAGE_${NAME} .image = NULL, .size_bytes = 0\n#define ROTA_CUDA_ENTRY_${NAME}(name) #name\n")
   file(WRITE ${source} "${guard}typedef int rota_cuda_${NAME}_is_left_out;\n")
   return()
 endif()
@@ -24,9 +26,12 @@ string(SUBSTRING ${hash} 0 20 hash)
 file(MAKE_DIRECTORY ${CACHE})
 set(cached ${CACHE}/${NAME}-${hash}.fatbin)
 file(LOCK ${CACHE}/${NAME}.lock GUARD PROCESS TIMEOUT 1800)
-if(NOT EXISTS ${cached})
-  execute_process(COMMAND ${NVCC} -fatbin ${flags} -o ${cached}.new ${SOURCE} RESULT_VARIABLE failed
-    OUTPUT_VARIABLE output ERROR_VARIABLE output)
+if(NOT EXISTS ${cached} OR NOT EXISTS ${cached}.entries)
+  set(work ${CACHE}/${NAME}.work)
+  file(REMOVE_RECURSE ${work})
+  file(MAKE_DIRECTORY ${work})
+  execute_process(COMMAND ${NVCC} -fatbin ${flags} --keep --keep-dir ${work} -o ${cached}.new ${SOURCE}
+    RESULT_VARIABLE failed OUTPUT_VARIABLE output ERROR_VARIABLE output)
   if(output)
     message("${output}")
   endif()
@@ -34,22 +39,42 @@ if(NOT EXISTS ${cached})
     file(REMOVE ${cached}.new)
     message(FATAL_ERROR "nvcc could not compile ${SOURCE}")
   endif()
-  file(GLOB old ${CACHE}/${NAME}-*.fatbin)
+  file(GLOB intermediates ${work}/*.ptx)
+  set(entries)
+  foreach(ptx ${intermediates})
+    file(STRINGS ${ptx} lines REGEX "^\\.visible \\.entry ")
+    foreach(line ${lines})
+      string(REGEX MATCH "[A-Za-z0-9_]+\\($" entry "${line}")
+      string(REPLACE "(" "" entry "${entry}")
+      list(APPEND entries ${entry})
+    endforeach()
+  endforeach()
+  list(REMOVE_DUPLICATES entries)
+  file(REMOVE_RECURSE ${work})
+  file(GLOB old ${CACHE}/${NAME}-*.fatbin ${CACHE}/${NAME}-*.entries)
   if(old)
     file(REMOVE ${old}) # other builds have copies of what they use
   endif()
+  file(WRITE ${cached}.entries "${entries}")
   file(RENAME ${cached}.new ${cached})
 endif()
 
 set(image ${FOLDER}/${NAME}.fatbin)
 file(COPY_FILE ${cached} ${image})
 file(SIZE ${image} bytes)
+file(READ ${cached}.entries entries)
+set(known)
+foreach(entry ${entries})
+  string(APPEND known "typedef char rota_cuda_${NAME}_has_${entry};\n")
+endforeach()
 file(WRITE ${header} "${guard}#ifndef ROTA_CUDA_IMAGE_${NAME}
 #define ROTA_CUDA_HAVE_${NAME} 1
 /* From sources of hash ${hash}. */
 extern const unsigned char rota_cuda_${NAME}[${bytes}] __attribute__((visibility(\"hidden\")));
 #define ROTA_CUDA_IMAGE_${NAME} .image = rota_cuda_${NAME}, .size_bytes = sizeof rota_cuda_${NAME}
-#endif
+/* The name of an entry as a string; an error where the image has none of that name. */
+#define ROTA_CUDA_ENTRY_${NAME}(name) (#name + 0 * sizeof(rota_cuda_${NAME}_has_##name))
+${known}#endif
 ")
 file(WRITE ${source} "${guard}#include \"cuda/${NAME}.h\"
 __asm__(\".pushsection .rodata\\n.balign 64\\n.globl rota_cuda_${NAME}\\n.hidden rota_cuda_${NAME}\\n\"

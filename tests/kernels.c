@@ -173,7 +173,8 @@ static const rota_kernel_bindable bindables[] = {
                                         .vk = {.words = rota_spv_test_##label,                               \
                                                .size_bytes = sizeof rota_spv_test_##label,                   \
                                                .grid = grid_##over},                                         \
-                                        .cuda = {ROTA_CUDA_IMAGE_test_kernels, .entry = "test_" #label,      \
+                                        .cuda = {ROTA_CUDA_IMAGE_test_kernels,                               \
+                                                 .entry = ROTA_CUDA_ENTRY_test_kernels(test_##label),        \
                                                  .grid = grid_##over, .block = {64, 1, 1}}},                 \
                              .operands = {__VA_ARGS__}}
 

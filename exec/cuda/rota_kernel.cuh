@@ -41,6 +41,10 @@ template <int operand_count, typename parameters> struct rota_args {
 #define ROTA_KERNEL(name, operand_count, parameters, max_threads)                                            \
     extern "C" __global__ void __launch_bounds__(max_threads)                                                \
         name(const __grid_constant__ rota_args<operand_count, parameters> args)
+/* ... of which `blocks` should fit on a multiprocessor at a time: bounds the registers of a thread. */
+#define ROTA_KERNEL_BLOCKS(name, operand_count, parameters, max_threads, blocks)                             \
+    extern "C" __global__ void __launch_bounds__(max_threads, blocks)                                        \
+        name(const __grid_constant__ rota_args<operand_count, parameters> args)
 #define ROTA_KERNEL_PREPARED(name, operand_count, parameters, prepared_type, max_threads)                    \
     extern "C" __global__ void __launch_bounds__(max_threads, 1)                                             \
         name(const __grid_constant__ rota_args<operand_count, parameters> args,                              \

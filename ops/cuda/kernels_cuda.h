@@ -3,28 +3,22 @@
 #ifndef ROTA_OPS_CUDA_KERNELS_CUDA_H
 #define ROTA_OPS_CUDA_KERNELS_CUDA_H
 
+#include "cuda/attention.h"
+#include "cuda/attention_backward.h"
 #include "cuda/copy.h"
 #include "cuda/elementwise.h"
 #include "cuda/embedding.h"
+#include "cuda/matmul.h"
+#include "cuda/matmul_half.h"
 #include "cuda/norm.h"
 #include "cuda/reduce.h"
 #include "cuda/rows.h"
 #include "ops/cuda/launch.h"
-#include "ops/cuda/matmul_cuda.h"
-
-#ifdef ROTA_HAVE_CUDA
-#define ROTA_CUDA_SELECT_matmul .select = rota_cuda_select_matmul
-#define ROTA_CUDA_SELECT_matmul_f16 .select = rota_cuda_select_matmul_f16
-#define ROTA_CUDA_SELECT_matmul_bf16 .select = rota_cuda_select_matmul_bf16
-#else /* without the toolkit's headers there is no CUDA executor either */
-#define ROTA_CUDA_SELECT_matmul .select = NULL
-#define ROTA_CUDA_SELECT_matmul_f16 .select = NULL
-#define ROTA_CUDA_SELECT_matmul_bf16 .select = NULL
-#endif
 
 /* A kernel of an image; further members may follow. */
 #define ROTA_CUDA_KERNEL(name, image_name)                                                                   \
-    ROTA_CUDA_IMAGE_##image_name, .entry = #name, .launch = rota_cuda_launch_##name
+    ROTA_CUDA_IMAGE_##image_name, .entry = ROTA_CUDA_ENTRY_##image_name(name),                               \
+                                  .launch = rota_cuda_launch_##name
 
 #define ROTA_CUDA_unary ROTA_CUDA_KERNEL(unary, elementwise)
 #define ROTA_CUDA_unary_backward ROTA_CUDA_KERNEL(unary_backward, elementwise)
@@ -33,9 +27,10 @@
 #define ROTA_CUDA_cast ROTA_CUDA_KERNEL(cast, elementwise)
 #define ROTA_CUDA_reduce ROTA_CUDA_KERNEL(reduce, reduce)
 #define ROTA_CUDA_max_backward ROTA_CUDA_KERNEL(max_backward, reduce)
-#define ROTA_CUDA_matmul .image = NULL, ROTA_CUDA_SELECT_matmul
-#define ROTA_CUDA_matmul_f16 .image = NULL, ROTA_CUDA_SELECT_matmul_f16
-#define ROTA_CUDA_matmul_bf16 .image = NULL, ROTA_CUDA_SELECT_matmul_bf16
+#define ROTA_CUDA_matmul ROTA_CUDA_KERNEL(matmul, matmul), .select = rota_cuda_select_matmul
+#define ROTA_CUDA_matmul_f16 ROTA_CUDA_KERNEL(matmul_f16, matmul_half), .select = rota_cuda_select_matmul_f16
+#define ROTA_CUDA_matmul_bf16                                                                                \
+    ROTA_CUDA_KERNEL(matmul_bf16, matmul_half), .select = rota_cuda_select_matmul_bf16
 #define ROTA_CUDA_embedding ROTA_CUDA_KERNEL(embedding, embedding)
 #define ROTA_CUDA_embedding_backward ROTA_CUDA_KERNEL(embedding_backward, embedding)
 #define ROTA_CUDA_softmax ROTA_CUDA_KERNEL(softmax, rows)
@@ -49,10 +44,13 @@
 #define ROTA_CUDA_rmsnorm_backward_weight ROTA_CUDA_KERNEL(rmsnorm_backward_weight, norm)
 #define ROTA_CUDA_cross_entropy ROTA_CUDA_KERNEL(cross_entropy, rows)
 #define ROTA_CUDA_cross_entropy_backward ROTA_CUDA_KERNEL(cross_entropy_backward, rows)
-#define ROTA_CUDA_attention .image = NULL
-#define ROTA_CUDA_attention_backward_prepare .image = NULL
-#define ROTA_CUDA_attention_backward_query .image = NULL
-#define ROTA_CUDA_attention_backward_key_value .image = NULL
+#define ROTA_CUDA_attention ROTA_CUDA_KERNEL(attention, attention), .select = rota_cuda_select_attention
+#define ROTA_CUDA_attention_backward_prepare ROTA_CUDA_KERNEL(attention_backward_prepare, attention_backward)
+#define ROTA_CUDA_attention_backward_query                                                                   \
+    ROTA_CUDA_KERNEL(attention_backward_query, attention_backward),                                          \
+        .select = rota_cuda_select_attention_backward_query
+#define ROTA_CUDA_attention_backward_key_value                                                               \
+    ROTA_CUDA_KERNEL(attention_backward_key_value, attention_backward)
 #define ROTA_CUDA_dropout ROTA_CUDA_KERNEL(dropout, elementwise)
 #define ROTA_CUDA_index_add ROTA_CUDA_KERNEL(index_add, embedding)
 #define ROTA_CUDA_global_norm ROTA_CUDA_KERNEL(global_norm, reduce)

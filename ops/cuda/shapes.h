@@ -23,6 +23,18 @@ enum {
     ROTA_CUDA_ROW_THREADS = 512,
     /* Side of the tiles through which transposing copies go. */
     ROTA_CUDA_TRANSPOSE_TILE = 32,
+    /* Matmul of f32: shared memory of the tiles of 128 x 128, 64 x 64 and 32 x 32. */
+    ROTA_CUDA_MATMUL_LARGE_SHARED = 2 * 8 * (132 + 132) * 4,
+    ROTA_CUDA_MATMUL_SMALL_SHARED = 2 * 16 * (68 + 68) * 4,
+    ROTA_CUDA_MATMUL_FINE_SHARED = 2 * 32 * (36 + 36) * 4,
+    /* ... of 16-bit floats with matrix units, 128 x 128 and 64 x 64; and their threads, which without are
+       ROTA_CUDA_THREADS. */
+    ROTA_CUDA_MATMUL_HALF_LARGE_SHARED = 3 * (128 + 128) * 32 * 2,
+    ROTA_CUDA_MATMUL_HALF_SMALL_SHARED = 4 * (64 + 64) * 32 * 2,
+    ROTA_CUDA_MATMUL_HALF_THREADS = 128,
+    /* Queries, or keys, of a block of attention, and its threads. */
+    ROTA_CUDA_ATTENTION_ROWS = 64,
+    ROTA_CUDA_ATTENTION_THREADS = 128,
 };
 
 /* Blocks for `rows` rows of n elements, and the threads of each. */

@@ -1,8 +1,8 @@
-/* Runs one built-in kernel on a Vulkan device and its CPU kernel on the same random operands, and compares.
- */
-#include "shader_case.h"
+/* Runs one built-in kernel on a GPU and its CPU kernel on the same random operands, and compares. */
+#include "kernel_case.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,14 +48,24 @@ static const char *node_name(const void *owner, uint32_t node) {
     return owner;
 }
 
-rota_exec_device *shader_device_open(uint32_t index) {
+/* Whether the driver has a device to run on; a line on stderr where it has not. */
+static bool is_there(const rota_exec_driver *driver) {
     rota_device_info infos[8];
     uint32_t count = 0;
-    assert_ok(rota_exec_vk_driver.enumerate(&rota_exec_vk_driver, infos, 8, &count));
-    if (index >= count) {
-        fprintf(stderr, "no Vulkan device %u: %s\n", index, rota_last_error());
-        return NULL;
-    }
+    const rota_status listed = driver->enumerate(driver, infos, 8, &count);
+    if (listed != ROTA_OK || count == 0)
+        fprintf(stderr, "skipped: no device: %s\n", rota_last_error());
+    else if (!infos[0].usable)
+        fprintf(stderr, "skipped: %s (%s) can't be used: %s\n", infos[0].id, infos[0].name, infos[0].missing);
+    else
+        return true;
+    return false;
+}
+
+static const rota_exec_driver *main_driver;
+
+static int open_device(void **state) {
+    (void)state;
     static _Atomic uint32_t no_poison;
     rota_exec_open_options options = {
         .host = {.log = {.fn = on_log, .level = ROTA_LOG_ERROR},
@@ -67,25 +77,24 @@ rota_exec_device *shader_device_open(uint32_t index) {
         .queue_count = 1,
         .transfer_queue = 1,
         .cache_dir = "",
-        .validation = true,
+        .validation = main_driver == &rota_exec_vk_driver,
     };
-    assert_ok(rota_exec_vk_driver.open(&rota_exec_vk_driver, index, &options, &device));
+    assert_ok(main_driver->open(main_driver, 0, &options, &device));
     fprintf(stderr, "%s: %s, %s\n", device->info.id, device->info.name, device->info.driver);
-    return device;
+    return 0;
 }
 
-uint32_t shader_device_features(void) {
-    return device->info.features;
-}
-
-void shader_device_close(void) {
+static int close_device(void **state) {
+    (void)state;
     uint64_t abandoned = 0;
     char text[1024];
-    if (rota_vk_validation_messages(device, text, sizeof text)) fail_msg("validation layer: %s", text);
+    if (device->info.kind == ROTA_EXEC_VK && rota_vk_validation_messages(device, text, sizeof text))
+        fail_msg("validation layer: %s", text);
     device->vtable->close(device, rota_deadline_after(DEADLINE_NS), &abandoned);
     device = NULL;
     assert_int_equal(abandoned, 0);
     assert_int_equal(ra_load_relaxed(&errors), 0);
+    return 0;
 }
 
 static float half_to_float(uint16_t bits) {
@@ -122,7 +131,7 @@ static double element(rota_dtype dtype, const void *data, uint64_t i) {
 }
 
 /* Random contents; a WRITE operand gets a NaN pattern, so that what is not written shows. */
-static void fill(const shader_array *a, void *data) {
+static void fill(const kernel_array *a, void *data) {
     if (a->mode == ROTA_WRITE) {
         memset(data, 0xFF, a->count * element_bytes(a->dtype));
         return;
@@ -155,7 +164,7 @@ typedef struct layout {
     uint64_t offset[ARRAYS_MAX], bytes[ARRAYS_MAX], total;
 } layout;
 
-static layout lay_out(const shader_array *arrays, uint32_t count) {
+static layout lay_out(const kernel_array *arrays, uint32_t count) {
     layout l = {.total = GUARD};
     for (uint32_t i = 0; i < count; i++) {
         l.bytes[i] = arrays[i].count * element_bytes(arrays[i].dtype);
@@ -182,7 +191,7 @@ static void run_on_cpu(const rota_kernel *kernel, const void *params, uint32_t c
 }
 
 static void run_on_device(const rota_kernel *kernel, const void *params, uint32_t count, const layout *l,
-                          const shader_array *arrays, bool slots, uint8_t *block) {
+                          const kernel_array *arrays, bool slots, uint8_t *block) {
     rota_exec_memory *memory = NULL;
     assert_ok(
         device->vtable->memory_create(device, l->total, ROTA_EXEC_MEMORY_HOST_READ, "operands", &memory));
@@ -257,16 +266,39 @@ static void run_on_device(const rota_kernel *kernel, const void *params, uint32_
     device->vtable->memory_destroy(device, memory);
 }
 
+/* A wrong result fails the test at its end, so that one run tells of all kernels and shapes. */
+static uint32_t wrong_results;
+
+int kernel_case_judge(void **state) {
+    (void)state;
+    const uint32_t wrong = wrong_results;
+    wrong_results = 0;
+    return wrong ? -1 : 0;
+}
+
+ROTA_PRINTF(1, 2) static void report_wrong(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    if (wrong_results++ < 20) {
+        fputs("wrong: ", stderr);
+        vfprintf(stderr, format, arguments);
+        fputc('\n', stderr);
+    }
+    va_end(arguments);
+}
+
 /* Outside of written operands nothing may have changed; inside, each element is near the CPU's. */
-static void compare(const rota_kernel *kernel, const shader_array *arrays, uint32_t count, const layout *l,
+static void compare(const rota_kernel *kernel, const kernel_array *arrays, uint32_t count, const layout *l,
                     const uint8_t *before, const uint8_t *expected, const uint8_t *got, double tolerance) {
     uint8_t *written = calloc(l->total, 1);
     assert_non_null(written);
     for (uint32_t i = 0; i < count; i++)
         if (arrays[i].mode != ROTA_READ) memset(written + l->offset[i], 1, l->bytes[i]);
-    for (uint64_t b = 0; b < l->total; b++)
-        if (!written[b] && got[b] != before[b])
-            fail_msg("%s changed byte %llu, which it does not write", kernel->name, (unsigned long long)b);
+    uint64_t other = 0;
+    while (other < l->total && (written[other] || got[other] == before[other])) other++;
+    if (other < l->total)
+        report_wrong("%s changed byte %llu, which it does not write", kernel->name,
+                     (unsigned long long)other);
     free(written);
     for (uint32_t i = 0; i < count; i++) {
         if (arrays[i].mode == ROTA_READ) continue;
@@ -274,10 +306,11 @@ static void compare(const rota_kernel *kernel, const shader_array *arrays, uint3
             const double want = element(arrays[i].dtype, expected + l->offset[i], e);
             const double have = element(arrays[i].dtype, got + l->offset[i], e);
             if (want == have || (isnan(want) && isnan(have))) continue;
-            if (!(fabs(want - have) <= tolerance * (1 + fabs(want))))
-                fail_msg("%s: operand %u, element %llu of %llu is %.9g, expected %.9g (tolerance %g)",
+            if (fabs(want - have) <= tolerance * (1 + fabs(want))) continue;
+            report_wrong("%s: operand %u, element %llu of %llu is %.9g, expected %.9g (tolerance %g)",
                          kernel->name, i, (unsigned long long)e, (unsigned long long)arrays[i].count, have,
                          want, tolerance);
+            return;
         }
     }
 }
@@ -292,7 +325,7 @@ static bool first_time(const rota_kernel *kernel) {
     return true;
 }
 
-void shader_check(const rota_kernel *kernel, const void *params, const shader_array *arrays, uint32_t count,
+void kernel_check(const rota_kernel *kernel, const void *params, const kernel_array *arrays, uint32_t count,
                   double tolerance) {
     assert_int_equal(count, kernel->operand_count);
     assert_true(count <= ARRAYS_MAX);
@@ -312,10 +345,77 @@ void shader_check(const rota_kernel *kernel, const void *params, const shader_ar
     if (first_time(kernel)) {
         run_on_device(kernel, params, count, &l, arrays, true, again);
         if (memcmp(got, again, l.total) != 0)
-            fail_msg("%s gives other bits with its operands in slots", kernel->name);
+            report_wrong("%s gives other bits with its operands in slots", kernel->name);
     }
     free(before);
     free(expected);
     free(got);
     free(again);
+}
+
+/* The kernels that may stand in for this one on Vulkan: those for some of the device's features, and those
+ * that ask for none that it lacks. */
+static uint32_t vk_variants(const rota_kernel *kernel, const void *params, rota_kernel *out,
+                            uint32_t capacity) {
+    const uint32_t matrices = ROTA_FEATURE_COOPERATIVE_MATRIX | ROTA_FEATURE_COOPERATIVE_MATRIX_BF16;
+    const uint32_t features = device->info.features;
+    const uint32_t others[] = {features, features & ~(uint32_t)ROTA_FEATURE_COOPERATIVE_MATRIX_2,
+                               features & ~(ROTA_FEATURE_COOPERATIVE_MATRIX_2 | matrices),
+                               features | matrices};
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < 4 && count < capacity; i++) {
+        const rota_kernel *chosen = kernel->vk.select(params, NULL, others[i]);
+        if (chosen && (chosen->vk.required_features & ~features)) continue;
+        out[count] = *kernel;
+        if (chosen) out[count].vk = chosen->vk;
+        out[count++].vk.select = NULL;
+    }
+    return count;
+}
+
+/* ... on CUDA: those for a device with one multiprocessor, with the real number, and with very many. */
+static uint32_t cuda_variants(const rota_kernel *kernel, const void *params, const uint64_t *operand_bytes,
+                              rota_kernel *out, uint32_t capacity) {
+    const uint32_t sizes[] = {1, device->cuda->multiprocessors, 100000};
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < 3 && count < capacity; i++) {
+        rota_cuda_target target = *device->cuda;
+        target.multiprocessors = sizes[i];
+        const rota_kernel *chosen = kernel->cuda.select(params, operand_bytes, 0, &target);
+        out[count] = *kernel;
+        if (chosen) out[count].cuda = chosen->cuda;
+        out[count++].cuda.select = NULL;
+    }
+    return count;
+}
+
+/* Programs may be told apart by the address of a kernel: these live as long as the device. */
+void kernel_check_variants(const rota_kernel *kernel, const void *params, const kernel_array *arrays,
+                           uint32_t count, double tolerance) {
+    static rota_kernel kept[256];
+    static uint32_t kept_count;
+    rota_kernel variants[4];
+    uint64_t bytes[ARRAYS_MAX];
+    for (uint32_t i = 0; i < count; i++) bytes[i] = arrays[i].count * element_bytes(arrays[i].dtype);
+    const uint32_t found = device->info.kind == ROTA_EXEC_VK
+                               ? vk_variants(kernel, params, variants, 4)
+                               : cuda_variants(kernel, params, bytes, variants, 4);
+    kernel_check(kernel, params, arrays, count, tolerance);
+    for (uint32_t i = 0; i < found; i++) {
+        bool old = false;
+        for (uint32_t j = 0; j < i; j++)
+            old = old || memcmp(&variants[j], &variants[i], sizeof *variants) == 0;
+        if (old) continue;
+        uint32_t at = 0;
+        while (at < kept_count && memcmp(&kept[at], &variants[i], sizeof *variants) != 0) at++;
+        assert_true(at < sizeof kept / sizeof *kept);
+        if (at == kept_count) kept[kept_count++] = variants[i];
+        kernel_check(&kept[at], params, arrays, count, tolerance);
+    }
+}
+
+int kernel_case_main(const rota_exec_driver *driver) {
+    main_driver = driver;
+    if (!is_there(driver)) return 77;
+    return _cmocka_run_group_tests("kernels", kernel_cases, kernel_case_count, open_device, close_device);
 }

@@ -1,0 +1,344 @@
+/* The cases of every built-in kernel on a GPU against its CPU kernel: odd sizes, broadcasts, strides, in
+ * place, operands at addresses that are multiples of 4 only, with operands and parameters given directly and
+ * through argument words. */
+#include <math.h>
+#include <string.h>
+#include "kernel_case.h"
+
+static const uint32_t counts[] = {1, 3, 4, 63, 257, 1027, 70001};
+#define FOR_COUNT(n) for (uint32_t at_ = 0, n; at_ < 7 && (n = counts[at_], true); at_++)
+
+static void test_unary(void **state) {
+    (void)state;
+    FOR_COUNT(n) for (uint32_t op = 0; op < ROTA_UNARY_COUNT; op++) {
+        const rota_unary_params p = {.count = n, .op = op, .alpha = 1.5f, .beta = -0.25f};
+        const bool positive = op == ROTA_UNARY_LOG || op == ROTA_UNARY_SQRT;
+        const double low = positive ? 0.01 : -12, high = 12, tolerance = op == ROTA_UNARY_AFFINE ? 0 : 2e-6;
+        CHECK(unary, &p, tolerance, IN_RANGE(n, low, high), OUT(n));
+        CHECK(unary, &p, tolerance, IN_RANGE(n, low, high), OUT_ON(n, 0));
+        if (op == ROTA_UNARY_AFFINE || op == ROTA_UNARY_NEG) continue;
+        CHECK(unary_backward, &p, 1e-5, IN_RANGE(n, low, high), IN(n), OUT(n));
+        CHECK(unary_backward, &p, 1e-5, IN_RANGE(n, low, high), IN(n), OUT_ON(n, 1));
+    }
+}
+
+/* Shapes with the innermost last; a stride of 0 repeats. */
+static void test_binary(void **state) {
+    (void)state;
+    FOR_COUNT(n) for (uint32_t op = 0; op < ROTA_BINARY_COUNT; op++) {
+        rota_binary_params p = {n, op, {1, 1, 1, 1, 1, n}, {0, 0, 0, 0, 0, 1}};
+        const double tolerance = op == ROTA_BINARY_DIV || op == ROTA_BINARY_RDIV ? 1e-6 : 0;
+        CHECK(binary, &p, tolerance, IN_RANGE(n, 0.5, 2), IN_RANGE(n, 0.5, 2), OUT(n));
+        CHECK(binary, &p, tolerance, IN_RANGE(n, 0.5, 2), IN_RANGE(n, 0.5, 2), OUT_ON(n, 0));
+        p.b_stride[5] = 0;
+        CHECK(binary, &p, tolerance, IN_RANGE(n, 0.5, 2), IN_RANGE(1, 0.5, 2), OUT(n));
+    }
+    const rota_binary_params bias = {37 * 129, ROTA_BINARY_ADD, {1, 1, 1, 1, 37, 129}, {0, 0, 0, 0, 0, 1}};
+    CHECK(binary, &bias, 0, IN(37 * 129), IN(129), OUT(37 * 129));
+    const rota_binary_params column = {37 * 129, ROTA_BINARY_MUL, {1, 1, 1, 1, 37, 129}, {0, 0, 0, 0, 1, 0}};
+    CHECK(binary, &column, 0, IN(37 * 129), IN(37), OUT_ON(37 * 129, 0));
+    const rota_binary_params deep = {
+        3 * 2 * 4 * 3 * 5 * 2, ROTA_BINARY_SUB, {3, 2, 4, 3, 5, 2}, {40, 0, 10, 0, 2, 1}};
+    CHECK(binary, &deep, 0, IN(720), IN(3 * 40), OUT(720));
+}
+
+static void test_copy(void **state) {
+    (void)state;
+    FOR_COUNT(n) {
+        rota_copy_strided_params p = {
+            n, 0, 1, 4, 0, 0, {1, 1, 1, 1, 1, n}, {0, 0, 0, 0, 0, 1}, {0, 0, 0, 0, 0, 1}};
+        CHECK(copy_strided, &p, 0, IN(n), OUT(n));
+        p.flags = ROTA_COPY_SCALE, p.alpha = 0.75f;
+        CHECK(copy_strided, &p, 0, IN(n), OUT(n));
+        p.flags = ROTA_COPY_ACCUMULATE;
+        CHECK(copy_strided, &p, 1e-6, IN(n), INOUT(n));
+        p.x_stride[5] = 0, p.flags = 0, p.element_bytes = 2, p.x_offset = 1, p.y_offset = 1;
+        CHECK(copy_strided, &p, 0, {ROTA_F16, ROTA_READ, 2, -1, 1, 0},
+              {ROTA_F16, ROTA_READWRITE, n + 1, -1, 1, 0});
+    }
+    /* A transpose of [7, 33, 65], and one into rows with gaps. */
+    const uint32_t count = 7 * 33 * 65;
+    rota_copy_strided_params t = {
+        count, 0, 1, 4, 0, 0, {1, 1, 1, 7, 65, 33}, {0, 0, 0, 2145, 1, 65}, {0, 0, 0, 2145, 33, 1}};
+    CHECK(copy_strided, &t, 0, IN(count), OUT(count));
+    t.y_stride[4] = 40, t.y_stride[3] = 65 * 40;
+    CHECK(copy_strided, &t, 0, IN(count), INOUT(7 * 65 * 40));
+    t.element_bytes = 2;
+    CHECK(copy_strided, &t, 0, {ROTA_BF16, ROTA_READ, count, -1, 1, 0},
+          {ROTA_BF16, ROTA_READWRITE, 7 * 65 * 40, -1, 1, 0});
+    const rota_copy_strided_params six = {
+        720, 0, 1, 4, 0, 0, {3, 2, 4, 3, 5, 2}, {1, 3, 6, 24, 72, 360}, {240, 120, 30, 10, 2, 1}};
+    CHECK(copy_strided, &six, 0, IN(720), OUT(720));
+}
+
+static void test_cast(void **state) {
+    (void)state;
+    const double ranges[][2] = {{-2, 2}, {-1e5, 1e5}, {-1e-4, 1e-4}, {-1e-7, 1e-7}};
+    FOR_COUNT(n)
+    for (uint32_t from = ROTA_F32; from <= ROTA_BF16; from++)
+        for (uint32_t to = ROTA_F32; to <= ROTA_BF16; to++)
+            for (uint32_t r = 0; r < 4; r++) {
+                const rota_cast_params p = {n, from, to};
+                CHECK(cast, &p, 0, {(rota_dtype)from, ROTA_READ, n, ranges[r][0], ranges[r][1], 0},
+                      {(rota_dtype)to, ROTA_WRITE, n, 0, 0, 0});
+            }
+}
+
+static void test_reduce(void **state) {
+    (void)state;
+    const uint32_t shapes[][4] = {/* outer, n, inner, chunk */
+                                  {1, 1, 1, 1},       {1, 1000, 1, 1000}, {3, 4099, 1, 512},
+                                  {5, 70, 3, 70},     {2, 33, 129, 33},   {1, 300, 257, 64},
+                                  {17, 5, 1, 5},      {40, 65, 1, 65},    {1, 70001, 1, 1024},
+                                  {3, 2048, 1, 2048}, {2, 90, 31, 40},    {7, 1100, 1, 100}};
+    for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (uint32_t op = 0; op < ROTA_REDUCE_COUNT; op++) {
+            const uint32_t *s = shapes[i];
+            const rota_reduce_params p = {op, s[0], s[1], s[2], s[3], op == ROTA_REDUCE_MAX ? 1.0f : 0.5f};
+            const uint64_t count = (uint64_t)s[0] * s[1] * s[2],
+                           results = (uint64_t)s[0] * s[2] * ((s[1] + s[3] - 1) / s[3]);
+            CHECK(reduce, &p, op == ROTA_REDUCE_MAX ? 0 : 2e-5, IN(count), OUT(results));
+            if (op != ROTA_REDUCE_MAX || s[3] < s[1]) continue;
+            const rota_max_backward_params back = {s[0], s[1], s[2]};
+            /* y within x's values only by chance for most columns: with n 1 x and y are one operand */
+            CHECK(max_backward, &back, 0, {ROTA_F32, ROTA_READ, count, 1, 1, 0},
+                  {ROTA_F32, ROTA_READ, results, 1, 1, 0}, IN(results), OUT(count));
+        }
+}
+
+static void matmul_case(uint32_t m, uint32_t n, uint32_t k, uint32_t flags, const uint32_t batch[3],
+                        uint32_t pad, uint32_t b_repeats) {
+    const bool ta = flags & ROTA_MATMUL_TRANSPOSE_A, tb = flags & ROTA_MATMUL_TRANSPOSE_B;
+    const bool add = flags & ROTA_MATMUL_ACCUMULATE;
+    const uint32_t lda = (ta ? m : k) + pad, ldb = (tb ? k : n) + pad, ldc = n + pad;
+    const uint32_t a_size = lda * (ta ? k : m), b_size = ldb * (tb ? n : k), c_size = ldc * m;
+    const uint32_t all = batch[0] * batch[1] * batch[2], inner = batch[1] * batch[2];
+    rota_matmul_params p = {m,
+                            n,
+                            k,
+                            lda,
+                            ldb,
+                            ldc,
+                            flags,
+                            ROTA_F32,
+                            0.5f,
+                            {batch[0], batch[1], batch[2]},
+                            {inner * a_size, batch[2] * a_size, a_size},
+                            {inner * b_size, batch[2] * b_size, b_size},
+                            {inner * c_size, batch[2] * c_size, c_size}};
+    if (b_repeats) memset(p.b_batch_stride, 0, sizeof p.b_batch_stride);
+    const uint64_t a_count = (uint64_t)all * a_size, c_count = (uint64_t)all * c_size;
+    const uint64_t b_count = b_repeats ? b_size : (uint64_t)all * b_size;
+    const rota_access_mode mode = pad || add ? ROTA_READWRITE : ROTA_WRITE;
+    const double tolerance = 1.2e-6 * sqrt(k) + 1e-6;
+    const kernel_array floats[3] = {IN(a_count), IN(b_count), {ROTA_F32, mode, c_count, -1, 1, 0}};
+    kernel_check_variants(&rota_kernel_matmul, &p, floats, 3, tolerance);
+    for (uint32_t half = ROTA_F16; half <= ROTA_BF16; half++) {
+        const rota_dtype type = (rota_dtype)half;
+        const rota_kernel *kernel = type == ROTA_F16 ? &rota_kernel_matmul_f16 : &rota_kernel_matmul_bf16;
+        kernel_array arrays[3] = {{type, ROTA_READ, a_count, -1, 1, 0},
+                                  {type, ROTA_READ, b_count, -1, 1, 0},
+                                  {ROTA_F32, mode, c_count, -1, 1, 0}};
+        p.c_dtype = ROTA_F32;
+        kernel_check_variants(kernel, &p, arrays, 3, tolerance);
+        if (add) continue;
+        arrays[2].dtype = type;
+        p.c_dtype = half;
+        kernel_check_variants(kernel, &p, arrays, 3, type == ROTA_F16 ? 2e-3 : 1e-2);
+    }
+}
+
+static void test_matmul(void **state) {
+    (void)state;
+    const uint32_t one[3] = {1, 1, 1}, batches[3] = {2, 1, 3};
+    const uint32_t shapes[][3] = {{1, 1, 1},      {3, 5, 7},     {64, 64, 16},  {65, 63, 17},
+                                  {128, 192, 64}, {130, 70, 34}, {136, 72, 200}};
+    for (uint32_t i = 0; i < 7; i++)
+        for (uint32_t flags = 0; flags < 8; flags++) {
+            matmul_case(shapes[i][0], shapes[i][1], shapes[i][2], flags, one, 0, 0);
+            if (flags < 4)
+                matmul_case(shapes[i][0], shapes[i][1], shapes[i][2], flags, one, i < 5 ? 3 : 8, 0);
+            if (i < 4) matmul_case(shapes[i][0], shapes[i][1], shapes[i][2], flags, batches, 0, flags & 1);
+        }
+}
+
+/* So few tiles, and so long sums, that a GPU takes the finest. */
+static void test_matmul_fine(void **state) {
+    (void)state;
+    const uint32_t one[3] = {1, 1, 1};
+    for (uint32_t flags = 0; flags < 4; flags++) {
+        matmul_case(64, 96, 256, flags, one, 0, 0);
+        matmul_case(35, 33, 263, flags, one, 1, 0);
+    }
+}
+
+/* Enough large tiles that the shader with large tiles is taken, with edges and without. */
+static void test_matmul_large(void **state) {
+    (void)state;
+    const uint32_t many[3] = {2, 6, 8}, some[3] = {1, 3, 8};
+    for (uint32_t flags = 0; flags < 4; flags++) {
+        matmul_case(128, 256, 32, flags, many, 0, 1);
+        matmul_case(131, 257, 19, flags | (flags & 1 ? ROTA_MATMUL_ACCUMULATE : 0), some, 1, 1);
+    }
+}
+
+static void test_embedding(void **state) {
+    (void)state;
+    const uint32_t shapes[][3] = {{1, 1, 1},      {70, 33, 9},      {300, 130, 65},
+                                  {129, 1300, 4}, {5000, 40, 3000}, {2100, 300, 10000}};
+    for (uint32_t i = 0; i < 6; i++) {
+        rota_embedding_params p = {shapes[i][0], shapes[i][1], shapes[i][2], 0};
+        CHECK(embedding, &p, 0, IN((uint64_t)p.classes * p.dim), INDEX(p.rows, p.classes),
+              OUT((uint64_t)p.rows * p.dim));
+        CHECK(embedding_backward, &p, 1e-5, IN((uint64_t)p.rows * p.dim), INDEX(p.rows, p.classes),
+              OUT((uint64_t)p.classes * p.dim));
+        p.accumulate = 1;
+        CHECK(embedding_backward, &p, 1e-5, IN((uint64_t)p.rows * p.dim), INDEX(p.rows, p.classes),
+              INOUT((uint64_t)p.classes * p.dim));
+        const rota_index_add_params add = {p.rows, p.classes, 3};
+        CHECK(index_add, &add, 0, INDEX(p.rows, p.classes),
+              {ROTA_I32, ROTA_ACCUMULATE, p.classes, 0, 100, 0});
+    }
+}
+
+static void test_softmax(void **state) {
+    (void)state;
+    const uint32_t shapes[][3] = {{1, 1, 1},     {12, 5, 4},   {33, 64, 33},
+                                  {40, 130, 20}, {6, 1111, 3}, {9, 3000, 9}};
+    for (uint32_t i = 0; i < 6; i++)
+        for (uint32_t causal = 0; causal < 2; causal++) {
+            const rota_softmax_params p = {shapes[i][0], shapes[i][1], causal, shapes[i][2], 0.7f};
+            const uint64_t n = (uint64_t)p.rows * p.n;
+            CHECK(softmax, &p, 2e-6, IN_RANGE(n, -20, 20), OUT(n));
+            CHECK(softmax, &p, 2e-6, IN_RANGE(n, -20, 20), OUT_ON(n, 0));
+            CHECK(softmax_backward, &p, 2e-5, IN_RANGE(n, 0, 1), IN(n), OUT(n));
+            CHECK(softmax_backward, &p, 2e-5, IN_RANGE(n, 0, 1), IN(n), OUT_ON(n, 1));
+            const rota_causal_mask_params mask = {p.rows, p.n, p.queries, -INFINITY};
+            CHECK(causal_mask, &mask, 0, IN(n), OUT(n));
+            CHECK(causal_mask, &mask, 0, IN(n), OUT_ON(n, 0));
+        }
+}
+
+static void test_norm(void **state) {
+    (void)state;
+    const uint32_t shapes[][3] = {{1, 1, 1}, {7, 33, 3}, {130, 128, 32}, {5, 1031, 2}, {9, 2052, 4}};
+    for (uint32_t i = 0; i < 5; i++)
+        for (uint32_t flags = 0; flags < 4; flags++) {
+            const rota_norm_params p = {shapes[i][0], shapes[i][1], flags, 1e-2f, shapes[i][2]};
+            const uint64_t n = (uint64_t)p.rows * p.dim, chunks = (p.rows + p.chunk - 1) / p.chunk;
+            CHECK(layernorm, &p, 1e-5, IN(n), IN(p.dim), IN(p.dim), OUT(n), OUT(2ull * p.rows));
+            CHECK(layernorm_backward, &p, 3e-5, IN(n), IN(p.dim), IN_RANGE(2ull * p.rows, 0.1, 1), IN(n),
+                  OUT(n));
+            CHECK(layernorm_backward, &p, 3e-5, IN(n), IN(p.dim), IN_RANGE(2ull * p.rows, 0.1, 1), IN(n),
+                  OUT_ON(n, 3));
+            CHECK(layernorm_backward_weight, &p, 1e-5, IN(n), IN_RANGE(2ull * p.rows, 0.1, 1), IN(n),
+                  OUT(2 * chunks * p.dim));
+            if (flags & ROTA_NORM_BIAS) continue;
+            CHECK(rmsnorm, &p, 1e-5, IN(n), IN(p.dim), OUT(n), OUT(p.rows));
+            CHECK(rmsnorm_backward, &p, 3e-5, IN(n), IN(p.dim), IN_RANGE(p.rows, 0.1, 1), IN(n), OUT(n));
+            CHECK(rmsnorm_backward, &p, 3e-5, IN(n), IN(p.dim), IN_RANGE(p.rows, 0.1, 1), IN(n),
+                  OUT_ON(n, 3));
+            CHECK(rmsnorm_backward_weight, &p, 1e-5, IN(n), IN_RANGE(p.rows, 0.1, 1), IN(n),
+                  OUT(chunks * p.dim));
+        }
+}
+
+static void test_cross_entropy(void **state) {
+    (void)state;
+    const uint32_t shapes[][2] = {{1, 1}, {9, 3}, {130, 65}, {7, 3001}, {5, 4100}};
+    for (uint32_t i = 0; i < 5; i++) {
+        const rota_cross_entropy_params p = {shapes[i][0], shapes[i][1], 0.25f};
+        const uint64_t n = (uint64_t)p.rows * p.classes;
+        CHECK(cross_entropy, &p, 2e-6, IN_RANGE(n, -9, 9), INDEX(p.rows, p.classes), OUT(p.rows),
+              OUT(p.rows));
+        CHECK(cross_entropy_backward, &p, 1e-5, IN(n), INDEX(p.rows, p.classes), IN_RANGE(p.rows, 2, 5),
+              IN(1), OUT(n));
+        CHECK(cross_entropy_backward, &p, 1e-5, IN(n), INDEX(p.rows, p.classes), IN_RANGE(p.rows, 2, 5),
+              IN(1), OUT_ON(n, 0));
+    }
+}
+
+static void test_attention(void **state) {
+    (void)state;
+    const uint32_t shapes[][5] = {/* batch, heads, queries, keys, dim */
+                                  {1, 1, 1, 1, 1},     {1, 2, 4, 4, 8},    {2, 3, 17, 33, 32},
+                                  {1, 2, 70, 130, 64}, {1, 1, 9, 66, 300}, {2, 2, 65, 191, 96}};
+    for (uint32_t i = 0; i < 6; i++)
+        for (uint32_t variant = 0; variant < 4; variant++) {
+            const uint32_t *s = shapes[i], causal = variant & 1, interleaved = variant >> 1;
+            const uint32_t rows = s[0] * s[1] * s[2], q_count = rows * s[4],
+                           k_count = s[0] * s[1] * s[3] * s[4];
+            const float scale = 1.0f / sqrtf((float)s[4]);
+            /* [batch, heads, sequence, dim], or [batch, sequence, heads, dim] seen so */
+            const uint32_t q[3] = {s[1] * s[2] * s[4], interleaved ? s[4] : s[2] * s[4],
+                                   interleaved ? s[1] * s[4] : s[4]};
+            const uint32_t k[3] = {s[1] * s[3] * s[4], interleaved ? s[4] : s[3] * s[4],
+                                   interleaved ? s[1] * s[4] : s[4]};
+            rota_attention_params p = {s[0], s[1], s[2], s[3], s[4], causal, scale, {0}, {0}, {0}, {0}};
+            rota_attention_backward_params b = {s[0], s[1], s[2], s[3], s[4], causal, scale, {0}, {0}, {0}};
+            memcpy(p.q_stride, q, sizeof q), memcpy(p.out_stride, q, sizeof q),
+                memcpy(b.q_stride, q, sizeof q), memcpy(b.out_stride, q, sizeof q);
+            memcpy(p.k_stride, k, sizeof k), memcpy(p.v_stride, k, sizeof k),
+                memcpy(b.kv_stride, k, sizeof k);
+            CHECK(attention, &p, 1e-5, IN(q_count), IN(k_count), IN(k_count), OUT(q_count), OUT(rows));
+            CHECK(attention_backward_prepare, &b, 1e-5, IN(q_count), IN(q_count), IN(rows), OUT(2 * rows));
+            CHECK(attention_backward_query, &b, 5e-5, IN(q_count), IN(k_count), IN(k_count), IN(q_count),
+                  IN_RANGE(2 * rows, 4, 6), OUT(q_count));
+            CHECK(attention_backward_key_value, &b, 5e-5, IN(q_count), IN(k_count), IN(k_count), IN(q_count),
+                  IN_RANGE(2 * rows, 4, 6), OUT(k_count), OUT(k_count));
+        }
+}
+
+static void test_dropout(void **state) {
+    (void)state;
+    FOR_COUNT(n) {
+        const rota_dropout_params p = {n, 0x40000000u, 4.0f / 3, 5, 1234567, 89};
+        CHECK(dropout, &p, 0, IN(n), OUT(n));
+        CHECK(dropout, &p, 0, IN(n), OUT_ON(n, 0));
+    }
+}
+
+static void test_optimizer(void **state) {
+    (void)state;
+    FOR_COUNT(n) {
+        rota_adamw_params p = {n, 1, 1e-2f, 1, 0.9f, 0.999f, 1e-8f, 0.1f};
+        const uint32_t steps[] = {1, 2, 1000, 100000};
+        for (uint32_t i = 0; i < 4; i++) {
+            p.step = steps[i];
+            CHECK(adamw, &p, 1e-5, INOUT(n), IN(n), INOUT(n), {ROTA_F32, ROTA_READWRITE, n, 0.1, 1, 0},
+                  IN(1));
+        }
+        const rota_global_norm_params norm = {n, 1.5f};
+        CHECK(global_norm, &norm, 2e-5, IN_RANGE(n, 0, 1), OUT(2));
+        const rota_check_finite_params finite = {n};
+        CHECK(check_finite, &finite, 0, IN(n), {ROTA_U32, ROTA_READWRITE, 2, 0, 9, 0});
+    }
+}
+
+/* More than 65535 workgroups, folded into y, and more than 2^24 elements, beyond what an f32 counts. */
+static void test_large_counts(void **state) {
+    (void)state;
+    const uint32_t rows = 70001, n = (1u << 24) + 4097;
+    const rota_softmax_params softmax = {rows, 3, 0, rows, 1.0f};
+    CHECK(softmax, &softmax, 2e-6, IN(3 * rows), OUT(3 * rows));
+    const rota_norm_params norm = {rows, 2, 0, 1e-2f, rows};
+    CHECK(rmsnorm, &norm, 1e-5, IN(2 * rows), IN(2), OUT(2 * rows), OUT(rows));
+    const rota_embedding_params embedding = {5, 2, rows, 0};
+    CHECK(embedding_backward, &embedding, 1e-5, IN(10), INDEX(5, rows), OUT(2 * rows));
+    const rota_matmul_params products = {
+        1, 1, 2, 2, 1, 1, 0, ROTA_F32, 1, {1, 1, rows}, {0, 0, 2}, {0, 0, 0}, {0, 0, 1}};
+    CHECK(matmul, &products, 1e-6, IN(2 * rows), IN(2), OUT(rows));
+    const rota_binary_params row = {n, ROTA_BINARY_ADD, {1, 1, 1, 1, n / 3, 3}, {0, 0, 0, 0, 0, 1}};
+    assert_int_equal(n % 3, 0);
+    CHECK(binary, &row, 0, IN(n), IN(3), OUT(n));
+}
+
+const struct CMUnitTest kernel_cases[] = {
+    KERNEL_CASE(test_unary),        KERNEL_CASE(test_binary),      KERNEL_CASE(test_copy),
+    KERNEL_CASE(test_cast),         KERNEL_CASE(test_reduce),      KERNEL_CASE(test_matmul),
+    KERNEL_CASE(test_matmul_large), KERNEL_CASE(test_matmul_fine), KERNEL_CASE(test_embedding),
+    KERNEL_CASE(test_softmax),      KERNEL_CASE(test_norm),        KERNEL_CASE(test_cross_entropy),
+    KERNEL_CASE(test_attention),    KERNEL_CASE(test_dropout),     KERNEL_CASE(test_optimizer),
+    KERNEL_CASE(test_large_counts),
+};
+const size_t kernel_case_count = sizeof kernel_cases / sizeof *kernel_cases;
