@@ -6,6 +6,7 @@
 #include "bench/options.h"
 #include "bench/report.h"
 #include "ops/kernels.h"
+#include "ops/cuda/libraries.h"
 
 static const struct {
     uint32_t bit;
@@ -61,6 +62,36 @@ static void print_device(const rota_device_info *info) {
     if (*separator == ',') putchar('\n');
 }
 
+/* "a, b": the files that were tried. */
+static void files_tried(const rota_cuda_library *library, char *out_text, size_t capacity) {
+    size_t used = 0;
+    out_text[0] = 0;
+    for (const char *const *file = library->files; *file && used < capacity; file++)
+        used += (size_t)snprintf(out_text + used, capacity - used, "%s%s", used ? ", " : "", *file);
+}
+
+/* The libraries that CUDA devices work with, and what is lost without them. */
+static cJSON *describe_libraries(void) {
+    cJSON *list = cJSON_CreateArray();
+    for (int i = 0; i < ROTA_CUDA_LIBRARY_COUNT; i++) {
+        const rota_cuda_library *library = rota_cuda_library_get((rota_cuda_library_kind)i);
+        char tried[512];
+        files_tried(library, tried, sizeof tried);
+        if (library->file)
+            printf("%-13s %s\n", library->name, library->file);
+        else
+            printf("%-13s not found (tried %s); lost: %s\n", library->name, tried, library->lost);
+        cJSON *entry = cJSON_CreateObject();
+        cJSON_AddItemToArray(list, entry);
+        cJSON_AddStringToObject(entry, "name", library->name);
+        cJSON_AddBoolToObject(entry, "found", library->file != NULL);
+        cJSON_AddStringToObject(entry, "file", library->file ? library->file : "");
+        cJSON_AddStringToObject(entry, "tried", tried);
+        cJSON_AddStringToObject(entry, "lost", library->file ? "" : library->lost);
+    }
+    return list;
+}
+
 int bench_devices(int argc, char **argv) {
     static const char program[] = "rota-bench devices";
     const char *out = NULL;
@@ -92,6 +123,7 @@ int bench_devices(int argc, char **argv) {
         print_device(&infos[d]);
         cJSON_AddItemToArray(list, describe(&infos[d]));
     }
+    cJSON_AddItemToObject(result, "cuda_libraries", describe_libraries());
     rota_status status = rota_device_open(opened.runtime, NULL, &opened.device);
     if (status != ROTA_OK) {
         report_failure(program, status);

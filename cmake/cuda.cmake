@@ -94,7 +94,7 @@ function(rota_cuda_compile name source)
   set(folder ${CMAKE_BINARY_DIR}/generated/cuda)
   set(script ${CMAKE_SOURCE_DIR}/cmake/cuda_image.cmake)
   file(GLOB includes CONFIGURE_DEPENDS
-    ${CMAKE_SOURCE_DIR}/exec/cuda/*.cuh ${CMAKE_SOURCE_DIR}/ops/cuda/*.cuh ${CMAKE_SOURCE_DIR}/ops/kernel_params.h)
+    ${CMAKE_SOURCE_DIR}/exec/cuda/*.cuh ${CMAKE_SOURCE_DIR}/ops/cuda/*.cuh ${CMAKE_SOURCE_DIR}/ops/cuda/*_tiles.h ${CMAKE_SOURCE_DIR}/ops/kernel_params.h)
   get_filename_component(source ${source} ABSOLUTE)
   string(JOIN "|" flags ${ROTA_CUDA_FLAGS} ${codes} -I${CMAKE_SOURCE_DIR} -I${CMAKE_SOURCE_DIR}/exec/cuda)
   string(JOIN "|" inputs ${source} ${includes})

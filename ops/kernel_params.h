@@ -114,6 +114,8 @@ typedef struct rota_max_backward_params {
 #define ROTA_MATMUL_TRANSPOSE_A 1u
 #define ROTA_MATMUL_TRANSPOSE_B 2u
 #define ROTA_MATMUL_ACCUMULATE 4u /* c f32 only */
+/* A promise: a, b and c begin at multiples of 16 bytes. Changes no result; lets a device take a kernel that needs it. */
+#define ROTA_MATMUL_ALIGNED_16 8u
 
 typedef struct rota_matmul_params {
     uint32_t m, n, k;

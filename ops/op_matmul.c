@@ -73,6 +73,8 @@ rota_status rota_record_matmul(rota_tape *tape, const rota_tensor *a, const rota
         ROTA_TRY(rota_record_matmul(tape, a, b, transpose_a, transpose_b, &whole, false));
         return rota_record_strided(tape, &whole, c, 1.0f, accumulate);
     }
+    /* Buffers begin at multiples of ROTA_BUFFER_ALIGNMENT. */
+    const bool aligned = (left.tensor.offset_bytes | right.tensor.offset_bytes | c->offset_bytes) % 16 == 0;
     rota_matmul_params params = {
         .m = (uint32_t)c->shape[rank],
         .n = (uint32_t)c->shape[rank + 1],
@@ -81,7 +83,8 @@ rota_status rota_record_matmul(rota_tape *tape, const rota_tensor *a, const rota
         .ldb = (uint32_t)right.ld,
         .ldc = (uint32_t)result.ld,
         .flags = (left.transposed ? ROTA_MATMUL_TRANSPOSE_A : 0) |
-                 (right.transposed ? ROTA_MATMUL_TRANSPOSE_B : 0) | (accumulate ? ROTA_MATMUL_ACCUMULATE : 0),
+                 (right.transposed ? ROTA_MATMUL_TRANSPOSE_B : 0) |
+                 (accumulate ? ROTA_MATMUL_ACCUMULATE : 0) | (aligned ? ROTA_MATMUL_ALIGNED_16 : 0),
         .c_dtype = c->dtype,
         .alpha = 1.0f,
     };

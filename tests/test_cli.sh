@@ -78,7 +78,7 @@ expect 1 "check-shape: MxNxK.*not '1x1'" "$bench" matmul --check-shape 1x1
 expect 1 'needs about [0-9]+ bytes, and the host has [0-9]+' "$bench" matmul --device cpu --shapes 65536x65536x65536
 
 expect 0 'default: ' "$bench" devices --out devices.json
-fields devices.json timestamp devices default why absent
+fields devices.json timestamp devices default why absent cuda_libraries
 expect 0 'passed' "$bench" smoke --device cpu --out smoke.json
 fields smoke.json timestamp device passed
 for graph in chain wide train random; do

@@ -14,6 +14,17 @@
 #include "cuda/reduce.h"
 #include "cuda/rows.h"
 #include "ops/cuda/launch.h"
+#include "ops/cuda/matmul_cuda.h"
+
+#ifdef ROTA_HAVE_CUDA
+#define ROTA_CUDA_SELECT_matmul .select = rota_cuda_select_matmul
+#define ROTA_CUDA_SELECT_matmul_f16 .select = rota_cuda_select_matmul_f16
+#define ROTA_CUDA_SELECT_matmul_bf16 .select = rota_cuda_select_matmul_bf16
+#else /* without the toolkit's headers there is no CUDA executor either */
+#define ROTA_CUDA_SELECT_matmul .select = NULL
+#define ROTA_CUDA_SELECT_matmul_f16 .select = NULL
+#define ROTA_CUDA_SELECT_matmul_bf16 .select = NULL
+#endif
 
 /* A kernel of an image; further members may follow. */
 #define ROTA_CUDA_KERNEL(name, image_name)                                                                   \
@@ -27,10 +38,9 @@
 #define ROTA_CUDA_cast ROTA_CUDA_KERNEL(cast, elementwise)
 #define ROTA_CUDA_reduce ROTA_CUDA_KERNEL(reduce, reduce)
 #define ROTA_CUDA_max_backward ROTA_CUDA_KERNEL(max_backward, reduce)
-#define ROTA_CUDA_matmul ROTA_CUDA_KERNEL(matmul, matmul), .select = rota_cuda_select_matmul
-#define ROTA_CUDA_matmul_f16 ROTA_CUDA_KERNEL(matmul_f16, matmul_half), .select = rota_cuda_select_matmul_f16
-#define ROTA_CUDA_matmul_bf16                                                                                \
-    ROTA_CUDA_KERNEL(matmul_bf16, matmul_half), .select = rota_cuda_select_matmul_bf16
+#define ROTA_CUDA_matmul ROTA_CUDA_KERNEL(matmul, matmul), ROTA_CUDA_SELECT_matmul
+#define ROTA_CUDA_matmul_f16 ROTA_CUDA_KERNEL(matmul_f16, matmul_half), ROTA_CUDA_SELECT_matmul_f16
+#define ROTA_CUDA_matmul_bf16 ROTA_CUDA_KERNEL(matmul_bf16, matmul_half), ROTA_CUDA_SELECT_matmul_bf16
 #define ROTA_CUDA_embedding ROTA_CUDA_KERNEL(embedding, embedding)
 #define ROTA_CUDA_embedding_backward ROTA_CUDA_KERNEL(embedding_backward, embedding)
 #define ROTA_CUDA_softmax ROTA_CUDA_KERNEL(softmax, rows)

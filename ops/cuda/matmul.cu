@@ -1,5 +1,5 @@
 /* CUDA kernel: matmul, f32. Three tiles: 128 x 128 with the most arithmetic for each value read, 64 x 64 where those would
- * leave multiprocessors idle, 32 x 32 where these would. ops/cuda/matmul_select.c chooses. */
+ * leave multiprocessors idle, 32 x 32 where these would. ops/cuda/matmul_tiles.c chooses. */
 #include "ops/cuda/matmul.cuh"
 
 extern __shared__ float4 shared_vectors[];

@@ -1,6 +1,6 @@
 /* CUDA kernels: matmul_f16, matmul_bf16, sums in f32. From compute capability 8.0 on by matrix units (mma.sync), operands
  * staged through several shared-memory buffers by copies that run beside the arithmetic; before, as matmul does.
- * ops/cuda/matmul_select.c chooses between the tiles. */
+ * ops/cuda/matmul_tiles.c chooses between the tiles. */
 #include "ops/cuda/matmul.cuh"
 
 extern __shared__ float4 shared_vectors[];

@@ -58,25 +58,15 @@ static bool is_large(const rota_matmul_params *p, const rota_cuda_target *target
            tiles(p, LARGE_TILE) * 4 >= target->multiprocessors * UINT64_C(3);
 }
 
-const rota_kernel *rota_cuda_select_matmul(const void *params, const uint64_t *operand_bytes,
-                                           uint32_t slot_mask, const rota_cuda_target *target) {
-    (void)operand_bytes;
-    (void)slot_mask;
-    const rota_matmul_params *p = params;
+const rota_kernel *rota_cuda_tile_matmul(const rota_matmul_params *p, const rota_cuda_target *target) {
     if (is_large(p, target)) return &matmul_large;
     return p->k >= FINE_K_MIN && tiles(p, SMALL_TILE) * 2 < target->multiprocessors ? &matmul_fine : NULL;
 }
 
-const rota_kernel *rota_cuda_select_matmul_f16(const void *params, const uint64_t *operand_bytes,
-                                               uint32_t slot_mask, const rota_cuda_target *target) {
-    (void)operand_bytes;
-    (void)slot_mask;
-    return is_large(params, target) ? &matmul_f16_large : NULL;
+const rota_kernel *rota_cuda_tile_matmul_f16(const rota_matmul_params *p, const rota_cuda_target *target) {
+    return is_large(p, target) ? &matmul_f16_large : NULL;
 }
 
-const rota_kernel *rota_cuda_select_matmul_bf16(const void *params, const uint64_t *operand_bytes,
-                                                uint32_t slot_mask, const rota_cuda_target *target) {
-    (void)operand_bytes;
-    (void)slot_mask;
-    return is_large(params, target) ? &matmul_bf16_large : NULL;
+const rota_kernel *rota_cuda_tile_matmul_bf16(const rota_matmul_params *p, const rota_cuda_target *target) {
+    return is_large(p, target) ? &matmul_bf16_large : NULL;
 }

@@ -1,0 +1,149 @@
+/* The memory and the files of choices found by measuring. */
+#include "ops/cuda/choices.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define BUCKETS 256u
+/* A file: the header, the key with its final 0, the value. */
+#define MAGIC "rotachoi"
+#define VERSION 1u
+
+typedef struct file_header {
+    char magic[8];
+    uint32_t version, key_bytes, value_bytes, unused;
+    uint64_t check; /* of the key and the value */
+} file_header;
+
+typedef struct choice {
+    struct choice *next;
+    size_t size_bytes;
+    uint8_t value[ROTA_CHOICE_BYTES_MAX];
+    char key[];
+} choice;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static choice *buckets[BUCKETS];
+
+/* FNV-1a. */
+static uint64_t hash_bytes(uint64_t hash, const void *data, size_t size_bytes) {
+    const uint8_t *bytes = data;
+    for (size_t i = 0; i < size_bytes; i++) hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+#define HASH_START UINT64_C(0xcbf29ce484222325)
+
+static uint64_t hash_key(const char *key) {
+    return hash_bytes(HASH_START, key, strlen(key));
+}
+
+bool rota_choices_path(const char *folder, const char *key, char *out_path, size_t capacity) {
+    int length = snprintf(out_path, capacity, "%s/choice-%016llx", folder, (unsigned long long)hash_key(key));
+    return length > 0 && (size_t)length < capacity;
+}
+
+static bool read_file(const char *folder, const char *key, void *out_value, size_t size_bytes) {
+    char path[4096], stored_key[ROTA_CHOICE_KEY_MAX];
+    if (!folder || !rota_choices_path(folder, key, path, sizeof path)) return false;
+    FILE *file = fopen(path, "rbe");
+    if (!file) return false;
+    file_header header;
+    uint8_t value[ROTA_CHOICE_BYTES_MAX];
+    const size_t key_bytes = strlen(key) + 1;
+    bool good = fread(&header, sizeof header, 1, file) == 1 && memcmp(header.magic, MAGIC, 8) == 0 &&
+                header.version == VERSION && header.key_bytes == key_bytes &&
+                header.value_bytes == size_bytes && fread(stored_key, key_bytes, 1, file) == 1 &&
+                fread(value, size_bytes, 1, file) == 1 && fgetc(file) == EOF;
+    fclose(file);
+    if (!good || memcmp(stored_key, key, key_bytes) != 0) return false;
+    if (header.check != hash_bytes(hash_bytes(HASH_START, key, key_bytes), value, size_bytes)) return false;
+    memcpy(out_value, value, size_bytes);
+    return true;
+}
+
+static void write_file(const char *folder, const char *key, const void *value, size_t size_bytes) {
+    char path[4096], temporary[4096 + 16];
+    if (!folder || !rota_choices_path(folder, key, path, sizeof path)) return;
+    if (snprintf(temporary, sizeof temporary, "%s.XXXXXX", path) >= (int)sizeof temporary) return;
+    int descriptor = mkstemp(temporary);
+    if (descriptor < 0) return;
+    const size_t key_bytes = strlen(key) + 1;
+    const file_header header = {.magic = MAGIC, /* without its final 0 */
+                                .version = VERSION,
+                                .key_bytes = (uint32_t)key_bytes,
+                                .value_bytes = (uint32_t)size_bytes,
+                                .check =
+                                    hash_bytes(hash_bytes(HASH_START, key, key_bytes), value, size_bytes)};
+    FILE *file = fdopen(descriptor, "wb");
+    bool good = file != NULL;
+    if (!file) close(descriptor);
+    good = good && fwrite(&header, sizeof header, 1, file) == 1 && fwrite(key, key_bytes, 1, file) == 1 &&
+           fwrite(value, size_bytes, 1, file) == 1;
+    if (file && fclose(file) != 0) good = false;
+    if (!good || rename(temporary, path) != 0) unlink(temporary);
+}
+
+/* Under the lock. */
+static choice *find_kept(const char *key, size_t size_bytes) {
+    for (choice *c = buckets[hash_key(key) % BUCKETS]; c; c = c->next)
+        if (c->size_bytes == size_bytes && strcmp(c->key, key) == 0) return c;
+    return NULL;
+}
+
+/* The value kept in memory under the key: the one that is there, else this one. False: no memory for it. */
+static bool keep(const char *key, void *value, size_t size_bytes) {
+    bool fresh = false;
+    pthread_mutex_lock(&lock);
+    choice *kept = find_kept(key, size_bytes);
+    if (kept) {
+        memcpy(value, kept->value, size_bytes);
+    } else if ((kept = malloc(sizeof *kept + strlen(key) + 1))) {
+        choice **bucket = &buckets[hash_key(key) % BUCKETS];
+        kept->next = *bucket;
+        kept->size_bytes = size_bytes;
+        memcpy(kept->value, value, size_bytes);
+        memcpy(kept->key, key, strlen(key) + 1);
+        *bucket = kept;
+        fresh = true;
+    }
+    pthread_mutex_unlock(&lock);
+    return fresh;
+}
+
+static bool usable(const char *key, size_t size_bytes) {
+    return size_bytes <= ROTA_CHOICE_BYTES_MAX && strlen(key) < ROTA_CHOICE_KEY_MAX;
+}
+
+bool rota_choices_find(const char *folder, const char *key, void *out_value, size_t size_bytes) {
+    if (!usable(key, size_bytes)) return false;
+    pthread_mutex_lock(&lock);
+    const choice *kept = find_kept(key, size_bytes);
+    if (kept) memcpy(out_value, kept->value, size_bytes);
+    pthread_mutex_unlock(&lock);
+    if (kept) return true;
+    uint8_t value[ROTA_CHOICE_BYTES_MAX];
+    if (!read_file(folder, key, value, size_bytes)) return false;
+    keep(key, value, size_bytes);
+    memcpy(out_value, value, size_bytes);
+    return true;
+}
+
+void rota_choices_remember(const char *folder, const char *key, void *value, size_t size_bytes) {
+    if (usable(key, size_bytes) && keep(key, value, size_bytes)) write_file(folder, key, value, size_bytes);
+}
+
+void rota_choices_forget(void) {
+    pthread_mutex_lock(&lock);
+    for (uint32_t b = 0; b < BUCKETS; b++)
+        while (buckets[b]) {
+            choice *gone = buckets[b];
+            buckets[b] = gone->next;
+            free(gone);
+        }
+    pthread_mutex_unlock(&lock);
+}

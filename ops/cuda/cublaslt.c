@@ -1,0 +1,353 @@
+/* Matrix products by cuBLASLt. Its matrices are by columns, rota's by rows: c = a b by rows is c^T = b^T a^T
+ * by columns, so b is its first operand and a its second, each as it lies in memory. */
+#include "ops/cuda/cublaslt.h"
+
+#if __has_include(<cublasLt.h>)
+#include <cublasLt.h>
+#endif
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include "ops/cuda/driver.h"
+#include "ops/cuda/libraries.h"
+
+/* ---- Batches ---- */
+
+static uint64_t stride_of(const rota_matmul_params *p, int operand, uint32_t axis) {
+    const uint32_t *strides[] = {p->a_batch_stride, p->b_batch_stride, p->c_batch_stride};
+    return strides[operand][axis];
+}
+
+/* Whether for all operands a step along `outer` is `extent` steps along `inner`. */
+static bool goes_on(const rota_matmul_params *p, uint32_t outer, uint32_t inner, uint64_t extent) {
+    for (int o = 0; o < 3; o++)
+        if (stride_of(p, o, outer) != extent * stride_of(p, o, inner)) return false;
+    return true;
+}
+
+void rota_cublaslt_batches(const rota_matmul_params *p, uint32_t *out_count, uint64_t out_stride[3],
+                           uint32_t out_outer[2], uint64_t out_outer_stride[3][2]) {
+    uint32_t left[3], lefts = 0, inner = 2;
+    *out_count = 1;
+    bool begun = false;
+    for (int o = 0; o < 3; o++) out_stride[o] = 0;
+    for (uint32_t axis = 3; axis-- > 0;) {
+        if (p->batch[axis] == 1) continue;
+        if (!begun) {
+            begun = true;
+            inner = axis;
+            *out_count = p->batch[axis];
+            for (int o = 0; o < 3; o++) out_stride[o] = stride_of(p, o, axis);
+        } else if (lefts == 0 && goes_on(p, axis, inner, *out_count)) {
+            *out_count *= p->batch[axis];
+        } else {
+            left[lefts++] = axis;
+        }
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        out_outer[i] = i < lefts ? p->batch[left[i]] : 1;
+        for (int o = 0; o < 3; o++) out_outer_stride[o][i] = i < lefts ? stride_of(p, o, left[i]) : 0;
+    }
+}
+
+#if __has_include(<cublasLt.h>)
+
+#define FUNCTIONS(X)                                                                                         \
+    X(Create)                                                                                                \
+    X(GetVersion)                                                                                            \
+    X(GetStatusName)                                                                                         \
+    X(Matmul)                                                                                                \
+    X(MatmulDescCreate)                                                                                      \
+    X(MatmulDescDestroy)                                                                                     \
+    X(MatmulDescSetAttribute)                                                                                \
+    X(MatrixLayoutCreate)                                                                                    \
+    X(MatrixLayoutDestroy)                                                                                   \
+    X(MatrixLayoutSetAttribute)                                                                              \
+    X(MatmulPreferenceCreate)                                                                                \
+    X(MatmulPreferenceDestroy)                                                                               \
+    X(MatmulPreferenceSetAttribute)                                                                          \
+    X(MatmulAlgoGetHeuristic)
+
+static struct {
+#define FIELD(name) __typeof__(&cublasLt##name) name;
+    FUNCTIONS(FIELD)
+#undef FIELD
+} lt;
+static pthread_once_t load_once = PTHREAD_ONCE_INIT;
+static bool present;
+
+_Static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof((rota_cublaslt_algorithm){0}.bytes), "kept as bytes");
+
+static void load(void) {
+#define LOAD(name)                                                                                           \
+    if (!rota_cuda_library_find(ROTA_CUDA_LIBRARY_CUBLASLT, "cublasLt" #name, &lt.name, sizeof lt.name))     \
+        return;
+    FUNCTIONS(LOAD)
+#undef LOAD
+    present = true;
+}
+
+bool rota_cublaslt_present(void) {
+    pthread_once(&load_once, load);
+    return present;
+}
+
+uint64_t rota_cublaslt_version(void) {
+    return rota_cublaslt_present() ? lt.GetVersion() : 0;
+}
+
+static rota_status check(cublasStatus_t result, const char *what) {
+    if (result == CUBLAS_STATUS_SUCCESS) return ROTA_OK;
+    rota_status status = ROTA_INTERNAL;
+    if (result == CUBLAS_STATUS_ALLOC_FAILED) status = ROTA_OUT_OF_MEMORY;
+    if (result == CUBLAS_STATUS_NOT_SUPPORTED || result == CUBLAS_STATUS_INVALID_VALUE ||
+        result == CUBLAS_STATUS_ARCH_MISMATCH)
+        status = ROTA_UNSUPPORTED;
+    return rota_fail(status, "%s: %s (%d)", what, lt.GetStatusName(result), (int)result);
+}
+
+/* ---- Handles: one for each context, which cuBLASLt lets any number of threads use; kept for the life of the
+ * process, since a context may be gone before them. */
+
+typedef struct handle_entry {
+    struct handle_entry *next;
+    unsigned long long context;
+    cublasLtHandle_t handle;
+} handle_entry;
+static pthread_mutex_t handles_lock = PTHREAD_MUTEX_INITIALIZER;
+static handle_entry *handles;
+
+static rota_status handle_of_context(cublasLtHandle_t *out_handle) {
+    const rota_cuda_driver *cu;
+    CUcontext current;
+    unsigned long long context;
+    ROTA_TRY(rota_cuda_driver_get(&cu));
+    ROTA_TRY(rota_cuda_driver_check(cu, cu->CtxGetCurrent(&current), "cuCtxGetCurrent"));
+    ROTA_TRY(rota_cuda_driver_check(cu, cu->CtxGetId(current, &context), "cuCtxGetId"));
+    rota_status status = ROTA_OK;
+    pthread_mutex_lock(&handles_lock);
+    handle_entry *entry = handles;
+    while (entry && entry->context != context) entry = entry->next;
+    if (!entry) {
+        entry = calloc(1, sizeof *entry);
+        if (entry)
+            status = check(lt.Create(&entry->handle), "cublasLtCreate");
+        else
+            status = rota_fail(ROTA_OUT_OF_MEMORY, "no memory for a handle of cuBLASLt");
+        if (status == ROTA_OK) {
+            entry->context = context;
+            entry->next = handles;
+            handles = entry;
+        } else {
+            free(entry);
+        }
+    }
+    if (status == ROTA_OK) *out_handle = entry->handle;
+    pthread_mutex_unlock(&handles_lock);
+    return status;
+}
+
+/* ---- Describing a product ---- */
+
+static rota_status make_layout(cudaDataType type, uint64_t rows, uint64_t columns, uint64_t ld,
+                               uint32_t count, uint64_t stride, void **out_layout) {
+    cublasLtMatrixLayout_t layout;
+    ROTA_TRY(check(lt.MatrixLayoutCreate(&layout, type, rows, columns, (int64_t)ld),
+                   "cublasLtMatrixLayoutCreate"));
+    *out_layout = layout;
+    if (count == 1) return ROTA_OK;
+    const int32_t batch = (int32_t)count;
+    const int64_t distance = (int64_t)stride;
+    ROTA_TRY(
+        check(lt.MatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch),
+              "the batch count of a matrix of cuBLASLt"));
+    return check(lt.MatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &distance,
+                                             sizeof distance),
+                 "the batch stride of a matrix of cuBLASLt");
+}
+
+static rota_status describe(const rota_matmul_params *p, rota_dtype dtype, rota_cublaslt_product *product) {
+    const cudaDataType type = dtype == ROTA_F16 ? CUDA_R_16F : dtype == ROTA_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+    const cudaDataType c_type = p->c_dtype == ROTA_F32 ? CUDA_R_32F : type;
+    const bool ta = (p->flags & ROTA_MATMUL_TRANSPOSE_A) != 0, tb = (p->flags & ROTA_MATMUL_TRANSPOSE_B) != 0;
+    uint32_t count;
+    uint64_t stride[3];
+    rota_cublaslt_batches(p, &count, stride, product->outer, product->outer_stride);
+    cublasLtMatmulDesc_t operation;
+    ROTA_TRY(
+        check(lt.MatmulDescCreate(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate"));
+    product->operation = operation;
+    const int32_t first = tb ? CUBLAS_OP_T : CUBLAS_OP_N, second = ta ? CUBLAS_OP_T : CUBLAS_OP_N;
+    ROTA_TRY(check(lt.MatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first),
+                   "the first operand of cuBLASLt"));
+    ROTA_TRY(check(lt.MatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second),
+                   "the second operand of cuBLASLt"));
+    ROTA_TRY(make_layout(type, tb ? p->k : p->n, tb ? p->n : p->k, p->ldb, count, stride[1], &product->b));
+    ROTA_TRY(make_layout(type, ta ? p->m : p->k, ta ? p->k : p->m, p->lda, count, stride[0], &product->a));
+    return make_layout(c_type, p->n, p->m, p->ldc, count, stride[2], &product->c);
+}
+
+rota_status rota_cublaslt_open(const rota_matmul_params *params, rota_dtype dtype,
+                               rota_cublaslt_product *out_product) {
+    *out_product = (rota_cublaslt_product){
+        .alpha = params->alpha,
+        .beta = params->flags & ROTA_MATMUL_ACCUMULATE ? 1.0f : 0.0f,
+        .element_bytes = (uint32_t)rota_dtype_bytes(dtype),
+        .c_element_bytes = (uint32_t)rota_dtype_bytes((rota_dtype)params->c_dtype),
+    };
+    if (!rota_cublaslt_present()) return rota_fail(ROTA_UNSUPPORTED, "cuBLASLt is not there");
+    cublasLtHandle_t handle;
+    ROTA_TRY(handle_of_context(&handle));
+    out_product->handle = handle;
+    rota_status status = describe(params, dtype, out_product);
+    if (status != ROTA_OK) rota_cublaslt_close(out_product);
+    return status;
+}
+
+/* What destroying could report is that nothing was there. */
+void rota_cublaslt_close(rota_cublaslt_product *product) {
+    if (product->operation) (void)lt.MatmulDescDestroy(product->operation);
+    if (product->a) (void)lt.MatrixLayoutDestroy(product->a);
+    if (product->b) (void)lt.MatrixLayoutDestroy(product->b);
+    if (product->c) (void)lt.MatrixLayoutDestroy(product->c);
+    product->operation = product->a = product->b = product->c = NULL;
+}
+
+/* ---- Algorithms ---- */
+
+static uint32_t alignment_of(uint64_t address) {
+    uint64_t lowest = address & (0 - address);
+    return lowest == 0 || lowest > 256 ? 256 : (uint32_t)lowest;
+}
+
+/* Of operand o in all outer batches. */
+static uint32_t operand_alignment(const rota_cublaslt_product *product, const uint64_t operands[3], int o) {
+    const uint64_t bytes = o == 2 ? product->c_element_bytes : product->element_bytes;
+    return alignment_of(operands[o] | product->outer_stride[o][0] * bytes |
+                        product->outer_stride[o][1] * bytes);
+}
+
+static rota_status prefer(const rota_cublaslt_product *product, cublasLtMatmulPreference_t preference,
+                          const uint64_t operands[3], uint64_t workspace_bytes) {
+    /* cuBLASLt's a is rota's b. */
+    const uint32_t a = operand_alignment(product, operands, 1), b = operand_alignment(product, operands, 0),
+                   c = operand_alignment(product, operands, 2);
+    const size_t workspace = workspace_bytes;
+    const struct {
+        cublasLtMatmulPreferenceAttributes_t attribute;
+        const void *value;
+        size_t size_bytes;
+    } wishes[] = {{CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace},
+                  {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &a, sizeof a},
+                  {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &b, sizeof b},
+                  {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &c, sizeof c},
+                  {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &c, sizeof c}};
+    for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++)
+        ROTA_TRY(check(lt.MatmulPreferenceSetAttribute(preference, wishes[i].attribute, wishes[i].value,
+                                                       wishes[i].size_bytes),
+                       "a preference of cuBLASLt"));
+    return ROTA_OK;
+}
+
+rota_status rota_cublaslt_candidates(const rota_cublaslt_product *product, const uint64_t operands[3],
+                                     uint64_t workspace_bytes, rota_cublaslt_algorithm *out_algorithms,
+                                     uint32_t capacity, uint32_t *out_count) {
+    *out_count = 0;
+    cublasLtMatmulPreference_t preference;
+    cublasLtMatmulHeuristicResult_t *results = calloc(capacity, sizeof *results);
+    if (!results) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for cuBLASLt's algorithms");
+    rota_status status = check(lt.MatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
+    if (status == ROTA_OK) {
+        int found = 0;
+        status = prefer(product, preference, operands, workspace_bytes);
+        if (status == ROTA_OK)
+            status = check(lt.MatmulAlgoGetHeuristic(product->handle, product->operation, product->b,
+                                                     product->a, product->c, product->c, preference,
+                                                     (int)capacity, results, &found),
+                           "cublasLtMatmulAlgoGetHeuristic");
+        (void)lt.MatmulPreferenceDestroy(preference);
+        for (int i = 0; status == ROTA_OK && i < found; i++) {
+            if (results[i].state != CUBLAS_STATUS_SUCCESS) continue;
+            rota_cublaslt_algorithm *algorithm = &out_algorithms[(*out_count)++];
+            memcpy(algorithm->bytes, &results[i].algo, sizeof algorithm->bytes);
+            algorithm->workspace_bytes = results[i].workspaceSize;
+        }
+        if (status == ROTA_OK && *out_count == 0)
+            status = rota_fail(ROTA_UNSUPPORTED, "cuBLASLt names no algorithm for the product");
+    }
+    free(results);
+    return status;
+}
+
+static void *pointer(uint64_t address) {
+    void *value;
+    memcpy(&value, &address, sizeof value);
+    return value;
+}
+
+rota_status rota_cublaslt_run(const rota_cublaslt_product *product, const rota_cublaslt_algorithm *algorithm,
+                              const uint64_t operands[3], uint64_t workspace, uint64_t workspace_bytes,
+                              void *stream) {
+    cublasLtMatmulAlgo_t chosen;
+    memcpy(&chosen, algorithm->bytes, sizeof chosen);
+    if (algorithm->workspace_bytes > workspace_bytes)
+        return rota_fail(ROTA_UNSUPPORTED,
+                         "an algorithm of cuBLASLt wants %llu bytes of workspace; there are %llu",
+                         (unsigned long long)algorithm->workspace_bytes, (unsigned long long)workspace_bytes);
+    for (uint32_t i = 0; i < product->outer[0]; i++)
+        for (uint32_t j = 0; j < product->outer[1]; j++) {
+            uint64_t at[3];
+            for (int o = 0; o < 3; o++)
+                at[o] = operands[o] + (i * product->outer_stride[o][0] + j * product->outer_stride[o][1]) *
+                                          (o == 2 ? product->c_element_bytes : product->element_bytes);
+            void *c = pointer(at[2]);
+            ROTA_TRY(check(lt.Matmul(product->handle, product->operation, &product->alpha, pointer(at[1]),
+                                     product->b, pointer(at[0]), product->a, &product->beta, c, product->c, c,
+                                     product->c, &chosen, pointer(workspace), workspace_bytes,
+                                     (cudaStream_t)stream),
+                           "cublasLtMatmul"));
+        }
+    return ROTA_OK;
+}
+
+#else /* built without its header: it is never there */
+
+bool rota_cublaslt_present(void) {
+    return false;
+}
+
+uint64_t rota_cublaslt_version(void) {
+    return 0;
+}
+
+static rota_status absent(void) {
+    return rota_fail(ROTA_UNSUPPORTED, "rota was built without cuBLASLt's header");
+}
+
+rota_status rota_cublaslt_open(const rota_matmul_params *params, rota_dtype dtype,
+                               rota_cublaslt_product *out_product) {
+    (void)params, (void)dtype;
+    *out_product = (rota_cublaslt_product){0};
+    return absent();
+}
+
+void rota_cublaslt_close(rota_cublaslt_product *product) {
+    (void)product;
+}
+
+rota_status rota_cublaslt_candidates(const rota_cublaslt_product *product, const uint64_t operands[3],
+                                     uint64_t workspace_bytes, rota_cublaslt_algorithm *out_algorithms,
+                                     uint32_t capacity, uint32_t *out_count) {
+    (void)product, (void)operands, (void)workspace_bytes, (void)out_algorithms, (void)capacity;
+    *out_count = 0;
+    return absent();
+}
+
+rota_status rota_cublaslt_run(const rota_cublaslt_product *product, const rota_cublaslt_algorithm *algorithm,
+                              const uint64_t operands[3], uint64_t workspace, uint64_t workspace_bytes,
+                              void *stream) {
+    (void)product, (void)algorithm, (void)operands, (void)workspace, (void)workspace_bytes, (void)stream;
+    return absent();
+}
+
+#endif

@@ -1,0 +1,43 @@
+/* The few functions of the CUDA driver that ops call themselves (executors and ops don't know one another),
+ * opened at run time. Internal; not installed. */
+#ifndef ROTA_OPS_CUDA_DRIVER_H
+#define ROTA_OPS_CUDA_DRIVER_H
+
+#include <cuda.h>
+#include "base/status.h"
+
+/* Name without "cu", the version of CUDA whose form of the function is meant. */
+#define ROTA_CUDA_DRIVER_FUNCTIONS(X)                                                                        \
+    X(GetErrorName, 6000)                                                                                    \
+    X(TensorMapEncodeTiled, 12000)                                                                           \
+    X(EventCreate, 2000)                                                                                     \
+    X(EventDestroy, 4000)                                                                                    \
+    X(EventRecord, 2000)                                                                                     \
+    X(EventSynchronize, 2000)                                                                                \
+    X(EventElapsedTime, 2000)                                                                                \
+    X(StreamSynchronize, 2000)                                                                               \
+    X(CtxGetCurrent, 4000)                                                                                   \
+    X(CtxGetId, 12000)                                                                                       \
+    X(DeviceGet, 2000)                                                                                       \
+    X(MemcpyHtoDAsync, 3020)                                                                                 \
+    X(MemcpyDtoDAsync, 3020)                                                                                 \
+    X(LibraryLoadData, 12000)                                                                                \
+    X(LibraryGetKernel, 12000)                                                                               \
+    X(KernelGetFunction, 12000)                                                                              \
+    X(KernelSetAttribute, 12000)                                                                             \
+    X(LaunchKernelEx, 11060)
+
+typedef struct rota_cuda_driver {
+#define ROTA_CUDA_DRIVER_FIELD(name, version) __typeof__(&cu##name) name;
+    ROTA_CUDA_DRIVER_FUNCTIONS(ROTA_CUDA_DRIVER_FIELD)
+#undef ROTA_CUDA_DRIVER_FIELD
+} rota_cuda_driver;
+
+/* UNSUPPORTED: no driver, or one that lacks a function, which is named. Any thread; the first call may block.
+ */
+rota_status rota_cuda_driver_get(const rota_cuda_driver **out_driver);
+
+/* ROTA_OK, or fails with what was called and the driver's name for the error. */
+rota_status rota_cuda_driver_check(const rota_cuda_driver *driver, CUresult result, const char *what);
+
+#endif

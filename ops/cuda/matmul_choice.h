@@ -1,0 +1,32 @@
+/* Which way a matrix product takes on a CUDA device: an algorithm of cuBLASLt or one of rota's Hopper
+ * kernels, whichever was measured to be the fastest on this device for this product. Internal; not installed.
+ */
+#ifndef ROTA_OPS_CUDA_MATMUL_CHOICE_H
+#define ROTA_OPS_CUDA_MATMUL_CHOICE_H
+
+#include "ops/cuda/cublaslt.h"
+#include "ops/cuda/matmul_sm90.h"
+
+typedef enum rota_matmul_way { ROTA_MATMUL_BY_CUBLASLT = 1, ROTA_MATMUL_BY_SM90 = 2 } rota_matmul_way;
+
+/* Kept in files: plain bytes. */
+typedef struct rota_matmul_choice {
+    uint32_t way;  /* rota_matmul_way */
+    uint32_t tile; /* rota_matmul_sm90_tiles */
+    rota_cublaslt_algorithm algorithm;
+} rota_matmul_choice;
+
+#define ROTA_MATMUL_CANDIDATES_MAX 32
+
+/* All that the fastest way depends on, as a key of ops/cuda/choices.h. */
+void rota_matmul_choice_key(const rota_matmul_params *params, rota_dtype dtype,
+                            const rota_cuda_target *target, char *out_key, size_t capacity);
+
+/* What was measured before; false: nothing that holds. */
+bool rota_matmul_choice_find(const rota_matmul_params *params, rota_dtype dtype,
+                             const rota_cuda_target *target, rota_matmul_choice *out_choice);
+
+/* Measures the candidates on call->stream and remembers the fastest. Overwrites the operands. */
+rota_status rota_matmul_choice_measure(const rota_cuda_call *call, rota_dtype dtype);
+
+#endif

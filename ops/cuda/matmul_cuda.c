@@ -1,0 +1,130 @@
+/* Matrix products as library nodes: on the stream that they are given they put an algorithm of cuBLASLt or
+ * one of rota's Hopper kernels, as measured (matmul_choice.c) or, where nothing was, as cuBLASLt's heuristics
+ * have it. */
+#include "ops/cuda/matmul_cuda.h"
+
+#include "ops/cuda/launch.h"
+#include "ops/cuda/matmul_choice.h"
+
+/* Products with less arithmetic than this gain nothing from a vendor's kernels, and cost a capture each. */
+#define SMALL_MULTIPLICATIONS (UINT64_C(1) << 18)
+/* cuBLASLt's algorithms that split the sum want room for partial results. They pay where tiles of this side
+ * leave multiprocessors idle. */
+#define SPLIT_TILE 128u
+#define SPLITS_MAX 16u
+#define WORKSPACE_BYTES_MAX (UINT64_C(32) << 20)
+#define WORKSPACE_STEP (UINT64_C(1) << 20)
+#define HEURISTICS 8u
+
+static uint64_t workspace_bytes(const void *params, const uint64_t *operand_bytes,
+                                const rota_cuda_target *target) {
+    (void)operand_bytes;
+    const rota_matmul_params *p = params;
+    if (!rota_cublaslt_present()) return 0;
+    const uint64_t batches = (uint64_t)p->batch[0] * p->batch[1] * p->batch[2];
+    const uint64_t tiles =
+        (uint64_t)((p->m + SPLIT_TILE - 1) / SPLIT_TILE) * ((p->n + SPLIT_TILE - 1) / SPLIT_TILE) * batches;
+    if (tiles >= target->multiprocessors) return 0;
+    const uint64_t partial = (uint64_t)p->m * p->n * batches * 4 * SPLITS_MAX;
+    const uint64_t bytes = (partial + WORKSPACE_STEP - 1) / WORKSPACE_STEP * WORKSPACE_STEP;
+    return bytes < WORKSPACE_BYTES_MAX ? bytes : WORKSPACE_BYTES_MAX;
+}
+
+static rota_status call_cublaslt(const rota_cuda_call *call, rota_dtype dtype,
+                                 const rota_matmul_choice *measured) {
+    const uint64_t workspace = call->operand_count > 3 ? call->operands[3] : 0;
+    const uint64_t bytes = call->operand_count > 3 ? call->operand_bytes[3] : 0;
+    rota_cublaslt_product product;
+    ROTA_TRY(rota_cublaslt_open(call->params, dtype, &product));
+    rota_status status = ROTA_UNSUPPORTED;
+    if (measured)
+        status =
+            rota_cublaslt_run(&product, &measured->algorithm, call->operands, workspace, bytes, call->stream);
+    /* Not measured, or these operands lie less even than those it was measured with. */
+    if (status == ROTA_UNSUPPORTED) {
+        rota_cublaslt_algorithm algorithms[HEURISTICS];
+        uint32_t count;
+        status = rota_cublaslt_candidates(&product, call->operands, bytes, algorithms, HEURISTICS, &count);
+        if (status == ROTA_OK) status = ROTA_UNSUPPORTED;
+        for (uint32_t i = 0; i < count && status == ROTA_UNSUPPORTED; i++)
+            status =
+                rota_cublaslt_run(&product, &algorithms[i], call->operands, workspace, bytes, call->stream);
+    }
+    rota_cublaslt_close(&product);
+    return status;
+}
+
+static uint32_t cheapest_tile(const rota_matmul_params *p, const rota_cuda_target *target) {
+    uint32_t best = 0;
+    for (uint32_t t = 1; t < ROTA_MATMUL_SM90_TILE_COUNT; t++)
+        if (rota_matmul_sm90_cost(p, target, t) < rota_matmul_sm90_cost(p, target, best)) best = t;
+    return best;
+}
+
+static rota_status call_product(const rota_cuda_call *call, rota_dtype dtype) {
+    const rota_matmul_params *p = call->params;
+    rota_matmul_choice choice;
+    const bool measured = rota_matmul_choice_find(p, dtype, call->target, &choice);
+    const bool ours =
+        rota_matmul_sm90_takes(p, dtype, call->target) && rota_matmul_sm90_aligned(call->operands);
+    if (measured && choice.way == ROTA_MATMUL_BY_SM90 && ours)
+        return rota_matmul_sm90_run(call, dtype, choice.tile);
+    if (rota_cublaslt_present())
+        return call_cublaslt(call, dtype, measured && choice.way == ROTA_MATMUL_BY_CUBLASLT ? &choice : NULL);
+    if (ours) return rota_matmul_sm90_run(call, dtype, cheapest_tile(p, call->target));
+    return rota_fail(ROTA_UNSUPPORTED,
+                     "a product %u x %u x %u of %s whose operands aren't at multiples of 16 bytes needs "
+                     "cuBLASLt, which is "
+                     "not there",
+                     p->m, p->n, p->k, rota_dtype_name(dtype));
+}
+
+#define LIBRARY_KERNEL(kernel, dtype)                                                                        \
+    static rota_status call_##kernel(const rota_cuda_call *call) {                                           \
+        return call_product(call, dtype);                                                                    \
+    }                                                                                                        \
+    static rota_status tune_##kernel(const rota_cuda_call *call) {                                           \
+        return rota_matmul_choice_measure(call, dtype);                                                      \
+    }                                                                                                        \
+    static const rota_kernel kernel = {                                                                      \
+        .name = #kernel,                                                                                     \
+        .operand_count = 3,                                                                                  \
+        .param_bytes = sizeof(rota_matmul_params),                                                           \
+        .flags = ROTA_KERNEL_PURE,                                                                           \
+        .cuda = {.call = call_##kernel, .tune = tune_##kernel, .workspace = workspace_bytes},                \
+    };
+LIBRARY_KERNEL(matmul_library, ROTA_F32)
+LIBRARY_KERNEL(matmul_f16_library, ROTA_F16)
+LIBRARY_KERNEL(matmul_bf16_library, ROTA_BF16)
+
+static const rota_kernel *select_product(const rota_kernel *library, const rota_matmul_params *p,
+                                         rota_dtype dtype, uint32_t slot_mask,
+                                         const rota_cuda_target *target) {
+    const uint64_t batches = (uint64_t)p->batch[0] * p->batch[1] * p->batch[2];
+    if (batches == 0 || (uint64_t)p->m * p->n * p->k < SMALL_MULTIPLICATIONS / batches) return NULL;
+    if (rota_cublaslt_present()) return library;
+    /* Without it nothing takes operands that turn out to lie uneven. */
+    const bool even = (p->flags & ROTA_MATMUL_ALIGNED_16) && slot_mask == 0;
+    return even && rota_matmul_sm90_takes(p, dtype, target) ? library : NULL;
+}
+
+const rota_kernel *rota_cuda_select_matmul(const void *params, const uint64_t *operand_bytes,
+                                           uint32_t slot_mask, const rota_cuda_target *target) {
+    (void)operand_bytes;
+    const rota_kernel *library = select_product(&matmul_library, params, ROTA_F32, slot_mask, target);
+    return library ? library : rota_cuda_tile_matmul(params, target);
+}
+
+const rota_kernel *rota_cuda_select_matmul_f16(const void *params, const uint64_t *operand_bytes,
+                                               uint32_t slot_mask, const rota_cuda_target *target) {
+    (void)operand_bytes;
+    const rota_kernel *library = select_product(&matmul_f16_library, params, ROTA_F16, slot_mask, target);
+    return library ? library : rota_cuda_tile_matmul_f16(params, target);
+}
+
+const rota_kernel *rota_cuda_select_matmul_bf16(const void *params, const uint64_t *operand_bytes,
+                                                uint32_t slot_mask, const rota_cuda_target *target) {
+    (void)operand_bytes;
+    const rota_kernel *library = select_product(&matmul_bf16_library, params, ROTA_BF16, slot_mask, target);
+    return library ? library : rota_cuda_tile_matmul_bf16(params, target);
+}

@@ -1,0 +1,202 @@
+/* Launching the Hopper products: tensor maps, grids, kernels out of the image. */
+#include "ops/cuda/matmul_sm90.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <string.h>
+#include "cuda/matmul_sm90.h"
+#include "ops/cuda/driver.h"
+
+#define TILE(ROWS, COLUMNS, WARPGROUPS, STAGES, CLUSTER_M, CLUSTER_N, STAGING, GROUP)                        \
+    {ROWS,      COLUMNS,   WARPGROUPS, STAGES,                                                               \
+     CLUSTER_M, CLUSTER_N, GROUP,      ROTA_MATMUL_SM90_SHARED(ROWS, COLUMNS, WARPGROUPS, STAGES, STAGING)},
+const rota_matmul_sm90_tile rota_matmul_sm90_tiles[ROTA_MATMUL_SM90_TILE_COUNT] = {
+    ROTA_MATMUL_SM90_TILES(TILE)};
+#undef TILE
+
+/* By tile, type (f16, bf16), layout (nn, nt, tn, tt). */
+#define TEXT_OF(text) #text
+#define TEXT(text) TEXT_OF(text)
+#define NAME(...) TEXT(ROTA_MATMUL_SM90_NAME(__VA_ARGS__))
+#define LAYOUTS(type, ...)                                                                                   \
+    {                                                                                                        \
+        NAME(type, nn, __VA_ARGS__), NAME(type, nt, __VA_ARGS__), NAME(type, tn, __VA_ARGS__),               \
+            NAME(type, tt, __VA_ARGS__)                                                                      \
+    }
+#define TILE(ROWS, COLUMNS, WARPGROUPS, STAGES, CLUSTER_M, CLUSTER_N, STAGING, GROUP)                        \
+    {LAYOUTS(f16, ROWS, COLUMNS, STAGES, CLUSTER_M), LAYOUTS(bf16, ROWS, COLUMNS, STAGES, CLUSTER_M)},
+static const char *const names[ROTA_MATMUL_SM90_TILE_COUNT][2][4] = {ROTA_MATMUL_SM90_TILES(TILE)};
+#undef TILE
+
+/* The kernels' parameters: rota_args of exec/cuda/rota_kernel.cuh, and what matmul_sm90.cuh calls prepared.
+ */
+typedef struct kernel_args {
+    uint64_t block;
+    uint32_t slot_mask, bind_mask;
+    uint64_t operands[3];
+    rota_matmul_params params;
+} kernel_args;
+
+typedef struct prepared {
+    uint64_t maps[3][16]; /* CUtensorMap, to which CUDA's headers give a different alignment by version */
+    uint32_t group, unused[15];
+} prepared;
+_Static_assert(sizeof(CUtensorMap) == sizeof(((prepared *)0)->maps[0]), "copied as bytes");
+_Static_assert(sizeof(prepared) == ROTA_MATMUL_SM90_PREPARED_BYTES, "as the kernels have it");
+
+static const rota_kernel image = {.cuda = {ROTA_CUDA_IMAGE_matmul_sm90}};
+
+bool rota_matmul_sm90_takes(const rota_matmul_params *p, rota_dtype dtype, const rota_cuda_target *target) {
+    if (!image.cuda.image || target->compute_capability != 90) return false;
+    if ((dtype != ROTA_F16 && dtype != ROTA_BF16) || p->c_dtype != (uint32_t)dtype) return false;
+    if (p->flags & ROTA_MATMUL_ACCUMULATE) return false;
+    if (p->batch[0] != 1 || p->batch[1] != 1 || p->batch[2] != 1) return false;
+    if (p->m == 0 || p->n == 0 || p->k == 0) return false;
+    if (p->m > INT32_MAX || p->n > INT32_MAX || p->k > INT32_MAX) return false; /* coordinates */
+    for (uint32_t i = 0; i < ROTA_MATMUL_SM90_TILE_COUNT; i++)
+        if (rota_matmul_sm90_tiles[i].shared_bytes > target->shared_bytes_max) return false;
+    return p->lda % 8 == 0 && p->ldb % 8 == 0 && p->ldc % 8 == 0;
+}
+
+static uint64_t divide_up(uint64_t a, uint64_t b) {
+    return (a + b - 1) / b;
+}
+
+/* Clusters' tiles. */
+static uint64_t cluster_tiles(const rota_matmul_params *p, const rota_matmul_sm90_tile *t) {
+    return divide_up(p->m, (uint64_t)t->rows * t->cluster_m) *
+           divide_up(p->n, (uint64_t)t->columns * t->cluster_n);
+}
+
+static uint64_t clusters_at_once(const rota_matmul_sm90_tile *t, const rota_cuda_target *target) {
+    uint64_t count = target->multiprocessors / (t->cluster_m * t->cluster_n);
+    return count ? count : 1;
+}
+
+static double cost(const rota_matmul_params *p, const rota_cuda_target *target, uint32_t tile) {
+    const rota_matmul_sm90_tile *t = &rota_matmul_sm90_tiles[tile];
+    return (double)divide_up(cluster_tiles(p, t), clusters_at_once(t, target)) * t->rows * t->columns;
+}
+
+double rota_matmul_sm90_cost(const rota_matmul_params *p, const rota_cuda_target *target, uint32_t tile) {
+    double least = HUGE_VAL;
+    for (uint32_t i = 0; i < ROTA_MATMUL_SM90_TILE_COUNT; i++) least = fmin(least, cost(p, target, i));
+    return cost(p, target, tile) / least;
+}
+
+/* An operand [places, sums], or [sums, places] in memory if `across`: contiguous along the places. Blocks
+ * that share it load a part each: of its places, or, across, of its sums. */
+static rota_matmul_sm90_map operand_map(uint64_t address, uint64_t places, uint64_t sums, uint64_t ld,
+                                        bool across, uint32_t tile_places, uint32_t sharers) {
+    rota_matmul_sm90_map map = {.address = address, .stride_y_bytes = ld * 2};
+    map.extent_x = across ? places : sums;
+    map.extent_y = across ? sums : places;
+    map.box_x = across ? ROTA_MATMUL_SM90_PIECE : ROTA_MATMUL_SM90_STEP;
+    map.box_y = (across ? ROTA_MATMUL_SM90_STEP : tile_places) / sharers;
+    return map;
+}
+
+void rota_matmul_sm90_maps(const rota_matmul_params *p, uint32_t tile, const uint64_t operands[3],
+                           rota_matmul_sm90_map out_maps[3]) {
+    const rota_matmul_sm90_tile *t = &rota_matmul_sm90_tiles[tile];
+    out_maps[0] = operand_map(operands[0], p->m, p->k, p->lda, (p->flags & ROTA_MATMUL_TRANSPOSE_A) != 0,
+                              t->rows, t->cluster_n);
+    out_maps[1] = operand_map(operands[1], p->n, p->k, p->ldb, (p->flags & ROTA_MATMUL_TRANSPOSE_B) == 0,
+                              t->columns, t->cluster_m);
+    out_maps[2] = (rota_matmul_sm90_map){
+        operands[2], p->n, p->m, (uint64_t)p->ldc * 2, ROTA_MATMUL_SM90_PIECE, ROTA_MATMUL_SM90_PIECE};
+}
+
+void rota_matmul_sm90_launch_of(const rota_matmul_params *p, uint32_t tile, const rota_cuda_target *target,
+                                rota_cuda_launch *out_launch) {
+    const rota_matmul_sm90_tile *t = &rota_matmul_sm90_tiles[tile];
+    const uint32_t cluster = t->cluster_m * t->cluster_n;
+    uint64_t clusters = cluster_tiles(p, t), most = clusters_at_once(t, target);
+    if (clusters > most) clusters = most;
+    *out_launch = (rota_cuda_launch){.groups = {(uint32_t)clusters * cluster, 1, 1},
+                                     .block = {(t->warpgroups + 1) * 128, 1, 1},
+                                     .cluster = {cluster, 1, 1},
+                                     .shared_bytes = t->shared_bytes};
+}
+
+bool rota_matmul_sm90_aligned(const uint64_t operands[3]) {
+    return (operands[0] | operands[1] | operands[2]) % 16 == 0;
+}
+
+/* ---- The kernels; a library belongs to no context and stays for the life of the process ---- */
+
+static pthread_once_t load_once = PTHREAD_ONCE_INIT;
+static CUlibrary library;
+static CUresult load_result;
+
+static void load(void) {
+    const rota_cuda_driver *cu;
+    if (rota_cuda_driver_get(&cu) != ROTA_OK)
+        load_result = CUDA_ERROR_NOT_INITIALIZED;
+    else
+        load_result = cu->LibraryLoadData(&library, image.cuda.image, NULL, NULL, 0, NULL, NULL, 0);
+}
+
+static rota_status kernel_get(const rota_cuda_driver *cu, const rota_cuda_target *target, const char *name,
+                              uint32_t shared_bytes, CUfunction *out_function) {
+    pthread_once(&load_once, load);
+    ROTA_TRY(rota_cuda_driver_check(cu, load_result, "cuLibraryLoadData of the Hopper products"));
+    CUkernel kernel;
+    CUdevice device;
+    ROTA_TRY(rota_cuda_driver_check(cu, cu->LibraryGetKernel(&kernel, library, name), name));
+    ROTA_TRY(rota_cuda_driver_check(cu, cu->DeviceGet(&device, target->ordinal), "cuDeviceGet"));
+    CUresult result = cu->KernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                             (int)shared_bytes, kernel, device);
+    ROTA_TRY(rota_cuda_driver_check(cu, result, name));
+    return rota_cuda_driver_check(cu, cu->KernelGetFunction(out_function, kernel), name);
+}
+
+static rota_status encode(const rota_cuda_driver *cu, const rota_matmul_sm90_map *map, rota_dtype dtype,
+                          uint64_t out_map[16]) {
+    CUtensorMap encoded;
+    const CUtensorMapDataType type =
+        dtype == ROTA_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    const cuuint64_t extents[] = {map->extent_x, map->extent_y}, strides[] = {map->stride_y_bytes};
+    const cuuint32_t box[] = {map->box_x, map->box_y}, steps[] = {1, 1};
+    void *address;
+    memcpy(&address, &map->address, sizeof address);
+    CUresult result = cu->TensorMapEncodeTiled(
+        &encoded, type, 2, address, extents, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+        CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    ROTA_TRY(rota_cuda_driver_check(cu, result, "cuTensorMapEncodeTiled"));
+    memcpy(out_map, &encoded, sizeof encoded);
+    return ROTA_OK;
+}
+
+rota_status rota_matmul_sm90_run(const rota_cuda_call *call, rota_dtype dtype, uint32_t tile) {
+    const rota_cuda_driver *cu;
+    const rota_matmul_params *p = call->params;
+    const uint32_t layout =
+        (p->flags & ROTA_MATMUL_TRANSPOSE_A ? 2u : 0u) + (p->flags & ROTA_MATMUL_TRANSPOSE_B ? 1u : 0u);
+    ROTA_TRY(rota_cuda_driver_get(&cu));
+    rota_cuda_launch launch;
+    rota_matmul_sm90_launch_of(p, tile, call->target, &launch);
+    CUfunction function;
+    ROTA_TRY(kernel_get(cu, call->target, names[tile][dtype == ROTA_BF16][layout], launch.shared_bytes,
+                        &function));
+    kernel_args args = {.operands = {call->operands[0], call->operands[1], call->operands[2]}, .params = *p};
+    prepared tensor_maps = {.group = rota_matmul_sm90_tiles[tile].group};
+    rota_matmul_sm90_map maps[3];
+    rota_matmul_sm90_maps(p, tile, call->operands, maps);
+    for (int i = 0; i < 3; i++) ROTA_TRY(encode(cu, &maps[i], dtype, tensor_maps.maps[i]));
+    CUlaunchAttribute cluster = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                                 .value.clusterDim = {launch.cluster[0], 1, 1}};
+    const CUlaunchConfig config = {.gridDimX = launch.groups[0],
+                                   .gridDimY = 1,
+                                   .gridDimZ = 1,
+                                   .blockDimX = launch.block[0],
+                                   .blockDimY = 1,
+                                   .blockDimZ = 1,
+                                   .sharedMemBytes = launch.shared_bytes,
+                                   .hStream = (CUstream)call->stream,
+                                   .attrs = &cluster,
+                                   .numAttrs = 1};
+    void *parameters[] = {&args, &tensor_maps};
+    return rota_cuda_driver_check(cu, cu->LaunchKernelEx(&config, function, parameters, NULL),
+                                  "cuLaunchKernelEx of a Hopper product");
+}
