@@ -75,6 +75,69 @@ static void test_out_of_memory(void **state) {
     close_quiet(f, false);
 }
 
+/* A compiler that takes its time: until told, and at most 3 s. */
+static PFN_vkCreateComputePipelines real_compile;
+static _Atomic uint32_t compiling, compile_now;
+
+static VKAPI_ATTR VkResult VKAPI_CALL compile_slowly(VkDevice device, VkPipelineCache cache, uint32_t count,
+                                                     const VkComputePipelineCreateInfo *infos,
+                                                     const VkAllocationCallbacks *callbacks,
+                                                     VkPipeline *pipelines) {
+    uint64_t deadline = rota_deadline_after(3000000000ull);
+    atomic_store(&compiling, 1);
+    while (!atomic_load(&compile_now) && rota_clock_ns() < deadline) usleep(1000);
+    return real_compile(device, cache, count, infos, callbacks, pipelines);
+}
+
+static void *compile(void *context) {
+    fixture *f = context;
+    test_program *p = chain_program(1, &(step_params){.count = COUNT, .add = 1});
+    rota_exec_program *program = NULL;
+    if (f->device->vtable->program_create(f->device, &p->desc, &program) == ROTA_OK)
+        f->device->vtable->program_destroy(f->device, program);
+    free(p);
+    return NULL;
+}
+
+/* While the driver compiles for one thread, another makes, runs and drops what needs no compiler. */
+static void test_slow_compiler(void **state) {
+    (void)state;
+    fixture *f = open_with(NULL);
+    rota_vk_device *device = (rota_vk_device *)f->device;
+    rota_exec_memory *a = shared(f, BYTES), *b = shared(f, BYTES);
+    test_program *p = test_program_new(QUEUES, 2, 0);
+    test_program_segment(p, 0);
+    test_program_batch(p);
+    test_program_copy(p);
+    test_program_operand(p, 1, false, 0, BYTES, ROTA_WRITE);
+    test_program_operand(p, 0, false, 0, BYTES, ROTA_READ);
+    rota_exec_memory *memories[] = {a, b};
+    loaded copy = load(f, p, memories);
+    real_compile = device->vk.CreateComputePipelines;
+    device->vk.CreateComputePipelines = compile_slowly;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, compile, f), 0);
+    while (!atomic_load(&compiling)) usleep(1000);
+    uint64_t begin = rota_clock_ns();
+    rota_exec_memory *c = shared(f, BYTES);
+    rota_exec_instance *instance;
+    assert_ok(f->device->vtable->instance_create(f->device, copy.program, memories, &instance));
+    rota_exec_work w = work(f, copy, 0, 0, NULL, 0, NULL);
+    submit(f, &w, 1);
+    wait_for(f, 0);
+    f->device->vtable->instance_destroy(f->device, instance);
+    f->device->vtable->memory_destroy(f->device, c);
+    uint64_t took_ns = rota_clock_ns() - begin;
+    atomic_store(&compile_now, 1);
+    pthread_join(thread, NULL);
+    if (took_ns > 1500000000ull) fail_msg("waited %.1f s for another's compiler", (double)took_ns * 1e-9);
+    unload(f, copy);
+    f->device->vtable->memory_destroy(f->device, a);
+    f->device->vtable->memory_destroy(f->device, b);
+    free(p);
+    close_quiet(f, false);
+}
+
 static fixture *abandoned_fixture; /* what is abandoned is still pointed to */
 
 /* A signal that never comes: close ends at its deadline and counts what it leaves. */
@@ -276,11 +339,9 @@ static void test_model(void **state) {
 int main(void) {
     static int split;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lost),
-        cmocka_unit_test(test_out_of_memory),
-        cmocka_unit_test(test_abandoned),
-        cmocka_unit_test(test_model),
-        cmocka_unit_test_prestate(test_model, &split),
+        cmocka_unit_test(test_lost),          cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_slow_compiler), cmocka_unit_test(test_abandoned),
+        cmocka_unit_test(test_model),         cmocka_unit_test_prestate(test_model, &split),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -157,6 +157,7 @@ static void destroy_device(rota_vk_device *device) {
     rota_vk_instance_close(&device->instance);
     for (uint32_t i = 0; i < ROTA_EXEC_QUEUES_MAX; i++) free(device->logical[i].points);
     free(device->reals);
+    pthread_mutex_destroy(&device->compile_lock);
     pthread_mutex_destroy(&device->lock);
     pthread_mutex_destroy(&device->message_lock);
     free(device);
@@ -283,6 +284,7 @@ static rota_status vk_open(const rota_exec_driver *driver, uint32_t index,
     device->skip_barrier = -1;
     device->in_flight_max = options->max_in_flight ? options->max_in_flight : ROTA_VK_IN_FLIGHT_DEFAULT;
     if (device->in_flight_max > ROTA_VK_IN_FLIGHT_MAX) device->in_flight_max = ROTA_VK_IN_FLIGHT_MAX;
+    pthread_mutex_init(&device->compile_lock, NULL);
     pthread_mutex_init(&device->lock, NULL);
     pthread_mutex_init(&device->message_lock, NULL);
     rota_status status = open_device(device, index);

@@ -154,8 +154,8 @@ typedef struct rota_vk_pipeline_key {
     uint32_t spec[ROTA_KERNEL_SPEC_MAX];
 } rota_vk_pipeline_key;
 
-/* The pipeline for a key, made when it is the first use. Blocks in the driver's compiler, under the device's
- * lock. */
+/* The pipeline for a key, made when it is the first use. Blocks in the driver's compiler, which serves one
+ * caller at a time. */
 rota_status rota_vk_pipeline_get(rota_vk_device *device, const rota_vk_pipeline_key *key,
                                  const rota_vk_pipeline **out_pipeline);
 void rota_vk_pipelines_free(rota_vk_device *device);
@@ -366,12 +366,16 @@ struct rota_vk_device {
     VkPipelineLayout layout; /* one for all kernels: push constants only */
     uint32_t push_bytes;
 
-    pthread_mutex_t lock; /* pipelines, images, block pages, object lists */
+    /* Of pipelines, images and cache_dirty; held while the driver compiles, which may take seconds, so
+     * nothing that runs or completes work takes it. */
+    pthread_mutex_t compile_lock;
     VkPipelineCache cache;
     bool cache_dirty;
     rota_vk_pipeline *pipelines[ROTA_VK_PIPELINE_BUCKETS];
     rota_vk_image *images;
     rota_cuda_target target; /* with ROTA_FEATURE_CUDA_IMAGES */
+
+    pthread_mutex_t lock; /* of the block pages and the lists of objects */
     rota_vk_block_page *pages;
     uint32_t page_count, page_capacity;
     rota_vk_link memories, runs;

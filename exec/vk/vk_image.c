@@ -136,7 +136,7 @@ static bool same_image(const rota_vk_image *image, const rota_kernel *kernel) {
 /* The kernels that run by image are few (products), so a list does. */
 rota_status rota_vk_image_get(rota_vk_device *device, const rota_kernel *kernel,
                               const rota_vk_image **out_image) {
-    pthread_mutex_lock(&device->lock);
+    pthread_mutex_lock(&device->compile_lock);
     rota_vk_image *image = device->images;
     while (image && !same_image(image, kernel)) image = image->next;
     rota_status status = ROTA_OK;
@@ -147,7 +147,7 @@ rota_status rota_vk_image_get(rota_vk_device *device, const rota_kernel *kernel,
             device->images = image;
         }
     }
-    pthread_mutex_unlock(&device->lock);
+    pthread_mutex_unlock(&device->compile_lock);
     if (status == ROTA_OK) *out_image = image;
     return status;
 }

@@ -121,7 +121,7 @@ static rota_status pipeline_new(rota_vk_device *device, const rota_vk_pipeline_k
 rota_status rota_vk_pipeline_get(rota_vk_device *device, const rota_vk_pipeline_key *key,
                                  const rota_vk_pipeline **out_pipeline) {
     uint64_t hash = key_hash(key);
-    pthread_mutex_lock(&device->lock);
+    pthread_mutex_lock(&device->compile_lock);
     rota_vk_pipeline **bucket = &device->pipelines[hash % ROTA_VK_PIPELINE_BUCKETS];
     rota_vk_pipeline *pipeline = *bucket;
     while (pipeline && !key_equal(pipeline, hash, key)) pipeline = pipeline->next;
@@ -134,7 +134,7 @@ rota_status rota_vk_pipeline_get(rota_vk_device *device, const rota_vk_pipeline_
             device->cache_dirty = true;
         }
     }
-    pthread_mutex_unlock(&device->lock);
+    pthread_mutex_unlock(&device->compile_lock);
     if (status == ROTA_OK) *out_pipeline = pipeline;
     return status;
 }
