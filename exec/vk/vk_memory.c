@@ -183,7 +183,30 @@ void rota_vk_memories_free(rota_vk_device *device) {
 #define BLOCK_SLOT_MIN 256u
 #define BLOCK_PAGE_BYTES (64u * 1024u)
 
-static rota_status page_add(rota_vk_device *device, uint32_t slot_bytes, uint32_t *out_index) {
+static rota_status page_new(rota_vk_device *device, uint32_t slot_bytes, rota_vk_block_page *out_page) {
+    rota_vk_block_page page = {.slot_bytes = slot_bytes};
+    page.slot_count = slot_bytes < BLOCK_PAGE_BYTES ? BLOCK_PAGE_BYTES / slot_bytes : 1;
+    page.free_count = page.slot_count;
+    page.used = calloc(page.slot_count, 1);
+    if (!page.used) return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for argument blocks");
+    rota_status status = memory_new(device, (uint64_t)page.slot_count * slot_bytes, &types_block, true,
+                                    "argument blocks", &page.memory);
+    if (status == ROTA_OK)
+        *out_page = page;
+    else
+        free(page.used);
+    return status;
+}
+
+static void page_free(rota_vk_device *device, rota_vk_block_page *page) {
+    if (!page->memory) return;
+    ra_fetch_add_relaxed(&device->memory_bytes, (uint64_t)0 - page->memory->base.size_bytes);
+    memory_release(device, page->memory);
+    free(page->used);
+}
+
+/* Under the lock. */
+static rota_status page_keep(rota_vk_device *device, const rota_vk_block_page *page, uint32_t *out_index) {
     uint32_t index = 0;
     while (index < device->page_count && device->pages[index].memory) index++;
     if (index == device->page_capacity) {
@@ -193,69 +216,70 @@ static rota_status page_add(rota_vk_device *device, uint32_t slot_bytes, uint32_
         device->pages = pages;
         device->page_capacity = capacity;
     }
-    rota_vk_block_page page = {.slot_bytes = slot_bytes};
-    page.slot_count = slot_bytes < BLOCK_PAGE_BYTES ? BLOCK_PAGE_BYTES / slot_bytes : 1;
-    page.free_count = page.slot_count;
-    page.used = calloc(page.slot_count, 1);
-    if (!page.used) return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for argument blocks");
-    rota_status status = memory_new(device, (uint64_t)page.slot_count * slot_bytes, &types_block, true,
-                                    "argument blocks", &page.memory);
-    if (status != ROTA_OK) {
-        free(page.used);
-        return status;
-    }
-    device->pages[index] = page;
+    device->pages[index] = *page;
     if (index == device->page_count) device->page_count++;
     *out_index = index;
     return ROTA_OK;
+}
+
+/* Under the lock: a page with a free slot of that size, or page_count. */
+static uint32_t page_with_room(const rota_vk_device *device, uint32_t slot_bytes) {
+    uint32_t index = 0;
+    while (index < device->page_count &&
+           (!device->pages[index].memory || device->pages[index].slot_bytes != slot_bytes ||
+            device->pages[index].free_count == 0))
+        index++;
+    return index;
 }
 
 rota_status rota_vk_block_take(rota_vk_device *device, uint32_t words, rota_vk_block *out_block) {
     uint32_t slot_bytes = BLOCK_SLOT_MIN;
     while (slot_bytes < (uint64_t)words * 8) slot_bytes *= 2;
     pthread_mutex_lock(&device->lock);
-    uint32_t index = 0;
-    while (index < device->page_count &&
-           (!device->pages[index].memory || device->pages[index].slot_bytes != slot_bytes ||
-            device->pages[index].free_count == 0))
-        index++;
-    rota_status status = ROTA_OK;
-    if (index == device->page_count) status = page_add(device, slot_bytes, &index);
-    if (status == ROTA_OK) {
-        rota_vk_block_page *page = &device->pages[index];
-        while (page->used[page->free_hint]) page->free_hint = (page->free_hint + 1) % page->slot_count;
-        page->used[page->free_hint] = 1;
-        page->free_count--;
-        uint64_t offset = (uint64_t)page->free_hint * slot_bytes;
-        *out_block = (rota_vk_block){
-            .address = page->memory->base.address + offset,
-            .words = (uint64_t *)(void *)((uint8_t *)page->memory->base.host + offset),
-            .page = index,
-            .slot = page->free_hint,
-        };
+    uint32_t index = page_with_room(device, slot_bytes);
+    if (index == device->page_count) {
+        /* The driver allocates without the lock: the completion thread takes it. */
+        pthread_mutex_unlock(&device->lock);
+        rota_vk_block_page page;
+        ROTA_TRY(page_new(device, slot_bytes, &page));
+        pthread_mutex_lock(&device->lock);
+        rota_status status = page_keep(device, &page, &index);
+        if (status != ROTA_OK) {
+            pthread_mutex_unlock(&device->lock);
+            page_free(device, &page);
+            return status;
+        }
     }
+    rota_vk_block_page *page = &device->pages[index];
+    while (page->used[page->free_hint]) page->free_hint = (page->free_hint + 1) % page->slot_count;
+    page->used[page->free_hint] = 1;
+    page->free_count--;
+    uint64_t offset = (uint64_t)page->free_hint * slot_bytes;
+    *out_block = (rota_vk_block){
+        .address = page->memory->base.address + offset,
+        .words = (uint64_t *)(void *)((uint8_t *)page->memory->base.host + offset),
+        .page = index,
+        .slot = page->free_hint,
+    };
     pthread_mutex_unlock(&device->lock);
-    return status;
-}
-
-static void page_free(rota_vk_device *device, rota_vk_block_page *page) {
-    if (!page->memory) return;
-    ra_fetch_add_relaxed(&device->memory_bytes, (uint64_t)0 - page->memory->base.size_bytes);
-    memory_release(device, page->memory);
-    free(page->used);
-    *page = (rota_vk_block_page){0};
+    return ROTA_OK;
 }
 
 void rota_vk_block_give(rota_vk_device *device, rota_vk_block *block) {
     if (!block->words) return;
+    rota_vk_block_page unused = {0};
     pthread_mutex_lock(&device->lock);
     rota_vk_block_page *page = &device->pages[block->page];
     page->used[block->slot] = 0;
     page->free_hint = block->slot;
     page->free_count++;
     /* Large blocks have a page each and are not kept; of the small ones an empty page is. */
-    if (page->slot_count == 1) page_free(device, page);
+    if (page->slot_count == 1) {
+        unused = *page;
+        *page = (rota_vk_block_page){0};
+    }
     pthread_mutex_unlock(&device->lock);
+    page_free(device, &unused);
     block->words = NULL;
 }
 
