@@ -50,8 +50,9 @@ typedef struct adversary_running {
     bool failed;
     uint64_t piece_begin[ADVERSARY_PIECES_MAX], piece_end[ADVERSARY_PIECES_MAX];
     uint64_t items;
-    void *operands[ROTA_KERNEL_OPERANDS_MAX];
-    uint64_t operand_bytes[ROTA_KERNEL_OPERANDS_MAX];
+    /* A kernel may have a workspace after its operands. */
+    void *operands[ROTA_KERNEL_OPERANDS_MAX + 1];
+    uint64_t operand_bytes[ROTA_KERNEL_OPERANDS_MAX + 1];
     _Alignas(16) uint8_t params[ROTA_KERNEL_PARAM_BYTES_MAX];
 } adversary_running;
 
