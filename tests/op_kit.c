@@ -22,6 +22,16 @@ int op_kit_teardown(void **state) {
     return 0;
 }
 
+bool op_kit_use_device(const char *id) {
+    rota_device *opened;
+    if (rota_device_open(runtime, id, &opened) != ROTA_OK) {
+        print_message("skipped on %s: %s\n", id, rota_last_error());
+        return false;
+    }
+    device = opened;
+    return true;
+}
+
 void op_kit_open(op_kit *kit) {
     *kit = (op_kit){0};
     assert_ok(rota_graph_create(NULL, &kit->graph));

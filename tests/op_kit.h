@@ -12,6 +12,9 @@
 int op_kit_setup(void **state);
 int op_kit_teardown(void **state);
 
+/* The device of the kits that are run from now on; false, with a message, where it can't be opened. */
+bool op_kit_use_device(const char *id);
+
 #define OP_ARRAYS_MAX 64
 
 typedef struct op_kit {
