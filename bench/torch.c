@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Reads a number of products a line and answers with milliseconds each. */
+/* Reads "eager" or "graph" and a number of products a line and answers with milliseconds each. */
 static const char script[] =
     "import sys, time\n"
     "try:\n"
@@ -30,17 +30,30 @@ static const char script[] =
     "    part = whole[s * (m * k + k * n):(s + 1) * (m * k + k * n)].to(device, copy=True)\n"
     "    operands.append((part[:m * k].view(m, k), part[m * k:].view(k, n), torch.empty(m, n, dtype=dtype, "
     "device=device)))\n"
-    "def run(count):\n"
-    "    if gpu: torch.cuda.synchronize()\n"
-    "    begin = time.perf_counter()\n"
+    "def eager(count):\n"
     "    for i in range(count):\n"
     "        a, b, c = operands[i % sets]\n"
     "        torch.matmul(a, b, out=c)\n"
+    "graphs = {}\n"
+    "def graph(count):\n"
+    "    if count not in graphs:\n"
+    "        side = torch.cuda.Stream()\n"
+    "        with torch.cuda.stream(side): eager(sets)\n"
+    "        torch.cuda.synchronize()\n"
+    "        graphs[count] = torch.cuda.CUDAGraph()\n"
+    "        with torch.cuda.graph(graphs[count]): eager(count)\n"
+    "    return graphs[count].replay\n"
+    "def run(how, count):\n"
+    "    call = graph(count) if how == 'graph' else lambda: eager(count)\n"
+    "    if gpu: torch.cuda.synchronize()\n"
+    "    begin = time.perf_counter()\n"
+    "    call()\n"
     "    if gpu: torch.cuda.synchronize()\n"
     "    return (time.perf_counter() - begin) * 1e3 / count\n"
     "print('ready', torch.__version__, flush=True)\n"
     "for line in sys.stdin:\n"
-    "    print(repr(run(int(line))), flush=True)\n";
+    "    how, count = line.split()\n"
+    "    print(repr(run(how, int(count))), flush=True)\n";
 
 /* A torch that never answers must not hang the benchmark. */
 #define ANSWER_MS 120000
@@ -52,7 +65,7 @@ static bool read_line(torch_child *child, char *line, int size) {
 
 bool torch_start(torch_child *child, bool gpu, rota_dtype dtype, uint64_t m, uint64_t n, uint64_t k,
                  uint64_t sets, const char *path) {
-    *child = (torch_child){0};
+    *child = (torch_child){.gpu = gpu};
     int to[2], from[2];
     if (pipe(to) != 0) return false;
     if (pipe(from) != 0) {
@@ -91,10 +104,10 @@ bool torch_start(torch_child *child, bool gpu, rota_dtype dtype, uint64_t m, uin
     return false;
 }
 
-bool torch_run(torch_child *child, uint64_t iters, double *out_ms) {
+bool torch_run(torch_child *child, bool graph, uint64_t iters, double *out_ms) {
     char line[128], *end;
-    if (fprintf(child->to, "%" PRIu64 "\n", iters) < 0 || fflush(child->to) != 0 ||
-        !read_line(child, line, sizeof line))
+    if (fprintf(child->to, "%s %" PRIu64 "\n", graph ? "graph" : "eager", iters) < 0 ||
+        fflush(child->to) != 0 || !read_line(child, line, sizeof line))
         return false;
     *out_ms = strtod(line, &end);
     return end != line && *out_ms > 0;

@@ -12,6 +12,7 @@
 typedef struct torch_child {
     pid_t process;
     FILE *to, *from;
+    bool gpu;
 } torch_child;
 
 /* Starts python3 with operands of `sets` products [m, k] x [k, n], read from the file at `path` (all of a
@@ -19,8 +20,8 @@ typedef struct torch_child {
  */
 bool torch_start(torch_child *child, bool gpu, rota_dtype dtype, uint64_t m, uint64_t n, uint64_t k,
                  uint64_t sets, const char *path);
-/* Runs `iters` products; milliseconds each. */
-bool torch_run(torch_child *child, uint64_t iters, double *out_ms);
+/* Runs `iters` products, called one by one or (GPUs only) replayed as a CUDA graph; milliseconds each. */
+bool torch_run(torch_child *child, bool graph, uint64_t iters, double *out_ms);
 void torch_stop(torch_child *child);
 
 #endif
