@@ -76,6 +76,43 @@ static void test_choices_last(void **state) {
     folder_remove(&f, "key");
 }
 
+/* A folder that isn't there yet, nor the one above it. */
+static void test_choices_make_their_folder(void **state) {
+    (void)state;
+    folder f = folder_make();
+    char above[128], below[160], path[256];
+    snprintf(above, sizeof above, "%s/cache", f.path);
+    snprintf(below, sizeof below, "%s/rota", above);
+    uint32_t value = 3, got = 0;
+    rota_choices_remember(below, "key", &value, sizeof value);
+    rota_choices_forget();
+    assert_true(rota_choices_find(below, "key", &got, sizeof got));
+    assert_int_equal(got, 3);
+    assert_true(rota_choices_path(below, "key", path, sizeof path));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(below), 0);
+    assert_int_equal(rmdir(above), 0);
+    assert_int_equal(rmdir(f.path), 0);
+    rota_choices_forget();
+}
+
+/* What was taken without measuring stays, and no file says that it was measured. */
+static void test_choice_kept_unmeasured(void **state) {
+    (void)state;
+    folder f = folder_make();
+    rota_cuda_target target = h200;
+    target.cache_dir = f.path;
+    const rota_matmul_params p = cuda_kit_product(256, 256, 256, 0, ROTA_F16);
+    rota_matmul_choice choice = {.way = ROTA_MATMUL_BY_CUBLASLT, .algorithm.bytes = {1, 2, 3}}, got;
+    rota_matmul_choice_keep(&p, ROTA_F16, &target, &choice);
+    if (rota_cublaslt_present()) {
+        assert_true(rota_matmul_choice_find(&p, ROTA_F16, &target, &got));
+        assert_memory_equal(&got, &choice, sizeof got);
+    }
+    assert_int_equal(rmdir(f.path), 0); /* empty */
+    rota_choices_forget();
+}
+
 static void test_choices_without_a_folder(void **state) {
     (void)state;
     rota_choices_forget();
@@ -84,9 +121,8 @@ static void test_choices_without_a_folder(void **state) {
     assert_true(rota_choices_find(NULL, "key", &got, sizeof got));
     assert_int_equal(got, 5);
     value = 6;
-    rota_choices_remember("/nonexistent/folder", "key 2", &value,
-                          sizeof value); /* kept in memory all the same */
-    assert_true(rota_choices_find("/nonexistent/folder", "key 2", &got, sizeof got));
+    rota_choices_remember("/proc/no/folder", "key 2", &value, sizeof value); /* kept in memory all the same */
+    assert_true(rota_choices_find("/proc/no/folder", "key 2", &got, sizeof got));
     assert_int_equal(got, 6);
     rota_choices_forget();
 }
@@ -361,6 +397,8 @@ static void test_batches(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_choices_last),
+        cmocka_unit_test(test_choices_make_their_folder),
+        cmocka_unit_test(test_choice_kept_unmeasured),
         cmocka_unit_test(test_choices_without_a_folder),
         cmocka_unit_test(test_choices_damaged),
         cmocka_unit_test(test_choice_of_a_product),

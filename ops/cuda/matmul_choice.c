@@ -50,6 +50,14 @@ bool rota_matmul_choice_find(const rota_matmul_params *p, rota_dtype dtype, cons
            rota_matmul_sm90_takes(p, dtype, target);
 }
 
+void rota_matmul_choice_keep(const rota_matmul_params *p, rota_dtype dtype, const rota_cuda_target *target,
+                             const rota_matmul_choice *choice) {
+    char key[ROTA_CHOICE_KEY_MAX];
+    rota_matmul_choice kept = *choice;
+    rota_matmul_choice_key(p, dtype, target, key, sizeof key);
+    rota_choices_remember(NULL, key, &kept, sizeof kept);
+}
+
 /* One measurement. */
 typedef struct bench {
     const rota_cuda_call *call;

@@ -26,6 +26,11 @@ void rota_matmul_choice_key(const rota_matmul_params *params, rota_dtype dtype,
 bool rota_matmul_choice_find(const rota_matmul_params *params, rota_dtype dtype,
                              const rota_cuda_target *target, rota_matmul_choice *out_choice);
 
+/* Remembers a choice for the life of the process that was not measured (no memory for it was free, say): what
+ * a product computes to the last bit shall not depend on which of its plans was made before a measurement. */
+void rota_matmul_choice_keep(const rota_matmul_params *params, rota_dtype dtype,
+                             const rota_cuda_target *target, const rota_matmul_choice *choice);
+
 /* Measures the candidates on call->stream and remembers the fastest. Overwrites the operands. */
 rota_status rota_matmul_choice_measure(const rota_cuda_call *call, rota_dtype dtype);
 

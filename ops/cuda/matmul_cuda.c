@@ -46,9 +46,14 @@ static rota_status call_cublaslt(const rota_cuda_call *call, rota_dtype dtype,
         uint32_t count;
         status = rota_cublaslt_candidates(&product, call->operands, bytes, algorithms, HEURISTICS, &count);
         if (status == ROTA_OK) status = ROTA_UNSUPPORTED;
-        for (uint32_t i = 0; i < count && status == ROTA_UNSUPPORTED; i++)
+        for (uint32_t i = 0; i < count && status == ROTA_UNSUPPORTED; i++) {
             status =
                 rota_cublaslt_run(&product, &algorithms[i], call->operands, workspace, bytes, call->stream);
+            if (status == ROTA_OK && !measured && rota_matmul_sm90_aligned(call->operands))
+                rota_matmul_choice_keep(
+                    call->params, dtype, call->target,
+                    &(rota_matmul_choice){.way = ROTA_MATMUL_BY_CUBLASLT, .algorithm = algorithms[i]});
+        }
     }
     rota_cublaslt_close(&product);
     return status;
