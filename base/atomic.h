@@ -13,12 +13,23 @@
 #include <stdint.h>
 
 #ifdef ROTA_TEST_MARKS
-/* Called before each atomic operation of the calling thread while the thread's hook is set, with the
- * operation's place in the source. */
-typedef void (*rota_mark_fn)(void *user, const char *file, int line);
+/* A place in the source. All of the program's stand, as pointers, between __start_rota_marks and
+ * __stop_rota_marks; one in an inline function of a header stands there once for each file that uses it. */
+typedef struct rota_mark_site {
+    const char *file, *function;
+    int line;
+} rota_mark_site;
+/* Called before each atomic operation of the calling thread while the thread's hook is set. */
+typedef void (*rota_mark_fn)(void *user, const rota_mark_site *site);
 extern _Thread_local rota_mark_fn rota_mark_hook;
 extern _Thread_local void *rota_mark_user;
-#define ROTA_MARK() (rota_mark_hook ? rota_mark_hook(rota_mark_user, __FILE__, __LINE__) : (void)0)
+#define ROTA_MARK()                                                                                          \
+    __extension__({                                                                                          \
+        static const rota_mark_site rota_mark_site_ = {__FILE__, __func__, __LINE__};                        \
+        static const rota_mark_site *const rota_mark_entry_ __attribute__((section("rota_marks"), used)) =   \
+            &rota_mark_site_;                                                                                \
+        if (rota_mark_hook) rota_mark_hook(rota_mark_user, &rota_mark_site_);                                \
+    })
 #else
 #define ROTA_MARK() ((void)0)
 #endif

@@ -60,8 +60,9 @@ void rota_lanes_destroy(rota_runtime *runtime) {
 }
 
 static rota_lane *claim(rota_runtime *runtime, uint32_t *out_index) {
-    uint32_t token = ra_fetch_add_relaxed(&next_token, 1);
-    if (token == 0) token = ra_fetch_add_relaxed(&next_token, 1);
+    uint32_t token;
+    do token = ra_fetch_add_relaxed(&next_token, 1);
+    while (token == 0); /* after 2^32 claims: 0 is nobody's */
     for (uint32_t i = 0; i < ROTA_LANES_MAX; i++) {
         uint32_t nobody = 0;
         if (ra_load_relaxed(&runtime->lane_claimed[i]) != 0) continue;
