@@ -194,7 +194,7 @@ static rota_status program_create(rota_exec_device *base, const rota_exec_progra
 static void program_destroy(rota_exec_device *base, rota_exec_program *base_program) {
     adversary_device *device = (adversary_device *)base;
     adversary_program *program = (adversary_program *)base_program;
-    if (!program) return;
+    if (!program || device->options->breaks.keep_objects) return;
     if (atomic_load(&program->instances) != 0)
         adversary_violation(device, "program '%s' is destroyed before its instances", program->desc->name);
     program->magic = ADVERSARY_DEAD;
@@ -247,7 +247,7 @@ static rota_status instance_create(rota_exec_device *base, rota_exec_program *ba
 static void instance_destroy(rota_exec_device *base, rota_exec_instance *base_instance) {
     adversary_device *device = (adversary_device *)base;
     adversary_instance *instance = (adversary_instance *)base_instance;
-    if (!instance) return;
+    if (!instance || device->options->breaks.keep_objects) return;
     if (atomic_load(&instance->pending) != 0 && !atomic_load(&device->lost) &&
         !device->options->breaks.early_signal)
         adversary_violation(device, "an instance of program '%s' is destroyed while in flight",

@@ -1,7 +1,8 @@
 /* The adversarial executor: keeps exec/exec.h and no more. It runs lowered programs on host memory in one
  * thread, in an order drawn from a seed among everything that the contract allows: works of different queues,
  * and works of one queue without a wait between them, are interleaved command by command; commands of a batch
- * run in any order, a kernel's items in pieces; signals come late; memory is poisoned when it is made, before
+ * run in any order, a kernel's items in pieces; a command may read all it reads when it begins and write all
+ * it writes when it ends, with others between; signals come late; memory is poisoned when it is made, before
  * a replay first touches its arena, and when it is destroyed. What it can check of the caller's side of the
  * contract it checks and reports.
  *
@@ -34,9 +35,11 @@ typedef struct adversary_breaks {
     uint32_t wait; /* that wait, counted over the works as handed over (ADVERSARY_ALL: every), is not kept */
     /* That barrier (between two batches) or edge of the program, counted over the program, is not kept. */
     uint32_t barrier, edge;
-    bool early_signal; /* a work's value is reported as soon as it is handed over, of whatever program */
-    bool stray_writes; /* the first written operand of a kernel goes to other memory */
-    bool stale_block;  /* commands see the argument block of the submission before */
+    bool early_signal;  /* a work's value is reported as soon as it is handed over, of whatever program */
+    bool stray_writes;  /* the first written operand of a kernel goes to other memory */
+    bool stale_block;   /* commands see the argument block of the submission before */
+    bool mute_failures; /* nobody is told that a command failed */
+    bool keep_objects;  /* programs and instances are not destroyed */
 } adversary_breaks;
 
 /* Belongs to the test, which may change seed, faults and breaks while the device is idle. Zeroed: seed 0,
@@ -52,7 +55,7 @@ typedef struct adversary_options {
     uint64_t max_allocation_bytes; /* 0: 1 GiB */
     uint64_t quiet_ns; /* gathers works until none came for so long; 0: 60 us. Most interleaving, and the same
                           from one run to the next */
-    bool trace; /* prints every command and signal */
+    bool trace;        /* prints every command and signal */
     /* Written by the device. */
     _Atomic uint32_t violations; /* of the contract, by the caller */
     char violation[256];         /* the first one */

@@ -43,6 +43,12 @@ typedef struct adversary_instance {
     struct adversary_instance *next_dead;
 } adversary_instance;
 
+/* A copy of operands that share bytes, in whose place a torn command works. */
+typedef struct adversary_copy {
+    uint8_t *real, *copy;
+    uint64_t bytes, skip; /* skip: from the start of the allocation */
+} adversary_copy;
+
 /* A command that has begun: pieces left to run. */
 typedef struct adversary_running {
     uint32_t command;
@@ -54,6 +60,9 @@ typedef struct adversary_running {
     void *operands[ROTA_KERNEL_OPERANDS_MAX + 1];
     uint64_t operand_bytes[ROTA_KERNEL_OPERANDS_MAX + 1];
     _Alignas(16) uint8_t params[ROTA_KERNEL_PARAM_BYTES_MAX];
+    adversary_copy copies[ROTA_KERNEL_OPERANDS_MAX]; /* of a torn command */
+    uint32_t copy_count;
+    void *real[ROTA_KERNEL_OPERANDS_MAX]; /* of a torn command: where its operands are */
 } adversary_running;
 
 typedef struct adversary_work {
@@ -128,6 +137,11 @@ bool adversary_range_is_live(adversary_device *device, uint64_t address, uint64_
 
 /* Whether the breaks of the options concern this program. */
 bool adversary_breaks_program(const adversary_device *device, const rota_exec_program_desc *desc);
+
+/* adversary_tear.c: lets a command that has just begun work on copies of its operands, which hold what these
+ * hold now; and writes back what it may write. */
+void adversary_tear(const adversary_work *work, adversary_running *running);
+void adversary_mend(const adversary_work *work, adversary_running *running);
 
 /* The executor thread. */
 void *adversary_thread(void *device);

@@ -121,6 +121,7 @@ static bool begin_command(adversary_device *device, const adversary_work *work, 
     atomic_fetch_add(&device->options->commands, 1);
     if (device->active_count > 1) atomic_fetch_add(&device->options->overlaps, 1);
     if (device->options->trace) trace_command(device, work, running);
+    if (draw(device, 4) == 0) adversary_tear(work, running);
     switch (command->kind) {
     case ROTA_EXEC_COMMAND_KERNEL:
         begin_kernel(device, work, command, running);
@@ -229,6 +230,7 @@ static void complete_running(adversary_device *device, adversary_work *work, uin
     const rota_exec_command *command = &work->desc->commands[running->command];
     const rota_exec_host *host = &device->host;
     if (device->diagnostics) work->instance->times[running->command].end_ns = rota_clock_ns();
+    adversary_mend(work, running);
     if (!running->failed && host->poison_active && atomic_load(host->poison_active))
         host->succeeded(host->user, work->cookie, work->desc->owner, command->node);
     uint32_t index = running->command;
@@ -304,8 +306,9 @@ static void step(adversary_device *device, adversary_work *work) {
         rota_status status = running->failed ? ROTA_OK : run_piece(work, running, begin, end);
         if (status != ROTA_OK) {
             running->failed = true;
-            device->host.failed(device->host.user, work->cookie, work->desc->owner,
-                                work->desc->commands[running->command].node, status, rota_last_error());
+            if (!device->options->breaks.mute_failures)
+                device->host.failed(device->host.user, work->cookie, work->desc->owner,
+                                    work->desc->commands[running->command].node, status, rota_last_error());
         }
     }
     if (running->piece_count == 0) complete_running(device, work, slot);
@@ -406,7 +409,11 @@ static bool start_works(adversary_device *device) {
 }
 
 static void free_work(adversary_work *work) {
-    for (uint32_t i = 0; i < work->running_count; i++) free(work->running[i]);
+    for (uint32_t i = 0; i < work->running_count; i++) {
+        work->running[i]->failed = true; /* nothing is written any more */
+        adversary_mend(work, work->running[i]);
+        free(work->running[i]);
+    }
     free(work->ready);
     free(work->remaining);
     free(work->copies);

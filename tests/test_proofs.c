@@ -1,6 +1,6 @@
 /* Each scenario is proven red: with the mechanism that it guards switched off in the adversarial executor, it
- * fails, at one of a few seeds. (With nothing switched off it passes there: conformance_adversary.) Each try
- * runs in a process of its own, which may come to any harm. */
+ * fails, at one fixed seed. (With nothing switched off it passes there: conformance_adversary.) Each runs in
+ * a process of its own, which may come to any harm. */
 #include "tests/support.h"
 
 #include <stdlib.h>
@@ -8,7 +8,8 @@
 #include <unistd.h>
 #include "tests/conformance.h"
 
-enum { SEEDS = 64, PATIENCE_S = 60 };
+/* ATTEMPTS: what depends on submissions that meet needs this thread to be let run for QUIET_NS at a time. */
+enum { ATTEMPTS = 3, PATIENCE_S = 60, QUIET_NS = 2000000 };
 
 typedef enum mechanism {
     ORDER,       /* barriers and edges inside segments, and waits between works */
@@ -16,47 +17,58 @@ typedef enum mechanism {
     COMPLETION,  /* values are reported before the work has run: reuse of staging, instances and memory */
     DESTINATION, /* a kernel's result goes elsewhere */
     ARGUMENTS,   /* a submission sees the arguments of the one before */
-    FAULTS       /* the fault that the case is about does not happen */
+    FAILURES,    /* nobody is told that a command failed */
+    FREEING,     /* programs and instances are not destroyed */
+    FAULTS       /* what the case is about does not happen: the fault, the limit, the undefined bytes */
 } mechanism;
 
 static const struct proof {
     const char *name;
     mechanism off;
+    uint64_t seed;
 } proofs[] = {
-    {"s1.smoke", ORDER},
-    {"s1.smoke_graph", ORDER},
-    {"s1.upload_storm", COMPLETION},
-    {"s1.many_in_flight", WAITS},
-    {"s1.submit_fails", FAULTS},
-    {"s1.signal_never_comes", FAULTS},
-    {"s1.device_lost", FAULTS},
-    {"s1.smoke_refused", FAULTS},
-    {"s2.table", ORDER},
-    {"s2.shared_sum", WAITS},
-    {"s2.private_graphs", ORDER},
-    {"s2.views", WAITS},
-    {"s2.all_at_once", ORDER},
-    {"s3.every_op", DESTINATION},
-    {"s3.reshape_into", DESTINATION},
-    {"s3.add_in_place", ORDER},
-    {"s3.into_preseeded", DESTINATION},
-    {"s4.random_queues", WAITS},
-    {"s5.raw_chain", ORDER},
-    {"s5.war", ORDER},
-    {"s5.waw", ORDER},
-    {"s5.index_add", ORDER},
-    {"s5.two_outputs", ORDER},
-    {"s5.attention_backward", ORDER},
-    {"s5.layernorm_backward", ORDER},
-    {"s5.adamw_twice", ORDER},
-    {"s5.decay", WAITS},
-    {"s5.argument", ARGUMENTS},
-    {"s5.dropped_reference", COMPLETION},
-    {"s5.cached_cast", ORDER},
-    {"s5.partial_overlaps", ORDER},
-    {"contract.one_order", WAITS},
-    {"contract.host_order", WAITS},
-    {"contract.release_in_flight", COMPLETION},
+    {"s1.smoke", ORDER, 1},
+    {"s1.smoke_graph", ORDER, 1},
+    {"s1.upload_storm", COMPLETION, 1},
+    {"s1.many_in_flight", WAITS, 1},
+    {"s1.submit_fails", FAULTS, 1},
+    {"s1.signal_never_comes", FAULTS, 1},
+    {"s1.device_lost", FAULTS, 1},
+    {"s1.smoke_refused", FAULTS, 1},
+    {"s2.table", ORDER, 1},
+    {"s2.shared_sum", WAITS, 1},
+    {"s2.private_graphs", ORDER, 1},
+    {"s2.views", WAITS, 1},
+    {"s2.all_at_once", ORDER, 1},
+    {"s3.every_op", DESTINATION, 1},
+    {"s3.reshape_into", DESTINATION, 1},
+    {"s3.add_in_place", ORDER, 1},
+    {"s3.into_preseeded", DESTINATION, 1},
+    {"s4.random_queues", WAITS, 1},
+    {"s5.raw_chain", ORDER, 1},
+    {"s5.war", ORDER, 1},
+    {"s5.waw", ORDER, 2},
+    {"s5.index_add", ORDER, 1},
+    {"s5.two_outputs", ORDER, 1},
+    {"s5.attention_backward", ORDER, 1},
+    {"s5.layernorm_backward", ORDER, 1},
+    {"s5.adamw_twice", ORDER, 1},
+    {"s5.decay", WAITS, 1},
+    {"s5.argument", ARGUMENTS, 1},
+    {"s5.dropped_reference", COMPLETION, 1},
+    {"s5.cached_cast", ORDER, 1},
+    {"s5.partial_overlaps", ORDER, 1},
+    {"s1.out_of_memory", FAULTS, 1},
+    {"contract.deadline", COMPLETION, 1},
+    {"contract.observers", COMPLETION, 1},
+    {"contract.errors_travel", FAILURES, 1},
+    {"contract.undefined_read", FAULTS, 1},
+    {"contract.leaks", FREEING, 1},
+    {"contract.close_in_flight", COMPLETION, 1},
+    {"contract.memory_limit", FAULTS, 1},
+    {"contract.one_order", WAITS, 1},
+    {"contract.host_order", WAITS, 1},
+    {"contract.release_in_flight", COMPLETION, 1},
 };
 
 static const conf_case *find(const char *name) {
@@ -86,6 +98,12 @@ static void switch_off(conf *c, mechanism off) {
     case ARGUMENTS:
         c->breaks.stale_block = true;
         break;
+    case FAILURES:
+        c->breaks.mute_failures = true;
+        break;
+    case FREEING:
+        c->breaks.keep_objects = true;
+        break;
     case FAULTS:
         c->no_faults = true;
         break;
@@ -98,8 +116,7 @@ static void run_child(const conf_case *one, mechanism off, uint64_t seed, int ou
     c.device = "adversary";
     c.seed = seed;
     c.expect_errors = true;
-    /* Where nothing meets because this machine is slow to submit, the adversary gathers for longer. */
-    if (seed > 4) c.quiet_ns = 5000000;
+    c.quiet_ns = QUIET_NS;
     pthread_mutex_init(&c.lock, NULL);
     switch_off(&c, off);
     alarm(PATIENCE_S);
@@ -136,10 +153,12 @@ static void every_scenario_goes_red(void **state) {
         assert_non_null(one);
         char why[768] = "";
         bool red = false;
-        for (uint64_t seed = 1; seed <= SEEDS && !red; seed++) {
-            red = fails(one, proofs[p].off, seed, why, sizeof why);
-            if (red) print_message("%-26s red at seed %llu: %s\n", one->name, (unsigned long long)seed, why);
-        }
+        uint64_t seed = proofs[p].seed;
+        uint32_t attempt = 0;
+        while (attempt++ < ATTEMPTS && !red) red = fails(one, proofs[p].off, seed, why, sizeof why);
+        if (red)
+            print_message("%-26s red at seed %llu%s: %s\n", one->name, (unsigned long long)seed,
+                          attempt > 2 ? ", not at once" : "", why);
         if (!red) print_message("%-26s STAYS GREEN with its mechanism off\n", one->name);
         green += !red;
     }
