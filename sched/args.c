@@ -37,8 +37,8 @@ rota_status rota_args_create(rota_plan *plan, rota_args **out_args) {
     }
     args->plan = plan;
     rota_plan_retain(plan);
-    memset(args->missing, 1, run->payload_words);
-    args->missing_count = run->payload_words;
+    memcpy(args->missing, run->needed, run->payload_words);
+    args->missing_count = run->needed_count;
     *out_args = args;
     return ROTA_OK;
 }
@@ -144,6 +144,12 @@ static rota_status check_alias(const rota_args *args, uint32_t slot_entry, const
     return ROTA_OK;
 }
 
+/* Whether the buffer is of the plan's graph, though no node of the plan uses it: asked of those that are not
+ * among the plan's arguments. */
+static bool is_of_graph(const rota_plan *plan, const rota_buffer *buffer, rota_buffer_kind kind) {
+    return buffer->graph == plan->graph && buffer->kind == kind && !buffer->is_view;
+}
+
 rota_status rota_args_set_buffer(rota_args *args, rota_buffer *slot_buffer, rota_buffer *buffer) {
     const rota_plan *plan = args->plan;
     const rota_plan_run *run = plan->run;
@@ -152,7 +158,7 @@ rota_status rota_args_set_buffer(rota_args *args, rota_buffer *slot_buffer, rota
         return rota_fail(ROTA_INVALID_ARGUMENT, "plan '%s': a buffer is NULL", plan->name);
     while (entry < run->slot_buffer_count && plan->buffers[run->slot_buffers[entry]].buffer != slot_buffer)
         entry++;
-    if (entry == run->slot_buffer_count)
+    if (entry == run->slot_buffer_count && !is_of_graph(plan, slot_buffer, ROTA_BUFFER_SLOT))
         return rota_fail(ROTA_NOT_FOUND, "plan '%s' has no SLOT buffer '%s'", plan->name,
                          rota_buffer_name(slot_buffer));
     rota_residency *residency = buffer->root->residency;
@@ -172,6 +178,7 @@ rota_status rota_args_set_buffer(rota_args *args, rota_buffer *slot_buffer, rota
                          "plan '%s': view of '%s' at byte %llu bound to '%s', expected a multiple of 4",
                          plan->name, rota_buffer_name(buffer), (unsigned long long)buffer->root_offset,
                          rota_buffer_name(slot_buffer));
+    if (entry == run->slot_buffer_count) return ROTA_OK; /* no node uses it */
     /* Memory on all devices first: if it fails on one, what was bound before still is, on all of them. */
     for (int pass = 0; pass < 2; pass++)
         for (uint32_t w = 0; w < plan->word_count; w++) {
@@ -204,6 +211,7 @@ static void set_transfers(rota_args *args, uint32_t buffer, const void *data) {
     }
 }
 
+/* The first transfer of the buffer; ROTA_NONE: no node uses it. */
 static rota_status find_transfer(const rota_args *args, const rota_buffer *buffer, bool output,
                                  const void *data, uint64_t size_bytes, uint32_t *out_transfer) {
     const rota_plan *plan = args->plan;
@@ -212,7 +220,7 @@ static rota_status find_transfer(const rota_args *args, const rota_buffer *buffe
         return rota_fail(ROTA_INVALID_ARGUMENT, "plan '%s': %s or its memory is NULL", plan->name, kind);
     uint32_t t = output ? plan->input_count : 0, end = output ? plan->transfer_count : plan->input_count;
     while (t < end && plan->buffers[plan->transfers[t].buffer].buffer != buffer) t++;
-    if (t == end)
+    if (t == end && !is_of_graph(plan, buffer, output ? ROTA_BUFFER_OUTPUT : ROTA_BUFFER_INPUT))
         return rota_fail(ROTA_NOT_FOUND, "plan '%s' has no %s buffer '%s'", plan->name, kind,
                          rota_buffer_name(buffer));
     if (size_bytes != buffer->size_bytes)
@@ -220,7 +228,7 @@ static rota_status find_transfer(const rota_args *args, const rota_buffer *buffe
                          "plan '%s': %s '%s' has %llu bytes, the memory given has %llu", plan->name, kind,
                          rota_buffer_name(buffer), (unsigned long long)buffer->size_bytes,
                          (unsigned long long)size_bytes);
-    *out_transfer = t;
+    *out_transfer = t == end ? ROTA_NONE : t;
     return ROTA_OK;
 }
 
@@ -228,6 +236,7 @@ rota_status rota_args_set_input(rota_args *args, rota_buffer *input, const void 
                                 bool copy) {
     uint32_t t;
     ROTA_TRY(find_transfer(args, input, false, data, size_bytes, &t));
+    if (t == ROTA_NONE) return ROTA_OK;
     rota_input_copies *copies = &args->inputs[t];
     for (int k = 0; copy && k < ROTA_INPUT_COPIES; k++)
         if (!copies->copies[k]) {
@@ -243,14 +252,15 @@ rota_status rota_args_set_input(rota_args *args, rota_buffer *input, const void 
 rota_status rota_args_set_output(rota_args *args, rota_buffer *output, void *data, uint64_t size_bytes) {
     uint32_t t;
     ROTA_TRY(find_transfer(args, output, true, data, size_bytes, &t));
-    set_transfers(args, args->plan->transfers[t].buffer, data);
+    if (t != ROTA_NONE) set_transfers(args, args->plan->transfers[t].buffer, data);
     return ROTA_OK;
 }
 
 static rota_status name_missing(const rota_plan *plan, const rota_args *args) {
     const rota_plan_run *run = plan->run;
+    const uint8_t *missing = args ? args->missing : run->needed;
     uint32_t word = 0;
-    while (args && word < run->payload_words && !args->missing[word]) word++;
+    while (word < run->payload_words && !missing[word]) word++;
     const char *kind = "argument", *name = "";
     if (word < plan->word_count) {
         const rota_plan_word *described = &plan->words[word];
@@ -295,7 +305,10 @@ static rota_status copy_inputs(rota_args *args) {
 rota_status rota_args_payload(rota_plan *plan, rota_args *args, const uint64_t **out_payload) {
     const rota_plan_run *run = plan->run;
     *out_payload = NULL;
-    if (!args) return run->payload_words ? name_missing(plan, NULL) : ROTA_OK;
+    if (!args) {
+        *out_payload = run->no_arguments;
+        return run->needed_count ? name_missing(plan, NULL) : ROTA_OK;
+    }
     if (args->plan != plan)
         return rota_fail(ROTA_INVALID_ARGUMENT, "plan '%s' is given the arguments of plan '%s'", plan->name,
                          args->plan->name);

@@ -68,7 +68,8 @@ static rota_status add_value_words(lowering *l) {
     uint32_t count = ra_load_relaxed(&l->c->graph->slot_count); /* frozen */
     for (uint32_t i = 1; i <= count; i++) {
         const rota_slot_info *slot = rota_graph_slot_info(l->c->graph, i);
-        if (add_word(l, (rota_plan_word){ROTA_WORD_VALUE, i, 0, slot->size_bytes, slot->name}) == ROTA_NONE)
+        if (add_word(l, (rota_plan_word){ROTA_WORD_VALUE, i, 0, slot->size_bytes, slot->name, false}) ==
+            ROTA_NONE)
             return rota_compile_no_memory(l->c);
     }
     return ROTA_OK;
@@ -84,7 +85,8 @@ static rota_status place_physicals(lowering *l) {
         if (at->packed) {
             at->memory = l->parts[at->part].first_piece + at->piece;
         } else if (at->kind == ROTA_BUFFER_SLOT) {
-            at->memory = add_word(l, (rota_plan_word){ROTA_WORD_BUFFER, at->buffer, at->part, 8, root->name});
+            at->memory =
+                add_word(l, (rota_plan_word){ROTA_WORD_BUFFER, at->buffer, at->part, 8, root->name, true});
         } else if (at->is_mirror) {
             at->memory = add_memory(
                 l, at->part,
@@ -157,8 +159,9 @@ static rota_status lower_transfers(lowering *l) {
         rota_exec_operand *host = &ROTA_ACCESSES(c)[operation->first_access + (transfer->is_output ? 0 : 1)];
         part_builder *part = &l->parts[operation->part];
         if (rota_compile_is_unified(c, operation->part)) {
-            transfer->word = add_word(l, (rota_plan_word){ROTA_WORD_HOST, operation->node, operation->part, 8,
-                                                          plan->buffers[transfer->buffer].buffer->name});
+            transfer->word =
+                add_word(l, (rota_plan_word){ROTA_WORD_HOST, operation->node, operation->part, 8,
+                                             plan->buffers[transfer->buffer].buffer->name, true});
             if (transfer->word == ROTA_NONE) return rota_compile_no_memory(c);
             host->is_slot = 1;
             host->memory = transfer->word;
@@ -272,7 +275,9 @@ static void number_commands(lowering *l) {
     }
 }
 
-static void lower_bindings(part_builder *part, rota_exec_command *command, const rota_node_record *record) {
+static void lower_bindings(lowering *l, part_builder *part, rota_exec_command *command,
+                           const rota_node_record *record) {
+    rota_plan_word *words = l->words.data;
     command->first_binding = part->binding_count;
     const rota_param_binding *bindings = rota_node_bindings(record);
     for (uint32_t i = 0; i < record->binding_count; i++) {
@@ -280,6 +285,7 @@ static void lower_bindings(part_builder *part, rota_exec_command *command, const
         /* Value words come first, in slot order. */
         part->bindings[part->binding_count++] =
             (rota_exec_binding){bindings[i].bindable, bindings[i].slot.index - 1};
+        words[bindings[i].slot.index - 1].used = true;
         command->binding_count++;
     }
 }
@@ -320,7 +326,7 @@ static rota_status emit_command(lowering *l, uint32_t n) {
         command->u.kernel.params = rota_node_params(record);
         for (int i = 0; i < 3; i++)
             command->u.kernel.groups[i] = record->u.kernel.groups[i] ? record->u.kernel.groups[i] : 1;
-        if (record->binding_count) lower_bindings(part, command, record);
+        if (record->binding_count) lower_bindings(l, part, command, record);
         break;
     case ROTA_NODE_COPY:
         break;

@@ -96,6 +96,7 @@ typedef struct rota_plan_word {
     uint32_t part;
     uint32_t size_bytes; /* VALUE: 4 or 8 */
     const char *name;
+    bool used; /* VALUE: some node takes it */
 } rota_plan_word;
 
 typedef struct rota_plan_run rota_plan_run; /* sched/runtime_internal.h */

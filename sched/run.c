@@ -142,6 +142,8 @@ void rota_run_destroy(rota_plan_run *run) {
     free(run->parts);
     free(run->slot_buffers);
     free(run->slot_of_buffer);
+    free(run->needed);
+    free(run->no_arguments);
 }
 
 /* How replays share instances: those whose executor may have one in flight several times go round the arenas;
@@ -158,6 +160,20 @@ static void choose_sharing(rota_plan_run *run) {
     if (instances < run->arena_count) instances = run->arena_count;
     run->instance_capacity = shared ? run->arena_count : instances;
     run->instance_count = shared ? run->arena_count : 1;
+}
+
+static rota_status list_needed(rota_plan_run *run) {
+    const rota_plan *plan = run->plan;
+    run->needed = malloc(run->payload_words + 1u);
+    run->no_arguments = calloc(run->payload_words + 1u, sizeof *run->no_arguments);
+    if (!run->needed || !run->no_arguments)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "plan '%s': no host memory", plan->name);
+    for (uint32_t w = 0; w < run->payload_words; w++) {
+        run->needed[w] =
+            w >= plan->word_count || plan->words[w].kind != ROTA_WORD_VALUE || plan->words[w].used;
+        run->needed_count += run->needed[w];
+    }
+    return ROTA_OK;
 }
 
 static rota_status describe(rota_plan_run *run) {
@@ -183,15 +199,18 @@ static rota_status describe(rota_plan_run *run) {
     for (uint32_t b = 0; b < plan->buffer_count; b++) {
         const rota_buffer *buffer = plan->buffers[b].buffer;
         run->slot_of_buffer[b] = ROTA_NONE;
-        if (buffer->kind == ROTA_BUFFER_SLOT) {
-            run->slot_of_buffer[b] = run->slot_buffer_count;
-            run->slot_buffers[run->slot_buffer_count++] = b;
-        } else if (buffer->kind == ROTA_BUFFER_PERSISTENT) {
+        if (buffer->kind == ROTA_BUFFER_PERSISTENT) {
             const rota_residency *residency = buffer->residency;
             if (!residency || residency->closed || residency->runtime != plan->runtime)
                 return rota_fail(ROTA_INVALID_ARGUMENT, "plan '%s': buffer '%s' is not of this runtime",
                                  plan->name, buffer->name);
         }
+    }
+    for (uint32_t w = 0; w < plan->word_count; w++) {
+        uint32_t b = plan->words[w].index;
+        if (plan->words[w].kind != ROTA_WORD_BUFFER || run->slot_of_buffer[b] != ROTA_NONE) continue;
+        run->slot_of_buffer[b] = run->slot_buffer_count;
+        run->slot_buffers[run->slot_buffer_count++] = b;
     }
     run->payload_words =
         plan->word_count + 2 * run->slot_buffer_count + (run->has_staging ? plan->transfer_count : 0);
@@ -199,7 +218,7 @@ static rota_status describe(rota_plan_run *run) {
         return rota_fail(ROTA_UNSUPPORTED, "plan '%s' takes %u words of arguments, at most %d are possible",
                          plan->name, run->payload_words, ROTA_PAYLOAD_WORDS_MAX);
     choose_sharing(run);
-    return ROTA_OK;
+    return list_needed(run);
 }
 
 static rota_status build(rota_plan_run *run) {

@@ -151,12 +151,15 @@ ROTA_API rota_status rota_buffer_read(rota_buffer *buffer, uint64_t offset_bytes
 /* ---- Arguments and submission ---- */
 
 /* The argument set of one plan: values of slots, buffers of SLOT buffers, host memory of INPUT and OUTPUT
- * buffers. One thread at a time per rota_args; it may be changed and submitted again as soon as rota_submit
- * has returned. Settings persist from one submission to the next. */
+ * buffers of its graph. What some node uses must be set before the first submission; what none does (as after
+ * a rewrite) may be set too, which checks it and changes nothing. One thread at a time per rota_args; it may
+ * be changed and submitted again as soon as rota_submit has returned. Settings persist from one submission to
+ * the next. */
 ROTA_API rota_status rota_args_create(rota_plan *plan, rota_args **out_args);
 ROTA_API void rota_args_release(rota_args *args);
 
-/* Each checks slot and size against the record and names both on error. Wait-free. */
+/* Each checks slot and size against the record and names both on error; NOT_FOUND: no slot (below: no such
+ * buffer) of the plan's graph. Wait-free. */
 ROTA_API rota_status rota_args_set_f32(rota_args *args, rota_slot slot, float value);
 ROTA_API rota_status rota_args_set_u32(rota_args *args, rota_slot slot, uint32_t value);
 ROTA_API rota_status rota_args_set_u64(rota_args *args, rota_slot slot, uint64_t value);
@@ -172,9 +175,9 @@ ROTA_API rota_status rota_args_set_input(rota_args *args, rota_buffer *input, co
 ROTA_API rota_status rota_args_set_output(rota_args *args, rota_buffer *output, void *data,
                                           uint64_t size_bytes);
 
-/* Submits a replay. `args` may be NULL for a plan without arguments. Lock-free: publishes a record in bounded
- * space and returns; BUSY when there is no room. INVALID_ARGUMENT names an argument that was never set,
- * or two slots whose buffers overlap where the plan writes one. `out_ticket` may be NULL. */
+/* Submits a replay. `args` may be NULL for a plan whose nodes take no arguments. Lock-free: publishes a
+ * record in bounded space and returns; BUSY when there is no room. INVALID_ARGUMENT names an argument that
+ * was never set, or two slots whose buffers overlap where the plan writes one. `out_ticket` may be NULL. */
 ROTA_API rota_status rota_submit(rota_plan *plan, rota_args *args, rota_ticket *out_ticket);
 
 /* The same, but waits for room up to timeout_ns (0: the default). */

@@ -286,11 +286,15 @@ struct rota_plan_run {
     bool abandoned; /* a device that did not stop may touch the plan for ever */
     bool has_staging, has_arena, rotates, checks_external;
     bool stages_inputs; /* every input goes through staging memory */
-    uint32_t payload_words; /* of a record: block, host pointers, and two words for each bound buffer: its root,
-                               which its residency keeps, and its offset there (a view may be gone by then) */
-    uint32_t slot_buffer_count;
-    uint32_t *slot_buffers;   /* plan buffer of each bound-buffer entry */
-    uint32_t *slot_of_buffer; /* plan buffer to entry, ROTA_NONE */
+    uint32_t
+        payload_words; /* of a record: block, host pointers, and two words for each bound buffer: its root,
+                          which its residency keeps, and its offset there (a view may be gone by then) */
+    uint8_t *needed;   /* by payload word: must be set before a submission; what no node uses need not */
+    uint32_t needed_count;
+    uint64_t *no_arguments;     /* the payload of a submission without arguments, where none are needed */
+    uint32_t slot_buffer_count; /* those that nodes use */
+    uint32_t *slot_buffers;     /* plan buffer of each bound-buffer entry */
+    uint32_t *slot_of_buffer;   /* plan buffer to entry, ROTA_NONE */
     uint32_t device_mask;
     rota_run_part *parts;
     pthread_mutex_t instance_mutex; /* creation, by submit threads */
@@ -558,7 +562,8 @@ void rota_replay_disown(rota_residency *residency);
 void rota_replay_release(rota_plan_run *run);
 void rota_replay_destroy(rota_replay *replay);
 /* A replay: `known` (asked before) means that its waits on the one before are noted. `base`, of
- * ROTA_DEVICES_MAX * ROTA_EXEC_QUEUES_MAX entries, carries the issued values from begin to end; begin returns how many it set. */
+ * ROTA_DEVICES_MAX * ROTA_EXEC_QUEUES_MAX entries, carries the issued values from begin to end; begin returns
+ * how many it set. */
 bool rota_replay_is_known(const rota_plan_run *run);
 uint32_t rota_replay_begin(rota_runtime *runtime, rota_plan_run *run, uint64_t *out_base);
 /* Known: adds the noted waits of a segment to the wanted values. */

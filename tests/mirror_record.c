@@ -127,7 +127,6 @@ rota_status mirror_set_args(const mirror_case *mirror, mirror_graph *graph, cons
     for (uint32_t b = 0; b < graph->buffer_count; b++) {
         const mirror_buffer *buffer = &graph->buffers[b];
         if (buffer->is_view) continue;
-        if (buffer->kind == ROTA_BUFFER_INPUT && !buffer->used) continue; /* Not in the plan. */
         if (buffer->kind == ROTA_BUFFER_INPUT)
             ROTA_TRY(rota_args_set_input(graph->args, buffer->handle, replay->data[b], buffer->bytes,
                                          copy_inputs));

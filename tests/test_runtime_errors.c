@@ -201,8 +201,8 @@ static const rota_kernel scale_kernel = {
 
 typedef struct argued {
     rota_plan *plan;
-    rota_slot factor;
-    rota_buffer *in, *slot, *out;
+    rota_slot factor, unused;
+    rota_buffer *in, *slot, *out, *unused_in, *unused_slot;
     rota_args *args;
 } argued;
 
@@ -213,6 +213,9 @@ static argued make_argued(rota_device *device) {
     rota_recorder *recorder;
     assert_ok(rota_graph_create(NULL, &graph));
     assert_ok(rota_graph_slot(graph, "factor", 4, &a.factor));
+    assert_ok(rota_graph_slot(graph, "unused", 8, &a.unused));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_INPUT, "unused in", WORDS * 4, &a.unused_in));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_SLOT, "unused slot", WORDS * 4, &a.unused_slot));
     assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_INPUT, "in", WORDS * 4, &a.in));
     assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_OUTPUT, "out", WORDS * 4, &a.out));
     assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_SLOT, "target", WORDS * 4, &a.slot));
@@ -279,6 +282,68 @@ static void arguments_are_checked(void **state) {
     rota_buffer_release(small);
 }
 
+/* What no node uses need not be set, and may be: it is checked and does nothing. */
+static void unused_arguments_are_ignored(void **state) {
+    runtime_fixture *f = *state;
+    argued a = make_argued(f->device);
+    uint32_t in[WORDS] = {5}, out[WORDS];
+    rota_buffer *target = test_words(f->device, "bound", WORDS, 0);
+    assert_ok(rota_args_set_input(a.args, a.in, in, sizeof in, false));
+    assert_ok(rota_args_set_output(a.args, a.out, out, sizeof out));
+    assert_ok(rota_args_set_buffer(a.args, a.slot, target));
+    assert_ok(rota_args_set_u32(a.args, a.factor, 3));
+    for (int round = 0; round < 2; round++) {
+        rota_ticket ticket;
+        out[0] = 0;
+        assert_ok(rota_submit_wait(a.plan, a.args, 0, &ticket));
+        assert_ok(rota_wait(ticket, 0));
+        assert_int_equal(out[0], 15);
+        assert_ok(rota_args_set_u64(a.args, a.unused, 7));
+        assert_ok(rota_args_set_input(a.args, a.unused_in, out, sizeof out, round == 0));
+        assert_ok(
+            rota_args_set_buffer(a.args, a.unused_slot, target)); /* which is bound and written elsewhere */
+    }
+    assert_status(rota_args_set_u32(a.args, a.unused, 7), ROTA_INVALID_ARGUMENT);
+    assert_status(rota_args_set_input(a.args, a.unused_in, in, 12, false), ROTA_INVALID_ARGUMENT);
+    assert_status(rota_args_set_output(a.args, a.unused_in, out, sizeof out), ROTA_NOT_FOUND);
+    rota_buffer *small = test_words(f->device, "small", 2, 0);
+    assert_status(rota_args_set_buffer(a.args, a.unused_slot, small), ROTA_OUT_OF_RANGE);
+    argued other = make_argued(f->device);
+    assert_status(rota_args_set_input(a.args, other.unused_in, in, sizeof in, false), ROTA_NOT_FOUND);
+    assert_status(rota_args_set_buffer(a.args, other.unused_slot, target), ROTA_NOT_FOUND);
+    rota_args_release(other.args);
+    rota_plan_release(other.plan);
+    rota_args_release(a.args);
+    rota_plan_release(a.plan);
+    rota_buffer_release(target);
+    rota_buffer_release(small);
+}
+
+/* A plan whose only argument no node uses is submitted without arguments. */
+static void no_argument_is_needed(void **state) {
+    runtime_fixture *f = *state;
+    rota_buffer *x = test_words(f->device, "x", WORDS, 1);
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_slot slot;
+    rota_plan *plan;
+    rota_access access = {x, 0, ROTA_WHOLE, ROTA_READWRITE};
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_graph_slot(graph, "unused", 4, &slot));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    assert_ok(rota_record_kernel(
+        recorder, &(rota_kernel_node){.kernel = &test_increment, .accesses = &access, .access_count = 1},
+        NULL));
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(f->runtime, graph,
+                           &(rota_compile_options){.devices = &f->device, .device_count = 1}, &plan));
+    rota_graph_release(graph);
+    assert_ok(rota_submit(plan, NULL, NULL));
+    test_expect_words(x, WORDS, 2);
+    rota_plan_release(plan);
+    rota_buffer_release(x);
+}
+
 /* Copied inputs may be changed at once; every submission sees what it was given. */
 static void inputs_may_be_copied(void **state) {
     runtime_fixture *f = *state;
@@ -313,6 +378,8 @@ int main(void) {
         RUNTIME_TEST(unwritten_data_is_an_error),
         RUNTIME_TEST(failures_do_not_travel_back),
         RUNTIME_TEST(arguments_are_checked),
+        RUNTIME_TEST(unused_arguments_are_ignored),
+        RUNTIME_TEST(no_argument_is_needed),
         RUNTIME_TEST(inputs_may_be_copied),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
