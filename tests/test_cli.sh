@@ -180,6 +180,26 @@ a, b = ([{k: v for k, v in json.loads(line).items() if k not in ("ms", "tok_s")}
 assert a == b, "the resumed run's metrics differ"
 PY
 
+# The same losses on Vulkan as on the CPU, where there is a Vulkan device.
+"$train" "${small[@]}" --iters 20 --log cpu.jsonl >cpu.txt 2>&1 || { cat cpu.txt; failures=$((failures + 1)); }
+code=0
+"$train" "${small[@]/#cpu/vk:0}" --iters 20 --log vk.jsonl >vk.txt 2>&1 || code=$?
+if [ "$code" -eq 3 ]; then
+  echo "skipped, losses on Vulkan: $(tail -n 1 vk.txt)"
+elif [ "$code" -ne 0 ]; then
+  cat vk.txt
+  failures=$((failures + 1))
+else
+  python3 - cpu.jsonl vk.jsonl <<'PY' || failures=$((failures + 1))
+import json, sys
+cpu, vk = ([json.loads(line) for line in open(name)] for name in sys.argv[1:])
+assert len(cpu) == len(vk) == 20, (len(cpu), len(vk))
+apart = [abs(a["loss"] - b["loss"]) for a, b in zip(cpu, vk)]
+assert max(apart) < 1e-2, apart
+assert abs(cpu[-1]["val_loss"] - vk[-1]["val_loss"]) < 1e-2
+PY
+fi
+
 # Damaged and foreign checkpoints, and disks that are full.
 mkdir cut
 size=$(stat -c %s whole/checkpoint.safetensors)
