@@ -60,9 +60,9 @@ typedef struct adversary_running {
     void *operands[ROTA_KERNEL_OPERANDS_MAX + 1];
     uint64_t operand_bytes[ROTA_KERNEL_OPERANDS_MAX + 1];
     _Alignas(16) uint8_t params[ROTA_KERNEL_PARAM_BYTES_MAX];
-    adversary_copy copies[ROTA_KERNEL_OPERANDS_MAX]; /* of a torn command */
+    adversary_copy copies[ROTA_KERNEL_OPERANDS_MAX + 1]; /* of a torn command */
     uint32_t copy_count;
-    void *real[ROTA_KERNEL_OPERANDS_MAX]; /* of a torn command: where its operands are */
+    void *real[ROTA_KERNEL_OPERANDS_MAX + 1]; /* of a torn command: where its operands are */
 } adversary_running;
 
 typedef struct adversary_work {
