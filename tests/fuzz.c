@@ -9,6 +9,8 @@
 #include "sched/runtime.h"
 #include "sched/testing.h"
 #include "tests/adversary.h"
+#include "tests/cuda_stub.h"
+#include "tests/kernels.h"
 #include "tests/mirror.h"
 #include "tests/random.h"
 #include "tests/reach.h"
@@ -48,11 +50,48 @@ static int fail(const char *what) {
     return 2;
 }
 
+/* "cuda-stub": cuda:0 with the stand-in for the CUDA driver. False where a build has no CUDA kernels. */
+static bool open_stub(const fuzz *f, uint64_t seed) {
+    if (strcmp(f->device, "cuda-stub") != 0) return true;
+#ifdef ROTA_HAVE_CUDA
+    if (!test_kernels[0].kernel.cuda.image) return false;
+    cuda_stub_start(seed + f->order, 1);
+    for (uint32_t k = 0; k < TEST_KERNEL_COUNT; k++) cuda_stub_kernel(&test_kernels[k].kernel);
+    return true;
+#else
+    (void)seed;
+    return false;
+#endif
+}
+
+static int close_stub(const fuzz *f) {
+    int result = 0;
+#ifdef ROTA_HAVE_CUDA
+    if (strcmp(f->device, "cuda-stub") != 0) return 0;
+    char text[256];
+    if (cuda_stub_violations(text, sizeof text)) result = 2;
+    if (result) fprintf(stderr, "rota-fuzz: %s\n", text);
+    if (cuda_stub_alive(text, sizeof text)) {
+        fprintf(stderr, "rota-fuzz: left in the driver: %s\n", text);
+        result = 2;
+    }
+    cuda_stub_stop();
+#else
+    (void)f;
+#endif
+    return result;
+}
+
+static const char *device_id(const char *name) {
+    return strcmp(name, "cuda-stub") == 0 ? "cuda:0" : name;
+}
+
 static int close_runtime(fuzz *f) {
     if (!f->runtime) return 0;
     rota_status status = rota_runtime_close(f->runtime, patience_ns);
     f->runtime = NULL;
-    return status == ROTA_OK ? 0 : fail("closing the runtime");
+    if (status != ROTA_OK) return fail("closing the runtime");
+    return close_stub(f);
 }
 
 /* Cases in a row share a runtime; what varies between runtimes follows from the case's seed too. */
@@ -89,10 +128,14 @@ static int open_runtime(fuzz *f, uint64_t seed) {
                f->queues, options.staging_slots, (unsigned)options.staging_slot_bytes, options.diagnostics,
                f->adversary.unified_host, f->adversary.submit_never_blocks, f->adversary.no_host_nodes,
                (int)f->adversary.mode);
+    if (!open_stub(f, seed)) {
+        rota_fail(ROTA_UNSUPPORTED, "this build has no CUDA kernels");
+        return 3;
+    }
     rota_status status = rota_runtime_open(&options, &f->runtime);
     if (status == ROTA_OK) status = rota_runtime_add_driver(f->runtime, &adversary_driver, &f->adversary);
     if (status == ROTA_OK && f->touch) status = rota_runtime_set_touch(f->runtime, true);
-    if (status == ROTA_OK) status = rota_device_open(f->runtime, f->device, &f->devices[0]);
+    if (status == ROTA_OK) status = rota_device_open(f->runtime, device_id(f->device), &f->devices[0]);
     f->device_count = 1;
     if (status == ROTA_OK && f->second) {
         status = rota_device_open(f->runtime, f->second, &f->devices[1]);
@@ -296,9 +339,9 @@ static bool run_case(fuzz *f, uint64_t seed) {
 /* ---- The program ---- */
 
 static const char usage[] =
-    "rota-fuzz [--device cpu|adversary|vk:0|...] [--second DEVICE] [--count N] [--seed S] [--nodes N] "
-    "[--bytes N]\n"
-    "          [--touch] [--validation] [--no-reach] [--no-host-nodes] [--print] [--trace] [--keep NODES] "
+    "rota-fuzz [--device cpu|adversary|vk:0|cuda:0|cuda-stub|...] [--second DEVICE] [--count N] [--seed S]\n"
+    "          [--nodes N] [--bytes N] [--touch] [--validation] [--no-reach] [--no-host-nodes] [--print] "
+    "[--trace] [--keep NODES] "
     "[--dot FILE] "
     "[--seconds N]\n"
     "          [--mode 1|2|3 (either, batches, edges)] [--order N]\n";

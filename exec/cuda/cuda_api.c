@@ -91,6 +91,10 @@ void rota_cuda_api_use(const rota_cuda_api *api) {
     ra_store_release(&replaced, api);
 }
 
+bool rota_cuda_api_is_replaced(void) {
+    return ra_load_acquire(&replaced) != NULL; /* pairs with rota_cuda_api_use */
+}
+
 const char *rota_cuda_result_name(const rota_cuda_api *api, CUresult result) {
     const char *name = NULL;
     if (api->GetErrorName(result, &name) != CUDA_SUCCESS || !name) return "a CUDA error without a name here";

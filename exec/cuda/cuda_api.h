@@ -55,6 +55,7 @@
     X(StreamCreate, 2000, (CUstream *, unsigned))                                                            \
     X(StreamDestroy, 4000, (CUstream))                                                                       \
     X(StreamWaitEvent, 3020, (CUstream, CUevent, unsigned))                                                  \
+    X(StreamQuery, 2000, (CUstream))                                                                         \
     X(StreamSynchronize, 2000, (CUstream))                                                                   \
     X(StreamBeginCapture, 10010, (CUstream, CUstreamCaptureMode))                                            \
     X(StreamEndCapture, 10000, (CUstream, CUgraph *))                                                        \
@@ -99,6 +100,7 @@ rota_status rota_cuda_api_get(const rota_cuda_api **out_api);
 
 /* For tests: from now on rota_cuda_api_get gives `api`; NULL: the process's driver again. Borrowed. */
 void rota_cuda_api_use(const rota_cuda_api *api);
+bool rota_cuda_api_is_replaced(void);
 
 /* "CUDA_ERROR_ILLEGAL_ADDRESS" and the like; static storage. */
 const char *rota_cuda_result_name(const rota_cuda_api *api, CUresult result);

@@ -148,21 +148,21 @@ void *rota_cuda_complete_main(void *argument) {
     rota_cuda_device *device = argument;
     (void)pthread_setname_np(pthread_self(), "rota-cuda-done"); /* for who reads a profile */
     (void)prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS, 0, 0, 0);    /* without it naps end 50 us late */
-    if (rota_cuda_enter(device) == ROTA_OK) {
-        while (!ra_load_acquire(&device->lost)) { /* pairs with rota_cuda_lose */
-            if (!in_flight(device)) {
-                if (ra_load_acquire(&device->closing)) break; /* pairs with close */
-                sleep_until_work(device);
-                continue;
-            }
-            if (ra_load_acquire(&device->closing) >= 2) break; /* close gave up waiting for the device */
-            uint64_t begin = rota_clock_ns();
-            bool moved;
-            if (!look(device, &moved)) break;
-            if (!rest(device) && !moved) ra_fetch_add_relaxed(&device->spin_ns, rota_clock_ns() - begin);
+    CUresult entered = device->cu->CtxPushCurrent(device->context);
+    if (entered != CUDA_SUCCESS) rota_cuda_lose(device, entered, "cuCtxPushCurrent");
+    while (!ra_load_acquire(&device->lost)) { /* pairs with rota_cuda_lose */
+        if (!in_flight(device)) {
+            if (ra_load_acquire(&device->closing)) break; /* pairs with close */
+            sleep_until_work(device);
+            continue;
         }
-        rota_cuda_leave(device);
+        if (ra_load_acquire(&device->closing) >= 2) break; /* close gave up waiting for the device */
+        uint64_t begin = rota_clock_ns();
+        bool moved;
+        if (!look(device, &moved)) break;
+        if (!rest(device) && !moved) ra_fetch_add_relaxed(&device->spin_ns, rota_clock_ns() - begin);
     }
+    if (entered == CUDA_SUCCESS) rota_cuda_leave(device);
     ra_store_release(&device->thread_done, 1); /* pairs with close's acquire load */
     rota_futex_wake(&device->thread_done, INT32_MAX);
     return NULL;

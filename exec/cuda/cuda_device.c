@@ -2,7 +2,6 @@
 #include "exec/cuda/cuda_device.h"
 #include "base/clock.h"
 #include "base/futex.h"
-#include "cuda/exec_helpers.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,8 +160,8 @@ static rota_status open_helpers(rota_cuda_device *device) {
                    {"rota_stamp", &device->stamp_function},
                    {"rota_fill", &device->fill_function}};
     for (uint32_t i = 0; i < sizeof helpers / sizeof helpers[0]; i++) {
-        rota_kernel kernel = {.name = helpers[i].entry,
-                              .cuda = {ROTA_CUDA_IMAGE_exec_helpers, .entry = helpers[i].entry}};
+        rota_kernel kernel = rota_cuda_copy_kernel; /* of the same image */
+        kernel.name = kernel.cuda.entry = helpers[i].entry;
         ROTA_TRY(rota_cuda_function_get(device, &kernel, helpers[i].out));
     }
     return ROTA_OK;
@@ -210,6 +209,8 @@ static rota_status open_device(rota_cuda_device *device, uint32_t index) {
  * failed open. On a lost device the calls fail, and what they would free goes with the context. */
 static void destroy_in_context(rota_cuda_device *device) {
     const rota_cuda_api *cu = device->cu;
+    /* At most a stamp of the clock is on its way there, whose memory goes now. */
+    if (device->private_stream) (void)cu->StreamSynchronize(device->private_stream);
     while (device->runs.next != &device->runs) {
         rota_cuda_run *run = (rota_cuda_run *)device->runs.next; /* its link is its first member */
         rota_cuda_link_remove(&run->link);
@@ -238,6 +239,7 @@ static void destroy_device(rota_cuda_device *device) {
     }
     pthread_mutex_destroy(&device->lock);
     pthread_mutex_destroy(&device->library_lock);
+    pthread_mutex_destroy(&device->submit_lock);
     free(device);
 }
 
@@ -268,7 +270,8 @@ static bool stop_thread(rota_cuda_device *device, uint64_t deadline_ns) {
 static void cuda_close(rota_exec_device *base, uint64_t deadline_ns, uint64_t *out_abandoned_bytes) {
     rota_cuda_device *device = (rota_cuda_device *)base;
     /* Work in flight keeps the driver from freeing anything: every call would wait for it. */
-    if (!stop_thread(device, deadline_ns)) {
+    bool stopped = stop_thread(device, deadline_ns);
+    if (!stopped || ra_load_acquire(&device->noisy)) { /* pairs with lose_once */
         uint64_t bytes = ra_load_relaxed(&device->memory_bytes);
         rota_log_write(&device->host.log, ROTA_LOG_ERROR,
                        "%s does not answer; %llu bytes of its memory are abandoned", base->info.id,
@@ -313,6 +316,11 @@ static rota_status cuda_open(const rota_exec_driver *driver, uint32_t index,
     if (device->in_flight_max > ROTA_CUDA_MARKS) device->in_flight_max = ROTA_CUDA_MARKS;
     pthread_mutex_init(&device->lock, NULL);
     pthread_mutex_init(&device->library_lock, NULL);
+    pthread_mutexattr_t recursive;
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&device->submit_lock, &recursive);
+    pthread_mutexattr_destroy(&recursive);
     rota_status status = open_device(device, index);
     if (status != ROTA_OK) {
         destroy_device(device);

@@ -59,7 +59,9 @@ static inline void rota_cuda_link_remove(rota_cuda_link *link) {
 
 /* OK, or the failure as a sentence; a result that ends the context marks the device lost. */
 rota_status rota_cuda_check(rota_cuda_device *device, CUresult result, const char *what);
-/* Marks the device lost (once; calls host.lost) and returns DEVICE_LOST with the sentence. */
+/* Marks the device lost and returns DEVICE_LOST with the sentence. Once, it waits until the device touches
+ * nothing more, and calls host.lost: at once where the result ends the context, else when what is in flight
+ * is through. Where it is not within DRAIN_NS, what it may still touch is never freed (`noisy`). */
 rota_status rota_cuda_lose(rota_cuda_device *device, CUresult result, const char *what);
 /* Makes the device's context current, until rota_cuda_leave. DEVICE_LOST if it is gone. */
 rota_status rota_cuda_enter(rota_cuda_device *device);
@@ -266,6 +268,8 @@ struct rota_cuda_device {
     rota_cuda_piece clock_piece; /* diagnostics: where a stamp is written to compare clocks */
     int64_t clock_offset_ns;     /* rota_clock_ns less the device's timer */
 
+    pthread_mutex_t
+        submit_lock; /* recursive; held while works are put on streams, and while a loss waits for them */
     rota_cuda_queue queues[ROTA_EXEC_QUEUES_MAX];
     uint32_t in_flight_max;
 
@@ -278,7 +282,9 @@ struct rota_cuda_device {
     _Atomic uint32_t progress;     /* futex of a submit that waits for room: counts what was seen complete */
     _Atomic uint32_t room_wanted;
     _Atomic uint64_t spin_ns; /* of the completion thread */
+    _Atomic uint32_t never;   /* stays 0: threads nap on it */
     _Atomic uint32_t lost;
+    _Atomic uint32_t noisy; /* lost, and still at work */
 };
 
 rota_status rota_cuda_submit(rota_exec_device *device, const rota_exec_work *works, uint32_t count);

@@ -154,7 +154,7 @@ static void forget(rota_cuda_device *device, rota_cuda_memory *memory) {
 void rota_cuda_memory_destroy(rota_exec_device *base, rota_exec_memory *memory_base) {
     rota_cuda_device *device = (rota_cuda_device *)base;
     rota_cuda_memory *memory = (rota_cuda_memory *)memory_base;
-    if (!memory) return;
+    if (!memory || ra_load_acquire(&device->noisy)) return; /* pairs with lose_once; close counts it */
     forget(device, memory);
     /* Also on a lost device, whose context takes the calls and refuses them. */
     bool entered = device->cu->CtxPushCurrent(device->context) == CUDA_SUCCESS;

@@ -4,26 +4,67 @@
 #include "exec/cuda/cuda_device.h"
 #include "base/clock.h"
 #include "base/futex.h"
+#include <stdio.h>
 #include <string.h>
 
 /* A full device that completes nothing for this long is taken for dead: submit must end (P2), and a kernel is
  * not expected to run for minutes. */
 #define STALL_NS (120ull * 1000000000ull)
+/* How long a lost device may take to come to rest. */
+#define DRAIN_NS (5ull * 1000000000ull)
+#define DRAIN_NAP_NS 100000ull
 #define WAIT_SLICE_NS (20ull * 1000000ull)
 /* A nap of the completion thread is cut short for new work on an idle queue if it would last longer: waking
  * costs the submit thread several microseconds. */
 #define NAP_LEFT_NS 50000u
 
-rota_status rota_cuda_lose(rota_cuda_device *device, CUresult result, const char *what) {
+static void nap(rota_cuda_device *device) {
+    rota_futex_wait(&device->never, 0, rota_deadline_after(DRAIN_NAP_NS));
+}
+
+/* Waits until nothing more is put on the queues and all are through; false if they are not in time, or do not
+ * tell. */
+static bool drain(rota_cuda_device *device) {
+    uint64_t deadline = rota_deadline_after(DRAIN_NS);
+    /* The submit thread looks at `lost` before each work; it may be the one that is here. */
+    while (pthread_mutex_trylock(&device->submit_lock) != 0) {
+        if (rota_clock_ns() > deadline) return false;
+        nap(device);
+    }
+    bool quiet = device->cu->CtxPushCurrent(device->context) == CUDA_SUCCESS, entered = quiet;
+    for (uint32_t i = 0; i < device->options.queue_count && quiet; i++) {
+        CUresult result = CUDA_ERROR_NOT_READY;
+        while (device->queues[i].stream && result == CUDA_ERROR_NOT_READY && quiet) {
+            result = device->cu->StreamQuery(device->queues[i].stream);
+            if (result == CUDA_ERROR_NOT_READY) nap(device);
+            quiet = rota_clock_ns() < deadline;
+        }
+        quiet = quiet && (result == CUDA_SUCCESS || rota_cuda_is_fatal(result) || !device->queues[i].stream);
+    }
+    if (entered) rota_cuda_leave(device);
+    pthread_mutex_unlock(&device->submit_lock);
+    return quiet;
+}
+
+static void lose_once(rota_cuda_device *device, bool is_over, const char *message) {
     /* The exchange makes one thread call back; it releases to the acquire loads of `lost`. */
-    bool first = ra_exchange_acq_rel(&device->lost, 1) == 0;
+    if (ra_exchange_acq_rel(&device->lost, 1) != 0) return;
+    /* Before anybody hears that the device touches nothing more. Pairs with the loads in the destroy
+     * functions. */
+    if (!is_over && !drain(device)) ra_store_release(&device->noisy, 1);
+    if (device->host.lost) device->host.lost(device->host.user, ROTA_DEVICE_LOST, message);
+}
+
+rota_status rota_cuda_lose(rota_cuda_device *device, CUresult result, const char *what) {
+    char message[ROTA_ERROR_MESSAGE_MAX];
+    const char *node = ra_load_acquire(&device->lost) ? NULL : rota_cuda_running_node(device);
     (void)rota_cuda_fail(device->cu, result, what);
-    const char *node = first ? rota_cuda_running_node(device) : NULL;
     rota_status status = rota_fail_context(ROTA_DEVICE_LOST, "%s (%s) is lost%s%s%s: ", device->base.info.id,
                                            device->base.info.name, node ? " while node '" : "",
                                            node ? node : "", node ? "' ran" : "");
-    if (first && device->host.lost) device->host.lost(device->host.user, status, rota_last_error());
-    return status;
+    snprintf(message, sizeof message, "%s", rota_last_error());
+    lose_once(device, rota_cuda_is_fatal(result), message);
+    return rota_fail(status, "%s", message);
 }
 
 rota_status rota_cuda_check(rota_cuda_device *device, CUresult result, const char *what) {
@@ -62,7 +103,7 @@ static rota_status wait_for_room(rota_cuda_device *device, rota_cuda_queue *queu
         rota_futex_wait(&device->progress, seen, rota_deadline_after(WAIT_SLICE_NS));
         if (ra_load_seq_cst(&device->progress) != seen) last_progress = rota_clock_ns();
         if (rota_clock_ns() - last_progress > STALL_NS)
-            status = rota_cuda_lose(device, CUDA_ERROR_LAUNCH_TIMEOUT, "no work completed for two minutes");
+            status = rota_cuda_lose(device, CUDA_ERROR_NOT_READY, "no work completed for two minutes");
     }
     ra_store_relaxed(&device->room_wanted, 0);
     return status;
@@ -171,6 +212,8 @@ static rota_status copy(rota_cuda_device *device, rota_cuda_queue *queue, const 
 }
 
 static rota_status add_work(rota_cuda_device *device, const rota_exec_work *work) {
+    if (ra_load_acquire(&device->lost)) /* pairs with lose_once */
+        return rota_fail(ROTA_DEVICE_LOST, "%s is lost", device->base.info.id);
     rota_cuda_queue *queue = &device->queues[work->queue];
     for (uint32_t i = 0; i < work->wait_count; i++) ROTA_TRY(place_wait(device, queue, &work->waits[i]));
     ROTA_TRY(work->instance ? launch(device, queue, work) : copy(device, queue, work));
@@ -181,14 +224,20 @@ static rota_status add_work(rota_cuda_device *device, const rota_exec_work *work
 rota_status rota_cuda_submit(rota_exec_device *base, const rota_exec_work *works, uint32_t count) {
     rota_cuda_device *device = (rota_cuda_device *)base;
     ROTA_TRY(rota_cuda_enter(device));
+    pthread_mutex_lock(&device->submit_lock);
     rota_status status = ROTA_OK;
     for (uint32_t i = 0; i < count && status == ROTA_OK; i++) status = add_work(device, &works[i]);
     for (uint32_t i = 0; i < device->options.queue_count && status == ROTA_OK; i++)
         status = set_mark(device, &device->queues[i]);
+    if (status != ROTA_OK) {
+        /* What the driver has taken of a work that failed half way is unknown, so any failure here is the
+         * device's. */
+        char message[ROTA_ERROR_MESSAGE_MAX];
+        snprintf(message, sizeof message, "%s", rota_last_error());
+        lose_once(device, false, message);
+        (void)rota_fail(status, "%s", message);
+    }
+    pthread_mutex_unlock(&device->submit_lock);
     rota_cuda_leave(device);
-    /* What the driver has taken of a work that failed half way is unknown, so any failure here is the
-     * device's. */
-    if (status != ROTA_OK && ra_exchange_acq_rel(&device->lost, 1) == 0 && device->host.lost)
-        device->host.lost(device->host.user, ROTA_DEVICE_LOST, rota_last_error());
     return status;
 }

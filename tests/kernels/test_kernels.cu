@@ -97,3 +97,12 @@ ROTA_KERNEL(test_step, 2, test_step_params, 64) {
     x[i] = x[i] * 3u + WORDS(1)[i] + rota_param_u32(args, 0, args.params.add) +
            (uint32_t)(rota_param_u64(args, 1, args.params.wide) >> 32);
 }
+
+/* Does not end before the word is not 0. */
+struct test_spin_params {
+    uint32_t unused;
+};
+ROTA_KERNEL(test_spin, 1, test_spin_params, 1) {
+    const volatile uint32_t *flag = rota_operand<const volatile uint32_t>(args, 0);
+    while (*flag == 0) {}
+}

@@ -1,0 +1,61 @@
+/* A recording stand-in for the CUDA driver, so that the CUDA executor's own logic is tested where there is no
+ * device. It believes nothing but what CUDA promises: work on different streams runs in random order but for
+ * events, the nodes of a graph in random order but for its edges, and nothing is complete before it has run.
+ * Device memory is host memory, kernels are the C functions of their rota_kernel. It counts what is alive,
+ * and what no correct program does (the default stream, a call without a context, something destroyed in use)
+ * as violations. */
+#ifndef ROTA_TESTS_CUDA_STUB_H
+#define ROTA_TESTS_CUDA_STUB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "graph/kernel.h"
+
+#ifdef ROTA_HAVE_CUDA
+#include "exec/cuda/cuda_api.h"
+
+/* Puts the stand-in in the driver's place, fresh, with `devices` devices; its thread runs work in an order
+ * from the seed. */
+void cuda_stub_start(uint64_t seed, int devices);
+/* Ends its thread and takes it out again. */
+void cuda_stub_stop(void);
+const rota_cuda_api *cuda_stub_api(void);
+
+/* A kernel that images have from now on: its C function runs, over all items. NULL kernels: the executor's
+ * own and the smoke test's are there anyway. */
+void cuda_stub_kernel(const rota_kernel *kernel);
+
+/* Objects alive (contexts, streams, events, graphs, executable graphs, modules, memory of any kind), listed
+ * in out_text. */
+uint32_t cuda_stub_alive(char *out_text, size_t text_bytes);
+/* Violations so far; the first one's sentence. */
+uint32_t cuda_stub_violations(char *out_text, size_t text_bytes);
+
+/* Call number `skip` from now of cu<name> fails with `result`, once. What ends an object's life ends it all
+ * the same. */
+void cuda_stub_fail(const char *name, uint32_t skip, CUresult result);
+/* Calls of cu<name> since the start. */
+uint64_t cuda_stub_calls(const char *name);
+/* Names of the table's functions, in order; NULL past the last. */
+const char *cuda_stub_name(uint32_t index);
+
+/* Work waits until it is told to go on. */
+void cuda_stub_pause(bool paused);
+/* Kernels of this entry do not end (true), or, fault, which ends the context; NULL: none. */
+void cuda_stub_hang(const char *entry);
+void cuda_stub_fault(const char *entry);
+
+/* Of the device's attributes: 0 is answered for this one. */
+void cuda_stub_lack(CUdevice_attribute attribute);
+void cuda_stub_compute_mode(int mode);
+
+typedef struct cuda_stub_graph {
+    uint32_t nodes, edges, roots, kernels, memcpys, children, empties;
+    uint32_t widest_cluster;
+} cuda_stub_graph;
+/* Of the last graph that was made executable. */
+cuda_stub_graph cuda_stub_last_graph(void);
+
+#endif
+#endif

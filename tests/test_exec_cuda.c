@@ -1,0 +1,532 @@
+/* exec/cuda through its contract over a stand-in for the CUDA driver (cuda_stub.h): the cases that hold on a
+ * device too, and what only the stand-in shows: the driver's absence, the graphs made, library nodes, which
+ * contexts are current. */
+#include "support.h"
+#include <stdio.h>
+
+#ifdef ROTA_HAVE_CUDA
+#include <string.h>
+#include <unistd.h>
+#include "tests/exec_cuda_kit.h"
+
+/* ---- The loader ---- */
+
+typedef struct half_driver {
+    const char *missing;
+} half_driver;
+
+static void *find_half(void *user, const char *name, int version) {
+    const half_driver *half = user;
+    static int function;
+    assert_true(version >= 2000 && version <= ROTA_CUDA_DRIVER_NEEDED);
+    return strcmp(name, half->missing) == 0 ? NULL : &function;
+}
+
+static void test_loader(void **state) {
+    (void)state;
+    static rota_cuda_api api;
+    assert_status(rota_cuda_api_load("libno-such-cuda.so.1", &api), ROTA_UNSUPPORTED);
+    assert_non_null(strstr(rota_last_error(), "libno-such-cuda.so.1"));
+    assert_status(rota_cuda_api_load("libm.so.6", &api), ROTA_UNSUPPORTED);
+    assert_non_null(strstr(rota_last_error(), "no CUDA driver"));
+    half_driver half = {"cuGraphLaunch"};
+    assert_status(rota_cuda_api_fill(11080, find_half, &half, &api), ROTA_UNSUPPORTED);
+    assert_non_null(strstr(rota_last_error(), "11.8"));
+    assert_non_null(strstr(rota_last_error(), "12.0"));
+    assert_status(rota_cuda_api_fill(12020, find_half, &half, &api), ROTA_UNSUPPORTED);
+    assert_non_null(strstr(rota_last_error(), "cuGraphLaunch"));
+    half.missing = "";
+    assert_ok(rota_cuda_api_fill(12020, find_half, &half, &api));
+}
+
+static uint32_t list(rota_device_info *infos) {
+    uint32_t count = 77;
+    assert_ok(rota_exec_cuda_driver.enumerate(&rota_exec_cuda_driver, infos, 4, &count));
+    return count;
+}
+
+static void refused(uint32_t index, rota_status status, const char *text) {
+    rota_exec_open_options options = {.queue_count = 1};
+    rota_exec_device *device = NULL;
+    assert_status(rota_exec_cuda_driver.open(&rota_exec_cuda_driver, index, &options, &device), status);
+    if (!strstr(rota_last_error(), text)) fail_msg("'%s' is not in: %s", text, rota_last_error());
+}
+
+/* Every way in which there is no device, or one that cannot be used, is said. */
+static void test_listing(void **state) {
+    (void)state;
+    rota_device_info infos[4];
+    cuda_stub_start(1, 0);
+    assert_int_equal(list(infos), 0);
+    assert_non_null(strstr(rota_last_error(), "lists no device"));
+    cuda_stub_fail("Init", 0, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
+    assert_int_equal(list(infos), 0);
+    assert_non_null(strstr(rota_last_error(), "does not start"));
+    cuda_stub_stop();
+    cuda_stub_start(1, 2);
+    assert_int_equal(list(infos), 2);
+    assert_string_equal(infos[1].id, "cuda:1");
+    assert_string_equal(infos[1].name, "stand-in 1");
+    assert_non_null(strstr(infos[1].driver, "12.4"));
+    assert_true(infos[1].usable && !infos[1].missing[0]);
+    refused(2, ROTA_NOT_FOUND, "cuda:2");
+    cuda_stub_compute_mode(CU_COMPUTEMODE_PROHIBITED);
+    assert_int_equal(list(infos), 2);
+    assert_false(infos[0].usable);
+    assert_non_null(strstr(infos[0].missing, "prohibited"));
+    refused(0, ROTA_UNSUPPORTED, "prohibited");
+    cuda_stub_compute_mode(CU_COMPUTEMODE_DEFAULT);
+    cuda_stub_lack(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+    refused(0, ROTA_UNSUPPORTED, "compute capability 7.5 (it has 0.0)");
+    cuda_stub_lack(0);
+    cuda_stub_fail("DevicePrimaryCtxRetain", 0, CUDA_ERROR_DEVICE_UNAVAILABLE);
+    refused(0, ROTA_UNSUPPORTED, "exclusive");
+    char text[128];
+    assert_int_equal(cuda_stub_alive(text, sizeof text), 0);
+    cuda_stub_stop();
+}
+
+/* A driver that cannot export memory. */
+static void test_without_export(void **state) {
+    (void)state;
+    cuda_stub_start(1, 1);
+    cuda_stub_lack(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
+    test_host host = {0};
+    rota_exec_open_options options = test_vk_options(&host, 1);
+    rota_exec_device *device;
+    rota_exec_memory *m;
+    assert_ok(rota_exec_cuda_driver.open(&rota_exec_cuda_driver, 0, &options, &device));
+    assert_ok(device->vtable->memory_create(device, 1u << 20, 0, "large", &m));
+    assert_int_equal(cuda_stub_calls("MemCreate"), 0);
+    uint64_t abandoned;
+    device->vtable->close(device, rota_deadline_after(5000000000u), &abandoned);
+    char text[128];
+    if (cuda_stub_alive(text, sizeof text)) fail_msg("left: %s", text);
+    cuda_stub_stop();
+}
+
+/* ---- The application's own context ---- */
+
+static void test_contexts(void **state) {
+    (void)state;
+    cuda_fixture *f = cuda_open(NULL);
+    const rota_cuda_api *cu = cuda_stub_api();
+    /* As another library of the process has it. */
+    CUcontext own, popped;
+    rota_exec_work first = {.queue = 0, .signal_value = ++f->next[0]};
+    cuda_submit(f, &first, 1);
+    cuda_wait(f, 0); /* the completion thread is in its context, and stays there */
+    assert_int_equal(cu->DevicePrimaryCtxRetain(&own, 0), CUDA_SUCCESS);
+    uint64_t pushes = cuda_stub_calls("CtxPushCurrent"), pops = cuda_stub_calls("CtxPopCurrent");
+    rota_exec_memory *memories[] = {cuda_shared(f, 2 * BYTES)};
+    step_params params = {COUNT, 1, 0};
+    test_program *p = cuda_chain(3, &params);
+    cuda_loaded l = cuda_load(f, p, memories);
+    rota_exec_work w = cuda_work(f, l, 0, 0, NULL, 0, NULL);
+    cuda_submit(f, &w, 1);
+    cuda_wait(f, 0);
+    cuda_unload(f, l);
+    f->device->vtable->memory_destroy(f->device, memories[0]);
+    assert_true(cuda_stub_calls("CtxPushCurrent") > pushes);
+    assert_int_equal(cuda_stub_calls("CtxPushCurrent") - pushes, cuda_stub_calls("CtxPopCurrent") - pops);
+    /* Nothing is left current here: popping is a violation that the stand-in counts. */
+    assert_int_equal(cu->CtxPushCurrent(own), CUDA_SUCCESS);
+    assert_int_equal(cu->CtxPopCurrent(&popped), CUDA_SUCCESS);
+    assert_ptr_equal(popped, own);
+    assert_int_equal(cu->DevicePrimaryCtxRelease(0), CUDA_SUCCESS);
+    free(p);
+    cuda_close(f);
+}
+
+/* ---- Graphs ---- */
+
+static void in_clusters(const void *params, const uint64_t *operand_bytes, const rota_cuda_target *target,
+                        rota_cuda_launch *out_launch) {
+    (void)params, (void)operand_bytes;
+    assert_int_equal(target->compute_capability, 90);
+    *out_launch = (rota_cuda_launch){.groups = {8, 1, 0}, .block = {64, 0, 0}, .cluster = {4, 1, 1}};
+}
+
+static cuda_stub_graph graph_of(cuda_fixture *f, test_program *p, rota_exec_memory *const *memories) {
+    cuda_loaded l = cuda_load(f, p, memories);
+    cuda_stub_graph graph = cuda_stub_last_graph();
+    cuda_unload(f, l);
+    free(p);
+    return graph;
+}
+
+static void test_graphs(void **state) {
+    (void)state;
+    cuda_fixture *f = cuda_open(NULL);
+    rota_exec_memory *memories[] = {cuda_memory(f, 2 * BYTES, 0)};
+    step_params params = {COUNT, 1, 0};
+    cuda_stub_graph g = graph_of(f, cuda_chain(1000, &params), memories);
+    assert_int_equal(g.nodes, 1000);
+    assert_int_equal(g.kernels, 1000);
+    assert_int_equal(g.edges, 999);
+    assert_int_equal(g.roots, 1);
+    /* 1 000 independent nodes: few branches, with and without the node that brings the argument block. */
+    for (uint32_t slots = 0; slots < 2; slots++) {
+        test_program *p = test_program_new(QUEUES, 1, slots);
+        test_program_segment(p, 0);
+        test_program_batch(p);
+        for (uint32_t i = 0; i < 1000; i++) {
+            test_program_kernel(p, &cuda_step, &params);
+            test_program_operand(p, 0, slots, 0, BYTES, ROTA_READWRITE);
+            test_program_operand(p, 0, false, BYTES, BYTES, ROTA_READ);
+        }
+        g = graph_of(f, p, memories);
+        assert_int_equal(g.nodes, 1000 + slots);
+        assert_int_equal(g.roots, slots ? 1 : 6);
+        assert_int_equal(g.edges, slots ? 1000 : 994);
+        assert_int_equal(g.empties, 0);
+    }
+    /* A cluster, an empty grid, a copy of no bytes, a copy by the driver. */
+    rota_kernel clustered = cuda_step, empty = cuda_step;
+
+    clustered.cuda.launch = in_clusters;
+    clustered.cuda.grid = NULL;
+    empty.cuda.grid = NULL;
+    test_program *p = test_program_new(QUEUES, 1, 0);
+    test_program_segment(p, 0);
+    test_program_batch(p);
+    for (uint32_t i = 0; i < 2; i++) {
+        test_program_kernel(p, i ? &empty : &clustered, &params)->u.kernel.groups[2] = 0;
+        test_program_operand(p, 0, false, 0, BYTES, ROTA_READWRITE);
+        test_program_operand(p, 0, false, BYTES, BYTES, ROTA_READ);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        test_program_copy(p);
+        test_program_operand(p, 0, false, 0, i * 16, ROTA_WRITE);
+        test_program_operand(p, 0, false, BYTES, i * 16, ROTA_READ);
+    }
+    g = graph_of(f, p, memories);
+    assert_int_equal(g.nodes, 4);
+    assert_int_equal(g.kernels, 1);
+    assert_int_equal(g.empties, 2);
+    assert_int_equal(g.memcpys, 1);
+    assert_int_equal(g.widest_cluster, 4);
+    cuda_close(f);
+}
+
+/* ---- Library nodes ---- */
+
+typedef struct library {
+    CUfunction step;
+    uint32_t calls, tunes, prepares;
+    rota_status status;
+} library;
+static library lib;
+
+/* Puts two steps on the stream, as a library would. */
+static rota_status library_call(const rota_cuda_call *call) {
+    lib.calls++;
+    if (lib.status != ROTA_OK) return rota_fail(lib.status, "the library does not want to");
+    const step_params *params = call->params;
+    if (params->count == 0) return ROTA_OK; /* nothing on the stream */
+    struct {
+        uint64_t block;
+        uint32_t slots, binds;
+        uint64_t operands[2];
+        step_params params;
+    } arguments = {.operands = {call->operands[0], call->operands[1]}, .params = *params};
+    void *parameters[] = {&arguments};
+    assert_int_equal(call->operand_count, 2);
+    assert_int_equal(call->operand_bytes[0], BYTES);
+    for (uint32_t i = 0; i < 2; i++)
+        if (cuda_stub_api()->LaunchKernel(lib.step, 16, 1, 1, 64, 1, 1, 0, call->stream, parameters, NULL) !=
+            CUDA_SUCCESS)
+            return rota_fail(ROTA_SYSTEM, "cuLaunchKernel failed");
+    return ROTA_OK;
+}
+
+static rota_status library_tune(const rota_cuda_call *call) {
+    lib.tunes++;
+    memset((void *)(uintptr_t)call->operands[1], 0, call->operand_bytes[1]); /* scratch of the right size */
+    return ROTA_OK;
+}
+
+static rota_kernel library_kernel(void) {
+    rota_kernel kernel = cuda_step;
+    kernel.name = "library";
+    kernel.cuda = (__typeof__(kernel.cuda)){.call = library_call, .tune = library_tune};
+    lib = (library){0};
+    return kernel;
+}
+
+static void find_step(cuda_fixture *f) {
+    rota_cuda_device *device = (rota_cuda_device *)f->device;
+    assert_ok(rota_cuda_enter(device));
+    assert_ok(rota_cuda_function_get(device, &cuda_step, &lib.step));
+    rota_cuda_leave(device);
+}
+
+static test_program *library_program(const rota_kernel *kernel, const step_params *params, bool slot,
+                                     bool bound) {
+    test_program *p = test_program_new(QUEUES, 1, 3);
+    test_program_segment(p, 0);
+    for (uint32_t i = 0; i < 3; i++) { /* between ordinary ones */
+        test_program_batch(p);
+        test_program_kernel(p, i == 1 ? kernel : &cuda_step, params);
+        test_program_operand(p, i == 1 && slot ? 0 : 0, i == 1 && slot, 0, BYTES, ROTA_READWRITE);
+        test_program_operand(p, 0, false, BYTES, BYTES, ROTA_READ);
+        if (i == 1 && bound) test_program_binding(p, 0, 1);
+    }
+    return p;
+}
+
+static void test_library(void **state) {
+    (void)state;
+    cuda_fixture *f = cuda_open(NULL);
+    rota_exec_memory *memories[] = {cuda_shared(f, 2 * BYTES)};
+    uint32_t *x = memories[0]->host;
+    step_params params = {COUNT, 1, 0};
+    rota_kernel kernel = library_kernel();
+    find_step(f);
+    test_program *p = library_program(&kernel, &params, false, false);
+    cuda_loaded l = cuda_load(f, p, memories);
+    cuda_stub_graph g = cuda_stub_last_graph();
+    assert_int_equal(g.children, 1);
+    assert_int_equal(g.nodes, 3);
+    assert_int_equal(lib.calls, 1);
+    assert_int_equal(lib.tunes, 1);
+    for (uint32_t i = 0; i < COUNT; i++) x[i] = x[COUNT + i] = i;
+    uint64_t block[3] = {0};
+    for (uint32_t i = 0; i < 3; i++) {
+        rota_exec_work w = cuda_work(f, l, 0, 0, NULL, 0, block);
+        cuda_submit(f, &w, 1);
+        cuda_wait(f, 0);
+    }
+    for (uint32_t i = 0; i < COUNT; i++) assert_int_equal(x[i], cuda_stepped(i, i, 12));
+    assert_int_equal(lib.calls, 1);
+    cuda_unload(f, l);
+    free(p);
+    /* Nothing put on the stream is no error; a refusal is one, with the node's name. */
+    step_params none = {0, 1, 0};
+    p = library_program(&kernel, &none, false, false);
+    l = cuda_load(f, p, memories);
+    assert_int_equal(cuda_stub_last_graph().children, 0);
+    cuda_unload(f, l);
+    l.edges = cuda_edges(p);
+    lib.status = ROTA_UNSUPPORTED;
+    assert_ok(f->device->vtable->program_create(f->device, &p->desc, &l.program));
+    assert_status(f->device->vtable->instance_create(f->device, l.program, memories, &l.instance),
+                  ROTA_UNSUPPORTED);
+    assert_non_null(strstr(rota_last_error(), "node 1"));
+    f->device->vtable->program_destroy(f->device, l.program);
+    free(l.edges);
+    free(p);
+    cuda_close(f);
+}
+
+/* With an operand or a parameter in a slot: a graph for each set of values, made once, the least recently
+ * used going first. */
+static void test_variants(void **state) {
+    (void)state;
+    for (uint32_t bound = 0; bound < 2; bound++) {
+        cuda_fixture *f = cuda_open(NULL);
+        rota_exec_memory *memories[] = {cuda_shared(f, 2 * BYTES)};
+        rota_exec_memory *others[6];
+        uint32_t *x = memories[0]->host;
+        for (uint32_t i = 0; i < 6; i++) others[i] = cuda_shared(f, BYTES);
+        step_params params = {COUNT, 1, 0};
+        rota_kernel kernel = library_kernel();
+        find_step(f);
+        test_program *p = library_program(&kernel, &params, !bound, bound);
+        cuda_loaded l = cuda_load(f, p, memories);
+        assert_int_equal(lib.calls, 0);
+        static const struct {
+            uint32_t binding, calls;
+        } steps[] = {{0, 1}, {0, 1}, {1, 2}, {2, 3}, {3, 4}, {0, 4},
+                     {4, 5}, {0, 5}, {2, 5}, {1, 6}, {5, 7}, {2, 7}};
+        for (uint32_t s = 0; s < sizeof steps / sizeof steps[0]; s++) {
+            uint32_t binding = steps[s].binding, *y = others[binding]->host;
+            for (uint32_t i = 0; i < COUNT; i++) x[i] = x[COUNT + i] = y[i] = i;
+            uint64_t block[3] = {others[binding]->address, 10 + binding, s}; /* word 2 is nobody's */
+            rota_exec_work w = cuda_work(f, l, 0, 0, NULL, 0, block);
+            cuda_submit(f, &w, 1);
+            cuda_wait(f, 0);
+            if (lib.calls != steps[s].calls) fail_msg("step %u: %u captures", s, lib.calls);
+            for (uint32_t i = 0; i < COUNT; i++) {
+                uint32_t expected = cuda_stepped(i, i, bound ? 1 : 2);
+                for (uint32_t k = 0; k < 2 && bound; k++) expected = expected * 3 + i + 10 + binding;
+                if (bound) expected = cuda_stepped(expected, i, 1);
+                assert_int_equal(x[i], expected);
+                if (!bound) assert_int_equal(y[i], cuda_stepped(i, i, 2));
+            }
+        }
+        cuda_unload(f, l);
+        free(p);
+        cuda_close(f);
+    }
+}
+
+/* Nodes alike are tuned once; another size or parameter is another node. */
+static void test_tune(void **state) {
+    (void)state;
+    cuda_fixture *f = cuda_open(NULL);
+    step_params params[2] = {{COUNT, 1, 0}, {COUNT, 2, 0}};
+    rota_kernel kernel = library_kernel();
+    test_program *p = test_program_new(QUEUES, 1, 0);
+    test_program_segment(p, 0);
+    for (uint32_t i = 0; i < 40; i++) {
+        test_program_batch(p);
+        test_program_kernel(p, &kernel, &params[i % 2]);
+        test_program_operand(p, 0, false, 0, i % 4 < 2 ? BYTES : BYTES / 2, ROTA_READWRITE);
+        test_program_operand(p, 0, false, BYTES, BYTES, ROTA_READ);
+    }
+    uint32_t *edges = cuda_edges(p);
+    rota_exec_program *program = NULL;
+    assert_ok(f->device->vtable->program_create(f->device, &p->desc, &program));
+    assert_int_equal(lib.tunes, 4);
+    f->device->vtable->program_destroy(f->device, program);
+    free(edges);
+    free(p);
+    cuda_close(f);
+}
+
+/* ---- Kernels that are chosen and prepared ---- */
+
+static rota_status prepare_step(const rota_cuda_call *call, void *out_prepared) {
+    lib.prepares++;
+    memcpy(out_prepared, &call->operands[1], 8);
+    return ROTA_OK;
+}
+
+static rota_kernel prepared_step;
+static const rota_kernel *choose(const void *params, const uint64_t *operand_bytes, uint32_t slot_mask,
+                                 const rota_cuda_target *target) {
+    (void)params;
+    assert_int_equal(operand_bytes[0], BYTES);
+    assert_non_null(target->name);
+    return slot_mask ? NULL : &prepared_step;
+}
+
+static void test_select(void **state) {
+    (void)state;
+    cuda_fixture *f = cuda_open(NULL);
+    rota_exec_memory *memories[] = {cuda_shared(f, 2 * BYTES)};
+    uint32_t *x = memories[0]->host;
+    lib = (library){0};
+    prepared_step = cuda_step;
+    prepared_step.cuda.entry = "prepared_step";
+    prepared_step.cuda.prepared_bytes = 8;
+    prepared_step.cuda.prepare = prepare_step;
+    cuda_stub_kernel(&prepared_step);
+    rota_kernel chooser = cuda_step;
+    chooser.cuda.select = choose;
+    step_params params = {COUNT, 1, 0};
+    for (uint32_t slot = 0; slot < 2; slot++) {
+        test_program *p = library_program(&chooser, &params, slot, false);
+        cuda_loaded l = cuda_load(f, p, memories);
+        assert_int_equal(lib.prepares, 1);
+        for (uint32_t i = 0; i < COUNT; i++) x[i] = x[COUNT + i] = i;
+        uint64_t block[3] = {memories[0]->address};
+        rota_exec_work w = cuda_work(f, l, 0, 0, NULL, 0, block);
+        cuda_submit(f, &w, 1);
+        cuda_wait(f, 0);
+        for (uint32_t i = 0; i < COUNT; i++) assert_int_equal(x[i], cuda_stepped(i, i, 3));
+        cuda_unload(f, l);
+        free(p);
+    }
+    /* Prepared for addresses that a slot gives: refused. */
+    test_program *p = library_program(&prepared_step, &params, true, false);
+    uint32_t *edges = cuda_edges(p);
+    rota_exec_program *program;
+    assert_status(f->device->vtable->program_create(f->device, &p->desc, &program), ROTA_UNSUPPORTED);
+    assert_non_null(strstr(rota_last_error(), "slot"));
+    free(edges);
+    free(p);
+    cuda_close(f);
+}
+
+/* ---- Waits ---- */
+
+/* Waits that the stream's order, an earlier wait or completion implies cost no call; a work's value is not
+ * reported before works before it are complete. */
+static void test_waits(void **state) {
+    (void)state;
+    cuda_fixture *f = cuda_open(NULL);
+    cuda_stub_pause(true);
+    rota_exec_wait waits[] = {{0, 1}, {0, 1}, {0, 2}, {1, 1}};
+    rota_exec_work works[] = {
+        {.queue = 0, .signal_value = 1},
+        {.queue = 0, .signal_value = 2, .waits = &waits[0], .wait_count = 1}, /* its own queue */
+        {.queue = 1, .signal_value = 1, .waits = &waits[1], .wait_count = 1},
+        {.queue = 1, .signal_value = 2, .waits = &waits[2], .wait_count = 1},
+        {.queue = 0, .signal_value = 3, .waits = &waits[3], .wait_count = 1},
+    };
+    cuda_submit(f, works, 3);
+    /* The mark that the wait asked for covers value 2 too. */
+    assert_int_equal(cuda_stub_calls("StreamWaitEvent"), 1);
+    assert_int_equal(cuda_stub_calls("EventRecord"), 2);
+    cuda_submit(f, works + 3, 1);
+    assert_int_equal(cuda_stub_calls("StreamWaitEvent"), 1);
+    cuda_submit(f, works + 4, 1);
+    assert_int_equal(cuda_stub_calls("StreamWaitEvent"), 2);
+    assert_int_equal(atomic_load(&f->host.reached[0]), 0);
+    cuda_stub_pause(false);
+    f->next[0] = 3;
+    f->next[1] = 2;
+    cuda_wait(f, 0);
+    cuda_wait(f, 1);
+    /* Complete: no call. */
+    rota_exec_wait done = {0, 3};
+    rota_exec_work after = {.queue = 2, .signal_value = 1, .waits = &done, .wait_count = 1};
+    cuda_submit(f, &after, 1);
+    assert_int_equal(cuda_stub_calls("StreamWaitEvent"), 2);
+    f->next[2] = 1;
+    cuda_wait(f, 2);
+    cuda_close(f);
+}
+
+/* A submit that finds the queue full waits, and goes on when there is room. */
+static void *release_later(void *unused) {
+    usleep(50000);
+    cuda_stub_pause(false);
+    return unused;
+}
+
+static void test_bound(void **state) {
+    (void)state;
+    cuda_fixture *f = cuda_open(&(rota_exec_open_options){.max_in_flight = 4});
+    cuda_stub_pause(true);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, release_later, NULL), 0);
+    for (uint32_t i = 0; i < 4; i++) {
+        rota_exec_work w = {.queue = 0, .signal_value = ++f->next[0]};
+        cuda_submit(f, &w, 1);
+    }
+    uint64_t begin = rota_clock_ns();
+    rota_exec_work w = {.queue = 0, .signal_value = ++f->next[0]};
+    cuda_submit(f, &w, 1);
+    assert_true(rota_clock_ns() - begin > 10000000);
+    pthread_join(thread, NULL);
+    cuda_wait(f, 0);
+    /* A long list of works is marked now and then, not once each. */
+    uint64_t records = cuda_stub_calls("EventRecord");
+    rota_exec_work works[32] = {0};
+    for (uint32_t i = 0; i < 32; i++) works[i] = (rota_exec_work){.queue = 0, .signal_value = ++f->next[0]};
+    cuda_submit(f, works, 32);
+    cuda_wait(f, 0);
+    assert_int_equal(cuda_stub_calls("EventRecord") - records, 2);
+    cuda_close(f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_loader),         cmocka_unit_test(test_listing),
+        cmocka_unit_test(test_without_export), cmocka_unit_test(test_contexts),
+        cmocka_unit_test(test_graphs),         cmocka_unit_test(test_library),
+        cmocka_unit_test(test_variants),       cmocka_unit_test(test_tune),
+        cmocka_unit_test(test_select),         cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_bound),
+    };
+    return exec_cuda_run("exec_cuda", tests, sizeof tests / sizeof tests[0]);
+}
+#else
+int main(void) {
+    puts("skipped: this build was made without cuda.h");
+    return 0;
+}
+#endif
