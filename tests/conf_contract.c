@@ -65,9 +65,7 @@ static bool deadline(conf *c) {
     float got[16];
     CONF_TRY(conf_read_f32(c, &x, got));
     CONF_CHECK(c, got[7] == 2.0f, "the node did not complete");
-    rota_plan_release(plan);
-    rota_buffer_release(x.buffer);
-    return conf_close(c, runtime);
+    return CONF_END(c, runtime, plan, x);
 }
 
 typedef struct callback_state {
@@ -126,9 +124,7 @@ static bool observers(conf *c) {
     CONF_TRY(conf_read_f32(c, &x, got));
     CONF_CHECK(c, got[0] == 64.0f * 20, "x is %g when all is said to be complete", (double)got[0]);
     close(fd);
-    rota_plan_release(plan);
-    rota_buffer_release(x.buffer);
-    return conf_close(c, runtime);
+    return CONF_END(c, runtime, plan, x);
 }
 
 /* P9. A failed node fails its ticket and all that depends on it, with the first cause; other work goes on; a
@@ -315,9 +311,7 @@ static bool one_order(conf *c) {
                (double)got[0], (double)value);
     rota_args_release(args);
     free(tasks);
-    rota_plan_release(plan);
-    rota_buffer_release(x.buffer);
-    return conf_close(c, runtime);
+    return CONF_END(c, runtime, plan, x);
 }
 
 /* ---- P5 ---- */
@@ -356,9 +350,7 @@ static bool host_order(conf *c) {
     }
     free(model);
     free(got);
-    rota_plan_release(plan);
-    rota_buffer_release(x.buffer);
-    return conf_close(c, runtime);
+    return CONF_END(c, runtime, plan, x);
 }
 
 static bool undefined_read(conf *c) {

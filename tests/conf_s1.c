@@ -135,9 +135,7 @@ static bool many_in_flight(conf *c) {
     CONF_TRY(conf_read_f32(c, &x, got));
     CONF_CHECK(c, got[0] == (float)times && got[15] == (float)times, "%u submissions left %g", times,
                (double)got[0]);
-    rota_plan_release(plan);
-    rota_buffer_release(x.buffer);
-    return conf_close(c, runtime);
+    return CONF_END(c, runtime, plan, x);
 }
 
 /* A device with a fault: the wait ends inside its deadline and says what it waited for; the CPU still works.

@@ -222,9 +222,7 @@ static bool shared_sum(conf *c) {
     for (uint32_t i = 0; i < 1024; i++)
         CONF_CHECK(c, got[i] == 16000.0f, "16 threads x 1000 additions gave %g in element %u", (double)got[i],
                    i);
-    rota_plan_release(plan);
-    rota_buffer_release(acc.buffer);
-    return conf_close(c, runtime);
+    return CONF_END(c, runtime, plan, acc);
 }
 
 /* ---- Private graphs ---- */

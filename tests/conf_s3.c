@@ -130,10 +130,7 @@ static bool reshape_into(conf *c) {
         for (uint32_t i = 0; i < 16; i++)
             CONF_CHECK(c, got[i] == (float)(i + 1), "element %u is %g", i, (double)got[i]);
     }
-    rota_plan_release(plan);
-    rota_buffer_release(x.buffer);
-    rota_buffer_release(y.buffer);
-    return conf_close(c, runtime);
+    return CONF_END(c, runtime, plan, x, y);
 }
 
 enum { INPLACE_COUNT = 65536 };

@@ -54,10 +54,7 @@ static bool raw_chain(conf *c) {
         CONF_TRY(equal_list(c, &r, "r", (const float[]){11, 14, 17, 20}));
         CONF_TRY(equal_all(c, &wr, "wide r", 11));
     }
-    rota_plan_release(plan);
-    rota_tensor all[] = {a, b, r, wa, wb, wr};
-    for (uint32_t i = 0; i < 6; i++) rota_buffer_release(all[i].buffer);
-    return conf_close(c, runtime);
+    return CONF_END(c, runtime, plan, a, b, r, wa, wb, wr);
 }
 
 /* s = 3a, then a += 10. */
@@ -92,12 +89,7 @@ static bool war(conf *c) {
         CONF_TRY(equal_all(c, &wa, "wide a", 12));
     }
     free(twos);
-    rota_plan_release(plan);
-    rota_buffer_release(a.buffer);
-    rota_buffer_release(s.buffer);
-    rota_buffer_release(wa.buffer);
-    rota_buffer_release(ws.buffer);
-    return conf_close(c, runtime);
+    return CONF_END(c, runtime, plan, a, s, wa, ws);
 }
 
 static bool waw(conf *c) {
@@ -119,10 +111,7 @@ static bool waw(conf *c) {
         CONF_TRY(conf_replay(c, plan, NULL, i == 0 ? 1 : 2));
         CONF_TRY(equal_all(c, &y, "y", 2));
     }
-    rota_plan_release(plan);
-    rota_buffer_release(x.buffer);
-    rota_buffer_release(y.buffer);
-    return conf_close(c, runtime);
+    return CONF_END(c, runtime, plan, x, y);
 }
 
 /* fill(g, 0), then g[idx] += 1, every idx 0. */
@@ -323,10 +312,7 @@ static bool adamw_twice(conf *c) {
     }
     free(got);
     free(want);
-    rota_plan_release(plan);
-    rota_tensor all[] = {p, g, m, v, first};
-    for (uint32_t i = 0; i < 5; i++) rota_buffer_release(all[i].buffer);
-    return conf_close(c, runtime);
+    return CONF_END(c, runtime, plan, p, g, m, v, first);
 }
 
 /* A cached cast of a parameter, AdamW on it, then a product: it uses the new values. */
@@ -368,10 +354,7 @@ static bool cached_cast(conf *c) {
         CONF_TRY(conf_read_f32(c, &y2, got));
         CONF_TRY(conf_near(c, "the product after AdamW", got, want, N * N, 0, 5e-3));
     }
-    rota_plan_release(plan);
-    rota_tensor all[] = {p, g, m, v, x, y1, y2};
-    for (uint32_t i = 0; i < 7; i++) rota_buffer_release(all[i].buffer);
-    return conf_close(c, runtime);
+    return CONF_END(c, runtime, plan, p, g, m, v, x, y1, y2);
 }
 
 /* ---- Replays ---- */
@@ -406,9 +389,7 @@ static bool decay(conf *c) {
     CONF_OK(c, rota_buffer_address(w.buffer, device, &after));
     CONF_CHECK(c, before == after, "the address changed");
     free(got);
-    rota_plan_release(plan);
-    rota_buffer_release(w.buffer);
-    return conf_close(c, runtime);
+    return CONF_END(c, runtime, plan, w);
 }
 
 /* out = k x with k an argument, 1 to 512, no wait between. */
@@ -445,9 +426,7 @@ static bool argument(conf *c) {
                        i, (double)got[(k - 1) * COUNT + i]);
     free(got);
     rota_args_release(args);
-    rota_plan_release(plan);
-    rota_buffer_release(x.buffer);
-    return conf_close(c, runtime);
+    return CONF_END(c, runtime, plan, x);
 }
 
 /* The last reference to x goes while a long chain that ends in reading it runs; its memory is not given away.
@@ -520,12 +499,7 @@ static bool partial_overlaps(conf *c) {
                        (double)got[k]);
     }
     free(got);
-    rota_plan_release(plan);
-    rota_buffer_release(x.buffer);
-    rota_buffer_release(low.buffer);
-    rota_buffer_release(middle.buffer);
-    rota_buffer_release(high.buffer);
-    return conf_close(c, runtime);
+    return CONF_END(c, runtime, plan, x, low, middle, high);
 }
 
 const conf_case conf_cases_s5[] = {

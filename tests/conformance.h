@@ -23,12 +23,13 @@ typedef struct conf {
     bool full;          /* the counts of SCENARIOS.md; else what fits CI */
     bool validation;
     uint64_t seed;
-    bool has_breaks; /* these take effect in the adversary once the smoke test of a case's device has passed */
+    bool
+        has_breaks; /* these take effect in the adversary once the smoke test of a case's device has passed */
     adversary_breaks breaks;
     adversary_options adversary;
     _Atomic uint32_t errors_logged;
     bool no_faults;     /* faults that a case injects are left out (test_proofs) */
-    uint64_t quiet_ns; /* adversary_options.quiet_ns */
+    uint64_t quiet_ns;  /* adversary_options.quiet_ns */
     bool expect_errors; /* logged errors are part of the case */
     bool skipped;       /* `why` says why */
     pthread_mutex_t lock;
@@ -54,6 +55,12 @@ bool conf_open(conf *c, const rota_runtime_options *options, rota_runtime **out_
                rota_device **out_device);
 /* Closes it and checks that nothing was logged as an error nor, by the adversary, as a violation. */
 bool conf_close(conf *c, rota_runtime *runtime);
+
+/* The end of most cases: releases the plan and the buffers of these tensors, and closes the runtime. */
+bool conf_end(conf *c, rota_runtime *runtime, rota_plan *plan, const rota_tensor *tensors, size_t count);
+#define CONF_END(c, runtime, plan, ...)                                                                      \
+    conf_end(c, runtime, plan, (const rota_tensor[]){__VA_ARGS__},                                           \
+             sizeof((const rota_tensor[]){__VA_ARGS__}) / sizeof(rota_tensor))
 
 /* Records a failure, the first one stays. Returns false. Any thread. */
 bool conf_fail(conf *c, const char *format, ...) ROTA_PRINTF(2, 3);

@@ -66,6 +66,12 @@ bool conf_close(conf *c, rota_runtime *runtime) {
     return true;
 }
 
+bool conf_end(conf *c, rota_runtime *runtime, rota_plan *plan, const rota_tensor *tensors, size_t count) {
+    rota_plan_release(plan);
+    for (size_t i = 0; i < count; i++) rota_buffer_release(tensors[i].buffer);
+    return conf_close(c, runtime);
+}
+
 bool conf_graph_begin(conf *c, conf_graph *out_graph) {
     memset(out_graph, 0, sizeof *out_graph);
     CONF_OK(c, rota_graph_create(NULL, &out_graph->graph));
