@@ -10,6 +10,9 @@ extern const rota_op rota_ops_elementwise[], rota_ops_move[], rota_ops_reduce[],
 
 /* All tensors that are there have this dtype; else an error that names the input. */
 rota_status rota_shape_require(const rota_op_use *use, uint32_t inputs, rota_dtype dtype);
+/* Value `index` of the op, called `name`, is a u32 (a slot's is whatever it is filled with); else an error.
+ */
+rota_status rota_shape_require_u32(const rota_op_use *use, uint32_t index, const char *name);
 /* out_outputs[0] like an input. */
 rota_status rota_shape_like(const rota_tensor *x, rota_dtype dtype, rota_tensor *out);
 

@@ -186,6 +186,8 @@ static rota_status shape_dropout(const rota_op_use *use, rota_tensor *out) {
     const float p = use->attributes.p;
     if (!(p >= 0.0f && p < 1.0f))
         return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "p is %g, expected 0 <= p < 1", (double)p);
+    ROTA_TRY(rota_shape_require_u32(use, 0, "seed"));
+    ROTA_TRY(rota_shape_require_u32(use, 1, "step"));
     return rota_shape_like(&use->inputs[0], ROTA_F32, out);
 }
 

@@ -119,6 +119,13 @@ static rota_status gradient_cast(rota_tape *tape, const rota_op_use *use) {
 /* ---- fill ---- */
 
 static rota_status shape_fill(const rota_op_use *use, rota_tensor *out) {
+    const rota_dtype dtype = use->outputs[0].dtype;
+    const double number = use->attributes.value[0].number;
+    const bool integer = dtype == ROTA_I32 || dtype == ROTA_U32;
+    /* Written so that NaN fails. */
+    if (integer && !(number >= (dtype == ROTA_I32 ? INT32_MIN : 0) &&
+                     number <= (dtype == ROTA_I32 ? INT32_MAX : UINT32_MAX)))
+        return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "%.17g is no %s", number, rota_dtype_name(dtype));
     return rota_shape_like(&use->outputs[0], use->outputs[0].dtype, out);
 }
 

@@ -55,6 +55,14 @@ rota_status rota_shape_require(const rota_op_use *use, uint32_t inputs, rota_dty
     return ROTA_OK;
 }
 
+rota_status rota_shape_require_u32(const rota_op_use *use, uint32_t index, const char *name) {
+    const rota_value *value = &use->attributes.value[index];
+    /* Written so that NaN fails. */
+    if (value->kind == ROTA_VALUE_SLOT || (value->number >= 0 && value->number <= UINT32_MAX)) return ROTA_OK;
+    return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "%s is %.17g, expected 0 to %u", name, value->number,
+                        UINT32_MAX);
+}
+
 rota_status rota_shape_like(const rota_tensor *x, rota_dtype dtype, rota_tensor *out) {
     return rota_tensor_of(NULL, 0, dtype, x->rank, x->shape, out);
 }

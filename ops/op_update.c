@@ -117,7 +117,7 @@ static rota_status shape_adamw(const rota_op_use *use, rota_tensor *out) {
         }
     if (use->inputs[4].buffer && rota_tensor_count(&use->inputs[4]) != 1)
         return fail_operand(use, 4, "f32 [1]");
-    return ROTA_OK;
+    return rota_shape_require_u32(use, 1, "step");
 }
 
 static rota_status record_adamw(rota_tape *tape, rota_op_use *use) {

@@ -52,8 +52,9 @@ ROTA_API rota_status rota_tape_tensor(rota_tape *tape, rota_buffer_kind kind, co
 typedef enum rota_value_kind { ROTA_VALUE_PLAIN, ROTA_VALUE_SLOT, ROTA_VALUE_CONSTANT } rota_value_kind;
 
 /* A scalar parameter of an op: a number fixed at record, or a 4-byte slot filled at each replay (f32 for real
- * numbers, u32 for counts and seeds: rota_args_set_f32, _u32). What varies by step (lr, step, seed) must be a
- * slot, or ROTA_CONSTANT to say that it is meant to stay; a plain number is INVALID_ARGUMENT at record. */
+ * numbers, u32 for counts and seeds: rota_args_set_f32, _u32; a number that is no u32 is INVALID_ARGUMENT).
+ * What varies by step (lr, step, seed) must be a slot, or ROTA_CONSTANT to say that it is meant to stay; a
+ * plain number is INVALID_ARGUMENT at record. */
 typedef struct rota_value {
     rota_value_kind kind;
     rota_slot slot;
@@ -126,7 +127,7 @@ ROTA_API rota_status rota_op_slice(rota_tape *tape, rota_tensor x, uint32_t axis
                                    uint64_t length, rota_tensor *out_y);
 ROTA_API rota_status rota_op_slice_into(rota_tape *tape, rota_tensor x, uint32_t axis, uint64_t start,
                                         uint64_t length, rota_tensor y);
-/* Every element of y = number (converted to y's dtype). */
+/* Every element of y = number, converted to y's dtype; INVALID_ARGUMENT: an integer dtype can't hold it. */
 ROTA_API rota_status rota_op_fill_into(rota_tape *tape, rota_tensor y, double number);
 
 /* ---- Reductions along an axis. keep: the axis stays with extent 1. f32 ---- */

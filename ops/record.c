@@ -32,7 +32,7 @@ float rota_value_f32(rota_value value) {
 }
 
 uint32_t rota_value_u32(rota_value value) {
-    return value.kind == ROTA_VALUE_SLOT ? 0 : (uint32_t)(int64_t)value.number;
+    return value.kind == ROTA_VALUE_SLOT ? 0 : (uint32_t)value.number;
 }
 
 void rota_value_bind(rota_value value, uint32_t bindable, rota_param_binding *bindings, uint32_t *count) {

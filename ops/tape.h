@@ -68,7 +68,8 @@ rota_status rota_tape_kernel(rota_tape *tape, const rota_kernel *kernel, const r
                              uint32_t count, const void *params, const rota_param_binding *bindings,
                              uint32_t binding_count);
 
-/* A bindable's value: the number, and the binding if it is one. */
+/* A bindable's value: the number (0 of a slot; of u32 one that rota_shape_require_u32 passed), and the
+ * binding if it is one. */
 float rota_value_f32(rota_value value);
 uint32_t rota_value_u32(rota_value value);
 void rota_value_bind(rota_value value, uint32_t bindable, rota_param_binding *bindings, uint32_t *count);

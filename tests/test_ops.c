@@ -340,6 +340,9 @@ static void wrong_operands_are_named(void **state) {
     assert_status(rota_op_dropout(kit.tape, a, 1.0f, ROTA_CONSTANT(1), ROTA_CONSTANT(1), &y),
                   ROTA_INVALID_ARGUMENT);
     assert_status(rota_op_index_add(kit.tape, n, 1, a), ROTA_INVALID_ARGUMENT);
+    assert_status(rota_op_fill_into(kit.tape, n, 2147483648.0), ROTA_INVALID_ARGUMENT);
+    assert_message("op 'fill': 2147483648 is no i32");
+    assert_status(rota_op_fill_into(kit.tape, n, NAN), ROTA_INVALID_ARGUMENT);
     assert_status(rota_op_check_finite(kit.tape, n, &found), ROTA_INVALID_ARGUMENT);
     assert_status(rota_op_global_norm(kit.tape, &n, 1, 1, &y), ROTA_INVALID_ARGUMENT);
     rota_tensor past = a;
@@ -371,6 +374,15 @@ static void what_varies_by_step_is_no_plain_number(void **state) {
     options.step = ROTA_PLAIN(1);
     assert_status(rota_op_adamw(kit.tape, p, g, m, v, &options), ROTA_INVALID_ARGUMENT);
     assert_message("step");
+    const double no_counts[] = {-1, 4294967296.0, 1e300, NAN};
+    for (int i = 0; i < 4; i++) {
+        options.step = ROTA_CONSTANT(no_counts[i]);
+        assert_status(rota_op_adamw(kit.tape, p, g, m, v, &options), ROTA_INVALID_ARGUMENT);
+        assert_message("op 'adamw': step is ");
+        assert_status(rota_op_dropout(kit.tape, p, 0.5f, ROTA_CONSTANT(1), ROTA_CONSTANT(no_counts[i]), &y),
+                      ROTA_INVALID_ARGUMENT);
+        assert_message("op 'dropout': step is ");
+    }
     options.step = ROTA_CONSTANT(1);
     assert_ok(rota_op_adamw(kit.tape, p, g, m, v, &options));
     assert_status(rota_op_dropout(kit.tape, p, 0.5f, ROTA_PLAIN(1), ROTA_CONSTANT(1), &y),

@@ -38,7 +38,7 @@ void rota_cpu_items_embedding_backward(const void *params, const uint64_t *opera
                                        uint64_t *out_grain) {
     (void)operand_bytes;
     const rota_embedding_params *p = params;
-    *out_items = (p->dim + COLUMNS - 1) / COLUMNS;
+    *out_items = ((uint64_t)p->dim + COLUMNS - 1) / COLUMNS;
     *out_grain = 1 + ROTA_CPU_GRAIN / (COLUMNS * ((uint64_t)p->rows + p->classes));
 }
 

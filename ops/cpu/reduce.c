@@ -9,8 +9,8 @@ void rota_cpu_items_reduce(const void *params, const uint64_t *operand_bytes, ui
                            uint64_t *out_grain) {
     (void)operand_bytes;
     const rota_reduce_params *p = params;
-    uint64_t chunks = (p->n + p->chunk - 1) / p->chunk;
-    uint64_t groups = p->inner == 1 ? 1 : (p->inner + COLUMNS - 1) / COLUMNS;
+    uint64_t chunks = ((uint64_t)p->n + p->chunk - 1) / p->chunk;
+    uint64_t groups = p->inner == 1 ? 1 : ((uint64_t)p->inner + COLUMNS - 1) / COLUMNS;
     uint64_t length = p->chunk < p->n ? p->chunk : p->n;
     uint64_t work = length * (p->inner == 1 ? 1 : COLUMNS);
     *out_items = (uint64_t)p->outer * chunks * groups;
@@ -66,8 +66,8 @@ rota_status rota_cpu_reduce(const rota_kernel_call *call) {
     const rota_reduce_params *p = call->params;
     const float *x = call->operands[0];
     float *y = call->operands[1];
-    const uint64_t chunks = (p->n + p->chunk - 1) / p->chunk;
-    const uint64_t groups = p->inner == 1 ? 1 : (p->inner + COLUMNS - 1) / COLUMNS;
+    const uint64_t chunks = ((uint64_t)p->n + p->chunk - 1) / p->chunk;
+    const uint64_t groups = p->inner == 1 ? 1 : ((uint64_t)p->inner + COLUMNS - 1) / COLUMNS;
     for (uint64_t item = call->begin; item < call->end; item++) {
         uint64_t group = item % groups, chunk = item / groups % chunks, outer = item / groups / chunks;
         uint64_t first = chunk * p->chunk, length = p->n - first < p->chunk ? p->n - first : p->chunk;
