@@ -414,7 +414,8 @@ void kernel_check_variants(const rota_kernel *kernel, const void *params, const 
     }
 }
 
-int kernel_case_main(const rota_exec_driver *driver) {
+int kernel_case_main(const rota_exec_driver *driver, int argc, char **argv) {
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
     main_driver = driver;
     if (!is_there(driver)) return 77;
     return _cmocka_run_group_tests("kernels", kernel_cases, kernel_case_count, open_device, close_device);

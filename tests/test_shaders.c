@@ -2,6 +2,6 @@
  * the validation layer. */
 #include "kernel_case.h"
 
-int main(void) {
-    return kernel_case_main(&rota_exec_vk_driver);
+int main(int argc, char **argv) {
+    return kernel_case_main(&rota_exec_vk_driver, argc, argv);
 }

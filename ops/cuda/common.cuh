@@ -131,6 +131,33 @@ template <bool BLOCK> struct row_threads {
     }
 };
 
+/* A thread's elements of a row of each of INPUTS arrays, in registers: all are loaded before the first is used, so that many
+ * loads are in flight, and once for all passes over rows of up to `size * KEPT` elements. Longer ones are loaded again. */
+template <bool BLOCK, int W, int INPUTS = 1> struct kept_row {
+    static constexpr uint32_t KEPT = W == 4 ? 32 : 8, K = KEPT / W, SPAN = row_threads<BLOCK>::size * KEPT;
+    const float *x[INPUTS];
+    pack<W> v[K][INPUTS];
+    bool whole, kept = false;
+
+    /* f(i, value) for each of this thread's elements i (W at a time) of n; value[k] is of array k. */
+    template <typename F> ROTA_DEVICE void pass(const row_threads<BLOCK> &t, uint32_t n, F f) {
+        for (uint64_t first = t.lane * W; first < n; first += SPAN) {
+            if (!kept) {
+#pragma unroll
+                for (uint32_t k = 0; k < K; k++)
+                    if (first + k * t.size * W < n) {
+#pragma unroll
+                        for (int a = 0; a < INPUTS; a++) v[k][a] = load<W>(x[a] + first + k * t.size * W, whole);
+                    }
+            }
+#pragma unroll
+            for (uint32_t k = 0; k < K; k++)
+                if (first + k * t.size * W < n) f(static_cast<uint32_t>(first + k * t.size * W), v[k]);
+        }
+        kept = n <= SPAN;
+    }
+};
+
 /* Calls run<BLOCK, W>(args) for rows of n: W 4 where rows are whole vectors, whether or not the addresses allow vector
  * accesses. */
 #define ROTA_BY_ROW(n, run, args)                                                                            \

@@ -7,6 +7,15 @@ ROTA_DEVICE uint32_t visible(uint64_t row, uint32_t n, uint32_t queries) {
     return static_cast<uint32_t>(row % queries) + n - queries + 1;
 }
 
+/* 0 for the elements that a query does not see, beyond those that share a vector with one that it sees. */
+template <bool BLOCK, int W>
+ROTA_DEVICE void clear_from(const row_threads<BLOCK> &t, float *y, uint32_t seen, uint32_t n, bool whole) {
+    if (seen == n) return;
+    t.template walk<W>(n, [&](uint32_t i) {
+        if (i >= seen) store(y + i, pack<W>{}, whole);
+    });
+}
+
 template <bool BLOCK, int W, typename A> ROTA_DEVICE void softmax_row(const A &args) {
     const rota_softmax_params &p = args.params;
     const row_threads<BLOCK> t;
@@ -15,28 +24,29 @@ template <bool BLOCK, int W, typename A> ROTA_DEVICE void softmax_row(const A &a
     float *y = rota_operand<float>(args, 1) + t.row * p.n;
     const bool whole = aligned16(x) && aligned16(y);
     const uint32_t seen = p.causal ? visible(t.row, p.n, p.queries) : p.n;
+    kept_row<BLOCK, W> row = {{x}};
+    row.whole = whole;
     float maximum = negative_infinity(), sum = 0.0f;
-    t.template walk<W>(seen, [&](uint32_t i) {
-        const pack<W> value = load<W>(x + i, whole);
+    row.pass(t, seen, [&](uint32_t i, const pack<W> *value) {
 #pragma unroll
         for (int j = 0; j < W; j++)
-            if (i + j < seen) maximum = larger(p.scale * value.v[j], maximum);
+            if (i + j < seen) maximum = larger(p.scale * value->v[j], maximum);
     });
     maximum = t.maximum(maximum);
-    t.template walk<W>(seen, [&](uint32_t i) {
-        const pack<W> value = load<W>(x + i, whole);
+    row.pass(t, seen, [&](uint32_t i, const pack<W> *value) {
 #pragma unroll
         for (int j = 0; j < W; j++)
-            if (i + j < seen) sum += expf(p.scale * value.v[j] - maximum);
+            if (i + j < seen) sum += expf(p.scale * value->v[j] - maximum);
     });
     const float inverse = 1.0f / t.sum(sum);
-    t.template walk<W>(p.n, [&](uint32_t i) {
-        pack<W> value = {};
-        if (i < seen) value = load<W>(x + i, whole);
+    row.pass(t, seen, [&](uint32_t i, const pack<W> *value) {
+        pack<W> result;
 #pragma unroll
-        for (int j = 0; j < W; j++) value.v[j] = i + j < seen ? expf(p.scale * value.v[j] - maximum) * inverse : 0.0f;
-        store(y + i, value, whole);
+        for (int j = 0; j < W; j++)
+            result.v[j] = i + j < seen ? expf(p.scale * value->v[j] - maximum) * inverse : 0.0f;
+        store(y + i, result, whole);
     });
+    clear_from<BLOCK, W>(t, y, seen, p.n, whole);
 }
 
 ROTA_KERNEL(softmax, 2, rota_softmax_params, ROTA_CUDA_ROW_THREADS) { ROTA_BY_ROW(args.params.n, softmax_row, args); }
@@ -50,21 +60,23 @@ template <bool BLOCK, int W, typename A> ROTA_DEVICE void softmax_backward_row(c
     float *dx = rota_operand<float>(args, 2) + t.row * p.n;
     const bool whole = aligned16(y) && aligned16(dy) && aligned16(dx);
     const uint32_t seen = p.causal ? visible(t.row, p.n, p.queries) : p.n;
+    kept_row<BLOCK, W, 2> row = {{y, dy}};
+    row.whole = whole;
     float sum = 0.0f;
-    t.template walk<W>(seen, [&](uint32_t i) {
-        const pack<W> s = load<W>(y + i, whole), g = load<W>(dy + i, whole);
+    row.pass(t, seen, [&](uint32_t i, const pack<W> *value) {
 #pragma unroll
         for (int j = 0; j < W; j++)
-            if (i + j < seen) sum = fmaf(s.v[j], g.v[j], sum);
+            if (i + j < seen) sum = fmaf(value[0].v[j], value[1].v[j], sum);
     });
     sum = t.sum(sum);
-    t.template walk<W>(p.n, [&](uint32_t i) {
-        pack<W> s = {}, g = {};
-        if (i < seen) s = load<W>(y + i, whole), g = load<W>(dy + i, whole);
+    row.pass(t, seen, [&](uint32_t i, const pack<W> *value) {
+        pack<W> result;
 #pragma unroll
-        for (int j = 0; j < W; j++) g.v[j] = i + j < seen ? p.scale * s.v[j] * (g.v[j] - sum) : 0.0f;
-        store(dx + i, g, whole);
+        for (int j = 0; j < W; j++)
+            result.v[j] = i + j < seen ? p.scale * value[0].v[j] * (value[1].v[j] - sum) : 0.0f;
+        store(dx + i, result, whole);
     });
+    clear_from<BLOCK, W>(t, dx, seen, p.n, whole);
 }
 
 ROTA_KERNEL(softmax_backward, 3, rota_softmax_params, ROTA_CUDA_ROW_THREADS) {
@@ -99,18 +111,17 @@ template <bool BLOCK, int W, typename A> ROTA_DEVICE void cross_entropy_row(cons
     const row_threads<BLOCK> t;
     if (t.row >= p.rows) return;
     const float *logits = rota_operand<const float>(args, 0) + t.row * p.classes;
-    const bool whole = aligned16(logits);
+    kept_row<BLOCK, W> row = {{logits}};
+    row.whole = aligned16(logits);
     float maximum = negative_infinity(), sum = 0.0f;
-    t.template walk<W>(p.classes, [&](uint32_t i) {
-        const pack<W> value = load<W>(logits + i, whole);
+    row.pass(t, p.classes, [&](uint32_t, const pack<W> *value) {
 #pragma unroll
-        for (int j = 0; j < W; j++) maximum = larger(value.v[j], maximum);
+        for (int j = 0; j < W; j++) maximum = larger(value->v[j], maximum);
     });
     maximum = t.maximum(maximum);
-    t.template walk<W>(p.classes, [&](uint32_t i) {
-        const pack<W> value = load<W>(logits + i, whole);
+    row.pass(t, p.classes, [&](uint32_t, const pack<W> *value) {
 #pragma unroll
-        for (int j = 0; j < W; j++) sum += expf(value.v[j] - maximum);
+        for (int j = 0; j < W; j++) sum += expf(value->v[j] - maximum);
     });
     const float lse = maximum + logf(t.sum(sum));
     if (t.lane != 0) return;

@@ -20,7 +20,7 @@ enum {
     ROTA_CUDA_ELEMENTS = 2048,
     /* A row up to this length is a warp's, a longer one a block's of so many threads. */
     ROTA_CUDA_WARP_ROW = 1024,
-    ROTA_CUDA_ROW_THREADS = 512,
+    ROTA_CUDA_ROW_THREADS = 256,
     /* Side of the tiles through which transposing copies go. */
     ROTA_CUDA_TRANSPOSE_TILE = 32,
     /* Matmul of f32: shared memory of the tiles of 128 x 128, 64 x 64 and 32 x 32. */
