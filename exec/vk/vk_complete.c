@@ -27,6 +27,7 @@
  * submit thread several microseconds. */
 #define SPIN_NS 20000ull
 #define LOOK_ON 1ull
+#define LOOK_NS 1500ull
 
 static bool in_flight(rota_vk_device *device) {
     for (uint32_t i = 0; i < device->real_count; i++) {
@@ -140,7 +141,8 @@ static VkResult wait_slice(rota_vk_device *device) {
     return result;
 }
 
-/* Looks at the counters without pause, at most SPIN_NS, until one has moved. */
+/* Looks at the counters every LOOK_NS, at most for SPIN_NS, until one has moved. More often would be in the
+ * way of vkQueueSubmit2, with which drivers share a lock. */
 static void look_on(rota_vk_device *device) {
     uint64_t begin = rota_clock_ns(), now = begin;
     bool moved = false;
@@ -151,8 +153,11 @@ static void look_on(rota_vk_device *device) {
                                                                 &value) != VK_SUCCESS ||
                             value >= end);
         }
-        ra_pause();
-        now = rota_clock_ns();
+        uint64_t next = (now = rota_clock_ns()) + LOOK_NS;
+        while (!moved && now < next) {
+            ra_pause();
+            now = rota_clock_ns();
+        }
     }
     ra_fetch_add_relaxed(&device->spin_ns, now - begin);
 }
