@@ -2,6 +2,7 @@
  * for cuBLASLt, choices kept in files. */
 #include "tests/support.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,6 +111,54 @@ static void test_choice_kept_unmeasured(void **state) {
         assert_memory_equal(&got, &choice, sizeof got);
     }
     assert_int_equal(rmdir(f.path), 0); /* empty */
+    rota_choices_forget();
+}
+
+/* Threads that measured different things at once all go on with one of them. */
+typedef struct rememberer {
+    const char *folder;
+    uint32_t value;
+} rememberer;
+
+static void *remember(void *argument) {
+    rememberer *own = argument;
+    for (uint32_t i = 0; i < 64; i++) {
+        char key[16];
+        uint32_t value = own->value, found = 0;
+        snprintf(key, sizeof key, "key %u", i);
+        rota_choices_remember(own->folder, key, &value, sizeof value);
+        if (!rota_choices_find(own->folder, key, &found, sizeof found) || found != value) own->folder = NULL;
+    }
+    return NULL;
+}
+
+static void test_choices_of_threads(void **state) {
+    (void)state;
+    folder f = folder_make();
+    pthread_t threads[8];
+    rememberer all[8];
+    for (uint32_t t = 0; t < 8; t++) {
+        all[t] = (rememberer){f.path, t};
+        assert_int_equal(pthread_create(&threads[t], NULL, remember, &all[t]), 0);
+    }
+    for (uint32_t t = 0; t < 8; t++) pthread_join(threads[t], NULL);
+    for (uint32_t t = 0; t < 8; t++) assert_non_null(all[t].folder);
+    for (uint32_t i = 0; i < 64; i++) {
+        char key[16], path[256];
+        uint32_t kept = 0, stored = 0;
+        snprintf(key, sizeof key, "key %u", i);
+        assert_true(rota_choices_find(NULL, key, &kept, sizeof kept));
+        assert_true(rota_choices_path(f.path, key, path, sizeof path));
+        rota_choices_forget();
+        assert_true(rota_choices_find(f.path, key, &stored, sizeof stored));
+        assert_int_equal(kept, stored);
+        unlink(path);
+        for (uint32_t j = i + 1; j < 64; j++) { /* what was forgotten with it comes back from its file */
+            snprintf(key, sizeof key, "key %u", j);
+            assert_true(rota_choices_find(f.path, key, &stored, sizeof stored));
+        }
+    }
+    assert_int_equal(rmdir(f.path), 0);
     rota_choices_forget();
 }
 
@@ -398,6 +447,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_choices_last),
         cmocka_unit_test(test_choices_make_their_folder),
+        cmocka_unit_test(test_choices_of_threads),
         cmocka_unit_test(test_choice_kept_unmeasured),
         cmocka_unit_test(test_choices_without_a_folder),
         cmocka_unit_test(test_choices_damaged),
