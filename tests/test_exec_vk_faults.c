@@ -336,12 +336,50 @@ static void test_model(void **state) {
     }
 }
 
+/* A device that is given up for completing nothing goes on all the same: what it uses stays until close,
+ * though it was destroyed meanwhile. */
+static void test_stall(void **state) {
+    (void)state;
+    enum { WORKS = 12 };
+    rota_vk_test_options test = {.stall_ns = 1};
+    fixture *f = open_as(&(rota_exec_open_options){.test = &test, .max_in_flight = 2}, false);
+    rota_exec_memory *memories[] = {shared(f, 2 * BYTES)};
+    uint32_t *x = memories[0]->host;
+    for (uint32_t i = 0; i < 2 * COUNT; i++) x[i] = i;
+    step_params params = {COUNT, 1, 0};
+    test_program *p = chain_program(CHAIN, &params);
+    loaded l = load(f, p, memories);
+    rota_status status = ROTA_OK;
+    uint32_t given = 0;
+    for (; given < WORKS && status == ROTA_OK; given++) {
+        rota_exec_wait behind = {.queue = 0, .value = f->next[0]};
+        rota_exec_work w = work(f, l, 0, 0, &behind, 1, NULL);
+        status = f->device->vtable->submit(f->device, &w, 1);
+    }
+    assert_int_equal(status, ROTA_DEVICE_LOST);
+    assert_non_null(strstr(rota_last_error(), "completed for too long"));
+    given--; /* the one that found no room */
+    unload(f, l);
+    f->device->vtable->memory_destroy(f->device, memories[0]);
+    uint64_t deadline = rota_deadline_after(20000000000ull);
+    const _Atomic uint32_t *last = (const _Atomic uint32_t *)&x[COUNT - 1];
+    uint32_t expected = stepped(COUNT - 1, 2 * COUNT - 1, given * CHAIN);
+    while (atomic_load(last) != expected && rota_clock_ns() < deadline) continue;
+    assert_int_equal(x[COUNT - 1], expected);
+    free(p);
+    close_quiet(f, false);
+}
+
 int main(void) {
     static int split;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lost),          cmocka_unit_test(test_out_of_memory),
-        cmocka_unit_test(test_slow_compiler), cmocka_unit_test(test_abandoned),
-        cmocka_unit_test(test_model),         cmocka_unit_test_prestate(test_model, &split),
+        cmocka_unit_test(test_stall),
+        cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_slow_compiler),
+        cmocka_unit_test(test_abandoned),
+        cmocka_unit_test(test_model),
+        cmocka_unit_test_prestate(test_model, &split),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -282,6 +282,8 @@ static rota_status vk_open(const rota_exec_driver *driver, uint32_t index,
     device->memories.next = device->memories.previous = &device->memories;
     device->runs.next = device->runs.previous = &device->runs;
     device->skip_barrier = -1;
+    const rota_vk_test_options *test = options->test;
+    device->stall_ns = test && test->stall_ns ? test->stall_ns : ROTA_VK_STALL_NS;
     device->in_flight_max = options->max_in_flight ? options->max_in_flight : ROTA_VK_IN_FLIGHT_DEFAULT;
     if (device->in_flight_max > ROTA_VK_IN_FLIGHT_MAX) device->in_flight_max = ROTA_VK_IN_FLIGHT_MAX;
     pthread_mutex_init(&device->compile_lock, NULL);

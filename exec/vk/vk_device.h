@@ -39,6 +39,9 @@
 /* Driver submissions in flight when the options give no bound; below the depth at which drivers block. */
 #define ROTA_VK_IN_FLIGHT_DEFAULT 64u
 #define ROTA_VK_IN_FLIGHT_MAX 256u
+/* A full device that completes nothing for this long is given up: submit must end (P2), and a kernel is not
+ * expected to run for minutes. */
+#define ROTA_VK_STALL_NS (120ull * 1000000000ull)
 
 typedef struct rota_vk_device rota_vk_device;
 
@@ -400,6 +403,8 @@ struct rota_vk_device {
     uint64_t waited_ns, waited_cpu_ns;
     bool wait_works;
     _Atomic uint32_t lost;
+    _Atomic uint32_t noisy; /* lost, but may still touch its memory */
+    uint64_t stall_ns;      /* a full device that completes nothing for so long is given up */
 
     rota_vk_touch touch;
     int64_t skip_barrier;
@@ -435,6 +440,7 @@ typedef struct rota_vk_test_options {
     /* Gives the transfer queue a timeline of its own also where the device has one VkQueue for both, so that
      * everything about two real queues but their hardware is exercised. */
     bool split_transfer;
+    uint64_t stall_ns; /* in place of ROTA_VK_STALL_NS; 0: that */
 } rota_vk_test_options;
 
 /* Warnings and errors of the validation layer so far; the text of the last one is copied ("" if none). */

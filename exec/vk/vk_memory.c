@@ -159,10 +159,7 @@ rota_status rota_vk_memory_create(rota_exec_device *base, uint64_t size_bytes, u
     return ROTA_OK;
 }
 
-void rota_vk_memory_destroy(rota_exec_device *base, rota_exec_memory *memory_base) {
-    rota_vk_device *device = (rota_vk_device *)base;
-    rota_vk_memory *memory = (rota_vk_memory *)memory_base;
-    if (!memory) return;
+static void memory_destroy(rota_vk_device *device, rota_vk_memory *memory) {
     pthread_mutex_lock(&device->lock);
     rota_vk_link_remove(&memory->link);
     pthread_mutex_unlock(&device->lock);
@@ -170,11 +167,18 @@ void rota_vk_memory_destroy(rota_exec_device *base, rota_exec_memory *memory_bas
     memory_release(device, memory);
 }
 
+void rota_vk_memory_destroy(rota_exec_device *base, rota_exec_memory *memory_base) {
+    rota_vk_device *device = (rota_vk_device *)base;
+    /* Close finds what is left here. Pairs with rota_vk_lose. */
+    if (memory_base && !ra_load_acquire(&device->noisy))
+        memory_destroy(device, (rota_vk_memory *)memory_base);
+}
+
 void rota_vk_memories_free(rota_vk_device *device) {
     while (device->memories.next != &device->memories) {
         rota_vk_link *link = device->memories.next;
         rota_vk_memory *memory = (rota_vk_memory *)(void *)((uint8_t *)link - offsetof(rota_vk_memory, link));
-        rota_vk_memory_destroy(&device->base, &memory->base);
+        memory_destroy(device, memory);
     }
 }
 

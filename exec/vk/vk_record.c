@@ -323,7 +323,7 @@ rota_status rota_vk_instance_create(rota_exec_device *base, rota_exec_program *p
 void rota_vk_instance_destroy(rota_exec_device *base, rota_exec_instance *instance) {
     rota_vk_device *device = (rota_vk_device *)base;
     rota_vk_run *run = (rota_vk_run *)instance;
-    if (!run) return;
+    if (!run || ra_load_acquire(&device->noisy)) return; /* close finds it; pairs with rota_vk_lose */
     pthread_mutex_lock(&device->lock);
     rota_vk_link_remove(&run->link);
     pthread_mutex_unlock(&device->lock);

@@ -6,15 +6,15 @@
 #include <sched.h>
 #include <string.h>
 
-/* A full device that completes nothing for this long is taken for dead: submit must end (P2), and a kernel is
- * not expected to run for minutes. */
-#define STALL_NS (120ull * 1000000000ull)
 #define WAIT_SLICE_NS (20ull * 1000000ull)
 
 rota_status rota_vk_lose(rota_vk_device *device, VkResult result, const char *what) {
     rota_vk_fail(result, what);
     rota_status status = rota_fail_context(ROTA_DEVICE_LOST, "%s (%s) is lost: ", device->base.info.id,
                                            device->base.info.name);
+    /* Given up, not gone: it may go on with what it was given, so that stays until close has seen the end of
+     * it. Before anybody hears of the loss and frees; pairs with the loads in the destroy functions. */
+    if (result != VK_ERROR_DEVICE_LOST) ra_store_release(&device->noisy, 1);
     /* Releases to the acquire loads of `lost`; the exchange makes one thread call back. */
     if (ra_exchange_acq_rel(&device->lost, 1) == 0 && device->host.lost)
         device->host.lost(device->host.user, status, rota_last_error());
@@ -44,8 +44,8 @@ static rota_status wait_completed(rota_vk_device *device, rota_vk_real *real, ui
         uint32_t now = ra_load_seq_cst(&device->progress);
         if (now != seen) last_progress = rota_clock_ns();
         seen = now;
-        if (rota_clock_ns() - last_progress > STALL_NS)
-            status = rota_vk_lose(device, VK_TIMEOUT, "no submission completed for two minutes");
+        if (rota_clock_ns() - last_progress > device->stall_ns)
+            status = rota_vk_lose(device, VK_TIMEOUT, "no submission completed for too long");
     }
     ra_store_relaxed(&real->room_sequence, 0);
     return status;
