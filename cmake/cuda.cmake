@@ -35,7 +35,7 @@ if(ROTA_CUDA_INCLUDE)
   string(REGEX MATCH "[0-9]+" version "${version}")
   if(NOT version GREATER_EQUAL 12000)
     message(STATUS "CUDA executor: ${ROTA_CUDA_INCLUDE}/cuda.h is of CUDA version ${version}, older than 12000")
-    set(ROTA_CUDA_INCLUDE)
+    set(ROTA_CUDA_INCLUDE "") # over what was found, which stays in the cache
   endif()
 endif()
 if(NOT ROTA_CUDA_INCLUDE)

@@ -86,7 +86,8 @@ static void run_fill(void *const *params) {
     const arguments *a = params[0];
     uint32_t *to = operand(a, 0), pattern;
     memcpy(&pattern, &a->operands[2], sizeof pattern);
-    for (uint64_t i = 0; i < a->operands[1] / 4; i++) to[i] = pattern;
+    /* The executor looks at stamps while they are cleared. */
+    for (uint64_t i = 0; i < a->operands[1] / 4; i++) __atomic_store_n(&to[i], pattern, __ATOMIC_RELAXED);
 }
 
 static uint64_t word_at(const void *param) {

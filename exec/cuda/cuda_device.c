@@ -172,6 +172,8 @@ static rota_status open_in_context(rota_cuda_device *device) {
     ROTA_TRY(open_helpers(device));
     ROTA_TRY(rota_cuda_check(
         device, device->cu->StreamCreate(&device->private_stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate"));
+    ROTA_TRY(rota_cuda_check(device, device->cu->StreamCreate(&device->submit_stream, CU_STREAM_NON_BLOCKING),
+                             "cuStreamCreate"));
     for (uint32_t i = 0; i < device->options.queue_count; i++)
         ROTA_TRY(rota_cuda_check(device,
                                  device->cu->StreamCreate(&device->queues[i].stream, CU_STREAM_NON_BLOCKING),
@@ -227,6 +229,7 @@ static void destroy_in_context(rota_cuda_device *device) {
         if (queue->stream) (void)cu->StreamDestroy(queue->stream);
     }
     if (device->private_stream) (void)cu->StreamDestroy(device->private_stream);
+    if (device->submit_stream) (void)cu->StreamDestroy(device->submit_stream);
     rota_cuda_modules_free(device);
 }
 

@@ -264,6 +264,8 @@ struct rota_cuda_device {
 
     pthread_mutex_t library_lock; /* the private stream: captures, tuning, stamps of the clock */
     CUstream private_stream;
+    CUstream submit_stream; /* the same for the submit thread, which waits for no lock that a caller may hold
+                               (P4) */
     CUfunction upload_function, stamp_function, fill_function; /* of exec_helpers.cu */
     rota_cuda_piece clock_piece; /* diagnostics: where a stamp is written to compare clocks */
     int64_t clock_offset_ns;     /* rota_clock_ns less the device's timer */

@@ -1,7 +1,7 @@
 /* Which graph nodes wait for which, in an executable graph of a segment: the policy, with no driver in it.
  * Internal; not installed.
  *
- * Launching a CUDA graph costs CPU time for each branch that it has (about 1.2 us), the device little for a
+ * Launching a CUDA graph costs CPU time for each branch that it has (about 1 us), the device little for a
  * node in a chain, and what several chains hold runs side by side. So the commands are laid onto few lanes: a
  * command waits for the one before it on its lane and for those of its predecessors that this does not imply.
  * Commands of a lane that need not be ordered are, which costs overlap beyond the number of lanes, and

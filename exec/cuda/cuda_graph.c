@@ -224,9 +224,14 @@ static rota_status instantiate(building *b, CUgraphExec *out_exec) {
                              "cuGraphInstantiateWithFlags"));
     /* What the first launch would allocate on the device is allocated now, where running out of memory is no
      * disaster. */
-    pthread_mutex_lock(&b->device->library_lock);
-    CUresult result = cu->GraphUpload(exec, b->device->private_stream);
-    pthread_mutex_unlock(&b->device->library_lock);
+    CUresult result;
+    if (b->block) { /* in the submit thread */
+        result = cu->GraphUpload(exec, b->device->submit_stream);
+    } else {
+        pthread_mutex_lock(&b->device->library_lock);
+        result = cu->GraphUpload(exec, b->device->private_stream);
+        pthread_mutex_unlock(&b->device->library_lock);
+    }
     if (result != CUDA_SUCCESS) {
         (void)cu->GraphExecDestroy(exec);
         return rota_cuda_check(b->device, result, "cuGraphUpload");

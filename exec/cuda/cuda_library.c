@@ -20,12 +20,11 @@ static const char *node_name(const rota_cuda_device *device, const rota_exec_pro
 static rota_status capture(rota_cuda_device *device, const rota_kernel *kernel, const rota_cuda_call *call,
                            CUgraph *out_graph) {
     const rota_cuda_api *cu = device->cu;
-    CUresult result = cu->StreamBeginCapture(device->private_stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+    CUresult result = cu->StreamBeginCapture(call->stream, CU_STREAM_CAPTURE_MODE_RELAXED);
     if (result != CUDA_SUCCESS) return rota_cuda_check(device, result, "cuStreamBeginCapture");
     rota_status status = kernel->cuda.call(call);
     CUgraph graph = NULL;
-    result =
-        cu->StreamEndCapture(device->private_stream, &graph); /* also after a failure: it ends the capture */
+    result = cu->StreamEndCapture(call->stream, &graph); /* also after a failure: it ends the capture */
     if (status == ROTA_OK && result != CUDA_SUCCESS)
         status = rota_fail_context(rota_cuda_check(device, result, "cuStreamEndCapture"),
                                    "what kernel '%s' put on its stream cannot be captured: ", kernel->name);
@@ -60,15 +59,15 @@ rota_status rota_cuda_library_capture(rota_cuda_device *device, const rota_cuda_
     }
     rota_cuda_call call = {
         .target = &device->target,
-        .stream = device->private_stream,
+        .stream = block ? device->submit_stream : device->private_stream,
         .operands = addresses,
         .operand_bytes = bytes,
         .operand_count = command->operand_count,
         .params = params,
     };
-    pthread_mutex_lock(&device->library_lock);
+    if (!block) pthread_mutex_lock(&device->library_lock);
     rota_status status = capture(device, kernel, &call, out_graph);
-    pthread_mutex_unlock(&device->library_lock);
+    if (!block) pthread_mutex_unlock(&device->library_lock);
     return status;
 }
 

@@ -57,13 +57,15 @@ static void lose_once(rota_cuda_device *device, bool is_over, const char *messag
 
 rota_status rota_cuda_lose(rota_cuda_device *device, CUresult result, const char *what) {
     char message[ROTA_ERROR_MESSAGE_MAX];
-    const char *node = ra_load_acquire(&device->lost) ? NULL : rota_cuda_running_node(device);
+    /* Where a kernel faulted, it is one that began and did not end. */
+    bool faulted = rota_cuda_is_fatal(result);
+    const char *node = faulted && !ra_load_acquire(&device->lost) ? rota_cuda_running_node(device) : NULL;
     (void)rota_cuda_fail(device->cu, result, what);
     rota_status status = rota_fail_context(ROTA_DEVICE_LOST, "%s (%s) is lost%s%s%s: ", device->base.info.id,
                                            device->base.info.name, node ? " while node '" : "",
                                            node ? node : "", node ? "' ran" : "");
     snprintf(message, sizeof message, "%s", rota_last_error());
-    lose_once(device, rota_cuda_is_fatal(result), message);
+    lose_once(device, faulted, message);
     return rota_fail(status, "%s", message);
 }
 

@@ -28,8 +28,9 @@ void rota_cuda_stamps_destroy(rota_cuda_device *device, rota_cuda_run *run) {
     run->stamps = NULL;
 }
 
+/* The device writes them meanwhile; what is read is judged by itself. */
 static uint64_t stamp_at(const uint64_t *stamps, uint64_t index) {
-    return ((const volatile uint64_t *)stamps)[index];
+    return ra_load_relaxed((const _Atomic uint64_t *)&stamps[index]);
 }
 
 /* What rota_clock_ns and the device's timer are apart: the best of several stamps, each written between two
@@ -42,7 +43,7 @@ static rota_status calibrate(rota_cuda_device *device) {
     word = (uint64_t *)(void *)piece->host;
     for (uint32_t i = 0; i < CALIBRATIONS; i++) {
         void *parameters[] = {&piece->address};
-        *(volatile uint64_t *)word = 0;
+        ra_store_relaxed((_Atomic uint64_t *)word, 0);
         uint64_t before = rota_clock_ns(), after = before, stamp = 0;
         ROTA_TRY(rota_cuda_check(device,
                                  device->cu->LaunchKernel(device->stamp_function, 1, 1, 1, 1, 1, 1, 0,
