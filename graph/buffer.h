@@ -2,14 +2,22 @@
  * (P5).
  *
  * Kinds:
- *   PERSISTENT  the runtime's; lives across replays (parameters, optimizer state). Made by
- *               rota_runtime_buffer (sched/runtime.h), or by rota_buffer_create with no runtime for graphs
- * that are only compiled, never run. INPUT       host memory given at each replay; read-only for nodes. The
- * host memory is borrowed until the ticket's inputs-taken point, or copied at submit on request. OUTPUT host
- * memory given at each replay, written before the ticket completes. TRANSIENT   lives inside one replay; may
- * share memory with other transients. Contents are undefined until written in that replay. SLOT        a
- * place to which a PERSISTENT buffer is bound at each replay (rota_args_set_buffer). INPUT, OUTPUT, TRANSIENT
- * and SLOT buffers belong to one graph and are made by rota_graph_buffer.
+ *
+ * - PERSISTENT: the runtime's; lives across replays (parameters, optimizer state). Made by
+ * rota_runtime_buffer (sched/runtime.h), or by rota_buffer_create with no runtime for graphs that are only
+ * compiled, never run.
+ *
+ * - INPUT: host memory given at each replay; read-only for nodes. The host memory is borrowed until the
+ *   ticket's inputs-taken point, or copied at submit on request.
+ *
+ * - OUTPUT: host memory given at each replay, written before the ticket completes.
+ *
+ * - TRANSIENT: lives inside one replay; may share memory with other transients. Contents are undefined until
+ *   written in that replay.
+ *
+ * - SLOT: a place to which a PERSISTENT buffer is bound at each replay (rota_args_set_buffer).
+ *
+ * INPUT, OUTPUT, TRANSIENT and SLOT buffers belong to one graph and are made by rota_graph_buffer.
  *
  * A buffer is reference-counted. Views hold their allocation; a graph holds the buffers of its nodes; a plan
  * holds its persistent buffers, and what is in flight holds them too: releasing the last reference while a

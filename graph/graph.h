@@ -32,6 +32,7 @@ typedef enum rota_access_mode {
     ROTA_ACCESS_MODE_COUNT
 } rota_access_mode;
 
+/* "READ" and so on; "UNKNOWN" for what is none. Static storage. */
 ROTA_API const char *rota_access_mode_name(rota_access_mode mode);
 
 /* One access: bytes [offset, offset + size) of a buffer (of a view: relative to the view). */
@@ -127,12 +128,14 @@ typedef struct rota_kernel_node {
 ROTA_API rota_status rota_record_kernel(rota_recorder *recorder, const rota_kernel_node *node,
                                         rota_node *out_node);
 
-/* Copies size bytes between any offsets; the two ranges must not overlap. */
+/* Copies size bytes between any offsets; the two ranges must not overlap (OVERLAP). Further errors, and cost,
+ * as of rota_record_kernel. */
 ROTA_API rota_status rota_record_copy(rota_recorder *recorder, rota_buffer *destination,
                                       uint64_t destination_offset_bytes, rota_buffer *source,
                                       uint64_t source_offset_bytes, uint64_t size_bytes, rota_node *out_node);
 
-/* Fills with a repeated 32-bit pattern. Offset and size are multiples of 4. */
+/* Fills with a repeated 32-bit pattern. Offset and size are multiples of 4 (MISALIGNED). Further errors, and
+ * cost, as of rota_record_kernel. */
 ROTA_API rota_status rota_record_fill(rota_recorder *recorder, rota_buffer *destination,
                                       uint64_t offset_bytes, uint64_t size_bytes, uint32_t pattern,
                                       rota_node *out_node);
@@ -151,12 +154,15 @@ typedef struct rota_host_node {
     uint32_t access_count;
 } rota_host_node;
 
+/* A function of the host's, called on a thread of the CPU device's. INVALID_ARGUMENT: no function, more than
+ * ROTA_KERNEL_OPERANDS_MAX accesses. Further errors, and cost, as of rota_record_kernel. */
 ROTA_API rota_status rota_record_host(rota_recorder *recorder, const rota_host_node *node,
                                       rota_node *out_node);
 
 /* Orders `later` after `earlier`, which may share no data. Both nodes exist already; `later` is a node of
- * this recorder's lane, `earlier` any node before it in record order (checked at compile, which names both).
- */
+ * this recorder's lane, `earlier` any node before it in record order (where they are of different lanes,
+ * checked at compile, which names both). INVALID_ARGUMENT, WRONG_STATE (recorder closed), OUT_OF_MEMORY.
+ * O(1). */
 ROTA_API rota_status rota_node_after(rota_recorder *recorder, rota_node later, rota_node earlier);
 
 /* Number of nodes in all lanes closed so far. */

@@ -58,9 +58,9 @@ ROTA_API rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_
 
 /* ---- Devices ---- */
 
-/* Describes every device, also those that are not usable. out_infos may be NULL when capacity is 0. On success
- * rota_last_error names the executors that have no device, and why (no driver, say); empty if there are none. May
- * block. */
+/* Describes every device, also those that are not usable. out_infos may be NULL when capacity is 0. On
+ * success rota_last_error names the executors that have no device, and why (no driver, say); empty if there
+ * are none. May block. */
 ROTA_API rota_status rota_devices(rota_runtime *runtime, rota_device_info *out_infos, uint32_t capacity,
                                   uint32_t *out_count);
 
@@ -138,7 +138,9 @@ ROTA_API rota_status rota_ticket_eventfd(rota_ticket ticket, int eventfd);
 /* Writes bytes, as a submission of its own. `data` is copied before the call returns; larger than the free
  * part of the staging ring: waits for room, up to the default deadline. The buffer goes to `device`, or, if
  * NULL, to where its valid bytes are (never written: the runtime's first open device). `out_ticket` may be
- * NULL. */
+ * NULL; of 0 bytes nothing is submitted, and the ticket is none (id 0). OUT_OF_RANGE, OUT_OF_MEMORY,
+ * DEVICE_LOST, TIMEOUT (no room), WRONG_STATE (closed, or no device open). May block in malloc and the
+ * driver. */
 ROTA_API rota_status rota_buffer_write(rota_buffer *buffer, rota_device *device, uint64_t offset_bytes,
                                        const void *data, uint64_t size_bytes, rota_ticket *out_ticket);
 
@@ -198,6 +200,8 @@ typedef struct rota_runtime_stats {
     uint64_t scheduler_cpu_ns;           /* CPU time of the runtime's own threads, spinning excluded */
 } rota_runtime_stats;
 
+/* What was counted so far; each number is exact, but not all are of one moment. All 0 for a runtime that is
+ * closed. Any thread; O(devices). */
 ROTA_API void rota_runtime_get_stats(rota_runtime *runtime, rota_runtime_stats *out_stats);
 
 #endif

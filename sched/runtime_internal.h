@@ -1,13 +1,19 @@
 /* Inside of the runtime: what its files share. Internal; not installed.
  *
  * Threads of a runtime and what each owns:
- *   application threads  claim a lane (lanes.c), write records into it (submit.c, hostio.c), read ticket
- * cells and timelines (tickets.c), push released objects on a stack (reclaim.c); the sequencer        takes
- * records in order, owns hazard state, clocks and submissions (sequencer.c, hazard.c, sequence.c); calls
- * submit of devices that never block, while their thread is idle; a submit thread per device  holds works
- * until what they wait for on other devices has passed, then hands them over (handover.c); the completer
- * outputs, callbacks, eventfds, freeing (complete.c). Executor threads call advanced, failed, lost and the
- * poison calls (device.c, poison.c). */
+ *
+ * - application threads claim a lane (lanes.c), write records into it (submit.c, hostio.c), read ticket cells
+ *   and timelines (tickets.c), push released objects on a stack (reclaim.c);
+ *
+ * - the sequencer takes records in order, owns hazard state, clocks and submissions (sequencer.c, hazard.c,
+ *   sequence.c); calls submit of devices that never block, while their thread is idle;
+ *
+ * - a submit thread per device holds works until what they wait for on other devices has passed, then hands
+ *   them over (handover.c);
+ *
+ * - the completer: outputs, callbacks, eventfds, freeing (complete.c).
+ *
+ * Executor threads call advanced, failed, lost and the poison calls (device.c, poison.c). */
 #ifndef ROTA_SCHED_RUNTIME_INTERNAL_H
 #define ROTA_SCHED_RUNTIME_INTERNAL_H
 
