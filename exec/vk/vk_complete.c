@@ -19,8 +19,6 @@
  * sleeps by the clock instead, until about when the next completion is due. */
 #define JUDGED_NS 1000000ull
 #define DUE_MAX_NS 250000ull
-#define BUSY_WAITS 2
-#define JUDGED_WAITS 16
 #define TIMER_SLACK_NS 1000ul
 #define IDLE_SLICE_NS (1000ull * 1000000ull)
 /* After the last completion the thread looks out for new work this long before it sleeps: waking it costs the
@@ -141,8 +139,7 @@ static VkResult wait_slice(rota_vk_device *device) {
     return result;
 }
 
-/* Looks at the counters every LOOK_NS, at most for SPIN_NS, until one has moved. More often would be in the
- * way of vkQueueSubmit2, with which drivers share a lock. */
+/* Looks at the counters every LOOK_NS, at most for SPIN_NS, until one has moved. */
 static void look_on(rota_vk_device *device) {
     uint64_t begin = rota_clock_ns(), now = begin;
     bool moved = false;
