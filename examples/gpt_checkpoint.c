@@ -28,15 +28,6 @@ static char *checkpoint_path(const char *dir) {
     return path;
 }
 
-/* FNV-1a over the vocabulary: another text with as many characters is another vocabulary. */
-static uint64_t vocabulary_hash(const gpt_text *text) {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (uint32_t i = 0; i < text->vocabulary_count; i++)
-        for (int shift = 0; shift < 32; shift += 8)
-            hash = (hash ^ (text->vocabulary[i] >> shift & 0xff)) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
 /* What must agree between a checkpoint and the model it is loaded into. */
 #define SIZE_COUNT 6
 typedef struct named_number {
@@ -46,9 +37,12 @@ typedef struct named_number {
 
 static void list_sizes(const gpt_model *model, const gpt_text *text, named_number out[SIZE_COUNT]) {
     const gpt_config *c = &model->config;
-    const named_number sizes[SIZE_COUNT] = {
-        {"vocabulary", c->vocabulary}, {"block", c->block}, {"layers", c->layers},
-        {"heads", c->heads},           {"dim", c->dim},     {"vocabulary_hash", vocabulary_hash(text)}};
+    const named_number sizes[SIZE_COUNT] = {{"vocabulary", c->vocabulary},
+                                            {"block", c->block},
+                                            {"layers", c->layers},
+                                            {"heads", c->heads},
+                                            {"dim", c->dim},
+                                            {"vocabulary_hash", gpt_vocabulary_hash(&text->vocabulary)}};
     memcpy(out, sizes, sizeof sizes);
 }
 
@@ -176,7 +170,8 @@ static bool read_metadata(const cJSON *header, const char *path, const gpt_model
         }
         if (value == sizes[i].value) continue;
         if (strcmp(sizes[i].name, "vocabulary_hash") == 0)
-            fprintf(stderr, "'%s' was trained on a text with other characters\n", path);
+            fprintf(stderr,
+                    "'%s' was trained with other tokens: another text's characters, or other merges\n", path);
         else
             fprintf(stderr, "'%s' has %s %" PRIu64 ", but this model has %" PRIu64 "\n", path, sizes[i].name,
                     value, sizes[i].value);

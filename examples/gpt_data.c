@@ -1,119 +1,153 @@
 /* The text that train_gpt learns: read, cut into tokens, split, sampled. */
 #include "examples/gpt_data.h"
 
+#include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include "bench/files.h"
+#include "examples/gpt_tokens.h"
 
-/* The code point at s[0..left) and its length; a byte that does not begin valid UTF-8 stands for itself. */
-static uint32_t decode(const unsigned char *s, size_t left, size_t *out_length) {
-    static const struct {
-        unsigned char mask, lead;
-        size_t length;
-        uint32_t least;
-    } forms[] = {{0x80, 0x00, 1, 0}, {0xe0, 0xc0, 2, 0x80}, {0xf0, 0xe0, 3, 0x800}, {0xf8, 0xf0, 4, 0x10000}};
-    *out_length = 1;
-    for (size_t f = 0; f < 4; f++) {
-        if ((s[0] & forms[f].mask) != forms[f].lead || left < forms[f].length) continue;
-        uint32_t code = s[0] & (unsigned char)~forms[f].mask;
-        for (size_t i = 1; i < forms[f].length; i++) {
-            if ((s[i] & 0xc0) != 0x80) return GPT_RAW_BYTE + s[0];
-            code = code << 6 | (s[i] & 0x3fu);
+static bool enough(const gpt_source *s, size_t count, size_t train_count, const char *what) {
+    if (train_count >= s->block + 1 && count - train_count >= 2) return true;
+    fprintf(stderr,
+            "'%s' has %zu %s, %zu for training and %zu for validation: too few for a block of %" PRIu64
+            " (training needs a block and one more, validation 2)\n",
+            s->data, count, what, train_count, count - train_count, s->block);
+    return false;
+}
+
+bool gpt_text_read(gpt_text *text, const gpt_source *s) {
+    *text = (gpt_text){0};
+    if (s->tokenizer == GPT_BIN) {
+        bool good = gpt_tokens_read(s->data, &text->tokens, &text->count);
+        text->train_count = (size_t)((double)text->count * 0.9);
+        if (good && s->validation) {
+            text->train_count = text->count;
+            good = gpt_tokens_read(s->validation, &text->tokens, &text->count);
         }
-        if (code < forms[f].least || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
-            return GPT_RAW_BYTE + s[0];
-        *out_length = forms[f].length;
-        return code;
+        if (good && enough(s, text->count, text->train_count, "tokens")) return true;
+        gpt_text_free(text);
+        return false;
     }
-    return GPT_RAW_BYTE + s[0];
+    text->data = file_read(s->data, &text->size);
+    if (text->data && text->size == 0) fprintf(stderr, "'%s' is empty: there is nothing to learn\n", s->data);
+    if (text->data && text->size && enough(s, text->size, (size_t)((double)text->size * 0.9), "bytes"))
+        return true;
+    gpt_text_free(text);
+    return false;
 }
 
-/* Fills tokens with code points and the vocabulary with those that occur, then renumbers the tokens. */
-static bool tokenize_chars(gpt_text *text, const unsigned char *data, size_t size) {
-    uint32_t *number = calloc(GPT_RAW_BYTE + 256, sizeof *number);
-    if (!number) return false;
-    for (size_t at = 0, length; at < size; at += length) {
-        uint32_t code = decode(data + at, size - at, &length);
-        text->tokens[text->count++] = (int32_t)code;
-        number[code] = 1;
+/* ---- Byte pairs ---- */
+
+/* A name in the cache folder, from malloc; NULL: there is no such folder, and nothing is kept. */
+static char *cached_name(const gpt_source *s, const gpt_text *text) {
+    char dir[4096];
+    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int length = s->cache          ? snprintf(dir, sizeof dir, "%s", s->cache)
+                 : xdg && xdg[0]   ? snprintf(dir, sizeof dir, "%s/rota", xdg)
+                 : home && home[0] ? snprintf(dir, sizeof dir, "%s/.cache/rota", home)
+                                   : -1;
+    if (length < 0 || (size_t)length >= sizeof dir) return NULL;
+    for (char *slash = dir + 1; (slash = strchr(slash, '/')); slash++) {
+        *slash = 0;
+        (void)mkdir(dir, 0777); /* what is there already stays; what can't be made shows below */
+        *slash = '/';
     }
-    for (uint32_t code = 0; code < GPT_RAW_BYTE + 256; code++) text->vocabulary_count += number[code];
-    text->vocabulary = malloc(text->vocabulary_count * sizeof *text->vocabulary);
-    if (text->vocabulary) {
-        uint32_t next = 0;
-        for (uint32_t code = 0; code < GPT_RAW_BYTE + 256; code++)
-            if (number[code]) {
-                number[code] = next;
-                text->vocabulary[next++] = code;
-            }
-        for (size_t i = 0; i < text->count; i++) text->tokens[i] = (int32_t)number[text->tokens[i]];
-    }
-    free(number);
-    return text->vocabulary != NULL;
+    if (mkdir(dir, 0777) != 0 && errno != EEXIST) return NULL;
+    char *name = malloc(sizeof dir + 64);
+    if (name)
+        snprintf(name, sizeof dir + 64, "%s/bpe-%016" PRIx64 "-%" PRIu64 ".txt", dir,
+                 gpt_hash(GPT_HASH_BEGIN, text->data, text->size), s->count);
+    return name;
 }
 
-static bool tokenize_bytes(gpt_text *text, const unsigned char *data, size_t size) {
-    text->vocabulary_count = 256;
-    text->vocabulary = malloc(256 * sizeof *text->vocabulary);
-    if (!text->vocabulary) return false;
-    for (uint32_t i = 0; i < 256; i++) text->vocabulary[i] = i < 0x80 ? i : GPT_RAW_BYTE + i;
-    for (size_t i = 0; i < size; i++) text->tokens[i] = data[i];
-    text->count = size;
+static bool learn_or_load(gpt_bpe *bpe, const gpt_source *s, const gpt_text *text) {
+    if (s->merges) return gpt_bpe_load(s->merges, s->vocabulary, bpe);
+    char *name = cached_name(s, text);
+    bool good = name && access(name, R_OK) == 0 && gpt_bpe_load(name, NULL, bpe);
+    if (!good) {
+        good = gpt_bpe_train((const unsigned char *)text->data, text->size, (uint32_t)s->count, bpe);
+        /* Without the file it is learned again next time. */
+        if (good && name) (void)gpt_bpe_save(bpe, name);
+    }
+    free(name);
+    return good;
+}
+
+static bool merges_vocabulary(gpt_vocabulary *vocabulary, const gpt_source *s, const gpt_text *text) {
+    vocabulary->kind = (gpt_tokenizer)s->tokenizer;
+    if (!learn_or_load(&vocabulary->bpe, s, text)) return false;
+    vocabulary->count = vocabulary->bpe.count;
     return true;
 }
 
-bool gpt_text_load(gpt_text *text, const char *path, gpt_tokenizer tokenizer, uint64_t block) {
+/* ---- Tokens ---- */
+
+/* A token file's numbers have no limit but the one that is given, or that of the merges. */
+static bool check_tokens(gpt_text *text, const gpt_source *s) {
+    int32_t most = 0;
+    for (size_t i = 0; i < text->count; i++)
+        if (text->tokens[i] > most) most = text->tokens[i];
+    if (s->count)
+        text->vocabulary.count = (uint32_t)s->count;
+    else if (!text->vocabulary.count)
+        text->vocabulary.count = (uint32_t)most + 1;
+    for (size_t i = 0; i < text->count; i++)
+        if (text->tokens[i] >= (int32_t)text->vocabulary.count) {
+            fprintf(stderr, "'%s': token %zu is %" PRId32 ", but the vocabulary has %" PRIu32 "\n",
+                    s->validation && i >= text->train_count ? s->validation : s->data,
+                    s->validation && i >= text->train_count ? i - text->train_count : i, text->tokens[i],
+                    text->vocabulary.count);
+            return false;
+        }
+    return true;
+}
+
+bool gpt_text_vocabulary(gpt_text *text, const gpt_source *s) {
     *text = (gpt_text){0};
-    size_t size;
-    char *data = file_read(path, &size);
-    if (!data) return false;
-    bool good = false;
-    if (size == 0) {
-        fprintf(stderr, "'%s' is empty: there is nothing to learn\n", path);
-        goto done;
-    }
-    text->tokens = malloc(size * sizeof *text->tokens);
-    if (!text->tokens || !(tokenizer == GPT_CHAR ? tokenize_chars(text, (const unsigned char *)data, size)
-                                                 : tokenize_bytes(text, (const unsigned char *)data, size))) {
-        fprintf(stderr, "no memory for the tokens of '%s' (%zu bytes)\n", path, size);
-        goto done;
-    }
-    text->train_count = (size_t)((double)text->count * 0.9);
-    size_t validation = text->count - text->train_count;
-    if (text->train_count < block + 1 || validation < 2) {
+    if (s->tokenizer == GPT_BYTE) return gpt_vocabulary_bytes(&text->vocabulary);
+    if (!s->merges) {
         fprintf(stderr,
-                "'%s' has %zu tokens, %zu for training and %zu for validation: too few for a block of %zu "
-                "(training needs a block and one more, validation 2)\n",
-                path, text->count, text->train_count, validation, (size_t)block);
-        goto done;
+                "without --data, what tokens stand for must be known: --tokenizer byte, or --merges FILE\n");
+        return false;
     }
-    good = true;
-done:
-    free(data);
+    return merges_vocabulary(&text->vocabulary, s, text);
+}
+
+bool gpt_text_tokenize(gpt_text *text, const gpt_source *s) {
+    const unsigned char *data = (const unsigned char *)text->data;
+    gpt_vocabulary *vocabulary = &text->vocabulary;
+    bool good = true;
+    if (s->tokenizer == GPT_CHAR) good = gpt_vocabulary_chars(vocabulary, data, text->size);
+    if (s->tokenizer == GPT_BYTE) good = gpt_vocabulary_bytes(vocabulary);
+    if (s->tokenizer == GPT_BPE || s->merges) good = merges_vocabulary(vocabulary, s, text);
+    vocabulary->kind = (gpt_tokenizer)s->tokenizer;
+    if (s->tokenizer == GPT_BIN) {
+        good = good && check_tokens(text, s);
+    } else if (good) {
+        text->tokens = malloc(text->size * sizeof *text->tokens);
+        if (!text->tokens)
+            fprintf(stderr, "no memory for the tokens of '%s' (%zu bytes)\n", s->data, text->size);
+        good =
+            text->tokens && gpt_vocabulary_encode(vocabulary, data, text->size, text->tokens, &text->count);
+        text->train_count = (size_t)((double)text->count * 0.9);
+        good = good && enough(s, text->count, text->train_count, "tokens");
+    }
+    free(text->data);
+    text->data = NULL;
     if (!good) gpt_text_free(text);
     return good;
 }
 
 void gpt_text_free(gpt_text *text) {
+    free(text->data);
     free(text->tokens);
-    free(text->vocabulary);
+    gpt_vocabulary_free(&text->vocabulary);
     *text = (gpt_text){0};
-}
-
-void gpt_text_print(const gpt_text *text, int32_t token, FILE *stream) {
-    uint32_t code = text->vocabulary[token];
-    if (code >= GPT_RAW_BYTE || code < 0x80) {
-        fputc((int)(code & 0xff), stream);
-    } else if (code < 0x800) {
-        fprintf(stream, "%c%c", (int)(0xc0 | code >> 6), (int)(0x80 | (code & 0x3f)));
-    } else if (code < 0x10000) {
-        fprintf(stream, "%c%c%c", (int)(0xe0 | code >> 12), (int)(0x80 | (code >> 6 & 0x3f)),
-                (int)(0x80 | (code & 0x3f)));
-    } else {
-        fprintf(stream, "%c%c%c%c", (int)(0xf0 | code >> 18), (int)(0x80 | (code >> 12 & 0x3f)),
-                (int)(0x80 | (code >> 6 & 0x3f)), (int)(0x80 | (code & 0x3f)));
-    }
 }
 
 uint64_t gpt_random_next(gpt_random *random) {

@@ -3,29 +3,38 @@
 #ifndef ROTA_EXAMPLES_GPT_DATA_H
 #define ROTA_EXAMPLES_GPT_DATA_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
+#include "examples/gpt_vocabulary.h"
 
-typedef enum gpt_tokenizer { GPT_CHAR, GPT_BYTE } gpt_tokenizer;
+/* Where tokens come from. Names are NULL where the user gave none. */
+typedef struct gpt_source {
+    const char *data;       /* a text; GPT_BIN: a token file */
+    const char *validation; /* GPT_BIN: another token file, in place of the last tenth of the first */
+    const char *merges, *vocabulary; /* GPT_BPE, GPT_BIN: GPT-2's merges.txt and vocab.json */
+    const char *cache; /* GPT_BPE: folder where learned merges are kept; NULL: the user's cache folder */
+    int tokenizer;     /* gpt_tokenizer */
+    uint64_t count;    /* GPT_BPE: tokens to learn; GPT_BIN: how many there are, 0: as many as occur or the
+                          merges make */
+    uint64_t block;
+} gpt_source;
 
 typedef struct gpt_text {
+    char *data; /* until gpt_text_tokenize */
+    size_t size;
     int32_t *tokens;
     size_t count, train_count; /* the first 90 % are for training, the rest for validation */
-    /* Token i is the code point vocabulary[i]; a byte that is not UTF-8 is GPT_RAW_BYTE + its value.
-     * Ascending. */
-    uint32_t *vocabulary;
-    uint32_t vocabulary_count;
+    gpt_vocabulary vocabulary;
 } gpt_text;
 
-#define GPT_RAW_BYTE 0x110000u
-
-/* One sentence on stderr and false for a file that can't be read, is empty, or leaves less than a block and
- * one token for training or validation. */
-bool gpt_text_load(gpt_text *text, const char *path, gpt_tokenizer tokenizer, uint64_t block);
+/* Reads the file. One sentence on stderr and false for one that can't be read, is empty, or has too few bytes
+ * to leave a block and one token for training or two for validation. */
+bool gpt_text_read(gpt_text *text, const gpt_source *source);
+/* Cuts it into tokens. False with a sentence: merges or token files that are damaged, a token out of range
+ * (with its place), too few tokens. Merges that are learned are kept in a file named by the text's hash and
+ * the number of tokens. */
+bool gpt_text_tokenize(gpt_text *text, const gpt_source *source);
+/* Without data, only what its tokens stand for: from --merges, or all bytes. */
+bool gpt_text_vocabulary(gpt_text *text, const gpt_source *source);
 void gpt_text_free(gpt_text *text);
-void gpt_text_print(const gpt_text *text, int32_t token, FILE *stream);
 
 /* splitmix64. The state is all of it, and is what a checkpoint keeps. */
 typedef struct gpt_random {

@@ -11,13 +11,16 @@
 #include "examples/gpt_data.h"
 #include "examples/gpt_model.h"
 #include "examples/gpt_progress.h"
+#include "examples/gpt_tokens.h"
 
 static const char program[] = "train_gpt";
 #define SAMPLE_TEMPERATURE 0.8
+#define BPE_TOKENS 8192 /* --tokenizer bpe without --vocab */
 
 typedef struct settings {
-    const char *data, *device, *checkpoint, *resume, *log, *dot, *trace;
-    int tokenizer;
+    const char *device, *checkpoint, *resume, *log, *dot, *trace;
+    gpt_source source;
+    const char *write_tokens;
     uint64_t iters, warmup, eval_interval, eval_iters, seed, sample;
     double lr, min_lr;
     gpt_config config;
@@ -124,7 +127,7 @@ static rota_status write_sample(gpt_model *model, const gpt_text *text, uint64_t
         status = gpt_logits(&plan, window, logits);
         if (status != ROTA_OK) break;
         int32_t token = choose(logits + (filled - 1) * vocabulary, vocabulary, &random);
-        gpt_text_print(text, token, stdout);
+        gpt_vocabulary_print(&text->vocabulary, token, stdout);
         fflush(stdout);
         if (filled == block) memmove(window, window + 1, (block - 1) * sizeof *window);
         if (filled < block) filled++;
@@ -182,12 +185,12 @@ static int train(trainer *t) {
             return EXIT_CHECK_FAILED;
         }
         bool last = step == s->iters, measure = s->eval_interval && step % s->eval_interval == 0;
-        if (!interrupted && (last || measure)) {
+        if (!interrupted && s->eval_iters && (last || measure)) {
             /* A split shorter than a block has no random windows. */
             bool whole = last || t->text.count - t->text.train_count <= s->config.block;
             if (whole)
                 REPORT_TRY(whole_loss(&t->model, &t->text, &t->loss, &metrics.val_loss));
-            else if (s->eval_iters)
+            else
                 REPORT_TRY(
                     sampled_loss(s, &t->text, &t->loss, step, t->tokens, t->targets, &metrics.val_loss));
             /* Cut short, it is no mean of anything. */
@@ -212,7 +215,7 @@ static int prepare(trainer *t, opened_device *opened) {
     const settings *s = t->settings;
     int code = EXIT_GOOD;
     gpt_config config = s->config;
-    config.vocabulary = t->text.vocabulary_count;
+    config.vocabulary = t->text.vocabulary.count;
     REPORT_TRY(gpt_model_create(&config, opened->runtime, opened->device, &t->model));
     size_t batch = s->config.batch * s->config.block;
     t->tokens = malloc(batch * sizeof *t->tokens);
@@ -241,7 +244,7 @@ static int prepare(trainer *t, opened_device *opened) {
     rota_plan_get_stats(t->train.plan, &stats);
     printf("%zu tokens of %u kinds; %" PRIu64 " weights; one step is a graph of %" PRIu64 " nodes in %" PRIu64
            " batches, arena %.1f MiB, compiled in %.0f ms and replayed each step\n",
-           t->text.count, t->text.vocabulary_count, t->model.weight_count, stats.nodes, stats.batches,
+           t->text.count, t->text.vocabulary.count, t->model.weight_count, stats.nodes, stats.batches,
            (double)stats.arena_bytes / (1 << 20), (double)(rota_clock_ns() - begin) / 1e6);
     if (s->resume)
         printf("resumed after step %" PRIu64 "%s\n", t->progress.step,
@@ -253,11 +256,20 @@ done:
 static int run(const settings *s) {
     trainer t = {.settings = s};
     if (s->checkpoint && !gpt_checkpoint_folder(s->checkpoint)) return EXIT_BAD_ARGUMENT;
-    if (!gpt_text_load(&t.text, s->data, (gpt_tokenizer)s->tokenizer, s->config.block))
-        return EXIT_BAD_ARGUMENT;
+    if (!gpt_text_read(&t.text, &s->source)) return EXIT_BAD_ARGUMENT;
+    if (s->write_tokens) {
+        bool good = gpt_text_tokenize(&t.text, &s->source) &&
+                    gpt_tokens_write(s->write_tokens, t.text.tokens, t.text.count);
+        if (good)
+            printf("%zu tokens of %u kinds are in %s\n", t.text.count, t.text.vocabulary.count,
+                   s->write_tokens);
+        gpt_text_free(&t.text);
+        return good ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
+    }
     opened_device opened;
     int code =
         report_open(program, s->device, &(rota_runtime_options){.diagnostics = s->trace != NULL}, &opened);
+    if (code == EXIT_GOOD && !gpt_text_tokenize(&t.text, &s->source)) code = EXIT_BAD_ARGUMENT;
     if (code == EXIT_GOOD) code = prepare(&t, &opened);
     if (code == EXIT_GOOD) {
         if (gpt_meter_open(&t.meter, s->log, s->resume != NULL, t.progress.step + 1, s->iters)) {
@@ -284,6 +296,23 @@ done:
     return code;
 }
 
+/* Options that say nothing beside the others are mistakes. */
+static bool check_source(gpt_source *d) {
+    const char *wrong = NULL;
+    if (d->validation && d->tokenizer != GPT_BIN) wrong = "--val-data goes with --tokenizer bin";
+    if (d->merges && d->tokenizer < GPT_BPE) wrong = "--merges goes with --tokenizer bpe or bin";
+    if (d->vocabulary && !d->merges) wrong = "--merges-vocab goes with --merges";
+    if (d->cache && (d->tokenizer != GPT_BPE || d->merges))
+        wrong = "--bpe-cache goes with --tokenizer bpe without --merges";
+    if (d->count && d->tokenizer != GPT_BIN && (d->tokenizer != GPT_BPE || d->merges))
+        wrong = "--vocab goes with --tokenizer bin, or with bpe without --merges";
+    if (d->count && d->count < GPT_BPE_LEAST && d->tokenizer == GPT_BPE)
+        wrong = "--vocab for byte pairs is at least 257: the bytes, and the end of text";
+    if (wrong) fprintf(stderr, "train_gpt: %s\n", wrong);
+    if (d->tokenizer == GPT_BPE && !d->count) d->count = BPE_TOKENS;
+    return !wrong;
+}
+
 int main(int argc, char **argv) {
     settings s = {.iters = 2000,
                   .warmup = 100,
@@ -302,10 +331,17 @@ int main(int argc, char **argv) {
                              .beta2 = 0.99,
                              .grad_clip = 1}};
     gpt_config *c = &s.config;
+    gpt_source *d = &s.source;
     const option options[] = {
-        {"--data", OPTION_STRING, &s.data, "FILE", 0, 0, true},
+        {"--data", OPTION_STRING, &d->data, "FILE", 0, 0, true},
         {"--device", OPTION_STRING, &s.device, "auto|cpu|vk:N|cuda:N", 0, 0, false},
-        {"--tokenizer", OPTION_CHOICE, &s.tokenizer, "char|byte", 0, 0, false},
+        {"--tokenizer", OPTION_CHOICE, &d->tokenizer, "char|byte|bpe|bin", 0, 0, false},
+        {"--vocab", OPTION_COUNT, &d->count, "N", 1, GPT_BPE_MOST, false},
+        {"--merges", OPTION_STRING, &d->merges, "merges.txt", 0, 0, false},
+        {"--merges-vocab", OPTION_STRING, &d->vocabulary, "vocab.json", 0, 0, false},
+        {"--bpe-cache", OPTION_STRING, &d->cache, "DIR", 0, 0, false},
+        {"--val-data", OPTION_STRING, &d->validation, "FILE.bin", 0, 0, false},
+        {"--write-tokens", OPTION_STRING, &s.write_tokens, "FILE.bin", 0, 0, false},
         {"--iters", OPTION_COUNT, &s.iters, "N", 1, 1e9, false},
         {"--batch", OPTION_COUNT, &c->batch, "N", 1, 1 << 20, false},
         {"--block", OPTION_COUNT, &c->block, "N", 1, 1 << 20, false},
@@ -338,6 +374,8 @@ int main(int argc, char **argv) {
                 c->dim);
         return EXIT_BAD_ARGUMENT;
     }
+    d->block = c->block;
+    if (!check_source(d)) return EXIT_BAD_ARGUMENT;
     if (s.min_lr > s.lr) {
         fprintf(stderr, "train_gpt: --min-lr %g is above --lr %g\n", s.min_lr, s.lr);
         return EXIT_BAD_ARGUMENT;

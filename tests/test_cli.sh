@@ -5,51 +5,13 @@
 set -euo pipefail
 bench=$1/bench/rota-bench
 train=$1/examples/train_gpt
+here=$(dirname "$(readlink -f "$0")")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 failures=0
 
-# expect CODE TEXT COMMAND...: the exit code, and TEXT (a grep pattern, may be empty) somewhere in what it prints.
-expect() {
-  local code=$1 text=$2 got=0
-  shift 2
-  timeout 120 "$@" >output 2>&1 || got=$?
-  if [ "$got" -ne "$code" ] || ! grep -qE -- "$text" output; then
-    echo "FAILED: $* : exit code $got, expected $code and '$text'; it printed:"
-    sed 's/^/    /' output | tail -n 20
-    failures=$((failures + 1))
-  fi
-}
-
-# The last command's message for people is one line.
-one_line() {
-  if [ "$(wc -l <output)" -ne 1 ]; then
-    echo "FAILED: more than one line for a bad input:"
-    sed 's/^/    /' output
-    failures=$((failures + 1))
-  fi
-}
-
-# fields FILE NAME...: FILE is JSON and has the fields.
-fields() {
-  python3 - "$@" <<'PY' || failures=$((failures + 1))
-import json, sys
-result = json.load(open(sys.argv[1]))
-missing = [name for name in sys.argv[2:] if name not in result]
-if missing:
-    sys.exit(f"FAILED: {sys.argv[1]} lacks {missing}")
-PY
-}
-
-absent() {
-  for file in "$@"; do
-    if [ -e "$file" ]; then
-      echo "FAILED: '$file' was left behind"
-      failures=$((failures + 1))
-    fi
-  done
-}
+. "$here/cli_support.sh"
 
 # ---- rota-bench ----
 expect 1 'which command' "$bench"
@@ -127,7 +89,7 @@ expect 1 'too few for a block of 64' "$train" --data short
 one_line
 expect 1 'heads 3 does not divide --dim 16' "$train" "${small[@]:0:6}" --heads 3 --dim 16
 one_line
-expect 1 'char\|byte' "$train" --data text --tokenizer bpe
+expect 1 'char\|byte\|bpe\|bin' "$train" --data text --tokenizer words
 expect 1 'auto, cpu, vk:0' "$train" --data text --device gpu:0
 expect 3 'vk:99' "$train" --data text --device vk:99
 expect 1 '[0-9]+.*[0-9]+' "$train" --data text --device cpu --dim 1048576 --heads 1

@@ -1,0 +1,115 @@
+/* A set of numbered byte strings, and a heap. */
+#include "examples/gpt_strings.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void *gpt_grown(void *array, size_t element_bytes, size_t count, size_t *room) {
+    if (count <= *room) return array;
+    size_t larger = *room + *room / 2;
+    if (larger < count) larger = count < 16 ? 16 : count;
+    void *grown = realloc(array, larger * element_bytes);
+    if (grown) *room = larger;
+    return grown;
+}
+
+static uint64_t hash_of(const unsigned char *bytes, size_t size) {
+    uint64_t hash = size * UINT64_C(0x9e3779b97f4a7c15), word;
+    for (; size >= 8; bytes += 8, size -= 8) {
+        memcpy(&word, bytes, 8);
+        hash = (hash ^ word) * UINT64_C(0xbf58476d1ce4e5b9);
+        hash ^= hash >> 32;
+    }
+    word = 0;
+    if (size) memcpy(&word, bytes, size);
+    hash = (hash ^ word) * UINT64_C(0x94d049bb133111eb);
+    return hash ^ hash >> 29;
+}
+
+const unsigned char *gpt_strings_get(const gpt_strings *strings, uint32_t number, size_t *out_size) {
+    size_t begin = number ? strings->ends[number - 1] : 0;
+    *out_size = strings->ends[number] - begin;
+    return strings->bytes + begin;
+}
+
+/* Where the string is in the table, or the free place where it belongs. */
+static size_t place_of(const gpt_strings *strings, const void *bytes, size_t size) {
+    size_t at = hash_of(bytes, size) & (strings->table_size - 1);
+    for (;; at = (at + 1) & (strings->table_size - 1)) {
+        if (!strings->table[at]) return at;
+        size_t other_size;
+        const unsigned char *other = gpt_strings_get(strings, strings->table[at] - 1, &other_size);
+        if (other_size == size && memcmp(other, bytes, size) == 0) return at;
+    }
+}
+
+uint32_t gpt_strings_find(const gpt_strings *strings, const void *bytes, size_t size) {
+    if (!strings->table_size) return GPT_STRING_NONE;
+    return strings->table[place_of(strings, bytes, size)] - 1;
+}
+
+static int grow_table(gpt_strings *strings) {
+    size_t size = strings->table_size ? strings->table_size * 2 : 1024;
+    uint32_t *table = calloc(size, sizeof *table);
+    if (!table) return 0;
+    free(strings->table);
+    strings->table = table;
+    strings->table_size = size;
+    for (uint32_t i = 0; i < strings->count; i++) {
+        size_t length;
+        const unsigned char *bytes = gpt_strings_get(strings, i, &length);
+        table[place_of(strings, bytes, length)] = i + 1;
+    }
+    return 1;
+}
+
+uint32_t gpt_strings_add(gpt_strings *strings, const void *bytes, size_t size) {
+    if (strings->count >= strings->table_size / 2 && !grow_table(strings)) return GPT_STRING_NONE;
+    size_t at = place_of(strings, bytes, size);
+    if (strings->table[at]) return strings->table[at] - 1;
+    size_t begin = strings->count ? strings->ends[strings->count - 1] : 0, room = strings->room;
+    unsigned char *all = gpt_grown(strings->bytes, 1, begin + size, &strings->byte_room);
+    if (!all && begin + size) return GPT_STRING_NONE;
+    strings->bytes = all;
+    size_t *ends = gpt_grown(strings->ends, sizeof *ends, (size_t)strings->count + 1, &room);
+    if (!ends || room > UINT32_MAX) return GPT_STRING_NONE;
+    strings->ends = ends;
+    strings->room = (uint32_t)room;
+    memcpy(all + begin, bytes, size);
+    ends[strings->count] = begin + size;
+    strings->table[at] = ++strings->count;
+    return strings->count - 1;
+}
+
+void gpt_strings_free(gpt_strings *strings) {
+    free(strings->bytes);
+    free(strings->ends);
+    free(strings->table);
+    *strings = (gpt_strings){0};
+}
+
+static int before(gpt_heap_entry a, gpt_heap_entry b) {
+    return a.first != b.first ? a.first < b.first : a.second < b.second;
+}
+
+int gpt_heap_push(gpt_heap *heap, gpt_heap_entry entry) {
+    gpt_heap_entry *entries = gpt_grown(heap->entries, sizeof *entries, heap->count + 1, &heap->room);
+    if (!entries) return 0;
+    heap->entries = entries;
+    size_t at = heap->count++;
+    for (; at && before(entry, entries[(at - 1) / 2]); at = (at - 1) / 2) entries[at] = entries[(at - 1) / 2];
+    entries[at] = entry;
+    return 1;
+}
+
+gpt_heap_entry gpt_heap_pop(gpt_heap *heap) {
+    gpt_heap_entry *entries = heap->entries, top = entries[0], last = entries[--heap->count];
+    size_t at = 0;
+    for (size_t child; (child = 2 * at + 1) < heap->count; at = child) {
+        if (child + 1 < heap->count && before(entries[child + 1], entries[child])) child++;
+        if (!before(entries[child], last)) break;
+        entries[at] = entries[child];
+    }
+    entries[at] = last;
+    return top;
+}

@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# train_gpt's tokenizers, token files, weights, sampling and training options, from the command line.
+# test_train.sh BUILD_DIR
+set -euo pipefail
+train=$1/examples/train_gpt
+here=$(dirname "$(readlink -f "$0")")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+failures=0
+. "$here/cli_support.sh"
+export XDG_CACHE_HOME=$work/cache
+
+for _ in $(seq 200); do
+  echo "the quick brown fox jumps over the lazy dog; pack my box with five dozen liquor jugs"
+done >text
+model=(--device cpu --layers 1 --heads 2 --dim 16 --block 16 --batch 4 --warmup 2 --eval-iters 2)
+small=(--data text "${model[@]}")
+
+# losses FILE FILE: two runs' metrics agree bit for bit, times apart.
+losses() {
+  python3 - "$@" <<'PY' || failures=$((failures + 1))
+import json, sys
+a, b = ([{k: v for k, v in json.loads(line).items() if k not in ("ms", "tok_s")} for line in open(name)] for name in sys.argv[1:])
+assert a and a == b, f"FAILED: the metrics of {sys.argv[1]} and {sys.argv[2]} differ"
+PY
+}
+
+# ---- Byte pairs and token files ----
+bpe=("${small[@]}" --tokenizer bpe --vocab 300 --iters 12)
+expect 0 'of 300 kinds' "$train" "${bpe[@]}" --log learned.jsonl --sample 10
+merges=$(echo cache/rota/bpe-*-300.txt)
+[ -f "$merges" ] || { echo "FAILED: the merges were not kept"; failures=$((failures + 1)); }
+touch -d '2000-01-01' "$merges"
+expect 0 'of 300 kinds' "$train" "${bpe[@]}" --log kept.jsonl
+losses learned.jsonl kept.jsonl
+[ "$(stat -c %Y "$merges")" -lt 1000000000 ] || { echo "FAILED: the merges were learned again"; failures=$((failures + 1)); }
+# Kept merges that are damaged are said to be, and learned again.
+head -c 100 "$merges" >cut && cp cut "$merges"
+expect 0 'truncated|no merge' "$train" "${bpe[@]}" --log again.jsonl
+losses learned.jsonl again.jsonl
+cp "$merges" merges.txt
+expect 0 'of 300 kinds' "$train" "${small[@]}" --tokenizer bpe --merges merges.txt --iters 12 --log given.jsonl
+losses learned.jsonl given.jsonl
+expect 0 'tokens of 300 kinds are in tokens.bin' "$train" "${bpe[@]}" --write-tokens tokens.bin
+expect 0 'of 300 kinds' "$train" --data tokens.bin --tokenizer bin --vocab 300 "${model[@]}" --iters 12 --log bin.jsonl
+losses learned.jsonl bin.jsonl
+expect 0 '<[0-9]+>' "$train" --data tokens.bin --tokenizer bin --vocab 300 "${model[@]}" --iters 2 --sample 5
+expect 0 'of 300 kinds' "$train" --data tokens.bin --val-data tokens.bin --tokenizer bin --merges merges.txt "${model[@]}" --iters 2
+# The header that llm.c's readers look for.
+python3 - tokens.bin <<'PY' || failures=$((failures + 1))
+import struct, sys
+data = open(sys.argv[1], "rb").read()
+magic, version, count = struct.unpack("<3i", data[:12])
+assert (magic, version) == (20240520, 1) and len(data) == 1024 + 2 * count and not any(data[12:1024])
+tokens = list(struct.unpack(f"<{count}H", data[1024:]))
+tokens[77] = 4242
+open("wild.bin", "wb").write(data[:1024] + struct.pack(f"<{count}H", *tokens))
+PY
+expect 1 "'wild.bin': token 77 is 4242, but the vocabulary has 300" "$train" --data wild.bin --tokenizer bin --vocab 300 "${model[@]}"
+expect 1 "token 77 is 4242" "$train" --data tokens.bin --val-data wild.bin --tokenizer bin --vocab 300 "${model[@]}"
+head -c 2000 tokens.bin >short.bin
+expect 1 "'short.bin' is truncated: it has 488 tokens of [0-9]+" "$train" --data short.bin --tokenizer bin "${model[@]}"
+one_line
+expect 1 'is no token file' "$train" --data text --tokenizer bin "${model[@]}"
+one_line
+head -n 20 merges.txt >fewer.txt
+expect 1 "'fewer.txt' is truncated: it has 19 merges of 43" "$train" "${small[@]}" --tokenizer bpe --merges fewer.txt
+echo 'a b c' >foreign.txt
+expect 1 "'foreign.txt' line 1 is no merge" "$train" "${small[@]}" --tokenizer bpe --merges foreign.txt
+expect 1 '--merges goes with' "$train" "${small[@]}" --merges merges.txt
+expect 1 'at least 257' "$train" "${small[@]}" --tokenizer bpe --vocab 100
+# A checkpoint knows what its tokens stood for.
+expect 0 'validation loss' "$train" "${bpe[@]}" --checkpoint pairs
+sed '5{h;d};6{G}' merges.txt | sed 's/^#.*/#version: 0.2/' >swapped.txt
+expect 1 'was trained with other tokens' "$train" "${small[@]}" --tokenizer bpe --merges swapped.txt --iters 20 --resume pairs
+expect 1 'has vocabulary 300, but this model has' "$train" "${small[@]}" --tokenizer char --iters 20 --resume pairs
+
+# SCENARIOS.md S1: 33 MB, a device that was opened long before it is used, 64 000 byte pairs.
+python3 - <<'PY'
+import random
+rng = random.Random(1)
+syllables = [c + v + e for c in "bcdfghjklmnprstvwz" for v in "aeiou" for e in ("", "n", "r", "s", "t")]
+words = ["".join(rng.choice(syllables) for _ in range(rng.choice((1, 2, 2, 3, 3, 4)))) for _ in range(150000)]
+weights = [1 / (i + 20) for i in range(len(words))]
+with open("big", "w") as file:
+    left = 33_000_000
+    while left > 0:
+        line = " ".join(rng.choices(words, weights, k=20000)) + ".\n"
+        file.write(line)
+        left -= len(line)
+PY
+expect 0 'of 64000 kinds' "$train" --data big --device cpu --tokenizer bpe --vocab 64000 --iters 5 --batch 1 --dim 64 --heads 2 \
+  --layers 2 --block 64 --eval-iters 0 --log s1.jsonl
+python3 - s1.jsonl <<'PY' || failures=$((failures + 1))
+import json, math, sys
+losses = [json.loads(line)["loss"] for line in open(sys.argv[1])]
+assert len(losses) == 5 and all(map(math.isfinite, losses)), losses
+assert abs(losses[0] - math.log(64000)) < 0.05 * math.log(64000), losses
+PY
+rm -f big
+
+if [ "$failures" -ne 0 ]; then
+  echo "$failures failures"
+  exit 1
+fi
+echo "all good"
