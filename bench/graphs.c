@@ -26,6 +26,9 @@ static uint32_t first_word(uint64_t number) {
     return (uint32_t)mix(number + 1);
 }
 
+/* What is added to a node's seed in set 1. */
+#define OTHER_SEED UINT32_C(0x9e3779b9)
+
 /* ---- What each place holds ---- */
 
 static uint64_t train_place_size(const bench_graph *g, uint64_t in_layer) {
@@ -225,7 +228,7 @@ rota_status bench_graph_create(const bench_graph_options *options, bench_graph *
         g->buffer_count = options->nodes;
         break;
     default:
-        g->buffer_count = 1;
+        g->buffer_count = options->slots && options->seeds ? 2 : 1; /* the second is for set 1 */
     }
     g->buffers = calloc(g->buffer_count, sizeof *g->buffers);
     g->bound = calloc(g->buffer_count, sizeof *g->bound);
@@ -237,11 +240,17 @@ rota_status bench_graph_create(const bench_graph_options *options, bench_graph *
         set_modes(&node, 0, 0);
         g->train_modes[row] = node.params.modes;
     }
+    if (options->seeds) g->seed_slots = calloc(g->node_count, sizeof *g->seed_slots);
     rota_status status = ROTA_OK;
-    if (!g->buffers || !g->bound || !g->roots || !g->persistent_number)
+    if (!g->buffers || !g->bound || !g->roots || !g->persistent_number || (options->seeds && !g->seed_slots))
         status = rota_fail(ROTA_OUT_OF_MEMORY, "no memory for %" PRIu64 " buffers", g->buffer_count);
     if (status == ROTA_OK) status = rota_graph_create(&(rota_graph_options){.name = "bench"}, &g->graph);
     if (status == ROTA_OK) status = make_buffers(g);
+    for (uint64_t i = 0; options->seeds && i < g->node_count && status == ROTA_OK; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "seed%" PRIu64, i);
+        status = rota_graph_slot(g->graph, name, sizeof(uint32_t), &g->seed_slots[i]);
+    }
     if (status != ROTA_OK) {
         bench_graph_release(g);
         return status;
@@ -261,6 +270,7 @@ void bench_graph_release(bench_graph *g) {
     rota_graph_release(g->graph);
     free(g->buffers);
     free(g->bound);
+    free(g->seed_slots);
     free(g->roots);
     free(g->persistent_number);
     free(g);
@@ -302,18 +312,24 @@ static rota_status record_node(const bench_graph *g, rota_recorder *recorder, ui
     for (uint32_t a = 0; a < node.access_count; a++)
         accesses[a] = (rota_access){g->buffers[node.accesses[a].place], node.accesses[a].offset_bytes,
                                     node.accesses[a].size_bytes, node.accesses[a].mode};
-    return rota_record_kernel(recorder,
-                              &(rota_kernel_node){.kernel = node.kernel,
-                                                  .name = node.name,
-                                                  .accesses = accesses,
-                                                  .access_count = node.access_count,
-                                                  .params = &node.params},
-                              NULL);
+    rota_kernel_node record = {.kernel = node.kernel,
+                               .name = node.name,
+                               .accesses = accesses,
+                               .access_count = node.access_count,
+                               .params = &node.params};
+    rota_param_binding binding = {0};
+    if (g->seed_slots) {
+        binding.slot = g->seed_slots[index];
+        record.kernel = &bench_kernels_seeded[node.access_count - 1];
+        record.bindings = &binding;
+        record.binding_count = 1;
+    }
+    return rota_record_kernel(recorder, &record, NULL);
 }
 
 rota_status bench_graph_record(const bench_graph *g, rota_recorder *recorder, uint64_t first,
                                uint64_t count) {
-    const bool train = g->options.kind == BENCH_TRAIN;
+    const bool train = g->options.kind == BENCH_TRAIN && !g->seed_slots;
     for (uint64_t i = first; i < first + count; i++) {
         uint64_t layer;
         uint32_t row;
@@ -339,9 +355,18 @@ rota_status bench_graph_record_all(const bench_graph *g, uint32_t lanes) {
 
 /* ---- Running and checking ---- */
 
-rota_status bench_graph_bind(const bench_graph *g, rota_args *args) {
+/* The place whose buffer set `set` binds to a place: that of the next one in set 1, where all are alike. */
+static uint64_t bound_place(const bench_graph *g, uint64_t place, uint32_t set) {
+    if (!set || !g->options.slots || g->options.kind == BENCH_TRAIN) return place;
+    return (place + 1) % g->buffer_count;
+}
+
+rota_status bench_graph_bind(const bench_graph *g, rota_args *args, uint32_t set) {
+    for (uint64_t i = 0; g->seed_slots && i < g->node_count; i++)
+        ROTA_TRY(rota_args_set_u32(args, g->seed_slots[i], (uint32_t)i + (set ? OTHER_SEED : 0)));
     for (uint64_t place = 0; place < g->buffer_count; place++) {
-        if (g->bound[place]) ROTA_TRY(rota_args_set_buffer(args, g->buffers[place], g->bound[place]));
+        if (g->bound[place])
+            ROTA_TRY(rota_args_set_buffer(args, g->buffers[place], g->bound[bound_place(g, place, set)]));
         if (g->buffers[place] && rota_buffer_get_kind(g->buffers[place]) == ROTA_BUFFER_INPUT)
             ROTA_TRY(rota_args_set_input(args, g->buffers[place], input_words,
                                          rota_buffer_size(g->buffers[place]), false));
@@ -363,14 +388,15 @@ rota_status bench_graph_reset(const bench_graph *g, rota_device *device) {
 }
 
 /* All nodes once, in record order, on BENCH_WORDS_MAX words a place. */
-static void run_in_order(const bench_graph *g, uint32_t *state) {
+static void run_in_order(const bench_graph *g, uint32_t *state, uint32_t set) {
     for (uint64_t i = 0; i < g->node_count; i++) {
         bench_node node;
         bench_graph_node(g, i, &node);
+        if (set) node.params.seed += OTHER_SEED;
         uint32_t *operands[BENCH_OPERANDS_MAX];
         for (uint32_t a = 0; a < node.access_count; a++)
-            operands[a] =
-                state + node.accesses[a].place * BENCH_WORDS_MAX + node.accesses[a].offset_bytes / 4;
+            operands[a] = state + bound_place(g, node.accesses[a].place, set) * BENCH_WORDS_MAX +
+                          node.accesses[a].offset_bytes / 4;
         if (node.kernel)
             bench_kernel_apply(&node.params, node.access_count, operands);
         else
@@ -378,7 +404,7 @@ static void run_in_order(const bench_graph *g, uint32_t *state) {
     }
 }
 
-uint32_t *bench_graph_state(const bench_graph *g, uint64_t replays) {
+uint32_t *bench_graph_state(const bench_graph *g, uint64_t replays, const uint8_t *sets) {
     uint32_t *state = calloc(g->buffer_count, BENCH_WORDS_MAX * sizeof *state);
     if (!state) return NULL;
     for (uint64_t place = 0; place < g->buffer_count; place++) {
@@ -387,12 +413,12 @@ uint32_t *bench_graph_state(const bench_graph *g, uint64_t replays) {
         else if (g->buffers[place] && rota_buffer_get_kind(g->buffers[place]) == ROTA_BUFFER_INPUT)
             memcpy(state + place * BENCH_WORDS_MAX, input_words, sizeof input_words);
     }
-    for (uint64_t r = 0; r < replays; r++) run_in_order(g, state);
+    for (uint64_t r = 0; r < replays; r++) run_in_order(g, state, sets ? sets[r] : 0);
     return state;
 }
 
-rota_status bench_graph_check(const bench_graph *g, uint64_t replays) {
-    uint32_t *state = bench_graph_state(g, replays);
+rota_status bench_graph_check(const bench_graph *g, uint64_t replays, const uint8_t *sets) {
+    uint32_t *state = bench_graph_state(g, replays, sets);
     uint32_t *seen = malloc(VIEWS_PER_ROOT * VIEW_SPACING);
     rota_status status = ROTA_OK;
     if (!state || !seen) {

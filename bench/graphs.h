@@ -27,6 +27,7 @@ typedef struct bench_graph_options {
      * each is one to three words, to be run. */
     bool real_sizes;
     bool slots;   /* the persistent buffers are SLOT buffers, to be bound at each replay */
+    bool seeds;   /* each node's seed is in a slot; there are two sets of seeds to bind */
     bool uploads; /* train: each layer's largest attention weight is uploaded at each replay into a transient
                    */
     rota_runtime *runtime; /* whose persistent buffers; NULL: for compiling only */
@@ -38,6 +39,7 @@ typedef struct bench_graph {
     uint64_t layers, buffer_count, node_count; /* node_count: with the uploads */
     rota_buffer **buffers;                     /* by place; NULL where a place is unused */
     rota_buffer **bound;                       /* slots: the persistent buffer of each place */
+    rota_slot *seed_slots;                     /* by node; NULL without seeds */
     rota_buffer **roots; /* with a runtime: the allocations of which the persistent buffers are views */
     uint64_t root_count, persistent_count;
     uint32_t train_modes[BENCH_LAYER_NODES]; /* bench_params.modes of each row of a layer */
@@ -73,18 +75,20 @@ rota_status bench_graph_record_all(const bench_graph *graph, uint32_t lanes);
 /* Node `index` in record order. */
 void bench_graph_node(const bench_graph *graph, uint64_t index, bench_node *out_node);
 
-/* Binds slot buffers and inputs. */
-rota_status bench_graph_bind(const bench_graph *graph, rota_args *args);
+/* Binds slot buffers, inputs and, where they are in slots, the seeds of set 0 or 1, of which each differs
+ * from the other set's; so do the slot buffers of all but train graphs. */
+rota_status bench_graph_bind(const bench_graph *graph, rota_args *args, uint32_t set);
 
 /* Writes the persistent buffers' first contents / compares them, read back, with what `replays` runs in
- * record order give. Sizes must not be real. INTERNAL names the first difference. */
+ * record order give, replay r with the seeds of set sets[r] (NULL: 0 in all). Sizes must not be real.
+ * INTERNAL names the first difference. */
 rota_status bench_graph_reset(const bench_graph *graph, rota_device *device);
-rota_status bench_graph_check(const bench_graph *graph, uint64_t replays);
+rota_status bench_graph_check(const bench_graph *graph, uint64_t replays, const uint8_t *sets);
 
-/* What `replays` runs in record order leave in each place, BENCH_WORDS_MAX words a place, from malloc; NULL
- * out of memory. */
+/* What `replays` runs in record order, with such sets, leave in each place, BENCH_WORDS_MAX words a place,
+ * from malloc; NULL out of memory. */
 #define BENCH_WORDS_MAX 3
-uint32_t *bench_graph_state(const bench_graph *graph, uint64_t replays);
+uint32_t *bench_graph_state(const bench_graph *graph, uint64_t replays, const uint8_t *sets);
 
 /* The largest sum of bytes of transients live at once in record order; an output whose kernel allows it takes
  * over the memory of an input of its size that dies there. */

@@ -1,6 +1,8 @@
 /* Trivial kernels with 1 to 4 operands, whose result depends on the order in which they run. */
 #include "bench/kernels.h"
 
+#include <stddef.h>
+
 #include "cuda/bench_trivial.h"
 #include "spv/bench_trivial_1.h"
 #include "spv/bench_trivial_2.h"
@@ -23,7 +25,9 @@ static rota_status run(const rota_kernel_call *call) {
     return ROTA_OK;
 }
 
-#define KERNEL(count, outputs, inputs)                                                                       \
+static const rota_kernel_bindable seed = {"seed", offsetof(bench_params, seed), sizeof(uint32_t), false};
+
+#define KERNEL(count, outputs, inputs, ...)                                                                  \
     {                                                                                                        \
         .name = "trivial_" #count, .operand_count = count, .param_bytes = sizeof(bench_params),              \
         .flags = ROTA_KERNEL_PURE, .inplace_outputs = outputs, .inplace_inputs = inputs, .cpu = {.fn = run}, \
@@ -31,9 +35,14 @@ static rota_status run(const rota_kernel_call *call) {
                .size_bytes = sizeof rota_spv_bench_trivial_##count},                                         \
         .cuda = {ROTA_CUDA_IMAGE_bench_trivial, .entry = ROTA_CUDA_ENTRY_bench_trivial(trivial_##count),     \
                  .block = {1, 1, 1}},                                                                        \
+        __VA_ARGS__                                                                                          \
     }
 
-const rota_kernel bench_kernels[BENCH_OPERANDS_MAX] = {KERNEL(1, 0, 0), KERNEL(2, 0, 0), KERNEL(3, 0, 0),
-                                                       KERNEL(4, 0, 0)};
-const rota_kernel bench_kernels_inplace[BENCH_OPERANDS_MAX] = {KERNEL(1, 0, 0), KERNEL(2, 2, 1),
-                                                               KERNEL(3, 4, 3), KERNEL(4, 8, 7)};
+#define NOTHING .bindables = NULL
+#define SEEDED .bindables = &seed, .bindable_count = 1
+const rota_kernel bench_kernels[BENCH_OPERANDS_MAX] = {KERNEL(1, 0, 0, NOTHING), KERNEL(2, 0, 0, NOTHING),
+                                                       KERNEL(3, 0, 0, NOTHING), KERNEL(4, 0, 0, NOTHING)};
+const rota_kernel bench_kernels_inplace[BENCH_OPERANDS_MAX] = {
+    KERNEL(1, 0, 0, NOTHING), KERNEL(2, 2, 1, NOTHING), KERNEL(3, 4, 3, NOTHING), KERNEL(4, 8, 7, NOTHING)};
+const rota_kernel bench_kernels_seeded[BENCH_OPERANDS_MAX] = {
+    KERNEL(1, 0, 0, SEEDED), KERNEL(2, 0, 0, SEEDED), KERNEL(3, 0, 0, SEEDED), KERNEL(4, 0, 0, SEEDED)};

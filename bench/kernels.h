@@ -18,6 +18,8 @@ typedef struct bench_params {
  */
 extern const rota_kernel bench_kernels[BENCH_OPERANDS_MAX];
 extern const rota_kernel bench_kernels_inplace[BENCH_OPERANDS_MAX];
+/* Those of bench_kernels with a bindable seed. */
+extern const rota_kernel bench_kernels_seeded[BENCH_OPERANDS_MAX];
 
 /* What the kernels compute, on word pointers. */
 void bench_kernel_apply(const bench_params *params, uint32_t operand_count, uint32_t *const *operands);

@@ -25,7 +25,7 @@ raw_cpu *raw_cpu_create(const bench_graph *graph) {
     raw_cpu *raw = calloc(1, sizeof *raw);
     if (!raw) return NULL;
     raw->count = graph->node_count;
-    raw->state = bench_graph_state(graph, 0);
+    raw->state = bench_graph_state(graph, 0, NULL);
     raw->calls = calloc(raw->count, sizeof *raw->calls);
     if (!raw->state || !raw->calls) {
         raw_cpu_destroy(raw);
@@ -71,7 +71,7 @@ void raw_cpu_run(raw_cpu *raw) {
 }
 
 bool raw_cpu_check(const raw_cpu *raw, const bench_graph *graph) {
-    uint32_t *expected = bench_graph_state(graph, raw->runs);
+    uint32_t *expected = bench_graph_state(graph, raw->runs, NULL);
     if (!expected) return false;
     bool good = true;
     for (uint64_t place = 0; place < graph->buffer_count && good; place++) {

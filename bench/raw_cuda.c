@@ -196,7 +196,7 @@ static bool build_graph(raw_cuda *raw, const bench_graph *graph) {
 }
 
 static bool write_first(raw_cuda *raw, const bench_graph *graph) {
-    uint32_t *state = bench_graph_state(graph, 0);
+    uint32_t *state = bench_graph_state(graph, 0, NULL);
     uint8_t *host = calloc(1, raw->bytes);
     bool good = state && host;
     for (uint64_t place = 0; place < graph->buffer_count && good; place++)
@@ -268,7 +268,7 @@ double raw_cuda_build_ns(const raw_cuda *raw) {
 
 bool raw_cuda_check(raw_cuda *raw, const bench_graph *graph, uint64_t replays) {
     uint8_t *host = malloc(raw->bytes);
-    uint32_t *state = bench_graph_state(graph, replays);
+    uint32_t *state = bench_graph_state(graph, replays, NULL);
     bool good =
         host && state &&
         check_result(raw->MemcpyDtoHAsync(host, raw->memory, raw->bytes, raw->stream), "cuMemcpyDtoHAsync") &&

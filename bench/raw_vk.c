@@ -381,7 +381,7 @@ static bool create(raw_vk *raw, const bench_graph *graph, uint32_t index) {
     raw->graph_commands = buffers[0];
     raw->upload_commands = buffers[1];
     raw->download_commands = buffers[2];
-    uint32_t *state = bench_graph_state(graph, 0);
+    uint32_t *state = bench_graph_state(graph, 0, NULL);
     if (!state) return false;
     memset(raw->mapped, 0, raw->bytes);
     for (uint64_t place = 0; place < graph->buffer_count; place++)
@@ -454,7 +454,7 @@ uint64_t raw_vk_barriers(const raw_vk *raw) {
 
 bool raw_vk_check(raw_vk *raw, const bench_graph *graph, uint64_t replays) {
     if (!submit(raw, raw->download_commands, 1) || !raw_vk_wait(raw)) return false;
-    uint32_t *state = bench_graph_state(graph, replays);
+    uint32_t *state = bench_graph_state(graph, replays, NULL);
     if (!state) return false;
     bool good = true;
     for (uint64_t place = 0; place < graph->buffer_count && good; place++) {

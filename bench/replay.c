@@ -28,6 +28,7 @@ typedef struct settings {
 /* Samples of one side. */
 typedef struct samples {
     double *submit_ns, *device_ns; /* a submission; a round, per node */
+    double *cpu_ns;                /* a submission, of a round: rota's threads */
     uint64_t submits, rounds;
 } samples;
 
@@ -36,17 +37,17 @@ typedef struct bench {
     opened_device opened;
     bench_graph *graph;
     rota_plan *plan;
-    rota_args *args;
-    raw_vk *raw_vk; /* one of the three */
+    rota_args *args[2]; /* the second with --change only */
+    uint8_t *sets;      /* of each replay that there was */
+    raw_vk *raw_vk;     /* one of the three */
     raw_cuda *raw_cuda;
     raw_cpu *raw_cpu;
     double compile_ns;
     uint64_t per_round, replays;
     double *done_us;
     uint64_t done_count;
-    samples rota, raw;
-    double cpu_ns, raw_cpu_ns; /* of a submission: rota's threads; the raw caller */
-    uint64_t cpu_submissions;
+    samples rota, changed, raw; /* changed: every submission has other arguments than the last */
+    double raw_cpu_ns;          /* of the caller, all rounds */
 } bench;
 
 static double thread_cpu_ns(void) {
@@ -74,15 +75,18 @@ static rota_status prepare_rota(bench *b) {
     ROTA_TRY(rota_compile(b->opened.runtime, b->graph->graph, &options, &b->plan));
     b->compile_ns = (double)(rota_clock_ns() - begin);
     ROTA_TRY(bench_graph_reset(b->graph, device));
-    ROTA_TRY(rota_args_create(b->plan, &b->args));
-    return bench_graph_bind(b->graph, b->args);
+    for (uint32_t set = 0; set < (b->settings->graph.seeds ? 2 : 1); set++) {
+        ROTA_TRY(rota_args_create(b->plan, &b->args[set]));
+        ROTA_TRY(bench_graph_bind(b->graph, b->args[set], set));
+    }
+    return ROTA_OK;
 }
 
 /* One replay from submit to done. */
 static rota_status one_replay(bench *b, double *out_us) {
     rota_ticket ticket;
     uint64_t begin = rota_clock_ns();
-    ROTA_TRY(rota_submit_wait(b->plan, b->args, 0, &ticket));
+    ROTA_TRY(rota_submit_wait(b->plan, b->args[0], 0, &ticket));
     ROTA_TRY(rota_wait(ticket, 0));
     *out_us = (double)(rota_clock_ns() - begin) / 1e3;
     b->replays++;
@@ -90,24 +94,25 @@ static rota_status one_replay(bench *b, double *out_us) {
 }
 
 /* A round of rota: submissions back to back, then a wait for the last. */
-static rota_status rota_round(bench *b) {
+static rota_status rota_round(bench *b, bool change, samples *s) {
     rota_ticket ticket = {0};
     uint64_t cpu = scheduler_cpu_ns(b), begin = rota_clock_ns();
     for (uint64_t r = 0; r < b->per_round; r++) {
+        const uint8_t set = change && r % 2 == 0;
         uint64_t before = rota_clock_ns();
-        rota_status status = rota_submit(b->plan, b->args, &ticket);
+        rota_status status = rota_submit(b->plan, b->args[set], &ticket);
         if (status == ROTA_BUSY)
-            status = rota_submit_wait(b->plan, b->args, 0, &ticket);
+            status = rota_submit_wait(b->plan, b->args[set], 0, &ticket);
         else
-            b->rota.submit_ns[b->rota.submits++] = (double)(rota_clock_ns() - before);
+            s->submit_ns[s->submits++] = (double)(rota_clock_ns() - before);
         if (status != ROTA_OK) return status;
+        b->sets[b->replays++] = set;
     }
     ROTA_TRY(rota_wait(ticket, 0));
-    b->rota.device_ns[b->rota.rounds++] =
+    s->device_ns[s->rounds] =
         (double)(rota_clock_ns() - begin) / (double)b->per_round / (double)b->graph->node_count;
-    b->cpu_ns += (double)scheduler_cpu_ns(b) - (double)cpu; /* a round may differ by less than zero */
-    b->cpu_submissions += b->per_round;
-    b->replays += b->per_round;
+    /* A round may differ by less than zero. */
+    s->cpu_ns[s->rounds++] = ((double)scheduler_cpu_ns(b) - (double)cpu) / (double)b->per_round;
     return ROTA_OK;
 }
 
@@ -131,10 +136,17 @@ static bool raw_round(bench *b) {
     return true;
 }
 
+static void samples_free(samples *s) {
+    free(s->submit_ns);
+    free(s->device_ns);
+    free(s->cpu_ns);
+}
+
 static bool samples_create(samples *s, uint64_t submits, uint64_t rounds) {
     s->submit_ns = calloc(submits, sizeof *s->submit_ns);
     s->device_ns = calloc(rounds, sizeof *s->device_ns);
-    return s->submit_ns && s->device_ns;
+    s->cpu_ns = calloc(rounds, sizeof *s->cpu_ns);
+    return s->submit_ns && s->device_ns && s->cpu_ns;
 }
 
 /* Runs everything; the exit code. */
@@ -151,25 +163,29 @@ static int measure(bench *b) {
     }
     b->per_round = (uint64_t)(ROUND_NS / (us * 1e3)) + 1;
     if (b->per_round > REPLAYS_MAX) b->per_round = REPLAYS_MAX;
-    if (!b->done_us || !samples_create(&b->rota, b->per_round * b->settings->rounds, b->settings->rounds) ||
-        !samples_create(&b->raw, b->per_round * b->settings->rounds, b->settings->rounds)) {
+    const uint64_t rounds = b->settings->rounds, submits = b->per_round * rounds;
+    const bool change = b->settings->graph.seeds;
+    b->sets = calloc(b->replays + (2 * rounds + 1) * b->per_round, 1);
+    if (!b->done_us || !b->sets || !samples_create(&b->rota, submits, rounds) ||
+        !samples_create(&b->raw, submits, rounds) ||
+        (change && !samples_create(&b->changed, submits, rounds))) {
         fprintf(stderr, "%s: out of memory\n", program);
         code = EXIT_BAD_ARGUMENT;
         goto done;
     }
     /* A first round makes the instances and is no sample. */
-    REPORT_TRY(rota_round(b));
-    b->rota.submits = b->rota.rounds = b->cpu_submissions = 0;
-    b->cpu_ns = 0;
+    REPORT_TRY(rota_round(b, change, &b->rota));
+    b->rota.submits = b->rota.rounds = 0;
     /* Interleaved, so that both see the same machine. */
     for (uint64_t r = 0; r < b->settings->rounds; r++) {
-        REPORT_TRY(rota_round(b));
+        REPORT_TRY(rota_round(b, false, &b->rota));
+        if (change) REPORT_TRY(rota_round(b, true, &b->changed));
         if (!raw_round(b)) {
             code = EXIT_DEVICE_GONE;
             goto done;
         }
     }
-    REPORT_TRY(bench_graph_check(b->graph, b->replays));
+    REPORT_TRY(bench_graph_check(b->graph, b->replays, b->sets));
     bool raw_good = b->raw_cpu    ? raw_cpu_check(b->raw_cpu, b->graph)
                     : b->raw_cuda ? raw_cuda_check(b->raw_cuda, b->graph, raw_cuda_submitted(b->raw_cuda))
                                   : raw_vk_check(b->raw_vk, b->graph, raw_vk_submitted(b->raw_vk) - 1);
@@ -182,12 +198,28 @@ static void add(cJSON *result, const char *name, double value) {
     cJSON_AddNumberToObject(result, name, value);
 }
 
+/* What a submission with other arguments costs beyond one with the last one's: caller and rota's threads. */
+static void report_changed(bench *b, cJSON *result, double submit_ns, double cpu_ns) {
+    sample_stats submit = samples_describe(b->changed.submit_ns, b->changed.submits);
+    sample_stats cpu = samples_describe(b->changed.cpu_ns, b->changed.rounds);
+    sample_stats device = samples_describe(b->changed.device_ns, b->changed.rounds);
+    const double more = submit.median - submit_ns + cpu.median - cpu_ns;
+    add(result, "changed_submit_ns_p50", submit.median);
+    add(result, "changed_scheduler_cpu_ns_per_submission", cpu.median);
+    add(result, "changed_device_ns_per_node", device.median);
+    add(result, "changed_cpu_ns_more", more);
+    printf("every argument changed: caller's submit p50 %.0f ns, rota's threads %.0f ns, together %+.0f ns; "
+           "per node %.1f ns\n",
+           submit.median, cpu.median, more, device.median);
+}
+
 static void report(bench *b, cJSON *result) {
     sample_stats done = samples_describe(b->done_us, b->done_count);
     sample_stats submit = samples_describe(b->rota.submit_ns, b->rota.submits);
     sample_stats device = samples_describe(b->rota.device_ns, b->rota.rounds);
     sample_stats raw_submit = samples_describe(b->raw.submit_ns, b->raw.submits);
     sample_stats raw_device = samples_describe(b->raw.device_ns, b->raw.rounds);
+    sample_stats cpu = samples_describe(b->rota.cpu_ns, b->rota.rounds);
     rota_plan_stats stats;
     rota_plan_get_stats(b->plan, &stats);
     double ratio = device.median / raw_device.median;
@@ -215,7 +247,7 @@ static void report(bench *b, cJSON *result) {
     add(result, "raw_device_ns_per_node_min", raw_device.least);
     add(result, "raw_device_ns_per_node_max", raw_device.most);
     add(result, "ratio", ratio);
-    add(result, "scheduler_cpu_ns_per_submission", b->cpu_ns / (double)b->cpu_submissions);
+    add(result, "scheduler_cpu_ns_per_submission", cpu.median);
     if (raw_calls) add(result, "raw_cpu_ns_per_submission", b->raw_cpu_ns / (double)b->raw.submits);
 
     printf("%" PRIu64 " nodes, %" PRIu64 " barriers; %" PRIu64 " replays, all checked\n",
@@ -228,11 +260,12 @@ static void report(bench *b, cJSON *result) {
            : b->raw_cuda ? "the same, raw CUDA  "
                          : "the same, plain calls",
            raw_device.median, raw_device.least, raw_device.most, ratio);
-    printf("rota's threads' CPU a submission %.0f ns", b->cpu_ns / (double)b->cpu_submissions);
+    printf("rota's threads' CPU a submission %.0f ns", cpu.median);
     if (raw_calls)
         printf("; raw %s p50 %.0f ns, CPU %.0f ns", b->raw_vk ? "vkQueueSubmit2" : "cuGraphLaunch",
                raw_submit.median, b->raw_cpu_ns / (double)b->raw.submits);
     putchar('\n');
+    if (b->changed.rounds) report_changed(b, result, submit.median, cpu.median);
     if (b->raw_cuda)
         printf("compiled in %.0f us; the raw graph made and instantiated in %.0f us\n", b->compile_ns / 1e3,
                raw_cuda_build_ns(b->raw_cuda) / 1e3);
@@ -252,6 +285,7 @@ static int run(const settings *s, const char *id, const char *out) {
     cJSON_AddStringToObject(result, "graph", kinds[s->graph.kind]);
     add(result, "nodes", (double)s->graph.nodes);
     cJSON_AddBoolToObject(result, "slots", s->graph.slots);
+    cJSON_AddBoolToObject(result, "change", s->graph.seeds);
     REPORT_TRY(prepare_rota(&b));
     if (info->kind == ROTA_EXEC_VK)
         b.raw_vk = raw_vk_create(b.graph, (uint32_t)strtoul(info->id + 3, NULL, 10));
@@ -272,15 +306,15 @@ done:
     raw_vk_destroy(b.raw_vk);
     raw_cuda_destroy(b.raw_cuda);
     raw_cpu_destroy(b.raw_cpu);
-    rota_args_release(b.args);
+    for (uint32_t set = 0; set < 2; set++) rota_args_release(b.args[set]);
     rota_plan_release(b.plan);
     bench_graph_release(b.graph);
     report_close(&b.opened);
     free(b.done_us);
-    free(b.rota.submit_ns);
-    free(b.rota.device_ns);
-    free(b.raw.submit_ns);
-    free(b.raw.device_ns);
+    free(b.sets);
+    samples_free(&b.rota);
+    samples_free(&b.changed);
+    samples_free(&b.raw);
     return report_write(result, code == EXIT_GOOD ? out : NULL, code);
 }
 
@@ -292,6 +326,7 @@ int bench_replay(int argc, char **argv) {
                               {"--graph", OPTION_CHOICE, &kind, BENCH_GRAPH_FORM, 0, 0, false},
                               {"--nodes", OPTION_COUNT, &s.graph.nodes, "N", 1, 4e6, false},
                               {"--slots", OPTION_FLAG, &s.graph.slots, NULL, 0, 0, false},
+                              {"--change", OPTION_FLAG, &s.graph.seeds, NULL, 0, 0, false},
                               {"--rounds", OPTION_COUNT, &s.rounds, "N", 3, 10000, false},
                               {"--dot", OPTION_STRING, &s.dot, "FILE", 0, 0, false},
                               {"--trace", OPTION_STRING, &s.trace, "FILE", 0, 0, false},

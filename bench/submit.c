@@ -319,7 +319,7 @@ static int measure(const opened_device *opened, caller *callers, uint32_t thread
     }
     if (code == EXIT_GOOD) REPORT_TRY(measure_asleep(&callers[0], json));
     for (uint32_t t = 0; t < threads && code == EXIT_GOOD; t++)
-        REPORT_TRY(bench_graph_check(callers[t].graph, callers[t].submissions));
+        REPORT_TRY(bench_graph_check(callers[t].graph, callers[t].submissions, NULL));
     if (code != EXIT_GOOD) goto done;
 
     print_result("closed loop", best);

@@ -21,7 +21,7 @@ void give(uint64_t address, uint i, uint value) {
 }
 
 void main() {
-    uint value = pc.seed;
+    uint value = rota_param_u32(0, pc.seed); // in a slot: bench_kernels_seeded
     take(rota_operand(0), 0u, value);
 #if OPERANDS > 1
     take(rota_operand(1), 1u, value);

@@ -7,7 +7,7 @@ struct bench_params {
 
 template <int OPERANDS, typename A> static __device__ void run(const A &args) {
     const uint32_t modes = args.params.modes;
-    uint32_t value = args.params.seed;
+    uint32_t value = rota_param_u32(args, 0, args.params.seed); // in a slot: bench_kernels_seeded
 #pragma unroll
     for (int i = 0; i < OPERANDS; i++)
         if (modes >> i & 1u) value = value * 1664525u + *rota_operand<uint32_t>(args, i);

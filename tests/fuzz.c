@@ -15,11 +15,12 @@
 #include "tests/random.h"
 #include "tests/reach.h"
 
-enum { SCRIPT_MAX = 16, CASES_PER_RUNTIME = 64 };
+enum { SCRIPT_MAX = 16, CASES_PER_RUNTIME = 64, DEVICES_MAX = 3 };
+static const char *const device_option[DEVICES_MAX] = {"--device", "--second", "--third"};
 static const uint64_t patience_ns = 30u * 1000000000ull;
 
 typedef struct fuzz {
-    const char *device, *second; /* ids; second NULL: one device */
+    const char *ids[DEVICES_MAX]; /* of the devices that nodes are placed on at random; NULL past the last */
     uint64_t count, seed;
     mirror_limits limits;
     uint32_t mode;   /* the adversary's, plus 1; 0: drawn */
@@ -29,7 +30,7 @@ typedef struct fuzz {
     uint64_t configuration; /* of the open runtime */
     adversary_options adversary;
     rota_runtime *runtime;
-    rota_device *devices[2];
+    rota_device *devices[DEVICES_MAX];
     uint32_t device_count, queues;
     _Atomic uint32_t errors_logged;
     uint64_t nodes, submissions, largest;
@@ -52,7 +53,7 @@ static int fail(const char *what) {
 
 /* "cuda-stub": cuda:0 with the stand-in for the CUDA driver. False where a build has no CUDA kernels. */
 static bool open_stub(const fuzz *f, uint64_t seed) {
-    if (strcmp(f->device, "cuda-stub") != 0) return true;
+    if (strcmp(f->ids[0], "cuda-stub") != 0) return true;
 #ifdef ROTA_HAVE_CUDA
     if (!test_kernels[0].kernel.cuda.image) return false;
     cuda_stub_start(seed + f->order, 1);
@@ -67,7 +68,7 @@ static bool open_stub(const fuzz *f, uint64_t seed) {
 static int close_stub(const fuzz *f) {
     int result = 0;
 #ifdef ROTA_HAVE_CUDA
-    if (strcmp(f->device, "cuda-stub") != 0) return 0;
+    if (strcmp(f->ids[0], "cuda-stub") != 0) return 0;
     char text[256];
     if (cuda_stub_violations(text, sizeof text)) result = 2;
     if (result) fprintf(stderr, "rota-fuzz: %s\n", text);
@@ -110,7 +111,7 @@ static int open_runtime(fuzz *f, uint64_t seed) {
         .staging_slot_bytes = 1024u << test_below(&random, 6),
         .validation = f->validation,
         .diagnostics = test_below(&random, 8) == 0,
-        .worker_threads = strcmp(f->device, "cpu") == 0 ? 1 + test_below(&random, 4) : 0,
+        .worker_threads = strcmp(f->ids[0], "cpu") == 0 ? 1 + test_below(&random, 4) : 0,
     };
     memset(&f->adversary, 0, sizeof f->adversary);
     f->adversary.trace = f->trace;
@@ -135,11 +136,11 @@ static int open_runtime(fuzz *f, uint64_t seed) {
     rota_status status = rota_runtime_open(&options, &f->runtime);
     if (status == ROTA_OK) status = rota_runtime_add_driver(f->runtime, &adversary_driver, &f->adversary);
     if (status == ROTA_OK && f->touch) status = rota_runtime_set_touch(f->runtime, true);
-    if (status == ROTA_OK) status = rota_device_open(f->runtime, device_id(f->device), &f->devices[0]);
-    f->device_count = 1;
-    if (status == ROTA_OK && f->second) {
-        status = rota_device_open(f->runtime, f->second, &f->devices[1]);
-        f->device_count = 2;
+    f->device_count = 0;
+    while (status == ROTA_OK && f->device_count < DEVICES_MAX && f->ids[f->device_count]) {
+        status =
+            rota_device_open(f->runtime, device_id(f->ids[f->device_count]), &f->devices[f->device_count]);
+        f->device_count++;
     }
     if (status == ROTA_OK) return 0;
     (void)fail("opening the device");
@@ -183,7 +184,8 @@ static bool make_persistents(run *r) {
         if (rota_runtime_buffer(r->f->runtime, name, persistent->bytes, &persistent->handle) != ROTA_OK)
             return trouble(r, "making a buffer");
         rota_device *device = test_below(&r->random, 2) ? r->f->devices[0] : NULL;
-        if (!device && r->f->device_count > 1) device = r->f->devices[test_below(&r->random, 2)];
+        if (!device && r->f->device_count > 1)
+            device = r->f->devices[test_below(&r->random, r->f->device_count)];
         if (rota_buffer_write(persistent->handle, device, 0, persistent->values, persistent->bytes, NULL) !=
             ROTA_OK)
             return trouble(r, "writing a buffer");
@@ -323,11 +325,12 @@ static bool run_case(fuzz *f, uint64_t seed) {
     for (uint32_t g = 0; g < r->mirror.graph_count && !early; g++) mirror_release(&r->mirror.graphs[g]);
     for (uint32_t p = 0; p < r->mirror.persistent_count; p++)
         rota_buffer_release(r->mirror.persistents[p].handle);
-    if (!good)
-        printf("FAILED seed %" PRIu64 ": %s\nrepeat: rota-fuzz --device %s%s%s --seed %" PRIu64
-               " --count 1 --nodes %u --bytes %u%s\n",
-               seed, r->trouble, f->device, f->second ? " --second " : "", f->second ? f->second : "", seed,
-               f->limits.nodes, f->limits.bytes, f->touch ? " --touch" : "");
+    if (!good) {
+        printf("FAILED seed %" PRIu64 ": %s\nrepeat: rota-fuzz", seed, r->trouble);
+        for (uint32_t d = 0; d < f->device_count; d++) printf(" %s %s", device_option[d], f->ids[d]);
+        printf(" --seed %" PRIu64 " --count 1 --nodes %u --bytes %u%s\n", seed, f->limits.nodes,
+               f->limits.bytes, f->touch ? " --touch" : "");
+    }
     if (good)
         for (uint32_t i = 0; i < r->replay_count; i++)
             mirror_replay_free(r->replays[i].graph, &r->replays[i].replay);
@@ -339,7 +342,8 @@ static bool run_case(fuzz *f, uint64_t seed) {
 /* ---- The program ---- */
 
 static const char usage[] =
-    "rota-fuzz [--device cpu|adversary|vk:0|cuda:0|cuda-stub|...] [--second DEVICE] [--count N] [--seed S]\n"
+    "rota-fuzz [--device cpu|adversary|vk:0|cuda:0|cuda-stub|...] [--second DEVICE [--third DEVICE]] "
+    "[--count N] [--seed S]\n"
     "          [--nodes N] [--bytes N] [--touch] [--validation] [--no-reach] [--no-host-nodes] [--print] "
     "[--trace] [--keep NODES] "
     "[--dot FILE] "
@@ -347,7 +351,7 @@ static const char usage[] =
     "          [--mode 1|2|3 (either, batches, edges)] [--order N]\n";
 
 int main(int argc, char **argv) {
-    static fuzz f = {.device = "adversary",
+    static fuzz f = {.ids = {"adversary"},
                      .count = 1000,
                      .seed = 1,
                      .limits = {.nodes = 500, .bytes = 8192, .granule = 4, .host_nodes = true}};
@@ -355,10 +359,10 @@ int main(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         const char *option = argv[i], *value = i + 1 < argc ? argv[i + 1] : "";
         bool takes = true;
-        if (strcmp(option, "--device") == 0)
-            f.device = value;
-        else if (strcmp(option, "--second") == 0)
-            f.second = value;
+        uint32_t device = 0;
+        while (device < DEVICES_MAX && strcmp(option, device_option[device]) != 0) device++;
+        if (device < DEVICES_MAX)
+            f.ids[device] = value;
         else if (strcmp(option, "--count") == 0)
             f.count = strtoull(value, NULL, 0);
         else if (strcmp(option, "--seed") == 0)
@@ -398,7 +402,7 @@ int main(int argc, char **argv) {
         }
         i += takes;
     }
-    if (f.limits.nodes == 0 || f.limits.bytes < 64 || f.count == 0) {
+    if ((f.ids[2] && !f.ids[1]) || f.limits.nodes == 0 || f.limits.bytes < 64 || f.count == 0) {
         fputs(usage, stderr);
         return 1;
     }
@@ -409,7 +413,7 @@ int main(int argc, char **argv) {
         if (seconds && rota_clock_ns() - begin > seconds * 1000000000u) break;
         result = open_runtime(&f, f.seed + done);
         if (result == 3) {
-            printf("skipped: %s is not usable: %s\n", f.device, rota_last_error());
+            printf("skipped: %s is not usable: %s\n", f.ids[0], rota_last_error());
             return 77;
         }
         if (result == 0 && !run_case(&f, f.seed + done)) return 2;
@@ -417,7 +421,7 @@ int main(int argc, char **argv) {
     if (result == 0) result = close_runtime(&f);
     printf("%s: %" PRIu64 " cases from seed %" PRIu64 ": %" PRIu64 " nodes (largest graph %" PRIu64
            "), %" PRIu64 " submissions, %.1f s%s\n",
-           f.device, done, f.seed, f.nodes, f.largest, f.submissions,
+           f.ids[0], done, f.seed, f.nodes, f.largest, f.submissions,
            (double)(rota_clock_ns() - begin) * 1e-9, result ? ", FAILED" : "");
     return result;
 }

@@ -176,7 +176,7 @@ static bool draw_node(generator *g, mirror_node *node) {
     uint32_t n = random_bytes(g), m = random_bytes(g);
     node->pattern = (uint32_t)test_random(&g->random);
     node->queue_plus_1 = chance(g, 10) ? 1 + below(g, g->graph->options.queues) : 0;
-    if (g->mirror->limits.devices > 1) node->device_plus_1 = below(g, 3);
+    if (g->mirror->limits.devices > 1) node->device_plus_1 = below(g, g->mirror->limits.devices + 1);
     if (node->kind == TEST_KERNEL_sum && m > 4096) m = 4096;
     if (node->kind < TEST_KERNEL_COUNT) {
         const test_kernel *kernel = &test_kernels[node->kind];

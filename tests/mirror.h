@@ -17,7 +17,7 @@ typedef struct mirror_limits {
     uint32_t bytes;      /* most bytes of a buffer */
     uint32_t granule;    /* of offsets and sizes: 4, or 16 for the touch mode (then copies keep to it too) */
     uint32_t queues;     /* logical queues there are */
-    uint32_t devices;    /* 1 or 2: nodes are placed on both */
+    uint32_t devices;    /* nodes are placed on any */
     uint32_t keep_nodes; /* only the first so many nodes of each graph stay (for shrinking); 0: all */
     bool host_nodes;
 } mirror_limits;
