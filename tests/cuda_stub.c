@@ -411,6 +411,9 @@ void cuda_stub_fault(const char *entry) {
 void cuda_stub_lack(CUdevice_attribute attribute) {
     SET(lacking, attribute);
 }
+void cuda_stub_capture_clusters(uint32_t blocks) {
+    stub.captured_cluster = blocks;
+}
 void cuda_stub_compute_mode(int mode) {
     SET(compute_mode, mode);
 }

@@ -50,6 +50,9 @@ void cuda_stub_fault(const char *entry);
 void cuda_stub_lack(CUdevice_attribute attribute);
 void cuda_stub_compute_mode(int mode);
 
+/* Kernels that are put on a captured stream from now on are launched in clusters of so many blocks. */
+void cuda_stub_capture_clusters(uint32_t blocks);
+
 typedef struct cuda_stub_graph {
     uint32_t nodes, edges, roots, kernels, memcpys, children, empties;
     uint32_t widest_cluster;

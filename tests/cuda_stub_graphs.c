@@ -74,8 +74,34 @@ CUresult CUDAAPI stub_GraphDestroy(CUgraph graph) {
 }
 CUresult CUDAAPI stub_GraphGetNodes(CUgraph graph, CUgraphNode *out, size_t *count) {
     ENTER(GraphGetNodes);
-    (void)out;
-    *count = graph->count;
+    for (size_t i = 0; out && i < *count && i < graph->count; i++) out[i] = graph->nodes[i];
+    if (!out || *count > graph->count) *count = graph->count;
+    return stub_leave(CUDA_SUCCESS);
+}
+CUresult CUDAAPI stub_GraphNodeGetType(CUgraphNode node, CUgraphNodeType *out) {
+    ENTER(GraphNodeGetType);
+    static const CUgraphNodeType types[] = {[NODE_KERNEL] = CU_GRAPH_NODE_TYPE_KERNEL,
+                                            [NODE_MEMCPY] = CU_GRAPH_NODE_TYPE_MEMCPY,
+                                            [NODE_EMPTY] = CU_GRAPH_NODE_TYPE_EMPTY,
+                                            [NODE_CHILD] = CU_GRAPH_NODE_TYPE_GRAPH};
+    *out = types[node->kind];
+    return stub_leave(CUDA_SUCCESS);
+}
+CUresult CUDAAPI stub_GraphKernelNodeGetParams(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS *out) {
+    ENTER(GraphKernelNodeGetParams);
+    *out = (CUDA_KERNEL_NODE_PARAMS){.func = (CUfunction)(void *)(uintptr_t)node->launch.kernel,
+                                     .gridDimX = 1,
+                                     .gridDimY = 1,
+                                     .gridDimZ = 1,
+                                     .blockDimX = 1,
+                                     .blockDimY = 1,
+                                     .blockDimZ = 1,
+                                     .kernelParams = node->launch.params};
+    return stub_leave(CUDA_SUCCESS);
+}
+CUresult CUDAAPI stub_GraphKernelNodeCopyAttributes(CUgraphNode to, CUgraphNode from) {
+    ENTER(GraphKernelNodeCopyAttributes);
+    to->cluster = from->cluster;
     return stub_leave(CUDA_SUCCESS);
 }
 CUresult CUDAAPI stub_GraphAddKernelNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *before,
@@ -191,6 +217,7 @@ CUresult CUDAAPI stub_LaunchKernel(CUfunction function, unsigned gx, unsigned gy
         CUgraphNode before = stream->captured;
         stream->captured = node_new(stream->capturing, NODE_KERNEL, &before, before != NULL);
         stream->captured->launch = launch;
+        stream->captured->cluster = stub.captured_cluster ? stub.captured_cluster : 1;
     } else {
         push(stream, (operation){.kind = KERNEL, .launch = launch});
     }

@@ -96,6 +96,7 @@ typedef struct stub_state {
     uint64_t fail_at;
     CUresult fail_with;
     const char *hang, *fault;
+    uint32_t captured_cluster; /* of kernels put on a captured stream; 0: 1 */
     CUdevice_attribute lacking;
     int compute_mode;
     uint32_t violations;

@@ -213,12 +213,12 @@ static void test_graphs(void **state) {
 
 typedef struct library {
     CUfunction step;
-    uint32_t calls, tunes, prepares;
+    uint32_t calls, tunes, prepares, launches;
     rota_status status;
 } library;
 static library lib;
 
-/* Puts two steps on the stream, as a library would. */
+/* Puts steps on the stream, as a library would. */
 static rota_status library_call(const rota_cuda_call *call) {
     lib.calls++;
     if (lib.status != ROTA_OK) return rota_fail(lib.status, "the library does not want to");
@@ -233,7 +233,7 @@ static rota_status library_call(const rota_cuda_call *call) {
     void *parameters[] = {&arguments};
     assert_int_equal(call->operand_count, 2);
     assert_int_equal(call->operand_bytes[0], BYTES);
-    for (uint32_t i = 0; i < 2; i++)
+    for (uint32_t i = 0; i < lib.launches; i++)
         if (cuda_stub_api()->LaunchKernel(lib.step, 16, 1, 1, 64, 1, 1, 0, call->stream, parameters, NULL) !=
             CUDA_SUCCESS)
             return rota_fail(ROTA_SYSTEM, "cuLaunchKernel failed");
@@ -250,7 +250,7 @@ static rota_kernel library_kernel(void) {
     rota_kernel kernel = cuda_step;
     kernel.name = "library";
     kernel.cuda = (__typeof__(kernel.cuda)){.call = library_call, .tune = library_tune};
-    lib = (library){0};
+    lib = (library){.launches = 2};
     return kernel;
 }
 
@@ -315,6 +315,35 @@ static void test_library(void **state) {
     assert_non_null(strstr(rota_last_error(), "node 1"));
     f->device->vtable->program_destroy(f->device, l.program);
     free(l.edges);
+    free(p);
+    cuda_close(f);
+}
+
+/* One captured kernel becomes a kernel node, with what it is launched by beside its parameters. */
+static void test_library_one_kernel(void **state) {
+    (void)state;
+    cuda_fixture *f = cuda_open(NULL);
+    rota_exec_memory *memories[] = {cuda_shared(f, 2 * BYTES)};
+    uint32_t *x = memories[0]->host;
+    step_params params = {COUNT, 1, 0};
+    rota_kernel kernel = library_kernel();
+    find_step(f);
+    lib.launches = 1;
+    cuda_stub_capture_clusters(2);
+    test_program *p = library_program(&kernel, &params, false, false);
+    cuda_loaded l = cuda_load(f, p, memories);
+    cuda_stub_graph g = cuda_stub_last_graph();
+    assert_int_equal(g.children, 0);
+    assert_int_equal(g.kernels, 3);
+    assert_int_equal(g.edges, 2);
+    assert_int_equal(g.widest_cluster, 2);
+    for (uint32_t i = 0; i < COUNT; i++) x[i] = x[COUNT + i] = i;
+    uint64_t block[3] = {0};
+    rota_exec_work w = cuda_work(f, l, 0, 0, NULL, 0, block);
+    cuda_submit(f, &w, 1);
+    cuda_wait(f, 0);
+    for (uint32_t i = 0; i < COUNT; i++) assert_int_equal(x[i], cuda_stepped(i, i, 3));
+    cuda_unload(f, l);
     free(p);
     cuda_close(f);
 }
@@ -515,11 +544,17 @@ static void test_bound(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_loader),         cmocka_unit_test(test_listing),
-        cmocka_unit_test(test_without_export), cmocka_unit_test(test_contexts),
-        cmocka_unit_test(test_graphs),         cmocka_unit_test(test_library),
-        cmocka_unit_test(test_variants),       cmocka_unit_test(test_tune),
-        cmocka_unit_test(test_select),         cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_loader),
+        cmocka_unit_test(test_listing),
+        cmocka_unit_test(test_without_export),
+        cmocka_unit_test(test_contexts),
+        cmocka_unit_test(test_graphs),
+        cmocka_unit_test(test_library),
+        cmocka_unit_test(test_library_one_kernel),
+        cmocka_unit_test(test_variants),
+        cmocka_unit_test(test_tune),
+        cmocka_unit_test(test_select),
+        cmocka_unit_test(test_waits),
         cmocka_unit_test(test_bound),
     };
     return exec_cuda_run("exec_cuda", tests, sizeof tests / sizeof tests[0]);

@@ -66,6 +66,9 @@
     X(GraphCreate, 10000, (CUgraph *, unsigned))                                                             \
     X(GraphDestroy, 10000, (CUgraph))                                                                        \
     X(GraphGetNodes, 10000, (CUgraph, CUgraphNode *, size_t *))                                              \
+    X(GraphNodeGetType, 10000, (CUgraphNode, CUgraphNodeType *))                                             \
+    X(GraphKernelNodeGetParams, 12000, (CUgraphNode, CUDA_KERNEL_NODE_PARAMS *))                             \
+    X(GraphKernelNodeCopyAttributes, 11000, (CUgraphNode, CUgraphNode))                                      \
     X(GraphAddKernelNode, 12000,                                                                             \
       (CUgraphNode *, CUgraph, const CUgraphNode *, size_t, const CUDA_KERNEL_NODE_PARAMS *))                \
     X(GraphKernelNodeSetAttribute, 11000,                                                                    \

@@ -128,20 +128,53 @@ static rota_status add_empty(building *b, size_t before_count, CUgraphNode *out_
                            "cuGraphAddEmptyNode");
 }
 
-/* A library node: what it put on a stream, as a child graph (which is copied). */
+/* The captured graph's only node where that is a kernel; else NULL. */
+static rota_status only_kernel(building *b, CUgraph captured, size_t count, CUgraphNode *out_node) {
+    const rota_cuda_api *cu = b->device->cu;
+    CUgraphNode node = NULL;
+    CUgraphNodeType type;
+    *out_node = NULL;
+    if (count != 1) return ROTA_OK;
+    ROTA_TRY(rota_cuda_check(b->device, cu->GraphGetNodes(captured, &node, &count), "cuGraphGetNodes"));
+    ROTA_TRY(rota_cuda_check(b->device, cu->GraphNodeGetType(node, &type), "cuGraphNodeGetType"));
+    if (type == CU_GRAPH_NODE_TYPE_KERNEL) *out_node = node;
+    return ROTA_OK;
+}
+
+/* A kernel node like one of another graph: function, parameters, and what launches it beside them (clusters,
+ * shared memory's share, programmatic launches). */
+static rota_status add_kernel_like(building *b, CUgraphNode like, size_t before_count,
+                                   CUgraphNode *out_node) {
+    const rota_cuda_api *cu = b->device->cu;
+    CUDA_KERNEL_NODE_PARAMS params;
+    ROTA_TRY(rota_cuda_check(b->device, cu->GraphKernelNodeGetParams(like, &params),
+                             "cuGraphKernelNodeGetParams"));
+    ROTA_TRY(rota_cuda_check(b->device,
+                             cu->GraphAddKernelNode(out_node, b->graph, b->before, before_count, &params),
+                             "cuGraphAddKernelNode"));
+    return rota_cuda_check(b->device, cu->GraphKernelNodeCopyAttributes(*out_node, like),
+                           "cuGraphKernelNodeCopyAttributes");
+}
+
+/* A library node: what it put on a stream. One kernel, as of most products, becomes a kernel node; more
+ * become a child graph (which is copied). */
+static rota_status add_captured(building *b, CUgraph captured, size_t before_count, CUgraphNode *out_node) {
+    const rota_cuda_api *cu = b->device->cu;
+    size_t count = 0;
+    CUgraphNode kernel;
+    ROTA_TRY(rota_cuda_check(b->device, cu->GraphGetNodes(captured, NULL, &count), "cuGraphGetNodes"));
+    if (count == 0) return add_empty(b, before_count, out_node);
+    ROTA_TRY(only_kernel(b, captured, count, &kernel));
+    if (kernel) return add_kernel_like(b, kernel, before_count, out_node);
+    return rota_cuda_check(b->device,
+                           cu->GraphAddChildGraphNode(out_node, b->graph, b->before, before_count, captured),
+                           "cuGraphAddChildGraphNode");
+}
+
 static rota_status add_library(building *b, uint32_t command, size_t before_count, CUgraphNode *out_node) {
     CUgraph child = NULL;
     ROTA_TRY(rota_cuda_library_capture(b->device, b->program, command, b->memories, b->block, &child));
-    size_t count = 0;
-    rota_status status =
-        rota_cuda_check(b->device, b->device->cu->GraphGetNodes(child, NULL, &count), "cuGraphGetNodes");
-    if (status == ROTA_OK && count == 0)
-        status = add_empty(b, before_count, out_node);
-    else if (status == ROTA_OK)
-        status = rota_cuda_check(
-            b->device,
-            b->device->cu->GraphAddChildGraphNode(out_node, b->graph, b->before, before_count, child),
-            "cuGraphAddChildGraphNode");
+    rota_status status = add_captured(b, child, before_count, out_node);
     rota_status destroyed = rota_cuda_check(b->device, b->device->cu->GraphDestroy(child), "cuGraphDestroy");
     return status == ROTA_OK ? destroyed : status;
 }
