@@ -236,6 +236,7 @@ static rota_status start_device(rota_device *device, const listed *entry) {
         .queue_count = runtime->queue_count,
         .transfer_queue = device->transfer_queue,
         .worker_threads = runtime->options.worker_threads,
+        .spin_ns = runtime->options.spin_ns,
         .diagnostics = runtime->options.diagnostics,
         .cache_dir = runtime->options.cache_dir,
         .validation = runtime->options.validation,

@@ -1,5 +1,6 @@
 /* Handing works over to a device: the submit thread, which is the only one in the driver's submit path, and
  * the direct way for executors whose submit never blocks. Works that piled up go over in one call. */
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -355,6 +356,23 @@ static bool holds_passed(rota_runtime *runtime, const rota_work *work) {
     return true;
 }
 
+/* Looks for work as long as the options say; false: there is none. */
+static bool look_for_work(rota_device *device, uint64_t consumed) {
+    rota_runtime *runtime = device->runtime;
+    if (runtime->options.spin_ns == 0) return false;
+    const uint64_t begin = rota_clock_ns();
+    uint64_t now = begin;
+    bool found = false;
+    while (!found && now - begin < runtime->options.spin_ns) {
+        (void)sched_yield(); /* whoever brings the work may need this core */
+        found = ra_load_acquire(&device->ring_published) != consumed || /* pairs with push_ring */
+                ra_load_acquire(&runtime->stop);
+        now = rota_clock_ns();
+    }
+    (void)ra_fetch_add_relaxed(&runtime->spin_ns, now - begin);
+    return found;
+}
+
 static void serve(rota_device *device) {
     rota_runtime *runtime = device->runtime;
     rota_work *works[ROTA_HANDOVER_BATCH];
@@ -362,6 +380,7 @@ static void serve(rota_device *device) {
         uint64_t published = ra_load_seq_cst(&device->ring_published);
         uint64_t consumed = ra_load_relaxed(&device->ring_consumed);
         if (published == consumed) {
+            if (look_for_work(device, consumed)) continue;
             rota_sleeper_prepare(&device->sleeper);
             if (ra_load_seq_cst(&device->ring_published) == consumed && !ra_load_seq_cst(&runtime->stop))
                 rota_sleeper_wait(&device->sleeper, rota_deadline_after(1000000000u));

@@ -36,8 +36,14 @@ typedef struct rota_runtime_options {
                                segments     of them at most; 0: as many as wait. 1: each completes by itself */
     uint32_t staging_slots; /* slots of each device's upload ring; 0: 16 */
     uint64_t staging_slot_bytes; /* of each; larger transfers are cut; 0: 1 MiB */
-    bool diagnostics;            /* per-node markers and times; costs device time */
-    bool validation;             /* Vulkan: Khronos validation layer; any message counts as an error */
+    /* How long rota's threads look for more work, or for the device's end, and rota_wait for its ticket's,
+     * before they sleep: waking a sleeper costs 10 us, on a virtual machine up to 100, and there are two on
+     * the way to the device and two on the way back. Each that looks keeps a core. 0, and anything shorter
+     * than the default: 50 us after the last submission, 20 after the device's last work, 10 in rota_wait.
+     * The CPU executor's workers and the thread that waits for a Vulkan device take no part. */
+    uint64_t spin_ns;
+    bool diagnostics; /* per-node markers and times; costs device time */
+    bool validation;  /* Vulkan: Khronos validation layer; any message counts as an error */
     /* Folder of the Vulkan pipeline caches, copied; NULL: $XDG_CACHE_HOME/rota, else ~/.cache/rota; "": none.
      */
     const char *cache_dir;

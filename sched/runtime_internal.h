@@ -491,7 +491,7 @@ struct rota_runtime {
 
     _Atomic uint64_t stat_submissions, stat_completed, stat_failed, stat_driver_submits, stat_waits_dropped,
         stat_migrations, stat_migrated_bytes, stat_reclaim_pending, stat_abandoned;
-    _Atomic uint64_t spin_ns; /* of the sequencer */
+    _Atomic uint64_t spin_ns; /* of the sequencer and the submit threads */
     _Atomic uint64_t ended_cpu_ns;
 };
 

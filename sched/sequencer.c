@@ -154,8 +154,9 @@ static bool has_overflow(const rota_runtime *runtime) {
 
 static void idle(rota_runtime *runtime) {
     uint64_t now = rota_clock_ns(), spun = 0;
+    const uint64_t asked = runtime->options.spin_ns, limit = asked > ROTA_SPIN_NS ? asked : ROTA_SPIN_NS;
     bool found = false;
-    while (!found && spun < ROTA_SPIN_NS) {
+    while (!found && spun < limit) {
         /* What it waits for may need this core: with fewer cores than threads a spin that kept it would last
          * its full time, time and again. */
         (void)sched_yield();

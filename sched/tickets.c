@@ -312,7 +312,10 @@ static rota_status wait_until(rota_ticket ticket, bool (*done)(rota_ticket), uin
     bool from_progress = timeout_ns == 0;
     if (from_progress) timeout_ns = runtime->options.timeout_ns;
     waiting wait = {ticket, done, &runtime->lanes[ticket.id % ROTA_LANES_MAX]};
-    for (uint64_t now = start; now - start < WAIT_SPIN_NS; now = rota_clock_ns()) {
+    const uint64_t asked = runtime->options.spin_ns;
+    uint64_t spin = asked > WAIT_SPIN_NS ? asked : WAIT_SPIN_NS;
+    if (spin > timeout_ns) spin = timeout_ns;
+    for (uint64_t now = start; now - start < spin; now = rota_clock_ns()) {
         (void)sched_yield(); /* rota's threads may need this core to bring the end about */
         if (done(ticket)) return ROTA_OK;
     }

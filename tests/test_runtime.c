@@ -1,5 +1,6 @@
 /* The runtime on the CPU executor: order, tickets, deadlines, lanes, closing. */
 #include "tests/runtime_support.h"
+#include "sched/testing.h"
 #include "tests/adversary.h"
 
 #include <poll.h>
@@ -328,6 +329,41 @@ static void deadlines_name_the_node(void **state) {
     rota_buffer_release(buffer);
 }
 
+/* Threads that look for long instead of sleeping end their waits at the same deadlines, and close. The
+ * executor is one that has a submit thread. */
+static void spinning_ends_at_deadlines(void **state) {
+    (void)state;
+    adversary_options adversary = {.seed = 3};
+    rota_runtime *runtime;
+    rota_device *device;
+    const uint64_t spin_ns = 30000000000u, soon_ns = 10000000000u;
+    assert_ok(rota_runtime_open(&(rota_runtime_options){.spin_ns = spin_ns}, &runtime));
+    assert_ok(rota_runtime_add_driver(runtime, &adversary_driver, &adversary));
+    assert_ok(rota_device_open(runtime, "adversary", &device));
+    rota_buffer *buffer = test_words(device, "x", 4, 0);
+    rota_plan *plan = test_plan_1(device, "inc", &test_increment, buffer, ROTA_READWRITE);
+    rota_plan *gate = test_plan_1(device, "gate", &test_gate, buffer, ROTA_READWRITE);
+    rota_ticket ticket;
+    for (uint32_t i = 0; i < 20; i++) {
+        assert_ok(rota_submit(plan, NULL, &ticket));
+        assert_ok(rota_wait(ticket, 0));
+    }
+    test_expect_words(buffer, 4, 20);
+    test_gate_open(false);
+    assert_ok(rota_submit(gate, NULL, &ticket));
+    uint64_t start = rota_clock_ns();
+    assert_status(rota_wait(ticket, 20000000), ROTA_TIMEOUT);
+    assert_true(rota_clock_ns() - start < soon_ns);
+    test_gate_open(true);
+    assert_ok(rota_wait(ticket, 0));
+    rota_plan_release(plan);
+    rota_plan_release(gate);
+    rota_buffer_release(buffer);
+    start = rota_clock_ns();
+    assert_ok(rota_runtime_close(runtime, 0));
+    assert_true(rota_clock_ns() - start < soon_ns);
+}
+
 static void releasing_in_flight_is_legal(void **state) {
     runtime_fixture *f = *state;
     rota_runtime_stats after;
@@ -561,6 +597,7 @@ int main(void) {
         RUNTIME_TEST(a_fork_is_noticed),
         RUNTIME_TEST(compiling_and_releasing_is_even),
         cmocka_unit_test(merging_is_bounded),
+        cmocka_unit_test(spinning_ends_at_deadlines),
         cmocka_unit_test(closed_runtimes_say_so),
         cmocka_unit_test(the_memory_limit_holds),
         cmocka_unit_test(closing_ends_at_its_deadline),

@@ -20,6 +20,11 @@
 /* With this many marks in flight the queue has work for a while, and looking now and then is enough. */
 #define MANY_MARKS 3u
 #define MANY_NAP_MIN_NS 40000ull
+/* Around the time at which the last mark in flight is expected, by a sixteenth of what it takes and within
+ * these bounds, the thread keeps looking: whoever waits has nothing else to do, and a nap ends late by what
+ * waking up takes. */
+#define NEAR_MIN_NS 20000ull
+#define NEAR_MAX_NS 80000ull
 #define TIMER_SLACK_NS 1000ul
 
 static uint64_t clamp(uint64_t value, uint64_t low, uint64_t high) {
@@ -34,7 +39,7 @@ static bool in_flight(rota_cuda_device *device) {
 }
 
 /* How long a queue needs no look; 0: keep looking. UINT64_MAX: nothing is in flight on it. */
-static uint64_t nap_of(rota_cuda_queue *queue, uint64_t now_ns) {
+static uint64_t nap_of(rota_cuda_queue *queue, uint64_t spin_ns, uint64_t now_ns) {
     uint64_t tail = ra_load_relaxed(&queue->tail);
     uint64_t waiting = ra_load_acquire(&queue->published) - tail; /* pairs with set_mark */
     if (waiting == 0) return UINT64_MAX;
@@ -42,10 +47,12 @@ static uint64_t nap_of(rota_cuda_queue *queue, uint64_t now_ns) {
     if (begin < queue->completed_ns) begin = queue->completed_ns;
     uint64_t age = now_ns > begin ? now_ns - begin : 0, each = queue->each_ns;
     if (waiting >= MANY_MARKS && each) return clamp(each / 2, MANY_NAP_MIN_NS, NAP_MAX_NS);
-    if (age < SPIN_NS && each < 2 * SPIN_NS) return 0;
+    if ((age < SPIN_NS && each < 2 * SPIN_NS) || age < spin_ns) return 0;
     /* Up to shortly before it is expected, but never much longer than it has taken so far: it may be another
      * kind of work than the last. Then in small steps, that grow again when it is long overdue. */
-    uint64_t early = each - each / 8;
+    uint64_t near = clamp(each / 16, NEAR_MIN_NS, NEAR_MAX_NS);
+    uint64_t early = each > near ? each - near : 0;
+    if (waiting == 1 && age >= early && age < each + near) return 0;
     if (age < early) return clamp(age / 2 < early - age ? age / 2 : early - age, NAP_MIN_NS, NAP_MAX_NS);
     uint64_t step = age < 2 * each ? each / 32 : age / 16;
     return clamp(step, NAP_MIN_NS, NAP_MAX_NS);
@@ -73,7 +80,9 @@ static bool report(rota_cuda_device *device, uint32_t index, bool *out_moved) {
     uint64_t now = rota_clock_ns();
     if (begin < queue->completed_ns) begin = queue->completed_ns;
     uint64_t took = now > begin ? (now - begin) / (tail - first) : 0;
-    queue->each_ns = queue->each_ns ? (queue->each_ns * 3 + took) / 4 : took;
+    /* Down at once and up slowly: what came between (another process's turn) must not make the thread sleep
+     * through the end of what takes its usual time. */
+    queue->each_ns = took < queue->each_ns || !queue->each_ns ? took : (queue->each_ns * 3 + took) / 4;
     queue->completed_ns = now;
     /* Releases to set_mark and find_mark: those marks may be written over, their works are complete. */
     ra_store_seq_cst(&queue->tail, tail);
@@ -110,8 +119,9 @@ static void sleep_until(rota_cuda_device *device, uint64_t seen, uint64_t until_
 
 static void sleep_until_work(rota_cuda_device *device) {
     uint64_t begin = rota_clock_ns(), now = begin, seen = marks_published(device);
+    const uint64_t spin_ns = device->options.spin_ns > SPIN_NS ? device->options.spin_ns : SPIN_NS;
     bool work = in_flight(device);
-    while (!work && now - begin < SPIN_NS) {
+    while (!work && now - begin < spin_ns) {
         work = marks_published(device) != seen || ra_load_acquire(&device->closing); /* pairs with close */
         ra_pause();
         now = rota_clock_ns();
@@ -124,7 +134,7 @@ static void sleep_until_work(rota_cuda_device *device) {
 static bool rest(rota_cuda_device *device) {
     uint64_t seen = marks_published(device), now = rota_clock_ns(), nap = UINT64_MAX;
     for (uint32_t i = 0; i < device->options.queue_count; i++) {
-        uint64_t own = nap_of(&device->queues[i], now);
+        uint64_t own = nap_of(&device->queues[i], device->options.spin_ns, now);
         if (own < nap) nap = own;
     }
     if (nap == 0) return false;
