@@ -336,7 +336,7 @@ static void spinning_ends_at_deadlines(void **state) {
     adversary_options adversary = {.seed = 3};
     rota_runtime *runtime;
     rota_device *device;
-    const uint64_t spin_ns = 30000000000u, soon_ns = 10000000000u;
+    const uint64_t spin_ns = 120000000000u, soon_ns = 60000000000u;
     assert_ok(rota_runtime_open(&(rota_runtime_options){.spin_ns = spin_ns}, &runtime));
     assert_ok(rota_runtime_add_driver(runtime, &adversary_driver, &adversary));
     assert_ok(rota_device_open(runtime, "adversary", &device));
