@@ -184,6 +184,12 @@ static uint32_t choose(void) {
     return USE_BLAS;
 }
 
+/* A BLAS refuses rows that are closer together than they are long, even where there is one row and the
+ * distance means nothing, as in a view of a 1-long axis. */
+static blasint leading(uint64_t distance, uint64_t rows, uint64_t columns) {
+    return (blasint)(rows <= 1 && distance < columns ? columns : distance);
+}
+
 void rota_cpu_sgemm(bool transpose_a, bool transpose_b, uint64_t m, uint64_t n, uint64_t k, float alpha,
                     const float *a, uint64_t lda, const float *b, uint64_t ldb, float beta, float *c,
                     uint64_t ldc) {
@@ -201,5 +207,6 @@ void rota_cpu_sgemm(bool transpose_a, bool transpose_b, uint64_t m, uint64_t n, 
     }
     cblas_sgemm(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans,
                 transpose_b ? CblasTrans : CblasNoTrans, (blasint)m, (blasint)n, (blasint)k, alpha, a,
-                (blasint)lda, b, (blasint)ldb, beta, c, (blasint)ldc);
+                leading(lda, transpose_a ? k : m, transpose_a ? m : k), b,
+                leading(ldb, transpose_b ? n : k, transpose_b ? k : n), beta, c, leading(ldc, m, n));
 }
