@@ -48,6 +48,12 @@ bool gpt_bpe_encode(const gpt_bpe *bpe, const unsigned char *text, size_t size, 
 /* The bytes that a token stands for. */
 const unsigned char *gpt_bpe_bytes(const gpt_bpe *bpe, uint32_t token, size_t *out_size);
 
+/* The token that stands between texts. */
+static inline uint32_t gpt_bpe_end_of_text(const gpt_bpe *bpe) {
+    uint32_t token = bpe->token_of ? bpe->token_of[bpe->end_of_text] : bpe->end_of_text;
+    return token < bpe->count ? token : 0; /* a vocab.json may have none */
+}
+
 /* ---- For gpt_bpe_train ---- */
 
 /* Only the 256 bytes. */

@@ -1,15 +1,13 @@
-/* Checkpoints of train_gpt. The safetensors format: 8 bytes little-endian header length, a JSON object from
- * tensor names to {dtype, shape, data_offsets} with "__metadata__" from strings to strings, then the data. */
+/* Checkpoints of train_gpt: a safetensors file. */
 #include "examples/gpt_checkpoint.h"
 
-#include <cjson/cJSON.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "bench/files.h"
+#include "examples/gpt_safetensors.h"
 
 #define PARTS 3
 static const char *const part_suffixes[PARTS] = {"", ".m", ".v"};
@@ -28,13 +26,13 @@ static char *checkpoint_path(const char *dir) {
     return path;
 }
 
-/* What must agree between a checkpoint and the model it is loaded into. */
-#define SIZE_COUNT 6
 typedef struct named_number {
     const char *name;
     uint64_t value;
 } named_number;
 
+/* What must agree between a checkpoint and the model it is loaded into. */
+#define SIZE_COUNT 7
 static void list_sizes(const gpt_model *model, const gpt_text *text, named_number out[SIZE_COUNT]) {
     const gpt_config *c = &model->config;
     const named_number sizes[SIZE_COUNT] = {{"vocabulary", c->vocabulary},
@@ -42,8 +40,20 @@ static void list_sizes(const gpt_model *model, const gpt_text *text, named_numbe
                                             {"layers", c->layers},
                                             {"heads", c->heads},
                                             {"dim", c->dim},
+                                            {"arch", (uint64_t)c->arch},
                                             {"vocabulary_hash", gpt_vocabulary_hash(&text->vocabulary)}};
     memcpy(out, sizes, sizeof sizes);
+}
+
+/* How far training is. */
+#define PROGRESS_COUNT 5
+static void list_progress(gpt_progress *p, const char *names[PROGRESS_COUNT],
+                          uint64_t *values[PROGRESS_COUNT]) {
+    const char *const all_names[] = {"step", "generator", "seed", "best_val_loss_bits",
+                                     "evaluations_since_best"};
+    uint64_t *const all[] = {&p->step, &p->random.state, &p->seed, &p->best_bits, &p->since_best};
+    memcpy(names, all_names, sizeof all_names);
+    memcpy(values, all, sizeof all);
 }
 
 static void add_number(cJSON *object, const char *name, uint64_t value) {
@@ -52,35 +62,25 @@ static void add_number(cJSON *object, const char *name, uint64_t value) {
     cJSON_AddStringToObject(object, name, text);
 }
 
-static char *make_header(const gpt_model *model, const gpt_text *text, const gpt_progress *progress) {
+static cJSON *make_header(const gpt_model *model, const gpt_text *text, gpt_progress progress) {
     cJSON *header = cJSON_CreateObject();
     cJSON *metadata = cJSON_AddObjectToObject(header, "__metadata__");
-    cJSON_AddStringToObject(metadata, "format", "rota train_gpt 1");
+    cJSON_AddStringToObject(metadata, "format", "rota train_gpt 2");
     named_number sizes[SIZE_COUNT];
     list_sizes(model, text, sizes);
     for (int i = 0; i < SIZE_COUNT; i++) add_number(metadata, sizes[i].name, sizes[i].value);
-    add_number(metadata, "step", progress->step);
-    add_number(metadata, "generator", progress->random.state);
-    add_number(metadata, "seed", progress->seed);
-    uint64_t offset = 0;
+    const char *names[PROGRESS_COUNT];
+    uint64_t *values[PROGRESS_COUNT], offset = 0;
+    list_progress(&progress, names, values);
+    for (int i = 0; i < PROGRESS_COUNT; i++) add_number(metadata, names[i], *values[i]);
     for (uint32_t i = 0; i < model->parameter_count; i++)
         for (int part = 0; part < PARTS; part++) {
             const gpt_parameter *p = &model->parameters[i];
             char name[64];
             snprintf(name, sizeof name, "%s%s", p->name, part_suffixes[part]);
-            cJSON *tensor = cJSON_AddObjectToObject(header, name);
-            cJSON_AddStringToObject(tensor, "dtype", "F32");
-            cJSON *shape = cJSON_AddArrayToObject(tensor, "shape");
-            for (uint32_t d = 0; d < p->rank; d++)
-                cJSON_AddItemToArray(shape, cJSON_CreateNumber((double)p->shape[d]));
-            cJSON *offsets = cJSON_AddArrayToObject(tensor, "data_offsets");
-            cJSON_AddItemToArray(offsets, cJSON_CreateNumber((double)offset));
-            offset += p->count * 4;
-            cJSON_AddItemToArray(offsets, cJSON_CreateNumber((double)offset));
+            gpt_tensors_add(header, name, ROTA_F32, p->rank, p->shape, &offset);
         }
-    char *json = cJSON_PrintUnformatted(header);
-    cJSON_Delete(header);
-    return json;
+    return header;
 }
 
 bool gpt_checkpoint_folder(const char *dir) {
@@ -102,22 +102,12 @@ bool gpt_checkpoint_save(const char *dir, const gpt_model *model, const gpt_text
     if (!gpt_checkpoint_folder(dir)) return false;
     bool good = false, open = false;
     file_writer file;
-    char *path = checkpoint_path(dir), *header = make_header(model, text, progress);
+    char *path = checkpoint_path(dir);
+    cJSON *header = make_header(model, text, *progress);
     float *values = NULL;
     if (!path) goto done;
-    if (!header) {
-        fprintf(stderr, "out of memory for '%s'\n", path);
-        goto done;
-    }
     open = file_open(&file, path);
-    if (!open) goto done;
-    /* The data starts at a multiple of 8; a header may end in spaces. */
-    size_t length = strlen(header), padded = (length + 7) / 8 * 8;
-    unsigned char prefix[8];
-    for (int i = 0; i < 8; i++) prefix[i] = (unsigned char)((uint64_t)padded >> (8 * i));
-    file_put(&file, prefix, sizeof prefix);
-    file_put(&file, header, length);
-    file_put(&file, "       ", padded - length);
+    if (!open || !gpt_tensors_begin(&file, header)) goto done;
     for (uint32_t i = 0; i < model->parameter_count; i++) {
         const gpt_parameter *p = &model->parameters[i];
         for (int part = 0; part < PARTS; part++) {
@@ -139,7 +129,7 @@ bool gpt_checkpoint_save(const char *dir, const gpt_model *model, const gpt_text
 done:
     if (open) file_abandon(&file);
     free(values);
-    cJSON_free(header);
+    cJSON_Delete(header);
     free(path);
     return good;
 }
@@ -156,9 +146,8 @@ static bool read_number(const cJSON *metadata, const char *name, uint64_t *out_v
 }
 
 /* Checks the metadata against the model and reads the progress. */
-static bool read_metadata(const cJSON *header, const char *path, const gpt_model *model, const gpt_text *text,
-                          gpt_progress *out) {
-    const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(header, "__metadata__");
+static bool read_metadata(const cJSON *metadata, const char *path, const gpt_model *model,
+                          const gpt_text *text, gpt_progress *out) {
     named_number sizes[SIZE_COUNT];
     list_sizes(model, text, sizes);
     for (int i = 0; i < SIZE_COUNT; i++) {
@@ -177,69 +166,48 @@ static bool read_metadata(const cJSON *header, const char *path, const gpt_model
                     value, sizes[i].value);
         return false;
     }
-    if (read_number(metadata, "step", &out->step) && read_number(metadata, "generator", &out->random.state) &&
-        read_number(metadata, "seed", &out->seed))
-        return true;
-    fprintf(stderr, "'%s' doesn't say its step, generator and seed\n", path);
-    return false;
+    const char *names[PROGRESS_COUNT];
+    uint64_t *values[PROGRESS_COUNT];
+    list_progress(out, names, values);
+    for (int i = 0; i < PROGRESS_COUNT; i++)
+        if (!read_number(metadata, names[i], values[i])) {
+            fprintf(stderr, "'%s' is no checkpoint of train_gpt: it doesn't say its %s\n", path, names[i]);
+            return false;
+        }
+    return true;
 }
 
-/* Where a tensor's data begins, counted from the end of the header; false if it isn't there with this size
- * inside the file. */
-static bool find_tensor(const cJSON *header, const char *name, uint64_t bytes, uint64_t data_bytes,
-                        uint64_t *out_begin) {
-    const cJSON *tensor = cJSON_GetObjectItemCaseSensitive(header, name);
-    const char *dtype = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(tensor, "dtype"));
-    const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(tensor, "data_offsets");
-    const cJSON *begin = cJSON_GetArrayItem(offsets, 0), *end = cJSON_GetArrayItem(offsets, 1);
-    if (!dtype || strcmp(dtype, "F32") != 0 || !cJSON_IsNumber(begin) || !cJSON_IsNumber(end)) return false;
-    double from = begin->valuedouble, to = end->valuedouble;
-    if (!(from >= 0) || to - from != (double)bytes || to > (double)data_bytes) return false;
-    *out_begin = (uint64_t)from;
-    return true;
+static const gpt_tensor *find_part(const gpt_tensor_file *file, const gpt_parameter *p, int part) {
+    char name[64];
+    snprintf(name, sizeof name, "%s%s", p->name, part_suffixes[part]);
+    const gpt_tensor *tensor = gpt_tensors_find(file, name);
+    return tensor && tensor->known && tensor->dtype == ROTA_F32 && tensor->count == p->count ? tensor : NULL;
 }
 
 bool gpt_checkpoint_load(const char *dir, gpt_model *model, const gpt_text *text,
                          gpt_progress *out_progress) {
     bool good = false;
-    size_t size;
-    cJSON *header = NULL;
-    char *data = NULL, *path = checkpoint_path(dir);
-    if (!path) goto done;
-    data = file_read(path, &size);
-    if (!data) goto done;
-    uint64_t length = 0;
-    for (int i = 0; i < 8 && size >= 8; i++) length |= (uint64_t)(unsigned char)data[i] << (8 * i);
-    if (size < 8 || length > size - 8) {
-        fprintf(stderr, "'%s' is truncated: its header needs %" PRIu64 " bytes, and it has %zu\n", path,
-                length + 8, size);
-        goto done;
-    }
-    header = cJSON_ParseWithLength(data + 8, length);
-    if (!header) {
-        fprintf(stderr, "'%s' is no safetensors file: its header is not JSON\n", path);
-        goto done;
-    }
+    gpt_tensor_file file = {0};
     gpt_progress progress;
-    if (!read_metadata(header, path, model, text, &progress)) goto done;
+    char *path = checkpoint_path(dir);
+    if (!path || !gpt_tensors_read(path, &file) ||
+        !read_metadata(file.metadata, path, model, text, &progress))
+        goto done;
     /* All is checked before anything is written. */
-    const char *payload = data + 8 + length;
-    uint64_t payload_bytes = size - 8 - length;
     for (int pass = 0; pass < 2; pass++)
         for (uint32_t i = 0; i < model->parameter_count; i++)
             for (int part = 0; part < PARTS; part++) {
                 const gpt_parameter *p = &model->parameters[i];
-                char name[64];
-                uint64_t begin;
-                snprintf(name, sizeof name, "%s%s", p->name, part_suffixes[part]);
-                if (!find_tensor(header, name, p->count * 4, payload_bytes, &begin)) {
+                if (!part_buffer(p, part)) continue; /* no training: no optimizer's state */
+                const gpt_tensor *tensor = find_part(&file, p, part);
+                if (!tensor) {
                     fprintf(stderr,
-                            "'%s' is truncated or damaged: tensor '%s' of %" PRIu64
+                            "'%s' is truncated or damaged: tensor '%s%s' of %" PRIu64
                             " bytes is not whole in its %" PRIu64 " bytes of data\n",
-                            path, name, p->count * 4, payload_bytes);
+                            path, p->name, part_suffixes[part], p->count * 4, file.data_bytes);
                     goto done;
                 }
-                if (pass == 1 && rota_buffer_write(part_buffer(p, part), model->device, 0, payload + begin,
+                if (pass == 1 && rota_buffer_write(part_buffer(p, part), model->device, 0, tensor->data,
                                                    p->count * 4, NULL) != ROTA_OK) {
                     fprintf(stderr, "'%s' can't be loaded: %s\n", path, rota_last_error());
                     goto done;
@@ -248,8 +216,7 @@ bool gpt_checkpoint_load(const char *dir, gpt_model *model, const gpt_text *text
     *out_progress = progress;
     good = true;
 done:
-    cJSON_Delete(header);
-    free(data);
+    gpt_tensors_free(&file);
     free(path);
     return good;
 }

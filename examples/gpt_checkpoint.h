@@ -12,6 +12,8 @@ typedef struct gpt_progress {
     uint64_t step; /* steps done */
     gpt_random random;
     uint64_t seed;
+    uint64_t best_bits;  /* of the least validation loss so far, a double; infinite before the first */
+    uint64_t since_best; /* evaluations since then */
 } gpt_progress;
 
 /* Makes DIR where it is missing. False with one sentence: it can't be made, isn't a folder, or can't be

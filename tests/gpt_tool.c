@@ -6,10 +6,14 @@
 #include "base/clock.h"
 #include "bench/files.h"
 #include "examples/gpt_bpe.h"
+#include "examples/gpt_sample.h"
+#include "examples/gpt_weights.h"
 
 static int usage(void) {
     fprintf(stderr, "gpt_tool learn TEXT COUNT MERGES | encode TEXT MERGES [VOCABULARY] | decode TOKENS "
-                    "MERGES [VOCABULARY]\n");
+                    "MERGES [VOCABULARY]"
+                    " | logits DEVICE WEIGHTS ARCH VOCABULARY BLOCK LAYERS HEADS DIM TOKEN..."
+                    " | choose TEMPERATURE TOP_K TOP_P SEED DRAWS LOGIT...\n");
     return 1;
 }
 
@@ -65,9 +69,84 @@ static int decode(const char *tokens_path, const char *merges_path, const char *
     return !good;
 }
 
+static uint64_t number(const char *text) {
+    return strtoull(text, NULL, 10);
+}
+
+static void print_row(const float *logits, uint64_t count) {
+    for (uint64_t i = 0; i < count; i++) printf("%.9g%c", (double)logits[i], i + 1 < count ? ' ' : '\n');
+}
+
+/* The logits after each token, a line each: all at once, then token after token through the cache. */
+static rota_status print_logits(gpt_model *model, const char *weights, const int32_t *tokens,
+                                uint64_t count) {
+    const uint64_t vocabulary = model->config.vocabulary;
+    gpt_plan plan = {0};
+    gpt_decoder decoder = {0};
+    float *logits = malloc(count * vocabulary * sizeof *logits);
+    const float *row;
+    gpt_random random = {1};
+    rota_status status = gpt_model_initialize(model, &random);
+    if (status == ROTA_OK && !gpt_weights_load(weights, model)) status = ROTA_INVALID_ARGUMENT;
+    if (status == ROTA_OK) status = gpt_plan_logits(model, count, &plan);
+    if (status == ROTA_OK) status = gpt_logits(&plan, tokens, logits);
+    for (uint64_t i = 0; status == ROTA_OK && i < count; i++) print_row(logits + i * vocabulary, vocabulary);
+    if (status == ROTA_OK) status = gpt_decoder_create(model, &decoder);
+    for (uint64_t i = 0; status == ROTA_OK && i < count; i++) {
+        status = gpt_decoder_step(&decoder, tokens[i], &row);
+        if (status == ROTA_OK) print_row(row, vocabulary);
+    }
+    gpt_plan_free(&plan);
+    gpt_decoder_free(&decoder);
+    free(logits);
+    return status;
+}
+
+static int logits_of(int argc, char **argv) {
+    const gpt_config config = {.arch = strcmp(argv[2], "gpt2") == 0 ? GPT_2 : GPT_PLAIN,
+                               .vocabulary = number(argv[3]),
+                               .block = number(argv[4]),
+                               .layers = number(argv[5]),
+                               .heads = number(argv[6]),
+                               .dim = number(argv[7])};
+    int32_t *tokens = malloc((size_t)argc * sizeof *tokens);
+    rota_runtime *runtime = NULL;
+    rota_device *device;
+    gpt_model model = {0};
+    for (int i = 8; i < argc; i++) tokens[i - 8] = atoi(argv[i]);
+    rota_status status = rota_runtime_open(NULL, &runtime);
+    if (status == ROTA_OK) status = rota_device_open(runtime, argv[0], &device);
+    if (status == ROTA_OK) status = gpt_model_create(&config, runtime, device, &model);
+    if (status == ROTA_OK) status = print_logits(&model, argv[1], tokens, (uint64_t)argc - 8);
+    if (status != ROTA_OK) fprintf(stderr, "%s\n", rota_last_error());
+    gpt_model_free(&model);
+    if (runtime) (void)rota_runtime_close(runtime, 5000000000);
+    free(tokens);
+    return status == ROTA_OK ? 0 : status == ROTA_NOT_FOUND ? 3 : 1;
+}
+
+/* How often each token is drawn. */
+static int choose(int argc, char **argv) {
+    const gpt_sampling sampling = {
+        .temperature = atof(argv[0]), .top_k = number(argv[1]), .top_p = atof(argv[2])};
+    gpt_random random = {number(argv[3])};
+    float logits[64];
+    uint64_t drawn[64] = {0};
+    const int count = argc - 5;
+    gpt_candidate scratch[64];
+    if (count > 64) return usage();
+    for (int i = 0; i < count; i++) logits[i] = (float)atof(argv[5 + i]);
+    for (uint64_t i = 0; i < number(argv[4]); i++)
+        drawn[gpt_choose(&sampling, logits, (uint64_t)count, &random, scratch)]++;
+    for (int i = 0; i < count; i++) printf("%" PRIu64 "\n", drawn[i]);
+    return 0;
+}
+
 int main(int argc, char **argv) {
     if (argc == 5 && strcmp(argv[1], "learn") == 0) return learn(argv[2], argv[3], argv[4]);
     if (argc >= 4 && strcmp(argv[1], "encode") == 0) return encode(argv[2], argv[3], argv[4]);
     if (argc >= 4 && strcmp(argv[1], "decode") == 0) return decode(argv[2], argv[3], argv[4]);
+    if (argc >= 11 && strcmp(argv[1], "logits") == 0) return logits_of(argc - 2, argv + 2);
+    if (argc >= 8 && strcmp(argv[1], "choose") == 0) return choose(argc - 2, argv + 2);
     return usage();
 }

@@ -76,6 +76,63 @@ sed '5{h;d};6{G}' merges.txt | sed 's/^#.*/#version: 0.2/' >swapped.txt
 expect 1 'was trained with other tokens' "$train" "${small[@]}" --tokenizer bpe --merges swapped.txt --iters 20 --resume pairs
 expect 1 'has vocabulary 300, but this model has' "$train" "${small[@]}" --tokenizer char --iters 20 --resume pairs
 
+# ---- Training options ----
+# Four micro-batches of one window are a batch of four: the same windows, the same mean, summed otherwise.
+expect 0 'validation loss' "$train" "${small[@]}" --iters 15 --log once.jsonl
+expect 0 'validation loss' "$train" "${small[@]/#4/1}" --accumulate 4 --iters 15 --log parts.jsonl
+# lr of each schedule: warm-up to the peak, then down to the least at the last step.
+for schedule in cosine linear constant; do
+  expect 0 'validation loss' "$train" "${small[@]}" --iters 12 --lr 0.01 --min-lr 0.002 --schedule $schedule --log $schedule.jsonl
+done
+python3 - <<'PY' || failures=$((failures + 1))
+import json, math
+read = lambda name: [json.loads(line) for line in open(name + ".jsonl")]
+apart = [abs(a["loss"] - b["loss"]) for a, b in zip(read("once"), read("parts"))]
+assert len(apart) == 15 and max(apart) < 1e-5, apart
+for name, part in (("cosine", lambda x: 0.5 * (1 + math.cos(math.pi * x))), ("linear", lambda x: 1 - x), ("constant", lambda x: 1)):
+    for line in read(name):
+        step = line["step"]
+        expected = 0.01 * step / 2 if step <= 2 else 0.002 + 0.008 * part((step - 2) / 10)
+        assert abs(line["lr"] - expected) < 1e-7, (name, step, line["lr"], expected)
+PY
+# Nothing is learned at rate 0, so soon no evaluation is better. Resumed, it stays ended.
+still=("${small[@]}" --iters 100 --lr 0 --min-lr 0 --eval-interval 5 --patience 2)
+expect 0 'stopped early after step [0-9]+: 2 evaluations' "$train" "${still[@]}" --checkpoint still --log still.jsonl
+[ -f still/best.safetensors ] || { echo "FAILED: the best weights were not kept"; failures=$((failures + 1)); }
+expect 0 'resumed after step' "$train" "${still[@]}" --resume still --log again2.jsonl
+[ ! -s again2.jsonl ] || { echo "FAILED: training went on after it had ended"; failures=$((failures + 1)); }
+# Interrupted between evaluations, what counts towards --patience is kept: the rest is bit-equal.
+tired=("${small[@]}" --iters 400 --eval-interval 7 --patience 50 --dropout 0.1 --accumulate 2)
+expect 0 'validation loss' "$train" "${tired[@]}" --checkpoint straight
+"$train" "${tired[@]}" --checkpoint stopped --log stopped.jsonl >stopped.txt 2>&1 &
+running=$!
+for _ in $(seq 600); do
+  if [ "$(cat stopped.jsonl 2>/dev/null | wc -l)" -ge 10 ]; then break; fi
+  sleep 0.02
+done
+kill -INT "$running"
+wait "$running" || { echo "FAILED: Ctrl-C"; cat stopped.txt; failures=$((failures + 1)); }
+expect 0 'resumed after step' "$train" "${tired[@]}" --resume stopped --checkpoint stopped
+cmp straight/checkpoint.safetensors stopped/checkpoint.safetensors || failures=$((failures + 1))
+cmp straight/best.safetensors stopped/best.safetensors || failures=$((failures + 1))
+
+# ---- Writing ----
+expect 0 'validation loss' "$train" "${bpe[@]}" --checkpoint writer --save-weights writer.safetensors
+write=("$train" --generate --device cpu --layers 1 --heads 2 --dim 16 --block 16 --tokenizer bpe --merges merges.txt --prompt 'the quick')
+expect 0 '^the quick' "${write[@]}" --resume writer --sample 40 --seed 3
+cp output first
+expect 0 '^the quick' "${write[@]}" --resume writer --sample 40 --seed 3
+cmp first output || { echo "FAILED: the same seed wrote otherwise"; failures=$((failures + 1)); }
+expect 0 '^the quick' "${write[@]}" --init-from writer.safetensors --sample 40 --seed 3
+cmp first output || { echo "FAILED: saved weights wrote otherwise"; failures=$((failures + 1)); }
+expect 0 '^the quick' "${write[@]}" --resume writer --sample 40 --seed 4 --temperature 1.2 --top-k 50 --top-p 0.9
+cmp -s first output && { echo "FAILED: another seed wrote the same"; failures=$((failures + 1)); }
+expect 0 '^the quick' "${write[@]}" --resume writer --temperature 0 --sample 10 --seed 8
+expect 1 'another model.*is 300x16 there' "$train" "${small[@]}" --init-from writer.safetensors
+expect 1 'generate needs a model' "${write[@]}"
+expect 1 'both say where the weights come from' "${write[@]}" --resume writer --init-from writer.safetensors
+expect 1 "'Q' at byte 1 is not one of" "$train" "${small[@]}" --iters 2 --sample 5 --prompt aQ
+
 # SCENARIOS.md S1: 33 MB, a device that was opened long before it is used, 64 000 byte pairs.
 python3 - <<'PY'
 import random
