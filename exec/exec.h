@@ -44,7 +44,9 @@ typedef struct rota_exec_instance rota_exec_instance;
 typedef enum rota_exec_memory_flags {
     ROTA_EXEC_MEMORY_DEVICE = 0,
     ROTA_EXEC_MEMORY_HOST_WRITE = 1u << 0, /* mapped, for the host to write and the device to read (upload staging) */
-    ROTA_EXEC_MEMORY_HOST_READ = 1u << 1   /* mapped and cached, for the host to read (read-back staging) */
+    ROTA_EXEC_MEMORY_HOST_READ = 1u << 1,  /* mapped and cached, for the host to read (read-back staging) */
+    ROTA_EXEC_MEMORY_SHARED = 1u << 2 /* other devices of the GPU may import it; alone, and only where
+                                         caps.shares_memory */
 } rota_exec_memory_flags;
 
 /* An executor's memory object starts with this. Address and size never change (P5). */
@@ -53,6 +55,16 @@ struct rota_exec_memory {
     void *host;       /* mapped pointer, coherent; NULL if not mapped */
     uint64_t size_bytes;
 };
+
+/* A memory as another device of the same GPU takes it over: an opaque file descriptor of the allocation that it
+ * lies in. An import ends before the memory that it is of, unless its device is lost: what that may still touch
+ * is kept. */
+typedef struct rota_exec_export {
+    int fd;                    /* the caller's to close; an import leaves it as it is */
+    uint64_t allocation_bytes; /* of all that the descriptor stands for */
+    uint64_t offset_bytes;     /* of the memory in it */
+    uint64_t size_bytes;
+} rota_exec_export;
 
 /* ---- Lowered program ---- */
 
@@ -165,6 +177,9 @@ typedef struct rota_exec_work {
     uint64_t signal_value; /* greater than every earlier one of this queue */
     const rota_exec_wait *waits; /* read during submit only, as is block */
     uint32_t wait_count;
+    /* The work comes after works of another device that shares memory with this one, which the host has seen
+     * complete. What they wrote is to be visible to this work and to all that are handed over after it. */
+    bool acquires;
     /* block_words words of arguments; the executor copies them during submit. Every work of a submission has the same
      * contents. NULL where block_words is 0. */
     const uint64_t *block;
@@ -221,6 +236,12 @@ typedef struct rota_exec_device_vtable {
     rota_status (*memory_create)(rota_exec_device *device, uint64_t size_bytes, uint32_t flags, const char *name,
                                  rota_exec_memory **out_memory);
     void (*memory_destroy)(rota_exec_device *device, rota_exec_memory *memory);
+    /* Where caps.shares_memory: a descriptor of memory made with ROTA_EXEC_MEMORY_SHARED; and memory of another
+     * device by its descriptor, at an address of this device's own, which memory_destroy ends. */
+    rota_status (*memory_export)(rota_exec_device *device, rota_exec_memory *memory,
+                                 rota_exec_export *out_export);
+    rota_status (*memory_import)(rota_exec_device *device, const rota_exec_export *from, const char *name,
+                                 rota_exec_memory **out_memory);
     /* Compiles pipelines and so on; may block. UNSUPPORTED names kernel and reason. */
     rota_status (*program_create)(rota_exec_device *device, const rota_exec_program_desc *desc,
                                   rota_exec_program **out_program);
@@ -250,6 +271,7 @@ typedef struct rota_exec_caps {
     bool reuse_in_flight;   /* an instance with argument words may be submitted again before it completed */
     bool submit_never_blocks; /* the sequencer may call submit itself */
     bool runs_host_nodes;
+    bool shares_memory; /* with devices that say so too and whose `gpu` is the same */
 } rota_exec_caps;
 
 /* An executor's device object starts with this. */
@@ -257,6 +279,7 @@ struct rota_exec_device {
     const rota_exec_device_vtable *vtable;
     rota_exec_caps caps;
     rota_device_info info;
+    uint8_t gpu[16]; /* which GPU it is, as its vendor tells them apart; with caps.shares_memory */
     const rota_cuda_target *cuda; /* what CUDA kernels are chosen by; NULL on other devices */
 };
 

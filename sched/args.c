@@ -179,17 +179,26 @@ rota_status rota_args_set_buffer(rota_args *args, rota_buffer *slot_buffer, rota
                          plan->name, rota_buffer_name(buffer), (unsigned long long)buffer->root_offset,
                          rota_buffer_name(slot_buffer));
     if (entry == run->slot_buffer_count) return ROTA_OK; /* no node uses it */
+    uint32_t bits = 0, domains = 0;
     /* Memory on all devices first: if it fails on one, what was bound before still is, on all of them. */
     for (int pass = 0; pass < 2; pass++)
         for (uint32_t w = 0; w < plan->word_count; w++) {
             const rota_plan_word *word = &plan->words[w];
             if (word->kind != ROTA_WORD_BUFFER || word->index != run->slot_buffers[entry]) continue;
             rota_device *device = plan->parts[word->part].device;
-            if (pass == 0)
-                ROTA_TRY(rota_residency_prepare(residency, device));
-            else
+            if (pass == 1) {
                 set_word(args, w,
                          ra_load_acquire(&residency->memory[device->index])->address + buffer->root_offset);
+                continue;
+            }
+            ROTA_TRY(rota_residency_prepare(residency, device));
+            bits |= rota_residency_bit(residency, device);
+            domains |= 1u << device->domain;
+            if (__builtin_popcount(bits) != __builtin_popcount(domains))
+                return rota_fail(
+                    ROTA_UNSUPPORTED,
+                    "plan '%s': buffer '%s' has memory of its own on '%s' since a device was lost",
+                    plan->name, rota_buffer_name(buffer), device->id);
         }
     rota_buffer_retain(buffer);
     rota_buffer_release(args->bound[entry]);

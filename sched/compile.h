@@ -41,7 +41,8 @@ typedef struct rota_operation {
     uint32_t command; /* in its part's program */
 } rota_operation;
 
-/* A buffer's memory on one part. Plans of one part have one for each plan buffer, with the same index. */
+/* A buffer's memory on one part, and on those that share memory with it. Plans of one part have one for each
+ * plan buffer, with the same index. */
 typedef struct rota_physical {
     uint32_t buffer;                          /* plan buffer; ROTA_NONE: a mirror between parts */
     uint32_t first_operation, last_operation; /* ROTA_NONE: unused */
@@ -49,6 +50,7 @@ typedef struct rota_physical {
     uint8_t kind; /* rota_buffer_kind; mirrors: TRANSIENT */
     bool packed;  /* has a place in the part's arena */
     bool is_mirror;
+    bool is_shared;        /* operations of several parts, which share memory, touch it */
     bool handed_on;        /* another physical takes its memory over in its last operation */
     uint8_t phase;         /* of the count of live bytes */
     uint32_t first_mirror; /* plus 1: list of mirrors that this part owns for the buffer */
@@ -151,6 +153,9 @@ typedef struct rota_compiler {
     uint32_t policy_queues; /* of queue_count, those that nodes may be placed on */
     /* Devices in use: part of each entry of options.devices, and of the CPU device for host functions. */
     rota_device *part_device[UINT8_MAX + 1];
+    /* The first part whose device shares memory with this one's: buffers have one physical for all of those.
+     */
+    uint8_t memory_part[UINT8_MAX + 1];
     uint32_t part_count;
     uint32_t cpu_part; /* ROTA_NONE: none */
     /* Plans of several parts: physical + 1 by plan buffer * part_stride + part; valid parts per range. */
@@ -203,7 +208,7 @@ rota_status rota_compile_add_workspaces(rota_compiler *compiler);
  * becomes valid, and gives the buffer's physical there. */
 rota_status rota_compile_place(rota_compiler *compiler, uint32_t part, uint32_t buffer, uint64_t low,
                                uint64_t high, rota_access_mode mode, uint32_t *out_physical);
-/* The physical of a buffer on a part, made if need be; ROTA_NONE when out of memory. */
+/* The physical of a buffer on a part (its memory_part's), made if need be; ROTA_NONE when out of memory. */
 uint32_t rota_compile_physical(rota_compiler *compiler, uint32_t buffer, uint32_t part);
 /* Runs the graph's rewrite hooks over the node records (NULL: removed). */
 rota_status rota_compile_rewrite(rota_compiler *compiler, const rota_node_record **records);

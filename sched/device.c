@@ -191,7 +191,7 @@ static rota_device *new_device(rota_runtime *runtime, const listed *entry) {
     if (!device) return NULL;
     memset(device, 0, sizeof *device);
     device->runtime = runtime;
-    device->index = ra_load_relaxed(&runtime->device_count);
+    device->index = device->domain = ra_load_relaxed(&runtime->device_count);
     device->info = entry->info;
     device->asks_poison = entry->info.kind == ROTA_EXEC_CPU;
     memcpy(device->id, entry->info.id, sizeof device->id);
@@ -297,6 +297,7 @@ static rota_status open_listed(rota_runtime *runtime, const listed *entry, rota_
         return rota_fail(ROTA_REFUSED, "device '%s' (%s) is refused: %.*s", device->id, device->info.name,
                          600, text);
     }
+    rota_share_open(device);
     ra_store_release(&device->visible, 1);
     rota_log_write(&runtime->options.log, ROTA_LOG_INFO, "device '%s' (%s, %s) open, smoke test passed",
                    device->id, device->info.name, device->info.driver);

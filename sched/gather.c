@@ -201,6 +201,7 @@ void rota_compile_set_access(rota_compiler *c, uint32_t number, uint32_t physica
 
 uint32_t rota_compile_physical(rota_compiler *c, uint32_t buffer, uint32_t part) {
     uint32_t *known = NULL;
+    part = c->memory_part[part];
     if (c->several_parts) {
         uint64_t cell = (uint64_t)buffer * c->part_stride + part;
         if (cell >= c->physical_of.count) {
@@ -271,7 +272,11 @@ static rota_status use_part(rota_compiler *c, rota_device *device, uint32_t *out
         }
     if (c->part_count > UINT8_MAX)
         return rota_fail(ROTA_OUT_OF_RANGE, "plan on more than %d devices", UINT8_MAX);
+    uint32_t memory_part = 0;
+    while (memory_part < c->part_count && !rota_device_shares(c->part_device[memory_part], device))
+        memory_part++;
     c->part_device[c->part_count] = device;
+    c->memory_part[c->part_count] = (uint8_t)memory_part;
     *out_part = c->part_count++;
     return ROTA_OK;
 }

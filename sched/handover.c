@@ -227,6 +227,7 @@ static void hand_over(rota_device *device, rota_work **works, uint32_t count) {
                                 .signal_value = work->value,
                                 .waits = submission->waits + work->first_wait,
                                 .wait_count = work->wait_count,
+                                .acquires = work->acquires,
                                 .cookie = work};
         if (!work->skipped && !device->asks_poison) check_poison(work);
         if (work->skipped) continue;

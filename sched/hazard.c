@@ -101,7 +101,7 @@ static void add_reader(rota_runtime *runtime, rota_range *range, uint64_t point)
     range->readers[0] = point;
 }
 
-/* The devices that hold [begin, end) of the range. Of a range that could not be cut the other bytes are where
+/* Where [begin, end) of the range is. Of a range that could not be cut the other bytes are where
  * they were: what not all of them have counts as nobody's, so that a reader is told and gets no stale bytes.
  */
 static void set_valid(rota_range *range, uint64_t begin, uint64_t end, uint32_t valid) {
@@ -140,7 +140,8 @@ void rota_hazard_write(rota_runtime *runtime, rota_residency *residency, uint64_
 }
 
 void rota_hazard_move(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
-                      uint64_t point, uint32_t device) {
+                      uint64_t point, const rota_device *to) {
+    uint32_t bit = rota_residency_bit(residency, to);
     if (residency->owner) rota_replay_disown(residency);
     split(residency, begin);
     split(residency, end);
@@ -148,16 +149,18 @@ void rota_hazard_move(rota_runtime *runtime, rota_residency *residency, uint64_t
          i < residency->range_count && residency->ranges[i].begin < end; i++) {
         rota_range *range = &residency->ranges[i];
         /* The move waits for the writer and then stands for it. Readers of other devices' copies go on; a
-         * later writer waits for them and for the move. Readers on this device may still look at the bytes
+         * later writer waits for them and for the move. Readers of this memory may still look at the bytes
          * that the move replaces: a plan's segment may read there what its segment on another device
          * overwrites. */
         rota_hazard_want(runtime, range->writer);
-        for (uint32_t r = 0; r < range->reader_count; r++)
-            if (rota_point_device(range->readers[r]) == device || range->reader_count == ROTA_READERS_MAX)
-                rota_hazard_want(runtime,
-                                 range->readers[r]); /* a full list has readers that stand for others */
+        for (uint32_t r = 0; r < range->reader_count; r++) {
+            const rota_device *reader = runtime->devices[rota_point_device(range->readers[r])];
+            /* A full list has readers that stand for others. */
+            if (rota_residency_bit(residency, reader) == bit || range->reader_count == ROTA_READERS_MAX)
+                rota_hazard_want(runtime, range->readers[r]);
+        }
         range->writer = point;
-        set_valid(range, begin, end, range->valid | 1u << device);
+        set_valid(range, begin, end, range->valid | bit);
     }
     join(residency, begin, end);
 }
@@ -200,6 +203,12 @@ static bool implied_by_other(rota_runtime *runtime, uint32_t which) {
     return false;
 }
 
+/* Whether the timeline is of another device that shares memory with this one. */
+static bool shares_with(const rota_runtime *runtime, const rota_device *device, uint32_t timeline) {
+    uint32_t other = timeline / runtime->queue_count;
+    return other != device->index && runtime->devices[other]->domain == device->domain;
+}
+
 void rota_hazard_settle(rota_runtime *runtime, rota_work *work) {
     rota_submission *submission = work->submission;
     rota_device *device = work->device;
@@ -223,6 +232,7 @@ void rota_hazard_settle(rota_runtime *runtime, rota_work *work) {
                 runtime->wanted[t] = 0;
                 dropped++;
                 own->clock[t] = value;
+                if (shares_with(runtime, device, t)) work->acquires = true;
             }
         }
     }
@@ -240,10 +250,12 @@ void rota_hazard_settle(rota_runtime *runtime, rota_work *work) {
         runtime->wanted[t] = 0;
         if (value == 0) continue;
         uint32_t queue = t % runtime->queue_count;
-        if (t / runtime->queue_count == device->index)
+        if (t / runtime->queue_count == device->index) {
             submission->waits[submission->wait_count++] = (rota_exec_wait){queue, value};
-        else
+        } else {
             submission->holds[submission->hold_count++] = rota_point(t / runtime->queue_count, queue, value);
+            if (shares_with(runtime, device, t)) work->acquires = true;
+        }
         own->clock[t] = value;
         if (t == own_index) continue;
         learned = true;

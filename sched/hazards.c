@@ -239,6 +239,8 @@ static rota_status visit_access(hazards *h, const rota_exec_operand *access, uin
     rota_physical *at = &ROTA_PHYSICALS(h->c)[physical];
     touched *t = &h->touched[physical];
     uint64_t low = access->offset_bytes, high = low + access->size_bytes;
+    /* No two devices add to one place at once: nobody promises that their atomics are each other's. */
+    commutes = commutes && !at->is_shared;
     effect what = access->mode == ROTA_READ                     ? EFFECT_READ
                   : access->mode == ROTA_ACCUMULATE && commutes ? EFFECT_ACCUMULATE
                                                                 : EFFECT_WRITE;

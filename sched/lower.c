@@ -17,6 +17,8 @@ typedef struct part_builder {
     uint32_t input_memory, output_memory; /* staging of INPUT and OUTPUT contents */
     uint64_t input_bytes, output_bytes;
     uint32_t first_piece; /* memory of arena piece 0 */
+    uint32_t
+        *foreign_piece; /* memory index here of the pieces of memory_part's arena; ROTA_NONE: not used yet */
     rota_exec_binding *bindings;
     uint32_t binding_count;
 } part_builder;
@@ -28,7 +30,8 @@ typedef struct lowering {
     uint32_t *first_batch;    /* by plan segment, in its part */
     uint32_t *level_count;    /* by plan segment */
     uint32_t *command_of;     /* by operation: its command, dense for the passes over edges */
-    uint32_t *foreign_memory; /* by physical: a mirror's memory index in the part that does not own it */
+    uint32_t *foreign_memory; /* by physical and part: its memory index (SLOT: word) in a part that does not
+                                 own it */
 } lowering;
 
 static uint32_t add_memory(lowering *l, uint32_t part, rota_plan_memory memory) {
@@ -64,6 +67,22 @@ static rota_status add_arena_memories(lowering *l) {
     return ROTA_OK;
 }
 
+/* The pieces of arenas that several parts share are named by the others as they come up. */
+static rota_status prepare_foreign(lowering *l) {
+    rota_compiler *c = l->c;
+    size_t count = (size_t)c->physicals.count * c->part_count;
+    l->foreign_memory = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * (count + 1), 8);
+    if (!l->foreign_memory) return rota_compile_no_memory(c);
+    for (size_t i = 0; i < count; i++) l->foreign_memory[i] = ROTA_NONE;
+    for (uint32_t p = 0; p < c->part_count; p++) {
+        uint32_t pieces = c->piece_count[c->memory_part[p]];
+        l->parts[p].foreign_piece = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * (pieces + 1u), 8);
+        if (!l->parts[p].foreign_piece) return rota_compile_no_memory(c);
+        for (uint32_t i = 0; i < pieces; i++) l->parts[p].foreign_piece[i] = ROTA_NONE;
+    }
+    return ROTA_OK;
+}
+
 static rota_status add_value_words(lowering *l) {
     uint32_t count = ra_load_relaxed(&l->c->graph->slot_count); /* frozen */
     for (uint32_t i = 1; i <= count; i++) {
@@ -95,7 +114,6 @@ static rota_status place_physicals(lowering *l) {
                                    .size_bytes = at->size_bytes,
                                    .flags = ROTA_EXEC_MEMORY_HOST_READ | ROTA_EXEC_MEMORY_HOST_WRITE,
                                    .foreign_part = ROTA_NONE});
-            l->foreign_memory[i] = ROTA_NONE;
         } else {
             at->memory = add_memory(l, at->part,
                                     (rota_plan_memory){.kind = ROTA_EXEC_BASE_PERSISTENT,
@@ -108,6 +126,25 @@ static rota_status place_physicals(lowering *l) {
     return ROTA_OK;
 }
 
+/* Memory of a physical in a part that does not own it: a mirror, or what devices of one GPU share. */
+static uint32_t foreign_memory(lowering *l, uint32_t physical, uint32_t part) {
+    const rota_physical *at = &ROTA_PHYSICALS(l->c)[physical];
+    uint32_t *known = &l->foreign_memory[(size_t)physical * l->c->part_count + part];
+    if (at->packed) known = &l->parts[part].foreign_piece[at->piece];
+    if (*known != ROTA_NONE) return *known;
+    if (at->kind == ROTA_BUFFER_SLOT) {
+        const rota_buffer *root = l->c->plan->buffers[at->buffer].buffer;
+        return *known =
+                   add_word(l, (rota_plan_word){ROTA_WORD_BUFFER, at->buffer, part, 8, root->name, true});
+    }
+    rota_plan_memory *own = (rota_plan_memory *)l->parts[at->part].memories.data + at->memory;
+    if (at->packed) own->flags |= ROTA_EXEC_MEMORY_SHARED;
+    rota_plan_memory memory = *own;
+    memory.foreign_part = at->part;
+    memory.foreign_memory = at->memory;
+    return *known = add_memory(l, part, memory);
+}
+
 static rota_status patch_accesses(lowering *l) {
     rota_compiler *c = l->c;
     rota_exec_operand *accesses = ROTA_ACCESSES(c);
@@ -118,23 +155,12 @@ static rota_status patch_accesses(lowering *l) {
              i < operations[n].first_access + operations[n].access_count; i++) {
             if (access_physical[i] == ROTA_NONE) continue;
             const rota_physical *at = &ROTA_PHYSICALS(c)[access_physical[i]];
-            accesses[i].memory = at->memory;
-            if (at->packed) {
-                accesses[i].offset_bytes += at->offset_bytes;
-            } else if (at->kind == ROTA_BUFFER_SLOT) {
-                accesses[i].is_slot = 1;
-            } else if (at->is_mirror && at->part != operations[n].part) {
-                uint32_t *foreign = &l->foreign_memory[access_physical[i]];
-                if (*foreign == ROTA_NONE)
-                    *foreign = add_memory(l, operations[n].part,
-                                          (rota_plan_memory){.kind = ROTA_EXEC_BASE_STAGING,
-                                                             .buffer = ROTA_NONE,
-                                                             .size_bytes = at->size_bytes,
-                                                             .foreign_part = at->part,
-                                                             .foreign_memory = at->memory});
-                if (*foreign == ROTA_NONE) return rota_compile_no_memory(c);
-                accesses[i].memory = *foreign;
-            }
+            accesses[i].memory = at->part == operations[n].part
+                                     ? at->memory
+                                     : foreign_memory(l, access_physical[i], operations[n].part);
+            if (accesses[i].memory == ROTA_NONE) return rota_compile_no_memory(c);
+            if (at->packed) accesses[i].offset_bytes += at->offset_bytes;
+            if (at->kind == ROTA_BUFFER_SLOT) accesses[i].is_slot = 1;
         }
     return ROTA_OK;
 }
@@ -537,6 +563,7 @@ static rota_status write_parts(lowering *l) {
         part->device = c->part_device[p];
         part->memories = memories;
         part->plan = plan;
+        part->memory_part = c->memory_part[p];
         part->desc = (rota_exec_program_desc){.name = plan->name,
                                               .queue_count = highest_queue + 1,
                                               .command_count = from->command_count,
@@ -567,6 +594,7 @@ static rota_status write_parts(lowering *l) {
 static rota_status lower_all(lowering *l) {
     rota_compiler *c = l->c;
     ROTA_TRY(add_arena_memories(l));
+    ROTA_TRY(prepare_foreign(l));
     ROTA_TRY(add_value_words(l));
     ROTA_TRY(place_physicals(l));
     ROTA_TRY(patch_accesses(l));
@@ -582,9 +610,8 @@ static rota_status lower_all(lowering *l) {
 rota_status rota_compile_lower(rota_compiler *c) {
     lowering l = {.c = c};
     l.parts = rota_arena_calloc(&c->scratch, sizeof *l.parts * c->part_count, 8);
-    l.foreign_memory = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * ((size_t)c->physicals.count + 1), 8);
     l.command_of = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * ((size_t)c->operations.count + 1), 8);
-    if (!l.parts || !l.foreign_memory || !l.command_of) return rota_compile_no_memory(c);
+    if (!l.parts || !l.command_of) return rota_compile_no_memory(c);
     rota_status status = lower_all(&l);
     for (uint32_t p = 0; p < c->part_count; p++) rota_vector_free(&l.parts[p].memories);
     rota_vector_free(&l.words);

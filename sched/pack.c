@@ -332,10 +332,15 @@ static bool give_block(space *s, uint32_t index, uint32_t tenant) {
     return true;
 }
 
+/* Of the part and of those that share its memory. */
 static uint64_t piece_limit(const rota_compiler *c, uint32_t part) {
-    rota_device *device = c->part_device[part];
-    uint64_t limit = device ? rota_device_exec(device)->info.max_allocation_bytes : 0;
-    return limit ? limit & ~(uint64_t)(ROTA_BUFFER_ALIGNMENT - 1) : UINT64_MAX / 2;
+    uint64_t limit = UINT64_MAX / 2;
+    for (uint32_t p = 0; p < c->part_count; p++) {
+        if (c->memory_part[p] != part || !c->part_device[p]) continue;
+        uint64_t own = rota_device_exec(c->part_device[p])->info.max_allocation_bytes;
+        if (own && own < limit) limit = own;
+    }
+    return limit & ~(uint64_t)(ROTA_BUFFER_ALIGNMENT - 1);
 }
 
 static rota_status check_size(const rota_compiler *c, const rota_physical *at) {

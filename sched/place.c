@@ -1,9 +1,11 @@
 /* Plans of several devices: where the valid bytes of each buffer are, in record order, and the copies between
  * devices.
  *
- * A buffer has a physical on each part that touches it. Bytes go from one part to another through a mirror:
- * mapped memory of the side that has a driver, which the CPU part sees through its host pointer. Between two
- * devices that both need staging the CPU part copies from one's mirror to the other's. */
+ * A buffer has a physical on each part that touches it, but one for all parts whose devices share memory.
+ * Bytes go from one part to another through a mirror: mapped memory of the side that has a driver, which the
+ * CPU part sees through its host pointer. Between two devices that both need staging the CPU part copies from
+ * one's mirror to the other's. Parts that share memory are named by the first of them, which makes the copies
+ * for all. */
 #include "sched/compile.h"
 
 /* Beside the bits of the parts that hold a range: a node of the plan wrote it. */
@@ -82,6 +84,9 @@ static rota_interval_map *valid_map(rota_compiler *c, uint32_t buffer) {
 rota_status rota_compile_place(rota_compiler *c, uint32_t part, uint32_t buffer, uint64_t low, uint64_t high,
                                rota_access_mode mode, uint32_t *out_physical) {
     *out_physical = rota_compile_physical(c, buffer, part);
+    if (*out_physical != ROTA_NONE && c->memory_part[part] != part)
+        ROTA_PHYSICALS(c)[*out_physical].is_shared = true;
+    part = c->memory_part[part];
     rota_interval_map *map = valid_map(c, buffer);
     rota_interval *range = map ? rota_interval_map_cover(map, low, high) : NULL;
     if (*out_physical == ROTA_NONE || !range) return rota_compile_no_memory(c);

@@ -24,9 +24,9 @@ typedef struct rota_plan_memory {
     uint32_t buffer;     /* PERSISTENT: index in plan->buffers */
     uint64_t size_bytes; /* ARENA and STAGING: what to allocate */
     uint32_t flags;      /* rota_exec_memory_flags to allocate with */
-    /* Memory of another part seen through its host pointer (mirrors between a GPU part and the CPU part): the
-     * other part and its memory index; ROTA_NONE: own. The wrapped memory's address here is its host pointer.
-     */
+    /* Memory of another part: that part and its index there; ROTA_NONE: own. STAGING (mirrors between a GPU
+     * part and the CPU part) is seen through its host pointer, which is the wrapped memory's address here;
+     * PERSISTENT and ARENA memory is shared between devices of one GPU. */
     uint32_t foreign_part, foreign_memory;
 } rota_plan_memory;
 
@@ -36,6 +36,7 @@ typedef struct rota_plan_part {
     rota_exec_program_desc desc;      /* desc.owner is this part */
     const rota_plan_memory *memories; /* desc.memory_count */
     const rota_plan *plan;
+    uint32_t memory_part;                            /* the first part that shares memory with this one */
     uint32_t values_per_queue[ROTA_EXEC_QUEUES_MAX]; /* segments on each queue: what a replay adds to its
                                                         timeline */
 } rota_plan_part;
@@ -55,8 +56,9 @@ typedef struct rota_plan_external {
     uint64_t offset_bytes, size_bytes;
 } rota_plan_external;
 
-/* Plans of several parts only: a written range of a PERSISTENT or SLOT buffer and the parts that hold its
- * bytes after a replay. Two parts may both write it, in memories of their own and so in any order. */
+/* Plans of several parts only: a written range of a PERSISTENT or SLOT buffer and the parts (memory_part)
+ * that hold its bytes after a replay. Two parts may both write it, in memories of their own and so in any
+ * order. */
 typedef struct rota_plan_placed {
     uint32_t buffer; /* in plan->buffers */
     uint32_t parts;  /* bits */
@@ -155,6 +157,8 @@ rota_status rota_runtime_cpu_device(rota_runtime *runtime, rota_device **out_dev
 /* Logical queues per device, and the transfer queue (ROTA_EXEC_QUEUES_MAX: none). */
 uint32_t rota_runtime_queue_count(const rota_runtime *runtime);
 uint32_t rota_device_transfer_queue(const rota_device *device);
+/* Whether buffers have the same memory on both devices: they are one, or of one GPU (share.c). */
+bool rota_device_shares(const rota_device *a, const rota_device *b);
 /* The diagnostics setting. */
 bool rota_runtime_diagnostics(const rota_runtime *runtime);
 

@@ -178,7 +178,7 @@ static bool operand_place(const rota_submission *submission, uint32_t part_index
     out->of = submission;
     out->part = part_index;
     out->memory = operand->memory;
-    if (memory->kind == ROTA_EXEC_BASE_PERSISTENT && memory->foreign_part == ROTA_NONE) {
+    if (memory->kind == ROTA_EXEC_BASE_PERSISTENT) {
         out->of = plan->buffers[memory->buffer].buffer;
         out->part = out->memory = 0;
     } else if (memory->foreign_part != ROTA_NONE) {

@@ -1,4 +1,5 @@
-/* Persistent buffers: their memory on each device, made once and never moved (P5). */
+/* Persistent buffers: their memory on each device, made once and never moved (P5). Devices that share memory
+ * have one for all of them. */
 #include <stdlib.h>
 
 #include "sched/runtime_internal.h"
@@ -45,6 +46,35 @@ rota_status rota_runtime_buffer(rota_runtime *runtime, const char *name, uint64_
     return ROTA_OK;
 }
 
+/* Memory on the device: that of another device that shares it, where one has made some; else new. */
+static rota_status make_memory(rota_residency *residency, rota_device *device,
+                               rota_exec_memory **out_memory) {
+    rota_runtime *runtime = residency->runtime;
+    const char *name = residency->buffer->name;
+    uint32_t imported = ra_load_relaxed(&residency->imported), apart = ra_load_relaxed(&residency->apart);
+    uint32_t devices = ra_load_acquire(&runtime->device_count);
+    bool is_lost = false;
+    for (uint32_t d = 0; d < devices; d++) {
+        rota_device *owner = runtime->devices[d];
+        rota_exec_memory *memory = ra_load_relaxed(&residency->memory[d]); /* of this mutex's */
+        if (!memory || owner->domain != device->domain || (imported | apart) >> d & 1u) continue;
+        rota_status status = rota_device_is_lost(owner)
+                                 ? ROTA_DEVICE_LOST
+                                 : rota_share_import(owner, memory, device, name, out_memory);
+        if (status == ROTA_OK) {
+            ra_store_relaxed(&residency->imported, imported | 1u << device->index);
+            return ROTA_OK;
+        }
+        if (!rota_device_is_lost(owner))
+            return rota_fail_context(status, "memory of '%s' on device '%s' for device '%s': ", name,
+                                     owner->id, device->id);
+        is_lost = true;
+    }
+    if (is_lost) ra_store_relaxed(&residency->apart, apart | 1u << device->index);
+    uint32_t flags = device->exec->caps.shares_memory ? ROTA_EXEC_MEMORY_SHARED : ROTA_EXEC_MEMORY_DEVICE;
+    return rota_device_memory_create(device, residency->buffer->size_bytes, flags, name, out_memory);
+}
+
 rota_status rota_residency_prepare(rota_residency *residency, rota_device *device) {
     _Atomic(rota_exec_memory *) *slot = &residency->memory[device->index];
     if (ra_load_acquire(slot)) return ROTA_OK; /* with the release below */
@@ -52,8 +82,7 @@ rota_status rota_residency_prepare(rota_residency *residency, rota_device *devic
     (void)pthread_mutex_lock(&residency->memory_mutex);
     if (!ra_load_relaxed(slot)) {
         rota_exec_memory *memory;
-        status = rota_device_memory_create(device, residency->buffer->size_bytes, ROTA_EXEC_MEMORY_DEVICE,
-                                           residency->buffer->name, &memory);
+        status = make_memory(residency, device, &memory);
         if (status == ROTA_OK) ra_store_release(slot, memory);
     }
     (void)pthread_mutex_unlock(&residency->memory_mutex);
@@ -61,10 +90,17 @@ rota_status rota_residency_prepare(rota_residency *residency, rota_device *devic
 }
 
 void rota_residency_destroy(rota_residency *residency, bool keep_struct) {
-    for (uint32_t d = 0; d < ROTA_DEVICES_MAX; d++) {
-        rota_exec_memory *memory = ra_exchange_acq_rel(&residency->memory[d], NULL);
-        if (memory) rota_device_memory_destroy(residency->runtime->devices[d], memory);
-    }
+    uint32_t imported = ra_load_relaxed(&residency->imported);
+    bool kept = false;
+    for (uint32_t owners = 0; owners < 2; owners++)
+        for (uint32_t d = 0; d < ROTA_DEVICES_MAX; d++) {
+            if ((imported >> d & 1u) == owners) continue; /* imports first */
+            rota_exec_memory *memory = ra_exchange_acq_rel(&residency->memory[d], NULL);
+            if (memory && owners == 0)
+                kept = !rota_share_end(residency->runtime->devices[d], memory) || kept;
+            else if (memory && !kept)
+                rota_device_memory_destroy(residency->runtime->devices[d], memory);
+        }
     if (residency->ranges != &residency->first) free(residency->ranges);
     residency->ranges = &residency->first;
     (void)pthread_mutex_destroy(&residency->memory_mutex);

@@ -33,26 +33,49 @@ static void free_instance(rota_plan_run *run, rota_run_instance *instance) {
     instance->owned = NULL;
 }
 
-/* The memory itself; foreign ones are wrapped in a second pass, when what they wrap exists. */
+/* Memory of the buffer on the part's device, the same as on the device that the compiler took it to be shared
+ * with. */
+static rota_status prepare_persistent(const rota_plan_run *run, const rota_plan_memory *memory,
+                                      rota_device *device, rota_exec_memory **out) {
+    rota_residency *residency = run->plan->buffers[memory->buffer].buffer->residency;
+    ROTA_TRY(rota_residency_prepare(residency, device));
+    *out = ra_load_acquire(&residency->memory[device->index]);
+    if (memory->foreign_part == ROTA_NONE) return ROTA_OK;
+    const rota_device *other = run->parts[memory->foreign_part].device;
+    if (rota_residency_bit(residency, device) == rota_residency_bit(residency, other)) return ROTA_OK;
+    return rota_fail(ROTA_UNSUPPORTED,
+                     "buffer '%s' has memory of its own on '%s' or '%s' since a device was lost",
+                     residency->buffer->name, device->id, other->id);
+}
+
+/* Arena memory: made by its part, imported by the later ones that share it. */
+static rota_status make_arena(rota_plan_run *run, uint32_t arena, uint32_t p, uint32_t m,
+                              rota_exec_memory **out) {
+    const rota_plan *plan = run->plan;
+    const rota_plan_memory *memory = &plan->parts[p].memories[m];
+    rota_exec_memory **slot = &run->arenas[arena][run->arena_base[p] + m];
+    rota_status status = ROTA_OK;
+    uint32_t owner = memory->foreign_part;
+    if (!*slot && owner == ROTA_NONE)
+        status = rota_device_memory_create(run->parts[p].device, memory->size_bytes, memory->flags,
+                                           plan->name, slot);
+    else if (!*slot)
+        status = rota_share_import(run->parts[owner].device,
+                                   run->arenas[arena][run->arena_base[owner] + memory->foreign_memory],
+                                   run->parts[p].device, plan->name, slot);
+    *out = *slot;
+    return status;
+}
+
+/* The memory itself; foreign staging memory is wrapped in a second pass, when what it wraps exists. */
 static rota_status make_memory(rota_plan_run *run, rota_run_instance *instance, uint32_t p, uint32_t m) {
     rota_plan *plan = run->plan;
     const rota_plan_memory *memory = &plan->parts[p].memories[m];
     rota_device *device = run->parts[p].device;
     rota_exec_memory **out = &instance->memories[p][m];
+    if (memory->kind == ROTA_EXEC_BASE_PERSISTENT) return prepare_persistent(run, memory, device, out);
+    if (memory->kind == ROTA_EXEC_BASE_ARENA) return make_arena(run, instance->arena, p, m, out);
     if (memory->foreign_part != ROTA_NONE) return ROTA_OK;
-    if (memory->kind == ROTA_EXEC_BASE_PERSISTENT) {
-        rota_residency *residency = plan->buffers[memory->buffer].buffer->residency;
-        ROTA_TRY(rota_residency_prepare(residency, device));
-        *out = ra_load_acquire(&residency->memory[device->index]);
-        return ROTA_OK;
-    }
-    if (memory->kind == ROTA_EXEC_BASE_ARENA) {
-        rota_exec_memory **arena = &run->arenas[instance->arena][run->arena_base[p] + m];
-        if (!*arena)
-            ROTA_TRY(rota_device_memory_create(device, memory->size_bytes, memory->flags, plan->name, arena));
-        *out = *arena;
-        return ROTA_OK;
-    }
     ROTA_TRY(rota_device_memory_create(device, memory->size_bytes, memory->flags, plan->name, out));
     instance->owned[p][m] = MEMORY_OWNED;
     return ROTA_OK;
@@ -60,7 +83,7 @@ static rota_status make_memory(rota_plan_run *run, rota_run_instance *instance, 
 
 static rota_status wrap_memory(rota_plan_run *run, rota_run_instance *instance, uint32_t p, uint32_t m) {
     const rota_plan_memory *memory = &run->plan->parts[p].memories[m];
-    if (memory->foreign_part == ROTA_NONE) return ROTA_OK;
+    if (memory->foreign_part == ROTA_NONE || memory->kind != ROTA_EXEC_BASE_STAGING) return ROTA_OK;
     const rota_exec_memory *wrapped = instance->memories[memory->foreign_part][memory->foreign_memory];
     rota_exec_memory *wrapper = calloc(1, sizeof *wrapper);
     if (!wrapper) return rota_fail(ROTA_OUT_OF_MEMORY, "plan '%s': no host memory", run->plan->name);
@@ -116,16 +139,27 @@ rota_status rota_run_instance_ensure(rota_plan_run *run, uint32_t index) {
     return status;
 }
 
+static void destroy_arena(const rota_plan_run *run, rota_exec_memory *const *memories) {
+    const rota_plan *plan = run->plan;
+    bool kept = false;
+    for (uint32_t owners = 0; owners < 2; owners++) /* imports first */
+        for (uint32_t p = 0; p < plan->part_count; p++)
+            for (uint32_t m = 0; m < plan->parts[p].desc.memory_count; m++) {
+                rota_exec_memory *memory = memories[run->arena_base[p] + m];
+                bool is_import = plan->parts[p].memories[m].foreign_part != ROTA_NONE;
+                if (memory && is_import && owners == 0)
+                    kept = !rota_share_end(run->parts[p].device, memory) || kept;
+                else if (memory && !is_import && owners == 1 && !kept)
+                    rota_device_memory_destroy(run->parts[p].device, memory);
+            }
+}
+
 void rota_run_destroy(rota_plan_run *run) {
     const rota_plan *plan = run->plan;
     for (uint32_t i = 0; run->instances && i < run->instance_capacity; i++)
         if (run->instances[i].parts) free_instance(run, &run->instances[i]);
     for (uint32_t a = 0; run->arenas && a < run->arena_count; a++) {
-        for (uint32_t p = 0; run->arenas[a] && p < plan->part_count; p++)
-            for (uint32_t m = 0; m < plan->parts[p].desc.memory_count; m++) {
-                rota_exec_memory *memory = run->arenas[a][run->arena_base[p] + m];
-                if (memory) rota_device_memory_destroy(run->parts[p].device, memory);
-            }
+        if (run->arenas[a]) destroy_arena(run, run->arenas[a]);
         free(run->arenas[a]);
     }
     for (uint32_t p = 0; run->parts && p < plan->part_count; p++) {

@@ -168,6 +168,8 @@ typedef struct rota_work rota_work;
 struct rota_device {
     rota_runtime *runtime;
     uint32_t index;
+    uint32_t domain; /* the lowest index of the open devices that share memory with this one, or its own
+                        (share.c) */
     rota_exec_device *exec;
     rota_device_info info;
     bool asks_poison; /* the executor calls must_skip; otherwise hand-over decides */
@@ -243,7 +245,7 @@ typedef struct rota_range {
     uint64_t writer;                    /* point; NONE: never written, or long ago */
     uint64_t readers[ROTA_READERS_MAX]; /* since the last write; at most one a timeline */
     uint32_t reader_count;
-    uint32_t valid; /* bit per device; 0: never written */
+    uint32_t valid; /* where the bytes are (rota_residency_bit); 0: never written */
 } rota_range;
 
 typedef struct rota_replay rota_replay; /* replay.c */
@@ -257,6 +259,9 @@ struct rota_residency {
     bool closed;                  /* the runtime is gone: only the struct is left */
     pthread_mutex_t memory_mutex; /* creation of memory */
     _Atomic(rota_exec_memory *) memory[ROTA_DEVICES_MAX];
+    /* Bit per device. Imported: the memory is that of another device of its domain. Apart: it is not, though
+     * another has memory, since that one was lost when this was made. Both are set before the memory is. */
+    _Atomic uint32_t imported, apart;
     _Atomic uint32_t home_plus_1; /* a device with valid bytes, for writes with no device named */
     /* The sequencer's: sorted, gapless, covering the buffer. */
     rota_range *ranges;
@@ -278,7 +283,7 @@ typedef struct rota_run_instance {
     _Atomic uint32_t created;
     rota_exec_instance **parts;      /* part_count */
     rota_exec_memory ***memories;    /* [part][memory] */
-    uint8_t **owned;                 /* [part][memory]: 1 made for this instance, 2 a wrapper */
+    uint8_t **owned;                 /* [part][memory]: how it is let go (run.c) */
     uint64_t last_point;             /* the sequencer's */
     uint64_t outputs_issued;         /* the sequencer's: replays whose outputs are in its staging memory */
     _Atomic uint64_t outputs_copied; /* and how many of them the completer is through with */
@@ -348,6 +353,7 @@ struct rota_work {
     uint32_t queue;
     uint64_t value;
     uint32_t first_wait, wait_count, first_hold, hold_count;
+    bool acquires; /* comes after works of a device that shares memory with this one */
     rota_exec_copy copy;
 };
 
@@ -438,6 +444,7 @@ struct rota_runtime {
     char *cache_dir; /* the runtime's own copy, which the options name */
     uint32_t queue_count;
     bool touch; /* of rota_runtime_set_touch */
+    bool apart; /* of rota_runtime_set_apart */
     rota_driver_entry drivers[ROTA_DRIVERS_MAX];
     uint32_t driver_count;
     pthread_mutex_t open_mutex; /* opening of devices, one at a time */
@@ -529,6 +536,24 @@ rota_status rota_cause_inherited(const rota_cause *cause);
 void rota_append(char *text, size_t capacity, size_t *length, const char *format, ...) ROTA_PRINTF(4, 5);
 void rota_failures_free(rota_runtime *runtime);
 
+/* The bit of rota_range.valid that stands for the residency's memory on a device: the same for devices that
+ * share it. */
+static inline uint32_t rota_residency_bit(const rota_residency *residency, const rota_device *device) {
+    bool apart = ra_load_relaxed(&residency->apart) >> device->index & 1u;
+    return 1u << (apart ? ROTA_DEVICES_MAX + device->index : device->domain);
+}
+
+/* share.c */
+/* Finds out with which open device the new one, not visible yet, shares memory, by trying; sets its domain.
+ */
+void rota_share_open(rota_device *device);
+/* `memory` of another device of its domain as memory of `device`; it counts as no memory of the runtime's. */
+rota_status rota_share_import(rota_device *owner, rota_exec_memory *memory, rota_device *device,
+                              const char *name, rota_exec_memory **out_memory);
+/* Ends the import. False: its device is lost and may still touch the owner's memory, which then stays until
+ * the owner's device is closed. */
+bool rota_share_end(rota_device *device, rota_exec_memory *memory);
+
 /* device.c */
 rota_status rota_device_memory_create(rota_device *device, uint64_t size_bytes, uint32_t flags,
                                       const char *name, rota_exec_memory **out_memory);
@@ -551,11 +576,11 @@ void rota_hazard_read(rota_runtime *runtime, rota_residency *residency, uint64_t
                       uint64_t point);
 void rota_hazard_write(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
                        uint64_t point, uint32_t valid);
-/* Says which devices hold the range, without touching its history. */
+/* Says where the range's bytes are, without touching its history. `valid`: as rota_range.valid. */
 void rota_hazard_place(rota_residency *residency, uint64_t begin, uint64_t end, uint32_t valid);
 /* Bytes of the range become valid on one more device. */
 void rota_hazard_move(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
-                      uint64_t point, uint32_t device);
+                      uint64_t point, const rota_device *to);
 /* Turns the wanted values into waits and holds of the work, dropping what the clocks prove; updates the
  * clocks. */
 void rota_hazard_settle(rota_runtime *runtime, rota_work *work);

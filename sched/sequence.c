@@ -116,15 +116,38 @@ static const char *submission_plan_name(const rota_submission *submission) {
     return submission->kind == ROTA_RECORD_PLAN ? submission->plan->name : "host access";
 }
 
-/* Whether bytes [begin, end) can be had on `device`; counts the moves that takes. On failure the cause and
- * status of the ticket. */
+/* Whether the device has memory of the residency with what `valid` says. */
+static bool holds(const rota_residency *residency, rota_device *device, uint32_t valid) {
+    /* Acquire: with the release in rota_residency_prepare. */
+    return ra_load_acquire(&residency->memory[device->index]) &&
+           valid & rota_residency_bit(residency, device);
+}
+
+/* A device that has the bytes: best one whose memory the host sees. One that is lost only where there is no
+ * other: what is handed to it fails with its cause. */
+static rota_device *holder_of(rota_runtime *runtime, const rota_residency *residency, uint32_t valid) {
+    rota_device *holder = NULL, *lost = NULL;
+    uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++) {
+        rota_device *device = runtime->devices[d];
+        if (!holds(residency, device, valid)) continue;
+        if (rota_device_is_lost(device))
+            lost = lost ? lost : device;
+        else if (!holder || device->exec->caps.unified_host)
+            holder = device;
+    }
+    return holder ? holder : lost;
+}
+
+/* Whether bytes [begin, end) can be had where `there` says (as rota_range.valid; 0: by the host); counts the
+ * moves that takes. On failure the cause and status of the ticket. */
 static bool check_incoming(rota_runtime *runtime, rota_submission *submission, rota_residency *residency,
-                           uint64_t begin, uint64_t end, uint32_t device, const char *node, uint32_t *moves,
+                           uint64_t begin, uint64_t end, uint32_t there, const char *node, uint32_t *moves,
                            const rota_cause **out_cause, rota_status *out_status) {
     for (uint32_t i = rota_hazard_find(residency, begin);
          i < residency->range_count && residency->ranges[i].begin < end; i++) {
         const rota_range *range = &residency->ranges[i];
-        if (range->valid >> device & 1u) continue;
+        if (range->valid & there) continue;
         uint64_t from = range->begin > begin ? range->begin : begin, to = range->end < end ? range->end : end;
         if (range->valid == 0) {
             *out_cause = rota_poison_find(runtime, residency->buffer, from, to, submission->number);
@@ -138,11 +161,8 @@ static bool check_incoming(rota_runtime *runtime, rota_submission *submission, r
                     (unsigned long long)from, (unsigned long long)to, residency->buffer->name);
             return false;
         }
-        uint32_t alive = 0;
-        for (uint32_t d = 0; d < ROTA_DEVICES_MAX; d++)
-            if (range->valid >> d & 1u && !rota_device_is_lost(runtime->devices[d])) alive |= 1u << d;
-        if (alive == 0) {
-            rota_device *lost = runtime->devices[__builtin_ctz(range->valid)];
+        rota_device *lost = holder_of(runtime, residency, range->valid);
+        if (rota_device_is_lost(lost)) {
             const rota_cause *cause = ra_load_acquire(&lost->lost_cause);
             *out_status = ROTA_DEVICE_LOST;
             *out_cause = rota_cause_new(
@@ -184,21 +204,10 @@ static void send(rota_runtime *runtime, rota_work *work) {
     rota_handover_push(work->device, work);
 }
 
-/* A device that has the bytes: best one whose memory the host sees. One that is lost only where there is no
- * other (it was not a moment ago): what is handed to it fails with its cause. */
-static rota_device *holder_of(rota_runtime *runtime, uint32_t valid) {
-    rota_device *holder = NULL;
-    for (uint32_t d = 0; d < ROTA_DEVICES_MAX; d++)
-        if (valid >> d & 1u && !rota_device_is_lost(runtime->devices[d]) &&
-            (!holder || runtime->devices[d]->exec->caps.unified_host))
-            holder = runtime->devices[d];
-    return holder ? holder : runtime->devices[__builtin_ctz(valid)];
-}
-
 /* Moves bytes [begin, end) of one range to the device: out of the memory of one that has them, and in. */
 static void move_range(rota_runtime *runtime, rota_submission *submission, rota_residency *residency,
                        uint64_t begin, uint64_t end, uint32_t valid, rota_device *to) {
-    rota_device *from = holder_of(runtime, valid);
+    rota_device *from = holder_of(runtime, residency, valid);
     uint32_t index = submission->transfer_count++;
     submission->transfers[index] =
         (rota_transfer){residency, begin, end - begin, from->index, to->index, NULL, NULL};
@@ -211,7 +220,7 @@ static void move_range(rota_runtime *runtime, rota_submission *submission, rota_
     }
     rota_work *in = add_work(submission, to, to->io_queue, ROTA_WORK_MIGRATE_IN, index);
     rota_hazard_want(runtime, out_point);
-    rota_hazard_move(runtime, residency, begin, end, work_point(in), to->index);
+    rota_hazard_move(runtime, residency, begin, end, work_point(in), to);
     send(runtime, in);
     (void)ra_fetch_add_relaxed(&runtime->stat_migrations, 1);
     (void)ra_fetch_add_relaxed(&runtime->stat_migrated_bytes, end - begin);
@@ -222,7 +231,7 @@ static void bring(rota_runtime *runtime, rota_submission *submission, rota_resid
     for (uint64_t at = begin; at < end;) {
         const rota_range *range = &residency->ranges[rota_hazard_find(residency, at)];
         uint64_t to = range->end < end ? range->end : end;
-        if (!(range->valid >> device->index & 1u))
+        if (!(range->valid & rota_residency_bit(residency, device)))
             move_range(runtime, submission, residency, at, to, range->valid, device);
         at = to;
     }
@@ -302,7 +311,8 @@ static bool check_plan(rota_runtime *runtime, rota_submission *submission, uint3
                     : "";
             uint32_t before = *moves;
             if (!check_incoming(runtime, submission, residency, begin, begin + external->size_bytes,
-                                part->device->index, node, moves, out_cause, out_status))
+                                rota_residency_bit(residency, part->device), node, moves, out_cause,
+                                out_status))
                 return false;
             if (*moves != before || plan->part_count > 1)
                 *moves += inner_boundaries(submission, residency, begin, begin + external->size_bytes);
@@ -317,7 +327,7 @@ static void access_external(rota_runtime *runtime, rota_submission *submission,
     rota_residency *residency = rota_submission_external(submission, external, &begin);
     uint64_t end = begin + external->size_bytes;
     if (external->flags & ROTA_EXTERNAL_WRITE) {
-        rota_hazard_write(runtime, residency, begin, end, point, 1u << device->index);
+        rota_hazard_write(runtime, residency, begin, end, point, rota_residency_bit(residency, device));
         if (ra_load_relaxed(&residency->home_plus_1) != device->index + 1)
             ra_store_relaxed(&residency->home_plus_1, device->index + 1);
     } else {
@@ -355,10 +365,10 @@ static void place_written(const rota_submission *submission) {
         const rota_plan_external external = {.buffer = placed->buffer, .offset_bytes = placed->offset_bytes};
         uint64_t begin;
         rota_residency *residency = rota_submission_external(submission, &external, &begin);
-        uint32_t devices = 0;
+        uint32_t valid = 0;
         for (uint32_t part = 0; part < plan->part_count; part++)
-            if (placed->parts >> part & 1u) devices |= 1u << plan->parts[part].device->index;
-        rota_hazard_place(residency, begin, begin + placed->size_bytes, devices);
+            if (placed->parts >> part & 1u) valid |= rota_residency_bit(residency, plan->parts[part].device);
+        rota_hazard_place(residency, begin, begin + placed->size_bytes, valid);
     }
 }
 
@@ -416,7 +426,7 @@ static void sequence_write(rota_runtime *runtime, rota_submission *submission, u
                          write->offset, write->slot * runtime->options.staging_slot_bytes, write->size};
     *out_final = work_point(work);
     rota_hazard_write(runtime, write->residency, write->offset, write->offset + write->size, *out_final,
-                      1u << device->index);
+                      rota_residency_bit(write->residency, device));
     ra_store_relaxed(&write->residency->home_plus_1, device->index + 1);
     send(runtime, work);
     /* The slot is free once the copy has passed (P1); with the claim in hostio.c. */
@@ -436,8 +446,7 @@ static bool sequence_read(rota_runtime *runtime, rota_submission *submission, ui
         const rota_range *range = &residency->ranges[i];
         uint64_t from = range->begin > read->offset ? range->begin : read->offset;
         uint64_t to = range->end < end ? range->end : end;
-        /* Device 31 has nothing: every range counts, and must be somewhere. */
-        if (!check_incoming(runtime, submission, residency, from, to, 31, "read", &unused, out_cause,
+        if (!check_incoming(runtime, submission, residency, from, to, 0, "read", &unused, out_cause,
                             out_status))
             return false;
         pieces++;
@@ -455,7 +464,7 @@ static bool sequence_read(rota_runtime *runtime, rota_submission *submission, ui
     while (at < end) {
         const rota_range *range = &residency->ranges[rota_hazard_find(residency, at)];
         uint64_t to = range->end < end ? range->end : end;
-        rota_device *from = holder_of(runtime, range->valid);
+        rota_device *from = holder_of(runtime, residency, range->valid);
         uint32_t index = read->piece_count++;
         read->pieces[index] =
             (rota_transfer){residency, at, to - at, from->index, ROTA_DEVICES_MAX, NULL, NULL};

@@ -15,6 +15,9 @@ rota_status rota_runtime_add_driver(rota_runtime *runtime, const rota_exec_drive
  * to the validation layer instead of computing. Before any device is opened; not thread-safe. */
 rota_status rota_runtime_set_touch(rota_runtime *runtime, bool touch);
 
+/* Devices opened from now on share no memory with others. Before any device is opened; not thread-safe. */
+rota_status rota_runtime_set_apart(rota_runtime *runtime, bool apart);
+
 /* The baseline of rota-bench submit. While locked, the sequencer thread rests and only rota_submit_locked may
  * submit: it holds one mutex while it resolves hazards and hands over with the sequencer's own code. Nothing
  * may be submitted during the change. TIMEOUT. */

@@ -3,6 +3,8 @@
 #include "tests/adversary_internal.h"
 
 #include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +42,42 @@ bool adversary_strikes(_Atomic uint32_t *countdown) {
 
 /* ---- Memory ---- */
 
+/* Memory that may be shared is a file in memory, which each device maps for itself, at an address of its own.
+ */
+static bool map_file(adversary_memory *memory, int fd, uint64_t size_bytes) {
+    memory->fd = fd;
+    memory->mapped_bytes = (size_bytes + 4095) / 4096 * 4096;
+    void *bytes = mmap(NULL, memory->mapped_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (bytes == MAP_FAILED) return false;
+    memory->base.address = (uint64_t)(uintptr_t)bytes;
+    return true;
+}
+
+/* The bytes that others may have mapped too stay as they are; whoever comes here later finds others. */
+static void unmap_file(adversary_memory *memory) {
+    void *bytes = (void *)(uintptr_t)memory->base.address;
+    (void)close(memory->fd);
+    if (mmap(bytes, memory->mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+             0) != bytes)
+        abort();
+}
+
+static void adopt(adversary_device *device, adversary_memory *memory, uint64_t size_bytes, uint32_t flags,
+                  const char *name) {
+    void *bytes = (void *)(uintptr_t)memory->base.address;
+    memory->base.host =
+        flags & ~(uint32_t)ROTA_EXEC_MEMORY_SHARED || device->base.caps.unified_host ? bytes : NULL;
+    memory->base.size_bytes = size_bytes;
+    memory->magic = ADVERSARY_LIVE;
+    memory->flags = flags;
+    snprintf(memory->name, sizeof memory->name, "%s", name);
+    pthread_mutex_lock(&device->lock);
+    memory->next = device->memories;
+    device->memories = memory;
+    pthread_mutex_unlock(&device->lock);
+    atomic_fetch_add(&device->options->live_memories, 1);
+}
+
 static rota_status memory_create(rota_exec_device *base, uint64_t size_bytes, uint32_t flags,
                                  const char *name, rota_exec_memory **out_memory) {
     adversary_device *device = (adversary_device *)base;
@@ -52,24 +90,53 @@ static rota_status memory_create(rota_exec_device *base, uint64_t size_bytes, ui
     uint64_t usable =
         (size_bytes + ROTA_BUFFER_ALIGNMENT - 1) / ROTA_BUFFER_ALIGNMENT * ROTA_BUFFER_ALIGNMENT;
     if (usable == 0) usable = ROTA_BUFFER_ALIGNMENT;
-    void *bytes = memory ? aligned_alloc(ROTA_BUFFER_ALIGNMENT, usable) : NULL;
-    if (!bytes) {
+    bool is_file = flags & ROTA_EXEC_MEMORY_SHARED, made = false;
+    int fd = is_file ? memfd_create("adversary", MFD_CLOEXEC) : -1;
+    if (is_file && !device->base.caps.shares_memory)
+        adversary_violation(device, "memory '%s' is to be shared, but the device shares none", name);
+    if (memory && fd >= 0) made = ftruncate(fd, (off_t)usable) == 0 && map_file(memory, fd, usable);
+    if (memory && !is_file) {
+        memory->base.address = (uint64_t)(uintptr_t)aligned_alloc(ROTA_BUFFER_ALIGNMENT, usable);
+        made = memory->base.address != 0;
+    }
+    if (!made) {
+        if (fd >= 0) (void)close(fd);
         free(memory);
         return rota_fail(ROTA_OUT_OF_MEMORY, "%s: '%s': the host has no %llu bytes", base->info.id, name,
                          (unsigned long long)size_bytes);
     }
-    memset(bytes, ADVERSARY_POISON_FRESH, usable);
-    memory->base.address = (uint64_t)(uintptr_t)bytes;
-    memory->base.host = flags || device->base.caps.unified_host ? bytes : NULL;
-    memory->base.size_bytes = size_bytes;
-    memory->magic = ADVERSARY_LIVE;
-    memory->flags = flags;
-    snprintf(memory->name, sizeof memory->name, "%s", name);
-    pthread_mutex_lock(&device->lock);
-    memory->next = device->memories;
-    device->memories = memory;
-    pthread_mutex_unlock(&device->lock);
-    atomic_fetch_add(&device->options->live_memories, 1);
+    memset((void *)(uintptr_t)memory->base.address, ADVERSARY_POISON_FRESH, usable);
+    adopt(device, memory, size_bytes, flags, name);
+    *out_memory = &memory->base;
+    return ROTA_OK;
+}
+
+static rota_status memory_export(rota_exec_device *base, rota_exec_memory *base_memory,
+                                 rota_exec_export *out) {
+    adversary_device *device = (adversary_device *)base;
+    const adversary_memory *memory = (const adversary_memory *)base_memory;
+    if (atomic_load(&device->lost)) return rota_fail(ROTA_DEVICE_LOST, "%s is lost", base->info.id);
+    if (memory->magic != ADVERSARY_LIVE || !(memory->flags & ROTA_EXEC_MEMORY_SHARED) || memory->is_import)
+        adversary_violation(device, "memory '%s' is exported, which was not made for that", memory->name);
+    *out = (rota_exec_export){dup(memory->fd), memory->mapped_bytes, 0, memory->base.size_bytes};
+    return out->fd >= 0 ? ROTA_OK : rota_fail(ROTA_SYSTEM, "%s: no descriptor", base->info.id);
+}
+
+static rota_status memory_import(rota_exec_device *base, const rota_exec_export *from, const char *name,
+                                 rota_exec_memory **out_memory) {
+    adversary_device *device = (adversary_device *)base;
+    bool fail = adversary_strikes(&device->options->faults.import_fails_in);
+    adversary_memory *memory = fail ? NULL : calloc(1, sizeof *memory);
+    int fd = memory ? dup(from->fd) : -1;
+    if (fd < 0 || !map_file(memory, fd, from->allocation_bytes)) {
+        if (fd >= 0) (void)close(fd);
+        free(memory);
+        return rota_fail(ROTA_OUT_OF_MEMORY, "%s: '%s' can't be imported", base->info.id,
+                         name ? name : "memory");
+    }
+    memory->is_import = true;
+    adopt(device, memory, from->size_bytes, ROTA_EXEC_MEMORY_SHARED, name ? name : "memory");
+    atomic_fetch_add(&device->options->imports, 1);
     *out_memory = &memory->base;
     return ROTA_OK;
 }
@@ -84,8 +151,19 @@ static void check_dead(adversary_device *device, const adversary_memory *memory)
         }
 }
 
+static void release_bytes(adversary_memory *memory) {
+    void *bytes = (void *)(uintptr_t)memory->base.address;
+    if (memory->magic == ADVERSARY_GONE) return;
+    if (memory->mapped_bytes && memory->magic == ADVERSARY_LIVE) (void)close(memory->fd);
+    if (memory->mapped_bytes)
+        (void)munmap(bytes, memory->mapped_bytes);
+    else
+        free(bytes);
+    memory->magic = ADVERSARY_GONE;
+}
+
 static void memory_free(adversary_memory *memory) {
-    if (memory->magic != ADVERSARY_GONE) free((void *)(uintptr_t)memory->base.address);
+    release_bytes(memory);
     free(memory);
 }
 
@@ -100,6 +178,7 @@ static void memory_destroy(rota_exec_device *base, rota_exec_memory *base_memory
         return;
     }
     memory->magic = ADVERSARY_DEAD;
+    if (memory->mapped_bytes) unmap_file(memory);
     memset((void *)(uintptr_t)memory->base.address, ADVERSARY_POISON_DEAD, memory->base.size_bytes);
     device->dead_bytes += memory->base.size_bytes;
     /* Lets go of the bytes of the oldest dead, which stand last in the list; the objects stay until the
@@ -110,9 +189,8 @@ static void memory_destroy(rota_exec_device *base, rota_exec_memory *base_memory
             if (m->magic == ADVERSARY_DEAD && m != memory) oldest = m;
         if (!oldest) break;
         check_dead(device, oldest);
-        free((void *)(uintptr_t)oldest->base.address);
         device->dead_bytes -= oldest->base.size_bytes;
-        oldest->magic = ADVERSARY_GONE;
+        release_bytes(oldest);
     }
     pthread_mutex_unlock(&device->lock);
     atomic_fetch_sub(&device->options->live_memories, 1);
@@ -458,6 +536,8 @@ static const rota_exec_device_vtable vtable = {
     .close = close_device,
     .memory_create = memory_create,
     .memory_destroy = memory_destroy,
+    .memory_export = memory_export,
+    .memory_import = memory_import,
     .program_create = program_create,
     .program_destroy = program_destroy,
     .instance_create = instance_create,
@@ -501,6 +581,7 @@ static rota_status open_device(const rota_exec_driver *driver, uint32_t index,
     device->base.caps.unified_host = device->options->unified_host;
     device->base.caps.runs_host_nodes = !device->options->no_host_nodes;
     device->base.caps.submit_never_blocks = device->options->submit_never_blocks;
+    device->base.caps.shares_memory = device->options->shares_memory && !device->options->unified_host;
     describe(index, &device->base.info);
     if (device->options->max_allocation_bytes)
         device->base.info.max_allocation_bytes = device->options->max_allocation_bytes;

@@ -24,6 +24,7 @@ typedef enum adversary_mode { ADVERSARY_EITHER, ADVERSARY_BATCHES, ADVERSARY_EDG
 /* Counted down from when they are set; 0: never. */
 typedef struct adversary_faults {
     _Atomic uint32_t memory_fails_in; /* that memory_create returns OUT_OF_MEMORY */
+    _Atomic uint32_t import_fails_in; /* that memory_import does */
     _Atomic uint32_t submit_fails_in; /* that work handed over is refused and the device lost */
     _Atomic uint32_t lost_in_works;   /* the device is lost when so many more works completed */
     _Atomic bool silent;              /* nothing runs and no timeline moves */
@@ -52,6 +53,7 @@ typedef struct adversary_options {
     bool unified_host;  /* offered as a capability; both are tested */
     bool no_host_nodes; /* host functions must go elsewhere */
     bool submit_never_blocks;
+    bool shares_memory;            /* both devices say that they are one GPU; not with unified_host */
     uint64_t max_allocation_bytes; /* 0: 1 GiB */
     uint64_t quiet_ns; /* gathers works until none came for so long; 0: 60 us. Most interleaving, and the same
                           from one run to the next */
@@ -59,6 +61,7 @@ typedef struct adversary_options {
     /* Written by the device. */
     _Atomic uint32_t violations; /* of the contract, by the caller */
     char violation[256];         /* the first one */
+    _Atomic uint64_t imports;    /* of memory, from the other device */
     _Atomic uint64_t works, commands, waits,
         overlaps; /* overlaps: commands run while another work was also started */
     _Atomic uint64_t live_memories, live_programs, live_instances;

@@ -17,7 +17,10 @@ typedef struct adversary_memory {
     rota_exec_memory base;
     uint32_t magic;
     uint32_t flags;
-    uint64_t busy_stamp; /* see poison_arenas */
+    uint64_t busy_stamp;   /* see poison_arenas */
+    int fd;                /* of memory that may be shared ... */
+    uint64_t mapped_bytes; /* ... and how much of it is mapped; 0: memory of its own */
+    bool is_import;
     struct adversary_memory *next;
     char name[64];
 } adversary_memory;

@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include "exec/smoke_kernel.h"
 #include "tests/cuda_stub_internal.h"
 
@@ -17,7 +20,7 @@ static const char *const names[] = {
 
 static const char *const kind_names[] = {"contexts",          "streams",  "events", "graphs",
                                          "executable graphs", "modules",  "memory", "host memory",
-                                         "handles",           "reserved", "mapped"};
+                                         "handles",           "reserved", "mapped", "imports"};
 
 stub_state stub = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
@@ -112,6 +115,13 @@ CUresult CUDAAPI stub_DeviceTotalMem(size_t *out, CUdevice device) {
     *out = (size_t)1 << 30;
     return stub_leave(CUDA_SUCCESS);
 }
+/* All are one GPU. */
+CUresult CUDAAPI stub_DeviceGetUuid(CUuuid *out, CUdevice device) {
+    (void)device;
+    ENTER_FREE(DeviceGetUuid);
+    memset(out->bytes, 7, sizeof out->bytes);
+    return stub_leave(CUDA_SUCCESS);
+}
 CUresult CUDAAPI stub_DeviceGetAttribute(int *out, CUdevice_attribute which, CUdevice device) {
     (void)device;
     ENTER_FREE(DeviceGetAttribute);
@@ -175,6 +185,11 @@ CUresult CUDAAPI stub_MemAlloc(CUdeviceptr *out, size_t bytes) {
 CUresult CUDAAPI stub_MemFree(CUdeviceptr address) {
     ENTER_END(MemFree);
     stub_give(MEMORY);
+    for (uint32_t i = 0; i < MAPPINGS_MAX && address; i++)
+        if (stub.mappings[i].address == address) {
+            (void)munmap((void *)(uintptr_t)address, stub.mappings[i].bytes);
+            stub.mappings[i].address = address = 0;
+        }
     free((void *)(uintptr_t)address);
     return stub_leave(result_);
 }
@@ -211,43 +226,93 @@ CUresult CUDAAPI stub_MemCreate(CUmemGenericAllocationHandle *out, size_t bytes,
     if (bytes % 65536 || properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
         return stub_leave(CUDA_ERROR_INVALID_VALUE);
     if (bytes > (size_t)1 << 30) return stub_leave(CUDA_ERROR_OUT_OF_MEMORY);
-    *out = bytes;
+    int fd = memfd_create("stub", MFD_CLOEXEC);
+    if (fd < 0 || ftruncate(fd, (off_t)bytes) != 0) abort();
+    *out = (CUmemGenericAllocationHandle)fd;
     stub.alive[HANDLE]++;
     return stub_leave(CUDA_SUCCESS);
 }
 CUresult CUDAAPI stub_MemRelease(CUmemGenericAllocationHandle handle) {
-    (void)handle;
     ENTER_END(MemRelease);
     stub_give(HANDLE);
+    if (close((int)handle) != 0) stub_violate("a handle is released that was not made");
+    return stub_leave(result_);
+}
+CUresult CUDAAPI stub_MemExportToShareableHandle(void *out, CUmemGenericAllocationHandle handle,
+                                                 CUmemAllocationHandleType type, unsigned long long flags) {
+    (void)flags;
+    ENTER(MemExportToShareableHandle);
+    if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return stub_leave(CUDA_ERROR_INVALID_VALUE);
+    *(int *)out = dup((int)handle);
+    return stub_leave(CUDA_SUCCESS);
+}
+CUresult CUDAAPI stub_ImportExternalMemory(CUexternalMemory *out,
+                                           const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *from) {
+    ENTER(ImportExternalMemory);
+    struct stat about;
+    if (from->type != CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD || fstat(from->handle.fd, &about) != 0 ||
+        from->size != (unsigned long long)about.st_size)
+        return stub_leave(CUDA_ERROR_INVALID_VALUE);
+    int *fd = stub_take(EXTERNAL, sizeof *fd);
+    *fd = from->handle.fd;
+    *out = (CUexternalMemory)(void *)fd;
+    return stub_leave(CUDA_SUCCESS);
+}
+CUresult CUDAAPI stub_ExternalMemoryGetMappedBuffer(CUdeviceptr *out, CUexternalMemory from,
+                                                    const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *buffer) {
+    ENTER(ExternalMemoryGetMappedBuffer);
+    uint32_t i = 0;
+    while (i < MAPPINGS_MAX && stub.mappings[i].address) i++;
+    if (i == MAPPINGS_MAX || buffer->offset % 4096) return stub_leave(CUDA_ERROR_INVALID_VALUE);
+    void *bytes = mmap(NULL, buffer->size, PROT_READ | PROT_WRITE, MAP_SHARED, *(const int *)(void *)from,
+                       (off_t)buffer->offset);
+    if (bytes == MAP_FAILED) abort();
+    *out = (CUdeviceptr)(uintptr_t)bytes;
+    stub.mappings[i] = (stub_mapping){*out, buffer->size};
+    stub.alive[MEMORY]++;
+    return stub_leave(CUDA_SUCCESS);
+}
+CUresult CUDAAPI stub_DestroyExternalMemory(CUexternalMemory external) {
+    ENTER_END(DestroyExternalMemory);
+    stub_give(EXTERNAL);
+    (void)close(*(int *)(void *)external);
+    free(external);
     return stub_leave(result_);
 }
 CUresult CUDAAPI stub_MemAddressReserve(CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr wish,
                                         unsigned long long flags) {
     (void)alignment, (void)wish, (void)flags;
     ENTER(MemAddressReserve);
-    *out = (CUdeviceptr)(uintptr_t)bytes_of(bytes);
+    void *place = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (place == MAP_FAILED) abort();
+    *out = (CUdeviceptr)(uintptr_t)place;
     stub.alive[RESERVED]++;
     return stub_leave(CUDA_SUCCESS);
 }
 CUresult CUDAAPI stub_MemAddressFree(CUdeviceptr address, size_t bytes) {
-    (void)bytes;
     ENTER_END(MemAddressFree);
     stub_give(RESERVED);
-    free((void *)(uintptr_t)address);
+    (void)munmap((void *)(uintptr_t)address, bytes);
     return stub_leave(result_);
 }
 CUresult CUDAAPI stub_MemMap(CUdeviceptr address, size_t bytes, size_t offset,
                              CUmemGenericAllocationHandle handle, unsigned long long flags) {
-    (void)address, (void)offset, (void)flags;
+    (void)offset, (void)flags;
     ENTER(MemMap);
-    if (handle != bytes) stub_violate("memory mapped with another size than it was made with");
+    struct stat about;
+    if (fstat((int)handle, &about) != 0 || (size_t)about.st_size != bytes)
+        stub_violate("memory mapped with another size than it was made with");
+    void *place = (void *)(uintptr_t)address;
+    if (mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, (int)handle, 0) != place) abort();
+    memset(place, 0xCD, bytes);
     stub.alive[MAPPED]++;
     return stub_leave(CUDA_SUCCESS);
 }
 CUresult CUDAAPI stub_MemUnmap(CUdeviceptr address, size_t bytes) {
-    (void)address, (void)bytes;
     ENTER_END(MemUnmap);
     stub_give(MAPPED);
+    void *place = (void *)(uintptr_t)address;
+    if (mmap(place, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != place) abort();
     return stub_leave(result_);
 }
 CUresult CUDAAPI stub_MemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *access,
@@ -311,6 +376,7 @@ void cuda_stub_start(uint64_t seed, int devices) {
     memset(stub.calls, 0, sizeof stub.calls);
     memset(stub.retained, 0, sizeof stub.retained);
     memset(stub.streams, 0, sizeof stub.streams);
+    memset(stub.mappings, 0, sizeof stub.mappings);
     stub.seed = seed;
     stub.devices = devices;
     stub.sticky = CUDA_SUCCESS;

@@ -9,6 +9,7 @@
 #define KERNELS_MAX 64
 #define STREAMS_MAX 64
 #define DEVICES_MAX 4
+#define MAPPINGS_MAX 4096
 
 enum {
 #define STUB_ID(name, version, parameters) ID_##name,
@@ -29,6 +30,7 @@ enum {
     HANDLE,
     RESERVED,
     MAPPED,
+    EXTERNAL,
     KIND_COUNT
 };
 
@@ -79,6 +81,12 @@ struct CUstream_st {
     CUgraphNode captured; /* the last */
 };
 
+/* Of imported memory. */
+typedef struct stub_mapping {
+    CUdeviceptr address;
+    size_t bytes;
+} stub_mapping;
+
 typedef struct stub_state {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -90,6 +98,7 @@ typedef struct stub_state {
     CUstream streams[STREAMS_MAX];
     stub_kernel kernels[KERNELS_MAX];
     uint32_t kernel_count;
+    stub_mapping mappings[MAPPINGS_MAX];
     uint32_t alive[KIND_COUNT];
     uint64_t calls[ID_COUNT];
     int fail_id;

@@ -27,6 +27,7 @@ typedef struct fuzz {
     uint64_t order;  /* changes the adversary's choices and nothing else */
     const char *dot; /* the last graph's plan goes there */
     bool touch, validation, print, trace, no_reach;
+    bool shared, apart;     /* the devices must share memory, the adversary's say so; they must not */
     uint64_t configuration; /* of the open runtime */
     adversary_options adversary;
     rota_runtime *runtime;
@@ -56,7 +57,7 @@ static bool open_stub(const fuzz *f, uint64_t seed) {
     if (strcmp(f->ids[0], "cuda-stub") != 0) return true;
 #ifdef ROTA_HAVE_CUDA
     if (!test_kernels[0].kernel.cuda.image) return false;
-    cuda_stub_start(seed + f->order, 1);
+    cuda_stub_start(seed + f->order, 2);
     for (uint32_t k = 0; k < TEST_KERNEL_COUNT; k++) cuda_stub_kernel(&test_kernels[k].kernel);
     return true;
 #else
@@ -119,6 +120,8 @@ static int open_runtime(fuzz *f, uint64_t seed) {
     f->adversary.submit_never_blocks = test_below(&random, 2) == 0;
     f->adversary.no_host_nodes = test_below(&random, 4) == 0;
     f->adversary.mode = (adversary_mode)test_below(&random, 3);
+    f->adversary.shares_memory = f->shared;
+    if (f->shared) f->adversary.unified_host = false;
     /* No less than the smoke test's buffers; arenas are cut at it. */
     if (f->mode) f->adversary.mode = (adversary_mode)(f->mode - 1);
     if (test_below(&random, 3) == 0) f->adversary.max_allocation_bytes = 262144;
@@ -135,12 +138,17 @@ static int open_runtime(fuzz *f, uint64_t seed) {
     }
     rota_status status = rota_runtime_open(&options, &f->runtime);
     if (status == ROTA_OK) status = rota_runtime_add_driver(f->runtime, &adversary_driver, &f->adversary);
+    if (status == ROTA_OK && f->apart) status = rota_runtime_set_apart(f->runtime, true);
     if (status == ROTA_OK && f->touch) status = rota_runtime_set_touch(f->runtime, true);
     f->device_count = 0;
     while (status == ROTA_OK && f->device_count < DEVICES_MAX && f->ids[f->device_count]) {
         status =
             rota_device_open(f->runtime, device_id(f->ids[f->device_count]), &f->devices[f->device_count]);
         f->device_count++;
+    }
+    if (status == ROTA_OK && f->shared && !rota_device_shares(f->devices[0], f->devices[1])) {
+        (void)rota_fail(ROTA_SYSTEM, "the first two devices share no memory");
+        return fail("opening the devices");
     }
     if (status == ROTA_OK) return 0;
     (void)fail("opening the device");
@@ -328,8 +336,9 @@ static bool run_case(fuzz *f, uint64_t seed) {
     if (!good) {
         printf("FAILED seed %" PRIu64 ": %s\nrepeat: rota-fuzz", seed, r->trouble);
         for (uint32_t d = 0; d < f->device_count; d++) printf(" %s %s", device_option[d], f->ids[d]);
-        printf(" --seed %" PRIu64 " --count 1 --nodes %u --bytes %u%s\n", seed, f->limits.nodes,
-               f->limits.bytes, f->touch ? " --touch" : "");
+        printf(" --seed %" PRIu64 " --count 1 --nodes %u --bytes %u%s%s%s\n", seed, f->limits.nodes,
+               f->limits.bytes, f->touch ? " --touch" : "", f->shared ? " --shared" : "",
+               f->apart ? " --apart" : "");
     }
     if (good)
         for (uint32_t i = 0; i < r->replay_count; i++)
@@ -343,12 +352,11 @@ static bool run_case(fuzz *f, uint64_t seed) {
 
 static const char usage[] =
     "rota-fuzz [--device cpu|adversary|vk:0|cuda:0|cuda-stub|...] [--second DEVICE [--third DEVICE]] "
-    "[--count N] [--seed S]\n"
-    "          [--nodes N] [--bytes N] [--touch] [--validation] [--no-reach] [--no-host-nodes] [--print] "
-    "[--trace] [--keep NODES] "
-    "[--dot FILE] "
-    "[--seconds N]\n"
-    "          [--mode 1|2|3 (either, batches, edges)] [--order N]\n";
+    "[--shared] [--apart]\n"
+    "          [--count N] [--seed S] [--nodes N] [--bytes N] [--touch] [--validation] [--no-reach] "
+    "[--no-host-nodes] [--print]\n"
+    "          [--trace] [--keep NODES] [--dot FILE] [--seconds N] [--mode 1|2|3 (either, batches, edges)] "
+    "[--order N]\n";
 
 int main(int argc, char **argv) {
     static fuzz f = {.ids = {"adversary"},
@@ -387,6 +395,10 @@ int main(int argc, char **argv) {
                 f.touch = f.validation = true;
             else if (strcmp(option, "--validation") == 0)
                 f.validation = true;
+            else if (strcmp(option, "--shared") == 0)
+                f.shared = true;
+            else if (strcmp(option, "--apart") == 0)
+                f.apart = true;
             else if (strcmp(option, "--no-reach") == 0)
                 f.no_reach = true;
             else if (strcmp(option, "--no-host-nodes") == 0)

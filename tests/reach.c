@@ -122,6 +122,9 @@ typedef struct reach_access {
 
 static uint64_t place_of(const rota_plan *plan, uint32_t part, const rota_exec_operand *operand) {
     uint32_t memory = operand->memory;
+    if (operand->is_slot &&
+        plan->words[memory].kind == ROTA_WORD_BUFFER) /* one memory for parts that share it */
+        return (uint64_t)3 << 62 | (uint64_t)plan->parts[part].memory_part << 32 | plan->words[memory].index;
     if (operand->is_slot) return (uint64_t)1 << 63 | (uint64_t)part << 32 | memory;
     const rota_plan_memory *entry = &plan->parts[part].memories[memory];
     if (entry->foreign_part != ROTA_NONE) return (uint64_t)entry->foreign_part << 32 | entry->foreign_memory;

@@ -67,6 +67,28 @@ static rota_status library_tune(const rota_cuda_call *call) {
     return ROTA_OK;
 }
 
+/* A small and a large memory that can be shared, exported and imported again, by the device itself. */
+static bool share(rota_exec_device *device, rota_exec_memory **out_memories) {
+    const rota_exec_device_vtable *v = device->vtable;
+    bool good = device->caps.shares_memory;
+    for (uint32_t m = 0; m < 2 && good; m++) {
+        rota_exec_export export;
+        good = v->memory_create(device, m ? 1u << 20 : 5000, ROTA_EXEC_MEMORY_SHARED, "d",
+                                &out_memories[m]) == ROTA_OK &&
+               v->memory_export(device, out_memories[m], &export) == ROTA_OK;
+        if (!good) break;
+        good = v->memory_import(device, &export, "e", &out_memories[2 + m]) == ROTA_OK;
+        close(export.fd);
+        if (!good || atomic_load(&((rota_cuda_device *)device)->lost)) break;
+        uint32_t *own = (uint32_t *)(uintptr_t)out_memories[m]->address,
+                 *imported = (uint32_t *)(uintptr_t)out_memories[2 + m]->address;
+        own[1000] = 77 + m;
+        assert_true(own != imported);
+        assert_int_equal(imported[1000], 77 + m);
+    }
+    return good;
+}
+
 /* Uses everything that the executor does, goes on after a failure as a scheduler would, and ends. How far it
  * got. */
 static uint32_t whole_life(lost_host *host, bool *out_hung) {
@@ -94,7 +116,7 @@ static uint32_t whole_life(lost_host *host, bool *out_hung) {
     uint32_t *edges = cuda_edges(p), reached = 0;
     rota_exec_open_options options = options_for(host, true);
     rota_exec_device *device = NULL;
-    rota_exec_memory *memories[3] = {0};
+    rota_exec_memory *memories[7] = {0}; /* the last two are imports of the two before */
     rota_exec_program *program = NULL;
     rota_exec_instance *instance = NULL;
     *out_hung = false;
@@ -105,6 +127,7 @@ static uint32_t whole_life(lost_host *host, bool *out_hung) {
     bool good = v->memory_create(device, 2 * BYTES, 0, "a", &memories[0]) == ROTA_OK &&
                 v->memory_create(device, 1u << 20, 0, "b", &memories[1]) == ROTA_OK &&
                 v->memory_create(device, BYTES, ROTA_EXEC_MEMORY_HOST_READ, "c", &memories[2]) == ROTA_OK;
+    good = share(device, &memories[3]) && good;
     if (good) reached = 2;
     good = good && v->program_create(device, &p->desc, &program) == ROTA_OK;
     if (good) reached = 3;
@@ -142,7 +165,7 @@ static uint32_t whole_life(lost_host *host, bool *out_hung) {
     }
     if (instance) v->instance_destroy(device, instance);
     if (program) v->program_destroy(device, program);
-    for (uint32_t m = 0; m < 3; m++)
+    for (uint32_t m = 7; m-- > 0;)
         if (memories[m]) v->memory_destroy(device, memories[m]);
     uint64_t abandoned = 1;
     v->close(device, rota_deadline_after(10000000000ull), &abandoned);

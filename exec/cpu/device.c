@@ -175,7 +175,8 @@ static const rota_exec_device_vtable vtable = {
 static rota_status fill_device(rota_cpu_device *device, const rota_exec_open_options *options,
                                const cpu_set_t *sets, uint32_t core_count) {
     device->base.vtable = &vtable;
-    device->base.caps = (rota_exec_caps){true, true, true, true};
+    device->base.caps = (rota_exec_caps){
+        .unified_host = true, .reuse_in_flight = true, .submit_never_blocks = true, .runs_host_nodes = true};
     device->host = options->host;
     device->queue_count = options->queue_count;
     device->diagnostics = options->diagnostics;

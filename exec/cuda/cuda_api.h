@@ -22,6 +22,7 @@
     X(DeviceGet, 2000, (CUdevice *, int))                                                                    \
     X(DeviceGetName, 2000, (char *, int, CUdevice))                                                          \
     X(DeviceTotalMem, 3020, (size_t *, CUdevice))                                                            \
+    X(DeviceGetUuid, 11040, (CUuuid *, CUdevice))                                                            \
     X(DeviceGetAttribute, 2000, (int *, CUdevice_attribute, CUdevice))                                       \
     X(DevicePrimaryCtxRetain, 7000, (CUcontext *, CUdevice))                                                 \
     X(DevicePrimaryCtxRelease, 11000, (CUdevice))                                                            \
@@ -43,6 +44,12 @@
     X(MemMap, 10020, (CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle, unsigned long long))        \
     X(MemUnmap, 10020, (CUdeviceptr, size_t))                                                                \
     X(MemSetAccess, 10020, (CUdeviceptr, size_t, const CUmemAccessDesc *, size_t))                           \
+    X(MemExportToShareableHandle, 10020,                                                                     \
+      (void *, CUmemGenericAllocationHandle, CUmemAllocationHandleType, unsigned long long))                 \
+    X(ImportExternalMemory, 10000, (CUexternalMemory *, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *))           \
+    X(ExternalMemoryGetMappedBuffer, 10000,                                                                  \
+      (CUdeviceptr *, CUexternalMemory, const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *))                           \
+    X(DestroyExternalMemory, 10000, (CUexternalMemory))                                                      \
     X(MemcpyAsync, 4000, (CUdeviceptr, CUdeviceptr, size_t, CUstream))                                       \
     X(ModuleLoadDataEx, 2010, (CUmodule *, const void *, unsigned, CUjit_option *, void **))                 \
     X(ModuleUnload, 2000, (CUmodule))                                                                        \

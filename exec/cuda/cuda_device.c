@@ -152,6 +152,16 @@ static void open_granularity(rota_cuda_device *device) {
     if (device->cu->MemGetAllocationGranularity(&bytes, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM) ==
         CUDA_SUCCESS)
         device->granularity = bytes;
+    /* A container may keep a process from making any. */
+    rota_cuda_mapping first = {0};
+    if (device->granularity && rota_cuda_map(device, device->granularity, &first) == CUDA_SUCCESS)
+        rota_cuda_unmap(device, &first);
+    else
+        device->granularity = 0;
+    CUuuid uuid;
+    device->base.caps.shares_memory =
+        device->granularity && device->cu->DeviceGetUuid(&uuid, device->handle) == CUDA_SUCCESS;
+    if (device->base.caps.shares_memory) memcpy(device->base.gpu, uuid.bytes, sizeof device->base.gpu);
 }
 
 static rota_status open_helpers(rota_cuda_device *device) {
@@ -233,6 +243,7 @@ static void destroy_in_context(rota_cuda_device *device) {
     rota_cuda_piece_give(device, &device->pinned, &device->clock_piece);
     rota_cuda_pool_free(device, &device->pinned);
     rota_cuda_pool_free(device, &device->blocks);
+    rota_cuda_pool_free(device, &device->shared);
     for (uint32_t i = 0; i < ROTA_EXEC_QUEUES_MAX; i++) {
         rota_cuda_queue *queue = &device->queues[i];
         for (uint32_t m = 0; m < ROTA_CUDA_MARKS; m++)
@@ -301,6 +312,8 @@ static const rota_exec_device_vtable cuda_vtable = {
     .close = cuda_close,
     .memory_create = rota_cuda_memory_create,
     .memory_destroy = rota_cuda_memory_destroy,
+    .memory_export = rota_cuda_memory_export,
+    .memory_import = rota_cuda_memory_import,
     .program_create = rota_cuda_program_create,
     .program_destroy = rota_cuda_program_destroy,
     .instance_create = rota_cuda_instance_create,
@@ -325,7 +338,8 @@ static rota_status cuda_open(const rota_exec_driver *driver, uint32_t index,
     snprintf(device->base.info.id, sizeof device->base.info.id, "cuda:%u", index);
     device->memories.next = device->memories.previous = &device->memories;
     device->runs.next = device->runs.previous = &device->runs;
-    device->pinned.pinned = true;
+    device->pinned.kind = ROTA_CUDA_POOL_PINNED;
+    device->shared.kind = ROTA_CUDA_POOL_SHARED;
     device->in_flight_max = options->max_in_flight ? options->max_in_flight : ROTA_CUDA_IN_FLIGHT_DEFAULT;
     if (device->in_flight_max > ROTA_CUDA_MARKS) device->in_flight_max = ROTA_CUDA_MARKS;
     pthread_mutex_init(&device->lock, NULL);

@@ -69,13 +69,6 @@ void rota_cuda_leave(rota_cuda_device *device);
 
 /* ---- Memory (cuda_memory.c) ---- */
 
-typedef struct rota_cuda_memory {
-    struct rota_exec_memory base; /* first: the contract's part */
-    rota_cuda_link link;
-    CUmemGenericAllocationHandle handle; /* of memory that can be exported */
-    uint64_t mapped_bytes;               /* of it; 0: memory of another kind */
-} rota_cuda_memory;
-
 /* A piece of a page of pinned or of device memory. */
 typedef struct rota_cuda_piece {
     uint64_t address;
@@ -84,9 +77,26 @@ typedef struct rota_cuda_piece {
     bool taken;
 } rota_cuda_piece;
 
+/* Device memory that can be exported. */
+typedef struct rota_cuda_mapping {
+    CUmemGenericAllocationHandle handle;
+    uint64_t address, bytes; /* bytes 0: none */
+} rota_cuda_mapping;
+
+/* Of one kind: a mapping, a piece of the pool of small memory that can be exported, an import, pinned memory,
+ * or what cuMemAlloc gave. */
+typedef struct rota_cuda_memory {
+    struct rota_exec_memory base; /* first: the contract's part */
+    rota_cuda_link link;
+    rota_cuda_mapping mapping;
+    rota_cuda_piece piece;
+    CUexternalMemory external; /* another device's */
+} rota_cuda_memory;
+
 /* Pages cut into equal slots, one list of pages for each power-of-two size: pinning costs a millisecond, and
  * freeing device memory waits for the device. */
 typedef struct rota_cuda_page {
+    rota_cuda_mapping mapping; /* of pages that can be exported */
     uint64_t address;
     uint8_t *host;
     uint64_t slot_bytes;
@@ -94,8 +104,14 @@ typedef struct rota_cuda_page {
     uint8_t *used;
 } rota_cuda_page;
 
+typedef enum rota_cuda_pool_kind {
+    ROTA_CUDA_POOL_DEVICE,
+    ROTA_CUDA_POOL_PINNED,
+    ROTA_CUDA_POOL_SHARED
+} rota_cuda_pool_kind;
+
 typedef struct rota_cuda_pool {
-    bool pinned;
+    rota_cuda_pool_kind kind;
     rota_cuda_page *pages;
     uint32_t page_count, page_capacity;
 } rota_cuda_pool;
@@ -105,8 +121,18 @@ rota_status rota_cuda_piece_take(rota_cuda_device *device, rota_cuda_pool *pool,
 void rota_cuda_piece_give(rota_cuda_device *device, rota_cuda_pool *pool, rota_cuda_piece *piece);
 void rota_cuda_pool_free(rota_cuda_device *device, rota_cuda_pool *pool);
 
+/* Memory that can be exported, of at least so many bytes. */
+CUresult rota_cuda_map(rota_cuda_device *device, uint64_t size_bytes, rota_cuda_mapping *out_mapping);
+void rota_cuda_unmap(rota_cuda_device *device, rota_cuda_mapping *mapping);
+
 rota_status rota_cuda_memory_create(rota_exec_device *device, uint64_t size_bytes, uint32_t flags,
                                     const char *name, rota_exec_memory **out_memory);
+rota_status rota_cuda_memory_export(rota_exec_device *device, rota_exec_memory *memory,
+                                    rota_exec_export *out_export);
+rota_status rota_cuda_memory_import(rota_exec_device *device, const rota_exec_export *from, const char *name,
+                                    rota_exec_memory **out_memory);
+/* The two ways in which an object of a device's list begins and ends. */
+void rota_cuda_memory_keep(rota_cuda_device *device, rota_cuda_memory *memory);
 void rota_cuda_memory_destroy(rota_exec_device *device, rota_exec_memory *memory);
 void rota_cuda_memories_free(rota_cuda_device *device);
 
@@ -258,7 +284,7 @@ struct rota_cuda_device {
 
     pthread_mutex_t lock; /* modules, pools, object lists */
     rota_cuda_module *modules;
-    rota_cuda_pool pinned, blocks;
+    rota_cuda_pool pinned, blocks, shared;
     rota_cuda_link memories, runs;
     _Atomic uint64_t memory_bytes;
 

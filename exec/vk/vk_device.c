@@ -227,6 +227,8 @@ static const rota_exec_device_vtable vk_vtable = {
     .close = vk_close,
     .memory_create = rota_vk_memory_create,
     .memory_destroy = rota_vk_memory_destroy,
+    .memory_export = rota_vk_memory_export,
+    .memory_import = rota_vk_memory_import,
     .program_create = rota_vk_program_create,
     .program_destroy = rota_vk_program_destroy,
     .instance_create = rota_vk_instance_create,
@@ -250,7 +252,10 @@ static rota_status open_physical(rota_vk_device *device, uint32_t index) {
         return rota_fail(ROTA_UNSUPPORTED, "%s (%s) lacks %s", device->base.info.id, device->base.info.name,
                          device->base.info.missing);
     ROTA_TRY(rota_vk_physical_open(&device->instance, &device->physical, &device->handle));
-    return rota_vk_device_load(&device->instance.vk, device->handle, &device->vk);
+    ROTA_TRY(rota_vk_device_load(&device->instance.vk, device->handle, &device->vk));
+    device->base.caps.shares_memory = device->physical.shares_memory && device->vk.GetMemoryFdKHR;
+    memcpy(device->base.gpu, device->physical.uuid, sizeof device->base.gpu);
+    return ROTA_OK;
 }
 
 static rota_status open_device(rota_vk_device *device, uint32_t index) {

@@ -58,6 +58,8 @@ typedef struct rota_vk_physical {
     uint32_t timestamp_bits;                  /* of the compute family */
     bool core13, memory_budget, calibrated_timestamps, bytes_8bit, host_query_reset;
     bool cooperative_matrix, bfloat16, cooperative_matrix_2, subgroup_control_extension, binary_import;
+    bool shares_memory; /* by opaque file descriptors */
+    uint8_t uuid[VK_UUID_SIZE];
     rota_device_info info;
 } rota_vk_physical;
 
@@ -104,12 +106,19 @@ static inline void rota_vk_link_remove(rota_vk_link *link) {
 
 /* ---- Memory ---- */
 
+/* Of every buffer. */
+#define ROTA_VK_BUFFER_USAGE                                                                                 \
+    (VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |                                 \
+     VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT)
+
 typedef struct rota_vk_memory {
     struct rota_exec_memory base; /* first: the contract's part */
     rota_vk_link link;
     VkBuffer buffer;
     VkDeviceMemory memory;
-    uint64_t buffer_offset; /* of base.address in buffer */
+    uint64_t buffer_offset; /* of base.address in buffer, which begins where `memory` does */
+    uint64_t allocation_bytes;
+    bool is_import;
 } rota_vk_memory;
 
 /* A host-written, device-read piece of memory for an argument block. */
@@ -133,6 +142,10 @@ void rota_vk_blocks_free(rota_vk_device *device);
 rota_status rota_vk_memory_create(rota_exec_device *device, uint64_t size_bytes, uint32_t flags,
                                   const char *name, rota_exec_memory **out_memory);
 void rota_vk_memory_destroy(rota_exec_device *device, rota_exec_memory *memory);
+rota_status rota_vk_memory_export(rota_exec_device *device, rota_exec_memory *memory,
+                                  rota_exec_export *out_export);
+rota_status rota_vk_memory_import(rota_exec_device *device, const rota_exec_export *from, const char *name,
+                                  rota_exec_memory **out_memory);
 void rota_vk_memories_free(rota_vk_device *device);
 
 /* ---- Pipelines and programs ---- */
@@ -336,6 +349,7 @@ typedef struct rota_vk_real {
     uint64_t covered[ROTA_VK_REALS_MAX];
     uint64_t covered_for[2];
     uint32_t pending[2];
+    bool acquire; /* a barrier stands before the next work: another device wrote memory that both have */
     _Atomic uint64_t submitted; /* flushed, for the completion thread */
     _Atomic uint64_t completed; /* by the completion thread */
     /* Works being gathered. */

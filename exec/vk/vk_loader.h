@@ -21,6 +21,7 @@
     X(GetPhysicalDeviceFeatures2)                                                                            \
     X(GetPhysicalDeviceMemoryProperties2)                                                                    \
     X(GetPhysicalDeviceQueueFamilyProperties)                                                                \
+    X(GetPhysicalDeviceExternalBufferProperties)                                                             \
     X(CreateDevice)                                                                                          \
     X(GetDeviceProcAddr)
 
@@ -88,6 +89,7 @@
 
 #define ROTA_VK_DEVICE_OPTIONAL(X)                                                                           \
     X(GetCalibratedTimestampsEXT)                                                                            \
+    X(GetMemoryFdKHR)                                                                                        \
     X(CreateCuModuleNVX)                                                                                     \
     X(DestroyCuModuleNVX)                                                                                    \
     X(CreateCuFunctionNVX)                                                                                   \

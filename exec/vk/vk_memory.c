@@ -2,8 +2,10 @@
  * from which argument blocks are cut. */
 #include "exec/vk/vk_device.h"
 #include "graph/buffer.h"
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define TYPES_MAX 3
 /* Property sets to look for, the best first; the last entry is what the use cannot do without. */
@@ -58,11 +60,49 @@ static void memory_release(rota_vk_device *device, rota_vk_memory *memory) {
     free(memory);
 }
 
-static rota_status allocate(rota_vk_device *device, uint64_t size_bytes, const wanted_types *types, bool map,
-                            const char *name, rota_vk_memory *memory) {
+/* What is asked of an allocation. */
+typedef struct request {
+    uint64_t size_bytes;
+    const wanted_types *types;
+    bool map, shared;             /* shared: others may import it */
+    const rota_exec_export *from; /* it is imported; NULL: new memory */
+    const char *name;
+} request;
+
+/* For an import, a descriptor that the driver takes over. */
+static VkResult get_memory(rota_vk_device *device, const request *wish, uint64_t bytes, uint32_t type,
+                           rota_vk_memory *memory) {
+    VkMemoryAllocateFlagsInfo flags = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
+                                       .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
+    VkExportMemoryAllocateInfo export = {.sType = VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO,
+                                         .handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT};
+    VkImportMemoryFdInfoKHR import = {.sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR,
+                                      .handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT};
+    VkMemoryAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
+                                 .pNext = &flags,
+                                 .allocationSize = bytes,
+                                 .memoryTypeIndex = type};
+    if (wish->shared) flags.pNext = &export;
+    if (wish->from) {
+        flags.pNext = &import;
+        if (wish->from->allocation_bytes < bytes) return VK_ERROR_INVALID_EXTERNAL_HANDLE;
+        info.allocationSize = wish->from->allocation_bytes;
+        import.fd = fcntl(wish->from->fd, F_DUPFD_CLOEXEC, 0);
+        if (import.fd < 0) return VK_ERROR_INVALID_EXTERNAL_HANDLE;
+    }
+    VkResult result = device->vk.AllocateMemory(device->handle, &info, NULL, &memory->memory);
+    if (result != VK_SUCCESS && wish->from) (void)close(import.fd);
+    memory->allocation_bytes = info.allocationSize;
+    return result;
+}
+
+static rota_status allocate(rota_vk_device *device, const request *wish, rota_vk_memory *memory) {
     const rota_device_info *info = &device->base.info;
+    const char *name = wish->name;
+    uint64_t size_bytes = wish->size_bytes;
     /* The driver need not place a buffer at our alignment; what is too much is skipped at the front. */
     uint64_t buffer_bytes = size_bytes + ROTA_BUFFER_ALIGNMENT;
+    if (wish->from) buffer_bytes = wish->from->offset_bytes + size_bytes;
     if (size_bytes > info->max_allocation_bytes || buffer_bytes > info->max_allocation_bytes)
         return rota_fail(ROTA_OUT_OF_MEMORY,
                          "%s: '%s' asks for %llu bytes; one allocation holds at most %llu", info->id, name,
@@ -70,11 +110,14 @@ static rota_status allocate(rota_vk_device *device, uint64_t size_bytes, const w
                          (unsigned long long)(info->max_allocation_bytes - ROTA_BUFFER_ALIGNMENT));
     uint32_t families[2] = {device->physical.compute_family, device->physical.transfer_family};
     bool concurrent = device->real_count > 1 && families[0] != families[1];
+    VkExternalMemoryBufferCreateInfo external = {.sType =
+                                                     VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,
+                                                 .handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT};
     VkBufferCreateInfo buffer_info = {
         .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+        .pNext = wish->shared || wish->from ? &external : NULL,
         .size = buffer_bytes,
-        .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
-                 VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT,
+        .usage = ROTA_VK_BUFFER_USAGE,
         .sharingMode = concurrent ? VK_SHARING_MODE_CONCURRENT : VK_SHARING_MODE_EXCLUSIVE,
         .queueFamilyIndexCount = concurrent ? 2 : 0,
         .pQueueFamilyIndices = families,
@@ -83,22 +126,14 @@ static rota_status allocate(rota_vk_device *device, uint64_t size_bytes, const w
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkCreateBuffer");
     VkMemoryRequirements needs;
     device->vk.GetBufferMemoryRequirements(device->handle, memory->buffer, &needs);
-    uint32_t type = pick_type(&device->physical, needs.memoryTypeBits, types);
+    uint32_t type = pick_type(&device->physical, needs.memoryTypeBits, wish->types);
     if (type == UINT32_MAX)
         return rota_fail(ROTA_UNSUPPORTED, "%s: no memory type fits '%s'", info->id, name);
-    VkMemoryAllocateFlagsInfo flags = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
-                                       .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
-    VkMemoryAllocateInfo allocate_info = {
-        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
-        .pNext = &flags,
-        .allocationSize = needs.size,
-        .memoryTypeIndex = type,
-    };
     uint32_t heap = device->physical.memory.memoryTypes[type].heapIndex;
     if (needs.size > device->physical.memory.memoryHeaps[heap].size)
         result = VK_ERROR_OUT_OF_DEVICE_MEMORY;
     else
-        result = device->vk.AllocateMemory(device->handle, &allocate_info, NULL, &memory->memory);
+        result = get_memory(device, wish, needs.size, type, memory);
     if (result == VK_ERROR_OUT_OF_DEVICE_MEMORY || result == VK_ERROR_OUT_OF_HOST_MEMORY ||
         result == VK_ERROR_TOO_MANY_OBJECTS)
         return rota_fail(ROTA_OUT_OF_MEMORY, "%s: '%s' asks for %llu bytes; about %llu are free (%s)",
@@ -111,11 +146,17 @@ static rota_status allocate(rota_vk_device *device, uint64_t size_bytes, const w
     VkBufferDeviceAddressInfo address_info = {.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO,
                                               .buffer = memory->buffer};
     uint64_t address = device->vk.GetBufferDeviceAddress(device->handle, &address_info);
+    if (wish->from) address += wish->from->offset_bytes;
     uint64_t aligned = (address + ROTA_BUFFER_ALIGNMENT - 1) & ~(uint64_t)(ROTA_BUFFER_ALIGNMENT - 1);
-    memory->buffer_offset = aligned - address;
+    if (wish->from && aligned != address)
+        return rota_fail(ROTA_UNSUPPORTED,
+                         "%s: '%s' of another device begins at %llx here, expected a multiple of %d",
+                         info->id, name, (unsigned long long)address, ROTA_BUFFER_ALIGNMENT);
+    memory->buffer_offset = wish->from ? wish->from->offset_bytes : aligned - address;
     memory->base.address = aligned;
     memory->base.size_bytes = size_bytes;
-    if (map) {
+    memory->is_import = wish->from != NULL;
+    if (wish->map) {
         void *host = NULL;
         result = device->vk.MapMemory(device->handle, memory->memory, 0, VK_WHOLE_SIZE, 0, &host);
         if (result != VK_SUCCESS) return rota_vk_fail(result, "vkMapMemory");
@@ -124,19 +165,29 @@ static rota_status allocate(rota_vk_device *device, uint64_t size_bytes, const w
     return ROTA_OK;
 }
 
-static rota_status memory_new(rota_vk_device *device, uint64_t size_bytes, const wanted_types *types,
-                              bool map, const char *name, rota_vk_memory **out_memory) {
+static rota_status memory_new(rota_vk_device *device, const request *wish, rota_vk_memory **out_memory) {
     if (ra_load_acquire(&device->lost)) /* pairs with rota_vk_lose */
         return rota_fail(ROTA_DEVICE_LOST, "%s is lost", device->base.info.id);
     rota_vk_memory *memory = calloc(1, sizeof *memory);
-    if (!memory) return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for '%s'", name);
-    rota_status status = allocate(device, size_bytes, types, map, name, memory);
+    if (!memory) return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for '%s'", wish->name);
+    rota_status status = allocate(device, wish, memory);
     if (status != ROTA_OK) {
         memory_release(device, memory);
         return status;
     }
-    ra_fetch_add_relaxed(&device->memory_bytes, size_bytes);
+    /* Imported bytes are their owner's. */
+    if (!memory->is_import) ra_fetch_add_relaxed(&device->memory_bytes, wish->size_bytes);
     *out_memory = memory;
+    return ROTA_OK;
+}
+
+static rota_status memory_add(rota_vk_device *device, const request *wish, rota_exec_memory **out_memory) {
+    rota_vk_memory *memory;
+    ROTA_TRY(memory_new(device, wish, &memory));
+    pthread_mutex_lock(&device->lock);
+    rota_vk_link_add(&device->memories, &memory->link);
+    pthread_mutex_unlock(&device->lock);
+    *out_memory = &memory->base;
     return ROTA_OK;
 }
 
@@ -150,20 +201,42 @@ rota_status rota_vk_memory_create(rota_exec_device *base, uint64_t size_bytes, u
         types = &types_read;
     else if (flags & ROTA_EXEC_MEMORY_HOST_WRITE)
         types = &types_write;
-    rota_vk_memory *memory;
-    ROTA_TRY(memory_new(device, size_bytes, types, types != &types_device, title, &memory));
-    pthread_mutex_lock(&device->lock);
-    rota_vk_link_add(&device->memories, &memory->link);
-    pthread_mutex_unlock(&device->lock);
-    *out_memory = &memory->base;
-    return ROTA_OK;
+    request wish = {.size_bytes = size_bytes,
+                    .types = types,
+                    .map = types != &types_device,
+                    .shared = flags & ROTA_EXEC_MEMORY_SHARED,
+                    .name = title};
+    return memory_add(device, &wish, out_memory);
+}
+
+rota_status rota_vk_memory_export(rota_exec_device *base, rota_exec_memory *memory_base,
+                                  rota_exec_export *out_export) {
+    rota_vk_device *device = (rota_vk_device *)base;
+    const rota_vk_memory *memory = (const rota_vk_memory *)memory_base;
+    if (ra_load_acquire(&device->lost)) /* pairs with rota_vk_lose */
+        return rota_fail(ROTA_DEVICE_LOST, "%s is lost", base->info.id);
+    VkMemoryGetFdInfoKHR info = {.sType = VK_STRUCTURE_TYPE_MEMORY_GET_FD_INFO_KHR,
+                                 .memory = memory->memory,
+                                 .handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT};
+    *out_export =
+        (rota_exec_export){-1, memory->allocation_bytes, memory->buffer_offset, memory->base.size_bytes};
+    VkResult result = device->vk.GetMemoryFdKHR(device->handle, &info, &out_export->fd);
+    return result == VK_SUCCESS ? ROTA_OK : rota_vk_fail(result, "vkGetMemoryFdKHR");
+}
+
+rota_status rota_vk_memory_import(rota_exec_device *base, const rota_exec_export *from, const char *name,
+                                  rota_exec_memory **out_memory) {
+    request wish = {
+        .size_bytes = from->size_bytes, .types = &types_device, .from = from, .name = name ? name : "memory"};
+    return memory_add((rota_vk_device *)base, &wish, out_memory);
 }
 
 static void memory_destroy(rota_vk_device *device, rota_vk_memory *memory) {
     pthread_mutex_lock(&device->lock);
     rota_vk_link_remove(&memory->link);
     pthread_mutex_unlock(&device->lock);
-    ra_fetch_add_relaxed(&device->memory_bytes, (uint64_t)0 - memory->base.size_bytes);
+    if (!memory->is_import)
+        ra_fetch_add_relaxed(&device->memory_bytes, (uint64_t)0 - memory->base.size_bytes);
     memory_release(device, memory);
 }
 
@@ -193,8 +266,11 @@ static rota_status page_new(rota_vk_device *device, uint32_t slot_bytes, rota_vk
     page.free_count = page.slot_count;
     page.used = calloc(page.slot_count, 1);
     if (!page.used) return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for argument blocks");
-    rota_status status = memory_new(device, (uint64_t)page.slot_count * slot_bytes, &types_block, true,
-                                    "argument blocks", &page.memory);
+    request wish = {.size_bytes = (uint64_t)page.slot_count * slot_bytes,
+                    .types = &types_block,
+                    .map = true,
+                    .name = "argument blocks"};
+    rota_status status = memory_new(device, &wish, &page.memory);
     if (status == ROTA_OK)
         *out_page = page;
     else

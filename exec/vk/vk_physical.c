@@ -129,6 +129,22 @@ static bool calibrated_to_monotonic(const rota_vk_instance *instance, VkPhysical
     return device && host;
 }
 
+/* Whether buffers like rota's can be made in memory that other drivers of the GPU use, and the other way
+ * round. */
+static bool shares_memory(const rota_vk_instance *instance, VkPhysicalDevice handle) {
+    VkPhysicalDeviceExternalBufferInfo info = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_BUFFER_INFO,
+        .usage = ROTA_VK_BUFFER_USAGE,
+        .handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT,
+    };
+    VkExternalBufferProperties properties = {.sType = VK_STRUCTURE_TYPE_EXTERNAL_BUFFER_PROPERTIES};
+    instance->vk.GetPhysicalDeviceExternalBufferProperties(handle, &info, &properties);
+    VkExternalMemoryFeatureFlags features = properties.externalMemoryProperties.externalMemoryFeatures;
+    VkExternalMemoryFeatureFlags both =
+        VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT | VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT;
+    return (features & both) == both && !(features & VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT);
+}
+
 static void query_features(const rota_vk_instance *instance, const extension_list *extensions,
                            rota_vk_physical *physical) {
     rota_device_info *info = &physical->info;
@@ -142,6 +158,8 @@ static void query_features(const rota_vk_instance *instance, const extension_lis
         physical->cooperative_matrix && has(extensions, VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME);
     physical->binary_import = has(extensions, VK_NVX_BINARY_IMPORT_EXTENSION_NAME);
     if (physical->binary_import) info->features |= ROTA_FEATURE_CUDA_IMAGES;
+    physical->shares_memory = has(extensions, VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME) &&
+                              shares_memory(instance, physical->handle);
     bool sync2 = physical->core13 || has(extensions, VK_KHR_SYNCHRONIZATION_2_EXTENSION_NAME);
 
     feature_chain chain;
@@ -200,7 +218,9 @@ void rota_vk_physical_query(const rota_vk_instance *instance, VkPhysicalDevice h
     info->usable = true;
 
     extension_list extensions = extensions_of(instance, handle);
-    VkPhysicalDeviceDriverProperties driver = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
+    VkPhysicalDeviceIDProperties id = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES};
+    VkPhysicalDeviceDriverProperties driver = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES,
+                                               .pNext = &id};
     VkPhysicalDeviceMaintenance3Properties limits = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES, .pNext = &driver};
     VkPhysicalDeviceSubgroupProperties subgroup = {
@@ -228,7 +248,7 @@ void rota_vk_physical_query(const rota_vk_instance *instance, VkPhysicalDevice h
         return;
     }
     physical->core13 = version >= VK_API_VERSION_1_3 && instance->api_version >= VK_API_VERSION_1_3;
-    if (has(&extensions, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME)) driver.pNext = &sms;
+    if (has(&extensions, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME)) id.pNext = &sms;
     properties.pNext = &subgroup;
     physical->subgroup.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES;
     if (physical->core13 || has(&extensions, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME)) {
@@ -238,6 +258,7 @@ void rota_vk_physical_query(const rota_vk_instance *instance, VkPhysicalDevice h
     instance->vk.GetPhysicalDeviceProperties2(handle, &properties);
     physical->subgroup.pNext = NULL;
     memcpy(physical->cache_uuid, properties.properties.pipelineCacheUUID, VK_UUID_SIZE);
+    memcpy(physical->uuid, id.deviceUUID, VK_UUID_SIZE);
     driver_text(&physical->properties, &driver, info);
     info->max_allocation_bytes = limits.maxMemoryAllocationSize;
     info->compute_units = sms.shaderSMCount;
@@ -291,6 +312,7 @@ rota_status rota_vk_physical_open(const rota_vk_instance *instance, const rota_v
     if (physical->bfloat16) extensions[count++] = VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME;
     if (physical->cooperative_matrix_2) extensions[count++] = VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME;
     if (physical->binary_import) extensions[count++] = VK_NVX_BINARY_IMPORT_EXTENSION_NAME;
+    if (physical->shares_memory) extensions[count++] = VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME;
 
     float priority = 1.0f;
     VkDeviceQueueCreateInfo queues[2];

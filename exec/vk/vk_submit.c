@@ -249,9 +249,20 @@ static void add_buffer(rota_vk_real *real, VkCommandBuffer buffer) {
 }
 
 /* Places the barrier that a work of these kinds needs after what was waited for so far, if it was not placed.
- */
+ *
+ * After works of another device that shares memory: all of the caches. To the letter of the specification
+ * each buffer would have to be released by, and acquired from, VK_QUEUE_FAMILY_EXTERNAL; on one GPU that is
+ * what the semaphore (or event) behind those works, seen by the host, and this barrier do, and it costs one
+ * barrier however many they are. */
 static void place_barrier(rota_vk_real *real, uint32_t real_index, uint32_t kinds) {
-    uint32_t from = 0, to = 0;
+    uint32_t from = 0, to = 0, all = real_index == 0 ? ROTA_VK_BOTH : ROTA_VK_TRANSFER;
+    if (real->acquire && kinds) {
+        real->acquire = false;
+        real->covered_for[0] = real->covered_for[1] = real->sequence;
+        real->pending[0] = real->pending[1] = 0;
+        add_buffer(real, real->barriers[all][all]);
+        return;
+    }
     for (uint32_t k = 0; k < 2; k++) {
         if (!(kinds & (1u << k)) || real->covered_for[k] >= real->covered[real_index]) continue;
         to |= 1u << k;
@@ -341,6 +352,8 @@ static rota_status add_work(rota_vk_device *device, const rota_exec_work *work) 
     ROTA_TRY(gather_needs(device, work, real_index, &wanted));
     ROTA_TRY(place_waits(device, real, real_index, &wanted));
     if (wanted.barrier) real->covered[real_index] = real->sequence;
+    if (work->acquires)
+        for (uint32_t i = 0; i < device->real_count; i++) device->reals[i].acquire = true;
     uint32_t kinds = buffer ? ROTA_VK_TRANSFER : 0;
     if (run) kinds = run->program->segment_kinds[work->segment];
     place_barrier(real, real_index, kinds);

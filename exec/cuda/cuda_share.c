@@ -1,0 +1,87 @@
+/* Memory that other drivers of the GPU use too: exported by its opaque file descriptor, and theirs imported.
+ */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "exec/cuda/cuda_device.h"
+#include "graph/buffer.h"
+
+/* Where the memory lies: a mapping of its own, or a page of the pool. */
+static rota_status find_mapping(rota_cuda_device *device, const rota_cuda_memory *memory,
+                                rota_cuda_mapping *out_mapping) {
+    *out_mapping = memory->mapping;
+    if (memory->piece.taken) {
+        pthread_mutex_lock(&device->lock);
+        *out_mapping = device->shared.pages[memory->piece.page].mapping;
+        pthread_mutex_unlock(&device->lock);
+    }
+    if (out_mapping->bytes && !memory->external) return ROTA_OK;
+    return rota_fail(ROTA_INTERNAL, "%s: memory that was not made to be shared is exported",
+                     device->base.info.id);
+}
+
+rota_status rota_cuda_memory_export(rota_exec_device *base, rota_exec_memory *memory_base,
+                                    rota_exec_export *out_export) {
+    rota_cuda_device *device = (rota_cuda_device *)base;
+    const rota_cuda_memory *memory = (const rota_cuda_memory *)memory_base;
+    rota_cuda_mapping mapping;
+    ROTA_TRY(find_mapping(device, memory, &mapping));
+    ROTA_TRY(rota_cuda_enter(device));
+    int fd = -1;
+    CUresult result = device->cu->MemExportToShareableHandle(&fd, mapping.handle,
+                                                             CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+    rota_status status = rota_cuda_check(device, result, "cuMemExportToShareableHandle");
+    rota_cuda_leave(device);
+    *out_export = (rota_exec_export){fd, mapping.bytes, memory->base.address - mapping.address,
+                                     memory->base.size_bytes};
+    return status;
+}
+
+/* The context is current. */
+static rota_status import(rota_cuda_device *device, const rota_exec_export *from, rota_cuda_memory *memory) {
+    CUDA_EXTERNAL_MEMORY_HANDLE_DESC handle = {.type = CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD,
+                                               .handle.fd = fcntl(from->fd, F_DUPFD_CLOEXEC, 0),
+                                               .size = from->allocation_bytes};
+    if (handle.handle.fd < 0)
+        return rota_fail(ROTA_SYSTEM, "%s: no file descriptor for shared memory", device->base.info.id);
+    CUresult result = device->cu->ImportExternalMemory(&memory->external, &handle);
+    if (result != CUDA_SUCCESS) {
+        (void)close(handle.handle.fd); /* else it is the driver's */
+        memory->external = NULL;
+        return rota_cuda_check(device, result, "cuImportExternalMemory");
+    }
+    CUDA_EXTERNAL_MEMORY_BUFFER_DESC buffer = {.offset = 0, .size = from->offset_bytes + from->size_bytes};
+    CUdeviceptr address = 0;
+    ROTA_TRY(rota_cuda_check(device,
+                             device->cu->ExternalMemoryGetMappedBuffer(&address, memory->external, &buffer),
+                             "cuExternalMemoryGetMappedBuffer"));
+    memory->mapping.address = address;
+    memory->base.address = address + from->offset_bytes;
+    memory->base.size_bytes = from->size_bytes;
+    if (memory->base.address % ROTA_BUFFER_ALIGNMENT == 0) return ROTA_OK;
+    return rota_fail(ROTA_UNSUPPORTED,
+                     "%s: another device's memory begins at %llx here, expected a multiple of %d",
+                     device->base.info.id, (unsigned long long)memory->base.address, ROTA_BUFFER_ALIGNMENT);
+}
+
+rota_status rota_cuda_memory_import(rota_exec_device *base, const rota_exec_export *from, const char *name,
+                                    rota_exec_memory **out_memory) {
+    rota_cuda_device *device = (rota_cuda_device *)base;
+    rota_cuda_memory *memory = calloc(1, sizeof *memory);
+    if (!memory) return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for '%s'", name ? name : "memory");
+    rota_status status = rota_cuda_enter(device);
+    if (status == ROTA_OK) {
+        status = import(device, from, memory);
+        if (status != ROTA_OK && memory->mapping.address) (void)device->cu->MemFree(memory->mapping.address);
+        if (status != ROTA_OK && memory->external) (void)device->cu->DestroyExternalMemory(memory->external);
+        rota_cuda_leave(device);
+    }
+    if (status != ROTA_OK) {
+        free(memory);
+        return status;
+    }
+    rota_cuda_memory_keep(device, memory);
+    *out_memory = &memory->base;
+    return ROTA_OK;
+}

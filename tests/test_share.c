@@ -1,0 +1,300 @@
+/* Devices of one GPU: one memory for both, orders that hold across them, imports that fail, and a device of
+ * the two that is lost. The adversary stands in for both; each maps the memory at an address of its own. */
+#include "tests/runtime_support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "sched/plan_internal.h"
+#include "tests/adversary.h"
+
+#define WORDS 2048u
+
+typedef struct pair {
+    adversary_options options;
+    rota_runtime *runtime;
+    rota_device *devices[2];
+    char told[512]; /* the last that was said of sharing */
+} pair;
+
+static void log_line(void *user, rota_log_level level, const char *message) {
+    pair *p = user;
+    (void)level;
+    if (strstr(message, "share")) (void)snprintf(p->told, sizeof p->told, "%s", message);
+}
+
+static pair *open_pair(uint32_t import_fails_in) {
+    pair *p = calloc(1, sizeof *p);
+    assert_non_null(p);
+    p->options.shares_memory = true;
+    p->options.seed = 11;
+    rota_runtime_options options = {
+        .log = {log_line, p, ROTA_LOG_INFO}, .timeout_ns = 10000000000u, .queues_per_device = 3};
+    assert_ok(adversary_runtime_open(&p->options, &options, &p->runtime));
+    assert_ok(rota_device_open(p->runtime, "adversary", &p->devices[0]));
+    p->options.faults.import_fails_in = import_fails_in;
+    assert_ok(rota_device_open(p->runtime, "adversary:1", &p->devices[1]));
+    return p;
+}
+
+static void close_pair(pair *p) {
+    assert_ok(rota_runtime_close(p->runtime, 5000000000u));
+    assert_int_equal(p->options.violations, 0);
+    assert_int_equal(p->options.live_memories, 0);
+    free(p);
+}
+
+static uint64_t migrations(const pair *p) {
+    rota_runtime_stats stats;
+    rota_runtime_get_stats(p->runtime, &stats);
+    return stats.migrations;
+}
+
+static void increment(rota_recorder *recorder, rota_buffer *buffer, uint32_t device) {
+    rota_access access = {buffer, 0, ROTA_WHOLE, ROTA_READWRITE};
+    rota_kernel_node node = {.kernel = &test_increment,
+                             .accesses = &access,
+                             .access_count = 1,
+                             .placement = {.device_plus_1 = 1 + device}};
+    assert_ok(rota_record_kernel(recorder, &node, NULL));
+}
+
+static void copy(rota_recorder *recorder, rota_buffer *to, rota_buffer *from, uint32_t device) {
+    rota_access accesses[] = {{from, 0, ROTA_WHOLE, ROTA_READ}, {to, 0, ROTA_WHOLE, ROTA_WRITE}};
+    rota_kernel_node node = {.kernel = &test_copy,
+                             .accesses = accesses,
+                             .access_count = 2,
+                             .placement = {.device_plus_1 = 1 + device}};
+    assert_ok(rota_record_kernel(recorder, &node, NULL));
+}
+
+/* `slot` becomes `from` plus 4, by way of a transient, each node on the other device than the one before. */
+static rota_status compile_both(pair *p, rota_buffer *from, rota_buffer **out_slot, rota_plan **out_plan) {
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_buffer *between;
+    assert_ok(rota_graph_create(&(rota_graph_options){.name = "both"}, &graph));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_TRANSIENT, "between", WORDS * 4, &between));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_SLOT, "slot", WORDS * 4, out_slot));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    copy(recorder, between, from, 0);
+    increment(recorder, between, 1);
+    increment(recorder, between, 0);
+    copy(recorder, *out_slot, between, 1);
+    increment(recorder, *out_slot, 0);
+    increment(recorder, *out_slot, 1);
+    rota_recorder_close(recorder);
+    rota_compile_options options = {.name = "both", .devices = p->devices, .device_count = 2};
+    rota_status status = rota_compile(p->runtime, graph, &options, out_plan);
+    rota_graph_release(graph);
+    return status;
+}
+
+static void one_memory_for_both(void **state) {
+    (void)state;
+    pair *p = open_pair(0);
+    assert_string_equal(p->told, "devices 'adversary' and 'adversary:1' share memory");
+    uint64_t imports = p->options.imports;
+    rota_buffer *x = test_words(p->devices[1], "x", WORDS, 5), *y = test_buffer(p->runtime, "y", WORDS * 4),
+                *z = test_buffer(p->runtime, "z", WORDS * 4), *slot;
+    rota_plan *plan, *alone = test_plan_1(p->devices[0], "alone", &test_increment, x, ROTA_READWRITE);
+    assert_int_equal(p->options.imports, imports + 1); /* x */
+    uint64_t addresses[2], again;
+    for (uint32_t d = 0; d < 2; d++) assert_ok(rota_buffer_address(x, p->devices[d], &addresses[d]));
+    assert_true(addresses[0] != addresses[1]);
+    assert_ok(compile_both(p, x, &slot, &plan));
+    rota_plan_stats stats;
+    rota_plan_get_stats(plan, &stats);
+    assert_int_equal(stats.commands, 6); /* no copies */
+    rota_args *args;
+    assert_ok(rota_args_create(plan, &args));
+    for (uint32_t i = 0; i < 100; i++) {
+        assert_ok(rota_args_set_buffer(args, slot, i % 2 ? y : z));
+        assert_ok(rota_submit_wait(alone, NULL, 0, NULL));
+        assert_ok(rota_submit_wait(plan, args, 0, NULL));
+    }
+    test_expect_words(x, WORDS, 105);
+    test_expect_words(y, WORDS, 109);
+    test_expect_words(z, WORDS, 108);
+    assert_int_equal(migrations(p), 0);
+    for (uint32_t d = 0; d < 2; d++) {
+        assert_ok(rota_buffer_address(x, p->devices[d], &again));
+        assert_int_equal(again, addresses[d]);
+    }
+    rota_args_release(args);
+    rota_plan_release(plan);
+    rota_plan_release(alone);
+    rota_buffer_release(x);
+    rota_buffer_release(y);
+    rota_buffer_release(z);
+    close_pair(p);
+}
+
+/* While the first device is busy with a buffer, the second does not begin with it: inside a plan, and between
+ * two. */
+static void orders_hold_across(void **state) {
+    (void)state;
+    pair *p = open_pair(0);
+    rota_buffer *x = test_words(p->devices[0], "x", WORDS, 1), *y = test_words(p->devices[1], "y", WORDS, 1);
+    test_node gated[] = {{&test_gate, "gate", {{x, 0, ROTA_WHOLE, ROTA_READWRITE}}, 1},
+                         {&test_increment, "then", {{x, 0, ROTA_WHOLE, ROTA_READWRITE}}, 1}};
+    test_node reads = {
+        &test_copy, "reads", {{x, 0, ROTA_WHOLE, ROTA_READ}, {y, 0, ROTA_WHOLE, ROTA_WRITE}}, 2};
+    rota_plan *first = test_plan(p->devices[0], "first", gated, 2),
+              *second = test_plan(p->devices[1], "second", &reads, 1), *both;
+    rota_graph *graph;
+    rota_recorder *recorder;
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    rota_access access = {x, 0, ROTA_WHOLE, ROTA_READWRITE};
+    assert_ok(rota_record_kernel(
+        recorder,
+        &(rota_kernel_node){
+            .kernel = &test_gate, .accesses = &access, .access_count = 1, .placement = {.device_plus_1 = 1}},
+        NULL));
+    increment(recorder, x, 1);
+    rota_recorder_close(recorder);
+    rota_compile_options options = {.devices = p->devices, .device_count = 2};
+    assert_ok(rota_compile(p->runtime, graph, &options, &both));
+    rota_graph_release(graph);
+    for (uint32_t round = 0; round < 2; round++) {
+        rota_ticket ticket;
+        test_gate_open(false);
+        if (round == 0) assert_ok(rota_submit_wait(first, NULL, 0, NULL));
+        assert_ok(rota_submit_wait(round == 0 ? second : both, NULL, 0, &ticket));
+        (void)nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+        assert_int_equal(rota_poll(ticket), ROTA_BUSY);
+        test_gate_open(true);
+        assert_ok(rota_wait(ticket, 0));
+        test_expect_words(round == 0 ? y : x, WORDS, 2 + round);
+    }
+    assert_int_equal(migrations(p), 0);
+    rota_plan_release(first);
+    rota_plan_release(second);
+    rota_plan_release(both);
+    rota_buffer_release(x);
+    rota_buffer_release(y);
+    close_pair(p);
+}
+
+/* Two devices that only say they share memory are two devices like any others. */
+static void a_trial_that_fails(void **state) {
+    (void)state;
+    pair *p = open_pair(1);
+    assert_non_null(strstr(p->told, "can't be imported"));
+    assert_non_null(strstr(p->told, "through the host's"));
+    rota_buffer *x = test_words(p->devices[1], "x", WORDS, 5), *y = test_buffer(p->runtime, "y", WORDS * 4),
+                *slot;
+    rota_plan *plan;
+    rota_args *args;
+    assert_ok(compile_both(p, x, &slot, &plan));
+    assert_ok(rota_args_create(plan, &args));
+    assert_ok(rota_args_set_buffer(args, slot, y));
+    assert_ok(rota_submit_wait(plan, args, 0, NULL));
+    test_expect_words(y, WORDS, 9);
+    assert_true(migrations(p) > 0);
+    rota_args_release(args);
+    rota_plan_release(plan);
+    rota_buffer_release(x);
+    rota_buffer_release(y);
+    close_pair(p);
+}
+
+/* Each import of a compile and of a binding fails in turn: an error that names the buffer, and nothing is
+ * changed. */
+static void an_import_that_fails(void **state) {
+    (void)state;
+    pair *p = open_pair(0);
+    rota_buffer *x = test_words(p->devices[1], "x", WORDS, 5), *y = test_words(p->devices[0], "y", WORDS, 1),
+                *slot;
+    rota_plan *plan;
+    rota_args *args;
+    uint32_t failed = 0;
+    for (uint32_t at = 1;; at++) {
+        p->options.faults.import_fails_in = at;
+        rota_status status = compile_both(p, x, &slot, &plan);
+        if (status == ROTA_OK) break;
+        assert_int_equal(status, ROTA_OUT_OF_MEMORY);
+        if (at == 1) assert_non_null(strstr(rota_last_error(), "memory of 'x' on device 'adversary:1'"));
+        failed++;
+    }
+    assert_true(failed >= 1);
+    assert_ok(rota_args_create(plan, &args));
+    p->options.faults.import_fails_in = 1;
+    assert_status(rota_args_set_buffer(args, slot, y), ROTA_OUT_OF_MEMORY);
+    assert_non_null(strstr(rota_last_error(), "memory of 'y' on device 'adversary'"));
+    assert_ok(rota_args_set_buffer(args, slot, y));
+    assert_ok(rota_submit_wait(plan, args, 0, NULL));
+    test_expect_words(y, WORDS, 9);
+    rota_args_release(args);
+    rota_plan_release(plan);
+    rota_buffer_release(x);
+    rota_buffer_release(y);
+    close_pair(p);
+}
+
+/* One of the two is lost: the other keeps what both had, and goes on. */
+static void a_lost_device(void **state) {
+    (void)state;
+    pair *p = open_pair(0);
+    rota_buffer *shared = test_words(p->devices[0], "shared", WORDS, 1),
+                *only = test_words(p->devices[0], "only", WORDS, 1),
+                *other = test_words(p->devices[0], "other", WORDS, 1),
+                *result = test_buffer(p->runtime, "result", WORDS * 4), *slot;
+    rota_plan *both, *dies = test_plan_1(p->devices[0], "dies", &test_increment, other, ROTA_READWRITE),
+                     *lives = test_plan_1(p->devices[1], "lives", &test_increment, shared, ROTA_READWRITE),
+                     *needs = test_plan_1(p->devices[1], "needs", &test_increment, other, ROTA_READWRITE);
+    rota_args *args;
+    assert_ok(compile_both(p, shared, &slot, &both));
+    assert_ok(rota_args_create(both, &args));
+    assert_ok(rota_args_set_buffer(args, slot, result));
+    rota_ticket ticket, lost, needing;
+    assert_ok(rota_submit_wait(lives, NULL, 0, &ticket));
+    assert_ok(rota_wait(ticket, 0));
+    test_expect_words(only, WORDS, 1);
+    p->options.faults.lost_in_works = 1;
+    assert_ok(rota_submit_wait(dies, NULL, 0, NULL));
+    rota_status status = rota_submit_wait(dies, NULL, 0, &lost);
+    assert_ok(rota_submit_wait(needs, NULL, 0, &needing));
+    if (status == ROTA_OK) assert_status(rota_wait(lost, 0), ROTA_DEVICE_LOST);
+    /* What the lost device was to write before fails; the rest of the memory is as it was. */
+    assert_status(rota_wait(needing, 0), ROTA_DEVICE_LOST);
+    p->options.faults.lost_in_works = 0;
+    for (uint32_t i = 0; i < 10; i++) assert_ok(rota_submit_wait(lives, NULL, 0, NULL));
+    test_expect_words(shared, WORDS, 12);
+    assert_ok(rota_submit_wait(both, args, 0, &ticket));
+    assert_status(rota_wait(ticket, 0), ROTA_DEVICE_LOST);
+    /* A buffer that the other never had is gone; it gets memory of its own there, and can be written. */
+    uint32_t word;
+    assert_status(rota_buffer_read(only, 0, &word, 4), ROTA_DEVICE_LOST);
+    rota_plan *late = test_plan_1(p->devices[1], "late", &test_increment, only, ROTA_READWRITE);
+    assert_ok(rota_submit_wait(late, NULL, 0, &ticket));
+    assert_status(rota_wait(ticket, 0), ROTA_DEVICE_LOST);
+    uint32_t words[WORDS];
+    for (uint32_t i = 0; i < WORDS; i++) words[i] = 20;
+    assert_ok(rota_buffer_write(only, p->devices[1], 0, words, sizeof words, NULL));
+    assert_ok(rota_submit_wait(late, NULL, 0, NULL));
+    test_expect_words(only, WORDS, 21);
+    rota_args_release(args);
+    rota_plan *plans[] = {both, dies, lives, needs, late};
+    for (uint32_t i = 0; i < 5; i++) rota_plan_release(plans[i]);
+    rota_buffer_release(shared);
+    rota_buffer_release(only);
+    rota_buffer_release(other);
+    rota_buffer_release(result);
+    (void)rota_runtime_close(p->runtime, 5000000000u);
+    assert_int_equal(p->options.violations, 0);
+    static pair *kept; /* the adversary may still look at its options */
+    kept = p;
+    (void)kept;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_memory_for_both), cmocka_unit_test(orders_hold_across),
+        cmocka_unit_test(a_trial_that_fails),  cmocka_unit_test(an_import_that_fails),
+        cmocka_unit_test(a_lost_device),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
