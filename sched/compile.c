@@ -106,6 +106,7 @@ static rota_status run_steps(rota_compiler *c) {
     ROTA_TRY(rota_compile_hazards(c));
     ROTA_TRY(rota_compile_segments(c));
     ROTA_TRY(rota_compile_lower(c));
+    ROTA_TRY(rota_compile_externals(c));
     ROTA_TRY(rota_compile_placed(c));
     rota_compile_info *info = c->info;
     info->first_edge = c->first_edge;

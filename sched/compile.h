@@ -6,7 +6,8 @@
  *   pack.c      transient memory, from lifetimes in record order (TIGHT) or from proven order (CONCURRENT)
  *   hazards.c   edges: hazards by range, memory, rota_node_after; implied ones dropped by vector clocks
  *   segments.c  logical queues: segments, waits, levels
- *   lower.c     what executors get: commands, batches, CSR edges, memories, argument words, external accesses
+ *   lower.c     what executors get: commands, batches, CSR edges, memories, argument words
+ *   externals.c what segments touch outside the plan
  *
  * An operation is a node or a copy that rota inserts; operations are numbered in record order, and every edge
  * goes from a lower number to a higher one. */
@@ -173,7 +174,7 @@ typedef struct rota_compiler {
     rota_clock *clocks;
     rota_after *afters; /* as operation numbers in .later.index, .earlier.index, sorted by later */
     uint64_t after_count;
-    /* External accesses: filled by hazards, used by lower */
+    /* External accesses: filled by hazards.c, used by externals.c */
     rota_vector externals;
     /* Pack */
     uint32_t piece_count[UINT8_MAX + 1]; /* arena pieces of each part */
@@ -218,6 +219,7 @@ rota_status rota_compile_segments(rota_compiler *compiler);
 /* Plans of several parts: which of them hold what the plan writes, in the end. */
 rota_status rota_compile_placed(rota_compiler *compiler);
 rota_status rota_compile_lower(rota_compiler *compiler);
+rota_status rota_compile_externals(rota_compiler *compiler);
 
 /* CONCURRENT packing, driven by hazards.c as it goes. Physicals that start in an operation (`whole`: it
  * writes all of it, so every other use comes later) are placed after that operation's clock is known. `uses`:

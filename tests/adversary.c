@@ -1,10 +1,8 @@
-/* The adversarial executor: devices, memory, programs, submission and the checks of the caller. Running the
- * works is adversary_run.c. */
+/* The adversarial executor: devices, programs, submission and the checks of the caller. Its memory is
+ * adversary_memory.c, running the works adversary_run.c. */
 #include "tests/adversary_internal.h"
 
 #include <errno.h>
-#include <sys/mman.h>
-#include <unistd.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,10 +11,6 @@
 #include "base/clock.h"
 #include "graph/buffer.h"
 #include "sched/testing.h"
-
-/* Destroyed memory is kept, poisoned, up to this much, so that a late use reads poison and a late write is
- * seen. */
-#define DEAD_BYTES_MAX ((uint64_t)48 << 20)
 
 void adversary_violation(adversary_device *device, const char *format, ...) {
     if (atomic_fetch_add(&device->options->violations, 1) != 0) return;
@@ -38,182 +32,6 @@ bool adversary_strikes(_Atomic uint32_t *countdown) {
     while (left != 0)
         if (atomic_compare_exchange_weak(countdown, &left, left - 1)) return left == 1;
     return false;
-}
-
-/* ---- Memory ---- */
-
-/* Memory that may be shared is a file in memory, which each device maps for itself, at an address of its own.
- */
-static bool map_file(adversary_memory *memory, int fd, uint64_t size_bytes) {
-    memory->fd = fd;
-    memory->mapped_bytes = (size_bytes + 4095) / 4096 * 4096;
-    void *bytes = mmap(NULL, memory->mapped_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (bytes == MAP_FAILED) return false;
-    memory->base.address = (uint64_t)(uintptr_t)bytes;
-    return true;
-}
-
-/* The bytes that others may have mapped too stay as they are; whoever comes here later finds others. */
-static void unmap_file(adversary_memory *memory) {
-    void *bytes = (void *)(uintptr_t)memory->base.address;
-    (void)close(memory->fd);
-    if (mmap(bytes, memory->mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
-             0) != bytes)
-        abort();
-}
-
-static void adopt(adversary_device *device, adversary_memory *memory, uint64_t size_bytes, uint32_t flags,
-                  const char *name) {
-    void *bytes = (void *)(uintptr_t)memory->base.address;
-    memory->base.host =
-        flags & ~(uint32_t)ROTA_EXEC_MEMORY_SHARED || device->base.caps.unified_host ? bytes : NULL;
-    memory->base.size_bytes = size_bytes;
-    memory->magic = ADVERSARY_LIVE;
-    memory->flags = flags;
-    snprintf(memory->name, sizeof memory->name, "%s", name);
-    pthread_mutex_lock(&device->lock);
-    memory->next = device->memories;
-    device->memories = memory;
-    pthread_mutex_unlock(&device->lock);
-    atomic_fetch_add(&device->options->live_memories, 1);
-}
-
-static rota_status memory_create(rota_exec_device *base, uint64_t size_bytes, uint32_t flags,
-                                 const char *name, rota_exec_memory **out_memory) {
-    adversary_device *device = (adversary_device *)base;
-    if (!name) name = "memory";
-    bool fail = adversary_strikes(&device->options->faults.memory_fails_in);
-    if (fail || size_bytes > base->info.max_allocation_bytes)
-        return rota_fail(ROTA_OUT_OF_MEMORY, "%s: '%s' asks for %llu bytes, 0 free", base->info.id, name,
-                         (unsigned long long)size_bytes);
-    adversary_memory *memory = calloc(1, sizeof *memory);
-    uint64_t usable =
-        (size_bytes + ROTA_BUFFER_ALIGNMENT - 1) / ROTA_BUFFER_ALIGNMENT * ROTA_BUFFER_ALIGNMENT;
-    if (usable == 0) usable = ROTA_BUFFER_ALIGNMENT;
-    bool is_file = flags & ROTA_EXEC_MEMORY_SHARED, made = false;
-    int fd = is_file ? memfd_create("adversary", MFD_CLOEXEC) : -1;
-    if (is_file && !device->base.caps.shares_memory)
-        adversary_violation(device, "memory '%s' is to be shared, but the device shares none", name);
-    if (memory && fd >= 0) made = ftruncate(fd, (off_t)usable) == 0 && map_file(memory, fd, usable);
-    if (memory && !is_file) {
-        memory->base.address = (uint64_t)(uintptr_t)aligned_alloc(ROTA_BUFFER_ALIGNMENT, usable);
-        made = memory->base.address != 0;
-    }
-    if (!made) {
-        if (fd >= 0) (void)close(fd);
-        free(memory);
-        return rota_fail(ROTA_OUT_OF_MEMORY, "%s: '%s': the host has no %llu bytes", base->info.id, name,
-                         (unsigned long long)size_bytes);
-    }
-    memset((void *)(uintptr_t)memory->base.address, ADVERSARY_POISON_FRESH, usable);
-    adopt(device, memory, size_bytes, flags, name);
-    *out_memory = &memory->base;
-    return ROTA_OK;
-}
-
-static rota_status memory_export(rota_exec_device *base, rota_exec_memory *base_memory,
-                                 rota_exec_export *out) {
-    adversary_device *device = (adversary_device *)base;
-    const adversary_memory *memory = (const adversary_memory *)base_memory;
-    if (atomic_load(&device->lost)) return rota_fail(ROTA_DEVICE_LOST, "%s is lost", base->info.id);
-    if (memory->magic != ADVERSARY_LIVE || !(memory->flags & ROTA_EXEC_MEMORY_SHARED) || memory->is_import)
-        adversary_violation(device, "memory '%s' is exported, which was not made for that", memory->name);
-    *out = (rota_exec_export){dup(memory->fd), memory->mapped_bytes, 0, memory->base.size_bytes};
-    return out->fd >= 0 ? ROTA_OK : rota_fail(ROTA_SYSTEM, "%s: no descriptor", base->info.id);
-}
-
-static rota_status memory_import(rota_exec_device *base, const rota_exec_export *from, const char *name,
-                                 rota_exec_memory **out_memory) {
-    adversary_device *device = (adversary_device *)base;
-    bool fail = adversary_strikes(&device->options->faults.import_fails_in);
-    adversary_memory *memory = fail ? NULL : calloc(1, sizeof *memory);
-    int fd = memory ? dup(from->fd) : -1;
-    if (fd < 0 || !map_file(memory, fd, from->allocation_bytes)) {
-        if (fd >= 0) (void)close(fd);
-        free(memory);
-        return rota_fail(ROTA_OUT_OF_MEMORY, "%s: '%s' can't be imported", base->info.id,
-                         name ? name : "memory");
-    }
-    memory->is_import = true;
-    adopt(device, memory, from->size_bytes, ROTA_EXEC_MEMORY_SHARED, name ? name : "memory");
-    atomic_fetch_add(&device->options->imports, 1);
-    *out_memory = &memory->base;
-    return ROTA_OK;
-}
-
-static void check_dead(adversary_device *device, const adversary_memory *memory) {
-    const uint8_t *bytes = (const uint8_t *)(uintptr_t)memory->base.address;
-    for (uint64_t i = 0; i < memory->base.size_bytes; i++)
-        if (bytes[i] != ADVERSARY_POISON_DEAD) {
-            adversary_violation(device, "byte %llu of destroyed memory '%s' was written",
-                                (unsigned long long)i, memory->name);
-            return;
-        }
-}
-
-static void release_bytes(adversary_memory *memory) {
-    void *bytes = (void *)(uintptr_t)memory->base.address;
-    if (memory->magic == ADVERSARY_GONE) return;
-    if (memory->mapped_bytes && memory->magic == ADVERSARY_LIVE) (void)close(memory->fd);
-    if (memory->mapped_bytes)
-        (void)munmap(bytes, memory->mapped_bytes);
-    else
-        free(bytes);
-    memory->magic = ADVERSARY_GONE;
-}
-
-static void memory_free(adversary_memory *memory) {
-    release_bytes(memory);
-    free(memory);
-}
-
-static void memory_destroy(rota_exec_device *base, rota_exec_memory *base_memory) {
-    adversary_device *device = (adversary_device *)base;
-    adversary_memory *memory = (adversary_memory *)base_memory;
-    if (!memory) return;
-    pthread_mutex_lock(&device->lock);
-    if (memory->magic != ADVERSARY_LIVE) {
-        pthread_mutex_unlock(&device->lock);
-        adversary_violation(device, "memory '%s' is destroyed twice", memory->name);
-        return;
-    }
-    memory->magic = ADVERSARY_DEAD;
-    if (memory->mapped_bytes) unmap_file(memory);
-    memset((void *)(uintptr_t)memory->base.address, ADVERSARY_POISON_DEAD, memory->base.size_bytes);
-    device->dead_bytes += memory->base.size_bytes;
-    /* Lets go of the bytes of the oldest dead, which stand last in the list; the objects stay until the
-     * device closes. */
-    while (device->dead_bytes > DEAD_BYTES_MAX) {
-        adversary_memory *oldest = NULL;
-        for (adversary_memory *m = device->memories; m; m = m->next)
-            if (m->magic == ADVERSARY_DEAD && m != memory) oldest = m;
-        if (!oldest) break;
-        check_dead(device, oldest);
-        device->dead_bytes -= oldest->base.size_bytes;
-        release_bytes(oldest);
-    }
-    pthread_mutex_unlock(&device->lock);
-    atomic_fetch_sub(&device->options->live_memories, 1);
-}
-
-/* The device's memory object of this address, dead or alive; NULL: another device's. */
-static adversary_memory *find_memory(adversary_device *device, const rota_exec_memory *memory) {
-    pthread_mutex_lock(&device->lock);
-    adversary_memory *m = device->memories;
-    while (m && &m->base != memory) m = m->next;
-    pthread_mutex_unlock(&device->lock);
-    return m;
-}
-
-bool adversary_range_is_live(adversary_device *device, uint64_t address, uint64_t size_bytes) {
-    bool found = false;
-    pthread_mutex_lock(&device->lock);
-    for (const adversary_memory *m = device->memories; m && !found; m = m->next)
-        found = m->magic == ADVERSARY_LIVE && address >= m->base.address &&
-                address - m->base.address <= m->base.size_bytes &&
-                size_bytes <= m->base.size_bytes - (address - m->base.address);
-    pthread_mutex_unlock(&device->lock);
-    return found;
 }
 
 /* ---- Programs and instances ---- */
@@ -312,7 +130,7 @@ static rota_status instance_create(rota_exec_device *base, rota_exec_program *ba
     }
     for (uint32_t m = 0; m < desc->memory_count; m++) {
         instance->memories[m] = memories[m];
-        instance->own[m] = find_memory(device, memories[m]);
+        instance->own[m] = adversary_memory_find(device, memories[m]);
         if (!memories[m] || (instance->own[m] && instance->own[m]->magic != ADVERSARY_LIVE))
             adversary_violation(device, "program '%s': memory %u of an instance is not live", desc->name, m);
     }
@@ -504,7 +322,7 @@ static void close_device(rota_exec_device *base, uint64_t deadline_ns, uint64_t 
     }
     bool ended = device->has_ended;
     for (adversary_memory *m = device->memories; m; m = m->next) {
-        if (m->magic == ADVERSARY_DEAD) check_dead(device, m);
+        if (m->magic == ADVERSARY_DEAD) adversary_memory_check(device, m);
         if (m->magic == ADVERSARY_LIVE) abandoned += m->base.size_bytes;
     }
     pthread_mutex_unlock(&device->lock);
@@ -517,7 +335,7 @@ static void close_device(rota_exec_device *base, uint64_t deadline_ns, uint64_t 
     while (device->memories) {
         adversary_memory *memory = device->memories;
         device->memories = memory->next;
-        memory_free(memory);
+        adversary_memory_free(memory);
     }
     while (device->dead_instances) {
         adversary_instance *instance = device->dead_instances;
@@ -534,10 +352,10 @@ static void close_device(rota_exec_device *base, uint64_t deadline_ns, uint64_t 
 
 static const rota_exec_device_vtable vtable = {
     .close = close_device,
-    .memory_create = memory_create,
-    .memory_destroy = memory_destroy,
-    .memory_export = memory_export,
-    .memory_import = memory_import,
+    .memory_create = adversary_memory_create,
+    .memory_destroy = adversary_memory_destroy,
+    .memory_export = adversary_memory_export,
+    .memory_import = adversary_memory_import,
     .program_create = program_create,
     .program_destroy = program_destroy,
     .instance_create = instance_create,

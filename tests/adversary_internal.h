@@ -132,6 +132,20 @@ typedef struct adversary_device {
 /* Reports a breach of the contract by the caller; the first one is kept as text. */
 void adversary_violation(adversary_device *device, const char *format, ...) ROTA_PRINTF(2, 3);
 
+/* adversary_memory.c: the contract's calls ... */
+rota_status adversary_memory_create(rota_exec_device *device, uint64_t size_bytes, uint32_t flags,
+                                    const char *name, rota_exec_memory **out_memory);
+rota_status adversary_memory_export(rota_exec_device *device, rota_exec_memory *memory,
+                                    rota_exec_export *out_export);
+rota_status adversary_memory_import(rota_exec_device *device, const rota_exec_export *from, const char *name,
+                                    rota_exec_memory **out_memory);
+void adversary_memory_destroy(rota_exec_device *device, rota_exec_memory *memory);
+/* ... the device's memory object of this address, dead or alive (NULL: another device's) ... */
+adversary_memory *adversary_memory_find(adversary_device *device, const rota_exec_memory *memory);
+/* ... whether destroyed memory was written, which is a violation; and its end when the device closes. */
+void adversary_memory_check(adversary_device *device, const adversary_memory *memory);
+void adversary_memory_free(adversary_memory *memory);
+
 /* Counts a fault down; true when it strikes. */
 bool adversary_strikes(_Atomic uint32_t *countdown);
 

@@ -22,10 +22,11 @@ static void log_line(void *user, rota_log_level level, const char *message) {
 }
 
 /* False: skipped, said by name. */
-static bool open_pair(pair *p, bool apart, bool cuda_first) {
+static bool open_pair(pair *p, bool apart, bool cuda_first, uint64_t spin_ns) {
     static const char *const ids[] = {"vk:0", "cuda:0"};
     memset(p, 0, sizeof *p);
-    rota_runtime_options options = {.log = {log_line, p, ROTA_LOG_INFO}, .timeout_ns = 20000000000u};
+    rota_runtime_options options = {
+        .log = {log_line, p, ROTA_LOG_INFO}, .timeout_ns = 20000000000u, .spin_ns = spin_ns};
     assert_ok(rota_runtime_open(&options, &p->runtime));
     assert_ok(rota_runtime_set_apart(p->runtime, apart));
     for (uint32_t i = 0; i < 2; i++) {
@@ -39,7 +40,7 @@ static bool open_pair(pair *p, bool apart, bool cuda_first) {
         assert_ok(rota_runtime_close(p->runtime, 0));
         return false;
     }
-    printf("%s\n", p->shared);
+    printf("%s; threads look on for %u us\n", p->shared, (unsigned)(spin_ns / 1000));
     return true;
 }
 
@@ -147,7 +148,7 @@ static void test_one_plan_on_both(void **state) {
     (void)state;
     for (uint32_t cuda_first = 0; cuda_first < 2; cuda_first++) {
         pair p;
-        if (!open_pair(&p, false, cuda_first)) skip();
+        if (!open_pair(&p, false, cuda_first, cuda_first ? 2000000 : 0)) skip();
         if (!strstr(p.shared, "share memory")) {
             printf("skipped: %s\n", p.shared);
             close_pair(&p);
@@ -164,7 +165,7 @@ static void test_one_plan_on_both(void **state) {
 static void test_apart(void **state) {
     (void)state;
     pair p;
-    if (!open_pair(&p, true, false)) skip();
+    if (!open_pair(&p, true, false, 0)) skip();
     run(&p, 1024, 8, 200, false);
     run(&p, 16u << 20, 2, 10, false);
     run(&p, 16u << 20, 8, 10, false);
@@ -176,7 +177,7 @@ static void test_apart(void **state) {
 static void test_plans_in_turn(void **state) {
     (void)state;
     pair p;
-    if (!open_pair(&p, false, false)) skip();
+    if (!open_pair(&p, false, false, 0)) skip();
     enum { ELEMENTS = 65536, ROUNDS = 500 };
     rota_buffer *x = floats(&p, p.devices[1], "x", ELEMENTS, 0),
                 *y = floats(&p, p.devices[0], "y", ELEMENTS, 1);
