@@ -161,12 +161,13 @@ static rota_status replay(rota_plan *plan) {
     return rota_wait(ticket, 0);
 }
 
-/* Relative to the larger of the value and 1: sums of many terms lose what is relative to their terms. */
-static double tolerance(rota_dtype dtype) {
-    return dtype == ROTA_F32 ? 2e-4 : dtype == ROTA_F16 ? 2e-3 : dtype == ROTA_BF16 ? 1.6e-2 : 0;
+/* Of what an op changes in place: a few roundings. */
+static double in_place_bound(rota_dtype dtype) {
+    return dtype == ROTA_F32 ? 32 * 0x1p-24 : dtype == ROTA_F16 ? 0x1p-11 : dtype == ROTA_BF16 ? 0x1p-8 : 0;
 }
 
-static rota_status compare(const rota_tensor *x, rota_buffer *buffer, const double *expected, verdict *v) {
+static rota_status compare(const rota_tensor *x, rota_buffer *buffer, const double *expected, double bound,
+                           verdict *v) {
     uint64_t count = rota_tensor_count(x), bytes = (rota_tensor_extent_bytes(x) + 3) / 4 * 4;
     void *data = malloc(bytes);
     if (!data) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory to compare %" PRIu64 " elements", count);
@@ -176,7 +177,7 @@ static rota_status compare(const rota_tensor *x, rota_buffer *buffer, const doub
                difference = got == want ? 0 : fabs(got - want);
         v->total++;
         /* Written so that NaN fails. */
-        if (!(difference <= tolerance(x->dtype) * fmax(1, fabs(want)))) v->fails++;
+        if (!(difference <= bound)) v->fails++;
         if (!(difference <= v->max_abs)) v->max_abs = difference;
     }
     free(data);
@@ -194,10 +195,12 @@ static rota_status check(trial *t, const opened_device *opened, verdict *v) {
     if (status == ROTA_OK && !reference_run(&t->reference))
         status = rota_fail(ROTA_INTERNAL, "op '%s' has no reference", use->op->name);
     for (uint32_t i = 0; i < use->output_count && status == ROTA_OK; i++)
-        status = compare(&use->outputs[i], t->outputs[i], t->reference.out[i], v);
+        status = compare(&use->outputs[i], t->outputs[i], t->reference.out[i],
+                         reference_bound(&t->reference, i), v);
     for (uint32_t i = 0; i < use->input_count && status == ROTA_OK; i++)
         if (use->op->input_modes[i] != ROTA_READ && t->inputs[i])
-            status = compare(&use->inputs[i], t->inputs[i], t->reference.in[i], v);
+            status = compare(&use->inputs[i], t->inputs[i], t->reference.in[i],
+                             in_place_bound(use->inputs[i].dtype), v);
     return status;
 }
 

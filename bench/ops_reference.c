@@ -1,6 +1,8 @@
 /* What each op computes, written down a second time, plainly and in f64. */
 #include "bench/ops_reference.h"
 
+#include "bench/ops_reference_basic.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,167 +42,7 @@ static uint64_t broadcast_index(const rota_tensor *of, uint64_t linear, const ro
     return index;
 }
 
-/* ---- Elementwise ---- */
-
-static void binary(reference *r, double (*f)(double, double)) {
-    const rota_tensor *y = &r->use->outputs[0];
-    for (uint64_t i = 0; i < count_of(y); i++)
-        r->out[0][i] = f(r->in[0][broadcast_index(y, i, &r->use->inputs[0])],
-                         r->in[1][broadcast_index(y, i, &r->use->inputs[1])]);
-}
-static double add2(double a, double b) {
-    return a + b;
-}
-static double sub2(double a, double b) {
-    return a - b;
-}
-static double mul2(double a, double b) {
-    return a * b;
-}
-static double div2(double a, double b) {
-    return a / b;
-}
-static void ref_add(reference *r) {
-    binary(r, add2);
-}
-static void ref_sub(reference *r) {
-    binary(r, sub2);
-}
-static void ref_mul(reference *r) {
-    binary(r, mul2);
-}
-static void ref_div(reference *r) {
-    binary(r, div2);
-}
-
-static void unary(reference *r, double (*f)(double)) {
-    for (uint64_t i = 0; i < count_of(&r->use->outputs[0]); i++) r->out[0][i] = f(r->in[0][i]);
-}
-static double neg1(double x) {
-    return -x;
-}
-static double relu1(double x) {
-    return x > 0 ? x : 0;
-}
-/* Hendrycks and Gimpel, Gaussian error linear units, 2016: the tanh form. */
-static double gelu1(double x) {
-    return 0.5 * x * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
-}
-static double silu1(double x) {
-    return x / (1 + exp(-x));
-}
-static void ref_neg(reference *r) {
-    unary(r, neg1);
-}
-static void ref_exp(reference *r) {
-    unary(r, exp);
-}
-static void ref_log(reference *r) {
-    unary(r, log);
-}
-static void ref_sqrt(reference *r) {
-    unary(r, sqrt);
-}
-static void ref_relu(reference *r) {
-    unary(r, relu1);
-}
-static void ref_gelu(reference *r) {
-    unary(r, gelu1);
-}
-static void ref_silu(reference *r) {
-    unary(r, silu1);
-}
-
-static void ref_affine(reference *r) {
-    const rota_op_attributes *a = &r->use->attributes;
-    for (uint64_t i = 0; i < count_of(&r->use->outputs[0]); i++)
-        r->out[0][i] = a->value[0].number * r->in[0][i] + a->value[1].number;
-}
-
-/* Philox4x32-10: Salmon et al., Parallel random numbers: as easy as 1, 2, 3, SC 2011. */
-static void philox(uint32_t counter[4], uint32_t key0, uint32_t key1) {
-    for (int round = 0; round < 10; round++) {
-        uint64_t p0 = UINT64_C(0xd2511f53) * counter[0], p1 = UINT64_C(0xcd9e8d57) * counter[2];
-        uint32_t next[4] = {(uint32_t)(p1 >> 32) ^ counter[1] ^ key0, (uint32_t)p1,
-                            (uint32_t)(p0 >> 32) ^ counter[3] ^ key1, (uint32_t)p0};
-        memcpy(counter, next, sizeof next);
-        key0 += 0x9e3779b9u;
-        key1 += 0xbb67ae85u;
-    }
-}
-
-static void ref_dropout(reference *r) {
-    const rota_op_attributes *a = &r->use->attributes;
-    double bound = fmin(round((double)a->p * 4294967296.0), 4294967295.0);
-    for (uint64_t i = 0; i < count_of(&r->use->outputs[0]); i++) {
-        uint32_t counter[4] = {(uint32_t)(i / 4), a->stream, (uint32_t)a->value[1].number, 0};
-        philox(counter, (uint32_t)a->value[0].number, 0);
-        r->out[0][i] = counter[i % 4] >= bound ? r->in[0][i] / (1 - (double)a->p) : 0;
-    }
-}
-
-/* ---- Moving ---- */
-
-static void ref_copy(reference *r) {
-    const rota_tensor *y = &r->use->outputs[0];
-    for (uint64_t i = 0; i < count_of(y); i++)
-        r->out[0][i] = r->in[0][broadcast_index(y, i, &r->use->inputs[0])];
-}
-
-static void ref_same_order(reference *r) {
-    memcpy(r->out[0], r->in[0], count_of(&r->use->outputs[0]) * sizeof(double));
-}
-
-static void ref_transpose(reference *r) {
-    const rota_tensor *x = &r->use->inputs[0], *y = &r->use->outputs[0];
-    uint32_t a = r->use->attributes.axis[0], b = r->use->attributes.axis[1];
-    for (uint64_t i = 0; i < count_of(x); i++) {
-        uint64_t at[ROTA_RANK_MAX], rest = i, to = 0;
-        for (uint32_t d = x->rank; d-- > 0; rest /= x->shape[d]) at[d] = rest % x->shape[d];
-        uint64_t swap = at[a];
-        at[a] = at[b];
-        at[b] = swap;
-        for (uint32_t d = 0; d < y->rank; d++) to = to * y->shape[d] + at[d];
-        r->out[0][to] = r->in[0][i];
-    }
-}
-
-static void ref_slice(reference *r) {
-    const rota_op_attributes *a = &r->use->attributes;
-    split s = split_at(&r->use->inputs[0], a->axis[0]);
-    for (uint64_t o = 0; o < s.outer; o++)
-        memcpy(r->out[0] + o * a->length * s.inner, r->in[0] + (o * s.n + a->start) * s.inner,
-               a->length * s.inner * sizeof(double));
-}
-
-static void ref_fill(reference *r) {
-    for (uint64_t i = 0; i < count_of(&r->use->outputs[0]); i++)
-        r->out[0][i] = r->use->attributes.value[0].number;
-}
-
 /* ---- Reductions ---- */
-
-static void reduce(reference *r, bool maximum, bool mean) {
-    split s = split_at(&r->use->inputs[0], r->use->attributes.axis[0]);
-    for (uint64_t o = 0; o < s.outer; o++)
-        for (uint64_t i = 0; i < s.inner; i++) {
-            double value = maximum ? -INFINITY : 0;
-            for (uint64_t k = 0; k < s.n; k++) {
-                double x = r->in[0][(o * s.n + k) * s.inner + i];
-                value = maximum ? fmax(value, x) : value + x;
-            }
-            r->out[0][o * s.inner + i] = mean ? value / (double)s.n : value;
-        }
-}
-static void ref_sum(reference *r) {
-    reduce(r, false, false);
-}
-static void ref_mean(reference *r) {
-    reduce(r, false, true);
-}
-static void ref_max(reference *r) {
-    reduce(r, true, false);
-}
 
 static double squares(const double *x, uint64_t count) {
     double sum = 0;
@@ -258,7 +100,7 @@ static double softmax_row(double *x, uint64_t n, uint64_t seen) {
 
 static void ref_softmax(reference *r) {
     split s = rows_of(&r->use->inputs[0]);
-    ref_same_order(r);
+    memcpy(r->out[0], r->in[0], count_of(&r->use->outputs[0]) * sizeof(double));
     for (uint64_t row = 0; row < s.outer; row++) softmax_row(r->out[0] + row * s.n, s.n, s.n);
 }
 
@@ -371,28 +213,6 @@ bool reference_run(reference *r) {
         const char *name;
         void (*run)(reference *r);
     } references[] = {
-        {"add", ref_add},
-        {"sub", ref_sub},
-        {"mul", ref_mul},
-        {"div", ref_div},
-        {"neg", ref_neg},
-        {"exp", ref_exp},
-        {"log", ref_log},
-        {"sqrt", ref_sqrt},
-        {"relu", ref_relu},
-        {"gelu", ref_gelu},
-        {"silu", ref_silu},
-        {"affine", ref_affine},
-        {"dropout", ref_dropout},
-        {"copy", ref_copy},
-        {"cast", ref_same_order},
-        {"reshape", ref_same_order},
-        {"transpose", ref_transpose},
-        {"slice", ref_slice},
-        {"fill", ref_fill},
-        {"sum", ref_sum},
-        {"mean", ref_mean},
-        {"max", ref_max},
         {"sum_squares", ref_sum_squares},
         {"matmul", ref_matmul},
         {"weighted_matmul", ref_weighted_matmul},
@@ -413,5 +233,32 @@ bool reference_run(reference *r) {
             references[i].run(r);
             return true;
         }
-    return false;
+    return reference_run_basic(r);
+}
+
+/* Elements of the axes that one result is summed over. */
+static double longest_sum(const rota_op_use *use) {
+    const rota_tensor *x = &use->inputs[0];
+    const char *name = use->op->name;
+    if (strcmp(name, "sum") == 0 || strcmp(name, "mean") == 0) /* columns may be a thread's alone */
+        return 2 * (double)x->shape[use->attributes.axis[0]];
+    if (strcmp(name, "sum_squares") == 0 || strcmp(name, "global_norm") == 0) return 20000;
+    if (strcmp(name, "matmul") == 0) return (double)x->shape[x->rank - (use->attributes.transpose_a ? 2 : 1)];
+    if (strcmp(name, "attention") == 0) return (double)(use->inputs[1].shape[2] + x->shape[3]);
+    if (strcmp(name, "cross_entropy") == 0) return (double)(rota_tensor_count(x) / x->shape[2] + x->shape[2]);
+    if (reference_roundings_basic(&(reference){.use = use}) >= 0) return 0;
+    return x->rank > 0 ? (double)x->shape[x->rank - 1] : 1;
+}
+
+double reference_bound(const reference *r, uint32_t output) {
+    double largest = 0, roundings = reference_roundings_basic(r);
+    const rota_tensor *y = &r->use->outputs[output];
+    for (uint64_t i = 0; i < count_of(y); i++)
+        if (isfinite(r->out[output][i])) largest = fmax(largest, fabs(r->out[output][i]));
+    /* Sums are in lanes and trees, whose errors add up like the square root at worst seen; the bound takes a
+     * lane's length. */
+    double bound = 0x1p-24 * ((roundings < 0 ? 16 : roundings) + longest_sum(r->use) / 4) * fmax(largest, 1);
+    if (y->dtype == ROTA_F16) bound += fmax(0x1p-11 * largest, 0x1p-25);
+    if (y->dtype == ROTA_BF16) bound += 0x1p-8 * largest;
+    return bound;
 }

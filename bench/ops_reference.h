@@ -15,4 +15,8 @@ typedef struct reference {
 /* False if there is no reference for the op. */
 bool reference_run(reference *r);
 
+/* How far an op's result may be from the reference, which has run: roundings to f32 times its unit roundoff
+ * times the largest magnitude of the result (1, if that is less), and one rounding to the result's dtype. */
+double reference_bound(const reference *r, uint32_t output);
+
 #endif

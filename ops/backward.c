@@ -7,11 +7,12 @@
 
 static rota_status check_parameter(const rota_tensor *p, const rota_tensor *g, uint32_t index) {
     char text[ROTA_TENSOR_TEXT_MAX], other[ROTA_TENSOR_TEXT_MAX];
-    if (!p->buffer || p->dtype != ROTA_F32 || !rota_tensor_is_contiguous(p))
-        return rota_fail(ROTA_INVALID_ARGUMENT, "backward: parameter %u is %s; expected f32, contiguous",
-                         index, p->buffer ? rota_tensor_describe(p, text, sizeof text) : "missing");
+    if (!p->buffer || !rota_dtype_is_real(p->dtype) || !rota_tensor_is_contiguous(p))
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         "backward: parameter %u is %s; expected f32, f16 or bf16, contiguous", index,
+                         p->buffer ? rota_tensor_describe(p, text, sizeof text) : "missing");
     if (!g->buffer) return ROTA_OK;
-    if (g->dtype != ROTA_F32 || !rota_tensor_is_contiguous(g) || !rota_shapes_equal(p, g))
+    if (g->dtype != p->dtype || !rota_tensor_is_contiguous(g) || !rota_shapes_equal(p, g))
         return rota_fail(
             ROTA_INVALID_ARGUMENT, "backward: gradient %u is %s; expected contiguous, like its parameter %s",
             index, rota_tensor_describe(g, text, sizeof text), rota_tensor_describe(p, other, sizeof other));
@@ -36,7 +37,7 @@ static rota_status open_parameters(rota_tape *tape, const rota_tensor *params, u
                                  rota_buffer_name(params[i].buffer));
         const bool given = grads[i].buffer != NULL;
         if (!given)
-            ROTA_TRY(rota_tape_temporary(tape, "parameter gradient", ROTA_F32, params[i].rank,
+            ROTA_TRY(rota_tape_temporary(tape, "parameter gradient", params[i].dtype, params[i].rank,
                                          params[i].shape, &grads[i]));
         rota_gradient_region *region;
         ROTA_TRY(rota_gradient_region_add(tape, &params[i], &grads[i], true, &region));
@@ -66,7 +67,7 @@ static rota_status spread_wanted(rota_tape *tape) {
         const rota_op_use *use = &tape->uses[u]->use;
         if (!passes_any(tape, use)) continue;
         for (uint32_t i = 0; i < use->output_count; i++) {
-            if (use->outputs[i].dtype == ROTA_I32 || use->outputs[i].dtype == ROTA_U32) continue;
+            if (!rota_dtype_is_real(use->outputs[i].dtype)) continue;
             rota_tape_buffer *entry = rota_tape_lookup(tape, &use->outputs[i]);
             if (!entry) return rota_fail(ROTA_OUT_OF_MEMORY, "backward: no host memory");
             entry->wanted = true;
@@ -120,7 +121,7 @@ static rota_status take_output(rota_tape *tape, const rota_tape_use *used, bool 
     for (uint32_t i = 0; i < use->input_count; i++) {
         if (!use->inputs[i].buffer || !rota_tensors_overlap(&use->inputs[i], y)) continue;
         ROTA_TRY(
-            rota_tape_temporary(tape, "gradient", ROTA_F32, dy.rank, dy.shape, &tape->output_gradients[0]));
+            rota_tape_temporary(tape, "gradient", dy.dtype, dy.rank, dy.shape, &tape->output_gradients[0]));
         ROTA_TRY(rota_record_strided(tape, &dy, &tape->output_gradients[0], 1.0f, false));
         *out_cleared = true;
         return rota_gradient_clear(tape, y, true);
@@ -130,7 +131,8 @@ static rota_status take_output(rota_tape *tape, const rota_tape_use *used, bool 
 
 static rota_status step_back(rota_tape *tape, const rota_tape_use *used) {
     const rota_op_use *use = &used->use;
-    if (use->outputs[0].dtype != ROTA_F32 || !rota_gradient_touched(tape, &use->outputs[0])) return ROTA_OK;
+    if (!rota_dtype_is_real(use->outputs[0].dtype) || !rota_gradient_touched(tape, &use->outputs[0]))
+        return ROTA_OK;
     tape->name = used->name;
     bool cleared = false;
     if (passes_any(tape, use)) {

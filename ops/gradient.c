@@ -63,14 +63,44 @@ static bool ranges_touch(const rota_gradient_region *region, uint64_t begin, uin
     return false;
 }
 
+/* Zeroes bytes [from, to) of a region. Fills write whole words; what is left at the ends of a region that was
+ * given is one element of 16 bits. */
+static rota_status zero_bytes(rota_tape *tape, const rota_gradient_region *region, uint64_t from,
+                              uint64_t to) {
+    rota_buffer *buffer = region->memory.buffer;
+    uint64_t at = region->memory.offset_bytes + from - region->begin, end = at + to - from;
+    while (at < end) {
+        const uint64_t words = at % 4 == 0 ? (end - at) / 4 * 4 : 0;
+        if (words) {
+            ROTA_TRY(rota_record_zero(tape, buffer, at, words));
+            at += words;
+            continue;
+        }
+        rota_tensor zero, half = {.buffer = buffer, .offset_bytes = at, .dtype = ROTA_F16};
+        ROTA_TRY(rota_tape_temporary(tape, "zero", ROTA_F16, 0, NULL, &zero));
+        ROTA_TRY(rota_record_zero(tape, zero.buffer, 0, 4));
+        ROTA_TRY(rota_record_strided(tape, &zero, &half, 1.0f, false));
+        at += 2;
+    }
+    return ROTA_OK;
+}
+
+/* Widens [begin, end) to whole words of the memory, as far as the region goes. What is held is whole words,
+ * since a node that writes one half of a word reads the other. */
+static void to_words(const rota_gradient_region *region, uint64_t *begin, uint64_t *end) {
+    const uint64_t before = (region->memory.offset_bytes + *begin - region->begin) % 4,
+                   beyond = (region->memory.offset_bytes + *end - region->begin) % 4;
+    *begin = *begin - region->begin >= before ? *begin - before : region->begin;
+    if (beyond) *end = *end + 4 - beyond < region->end ? *end + 4 - beyond : region->end;
+}
+
 rota_status rota_gradient_zero_rest(rota_tape *tape, rota_gradient_region *region, uint64_t begin,
                                     uint64_t end) {
+    to_words(region, &begin, &end);
     uint64_t from = begin;
     for (const rota_byte_range *range = region->held; from < end; range = range->next) {
         uint64_t to = range && range->begin < end ? range->begin : end;
-        if (to > from)
-            ROTA_TRY(rota_record_zero(tape, region->memory.buffer,
-                                      region->memory.offset_bytes + from - region->begin, to - from));
+        if (to > from) ROTA_TRY(zero_bytes(tape, region, from, to));
         if (!range || range->begin >= end) break;
         from = range->end > from ? range->end : from;
     }
@@ -112,10 +142,11 @@ static rota_status region_of(rota_tape *tape, const rota_tensor *x, rota_gradien
                              rota_tensor_describe(x, text, sizeof text), rota_buffer_name(x->buffer));
         }
     }
-    if (!entry->wanted || x->dtype != ROTA_F32) return ROTA_OK;
-    rota_tensor whole, memory;
-    const uint64_t words = rota_buffer_size(entry->root) / sizeof(float);
-    ROTA_TRY(rota_tensor_of(entry->root, 0, ROTA_F32, 1, &words, &whole));
+    if (!entry->wanted || !rota_dtype_is_real(x->dtype)) return ROTA_OK;
+    /* Bytes alone: the tensors in the buffer may be of several dtypes. */
+    const uint64_t words = (rota_buffer_size(entry->root) + 3) / 4;
+    rota_tensor memory,
+        whole = {.buffer = entry->root, .dtype = ROTA_F32, .rank = 1, .shape = {words}, .stride = {1}};
     ROTA_TRY(rota_tape_temporary(tape, "gradient", ROTA_F32, 1, &words, &memory));
     return rota_gradient_region_add(tape, &whole, &memory, false, out);
 }
@@ -128,11 +159,11 @@ static rota_tensor mirror(const rota_gradient_region *region, const rota_tensor 
 }
 
 bool rota_gradient_wanted(rota_tape *tape, const rota_tensor *x) {
-    return x->dtype == ROTA_F32 && rota_gradient_passes(tape, x);
+    return rota_gradient_passes(tape, x);
 }
 
 bool rota_gradient_passes(rota_tape *tape, const rota_tensor *x) {
-    if (!x->buffer || x->dtype == ROTA_I32 || x->dtype == ROTA_U32) return false;
+    if (!x->buffer || !rota_dtype_is_real(x->dtype)) return false;
     const rota_tape_buffer *entry = rota_tape_lookup(tape, x);
     if (!entry) return false;
     if (entry->wanted) return true;
@@ -184,8 +215,8 @@ rota_status rota_gradient_clear(rota_tape *tape, const rota_tensor *y, bool read
     if (!read_before) return ROTA_OK;
     /* Between the gaps lie other gradients: only these elements become 0. */
     rota_tensor zero;
-    ROTA_TRY(rota_tape_temporary(tape, "zero", ROTA_F32, 0, NULL, &zero));
-    ROTA_TRY(rota_record_zero(tape, zero.buffer, 0, sizeof(float)));
+    ROTA_TRY(rota_tape_temporary(tape, "zero", y->dtype, 0, NULL, &zero));
+    ROTA_TRY(rota_record_zero(tape, zero.buffer, 0, 4));
     return rota_record_strided(tape, &zero, &dy, 1.0f, false);
 }
 
@@ -225,8 +256,11 @@ rota_status rota_gradient_target(rota_tape *tape, const rota_tensor *x, rota_ten
         region->view_count++;
     }
     const uint64_t begin = rota_tensor_begin(x), end = begin + rota_tensor_extent_bytes(x);
-    if (*out_fresh && rota_tensor_is_dense(x)) return ranges_insert(tape, region, begin, end);
-    return rota_gradient_zero_rest(tape, region, begin, end);
+    if (!*out_fresh || !rota_tensor_is_dense(x) || out_dx->offset_bytes % 4 != 0)
+        return rota_gradient_zero_rest(tape, region, begin, end);
+    if ((out_dx->offset_bytes + end - begin) % 4 != 0 && end < region->end)
+        ROTA_TRY(rota_gradient_zero_rest(tape, region, end - 2, end));
+    return ranges_insert(tape, region, begin, end);
 }
 
 /* ---- Adding ---- */
@@ -259,12 +293,12 @@ rota_status rota_gradient_begin(rota_tape *tape, const rota_tensor *x, rota_grad
         rota_gradient_region *region;
         ROTA_TRY(region_of(tape, x, &region));
         rota_tensor dx = mirror(region, x);
-        if (is_fresh(region, &dx)) {
+        if (dx.offset_bytes % 4 == 0 && is_fresh(region, &dx)) {
             out_write->direct = true;
             return rota_gradient_target(tape, x, &out_write->dx, &fresh);
         }
     }
-    return rota_tape_temporary(tape, "gradient", ROTA_F32, x->rank, x->shape, &out_write->dx);
+    return rota_tape_temporary(tape, "gradient", x->dtype, x->rank, x->shape, &out_write->dx);
 }
 
 rota_status rota_gradient_end(rota_tape *tape, const rota_tensor *x, const rota_gradient_write *write) {

@@ -28,8 +28,7 @@ struct rota_gradient_region {
 /* A region for x, in `memory`, of which nothing is held. */
 rota_status rota_gradient_region_add(rota_tape *tape, const rota_tensor *x, const rota_tensor *memory,
                                      bool given, rota_gradient_region **out_region);
-/* x was computed from a parameter, in any type of real numbers; of those but f32 a gradient can only be
- * refused. */
+/* x is of real numbers and was computed from a parameter. */
 bool rota_gradient_passes(rota_tape *tape, const rota_tensor *x);
 /* Something was added to y's gradient. */
 bool rota_gradient_touched(rota_tape *tape, const rota_tensor *y);

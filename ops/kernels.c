@@ -48,8 +48,11 @@ static const rota_kernel_bindable adamw_bindables[] = {
 };
 
 KERNEL(unary, 2, rota_unary_params, 0, OPERAND(1), OPERAND(0), unary_bindables, COUNT_OF(unary_bindables))
-INPLACE_KERNEL(unary_backward, 3, rota_unary_params, 2, 1)
+KERNEL(unary_backward, 3, rota_unary_params, 0, OPERAND(2), OPERAND(1), unary_bindables,
+       COUNT_OF(unary_bindables))
 INPLACE_KERNEL(binary, 3, rota_binary_params, 2, 0)
+INPLACE_KERNEL(binary_backward, 5, rota_binary_backward_params, 3, 2)
+INPLACE_KERNEL(where, 4, rota_where_params, 3, 1)
 PLAIN_KERNEL(copy_strided, 2, rota_copy_strided_params)
 PLAIN_KERNEL(cast, 2, rota_cast_params)
 PLAIN_KERNEL(reduce, 2, rota_reduce_params)
@@ -74,7 +77,7 @@ PLAIN_KERNEL(attention, 5, rota_attention_params)
 PLAIN_KERNEL(attention_backward_prepare, 4, rota_attention_backward_params)
 PLAIN_KERNEL(attention_backward_query, 6, rota_attention_backward_params)
 PLAIN_KERNEL(attention_backward_key_value, 7, rota_attention_backward_params)
-KERNEL(dropout, 2, rota_dropout_params, 0, OPERAND(1), OPERAND(0), dropout_bindables,
+KERNEL(dropout, 3, rota_dropout_params, 0, OPERAND(2), OPERAND(0) | OPERAND(1), dropout_bindables,
        COUNT_OF(dropout_bindables))
 KERNEL(index_add, 2, rota_index_add_params, ROTA_KERNEL_ATOMIC_ACCUMULATE | ROTA_KERNEL_INTEGER_ACCUMULATE, 0,
        0, NULL, 0)

@@ -10,9 +10,9 @@
  * dimension is the last element), so a loop may always run over all of them;
  *   - an index or label outside its table fails the node on the CPU executor, naming position and value; a
  * GPU kernel can't fail, and writes NaN in the place of the result (index_add: skips the row);
- *   - sums have a fixed order per device that depends on the parameters only, never on workers or timing; that of
- * a matrix product on a CUDA device comes from the kernel that was measured to be the fastest, which stays for
- * the life of the process, and with its cache folder for as long as driver and libraries do;
+ *   - sums have a fixed order per device that depends on the parameters only, never on workers or timing;
+ * that of a matrix product on a CUDA device comes from the kernel that was measured to be the fastest, which
+ * stays for the life of the process, and with its cache folder for as long as driver and libraries do;
  *   - an "absent" optional operand is bound to the range of another read operand and the flag says not to
  * read it. */
 #ifndef ROTA_OPS_KERNELS_H
@@ -28,6 +28,8 @@
     X(unary)                                                                                                 \
     X(unary_backward)                                                                                        \
     X(binary)                                                                                                \
+    X(binary_backward)                                                                                       \
+    X(where)                                                                                                 \
     X(copy_strided)                                                                                          \
     X(cast)                                                                                                  \
     X(reduce)                                                                                                \

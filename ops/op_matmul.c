@@ -67,7 +67,9 @@ rota_status rota_record_matmul(rota_tape *tape, const rota_tensor *a, const rota
     operand left, right, result;
     ROTA_TRY(prepare(tape, a, transpose_a, rank, c->shape, &left));
     ROTA_TRY(prepare(tape, b, transpose_b, rank, c->shape, &right));
-    if (c->offset_bytes % 4 != 0 || !lay_out(c, false, &result) || result.transposed) {
+    /* Kernels accumulate in f32 only. */
+    if (c->offset_bytes % 4 != 0 || (accumulate && c->dtype != ROTA_F32) || !lay_out(c, false, &result) ||
+        result.transposed) {
         rota_tensor whole;
         ROTA_TRY(rota_tape_temporary(tape, "matmul", c->dtype, c->rank, c->shape, &whole));
         ROTA_TRY(rota_record_matmul(tape, a, b, transpose_a, transpose_b, &whole, false));
@@ -177,7 +179,7 @@ static rota_status operand_gradient(rota_tape *tape, const rota_tensor *x, const
     rota_tensor whole = *c;
     whole.shape[c->rank - 2] = x->shape[x->rank - 2];
     whole.shape[c->rank - 1] = x->shape[x->rank - 1];
-    ROTA_TRY(rota_tape_temporary(tape, "matmul gradient", ROTA_F32, whole.rank, whole.shape, &whole));
+    ROTA_TRY(rota_tape_temporary(tape, "matmul gradient", x->dtype, whole.rank, whole.shape, &whole));
     ROTA_TRY(rota_record_matmul(tape, l, r, tl, tr, &whole, false));
     return rota_gradient_add(tape, x, &whole, 1.0f);
 }
@@ -185,10 +187,11 @@ static rota_status operand_gradient(rota_tape *tape, const rota_tensor *x, const
 static rota_status gradient_matmul(rota_tape *tape, const rota_op_use *use) {
     const rota_tensor *a = &use->inputs[0], *b = &use->inputs[1], *dc = rota_gradient_output(tape, 0);
     const bool ta = use->attributes.transpose_a, tb = use->attributes.transpose_b;
-    if (a->dtype != ROTA_F32) {
-        char text[ROTA_TENSOR_TEXT_MAX];
-        return rota_op_fail(use->op, ROTA_UNSUPPORTED, "no gradient through %s; only f32",
-                            rota_tensor_describe(a, text, sizeof text));
+    rota_tensor narrow;
+    if (dc->dtype != a->dtype) { /* an f32 result of 16-bit operands */
+        ROTA_TRY(rota_tape_temporary(tape, "gradient", a->dtype, dc->rank, dc->shape, &narrow));
+        ROTA_TRY(rota_record_cast(tape, dc, &narrow));
+        dc = &narrow;
     }
     /* c = a b: da = dc b^T, db = a^T dc; a stored transposed: da^T = b dc^T, and so on. */
     if (!ta)
@@ -201,10 +204,11 @@ static rota_status gradient_matmul(rota_tape *tape, const rota_op_use *use) {
 
 static rota_status shape_weighted(const rota_op_use *use, rota_tensor *out) {
     const rota_tensor *w = &use->inputs[0], *v = &use->inputs[1];
-    if (w->dtype != ROTA_F32 || v->dtype != ROTA_F32 || w->rank != 4 || v->rank != 4 ||
+    if (w->dtype != v->dtype || !rota_dtype_is_real(w->dtype) || w->rank != 4 || v->rank != 4 ||
         w->shape[0] != v->shape[0] || w->shape[1] != v->shape[1] || w->shape[3] != v->shape[2])
-        return fail_shapes(use, "f32 [batch, heads, queries, keys] and [batch, heads, keys, dim]");
-    return rota_tensor_of(NULL, 0, ROTA_F32, 4,
+        return fail_shapes(
+            use, "[batch, heads, queries, keys] and [batch, heads, keys, dim], both alike f32, f16 or bf16");
+    return rota_tensor_of(NULL, 0, w->dtype, 4,
                           (const uint64_t[]){w->shape[0], w->shape[1], w->shape[2], v->shape[3]}, out);
 }
 

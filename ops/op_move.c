@@ -66,7 +66,6 @@ static rota_status record_move(rota_tape *tape, rota_op_use *use) {
 static rota_status gradient_move(rota_tape *tape, const rota_op_use *use) {
     const rota_tensor *x = &use->inputs[0];
     rota_tensor dy = *rota_gradient_output(tape, 0), view;
-    if (x->dtype != ROTA_F32) return rota_op_fail(use->op, ROTA_UNSUPPORTED, "no gradient but of f32");
     if (use->op == &rota_ops_move[COPY]) return rota_gradient_add(tape, x, &dy, 1.0f);
     if (use->op == &rota_ops_move[RESHAPE]) {
         ROTA_TRY(rota_record_contiguous(tape, &dy, &dy));
@@ -79,41 +78,26 @@ static rota_status gradient_move(rota_tape *tape, const rota_op_use *use) {
 
 /* ---- cast ---- */
 
-static bool is_float(rota_dtype dtype) {
-    return dtype == ROTA_F32 || dtype == ROTA_F16 || dtype == ROTA_BF16;
-}
-
 static rota_status shape_cast(const rota_op_use *use, rota_tensor *out) {
     rota_dtype to = use->attributes.dtype;
-    if (!is_float(use->inputs[0].dtype) || !is_float(to))
+    if (!rota_dtype_is_real(use->inputs[0].dtype) || !rota_dtype_is_real(to))
         return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "from %s to %s; expected f32, f16 or bf16",
                             rota_dtype_name(use->inputs[0].dtype), rota_dtype_name(to));
     return rota_shape_like(&use->inputs[0], to, out);
 }
 
-static rota_status run_cast(rota_tape *tape, const rota_tensor *x, const rota_tensor *y) {
-    rota_tensor from;
-    ROTA_TRY(rota_record_contiguous(tape, x, &from));
-    rota_cast_params params = {.count = (uint32_t)rota_tensor_count(y), .from = x->dtype, .to = y->dtype};
-    rota_access accesses[] = {rota_tensor_access(&from, ROTA_READ), rota_tensor_write(y)};
-    return rota_tape_kernel(tape, &rota_kernel_cast, accesses, 2, &params, NULL, 0);
-}
-
 static rota_status record_cast(rota_tape *tape, rota_op_use *use) {
-    const rota_tensor *y = &use->outputs[0];
-    if (y->offset_bytes % 4 == 0) return run_cast(tape, &use->inputs[0], y);
-    rota_tensor aligned;
-    ROTA_TRY(rota_tape_temporary(tape, "cast", y->dtype, y->rank, y->shape, &aligned));
-    ROTA_TRY(run_cast(tape, &use->inputs[0], &aligned));
-    return rota_record_strided(tape, &aligned, y, 1.0f, false);
+    return rota_record_cast(tape, &use->inputs[0], &use->outputs[0]);
 }
 
+/* dy, in x's dtype. */
 static rota_status gradient_cast(rota_tape *tape, const rota_op_use *use) {
     const rota_tensor *x = &use->inputs[0], *dy = rota_gradient_output(tape, 0);
-    if (x->dtype != ROTA_F32 || dy->dtype != ROTA_F32)
-        return rota_op_fail(use->op, ROTA_UNSUPPORTED, "no gradient from %s to %s; only f32",
-                            rota_dtype_name(x->dtype), rota_dtype_name(dy->dtype));
-    return rota_gradient_add(tape, x, dy, 1.0f);
+    rota_gradient_write write;
+    if (x->dtype == dy->dtype) return rota_gradient_add(tape, x, dy, 1.0f);
+    ROTA_TRY(rota_gradient_begin(tape, x, &write));
+    ROTA_TRY(rota_record_cast(tape, dy, &write.dx));
+    return rota_gradient_end(tape, x, &write);
 }
 
 /* ---- fill ---- */
@@ -171,8 +155,9 @@ static bool example_copy(uint32_t index, uint32_t size, rota_op_example *out) {
         {"repeats", 3, {1, 7, 1}, {4, 7, 9}, ROTA_F32},
         {"integers", 1, {33}, {33}, ROTA_I32},
         {"odd f16", 1, {7}, {7}, ROTA_F16},
+        {"repeats, bf16", 3, {1, 7, 1}, {4, 7, 9}, ROTA_BF16},
     };
-    if (index >= (size ? 1 : 4)) return false;
+    if (index >= (size ? 1 : 5)) return false;
     static const uint64_t million[] = {1024, 1024};
     *out = (rota_op_example){.label = size ? "1024 x 1024" : small[index].label};
     rota_dtype dtype = size ? ROTA_F32 : small[index].dtype;
@@ -193,18 +178,21 @@ static bool example_transpose(uint32_t index, uint32_t size, rota_op_example *ou
         uint32_t rank;
         uint64_t shape[4];
         uint32_t a, b;
+        rota_dtype dtype;
     } small[] =
         {
-            {"matrix", 2, {37, 19}, 0, 1},
-            {"heads", 4, {2, 5, 3, 4}, 1, 2},
-            {"small", 2, {3, 2}, 0, 1},
-            {"batched matrices", 3, {3, 17, 33}, 1, 2},
-            {"outermost with innermost", 3, {9, 4, 10}, 0, 2},
+            {"matrix", 2, {37, 19}, 0, 1, ROTA_F32},
+            {"heads", 4, {2, 5, 3, 4}, 1, 2, ROTA_F32},
+            {"small", 2, {3, 2}, 0, 1, ROTA_F32},
+            {"batched matrices", 3, {3, 17, 33}, 1, 2, ROTA_F32},
+            {"outermost with innermost", 3, {9, 4, 10}, 0, 2, ROTA_F32},
+            {"matrix, f16", 2, {37, 19}, 0, 1, ROTA_F16},
+            {"batched matrices, bf16", 3, {3, 17, 33}, 1, 2, ROTA_BF16},
         },
-      large = {"1024 x 1024", 2, {1024, 1024}, 0, 1};
+      large = {"1024 x 1024", 2, {1024, 1024}, 0, 1, ROTA_F32};
     if (index >= (size ? 1 : sizeof small / sizeof small[0])) return false;
     *out = (rota_op_example){.label = size ? large.label : small[index].label};
-    rota_example_input(out, 0, ROTA_F32, size ? large.rank : small[index].rank,
+    rota_example_input(out, 0, size ? large.dtype : small[index].dtype, size ? large.rank : small[index].rank,
                        size ? large.shape : small[index].shape, ROTA_FILL_UNIFORM);
     out->use.attributes.axis[0] = size ? large.a : small[index].a;
     out->use.attributes.axis[1] = size ? large.b : small[index].b;
@@ -219,16 +207,19 @@ static bool example_slice(uint32_t index, uint32_t size, rota_op_example *out) {
         uint64_t shape[3];
         uint32_t axis;
         uint64_t start, length;
+        rota_dtype dtype;
     } small[] =
         {
-            {"rows", 2, {9, 5}, 0, 2, 4},
-            {"columns", 2, {9, 15}, 1, 5, 5},
-            {"middle", 3, {3, 7, 5}, 1, 6, 1},
+            {"rows", 2, {9, 5}, 0, 2, 4, ROTA_F32},
+            {"columns", 2, {9, 15}, 1, 5, 5, ROTA_F32},
+            {"middle", 3, {3, 7, 5}, 1, 6, 1, ROTA_F32},
+            {"odd columns, bf16", 2, {9, 15}, 1, 5, 5, ROTA_BF16},
+            {"odd rows, f16", 2, {9, 5}, 0, 3, 4, ROTA_F16},
         },
-      large = {"a third of the columns", 2, {1024, 3072}, 1, 1024, 1024};
+      large = {"a third of the columns", 2, {1024, 3072}, 1, 1024, 1024, ROTA_F32};
     if (index >= (size ? 1 : sizeof small / sizeof small[0])) return false;
     *out = (rota_op_example){.label = size ? large.label : small[index].label};
-    rota_example_input(out, 0, ROTA_F32, size ? large.rank : small[index].rank,
+    rota_example_input(out, 0, size ? large.dtype : small[index].dtype, size ? large.rank : small[index].rank,
                        size ? large.shape : small[index].shape, ROTA_FILL_UNIFORM);
     out->use.attributes.axis[0] = size ? large.axis : small[index].axis;
     out->use.attributes.start = size ? large.start : small[index].start;
@@ -242,11 +233,12 @@ static bool example_slice(uint32_t index, uint32_t size, rota_op_example *out) {
 }
 
 static bool example_reshape(uint32_t index, uint32_t size, rota_op_example *out) {
-    if (index > 0 || size > 0) return false;
+    static const rota_dtype dtypes[] = {ROTA_F32, ROTA_F16};
+    if (index > 1 || size > 0) return false;
     *out = (rota_op_example){.label = "[4, 4] to [2, 8]"};
-    rota_example_input(out, 0, ROTA_F32, 2, (const uint64_t[]){4, 4}, ROTA_FILL_UNIFORM);
+    rota_example_input(out, 0, dtypes[index], 2, (const uint64_t[]){4, 4}, ROTA_FILL_UNIFORM);
     out->use.output_count = 1;
-    if (rota_tensor_of(NULL, 0, ROTA_F32, 2, (const uint64_t[]){2, 8}, &out->use.outputs[0]) != ROTA_OK)
+    if (rota_tensor_of(NULL, 0, dtypes[index], 2, (const uint64_t[]){2, 8}, &out->use.outputs[0]) != ROTA_OK)
         return false;
     rota_example_bytes(out, out->use.outputs, 1);
     return true;

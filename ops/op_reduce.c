@@ -1,12 +1,18 @@
-/* Ops: sum, mean, max along an axis; sum_squares of everything. */
+/* Ops: sum, mean, max, min along an axis; sum_squares of everything. */
 #include "ops/op.h"
 
-enum { SUM, MEAN, MAX };
+enum { SUM, MEAN, MAX, MIN };
+
+/* What comes out of x is x's elements, the largest or the smallest. */
+static bool picks(const rota_op *op) {
+    return op == &rota_ops_reduce[MAX] || op == &rota_ops_reduce[MIN];
+}
 
 static rota_status shape_reduce(const rota_op_use *use, rota_tensor *out) {
     const rota_tensor *x = &use->inputs[0];
     const uint32_t axis = use->attributes.axis[0];
-    ROTA_TRY(rota_shape_require(use, 1, ROTA_F32));
+    rota_dtype dtype;
+    ROTA_TRY(rota_shape_require_real(use, 1, &dtype));
     if (axis >= x->rank) {
         char text[ROTA_TENSOR_TEXT_MAX];
         return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT,
@@ -21,7 +27,7 @@ static rota_status shape_reduce(const rota_op_use *use, rota_tensor *out) {
         else if (use->attributes.keep)
             shape[rank++] = 1;
     }
-    return rota_tensor_of(NULL, 0, ROTA_F32, rank, shape, out);
+    return rota_tensor_of(NULL, 0, dtype, rank, shape, out);
 }
 
 static void sizes(const rota_tensor *x, uint32_t axis, uint64_t *outer, uint64_t *n, uint64_t *inner) {
@@ -37,8 +43,9 @@ static rota_status record_reduce(rota_tape *tape, rota_op_use *use) {
     ROTA_TRY(rota_record_contiguous(tape, &use->inputs[0], &x));
     sizes(&x, use->attributes.axis[0], &outer, &n, &inner);
     const bool mean = use->op == &rota_ops_reduce[MEAN];
-    return rota_record_reduce(tape, use->op == &rota_ops_reduce[MAX] ? ROTA_REDUCE_MAX : ROTA_REDUCE_SUM,
-                              mean ? 1.0f / (float)n : 1.0f, outer, n, inner, &x, &use->outputs[0]);
+    static const rota_reduce kinds[] = {ROTA_REDUCE_SUM, ROTA_REDUCE_SUM, ROTA_REDUCE_MAX, ROTA_REDUCE_MIN};
+    return rota_record_reduce(tape, kinds[use->op - rota_ops_reduce], mean ? 1.0f / (float)n : 1.0f, outer, n,
+                              inner, &x, &use->outputs[0]);
 }
 
 static rota_status gradient_reduce(rota_tape *tape, const rota_op_use *use) {
@@ -47,7 +54,7 @@ static rota_status gradient_reduce(rota_tape *tape, const rota_op_use *use) {
     sizes(x, use->attributes.axis[0], &outer, &n, &inner);
     rota_tensor dy, value, result;
     ROTA_TRY(rota_record_contiguous(tape, rota_gradient_output(tape, 0), &dy));
-    if (use->op != &rota_ops_reduce[MAX]) {
+    if (!picks(use->op)) {
         uint64_t shape[ROTA_RANK_MAX];
         for (uint32_t i = 0; i < x->rank; i++) shape[i] = i == use->attributes.axis[0] ? 1 : x->shape[i];
         ROTA_TRY(rota_tensor_reshape(&dy, x->rank, shape, &dy));
@@ -58,7 +65,7 @@ static rota_status gradient_reduce(rota_tape *tape, const rota_op_use *use) {
     ROTA_TRY(rota_gradient_begin(tape, x, &write));
     ROTA_TRY(rota_record_contiguous(tape, x, &value));
     ROTA_TRY(rota_record_contiguous(tape, &use->outputs[0], &result));
-    rota_max_backward_params params = {(uint32_t)outer, (uint32_t)n, (uint32_t)inner};
+    rota_max_backward_params params = {(uint32_t)outer, (uint32_t)n, (uint32_t)inner, x->dtype};
     rota_access accesses[] = {rota_tensor_access(&value, ROTA_READ), rota_tensor_access(&result, ROTA_READ),
                               rota_tensor_access(&dy, ROTA_READ), rota_tensor_write(&write.dx)};
     ROTA_TRY(rota_tape_kernel(tape, &rota_kernel_max_backward, accesses, 4, &params, NULL, 0));
@@ -66,7 +73,8 @@ static rota_status gradient_reduce(rota_tape *tape, const rota_op_use *use) {
 }
 
 static rota_status shape_squares(const rota_op_use *use, rota_tensor *out) {
-    ROTA_TRY(rota_shape_require(use, 1, ROTA_F32));
+    rota_dtype dtype;
+    ROTA_TRY(rota_shape_require_real(use, 1, &dtype));
     return rota_tensor_of(NULL, 0, ROTA_F32, ROTA_SHAPE(1), out);
 }
 
@@ -81,9 +89,14 @@ static rota_status record_squares(rota_tape *tape, rota_op_use *use) {
 static rota_status gradient_squares(rota_tape *tape, const rota_op_use *use) {
     const rota_tensor *x = &use->inputs[0];
     rota_tensor product;
-    ROTA_TRY(rota_tape_temporary(tape, "gradient", ROTA_F32, x->rank, x->shape, &product));
-    rota_tensor dy = *rota_gradient_output(tape, 0);
+    ROTA_TRY(rota_tape_temporary(tape, "gradient", x->dtype, x->rank, x->shape, &product));
+    rota_tensor dy = *rota_gradient_output(tape, 0), narrow;
     ROTA_TRY(rota_tensor_reshape(&dy, 0, NULL, &dy));
+    if (x->dtype != ROTA_F32) {
+        ROTA_TRY(rota_tape_temporary(tape, "gradient", x->dtype, 0, NULL, &narrow));
+        ROTA_TRY(rota_record_cast(tape, &dy, &narrow));
+        dy = narrow;
+    }
     ROTA_TRY(rota_record_binary(tape, ROTA_BINARY_MUL, x, &dy, &product));
     return rota_gradient_add(tape, x, &product, 2.0f);
 }
@@ -95,22 +108,31 @@ static bool example_reduce(uint32_t index, uint32_t size, rota_op_example *out) 
         uint64_t shape[4];
         uint32_t axis;
         bool keep;
+        rota_dtype dtype;
     } small[] =
         {
-            {"last axis", 2, {9, 37}, 1, false},
-            {"first axis", 2, {37, 9}, 0, false},
-            {"middle axis, kept", 3, {3, 17, 70}, 1, true},
-            {"one axis", 1, {5}, 0, false},
-            {"long axis", 1, {5000}, 0, true},
-            {"long columns", 2, {1001, 5}, 0, false},
-            {"length one", 3, {4, 1, 3}, 1, false},
+            {"last axis", 2, {9, 37}, 1, false, ROTA_F32},
+            {"first axis", 2, {37, 9}, 0, false, ROTA_F32},
+            {"middle axis, kept", 3, {3, 17, 70}, 1, true, ROTA_F32},
+            {"one axis", 1, {5}, 0, false, ROTA_F32},
+            {"long axis", 1, {5000}, 0, true, ROTA_F32},
+            {"long columns", 2, {1001, 5}, 0, false, ROTA_F32},
+            {"length one", 3, {4, 1, 3}, 1, false, ROTA_F32},
+            {"last axis, f16", 2, {9, 37}, 1, false, ROTA_F16},
+            {"last axis, bf16", 2, {9, 48}, 1, false, ROTA_BF16},
+            {"middle axis, kept, bf16", 3, {3, 17, 70}, 1, true, ROTA_BF16},
+            {"long axis, f16", 1, {301}, 0, true, ROTA_F16},
+            {"long columns, bf16", 2, {151, 6}, 0, false, ROTA_BF16},
         },
-      large[] = {{"rows of 1024 x 1024", 2, {1024, 1024}, 1, false},
-                 {"columns of 1024 x 1024", 2, {1024, 1024}, 0, false},
-                 {"a million", 1, {1048576}, 0, false}};
+      large[] = {{"rows of 1024 x 1024", 2, {1024, 1024}, 1, false, ROTA_F32},
+                 {"columns of 1024 x 1024", 2, {1024, 1024}, 0, false, ROTA_F32},
+                 {"a million", 1, {1048576}, 0, false, ROTA_F32},
+                 {"columns of 32768 x 768, bf16", 2, {32768, 768}, 0, false, ROTA_BF16},
+                 {"rows of 32768 x 768, bf16", 2, {32768, 768}, 1, false, ROTA_BF16}};
     if (index >= (size ? sizeof large / sizeof large[0] : sizeof small / sizeof small[0])) return false;
     *out = (rota_op_example){.label = size ? large[index].label : small[index].label};
-    rota_example_input(out, 0, ROTA_F32, size ? large[index].rank : small[index].rank,
+    rota_example_input(out, 0, size ? large[index].dtype : small[index].dtype,
+                       size ? large[index].rank : small[index].rank,
                        size ? large[index].shape : small[index].shape, ROTA_FILL_DISTINCT);
     out->use.attributes.axis[0] = size ? large[index].axis : small[index].axis;
     out->use.attributes.keep = size ? large[index].keep : small[index].keep;
@@ -123,10 +145,12 @@ static bool example_reduce(uint32_t index, uint32_t size, rota_op_example *out) 
 }
 
 static bool example_squares(uint32_t index, uint32_t size, rota_op_example *out) {
-    static const uint64_t counts[] = {1, 77, 5001, 1u << 20};
-    if (index >= (size ? 1 : 3)) return false;
+    static const uint64_t counts[] = {1, 77, 5001, 77, 5001, 1u << 20};
+    static const rota_dtype dtypes[] = {ROTA_F32, ROTA_F32, ROTA_F32, ROTA_F16, ROTA_BF16, ROTA_F32};
+    if (index >= (size ? 1 : 5)) return false;
+    if (size) index = 5;
     *out = (rota_op_example){.label = size ? "a million" : "odd"};
-    rota_example_input(out, 0, ROTA_F32, 1, &counts[size ? 3 : index], ROTA_FILL_UNIFORM);
+    rota_example_input(out, 0, dtypes[index], 1, &counts[index], ROTA_FILL_UNIFORM);
     out->flops = 2.0 * (double)rota_tensor_count(&out->use.inputs[0]);
     rota_example_bytes(out, NULL, 0);
     return true;
@@ -146,6 +170,7 @@ const rota_op rota_ops_reduce[] = {
     REDUCE("sum", 0, 0),
     REDUCE("mean", 0, 0),
     REDUCE("max", 1, 1),
+    REDUCE("min", 1, 1),
     {
         .name = "sum_squares",
         .input_count = 1,

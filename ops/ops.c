@@ -51,6 +51,21 @@ ROTA_OP_UNARY_LIST(UNARY)
          {.inputs = {x}, .attributes = {.axis = {axis}, .keep = keep}})
 ROTA_OP_REDUCE_LIST(REDUCE)
 
+/* A number of the op's, or a slot, as value[0]. */
+#define WITH_VALUE(NAME, OP, VALUE)                                                                          \
+    BOTH(NAME, OP, 1, PARAMETERS(rota_tensor x, rota_value VALUE),                                           \
+         {.inputs = {x}, .attributes = {.value = {VALUE}}})
+WITH_VALUE(leaky_relu, "leaky_relu", alpha)
+WITH_VALUE(elu, "elu", alpha)
+WITH_VALUE(pow_scalar, "pow_scalar", exponent)
+WITH_VALUE(softcap, "softcap", cap)
+BOTH(clamp, "clamp", 1, PARAMETERS(rota_tensor x, rota_value low, rota_value high),
+     {.inputs = {x}, .attributes = {.value = {low, high}}})
+BOTH(bias_gelu, "bias_gelu", 2, PARAMETERS(rota_tensor x, rota_tensor bias), {.inputs = {x, bias}})
+BOTH(where, "where", 3, PARAMETERS(rota_tensor condition, rota_tensor a, rota_tensor b),
+     {.inputs = {condition, a, b}})
+BOTH(masked_fill, "masked_fill", 2, PARAMETERS(rota_tensor x, rota_tensor mask, float number),
+     {.inputs = {x, mask}, .attributes = {.value = {{.number = (double)number}}}})
 BOTH(affine, "affine", 1, PARAMETERS(rota_tensor x, rota_value alpha, rota_value beta),
      {.inputs = {x}, .attributes = {.value = {alpha, beta}}})
 BOTH(scale, "affine", 1, PARAMETERS(rota_tensor x, rota_value alpha),
@@ -81,6 +96,10 @@ BOTH(attention, "attention", 3,
 /* Each dropout of a tape draws from a stream of its own. */
 BOTH(dropout, "dropout", 1, PARAMETERS(rota_tensor x, float p, rota_value seed, rota_value step),
      {.inputs = {x}, .attributes = {.p = p, .value = {seed, step}, .stream = tape->streams++}})
+
+BOTH(residual_dropout, "residual_dropout", 2,
+     PARAMETERS(rota_tensor x, rota_tensor residual, float p, rota_value seed, rota_value step),
+     {.inputs = {x, residual}, .attributes = {.p = p, .value = {seed, step}, .stream = tape->streams++}})
 
 rota_status rota_op_cast(rota_tape *tape, rota_tensor x, rota_dtype dtype, rota_tensor *out_y) {
     rota_op_use use = {.inputs = {x}, .attributes = {.dtype = dtype}};

@@ -77,23 +77,73 @@ static inline rota_value rota_value_constant(double number) {
 #define ROTA_SLOT(slot) rota_value_slot(slot)
 #define ROTA_CONSTANT(number) rota_value_constant((double)(number))
 
-/* ---- Elementwise. y has the broadcast shape of its inputs (right-aligned, 1-long axes repeat). f32 ---- */
+/* ---- Dtypes ----
+ *
+ * An op on real numbers takes f32, f16 or bf16, all of its inputs alike (else INVALID_ARGUMENT, naming both:
+ * cast one); its result has that dtype, unless it says otherwise, and so has each gradient. Arithmetic is in
+ * f32, also where several elements are summed, and rounded once, when the result is stored. 16 bits need
+ * ROTA_FEATURE_F16_STORAGE of a Vulkan device. ---- */
 
-#define ROTA_OP_BINARY_LIST(X) X(add) X(sub) X(mul) X(div)
+/* ---- Elementwise. y has the broadcast shape of its inputs (right-aligned, 1-long axes repeat) ---- */
+
+/* pow: a^b (of a negative a NaN unless b is whole). minimum, maximum: NaN if either is; where both are alike
+ * each gets half of the gradient. silu_mul: silu(a) * b (SwiGLU). eq to ge: 1 where it holds and 0 elsewhere,
+ * in the dtype of the inputs, as where and masked_fill take it; through them no gradient flows. */
+#define ROTA_OP_BINARY_LIST(X)                                                                               \
+    X(add) X(sub) X(mul) X(div) X(minimum) X(maximum) X(pow) X(silu_mul) X(eq) X(ne) X(lt) X(le) X(gt) X(ge)
 #define ROTA_OP_BINARY_DECLARE(name)                                                                         \
     ROTA_API rota_status rota_op_##name(rota_tape *tape, rota_tensor a, rota_tensor b, rota_tensor *out_y);  \
     ROTA_API rota_status rota_op_##name##_into(rota_tape *tape, rota_tensor a, rota_tensor b, rota_tensor y);
 ROTA_OP_BINARY_LIST(ROTA_OP_BINARY_DECLARE)
 #undef ROTA_OP_BINARY_DECLARE
+/* gelu(x + bias), the tanh form. */
+ROTA_API rota_status rota_op_bias_gelu(rota_tape *tape, rota_tensor x, rota_tensor bias, rota_tensor *out_y);
+ROTA_API rota_status rota_op_bias_gelu_into(rota_tape *tape, rota_tensor x, rota_tensor bias, rota_tensor y);
 
-#define ROTA_OP_UNARY_LIST(X) X(neg) X(exp) X(log) X(sqrt) X(relu) X(gelu) X(silu)
+/* gelu: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))); gelu_erf: 0.5 x (1 + erf(x / sqrt 2)). silu:
+ * x / (1 + exp(-x)). softplus: log(1 + exp(x)). hardswish: x * min(max(x + 3, 0), 6) / 6. round: halves to
+ * even. sign, floor, ceil and round pass a gradient of 0. sin and cos lose digits for |x| > 1e4 on Vulkan. */
+#define ROTA_OP_UNARY_LIST(X)                                                                                \
+    X(neg)                                                                                                   \
+    X(exp) X(log) X(sqrt) X(relu) X(gelu) X(silu) X(abs) X(square) X(reciprocal) X(rsqrt) X(tanh) X(sigmoid) \
+        X(sin) X(cos) X(sign) X(floor) X(ceil) X(round) X(gelu_erf) X(softplus) X(hardswish)
 #define ROTA_OP_UNARY_DECLARE(name)                                                                          \
     ROTA_API rota_status rota_op_##name(rota_tape *tape, rota_tensor x, rota_tensor *out_y);                 \
     ROTA_API rota_status rota_op_##name##_into(rota_tape *tape, rota_tensor x, rota_tensor y);
 ROTA_OP_UNARY_LIST(ROTA_OP_UNARY_DECLARE)
 #undef ROTA_OP_UNARY_DECLARE
 
-/* y = alpha * x + beta. gelu above is the tanh form. */
+/* leaky_relu: x > 0 ? x : alpha * x. elu: x > 0 ? x : alpha * (exp(x) - 1). */
+ROTA_API rota_status rota_op_leaky_relu(rota_tape *tape, rota_tensor x, rota_value alpha, rota_tensor *out_y);
+ROTA_API rota_status rota_op_leaky_relu_into(rota_tape *tape, rota_tensor x, rota_value alpha, rota_tensor y);
+ROTA_API rota_status rota_op_elu(rota_tape *tape, rota_tensor x, rota_value alpha, rota_tensor *out_y);
+ROTA_API rota_status rota_op_elu_into(rota_tape *tape, rota_tensor x, rota_value alpha, rota_tensor y);
+/* x^exponent. */
+ROTA_API rota_status rota_op_pow_scalar(rota_tape *tape, rota_tensor x, rota_value exponent,
+                                        rota_tensor *out_y);
+ROTA_API rota_status rota_op_pow_scalar_into(rota_tape *tape, rota_tensor x, rota_value exponent,
+                                             rota_tensor y);
+/* min(max(x, low), high); the gradient passes where low <= x <= high. */
+ROTA_API rota_status rota_op_clamp(rota_tape *tape, rota_tensor x, rota_value low, rota_value high,
+                                   rota_tensor *out_y);
+ROTA_API rota_status rota_op_clamp_into(rota_tape *tape, rota_tensor x, rota_value low, rota_value high,
+                                        rota_tensor y);
+/* cap * tanh(x / cap). */
+ROTA_API rota_status rota_op_softcap(rota_tape *tape, rota_tensor x, rota_value cap, rota_tensor *out_y);
+ROTA_API rota_status rota_op_softcap_into(rota_tape *tape, rota_tensor x, rota_value cap, rota_tensor y);
+
+/* a where condition is not 0, b elsewhere; all three alike, broadcast to one another. */
+ROTA_API rota_status rota_op_where(rota_tape *tape, rota_tensor condition, rota_tensor a, rota_tensor b,
+                                   rota_tensor *out_y);
+ROTA_API rota_status rota_op_where_into(rota_tape *tape, rota_tensor condition, rota_tensor a, rota_tensor b,
+                                        rota_tensor y);
+/* The number where mask, which is broadcast to x, is not 0; x elsewhere. */
+ROTA_API rota_status rota_op_masked_fill(rota_tape *tape, rota_tensor x, rota_tensor mask, float number,
+                                         rota_tensor *out_y);
+ROTA_API rota_status rota_op_masked_fill_into(rota_tape *tape, rota_tensor x, rota_tensor mask, float number,
+                                              rota_tensor y);
+
+/* y = alpha * x + beta. */
 ROTA_API rota_status rota_op_affine(rota_tape *tape, rota_tensor x, rota_value alpha, rota_value beta,
                                     rota_tensor *out_y);
 ROTA_API rota_status rota_op_affine_into(rota_tape *tape, rota_tensor x, rota_value alpha, rota_value beta,
@@ -104,7 +154,7 @@ ROTA_API rota_status rota_op_scale_into(rota_tape *tape, rota_tensor x, rota_val
 
 /* ---- Moving data (any dtype) ---- */
 
-/* y has x's shape, another dtype: f32, f16, bf16 among each other. */
+/* y has x's shape, another dtype: f32, f16, bf16 among each other. Gradient flows, cast back. */
 ROTA_API rota_status rota_op_cast(rota_tape *tape, rota_tensor x, rota_dtype dtype, rota_tensor *out_y);
 ROTA_API rota_status rota_op_cast_into(rota_tape *tape, rota_tensor x, rota_tensor y);
 /* x's elements in y; x is broadcast to y's shape. Gradient flows. */
@@ -130,9 +180,10 @@ ROTA_API rota_status rota_op_slice_into(rota_tape *tape, rota_tensor x, uint32_t
 /* Every element of y = number, converted to y's dtype; INVALID_ARGUMENT: an integer dtype can't hold it. */
 ROTA_API rota_status rota_op_fill_into(rota_tape *tape, rota_tensor y, double number);
 
-/* ---- Reductions along an axis. keep: the axis stays with extent 1. f32 ---- */
+/* ---- Reductions along an axis. keep: the axis stays with extent 1. The gradient of max and min goes to the
+ * first element that is it ---- */
 
-#define ROTA_OP_REDUCE_LIST(X) X(sum) X(mean) X(max)
+#define ROTA_OP_REDUCE_LIST(X) X(sum) X(mean) X(max) X(min)
 #define ROTA_OP_REDUCE_DECLARE(name)                                                                         \
     ROTA_API rota_status rota_op_##name(rota_tape *tape, rota_tensor x, uint32_t axis, bool keep,            \
                                         rota_tensor *out_y);                                                 \
@@ -141,7 +192,7 @@ ROTA_API rota_status rota_op_fill_into(rota_tape *tape, rota_tensor y, double nu
 ROTA_OP_REDUCE_LIST(ROTA_OP_REDUCE_DECLARE)
 #undef ROTA_OP_REDUCE_DECLARE
 
-/* y [1] = sum of the squares of all elements of x. Gradient flows. */
+/* y f32 [1] = sum of the squares of all elements of x. Gradient flows. */
 ROTA_API rota_status rota_op_sum_squares(rota_tape *tape, rota_tensor x, rota_tensor *out_y);
 ROTA_API rota_status rota_op_sum_squares_into(rota_tape *tape, rota_tensor x, rota_tensor y);
 
@@ -154,7 +205,7 @@ ROTA_API rota_status rota_op_matmul(rota_tape *tape, rota_tensor a, rota_tensor 
                                     bool transpose_b, rota_tensor *out_c);
 ROTA_API rota_status rota_op_matmul_into(rota_tape *tape, rota_tensor a, rota_tensor b, bool transpose_a,
                                          bool transpose_b, rota_tensor c);
-/* out[b, h, q, d] = sum over k of weight[b, h, q, k] * value[b, h, k, d]. f32 */
+/* out[b, h, q, d] = sum over k of weight[b, h, q, k] * value[b, h, k, d]. */
 ROTA_API rota_status rota_op_weighted_matmul(rota_tape *tape, rota_tensor weight, rota_tensor value,
                                              rota_tensor *out_y);
 ROTA_API rota_status rota_op_weighted_matmul_into(rota_tape *tape, rota_tensor weight, rota_tensor value,
@@ -212,6 +263,12 @@ ROTA_API rota_status rota_op_dropout(rota_tape *tape, rota_tensor x, float p, ro
 ROTA_API rota_status rota_op_dropout_into(rota_tape *tape, rota_tensor x, float p, rota_value seed,
                                           rota_value step, rota_tensor y);
 
+/* residual + dropout(x), in one pass. */
+ROTA_API rota_status rota_op_residual_dropout(rota_tape *tape, rota_tensor x, rota_tensor residual, float p,
+                                              rota_value seed, rota_value step, rota_tensor *out_y);
+ROTA_API rota_status rota_op_residual_dropout_into(rota_tape *tape, rota_tensor x, rota_tensor residual,
+                                                   float p, rota_value seed, rota_value step, rota_tensor y);
+
 /* ---- Without gradient ---- */
 
 /* y[index[r]] += value for every r; y i32 [size], index i32. An index outside fails the node (CPU executor).
@@ -249,12 +306,13 @@ typedef struct rota_backward_options {
 } rota_backward_options;
 
 /* Appends the nodes that compute the gradients of `loss` (one f32 element) with respect to params[0..count):
- * contiguous f32 tensors. grads[i] with a buffer is a contiguous destination of params[i]'s shape; with a
- * NULL buffer it is made (TRANSIENT) and returned there. A parameter that the loss doesn't depend on gets
- * zeroes. Params must not overlap one another, nor the gradients. `options` may be NULL. WRONG_STATE: no
- * gradients remembered; or a value that a gradient needs was overwritten by a later op of this tape (names
- * both ops). UNSUPPORTED: an op without gradient stands between (named). Linear in the ops remembered. The
- * tape then forgets its ops: a second rota_backward covers what is recorded after the first. */
+ * contiguous tensors of real numbers. A gradient has the dtype of its tensor, and is summed up in it.
+ * grads[i] with a buffer is a contiguous destination of params[i]'s shape and dtype; with a NULL buffer it is
+ * made (TRANSIENT) and returned there. A parameter that the loss doesn't depend on gets zeroes. Params must
+ * not overlap one another, nor the gradients. `options` may be NULL. WRONG_STATE: no gradients remembered; or
+ * a value that a gradient needs was overwritten by a later op of this tape (names both ops). UNSUPPORTED: an
+ * op without gradient stands between (named). Linear in the ops remembered. The tape then forgets its ops: a
+ * second rota_backward covers what is recorded after the first. */
 ROTA_API rota_status rota_backward(rota_tape *tape, rota_tensor loss, const rota_tensor *params,
                                    uint32_t count, rota_tensor *grads, const rota_backward_options *options);
 

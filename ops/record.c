@@ -71,7 +71,7 @@ rota_status rota_record_strided(rota_tape *tape, const rota_tensor *x, const rot
         .count = (uint32_t)rota_tensor_count(y),
         .flags = (alpha != 1.0f ? ROTA_COPY_SCALE : 0) | (accumulate ? ROTA_COPY_ACCUMULATE : 0),
         .alpha = alpha,
-        .element_bytes = rota_dtype_bytes(y->dtype),
+        .dtype = y->dtype,
     };
     rota_access write = rota_tensor_write(y);
     if (accumulate) write.mode = ROTA_READWRITE;
@@ -97,18 +97,59 @@ rota_status rota_record_contiguous(rota_tape *tape, const rota_tensor *x, rota_t
     return ROTA_OK;
 }
 
+/* x as an operand whose elements kernels reach by strides: its address must be a multiple of 4. */
+static rota_status aligned(rota_tape *tape, const rota_tensor *x, rota_tensor *out) {
+    *out = *x;
+    return x->offset_bytes % 4 == 0 ? ROTA_OK : rota_record_contiguous(tape, x, out);
+}
+
+rota_status rota_record_operand(rota_tape *tape, const rota_tensor *x, const rota_tensor *y,
+                                rota_tensor *out_x, uint32_t *out_shape, uint32_t *out_stride) {
+    rota_walk walk;
+    ROTA_TRY(aligned(tape, x, out_x));
+    ROTA_TRY(rota_tensor_broadcast(out_x, y->rank, y->shape, out_x));
+    const uint64_t *strides[] = {out_x->stride, y->stride};
+    rota_walk_of(y->rank, y->shape, 2, strides, &walk);
+    if (walk.dims > ROTA_KERNEL_DIMS) {
+        ROTA_TRY(rota_record_contiguous(tape, out_x, out_x));
+        strides[0] = out_x->stride;
+        rota_walk_of(y->rank, y->shape, 2, strides, &walk);
+    }
+    rota_walk_pad(walk.shape, walk.dims, ROTA_KERNEL_DIMS, 1, out_shape);
+    rota_walk_pad(walk.stride[0], walk.dims, ROTA_KERNEL_DIMS, 0, out_stride);
+    return ROTA_OK;
+}
+
+bool rota_record_fits(const rota_tensor *x, const rota_tensor *y) {
+    return rota_shapes_equal(x, y) && rota_tensor_is_contiguous(x) && x->offset_bytes % 4 == 0;
+}
+
 rota_status rota_record_binary(rota_tape *tape, rota_binary op, const rota_tensor *a, const rota_tensor *b,
                                const rota_tensor *y) {
+    /* What the op is with its operands exchanged; COUNT: none. */
     static const rota_binary swapped[ROTA_BINARY_COUNT] = {
-        [ROTA_BINARY_ADD] = ROTA_BINARY_ADD,  [ROTA_BINARY_SUB] = ROTA_BINARY_RSUB,
-        [ROTA_BINARY_MUL] = ROTA_BINARY_MUL,  [ROTA_BINARY_DIV] = ROTA_BINARY_RDIV,
-        [ROTA_BINARY_RSUB] = ROTA_BINARY_SUB, [ROTA_BINARY_RDIV] = ROTA_BINARY_DIV,
+        [ROTA_BINARY_ADD] = ROTA_BINARY_ADD,
+        [ROTA_BINARY_SUB] = ROTA_BINARY_RSUB,
+        [ROTA_BINARY_MUL] = ROTA_BINARY_MUL,
+        [ROTA_BINARY_DIV] = ROTA_BINARY_RDIV,
+        [ROTA_BINARY_RSUB] = ROTA_BINARY_SUB,
+        [ROTA_BINARY_RDIV] = ROTA_BINARY_DIV,
+        [ROTA_BINARY_MINIMUM] = ROTA_BINARY_MINIMUM,
+        [ROTA_BINARY_MAXIMUM] = ROTA_BINARY_MAXIMUM,
+        [ROTA_BINARY_POW] = ROTA_BINARY_COUNT,
+        [ROTA_BINARY_SILU_MUL] = ROTA_BINARY_COUNT,
+        [ROTA_BINARY_ADD_GELU] = ROTA_BINARY_ADD_GELU,
+        [ROTA_BINARY_EQ] = ROTA_BINARY_EQ,
+        [ROTA_BINARY_NE] = ROTA_BINARY_NE,
+        [ROTA_BINARY_LT] = ROTA_BINARY_GT,
+        [ROTA_BINARY_LE] = ROTA_BINARY_GE,
+        [ROTA_BINARY_GT] = ROTA_BINARY_LT,
+        [ROTA_BINARY_GE] = ROTA_BINARY_LE,
     };
-    bool a_fits = rota_shapes_equal(a, y) && rota_tensor_is_contiguous(a);
-    bool b_fits = rota_shapes_equal(b, y) && rota_tensor_is_contiguous(b);
-    bool b_in_place = b_fits && rota_tensors_equal(b, y);
+    const bool a_fits = rota_record_fits(a, y), b_fits = rota_record_fits(b, y);
+    const bool b_in_place = b_fits && rota_tensors_equal(b, y);
     rota_tensor left = *a, right = *b;
-    if (b_in_place || (!a_fits && b_fits)) {
+    if (swapped[op] != ROTA_BINARY_COUNT && (b_in_place || (!a_fits && b_fits))) {
         left = *b;
         right = *a;
         op = swapped[op];
@@ -116,21 +157,19 @@ rota_status rota_record_binary(rota_tape *tape, rota_binary op, const rota_tenso
         ROTA_TRY(rota_record_strided(tape, a, y, 1.0f, false));
         left = *y;
     }
-    ROTA_TRY(rota_tensor_broadcast(&right, y->rank, y->shape, &right));
-    rota_walk walk;
-    const uint64_t *strides[] = {right.stride, y->stride};
-    rota_walk_of(y->rank, y->shape, 2, strides, &walk);
-    if (walk.dims > ROTA_KERNEL_DIMS) {
-        ROTA_TRY(rota_record_contiguous(tape, &right, &right));
-        strides[0] = right.stride;
-        rota_walk_of(y->rank, y->shape, 2, strides, &walk);
-    }
-    rota_binary_params params = {.count = (uint32_t)rota_tensor_count(y), .op = op};
-    rota_walk_pad(walk.shape, walk.dims, ROTA_KERNEL_DIMS, 1, params.shape);
-    rota_walk_pad(walk.stride[0], walk.dims, ROTA_KERNEL_DIMS, 0, params.b_stride);
+    rota_binary_params params = {.count = (uint32_t)rota_tensor_count(y), .op = op, .dtype = y->dtype};
+    ROTA_TRY(rota_record_operand(tape, &right, y, &right, params.shape, params.b_stride));
     rota_access accesses[] = {rota_tensor_access(&left, ROTA_READ), rota_tensor_access(&right, ROTA_READ),
                               rota_tensor_write(y)};
     return rota_tape_kernel(tape, &rota_kernel_binary, accesses, 3, &params, NULL, 0);
+}
+
+rota_status rota_record_cast(rota_tape *tape, const rota_tensor *x, const rota_tensor *y) {
+    rota_tensor from;
+    ROTA_TRY(rota_record_contiguous(tape, x, &from));
+    rota_cast_params params = {.count = (uint32_t)rota_tensor_count(y), .from = x->dtype, .to = y->dtype};
+    rota_access accesses[] = {rota_tensor_access(&from, ROTA_READ), rota_tensor_write(y)};
+    return rota_tape_kernel(tape, &rota_kernel_cast, accesses, 2, &params, NULL, 0);
 }
 
 /* A reduction with fewer outputs than this leaves workers idle and sums long chains: the axis is cut first.
@@ -151,6 +190,8 @@ rota_status rota_record_reduce(rota_tape *tape, rota_reduce op, float scale, uin
         .inner = (uint32_t)inner,
         .chunk = (uint32_t)(cut ? chunk : n),
         .scale = cut ? 1.0f : scale,
+        .from = x->dtype,
+        .to = cut ? ROTA_F32 : y->dtype,
     };
     rota_tensor to = *y;
     const uint64_t shape[] = {outer, (n + chunk - 1) / chunk, inner};
@@ -181,7 +222,12 @@ rota_status rota_record_unbroadcast(rota_tape *tape, const rota_tensor *x, const
             to.shape[i] = 1;
         }
         for (uint32_t d = i; d < x->rank; d++) inner *= from.shape[d];
-        ROTA_TRY(rota_tape_temporary(tape, "unbroadcast", ROTA_F32, to.rank, to.shape, &to));
+        /* Only the last of several sums is rounded to 16 bits. */
+        bool more = false;
+        for (uint32_t d = i; d < x->rank; d++)
+            more = more || to.shape[d] != (d < missing ? 1 : like->shape[d - missing]);
+        ROTA_TRY(
+            rota_tape_temporary(tape, "unbroadcast", more ? ROTA_F32 : like->dtype, to.rank, to.shape, &to));
         ROTA_TRY(rota_record_reduce(tape, ROTA_REDUCE_SUM, 1.0f, outer, n, inner, &from, &to));
         from = to;
     }

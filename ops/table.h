@@ -10,7 +10,7 @@
 
 /* The scalar attributes of any op; each op reads its own (rota_op.attributes names them). */
 typedef struct rota_op_attributes {
-    rota_value value[2]; /* affine: alpha, beta; dropout: seed, step; adamw: lr, step */
+    rota_value value[2]; /* affine: alpha, beta; dropout: seed, step; adamw: lr, step; masked_fill: number */
     bool transpose_a, transpose_b, causal, keep;
     uint32_t axis[2];
     uint64_t start, length;

@@ -159,7 +159,8 @@ static rota_status check_output(const rota_op_use *use, uint32_t i, const rota_t
 /* Whether the op can write its destination directly, given what its inputs are. */
 static bool writes_directly(const rota_op_use *use) {
     const rota_tensor *y = &use->outputs[0];
-    if (!use->op->strided_output && !rota_tensor_is_contiguous(y)) return false;
+    /* Kernels take addresses that are multiples of 4. */
+    if (!use->op->strided_output && (!rota_tensor_is_contiguous(y) || y->offset_bytes % 4 != 0)) return false;
     uint32_t same = 0, touching = 0;
     for (uint32_t i = 0; i < use->input_count; i++) {
         const rota_tensor *x = &use->inputs[i];

@@ -22,6 +22,10 @@ uint32_t rota_dtype_bytes(rota_dtype dtype) {
     return (unsigned)dtype < ROTA_DTYPE_COUNT ? sizes[dtype] : 0;
 }
 
+bool rota_dtype_is_real(rota_dtype dtype) {
+    return dtype == ROTA_F32 || dtype == ROTA_F16 || dtype == ROTA_BF16;
+}
+
 const char *rota_tensor_describe(const rota_tensor *tensor, char *text, uint64_t capacity) {
     if (capacity == 0) return text;
     uint64_t used = 0;

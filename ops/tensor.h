@@ -25,6 +25,8 @@ typedef enum rota_dtype {
 /* "f32" and so on; "unknown" outside the enum. Static storage. */
 ROTA_API const char *rota_dtype_name(rota_dtype dtype);
 ROTA_API uint32_t rota_dtype_bytes(rota_dtype dtype);
+/* f32, f16 or bf16. */
+ROTA_API bool rota_dtype_is_real(rota_dtype dtype);
 
 #define ROTA_RANK_MAX 8
 

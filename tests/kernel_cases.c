@@ -8,66 +8,155 @@
 static const uint32_t counts[] = {1, 3, 4, 63, 257, 1027, 70001};
 #define FOR_COUNT(n) for (uint32_t at_ = 0, n; at_ < 7 && (n = counts[at_], true); at_++)
 
+/* What two correct roundings to a dtype may be apart, over what the f32 results are. */
+static double rounded(rota_dtype dtype, double tolerance) {
+    return tolerance + (dtype == ROTA_F16 ? 0x1p-10 : dtype == ROTA_BF16 ? 0x1p-7 : 0);
+}
+#define FOR_REAL(dtype) for (rota_dtype dtype = ROTA_F32; dtype <= ROTA_BF16; dtype++)
+/* Of 16 bits, which are other types for the same code, the sizes less than and beyond a vector and a group.
+ */
+#define FOR_COUNT_OF(dtype, n)                                                                               \
+    FOR_COUNT(n)                                                                                             \
+    if (dtype == ROTA_F32 || n == 3 || n == 1027 || n == 70001)
+#define IN_AS(dtype, count, low, high)                                                                       \
+    { dtype, ROTA_READ, (count), (low), (high), 0 }
+#define OUT_AS(dtype, count)                                                                                 \
+    { dtype, ROTA_WRITE, (count), 0, 0, 0 }
+#define OUT_AS_ON(dtype, count, operand)                                                                     \
+    { dtype, ROTA_WRITE, (count), 0, 0, 1 + (operand) }
+
 static void test_unary(void **state) {
     (void)state;
-    FOR_COUNT(n) for (uint32_t op = 0; op < ROTA_UNARY_COUNT; op++) {
-        const rota_unary_params p = {.count = n, .op = op, .alpha = 1.5f, .beta = -0.25f};
-        const bool positive = op == ROTA_UNARY_LOG || op == ROTA_UNARY_SQRT;
-        const double low = positive ? 0.01 : -12, high = 12, tolerance = op == ROTA_UNARY_AFFINE ? 0 : 2e-6;
-        CHECK(unary, &p, tolerance, IN_RANGE(n, low, high), OUT(n));
-        CHECK(unary, &p, tolerance, IN_RANGE(n, low, high), OUT_ON(n, 0));
+    FOR_REAL(dtype)
+    FOR_COUNT_OF(dtype, n) for (uint32_t op = 0; op < ROTA_UNARY_COUNT; op++) {
+        const rota_unary_params p = {.count = n, .op = op, .alpha = 1.5f, .beta = 2.25f, .dtype = dtype};
+        const bool positive = op == ROTA_UNARY_LOG || op == ROTA_UNARY_SQRT || op == ROTA_UNARY_RSQRT ||
+                              op == ROTA_UNARY_RECIPROCAL || op == ROTA_UNARY_POW;
+        const double low = positive ? 0.01 : -12, high = 12,
+                     tolerance = rounded(dtype, op == ROTA_UNARY_AFFINE ? 0 : 3e-6);
+        /* f16 operands are smaller than 1, of either sign: see kernel_case.c */
+        if (positive && dtype == ROTA_F16) continue;
+        CHECK(unary, &p, tolerance, IN_AS(dtype, n, low, high), OUT_AS(dtype, n));
+        CHECK(unary, &p, tolerance, IN_AS(dtype, n, low, high), OUT_AS_ON(dtype, n, 0));
         if (op == ROTA_UNARY_AFFINE || op == ROTA_UNARY_NEG) continue;
-        CHECK(unary_backward, &p, 1e-5, IN_RANGE(n, low, high), IN(n), OUT(n));
-        CHECK(unary_backward, &p, 1e-5, IN_RANGE(n, low, high), IN(n), OUT_ON(n, 1));
+        const double slope = rounded(dtype, op == ROTA_UNARY_RSQRT || op == ROTA_UNARY_POW ? 3e-5 : 1e-5);
+        CHECK(unary_backward, &p, slope, IN_AS(dtype, n, low, high), IN_AS(dtype, n, -2, 2),
+              OUT_AS(dtype, n));
+        CHECK(unary_backward, &p, slope, IN_AS(dtype, n, low, high), IN_AS(dtype, n, -2, 2),
+              OUT_AS_ON(dtype, n, 1));
     }
 }
 
 /* Shapes with the innermost last; a stride of 0 repeats. */
 static void test_binary(void **state) {
     (void)state;
-    FOR_COUNT(n) for (uint32_t op = 0; op < ROTA_BINARY_COUNT; op++) {
-        rota_binary_params p = {n, op, {1, 1, 1, 1, 1, n}, {0, 0, 0, 0, 0, 1}};
-        const double tolerance = op == ROTA_BINARY_DIV || op == ROTA_BINARY_RDIV ? 1e-6 : 0;
-        CHECK(binary, &p, tolerance, IN_RANGE(n, 0.5, 2), IN_RANGE(n, 0.5, 2), OUT(n));
-        CHECK(binary, &p, tolerance, IN_RANGE(n, 0.5, 2), IN_RANGE(n, 0.5, 2), OUT_ON(n, 0));
+    FOR_REAL(dtype)
+    FOR_COUNT_OF(dtype, n) for (uint32_t op = 0; op < ROTA_BINARY_COUNT; op++) {
+        rota_binary_params p = {n, op, {1, 1, 1, 1, 1, n}, {0, 0, 0, 0, 0, 1}, dtype};
+        const bool divides = op == ROTA_BINARY_DIV || op == ROTA_BINARY_RDIV;
+        const bool curved = op >= ROTA_BINARY_POW && op <= ROTA_BINARY_ADD_GELU;
+        const double tolerance = rounded(dtype, divides ? 1e-6 : curved ? 4e-6 : 0);
+        if (op == ROTA_BINARY_POW && dtype == ROTA_F16) continue;
+        CHECK(binary, &p, tolerance, IN_AS(dtype, n, 0.5, 2), IN_AS(dtype, n, 0.5, 2), OUT_AS(dtype, n));
+        CHECK(binary, &p, tolerance, IN_AS(dtype, n, 0.5, 2), IN_AS(dtype, n, 0.5, 2),
+              OUT_AS_ON(dtype, n, 0));
         p.b_stride[5] = 0;
-        CHECK(binary, &p, tolerance, IN_RANGE(n, 0.5, 2), IN_RANGE(1, 0.5, 2), OUT(n));
+        CHECK(binary, &p, tolerance, IN_AS(dtype, n, 0.5, 2), IN_AS(dtype, 1, 0.5, 2), OUT_AS(dtype, n));
+        if (op < ROTA_BINARY_MINIMUM || op > ROTA_BINARY_ADD_GELU) continue;
+        for (uint32_t flags = 1; flags < 4; flags++) {
+            rota_binary_backward_params back = {n, op, flags, dtype, {1, 1, 1, 1, 1, n}, {0, 0, 0, 0, 0, 1}};
+            const double slope = rounded(dtype, 1e-5);
+            kernel_array arrays[] = {IN_AS(dtype, n, 0.5, 2), IN_AS(dtype, n, 0.5, 2), IN_AS(dtype, n, -2, 2),
+                                     OUT_AS(dtype, n), OUT_AS(dtype, n)};
+            for (uint32_t k = 0; k < 2; k++)
+                if (!(flags & 1u << k)) arrays[3 + k] = (kernel_array){dtype, ROTA_READ, n, -2, 2, 3};
+            kernel_check(&rota_kernel_binary_backward, &back, arrays, 5, slope);
+            back.b_stride[5] = 0;
+            arrays[1].count = 1;
+            if (flags & 1) arrays[3].same_as = 3;
+            kernel_check(&rota_kernel_binary_backward, &back, arrays, 5, slope);
+        }
     }
-    const rota_binary_params bias = {37 * 129, ROTA_BINARY_ADD, {1, 1, 1, 1, 37, 129}, {0, 0, 0, 0, 0, 1}};
+    FOR_REAL(dtype) {
+        const double tolerance = rounded(dtype, 0);
+        const rota_binary_params bias = {
+            37 * 128, ROTA_BINARY_ADD, {1, 1, 1, 1, 37, 128}, {0, 0, 0, 0, 0, 1}, dtype};
+        CHECK(binary, &bias, tolerance, IN_AS(dtype, 37 * 128, -2, 2), IN_AS(dtype, 128, -2, 2),
+              OUT_AS(dtype, 37 * 128));
+        const rota_binary_params deep = {
+            3 * 2 * 4 * 3 * 5 * 2, ROTA_BINARY_SUB, {3, 2, 4, 3, 5, 2}, {40, 0, 10, 0, 2, 1}, dtype};
+        CHECK(binary, &deep, tolerance, IN_AS(dtype, 720, -2, 2), IN_AS(dtype, 3 * 40, -2, 2),
+              OUT_AS(dtype, 720));
+    }
+    const rota_binary_params bias = {
+        37 * 129, ROTA_BINARY_ADD, {1, 1, 1, 1, 37, 129}, {0, 0, 0, 0, 0, 1}, ROTA_F32};
     CHECK(binary, &bias, 0, IN(37 * 129), IN(129), OUT(37 * 129));
-    const rota_binary_params column = {37 * 129, ROTA_BINARY_MUL, {1, 1, 1, 1, 37, 129}, {0, 0, 0, 0, 1, 0}};
+    const rota_binary_params column = {
+        37 * 129, ROTA_BINARY_MUL, {1, 1, 1, 1, 37, 129}, {0, 0, 0, 0, 1, 0}, ROTA_F32};
     CHECK(binary, &column, 0, IN(37 * 129), IN(37), OUT_ON(37 * 129, 0));
     const rota_binary_params deep = {
-        3 * 2 * 4 * 3 * 5 * 2, ROTA_BINARY_SUB, {3, 2, 4, 3, 5, 2}, {40, 0, 10, 0, 2, 1}};
+        3 * 2 * 4 * 3 * 5 * 2, ROTA_BINARY_SUB, {3, 2, 4, 3, 5, 2}, {40, 0, 10, 0, 2, 1}, ROTA_F32};
     CHECK(binary, &deep, 0, IN(720), IN(3 * 40), OUT(720));
+}
+
+static void test_where(void **state) {
+    (void)state;
+    FOR_REAL(dtype)
+    FOR_COUNT_OF(dtype, n) for (uint32_t flags = 0; flags < 4; flags++) {
+        rota_where_params p = {
+            n, flags, 0.75f, dtype, {1, 1, 1, 1, 1, n}, {0, 0, 0, 0, 0, 1}, {0, 0, 0, 0, 0, 1}};
+        const kernel_array b = flags & ROTA_WHERE_NUMBER ? (kernel_array){dtype, ROTA_READ, n, 0, 0.5, 1}
+                                                         : (kernel_array){dtype, ROTA_READ, n, -2, 2, 0};
+        /* Small numbers as conditions: some of them are 0 only as bits of another dtype would be. */
+        CHECK(where, &p, 0, IN_AS(dtype, n, 0, 0), IN_AS(dtype, n, -2, 2), b, OUT_AS(dtype, n));
+        CHECK(where, &p, 0, IN_AS(dtype, n, 0.5, 1), IN_AS(dtype, n, -2, 2), b, OUT_AS_ON(dtype, n, 1));
+        p.c_stride[5] = 0;
+        CHECK(where, &p, 0, IN_AS(dtype, n, 0.5, 1), IN_AS(dtype, n, -2, 2), b, OUT_AS(dtype, n));
+    }
+    FOR_REAL(dtype) {
+        const rota_where_params deep = {
+            720, 0, 0, dtype, {3, 2, 4, 3, 5, 2}, {40, 0, 10, 0, 2, 1}, {0, 1, 0, 2, 0, 0}};
+        CHECK(where, &deep, 0, IN_AS(dtype, 3 * 40, -1, 1), IN_AS(dtype, 720, -2, 2), IN_AS(dtype, 6, -2, 2),
+              OUT_AS(dtype, 720));
+    }
 }
 
 static void test_copy(void **state) {
     (void)state;
     FOR_COUNT(n) {
         rota_copy_strided_params p = {
-            n, 0, 1, 4, 0, 0, {1, 1, 1, 1, 1, n}, {0, 0, 0, 0, 0, 1}, {0, 0, 0, 0, 0, 1}};
+            n, 0, 1, ROTA_F32, 0, 0, {1, 1, 1, 1, 1, n}, {0, 0, 0, 0, 0, 1}, {0, 0, 0, 0, 0, 1}};
         CHECK(copy_strided, &p, 0, IN(n), OUT(n));
-        p.flags = ROTA_COPY_SCALE, p.alpha = 0.75f;
-        CHECK(copy_strided, &p, 0, IN(n), OUT(n));
-        p.flags = ROTA_COPY_ACCUMULATE;
-        CHECK(copy_strided, &p, 1e-6, IN(n), INOUT(n));
-        p.x_stride[5] = 0, p.flags = 0, p.element_bytes = 2, p.x_offset = 1, p.y_offset = 1;
+        FOR_REAL(dtype) {
+            p.dtype = dtype;
+            p.flags = ROTA_COPY_SCALE, p.alpha = 0.75f;
+            CHECK(copy_strided, &p, 0, IN_AS(dtype, n, -2, 2), OUT_AS(dtype, n));
+            p.flags = ROTA_COPY_ACCUMULATE;
+            CHECK(copy_strided, &p, rounded(dtype, 1e-6), IN_AS(dtype, n, -2, 2),
+                  {dtype, ROTA_READWRITE, n, -2, 2, 0});
+            p.flags |= ROTA_COPY_SCALE;
+            CHECK(copy_strided, &p, rounded(dtype, 1e-6), IN_AS(dtype, n, -2, 2),
+                  {dtype, ROTA_READWRITE, n, -2, 2, 0});
+        }
+        p.x_stride[5] = 0, p.flags = 0, p.dtype = ROTA_F16, p.x_offset = 1, p.y_offset = 1;
         CHECK(copy_strided, &p, 0, {ROTA_F16, ROTA_READ, 2, -1, 1, 0},
+              {ROTA_F16, ROTA_READWRITE, n + 1, -1, 1, 0});
+        p.x_stride[5] = 1, p.x_offset = 0, p.flags = ROTA_COPY_ACCUMULATE | ROTA_COPY_SCALE;
+        CHECK(copy_strided, &p, rounded(ROTA_F16, 1e-6), {ROTA_F16, ROTA_READ, n, -1, 1, 0},
               {ROTA_F16, ROTA_READWRITE, n + 1, -1, 1, 0});
     }
     /* A transpose of [7, 33, 65], and one into rows with gaps. */
     const uint32_t count = 7 * 33 * 65;
     rota_copy_strided_params t = {
-        count, 0, 1, 4, 0, 0, {1, 1, 1, 7, 65, 33}, {0, 0, 0, 2145, 1, 65}, {0, 0, 0, 2145, 33, 1}};
+        count, 0, 1, ROTA_F32, 0, 0, {1, 1, 1, 7, 65, 33}, {0, 0, 0, 2145, 1, 65}, {0, 0, 0, 2145, 33, 1}};
     CHECK(copy_strided, &t, 0, IN(count), OUT(count));
     t.y_stride[4] = 40, t.y_stride[3] = 65 * 40;
     CHECK(copy_strided, &t, 0, IN(count), INOUT(7 * 65 * 40));
-    t.element_bytes = 2;
+    t.dtype = ROTA_BF16;
     CHECK(copy_strided, &t, 0, {ROTA_BF16, ROTA_READ, count, -1, 1, 0},
           {ROTA_BF16, ROTA_READWRITE, 7 * 65 * 40, -1, 1, 0});
     const rota_copy_strided_params six = {
-        720, 0, 1, 4, 0, 0, {3, 2, 4, 3, 5, 2}, {1, 3, 6, 24, 72, 360}, {240, 120, 30, 10, 2, 1}};
+        720, 0, 1, ROTA_F32, 0, 0, {3, 2, 4, 3, 5, 2}, {1, 3, 6, 24, 72, 360}, {240, 120, 30, 10, 2, 1}};
     CHECK(copy_strided, &six, 0, IN(720), OUT(720));
 }
 
@@ -86,24 +175,29 @@ static void test_cast(void **state) {
 
 static void test_reduce(void **state) {
     (void)state;
-    const uint32_t shapes[][4] = {/* outer, n, inner, chunk */
-                                  {1, 1, 1, 1},       {1, 1000, 1, 1000}, {3, 4099, 1, 512},
-                                  {5, 70, 3, 70},     {2, 33, 129, 33},   {1, 300, 257, 64},
-                                  {17, 5, 1, 5},      {40, 65, 1, 65},    {1, 70001, 1, 1024},
-                                  {3, 2048, 1, 2048}, {2, 90, 31, 40},    {7, 1100, 1, 100}};
+    const uint32_t shapes[][4] = {
+        /* outer, n, inner, chunk */
+        {1, 1, 1, 1},       {1, 1000, 1, 1000}, {3, 4099, 1, 512}, {5, 70, 3, 70},      {2, 33, 129, 33},
+        {1, 300, 257, 64},  {17, 5, 1, 5},      {40, 65, 1, 65},   {1, 70001, 1, 1024}, {3, 200, 260, 64},
+        {3, 2048, 1, 2048}, {2, 90, 31, 40},    {7, 1100, 1, 100}};
     for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        for (uint32_t op = 0; op < ROTA_REDUCE_COUNT; op++) {
-            const uint32_t *s = shapes[i];
-            const rota_reduce_params p = {op, s[0], s[1], s[2], s[3], op == ROTA_REDUCE_MAX ? 1.0f : 0.5f};
-            const uint64_t count = (uint64_t)s[0] * s[1] * s[2],
-                           results = (uint64_t)s[0] * s[2] * ((s[1] + s[3] - 1) / s[3]);
-            CHECK(reduce, &p, op == ROTA_REDUCE_MAX ? 0 : 2e-5, IN(count), OUT(results));
-            if (op != ROTA_REDUCE_MAX || s[3] < s[1]) continue;
-            const rota_max_backward_params back = {s[0], s[1], s[2]};
-            /* y within x's values only by chance for most columns: with n 1 x and y are one operand */
-            CHECK(max_backward, &back, 0, {ROTA_F32, ROTA_READ, count, 1, 1, 0},
-                  {ROTA_F32, ROTA_READ, results, 1, 1, 0}, IN(results), OUT(count));
-        }
+        for (uint32_t op = 0; op < ROTA_REDUCE_COUNT; op++)
+            FOR_REAL(from) for (uint32_t narrow = 0; narrow < (from == ROTA_F32 ? 3u : 2u); narrow++) {
+                const uint32_t *s = shapes[i];
+                const bool picks = op == ROTA_REDUCE_MAX || op == ROTA_REDUCE_MIN;
+                /* f32 to all, and 16 bits to the same and to f32 */
+                const rota_dtype to = from == ROTA_F32 ? (rota_dtype)narrow : narrow ? from : ROTA_F32;
+                const rota_reduce_params p = {op, s[0], s[1], s[2], s[3], picks ? 1.0f : 0.5f, from, to};
+                const uint64_t count = (uint64_t)s[0] * s[1] * s[2],
+                               results = (uint64_t)s[0] * s[2] * ((s[1] + s[3] - 1) / s[3]);
+                CHECK(reduce, &p, rounded(to, picks ? 0 : 2e-5), IN_AS(from, count, -2, 2),
+                      OUT_AS(to, results));
+                if (op != ROTA_REDUCE_MAX || s[3] < s[1] || from != to) continue;
+                const rota_max_backward_params back = {s[0], s[1], s[2], from};
+                /* y within x's values only by chance for most columns: with n 1 x and y are one operand */
+                CHECK(max_backward, &back, 0, IN_AS(from, count, 1, 1), IN_AS(from, results, 1, 1),
+                      IN_AS(from, results, -2, 2), OUT_AS(from, count));
+            }
 }
 
 static void matmul_case(uint32_t m, uint32_t n, uint32_t k, uint32_t flags, const uint32_t batch[3],
@@ -291,10 +385,14 @@ static void test_attention(void **state) {
 
 static void test_dropout(void **state) {
     (void)state;
-    FOR_COUNT(n) {
-        const rota_dropout_params p = {n, 0x40000000u, 4.0f / 3, 5, 1234567, 89};
-        CHECK(dropout, &p, 0, IN(n), OUT(n));
-        CHECK(dropout, &p, 0, IN(n), OUT_ON(n, 0));
+    FOR_REAL(dtype) FOR_COUNT(n) {
+        rota_dropout_params p = {n, 0x40000000u, 4.0f / 3, 5, 1234567, 89, 0, dtype};
+        CHECK(dropout, &p, 0, IN_AS(dtype, n, -2, 2), {dtype, ROTA_READ, n, -2, 2, 1}, OUT_AS(dtype, n));
+        CHECK(dropout, &p, 0, IN_AS(dtype, n, -2, 2), {dtype, ROTA_READ, n, -2, 2, 1},
+              OUT_AS_ON(dtype, n, 0));
+        p.has_residual = 1;
+        CHECK(dropout, &p, 0, IN_AS(dtype, n, -2, 2), IN_AS(dtype, n, -2, 2), OUT_AS(dtype, n));
+        CHECK(dropout, &p, 0, IN_AS(dtype, n, -2, 2), IN_AS(dtype, n, -2, 2), OUT_AS_ON(dtype, n, 1));
     }
 }
 
@@ -328,17 +426,17 @@ static void test_large_counts(void **state) {
     const rota_matmul_params products = {
         1, 1, 2, 2, 1, 1, 0, ROTA_F32, 1, {1, 1, rows}, {0, 0, 2}, {0, 0, 0}, {0, 0, 1}};
     CHECK(matmul, &products, 1e-6, IN(2 * rows), IN(2), OUT(rows));
-    const rota_binary_params row = {n, ROTA_BINARY_ADD, {1, 1, 1, 1, n / 3, 3}, {0, 0, 0, 0, 0, 1}};
+    const rota_binary_params row = {n, ROTA_BINARY_ADD, {1, 1, 1, 1, n / 3, 3}, {0, 0, 0, 0, 0, 1}, ROTA_F32};
     assert_int_equal(n % 3, 0);
     CHECK(binary, &row, 0, IN(n), IN(3), OUT(n));
 }
 
 const struct CMUnitTest kernel_cases[] = {
-    KERNEL_CASE(test_unary),        KERNEL_CASE(test_binary),      KERNEL_CASE(test_copy),
-    KERNEL_CASE(test_cast),         KERNEL_CASE(test_reduce),      KERNEL_CASE(test_matmul),
-    KERNEL_CASE(test_matmul_large), KERNEL_CASE(test_matmul_fine), KERNEL_CASE(test_embedding),
-    KERNEL_CASE(test_softmax),      KERNEL_CASE(test_norm),        KERNEL_CASE(test_cross_entropy),
-    KERNEL_CASE(test_attention),    KERNEL_CASE(test_dropout),     KERNEL_CASE(test_optimizer),
-    KERNEL_CASE(test_large_counts),
+    KERNEL_CASE(test_unary),         KERNEL_CASE(test_binary),       KERNEL_CASE(test_where),
+    KERNEL_CASE(test_copy),          KERNEL_CASE(test_cast),         KERNEL_CASE(test_reduce),
+    KERNEL_CASE(test_matmul),        KERNEL_CASE(test_matmul_large), KERNEL_CASE(test_matmul_fine),
+    KERNEL_CASE(test_embedding),     KERNEL_CASE(test_softmax),      KERNEL_CASE(test_norm),
+    KERNEL_CASE(test_cross_entropy), KERNEL_CASE(test_attention),    KERNEL_CASE(test_dropout),
+    KERNEL_CASE(test_optimizer),     KERNEL_CASE(test_large_counts),
 };
 const size_t kernel_case_count = sizeof kernel_cases / sizeof *kernel_cases;

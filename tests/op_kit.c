@@ -260,30 +260,6 @@ rota_op_use op_trial_use(op_kit *kit, const op_trial *trial) {
     return use;
 }
 
-/* The longest chain of roundings in one result: elements of the axes that are summed over. */
-static double longest_sum(const op_trial *trial) {
-    const rota_op_use *use = &trial->example.use;
-    const rota_tensor *x = &use->inputs[0];
-    const char *name = use->op->name;
-    if (strcmp(name, "sum") == 0 || strcmp(name, "mean") == 0)
-        return (double)x->shape[use->attributes.axis[0]];
-    if (strcmp(name, "sum_squares") == 0 || strcmp(name, "global_norm") == 0) return 20000;
-    if (strcmp(name, "matmul") == 0) return (double)x->shape[x->rank - (use->attributes.transpose_a ? 2 : 1)];
-    if (strcmp(name, "attention") == 0) return (double)(use->inputs[1].shape[2] + x->shape[3]);
-    if (strcmp(name, "cross_entropy") == 0) return (double)(rota_tensor_count(x) / x->shape[2] + x->shape[2]);
-    return x->rank > 0 ? (double)x->shape[x->rank - 1] : 1;
-}
-
 double op_trial_bound(const op_trial *trial, uint32_t output) {
-    double largest = 0, unit = 0x1p-24;
-    const rota_tensor *y = &trial->result[output];
-    for (uint64_t i = 0; i < rota_tensor_count(y); i++)
-        if (isfinite(trial->reference.out[output][i]))
-            largest = fmax(largest, fabs(trial->reference.out[output][i]));
-    /* Sums are in lanes and trees, whose errors add up like the square root at worst seen; the bound takes a
-     * lane's length. */
-    double bound = unit * (16 + longest_sum(trial) / 4) * fmax(largest, 1);
-    if (y->dtype == ROTA_F16) bound += 0x1p-11 * largest;
-    if (y->dtype == ROTA_BF16) bound += 0x1p-8 * largest;
-    return bound;
+    return reference_bound(&trial->reference, output);
 }

@@ -68,8 +68,7 @@ void op_trial_free(op_trial *trial);
 /* A use of the op with the trial's inputs as tensors of the kit; what is written by the op is a variable. */
 rota_op_use op_trial_use(op_kit *kit, const op_trial *trial);
 
-/* How far the f32 result of an op may be from its f64 reference, as multiples of f32's unit roundoff times
- * the largest magnitude of the result: the longest sum in it, and the elementary functions (2 ulp each). */
+/* How far the result of an op may be from its f64 reference. */
 double op_trial_bound(const op_trial *trial, uint32_t output);
 
 #endif

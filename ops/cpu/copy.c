@@ -11,8 +11,8 @@ typedef rota_copy_strided_params params_t;
 
 static bool is_transpose(const params_t *p) {
     const int d = ROTA_KERNEL_DIMS - 1;
-    return p->element_bytes == 4 && p->y_stride[d] == 1 && p->x_stride[d - 1] == 1 && p->x_stride[d] > 1 &&
-           p->shape[d] >= 8 && p->shape[d - 1] >= 8;
+    return rota_dtype_bytes((rota_dtype)p->dtype) == 4 && p->y_stride[d] == 1 && p->x_stride[d - 1] == 1 &&
+           p->x_stride[d] > 1 && p->shape[d] >= 8 && p->shape[d - 1] >= 8;
 }
 
 /* Long rows are several items. */
@@ -53,11 +53,34 @@ ROTA_VECTOR static void row_f32(const params_t *p, const float *x, uint64_t xs, 
     }
 }
 
+/* The same of f16 and bf16. */
+static void row_half(const params_t *p, const void *x, uint64_t xs, void *y, uint64_t ys, uint64_t count) {
+    const float alpha = p->flags & ROTA_COPY_SCALE ? p->alpha : 1.0f;
+    const bool add = p->flags & ROTA_COPY_ACCUMULATE;
+    float from[ROTA_CPU_BLOCK], to[ROTA_CPU_BLOCK];
+    for (uint64_t i = 0, n; i < count; i += n) {
+        n = count - i < ROTA_CPU_BLOCK ? count - i : ROTA_CPU_BLOCK;
+        if (xs == 1)
+            rota_cpu_widen(p->dtype, x, i, n, from);
+        else
+            for (uint64_t k = 0; k < n; k++) from[k] = rota_cpu_get(p->dtype, x, (i + k) * xs);
+        if (add && ys == 1) rota_cpu_widen(p->dtype, y, i, n, to);
+        for (uint64_t k = 0; k < n; k++) {
+            const float before = !add ? 0.0f : ys == 1 ? to[k] : rota_cpu_get(p->dtype, y, (i + k) * ys);
+            to[k] = add ? before + alpha * from[k] : alpha * from[k];
+        }
+        if (ys == 1)
+            rota_cpu_narrow(p->dtype, to, y, i, n);
+        else
+            for (uint64_t k = 0; k < n; k++) rota_cpu_put(p->dtype, y, (i + k) * ys, to[k]);
+    }
+}
+
 /* Elements moved as bits: a NaN keeps its payload, an integer its value. */
-static void row_bits(const params_t *p, const void *x, uint64_t xs, void *y, uint64_t ys, uint64_t count) {
+static void row_bits(uint32_t bytes, const void *x, uint64_t xs, void *y, uint64_t ys, uint64_t count) {
     if (xs == 1 && ys == 1) {
-        memcpy(y, x, count * p->element_bytes);
-    } else if (p->element_bytes == 4) {
+        memcpy(y, x, count * bytes);
+    } else if (bytes == 4) {
         const uint32_t *x4 = x;
         uint32_t *y4 = y;
         for (uint64_t i = 0; i < count; i++) y4[i * ys] = x4[i * xs];
@@ -116,16 +139,21 @@ rota_status rota_cpu_copy_strided(const rota_kernel_call *call) {
         return ROTA_OK;
     }
     const uint64_t cut = pieces(row);
+    const uint32_t bytes = rota_dtype_bytes((rota_dtype)p->dtype);
     for (uint64_t item = call->begin; item < call->end; item++) {
         uint64_t x_at, y_at, from = item % cut * ROTA_CPU_GRAIN;
         const uint64_t count = row - from < ROTA_CPU_GRAIN ? row - from : ROTA_CPU_GRAIN;
         offsets(p, last, item / cut, &x_at, &y_at);
         x_at += from * xs;
         y_at += from * ys;
-        if (p->flags & (ROTA_COPY_SCALE | ROTA_COPY_ACCUMULATE))
-            row_f32(p, (const float *)x + x_at, xs, (float *)y + y_at, ys, count);
+        const uint8_t *from_x = x + x_at * bytes;
+        uint8_t *to_y = y + y_at * bytes;
+        if (!(p->flags & (ROTA_COPY_SCALE | ROTA_COPY_ACCUMULATE)))
+            row_bits(bytes, from_x, xs, to_y, ys, count);
+        else if (p->dtype == ROTA_F32)
+            row_f32(p, (const float *)from_x, xs, (float *)to_y, ys, count);
         else
-            row_bits(p, x + x_at * p->element_bytes, xs, y + y_at * p->element_bytes, ys, count);
+            row_half(p, from_x, xs, to_y, ys, count);
     }
     return ROTA_OK;
 }

@@ -84,6 +84,48 @@ ROTA_INLINE float rota_cpu_sigmoid(float x) {
     return 1.0f / (1.0f + rota_cpu_exp(-x));
 }
 
+/* exp(x) - 1 to 8 ulp: near 0, where the difference would lose digits, the Taylor polynomial (remainder below
+ * 2^-27 of the result for |x| <= ln 2 / 2). */
+ROTA_INLINE float rota_cpu_expm1(float x) {
+    float p = 1.98412698e-4f;
+    p = p * x + 1.38888889e-3f;
+    p = p * x + 8.33333333e-3f;
+    p = p * x + 4.16666667e-2f;
+    p = p * x + 1.66666667e-1f;
+    p = p * x + 0.5f;
+    p = p * x * x + x;
+    float far = rota_cpu_exp(x) - 1.0f;
+    return fabsf(x) <= 0.34657359f ? p : far;
+}
+
+ROTA_INLINE float rota_cpu_tanh(float x) {
+    float e = rota_cpu_expm1(-2.0f * fabsf(x));
+    return copysignf(-e / (e + 2.0f), x);
+}
+
+/* To 1.5e-7 (Abramowitz and Stegun, Handbook of mathematical functions, 7.1.26). */
+ROTA_INLINE float rota_cpu_erf(float x) {
+    float z = fabsf(x), t = 1.0f / (1.0f + 0.3275911f * z);
+    float p = 1.061405429f;
+    p = p * t - 1.453152027f;
+    p = p * t + 1.421413741f;
+    p = p * t - 0.284496736f;
+    p = p * t + 0.254829592f;
+    return copysignf(1.0f - p * t * rota_cpu_exp(-z * z), x);
+}
+
+/* The tanh form; 0.5 (1 + tanh u) is sigmoid(2 u). */
+ROTA_INLINE float rota_cpu_gelu_sigmoid(float x) {
+    return rota_cpu_sigmoid(1.5957691216f /* 2 sqrt(2 / pi) */ * (x + 0.044715f * x * x * x));
+}
+ROTA_INLINE float rota_cpu_gelu(float x) {
+    return x * rota_cpu_gelu_sigmoid(x);
+}
+ROTA_INLINE float rota_cpu_gelu_derivative(float x) {
+    float s = rota_cpu_gelu_sigmoid(x);
+    return s + x * s * (1.0f - s) * 1.5957691216f * (1.0f + 3.0f * 0.044715f * x * x);
+}
+
 /* Sums in 16 lanes, element i in lane i % 16, then a fixed tree. */
 #define ROTA_LANES 16
 
@@ -154,6 +196,31 @@ ROTA_INLINE uint16_t rota_cpu_to_f16(float x) {
     h = magnitude >= 0x47800000u ? 0x7C00u : h;
     h = magnitude > 0x7F800000u ? 0x7E00u : h;
     return (uint16_t)(h | (u >> 16 & 0x8000u));
+}
+
+/* Elements that widening and narrowing kernels take at a time. */
+enum { ROTA_CPU_BLOCK = 1024 };
+
+/* Elements [from, from + count) of a dtype of real numbers as f32: where they lie if they are that, else
+ * widened into `buffer`. */
+const float *rota_cpu_widen(uint32_t dtype, const void *x, uint64_t from, uint64_t count, float *buffer);
+/* Where to put results for elements from `at` on: their own place if they are f32, else `buffer`, from where
+ * rota_cpu_narrow rounds them to it. */
+ROTA_INLINE float *rota_cpu_results(uint32_t dtype, void *y, uint64_t at, float *buffer) {
+    return dtype == ROTA_F32 ? (float *)y + at : buffer;
+}
+void rota_cpu_narrow(uint32_t dtype, const float *buffer, void *y, uint64_t at, uint64_t count);
+
+ROTA_INLINE float rota_cpu_get(uint32_t dtype, const void *x, uint64_t i) {
+    if (dtype == ROTA_F32) return ((const float *)x)[i];
+    const uint16_t half = ((const uint16_t *)x)[i];
+    return dtype == ROTA_F16 ? rota_cpu_from_f16(half) : rota_cpu_from_bf16(half);
+}
+ROTA_INLINE void rota_cpu_put(uint32_t dtype, void *y, uint64_t i, float value) {
+    if (dtype == ROTA_F32)
+        ((float *)y)[i] = value;
+    else
+        ((uint16_t *)y)[i] = dtype == ROTA_F16 ? rota_cpu_to_f16(value) : rota_cpu_to_bf16(value);
 }
 
 /* ---- Matrix products ---- */

@@ -21,6 +21,10 @@ ROTA_INLINE float larger(float x, float y) {
     return (x > y || x != x) ? x : y;
 }
 
+ROTA_INLINE float smaller(float x, float y) {
+    return (x < y || x != x) ? x : y;
+}
+
 ROTA_VECTOR static float reduce_row(uint32_t op, const float *x, uint64_t count) {
     float sum = 0.0f;
     if (op == ROTA_REDUCE_SUM) {
@@ -28,58 +32,85 @@ ROTA_VECTOR static float reduce_row(uint32_t op, const float *x, uint64_t count)
     } else if (op == ROTA_REDUCE_SUM_SQUARES) {
         ROTA_LANE_SUM(sum, count, x[i] * x[i]);
     } else {
+        const bool max = op == ROTA_REDUCE_MAX;
         float lane[ROTA_LANES];
         const uint64_t whole = count - count % ROTA_LANES;
-        for (uint64_t l = 0; l < ROTA_LANES; l++) lane[l] = -INFINITY;
+        for (uint64_t l = 0; l < ROTA_LANES; l++) lane[l] = max ? -INFINITY : INFINITY;
         for (uint64_t base = 0; base < whole; base += ROTA_LANES)
-            for (uint64_t l = 0; l < ROTA_LANES; l++) lane[l] = larger(x[base + l], lane[l]);
-        for (uint64_t i = whole; i < count; i++) lane[0] = larger(x[i], lane[0]);
+            for (uint64_t l = 0; l < ROTA_LANES; l++)
+                lane[l] = max ? larger(x[base + l], lane[l]) : smaller(x[base + l], lane[l]);
+        for (uint64_t i = whole; i < count; i++)
+            lane[0] = max ? larger(x[i], lane[0]) : smaller(x[i], lane[0]);
         sum = lane[0];
-        for (uint64_t l = 1; l < ROTA_LANES; l++) sum = larger(lane[l], sum);
+        for (uint64_t l = 1; l < ROTA_LANES; l++) sum = max ? larger(lane[l], sum) : smaller(lane[l], sum);
     }
     return sum;
 }
 
+/* What a reduction of nothing is. */
+static float first_value(uint32_t op) {
+    return op == ROTA_REDUCE_MAX ? -INFINITY : op == ROTA_REDUCE_MIN ? INFINITY : 0.0f;
+}
+
+static float join(uint32_t op, float a, float b) {
+    return op == ROTA_REDUCE_MAX ? larger(a, b) : op == ROTA_REDUCE_MIN ? smaller(a, b) : a + b;
+}
+
+/* Elements [from, from + count) of any real dtype: of a 16-bit one, block after block. */
+static float reduce_any_row(uint32_t op, uint32_t dtype, const void *x, uint64_t from, uint64_t count) {
+    if (dtype == ROTA_F32) return reduce_row(op, (const float *)x + from, count);
+    float buffer[ROTA_CPU_BLOCK], total = first_value(op);
+    for (uint64_t i = 0, n; i < count; i += n) {
+        n = count - i < ROTA_CPU_BLOCK ? count - i : ROTA_CPU_BLOCK;
+        total = join(op, total, reduce_row(op, rota_cpu_widen(dtype, x, from + i, n, buffer), n));
+    }
+    return total;
+}
+
 /* The columns are summed in four interleaved rows, so that a long axis loses less to rounding and waits less.
  */
-ROTA_VECTOR static void reduce_columns(uint32_t op, const float *x, uint64_t stride, uint64_t length,
-                                       uint64_t columns, float *restrict y) {
-    float part[4][COLUMNS];
+ROTA_VECTOR static void add_row(uint32_t op, const float *restrict row, uint64_t columns,
+                                float *restrict sum) {
+    if (op == ROTA_REDUCE_SUM)
+        for (uint64_t c = 0; c < columns; c++) sum[c] += row[c];
+    else if (op == ROTA_REDUCE_SUM_SQUARES)
+        for (uint64_t c = 0; c < columns; c++) sum[c] += row[c] * row[c];
+    else if (op == ROTA_REDUCE_MAX)
+        for (uint64_t c = 0; c < columns; c++) sum[c] = larger(row[c], sum[c]);
+    else
+        for (uint64_t c = 0; c < columns; c++) sum[c] = smaller(row[c], sum[c]);
+}
+
+static void reduce_columns(uint32_t op, uint32_t dtype, const void *x, uint64_t from, uint64_t stride,
+                           uint64_t length, uint64_t columns, float *restrict y) {
+    float part[4][COLUMNS], buffer[COLUMNS];
     for (int r = 0; r < 4; r++)
-        for (int c = 0; c < COLUMNS; c++) part[r][c] = op == ROTA_REDUCE_MAX ? -INFINITY : 0.0f;
-    for (uint64_t k = 0; k < length; k++) {
-        const float *restrict row = x + k * stride;
-        float *restrict sum = part[k % 4];
-        if (op == ROTA_REDUCE_SUM)
-            for (uint64_t c = 0; c < columns; c++) sum[c] += row[c];
-        else if (op == ROTA_REDUCE_SUM_SQUARES)
-            for (uint64_t c = 0; c < columns; c++) sum[c] += row[c] * row[c];
-        else
-            for (uint64_t c = 0; c < columns; c++) sum[c] = larger(row[c], sum[c]);
-    }
+        for (int c = 0; c < COLUMNS; c++) part[r][c] = first_value(op);
+    for (uint64_t k = 0; k < length; k++)
+        add_row(op, rota_cpu_widen(dtype, x, from + k * stride, columns, buffer), columns, part[k % 4]);
     for (uint64_t c = 0; c < columns; c++)
-        y[c] = op == ROTA_REDUCE_MAX ? larger(larger(part[0][c], part[1][c]), larger(part[2][c], part[3][c]))
-                                     : (part[0][c] + part[1][c]) + (part[2][c] + part[3][c]);
+        y[c] = join(op, join(op, part[0][c], part[1][c]), join(op, part[2][c], part[3][c]));
 }
 
 rota_status rota_cpu_reduce(const rota_kernel_call *call) {
     const rota_reduce_params *p = call->params;
-    const float *x = call->operands[0];
-    float *y = call->operands[1];
+    const void *x = call->operands[0];
     const uint64_t chunks = ((uint64_t)p->n + p->chunk - 1) / p->chunk;
     const uint64_t groups = p->inner == 1 ? 1 : ((uint64_t)p->inner + COLUMNS - 1) / COLUMNS;
     for (uint64_t item = call->begin; item < call->end; item++) {
         uint64_t group = item % groups, chunk = item / groups % chunks, outer = item / groups / chunks;
         uint64_t first = chunk * p->chunk, length = p->n - first < p->chunk ? p->n - first : p->chunk;
-        const float *from = x + (outer * p->n + first) * p->inner + group * COLUMNS;
-        float *to = y + (outer * chunks + chunk) * p->inner + group * COLUMNS;
+        const uint64_t from = (outer * p->n + first) * p->inner + group * COLUMNS;
+        const uint64_t to = (outer * chunks + chunk) * p->inner + group * COLUMNS;
         uint64_t columns = p->inner == 1 ? 1 : p->inner - group * COLUMNS;
         if (columns > COLUMNS) columns = COLUMNS;
+        float buffer[COLUMNS], *y = rota_cpu_results(p->to, call->operands[1], to, buffer);
         if (p->inner == 1)
-            to[0] = reduce_row(p->op, from, length);
+            y[0] = reduce_any_row(p->op, p->from, x, from, length);
         else
-            reduce_columns(p->op, from, p->inner, length, columns, to);
-        for (uint64_t c = 0; c < columns; c++) to[c] *= p->scale;
+            reduce_columns(p->op, p->from, x, from, p->inner, length, columns, y);
+        for (uint64_t c = 0; c < columns; c++) y[c] *= p->scale;
+        rota_cpu_narrow(p->to, y, call->operands[1], to, columns);
     }
     return ROTA_OK;
 }
@@ -95,15 +126,16 @@ void rota_cpu_items_max_backward(const void *params, const uint64_t *operand_byt
 
 rota_status rota_cpu_max_backward(const rota_kernel_call *call) {
     const rota_max_backward_params *p = call->params;
-    const float *x = call->operands[0], *y = call->operands[1], *dy = call->operands[2];
-    float *dx = call->operands[3];
+    const void *x = call->operands[0];
     for (uint64_t item = call->begin; item < call->end; item++) {
         uint64_t base = item / p->inner * p->n * p->inner + item % p->inner;
+        const float y = rota_cpu_get(p->dtype, call->operands[1], item);
+        const float dy = rota_cpu_get(p->dtype, call->operands[2], item);
         bool found = false;
         for (uint64_t k = 0; k < p->n; k++) {
             uint64_t at = base + k * p->inner;
-            bool here = !found && x[at] == y[item];
-            dx[at] = here ? dy[item] : 0.0f;
+            bool here = !found && rota_cpu_get(p->dtype, x, at) == y;
+            rota_cpu_put(p->dtype, call->operands[3], at, here ? dy : 0.0f);
             found = found || here;
         }
     }

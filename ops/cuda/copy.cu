@@ -1,19 +1,25 @@
-/* CUDA kernel: copy_strided. Four elements a thread along the innermost dimension; where x is contiguous along another
- * dimension than y, tiles through shared memory, so that both sides are read and written in long runs. */
-#include "ops/cuda/common.cuh"
+/* CUDA kernel: copy_strided. A vector of up to 16 bytes at a time along the innermost dimension; where x is contiguous along
+ * another dimension than y, tiles through shared memory, so that both sides are read and written in long runs. */
+#include "ops/cuda/typed.cuh"
 
 constexpr int LAST = ROTA_KERNEL_DIMS - 1, TILE = ROTA_CUDA_TRANSPOSE_TILE;
 
-template <typename T> struct alignas(4 * sizeof(T)) four {
-    T v[4];
-};
+/* Bits of an element, as a number and back. */
+ROTA_DEVICE float number_of(const rota_copy_strided_params &, uint32_t bits) { return __uint_as_float(bits); }
+ROTA_DEVICE float number_of(const rota_copy_strided_params &p, uint16_t bits) {
+    return p.dtype == DTYPE_F16 ? widen(__ushort_as_half(bits)) : widen(__ushort_as_bfloat16(bits));
+}
+ROTA_DEVICE void set_bits(const rota_copy_strided_params &, float value, uint32_t &bits) { bits = __float_as_uint(value); }
+ROTA_DEVICE void set_bits(const rota_copy_strided_params &p, float value, uint16_t &bits) {
+    bits = p.dtype == DTYPE_F16 ? __half_as_ushort(narrow<__half>(value)) : __bfloat16_as_ushort(narrow<__nv_bfloat16>(value));
+}
 
-/* What goes to y: bits as they are, or a float scaled and added. */
-ROTA_DEVICE uint16_t result(const rota_copy_strided_params &, uint16_t x, const uint16_t *) { return x; }
-ROTA_DEVICE uint32_t result(const rota_copy_strided_params &p, uint32_t x, const uint32_t *y) {
+/* What goes to y: bits as they are, or a number scaled and added. */
+template <typename T> ROTA_DEVICE T result(const rota_copy_strided_params &p, T x, const T *y) {
     if (p.flags == 0) return x;
-    const float value = (p.flags & ROTA_COPY_SCALE ? p.alpha : 1.0f) * __uint_as_float(x);
-    return __float_as_uint(p.flags & ROTA_COPY_ACCUMULATE ? __uint_as_float(*y) + value : value);
+    const float value = (p.flags & ROTA_COPY_SCALE ? p.alpha : 1.0f) * number_of(p, x);
+    set_bits(p, p.flags & ROTA_COPY_ACCUMULATE ? number_of(p, *y) + value : value, x);
+    return x;
 }
 
 ROTA_DEVICE void places(const rota_copy_strided_params &p, uint32_t i, uint64_t &from, uint64_t &to) {
@@ -27,35 +33,39 @@ ROTA_DEVICE void places(const rota_copy_strided_params &p, uint32_t i, uint64_t 
     }
 }
 
-template <typename T> ROTA_DEVICE void copy(const rota_copy_strided_params &p, const T *x, T *y) {
+/* W divides the innermost extent. */
+template <typename T, int W> ROTA_DEVICE void copy(const rota_copy_strided_params &p, const T *x, T *y) {
+    using vector = several<T, W>;
     const uint64_t xs = p.x_stride[LAST], ys = p.y_stride[LAST];
-    const bool by_four = p.shape[LAST] % 4 == 0;
-    uint64_t from, to;
+    constexpr int GROUPS = EIGHT / W;
+    uint64_t from[GROUPS], to[GROUPS], base = rota_group_index() * ROTA_CUDA_ELEMENTS;
+    vector value[GROUPS];
 #pragma unroll
-    for (int g = 0; g < GROUPS_OF_FOUR; g++) {
-        const uint64_t i = element_of(g);
+    for (int g = 0; g < GROUPS; g++) {
+        const uint64_t i = base + static_cast<uint64_t>(g * ROTA_CUDA_THREADS + threadIdx.x) * W;
+        if (i >= p.count) break;
+        places(p, static_cast<uint32_t>(i), from[g], to[g]);
+        if (W > 1 && xs == 1 && aligned_to<vector>(x + from[g]))
+            value[g] = *reinterpret_cast<const vector *>(x + from[g]);
+        else
+#pragma unroll
+            for (int j = 0; j < W; j++) value[g].v[j] = x[from[g] + xs * j];
+    }
+#pragma unroll
+    for (int g = 0; g < GROUPS; g++) {
+        const uint64_t i = base + static_cast<uint64_t>(g * ROTA_CUDA_THREADS + threadIdx.x) * W;
         if (i >= p.count) return;
-        if (!by_four) {
-            for (int j = 0; j < 4 && i + j < p.count; j++) {
-                places(p, static_cast<uint32_t>(i + j), from, to);
-                y[to] = result(p, x[from], y + to);
-            }
-            continue;
+        T *at = y + to[g];
+        if (W > 1 && ys == 1 && aligned_to<vector>(at)) {
+            vector before = {};
+            if (p.flags & ROTA_COPY_ACCUMULATE) before = *reinterpret_cast<const vector *>(at);
+#pragma unroll
+            for (int j = 0; j < W; j++) value[g].v[j] = result(p, value[g].v[j], &before.v[j]);
+            *reinterpret_cast<vector *>(at) = value[g];
+        } else {
+#pragma unroll
+            for (int j = 0; j < W; j++) at[ys * j] = result(p, value[g].v[j], at + ys * j);
         }
-        places(p, static_cast<uint32_t>(i), from, to);
-        four<T> value;
-        if (xs == 1 && reinterpret_cast<uint64_t>(x + from) % sizeof(four<T>) == 0)
-            value = *reinterpret_cast<const four<T> *>(x + from);
-        else
-#pragma unroll
-            for (int j = 0; j < 4; j++) value.v[j] = x[from + xs * j];
-#pragma unroll
-        for (int j = 0; j < 4; j++) value.v[j] = result(p, value.v[j], y + to + ys * j);
-        if (ys == 1 && reinterpret_cast<uint64_t>(y + to) % sizeof(four<T>) == 0)
-            *reinterpret_cast<four<T> *>(y + to) = value;
-        else
-#pragma unroll
-            for (int j = 0; j < 4; j++) y[to + ys * j] = value.v[j];
     }
 }
 
@@ -94,17 +104,20 @@ template <typename T> ROTA_DEVICE void transpose(const rota_copy_strided_params 
 }
 
 template <typename T, typename A> ROTA_DEVICE void run(const A &args) {
+    constexpr int WIDEST = 16 / sizeof(T);
     const T *x = rota_operand<const T>(args, 0);
     T *y = rota_operand<T>(args, 1);
     const int dim = rota_cuda_transposed_dim(&args.params);
-    if (dim < 0)
-        copy(args.params, x, y);
-    else
+    if (dim >= 0)
         transpose(args.params, dim, x, y);
+    else if (args.params.shape[LAST] % WIDEST == 0)
+        copy<T, WIDEST>(args.params, x, y);
+    else
+        copy<T, 1>(args.params, x, y);
 }
 
 ROTA_KERNEL(copy_strided, 2, rota_copy_strided_params, ROTA_CUDA_THREADS) {
-    if (args.params.element_bytes == 2)
+    if (args.params.dtype == DTYPE_F16 || args.params.dtype == DTYPE_BF16)
         run<uint16_t>(args);
     else
         run<uint32_t>(args);

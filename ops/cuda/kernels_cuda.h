@@ -5,6 +5,7 @@
 
 #include "cuda/attention.h"
 #include "cuda/attention_backward.h"
+#include "cuda/binary.h"
 #include "cuda/copy.h"
 #include "cuda/elementwise.h"
 #include "cuda/embedding.h"
@@ -13,6 +14,7 @@
 #include "cuda/norm.h"
 #include "cuda/reduce.h"
 #include "cuda/rows.h"
+#include "cuda/unary.h"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/matmul_cuda.h"
 
@@ -31,9 +33,11 @@
     ROTA_CUDA_IMAGE_##image_name, .entry = ROTA_CUDA_ENTRY_##image_name(name),                               \
                                   .launch = rota_cuda_launch_##name
 
-#define ROTA_CUDA_unary ROTA_CUDA_KERNEL(unary, elementwise)
-#define ROTA_CUDA_unary_backward ROTA_CUDA_KERNEL(unary_backward, elementwise)
-#define ROTA_CUDA_binary ROTA_CUDA_KERNEL(binary, elementwise)
+#define ROTA_CUDA_unary ROTA_CUDA_KERNEL(unary, unary)
+#define ROTA_CUDA_unary_backward ROTA_CUDA_KERNEL(unary_backward, unary)
+#define ROTA_CUDA_binary ROTA_CUDA_KERNEL(binary, binary)
+#define ROTA_CUDA_binary_backward ROTA_CUDA_KERNEL(binary_backward, binary)
+#define ROTA_CUDA_where ROTA_CUDA_KERNEL(where, binary)
 #define ROTA_CUDA_copy_strided ROTA_CUDA_KERNEL(copy_strided, copy)
 #define ROTA_CUDA_cast ROTA_CUDA_KERNEL(cast, elementwise)
 #define ROTA_CUDA_reduce ROTA_CUDA_KERNEL(reduce, reduce)

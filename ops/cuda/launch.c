@@ -37,6 +37,8 @@ rota_cuda_launch rota_cuda_fold(uint64_t blocks, uint32_t threads) {
 ELEMENTS(unary, rota_unary_params, p->count)
 ELEMENTS(unary_backward, rota_unary_params, p->count)
 ELEMENTS(binary, rota_binary_params, p->count)
+ELEMENTS(binary_backward, rota_binary_backward_params, p->count)
+ELEMENTS(where, rota_where_params, p->count)
 ELEMENTS(cast, rota_cast_params, p->count)
 ELEMENTS(dropout, rota_dropout_params, p->count)
 ELEMENTS(adamw, rota_adamw_params, p->count)
@@ -60,7 +62,8 @@ static uint64_t reduce_blocks(const rota_reduce_params *p) {
     case ROTA_CUDA_REDUCE_WARP:
         return divide_up(rows, ROTA_CUDA_THREADS / 32);
     case ROTA_CUDA_REDUCE_COLUMN:
-        return rows * divide_up(p->inner, 32);
+        return rows *
+               divide_up(p->inner, p->from == ROTA_F32 ? ROTA_CUDA_REDUCE_TILE : ROTA_CUDA_REDUCE_TILE_HALF);
     default:
         return rows;
     }

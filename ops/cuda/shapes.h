@@ -21,6 +21,9 @@ enum {
     /* A row up to this length is a warp's, a longer one a block's of so many threads. */
     ROTA_CUDA_WARP_ROW = 1024,
     ROTA_CUDA_ROW_THREADS = 256,
+    /* Columns of a block of a reduction along columns: of f32, and of 16 bits. */
+    ROTA_CUDA_REDUCE_TILE = 32,
+    ROTA_CUDA_REDUCE_TILE_HALF = 128,
     /* Side of the tiles through which transposing copies go. */
     ROTA_CUDA_TRANSPOSE_TILE = 32,
     /* Matmul of f32: shared memory of the tiles of 128 x 128, 64 x 64 and 32 x 32. */
@@ -61,7 +64,7 @@ typedef enum rota_cuda_reduction {
     ROTA_CUDA_REDUCE_EACH,   /* a thread has a result of its own */
     ROTA_CUDA_REDUCE_WARP,   /* inner 1, short chunks */
     ROTA_CUDA_REDUCE_BLOCK,  /* inner 1, long chunks */
-    ROTA_CUDA_REDUCE_COLUMN, /* 32 neighbouring columns a block, the rows of a chunk dealt to its 8 warps */
+    ROTA_CUDA_REDUCE_COLUMN, /* a tile of columns a block, the rows of a chunk dealt to its 8 warps */
     ROTA_CUDA_REDUCE_NARROW  /* few columns: a block reads a whole chunk as it lies */
 } rota_cuda_reduction;
 

@@ -1,14 +1,9 @@
-/* rota_kernel_copy_strided: y[...] = x[...] (scaled, added), one element an invocation. Compiled twice: elements of 4
- * bytes, and with ELEMENT_BYTES 2, which needs 16-bit storage. */
+/* rota_kernel_copy_strided: y[...] = x[...] (scaled, added), one element an invocation. Elements of 4 bytes, and with HALF
+ * of 2. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#ifndef ELEMENT_BYTES
-#define ELEMENT_BYTES 4
-#endif
-#if ELEMENT_BYTES == 2
-#define ROTA_USE_F16
-#endif
-#include "elements.glsl"
+#define DTYPE_ID 4
+#include "typed.glsl"
 
 layout(local_size_x = 256) in;
 layout(constant_id = 2) const uint FLAGS = 0u;
@@ -19,7 +14,7 @@ ROTA_KERNEL_BEGIN(2)
 uint count;
 uint flags;
 float alpha;
-uint element_bytes;
+uint dtype;
 uint x_offset;
 uint y_offset;
 uint shape[6];
@@ -39,15 +34,15 @@ void main() {
         from += uint64_t(place) * pc.x_stride[d];
         to += uint64_t(place) * pc.y_stride[d];
     }
-#if ELEMENT_BYTES == 2
-    rota_u16(rota_operand(1) + to * 2ul).v[0] = rota_u16(rota_operand(0) + from * 2ul).v[0];
-#else
-    const uint64_t x = at(rota_operand(0), from), y = at(rota_operand(1), to);
+    const uint64_t x = rota_operand(0), y = rota_operand(1);
     if (FLAGS == 0u) { /* as bits: integers, and NaNs unchanged */
-        rota_u32(y).v[0] = rota_u32(x).v[0];
+#ifdef HALF
+        rota_u16(y + to * 2ul).v[0] = rota_u16(x + from * 2ul).v[0];
+#else
+        rota_u32(y + to * 4ul).v[0] = rota_u32(x + from * 4ul).v[0];
+#endif
         return;
     }
-    const float value = ((FLAGS & COPY_SCALE) != 0u ? pc.alpha : 1.0) * rota_f32(x).v[0];
-    rota_f32(y).v[0] = (FLAGS & COPY_ACCUMULATE) != 0u ? rota_f32(y).v[0] + value : value;
-#endif
+    const float value = ((FLAGS & COPY_SCALE) != 0u ? pc.alpha : 1.0) * load_any(x, from);
+    store_any(y, to, (FLAGS & COPY_ACCUMULATE) != 0u ? load_any(y, to) + value : value);
 }

@@ -1,8 +1,6 @@
 /* Workgroup counts and specialization constants of the built-in kernels' shaders. */
 #include "ops/vk/dispatch.h"
 
-#include "spv/copy_strided_2.h"
-
 #define GROUPS_X_MAX 65535u
 #define ELEMENTWISE_GROUP 256u /* local_size_x of the elementwise shaders */
 #define ELEMENTS_OF_FOUR 1024u /* ... of those that do four elements an invocation */
@@ -46,6 +44,7 @@ GRID(unary, rota_unary_params, divide_up(p->count, ELEMENTS_OF_FOUR))
 void rota_vk_spec_unary(const void *params, uint32_t *out_values) {
     const rota_unary_params *p = params;
     out_values[0] = p->op;
+    out_values[1] = p->dtype;
 }
 
 static bool binary_is_plain(const rota_binary_params *p) {
@@ -57,6 +56,23 @@ void rota_vk_spec_binary(const void *params, uint32_t *out_values) {
     const rota_binary_params *p = params;
     out_values[0] = p->op;
     out_values[1] = binary_is_plain(p) ? 0 : dims_in_use(p->shape);
+    out_values[2] = p->dtype;
+}
+
+GRID(binary_backward, rota_binary_backward_params, divide_up(p->count, ELEMENTWISE_GROUP))
+void rota_vk_spec_binary_backward(const void *params, uint32_t *out_values) {
+    const rota_binary_backward_params *p = params;
+    out_values[0] = p->op;
+    out_values[1] = dims_in_use(p->shape);
+    out_values[2] = p->dtype;
+}
+
+GRID(where, rota_where_params, divide_up(p->count, ELEMENTWISE_GROUP))
+void rota_vk_spec_where(const void *params, uint32_t *out_values) {
+    const rota_where_params *p = params;
+    out_values[0] = p->flags;
+    out_values[1] = dims_in_use(p->shape);
+    out_values[2] = p->dtype;
 }
 
 GRID(copy_strided, rota_copy_strided_params, divide_up(p->count, ELEMENTWISE_GROUP))
@@ -64,24 +80,7 @@ void rota_vk_spec_copy_strided(const void *params, uint32_t *out_values) {
     const rota_copy_strided_params *p = params;
     out_values[0] = p->flags;
     out_values[1] = dims_in_use(p->shape);
-}
-static const rota_kernel copy_strided_2 = {
-    .name = "copy_strided",
-    .operand_count = 2,
-    .param_bytes = sizeof(rota_copy_strided_params),
-    .vk = {.words = rota_spv_copy_strided_2,
-           .size_bytes = sizeof rota_spv_copy_strided_2,
-           .grid = rota_vk_grid_copy_strided,
-           .spec_count = 2,
-           .spec = rota_vk_spec_copy_strided,
-           .required_features = ROTA_FEATURE_F16_STORAGE},
-};
-const rota_kernel *rota_vk_select_copy_strided(const void *params, const uint64_t *operand_bytes,
-                                               uint32_t features) {
-    (void)operand_bytes;
-    (void)features;
-    const rota_copy_strided_params *p = params;
-    return p->element_bytes == 2 ? &copy_strided_2 : NULL;
+    out_values[2] = p->dtype;
 }
 
 GRID(cast, rota_cast_params, divide_up(p->count, ELEMENTS_OF_FOUR))
@@ -105,8 +104,14 @@ void rota_vk_spec_reduce(const void *params, uint32_t *out_values) {
     out_values[0] = reduce_per_invocation(p) ? SMALL_GROUP : group_for_row(p->chunk < p->n ? p->chunk : p->n);
     out_values[1] = p->op;
     out_values[2] = reduce_per_invocation(p);
+    out_values[3] = p->from;
+    out_values[4] = p->to;
 }
 GRID(max_backward, rota_max_backward_params, divide_up((uint64_t)p->outer * p->inner, ELEMENTWISE_GROUP))
+void rota_vk_spec_max_backward(const void *params, uint32_t *out_values) {
+    const rota_max_backward_params *p = params;
+    out_values[0] = p->dtype;
+}
 
 GRID(embedding, rota_embedding_params, divide_up((uint64_t)p->rows * p->dim, ELEMENTWISE_GROUP))
 GRID(embedding_backward, rota_embedding_params, p->classes)
@@ -142,6 +147,10 @@ GRID(attention_backward_key_value, rota_attention_backward_params,
      (uint64_t)p->batch * p->heads * divide_up(p->keys, ATTENTION_ROWS))
 
 GRID(dropout, rota_dropout_params, divide_up(p->count, ELEMENTS_OF_FOUR))
+void rota_vk_spec_dropout(const void *params, uint32_t *out_values) {
+    const rota_dropout_params *p = params;
+    out_values[0] = p->dtype;
+}
 GRID(index_add, rota_index_add_params, divide_up(p->rows, ELEMENTWISE_GROUP))
 void rota_vk_grid_global_norm(const void *params, const uint64_t *operand_bytes, uint32_t out_groups[3]) {
     (void)params;

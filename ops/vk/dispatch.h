@@ -15,10 +15,12 @@
 
 ROTA_VK_DISPATCH_SPEC(unary)
 ROTA_VK_DISPATCH_SPEC(binary)
+ROTA_VK_DISPATCH_SPEC(binary_backward)
+ROTA_VK_DISPATCH_SPEC(where)
 ROTA_VK_DISPATCH_SPEC(copy_strided)
 ROTA_VK_DISPATCH_SPEC(cast)
 ROTA_VK_DISPATCH_SPEC(reduce)
-ROTA_VK_DISPATCH(max_backward)
+ROTA_VK_DISPATCH_SPEC(max_backward)
 ROTA_VK_DISPATCH(embedding)
 ROTA_VK_DISPATCH(embedding_backward)
 ROTA_VK_DISPATCH_SPEC(softmax)
@@ -31,7 +33,7 @@ ROTA_VK_DISPATCH(attention)
 ROTA_VK_DISPATCH(attention_backward_prepare)
 ROTA_VK_DISPATCH(attention_backward_query)
 ROTA_VK_DISPATCH(attention_backward_key_value)
-ROTA_VK_DISPATCH(dropout)
+ROTA_VK_DISPATCH_SPEC(dropout)
 ROTA_VK_DISPATCH(index_add)
 ROTA_VK_DISPATCH_SPEC(global_norm)
 ROTA_VK_DISPATCH(adamw)
@@ -53,8 +55,19 @@ const rota_kernel *rota_vk_select_matmul_f16(const void *params, const uint64_t 
 const rota_kernel *rota_vk_select_matmul_bf16(const void *params, const uint64_t *operand_bytes,
                                               uint32_t features);
 
-/* Copies of 2-byte elements have a shader of their own, which needs 16-bit storage. */
-const rota_kernel *rota_vk_select_copy_strided(const void *params, const uint64_t *operand_bytes,
-                                               uint32_t features);
+/* Where the dtype is f16 or bf16, the shader for those (halves.c), which needs 16-bit storage. */
+#define ROTA_VK_HALF(name)                                                                                   \
+    const rota_kernel *rota_vk_select_##name(const void *params, const uint64_t *operand_bytes,              \
+                                             uint32_t features);
+ROTA_VK_HALF(unary)
+ROTA_VK_HALF(unary_backward)
+ROTA_VK_HALF(binary)
+ROTA_VK_HALF(binary_backward)
+ROTA_VK_HALF(where)
+ROTA_VK_HALF(copy_strided)
+ROTA_VK_HALF(reduce)
+ROTA_VK_HALF(max_backward)
+ROTA_VK_HALF(dropout)
+#undef ROTA_VK_HALF
 
 #endif

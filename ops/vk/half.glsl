@@ -31,6 +31,12 @@ float load_as(uint dtype, uint64_t base, uint i) {
     return dtype == DTYPE_F16 ? from_f16(bits) : rota_from_bf16(bits);
 }
 
+float load_as64(uint dtype, uint64_t base, uint64_t i) {
+    if (dtype == DTYPE_F32) return rota_f32(base + i * 4ul).v[0];
+    const uint bits = uint(rota_u16(base + i * 2ul).v[0]);
+    return dtype == DTYPE_F16 ? from_f16(bits) : rota_from_bf16(bits);
+}
+
 void store_as(uint dtype, uint64_t base, uint i, float value) {
     if (dtype == DTYPE_F32)
         store(base, i, value);

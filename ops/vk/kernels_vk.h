@@ -11,6 +11,7 @@
 #include "spv/attention_backward_prepare.h"
 #include "spv/attention_backward_query.h"
 #include "spv/binary.h"
+#include "spv/binary_backward.h"
 #include "spv/cast.h"
 #include "spv/causal_mask.h"
 #include "spv/check_finite.h"
@@ -37,6 +38,7 @@
 #include "spv/softmax_backward.h"
 #include "spv/unary.h"
 #include "spv/unary_backward.h"
+#include "spv/where.h"
 
 /* A shader and its grid; further members may follow. */
 #define ROTA_VK_SHADER(shader, grid_name)                                                                    \
@@ -45,23 +47,20 @@
 #define ROTA_VK_SHADER_SPEC(shader, grid_name, spec_name, count)                                             \
     ROTA_VK_SHADER(shader, grid_name), .spec_count = (count), .spec = rota_vk_spec_##spec_name
 
-#define ROTA_VK_unary                                                                                        \
-    { ROTA_VK_SHADER_SPEC(unary, unary, unary, 1) }
-#define ROTA_VK_unary_backward                                                                               \
-    { ROTA_VK_SHADER_SPEC(unary_backward, unary, unary, 1) }
-#define ROTA_VK_binary                                                                                       \
-    { ROTA_VK_SHADER_SPEC(binary, binary, binary, 2) }
-#define ROTA_VK_copy_strided                                                                                 \
-    {                                                                                                        \
-        ROTA_VK_SHADER_SPEC(copy_strided, copy_strided, copy_strided, 2),                                    \
-            .select = rota_vk_select_copy_strided                                                            \
-    }
+/* ... and of f16 and bf16 another (halves.c). */
+#define ROTA_VK_TYPED(shader, grid_name, spec_name, count)                                                   \
+    { ROTA_VK_SHADER_SPEC(shader, grid_name, spec_name, count), .select = rota_vk_select_##shader }
+
+#define ROTA_VK_unary ROTA_VK_TYPED(unary, unary, unary, 2)
+#define ROTA_VK_unary_backward ROTA_VK_TYPED(unary_backward, unary, unary, 2)
+#define ROTA_VK_binary ROTA_VK_TYPED(binary, binary, binary, 3)
+#define ROTA_VK_binary_backward ROTA_VK_TYPED(binary_backward, binary_backward, binary_backward, 3)
+#define ROTA_VK_where ROTA_VK_TYPED(where, where, where, 3)
+#define ROTA_VK_copy_strided ROTA_VK_TYPED(copy_strided, copy_strided, copy_strided, 3)
 #define ROTA_VK_cast                                                                                         \
     { ROTA_VK_SHADER_SPEC(cast, cast, cast, 2), .required_features = ROTA_FEATURE_F16_STORAGE }
-#define ROTA_VK_reduce                                                                                       \
-    { ROTA_VK_SHADER_SPEC(reduce, reduce, reduce, 3) }
-#define ROTA_VK_max_backward                                                                                 \
-    { ROTA_VK_SHADER(max_backward, max_backward) }
+#define ROTA_VK_reduce ROTA_VK_TYPED(reduce, reduce, reduce, 5)
+#define ROTA_VK_max_backward ROTA_VK_TYPED(max_backward, max_backward, max_backward, 1)
 #define ROTA_VK_matmul                                                                                       \
     { ROTA_VK_SHADER_SPEC(matmul, matmul_small, matmul, 4), .select = rota_vk_select_matmul }
 #define ROTA_VK_matmul_f16                                                                                   \
@@ -108,8 +107,7 @@
     { ROTA_VK_SHADER(attention_backward_query, attention_backward_query) }
 #define ROTA_VK_attention_backward_key_value                                                                 \
     { ROTA_VK_SHADER(attention_backward_key_value, attention_backward_key_value) }
-#define ROTA_VK_dropout                                                                                      \
-    { ROTA_VK_SHADER(dropout, dropout) }
+#define ROTA_VK_dropout ROTA_VK_TYPED(dropout, dropout, dropout, 1)
 #define ROTA_VK_index_add                                                                                    \
     { ROTA_VK_SHADER(index_add, index_add) }
 #define ROTA_VK_global_norm                                                                                  \

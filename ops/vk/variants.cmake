@@ -1,5 +1,8 @@
 # Shaders that are compiled more than once, with other definitions.
-rota_shader_variant(copy_strided_2 ops/vk/copy_strided.comp -DELEMENT_BYTES=2)
+# Of f16 and bf16: typed.glsl, halves.c.
+foreach(name unary unary_backward binary binary_backward where copy_strided reduce max_backward dropout)
+  rota_shader_variant(${name}_half ops/vk/${name}.comp -DHALF)
+endforeach()
 rota_shader_variant(rmsnorm ops/vk/layernorm.comp -DRMS)
 rota_shader_variant(rmsnorm_backward ops/vk/layernorm_backward.comp -DRMS)
 rota_shader_variant(rmsnorm_backward_weight ops/vk/layernorm_backward_weight.comp -DRMS)

@@ -1,0 +1,34 @@
+/* Arrays of f16 and bf16 widened to f32 and narrowed, for CPU kernels of any real dtype. */
+#include "cpu.h"
+
+ROTA_VECTOR static void widen_f16(const uint16_t *restrict x, uint64_t count, float *restrict y) {
+    for (uint64_t i = 0; i < count; i++) y[i] = rota_cpu_from_f16(x[i]);
+}
+
+ROTA_VECTOR static void widen_bf16(const uint16_t *restrict x, uint64_t count, float *restrict y) {
+    for (uint64_t i = 0; i < count; i++) y[i] = rota_cpu_from_bf16(x[i]);
+}
+
+ROTA_VECTOR static void narrow_f16(const float *restrict x, uint64_t count, uint16_t *restrict y) {
+    for (uint64_t i = 0; i < count; i++) y[i] = rota_cpu_to_f16(x[i]);
+}
+
+ROTA_VECTOR static void narrow_bf16(const float *restrict x, uint64_t count, uint16_t *restrict y) {
+    for (uint64_t i = 0; i < count; i++) y[i] = rota_cpu_to_bf16(x[i]);
+}
+
+const float *rota_cpu_widen(uint32_t dtype, const void *x, uint64_t from, uint64_t count, float *buffer) {
+    if (dtype == ROTA_F32) return (const float *)x + from;
+    if (dtype == ROTA_F16)
+        widen_f16((const uint16_t *)x + from, count, buffer);
+    else
+        widen_bf16((const uint16_t *)x + from, count, buffer);
+    return buffer;
+}
+
+void rota_cpu_narrow(uint32_t dtype, const float *buffer, void *y, uint64_t at, uint64_t count) {
+    if (dtype == ROTA_F16)
+        narrow_f16(buffer, count, (uint16_t *)y + at);
+    else if (dtype == ROTA_BF16)
+        narrow_bf16(buffer, count, (uint16_t *)y + at);
+}
