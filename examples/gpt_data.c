@@ -115,7 +115,10 @@ bool gpt_text_vocabulary(gpt_text *text, const gpt_source *s) {
                 "without --data, what tokens stand for must be known: --tokenizer byte, or --merges FILE\n");
         return false;
     }
-    return merges_vocabulary(&text->vocabulary, s, text);
+    if (!merges_vocabulary(&text->vocabulary, s, text)) return false;
+    if (s->count)
+        text->vocabulary.count = (uint32_t)s->count; /* a model may have more rows than there are tokens */
+    return true;
 }
 
 bool gpt_text_tokenize(gpt_text *text, const gpt_source *s) {
