@@ -173,7 +173,7 @@ static bool check_settings(gpt_settings *s) {
         wrong = number;
     }
     if (wrong) fprintf(stderr, "train_gpt: %s\n", wrong);
-    if (d->tokenizer == GPT_BPE && !d->count) d->count = BPE_TOKENS;
+    if (d->tokenizer == GPT_BPE && !d->merges && !d->count) d->count = BPE_TOKENS;
     if (s->generate && !s->sample) s->sample = 200;
     d->block = c->block;
     return !wrong;
