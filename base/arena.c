@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 enum {
+    PAGE = 4096,
     MIN_SHIFT = 12, /* 4 KiB: smaller arrays are not worth a class of their own */
     MAX_SHIFT = 30, /* 1 GiB: beyond that blocks go straight to malloc */
     ARENA_CHUNK_SHIFT = 16,
@@ -37,7 +38,7 @@ static int size_shift(size_t size) {
  * later. */
 static void *system_alloc(size_t size) {
     const size_t huge = (size_t)2 << 20;
-    if (size < huge) return aligned_alloc(64, size);
+    if (size < huge) return aligned_alloc(PAGE, size);
     if (size > SIZE_MAX - huge) return NULL;
     void *memory = aligned_alloc(huge, (size + huge - 1) & ~(huge - 1));
     if (memory) (void)madvise(memory, size, MADV_HUGEPAGE); /* a hint: a system without them ignores it */
@@ -46,8 +47,8 @@ static void *system_alloc(size_t size) {
 
 void *rota_chunk_alloc(size_t size, size_t *out_size) {
     if (size > (size_t)1 << MAX_SHIFT) {
-        if (size > SIZE_MAX - 63) return NULL;
-        *out_size = (size + 63) & ~(size_t)63;
+        if (size > SIZE_MAX - PAGE) return NULL;
+        *out_size = (size + PAGE - 1) & ~(size_t)(PAGE - 1);
         return system_alloc(*out_size);
     }
     int shift = size_shift(size);

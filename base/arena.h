@@ -1,8 +1,8 @@
 /* Bump allocation in chunks that are recycled across arenas. Internal; not installed.
  *
- * Not thread-safe per arena; the chunk cache behind all arenas is (a mutex, taken once a chunk, never on a path
- * that is documented wait-free or lock-free). Fresh pages cost a fault each; recycled chunks do not, which is why
- * the cache exists: building a graph a second time runs out of warm memory. */
+ * Not thread-safe per arena; the chunk cache behind all arenas is (a mutex, taken once a chunk, never on a
+ * path that is documented wait-free or lock-free). Fresh pages cost a fault each; recycled chunks do not,
+ * which is why the cache exists: building a graph a second time runs out of warm memory. */
 #ifndef ROTA_BASE_ARENA_H
 #define ROTA_BASE_ARENA_H
 
@@ -18,10 +18,11 @@ typedef struct rota_arena {
 } rota_arena;
 
 /* Zeroed storage is an empty arena. */
-#define ROTA_ARENA_INIT {0}
+#define ROTA_ARENA_INIT                                                                                      \
+    { 0 }
 
-/* `size` bytes aligned to `alignment` (a power of two, at most 4096), not cleared; NULL when out of memory. May
- * block in malloc when a chunk runs out. O(1). */
+/* `size` bytes aligned to `alignment` (a power of two, at most 4096), not cleared; NULL when out of memory.
+ * May block in malloc when a chunk runs out. O(1). */
 void *rota_arena_alloc(rota_arena *arena, size_t size, size_t alignment);
 
 /* Same, cleared to zero. */
@@ -33,8 +34,8 @@ char *rota_arena_strdup(rota_arena *arena, const char *text);
 /* Returns every chunk to the cache. All memory from the arena ends. */
 void rota_arena_free(rota_arena *arena);
 
-/* Blocks of at least `size` bytes straight from and to the chunk cache, 64-byte aligned, for arrays whose size is
- * known. out_size gets the usable size, at least `size`. NULL when out of memory. */
+/* Blocks of at least `size` bytes straight from and to the chunk cache, aligned to 4096, for arrays whose
+ * size is known. out_size gets the usable size, at least `size`. NULL when out of memory. */
 void *rota_chunk_alloc(size_t size, size_t *out_size);
 void rota_chunk_free(void *memory, size_t usable_size);
 

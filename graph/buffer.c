@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/atomic.h"
+#include "base/slab.h"
 #include "graph/graph_internal.h"
 
-static _Atomic uint64_t next_id = 1;
+static _Atomic uint32_t next_number;
+static rota_slab buffer_slab = ROTA_SLAB_INIT; /* all but the graphs' own */
 
 const char *rota_buffer_kind_name(rota_buffer_kind kind) {
     static const char *const names[ROTA_BUFFER_KIND_COUNT] = {"PERSISTENT", "INPUT", "OUTPUT", "TRANSIENT",
@@ -15,20 +17,24 @@ const char *rota_buffer_kind_name(rota_buffer_kind kind) {
 }
 
 rota_buffer *rota_buffer_new(rota_buffer_kind kind, const char *name, uint64_t size_bytes) {
-    size_t name_bytes = name ? strlen(name) + 1 : 1;
-    rota_buffer *buffer = calloc(1, sizeof *buffer + name_bytes);
-    if (!buffer) return NULL;
+    char *copy = name && *name ? strdup(name) : NULL;
+    rota_buffer *buffer = !name || !*name || copy ? rota_slab_alloc(&buffer_slab) : NULL;
+    if (!buffer) {
+        free(copy);
+        return NULL;
+    }
+    memset(buffer, 0, sizeof *buffer);
     atomic_init(&buffer->references, 1);
     buffer->kind = (uint8_t)kind;
     buffer->size_bytes = size_bytes;
-    buffer->id = ra_fetch_add_relaxed(&next_id, 1);
     buffer->root = buffer;
-    if (name) memcpy(buffer->name, name, name_bytes);
+    buffer->name = copy ? copy : "";
     return buffer;
 }
 
 void rota_buffer_free(rota_buffer *buffer) {
-    free(buffer);
+    if (*buffer->name) free((char *)(uintptr_t)buffer->name); /* rota_buffer_new's own copy */
+    rota_slab_free(&buffer_slab, buffer);
 }
 
 rota_status rota_buffer_create(const char *name, uint64_t size_bytes, rota_buffer **out_buffer) {
@@ -39,6 +45,7 @@ rota_status rota_buffer_create(const char *name, uint64_t size_bytes, rota_buffe
                          (unsigned long long)ROTA_BUFFER_SIZE_MAX);
     *out_buffer = rota_buffer_new(ROTA_BUFFER_PERSISTENT, name, size_bytes);
     if (!*out_buffer) return rota_fail(ROTA_OUT_OF_MEMORY, "buffer '%s': no host memory", name ? name : "");
+    (*out_buffer)->number = ra_fetch_add_relaxed(&next_number, 1);
     return ROTA_OK;
 }
 
@@ -57,8 +64,10 @@ rota_status rota_buffer_view(rota_buffer *parent, uint64_t offset_bytes, uint64_
     view->root = parent->root;
     view->root_offset = parent->root_offset + offset_bytes;
     view->graph = parent->graph;
-    view->lane = parent->root->lane;
-    view->index = parent->root->index;
+    if (view->graph)
+        view->graph_key = parent->graph_key;
+    else
+        view->number = parent->number;
     rota_buffer_retain(view->root);
     *out_view = view;
     return ROTA_OK;
@@ -83,8 +92,8 @@ void rota_buffer_release(rota_buffer *buffer) {
          * others'. */
         if (ra_fetch_sub_acq_rel(&buffer->references, 1) != 1) return;
         rota_buffer *root = buffer->is_view ? buffer->root : NULL;
-        if (!buffer->is_view && buffer->last_release)
-            buffer->last_release(buffer);
+        if (!buffer->is_view && buffer->residency)
+            (*(rota_last_release_fn *)buffer->residency)(buffer);
         else
             rota_buffer_free(buffer);
         buffer = root;

@@ -36,8 +36,9 @@ static void free_lane(rota_recorder *lane) {
     }
     for (uint64_t i = 0; i < lane->held_count; i++) rota_buffer_release(lane->held[i]);
     rota_chunk_free(lane->buffers, lane->buffers_usable);
-    free(lane->held);
+    rota_chunk_free(lane->held, lane->held_usable);
     free(lane->afters);
+    rota_arena_free(&lane->buffer_arena);
     rota_arena_free(&lane->arena);
 }
 
@@ -84,21 +85,17 @@ static rota_status lane_buffer(rota_recorder *lane, rota_buffer_kind kind, const
         lane->buffers_usable = usable;
         lane->buffer_capacity = (uint32_t)(usable / sizeof *grown);
     }
-    size_t name_bytes = name ? strlen(name) + 1 : 1;
-    rota_buffer *buffer = rota_arena_alloc(&lane->arena, sizeof *buffer + name_bytes, 16);
+    const char *copy = name ? rota_arena_strdup(&lane->arena, name) : "";
+    rota_buffer *buffer =
+        copy ? rota_arena_calloc(&lane->buffer_arena, sizeof *buffer, sizeof *buffer) : NULL;
     if (!buffer) return rota_fail(ROTA_OUT_OF_MEMORY, "buffer '%s': no host memory", name ? name : "");
-    memset(buffer, 0, sizeof *buffer);
     atomic_init(&buffer->references, 1);
     buffer->kind = (uint8_t)kind;
     buffer->size_bytes = size_bytes;
     buffer->root = buffer;
     buffer->graph = lane->graph;
-    buffer->lane = lane->lane;
-    buffer->index = lane->buffer_count;
-    if (name)
-        memcpy(buffer->name, name, name_bytes);
-    else
-        buffer->name[0] = 0;
+    buffer->graph_key = rota_graph_buffer_key(lane->lane, lane->buffer_count);
+    buffer->name = copy;
     lane->buffers[lane->buffer_count++] = buffer;
     *out_buffer = buffer;
     return ROTA_OK;

@@ -24,8 +24,7 @@ typedef enum rota_node_kind {
 /* A recorded access. Buffers of the graph are stored by lane and index, so that compile need not touch the
  * buffer objects; PERSISTENT ones by pointer. */
 typedef struct rota_access_record {
-    uint64_t
-        buffer; /* lane << 32 | index << 1 | 1 for the graph's, else the root rota_buffer's address (even) */
+    uint64_t buffer;      /* rota_graph_buffer_key of a graph's, else the root rota_buffer's address (even) */
     uint64_t offset_mode; /* offset in the root | mode << 56 */
     uint64_t size_bytes;
 } rota_access_record;
@@ -91,7 +90,8 @@ struct rota_recorder {
     uint8_t *next, *end; /* free part of the current chunk */
     uint32_t node_count;
     uint64_t access_count;
-    rota_arena arena; /* the lane's buffers */
+    rota_arena arena;        /* names, and what ops keep with the lane */
+    rota_arena buffer_arena; /* the buffers, apart from their names and so side by side */
     rota_buffer **buffers;
     uint32_t buffer_count, buffer_capacity;
     size_t buffers_usable;
@@ -101,6 +101,7 @@ struct rota_recorder {
      * reference. */
     rota_buffer **held;
     uint64_t held_count, held_capacity;
+    size_t held_usable;
     rota_buffer *recent[64];
 };
 

@@ -10,6 +10,11 @@
 #include "base/atomic.h"
 
 enum { FIRST_CHUNK_BYTES = 4096, CHUNK_MAX_BYTES = 1 << 20 };
+/* Recording waits for memory more than it computes, so what it is about to touch is asked for early: the
+ * node's buffers at once, and the lines that the fourth record or so from here will fill (a record is about
+ * two lines; past the end of the chunk this does nothing). A reference taken to a buffer waits for all stores
+ * before it. */
+enum { AHEAD_BYTES = 512 };
 
 const char *rota_access_mode_name(rota_access_mode mode) {
     static const char *const names[ROTA_ACCESS_MODE_COUNT] = {"READ", "WRITE", "READWRITE", "ACCUMULATE"};
@@ -55,6 +60,20 @@ static rota_status add_chunk(rota_recorder *lane, size_t bytes) {
     return ROTA_OK;
 }
 
+static rota_status grow_held(rota_recorder *lane, uint64_t capacity) {
+    size_t usable;
+    rota_buffer **grown = rota_chunk_alloc(sizeof *grown * (size_t)capacity, &usable);
+    if (!grown)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "recorder '%s': no host memory for %llu references", lane->name,
+                         (unsigned long long)capacity);
+    if (lane->held_count) memcpy(grown, lane->held, sizeof *grown * (size_t)lane->held_count);
+    rota_chunk_free(lane->held, lane->held_usable);
+    lane->held = grown;
+    lane->held_usable = usable;
+    lane->held_capacity = usable / sizeof *grown;
+    return ROTA_OK;
+}
+
 rota_status rota_recorder_reserve(rota_recorder *recorder, uint64_t nodes, uint64_t accesses,
                                   uint64_t param_bytes) {
     if (ra_load_relaxed(&recorder->closed))
@@ -68,26 +87,15 @@ rota_status rota_recorder_reserve(rota_recorder *recorder, uint64_t nodes, uint6
                      param_bytes * (1 + sizeof(rota_param_binding) / 4);
     if (bytes > (uint64_t)(recorder->end - recorder->next)) ROTA_TRY(add_chunk(recorder, (size_t)bytes));
     /* Each access may be the first, or the first for a while, of a persistent buffer. */
-    if (recorder->held_capacity - recorder->held_count < accesses) {
-        uint64_t capacity = recorder->held_count + accesses;
-        rota_buffer **grown = realloc(recorder->held, sizeof *grown * (size_t)capacity);
-        if (!grown)
-            return rota_fail(ROTA_OUT_OF_MEMORY, "reserve on recorder '%s': no host memory", recorder->name);
-        recorder->held = grown;
-        recorder->held_capacity = capacity;
-    }
+    if (recorder->held_capacity - recorder->held_count < accesses)
+        return grow_held(recorder, recorder->held_count + accesses);
     return ROTA_OK;
 }
 
 /* The graph keeps a reference to each persistent buffer that a lane names. */
 static rota_status hold_buffer(rota_recorder *lane, rota_buffer *root, rota_buffer **recent) {
-    if (lane->held_count == lane->held_capacity) {
-        uint64_t capacity = lane->held_capacity ? lane->held_capacity * 2 : 16;
-        rota_buffer **grown = realloc(lane->held, sizeof *grown * (size_t)capacity);
-        if (!grown) return rota_fail(ROTA_OUT_OF_MEMORY, "recorder '%s': no host memory", lane->name);
-        lane->held = grown;
-        lane->held_capacity = capacity;
-    }
+    if (__builtin_expect(lane->held_count == lane->held_capacity, 0))
+        ROTA_TRY(grow_held(lane, lane->held_capacity * 2));
     rota_buffer_retain(root);
     lane->held[lane->held_count++] = root;
     *recent = root;
@@ -107,37 +115,54 @@ typedef struct context {
 #define AT "node '%s' (lane '%s', node %u): "
 #define AT_ARGUMENTS(c) (c)->name, (c)->lane, (c)->index
 
-/* Fills the record of one access. */
-static inline __attribute__((always_inline)) rota_status
-resolve_access(const context *at, uint32_t number, const rota_access *access, rota_access_record *out) {
+/* What is wrong with an access that resolve_access refused. */
+static __attribute__((cold, noinline)) rota_status refuse_access(const context *at, uint32_t number,
+                                                                 const rota_access *access) {
     const rota_buffer *buffer = access->buffer;
-    if (__builtin_expect(!buffer, 0))
+    if (!buffer)
         return rota_fail(ROTA_INVALID_ARGUMENT, AT "access %u has no buffer", AT_ARGUMENTS(at), number);
-    const rota_buffer *root = buffer->root;
-    uint64_t size = access->size_bytes;
-    if (size == ROTA_WHOLE && access->offset_bytes <= buffer->size_bytes)
-        size = buffer->size_bytes - access->offset_bytes;
-    if (__builtin_expect(access->offset_bytes > buffer->size_bytes ||
-                             size > buffer->size_bytes - access->offset_bytes || size == 0,
-                         0))
+    uint64_t offset = access->offset_bytes, size = access->size_bytes;
+    if (size == ROTA_WHOLE && offset <= buffer->size_bytes) size = buffer->size_bytes - offset;
+    if (offset > buffer->size_bytes || size > buffer->size_bytes - offset || size == 0)
         return rota_fail(ROTA_OUT_OF_RANGE, AT "access %u: bytes [%llu, +%llu) of buffer '%s' of %llu bytes",
-                         AT_ARGUMENTS(at), number, (unsigned long long)access->offset_bytes,
-                         (unsigned long long)size, root->name, (unsigned long long)buffer->size_bytes);
-    if (__builtin_expect((unsigned)access->mode >= ROTA_ACCESS_MODE_COUNT, 0))
+                         AT_ARGUMENTS(at), number, (unsigned long long)offset, (unsigned long long)size,
+                         buffer->root->name, (unsigned long long)buffer->size_bytes);
+    if ((unsigned)access->mode >= ROTA_ACCESS_MODE_COUNT)
         return rota_fail(ROTA_INVALID_ARGUMENT,
                          AT "access %u: mode %d, expected READ, WRITE, READWRITE or ACCUMULATE",
                          AT_ARGUMENTS(at), number, (int)access->mode);
-    if (__builtin_expect(root->kind == ROTA_BUFFER_INPUT && access->mode != ROTA_READ, 0))
+    if (buffer->kind == ROTA_BUFFER_INPUT && access->mode != ROTA_READ)
         return rota_fail(ROTA_INVALID_ARGUMENT,
                          AT "access %u: %s of INPUT buffer '%s', which nodes only read", AT_ARGUMENTS(at),
-                         number, rota_access_mode_name(access->mode), root->name);
-    if (__builtin_expect(root->graph && root->graph != at->graph, 0))
+                         number, rota_access_mode_name(access->mode), buffer->root->name);
+    if (buffer->graph && buffer->graph != at->graph)
         return rota_fail(ROTA_INVALID_ARGUMENT,
                          AT "access %u: buffer '%s' belongs to graph '%s', not to '%s'", AT_ARGUMENTS(at),
-                         number, root->name, ((rota_graph *)root->graph)->name, at->graph->name);
-    out->buffer =
-        root->graph ? (uint64_t)root->lane << 32 | (uint64_t)root->index << 1 | 1 : (uint64_t)(uintptr_t)root;
-    out->offset_mode = (buffer->root_offset + access->offset_bytes) | (uint64_t)access->mode << 56;
+                         number, buffer->root->name, ((rota_graph *)buffer->graph)->name, at->graph->name);
+    return rota_fail(
+        ROTA_MISALIGNED, AT "access %u starts at byte %llu of buffer '%s', expected a multiple of 4",
+        AT_ARGUMENTS(at), number, (unsigned long long)(buffer->root_offset + offset), buffer->root->name);
+}
+
+/* Fills the record of one access. `alignment` is that of the first byte, 1 or 4: kernels may read words. */
+static inline __attribute__((always_inline)) rota_status resolve_access(const context *at, uint32_t number,
+                                                                        const rota_access *access,
+                                                                        uint64_t alignment,
+                                                                        rota_access_record *out) {
+    const rota_buffer *buffer = access->buffer;
+    if (__builtin_expect(!buffer, 0)) return refuse_access(at, number, access);
+    uint64_t offset = access->offset_bytes, size = access->size_bytes;
+    uint64_t left = buffer->size_bytes - offset; /* nonsense if the offset is outside, which is seen below */
+    if (size == ROTA_WHOLE) size = left;
+    uint64_t start = buffer->root_offset + offset;
+    if (__builtin_expect(offset > buffer->size_bytes || size > left || size == 0 ||
+                             (unsigned)access->mode >= ROTA_ACCESS_MODE_COUNT ||
+                             (buffer->kind == ROTA_BUFFER_INPUT && access->mode != ROTA_READ) ||
+                             (buffer->graph != at->graph && buffer->graph) || start % alignment != 0,
+                         0))
+        return refuse_access(at, number, access);
+    out->buffer = buffer->graph ? buffer->graph_key : (uint64_t)(uintptr_t)buffer->root;
+    out->offset_mode = start | (uint64_t)access->mode << 56;
     out->size_bytes = size;
     return ROTA_OK;
 }
@@ -147,11 +172,17 @@ static inline bool ranges_overlap(const rota_access_record *a, const rota_access
            ROTA_ACCESS_OFFSET(b) < ROTA_ACCESS_OFFSET(a) + a->size_bytes;
 }
 
+/* A bit of 64 for a buffer: accesses with different bits are of different buffers. Neighbours in a lane, and
+ * in memory, have different bits. */
+static inline uint64_t buffer_bit(const rota_access_record *access) {
+    return (uint64_t)1 << ((access->buffer >> 1 ^ access->buffer >> 7) % 64);
+}
+
 /* Two accesses of one node may overlap if neither writes, or if they are the same range and the kernel's
  * in-place masks pair them. `kernel` is NULL for nodes that allow no overlap. */
-static rota_status check_overlaps(const context *at, const rota_kernel *kernel,
-                                  const rota_access_record *accesses, const rota_access *given,
-                                  uint32_t count) {
+static __attribute__((noinline)) rota_status check_overlaps(const context *at, const rota_kernel *kernel,
+                                                            const rota_access_record *accesses,
+                                                            const rota_access *given, uint32_t count) {
     for (uint32_t j = 1; j < count; j++)
         for (uint32_t i = 0; i < j; i++) {
             if (__builtin_expect(!ranges_overlap(&accesses[i], &accesses[j]), 1)) continue;
@@ -228,43 +259,41 @@ static rota_status check_bindings(const context *at, const rota_kernel_node *nod
     return ROTA_OK;
 }
 
-static inline rota_status check_kernel(const context *at, const rota_kernel_node *node) {
+/* What is wrong with a node that check_kernel refused. */
+static __attribute__((cold, noinline)) rota_status refuse_kernel(const context *at,
+                                                                 const rota_kernel_node *node) {
     const rota_kernel *kernel = node->kernel;
-    if (__builtin_expect(
-            node->access_count != kernel->operand_count || node->access_count > ROTA_KERNEL_OPERANDS_MAX, 0))
+    if (node->access_count != kernel->operand_count || node->access_count > ROTA_KERNEL_OPERANDS_MAX)
         return rota_fail(ROTA_INVALID_ARGUMENT, AT "%u accesses, kernel '%s' has %u operands (at most %d)",
                          AT_ARGUMENTS(at), node->access_count, kernel->name, kernel->operand_count,
                          ROTA_KERNEL_OPERANDS_MAX);
-    if (__builtin_expect(kernel->param_bytes > ROTA_KERNEL_PARAM_BYTES_MAX || kernel->param_bytes % 4 != 0 ||
-                             kernel->bindable_count > ROTA_KERNEL_BINDABLE_MAX,
-                         0))
+    if (kernel->param_bytes > ROTA_KERNEL_PARAM_BYTES_MAX || kernel->param_bytes % 4 != 0 ||
+        kernel->bindable_count > ROTA_KERNEL_BINDABLE_MAX)
         return rota_fail(ROTA_INVALID_ARGUMENT,
                          AT "kernel '%s' has %u bytes of parameters and %u bindable ones, expected at most "
                             "%d (a multiple of 4) "
                             "and %d",
                          AT_ARGUMENTS(at), kernel->name, kernel->param_bytes, kernel->bindable_count,
                          ROTA_KERNEL_PARAM_BYTES_MAX, ROTA_KERNEL_BINDABLE_MAX);
-    if (__builtin_expect(kernel->param_bytes && !node->params, 0))
+    if (kernel->param_bytes && !node->params)
         return rota_fail(ROTA_INVALID_ARGUMENT, AT "no parameters, kernel '%s' has %u bytes of them",
                          AT_ARGUMENTS(at), kernel->name, kernel->param_bytes);
-    if (__builtin_expect(
-            node->placement.device_plus_1 > UINT8_MAX || node->placement.queue_plus_1 > UINT16_MAX, 0))
-        return rota_fail(ROTA_INVALID_ARGUMENT,
-                         AT "placement on device %u, queue %u; expected below %u and %u", AT_ARGUMENTS(at),
-                         node->placement.device_plus_1 - 1, node->placement.queue_plus_1 - 1, UINT8_MAX,
-                         UINT16_MAX);
-    if (kernel->bindable_count || node->binding_count) return check_bindings(at, node);
-    return ROTA_OK;
+    return rota_fail(ROTA_INVALID_ARGUMENT, AT "placement on device %u, queue %u; expected below %u and %u",
+                     AT_ARGUMENTS(at), node->placement.device_plus_1 - 1, node->placement.queue_plus_1 - 1,
+                     UINT8_MAX, UINT16_MAX);
 }
 
-/* Kernels may read words, so their operands start on one. */
-static inline rota_status check_alignment(const context *at, uint32_t number,
-                                          const rota_access_record *access, const rota_access *given) {
-    if (__builtin_expect(ROTA_ACCESS_OFFSET(access) % 4 != 0, 0))
-        return rota_fail(ROTA_MISALIGNED,
-                         AT "access %u starts at byte %llu of buffer '%s', expected a multiple of 4",
-                         AT_ARGUMENTS(at), number, (unsigned long long)ROTA_ACCESS_OFFSET(access),
-                         given->buffer->root->name);
+static inline __attribute__((always_inline)) rota_status check_kernel(const context *at,
+                                                                      const rota_kernel_node *node) {
+    const rota_kernel *kernel = node->kernel;
+    if (__builtin_expect(
+            node->access_count != kernel->operand_count || node->access_count > ROTA_KERNEL_OPERANDS_MAX ||
+                kernel->param_bytes > ROTA_KERNEL_PARAM_BYTES_MAX || kernel->param_bytes % 4 != 0 ||
+                kernel->bindable_count > ROTA_KERNEL_BINDABLE_MAX || (kernel->param_bytes && !node->params) ||
+                node->placement.device_plus_1 > UINT8_MAX || node->placement.queue_plus_1 > UINT16_MAX,
+            0))
+        return refuse_kernel(at, node);
+    if (kernel->bindable_count || node->binding_count) return check_bindings(at, node);
     return ROTA_OK;
 }
 
@@ -277,15 +306,22 @@ size_t rota_kernel_record_bytes(const rota_kernel_node *node) {
 }
 
 static inline __attribute__((always_inline)) rota_status
-build_kernel(const context *at, const rota_kernel_node *node, size_t record_bytes, rota_node_record *record) {
+build_kernel(const context *at, const rota_kernel_node *node, size_t record_bytes, rota_node_record *record,
+             uint32_t *out_persistent) {
     ROTA_TRY(check_kernel(at, node));
     rota_access_record *accesses = (rota_access_record *)(record + 1);
-    for (uint32_t i = 0; i < node->access_count; i++) {
-        ROTA_TRY(resolve_access(at, i, &node->accesses[i], &accesses[i]));
-        ROTA_TRY(check_alignment(at, i, &accesses[i], &node->accesses[i]));
+    const uint32_t count = node->access_count;
+    uint64_t seen = 0, seen_twice = 0;
+    uint32_t persistent = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        ROTA_TRY(resolve_access(at, i, &node->accesses[i], 4, &accesses[i]));
+        uint64_t bit = buffer_bit(&accesses[i]);
+        seen_twice |= seen & bit;
+        seen |= bit;
+        persistent |= (uint32_t) !(accesses[i].buffer & 1) << i;
     }
-    if (node->access_count > 1)
-        ROTA_TRY(check_overlaps(at, node->kernel, accesses, node->accesses, node->access_count));
+    if (seen_twice) ROTA_TRY(check_overlaps(at, node->kernel, accesses, node->accesses, count));
+    *out_persistent = persistent;
     *record =
         (rota_node_record){.record_bytes = (uint32_t)record_bytes,
                            .param_bytes = (uint16_t)node->kernel->param_bytes,
@@ -296,7 +332,7 @@ build_kernel(const context *at, const rota_kernel_node *node, size_t record_byte
                            .queue_plus_1 = (uint16_t)node->placement.queue_plus_1,
                            .name = node->name,
                            .u.kernel = {node->kernel, {node->groups[0], node->groups[1], node->groups[2]}}};
-    rota_param_binding *bindings = (rota_param_binding *)(accesses + node->access_count);
+    rota_param_binding *bindings = (rota_param_binding *)(accesses + count);
     if (node->binding_count) memcpy(bindings, node->bindings, sizeof *bindings * node->binding_count);
     if (node->kernel->param_bytes)
         memcpy(bindings + node->binding_count, node->params, node->kernel->param_bytes);
@@ -306,7 +342,8 @@ build_kernel(const context *at, const rota_kernel_node *node, size_t record_byte
 rota_status rota_kernel_record_build(rota_graph *graph, const rota_kernel_node *node,
                                      rota_node_record *out_record) {
     context at = {graph, "rewrite", 0, node->name ? node->name : node->kernel->name};
-    return build_kernel(&at, node, rota_kernel_record_bytes(node), out_record);
+    uint32_t persistent;
+    return build_kernel(&at, node, rota_kernel_record_bytes(node), out_record, &persistent);
 }
 
 static inline rota_status begin_record(rota_recorder *lane, size_t bytes, const char *name) {
@@ -320,16 +357,18 @@ static inline rota_status begin_record(rota_recorder *lane, size_t bytes, const 
     return ROTA_OK;
 }
 
-/* The record at lane->next is complete: hold its buffers and make it part of the lane. */
-static inline rota_status commit_record(rota_recorder *lane, const rota_access *given, rota_node *out_node) {
-    rota_node_record *record = (rota_node_record *)lane->next;
-    for (uint32_t i = 0; i < record->access_count; i++)
-        if (!(rota_node_accesses(record)[i].buffer & 1)) {
-            rota_buffer *root = given[i].buffer->root;
-            rota_buffer **recent = &lane->recent[root->id % (sizeof lane->recent / sizeof *lane->recent)];
-            if (*recent != root) ROTA_TRY(hold_buffer(lane, root, recent));
-        }
+/* The record at lane->next is complete: hold the persistent ones of its buffers, a bit for each access, and
+ * make it part of the lane. */
+static inline rota_status commit_record(rota_recorder *lane, const rota_access *given, uint32_t persistent,
+                                        rota_node *out_node) {
+    for (; persistent; persistent &= persistent - 1) {
+        rota_buffer *root = given[__builtin_ctz(persistent)].buffer->root;
+        rota_buffer **recent = &lane->recent[root->number % (sizeof lane->recent / sizeof *lane->recent)];
+        if (*recent != root) ROTA_TRY(hold_buffer(lane, root, recent));
+    }
+    const rota_node_record *record = (const rota_node_record *)lane->next;
     lane->next += record->record_bytes;
+    for (uint32_t line = 0; line < 2; line++) __builtin_prefetch(lane->next + AHEAD_BYTES + 64 * line, 1);
     if (out_node) *out_node = (rota_node){lane->lane, lane->node_count};
     lane->node_count++;
     lane->access_count += record->access_count;
@@ -345,11 +384,13 @@ rota_status rota_record_kernel(rota_recorder *recorder, const rota_kernel_node *
     if (__builtin_expect(node->binding_count > ROTA_KERNEL_BINDABLE_MAX, 0))
         return rota_fail(ROTA_INVALID_ARGUMENT, AT "%u bindings, expected at most %d", AT_ARGUMENTS(&at),
                          node->binding_count, ROTA_KERNEL_BINDABLE_MAX);
-    if (__builtin_expect(node->access_count > ROTA_KERNEL_OPERANDS_MAX, 0)) return check_kernel(&at, node);
+    if (__builtin_expect(node->access_count > ROTA_KERNEL_OPERANDS_MAX, 0)) return refuse_kernel(&at, node);
+    for (uint32_t i = 0; i < node->access_count; i++) __builtin_prefetch(node->accesses[i].buffer);
     size_t bytes = rota_kernel_record_bytes(node);
     ROTA_TRY(begin_record(recorder, bytes, at.name));
-    ROTA_TRY(build_kernel(&at, node, bytes, (rota_node_record *)recorder->next));
-    return commit_record(recorder, node->accesses, out_node);
+    uint32_t persistent;
+    ROTA_TRY(build_kernel(&at, node, bytes, (rota_node_record *)recorder->next, &persistent));
+    return commit_record(recorder, node->accesses, persistent, out_node);
 }
 
 /* Nodes without kernel: a header and accesses. */
@@ -360,9 +401,10 @@ static rota_status record_plain(rota_recorder *lane, const rota_node_record *hea
     rota_node_record *record = (rota_node_record *)lane->next;
     *record = *header;
     rota_access_record *resolved = (rota_access_record *)(record + 1);
+    uint32_t persistent = 0;
     for (uint32_t i = 0; i < header->access_count; i++) {
-        ROTA_TRY(resolve_access(&at, i, &accesses[i], &resolved[i]));
-        if (header->kind == ROTA_NODE_HOST) ROTA_TRY(check_alignment(&at, i, &resolved[i], &accesses[i]));
+        ROTA_TRY(resolve_access(&at, i, &accesses[i], header->kind == ROTA_NODE_HOST ? 4 : 1, &resolved[i]));
+        persistent |= (uint32_t) !(resolved[i].buffer & 1) << i;
     }
     if (header->kind == ROTA_NODE_FILL &&
         (ROTA_ACCESS_OFFSET(resolved) % 4 != 0 || resolved->size_bytes % 4 != 0))
@@ -371,7 +413,7 @@ static rota_status record_plain(rota_recorder *lane, const rota_node_record *hea
                          AT_ARGUMENTS(&at), (unsigned long long)ROTA_ACCESS_OFFSET(resolved),
                          (unsigned long long)resolved->size_bytes, accesses->buffer->root->name);
     ROTA_TRY(check_overlaps(&at, NULL, resolved, accesses, header->access_count));
-    return commit_record(lane, accesses, out_node);
+    return commit_record(lane, accesses, persistent, out_node);
 }
 
 static uint32_t plain_bytes(uint32_t access_count) {

@@ -28,7 +28,7 @@ static bool is_unused(rota_runtime *runtime, const rota_dead *dead) {
         return run->unreaped == 0;
     }
     if (dead->kind == ROTA_DEAD_ARGS) return rota_args_idle((const rota_args *)dead);
-    const rota_residency *residency = (const rota_residency *)dead;
+    const rota_residency *residency = rota_residency_of_dead(dead);
     for (uint32_t i = 0; i < residency->range_count; i++)
         if (!range_passed(runtime, &residency->ranges[i])) return false;
     return true;
@@ -78,7 +78,7 @@ void rota_reclaim_free(rota_dead *dead) {
         runtime = args->runtime;
         rota_args_destroy(args);
     } else {
-        rota_residency *residency = (rota_residency *)dead;
+        rota_residency *residency = rota_residency_of_dead(dead);
         runtime = residency->runtime;
         (void)pthread_mutex_lock(&runtime->objects_mutex);
         if (residency->previous)

@@ -27,6 +27,7 @@ rota_status rota_runtime_buffer(rota_runtime *runtime, const char *name, uint64_
         free(residency);
         return status;
     }
+    residency->last_release = released;
     residency->dead.kind = ROTA_DEAD_BUFFER;
     residency->runtime = runtime;
     residency->buffer = buffer;
@@ -35,7 +36,6 @@ rota_status rota_runtime_buffer(rota_runtime *runtime, const char *name, uint64_
     residency->first.end = size_bytes;
     (void)pthread_mutex_init(&residency->memory_mutex, NULL);
     buffer->residency = residency;
-    buffer->last_release = released;
     (void)pthread_mutex_lock(&runtime->objects_mutex);
     residency->next = runtime->residencies;
     if (residency->next) residency->next->previous = residency;

@@ -19,6 +19,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/futex.h"
@@ -252,6 +253,7 @@ typedef struct rota_replay rota_replay; /* replay.c */
 
 typedef struct rota_residency rota_residency;
 struct rota_residency {
+    rota_last_release_fn last_release; /* first: see rota_buffer.residency */
     rota_dead dead;
     rota_residency *next, *previous; /* runtime->residencies, under objects_mutex */
     rota_runtime *runtime;
@@ -269,6 +271,10 @@ struct rota_residency {
     rota_range first;   /* storage of the common case */
     rota_replay *owner; /* the plan whose replays alone touched it since they were last resolved */
 };
+
+static inline rota_residency *rota_residency_of_dead(const rota_dead *dead) {
+    return (rota_residency *)((uintptr_t)dead - offsetof(rota_residency, dead));
+}
 
 /* ---- Plans ---- */
 

@@ -30,6 +30,7 @@ typedef struct place {
 /* Parts of record, submit, poll, wait and release, and of what is promised with them (retain, the numbers of
  * tickets, setting arguments). */
 static const place inside[] = {
+    {"base/slab.c", "rota_slab_free"},
     {"graph/buffer.c", "rota_buffer_retain"},
     {"graph/buffer.c", "rota_buffer_release"},
     {"graph/graph.c", "rota_graph_retain"},
@@ -67,7 +68,8 @@ static const place inside[] = {
 
 /* Not parts of them: rota's own threads, and calls that may block. */
 static const place outside[] = {
-    {"graph/buffer.c", "rota_buffer_new"},
+    {"base/slab.c", "advance"},
+    {"graph/buffer.c", "rota_buffer_create"},
     {"graph/graph.c", "add_slot"},
     {"graph/graph.c", "check_open"},
     {"graph/graph.c", "rota_graph_node_count"},
