@@ -327,16 +327,28 @@ static rota_status record_node(const bench_graph *g, rota_recorder *recorder, ui
     return rota_record_kernel(recorder, &record, NULL);
 }
 
+/* The rest of a layer's forward or backward nodes, from node `first` on. */
+static rota_status record_train_rows(const bench_graph *g, rota_recorder *recorder, uint64_t first,
+                                     uint64_t end, uint64_t layer, uint32_t row) {
+    const uint32_t row_end = row < TRAIN_FORWARD_NODES ? TRAIN_FORWARD_NODES : BENCH_LAYER_NODES;
+    for (; first < end && row < row_end; first++, row++)
+        ROTA_TRY(record_train_row(g, recorder, first, layer, row));
+    return ROTA_OK;
+}
+
 rota_status bench_graph_record(const bench_graph *g, rota_recorder *recorder, uint64_t first,
                                uint64_t count) {
+    const uint64_t end = first + count;
     const bool train = g->options.kind == BENCH_TRAIN && !g->seed_slots;
-    for (uint64_t i = first; i < first + count; i++) {
+    while (first < end) {
         uint64_t layer;
         uint32_t row;
-        if (train && train_row(g, i, &layer, &row))
-            ROTA_TRY(record_train_row(g, recorder, i, layer, row));
-        else
-            ROTA_TRY(record_node(g, recorder, i));
+        if (train && train_row(g, first, &layer, &row)) {
+            ROTA_TRY(record_train_rows(g, recorder, first, end, layer, row));
+            first += (row < TRAIN_FORWARD_NODES ? TRAIN_FORWARD_NODES : BENCH_LAYER_NODES) - row;
+        } else {
+            ROTA_TRY(record_node(g, recorder, first++));
+        }
     }
     return ROTA_OK;
 }
