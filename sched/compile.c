@@ -150,6 +150,9 @@ rota_status rota_compile(rota_runtime *runtime, rota_graph *graph, const rota_co
     uint32_t available = runtime && options->device_count ? rota_runtime_queue_count(runtime) : 2;
     if (options->transfer_queue && c.queue_count < available) c.queue_count = available;
     rota_status status = run_steps(&c);
+    /* Room was made for as many persistent buffers as lanes hold references. */
+    rota_vector_fit(&c.buffers, sizeof(rota_plan_buffer));
+    rota_vector_fit(&c.physicals, sizeof(rota_physical));
     show_gathered(&c);
     keep_vectors(&c);
     free_compiler(&c);

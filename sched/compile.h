@@ -28,6 +28,7 @@ typedef enum rota_operation_kind {
     ROTA_OPERATION_TRANSFER  /* between devices of the plan */
 } rota_operation_kind;
 
+/* What the steps need of a record, so that few of them go over the records, which are larger. */
 typedef struct rota_operation {
     const rota_node_record *record; /* NULL for copies that rota inserts */
     uint32_t first_access;
@@ -36,31 +37,32 @@ typedef struct rota_operation {
     uint32_t segment; /* of plan->segments */
     uint32_t level;   /* batch in its segment */
     uint8_t access_count;
-    uint8_t kind; /* rota_operation_kind */
+    uint8_t kind : 7;           /* rota_operation_kind */
+    uint8_t works_in_place : 1; /* its kernel may write where it reads */
     uint8_t part;
     uint8_t queue;
     uint32_t command; /* in its part's program */
 } rota_operation;
 
 /* A buffer's memory on one part, and on those that share memory with it. Plans of one part have one for each
- * plan buffer, with the same index. */
+ * plan buffer, with the same index. Every step of the compiler comes back to them, so each is a cache line. */
 typedef struct rota_physical {
+    _Alignas(64) uint64_t size_bytes;
+    uint64_t offset_bytes;                    /* in the piece */
     uint32_t buffer;                          /* plan buffer; ROTA_NONE: a mirror between parts */
     uint32_t first_operation, last_operation; /* ROTA_NONE: unused */
     uint8_t part;
-    uint8_t kind; /* rota_buffer_kind; mirrors: TRANSIENT */
-    bool packed;  /* has a place in the part's arena */
+    uint8_t kind;  /* rota_buffer_kind; mirrors: TRANSIENT */
+    uint8_t phase; /* of the count of live bytes */
+    bool packed;   /* has a place in the part's arena */
     bool is_mirror;
     bool is_shared;        /* operations of several parts, which share memory, touch it */
     bool handed_on;        /* another physical takes its memory over in its last operation */
-    uint8_t phase;         /* of the count of live bytes */
     uint32_t first_mirror; /* plus 1: list of mirrors that this part owns for the buffer */
     uint32_t tenants;      /* TIGHT: list in compiler.tenants of the physicals whose memory it got */
     uint32_t inplace_of;   /* the physical whose memory it takes over as it starts; ROTA_NONE: none */
-    uint64_t size_bytes;
     uint32_t memory;       /* index in the part's memories, once lowered */
     uint32_t piece;        /* of the part's arena */
-    uint64_t offset_bytes; /* in the piece */
 } rota_physical;
 
 /* A kept edge's reason. */
@@ -106,6 +108,8 @@ typedef struct rota_vector {
 } rota_vector;
 
 bool rota_vector_grow(rota_vector *vector, size_t element_bytes, uint64_t need);
+/* Moves the elements to a smaller chunk where one of half the size holds them. */
+void rota_vector_fit(rota_vector *vector, size_t element_bytes);
 void rota_vector_free(rota_vector *vector);
 /* Ensures room for `more` elements. */
 static inline bool rota_vector_reserve(rota_vector *vector, size_t element_bytes, uint64_t more) {
@@ -150,6 +154,7 @@ typedef struct rota_compiler {
     uint32_t hash_mask;
     rota_vector buffers; /* rota_plan_buffer */
     rota_vector operations, accesses, access_physical, physicals;
+    uint32_t binding_count[UINT8_MAX + 1]; /* of the records of each part */
     uint32_t queue_count;
     uint32_t policy_queues; /* of queue_count, those that nodes may be placed on */
     /* Devices in use: part of each entry of options.devices, and of the CPU device for host functions. */

@@ -20,6 +20,18 @@ bool rota_vector_grow(rota_vector *vector, size_t element_bytes, uint64_t need) 
     return true;
 }
 
+void rota_vector_fit(rota_vector *vector, size_t element_bytes) {
+    size_t need = (size_t)vector->count * element_bytes, usable;
+    if (!vector->data || need > vector->usable_bytes / 2) return;
+    void *fitted = rota_chunk_alloc(need ? need : 1, &usable);
+    if (!fitted) return;
+    memcpy(fitted, vector->data, need);
+    rota_chunk_free(vector->data, vector->usable_bytes);
+    vector->data = fitted;
+    vector->usable_bytes = usable;
+    vector->capacity = usable / element_bytes;
+}
+
 void rota_vector_free(rota_vector *vector) {
     rota_chunk_free(vector->data, vector->usable_bytes);
     *vector = (rota_vector){0};
@@ -56,7 +68,7 @@ static rota_status sort_lanes(rota_compiler *c) {
     if (count) memcpy(info->lanes, graph->lanes, sizeof *info->lanes * count);
     if (count > 1) qsort(info->lanes, count, sizeof *info->lanes, compare_lanes);
 
-    uint64_t nodes = 0, accesses = 0, buffers = graph->own.buffer_count;
+    uint64_t nodes = 0, accesses = 0, held = 0, buffers = graph->own.buffer_count;
     c->lane_base[0] = 0;
     for (uint32_t i = 0; i < count; i++) {
         rota_recorder *lane = info->lanes[i];
@@ -73,6 +85,7 @@ static rota_status sort_lanes(rota_compiler *c) {
         info->lane_first_node[i] = (uint32_t)nodes;
         nodes += lane->node_count;
         accesses += lane->access_count;
+        held += lane->held_count; /* no fewer than the persistent buffers that it names */
     }
     for (uint32_t i = 0; i < count; i++) {
         c->lane_base[i + 1] = (uint32_t)buffers;
@@ -90,7 +103,11 @@ static rota_status sort_lanes(rota_compiler *c) {
     c->plan->stats.nodes = nodes;
     if (!rota_vector_reserve(&c->operations, sizeof(rota_operation), nodes + 16) ||
         !rota_vector_reserve(&c->accesses, sizeof(rota_exec_operand), accesses + 32) ||
-        !rota_vector_reserve(&c->access_physical, sizeof(uint32_t), accesses + 32))
+        !rota_vector_reserve(&c->access_physical, sizeof(uint32_t), accesses + 32) ||
+        !rota_vector_reserve(&c->buffers, sizeof(rota_plan_buffer), buffers + held) ||
+        !rota_vector_reserve(&c->physicals, sizeof(rota_physical), buffers + held) ||
+        !rota_vector_reserve(&c->externals, sizeof(rota_external_note), held) ||
+        !rota_vector_reserve(&c->edge_kind, sizeof(uint8_t), nodes))
         return rota_compile_no_memory(c);
     info->operation_of_node = rota_arena_alloc(&c->plan->arena, sizeof(uint32_t) * (nodes + 1), 8);
     return info->operation_of_node ? ROTA_OK : rota_compile_no_memory(c);
@@ -179,7 +196,7 @@ rota_operation *rota_compile_add_operation(rota_compiler *c, rota_operation_kind
     rota_operation *operation = &ROTA_OPERATIONS(c)[c->operations.count++];
     *operation = (rota_operation){.first_access = (uint32_t)c->accesses.count,
                                   .access_count = (uint8_t)access_count,
-                                  .kind = (uint8_t)kind};
+                                  .kind = (unsigned)kind & 0x7f};
     c->accesses.count += access_count;
     c->access_physical.count += access_count;
     return operation;
@@ -348,6 +365,11 @@ static rota_status add_node(rota_compiler *c, const rota_node_record *record, ui
     operation->record = record;
     operation->node = node;
     operation->part = (uint8_t)part;
+    c->binding_count[part] += record->binding_count;
+    if (record->kind == ROTA_NODE_KERNEL) {
+        const rota_kernel *kernel = record->u.kernel.kernel;
+        operation->works_in_place = kernel->inplace_outputs && kernel->inplace_inputs;
+    }
     operation->queue = (uint8_t)queue;
     for (uint32_t i = 0; i < record->access_count; i++)
         rota_compile_set_access(c, i, physicals[i], ROTA_ACCESS_OFFSET(&accesses[i]), accesses[i].size_bytes,

@@ -71,7 +71,7 @@ bool rota_clock_before(const rota_clock *clocks, uint32_t a, uint32_t b) {
 
 /* ---- Lists and candidates ---- */
 
-static uint32_t push(hazards *h, uint32_t list, uint32_t operation) {
+static inline uint32_t push(hazards *h, uint32_t list, uint32_t operation) {
     if (list && ((rota_cons *)h->cons.data)[list].operation == operation + 1) return list;
     if (!rota_vector_reserve(&h->cons, sizeof(rota_cons), 1)) {
         h->failed = true;
@@ -81,7 +81,7 @@ static uint32_t push(hazards *h, uint32_t list, uint32_t operation) {
     return (uint32_t)h->cons.count++;
 }
 
-static void add_candidate(hazards *h, uint32_t from, rota_edge_kind kind) {
+static inline void add_candidate(hazards *h, uint32_t from, rota_edge_kind kind) {
     if (from == h->operation || h->candidate_stamp[from] == h->operation + 1) return;
     if (!rota_vector_reserve(&h->candidates, sizeof(candidate), 1)) {
         h->failed = true;
@@ -109,7 +109,8 @@ static bool is_written(const rota_range_state *state) {
 
 /* Adds what the access comes after and returns the range's next state. Writes: the state of the merged range.
  */
-static rota_range_state apply(hazards *h, rota_range_state state, effect what, bool reads) {
+static inline __attribute__((always_inline)) rota_range_state apply(hazards *h, rota_range_state state,
+                                                                    effect what, bool reads) {
     rota_edge_kind after_write = reads ? ROTA_EDGE_RAW : ROTA_EDGE_WAW;
     switch (what) {
     case EFFECT_READ:
@@ -234,32 +235,44 @@ static rota_status to_map(hazards *h, touched *t) {
     return ROTA_OK;
 }
 
+static bool commuting_accumulates(const rota_compiler *c, const rota_operation *operation) {
+    if (!operation->record || operation->record->kind != ROTA_NODE_KERNEL) return false;
+    uint32_t flags = operation->record->u.kernel.kernel->flags;
+    return (flags & ROTA_KERNEL_ATOMIC_ACCUMULATE) &&
+           ((flags & ROTA_KERNEL_INTEGER_ACCUMULATE) || c->graph->allow_reassociation);
+}
+
 static rota_status visit_access(hazards *h, const rota_exec_operand *access, uint32_t physical,
-                                bool commutes) {
+                                const rota_operation *operation) {
     rota_physical *at = &ROTA_PHYSICALS(h->c)[physical];
     touched *t = &h->touched[physical];
     uint64_t low = access->offset_bytes, high = low + access->size_bytes;
     /* No two devices add to one place at once: nobody promises that their atomics are each other's. */
-    commutes = commutes && !at->is_shared;
-    effect what = access->mode == ROTA_READ                     ? EFFECT_READ
-                  : access->mode == ROTA_ACCUMULATE && commutes ? EFFECT_ACCUMULATE
-                                                                : EFFECT_WRITE;
+    effect what =
+        access->mode == ROTA_READ ? EFFECT_READ
+        : access->mode == ROTA_ACCUMULATE && !at->is_shared && commuting_accumulates(h->c, operation)
+            ? EFFECT_ACCUMULATE
+            : EFFECT_WRITE;
     bool reads = access->mode != ROTA_WRITE;
-    if ((at->kind == ROTA_BUFFER_PERSISTENT || at->kind == ROTA_BUFFER_SLOT) && !at->is_mirror) {
-        uint32_t flags =
-            (reads ? ROTA_EXTERNAL_READ : 0u) | (access->mode != ROTA_READ ? ROTA_EXTERNAL_WRITE : 0u);
-        ROTA_TRY(note_external(h, at, low, high, flags));
-    }
-    if (t->map) return apply_map(h, physical, low, high, what, reads);
-    if (t->high == 0) {
+    bool external = (at->kind == ROTA_BUFFER_PERSISTENT || at->kind == ROTA_BUFFER_SLOT) && !at->is_mirror;
+    uint32_t flags =
+        (reads ? ROTA_EXTERNAL_READ : 0u) | (access->mode != ROTA_READ ? ROTA_EXTERNAL_WRITE : 0u);
+    if (!t->map && t->high == 0) {
         t->low = low;
         t->high = high;
-    } else if (t->low != low || t->high != high) {
+    } else if (!t->map && (t->low != low || t->high != high)) {
         ROTA_TRY(to_map(h, t));
+    }
+    if (t->map) {
+        if (external) ROTA_TRY(note_external(h, at, low, high, flags));
         return apply_map(h, physical, low, high, what, reads);
     }
     if (is_untouched(&t->state)) note_initial(h, physical);
-    if (reads && !is_written(&t->state)) ROTA_TRY(read_unwritten(h, at, low, high));
+    bool incoming = reads && !is_written(&t->state);
+    if (external)
+        ROTA_TRY(note_external(h, at, low, high, flags | (incoming ? ROTA_EXTERNAL_INCOMING : 0u)));
+    else if (incoming)
+        ROTA_TRY(read_unwritten(h, at, low, high));
     uint64_t before = h->candidates.count;
     bool read_accumulates = what == EFFECT_READ && t->state.accumulators;
     t->state = apply(h, t->state, what, reads);
@@ -352,21 +365,37 @@ static void sort_candidates(candidate *list, uint64_t count) {
 }
 
 static void clock_add(rota_clock *clock, uint32_t chain, uint32_t latest) {
-    uint32_t oldest = 0;
-    for (uint32_t i = 0; i < clock->count; i++) {
+    for (uint32_t i = 0; i < clock->count; i++)
         if (clock->chain[i] == chain) {
             if (clock->latest[i] < latest) clock->latest[i] = latest;
             return;
         }
-        if (clock->latest[i] < clock->latest[oldest]) oldest = i;
+    uint32_t at = clock->count;
+    if (at < ROTA_CLOCK_ENTRIES) {
+        clock->count++;
+    } else {
+        at = 0;
+        for (uint32_t i = 1; i < ROTA_CLOCK_ENTRIES; i++)
+            if (clock->latest[i] < clock->latest[at]) at = i;
+        if (clock->latest[at] > latest) return;
     }
-    uint32_t at = oldest;
-    if (clock->count < ROTA_CLOCK_ENTRIES)
-        at = clock->count++;
-    else if (clock->latest[oldest] > latest)
-        return;
     clock->chain[at] = chain;
     clock->latest[at] = latest;
+}
+
+/* Adds what a predecessor and what comes before it are in other chains. */
+static void clock_join(rota_clock *clock, const rota_clock *other, uint32_t from) {
+    if (clock->count == 0) {
+        for (uint32_t k = 0; k < other->count; k++) {
+            clock->chain[clock->count] = other->chain[k];
+            clock->latest[clock->count] = other->latest[k];
+            clock->count += other->chain[k] != clock->own_chain;
+        }
+    } else {
+        for (uint32_t k = 0; k < other->count; k++)
+            if (other->chain[k] != clock->own_chain) clock_add(clock, other->chain[k], other->latest[k]);
+    }
+    if (other->own_chain != clock->own_chain) clock_add(clock, other->own_chain, from);
 }
 
 /* Keeps the candidates that no other one implies; the latest first, since only a later one can imply an
@@ -416,10 +445,7 @@ static rota_status finish_operation(hazards *h) {
         uint32_t from = list[i].from;
         ((uint32_t *)c->edge_from.data)[c->edge_from.count++] = from;
         ((uint8_t *)c->edge_kind.data)[c->edge_kind.count++] = (uint8_t)list[i].kind;
-        const rota_clock *other = &c->clocks[from];
-        if (other->own_chain != clock->own_chain) clock_add(clock, other->own_chain, from);
-        for (uint32_t k = 0; k < other->count; k++)
-            if (other->chain[k] != clock->own_chain) clock_add(clock, other->chain[k], other->latest[k]);
+        clock_join(clock, &c->clocks[from], from);
     }
     h->candidates.count = 0;
     return h->failed ? rota_compile_no_memory(c) : ROTA_OK;
@@ -469,13 +495,6 @@ static rota_status gather_afters(rota_compiler *c) {
 
 /* ---- The pass ---- */
 
-static bool commuting_accumulates(const rota_compiler *c, const rota_operation *operation) {
-    if (!operation->record || operation->record->kind != ROTA_NODE_KERNEL) return false;
-    uint32_t flags = operation->record->u.kernel.kernel->flags;
-    return (flags & ROTA_KERNEL_ATOMIC_ACCUMULATE) &&
-           ((flags & ROTA_KERNEL_INTEGER_ACCUMULATE) || c->graph->allow_reassociation);
-}
-
 /* CONCURRENT: what starts its life in this operation gets memory whose tenants are proved to be done; what
  * ends its life gives its memory up, with its last uses. */
 static rota_status pack_operation(hazards *h, const rota_operation *operation) {
@@ -512,21 +531,20 @@ static rota_status visit_operations(hazards *h) {
         h->operation = n;
         h->initial_count = 0;
         c->first_edge[n] = (uint32_t)c->edge_from.count;
-        bool commutes = commuting_accumulates(c, operation);
         /* Reads before writes: an operation in place reads what was there before it. */
         bool writes = false;
         for (uint32_t i = operation->first_access;
              i < (uint32_t)operation->first_access + operation->access_count; i++) {
             if (access_physical[i] == ROTA_NONE) continue;
             if (accesses[i].mode == ROTA_READ)
-                ROTA_TRY(visit_access(h, &accesses[i], access_physical[i], commutes));
+                ROTA_TRY(visit_access(h, &accesses[i], access_physical[i], operation));
             else
                 writes = true;
         }
         for (uint32_t i = operation->first_access;
              writes && i < (uint32_t)operation->first_access + operation->access_count; i++)
             if (access_physical[i] != ROTA_NONE && accesses[i].mode != ROTA_READ)
-                ROTA_TRY(visit_access(h, &accesses[i], access_physical[i], commutes));
+                ROTA_TRY(visit_access(h, &accesses[i], access_physical[i], operation));
         if (tight)
             for (uint32_t i = 0; i < h->initial_count; i++) {
                 const rota_physical *at = &ROTA_PHYSICALS(c)[h->initial[i]];

@@ -144,23 +144,20 @@ static uint32_t foreign_memory(lowering *l, uint32_t physical, uint32_t part) {
     return *known = add_memory(l, part, memory);
 }
 
-static rota_status patch_accesses(lowering *l) {
+static rota_status patch_accesses(lowering *l, const rota_operation *operation) {
     rota_compiler *c = l->c;
     rota_exec_operand *accesses = ROTA_ACCESSES(c);
     const uint32_t *access_physical = ROTA_ACCESS_PHYSICAL(c);
-    const rota_operation *operations = ROTA_OPERATIONS(c);
-    for (uint32_t n = 0; n < c->operations.count; n++)
-        for (uint32_t i = operations[n].first_access;
-             i < operations[n].first_access + operations[n].access_count; i++) {
-            if (access_physical[i] == ROTA_NONE) continue;
-            const rota_physical *at = &ROTA_PHYSICALS(c)[access_physical[i]];
-            accesses[i].memory = at->part == operations[n].part
-                                     ? at->memory
-                                     : foreign_memory(l, access_physical[i], operations[n].part);
-            if (accesses[i].memory == ROTA_NONE) return rota_compile_no_memory(c);
-            if (at->packed) accesses[i].offset_bytes += at->offset_bytes;
-            if (at->kind == ROTA_BUFFER_SLOT) accesses[i].is_slot = 1;
-        }
+    const uint32_t end = operation->first_access + operation->access_count;
+    for (uint32_t i = operation->first_access; i < end; i++) {
+        if (access_physical[i] == ROTA_NONE) continue;
+        const rota_physical *at = &ROTA_PHYSICALS(c)[access_physical[i]];
+        accesses[i].memory =
+            at->part == operation->part ? at->memory : foreign_memory(l, access_physical[i], operation->part);
+        if (accesses[i].memory == ROTA_NONE) return rota_compile_no_memory(c);
+        if (at->packed) accesses[i].offset_bytes += at->offset_bytes;
+        if (at->kind == ROTA_BUFFER_SLOT) accesses[i].is_slot = 1;
+    }
     return ROTA_OK;
 }
 
@@ -175,7 +172,7 @@ static rota_status lower_transfers(lowering *l) {
     plan->transfer_count = count;
     for (uint32_t part = 0; part < c->part_count; part++)
         l->parts[part].input_memory = l->parts[part].output_memory = ROTA_NONE;
-    for (uint32_t n = 0; n < c->operations.count; n++) {
+    for (uint32_t n = 0; count && n < c->operations.count; n++) {
         rota_operation *operation = &ROTA_OPERATIONS(c)[n];
         if (operation->kind != ROTA_OPERATION_UPLOAD && operation->kind != ROTA_OPERATION_DOWNLOAD) continue;
         rota_plan_transfer *transfer = &plan->transfers[operation->node];
@@ -213,7 +210,8 @@ static rota_status lower_transfers(lowering *l) {
 
 /* ---- Commands and batches ---- */
 
-static rota_status size_parts(lowering *l) {
+/* Counts what each part gets, and resolves the operands on the way. */
+static rota_status count_commands(lowering *l) {
     rota_compiler *c = l->c;
     rota_plan *plan = c->plan;
     l->first_batch = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * (plan->segment_count + 1u), 8);
@@ -222,11 +220,11 @@ static rota_status size_parts(lowering *l) {
     const uint32_t *edges = c->edge_from.data;
     for (uint32_t n = 0; n < c->operations.count; n++) {
         const rota_operation *operation = &ROTA_OPERATIONS(c)[n];
+        ROTA_TRY(patch_accesses(l, operation));
         if (operation->level >= l->level_count[operation->segment])
             l->level_count[operation->segment] = operation->level + 1;
         part_builder *part = &l->parts[operation->part];
         part->command_count++;
-        if (operation->record) part->binding_count += operation->record->binding_count;
         if (plan->segment_count == 1) continue;
         for (uint32_t e = c->first_edge[n]; e < c->first_edge[n + 1]; e++)
             if (ROTA_OPERATIONS(c)[edges[e]].segment == operation->segment) part->edge_count++;
@@ -238,6 +236,12 @@ static rota_status size_parts(lowering *l) {
         l->first_batch[i] = part->batch_count;
         part->batch_count += l->level_count[i];
     }
+    return ROTA_OK;
+}
+
+static rota_status size_parts(lowering *l) {
+    rota_compiler *c = l->c;
+    rota_plan *plan = c->plan;
     for (uint32_t p = 0; p < c->part_count; p++) {
         part_builder *part = &l->parts[p];
         part->commands =
@@ -253,18 +257,17 @@ static rota_status size_parts(lowering *l) {
         part->predecessor_count =
             rota_arena_calloc(&plan->arena, sizeof(uint32_t) * ((size_t)part->command_count + 1), 8);
         part->bindings =
-            rota_arena_alloc(&plan->arena, sizeof *part->bindings * ((size_t)part->binding_count + 1), 8);
+            rota_arena_alloc(&plan->arena, sizeof *part->bindings * ((size_t)c->binding_count[p] + 1), 8);
         if (!part->commands || !part->batches || !part->segments || !part->first_successor ||
             !part->successor || !part->predecessor_count || !part->bindings)
             return rota_compile_no_memory(c);
-        part->binding_count = 0;
     }
     return ROTA_OK;
 }
 
-/* Gives every operation its command number: segments in plan order, batches in order, record order inside a
- * batch. */
-static void number_commands(lowering *l) {
+/* The batches: levels in each segment, segments in plan order. Their counts are what place_command counts up
+ * to again. */
+static void lay_out_batches(lowering *l) {
     rota_compiler *c = l->c;
     rota_plan *plan = c->plan;
     for (uint32_t n = 0; n < c->operations.count; n++) {
@@ -286,18 +289,19 @@ static void number_commands(lowering *l) {
             rota_exec_batch *batch = &part->batches[segment->first_batch + b];
             batch->first_command = cursor[p];
             cursor[p] += batch->command_count;
-            batch->command_count = 0; /* counts up again below */
+            batch->command_count = 0;
         }
         segment->command_count = cursor[p] - segment->first_command;
         if (segment->batch_count) plan->stats.barriers += segment->batch_count - 1;
         plan->stats.batches += segment->batch_count;
     }
-    for (uint32_t n = 0; n < c->operations.count; n++) {
-        rota_operation *operation = &ROTA_OPERATIONS(c)[n];
-        rota_exec_batch *batch =
-            &l->parts[operation->part].batches[l->first_batch[operation->segment] + operation->level];
-        l->command_of[n] = operation->command = batch->first_command + batch->command_count++;
-    }
+}
+
+/* The operation's command number: record order inside a batch. */
+static void place_command(lowering *l, rota_operation *operation, uint32_t n) {
+    rota_exec_batch *batch =
+        &l->parts[operation->part].batches[l->first_batch[operation->segment] + operation->level];
+    l->command_of[n] = operation->command = batch->first_command + batch->command_count++;
 }
 
 static void lower_bindings(lowering *l, part_builder *part, rota_exec_command *command,
@@ -368,33 +372,39 @@ static rota_status emit_command(lowering *l, uint32_t n) {
     return ROTA_OK;
 }
 
-/* The part builder that an edge is lowered into, or NULL: a wait between segments stands for it. */
-static part_builder *part_of_edge(const lowering *l, uint32_t from, uint32_t to) {
-    const rota_operation *operations = ROTA_OPERATIONS(l->c);
-    if (l->c->plan->segment_count == 1) return &l->parts[l->c->plan->segments[0].part];
-    return operations[from].segment == operations[to].segment ? &l->parts[operations[to].part] : NULL;
+/* The edges into an operation that its part gets; for others a wait between segments stands. They are counted
+ * two places up, so that after the running sum first_successor[i + 1] is where i's list begins and can be the
+ * cursor that ends where i + 1's begins. Predecessors have their commands already. */
+static void count_edges(lowering *l, const rota_operation *operation, uint32_t n) {
+    const rota_compiler *c = l->c;
+    const rota_operation *operations = ROTA_OPERATIONS(c);
+    const uint32_t *edges = c->edge_from.data;
+    const bool one_segment = c->plan->segment_count == 1;
+    part_builder *part = &l->parts[operation->part];
+    uint32_t count = 0;
+    for (uint32_t e = c->first_edge[n]; e < c->first_edge[n + 1]; e++) {
+        if (!one_segment && operations[edges[e]].segment != operation->segment) continue;
+        part->first_successor[l->command_of[edges[e]] + 2]++;
+        count++;
+    }
+    part->predecessor_count[operation->command] = count;
 }
 
 static void emit_edges(lowering *l) {
     rota_compiler *c = l->c;
+    const rota_operation *operations = ROTA_OPERATIONS(c);
     const uint32_t *edges = c->edge_from.data, *command_of = l->command_of;
-    /* Counted two places up, so that after the running sum first_successor[i + 1] is where i's list begins
-     * and can be the cursor that ends where i + 1's begins. */
-    for (uint32_t n = 0; n < c->operations.count; n++)
-        for (uint32_t e = c->first_edge[n]; e < c->first_edge[n + 1]; e++) {
-            part_builder *part = part_of_edge(l, edges[e], n);
-            if (part) part->first_successor[command_of[edges[e]] + 2]++;
-        }
+    const bool one_segment = c->plan->segment_count == 1;
     for (uint32_t p = 0; p < c->part_count; p++)
         for (uint32_t i = 0; i < l->parts[p].command_count; i++)
             l->parts[p].first_successor[i + 2] += l->parts[p].first_successor[i + 1];
-    for (uint32_t n = 0; n < c->operations.count; n++)
-        for (uint32_t e = c->first_edge[n]; e < c->first_edge[n + 1]; e++) {
-            part_builder *part = part_of_edge(l, edges[e], n);
-            if (!part) continue;
-            part->successor[part->first_successor[command_of[edges[e]] + 1]++] = command_of[n];
-            part->predecessor_count[command_of[n]]++;
-        }
+    part_builder *part = &l->parts[c->plan->segments[0].part];
+    for (uint32_t n = 0; n < c->operations.count; n++) {
+        if (!one_segment) part = &l->parts[operations[n].part];
+        for (uint32_t e = c->first_edge[n]; e < c->first_edge[n + 1]; e++)
+            if (one_segment || operations[edges[e]].segment == operations[n].segment)
+                part->successor[part->first_successor[command_of[edges[e]] + 1]++] = command_of[n];
+    }
 }
 
 /* ---- Descriptions ---- */
@@ -461,11 +471,16 @@ static rota_status lower_all(lowering *l) {
     ROTA_TRY(prepare_foreign(l));
     ROTA_TRY(add_value_words(l));
     ROTA_TRY(place_physicals(l));
-    ROTA_TRY(patch_accesses(l));
+    ROTA_TRY(count_commands(l));
     ROTA_TRY(lower_transfers(l));
     ROTA_TRY(size_parts(l));
-    number_commands(l);
-    for (uint32_t n = 0; n < c->operations.count; n++) ROTA_TRY(emit_command(l, n));
+    lay_out_batches(l);
+    for (uint32_t n = 0; n < c->operations.count; n++) {
+        rota_operation *operation = &ROTA_OPERATIONS(c)[n];
+        place_command(l, operation, n);
+        ROTA_TRY(emit_command(l, n));
+        count_edges(l, operation, n);
+    }
     emit_edges(l);
     return write_parts(l);
 }

@@ -36,9 +36,7 @@ static bool may_take_over(const rota_compiler *c, const rota_operation *operatio
 
 /* Pairs each output that starts here with an input that ends here, where the kernel works in place. */
 static void pair_inplace(rota_compiler *c, const rota_operation *operation, uint32_t n) {
-    if (!operation->record || operation->record->kind != ROTA_NODE_KERNEL) return;
-    const rota_kernel *kernel = operation->record->u.kernel.kernel;
-    if (!kernel->inplace_outputs || !kernel->inplace_inputs) return;
+    if (!operation->works_in_place) return;
     const uint32_t *physical = ROTA_ACCESS_PHYSICAL(c) + operation->first_access;
     uint32_t taken = 0;
     for (uint32_t out = 0; out < operation->access_count; out++)
@@ -56,32 +54,43 @@ typedef struct live_bytes {
     uint64_t now[UINT8_MAX + 1], peak[UINT8_MAX + 1];
 } live_bytes;
 
-static void count_operation(rota_compiler *c, live_bytes *live, uint32_t n) {
+/* Also gives the accesses whose physical starts or ends its life in the operation, a bit each, once a
+ * physical. */
+static void count_operation(rota_compiler *c, live_bytes *live, uint32_t n, uint32_t *out_births,
+                            uint32_t *out_deaths) {
     rota_physical *physicals = ROTA_PHYSICALS(c);
     const rota_operation *operation = &ROTA_OPERATIONS(c)[n];
     const uint32_t *physical = ROTA_ACCESS_PHYSICAL(c) + operation->first_access;
+    uint32_t births = 0, deaths = 0;
     pair_inplace(c, operation, n);
     /* A physical may stand in several accesses: its phase says what was counted. */
     for (uint32_t i = 0; i < operation->access_count; i++) {
         if (physical[i] == ROTA_NONE) continue;
         rota_physical *at = &physicals[physical[i]];
-        if (!at->packed || at->first_operation != n || at->phase != PHASE_UNBORN) continue;
-        at->phase = PHASE_LIVE;
-        if (at->inplace_of == ROTA_NONE)
-            live->now[at->part] += at->size_bytes;
-        else
-            physicals[at->inplace_of].handed_on = true;
+        if (!at->packed) continue;
+        if (at->first_operation == n && at->phase == PHASE_UNBORN) {
+            at->phase = PHASE_LIVE;
+            births |= 1u << i;
+            if (at->inplace_of == ROTA_NONE)
+                live->now[at->part] += at->size_bytes;
+            else
+                physicals[at->inplace_of].handed_on = true;
+        }
+        if (at->last_operation == n && at->phase == PHASE_LIVE) {
+            at->phase = PHASE_DEAD;
+            deaths |= 1u << i;
+        }
     }
     if (live->now[operation->part] > live->peak[operation->part])
         live->peak[operation->part] = live->now[operation->part];
-    for (uint32_t i = 0; i < operation->access_count; i++) {
-        if (physical[i] == ROTA_NONE) continue;
-        rota_physical *at = &physicals[physical[i]];
-        if (!at->packed || at->last_operation != n || at->phase != PHASE_LIVE) continue;
-        at->phase = PHASE_DEAD;
+    for (uint32_t left = deaths; left; left &= left - 1) {
+        const rota_physical *at = &physicals[physical[__builtin_ctz(left)]];
         if (!at->handed_on) live->now[at->part] -= at->size_bytes;
     }
+    *out_births = births;
+    *out_deaths = deaths;
 }
+_Static_assert(ROTA_OPERATION_ACCESSES_MAX <= 32, "a bit for each access");
 
 static void sum_peaks(rota_compiler *c, const live_bytes *live) {
     c->plan->stats.arena_lower_bound_bytes = 0;
@@ -90,7 +99,8 @@ static void sum_peaks(rota_compiler *c, const live_bytes *live) {
 
 void rota_compile_lifetimes(rota_compiler *c) {
     live_bytes live = {0};
-    for (uint32_t n = 0; n < c->operations.count; n++) count_operation(c, &live, n);
+    uint32_t births, deaths;
+    for (uint32_t n = 0; n < c->operations.count; n++) count_operation(c, &live, n, &births, &deaths);
     sum_peaks(c, &live);
 }
 
@@ -380,30 +390,28 @@ static void space_free(space *s) {
     rota_vector_free(&s->piece_bytes);
 }
 
-/* Places what starts in operation n and frees what ends there. block_of is indexed by physical. */
-static rota_status best_fit_operation(space *spaces, rota_compiler *c, uint32_t n, uint32_t *block_of) {
-    const rota_operation *operation = &ROTA_OPERATIONS(c)[n];
+/* Places what starts in an operation and frees what ends there, as count_operation gave it. block_of is
+ * indexed by physical. */
+static rota_status best_fit_operation(space *spaces, rota_compiler *c, const rota_operation *operation,
+                                      uint32_t births, uint32_t deaths, uint32_t *block_of) {
     const uint32_t *physical = ROTA_ACCESS_PHYSICAL(c) + operation->first_access;
-    for (uint32_t i = 0; i < operation->access_count; i++) {
-        if (physical[i] == ROTA_NONE) continue;
-        rota_physical *at = &ROTA_PHYSICALS(c)[physical[i]];
-        if (!at->packed || at->first_operation != n || block_of[physical[i]]) continue;
+    for (; births; births &= births - 1) {
+        uint32_t number = physical[__builtin_ctz(births)];
+        rota_physical *at = &ROTA_PHYSICALS(c)[number];
         space *s = &spaces[at->part];
         ROTA_TRY(check_size(c, at));
         uint32_t index = at->inplace_of != ROTA_NONE ? block_of[at->inplace_of]
-                                                     : take_block(s, round_up(at->size_bytes), physical[i]);
+                                                     : take_block(s, round_up(at->size_bytes), number);
         if (!index) return rota_compile_no_memory(c);
-        block_of[physical[i]] = index;
+        block_of[number] = index;
         at->piece = BLOCKS(s)[index].piece;
         at->offset_bytes = BLOCKS(s)[index].offset;
     }
-    for (uint32_t i = 0; i < operation->access_count; i++) {
-        if (physical[i] == ROTA_NONE) continue;
-        const rota_physical *at = &ROTA_PHYSICALS(c)[physical[i]];
-        if (!at->packed || at->last_operation != n || block_of[physical[i]] == ROTA_NONE) continue;
-        if (!at->handed_on && !give_block(&spaces[at->part], block_of[physical[i]], physical[i]))
+    for (; deaths; deaths &= deaths - 1) {
+        uint32_t number = physical[__builtin_ctz(deaths)];
+        const rota_physical *at = &ROTA_PHYSICALS(c)[number];
+        if (!at->handed_on && !give_block(&spaces[at->part], block_of[number], number))
             return rota_compile_no_memory(c);
-        block_of[physical[i]] = ROTA_NONE;
     }
     return ROTA_OK;
 }
@@ -490,6 +498,16 @@ static uint32_t gather_items(const rota_compiler *c, uint32_t part, item *items,
     return count;
 }
 
+static uint32_t count_items(const rota_compiler *c, uint32_t part) {
+    uint32_t items = 0;
+    for (uint32_t i = 0; i < c->physicals.count; i++) {
+        const rota_physical *at = &ROTA_PHYSICALS(c)[i];
+        if (at->packed && at->first_operation != ROTA_NONE && at->part == part && at->inplace_of == ROTA_NONE)
+            items++;
+    }
+    return items;
+}
+
 /* Tries other placements of a part's items and takes the best one if it beats `best_bytes`. */
 static rota_status search_part(rota_compiler *c, uint32_t part, uint32_t item_count, uint64_t best_bytes) {
     static int (*const orders[])(const void *, const void *) = {by_size, by_area, by_life};
@@ -545,8 +563,9 @@ rota_status rota_compile_pack_tight(rota_compiler *c) {
     for (; ready < c->part_count && status == ROTA_OK; ready++) status = space_init(&spaces[ready], c, ready);
     live_bytes live = {0};
     for (uint32_t n = 0; n < c->operations.count && status == ROTA_OK; n++) {
-        count_operation(c, &live, n);
-        status = best_fit_operation(spaces, c, n, block_of);
+        uint32_t births, deaths;
+        count_operation(c, &live, n, &births, &deaths);
+        status = best_fit_operation(spaces, c, &ROTA_OPERATIONS(c)[n], births, deaths, block_of);
     }
     sum_peaks(c, &live);
     for (uint32_t part = 0; part < ready; part++) {
@@ -555,19 +574,13 @@ rota_status rota_compile_pack_tight(rota_compiler *c) {
     }
     ROTA_TRY(status);
     for (uint32_t part = 0; part < c->part_count; part++) {
-        uint32_t items = 0;
         uint64_t bytes = 0;
-        for (uint32_t i = 0; i < c->physicals.count; i++) {
-            const rota_physical *at = &ROTA_PHYSICALS(c)[i];
-            if (at->packed && at->first_operation != ROTA_NONE && at->part == part &&
-                at->inplace_of == ROTA_NONE)
-                items++;
-        }
         for (uint32_t i = 0; i < c->piece_count[part]; i++) bytes += c->piece_bytes[part][i];
         /* Within half a percent of the bound there is nothing to search for. */
-        if (items > 0 && items <= SEARCH_MAX &&
-            bytes > c->plan->stats.arena_lower_bound_bytes + c->plan->stats.arena_lower_bound_bytes / 200)
-            ROTA_TRY(search_part(c, part, items, bytes));
+        if (bytes <= c->plan->stats.arena_lower_bound_bytes + c->plan->stats.arena_lower_bound_bytes / 200)
+            continue;
+        uint32_t items = count_items(c, part);
+        if (items > 0 && items <= SEARCH_MAX) ROTA_TRY(search_part(c, part, items, bytes));
     }
     sum_arenas(c);
     return ROTA_OK;
