@@ -177,8 +177,8 @@ typedef struct rota_exec_work {
     uint64_t signal_value; /* greater than every earlier one of this queue */
     const rota_exec_wait *waits; /* read during submit only, as is block */
     uint32_t wait_count;
-    /* The work comes after works of another device that shares memory with this one, which the host has seen
-     * complete. What they wrote is to be visible to this work and to all that are handed over after it. */
+    /* The work comes after works of devices that share memory with this one, which the host has seen complete. What
+     * they wrote is to be visible to this work and to all that are handed over after it. */
     bool acquires;
     /* block_words words of arguments; the executor copies them during submit. Every work of a submission has the same
      * contents. NULL where block_words is 0. */

@@ -203,10 +203,11 @@ static bool implied_by_other(rota_runtime *runtime, uint32_t which) {
     return false;
 }
 
-/* Whether the timeline is of another device that shares memory with this one. */
-static bool shares_with(const rota_runtime *runtime, const rota_device *device, uint32_t timeline) {
-    uint32_t other = timeline / runtime->queue_count;
-    return other != device->index && runtime->devices[other]->domain == device->domain;
+/* Whether what the timeline's works wrote, or came after, may lie in memory that this device has too. Its own
+ * points aside, any may stand for those of the device that it shares memory with: a move's stands for the
+ * writer's. */
+static bool brings_shared(const rota_runtime *runtime, const rota_device *device, uint32_t timeline) {
+    return ra_load_relaxed(&device->is_shared) && timeline / runtime->queue_count != device->index;
 }
 
 void rota_hazard_settle(rota_runtime *runtime, rota_work *work) {
@@ -232,7 +233,7 @@ void rota_hazard_settle(rota_runtime *runtime, rota_work *work) {
                 runtime->wanted[t] = 0;
                 dropped++;
                 own->clock[t] = value;
-                if (shares_with(runtime, device, t)) work->acquires = true;
+                if (brings_shared(runtime, device, t)) work->acquires = true;
             }
         }
     }
@@ -254,7 +255,7 @@ void rota_hazard_settle(rota_runtime *runtime, rota_work *work) {
             submission->waits[submission->wait_count++] = (rota_exec_wait){queue, value};
         } else {
             submission->holds[submission->hold_count++] = rota_point(t / runtime->queue_count, queue, value);
-            if (shares_with(runtime, device, t)) work->acquires = true;
+            if (brings_shared(runtime, device, t)) work->acquires = true;
         }
         own->clock[t] = value;
         if (t == own_index) continue;

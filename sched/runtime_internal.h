@@ -171,6 +171,7 @@ struct rota_device {
     uint32_t index;
     uint32_t domain; /* the lowest index of the open devices that share memory with this one, or its own
                         (share.c) */
+    _Atomic uint32_t is_shared; /* another device is in its domain */
     rota_exec_device *exec;
     rota_device_info info;
     bool asks_poison; /* the executor calls must_skip; otherwise hand-over decides */
@@ -359,7 +360,7 @@ struct rota_work {
     uint32_t queue;
     uint64_t value;
     uint32_t first_wait, wait_count, first_hold, hold_count;
-    bool acquires; /* comes after works of a device that shares memory with this one */
+    bool acquires; /* comes after works of other devices, one of which shares memory with this one */
     rota_exec_copy copy;
 };
 

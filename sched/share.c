@@ -109,6 +109,8 @@ void rota_share_open(rota_device *device) {
         rota_device *other = runtime->devices[d];
         if (!may_share(other, device)) continue;
         device->domain = other->domain;
+        uint32_t before = ra_exchange_acq_rel(&other->is_shared, 1);
+        ra_store_relaxed(&device->is_shared, 1);
         rota_status status = try_one_way(other, device);
         if (status == ROTA_OK) status = try_one_way(device, other);
         if (status == ROTA_OK) {
@@ -117,6 +119,8 @@ void rota_share_open(rota_device *device) {
             return;
         }
         device->domain = device->index;
+        ra_store_relaxed(&device->is_shared, 0);
+        ra_store_relaxed(&other->is_shared, before);
         rota_log_write(
             &runtime->options.log, ROTA_LOG_INFO,
             "devices '%s' and '%s' are of one GPU but share no memory (%s): bytes go from one to the other "

@@ -271,6 +271,7 @@ static rota_status submit(rota_exec_device *base, const rota_exec_work *works, u
         if (fail) lose(device, "adversary: the submit failed");
         if (lost || fail) return rota_fail(ROTA_DEVICE_LOST, "%s: the submit failed", base->info.id);
         check_work(device, &works[i]);
+        if (works[i].acquires) atomic_fetch_add(&device->options->acquires, 1);
         adversary_work *work = copy_work(device, &works[i]);
         if (!work) {
             lose(device, "adversary: out of memory");

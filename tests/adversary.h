@@ -62,6 +62,7 @@ typedef struct adversary_options {
     _Atomic uint32_t violations; /* of the contract, by the caller */
     char violation[256];         /* the first one */
     _Atomic uint64_t imports;    /* of memory, from the other device */
+    _Atomic uint64_t acquires;   /* works that had to */
     _Atomic uint64_t works, commands, waits,
         overlaps; /* overlaps: commands run while another work was also started */
     _Atomic uint64_t live_memories, live_programs, live_instances;

@@ -118,6 +118,8 @@ static void one_memory_for_both(void **state) {
     test_expect_words(y, WORDS, 109);
     test_expect_words(z, WORDS, 108);
     assert_int_equal(migrations(p), 0);
+    /* Each change of device is one, four a replay and one between the plans at the least. */
+    assert_in_range(p->options.acquires, 500, p->options.works - 1);
     for (uint32_t d = 0; d < 2; d++) {
         assert_ok(rota_buffer_address(x, p->devices[d], &again));
         assert_int_equal(again, addresses[d]);
@@ -184,6 +186,7 @@ static void a_trial_that_fails(void **state) {
     pair *p = open_pair(1);
     assert_non_null(strstr(p->told, "can't be imported"));
     assert_non_null(strstr(p->told, "through the host's"));
+    uint64_t acquires = p->options.acquires; /* the trial's */
     rota_buffer *x = test_words(p->devices[1], "x", WORDS, 5), *y = test_buffer(p->runtime, "y", WORDS * 4),
                 *slot;
     rota_plan *plan;
@@ -194,6 +197,7 @@ static void a_trial_that_fails(void **state) {
     assert_ok(rota_submit_wait(plan, args, 0, NULL));
     test_expect_words(y, WORDS, 9);
     assert_true(migrations(p) > 0);
+    assert_int_equal(p->options.acquires, acquires);
     rota_args_release(args);
     rota_plan_release(plan);
     rota_buffer_release(x);
