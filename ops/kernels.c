@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include "ops/cpu/cpu.h"
 #include "ops/cuda/kernels_cuda.h"
+#include "ops/cuda/matmul_bounded.h"
 #include "ops/table.h"
 #include "ops/vk/kernels_vk.h"
 

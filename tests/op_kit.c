@@ -32,6 +32,10 @@ bool op_kit_use_device(const char *id) {
     return true;
 }
 
+const rota_device_info *op_kit_device_info(void) {
+    return rota_device_get_info(device);
+}
+
 void op_kit_open(op_kit *kit) {
     *kit = (op_kit){0};
     assert_ok(rota_graph_create(NULL, &kit->graph));

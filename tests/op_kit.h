@@ -14,6 +14,8 @@ int op_kit_teardown(void **state);
 
 /* The device of the kits that are run from now on; false, with a message, where it can't be opened. */
 bool op_kit_use_device(const char *id);
+/* What it is. */
+const rota_device_info *op_kit_device_info(void);
 
 #define OP_ARRAYS_MAX 64
 

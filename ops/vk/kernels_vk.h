@@ -1,5 +1,6 @@
 /* The Vulkan half of each built-in kernel: the initializer of rota_kernel.vk. Included by ops/kernels.c only,
- * which holds the kernel objects (the SPIR-V headers define arrays). */
+ * which holds the kernel objects (the SPIR-V headers define arrays) and knows ops/cuda/matmul_bounded.h,
+ * whose images run on Vulkan devices. */
 #ifndef ROTA_OPS_VK_KERNELS_VK_H
 #define ROTA_OPS_VK_KERNELS_VK_H
 
@@ -66,12 +67,14 @@
 #define ROTA_VK_matmul_f16                                                                                   \
     {                                                                                                        \
         ROTA_VK_SHADER_SPEC(matmul_f16, matmul_small, matmul, 4),                                            \
-            .required_features = ROTA_FEATURE_F16_STORAGE, .select = rota_vk_select_matmul_f16               \
+            .required_features = ROTA_FEATURE_F16_STORAGE, .select = rota_vk_select_matmul_f16,              \
+            .select_image = rota_cuda_select_image_matmul_f16                                                \
     }
 #define ROTA_VK_matmul_bf16                                                                                  \
     {                                                                                                        \
         ROTA_VK_SHADER_SPEC(matmul_bf16, matmul_small, matmul, 4),                                           \
-            .required_features = ROTA_FEATURE_F16_STORAGE, .select = rota_vk_select_matmul_bf16              \
+            .required_features = ROTA_FEATURE_F16_STORAGE, .select = rota_vk_select_matmul_bf16,             \
+            .select_image = rota_cuda_select_image_matmul_bf16                                               \
     }
 #define ROTA_VK_embedding                                                                                    \
     { ROTA_VK_SHADER(embedding, embedding) }
