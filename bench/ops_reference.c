@@ -242,6 +242,10 @@ static double longest_sum(const rota_op_use *use) {
     const char *name = use->op->name;
     if (strcmp(name, "sum") == 0 || strcmp(name, "mean") == 0) /* columns may be a thread's alone */
         return 2 * (double)x->shape[use->attributes.axis[0]];
+    if (strcmp(name, "variance") == 0) return 2 * (double)x->shape[use->attributes.axis[0]];
+    /* Each addition is rounded on its way. */
+    if (strcmp(name, "cumulative_sum") == 0) return 4 * (double)x->shape[use->attributes.axis[0]];
+    if (strcmp(name, "scatter_add") == 0) return 4 * (double)use->inputs[1].shape[use->attributes.axis[0]];
     if (strcmp(name, "sum_squares") == 0 || strcmp(name, "global_norm") == 0) return 20000;
     if (strcmp(name, "matmul") == 0) return (double)x->shape[x->rank - (use->attributes.transpose_a ? 2 : 1)];
     if (strcmp(name, "attention") == 0) return (double)(use->inputs[1].shape[2] + x->shape[3]);

@@ -330,6 +330,83 @@ static void ref_min(reference *r) {
     reduce(r, INFINITY, fmin, false);
 }
 
+/* ---- Along an axis ---- */
+
+/* Where element i of [outer, m, inner] reads in [outer, n, inner] with `index` in place of its own. */
+static uint64_t place_at(split s, uint64_t m, uint64_t i, double index) {
+    return (i / s.inner / m * s.n + (uint64_t)index) * s.inner + i % s.inner;
+}
+
+static void ref_gather(reference *r) {
+    const uint32_t axis = r->use->attributes.axis[0];
+    split s = split_at(&r->use->inputs[0], axis);
+    for (uint64_t i = 0; i < count_of(&r->use->outputs[0]); i++)
+        r->out[0][i] = r->in[0][place_at(s, r->use->inputs[1].shape[axis], i, r->in[1][i])];
+}
+
+static void ref_scatter_add(reference *r) {
+    const uint32_t axis = r->use->attributes.axis[0];
+    split s = split_at(&r->use->inputs[0], axis);
+    ref_same_order(r);
+    for (uint64_t i = 0; i < count_of(&r->use->inputs[1]); i++)
+        r->out[0][place_at(s, r->use->inputs[1].shape[axis], i, r->in[1][i])] += r->in[2][i];
+}
+
+static void ref_one_hot(reference *r) {
+    const uint64_t classes = r->use->attributes.length;
+    for (uint64_t i = 0; i < count_of(&r->use->outputs[0]); i++)
+        r->out[0][i] = r->in[0][i / classes] == (double)(i % classes);
+}
+
+/* The k largest of each column, values and indices; either may be NULL. */
+static void largest(reference *r, uint64_t k, double *values, double *index) {
+    split s = split_at(&r->use->inputs[0], r->use->attributes.axis[0]);
+    for (uint64_t column = 0; column < s.outer * s.inner; column++) {
+        const double *x = r->in[0] + column / s.inner * s.n * s.inner + column % s.inner;
+        double before = INFINITY;
+        uint64_t taken = 0;
+        for (uint64_t j = 0; j < k;) {
+            double best = -INFINITY;
+            for (uint64_t i = 0; i < s.n; i++)
+                if (x[i * s.inner] < before) best = fmax(best, x[i * s.inner]);
+            for (uint64_t i = 0; i < s.n && j < k; i++) {
+                if (x[i * s.inner] != best) continue;
+                const uint64_t to = (column / s.inner * k + j++) * s.inner + column % s.inner;
+                if (values) values[to] = best;
+                if (index) index[to] = (double)i;
+            }
+            before = best;
+            if (++taken > s.n) return;
+        }
+    }
+}
+static void ref_argmax(reference *r) {
+    largest(r, 1, NULL, r->out[0]);
+}
+static void ref_top_k(reference *r) {
+    largest(r, r->use->attributes.length, r->out[0], r->out[1]);
+}
+
+static void ref_cumulative_sum(reference *r) {
+    split s = split_at(&r->use->inputs[0], r->use->attributes.axis[0]);
+    ref_same_order(r);
+    for (uint64_t o = 0; o < s.outer; o++)
+        for (uint64_t i = s.inner; i < s.n * s.inner; i++)
+            r->out[0][o * s.n * s.inner + i] += r->out[0][o * s.n * s.inner + i - s.inner];
+}
+
+static void ref_variance(reference *r) {
+    split s = split_at(&r->use->inputs[0], r->use->attributes.axis[0]);
+    for (uint64_t column = 0; column < s.outer * s.inner; column++) {
+        const double *x = r->in[0] + column / s.inner * s.n * s.inner + column % s.inner;
+        double mean = 0, sum = 0;
+        for (uint64_t k = 0; k < s.n; k++) mean += x[k * s.inner] / (double)s.n;
+        for (uint64_t k = 0; k < s.n; k++) sum += (x[k * s.inner] - mean) * (x[k * s.inner] - mean);
+        r->out[0][column] = sum / (double)((int64_t)s.n - r->use->attributes.integer);
+        r->out[1][column] = mean;
+    }
+}
+
 /* Roundings to f32, in units of its roundoff, that may lie between an op's inputs and its result. Vulkan
  * allows a division 2.5 ulp (5 units), exp 3 + 2 |x| ulp, log 3 ulp or 2^-21, sqrt what a division and 2 ulp
  * of its inverse make; an error in an argument comes out times the slope of the function, at most 1.2 here
@@ -396,6 +473,13 @@ static const struct {
     {"mean", ref_mean, 3},
     {"max", ref_max, 0},
     {"min", ref_min, 0},
+    {"gather", ref_gather, 0},
+    {"scatter_add", ref_scatter_add, 0},
+    {"one_hot", ref_one_hot, 0},
+    {"argmax", ref_argmax, 0},
+    {"top_k", ref_top_k, 0},
+    {"cumulative_sum", ref_cumulative_sum, 0},
+    {"variance", ref_variance, 6}, /* the mean's division; a difference, its square, the factor */
 };
 
 static int find(const char *name) {

@@ -181,6 +181,51 @@ typedef struct rota_max_backward_params {
     uint32_t dtype;
 } rota_max_backward_params;
 
+/* ---- gather: x:READ [outer, n, inner], index:READ i32 [outer, m, inner], y:WRITE. y[o, j, i] = x[o,
+ * index[o, j, i], i]
+ * ---- scatter_add: x:READ [outer, m, inner], index:READ i32, y:READWRITE f32 [outer, n, inner]. y[o,
+ * index[o, j, i], i] += x[o, j, i] in order of j; an index outside is skipped on a GPU ---- */
+
+typedef struct rota_gather_params {
+    uint32_t outer, n, m, inner;
+    uint32_t dtype; /* of x and, of gather, y */
+} rota_gather_params;
+
+/* ---- one_hot: index:READ i32 [rows], y:WRITE [rows, classes]. y = 1 where class == index, else 0 ---- */
+
+typedef struct rota_one_hot_params {
+    uint32_t rows, classes;
+    uint32_t dtype;
+} rota_one_hot_params;
+
+/* ---- top_k: x:READ [outer, n, inner], values:WRITE [outer, k, inner], index:WRITE i32 likewise. The k
+ * largest along the axis, in order; NaN is above all numbers, and of equal values the one with the smaller
+ * index. Reads x k times: k is meant to be small. ---- */
+
+typedef struct rota_top_k_params {
+    uint32_t outer, n, inner, k;
+    uint32_t dtype;
+} rota_top_k_params;
+
+/* ---- cumulative_sum: x:READ, y:WRITE [outer, n, inner]. y[o, k, i] = sum of x[o, 0..k, i]; reverse: of x[o,
+ * k..n - 1, i] ---- */
+
+typedef struct rota_cumulative_sum_params {
+    uint32_t outer, n, inner;
+    uint32_t reverse;
+    uint32_t dtype;
+} rota_cumulative_sum_params;
+
+/* ---- variance: x:READ [outer, n, inner], y:WRITE [outer, inner], mean:WRITE f32 [outer, inner]. y = scale *
+ * sum of (x - mean)^2, two passes
+ * ---- variance_backward: x:READ, mean:READ, dy:READ, dx:WRITE. dx = 2 * scale * dy * (x - mean) ---- */
+
+typedef struct rota_variance_params {
+    uint32_t outer, n, inner;
+    float scale; /* 1 / (n - correction) */
+    uint32_t dtype;
+} rota_variance_params;
+
 /* ---- matmul, matmul_f16, matmul_bf16: a:READ, b:READ, c:WRITE (READWRITE with ACCUMULATE or gaps).
  * For each of batch[0] * batch[1] * batch[2] batches, c[i, j] = alpha * sum_p a(i, p) * b(p, j) (+ c[i, j]).
  * a(i, p) is a[i * lda + p], or a[p * lda + i] with TRANSPOSE_A; b(p, j) is b[p * ldb + j], or b[j * ldb + p]

@@ -34,6 +34,13 @@
     X(cast)                                                                                                  \
     X(reduce)                                                                                                \
     X(max_backward)                                                                                          \
+    X(gather)                                                                                                \
+    X(scatter_add)                                                                                           \
+    X(one_hot)                                                                                               \
+    X(top_k)                                                                                                 \
+    X(cumulative_sum)                                                                                        \
+    X(variance)                                                                                              \
+    X(variance_backward)                                                                                     \
     X(matmul)                                                                                                \
     X(matmul_f16)                                                                                            \
     X(matmul_bf16)                                                                                           \

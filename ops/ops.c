@@ -66,6 +66,39 @@ BOTH(where, "where", 3, PARAMETERS(rota_tensor condition, rota_tensor a, rota_te
      {.inputs = {condition, a, b}})
 BOTH(masked_fill, "masked_fill", 2, PARAMETERS(rota_tensor x, rota_tensor mask, float number),
      {.inputs = {x, mask}, .attributes = {.value = {{.number = (double)number}}}})
+BOTH(gather, "gather", 2, PARAMETERS(rota_tensor x, uint32_t axis, rota_tensor index),
+     {.inputs = {x, index}, .attributes = {.axis = {axis}}})
+BOTH(scatter_add, "scatter_add", 3,
+     PARAMETERS(rota_tensor base, uint32_t axis, rota_tensor index, rota_tensor x),
+     {.inputs = {base, index, x}, .attributes = {.axis = {axis}}})
+BOTH(argmax, "argmax", 1, PARAMETERS(rota_tensor x, uint32_t axis, bool keep),
+     {.inputs = {x}, .attributes = {.axis = {axis}, .keep = keep}})
+BOTH(cumulative_sum, "cumulative_sum", 1, PARAMETERS(rota_tensor x, uint32_t axis),
+     {.inputs = {x}, .attributes = {.axis = {axis}}})
+BOTH(variance, "variance", 1, PARAMETERS(rota_tensor x, uint32_t axis, int32_t correction, bool keep),
+     {.inputs = {x}, .attributes = {.axis = {axis}, .integer = correction, .keep = keep}})
+
+rota_status rota_op_one_hot(rota_tape *tape, rota_tensor index, uint64_t classes, rota_dtype dtype,
+                            rota_tensor *out_y) {
+    rota_op_use use = {.inputs = {index}, .attributes = {.length = classes, .dtype = dtype}};
+    return apply_new(tape, "one_hot", &use, 1, out_y);
+}
+
+rota_status rota_op_one_hot_into(rota_tape *tape, rota_tensor index, rota_tensor y) {
+    rota_op_use use = {.inputs = {index},
+                       .attributes = {.length = y.rank ? y.shape[y.rank - 1] : 1, .dtype = y.dtype}};
+    return apply_into(tape, "one_hot", &use, 1, y);
+}
+
+rota_status rota_op_top_k(rota_tape *tape, rota_tensor x, uint32_t axis, uint64_t k, rota_tensor *out_values,
+                          rota_tensor *out_index) {
+    rota_op_use use = {.inputs = {x}, .attributes = {.axis = {axis}, .length = k}};
+    *out_index = ROTA_TENSOR_NONE;
+    ROTA_TRY(apply_new(tape, "top_k", &use, 1, out_values));
+    *out_index = use.outputs[1];
+    return ROTA_OK;
+}
+
 BOTH(affine, "affine", 1, PARAMETERS(rota_tensor x, rota_value alpha, rota_value beta),
      {.inputs = {x}, .attributes = {.value = {alpha, beta}}})
 BOTH(scale, "affine", 1, PARAMETERS(rota_tensor x, rota_value alpha),

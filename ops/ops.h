@@ -105,8 +105,10 @@ ROTA_API rota_status rota_op_bias_gelu_into(rota_tape *tape, rota_tensor x, rota
  * even. sign, floor, ceil and round pass a gradient of 0. sin and cos lose digits for |x| > 1e4 on Vulkan. */
 #define ROTA_OP_UNARY_LIST(X)                                                                                \
     X(neg)                                                                                                   \
-    X(exp) X(log) X(sqrt) X(relu) X(gelu) X(silu) X(abs) X(square) X(reciprocal) X(rsqrt) X(tanh) X(sigmoid) \
-        X(sin) X(cos) X(sign) X(floor) X(ceil) X(round) X(gelu_erf) X(softplus) X(hardswish)
+    X(exp)                                                                                                   \
+    X(log)                                                                                                   \
+    X(sqrt) X(relu) X(gelu) X(silu) X(abs) X(square) X(reciprocal) X(rsqrt) X(tanh) X(sigmoid) X(sin) X(cos) \
+        X(sign) X(floor) X(ceil) X(round) X(gelu_erf) X(softplus) X(hardswish)
 #define ROTA_OP_UNARY_DECLARE(name)                                                                          \
     ROTA_API rota_status rota_op_##name(rota_tape *tape, rota_tensor x, rota_tensor *out_y);                 \
     ROTA_API rota_status rota_op_##name##_into(rota_tape *tape, rota_tensor x, rota_tensor y);
@@ -180,6 +182,36 @@ ROTA_API rota_status rota_op_slice_into(rota_tape *tape, rota_tensor x, uint32_t
 /* Every element of y = number, converted to y's dtype; INVALID_ARGUMENT: an integer dtype can't hold it. */
 ROTA_API rota_status rota_op_fill_into(rota_tape *tape, rota_tensor y, double number);
 
+/* The tensors side by side along an axis, in order; alike but for that axis. No tensor may overlap y. Costs a
+ * copy of each, and where the parts are not runs in y (an inner axis) a fill of y before. */
+ROTA_API rota_status rota_op_concat(rota_tape *tape, const rota_tensor *tensors, uint32_t count,
+                                    uint32_t axis, rota_tensor *out_y);
+ROTA_API rota_status rota_op_concat_into(rota_tape *tape, const rota_tensor *tensors, uint32_t count,
+                                         uint32_t axis, rota_tensor y);
+/* x repeated in memory to a larger shape (rota_tensor_broadcast is the view; its gradient is summed). */
+ROTA_API rota_status rota_op_broadcast(rota_tape *tape, rota_tensor x, uint32_t rank, const uint64_t *shape,
+                                       rota_tensor *out_y);
+
+/* ---- By index (i32) along an axis. An index outside fails the node (CPU executor), naming position and
+ * value; on a GPU what it would give is NaN, and what it would add to is left ---- */
+
+/* y has index's shape: of each of its elements that of x at the same place, but at the index along the axis.
+ * index has x's shape but along the axis. */
+ROTA_API rota_status rota_op_gather(rota_tape *tape, rota_tensor x, uint32_t axis, rota_tensor index,
+                                    rota_tensor *out_y);
+ROTA_API rota_status rota_op_gather_into(rota_tape *tape, rota_tensor x, uint32_t axis, rota_tensor index,
+                                         rota_tensor y);
+/* y = base, with each element of x (index's shape) added at its index along the axis: in order along the
+ * axis, in f32, rounded once. A base of 0 and gather's index: gather's gradient. */
+ROTA_API rota_status rota_op_scatter_add(rota_tape *tape, rota_tensor base, uint32_t axis, rota_tensor index,
+                                         rota_tensor x, rota_tensor *out_y);
+ROTA_API rota_status rota_op_scatter_add_into(rota_tape *tape, rota_tensor base, uint32_t axis,
+                                              rota_tensor index, rota_tensor x, rota_tensor y);
+/* y [index shape, classes] = 1 at the index, else 0. No gradient. */
+ROTA_API rota_status rota_op_one_hot(rota_tape *tape, rota_tensor index, uint64_t classes, rota_dtype dtype,
+                                     rota_tensor *out_y);
+ROTA_API rota_status rota_op_one_hot_into(rota_tape *tape, rota_tensor index, rota_tensor y);
+
 /* ---- Reductions along an axis. keep: the axis stays with extent 1. The gradient of max and min goes to the
  * first element that is it ---- */
 
@@ -191,6 +223,29 @@ ROTA_API rota_status rota_op_fill_into(rota_tape *tape, rota_tensor y, double nu
                                                rota_tensor y);
 ROTA_OP_REDUCE_LIST(ROTA_OP_REDUCE_DECLARE)
 #undef ROTA_OP_REDUCE_DECLARE
+
+/* The sum of (x - mean)^2 over n - correction; 0 <= correction < n (1: the unbiased estimate). */
+ROTA_API rota_status rota_op_variance(rota_tape *tape, rota_tensor x, uint32_t axis, int32_t correction,
+                                      bool keep, rota_tensor *out_y);
+ROTA_API rota_status rota_op_variance_into(rota_tape *tape, rota_tensor x, uint32_t axis, int32_t correction,
+                                           bool keep, rota_tensor y);
+/* y [n] = the sum of x [..., n] over all of its leading axes. */
+ROTA_API rota_status rota_op_column_sums(rota_tape *tape, rota_tensor x, rota_tensor *out_y);
+/* y[..., k, ...] = the sum of x[..., 0 to k, ...] along the axis. */
+ROTA_API rota_status rota_op_cumulative_sum(rota_tape *tape, rota_tensor x, uint32_t axis,
+                                            rota_tensor *out_y);
+ROTA_API rota_status rota_op_cumulative_sum_into(rota_tape *tape, rota_tensor x, uint32_t axis,
+                                                 rota_tensor y);
+/* y i32: the index of the largest along the axis; NaN is above all numbers, and of equal ones the first is
+ * it. No gradient. */
+ROTA_API rota_status rota_op_argmax(rota_tape *tape, rota_tensor x, uint32_t axis, bool keep,
+                                    rota_tensor *out_y);
+ROTA_API rota_status rota_op_argmax_into(rota_tape *tape, rota_tensor x, uint32_t axis, bool keep,
+                                         rota_tensor y);
+/* The k largest along the axis, in falling order as argmax orders them, and their indices (i32); both have
+ * x's shape with k along the axis. Gradient flows through the values. Reads x k times. */
+ROTA_API rota_status rota_op_top_k(rota_tape *tape, rota_tensor x, uint32_t axis, uint64_t k,
+                                   rota_tensor *out_values, rota_tensor *out_index);
 
 /* y f32 [1] = sum of the squares of all elements of x. Gradient flows. */
 ROTA_API rota_status rota_op_sum_squares(rota_tape *tape, rota_tensor x, rota_tensor *out_y);

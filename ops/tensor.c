@@ -200,6 +200,20 @@ rota_status rota_tensor_slice(const rota_tensor *tensor, uint32_t axis, uint64_t
     return ROTA_OK;
 }
 
+rota_status rota_tensor_split(const rota_tensor *tensor, uint32_t axis, uint32_t count,
+                              rota_tensor *out_views) {
+    ROTA_TRY(check_axis("split", tensor, axis));
+    char text[ROTA_TENSOR_TEXT_MAX];
+    if (count == 0 || tensor->shape[axis] % count != 0)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "split: axis %u of %s is no multiple of %u", axis,
+                         rota_tensor_describe(tensor, text, sizeof text), count);
+    const rota_tensor whole = *tensor; /* out_views may begin with it */
+    const uint64_t length = whole.shape[axis] / count;
+    for (uint32_t i = 0; i < count; i++)
+        ROTA_TRY(rota_tensor_slice(&whole, axis, i * length, length, &out_views[i]));
+    return ROTA_OK;
+}
+
 rota_status rota_tensor_permute(const rota_tensor *tensor, const uint32_t *order, rota_tensor *out_view) {
     rota_tensor view = *tensor;
     uint32_t seen = 0;

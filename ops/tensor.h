@@ -81,6 +81,9 @@ ROTA_API rota_status rota_tensor_reshape(const rota_tensor *tensor, uint32_t ran
 /* [start, start + length) along an axis. */
 ROTA_API rota_status rota_tensor_slice(const rota_tensor *tensor, uint32_t axis, uint64_t start,
                                        uint64_t length, rota_tensor *out_view);
+/* `count` equal parts along an axis, in order; INVALID_ARGUMENT if its extent is no multiple. */
+ROTA_API rota_status rota_tensor_split(const rota_tensor *tensor, uint32_t axis, uint32_t count,
+                                       rota_tensor *out_views);
 /* Swaps two axes. */
 ROTA_API rota_status rota_tensor_transpose(const rota_tensor *tensor, uint32_t axis_a, uint32_t axis_b,
                                            rota_tensor *out_view);

@@ -200,6 +200,36 @@ static void test_reduce(void **state) {
             }
 }
 
+static void test_along(void **state) {
+    (void)state;
+    const uint32_t shapes[][4] = {/* outer, n, inner, m */
+                                  {1, 1, 1, 1},   {3, 300, 1, 5},  {70, 33, 1, 40},
+                                  {2, 17, 70, 3}, {1, 9, 700, 11}, {2, 1030, 3, 2}};
+    for (uint32_t i = 0; i < 6; i++) FOR_REAL(dtype) {
+            const uint32_t *s = shapes[i], rows = s[0] * s[2], count = rows * s[1], beside = rows * s[3];
+            const rota_gather_params g = {s[0], s[1], s[3], s[2], dtype};
+            CHECK(gather, &g, 0, IN_AS(dtype, count, -2, 2), INDEX(beside, s[1]), OUT_AS(dtype, beside));
+            CHECK(scatter_add, &g, 0, IN_AS(dtype, beside, -2, 2), INDEX(beside, s[1]), INOUT(count));
+            const rota_one_hot_params hot = {rows, s[1], dtype};
+            CHECK(one_hot, &hot, 0, INDEX(rows, s[1]), OUT_AS(dtype, count));
+            /* bf16 has few values, so some of these are equal */
+            const uint32_t most = s[1] < 4 ? s[1] : 4;
+            const rota_top_k_params top = {s[0], s[1], s[2], most, dtype};
+            CHECK(top_k, &top, 0, IN_AS(dtype, count, -2, 2), OUT_AS(dtype, rows * most),
+                  {ROTA_I32, ROTA_WRITE, rows * most, 0, 0, 0});
+            for (uint32_t reverse = 0; reverse < 2; reverse++) {
+                const rota_cumulative_sum_params sum = {s[0], s[1], s[2], reverse, dtype};
+                CHECK(cumulative_sum, &sum, rounded(dtype, 0x1p-24 * s[1] * 4), IN_AS(dtype, count, -2, 2),
+                      OUT_AS(dtype, count));
+            }
+            const rota_variance_params v = {s[0], s[1], s[2], 1.0f / (float)s[1], dtype};
+            CHECK(variance, &v, rounded(dtype, 0x1p-24 * (16 + s[1] / 2)), IN_AS(dtype, count, -2, 2),
+                  OUT_AS(dtype, rows), OUT(rows));
+            CHECK(variance_backward, &v, rounded(dtype, 1e-6), IN_AS(dtype, count, -2, 2), IN(rows),
+                  IN_AS(dtype, rows, -2, 2), OUT_AS(dtype, count));
+        }
+}
+
 static void matmul_case(uint32_t m, uint32_t n, uint32_t k, uint32_t flags, const uint32_t batch[3],
                         uint32_t pad, uint32_t b_repeats) {
     const bool ta = flags & ROTA_MATMUL_TRANSPOSE_A, tb = flags & ROTA_MATMUL_TRANSPOSE_B;
@@ -432,11 +462,11 @@ static void test_large_counts(void **state) {
 }
 
 const struct CMUnitTest kernel_cases[] = {
-    KERNEL_CASE(test_unary),         KERNEL_CASE(test_binary),       KERNEL_CASE(test_where),
-    KERNEL_CASE(test_copy),          KERNEL_CASE(test_cast),         KERNEL_CASE(test_reduce),
-    KERNEL_CASE(test_matmul),        KERNEL_CASE(test_matmul_large), KERNEL_CASE(test_matmul_fine),
-    KERNEL_CASE(test_embedding),     KERNEL_CASE(test_softmax),      KERNEL_CASE(test_norm),
-    KERNEL_CASE(test_cross_entropy), KERNEL_CASE(test_attention),    KERNEL_CASE(test_dropout),
-    KERNEL_CASE(test_optimizer),     KERNEL_CASE(test_large_counts),
+    KERNEL_CASE(test_unary),       KERNEL_CASE(test_binary),        KERNEL_CASE(test_where),
+    KERNEL_CASE(test_along),       KERNEL_CASE(test_copy),          KERNEL_CASE(test_cast),
+    KERNEL_CASE(test_reduce),      KERNEL_CASE(test_matmul),        KERNEL_CASE(test_matmul_large),
+    KERNEL_CASE(test_matmul_fine), KERNEL_CASE(test_embedding),     KERNEL_CASE(test_softmax),
+    KERNEL_CASE(test_norm),        KERNEL_CASE(test_cross_entropy), KERNEL_CASE(test_attention),
+    KERNEL_CASE(test_dropout),     KERNEL_CASE(test_optimizer),     KERNEL_CASE(test_large_counts),
 };
 const size_t kernel_case_count = sizeof kernel_cases / sizeof *kernel_cases;

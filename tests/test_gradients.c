@@ -470,6 +470,46 @@ static void gradients_cross_dtypes(void **state) {
     }
 }
 
+static double put_together(const double *x) {
+    double sum = 0;
+    for (int r = 0; r < 3; r++)
+        for (int c = 0; c < 4; c++) {
+            const double left = x[r * 4 + (c < 2 ? c + 2 : c - 2)]; /* halves exchanged */
+            sum += left * left * (1 + r * 4 + c) + (r + 1) * x[c] * x[c];
+        }
+    return sum;
+}
+
+/* concat, broadcast and column_sums are views and other ops: gradients pass. */
+static void gradients_pass_through_compositions(void **state) {
+    (void)state;
+    float x[N], weights[N];
+    fill_values(x);
+    for (int i = 0; i < N; i++) weights[i] = (float)(1 + i);
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_tensor p = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(3, 4), x), part[2], y, w, row, z,
+                grads[1] = {{0}};
+    w = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(3, 4), weights);
+    const float rows[3] = {1, 2, 3};
+    rota_tensor v = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(3, 1), rows);
+    assert_ok(rota_tensor_split(&p, 1, 2, part));
+    assert_ok(rota_op_concat(kit.tape, (const rota_tensor[]){part[1], part[0]}, 2, 1, &y));
+    assert_ok(rota_op_square(kit.tape, y, &y));
+    assert_ok(rota_op_mul(kit.tape, y, w, &y));
+    assert_ok(rota_tensor_slice(&p, 0, 0, 1, &row));
+    assert_ok(rota_op_broadcast(kit.tape, row, ROTA_SHAPE(3, 4), &z));
+    assert_ok(rota_op_square(kit.tape, z, &z));
+    assert_ok(rota_op_mul(kit.tape, z, v, &z));
+    assert_ok(rota_op_add(kit.tape, y, z, &y));
+    assert_ok(rota_op_column_sums(kit.tape, y, &y));
+    assert_ok(rota_backward(kit.tape, total(&kit, y), &p, 1, grads, NULL));
+    uint32_t output = op_kit_output(&kit, grads[0]);
+    op_kit_run(&kit);
+    check_function(put_together, x, op_kit_f32(&kit, output), "compositions");
+    op_kit_close(&kit);
+}
+
 /* 16-bit gradients that are added to: given, at odd places, and accumulated. */
 static void halves_accumulate(void **state) {
     (void)state;
@@ -536,6 +576,7 @@ int main(void) {
         cmocka_unit_test(impossible_gradients_are_refused),
         cmocka_unit_test(gradients_cross_dtypes),
         cmocka_unit_test(halves_accumulate),
+        cmocka_unit_test(gradients_pass_through_compositions),
         cmocka_unit_test(backward_is_linear),
     };
     return cmocka_run_group_tests(tests, op_kit_setup, op_kit_teardown);

@@ -251,6 +251,42 @@ static void overlapping_operands_mean_what_they_say(void **state) {
     op_kit_close(&kit);
 }
 
+/* ---- Ops made of others ---- */
+
+static void parts_are_put_together(void **state) {
+    (void)state;
+    float data[60], got[60];
+    for (int i = 0; i < 60; i++) data[i] = (float)i;
+    for (rota_dtype dtype = ROTA_F32; dtype <= ROTA_BF16; dtype++) {
+        uint8_t contents[240];
+        for (uint64_t i = 0; i < 60; i++) element_store(dtype, contents, i, (double)data[i]);
+        op_kit kit;
+        op_kit_open(&kit);
+        rota_tensor x = op_kit_input(&kit, dtype, ROTA_SHAPE(4, 15), contents), part[3], y, wide, sums;
+        /* Odd columns: of 16 bits the parts begin between words. */
+        assert_ok(rota_tensor_split(&x, 1, 3, part));
+        const rota_tensor turned[3] = {part[2], part[0], part[1]};
+        assert_ok(rota_op_concat(kit.tape, turned, 3, 1, &y));
+        assert_ok(rota_tensor_slice(&x, 0, 1, 1, &wide));
+        assert_ok(rota_op_broadcast(kit.tape, wide, ROTA_SHAPE(3, 15), &wide));
+        assert_ok(rota_op_column_sums(kit.tape, x, &sums));
+        uint32_t whole = op_kit_output(&kit, y), repeated = op_kit_output(&kit, wide),
+                 sum = op_kit_output(&kit, sums);
+        assert_status(rota_tensor_split(&x, 1, 4, part), ROTA_INVALID_ARGUMENT);
+        assert_status(rota_op_concat(kit.tape, (const rota_tensor[]){x, part[0]}, 2, 1, &y), ROTA_OK);
+        assert_status(rota_op_concat(kit.tape, (const rota_tensor[]){x, part[0]}, 2, 0, &y),
+                      ROTA_INVALID_ARGUMENT);
+        op_kit_run(&kit);
+        for (uint64_t i = 0; i < 60; i++) got[i] = (float)element_load(dtype, kit.output_data[whole], i);
+        for (int i = 0; i < 60; i++) assert_true(got[i] == data[i / 15 * 15 + (i % 15 + 10) % 15]);
+        for (uint64_t i = 0; i < 45; i++)
+            assert_true(element_load(dtype, kit.output_data[repeated], i) == (double)(15 + i % 15));
+        for (uint64_t i = 0; i < 15; i++)
+            assert_true(element_load(dtype, kit.output_data[sum], i) == (double)(90 + 4 * i));
+        op_kit_close(&kit);
+    }
+}
+
 /* ---- Tensors ---- */
 
 static void views_walk_the_same_memory(void **state) {
@@ -317,6 +353,20 @@ static void wrong_operands_are_named(void **state) {
     assert_message("f32 [3, 5]");
     assert_status(rota_op_mul(kit.tape, a, n, &y), ROTA_INVALID_ARGUMENT);
     assert_message("b is i32 [3]; expected f32, f16 or bf16");
+    rota_tensor half = op_kit_input(&kit, ROTA_BF16, ROTA_SHAPE(3, 4), data);
+    before = rota_graph_node_count(kit.graph);
+    assert_status(rota_op_mul(kit.tape, half, a, &y), ROTA_INVALID_ARGUMENT);
+    assert_message("a is bf16 [3, 4], b is f32 [3, 4]; expected one dtype: cast one of them");
+    assert_status(rota_op_where(kit.tape, a, half, half, &y), ROTA_INVALID_ARGUMENT);
+    assert_status(rota_op_masked_fill(kit.tape, a, b, 0, &y), ROTA_INVALID_ARGUMENT);
+    assert_message("mask is f32 [3, 5]");
+    assert_status(rota_op_gather(kit.tape, a, 1, b, &y), ROTA_INVALID_ARGUMENT);
+    assert_message("op 'gather': index is f32 [3, 5]; expected i32");
+    assert_status(rota_op_gather(kit.tape, a, 0, n, &y), ROTA_INVALID_ARGUMENT);
+    assert_status(rota_op_top_k(kit.tape, a, 1, 5, &y, &found), ROTA_INVALID_ARGUMENT);
+    assert_message("k is 5, expected 1 to 4");
+    assert_status(rota_op_variance(kit.tape, a, 0, 3, false, &y), ROTA_INVALID_ARGUMENT);
+    assert_message("correction is 3, expected 0 to 2");
     assert_status(rota_op_exp_into(kit.tape, a, b), ROTA_INVALID_ARGUMENT);
     assert_message("destination 'y' is f32 [3, 5], expected f32 [3, 4]");
     assert_status(rota_op_exp_into(kit.tape, a, ROTA_TENSOR_NONE), ROTA_INVALID_ARGUMENT);
@@ -396,6 +446,41 @@ static void what_varies_by_step_is_no_plain_number(void **state) {
     op_kit_close(&kit);
 }
 
+/* NaN is the largest, and of equal values the first; an index outside is named. */
+static void ties_and_bad_indices(void **state) {
+    (void)state;
+    const float values[6] = {1, 3, -0.0f, 3, 0, -1}, odd[4] = {1, NAN, INFINITY, NAN};
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_tensor top, index, first, x = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(6), values);
+    assert_ok(rota_op_top_k(kit.tape, x, 0, 6, &top, &index));
+    assert_ok(rota_op_argmax(kit.tape, op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(4), odd), 0, true, &first));
+    uint32_t places = op_kit_output(&kit, index), nan = op_kit_output(&kit, first);
+    op_kit_run(&kit);
+    const int32_t expected[6] = {1, 3, 0, 2, 4, 5};
+    assert_memory_equal(kit.output_data[places], expected, sizeof expected);
+    assert_int_equal(*(const int32_t *)kit.output_data[nan], 1);
+    op_kit_close(&kit);
+    static const char *const messages[] = {"gather: index 1 is 6, expected 0 to 5",
+                                           "scatter_add: index 1 is 6, expected 0 to 5",
+                                           "one_hot: index 1 is 6, expected 0 to 5"};
+    const int32_t bad[2] = {2, 6};
+    for (int which = 0; which < 3; which++) {
+        op_kit_open(&kit);
+        rota_tensor y, at = op_kit_input(&kit, ROTA_I32, ROTA_SHAPE(2), bad);
+        if (which < 2) x = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(6), values);
+        if (which == 0) assert_ok(rota_op_gather(kit.tape, x, 0, at, &y));
+        if (which == 1)
+            assert_ok(rota_op_scatter_add(kit.tape, x, 0, at,
+                                          op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(2), odd), &y));
+        if (which == 2) assert_ok(rota_op_one_hot(kit.tape, at, 6, ROTA_BF16, &y));
+        (void)op_kit_output(&kit, y);
+        assert_status(op_kit_try_run(&kit), ROTA_NODE_FAILED);
+        assert_message(messages[which]);
+        op_kit_close(&kit);
+    }
+}
+
 static void bad_contents_fail_the_node(void **state) {
     (void)state;
     float table[12] = {0}, values[20001] = {0};
@@ -435,8 +520,10 @@ int main(void) {
         cmocka_unit_test(ops_in_place_are_ops_elsewhere),
         cmocka_unit_test(every_op_reads_strided_views),
         cmocka_unit_test(overlapping_operands_mean_what_they_say),
+        cmocka_unit_test(parts_are_put_together),
         cmocka_unit_test(wrong_operands_are_named),
         cmocka_unit_test(what_varies_by_step_is_no_plain_number),
+        cmocka_unit_test(ties_and_bad_indices),
         cmocka_unit_test(bad_contents_fail_the_node),
     };
     return cmocka_run_group_tests(tests, op_kit_setup, op_kit_teardown);

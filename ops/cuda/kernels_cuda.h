@@ -3,6 +3,7 @@
 #ifndef ROTA_OPS_CUDA_KERNELS_CUDA_H
 #define ROTA_OPS_CUDA_KERNELS_CUDA_H
 
+#include "cuda/along.h"
 #include "cuda/attention.h"
 #include "cuda/attention_backward.h"
 #include "cuda/binary.h"
@@ -42,6 +43,13 @@
 #define ROTA_CUDA_cast ROTA_CUDA_KERNEL(cast, elementwise)
 #define ROTA_CUDA_reduce ROTA_CUDA_KERNEL(reduce, reduce)
 #define ROTA_CUDA_max_backward ROTA_CUDA_KERNEL(max_backward, reduce)
+#define ROTA_CUDA_gather ROTA_CUDA_KERNEL(gather, along)
+#define ROTA_CUDA_scatter_add ROTA_CUDA_KERNEL(scatter_add, along)
+#define ROTA_CUDA_one_hot ROTA_CUDA_KERNEL(one_hot, along)
+#define ROTA_CUDA_top_k ROTA_CUDA_KERNEL(top_k, along)
+#define ROTA_CUDA_cumulative_sum ROTA_CUDA_KERNEL(cumulative_sum, along)
+#define ROTA_CUDA_variance ROTA_CUDA_KERNEL(variance, along)
+#define ROTA_CUDA_variance_backward ROTA_CUDA_KERNEL(variance_backward, along)
 #define ROTA_CUDA_matmul ROTA_CUDA_KERNEL(matmul, matmul), ROTA_CUDA_SELECT_matmul
 #define ROTA_CUDA_matmul_f16 ROTA_CUDA_KERNEL(matmul_f16, matmul_half), ROTA_CUDA_SELECT_matmul_f16
 #define ROTA_CUDA_matmul_bf16 ROTA_CUDA_KERNEL(matmul_bf16, matmul_half), ROTA_CUDA_SELECT_matmul_bf16

@@ -77,6 +77,15 @@ void rota_cuda_launch_global_norm(const void *params, const uint64_t *operand_by
     *out_launch = rota_cuda_fold(1, ROTA_CUDA_ROW_THREADS);
 }
 
+THREADS(gather, rota_gather_params, (uint64_t)p->outer * p->m * p->inner)
+THREADS(scatter_add, rota_gather_params, (uint64_t)p->outer * p->inner)
+THREADS(one_hot, rota_one_hot_params, (uint64_t)p->rows * p->classes)
+/* A warp per column of x; of what neighbours can read together, a thread. */
+THREADS(top_k, rota_top_k_params, (uint64_t)p->outer * p->inner * 32)
+THREADS(cumulative_sum, rota_cumulative_sum_params, (uint64_t)p->outer *(p->inner == 1 ? 32 : p->inner))
+THREADS(variance, rota_variance_params, (uint64_t)p->outer *(p->inner == 1 ? 32 : p->inner))
+THREADS(variance_backward, rota_variance_params, (uint64_t)p->outer * p->n * p->inner)
+
 ELEMENTS(embedding, rota_embedding_params, (uint64_t)p->rows * p->dim)
 LAUNCH(embedding_backward, rota_embedding_params,
        divide_up(p->classes, rota_cuda_embedding_classes(p->classes)) *

@@ -113,6 +113,51 @@ void rota_vk_spec_max_backward(const void *params, uint32_t *out_values) {
     out_values[0] = p->dtype;
 }
 
+GRID(gather, rota_gather_params, divide_up((uint64_t)p->outer * p->m * p->inner, ELEMENTWISE_GROUP))
+void rota_vk_spec_gather(const void *params, uint32_t *out_values) {
+    const rota_gather_params *p = params;
+    out_values[0] = p->dtype;
+}
+GRID(scatter_add, rota_gather_params, divide_up((uint64_t)p->outer * p->inner, ELEMENTWISE_GROUP))
+void rota_vk_spec_scatter_add(const void *params, uint32_t *out_values) {
+    const rota_gather_params *p = params;
+    out_values[0] = p->dtype;
+}
+GRID(one_hot, rota_one_hot_params, divide_up((uint64_t)p->rows * p->classes, ELEMENTWISE_GROUP))
+void rota_vk_spec_one_hot(const void *params, uint32_t *out_values) {
+    const rota_one_hot_params *p = params;
+    out_values[0] = p->dtype;
+}
+GRID(top_k, rota_top_k_params, (uint64_t)p->outer * p->inner)
+void rota_vk_spec_top_k(const void *params, uint32_t *out_values) {
+    const rota_top_k_params *p = params;
+    out_values[0] = p->dtype;
+}
+
+/* Rows are a workgroup's; of columns each is an invocation's, so that neighbours read neighbours. */
+static uint64_t along_groups(uint32_t outer, uint32_t inner) {
+    return inner == 1 ? outer : divide_up((uint64_t)outer * inner, SMALL_GROUP);
+}
+GRID(cumulative_sum, rota_cumulative_sum_params, along_groups(p->outer, p->inner))
+void rota_vk_spec_cumulative_sum(const void *params, uint32_t *out_values) {
+    const rota_cumulative_sum_params *p = params;
+    out_values[0] = p->inner != 1;
+    out_values[1] = p->dtype;
+}
+GRID(variance, rota_variance_params, along_groups(p->outer, p->inner))
+void rota_vk_spec_variance(const void *params, uint32_t *out_values) {
+    const rota_variance_params *p = params;
+    out_values[0] = SMALL_GROUP;
+    out_values[1] = p->inner != 1;
+    out_values[2] = p->dtype;
+}
+GRID(variance_backward, rota_variance_params,
+     divide_up((uint64_t)p->outer * p->n * p->inner, ELEMENTWISE_GROUP))
+void rota_vk_spec_variance_backward(const void *params, uint32_t *out_values) {
+    const rota_variance_params *p = params;
+    out_values[0] = p->dtype;
+}
+
 GRID(embedding, rota_embedding_params, divide_up((uint64_t)p->rows * p->dim, ELEMENTWISE_GROUP))
 GRID(embedding_backward, rota_embedding_params, p->classes)
 

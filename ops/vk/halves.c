@@ -11,6 +11,13 @@
 #include "spv/unary_backward_half.h"
 #include "spv/unary_half.h"
 #include "spv/where_half.h"
+#include "spv/gather_half.h"
+#include "spv/scatter_add_half.h"
+#include "spv/one_hot_half.h"
+#include "spv/top_k_half.h"
+#include "spv/cumulative_sum_half.h"
+#include "spv/variance_half.h"
+#include "spv/variance_backward_half.h"
 
 /* The stand-in of a kernel, and its choice where `condition` on the parameters p holds. */
 #define HALF(NAME, OPERANDS, PARAMS, GRID, SPEC, SPEC_COUNT, CONDITION)                                      \
@@ -46,3 +53,10 @@ HALF(copy_strided, 2, rota_copy_strided_params, copy_strided, copy_strided, 3, i
 HALF(reduce, 2, rota_reduce_params, reduce, reduce, 5, is_half(p->from) || is_half(p->to))
 HALF(max_backward, 4, rota_max_backward_params, max_backward, max_backward, 1, is_half(p->dtype))
 HALF(dropout, 3, rota_dropout_params, dropout, dropout, 1, is_half(p->dtype))
+HALF(gather, 3, rota_gather_params, gather, gather, 1, is_half(p->dtype))
+HALF(scatter_add, 3, rota_gather_params, scatter_add, scatter_add, 1, is_half(p->dtype))
+HALF(one_hot, 2, rota_one_hot_params, one_hot, one_hot, 1, is_half(p->dtype))
+HALF(top_k, 3, rota_top_k_params, top_k, top_k, 1, is_half(p->dtype))
+HALF(cumulative_sum, 2, rota_cumulative_sum_params, cumulative_sum, cumulative_sum, 2, is_half(p->dtype))
+HALF(variance, 3, rota_variance_params, variance, variance, 3, is_half(p->dtype))
+HALF(variance_backward, 4, rota_variance_params, variance_backward, variance_backward, 1, is_half(p->dtype))

@@ -37,6 +37,13 @@
 #include "spv/rmsnorm_backward_weight.h"
 #include "spv/softmax.h"
 #include "spv/softmax_backward.h"
+#include "spv/gather.h"
+#include "spv/scatter_add.h"
+#include "spv/one_hot.h"
+#include "spv/top_k.h"
+#include "spv/cumulative_sum.h"
+#include "spv/variance.h"
+#include "spv/variance_backward.h"
 #include "spv/unary.h"
 #include "spv/unary_backward.h"
 #include "spv/where.h"
@@ -62,6 +69,13 @@
     { ROTA_VK_SHADER_SPEC(cast, cast, cast, 2), .required_features = ROTA_FEATURE_F16_STORAGE }
 #define ROTA_VK_reduce ROTA_VK_TYPED(reduce, reduce, reduce, 5)
 #define ROTA_VK_max_backward ROTA_VK_TYPED(max_backward, max_backward, max_backward, 1)
+#define ROTA_VK_gather ROTA_VK_TYPED(gather, gather, gather, 1)
+#define ROTA_VK_scatter_add ROTA_VK_TYPED(scatter_add, scatter_add, scatter_add, 1)
+#define ROTA_VK_one_hot ROTA_VK_TYPED(one_hot, one_hot, one_hot, 1)
+#define ROTA_VK_top_k ROTA_VK_TYPED(top_k, top_k, top_k, 1)
+#define ROTA_VK_cumulative_sum ROTA_VK_TYPED(cumulative_sum, cumulative_sum, cumulative_sum, 2)
+#define ROTA_VK_variance ROTA_VK_TYPED(variance, variance, variance, 3)
+#define ROTA_VK_variance_backward ROTA_VK_TYPED(variance_backward, variance_backward, variance_backward, 1)
 #define ROTA_VK_matmul                                                                                       \
     { ROTA_VK_SHADER_SPEC(matmul, matmul_small, matmul, 4), .select = rota_vk_select_matmul }
 #define ROTA_VK_matmul_f16                                                                                   \

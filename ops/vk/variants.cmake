@@ -1,6 +1,7 @@
 # Shaders that are compiled more than once, with other definitions.
 # Of f16 and bf16: typed.glsl, halves.c.
-foreach(name unary unary_backward binary binary_backward where copy_strided reduce max_backward dropout)
+foreach(name unary unary_backward binary binary_backward where copy_strided reduce max_backward dropout
+    gather scatter_add one_hot top_k cumulative_sum variance variance_backward)
   rota_shader_variant(${name}_half ops/vk/${name}.comp -DHALF)
 endforeach()
 rota_shader_variant(rmsnorm ops/vk/layernorm.comp -DRMS)
