@@ -458,6 +458,11 @@ static void test_large_counts(void **state) {
     CHECK(matmul, &products, 1e-6, IN(2 * rows), IN(2), OUT(rows));
     const rota_binary_params row = {n, ROTA_BINARY_ADD, {1, 1, 1, 1, n / 3, 3}, {0, 0, 0, 0, 0, 1}, ROTA_F32};
     assert_int_equal(n % 3, 0);
+    const rota_binary_params halves = {
+        n, ROTA_BINARY_MAXIMUM, {1, 1, 1, 1, 1, n}, {0, 0, 0, 0, 0, 1}, ROTA_BF16};
+    CHECK(binary, &halves, 0, IN_AS(ROTA_BF16, n, -2, 2), IN_AS(ROTA_BF16, n, -2, 2), OUT_AS(ROTA_BF16, n));
+    const rota_reduce_params least = {ROTA_REDUCE_MIN, 1, n, 1, 1024, 1, ROTA_BF16, ROTA_F32};
+    CHECK(reduce, &least, 0, IN_AS(ROTA_BF16, n, -2, 2), OUT((n + 1023) / 1024));
     CHECK(binary, &row, 0, IN(n), IN(3), OUT(n));
 }
 
