@@ -128,6 +128,11 @@ cmp first output || { echo "FAILED: saved weights wrote otherwise"; failures=$((
 expect 0 '^the quick' "${write[@]}" --resume writer --sample 40 --seed 4 --temperature 1.2 --top-k 50 --top-p 0.9
 cmp -s first output && { echo "FAILED: another seed wrote the same"; failures=$((failures + 1)); }
 expect 0 '^the quick' "${write[@]}" --resume writer --temperature 0 --sample 10 --seed 8
+# A model may have more rows than there are merges, where --vocab says so.
+expect 0 'validation loss' "$train" --data tokens.bin --tokenizer bin --vocab 320 "${model[@]}" --iters 3 --save-weights padded.safetensors
+padded=("$train" --generate --device cpu --layers 1 --heads 2 --dim 16 --block 16 --tokenizer bin --merges merges.txt --prompt 'the quick')
+expect 0 '^the quick' "${padded[@]}" --vocab 320 --init-from padded.safetensors --sample 40
+expect 1 'is 320x16 there, 300x16 here' "${padded[@]}" --init-from padded.safetensors --sample 40
 expect 1 'another model.*is 300x16 there' "$train" "${small[@]}" --init-from writer.safetensors
 expect 1 'generate needs a model' "${write[@]}"
 expect 1 'both say where the weights come from' "${write[@]}" --resume writer --init-from writer.safetensors
