@@ -7,6 +7,7 @@
 #include <string.h>
 #include "base/clock.h"
 #include "examples/gpt_eval.h"
+#include "examples/gpt_memory.h"
 #include "examples/gpt_weights.h"
 
 static const char program[] = "train_gpt";
@@ -147,7 +148,8 @@ static int finish_step(gpt_trainer *t, bool *out_stop) {
     gpt_metrics metrics = {.step = step, .lr = learning_rate(s, step), .val_loss = NAN};
     float loss = NAN, norm = NAN;
     int code = EXIT_GOOD;
-    REPORT_TRY(gpt_train_wait(&t->train, turn, &loss, &norm));
+    rota_status status = gpt_train_wait(&t->train, turn, &loss, &norm);
+    if (status != ROTA_OK) return gpt_memory_failure(program, status, &t->model);
     uint64_t now = rota_clock_ns();
     double seconds = (double)(now - t->began_ns) / 1e9;
     t->began_ns = now;
@@ -181,10 +183,9 @@ int gpt_train(gpt_trainer *t) {
     bool stop = t->progress.step >= t->settings->iters || out_of_patience(t);
     t->submitted = t->progress.step;
     while (!stop && code == EXIT_GOOD) {
-        REPORT_TRY(submit_ahead(t));
-        code = finish_step(t, &stop);
+        rota_status status = submit_ahead(t);
+        code = status == ROTA_OK ? finish_step(t, &stop) : gpt_memory_failure(program, status, &t->model);
     }
     if (code == EXIT_GOOD && t->settings->save_weights) code = save_weights(t, t->settings->save_weights);
-done:
     return code;
 }

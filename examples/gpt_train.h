@@ -18,7 +18,7 @@ typedef struct gpt_settings {
         *write_tokens;
     bool generate, find_nan;
     int schedule, weights_dtype;
-    uint64_t iters, warmup, eval_interval, eval_iters, seed, sample, patience;
+    uint64_t iters, warmup, eval_interval, eval_iters, seed, sample, patience, memory_limit;
     double lr, min_lr;
     gpt_sampling sampling;
     gpt_source source;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "base/clock.h"
 #include "bench/options.h"
+#include "examples/gpt_memory.h"
 #include "examples/gpt_tokens.h"
 #include "examples/gpt_train.h"
 #include "examples/gpt_weights.h"
@@ -51,7 +52,8 @@ static int prepare_training(gpt_trainer *t) {
     const gpt_settings *s = t->settings;
     int code = EXIT_GOOD;
     uint64_t begin = rota_clock_ns();
-    REPORT_TRY(gpt_plan_train(&t->model, s->find_nan, &t->train));
+    rota_status status = gpt_plan_train(&t->model, s->find_nan, &t->train);
+    if (status != ROTA_OK) return gpt_memory_failure(program, status, &t->model);
     REPORT_TRY(gpt_plan_loss(&t->model, s->config.batch, s->config.block, &t->loss));
     if (s->dot) REPORT_TRY(rota_plan_write_dot(t->train.plan, s->dot));
     rota_plan_stats stats;
@@ -128,8 +130,10 @@ static int run(const gpt_settings *s) {
         return good ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
     }
     opened_device opened;
-    int code =
-        report_open(program, s->device, &(rota_runtime_options){.diagnostics = s->trace != NULL}, &opened);
+    int code = report_open(
+        program, s->device,
+        &(rota_runtime_options){.diagnostics = s->trace != NULL, .memory_limit_bytes = s->memory_limit},
+        &opened);
     if (code == EXIT_GOOD &&
         !(s->source.data ? gpt_text_tokenize(&t.text, &s->source) : gpt_text_vocabulary(&t.text, &s->source)))
         code = EXIT_BAD_ARGUMENT;
@@ -243,6 +247,7 @@ int main(int argc, char **argv) {
         {"--top-k", OPTION_COUNT, &s.sampling.top_k, "K", 1, 1e9, false},
         {"--top-p", OPTION_REAL, &s.sampling.top_p, "P", 1e-9, 1, false},
         {"--find-nan", OPTION_FLAG, &s.find_nan, NULL, 0, 0, false},
+        {"--memory-limit", OPTION_COUNT, &s.memory_limit, "BYTES", 1, 1e18, false},
         {"--log", OPTION_STRING, &s.log, "FILE.jsonl", 0, 0, false},
         {"--dot", OPTION_STRING, &s.dot, "FILE", 0, 0, false},
         {"--trace", OPTION_STRING, &s.trace, "FILE", 0, 0, false},

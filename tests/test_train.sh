@@ -116,6 +116,11 @@ expect 0 'resumed after step' "$train" "${tired[@]}" --resume stopped --checkpoi
 cmp straight/checkpoint.safetensors stopped/checkpoint.safetensors || failures=$((failures + 1))
 cmp straight/best.safetensors stopped/best.safetensors || failures=$((failures + 1))
 
+# More than the device may give: need, budget and the largest tensors, in one line.
+expect 1 "'train' needs [0-9]+ bytes on device 'cpu': [0-9]+ of the memory limit of 40000000 are free.*the largest tensors: a layer's widened rows 8192000, logits 3712000," \
+  "$train" --data text --device cpu --layers 1 --heads 2 --dim 16 --block 16 --batch 2000 --iters 2 --eval-iters 0 --memory-limit 40000000
+[ "$(grep -c 'memory limit' output)" -eq 1 ] || { echo "FAILED: too little memory took several lines"; failures=$((failures + 1)); }
+
 # ---- Writing ----
 expect 0 'validation loss' "$train" "${bpe[@]}" --checkpoint writer --save-weights writer.safetensors
 write=("$train" --generate --device cpu --layers 1 --heads 2 --dim 16 --block 16 --tokenizer bpe --merges merges.txt --prompt 'the quick')
