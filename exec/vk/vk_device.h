@@ -314,6 +314,7 @@ void rota_vk_record_host_barrier(rota_vk_device *device, VkCommandBuffer buffer,
 typedef struct rota_vk_point {
     uint64_t value; /* of the logical queue */
     uint64_t sequence;
+    uint64_t last[ROTA_VK_REALS_MAX]; /* of the queue's works so far, on each real queue */
     uint32_t real;
     uint32_t reserved;
 } rota_vk_point;

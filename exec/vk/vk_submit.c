@@ -143,7 +143,11 @@ static rota_status make_info_room(rota_vk_device *device, rota_vk_real *real) {
  * older than the history are long complete; the work before the oldest one remembered stands in for them. */
 static uint64_t sequence_of(const rota_vk_logical *logical, uint32_t target, uint64_t value) {
     if (value >= logical->last_value) return logical->last_sequence[target];
-    uint64_t low = logical->head > ROTA_VK_HISTORY ? logical->head - ROTA_VK_HISTORY : 0, oldest = low;
+    uint64_t oldest = logical->head > ROTA_VK_HISTORY ? logical->head - ROTA_VK_HISTORY : 0;
+    /* Waits are mostly for late values: the search begins at the end. */
+    uint64_t known = logical->head - oldest, span = 1;
+    while (span < known && logical->points[(logical->head - span) % ROTA_VK_HISTORY].value > value) span *= 2;
+    uint64_t low = span < known ? logical->head - span : oldest;
     uint64_t high = logical->head; /* first index whose value is above `value` */
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
@@ -152,16 +156,10 @@ static uint64_t sequence_of(const rota_vk_logical *logical, uint32_t target, uin
         else
             high = middle;
     }
-    for (uint64_t i = low; i > oldest; i--) {
-        const rota_vk_point *point = &logical->points[(i - 1) % ROTA_VK_HISTORY];
-        if (point->real == target) return point->sequence;
-    }
+    if (low > oldest) return logical->points[(low - 1) % ROTA_VK_HISTORY].last[target];
     if (oldest == 0) return 0;
-    for (uint64_t i = low; i < logical->head; i++) {
-        const rota_vk_point *point = &logical->points[i % ROTA_VK_HISTORY];
-        if (point->real == target) return point->sequence - 1;
-    }
-    return logical->last_sequence[target];
+    const rota_vk_point *point = &logical->points[oldest % ROTA_VK_HISTORY];
+    return point->last[target] - (point->real == target);
 }
 
 /* What a work still has to wait for. */
@@ -364,8 +362,9 @@ static rota_status add_work(rota_vk_device *device, const rota_exec_work *work) 
     real->open_works++;
     logical->last_value = work->signal_value;
     logical->last_sequence[real_index] = real->sequence;
-    logical->points[logical->head++ % ROTA_VK_HISTORY] =
-        (rota_vk_point){.value = work->signal_value, .sequence = real->sequence, .real = real_index};
+    rota_vk_point *point = &logical->points[logical->head++ % ROTA_VK_HISTORY];
+    *point = (rota_vk_point){.value = work->signal_value, .sequence = real->sequence, .real = real_index};
+    memcpy(point->last, logical->last_sequence, sizeof point->last);
     return ROTA_OK;
 }
 
