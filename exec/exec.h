@@ -23,6 +23,7 @@
 #ifndef ROTA_EXEC_EXEC_H
 #define ROTA_EXEC_EXEC_H
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -205,6 +206,8 @@ typedef struct rota_exec_host {
     const _Atomic uint32_t *poison_active;
     bool (*must_skip)(void *user, void *cookie, const void *owner, uint32_t node);
     void (*succeeded)(void *user, void *cookie, const void *owner, uint32_t node);
+    /* The device's interrupts keep these CPUs busy: threads that serve it do better on others. NULL: nobody cares. */
+    void (*interrupted)(void *user, const cpu_set_t *cpus);
     /* The name of a node, for messages; static for the life of the program. */
     const char *(*node_name)(const void *owner, uint32_t node);
 } rota_exec_host;

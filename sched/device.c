@@ -24,6 +24,14 @@ static void advanced(void *user, uint32_t queue, uint64_t value) {
     if (ra_load_seq_cst(&runtime->completer_interest)) rota_sleeper_wake(&runtime->completer_sleeper);
 }
 
+static void interrupted(void *user, const cpu_set_t *cpus) {
+    rota_device *device = user;
+    if (ra_load_relaxed(&device->closed)) return;
+    rota_thread_cpus_keep_off(&device->thread_cpus, cpus);
+    /* Of several devices the last one to say so has it. */
+    rota_thread_cpus_keep_off(&device->runtime->sequencer_cpus, cpus);
+}
+
 void rota_device_wake_waiters(rota_device *device) {
     for (uint32_t q = 0; q < device->runtime->queue_count; q++)
         rota_wait_table_wake(&device->timelines[q].waiters, UINT64_MAX);
@@ -232,6 +240,7 @@ static rota_status start_device(rota_device *device, const listed *entry) {
                  .poison_active = &runtime->poison_active,
                  .must_skip = rota_poison_must_skip,
                  .succeeded = rota_poison_succeeded,
+                 .interrupted = interrupted,
                  .node_name = rota_plan_node_name},
         .queue_count = runtime->queue_count,
         .transfer_queue = device->transfer_queue,

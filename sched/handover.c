@@ -407,7 +407,9 @@ static void serve(rota_device *device) {
 
 static void *submit_thread(void *user) {
     rota_device *device = user;
+    rota_thread_cpus_begin(&device->thread_cpus);
     serve(device);
+    rota_thread_cpus_end(&device->thread_cpus);
     rota_runtime_thread_ends(device->runtime);
     ra_store_release(&device->thread_ended, 1); /* with rota_runtime_close */
     return NULL;

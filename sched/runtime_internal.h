@@ -24,6 +24,7 @@
 #include "base/clock.h"
 #include "base/futex.h"
 #include "base/log.h"
+#include "base/thread_cpus.h"
 #include "exec/exec.h"
 #include "graph/buffer_internal.h"
 #include "sched/plan_internal.h"
@@ -194,6 +195,7 @@ struct rota_device {
     rota_work *direct[ROTA_HANDOVER_BATCH];    /* the sequencer's, waiting for one direct submit */
     uint32_t direct_count;
     pthread_t thread;
+    rota_thread_cpus thread_cpus; /* the submit thread's */
     bool thread_started;
     _Atomic uint32_t thread_ended;
 
@@ -483,6 +485,7 @@ struct rota_runtime {
 
     pthread_t sequencer, completer;
     bool sequencer_started, completer_started;
+    rota_thread_cpus sequencer_cpus;
     _Atomic uint32_t completer_ended;
 
     /* The sequencer's. */

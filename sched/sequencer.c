@@ -207,6 +207,7 @@ static bool round_of_work(rota_runtime *runtime) {
 
 void *rota_sequencer_main(void *user) {
     rota_runtime *runtime = user;
+    rota_thread_cpus_begin(&runtime->sequencer_cpus);
     while (!ra_load_acquire(&runtime->stop)) {
         if (ra_load_acquire(&runtime->lent)) { /* with the stores in rota_runtime_lock_submission */
             ra_store_release(&runtime->lent_away, 1);
@@ -217,6 +218,7 @@ void *rota_sequencer_main(void *user) {
         ra_store_release(&runtime->lent_away, 0);
         if (!round_of_work(runtime)) idle(runtime);
     }
+    rota_thread_cpus_end(&runtime->sequencer_cpus);
     rota_runtime_thread_ends(runtime);
     return NULL;
 }

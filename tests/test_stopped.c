@@ -69,6 +69,7 @@ static const place inside[] = {
 /* Not parts of them: rota's own threads, and calls that may block. */
 static const place outside[] = {
     {"base/slab.c", "advance"},
+    {"base/thread_cpus.c", "*"},
     {"graph/buffer.c", "rota_buffer_create"},
     {"graph/graph.c", "add_slot"},
     {"graph/graph.c", "check_open"},
@@ -80,6 +81,7 @@ static const place outside[] = {
     {"sched/compile.c", "freeze"},
     {"sched/complete.c", "*"},
     {"sched/device.c", "advanced"},
+    {"sched/device.c", "interrupted"},
     {"sched/device.c", "lost"},
     {"sched/device.c", "find_open"},
     {"sched/device.c", "open_best"},

@@ -26,6 +26,8 @@
 #define SPIN_NS 20000ull
 #define LOOK_ON 1ull
 #define LOOK_NS 1500ull
+/* Completed submissions between two looks at where the interrupts go. */
+#define UNLOOKED_MAX 2048u
 
 static bool in_flight(rota_vk_device *device) {
     for (uint32_t i = 0; i < device->real_count; i++) {
@@ -223,6 +225,16 @@ static void sleep_until_work(rota_vk_device *device) {
     ra_store_seq_cst(&device->sleeping, 0);
 }
 
+/* A CPU that takes an interrupt for every submission is no place for rota's threads: exec/interrupts.h. */
+static void watch_interrupts(rota_vk_device *device, uint64_t completed, uint64_t now_ns) {
+    device->unlooked += completed;
+    if (device->unlooked < UNLOOKED_MAX) return;
+    device->unlooked = 0;
+    if (!rota_interrupts_look(&device->interrupts, now_ns)) return;
+    rota_thread_cpus_keep_off(&device->thread_cpus, &device->interrupts.busy);
+    if (device->host.interrupted) device->host.interrupted(device->host.user, &device->interrupts.busy);
+}
+
 uint64_t rota_vk_own_cpu_ns(rota_exec_device *base) {
     rota_vk_device *device = (rota_vk_device *)base;
     clockid_t clock;
@@ -239,6 +251,7 @@ void *rota_vk_complete_main(void *argument) {
     rota_vk_device *device = argument;
     (void)pthread_setname_np(pthread_self(), "rota-vk-done"); /* for who reads a profile */
     (void)prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS);           /* the usual 50 us would be most of a nap */
+    rota_thread_cpus_begin(&device->thread_cpus);
     uint64_t collected_ns = rota_clock_ns();
     while (!ra_load_acquire(&device->lost)) { /* pairs with rota_vk_lose */
         if (!in_flight(device)) {
@@ -272,7 +285,9 @@ void *rota_vk_complete_main(void *argument) {
         uint64_t completed = 0;
         if (!collect(device, now_ns - collected_ns, &completed)) break;
         if (completed) collected_ns = now_ns;
+        watch_interrupts(device, completed, now_ns);
     }
+    rota_thread_cpus_end(&device->thread_cpus);
     ra_store_release(&device->thread_done, 1); /* pairs with close's acquire load */
     rota_futex_wake(&device->thread_done, INT32_MAX);
     return NULL;

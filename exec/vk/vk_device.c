@@ -157,6 +157,7 @@ static void destroy_device(rota_vk_device *device) {
     rota_vk_instance_close(&device->instance);
     for (uint32_t i = 0; i < ROTA_EXEC_QUEUES_MAX; i++) free(device->logical[i].points);
     free(device->reals);
+    rota_interrupts_close(&device->interrupts);
     pthread_mutex_destroy(&device->compile_lock);
     pthread_mutex_destroy(&device->lock);
     pthread_mutex_destroy(&device->message_lock);
@@ -265,6 +266,11 @@ static rota_status open_device(rota_vk_device *device, uint32_t index) {
     ROTA_TRY(rota_vk_cache_open(device));
     rota_vk_images_open(device);
     if (device->options.touch) ROTA_TRY(rota_vk_touch_open(device));
+    if (device->physical.pci[0]) {
+        char folder[128];
+        snprintf(folder, sizeof folder, "/sys/bus/pci/devices/%s", device->physical.pci);
+        rota_interrupts_open(&device->interrupts, folder, "/sys/kernel/irq");
+    }
     if (pthread_create(&device->thread, NULL, rota_vk_complete_main, device) != 0)
         return rota_fail(ROTA_SYSTEM, "the completion thread of %s could not be started",
                          device->base.info.id);

@@ -23,7 +23,9 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include "base/atomic.h"
+#include "base/thread_cpus.h"
 #include "exec/exec.h"
+#include "exec/interrupts.h"
 #include "exec/vk/vk_loader.h"
 
 #define ROTA_VK_REALS_MAX 2
@@ -60,6 +62,7 @@ typedef struct rota_vk_physical {
     bool cooperative_matrix, bfloat16, cooperative_matrix_2, subgroup_control_extension, binary_import;
     bool shares_memory; /* by opaque file descriptors */
     uint8_t uuid[VK_UUID_SIZE];
+    char pci[40]; /* its folder under /sys/bus/pci/devices; "" where it does not say */
     rota_device_info info;
 } rota_vk_physical;
 
@@ -413,6 +416,10 @@ struct rota_vk_device {
     _Atomic uint32_t
         progress; /* futex of a submit that waits for room: counts what the completion thread collected */
     _Atomic uint64_t spin_ns; /* of the completion thread */
+    /* Completion thread: where the device's interrupts go, and submissions completed since it looked. */
+    rota_thread_cpus thread_cpus;
+    rota_interrupts interrupts;
+    uint64_t unlooked;
     /* Completion thread: time in the driver's waits since it was last judged, the CPU time they took, and the
      * judgement, which stays once made. */
     uint64_t waited_ns, waited_cpu_ns;

@@ -227,6 +227,8 @@ void rota_vk_physical_query(const rota_vk_instance *instance, VkPhysicalDevice h
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES, .pNext = &limits};
     VkPhysicalDeviceShaderSMBuiltinsPropertiesNV sms = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV};
+    VkPhysicalDevicePCIBusInfoPropertiesEXT pci = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT};
     VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
     instance->vk.GetPhysicalDeviceProperties2(handle, &properties);
     physical->properties = properties.properties;
@@ -255,8 +257,16 @@ void rota_vk_physical_query(const rota_vk_instance *instance, VkPhysicalDevice h
         physical->subgroup.pNext = properties.pNext;
         properties.pNext = &physical->subgroup;
     }
+    bool on_pci = has(&extensions, VK_EXT_PCI_BUS_INFO_EXTENSION_NAME);
+    if (on_pci) {
+        pci.pNext = properties.pNext;
+        properties.pNext = &pci;
+    }
     instance->vk.GetPhysicalDeviceProperties2(handle, &properties);
     physical->subgroup.pNext = NULL;
+    if (on_pci)
+        snprintf(physical->pci, sizeof physical->pci, "%04x:%02x:%02x.%x", pci.pciDomain, pci.pciBus,
+                 pci.pciDevice, pci.pciFunction);
     memcpy(physical->cache_uuid, properties.properties.pipelineCacheUUID, VK_UUID_SIZE);
     memcpy(physical->uuid, id.deviceUUID, VK_UUID_SIZE);
     driver_text(&physical->properties, &driver, info);
