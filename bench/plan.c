@@ -135,12 +135,13 @@ static void print_table(const plan_settings *settings, const plan_build *last, c
     if (bound)
         printf("arena    %" PRIu64 " bytes, %.4f of the lower bound %" PRIu64 "\n", s->arena_bytes,
                (double)s->arena_bytes / (double)bound, bound);
+    if (s->recomputed) printf("         %" PRIu64 " nodes run twice for the memory limit\n", s->recomputed);
 }
 
 int bench_plan(int argc, char **argv) {
     static const char *const kinds[] = {"chain", "wide", "train", "random"};
     int kind = BENCH_TRAIN, packing = ROTA_PACK_TIGHT;
-    uint64_t nodes = 100000, threads = 1, builds = 5, queues = 1;
+    uint64_t nodes = 100000, threads = 1, builds = 5, queues = 1, limit = 0;
     bool uploads = false, slots = false;
     const char *out = NULL, *dot = NULL;
     const option options[] = {
@@ -150,6 +151,7 @@ int bench_plan(int argc, char **argv) {
         {"--builds", OPTION_COUNT, &builds, "N", 5, BUILDS_MAX, false},
         {"--packing", OPTION_CHOICE, &packing, "tight|concurrent", 0, 0, false},
         {"--queues", OPTION_COUNT, &queues, "N", 1, 16, false},
+        {"--memory-limit", OPTION_COUNT, &limit, "BYTES", 1, 1e15, false},
         {"--uploads", OPTION_FLAG, &uploads, NULL, 0, 0, false},
         {"--slots", OPTION_FLAG, &slots, NULL, 0, 0, false},
         {"--dot", OPTION_STRING, &dot, "FILE", 0, 0, false},
@@ -175,7 +177,8 @@ int bench_plan(int argc, char **argv) {
                               .threads = (uint32_t)threads,
                               .compile = {.packing = (rota_packing)packing,
                                           .queues = (uint32_t)queues,
-                                          .transfer_queue = uploads && queues > 1}};
+                                          .transfer_queue = uploads && queues > 1,
+                                          .memory_limit_bytes = limit}};
 
     double record_ns[BUILDS_MAX], compile_ns[BUILDS_MAX], buffers_ns[BUILDS_MAX];
     plan_build last;
@@ -195,7 +198,7 @@ int bench_plan(int argc, char **argv) {
     /* The bound is computed here from the graph's definition, apart from the plan's own. */
     const rota_plan_stats *s = &last.stats;
     int code = EXIT_GOOD;
-    if (s->arena_bytes < bound) {
+    if (s->arena_bytes < bound && !s->recomputed) {
         fprintf(stderr, PROGRAM ": an arena of %" PRIu64 " bytes is below the lower bound %" PRIu64 "\n",
                 s->arena_bytes, bound);
         code = EXIT_CHECK_FAILED;
@@ -219,6 +222,7 @@ int bench_plan(int argc, char **argv) {
     cJSON_AddNumberToObject(result, "queues", s->queues);
     cJSON_AddNumberToObject(result, "bytes_per_node", (double)s->plan_bytes / (double)last.nodes);
     cJSON_AddNumberToObject(result, "arena_bytes", (double)s->arena_bytes);
+    cJSON_AddNumberToObject(result, "recomputed", (double)s->recomputed);
     cJSON_AddNumberToObject(result, "arena_lower_bound_bytes", (double)bound);
     cJSON_AddNumberToObject(result, "plan_lower_bound_bytes", (double)s->arena_lower_bound_bytes);
     return report_write(result, out, code);

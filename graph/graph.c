@@ -15,6 +15,7 @@ rota_status rota_graph_create(const rota_graph_options *options, rota_graph **ou
     graph->own.graph = graph;
     graph->own.name = "graph";
     graph->allow_reassociation = options && options->allow_reassociation;
+    graph->memory_limit_bytes = options ? options->memory_limit_bytes : 0;
     graph->name = rota_arena_strdup(&graph->arena, options && options->name ? options->name : "graph");
     if (!graph->name) {
         rota_graph_release(graph);

@@ -64,6 +64,11 @@ typedef struct rota_placement {
 typedef struct rota_graph_options {
     const char *name;         /* copied; NULL: "graph" */
     bool allow_reassociation; /* float accumulates may be reordered */
+    /* What transient, INPUT and OUTPUT buffers of a plan may take together (an arena of it, over all its
+     * devices). Where they would take more, the plan computes transients again instead of keeping them, those
+     * first that cost least a byte: the results of nodes whose kernels are marked PURE, of copies and of
+     * fills. Results don't change. 0: no limit. */
+    uint64_t memory_limit_bytes;
 } rota_graph_options;
 
 /* An empty graph; the caller owns one reference. `options` may be NULL. May block in malloc. */

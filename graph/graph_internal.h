@@ -124,6 +124,7 @@ struct rota_graph {
     _Atomic uint32_t references;
     _Atomic bool compiled;
     bool allow_reassociation;
+    uint64_t memory_limit_bytes;
     const char *name;
     pthread_mutex_t mutex; /* all below but the slot blocks' contents, which are read without it */
     rota_arena arena;

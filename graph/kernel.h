@@ -113,6 +113,9 @@ typedef struct rota_kernel {
     uint32_t inplace_outputs, inplace_inputs;
     const rota_kernel_bindable *bindables;
     uint32_t bindable_count;
+    /* Operations of arithmetic of a node, to compare costs by (memory_limit_bytes in graph.h); NULL: moving
+     * its bytes is what it costs. */
+    double (*work)(const void *params, const uint64_t *operand_bytes);
     struct {
         rota_cpu_fn fn;          /* NULL: not on this executor */
         rota_cpu_items_fn items; /* NULL: one item */

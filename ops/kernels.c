@@ -15,7 +15,7 @@
 
 /* A kernel with `operands` accesses, a parameter struct, flags beyond PURE, the operands that may be in place
  * on which, and its bindables. */
-#define KERNEL(NAME, OPERANDS, PARAMS, FLAGS, OUTPUTS, INPUTS, BINDABLES, BINDABLE_COUNT)                    \
+#define KERNEL_WITH_WORK(NAME, OPERANDS, PARAMS, FLAGS, OUTPUTS, INPUTS, BINDABLES, BINDABLE_COUNT, WORK)    \
     _Static_assert(8 + 8 * (OPERANDS) + sizeof(PARAMS) <= 128, #NAME " passes Vulkan's push constants");     \
     const rota_kernel rota_kernel_##NAME = {                                                                 \
         .name = #NAME,                                                                                       \
@@ -26,11 +26,16 @@
         .inplace_inputs = (INPUTS),                                                                          \
         .bindables = (BINDABLES),                                                                            \
         .bindable_count = (BINDABLE_COUNT),                                                                  \
+        .work = (WORK),                                                                                      \
         .cpu = {.fn = rota_cpu_##NAME, .items = rota_cpu_items_##NAME},                                      \
         .vk = ROTA_VK_##NAME,                                                                                \
         .cuda = {ROTA_CUDA_##NAME},                                                                          \
     };
 
+#define KERNEL(NAME, OPERANDS, PARAMS, FLAGS, OUTPUTS, INPUTS, BINDABLES, BINDABLE_COUNT)                    \
+    KERNEL_WITH_WORK(NAME, OPERANDS, PARAMS, FLAGS, OUTPUTS, INPUTS, BINDABLES, BINDABLE_COUNT, NULL)
+#define WORK_KERNEL(NAME, OPERANDS, PARAMS, WORK)                                                            \
+    KERNEL_WITH_WORK(NAME, OPERANDS, PARAMS, 0, 0, 0, NULL, 0, WORK)
 #define PLAIN_KERNEL(NAME, OPERANDS, PARAMS) KERNEL(NAME, OPERANDS, PARAMS, 0, 0, 0, NULL, 0)
 #define INPLACE_KERNEL(NAME, OPERANDS, PARAMS, OUTPUT, INPUT)                                                \
     KERNEL(NAME, OPERANDS, PARAMS, 0, OPERAND(OUTPUT), OPERAND(INPUT), NULL, 0)
@@ -47,6 +52,17 @@ static const rota_kernel_bindable adamw_bindables[] = {
     {"lr", offsetof(rota_adamw_params, lr), 4, true},
     {"step", offsetof(rota_adamw_params, step), 4, true},
 };
+
+static double matmul_work(const void *params, const uint64_t *operand_bytes) {
+    const rota_matmul_params *p = params;
+    (void)operand_bytes;
+    return 2.0 * p->m * p->n * p->k * p->batch[0] * p->batch[1] * p->batch[2];
+}
+static double attention_work(const void *params, const uint64_t *operand_bytes) {
+    const rota_attention_params *p = params;
+    (void)operand_bytes;
+    return (p->causal ? 2.0 : 4.0) * p->batch * p->heads * p->queries * p->keys * p->dim;
+}
 
 KERNEL(unary, 2, rota_unary_params, 0, OPERAND(1), OPERAND(0), unary_bindables, COUNT_OF(unary_bindables))
 KERNEL(unary_backward, 3, rota_unary_params, 0, OPERAND(2), OPERAND(1), unary_bindables,
@@ -65,9 +81,9 @@ PLAIN_KERNEL(top_k, 3, rota_top_k_params)
 PLAIN_KERNEL(cumulative_sum, 2, rota_cumulative_sum_params)
 PLAIN_KERNEL(variance, 3, rota_variance_params)
 PLAIN_KERNEL(variance_backward, 4, rota_variance_params)
-PLAIN_KERNEL(matmul, 3, rota_matmul_params)
-PLAIN_KERNEL(matmul_f16, 3, rota_matmul_params)
-PLAIN_KERNEL(matmul_bf16, 3, rota_matmul_params)
+WORK_KERNEL(matmul, 3, rota_matmul_params, matmul_work)
+WORK_KERNEL(matmul_f16, 3, rota_matmul_params, matmul_work)
+WORK_KERNEL(matmul_bf16, 3, rota_matmul_params, matmul_work)
 PLAIN_KERNEL(embedding, 3, rota_embedding_params)
 PLAIN_KERNEL(embedding_backward, 3, rota_embedding_params)
 INPLACE_KERNEL(softmax, 2, rota_softmax_params, 1, 0)
@@ -81,7 +97,7 @@ INPLACE_KERNEL(rmsnorm_backward, 5, rota_norm_params, 4, 3)
 PLAIN_KERNEL(rmsnorm_backward_weight, 4, rota_norm_params)
 PLAIN_KERNEL(cross_entropy, 4, rota_cross_entropy_params)
 INPLACE_KERNEL(cross_entropy_backward, 5, rota_cross_entropy_params, 4, 0)
-PLAIN_KERNEL(attention, 5, rota_attention_params)
+WORK_KERNEL(attention, 5, rota_attention_params, attention_work)
 PLAIN_KERNEL(attention_backward_prepare, 4, rota_attention_backward_params)
 PLAIN_KERNEL(attention_backward_query, 6, rota_attention_backward_params)
 PLAIN_KERNEL(attention_backward_key_value, 7, rota_attention_backward_params)

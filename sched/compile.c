@@ -1,11 +1,15 @@
 /* rota_compile: runs the steps, then lets the runtime give the plan its memory and instances. */
 #include "sched/compile.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/atomic.h"
 
 static const rota_compile_options default_options = {0};
+
+/* Compilations under a memory limit, each aiming at less than the last. */
+enum { ATTEMPTS_MAX = 8 };
 
 static rota_status check_options(rota_runtime *runtime, const rota_graph *graph,
                                  const rota_compile_options *options) {
@@ -135,15 +139,80 @@ static void freeze(rota_graph *graph) {
     pthread_mutex_unlock(&graph->mutex);
 }
 
-rota_status rota_compile(rota_runtime *runtime, rota_graph *graph, const rota_compile_options *options,
-                         rota_plan **out_plan) {
-    *out_plan = NULL;
-    if (!options) options = &default_options;
-    ROTA_TRY(check_options(runtime, graph, options));
+/* Names the largest of what lives at the peak. */
+static void name_largest(const rota_compiler *c, char *text, size_t capacity) {
+    enum { SHOWN = 3 };
+    const rota_physical *largest[SHOWN] = {NULL};
+    for (uint32_t i = 0; i < c->physicals.count; i++) {
+        const rota_physical *at = &ROTA_PHYSICALS(c)[i];
+        if (!at->packed || at->first_operation > c->peak_operation || at->last_operation == ROTA_NONE ||
+            at->last_operation < c->peak_operation)
+            continue;
+        for (uint32_t k = 0; k < SHOWN && at; k++) {
+            if (largest[k] && largest[k]->size_bytes >= at->size_bytes) continue;
+            const rota_physical *smaller = largest[k];
+            largest[k] = at;
+            at = smaller;
+        }
+    }
+    size_t length = 0;
+    text[0] = 0;
+    for (uint32_t k = 0; k < SHOWN && largest[k]; k++) {
+        const rota_buffer *root = ((const rota_plan_buffer *)c->buffers.data)[largest[k]->buffer].buffer;
+        length += (size_t)snprintf(text + length, capacity - length, "%s'%s' of %llu bytes", k ? ", " : "",
+                                   root->name, (unsigned long long)largest[k]->size_bytes);
+        if (length >= capacity) return;
+    }
+}
+
+/* A compilation under a memory limit: what it aims at, and what came of the attempts so far. */
+typedef struct attempts {
+    uint64_t limit;  /* 0: none */
+    uint64_t target; /* of this attempt */
+    uint32_t left;   /* with this one */
+    uint64_t least;  /* bytes that one took */
+    char best[512];  /* what is to be said of that one */
+} attempts;
+
+/* Whether the arena keeps the limit. If not, and there may be a way: OK with a smaller target, *out_again
+ * set. */
+static rota_status judge_memory(const rota_compiler *c, attempts *a, bool *out_again) {
+    const uint64_t bytes = c->plan->stats.arena_bytes;
+    if (bytes <= a->limit) return ROTA_OK;
+    if (bytes < a->least) {
+        a->least = bytes;
+        char largest[256];
+        name_largest(c, largest, sizeof largest);
+        snprintf(a->best, sizeof a->best,
+                 "its buffers take %llu bytes, %llu over the limit of %llu, with %u of %u nodes computed "
+                 "again (%llu "
+                 "without); most live at %s; the largest there: %s",
+                 (unsigned long long)bytes, (unsigned long long)(bytes - a->limit),
+                 (unsigned long long)a->limit, c->recomputed.count, c->node_count,
+                 (unsigned long long)c->recomputed.bytes_without,
+                 rota_operation_describe(c->plan, c->peak_operation), largest);
+    }
+    /* Packing took more than what lives at once: as much less is aimed at. */
+    if (--a->left && bytes - a->limit < a->target) {
+        a->target -= bytes - a->limit;
+        *out_again = true;
+        return ROTA_OK;
+    }
+    return rota_fail(ROTA_OUT_OF_MEMORY, "compile of graph '%s': %s", c->graph->name, a->best);
+}
+
+/* *out_plan NULL and OK: to be tried again with a smaller target. */
+static rota_status compile_once(rota_runtime *runtime, rota_graph *graph, const rota_compile_options *options,
+                                attempts *a, rota_plan **out_plan) {
     rota_plan *plan = NULL;
+    bool again = false;
     ROTA_TRY(new_plan(runtime, graph, options, &plan));
     freeze(graph);
-    rota_compiler c = {.runtime = runtime, .graph = graph, .plan = plan, .info = plan->compile_info};
+    rota_compiler c = {.runtime = runtime,
+                       .graph = graph,
+                       .plan = plan,
+                       .info = plan->compile_info,
+                       .memory_target = a->target};
     c.policy_queues = c.queue_count = options->queues ? options->queues : 1;
     /* A device's transfer queue is its last one, whatever the policy may use; a runtime of one queue has
      * none. */
@@ -154,19 +223,34 @@ rota_status rota_compile(rota_runtime *runtime, rota_graph *graph, const rota_co
     rota_vector_fit(&c.buffers, sizeof(rota_plan_buffer));
     rota_vector_fit(&c.physicals, sizeof(rota_physical));
     show_gathered(&c);
+    if (status == ROTA_OK && a->limit) status = judge_memory(&c, a, &again);
+    plan->stats.recomputed = c.recomputed.count;
     keep_vectors(&c);
     free_compiler(&c);
     if (status == ROTA_OK) {
         plan->stats.plan_bytes = plan->arena.total_bytes + sizeof *plan;
         for (size_t i = 0; i < sizeof c.info->kept / sizeof *c.info->kept; i++)
             plan->stats.plan_bytes += c.info->kept[i].usable_bytes;
-        if (options->device_count) status = rota_plan_run_create(plan);
+        if (options->device_count && !again) status = rota_plan_run_create(plan);
     }
-    if (status != ROTA_OK) {
+    if (status != ROTA_OK || again) {
         rota_plan_free(plan);
         return status;
     }
     *out_plan = plan;
+    return ROTA_OK;
+}
+
+rota_status rota_compile(rota_runtime *runtime, rota_graph *graph, const rota_compile_options *options,
+                         rota_plan **out_plan) {
+    *out_plan = NULL;
+    if (!options) options = &default_options;
+    ROTA_TRY(check_options(runtime, graph, options));
+    attempts a = {.left = ATTEMPTS_MAX, .least = UINT64_MAX};
+    a.limit = options->memory_limit_bytes ? options->memory_limit_bytes : graph->memory_limit_bytes;
+    if (a.limit == UINT64_MAX) a.limit = 0;
+    a.target = a.limit;
+    while (!*out_plan) ROTA_TRY(compile_once(runtime, graph, options, &a, out_plan));
     return ROTA_OK;
 }
 

@@ -1,6 +1,7 @@
 /* The compiler's working state, and its steps. Internal.
  *
  *   gather.c    lanes in key order -> operations with resolved accesses; uploads and read-backs
+ *   recompute.c under a memory limit: nodes that run again, so that less is live at once
  *   workspace.c scratch memory that kernels ask for
  *   place.c     several devices: physical buffers per device, copies between them
  *   pack.c      transient memory, from lifetimes in record order (TIGHT) or from proven order (CONCURRENT)
@@ -139,6 +140,16 @@ typedef struct rota_compile_info {
     rota_vector kept[6]; /* the storage of what was built as vectors */
 } rota_compile_info;
 
+/* What runs again under a memory limit, and where (recompute.c). */
+typedef struct rota_recomputed {
+    uint32_t count;
+    uint32_t *first; /* by node: those that come before node i are [first[i], first[i + 1]) */
+    uint32_t *nodes; /* whose clones they are */
+    const rota_node_record **clones;
+    uint64_t bytes_without, bytes; /* largest sum of live bytes before, and now */
+    uint32_t peak_tick;            /* where that is */
+} rota_recomputed;
+
 typedef struct rota_compiler {
     rota_runtime *runtime;
     rota_graph *graph;
@@ -173,6 +184,10 @@ typedef struct rota_compiler {
     /* INPUT and OUTPUT copies, in order of first use. */
     rota_vector transfers;  /* rota_plan_transfer */
     rota_vector workspaces; /* nodes that want scratch memory (workspace.c) */
+    /* Recomputation (recompute.c): what live transients may take; 0: no limit. */
+    uint64_t memory_target;
+    rota_recomputed recomputed;
+    uint32_t peak_operation; /* where most bytes are live */
     /* Hazards */
     rota_vector edge_from, edge_kind;
     uint32_t *first_edge;
@@ -218,6 +233,16 @@ rota_status rota_compile_place(rota_compiler *compiler, uint32_t part, uint32_t 
 uint32_t rota_compile_physical(rota_compiler *compiler, uint32_t buffer, uint32_t part);
 /* Runs the graph's rewrite hooks over the node records (NULL: removed). */
 rota_status rota_compile_rewrite(rota_compiler *compiler, const rota_node_record **records);
+/* Makes the largest sum of the transients' live bytes in record order at most memory_target, if it can, by
+ * running pure nodes again: fills in compiler->recomputed, and changes records[] of the nodes that read what
+ * was computed again. OUT_OF_MEMORY: host memory only. O((nodes + accesses) log nodes). */
+rota_status rota_compile_recompute(rota_compiler *compiler, const rota_node_record **records);
+/* Plan buffer of an access record's buffer, a persistent one entered when first seen. */
+rota_status rota_compile_buffer_index(rota_compiler *compiler, uint64_t stored, uint32_t *out_index);
+/* Enters a transient of the plan's own, which takes the reference even on failure, and what stands for it in
+ * an access record. */
+rota_status rota_compile_own_buffer(rota_compiler *compiler, rota_buffer *buffer, uint32_t *out_index);
+uint64_t rota_compile_own_reference(const rota_compiler *compiler, uint32_t index);
 rota_status rota_compile_pack_tight(rota_compiler *compiler);
 rota_status rota_compile_hazards(rota_compiler *compiler);
 rota_status rota_compile_segments(rota_compiler *compiler);

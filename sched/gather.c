@@ -62,7 +62,7 @@ static rota_status sort_lanes(rota_compiler *c) {
     info->lanes = rota_arena_alloc(&c->plan->arena, sizeof *info->lanes * (count + 1), 8);
     info->lane_first_node = rota_arena_alloc(&c->plan->arena, sizeof(uint32_t) * (count + 1), 8);
     info->lane_rank = rota_arena_alloc(&c->plan->arena, sizeof(uint32_t) * (count + 1), 8);
-    c->lane_base = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * (count + 1), 8);
+    c->lane_base = rota_arena_calloc(&c->scratch, sizeof(uint32_t) * (count + 2), 8);
     if (!info->lanes || !info->lane_first_node || !info->lane_rank || !c->lane_base)
         return rota_compile_no_memory(c);
     if (count) memcpy(info->lanes, graph->lanes, sizeof *info->lanes * count);
@@ -183,6 +183,26 @@ static rota_status persistent_index(rota_compiler *c, rota_buffer *buffer, uint3
     }
     ra_store_relaxed(&buffer->compile_hint, *out_index);
     return ROTA_OK;
+}
+
+rota_status rota_compile_buffer_index(rota_compiler *c, uint64_t stored, uint32_t *out_index) {
+    if (!(stored & 1)) return persistent_index(c, (rota_buffer *)(uintptr_t)stored, out_index);
+    *out_index = c->lane_base[stored >> 32] + ((uint32_t)stored >> 1);
+    return ROTA_OK;
+}
+
+rota_status rota_compile_own_buffer(rota_compiler *c, rota_buffer *buffer, uint32_t *out_index) {
+    *out_index = (uint32_t)c->buffers.count;
+    uint32_t *base = &c->lane_base[c->graph->lane_count + 1];
+    if (!*base) *base = *out_index;
+    rota_status status = add_buffer(c, buffer);
+    if (status != ROTA_OK) rota_buffer_release(buffer);
+    return status;
+}
+
+uint64_t rota_compile_own_reference(const rota_compiler *c, uint32_t index) {
+    const uint64_t lane = c->graph->lane_count + 1;
+    return lane << 32 | (uint64_t)(index - c->lane_base[lane]) << 1 | 1;
 }
 
 /* ---- Operations ---- */
@@ -333,10 +353,7 @@ static rota_status add_node(rota_compiler *c, const rota_node_record *record, ui
     uint32_t physicals[ROTA_KERNEL_OPERANDS_MAX];
     for (uint32_t i = 0; i < record->access_count; i++) {
         uint32_t buffer = ROTA_NONE;
-        if (accesses[i].buffer & 1)
-            buffer = c->lane_base[accesses[i].buffer >> 32] + ((uint32_t)accesses[i].buffer >> 1);
-        else
-            ROTA_TRY(persistent_index(c, (rota_buffer *)(uintptr_t)accesses[i].buffer, &buffer));
+        ROTA_TRY(rota_compile_buffer_index(c, accesses[i].buffer, &buffer));
         if (!c->several_parts) {
             const rota_physical *at = &ROTA_PHYSICALS(c)[buffer];
             if (at->kind == ROTA_BUFFER_INPUT && at->first_operation == ROTA_NONE)
@@ -433,12 +450,42 @@ static rota_status choose_parts(rota_compiler *c) {
     return ROTA_OK;
 }
 
+static rota_node handle_of(const rota_compiler *c, uint32_t node) {
+    uint32_t low = 0,
+             high = c->info->lane_count; /* the last lane that begins at or before it; empty ones first */
+    while (high - low > 1) {
+        uint32_t middle = (low + high) / 2;
+        if (c->info->lane_first_node[middle] <= node)
+            low = middle;
+        else
+            high = middle;
+    }
+    return (rota_node){c->info->lanes[low]->lane, node - c->info->lane_first_node[low]};
+}
+
+/* Nodes that run again stand for the same node of the graph, whose operation stays the first. */
+static rota_status add_rewritten(rota_compiler *c, const rota_node_record **records) {
+    const rota_recomputed *again = &c->recomputed;
+    for (uint32_t i = 0; i < c->node_count; i++) {
+        for (uint32_t r = again->count ? again->first[i] : 0; again->count && r < again->first[i + 1]; r++) {
+            const uint32_t node = again->nodes[r], operation = c->info->operation_of_node[node];
+            ROTA_TRY(add_node(c, again->clones[r], node, handle_of(c, node)));
+            c->info->operation_of_node[node] = operation;
+        }
+        if (records[i])
+            ROTA_TRY(add_node(c, records[i], i, handle_of(c, i)));
+        else
+            c->info->operation_of_node[i] = ROTA_NONE;
+    }
+    return ROTA_OK;
+}
+
 rota_status rota_compile_gather(rota_compiler *c) {
     ROTA_TRY(sort_lanes(c));
     ROTA_TRY(choose_parts(c));
     ROTA_TRY(add_graph_buffers(c));
     const rota_node_record **records = NULL;
-    if (c->graph->hook_count) {
+    if (c->graph->hook_count || c->memory_target) {
         records = rota_arena_alloc(&c->scratch, sizeof *records * ((size_t)c->node_count + 1), 8);
         if (!records) return rota_compile_no_memory(c);
     }
@@ -457,14 +504,8 @@ rota_status rota_compile_gather(rota_compiler *c) {
     }
     if (records) {
         ROTA_TRY(rota_compile_rewrite(c, records));
-        for (uint32_t i = 0, lane = 0; i < c->node_count; i++) {
-            while (i >= c->info->lane_first_node[lane + 1]) lane++;
-            rota_node handle = {c->info->lanes[lane]->lane, i - c->info->lane_first_node[lane]};
-            if (records[i])
-                ROTA_TRY(add_node(c, records[i], i, handle));
-            else
-                c->info->operation_of_node[i] = ROTA_NONE;
-        }
+        if (c->memory_target) ROTA_TRY(rota_compile_recompute(c, records));
+        ROTA_TRY(add_rewritten(c, records));
     }
     ROTA_TRY(add_outputs(c));
     return rota_compile_add_workspaces(c);

@@ -81,8 +81,12 @@ static void count_operation(rota_compiler *c, live_bytes *live, uint32_t n, uint
             deaths |= 1u << i;
         }
     }
-    if (live->now[operation->part] > live->peak[operation->part])
+    if (live->now[operation->part] > live->peak[operation->part]) {
         live->peak[operation->part] = live->now[operation->part];
+        if (live->peak[operation->part] > live->peak[ROTA_OPERATIONS(c)[c->peak_operation].part] ||
+            ROTA_OPERATIONS(c)[c->peak_operation].part == operation->part)
+            c->peak_operation = n;
+    }
     for (uint32_t left = deaths; left; left &= left - 1) {
         const rota_physical *at = &physicals[physical[__builtin_ctz(left)]];
         if (!at->handed_on) live->now[at->part] -= at->size_bytes;

@@ -29,14 +29,16 @@ typedef struct rota_compile_options {
     bool transfer_queue; /* uploads and read-backs of INPUT and OUTPUT on the device's transfer queue */
     uint32_t instances;  /* replays of the plan that may be in flight with arguments of their own; 0: 4 */
     uint32_t arenas;     /* copies of the transient memory: replays on different ones overlap; 0: 1 */
-    bool allow_undefined_reads; /* reading a transient that nothing wrote is no error (tests) */
+    bool allow_undefined_reads;  /* reading a transient that nothing wrote is no error (tests) */
+    uint64_t memory_limit_bytes; /* instead of the graph's; 0: the graph's; UINT64_MAX: none */
 } rota_compile_options;
 
 /* Compiles. The graph can't be recorded into afterwards, but may be compiled again with other options. Fails,
  * naming node and lane: UNDEFINED_DATA (read of a transient that nothing wrote), ALREADY_EXISTS (duplicate
  * lane keys), WRONG_STATE (open recorder), UNSUPPORTED (kernel not on that device), OUT_OF_MEMORY (need,
- * limit and free). `options` may be NULL. The caller owns one reference. May block in malloc and drivers.
- * Time is linear in nodes and accesses (times log of the ranges of one buffer). */
+ * limit and free; of a memory limit, how far the plan is from it, where, and the largest buffers there).
+ * `options` may be NULL. The caller owns one reference. May block in malloc and drivers. Time is linear in
+ * nodes and accesses (times log of the ranges of one buffer). */
 ROTA_API rota_status rota_compile(rota_runtime *runtime, rota_graph *graph,
                                   const rota_compile_options *options, rota_plan **out_plan);
 
@@ -53,6 +55,7 @@ typedef struct rota_plan_stats {
     uint64_t edges_raw, edges_war, edges_waw, edges_memory, edges_after; /* of the kept ones, by cause */
     uint64_t barriers, batches, segments, queue_waits, queue_waits_dropped;
     uint64_t arena_bytes, arena_lower_bound_bytes;
+    uint64_t recomputed; /* nodes that run a second time, for the memory limit */
     uint64_t plan_bytes; /* host memory of the plan */
     uint32_t queues, devices;
 } rota_plan_stats;
