@@ -405,7 +405,9 @@ static void test_attention(void **state) {
             memcpy(p.k_stride, k, sizeof k), memcpy(p.v_stride, k, sizeof k),
                 memcpy(b.kv_stride, k, sizeof k);
             CHECK(attention, &p, 1e-5, IN(q_count), IN(k_count), IN(k_count), OUT(q_count), OUT(rows));
-            CHECK(attention_backward_prepare, &b, 1e-5, IN(q_count), IN(q_count), IN(rows), OUT(2 * rows));
+            /* A sum of dim products of either sign, each addition rounded at the size of the sum so far. */
+            CHECK(attention_backward_prepare, &b, 1e-5 + 0x1p-24 * s[4], IN(q_count), IN(q_count), IN(rows),
+                  OUT(2 * rows));
             CHECK(attention_backward_query, &b, 5e-5, IN(q_count), IN(k_count), IN(k_count), IN(q_count),
                   IN_RANGE(2 * rows, 4, 6), OUT(q_count));
             CHECK(attention_backward_key_value, &b, 5e-5, IN(q_count), IN(k_count), IN(k_count), IN(q_count),
