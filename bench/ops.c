@@ -60,6 +60,8 @@ static double fill_value(rota_fill_kind kind, uint64_t i, uint64_t count, uint64
         return (double)(random_bits(state) % (classes ? classes : 1));
     case ROTA_FILL_ZERO:
         return 0;
+    case ROTA_FILL_NEGATIVE:
+        return -0.5 - uniform;
     case ROTA_FILL_DISTINCT: {
         /* 7919 is prime: a permutation unless the count is a multiple of it. */
         uint64_t place = i * 7919 % count;

@@ -98,6 +98,17 @@ static double softmax_row(double *x, uint64_t n, uint64_t seen) {
     return most + log(sum);
 }
 
+static void ref_log_softmax(reference *r) {
+    split s = rows_of(&r->use->inputs[0]);
+    double *row = malloc(s.n * sizeof *row);
+    for (uint64_t i = 0; i < s.outer && row; i++) {
+        memcpy(row, r->in[0] + i * s.n, s.n * sizeof *row);
+        const double lse = softmax_row(row, s.n, s.n);
+        for (uint64_t k = 0; k < s.n; k++) r->out[0][i * s.n + k] = r->in[0][i * s.n + k] - lse;
+    }
+    free(row);
+}
+
 static void ref_softmax(reference *r) {
     split s = rows_of(&r->use->inputs[0]);
     memcpy(r->out[0], r->in[0], count_of(&r->use->outputs[0]) * sizeof(double));
@@ -117,11 +128,10 @@ static void ref_embedding(reference *r) {
         memcpy(r->out[0] + row * dim, r->in[0] + (uint64_t)r->in[1][row] * dim, dim * sizeof(double));
 }
 
-static void norm(reference *r, bool layer) {
+static void norm(reference *r, const double *values, const double *weight, const double *bias, bool layer) {
     split s = rows_of(&r->use->inputs[0]);
-    const double *weight = r->in[1], *bias = layer ? r->in[2] : NULL;
     for (uint64_t row = 0; row < s.outer; row++) {
-        const double *x = r->in[0] + row * s.n;
+        const double *x = values + row * s.n;
         double mean = 0, variance = 0;
         for (uint64_t i = 0; i < s.n && layer; i++) mean += x[i] / (double)s.n;
         for (uint64_t i = 0; i < s.n; i++) variance += (x[i] - mean) * (x[i] - mean) / (double)s.n;
@@ -133,21 +143,33 @@ static void norm(reference *r, bool layer) {
     }
 }
 static void ref_layernorm(reference *r) {
-    norm(r, true);
+    norm(r, r->in[0], r->in[1], r->in[2], true);
 }
 static void ref_rmsnorm(reference *r) {
-    norm(r, false);
+    norm(r, r->in[0], r->in[1], NULL, false);
+}
+static void ref_residual_layernorm(reference *r) {
+    const rota_tensor *x = &r->use->inputs[0];
+    for (uint64_t i = 0; i < count_of(x); i++) r->out[2][i] = r->in[0][i] + r->in[1][i];
+    norm(r, r->out[2], r->in[2], r->in[3], true);
 }
 
 static void ref_cross_entropy(reference *r) {
     split s = rows_of(&r->use->inputs[0]);
-    double *row = malloc(s.n * sizeof *row);
-    r->out[0][0] = row ? 0 : NAN;
+    const double smoothing = (double)r->use->attributes.smoothing;
+    double *row = malloc(s.n * sizeof *row), sum = row ? 0 : NAN, counted = 0;
     for (uint64_t i = 0; i < s.outer && row; i++) {
-        memcpy(row, r->in[0] + i * s.n, s.n * sizeof *row);
+        const double *x = r->in[0] + i * s.n;
+        double mean = 0;
+        memcpy(row, x, s.n * sizeof *row);
         r->out[1][i] = softmax_row(row, s.n, s.n);
-        r->out[0][0] += (r->out[1][i] - r->in[0][i * s.n + (uint64_t)r->in[1][i]]) / (double)s.outer;
+        if (r->in[1][i] == r->use->attributes.integer) continue;
+        for (uint64_t k = 0; k < s.n && smoothing != 0; k++) mean += x[k] / (double)s.n;
+        sum += r->out[1][i] - (1 - smoothing) * x[(uint64_t)r->in[1][i]] - smoothing * mean;
+        counted++;
     }
+    r->out[0][0] = sum / counted;
+    r->out[2][0] = 1 / counted;
     free(row);
 }
 
@@ -184,18 +206,67 @@ static void ref_global_norm(reference *r) {
     r->out[0][1] = sqrt(sum) > limit ? limit / sqrt(sum) : 1;
 }
 
-/* Loshchilov and Hutter, Decoupled weight decay regularization, 2019. */
+/* Loshchilov and Hutter, Decoupled weight decay regularization, 2019; COUPLED: Kingma and Ba, Adam, 2015,
+ * with L2. */
 static void ref_adamw(reference *r) {
     const rota_op_attributes *a = &r->use->attributes;
     double lr = a->value[0].number, step = a->value[1].number, factor = r->in[4] ? r->in[4][0] : 1;
-    double beta1 = (double)a->beta1, beta2 = (double)a->beta2;
+    double beta1 = (double)a->beta1, beta2 = (double)a->beta2, decay = (double)a->weight_decay;
+    const bool coupled = a->flags & ROTA_UPDATE_COUPLED;
     for (uint64_t i = 0; i < count_of(&r->use->inputs[0]); i++) {
         double g = factor * r->in[1][i], *p = &r->in[0][i], *m = &r->in[2][i], *v = &r->in[3][i];
-        *m = beta1 * *m + (1 - beta1) * g;
-        *v = beta2 * *v + (1 - beta2) * g * g;
-        *p = *p * (1 - lr * (double)a->weight_decay) -
-             lr * (*m / (1 - pow(beta1, step))) / (sqrt(*v / (1 - pow(beta2, step))) + (double)a->eps);
+        if (factor >= 0) {
+            if (coupled) g += decay * *p;
+            *m = beta1 * *m + (1 - beta1) * g;
+            *v = beta2 * *v + (1 - beta2) * g * g;
+            *p = *p * (coupled ? 1 : 1 - lr * decay) -
+                 lr * (*m / (1 - pow(beta1, step))) / (sqrt(*v / (1 - pow(beta2, step))) + (double)a->eps);
+        }
+        if (r->in[5]) r->in[5][i] = *p;
     }
+}
+
+/* SGD as PyTorch has it; SIGN: Chen et al., Symbolic discovery of optimization algorithms, 2023 (Lion). */
+static void ref_momentum(reference *r) {
+    const rota_op_attributes *a = &r->use->attributes;
+    const double lr = a->value[0].number, factor = r->in[3] ? r->in[3][0] : 1,
+                 decay = (double)a->weight_decay;
+    const double beta1 = (double)a->beta1, beta2 = (double)a->beta2;
+    for (uint64_t i = 0; i < count_of(&r->use->inputs[0]); i++) {
+        double g = factor * r->in[1][i], *p = &r->in[0][i], *m = &r->in[2][i];
+        if (factor >= 0 && (a->flags & ROTA_UPDATE_SIGN)) {
+            const double u = beta1 * *m + (1 - beta1) * g;
+            *p = *p * (1 - lr * decay) - lr * (u > 0 ? 1 : u < 0 ? -1 : 0);
+            *m = beta2 * *m + (1 - beta2) * g;
+        } else if (factor >= 0) {
+            g += decay * *p;
+            *m = beta1 * *m + g;
+            *p -= lr * (a->flags & ROTA_UPDATE_NESTEROV ? g + beta1 * *m : *m);
+        }
+        if (r->in[4]) r->in[4][i] = *p;
+    }
+}
+
+static void ref_ema(reference *r) {
+    const double decay = (double)r->use->attributes.beta1;
+    for (uint64_t i = 0; i < count_of(&r->use->inputs[1]); i++)
+        r->in[1][i] = decay * r->in[1][i] + (1 - decay) * r->in[0][i];
+}
+
+static void ref_loss_scale(reference *r) {
+    const rota_op_attributes *a = &r->use->attributes;
+    const double scale = r->in[1][0], norm = r->in[0][0] / scale, limit = (double)a->scale;
+    if (!isfinite(norm)) {
+        r->out[0][0] = -1;
+        r->in[1][0] = scale * (double)a->backoff;
+        r->in[1][1] = 0;
+        return;
+    }
+    r->out[0][0] = (norm > limit ? limit / norm : 1) / scale;
+    r->in[1][1] += 1;
+    if (r->in[1][1] < (double)a->length) return;
+    r->in[1][0] = scale * (double)a->growth;
+    r->in[1][1] = 0;
 }
 
 static void ref_check_finite(reference *r) {
@@ -217,15 +288,21 @@ bool reference_run(reference *r) {
         {"matmul", ref_matmul},
         {"weighted_matmul", ref_weighted_matmul},
         {"softmax", ref_softmax},
+        {"log_softmax", ref_log_softmax},
         {"causal_mask", ref_causal_mask},
         {"embedding", ref_embedding},
         {"layernorm", ref_layernorm},
         {"rmsnorm", ref_rmsnorm},
+        {"residual_layernorm", ref_residual_layernorm},
         {"cross_entropy", ref_cross_entropy},
+        {"classifier", ref_cross_entropy},
         {"attention", ref_attention},
         {"index_add", ref_index_add},
         {"global_norm", ref_global_norm},
         {"adamw", ref_adamw},
+        {"momentum", ref_momentum},
+        {"ema", ref_ema},
+        {"loss_scale", ref_loss_scale},
         {"check_finite", ref_check_finite},
     };
     for (size_t i = 0; i < sizeof references / sizeof *references; i++)
@@ -264,5 +341,9 @@ double reference_bound(const reference *r, uint32_t output) {
     double bound = 0x1p-24 * ((roundings < 0 ? 16 : roundings) + longest_sum(r->use) / 4) * fmax(largest, 1);
     if (y->dtype == ROTA_F16) bound += fmax(0x1p-11 * largest, 0x1p-25);
     if (y->dtype == ROTA_BF16) bound += 0x1p-8 * largest;
+    /* What is normalized, and its statistics, come from a sum that was rounded before. */
+    const rota_dtype dtype = r->use->inputs[0].dtype;
+    if (strcmp(r->use->op->name, "residual_layernorm") == 0 && output < 2 && dtype != ROTA_F32)
+        bound += (dtype == ROTA_F16 ? 0x1p-11 : 0x1p-8) * fmax(largest, 1);
     return bound;
 }

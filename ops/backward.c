@@ -86,7 +86,9 @@ static rota_status check_saved(rota_tape *tape, const rota_tape_use *used, const
     for (const rota_tape_write *write = entry->writes; write && write->sequence >= used->sequence;
          write = write->next) {
         bool by_itself = write->sequence == used->sequence;
-        if (by_itself && (saved < used->use.inputs || saved >= used->use.inputs + ROTA_OP_INPUTS_MAX))
+        const bool is_input = saved >= used->use.inputs && saved < used->use.inputs + ROTA_OP_INPUTS_MAX;
+        /* An op that has a gradient and says that it writes an input, writes it in its gradient. */
+        if (by_itself && (!is_input || used->use.op->input_modes[saved - used->use.inputs] != ROTA_READ))
             continue;
         if (write->begin < end && write->end > begin)
             return rota_fail(ROTA_WRONG_STATE,

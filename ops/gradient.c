@@ -151,6 +151,16 @@ static rota_status region_of(rota_tape *tape, const rota_tensor *x, rota_gradien
     return rota_gradient_region_add(tape, &whole, &memory, false, out);
 }
 
+rota_status rota_gradient_in_place(rota_tape *tape, const rota_tensor *x, bool *out_in_place) {
+    rota_tape_buffer *entry = rota_tape_lookup(tape, x);
+    if (!entry) return no_memory();
+    *out_in_place = entry->wanted && !entry->regions && rota_tensor_is_contiguous(x) &&
+                    rota_tensor_begin(x) == 0 && rota_buffer_get_kind(entry->root) == ROTA_BUFFER_TRANSIENT &&
+                    rota_tensor_extent_bytes(x) + 3 >= rota_buffer_size(entry->root);
+    rota_gradient_region *region;
+    return *out_in_place ? rota_gradient_region_add(tape, x, x, false, &region) : ROTA_OK;
+}
+
 static rota_tensor mirror(const rota_gradient_region *region, const rota_tensor *x) {
     rota_tensor dx = *x;
     dx.buffer = region->memory.buffer;

@@ -37,6 +37,9 @@ rota_status rota_gradient_read(rota_tape *tape, const rota_tensor *y, rota_tenso
 /* y's gradient was used up: what was in y's memory before has another, of which nothing is known yet.
  * read_before: somebody read that. */
 rota_status rota_gradient_clear(rota_tape *tape, const rota_tensor *y, bool read_before);
+/* Lets x's gradient take the place of x, where x is the whole of a buffer of the graph's own and has no
+ * gradient yet; *out_in_place: whether it will. */
+rota_status rota_gradient_in_place(rota_tape *tape, const rota_tensor *x, bool *out_in_place);
 /* Zeroes those bytes of [begin, end) that hold nothing. */
 rota_status rota_gradient_zero_rest(rota_tape *tape, rota_gradient_region *region, uint64_t begin,
                                     uint64_t end);

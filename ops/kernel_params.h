@@ -249,22 +249,27 @@ typedef struct rota_matmul_params {
     uint32_t a_batch_stride[3], b_batch_stride[3], c_batch_stride[3];
 } rota_matmul_params;
 
+/* ---- Kernels with a field `dtype` (rota_dtype) have their data in f32, f16 or bf16, calculate in f32 and
+ * round once when they store; what is called stats, loss, lse, partial or params below is f32. ---- */
+
 /* ---- embedding: table:READ [classes, dim], index:READ i32 [rows], y:WRITE [rows, dim]. y[r] =
  * table[index[r]] ----
  * ---- embedding_backward: dy:READ [rows, dim], index:READ i32 [rows], dtable:WRITE (READWRITE with
  * accumulate) [classes, dim]. dtable[c] = (dtable[c] +) sum of dy[r] with index[r] == c, in order of r; 0
- * where none ---- */
+ * where none. 16-bit: rounded once a sum, but on CUDA again after each 6144 rows of one block's classes ----
+ */
 
 typedef struct rota_embedding_params {
     uint32_t rows, dim, classes;
     uint32_t accumulate; /* backward only */
+    uint32_t dtype;
 } rota_embedding_params;
 
 /* ---- softmax: x:READ, y:WRITE [rows, n]; in place y on x. y = softmax(scale * x) along n, the maximum
  * subtracted. causal: row r is query r % queries and sees keys k <= query + n - queries; the rest is 0 in y
- * and not read.
+ * and not read. LOG: y = log of that (not causal).
  * ---- softmax_backward: y:READ, dy:READ, dx:WRITE; in place dx on dy. dx = scale * y * (dy - sum(y * dy));
- * causal: 0 and not read where masked ----
+ * causal: 0 and not read where masked. LOG: dx = scale * (dy - exp(y) * sum(dy)) ----
  * ---- causal_mask: x:READ, y:WRITE [rows, n]; in place. y = value where masked as above, else x ---- */
 
 typedef struct rota_softmax_params {
@@ -272,45 +277,59 @@ typedef struct rota_softmax_params {
     uint32_t causal;
     uint32_t queries; /* rows of one matrix; divides rows; 1 <= queries <= n if causal */
     float scale;
+    uint32_t log; /* bool */
+    uint32_t dtype;
 } rota_softmax_params;
 
 typedef struct rota_causal_mask_params {
     uint32_t rows, n, queries;
     float value;
+    uint32_t dtype;
 } rota_causal_mask_params;
 
 /* ---- layernorm: x:READ [rows, dim], weight:READ [dim], bias:READ [dim], y:WRITE [rows, dim], stats:WRITE
  * [rows, 2]. y = (x - mean) * rstd * weight + bias, rstd = 1 / sqrt(variance + eps), variance over dim
  * (divisor dim), two passes; stats[r] = {mean, rstd}.
- * ---- layernorm_backward: x:READ, weight:READ, stats:READ, dy:READ, dx:WRITE; in place dx on dy. With g = dy
- * * weight, h = (x - mean) * rstd: dx = rstd * (g - mean(g) - h * mean(g * h)) ----
+ * ---- layernorm_backward: x:READ, weight:READ, stats:READ, dy:READ, dx:WRITE (READWRITE with ACCUMULATE); in
+ * place dx on dy. With g = dy * weight, h = (x - mean) * rstd: dx = (dx +) rstd * (g - mean(g) - h * mean(g *
+ * h)) ----
  * ---- layernorm_backward_weight: x:READ, stats:READ, dy:READ, partial:WRITE [2, chunks, dim], chunks =
  * ceil(rows / chunk): partial[0, c] = sum over the rows of chunk c of dy * h, partial[1, c] = of dy; then
  * summed over c by reduce ----
  * ---- rmsnorm: x:READ, weight:READ, y:WRITE, stats:WRITE [rows]. rstd = 1 / sqrt(mean(x^2) + eps),
  * y = x * rstd * weight ----
- * ---- rmsnorm_backward: x:READ, weight:READ, stats:READ, dy:READ, dx:WRITE; in place dx on dy. g = dy *
- * weight, h = x * rstd: dx = rstd * (g - h * mean(g * h)) ----
- * ---- rmsnorm_backward_weight: x:READ, stats:READ, dy:READ, partial:WRITE [chunks, dim] ---- */
+ * ---- rmsnorm_backward: x:READ, weight:READ, stats:READ, dy:READ, dx:WRITE (READWRITE with ACCUMULATE); in
+ * place dx on dy. g = dy * weight, h = x * rstd: dx = (dx +) rstd * (g - h * mean(g * h)) ----
+ * ---- rmsnorm_backward_weight: x:READ, stats:READ, dy:READ, partial:WRITE [chunks, dim] ----
+ * ---- residual_layernorm: x:READ, r:READ, weight:READ, bias:READ, sum:WRITE, y:WRITE, stats:WRITE; in place
+ * sum on x or r. sum = x + r, rounded to its dtype; y and stats: layernorm of that ---- */
 
 #define ROTA_NORM_WEIGHT 1u
 #define ROTA_NORM_BIAS 2u
+#define ROTA_NORM_ACCUMULATE 4u /* backward only */
 
 typedef struct rota_norm_params {
     uint32_t rows, dim;
     uint32_t flags; /* which of weight and bias are there; absent: 1 and 0 */
     float eps;
     uint32_t chunk; /* rows a partial sum covers; _backward_weight only */
+    uint32_t dtype;
 } rota_norm_params;
 
 /* ---- cross_entropy: logits:READ [rows, classes], labels:READ i32 [rows], loss:WRITE [rows], lse:WRITE
- * [rows]. lse = max + log(sum(exp(logits - max))), loss = lse - logits[label] ----
- * ---- cross_entropy_backward: logits:READ, labels:READ, lse:READ, dloss:READ [1], dlogits:WRITE; in place
- * dlogits on logits. dlogits = (exp(logits - lse) - (class == label)) * dloss[0] * scale ---- */
+ * [rows]. lse = max + log(sum(exp(logits - max))), loss = lse - (1 - smoothing) * logits[label] - smoothing *
+ * mean(logits); a row whose label is `ignored` has loss 0 ----
+ * ---- cross_entropy_mean: loss:READ [rows], labels:READ i32 [rows], mean:WRITE [1], inverse:WRITE [1].
+ * inverse = 1 / number of rows whose label is not `ignored`, mean = sum(loss) * inverse ----
+ * ---- cross_entropy_backward: logits:READ, labels:READ, lse:READ, dloss:READ [1], inverse:READ [1],
+ * dlogits:WRITE; in place dlogits on logits. dlogits = (exp(logits - lse) - (1 - smoothing) * (class ==
+ * label) - smoothing / classes) * dloss[0] * inverse[0]; 0 in an ignored row ---- */
 
 typedef struct rota_cross_entropy_params {
     uint32_t rows, classes;
-    float scale; /* backward only */
+    int32_t ignored;
+    float smoothing;
+    uint32_t dtype; /* of logits and dlogits */
 } rota_cross_entropy_params;
 
 /* ---- attention: q:READ [batch, heads, queries, dim], k:READ, v:READ [batch, heads, keys, dim], out:WRITE
@@ -373,18 +392,52 @@ typedef struct rota_global_norm_params {
     float max_norm;
 } rota_global_norm_params;
 
-/* ---- adamw: p:READWRITE, g:READ, m:READWRITE, v:READWRITE, factor:READ [1] (only with has_factor; else
- * bound to g). g' = factor[0] * g; m = beta1 * m + (1 - beta1) * g'; v = beta2 * v + (1 - beta2) * g'^2; p =
- * p * (1 - lr * weight_decay) - lr * (m / (1 - beta1^step)) / (sqrt(v / (1 - beta2^step)) + eps); step from 1
- * ---- */
+/* ---- Optimizers. factor:READ [1], g' = factor[0] * g; a negative factor skips the step: nothing but `half`
+ * changes. Without FACTOR it is bound to g and 1. half:WRITE with HALF: p rounded to half_dtype; else bound
+ * to g. ---- */
+
+#define ROTA_UPDATE_FACTOR 1u
+#define ROTA_UPDATE_HALF 2u
+#define ROTA_UPDATE_COUPLED                                                                                  \
+    4u /* adamw: weight decay is added to the gradient (Adam with L2), not taken from p */
+#define ROTA_UPDATE_NESTEROV 8u /* momentum */
+#define ROTA_UPDATE_SIGN 16u    /* momentum: Lion */
+
+/* ---- adamw: p:READWRITE, g:READ, m:READWRITE, v:READWRITE, factor:READ, half:WRITE. m = beta1 * m + (1 -
+ * beta1) * g'; v = beta2 * v + (1 - beta2) * g'^2; p = p * (1 - lr * weight_decay) - lr * (m / (1 -
+ * beta1^step)) / (sqrt(v / (1 - beta2^step)) + eps); step from 1. COUPLED: g' + weight_decay * p in place of
+ * g', and p not scaled ---- */
 
 typedef struct rota_adamw_params {
     uint32_t count;
-    uint32_t has_factor;
+    uint32_t flags;
     float lr;      /* bindable 0 "lr", varies by step */
     uint32_t step; /* bindable 1 "step", varies by step */
     float beta1, beta2, eps, weight_decay;
+    uint32_t g_dtype, half_dtype;
 } rota_adamw_params;
+
+/* ---- momentum: p:READWRITE, g:READ, m:READWRITE, factor:READ, half:WRITE. SGD: d = g' + weight_decay * p; m
+ * = beta1 * m + d; p = p - lr * (NESTEROV ? d + beta1 * m : m). SIGN: p = p * (1 - lr * weight_decay) - lr *
+ * sign(beta1 * m + (1 - beta1) * g'); m = beta2 * m + (1 - beta2) * g' ---- */
+
+typedef struct rota_momentum_params {
+    uint32_t count;
+    uint32_t flags;
+    float lr; /* bindable 0 "lr", varies by step */
+    float beta1, beta2, weight_decay;
+    uint32_t g_dtype, half_dtype;
+} rota_momentum_params;
+
+/* ---- loss_scale: norm:READ [1], state:READWRITE [2], factor:WRITE [1]. state = {scale, steps since it
+ * changed}; norm is that of gradients scale times too large. Infinite or NaN: factor = -1, scale *= backoff,
+ * steps 0. Else factor = (norm / scale > max_norm ? max_norm / (norm / scale) : 1) / scale, and every
+ * `interval` steps scale *= growth ---- */
+
+typedef struct rota_loss_scale_params {
+    uint32_t interval;
+    float growth, backoff, max_norm;
+} rota_loss_scale_params;
 
 /* ---- check_finite: x:READ, found:READWRITE u32 [2]. found[0] += number of elements that are NaN or
  * infinite, found[1] = min(found[1], index of the first); both were set to 0 and UINT32_MAX before. On the

@@ -64,6 +64,10 @@ static double attention_work(const void *params, const uint64_t *operand_bytes) 
     return (p->causal ? 2.0 : 4.0) * p->batch * p->heads * p->queries * p->keys * p->dim;
 }
 
+static const rota_kernel_bindable momentum_bindables[] = {
+    {"lr", offsetof(rota_momentum_params, lr), 4, true},
+};
+
 KERNEL(unary, 2, rota_unary_params, 0, OPERAND(1), OPERAND(0), unary_bindables, COUNT_OF(unary_bindables))
 KERNEL(unary_backward, 3, rota_unary_params, 0, OPERAND(2), OPERAND(1), unary_bindables,
        COUNT_OF(unary_bindables))
@@ -92,11 +96,13 @@ INPLACE_KERNEL(causal_mask, 2, rota_causal_mask_params, 1, 0)
 PLAIN_KERNEL(layernorm, 5, rota_norm_params)
 INPLACE_KERNEL(layernorm_backward, 5, rota_norm_params, 4, 3)
 PLAIN_KERNEL(layernorm_backward_weight, 4, rota_norm_params)
+KERNEL(residual_layernorm, 7, rota_norm_params, 0, OPERAND(4), OPERAND(0) | OPERAND(1), NULL, 0)
 PLAIN_KERNEL(rmsnorm, 4, rota_norm_params)
 INPLACE_KERNEL(rmsnorm_backward, 5, rota_norm_params, 4, 3)
 PLAIN_KERNEL(rmsnorm_backward_weight, 4, rota_norm_params)
 PLAIN_KERNEL(cross_entropy, 4, rota_cross_entropy_params)
-INPLACE_KERNEL(cross_entropy_backward, 5, rota_cross_entropy_params, 4, 0)
+PLAIN_KERNEL(cross_entropy_mean, 4, rota_cross_entropy_params)
+INPLACE_KERNEL(cross_entropy_backward, 6, rota_cross_entropy_params, 5, 0)
 WORK_KERNEL(attention, 5, rota_attention_params, attention_work)
 PLAIN_KERNEL(attention_backward_prepare, 4, rota_attention_backward_params)
 PLAIN_KERNEL(attention_backward_query, 6, rota_attention_backward_params)
@@ -106,7 +112,9 @@ KERNEL(dropout, 3, rota_dropout_params, 0, OPERAND(2), OPERAND(0) | OPERAND(1), 
 KERNEL(index_add, 2, rota_index_add_params, ROTA_KERNEL_ATOMIC_ACCUMULATE | ROTA_KERNEL_INTEGER_ACCUMULATE, 0,
        0, NULL, 0)
 PLAIN_KERNEL(global_norm, 2, rota_global_norm_params)
-KERNEL(adamw, 5, rota_adamw_params, 0, 0, 0, adamw_bindables, COUNT_OF(adamw_bindables))
+KERNEL(adamw, 6, rota_adamw_params, 0, 0, 0, adamw_bindables, COUNT_OF(adamw_bindables))
+KERNEL(momentum, 5, rota_momentum_params, 0, 0, 0, momentum_bindables, COUNT_OF(momentum_bindables))
+PLAIN_KERNEL(loss_scale, 3, rota_loss_scale_params)
 PLAIN_KERNEL(check_finite, 2, rota_check_finite_params)
 
 const rota_kernel *const *rota_kernel_table(uint32_t *out_count) {

@@ -4,7 +4,8 @@
  * Rules that hold for all of them:
  *   - operands are listed as name:mode, in access order; the address is the first element's (a multiple of
  * 4);
- *   - arrays are f32 and contiguous unless strides are among the parameters; strides are in elements;
+ *   - arrays are f32 (or of a dtype in the parameters) and contiguous unless strides are among the
+ * parameters; strides are in elements;
  *   - every field is 4 bytes, and 8 + 8 * operands + sizeof(params) <= 128 (Vulkan's guaranteed push
  * constants); a fixed-size array in a struct is padded with extent 1 and stride 0 in FRONT (the innermost
  * dimension is the last element), so a loop may always run over all of them;
@@ -52,10 +53,12 @@
     X(layernorm)                                                                                             \
     X(layernorm_backward)                                                                                    \
     X(layernorm_backward_weight)                                                                             \
+    X(residual_layernorm)                                                                                    \
     X(rmsnorm)                                                                                               \
     X(rmsnorm_backward)                                                                                      \
     X(rmsnorm_backward_weight)                                                                               \
     X(cross_entropy)                                                                                         \
+    X(cross_entropy_mean)                                                                                    \
     X(cross_entropy_backward)                                                                                \
     X(attention)                                                                                             \
     X(attention_backward_prepare)                                                                            \
@@ -65,6 +68,8 @@
     X(index_add)                                                                                             \
     X(global_norm)                                                                                           \
     X(adamw)                                                                                                 \
+    X(momentum)                                                                                              \
+    X(loss_scale)                                                                                            \
     X(check_finite)
 
 #define ROTA_KERNEL_DECLARE(name) ROTA_API const rota_kernel rota_kernel_##name;

@@ -1,30 +1,43 @@
-/* Ops: layernorm, rmsnorm. */
+/* Ops: layernorm, rmsnorm, residual_layernorm. */
 #include "ops/op.h"
 
-enum { LAYERNORM, RMSNORM };
+enum { LAYERNORM, RMSNORM, RESIDUAL_LAYERNORM };
 
 /* Rows whose sums make one partial gradient of the weights: enough partials for a few workers, few enough to
  * add up. */
 #define CHUNK 64
 
 static bool is_layernorm(const rota_op_use *use) {
-    return use->op == &rota_ops_norm[LAYERNORM];
+    return use->op != &rota_ops_norm[RMSNORM];
+}
+
+/* The first of weight and bias among the inputs. */
+static uint32_t first_weight(const rota_op_use *use) {
+    return use->op == &rota_ops_norm[RESIDUAL_LAYERNORM] ? 2 : 1;
 }
 
 static rota_status shape_norm(const rota_op_use *use, rota_tensor *out) {
     const rota_tensor *x = &use->inputs[0];
     char text[ROTA_TENSOR_TEXT_MAX], other[ROTA_TENSOR_TEXT_MAX];
-    ROTA_TRY(rota_shape_require(use, 7, ROTA_F32));
+    rota_dtype dtype;
+    ROTA_TRY(rota_shape_require_real(use, 15, &dtype));
     if (x->rank == 0) return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "x has no axis to normalize along");
     const uint64_t dim = x->shape[x->rank - 1];
-    for (uint32_t i = 1; i < use->input_count; i++) {
+    const uint32_t first = first_weight(use);
+    if (first == 2 && !rota_shapes_equal(x, &use->inputs[1]))
+        return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "x is %s, r is %s; expected one shape",
+                            rota_tensor_describe(x, text, sizeof text),
+                            rota_tensor_describe(&use->inputs[1], other, sizeof other));
+    for (uint32_t i = first; i < use->input_count; i++) {
         const rota_tensor *w = &use->inputs[i];
         if ((w->buffer || w->rank > 0) && (w->rank != 1 || w->shape[0] != dim))
-            return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "%s is %s, x is %s; expected f32 [%llu]",
+            return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "%s is %s, x is %s; expected %s [%llu]",
                                 use->op->input_names[i], rota_tensor_describe(w, text, sizeof text),
-                                rota_tensor_describe(x, other, sizeof other), (unsigned long long)dim);
+                                rota_tensor_describe(x, other, sizeof other), rota_dtype_name(dtype),
+                                (unsigned long long)dim);
     }
-    ROTA_TRY(rota_shape_like(x, ROTA_F32, &out[0]));
+    ROTA_TRY(rota_shape_like(x, dtype, &out[0]));
+    if (first == 2) ROTA_TRY(rota_shape_like(x, dtype, &out[2]));
     const uint64_t rows = rota_tensor_count(x) / dim;
     return rota_tensor_of(NULL, 0, ROTA_F32, is_layernorm(use) ? 2 : 1, (const uint64_t[]){rows, 2}, &out[1]);
 }
@@ -32,13 +45,15 @@ static rota_status shape_norm(const rota_op_use *use, rota_tensor *out) {
 static rota_norm_params params_of(const rota_op_use *use) {
     const rota_tensor *x = &use->inputs[0];
     const uint64_t dim = x->shape[x->rank - 1];
+    const uint32_t weight = first_weight(use);
     return (rota_norm_params){
         .rows = (uint32_t)(rota_tensor_count(x) / dim),
         .dim = (uint32_t)dim,
-        .flags = (use->inputs[1].buffer ? ROTA_NORM_WEIGHT : 0) |
-                 (is_layernorm(use) && use->inputs[2].buffer ? ROTA_NORM_BIAS : 0),
+        .flags = (use->inputs[weight].buffer ? ROTA_NORM_WEIGHT : 0) |
+                 (is_layernorm(use) && use->inputs[weight + 1].buffer ? ROTA_NORM_BIAS : 0),
         .eps = use->attributes.eps,
         .chunk = CHUNK,
+        .dtype = x->dtype,
     };
 }
 
@@ -53,17 +68,23 @@ static rota_status vector(rota_tape *tape, const rota_tensor *given, const rota_
 
 static rota_status record_norm(rota_tape *tape, rota_op_use *use) {
     rota_norm_params params = params_of(use);
-    rota_tensor x;
-    rota_access accesses[5];
+    const rota_kernel *kernel = is_layernorm(use) ? &rota_kernel_layernorm : &rota_kernel_rmsnorm;
+    rota_tensor x, r;
+    rota_access accesses[7];
     uint32_t count = 0;
     ROTA_TRY(rota_record_contiguous(tape, &use->inputs[0], &x));
     accesses[count++] = rota_tensor_access(&x, ROTA_READ);
-    for (uint32_t i = 1; i < use->input_count; i++)
+    if (first_weight(use) == 2) {
+        kernel = &rota_kernel_residual_layernorm;
+        ROTA_TRY(rota_record_contiguous(tape, &use->inputs[1], &r));
+        accesses[count++] = rota_tensor_access(&r, ROTA_READ);
+    }
+    for (uint32_t i = first_weight(use); i < use->input_count; i++)
         ROTA_TRY(vector(tape, &use->inputs[i], &x, &accesses[count++]));
+    if (first_weight(use) == 2) accesses[count++] = rota_tensor_write(&use->outputs[2]);
     accesses[count++] = rota_tensor_write(&use->outputs[0]);
     accesses[count++] = rota_tensor_write(&use->outputs[1]);
-    return rota_tape_kernel(tape, is_layernorm(use) ? &rota_kernel_layernorm : &rota_kernel_rmsnorm, accesses,
-                            count, &params, NULL, 0);
+    return rota_tape_kernel(tape, kernel, accesses, count, &params, NULL, 0);
 }
 
 /* Adds up one of the partial sums [chunks, dim] that begin at `offset` elements into the gradient of w. */
@@ -77,6 +98,30 @@ static rota_status add_partial(rota_tape *tape, const rota_tensor *w, rota_tenso
     ROTA_TRY(rota_gradient_begin(tape, w, &write));
     ROTA_TRY(rota_record_reduce(tape, ROTA_REDUCE_SUM, 1.0f, 1, chunks, dim, &partial, &write.dx));
     return rota_gradient_end(tape, w, &write);
+}
+
+/* dx is added in place to what x's gradient holds already: a residual stream's is read and written once. */
+static rota_status gradient_of_x(rota_tape *tape, const rota_tensor *x, const rota_kernel *kernel,
+                                 rota_norm_params params, rota_access accesses[5]) {
+    bool fresh = true;
+    rota_tensor dx, whole;
+    if (!rota_tensor_is_contiguous(x)) {
+        rota_gradient_write write;
+        ROTA_TRY(rota_gradient_begin(tape, x, &write));
+        accesses[4] = rota_tensor_write(&write.dx);
+        ROTA_TRY(rota_tape_kernel(tape, kernel, accesses, 5, &params, NULL, 0));
+        return rota_gradient_end(tape, x, &write);
+    }
+    ROTA_TRY(rota_gradient_target(tape, x, &dx, &fresh));
+    if (dx.offset_bytes % 4 == 0) {
+        if (!fresh) params.flags |= ROTA_NORM_ACCUMULATE;
+        accesses[4] = rota_tensor_access(&dx, fresh ? ROTA_WRITE : ROTA_READWRITE);
+        return rota_tape_kernel(tape, kernel, accesses, 5, &params, NULL, 0);
+    }
+    ROTA_TRY(rota_tape_temporary(tape, "gradient", dx.dtype, dx.rank, dx.shape, &whole));
+    accesses[4] = rota_tensor_write(&whole);
+    ROTA_TRY(rota_tape_kernel(tape, kernel, accesses, 5, &params, NULL, 0));
+    return rota_record_strided(tape, &whole, &dx, 1.0f, !fresh);
 }
 
 static rota_status gradient_norm(rota_tape *tape, const rota_op_use *use) {
@@ -106,46 +151,71 @@ static rota_status gradient_norm(rota_tape *tape, const rota_op_use *use) {
             ROTA_TRY(add_partial(tape, &use->inputs[2], partial, chunks * params.dim, chunks, params.dim));
     }
     if (!rota_gradient_wanted(tape, &use->inputs[0])) return ROTA_OK;
-    rota_gradient_write write;
-    ROTA_TRY(rota_gradient_begin(tape, &use->inputs[0], &write));
-    rota_access accesses[] = {read_x, read_weight, read_stats, read_dy, rota_tensor_write(&write.dx)};
-    ROTA_TRY(rota_tape_kernel(tape, layer ? &rota_kernel_layernorm_backward : &rota_kernel_rmsnorm_backward,
-                              accesses, 5, &params, NULL, 0));
-    return rota_gradient_end(tape, &use->inputs[0], &write);
+    return gradient_of_x(tape, &use->inputs[0],
+                         layer ? &rota_kernel_layernorm_backward : &rota_kernel_rmsnorm_backward, params,
+                         (rota_access[5]){read_x, read_weight, read_stats, read_dy});
 }
 
-/* Every combination of weight and bias. */
-static bool example_norm(bool layer, uint32_t index, uint32_t size, rota_op_example *out) {
+/* For gradients it is the two ops that it is made of. */
+static rota_status remember_residual(rota_tape *tape, const rota_op_use *use) {
+    rota_op_use sum = {.op = rota_op_find("add"), .input_count = 2, .output_count = 1};
+    rota_op_use norm = {.op = &rota_ops_norm[LAYERNORM], .input_count = 3, .output_count = 2};
+    sum.inputs[0] = use->inputs[0];
+    sum.inputs[1] = use->inputs[1];
+    sum.outputs[0] = norm.inputs[0] = use->outputs[2];
+    norm.inputs[1] = use->inputs[2];
+    norm.inputs[2] = use->inputs[3];
+    norm.outputs[0] = use->outputs[0];
+    norm.outputs[1] = use->outputs[1];
+    norm.attributes = use->attributes;
+    ROTA_TRY(rota_tape_remember_use(tape, &sum));
+    return rota_tape_remember_use(tape, &norm);
+}
+
+/* Every combination of weight and bias in each dtype. */
+static bool example_norm(uint32_t kind, uint32_t index, uint32_t size, rota_op_example *out) {
     static const uint64_t small[][2] = {{5, 37}, {130, 24}, {3, 64}, {1, 1000}}, large[] = {8192, 768};
     static const char *const labels[] = {"weight and bias", "weight", "plain", "bias, long rows"};
-    if (index >= (size ? 1 : 4)) return false;
-    const uint64_t *shape = size ? large : small[index];
-    *out = (rota_op_example){.label = size ? "8192 x 768" : labels[index]};
-    rota_example_input(out, 0, ROTA_F32, 2, shape, ROTA_FILL_UNIFORM);
-    if (index < 2)
-        rota_example_input(out, 1, ROTA_F32, 1, &shape[1], ROTA_FILL_POSITIVE);
+    static const rota_dtype dtypes[] = {ROTA_F32, ROTA_F16, ROTA_BF16};
+    if (index >= (size ? 2 : 12)) return false;
+    const uint32_t form = size ? 0 : index % 4;
+    const rota_dtype dtype = size ? (index ? ROTA_BF16 : ROTA_F32) : dtypes[index / 4];
+    const uint64_t *shape = size ? large : small[form];
+    const bool residual = kind == RESIDUAL_LAYERNORM;
+    uint32_t input = 0;
+    *out = (rota_op_example){.label = size ? "8192 x 768" : labels[form]};
+    rota_example_input(out, input++, dtype, 2, shape, ROTA_FILL_UNIFORM);
+    if (residual) rota_example_input(out, input++, dtype, 2, shape, ROTA_FILL_UNIFORM);
+    if (form < 2)
+        rota_example_input(out, input++, dtype, 1, &shape[1], ROTA_FILL_POSITIVE);
     else
-        rota_example_absent(out, 1);
-    if (layer && (index == 0 || index == 3))
-        rota_example_input(out, 2, ROTA_F32, 1, &shape[1], ROTA_FILL_UNIFORM);
-    else if (layer)
-        rota_example_absent(out, 2);
+        rota_example_absent(out, input++);
+    if (kind != RMSNORM && (form == 0 || form == 3))
+        rota_example_input(out, input++, dtype, 1, &shape[1], ROTA_FILL_UNIFORM);
+    else if (kind != RMSNORM)
+        rota_example_absent(out, input++);
     out->use.attributes.eps = 1e-5f;
     out->flops = 8.0 * (double)(shape[0] * shape[1]);
-    rota_example_bytes(out, out->use.inputs, 1);
+    rota_example_bytes(out, out->use.inputs, residual ? 2 : 1);
     return true;
 }
 
 static bool example_layernorm(uint32_t index, uint32_t size, rota_op_example *out) {
-    return example_norm(true, index, size, out);
+    return example_norm(LAYERNORM, index, size, out);
 }
 
 static bool example_rmsnorm(uint32_t index, uint32_t size, rota_op_example *out) {
-    return example_norm(false, index, size, out);
+    return example_norm(RMSNORM, index, size, out);
+}
+
+static bool example_residual_layernorm(uint32_t index, uint32_t size, rota_op_example *out) {
+    return example_norm(RESIDUAL_LAYERNORM, index, size, out);
 }
 
 static const rota_kernel *const layernorm_kernels[] = {&rota_kernel_layernorm, &rota_kernel_copy_strided,
                                                        NULL};
+static const rota_kernel *const residual_layernorm_kernels[] = {&rota_kernel_residual_layernorm,
+                                                                &rota_kernel_copy_strided, NULL};
 static const rota_kernel *const rmsnorm_kernels[] = {&rota_kernel_rmsnorm, &rota_kernel_copy_strided, NULL};
 
 const rota_op rota_ops_norm[] = {
@@ -182,6 +252,21 @@ const rota_op rota_ops_norm[] = {
         .saved_inputs = 3,
         .saved_outputs = 2,
         .example = example_rmsnorm,
+    },
+    {
+        .name = "residual_layernorm",
+        .input_count = 4,
+        .optional_inputs = 12,
+        .output_count = 3,
+        .input_names = {"x", "r", "weight", "bias"},
+        .output_names = {"y", "stats", "sum"},
+        .attributes = "eps",
+        .kernels = residual_layernorm_kernels,
+        .shape = shape_norm,
+        .record = record_norm,
+        .remember = remember_residual,
+        .differentiable = 15,
+        .example = example_residual_layernorm,
     },
     {0},
 };

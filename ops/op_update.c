@@ -1,7 +1,5 @@
-/* Ops of training that have no gradient: index_add, global_norm, adamw, check_finite. */
+/* Ops of training that have no gradient: index_add, global_norm, check_finite. */
 #include "ops/op.h"
-
-#include <string.h>
 
 static rota_status fail_operand(const rota_op_use *use, uint32_t input, const char *expected) {
     char text[ROTA_TENSOR_TEXT_MAX];
@@ -92,7 +90,7 @@ static bool example_global_norm(uint32_t index, uint32_t size, rota_op_example *
     static const uint64_t counts[] = {77, 1, 5000, 8192, 4097}, large = 1u << 20;
     if (index >= (size ? 1 : 3)) return false;
     *out = (rota_op_example){.label = size ? "a million" : "several tensors"};
-    for (uint32_t i = 0; i < ROTA_OP_INPUTS_MAX; i++) {
+    for (uint32_t i = 0; i < 5; i++) {
         if (size ? i == 0 : i <= 2 * index)
             rota_example_input(out, i, ROTA_F32, 1, size ? &large : &counts[i], ROTA_FILL_UNIFORM);
         else
@@ -100,70 +98,6 @@ static bool example_global_norm(uint32_t index, uint32_t size, rota_op_example *
     }
     out->use.attributes.scale = index == 0 ? 100.0f : 1.0f;
     rota_example_bytes(out, NULL, 0);
-    return true;
-}
-
-/* ---- adamw ---- */
-
-static rota_status shape_adamw(const rota_op_use *use, rota_tensor *out) {
-    (void)out;
-    ROTA_TRY(rota_shape_require(use, 31, ROTA_F32));
-    for (uint32_t i = 0; i < 4; i++)
-        if (!rota_shapes_equal(&use->inputs[i], &use->inputs[0]) ||
-            (i != 1 && !rota_tensor_is_contiguous(&use->inputs[i]))) {
-            char text[ROTA_TENSOR_TEXT_MAX + 32] = "contiguous, like p ";
-            rota_tensor_describe(&use->inputs[0], text + strlen(text), ROTA_TENSOR_TEXT_MAX);
-            return fail_operand(use, i, text);
-        }
-    if (use->inputs[4].buffer && rota_tensor_count(&use->inputs[4]) != 1)
-        return fail_operand(use, 4, "f32 [1]");
-    return rota_shape_require_u32(use, 1, "step");
-}
-
-static rota_status record_adamw(rota_tape *tape, rota_op_use *use) {
-    const rota_op_attributes *o = &use->attributes;
-    rota_tensor g;
-    ROTA_TRY(rota_record_contiguous(tape, &use->inputs[1], &g));
-    rota_adamw_params params = {
-        .count = (uint32_t)rota_tensor_count(&g),
-        .has_factor = use->inputs[4].buffer != NULL,
-        .lr = rota_value_f32(o->value[0]),
-        .step = rota_value_u32(o->value[1]),
-        .beta1 = o->beta1,
-        .beta2 = o->beta2,
-        .eps = o->eps,
-        .weight_decay = o->weight_decay,
-    };
-    rota_param_binding bindings[2];
-    uint32_t count = 0;
-    rota_value_bind(o->value[0], 0, bindings, &count);
-    rota_value_bind(o->value[1], 1, bindings, &count);
-    rota_access accesses[] = {rota_tensor_access(&use->inputs[0], ROTA_READWRITE),
-                              rota_tensor_access(&g, ROTA_READ),
-                              rota_tensor_access(&use->inputs[2], ROTA_READWRITE),
-                              rota_tensor_access(&use->inputs[3], ROTA_READWRITE),
-                              rota_tensor_access(params.has_factor ? &use->inputs[4] : &g, ROTA_READ)};
-    return rota_tape_kernel(tape, &rota_kernel_adamw, accesses, 5, &params, bindings, count);
-}
-
-static bool example_adamw(uint32_t index, uint32_t size, rota_op_example *out) {
-    static const uint64_t counts[] = {1, 77, 20000, 1u << 20};
-    if (index >= (size ? 1 : 3)) return false;
-    *out = (rota_op_example){.label = size ? "a million" : "odd sizes"};
-    for (uint32_t i = 0; i < 4; i++)
-        rota_example_input(out, i, ROTA_F32, 1, &counts[size ? 3 : index],
-                           i == 3 ? ROTA_FILL_POSITIVE : ROTA_FILL_UNIFORM);
-    if (index == 1)
-        rota_example_input(out, 4, ROTA_F32, 1, (const uint64_t[]){1}, ROTA_FILL_POSITIVE);
-    else
-        rota_example_absent(out, 4);
-    out->use.attributes.value[0] = rota_value_constant(0.01);
-    out->use.attributes.value[1] = rota_value_constant(3);
-    out->use.attributes.beta1 = 0.9f;
-    out->use.attributes.beta2 = 0.99f;
-    out->use.attributes.eps = 1e-8f;
-    out->use.attributes.weight_decay = 0.1f;
-    out->bytes = 28.0 * (double)counts[size ? 3 : index];
     return true;
 }
 
@@ -196,7 +130,6 @@ static bool example_check_finite(uint32_t index, uint32_t size, rota_op_example 
 
 static const rota_kernel *const index_add_kernels[] = {&rota_kernel_index_add, NULL};
 static const rota_kernel *const global_norm_kernels[] = {&rota_kernel_reduce, &rota_kernel_global_norm, NULL};
-static const rota_kernel *const adamw_kernels[] = {&rota_kernel_adamw, NULL};
 static const rota_kernel *const check_finite_kernels[] = {&rota_kernel_check_finite, NULL};
 
 const rota_op rota_ops_update[] = {
@@ -223,19 +156,6 @@ const rota_op rota_ops_update[] = {
         .shape = shape_global_norm,
         .record = record_global_norm,
         .example = example_global_norm,
-    },
-    {
-        .name = "adamw",
-        .input_count = 5,
-        .optional_inputs = 16,
-        .input_names = {"p", "g", "m", "v", "factor"},
-        .input_modes = {ROTA_READWRITE, ROTA_READ, ROTA_READWRITE, ROTA_READWRITE, ROTA_READ},
-        .attributes = "value[0]=lr value[1]=step beta1 beta2 eps weight_decay",
-        .varies_by_step = 3,
-        .kernels = adamw_kernels,
-        .shape = shape_adamw,
-        .record = record_adamw,
-        .example = example_adamw,
     },
     {
         .name = "check_finite",

@@ -120,8 +120,9 @@ BOTH(layernorm, "layernorm", 3, PARAMETERS(rota_tensor x, rota_tensor weight, ro
      {.inputs = {x, weight, bias}, .attributes = {.eps = eps}})
 BOTH(rmsnorm, "rmsnorm", 2, PARAMETERS(rota_tensor x, rota_tensor weight, float eps),
      {.inputs = {x, weight}, .attributes = {.eps = eps}})
+BOTH(log_softmax, "log_softmax", 1, PARAMETERS(rota_tensor x), {.inputs = {x}})
 BOTH(cross_entropy, "cross_entropy", 2, PARAMETERS(rota_tensor logits, rota_tensor labels),
-     {.inputs = {logits, labels}})
+     {.inputs = {logits, labels}, .attributes = {.integer = ROTA_IGNORED_LABEL}})
 BOTH(attention, "attention", 3,
      PARAMETERS(rota_tensor q, rota_tensor k, rota_tensor v, bool causal, float scale),
      {.inputs = {q, k, v}, .attributes = {.causal = causal, .scale = scale}})
@@ -133,6 +134,25 @@ BOTH(dropout, "dropout", 1, PARAMETERS(rota_tensor x, float p, rota_value seed, 
 BOTH(residual_dropout, "residual_dropout", 2,
      PARAMETERS(rota_tensor x, rota_tensor residual, float p, rota_value seed, rota_value step),
      {.inputs = {x, residual}, .attributes = {.p = p, .value = {seed, step}, .stream = tape->streams++}})
+
+rota_status rota_op_residual_layernorm(rota_tape *tape, rota_tensor x, rota_tensor r, rota_tensor weight,
+                                       rota_tensor bias, float eps, rota_tensor *out_y,
+                                       rota_tensor *out_sum) {
+    rota_op_use use = {.inputs = {x, r, weight, bias}, .attributes = {.eps = eps}};
+    *out_sum = ROTA_TENSOR_NONE;
+    ROTA_TRY(apply_new(tape, "residual_layernorm", &use, 4, out_y));
+    *out_sum = use.outputs[2];
+    return ROTA_OK;
+}
+
+rota_status rota_op_classifier(rota_tape *tape, rota_tensor logits, rota_tensor labels,
+                               const rota_classifier *options, rota_tensor *out_loss) {
+    const rota_classifier none = {.ignored = ROTA_IGNORED_LABEL};
+    if (!options) options = &none;
+    rota_op_use use = {.inputs = {logits, labels},
+                       .attributes = {.integer = options->ignored, .smoothing = options->smoothing}};
+    return apply_new(tape, options->in_place ? "classifier" : "cross_entropy", &use, 2, out_loss);
+}
 
 rota_status rota_op_cast(rota_tape *tape, rota_tensor x, rota_dtype dtype, rota_tensor *out_y) {
     rota_op_use use = {.inputs = {x}, .attributes = {.dtype = dtype}};
@@ -212,17 +232,6 @@ rota_status rota_op_clip_global_norm(rota_tape *tape, const rota_tensor *tensors
         status = rota_op_mul_into(tape, tensors[i], factor, tensors[i]);
     tape->remember = remembered;
     return status;
-}
-
-rota_status rota_op_adamw(rota_tape *tape, rota_tensor p, rota_tensor g, rota_tensor m, rota_tensor v,
-                          const rota_adamw *options) {
-    rota_op_use use = {.inputs = {p, g, m, v, options->factor},
-                       .attributes = {.value = {options->lr, options->step},
-                                      .beta1 = options->beta1,
-                                      .beta2 = options->beta2,
-                                      .eps = options->eps,
-                                      .weight_decay = options->weight_decay}};
-    return apply(tape, "adamw", &use, 5, NULL);
 }
 
 rota_status rota_op_check_finite(rota_tape *tape, rota_tensor x, rota_tensor *out_found) {

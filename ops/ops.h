@@ -266,7 +266,8 @@ ROTA_API rota_status rota_op_weighted_matmul(rota_tape *tape, rota_tensor weight
 ROTA_API rota_status rota_op_weighted_matmul_into(rota_tape *tape, rota_tensor weight, rota_tensor value,
                                                   rota_tensor y);
 
-/* ---- Networks. f32; indices and labels i32 ---- */
+/* ---- Networks. f32, f16 or bf16, calculated in f32 and rounded when stored; weights of norms have x's
+ * dtype; statistics and losses are f32, indices and labels i32 ---- */
 
 /* y [index shape, dim] = table [classes, dim] at index. An index outside fails the node (CPU executor),
  * naming position and value; on a GPU the row is NaN. The gradient of the table is summed in a fixed order.
@@ -279,11 +280,16 @@ ROTA_API rota_status rota_op_embedding_into(rota_tape *tape, rota_tensor table, 
 /* Along the last axis, the maximum subtracted. */
 ROTA_API rota_status rota_op_softmax(rota_tape *tape, rota_tensor x, rota_tensor *out_y);
 ROTA_API rota_status rota_op_softmax_into(rota_tape *tape, rota_tensor x, rota_tensor y);
+/* x - log(sum(exp(x))) along the last axis. */
+ROTA_API rota_status rota_op_log_softmax(rota_tape *tape, rota_tensor x, rota_tensor *out_y);
+ROTA_API rota_status rota_op_log_softmax_into(rota_tape *tape, rota_tensor x, rota_tensor y);
 /* x [..., queries, keys]: -infinity where key > query + keys - queries (keys >= queries). */
 ROTA_API rota_status rota_op_causal_mask(rota_tape *tape, rota_tensor x, rota_tensor *out_y);
 ROTA_API rota_status rota_op_causal_mask_into(rota_tape *tape, rota_tensor x, rota_tensor y);
 
-/* Along the last axis; weight and bias [dim], or ROTA_TENSOR_NONE. */
+/* Along the last axis; weight and bias [dim], or ROTA_TENSOR_NONE. layernorm: (x - mean) / sqrt(variance +
+ * eps) * weight + bias (Ba, Kiros and Hinton, Layer normalization, 2016); rmsnorm: x / sqrt(mean(x^2) + eps)
+ * * weight (Zhang and Sennrich, Root mean square layer normalization, 2019). */
 ROTA_API rota_status rota_op_layernorm(rota_tape *tape, rota_tensor x, rota_tensor weight, rota_tensor bias,
                                        float eps, rota_tensor *out_y);
 ROTA_API rota_status rota_op_layernorm_into(rota_tape *tape, rota_tensor x, rota_tensor weight,
@@ -293,13 +299,37 @@ ROTA_API rota_status rota_op_rmsnorm(rota_tape *tape, rota_tensor x, rota_tensor
 ROTA_API rota_status rota_op_rmsnorm_into(rota_tape *tape, rota_tensor x, rota_tensor weight, float eps,
                                           rota_tensor y);
 
-/* loss [1] = mean over the rows of -log softmax(logits)[label]. logits [..., classes], labels i32 of logits'
- * leading shape. A label outside fails the node (CPU executor), naming position and value; on a GPU the loss
- * is NaN. */
+/* sum = x + r and y = layernorm(sum), in one pass over memory. The gradients of both are those of add and
+ * layernorm. */
+ROTA_API rota_status rota_op_residual_layernorm(rota_tape *tape, rota_tensor x, rota_tensor r,
+                                                rota_tensor weight, rota_tensor bias, float eps,
+                                                rota_tensor *out_y, rota_tensor *out_sum);
+
+/* Rows with this label do not count in a loss, as in PyTorch. */
+#define ROTA_IGNORED_LABEL (-100)
+
+/* loss f32 [1] = mean of -log softmax(logits)[label] over the rows whose label is not ROTA_IGNORED_LABEL (NaN
+ * if there is none). logits [..., classes], labels i32 of logits' leading shape. Another label outside the
+ * classes fails the node (CPU executor), naming position and value; on a GPU the loss is NaN. The
+ * probabilities are never in memory. */
 ROTA_API rota_status rota_op_cross_entropy(rota_tape *tape, rota_tensor logits, rota_tensor labels,
                                            rota_tensor *out_loss);
 ROTA_API rota_status rota_op_cross_entropy_into(rota_tape *tape, rota_tensor logits, rota_tensor labels,
                                                 rota_tensor loss);
+
+typedef struct rota_classifier {
+    int32_t ignored; /* rows with this label do not count */
+    float smoothing; /* the label gets 1 - smoothing, and each class smoothing / classes (Szegedy et al.,
+                        2016) */
+    /* The gradient takes the place of the logits: they are contiguous, and whoever reads them after this op
+     * may read their gradient. Half the memory of the largest tensors of a language model. (It does not where
+     * the logits are not the whole of a transient buffer, or where their gradient was asked for.) */
+    bool in_place;
+} rota_classifier;
+
+/* cross_entropy with options; NULL: {ROTA_IGNORED_LABEL}. */
+ROTA_API rota_status rota_op_classifier(rota_tape *tape, rota_tensor logits, rota_tensor labels,
+                                        const rota_classifier *options, rota_tensor *out_loss);
 
 /* softmax(scale * q k^T) v; q [batch, heads, queries, dim], k and v [batch, heads, keys, dim] (strided views
  * welcome; scale 0 means 1 / sqrt(dim)). causal: query i sees keys j <= i + keys - queries. Fused: one
@@ -338,16 +368,68 @@ ROTA_API rota_status rota_op_global_norm(rota_tape *tape, const rota_tensor *ten
 ROTA_API rota_status rota_op_clip_global_norm(rota_tape *tape, const rota_tensor *tensors, uint32_t count,
                                               float max_norm, rota_tensor *out_norm_factor);
 
+/* Optimizers: one step in place on f32 p and its moments m and v, all contiguous and of one shape; g f32, f16
+ * or bf16 of that shape. `factor` f32 [1] multiplies the gradient (what clips it), or ROTA_TENSOR_NONE; a
+ * negative factor skips the step (rota_op_loss_scale). `half`, f16 or bf16, contiguous, gets p rounded in the
+ * same pass, or ROTA_TENSOR_NONE: the copy that a mixed-precision model calculates with.
+ *
+ * To update a model in one node, or one for each group of parameters with the same weight decay, let
+ * parameters be views of one buffer, and their gradients of another, in the same order. */
+
 typedef struct rota_adamw {
     rota_value lr;   /* varies by step, f32 */
     rota_value step; /* varies by step, u32, from 1 */
     float beta1, beta2, eps, weight_decay;
-    rota_tensor factor; /* f32 [1] that multiplies the gradient (the clip factor), or ROTA_TENSOR_NONE */
+    rota_tensor factor;
+    rota_tensor half;
+    bool coupled; /* Adam with L2: weight_decay * p is added to the gradient */
 } rota_adamw;
 
-/* One step, in place on p, m and v; all f32 of one shape, contiguous. */
+/* AdamW (Loshchilov and Hutter, Decoupled weight decay regularization, 2019), or Adam (Kingma and Ba, 2015).
+ */
 ROTA_API rota_status rota_op_adamw(rota_tape *tape, rota_tensor p, rota_tensor g, rota_tensor m,
                                    rota_tensor v, const rota_adamw *options);
+
+typedef struct rota_sgd {
+    rota_value lr; /* varies by step, f32 */
+    float momentum, weight_decay;
+    bool nesterov;
+    rota_tensor factor, half;
+} rota_sgd;
+
+/* As PyTorch's without dampening: d = g + weight_decay * p; m = momentum * m + d; p -= lr * m, or with
+ * nesterov lr * (d + momentum * m). */
+ROTA_API rota_status rota_op_sgd(rota_tape *tape, rota_tensor p, rota_tensor g, rota_tensor m,
+                                 const rota_sgd *options);
+
+typedef struct rota_lion {
+    rota_value lr; /* varies by step, f32 */
+    float beta1, beta2, weight_decay;
+    rota_tensor factor, half;
+} rota_lion;
+
+/* Lion (Chen et al., Symbolic discovery of optimization algorithms, 2023): p = p (1 - lr * weight_decay) - lr
+ * * sign(beta1 * m + (1 - beta1) * g); m = beta2 * m + (1 - beta2) * g. */
+ROTA_API rota_status rota_op_lion(rota_tape *tape, rota_tensor p, rota_tensor g, rota_tensor m,
+                                  const rota_lion *options);
+
+/* average = decay * average + (1 - decay) * x; f32, average contiguous: an exponential moving average of
+ * parameters. */
+ROTA_API rota_status rota_op_ema(rota_tape *tape, rota_tensor x, rota_tensor average, float decay);
+
+typedef struct rota_loss_scale {
+    uint32_t interval;     /* steps without overflow after which the scale grows: 2000 */
+    float growth, backoff; /* what it is multiplied by then, and after an overflow: 2 and 0.5 */
+    float max_norm;        /* of the gradient without the scale; INFINITY: not clipped */
+} rota_loss_scale;
+
+/* Dynamic loss scaling on the device, as PyTorch's GradScaler (Micikevicius et al., Mixed precision training,
+ * 2018): the loss was multiplied by state[0] before rota_backward; norm f32 [1] is the gradients'
+ * (rota_op_global_norm, its first element). factor [1], for the optimizer, takes the scale away again and
+ * clips; where the norm is infinite or NaN it is negative, which skips the step, and the scale shrinks. state
+ * f32 [2], in place: {scale, steps since it changed}. */
+ROTA_API rota_status rota_op_loss_scale(rota_tape *tape, rota_tensor norm, rota_tensor state,
+                                        const rota_loss_scale *options, rota_tensor *out_factor);
 
 /* Fails the node if an element is NaN or infinite, naming index and value (CPU executor). out_found u32 [2]:
  * how many there are and the index of the first (UINT32_MAX: none), for devices whose kernels can't fail.

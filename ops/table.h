@@ -5,8 +5,8 @@
 #include "kernels.h"
 #include "ops.h"
 
-#define ROTA_OP_INPUTS_MAX 5
-#define ROTA_OP_OUTPUTS_MAX 2
+#define ROTA_OP_INPUTS_MAX 6
+#define ROTA_OP_OUTPUTS_MAX 3
 
 /* The scalar attributes of any op; each op reads its own (rota_op.attributes names them). */
 typedef struct rota_op_attributes {
@@ -17,7 +17,9 @@ typedef struct rota_op_attributes {
     rota_dtype dtype;
     float scale, eps, p;
     float beta1, beta2, weight_decay;
-    int32_t integer; /* index_add: value; variance: correction */
+    int32_t integer; /* index_add: value; variance: correction; cross_entropy: ignored */
+    float smoothing, growth, backoff;
+    uint32_t flags; /* optimizers: ROTA_UPDATE_ */
     uint32_t stream;
 } rota_op_attributes;
 
@@ -39,6 +41,7 @@ typedef enum rota_fill_kind {
     ROTA_FILL_DISTINCT, /* a permutation of evenly spaced values, none near 0: max, relu */
     ROTA_FILL_INDEX,    /* integers in [0, example.classes) */
     ROTA_FILL_ZERO,
+    ROTA_FILL_NEGATIVE, /* in (-1.5, -0.5) */
     ROTA_FILL_KIND_COUNT
 } rota_fill_kind;
 
@@ -74,6 +77,9 @@ struct rota_op {
     /* Records the gradient of each input that has one, given the gradients of the outputs; NULL: not
      * differentiable. */
     rota_status (*gradient)(rota_tape *tape, const rota_op_use *use);
+    /* In the place of `gradient`: remembers, by rota_tape_remember_use, uses of other ops that together are
+     * what this one computed. */
+    rota_status (*remember)(rota_tape *tape, const rota_op_use *use);
     uint32_t differentiable;              /* bit i: input i gets a gradient */
     uint32_t saved_inputs, saved_outputs; /* those whose contents the gradient reads */
     /* Fills in example `index`, or returns false past the last. size 0: small and odd (tests); 1: benchmark

@@ -182,8 +182,9 @@ static rota_status note_write(rota_tape *tape, const rota_op *op, const rota_ten
 }
 
 /* What rota_backward must know: who wrote what, and the use itself if it may have a gradient. */
-static rota_status remember(rota_tape *tape, const rota_op_use *use) {
+rota_status rota_tape_remember_use(rota_tape *tape, const rota_op_use *use) {
     if (tape->options.no_gradients) return ROTA_OK;
+    if (use->op->remember) return use->op->remember(tape, use);
     for (uint32_t i = 0; i < use->output_count; i++) ROTA_TRY(note_write(tape, use->op, &use->outputs[i]));
     for (uint32_t i = 0; i < use->input_count; i++)
         if (use->op->input_modes[i] != ROTA_READ && use->inputs[i].buffer)
@@ -232,5 +233,5 @@ rota_status rota_op_apply(rota_tape *tape, rota_op_use *use) {
         ROTA_TRY(op->record(tape, &detour));
         ROTA_TRY(rota_record_strided(tape, &detour.outputs[0], &use->outputs[0], 1.0f, false));
     }
-    return remember(tape, use);
+    return rota_tape_remember_use(tape, use);
 }

@@ -113,6 +113,9 @@ rota_status rota_record_matmul(rota_tape *tape, const rota_tensor *a, const rota
 rota_status rota_record_global_norm(rota_tape *tape, const rota_tensor *tensors, uint32_t count,
                                     float max_norm, const rota_tensor *out);
 
+/* What was recorded for another op, remembered for gradients as a use of this one (rota_op.remember). */
+rota_status rota_tape_remember_use(rota_tape *tape, const rota_op_use *use);
+
 /* ---- Gradients, for rota_op.gradient ---- */
 
 /* The gradient of an output of the use. */

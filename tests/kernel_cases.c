@@ -306,22 +306,43 @@ static void test_matmul_large(void **state) {
     }
 }
 
+/* The dtypes of kernels that take any: tolerance of results that were rounded to one. */
+#define FOR_DTYPE(type) for (rota_dtype type = ROTA_F32; type <= ROTA_BF16; type = (rota_dtype)(type + 1))
+static double rounding(rota_dtype type, double tolerance) {
+    return type == ROTA_F32 ? tolerance : tolerance + (type == ROTA_F16 ? 0x1p-10 : 0x1p-7);
+}
+#define IN_TYPE(type, count)                                                                                 \
+    { (type), ROTA_READ, (count), -2, 2, 0 }
+#define IN_TYPE_RANGE(type, count, low, high)                                                                \
+    { (type), ROTA_READ, (count), (low), (high), 0 }
+#define OUT_TYPE(type, count)                                                                                \
+    { (type), ROTA_WRITE, (count), 0, 0, 0 }
+#define OUT_TYPE_ON(type, count, operand)                                                                    \
+    { (type), ROTA_WRITE, (count), 0, 0, 1 + (operand) }
+#define INOUT_TYPE(type, count)                                                                              \
+    { (type), ROTA_READWRITE, (count), -2, 2, 0 }
+
 static void test_embedding(void **state) {
     (void)state;
-    const uint32_t shapes[][3] = {{1, 1, 1},      {70, 33, 9},      {300, 130, 65},
-                                  {129, 1300, 4}, {5000, 40, 3000}, {2100, 300, 10000}};
-    for (uint32_t i = 0; i < 6; i++) {
-        rota_embedding_params p = {shapes[i][0], shapes[i][1], shapes[i][2], 0};
-        CHECK(embedding, &p, 0, IN((uint64_t)p.classes * p.dim), INDEX(p.rows, p.classes),
-              OUT((uint64_t)p.rows * p.dim));
-        CHECK(embedding_backward, &p, 1e-5, IN((uint64_t)p.rows * p.dim), INDEX(p.rows, p.classes),
-              OUT((uint64_t)p.classes * p.dim));
-        p.accumulate = 1;
-        CHECK(embedding_backward, &p, 1e-5, IN((uint64_t)p.rows * p.dim), INDEX(p.rows, p.classes),
-              INOUT((uint64_t)p.classes * p.dim));
-        const rota_index_add_params add = {p.rows, p.classes, 3};
-        CHECK(index_add, &add, 0, INDEX(p.rows, p.classes),
-              {ROTA_I32, ROTA_ACCUMULATE, p.classes, 0, 100, 0});
+    const uint32_t shapes[][3] = {{1, 1, 1},        {70, 33, 9},        {300, 130, 65}, {129, 1300, 4},
+                                  {5000, 40, 3000}, {2100, 300, 10000}, {9000, 24, 5},  {20001, 16, 700}};
+    for (uint32_t i = 0; i < 8; i++) {
+        FOR_DTYPE(type) {
+            rota_embedding_params p = {shapes[i][0], shapes[i][1], shapes[i][2], 0, type};
+            const uint64_t rows = (uint64_t)p.rows * p.dim, table = (uint64_t)p.classes * p.dim;
+            /* a sum of many rows, rounded again each 6144 of them; some thousand elements add up to some
+             * hundred */
+            const double sums = rounding(type, 1e-5) * (type == ROTA_F32 ? 1 : 1 + p.rows / 6144);
+            CHECK(embedding, &p, 0, IN_TYPE(type, table), INDEX(p.rows, p.classes), OUT_TYPE(type, rows));
+            CHECK(embedding_backward, &p, sums, IN_TYPE(type, rows), INDEX(p.rows, p.classes),
+                  OUT_TYPE(type, table));
+            p.accumulate = 1;
+            CHECK(embedding_backward, &p, sums, IN_TYPE(type, rows), INDEX(p.rows, p.classes),
+                  INOUT_TYPE(type, table));
+        }
+        const rota_index_add_params add = {shapes[i][0], shapes[i][2], 3};
+        CHECK(index_add, &add, 0, INDEX(add.rows, add.size),
+              {ROTA_I32, ROTA_ACCUMULATE, add.size, 0, 100, 0});
     }
 }
 
@@ -330,56 +351,81 @@ static void test_softmax(void **state) {
     const uint32_t shapes[][3] = {{1, 1, 1},     {12, 5, 4},   {33, 64, 33},
                                   {40, 130, 20}, {6, 1111, 3}, {9, 3000, 9}};
     for (uint32_t i = 0; i < 6; i++)
-        for (uint32_t causal = 0; causal < 2; causal++) {
-            const rota_softmax_params p = {shapes[i][0], shapes[i][1], causal, shapes[i][2], 0.7f};
-            const uint64_t n = (uint64_t)p.rows * p.n;
-            CHECK(softmax, &p, 2e-6, IN_RANGE(n, -20, 20), OUT(n));
-            CHECK(softmax, &p, 2e-6, IN_RANGE(n, -20, 20), OUT_ON(n, 0));
-            CHECK(softmax_backward, &p, 2e-5, IN_RANGE(n, 0, 1), IN(n), OUT(n));
-            CHECK(softmax_backward, &p, 2e-5, IN_RANGE(n, 0, 1), IN(n), OUT_ON(n, 1));
-            const rota_causal_mask_params mask = {p.rows, p.n, p.queries, -INFINITY};
-            CHECK(causal_mask, &mask, 0, IN(n), OUT(n));
-            CHECK(causal_mask, &mask, 0, IN(n), OUT_ON(n, 0));
-        }
+        for (uint32_t form = 0; form < 3; form++) FOR_DTYPE(type) {
+                const uint32_t causal = form == 1, logarithm = form == 2;
+                const rota_softmax_params p = {shapes[i][0], shapes[i][1], causal, shapes[i][2],
+                                               0.7f,         logarithm,    type};
+                const uint64_t n = (uint64_t)p.rows * p.n;
+                const double forward = rounding(type, 2e-6),
+                             backward = rounding(type, 2e-5) * (logarithm ? 4 : 1);
+                const double low = logarithm ? -6 : 0, high = logarithm ? -1 : 1;
+                CHECK(softmax, &p, forward, IN_TYPE_RANGE(type, n, -20, 20), OUT_TYPE(type, n));
+                CHECK(softmax, &p, forward, IN_TYPE_RANGE(type, n, -20, 20), OUT_TYPE_ON(type, n, 0));
+                CHECK(softmax_backward, &p, backward, IN_TYPE_RANGE(type, n, low, high), IN_TYPE(type, n),
+                      OUT_TYPE(type, n));
+                CHECK(softmax_backward, &p, backward, IN_TYPE_RANGE(type, n, low, high), IN_TYPE(type, n),
+                      OUT_TYPE_ON(type, n, 1));
+                if (logarithm) continue;
+                const rota_causal_mask_params mask = {p.rows, p.n, p.queries, -INFINITY, type};
+                CHECK(causal_mask, &mask, 0, IN_TYPE(type, n), OUT_TYPE(type, n));
+                CHECK(causal_mask, &mask, 0, IN_TYPE(type, n), OUT_TYPE_ON(type, n, 0));
+            }
+}
+
+static void norm_case(const rota_norm_params *given, rota_dtype type) {
+    const rota_norm_params p = *given;
+    const uint64_t n = (uint64_t)p.rows * p.dim, chunks = (p.rows + p.chunk - 1) / p.chunk;
+    const double forward = rounding(type, 1e-5), backward = rounding(type, 3e-5);
+    const kernel_array x = IN_TYPE(type, n), w = IN_TYPE(type, p.dim), y = OUT_TYPE(type, n);
+    const kernel_array stats = OUT(2ull * p.rows), given_stats = IN_RANGE(2ull * p.rows, 0.1, 1);
+    CHECK(layernorm, &p, forward, x, w, w, y, stats);
+    /* where the sum rounds differently by one, so does y; the two add in the same order here */
+    CHECK(residual_layernorm, &p, forward, x, x, w, w, y, y, stats);
+    CHECK(residual_layernorm, &p, forward, x, x, w, w, OUT_TYPE_ON(type, n, 0), y, stats);
+    CHECK(layernorm_backward, &p, backward, x, w, given_stats, x, y);
+    CHECK(layernorm_backward, &p, backward, x, w, given_stats, x, OUT_TYPE_ON(type, n, 3));
+    CHECK(layernorm_backward_weight, &p, 1e-5, x, given_stats, x, OUT(2 * chunks * p.dim));
+    rota_norm_params add = p;
+    add.flags |= ROTA_NORM_ACCUMULATE;
+    CHECK(layernorm_backward, &add, backward, x, w, given_stats, x, INOUT_TYPE(type, n));
+    if (p.flags & ROTA_NORM_BIAS) return;
+    const kernel_array rms = OUT(p.rows), given_rms = IN_RANGE(p.rows, 0.1, 1);
+    CHECK(rmsnorm, &p, forward, x, w, y, rms);
+    CHECK(rmsnorm_backward, &p, backward, x, w, given_rms, x, y);
+    CHECK(rmsnorm_backward, &p, backward, x, w, given_rms, x, OUT_TYPE_ON(type, n, 3));
+    CHECK(rmsnorm_backward, &add, backward, x, w, given_rms, x, INOUT_TYPE(type, n));
+    CHECK(rmsnorm_backward_weight, &p, 1e-5, x, given_rms, x, OUT(chunks * p.dim));
 }
 
 static void test_norm(void **state) {
     (void)state;
-    const uint32_t shapes[][3] = {{1, 1, 1}, {7, 33, 3}, {130, 128, 32}, {5, 1031, 2}, {9, 2052, 4}};
-    for (uint32_t i = 0; i < 5; i++)
-        for (uint32_t flags = 0; flags < 4; flags++) {
-            const rota_norm_params p = {shapes[i][0], shapes[i][1], flags, 1e-2f, shapes[i][2]};
-            const uint64_t n = (uint64_t)p.rows * p.dim, chunks = (p.rows + p.chunk - 1) / p.chunk;
-            CHECK(layernorm, &p, 1e-5, IN(n), IN(p.dim), IN(p.dim), OUT(n), OUT(2ull * p.rows));
-            CHECK(layernorm_backward, &p, 3e-5, IN(n), IN(p.dim), IN_RANGE(2ull * p.rows, 0.1, 1), IN(n),
-                  OUT(n));
-            CHECK(layernorm_backward, &p, 3e-5, IN(n), IN(p.dim), IN_RANGE(2ull * p.rows, 0.1, 1), IN(n),
-                  OUT_ON(n, 3));
-            CHECK(layernorm_backward_weight, &p, 1e-5, IN(n), IN_RANGE(2ull * p.rows, 0.1, 1), IN(n),
-                  OUT(2 * chunks * p.dim));
-            if (flags & ROTA_NORM_BIAS) continue;
-            CHECK(rmsnorm, &p, 1e-5, IN(n), IN(p.dim), OUT(n), OUT(p.rows));
-            CHECK(rmsnorm_backward, &p, 3e-5, IN(n), IN(p.dim), IN_RANGE(p.rows, 0.1, 1), IN(n), OUT(n));
-            CHECK(rmsnorm_backward, &p, 3e-5, IN(n), IN(p.dim), IN_RANGE(p.rows, 0.1, 1), IN(n),
-                  OUT_ON(n, 3));
-            CHECK(rmsnorm_backward_weight, &p, 1e-5, IN(n), IN_RANGE(p.rows, 0.1, 1), IN(n),
-                  OUT(chunks * p.dim));
-        }
+    const uint32_t shapes[][3] = {{1, 1, 1},    {7, 33, 3},   {130, 128, 32},
+                                  {5, 1031, 2}, {9, 2052, 4}, {3, 9000, 2}};
+    for (uint32_t i = 0; i < 6; i++)
+        for (uint32_t flags = 0; flags < 4; flags++) FOR_DTYPE(type) {
+                const rota_norm_params p = {shapes[i][0], shapes[i][1], flags, 1e-2f, shapes[i][2], type};
+                norm_case(&p, type);
+            }
 }
 
 static void test_cross_entropy(void **state) {
     (void)state;
-    const uint32_t shapes[][2] = {{1, 1}, {9, 3}, {130, 65}, {7, 3001}, {5, 4100}};
-    for (uint32_t i = 0; i < 5; i++) {
-        const rota_cross_entropy_params p = {shapes[i][0], shapes[i][1], 0.25f};
-        const uint64_t n = (uint64_t)p.rows * p.classes;
-        CHECK(cross_entropy, &p, 2e-6, IN_RANGE(n, -9, 9), INDEX(p.rows, p.classes), OUT(p.rows),
-              OUT(p.rows));
-        CHECK(cross_entropy_backward, &p, 1e-5, IN(n), INDEX(p.rows, p.classes), IN_RANGE(p.rows, 2, 5),
-              IN(1), OUT(n));
-        CHECK(cross_entropy_backward, &p, 1e-5, IN(n), INDEX(p.rows, p.classes), IN_RANGE(p.rows, 2, 5),
-              IN(1), OUT_ON(n, 0));
-    }
+    const uint32_t shapes[][2] = {{1, 1}, {9, 3}, {130, 65}, {7, 3001}, {5, 4104}, {3, 20000}};
+    for (uint32_t i = 0; i < 6; i++)
+        for (uint32_t smooth = 0; smooth < 2; smooth++) FOR_DTYPE(type) {
+                const rota_cross_entropy_params p = {shapes[i][0], shapes[i][1], smooth ? 1 : -100,
+                                                     smooth ? 0.125f : 0, type};
+                const uint64_t n = (uint64_t)p.rows * p.classes;
+                const double backward = rounding(type, 1e-5);
+                CHECK(cross_entropy, &p, 3e-6, IN_TYPE_RANGE(type, n, -9, 9), INDEX(p.rows, p.classes),
+                      OUT(p.rows), OUT(p.rows));
+                CHECK(cross_entropy_backward, &p, backward, IN_TYPE(type, n), INDEX(p.rows, p.classes),
+                      IN_RANGE(p.rows, 2, 5), IN(1), IN(1), OUT_TYPE(type, n));
+                CHECK(cross_entropy_backward, &p, backward, IN_TYPE(type, n), INDEX(p.rows, p.classes),
+                      IN_RANGE(p.rows, 2, 5), IN(1), IN(1), OUT_TYPE_ON(type, n, 0));
+                const rota_cross_entropy_params mean = {4099, 1000, 7, 0, ROTA_F32};
+                CHECK(cross_entropy_mean, &mean, 1e-5, IN(4099), INDEX(4099, 1000), OUT(1), OUT(1));
+            }
 }
 
 static void test_attention(void **state) {
@@ -431,12 +477,31 @@ static void test_dropout(void **state) {
 static void test_optimizer(void **state) {
     (void)state;
     FOR_COUNT(n) {
-        rota_adamw_params p = {n, 1, 1e-2f, 1, 0.9f, 0.999f, 1e-8f, 0.1f};
-        const uint32_t steps[] = {1, 2, 1000, 100000};
+        const kernel_array second = {ROTA_F32, ROTA_READWRITE, n, 0.1, 1, 0};
         for (uint32_t i = 0; i < 4; i++) {
-            p.step = steps[i];
-            CHECK(adamw, &p, 1e-5, INOUT(n), IN(n), INOUT(n), {ROTA_F32, ROTA_READWRITE, n, 0.1, 1, 0},
-                  IN(1));
+            const uint32_t steps[] = {1, 2, 1000, 100000}, flags = i == 2 ? ROTA_UPDATE_COUPLED : 0;
+            rota_adamw_params p = {
+                n, flags | ROTA_UPDATE_FACTOR, 1e-2f, steps[i], 0.9f, 0.999f, 1e-8f, 0.1f, ROTA_F32, 0};
+            CHECK(adamw, &p, 1e-5, INOUT(n), IN(n), INOUT(n), second, IN_RANGE(1, 0.5, 2), IN(1));
+            /* a negative factor: nothing changes but the copy */
+            CHECK(adamw, &p, 0, INOUT(n), IN(n), INOUT(n), second, IN_RANGE(1, -2, -1), IN(1));
+        }
+        for (rota_dtype half = ROTA_F16; half <= ROTA_BF16; half = (rota_dtype)(half + 1)) {
+            const rota_adamw_params p = {n,   ROTA_UPDATE_HALF, 1e-2f, 7, 0.9f, 0.999f, 1e-8f, 0.1f, half,
+                                         half};
+            CHECK(adamw, &p, rounding(half, 0), INOUT(n), IN_TYPE(half, n), INOUT(n), second, IN(1),
+                  OUT_TYPE(half, n));
+        }
+        for (uint32_t form = 0; form < 3; form++) {
+            const uint32_t flags[] = {0, ROTA_UPDATE_NESTEROV, ROTA_UPDATE_SIGN};
+            rota_momentum_params p = {n, flags[form] | ROTA_UPDATE_FACTOR, 1e-2f, 0.9f, 0.99f, 0.1f, ROTA_F32,
+                                      0};
+            CHECK(momentum, &p, 1e-5, INOUT(n), IN(n), INOUT(n), IN_RANGE(1, 0.5, 2), IN(1));
+            CHECK(momentum, &p, 0, INOUT(n), IN(n), INOUT(n), IN_RANGE(1, -2, -1), IN(1));
+            p.g_dtype = p.half_dtype = ROTA_BF16;
+            p.flags = flags[form] | ROTA_UPDATE_HALF;
+            CHECK(momentum, &p, rounding(ROTA_BF16, 0), INOUT(n), IN_TYPE(ROTA_BF16, n), INOUT(n), IN(1),
+                  OUT_TYPE(ROTA_BF16, n));
         }
         const rota_global_norm_params norm = {n, 1.5f};
         CHECK(global_norm, &norm, 2e-5, IN_RANGE(n, 0, 1), OUT(2));
@@ -445,15 +510,24 @@ static void test_optimizer(void **state) {
     }
 }
 
+static void test_loss_scale(void **state) {
+    (void)state;
+    const rota_loss_scale_params clips = {3, 2.0f, 0.5f, 0.125f}, grows = {1, 2.0f, 0.5f, 8.0f};
+    CHECK(loss_scale, &clips, 1e-6, IN_RANGE(1, 1, 2), {ROTA_F32, ROTA_READWRITE, 2, 1, 1, 0}, OUT(1));
+    CHECK(loss_scale, &grows, 1e-6, IN_RANGE(1, 1, 2), {ROTA_F32, ROTA_READWRITE, 2, 1, 4, 0}, OUT(1));
+    CHECK(loss_scale, &grows, 1e-6, IN_RANGE(1, INFINITY, INFINITY), {ROTA_F32, ROTA_READWRITE, 2, 1, 4, 0},
+          OUT(1));
+}
+
 /* More than 65535 workgroups, folded into y, and more than 2^24 elements, beyond what an f32 counts. */
 static void test_large_counts(void **state) {
     (void)state;
     const uint32_t rows = 70001, n = (1u << 24) + 4097;
-    const rota_softmax_params softmax = {rows, 3, 0, rows, 1.0f};
+    const rota_softmax_params softmax = {rows, 3, 0, rows, 1.0f, 0, ROTA_F32};
     CHECK(softmax, &softmax, 2e-6, IN(3 * rows), OUT(3 * rows));
-    const rota_norm_params norm = {rows, 2, 0, 1e-2f, rows};
+    const rota_norm_params norm = {rows, 2, 0, 1e-2f, rows, ROTA_F32};
     CHECK(rmsnorm, &norm, 1e-5, IN(2 * rows), IN(2), OUT(2 * rows), OUT(rows));
-    const rota_embedding_params embedding = {5, 2, rows, 0};
+    const rota_embedding_params embedding = {5, 2, rows, 0, ROTA_F32};
     CHECK(embedding_backward, &embedding, 1e-5, IN(10), INDEX(5, rows), OUT(2 * rows));
     const rota_matmul_params products = {
         1, 1, 2, 2, 1, 1, 0, ROTA_F32, 1, {1, 1, rows}, {0, 0, 2}, {0, 0, 0}, {0, 0, 1}};
@@ -474,6 +548,7 @@ const struct CMUnitTest kernel_cases[] = {
     KERNEL_CASE(test_reduce),      KERNEL_CASE(test_matmul),        KERNEL_CASE(test_matmul_large),
     KERNEL_CASE(test_matmul_fine), KERNEL_CASE(test_embedding),     KERNEL_CASE(test_softmax),
     KERNEL_CASE(test_norm),        KERNEL_CASE(test_cross_entropy), KERNEL_CASE(test_attention),
-    KERNEL_CASE(test_dropout),     KERNEL_CASE(test_optimizer),     KERNEL_CASE(test_large_counts),
+    KERNEL_CASE(test_dropout),     KERNEL_CASE(test_optimizer),     KERNEL_CASE(test_loss_scale),
+    KERNEL_CASE(test_large_counts),
 };
 const size_t kernel_case_count = sizeof kernel_cases / sizeof *kernel_cases;

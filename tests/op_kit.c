@@ -207,6 +207,8 @@ static double fill_value(const rota_op_example *example, uint32_t input, uint64_
         return (double)(test_random(random) % (example->classes ? example->classes : 1));
     case ROTA_FILL_ZERO:
         return 0;
+    case ROTA_FILL_NEGATIVE:
+        return -0.5 - uniform;
     default:
         return uniform * 2 - 1;
     }

@@ -82,7 +82,7 @@ static void check_against_differences(const op_trial *trial, uint32_t input, con
 /* Gradients of all inputs of one example. */
 static void check_op(const op_trial *trial) {
     const rota_op *op = trial->example.use.op;
-    if (!op->gradient || !op->differentiable || !rota_dtype_is_real(trial->result[0].dtype) ||
+    if ((!op->gradient && !op->remember) || !op->differentiable || !rota_dtype_is_real(trial->result[0].dtype) ||
         !rota_dtype_is_real(trial->example.use.inputs[0].dtype))
         return;
     op_kit kit;

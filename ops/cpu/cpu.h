@@ -223,6 +223,15 @@ ROTA_INLINE void rota_cpu_put(uint32_t dtype, void *y, uint64_t i, float value) 
         ((uint16_t *)y)[i] = dtype == ROTA_F16 ? rota_cpu_to_f16(value) : rota_cpu_to_bf16(value);
 }
 
+/* Scratch for rows that are widened, to be freed; NULL for f32. False for want of memory. */
+bool rota_cpu_scratch(uint32_t dtype, uint64_t floats, float **out_scratch);
+rota_status rota_cpu_no_scratch(const char *kernel, uint64_t floats);
+/* [rows, columns] of a dtype from element `first` on, `stride` from row to row, to or from dense f32. */
+void rota_cpu_widen_rows(uint32_t dtype, const void *x, uint64_t first, uint64_t rows, uint64_t columns,
+                         uint64_t stride, float *out);
+void rota_cpu_narrow_rows(uint32_t dtype, const float *x, uint64_t rows, uint64_t columns, void *y,
+                          uint64_t first, uint64_t stride);
+
 /* ---- Matrix products ---- */
 
 /* c [m, n] = alpha op(a) op(b) + beta c, row-major, on the calling thread only, by a BLAS, or by ours where

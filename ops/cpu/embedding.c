@@ -1,6 +1,7 @@
 /* CPU kernels that follow indices: embedding, embedding_backward, index_add. */
 #include "cpu.h"
 
+#include <stdlib.h>
 #include "base/atomic.h"
 
 /* Columns of the table that one item of embedding_backward owns: a cache line of floats. */
@@ -21,13 +22,14 @@ void rota_cpu_items_embedding(const void *params, const uint64_t *operand_bytes,
 
 rota_status rota_cpu_embedding(const rota_kernel_call *call) {
     const rota_embedding_params *p = call->params;
-    const float *table = call->operands[0];
+    const uint64_t row_bytes = (uint64_t)p->dim * rota_dtype_bytes((rota_dtype)p->dtype);
+    const uint8_t *table = call->operands[0];
     const int32_t *index = call->operands[1];
-    float *y = call->operands[2];
+    uint8_t *y = call->operands[2];
     for (uint64_t r = call->begin; r < call->end; r++) {
         if (index[r] < 0 || (uint32_t)index[r] >= p->classes)
             return outside("embedding", r, index[r], p->classes);
-        memcpy(y + r * p->dim, table + (uint64_t)(uint32_t)index[r] * p->dim, p->dim * sizeof(float));
+        memcpy(y + r * row_bytes, table + (uint64_t)(uint32_t)index[r] * row_bytes, row_bytes);
     }
     return ROTA_OK;
 }
@@ -42,24 +44,43 @@ void rota_cpu_items_embedding_backward(const void *params, const uint64_t *opera
     *out_grain = 1 + ROTA_CPU_GRAIN / (COLUMNS * ((uint64_t)p->rows + p->classes));
 }
 
-rota_status rota_cpu_embedding_backward(const rota_kernel_call *call) {
-    const rota_embedding_params *p = call->params;
-    const float *dy = call->operands[0];
-    const int32_t *index = call->operands[1];
-    float *dtable = call->operands[2];
-    const uint64_t first = call->begin * COLUMNS;
-    const uint64_t end = call->end * COLUMNS < p->dim ? call->end * COLUMNS : p->dim;
-    if (!p->accumulate)
-        for (uint64_t c = 0; c < p->classes; c++)
-            memset(dtable + c * p->dim + first, 0, (end - first) * sizeof(float));
+/* Columns [first, end) of the table's gradient, summed in `sums` [classes, stride]. */
+static rota_status add_rows(const rota_embedding_params *p, const void *dy, const int32_t *index,
+                            uint64_t first, uint64_t end, float *sums, uint64_t stride) {
+    float wide[COLUMNS];
     for (uint64_t r = 0; r < p->rows; r++) {
         if (index[r] < 0 || (uint32_t)index[r] >= p->classes)
             return outside("embedding_backward", r, index[r], p->classes);
-        const float *from = dy + r * p->dim;
-        float *to = dtable + (uint64_t)(uint32_t)index[r] * p->dim;
-        for (uint64_t c = first; c < end; c++) to[c] += from[c];
+        const float *from = rota_cpu_widen(p->dtype, dy, r * p->dim + first, end - first, wide);
+        float *to = sums + (uint64_t)(uint32_t)index[r] * stride;
+        for (uint64_t c = 0; c < end - first; c++) to[c] += from[c];
     }
     return ROTA_OK;
+}
+
+rota_status rota_cpu_embedding_backward(const rota_kernel_call *call) {
+    const rota_embedding_params *p = call->params;
+    const uint64_t floats = (uint64_t)p->classes * COLUMNS;
+    float *scratch;
+    if (!rota_cpu_scratch(p->dtype, floats, &scratch))
+        return rota_cpu_no_scratch("embedding_backward", floats);
+    rota_status status = ROTA_OK;
+    for (uint64_t item = call->begin; item < call->end && status == ROTA_OK; item++) {
+        const uint64_t first = item * COLUMNS, end = first + COLUMNS < p->dim ? first + COLUMNS : p->dim;
+        const uint64_t stride = scratch ? end - first : p->dim;
+        float *sums = scratch ? scratch : (float *)call->operands[2] + first;
+        if (!p->accumulate)
+            for (uint64_t c = 0; c < p->classes; c++)
+                memset(sums + c * stride, 0, (end - first) * sizeof(float));
+        else if (scratch)
+            rota_cpu_widen_rows(p->dtype, call->operands[2], first, p->classes, end - first, p->dim, scratch);
+        status = add_rows(p, call->operands[0], call->operands[1], first, end, sums, stride);
+        if (scratch)
+            rota_cpu_narrow_rows(p->dtype, scratch, p->classes, end - first, call->operands[2], first,
+                                 p->dim);
+    }
+    free(scratch);
+    return status;
 }
 
 void rota_cpu_items_index_add(const void *params, const uint64_t *operand_bytes, uint64_t *out_items,

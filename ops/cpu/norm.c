@@ -1,6 +1,8 @@
-/* CPU kernels: layernorm and rmsnorm, forward, backward, and the partial sums of their weights' gradients. An
- * item is a row, of the weight kernels a chunk of rows. */
+/* CPU kernels: layernorm (with or without a sum before it) and rmsnorm, forward, backward, and the partial
+ * sums of their weights' gradients. An item is a row, of the weight kernels a chunk of rows. */
 #include "cpu.h"
+
+#include <stdlib.h>
 
 static void rows_of(const rota_norm_params *p, uint64_t *out_items, uint64_t *out_grain) {
     *out_items = p->rows;
@@ -19,6 +21,7 @@ static void chunks_of(const rota_norm_params *p, uint64_t *out_items, uint64_t *
         count(params, out_items, out_grain);                                                                 \
     }
 ROW_ITEMS(layernorm, rows_of)
+ROW_ITEMS(residual_layernorm, rows_of)
 ROW_ITEMS(layernorm_backward, rows_of)
 ROW_ITEMS(layernorm_backward_weight, chunks_of)
 ROW_ITEMS(rmsnorm, rows_of)
@@ -40,55 +43,87 @@ ROTA_INLINE void normalize(const float *x, float mean, float rstd, const float *
     }
 }
 
-ROTA_VECTOR static void layernorm(const rota_norm_params *p, const float *x, const float *weight,
-                                  const float *bias, float *y, float *stats, uint64_t begin, uint64_t end) {
-    const uint64_t dim = p->dim;
+/* Operands of the forward kernels; r and sum are there for residual_layernorm, bias is not for rmsnorm. */
+typedef struct norm_arrays {
+    const void *x, *r, *weight, *bias;
+    void *sum, *y;
+    float *stats;
+} norm_arrays;
+
+ROTA_VECTOR static void moments(const float *row, uint64_t dim, float eps, bool centered, float *out_mean,
+                                float *out_rstd) {
     const float inverse = 1.0f / (float)dim;
-    for (uint64_t r = begin; r < end; r++) {
-        const float *row = x + r * dim;
-        float sum, squares;
-        ROTA_LANE_SUM(sum, dim, row[i]);
-        const float mean = sum * inverse;
-        ROTA_LANE_SUM(squares, dim, (row[i] - mean) * (row[i] - mean));
-        const float rstd = 1.0f / sqrtf(squares * inverse + p->eps);
-        normalize(row, mean, rstd, weight, bias, y + r * dim, dim);
-        stats[2 * r] = mean;
-        stats[2 * r + 1] = rstd;
+    float sum = 0.0f, squares;
+    if (centered) ROTA_LANE_SUM(sum, dim, row[i]);
+    const float mean = sum * inverse;
+    ROTA_LANE_SUM(squares, dim, (row[i] - mean) * (row[i] - mean));
+    *out_mean = mean;
+    *out_rstd = 1.0f / sqrtf(squares * inverse + eps);
+}
+
+ROTA_VECTOR static void normalize_row(const float *x, float mean, float rstd, const float *weight,
+                                      const float *bias, float *y, uint64_t dim) {
+    normalize(x, mean, rstd, weight, bias, y, dim);
+}
+
+ROTA_VECTOR static void add_rows(const float *a, const float *b, float *y, uint64_t count) {
+    ROTA_IVDEP
+    for (uint64_t i = 0; i < count; i++) y[i] = a[i] + b[i];
+}
+
+static rota_status forward(const rota_kernel_call *call, const char *name, bool centered, norm_arrays a) {
+    const rota_norm_params *p = call->params;
+    const uint64_t dim = p->dim;
+    const uint32_t dtype = p->dtype;
+    float *scratch;
+    if (!rota_cpu_scratch(dtype, 5 * dim, &scratch)) return rota_cpu_no_scratch(name, 5 * dim);
+    const float *weight = NULL, *bias = NULL;
+    if (p->flags & ROTA_NORM_WEIGHT) weight = rota_cpu_widen(dtype, a.weight, 0, dim, scratch);
+    if (p->flags & ROTA_NORM_BIAS && a.bias) bias = rota_cpu_widen(dtype, a.bias, 0, dim, scratch + dim);
+    float *const at = scratch ? scratch + 2 * dim : NULL;
+    for (uint64_t row = call->begin; row < call->end; row++) {
+        const float *x = rota_cpu_widen(dtype, a.x, row * dim, dim, at);
+        if (a.r) {
+            float *sum = rota_cpu_results(dtype, a.sum, row * dim, at);
+            add_rows(x, rota_cpu_widen(dtype, a.r, row * dim, dim, at ? at + dim : NULL), sum, dim);
+            rota_cpu_narrow(dtype, sum, a.sum, row * dim, dim);
+            x = rota_cpu_widen(dtype, a.sum, row * dim, dim, at); /* as it was rounded */
+        }
+        float mean, rstd, *y = rota_cpu_results(dtype, a.y, row * dim, at ? at + 2 * dim : NULL);
+        moments(x, dim, p->eps, centered, &mean, &rstd);
+        normalize_row(x, mean, rstd, weight, bias, y, dim);
+        rota_cpu_narrow(dtype, y, a.y, row * dim, dim);
+        if (centered) a.stats[2 * row] = mean;
+        a.stats[centered ? 2 * row + 1 : row] = rstd;
     }
+    free(scratch);
+    return ROTA_OK;
 }
 
 rota_status rota_cpu_layernorm(const rota_kernel_call *call) {
-    const rota_norm_params *p = call->params;
-    layernorm(p, call->operands[0], p->flags & ROTA_NORM_WEIGHT ? call->operands[1] : NULL,
-              p->flags & ROTA_NORM_BIAS ? call->operands[2] : NULL, call->operands[3], call->operands[4],
-              call->begin, call->end);
-    return ROTA_OK;
+    void *const *o = call->operands;
+    return forward(call, "layernorm", true,
+                   (norm_arrays){.x = o[0], .weight = o[1], .bias = o[2], .y = o[3], .stats = o[4]});
 }
 
-ROTA_VECTOR static void rmsnorm(const rota_norm_params *p, const float *x, const float *weight, float *y,
-                                float *stats, uint64_t begin, uint64_t end) {
-    const uint64_t dim = p->dim;
-    const float inverse = 1.0f / (float)dim;
-    for (uint64_t r = begin; r < end; r++) {
-        const float *row = x + r * dim;
-        float squares;
-        ROTA_LANE_SUM(squares, dim, row[i] * row[i]);
-        stats[r] = 1.0f / sqrtf(squares * inverse + p->eps);
-        normalize(row, 0.0f, stats[r], weight, NULL, y + r * dim, dim);
-    }
+rota_status rota_cpu_residual_layernorm(const rota_kernel_call *call) {
+    void *const *o = call->operands;
+    return forward(
+        call, "residual_layernorm", true,
+        (norm_arrays){
+            .x = o[0], .r = o[1], .weight = o[2], .bias = o[3], .sum = o[4], .y = o[5], .stats = o[6]});
 }
 
 rota_status rota_cpu_rmsnorm(const rota_kernel_call *call) {
-    const rota_norm_params *p = call->params;
-    rmsnorm(p, call->operands[0], p->flags & ROTA_NORM_WEIGHT ? call->operands[1] : NULL, call->operands[2],
-            call->operands[3], call->begin, call->end);
-    return ROTA_OK;
+    void *const *o = call->operands;
+    return forward(call, "rmsnorm", false,
+                   (norm_arrays){.x = o[0], .weight = o[1], .y = o[2], .stats = o[3]});
 }
 
-/* dx = rstd * (g - mean(g) - h * mean(g * h)), without mean(g) where the mean was not subtracted. No weight
- * is a weight of 1. */
-ROTA_INLINE void row_backward(bool centered, const float *x, float mean, float rstd, const float *weight,
-                              const float *dy, float *dx, uint64_t dim) {
+/* dx = (dx +) rstd * (g - mean(g) - h * mean(g * h)), without mean(g) where the mean was not subtracted. No
+ * weight is a weight of 1. */
+ROTA_VECTOR static void row_backward(bool centered, bool add, const float *x, float mean, float rstd,
+                                     const float *weight, const float *dy, float *dx, uint64_t dim) {
     const float inverse = 1.0f / (float)dim;
     float sum = 0.0f, dot;
     if (weight) {
@@ -99,7 +134,11 @@ ROTA_INLINE void row_backward(bool centered, const float *x, float mean, float r
         ROTA_LANE_SUM(dot, dim, dy[i] * ((x[i] - mean) * rstd));
     }
     const float mean_g = sum * inverse, mean_gh = dot * inverse;
-    if (weight) {
+    if (add) {
+        ROTA_IVDEP
+        for (uint64_t i = 0; i < dim; i++)
+            dx[i] += rstd * (dy[i] * (weight ? weight[i] : 1.0f) - mean_g - (x[i] - mean) * rstd * mean_gh);
+    } else if (weight) {
         ROTA_IVDEP
         for (uint64_t i = 0; i < dim; i++)
             dx[i] = rstd * (dy[i] * weight[i] - mean_g - (x[i] - mean) * rstd * mean_gh);
@@ -109,61 +148,71 @@ ROTA_INLINE void row_backward(bool centered, const float *x, float mean, float r
     }
 }
 
-ROTA_VECTOR static void backward(const rota_norm_params *p, bool centered, const float *x,
-                                 const float *weight, const float *stats, const float *dy, float *dx,
-                                 uint64_t begin, uint64_t end) {
-    const uint64_t dim = p->dim;
-    for (uint64_t r = begin; r < end; r++)
-        row_backward(centered, x + r * dim, centered ? stats[2 * r] : 0.0f,
-                     centered ? stats[2 * r + 1] : stats[r], weight, dy + r * dim, dx + r * dim, dim);
-}
-
-static rota_status run_backward(const rota_kernel_call *call, bool centered) {
+static rota_status run_backward(const rota_kernel_call *call, const char *name, bool centered) {
     const rota_norm_params *p = call->params;
-    backward(p, centered, call->operands[0], p->flags & ROTA_NORM_WEIGHT ? call->operands[1] : NULL,
-             call->operands[2], call->operands[3], call->operands[4], call->begin, call->end);
+    const uint64_t dim = p->dim;
+    const uint32_t dtype = p->dtype;
+    const bool add = p->flags & ROTA_NORM_ACCUMULATE;
+    const float *stats = call->operands[2], *weight = NULL;
+    float *scratch;
+    if (!rota_cpu_scratch(dtype, 4 * dim, &scratch)) return rota_cpu_no_scratch(name, 4 * dim);
+    if (p->flags & ROTA_NORM_WEIGHT) weight = rota_cpu_widen(dtype, call->operands[1], 0, dim, scratch);
+    float *const at = scratch ? scratch + dim : NULL;
+    for (uint64_t r = call->begin; r < call->end; r++) {
+        const float *x = rota_cpu_widen(dtype, call->operands[0], r * dim, dim, at);
+        const float *dy = rota_cpu_widen(dtype, call->operands[3], r * dim, dim, at ? at + dim : NULL);
+        float *dx = rota_cpu_results(dtype, call->operands[4], r * dim, at ? at + 2 * dim : NULL);
+        if (add && at) rota_cpu_widen(dtype, call->operands[4], r * dim, dim, dx);
+        row_backward(centered, add, x, centered ? stats[2 * r] : 0.0f, stats[centered ? 2 * r + 1 : r],
+                     weight, dy, dx, dim);
+        rota_cpu_narrow(dtype, dx, call->operands[4], r * dim, dim);
+    }
+    free(scratch);
     return ROTA_OK;
 }
 
 rota_status rota_cpu_layernorm_backward(const rota_kernel_call *call) {
-    return run_backward(call, true);
+    return run_backward(call, "layernorm_backward", true);
 }
 
 rota_status rota_cpu_rmsnorm_backward(const rota_kernel_call *call) {
-    return run_backward(call, false);
+    return run_backward(call, "rmsnorm_backward", false);
 }
 
-/* One chunk: dw[i] = sum over rows of dy * h, db[i] = of dy (db NULL: not wanted). */
-ROTA_VECTOR static void chunk_sums(const rota_norm_params *p, bool centered, const float *x,
-                                   const float *stats, const float *dy, uint64_t chunk, float *restrict dw,
-                                   float *restrict db) {
-    const uint64_t dim = p->dim, first = chunk * p->chunk;
-    const uint64_t last = first + p->chunk < p->rows ? first + p->chunk : p->rows;
-    memset(dw, 0, dim * sizeof(float));
-    if (db) memset(db, 0, dim * sizeof(float));
-    for (uint64_t r = first; r < last; r++) {
-        const float mean = centered ? stats[2 * r] : 0.0f, rstd = centered ? stats[2 * r + 1] : stats[r];
-        const float *restrict row = x + r * dim, *restrict g = dy + r * dim;
-        for (uint64_t i = 0; i < dim; i++) dw[i] += g[i] * ((row[i] - mean) * rstd);
-        if (db)
-            for (uint64_t i = 0; i < dim; i++) db[i] += g[i];
-    }
+/* One row of a chunk: dw[i] += dy * h, db[i] += dy (db NULL: not wanted). */
+ROTA_VECTOR static void add_sums(const float *restrict x, float mean, float rstd, const float *restrict dy,
+                                 float *restrict dw, float *restrict db, uint64_t dim) {
+    for (uint64_t i = 0; i < dim; i++) dw[i] += dy[i] * ((x[i] - mean) * rstd);
+    if (db)
+        for (uint64_t i = 0; i < dim; i++) db[i] += dy[i];
 }
 
-static rota_status run_weight(const rota_kernel_call *call, bool centered) {
+static rota_status run_weight(const rota_kernel_call *call, const char *name, bool centered) {
     const rota_norm_params *p = call->params;
-    float *partial = call->operands[3];
-    const uint64_t chunks = ((uint64_t)p->rows + p->chunk - 1) / p->chunk;
-    for (uint64_t c = call->begin; c < call->end; c++)
-        chunk_sums(p, centered, call->operands[0], call->operands[1], call->operands[2], c,
-                   partial + c * p->dim, centered ? partial + (chunks + c) * p->dim : NULL);
+    const uint64_t dim = p->dim, chunks = ((uint64_t)p->rows + p->chunk - 1) / p->chunk;
+    const float *stats = call->operands[1];
+    float *partial = call->operands[3], *scratch;
+    if (!rota_cpu_scratch(p->dtype, 2 * dim, &scratch)) return rota_cpu_no_scratch(name, 2 * dim);
+    for (uint64_t c = call->begin; c < call->end; c++) {
+        float *dw = partial + c * dim, *db = centered ? partial + (chunks + c) * dim : NULL;
+        const uint64_t first = c * p->chunk, last = first + p->chunk < p->rows ? first + p->chunk : p->rows;
+        memset(dw, 0, dim * sizeof(float));
+        if (db) memset(db, 0, dim * sizeof(float));
+        for (uint64_t r = first; r < last; r++)
+            add_sums(
+                rota_cpu_widen(p->dtype, call->operands[0], r * dim, dim, scratch),
+                centered ? stats[2 * r] : 0.0f, stats[centered ? 2 * r + 1 : r],
+                rota_cpu_widen(p->dtype, call->operands[2], r * dim, dim, scratch ? scratch + dim : NULL), dw,
+                db, dim);
+    }
+    free(scratch);
     return ROTA_OK;
 }
 
 rota_status rota_cpu_layernorm_backward_weight(const rota_kernel_call *call) {
-    return run_weight(call, true);
+    return run_weight(call, "layernorm_backward_weight", true);
 }
 
 rota_status rota_cpu_rmsnorm_backward_weight(const rota_kernel_call *call) {
-    return run_weight(call, false);
+    return run_weight(call, "rmsnorm_backward_weight", false);
 }

@@ -1,6 +1,8 @@
 /* CPU kernels along rows of scores: softmax, softmax_backward, causal_mask, cross_entropy,
- * cross_entropy_backward. An item is a row. */
+ * cross_entropy_backward, where an item is a row, and cross_entropy_mean. */
 #include "cpu.h"
+
+#include <stdlib.h>
 
 static void rows_of(uint32_t rows, uint32_t n, uint64_t *out_items, uint64_t *out_grain) {
     *out_items = rows;
@@ -24,47 +26,71 @@ void rota_cpu_items_softmax_backward(const void *params, const uint64_t *operand
     rota_cpu_items_softmax(params, operand_bytes, out_items, out_grain);
 }
 
-ROTA_VECTOR static void softmax(const rota_softmax_params *p, const float *x, float *y, uint64_t begin,
-                                uint64_t end) {
-    const float scale = p->scale;
-    for (uint64_t r = begin; r < end; r++) {
-        const float *from = x + r * p->n;
-        float *to = y + r * p->n;
-        uint64_t seen = p->causal ? visible(r, p->n, p->queries) : p->n;
+ROTA_VECTOR static void softmax(float scale, bool logarithm, const float *from, float *to, uint64_t seen) {
+    ROTA_IVDEP
+    for (uint64_t i = 0; i < seen; i++) to[i] = scale * from[i];
+    float max = rota_cpu_max(to, seen), sum;
+    if (logarithm) {
+        ROTA_LANE_SUM(sum, seen, rota_cpu_exp(to[i] - max));
+        const float lse = max + logf(sum);
         ROTA_IVDEP
-        for (uint64_t i = 0; i < seen; i++) to[i] = scale * from[i];
-        float max = rota_cpu_max(to, seen), sum;
-        ROTA_IVDEP
-        for (uint64_t i = 0; i < seen; i++) to[i] = rota_cpu_exp(to[i] - max);
-        ROTA_LANE_SUM(sum, seen, to[i]);
-        float inverse = 1.0f / sum;
-        ROTA_IVDEP
-        for (uint64_t i = 0; i < seen; i++) to[i] *= inverse;
-        for (uint64_t i = seen; i < p->n; i++) to[i] = 0.0f;
+        for (uint64_t i = 0; i < seen; i++) to[i] -= lse;
+        return;
     }
+    ROTA_IVDEP
+    for (uint64_t i = 0; i < seen; i++) to[i] = rota_cpu_exp(to[i] - max);
+    ROTA_LANE_SUM(sum, seen, to[i]);
+    float inverse = 1.0f / sum;
+    ROTA_IVDEP
+    for (uint64_t i = 0; i < seen; i++) to[i] *= inverse;
 }
 
 rota_status rota_cpu_softmax(const rota_kernel_call *call) {
-    softmax(call->params, call->operands[0], call->operands[1], call->begin, call->end);
+    const rota_softmax_params *p = call->params;
+    const uint64_t n = p->n;
+    float *scratch;
+    if (!rota_cpu_scratch(p->dtype, n, &scratch)) return rota_cpu_no_scratch("softmax", n);
+    for (uint64_t r = call->begin; r < call->end; r++) {
+        const float *x = rota_cpu_widen(p->dtype, call->operands[0], r * n, n, scratch);
+        float *y = rota_cpu_results(p->dtype, call->operands[1], r * n, scratch);
+        const uint64_t seen = p->causal ? visible(r, p->n, p->queries) : n;
+        softmax(p->scale, p->log, x, y, seen);
+        for (uint64_t i = seen; i < n; i++) y[i] = 0.0f;
+        rota_cpu_narrow(p->dtype, y, call->operands[1], r * n, n);
+    }
+    free(scratch);
     return ROTA_OK;
 }
 
-ROTA_VECTOR static void softmax_backward(const rota_softmax_params *p, const float *y, const float *dy,
-                                         float *dx, uint64_t begin, uint64_t end) {
-    for (uint64_t r = begin; r < end; r++) {
-        const float *s = y + r * p->n, *g = dy + r * p->n;
-        float *to = dx + r * p->n, dot;
-        uint64_t seen = p->causal ? visible(r, p->n, p->queries) : p->n;
-        ROTA_LANE_SUM(dot, seen, s[i] * g[i]);
+ROTA_VECTOR static void softmax_backward(float scale, bool logarithm, const float *s, const float *g,
+                                         float *to, uint64_t seen) {
+    float sum;
+    if (logarithm) {
+        ROTA_LANE_SUM(sum, seen, g[i]);
         ROTA_IVDEP
-        for (uint64_t i = 0; i < seen; i++) to[i] = p->scale * s[i] * (g[i] - dot);
-        for (uint64_t i = seen; i < p->n; i++) to[i] = 0.0f;
+        for (uint64_t i = 0; i < seen; i++) to[i] = scale * (g[i] - rota_cpu_exp(s[i]) * sum);
+        return;
     }
+    ROTA_LANE_SUM(sum, seen, s[i] * g[i]);
+    ROTA_IVDEP
+    for (uint64_t i = 0; i < seen; i++) to[i] = scale * s[i] * (g[i] - sum);
 }
 
 rota_status rota_cpu_softmax_backward(const rota_kernel_call *call) {
-    softmax_backward(call->params, call->operands[0], call->operands[1], call->operands[2], call->begin,
-                     call->end);
+    const rota_softmax_params *p = call->params;
+    const uint64_t n = p->n;
+    float *scratch;
+    if (!rota_cpu_scratch(p->dtype, 2 * n, &scratch)) return rota_cpu_no_scratch("softmax_backward", 2 * n);
+    for (uint64_t r = call->begin; r < call->end; r++) {
+        const float *y = rota_cpu_widen(p->dtype, call->operands[0], r * n, n, scratch);
+        const float *dy = rota_cpu_widen(p->dtype, call->operands[1], r * n, n, scratch ? scratch + n : NULL);
+        float *dx = rota_cpu_results(p->dtype, call->operands[2], r * n, scratch);
+        const uint64_t seen = p->causal ? visible(r, p->n, p->queries) : n;
+        softmax_backward(p->scale, p->log, y, dy, dx, seen);
+        for (uint64_t i = seen; i < n; i++) dx[i] = 0.0f;
+        rota_cpu_narrow(p->dtype, dx, call->operands[2], r * n, n);
+    }
+    free(scratch);
     return ROTA_OK;
 }
 
@@ -77,12 +103,18 @@ void rota_cpu_items_causal_mask(const void *params, const uint64_t *operand_byte
 
 rota_status rota_cpu_causal_mask(const rota_kernel_call *call) {
     const rota_causal_mask_params *p = call->params;
-    const float *x = call->operands[0];
-    float *y = call->operands[1];
+    const uint64_t bytes = rota_dtype_bytes((rota_dtype)p->dtype);
+    const uint8_t *x = call->operands[0];
+    uint8_t *y = call->operands[1];
+    const uint16_t half = p->dtype == ROTA_F16 ? rota_cpu_to_f16(p->value) : rota_cpu_to_bf16(p->value);
     for (uint64_t r = call->begin; r < call->end; r++) {
-        uint64_t seen = visible(r, p->n, p->queries);
-        if (y != x) memcpy(y + r * p->n, x + r * p->n, seen * sizeof(float));
-        for (uint64_t i = seen; i < p->n; i++) y[r * p->n + i] = p->value;
+        const uint64_t seen = visible(r, p->n, p->queries), first = r * p->n;
+        if (y != x) memcpy(y + first * bytes, x + first * bytes, seen * bytes);
+        for (uint64_t i = first + seen; i < first + p->n; i++)
+            if (p->dtype == ROTA_F32)
+                ((float *)call->operands[1])[i] = p->value;
+            else
+                ((uint16_t *)call->operands[1])[i] = half;
     }
     return ROTA_OK;
 }
@@ -101,48 +133,90 @@ void rota_cpu_items_cross_entropy_backward(const void *params, const uint64_t *o
     rota_cpu_items_cross_entropy(params, operand_bytes, out_items, out_grain);
 }
 
-static rota_status check_label(const char *kernel, const int32_t *labels, uint64_t row, uint32_t classes) {
-    if (labels[row] >= 0 && (uint32_t)labels[row] < classes) return ROTA_OK;
+static rota_status check_label(const char *kernel, const int32_t *labels, uint64_t row,
+                               const rota_cross_entropy_params *p) {
+    if (labels[row] == p->ignored || (labels[row] >= 0 && (uint32_t)labels[row] < p->classes)) return ROTA_OK;
     return rota_fail(ROTA_NODE_FAILED, "%s: label %llu is %d, expected 0 to %u", kernel,
-                     (unsigned long long)row, labels[row], classes - 1);
+                     (unsigned long long)row, labels[row], p->classes - 1);
 }
 
-ROTA_VECTOR static float log_sum_exp(const float *x, uint64_t count) {
+ROTA_VECTOR static float log_sum_exp(const float *x, uint64_t count, float *out_sum) {
     float max = rota_cpu_max(x, count), sum;
+    if (out_sum) ROTA_LANE_SUM(*out_sum, count, x[i]);
     ROTA_LANE_SUM(sum, count, rota_cpu_exp(x[i] - max));
     return max + logf(sum);
 }
 
 rota_status rota_cpu_cross_entropy(const rota_kernel_call *call) {
     const rota_cross_entropy_params *p = call->params;
-    const float *logits = call->operands[0];
     const int32_t *labels = call->operands[1];
-    float *loss = call->operands[2], *lse = call->operands[3];
-    for (uint64_t r = call->begin; r < call->end; r++) {
-        ROTA_TRY(check_label("cross_entropy", labels, r, p->classes));
-        const float *row = logits + r * p->classes;
-        lse[r] = log_sum_exp(row, p->classes);
-        loss[r] = lse[r] - row[labels[r]];
+    float *loss = call->operands[2], *lse = call->operands[3], *scratch;
+    const uint64_t n = p->classes;
+    if (!rota_cpu_scratch(p->dtype, n, &scratch)) return rota_cpu_no_scratch("cross_entropy", n);
+    rota_status status = ROTA_OK;
+    for (uint64_t r = call->begin; r < call->end && status == ROTA_OK; r++) {
+        status = check_label("cross_entropy", labels, r, p);
+        if (status != ROTA_OK) break;
+        const float *row = rota_cpu_widen(p->dtype, call->operands[0], r * n, n, scratch);
+        float sum = 0.0f;
+        lse[r] = log_sum_exp(row, n, p->smoothing != 0.0f ? &sum : NULL);
+        loss[r] = 0.0f;
+        if (labels[r] != p->ignored)
+            loss[r] = lse[r] - (1.0f - p->smoothing) * row[labels[r]] - p->smoothing * sum / (float)n;
     }
+    free(scratch);
+    return status;
+}
+
+void rota_cpu_items_cross_entropy_mean(const void *params, const uint64_t *operand_bytes, uint64_t *out_items,
+                                       uint64_t *out_grain) {
+    (void)params, (void)operand_bytes;
+    *out_items = *out_grain = 1;
+}
+
+ROTA_VECTOR static void mean_of(const rota_cross_entropy_params *p, const float *loss, const int32_t *labels,
+                                float *mean, float *inverse) {
+    float sum;
+    uint32_t count = 0;
+    ROTA_LANE_SUM(sum, p->rows, loss[i]);
+    for (uint64_t i = 0; i < p->rows; i++) count += labels[i] != p->ignored;
+    *inverse = 1.0f / (float)count;
+    *mean = sum * *inverse;
+}
+
+rota_status rota_cpu_cross_entropy_mean(const rota_kernel_call *call) {
+    mean_of(call->params, call->operands[0], call->operands[1], call->operands[2], call->operands[3]);
     return ROTA_OK;
 }
 
-ROTA_VECTOR static void scaled_exp(const float *x, float shift, float scale, float *y, uint64_t count) {
+ROTA_VECTOR static void scaled_exp(const float *x, float shift, float scale, float less, float *y,
+                                   uint64_t count) {
     ROTA_IVDEP
-    for (uint64_t i = 0; i < count; i++) y[i] = scale * rota_cpu_exp(x[i] - shift);
+    for (uint64_t i = 0; i < count; i++) y[i] = scale * (rota_cpu_exp(x[i] - shift) - less);
 }
 
 rota_status rota_cpu_cross_entropy_backward(const rota_kernel_call *call) {
     const rota_cross_entropy_params *p = call->params;
-    const float *logits = call->operands[0], *lse = call->operands[2];
+    const float *lse = call->operands[2];
     const int32_t *labels = call->operands[1];
-    const float scale = *(const float *)call->operands[3] * p->scale;
-    float *dlogits = call->operands[4];
-    for (uint64_t r = call->begin; r < call->end; r++) {
-        ROTA_TRY(check_label("cross_entropy_backward", labels, r, p->classes));
-        float *row = dlogits + r * p->classes;
-        scaled_exp(logits + r * p->classes, lse[r], scale, row, p->classes);
-        row[labels[r]] -= scale;
+    const float scale = *(const float *)call->operands[3] * *(const float *)call->operands[4];
+    const uint64_t n = p->classes;
+    float *scratch;
+    if (!rota_cpu_scratch(p->dtype, n, &scratch)) return rota_cpu_no_scratch("cross_entropy_backward", n);
+    rota_status status = ROTA_OK;
+    for (uint64_t r = call->begin; r < call->end && status == ROTA_OK; r++) {
+        status = check_label("cross_entropy_backward", labels, r, p);
+        if (status != ROTA_OK) break;
+        float *row = rota_cpu_results(p->dtype, call->operands[5], r * n, scratch);
+        if (labels[r] == p->ignored) {
+            memset(row, 0, n * sizeof(float));
+        } else {
+            scaled_exp(rota_cpu_widen(p->dtype, call->operands[0], r * n, n, scratch), lse[r], scale,
+                       p->smoothing / (float)n, row, n);
+            row[labels[r]] -= scale * (1.0f - p->smoothing);
+        }
+        rota_cpu_narrow(p->dtype, row, call->operands[5], r * n, n);
     }
-    return ROTA_OK;
+    free(scratch);
+    return status;
 }

@@ -1,4 +1,4 @@
-/* CUDA kernels: dropout, adamw, cast, check_finite. */
+/* CUDA kernels: dropout, cast, check_finite. */
 #include "ops/cuda/typed.cuh"
 
 /* ---- dropout ---- */
@@ -35,51 +35,6 @@ ROTA_KERNEL(dropout, 3, rota_dropout_params, ROTA_CUDA_THREADS) {
         }
     }
     store_eight(p.dtype, rota_operand<void>(args, 2), p.count, v);
-}
-
-/* ---- adamw ---- */
-
-/* 1 - beta^n with a small relative error: for d(n) = 1 - beta^n, d(n + m) = d(n) + d(m) - d(n) d(m), by squaring. */
-ROTA_DEVICE float one_minus_power(float beta, uint32_t n) {
-    float result = 0.0f, square = 1.0f - beta;
-    for (; n != 0; n >>= 1) {
-        if (n & 1u) result = result + square - result * square;
-        square = square * (2.0f - square);
-    }
-    return result;
-}
-
-ROTA_KERNEL(adamw, 5, rota_adamw_params, ROTA_CUDA_THREADS) {
-    const rota_adamw_params &o = args.params;
-    float *p = rota_operand<float>(args, 0), *m = rota_operand<float>(args, 2), *v = rota_operand<float>(args, 3);
-    const float *g = rota_operand<const float>(args, 1);
-    const float lr = rota_param_f32(args, 0, o.lr);
-    const uint32_t step = rota_param_u32(args, 1, o.step);
-    const float factor = o.has_factor ? *rota_operand<const float>(args, 4) : 1.0f;
-    __shared__ float correction[2];
-    if (threadIdx.x < 2) correction[threadIdx.x] = one_minus_power(threadIdx.x ? o.beta2 : o.beta1, step);
-    __syncthreads();
-    const float step_size = lr / correction[0], root_factor = 1.0f / sqrtf(correction[1]);
-    const float keep = 1.0f - lr * o.weight_decay;
-    const bool aligned = aligned16(p) && aligned16(g) && aligned16(m) && aligned16(v);
-#pragma unroll
-    for (int k = 0; k < GROUPS_OF_FOUR; k++) {
-        const uint64_t i = element_of(k);
-        if (i >= o.count) return;
-        pack<4> weight = load_four(p, i, o.count, aligned), first = load_four(m, i, o.count, aligned);
-        pack<4> second = load_four(v, i, o.count, aligned);
-        const pack<4> gradient = load_four(g, i, o.count, aligned);
-#pragma unroll
-        for (int j = 0; j < 4; j++) {
-            const float d = gradient.v[j] * factor;
-            first.v[j] = o.beta1 * first.v[j] + (1.0f - o.beta1) * d;
-            second.v[j] = o.beta2 * second.v[j] + (1.0f - o.beta2) * d * d;
-            weight.v[j] = weight.v[j] * keep - step_size * first.v[j] / (sqrtf(second.v[j]) * root_factor + o.eps);
-        }
-        store_four(m, i, o.count, aligned, first);
-        store_four(v, i, o.count, aligned, second);
-        store_four(p, i, o.count, aligned, weight);
-    }
 }
 
 /* ---- cast ---- */

@@ -13,6 +13,7 @@
 #include "cuda/matmul.h"
 #include "cuda/matmul_half.h"
 #include "cuda/norm.h"
+#include "cuda/optimizer.h"
 #include "cuda/reduce.h"
 #include "cuda/rows.h"
 #include "cuda/unary.h"
@@ -61,10 +62,12 @@
 #define ROTA_CUDA_layernorm ROTA_CUDA_KERNEL(layernorm, norm)
 #define ROTA_CUDA_layernorm_backward ROTA_CUDA_KERNEL(layernorm_backward, norm)
 #define ROTA_CUDA_layernorm_backward_weight ROTA_CUDA_KERNEL(layernorm_backward_weight, norm)
+#define ROTA_CUDA_residual_layernorm ROTA_CUDA_KERNEL(residual_layernorm, norm)
 #define ROTA_CUDA_rmsnorm ROTA_CUDA_KERNEL(rmsnorm, norm)
 #define ROTA_CUDA_rmsnorm_backward ROTA_CUDA_KERNEL(rmsnorm_backward, norm)
 #define ROTA_CUDA_rmsnorm_backward_weight ROTA_CUDA_KERNEL(rmsnorm_backward_weight, norm)
 #define ROTA_CUDA_cross_entropy ROTA_CUDA_KERNEL(cross_entropy, rows)
+#define ROTA_CUDA_cross_entropy_mean ROTA_CUDA_KERNEL(cross_entropy_mean, rows)
 #define ROTA_CUDA_cross_entropy_backward ROTA_CUDA_KERNEL(cross_entropy_backward, rows)
 #define ROTA_CUDA_attention ROTA_CUDA_KERNEL(attention, attention), .select = rota_cuda_select_attention
 #define ROTA_CUDA_attention_backward_prepare ROTA_CUDA_KERNEL(attention_backward_prepare, attention_backward)
@@ -76,7 +79,9 @@
 #define ROTA_CUDA_dropout ROTA_CUDA_KERNEL(dropout, elementwise)
 #define ROTA_CUDA_index_add ROTA_CUDA_KERNEL(index_add, embedding)
 #define ROTA_CUDA_global_norm ROTA_CUDA_KERNEL(global_norm, reduce)
-#define ROTA_CUDA_adamw ROTA_CUDA_KERNEL(adamw, elementwise)
+#define ROTA_CUDA_adamw ROTA_CUDA_KERNEL(adamw, optimizer)
+#define ROTA_CUDA_momentum ROTA_CUDA_KERNEL(momentum, optimizer)
+#define ROTA_CUDA_loss_scale ROTA_CUDA_KERNEL(loss_scale, optimizer)
 #define ROTA_CUDA_check_finite ROTA_CUDA_KERNEL(check_finite, elementwise)
 
 #endif

@@ -42,6 +42,7 @@ ELEMENTS(where, rota_where_params, p->count)
 ELEMENTS(cast, rota_cast_params, p->count)
 ELEMENTS(dropout, rota_dropout_params, p->count)
 ELEMENTS(adamw, rota_adamw_params, p->count)
+ELEMENTS(momentum, rota_momentum_params, p->count)
 ELEMENTS(check_finite, rota_check_finite_params, p->count)
 
 /* Blocks of a copy: of elements, or of transposed tiles. */
@@ -71,11 +72,15 @@ static uint64_t reduce_blocks(const rota_reduce_params *p) {
 LAUNCH(reduce, rota_reduce_params, reduce_blocks(p),
        rota_cuda_reduction_of(p) == ROTA_CUDA_REDUCE_BLOCK ? ROTA_CUDA_ROW_THREADS : ROTA_CUDA_THREADS)
 THREADS(max_backward, rota_max_backward_params, (uint64_t)p->outer * p->inner * (p->inner == 1 ? 32 : 1))
-void rota_cuda_launch_global_norm(const void *params, const uint64_t *operand_bytes,
-                                  const rota_cuda_target *target, rota_cuda_launch *out_launch) {
-    (void)params, (void)operand_bytes, (void)target;
-    *out_launch = rota_cuda_fold(1, ROTA_CUDA_ROW_THREADS);
-}
+#define ONE_BLOCK(name, threads)                                                                             \
+    void rota_cuda_launch_##name(const void *params, const uint64_t *operand_bytes,                          \
+                                 const rota_cuda_target *target, rota_cuda_launch *out_launch) {             \
+        (void)params, (void)operand_bytes, (void)target;                                                     \
+        *out_launch = rota_cuda_fold(1, (threads));                                                          \
+    }
+ONE_BLOCK(global_norm, ROTA_CUDA_ROW_THREADS)
+ONE_BLOCK(cross_entropy_mean, ROTA_CUDA_ROW_THREADS)
+ONE_BLOCK(loss_scale, 32)
 
 THREADS(gather, rota_gather_params, (uint64_t)p->outer * p->m * p->inner)
 THREADS(scatter_add, rota_gather_params, (uint64_t)p->outer * p->inner)
@@ -100,8 +105,13 @@ ROWS(cross_entropy, rota_cross_entropy_params, p->rows, p->classes)
 ROWS(cross_entropy_backward, rota_cross_entropy_params, p->rows, p->classes)
 
 ROWS(layernorm, rota_norm_params, p->rows, p->dim)
+ROWS(residual_layernorm, rota_norm_params, p->rows, p->dim)
 ROWS(layernorm_backward, rota_norm_params, p->rows, p->dim)
-THREADS(layernorm_backward_weight, rota_norm_params, divide_up(p->rows, p->chunk) * p->dim)
+/* Columns of a thread, as norm.cu has it. */
+static uint64_t norm_weight_threads(const rota_norm_params *p) {
+    return divide_up(p->rows, p->chunk) * p->dim / (p->dtype != ROTA_F32 && p->dim % 8 == 0 ? 8 : 1);
+}
+THREADS(layernorm_backward_weight, rota_norm_params, norm_weight_threads(p))
 ROWS(rmsnorm, rota_norm_params, p->rows, p->dim)
 ROWS(rmsnorm_backward, rota_norm_params, p->rows, p->dim)
-THREADS(rmsnorm_backward_weight, rota_norm_params, divide_up(p->rows, p->chunk) * p->dim)
+THREADS(rmsnorm_backward_weight, rota_norm_params, norm_weight_threads(p))

@@ -1,6 +1,6 @@
-/* CUDA kernels along rows of scores: softmax, softmax_backward, causal_mask, cross_entropy, cross_entropy_backward. A
- * warp or a block owns a row; what it reads a second time comes from the caches. */
-#include "ops/cuda/common.cuh"
+/* CUDA kernels along rows of scores: softmax, softmax_backward, causal_mask, cross_entropy, cross_entropy_backward,
+ * cross_entropy_mean. A warp or a block owns a row; what it reads a second time comes from the caches. */
+#include "ops/cuda/values.cuh"
 
 /* Keys that the query of a row sees. */
 ROTA_DEVICE uint32_t visible(uint64_t row, uint32_t n, uint32_t queries) {
@@ -8,24 +8,23 @@ ROTA_DEVICE uint32_t visible(uint64_t row, uint32_t n, uint32_t queries) {
 }
 
 /* 0 for the elements that a query does not see, beyond those that share a vector with one that it sees. */
-template <bool BLOCK, int W>
-ROTA_DEVICE void clear_from(const row_threads<BLOCK> &t, float *y, uint32_t seen, uint32_t n, bool whole) {
+template <bool HALF, bool BLOCK, int W>
+ROTA_DEVICE void clear_from(const row_threads<BLOCK> &t, const values<HALF> &y, uint32_t seen, uint32_t n, bool whole) {
     if (seen == n) return;
     t.template walk<W>(n, [&](uint32_t i) {
-        if (i >= seen) store(y + i, pack<W>{}, whole);
+        if (i >= seen) y.template store<W>(i, pack<W>{}, whole);
     });
 }
 
-template <bool BLOCK, int W, typename A> ROTA_DEVICE void softmax_row(const A &args) {
+template <bool HALF, bool BLOCK, int W, typename A> ROTA_DEVICE void softmax_row(const A &args) {
     const rota_softmax_params &p = args.params;
     const row_threads<BLOCK> t;
     if (t.row >= p.rows) return;
-    const float *x = rota_operand<const float>(args, 0) + t.row * p.n;
-    float *y = rota_operand<float>(args, 1) + t.row * p.n;
-    const bool whole = aligned16(x) && aligned16(y);
+    const values<HALF> x(rota_operand<const void>(args, 0), t.row * p.n, p.dtype);
+    const values<HALF> y(rota_operand<void>(args, 1), t.row * p.n, p.dtype);
+    const bool whole = x.aligned() && y.aligned();
     const uint32_t seen = p.causal ? visible(t.row, p.n, p.queries) : p.n;
-    kept_row<BLOCK, W> row = {{x}};
-    row.whole = whole;
+    kept_values<HALF, BLOCK, W> row = {{x}, whole};
     float maximum = negative_infinity(), sum = 0.0f;
     row.pass(t, seen, [&](uint32_t i, const pack<W> *value) {
 #pragma unroll
@@ -38,120 +37,170 @@ template <bool BLOCK, int W, typename A> ROTA_DEVICE void softmax_row(const A &a
         for (int j = 0; j < W; j++)
             if (i + j < seen) sum += expf(p.scale * value->v[j] - maximum);
     });
-    const float inverse = 1.0f / t.sum(sum);
+    sum = t.sum(sum);
+    const float inverse = 1.0f / sum, lse = p.log ? maximum + logf(sum) : 0.0f;
     row.pass(t, seen, [&](uint32_t i, const pack<W> *value) {
         pack<W> result;
 #pragma unroll
-        for (int j = 0; j < W; j++)
-            result.v[j] = i + j < seen ? expf(p.scale * value->v[j] - maximum) * inverse : 0.0f;
-        store(y + i, result, whole);
+        for (int j = 0; j < W; j++) {
+            const float x = p.scale * value->v[j];
+            result.v[j] = i + j >= seen ? 0.0f : p.log ? x - lse : expf(x - maximum) * inverse;
+        }
+        y.template store<W>(i, result, whole);
     });
-    clear_from<BLOCK, W>(t, y, seen, p.n, whole);
+    clear_from<HALF, BLOCK, W>(t, y, seen, p.n, whole);
 }
 
-ROTA_KERNEL(softmax, 2, rota_softmax_params, ROTA_CUDA_ROW_THREADS) { ROTA_BY_ROW(args.params.n, softmax_row, args); }
+ROTA_KERNEL(softmax, 2, rota_softmax_params, ROTA_CUDA_ROW_THREADS) { ROTA_BY_VALUES(args.params.dtype, args.params.n, softmax_row, args); }
 
-template <bool BLOCK, int W, typename A> ROTA_DEVICE void softmax_backward_row(const A &args) {
+template <bool HALF, bool BLOCK, int W, typename A> ROTA_DEVICE void softmax_backward_row(const A &args) {
     const rota_softmax_params &p = args.params;
     const row_threads<BLOCK> t;
     if (t.row >= p.rows) return;
-    const float *y = rota_operand<const float>(args, 0) + t.row * p.n;
-    const float *dy = rota_operand<const float>(args, 1) + t.row * p.n;
-    float *dx = rota_operand<float>(args, 2) + t.row * p.n;
-    const bool whole = aligned16(y) && aligned16(dy) && aligned16(dx);
+    const values<HALF> y(rota_operand<const void>(args, 0), t.row * p.n, p.dtype);
+    const values<HALF> dy(rota_operand<const void>(args, 1), t.row * p.n, p.dtype);
+    const values<HALF> dx(rota_operand<void>(args, 2), t.row * p.n, p.dtype);
+    const bool whole = y.aligned() && dy.aligned() && dx.aligned();
     const uint32_t seen = p.causal ? visible(t.row, p.n, p.queries) : p.n;
-    kept_row<BLOCK, W, 2> row = {{y, dy}};
-    row.whole = whole;
+    kept_values<HALF, BLOCK, W, 2> row = {{y, dy}, whole};
     float sum = 0.0f;
     row.pass(t, seen, [&](uint32_t i, const pack<W> *value) {
 #pragma unroll
         for (int j = 0; j < W; j++)
-            if (i + j < seen) sum = fmaf(value[0].v[j], value[1].v[j], sum);
+            if (i + j < seen) sum = fmaf(p.log ? 1.0f : value[0].v[j], value[1].v[j], sum);
     });
     sum = t.sum(sum);
     row.pass(t, seen, [&](uint32_t i, const pack<W> *value) {
         pack<W> result;
 #pragma unroll
         for (int j = 0; j < W; j++)
-            result.v[j] = i + j < seen ? p.scale * value[0].v[j] * (value[1].v[j] - sum) : 0.0f;
-        store(dx + i, result, whole);
+            result.v[j] = i + j >= seen ? 0.0f
+                          : p.log       ? p.scale * (value[1].v[j] - expf(value[0].v[j]) * sum)
+                                        : p.scale * value[0].v[j] * (value[1].v[j] - sum);
+        dx.template store<W>(i, result, whole);
     });
-    clear_from<BLOCK, W>(t, dx, seen, p.n, whole);
+    clear_from<HALF, BLOCK, W>(t, dx, seen, p.n, whole);
 }
 
 ROTA_KERNEL(softmax_backward, 3, rota_softmax_params, ROTA_CUDA_ROW_THREADS) {
-    ROTA_BY_ROW(args.params.n, softmax_backward_row, args);
+    ROTA_BY_VALUES(args.params.dtype, args.params.n, softmax_backward_row, args);
 }
 
-template <bool BLOCK, int W, typename A> ROTA_DEVICE void causal_mask_row(const A &args) {
+template <bool HALF, bool BLOCK, int W, typename A> ROTA_DEVICE void causal_mask_row(const A &args) {
     const rota_causal_mask_params &p = args.params;
     const row_threads<BLOCK> t;
     if (t.row >= p.rows) return;
-    const float *x = rota_operand<const float>(args, 0) + t.row * p.n;
-    float *y = rota_operand<float>(args, 1) + t.row * p.n;
-    const bool whole = aligned16(x) && aligned16(y);
+    const values<HALF> x(rota_operand<const void>(args, 0), t.row * p.n, p.dtype);
+    const values<HALF> y(rota_operand<void>(args, 1), t.row * p.n, p.dtype);
+    const bool whole = x.aligned() && y.aligned();
     const uint32_t seen = visible(t.row, p.n, p.queries);
     t.template walk<W>(p.n, [&](uint32_t i) {
         pack<W> value = {};
-        if (i < seen) value = load<W>(x + i, whole);
+        if (i < seen) value = x.template load<W>(i, whole);
 #pragma unroll
         for (int j = 0; j < W; j++)
             if (i + j >= seen) value.v[j] = p.value;
-        store(y + i, value, whole);
+        y.template store<W>(i, value, whole);
     });
 }
 
 ROTA_KERNEL(causal_mask, 2, rota_causal_mask_params, ROTA_CUDA_ROW_THREADS) {
-    ROTA_BY_ROW(args.params.n, causal_mask_row, args);
+    ROTA_BY_VALUES(args.params.dtype, args.params.n, causal_mask_row, args);
 }
 
-/* A label outside gives NaN. */
-template <bool BLOCK, int W, typename A> ROTA_DEVICE void cross_entropy_row(const A &args) {
+/* A label outside gives NaN, an ignored one 0. Maximum and sum in one pass (online softmax: Milakov and Gimelshein, 2018): the
+ * sum so far is rescaled where a vector holds a new maximum. */
+template <bool HALF, bool BLOCK, int W, typename A> ROTA_DEVICE void cross_entropy_row(const A &args) {
     const rota_cross_entropy_params &p = args.params;
     const row_threads<BLOCK> t;
     if (t.row >= p.rows) return;
-    const float *logits = rota_operand<const float>(args, 0) + t.row * p.classes;
-    kept_row<BLOCK, W> row = {{logits}};
-    row.whole = aligned16(logits);
-    float maximum = negative_infinity(), sum = 0.0f;
+    const values<HALF> logits(rota_operand<const void>(args, 0), t.row * p.classes, p.dtype);
+    kept_values<HALF, BLOCK, W> row = {{logits}, logits.aligned()};
+    float maximum = negative_infinity(), sum = 0.0f, total = 0.0f;
     row.pass(t, p.classes, [&](uint32_t, const pack<W> *value) {
+        float highest = value->v[0];
 #pragma unroll
-        for (int j = 0; j < W; j++) maximum = larger(value->v[j], maximum);
-    });
-    maximum = t.maximum(maximum);
-    row.pass(t, p.classes, [&](uint32_t, const pack<W> *value) {
+        for (int j = 1; j < W; j++) highest = larger(value->v[j], highest);
+        if (!(highest <= maximum)) {
+            sum *= quick_exp(maximum - highest);
+            maximum = highest;
+        }
+        const float base = maximum == negative_infinity() ? 0.0f : maximum;
 #pragma unroll
-        for (int j = 0; j < W; j++) sum += expf(value->v[j] - maximum);
+        for (int j = 0; j < W; j++) {
+            sum += quick_exp(value->v[j] - base);
+            total += value->v[j];
+        }
     });
-    const float lse = maximum + logf(t.sum(sum));
+    const float highest = t.maximum(maximum);
+    sum = t.sum(maximum == negative_infinity() ? 0.0f : sum * quick_exp(maximum - highest));
+    if (p.smoothing != 0.0f) total = t.sum(total);
+    const float lse = highest + logf(sum);
     if (t.lane != 0) return;
-    const uint32_t label = rota_operand<const uint32_t>(args, 1)[t.row]; /* a negative one is far outside */
-    rota_operand<float>(args, 2)[t.row] = label < p.classes ? lse - logits[label] : not_a_number();
+    const int32_t given = rota_operand<const int32_t>(args, 1)[t.row];
+    const uint32_t label = static_cast<uint32_t>(given); /* a negative one is far outside */
+    float loss = not_a_number();
+    if (given == p.ignored)
+        loss = 0.0f;
+    else if (label < p.classes)
+        loss = lse - (1.0f - p.smoothing) * logits.at(label) -
+               (p.smoothing != 0.0f ? p.smoothing * total / static_cast<float>(p.classes) : 0.0f);
+    rota_operand<float>(args, 2)[t.row] = loss;
     rota_operand<float>(args, 3)[t.row] = lse;
 }
 
 ROTA_KERNEL(cross_entropy, 4, rota_cross_entropy_params, ROTA_CUDA_ROW_THREADS) {
-    ROTA_BY_ROW(args.params.classes, cross_entropy_row, args);
+    ROTA_BY_VALUES(args.params.dtype, args.params.classes, cross_entropy_row, args);
 }
 
-template <bool BLOCK, int W, typename A> ROTA_DEVICE void cross_entropy_backward_row(const A &args) {
+/* One block. */
+ROTA_KERNEL(cross_entropy_mean, 4, rota_cross_entropy_params, ROTA_CUDA_ROW_THREADS) {
+    const rota_cross_entropy_params &p = args.params;
+    const row_threads<true> t;
+    if (t.row != 0) return;
+    const float *loss = rota_operand<const float>(args, 0);
+    const int32_t *labels = rota_operand<const int32_t>(args, 1);
+    float sum = 0.0f;
+    int own = 0;
+    t.walk<1>(p.rows, [&](uint32_t i) {
+        sum += loss[i];
+        own += labels[i] != p.ignored;
+    });
+    sum = t.sum(sum);
+    __shared__ int counted;
+    if (t.lane == 0) counted = 0;
+    __syncthreads();
+    atomicAdd(&counted, own); /* of integers: in any order */
+    __syncthreads();
+    if (t.lane != 0) return;
+    const float inverse = 1.0f / static_cast<float>(counted);
+    *rota_operand<float>(args, 2) = sum * inverse;
+    *rota_operand<float>(args, 3) = inverse;
+}
+
+template <bool HALF, bool BLOCK, int W, typename A> ROTA_DEVICE void cross_entropy_backward_row(const A &args) {
     const rota_cross_entropy_params &p = args.params;
     const row_threads<BLOCK> t;
     if (t.row >= p.rows) return;
-    const float *logits = rota_operand<const float>(args, 0) + t.row * p.classes;
-    const uint32_t label = rota_operand<const uint32_t>(args, 1)[t.row];
-    const float lse = rota_operand<const float>(args, 2)[t.row], dloss = *rota_operand<const float>(args, 3);
-    float *dlogits = rota_operand<float>(args, 4) + t.row * p.classes;
-    const float scale = label < p.classes ? dloss * p.scale : not_a_number();
-    const bool whole = aligned16(logits) && aligned16(dlogits);
+    const values<HALF> logits(rota_operand<const void>(args, 0), t.row * p.classes, p.dtype);
+    const values<HALF> dlogits(rota_operand<void>(args, 5), t.row * p.classes, p.dtype);
+    const int32_t given = rota_operand<const int32_t>(args, 1)[t.row];
+    const uint32_t label = static_cast<uint32_t>(given);
+    const float lse = rota_operand<const float>(args, 2)[t.row];
+    const float factor = *rota_operand<const float>(args, 3) * *rota_operand<const float>(args, 4);
+    const float scale = label < p.classes ? factor : not_a_number();
+    const float hot = 1.0f - p.smoothing, every = p.smoothing / static_cast<float>(p.classes);
+    const bool whole = logits.aligned() && dlogits.aligned(), ignored = given == p.ignored;
     t.template walk<W>(p.classes, [&](uint32_t i) {
-        pack<W> value = load<W>(logits + i, whole);
+        pack<W> value = {};
+        if (!ignored) value = logits.template load<W>(i, whole);
 #pragma unroll
-        for (int j = 0; j < W; j++) value.v[j] = (expf(value.v[j] - lse) - (i + j == label ? 1.0f : 0.0f)) * scale;
-        store(dlogits + i, value, whole);
+        for (int j = 0; j < W; j++)
+            value.v[j] = ignored ? 0.0f : (quick_exp(value.v[j] - lse) - (i + j == label ? hot : 0.0f) - every) * scale;
+        dlogits.template store<W>(i, value, whole);
     });
 }
 
-ROTA_KERNEL(cross_entropy_backward, 5, rota_cross_entropy_params, ROTA_CUDA_ROW_THREADS) {
-    ROTA_BY_ROW(args.params.classes, cross_entropy_backward_row, args);
+ROTA_KERNEL(cross_entropy_backward, 6, rota_cross_entropy_params, ROTA_CUDA_ROW_THREADS) {
+    ROTA_BY_VALUES(args.params.dtype, args.params.classes, cross_entropy_backward_row, args);
 }

@@ -158,30 +158,43 @@ void rota_vk_spec_variance_backward(const void *params, uint32_t *out_values) {
     out_values[0] = p->dtype;
 }
 
+/* The dtype of the variants for 16-bit floats, where it is their only constant. */
+#define SPEC_DTYPE(name, type)                                                                               \
+    void rota_vk_spec_##name(const void *params, uint32_t *out_values) {                                     \
+        out_values[0] = ((const type *)params)->dtype;                                                       \
+    }
+
 GRID(embedding, rota_embedding_params, divide_up((uint64_t)p->rows * p->dim, ELEMENTWISE_GROUP))
 GRID(embedding_backward, rota_embedding_params, p->classes)
+SPEC_DTYPE(embedding, rota_embedding_params)
 
 GRID(softmax, rota_softmax_params, p->rows)
 void rota_vk_spec_softmax(const void *params, uint32_t *out_values) {
     const rota_softmax_params *p = params;
     out_values[0] = group_for_row(p->n);
+    out_values[1] = p->dtype;
 }
 GRID(causal_mask, rota_causal_mask_params, divide_up((uint64_t)p->rows * p->n, ELEMENTWISE_GROUP))
+SPEC_DTYPE(causal_mask, rota_causal_mask_params)
 
 GRID(norm, rota_norm_params, p->rows)
 void rota_vk_spec_norm(const void *params, uint32_t *out_values) {
     const rota_norm_params *p = params;
     out_values[0] = group_for_row(p->dim);
+    out_values[1] = p->dtype;
 }
 GRID(norm_backward_weight, rota_norm_params, divide_up(divide_up(p->rows, p->chunk) * p->dim, 128))
+SPEC_DTYPE(norm_backward_weight, rota_norm_params)
 
 GRID(cross_entropy, rota_cross_entropy_params, p->rows)
 void rota_vk_spec_cross_entropy(const void *params, uint32_t *out_values) {
     const rota_cross_entropy_params *p = params;
     out_values[0] = group_for_row(p->classes);
+    out_values[1] = p->dtype;
 }
 GRID(cross_entropy_backward, rota_cross_entropy_params,
      divide_up((uint64_t)p->rows * p->classes, ELEMENTWISE_GROUP))
+SPEC_DTYPE(cross_entropy_backward, rota_cross_entropy_params)
 
 GRID(attention, rota_attention_params, (uint64_t)p->batch * p->heads * divide_up(p->queries, ATTENTION_ROWS))
 GRID(attention_backward_prepare, rota_attention_backward_params,
@@ -197,6 +210,7 @@ void rota_vk_spec_dropout(const void *params, uint32_t *out_values) {
     out_values[0] = p->dtype;
 }
 GRID(index_add, rota_index_add_params, divide_up(p->rows, ELEMENTWISE_GROUP))
+/* One workgroup, of as many as there are. */
 void rota_vk_grid_global_norm(const void *params, const uint64_t *operand_bytes, uint32_t out_groups[3]) {
     (void)params;
     (void)operand_bytes;
@@ -207,4 +221,5 @@ void rota_vk_spec_global_norm(const void *params, uint32_t *out_values) {
     out_values[0] = LARGE_GROUP;
 }
 GRID(adamw, rota_adamw_params, divide_up(p->count, ELEMENTWISE_GROUP))
+GRID(momentum, rota_momentum_params, divide_up(p->count, ELEMENTWISE_GROUP))
 GRID(check_finite, rota_check_finite_params, divide_up(p->count, ELEMENTS_OF_FOUR))

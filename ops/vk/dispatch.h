@@ -28,14 +28,14 @@ ROTA_VK_DISPATCH_SPEC(top_k)
 ROTA_VK_DISPATCH_SPEC(cumulative_sum)
 ROTA_VK_DISPATCH_SPEC(variance)
 ROTA_VK_DISPATCH_SPEC(variance_backward)
-ROTA_VK_DISPATCH(embedding)
+ROTA_VK_DISPATCH_SPEC(embedding)
 ROTA_VK_DISPATCH(embedding_backward)
 ROTA_VK_DISPATCH_SPEC(softmax)
-ROTA_VK_DISPATCH(causal_mask)
+ROTA_VK_DISPATCH_SPEC(causal_mask)
 ROTA_VK_DISPATCH_SPEC(norm)
-ROTA_VK_DISPATCH(norm_backward_weight)
+ROTA_VK_DISPATCH_SPEC(norm_backward_weight)
 ROTA_VK_DISPATCH_SPEC(cross_entropy)
-ROTA_VK_DISPATCH(cross_entropy_backward)
+ROTA_VK_DISPATCH_SPEC(cross_entropy_backward)
 ROTA_VK_DISPATCH(attention)
 ROTA_VK_DISPATCH(attention_backward_prepare)
 ROTA_VK_DISPATCH(attention_backward_query)
@@ -44,6 +44,7 @@ ROTA_VK_DISPATCH_SPEC(dropout)
 ROTA_VK_DISPATCH(index_add)
 ROTA_VK_DISPATCH_SPEC(global_norm)
 ROTA_VK_DISPATCH(adamw)
+ROTA_VK_DISPATCH(momentum)
 ROTA_VK_DISPATCH(check_finite)
 #undef ROTA_VK_DISPATCH
 #undef ROTA_VK_DISPATCH_SPEC
@@ -83,5 +84,30 @@ ROTA_VK_HALF(cumulative_sum)
 ROTA_VK_HALF(variance)
 ROTA_VK_HALF(variance_backward)
 #undef ROTA_VK_HALF
+
+/* The variants for 16-bit floats of kernels that have one (half_variants.c). */
+#define ROTA_VK_HALF_LIST(X)                                                                                 \
+    X(embedding)                                                                                             \
+    X(embedding_backward)                                                                                    \
+    X(softmax)                                                                                               \
+    X(softmax_backward)                                                                                      \
+    X(causal_mask)                                                                                           \
+    X(layernorm)                                                                                             \
+    X(layernorm_backward)                                                                                    \
+    X(layernorm_backward_weight)                                                                             \
+    X(residual_layernorm)                                                                                    \
+    X(rmsnorm)                                                                                               \
+    X(rmsnorm_backward)                                                                                      \
+    X(rmsnorm_backward_weight)                                                                               \
+    X(cross_entropy)                                                                                         \
+    X(cross_entropy_backward)                                                                                \
+    X(adamw)                                                                                                 \
+    X(momentum)
+#define ROTA_VK_HALF_SELECT(name)                                                                            \
+    const rota_kernel *rota_vk_select_##name(const void *params, const uint64_t *operand_bytes,              \
+                                             uint32_t features);
+ROTA_VK_HALF_LIST(ROTA_VK_HALF_SELECT)
+#undef ROTA_VK_HALF_SELECT
+
 
 #endif

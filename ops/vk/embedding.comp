@@ -1,7 +1,8 @@
 /* rota_kernel_embedding: rows of a table by index, an element an invocation. An index outside gives NaN. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#include "elements.glsl"
+#define VALUE_ID 2
+#include "value.glsl"
 
 layout(local_size_x = 256) in;
 
@@ -10,6 +11,7 @@ uint rows;
 uint dim;
 uint classes;
 uint accumulate;
+uint dtype;
 ROTA_KERNEL_END
 
 void main() {
@@ -17,6 +19,6 @@ void main() {
     const uint i = rota_index();
     const uint place = uint(load_i32(rota_operand(1), i / pc.dim)); /* a negative one is far outside */
     float value = ROTA_NAN;
-    if (place < pc.classes) value = rota_f32(at(rota_operand(0), uint64_t(place) * pc.dim + i % pc.dim)).v[0];
-    store(rota_operand(2), i, value);
+    if (place < pc.classes) value = get(value_at(rota_operand(0), uint64_t(place) * pc.dim), i % pc.dim);
+    put(rota_operand(2), i, value);
 }

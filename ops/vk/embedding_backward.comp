@@ -2,7 +2,8 @@
  * sums them in row order: no atomics on floats, and the same sum whatever the timing. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#include "elements.glsl"
+#define VALUE_ID 2
+#include "value.glsl"
 
 layout(local_size_x = 128) in;
 
@@ -11,6 +12,7 @@ uint rows;
 uint dim;
 uint classes;
 uint accumulate;
+uint dtype;
 ROTA_KERNEL_END
 
 const uint COLUMNS = 8u; /* per invocation and pass: 1024 columns in a pass over the index */
@@ -19,12 +21,12 @@ shared uint matches[4];
 void main() {
     const uint group = rota_group_index(), t = gl_LocalInvocationIndex, size = gl_WorkGroupSize.x;
     if (group >= pc.classes) return;
-    const uint64_t dtable = at(rota_operand(2), uint64_t(group) * pc.dim);
+    const uint64_t dtable = value_at(rota_operand(2), uint64_t(group) * pc.dim);
     for (uint column = t; column < pc.dim + t; column += COLUMNS * size) {
         float total[COLUMNS];
         [[unroll]] for (uint c = 0u; c < COLUMNS; ++c) {
             total[c] = 0.0;
-            if (pc.accumulate != 0u && column + c * size < pc.dim) total[c] = load(dtable, column + c * size);
+            if (pc.accumulate != 0u && column + c * size < pc.dim) total[c] = get(dtable, column + c * size);
         }
         for (uint row = 0u; row < pc.rows; row += size) {
             if (t < 4u) matches[t] = 0u;
@@ -35,14 +37,14 @@ void main() {
             for (uint word = 0u; word < 4u; ++word) {
                 for (uint bits = matches[word]; bits != 0u; bits &= bits - 1u) {
                     const uint match = row + word * 32u + uint(findLSB(bits));
-                    const uint64_t dy = at(rota_operand(0), uint64_t(match) * pc.dim);
+                    const uint64_t dy = value_at(rota_operand(0), uint64_t(match) * pc.dim);
                     [[unroll]] for (uint c = 0u; c < COLUMNS; ++c)
-                        if (column + c * size < pc.dim) total[c] += load(dy, column + c * size);
+                        if (column + c * size < pc.dim) total[c] += get(dy, column + c * size);
                 }
             }
             barrier();
         }
         [[unroll]] for (uint c = 0u; c < COLUMNS; ++c)
-            if (column + c * size < pc.dim) store(dtable, column + c * size, total[c]);
+            if (column + c * size < pc.dim) put(dtable, column + c * size, total[c]);
     }
 }

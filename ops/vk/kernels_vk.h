@@ -19,6 +19,7 @@
 #include "spv/copy_strided.h"
 #include "spv/cross_entropy.h"
 #include "spv/cross_entropy_backward.h"
+#include "spv/cross_entropy_mean.h"
 #include "spv/dropout.h"
 #include "spv/embedding.h"
 #include "spv/embedding_backward.h"
@@ -27,11 +28,14 @@
 #include "spv/layernorm.h"
 #include "spv/layernorm_backward.h"
 #include "spv/layernorm_backward_weight.h"
+#include "spv/loss_scale.h"
 #include "spv/matmul.h"
 #include "spv/matmul_bf16.h"
 #include "spv/matmul_f16.h"
 #include "spv/max_backward.h"
+#include "spv/momentum.h"
 #include "spv/reduce.h"
+#include "spv/residual_layernorm.h"
 #include "spv/rmsnorm.h"
 #include "spv/rmsnorm_backward.h"
 #include "spv/rmsnorm_backward_weight.h"
@@ -91,31 +95,43 @@
             .select_image = rota_cuda_select_image_matmul_bf16                                               \
     }
 #define ROTA_VK_embedding                                                                                    \
-    { ROTA_VK_SHADER(embedding, embedding) }
+    { ROTA_VK_SHADER(embedding, embedding), .select = rota_vk_select_embedding }
 #define ROTA_VK_embedding_backward                                                                           \
-    { ROTA_VK_SHADER(embedding_backward, embedding_backward) }
+    { ROTA_VK_SHADER(embedding_backward, embedding_backward), .select = rota_vk_select_embedding_backward }
 #define ROTA_VK_softmax                                                                                      \
-    { ROTA_VK_SHADER_SPEC(softmax, softmax, softmax, 1) }
+    { ROTA_VK_SHADER_SPEC(softmax, softmax, softmax, 1), .select = rota_vk_select_softmax }
 #define ROTA_VK_softmax_backward                                                                             \
-    { ROTA_VK_SHADER_SPEC(softmax_backward, softmax, softmax, 1) }
+    { ROTA_VK_SHADER_SPEC(softmax_backward, softmax, softmax, 1), .select = rota_vk_select_softmax_backward }
 #define ROTA_VK_causal_mask                                                                                  \
-    { ROTA_VK_SHADER(causal_mask, causal_mask) }
+    { ROTA_VK_SHADER(causal_mask, causal_mask), .select = rota_vk_select_causal_mask }
 #define ROTA_VK_layernorm                                                                                    \
-    { ROTA_VK_SHADER_SPEC(layernorm, norm, norm, 1) }
+    { ROTA_VK_SHADER_SPEC(layernorm, norm, norm, 1), .select = rota_vk_select_layernorm }
 #define ROTA_VK_layernorm_backward                                                                           \
-    { ROTA_VK_SHADER_SPEC(layernorm_backward, norm, norm, 1) }
+    { ROTA_VK_SHADER_SPEC(layernorm_backward, norm, norm, 1), .select = rota_vk_select_layernorm_backward }
 #define ROTA_VK_layernorm_backward_weight                                                                    \
-    { ROTA_VK_SHADER(layernorm_backward_weight, norm_backward_weight) }
+    {                                                                                                        \
+        ROTA_VK_SHADER(layernorm_backward_weight, norm_backward_weight),                                     \
+            .select = rota_vk_select_layernorm_backward_weight                                               \
+    }
 #define ROTA_VK_rmsnorm                                                                                      \
-    { ROTA_VK_SHADER_SPEC(rmsnorm, norm, norm, 1) }
+    { ROTA_VK_SHADER_SPEC(rmsnorm, norm, norm, 1), .select = rota_vk_select_rmsnorm }
 #define ROTA_VK_rmsnorm_backward                                                                             \
-    { ROTA_VK_SHADER_SPEC(rmsnorm_backward, norm, norm, 1) }
+    { ROTA_VK_SHADER_SPEC(rmsnorm_backward, norm, norm, 1), .select = rota_vk_select_rmsnorm_backward }
 #define ROTA_VK_rmsnorm_backward_weight                                                                      \
-    { ROTA_VK_SHADER(rmsnorm_backward_weight, norm_backward_weight) }
+    {                                                                                                        \
+        ROTA_VK_SHADER(rmsnorm_backward_weight, norm_backward_weight),                                       \
+            .select = rota_vk_select_rmsnorm_backward_weight                                                 \
+    }
 #define ROTA_VK_cross_entropy                                                                                \
-    { ROTA_VK_SHADER_SPEC(cross_entropy, cross_entropy, cross_entropy, 1) }
+    {                                                                                                        \
+        ROTA_VK_SHADER_SPEC(cross_entropy, cross_entropy, cross_entropy, 1),                                 \
+            .select = rota_vk_select_cross_entropy                                                           \
+    }
 #define ROTA_VK_cross_entropy_backward                                                                       \
-    { ROTA_VK_SHADER(cross_entropy_backward, cross_entropy_backward) }
+    {                                                                                                        \
+        ROTA_VK_SHADER(cross_entropy_backward, cross_entropy_backward),                                      \
+            .select = rota_vk_select_cross_entropy_backward                                                  \
+    }
 #define ROTA_VK_attention                                                                                    \
     { ROTA_VK_SHADER(attention, attention) }
 #define ROTA_VK_attention_backward_prepare                                                                   \
@@ -130,7 +146,15 @@
 #define ROTA_VK_global_norm                                                                                  \
     { ROTA_VK_SHADER_SPEC(global_norm, global_norm, global_norm, 1) }
 #define ROTA_VK_adamw                                                                                        \
-    { ROTA_VK_SHADER(adamw, adamw) }
+    { ROTA_VK_SHADER(adamw, adamw), .select = rota_vk_select_adamw }
+#define ROTA_VK_residual_layernorm                                                                           \
+    { ROTA_VK_SHADER_SPEC(residual_layernorm, norm, norm, 1), .select = rota_vk_select_residual_layernorm }
+#define ROTA_VK_cross_entropy_mean                                                                           \
+    { ROTA_VK_SHADER_SPEC(cross_entropy_mean, global_norm, global_norm, 1) }
+#define ROTA_VK_momentum                                                                                     \
+    { ROTA_VK_SHADER(momentum, momentum), .select = rota_vk_select_momentum }
+#define ROTA_VK_loss_scale                                                                                   \
+    { ROTA_VK_SHADER(loss_scale, global_norm) }
 #define ROTA_VK_check_finite                                                                                 \
     { ROTA_VK_SHADER(check_finite, check_finite) }
 

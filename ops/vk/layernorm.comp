@@ -1,14 +1,19 @@
-/* rota_kernel_layernorm, and with RMS rota_kernel_rmsnorm: a workgroup per row; mean, then variance, then result. */
+/* rota_kernel_layernorm, with RMS rota_kernel_rmsnorm, with RESIDUAL rota_kernel_residual_layernorm: a workgroup per row;
+ * mean, then variance, then result. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#include "elements.glsl"
+#define VALUE_ID 3
+#include "value.glsl"
 #include "workgroup.glsl"
 
-#ifdef RMS
-const uint Y = 2u, STATS = 3u; /* operands: x, weight, y, stats */
+#if defined(RMS)
+const uint WEIGHT = 1u, BIAS = 1u, Y = 2u, STATS = 3u; /* operands: x, weight, y, stats */
 ROTA_KERNEL_BEGIN(4)
+#elif defined(RESIDUAL)
+const uint WEIGHT = 2u, BIAS = 3u, SUM = 4u, Y = 5u, STATS = 6u; /* operands: x, r, weight, bias, sum, y, stats */
+ROTA_KERNEL_BEGIN(7)
 #else
-const uint Y = 3u, STATS = 4u; /* operands: x, weight, bias, y, stats */
+const uint WEIGHT = 1u, BIAS = 2u, Y = 3u, STATS = 4u; /* operands: x, weight, bias, y, stats */
 ROTA_KERNEL_BEGIN(5)
 #endif
 uint rows;
@@ -16,6 +21,7 @@ uint dim;
 uint flags;
 float eps;
 uint chunk;
+uint dtype;
 ROTA_KERNEL_END
 
 const uint NORM_WEIGHT = 1u, NORM_BIAS = 2u;
@@ -23,24 +29,31 @@ const uint NORM_WEIGHT = 1u, NORM_BIAS = 2u;
 void main() {
     const uint row = rota_group_index(), t = gl_LocalInvocationIndex, size = gl_WorkGroupSize.x;
     if (row >= pc.rows) return;
-    const uint64_t first = uint64_t(row) * pc.dim, x = at(rota_operand(0), first), y = at(rota_operand(Y), first);
+    const uint64_t first = uint64_t(row) * pc.dim, y = value_at(rota_operand(Y), first);
+#ifdef RESIDUAL
+    const uint64_t x = value_at(rota_operand(SUM), first); /* what an invocation reads again it wrote itself */
+    for (uint d = t; d < pc.dim; d += size)
+        put(x, d, get(value_at(rota_operand(0), first), d) + get(value_at(rota_operand(1), first), d));
+#else
+    const uint64_t x = value_at(rota_operand(0), first);
+#endif
     float mean = 0.0, squares = 0.0;
 #ifndef RMS
-    for (uint d = t; d < pc.dim; d += size) mean += load(x, d);
+    for (uint d = t; d < pc.dim; d += size) mean += get(x, d);
     mean = workgroup_sum(mean) / float(pc.dim);
 #endif
     for (uint d = t; d < pc.dim; d += size) {
-        const float deviation = load(x, d) - mean;
+        const float deviation = get(x, d) - mean;
         squares += deviation * deviation;
     }
     const float rstd = 1.0 / sqrt(workgroup_sum(squares) / float(pc.dim) + pc.eps);
     for (uint d = t; d < pc.dim; d += size) {
-        float value = (load(x, d) - mean) * rstd;
-        if ((pc.flags & NORM_WEIGHT) != 0u) value *= load(rota_operand(1), d);
+        float value = (get(x, d) - mean) * rstd;
+        if ((pc.flags & NORM_WEIGHT) != 0u) value *= get(rota_operand(WEIGHT), d);
 #ifndef RMS
-        if ((pc.flags & NORM_BIAS) != 0u) value += load(rota_operand(2), d);
+        if ((pc.flags & NORM_BIAS) != 0u) value += get(rota_operand(BIAS), d);
 #endif
-        store(y, d, value);
+        put(y, d, value);
     }
     if (t == 0u) {
 #ifdef RMS

@@ -1,7 +1,8 @@
 /* rota_kernel_layernorm_backward, and with RMS rota_kernel_rmsnorm_backward: the gradient of x, a workgroup per row. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#include "elements.glsl"
+#define VALUE_ID 3
+#include "value.glsl"
 #include "workgroup.glsl"
 
 ROTA_KERNEL_BEGIN(5) /* x, weight, stats, dy, dx */
@@ -10,19 +11,21 @@ uint dim;
 uint flags;
 float eps;
 uint chunk;
+uint dtype;
 ROTA_KERNEL_END
 
-const uint NORM_WEIGHT = 1u;
+const uint NORM_WEIGHT = 1u, NORM_ACCUMULATE = 4u;
 
 float weighted(uint64_t dy, uint d) {
-    return (pc.flags & NORM_WEIGHT) != 0u ? load(dy, d) * load(rota_operand(1), d) : load(dy, d);
+    return (pc.flags & NORM_WEIGHT) != 0u ? get(dy, d) * get(rota_operand(1), d) : get(dy, d);
 }
 
 void main() {
     const uint row = rota_group_index(), t = gl_LocalInvocationIndex, size = gl_WorkGroupSize.x;
     if (row >= pc.rows) return;
     const uint64_t first = uint64_t(row) * pc.dim;
-    const uint64_t x = at(rota_operand(0), first), dy = at(rota_operand(3), first), dx = at(rota_operand(4), first);
+    const uint64_t x = value_at(rota_operand(0), first), dy = value_at(rota_operand(3), first);
+    const uint64_t dx = value_at(rota_operand(4), first);
 #ifdef RMS
     const float mean = 0.0, rstd = load(rota_operand(2), row);
 #else
@@ -33,7 +36,7 @@ void main() {
     for (uint d = t; d < pc.dim; d += size) {
         const float g = weighted(dy, d);
         sum += g;
-        sum_h += g * (load(x, d) - mean) * rstd;
+        sum_h += g * (get(x, d) - mean) * rstd;
     }
 #ifdef RMS
     sum = 0.0;
@@ -41,6 +44,9 @@ void main() {
     sum = workgroup_sum(sum) / float(pc.dim);
 #endif
     sum_h = workgroup_sum(sum_h) / float(pc.dim);
-    for (uint d = t; d < pc.dim; d += size)
-        store(dx, d, rstd * (weighted(dy, d) - sum - (load(x, d) - mean) * rstd * sum_h));
+    for (uint d = t; d < pc.dim; d += size) {
+        float value = rstd * (weighted(dy, d) - sum - (get(x, d) - mean) * rstd * sum_h);
+        if ((pc.flags & NORM_ACCUMULATE) != 0u) value += get(dx, d);
+        put(dx, d, value);
+    }
 }

@@ -2,7 +2,8 @@
  * an invocation per chunk and column. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#include "elements.glsl"
+#define VALUE_ID 2
+#include "value.glsl"
 
 layout(local_size_x = 128) in;
 
@@ -12,6 +13,7 @@ uint dim;
 uint flags;
 float eps;
 uint chunk;
+uint dtype;
 ROTA_KERNEL_END
 
 void main() {
@@ -22,7 +24,7 @@ void main() {
     float sum = 0.0, sum_h = 0.0;
     for (uint row = begin; row < end; ++row) {
         const uint64_t place = uint64_t(row) * pc.dim + d;
-        const float dy = rota_f32(at(rota_operand(2), place)).v[0], x = rota_f32(at(rota_operand(0), place)).v[0];
+        const float dy = get(value_at(rota_operand(2), place), 0u), x = get(value_at(rota_operand(0), place), 0u);
 #ifdef RMS
         sum_h += dy * x * load(rota_operand(1), row);
 #else

@@ -1,7 +1,9 @@
-/* rota_kernel_softmax_backward: dx = scale * y * (dy - sum(y * dy)), a workgroup per row. */
+/* rota_kernel_softmax_backward: dx = scale * y * (dy - sum(y * dy)), a workgroup per row. For the logarithm
+ * of softmax, scale * (dy - exp(y) * sum(dy)). */
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#include "elements.glsl"
+#define VALUE_ID 3
+#include "value.glsl"
 #include "workgroup.glsl"
 
 ROTA_KERNEL_BEGIN(3)
@@ -10,6 +12,8 @@ uint n;
 uint causal;
 uint queries;
 float scale;
+uint log_form;
+uint dtype;
 ROTA_KERNEL_END
 
 void main() {
@@ -17,10 +21,15 @@ void main() {
     if (row >= pc.rows) return;
     const uint visible = pc.causal != 0u ? row % pc.queries + pc.n - pc.queries + 1u : pc.n;
     const uint64_t first = uint64_t(row) * pc.n;
-    const uint64_t y = at(rota_operand(0), first), dy = at(rota_operand(1), first), dx = at(rota_operand(2), first);
+    const uint64_t y = value_at(rota_operand(0), first), dy = value_at(rota_operand(1), first);
+    const uint64_t dx = value_at(rota_operand(2), first);
     float sum = 0.0;
-    for (uint k = t; k < visible; k += size) sum += load(y, k) * load(dy, k);
+    for (uint k = t; k < visible; k += size) sum += (pc.log_form != 0u ? 1.0 : get(y, k)) * get(dy, k);
     sum = workgroup_sum(sum);
-    for (uint k = t; k < pc.n; k += size)
-        store(dx, k, k < visible ? pc.scale * load(y, k) * (load(dy, k) - sum) : 0.0);
+    for (uint k = t; k < pc.n; k += size) {
+        if (pc.log_form != 0u)
+            put(dx, k, pc.scale * (get(dy, k) - exp(get(y, k)) * sum));
+        else
+            put(dx, k, k < visible ? pc.scale * get(y, k) * (get(dy, k) - sum) : 0.0);
+    }
 }

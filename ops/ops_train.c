@@ -1,0 +1,60 @@
+/* The optimizers by name, and what goes with them: each fills in a use and applies it. */
+#include "ops/op.h"
+
+static rota_status apply(rota_tape *tape, const char *name, rota_op_use *use) {
+    use->op = rota_op_find(name);
+    use->input_count = use->op->input_count;
+    use->output_count = use->op->output_count;
+    return rota_op_apply(tape, use);
+}
+
+rota_status rota_op_adamw(rota_tape *tape, rota_tensor p, rota_tensor g, rota_tensor m, rota_tensor v,
+                          const rota_adamw *options) {
+    rota_op_use use = {.inputs = {p, g, m, v, options->factor, options->half},
+                       .attributes = {.value = {options->lr, options->step},
+                                      .beta1 = options->beta1,
+                                      .beta2 = options->beta2,
+                                      .eps = options->eps,
+                                      .weight_decay = options->weight_decay,
+                                      .flags = options->coupled ? ROTA_UPDATE_COUPLED : 0}};
+    return apply(tape, "adamw", &use);
+}
+
+rota_status rota_op_sgd(rota_tape *tape, rota_tensor p, rota_tensor g, rota_tensor m,
+                        const rota_sgd *options) {
+    rota_op_use use = {.inputs = {p, g, m, options->factor, options->half},
+                       .attributes = {.value = {options->lr},
+                                      .beta1 = options->momentum,
+                                      .weight_decay = options->weight_decay,
+                                      .flags = options->nesterov ? ROTA_UPDATE_NESTEROV : 0}};
+    return apply(tape, "momentum", &use);
+}
+
+rota_status rota_op_lion(rota_tape *tape, rota_tensor p, rota_tensor g, rota_tensor m,
+                         const rota_lion *options) {
+    rota_op_use use = {.inputs = {p, g, m, options->factor, options->half},
+                       .attributes = {.value = {options->lr},
+                                      .beta1 = options->beta1,
+                                      .beta2 = options->beta2,
+                                      .weight_decay = options->weight_decay,
+                                      .flags = ROTA_UPDATE_SIGN}};
+    return apply(tape, "momentum", &use);
+}
+
+rota_status rota_op_ema(rota_tape *tape, rota_tensor x, rota_tensor average, float decay) {
+    rota_op_use use = {.inputs = {x, average}, .attributes = {.beta1 = decay}};
+    return apply(tape, "ema", &use);
+}
+
+rota_status rota_op_loss_scale(rota_tape *tape, rota_tensor norm, rota_tensor state,
+                               const rota_loss_scale *options, rota_tensor *out_factor) {
+    rota_op_use use = {.inputs = {norm, state},
+                       .attributes = {.length = options->interval,
+                                      .growth = options->growth,
+                                      .backoff = options->backoff,
+                                      .scale = options->max_norm}};
+    *out_factor = ROTA_TENSOR_NONE;
+    ROTA_TRY(apply(tape, "loss_scale", &use));
+    *out_factor = use.outputs[0];
+    return ROTA_OK;
+}
