@@ -154,6 +154,54 @@ static void ref_residual_layernorm(reference *r) {
     norm(r, r->out[2], r->in[2], r->in[3], true);
 }
 
+/* As PyTorch has it. */
+static void ref_batch_norm(reference *r) {
+    const rota_op_attributes *a = &r->use->attributes;
+    const split s = split_at(&r->use->inputs[0], a->axis[0]);
+    const double n = (double)(s.outer * s.inner), momentum = (double)a->beta1;
+    for (uint64_t c = 0; c < s.n; c++) {
+        double mean = 0, variance = 0, *running_mean = &r->in[3][c], *running_variance = &r->in[4][c];
+        for (uint64_t o = 0; o < s.outer; o++)
+            for (uint64_t i = 0; i < s.inner; i++) mean += r->in[0][(o * s.n + c) * s.inner + i] / n;
+        for (uint64_t o = 0; o < s.outer; o++)
+            for (uint64_t i = 0; i < s.inner; i++)
+                variance += pow(r->in[0][(o * s.n + c) * s.inner + i] - mean, 2) / n;
+        if (a->evaluate) {
+            mean = *running_mean;
+            variance = *running_variance;
+        } else {
+            *running_mean += momentum * (mean - *running_mean);
+            *running_variance += momentum * (variance * n / (n - 1) - *running_variance);
+        }
+        const double rstd = 1 / sqrt(variance + (double)a->eps);
+        r->out[1][c] = mean;
+        r->out[1][s.n + c] = a->evaluate ? variance : rstd;
+        for (uint64_t o = 0; o < s.outer; o++)
+            for (uint64_t i = 0; i < s.inner; i++) {
+                const uint64_t at = (o * s.n + c) * s.inner + i;
+                r->out[0][at] = (r->in[0][at] - mean) * rstd * (r->in[1] ? r->in[1][c] : 1) +
+                                (r->in[2] ? r->in[2][c] : 0);
+            }
+    }
+}
+
+static void ref_rope(reference *r) {
+    const rota_tensor *x = &r->use->inputs[0];
+    const rota_op_attributes *a = &r->use->attributes;
+    const uint64_t dim = x->shape[x->rank - 1], sequence = x->shape[x->rank - 2];
+    const uint64_t rotary = a->length ? a->length : dim / 2 * 2;
+    memcpy(r->out[0], r->in[0], count_of(x) * sizeof(double));
+    for (uint64_t row = 0; row < count_of(x) / dim; row++)
+        for (uint64_t i = 0; i < rotary / 2; i++) {
+            const uint64_t first = row * dim + (a->interleaved ? 2 * i : i),
+                           second = first + (a->interleaved ? 1 : rotary / 2);
+            const double angle = (a->value[0].number + (double)(row % sequence)) *
+                                 pow((double)a->scale, -2 * (double)i / (double)rotary);
+            r->out[0][first] = r->in[0][first] * cos(angle) - r->in[0][second] * sin(angle);
+            r->out[0][second] = r->in[0][second] * cos(angle) + r->in[0][first] * sin(angle);
+        }
+}
+
 static void ref_cross_entropy(reference *r) {
     split s = rows_of(&r->use->inputs[0]);
     const double smoothing = (double)r->use->attributes.smoothing;
@@ -294,6 +342,8 @@ bool reference_run(reference *r) {
         {"layernorm", ref_layernorm},
         {"rmsnorm", ref_rmsnorm},
         {"residual_layernorm", ref_residual_layernorm},
+        {"batch_norm", ref_batch_norm},
+        {"rope", ref_rope},
         {"cross_entropy", ref_cross_entropy},
         {"classifier", ref_cross_entropy},
         {"attention", ref_attention},
@@ -326,7 +376,10 @@ static double longest_sum(const rota_op_use *use) {
     if (strcmp(name, "sum_squares") == 0 || strcmp(name, "global_norm") == 0) return 20000;
     if (strcmp(name, "matmul") == 0) return (double)x->shape[x->rank - (use->attributes.transpose_a ? 2 : 1)];
     if (strcmp(name, "attention") == 0) return (double)(use->inputs[1].shape[2] + x->shape[3]);
-    if (strcmp(name, "cross_entropy") == 0) return (double)(rota_tensor_count(x) / x->shape[2] + x->shape[2]);
+    if (strcmp(name, "batch_norm") == 0)
+        return (double)(rota_tensor_count(x) / x->shape[use->attributes.axis[0]]);
+    if (strcmp(name, "cross_entropy") == 0 || strcmp(name, "classifier") == 0)
+        return (double)(rota_tensor_count(x) / x->shape[2] + x->shape[2]);
     if (reference_roundings_basic(&(reference){.use = use}) >= 0) return 0;
     return x->rank > 0 ? (double)x->shape[x->rank - 1] : 1;
 }

@@ -316,6 +316,49 @@ typedef struct rota_norm_params {
     uint32_t dtype;
 } rota_norm_params;
 
+/* ---- Batch norm of x [outer, channels, inner]; mean and spread f32 [channels], spread being 1 /
+ * sqrt(variance + eps), or with VARIANCE the variance; h = (x - mean) / sqrt(variance + eps). An absent
+ * operand is bound to another that is read.
+ * ---- batch_norm_sums: x:READ, mean:READ, spread:READ, dy:READ, partial:WRITE [1 or 2, chunks, channels],
+ * chunks = ceil(outer * inner / chunk). Sums over the elements [c * chunk, ...) of each channel: MEAN of x,
+ * SQUARES of (x - mean)^2, BACKWARD of dy * h and of dy ----
+ * ---- batch_norm_update: mean:READ, variance:READ, running_mean:READWRITE, running_variance:READWRITE,
+ * rstd:WRITE, all [channels]. rstd = 1 / sqrt(variance + eps); running = (1 - momentum) * running + momentum
+ * * (mean, or variance * n / (n - 1)), n = outer * inner ----
+ * ---- batch_norm: x:READ, mean:READ, spread:READ, weight:READ, bias:READ, y:WRITE; in place y on x. y = h *
+ * weight + bias
+ * ---- batch_norm_backward: x:READ, mean:READ, spread:READ, weight:READ, dy:READ, sums:READ [2, channels],
+ * dx:WRITE; in place dx on dy. dx = weight * rstd * (dy - sums[1] / n - h * sums[0] / n); with VARIANCE
+ * weight * rstd * dy ---- */
+
+#define ROTA_BATCH_NORM_MEAN 4u
+#define ROTA_BATCH_NORM_SQUARES 8u
+#define ROTA_BATCH_NORM_BACKWARD 16u
+#define ROTA_BATCH_NORM_VARIANCE 32u
+
+typedef struct rota_batch_norm_params {
+    uint32_t outer, channels, inner;
+    uint32_t flags; /* ROTA_NORM_WEIGHT, ROTA_NORM_BIAS, and those above */
+    uint32_t chunk;
+    float eps, momentum;
+    uint32_t dtype;
+} rota_batch_norm_params;
+
+/* ---- rope: x:READ, y:WRITE [rows, dim]; in place y on x. Row r is at position offset + r % sequence. Pair i
+ * of rotary / 2 is (i, i + rotary / 2), or with INTERLEAVED (2 i, 2 i + 1), and is turned by position *
+ * base^(-2 i / rotary), with INVERSE backwards; columns from `rotary` on stay ---- */
+
+#define ROTA_ROPE_INTERLEAVED 1u
+#define ROTA_ROPE_INVERSE 2u
+
+typedef struct rota_rope_params {
+    uint32_t rows, sequence, dim, rotary;
+    uint32_t flags;
+    float base;
+    uint32_t offset; /* bindable 0 "offset", varies by step */
+    uint32_t dtype;
+} rota_rope_params;
+
 /* ---- cross_entropy: logits:READ [rows, classes], labels:READ i32 [rows], loss:WRITE [rows], lse:WRITE
  * [rows]. lse = max + log(sum(exp(logits - max))), loss = lse - (1 - smoothing) * logits[label] - smoothing *
  * mean(logits); a row whose label is `ignored` has loss 0 ----

@@ -64,6 +64,9 @@ static double attention_work(const void *params, const uint64_t *operand_bytes) 
     return (p->causal ? 2.0 : 4.0) * p->batch * p->heads * p->queries * p->keys * p->dim;
 }
 
+static const rota_kernel_bindable rope_bindables[] = {
+    {"offset", offsetof(rota_rope_params, offset), 4, true},
+};
 static const rota_kernel_bindable momentum_bindables[] = {
     {"lr", offsetof(rota_momentum_params, lr), 4, true},
 };
@@ -100,6 +103,11 @@ KERNEL(residual_layernorm, 7, rota_norm_params, 0, OPERAND(4), OPERAND(0) | OPER
 PLAIN_KERNEL(rmsnorm, 4, rota_norm_params)
 INPLACE_KERNEL(rmsnorm_backward, 5, rota_norm_params, 4, 3)
 PLAIN_KERNEL(rmsnorm_backward_weight, 4, rota_norm_params)
+PLAIN_KERNEL(batch_norm_sums, 5, rota_batch_norm_params)
+PLAIN_KERNEL(batch_norm_update, 5, rota_batch_norm_params)
+INPLACE_KERNEL(batch_norm, 6, rota_batch_norm_params, 5, 0)
+INPLACE_KERNEL(batch_norm_backward, 7, rota_batch_norm_params, 6, 4)
+KERNEL(rope, 2, rota_rope_params, 0, OPERAND(1), OPERAND(0), rope_bindables, COUNT_OF(rope_bindables))
 PLAIN_KERNEL(cross_entropy, 4, rota_cross_entropy_params)
 PLAIN_KERNEL(cross_entropy_mean, 4, rota_cross_entropy_params)
 INPLACE_KERNEL(cross_entropy_backward, 6, rota_cross_entropy_params, 5, 0)

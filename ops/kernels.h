@@ -57,6 +57,11 @@
     X(rmsnorm)                                                                                               \
     X(rmsnorm_backward)                                                                                      \
     X(rmsnorm_backward_weight)                                                                               \
+    X(batch_norm_sums)                                                                                       \
+    X(batch_norm_update)                                                                                     \
+    X(batch_norm)                                                                                            \
+    X(batch_norm_backward)                                                                                   \
+    X(rope)                                                                                                  \
     X(cross_entropy)                                                                                         \
     X(cross_entropy_mean)                                                                                    \
     X(cross_entropy_backward)                                                                                \

@@ -6,8 +6,9 @@
 
 /* Ops of each file, ended by one without name. */
 extern const rota_op rota_ops_binary[], rota_ops_unary[], rota_ops_choose[], rota_ops_move[],
-    rota_ops_reduce[], rota_ops_along[], rota_ops_matmul[], rota_ops_norm[], rota_ops_scores[],
-    rota_ops_loss[], rota_ops_attention[], rota_ops_update[], rota_ops_optimizer[];
+    rota_ops_reduce[], rota_ops_along[], rota_ops_matmul[], rota_ops_norm[], rota_ops_batch_norm[],
+    rota_ops_rope[], rota_ops_scores[], rota_ops_loss[], rota_ops_attention[], rota_ops_update[],
+    rota_ops_optimizer[];
 
 /* All tensors that are there have this dtype; else an error that names the input. */
 rota_status rota_shape_require(const rota_op_use *use, uint32_t inputs, rota_dtype dtype);

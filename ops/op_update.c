@@ -63,7 +63,9 @@ rota_status rota_record_global_norm(rota_tape *tape, const rota_tensor *tensors,
                                      .n = (uint32_t)elements,
                                      .inner = 1,
                                      .chunk = NORM_CHUNK,
-                                     .scale = 1.0f};
+                                     .scale = 1.0f,
+                                     .from = x.dtype,
+                                     .to = ROTA_F32};
         rota_access accesses[] = {rota_tensor_access(&x, ROTA_READ), rota_tensor_write(&part)};
         ROTA_TRY(rota_tape_kernel(tape, &rota_kernel_reduce, accesses, 2, &params, NULL, 0));
         at += own;
@@ -74,7 +76,9 @@ rota_status rota_record_global_norm(rota_tape *tape, const rota_tensor *tensors,
 }
 
 static rota_status shape_global_norm(const rota_op_use *use, rota_tensor *out) {
-    ROTA_TRY(rota_shape_require(use, 31, ROTA_F32));
+    for (uint32_t i = 0; i < use->input_count; i++)
+        if (use->inputs[i].buffer && !rota_dtype_is_real(use->inputs[i].dtype))
+            return fail_operand(use, i, "f32, f16 or bf16");
     return rota_tensor_of(NULL, 0, ROTA_F32, ROTA_SHAPE(2), out);
 }
 
@@ -88,11 +92,14 @@ static rota_status record_global_norm(rota_tape *tape, rota_op_use *use) {
 
 static bool example_global_norm(uint32_t index, uint32_t size, rota_op_example *out) {
     static const uint64_t counts[] = {77, 1, 5000, 8192, 4097}, large = 1u << 20;
-    if (index >= (size ? 1 : 3)) return false;
-    *out = (rota_op_example){.label = size ? "a million" : "several tensors"};
+    static const rota_dtype dtypes[] = {ROTA_F32, ROTA_F16, ROTA_BF16};
+    if (index >= (size ? 2 : 4)) return false;
+    const bool mixed = size ? index == 1 : index == 3;
+    *out = (rota_op_example){.label = size ? "a million" : mixed ? "of several dtypes" : "several tensors"};
     for (uint32_t i = 0; i < 5; i++) {
         if (size ? i == 0 : i <= 2 * index)
-            rota_example_input(out, i, ROTA_F32, 1, size ? &large : &counts[i], ROTA_FILL_UNIFORM);
+            rota_example_input(out, i, mixed ? dtypes[size ? 2 : i % 3] : ROTA_F32, 1,
+                               size ? &large : &counts[i], ROTA_FILL_UNIFORM);
         else
             rota_example_absent(out, i);
     }

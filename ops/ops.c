@@ -123,9 +123,36 @@ BOTH(rmsnorm, "rmsnorm", 2, PARAMETERS(rota_tensor x, rota_tensor weight, float 
 BOTH(log_softmax, "log_softmax", 1, PARAMETERS(rota_tensor x), {.inputs = {x}})
 BOTH(cross_entropy, "cross_entropy", 2, PARAMETERS(rota_tensor logits, rota_tensor labels),
      {.inputs = {logits, labels}, .attributes = {.integer = ROTA_IGNORED_LABEL}})
-BOTH(attention, "attention", 3,
-     PARAMETERS(rota_tensor q, rota_tensor k, rota_tensor v, bool causal, float scale),
-     {.inputs = {q, k, v}, .attributes = {.causal = causal, .scale = scale}})
+/* Keys or values of fewer heads than there are of queries: each serves a group of neighbours, and is repeated
+ * in memory, which costs little beside the attention itself. Their gradients add up. */
+static rota_status for_each_query_head(rota_tape *tape, rota_tensor q, rota_tensor *x) {
+    if (q.rank != 4 || x->rank != 4 || x->shape[1] >= q.shape[1] || q.shape[1] % x->shape[1] != 0)
+        return ROTA_OK;
+    const uint64_t *s = x->shape, group = q.shape[1] / s[1];
+    const uint64_t shape[] = {s[0], q.shape[1], s[2], s[3]};
+    rota_tensor view;
+    ROTA_TRY(rota_tensor_reshape(x, ROTA_SHAPE(s[0], s[1], 1, s[2], s[3]), &view));
+    ROTA_TRY(rota_tensor_broadcast(&view, ROTA_SHAPE(s[0], s[1], group, s[2], s[3]), &view));
+    ROTA_TRY(rota_op_copy(tape, view, &view));
+    return rota_tensor_reshape(&view, 4, shape, x);
+}
+
+rota_status rota_op_attention(rota_tape *tape, rota_tensor q, rota_tensor k, rota_tensor v, bool causal,
+                              float scale, rota_tensor *out_y) {
+    *out_y = ROTA_TENSOR_NONE;
+    ROTA_TRY(for_each_query_head(tape, q, &k));
+    ROTA_TRY(for_each_query_head(tape, q, &v));
+    rota_op_use use = {.inputs = {q, k, v}, .attributes = {.causal = causal, .scale = scale}};
+    return apply_new(tape, "attention", &use, 3, out_y);
+}
+
+rota_status rota_op_attention_into(rota_tape *tape, rota_tensor q, rota_tensor k, rota_tensor v, bool causal,
+                                   float scale, rota_tensor y) {
+    ROTA_TRY(for_each_query_head(tape, q, &k));
+    ROTA_TRY(for_each_query_head(tape, q, &v));
+    rota_op_use use = {.inputs = {q, k, v}, .attributes = {.causal = causal, .scale = scale}};
+    return apply_into(tape, "attention", &use, 3, y);
+}
 
 /* Each dropout of a tape draws from a stream of its own. */
 BOTH(dropout, "dropout", 1, PARAMETERS(rota_tensor x, float p, rota_value seed, rota_value step),
@@ -196,6 +223,8 @@ rota_status rota_op_attention_separate(rota_tape *tape, rota_tensor q, rota_tens
     *out_y = ROTA_TENSOR_NONE;
     if (q.rank != 4) return rota_fail(ROTA_INVALID_ARGUMENT, "attention: q has %u axes, expected 4", q.rank);
     if (scale == 0.0f) scale = 1.0f / sqrtf((float)q.shape[3]);
+    ROTA_TRY(for_each_query_head(tape, q, &k));
+    ROTA_TRY(for_each_query_head(tape, q, &v));
     ROTA_TRY(rota_op_matmul(tape, q, k, false, true, &scores));
     ROTA_TRY(rota_op_scale(tape, scores, rota_value_plain((double)scale), &scores));
     if (causal) ROTA_TRY(rota_op_causal_mask(tape, scores, &scores));
@@ -212,8 +241,9 @@ rota_status rota_op_global_norm(rota_tape *tape, const rota_tensor *tensors, uin
                                 rota_tensor *out_norm_factor) {
     *out_norm_factor = ROTA_TENSOR_NONE;
     for (uint32_t i = 0; i < count; i++)
-        if (!tensors[i].buffer || tensors[i].dtype != ROTA_F32)
-            return rota_fail(ROTA_INVALID_ARGUMENT, "op 'global_norm': tensor %u is %s, expected f32", i,
+        if (!tensors[i].buffer || !rota_dtype_is_real(tensors[i].dtype))
+            return rota_fail(ROTA_INVALID_ARGUMENT,
+                             "op 'global_norm': tensor %u is %s, expected f32, f16 or bf16", i,
                              tensors[i].buffer ? rota_dtype_name(tensors[i].dtype) : "missing");
     if (count == 0) return rota_fail(ROTA_INVALID_ARGUMENT, "op 'global_norm': no tensors");
     ROTA_TRY(rota_tape_temporary(tape, "global_norm", ROTA_F32, ROTA_SHAPE(2), out_norm_factor));
@@ -228,8 +258,12 @@ rota_status rota_op_clip_global_norm(rota_tape *tape, const rota_tensor *tensors
     const bool remembered = tape->remember;
     tape->remember = false;
     rota_status status = ROTA_OK;
-    for (uint32_t i = 0; i < count && status == ROTA_OK; i++)
-        status = rota_op_mul_into(tape, tensors[i], factor, tensors[i]);
+    rota_tensor factors[ROTA_DTYPE_COUNT] = {[ROTA_F32] = factor};
+    for (uint32_t i = 0; i < count && status == ROTA_OK; i++) {
+        rota_tensor *own = &factors[tensors[i].dtype];
+        if (!own->buffer) status = rota_op_cast(tape, factor, tensors[i].dtype, own);
+        if (status == ROTA_OK) status = rota_op_mul_into(tape, tensors[i], *own, tensors[i]);
+    }
     tape->remember = remembered;
     return status;
 }

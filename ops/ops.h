@@ -305,6 +305,49 @@ ROTA_API rota_status rota_op_residual_layernorm(rota_tape *tape, rota_tensor x, 
                                                 rota_tensor weight, rota_tensor bias, float eps,
                                                 rota_tensor *out_y, rota_tensor *out_sum);
 
+typedef struct rota_batch_norm {
+    uint32_t axis;                              /* of the channels */
+    float eps, momentum;                        /* 1e-5 and 0.1 in PyTorch */
+    bool evaluate;                              /* with the running statistics, which stay as they are */
+    rota_tensor weight, bias;                   /* [channels] of x's dtype, or ROTA_TENSOR_NONE */
+    rota_tensor running_mean, running_variance; /* f32 [channels], contiguous */
+} rota_batch_norm;
+
+/* y = (x - mean) / sqrt(variance + eps) * weight + bias, over all axes but that of the channels (Ioffe and
+ * Szegedy, Batch normalization, 2015). In training mean and variance (divisor n) are the batch's, and the
+ * running ones become (1 - momentum) * running + momentum * the batch's, of the variance with divisor n - 1,
+ * as in PyTorch; at least 2 elements a channel. */
+ROTA_API rota_status rota_op_batch_norm(rota_tape *tape, rota_tensor x, const rota_batch_norm *options,
+                                        rota_tensor *out_y);
+
+/* x [batch, channels, ...]: layernorm over each of `groups` groups of channels, then weight and bias
+ * [channels] (or ROTA_TENSOR_NONE) per channel (Wu and He, Group normalization, 2018). Made of other ops. */
+ROTA_API rota_status rota_op_group_norm(rota_tape *tape, rota_tensor x, uint32_t groups, rota_tensor weight,
+                                        rota_tensor bias, float eps, rota_tensor *out_y);
+
+typedef struct rota_rope {
+    rota_value offset; /* position of the first row of the sequence, u32, varies by step */
+    float base;        /* 10000 */
+    uint32_t rotary;   /* columns that are turned, even; the others stay. 0: all */
+    bool interleaved;  /* pairs are neighbours (GPT-J); else a column and the one half of `rotary` on (Llama,
+                          GPT-NeoX) */
+} rota_rope;
+
+/* x [..., sequence, dim], pair i of each row turned by position * base^(-2 i / rotary) (Su et al., RoFormer,
+ * 2021). */
+ROTA_API rota_status rota_op_rope(rota_tape *tape, rota_tensor x, const rota_rope *options,
+                                  rota_tensor *out_y);
+ROTA_API rota_status rota_op_rope_into(rota_tape *tape, rota_tensor x, const rota_rope *options,
+                                       rota_tensor y);
+
+/* Means over all elements of (x - target)^2, of |x - target|, and of Huber's loss: d^2 / 2 where |d| = |x -
+ * target| <= delta, else delta * (|d| - delta / 2). x and target of one shape; loss f32 [1]. Made of other
+ * ops; gradient flows to both. */
+ROTA_API rota_status rota_op_mse(rota_tape *tape, rota_tensor x, rota_tensor target, rota_tensor *out_loss);
+ROTA_API rota_status rota_op_l1(rota_tape *tape, rota_tensor x, rota_tensor target, rota_tensor *out_loss);
+ROTA_API rota_status rota_op_huber(rota_tape *tape, rota_tensor x, rota_tensor target, float delta,
+                                   rota_tensor *out_loss);
+
 /* Rows with this label do not count in a loss, as in PyTorch. */
 #define ROTA_IGNORED_LABEL (-100)
 
@@ -332,14 +375,22 @@ ROTA_API rota_status rota_op_classifier(rota_tape *tape, rota_tensor logits, rot
                                         const rota_classifier *options, rota_tensor *out_loss);
 
 /* softmax(scale * q k^T) v; q [batch, heads, queries, dim], k and v [batch, heads, keys, dim] (strided views
- * welcome; scale 0 means 1 / sqrt(dim)). causal: query i sees keys j <= i + keys - queries. Fused: one
- * kernel, the scores never in memory. Separate: matmul, softmax, matmul as nodes of their own. */
+ * welcome; scale 0 means 1 / sqrt(dim)), or of fewer heads that divide those of q: each serves a group of neighbours
+ * (grouped-query attention: Ainslie et al., 2023), and is copied for it. causal: query i sees keys j <= i + keys -
+ * queries. Fused: one kernel, the scores never in memory; it saves the log-sum-exp of each row for its gradient.
+ * Separate: matmul, softmax, matmul as nodes of their own. */
 ROTA_API rota_status rota_op_attention(rota_tape *tape, rota_tensor q, rota_tensor k, rota_tensor v,
                                        bool causal, float scale, rota_tensor *out_y);
 ROTA_API rota_status rota_op_attention_into(rota_tape *tape, rota_tensor q, rota_tensor k, rota_tensor v,
                                             bool causal, float scale, rota_tensor y);
 ROTA_API rota_status rota_op_attention_separate(rota_tape *tape, rota_tensor q, rota_tensor k, rota_tensor v,
                                                 bool causal, float scale, rota_tensor *out_y);
+
+/* Residual attention (He et al., RealFormer, 2020; PatchTST): scores = scale * q k^T + previous (the layer's
+ * before, or ROTA_TENSOR_NONE), y = softmax(scores) v. Made of other ops. */
+ROTA_API rota_status rota_op_attention_residual(rota_tape *tape, rota_tensor q, rota_tensor k, rota_tensor v,
+                                                rota_tensor previous, float scale, rota_tensor *out_y,
+                                                rota_tensor *out_scores);
 
 /* Zero with probability p, else x / (1 - p). The mask is a function of seed, step and the dropout's number in
  * its tape: replays with the same seed and step repeat it. seed and step vary by step (u32). p in [0, 1). */

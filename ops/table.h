@@ -19,6 +19,7 @@ typedef struct rota_op_attributes {
     float beta1, beta2, weight_decay;
     int32_t integer; /* index_add: value; variance: correction; cross_entropy: ignored */
     float smoothing, growth, backoff;
+    bool evaluate, interleaved;
     uint32_t flags; /* optimizers: ROTA_UPDATE_ */
     uint32_t stream;
 } rota_op_attributes;

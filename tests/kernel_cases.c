@@ -408,6 +408,55 @@ static void test_norm(void **state) {
             }
 }
 
+static void test_batch_norm(void **state) {
+    (void)state;
+    const uint32_t shapes[][4] = {/* outer, channels, inner, chunk */
+                                  {2, 1, 1, 1},
+                                  {301, 16, 1, 128},
+                                  {3, 5, 42, 50},
+                                  {1, 3, 700, 128},
+                                  {40, 33, 7, 9}};
+    for (uint32_t i = 0; i < 5; i++) FOR_DTYPE(type) {
+            const uint32_t *s = shapes[i], flags = i % 4;
+            rota_batch_norm_params p = {s[0], s[1], s[2], 0, s[3], 1e-2f, 0.1f, type};
+            const uint64_t n = (uint64_t)s[0] * s[2], count = n * s[1], chunks = (n + s[3] - 1) / s[3];
+            const kernel_array x = IN_TYPE(type, count), mean = IN(s[1]), spread = IN_RANGE(s[1], 0.5, 2);
+            const kernel_array w = IN_TYPE(type, s[1]), y = OUT_TYPE(type, count);
+            p.flags = ROTA_BATCH_NORM_MEAN;
+            CHECK(batch_norm_sums, &p, 2e-5, x, mean, spread, x, OUT(chunks * s[1]));
+            p.flags = ROTA_BATCH_NORM_SQUARES;
+            CHECK(batch_norm_sums, &p, 2e-5, x, mean, spread, x, OUT(chunks * s[1]));
+            CHECK(batch_norm_update, &p, 1e-5, mean, spread, INOUT(s[1]), INOUT(s[1]), OUT(s[1]));
+            for (uint32_t evaluate = 0; evaluate < 2; evaluate++) {
+                const uint32_t variance = evaluate ? ROTA_BATCH_NORM_VARIANCE : 0;
+                p.flags = ROTA_BATCH_NORM_BACKWARD | variance;
+                CHECK(batch_norm_sums, &p, 5e-5, x, mean, spread, x, OUT(2 * chunks * s[1]));
+                p.flags = flags | variance;
+                CHECK(batch_norm, &p, rounding(type, 1e-5), x, mean, spread, w, w, y);
+                CHECK(batch_norm, &p, rounding(type, 1e-5), x, mean, spread, w, w,
+                      OUT_TYPE_ON(type, count, 0));
+                CHECK(batch_norm_backward, &p, rounding(type, 2e-5), x, mean, spread, w, x, IN(2 * s[1]), y);
+                CHECK(batch_norm_backward, &p, rounding(type, 2e-5), x, mean, spread, w, x, IN(2 * s[1]),
+                      OUT_TYPE_ON(type, count, 4));
+            }
+        }
+}
+
+static void test_rope(void **state) {
+    (void)state;
+    const uint32_t shapes[][4] = {
+        /* rows, sequence, dim, rotary */ {1, 1, 2, 2}, {21, 7, 8, 8}, {300, 100, 65, 32}};
+    for (uint32_t i = 0; i < 3; i++)
+        for (uint32_t flags = 0; flags < 4; flags++) FOR_DTYPE(type) {
+                const uint32_t *s = shapes[i];
+                const rota_rope_params p = {s[0], s[1], s[2], s[3], flags, 10000.0f, 5 * flags, type};
+                const uint64_t n = (uint64_t)s[0] * s[2];
+                /* angles of up to 115 in f32 */
+                CHECK(rope, &p, rounding(type, 5e-5), IN_TYPE(type, n), OUT_TYPE(type, n));
+                CHECK(rope, &p, rounding(type, 5e-5), IN_TYPE(type, n), OUT_TYPE_ON(type, n, 0));
+            }
+}
+
 static void test_cross_entropy(void **state) {
     (void)state;
     const uint32_t shapes[][2] = {{1, 1}, {9, 3}, {130, 65}, {7, 3001}, {5, 4104}, {3, 20000}};
@@ -549,6 +598,6 @@ const struct CMUnitTest kernel_cases[] = {
     KERNEL_CASE(test_matmul_fine), KERNEL_CASE(test_embedding),     KERNEL_CASE(test_softmax),
     KERNEL_CASE(test_norm),        KERNEL_CASE(test_cross_entropy), KERNEL_CASE(test_attention),
     KERNEL_CASE(test_dropout),     KERNEL_CASE(test_optimizer),     KERNEL_CASE(test_loss_scale),
-    KERNEL_CASE(test_large_counts),
+    KERNEL_CASE(test_batch_norm), KERNEL_CASE(test_rope), KERNEL_CASE(test_large_counts),
 };
 const size_t kernel_case_count = sizeof kernel_cases / sizeof *kernel_cases;

@@ -82,7 +82,8 @@ static void check_against_differences(const op_trial *trial, uint32_t input, con
 /* Gradients of all inputs of one example. */
 static void check_op(const op_trial *trial) {
     const rota_op *op = trial->example.use.op;
-    if ((!op->gradient && !op->remember) || !op->differentiable || !rota_dtype_is_real(trial->result[0].dtype) ||
+    if ((!op->gradient && !op->remember) || !op->differentiable ||
+        !rota_dtype_is_real(trial->result[0].dtype) ||
         !rota_dtype_is_real(trial->example.use.inputs[0].dtype))
         return;
     op_kit kit;
@@ -123,8 +124,9 @@ static void check_op(const op_trial *trial) {
         for (uint64_t i = 0, keys = use.outputs[0].shape[2], queries = use.outputs[0].shape[1]; i < count;
              i++) {
             bool masked = i % keys > i / keys % queries + keys - queries;
-            assert_true(isfinite(op_kit_f32(&kit, outputs[0])[i]));
-            if (masked) assert_true(op_kit_f32(&kit, outputs[0])[i] == 0);
+            const double got = element_load(grads[0].dtype, kit.output_data[outputs[0]], i);
+            assert_true(isfinite(got));
+            if (masked) assert_true(got == 0);
         }
     } else {
         for (uint32_t g = 0; g < wanted; g++)
@@ -388,6 +390,189 @@ static void parameters_may_share_a_buffer(void **state) {
         if (!strstr(rota_last_error(), part)) fail_msg("'%s' is not in: %s", part, rota_last_error());       \
     } while (0)
 
+/* The gradients of x and w through a product, whose own gradient may take its place, are the same bits; and
+ * it does. */
+static void a_classifier_keeps_its_gradient_in_place(void **state) {
+    (void)state;
+    enum { ROWS = 6, DIM = 5, CLASSES = 9 };
+    float x[ROWS * DIM], w[DIM * CLASSES];
+    const int32_t labels[ROWS] = {3, 0, ROTA_IGNORED_LABEL, 8, 1, 1};
+    for (int i = 0; i < ROWS * DIM; i++) x[i] = (float)(i * 7 % 11) * 0.1f - 0.5f;
+    for (int i = 0; i < DIM * CLASSES; i++) w[i] = (float)(i * 5 % 13) * 0.1f - 0.6f;
+    op_kit kits[2];
+    uint32_t loss_at[2], grad_at[2][2], logits_at[2];
+    for (int in_place = 0; in_place < 2; in_place++) {
+        op_kit *kit = &kits[in_place];
+        op_kit_open(kit);
+        rota_tensor params[2], grads[2] = {{0}}, logits, loss;
+        params[0] = op_kit_input(kit, ROTA_F32, ROTA_SHAPE(ROWS, DIM), x);
+        params[1] = op_kit_input(kit, ROTA_F32, ROTA_SHAPE(DIM, CLASSES), w);
+        rota_tensor label = op_kit_input(kit, ROTA_I32, ROTA_SHAPE(ROWS), labels);
+        const rota_classifier options = {
+            .ignored = ROTA_IGNORED_LABEL, .smoothing = 0.1f, .in_place = in_place != 0};
+        assert_ok(rota_op_matmul(kit->tape, params[0], params[1], false, false, &logits));
+        assert_ok(rota_op_classifier(kit->tape, logits, label, &options, &loss));
+        assert_ok(rota_backward(kit->tape, loss, params, 2, grads, NULL));
+        loss_at[in_place] = op_kit_output(kit, loss);
+        logits_at[in_place] = op_kit_output(kit, logits);
+        for (int g = 0; g < 2; g++) grad_at[in_place][g] = op_kit_output(kit, grads[g]);
+        op_kit_run(kit);
+    }
+    assert_true(*op_kit_f32(&kits[0], loss_at[0]) == *op_kit_f32(&kits[1], loss_at[1]));
+    for (int g = 0; g < 2; g++)
+        assert_memory_equal(op_kit_f32(&kits[0], grad_at[0][g]), op_kit_f32(&kits[1], grad_at[1][g]),
+                            kits[0].output_bytes[grad_at[0][g]]);
+    /* each row of the gradient adds up to 0, and the ignored one is 0 */
+    const float *dlogits = op_kit_f32(&kits[1], logits_at[1]);
+    assert_memory_not_equal(op_kit_f32(&kits[0], logits_at[0]), dlogits, sizeof(float) * ROWS * CLASSES);
+    for (int r = 0; r < ROWS; r++) {
+        double sum = 0;
+        for (int c = 0; c < CLASSES; c++) {
+            sum += (double)dlogits[r * CLASSES + c];
+            if (r == 2) assert_true(dlogits[r * CLASSES + c] == 0);
+        }
+        assert_true(fabs(sum) < 1e-6);
+    }
+    op_kit_close(&kits[0]);
+    op_kit_close(&kits[1]);
+}
+
+/* Who needs the logits after the classifier took their place is told so. */
+static void a_classifier_leaves_no_logits_to_others(void **state) {
+    (void)state;
+    float x[12] = {1, 2, 3};
+    const int32_t labels[3] = {0, 1, 2};
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_tensor p = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(3, 4), x), grads[1] = {{0}}, logits, other, loss;
+    rota_tensor label = op_kit_input(&kit, ROTA_I32, ROTA_SHAPE(3), labels);
+    const rota_classifier options = {.ignored = ROTA_IGNORED_LABEL, .in_place = true};
+    assert_ok(rota_op_scale(kit.tape, p, rota_value_plain(2), &logits));
+    assert_ok(rota_op_sum_squares(kit.tape, logits, &other));
+    assert_ok(rota_op_classifier(kit.tape, logits, label, &options, &loss));
+    assert_ok(rota_op_add(kit.tape, loss, other, &loss));
+    assert_status(rota_backward(kit.tape, loss, &p, 1, grads, NULL), ROTA_WRONG_STATE);
+    assert_non_null(strstr(rota_last_error(), "'classifier' overwrote"));
+    op_kit_close(&kit);
+}
+
+/* Four query heads on two key heads are four on four where each of the two stands twice. */
+static void query_groups_share_their_keys(void **state) {
+    (void)state;
+    enum {
+        HEADS = 4,
+        KV = 2,
+        QUERIES = 3,
+        KEYS = 5,
+        DIM = 4,
+        Q = HEADS * QUERIES * DIM,
+        K = KV * KEYS * DIM
+    };
+    float q[Q], k[K], v[K], twice[2][2 * K];
+    for (int i = 0; i < Q; i++) q[i] = (float)(i * 7 % 13) * 0.2f - 1;
+    for (int i = 0; i < K; i++)
+        k[i] = (float)(i * 5 % 17) * 0.1f - 0.7f, v[i] = (float)(i * 11 % 19) * 0.1f - 0.9f;
+    for (int i = 0; i < 2 * K; i++) {
+        const int from = i / (2 * KEYS * DIM) * KEYS * DIM + i % (KEYS * DIM);
+        twice[0][i] = k[from], twice[1][i] = v[from];
+    }
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_tensor few[3], many[3], y[2], loss, grads[2][3] = {{{0}}};
+    uint32_t y_at[2], grad_at[2][3];
+    few[0] = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(1, HEADS, QUERIES, DIM), q);
+    few[1] = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(1, KV, KEYS, DIM), k);
+    few[2] = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(1, KV, KEYS, DIM), v);
+    many[0] = few[0];
+    for (int i = 1; i < 3; i++)
+        many[i] = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(1, HEADS, KEYS, DIM), twice[i - 1]);
+    for (int i = 0; i < 2; i++) {
+        const rota_tensor *in = i ? many : few;
+        assert_ok(rota_op_attention(kit.tape, in[0], in[1], in[2], true, 0, &y[i]));
+        y_at[i] = op_kit_output(&kit, y[i]);
+        assert_ok(rota_op_sum_squares(kit.tape, y[i], &loss));
+        assert_ok(rota_backward(kit.tape, loss, in, 3, grads[i], NULL));
+        for (int g = 0; g < 3; g++) grad_at[i][g] = op_kit_output(&kit, grads[i][g]);
+    }
+    op_kit_run(&kit);
+    assert_memory_equal(op_kit_f32(&kit, y_at[0]), op_kit_f32(&kit, y_at[1]), sizeof q);
+    assert_memory_equal(op_kit_f32(&kit, grad_at[0][0]), op_kit_f32(&kit, grad_at[1][0]), sizeof q);
+    for (int g = 1; g < 3; g++)
+        for (int i = 0; i < K; i++) {
+            const float *all = op_kit_f32(&kit, grad_at[1][g]);
+            const int at = i / (KEYS * DIM) * 2 * KEYS * DIM + i % (KEYS * DIM);
+            const double sum = (double)all[at] + (double)all[at + KEYS * DIM];
+            assert_true(fabs((double)op_kit_f32(&kit, grad_at[0][g])[i] - sum) <= 1e-6 * fmax(1, fabs(sum)));
+        }
+    op_kit_close(&kit);
+}
+
+static double made_of_others(const double *x) {
+    /* mse, l1, huber against 0.5; PatchTST's attention of two layers is compared elsewhere */
+    double mse = 0, l1 = 0, huber = 0;
+    for (int i = 0; i < N; i++) {
+        const double d = x[i] - 0.5, a = fabs(d);
+        mse += d * d / N;
+        l1 += a / N;
+        huber += (a <= 0.4 ? d * d / 2 : 0.4 * (a - 0.2)) / N;
+    }
+    return mse + 2 * l1 + 3 * huber;
+}
+
+static double grouped(const double *x) {
+    /* group norm of [2, 6], two groups of three channels, weight 1 + c / 4, bias c / 8; sum of y^2 * (1 + i)
+     */
+    double sum = 0;
+    for (int g = 0; g < 4; g++) {
+        double mean = 0, variance = 0;
+        for (int i = 0; i < 3; i++) mean += x[g * 3 + i] / 3;
+        for (int i = 0; i < 3; i++) variance += (x[g * 3 + i] - mean) * (x[g * 3 + i] - mean) / 3;
+        for (int i = 0; i < 3; i++) {
+            const int c = g % 2 * 3 + i;
+            const double y = (x[g * 3 + i] - mean) / sqrt(variance + 1e-3) * (1 + c / 4.0) + c / 8.0;
+            sum += y * y;
+        }
+    }
+    return sum;
+}
+
+static void ops_made_of_others_have_gradients(void **state) {
+    (void)state;
+    float x[N], half[N], weight[6], bias[6];
+    fill_values(x);
+    for (int i = 0; i < N; i++) half[i] = 0.5f;
+    for (int i = 0; i < 6; i++) weight[i] = 1 + (float)i / 4, bias[i] = (float)i / 8;
+    x[3] += 0.7f;
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_tensor p = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(N), x),
+                t = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(N), half);
+    rota_tensor a, b, c, loss, y, rows, grads[1] = {{0}}, again[1] = {{0}};
+    assert_ok(rota_op_mse(kit.tape, p, t, &a));
+    assert_ok(rota_op_l1(kit.tape, p, t, &b));
+    assert_ok(rota_op_huber(kit.tape, p, t, 0.4f, &c));
+    assert_ok(rota_op_scale(kit.tape, b, rota_value_plain(2), &b));
+    assert_ok(rota_op_scale(kit.tape, c, rota_value_plain(3), &c));
+    assert_ok(rota_op_add(kit.tape, a, b, &loss));
+    assert_ok(rota_op_add(kit.tape, loss, c, &loss));
+    assert_ok(rota_backward(kit.tape, loss, &p, 1, grads, NULL));
+    uint32_t first = op_kit_output(&kit, grads[0]), value = op_kit_output(&kit, loss);
+    rota_tensor w = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(6), weight),
+                d = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(6), bias);
+    assert_ok(rota_tensor_reshape(&p, ROTA_SHAPE(2, 6), &rows));
+    assert_ok(rota_op_group_norm(kit.tape, rows, 2, w, d, 1e-3f, &y));
+    assert_ok(rota_op_sum_squares(kit.tape, y, &loss));
+    assert_ok(rota_backward(kit.tape, loss, &p, 1, again, NULL));
+    uint32_t second = op_kit_output(&kit, again[0]);
+    op_kit_run(&kit);
+    double values[N];
+    for (int i = 0; i < N; i++) values[i] = (double)x[i];
+    assert_true(fabs((double)*op_kit_f32(&kit, value) - made_of_others(values)) < 1e-5);
+    check_function(made_of_others, x, op_kit_f32(&kit, first), "mse + 2 l1 + 3 huber");
+    check_function(grouped, x, op_kit_f32(&kit, second), "group norm");
+    op_kit_close(&kit);
+}
+
 static void impossible_gradients_are_refused(void **state) {
     (void)state;
     float x[N];
@@ -573,6 +758,10 @@ int main(void) {
         cmocka_unit_test(attention_of_slices_is_attention),
         cmocka_unit_test(gradients_go_where_they_are_asked),
         cmocka_unit_test(parameters_may_share_a_buffer),
+        cmocka_unit_test(a_classifier_keeps_its_gradient_in_place),
+        cmocka_unit_test(a_classifier_leaves_no_logits_to_others),
+        cmocka_unit_test(query_groups_share_their_keys),
+        cmocka_unit_test(ops_made_of_others_have_gradients),
         cmocka_unit_test(impossible_gradients_are_refused),
         cmocka_unit_test(gradients_cross_dtypes),
         cmocka_unit_test(halves_accumulate),

@@ -6,6 +6,7 @@
 #include "cuda/along.h"
 #include "cuda/attention.h"
 #include "cuda/attention_backward.h"
+#include "cuda/batch_norm.h"
 #include "cuda/binary.h"
 #include "cuda/copy.h"
 #include "cuda/elementwise.h"
@@ -62,6 +63,11 @@
 #define ROTA_CUDA_layernorm ROTA_CUDA_KERNEL(layernorm, norm)
 #define ROTA_CUDA_layernorm_backward ROTA_CUDA_KERNEL(layernorm_backward, norm)
 #define ROTA_CUDA_layernorm_backward_weight ROTA_CUDA_KERNEL(layernorm_backward_weight, norm)
+#define ROTA_CUDA_batch_norm_sums ROTA_CUDA_KERNEL(batch_norm_sums, batch_norm)
+#define ROTA_CUDA_batch_norm_update ROTA_CUDA_KERNEL(batch_norm_update, batch_norm)
+#define ROTA_CUDA_batch_norm ROTA_CUDA_KERNEL(batch_norm, batch_norm)
+#define ROTA_CUDA_batch_norm_backward ROTA_CUDA_KERNEL(batch_norm_backward, batch_norm)
+#define ROTA_CUDA_rope ROTA_CUDA_KERNEL(rope, batch_norm)
 #define ROTA_CUDA_residual_layernorm ROTA_CUDA_KERNEL(residual_layernorm, norm)
 #define ROTA_CUDA_rmsnorm ROTA_CUDA_KERNEL(rmsnorm, norm)
 #define ROTA_CUDA_rmsnorm_backward ROTA_CUDA_KERNEL(rmsnorm_backward, norm)

@@ -104,6 +104,13 @@ ROWS(causal_mask, rota_causal_mask_params, p->rows, p->n)
 ROWS(cross_entropy, rota_cross_entropy_params, p->rows, p->classes)
 ROWS(cross_entropy_backward, rota_cross_entropy_params, p->rows, p->classes)
 
+THREADS(batch_norm_sums, rota_batch_norm_params,
+        divide_up((uint64_t)p->outer * p->inner, p->chunk) * p->channels)
+THREADS(batch_norm_update, rota_batch_norm_params, p->channels)
+ELEMENTS(batch_norm, rota_batch_norm_params, (uint64_t)p->outer * p->channels * p->inner)
+ELEMENTS(batch_norm_backward, rota_batch_norm_params, (uint64_t)p->outer * p->channels * p->inner)
+THREADS(rope, rota_rope_params, (uint64_t)p->rows *(p->dim - p->rotary / 2))
+
 ROWS(layernorm, rota_norm_params, p->rows, p->dim)
 ROWS(residual_layernorm, rota_norm_params, p->rows, p->dim)
 ROWS(layernorm_backward, rota_norm_params, p->rows, p->dim)

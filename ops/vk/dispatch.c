@@ -186,6 +186,18 @@ void rota_vk_spec_norm(const void *params, uint32_t *out_values) {
 GRID(norm_backward_weight, rota_norm_params, divide_up(divide_up(p->rows, p->chunk) * p->dim, 128))
 SPEC_DTYPE(norm_backward_weight, rota_norm_params)
 
+/* Elements of a channel. */
+static uint64_t batch_norm_elements(const rota_batch_norm_params *p) {
+    return (uint64_t)p->outer * p->inner;
+}
+GRID(batch_norm_sums, rota_batch_norm_params,
+     divide_up(divide_up(batch_norm_elements(p), p->chunk) * p->channels, SMALL_GROUP))
+GRID(batch_norm_update, rota_batch_norm_params, divide_up(p->channels, SMALL_GROUP))
+GRID(batch_norm, rota_batch_norm_params, divide_up(batch_norm_elements(p) * p->channels, ELEMENTWISE_GROUP))
+SPEC_DTYPE(batch_norm, rota_batch_norm_params)
+GRID(rope, rota_rope_params, divide_up((uint64_t)p->rows *(p->dim - p->rotary / 2), ELEMENTWISE_GROUP))
+SPEC_DTYPE(rope, rota_rope_params)
+
 GRID(cross_entropy, rota_cross_entropy_params, p->rows)
 void rota_vk_spec_cross_entropy(const void *params, uint32_t *out_values) {
     const rota_cross_entropy_params *p = params;

@@ -34,6 +34,10 @@ ROTA_VK_DISPATCH_SPEC(softmax)
 ROTA_VK_DISPATCH_SPEC(causal_mask)
 ROTA_VK_DISPATCH_SPEC(norm)
 ROTA_VK_DISPATCH_SPEC(norm_backward_weight)
+ROTA_VK_DISPATCH(batch_norm_sums)
+ROTA_VK_DISPATCH(batch_norm_update)
+ROTA_VK_DISPATCH_SPEC(batch_norm)
+ROTA_VK_DISPATCH_SPEC(rope)
 ROTA_VK_DISPATCH_SPEC(cross_entropy)
 ROTA_VK_DISPATCH_SPEC(cross_entropy_backward)
 ROTA_VK_DISPATCH(attention)
@@ -101,6 +105,10 @@ ROTA_VK_HALF(variance_backward)
     X(rmsnorm_backward_weight)                                                                               \
     X(cross_entropy)                                                                                         \
     X(cross_entropy_backward)                                                                                \
+    X(batch_norm_sums)                                                                                       \
+    X(batch_norm)                                                                                            \
+    X(batch_norm_backward)                                                                                   \
+    X(rope)                                                                                                  \
     X(adamw)                                                                                                 \
     X(momentum)
 #define ROTA_VK_HALF_SELECT(name)                                                                            \

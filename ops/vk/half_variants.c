@@ -2,6 +2,9 @@
  * specialization constant. */
 #include "ops/vk/dispatch.h"
 #include "spv/adamw_half.h"
+#include "spv/batch_norm_backward_half.h"
+#include "spv/batch_norm_half.h"
+#include "spv/batch_norm_sums_half.h"
 #include "spv/causal_mask_half.h"
 #include "spv/cross_entropy_backward_half.h"
 #include "spv/cross_entropy_half.h"
@@ -15,6 +18,7 @@
 #include "spv/rmsnorm_backward_half.h"
 #include "spv/rmsnorm_backward_weight_half.h"
 #include "spv/rmsnorm_half.h"
+#include "spv/rope_half.h"
 #include "spv/softmax_backward_half.h"
 #include "spv/softmax_half.h"
 
@@ -58,6 +62,10 @@ BY_DTYPE(rmsnorm_backward_weight, 4, rota_norm_params, norm_backward_weight, 1,
 BY_DTYPE(cross_entropy, 4, rota_cross_entropy_params, cross_entropy, 2, rota_vk_spec_cross_entropy)
 BY_DTYPE(cross_entropy_backward, 6, rota_cross_entropy_params, cross_entropy_backward, 1,
          rota_vk_spec_cross_entropy_backward)
+BY_DTYPE(batch_norm_sums, 5, rota_batch_norm_params, batch_norm_sums, 1, rota_vk_spec_batch_norm)
+BY_DTYPE(batch_norm, 6, rota_batch_norm_params, batch_norm, 1, rota_vk_spec_batch_norm)
+BY_DTYPE(batch_norm_backward, 7, rota_batch_norm_params, batch_norm, 1, rota_vk_spec_batch_norm)
+BY_DTYPE(rope, 2, rota_rope_params, rope, 1, rota_vk_spec_rope)
 VARIANT(adamw, 6, rota_adamw_params, adamw, 0, NULL, p->g_dtype != ROTA_F32 || (p->flags & ROTA_UPDATE_HALF))
 VARIANT(momentum, 5, rota_momentum_params, momentum, 0, NULL,
         p->g_dtype != ROTA_F32 || (p->flags & ROTA_UPDATE_HALF))

@@ -11,6 +11,10 @@
 #include "spv/attention_backward_key_value.h"
 #include "spv/attention_backward_prepare.h"
 #include "spv/attention_backward_query.h"
+#include "spv/batch_norm.h"
+#include "spv/batch_norm_backward.h"
+#include "spv/batch_norm_sums.h"
+#include "spv/batch_norm_update.h"
 #include "spv/binary.h"
 #include "spv/binary_backward.h"
 #include "spv/cast.h"
@@ -39,6 +43,7 @@
 #include "spv/rmsnorm.h"
 #include "spv/rmsnorm_backward.h"
 #include "spv/rmsnorm_backward_weight.h"
+#include "spv/rope.h"
 #include "spv/softmax.h"
 #include "spv/softmax_backward.h"
 #include "spv/gather.h"
@@ -147,6 +152,16 @@
     { ROTA_VK_SHADER_SPEC(global_norm, global_norm, global_norm, 1) }
 #define ROTA_VK_adamw                                                                                        \
     { ROTA_VK_SHADER(adamw, adamw), .select = rota_vk_select_adamw }
+#define ROTA_VK_batch_norm_sums                                                                              \
+    { ROTA_VK_SHADER(batch_norm_sums, batch_norm_sums), .select = rota_vk_select_batch_norm_sums }
+#define ROTA_VK_batch_norm_update                                                                            \
+    { ROTA_VK_SHADER(batch_norm_update, batch_norm_update) }
+#define ROTA_VK_batch_norm                                                                                   \
+    { ROTA_VK_SHADER(batch_norm, batch_norm), .select = rota_vk_select_batch_norm }
+#define ROTA_VK_batch_norm_backward                                                                          \
+    { ROTA_VK_SHADER(batch_norm_backward, batch_norm), .select = rota_vk_select_batch_norm_backward }
+#define ROTA_VK_rope                                                                                         \
+    { ROTA_VK_SHADER(rope, rope), .select = rota_vk_select_rope }
 #define ROTA_VK_residual_layernorm                                                                           \
     { ROTA_VK_SHADER_SPEC(residual_layernorm, norm, norm, 1), .select = rota_vk_select_residual_layernorm }
 #define ROTA_VK_cross_entropy_mean                                                                           \
