@@ -598,6 +598,6 @@ const struct CMUnitTest kernel_cases[] = {
     KERNEL_CASE(test_matmul_fine), KERNEL_CASE(test_embedding),     KERNEL_CASE(test_softmax),
     KERNEL_CASE(test_norm),        KERNEL_CASE(test_cross_entropy), KERNEL_CASE(test_attention),
     KERNEL_CASE(test_dropout),     KERNEL_CASE(test_optimizer),     KERNEL_CASE(test_loss_scale),
-    KERNEL_CASE(test_batch_norm), KERNEL_CASE(test_rope), KERNEL_CASE(test_large_counts),
+    KERNEL_CASE(test_batch_norm),  KERNEL_CASE(test_rope),          KERNEL_CASE(test_large_counts),
 };
 const size_t kernel_case_count = sizeof kernel_cases / sizeof *kernel_cases;

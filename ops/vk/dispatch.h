@@ -117,5 +117,4 @@ ROTA_VK_HALF(variance_backward)
 ROTA_VK_HALF_LIST(ROTA_VK_HALF_SELECT)
 #undef ROTA_VK_HALF_SELECT
 
-
 #endif
