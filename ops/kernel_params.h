@@ -380,9 +380,14 @@ typedef struct rota_cross_entropy_params {
  * head, sequence; dim has stride 1. s = scale * q k^T; causal: query i sees keys j <= i + keys - queries; out
  * = softmax(s) v; lse of each row of s ---- */
 
+#define ROTA_ATTENTION_CAUSAL 1u
+/* ... and, from this bit on, the dtype of q, k, v, out and their gradients: f32, f16 or bf16. Stats and lse
+ * are f32. */
+#define ROTA_ATTENTION_DTYPE_SHIFT 8
+
 typedef struct rota_attention_params {
     uint32_t batch, heads, queries, keys, dim;
-    uint32_t causal;
+    uint32_t flags;
     float scale;
     uint32_t q_stride[3], k_stride[3], v_stride[3], out_stride[3];
 } rota_attention_params;
@@ -398,7 +403,7 @@ typedef struct rota_attention_params {
 
 typedef struct rota_attention_backward_params {
     uint32_t batch, heads, queries, keys, dim;
-    uint32_t causal;
+    uint32_t flags;
     float scale;
     uint32_t q_stride[3], kv_stride[3], out_stride[3];
 } rota_attention_backward_params;

@@ -5,7 +5,8 @@
 
 static rota_status shape_attention(const rota_op_use *use, rota_tensor *out) {
     const rota_tensor *q = &use->inputs[0], *k = &use->inputs[1], *v = &use->inputs[2];
-    ROTA_TRY(rota_shape_require(use, 7, ROTA_F32));
+    if (q->dtype != ROTA_F16 && q->dtype != ROTA_BF16) ROTA_TRY(rota_shape_require(use, 7, ROTA_F32));
+    ROTA_TRY(rota_shape_require(use, 7, q->dtype));
     bool fits = q->rank == 4 && k->rank == 4 && v->rank == 4 && rota_shapes_equal(k, v);
     fits = fits && q->shape[0] == k->shape[0] && q->shape[1] == k->shape[1] && q->shape[3] == k->shape[3];
     fits = fits && (!use->attributes.causal || k->shape[2] >= q->shape[2]);
@@ -20,13 +21,18 @@ static rota_status shape_attention(const rota_op_use *use, rota_tensor *out) {
             rota_tensor_describe(v, text[2], sizeof text[2]),
             use->attributes.causal ? ", keys >= queries" : "");
     }
-    ROTA_TRY(rota_shape_like(q, ROTA_F32, &out[0]));
+    ROTA_TRY(rota_shape_like(q, q->dtype, &out[0]));
     return rota_tensor_of(NULL, 0, ROTA_F32, 3, q->shape, &out[1]);
 }
 
 static float scale_of(const rota_op_use *use) {
     return use->attributes.scale != 0.0f ? use->attributes.scale
                                          : 1.0f / sqrtf((float)use->inputs[0].shape[3]);
+}
+
+static uint32_t flags_of(const rota_op_use *use) {
+    return (use->attributes.causal ? ROTA_ATTENTION_CAUSAL : 0u) | (uint32_t)use->inputs[0].dtype
+                                                                       << ROTA_ATTENTION_DTYPE_SHIFT;
 }
 
 static void strides_of(const rota_tensor *x, uint32_t *out) {
@@ -48,14 +54,14 @@ static rota_status record_attention(rota_tape *tape, rota_op_use *use) {
     ROTA_TRY(rows_of(tape, &use->inputs[0], &q));
     ROTA_TRY(rows_of(tape, &use->inputs[1], &k));
     ROTA_TRY(rows_of(tape, &use->inputs[2], &v));
-    if (!has_rows(&y)) ROTA_TRY(rota_tape_temporary(tape, "attention", ROTA_F32, 4, y.shape, &y));
+    if (!has_rows(&y)) ROTA_TRY(rota_tape_temporary(tape, "attention", y.dtype, 4, y.shape, &y));
     rota_attention_params params = {
         .batch = (uint32_t)q.shape[0],
         .heads = (uint32_t)q.shape[1],
         .queries = (uint32_t)q.shape[2],
         .keys = (uint32_t)k.shape[2],
         .dim = (uint32_t)q.shape[3],
-        .causal = use->attributes.causal,
+        .flags = flags_of(use),
         .scale = scale_of(use),
     };
     strides_of(&q, params.q_stride);
@@ -109,6 +115,11 @@ static rota_status finish(rota_tape *tape, const rota_tensor *x, const destinati
 }
 
 static rota_status gradient_attention(rota_tape *tape, const rota_op_use *use) {
+    if (use->inputs[0].dtype != ROTA_F32) {
+        char text[ROTA_TENSOR_TEXT_MAX];
+        return rota_op_fail(use->op, ROTA_UNSUPPORTED, "no gradient through %s; only f32",
+                            rota_tensor_describe(&use->inputs[0], text, sizeof text));
+    }
     rota_tensor q, k, v, y = use->outputs[0], dy = *rota_gradient_output(tape, 0), stats;
     ROTA_TRY(rows_of(tape, &use->inputs[0], &q));
     ROTA_TRY(rows_of(tape, &use->inputs[1], &k));
@@ -127,7 +138,7 @@ static rota_status gradient_attention(rota_tape *tape, const rota_op_use *use) {
         .queries = (uint32_t)q.shape[2],
         .keys = (uint32_t)k.shape[2],
         .dim = (uint32_t)q.shape[3],
-        .causal = use->attributes.causal,
+        .flags = flags_of(use),
         .scale = scale_of(use),
     };
     strides_of(&q, params.q_stride);
@@ -186,26 +197,30 @@ static bool example_attention(uint32_t index, uint32_t size, rota_op_example *ou
         const char *label;
         uint64_t q[4], keys;
         bool causal;
+        rota_dtype dtype;
     } small[] =
         {
-            {"SCENARIOS S2 small", {1, 2, 4, 8}, 4, false},
-            {"SCENARIOS S2 middle", {1, 2, 16, 16}, 16, false},
-            {"SCENARIOS S2 large", {2, 4, 32, 32}, 32, false},
-            {"causal, odd", {2, 3, 17, 5}, 17, true},
-            {"causal, more keys", {1, 2, 5, 8}, 12, true},
-            {"several tiles", {1, 1, 150, 16}, 300, false},
-            {"several tiles, causal", {1, 2, 200, 8}, 200, true},
-            {"one query", {2, 1, 1, 3}, 7, false},
+            {"SCENARIOS S2 small", {1, 2, 4, 8}, 4, false, ROTA_F32},
+            {"SCENARIOS S2 middle", {1, 2, 16, 16}, 16, false, ROTA_F32},
+            {"SCENARIOS S2 large", {2, 4, 32, 32}, 32, false, ROTA_F32},
+            {"causal, odd", {2, 3, 17, 5}, 17, true, ROTA_F32},
+            {"causal, more keys", {1, 2, 5, 8}, 12, true, ROTA_F32},
+            {"several tiles", {1, 1, 150, 16}, 300, false, ROTA_F32},
+            {"several tiles, causal", {1, 2, 200, 8}, 200, true, ROTA_F32},
+            {"one query", {2, 1, 1, 3}, 7, false, ROTA_F32},
+            {"f16", {2, 3, 70, 64}, 130, false, ROTA_F16},
+            {"bf16, causal", {1, 2, 150, 40}, 150, true, ROTA_BF16},
         },
-      large[] = {{"8 x 8 heads of 512 x 64, causal", {8, 8, 512, 64}, 512, true}};
+      large[] = {{"8 x 8 heads of 512 x 64, causal", {8, 8, 512, 64}, 512, true, ROTA_F32},
+                 {"4 x 12 heads of 1024 x 64, causal, bf16", {4, 12, 1024, 64}, 1024, true, ROTA_BF16}};
     if (index >= (size ? sizeof large / sizeof large[0] : sizeof small / sizeof small[0])) return false;
     const uint64_t *q = size ? large[index].q : small[index].q,
                    keys = size ? large[index].keys : small[index].keys;
     *out = (rota_op_example){.label = size ? large[index].label : small[index].label};
-    rota_example_input(out, 0, ROTA_F32, 4, q, ROTA_FILL_UNIFORM);
+    const rota_dtype dtype = size ? large[index].dtype : small[index].dtype;
+    rota_example_input(out, 0, dtype, 4, q, ROTA_FILL_UNIFORM);
     for (uint32_t i = 1; i < 3; i++)
-        rota_example_input(out, i, ROTA_F32, 4, (const uint64_t[]){q[0], q[1], keys, q[3]},
-                           ROTA_FILL_UNIFORM);
+        rota_example_input(out, i, dtype, 4, (const uint64_t[]){q[0], q[1], keys, q[3]}, ROTA_FILL_UNIFORM);
     out->use.attributes.causal = size ? large[index].causal : small[index].causal;
     out->flops = (out->use.attributes.causal ? 2.0 : 4.0) * (double)(q[0] * q[1] * q[2] * keys * q[3]);
     rota_example_bytes(out, out->use.inputs, 1);

@@ -2,6 +2,7 @@
  * place, operands at addresses that are multiples of 4 only, with operands and parameters given directly and
  * through argument words. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include "kernel_case.h"
 
@@ -477,6 +478,30 @@ static void test_cross_entropy(void **state) {
             }
 }
 
+/* Strides of [batch, heads, sequence, dim], or of [batch, sequence, heads, dim] seen so. */
+static void attention_strides(const uint32_t *shape, uint32_t sequence, bool interleaved, uint32_t out[3]) {
+    const uint32_t heads = shape[1], dim = shape[4];
+    out[0] = heads * sequence * dim;
+    out[1] = interleaved ? dim : sequence * dim;
+    out[2] = interleaved ? heads * dim : dim;
+}
+
+static void attention_params(const uint32_t *s, bool causal, bool interleaved, rota_dtype dtype,
+                             rota_attention_params *p, rota_attention_backward_params *b) {
+    const uint32_t flags = (causal ? ROTA_ATTENTION_CAUSAL : 0u) | (uint32_t)dtype
+                                                                       << ROTA_ATTENTION_DTYPE_SHIFT;
+    const float scale = 1.0f / sqrtf((float)s[4]);
+    *p = (rota_attention_params){s[0], s[1], s[2], s[3], s[4], flags, scale, {0}, {0}, {0}, {0}};
+    *b = (rota_attention_backward_params){s[0], s[1], s[2], s[3], s[4], flags, scale, {0}, {0}, {0}};
+    attention_strides(s, s[2], interleaved, p->q_stride);
+    attention_strides(s, s[3], interleaved, p->k_stride);
+    memcpy(p->out_stride, p->q_stride, sizeof p->q_stride);
+    memcpy(b->q_stride, p->q_stride, sizeof p->q_stride);
+    memcpy(b->out_stride, p->q_stride, sizeof p->q_stride);
+    memcpy(p->v_stride, p->k_stride, sizeof p->k_stride);
+    memcpy(b->kv_stride, p->k_stride, sizeof p->k_stride);
+}
+
 static void test_attention(void **state) {
     (void)state;
     const uint32_t shapes[][5] = {/* batch, heads, queries, keys, dim */
@@ -484,21 +509,11 @@ static void test_attention(void **state) {
                                   {1, 2, 70, 130, 64}, {1, 1, 9, 66, 300}, {2, 2, 65, 191, 96}};
     for (uint32_t i = 0; i < 6; i++)
         for (uint32_t variant = 0; variant < 4; variant++) {
-            const uint32_t *s = shapes[i], causal = variant & 1, interleaved = variant >> 1;
-            const uint32_t rows = s[0] * s[1] * s[2], q_count = rows * s[4],
-                           k_count = s[0] * s[1] * s[3] * s[4];
-            const float scale = 1.0f / sqrtf((float)s[4]);
-            /* [batch, heads, sequence, dim], or [batch, sequence, heads, dim] seen so */
-            const uint32_t q[3] = {s[1] * s[2] * s[4], interleaved ? s[4] : s[2] * s[4],
-                                   interleaved ? s[1] * s[4] : s[4]};
-            const uint32_t k[3] = {s[1] * s[3] * s[4], interleaved ? s[4] : s[3] * s[4],
-                                   interleaved ? s[1] * s[4] : s[4]};
-            rota_attention_params p = {s[0], s[1], s[2], s[3], s[4], causal, scale, {0}, {0}, {0}, {0}};
-            rota_attention_backward_params b = {s[0], s[1], s[2], s[3], s[4], causal, scale, {0}, {0}, {0}};
-            memcpy(p.q_stride, q, sizeof q), memcpy(p.out_stride, q, sizeof q),
-                memcpy(b.q_stride, q, sizeof q), memcpy(b.out_stride, q, sizeof q);
-            memcpy(p.k_stride, k, sizeof k), memcpy(p.v_stride, k, sizeof k),
-                memcpy(b.kv_stride, k, sizeof k);
+            const uint32_t *s = shapes[i], rows = s[0] * s[1] * s[2];
+            const uint32_t q_count = rows * s[4], k_count = s[0] * s[1] * s[3] * s[4];
+            rota_attention_params p;
+            rota_attention_backward_params b;
+            attention_params(s, variant & 1, variant >> 1, ROTA_F32, &p, &b);
             CHECK(attention, &p, 1e-5, IN(q_count), IN(k_count), IN(k_count), OUT(q_count), OUT(rows));
             /* A sum of dim products of either sign, each addition rounded at the size of the sum so far. */
             CHECK(attention_backward_prepare, &b, 1e-5 + 0x1p-24 * s[4], IN(q_count), IN(q_count), IN(rows),
@@ -507,6 +522,40 @@ static void test_attention(void **state) {
                   IN_RANGE(2 * rows, 4, 6), OUT(q_count));
             CHECK(attention_backward_key_value, &b, 5e-5, IN(q_count), IN(k_count), IN(k_count), IN(q_count),
                   IN_RANGE(2 * rows, 4, 6), OUT(k_count), OUT(k_count));
+        }
+}
+
+/* A GPU rounds probabilities and their gradients to the dtype before the second product, the CPU does not:
+ * half a unit in the last place of each, weighted like what they weigh, and the result's own. Operands are
+ * below 2, probabilities below 1, and a gradient's sums take as many signs as there are. */
+static void test_attention_half(void **state) {
+    (void)state;
+    if (!kernel_case_on_cuda()) {
+        fprintf(stderr, "left out: attention of 16-bit floats has no shader\n");
+        return;
+    }
+    const uint32_t shapes[][5] = {{1, 1, 1, 1, 2},       {1, 2, 4, 4, 8},     {2, 3, 17, 33, 32},
+                                  {1, 2, 70, 130, 64},   {2, 2, 65, 191, 96}, {1, 2, 200, 200, 64},
+                                  {1, 1, 130, 257, 128}, {1, 2, 33, 65, 50},  {1, 3, 64, 64, 21}};
+    for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (uint32_t variant = 0; variant < 8; variant++) {
+            const uint32_t *s = shapes[i], rows = s[0] * s[1] * s[2];
+            const uint32_t q_count = rows * s[4], k_count = s[0] * s[1] * s[3] * s[4];
+            const rota_dtype dtype = variant >> 2 ? ROTA_BF16 : ROTA_F16;
+            const double unit = dtype == ROTA_BF16 ? 0x1p-8 : 0x1p-11;
+            rota_attention_params p;
+            rota_attention_backward_params b;
+            attention_params(s, variant & 1, variant >> 1 & 1, dtype, &p, &b);
+            CHECK(attention, &p, 2 * unit, IN_AS(dtype, q_count, -1, 1), IN_AS(dtype, k_count, -1, 1),
+                  IN_AS(dtype, k_count, -1, 1), OUT_AS(dtype, q_count), OUT(rows));
+            CHECK(attention_backward_prepare, &b, 1e-5 + 0x1p-24 * s[4], IN_AS(dtype, q_count, -1, 1),
+                  IN_AS(dtype, q_count, -1, 1), IN(rows), OUT(2 * rows));
+            CHECK(attention_backward_query, &b, 4 * unit, IN_AS(dtype, q_count, -1, 1),
+                  IN_AS(dtype, k_count, -1, 1), IN_AS(dtype, k_count, -1, 1), IN_AS(dtype, q_count, -1, 1),
+                  IN_RANGE(2 * rows, 4, 6), OUT_AS(dtype, q_count));
+            CHECK(attention_backward_key_value, &b, 4 * unit, IN_AS(dtype, q_count, -1, 1),
+                  IN_AS(dtype, k_count, -1, 1), IN_AS(dtype, k_count, -1, 1), IN_AS(dtype, q_count, -1, 1),
+                  IN_RANGE(2 * rows, 4, 6), OUT_AS(dtype, k_count), OUT_AS(dtype, k_count));
         }
 }
 
@@ -592,12 +641,13 @@ static void test_large_counts(void **state) {
 }
 
 const struct CMUnitTest kernel_cases[] = {
-    KERNEL_CASE(test_unary),       KERNEL_CASE(test_binary),        KERNEL_CASE(test_where),
-    KERNEL_CASE(test_along),       KERNEL_CASE(test_copy),          KERNEL_CASE(test_cast),
-    KERNEL_CASE(test_reduce),      KERNEL_CASE(test_matmul),        KERNEL_CASE(test_matmul_large),
-    KERNEL_CASE(test_matmul_fine), KERNEL_CASE(test_embedding),     KERNEL_CASE(test_softmax),
-    KERNEL_CASE(test_norm),        KERNEL_CASE(test_cross_entropy), KERNEL_CASE(test_attention),
-    KERNEL_CASE(test_dropout),     KERNEL_CASE(test_optimizer),     KERNEL_CASE(test_loss_scale),
-    KERNEL_CASE(test_batch_norm),  KERNEL_CASE(test_rope),          KERNEL_CASE(test_large_counts),
+    KERNEL_CASE(test_unary),          KERNEL_CASE(test_binary),        KERNEL_CASE(test_where),
+    KERNEL_CASE(test_along),          KERNEL_CASE(test_copy),          KERNEL_CASE(test_cast),
+    KERNEL_CASE(test_reduce),         KERNEL_CASE(test_matmul),        KERNEL_CASE(test_matmul_large),
+    KERNEL_CASE(test_matmul_fine),    KERNEL_CASE(test_embedding),     KERNEL_CASE(test_softmax),
+    KERNEL_CASE(test_norm),           KERNEL_CASE(test_cross_entropy), KERNEL_CASE(test_attention),
+    KERNEL_CASE(test_attention_half), KERNEL_CASE(test_dropout),       KERNEL_CASE(test_optimizer),
+    KERNEL_CASE(test_loss_scale),     KERNEL_CASE(test_batch_norm),    KERNEL_CASE(test_rope),
+    KERNEL_CASE(test_large_counts),
 };
 const size_t kernel_case_count = sizeof kernel_cases / sizeof *kernel_cases;

@@ -3,6 +3,8 @@
  */
 #include "cpu.h"
 
+#include <stdlib.h>
+
 /* A tile of scores is 32 KiB: it stays in the first-level cache between the products around it. */
 enum { QUERIES = 64, KEYS = 128 };
 
@@ -17,6 +19,57 @@ static uint64_t blocks(uint64_t size, uint64_t block) {
 /* Keys that query i sees: j < limit. */
 ROTA_INLINE uint64_t key_limit(bool causal, uint64_t query, uint64_t queries, uint64_t keys) {
     return causal ? query + keys - queries + 1 : keys;
+}
+
+/* ---- 16-bit floats: tiles are widened to f32, results rounded once ---- */
+
+static rota_dtype dtype_of(uint32_t flags) {
+    return (rota_dtype)(flags >> ROTA_ATTENTION_DTYPE_SHIFT);
+}
+
+/* Floats to widen into, to be freed; none for f32. */
+static rota_status scratch_of(rota_dtype dtype, uint64_t floats, float **out_scratch) {
+    *out_scratch = NULL;
+    if (dtype == ROTA_F32) return ROTA_OK;
+    *out_scratch = malloc(floats * sizeof(float));
+    if (*out_scratch) return ROTA_OK;
+    return rota_fail(ROTA_OUT_OF_MEMORY, "attention of %s: no memory for %llu floats", rota_dtype_name(dtype),
+                     (unsigned long long)floats);
+}
+
+static uint64_t place(const uint32_t stride[3], uint64_t batch, uint64_t head, uint64_t row) {
+    return batch * stride[0] + head * stride[1] + row * stride[2];
+}
+
+ROTA_INLINE float widen(rota_dtype dtype, const void *x, uint64_t i) {
+    const uint16_t half = ((const uint16_t *)x)[i];
+    return dtype == ROTA_F16 ? rota_cpu_from_f16(half) : rota_cpu_from_bf16(half);
+}
+
+static void narrow(rota_dtype dtype, const float *x, uint64_t rows, uint64_t columns, void *y, uint64_t at,
+                   uint64_t stride) {
+    for (uint64_t r = 0; r < rows; r++)
+        for (uint64_t c = 0; c < columns; c++) {
+            const float value = x[r * columns + c];
+            ((uint16_t *)y)[at + r * stride + c] =
+                dtype == ROTA_F16 ? rota_cpu_to_f16(value) : rota_cpu_to_bf16(value);
+        }
+}
+
+/* Rows of one head, as f32: where they lie, or widened into `buffer`. */
+typedef struct matrix {
+    const float *at;
+    uint64_t stride;
+} matrix;
+
+static matrix matrix_of(rota_dtype dtype, const void *operand, const uint32_t stride[3], uint64_t batch,
+                        uint64_t head, uint64_t row, uint64_t rows, uint64_t columns, float *buffer) {
+    const uint64_t from = place(stride, batch, head, row);
+    if (dtype == ROTA_F32) return (matrix){(const float *)operand + from, stride[2]};
+    for (uint64_t r = 0; r < rows; r++)
+        for (uint64_t c = 0; c < columns; c++)
+            buffer[r * columns + c] = widen(dtype, operand, from + r * stride[2] + c);
+    return (matrix){buffer, columns};
 }
 
 /* ---- forward ---- */
@@ -68,32 +121,42 @@ ROTA_VECTOR static void finish(uint64_t rows, const float *maximum, const float 
 
 rota_status rota_cpu_attention(const rota_kernel_call *call) {
     const rota_attention_params *p = call->params;
+    const rota_dtype dtype = dtype_of(p->flags);
+    const bool causal = p->flags & ROTA_ATTENTION_CAUSAL;
     const uint64_t count = blocks(p->queries, QUERIES);
-    float scores[QUERIES * KEYS], maximum[QUERIES], sum[QUERIES];
+    float scores[QUERIES * KEYS], maximum[QUERIES], sum[QUERIES], *scratch = NULL;
+    ROTA_TRY(scratch_of(dtype, (2 * QUERIES + 2 * KEYS) * (uint64_t)p->dim, &scratch));
+    float *const own_out = scratch + QUERIES * (uint64_t)p->dim, *const own_k =
+                                                                     own_out + QUERIES * (uint64_t)p->dim;
+    float *const own_v = own_k + KEYS * (uint64_t)p->dim;
     for (uint64_t item = call->begin; item < call->end; item++) {
         uint64_t q0 = item % count * QUERIES, head = item / count % p->heads, batch = item / count / p->heads;
         uint64_t rows = least(p->queries - q0, QUERIES);
-        const float *q = (const float *)call->operands[0] + batch * p->q_stride[0] + head * p->q_stride[1] +
-                         q0 * p->q_stride[2];
-        const float *k = (const float *)call->operands[1] + batch * p->k_stride[0] + head * p->k_stride[1];
-        const float *v = (const float *)call->operands[2] + batch * p->v_stride[0] + head * p->v_stride[1];
-        float *out = (float *)call->operands[3] + batch * p->out_stride[0] + head * p->out_stride[1] +
-                     q0 * p->out_stride[2];
+        const matrix q =
+            matrix_of(dtype, call->operands[0], p->q_stride, batch, head, q0, rows, p->dim, scratch);
+        const uint64_t out_at = place(p->out_stride, batch, head, q0);
+        float *out = dtype == ROTA_F32 ? (float *)call->operands[3] + out_at : own_out;
+        const uint64_t out_stride = dtype == ROTA_F32 ? p->out_stride[2] : p->dim;
         float *lse = (float *)call->operands[4] + (batch * p->heads + head) * p->queries + q0;
         for (uint64_t r = 0; r < QUERIES; r++) maximum[r] = -INFINITY;
-        uint64_t end = key_limit(p->causal, q0 + rows - 1, p->queries, p->keys);
+        uint64_t end = key_limit(causal, q0 + rows - 1, p->queries, p->keys);
         for (uint64_t k0 = 0; k0 < end; k0 += KEYS) {
             uint64_t columns = least(end - k0, KEYS);
-            rota_cpu_sgemm(false, true, rows, columns, p->dim, p->scale, q, p->q_stride[2],
-                           k + k0 * p->k_stride[2], p->k_stride[2], 0.0f, scores, columns);
-            tile_softmax(p->causal, q0, k0, p->queries, p->keys, rows, columns, scores, maximum, sum, out,
-                         p->out_stride[2], p->dim);
-            rota_cpu_sgemm(false, false, rows, p->dim, columns, 1.0f, scores, columns,
-                           v + k0 * p->v_stride[2], p->v_stride[2], k0 == 0 ? 0.0f : 1.0f, out,
-                           p->out_stride[2]);
+            const matrix k =
+                matrix_of(dtype, call->operands[1], p->k_stride, batch, head, k0, columns, p->dim, own_k);
+            const matrix v =
+                matrix_of(dtype, call->operands[2], p->v_stride, batch, head, k0, columns, p->dim, own_v);
+            rota_cpu_sgemm(false, true, rows, columns, p->dim, p->scale, q.at, q.stride, k.at, k.stride, 0.0f,
+                           scores, columns);
+            tile_softmax(causal, q0, k0, p->queries, p->keys, rows, columns, scores, maximum, sum, out,
+                         out_stride, p->dim);
+            rota_cpu_sgemm(false, false, rows, p->dim, columns, 1.0f, scores, columns, v.at, v.stride,
+                           k0 == 0 ? 0.0f : 1.0f, out, out_stride);
         }
-        finish(rows, maximum, sum, out, p->out_stride[2], p->dim, lse);
+        finish(rows, maximum, sum, out, out_stride, p->dim, lse);
+        if (dtype != ROTA_F32) narrow(dtype, out, rows, p->dim, call->operands[3], out_at, p->out_stride[2]);
     }
+    free(scratch);
     return ROTA_OK;
 }
 
@@ -115,34 +178,56 @@ ROTA_VECTOR static float dot(const float *x, const float *y, uint64_t count) {
 
 rota_status rota_cpu_attention_backward_prepare(const rota_kernel_call *call) {
     const rota_attention_backward_params *p = call->params;
-    const float *out = call->operands[0], *dout = call->operands[1], *lse = call->operands[2];
+    const rota_dtype dtype = dtype_of(p->flags);
+    const float *lse = call->operands[2];
     float *stats = call->operands[3];
     for (uint64_t item = call->begin; item < call->end; item++) {
         uint64_t query = item % p->queries, head = item / p->queries % p->heads,
                  batch = item / p->queries / p->heads;
         uint64_t at = batch * p->out_stride[0] + head * p->out_stride[1] + query * p->out_stride[2];
         stats[2 * item] = lse[item];
-        stats[2 * item + 1] = dot(out + at, dout + at, p->dim);
+        if (dtype == ROTA_F32) {
+            stats[2 * item + 1] =
+                dot((const float *)call->operands[0] + at, (const float *)call->operands[1] + at, p->dim);
+            continue;
+        }
+        float sum = 0.0f;
+        for (uint64_t d = 0; d < p->dim; d++)
+            sum += widen(dtype, call->operands[0], at + d) * widen(dtype, call->operands[1], at + d);
+        stats[2 * item + 1] = sum;
     }
     return ROTA_OK;
 }
 
-/* Addresses of one head. */
+/* One head, and what its tiles are widened into: queries' rows of q and dout, keys' rows of k and v. */
 typedef struct head_view {
-    const float *q, *k, *v, *dout, *stats;
+    const rota_kernel_call *call;
+    rota_dtype dtype;
+    uint64_t batch, head;
+    const float *stats;
+    float *scratch;
 } head_view;
 
-static head_view head_of(const rota_kernel_call *call, uint64_t index) {
+static head_view head_of(const rota_kernel_call *call, uint64_t index, float *scratch) {
     const rota_attention_backward_params *p = call->params;
-    uint64_t head = index % p->heads, batch = index / p->heads;
-    uint64_t kv = batch * p->kv_stride[0] + head * p->kv_stride[1];
-    return (head_view){
-        .q = (const float *)call->operands[0] + batch * p->q_stride[0] + head * p->q_stride[1],
-        .k = (const float *)call->operands[1] + kv,
-        .v = (const float *)call->operands[2] + kv,
-        .dout = (const float *)call->operands[3] + batch * p->out_stride[0] + head * p->out_stride[1],
-        .stats = (const float *)call->operands[4] + index * p->queries * 2,
-    };
+    return (head_view){.call = call,
+                       .dtype = dtype_of(p->flags),
+                       .batch = index / p->heads,
+                       .head = index % p->heads,
+                       .stats = (const float *)call->operands[4] + index * p->queries * 2,
+                       .scratch = scratch};
+}
+
+#define HEAD_SCRATCH(dim) ((2 * QUERIES + 2 * KEYS) * (uint64_t)(dim))
+
+/* q, k, v and dout (0 to 3), from a row on. */
+static matrix part(const head_view *h, uint32_t operand, uint64_t row, uint64_t rows) {
+    const rota_attention_backward_params *p = h->call->params;
+    const uint32_t *const strides[] = {p->q_stride, p->kv_stride, p->kv_stride, p->out_stride};
+    const uint64_t dim = p->dim,
+                   buffers[] = {0, 2 * QUERIES * dim, (2 * QUERIES + KEYS) * dim, QUERIES * dim};
+    return matrix_of(h->dtype, h->call->operands[operand], strides[operand], h->batch, h->head, row, rows,
+                     dim, h->scratch ? h->scratch + buffers[operand] : NULL);
 }
 
 /* scores become p = exp(scores - lse), 0 where masked; dp becomes ds = p * (dp - delta). */
@@ -152,7 +237,7 @@ ROTA_VECTOR static void tile_gradient(const rota_attention_backward_params *p, u
     for (uint64_t r = 0; r < rows; r++) {
         const float lse = stats[2 * (q0 + r)], delta = stats[2 * (q0 + r) + 1];
         float *restrict s = scores + r * columns, *restrict d = dp + r * columns;
-        uint64_t limit = key_limit(p->causal, q0 + r, p->queries, p->keys);
+        uint64_t limit = key_limit((p->flags & ROTA_ATTENTION_CAUSAL), q0 + r, p->queries, p->keys);
         uint64_t seen = limit <= k0 ? 0 : least(limit - k0, columns);
         for (uint64_t i = 0; i < seen; i++) {
             s[i] = rota_cpu_exp(s[i] - lse);
@@ -163,12 +248,13 @@ ROTA_VECTOR static void tile_gradient(const rota_attention_backward_params *p, u
 }
 
 /* p and ds of one tile. */
-static void tile(const rota_attention_backward_params *p, const head_view *h, uint64_t q0, uint64_t k0,
-                 uint64_t rows, uint64_t columns, float *scores, float *dp) {
-    rota_cpu_sgemm(false, true, rows, columns, p->dim, p->scale, h->q + q0 * p->q_stride[2], p->q_stride[2],
-                   h->k + k0 * p->kv_stride[2], p->kv_stride[2], 0.0f, scores, columns);
-    rota_cpu_sgemm(false, true, rows, columns, p->dim, 1.0f, h->dout + q0 * p->out_stride[2],
-                   p->out_stride[2], h->v + k0 * p->kv_stride[2], p->kv_stride[2], 0.0f, dp, columns);
+static void tile(const head_view *h, const matrix *q, const matrix *dout, const matrix *k, const matrix *v,
+                 uint64_t q0, uint64_t k0, uint64_t rows, uint64_t columns, float *scores, float *dp) {
+    const rota_attention_backward_params *p = h->call->params;
+    rota_cpu_sgemm(false, true, rows, columns, p->dim, p->scale, q->at, q->stride, k->at, k->stride, 0.0f,
+                   scores, columns);
+    rota_cpu_sgemm(false, true, rows, columns, p->dim, 1.0f, dout->at, dout->stride, v->at, v->stride, 0.0f,
+                   dp, columns);
     tile_gradient(p, q0, k0, rows, columns, h->stats, scores, dp);
 }
 
@@ -182,22 +268,28 @@ void rota_cpu_items_attention_backward_query(const void *params, const uint64_t 
 
 rota_status rota_cpu_attention_backward_query(const rota_kernel_call *call) {
     const rota_attention_backward_params *p = call->params;
+    const rota_dtype dtype = dtype_of(p->flags);
     const uint64_t count = blocks(p->queries, QUERIES);
-    float scores[QUERIES * KEYS], dp[QUERIES * KEYS];
+    float scores[QUERIES * KEYS], dp[QUERIES * KEYS], *scratch = NULL;
+    ROTA_TRY(scratch_of(dtype, HEAD_SCRATCH(p->dim) + QUERIES * (uint64_t)p->dim, &scratch));
     for (uint64_t item = call->begin; item < call->end; item++) {
         uint64_t q0 = item % count * QUERIES, index = item / count, rows = least(p->queries - q0, QUERIES);
-        head_view h = head_of(call, index);
-        float *dq =
-            (float *)call->operands[5] + (h.q - (const float *)call->operands[0]) + q0 * p->q_stride[2];
-        uint64_t end = key_limit(p->causal, q0 + rows - 1, p->queries, p->keys);
+        const head_view h = head_of(call, index, scratch);
+        const uint64_t at = place(p->q_stride, h.batch, h.head, q0);
+        float *dq = scratch ? scratch + HEAD_SCRATCH(p->dim) : (float *)call->operands[5] + at;
+        const uint64_t stride = scratch ? p->dim : p->q_stride[2];
+        const matrix q = part(&h, 0, q0, rows), dout = part(&h, 3, q0, rows);
+        uint64_t end = key_limit(p->flags & ROTA_ATTENTION_CAUSAL, q0 + rows - 1, p->queries, p->keys);
         for (uint64_t k0 = 0; k0 < end; k0 += KEYS) {
             uint64_t columns = least(end - k0, KEYS);
-            tile(p, &h, q0, k0, rows, columns, scores, dp);
-            rota_cpu_sgemm(false, false, rows, p->dim, columns, p->scale, dp, columns,
-                           h.k + k0 * p->kv_stride[2], p->kv_stride[2], k0 == 0 ? 0.0f : 1.0f, dq,
-                           p->q_stride[2]);
+            const matrix k = part(&h, 1, k0, columns), v = part(&h, 2, k0, columns);
+            tile(&h, &q, &dout, &k, &v, q0, k0, rows, columns, scores, dp);
+            rota_cpu_sgemm(false, false, rows, p->dim, columns, p->scale, dp, columns, k.at, k.stride,
+                           k0 == 0 ? 0.0f : 1.0f, dq, stride);
         }
+        if (scratch) narrow(dtype, dq, rows, p->dim, call->operands[5], at, p->q_stride[2]);
     }
+    free(scratch);
     return ROTA_OK;
 }
 
@@ -211,25 +303,35 @@ void rota_cpu_items_attention_backward_key_value(const void *params, const uint6
 
 rota_status rota_cpu_attention_backward_key_value(const rota_kernel_call *call) {
     const rota_attention_backward_params *p = call->params;
-    const uint64_t count = blocks(p->keys, KEYS);
-    float scores[QUERIES * KEYS], dp[QUERIES * KEYS];
+    const rota_dtype dtype = dtype_of(p->flags);
+    const uint64_t count = blocks(p->keys, KEYS), results = KEYS * (uint64_t)p->dim;
+    float scores[QUERIES * KEYS], dp[QUERIES * KEYS], *scratch = NULL;
+    ROTA_TRY(scratch_of(dtype, HEAD_SCRATCH(p->dim) + 2 * results, &scratch));
     for (uint64_t item = call->begin; item < call->end; item++) {
         uint64_t k0 = item % count * KEYS, index = item / count, columns = least(p->keys - k0, KEYS);
-        head_view h = head_of(call, index);
-        uint64_t at = (uint64_t)(h.k - (const float *)call->operands[1]) + k0 * p->kv_stride[2];
-        float *dk = (float *)call->operands[5] + at, *dv = (float *)call->operands[6] + at;
+        const head_view h = head_of(call, index, scratch);
+        const uint64_t at = place(p->kv_stride, h.batch, h.head, k0);
+        float *dk = scratch ? scratch + HEAD_SCRATCH(p->dim) : (float *)call->operands[5] + at;
+        float *dv = scratch ? dk + results : (float *)call->operands[6] + at;
+        const uint64_t stride = scratch ? p->dim : p->kv_stride[2];
+        const matrix k = part(&h, 1, k0, columns), v = part(&h, 2, k0, columns);
         /* The first query that sees key k0; every key is seen by the last query. */
         uint64_t hidden = p->keys - p->queries;
-        uint64_t start = p->causal && k0 > hidden ? k0 - hidden : 0;
+        uint64_t start = p->flags & ROTA_ATTENTION_CAUSAL && k0 > hidden ? k0 - hidden : 0;
         for (uint64_t q0 = start; q0 < p->queries; q0 += QUERIES) {
             uint64_t rows = least(p->queries - q0, QUERIES);
             float beta = q0 == start ? 0.0f : 1.0f;
-            tile(p, &h, q0, k0, rows, columns, scores, dp);
-            rota_cpu_sgemm(true, false, columns, p->dim, rows, 1.0f, scores, columns,
-                           h.dout + q0 * p->out_stride[2], p->out_stride[2], beta, dv, p->kv_stride[2]);
-            rota_cpu_sgemm(true, false, columns, p->dim, rows, p->scale, dp, columns,
-                           h.q + q0 * p->q_stride[2], p->q_stride[2], beta, dk, p->kv_stride[2]);
+            const matrix q = part(&h, 0, q0, rows), dout = part(&h, 3, q0, rows);
+            tile(&h, &q, &dout, &k, &v, q0, k0, rows, columns, scores, dp);
+            rota_cpu_sgemm(true, false, columns, p->dim, rows, 1.0f, scores, columns, dout.at, dout.stride,
+                           beta, dv, stride);
+            rota_cpu_sgemm(true, false, columns, p->dim, rows, p->scale, dp, columns, q.at, q.stride, beta,
+                           dk, stride);
         }
+        if (!scratch) continue;
+        narrow(dtype, dk, columns, p->dim, call->operands[5], at, p->kv_stride[2]);
+        narrow(dtype, dv, columns, p->dim, call->operands[6], at, p->kv_stride[2]);
     }
+    free(scratch);
     return ROTA_OK;
 }

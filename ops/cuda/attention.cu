@@ -18,11 +18,12 @@ ROTA_DEVICE float row_sum(float x) {
 
 template <int OUT, typename A> ROTA_DEVICE void attention_columns(const A &args, attention_shared &s) {
     const rota_attention_params &p = args.params;
+    const bool causal = p.flags & ROTA_ATTENTION_CAUSAL;
     const attention_thread t;
-    const attention_place at(p.batch, p.heads, p.queries, p.causal);
+    const attention_place at(p.batch, p.heads, p.queries, causal);
     if (at.beyond) return;
     const uint32_t rows = min(ROWS, p.queries - at.first), behind = p.keys - p.queries;
-    const uint32_t end = p.causal ? min(p.keys, at.first + rows + behind) : p.keys;
+    const uint32_t end = causal ? min(p.keys, at.first + rows + behind) : p.keys;
     const strided_rows q(rota_operand<const float>(args, 0) + at.offset(p.q_stride, at.first), p.q_stride[2], rows, p.dim);
     const float *k = rota_operand<const float>(args, 1) + at.offset(p.k_stride, 0);
     const float *v = rota_operand<const float>(args, 2) + at.offset(p.v_stride, 0);
@@ -40,7 +41,7 @@ template <int OUT, typename A> ROTA_DEVICE void attention_columns(const A &args,
             const uint32_t lanes = min(LANES, p.keys - key);
             float score[R][L];
             dots(t, s, q, {k + static_cast<uint64_t>(key) * p.k_stride[2], p.k_stride[2], lanes, p.dim}, score);
-            const bool masked = lanes < LANES || (p.causal && key + LANES - 1 > at.first + behind);
+            const bool masked = lanes < LANES || (causal && key + LANES - 1 > at.first + behind);
 #pragma unroll
             for (int i = 0; i < R; i++) {
                 float highest = maximum[i];
@@ -48,7 +49,7 @@ template <int OUT, typename A> ROTA_DEVICE void attention_columns(const A &args,
                 for (int j = 0; j < L; j++) {
                     const uint32_t lane = t.lane(j);
                     score[i][j] *= scale;
-                    if (masked && (lane >= lanes || (p.causal && key + lane > at.first + t.row(i) + behind)))
+                    if (masked && (lane >= lanes || (causal && key + lane > at.first + t.row(i) + behind)))
                         score[i][j] = negative_infinity();
                     highest = fmaxf(highest, score[i][j]);
                 }

@@ -22,11 +22,12 @@ ROTA_KERNEL(attention_backward_prepare, 4, rota_attention_backward_params, ROTA_
 /* Rows are queries, lanes are keys. */
 template <int OUT, typename A> ROTA_DEVICE void query_columns(const A &args, attention_shared &s) {
     const rota_attention_backward_params &p = args.params;
+    const bool causal = p.flags & ROTA_ATTENTION_CAUSAL;
     const attention_thread t;
-    const attention_place at(p.batch, p.heads, p.queries, p.causal);
+    const attention_place at(p.batch, p.heads, p.queries, causal);
     if (at.beyond) return;
     const uint32_t rows = min(ROWS, p.queries - at.first), behind = p.keys - p.queries;
-    const uint32_t end = p.causal ? min(p.keys, at.first + rows + behind) : p.keys;
+    const uint32_t end = causal ? min(p.keys, at.first + rows + behind) : p.keys;
     const uint64_t q_at = at.offset(p.q_stride, at.first), kv_at = at.offset(p.kv_stride, 0);
     const strided_rows q(rota_operand<const float>(args, 0) + q_at, p.q_stride[2], rows, p.dim);
     const strided_rows dout(rota_operand<const float>(args, 3) + at.offset(p.out_stride, at.first), p.out_stride[2], rows, p.dim);
@@ -56,7 +57,7 @@ template <int OUT, typename A> ROTA_DEVICE void query_columns(const A &args, att
 #pragma unroll
                 for (int j = 0; j < L; j++) {
                     const uint32_t row = t.row(i), lane = t.lane(j);
-                    const bool seen = row < rows && lane < lanes && (!p.causal || key + lane <= at.first + row + behind);
+                    const bool seen = row < rows && lane < lanes && (!causal || key + lane <= at.first + row + behind);
                     score[i][j] = seen ? expf(score[i][j] * p.scale - lse[i]) * (dp[i][j] - delta[i]) : 0.0f;
                 }
             put_weights(t, s, score);
@@ -69,11 +70,12 @@ template <int OUT, typename A> ROTA_DEVICE void query_columns(const A &args, att
 /* Rows are keys, lanes are queries. */
 template <int OUT, typename A> ROTA_DEVICE void key_value_columns(const A &args, attention_shared &s) {
     const rota_attention_backward_params &p = args.params;
+    const bool causal = p.flags & ROTA_ATTENTION_CAUSAL;
     const attention_thread t;
     const attention_place at(p.batch, p.heads, p.keys, false);
     if (at.beyond) return;
     const uint32_t rows = min(ROWS, p.keys - at.first), behind = p.keys - p.queries;
-    const uint32_t begin = p.causal && at.first > behind ? at.first - behind : 0; /* the first query that sees a key of ours */
+    const uint32_t begin = causal && at.first > behind ? at.first - behind : 0; /* the first query that sees a key of ours */
     const uint64_t kv_at = at.offset(p.kv_stride, at.first);
     const strided_rows k(rota_operand<const float>(args, 1) + kv_at, p.kv_stride[2], rows, p.dim);
     const strided_rows v(rota_operand<const float>(args, 2) + kv_at, p.kv_stride[2], rows, p.dim);
@@ -103,7 +105,7 @@ template <int OUT, typename A> ROTA_DEVICE void key_value_columns(const A &args,
 #pragma unroll
                 for (int i = 0; i < R; i++) {
                     const uint32_t row = t.row(i);
-                    const bool seen = row < rows && lane < lanes && (!p.causal || at.first + row <= query + lane + behind);
+                    const bool seen = row < rows && lane < lanes && (!causal || at.first + row <= query + lane + behind);
                     score[i][j] = seen ? expf(score[i][j] * p.scale - lse) : 0.0f;
                     dp[i][j] = seen ? score[i][j] * (dp[i][j] - delta) : 0.0f;
                 }

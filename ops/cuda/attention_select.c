@@ -1,6 +1,8 @@
-/* Attention on CUDA: how its kernels are launched, and which take results of more than 64 columns. */
+/* Attention on CUDA: how its kernels are launched, and which take 16-bit floats and results of more than 64
+ * columns. */
 #include "cuda/attention.h"
 #include "cuda/attention_backward.h"
+#include "cuda/attention_half.h"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/shapes.h"
 
@@ -44,17 +46,110 @@ static const rota_kernel attention_backward_query_wide = {
              .launch = rota_cuda_launch_attention_backward_query},
 };
 
+/* ---- 16-bit floats, with matrix units ---- */
+
+#define HALF_CAPABILITY 80u
+#define HALF_DIM 128u
+
+#define HALF_LAUNCH(name, type, block_count, shared)                                                         \
+    static void launch_##name(const void *params, const uint64_t *operand_bytes,                             \
+                              const rota_cuda_target *target, rota_cuda_launch *out_launch) {                \
+        (void)operand_bytes;                                                                                 \
+        (void)target;                                                                                        \
+        const type *p = params;                                                                              \
+        const uint64_t heads = (uint64_t)p->batch * p->heads;                                                \
+        *out_launch = rota_cuda_fold((block_count), ROTA_CUDA_ATTENTION_THREADS);                            \
+        out_launch->shared_bytes = (shared);                                                                 \
+    }
+static uint64_t parts(uint64_t rows, uint64_t of, uint64_t heads) {
+    return heads * ((rows - 1) / of + 1);
+}
+HALF_LAUNCH(attention_64, rota_attention_params, parts(p->queries, ROTA_CUDA_ATTENTION_HALF_ROWS(64), heads),
+            ROTA_CUDA_ATTENTION_HALF_SHARED(64))
+HALF_LAUNCH(attention_128, rota_attention_params,
+            parts(p->queries, ROTA_CUDA_ATTENTION_HALF_ROWS(128), heads),
+            ROTA_CUDA_ATTENTION_HALF_SHARED(128))
+HALF_LAUNCH(attention_backward_query_64, rota_attention_backward_params, blocks(p->queries, heads),
+            ROTA_CUDA_ATTENTION_HALF_BACKWARD_SHARED(64))
+HALF_LAUNCH(attention_backward_query_128, rota_attention_backward_params, blocks(p->queries, heads),
+            ROTA_CUDA_ATTENTION_HALF_BACKWARD_SHARED(128))
+HALF_LAUNCH(attention_backward_key_value_64, rota_attention_backward_params, blocks(p->keys, heads),
+            ROTA_CUDA_ATTENTION_HALF_BACKWARD_SHARED(64))
+HALF_LAUNCH(attention_backward_key_value_128, rota_attention_backward_params, blocks(p->keys, heads),
+            ROTA_CUDA_ATTENTION_HALF_BACKWARD_SHARED(128))
+
+#define HALF_KERNEL(entry_name, operands, type, launch_fn)                                                   \
+    {                                                                                                        \
+        .name = #entry_name, .operand_count = (operands), .param_bytes = sizeof(type),                       \
+        .cuda = {ROTA_CUDA_IMAGE_attention_half, .entry = ROTA_CUDA_ENTRY_attention_half(entry_name),        \
+                 .launch = (launch_fn)},                                                                     \
+    }
+/* By dtype (f16, bf16), then by dim. */
+#define HALF_KERNELS(kernel, operands, type)                                                                 \
+    static const rota_kernel kernel##_half[2][2] = {                                                         \
+        {HALF_KERNEL(kernel##_f16_64, operands, type, launch_##kernel##_64),                                 \
+         HALF_KERNEL(kernel##_f16_128, operands, type, launch_##kernel##_128)},                              \
+        {HALF_KERNEL(kernel##_bf16_64, operands, type, launch_##kernel##_64),                                \
+         HALF_KERNEL(kernel##_bf16_128, operands, type, launch_##kernel##_128)}};
+HALF_KERNELS(attention, 5, rota_attention_params)
+HALF_KERNELS(attention_backward_query, 6, rota_attention_backward_params)
+HALF_KERNELS(attention_backward_key_value, 7, rota_attention_backward_params)
+static const rota_kernel attention_backward_prepare_half[2] = {
+    HALF_KERNEL(attention_backward_prepare_f16, 4, rota_attention_backward_params,
+                rota_cuda_launch_attention_backward_prepare),
+    HALF_KERNEL(attention_backward_prepare_bf16, 4, rota_attention_backward_params,
+                rota_cuda_launch_attention_backward_prepare)};
+/* Neither image nor call: what asks for it is refused, with this name. */
+static const rota_kernel none = {
+    .name = "attention of 16-bit floats (which needs compute capability 8.0 and at most 128 columns)"};
+
+static rota_dtype dtype_of(uint32_t flags) {
+    return (rota_dtype)(flags >> ROTA_ATTENTION_DTYPE_SHIFT);
+}
+static const rota_kernel *half_of(const rota_kernel kernels[2][2], uint32_t flags, uint32_t dim,
+                                  const rota_cuda_target *target) {
+    if (target->compute_capability < HALF_CAPABILITY || dim > HALF_DIM) return &none;
+    return &kernels[dtype_of(flags) == ROTA_BF16][dim > NARROW_DIM];
+}
+
+/* ---- The choice ---- */
+
 const rota_kernel *rota_cuda_select_attention(const void *params, const uint64_t *operand_bytes,
                                               uint32_t slot_mask, const rota_cuda_target *target) {
-    (void)operand_bytes, (void)slot_mask, (void)target;
-    return ((const rota_attention_params *)params)->dim > NARROW_DIM ? &attention_wide : NULL;
+    (void)operand_bytes, (void)slot_mask;
+    const rota_attention_params *p = params;
+    if (dtype_of(p->flags) != ROTA_F32) return half_of(attention_half, p->flags, p->dim, target);
+    return p->dim > NARROW_DIM ? &attention_wide : NULL;
+}
+
+const rota_kernel *rota_cuda_select_attention_backward_prepare(const void *params,
+                                                               const uint64_t *operand_bytes,
+                                                               uint32_t slot_mask,
+                                                               const rota_cuda_target *target) {
+    (void)operand_bytes, (void)slot_mask;
+    const rota_attention_backward_params *p = params;
+    if (dtype_of(p->flags) == ROTA_F32) return NULL;
+    if (target->compute_capability < HALF_CAPABILITY) return &none;
+    return &attention_backward_prepare_half[dtype_of(p->flags) == ROTA_BF16];
 }
 
 const rota_kernel *rota_cuda_select_attention_backward_query(const void *params,
                                                              const uint64_t *operand_bytes,
                                                              uint32_t slot_mask,
                                                              const rota_cuda_target *target) {
-    (void)operand_bytes, (void)slot_mask, (void)target;
+    (void)operand_bytes, (void)slot_mask;
     const rota_attention_backward_params *p = params;
+    if (dtype_of(p->flags) != ROTA_F32)
+        return half_of(attention_backward_query_half, p->flags, p->dim, target);
     return p->dim > NARROW_DIM ? &attention_backward_query_wide : NULL;
+}
+
+const rota_kernel *rota_cuda_select_attention_backward_key_value(const void *params,
+                                                                 const uint64_t *operand_bytes,
+                                                                 uint32_t slot_mask,
+                                                                 const rota_cuda_target *target) {
+    (void)operand_bytes, (void)slot_mask;
+    const rota_attention_backward_params *p = params;
+    if (dtype_of(p->flags) == ROTA_F32) return NULL;
+    return half_of(attention_backward_key_value_half, p->flags, p->dim, target);
 }

@@ -1,6 +1,7 @@
 # Images made from other virtual architectures than 75 alone.
 # Copies that run beside the arithmetic, and matrix units for bf16, begin with 80; 75 has a version without either.
 set(ROTA_CUDA_VIRTUAL_matmul_half 75 80)
+set(ROTA_CUDA_VIRTUAL_attention_half 75 80)
 # wgmma and setmaxnreg are of this one architecture.
 set(ROTA_CUDA_VIRTUAL_matmul_sm90 90a)
 set(ROTA_CUDA_VIRTUAL_matmul_bounded 90a)

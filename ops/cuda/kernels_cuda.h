@@ -76,12 +76,15 @@
 #define ROTA_CUDA_cross_entropy_mean ROTA_CUDA_KERNEL(cross_entropy_mean, rows)
 #define ROTA_CUDA_cross_entropy_backward ROTA_CUDA_KERNEL(cross_entropy_backward, rows)
 #define ROTA_CUDA_attention ROTA_CUDA_KERNEL(attention, attention), .select = rota_cuda_select_attention
-#define ROTA_CUDA_attention_backward_prepare ROTA_CUDA_KERNEL(attention_backward_prepare, attention_backward)
+#define ROTA_CUDA_attention_backward_prepare                                                                 \
+    ROTA_CUDA_KERNEL(attention_backward_prepare, attention_backward),                                        \
+        .select = rota_cuda_select_attention_backward_prepare
 #define ROTA_CUDA_attention_backward_query                                                                   \
     ROTA_CUDA_KERNEL(attention_backward_query, attention_backward),                                          \
         .select = rota_cuda_select_attention_backward_query
 #define ROTA_CUDA_attention_backward_key_value                                                               \
-    ROTA_CUDA_KERNEL(attention_backward_key_value, attention_backward)
+    ROTA_CUDA_KERNEL(attention_backward_key_value, attention_backward),                                      \
+        .select = rota_cuda_select_attention_backward_key_value
 #define ROTA_CUDA_dropout ROTA_CUDA_KERNEL(dropout, elementwise)
 #define ROTA_CUDA_index_add ROTA_CUDA_KERNEL(index_add, embedding)
 #define ROTA_CUDA_global_norm ROTA_CUDA_KERNEL(global_norm, reduce)

@@ -29,7 +29,9 @@ ROTA_CUDA_TILE(matmul_bf16)
     const rota_kernel *rota_cuda_select_##name(const void *params, const uint64_t *operand_bytes,            \
                                                uint32_t slot_mask, const rota_cuda_target *target);
 ROTA_CUDA_SELECT(attention)
+ROTA_CUDA_SELECT(attention_backward_prepare)
 ROTA_CUDA_SELECT(attention_backward_query)
+ROTA_CUDA_SELECT(attention_backward_key_value)
 #undef ROTA_CUDA_SELECT
 
 #endif

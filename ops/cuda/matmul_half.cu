@@ -2,51 +2,12 @@
  * staged through several shared-memory buffers by copies that run beside the arithmetic; before, as matmul does.
  * ops/cuda/matmul_tiles.c chooses between the tiles. */
 #include "ops/cuda/matmul.cuh"
+#include "ops/cuda/mma.cuh"
 
 extern __shared__ float4 shared_vectors[];
 
 #if __CUDA_ARCH__ >= 800
 constexpr int DEPTH = 32; /* of k, a step */
-
-/* ---- The instructions ---- */
-
-/* Copies `bytes` of a unit of 16 (or 4) bytes and fills the rest with zeros; nothing waits for it yet. */
-ROTA_DEVICE void copy16(uint32_t to, const void *from, uint32_t bytes) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
-}
-ROTA_DEVICE void copy4(uint32_t to, const void *from, uint32_t bytes) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
-}
-ROTA_DEVICE void copies_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int LEFT> ROTA_DEVICE void copies_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory"); }
-
-/* Four 8 x 8 matrices, of which each lane gives the address of a row; TRANSPOSE: transposed on the way. */
-template <bool TRANSPOSE> ROTA_DEVICE void load_matrices(uint32_t address, uint32_t (&r)[4]) {
-    if (TRANSPOSE)
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                     : "r"(address)
-                     : "memory");
-    else
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                     : "r"(address)
-                     : "memory");
-}
-
-/* c [16, 8] += a [16, 16] b [16, 8]. */
-ROTA_DEVICE void multiply(__half, float (&c)[4], const uint32_t (&a)[4], const uint32_t *b) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-                 "{%0, %1, %2, %3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-ROTA_DEVICE void multiply(__nv_bfloat16, float (&c)[4], const uint32_t (&a)[4], const uint32_t *b) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-                 "{%0, %1, %2, %3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
 
 /* ---- Operands ---- */
 
@@ -64,8 +25,7 @@ template <typename T, int EXTENT, int THREADS, bool ALONG_K> struct mma_side {
 
     ROTA_DEVICE mma_side(const T *from, uint32_t stride, uint32_t first, uint32_t extent, uint32_t depth)
         : from(from), stride(stride), first(first), rows_or_columns(extent), depth(depth) {
-        const uint64_t offsets = reinterpret_cast<uint64_t>(from) | stride * 2ull;
-        unit = offsets % 16 == 0 ? 16 : offsets % 4 == 0 ? 4 : 2;
+        unit = copy_unit(from, stride);
     }
     ROTA_DEVICE static uint32_t place(uint32_t row, uint32_t chunk) {
         return row * (CHUNKS * 16) + ((chunk ^ (ALONG_K ? row >> 1 & 3 : row & 7)) * 16);
@@ -94,17 +54,7 @@ template <typename T, int EXTENT, int THREADS, bool ALONG_K> struct mma_side {
 #pragma unroll 1
         for (int l = 0; l < LOADS; l++) {
             const uint32_t there = chunk(l * THREADS + threadIdx.x, k0, tile, at, to);
-#pragma unroll
-            for (uint32_t j = 0; j < 8; j += 2) {
-                const uint32_t some = there > j ? min(there - j, 2u) : 0;
-                if (unit == 4) {
-                    copy4(to + j * 2, some ? at + j : at, some * 2);
-                    continue;
-                }
-                const uint16_t *bits = reinterpret_cast<const uint16_t *>(at) + j;
-                const uint32_t word = (some > 0 ? bits[0] : 0u) | (some > 1 ? static_cast<uint32_t>(bits[1]) << 16 : 0u);
-                asm volatile("st.shared.b32 [%0], %1;" ::"r"(to + j * 2), "r"(word) : "memory");
-            }
+            copy_chunk(to, at, there, unit);
         }
     }
 };

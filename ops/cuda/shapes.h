@@ -42,6 +42,15 @@ enum {
     ROTA_CUDA_ATTENTION_THREADS = 128,
 };
 
+/* Attention of 16-bit floats, dim up to 64 or 128 (attention_half.cu): queries of a block, lanes its
+ * gradients walk over at a time, shared memory. */
+#define ROTA_CUDA_ATTENTION_HALF_ROWS(dim) ((dim) == 64 ? 128u : 64u)
+#define ROTA_CUDA_ATTENTION_HALF_LANES(dim) ((dim) == 64 ? 64u : 32u)
+#define ROTA_CUDA_ATTENTION_HALF_SHARED(dim) ((ROTA_CUDA_ATTENTION_HALF_ROWS(dim) + 4u * 64u) * (dim)*2u)
+#define ROTA_CUDA_ATTENTION_HALF_BACKWARD_SHARED(dim)                                                        \
+    ((2u * 64u + 4u * ROTA_CUDA_ATTENTION_HALF_LANES(dim)) * (dim)*2u +                                      \
+     2u * ROTA_CUDA_ATTENTION_HALF_LANES(dim) * 8u)
+
 /* Blocks for `rows` rows of n elements, and the threads of each. */
 ROTA_SHAPE_FN uint64_t rota_cuda_row_blocks(uint64_t rows, uint64_t n) {
     const uint64_t rows_of_block = ROTA_CUDA_THREADS / 32;

@@ -11,7 +11,7 @@ uint heads;
 uint queries;
 uint keys;
 uint dim;
-uint causal;
+uint flags;
 float scale;
 uint q_stride[3];
 uint k_stride[3];
@@ -28,7 +28,7 @@ void main() {
     if (group >= pc.batch * pc.heads * blocks) return;
     const uint pair = group / blocks, b = pair / pc.heads, h = pair % pc.heads, query = group % blocks * ROWS;
     const uint rows = min(ROWS, pc.queries - query), behind = pc.keys - pc.queries;
-    const uint end = pc.causal != 0u ? min(pc.keys, query + rows + behind) : pc.keys;
+    const uint end = CAUSAL ? min(pc.keys, query + rows + behind) : pc.keys;
     const uint64_t q = PLACE(0, pc.q_stride, b, h, query), result = PLACE(3, pc.out_stride, b, h, query);
 
     for (uint first = 0u; first < pc.dim; first += COLUMNS) {
@@ -43,7 +43,7 @@ void main() {
             float score[ROWS];
             dots(q, pc.q_stride[2], rows, PLACE(1, pc.k_stride, b, h, key), pc.k_stride[2], lanes, pc.dim, score);
             [[unroll]] for (uint r = 0u; r < ROWS; ++r) {
-                const bool seen = t < lanes && (pc.causal == 0u || key + t <= query + r + behind);
+                const bool seen = t < lanes && (!CAUSAL || key + t <= query + r + behind);
                 score[r] = seen ? score[r] * pc.scale : ROTA_NEGATIVE_INFINITY;
                 weights[r * LANES + t] = score[r];
             }

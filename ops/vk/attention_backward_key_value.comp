@@ -11,7 +11,7 @@ uint heads;
 uint queries;
 uint keys;
 uint dim;
-uint causal;
+uint flags;
 float scale;
 uint q_stride[3];
 uint kv_stride[3];
@@ -25,7 +25,7 @@ void main() {
     if (group >= pc.batch * pc.heads * blocks) return;
     const uint pair = group / blocks, b = pair / pc.heads, h = pair % pc.heads, key = group % blocks * ROWS;
     const uint rows = min(ROWS, pc.keys - key), behind = pc.keys - pc.queries;
-    const uint begin = pc.causal != 0u && key > behind ? key - behind : 0u; /* the first query that sees a key of ours */
+    const uint begin = CAUSAL && key > behind ? key - behind : 0u; /* the first query that sees a key of ours */
     const uint64_t k = PLACE(1, pc.kv_stride, b, h, key), v = PLACE(2, pc.kv_stride, b, h, key);
     const uint64_t dk = PLACE(5, pc.kv_stride, b, h, key), dv = PLACE(6, pc.kv_stride, b, h, key);
 
@@ -47,7 +47,7 @@ void main() {
             }
             [[unroll]] for (uint r = 0u; r < ROWS; ++r) {
                 float p = 0.0, ds = 0.0;
-                if (r < rows && t < lanes && (pc.causal == 0u || key + r <= query + t + behind)) {
+                if (r < rows && t < lanes && (!CAUSAL || key + r <= query + t + behind)) {
                     p = exp(score[r] * pc.scale - lse);
                     ds = p * (dp[r] - delta);
                 }

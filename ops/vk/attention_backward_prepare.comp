@@ -11,7 +11,7 @@ uint heads;
 uint queries;
 uint keys;
 uint dim;
-uint causal;
+uint flags;
 float scale;
 uint q_stride[3];
 uint kv_stride[3];

@@ -10,7 +10,7 @@ uint heads;
 uint queries;
 uint keys;
 uint dim;
-uint causal;
+uint flags;
 float scale;
 uint q_stride[3];
 uint kv_stride[3];
@@ -22,7 +22,7 @@ void main() {
     if (group >= pc.batch * pc.heads * blocks) return;
     const uint pair = group / blocks, b = pair / pc.heads, h = pair % pc.heads, query = group % blocks * ROWS;
     const uint rows = min(ROWS, pc.queries - query), behind = pc.keys - pc.queries;
-    const uint end = pc.causal != 0u ? min(pc.keys, query + rows + behind) : pc.keys;
+    const uint end = CAUSAL ? min(pc.keys, query + rows + behind) : pc.keys;
     const uint64_t q = PLACE(0, pc.q_stride, b, h, query), dout = PLACE(3, pc.out_stride, b, h, query);
     const uint64_t dq = PLACE(5, pc.q_stride, b, h, query);
     const uint64_t stats = at(rota_operand(4), (uint64_t(pair) * pc.queries + query) * 2ul);
@@ -39,7 +39,7 @@ void main() {
             dots(dout, pc.out_stride[2], rows, v, pc.kv_stride[2], lanes, pc.dim, dp);
             [[unroll]] for (uint r = 0u; r < ROWS; ++r) {
                 float ds = 0.0;
-                if (r < rows && t < lanes && (pc.causal == 0u || key + t <= query + r + behind))
+                if (r < rows && t < lanes && (!CAUSAL || key + t <= query + r + behind))
                     ds = exp(score[r] * pc.scale - load(stats, 2u * r)) * (dp[r] - load(stats, 2u * r + 1u));
                 weights[r * LANES + t] = ds;
             }

@@ -117,4 +117,10 @@ ROTA_VK_HALF(variance_backward)
 ROTA_VK_HALF_LIST(ROTA_VK_HALF_SELECT)
 #undef ROTA_VK_HALF_SELECT
 
+/* 16-bit floats have no shader of attention: refused, by a kernel without code. */
+const rota_kernel *rota_vk_select_attention(const void *params, const uint64_t *operand_bytes,
+                                            uint32_t features);
+const rota_kernel *rota_vk_select_attention_backward(const void *params, const uint64_t *operand_bytes,
+                                                     uint32_t features);
+
 #endif
