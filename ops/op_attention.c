@@ -39,9 +39,10 @@ static void strides_of(const rota_tensor *x, uint32_t *out) {
     for (int i = 0; i < 3; i++) out[i] = (uint32_t)x->stride[i];
 }
 
-/* Rows of heads: the innermost axis without gaps, and a sequence stride that a BLAS takes. */
+/* Rows of heads: the innermost axis without gaps, a sequence stride that a BLAS takes, and a first element at
+ * a whole word. */
 static bool has_rows(const rota_tensor *x) {
-    return (x->stride[3] == 1 || x->shape[3] == 1) && x->stride[2] >= x->shape[3];
+    return x->offset_bytes % 4 == 0 && (x->stride[3] == 1 || x->shape[3] == 1) && x->stride[2] >= x->shape[3];
 }
 
 static rota_status rows_of(rota_tape *tape, const rota_tensor *x, rota_tensor *out) {
@@ -87,23 +88,30 @@ static bool same_strides(const rota_tensor *a, const rota_tensor *b) {
 typedef struct destination {
     rota_tensor dx;
     bool direct;
+    rota_tensor target; /* with a buffer: the gradient, to which dx is copied, as it lies between words */
 } destination;
+
+/* Memory for x's extent, zeroed if asked for: words, of which the last may pass the end of 16-bit elements.
+ */
+static rota_status apart_of(rota_tape *tape, const rota_tensor *x, bool zeroed, rota_tensor *out) {
+    const uint64_t words = (rota_tensor_extent_bytes(x) + 3) / 4;
+    ROTA_TRY(rota_tape_temporary(tape, "attention gradient", ROTA_F32, 1, &words, out));
+    return zeroed ? rota_record_zero(tape, out->buffer, 0, words * 4) : ROTA_OK;
+}
 
 static rota_status destination_of(rota_tape *tape, const rota_tensor *x, const rota_tensor *read,
                                   destination *out) {
     bool fresh = false;
-    out->direct = false;
+    *out = (destination){0};
     if (rota_gradient_wanted(tape, x) && same_strides(x, read)) {
         ROTA_TRY(rota_gradient_target(tape, x, &out->dx, &fresh));
-        out->direct = fresh;
+        out->direct = fresh && out->dx.offset_bytes % 4 == 0;
+        if (fresh && !out->direct) out->target = out->dx;
     }
-    if (fresh) return ROTA_OK;
+    if (out->direct) return ROTA_OK;
     /* Of x's shape with `read`'s strides: its whole extent, so that gaps, if any, are the tensor's own. */
     rota_tensor whole;
-    const uint64_t elements = rota_tensor_extent_bytes(read) / sizeof(float);
-    ROTA_TRY(rota_tape_temporary(tape, "attention gradient", ROTA_F32, 1, &elements, &whole));
-    if (!rota_tensor_is_dense(read))
-        ROTA_TRY(rota_record_zero(tape, whole.buffer, 0, elements * sizeof(float)));
+    ROTA_TRY(apart_of(tape, read, !rota_tensor_is_dense(read), &whole));
     out->dx = *read;
     out->dx.buffer = whole.buffer;
     out->dx.offset_bytes = 0;
@@ -111,15 +119,12 @@ static rota_status destination_of(rota_tape *tape, const rota_tensor *x, const r
 }
 
 static rota_status finish(rota_tape *tape, const rota_tensor *x, const destination *to) {
-    return to->direct ? ROTA_OK : rota_gradient_add(tape, x, &to->dx, 1.0f);
+    if (to->direct) return ROTA_OK;
+    if (to->target.buffer) return rota_record_strided(tape, &to->dx, &to->target, 1.0f, false);
+    return rota_gradient_add(tape, x, &to->dx, 1.0f);
 }
 
 static rota_status gradient_attention(rota_tape *tape, const rota_op_use *use) {
-    if (use->inputs[0].dtype != ROTA_F32) {
-        char text[ROTA_TENSOR_TEXT_MAX];
-        return rota_op_fail(use->op, ROTA_UNSUPPORTED, "no gradient through %s; only f32",
-                            rota_tensor_describe(&use->inputs[0], text, sizeof text));
-    }
     rota_tensor q, k, v, y = use->outputs[0], dy = *rota_gradient_output(tape, 0), stats;
     ROTA_TRY(rows_of(tape, &use->inputs[0], &q));
     ROTA_TRY(rows_of(tape, &use->inputs[1], &k));
@@ -172,9 +177,7 @@ static rota_status gradient_attention(rota_tape *tape, const rota_op_use *use) {
      * be harmless. */
     if (rota_tensors_overlap(&dk.dx, &dv.dx)) {
         rota_tensor apart;
-        const uint64_t elements = rota_tensor_extent_bytes(&dv.dx) / sizeof(float);
-        ROTA_TRY(rota_tape_temporary(tape, "attention gradient", ROTA_F32, 1, &elements, &apart));
-        ROTA_TRY(rota_record_zero(tape, apart.buffer, 0, elements * sizeof(float)));
+        ROTA_TRY(apart_of(tape, &dv.dx, true, &apart));
         rota_tensor target = dv.dx;
         dv.dx.buffer = apart.buffer;
         dv.dx.offset_bytes = 0;
