@@ -61,7 +61,8 @@ static double matmul_work(const void *params, const uint64_t *operand_bytes) {
 static double attention_work(const void *params, const uint64_t *operand_bytes) {
     const rota_attention_params *p = params;
     (void)operand_bytes;
-    return (p->causal ? 2.0 : 4.0) * p->batch * p->heads * p->queries * p->keys * p->dim;
+    return (p->flags & ROTA_ATTENTION_CAUSAL ? 2.0 : 4.0) * p->batch * p->heads * p->queries * p->keys *
+           p->dim;
 }
 
 static const rota_kernel_bindable rope_bindables[] = {
