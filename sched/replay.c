@@ -21,9 +21,11 @@ typedef enum replay_state {
     REPLAY_KNOWN  /* and the waits of a replay on the one before are noted */
 } replay_state;
 
-/* A wait on the replay before: the timeline, and the value counted from that replay's first. */
+/* A wait on the replay before, or on an earlier segment of the same one, as two that only add up have it
+ * whose order the plan leaves open: the timeline, and the value counted from that replay's first. */
 typedef struct noted_wait {
-    uint32_t timeline, offset;
+    uint32_t timeline;
+    uint32_t offset : 31, own : 1;
 } noted_wait;
 
 struct rota_replay {
@@ -113,12 +115,14 @@ uint32_t rota_replay_begin(rota_runtime *runtime, rota_plan_run *run, uint64_t *
     return devices * runtime->queue_count;
 }
 
-void rota_replay_want(rota_runtime *runtime, const rota_plan_run *run, uint32_t segment) {
+void rota_replay_want(rota_runtime *runtime, const rota_plan_run *run, const uint64_t *base,
+                      uint32_t segment) {
     const rota_replay *replay = run->replay;
     for (uint32_t i = replay->first_wait[segment]; i < replay->first_wait[segment + 1]; i++) {
-        uint32_t t = replay->waits[i].timeline;
-        rota_hazard_want(runtime, rota_point(t / runtime->queue_count, t % runtime->queue_count,
-                                             replay->last_base[t] + replay->waits[i].offset));
+        const noted_wait *wait = &replay->waits[i];
+        const uint32_t t = wait->timeline;
+        const uint64_t value = (wait->own ? base[t] : replay->last_base[t]) + wait->offset;
+        rota_hazard_want(runtime, rota_point(t / runtime->queue_count, t % runtime->queue_count, value));
     }
 }
 
@@ -126,14 +130,16 @@ bool rota_replay_notes(const rota_plan_run *run) {
     return run->replay && run->replay->state == REPLAY_OWNED;
 }
 
-void rota_replay_note(rota_runtime *runtime, rota_plan_run *run, uint32_t segment, bool *notes) {
+void rota_replay_note(rota_runtime *runtime, rota_plan_run *run, const uint64_t *own_base, uint32_t segment,
+                      bool *notes) {
     rota_replay *replay = run->replay;
     replay->first_wait[segment] = replay->wait_count;
     for (uint32_t i = 0; i < runtime->touched_count; i++) {
         uint32_t t = runtime->touched[i];
-        uint64_t value = runtime->wanted[t], base = replay->last_base[t];
-        /* Earlier values were waited for by the replay before, and waits hold along a queue; later ones are
-         * this replay's. */
+        const uint64_t value = runtime->wanted[t];
+        const bool own = value > own_base[t];
+        const uint64_t base = own ? own_base[t] : replay->last_base[t];
+        /* Earlier values were waited for by the replay before, and waits hold along a queue. */
         if (value <= base || value > base + replay->count[t]) continue;
         if (replay->wait_count == replay->wait_capacity) {
             uint32_t capacity = replay->wait_capacity ? replay->wait_capacity * 2 : 16;
@@ -145,7 +151,7 @@ void rota_replay_note(rota_runtime *runtime, rota_plan_run *run, uint32_t segmen
             replay->waits = grown;
             replay->wait_capacity = capacity;
         }
-        replay->waits[replay->wait_count++] = (noted_wait){t, (uint32_t)(value - base)};
+        replay->waits[replay->wait_count++] = (noted_wait){t, (uint32_t)(value - base) & INT32_MAX, own};
     }
     replay->first_wait[segment + 1] = replay->wait_count;
 }

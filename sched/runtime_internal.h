@@ -608,11 +608,13 @@ void rota_replay_destroy(rota_replay *replay);
 bool rota_replay_is_known(const rota_plan_run *run);
 uint32_t rota_replay_begin(rota_runtime *runtime, rota_plan_run *run, uint64_t *out_base);
 /* Known: adds the noted waits of a segment to the wanted values. */
-void rota_replay_want(rota_runtime *runtime, const rota_plan_run *run, uint32_t segment);
+void rota_replay_want(rota_runtime *runtime, const rota_plan_run *run, const uint64_t *base,
+                      uint32_t segment);
 /* Not known: whether this replay follows its like, so that what its segments want can be noted; and notes it,
  * with nothing but external accesses in the wanted values. *notes becomes false without memory. */
 bool rota_replay_notes(const rota_plan_run *run);
-void rota_replay_note(rota_runtime *runtime, rota_plan_run *run, uint32_t segment, bool *notes);
+void rota_replay_note(rota_runtime *runtime, rota_plan_run *run, const uint64_t *base, uint32_t segment,
+                      bool *notes);
 void rota_replay_end(rota_runtime *runtime, rota_plan_run *run, const uint64_t *base, uint32_t timelines,
                      bool known, bool noted, bool moves);
 

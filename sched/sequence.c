@@ -337,12 +337,12 @@ static void access_external(rota_runtime *runtime, rota_submission *submission,
 
 /* What a segment comes after because of what it touches outside the plan. */
 static void want_external(rota_runtime *runtime, rota_submission *submission, uint32_t index,
-                          rota_device *device, uint64_t point, bool *notes) {
+                          rota_device *device, uint64_t point, const uint64_t *base, bool *notes) {
     const rota_plan *plan = submission->plan;
     const rota_plan_segment *segment = &plan->segments[index];
     for (uint32_t e = 0; e < segment->external_count; e++)
         access_external(runtime, submission, &plan->externals[segment->first_external + e], device, point);
-    if (*notes) rota_replay_note(runtime, plan->run, index, notes);
+    if (*notes) rota_replay_note(runtime, plan->run, base, index, notes);
 }
 
 static void bring_incoming(rota_runtime *runtime, rota_submission *submission,
@@ -394,9 +394,9 @@ static void sequence_plan(rota_runtime *runtime, rota_submission *submission, ui
         uint64_t point = work_point(work);
         submission->segment_points[s] = point;
         if (known)
-            rota_replay_want(runtime, run, s);
+            rota_replay_want(runtime, run, base, s);
         else
-            want_external(runtime, submission, s, device, point, &notes);
+            want_external(runtime, submission, s, device, point, base, &notes);
         for (uint32_t w = 0; w < segment->wait_count; w++)
             rota_hazard_want(runtime,
                              submission->segment_points[plan->segment_waits[segment->first_wait + w]]);
