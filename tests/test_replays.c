@@ -4,7 +4,7 @@
 
 #include "tests/adversary.h"
 
-enum { WORDS = 16, OTHERS = 10, REPLAYS = 8, ROUNDS = 60 };
+enum { WORDS = 16, OTHERS = 10, REPLAYS = 8, ROUNDS = 24 };
 
 static rota_status add_up(const rota_kernel_call *call) {
     uint32_t *x = call->operands[0];
