@@ -7,39 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t count_of(const rota_tensor *t) {
-    return rota_tensor_count(t);
-}
-
-/* Elements before, along and after an axis. */
-typedef struct split {
-    uint64_t outer, n, inner;
-} split;
-
-static split split_at(const rota_tensor *t, uint32_t axis) {
-    split s = {1, t->shape[axis], 1};
-    for (uint32_t d = 0; d < axis; d++) s.outer *= t->shape[d];
-    for (uint32_t d = axis + 1; d < t->rank; d++) s.inner *= t->shape[d];
-    return s;
-}
-
 /* Rows along the last axis. */
 static split rows_of(const rota_tensor *t) {
     return split_at(t, t->rank - 1);
-}
-
-/* Where element `linear` of `of` reads in a right-aligned broadcast `from`. */
-static uint64_t broadcast_index(const rota_tensor *of, uint64_t linear, const rota_tensor *from) {
-    uint64_t index = 0, stride = 1;
-    for (uint32_t back = 1; back <= of->rank; back++) {
-        uint64_t coordinate = linear % of->shape[of->rank - back];
-        linear /= of->shape[of->rank - back];
-        if (back > from->rank) continue;
-        uint64_t extent = from->shape[from->rank - back];
-        if (extent > 1) index += coordinate * stride;
-        stride *= extent;
-    }
-    return index;
 }
 
 /* ---- Reductions ---- */

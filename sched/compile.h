@@ -216,6 +216,11 @@ typedef struct rota_external_note {
     uint32_t flags; /* rota_external_flags, INCOMING already decided */
 } rota_external_note;
 
+/* What a buffer takes in an arena. */
+static inline uint64_t rota_aligned_size(uint64_t size) {
+    return (size + ROTA_BUFFER_ALIGNMENT - 1) & ~(uint64_t)(ROTA_BUFFER_ALIGNMENT - 1);
+}
+
 rota_status rota_compile_gather(rota_compiler *compiler);
 /* Scratch memory that a node's kernel asks for on `part`, where `buffers` are the plan buffers of its
  * accesses; 0: none. */

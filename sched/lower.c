@@ -46,10 +46,6 @@ static uint32_t add_word(lowering *l, rota_plan_word word) {
     return (uint32_t)l->words.count++;
 }
 
-static uint64_t align_up(uint64_t size) {
-    return (size + ROTA_BUFFER_ALIGNMENT - 1) & ~(uint64_t)(ROTA_BUFFER_ALIGNMENT - 1);
-}
-
 /* ---- Memories and words ---- */
 
 static rota_status add_arena_memories(lowering *l) {
@@ -202,7 +198,7 @@ static rota_status lower_transfers(lowering *l) {
         if (*memory == ROTA_NONE) return rota_compile_no_memory(c);
         transfer->memory = host->memory = *memory;
         transfer->offset_bytes = host->offset_bytes = *bytes;
-        *bytes = align_up(*bytes + host->size_bytes);
+        *bytes = rota_aligned_size(*bytes + host->size_bytes);
         ((rota_plan_memory *)part->memories.data)[*memory].size_bytes = *bytes;
     }
     return ROTA_OK;

@@ -13,10 +13,6 @@
 enum { PHASE_UNBORN, PHASE_LIVE, PHASE_DEAD };
 enum { SEARCH_MAX = 2048, CLASSES = 64 * 4, SCAN_MAX = 32 };
 
-static uint64_t round_up(uint64_t size) {
-    return (size + ROTA_BUFFER_ALIGNMENT - 1) & ~(uint64_t)(ROTA_BUFFER_ALIGNMENT - 1);
-}
-
 /* ---- Lifetimes and the lower bound ---- */
 
 static bool may_take_over(const rota_compiler *c, const rota_operation *operation, uint32_t n, uint32_t out,
@@ -358,7 +354,7 @@ static uint64_t piece_limit(const rota_compiler *c, uint32_t part) {
 }
 
 static rota_status check_size(const rota_compiler *c, const rota_physical *at) {
-    if (round_up(at->size_bytes) <= piece_limit(c, at->part)) return ROTA_OK;
+    if (rota_aligned_size(at->size_bytes) <= piece_limit(c, at->part)) return ROTA_OK;
     const rota_buffer *root = ((rota_plan_buffer *)c->buffers.data)[at->buffer].buffer;
     return rota_fail(ROTA_OUT_OF_MEMORY,
                      "compile of graph '%s': %s buffer '%s' of %llu bytes; the device allocates at most %llu",
@@ -404,8 +400,9 @@ static rota_status best_fit_operation(space *spaces, rota_compiler *c, const rot
         rota_physical *at = &ROTA_PHYSICALS(c)[number];
         space *s = &spaces[at->part];
         ROTA_TRY(check_size(c, at));
-        uint32_t index = at->inplace_of != ROTA_NONE ? block_of[at->inplace_of]
-                                                     : take_block(s, round_up(at->size_bytes), number);
+        uint32_t index = at->inplace_of != ROTA_NONE
+                             ? block_of[at->inplace_of]
+                             : take_block(s, rota_aligned_size(at->size_bytes), number);
         if (!index) return rota_compile_no_memory(c);
         block_of[number] = index;
         at->piece = BLOCKS(s)[index].piece;
@@ -490,7 +487,7 @@ static uint32_t gather_items(const rota_compiler *c, uint32_t part, item *items,
                 if (at->inplace_of != ROTA_NONE) continue;
                 item_of[i] = count;
                 items[count++] =
-                    (item){at->first_operation, at->last_operation, i, round_up(at->size_bytes), 0};
+                    (item){at->first_operation, at->last_operation, i, rota_aligned_size(at->size_bytes), 0};
             } else if (at->inplace_of != ROTA_NONE) {
                 uint32_t root = at->inplace_of;
                 while (physicals[root].inplace_of != ROTA_NONE) root = physicals[root].inplace_of;
@@ -652,7 +649,7 @@ rota_status rota_packer_birth(rota_packer *packer, uint32_t physical, uint32_t o
         ROTA_PHYSICALS(c)[at->inplace_of].handed_on = false;
         at->inplace_of = ROTA_NONE;
     }
-    uint64_t size = round_up(at->size_bytes);
+    uint64_t size = rota_aligned_size(at->size_bytes);
     uint32_t index = whole ? find_proven(s, size, operation, cons) : 0;
     if (index) {
         uint32_t uses = BLOCKS(s)[index].uses;

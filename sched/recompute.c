@@ -184,7 +184,7 @@ static void set_life(state *s, uint32_t buffer) {
     l->producer = l->again = ROTA_NONE;
     l->end = -1;
     if (root->kind == ROTA_BUFFER_PERSISTENT || root->kind == ROTA_BUFFER_SLOT || first == end) return;
-    l->bytes = (root->size_bytes + ROTA_BUFFER_ALIGNMENT - 1) & ~(uint64_t)(ROTA_BUFFER_ALIGNMENT - 1);
+    l->bytes = rota_aligned_size(root->size_bytes);
     l->begin = TICK_DURING(s->uses[first]);
     l->end = root->kind == ROTA_BUFFER_OUTPUT ? TICK_AFTER(s->node_count) : TICK_AFTER(s->uses[end - 1]);
 }
@@ -308,16 +308,20 @@ static bool in_first_life(const life *l, uint32_t at) {
     return !l->given_up || l->end >= TICK_BEFORE(at);
 }
 
-static void extend(state *s, life *l, int64_t *end, int64_t to) {
-    if (*end >= to) return;
-    rota_peaks_add(&s->peaks, *end + 1, to, (int64_t)l->bytes);
-    *end = to;
-    if (end != &l->end || !l->taken_over) return;
-    /* Nobody takes its memory over any more. */
+/* Nobody takes its memory over any more: who did begins as its node does. */
+static void keep_memory(state *s, life *l) {
+    if (!l->taken_over) return;
     life *other = &s->lives[l->taken_over - 1];
     rota_peaks_add(&s->peaks, other->begin - 1, other->begin - 1, (int64_t)other->bytes);
     other->begin--;
     l->taken_over = 0;
+}
+
+static void extend(state *s, life *l, int64_t *end, int64_t to) {
+    if (*end >= to) return;
+    rota_peaks_add(&s->peaks, *end + 1, to, (int64_t)l->bytes);
+    *end = to;
+    if (end == &l->end) keep_memory(s, l);
 }
 
 /* Whether the node's clone before node `to` finds an input computed again that was not given up so far: one
@@ -460,13 +464,7 @@ static rota_status give_up(state *s, uint32_t buffer) {
     l->late_end = l->end;
     l->end = TICK_AFTER(l->early);
     l->given_up = true;
-    if (l->taken_over) { /* in its later life the taker is where it was; that it can be in place counts for
-                            nothing */
-        life *other = &s->lives[l->taken_over - 1];
-        rota_peaks_add(&s->peaks, other->begin - 1, other->begin - 1, (int64_t)other->bytes);
-        other->begin--;
-        l->taken_over = 0;
-    }
+    keep_memory(s, l);      /* whose later life the taker's does not follow */
     if (clone != ROTA_NONE) /* it was an output that nobody needed */
         rota_peaks_add(&s->peaks, again_from(l, clone), l->late_end, (int64_t)l->bytes);
     if (!lower_later(s, l->producer, needed)) return rota_compile_no_memory(s->c);

@@ -7,11 +7,6 @@
 /* Columns of the table that one item of embedding_backward owns: a cache line of floats. */
 enum { COLUMNS = 16 };
 
-static rota_status outside(const char *kernel, uint64_t row, int32_t value, uint32_t size) {
-    return rota_fail(ROTA_NODE_FAILED, "%s: index %llu is %d, expected 0 to %u", kernel,
-                     (unsigned long long)row, value, size - 1);
-}
-
 void rota_cpu_items_embedding(const void *params, const uint64_t *operand_bytes, uint64_t *out_items,
                               uint64_t *out_grain) {
     (void)operand_bytes;
@@ -28,7 +23,7 @@ rota_status rota_cpu_embedding(const rota_kernel_call *call) {
     uint8_t *y = call->operands[2];
     for (uint64_t r = call->begin; r < call->end; r++) {
         if (index[r] < 0 || (uint32_t)index[r] >= p->classes)
-            return outside("embedding", r, index[r], p->classes);
+            return rota_cpu_outside("embedding", r, index[r], p->classes);
         memcpy(y + r * row_bytes, table + (uint64_t)(uint32_t)index[r] * row_bytes, row_bytes);
     }
     return ROTA_OK;
@@ -50,7 +45,7 @@ static rota_status add_rows(const rota_embedding_params *p, const void *dy, cons
     float wide[COLUMNS];
     for (uint64_t r = 0; r < p->rows; r++) {
         if (index[r] < 0 || (uint32_t)index[r] >= p->classes)
-            return outside("embedding_backward", r, index[r], p->classes);
+            return rota_cpu_outside("embedding_backward", r, index[r], p->classes);
         const float *from = rota_cpu_widen(p->dtype, dy, r * p->dim + first, end - first, wide);
         float *to = sums + (uint64_t)(uint32_t)index[r] * stride;
         for (uint64_t c = 0; c < end - first; c++) to[c] += from[c];
@@ -95,7 +90,8 @@ rota_status rota_cpu_index_add(const rota_kernel_call *call) {
     const int32_t *index = call->operands[0];
     _Atomic uint32_t *y = call->operands[1];
     for (uint64_t r = call->begin; r < call->end; r++) {
-        if (index[r] < 0 || (uint32_t)index[r] >= p->size) return outside("index_add", r, index[r], p->size);
+        if (index[r] < 0 || (uint32_t)index[r] >= p->size)
+            return rota_cpu_outside("index_add", r, index[r], p->size);
         ra_fetch_add_relaxed(&y[index[r]], (uint32_t)p->value);
     }
     return ROTA_OK;

@@ -1,8 +1,7 @@
 /* CPU kernels: gather, scatter_add, one_hot, top_k. */
 #include "cpu.h"
 
-/* An index of position `at` that is not below n. */
-static rota_status outside(const char *kernel, uint64_t at, int32_t index, uint32_t n) {
+rota_status rota_cpu_outside(const char *kernel, uint64_t at, int32_t index, uint32_t n) {
     return rota_fail(ROTA_NODE_FAILED, "%s: index %llu is %d, expected 0 to %u", kernel,
                      (unsigned long long)at, index, n - 1);
 }
@@ -21,7 +20,7 @@ rota_status rota_cpu_gather(const rota_kernel_call *call) {
     const int32_t *index = call->operands[1];
     const bool half = p->dtype != ROTA_F32;
     for (uint64_t i = call->begin; i < call->end; i++) {
-        if (index[i] < 0 || (uint32_t)index[i] >= p->n) return outside("gather", i, index[i], p->n);
+        if (index[i] < 0 || (uint32_t)index[i] >= p->n) return rota_cpu_outside("gather", i, index[i], p->n);
         const uint64_t outer = i / p->inner / p->m;
         const uint64_t from = (outer * p->n + (uint32_t)index[i]) * p->inner + i % p->inner;
         if (half)
@@ -49,7 +48,8 @@ rota_status rota_cpu_scatter_add(const rota_kernel_call *call) {
         const uint64_t outer = item / p->inner, column = item % p->inner;
         for (uint64_t j = 0; j < p->m; j++) {
             const uint64_t i = (outer * p->m + j) * p->inner + column;
-            if (index[i] < 0 || (uint32_t)index[i] >= p->n) return outside("scatter_add", i, index[i], p->n);
+            if (index[i] < 0 || (uint32_t)index[i] >= p->n)
+                return rota_cpu_outside("scatter_add", i, index[i], p->n);
             y[(outer * p->n + (uint32_t)index[i]) * p->inner + column] +=
                 rota_cpu_get(p->dtype, call->operands[0], i);
         }
@@ -71,7 +71,7 @@ rota_status rota_cpu_one_hot(const rota_kernel_call *call) {
     const int32_t *index = call->operands[0];
     for (uint64_t row = call->begin; row < call->end; row++) {
         if (index[row] < 0 || (uint32_t)index[row] >= p->classes)
-            return outside("one_hot", row, index[row], p->classes);
+            return rota_cpu_outside("one_hot", row, index[row], p->classes);
         for (uint64_t c = 0; c < p->classes; c++)
             rota_cpu_put(p->dtype, call->operands[1], row * p->classes + c,
                          c == (uint32_t)index[row] ? 1.0f : 0.0f);
