@@ -16,5 +16,6 @@
 #include "ops/ops.h"
 #include "ops/kernels.h"
 #include "ops/table.h"
+#include "ops/custom.h"
 
 #endif

@@ -436,6 +436,7 @@ static const struct {
     {"copy", ref_copy, 0},
     {"cast", ref_same_order, 0},
     {"reshape", ref_same_order, 0},
+    {"stop_gradient", ref_same_order, 0},
     {"transpose", ref_transpose, 0},
     {"slice", ref_slice, 0},
     {"fill", ref_fill, 0},

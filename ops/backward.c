@@ -65,7 +65,7 @@ static bool passes_any(rota_tape *tape, const rota_op_use *use) {
 static rota_status spread_wanted(rota_tape *tape) {
     for (uint64_t u = 0; u < tape->use_count; u++) {
         const rota_op_use *use = &tape->uses[u]->use;
-        if (!passes_any(tape, use)) continue;
+        if (use->op->stops_gradient || !passes_any(tape, use)) continue;
         for (uint32_t i = 0; i < use->output_count; i++) {
             if (!rota_dtype_is_real(use->outputs[i].dtype)) continue;
             rota_tape_buffer *entry = rota_tape_lookup(tape, &use->outputs[i]);
@@ -133,11 +133,16 @@ static rota_status take_output(rota_tape *tape, const rota_tape_use *used, bool 
 
 static rota_status step_back(rota_tape *tape, const rota_tape_use *used) {
     const rota_op_use *use = &used->use;
+    for (uint32_t i = 1; i < use->output_count; i++)
+        if (rota_dtype_is_real(use->outputs[i].dtype) && rota_gradient_touched(tape, &use->outputs[i]))
+            return rota_op_fail(use->op, ROTA_UNSUPPORTED,
+                                "the loss depends on its '%s', and gradients flow through '%s' only",
+                                use->op->output_names[i], use->op->output_names[0]);
     if (!rota_dtype_is_real(use->outputs[0].dtype) || !rota_gradient_touched(tape, &use->outputs[0]))
         return ROTA_OK;
     tape->name = used->name;
     bool cleared = false;
-    if (passes_any(tape, use)) {
+    if (!use->op->stops_gradient && passes_any(tape, use)) {
         if (!use->op->gradient)
             return rota_op_fail(use->op, ROTA_UNSUPPORTED, "the loss depends on it, and it has no gradient");
         ROTA_TRY(check_all_saved(tape, used));
@@ -158,38 +163,68 @@ static rota_status close_parameters(rota_tape *tape, const rota_tensor *params, 
     return ROTA_OK;
 }
 
-static rota_status record(rota_tape *tape, const rota_tensor *loss, const rota_tensor *params, uint32_t count,
-                          rota_tensor *grads, bool accumulate) {
+/* The loss's gradient of itself. */
+static rota_status seed(rota_tape *tape, const rota_tensor *loss) {
+    rota_tensor target, one;
+    bool fresh;
+    if (!rota_gradient_wanted(tape, loss)) return ROTA_OK;
+    ROTA_TRY(rota_gradient_target(tape, loss, &target, &fresh));
+    if (fresh)
+        return rota_record_fill(tape->recorder, target.buffer, target.offset_bytes, sizeof(float),
+                                0x3F800000u, NULL);
+    ROTA_TRY(rota_tape_temporary(tape, "one", ROTA_F32, target.rank, target.shape, &one));
+    ROTA_TRY(rota_record_fill(tape->recorder, one.buffer, 0, sizeof(float), 0x3F800000u, NULL));
+    return rota_record_strided(tape, &one, &target, 1.0f, true);
+}
+
+static rota_status record(rota_tape *tape, const rota_tensor *losses, uint32_t loss_count,
+                          const rota_tensor *params, uint32_t count, rota_tensor *grads, bool accumulate) {
+    const uint64_t uses = tape->use_count;
     ROTA_TRY(open_parameters(tape, params, count, grads, accumulate));
     ROTA_TRY(spread_wanted(tape));
-    if (rota_gradient_wanted(tape, loss)) {
-        rota_tensor seed, one;
-        bool fresh;
-        ROTA_TRY(rota_gradient_target(tape, loss, &seed, &fresh));
-        if (fresh) {
-            ROTA_TRY(rota_record_fill(tape->recorder, seed.buffer, seed.offset_bytes, sizeof(float),
-                                      0x3F800000u, NULL));
-        } else {
-            ROTA_TRY(rota_tape_temporary(tape, "one", ROTA_F32, seed.rank, seed.shape, &one));
-            ROTA_TRY(rota_record_fill(tape->recorder, one.buffer, 0, sizeof(float), 0x3F800000u, NULL));
-            ROTA_TRY(rota_record_strided(tape, &one, &seed, 1.0f, true));
-        }
-        for (uint64_t u = tape->use_count; u-- > 0;) ROTA_TRY(step_back(tape, tape->uses[u]));
-    }
+    for (uint32_t i = 0; i < loss_count; i++) ROTA_TRY(seed(tape, &losses[i]));
+    for (uint64_t u = uses; u-- > 0;) ROTA_TRY(step_back(tape, tape->uses[u]));
     return close_parameters(tape, params, count);
+}
+
+/* The tape as it was before, but for what gradients were recorded. */
+static void forget_gradients(rota_tape *tape) {
+    for (uint64_t i = 0; i < tape->map_capacity; i++) {
+        tape->map[i].wanted = false;
+        tape->map[i].regions = NULL; /* in the arena, until the tape forgets its ops */
+    }
+}
+
+rota_status rota_backward_losses(rota_tape *tape, const rota_tensor *losses, uint32_t loss_count,
+                                 const rota_tensor *params, uint32_t count, rota_tensor *grads,
+                                 const rota_backward_options *options) {
+    char text[ROTA_TENSOR_TEXT_MAX];
+    if (tape->options.no_gradients)
+        return rota_fail(ROTA_WRONG_STATE, "backward: the tape was made without gradients");
+    if (loss_count == 0) return rota_fail(ROTA_INVALID_ARGUMENT, "backward: no loss");
+    for (uint32_t i = 0; i < loss_count; i++) {
+        const rota_tensor *loss = &losses[i];
+        if (loss->buffer && loss->dtype == ROTA_F32 && rota_tensor_count(loss) == 1) continue;
+        return rota_fail(ROTA_INVALID_ARGUMENT, "backward: loss %u is %s; expected one f32 element", i,
+                         loss->buffer ? rota_tensor_describe(loss, text, sizeof text) : "missing");
+    }
+    const char *name = tape->name;
+    const bool remember = tape->remember;
+    tape->keep = options && options->keep;
+    tape->remember = false; /* ops that gradients are made of */
+    rota_status status =
+        record(tape, losses, loss_count, params, count, grads, options && options->accumulate);
+    tape->name = name;
+    tape->remember = remember;
+    if (tape->keep)
+        forget_gradients(tape);
+    else
+        rota_tape_forget(tape);
+    tape->keep = false;
+    return status;
 }
 
 rota_status rota_backward(rota_tape *tape, rota_tensor loss, const rota_tensor *params, uint32_t count,
                           rota_tensor *grads, const rota_backward_options *options) {
-    char text[ROTA_TENSOR_TEXT_MAX];
-    if (tape->options.no_gradients)
-        return rota_fail(ROTA_WRONG_STATE, "backward: the tape was made without gradients");
-    if (!loss.buffer || loss.dtype != ROTA_F32 || rota_tensor_count(&loss) != 1)
-        return rota_fail(ROTA_INVALID_ARGUMENT, "backward: loss is %s; expected one f32 element",
-                         loss.buffer ? rota_tensor_describe(&loss, text, sizeof text) : "missing");
-    const char *name = tape->name;
-    rota_status status = record(tape, &loss, params, count, grads, options && options->accumulate);
-    tape->name = name;
-    rota_tape_forget(tape);
-    return status;
+    return rota_backward_losses(tape, &loss, 1, params, count, grads, options);
 }

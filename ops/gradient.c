@@ -118,8 +118,11 @@ rota_status rota_gradient_region_add(rota_tape *tape, const rota_tensor *x, cons
     region->end = region->begin + rota_tensor_extent_bytes(x);
     region->memory = *memory;
     region->given = given;
-    region->next = entry->regions;
-    entry->regions = region;
+    /* Those that were given first: one of the whole buffer would cover them. */
+    rota_gradient_region **at = &entry->regions;
+    while (!given && *at) at = &(*at)->next;
+    region->next = *at;
+    *at = region;
     *out_region = region;
     return ROTA_OK;
 }
@@ -154,7 +157,7 @@ static rota_status region_of(rota_tape *tape, const rota_tensor *x, rota_gradien
 rota_status rota_gradient_in_place(rota_tape *tape, const rota_tensor *x, bool *out_in_place) {
     rota_tape_buffer *entry = rota_tape_lookup(tape, x);
     if (!entry) return no_memory();
-    *out_in_place = entry->wanted && !entry->regions && rota_tensor_is_contiguous(x) &&
+    *out_in_place = !tape->keep && entry->wanted && !entry->regions && rota_tensor_is_contiguous(x) &&
                     rota_tensor_begin(x) == 0 && rota_buffer_get_kind(entry->root) == ROTA_BUFFER_TRANSIENT &&
                     rota_tensor_extent_bytes(x) + 3 >= rota_buffer_size(entry->root);
     rota_gradient_region *region;

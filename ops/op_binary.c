@@ -107,13 +107,6 @@ static rota_status gradient_kernel(rota_tape *tape, const rota_op_use *use) {
     return to_b ? rota_gradient_end(tape, b, &db) : ROTA_OK;
 }
 
-/* Comparisons: 0 wherever they have a gradient. */
-static rota_status gradient_zero(rota_tape *tape, const rota_op_use *use) {
-    (void)tape;
-    (void)use;
-    return ROTA_OK;
-}
-
 /* ---- Examples ---- */
 
 static bool example_filled(uint32_t index, uint32_t size, rota_fill_kind a, rota_fill_kind b,
@@ -181,9 +174,11 @@ static const rota_kernel *const binary_kernels[] = {&rota_kernel_binary, &rota_k
         .name = NAME, .input_count = 2, .output_count = 1, .input_names = {"a", "b"}, .output_names = {"y"}, \
         .attributes = "", .inplace_inputs = INPLACE, .kernels = binary_kernels, .shape = shape_binary,       \
         .record = record_binary, .gradient = GRADIENT, .differentiable = DIFFERENTIABLE,                     \
-        .saved_inputs = (SAVED_INPUTS), .saved_outputs = (SAVED_OUTPUTS), .example = EXAMPLE                 \
+        .stops_gradient = !(DIFFERENTIABLE), .saved_inputs = (SAVED_INPUTS),                                 \
+        .saved_outputs = (SAVED_OUTPUTS), .example = EXAMPLE                                                 \
     }
-#define COMPARISON(NAME) BINARY(NAME, 3, 0, 0, 0, gradient_zero, example_whole)
+/* 0 wherever they have a gradient. */
+#define COMPARISON(NAME) BINARY(NAME, 3, 0, 0, 0, NULL, example_whole)
 
 /* In the order of `kinds`. */
 const rota_op rota_ops_binary[] = {

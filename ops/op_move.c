@@ -1,4 +1,4 @@
-/* Ops that move data: copy, transpose, slice, reshape, cast, fill. */
+/* Ops that move data: copy, transpose, slice, reshape, stop_gradient, cast, fill. */
 #include "ops/op.h"
 
 #include <string.h>
@@ -172,6 +172,17 @@ static bool example_copy(uint32_t index, uint32_t size, rota_op_example *out) {
     return true;
 }
 
+static bool example_stop_gradient(uint32_t index, uint32_t size, rota_op_example *out) {
+    static const rota_dtype dtypes[] = {ROTA_F32, ROTA_BF16, ROTA_I32};
+    if (index >= (size ? 1 : 3)) return false;
+    *out = (rota_op_example){.label = rota_dtype_name(dtypes[index]), .classes = 100};
+    rota_example_input(out, 0, dtypes[index], 2,
+                       size ? (const uint64_t[]){1024, 1024} : (const uint64_t[]){7, 33},
+                       dtypes[index] == ROTA_I32 ? ROTA_FILL_INDEX : ROTA_FILL_UNIFORM);
+    rota_example_bytes(out, out->use.inputs, 1);
+    return true;
+}
+
 static bool example_transpose(uint32_t index, uint32_t size, rota_op_example *out) {
     static const struct {
         const char *label;
@@ -288,6 +299,21 @@ const rota_op rota_ops_move[] = {
     MOVE("transpose", "axis[0] axis[1]", example_transpose),
     MOVE("slice", "axis[0] start length", example_slice),
     MOVE("reshape", "", example_reshape),
+    {
+        .name = "stop_gradient",
+        .input_count = 1,
+        .output_count = 1,
+        .input_names = {"x"},
+        .output_names = {"y"},
+        .attributes = "",
+        .inplace_inputs = 1,
+        .strided_output = true,
+        .kernels = move_kernels,
+        .shape = shape_move,
+        .record = record_move,
+        .stops_gradient = true,
+        .example = example_stop_gradient,
+    },
     {
         .name = "cast",
         .input_count = 1,

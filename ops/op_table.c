@@ -38,7 +38,7 @@ const rota_op *rota_op_find(const char *name) {
 }
 
 bool rota_op_get_example(const rota_op *op, uint32_t index, uint32_t size, rota_op_example *out_example) {
-    if (!op->example(index, size, out_example)) return false;
+    if (!op->example || !op->example(index, size, out_example)) return false;
     out_example->use.op = op;
     out_example->use.input_count = op->input_count;
     out_example->use.output_count = op->output_count;

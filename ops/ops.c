@@ -113,6 +113,7 @@ BOTH(transpose, "transpose", 1, PARAMETERS(rota_tensor x, uint32_t axis_a, uint3
 BOTH(slice, "slice", 1, PARAMETERS(rota_tensor x, uint32_t axis, uint64_t start, uint64_t length),
      {.inputs = {x}, .attributes = {.axis = {axis}, .start = start, .length = length}})
 BOTH(copy, "copy", 1, PARAMETERS(rota_tensor x), {.inputs = {x}})
+BOTH(stop_gradient, "stop_gradient", 1, PARAMETERS(rota_tensor x), {.inputs = {x}})
 BOTH(embedding, "embedding", 2, PARAMETERS(rota_tensor table, rota_tensor index), {.inputs = {table, index}})
 BOTH(softmax, "softmax", 1, PARAMETERS(rota_tensor x), {.inputs = {x}})
 BOTH(causal_mask, "causal_mask", 1, PARAMETERS(rota_tensor x), {.inputs = {x}})

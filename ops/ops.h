@@ -107,8 +107,10 @@ ROTA_API rota_status rota_op_bias_gelu_into(rota_tape *tape, rota_tensor x, rota
     X(neg)                                                                                                   \
     X(exp)                                                                                                   \
     X(log)                                                                                                   \
-    X(sqrt) X(relu) X(gelu) X(silu) X(abs) X(square) X(reciprocal) X(rsqrt) X(tanh) X(sigmoid) X(sin) X(cos) \
-        X(sign) X(floor) X(ceil) X(round) X(gelu_erf) X(softplus) X(hardswish)
+    X(sqrt)                                                                                                  \
+    X(relu)                                                                                                  \
+    X(gelu) X(silu) X(abs) X(square) X(reciprocal) X(rsqrt) X(tanh) X(sigmoid) X(sin) X(cos) X(sign)         \
+        X(floor) X(ceil) X(round) X(gelu_erf) X(softplus) X(hardswish)
 #define ROTA_OP_UNARY_DECLARE(name)                                                                          \
     ROTA_API rota_status rota_op_##name(rota_tape *tape, rota_tensor x, rota_tensor *out_y);                 \
     ROTA_API rota_status rota_op_##name##_into(rota_tape *tape, rota_tensor x, rota_tensor y);
@@ -162,6 +164,10 @@ ROTA_API rota_status rota_op_cast_into(rota_tape *tape, rota_tensor x, rota_tens
 /* x's elements in y; x is broadcast to y's shape. Gradient flows. */
 ROTA_API rota_status rota_op_copy(rota_tape *tape, rota_tensor x, rota_tensor *out_y);
 ROTA_API rota_status rota_op_copy_into(rota_tape *tape, rota_tensor x, rota_tensor y);
+/* x's elements, through which no gradient flows: to a loss they are constants. A gradient belongs to memory,
+ * so this is a copy; in place (x into x) it costs nothing, and what was computed into x before gets none. */
+ROTA_API rota_status rota_op_stop_gradient(rota_tape *tape, rota_tensor x, rota_tensor *out_y);
+ROTA_API rota_status rota_op_stop_gradient_into(rota_tape *tape, rota_tensor x, rota_tensor y);
 /* x itself if it is contiguous, else a contiguous copy. */
 ROTA_API rota_status rota_op_contiguous(rota_tape *tape, rota_tensor x, rota_tensor *out_y);
 /* Two axes swapped, moved in memory (rota_tensor_transpose is the view). */
@@ -375,10 +381,10 @@ ROTA_API rota_status rota_op_classifier(rota_tape *tape, rota_tensor logits, rot
                                         const rota_classifier *options, rota_tensor *out_loss);
 
 /* softmax(scale * q k^T) v; q [batch, heads, queries, dim], k and v [batch, heads, keys, dim] (strided views
- * welcome; scale 0 means 1 / sqrt(dim)), or of fewer heads that divide those of q: each serves a group of neighbours
- * (grouped-query attention: Ainslie et al., 2023), and is copied for it. causal: query i sees keys j <= i + keys -
- * queries. Fused: one kernel, the scores never in memory; it saves the log-sum-exp of each row for its gradient.
- * Separate: matmul, softmax, matmul as nodes of their own. */
+ * welcome; scale 0 means 1 / sqrt(dim)), or of fewer heads that divide those of q: each serves a group of
+ * neighbours (grouped-query attention: Ainslie et al., 2023), and is copied for it. causal: query i sees keys
+ * j <= i + keys - queries. Fused: one kernel, the scores never in memory; it saves the log-sum-exp of each
+ * row for its gradient. Separate: matmul, softmax, matmul as nodes of their own. */
 ROTA_API rota_status rota_op_attention(rota_tape *tape, rota_tensor q, rota_tensor k, rota_tensor v,
                                        bool causal, float scale, rota_tensor *out_y);
 ROTA_API rota_status rota_op_attention_into(rota_tape *tape, rota_tensor q, rota_tensor k, rota_tensor v,
@@ -491,17 +497,26 @@ ROTA_API rota_status rota_op_check_finite(rota_tape *tape, rota_tensor x, rota_t
 
 typedef struct rota_backward_options {
     bool accumulate; /* add into the gradients that are given instead of overwriting them */
+    /* The tape keeps its ops, for the gradients of another loss of theirs. (A classifier's gradient does not
+     * take the place of its logits then.) */
+    bool keep;
 } rota_backward_options;
 
 /* Appends the nodes that compute the gradients of `loss` (one f32 element) with respect to params[0..count):
  * contiguous tensors of real numbers. A gradient has the dtype of its tensor, and is summed up in it.
  * grads[i] with a buffer is a contiguous destination of params[i]'s shape and dtype; with a NULL buffer it is
- * made (TRANSIENT) and returned there. A parameter that the loss doesn't depend on gets zeroes. Params must
- * not overlap one another, nor the gradients. `options` may be NULL. WRONG_STATE: no gradients remembered; or
- * a value that a gradient needs was overwritten by a later op of this tape (names both ops). UNSUPPORTED: an
- * op without gradient stands between (named). Linear in the ops remembered. The tape then forgets its ops: a
- * second rota_backward covers what is recorded after the first. */
+ * made (TRANSIENT) and returned there. The gradient is that of what a parameter holds before the ops
+ * remembered (zeroes for one that they write themselves). A parameter that the loss doesn't depend on gets
+ * zeroes. Params must not overlap one another, nor the gradients. `options` may be NULL. WRONG_STATE: no
+ * gradients remembered; or a value that a gradient needs was overwritten by a later op of this tape (names
+ * both ops). UNSUPPORTED: an op without gradient stands between (named), or the loss depends on an output of
+ * an op other than its first, through which no gradient flows. Linear in the ops remembered. The tape then
+ * forgets its ops: a second rota_backward covers what is recorded after the first (but see `keep`). */
 ROTA_API rota_status rota_backward(rota_tape *tape, rota_tensor loss, const rota_tensor *params,
                                    uint32_t count, rota_tensor *grads, const rota_backward_options *options);
+/* The same of the sum of several losses, in one pass: what they have in common is gone through once. */
+ROTA_API rota_status rota_backward_losses(rota_tape *tape, const rota_tensor *losses, uint32_t loss_count,
+                                          const rota_tensor *params, uint32_t count, rota_tensor *grads,
+                                          const rota_backward_options *options);
 
 #endif

@@ -82,6 +82,7 @@ struct rota_op {
      * what this one computed. */
     rota_status (*remember)(rota_tape *tape, const rota_op_use *use);
     uint32_t differentiable;              /* bit i: input i gets a gradient */
+    bool stops_gradient;                  /* in its place: none passes to the inputs, and that is no error */
     uint32_t saved_inputs, saved_outputs; /* those whose contents the gradient reads */
     /* Fills in example `index`, or returns false past the last. size 0: small and odd (tests); 1: benchmark
      * sizes. */
@@ -100,7 +101,9 @@ ROTA_API bool rota_op_get_example(const rota_op *op, uint32_t index, uint32_t si
                                   rota_op_example *out_example);
 
 /* Uses an op generically: checks the use against the shape rule, makes outputs whose buffer is NULL, records,
- * and remembers it for gradients. The rota_op_<name> functions are this with names. */
+ * and remembers it for gradients. The rota_op_<name> functions are this with names; ops of one's own are used
+ * by it (custom.h). `use->op` is borrowed until the tape forgets its ops. INVALID_ARGUMENT: also an op that
+ * is not complete, or whose shape rule gives no shape; the sentence says what is missing. */
 ROTA_API rota_status rota_op_apply(rota_tape *tape, rota_op_use *use);
 
 /* Every built-in kernel. Static; wait-free. */

@@ -120,6 +120,49 @@ rota_status rota_op_fail(const rota_op *op, rota_status status, const char *form
     return rota_fail(status, "op '%s': %s", op->name, text);
 }
 
+/* What an op from outside may lack. */
+static rota_status check_op(const rota_op *op) {
+    if (!op) return rota_fail(ROTA_INVALID_ARGUMENT, "rota_op_apply: the use has no op");
+    if (!op->name) return rota_fail(ROTA_INVALID_ARGUMENT, "rota_op_apply: the op has no name");
+    if (op->input_count > ROTA_OP_INPUTS_MAX || op->output_count > ROTA_OP_OUTPUTS_MAX)
+        return rota_op_fail(op, ROTA_INVALID_ARGUMENT, "%u inputs and %u outputs; at most %d and %d",
+                            op->input_count, op->output_count, ROTA_OP_INPUTS_MAX, ROTA_OP_OUTPUTS_MAX);
+    if (!op->shape || !op->record)
+        return rota_op_fail(op, ROTA_INVALID_ARGUMENT, "it has no function `%s`",
+                            op->shape ? "record" : "shape");
+    for (uint32_t i = 0; i < op->input_count; i++)
+        if (!op->input_names[i]) return rota_op_fail(op, ROTA_INVALID_ARGUMENT, "input %u has no name", i);
+    for (uint32_t i = 0; i < op->output_count; i++)
+        if (!op->output_names[i]) return rota_op_fail(op, ROTA_INVALID_ARGUMENT, "output %u has no name", i);
+    if (op->gradient && (!op->differentiable || op->stops_gradient))
+        return rota_op_fail(op, ROTA_INVALID_ARGUMENT,
+                            "it has a function `gradient`, and `%s` says that no input gets one",
+                            op->stops_gradient ? "stops_gradient" : "differentiable");
+    if (op->differentiable >> op->input_count || op->saved_inputs >> op->input_count ||
+        op->saved_outputs >> op->output_count)
+        return rota_op_fail(
+            op, ROTA_INVALID_ARGUMENT,
+            "`differentiable` (%#x), `saved_inputs` (%#x) or `saved_outputs` (%#x) has a bit past "
+            "its %u inputs and %u outputs",
+            op->differentiable, op->saved_inputs, op->saved_outputs, op->input_count, op->output_count);
+    return ROTA_OK;
+}
+
+/* What a shape rule from outside gave. */
+static rota_status check_shape(const rota_op_use *use, const rota_tensor *expected) {
+    for (uint32_t i = 0; i < use->output_count; i++) {
+        rota_tensor dense;
+        const rota_tensor *y = &expected[i];
+        if (y->dtype >= ROTA_DTYPE_COUNT || y->rank > ROTA_RANK_MAX ||
+            rota_tensor_of(NULL, 0, y->dtype, y->rank, y->shape, &dense) != ROTA_OK ||
+            !rota_tensor_is_contiguous(y))
+            return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT,
+                                "its shape rule gives '%s' no dtype, shape and contiguous strides",
+                                use->op->output_names[i]);
+    }
+    return ROTA_OK;
+}
+
 static rota_status check_inputs(const rota_op_use *use) {
     const rota_op *op = use->op;
     char text[ROTA_TENSOR_TEXT_MAX];
@@ -215,9 +258,13 @@ rota_status rota_tape_remember_use(rota_tape *tape, const rota_op_use *use) {
 
 rota_status rota_op_apply(rota_tape *tape, rota_op_use *use) {
     const rota_op *op = use->op;
-    rota_tensor expected[ROTA_OP_OUTPUTS_MAX] = {{0}};
+    rota_tensor expected[ROTA_OP_OUTPUTS_MAX];
+    for (uint32_t i = 0; i < ROTA_OP_OUTPUTS_MAX; i++)
+        expected[i] = (rota_tensor){.dtype = ROTA_DTYPE_COUNT}; /* what no shape rule leaves */
+    ROTA_TRY(check_op(op));
     ROTA_TRY(check_inputs(use));
     ROTA_TRY(op->shape(use, expected));
+    ROTA_TRY(check_shape(use, expected));
     for (uint32_t i = 0; i < use->output_count; i++)
         if (use->outputs[i].buffer) ROTA_TRY(check_output(use, i, &expected[i]));
     for (uint32_t i = 0; i < use->output_count; i++)

@@ -3,6 +3,7 @@
 #define ROTA_OPS_TAPE_H
 
 #include "base/arena.h"
+#include "ops/custom.h"
 #include "ops/layout.h"
 #include "ops/ops.h"
 #include "ops/table.h"
@@ -38,6 +39,7 @@ struct rota_tape {
     rota_graph *graph;
     rota_tape_options options;
     bool remember;
+    bool keep; /* during rota_backward: the ops stay for another one */
     const char *name;
     rota_arena arena; /* writes, regions; emptied by rota_backward */
     rota_tape_use **uses;
@@ -53,37 +55,12 @@ struct rota_tape {
  * is made. */
 rota_tape_buffer *rota_tape_lookup(rota_tape *tape, const rota_tensor *tensor);
 
-/* ---- Errors ---- */
-
-/* "op 'add': ..." */
-rota_status rota_op_fail(const rota_op *op, rota_status status, const char *format, ...) ROTA_PRINTF(3, 4);
-
-/* ---- Nodes ---- */
-
-rota_access rota_tensor_access(const rota_tensor *tensor, rota_access_mode mode);
-/* WRITE, or READWRITE if the tensor has gaps. */
-rota_access rota_tensor_write(const rota_tensor *tensor);
-
-rota_status rota_tape_kernel(rota_tape *tape, const rota_kernel *kernel, const rota_access *accesses,
-                             uint32_t count, const void *params, const rota_param_binding *bindings,
-                             uint32_t binding_count);
-
-/* A bindable's value: the number (0 of a slot; of u32 one that rota_shape_require_u32 passed), and the
- * binding if it is one. */
-float rota_value_f32(rota_value value);
-uint32_t rota_value_u32(rota_value value);
-void rota_value_bind(rota_value value, uint32_t bindable, rota_param_binding *bindings, uint32_t *count);
-
-/* A contiguous transient. */
-rota_status rota_tape_temporary(rota_tape *tape, const char *name, rota_dtype dtype, uint32_t rank,
-                                const uint64_t *shape, rota_tensor *out_tensor);
+/* ---- Nodes, beside those of ops/custom.h ---- */
 
 /* y = alpha * x, or y += alpha * x; x is broadcast to y's shape; any strides, dtypes alike. alpha other than
  * 1, and accumulate, real numbers only. */
 rota_status rota_record_strided(rota_tape *tape, const rota_tensor *x, const rota_tensor *y, float alpha,
                                 bool accumulate);
-/* x if contiguous and at an address that is a multiple of 4, else a contiguous copy. */
-rota_status rota_record_contiguous(rota_tape *tape, const rota_tensor *x, rota_tensor *out_y);
 /* Every byte of a range of 4-byte elements. */
 rota_status rota_record_zero(rota_tape *tape, rota_buffer *buffer, uint64_t offset_bytes,
                              uint64_t size_bytes);
@@ -115,27 +92,6 @@ rota_status rota_record_global_norm(rota_tape *tape, const rota_tensor *tensors,
 
 /* What was recorded for another op, remembered for gradients as a use of this one (rota_op.remember). */
 rota_status rota_tape_remember_use(rota_tape *tape, const rota_op_use *use);
-
-/* ---- Gradients, for rota_op.gradient ---- */
-
-/* The gradient of an output of the use. */
-const rota_tensor *rota_gradient_output(const rota_tape *tape, uint32_t output);
-/* Whether anyone wants the gradient of this input. */
-bool rota_gradient_wanted(rota_tape *tape, const rota_tensor *x);
-/* Adds alpha * contribution, of x's shape or of one that x was broadcast to. Nothing if it is not wanted. */
-rota_status rota_gradient_add(rota_tape *tape, const rota_tensor *x, const rota_tensor *contribution,
-                              float alpha);
-/* Where to write x's gradient: a tensor with x's strides. out_fresh: nothing was added to these elements yet,
- * so the caller overwrites all of them; else it must add. The caller records the write right after. */
-rota_status rota_gradient_target(rota_tape *tape, const rota_tensor *x, rota_tensor *out_dx, bool *out_fresh);
-/* For kernels that only write contiguous results: a contiguous dx to overwrite, and afterwards what adds it
- * to x's gradient unless it was that itself. */
-typedef struct rota_gradient_write {
-    rota_tensor dx;
-    bool direct;
-} rota_gradient_write;
-rota_status rota_gradient_begin(rota_tape *tape, const rota_tensor *x, rota_gradient_write *out_write);
-rota_status rota_gradient_end(rota_tape *tape, const rota_tensor *x, const rota_gradient_write *write);
 
 /* Frees what rota_backward left on the tape's buffers. */
 void rota_tape_forget(rota_tape *tape);

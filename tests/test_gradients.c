@@ -723,6 +723,152 @@ static void halves_accumulate(void **state) {
     }
 }
 
+/* A result kept in the buffer of the parameters doesn't take their gradients' place. */
+static void results_may_lie_beside_parameters(void **state) {
+    (void)state;
+    float x[2 * N];
+    fill_values(x);
+    fill_values(x + N);
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_tensor all = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(2 * N), x), p, beside, a, b, y,
+                grads[1] = {{0}};
+    assert_ok(rota_tensor_slice(&all, 0, 0, N, &p));
+    assert_ok(rota_tensor_slice(&all, 0, N, N, &beside));
+    assert_ok(rota_op_mul(kit.tape, p, p, &a));
+    assert_ok(rota_op_exp(kit.tape, p, &b));
+    assert_ok(rota_op_mul(kit.tape, a, b, &y));
+    assert_ok(rota_op_add(kit.tape, y, p, &y));
+    assert_ok(rota_op_copy_into(kit.tape, y, beside));
+    assert_ok(rota_backward(kit.tape, total(&kit, y), &p, 1, grads, NULL));
+    uint32_t output = op_kit_output(&kit, grads[0]);
+    op_kit_run(&kit);
+    check_function(shared_value, x, op_kit_f32(&kit, output), "beside");
+    op_kit_close(&kit);
+}
+
+static double two_losses(const double *x) {
+    double sum = shared_value(x);
+    for (int i = 0; i < N; i++) sum += 2 * (1 + i) * x[i] * x[i] * x[i];
+    return sum;
+}
+
+static double cubes(const double *x) {
+    return (two_losses(x) - shared_value(x)) / 2;
+}
+
+/* The sum of several losses, one of them twice; and each alone from the same ops, which the tape keeps. */
+static void losses_add_up(void **state) {
+    (void)state;
+    float x[N], weights[N];
+    fill_values(x);
+    for (int i = 0; i < N; i++) weights[i] = (float)(1 + i);
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_tensor p = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(N), x), a, b, y, z, w, losses[3],
+                both = ROTA_TENSOR_NONE, one = both, other = both;
+    w = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(N), weights);
+    assert_ok(rota_op_mul(kit.tape, p, p, &a));
+    assert_ok(rota_op_exp(kit.tape, p, &b));
+    assert_ok(rota_op_mul(kit.tape, a, b, &y));
+    assert_ok(rota_op_add(kit.tape, y, p, &y));
+    losses[0] = total(&kit, y);
+    assert_ok(rota_op_mul(kit.tape, a, p, &z)); /* both go through a */
+    assert_ok(rota_op_mul(kit.tape, z, w, &z));
+    losses[1] = losses[2] = total(&kit, z);
+    assert_ok(rota_backward(kit.tape, losses[0], &p, 1, &one, &(rota_backward_options){.keep = true}));
+    assert_ok(rota_backward(kit.tape, losses[1], &p, 1, &other, &(rota_backward_options){.keep = true}));
+    assert_ok(rota_backward_losses(kit.tape, losses, 3, &p, 1, &both, NULL));
+    /* Now the ops are forgotten: p has no part in a loss. */
+    rota_tensor none = ROTA_TENSOR_NONE;
+    assert_ok(rota_backward(kit.tape, losses[0], &p, 1, &none, NULL));
+    const uint32_t outputs[] = {op_kit_output(&kit, both), op_kit_output(&kit, one),
+                                op_kit_output(&kit, other), op_kit_output(&kit, none)};
+    op_kit_run(&kit);
+    check_function(two_losses, x, op_kit_f32(&kit, outputs[0]), "sum of losses");
+    check_function(shared_value, x, op_kit_f32(&kit, outputs[1]), "first loss");
+    check_function(cubes, x, op_kit_f32(&kit, outputs[2]), "second loss");
+    for (int i = 0; i < N; i++) assert_true(op_kit_f32(&kit, outputs[3])[i] == 0);
+    op_kit_close(&kit);
+}
+
+/* A loss that another one is computed from gets both gradients. */
+static double of_its_own(const double *x) {
+    const double first = shared_value(x);
+    return first + first * first / 100;
+}
+
+static void a_loss_may_feed_another(void **state) {
+    (void)state;
+    float x[N];
+    fill_values(x);
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_tensor p = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(N), x), a, b, y, losses[2], grads[1] = {{0}};
+    assert_ok(rota_op_mul(kit.tape, p, p, &a));
+    assert_ok(rota_op_exp(kit.tape, p, &b));
+    assert_ok(rota_op_mul(kit.tape, a, b, &y));
+    assert_ok(rota_op_add(kit.tape, y, p, &y));
+    losses[0] = total(&kit, y);
+    assert_ok(rota_op_square(kit.tape, losses[0], &losses[1]));
+    assert_ok(rota_op_scale(kit.tape, losses[1], ROTA_PLAIN(0.01), &losses[1]));
+    assert_ok(rota_backward_losses(kit.tape, losses, 2, &p, 1, grads, NULL));
+    uint32_t output = op_kit_output(&kit, grads[0]);
+    op_kit_run(&kit);
+    check_function(of_its_own, x, op_kit_f32(&kit, output), "a loss of a loss");
+    op_kit_close(&kit);
+}
+
+/* sum(c x) + sum(k^2), with c = exp(x) and k = 3 x stopped: the values at which they stopped. */
+static double stopped_at[N];
+static double past_stops(const double *x) {
+    double sum = 0;
+    for (int i = 0; i < N; i++) sum += stopped_at[i] * x[i];
+    return sum;
+}
+
+static void gradients_stop(void **state) {
+    (void)state;
+    float x[N];
+    fill_values(x);
+    for (int i = 0; i < N; i++) stopped_at[i] = exp((double)x[i]);
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_tensor p = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(N), x), c, k, y, grads[1] = {{0}};
+    assert_ok(rota_op_exp(kit.tape, p, &c));
+    assert_ok(rota_op_stop_gradient(kit.tape, c, &c));
+    assert_ok(rota_op_mul(kit.tape, c, p, &y));
+    assert_ok(rota_op_scale(kit.tape, p, ROTA_PLAIN(3), &k));
+    assert_ok(rota_op_stop_gradient_into(kit.tape, k, k)); /* in place: no node */
+    assert_ok(rota_op_square(kit.tape, k, &k));
+    assert_ok(rota_op_add(kit.tape, y, k, &y));
+    assert_ok(rota_backward(kit.tape, total(&kit, y), &p, 1, grads, NULL));
+    const uint32_t of_p = op_kit_output(&kit, grads[0]);
+    op_kit_run(&kit);
+    check_function(past_stops, x, op_kit_f32(&kit, of_p), "past stops");
+    op_kit_close(&kit);
+}
+
+/* Gradients flow through the first output only; a loss of another one is refused, not wrong. */
+static void other_outputs_are_refused(void **state) {
+    (void)state;
+    float x[N];
+    fill_values(x);
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_tensor p = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(1, 1, 3, 4), x), grads[1] = {{0}};
+    rota_op_use use = {
+        .op = rota_op_find("attention"), .input_count = 3, .output_count = 2, .inputs = {p, p, p}};
+    use.output_count = use.op->output_count;
+    assert_true(use.output_count > 1);
+    assert_ok(rota_op_apply(kit.tape, &use));
+    assert_int_equal(rota_backward(kit.tape, total(&kit, use.outputs[1]), &p, 1, grads, NULL),
+                     ROTA_UNSUPPORTED);
+    assert_non_null(strstr(rota_last_error(), "op 'attention': the loss depends on its '"));
+    assert_int_equal(rota_backward_losses(kit.tape, NULL, 0, &p, 1, grads, NULL), ROTA_INVALID_ARGUMENT);
+    op_kit_close(&kit);
+}
+
 /* Recording takes time in proportion to the ops: eight times as many would take 64 times as long if it grew
  * with the square; memory that no longer fits the caches makes it 10 to 25. */
 static void backward_is_linear(void **state) {
@@ -766,6 +912,11 @@ int main(void) {
         cmocka_unit_test(gradients_cross_dtypes),
         cmocka_unit_test(halves_accumulate),
         cmocka_unit_test(gradients_pass_through_compositions),
+        cmocka_unit_test(results_may_lie_beside_parameters),
+        cmocka_unit_test(losses_add_up),
+        cmocka_unit_test(a_loss_may_feed_another),
+        cmocka_unit_test(gradients_stop),
+        cmocka_unit_test(other_outputs_are_refused),
         cmocka_unit_test(backward_is_linear),
     };
     return cmocka_run_group_tests(tests, op_kit_setup, op_kit_teardown);
