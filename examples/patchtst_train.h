@@ -1,0 +1,37 @@
+/* Training a PatchTST: epochs, measuring, keeping the best, stopping. */
+#ifndef ROTA_EXAMPLES_PATCHTST_TRAIN_H
+#define ROTA_EXAMPLES_PATCHTST_TRAIN_H
+
+#include <signal.h>
+#include "bench/report.h"
+#include "examples/patchtst_checkpoint.h"
+#include "examples/patchtst_data.h"
+#include "examples/patchtst_graph.h"
+
+/* What the command line says. */
+typedef struct patchtst_settings {
+    const char *device, *checkpoint, *resume, *log;
+    uint64_t epochs, seed;
+    double lr;
+    series_source source;
+    patchtst_config config;
+} patchtst_settings;
+
+typedef struct patchtst_trainer {
+    const patchtst_settings *settings;
+    const volatile sig_atomic_t *interrupted;
+    series series;
+    patchtst_model model;
+    patchtst_plan train, errors;
+    patchtst_progress progress;
+    FILE *log;
+    long log_end; /* end of the last whole line */
+} patchtst_trainer;
+
+/* Mean squared and mean absolute error over all windows of a part. */
+rota_status patchtst_errors(patchtst_trainer *t, series_part part, double *out_mse, double *out_mae);
+
+/* Runs the epochs that are left, then measures the test part with the best weights. Returns the exit code. */
+int patchtst_train(patchtst_trainer *t);
+
+#endif
