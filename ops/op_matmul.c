@@ -160,6 +160,41 @@ static bool same_batch(const rota_tensor *x, const rota_tensor *c) {
     return true;
 }
 
+/* A sum so long, for so few results, keeps few of a GPU's units busy for long: it is cut into parts of about
+ * this length, which are batches. */
+#define LONG_SUM 8192u
+#define FEW_RESULTS 16384u
+#define SUM_PART 256u
+
+static uint64_t sum_parts(const rota_tensor *x, uint64_t length) {
+    if (x->dtype != ROTA_F32 || length < LONG_SUM || rota_tensor_count(x) > FEW_RESULTS) return 1;
+    uint64_t parts = length / SUM_PART;
+    while (length % parts != 0) parts--;
+    return parts;
+}
+
+/* dx = l^T r, both with as many rows; x is a weight. */
+static rota_status rows_gradient(rota_tape *tape, const rota_tensor *x, const rota_tensor *l,
+                                 const rota_tensor *r) {
+    const uint64_t rows = l->shape[0], parts = sum_parts(x, rows);
+    rota_tensor dx, cut_l, cut_r, partial;
+    rota_gradient_write write;
+    bool fresh;
+    if (parts == 1 ||
+        rota_tensor_reshape(l, ROTA_SHAPE(parts, rows / parts, l->shape[1]), &cut_l) != ROTA_OK ||
+        rota_tensor_reshape(r, ROTA_SHAPE(parts, rows / parts, r->shape[1]), &cut_r) != ROTA_OK) {
+        ROTA_TRY(rota_gradient_target(tape, x, &dx, &fresh));
+        return rota_record_matmul(tape, l, r, true, false, &dx, !fresh);
+    }
+    ROTA_TRY(rota_tape_temporary(tape, "partial", ROTA_F32, ROTA_SHAPE(parts, x->shape[0], x->shape[1]),
+                                 &partial));
+    ROTA_TRY(rota_record_matmul(tape, &cut_l, &cut_r, true, false, &partial, false));
+    ROTA_TRY(rota_gradient_begin(tape, x, &write));
+    ROTA_TRY(
+        rota_record_reduce(tape, ROTA_REDUCE_SUM, 1.0f, 1, parts, rota_tensor_count(x), &partial, &write.dx));
+    return rota_gradient_end(tape, x, &write);
+}
+
 /* dx (the gradient of an operand) = l r, where l and r have c's batches. */
 static rota_status operand_gradient(rota_tape *tape, const rota_tensor *x, const rota_tensor *c,
                                     const rota_tensor *l, const rota_tensor *r, bool tl, bool tr) {
@@ -168,10 +203,8 @@ static rota_status operand_gradient(rota_tape *tape, const rota_tensor *x, const
     bool fresh;
     /* A weight shared by all batches: the sum over them is the sum over the rows of one long product. */
     if (x->rank == 2 && c->rank > 2 && tl && !tr && as_rows(l, &rows_l) && as_rows(r, &rows_r) &&
-        rows_l.shape[0] == rows_r.shape[0]) {
-        ROTA_TRY(rota_gradient_target(tape, x, &dx, &fresh));
-        return rota_record_matmul(tape, &rows_l, &rows_r, true, false, &dx, !fresh);
-    }
+        rows_l.shape[0] == rows_r.shape[0])
+        return rows_gradient(tape, x, &rows_l, &rows_r);
     if (same_batch(x, c)) {
         ROTA_TRY(rota_gradient_target(tape, x, &dx, &fresh));
         return rota_record_matmul(tape, l, r, tl, tr, &dx, !fresh);

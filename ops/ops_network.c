@@ -130,8 +130,9 @@ rota_status rota_op_attention_residual(rota_tape *tape, rota_tensor q, rota_tens
     if (q.rank != 4)
         return rota_fail(ROTA_INVALID_ARGUMENT, "op 'attention_residual': q has %u axes, expected 4", q.rank);
     if (scale == 0.0f) scale = 1.0f / sqrtf((float)q.shape[3]);
+    /* There are fewer queries than scores. */
+    ROTA_TRY(rota_op_scale(tape, q, rota_value_plain((double)scale), &q));
     ROTA_TRY(rota_op_matmul(tape, q, k, false, true, &scores));
-    ROTA_TRY(rota_op_scale(tape, scores, rota_value_plain((double)scale), &scores));
     if (previous.buffer) ROTA_TRY(rota_op_add(tape, scores, previous, &scores));
     ROTA_TRY(rota_op_softmax(tape, scores, &weights));
     ROTA_TRY(rota_op_weighted_matmul(tape, weights, v, out_y));

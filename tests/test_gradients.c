@@ -385,6 +385,53 @@ static void parameters_may_share_a_buffer(void **state) {
     op_kit_close(&kit);
 }
 
+/* The gradient of a weight that all batches share is summed over so many rows that it is summed up in parts,
+ * where their number allows it: 2^4 * 5 * 103 rows, and a prime number of them. It may be added to what there
+ * is. */
+static void long_sums_of_a_weight_are_whole(void **state) {
+    (void)state;
+    enum { K = 3, COLUMNS = 2 };
+    static const uint64_t rows_of[] = {8240, 8243};
+    for (uint32_t round = 0; round < 2; round++) {
+        const uint64_t rows = rows_of[round];
+        float *x = malloc(rows * K * sizeof *x), *c = malloc(rows * COLUMNS * sizeof *c);
+        float first[K * COLUMNS] = {0};
+        assert_non_null(x);
+        assert_non_null(c);
+        make_weights(rows * K, x);
+        make_weights(rows * COLUMNS, c);
+        op_kit kit;
+        op_kit_open(&kit);
+        rota_tensor input = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(1, rows, K), x), y;
+        rota_tensor w = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(K, COLUMNS), first),
+                    grad = ROTA_TENSOR_NONE;
+        uint32_t outputs[2];
+        for (uint32_t again = 0; again < 2; again++) {
+            assert_ok(rota_op_matmul(kit.tape, input, w, false, false, &y));
+            assert_ok(rota_backward(kit.tape, weighted_sum(&kit, y, c), &w, 1, &grad,
+                                    &(rota_backward_options){.accumulate = again}));
+            outputs[again] = op_kit_output(&kit, grad);
+        }
+        op_kit_run(&kit);
+        for (uint32_t i = 0; i < K; i++)
+            for (uint32_t j = 0; j < COLUMNS; j++) {
+                double expected = 0, magnitude = 0;
+                for (uint64_t r = 0; r < rows; r++) {
+                    const double term = (double)x[r * K + i] * (double)c[r * COLUMNS + j];
+                    expected += term;
+                    magnitude += fabs(term);
+                }
+                for (uint32_t again = 0; again < 2; again++) {
+                    const double got = (double)op_kit_f32(&kit, outputs[again])[i * COLUMNS + j];
+                    assert_true(fabs(got - (again + 1) * expected) <= 2 * (double)rows * 0x1p-24 * magnitude);
+                }
+            }
+        op_kit_close(&kit);
+        free(x);
+        free(c);
+    }
+}
+
 #define assert_message(part)                                                                                 \
     do {                                                                                                     \
         if (!strstr(rota_last_error(), part)) fail_msg("'%s' is not in: %s", part, rota_last_error());       \
@@ -904,6 +951,7 @@ int main(void) {
         cmocka_unit_test(attention_of_slices_is_attention),
         cmocka_unit_test(gradients_go_where_they_are_asked),
         cmocka_unit_test(parameters_may_share_a_buffer),
+        cmocka_unit_test(long_sums_of_a_weight_are_whole),
         cmocka_unit_test(a_classifier_keeps_its_gradient_in_place),
         cmocka_unit_test(a_classifier_leaves_no_logits_to_others),
         cmocka_unit_test(query_groups_share_their_keys),
