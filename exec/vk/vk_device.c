@@ -150,7 +150,9 @@ static void destroy_device(rota_vk_device *device) {
         }
         if (device->cache) device->vk.DestroyPipelineCache(device->handle, device->cache, NULL);
         if (device->layout) device->vk.DestroyPipelineLayout(device->handle, device->layout, NULL);
+        rota_vk_cuda_lock();
         device->vk.DestroyDevice(device->handle, NULL);
+        rota_vk_cuda_unlock();
     }
     if (device->messenger)
         device->instance.vk.DestroyDebugUtilsMessengerEXT(device->instance.handle, device->messenger, NULL);

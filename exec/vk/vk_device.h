@@ -183,6 +183,9 @@ void rota_vk_pipelines_free(rota_vk_device *device);
 
 typedef struct rota_vk_image rota_vk_image;
 
+/* Around what makes or ends the driver's CUDA context of a device, or a module in it. */
+void rota_vk_cuda_lock(void);
+void rota_vk_cuda_unlock(void);
 /* Finds out what CUDA device this is, or takes the feature off. */
 void rota_vk_images_open(rota_vk_device *device);
 void rota_vk_images_close(rota_vk_device *device);

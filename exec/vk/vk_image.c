@@ -13,6 +13,18 @@
 #define SHARED_BYTES_MAX (47u * 1024u)
 #define BLOCK_THREADS_MAX 1024u
 
+/* Of the process. NVIDIA's Vulkan driver keeps a CUDA context per device, and takes its own lock and CUDA's
+ * in one order where it makes or ends one, in the other where CUDA calls it back: two threads that did so at
+ * once, for devices of their own, waited for each other for ever (driver 580). So one at a time. */
+static pthread_mutex_t cuda_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void rota_vk_cuda_lock(void) {
+    pthread_mutex_lock(&cuda_lock);
+}
+void rota_vk_cuda_unlock(void) {
+    pthread_mutex_unlock(&cuda_lock);
+}
+
 struct rota_vk_image {
     rota_vk_image *next;
     VkCuModuleNVX module;
@@ -24,13 +36,16 @@ struct rota_vk_image {
 };
 
 static void image_free(rota_vk_device *device, rota_vk_image *image) {
+    rota_vk_cuda_lock();
     if (image->function) device->vk.DestroyCuFunctionNVX(device->handle, image->function, NULL);
     if (image->module) device->vk.DestroyCuModuleNVX(device->handle, image->module, NULL);
+    rota_vk_cuda_unlock();
     free(image->bytes);
     free(image->entry);
     free(image);
 }
 
+/* Under cuda_lock. */
 static rota_status make_function(rota_vk_device *device, const void *bytes, size_t size_bytes,
                                  const char *entry, VkCuModuleNVX *out_module,
                                  VkCuFunctionNVX *out_function) {
@@ -81,7 +96,12 @@ void rota_vk_images_open(rota_vk_device *device) {
     bool complete = device->physical.binary_import && device->vk.CreateCuModuleNVX &&
                     device->vk.DestroyCuModuleNVX && device->vk.CreateCuFunctionNVX &&
                     device->vk.DestroyCuFunctionNVX && device->vk.CmdCuLaunchKernelNVX;
-    uint32_t capability = complete ? find_capability(device) : 0;
+    uint32_t capability = 0;
+    if (complete) {
+        rota_vk_cuda_lock();
+        capability = find_capability(device);
+        rota_vk_cuda_unlock();
+    }
     if (!capability) {
         info->features &= ~(uint32_t)ROTA_FEATURE_CUDA_IMAGES;
         return;
@@ -116,8 +136,10 @@ static rota_status image_new(rota_vk_device *device, const rota_kernel *kernel, 
     } else {
         memcpy(image->bytes, kernel->cuda.image, kernel->cuda.size_bytes);
         image->size_bytes = kernel->cuda.size_bytes;
+        rota_vk_cuda_lock();
         status = make_function(device, image->bytes, image->size_bytes, image->entry, &image->module,
                                &image->function);
+        rota_vk_cuda_unlock();
     }
     if (status != ROTA_OK) {
         if (image) image_free(device, image);

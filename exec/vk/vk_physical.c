@@ -341,7 +341,9 @@ rota_status rota_vk_physical_open(const rota_vk_instance *instance, const rota_v
         .enabledExtensionCount = count,
         .ppEnabledExtensionNames = extensions,
     };
+    rota_vk_cuda_lock();
     VkResult result = instance->vk.CreateDevice(physical->handle, &info, NULL, out_device);
+    rota_vk_cuda_unlock();
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkCreateDevice");
     return ROTA_OK;
 }
