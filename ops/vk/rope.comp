@@ -3,6 +3,7 @@
 #extension GL_GOOGLE_include_directive : require
 #define VALUE_ID 2
 #include "value.glsl"
+#include "activation.glsl"
 
 layout(local_size_x = 256) in;
 
@@ -31,7 +32,7 @@ void main() {
     const uint a = (pc.flags & INTERLEAVED) != 0u ? 2u * i : i, b = (pc.flags & INTERLEAVED) != 0u ? a + 1u : i + pairs;
     const float position = float(rota_param_u32(0, pc.offset) + row % pc.sequence);
     const float angle = position * exp2(-2.0 * float(i) / float(pc.rotary) * log2(pc.base));
-    const float c = cos(angle), s = (pc.flags & INVERSE) != 0u ? -sin(angle) : sin(angle);
+    const float c = sine(angle, 1u), s = (pc.flags & INVERSE) != 0u ? -sine(angle, 0u) : sine(angle, 0u);
     const float u = get(x, a), v = get(x, b);
     put(y, a, u * c - v * s);
     put(y, b, v * c + u * s);

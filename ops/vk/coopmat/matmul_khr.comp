@@ -124,6 +124,8 @@ void main() {
             const uint row = tile.row + part_row + i * 16u, column = tile.column + part_column + j * 16u;
             if (row >= pc.m || column >= pc.n) continue;
             total[i][j] = total[i][j] * pc.alpha;
+            if (C_DTYPE == 2u)
+                [[unroll]] for (uint e = 0u; e < total[i][j].length(); ++e) total[i][j][e] = as_stored(total[i][j][e]);
             const uint64_t place = uint64_t(row) * pc.ldc + column;
             if (row + 16u <= pc.m && column + 16u <= pc.n) {
                 if (ADD) {

@@ -63,6 +63,8 @@ layout(buffer_reference, std430, buffer_reference_align = 16) buffer float_rows 
             coopMatLoadTensorNV(before, float_type(tile.c).v, 0, c_layout);                                  \
             total = total + before;                                                                          \
         }                                                                                                    \
+        if (C_DTYPE == 2u)                                                                                   \
+            for (uint e = 0u; e < total.length(); ++e) total[e] = as_stored(total[e]);                       \
         if (C_DTYPE == 0u)                                                                                   \
             coopMatStoreTensorNV(total, float_type(tile.c).v, 0, c_layout);                                  \
         else                                                                                                 \
