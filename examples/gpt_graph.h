@@ -48,7 +48,9 @@ void gpt_plan_free(gpt_plan *plan);
 /* Waits for the turn's replay, if there was one; false: it didn't end, and may still write its outputs. */
 bool gpt_turn_over(const gpt_turn *turn);
 
-/* Sends the turn's batch to the device and submits a step on it. The turn's last ticket was waited for. */
+/* Sends the turn's batch to the device. The turn's last ticket was waited for. out_ticket may be NULL. */
+rota_status gpt_train_send(gpt_plan *plan, gpt_turn *turn, rota_ticket *out_ticket);
+/* Submits a step on it. */
 rota_status gpt_train_submit(gpt_plan *plan, gpt_turn *turn, float lr, uint32_t step, uint32_t seed);
 /* Waits for it. */
 rota_status gpt_train_wait(gpt_plan *plan, gpt_turn *turn, float *out_loss, float *out_norm);

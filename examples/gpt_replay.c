@@ -8,11 +8,14 @@ bool gpt_turn_over(const gpt_turn *turn) {
     return rota_poll(turn->ticket) != ROTA_BUSY;
 }
 
-rota_status gpt_train_submit(gpt_plan *plan, gpt_turn *turn, float lr, uint32_t step, uint32_t seed) {
+rota_status gpt_train_send(gpt_plan *plan, gpt_turn *turn, rota_ticket *out_ticket) {
     /* The batch goes up on the device's transfer queue, past the step that runs: that one reads the other
      * turn's. */
-    ROTA_TRY(rota_buffer_write(turn->batch, plan->model->device, 0, turn->tokens,
-                               2 * plan->rows * plan->length * 4, NULL));
+    return rota_buffer_write(turn->batch, plan->model->device, 0, turn->tokens,
+                             2 * plan->rows * plan->length * 4, out_ticket);
+}
+
+rota_status gpt_train_submit(gpt_plan *plan, gpt_turn *turn, float lr, uint32_t step, uint32_t seed) {
     ROTA_TRY(rota_args_set_f32(turn->args, plan->lr, lr));
     ROTA_TRY(rota_args_set_u32(turn->args, plan->step, step));
     if (plan->seed.index) ROTA_TRY(rota_args_set_u32(turn->args, plan->seed, seed));

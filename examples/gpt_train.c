@@ -32,19 +32,43 @@ static gpt_turn *turn_of(gpt_trainer *t, uint64_t step) {
     return &t->train.turns[step % GPT_TURNS];
 }
 
-static rota_status submit(gpt_trainer *t) {
-    const gpt_settings *s = t->settings;
+/* Draws the next step's batch and sends it. */
+static rota_status send(gpt_trainer *t) {
     const uint64_t step = t->submitted + 1;
+    if (t->sent == step) return ROTA_OK;
     gpt_turn *turn = turn_of(t, step);
     gpt_random random =
         t->submitted == t->progress.step ? t->progress.random : t->random_after[t->submitted % GPT_TURNS];
-    gpt_text_batch(&t->text, 0, t->text.train_count, t->train.rows, s->config.block, &random, turn->tokens,
-                   turn->targets);
+    gpt_text_batch(&t->text, 0, t->text.train_count, t->train.rows, t->settings->config.block, &random,
+                   turn->tokens, turn->targets);
     t->random_after[step % GPT_TURNS] = random;
-    ROTA_TRY(gpt_train_submit(&t->train, turn, (float)learning_rate(s, step), (uint32_t)step,
+    const uint64_t begin = rota_clock_ns();
+    rota_ticket ticket;
+    ROTA_TRY(gpt_train_send(&t->train, turn, &ticket));
+    t->sent = step;
+    if (t->report) {
+        char name[48];
+        snprintf(name, sizeof name, "batch of step %" PRIu64, step);
+        run_report_follow_upload(t->report, name, begin, 2 * t->train.rows * t->train.length * 4, ticket);
+    }
+    return ROTA_OK;
+}
+
+static rota_status submit(gpt_trainer *t) {
+    const gpt_settings *s = t->settings;
+    const uint64_t step = t->submitted + 1;
+    ROTA_TRY(gpt_train_submit(&t->train, turn_of(t, step), (float)learning_rate(s, step), (uint32_t)step,
                               (uint32_t)(s->seed ^ s->seed >> 32)));
     t->submitted = step;
     return ROTA_OK;
+}
+
+/* The step that the report shows: a later one, when all is warm, with the next one's batch on its way. The step after
+ * it is not submitted until its times were taken; failing all that, the last step is shown. */
+static bool is_reported(const gpt_trainer *t, uint64_t step) {
+    enum { WARM = 8 };
+    return t->report && !run_report_has_times(t->report) && step + 1 - t->meter.first_step >= WARM &&
+           !pauses_after(t->settings, step);
 }
 
 /* Keeps the device busy: the batch of the next step is drawn and sent while this one runs. */
@@ -53,6 +77,8 @@ static rota_status submit_ahead(gpt_trainer *t) {
     while (t->submitted < t->settings->iters && t->submitted - t->progress.step < GPT_TURNS) {
         bool idle = t->submitted == t->progress.step;
         if (!idle && (*t->interrupted || pauses_after(t->settings, t->submitted))) break;
+        ROTA_TRY(send(t));
+        if (!idle && is_reported(t, t->submitted)) break;
         ROTA_TRY(submit(t));
     }
     return ROTA_OK;
@@ -138,6 +164,16 @@ done:
     return code;
 }
 
+static rota_status report_step(gpt_trainer *t, const gpt_metrics *m) {
+    if (!t->report) return ROTA_OK;
+    run_report_add_step(t->report,
+                        &(run_report_step){m->step, m->loss, m->val_loss, m->lr, m->tok_s, m->ms});
+    const bool last = m->step == t->settings->iters && !run_report_has_times(t->report);
+    /* A step may have been submitted behind the first of them before. */
+    const bool alone = t->submitted == m->step;
+    return alone && (last || is_reported(t, m->step)) ? run_report_take_plan(t->report, t->train.plan) : ROTA_OK;
+}
+
 /* ---- Training ---- */
 
 /* Waits for the next step and sees to what follows it; *out_stop: it was the last one for now. */
@@ -162,6 +198,7 @@ static int finish_step(gpt_trainer *t, bool *out_stop) {
     code = check_loss(t, turn, step, loss);
     if (code == EXIT_GOOD) code = measure(t, &metrics);
     if (code == EXIT_GOOD && !gpt_meter_step(&t->meter, &metrics)) code = EXIT_BAD_ARGUMENT;
+    if (code == EXIT_GOOD) REPORT_TRY(report_step(t, &metrics));
     bool interrupted = *t->interrupted && t->submitted == step, tired = out_of_patience(t);
     if (code == EXIT_GOOD && (pauses_after(s, step) || interrupted)) code = save(t);
     *out_stop = step == s->iters || interrupted || tired;
@@ -181,7 +218,7 @@ done:
 int gpt_train(gpt_trainer *t) {
     int code = EXIT_GOOD;
     bool stop = t->progress.step >= t->settings->iters || out_of_patience(t);
-    t->submitted = t->progress.step;
+    t->submitted = t->sent = t->progress.step;
     while (!stop && code == EXIT_GOOD) {
         rota_status status = submit_ahead(t);
         code = status == ROTA_OK ? finish_step(t, &stop) : gpt_memory_failure(program, status, &t->model);

@@ -8,14 +8,17 @@
 #include "examples/gpt_graph.h"
 #include "examples/gpt_progress.h"
 #include "examples/gpt_sample.h"
+#include "examples/run_report.h"
 
 /* In the order of --schedule. */
 typedef enum gpt_schedule { GPT_COSINE, GPT_LINEAR, GPT_CONSTANT } gpt_schedule;
 
 /* What the command line says. */
 typedef struct gpt_settings {
-    const char *device, *checkpoint, *resume, *init_from, *save_weights, *log, *dot, *trace, *prompt,
+    const char *device, *checkpoint, *resume, *init_from, *save_weights, *log, *dot, *trace, *report, *prompt,
         *write_tokens;
+    int argc; /* the command line, for the report */
+    char **argv;
     bool generate, find_nan;
     int schedule, weights_dtype;
     uint64_t iters, warmup, eval_interval, eval_iters, seed, sample, patience, memory_limit;
@@ -33,8 +36,9 @@ typedef struct gpt_trainer {
     gpt_plan train, loss;
     gpt_progress progress;
     gpt_meter meter;
+    run_report *report;                 /* --report; else NULL */
     gpt_random random_after[GPT_TURNS]; /* the generator when a turn's batch had been drawn */
-    uint64_t submitted;                 /* steps */
+    uint64_t submitted, sent; /* steps; sent: their batches */
     uint64_t began_ns;                  /* the step at work */
 } gpt_trainer;
 

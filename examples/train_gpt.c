@@ -98,13 +98,41 @@ done:
     return code;
 }
 
+/* What the report says beside what it was given step by step. */
+static int write_report(gpt_trainer *t) {
+    const gpt_settings *s = t->settings;
+    const gpt_config *c = &s->config;
+    char text[256];
+    gpt_meter_break(&t->meter);
+    snprintf(text, sizeof text,
+             "%" PRIu64 " layers, %" PRIu64 " heads, dim %" PRIu64 ", block %" PRIu64 ", %u tokens, %" PRIu64
+             " weights, f32",
+             c->layers, c->heads, c->dim, c->block, t->text.vocabulary.count, t->model.weight_count);
+    run_report_add_fact(t->report, "Model", text);
+    snprintf(text, sizeof text, "%" PRIu64 " windows, in %" PRIu64 " part(s); dropout %g; seed %" PRIu64,
+             t->train.rows, t->train.micro_batches, c->dropout, s->seed);
+    run_report_add_fact(t->report, "A step's batch", text);
+    run_report_add_fact(t->report, "Text", s->source.data);
+    run_report_measure(t->report, t->model.runtime, t->model.device);
+    if (!run_report_write(t->report, t->model.device)) return EXIT_BAD_ARGUMENT;
+    printf("the report is in %s\n", s->report);
+    return EXIT_GOOD;
+}
+
 static int train_and_write(gpt_trainer *t) {
     const gpt_settings *s = t->settings;
     int code = prepare_training(t);
     if (code != EXIT_GOOD) return code;
+    if (s->report) {
+        t->report =
+            run_report_create(&(run_report_options){s->report, "GPT on text", "tokens per second", s->argc,
+                                                    s->argv, t->model.weight_count * 3 * sizeof(float)});
+        if (!t->report) return EXIT_BAD_ARGUMENT;
+    }
     if (!gpt_meter_open(&t->meter, s->log, s->resume != NULL, t->progress.step + 1, s->iters))
         return EXIT_BAD_ARGUMENT;
     code = gpt_train(t);
+    if (code == EXIT_GOOD && t->report) code = write_report(t);
     if (code == EXIT_GOOD && s->trace) REPORT_TRY(rota_plan_write_trace(t->train.plan, s->trace));
     gpt_meter_break(&t->meter);
     if (code == EXIT_GOOD && s->sample && !interrupted) {
@@ -132,7 +160,7 @@ static int run(const gpt_settings *s) {
     opened_device opened;
     int code = report_open(
         program, s->device,
-        &(rota_runtime_options){.diagnostics = s->trace != NULL, .memory_limit_bytes = s->memory_limit},
+        &(rota_runtime_options){.diagnostics = s->trace || s->report, .memory_limit_bytes = s->memory_limit},
         &opened);
     if (code == EXIT_GOOD &&
         !(s->source.data ? gpt_text_tokenize(&t.text, &s->source) : gpt_text_vocabulary(&t.text, &s->source)))
@@ -143,6 +171,7 @@ static int run(const gpt_settings *s) {
     gpt_plan_free(&t.loss);
     gpt_model_free(&t.model);
     report_close(&opened);
+    run_report_free(t.report);
     gpt_text_free(&t.text);
     return code;
 }
@@ -184,7 +213,9 @@ static bool check_settings(gpt_settings *s) {
 }
 
 int main(int argc, char **argv) {
-    gpt_settings s = {.iters = 2000,
+    gpt_settings s = {.argc = argc,
+                      .argv = argv,
+                      .iters = 2000,
                       .warmup = 100,
                       .eval_interval = 250,
                       .eval_iters = 20,
@@ -251,6 +282,7 @@ int main(int argc, char **argv) {
         {"--log", OPTION_STRING, &s.log, "FILE.jsonl", 0, 0, false},
         {"--dot", OPTION_STRING, &s.dot, "FILE", 0, 0, false},
         {"--trace", OPTION_STRING, &s.trace, "FILE", 0, 0, false},
+        {"--report", OPTION_STRING, &s.report, "FILE.html", 0, 0, false},
     };
     const size_t count = sizeof options / sizeof *options;
     option_result parsed = options_parse(program, options, count, argc - 1, argv + 1);

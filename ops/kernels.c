@@ -65,6 +65,17 @@ static double attention_work(const void *params, const uint64_t *operand_bytes) 
            p->dim;
 }
 
+/* The scores and their gradient again, and one product more for queries, two for keys and values. */
+static double attention_query_work(const void *params, const uint64_t *operand_bytes) {
+    const rota_attention_backward_params *p = params;
+    (void)operand_bytes;
+    return (p->flags & ROTA_ATTENTION_CAUSAL ? 3.0 : 6.0) * p->batch * p->heads * p->queries * p->keys *
+           p->dim;
+}
+static double attention_key_value_work(const void *params, const uint64_t *operand_bytes) {
+    return attention_query_work(params, operand_bytes) * 4 / 3;
+}
+
 static const rota_kernel_bindable rope_bindables[] = {
     {"offset", offsetof(rota_rope_params, offset), 4, true},
 };
@@ -114,8 +125,8 @@ PLAIN_KERNEL(cross_entropy_mean, 4, rota_cross_entropy_params)
 INPLACE_KERNEL(cross_entropy_backward, 6, rota_cross_entropy_params, 5, 0)
 WORK_KERNEL(attention, 5, rota_attention_params, attention_work)
 PLAIN_KERNEL(attention_backward_prepare, 4, rota_attention_backward_params)
-PLAIN_KERNEL(attention_backward_query, 6, rota_attention_backward_params)
-PLAIN_KERNEL(attention_backward_key_value, 7, rota_attention_backward_params)
+WORK_KERNEL(attention_backward_query, 6, rota_attention_backward_params, attention_query_work)
+WORK_KERNEL(attention_backward_key_value, 7, rota_attention_backward_params, attention_key_value_work)
 KERNEL(dropout, 3, rota_dropout_params, 0, OPERAND(2), OPERAND(0) | OPERAND(1), dropout_bindables,
        COUNT_OF(dropout_bindables))
 KERNEL(index_add, 2, rota_index_add_params, ROTA_KERNEL_ATOMIC_ACCUMULATE | ROTA_KERNEL_INTEGER_ACCUMULATE, 0,

@@ -79,6 +79,47 @@ ROTA_API rota_status rota_plan_write_trace(rota_plan *plan, const char *path);
 ROTA_API rota_status rota_plan_node_times(rota_plan *plan, rota_node node, uint64_t *out_begin_ns,
                                           uint64_t *out_end_ns);
 
+typedef enum rota_plan_command_kind {
+    ROTA_PLAN_KERNEL,
+    ROTA_PLAN_COPY,
+    ROTA_PLAN_FILL,
+    ROTA_PLAN_HOST,
+    ROTA_PLAN_UPLOAD,    /* of an INPUT */
+    ROTA_PLAN_READ_BACK, /* of an OUTPUT */
+    ROTA_PLAN_TRANSFER   /* between devices */
+} rota_plan_command_kind;
+
+/* A command of a plan: a node, or a copy that rota inserted. */
+typedef struct rota_plan_command {
+    const char *name; /* lives as long as the plan */
+    rota_plan_command_kind kind;
+    const rota_kernel *kernel; /* of KERNEL, else NULL */
+    rota_device *device;       /* NULL in a plan that is only analysed */
+    uint32_t queue, segment, batch;
+    uint64_t read_bytes, written_bytes; /* as its accesses declare */
+    double work;                        /* rota_kernel.work; 0: the kernel doesn't say */
+    uint64_t live_bytes; /* of transient, INPUT and OUTPUT buffers on its device while it runs, in record
+                            order; the most of them is what arena_lower_bound_bytes adds up */
+} rota_plan_command;
+
+/* All commands (rota_plan_stats.commands of them) in record order. OUT_OF_RANGE: less room than that;
+ * OUT_OF_MEMORY. Any thread. Linear in nodes and accesses. */
+ROTA_API rota_status rota_plan_get_commands(const rota_plan *plan, rota_plan_command *out, uint64_t capacity);
+
+typedef struct rota_plan_time {
+    uint64_t begin_ns, end_ns; /* both 0: skipped, or nothing to do on that device */
+} rota_plan_time;
+/* Where a replay stood, on rota_clock_ns's clock. */
+typedef struct rota_plan_replay {
+    uint64_t number, submitted_ns, sequenced_ns, handed_over_ns, completed_ns;
+} rota_plan_replay;
+
+/* When each command ran in the last completed replay, in the order of rota_plan_get_commands; out_replay may
+ * be NULL. Where another replay of the plan is under way, times of that one may stand among them. Errors as
+ * of rota_plan_node_times and the former's. May block in a driver. Linear in commands. */
+ROTA_API rota_status rota_plan_command_times(rota_plan *plan, rota_plan_time *out, uint64_t capacity,
+                                             rota_plan_replay *out_replay);
+
 /* Why a node waits, on what, by which buffer and range, in sentences, into text[0..capacity); always
  * terminated where capacity is not 0. out_length (may be NULL) gets the full length, without the terminator.
  * NOT_FOUND: no such node, or one that a rewrite removed. Any thread. */
