@@ -15,6 +15,7 @@
 #include "ops/tensor.h"
 #include "ops/ops.h"
 #include "ops/kernels.h"
+#include "ops/fuse.h"
 #include "ops/table.h"
 #include "ops/custom.h"
 

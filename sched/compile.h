@@ -46,7 +46,8 @@ typedef struct rota_operation {
 } rota_operation;
 
 /* A buffer's memory on one part, and on those that share memory with it. Plans of one part have one for each
- * plan buffer, with the same index. Every step of the compiler comes back to them, so each is a cache line. */
+ * plan buffer, with the same index. Every step of the compiler comes back to them, so each is a cache line.
+ */
 typedef struct rota_physical {
     _Alignas(64) uint64_t size_bytes;
     uint64_t offset_bytes;                    /* in the piece */
@@ -118,6 +119,13 @@ static inline bool rota_vector_reserve(rota_vector *vector, size_t element_bytes
            rota_vector_grow(vector, element_bytes, vector->count + more);
 }
 
+/* A rewrite's sentence about a node. */
+typedef struct rota_compile_note {
+    struct rota_compile_note *next;
+    uint32_t node;
+    const char *text;
+} rota_compile_note;
+
 /* What dot, explain and traces need after the compile; stays with the plan. */
 typedef struct rota_compile_info {
     rota_operation *operations;
@@ -137,6 +145,7 @@ typedef struct rota_compile_info {
     uint32_t *lane_first_node; /* lane_count + 1 */
     uint32_t *lane_rank;       /* creation number - 1 -> rank */
     uint32_t *operation_of_node;
+    rota_compile_note *notes;
     rota_vector kept[6]; /* the storage of what was built as vectors */
 } rota_compile_info;
 
@@ -187,6 +196,7 @@ typedef struct rota_compiler {
     /* Recomputation (recompute.c): what live transients may take; 0: no limit. */
     uint64_t memory_target;
     rota_recomputed recomputed;
+    uint32_t *merged_into;   /* by node: the node that does its work (rota_rewriter_merge); NULL: none */
     uint32_t peak_operation; /* where most bytes are live */
     /* Hazards */
     rota_vector edge_from, edge_kind;

@@ -184,6 +184,9 @@ rota_status rota_plan_explain(const rota_plan *plan, rota_node node, char *text,
     text_out out = {text, capacity, 0};
     say(&out, "%s: queue %u, segment %u, batch %u\n", rota_operation_describe(plan, operation), at->queue,
         at->segment, at->level);
+    const uint32_t number = info->lane_first_node[info->lane_rank[node.lane - 1]] + node.index;
+    for (const rota_compile_note *note = info->notes; note; note = note->next)
+        if (note->node == number) say(&out, "  %s\n", note->text);
     for (uint32_t e = info->first_edge[operation]; e < info->first_edge[operation + 1]; e++)
         explain_edge(&out, plan, operation, e);
     if (info->first_edge[operation] == info->first_edge[operation + 1])

@@ -477,6 +477,9 @@ static rota_status add_rewritten(rota_compiler *c, const rota_node_record **reco
         else
             c->info->operation_of_node[i] = ROTA_NONE;
     }
+    for (uint32_t i = 0; c->merged_into && i < c->node_count; i++)
+        if (c->merged_into[i] != ROTA_NONE)
+            c->info->operation_of_node[i] = c->info->operation_of_node[c->merged_into[i]];
     return ROTA_OK;
 }
 

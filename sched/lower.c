@@ -325,7 +325,8 @@ static rota_status check_kernel(const lowering *l, uint32_t n, const rota_kernel
     const rota_exec_device *exec = rota_device_exec(device);
     bool there = exec->info.kind == ROTA_EXEC_CPU  ? kernel->cpu.fn != NULL
                  : exec->info.kind == ROTA_EXEC_VK ? runs_on_vk(kernel, exec->info.features)
-                                                   : kernel->cuda.image || kernel->cuda.call;
+                                                   : kernel->cuda.image || kernel->cuda.call ||
+                                                         kernel->cuda.select; /* the executor asks it */
     if (there) return ROTA_OK;
     static const char *const forms[ROTA_EXEC_KIND_COUNT] = {"C function", "SPIR-V", "CUDA image"};
     return rota_fail(ROTA_UNSUPPORTED, "%s: kernel '%s' brings no %s, which device %s needs",

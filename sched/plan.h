@@ -56,6 +56,7 @@ typedef struct rota_plan_stats {
     uint64_t barriers, batches, segments, queue_waits, queue_waits_dropped;
     uint64_t arena_bytes, arena_lower_bound_bytes;
     uint64_t recomputed; /* nodes that run a second time, for the memory limit */
+    uint64_t merged;     /* nodes whose work another node does: rewrites, such as fusion, put them together */
     uint64_t plan_bytes; /* host memory of the plan */
     uint32_t queues, devices;
 } rota_plan_stats;

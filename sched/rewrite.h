@@ -14,7 +14,20 @@ typedef struct rota_node_view {
     const void *params;
     const rota_access *accesses; /* of root buffers */
     uint32_t access_count;
+    const rota_param_binding *bindings;
+    uint32_t binding_count;
+    uint32_t groups[3];
+    rota_placement placement;
+    bool ordered; /* it stands in a rota_node_after */
 } rota_node_view;
+
+/* Where a node is going to run, as far as a rewrite can know. */
+typedef struct rota_rewrite_target {
+    bool known; /* false: the plan is only analysed, there is no device */
+    rota_exec_kind kind;
+    uint32_t features;            /* rota_device_feature bits */
+    const rota_cuda_target *cuda; /* of a CUDA device, else NULL; lives as long as the device is open */
+} rota_rewrite_target;
 
 typedef struct rota_rewriter rota_rewriter;
 
@@ -29,11 +42,24 @@ ROTA_API uint64_t rota_rewriter_node_count(const rota_rewriter *rewriter);
  * and no accesses. OUT_OF_RANGE. O(log lanes + accesses). */
 ROTA_API rota_status rota_rewriter_view(rota_rewriter *rewriter, uint64_t position, rota_node_view *out_view);
 
+/* Where a node of this placement runs. Wait-free. */
+ROTA_API void rota_rewriter_target(const rota_rewriter *rewriter, const rota_placement *placement,
+                                   rota_rewrite_target *out_target);
+
 /* Removes the node at a position / puts another kernel node in its place (copied; checked like
  * rota_record_kernel, whose errors it returns). Positions do not shift. OUT_OF_RANGE. */
 ROTA_API rota_status rota_rewriter_remove(rota_rewriter *rewriter, uint64_t position);
 ROTA_API rota_status rota_rewriter_replace(rota_rewriter *rewriter, uint64_t position,
                                            const rota_kernel_node *node);
+
+/* Removes the node at a position, whose work the node at position `into` does from now on: what is asked
+ * about it (explain, times) is answered for that one, and rota_plan_stats.merged counts it. OUT_OF_RANGE;
+ * INVALID_ARGUMENT: into itself. */
+ROTA_API rota_status rota_rewriter_merge(rota_rewriter *rewriter, uint64_t position, uint64_t into);
+
+/* A sentence about the node at a position that rota_plan_explain adds to its own; `text` is copied.
+ * OUT_OF_RANGE. */
+ROTA_API rota_status rota_rewriter_note(rota_rewriter *rewriter, uint64_t position, const char *text);
 
 /* Adds a hook to a graph; hooks run in the order added. WRONG_STATE: graph already compiled. */
 ROTA_API rota_status rota_graph_add_rewrite(rota_graph *graph, rota_rewrite_fn fn, void *user);

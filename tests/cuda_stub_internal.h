@@ -6,7 +6,7 @@
 #include "tests/cuda_stub.h"
 #include "tests/cuda_stub_kernels.h"
 
-#define KERNELS_MAX 64
+#define KERNELS_MAX 128
 #define STREAMS_MAX 64
 #define DEVICES_MAX 4
 #define MAPPINGS_MAX 4096

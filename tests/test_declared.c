@@ -8,6 +8,7 @@
 #include <string.h>
 #include "sched/rewrite.h"
 #include "tests/examples.h"
+#include "tests/fuse_graph.h"
 
 enum { GUARD = 256, NODES_MAX = 64, BUFFERS_MAX = 64 };
 
@@ -196,6 +197,18 @@ static verdict check_node(seen *s, const seen_node *node, rota_device *device, c
     return found;
 }
 
+/* Memory for every buffer that was seen, full of a number. */
+static void make_buffers(seen *s, rota_runtime *runtime) {
+    for (uint32_t b = 0; b < s->buffer_count; b++) {
+        uint64_t bytes = s->buffers[b].bytes + 2 * GUARD;
+        s->buffers[b].now = malloc(bytes);
+        s->buffers[b].before = malloc(bytes);
+        assert_true(s->buffers[b].now && s->buffers[b].before);
+        memset(s->buffers[b].now, 0x5e, bytes); /* 4e18 as a float: finite, and easily seen */
+        assert_ok(rota_runtime_buffer(runtime, "stands in", bytes, &s->buffers[b].handle));
+    }
+}
+
 /* Records an example and, for ops that have one, its gradient; then takes it apart. The graph holds the
  * buffers. */
 static rota_graph *collect_nodes(conf *c, rota_runtime *runtime, rota_device *device, example_run *run,
@@ -220,18 +233,63 @@ static rota_graph *collect_nodes(conf *c, rota_runtime *runtime, rota_device *de
     rota_plan *plan = NULL;
     assert_ok(rota_compile(NULL, graph.graph, NULL, &plan));
     rota_plan_release(plan);
-    for (uint32_t b = 0; b < s->buffer_count; b++) {
-        uint64_t bytes = s->buffers[b].bytes + 2 * GUARD;
-        s->buffers[b].now = malloc(bytes);
-        s->buffers[b].before = malloc(bytes);
-        assert_true(s->buffers[b].now && s->buffers[b].before);
-        memset(s->buffers[b].now, 0x5e, bytes); /* 4e18 as a float: finite, and easily seen */
+    make_buffers(s, runtime);
+    for (uint32_t b = 0; b < s->buffer_count; b++)
         for (uint32_t i = 0; i < run->use.input_count; i++)
             if (run->inputs[i] && run->use.inputs[i].buffer == s->buffers[b].root)
                 memcpy(s->buffers[b].now + GUARD, run->inputs[i], run->bytes[i]);
-        assert_ok(rota_runtime_buffer(runtime, "stands in", bytes, &s->buffers[b].handle));
-    }
     return graph.graph;
+}
+
+/* Runs all nodes, one by one, and lets the buffers go. */
+static void check_nodes(seen *s, rota_device *device, const char *label, uint32_t *checked,
+                        uint32_t *missing) {
+    for (uint32_t n = 0; n < s->node_count; n++) {
+        char message[256];
+        verdict found = GOOD;
+        if (s->nodes[n].kernel)
+            found = check_node(s, &s->nodes[n], device, message, sizeof message);
+        else if (s->nodes[n].access_count)
+            do_on_host(s, &s->nodes[n]);
+        if (found == STRAYS || found == LEAVES) fail_msg("%s: %s", label, message);
+        *checked += s->nodes[n].kernel && found == GOOD;
+        *missing += found == NOT_HERE;
+    }
+    for (uint32_t b = 0; b < s->buffer_count; b++) {
+        rota_buffer_release(s->buffers[b].handle);
+        free(s->buffers[b].now);
+        free(s->buffers[b].before);
+    }
+}
+
+/* The nodes that fusion makes of random graphs of elementwise ops. */
+static void check_fused(const char *id, rota_runtime *runtime, rota_device *device) {
+    uint32_t checked = 0, missing = 0;
+    for (uint64_t seed = 500; seed < 512; seed++) {
+        static seen s;
+        memset(&s, 0, sizeof s);
+        rota_graph *graph;
+        rota_recorder *recorder;
+        rota_tape *tape;
+        fuse_graph made;
+        assert_ok(rota_graph_create(NULL, &graph));
+        assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+        assert_ok(rota_tape_create(recorder, NULL, &tape));
+        assert_ok(fuse_graph_record(tape, seed, false, &made));
+        rota_tape_destroy(tape);
+        rota_recorder_close(recorder);
+        assert_ok(rota_graph_fuse(graph));
+        assert_ok(rota_graph_add_rewrite(graph, look, &s));
+        rota_plan *plan = NULL;
+        assert_ok(rota_compile(NULL, graph, NULL, &plan));
+        rota_plan_release(plan);
+        make_buffers(&s, runtime);
+        char label[64];
+        snprintf(label, sizeof label, "%s: fused graph %llu", id, (unsigned long long)seed);
+        check_nodes(&s, device, label, &checked, &missing);
+        rota_graph_release(graph);
+    }
+    print_message("%s: %u nodes of fused graphs checked, %u not on this device\n", id, checked, missing);
 }
 
 static void check_device(const char *id) {
@@ -266,22 +324,7 @@ static void check_device(const char *id) {
                 op->gradient && op->differentiable && f32_output && op->output_count == 1 && e == 0;
             if (backward && strcmp(op->name, "cast") == 0) backward = false; /* a loss is f32 */
             rota_graph *graph = collect_nodes(&c, runtime, device, &run, backward, &s);
-            for (uint32_t n = 0; n < s.node_count; n++) {
-                char message[256];
-                verdict found = GOOD;
-                if (s.nodes[n].kernel)
-                    found = check_node(&s, &s.nodes[n], device, message, sizeof message);
-                else
-                    do_on_host(&s, &s.nodes[n]);
-                if (found == STRAYS || found == LEAVES) fail_msg("%s: %s", label, message);
-                checked += s.nodes[n].kernel && found == GOOD;
-                missing += found == NOT_HERE;
-            }
-            for (uint32_t b = 0; b < s.buffer_count; b++) {
-                rota_buffer_release(s.buffers[b].handle);
-                free(s.buffers[b].now);
-                free(s.buffers[b].before);
-            }
+            check_nodes(&s, device, label, &checked, &missing);
             rota_graph_release(graph);
             example_release(&run);
             example_free(&run);
@@ -289,6 +332,7 @@ static void check_device(const char *id) {
     }
     print_message("%s: %u kernel nodes checked, %u not on this device\n", id, checked, missing);
     assert_true(checked > 50);
+    check_fused(id, runtime, device);
     assert_ok(rota_runtime_close(runtime, CONF_PATIENCE_NS));
 }
 

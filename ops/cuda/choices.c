@@ -66,8 +66,7 @@ static bool read_file(const char *folder, const char *key, void *out_value, size
     return true;
 }
 
-/* The folder and those above it; what can't be made shows when a file can't. */
-static void make_folder(const char *folder) {
+void rota_choices_make_folder(const char *folder) {
     char path[4096];
     if (strlen(folder) >= sizeof path) return;
     for (size_t i = 1;; i++) {
@@ -82,7 +81,7 @@ static void make_folder(const char *folder) {
 static void write_file(const char *folder, const char *key, const void *value, size_t size_bytes) {
     char path[4096], temporary[4096 + 16];
     if (!folder || !folder[0] || !rota_choices_path(folder, key, path, sizeof path)) return;
-    make_folder(folder);
+    rota_choices_make_folder(folder);
     if (snprintf(temporary, sizeof temporary, "%s.XXXXXX", path) >= (int)sizeof temporary) return;
     int descriptor = mkstemp(temporary);
     if (descriptor < 0) return;

@@ -22,6 +22,9 @@ void rota_choices_remember(const char *folder, const char *key, void *value, siz
 /* The path of a key's file; false: longer than `capacity`. For tests. */
 bool rota_choices_path(const char *folder, const char *key, char *out_path, size_t capacity);
 
+/* Makes the folder and those above it; what can't be made shows when a file can't. */
+void rota_choices_make_folder(const char *folder);
+
 /* Forgets what is in memory. For tests. */
 void rota_choices_forget(void);
 

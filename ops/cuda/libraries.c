@@ -25,7 +25,8 @@ static rota_cuda_library libraries[ROTA_CUDA_LIBRARY_COUNT] = {
                                  .lost = "nothing at present: attention runs on rota's own kernels",
                                  .files = cudnn_files},
     [ROTA_CUDA_LIBRARY_NVRTC] = {.name = "NVRTC",
-                                 .lost = "nothing at present: all kernels are compiled when rota is built",
+                                 .lost = "fusion on CUDA devices: elementwise nodes run one by one, and what "
+                                         "they hand on goes through memory",
                                  .files = nvrtc_files},
 };
 

@@ -1,0 +1,78 @@
+/* The rewrite hook of fusion: walks the nodes in record order with one run open, which each node joins,
+ * passes by, or ends. What a node is to a run says fuse_piece.c, and what the run becomes fuse_run.c. */
+#include "ops/fuse.h"
+
+#include <stdlib.h>
+#include "ops/fuse_run.h"
+
+/* Nodes that may stand between two of a run. */
+enum { GAP_MAX = 8 };
+
+/* Whether it makes sense to look further: two nodes that may be fused. */
+static rota_status any_fusable(rota_rewriter *rewriter, uint64_t count, bool *out_any) {
+    uint32_t found = 0;
+    for (uint64_t n = 0; n < count && found < 2; n++) {
+        rota_node_view view;
+        ROTA_TRY(rota_rewriter_view(rewriter, n, &view));
+        if (view.kernel && rota_fuse_is_elementwise(view.kernel)) found++;
+    }
+    *out_any = found == 2;
+    return ROTA_OK;
+}
+
+static rota_status remember_uses(rota_rewriter *rewriter, uint64_t count, rota_fuse_uses *uses) {
+    for (uint64_t n = 0; n < count; n++) {
+        rota_node_view view;
+        ROTA_TRY(rota_rewriter_view(rewriter, n, &view));
+        for (uint32_t i = 0; i < view.access_count; i++)
+            if (!rota_fuse_uses_add(uses, view.accesses[i].buffer, n))
+                return rota_fail(ROTA_OUT_OF_MEMORY, "fusion: no host memory for the uses of %llu nodes",
+                                 (unsigned long long)count);
+    }
+    return ROTA_OK;
+}
+
+static rota_status walk(rota_rewriter *rewriter, uint64_t count, rota_fuse_run *run) {
+    uint32_t gap = 0;
+    for (uint64_t n = 0; n < count; n++) {
+        rota_node_view view;
+        ROTA_TRY(rota_rewriter_view(rewriter, n, &view));
+        if (!view.kernel && view.access_count == 0) continue; /* removed by an earlier hook */
+        rota_fuse_piece piece;
+        if (rota_fuse_piece_of(&view, &piece)) {
+            gap = 0;
+            if (rota_fuse_run_join(run, rewriter, n, &view, &piece)) continue;
+            /* Ending the run looks at nodes: the view must be taken again. */
+            ROTA_TRY(rota_fuse_run_end(run, rewriter));
+            ROTA_TRY(rota_rewriter_view(rewriter, n, &view));
+            (void)rota_fuse_run_join(run, rewriter, n, &view, &piece);
+        } else if (++gap > GAP_MAX || rota_fuse_run_touches(run, &view)) {
+            ROTA_TRY(rota_fuse_run_end(run, rewriter));
+        }
+    }
+    return rota_fuse_run_end(run, rewriter);
+}
+
+static rota_status fuse(void *user, rota_rewriter *rewriter) {
+    (void)user;
+    const uint64_t count = rota_rewriter_node_count(rewriter);
+    bool any = false;
+    ROTA_TRY(any_fusable(rewriter, count, &any));
+    if (!any) return ROTA_OK;
+    rota_fuse_uses uses = {0};
+    rota_fuse_run *run = calloc(2, sizeof *run);
+    rota_status status =
+        run ? remember_uses(rewriter, count, &uses) : rota_fail(ROTA_OUT_OF_MEMORY, "fusion: no host memory");
+    if (status == ROTA_OK) {
+        run->uses = &uses;
+        run->trial = run + 1;
+        status = walk(rewriter, count, run);
+    }
+    free(run);
+    rota_fuse_uses_free(&uses);
+    return status;
+}
+
+rota_status rota_graph_fuse(rota_graph *graph) {
+    return rota_graph_add_rewrite(graph, fuse, NULL);
+}

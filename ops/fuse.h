@@ -1,0 +1,24 @@
+/* Fusion: chains of elementwise nodes become one node each, whose intermediate values are never written. */
+#ifndef ROTA_OPS_FUSE_H
+#define ROTA_OPS_FUSE_H
+
+#include "../graph/graph.h"
+
+/* Has every compile of the graph fuse its elementwise nodes, by a rewrite hook (sched/rewrite.h): runs of the
+ * kernels unary, unary_backward, binary, where, cast, dropout, and of copy_strided that adds to a contiguous
+ * tensor, of the same number of elements, where each reads what one of the run reads or writes. Operands may
+ * repeat along leading or trailing dimensions (a bias, a column, a number). A run becomes a node of a kernel
+ * made for it, at the place of its last node; what later nodes read of its results stays written, the rest is
+ * not. Nodes that rota_node_after names, and what other nodes touch in between, end a run.
+ *
+ * Results are those of the nodes one by one, bit for bit on the CPU; on GPUs too wherever the compiler that
+ * makes the kernel at run time takes the same instructions for a function as the one that built rota did, and
+ * else to that function's rounding. On CUDA devices the kernels are compiled by NVRTC, once for each form of
+ * run and kind of device, and kept in the cache folder; without NVRTC nothing is fused there, which
+ * rota_plan_explain says. What was fused is in rota_plan_stats.merged.
+ *
+ * Any thread; before the graph is compiled. WRONG_STATE: it is. OUT_OF_MEMORY. Compiling takes time linear in
+ * nodes and accesses for it. */
+ROTA_API rota_status rota_graph_fuse(rota_graph *graph);
+
+#endif

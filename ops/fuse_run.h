@@ -1,0 +1,88 @@
+/* A run of elementwise nodes while it grows. Internal; not installed. */
+#ifndef ROTA_OPS_FUSE_RUN_H
+#define ROTA_OPS_FUSE_RUN_H
+
+#include "ops/fusion.h"
+
+/* ---- What one node would be in a run (fuse_piece.c) ---- */
+
+typedef struct rota_fuse_read {
+    rota_access access;
+    uint32_t div, mod; /* as of rota_fused_value */
+    uint8_t dtype;
+    bool may_be_replaced; /* its kernel's result may lie in its place */
+} rota_fuse_read;
+
+typedef struct rota_fuse_piece {
+    rota_fused_kind kind;
+    uint8_t op, dtype;
+    uint32_t count;
+    rota_fuse_read read[ROTA_FUSED_SOURCES_MAX];
+    uint32_t read_count;
+    rota_access result;
+    uint8_t result_dtype;
+    uint32_t word[ROTA_FUSED_STEP_WORDS_MAX];
+    rota_slot slot[ROTA_FUSED_STEP_WORDS_MAX]; /* 0: the word itself */
+    uint32_t word_count;
+} rota_fuse_piece;
+
+/* Whether nodes of the kernel may be fused at all. */
+bool rota_fuse_is_elementwise(const rota_kernel *kernel);
+/* False: the node can be part of no run. */
+bool rota_fuse_piece_of(const rota_node_view *view, rota_fuse_piece *out_piece);
+
+/* ---- Uses of buffers ---- */
+
+/* The last node that touches each buffer. */
+typedef struct rota_fuse_uses {
+    struct rota_fuse_use {
+        const rota_buffer *buffer;
+        uint64_t last;
+    } * entries;
+    uint64_t count, capacity; /* a power of two */
+} rota_fuse_uses;
+
+/* In record order. False: no memory. */
+bool rota_fuse_uses_add(rota_fuse_uses *uses, const rota_buffer *buffer, uint64_t node);
+uint64_t rota_fuse_uses_last(const rota_fuse_uses *uses, const rota_buffer *buffer);
+void rota_fuse_uses_free(rota_fuse_uses *uses);
+
+/* ---- The run (fuse_run.c) ---- */
+
+/* A range that the run touches. */
+typedef struct rota_fuse_place {
+    rota_buffer *buffer;
+    uint64_t offset_bytes, size_bytes;
+    uint32_t div, mod; /* of what is read there from before the run */
+    uint8_t dtype;
+    uint8_t read;    /* value that was read from it before the run wrote it; NONE: none was */
+    uint8_t written; /* value that the run leaves there; NONE: it doesn't write it */
+    uint8_t last_read_step, write_step;
+    bool may_be_replaced; /* by a result of last_read_step */
+} rota_fuse_place;
+
+enum { ROTA_FUSE_PLACES_MAX = 32 };
+
+typedef struct rota_fuse_run {
+    uint32_t count; /* elements */
+    rota_placement placement;
+    rota_rewrite_target target;
+    uint64_t positions[ROTA_FUSED_STEPS_MAX];
+    rota_fused_shape shape; /* steps and values; operands come at the end */
+    uint32_t words[ROTA_FUSED_WORDS_MAX];
+    rota_slot slots[ROTA_FUSED_WORDS_MAX];
+    rota_fuse_place places[ROTA_FUSE_PLACES_MAX];
+    uint32_t place_count;
+    const rota_fuse_uses *uses;
+    struct rota_fuse_run *trial; /* where a join is tried */
+} rota_fuse_run;
+
+/* Adds a node; an empty run takes any. False: it can't, and the run is as before. */
+bool rota_fuse_run_join(rota_fuse_run *run, rota_rewriter *rewriter, uint64_t position,
+                        const rota_node_view *view, const rota_fuse_piece *piece);
+/* Whether another node may not stay between the run's nodes: all of them move to the place of the last. */
+bool rota_fuse_run_touches(const rota_fuse_run *run, const rota_node_view *view);
+/* Makes the run a node, if it is one of several and can be, and empties it. */
+rota_status rota_fuse_run_end(rota_fuse_run *run, rota_rewriter *rewriter);
+
+#endif
