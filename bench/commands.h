@@ -8,6 +8,7 @@
     X(matmul, "matrix products in a graph recorded once and replayed, checked and timed")                    \
     X(replay, "what a replay costs beside the same work through the raw API")                                \
     X(ops, "every op: correct against a reference, time, GB/s, TFLOP/s")                                     \
+    X(fuse, "a chain of elementwise ops, fused and one by one")                                              \
     X(submit, "many threads submitting small plans, against the same behind a mutex")                        \
     X(plan, "record and compile times, edges, barriers and arena of a graph; needs no device")
 
