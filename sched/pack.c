@@ -15,19 +15,27 @@ enum { SEARCH_MAX = 2048, CLASSES = 64 * 4, SCAN_MAX = 32 };
 
 /* ---- Lifetimes and the lower bound ---- */
 
+/* The kernel last: its record is seldom at hand, and few pairs get so far. */
 static bool may_take_over(const rota_compiler *c, const rota_operation *operation, uint32_t n, uint32_t out,
                           uint32_t in) {
-    const rota_kernel *kernel = operation->record->u.kernel.kernel;
-    if (!(kernel->inplace_outputs >> out & 1) || !(kernel->inplace_inputs >> in & 1)) return false;
     const rota_exec_operand *accesses = ROTA_ACCESSES(c) + operation->first_access;
     const uint32_t *physical = ROTA_ACCESS_PHYSICAL(c) + operation->first_access;
-    if (physical[out] == ROTA_NONE || physical[in] == ROTA_NONE || physical[out] == physical[in])
-        return false;
+    if (physical[in] == ROTA_NONE || physical[out] == physical[in]) return false;
     const rota_physical *to = &ROTA_PHYSICALS(c)[physical[out]], *from = &ROTA_PHYSICALS(c)[physical[in]];
-    return to->packed && from->packed && to->first_operation == n && from->last_operation == n &&
-           from->first_operation != n && to->size_bytes == from->size_bytes &&
-           accesses[out].size_bytes == to->size_bytes && accesses[in].size_bytes == from->size_bytes &&
-           accesses[out].mode == ROTA_WRITE;
+    if (from->last_operation != n || from->first_operation == n || !from->packed ||
+        from->size_bytes != to->size_bytes || accesses[in].size_bytes != from->size_bytes)
+        return false;
+    const rota_kernel *kernel = operation->record->u.kernel.kernel;
+    return (kernel->inplace_outputs >> out & 1) && (kernel->inplace_inputs >> in & 1);
+}
+
+/* Whether the access begins its physical's life by writing all of it. */
+static bool is_born_whole(const rota_compiler *c, const rota_operation *operation, uint32_t n, uint32_t out) {
+    const rota_exec_operand *access = ROTA_ACCESSES(c) + operation->first_access + out;
+    const uint32_t physical = ROTA_ACCESS_PHYSICAL(c)[operation->first_access + out];
+    if (access->mode != ROTA_WRITE || physical == ROTA_NONE) return false;
+    const rota_physical *at = &ROTA_PHYSICALS(c)[physical];
+    return at->packed && at->first_operation == n && access->size_bytes == at->size_bytes;
 }
 
 /* Pairs each output that starts here with an input that ends here, where the kernel works in place. */
@@ -35,7 +43,8 @@ static void pair_inplace(rota_compiler *c, const rota_operation *operation, uint
     if (!operation->works_in_place) return;
     const uint32_t *physical = ROTA_ACCESS_PHYSICAL(c) + operation->first_access;
     uint32_t taken = 0;
-    for (uint32_t out = 0; out < operation->access_count; out++)
+    for (uint32_t out = 0; out < operation->access_count; out++) {
+        if (!is_born_whole(c, operation, n, out)) continue;
         for (uint32_t in = 0; in < operation->access_count; in++) {
             if (taken >> in & 1 || !may_take_over(c, operation, n, out, in)) continue;
             ROTA_PHYSICALS(c)[physical[out]].inplace_of = physical[in];
@@ -43,6 +52,7 @@ static void pair_inplace(rota_compiler *c, const rota_operation *operation, uint
                 if (physical[other] == physical[in]) taken |= 1u << other;
             break;
         }
+    }
 }
 
 /* Live bytes by part while operations go by. */
