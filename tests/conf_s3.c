@@ -238,9 +238,7 @@ static bool into_preseeded(conf *c) {
 }
 
 const conf_case conf_cases_s3[] = {
-    {"s3.every_op", every_op},
-    {"s3.reshape_into", reshape_into},
-    {"s3.add_in_place", add_in_place},
-    {"s3.into_preseeded", into_preseeded},
-    {NULL, NULL},
+    {"s3.every_op", every_op},         {"s3.reshape_into", reshape_into},
+    {"s3.add_in_place", add_in_place}, {"s3.into_preseeded", into_preseeded},
+    {"s3.patchtst", conf_patchtst},    {NULL, NULL},
 };

@@ -67,6 +67,7 @@ int main(int argc, char **argv) {
                    : mine->skipped ? "skipped"
                                    : "ok",
                    one->name, (double)(rota_clock_ns() - begin) * 1e-9, mine->why[0] ? "  " : "", mine->why);
+            if (good && mine->digest) printf("        digest %016llx\n", (unsigned long long)mine->digest);
             fflush(stdout);
             passed += good && !mine->skipped;
             skipped += good && mine->skipped;

@@ -32,6 +32,7 @@ typedef struct conf {
     uint64_t quiet_ns;  /* adversary_options.quiet_ns */
     bool expect_errors; /* logged errors are part of the case */
     bool skipped;       /* `why` says why */
+    uint64_t digest;    /* of what another process must come to as well, to the bit; 0: nothing */
     pthread_mutex_t lock;
     char why[768]; /* the first failure */
 } conf;
@@ -46,6 +47,9 @@ typedef struct conf_case {
 /* Every case, by scenario. */
 extern const conf_case conf_cases_s1[], conf_cases_s2[], conf_cases_s3[], conf_cases_s4[], conf_cases_s5[],
     conf_cases_contract[]; /* each ends with a NULL name */
+
+/* Cases with files of their own. */
+bool conf_patchtst(conf *c);
 
 /* Runs one case; false with c->why if it failed. A skip is true with c->skipped. */
 bool conf_run(conf *c, const conf_case *one);

@@ -27,6 +27,7 @@ bool conf_skip(conf *c, const char *why) {
 bool conf_run(conf *c, const conf_case *one) {
     c->why[0] = 0;
     c->skipped = c->expect_errors = false;
+    c->digest = 0;
     atomic_store(&c->errors_logged, 0);
     return one->run(c) && (c->skipped || !c->why[0]);
 }

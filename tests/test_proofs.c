@@ -44,6 +44,7 @@ static const struct proof {
     {"s3.reshape_into", DESTINATION, 1},
     {"s3.add_in_place", ORDER, 1},
     {"s3.into_preseeded", DESTINATION, 1},
+    {"s3.patchtst", ORDER, 1},
     {"s4.random_queues", WAITS, 1},
     {"s5.raw_chain", ORDER, 1},
     {"s5.war", ORDER, 1},
