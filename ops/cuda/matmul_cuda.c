@@ -8,6 +8,8 @@
 
 /* Products with less arithmetic than this gain nothing from a vendor's kernels, and cost a capture each. */
 #define SMALL_MULTIPLICATIONS (UINT64_C(1) << 18)
+/* Multiplications of a launch that is worth its time, about 3 us, and a node. */
+#define SMALL_LAUNCH (UINT64_C(1) << 24)
 /* cuBLASLt's algorithms that split the sum want room for partial results. They pay where tiles of this side
  * leave multiprocessors idle. */
 #define SPLIT_TILE 128u
@@ -102,11 +104,21 @@ LIBRARY_KERNEL(matmul_library, ROTA_F32)
 LIBRARY_KERNEL(matmul_f16_library, ROTA_F16)
 LIBRARY_KERNEL(matmul_bf16_library, ROTA_BF16)
 
+/* cuBLASLt takes batches along one axis in one launch, and those along another in one after the other: where
+ * each does little, the general kernel, which takes all at once, is much the faster. */
+static bool is_many_small_launches(const rota_matmul_params *p) {
+    uint32_t count, outer[2];
+    uint64_t stride[3], outer_stride[3][2];
+    rota_cublaslt_batches(p, &count, stride, outer, outer_stride);
+    return outer[0] * outer[1] > 1 && (uint64_t)p->m * p->n * p->k * count < SMALL_LAUNCH;
+}
+
 static const rota_kernel *select_product(const rota_kernel *library, const rota_matmul_params *p,
                                          rota_dtype dtype, uint32_t slot_mask,
                                          const rota_cuda_target *target) {
     const uint64_t batches = (uint64_t)p->batch[0] * p->batch[1] * p->batch[2];
     if (batches == 0 || (uint64_t)p->m * p->n * p->k < SMALL_MULTIPLICATIONS / batches) return NULL;
+    if (is_many_small_launches(p)) return NULL;
     if (rota_cublaslt_present()) return library;
     /* Without it nothing takes operands that turn out to lie uneven. */
     const bool even = (p->flags & ROTA_MATMUL_ALIGNED_16) && slot_mask == 0;
