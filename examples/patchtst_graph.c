@@ -260,6 +260,7 @@ static rota_status make_plan(const patchtst_model *model, bool train, patchtst_p
     rota_tape_destroy(r.tape);
     rota_recorder_close(recorder);
     free(r.weights);
+    if (status == ROTA_OK && c->fuse) status = rota_graph_fuse(out->graph);
     if (status == ROTA_OK)
         status = rota_compile(model->runtime, out->graph,
                               &(rota_compile_options){.devices = &device, .device_count = 1}, &out->plan);

@@ -13,6 +13,7 @@ typedef struct patchtst_config {
     uint64_t channels, look_back, horizon, patch, stride, layers, heads, dim, wide;
     uint64_t batch; /* windows */
     double dropout, beta1, beta2;
+    bool fuse; /* elementwise nodes are put together */
 } patchtst_config;
 
 /* After the last patch that fits, one more ends in copies of the last value. */

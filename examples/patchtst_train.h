@@ -10,7 +10,7 @@
 
 /* What the command line says. */
 typedef struct patchtst_settings {
-    const char *device, *checkpoint, *resume, *log;
+    const char *device, *checkpoint, *resume, *log, *trace;
     uint64_t epochs, seed;
     double lr;
     series_source source;

@@ -48,6 +48,7 @@ static int prepare(patchtst_trainer *t, const opened_device *opened) {
            " batches, arena %.1f MiB, compiled in %.0f ms and replayed each step\n",
            patchtst_patches(&config), t->model.weight_count, stats.nodes, stats.batches,
            (double)stats.arena_bytes / (1 << 20), (double)(rota_clock_ns() - begin) / 1e6);
+    if (config.fuse) printf("%" PRIu64 " elementwise nodes were put together with others\n", stats.merged);
     if (s->resume) code = resume(t);
     if (code == EXIT_GOOD && s->resume) printf("resumed after step %" PRIu64 "\n", t->progress.step);
     fflush(stdout);
@@ -66,9 +67,13 @@ static int run(const patchtst_settings *s) {
                 program, s->source.path, t.series.count[SERIES_TRAIN], s->config.batch);
         code = EXIT_BAD_ARGUMENT;
     }
-    if (code == EXIT_GOOD) code = report_open(program, s->device, NULL, &opened);
+    if (code == EXIT_GOOD)
+        code = report_open(program, s->device, &(rota_runtime_options){.diagnostics = s->trace != NULL},
+                           &opened);
     if (code == EXIT_GOOD) code = prepare(&t, &opened);
     if (code == EXIT_GOOD) code = patchtst_train(&t);
+    if (code == EXIT_GOOD && s->trace) REPORT_TRY(rota_plan_write_trace(t.train.plan, s->trace));
+done:
     patchtst_plan_free(&t.train);
     patchtst_plan_free(&t.errors);
     patchtst_progress_free(&t.progress);
@@ -118,6 +123,8 @@ int main(int argc, char **argv) {
         {"--dropout", OPTION_REAL, &c->dropout, "P", 0, 0.9, false},
         {"--checkpoint", OPTION_STRING, &s.checkpoint, "DIR", 0, 0, false},
         {"--resume", OPTION_STRING, &s.resume, "DIR", 0, 0, false},
+        {"--fuse", OPTION_FLAG, &c->fuse, NULL, 0, 0, false},
+        {"--trace", OPTION_STRING, &s.trace, "FILE", 0, 0, false},
         {"--log", OPTION_STRING, &s.log, "FILE.jsonl", 0, 0, false},
     };
     option_result parsed =

@@ -61,6 +61,10 @@ PY
 expect 0 'test MSE' "$train" --data dos.csv "${small[@]}" --device cpu --epochs 6 --log again.jsonl
 same straight.jsonl again.jsonl
 expect 0 'test MSE' "$train" --data good.csv "${small[@]}" --device cpu --epochs 1 --log once.jsonl
+# Fused, on the CPU to the bit; and a trace of a step.
+expect 0 'test MSE' "$train" --data good.csv "${small[@]}" --device cpu --epochs 1 --fuse --trace trace.json --log fused.jsonl
+same once.jsonl fused.jsonl
+fields trace.json traceEvents
 few=("${model[@]}" --train-rows 110 --val-rows 20 --test-rows 20)
 expect 0 'test MSE' "$train" --data good.csv "${few[@]}" --device cpu --epochs 1 --log cpu.jsonl
 if timeout 60 "$train" --data good.csv "${few[@]}" --device vk:0 --epochs 1 --log vk.jsonl >output 2>&1; then
