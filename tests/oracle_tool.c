@@ -77,7 +77,8 @@ static rota_status gpt_step(gpt_model *model, const char *weights, const char *o
             turn->tokens[i * c->block + j] = atoi(tokens[i * (c->block + 1) + j]);
             turn->targets[i * c->block + j] = atoi(tokens[i * (c->block + 1) + j + 1]);
         }
-    rota_status status = gpt_train_submit(&plan, turn, LR, 1, 0);
+    rota_status status = gpt_train_send(&plan, turn, NULL);
+    if (status == ROTA_OK) status = gpt_train_submit(&plan, turn, LR, 1, 0);
     if (status == ROTA_OK) status = gpt_train_wait(&plan, turn, &loss, &norm);
     result *results = calloc(2 * (size_t)model->parameter_count + 2, sizeof *results);
     size_t count = 0;
