@@ -249,6 +249,12 @@ static void ref_same_order(reference *r) {
     memcpy(r->out[0], r->in[0], count_of(&r->use->outputs[0]) * sizeof(double));
 }
 
+static void ref_cast(reference *r) {
+    const bool whole = r->use->outputs[0].dtype == ROTA_I32;
+    for (uint64_t i = 0; i < count_of(&r->use->outputs[0]); i++)
+        r->out[0][i] = whole ? trunc(r->in[0][i]) : r->in[0][i];
+}
+
 static void ref_transpose(reference *r) {
     const rota_tensor *x = &r->use->inputs[0], *y = &r->use->outputs[0];
     uint32_t a = r->use->attributes.axis[0], b = r->use->attributes.axis[1];
@@ -434,7 +440,7 @@ static const struct {
     {"dropout", ref_dropout, 2}, /* the factor and the product */
     {"residual_dropout", ref_residual_dropout, 3},
     {"copy", ref_copy, 0},
-    {"cast", ref_same_order, 0},
+    {"cast", ref_cast, 0},
     {"reshape", ref_same_order, 0},
     {"stop_gradient", ref_same_order, 0},
     {"transpose", ref_transpose, 0},

@@ -145,7 +145,8 @@ typedef struct rota_copy_strided_params {
     uint32_t y_stride[ROTA_KERNEL_DIMS];
 } rota_copy_strided_params;
 
-/* ---- cast: x:READ, y:WRITE. Contiguous; f32, f16, bf16 among each other, round to nearest even ---- */
+/* ---- cast: x:READ, y:WRITE. Contiguous; f32, f16, bf16 among each other, round to nearest even; f32, f16,
+ * bf16 to i32 towards 0, outside the nearest, NaN 0; i32 to them through f32 ---- */
 
 typedef struct rota_cast_params {
     uint32_t count;

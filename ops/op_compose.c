@@ -1,4 +1,4 @@
-/* Ops that are other ops with views around them: concat, broadcast, column_sums. */
+/* Ops that are other ops with views around them: concat, broadcast, column_sums, prod. */
 #include "ops/op.h"
 
 /* y's shape: that of the first, with the extents along the axis added up. */
@@ -99,4 +99,29 @@ rota_status rota_op_column_sums(rota_tape *tape, rota_tensor x, rota_tensor *out
     const uint64_t columns = x.shape[x.rank - 1], shape[] = {rota_tensor_count(&x) / columns, columns};
     ROTA_TRY(rota_op_reshape(tape, x, 2, shape, &x));
     return rota_op_sum(tape, x, 0, false, out_y);
+}
+
+rota_status rota_op_prod(rota_tape *tape, rota_tensor x, uint32_t axis, bool keep, rota_tensor *out_y) {
+    char text[ROTA_TENSOR_TEXT_MAX];
+    *out_y = ROTA_TENSOR_NONE;
+    if (!x.buffer || !rota_dtype_is_real(x.dtype) || axis >= x.rank)
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         "prod: x is %s, the axis %u; expected f32, f16 or bf16 and an axis of it",
+                         x.buffer ? rota_tensor_describe(&x, text, sizeof text) : "missing", axis);
+    /* One half times the other, again and again; what is left over at odd lengths comes in at the end. */
+    rota_tensor left_over[64], front, back;
+    uint32_t count = 0;
+    if (x.shape[axis] == 1) ROTA_TRY(rota_op_copy(tape, x, &x));
+    for (uint64_t n = x.shape[axis]; n > 1; n /= 2) {
+        if (n % 2) ROTA_TRY(rota_tensor_slice(&x, axis, n - 1, 1, &left_over[count++]));
+        ROTA_TRY(rota_tensor_slice(&x, axis, 0, n / 2, &front));
+        ROTA_TRY(rota_tensor_slice(&x, axis, n / 2, n / 2, &back));
+        ROTA_TRY(rota_op_mul(tape, front, back, &x));
+    }
+    for (uint32_t i = 0; i < count; i++) ROTA_TRY(rota_op_mul(tape, x, left_over[i], &x));
+    uint64_t shape[ROTA_RANK_MAX];
+    uint32_t rank = 0;
+    for (uint32_t i = 0; i < x.rank; i++)
+        if (keep || i != axis) shape[rank++] = x.shape[i];
+    return rota_tensor_reshape(&x, rank, shape, out_y);
 }

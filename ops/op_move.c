@@ -79,15 +79,17 @@ static rota_status gradient_move(rota_tape *tape, const rota_op_use *use) {
 /* ---- cast ---- */
 
 static rota_status shape_cast(const rota_op_use *use, rota_tensor *out) {
-    rota_dtype to = use->attributes.dtype;
-    if (!rota_dtype_is_real(use->inputs[0].dtype) || !rota_dtype_is_real(to))
-        return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "from %s to %s; expected f32, f16 or bf16",
-                            rota_dtype_name(use->inputs[0].dtype), rota_dtype_name(to));
+    const rota_dtype from = use->inputs[0].dtype, to = use->attributes.dtype;
+    if ((!rota_dtype_is_real(from) && from != ROTA_I32) || (!rota_dtype_is_real(to) && to != ROTA_I32))
+        return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "from %s to %s; expected f32, f16, bf16 or i32",
+                            rota_dtype_name(from), rota_dtype_name(to));
     return rota_shape_like(&use->inputs[0], to, out);
 }
 
 static rota_status record_cast(rota_tape *tape, rota_op_use *use) {
-    return rota_record_cast(tape, &use->inputs[0], &use->outputs[0]);
+    const rota_tensor *x = &use->inputs[0], *y = &use->outputs[0];
+    if (x->dtype == ROTA_I32 && y->dtype == ROTA_I32) return rota_record_strided(tape, x, y, 1.0f, false);
+    return rota_record_cast(tape, x, y);
 }
 
 /* dy, in x's dtype. */
@@ -257,13 +259,18 @@ static bool example_reshape(uint32_t index, uint32_t size, rota_op_example *out)
 
 static bool example_cast(uint32_t index, uint32_t size, rota_op_example *out) {
     static const rota_dtype pairs[][2] = {{ROTA_F32, ROTA_F16},  {ROTA_F32, ROTA_BF16}, {ROTA_F16, ROTA_F32},
-                                          {ROTA_BF16, ROTA_F32}, {ROTA_F16, ROTA_BF16}, {ROTA_F32, ROTA_F32}};
-    static const char *const labels[] = {"f32 to f16",  "f32 to bf16", "f16 to f32",
-                                         "bf16 to f32", "f16 to bf16", "f32 to f32"};
-    if (index >= (size ? 4 : 6)) return false;
+                                          {ROTA_BF16, ROTA_F32}, {ROTA_F16, ROTA_BF16}, {ROTA_F32, ROTA_F32},
+                                          {ROTA_I32, ROTA_F32},  {ROTA_I32, ROTA_BF16}, {ROTA_I32, ROTA_I32},
+                                          {ROTA_F32, ROTA_I32},  {ROTA_F16, ROTA_I32}};
+    static const char *const labels[] = {"f32 to f16",  "f32 to bf16", "f16 to f32", "bf16 to f32",
+                                         "f16 to bf16", "f32 to f32",  "i32 to f32", "i32 to bf16",
+                                         "i32 to i32",  "f32 to i32",  "f16 to i32"};
+    if (index >= (size ? 4 : 11)) return false;
     *out = (rota_op_example){.label = labels[index]};
-    rota_example_input(out, 0, pairs[index][0], 2,
-                       size ? (const uint64_t[]){1024, 1024} : (const uint64_t[]){7, 33}, ROTA_FILL_UNIFORM);
+    rota_example_input(
+        out, 0, pairs[index][0], 2, size ? (const uint64_t[]){1024, 1024} : (const uint64_t[]){7, 33},
+        pairs[index][0] == ROTA_I32 || pairs[index][1] == ROTA_I32 ? ROTA_FILL_INDEX : ROTA_FILL_UNIFORM);
+    out->classes = 100;
     out->use.attributes.dtype = pairs[index][1];
     rota_tensor y = out->use.inputs[0];
     y.dtype = pairs[index][1];

@@ -109,8 +109,9 @@ ROTA_API rota_status rota_op_bias_gelu_into(rota_tape *tape, rota_tensor x, rota
     X(log)                                                                                                   \
     X(sqrt)                                                                                                  \
     X(relu)                                                                                                  \
-    X(gelu) X(silu) X(abs) X(square) X(reciprocal) X(rsqrt) X(tanh) X(sigmoid) X(sin) X(cos) X(sign)         \
-        X(floor) X(ceil) X(round) X(gelu_erf) X(softplus) X(hardswish)
+    X(gelu)                                                                                                  \
+    X(silu) X(abs) X(square) X(reciprocal) X(rsqrt) X(tanh) X(sigmoid) X(sin) X(cos) X(sign) X(floor)        \
+        X(ceil) X(round) X(gelu_erf) X(softplus) X(hardswish)
 #define ROTA_OP_UNARY_DECLARE(name)                                                                          \
     ROTA_API rota_status rota_op_##name(rota_tape *tape, rota_tensor x, rota_tensor *out_y);                 \
     ROTA_API rota_status rota_op_##name##_into(rota_tape *tape, rota_tensor x, rota_tensor y);
@@ -158,7 +159,9 @@ ROTA_API rota_status rota_op_scale_into(rota_tape *tape, rota_tensor x, rota_val
 
 /* ---- Moving data (any dtype) ---- */
 
-/* y has x's shape, another dtype: f32, f16, bf16 among each other. Gradient flows, cast back. */
+/* y has x's shape, another dtype: f32, f16, bf16 among each other (gradient flows, cast back), and to and
+ * from i32: towards 0, a number outside becomes the nearest i32 and NaN 0; from i32 by way of f32, without
+ * gradient. */
 ROTA_API rota_status rota_op_cast(rota_tape *tape, rota_tensor x, rota_dtype dtype, rota_tensor *out_y);
 ROTA_API rota_status rota_op_cast_into(rota_tape *tape, rota_tensor x, rota_tensor y);
 /* x's elements in y; x is broadcast to y's shape. Gradient flows. */
@@ -237,6 +240,10 @@ ROTA_API rota_status rota_op_variance_into(rota_tape *tape, rota_tensor x, uint3
                                            bool keep, rota_tensor y);
 /* y [n] = the sum of x [..., n] over all of its leading axes. */
 ROTA_API rota_status rota_op_column_sums(rota_tape *tape, rota_tensor x, rota_tensor *out_y);
+/* The product along an axis. Made of log2 of its extent muls, each rounded; the gradient is right where
+ * elements are 0 too. */
+ROTA_API rota_status rota_op_prod(rota_tape *tape, rota_tensor x, uint32_t axis, bool keep,
+                                  rota_tensor *out_y);
 /* y[..., k, ...] = the sum of x[..., 0 to k, ...] along the axis. */
 ROTA_API rota_status rota_op_cumulative_sum(rota_tape *tape, rota_tensor x, uint32_t axis,
                                             rota_tensor *out_y);

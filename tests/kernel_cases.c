@@ -172,6 +172,15 @@ static void test_cast(void **state) {
                 CHECK(cast, &p, 0, {(rota_dtype)from, ROTA_READ, n, ranges[r][0], ranges[r][1], 0},
                       {(rota_dtype)to, ROTA_WRITE, n, 0, 0, 0});
             }
+    const double wide[][2] = {{-3, 3}, {-3e9, 3e9}, {2147483000, 2147484000}};
+    FOR_COUNT(n) for (uint32_t real = ROTA_F32; real <= ROTA_BF16; real++) for (uint32_t r = 0; r < 3; r++) {
+        const rota_cast_params to = {n, real, ROTA_I32}, from = {n, ROTA_I32, real};
+        CHECK(cast, &to, 0, {(rota_dtype)real, ROTA_READ, n, wide[r][0], wide[r][1], 0},
+              {ROTA_I32, ROTA_WRITE, n, 0, 0, 0});
+        if (r == 0)
+            CHECK(cast, &from, 0, {ROTA_I32, ROTA_READ, n, -2e9, 2e9, 0},
+                  {(rota_dtype)real, ROTA_WRITE, n, 0, 0, 0});
+    }
 }
 
 static void test_reduce(void **state) {

@@ -620,6 +620,43 @@ static void ops_made_of_others_have_gradients(void **state) {
     op_kit_close(&kit);
 }
 
+/* Rows [3, 4] of which some have zeroes, and columns with an odd length. */
+static double products(const double *x) {
+    double sum = 0;
+    for (int r = 0; r < 3; r++) sum += (1 + r) * x[r * 4] * x[r * 4 + 1] * x[r * 4 + 2] * x[r * 4 + 3];
+    for (int c = 0; c < 4; c++) sum += x[c] * x[4 + c] * x[8 + c];
+    return sum;
+}
+
+static void products_with_zeroes_have_gradients(void **state) {
+    (void)state;
+    float x[N], weights[3] = {1, 2, 3};
+    fill_values(x);
+    x[5] = x[8] = x[10] = 0;
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_tensor p = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(3, 4), x), w, rows, columns, one, loss,
+                grads[1] = {{0}};
+    w = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(3), weights);
+    assert_ok(rota_op_prod(kit.tape, p, 1, false, &rows));
+    assert_int_equal(rows.rank, 1);
+    assert_ok(rota_op_mul(kit.tape, rows, w, &rows));
+    assert_ok(rota_op_prod(kit.tape, p, 0, true, &columns));
+    assert_true(columns.rank == 2 && columns.shape[0] == 1 && columns.shape[1] == 4);
+    assert_ok(rota_op_prod(kit.tape, columns, 0, false, &one)); /* of one element */
+    assert_ok(rota_op_add(kit.tape, total(&kit, rows), total(&kit, one), &loss));
+    assert_ok(rota_backward(kit.tape, loss, &p, 1, grads, NULL));
+    const uint32_t gradient = op_kit_output(&kit, grads[0]), value = op_kit_output(&kit, loss);
+    assert_status(rota_op_prod(kit.tape, p, 2, false, &one), ROTA_INVALID_ARGUMENT);
+    assert_message("prod: x is f32 [3, 4], the axis 2");
+    op_kit_run(&kit);
+    double values[N];
+    for (int i = 0; i < N; i++) values[i] = (double)x[i];
+    assert_true(fabs((double)*op_kit_f32(&kit, value) - products(values)) < 1e-6);
+    check_function(products, x, op_kit_f32(&kit, gradient), "products");
+    op_kit_close(&kit);
+}
+
 static void impossible_gradients_are_refused(void **state) {
     (void)state;
     float x[N];
@@ -956,6 +993,7 @@ int main(void) {
         cmocka_unit_test(a_classifier_leaves_no_logits_to_others),
         cmocka_unit_test(query_groups_share_their_keys),
         cmocka_unit_test(ops_made_of_others_have_gradients),
+        cmocka_unit_test(products_with_zeroes_have_gradients),
         cmocka_unit_test(impossible_gradients_are_refused),
         cmocka_unit_test(gradients_cross_dtypes),
         cmocka_unit_test(halves_accumulate),

@@ -96,6 +96,12 @@ void rota_cpu_items_cast(const void *params, const uint64_t *operand_bytes, uint
     elements(((const rota_cast_params *)params)->count, out_items, out_grain);
 }
 
+/* Towards 0; the nearest of what lies outside; of NaN 0. */
+ROTA_INLINE int32_t to_i32(float value) {
+    if (value != value) return 0;
+    return value >= 0x1p31f ? INT32_MAX : value <= -0x1p31f ? INT32_MIN : (int32_t)value;
+}
+
 #define CAST(FROM, FROM_TYPE, TO, TO_TYPE, EXPRESSION)                                                       \
     if (p->from == (FROM) && p->to == (TO)) {                                                                \
         const FROM_TYPE *restrict x = from;                                                                  \
@@ -108,13 +114,20 @@ ROTA_VECTOR static void cast(const rota_cast_params *p, const void *from, void *
                              uint64_t end){
     CAST(ROTA_F32, float, ROTA_F16, uint16_t, rota_cpu_to_f16(x[i])) CAST(ROTA_F32, float, ROTA_BF16,
                                                                           uint16_t, rota_cpu_to_bf16(x[i]))
-        CAST(ROTA_F16, uint16_t, ROTA_F32, float, rota_cpu_from_f16(x[i]))
-            CAST(ROTA_BF16, uint16_t, ROTA_F32, float, rota_cpu_from_bf16(x[i]))
-                CAST(ROTA_F16, uint16_t, ROTA_BF16, uint16_t, rota_cpu_to_bf16(rota_cpu_from_f16(x[i])))
-                    CAST(ROTA_BF16, uint16_t, ROTA_F16, uint16_t, rota_cpu_to_f16(rota_cpu_from_bf16(x[i])))
-                        CAST(ROTA_F32, float, ROTA_F32, float, x[i])
-                            CAST(ROTA_F16, uint16_t, ROTA_F16, uint16_t, x[i])
-                                CAST(ROTA_BF16, uint16_t, ROTA_BF16, uint16_t, x[i])}
+        CAST(ROTA_F16, uint16_t, ROTA_F32, float,
+             rota_cpu_from_f16(x[i])) CAST(ROTA_BF16, uint16_t, ROTA_F32, float, rota_cpu_from_bf16(x[i]))
+            CAST(ROTA_F16, uint16_t, ROTA_BF16, uint16_t, rota_cpu_to_bf16(rota_cpu_from_f16(x[i])))
+                CAST(ROTA_BF16, uint16_t, ROTA_F16, uint16_t,
+                     rota_cpu_to_f16(rota_cpu_from_bf16(x[i]))) CAST(ROTA_F32, float, ROTA_F32, float, x[i])
+                    CAST(ROTA_F16, uint16_t, ROTA_F16, uint16_t,
+                         x[i]) CAST(ROTA_BF16, uint16_t, ROTA_BF16, uint16_t,
+                                    x[i]) CAST(ROTA_F32, float, ROTA_I32, int32_t, to_i32(x[i]))
+                        CAST(ROTA_F16, uint16_t, ROTA_I32, int32_t, to_i32(rota_cpu_from_f16(x[i])))
+                            CAST(ROTA_BF16, uint16_t, ROTA_I32, int32_t, to_i32(rota_cpu_from_bf16(x[i])))
+                                CAST(ROTA_I32, int32_t, ROTA_F32, float, (float)x[i])
+                                    CAST(ROTA_I32, int32_t, ROTA_F16, uint16_t, rota_cpu_to_f16((float)x[i]))
+                                        CAST(ROTA_I32, int32_t, ROTA_BF16, uint16_t,
+                                             rota_cpu_to_bf16((float)x[i]))}
 
 rota_status rota_cpu_cast(const rota_kernel_call *call) {
     cast(call->params, call->operands[0], call->operands[1], call->begin, call->end);

@@ -60,9 +60,17 @@ template <typename From, typename To> ROTA_DEVICE void cast_all(const From *x, T
     }
 }
 
+constexpr uint32_t DTYPE_I32 = 3; /* rota_dtype */
+
+ROTA_DEVICE float widen(int32_t x) { return __int2float_rn(x); }
+/* Saturates; of NaN 0. */
+template <> ROTA_DEVICE int32_t narrow<int32_t>(float x) { return __float2int_rz(x); }
+
 template <typename From, typename A> ROTA_DEVICE void cast_from(const A &args) {
     const From *x = rota_operand<const From>(args, 0);
     switch (args.params.to) {
+    case DTYPE_I32:
+        return cast_all(x, rota_operand<int32_t>(args, 1), args.params.count);
     case DTYPE_F32:
         return cast_all(x, rota_operand<float>(args, 1), args.params.count);
     case DTYPE_F16:
@@ -78,6 +86,8 @@ ROTA_KERNEL(cast, 2, rota_cast_params, ROTA_CUDA_THREADS) {
         return cast_from<float>(args);
     case DTYPE_F16:
         return cast_from<__half>(args);
+    case DTYPE_I32:
+        return cast_from<int32_t>(args);
     default:
         return cast_from<__nv_bfloat16>(args);
     }
