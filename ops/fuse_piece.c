@@ -143,7 +143,7 @@ static bool cast_of(const rota_node_view *view, rota_fuse_piece *out) {
     out->kind = ROTA_FUSED_CAST;
     out->dtype = (uint8_t)p->from;
     out->count = p->count;
-    return is_real(p->to) && add_read(out, view, 0, 1, 0, 0, p->from) &&
+    return is_real(p->from) && is_real(p->to) && add_read(out, view, 0, 1, 0, 0, p->from) &&
            set_result(out, &view->accesses[1], p->to);
 }
 
