@@ -176,6 +176,13 @@ done:
     return code;
 }
 
+/* The step that the report shows is the last of the first epoch. */
+static rota_status report_epoch(patchtst_trainer *t, const run_report_step *epoch) {
+    if (!t->report) return ROTA_OK;
+    run_report_add_step(t->report, epoch);
+    return run_report_has_times(t->report) ? ROTA_OK : run_report_take_plan(t->report, t->train.plan);
+}
+
 static int finish_epoch(patchtst_trainer *t, uint64_t epoch, double ms) {
     const patchtst_settings *s = t->settings;
     const double loss = t->progress.loss_sum / (double)steps_of_epoch(t), lr = learning_rate(s, epoch);
@@ -189,6 +196,12 @@ static int finish_epoch(patchtst_trainer *t, uint64_t epoch, double ms) {
         return EXIT_CHECK_FAILED;
     }
     REPORT_TRY(keep_best(t, epoch, mse));
+    REPORT_TRY(report_epoch(t, &(run_report_step){.step = epoch,
+                                                  .loss = loss,
+                                                  .val_loss = mse,
+                                                  .lr = lr,
+                                                  .rate = (double)s->config.batch / ms * 1e3,
+                                                  .ms = ms}));
     printf("epoch %" PRIu64 "/%" PRIu64 "  loss %.4f  validation MSE %.4f, MAE %.4f  %.2f ms a step%s\n",
            epoch, s->epochs, loss, mse, mae, ms, t->progress.best_epoch == epoch ? "  best so far" : "");
     fflush(stdout);

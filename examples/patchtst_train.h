@@ -7,10 +7,13 @@
 #include "examples/patchtst_checkpoint.h"
 #include "examples/patchtst_data.h"
 #include "examples/patchtst_graph.h"
+#include "examples/run_report.h"
 
 /* What the command line says. */
 typedef struct patchtst_settings {
-    const char *device, *checkpoint, *resume, *log, *trace;
+    const char *device, *checkpoint, *resume, *log, *report, *trace;
+    int argc; /* the command line, for the report */
+    char **argv;
     uint64_t epochs, seed;
     double lr;
     series_source source;
@@ -25,7 +28,8 @@ typedef struct patchtst_trainer {
     patchtst_plan train, errors;
     patchtst_progress progress;
     FILE *log;
-    long log_end; /* end of the last whole line */
+    long log_end;       /* end of the last whole line */
+    run_report *report; /* --report; else NULL */
 } patchtst_trainer;
 
 /* Mean squared and mean absolute error over all windows of a part. */

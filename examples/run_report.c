@@ -49,11 +49,12 @@ run_report *run_report_create(const run_report_options *options) {
     report->path = options->path;
     report->title = copy_text(options->title ? options->title : "run");
     report->rate = copy_text(options->rate ? options->rate : "rate");
+    report->unit = copy_text(options->unit ? options->unit : "step");
     report->command = join(options->argc, options->argv);
     report->persistent_bytes = options->persistent_bytes;
     report->stride = 1;
     report->untimed = copy_text("no step was taken into the report");
-    if (report->title && report->rate && report->command && report->untimed) return report;
+    if (report->title && report->rate && report->unit && report->command && report->untimed) return report;
     run_report_free(report);
     fprintf(stderr, "no memory for a report\n");
     return NULL;
@@ -67,6 +68,7 @@ void run_report_free(run_report *report) {
     }
     free(report->title);
     free(report->rate);
+    free(report->unit);
     free(report->command);
     free(report->untimed);
     free(report->commands);

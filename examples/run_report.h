@@ -12,6 +12,7 @@ typedef struct run_report_options {
     const char *path;  /* where it will be; borrowed */
     const char *title; /* these are copied */
     const char *rate;  /* what run_report_step.rate counts: "tokens per second" */
+    const char *unit;  /* what run_report_step.step counts: NULL: "step" */
     int argc;          /* the command line, to be shown */
     char **argv;
     uint64_t persistent_bytes; /* weights, optimizer state; 0: not said */

@@ -31,7 +31,7 @@ typedef struct run_report_peaks {
 
 struct run_report {
     const char *path;
-    char *title, *rate, *command;
+    char *title, *rate, *unit, *command;
     uint64_t persistent_bytes;
     run_report_point points[RUN_REPORT_POINTS], open;
     uint32_t point_count, stride, in_open;

@@ -227,6 +227,8 @@ static bool put_data(FILE *file, run_report *report, const rota_device_info *inf
     put_text(file, text);
     fputs(",\"rate\":", file);
     put_text(file, report->rate);
+    fputs(",\"unit\":", file);
+    put_text(file, report->unit);
     fputs(",\"untimed\":", file);
     put_text(file, report->has_times ? "" : report->untimed);
     fprintf(file, ",\"persistent\":%" PRIu64 ",\"transfers\":%u", report->persistent_bytes,

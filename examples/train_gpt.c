@@ -124,9 +124,9 @@ static int train_and_write(gpt_trainer *t) {
     int code = prepare_training(t);
     if (code != EXIT_GOOD) return code;
     if (s->report) {
-        t->report =
-            run_report_create(&(run_report_options){s->report, "GPT on text", "tokens per second", s->argc,
-                                                    s->argv, t->model.weight_count * 3 * sizeof(float)});
+        t->report = run_report_create(&(run_report_options){s->report, "GPT on text", "tokens per second",
+                                                            NULL, s->argc, s->argv,
+                                                            t->model.weight_count * 3 * sizeof(float)});
         if (!t->report) return EXIT_BAD_ARGUMENT;
     }
     if (!gpt_meter_open(&t->meter, s->log, s->resume != NULL, t->progress.step + 1, s->iters))

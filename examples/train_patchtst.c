@@ -68,10 +68,22 @@ static int run(const patchtst_settings *s) {
         code = EXIT_BAD_ARGUMENT;
     }
     if (code == EXIT_GOOD)
-        code = report_open(program, s->device, &(rota_runtime_options){.diagnostics = s->trace != NULL},
+        code = report_open(program, s->device, &(rota_runtime_options){.diagnostics = s->trace || s->report},
                            &opened);
     if (code == EXIT_GOOD) code = prepare(&t, &opened);
+    if (code == EXIT_GOOD && s->report) {
+        t.report = run_report_create(
+            &(run_report_options){s->report, "PatchTST", "windows per second", "epoch", s->argc, s->argv,
+                                  (t.model.weight_count * 3 + t.model.statistic_count) * sizeof(float)});
+        if (!t.report) code = EXIT_BAD_ARGUMENT;
+    }
     if (code == EXIT_GOOD) code = patchtst_train(&t);
+    if (code == EXIT_GOOD && t.report) {
+        run_report_add_fact(t.report, "Data", s->source.path);
+        run_report_measure(t.report, opened.runtime, opened.device);
+        if (!run_report_write(t.report, opened.device)) code = EXIT_BAD_ARGUMENT;
+        if (code == EXIT_GOOD) printf("the report is in %s\n", s->report);
+    }
     if (code == EXIT_GOOD && s->trace) REPORT_TRY(rota_plan_write_trace(t.train.plan, s->trace));
 done:
     patchtst_plan_free(&t.train);
@@ -79,12 +91,15 @@ done:
     patchtst_progress_free(&t.progress);
     patchtst_model_free(&t.model);
     report_close(&opened);
+    run_report_free(t.report);
     series_free(&t.series);
     return code;
 }
 
 int main(int argc, char **argv) {
     patchtst_settings s = {
+        .argc = argc,
+        .argv = argv,
         .epochs = 100,
         .seed = 2021,
         .lr = 1e-4,
@@ -125,6 +140,7 @@ int main(int argc, char **argv) {
         {"--resume", OPTION_STRING, &s.resume, "DIR", 0, 0, false},
         {"--fuse", OPTION_FLAG, &c->fuse, NULL, 0, 0, false},
         {"--trace", OPTION_STRING, &s.trace, "FILE", 0, 0, false},
+        {"--report", OPTION_STRING, &s.report, "FILE.html", 0, 0, false},
         {"--log", OPTION_STRING, &s.log, "FILE.jsonl", 0, 0, false},
     };
     option_result parsed =

@@ -57,6 +57,14 @@ assert min(epochs, key=lambda e: e["val_loss"])["epoch"] == test["best_epoch"], 
 for e in epochs:
     assert abs(e["lr"] - 1e-3 * 0.9 ** max(0, e["epoch"] - 3)) < 1e-9, e
 PY
+expect 0 'the report is in run.html' "$train" --data good.csv "${small[@]}" --device cpu --epochs 2 --report run.html
+python3 - <<'PY' || failures=$((failures + 1))
+import json, re
+data = json.loads(re.search(r'id="data">\n(.*?)</script>', open("run.html").read(), re.S).group(1))
+epochs = [json.loads(line) for line in open("straight.jsonl")][:2]
+assert data["unit"] == "epoch" and [s[0] for s in data["steps"]] == [1, 2] and data["replay"] and data["plan"]["commands"]
+assert all(abs(s[2] - e["val_loss"]) < 1e-6 for s, e in zip(data["steps"], epochs)), (data["steps"], epochs)
+PY
 # Another process, Windows' line ends, another executor, another seed.
 expect 0 'test MSE' "$train" --data dos.csv "${small[@]}" --device cpu --epochs 6 --log again.jsonl
 same straight.jsonl again.jsonl

@@ -75,6 +75,11 @@ expect 0 'validation loss' "$train" "${bpe[@]}" --checkpoint pairs
 sed '5{h;d};6{G}' merges.txt | sed 's/^#.*/#version: 0.2/' >swapped.txt
 expect 1 'was trained with other tokens' "$train" "${small[@]}" --tokenizer bpe --merges swapped.txt --iters 20 --resume pairs
 expect 1 'has vocabulary 300, but this model has' "$train" "${small[@]}" --tokenizer char --iters 20 --resume pairs
+# Weights of another model: the first five names that differ, and how many more; tokens of another number are one of them.
+expect 0 'validation loss' "$train" "${small[@]}" --iters 2 --save-weights shallow.safetensors
+expect 1 "'shallow.safetensors' has the weights of another model: ('transformer.h.[12].[a-z_0-9.]+' is missing; ){5}and 7 more" \
+  "$train" --data text --device cpu --layers 3 --heads 2 --dim 16 --block 16 --batch 4 --iters 2 --init-from shallow.safetensors
+expect 1 "'transformer.wte.weight' is [0-9]+x16 there, 256x16 here" "$train" "${small[@]}" --tokenizer byte --iters 2 --init-from shallow.safetensors
 
 # ---- Training options ----
 # Four micro-batches of one window are a batch of four: the same windows, the same mean, summed otherwise.
