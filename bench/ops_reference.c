@@ -174,10 +174,12 @@ static void ref_rope(reference *r) {
 
 static void ref_cross_entropy(reference *r) {
     split s = rows_of(&r->use->inputs[0]);
+    const uint64_t pitch = s.n;
     const double smoothing = (double)r->use->attributes.smoothing;
+    if (r->use->attributes.length) s.n = r->use->attributes.length;
     double *row = malloc(s.n * sizeof *row), sum = row ? 0 : NAN, counted = 0;
     for (uint64_t i = 0; i < s.outer && row; i++) {
-        const double *x = r->in[0] + i * s.n;
+        const double *x = r->in[0] + i * pitch;
         double mean = 0;
         memcpy(row, x, s.n * sizeof *row);
         r->out[1][i] = softmax_row(row, s.n, s.n);

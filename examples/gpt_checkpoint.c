@@ -8,13 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "examples/gpt_safetensors.h"
+#include "examples/gpt_weights.h"
 
-#define PARTS 3
-static const char *const part_suffixes[PARTS] = {"", ".m", ".v"};
-
-static rota_buffer *part_buffer(const gpt_parameter *p, int part) {
-    return part == 0 ? p->value : part == 1 ? p->m : p->v;
-}
+static const char *const part_suffixes[GPT_PARTS] = {"", ".m", ".v"};
 
 static char *checkpoint_path(const char *dir) {
     size_t length = strlen(dir) + sizeof "/" GPT_CHECKPOINT_FILE;
@@ -74,12 +70,13 @@ static cJSON *make_header(const gpt_model *model, const gpt_text *text, gpt_prog
     list_progress(&progress, names, values);
     for (int i = 0; i < PROGRESS_COUNT; i++) add_number(metadata, names[i], *values[i]);
     for (uint32_t i = 0; i < model->parameter_count; i++)
-        for (int part = 0; part < PARTS; part++) {
+        for (int part = 0; part < GPT_PARTS; part++) {
             const gpt_parameter *p = &model->parameters[i];
             char name[64];
             snprintf(name, sizeof name, "%s%s", p->name, part_suffixes[part]);
             gpt_tensors_add(header, name, ROTA_F32, p->rank, p->shape, &offset);
         }
+    if (model->scale) gpt_tensors_add(header, GPT_LOSS_SCALE, ROTA_F32, 1, (const uint64_t[]){2}, &offset);
     return header;
 }
 
@@ -110,19 +107,27 @@ bool gpt_checkpoint_save(const char *dir, const gpt_model *model, const gpt_text
     if (!open || !gpt_tensors_begin(&file, header)) goto done;
     for (uint32_t i = 0; i < model->parameter_count; i++) {
         const gpt_parameter *p = &model->parameters[i];
-        for (int part = 0; part < PARTS; part++) {
+        for (int part = 0; part < GPT_PARTS; part++) {
             float *larger = realloc(values, p->count * sizeof *values);
             if (!larger) {
                 fprintf(stderr, "out of memory for '%s'\n", path);
                 goto done;
             }
             values = larger;
-            if (rota_buffer_read(part_buffer(p, part), 0, values, p->count * 4) != ROTA_OK) {
+            if (gpt_model_read(model, p, part, values) != ROTA_OK) {
                 fprintf(stderr, "'%s' can't be saved: %s\n", path, rota_last_error());
                 goto done;
             }
             file_put(&file, values, p->count * 4);
         }
+    }
+    if (model->scale) {
+        float scale[2];
+        if (rota_buffer_read(model->scale, 0, scale, sizeof scale) != ROTA_OK) {
+            fprintf(stderr, "'%s' can't be saved: %s\n", path, rota_last_error());
+            goto done;
+        }
+        file_put(&file, scale, sizeof scale);
     }
     open = false;
     good = file_commit(&file);
@@ -189,16 +194,21 @@ bool gpt_checkpoint_load(const char *dir, gpt_model *model, const gpt_text *text
     bool good = false;
     gpt_tensor_file file = {0};
     gpt_progress progress;
+    uint64_t largest = 1;
+    for (uint32_t i = 0; i < model->parameter_count; i++)
+        if (model->parameters[i].count > largest) largest = model->parameters[i].count;
+    float *values = malloc(largest * sizeof *values);
     char *path = checkpoint_path(dir);
-    if (!path || !gpt_tensors_read(path, &file) ||
+    if (!values) fprintf(stderr, "no memory for %" PRIu64 " values of a checkpoint\n", largest);
+    if (!path || !values || !gpt_tensors_read(path, &file) ||
         !read_metadata(file.metadata, path, model, text, &progress))
         goto done;
     /* All is checked before anything is written. */
     for (int pass = 0; pass < 2; pass++)
         for (uint32_t i = 0; i < model->parameter_count; i++)
-            for (int part = 0; part < PARTS; part++) {
+            for (int part = 0; part < GPT_PARTS; part++) {
                 const gpt_parameter *p = &model->parameters[i];
-                if (!part_buffer(p, part)) continue; /* no training: no optimizer's state */
+                if (!model->parts[part]) continue; /* no training: no optimizer's state */
                 const gpt_tensor *tensor = find_part(&file, p, part);
                 if (!tensor) {
                     fprintf(stderr,
@@ -207,16 +217,25 @@ bool gpt_checkpoint_load(const char *dir, gpt_model *model, const gpt_text *text
                             path, p->name, part_suffixes[part], p->count * 4, file.data_bytes);
                     goto done;
                 }
-                if (pass == 1 && rota_buffer_write(part_buffer(p, part), model->device, 0, tensor->data,
-                                                   p->count * 4, NULL) != ROTA_OK) {
+                if (pass == 0) continue;
+                memcpy(values, tensor->data, p->count * 4); /* aligned for floats */
+                if (gpt_model_write(model, p, part, values) != ROTA_OK) {
                     fprintf(stderr, "'%s' can't be loaded: %s\n", path, rota_last_error());
                     goto done;
                 }
             }
+    /* A checkpoint of another dtype has none: the scale then begins anew. */
+    const gpt_tensor *scale = model->scale ? gpt_tensors_find(&file, GPT_LOSS_SCALE) : NULL;
+    if (scale && scale->known && scale->dtype == ROTA_F32 && scale->count == 2 &&
+        rota_buffer_write(model->scale, model->device, 0, scale->data, 8, NULL) != ROTA_OK) {
+        fprintf(stderr, "'%s' can't be loaded: %s\n", path, rota_last_error());
+        goto done;
+    }
     *out_progress = progress;
     good = true;
 done:
     gpt_tensors_free(&file);
+    free(values);
     free(path);
     return good;
 }

@@ -118,7 +118,7 @@ static rota_status record_step(gpt_recording *r) {
     ROTA_TRY(rota_op_embedding(r->tape, r->weights[GPT_POSITIONS], here, &position));
     ROTA_TRY(rota_op_add(r->tape, x, position, &x));
     for (uint64_t l = 0; l < c->layers; l++) ROTA_TRY(layer(r, decoder, l, mask, &x));
-    ROTA_TRY(gpt_record_head(r, x, &logits));
+    ROTA_TRY(gpt_record_head(r, x, r->weights[GPT_TOKENS], &logits));
     return gpt_record_output(r, "logits", logits, &plan->logits);
 }
 

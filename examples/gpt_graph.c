@@ -1,25 +1,20 @@
 /* A GPT's work as rota graphs: recording and compiling. */
 #include "examples/gpt_graph.h"
 
-#include <float.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "examples/gpt_optimizer.h"
 
 #define NORM_EPS 1e-5f
-#define ADAM_EPS 1e-8f
-
-static rota_status parameter_tensor(const gpt_parameter *p, rota_buffer *buffer, rota_tensor *out) {
-    return rota_tensor_of(buffer, 0, ROTA_F32, p->rank, p->shape, out);
-}
 
 /* Names what is recorded next. */
-static rota_status begin_part(gpt_recording *r, const char *part) {
+rota_status gpt_record_part(gpt_recording *r, const char *part) {
     snprintf(r->part, sizeof r->part, "%s", part);
     return rota_tape_name(r->tape, part);
 }
 
-static rota_status watch(gpt_recording *r, const char *what, rota_tensor x) {
+rota_status gpt_record_watch(gpt_recording *r, const char *what, rota_tensor x) {
     if (!r->find_nan) return ROTA_OK;
     gpt_plan *plan = r->plan;
     uint32_t count = plan->watched_count + 1;
@@ -46,12 +41,12 @@ static rota_status linear(gpt_recording *r, const char *what, rota_tensor x, uin
                           rota_tensor *out_y) {
     ROTA_TRY(rota_op_matmul(r->tape, x, r->weights[place], false, false, out_y));
     if (r->weights[place + 1].buffer) ROTA_TRY(rota_op_add(r->tape, *out_y, r->weights[place + 1], out_y));
-    return watch(r, what, *out_y);
+    return gpt_record_watch(r, what, *out_y);
 }
 
 static rota_status norm(gpt_recording *r, rota_tensor x, uint32_t place, rota_tensor *out_y) {
     ROTA_TRY(rota_op_layernorm(r->tape, x, r->weights[place], r->weights[place + 1], NORM_EPS, out_y));
-    return watch(r, "norm", *out_y);
+    return gpt_record_watch(r, "norm", *out_y);
 }
 
 /* ---- Forward ---- */
@@ -68,7 +63,7 @@ rota_status gpt_record_qkv(gpt_recording *r, uint64_t layer, rota_tensor x, rota
     rota_tensor h, all;
     char name[48];
     snprintf(name, sizeof name, "layer %" PRIu64 " attention", layer);
-    ROTA_TRY(begin_part(r, name));
+    ROTA_TRY(gpt_record_part(r, name));
     ROTA_TRY(norm(r, x, gpt_place(layer, GPT_NORM1), &h));
     ROTA_TRY(linear(r, "queries, keys, values", h, gpt_place(layer, GPT_QKV), &all));
     for (uint64_t i = 0; i < 3; i++) {
@@ -79,7 +74,7 @@ rota_status gpt_record_qkv(gpt_recording *r, uint64_t layer, rota_tensor x, rota
 }
 
 rota_status gpt_record_merged(gpt_recording *r, rota_tensor *out_merged, rota_tensor *out_heads) {
-    ROTA_TRY(rota_tape_tensor(r->tape, ROTA_BUFFER_TRANSIENT, NULL, ROTA_F32,
+    ROTA_TRY(rota_tape_tensor(r->tape, ROTA_BUFFER_TRANSIENT, NULL, r->dtype,
                               ROTA_SHAPE(r->rows, r->plan->length, r->plan->model->config.dim), out_merged));
     return head_view(r, out_merged, out_heads);
 }
@@ -88,40 +83,40 @@ rota_status gpt_record_rest(gpt_recording *r, uint64_t layer, rota_tensor merged
     rota_tensor h;
     char name[48];
     snprintf(name, sizeof name, "layer %" PRIu64 " attention", layer);
-    ROTA_TRY(begin_part(r, name));
-    ROTA_TRY(watch(r, "mixed values", merged));
+    ROTA_TRY(gpt_record_part(r, name));
+    ROTA_TRY(gpt_record_watch(r, "mixed values", merged));
     ROTA_TRY(linear(r, "projection", merged, gpt_place(layer, GPT_PROJECT), &h));
     ROTA_TRY(drop(r, &h));
     ROTA_TRY(rota_op_add(r->tape, *x, h, x));
-    ROTA_TRY(watch(r, "residual", *x));
+    ROTA_TRY(gpt_record_watch(r, "residual", *x));
     snprintf(name, sizeof name, "layer %" PRIu64 " wide", layer);
-    ROTA_TRY(begin_part(r, name));
+    ROTA_TRY(gpt_record_part(r, name));
     ROTA_TRY(norm(r, *x, gpt_place(layer, GPT_NORM2), &h));
     ROTA_TRY(linear(r, "widened", h, gpt_place(layer, GPT_WIDEN), &h));
     ROTA_TRY(rota_op_gelu(r->tape, h, &h));
-    ROTA_TRY(watch(r, "gelu", h));
+    ROTA_TRY(gpt_record_watch(r, "gelu", h));
     ROTA_TRY(linear(r, "narrowed", h, gpt_place(layer, GPT_NARROW), &h));
     ROTA_TRY(drop(r, &h));
     ROTA_TRY(rota_op_add(r->tape, *x, h, x));
-    return watch(r, "residual", *x);
+    return gpt_record_watch(r, "residual", *x);
 }
 
-rota_status gpt_record_head(gpt_recording *r, rota_tensor x, rota_tensor *out_logits) {
-    ROTA_TRY(begin_part(r, "head"));
+rota_status gpt_record_head(gpt_recording *r, rota_tensor x, rota_tensor table, rota_tensor *out_logits) {
+    ROTA_TRY(gpt_record_part(r, "head"));
     ROTA_TRY(norm(r, x, GPT_LAST_NORM(r->plan->model->config.layers), &x));
-    ROTA_TRY(rota_op_matmul(r->tape, x, r->weights[GPT_TOKENS], false, true, out_logits));
-    return watch(r, "logits", *out_logits);
+    ROTA_TRY(rota_op_matmul(r->tape, x, table, false, true, out_logits));
+    return gpt_record_watch(r, "logits", *out_logits);
 }
 
-/* From token numbers to logits [rows, length, vocabulary]. */
-static rota_status forward(gpt_recording *r, rota_tensor tokens, rota_tensor *out_logits) {
+/* From token numbers to logits [rows, length, rows of table]. */
+static rota_status forward(gpt_recording *r, rota_tensor tokens, rota_tensor table, rota_tensor *out_logits) {
     rota_tensor x, positions, qkv[3], merged, heads;
-    ROTA_TRY(begin_part(r, "embedding"));
+    ROTA_TRY(gpt_record_part(r, "embedding"));
     ROTA_TRY(rota_op_embedding(r->tape, r->weights[GPT_TOKENS], tokens, &x));
-    ROTA_TRY(watch(r, "tokens", x));
+    ROTA_TRY(gpt_record_watch(r, "tokens", x));
     ROTA_TRY(rota_tensor_slice(&r->weights[GPT_POSITIONS], 0, 0, r->plan->length, &positions));
     ROTA_TRY(rota_op_add(r->tape, x, positions, &x));
-    ROTA_TRY(watch(r, "tokens and positions", x));
+    ROTA_TRY(gpt_record_watch(r, "tokens and positions", x));
     ROTA_TRY(drop(r, &x));
     for (uint64_t l = 0; l < r->plan->model->config.layers; l++) {
         ROTA_TRY(gpt_record_qkv(r, l, x, qkv));
@@ -130,15 +125,19 @@ static rota_status forward(gpt_recording *r, rota_tensor tokens, rota_tensor *ou
         ROTA_TRY(rota_op_attention_into(r->tape, qkv[0], qkv[1], qkv[2], true, 0, heads));
         ROTA_TRY(gpt_record_rest(r, l, merged, &x));
     }
-    return gpt_record_head(r, x, out_logits);
+    return gpt_record_head(r, x, table, out_logits);
 }
 
 static rota_status forward_loss(gpt_recording *r, rota_tensor tokens, rota_tensor targets,
                                 rota_tensor *out_loss) {
     rota_tensor logits;
-    ROTA_TRY(forward(r, tokens, &logits));
-    ROTA_TRY(rota_op_cross_entropy(r->tape, logits, targets, out_loss));
-    return watch(r, "loss", *out_loss);
+    ROTA_TRY(forward(r, tokens, r->table, &logits));
+    ROTA_TRY(rota_op_classifier(r->tape, logits, targets,
+                                &(rota_classifier){.ignored = ROTA_IGNORED_LABEL,
+                                                   .classes = r->plan->model->config.vocabulary,
+                                                   .in_place = true},
+                                out_loss));
+    return gpt_record_watch(r, "loss", *out_loss);
 }
 
 rota_status gpt_record_output(gpt_recording *r, const char *name, rota_tensor x, rota_buffer **out_buffer) {
@@ -167,47 +166,17 @@ static rota_status record_loss(gpt_recording *r) {
 static rota_status record_logits(gpt_recording *r) {
     rota_tensor tokens, logits;
     ROTA_TRY(input_tokens(r, "tokens", &r->plan->tokens, &tokens));
-    ROTA_TRY(forward(r, tokens, &logits));
+    ROTA_TRY(forward(r, tokens, r->weights[GPT_TOKENS], &logits));
     return gpt_record_output(r, "logits", logits, &r->plan->logits);
 }
 
 /* ---- Training ---- */
 
-static rota_status record_optimizer(gpt_recording *r, const rota_tensor *grads) {
-    const gpt_model *model = r->plan->model;
-    const gpt_config *c = &model->config;
-    rota_tensor norm_factor, factor;
-    ROTA_TRY(begin_part(r, "gradient norm"));
-    ROTA_TRY(rota_op_global_norm(r->tape, grads, model->parameter_count,
-                                 c->grad_clip > 0 ? (float)c->grad_clip : FLT_MAX, &norm_factor));
-    ROTA_TRY(gpt_record_output(r, "norm", norm_factor, &r->plan->norm));
-    ROTA_TRY(rota_tensor_slice(&norm_factor, 0, 1, 1, &factor));
-    ROTA_TRY(begin_part(r, "adamw"));
-    for (uint32_t i = 0; i < model->parameter_count; i++) {
-        const gpt_parameter *p = &model->parameters[i];
-        rota_tensor m, v;
-        ROTA_TRY(parameter_tensor(p, p->m, &m));
-        ROTA_TRY(parameter_tensor(p, p->v, &v));
-        /* Matrices decay; norms and biases don't. */
-        ROTA_TRY(rota_op_adamw(r->tape, r->weights[p->place], grads[i], m, v,
-                               &(rota_adamw){.lr = ROTA_SLOT(r->plan->lr),
-                                             .step = ROTA_SLOT(r->plan->step),
-                                             .beta1 = (float)c->beta1,
-                                             .beta2 = (float)c->beta2,
-                                             .eps = ADAM_EPS,
-                                             .weight_decay = p->rank == 2 ? (float)c->weight_decay : 0,
-                                             .factor = factor}));
-        ROTA_TRY(watch(r, p->name, r->weights[p->place]));
-    }
-    return ROTA_OK;
-}
-
-/* Micro-batch after micro-batch: forward, backward into the same gradients. The losses go out one by one;
- * what is differentiated is the mean. */
-static rota_status record_backward(gpt_recording *r, rota_tensor *params, rota_tensor *grads,
+/* Micro-batch after micro-batch. The losses go out one by one; what is differentiated is the mean, times the
+ * loss scale where there is one. */
+static rota_status record_backward(gpt_recording *r, const rota_tensor *params, gpt_gradients *g,
                                    rota_tensor losses) {
     gpt_plan *plan = r->plan;
-    const gpt_model *model = plan->model;
     const uint64_t tokens = r->rows * plan->length, all = tokens * plan->micro_batches;
     for (uint64_t b = 0; b < plan->micro_batches; b++) {
         rota_tensor input, targets, loss, mine;
@@ -220,13 +189,12 @@ static rota_status record_backward(gpt_recording *r, rota_tensor *params, rota_t
         ROTA_TRY(rota_op_copy_into(r->tape, loss, mine));
         if (plan->micro_batches > 1)
             ROTA_TRY(rota_op_scale(r->tape, loss, ROTA_PLAIN(1 / (double)plan->micro_batches), &loss));
-        ROTA_TRY(begin_part(r, "backward"));
-        ROTA_TRY(rota_backward(r->tape, loss, params, model->parameter_count, grads,
-                               &(rota_backward_options){.accumulate = b > 0}));
+        ROTA_TRY(gpt_scale_loss(r, &loss));
+        ROTA_TRY(gpt_record_part(r, "backward"));
+        ROTA_TRY(rota_backward(r->tape, loss, params, plan->model->parameter_count, g->each,
+                               &(rota_backward_options){.accumulate = b > 0 && r->dtype == ROTA_F32}));
+        ROTA_TRY(gpt_gradients_gather(r, g, b));
     }
-    /* From the last layer to the first, as they came about. */
-    for (uint32_t i = model->parameter_count; i-- > 0;)
-        ROTA_TRY(watch(r, model->parameters[i].name, grads[i]));
     return ROTA_OK;
 }
 
@@ -257,14 +225,19 @@ static rota_status record_train(gpt_recording *r) {
     ROTA_TRY(rota_tape_tensor(r->tape, ROTA_BUFFER_OUTPUT, "losses", ROTA_F32,
                               ROTA_SHAPE(plan->micro_batches), &losses));
     plan->losses = losses.buffer;
-    rota_tensor *grads = calloc(2 * (size_t)model->parameter_count, sizeof *grads),
-                *params = grads + model->parameter_count;
-    if (!grads) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for the gradients' descriptions");
-    for (uint32_t i = 0; i < model->parameter_count; i++) params[i] = r->weights[model->parameters[i].place];
-    rota_status status = record_backward(r, params, grads, losses);
-    if (status == ROTA_OK) status = record_optimizer(r, grads);
+    gpt_gradients g = {0};
+    rota_tensor *params = calloc(model->parameter_count, sizeof *params);
+    if (!params) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for the parameters' descriptions");
+    for (uint32_t i = 0; i < model->parameter_count; i++) {
+        const uint32_t place = model->parameters[i].place;
+        params[i] = place == GPT_TOKENS ? r->table : r->weights[place];
+    }
+    rota_status status = gpt_gradients_make(r, &g);
+    if (status == ROTA_OK) status = record_backward(r, params, &g, losses);
+    if (status == ROTA_OK) status = gpt_record_optimizer(r, &g);
     if (status == ROTA_OK) status = record_found(r);
-    free(grads);
+    free(g.each);
+    free(params);
     return status;
 }
 
@@ -301,13 +274,16 @@ rota_status gpt_plan_make(gpt_model *model, const gpt_plan_options *options, gpt
                        .rows = out->rows / out->micro_batches,
                        .dropout = train && model->config.dropout > 0,
                        .find_nan = options->find_nan,
+                       .dtype = options->dtype,
                        .user = options->user};
     r.weights = calloc(GPT_PLACES(model->config.layers), sizeof *r.weights);
     rota_status status =
         r.weights ? ROTA_OK : rota_fail(ROTA_OUT_OF_MEMORY, "no memory to record '%s'", name);
     for (uint32_t i = 0; i < model->parameter_count && status == ROTA_OK; i++)
-        status = parameter_tensor(&model->parameters[i], model->parameters[i].value,
-                                  &r.weights[model->parameters[i].place]);
+        status = gpt_part_tensor(&model->parameters[i],
+                                 r.dtype == ROTA_F32 ? model->parts[GPT_VALUES] : model->copies, r.dtype,
+                                 &r.weights[model->parameters[i].place]);
+    if (status == ROTA_OK) status = gpt_table_tensor(model, r.weights[GPT_TOKENS].buffer, r.dtype, &r.table);
     if (status == ROTA_OK) status = rota_graph_create(&(rota_graph_options){.name = name}, &out->graph);
     if (status == ROTA_OK) status = rota_recorder_open(out->graph, 0, "main", &r.recorder);
     if (status == ROTA_OK)
@@ -330,15 +306,21 @@ rota_status gpt_plan_make(gpt_model *model, const gpt_plan_options *options, gpt
 rota_status gpt_plan_train(gpt_model *model, bool find_nan, gpt_plan *out) {
     const gpt_config *c = &model->config;
     *out = (gpt_plan){.rows = c->batch * c->accumulate, .length = c->block, .micro_batches = c->accumulate};
-    return gpt_plan_make(
-        model,
-        &(gpt_plan_options){.name = "train", .train = true, .find_nan = find_nan, .record = record_train},
-        out);
+    return gpt_plan_make(model,
+                         &(gpt_plan_options){.name = "train",
+                                             .train = true,
+                                             .find_nan = find_nan,
+                                             .dtype = (rota_dtype)c->dtype,
+                                             .record = record_train},
+                         out);
 }
 
 rota_status gpt_plan_loss(gpt_model *model, uint64_t rows, uint64_t length, gpt_plan *out) {
     *out = (gpt_plan){.rows = rows, .length = length, .micro_batches = 1};
-    return gpt_plan_make(model, &(gpt_plan_options){.name = "loss", .record = record_loss}, out);
+    return gpt_plan_make(
+        model,
+        &(gpt_plan_options){.name = "loss", .dtype = (rota_dtype)model->config.dtype, .record = record_loss},
+        out);
 }
 
 rota_status gpt_plan_logits(gpt_model *model, uint64_t length, gpt_plan *out) {

@@ -1,8 +1,12 @@
 /* A GPT's work as rota graphs, each compiled once.
  *
  * Training is one graph: forward and backward for each micro-batch, the gradient's norm and clip factor, and
- * AdamW on every parameter. A step is one replay with another batch and other values for learning rate, step
- * and seed. Steps take turns: while one runs, the batch of the next is on its way to the device. */
+ * AdamW, one node for all that decays and one for the rest. With f16 or bf16, activations, products and
+ * gradients are of that dtype (each product summed in f32 and rounded once; gradients of several
+ * micro-batches are added up in f32), statistics and losses f32; AdamW writes the f32 values and their 16-bit
+ * copies. f16 scales the loss as the gradients bear it. A step is one replay with another batch and other
+ * values for learning rate, step and seed. Steps take turns: while one runs, the batch of the next is on its
+ * way to the device. */
 #ifndef ROTA_EXAMPLES_GPT_GRAPH_H
 #define ROTA_EXAMPLES_GPT_GRAPH_H
 
@@ -39,9 +43,9 @@ typedef struct gpt_plan {
 
 /* The training step. find_nan: watch every tensor that is made. */
 rota_status gpt_plan_train(gpt_model *model, bool find_nan, gpt_plan *out);
-/* Forward only: the mean loss of a batch of rows x length. */
+/* Forward only: the mean loss of a batch of rows x length, in the model's dtype. */
 rota_status gpt_plan_loss(gpt_model *model, uint64_t rows, uint64_t length, gpt_plan *out);
-/* Forward only: the logits [length, vocabulary] of one row. */
+/* Forward only: the logits [length, vocabulary] of one row, in f32 from the f32 values. */
 rota_status gpt_plan_logits(gpt_model *model, uint64_t length, gpt_plan *out);
 /* Waits for replays in flight. */
 void gpt_plan_free(gpt_plan *plan);
@@ -70,8 +74,10 @@ typedef struct gpt_recording {
     gpt_plan *plan;
     rota_recorder *recorder;
     rota_tape *tape;
-    rota_tensor *weights; /* by place; none where the arch has no such parameter */
-    uint64_t rows;        /* of a micro-batch */
+    rota_tensor *weights; /* of the dtype, by place; none where the arch has no such parameter */
+    rota_tensor table; /* the token table with all of its rows in memory: logits then have so many columns */
+    rota_dtype dtype;  /* of weights and activations */
+    uint64_t rows;     /* of a micro-batch */
     bool dropout, find_nan;
     rota_tensor *found; /* --find-nan: counts of the tensors watched so far */
     char part[48];      /* of the model, for names */
@@ -81,6 +87,7 @@ typedef struct gpt_recording {
 typedef struct gpt_plan_options {
     const char *name;
     bool train, find_nan;
+    rota_dtype dtype; /* f32, or the model's */
     rota_status (*record)(gpt_recording *r);
     void *user;
 } gpt_plan_options;
@@ -91,8 +98,12 @@ rota_status gpt_plan_make(gpt_model *model, const gpt_plan_options *options, gpt
  * residual stream x, and what becomes of the attention's result, whose heads stand side by side. */
 rota_status gpt_record_qkv(gpt_recording *r, uint64_t layer, rota_tensor x, rota_tensor qkv[3]);
 rota_status gpt_record_rest(gpt_recording *r, uint64_t layer, rota_tensor merged, rota_tensor *x);
-/* The last norm and the head. */
-rota_status gpt_record_head(gpt_recording *r, rota_tensor x, rota_tensor *out_logits);
+/* The last norm and the head: logits for each row of `table`. */
+rota_status gpt_record_head(gpt_recording *r, rota_tensor x, rota_tensor table, rota_tensor *out_logits);
+/* What is recorded next belongs to this part. */
+rota_status gpt_record_part(gpt_recording *r, const char *part);
+/* --find-nan: x is watched under this name. */
+rota_status gpt_record_watch(gpt_recording *r, const char *what, rota_tensor x);
 rota_status gpt_record_output(gpt_recording *r, const char *name, rota_tensor x, rota_buffer **out_buffer);
 /* A tensor that holds heads side by side, [rows, length, dim], and the view [rows, heads, length, head dim].
  */

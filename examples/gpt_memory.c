@@ -25,11 +25,12 @@ int gpt_memory_failure(const char *program, rota_status status, const gpt_model 
     uint32_t count = 0;
     for (; count < model->parameter_count; count++)
         tensors[count] = (sized){model->parameters[count].name, model->parameters[count].count * 4};
-    tensors[count++] = (sized){"logits", c->batch * c->block * c->vocabulary * 4};
-    tensors[count++] = (sized){"a layer's widened rows", c->batch * c->block * 4 * c->dim * 4};
+    const uint64_t bytes = (uint64_t)rota_dtype_bytes((rota_dtype)c->dtype);
+    tensors[count++] = (sized){"logits", c->batch * c->block * gpt_model_table_rows(model) * bytes};
+    tensors[count++] = (sized){"a layer's widened rows", c->batch * c->block * 4 * c->dim * bytes};
     qsort(tensors, count, sizeof *tensors, larger_first);
     fprintf(stderr, "%s: %s; weights and optimizer state take %" PRIu64 " bytes", program, rota_last_error(),
-            model->weight_count * 3 * 4);
+            model->element_count * (12 + (model->copies ? 2 : 0)));
     fprintf(stderr, "; the largest tensors:");
     for (uint32_t i = 0; i < SHOWN && i < count; i++)
         fprintf(stderr, "%s %s %" PRIu64, i ? "," : "", tensors[i].name, tensors[i].bytes);

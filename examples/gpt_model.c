@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "examples/gpt_safetensors.h"
 
 /* The largest tensor the ops count: 2^32 - 1 elements. */
 #define ELEMENTS_MAX 4294967295.0
@@ -13,17 +14,21 @@ double gpt_model_bytes(const gpt_config *c) {
     double rows = (double)c->batch * (double)c->block, dim = (double)c->dim;
     double weights = ((double)c->vocabulary + (double)c->block) * dim +
                      (double)c->layers * (12 * dim * dim + (c->arch == GPT_2 ? 13 : 2) * dim) + 2 * dim;
+    double bytes = (double)rota_dtype_bytes((rota_dtype)c->dtype), copies = c->dtype == ROTA_F32 ? 0 : bytes;
     /* Per layer, kept from forward to backward: two norms, qkv, attention, projection, residuals, the wide
      * layer twice. */
-    double activations = rows * dim * (double)c->layers * 16 + rows * (double)c->vocabulary * 2;
-    return 4 * ((c->batch ? 4 : 1) * weights + activations);
+    double activations = rows * dim * (double)c->layers * 16 + rows * (double)c->vocabulary;
+    return ((c->batch ? 12 + bytes : 4) + copies) * weights + bytes * activations;
 }
 
 static rota_status check_sizes(const gpt_config *c, const rota_device_info *info) {
     const struct {
         const char *what;
         double elements;
-    } tensors[] = {{"the token table", (double)c->vocabulary * (double)c->dim},
+    } tensors[] = {{"all weights together",
+                    ((double)c->vocabulary + (double)c->block + 12 * (double)c->layers * (double)c->dim) *
+                        (double)c->dim},
+                   {"the token table", (double)c->vocabulary * (double)c->dim},
                    {"the logits", (double)c->batch * (double)c->block * (double)c->vocabulary},
                    {"a wide layer", (double)c->batch * (double)c->block * 4 * (double)c->dim},
                    {"a layer's weight", 4 * (double)c->dim * (double)c->dim}};
@@ -87,6 +92,58 @@ static void describe_parameters(gpt_model *model) {
     add_parameter(model, GPT_LAST_NORM(c->layers) + 1, "ln_f.bias", 0, dim, 0);
 }
 
+static uint64_t round_up(uint64_t count, uint64_t unit) {
+    return (count + unit - 1) / unit * unit;
+}
+
+uint64_t gpt_model_table_rows(const gpt_model *model) {
+    return round_up(model->config.vocabulary, GPT_VOCABULARY_ALIGNMENT);
+}
+
+static void place_parameters(gpt_model *model) {
+    for (uint32_t rank = 2; rank > 0; rank--) {
+        for (uint32_t i = 0; i < model->parameter_count; i++) {
+            gpt_parameter *p = &model->parameters[i];
+            if (p->rank != rank) continue;
+            const uint64_t own =
+                p->place == GPT_TOKENS ? gpt_model_table_rows(model) * p->shape[1] : p->count;
+            p->first = model->element_count;
+            p->room = round_up(own, GPT_ALIGNMENT);
+            model->element_count += p->room;
+        }
+        if (rank == 2) model->decayed_count = model->element_count;
+    }
+}
+
+/* What no parameter lies at, the optimizer's state, and the copies until there are values. */
+static rota_status clear(gpt_model *model, rota_buffer *buffer, uint64_t bytes) {
+    const uint64_t piece = bytes < 1 << 24 ? bytes : 1 << 24;
+    void *zeroes = calloc(1, piece);
+    if (!zeroes) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for %" PRIu64 " zeroes", piece);
+    rota_status status = ROTA_OK;
+    for (uint64_t at = 0; at < bytes && status == ROTA_OK; at += piece)
+        status = rota_buffer_write(buffer, model->device, at, zeroes, bytes - at < piece ? bytes - at : piece,
+                                   NULL);
+    free(zeroes);
+    return status;
+}
+
+static rota_status make_buffers(gpt_model *model) {
+    static const char *const names[] = {"weights", "first moments", "second moments"};
+    const gpt_config *c = &model->config;
+    for (int i = 0; i < (c->batch ? GPT_PARTS : 1); i++) {
+        ROTA_TRY(rota_runtime_buffer(model->runtime, names[i], model->element_count * 4, &model->parts[i]));
+        ROTA_TRY(clear(model, model->parts[i], model->element_count * 4));
+    }
+    if (c->dtype == ROTA_F32) return ROTA_OK;
+    ROTA_TRY(rota_runtime_buffer(model->runtime, "16-bit weights", model->element_count * 2, &model->copies));
+    ROTA_TRY(clear(model, model->copies, model->element_count * 2));
+    if (c->dtype != ROTA_F16 || !c->batch) return ROTA_OK;
+    const float first_scale[] = {65536, 0};
+    ROTA_TRY(rota_runtime_buffer(model->runtime, "loss scale", sizeof first_scale, &model->scale));
+    return rota_buffer_write(model->scale, model->device, 0, first_scale, sizeof first_scale, NULL);
+}
+
 rota_status gpt_model_create(const gpt_config *config, rota_runtime *runtime, rota_device *device,
                              gpt_model *out) {
     ROTA_TRY(check_sizes(config, rota_device_get_info(device)));
@@ -96,50 +153,49 @@ rota_status gpt_model_create(const gpt_config *config, rota_runtime *runtime, ro
         return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for the parameters of %" PRIu64 " layers",
                          config->layers);
     describe_parameters(out);
-    for (uint32_t i = 0; i < out->parameter_count; i++) {
-        gpt_parameter *p = &out->parameters[i];
-        rota_buffer **buffers[] = {&p->value, &p->m, &p->v};
-        static const char *const suffixes[] = {"", ".m", ".v"};
-        for (int b = 0; b < (config->batch ? 3 : 1); b++) {
-            char name[64];
-            snprintf(name, sizeof name, "%s%s", p->name, suffixes[b]);
-            ROTA_TRY(rota_runtime_buffer(runtime, name, p->count * 4, buffers[b]));
-        }
-    }
-    return ROTA_OK;
+    place_parameters(out);
+    return make_buffers(out);
 }
 
 void gpt_model_free(gpt_model *model) {
-    for (uint32_t i = 0; i < model->parameter_count; i++) {
-        rota_buffer_release(model->parameters[i].value);
-        rota_buffer_release(model->parameters[i].m);
-        rota_buffer_release(model->parameters[i].v);
-    }
+    for (int i = 0; i < GPT_PARTS; i++) rota_buffer_release(model->parts[i]);
+    rota_buffer_release(model->copies);
+    rota_buffer_release(model->scale);
     free(model->parameters);
     *model = (gpt_model){0};
+}
+
+rota_status gpt_model_write(gpt_model *model, const gpt_parameter *p, int part, const float *values) {
+    ROTA_TRY(rota_buffer_write(model->parts[part], model->device, p->first * 4, values, p->count * 4, NULL));
+    if (part != GPT_VALUES || !model->copies) return ROTA_OK;
+    float *rounded = malloc(p->count * sizeof *rounded);
+    if (!rounded) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for %" PRIu64 " rounded values", p->count);
+    memcpy(rounded, values, p->count * sizeof *rounded);
+    size_t bytes = gpt_tensor_from_f32(rounded, p->count, (rota_dtype)model->config.dtype);
+    rota_status status = rota_buffer_write(model->copies, model->device, p->first * 2, rounded, bytes, NULL);
+    free(rounded);
+    return status;
+}
+
+rota_status gpt_model_read(const gpt_model *model, const gpt_parameter *p, int part, float *out_values) {
+    return rota_buffer_read(model->parts[part], p->first * 4, out_values, p->count * 4);
 }
 
 rota_status gpt_model_initialize(gpt_model *model, gpt_random *random) {
     uint64_t largest = 0;
     for (uint32_t i = 0; i < model->parameter_count; i++)
         if (model->parameters[i].count > largest) largest = model->parameters[i].count;
-    float *values = malloc(largest * sizeof *values), *zeroes = calloc(largest, sizeof *zeroes);
+    float *values = malloc(largest * sizeof *values);
     rota_status status = ROTA_OK;
-    if (!values || !zeroes)
-        status = rota_fail(ROTA_OUT_OF_MEMORY, "no memory for %" PRIu64 " first values", largest);
+    if (!values) status = rota_fail(ROTA_OUT_OF_MEMORY, "no memory for %" PRIu64 " first values", largest);
     for (uint32_t i = 0; i < model->parameter_count && status == ROTA_OK; i++) {
-        gpt_parameter *p = &model->parameters[i];
+        const gpt_parameter *p = &model->parameters[i];
         for (uint64_t e = 0; e < p->count; e++)
             values[e] = p->deviation < 0    ? 1.0f
                         : p->deviation == 0 ? 0.0f
                                             : (float)(p->deviation * gpt_random_normal(random));
-        status = rota_buffer_write(p->value, model->device, 0, values, p->count * 4, NULL);
-        if (status == ROTA_OK && p->m)
-            status = rota_buffer_write(p->m, model->device, 0, zeroes, p->count * 4, NULL);
-        if (status == ROTA_OK && p->v)
-            status = rota_buffer_write(p->v, model->device, 0, zeroes, p->count * 4, NULL);
+        status = gpt_model_write(model, p, GPT_VALUES, values);
     }
     free(values);
-    free(zeroes);
     return status;
 }

@@ -64,7 +64,8 @@ static void compare(gpt_differences *d, const gpt_parameter *p, const gpt_tensor
     if (!same) gpt_differs(d, p->name, "is %s there, %s here", theirs, ours);
 }
 
-/* Masks that old files hold are no weights, the head is the token table, and .m and .v are a checkpoint's. */
+/* Masks that old files hold are no weights, the head is the token table, and .m, .v and the loss scale are a
+ * checkpoint's. */
 static bool ends_with(const char *name, const char *end) {
     size_t length = strlen(name), size = strlen(end);
     return length >= size && strcmp(name + length - size, end) == 0;
@@ -72,7 +73,8 @@ static bool ends_with(const char *name, const char *end) {
 
 static bool is_weight(const char *name) {
     return !ends_with(name, ".attn.bias") && !ends_with(name, ".attn.masked_bias") &&
-           !ends_with(name, "lm_head.weight") && !ends_with(name, ".m") && !ends_with(name, ".v");
+           !ends_with(name, "lm_head.weight") && !ends_with(name, ".m") && !ends_with(name, ".v") &&
+           strcmp(name, GPT_LOSS_SCALE) != 0;
 }
 
 static bool check(const gpt_tensor_file *file, const char *path, const gpt_model *model) {
@@ -107,7 +109,7 @@ bool gpt_weights_load(const char *path, gpt_model *model) {
         const gpt_parameter *p = &model->parameters[i];
         float *values = malloc(p->count * sizeof *values);
         if (values) gpt_tensor_to_f32(find(&file, p->name), p->count, values);
-        good = values && rota_buffer_write(p->value, model->device, 0, values, p->count * 4, NULL) == ROTA_OK;
+        good = values && gpt_model_write(model, p, GPT_VALUES, values) == ROTA_OK;
         if (!good)
             fprintf(stderr, "'%s' can't be loaded: %s\n", path, values ? rota_last_error() : "out of memory");
         free(values);
@@ -129,7 +131,7 @@ bool gpt_weights_save(const char *path, const gpt_model *model, rota_dtype dtype
     for (uint32_t i = 0; i < model->parameter_count && good; i++) {
         const gpt_parameter *p = &model->parameters[i];
         float *values = malloc(p->count * sizeof *values);
-        good = values && rota_buffer_read(p->value, 0, values, p->count * 4) == ROTA_OK;
+        good = values && gpt_model_read(model, p, GPT_VALUES, values) == ROTA_OK;
         if (good)
             file_put(&file, values, gpt_tensor_from_f32(values, p->count, dtype));
         else

@@ -5,6 +5,9 @@
 
 #include "examples/gpt_model.h"
 
+/* The tensor of a checkpoint that is no parameter's. */
+#define GPT_LOSS_SCALE "loss_scale"
+
 /* Reads them into the model's buffers, from f32, f16 or bf16. A position table longer than the model's block
  * is cut. False with one sentence, and nothing changed: unreadable, truncated, or of another model (the first
  * five names that differ). Checkpoints of train_gpt can be read too. */

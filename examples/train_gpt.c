@@ -27,7 +27,7 @@ static int prepare_model(gpt_trainer *t, opened_device *opened) {
     const double infinite = INFINITY;
     gpt_config config = s->config;
     config.vocabulary = t->text.vocabulary.count;
-    if (s->generate) config.batch = 0;
+    if (s->generate) config.batch = 0, config.dtype = ROTA_F32;
     REPORT_TRY(gpt_model_create(&config, opened->runtime, opened->device, &t->model));
     t->progress = (gpt_progress){.random = {s->seed}, .seed = s->seed};
     memcpy(&t->progress.best_bits, &infinite, sizeof infinite);
@@ -248,6 +248,7 @@ int main(int argc, char **argv) {
         {"--arch", OPTION_CHOICE, &c->arch, "plain|gpt2", 0, 0, false},
         {"--init-from", OPTION_STRING, &s.init_from, "FILE.safetensors", 0, 0, false},
         {"--save-weights", OPTION_STRING, &s.save_weights, "FILE.safetensors", 0, 0, false},
+        {"--dtype", OPTION_CHOICE, &c->dtype, "f32|f16|bf16", 0, 0, false},
         {"--weights-dtype", OPTION_CHOICE, &s.weights_dtype, "f32|f16|bf16", 0, 0, false},
         {"--iters", OPTION_COUNT, &s.iters, "N", 1, 1e9, false},
         {"--batch", OPTION_COUNT, &c->batch, "N", 1, 1 << 20, false},

@@ -360,20 +360,23 @@ typedef struct rota_rope_params {
     uint32_t dtype;
 } rota_rope_params;
 
-/* ---- cross_entropy: logits:READ [rows, classes], labels:READ i32 [rows], loss:WRITE [rows], lse:WRITE
- * [rows]. lse = max + log(sum(exp(logits - max))), loss = lse - (1 - smoothing) * logits[label] - smoothing *
- * mean(logits); a row whose label is `ignored` has loss 0 ----
+/* ---- cross_entropy: logits:READ [rows, pitch], labels:READ i32 [rows], loss:WRITE [rows], lse:WRITE
+ * [rows]. Only the first `classes` of the pitch columns count, the rest are as if not there. lse = max +
+ * log(sum(exp(logits - max))), loss = lse - (1 - smoothing) * logits[label] - smoothing * mean(logits); a row
+ * whose label is `ignored` has loss 0 ----
  * ---- cross_entropy_mean: loss:READ [rows], labels:READ i32 [rows], mean:WRITE [1], inverse:WRITE [1].
  * inverse = 1 / number of rows whose label is not `ignored`, mean = sum(loss) * inverse ----
  * ---- cross_entropy_backward: logits:READ, labels:READ, lse:READ, dloss:READ [1], inverse:READ [1],
- * dlogits:WRITE; in place dlogits on logits. dlogits = (exp(logits - lse) - (1 - smoothing) * (class ==
- * label) - smoothing / classes) * dloss[0] * inverse[0]; 0 in an ignored row ---- */
+ * dlogits:WRITE [rows, pitch]; in place dlogits on logits. 0 from column `classes` on; else dlogits =
+ * (exp(logits - lse) - (1 - smoothing) * (class == label) - smoothing / classes) * dloss[0] * inverse[0]; 0
+ * in an ignored row ---- */
 
 typedef struct rota_cross_entropy_params {
     uint32_t rows, classes;
     int32_t ignored;
     float smoothing;
     uint32_t dtype; /* of logits and dlogits */
+    uint32_t pitch;
 } rota_cross_entropy_params;
 
 /* ---- attention: q:READ [batch, heads, queries, dim], k:READ, v:READ [batch, heads, keys, dim], out:WRITE
@@ -494,6 +497,7 @@ typedef struct rota_loss_scale_params {
 
 typedef struct rota_check_finite_params {
     uint32_t count;
+    uint32_t dtype;
 } rota_check_finite_params;
 
 #endif

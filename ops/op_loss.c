@@ -26,6 +26,10 @@ static rota_status shape_cross_entropy(const rota_op_use *use, rota_tensor *out)
     if (!(smoothing >= 0.0f && smoothing <= 1.0f))
         return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "smoothing is %g; expected 0 to 1",
                             (double)smoothing);
+    if (use->attributes.length > logits->shape[logits->rank - 1])
+        return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "%llu classes in logits %s",
+                            (unsigned long long)use->attributes.length,
+                            rota_tensor_describe(logits, text, sizeof text));
     if (is_classifier(use) && (!rota_tensor_is_contiguous(logits) || logits->offset_bytes % 4 != 0))
         return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT,
                             "logits %s are not contiguous, but their gradient is to take their place",
@@ -37,9 +41,11 @@ static rota_status shape_cross_entropy(const rota_op_use *use, rota_tensor *out)
 
 static rota_cross_entropy_params params_of(const rota_op_use *use) {
     const rota_tensor *logits = &use->inputs[0];
+    const uint64_t pitch = logits->shape[logits->rank - 1], classes = use->attributes.length;
     return (rota_cross_entropy_params){
         .rows = (uint32_t)rota_tensor_count(&use->inputs[1]),
-        .classes = (uint32_t)logits->shape[logits->rank - 1],
+        .classes = (uint32_t)(classes ? classes : pitch),
+        .pitch = (uint32_t)pitch,
         .ignored = use->attributes.integer,
         .smoothing = use->attributes.smoothing,
         .dtype = logits->dtype,
@@ -87,22 +93,28 @@ static bool example_cross_entropy(uint32_t index, uint32_t size, rota_op_example
         uint64_t shape[3];
         float smoothing;
         int32_t ignored;
-    } small[] = {{"odd sizes", {3, 5, 37}, 0.0f, ROTA_IGNORED_LABEL},
-                 {"one row", {1, 1, 2}, 0.0f, ROTA_IGNORED_LABEL},
-                 {"ignored labels", {40, 70, 9}, 0.0f, 3},
-                 {"smoothing, ignored labels", {2, 7, 1032}, 0.1f, 11}},
-      large = {"8192 x 4096", {8, 1024, 4096}, 0.0f, ROTA_IGNORED_LABEL},
-      vocabulary = {"1024 x 50304", {1, 1024, 50304}, 0.0f, ROTA_IGNORED_LABEL};
+        uint64_t classes; /* 0: all columns */
+    } small[] = {{"odd sizes", {3, 5, 37}, 0.0f, ROTA_IGNORED_LABEL, 0},
+                 {"one row", {1, 1, 2}, 0.0f, ROTA_IGNORED_LABEL, 0},
+                 {"ignored labels", {40, 70, 9}, 0.0f, 3, 0},
+                 {"smoothing, ignored labels", {2, 7, 1032}, 0.1f, 11, 0},
+                 {"padded rows", {2, 7, 64}, 0.1f, ROTA_IGNORED_LABEL, 51}},
+      large = {"8192 x 4096", {8, 1024, 4096}, 0.0f, ROTA_IGNORED_LABEL, 0},
+      vocabulary = {"1024 x 50304", {1, 1024, 50304}, 0.0f, ROTA_IGNORED_LABEL, 0};
     static const rota_dtype dtypes[] = {ROTA_F32, ROTA_F16, ROTA_BF16};
-    if (index >= (size ? 2 : 12)) return false;
-    const rota_dtype dtype = size ? (index ? ROTA_BF16 : ROTA_F32) : dtypes[index / 4];
-    const uint64_t *s = size ? (index ? vocabulary.shape : large.shape) : small[index % 4].shape;
-    *out = (rota_op_example){
-        .label = size ? (index ? vocabulary.label : large.label) : small[index % 4].label, .classes = s[2]};
+    enum { SMALL = sizeof small / sizeof *small };
+    if (index >= (size ? 2 : 3 * SMALL)) return false;
+    const rota_dtype dtype = size ? (index ? ROTA_BF16 : ROTA_F32) : dtypes[index / SMALL];
+    const uint64_t *s = size ? (index ? vocabulary.shape : large.shape) : small[index % SMALL].shape;
+    const uint64_t classes = size ? 0 : small[index % SMALL].classes;
+    *out = (rota_op_example){.label =
+                                 size ? (index ? vocabulary.label : large.label) : small[index % SMALL].label,
+                             .classes = classes ? classes : s[2]};
+    out->use.attributes.length = classes;
     rota_example_input(out, 0, dtype, 3, s, ROTA_FILL_UNIFORM);
     rota_example_input(out, 1, ROTA_I32, 2, s, ROTA_FILL_INDEX);
-    out->use.attributes.smoothing = size ? 0.0f : small[index % 4].smoothing;
-    out->use.attributes.integer = size ? ROTA_IGNORED_LABEL : small[index % 4].ignored;
+    out->use.attributes.smoothing = size ? 0.0f : small[index % SMALL].smoothing;
+    out->use.attributes.integer = size ? ROTA_IGNORED_LABEL : small[index % SMALL].ignored;
     out->flops = 4.0 * (double)rota_tensor_count(&out->use.inputs[0]);
     rota_example_bytes(out, NULL, 0);
     return true;
@@ -118,7 +130,7 @@ const rota_op rota_ops_loss[] = {
         .output_count = 3,
         .input_names = {"logits", "labels"},
         .output_names = {"loss", "lse", "inverse"},
-        .attributes = "integer=ignored smoothing",
+        .attributes = "integer=ignored smoothing length=classes",
         .kernels = cross_entropy_kernels,
         .shape = shape_cross_entropy,
         .record = record_cross_entropy,
@@ -135,7 +147,7 @@ const rota_op rota_ops_loss[] = {
         .input_names = {"logits", "labels"},
         .output_names = {"loss", "lse", "inverse"},
         .input_modes = {ROTA_READWRITE, ROTA_READ},
-        .attributes = "integer=ignored smoothing",
+        .attributes = "integer=ignored smoothing length=classes",
         .kernels = cross_entropy_kernels,
         .shape = shape_cross_entropy,
         .record = record_cross_entropy,

@@ -111,7 +111,8 @@ static bool example_global_norm(uint32_t index, uint32_t size, rota_op_example *
 /* ---- check_finite ---- */
 
 static rota_status shape_check_finite(const rota_op_use *use, rota_tensor *out) {
-    ROTA_TRY(rota_shape_require(use, 1, ROTA_F32));
+    rota_dtype dtype;
+    ROTA_TRY(rota_shape_require_real(use, 1, &dtype));
     return rota_tensor_of(NULL, 0, ROTA_U32, ROTA_SHAPE(2), out);
 }
 
@@ -121,16 +122,17 @@ static rota_status record_check_finite(rota_tape *tape, rota_op_use *use) {
     ROTA_TRY(rota_record_contiguous(tape, &use->inputs[0], &x));
     ROTA_TRY(rota_record_fill(tape->recorder, found->buffer, found->offset_bytes, 4, 0, NULL));
     ROTA_TRY(rota_record_fill(tape->recorder, found->buffer, found->offset_bytes + 4, 4, UINT32_MAX, NULL));
-    rota_check_finite_params params = {.count = (uint32_t)rota_tensor_count(&x)};
+    rota_check_finite_params params = {.count = (uint32_t)rota_tensor_count(&x), .dtype = x.dtype};
     rota_access accesses[] = {rota_tensor_access(&x, ROTA_READ), rota_tensor_access(found, ROTA_READWRITE)};
     return rota_tape_kernel(tape, &rota_kernel_check_finite, accesses, 2, &params, NULL, 0);
 }
 
 static bool example_check_finite(uint32_t index, uint32_t size, rota_op_example *out) {
-    static const uint64_t counts[] = {1, 40001, 1u << 20};
-    if (index >= (size ? 1 : 2)) return false;
+    static const uint64_t counts[] = {1, 40001, 777, 4097, 1u << 20};
+    static const rota_dtype dtypes[] = {ROTA_F32, ROTA_F32, ROTA_F16, ROTA_BF16, ROTA_F32};
+    if (index >= (size ? 1 : 4)) return false;
     *out = (rota_op_example){.label = size ? "a million" : "odd sizes"};
-    rota_example_input(out, 0, ROTA_F32, 1, &counts[size ? 2 : index], ROTA_FILL_UNIFORM);
+    rota_example_input(out, 0, dtypes[size ? 4 : index], 1, &counts[size ? 4 : index], ROTA_FILL_UNIFORM);
     rota_example_bytes(out, NULL, 0);
     return true;
 }

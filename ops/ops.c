@@ -178,7 +178,9 @@ rota_status rota_op_classifier(rota_tape *tape, rota_tensor logits, rota_tensor 
     const rota_classifier none = {.ignored = ROTA_IGNORED_LABEL};
     if (!options) options = &none;
     rota_op_use use = {.inputs = {logits, labels},
-                       .attributes = {.integer = options->ignored, .smoothing = options->smoothing}};
+                       .attributes = {.integer = options->ignored,
+                                      .smoothing = options->smoothing,
+                                      .length = options->classes}};
     return apply_new(tape, options->in_place ? "classifier" : "cross_entropy", &use, 2, out_loss);
 }
 

@@ -374,9 +374,11 @@ ROTA_API rota_status rota_op_cross_entropy_into(rota_tape *tape, rota_tensor log
                                                 rota_tensor loss);
 
 typedef struct rota_classifier {
-    int32_t ignored; /* rows with this label do not count */
-    float smoothing; /* the label gets 1 - smoothing, and each class smoothing / classes (Szegedy et al.,
-                        2016) */
+    int32_t ignored;  /* rows with this label do not count */
+    float smoothing;  /* the label gets 1 - smoothing, and each class smoothing / classes (Szegedy et al.,
+                         2016) */
+    uint64_t classes; /* how many of the last axis's columns are classes; the others don't count, and their
+                         gradient is 0: rows padded for the products' sake. 0: all */
     /* The gradient takes the place of the logits: they are contiguous, and whoever reads them after this op
      * may read their gradient. Half the memory of the largest tensors of a language model. (It does not where
      * the logits are not the whole of a transient buffer, or where their gradient was asked for.) */

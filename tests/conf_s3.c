@@ -76,12 +76,6 @@ static void free_result(op_result *result) {
     for (uint32_t t = 0; t < result->total; t++) free(result->data[t]);
 }
 
-/* What a device is known to have no kernel for: attention of 16-bit floats on Vulkan. */
-static bool lacks_kernel(const conf *c, const rota_op *op) {
-    return conf_is(c, "vk") && strncmp(op->name, "attention", 9) == 0 && strstr(c->why, "UNSUPPORTED") &&
-           strstr(c->why, "16-bit floats' has no SPIR-V");
-}
-
 /* Each example on the device against the CPU executor, whose kernels have references of their own (test_ops);
  * on the CPU itself against a second run, so that what was in the destination before plays no part. */
 static bool every_op(conf *c) {
@@ -103,14 +97,9 @@ static bool every_op(conf *c) {
             CONF_TRY(example_prepare(c, op, &example, c->seed + e, &first));
             CONF_TRY(example_prepare(c, op, &example, c->seed + e, &second));
             bool good = run_example(c, device, &first, &got);
-            const bool left_out = !good && lacks_kernel(c, op);
-            if (left_out) {
-                printf("        left out: %s: %s\n", label, c->why);
-                c->why[0] = 0;
-            }
-            good = (good || left_out) && run_example(c, cpu, &second, &want);
+            good = good && run_example(c, cpu, &second, &want);
             CONF_CHECK(c, good, "%s: %s", label, c->why);
-            if (!left_out) CONF_TRY(same_result(c, label, &got, &want, exact));
+            CONF_TRY(same_result(c, label, &got, &want, exact));
             example_release(&first);
             example_release(&second);
             example_free(&first);

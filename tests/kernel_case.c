@@ -315,10 +315,6 @@ static void compare(const rota_kernel *kernel, const kernel_array *arrays, uint3
     }
 }
 
-bool kernel_case_on_cuda(void) {
-    return main_driver == &rota_exec_cuda_driver;
-}
-
 /* Whether a kernel was not checked before. */
 static bool first_time(const rota_kernel *kernel) {
     static const rota_kernel *seen[64];

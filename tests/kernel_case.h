@@ -29,9 +29,6 @@ typedef struct kernel_array {
 #define INOUT(count)                                                                                         \
     { ROTA_F32, ROTA_READWRITE, (count), -2, 2, 0 }
 
-/* Whether the cases run on a CUDA device. */
-bool kernel_case_on_cuda(void);
-
 /* Runs the kernel on the device; the test fails unless every written operand is within tolerance * (1 +
  * |expected|) of what the CPU kernel gives (0: equal) and what is not written is unchanged. The first time
  * for each kernel, runs it again with operands and bindable parameters in argument words: the same bits. */

@@ -469,12 +469,13 @@ static void test_rope(void **state) {
 
 static void test_cross_entropy(void **state) {
     (void)state;
-    const uint32_t shapes[][2] = {{1, 1}, {9, 3}, {130, 65}, {7, 3001}, {5, 4104}, {3, 20000}};
+    const uint32_t shapes[][3] = {{1, 1, 1},       {9, 3, 8},       {130, 65, 65},
+                                  {7, 3001, 3008}, {5, 4104, 4104}, {3, 20000, 20001}};
     for (uint32_t i = 0; i < 6; i++)
         for (uint32_t smooth = 0; smooth < 2; smooth++) FOR_DTYPE(type) {
-                const rota_cross_entropy_params p = {shapes[i][0], shapes[i][1], smooth ? 1 : -100,
-                                                     smooth ? 0.125f : 0, type};
-                const uint64_t n = (uint64_t)p.rows * p.classes;
+                const rota_cross_entropy_params p = {shapes[i][0],        shapes[i][1], smooth ? 1 : -100,
+                                                     smooth ? 0.125f : 0, type,         shapes[i][2]};
+                const uint64_t n = (uint64_t)p.rows * p.pitch;
                 const double backward = rounding(type, 1e-5);
                 CHECK(cross_entropy, &p, 3e-6, IN_TYPE_RANGE(type, n, -9, 9), INDEX(p.rows, p.classes),
                       OUT(p.rows), OUT(p.rows));
@@ -482,7 +483,7 @@ static void test_cross_entropy(void **state) {
                       IN_RANGE(p.rows, 2, 5), IN(1), IN(1), OUT_TYPE(type, n));
                 CHECK(cross_entropy_backward, &p, backward, IN_TYPE(type, n), INDEX(p.rows, p.classes),
                       IN_RANGE(p.rows, 2, 5), IN(1), IN(1), OUT_TYPE_ON(type, n, 0));
-                const rota_cross_entropy_params mean = {4099, 1000, 7, 0, ROTA_F32};
+                const rota_cross_entropy_params mean = {4099, 1000, 7, 0, ROTA_F32, 1000};
                 CHECK(cross_entropy_mean, &mean, 1e-5, IN(4099), INDEX(4099, 1000), OUT(1), OUT(1));
             }
 }
@@ -539,10 +540,6 @@ static void test_attention(void **state) {
  * below 2, probabilities below 1, and a gradient's sums take as many signs as there are. */
 static void test_attention_half(void **state) {
     (void)state;
-    if (!kernel_case_on_cuda()) {
-        fprintf(stderr, "left out: attention of 16-bit floats has no shader\n");
-        return;
-    }
     const uint32_t shapes[][5] = {{1, 1, 1, 1, 2},       {1, 2, 4, 4, 8},     {2, 3, 17, 33, 32},
                                   {1, 2, 70, 130, 64},   {2, 2, 65, 191, 96}, {1, 2, 200, 200, 64},
                                   {1, 1, 130, 257, 128}, {1, 2, 33, 65, 50},  {1, 3, 64, 64, 21}};
@@ -612,8 +609,10 @@ static void test_optimizer(void **state) {
         }
         const rota_global_norm_params norm = {n, 1.5f};
         CHECK(global_norm, &norm, 2e-5, IN_RANGE(n, 0, 1), OUT(2));
-        const rota_check_finite_params finite = {n};
+        const rota_check_finite_params finite = {n, ROTA_F32}, half = {n, ROTA_F16}, brain = {n, ROTA_BF16};
         CHECK(check_finite, &finite, 0, IN(n), {ROTA_U32, ROTA_READWRITE, 2, 0, 9, 0});
+        CHECK(check_finite, &half, 0, IN_TYPE(ROTA_F16, n), {ROTA_U32, ROTA_READWRITE, 2, 0, 9, 0});
+        CHECK(check_finite, &brain, 0, IN_TYPE(ROTA_BF16, n), {ROTA_U32, ROTA_READWRITE, 2, 0, 9, 0});
     }
 }
 

@@ -85,6 +85,33 @@ expect 1 "'transformer.wte.weight' is [0-9]+x16 there, 256x16 here" "$train" "${
 # Four micro-batches of one window are a batch of four: the same windows, the same mean, summed otherwise.
 expect 0 'validation loss' "$train" "${small[@]}" --iters 15 --log once.jsonl
 expect 0 'validation loss' "$train" "${small[@]/#4/1}" --accumulate 4 --iters 15 --log parts.jsonl
+# ---- 16 bits ----
+# f32 weights and moments, 16-bit copies, activations and gradients. This model's logits stay below 1/2, so the last rounding of
+# one is at most 2^-10 of bf16, and what was rounded before it (weights, norms, the stream, each once a layer) adds as much again:
+# losses differ by less than 2e-3, with f16's 3 further bits by an eighth of it.
+for dtype in bf16 f16; do
+  expect 0 'validation loss' "$train" "${small[@]}" --iters 15 --dtype $dtype --find-nan --log $dtype.jsonl
+  expect 0 'validation loss' "$train" "${small[@]/#4/1}" --accumulate 4 --iters 15 --dtype $dtype --log $dtype-parts.jsonl
+done
+python3 - <<'PY' || failures=$((failures + 1))
+import json
+read = lambda name: [json.loads(line)["loss"] for line in open(name + ".jsonl")]
+for name, bound in (("bf16", 2e-3), ("f16", 2.5e-4)):
+    for run in (name, name + "-parts"):
+        apart = [abs(a - b) for a, b in zip(read("once"), read(run))]
+        assert len(apart) == 15 and 0 < max(apart) < bound, (run, apart)
+PY
+# Resumed, bit for bit: the copies are the values' rounded, and f16 has its loss scale.
+for dtype in bf16 f16; do
+  half=("${small[@]}" --iters 12 --eval-iters 0 --schedule constant --dropout 0.1 --dtype $dtype)
+  expect 0 '' "$train" "${half[@]}" --checkpoint $dtype-straight
+  expect 0 '' "$train" "${half[@]/#12/6}" --checkpoint $dtype-resumed
+  expect 0 'resumed after step 6' "$train" "${half[@]}" --resume $dtype-resumed --checkpoint $dtype-resumed
+  cmp $dtype-straight/checkpoint.safetensors $dtype-resumed/checkpoint.safetensors || failures=$((failures + 1))
+done
+expect 0 'resumed after step 12' "$train" "${small[@]}" --iters 13 --resume f16-straight
+expect 1 '.--dtype.*f32' "$train" "${small[@]}" --dtype f64
+
 # lr of each schedule: warm-up to the peak, then down to the least at the last step.
 for schedule in cosine linear constant; do
   expect 0 'validation loss' "$train" "${small[@]}" --iters 12 --lr 0.01 --min-lr 0.002 --schedule $schedule --log $schedule.jsonl
@@ -122,7 +149,7 @@ cmp straight/checkpoint.safetensors stopped/checkpoint.safetensors || failures=$
 cmp straight/best.safetensors stopped/best.safetensors || failures=$((failures + 1))
 
 # More than the device may give: need, budget and the largest tensors, in one line.
-expect 1 "'train' needs [0-9]+ bytes on device 'cpu': [0-9]+ of the memory limit of 40000000 are free.*the largest tensors: a layer's widened rows 8192000, logits 3712000," \
+expect 1 "'train' needs [0-9]+ bytes on device 'cpu': [0-9]+ of the memory limit of 40000000 are free.*the largest tensors: a layer's widened rows 8192000, logits 4096000," \
   "$train" --data text --device cpu --layers 1 --heads 2 --dim 16 --block 16 --batch 2000 --iters 2 --eval-iters 0 --memory-limit 40000000
 [ "$(grep -c 'memory limit' output)" -eq 1 ] || { echo "FAILED: too little memory took several lines"; failures=$((failures + 1)); }
 

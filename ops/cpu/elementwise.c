@@ -149,10 +149,16 @@ ROTA_VECTOR static uint32_t count_not_finite(const float *x, uint64_t begin, uin
 }
 
 rota_status rota_cpu_check_finite(const rota_kernel_call *call) {
-    const float *x = call->operands[0];
-    if (count_not_finite(x, call->begin, call->end) == 0) return ROTA_OK;
-    uint64_t i = call->begin;
-    while (isfinite(x[i])) i++;
-    return rota_fail(ROTA_NODE_FAILED, "check_finite: element %llu of %llu is %g", (unsigned long long)i,
-                     (unsigned long long)call->items, (double)x[i]);
+    const rota_check_finite_params *p = call->params;
+    float wide[ROTA_CPU_BLOCK];
+    for (uint64_t i = call->begin, count; i < call->end; i += count) {
+        count = call->end - i < ROTA_CPU_BLOCK ? call->end - i : ROTA_CPU_BLOCK;
+        const float *x = rota_cpu_widen(p->dtype, call->operands[0], i, count, wide);
+        if (count_not_finite(x, 0, count) == 0) continue;
+        uint64_t j = 0;
+        while (isfinite(x[j])) j++;
+        return rota_fail(ROTA_NODE_FAILED, "check_finite: element %llu of %llu is %g",
+                         (unsigned long long)(i + j), (unsigned long long)call->items, (double)x[j]);
+    }
+    return ROTA_OK;
 }

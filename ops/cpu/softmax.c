@@ -157,7 +157,7 @@ rota_status rota_cpu_cross_entropy(const rota_kernel_call *call) {
     for (uint64_t r = call->begin; r < call->end && status == ROTA_OK; r++) {
         status = check_label("cross_entropy", labels, r, p);
         if (status != ROTA_OK) break;
-        const float *row = rota_cpu_widen(p->dtype, call->operands[0], r * n, n, scratch);
+        const float *row = rota_cpu_widen(p->dtype, call->operands[0], r * (uint64_t)p->pitch, n, scratch);
         float sum = 0.0f;
         lse[r] = log_sum_exp(row, n, p->smoothing != 0.0f ? &sum : NULL);
         loss[r] = 0.0f;
@@ -200,22 +200,24 @@ rota_status rota_cpu_cross_entropy_backward(const rota_kernel_call *call) {
     const float *lse = call->operands[2];
     const int32_t *labels = call->operands[1];
     const float scale = *(const float *)call->operands[3] * *(const float *)call->operands[4];
-    const uint64_t n = p->classes;
+    const uint64_t n = p->classes, pitch = p->pitch;
     float *scratch;
-    if (!rota_cpu_scratch(p->dtype, n, &scratch)) return rota_cpu_no_scratch("cross_entropy_backward", n);
+    if (!rota_cpu_scratch(p->dtype, pitch, &scratch))
+        return rota_cpu_no_scratch("cross_entropy_backward", pitch);
     rota_status status = ROTA_OK;
     for (uint64_t r = call->begin; r < call->end && status == ROTA_OK; r++) {
         status = check_label("cross_entropy_backward", labels, r, p);
         if (status != ROTA_OK) break;
-        float *row = rota_cpu_results(p->dtype, call->operands[5], r * n, scratch);
+        float *row = rota_cpu_results(p->dtype, call->operands[5], r * pitch, scratch);
         if (labels[r] == p->ignored) {
             memset(row, 0, n * sizeof(float));
         } else {
-            scaled_exp(rota_cpu_widen(p->dtype, call->operands[0], r * n, n, scratch), lse[r], scale,
+            scaled_exp(rota_cpu_widen(p->dtype, call->operands[0], r * pitch, n, scratch), lse[r], scale,
                        p->smoothing / (float)n, row, n);
             row[labels[r]] -= scale * (1.0f - p->smoothing);
         }
-        rota_cpu_narrow(p->dtype, row, call->operands[5], r * n, n);
+        memset(row + n, 0, (pitch - n) * sizeof(float));
+        rota_cpu_narrow(p->dtype, row, call->operands[5], r * pitch, pitch);
     }
     free(scratch);
     return status;

@@ -97,20 +97,22 @@ ROTA_KERNEL(cast, 2, rota_cast_params, ROTA_CUDA_THREADS) {
 
 /* Integer atomics only, so the result does not depend on the order. */
 ROTA_KERNEL(check_finite, 2, rota_check_finite_params, ROTA_CUDA_THREADS) {
-    const float *x = rota_operand<const float>(args, 0);
+    const void *x = rota_operand<const void>(args, 0);
     const uint64_t count = args.params.count;
-    const bool aligned = aligned16(x);
+    const uint32_t dtype = args.params.dtype, mask = dtype == DTYPE_F16 ? 0x7C00u : 0x7F80u;
     uint32_t bad = 0, first = 0xFFFFFFFFu;
 #pragma unroll
     for (int g = 0; g < GROUPS_OF_FOUR; g++) {
         const uint64_t i = element_of(g);
-        if (i >= count) break;
-        const pack<4> value = load_four(x, i, count, aligned);
 #pragma unroll
-        for (int j = 0; j < 4; j++) {
-            if ((__float_as_uint(value.v[j]) & 0x7F800000u) != 0x7F800000u) continue;
+        for (uint64_t j = i; j < i + 4; j++) {
+            if (j >= count) break;
+            const bool finite = dtype == DTYPE_F32
+                                    ? (static_cast<const uint32_t *>(x)[j] & 0x7F800000u) != 0x7F800000u
+                                    : (static_cast<const uint16_t *>(x)[j] & mask) != mask;
+            if (finite) continue;
             bad++;
-            first = min(first, static_cast<uint32_t>(i) + j);
+            first = min(first, static_cast<uint32_t>(j));
         }
     }
     if (bad == 0) return;

@@ -101,8 +101,8 @@ THREADS(index_add, rota_index_add_params, p->rows)
 ROWS(softmax, rota_softmax_params, p->rows, p->n)
 ROWS(softmax_backward, rota_softmax_params, p->rows, p->n)
 ROWS(causal_mask, rota_causal_mask_params, p->rows, p->n)
-ROWS(cross_entropy, rota_cross_entropy_params, p->rows, p->classes)
-ROWS(cross_entropy_backward, rota_cross_entropy_params, p->rows, p->classes)
+ROWS(cross_entropy, rota_cross_entropy_params, p->rows, p->pitch)
+ROWS(cross_entropy_backward, rota_cross_entropy_params, p->rows, p->pitch)
 
 THREADS(batch_norm_sums, rota_batch_norm_params,
         divide_up((uint64_t)p->outer * p->inner, p->chunk) * p->channels)

@@ -114,10 +114,18 @@ template <bool HALF, bool BLOCK, int W, typename A> ROTA_DEVICE void cross_entro
     const rota_cross_entropy_params &p = args.params;
     const row_threads<BLOCK> t;
     if (t.row >= p.rows) return;
-    const values<HALF> logits(rota_operand<const void>(args, 0), t.row * p.classes, p.dtype);
+    const values<HALF> logits(rota_operand<const void>(args, 0), t.row * p.pitch, p.dtype);
     kept_values<HALF, BLOCK, W> row = {{logits}, logits.aligned()};
     float maximum = negative_infinity(), sum = 0.0f, total = 0.0f;
-    row.pass(t, p.classes, [&](uint32_t, const pack<W> *value) {
+    row.pass(t, p.pitch, [&](uint32_t i, const pack<W> *read) {
+        if (i >= p.classes) return;
+        pack<W> all = *read;
+        const pack<W> *value = &all;
+        if (i + W > p.classes) {
+#pragma unroll
+            for (int j = 1; j < W; j++)
+                if (i + j >= p.classes) all.v[j] = negative_infinity();
+        }
         float highest = value->v[0];
 #pragma unroll
         for (int j = 1; j < W; j++) highest = larger(value->v[j], highest);
@@ -129,7 +137,7 @@ template <bool HALF, bool BLOCK, int W, typename A> ROTA_DEVICE void cross_entro
 #pragma unroll
         for (int j = 0; j < W; j++) {
             sum += quick_exp(value->v[j] - base);
-            total += value->v[j];
+            if (p.smoothing != 0.0f && i + j < p.classes) total += value->v[j];
         }
     });
     const float highest = t.maximum(maximum);
@@ -150,7 +158,7 @@ template <bool HALF, bool BLOCK, int W, typename A> ROTA_DEVICE void cross_entro
 }
 
 ROTA_KERNEL(cross_entropy, 4, rota_cross_entropy_params, ROTA_CUDA_ROW_THREADS) {
-    ROTA_BY_VALUES(args.params.dtype, args.params.classes, cross_entropy_row, args);
+    ROTA_BY_VALUES(args.params.dtype, args.params.pitch, cross_entropy_row, args);
 }
 
 /* One block. */
@@ -182,8 +190,8 @@ template <bool HALF, bool BLOCK, int W, typename A> ROTA_DEVICE void cross_entro
     const rota_cross_entropy_params &p = args.params;
     const row_threads<BLOCK> t;
     if (t.row >= p.rows) return;
-    const values<HALF> logits(rota_operand<const void>(args, 0), t.row * p.classes, p.dtype);
-    const values<HALF> dlogits(rota_operand<void>(args, 5), t.row * p.classes, p.dtype);
+    const values<HALF> logits(rota_operand<const void>(args, 0), t.row * p.pitch, p.dtype);
+    const values<HALF> dlogits(rota_operand<void>(args, 5), t.row * p.pitch, p.dtype);
     const int32_t given = rota_operand<const int32_t>(args, 1)[t.row];
     const uint32_t label = static_cast<uint32_t>(given);
     const float lse = rota_operand<const float>(args, 2)[t.row];
@@ -191,16 +199,16 @@ template <bool HALF, bool BLOCK, int W, typename A> ROTA_DEVICE void cross_entro
     const float scale = label < p.classes ? factor : not_a_number();
     const float hot = 1.0f - p.smoothing, every = p.smoothing / static_cast<float>(p.classes);
     const bool whole = logits.aligned() && dlogits.aligned(), ignored = given == p.ignored;
-    t.template walk<W>(p.classes, [&](uint32_t i) {
+    t.template walk<W>(p.pitch, [&](uint32_t i) {
         pack<W> value = {};
         if (!ignored) value = logits.template load<W>(i, whole);
 #pragma unroll
         for (int j = 0; j < W; j++)
-            value.v[j] = ignored ? 0.0f : (quick_exp(value.v[j] - lse) - (i + j == label ? hot : 0.0f) - every) * scale;
+            value.v[j] = ignored || i + j >= p.classes ? 0.0f : (quick_exp(value.v[j] - lse) - (i + j == label ? hot : 0.0f) - every) * scale;
         dlogits.template store<W>(i, value, whole);
     });
 }
 
 ROTA_KERNEL(cross_entropy_backward, 6, rota_cross_entropy_params, ROTA_CUDA_ROW_THREADS) {
-    ROTA_BY_VALUES(args.params.dtype, args.params.classes, cross_entropy_backward_row, args);
+    ROTA_BY_VALUES(args.params.dtype, args.params.pitch, cross_entropy_backward_row, args);
 }

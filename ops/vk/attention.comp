@@ -2,7 +2,6 @@
  * 2018), eight queries a workgroup. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#include "elements.glsl"
 #include "attention.glsl"
 
 ROTA_KERNEL_BEGIN(5) /* q, k, v, out, lse */
@@ -88,7 +87,7 @@ void main() {
         barrier();
         FOR_KEPT(width, {
             if (row < rows)
-                store4(at(result, uint64_t(row) * pc.out_stride[2] + first), quad * 4u, width, false,
+                store4_any(value_at(result, uint64_t(row) * pc.out_stride[2] + first), quad * 4u, width, false,
                        total[i] / row_factor[row]);
         })
     }

@@ -2,6 +2,9 @@
  * the others 64 at a time, one an invocation ("lanes"). Scores never leave shared memory. Any dim: what is multiplied
  * goes through shared memory in pieces of 32 columns, as vectors of four; results are kept for 128 columns at a time and
  * walked again for more. */
+#define DTYPE_ID 2
+#include "typed.glsl"
+
 layout(local_size_x = 64) in;
 
 #define CAUSAL ((pc.flags & 1u) != 0u)
@@ -13,6 +16,14 @@ const uint PITCH = PIECE / 4u + 1u;   /* of the staged lanes, in vectors; one mo
 const uint KEPT = ROWS * COLUMNS / 4u / LANES; /* vectors of results an invocation keeps */
 const uint PARTS = LANES / ROWS;      /* invocations that share the reduction of a row */
 
+#ifdef HALF
+const uint64_t VALUE_BYTES = 2ul;
+#else
+const uint64_t VALUE_BYTES = 4ul;
+#endif
+/* Base moved by i elements of q, k, v, out or their gradients. */
+uint64_t value_at(uint64_t base, uint64_t i) { return base + i * VALUE_BYTES; }
+
 shared vec4 row_tile[ROWS * (PIECE / 4u)];
 shared vec4 lane_tile[LANES * PITCH];
 
@@ -21,9 +32,9 @@ void stage_lanes(uint64_t lanes, uint stride, uint count, uint first, uint width
     const uint quads = (width + 3u) / 4u;
     for (uint e = gl_LocalInvocationIndex; e < LANES * quads; e += LANES) {
         const uint lane = e / quads, d = e % quads * 4u;
-        const uint64_t place = at(lanes, uint64_t(lane) * stride + first);
+        const uint64_t place = value_at(lanes, uint64_t(lane) * stride + first);
         vec4 value = vec4(0.0);
-        if (lane < count) value = load4(place, d, width, d + 4u <= width && aligned16(place));
+        if (lane < count) value = load4_any(place, d, width, d + 4u <= width && aligned_any(place));
         lane_tile[lane * PITCH + d / 4u] = value;
     }
 }
@@ -38,9 +49,9 @@ void dots(uint64_t rows, uint row_stride, uint row_count, uint64_t lanes, uint l
         barrier(); /* readers of what was staged before, and of weights, are done */
         for (uint e = t; e < ROWS * quads; e += LANES) {
             const uint row = e / quads, d = e % quads * 4u;
-            const uint64_t place = at(rows, uint64_t(row) * row_stride + first);
+            const uint64_t place = value_at(rows, uint64_t(row) * row_stride + first);
             vec4 value = vec4(0.0);
-            if (row < row_count) value = load4(place, d, width, d + 4u <= width && aligned16(place));
+            if (row < row_count) value = load4_any(place, d, width, d + 4u <= width && aligned_any(place));
             row_tile[row * (PIECE / 4u) + d / 4u] = value;
         }
         stage_lanes(lanes, lane_stride, lane_count, first, width);
@@ -82,7 +93,7 @@ void dots(uint64_t rows, uint row_stride, uint row_count, uint64_t lanes, uint l
 
 /* Where [batch, head, sequence] of a strided array starts. */
 #define PLACE(operand, stride, batch_index, head, sequence)                                                  \
-    at(rota_operand(operand), uint64_t(batch_index) * (stride)[0] + uint64_t(head) * (stride)[1] +           \
-                                  uint64_t(sequence) * (stride)[2])
+    value_at(rota_operand(operand), uint64_t(batch_index) * (stride)[0] + uint64_t(head) * (stride)[1] +           \
+                                        uint64_t(sequence) * (stride)[2])
 
 shared float weights[ROWS * LANES];

@@ -2,7 +2,6 @@
  * the queries. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#include "elements.glsl"
 #include "attention.glsl"
 
 ROTA_KERNEL_BEGIN(7) /* q, k, v, dout, stats, dk, dv */
@@ -60,8 +59,8 @@ void main() {
         FOR_KEPT(width, {
             if (row < rows) {
                 const uint64_t place = uint64_t(row) * pc.kv_stride[2] + first;
-                store4(at(dk, place), quad * 4u, width, false, pc.scale * total_k[i]);
-                store4(at(dv, place), quad * 4u, width, false, total_v[i]);
+                store4_any(value_at(dk, place), quad * 4u, width, false, pc.scale * total_k[i]);
+                store4_any(value_at(dv, place), quad * 4u, width, false, total_v[i]);
             }
         })
     }

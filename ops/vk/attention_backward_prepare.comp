@@ -1,7 +1,8 @@
 /* rota_kernel_attention_backward_prepare: {lse, out . dout} of each query, an invocation per query. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#include "elements.glsl"
+#define DTYPE_ID 2
+#include "typed.glsl"
 
 layout(local_size_x = 64) in;
 
@@ -23,9 +24,14 @@ void main() {
     const uint i = rota_index(), pair = i / pc.queries;
     const uint64_t place = uint64_t(pair / pc.heads) * pc.out_stride[0] + uint64_t(pair % pc.heads) * pc.out_stride[1] +
                            uint64_t(i % pc.queries) * pc.out_stride[2];
-    const uint64_t y = at(rota_operand(0), place), dy = at(rota_operand(1), place);
+    #ifdef HALF
+    const uint64_t bytes = 2ul;
+#else
+    const uint64_t bytes = 4ul;
+#endif
+    const uint64_t y = rota_operand(0) + place * bytes, dy = rota_operand(1) + place * bytes;
     float sum = 0.0;
-    for (uint d = 0u; d < pc.dim; ++d) sum += load(y, d) * load(dy, d);
+    for (uint d = 0u; d < pc.dim; ++d) sum += load_any(y, d) * load_any(dy, d);
     const uint64_t stats = at(rota_operand(3), uint64_t(i) * 2ul);
     store(stats, 0u, load(rota_operand(2), i));
     store(stats, 1u, sum);

@@ -1,7 +1,6 @@
 /* rota_kernel_attention_backward_query: dq = scale * ds k, eight queries a workgroup, walking over the keys. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#include "elements.glsl"
 #include "attention.glsl"
 
 ROTA_KERNEL_BEGIN(6) /* q, k, v, dout, stats, dq */
@@ -47,7 +46,7 @@ void main() {
         }
         FOR_KEPT(width, {
             if (row < rows)
-                store4(at(dq, uint64_t(row) * pc.q_stride[2] + first), quad * 4u, width, false, pc.scale * total[i]);
+                store4_any(value_at(dq, uint64_t(row) * pc.q_stride[2] + first), quad * 4u, width, false, pc.scale * total[i]);
         })
     }
 }

@@ -8,7 +8,15 @@ layout(local_size_x = 256) in;
 
 ROTA_KERNEL_BEGIN(2)
 uint count;
+uint dtype;
 ROTA_KERNEL_END
+
+/* By words, two elements each of f16 (rota_dtype 1) and bf16. */
+bool not_finite(uint64_t x, uint i) {
+    if (pc.dtype == 0u) return (rota_u32(at(x, i)).v[0] & 0x7F800000u) == 0x7F800000u;
+    const uint mask = pc.dtype == 1u ? 0x7C00u : 0x7F80u;
+    return (rota_u32(at(x, i / 2u)).v[0] >> (i % 2u * 16u) & mask) == mask;
+}
 
 void main() {
     if (rota_index() > (pc.count - 1u) / 4u) return;
@@ -16,8 +24,7 @@ void main() {
     const uint64_t x = rota_operand(0);
     uint bad = 0u, place = 0xFFFFFFFFu;
     for (uint j = 0u; j < 4u && j < pc.count - first; ++j) {
-        const uint bits = rota_u32(at(x, first + j)).v[0];
-        if ((bits & 0x7F800000u) != 0x7F800000u) continue;
+        if (!not_finite(x, first + j)) continue;
         if (bad == 0u) place = first + j;
         ++bad;
     }

@@ -12,12 +12,13 @@ uint classes;
 int ignored;
 float smoothing;
 uint dtype;
+uint pitch;
 ROTA_KERNEL_END
 
 void main() {
     const uint row = rota_group_index(), t = gl_LocalInvocationIndex, size = gl_WorkGroupSize.x;
     if (row >= pc.rows) return;
-    const uint64_t logits = value_at(rota_operand(0), uint64_t(row) * pc.classes);
+    const uint64_t logits = value_at(rota_operand(0), uint64_t(row) * pc.pitch);
     float maximum = ROTA_NEGATIVE_INFINITY;
     for (uint c = t; c < pc.classes; c += size) maximum = rota_larger(maximum, get(logits, c));
     maximum = workgroup_max(maximum);

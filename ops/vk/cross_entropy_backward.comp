@@ -13,16 +13,17 @@ uint classes;
 int ignored;
 float smoothing;
 uint dtype;
+uint pitch;
 ROTA_KERNEL_END
 
 void main() {
-    if (rota_beyond(pc.rows * pc.classes)) return;
-    const uint i = rota_index(), row = i / pc.classes;
+    if (rota_beyond(pc.rows * pc.pitch)) return;
+    const uint i = rota_index(), row = i / pc.pitch, place = i % pc.pitch;
     const int given = load_i32(rota_operand(1), row);
     const uint label = uint(given);
     const float probability = exp(get(rota_operand(0), i) - load(rota_operand(2), row));
-    const float hot = i % pc.classes == label ? 1.0 - pc.smoothing : 0.0;
+    const float hot = place == label ? 1.0 - pc.smoothing : 0.0;
     const float scale = load(rota_operand(3), 0u) * load(rota_operand(4), 0u);
     const float gradient = (probability - hot - pc.smoothing / float(pc.classes)) * scale;
-    put(rota_operand(5), i, given == pc.ignored ? 0.0 : label < pc.classes ? gradient : ROTA_NAN);
+    put(rota_operand(5), i, given == pc.ignored || place >= pc.classes ? 0.0 : label < pc.classes ? gradient : ROTA_NAN);
 }

@@ -10,6 +10,7 @@ uint classes;
 int ignored;
 float smoothing;
 uint dtype;
+uint pitch;
 ROTA_KERNEL_END
 
 shared uint counted;

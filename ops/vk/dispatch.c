@@ -205,7 +205,7 @@ void rota_vk_spec_cross_entropy(const void *params, uint32_t *out_values) {
     out_values[1] = p->dtype;
 }
 GRID(cross_entropy_backward, rota_cross_entropy_params,
-     divide_up((uint64_t)p->rows * p->classes, ELEMENTWISE_GROUP))
+     divide_up((uint64_t)p->rows * p->pitch, ELEMENTWISE_GROUP))
 SPEC_DTYPE(cross_entropy_backward, rota_cross_entropy_params)
 
 GRID(attention, rota_attention_params, (uint64_t)p->batch * p->heads * divide_up(p->queries, ATTENTION_ROWS))
@@ -235,19 +235,3 @@ void rota_vk_spec_global_norm(const void *params, uint32_t *out_values) {
 GRID(adamw, rota_adamw_params, divide_up(p->count, ELEMENTWISE_GROUP))
 GRID(momentum, rota_momentum_params, divide_up(p->count, ELEMENTWISE_GROUP))
 GRID(check_finite, rota_check_finite_params, divide_up(p->count, ELEMENTS_OF_FOUR))
-
-static const rota_kernel no_half = {.name = "attention of 16-bit floats"};
-
-const rota_kernel *rota_vk_select_attention(const void *params, const uint64_t *operand_bytes,
-                                            uint32_t features) {
-    (void)operand_bytes, (void)features;
-    const rota_attention_params *p = params;
-    return p->flags >> ROTA_ATTENTION_DTYPE_SHIFT == ROTA_F32 ? NULL : &no_half;
-}
-
-const rota_kernel *rota_vk_select_attention_backward(const void *params, const uint64_t *operand_bytes,
-                                                     uint32_t features) {
-    (void)operand_bytes, (void)features;
-    const rota_attention_backward_params *p = params;
-    return p->flags >> ROTA_ATTENTION_DTYPE_SHIFT == ROTA_F32 ? NULL : &no_half;
-}

@@ -105,6 +105,10 @@ ROTA_VK_HALF(variance_backward)
     X(rmsnorm_backward_weight)                                                                               \
     X(cross_entropy)                                                                                         \
     X(cross_entropy_backward)                                                                                \
+    X(attention)                                                                                             \
+    X(attention_backward_prepare)                                                                            \
+    X(attention_backward_query)                                                                              \
+    X(attention_backward_key_value)                                                                          \
     X(batch_norm_sums)                                                                                       \
     X(batch_norm)                                                                                            \
     X(batch_norm_backward)                                                                                   \
@@ -116,11 +120,5 @@ ROTA_VK_HALF(variance_backward)
                                              uint32_t features);
 ROTA_VK_HALF_LIST(ROTA_VK_HALF_SELECT)
 #undef ROTA_VK_HALF_SELECT
-
-/* 16-bit floats have no shader of attention: refused, by a kernel without code. */
-const rota_kernel *rota_vk_select_attention(const void *params, const uint64_t *operand_bytes,
-                                            uint32_t features);
-const rota_kernel *rota_vk_select_attention_backward(const void *params, const uint64_t *operand_bytes,
-                                                     uint32_t features);
 
 #endif

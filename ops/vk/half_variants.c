@@ -2,6 +2,10 @@
  * specialization constant. */
 #include "ops/vk/dispatch.h"
 #include "spv/adamw_half.h"
+#include "spv/attention_backward_key_value_half.h"
+#include "spv/attention_backward_prepare_half.h"
+#include "spv/attention_backward_query_half.h"
+#include "spv/attention_half.h"
 #include "spv/batch_norm_backward_half.h"
 #include "spv/batch_norm_half.h"
 #include "spv/batch_norm_sums_half.h"
@@ -66,6 +70,20 @@ BY_DTYPE(batch_norm_sums, 5, rota_batch_norm_params, batch_norm_sums, 1, rota_vk
 BY_DTYPE(batch_norm, 6, rota_batch_norm_params, batch_norm, 1, rota_vk_spec_batch_norm)
 BY_DTYPE(batch_norm_backward, 7, rota_batch_norm_params, batch_norm, 1, rota_vk_spec_batch_norm)
 BY_DTYPE(rope, 2, rota_rope_params, rope, 1, rota_vk_spec_rope)
+
+static void attention_spec(const void *params, uint32_t *out_values) {
+    out_values[0] = ((const rota_attention_params *)params)->flags >> ROTA_ATTENTION_DTYPE_SHIFT;
+}
+static void attention_backward_spec(const void *params, uint32_t *out_values) {
+    out_values[0] = ((const rota_attention_backward_params *)params)->flags >> ROTA_ATTENTION_DTYPE_SHIFT;
+}
+#define ATTENTION(NAME, OPERANDS, PARAMS, SPEC)                                                              \
+    VARIANT(NAME, OPERANDS, PARAMS, NAME, 1, SPEC, p->flags >> ROTA_ATTENTION_DTYPE_SHIFT != ROTA_F32)
+ATTENTION(attention, 5, rota_attention_params, attention_spec)
+ATTENTION(attention_backward_prepare, 4, rota_attention_backward_params, attention_backward_spec)
+ATTENTION(attention_backward_query, 6, rota_attention_backward_params, attention_backward_spec)
+ATTENTION(attention_backward_key_value, 7, rota_attention_backward_params, attention_backward_spec)
+
 VARIANT(adamw, 6, rota_adamw_params, adamw, 0, NULL, p->g_dtype != ROTA_F32 || (p->flags & ROTA_UPDATE_HALF))
 VARIANT(momentum, 5, rota_momentum_params, momentum, 0, NULL,
         p->g_dtype != ROTA_F32 || (p->flags & ROTA_UPDATE_HALF))

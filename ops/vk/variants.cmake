@@ -8,7 +8,8 @@ rota_shader_variant(rmsnorm ops/vk/layernorm.comp -DRMS)
 rota_shader_variant(rmsnorm_backward ops/vk/layernorm_backward.comp -DRMS)
 rota_shader_variant(rmsnorm_backward_weight ops/vk/layernorm_backward_weight.comp -DRMS)
 foreach(shader causal_mask cross_entropy cross_entropy_backward embedding embedding_backward layernorm layernorm_backward
-        layernorm_backward_weight softmax softmax_backward adamw momentum batch_norm_sums batch_norm batch_norm_backward rope)
+        layernorm_backward_weight softmax softmax_backward adamw momentum batch_norm_sums batch_norm batch_norm_backward rope
+        attention attention_backward_prepare attention_backward_query attention_backward_key_value)
   rota_shader_variant(${shader}_half ops/vk/${shader}.comp -DHALF)
 endforeach()
 rota_shader_variant(rmsnorm_half ops/vk/layernorm.comp -DRMS -DHALF)
