@@ -41,7 +41,12 @@ static void write_part(FILE *file, const rota_plan *plan, uint32_t index, const 
         if (!times[i].end_ns) continue;
         write_slice(file, rota_operation_name(plan, n), "node", process, at->queue,
                     microseconds(times[i].begin_ns, origin), microseconds(times[i].end_ns, origin));
-        fprintf(file, ",\"args\":{\"node\":%u,\"segment\":%u,\"batch\":%u}},\n", n, at->segment, at->level);
+        const rota_exec_command *command = &part->desc.commands[i];
+        const rota_kernel *kernel = command->kind == ROTA_EXEC_COMMAND_KERNEL ? command->u.kernel.kernel : NULL;
+        fprintf(file, ",\"args\":{\"node\":%u,\"segment\":%u,\"batch\":%u,\"kernel\":\"", n, at->segment,
+                at->level);
+        rota_output_escape(file, kernel ? kernel->name : "");
+        fputs("\"}},\n", file);
     }
     /* A wait reaches from the end of what it waits for to the first node of the segment that waits. */
     for (uint32_t i = 0; i < plan->segment_count; i++) {
