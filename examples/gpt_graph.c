@@ -36,12 +36,23 @@ static rota_status drop(gpt_recording *r, rota_tensor *x) {
                            ROTA_SLOT(r->plan->step), x);
 }
 
-/* y = x weight + bias, the weight at a place and its bias, if there is one, at the next. */
+/* y = x weight + bias; columns [first, first + count) of the weight at a place, and of its bias, if there is
+ * one, at the next. */
+static rota_status linear_columns(gpt_recording *r, const char *what, rota_tensor x, uint32_t place,
+                                  uint64_t first, uint64_t count, rota_tensor *out_y) {
+    rota_tensor weight, bias = r->weights[place + 1];
+    ROTA_TRY(rota_tensor_slice(&r->weights[place], 1, first, count, &weight));
+    ROTA_TRY(rota_op_matmul(r->tape, x, weight, false, false, out_y));
+    if (bias.buffer) {
+        ROTA_TRY(rota_tensor_slice(&bias, 0, first, count, &bias));
+        ROTA_TRY(rota_op_add(r->tape, *out_y, bias, out_y));
+    }
+    return gpt_record_watch(r, what, *out_y);
+}
+
 static rota_status linear(gpt_recording *r, const char *what, rota_tensor x, uint32_t place,
                           rota_tensor *out_y) {
-    ROTA_TRY(rota_op_matmul(r->tape, x, r->weights[place], false, false, out_y));
-    if (r->weights[place + 1].buffer) ROTA_TRY(rota_op_add(r->tape, *out_y, r->weights[place + 1], out_y));
-    return gpt_record_watch(r, what, *out_y);
+    return linear_columns(r, what, x, place, 0, r->weights[place].shape[1], out_y);
 }
 
 static rota_status norm(gpt_recording *r, rota_tensor x, uint32_t place, rota_tensor *out_y) {
@@ -60,14 +71,16 @@ static rota_status head_view(const gpt_recording *r, const rota_tensor *x, rota_
 
 rota_status gpt_record_qkv(gpt_recording *r, uint64_t layer, rota_tensor x, rota_tensor qkv[3]) {
     const uint64_t dim = r->plan->model->config.dim;
-    rota_tensor h, all;
+    static const char *const what[] = {"queries", "keys", "values"};
+    rota_tensor h;
     char name[48];
     snprintf(name, sizeof name, "layer %" PRIu64 " attention", layer);
     ROTA_TRY(gpt_record_part(r, name));
     ROTA_TRY(norm(r, x, gpt_place(layer, GPT_NORM1), &h));
-    ROTA_TRY(linear(r, "queries, keys, values", h, gpt_place(layer, GPT_QKV), &all));
+    /* Three products, not one whose result is sliced: gradients of slices that lie within one another's rows
+     * would have to be put together from copies, over memory zeroed before. */
     for (uint64_t i = 0; i < 3; i++) {
-        ROTA_TRY(rota_tensor_slice(&all, 2, i * dim, dim, &qkv[i]));
+        ROTA_TRY(linear_columns(r, what[i], h, gpt_place(layer, GPT_QKV), i * dim, dim, &qkv[i]));
         ROTA_TRY(head_view(r, &qkv[i], &qkv[i]));
     }
     return ROTA_OK;

@@ -76,12 +76,11 @@ static rota_status record_norm(gpt_recording *r, const rota_tensor *all, rota_te
     rota_tensor unscaled;
     ROTA_TRY(rota_op_div(r->tape, norm_factor, scale, &unscaled));
     ROTA_TRY(gpt_record_output(r, "norm", unscaled, &r->plan->norm));
-    return rota_op_loss_scale(r->tape, norm, state,
-                              &(rota_loss_scale){.interval = SCALE_INTERVAL,
-                                                 .growth = SCALE_GROWTH,
-                                                 .backoff = SCALE_BACKOFF,
-                                                 .max_norm = most},
-                              out_factor);
+    return rota_op_loss_scale(
+        r->tape, norm, state,
+        &(rota_loss_scale){
+            .interval = SCALE_INTERVAL, .growth = SCALE_GROWTH, .backoff = SCALE_BACKOFF, .max_norm = most},
+        out_factor);
 }
 
 /* Elements [first, first + count) of the model. */
@@ -93,8 +92,7 @@ static rota_status record_adamw(gpt_recording *r, const rota_tensor *gradients, 
     if (!count) return ROTA_OK;
     for (int i = 0; i < GPT_PARTS; i++)
         ROTA_TRY(rota_tensor_of(model->parts[i], first * 4, ROTA_F32, ROTA_SHAPE(count), &parts[i]));
-    if (model->copies)
-        ROTA_TRY(rota_tensor_of(model->copies, first * 2, r->dtype, ROTA_SHAPE(count), &half));
+    if (model->copies) ROTA_TRY(rota_tensor_of(model->copies, first * 2, r->dtype, ROTA_SHAPE(count), &half));
     ROTA_TRY(rota_tensor_slice(gradients, 0, first, count, &g));
     return rota_op_adamw(r->tape, parts[GPT_VALUES], g, parts[GPT_FIRST_MOMENTS], parts[GPT_SECOND_MOMENTS],
                          &(rota_adamw){.lr = ROTA_SLOT(r->plan->lr),
@@ -120,8 +118,8 @@ rota_status gpt_record_optimizer(gpt_recording *r, const gpt_gradients *g) {
     ROTA_TRY(gpt_record_part(r, "adamw"));
     /* Matrices decay; norms and biases don't. */
     ROTA_TRY(record_adamw(r, all, 0, model->decayed_count, model->config.weight_decay, factor));
-    ROTA_TRY(record_adamw(r, all, model->decayed_count, model->element_count - model->decayed_count, 0,
-                          factor));
+    ROTA_TRY(
+        record_adamw(r, all, model->decayed_count, model->element_count - model->decayed_count, 0, factor));
     for (uint32_t i = 0; i < model->parameter_count; i++) {
         const gpt_parameter *p = &model->parameters[i];
         ROTA_TRY(gpt_part_tensor(p, model->parts[GPT_VALUES], ROTA_F32, &value));

@@ -175,13 +175,23 @@ rota_status rota_record_cast(rota_tape *tape, const rota_tensor *x, const rota_t
 /* A reduction with fewer outputs than this leaves workers idle and sums long chains: the axis is cut first.
  */
 #define REDUCE_OUTPUTS_FEW 256
-/* Elements of the axis in one partial sum, along rows and along columns. */
+/* Elements of the axis in one partial sum, along rows and, at the least, along columns. */
 #define REDUCE_CHUNK_ROW 1024
 #define REDUCE_CHUNK_COLUMN 64
+/* Partial sums of 64 columns that long columns are cut into: some for each of a large device's workers, and
+ * not so many that adding them up is work again. */
+#define REDUCE_PARTS_COLUMN 4096
+
+static uint64_t reduce_chunk(uint64_t outer, uint64_t n, uint64_t inner) {
+    uint64_t chunk = REDUCE_CHUNK_COLUMN;
+    if (inner == 1) return REDUCE_CHUNK_ROW;
+    while (n / chunk * outer * ((inner + 63) / 64) > REDUCE_PARTS_COLUMN && 4 * chunk <= n) chunk *= 2;
+    return chunk;
+}
 
 rota_status rota_record_reduce(rota_tape *tape, rota_reduce op, float scale, uint64_t outer, uint64_t n,
                                uint64_t inner, const rota_tensor *x, const rota_tensor *y) {
-    const uint64_t chunk = inner == 1 ? REDUCE_CHUNK_ROW : REDUCE_CHUNK_COLUMN;
+    const uint64_t chunk = reduce_chunk(outer, n, inner);
     const bool cut = n >= 2 * chunk && outer * ((inner + 63) / 64) < REDUCE_OUTPUTS_FEW;
     rota_reduce_params params = {
         .op = op,

@@ -88,9 +88,10 @@ static rota_status gpt_step(gpt_model *model, const char *weights, const char *o
         results[count++] = (result){"norm", 1, one, &norm, NULL, 0};
         for (uint32_t i = 0; i < model->parameter_count; i++) {
             const gpt_parameter *p = &model->parameters[i];
-            results[count] = (result){"", p->rank, p->shape, NULL, p->m, 0};
+            results[count] =
+                (result){"", p->rank, p->shape, NULL, model->parts[GPT_FIRST_MOMENTS], p->first * 4};
             snprintf(results[count++].name, 64, "%s.gradient", p->name);
-            results[count] = (result){"", p->rank, p->shape, NULL, p->value, 0};
+            results[count] = (result){"", p->rank, p->shape, NULL, model->parts[GPT_VALUES], p->first * 4};
             snprintf(results[count++].name, 64, "%s", p->name);
         }
         if (!write_results(out_path, results, count))

@@ -1,5 +1,6 @@
 /* CUDA kernels: attention of f16 and bf16, and its gradients, from compute capability 8.0 on; attention_half.cuh has their
  * parts, attention.cu and attention_backward.cu the formulas. `_64` and `_128`: the largest dim. */
+#include "ops/cuda/attention_bounded.h"
 #include "ops/cuda/attention_half.cuh"
 
 extern __shared__ uint4 shared_vectors[];
@@ -9,7 +10,7 @@ extern __shared__ uint4 shared_vectors[];
 /* BLOCKS: of 16 rows a warp. */
 template <typename T, int D, int BLOCKS, typename A> ROTA_DEVICE void forward(const A &args) {
     constexpr uint32_t ROWS = WARPS * BLOCKS * 16, LANES = 64, TILE = LANES * D * 2;
-    static_assert(ROWS * D * 2 + 4 * TILE == ROTA_CUDA_ATTENTION_HALF_SHARED(D), "launched with so much");
+    static_assert(ROWS * D * 2 + 4 * TILE == ROTA_CUDA_ATTENTION_FORWARD_SHARED(D, ROWS), "launched with so much");
     const rota_attention_params &p = args.params;
     const bool causal = p.flags & ROTA_ATTENTION_CAUSAL;
     const half_place<ROWS> at(p.batch, p.heads, p.queries, causal);
@@ -138,9 +139,9 @@ template <typename T, int D, int BLOCKS, typename A> ROTA_DEVICE void forward(co
 }
 
 /* Rows are queries, lanes are keys. */
-template <typename T, int D, typename A> ROTA_DEVICE void backward_query(const A &args) {
-    constexpr uint32_t ROWS = WARPS * 16, LANES = ROTA_CUDA_ATTENTION_HALF_LANES(D), TILE = LANES * D * 2;
-    static_assert(2 * ROWS * D * 2 + 4 * TILE <= ROTA_CUDA_ATTENTION_HALF_BACKWARD_SHARED(D), "launched with so much");
+template <typename T, int D, uint32_t LANES, typename A> ROTA_DEVICE void backward_query(const A &args) {
+    constexpr uint32_t ROWS = WARPS * 16, TILE = LANES * D * 2;
+    static_assert(2 * ROWS * D * 2 + 4 * TILE <= ROTA_CUDA_ATTENTION_BACKWARD_SHARED(D, LANES), "launched with so much");
     const rota_attention_backward_params &p = args.params;
     const bool causal = p.flags & ROTA_ATTENTION_CAUSAL;
     const half_place<ROWS> at(p.batch, p.heads, p.queries, causal);
@@ -217,9 +218,9 @@ template <typename T, int D, typename A> ROTA_DEVICE void backward_query(const A
 }
 
 /* Rows are keys, lanes are queries. */
-template <typename T, int D, typename A> ROTA_DEVICE void backward_key_value(const A &args) {
-    constexpr uint32_t ROWS = WARPS * 16, LANES = ROTA_CUDA_ATTENTION_HALF_LANES(D), TILE = LANES * D * 2;
-    static_assert(2 * ROWS * D * 2 + 4 * TILE + 2 * LANES * 8 <= ROTA_CUDA_ATTENTION_HALF_BACKWARD_SHARED(D),
+template <typename T, int D, uint32_t LANES, typename A> ROTA_DEVICE void backward_key_value(const A &args) {
+    constexpr uint32_t ROWS = WARPS * 16, TILE = LANES * D * 2;
+    static_assert(2 * ROWS * D * 2 + 4 * TILE + 2 * LANES * 8 <= ROTA_CUDA_ATTENTION_BACKWARD_SHARED(D, LANES),
                   "launched with so much");
     const rota_attention_backward_params &p = args.params;
     const bool causal = p.flags & ROTA_ATTENTION_CAUSAL;
@@ -320,18 +321,18 @@ template <typename T, typename A> ROTA_DEVICE void backward_prepare(const A &arg
 #define BODY(call) /* no matrix units for bf16, no such copies: never chosen (attention_select.c) */
 #endif
 
-#define ENTRIES(name, type, dim, blocks, forward_resident, backward_resident)                                \
+#define ENTRIES(name, type, dim, blocks, lanes, forward_resident, backward_resident)                         \
     ROTA_KERNEL_BLOCKS(attention_##name, 5, rota_attention_params, ROTA_CUDA_ATTENTION_THREADS,              \
                        forward_resident) {                                                                   \
         BODY((forward<type, dim, blocks>(args)));                                                            \
     }                                                                                                        \
     ROTA_KERNEL_BLOCKS(attention_backward_query_##name, 6, rota_attention_backward_params,                   \
                        ROTA_CUDA_ATTENTION_THREADS, backward_resident) {                                     \
-        BODY((backward_query<type, dim>(args)));                                                             \
+        BODY((backward_query<type, dim, lanes>(args)));                                                      \
     }                                                                                                        \
     ROTA_KERNEL_BLOCKS(attention_backward_key_value_##name, 7, rota_attention_backward_params,               \
                        ROTA_CUDA_ATTENTION_THREADS, backward_resident) {                                     \
-        BODY((backward_key_value<type, dim>(args)));                                                         \
+        BODY((backward_key_value<type, dim, lanes>(args)));                                                  \
     }
 
 #define PREPARE(name, type)                                                                                  \
@@ -341,7 +342,9 @@ template <typename T, typename A> ROTA_DEVICE void backward_prepare(const A &arg
 
 PREPARE(f16, __half)
 PREPARE(bf16, __nv_bfloat16)
-ENTRIES(f16_64, __half, 64, 2, 2, 3)
-ENTRIES(bf16_64, __nv_bfloat16, 64, 2, 2, 3)
-ENTRIES(f16_128, __half, 128, 1, 2, 2)
-ENTRIES(bf16_128, __nv_bfloat16, 128, 1, 2, 2)
+ENTRIES(f16_64, __half, 64, 2, ROTA_CUDA_ATTENTION_HALF_LANES(64), 2, 3)
+ENTRIES(bf16_64, __nv_bfloat16, 64, 2, ROTA_CUDA_ATTENTION_HALF_LANES(64), 2, 3)
+ENTRIES(f16_128, __half, 128, 1, ROTA_CUDA_ATTENTION_HALF_LANES(128), 2, 2)
+ENTRIES(bf16_128, __nv_bfloat16, 128, 1, ROTA_CUDA_ATTENTION_HALF_LANES(128), 2, 2)
+ENTRIES(f16_bounded, __half, 64, 1, ROTA_CUDA_ATTENTION_BOUNDED_LANES, 2, 2)
+ENTRIES(bf16_bounded, __nv_bfloat16, 64, 1, ROTA_CUDA_ATTENTION_BOUNDED_LANES, 2, 2)

@@ -3,6 +3,7 @@
 #include "cuda/attention.h"
 #include "cuda/attention_backward.h"
 #include "cuda/attention_half.h"
+#include "ops/cuda/attention_bounded.h"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/shapes.h"
 
@@ -78,6 +79,17 @@ HALF_LAUNCH(attention_backward_key_value_64, rota_attention_backward_params, blo
 HALF_LAUNCH(attention_backward_key_value_128, rota_attention_backward_params, blocks(p->keys, heads),
             ROTA_CUDA_ATTENTION_HALF_BACKWARD_SHARED(128))
 
+HALF_LAUNCH(attention_bounded, rota_attention_params,
+            parts(p->queries, ROTA_CUDA_ATTENTION_BOUNDED_ROWS, heads),
+            ROTA_CUDA_ATTENTION_FORWARD_SHARED(ROTA_CUDA_ATTENTION_BOUNDED_DIM,
+                                               ROTA_CUDA_ATTENTION_BOUNDED_ROWS))
+HALF_LAUNCH(attention_backward_query_bounded, rota_attention_backward_params, blocks(p->queries, heads),
+            ROTA_CUDA_ATTENTION_BACKWARD_SHARED(ROTA_CUDA_ATTENTION_BOUNDED_DIM,
+                                                ROTA_CUDA_ATTENTION_BOUNDED_LANES))
+HALF_LAUNCH(attention_backward_key_value_bounded, rota_attention_backward_params, blocks(p->keys, heads),
+            ROTA_CUDA_ATTENTION_BACKWARD_SHARED(ROTA_CUDA_ATTENTION_BOUNDED_DIM,
+                                                ROTA_CUDA_ATTENTION_BOUNDED_LANES))
+
 #define HALF_KERNEL(entry_name, operands, type, launch_fn)                                                   \
     {                                                                                                        \
         .name = #entry_name, .operand_count = (operands), .param_bytes = sizeof(type),                       \
@@ -152,4 +164,50 @@ const rota_kernel *rota_cuda_select_attention_backward_key_value(const void *par
     const rota_attention_backward_params *p = params;
     if (dtype_of(p->flags) == ROTA_F32) return NULL;
     return half_of(attention_backward_key_value_half, p->flags, p->dim, target);
+}
+
+/* ---- On Vulkan: what fits in its blocks ---- */
+
+#define BOUNDED_KERNELS(kernel, operands, type)                                                              \
+    static const rota_kernel kernel##_bounded[2] = {                                                         \
+        HALF_KERNEL(kernel##_f16_bounded, operands, type, launch_##kernel##_bounded),                        \
+        HALF_KERNEL(kernel##_bf16_bounded, operands, type, launch_##kernel##_bounded)};
+BOUNDED_KERNELS(attention, 5, rota_attention_params)
+BOUNDED_KERNELS(attention_backward_query, 6, rota_attention_backward_params)
+BOUNDED_KERNELS(attention_backward_key_value, 7, rota_attention_backward_params)
+
+static const rota_kernel *bounded_of(const rota_kernel kernels[2], uint32_t flags, uint32_t dim,
+                                     uint32_t slot_mask, uint32_t shared_bytes,
+                                     const rota_cuda_target *target) {
+    if (dtype_of(flags) == ROTA_F32 || dim > ROTA_CUDA_ATTENTION_BOUNDED_DIM || slot_mask) return NULL;
+    if (!kernels[0].cuda.image || target->compute_capability < HALF_CAPABILITY ||
+        shared_bytes > target->shared_bytes_max)
+        return NULL;
+    return &kernels[dtype_of(flags) == ROTA_BF16];
+}
+
+#define SELECT_IMAGE(kernel, type, shared)                                                                   \
+    const rota_kernel *rota_cuda_select_image_##kernel(const void *params, const uint64_t *operand_bytes,    \
+                                                       uint32_t slot_mask, const rota_cuda_target *target) { \
+        (void)operand_bytes;                                                                                 \
+        const type *p = params;                                                                              \
+        return bounded_of(kernel##_bounded, p->flags, p->dim, slot_mask, (shared), target);                  \
+    }
+SELECT_IMAGE(attention, rota_attention_params,
+             ROTA_CUDA_ATTENTION_FORWARD_SHARED(ROTA_CUDA_ATTENTION_BOUNDED_DIM,
+                                                ROTA_CUDA_ATTENTION_BOUNDED_ROWS))
+SELECT_IMAGE(attention_backward_query, rota_attention_backward_params,
+             ROTA_CUDA_ATTENTION_BACKWARD_SHARED(ROTA_CUDA_ATTENTION_BOUNDED_DIM,
+                                                 ROTA_CUDA_ATTENTION_BOUNDED_LANES))
+SELECT_IMAGE(attention_backward_key_value, rota_attention_backward_params,
+             ROTA_CUDA_ATTENTION_BACKWARD_SHARED(ROTA_CUDA_ATTENTION_BOUNDED_DIM,
+                                                 ROTA_CUDA_ATTENTION_BOUNDED_LANES))
+
+const rota_kernel *rota_cuda_select_image_attention_backward_prepare(const void *params,
+                                                                     const uint64_t *operand_bytes,
+                                                                     uint32_t slot_mask,
+                                                                     const rota_cuda_target *target) {
+    (void)operand_bytes;
+    const rota_attention_backward_params *p = params;
+    return bounded_of(attention_backward_prepare_half, p->flags, 1, slot_mask, 0, target);
 }

@@ -30,23 +30,26 @@ ROTA_DEVICE void store_eight(const values<HALF> &y, uint64_t i, uint64_t count, 
 }
 
 /* f(state, g, p) for each element: STATES arrays of f32 beside p, which f changes in place with p. Operands: p, g, states,
- * factor, half. G_HALF: the gradient is 16-bit. */
-template <bool G_HALF, int STATES, typename A, typename F>
-ROTA_DEVICE void update(const A &args, F f) {
+ * factor, half. G_HALF: the gradient is 16-bit. begin: what all threads of a block do before f, meanwhile the elements come. */
+template <bool G_HALF, int STATES, typename A, typename B, typename F>
+ROTA_DEVICE void update(const A &args, B begin, F f) {
     const uint64_t count = args.params.count, i = rota_index() * EACH;
-    if (i >= count) return;
     const values<false> p(rota_operand<void>(args, 0), 0, DTYPE_F32);
     const values<G_HALF> g(rota_operand<const void>(args, 1), 0, args.params.g_dtype);
-    const float factor = args.params.flags & ROTA_UPDATE_FACTOR ? *rota_operand<const float>(args, 2 + STATES) : 1.0f;
-    pack<EACH> weight = load_eight(p, i, count, p.aligned());
-    if (!(factor < 0.0f)) {
-        const pack<EACH> gradient = load_eight(g, i, count, g.aligned());
-        pack<EACH> state[STATES];
+    pack<EACH> weight, gradient, state[STATES];
+    if (i < count) {
+        weight = load_eight(p, i, count, p.aligned());
+        gradient = load_eight(g, i, count, g.aligned());
 #pragma unroll
         for (int s = 0; s < STATES; s++) {
             const values<false> x(rota_operand<void>(args, 2 + s), 0, DTYPE_F32);
             state[s] = load_eight(x, i, count, x.aligned());
         }
+    }
+    const float factor = args.params.flags & ROTA_UPDATE_FACTOR ? *rota_operand<const float>(args, 2 + STATES) : 1.0f;
+    begin();
+    if (i >= count) return;
+    if (!(factor < 0.0f)) {
 #pragma unroll
         for (int j = 0; j < EACH; j++) {
             float own[STATES];
@@ -73,9 +76,13 @@ ROTA_KERNEL(adamw, 6, rota_adamw_params, ROTA_CUDA_THREADS) {
     const float lr = rota_param_f32(args, 0, o.lr);
     const uint32_t step = rota_param_u32(args, 1, o.step);
     __shared__ float correction[2];
-    if (threadIdx.x < 2) correction[threadIdx.x] = one_minus_power(threadIdx.x ? o.beta2 : o.beta1, step);
-    __syncthreads();
-    const float step_size = lr / correction[0], root_factor = 1.0f / sqrtf(correction[1]);
+    float step_size, root_factor;
+    auto begin = [&] {
+        if (threadIdx.x < 2) correction[threadIdx.x] = one_minus_power(threadIdx.x ? o.beta2 : o.beta1, step);
+        __syncthreads();
+        step_size = lr / correction[0];
+        root_factor = 1.0f / sqrtf(correction[1]);
+    };
     const bool coupled = o.flags & ROTA_UPDATE_COUPLED;
     const float keep = coupled ? 1.0f : 1.0f - lr * o.weight_decay, added = coupled ? o.weight_decay : 0.0f;
     auto one = [&](float (&state)[2], float gradient, float &weight) {
@@ -85,9 +92,9 @@ ROTA_KERNEL(adamw, 6, rota_adamw_params, ROTA_CUDA_THREADS) {
         weight = weight * keep - step_size * state[0] / (sqrtf(state[1]) * root_factor + o.eps);
     };
     if (o.g_dtype == DTYPE_F32)
-        update<false, 2>(args, one);
+        update<false, 2>(args, begin, one);
     else
-        update<true, 2>(args, one);
+        update<true, 2>(args, begin, one);
 }
 
 ROTA_KERNEL(momentum, 5, rota_momentum_params, ROTA_CUDA_THREADS) {
@@ -106,9 +113,9 @@ ROTA_KERNEL(momentum, 5, rota_momentum_params, ROTA_CUDA_THREADS) {
         }
     };
     if (o.g_dtype == DTYPE_F32)
-        update<false, 1>(args, one);
+        update<false, 1>(args, [] {}, one);
     else
-        update<true, 1>(args, one);
+        update<true, 1>(args, [] {}, one);
 }
 
 /* One thread. */

@@ -138,21 +138,27 @@
             .select = rota_vk_select_cross_entropy_backward                                                  \
     }
 #define ROTA_VK_attention                                                                                    \
-    { ROTA_VK_SHADER(attention, attention), .select = rota_vk_select_attention }
+    {                                                                                                        \
+        ROTA_VK_SHADER(attention, attention), .select = rota_vk_select_attention,                            \
+                                              .select_image = rota_cuda_select_image_attention               \
+    }
 #define ROTA_VK_attention_backward_prepare                                                                   \
     {                                                                                                        \
         ROTA_VK_SHADER(attention_backward_prepare, attention_backward_prepare),                              \
-            .select = rota_vk_select_attention_backward_prepare                                              \
+            .select = rota_vk_select_attention_backward_prepare,                                             \
+            .select_image = rota_cuda_select_image_attention_backward_prepare                                \
     }
 #define ROTA_VK_attention_backward_query                                                                     \
     {                                                                                                        \
         ROTA_VK_SHADER(attention_backward_query, attention_backward_query),                                  \
-            .select = rota_vk_select_attention_backward_query                                                \
+            .select = rota_vk_select_attention_backward_query,                                               \
+            .select_image = rota_cuda_select_image_attention_backward_query                                  \
     }
 #define ROTA_VK_attention_backward_key_value                                                                 \
     {                                                                                                        \
         ROTA_VK_SHADER(attention_backward_key_value, attention_backward_key_value),                          \
-            .select = rota_vk_select_attention_backward_key_value                                            \
+            .select = rota_vk_select_attention_backward_key_value,                                           \
+            .select_image = rota_cuda_select_image_attention_backward_key_value                              \
     }
 #define ROTA_VK_dropout ROTA_VK_TYPED(dropout, dropout, dropout, 1)
 #define ROTA_VK_index_add                                                                                    \
