@@ -49,6 +49,34 @@ static void ref_matmul(reference *r) {
                 r->out[0] + batch * m * n, m, n, k);
 }
 
+static double gelu(double x) {
+    return 0.5 * x * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
+}
+static double relu(double x) {
+    return x > 0 ? x : 0;
+}
+
+static void linear(reference *r, double (*activation)(double), bool residual) {
+    const rota_tensor *w = &r->use->inputs[1];
+    const bool transposed = r->use->attributes.transpose_b;
+    const uint64_t k = w->shape[transposed], n = w->shape[!transposed], count = count_of(&r->use->outputs[0]);
+    product(r->in[0], k, 1, r->in[1], transposed ? 1 : n, transposed ? k : 1, r->out[0], count / n, n, k);
+    for (uint64_t i = 0; i < count; i++) {
+        double y = r->out[0][i] + (r->in[2] ? r->in[2][i % n] : 0);
+        if (activation) y = activation(y);
+        r->out[0][i] = y + (residual && r->in[3] ? r->in[3][i] : 0);
+    }
+}
+static void ref_linear(reference *r) {
+    linear(r, NULL, true);
+}
+static void ref_linear_gelu(reference *r) {
+    linear(r, gelu, false);
+}
+static void ref_linear_relu(reference *r) {
+    linear(r, relu, false);
+}
+
 static void ref_weighted_matmul(reference *r) {
     const uint64_t *w = r->use->inputs[0].shape, dim = r->use->inputs[1].shape[3];
     for (uint64_t batch = 0; batch < w[0] * w[1]; batch++)
@@ -307,6 +335,9 @@ bool reference_run(reference *r) {
         {"sum_squares", ref_sum_squares},
         {"matmul", ref_matmul},
         {"weighted_matmul", ref_weighted_matmul},
+        {"linear", ref_linear},
+        {"linear_gelu", ref_linear_gelu},
+        {"linear_relu", ref_linear_relu},
         {"softmax", ref_softmax},
         {"log_softmax", ref_log_softmax},
         {"causal_mask", ref_causal_mask},
@@ -347,6 +378,7 @@ static double longest_sum(const rota_op_use *use) {
     if (strcmp(name, "scatter_add") == 0) return 4 * (double)use->inputs[1].shape[use->attributes.axis[0]];
     if (strcmp(name, "sum_squares") == 0 || strcmp(name, "global_norm") == 0) return 20000;
     if (strcmp(name, "matmul") == 0) return (double)x->shape[x->rank - (use->attributes.transpose_a ? 2 : 1)];
+    if (strncmp(name, "linear", 6) == 0) return (double)x->shape[x->rank - 1];
     if (strcmp(name, "attention") == 0) return (double)(use->inputs[1].shape[2] + x->shape[3]);
     if (strcmp(name, "batch_norm") == 0)
         return (double)(rota_tensor_count(x) / x->shape[use->attributes.axis[0]]);
@@ -354,6 +386,32 @@ static double longest_sum(const rota_op_use *use) {
         return (double)(rota_tensor_count(x) / x->shape[2] + x->shape[2]);
     if (reference_roundings_basic(&(reference){.use = use}) >= 0) return 0;
     return x->rank > 0 ? (double)x->shape[x->rank - 1] : 1;
+}
+
+/* The largest that a product of a linear op can be before what follows it: its result, less what was added,
+ * or, under an activation, which may make small what was large, a bound by its operands. */
+static double linear_largest(const reference *r, double result) {
+    if (strcmp(r->use->op->name, "linear") == 0) {
+        double most[2] = {0, 0};
+        for (int i = 0; i < 2; i++)
+            for (uint64_t e = 0; r->in[2 + i] && e < count_of(&r->use->inputs[2 + i]); e++)
+                most[i] = fmax(most[i], fabs(r->in[2 + i][e]));
+        return result + most[0] + most[1];
+    }
+    const rota_tensor *x = &r->use->inputs[0], *w = &r->use->inputs[1];
+    const uint64_t k = x->shape[x->rank - 1], n = count_of(w) / k;
+    double row = 0, column = 0, bias = 0;
+    for (uint64_t i = 0; i < count_of(x) / k; i++) row = fmax(row, squares(r->in[0] + i * k, k));
+    for (uint64_t j = 0; j < n; j++) {
+        double sum = 0;
+        for (uint64_t p = 0; p < k; p++) {
+            const double v = r->in[1][r->use->attributes.transpose_b ? j * k + p : p * n + j];
+            sum += v * v;
+        }
+        column = fmax(column, sum);
+    }
+    for (uint64_t j = 0; j < n && r->in[2]; j++) bias = fmax(bias, fabs(r->in[2][j]));
+    return sqrt(row * column) + bias; /* Cauchy and Schwarz */
 }
 
 double reference_bound(const reference *r, uint32_t output) {
@@ -370,5 +428,9 @@ double reference_bound(const reference *r, uint32_t output) {
     const rota_dtype dtype = r->use->inputs[0].dtype;
     if (strcmp(r->use->op->name, "residual_layernorm") == 0 && output < 2 && dtype != ROTA_F32)
         bound += (dtype == ROTA_F16 ? 0x1p-11 : 0x1p-8) * fmax(largest, 1);
+    /* The product and what the bias is added to may be rounded on their way, each at most as large as all
+     * that was added up; gelu's slope is at most 1.13. */
+    if (strncmp(r->use->op->name, "linear", 6) == 0 && dtype != ROTA_F32)
+        bound += 1.13 * 2 * (dtype == ROTA_F16 ? 0x1p-11 : 0x1p-8) * linear_largest(r, largest);
     return bound;
 }

@@ -95,6 +95,16 @@ typedef struct rota_kernel_bindable {
     bool varies_by_step;
 } rota_kernel_bindable;
 
+/* One of the kernels that together do a node's work (rota_kernel.parts). */
+#define ROTA_KERNEL_PARTS_MAX 4
+typedef struct rota_kernel_part {
+    const struct rota_kernel *kernel; /* without bindables, whose grid is its own */
+    uint32_t operand_count;
+    uint8_t operand[ROTA_KERNEL_OPERANDS_MAX]; /* which of the node's operands each of its own is */
+    uint8_t mode[ROTA_KERNEL_OPERANDS_MAX];    /* rota_access_mode (graph.h) */
+    uint64_t params[ROTA_KERNEL_PARAM_BYTES_MAX / 8];
+} rota_kernel_part;
+
 typedef enum rota_kernel_flags {
     ROTA_KERNEL_PURE = 1u << 0,              /* result depends on operands and parameters only */
     ROTA_KERNEL_ATOMIC_ACCUMULATE = 1u << 1, /* its integer ACCUMULATEs are atomic: may overlap in time */
@@ -116,6 +126,13 @@ typedef struct rota_kernel {
     /* Operations of arithmetic of a node, to compare costs by (memory_limit_bytes in graph.h); NULL: moving
      * its bytes is what it costs. */
     double (*work)(const void *params, const uint64_t *operand_bytes);
+    /* NULL, or: for a kernel without bindables, the kernels that do its work one after the other on a device
+     * of this kind, for a node with these parameters; asked once per node when a plan is compiled. 0: the
+     * kernel itself runs. `target` is NULL on other devices than CUDA's. Bit i of slot_mask: operand i comes
+     * from a slot. A part of a part is not asked for. */
+    uint32_t (*parts)(rota_exec_kind kind, const void *params, const uint64_t *operand_bytes,
+                      uint32_t slot_mask, const rota_cuda_target *target,
+                      rota_kernel_part out_parts[ROTA_KERNEL_PARTS_MAX]);
     struct {
         rota_cpu_fn fn;          /* NULL: not on this executor */
         rota_cpu_items_fn items; /* NULL: one item */

@@ -21,6 +21,7 @@
 
 #include "../graph/kernel.h"
 #include "kernel_params.h"
+#include "linear_params.h"
 #include "tensor.h"
 
 /* Every built-in kernel: object rota_kernel_<name>, shader ops/vk/<name>.comp, entry <name> of an image of
@@ -80,6 +81,10 @@
 #define ROTA_KERNEL_DECLARE(name) ROTA_API const rota_kernel rota_kernel_##name;
 ROTA_KERNEL_LIST(ROTA_KERNEL_DECLARE)
 #undef ROTA_KERNEL_DECLARE
+
+/* Kernels that run as one call of a library or as several of the list, as the device has it. */
+ROTA_API const rota_kernel rota_kernel_linear;
+ROTA_API const rota_kernel rota_kernel_linear_gradient;
 
 /* Whether this library was built with the kernels' CUDA images (with nvcc). Wait-free. */
 ROTA_API bool rota_kernels_have_cuda_images(void);

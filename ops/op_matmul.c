@@ -37,6 +37,16 @@ static rota_status prepare(rota_tape *tape, const rota_tensor *tensor, bool tran
     return ROTA_OK;
 }
 
+rota_status rota_record_matrix(rota_tape *tape, const rota_tensor *x, rota_tensor *out_x,
+                               bool *out_transposed, uint64_t *out_ld) {
+    operand matrix;
+    ROTA_TRY(prepare(tape, x, false, 0, NULL, &matrix));
+    *out_x = matrix.tensor;
+    *out_transposed = matrix.transposed;
+    *out_ld = matrix.ld;
+    return ROTA_OK;
+}
+
 /* Batches of a product with one b are rows of one larger product, if a's and c's rows go on evenly. */
 static void fold_batches(rota_walk *walk, rota_matmul_params *p) {
     while (walk->dims > 0) {

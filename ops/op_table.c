@@ -6,9 +6,10 @@
 
 static const rota_op *const *families(uint32_t *out_count) {
     static const rota_op *const lists[] = {
-        rota_ops_binary, rota_ops_unary,  rota_ops_choose,    rota_ops_move,       rota_ops_reduce,
-        rota_ops_along,  rota_ops_matmul, rota_ops_norm,      rota_ops_batch_norm, rota_ops_rope,
-        rota_ops_scores, rota_ops_loss,   rota_ops_attention, rota_ops_update,     rota_ops_optimizer};
+        rota_ops_binary, rota_ops_unary,      rota_ops_choose, rota_ops_move,
+        rota_ops_reduce, rota_ops_along,      rota_ops_matmul, rota_ops_linear,
+        rota_ops_norm,   rota_ops_batch_norm, rota_ops_rope,   rota_ops_scores,
+        rota_ops_loss,   rota_ops_attention,  rota_ops_update, rota_ops_optimizer};
     *out_count = sizeof lists / sizeof lists[0];
     return lists;
 }

@@ -106,6 +106,43 @@ BOTH(scale, "affine", 1, PARAMETERS(rota_tensor x, rota_value alpha),
 BOTH(sum_squares, "sum_squares", 1, PARAMETERS(rota_tensor x), {.inputs = {x}})
 BOTH(matmul, "matmul", 2, PARAMETERS(rota_tensor a, rota_tensor b, bool transpose_a, bool transpose_b),
      {.inputs = {a, b}, .attributes = {.transpose_a = transpose_a, .transpose_b = transpose_b}})
+/* With an activation the residual is an op of its own: cuBLASLt adds it before. */
+static rota_status linear(rota_tape *tape, rota_tensor x, rota_tensor w, const rota_linear *options,
+                          rota_tensor *y, bool into) {
+    static const char *const names[] = {"linear", "linear_gelu", "linear_relu"};
+    const rota_linear none = {.bias = ROTA_TENSOR_NONE, .residual = ROTA_TENSOR_NONE};
+    const rota_linear *o = options ? options : &none;
+    if ((uint32_t)o->activation > ROTA_ACTIVATION_RELU)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "op 'linear': there is no activation %d", (int)o->activation);
+    const bool apart = o->residual.buffer && o->activation != ROTA_ACTIVATION_NONE;
+    rota_op_use use = {.inputs = {x, w, o->bias}, .attributes = {.transpose_b = o->transposed}};
+    if (!apart && o->activation == ROTA_ACTIVATION_NONE) use.inputs[3] = o->residual;
+    const uint32_t inputs = o->activation == ROTA_ACTIVATION_NONE ? 4 : 3;
+    if (!apart && into) return apply_into(tape, names[o->activation], &use, inputs, *y);
+    if (!apart) return apply_new(tape, names[o->activation], &use, inputs, y);
+    rota_tensor activated;
+    ROTA_TRY(apply_new(tape, names[o->activation], &use, inputs, &activated));
+    if (!rota_shapes_equal(&activated, &o->residual)) {
+        char text[ROTA_TENSOR_TEXT_MAX], other[ROTA_TENSOR_TEXT_MAX];
+        return rota_fail(ROTA_INVALID_ARGUMENT, "op '%s': residual is %s, y is %s; expected one shape",
+                         names[o->activation], rota_tensor_describe(&o->residual, text, sizeof text),
+                         rota_tensor_describe(&activated, other, sizeof other));
+    }
+    return into ? rota_op_add_into(tape, activated, o->residual, *y)
+                : rota_op_add(tape, activated, o->residual, y);
+}
+
+rota_status rota_op_linear(rota_tape *tape, rota_tensor x, rota_tensor w, const rota_linear *options,
+                           rota_tensor *out_y) {
+    *out_y = ROTA_TENSOR_NONE;
+    return linear(tape, x, w, options, out_y, false);
+}
+
+rota_status rota_op_linear_into(rota_tape *tape, rota_tensor x, rota_tensor w, const rota_linear *options,
+                                rota_tensor y) {
+    return linear(tape, x, w, options, &y, true);
+}
+
 BOTH(weighted_matmul, "weighted_matmul", 2, PARAMETERS(rota_tensor weight, rota_tensor value),
      {.inputs = {weight, value}})
 BOTH(transpose, "transpose", 1, PARAMETERS(rota_tensor x, uint32_t axis_a, uint32_t axis_b),

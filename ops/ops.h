@@ -279,6 +279,29 @@ ROTA_API rota_status rota_op_weighted_matmul(rota_tape *tape, rota_tensor weight
 ROTA_API rota_status rota_op_weighted_matmul_into(rota_tape *tape, rota_tensor weight, rota_tensor value,
                                                   rota_tensor y);
 
+typedef enum rota_activation {
+    ROTA_ACTIVATION_NONE,
+    ROTA_ACTIVATION_GELU, /* the tanh form */
+    ROTA_ACTIVATION_RELU
+} rota_activation;
+
+typedef struct rota_linear {
+    rota_tensor bias;     /* [n], or ROTA_TENSOR_NONE */
+    rota_tensor residual; /* of y's shape, or ROTA_TENSOR_NONE */
+    rota_activation activation;
+    bool transposed; /* w is [n, k], as in PyTorch */
+} rota_linear;
+
+/* y [..., n] = act(x w + bias) + residual; x [..., k], w [k, n]; all of one dtype: f32, f16 or bf16. One
+ * node, and on CUDA devices one call of cuBLASLt, unless a residual follows an activation, or cuBLASLt does
+ * not take the product; then, as on other devices, the product and what follows are kernels of their own, and
+ * what is between them is rounded to the dtype. Its gradient sums up the bias' in the product for w's, and
+ * reads x w + bias, which is kept (GELU), or y (RELU). `options` may be NULL: neither. */
+ROTA_API rota_status rota_op_linear(rota_tape *tape, rota_tensor x, rota_tensor w, const rota_linear *options,
+                                    rota_tensor *out_y);
+ROTA_API rota_status rota_op_linear_into(rota_tape *tape, rota_tensor x, rota_tensor w,
+                                         const rota_linear *options, rota_tensor y);
+
 /* ---- Networks. f32, f16 or bf16, calculated in f32 and rounded when stored; weights of norms have x's
  * dtype; statistics and losses are f32, indices and labels i32 ---- */
 

@@ -189,16 +189,21 @@ static uint64_t reduce_chunk(uint64_t outer, uint64_t n, uint64_t inner) {
     return chunk;
 }
 
+uint64_t rota_reduce_chunk(uint64_t outer, uint64_t n, uint64_t inner) {
+    const uint64_t chunk = reduce_chunk(outer, n, inner);
+    return n >= 2 * chunk && outer * ((inner + 63) / 64) < REDUCE_OUTPUTS_FEW ? chunk : n;
+}
+
 rota_status rota_record_reduce(rota_tape *tape, rota_reduce op, float scale, uint64_t outer, uint64_t n,
                                uint64_t inner, const rota_tensor *x, const rota_tensor *y) {
-    const uint64_t chunk = reduce_chunk(outer, n, inner);
-    const bool cut = n >= 2 * chunk && outer * ((inner + 63) / 64) < REDUCE_OUTPUTS_FEW;
+    const uint64_t chunk = rota_reduce_chunk(outer, n, inner);
+    const bool cut = chunk < n;
     rota_reduce_params params = {
         .op = op,
         .outer = (uint32_t)outer,
         .n = (uint32_t)n,
         .inner = (uint32_t)inner,
-        .chunk = (uint32_t)(cut ? chunk : n),
+        .chunk = (uint32_t)chunk,
         .scale = cut ? 1.0f : scale,
         .from = x->dtype,
         .to = cut ? ROTA_F32 : y->dtype,

@@ -22,6 +22,7 @@ typedef struct rota_op_attributes {
     bool evaluate, interleaved;
     uint32_t flags; /* optimizers: ROTA_UPDATE_ */
     uint32_t stream;
+    rota_tensor kept; /* linear_gelu: what its gradient needs, made where it may have one */
 } rota_op_attributes;
 
 typedef struct rota_op rota_op;

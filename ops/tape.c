@@ -278,6 +278,7 @@ rota_status rota_op_apply(rota_tape *tape, rota_op_use *use) {
         const rota_tensor *y = &expected[0];
         ROTA_TRY(rota_tape_temporary(tape, op->name, y->dtype, y->rank, y->shape, &detour.outputs[0]));
         ROTA_TRY(op->record(tape, &detour));
+        use->attributes = detour.attributes;
         ROTA_TRY(rota_record_strided(tape, &detour.outputs[0], &use->outputs[0], 1.0f, false));
     }
     return rota_tape_remember_use(tape, use);

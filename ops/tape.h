@@ -86,6 +86,12 @@ rota_status rota_record_unbroadcast(rota_tape *tape, const rota_tensor *x, const
  * it must not accumulate. */
 rota_status rota_record_matmul(rota_tape *tape, const rota_tensor *a, const rota_tensor *b, bool transpose_a,
                                bool transpose_b, const rota_tensor *c, bool accumulate);
+/* A matrix as an operand of a product: x itself, or a contiguous copy where it lies neither by rows nor by
+ * columns, or at an address that is no multiple of 4. *out_transposed: by columns, `ld` elements apart. */
+rota_status rota_record_matrix(rota_tape *tape, const rota_tensor *x, rota_tensor *out_x,
+                               bool *out_transposed, uint64_t *out_ld);
+/* The reduction of rows that rota_record_reduce makes in two nodes: rows of a partial sum; n: in one. */
+uint64_t rota_reduce_chunk(uint64_t outer, uint64_t n, uint64_t inner);
 /* out [2] = {norm, factor} of the contiguous tensors together. */
 rota_status rota_record_global_norm(rota_tape *tape, const rota_tensor *tensors, uint32_t count,
                                     float max_norm, const rota_tensor *out);

@@ -41,8 +41,9 @@ typedef struct rota_operation {
     uint8_t kind : 7;           /* rota_operation_kind */
     uint8_t works_in_place : 1; /* its kernel may write where it reads */
     uint8_t part;
-    uint8_t queue;
-    uint32_t command; /* in its part's program */
+    uint8_t queue : 7;
+    uint8_t goes_on : 1; /* a part of a node, not the last */
+    uint32_t command;    /* in its part's program */
 } rota_operation;
 
 /* A buffer's memory on one part, and on those that share memory with it. Plans of one part have one for each
@@ -232,6 +233,15 @@ static inline uint64_t rota_aligned_size(uint64_t size) {
 }
 
 rota_status rota_compile_gather(rota_compiler *compiler);
+/* The sizes of a node's accesses, whose plan buffers are given, and the mask of those in slots. */
+uint32_t rota_compile_operand_bytes(const rota_compiler *compiler, const rota_node_record *record,
+                                    const uint32_t *buffers, uint64_t *out_bytes);
+/* What a node with rota_kernel.parts becomes on `part`; *out_count 0: itself. */
+rota_status rota_compile_parts(rota_compiler *compiler, uint32_t part, const rota_node_record *record,
+                               const rota_node_record *out_records[ROTA_KERNEL_PARTS_MAX],
+                               uint32_t *out_count);
+/* The last part of a node whose first operation is given: mostly that one. */
+uint32_t rota_compile_last_part(const rota_compiler *compiler, uint32_t operation);
 /* Scratch memory that a node's kernel asks for on `part`, where `buffers` are the plan buffers of its
  * accesses; 0: none. */
 uint64_t rota_compile_workspace_bytes(const rota_compiler *compiler, uint32_t part,

@@ -291,7 +291,7 @@ static rota_status add_transfer(rota_compiler *c, uint32_t buffer, uint32_t part
     rota_device *device = c->part_device[part];
     uint32_t transfer_queue = device ? rota_device_transfer_queue(device) : 1;
     if (c->plan->options.transfer_queue && transfer_queue < c->queue_count)
-        operation->queue = (uint8_t)transfer_queue;
+        operation->queue = transfer_queue & 0x7fu;
     rota_compile_set_access(c, is_output ? 1 : 0, physical, 0, size, is_output ? ROTA_READ : ROTA_WRITE);
     rota_compile_set_access(c, is_output ? 0 : 1, ROTA_NONE, 0, size, is_output ? ROTA_WRITE : ROTA_READ);
     ((rota_plan_transfer *)c->transfers.data)[c->transfers.count++] = (rota_plan_transfer){
@@ -343,12 +343,8 @@ static rota_status place_node(rota_compiler *c, const rota_node_record *record, 
     return ROTA_OK;
 }
 
-static rota_status add_node(rota_compiler *c, const rota_node_record *record, uint32_t node,
-                            rota_node handle) {
-    uint32_t part = 0, queue = 0;
-    if (record->device_plus_1 | record->queue_plus_1 || c->plan->options.queue_policy ||
-        c->cpu_part != ROTA_NONE)
-        ROTA_TRY(place_node(c, record, handle, &part, &queue));
+static rota_status add_operation(rota_compiler *c, const rota_node_record *record, uint32_t node,
+                                 uint32_t part, uint32_t queue) {
     const rota_access_record *accesses = rota_node_accesses(record);
     uint32_t physicals[ROTA_KERNEL_OPERANDS_MAX];
     for (uint32_t i = 0; i < record->access_count; i++) {
@@ -375,7 +371,6 @@ static rota_status add_node(rota_compiler *c, const rota_node_record *record, ui
             ROTA_TRY(rota_compile_place(c, part, physicals[i], low, low + accesses[i].size_bytes,
                                         ROTA_ACCESS_MODE(&accesses[i]), &physicals[i]));
         }
-    c->info->operation_of_node[node] = (uint32_t)c->operations.count;
     rota_operation *operation = rota_compile_add_operation(
         c, ROTA_OPERATION_NODE, record->access_count + (workspace_bytes ? 1u : 0u));
     if (!operation) return rota_compile_no_memory(c);
@@ -387,13 +382,40 @@ static rota_status add_node(rota_compiler *c, const rota_node_record *record, ui
         const rota_kernel *kernel = record->u.kernel.kernel;
         operation->works_in_place = kernel->inplace_outputs && kernel->inplace_inputs;
     }
-    operation->queue = (uint8_t)queue;
+    operation->queue = queue & 0x7fu;
     for (uint32_t i = 0; i < record->access_count; i++)
         rota_compile_set_access(c, i, physicals[i], ROTA_ACCESS_OFFSET(&accesses[i]), accesses[i].size_bytes,
                                 ROTA_ACCESS_MODE(&accesses[i]));
     if (!workspace_bytes) return ROTA_OK;
     rota_compile_set_access(c, record->access_count, ROTA_NONE, 0, workspace_bytes, ROTA_WRITE);
     return rota_compile_want_workspace(c, workspace_bytes);
+}
+
+/* The newest operation, which is a node's: copies come before what they are for. */
+static rota_operation *newest(const rota_compiler *c) {
+    return &ROTA_OPERATIONS(c)[c->operations.count - 1];
+}
+
+static rota_status add_node(rota_compiler *c, const rota_node_record *record, uint32_t node,
+                            rota_node handle) {
+    uint32_t part = 0, queue = 0, count = 0;
+    const rota_node_record *parts[ROTA_KERNEL_PARTS_MAX];
+    if (record->device_plus_1 | record->queue_plus_1 || c->plan->options.queue_policy ||
+        c->cpu_part != ROTA_NONE)
+        ROTA_TRY(place_node(c, record, handle, &part, &queue));
+    if (record->kind == ROTA_NODE_KERNEL && record->u.kernel.kernel->parts)
+        ROTA_TRY(rota_compile_parts(c, part, record, parts, &count));
+    if (count == 0) {
+        ROTA_TRY(add_operation(c, record, node, part, queue));
+        c->info->operation_of_node[node] = (uint32_t)c->operations.count - 1;
+        return ROTA_OK;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        ROTA_TRY(add_operation(c, parts[i], node, part, queue));
+        newest(c)->goes_on = i + 1 < count;
+        if (i == 0) c->info->operation_of_node[node] = (uint32_t)c->operations.count - 1;
+    }
+    return ROTA_OK;
 }
 
 /* Outputs are read back after all nodes, each from the part that has it: part 0 unless only another wrote it.

@@ -479,6 +479,7 @@ static rota_status gather_afters(rota_compiler *c) {
             uint32_t earlier =
                 info->operation_of_node[info->lane_first_node[earlier_lane] + after.earlier.index];
             if (later == ROTA_NONE || earlier == ROTA_NONE) continue; /* rewritten away */
+            earlier = rota_compile_last_part(c, earlier);
             if (earlier >= later) {
                 char name[256];
                 strncpy(name, rota_operation_describe(c->plan, earlier), sizeof name - 1);

@@ -9,20 +9,26 @@ typedef struct workspace {
     uint64_t size_bytes;
 } workspace;
 
+uint32_t rota_compile_operand_bytes(const rota_compiler *c, const rota_node_record *record,
+                                    const uint32_t *buffers, uint64_t *out_bytes) {
+    const rota_access_record *accesses = rota_node_accesses(record);
+    uint32_t slot_mask = 0;
+    for (uint32_t i = 0; i < record->access_count; i++) {
+        out_bytes[i] = accesses[i].size_bytes;
+        if (((const rota_plan_buffer *)c->buffers.data)[buffers[i]].buffer->kind == ROTA_BUFFER_SLOT)
+            slot_mask |= 1u << i;
+    }
+    return slot_mask;
+}
+
 uint64_t rota_compile_workspace_bytes(const rota_compiler *c, uint32_t part, const rota_node_record *record,
                                       const uint32_t *buffers) {
     const rota_device *device = c->part_device[part];
     if (!device || record->kind != ROTA_NODE_KERNEL) return 0;
     const rota_cuda_target *target = rota_device_exec(device)->cuda;
     if (!target) return 0;
-    const rota_access_record *accesses = rota_node_accesses(record);
     uint64_t bytes[ROTA_KERNEL_OPERANDS_MAX];
-    uint32_t slot_mask = 0;
-    for (uint32_t i = 0; i < record->access_count; i++) {
-        bytes[i] = accesses[i].size_bytes;
-        if (((const rota_plan_buffer *)c->buffers.data)[buffers[i]].buffer->kind == ROTA_BUFFER_SLOT)
-            slot_mask |= 1u << i;
-    }
+    const uint32_t slot_mask = rota_compile_operand_bytes(c, record, buffers, bytes);
     const void *params = rota_node_params(record);
     const rota_kernel *kernel =
         rota_exec_cuda_kernel(record->u.kernel.kernel, params, bytes, slot_mask, target);

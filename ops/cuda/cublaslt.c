@@ -149,6 +149,12 @@ static rota_status handle_of_context(cublasLtHandle_t *out_handle) {
 
 /* ---- Describing a product ---- */
 
+static void *pointer(uint64_t address) {
+    void *value;
+    memcpy(&value, &address, sizeof value);
+    return value;
+}
+
 static rota_status make_layout(cudaDataType type, uint64_t rows, uint64_t columns, uint64_t ld,
                                uint32_t count, uint64_t stride, void **out_layout) {
     cublasLtMatrixLayout_t layout;
@@ -164,6 +170,60 @@ static rota_status make_layout(cudaDataType type, uint64_t rows, uint64_t column
     return check(lt.MatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &distance,
                                              sizeof distance),
                  "the batch stride of a matrix of cuBLASLt");
+}
+
+/* By columns the bias goes along the rows of c^T, and the first operand is b. */
+static rota_status describe_epilogue(const rota_matmul_params *p, const rota_cublaslt_extra *extra,
+                                     rota_cublaslt_product *product) {
+    const uint32_t flags = p->flags & ROTA_LINEAR_EPILOGUE;
+    const uint32_t activation = flags & (ROTA_LINEAR_GELU | ROTA_LINEAR_RELU | ROTA_LINEAR_KEEP);
+    const bool biased = (flags & ROTA_LINEAR_BIAS) != 0;
+    if (flags == 0) return ROTA_OK;
+    if (activation && flags & ROTA_LINEAR_RESIDUAL)
+        return rota_fail(ROTA_UNSUPPORTED, "cuBLASLt adds a residual before the activation, not after it");
+    int32_t epilogue;
+    switch (activation) {
+    case 0:
+        epilogue = flags & ROTA_LINEAR_SUMS_B   ? CUBLASLT_EPILOGUE_BGRADA
+                   : flags & ROTA_LINEAR_SUMS_A ? CUBLASLT_EPILOGUE_BGRADB
+                   : biased                     ? CUBLASLT_EPILOGUE_BIAS
+                                                : CUBLASLT_EPILOGUE_DEFAULT;
+        break;
+    case ROTA_LINEAR_GELU:
+        epilogue = biased ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+        break;
+    case ROTA_LINEAR_GELU | ROTA_LINEAR_KEEP:
+        epilogue = biased ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+        break;
+    case ROTA_LINEAR_RELU:
+        epilogue = biased ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+        break;
+    default:
+        return rota_fail(ROTA_UNSUPPORTED, "cuBLASLt has no epilogue for flags %u", flags);
+    }
+    const int64_t kept_ld = p->ldc;
+    const void *bias = pointer(extra->bias), *kept = pointer(extra->kept);
+    const struct {
+        bool wanted;
+        cublasLtMatmulDescAttributes_t attribute;
+        const void *value;
+        size_t size_bytes;
+    } attributes[] = {
+        {true, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue},
+        {biased || flags & (ROTA_LINEAR_SUMS_A | ROTA_LINEAR_SUMS_B), CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+         &bias, sizeof bias},
+        {flags & ROTA_LINEAR_KEEP, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &kept, sizeof kept},
+        {flags & ROTA_LINEAR_KEEP, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &kept_ld, sizeof kept_ld}};
+    for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++)
+        if (attributes[i].wanted)
+            ROTA_TRY(check(lt.MatmulDescSetAttribute(product->operation, attributes[i].attribute,
+                                                     attributes[i].value, attributes[i].size_bytes),
+                           "an epilogue of cuBLASLt"));
+    if (flags & ROTA_LINEAR_RESIDUAL) {
+        product->beta = 1.0f;
+        product->addend = extra->residual;
+    }
+    return ROTA_OK;
 }
 
 static rota_status describe(const rota_matmul_params *p, rota_dtype dtype, rota_cublaslt_product *product) {
@@ -188,7 +248,7 @@ static rota_status describe(const rota_matmul_params *p, rota_dtype dtype, rota_
 }
 
 rota_status rota_cublaslt_open(const rota_matmul_params *params, rota_dtype dtype,
-                               rota_cublaslt_product *out_product) {
+                               const rota_cublaslt_extra *extra, rota_cublaslt_product *out_product) {
     *out_product = (rota_cublaslt_product){
         .alpha = params->alpha,
         .beta = params->flags & ROTA_MATMUL_ACCUMULATE ? 1.0f : 0.0f,
@@ -200,6 +260,7 @@ rota_status rota_cublaslt_open(const rota_matmul_params *params, rota_dtype dtyp
     ROTA_TRY(handle_of_context(&handle));
     out_product->handle = handle;
     rota_status status = describe(params, dtype, out_product);
+    if (status == ROTA_OK) status = describe_epilogue(params, extra, out_product);
     if (status != ROTA_OK) rota_cublaslt_close(out_product);
     return status;
 }
@@ -231,7 +292,8 @@ static rota_status prefer(const rota_cublaslt_product *product, cublasLtMatmulPr
                           const uint64_t operands[3], uint64_t workspace_bytes) {
     /* cuBLASLt's a is rota's b. */
     const uint32_t a = operand_alignment(product, operands, 1), b = operand_alignment(product, operands, 0),
-                   c = operand_alignment(product, operands, 2);
+                   d = operand_alignment(product, operands, 2),
+                   c = product->addend ? alignment_of(product->addend) : d;
     const size_t workspace = workspace_bytes;
     const struct {
         cublasLtMatmulPreferenceAttributes_t attribute;
@@ -241,7 +303,7 @@ static rota_status prefer(const rota_cublaslt_product *product, cublasLtMatmulPr
                   {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &a, sizeof a},
                   {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &b, sizeof b},
                   {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &c, sizeof c},
-                  {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &c, sizeof c}};
+                  {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &d, sizeof d}};
     for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++)
         ROTA_TRY(check(lt.MatmulPreferenceSetAttribute(preference, wishes[i].attribute, wishes[i].value,
                                                        wishes[i].size_bytes),
@@ -279,12 +341,6 @@ rota_status rota_cublaslt_candidates(const rota_cublaslt_product *product, const
     return status;
 }
 
-static void *pointer(uint64_t address) {
-    void *value;
-    memcpy(&value, &address, sizeof value);
-    return value;
-}
-
 rota_status rota_cublaslt_run(const rota_cublaslt_product *product, const rota_cublaslt_algorithm *algorithm,
                               const uint64_t operands[3], uint64_t workspace, uint64_t workspace_bytes,
                               void *stream) {
@@ -300,9 +356,9 @@ rota_status rota_cublaslt_run(const rota_cublaslt_product *product, const rota_c
             for (int o = 0; o < 3; o++)
                 at[o] = operands[o] + (i * product->outer_stride[o][0] + j * product->outer_stride[o][1]) *
                                           (o == 2 ? product->c_element_bytes : product->element_bytes);
-            void *c = pointer(at[2]);
+            void *d = pointer(at[2]), *c = product->addend ? pointer(product->addend) : d;
             ROTA_TRY(check(lt.Matmul(product->handle, product->operation, &product->alpha, pointer(at[1]),
-                                     product->b, pointer(at[0]), product->a, &product->beta, c, product->c, c,
+                                     product->b, pointer(at[0]), product->a, &product->beta, c, product->c, d,
                                      product->c, &chosen, pointer(workspace), workspace_bytes,
                                      (cudaStream_t)stream),
                            "cublasLtMatmul"));
@@ -325,8 +381,8 @@ static rota_status absent(void) {
 }
 
 rota_status rota_cublaslt_open(const rota_matmul_params *params, rota_dtype dtype,
-                               rota_cublaslt_product *out_product) {
-    (void)params, (void)dtype;
+                               const rota_cublaslt_extra *extra, rota_cublaslt_product *out_product) {
+    (void)params, (void)dtype, (void)extra;
     *out_product = (rota_cublaslt_product){0};
     return absent();
 }

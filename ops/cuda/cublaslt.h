@@ -4,6 +4,7 @@
 
 #include "graph/kernel.h"
 #include "ops/kernel_params.h"
+#include "ops/linear_params.h"
 #include "ops/tensor.h"
 
 /* One way of cuBLASLt's to compute a product; its bytes may be kept for as long as the library's version and
@@ -13,10 +14,18 @@ typedef struct rota_cublaslt_algorithm {
     uint64_t workspace_bytes;
 } rota_cublaslt_algorithm;
 
+/* Device addresses of what an epilogue reads or writes beside the product, as the flags of the product's
+ * parameters say (ROTA_LINEAR_EPILOGUE): bias, or the sums of an operand that the library makes; what is kept
+ * from before the activation; the residual. 0: not there. */
+typedef struct rota_cublaslt_extra {
+    uint64_t bias, kept, residual;
+} rota_cublaslt_extra;
+
 /* A product described to cuBLASLt: one call of it, or one for each batch that strides can't reach. */
 typedef struct rota_cublaslt_product {
     void *handle, *operation, *a, *b, *c; /* a and b as cuBLASLt has them: c^T = b^T a^T, by columns */
     float alpha, beta;
+    uint64_t addend; /* what beta multiplies, where that is not c itself */
     uint32_t element_bytes, c_element_bytes;
     uint32_t outer[2]; /* batches beyond the strided one */
     uint64_t outer_stride[3][2];
@@ -28,9 +37,10 @@ bool rota_cublaslt_present(void);
 /* The library's version number; 0: not present. */
 uint64_t rota_cublaslt_version(void);
 
-/* Describes the product. A CUDA context is current. UNSUPPORTED: no cuBLASLt. */
+/* Describes the product; `extra` may be NULL where its flags name nothing of it. A CUDA context is current.
+ * UNSUPPORTED: no cuBLASLt, or an epilogue that it has not. */
 rota_status rota_cublaslt_open(const rota_matmul_params *params, rota_dtype dtype,
-                               rota_cublaslt_product *out_product);
+                               const rota_cublaslt_extra *extra, rota_cublaslt_product *out_product);
 void rota_cublaslt_close(rota_cublaslt_product *product);
 
 /* What cuBLASLt's heuristics name for operands so aligned and so much workspace, best guess first.

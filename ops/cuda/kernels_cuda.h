@@ -19,9 +19,9 @@
 #include "cuda/rows.h"
 #include "cuda/unary.h"
 #include "ops/cuda/launch.h"
-#include "ops/cuda/matmul_cuda.h"
 
 #ifdef ROTA_HAVE_CUDA
+#include "ops/cuda/matmul_cuda.h"
 #define ROTA_CUDA_SELECT_matmul .select = rota_cuda_select_matmul
 #define ROTA_CUDA_SELECT_matmul_f16 .select = rota_cuda_select_matmul_f16
 #define ROTA_CUDA_SELECT_matmul_bf16 .select = rota_cuda_select_matmul_bf16

@@ -34,10 +34,10 @@ void rota_matmul_choice_key(const rota_matmul_params *p, rota_dtype dtype, const
              "%u %u %u",
              target->name, target->multiprocessors, target->driver, rota_cublaslt_version(),
              ROTA_MATMUL_SM90_TILE_COUNT, rota_dtype_name(dtype), rota_dtype_name((rota_dtype)p->c_dtype),
-             p->m, p->n, p->k, p->lda, p->ldb, p->ldc, p->flags & 7u, p->alpha == 1.0f ? "" : "a",
-             p->batch[0], p->batch[1], p->batch[2], p->a_batch_stride[0], p->a_batch_stride[1],
-             p->a_batch_stride[2], p->b_batch_stride[0], p->b_batch_stride[1], p->b_batch_stride[2],
-             p->c_batch_stride[0], p->c_batch_stride[1], p->c_batch_stride[2]);
+             p->m, p->n, p->k, p->lda, p->ldb, p->ldc, p->flags & ~ROTA_MATMUL_ALIGNED_16,
+             p->alpha == 1.0f ? "" : "a", p->batch[0], p->batch[1], p->batch[2], p->a_batch_stride[0],
+             p->a_batch_stride[1], p->a_batch_stride[2], p->b_batch_stride[0], p->b_batch_stride[1],
+             p->b_batch_stride[2], p->c_batch_stride[0], p->c_batch_stride[1], p->c_batch_stride[2]);
 }
 
 bool rota_matmul_choice_find(const rota_matmul_params *p, rota_dtype dtype, const rota_cuda_target *target,
@@ -46,6 +46,7 @@ bool rota_matmul_choice_find(const rota_matmul_params *p, rota_dtype dtype, cons
     rota_matmul_choice_key(p, dtype, target, key, sizeof key);
     if (!rota_choices_find(target->cache_dir, key, out_choice, sizeof *out_choice)) return false;
     if (out_choice->way == ROTA_MATMUL_BY_CUBLASLT) return rota_cublaslt_present();
+    if (out_choice->way == ROTA_MATMUL_SEPARATELY) return (p->flags & ROTA_LINEAR_EPILOGUE) != 0;
     return out_choice->way == ROTA_MATMUL_BY_SM90 && out_choice->tile < ROTA_MATMUL_SM90_TILE_COUNT &&
            rota_matmul_sm90_takes(p, dtype, target);
 }
@@ -61,6 +62,7 @@ void rota_matmul_choice_keep(const rota_matmul_params *p, rota_dtype dtype, cons
 /* One measurement. */
 typedef struct bench {
     const rota_cuda_call *call;
+    const rota_matmul_epilogue *epilogue; /* NULL: a product alone */
     rota_dtype dtype;
     const rota_cuda_driver *cu;
     rota_cublaslt_product product;
@@ -77,6 +79,7 @@ static uint64_t workspace_bytes_of(const rota_cuda_call *call) {
 }
 
 static rota_status run(const bench *b, const rota_matmul_choice *choice) {
+    if (choice->way == ROTA_MATMUL_SEPARATELY) return b->epilogue->separately(b->epilogue->call);
     if (choice->way == ROTA_MATMUL_BY_SM90) return rota_matmul_sm90_run(b->call, b->dtype, choice->tile);
     return rota_cublaslt_run(&b->product, &choice->algorithm, b->call->operands,
                              b->call->operand_count > 3 ? b->call->operands[3] : 0,
@@ -98,9 +101,9 @@ static rota_status time_runs(const bench *b, const rota_matmul_choice *choice, u
 }
 
 /* Fills the operand with a repeated pattern of numbers in [-1, 1). */
-static rota_status fill(const bench *b, uint32_t operand, const void *pattern) {
-    const uint64_t bytes = b->call->operand_bytes[operand];
-    const CUdeviceptr at = b->call->operands[operand];
+static rota_status fill(const bench *b, const rota_cuda_call *call, uint32_t operand, const void *pattern) {
+    const uint64_t bytes = call->operand_bytes[operand];
+    const CUdeviceptr at = call->operands[operand];
     const uint64_t once = PATTERN_ELEMENTS * rota_dtype_bytes(b->dtype);
     uint64_t filled = bytes < once ? bytes : once;
     CUresult result = b->cu->MemcpyHtoDAsync(at, pattern, filled, b->call->stream);
@@ -126,9 +129,10 @@ static rota_status fill_operands(const bench *b) {
         const uint32_t bits = (x >> 31) << (8 * element - 1) | exponent << exponent_bits | mantissa;
         memcpy(pattern + (size_t)i * element, &bits, element); /* little-endian: the low bytes */
     }
-    rota_status status = fill(b, 0, pattern);
-    if (status == ROTA_OK) status = fill(b, 1, pattern);
-    if (status == ROTA_OK) status = fill(b, 2, pattern); /* what ACCUMULATE adds to */
+    const rota_cuda_call *whole = b->epilogue ? b->epilogue->call : b->call;
+    rota_status status = ROTA_OK; /* the result, too: what ACCUMULATE adds to */
+    for (uint32_t i = 0; i < whole->operand_count && (b->epilogue || i < 3) && status == ROTA_OK; i++)
+        status = fill(b, whole, i, pattern);
     /* The pattern is pageable memory: the copy may still read it. */
     CUresult result = b->cu->StreamSynchronize(b->call->stream);
     free(pattern);
@@ -154,6 +158,10 @@ static rota_status find_candidates(bench *b) {
         for (uint32_t i = 0; status == ROTA_OK && i < found && b->count < ROTA_MATMUL_CANDIDATES_MAX / 2; i++)
             add_candidate(b,
                           &(rota_matmul_choice){.way = ROTA_MATMUL_BY_CUBLASLT, .algorithm = algorithms[i]});
+    }
+    if (b->epilogue) {
+        add_candidate(b, &(rota_matmul_choice){.way = ROTA_MATMUL_SEPARATELY});
+        return ROTA_OK;
     }
     if (rota_matmul_sm90_takes(p, b->dtype, call->target) && rota_matmul_sm90_aligned(call->operands))
         for (uint32_t t = 0; t < ROTA_MATMUL_SM90_TILE_COUNT; t++)
@@ -227,18 +235,25 @@ static rota_status measure_all(bench *b, rota_matmul_choice *out_choice) {
     return ROTA_OK;
 }
 
-rota_status rota_matmul_choice_measure(const rota_cuda_call *call, rota_dtype dtype) {
+rota_status rota_matmul_choice_measure(const rota_cuda_call *call, rota_dtype dtype,
+                                       const rota_matmul_epilogue *epilogue) {
     const rota_matmul_params *p = call->params;
     rota_matmul_choice choice = {0};
     if (rota_matmul_choice_find(p, dtype, call->target, &choice)) return ROTA_OK;
     bench *b = calloc(1, sizeof *b);
     if (!b) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory to measure a matrix product");
     b->call = call;
+    b->epilogue = epilogue;
     b->dtype = dtype;
     rota_status status = rota_cuda_driver_get(&b->cu);
     if (status == ROTA_OK) {
         b->has_cublaslt = rota_cublaslt_present();
-        if (b->has_cublaslt) status = rota_cublaslt_open(p, dtype, &b->product);
+        if (b->has_cublaslt)
+            status = rota_cublaslt_open(p, dtype, epilogue ? &epilogue->extra : NULL, &b->product);
+        if (epilogue && status == ROTA_UNSUPPORTED) { /* it is left to the kernels of its own */
+            b->has_cublaslt = false;
+            status = ROTA_OK;
+        }
     }
     if (status == ROTA_OK)
         status =

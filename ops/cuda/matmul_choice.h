@@ -7,7 +7,18 @@
 #include "ops/cuda/cublaslt.h"
 #include "ops/cuda/matmul_sm90.h"
 
-typedef enum rota_matmul_way { ROTA_MATMUL_BY_CUBLASLT = 1, ROTA_MATMUL_BY_SM90 = 2 } rota_matmul_way;
+typedef enum rota_matmul_way {
+    ROTA_MATMUL_BY_CUBLASLT = 1,
+    ROTA_MATMUL_BY_SM90 = 2,
+    ROTA_MATMUL_SEPARATELY = 3 /* of a product with an epilogue: that is a kernel of its own */
+} rota_matmul_way;
+
+/* A product with an epilogue, whose flags are in the product's parameters. */
+typedef struct rota_matmul_epilogue {
+    rota_cublaslt_extra extra;
+    const rota_cuda_call *call; /* of the linear kernel, whose operands are overwritten by measuring */
+    rota_status (*separately)(const rota_cuda_call *call);
+} rota_matmul_epilogue;
 
 /* Kept in files: plain bytes. */
 typedef struct rota_matmul_choice {
@@ -31,7 +42,9 @@ bool rota_matmul_choice_find(const rota_matmul_params *params, rota_dtype dtype,
 void rota_matmul_choice_keep(const rota_matmul_params *params, rota_dtype dtype,
                              const rota_cuda_target *target, const rota_matmul_choice *choice);
 
-/* Measures the candidates on call->stream and remembers the fastest. Overwrites the operands. */
-rota_status rota_matmul_choice_measure(const rota_cuda_call *call, rota_dtype dtype);
+/* Measures the candidates on call->stream and remembers the fastest. Overwrites the operands. `epilogue`:
+ * NULL for a product alone. */
+rota_status rota_matmul_choice_measure(const rota_cuda_call *call, rota_dtype dtype,
+                                       const rota_matmul_epilogue *epilogue);
 
 #endif

@@ -6,8 +6,6 @@
 #include "ops/cuda/launch.h"
 #include "ops/cuda/matmul_choice.h"
 
-/* Products with less arithmetic than this gain nothing from a vendor's kernels, and cost a capture each. */
-#define SMALL_MULTIPLICATIONS (UINT64_C(1) << 18)
 /* Multiplications of a launch that is worth its time, about 3 us, and a node. */
 #define SMALL_LAUNCH (UINT64_C(1) << 24)
 /* cuBLASLt's algorithms that split the sum want room for partial results. They pay where tiles of this side
@@ -18,10 +16,7 @@
 #define WORKSPACE_STEP (UINT64_C(1) << 20)
 #define HEURISTICS 8u
 
-static uint64_t workspace_bytes(const void *params, const uint64_t *operand_bytes,
-                                const rota_cuda_target *target) {
-    (void)operand_bytes;
-    const rota_matmul_params *p = params;
+uint64_t rota_cuda_product_workspace(const rota_matmul_params *p, const rota_cuda_target *target) {
     if (!rota_cublaslt_present()) return 0;
     const uint64_t batches = (uint64_t)p->batch[0] * p->batch[1] * p->batch[2];
     const uint64_t tiles =
@@ -32,12 +27,18 @@ static uint64_t workspace_bytes(const void *params, const uint64_t *operand_byte
     return bytes < WORKSPACE_BYTES_MAX ? bytes : WORKSPACE_BYTES_MAX;
 }
 
-static rota_status call_cublaslt(const rota_cuda_call *call, rota_dtype dtype,
-                                 const rota_matmul_choice *measured) {
+static uint64_t workspace_bytes(const void *params, const uint64_t *operand_bytes,
+                                const rota_cuda_target *target) {
+    (void)operand_bytes;
+    return rota_cuda_product_workspace(params, target);
+}
+
+rota_status rota_cuda_call_cublaslt(const rota_cuda_call *call, rota_dtype dtype,
+                                    const rota_cublaslt_extra *extra, const rota_matmul_choice *measured) {
     const uint64_t workspace = call->operand_count > 3 ? call->operands[3] : 0;
     const uint64_t bytes = call->operand_count > 3 ? call->operand_bytes[3] : 0;
     rota_cublaslt_product product;
-    ROTA_TRY(rota_cublaslt_open(call->params, dtype, &product));
+    ROTA_TRY(rota_cublaslt_open(call->params, dtype, extra, &product));
     rota_status status = ROTA_UNSUPPORTED;
     if (measured)
         status =
@@ -68,7 +69,7 @@ static uint32_t cheapest_tile(const rota_matmul_params *p, const rota_cuda_targe
     return best;
 }
 
-static rota_status call_product(const rota_cuda_call *call, rota_dtype dtype) {
+rota_status rota_cuda_call_product(const rota_cuda_call *call, rota_dtype dtype) {
     const rota_matmul_params *p = call->params;
     rota_matmul_choice choice;
     const bool measured = rota_matmul_choice_find(p, dtype, call->target, &choice);
@@ -77,7 +78,8 @@ static rota_status call_product(const rota_cuda_call *call, rota_dtype dtype) {
     if (measured && choice.way == ROTA_MATMUL_BY_SM90 && ours)
         return rota_matmul_sm90_run(call, dtype, choice.tile);
     if (rota_cublaslt_present())
-        return call_cublaslt(call, dtype, measured && choice.way == ROTA_MATMUL_BY_CUBLASLT ? &choice : NULL);
+        return rota_cuda_call_cublaslt(call, dtype, NULL,
+                                       measured && choice.way == ROTA_MATMUL_BY_CUBLASLT ? &choice : NULL);
     if (ours) return rota_matmul_sm90_run(call, dtype, cheapest_tile(p, call->target));
     return rota_fail(ROTA_UNSUPPORTED,
                      "a product %u x %u x %u of %s whose operands aren't at multiples of 16 bytes needs "
@@ -88,10 +90,10 @@ static rota_status call_product(const rota_cuda_call *call, rota_dtype dtype) {
 
 #define LIBRARY_KERNEL(kernel, dtype)                                                                        \
     static rota_status call_##kernel(const rota_cuda_call *call) {                                           \
-        return call_product(call, dtype);                                                                    \
+        return rota_cuda_call_product(call, dtype);                                                          \
     }                                                                                                        \
     static rota_status tune_##kernel(const rota_cuda_call *call) {                                           \
-        return rota_matmul_choice_measure(call, dtype);                                                      \
+        return rota_matmul_choice_measure(call, dtype, NULL);                                                \
     }                                                                                                        \
     static const rota_kernel kernel = {                                                                      \
         .name = #kernel,                                                                                     \
@@ -117,7 +119,7 @@ static const rota_kernel *select_product(const rota_kernel *library, const rota_
                                          rota_dtype dtype, uint32_t slot_mask,
                                          const rota_cuda_target *target) {
     const uint64_t batches = (uint64_t)p->batch[0] * p->batch[1] * p->batch[2];
-    if (batches == 0 || (uint64_t)p->m * p->n * p->k < SMALL_MULTIPLICATIONS / batches) return NULL;
+    if (batches == 0 || (uint64_t)p->m * p->n * p->k < ROTA_CUDA_SMALL_MULTIPLICATIONS / batches) return NULL;
     if (is_many_small_launches(p)) return NULL;
     if (rota_cublaslt_present()) return library;
     /* Without it nothing takes operands that turn out to lie uneven. */

@@ -4,6 +4,7 @@
 #define ROTA_OPS_CUDA_MATMUL_CUDA_H
 
 #include "graph/kernel.h"
+#include "ops/cuda/matmul_choice.h"
 
 const rota_kernel *rota_cuda_select_matmul(const void *params, const uint64_t *operand_bytes,
                                            uint32_t slot_mask, const rota_cuda_target *target);
@@ -11,5 +12,17 @@ const rota_kernel *rota_cuda_select_matmul_f16(const void *params, const uint64_
                                                uint32_t slot_mask, const rota_cuda_target *target);
 const rota_kernel *rota_cuda_select_matmul_bf16(const void *params, const uint64_t *operand_bytes,
                                                 uint32_t slot_mask, const rota_cuda_target *target);
+
+/* Products with less arithmetic than this gain nothing from a vendor's kernels, and cost a capture each. */
+#define ROTA_CUDA_SMALL_MULTIPLICATIONS (UINT64_C(1) << 18)
+
+/* Puts the product (parameters of matmul) on the call's stream, the measured way or another. */
+rota_status rota_cuda_call_product(const rota_cuda_call *call, rota_dtype dtype);
+/* By cuBLASLt, with an epilogue where the parameters' flags name one (`extra` may be NULL else); `measured`
+ * may be NULL. UNSUPPORTED: it takes none of it. */
+rota_status rota_cuda_call_cublaslt(const rota_cuda_call *call, rota_dtype dtype,
+                                    const rota_cublaslt_extra *extra, const rota_matmul_choice *measured);
+/* Bytes of workspace that a product's library node asks for. */
+uint64_t rota_cuda_product_workspace(const rota_matmul_params *params, const rota_cuda_target *target);
 
 #endif

@@ -49,7 +49,7 @@ static const rota_kernel image = {.cuda = {ROTA_CUDA_IMAGE_matmul_sm90}};
 bool rota_matmul_sm90_takes(const rota_matmul_params *p, rota_dtype dtype, const rota_cuda_target *target) {
     if (!image.cuda.image || target->compute_capability != 90) return false;
     if ((dtype != ROTA_F16 && dtype != ROTA_BF16) || p->c_dtype != (uint32_t)dtype) return false;
-    if (p->flags & ROTA_MATMUL_ACCUMULATE) return false;
+    if (p->flags & (ROTA_MATMUL_ACCUMULATE | ROTA_LINEAR_EPILOGUE)) return false;
     if (p->batch[0] != 1 || p->batch[1] != 1 || p->batch[2] != 1) return false;
     if (p->m == 0 || p->n == 0 || p->k == 0) return false;
     if (p->m > INT32_MAX || p->n > INT32_MAX || p->k > INT32_MAX) return false; /* coordinates */

@@ -1,0 +1,84 @@
+/* Launching kernels of rota's CUDA images from library nodes. */
+#include "ops/cuda/image.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include "ops/cuda/driver.h"
+
+/* Images loaded so far. A library belongs to no context and stays for the life of the process. */
+typedef struct loaded_image {
+    struct loaded_image *next;
+    const void *image;
+    CUlibrary library;
+} loaded_image;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static loaded_image *images;
+
+static rota_status library_of(const rota_cuda_driver *cu, const rota_kernel *kernel, CUlibrary *out_library) {
+    rota_status status = ROTA_OK;
+    pthread_mutex_lock(&lock);
+    loaded_image *entry = images;
+    while (entry && entry->image != kernel->cuda.image) entry = entry->next;
+    if (!entry) {
+        entry = calloc(1, sizeof *entry);
+        if (!entry)
+            status = rota_fail(ROTA_OUT_OF_MEMORY, "no memory to load kernel '%s'", kernel->name);
+        else
+            status = rota_cuda_driver_check(
+                cu, cu->LibraryLoadData(&entry->library, kernel->cuda.image, NULL, NULL, 0, NULL, NULL, 0),
+                "cuLibraryLoadData");
+        if (status == ROTA_OK) {
+            entry->image = kernel->cuda.image;
+            entry->next = images;
+            images = entry;
+        } else {
+            free(entry);
+        }
+    }
+    if (status == ROTA_OK) *out_library = entry->library;
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+/* rota_args of exec/cuda/rota_kernel.cuh. */
+typedef struct image_args {
+    uint64_t block;
+    uint32_t slot_mask, bind_mask;
+    uint64_t words[ROTA_KERNEL_OPERANDS_MAX + ROTA_KERNEL_PARAM_BYTES_MAX / 8];
+} image_args;
+
+static uint32_t at_least_1(uint32_t count) {
+    return count ? count : 1;
+}
+
+rota_status rota_cuda_image_run(const rota_kernel *kernel, const rota_cuda_call *call,
+                                const uint64_t *operands, const uint64_t *operand_bytes, const void *params) {
+    const rota_cuda_driver *cu;
+    if (!kernel->cuda.image || !kernel->cuda.launch || kernel->cuda.prepare)
+        return rota_fail(ROTA_UNSUPPORTED, "kernel '%s' has no CUDA image", kernel->name);
+    ROTA_TRY(rota_cuda_driver_get(&cu));
+    CUlibrary library;
+    CUkernel found;
+    CUfunction function;
+    ROTA_TRY(library_of(cu, kernel, &library));
+    ROTA_TRY(
+        rota_cuda_driver_check(cu, cu->LibraryGetKernel(&found, library, kernel->cuda.entry), kernel->name));
+    ROTA_TRY(rota_cuda_driver_check(cu, cu->KernelGetFunction(&function, found), kernel->name));
+    image_args args = {0};
+    memcpy(args.words, operands, kernel->operand_count * sizeof *operands);
+    memcpy(args.words + kernel->operand_count, params, kernel->param_bytes);
+    rota_cuda_launch launch = {0};
+    kernel->cuda.launch(params, operand_bytes, call->target, &launch);
+    const CUlaunchConfig config = {.gridDimX = at_least_1(launch.groups[0]),
+                                   .gridDimY = at_least_1(launch.groups[1]),
+                                   .gridDimZ = at_least_1(launch.groups[2]),
+                                   .blockDimX = at_least_1(launch.block[0]),
+                                   .blockDimY = at_least_1(launch.block[1]),
+                                   .blockDimZ = at_least_1(launch.block[2]),
+                                   .sharedMemBytes = launch.shared_bytes,
+                                   .hStream = (CUstream)call->stream};
+    void *parameters[] = {&args};
+    return rota_cuda_driver_check(cu, cu->LaunchKernelEx(&config, function, parameters, NULL), kernel->name);
+}

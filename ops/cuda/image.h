@@ -1,0 +1,14 @@
+/* Kernels of rota's CUDA images, put on a stream by a library node that needs one. Internal; not installed.
+ */
+#ifndef ROTA_OPS_CUDA_IMAGE_H
+#define ROTA_OPS_CUDA_IMAGE_H
+
+#include "graph/kernel.h"
+
+/* Puts the kernel's image, which prepares nothing and takes no slots, on call->stream with these operands and
+ * parameters. A CUDA context is current. Any thread; may block in the driver when an image is loaded first.
+ */
+rota_status rota_cuda_image_run(const rota_kernel *kernel, const rota_cuda_call *call,
+                                const uint64_t *operands, const uint64_t *operand_bytes, const void *params);
+
+#endif

@@ -1,0 +1,127 @@
+/* The linear kernels as library nodes: a product by cuBLASLt with all that follows it in its epilogue; where
+ * cuBLASLt refuses that, or was measured to be slower with it, the fastest product and rota's kernels after
+ * it. */
+#include "ops/cuda/linear_cuda.h"
+
+#include "ops/cuda/image.h"
+#include "ops/cuda/matmul_cuda.h"
+#include "ops/linear.h"
+
+bool rota_linear_by_library(const rota_linear_params *p) {
+    return rota_cublaslt_present() && (uint64_t)p->m * p->n * p->k >= ROTA_CUDA_SMALL_MULTIPLICATIONS;
+}
+
+uint64_t rota_cuda_workspace_linear(const void *params, const uint64_t *operand_bytes,
+                                    const rota_cuda_target *target) {
+    (void)operand_bytes;
+    const rota_matmul_params product = rota_linear_product(params);
+    return rota_cuda_product_workspace(&product, target);
+}
+
+/* The call of a product that is part of a linear kernel's. */
+typedef struct product_call {
+    rota_matmul_params params;
+    uint64_t operands[4], bytes[4]; /* a, b, c, the workspace */
+    rota_cuda_call call;
+} product_call;
+
+static bool is_gradient(const rota_linear_params *p) {
+    return (p->flags & (ROTA_LINEAR_SUMS_A | ROTA_LINEAR_SUMS_B)) != 0;
+}
+
+/* alone: without the epilogue, to where the parts have it. */
+static void product_of(const rota_cuda_call *call, bool alone, product_call *out) {
+    const rota_linear_params *p = call->params;
+    const uint32_t own =
+        is_gradient(p) ? (uint32_t)ROTA_LINEAR_GRADIENT_OPERANDS : (uint32_t)ROTA_LINEAR_OPERANDS;
+    const bool keeps = (p->flags & ROTA_LINEAR_KEEP) != 0;
+    const uint32_t c = is_gradient(p)   ? ROTA_LINEAR_GRADIENT_OPERAND_C
+                       : alone && keeps ? ROTA_LINEAR_OPERAND_KEPT
+                                        : ROTA_LINEAR_OPERAND_Y;
+    const uint32_t places[] = {0, 1, c, own};
+    out->params = rota_linear_product(p);
+    if (alone) out->params.flags &= ~(uint32_t)ROTA_LINEAR_EPILOGUE;
+    out->call = *call;
+    out->call.params = &out->params;
+    out->call.operands = out->operands;
+    out->call.operand_bytes = out->bytes;
+    out->call.operand_count = call->operand_count > own ? 4 : 3;
+    for (uint32_t i = 0; i < out->call.operand_count; i++) {
+        out->operands[i] = call->operands[places[i]];
+        out->bytes[i] = call->operand_bytes[places[i]];
+    }
+}
+
+static rota_cublaslt_extra extra_of(const rota_cuda_call *call) {
+    const rota_linear_params *p = call->params;
+    if (is_gradient(p))
+        return (rota_cublaslt_extra){.bias = call->operands[ROTA_LINEAR_GRADIENT_OPERAND_SUMS]};
+    return (rota_cublaslt_extra){.bias = call->operands[ROTA_LINEAR_OPERAND_BIAS],
+                                 .kept = call->operands[ROTA_LINEAR_OPERAND_KEPT],
+                                 .residual = call->operands[ROTA_LINEAR_OPERAND_RESIDUAL]};
+}
+
+/* The parts, one after the other: the product its own fastest way. */
+static rota_status call_separately(const rota_cuda_call *call) {
+    const rota_linear_params *p = call->params;
+    rota_kernel_part parts[ROTA_KERNEL_PARTS_MAX] = {0};
+    const uint32_t count =
+        is_gradient(p) ? rota_linear_gradient_parts(p, parts) : rota_linear_parts(p, parts);
+    product_call product;
+    product_of(call, true, &product);
+    ROTA_TRY(rota_cuda_call_product(&product.call, (rota_dtype)p->dtype));
+    for (uint32_t i = 1; i < count; i++) {
+        uint64_t operands[ROTA_KERNEL_OPERANDS_MAX], bytes[ROTA_KERNEL_OPERANDS_MAX];
+        for (uint32_t o = 0; o < parts[i].operand_count; o++) {
+            operands[o] = call->operands[parts[i].operand[o]];
+            bytes[o] = call->operand_bytes[parts[i].operand[o]];
+        }
+        ROTA_TRY(rota_cuda_image_run(parts[i].kernel, call, operands, bytes, parts[i].params));
+    }
+    return ROTA_OK;
+}
+
+static rota_status call_linear(const rota_cuda_call *call) {
+    const rota_linear_params *p = call->params;
+    const rota_dtype dtype = (rota_dtype)p->dtype;
+    if (!(p->flags & ROTA_LINEAR_EPILOGUE)) return call_separately(call); /* the product is all */
+    product_call fused;
+    product_of(call, false, &fused);
+    rota_matmul_choice choice;
+    const bool measured = rota_matmul_choice_find(&fused.params, dtype, call->target, &choice);
+    if (measured && choice.way == ROTA_MATMUL_SEPARATELY) return call_separately(call);
+    const rota_cublaslt_extra extra = extra_of(call);
+    rota_status status = rota_cuda_call_cublaslt(&fused.call, dtype, &extra, measured ? &choice : NULL);
+    return status == ROTA_UNSUPPORTED ? call_separately(call) : status;
+}
+
+static rota_status tune_linear(const rota_cuda_call *call) {
+    const rota_dtype dtype = (rota_dtype)((const rota_linear_params *)call->params)->dtype;
+    product_call alone, fused;
+    product_of(call, true, &alone);
+    product_of(call, false, &fused);
+    rota_matmul_choice choice;
+    if (rota_matmul_choice_find(&fused.params, dtype, call->target, &choice) &&
+        choice.way != ROTA_MATMUL_SEPARATELY)
+        return ROTA_OK;
+    ROTA_TRY(rota_matmul_choice_measure(&alone.call, dtype, NULL));
+    if (!(fused.params.flags & ROTA_LINEAR_EPILOGUE)) return ROTA_OK;
+    const rota_matmul_epilogue epilogue = {extra_of(call), call, call_separately};
+    return rota_matmul_choice_measure(&fused.call, dtype, &epilogue);
+}
+
+rota_status rota_cuda_call_linear(const rota_cuda_call *call) {
+    return call_linear(call);
+}
+
+rota_status rota_cuda_tune_linear(const rota_cuda_call *call) {
+    return tune_linear(call);
+}
+
+rota_status rota_cuda_call_linear_gradient(const rota_cuda_call *call) {
+    return call_linear(call);
+}
+
+rota_status rota_cuda_tune_linear_gradient(const rota_cuda_call *call) {
+    return tune_linear(call);
+}

@@ -1,0 +1,163 @@
+/* The kernels linear and linear_gradient: one call of a library on CUDA devices, and elsewhere the kernels
+ * that together compute the same. */
+#include "ops/linear.h"
+
+#include <string.h>
+#include "graph/graph.h"
+#include "ops/cuda/linear_cuda.h"
+
+rota_matmul_params rota_linear_product(const rota_linear_params *p) {
+    return (rota_matmul_params){
+        .m = p->m,
+        .n = p->n,
+        .k = p->k,
+        .lda = p->lda,
+        .ldb = p->ldb,
+        .ldc = p->n,
+        .flags = p->flags,
+        .c_dtype = p->dtype,
+        .alpha = 1.0f,
+        .batch = {1, 1, 1},
+    };
+}
+
+static const rota_kernel *product_kernel(uint32_t dtype) {
+    return dtype == ROTA_F16    ? &rota_kernel_matmul_f16
+           : dtype == ROTA_BF16 ? &rota_kernel_matmul_bf16
+                                : &rota_kernel_matmul;
+}
+
+/* One more part: a kernel on some of the node's operands. */
+static rota_kernel_part *add(rota_kernel_part *parts, uint32_t *count, const rota_kernel *kernel,
+                             const void *params) {
+    rota_kernel_part *part = &parts[(*count)++];
+    part->kernel = kernel;
+    memcpy(part->params, params, kernel->param_bytes);
+    return part;
+}
+
+static void use(rota_kernel_part *part, uint32_t operand, rota_access_mode mode) {
+    part->operand[part->operand_count] = (uint8_t)operand;
+    part->mode[part->operand_count++] = (uint8_t)mode;
+}
+
+static void add_product(const rota_linear_params *p, uint32_t to, rota_kernel_part *parts, uint32_t *count) {
+    rota_matmul_params params = rota_linear_product(p);
+    params.flags &= ~(uint32_t)ROTA_LINEAR_EPILOGUE;
+    rota_kernel_part *part = add(parts, count, product_kernel(p->dtype), &params);
+    use(part, 0, ROTA_READ);
+    use(part, 1, ROTA_READ);
+    use(part, to, p->flags & ROTA_MATMUL_ACCUMULATE ? ROTA_READWRITE : ROTA_WRITE);
+}
+
+/* to = from (op) operand: with a bias, which repeats by rows, or with a residual. */
+static void add_binary(const rota_linear_params *p, rota_binary op, uint32_t from, uint32_t operand,
+                       uint32_t to, rota_kernel_part *parts, uint32_t *count) {
+    const bool by_rows = operand == ROTA_LINEAR_OPERAND_BIAS;
+    const rota_binary_params params = {
+        .count = p->m * p->n,
+        .op = op,
+        .shape = {1, 1, 1, 1, by_rows ? p->m : 1, by_rows ? p->n : p->m * p->n},
+        .b_stride = {[ROTA_KERNEL_DIMS - 1] = 1},
+        .dtype = p->dtype,
+    };
+    rota_kernel_part *part = add(parts, count, &rota_kernel_binary, &params);
+    use(part, from, ROTA_READ);
+    use(part, operand, ROTA_READ);
+    use(part, to, ROTA_WRITE);
+}
+
+uint32_t rota_linear_parts(const rota_linear_params *p, rota_kernel_part *parts) {
+    uint32_t count = 0;
+    const bool keeps = (p->flags & ROTA_LINEAR_KEEP) != 0, has_bias = (p->flags & ROTA_LINEAR_BIAS) != 0;
+    const uint32_t y = ROTA_LINEAR_OPERAND_Y, product = keeps ? ROTA_LINEAR_OPERAND_KEPT : y;
+    const bool is_gelu = (p->flags & ROTA_LINEAR_GELU) != 0;
+    add_product(p, product, parts, &count);
+    const bool at_once = is_gelu && has_bias && !keeps;
+    if (has_bias)
+        add_binary(p, at_once ? ROTA_BINARY_ADD_GELU : ROTA_BINARY_ADD, product, ROTA_LINEAR_OPERAND_BIAS,
+                   product, parts, &count);
+    if (p->flags & ROTA_LINEAR_RELU || (is_gelu && !at_once)) {
+        const rota_unary_params params = {
+            .count = p->m * p->n, .op = is_gelu ? ROTA_UNARY_GELU : ROTA_UNARY_RELU, .dtype = p->dtype};
+        rota_kernel_part *part = add(parts, &count, &rota_kernel_unary, &params);
+        use(part, product, ROTA_READ);
+        use(part, y, ROTA_WRITE);
+    }
+    if (p->flags & ROTA_LINEAR_RESIDUAL)
+        add_binary(p, ROTA_BINARY_ADD, y, ROTA_LINEAR_OPERAND_RESIDUAL, y, parts, &count);
+    return count;
+}
+
+static void add_reduce(uint32_t n, uint32_t inner, uint32_t chunk, uint32_t from_dtype, uint32_t to_dtype,
+                       uint32_t from, uint32_t to, rota_kernel_part *parts, uint32_t *count) {
+    const rota_reduce_params params = {.op = ROTA_REDUCE_SUM,
+                                       .outer = 1,
+                                       .n = n,
+                                       .inner = inner,
+                                       .chunk = chunk,
+                                       .scale = 1.0f,
+                                       .from = from_dtype,
+                                       .to = to_dtype};
+    rota_kernel_part *part = add(parts, count, &rota_kernel_reduce, &params);
+    use(part, from, ROTA_READ);
+    use(part, to, ROTA_WRITE);
+}
+
+uint32_t rota_linear_gradient_parts(const rota_linear_params *p, rota_kernel_part *parts) {
+    uint32_t count = 0;
+    const bool of_a = (p->flags & ROTA_LINEAR_SUMS_A) != 0;
+    const uint32_t summed = of_a ? ROTA_LINEAR_GRADIENT_OPERAND_A : ROTA_LINEAR_GRADIENT_OPERAND_B;
+    const uint32_t columns = of_a ? p->m : p->n;
+    add_product(p, ROTA_LINEAR_GRADIENT_OPERAND_C, parts, &count);
+    const uint32_t sums = ROTA_LINEAR_GRADIENT_OPERAND_SUMS, partial = ROTA_LINEAR_GRADIENT_OPERAND_PARTIAL;
+    if (p->chunk >= p->k) {
+        add_reduce(p->k, columns, p->k, p->dtype, p->dtype, summed, sums, parts, &count);
+        return count;
+    }
+    const uint32_t pieces = (p->k - 1) / p->chunk + 1;
+    add_reduce(p->k, columns, p->chunk, p->dtype, ROTA_F32, summed, partial, parts, &count);
+    add_reduce(pieces, columns, pieces, ROTA_F32, p->dtype, partial, sums, parts, &count);
+    return count;
+}
+
+static uint32_t parts_linear(rota_exec_kind kind, const void *params, const uint64_t *operand_bytes,
+                             uint32_t slot_mask, const rota_cuda_target *target,
+                             rota_kernel_part out_parts[ROTA_KERNEL_PARTS_MAX]) {
+    (void)operand_bytes, (void)slot_mask;
+    if (kind == ROTA_EXEC_CUDA && target && rota_linear_by_library(params)) return 0;
+    return rota_linear_parts(params, out_parts);
+}
+
+static uint32_t parts_gradient(rota_exec_kind kind, const void *params, const uint64_t *operand_bytes,
+                               uint32_t slot_mask, const rota_cuda_target *target,
+                               rota_kernel_part out_parts[ROTA_KERNEL_PARTS_MAX]) {
+    (void)operand_bytes, (void)slot_mask;
+    if (kind == ROTA_EXEC_CUDA && target && rota_linear_by_library(params)) return 0;
+    return rota_linear_gradient_parts(params, out_parts);
+}
+
+static double work(const void *params, const uint64_t *operand_bytes) {
+    const rota_linear_params *p = params;
+    (void)operand_bytes;
+    return 2.0 * p->m * p->n * p->k;
+}
+
+const rota_kernel rota_kernel_linear = {
+    .name = "linear",
+    .operand_count = ROTA_LINEAR_OPERANDS,
+    .param_bytes = sizeof(rota_linear_params),
+    .flags = ROTA_KERNEL_PURE,
+    .work = work,
+    .parts = parts_linear,
+    .cuda = ROTA_CUDA_LINEAR(linear),
+};
+const rota_kernel rota_kernel_linear_gradient = {
+    .name = "linear_gradient",
+    .operand_count = ROTA_LINEAR_GRADIENT_OPERANDS,
+    .param_bytes = sizeof(rota_linear_params),
+    .flags = ROTA_KERNEL_PURE,
+    .work = work,
+    .parts = parts_gradient,
+    .cuda = ROTA_CUDA_LINEAR(linear_gradient),
+};

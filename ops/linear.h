@@ -1,0 +1,33 @@
+/* What the linear kernels are made of where no library does all of it. Internal. */
+#ifndef ROTA_OPS_LINEAR_H
+#define ROTA_OPS_LINEAR_H
+
+#include "ops/kernels.h"
+
+/* Places of the operands of rota_kernel_linear and rota_kernel_linear_gradient. */
+enum {
+    ROTA_LINEAR_OPERAND_X,
+    ROTA_LINEAR_OPERAND_W,
+    ROTA_LINEAR_OPERAND_BIAS,
+    ROTA_LINEAR_OPERAND_RESIDUAL,
+    ROTA_LINEAR_OPERAND_KEPT,
+    ROTA_LINEAR_OPERAND_Y,
+    ROTA_LINEAR_OPERANDS
+};
+enum {
+    ROTA_LINEAR_GRADIENT_OPERAND_A,
+    ROTA_LINEAR_GRADIENT_OPERAND_B,
+    ROTA_LINEAR_GRADIENT_OPERAND_C,
+    ROTA_LINEAR_GRADIENT_OPERAND_SUMS,
+    ROTA_LINEAR_GRADIENT_OPERAND_PARTIAL,
+    ROTA_LINEAR_GRADIENT_OPERANDS
+};
+
+/* The product alone, as matmul has it, with all of the flags. */
+rota_matmul_params rota_linear_product(const rota_linear_params *params);
+
+/* The product first, then what follows it; the count. */
+uint32_t rota_linear_parts(const rota_linear_params *params, rota_kernel_part *out_parts);
+uint32_t rota_linear_gradient_parts(const rota_linear_params *params, rota_kernel_part *out_parts);
+
+#endif
