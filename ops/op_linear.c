@@ -182,14 +182,17 @@ static rota_status weight_gradients(rota_tape *tape, const rota_op_use *use, con
     if (wants_bias) ROTA_TRY(rota_gradient_begin(tape, bias, &write));
     if (wants_w) {
         ROTA_TRY(as_rows(tape, &use->inputs[X], &x));
-        ROTA_TRY(rota_gradient_target(tape, w, &dw, &fresh));
-        if (wants_bias && rota_tensor_is_contiguous(&dw) && dw.offset_bytes % 4 == 0 &&
-            (fresh || dw.dtype == ROTA_F32)) {
-            ROTA_TRY(both_gradients(tape, &x, &rows, transposed, &dw, !fresh, &write.dx));
-            return rota_gradient_end(tape, bias, &write);
+        if (wants_bias && rota_tensor_is_contiguous(w) && !rota_gradient_of_rows_is_cut(w, rows.shape[0])) {
+            ROTA_TRY(rota_gradient_target(tape, w, &dw, &fresh));
+            if (dw.offset_bytes % 4 == 0 && (fresh || dw.dtype == ROTA_F32)) {
+                ROTA_TRY(both_gradients(tape, &x, &rows, transposed, &dw, !fresh, &write.dx));
+                return rota_gradient_end(tape, bias, &write);
+            }
+            ROTA_TRY(rota_record_matmul(tape, transposed ? &rows : &x, transposed ? &x : &rows, true, false,
+                                        &dw, !fresh));
+        } else {
+            ROTA_TRY(rota_gradient_of_rows(tape, w, transposed ? &rows : &x, transposed ? &x : &rows));
         }
-        ROTA_TRY(rota_record_matmul(tape, transposed ? &rows : &x, transposed ? &x : &rows, true, false, &dw,
-                                    !fresh));
     }
     if (!wants_bias) return ROTA_OK;
     ROTA_TRY(

@@ -183,9 +183,12 @@ static uint64_t sum_parts(const rota_tensor *x, uint64_t length) {
     return parts;
 }
 
-/* dx = l^T r, both with as many rows; x is a weight. */
-static rota_status rows_gradient(rota_tape *tape, const rota_tensor *x, const rota_tensor *l,
-                                 const rota_tensor *r) {
+bool rota_gradient_of_rows_is_cut(const rota_tensor *x, uint64_t rows) {
+    return sum_parts(x, rows) > 1;
+}
+
+rota_status rota_gradient_of_rows(rota_tape *tape, const rota_tensor *x, const rota_tensor *l,
+                                  const rota_tensor *r) {
     const uint64_t rows = l->shape[0], parts = sum_parts(x, rows);
     rota_tensor dx, cut_l, cut_r, partial;
     rota_gradient_write write;
@@ -214,7 +217,7 @@ static rota_status operand_gradient(rota_tape *tape, const rota_tensor *x, const
     /* A weight shared by all batches: the sum over them is the sum over the rows of one long product. */
     if (x->rank == 2 && c->rank > 2 && tl && !tr && as_rows(l, &rows_l) && as_rows(r, &rows_r) &&
         rows_l.shape[0] == rows_r.shape[0])
-        return rows_gradient(tape, x, &rows_l, &rows_r);
+        return rota_gradient_of_rows(tape, x, &rows_l, &rows_r);
     if (same_batch(x, c)) {
         ROTA_TRY(rota_gradient_target(tape, x, &dx, &fresh));
         return rota_record_matmul(tape, l, r, tl, tr, &dx, !fresh);

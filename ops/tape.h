@@ -99,6 +99,12 @@ rota_status rota_record_global_norm(rota_tape *tape, const rota_tensor *tensors,
 /* What was recorded for another op, remembered for gradients as a use of this one (rota_op.remember). */
 rota_status rota_tape_remember_use(rota_tape *tape, const rota_op_use *use);
 
+/* Adds l^T r, both of as many rows, to the gradient of x, a weight. */
+rota_status rota_gradient_of_rows(rota_tape *tape, const rota_tensor *x, const rota_tensor *l,
+                                  const rota_tensor *r);
+/* Whether that sum is so long, and has so few results, that it is made in pieces. */
+bool rota_gradient_of_rows_is_cut(const rota_tensor *x, uint64_t rows);
+
 /* Frees what rota_backward left on the tape's buffers. */
 void rota_tape_forget(rota_tape *tape);
 
