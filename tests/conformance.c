@@ -7,7 +7,9 @@ static const conf_case *const groups[] = {conf_cases_s1, conf_cases_s2, conf_cas
                                           conf_cases_s4, conf_cases_s5, conf_cases_contract};
 
 static const char usage[] = "conformance [--device cpu|adversary|vk:0|...] [--full] [--seed S] [--case NAME] "
-                            "[--validation] [--list]\n";
+                            "[--validation] [--patience SECONDS] [--list]\n";
+
+uint64_t conf_patience_ns = 20u * 1000000000ull;
 
 /* 0 usable, 77 not (ctest's skip), 1 neither. */
 static int probe(conf *c) {
@@ -34,6 +36,8 @@ int main(int argc, char **argv) {
             c.seed = strtoull(argv[++i], NULL, 0);
         else if (strcmp(argv[i], "--case") == 0 && has_value)
             only = argv[++i];
+        else if (strcmp(argv[i], "--patience") == 0 && has_value)
+            conf_patience_ns = strtoull(argv[++i], NULL, 0) * 1000000000u;
         else if (strcmp(argv[i], "--full") == 0)
             c.full = true;
         else if (strcmp(argv[i], "--validation") == 0)

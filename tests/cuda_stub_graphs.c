@@ -164,9 +164,9 @@ CUresult CUDAAPI stub_GraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph,
     return stub_leave(CUDA_SUCCESS);
 }
 CUresult CUDAAPI stub_GraphUpload(CUgraphExec exec, CUstream stream) {
-    (void)exec;
     ENTER(GraphUpload);
     stub_check_stream(stream);
+    exec->uploaded_on = stream;
     if (stream->capturing) stub_violate("an upload on a stream that is captured");
     return stub_leave(CUDA_SUCCESS);
 }
@@ -202,6 +202,8 @@ static void let_go(record *r) {
 CUresult CUDAAPI stub_GraphLaunch(CUgraphExec exec, CUstream stream) {
     ENTER(GraphLaunch);
     stub_check_stream(stream);
+    if (exec->uploaded_on && exec->uploaded_on != stream)
+        stub_violate("a graph launched on another stream than its upload's, behind which it is not ordered");
     exec->in_flight++;
     push(stream, (operation){.kind = LAUNCH, .exec = exec});
     return stub_leave(CUDA_SUCCESS);

@@ -63,6 +63,7 @@ struct CUgraph_st {
 struct CUgraphExec_st {
     CUgraph graph; /* a copy */
     uint32_t in_flight;
+    CUstream uploaded_on; /* NULL: not uploaded */
 };
 
 typedef struct operation {

@@ -256,15 +256,10 @@ static rota_status instantiate(building *b, CUgraphExec *out_exec) {
     ROTA_TRY(rota_cuda_check(b->device, cu->GraphInstantiateWithFlags(&exec, b->graph, 0),
                              "cuGraphInstantiateWithFlags"));
     /* What the first launch would allocate on the device is allocated now, where running out of memory is no
-     * disaster. */
-    CUresult result;
-    if (b->block) { /* in the submit thread */
-        result = cu->GraphUpload(exec, b->device->submit_stream);
-    } else {
-        pthread_mutex_lock(&b->device->library_lock);
-        result = cu->GraphUpload(exec, b->device->private_stream);
-        pthread_mutex_unlock(&b->device->library_lock);
-    }
+     * disaster. On the stream that the graph will be launched on: a launch is not ordered behind an upload on
+     * another. With several processes on the GPU it ran ahead of one, and a graph of five branches then stood
+     * still for ever (H200, driver 580). */
+    CUresult result = cu->GraphUpload(exec, b->device->queues[b->segment->queue].stream);
     if (result != CUDA_SUCCESS) {
         (void)cu->GraphExecDestroy(exec);
         return rota_cuda_check(b->device, result, "cuGraphUpload");
