@@ -8,22 +8,40 @@
 
 #define POSITION_BOUND 0.02
 
+/* The largest tensor the ops count: 2^32 - 1 elements. */
+#define ELEMENTS_MAX 4294967295.0
+
 static rota_status check_sizes(const patchtst_config *c) {
     if (c->dim % c->heads != 0)
         return rota_fail(ROTA_INVALID_ARGUMENT, "--heads %" PRIu64 " does not divide --dim %" PRIu64,
                          c->heads, c->dim);
-    if (c->patch > c->look_back)
-        return rota_fail(ROTA_INVALID_ARGUMENT, "--patch %" PRIu64 " is longer than --look-back %" PRIu64,
-                         c->patch, c->look_back);
-    const double scores = (double)c->batch * (double)c->channels * (double)c->heads *
-                          (double)patchtst_patches(c) * (double)patchtst_patches(c),
-                 widened =
-                     (double)c->batch * (double)c->channels * (double)patchtst_patches(c) * (double)c->wide;
-    if (fmax(scores, widened) > 4294967295.0)
-        return rota_fail(
-            ROTA_INVALID_ARGUMENT,
-            "a layer's %s would have %.0f elements, more than the 4294967295 that one tensor may have",
-            scores > widened ? "scores" : "widened rows", fmax(scores, widened));
+    const uint64_t longest = c->patch > c->stride ? c->patch : c->stride;
+    if (longest > c->look_back)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "--%s %" PRIu64 " is longer than --look-back %" PRIu64,
+                         c->patch >= c->stride ? "patch" : "stride", longest, c->look_back);
+    return ROTA_OK;
+}
+
+/* The tensors that grow the fastest, and what has to fit in any case: weights, moments and gradients. */
+static rota_status check_memory(const patchtst_model *model, const rota_device_info *info) {
+    const patchtst_config *c = &model->config;
+    const double rows = (double)c->batch * (double)c->channels, patches = (double)patchtst_patches(c),
+                 weights = (double)model->weight_count;
+    const struct {
+        const char *what;
+        double elements;
+    } tensors[] = {{"a layer's scores", rows * (double)c->heads * patches * patches},
+                   {"a layer's widened rows", rows * patches * (double)c->wide},
+                   {"the weights", weights}};
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
+        if (tensors[i].elements > ELEMENTS_MAX)
+            return rota_fail(ROTA_INVALID_ARGUMENT,
+                             "%s would have %.0f elements, more than the %.0f that one tensor may have",
+                             tensors[i].what, tensors[i].elements, ELEMENTS_MAX);
+    if (info->memory_bytes && 16 * weights > (double)info->memory_bytes)
+        return rota_fail(ROTA_OUT_OF_MEMORY,
+                         "weights, moments and gradients need %.0f bytes, and device %s has %" PRIu64,
+                         16 * weights, info->id, info->memory_bytes);
     return ROTA_OK;
 }
 
@@ -83,6 +101,7 @@ rota_status patchtst_model_create(const patchtst_config *config, rota_runtime *r
         return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for the parameters of %" PRIu64 " layers",
                          config->layers);
     describe_parameters(out);
+    ROTA_TRY(check_memory(out, rota_device_get_info(device)));
     out->statistic_count = config->layers * 2 * 2 * config->dim;
     ROTA_TRY(rota_runtime_buffer(runtime, "weights", out->weight_count * 4, &out->weights));
     ROTA_TRY(rota_runtime_buffer(runtime, "weights.m", out->weight_count * 4, &out->m));

@@ -128,6 +128,9 @@ wrong "7 rows for validation are too few for a window of 32 and 8 rows" --data g
 wrong "has 361 windows to train on, fewer than --batch 362" --data good.csv "${small[@]/#16/362}"
 wrong "heads 3 does not divide --dim 8" --data good.csv "${small[@]/#2/3}"
 wrong "patch 40 is longer than --look-back 32" --data good.csv "${split[@]}" --look-back 32 --horizon 8 --patch 40
+wrong "stride 33 is longer than --look-back 32" --data good.csv "${split[@]}" --look-back 32 --horizon 8 --patch 8 --stride 33 --batch 16
+wrong "the weights would have [0-9]+ elements, more than the 4294967295" --data good.csv "${split[@]}" --look-back 32 --horizon 8 --batch 1 \
+  --dim 65536 --wide 16
 expect 1 "train_patchtst: .*--epochs" "$train" --data good.csv --epochs 0
 expect 1 "device takes auto, cpu, vk:0, cuda:0, ..., not 'gpu'" "$train" --data good.csv "${small[@]}" --device gpu
 expect 3 "vk:99" "$train" --data good.csv "${small[@]}" --device vk:99
