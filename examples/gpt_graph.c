@@ -2,6 +2,7 @@
 #include "examples/gpt_graph.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "examples/gpt_optimizer.h"
@@ -121,6 +122,28 @@ rota_status gpt_record_head(gpt_recording *r, rota_tensor x, rota_tensor table, 
     return gpt_record_watch(r, "logits", *out_logits);
 }
 
+/* softmax(q k^T) v with dropout of the probabilities, which then are in memory; each head's as one of a batch
+ * along one axis. */
+static rota_status attend_dropping(gpt_recording *r, const rota_tensor qkv[3], rota_tensor heads) {
+    const gpt_config *c = &r->plan->model->config;
+    const uint64_t head_dim = c->dim / c->heads, length = r->plan->length;
+    rota_tensor x[3], scores, y;
+    for (int i = 0; i < 3; i++) {
+        if (i == 0)
+            ROTA_TRY(rota_op_scale(r->tape, qkv[i], ROTA_PLAIN(1 / sqrt((double)head_dim)), &x[i]));
+        else
+            ROTA_TRY(rota_op_contiguous(r->tape, qkv[i], &x[i]));
+        ROTA_TRY(rota_tensor_reshape(&x[i], ROTA_SHAPE(r->rows * c->heads, length, head_dim), &x[i]));
+    }
+    ROTA_TRY(rota_op_matmul(r->tape, x[0], x[1], false, true, &scores));
+    ROTA_TRY(rota_op_causal_mask(r->tape, scores, &scores));
+    ROTA_TRY(rota_op_softmax(r->tape, scores, &scores));
+    ROTA_TRY(drop(r, &scores));
+    ROTA_TRY(rota_op_matmul(r->tape, scores, x[2], false, false, &y));
+    ROTA_TRY(rota_tensor_reshape(&y, ROTA_SHAPE(r->rows, c->heads, length, head_dim), &y));
+    return rota_op_copy_into(r->tape, y, heads);
+}
+
 /* From token numbers to logits [rows, length, rows of table]. */
 static rota_status forward(gpt_recording *r, rota_tensor tokens, rota_tensor table, rota_tensor *out_logits) {
     rota_tensor x, positions, qkv[3], merged, heads;
@@ -135,7 +158,10 @@ static rota_status forward(gpt_recording *r, rota_tensor tokens, rota_tensor tab
         ROTA_TRY(gpt_record_qkv(r, l, x, qkv));
         /* Written so that the heads stand side by side again. */
         ROTA_TRY(gpt_record_merged(r, &merged, &heads));
-        ROTA_TRY(rota_op_attention_into(r->tape, qkv[0], qkv[1], qkv[2], true, 0, heads));
+        if (r->dropout)
+            ROTA_TRY(attend_dropping(r, qkv, heads));
+        else
+            ROTA_TRY(rota_op_attention_into(r->tape, qkv[0], qkv[1], qkv[2], true, 0, heads));
         ROTA_TRY(gpt_record_rest(r, l, merged, &x));
     }
     return gpt_record_head(r, x, table, out_logits);
