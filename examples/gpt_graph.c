@@ -324,6 +324,7 @@ rota_status gpt_plan_make(gpt_model *model, const gpt_plan_options *options, gpt
                                  &r.weights[model->parameters[i].place]);
     if (status == ROTA_OK) status = gpt_table_tensor(model, r.weights[GPT_TOKENS].buffer, r.dtype, &r.table);
     if (status == ROTA_OK) status = rota_graph_create(&(rota_graph_options){.name = name}, &out->graph);
+    if (status == ROTA_OK && model->fuse) status = rota_graph_fuse(out->graph);
     if (status == ROTA_OK) status = rota_recorder_open(out->graph, 0, "main", &r.recorder);
     if (status == ROTA_OK)
         status = rota_tape_create(r.recorder, &(rota_tape_options){.no_gradients = !train}, &r.tape);

@@ -75,6 +75,7 @@ typedef struct gpt_model {
     rota_buffer *parts[GPT_PARTS];         /* f32; the moments with training only */
     rota_buffer *copies; /* of the values, in the model's dtype, which graphs of that dtype read; or NULL */
     rota_buffer *scale;  /* f16 with training: f32 {of the loss, steps since it changed} */
+    bool fuse; /* elementwise nodes of plans made from now on */
 } gpt_model;
 
 /* Bytes that training needs on the device, about: parameters, optimizer state, gradients, activations.

@@ -19,7 +19,7 @@ typedef struct gpt_settings {
         *write_tokens;
     int argc; /* the command line, for the report */
     char **argv;
-    bool generate, find_nan;
+    bool generate, find_nan, no_fuse;
     int schedule, weights_dtype;
     uint64_t iters, warmup, eval_interval, eval_iters, seed, sample, patience, memory_limit;
     double lr, min_lr;

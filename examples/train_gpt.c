@@ -29,6 +29,7 @@ static int prepare_model(gpt_trainer *t, opened_device *opened) {
     config.vocabulary = t->text.vocabulary.count;
     if (s->generate) config.batch = 0, config.dtype = ROTA_F32;
     REPORT_TRY(gpt_model_create(&config, opened->runtime, opened->device, &t->model));
+    t->model.fuse = !s->no_fuse;
     t->progress = (gpt_progress){.random = {s->seed}, .seed = s->seed};
     memcpy(&t->progress.best_bits, &infinite, sizeof infinite);
     if (s->resume) {
@@ -279,6 +280,7 @@ int main(int argc, char **argv) {
         {"--temperature", OPTION_REAL, &s.sampling.temperature, "T", 0, 100, false},
         {"--top-k", OPTION_COUNT, &s.sampling.top_k, "K", 1, 1e9, false},
         {"--top-p", OPTION_REAL, &s.sampling.top_p, "P", 1e-9, 1, false},
+        {"--no-fuse", OPTION_FLAG, &s.no_fuse, NULL, 0, 0, false},
         {"--find-nan", OPTION_FLAG, &s.find_nan, NULL, 0, 0, false},
         {"--memory-limit", OPTION_COUNT, &s.memory_limit, "BYTES", 1, 1e18, false},
         {"--log", OPTION_STRING, &s.log, "FILE.jsonl", 0, 0, false},

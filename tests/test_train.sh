@@ -35,6 +35,10 @@ touch -d '2000-01-01' "$merges"
 expect 0 'of 300 kinds' "$train" "${bpe[@]}" --log kept.jsonl
 losses learned.jsonl kept.jsonl
 [ "$(stat -c %Y "$merges")" -lt 1000000000 ] || { echo "FAILED: the merges were learned again"; failures=$((failures + 1)); }
+# Fused nodes compute the same bits.
+expect 0 'of 300 kinds' "$train" "${bpe[@]}" --dropout 0.1 --log fused.jsonl
+expect 0 'of 300 kinds' "$train" "${bpe[@]}" --dropout 0.1 --no-fuse --log separate.jsonl
+losses fused.jsonl separate.jsonl
 # Kept merges that are damaged are said to be, and learned again.
 head -c 100 "$merges" >cut && cp cut "$merges"
 expect 0 'truncated|no merge' "$train" "${bpe[@]}" --log again.jsonl
