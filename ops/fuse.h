@@ -15,7 +15,8 @@
  * makes the kernel at run time takes the same instructions for a function as the one that built rota did, and
  * else to that function's rounding. On CUDA devices the kernels are compiled by NVRTC, once for each form of
  * run and kind of device, and kept in the cache folder; without NVRTC nothing is fused there, which
- * rota_plan_explain says. What was fused is in rota_plan_stats.merged.
+ * rota_plan_explain says. On Vulkan devices each form of run is a pipeline of one shader. What was fused is
+ * in rota_plan_stats.merged.
  *
  * Any thread; before the graph is compiled. WRONG_STATE: it is. OUT_OF_MEMORY. Compiling takes time linear in
  * nodes and accesses for it. */

@@ -95,6 +95,7 @@ static rota_fused_program *make(const rota_fused_shape *shape) {
         .cpu = {.fn = rota_cpu_fused, .items = rota_cpu_items_fused},
         .cuda = {.entry = program->entry, .launch = rota_cuda_launch_fused, .select = rota_cuda_select_fused},
     };
+    rota_vk_fused_kernel(shape, &program->kernel);
     return program;
 }
 
@@ -113,9 +114,9 @@ const rota_fused_program *rota_fused_program_get(const rota_fused_shape *shape) 
 
 bool rota_fused_prepare(const rota_fused_program *program, const rota_rewrite_target *target,
                         char *out_reason, size_t capacity) {
-    if (!target->known || target->kind == ROTA_EXEC_CPU) return true;
-    if (target->kind == ROTA_EXEC_CUDA)
+    if (target->known && target->kind == ROTA_EXEC_CUDA)
         return rota_cuda_fused_prepare(program, target->cuda, out_reason, capacity);
-    (void)snprintf(out_reason, capacity, "there are no fused kernels for Vulkan devices");
+    if (!target->known || target->kind == ROTA_EXEC_CPU || program->kernel.vk.words) return true;
+    (void)snprintf(out_reason, capacity, "the shader of fused nodes has no room for '%s'", program->name);
     return false;
 }

@@ -10,9 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What every Vulkan device has room for beside the block's address (graph/kernel.h). */
-enum { VK_BYTES_MAX = 128 - 8 };
-
 /* ---- Uses of buffers ---- */
 
 static uint64_t slot_of(const rota_fuse_uses *uses, const rota_buffer *buffer) {
@@ -220,8 +217,8 @@ static bool is_possible(const rota_fuse_run *run) {
     uint8_t operand_place[ROTA_FUSED_OPERANDS_MAX];
     uint32_t reads, operands, outputs, inputs;
     if (!find_operands(run, operand_place, &reads, &operands, &outputs, &inputs)) return false;
-    return run->target.kind == ROTA_EXEC_CPU || run->target.kind == ROTA_EXEC_CUDA ||
-           8 * operands + rota_fused_param_bytes(run->shape.word_count) <= VK_BYTES_MAX;
+    const bool for_vk = !run->target.known || run->target.kind == ROTA_EXEC_VK;
+    return !for_vk || rota_vk_fused_fits(&run->shape, operands);
 }
 
 static bool same_placement(const rota_placement *a, const rota_placement *b) {

@@ -97,6 +97,11 @@ rota_status rota_cpu_fused(const rota_kernel_call *call);
 void rota_cpu_items_fused(const void *params, const uint64_t *operand_bytes, uint64_t *out_items,
                           uint64_t *out_grain);
 
+/* Whether the shader has room for steps, values and words of that shape with so many operands. */
+bool rota_vk_fused_fits(const rota_fused_shape *shape, uint32_t operand_count);
+/* Fills in the kernel's part for Vulkan; leaves it empty where the shape does not fit. */
+void rota_vk_fused_kernel(const rota_fused_shape *shape, rota_kernel *kernel);
+
 void rota_cuda_launch_fused(const void *params, const uint64_t *operand_bytes, const rota_cuda_target *target,
                             rota_cuda_launch *out_launch);
 /* The kernel with the image for the device, compiled if it has none yet; NULL: none can be had. */

@@ -265,7 +265,9 @@ static void check_nodes(seen *s, rota_device *device, const char *label, uint32_
 /* The nodes that fusion makes of random graphs of elementwise ops. */
 static void check_fused(const char *id, rota_runtime *runtime, rota_device *device) {
     uint32_t checked = 0, missing = 0;
-    for (uint64_t seed = 500; seed < 512; seed++) {
+    /* A pipeline for each node takes its time. */
+    const uint64_t graphs = strncmp(id, "vk", 2) == 0 ? 3 : 12;
+    for (uint64_t seed = 500; seed < 500 + graphs; seed++) {
         static seen s;
         memset(&s, 0, sizeof s);
         rota_graph *graph;

@@ -181,7 +181,7 @@ static void a_real_device_gives_the_same_bits(const char *id, uint64_t graphs) {
 
 static void vulkan_gives_the_same_bits(void **state) {
     (void)state;
-    a_real_device_gives_the_same_bits("vk:0", 12);
+    a_real_device_gives_the_same_bits("vk:0", 5);
 }
 
 #ifdef ROTA_HAVE_CUDA
@@ -353,7 +353,7 @@ static void long_chains_become_several(void **state) {
         t = u;
     }
     assert_ok(rota_op_neg_into(s.tape, t, s.y));
-    expect(end_small(&s), 3, 28);
+    expect(end_small(&s), 4, 27); /* of at most 8, as many as Vulkan has room for */
 }
 
 /* What the source of a program's CUDA kernel compiles to is judged on a device; that it compiles, here. */

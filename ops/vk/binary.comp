@@ -17,29 +17,8 @@ uint dtype;
 ROTA_KERNEL_END
 
 #include "activation.glsl"
+#include "binary.glsl"
 #include "strided.glsl"
-
-float apply(float a, float b) {
-    switch (OP) { /* rota_binary */
-    case 0u: return a + b;
-    case 1u: return a - b;
-    case 2u: return a * b;
-    case 3u: return a / b;
-    case 4u: return b - a;
-    case 5u: return b / a;
-    case 6u: return a < b || isnan(a) ? a : b;
-    case 7u: return a > b || isnan(a) ? a : b;
-    case 8u: return power(a, b);
-    case 9u: return silu(a) * b;
-    case 10u: return gelu(a + b);
-    case 11u: return a == b ? 1.0 : 0.0;
-    case 12u: return a == b ? 0.0 : 1.0;
-    case 13u: return a < b ? 1.0 : 0.0;
-    case 14u: return a <= b ? 1.0 : 0.0;
-    case 15u: return a > b ? 1.0 : 0.0;
-    default: return a >= b ? 1.0 : 0.0;
-    }
-}
 
 void main() {
     const uint64_t a = rota_operand(0), b = rota_operand(1), y = rota_operand(2);
@@ -49,11 +28,11 @@ void main() {
         const bool whole = pc.count - i >= 4u && aligned_any(a | b | y);
         const vec4 left = load4_any(a, i, pc.count, whole), right = load4_any(b, i, pc.count, whole);
         vec4 result;
-        [[unroll]] for (uint j = 0u; j < 4u; ++j) result[j] = apply(left[j], right[j]);
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) result[j] = binary(OP, left[j], right[j]);
         store4_any(y, i, pc.count, whole, result);
         return;
     }
     const uint i = rota_index();
     if (rota_beyond(pc.count)) return;
-    store_any(y, i, apply(load_any(a, i), load_any(b, strided_place(DIMS, i, pc.shape, pc.b_stride))));
+    store_any(y, i, binary(OP, load_any(a, i), load_any(b, strided_place(DIMS, i, pc.shape, pc.b_stride))));
 }

@@ -1,0 +1,174 @@
+/* Fused nodes: what a run of elementwise nodes computes stands in specialization constants (ops/vk/fused.c), from which the
+ * driver's compiler makes straight-line code. Four elements an invocation. Compiled with HALF for runs with 16-bit floats. */
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#ifdef HALF
+#define ROTA_USE_F16
+#endif
+#include "elements.glsl"
+#ifdef HALF
+#include "half.glsl"
+layout(buffer_reference, std430, buffer_reference_align = 8) buffer rota_words2 { uvec2 v[]; };
+#endif
+
+layout(local_size_x = 256) in;
+
+/* A step: kind plus 1 : 3, op : 5, sources a, b, c : 4 each, result : 4, its dtype : 2, first word : 4. 0: none. */
+layout(constant_id = 2) const uint STEP_0 = 0u;
+layout(constant_id = 3) const uint STEP_1 = 0u;
+layout(constant_id = 4) const uint STEP_2 = 0u;
+layout(constant_id = 5) const uint STEP_3 = 0u;
+layout(constant_id = 6) const uint STEP_4 = 0u;
+layout(constant_id = 7) const uint STEP_5 = 0u;
+layout(constant_id = 8) const uint STEP_6 = 0u;
+layout(constant_id = 9) const uint STEP_7 = 0u;
+/* An operand, four to a word: value : 4, dtype : 2, how : 2 (whole, repeated as the first or the second says, result). */
+layout(constant_id = 10) const uint OPERANDS_0 = 0u;
+layout(constant_id = 11) const uint OPERANDS_1 = 0u;
+layout(constant_id = 12) const uint OPERAND_COUNT = 1u;
+layout(constant_id = 13) const uint DIV_0 = 1u;
+layout(constant_id = 14) const uint MOD_0 = 1u;
+layout(constant_id = 15) const uint DIV_1 = 1u;
+layout(constant_id = 16) const uint MOD_1 = 1u;
+
+/* How many operands stand before the parameters is not known here: all behind the first are words. */
+ROTA_KERNEL_BEGIN(1)
+uint raw[28];
+ROTA_KERNEL_END
+
+#include "activation.glsl"
+#include "binary.glsl"
+#include "philox.glsl"
+#include "unary.glsl"
+#include "unary_backward.glsl"
+
+const uint UNARY = 1u, UNARY_BACKWARD = 2u, BINARY = 3u, WHERE = 4u, CAST = 5u; /* rota_fused_kind plus 1 */
+const uint HOW_RESULT = 3u;
+
+/* After the operands: the program's address, two words; the count; the words. */
+uint parameter(uint i) { return pc.raw[min(2u * (OPERAND_COUNT - 1u) + i, 27u)]; }
+uint word_u32(uint i) { return rota_param_u32(i, parameter(3u + i)); }
+float word_f32(uint i) { return uintBitsToFloat(word_u32(i)); }
+
+uint64_t operand_address(uint i) {
+    if (i == 0u) return rota_operand(0);
+    uint64_t value = uint64_t(pc.raw[2u * i - 1u]) << 32 | uint64_t(pc.raw[2u * i - 2u]);
+    if ((ROTA_SLOT_MASK & (1u << i)) != 0u) value = rota_word(uint(value >> 48)) + (value & 0xFFFFFFFFFFFFul);
+    return value;
+}
+
+#ifdef HALF
+float rounded(uint dtype, float x) {
+    return dtype == DTYPE_F32 ? x : dtype == DTYPE_F16 ? from_f16(to_f16(x)) : rota_from_bf16(rota_to_bf16(x));
+}
+float widen(uint dtype, uint bits) { return dtype == DTYPE_F16 ? from_f16(bits) : rota_from_bf16(bits); }
+uint narrow(uint dtype, float x) { return dtype == DTYPE_F16 ? to_f16(x) : rota_to_bf16(x); }
+float load_one(uint dtype, uint64_t base, uint i) { return load_as(dtype, base, i); }
+
+vec4 load_whole(uint dtype, uint64_t base, uint i, uint count) {
+    const bool all = count - i >= 4u;
+    if (dtype == DTYPE_F32) return load4(base, i, count, all && aligned16(base));
+    if (all && (uint(base) & 7u) == 0u) {
+        const uvec2 w = rota_words2(base + uint64_t(i) * 2ul).v[0];
+        return vec4(widen(dtype, w.x & 0xFFFFu), widen(dtype, w.x >> 16), widen(dtype, w.y & 0xFFFFu), widen(dtype, w.y >> 16));
+    }
+    vec4 value = vec4(0.0);
+    for (uint j = 0u; j < 4u && j < count - i; ++j) value[j] = load_as(dtype, base, i + j);
+    return value;
+}
+void store_whole(uint dtype, uint64_t base, uint i, uint count, vec4 value) {
+    const bool all = count - i >= 4u;
+    if (dtype == DTYPE_F32) {
+        store4(base, i, count, all && aligned16(base), value);
+    } else if (all && (uint(base) & 7u) == 0u) {
+        rota_words2(base + uint64_t(i) * 2ul).v[0] =
+            uvec2(narrow(dtype, value.x) | narrow(dtype, value.y) << 16, narrow(dtype, value.z) | narrow(dtype, value.w) << 16);
+    } else {
+        for (uint j = 0u; j < 4u && j < count - i; ++j) store_as(dtype, base, i + j, value[j]);
+    }
+}
+#else
+float rounded(uint dtype, float x) { return x; }
+float load_one(uint dtype, uint64_t base, uint i) { return load(base, i); }
+vec4 load_whole(uint dtype, uint64_t base, uint i, uint count) {
+    return load4(base, i, count, count - i >= 4u && aligned16(base));
+}
+void store_whole(uint dtype, uint64_t base, uint i, uint count, vec4 value) {
+    store4(base, i, count, count - i >= 4u && aligned16(base), value);
+}
+#endif
+
+vec4 load_repeated(uint dtype, uint64_t base, uint i, uint count, uint div, uint mod_) {
+    if (mod_ == 1u) return vec4(load_one(dtype, base, 0u));
+    vec4 value = vec4(0.0);
+    for (uint j = 0u; j < 4u && j < count - i; ++j) value[j] = load_one(dtype, base, (i + j) / div % mod_);
+    return value;
+}
+
+vec4 values[16];
+
+uint described(uint k) { return ((k < 4u ? OPERANDS_0 : OPERANDS_1) >> (k % 4u * 8u)) & 0xFFu; }
+
+void read_operand(uint k, uint i, uint count) {
+    if (k >= OPERAND_COUNT) return;
+    const uint about = described(k), how = about >> 6, dtype = about >> 4 & 3u;
+    if (how == HOW_RESULT) return;
+    values[about & 15u] = how == 0u ? load_whole(dtype, operand_address(k), i, count)
+                          : how == 1u ? load_repeated(dtype, operand_address(k), i, count, DIV_0, MOD_0)
+                                      : load_repeated(dtype, operand_address(k), i, count, DIV_1, MOD_1);
+}
+
+void write_operand(uint k, uint i, uint count) {
+    if (k >= OPERAND_COUNT) return;
+    const uint about = described(k);
+    if (about >> 6 == HOW_RESULT) store_whole(about >> 4 & 3u, operand_address(k), i, count, values[about & 15u]);
+}
+
+/* Results pass through an integer operation that no compiler sees through, so that a product and another step's sum are not
+ * contracted to one rounding. `zero` is 0. */
+void run_step(uint about, uint i, uint zero) {
+    const uint kind = about & 7u, op = about >> 3 & 31u, dtype = about >> 24 & 3u, first = about >> 26;
+    if (kind == 0u) return;
+    const vec4 a = values[about >> 8 & 15u], b = values[about >> 12 & 15u], c = values[about >> 16 & 15u];
+    vec4 y;
+    if (kind == UNARY) {
+        const float alpha = word_f32(first), beta = word_f32(first + 1u);
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) y[j] = unary(op, a[j], alpha, beta);
+    } else if (kind == UNARY_BACKWARD) {
+        const float alpha = word_f32(first), beta = word_f32(first + 1u);
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) y[j] = b[j] * derivative(op, a[j], alpha, beta);
+    } else if (kind == BINARY) {
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) y[j] = binary(op, a[j], b[j]);
+    } else if (kind == WHERE) { /* op: ROTA_WHERE_ flags */
+        const vec4 other = (op & 2u) != 0u ? vec4(uintBitsToFloat(parameter(3u + first))) : c;
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) y[j] = ((floatBitsToUint(a[j]) & 0x7FFFFFFFu) != 0u) != ((op & 1u) != 0u) ? b[j] : other[j];
+    } else if (kind == CAST) {
+        y = a;
+    } else { /* dropout; op: whether there is a residual, b */
+        const uvec4 random = philox(uvec4(i / 4u, word_u32(first + 2u), word_u32(first + 4u), 0u), uvec2(word_u32(first + 3u), 0u));
+        const uint threshold = word_u32(first);
+        const float scale = word_f32(first + 1u);
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+            precise const float kept = random[j] >= threshold ? a[j] * scale : 0.0;
+            y[j] = op != 0u ? b[j] + kept : kept;
+        }
+    }
+    [[unroll]] for (uint j = 0u; j < 4u; ++j) y[j] = uintBitsToFloat(floatBitsToUint(rounded(dtype, y[j])) ^ zero);
+    values[about >> 20 & 15u] = y;
+}
+
+void main() {
+    const uint count = parameter(2u), i = rota_index() * 4u;
+    if (rota_index() > (count - 1u) / 4u) return;
+    const uint zero = parameter(1u) >> 31; /* the top bit of a host's address */
+    [[unroll]] for (uint k = 0u; k < 8u; ++k) read_operand(k, i, count);
+    run_step(STEP_0, i, zero);
+    run_step(STEP_1, i, zero);
+    run_step(STEP_2, i, zero);
+    run_step(STEP_3, i, zero);
+    run_step(STEP_4, i, zero);
+    run_step(STEP_5, i, zero);
+    run_step(STEP_6, i, zero);
+    run_step(STEP_7, i, zero);
+    [[unroll]] for (uint k = 0u; k < 8u; ++k) write_operand(k, i, count);
+}
