@@ -15,7 +15,7 @@ endif()
 
 string(REPLACE "|" ";" inputs "${INPUTS}")
 string(REPLACE "|" ";" flags "${FLAGS}")
-string(REPLACE "${ROOT}/" "" all "${VERSION} ${FLAGS}")
+string(REPLACE "${ROOT}" "" all "${VERSION} ${FLAGS}") # so that trees at other places share images
 foreach(input ${inputs})
   file(SHA256 ${input} hash)
   string(APPEND all " ${hash}")
