@@ -9,8 +9,6 @@ static const conf_case *const groups[] = {conf_cases_s1, conf_cases_s2, conf_cas
 static const char usage[] = "conformance [--device cpu|adversary|vk:0|...] [--full] [--seed S] [--case NAME] "
                             "[--validation] [--patience SECONDS] [--list]\n";
 
-uint64_t conf_patience_ns = 20u * 1000000000ull;
-
 /* 0 usable, 77 not (ctest's skip), 1 neither. */
 static int probe(conf *c) {
     rota_runtime *runtime = NULL;
