@@ -32,15 +32,15 @@ static rota_status check_sizes(const gpt_config *c, const rota_device_info *info
                    {"the logits", (double)c->batch * (double)c->block * (double)c->vocabulary},
                    {"a wide layer", (double)c->batch * (double)c->block * 4 * (double)c->dim},
                    {"a layer's weight", 4 * (double)c->dim * (double)c->dim}};
+    double bytes = gpt_model_bytes(c);
+    if (info->memory_bytes && bytes > (double)info->memory_bytes)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "%s needs about %.0f bytes, and device %s has %" PRIu64,
+                         c->batch ? "training" : "the model", bytes, info->id, info->memory_bytes);
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
         if (tensors[i].elements > ELEMENTS_MAX)
             return rota_fail(ROTA_INVALID_ARGUMENT,
                              "%s would have %.0f elements, more than the %.0f that one tensor may have",
                              tensors[i].what, tensors[i].elements, ELEMENTS_MAX);
-    double bytes = gpt_model_bytes(c);
-    if (info->memory_bytes && bytes > (double)info->memory_bytes)
-        return rota_fail(ROTA_OUT_OF_MEMORY, "%s needs about %.0f bytes, and device %s has %" PRIu64,
-                         c->batch ? "training" : "the model", bytes, info->id, info->memory_bytes);
     return ROTA_OK;
 }
 
