@@ -51,7 +51,8 @@ static rota_status look(void *user, rota_rewriter *rewriter) {
         seen_node *node = &s->nodes[s->node_count++];
         node->kernel = view.kernel;
         node->access_count = view.access_count;
-        memcpy(node->access, view.accesses, view.access_count * sizeof *node->access);
+        if (view.access_count) /* else removed */
+            memcpy(node->access, view.accesses, view.access_count * sizeof *node->access);
         if (view.kernel && view.kernel->param_bytes)
             memcpy(node->params, view.params, view.kernel->param_bytes);
         for (uint32_t k = 0; k < view.access_count; k++) {
