@@ -12,16 +12,6 @@
 
 static const char *const part_suffixes[GPT_PARTS] = {"", ".m", ".v"};
 
-static char *checkpoint_path(const char *dir) {
-    size_t length = strlen(dir) + sizeof "/" GPT_CHECKPOINT_FILE;
-    char *path = malloc(length);
-    if (path)
-        snprintf(path, length, "%s/" GPT_CHECKPOINT_FILE, dir);
-    else
-        fprintf(stderr, "out of memory for the name of a checkpoint\n");
-    return path;
-}
-
 typedef struct named_number {
     const char *name;
     uint64_t value;
@@ -52,23 +42,17 @@ static void list_progress(gpt_progress *p, const char *names[PROGRESS_COUNT],
     memcpy(values, all, sizeof all);
 }
 
-static void add_number(cJSON *object, const char *name, uint64_t value) {
-    char text[24];
-    snprintf(text, sizeof text, "%" PRIu64, value);
-    cJSON_AddStringToObject(object, name, text);
-}
-
 static cJSON *make_header(const gpt_model *model, const gpt_text *text, gpt_progress progress) {
     cJSON *header = cJSON_CreateObject();
     cJSON *metadata = cJSON_AddObjectToObject(header, "__metadata__");
     cJSON_AddStringToObject(metadata, "format", "rota train_gpt 2");
     named_number sizes[SIZE_COUNT];
     list_sizes(model, text, sizes);
-    for (int i = 0; i < SIZE_COUNT; i++) add_number(metadata, sizes[i].name, sizes[i].value);
+    for (int i = 0; i < SIZE_COUNT; i++) gpt_tensors_add_number(metadata, sizes[i].name, sizes[i].value);
     const char *names[PROGRESS_COUNT];
     uint64_t *values[PROGRESS_COUNT], offset = 0;
     list_progress(&progress, names, values);
-    for (int i = 0; i < PROGRESS_COUNT; i++) add_number(metadata, names[i], *values[i]);
+    for (int i = 0; i < PROGRESS_COUNT; i++) gpt_tensors_add_number(metadata, names[i], *values[i]);
     for (uint32_t i = 0; i < model->parameter_count; i++)
         for (int part = 0; part < GPT_PARTS; part++) {
             const gpt_parameter *p = &model->parameters[i];
@@ -99,7 +83,7 @@ bool gpt_checkpoint_save(const char *dir, const gpt_model *model, const gpt_text
     if (!gpt_checkpoint_folder(dir)) return false;
     bool good = false, open = false;
     file_writer file;
-    char *path = checkpoint_path(dir);
+    char *path = gpt_tensors_path(dir, GPT_CHECKPOINT_FILE);
     cJSON *header = make_header(model, text, *progress);
     float *values = NULL;
     if (!path) goto done;
@@ -141,15 +125,6 @@ done:
 
 /* ---- Loading ---- */
 
-static bool read_number(const cJSON *metadata, const char *name, uint64_t *out_value) {
-    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(metadata, name));
-    if (!text || *text < '0' || *text > '9') return false;
-    char *end;
-    errno = 0;
-    *out_value = strtoull(text, &end, 10);
-    return !errno && !*end;
-}
-
 /* Checks the metadata against the model and reads the progress. */
 static bool read_metadata(const cJSON *metadata, const char *path, const gpt_model *model,
                           const gpt_text *text, gpt_progress *out) {
@@ -157,7 +132,7 @@ static bool read_metadata(const cJSON *metadata, const char *path, const gpt_mod
     list_sizes(model, text, sizes);
     for (int i = 0; i < SIZE_COUNT; i++) {
         uint64_t value;
-        if (!read_number(metadata, sizes[i].name, &value)) {
+        if (!gpt_tensors_read_number(metadata, sizes[i].name, &value)) {
             fprintf(stderr, "'%s' is no checkpoint of train_gpt: it doesn't say its %s\n", path,
                     sizes[i].name);
             return false;
@@ -175,7 +150,7 @@ static bool read_metadata(const cJSON *metadata, const char *path, const gpt_mod
     uint64_t *values[PROGRESS_COUNT];
     list_progress(out, names, values);
     for (int i = 0; i < PROGRESS_COUNT; i++)
-        if (!read_number(metadata, names[i], values[i])) {
+        if (!gpt_tensors_read_number(metadata, names[i], values[i])) {
             fprintf(stderr, "'%s' is no checkpoint of train_gpt: it doesn't say its %s\n", path, names[i]);
             return false;
         }
@@ -198,7 +173,7 @@ bool gpt_checkpoint_load(const char *dir, gpt_model *model, const gpt_text *text
     for (uint32_t i = 0; i < model->parameter_count; i++)
         if (model->parameters[i].count > largest) largest = model->parameters[i].count;
     float *values = malloc(largest * sizeof *values);
-    char *path = checkpoint_path(dir);
+    char *path = gpt_tensors_path(dir, GPT_CHECKPOINT_FILE);
     if (!values) fprintf(stderr, "no memory for %" PRIu64 " values of a checkpoint\n", largest);
     if (!path || !values || !gpt_tensors_read(path, &file) ||
         !read_metadata(file.metadata, path, model, text, &progress))

@@ -1,6 +1,7 @@
 /* Files of tensors in the safetensors format. */
 #include "examples/gpt_safetensors.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,4 +181,31 @@ bool gpt_tensors_begin(file_writer *file, const cJSON *header) {
     file_put(file, "       ", padded - length);
     cJSON_free(text);
     return true;
+}
+
+/* ---- Metadata ---- */
+
+void gpt_tensors_add_number(cJSON *metadata, const char *name, uint64_t value) {
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    cJSON_AddStringToObject(metadata, name, text);
+}
+
+bool gpt_tensors_read_number(const cJSON *metadata, const char *name, uint64_t *out_value) {
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(metadata, name));
+    if (!text || *text < '0' || *text > '9') return false;
+    char *end;
+    errno = 0;
+    *out_value = strtoull(text, &end, 10);
+    return !errno && !*end;
+}
+
+char *gpt_tensors_path(const char *dir, const char *file) {
+    const size_t length = strlen(dir) + strlen(file) + 2;
+    char *path = malloc(length);
+    if (path)
+        snprintf(path, length, "%s/%s", dir, file);
+    else
+        fprintf(stderr, "out of memory for the name of a checkpoint\n");
+    return path;
 }

@@ -39,6 +39,15 @@ const gpt_tensor *gpt_tensors_find(const gpt_tensor_file *file, const char *name
 /* count elements as f32. */
 void gpt_tensor_to_f32(const gpt_tensor *tensor, uint64_t count, float *out);
 
+/* ---- Numbers of a file's metadata, whose values are strings ---- */
+
+void gpt_tensors_add_number(cJSON *metadata, const char *name, uint64_t value);
+/* False, silently: there is none of that name, or it is no number. */
+bool gpt_tensors_read_number(const cJSON *metadata, const char *name, uint64_t *out_value);
+
+/* "dir/file", to be freed; NULL with one sentence: no memory. */
+char *gpt_tensors_path(const char *dir, const char *file);
+
 /* ---- Writing: the header first, then each tensor's data in the same order ---- */
 
 void gpt_tensors_add(cJSON *header, const char *name, rota_dtype dtype, uint32_t rank, const uint64_t *shape,

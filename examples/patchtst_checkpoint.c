@@ -1,7 +1,6 @@
 /* Checkpoints of train_patchtst: a safetensors file. */
 #include "examples/patchtst_checkpoint.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -82,16 +81,6 @@ static patchtst_parameter tensor_of(const patchtst_model *model, const part *p, 
     return tensor;
 }
 
-static char *checkpoint_path(const char *dir) {
-    const size_t length = strlen(dir) + sizeof "/" PATCHTST_CHECKPOINT_FILE;
-    char *path = malloc(length);
-    if (path)
-        snprintf(path, length, "%s/" PATCHTST_CHECKPOINT_FILE, dir);
-    else
-        fprintf(stderr, "out of memory for the name of a checkpoint\n");
-    return path;
-}
-
 /* ---- Progress ---- */
 
 rota_status patchtst_progress_create(const patchtst_model *model, uint64_t seed, patchtst_progress *out) {
@@ -109,12 +98,6 @@ void patchtst_progress_free(patchtst_progress *progress) {
 
 /* ---- Saving ---- */
 
-static void add_number(cJSON *object, const char *name, uint64_t value) {
-    char text[24];
-    snprintf(text, sizeof text, "%" PRIu64, value);
-    cJSON_AddStringToObject(object, name, text);
-}
-
 static cJSON *make_header(const patchtst_model *model, const patchtst_progress *progress,
                           const part parts[PART_COUNT]) {
     cJSON *header = cJSON_CreateObject();
@@ -123,9 +106,9 @@ static cJSON *make_header(const patchtst_model *model, const patchtst_progress *
     uint64_t numbers[PROGRESS_COUNT], offset = 0;
     cJSON_AddStringToObject(metadata, "format", "rota train_patchtst 1");
     list_sizes(&model->config, sizes);
-    for (int i = 0; i < SIZE_COUNT; i++) add_number(metadata, sizes[i].name, sizes[i].value);
+    for (int i = 0; i < SIZE_COUNT; i++) gpt_tensors_add_number(metadata, sizes[i].name, sizes[i].value);
     progress_to_numbers(progress, numbers);
-    for (int i = 0; i < PROGRESS_COUNT; i++) add_number(metadata, progress_names[i], numbers[i]);
+    for (int i = 0; i < PROGRESS_COUNT; i++) gpt_tensors_add_number(metadata, progress_names[i], numbers[i]);
     for (int p = 0; p < PART_COUNT; p++)
         for (uint32_t i = 0; i < tensors_of(model, &parts[p]); i++) {
             const patchtst_parameter tensor = tensor_of(model, &parts[p], i);
@@ -140,7 +123,7 @@ bool patchtst_checkpoint_save(const char *dir, const patchtst_model *model,
     file_writer file;
     part parts[PART_COUNT];
     list_parts(model, progress->best, parts);
-    char *path = checkpoint_path(dir);
+    char *path = gpt_tensors_path(dir, PATCHTST_CHECKPOINT_FILE);
     cJSON *header = make_header(model, progress, parts);
     float *values = malloc((model->weight_count + model->statistic_count) * sizeof *values);
     if (!path) goto done;
@@ -170,13 +153,7 @@ done:
 /* ---- Loading ---- */
 
 static bool read_number(const cJSON *metadata, const char *path, const char *name, uint64_t *out_value) {
-    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(metadata, name));
-    char *end;
-    errno = 0;
-    if (text && *text >= '0' && *text <= '9') {
-        *out_value = strtoull(text, &end, 10);
-        if (!errno && !*end) return true;
-    }
+    if (gpt_tensors_read_number(metadata, name, out_value)) return true;
     fprintf(stderr, "'%s' is no checkpoint of train_patchtst: it doesn't say its %s\n", path, name);
     return false;
 }
@@ -225,7 +202,7 @@ bool patchtst_checkpoint_load(const char *dir, const patchtst_model *model, patc
     list_parts(model, progress->best, parts);
     for (int p = 0; p < PART_COUNT; p++) total += parts[p].count;
     float *values = calloc(total, sizeof *values);
-    char *path = checkpoint_path(dir);
+    char *path = gpt_tensors_path(dir, PATCHTST_CHECKPOINT_FILE);
     if (!values) fprintf(stderr, "out of memory for a checkpoint\n");
     if (!path || !values || !gpt_tensors_read(path, &file) ||
         !read_metadata(file.metadata, path, model, numbers))
