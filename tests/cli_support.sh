@@ -40,3 +40,18 @@ absent() {
     fi
   done
 }
+
+# interrupt_after LINES FILE COMMAND...: runs it, presses Ctrl-C once FILE has so many lines, and returns its exit code; what it
+# prints is in stopped.txt.
+interrupt_after() {
+  local lines=$1 file=$2 running
+  shift 2
+  "$@" >stopped.txt 2>&1 &
+  running=$!
+  for _ in $(seq 600); do
+    if [ "$(cat "$file" 2>/dev/null | wc -l)" -ge "$lines" ]; then break; fi
+    sleep 0.02
+  done
+  kill -INT "$running"
+  wait "$running"
+}

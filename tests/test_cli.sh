@@ -119,15 +119,8 @@ expect 0 'nothing is left to train' "$train" "${small[@]}" --iters 60 --resume w
 # Stopped by Ctrl-C at whatever step, then resumed: the same bytes as without the stop.
 long=("${small[@]}" --iters 600 --dropout 0.1 --eval-interval 0)
 expect 0 'validation loss' "$train" "${long[@]}" --checkpoint straight --log straight.jsonl
-"$train" "${long[@]}" --checkpoint stopped --log stopped.jsonl >stopped.txt 2>&1 &
-running=$!
-for _ in $(seq 600); do
-  if [ "$(cat stopped.jsonl 2>/dev/null | wc -l)" -ge 5 ]; then break; fi
-  sleep 0.02
-done
-kill -INT "$running"
 code=0
-wait "$running" || code=$?
+interrupt_after 5 stopped.jsonl "$train" "${long[@]}" --checkpoint stopped --log stopped.jsonl || code=$?
 done_steps=$(wc -l <stopped.jsonl)
 if [ "$code" -ne 0 ] || ! grep -q 'stopped after step' stopped.txt || [ "$done_steps" -ge 600 ]; then
   echo "FAILED: Ctrl-C: exit code $code after $done_steps of 600 steps"

@@ -86,14 +86,8 @@ cmp -s once.jsonl other.jsonl && { echo "FAILED: another seed trained the same";
 # Stopped inside an epoch, and gone on with: the same to the bit.
 many=("${small[@]}" --device cpu --epochs 40)
 expect 0 'test MSE' "$train" --data good.csv "${many[@]}" --checkpoint whole --log whole.jsonl
-"$train" --data good.csv "${many[@]}" --checkpoint parts --log parts.jsonl >stopped.txt 2>&1 &
-running=$!
-for _ in $(seq 600); do
-  if [ "$(cat parts.jsonl 2>/dev/null | wc -l)" -ge 3 ]; then break; fi
-  sleep 0.02
-done
-kill -INT "$running"
-wait "$running" || { echo "FAILED: Ctrl-C"; cat stopped.txt; failures=$((failures + 1)); }
+interrupt_after 3 parts.jsonl "$train" --data good.csv "${many[@]}" --checkpoint parts --log parts.jsonl ||
+  { echo "FAILED: Ctrl-C"; cat stopped.txt; failures=$((failures + 1)); }
 grep -q 'stopped after step [0-9]*, saved in parts' stopped.txt || { cat stopped.txt; failures=$((failures + 1)); }
 expect 0 'resumed after step' "$train" --data good.csv "${many[@]}" --checkpoint parts --resume parts --log parts.jsonl
 same whole.jsonl parts.jsonl

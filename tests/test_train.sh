@@ -156,14 +156,8 @@ expect 0 'resumed after step' "$train" "${still[@]}" --resume still --log again2
 # Interrupted between evaluations, what counts towards --patience is kept: the rest is bit-equal.
 tired=("${small[@]}" --iters 400 --eval-interval 7 --patience 50 --dropout 0.1 --accumulate 2)
 expect 0 'validation loss' "$train" "${tired[@]}" --checkpoint straight
-"$train" "${tired[@]}" --checkpoint stopped --log stopped.jsonl >stopped.txt 2>&1 &
-running=$!
-for _ in $(seq 600); do
-  if [ "$(cat stopped.jsonl 2>/dev/null | wc -l)" -ge 10 ]; then break; fi
-  sleep 0.02
-done
-kill -INT "$running"
-wait "$running" || { echo "FAILED: Ctrl-C"; cat stopped.txt; failures=$((failures + 1)); }
+interrupt_after 10 stopped.jsonl "$train" "${tired[@]}" --checkpoint stopped --log stopped.jsonl ||
+  { echo "FAILED: Ctrl-C"; cat stopped.txt; failures=$((failures + 1)); }
 expect 0 'resumed after step' "$train" "${tired[@]}" --resume stopped --checkpoint stopped
 cmp straight/checkpoint.safetensors stopped/checkpoint.safetensors || failures=$((failures + 1))
 cmp straight/best.safetensors stopped/best.safetensors || failures=$((failures + 1))
