@@ -9,12 +9,6 @@
 
 #include "sched/runtime_internal.h"
 
-typedef struct place {
-    const void *of; /* root buffer or submission */
-    uint32_t part, memory;
-    uint64_t begin, end;
-} place;
-
 void rota_submission_fail(rota_runtime *runtime, rota_submission *submission, const rota_cause *cause,
                           bool first) {
     const rota_cause *none = NULL;
@@ -24,85 +18,66 @@ void rota_submission_fail(rota_runtime *runtime, rota_submission *submission, co
     rota_ticket_set_failed(runtime, submission->cell, submission->ticket_id, status, cause);
 }
 
-/* ---- The list; with the mutex held ---- */
+/* ---- The marks; with the mutex held ---- */
 
-static bool matches(const rota_poison *poison, const place *where) {
-    return poison->place == where->of && poison->part == where->part && poison->memory == where->memory &&
-           poison->begin < where->end && where->begin < poison->end;
-}
-
-static void unlink_next(rota_runtime *runtime, rota_poison **link) {
-    rota_poison *poison = *link;
-    *link = poison->next;
-    free(poison);
-    (void)ra_fetch_sub_release(&runtime->poison_active, 1);
-}
-
-static bool add(rota_runtime *runtime, const place *where, uint64_t number, const rota_cause *cause) {
-    rota_poison *poison = malloc(sizeof *poison);
-    if (!poison) return false;
-    *poison = (rota_poison){runtime->poisons, where->of,  where->part, where->memory,
-                            where->begin,     where->end, number,      cause};
-    runtime->poisons = poison;
+static bool add(rota_runtime *runtime, const rota_place *where, uint64_t number, const rota_cause *cause) {
+    rota_mark *mark = malloc(sizeof *mark);
+    if (!mark) return false;
+    *mark = (rota_mark){.place = *where, .number = number, .cause = cause};
+    rota_marks_put(&runtime->poisons, mark);
     (void)ra_fetch_add_acq_rel(&runtime->poison_active, 1);
     return true;
 }
 
-/* Removes [begin, end) from all marks of submissions up to `number`. */
-static void heal(rota_runtime *runtime, const place *where, uint64_t number) {
-    for (rota_poison **link = &runtime->poisons; *link;) {
-        rota_poison *poison = *link;
-        if (poison->number > number || !matches(poison, where)) {
-            link = &poison->next;
-            continue;
-        }
-        place before = {where->of, where->part, where->memory, poison->begin, where->begin};
-        place after = {where->of, where->part, where->memory, where->end, poison->end};
-        uint64_t of = poison->number;
-        const rota_cause *cause = poison->cause;
-        if (poison->begin < where->begin && poison->end > where->end) {
-            if (!add(runtime, &after, of,
-                     cause)) { /* without memory for two pieces it stays failed as a whole */
-                link = &poison->next;
-                continue;
-            }
-            poison->end = before.end;
-            link = &poison->next;
-        } else if (poison->begin < where->begin) {
-            poison->end = where->begin;
-            link = &poison->next;
-        } else if (poison->end > where->end) {
-            poison->begin = where->end;
-            link = &poison->next;
-        } else {
-            unlink_next(runtime, link);
-        }
+static void remove_all(rota_runtime *runtime, rota_mark *list) {
+    while (list) {
+        rota_mark *next = list->left;
+        free(list);
+        (void)ra_fetch_sub_release(&runtime->poison_active, 1);
+        list = next;
     }
 }
 
-static void mark(rota_runtime *runtime, const place *where, uint64_t number, const rota_cause *cause,
+/* Removes [begin, end) from all marks of submissions up to `number`. */
+static void heal(rota_runtime *runtime, const rota_place *where, uint64_t number) {
+    rota_mark *list = rota_marks_take(&runtime->poisons, where, number);
+    rota_mark *healed = NULL;
+    while (list) {
+        rota_mark *mark = list;
+        list = mark->left;
+        rota_place after = mark->place;
+        after.begin = where->end;
+        if (mark->place.begin >= where->begin && mark->place.end <= where->end) {
+            mark->left = healed;
+            healed = mark;
+            continue;
+        }
+        if (mark->place.begin >= where->begin)
+            mark->place.begin = where->end;
+        else if (mark->place.end <= where->end)
+            mark->place.end = where->begin;
+        else if (add(runtime, &after, mark->number, mark->cause))
+            mark->place.end = where->begin; /* without memory for two pieces it stays failed as a whole */
+        rota_marks_put(&runtime->poisons, mark);
+    }
+    remove_all(runtime, healed);
+}
+
+static void mark(rota_runtime *runtime, const rota_place *where, uint64_t number, const rota_cause *cause,
                  bool early) {
     /* Whoever could still read an older mark has run by the time this range is written. */
     if (!early) heal(runtime, where, number);
-    for (const rota_poison *poison = runtime->poisons; poison; poison = poison->next)
-        if (poison->number == number && matches(poison, where) && poison->begin <= where->begin &&
-            poison->end >= where->end)
-            return;
-    (void)add(runtime, where, number, cause);
+    if (!rota_marks_cover(runtime->poisons, where, number)) (void)add(runtime, where, number, cause);
 }
 
-static const rota_cause *find(rota_runtime *runtime, const place *where, uint64_t number, bool own_too) {
-    const rota_poison *oldest = NULL;
-    for (const rota_poison *poison = runtime->poisons; poison; poison = poison->next)
-        if ((poison->number < number || (own_too && poison->number == number)) && matches(poison, where) &&
-            (!oldest || poison->number < oldest->number))
-            oldest = poison;
+static const rota_cause *find(rota_runtime *runtime, const rota_place *where, uint64_t before) {
+    const rota_mark *oldest = rota_marks_oldest(runtime->poisons, where, before);
     return oldest ? oldest->cause : NULL;
 }
 
 void rota_poison_mark(rota_runtime *runtime, const rota_buffer *root, uint64_t begin, uint64_t end,
                       uint64_t number, const rota_cause *cause, bool early) {
-    place where = {root, 0, 0, begin, end};
+    rota_place where = {root, 0, 0, begin, end};
     (void)pthread_mutex_lock(&runtime->poison_mutex);
     mark(runtime, &where, number, cause, early);
     (void)pthread_mutex_unlock(&runtime->poison_mutex);
@@ -110,7 +85,7 @@ void rota_poison_mark(rota_runtime *runtime, const rota_buffer *root, uint64_t b
 
 void rota_poison_heal(rota_runtime *runtime, const rota_buffer *root, uint64_t begin, uint64_t end,
                       uint64_t number) {
-    place where = {root, 0, 0, begin, end};
+    rota_place where = {root, 0, 0, begin, end};
     (void)pthread_mutex_lock(&runtime->poison_mutex);
     heal(runtime, &where, number);
     (void)pthread_mutex_unlock(&runtime->poison_mutex);
@@ -119,25 +94,22 @@ void rota_poison_heal(rota_runtime *runtime, const rota_buffer *root, uint64_t b
 const rota_cause *rota_poison_find(rota_runtime *runtime, const rota_buffer *root, uint64_t begin,
                                    uint64_t end, uint64_t before_number) {
     if (ra_load_acquire(&runtime->poison_active) == 0) return NULL;
-    place where = {root, 0, 0, begin, end};
+    rota_place where = {root, 0, 0, begin, end};
     (void)pthread_mutex_lock(&runtime->poison_mutex);
-    const rota_cause *cause = find(runtime, &where, before_number, false);
+    const rota_cause *cause = find(runtime, &where, before_number);
     (void)pthread_mutex_unlock(&runtime->poison_mutex);
     return cause;
 }
 
 void rota_poison_drop(rota_runtime *runtime, const void *of) {
     (void)pthread_mutex_lock(&runtime->poison_mutex);
-    for (rota_poison **link = &runtime->poisons; *link;)
-        if ((*link)->place == of)
-            unlink_next(runtime, link);
-        else
-            link = &(*link)->next;
+    remove_all(runtime, rota_marks_take_of(&runtime->poisons, of));
     (void)pthread_mutex_unlock(&runtime->poison_mutex);
 }
 
 void rota_poison_all_free(rota_runtime *runtime) {
-    while (runtime->poisons) unlink_next(runtime, &runtime->poisons);
+    while (runtime->poisons)
+        remove_all(runtime, rota_marks_take_of(&runtime->poisons, runtime->poisons->place.of));
 }
 
 /* ---- Commands ---- */
@@ -160,10 +132,10 @@ static const rota_exec_command **commands_by_node(const rota_plan_part *part, ro
 
 /* Where an operand's bytes are. False: host memory of the caller's, or contents of an INPUT. */
 static bool operand_place(const rota_submission *submission, uint32_t part_index,
-                          const rota_exec_operand *operand, place *out) {
+                          const rota_exec_operand *operand, rota_place *out) {
     const rota_plan *plan = submission->plan;
     const rota_plan_part *part = &plan->parts[part_index];
-    *out = (place){NULL, 0, 0, operand->offset_bytes, operand->offset_bytes + operand->size_bytes};
+    *out = (rota_place){NULL, 0, 0, operand->offset_bytes, operand->offset_bytes + operand->size_bytes};
     if (operand->is_slot) {
         const rota_plan_word *word = &plan->words[operand->memory];
         if (word->kind != ROTA_WORD_BUFFER) return false;
@@ -188,8 +160,8 @@ static bool operand_place(const rota_submission *submission, uint32_t part_index
     return true;
 }
 
-typedef bool (*operand_fn)(rota_runtime *runtime, const rota_work *work, const place *where, uint8_t mode,
-                           void *user);
+typedef bool (*operand_fn)(rota_runtime *runtime, const rota_work *work, const rota_place *where,
+                           uint8_t mode, void *user);
 
 /* Calls fn for each operand of the work's commands of this node, or once for a host read or write. Stops at
  * true. */
@@ -199,12 +171,12 @@ static bool for_operands(rota_runtime *runtime, const rota_work *work, const voi
     if (!owner) {
         if (work->kind == ROTA_WORK_READ) {
             const rota_transfer *piece = &submission->read->pieces[work->segment];
-            place where = {piece->residency->buffer, 0, 0, piece->offset, piece->offset + piece->size};
+            rota_place where = {piece->residency->buffer, 0, 0, piece->offset, piece->offset + piece->size};
             return fn(runtime, work, &where, ROTA_READ, user);
         }
         if (work->kind == ROTA_WORK_WRITE) {
             const rota_host_write *write = &submission->write;
-            place where = {write->residency->buffer, 0, 0, write->offset, write->offset + write->size};
+            rota_place where = {write->residency->buffer, 0, 0, write->offset, write->offset + write->size};
             return fn(runtime, work, &where, ROTA_WRITE, user);
         }
         return false; /* moves carry the marks along */
@@ -224,7 +196,7 @@ static bool for_operands(rota_runtime *runtime, const rota_work *work, const voi
     for (; low < part->desc.command_count && commands[low]->node == node; low++)
         for (uint32_t o = 0; o < commands[low]->operand_count; o++) {
             const rota_exec_operand *operand = &part->desc.operands[commands[low]->first_operand + o];
-            place where;
+            rota_place where;
             if (operand_place(submission, part_index, operand, &where) &&
                 fn(runtime, work, &where, operand->mode, user))
                 return true;
@@ -232,21 +204,21 @@ static bool for_operands(rota_runtime *runtime, const rota_work *work, const voi
     return false;
 }
 
-static bool mark_written(rota_runtime *runtime, const rota_work *work, const place *where, uint8_t mode,
+static bool mark_written(rota_runtime *runtime, const rota_work *work, const rota_place *where, uint8_t mode,
                          void *user) {
     if (mode != ROTA_READ) mark(runtime, where, work->submission->number, user, false);
     return false;
 }
 
-static bool find_read(rota_runtime *runtime, const rota_work *work, const place *where, uint8_t mode,
+static bool find_read(rota_runtime *runtime, const rota_work *work, const rota_place *where, uint8_t mode,
                       void *user) {
     if (mode == ROTA_WRITE) return false;
     const rota_cause **out = user;
-    *out = find(runtime, where, work->submission->number, true);
+    *out = find(runtime, where, work->submission->number + 1) /* its own too */;
     return *out != NULL;
 }
 
-static bool heal_written(rota_runtime *runtime, const rota_work *work, const place *where, uint8_t mode,
+static bool heal_written(rota_runtime *runtime, const rota_work *work, const rota_place *where, uint8_t mode,
                          void *user) {
     (void)user;
     if (mode == ROTA_WRITE) heal(runtime, where, work->submission->number);

@@ -27,6 +27,7 @@
 #include "base/thread_cpus.h"
 #include "exec/exec.h"
 #include "graph/buffer_internal.h"
+#include "sched/marks.h"
 #include "sched/plan_internal.h"
 #include "sched/runtime.h"
 #include "sched/wait.h"
@@ -412,19 +413,7 @@ struct rota_submission {
     bool hosted;
     uint64_t submitted_ns, sequenced_ns;
     _Atomic uint64_t handed_over_ns;
-    struct rota_submission *hosted_next;
 };
-
-/* ---- Failed ranges ---- */
-
-typedef struct rota_poison {
-    struct rota_poison *next;
-    const void *place;     /* root buffer, or the submission whose arena it is */
-    uint32_t part, memory; /* arena only */
-    uint64_t begin, end;
-    uint64_t number; /* of the submission that should have written it */
-    const rota_cause *cause;
-} rota_poison;
 
 /* ---- The runtime ---- */
 
@@ -499,7 +488,7 @@ struct rota_runtime {
     _Atomic uint64_t reap_requested, reap_done;
 
     pthread_mutex_t poison_mutex;
-    rota_poison *poisons;
+    rota_mark *poisons; /* failed ranges */
     _Atomic uint32_t poison_active;
     pthread_mutex_t times_mutex;
 

@@ -142,6 +142,40 @@ static void unwritten_data_is_an_error(void **state) {
     rota_buffer_release(c);
 }
 
+/* As many nodes as fail leave as many marks, and each looks for those that it depends on: that takes no more
+ * than the logarithm of their number. (A list of them took 15 s here.) */
+static void many_nodes_fail_in_time(void **state) {
+    enum { COUNT = 60000 };
+    runtime_fixture *f = *state;
+    rota_buffer *a = test_words(f->device, "a", 1, 1), **outs = calloc(COUNT, sizeof(rota_buffer *));
+    test_node *nodes = calloc(COUNT + 1, sizeof *nodes);
+    assert_non_null(outs);
+    assert_non_null(nodes);
+    nodes[0] = (test_node){&test_failing, "breaks", {{a, 0, ROTA_WHOLE, ROTA_WRITE}}, 1};
+    for (uint32_t i = 0; i < COUNT; i++) {
+        outs[i] = test_buffer(f->runtime, "out", 4);
+        nodes[i + 1] = (test_node){
+            &test_copy, "reads", {{a, 0, ROTA_WHOLE, ROTA_READ}, {outs[i], 0, ROTA_WHOLE, ROTA_WRITE}}, 2};
+    }
+    rota_plan *plan = test_plan(f->device, "wide", nodes, COUNT + 1);
+    uint32_t word;
+    for (test_fail = 1; test_fail >= 0; test_fail--) {
+        rota_ticket ticket;
+        uint64_t begin = rota_clock_ns();
+        assert_ok(rota_submit_wait(plan, NULL, 0, &ticket));
+        assert_status(rota_wait(ticket, 0), test_fail ? ROTA_NODE_FAILED : ROTA_OK);
+        assert_true(rota_clock_ns() - begin < 5000000000u);
+        assert_status(rota_buffer_read(outs[COUNT - 1], 0, &word, 4), test_fail ? ROTA_NODE_FAILED : ROTA_OK);
+    }
+    test_fail = 0;
+    assert_int_equal(word, 7);
+    rota_plan_release(plan);
+    for (uint32_t i = 0; i < COUNT; i++) rota_buffer_release(outs[i]);
+    rota_buffer_release(a);
+    free(nodes);
+    free(outs);
+}
+
 /* A failure known before its turn must not reach back to what was submitted earlier and runs later. */
 static void failures_do_not_travel_back(void **state) {
     runtime_fixture *f = *state;
@@ -375,6 +409,7 @@ int main(void) {
         RUNTIME_TEST(failures_reach_what_depends_on_them),
         RUNTIME_TEST(a_host_write_heals_what_it_covers),
         RUNTIME_TEST(one_plan_fails_in_part),
+        RUNTIME_TEST(many_nodes_fail_in_time),
         RUNTIME_TEST(unwritten_data_is_an_error),
         RUNTIME_TEST(failures_do_not_travel_back),
         RUNTIME_TEST(arguments_are_checked),
