@@ -475,32 +475,34 @@ static void test_select(void **state) {
  * reported before works before it are complete. */
 static void test_waits(void **state) {
     (void)state;
-    cuda_fixture *f = cuda_open(NULL);
+    /* With one mark in flight no work has another of its own. */
+    cuda_fixture *f = cuda_open(&(rota_exec_open_options){.max_in_flight = 3});
     cuda_stub_pause(true);
-    rota_exec_wait waits[] = {{0, 1}, {0, 1}, {0, 2}, {1, 1}};
+    rota_exec_wait waits[] = {{0, 2}, {0, 2}, {0, 3}, {1, 1}};
     rota_exec_work works[] = {
-        {.queue = 0, .signal_value = 1},
-        {.queue = 0, .signal_value = 2, .waits = &waits[0], .wait_count = 1}, /* its own queue */
+        {.queue = 0, .signal_value = 2},
+        {.queue = 0, .signal_value = 3, .waits = &waits[0], .wait_count = 1}, /* its own queue */
         {.queue = 1, .signal_value = 1, .waits = &waits[1], .wait_count = 1},
         {.queue = 1, .signal_value = 2, .waits = &waits[2], .wait_count = 1},
-        {.queue = 0, .signal_value = 3, .waits = &waits[3], .wait_count = 1},
+        {.queue = 0, .signal_value = 4, .waits = &waits[3], .wait_count = 1},
     };
+    cuda_submit(f, &(rota_exec_work){.queue = 0, .signal_value = 1}, 1);
     cuda_submit(f, works, 3);
-    /* The mark that the wait asked for covers value 2 too. */
+    /* The mark that the wait asked for covers value 3 too. */
     assert_int_equal(cuda_stub_calls("StreamWaitEvent"), 1);
-    assert_int_equal(cuda_stub_calls("EventRecord"), 2);
+    assert_int_equal(cuda_stub_calls("EventRecord"), 3);
     cuda_submit(f, works + 3, 1);
     assert_int_equal(cuda_stub_calls("StreamWaitEvent"), 1);
     cuda_submit(f, works + 4, 1);
     assert_int_equal(cuda_stub_calls("StreamWaitEvent"), 2);
     assert_int_equal(atomic_load(&f->host.reached[0]), 0);
     cuda_stub_pause(false);
-    f->next[0] = 3;
+    f->next[0] = 4;
     f->next[1] = 2;
     cuda_wait(f, 0);
     cuda_wait(f, 1);
     /* Complete: no call. */
-    rota_exec_wait done = {0, 3};
+    rota_exec_wait done = {0, 4};
     rota_exec_work after = {.queue = 2, .signal_value = 1, .waits = &done, .wait_count = 1};
     cuda_submit(f, &after, 1);
     assert_int_equal(cuda_stub_calls("StreamWaitEvent"), 2);
@@ -532,13 +534,29 @@ static void test_bound(void **state) {
     assert_true(rota_clock_ns() - begin > 10000000);
     pthread_join(thread, NULL);
     cuda_wait(f, 0);
-    /* A long list of works is marked now and then, not once each. */
+    /* A long list of works is marked now and then once two marks are in flight, not once each. */
+    cuda_stub_pause(true);
     uint64_t records = cuda_stub_calls("EventRecord");
     rota_exec_work works[32] = {0};
     for (uint32_t i = 0; i < 32; i++) works[i] = (rota_exec_work){.queue = 0, .signal_value = ++f->next[0]};
     cuda_submit(f, works, 32);
+    assert_int_equal(cuda_stub_calls("EventRecord") - records, 4);
+    cuda_stub_pause(false);
     cuda_wait(f, 0);
-    assert_int_equal(cuda_stub_calls("EventRecord") - records, 2);
+    cuda_close(f);
+}
+
+/* Works handed over together while the device has little to do are reported each when it ends. */
+static void test_reported_apart(void **state) {
+    (void)state;
+    cuda_fixture *f = cuda_open(NULL);
+    cuda_stub_pause(true);
+    rota_exec_work works[2];
+    for (uint32_t i = 0; i < 2; i++) works[i] = (rota_exec_work){.queue = 0, .signal_value = ++f->next[0]};
+    cuda_submit(f, works, 2);
+    assert_int_equal(cuda_stub_calls("EventRecord"), 2);
+    cuda_stub_pause(false);
+    cuda_wait(f, 0);
     cuda_close(f);
 }
 
@@ -556,6 +574,7 @@ int main(void) {
         cmocka_unit_test(test_select),
         cmocka_unit_test(test_waits),
         cmocka_unit_test(test_bound),
+        cmocka_unit_test(test_reported_apart),
     };
     return exec_cuda_run("exec_cuda", tests, sizeof tests / sizeof tests[0]);
 }

@@ -7,11 +7,11 @@
  *
  * Queues. Each logical queue is a stream. Works go to it in order, so waits for works of the same queue hold
  * by themselves. A *mark* is an event recorded behind a run of works: all of them are complete when it is.
- * One is set at the end of each submit call on the queues that it used, at the latest behind
- * ROTA_CUDA_MERGE_MAX works, and where a work of another queue waits for a value that no mark covers yet. A
- * wait for (queue, value) is a wait for the first mark at or above the value; it is left out when that is
- * complete or an earlier wait of the same stream implies it. The completion thread looks at the oldest marks
- * of the queues and reports their values.
+ * One is set at the end of each submit call on the queues that it used; behind each work while few marks are
+ * in flight, else at the latest behind ROTA_CUDA_MERGE_MAX works; and where a work of another queue waits for
+ * a value that no mark covers yet. A wait for (queue, value) is a wait for the first mark at or above the
+ * value; it is left out when that is complete or an earlier wait of the same stream implies it. The
+ * completion thread looks at the oldest marks of the queues and reports their values.
  *
  * Instances. Each segment that has commands is one executable graph (cuda_graph.c), with parameters as fixed
  * values. Only what is in slots is read from the argument block: the submission's words are written to pinned
@@ -27,6 +27,10 @@
 
 /* Works behind which a mark is set at the latest: bounds how long the first of them waits to be reported. */
 #define ROTA_CUDA_MERGE_MAX 16u
+/* While fewer marks than this are in flight, each work has its own: two long works handed over at once, as by
+ * a trainer that keeps one step ahead, are else reported together, and the device has nothing to do until
+ * their caller has been woken and has sent the next. */
+#define ROTA_CUDA_UNMERGED_MAX 4u
 /* Marks of a queue in flight when the options give no bound. With MERGE_MAX works each this stays below the
  * depth (about 1 000 launches) at which a stream blocks the caller. */
 #define ROTA_CUDA_IN_FLIGHT_DEFAULT 32u

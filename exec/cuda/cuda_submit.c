@@ -220,7 +220,10 @@ static rota_status add_work(rota_cuda_device *device, const rota_exec_work *work
     for (uint32_t i = 0; i < work->wait_count; i++) ROTA_TRY(place_wait(device, queue, &work->waits[i]));
     ROTA_TRY(work->instance ? launch(device, queue, work) : copy(device, queue, work));
     queue->last_value = work->signal_value;
-    return ++queue->unmarked >= ROTA_CUDA_MERGE_MAX ? set_mark(device, queue) : ROTA_OK;
+    queue->unmarked++;
+    const uint64_t in_flight = queue->head - ra_load_acquire(&queue->tail); /* pairs with report */
+    const bool few = in_flight < ROTA_CUDA_UNMERGED_MAX && in_flight < device->in_flight_max / 2;
+    return few || queue->unmarked >= ROTA_CUDA_MERGE_MAX ? set_mark(device, queue) : ROTA_OK;
 }
 
 rota_status rota_cuda_submit(rota_exec_device *base, const rota_exec_work *works, uint32_t count) {

@@ -33,6 +33,10 @@
 #define ROTA_VK_HISTORY 2048u
 /* Most works merged under one signal: bounds how long the first of them waits to be reported. */
 #define ROTA_VK_MERGE_MAX 64u
+/* While fewer signals than this are awaited, each work has its own: two long works handed over at once, as by
+ * a trainer that keeps one step ahead, are else reported together, and the device has nothing to do until
+ * their caller has been woken and has sent the next. */
+#define ROTA_VK_UNMERGED_MAX 4u
 /* Bounds of one vkQueueSubmit2 call. */
 #define ROTA_VK_INFOS_MAX 64u
 #define ROTA_VK_BUFFERS_MAX 512u

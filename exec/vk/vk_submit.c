@@ -365,6 +365,8 @@ static rota_status add_work(rota_vk_device *device, const rota_exec_work *work) 
     rota_vk_point *point = &logical->points[logical->head++ % ROTA_VK_HISTORY];
     *point = (rota_vk_point){.value = work->signal_value, .sequence = real->sequence, .real = real_index};
     memcpy(point->last, logical->last_sequence, sizeof point->last);
+    const uint64_t in_flight = real->end_head - real->end_tail;
+    if (in_flight < ROTA_VK_UNMERGED_MAX && in_flight < device->in_flight_max / 2) close_info(device, real);
     return ROTA_OK;
 }
 
