@@ -23,14 +23,14 @@ rota_status gpt_sampled_loss(const gpt_text *text, gpt_plan *plan, uint64_t seed
     return status;
 }
 
-/* Adds to sum the losses of `windows` windows from `at`, one after the other, `rows` at a time with a plan of
- * their own. */
+/* Adds to sum the losses of `windows` windows from `at`, one after the other, `rows` at a time, with the plan
+ * if it is for so many, else with one of their own. */
 static rota_status window_losses(gpt_model *model, const gpt_text *text, size_t at, uint64_t windows,
                                  uint64_t rows, uint64_t length, gpt_plan *plan,
                                  const volatile sig_atomic_t *stop, double *sum) {
     gpt_plan own = {0};
-    if (!plan) {
-        ROTA_TRY(gpt_plan_loss(model, rows, length, &own));
+    if (rows != plan->rows || length != plan->length) {
+        ROTA_TRY(gpt_plan_loss(model, rows, length, plan, &own));
         plan = &own;
     }
     rota_status status = ROTA_OK;
@@ -56,9 +56,9 @@ rota_status gpt_whole_loss(gpt_model *model, const gpt_text *text, gpt_plan *pla
     ROTA_TRY(window_losses(model, text, at, whole, plan->rows, length, plan, stop, &sum));
     at += whole * length;
     if (windows > whole)
-        ROTA_TRY(window_losses(model, text, at, windows - whole, windows - whole, length, NULL, stop, &sum));
+        ROTA_TRY(window_losses(model, text, at, windows - whole, windows - whole, length, plan, stop, &sum));
     at += (windows - whole) * length;
-    if (rest) ROTA_TRY(window_losses(model, text, at, 1, 1, rest, NULL, stop, &sum));
+    if (rest) ROTA_TRY(window_losses(model, text, at, 1, 1, rest, plan, stop, &sum));
     *out_loss = sum / (double)predictions;
     return ROTA_OK;
 }

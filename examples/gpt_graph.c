@@ -336,7 +336,10 @@ rota_status gpt_plan_make(gpt_model *model, const gpt_plan_options *options, gpt
     if (status == ROTA_OK)
         status =
             rota_compile(model->runtime, out->graph,
-                         &(rota_compile_options){.devices = &model->device, .device_count = 1}, &out->plan);
+                         &(rota_compile_options){.devices = &model->device,
+                                                 .device_count = 1,
+                                                 .arena_of = options->beside ? options->beside->plan : NULL},
+                         &out->plan);
     for (int t = 0; t < (train ? GPT_TURNS : 1) && status == ROTA_OK; t++)
         status = make_turn(out, &out->turns[t]);
     if (status != ROTA_OK) gpt_plan_free(out);
@@ -355,12 +358,15 @@ rota_status gpt_plan_train(gpt_model *model, bool find_nan, gpt_plan *out) {
                          out);
 }
 
-rota_status gpt_plan_loss(gpt_model *model, uint64_t rows, uint64_t length, gpt_plan *out) {
+rota_status gpt_plan_loss(gpt_model *model, uint64_t rows, uint64_t length, const gpt_plan *beside,
+                          gpt_plan *out) {
     *out = (gpt_plan){.rows = rows, .length = length, .micro_batches = 1};
-    return gpt_plan_make(
-        model,
-        &(gpt_plan_options){.name = "loss", .dtype = (rota_dtype)model->config.dtype, .record = record_loss},
-        out);
+    return gpt_plan_make(model,
+                         &(gpt_plan_options){.name = "loss",
+                                             .dtype = (rota_dtype)model->config.dtype,
+                                             .record = record_loss,
+                                             .beside = beside},
+                         out);
 }
 
 rota_status gpt_plan_logits(gpt_model *model, uint64_t length, gpt_plan *out) {

@@ -43,8 +43,10 @@ typedef struct gpt_plan {
 
 /* The training step. find_nan: watch every tensor that is made. */
 rota_status gpt_plan_train(gpt_model *model, bool find_nan, gpt_plan *out);
-/* Forward only: the mean loss of a batch of rows x length, in the model's dtype. */
-rota_status gpt_plan_loss(gpt_model *model, uint64_t rows, uint64_t length, gpt_plan *out);
+/* Forward only: the mean loss of a batch of rows x length, in the model's dtype. beside: a plan that doesn't
+ * run at the same time, whose transient memory it uses, too; may be NULL. */
+rota_status gpt_plan_loss(gpt_model *model, uint64_t rows, uint64_t length, const gpt_plan *beside,
+                          gpt_plan *out);
 /* Forward only: the logits [length, vocabulary] of one row, in f32 from the f32 values. */
 rota_status gpt_plan_logits(gpt_model *model, uint64_t length, gpt_plan *out);
 /* Waits for replays in flight. */
@@ -90,6 +92,7 @@ typedef struct gpt_plan_options {
     rota_dtype dtype; /* f32, or the model's */
     rota_status (*record)(gpt_recording *r);
     void *user;
+    const gpt_plan *beside; /* its transient memory is used, too; or NULL */
 } gpt_plan_options;
 /* Records into a new graph and compiles it for the model's device. The plan's rows, length and micro_batches
  * are set. */

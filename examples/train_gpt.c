@@ -55,8 +55,8 @@ static int prepare_training(gpt_trainer *t) {
     uint64_t begin = rota_clock_ns();
     rota_status status = gpt_plan_train(&t->model, s->find_nan, &t->train);
     if (status != ROTA_OK) return gpt_memory_failure(program, status, &t->model);
-    /* Its arena is as large as a forward pass. */
-    if (s->eval_iters) REPORT_TRY(gpt_plan_loss(&t->model, s->config.batch, s->config.block, &t->loss));
+    if (s->eval_iters)
+        REPORT_TRY(gpt_plan_loss(&t->model, s->config.batch, s->config.block, &t->train, &t->loss));
     if (s->dot) REPORT_TRY(rota_plan_write_dot(t->train.plan, s->dot));
     rota_plan_stats stats;
     rota_plan_get_stats(t->train.plan, &stats);

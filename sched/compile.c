@@ -11,6 +11,24 @@ static const rota_compile_options default_options = {0};
 /* Compilations under a memory limit, each aiming at less than the last. */
 enum { ATTEMPTS_MAX = 8 };
 
+static rota_status check_arena_of(const rota_runtime *runtime, const rota_graph *graph,
+                                  const rota_compile_options *options) {
+    const rota_plan *other = options->arena_of;
+    ROTA_TRY(rota_plan_check(other));
+    if (other->runtime != runtime || other->options.device_count != 1 || options->device_count != 1 ||
+        other->options.devices[0] != options->devices[0] || other->part_count != 1)
+        return rota_fail(
+            ROTA_INVALID_ARGUMENT,
+            "compile of graph '%s': arena_of is plan '%s'; expected both to be for one device, the same",
+            graph->name, other->name);
+    if (other->options.arenas > 1 || options->arenas > 1)
+        return rota_fail(
+            ROTA_INVALID_ARGUMENT,
+            "compile of graph '%s': %u arenas, and plan '%s' of arena_of has %u; expected one of each",
+            graph->name, options->arenas, other->name, other->options.arenas);
+    return ROTA_OK;
+}
+
 static rota_status check_options(rota_runtime *runtime, const rota_graph *graph,
                                  const rota_compile_options *options) {
     if (options->device_count && !runtime)
@@ -34,6 +52,7 @@ static rota_status check_options(rota_runtime *runtime, const rota_graph *graph,
         return rota_fail(ROTA_INVALID_ARGUMENT,
                          "compile of graph '%s': packing %d, expected TIGHT or CONCURRENT", graph->name,
                          (int)options->packing);
+    if (options->arena_of) ROTA_TRY(check_arena_of(runtime, graph, options));
     return ROTA_OK;
 }
 
@@ -50,12 +69,14 @@ static rota_status new_plan(rota_runtime *runtime, rota_graph *graph, const rota
     plan->compile_info = rota_arena_calloc(&plan->arena, sizeof(rota_compile_info), 16);
     rota_device **devices = rota_arena_alloc(&plan->arena, sizeof *devices * (options->device_count + 1u), 8);
     if (!plan->name || !plan->compile_info || !devices) {
+        plan->options.arena_of = NULL; /* not held yet */
         rota_plan_free(plan);
         return rota_fail(ROTA_OUT_OF_MEMORY, "compile of graph '%s': no host memory", graph->name);
     }
     for (uint32_t i = 0; i < options->device_count; i++) devices[i] = options->devices[i];
     plan->options.devices = devices;
     plan->options.name = plan->name;
+    rota_plan_retain(plan->options.arena_of);
     *out_plan = plan;
     return ROTA_OK;
 }
@@ -275,6 +296,7 @@ void rota_plan_free(rota_plan *plan) {
             if (!plan->buffers[i].buffer->graph) rota_buffer_release(plan->buffers[i].buffer);
         for (size_t i = 0; i < sizeof info->kept / sizeof *info->kept; i++) rota_vector_free(&info->kept[i]);
     }
+    rota_plan_release(plan->options.arena_of);
     rota_graph_release(plan->graph);
     rota_arena_free(&plan->arena);
     free(plan);

@@ -31,6 +31,10 @@ typedef struct rota_compile_options {
     uint32_t arenas;     /* copies of the transient memory: replays on different ones overlap; 0: 1 */
     bool allow_undefined_reads;  /* reading a transient that nothing wrote is no error (tests) */
     uint64_t memory_limit_bytes; /* instead of the graph's; 0: the graph's; UINT64_MAX: none */
+    /* A plan of this runtime whose transient memory this one uses too, as far as its own fits in there:
+     * replays of the two wait for one another. Both are for one device, the same, with one arena. The new
+     * plan holds a reference on it. NULL: none. */
+    rota_plan *arena_of;
 } rota_compile_options;
 
 /* Compiles. The graph can't be recorded into afterwards, but may be compiled again with other options. Fails,

@@ -48,7 +48,27 @@ static rota_status prepare_persistent(const rota_plan_run *run, const rota_plan_
                      residency->buffer->name, device->id, other->id);
 }
 
-/* Arena memory: made by its part, imported by the later ones that share it. */
+/* The plan whose arena is used as far as it goes: it is held, and so freed later. */
+static const rota_plan_run *lender_of(const rota_plan_run *run) {
+    return run->plan->options.arena_of ? run->plan->options.arena_of->run : NULL;
+}
+
+/* Memory of the lender's for this piece of the arena, counted in the same order; NULL: none that will do. */
+static rota_exec_memory *lent(const rota_plan_run *run, uint32_t p, uint32_t m) {
+    const rota_plan_run *lender = lender_of(run);
+    if (!lender || p != 0) return NULL;
+    const rota_plan_memory *wanted = run->plan->parts[0].memories, *theirs = lender->plan->parts[0].memories;
+    uint32_t before = 0;
+    for (uint32_t i = 0; i < m; i++) before += wanted[i].kind == ROTA_EXEC_BASE_ARENA;
+    for (uint32_t i = 0; i < lender->plan->parts[0].desc.memory_count; i++) {
+        if (theirs[i].kind != ROTA_EXEC_BASE_ARENA || before--) continue;
+        const bool fits = theirs[i].size_bytes >= wanted[m].size_bytes && theirs[i].flags == wanted[m].flags;
+        return fits ? lender->arenas[0][i] : NULL;
+    }
+    return NULL;
+}
+
+/* Arena memory: lent, or made by its part, imported by the later ones that share it. */
 static rota_status make_arena(rota_plan_run *run, uint32_t arena, uint32_t p, uint32_t m,
                               rota_exec_memory **out) {
     const rota_plan *plan = run->plan;
@@ -56,6 +76,7 @@ static rota_status make_arena(rota_plan_run *run, uint32_t arena, uint32_t p, ui
     rota_exec_memory **slot = &run->arenas[arena][run->arena_base[p] + m];
     rota_status status = ROTA_OK;
     uint32_t owner = memory->foreign_part;
+    if (!*slot) *slot = lent(run, p, m);
     if (!*slot && owner == ROTA_NONE)
         status = rota_device_memory_create(run->parts[p].device, memory->size_bytes, memory->flags,
                                            plan->name, slot);
@@ -146,6 +167,7 @@ static void destroy_arena(const rota_plan_run *run, rota_exec_memory *const *mem
         for (uint32_t p = 0; p < plan->part_count; p++)
             for (uint32_t m = 0; m < plan->parts[p].desc.memory_count; m++) {
                 rota_exec_memory *memory = memories[run->arena_base[p] + m];
+                if (memory && memory == lent(run, p, m)) continue;
                 bool is_import = plan->parts[p].memories[m].foreign_part != ROTA_NONE;
                 if (memory && is_import && owners == 0)
                     kept = !rota_share_end(run->parts[p].device, memory) || kept;
@@ -170,7 +192,7 @@ void rota_run_destroy(rota_plan_run *run) {
     (void)pthread_mutex_destroy(&run->instance_mutex);
     free(run->arenas);
     free(run->arena_base);
-    free(run->arena_points);
+    free(run->own_points);
     rota_replay_destroy(run->replay);
     free(run->instances);
     free(run->parts);
@@ -266,9 +288,10 @@ static rota_status build(rota_plan_run *run) {
     ROTA_TRY(describe(run));
     run->instances = calloc(run->instance_capacity, sizeof *run->instances);
     run->arenas = calloc(run->arena_count, sizeof *run->arenas);
-    run->arena_points = calloc(run->arena_count, sizeof *run->arena_points);
-    if (!run->instances || !run->arenas || !run->arena_points)
+    run->own_points = calloc(run->arena_count, sizeof *run->own_points);
+    if (!run->instances || !run->arenas || !run->own_points)
         return rota_fail(ROTA_OUT_OF_MEMORY, "plan '%s': no host memory", plan->name);
+    run->arena_points = lender_of(run) ? lender_of(run)->arena_points : run->own_points;
     for (uint32_t i = 0; i < run->instance_capacity; i++) run->instances[i].arena = i % run->arena_count;
     for (uint32_t a = 0; a < run->arena_count; a++) {
         run->arenas[a] = calloc(run->arena_memories + 1u, sizeof **run->arenas);

@@ -327,7 +327,8 @@ struct rota_plan_run {
     uint32_t arena_memories;
     /* The sequencer's. */
     uint32_t instance_count, next_instance;
-    uint64_t *arena_points;
+    uint64_t *arena_points; /* last use of each arena: own_points, or those of the plan that lends it */
+    uint64_t *own_points;
     uint64_t last_point;
     rota_replay *replay;
     uint64_t unreaped;            /* submissions not recycled yet */

@@ -411,7 +411,7 @@ static void sequence_plan(rota_runtime *runtime, rota_submission *submission, ui
     if (!known) place_written(submission);
     rota_replay_end(runtime, run, base, timelines, known, notes, submission->transfer_count != 0);
     *out_final = submission->segment_points[plan->final_segment];
-    run->arena_points[arena] = *out_final;
+    if (run->has_arena) run->arena_points[arena] = *out_final;
     run->instances[submission->instance].last_point = *out_final;
     run->last_point = *out_final;
     run->unreaped++;

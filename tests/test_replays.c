@@ -1,7 +1,11 @@
 /* Replays of one plan in a row, whose hazards are resolved once: the order between one replay and the next
- * holds also where nodes of a replay only add up, whose order the plan leaves open. */
+ * holds also where nodes of a replay only add up, whose order the plan leaves open. And replays of plans that
+ * share their transient memory. */
 #include "tests/runtime_support.h"
 
+#include <string.h>
+#include "sched/runtime_internal.h"
+#include "sched/testing.h"
 #include "tests/adversary.h"
 
 enum { WORDS = 16, OTHERS = 10, REPLAYS = 8, ROUNDS = 24 };
@@ -84,7 +88,145 @@ static void sums_stay_in_their_replay(void **state) {
     }
 }
 
+/* x = 3 x + 1 by way of `stops` transients, one after the other, on a queue of its own. */
+static rota_plan *by_transients(rota_device *device, const char *name, rota_buffer *x, uint32_t stops,
+                                uint32_t queue, rota_plan *other) {
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    rota_buffer *from = x;
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    for (uint32_t i = 0; i < stops; i++) {
+        rota_buffer *to;
+        assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_TRANSIENT, "stop", WORDS * 4, &to));
+        const rota_access accesses[] = {{from, 0, ROTA_WHOLE, ROTA_READ}, {to, 0, ROTA_WHOLE, ROTA_WRITE}};
+        assert_ok(rota_record_kernel(recorder,
+                                     &(rota_kernel_node){.kernel = &test_copy,
+                                                         .accesses = accesses,
+                                                         .access_count = 2,
+                                                         .placement = {.queue_plus_1 = queue + 1}},
+                                     NULL));
+        from = to;
+    }
+    record(recorder, &triple_kernel, queue, from, ROTA_READWRITE, NULL);
+    const rota_access back[] = {{from, 0, ROTA_WHOLE, ROTA_READ}, {x, 0, ROTA_WHOLE, ROTA_WRITE}};
+    assert_ok(rota_record_kernel(recorder,
+                                 &(rota_kernel_node){.kernel = &test_copy,
+                                                     .accesses = back,
+                                                     .access_count = 2,
+                                                     .placement = {.queue_plus_1 = queue + 1}},
+                                 NULL));
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(rota_device_runtime(device), graph,
+                           &(rota_compile_options){.name = name,
+                                                   .devices = &device,
+                                                   .device_count = 1,
+                                                   .queues = queue + 1,
+                                                   .instances = 8,
+                                                   .arena_of = other},
+                           &plan));
+    rota_graph_release(graph);
+    return plan;
+}
+
+/* The first piece of a plan's arena. */
+static const rota_exec_memory *arena_of(const rota_plan *plan) {
+    const rota_plan_part *part = &plan->parts[0];
+    for (uint32_t m = 0; m < part->desc.memory_count; m++)
+        if (part->memories[m].kind == ROTA_EXEC_BASE_ARENA) return plan->run->arenas[0][m];
+    return NULL;
+}
+
+/* Nothing but the memory orders the replays of plans that touch different buffers. */
+static void plans_share_an_arena(void **state) {
+    (void)state;
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        adversary_options options = {.seed = round};
+        rota_runtime *runtime;
+        rota_device *device;
+        assert_ok(rota_runtime_open(
+            &(rota_runtime_options){.timeout_ns = 20000000000u, .queues_per_device = 4}, &runtime));
+        assert_ok(rota_runtime_add_driver(runtime, &adversary_driver, &options));
+        assert_ok(rota_device_open(runtime, "adversary", &device));
+        rota_buffer *x = test_words(device, "x", WORDS, 1), *y = test_words(device, "y", WORDS, 2),
+                    *z = test_words(device, "z", WORDS, 3);
+        rota_plan *first = by_transients(device, "first", x, 3, 0, NULL);
+        rota_plan *second = by_transients(device, "second", y, 2, 1, first);
+        rota_plan *third = by_transients(device, "third", z, 1, 2, second);
+        assert_non_null(arena_of(first));
+        assert_ptr_equal(arena_of(second), arena_of(first));
+        assert_ptr_equal(arena_of(third), arena_of(first));
+        rota_ticket ticket;
+        uint32_t expected[3] = {1, 2, 3};
+        for (uint32_t r = 0; r < REPLAYS; r++) {
+            assert_ok(rota_submit_wait(first, NULL, 0, NULL));
+            assert_ok(rota_submit_wait(second, NULL, 0, NULL));
+            assert_ok(rota_submit_wait(third, NULL, 0, NULL));
+            for (int i = 0; i < 3; i++) expected[i] = 3 * expected[i] + 1;
+        }
+        /* What a plan borrows from stays as long as the plan. */
+        rota_plan_release(first);
+        assert_ok(rota_submit_wait(second, NULL, 0, NULL));
+        rota_plan_release(second);
+        assert_ok(rota_submit_wait(third, NULL, 0, &ticket));
+        expected[1] = 3 * expected[1] + 1, expected[2] = 3 * expected[2] + 1;
+        assert_ok(rota_wait(ticket, 0));
+        test_expect_words(x, WORDS, expected[0]);
+        test_expect_words(y, WORDS, expected[1]);
+        test_expect_words(z, WORDS, expected[2]);
+        if (round % 2) rota_plan_release(third);
+        rota_buffer_release(x);
+        rota_buffer_release(y);
+        rota_buffer_release(z);
+        assert_ok(rota_runtime_close(runtime, 0));
+        if (round % 2 == 0) rota_plan_release(third);
+        assert_int_equal(options.violations, 0);
+    }
+}
+
+/* A plan that needs more than there is to borrow has memory of its own; what can't be shared is refused. */
+static void arenas_are_shared_as_far_as_they_go(void **state) {
+    runtime_fixture *f = *state;
+    rota_buffer *x = test_words(f->device, "x", WORDS, 1), *y = test_words(f->device, "y", WORDS, 2);
+    rota_plan *small = by_transients(f->device, "small", x, 1, 0, NULL);
+    rota_plan *large = by_transients(f->device, "large", y, 3, 0, small);
+    assert_non_null(arena_of(large));
+    assert_ptr_not_equal(arena_of(large), arena_of(small));
+    for (uint32_t r = 0; r < REPLAYS; r++) {
+        assert_ok(rota_submit_wait(small, NULL, 0, NULL));
+        assert_ok(rota_submit_wait(large, NULL, 0, NULL));
+    }
+    uint32_t expected[2] = {1, 2};
+    for (uint32_t r = 0; r < REPLAYS; r++)
+        for (int i = 0; i < 2; i++) expected[i] = 3 * expected[i] + 1;
+    test_expect_words(x, WORDS, expected[0]);
+    test_expect_words(y, WORDS, expected[1]);
+    rota_graph *graph;
+    rota_plan *refused;
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_int_equal(
+        rota_compile(
+            f->runtime, graph,
+            &(rota_compile_options){.devices = &f->device, .device_count = 1, .arenas = 2, .arena_of = small},
+            &refused),
+        ROTA_INVALID_ARGUMENT);
+    assert_non_null(strstr(rota_last_error(), "2 arenas"));
+    assert_non_null(strstr(rota_last_error(), "'small'"));
+    assert_int_equal(rota_compile(f->runtime, graph, &(rota_compile_options){.arena_of = small}, &refused),
+                     ROTA_INVALID_ARGUMENT);
+    assert_non_null(strstr(rota_last_error(), "one device"));
+    rota_graph_release(graph);
+    rota_plan_release(small);
+    rota_plan_release(large);
+    rota_buffer_release(x);
+    rota_buffer_release(y);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(sums_stay_in_their_replay)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(sums_stay_in_their_replay),
+                                       cmocka_unit_test(plans_share_an_arena),
+                                       cmocka_unit_test_setup_teardown(arenas_are_shared_as_far_as_they_go,
+                                                                       runtime_setup, runtime_teardown)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
