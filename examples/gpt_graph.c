@@ -43,10 +43,12 @@ static rota_status linear_columns(gpt_recording *r, const char *what, rota_tenso
                                   uint64_t first, uint64_t count, rota_tensor *out_y) {
     rota_tensor weight, bias = r->weights[place + 1];
     ROTA_TRY(rota_tensor_slice(&r->weights[place], 1, first, count, &weight));
-    ROTA_TRY(rota_op_matmul(r->tape, x, weight, false, false, out_y));
-    if (bias.buffer) {
-        ROTA_TRY(rota_tensor_slice(&bias, 0, first, count, &bias));
-        ROTA_TRY(rota_op_add(r->tape, *out_y, bias, out_y));
+    if (bias.buffer) ROTA_TRY(rota_tensor_slice(&bias, 0, first, count, &bias));
+    if (r->one_node) {
+        ROTA_TRY(rota_op_linear(r->tape, x, weight, &(rota_linear){.bias = bias}, out_y));
+    } else {
+        ROTA_TRY(rota_op_matmul(r->tape, x, weight, false, false, out_y));
+        if (bias.buffer) ROTA_TRY(rota_op_add(r->tape, *out_y, bias, out_y));
     }
     return gpt_record_watch(r, what, *out_y);
 }
@@ -54,6 +56,31 @@ static rota_status linear_columns(gpt_recording *r, const char *what, rota_tenso
 static rota_status linear(gpt_recording *r, const char *what, rota_tensor x, uint32_t place,
                           rota_tensor *out_y) {
     return linear_columns(r, what, x, place, 0, r->weights[place].shape[1], out_y);
+}
+
+static rota_status linear_gelu(gpt_recording *r, rota_tensor x, uint32_t place, rota_tensor *out_y) {
+    if (r->one_node) {
+        const rota_linear options = {.bias = r->weights[place + 1], .activation = ROTA_ACTIVATION_GELU};
+        ROTA_TRY(rota_op_linear(r->tape, x, r->weights[place], &options, out_y));
+    } else {
+        ROTA_TRY(linear(r, "widened", x, place, out_y));
+        ROTA_TRY(rota_op_gelu(r->tape, *out_y, out_y));
+    }
+    return gpt_record_watch(r, "gelu", *out_y);
+}
+
+/* x += dropout(y weight + bias) */
+static rota_status add_linear(gpt_recording *r, const char *what, rota_tensor y, uint32_t place,
+                              rota_tensor *x) {
+    if (r->one_node && !r->dropout) {
+        const rota_linear options = {.bias = r->weights[place + 1], .residual = *x};
+        ROTA_TRY(rota_op_linear(r->tape, y, r->weights[place], &options, x));
+    } else {
+        ROTA_TRY(linear(r, what, y, place, &y));
+        ROTA_TRY(drop(r, &y));
+        ROTA_TRY(rota_op_add(r->tape, *x, y, x));
+    }
+    return gpt_record_watch(r, "residual", *x);
 }
 
 static rota_status norm(gpt_recording *r, rota_tensor x, uint32_t place, rota_tensor *out_y) {
@@ -99,20 +126,12 @@ rota_status gpt_record_rest(gpt_recording *r, uint64_t layer, rota_tensor merged
     snprintf(name, sizeof name, "layer %" PRIu64 " attention", layer);
     ROTA_TRY(gpt_record_part(r, name));
     ROTA_TRY(gpt_record_watch(r, "mixed values", merged));
-    ROTA_TRY(linear(r, "projection", merged, gpt_place(layer, GPT_PROJECT), &h));
-    ROTA_TRY(drop(r, &h));
-    ROTA_TRY(rota_op_add(r->tape, *x, h, x));
-    ROTA_TRY(gpt_record_watch(r, "residual", *x));
+    ROTA_TRY(add_linear(r, "projection", merged, gpt_place(layer, GPT_PROJECT), x));
     snprintf(name, sizeof name, "layer %" PRIu64 " wide", layer);
     ROTA_TRY(gpt_record_part(r, name));
     ROTA_TRY(norm(r, *x, gpt_place(layer, GPT_NORM2), &h));
-    ROTA_TRY(linear(r, "widened", h, gpt_place(layer, GPT_WIDEN), &h));
-    ROTA_TRY(rota_op_gelu(r->tape, h, &h));
-    ROTA_TRY(gpt_record_watch(r, "gelu", h));
-    ROTA_TRY(linear(r, "narrowed", h, gpt_place(layer, GPT_NARROW), &h));
-    ROTA_TRY(drop(r, &h));
-    ROTA_TRY(rota_op_add(r->tape, *x, h, x));
-    return gpt_record_watch(r, "residual", *x);
+    ROTA_TRY(linear_gelu(r, h, gpt_place(layer, GPT_WIDEN), &h));
+    return add_linear(r, "narrowed", h, gpt_place(layer, GPT_NARROW), x);
 }
 
 rota_status gpt_record_head(gpt_recording *r, rota_tensor x, rota_tensor table, rota_tensor *out_logits) {
@@ -313,6 +332,8 @@ rota_status gpt_plan_make(gpt_model *model, const gpt_plan_options *options, gpt
                        .rows = out->rows / out->micro_batches,
                        .dropout = train && model->config.dropout > 0,
                        .find_nan = options->find_nan,
+                       .one_node = rota_device_get_info(model->device)->kind == ROTA_EXEC_CUDA &&
+                                   options->dtype != ROTA_F32 && !options->find_nan,
                        .dtype = options->dtype,
                        .user = options->user};
     r.weights = calloc(GPT_PLACES(model->config.layers), sizeof *r.weights);

@@ -81,6 +81,9 @@ typedef struct gpt_recording {
     rota_dtype dtype;  /* of weights and activations */
     uint64_t rows;     /* of a micro-batch */
     bool dropout, find_nan;
+    /* A product and what follows it are one node: where a library has both, and nobody asks for what is
+     * between; elsewhere fusion makes more of separate nodes. */
+    bool one_node;
     rota_tensor *found; /* --find-nan: counts of the tensors watched so far */
     char part[48];      /* of the model, for names */
     void *user;         /* of gpt_plan_options */
