@@ -18,7 +18,7 @@ typedef enum rota_device_feature {
     ROTA_FEATURE_F16_ARITHMETIC = 1u << 1,
     ROTA_FEATURE_COOPERATIVE_MATRIX = 1u << 2,      /* KHR, f16 in, f32 accumulation */
     ROTA_FEATURE_COOPERATIVE_MATRIX_BF16 = 1u << 3, /* KHR, bf16 in, f32 accumulation */
-    ROTA_FEATURE_COOPERATIVE_MATRIX_2 = 1u << 4,    /* NV: workgroup scope, tensor addressing */
+    ROTA_FEATURE_COOPERATIVE_MATRIX_2 = 1u << 4,    /* NV: workgroup scope, tensor addressing, per element */
     ROTA_FEATURE_SUBGROUP_SIZE_CONTROL = 1u << 5,
     ROTA_FEATURE_INT64_ATOMICS = 1u << 6,
     ROTA_FEATURE_INT8_STORAGE = 1u << 7,

@@ -2,6 +2,7 @@
  * compute, test_products checks on one. */
 #include "tests/support.h"
 
+#include <stdio.h>
 #include <string.h>
 #include "cuda/matmul_bounded.h"
 #include "ops/cuda/matmul_bounded.h"
@@ -30,6 +31,10 @@ static const rota_kernel *f16_kernel(const rota_matmul_params *p, const rota_cud
     return rota_kernel_matmul_f16.vk.select_image(p, NULL, 0, target);
 }
 
+static const rota_kernel *bf16_kernel(const rota_matmul_params *p, const rota_cuda_target *target) {
+    return rota_kernel_matmul_bf16.vk.select_image(p, NULL, 0, target);
+}
+
 static void expect(const rota_kernel *chosen, const char *name) {
     if (!ROTA_CUDA_HAVE_matmul_bounded) {
         assert_null(chosen);
@@ -45,14 +50,36 @@ static void tiles_follow_the_multiprocessors(void **state) {
     (void)state;
     rota_matmul_params p = product(2048, 2048, 2048, ROTA_F16);
     expect(f16_kernel(&p, &h200),
-           "matmul_bounded_f16_128x256"); /* 128 blocks at once; 121 of more work each */
+           "matmul_bounded_held_f16_128x256"); /* 128 blocks at once; 121 of more work each */
     p = product(3072, 3072, 3072, ROTA_F16);
-    expect(f16_kernel(&p, &h200), "matmul_bounded_f16_192x192"); /* two rounds, not three */
+    expect(f16_kernel(&p, &h200), "matmul_bounded_held_f16_192x192"); /* two rounds, not three */
     p = product(4096, 4096, 4096, ROTA_BF16);
-    expect(rota_kernel_matmul_bf16.vk.select_image(&p, NULL, 0, &h200), "matmul_bounded_bf16_128x256");
+    expect(bf16_kernel(&p, &h200), "matmul_bounded_held_bf16_128x256");
+    p = product(4096, 768, 3072, ROTA_BF16);
+    expect(bf16_kernel(&p, &h200), "matmul_bounded_held_bf16_128x192"); /* 128 blocks; else 96 or 88 */
     p = product(3000, 3001, 3007, ROTA_BF16); /* edges, no multiple of anything but the rows' distances */
-    expect(rota_kernel_matmul_bf16.vk.select_image(&p, NULL, 0, &h200), "matmul_bounded_bf16_192x192");
+    expect(bf16_kernel(&p, &h200), "matmul_bounded_nn_bf16_192x192");
     assert_null(rota_kernel_matmul.vk.select_image);
+}
+
+/* The gradients' products of a GPT-2 with 4096 tokens. */
+static void transposed_operands_have_their_own(void **state) {
+    (void)state;
+    rota_matmul_params p = product(4096, 768, 3072, ROTA_BF16);
+    p.flags |= ROTA_MATMUL_TRANSPOSE_B;
+    p.ldb = p.k;
+    expect(bf16_kernel(&p, &h200), "matmul_bounded_nt_bf16_128x192");
+    p = product(4096, 50304, 768, ROTA_F16);
+    p.flags |= ROTA_MATMUL_TRANSPOSE_B;
+    p.ldb = p.k;
+    expect(f16_kernel(&p, &h200), "matmul_bounded_nt_f16_128x256");
+    p = product(768, 3072, 4096, ROTA_BF16);
+    p.flags |= ROTA_MATMUL_TRANSPOSE_A;
+    p.lda = p.m;
+    expect(bf16_kernel(&p, &h200), "matmul_bounded_tn_bf16_128x192");
+    p.flags |= ROTA_MATMUL_TRANSPOSE_B; /* both: by shader */
+    p.ldb = p.k;
+    assert_null(bf16_kernel(&p, &h200));
 }
 
 static void launches_cover_the_tiles(void **state) {
@@ -63,14 +90,15 @@ static void launches_cover_the_tiles(void **state) {
         rota_matmul_params p = product(sizes[i][0], sizes[i][1], sizes[i][2], ROTA_F16);
         const rota_kernel *chosen = f16_kernel(&p, &h200);
         assert_non_null(chosen);
-        const bool square = strstr(chosen->name, "192x192") != NULL;
-        const uint32_t rows = square ? 192 : 128, columns = square ? 192 : 256;
+        const bool held = strstr(chosen->name, "_held_") != NULL;
+        uint32_t rows = 0, columns = 0;
+        assert_int_equal(sscanf(strrchr(chosen->name, '_'), "_%ux%u", &rows, &columns), 2);
         const uint32_t tiles = ((p.m + rows - 1) / rows) * ((p.n + columns - 1) / columns);
         rota_cuda_launch launch = {0};
         chosen->cuda.launch(&p, NULL, &h200, &launch);
         assert_int_equal(launch.groups[0], tiles < 132 ? tiles : 132);
         assert_int_equal(launch.groups[1], 1);
-        assert_int_equal(launch.block[0], rows / 64 * 128 + 32);
+        assert_int_equal(launch.block[0], rows / 64 * 128 + (held ? 128 : 32));
         assert_true(launch.shared_bytes <= VK_SHARED_BYTES);
         assert_true(launch.cluster[0] <= 1);
         assert_null(chosen->cuda.prepare);
@@ -92,8 +120,8 @@ static void everything_else_is_left_to_shaders(void **state) {
     assert_null(f16_kernel(&good, &target));
     for (uint32_t operand = 0; operand < 3; operand++)
         assert_null(rota_kernel_matmul_f16.vk.select_image(&good, NULL, 1u << operand, &h200));
-    const uint32_t flags[] = {0, ROTA_MATMUL_ALIGNED_16 | ROTA_MATMUL_TRANSPOSE_A,
-                              ROTA_MATMUL_ALIGNED_16 | ROTA_MATMUL_TRANSPOSE_B,
+    const uint32_t flags[] = {0, ROTA_MATMUL_TRANSPOSE_A,
+                              ROTA_MATMUL_ALIGNED_16 | ROTA_MATMUL_TRANSPOSE_A | ROTA_MATMUL_TRANSPOSE_B,
                               ROTA_MATMUL_ALIGNED_16 | ROTA_MATMUL_ACCUMULATE};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
         p = good;
@@ -126,6 +154,7 @@ static void everything_else_is_left_to_shaders(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tiles_follow_the_multiprocessors),
+        cmocka_unit_test(transposed_operands_have_their_own),
         cmocka_unit_test(launches_cover_the_tiles),
         cmocka_unit_test(everything_else_is_left_to_shaders),
     };

@@ -116,27 +116,33 @@ static void products_agree(void **state) {
             }
 }
 
-/* Large enough for the CUDA images of ops/cuda/matmul_bounded.cu, in each of their tiles, with edges all
- * round: on a Vulkan device that takes them. */
+/* Large enough for the CUDA images of ops/cuda/matmul_bounded.cu, with edges all round, sums that are a
+ * multiple of 32 long and not: on a Vulkan device that takes them. */
 static void products_by_image_agree(void **state) {
     (void)state;
-    static const shape large[] = {{1, 1032, 1160, 1000, 0}, {1, 2104, 2120, 248, 0}};
+    static const shape large[] = {
+        {1, 1032, 1160, 1000, 0}, {1, 1160, 1032, 1024, 0}, {1, 2104, 2120, 248, 0}};
     if (!op_kit_use_device("vk:0")) skip();
     if (!(op_kit_device_info()->features & ROTA_FEATURE_CUDA_IMAGES)) {
         print_message("skipped: vk:0 launches no CUDA images\n");
         skip();
     }
     for (size_t i = 0; i < sizeof large / sizeof *large; i++)
-        for (rota_dtype dtype = ROTA_F16; dtype <= ROTA_BF16; dtype++) {
-            const product p = {.shape = large[i], .dtype = dtype, .result = dtype};
-            assert_true(op_kit_use_device("cpu"));
-            void *expected = run(&p);
-            assert_true(op_kit_use_device("vk:0"));
-            void *got = run(&p);
-            compare("vk:0", &p, expected, got);
-            free(got);
-            free(expected);
-        }
+        for (rota_dtype dtype = ROTA_F16; dtype <= ROTA_BF16; dtype++)
+            for (uint32_t flags = 0; flags < 3; flags++) { /* both transposed: by shader */
+                const product p = {.shape = large[i],
+                                   .dtype = dtype,
+                                   .result = dtype,
+                                   .transpose_a = flags & 1,
+                                   .transpose_b = flags & 2};
+                assert_true(op_kit_use_device("cpu"));
+                void *expected = run(&p);
+                assert_true(op_kit_use_device("vk:0"));
+                void *got = run(&p);
+                compare("vk:0", &p, expected, got);
+                free(got);
+                free(expected);
+            }
 }
 
 int main(void) {

@@ -182,7 +182,8 @@ static void query_features(const rota_vk_instance *instance, const extension_lis
         info->features |= ROTA_FEATURE_SUBGROUP_SIZE_CONTROL;
     if (chain.matrix.cooperativeMatrix && chain.v12.vulkanMemoryModel)
         query_matrices(instance, physical, chain.bfloat16.shaderBFloat16CooperativeMatrix);
-    if (chain.matrix2.cooperativeMatrixWorkgroupScope && chain.matrix2.cooperativeMatrixTensorAddressing)
+    if (chain.matrix2.cooperativeMatrixWorkgroupScope && chain.matrix2.cooperativeMatrixTensorAddressing &&
+        chain.matrix2.cooperativeMatrixPerElementOperations)
         info->features |= ROTA_FEATURE_COOPERATIVE_MATRIX_2;
 }
 

@@ -7,8 +7,8 @@
 #include "ops/kernel_params.h"
 
 /* rota_kernel.vk.select_image of matmul_f16 and matmul_bf16. NULL, for the shaders: products with less than
- * a gibi of multiplications, operands that are transposed, in slots, in several batches or not promised to be
- * aligned, results of another type or added to, and devices that aren't of compute capability 9.0. */
+ * a gibi of multiplications, operands that are both transposed, in slots, in several batches or not promised
+ * to be aligned, results of another type or added to, and devices that aren't of compute capability 9.0. */
 const rota_kernel *rota_cuda_select_image_matmul_f16(const void *params, const uint64_t *operand_bytes,
                                                      uint32_t slot_mask, const rota_cuda_target *target);
 const rota_kernel *rota_cuda_select_image_matmul_bf16(const void *params, const uint64_t *operand_bytes,

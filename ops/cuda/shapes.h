@@ -36,7 +36,7 @@ enum {
     ROTA_CUDA_MATMUL_HALF_SMALL_SHARED = 4 * (64 + 64) * 32 * 2,
     ROTA_CUDA_MATMUL_HALF_THREADS = 128,
     /* ... on Hopper, within what a launch on Vulkan may ask for (matmul_bounded.cu): every tile's. */
-    ROTA_CUDA_MATMUL_BOUNDED_SHARED = 38 * 1024,
+    ROTA_CUDA_MATMUL_BOUNDED_SHARED = 43 * 1024,
     /* Queries, or keys, of a block of attention, and its threads. */
     ROTA_CUDA_ATTENTION_ROWS = 64,
     ROTA_CUDA_ATTENTION_THREADS = 128,

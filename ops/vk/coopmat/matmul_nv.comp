@@ -54,6 +54,10 @@ layout(buffer_reference, std430, buffer_reference_align = 16) buffer float_rows 
         total = coopMatMulAdd(a, b, total);                                                                  \
     }
 
+/* A function of each element, since a loop over them takes longer than the products (H200, bf16, 4096 x 50304 x 768, b
+ * transposed: 5.8 ms, with this 1.9). */
+float element_as_stored(const in uint row, const in uint column, const in float value) { return as_stored(value); }
+
 /* The result, scaled, added where asked, into rows of 32-bit or 16-bit floats. */
 #define PUT(half_type, float_type, c_layout)                                                                 \
     {                                                                                                        \
@@ -63,8 +67,7 @@ layout(buffer_reference, std430, buffer_reference_align = 16) buffer float_rows 
             coopMatLoadTensorNV(before, float_type(tile.c).v, 0, c_layout);                                  \
             total = total + before;                                                                          \
         }                                                                                                    \
-        if (C_DTYPE == 2u)                                                                                   \
-            for (uint e = 0u; e < total.length(); ++e) total[e] = as_stored(total[e]);                       \
+        if (C_DTYPE == 2u) coopMatPerElementNV(total, total, element_as_stored);                             \
         if (C_DTYPE == 0u)                                                                                   \
             coopMatStoreTensorNV(total, float_type(tile.c).v, 0, c_layout);                                  \
         else                                                                                                 \
