@@ -3,9 +3,16 @@
 
 enum { LAYERNORM, RMSNORM, RESIDUAL_LAYERNORM };
 
-/* Rows whose sums make one partial gradient of the weights: enough partials for a few workers, few enough to
- * add up. */
-#define CHUNK 64
+/* Rows whose sums make one partial gradient of the weights: so few that a large device's threads, each of
+ * which has some columns of a chunk, all have one, and as many as leave few partials to add up. */
+#define CHUNK_LEAST 8
+#define CHUNK_MOST 64
+#define CHUNKS 1024
+
+static uint64_t chunk_of(uint64_t rows) {
+    const uint64_t chunk = rows / CHUNKS / CHUNK_LEAST * CHUNK_LEAST;
+    return chunk < CHUNK_LEAST ? CHUNK_LEAST : chunk > CHUNK_MOST ? CHUNK_MOST : chunk;
+}
 
 static bool is_layernorm(const rota_op_use *use) {
     return use->op != &rota_ops_norm[RMSNORM];
@@ -44,15 +51,15 @@ static rota_status shape_norm(const rota_op_use *use, rota_tensor *out) {
 
 static rota_norm_params params_of(const rota_op_use *use) {
     const rota_tensor *x = &use->inputs[0];
-    const uint64_t dim = x->shape[x->rank - 1];
+    const uint64_t dim = x->shape[x->rank - 1], rows = rota_tensor_count(x) / dim;
     const uint32_t weight = first_weight(use);
     return (rota_norm_params){
-        .rows = (uint32_t)(rota_tensor_count(x) / dim),
+        .rows = (uint32_t)rows,
         .dim = (uint32_t)dim,
         .flags = (use->inputs[weight].buffer ? ROTA_NORM_WEIGHT : 0) |
                  (is_layernorm(use) && use->inputs[weight + 1].buffer ? ROTA_NORM_BIAS : 0),
         .eps = use->attributes.eps,
-        .chunk = CHUNK,
+        .chunk = (uint32_t)chunk_of(rows),
         .dtype = x->dtype,
     };
 }
@@ -138,7 +145,7 @@ static rota_status gradient_norm(rota_tape *tape, const rota_op_use *use) {
     for (uint32_t i = 1; i < use->input_count; i++)
         weights = weights || (use->inputs[i].buffer && rota_gradient_wanted(tape, &use->inputs[i]));
     if (weights) {
-        const uint64_t chunks = (params.rows + CHUNK - 1) / CHUNK, halves = layer ? 2 : 1;
+        const uint64_t chunks = (params.rows + params.chunk - 1) / params.chunk, halves = layer ? 2 : 1;
         rota_tensor partial;
         ROTA_TRY(
             rota_tape_temporary(tape, "partial", ROTA_F32, ROTA_SHAPE(halves, chunks, params.dim), &partial));
