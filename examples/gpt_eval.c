@@ -55,8 +55,9 @@ rota_status gpt_whole_loss(gpt_model *model, const gpt_text *text, gpt_plan *pla
     double sum = 0;
     ROTA_TRY(window_losses(model, text, at, whole, plan->rows, length, plan, stop, &sum));
     at += whole * length;
+    /* One by one: products of another size would be measured first, in memory of their own. */
     if (windows > whole)
-        ROTA_TRY(window_losses(model, text, at, windows - whole, windows - whole, length, plan, stop, &sum));
+        ROTA_TRY(window_losses(model, text, at, windows - whole, 1, length, plan, stop, &sum));
     at += (windows - whole) * length;
     if (rest) ROTA_TRY(window_losses(model, text, at, 1, 1, rest, plan, stop, &sum));
     *out_loss = sum / (double)predictions;
