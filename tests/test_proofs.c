@@ -4,8 +4,11 @@
 #include "tests/support.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "sched/plan_internal.h"
+#include "tests/adversary.h"
 #include "tests/conformance.h"
 
 /* ATTEMPTS: what depends on submissions that meet needs this thread to be let run for QUIET_NS at a time. */
@@ -166,7 +169,31 @@ static void every_scenario_goes_red(void **state) {
     assert_int_equal(green, 0);
 }
 
+/* What the scenarios rely on to see a late write: the adversary's own look at memory that was destroyed. */
+static void late_writes_are_seen(void **state) {
+    (void)state;
+    enum { SIZE = 4096 };
+    for (uint32_t written = 0; written < 4; written++) {
+        adversary_options options = {0};
+        rota_runtime *runtime;
+        rota_device *device;
+        rota_exec_memory *memory;
+        assert_ok(adversary_runtime_open(&options, NULL, &runtime));
+        assert_ok(rota_device_open(runtime, "adversary", &device));
+        rota_exec_device *exec = rota_device_exec(device);
+        assert_ok(exec->vtable->memory_create(exec, SIZE, 0, "late", &memory));
+        uint8_t *bytes = (uint8_t *)(uintptr_t)memory->address;
+        exec->vtable->memory_destroy(exec, memory);
+        const uint32_t places[] = {0, SIZE / 2, SIZE - 1};
+        if (written < 3) bytes[places[written]] = 1;
+        assert_ok(rota_runtime_close(runtime, 0));
+        assert_int_equal(atomic_load(&options.violations), written < 3 ? 1 : 0);
+        if (written < 3) assert_non_null(strstr(options.violation, "destroyed memory 'late' was written"));
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_scenario_goes_red)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(late_writes_are_seen),
+                                       cmocka_unit_test(every_scenario_goes_red)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
