@@ -414,9 +414,27 @@ static double linear_largest(const reference *r, double result) {
     return sqrt(row * column) + bias; /* Cauchy and Schwarz */
 }
 
+/* An element's rounding, as the norm of its row sees it: over the row's deviation. A row of few, nearly alike
+ * elements keeps little but that. 0 for other ops. */
+static double normalized_growth(const reference *r) {
+    const char *const name = r->use->op->name;
+    const bool layer = strcmp(name, "layernorm") == 0, residual = strcmp(name, "residual_layernorm") == 0;
+    if (!layer && !residual && strcmp(name, "rmsnorm") != 0) return 0;
+    const split s = rows_of(&r->use->inputs[0]);
+    const double *x = residual ? r->out[2] : r->in[0];
+    double most = 0;
+    for (uint64_t row = 0; row < s.outer; row++) {
+        double largest = 0;
+        for (uint64_t i = 0; i < s.n; i++) largest = fmax(largest, fabs(x[row * s.n + i]));
+        most = fmax(most, largest * r->out[1][layer || residual ? 2 * row + 1 : row]);
+    }
+    return most;
+}
+
 double reference_bound(const reference *r, uint32_t output) {
     double largest = 0, roundings = reference_roundings_basic(r);
     const rota_tensor *y = &r->use->outputs[output];
+    if (rota_tensor_is_empty(y)) return 0;
     for (uint64_t i = 0; i < count_of(y); i++)
         if (isfinite(r->out[output][i])) largest = fmax(largest, fabs(r->out[output][i]));
     /* Sums are in lanes and trees, whose errors add up like the square root at worst seen; the bound takes a
@@ -424,10 +442,13 @@ double reference_bound(const reference *r, uint32_t output) {
     double bound = 0x1p-24 * ((roundings < 0 ? 16 : roundings) + longest_sum(r->use) / 4) * fmax(largest, 1);
     if (y->dtype == ROTA_F16) bound += fmax(0x1p-11 * largest, 0x1p-25);
     if (y->dtype == ROTA_BF16) bound += 0x1p-8 * largest;
-    /* What is normalized, and its statistics, come from a sum that was rounded before. */
+    /* The element's own rounding, the mean's and their difference's, and as much in what it is divided by.
+     * What comes from a sum was rounded to its dtype before. */
     const rota_dtype dtype = r->use->inputs[0].dtype;
-    if (strcmp(r->use->op->name, "residual_layernorm") == 0 && output < 2 && dtype != ROTA_F32)
-        bound += (dtype == ROTA_F16 ? 0x1p-11 : 0x1p-8) * fmax(largest, 1);
+    double unit = 4 * 0x1p-24;
+    if (strcmp(r->use->op->name, "residual_layernorm") == 0 && dtype != ROTA_F32)
+        unit += 2 * (dtype == ROTA_F16 ? 0x1p-11 : 0x1p-8);
+    if (output < 2) bound += unit * normalized_growth(r) * fmax(largest, 1);
     /* The product and what the bias is added to may be rounded on their way, each at most as large as all
      * that was added up; gelu's slope is at most 1.13. */
     if (strncmp(r->use->op->name, "linear", 6) == 0 && dtype != ROTA_F32)

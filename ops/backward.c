@@ -26,6 +26,12 @@ static rota_status open_parameters(rota_tape *tape, const rota_tensor *params, u
                                    rota_tensor *grads, bool accumulate) {
     for (uint32_t i = 0; i < count; i++) {
         ROTA_TRY(check_parameter(&params[i], &grads[i], i));
+        if (rota_tensor_is_empty(&params[i])) { /* nor has its gradient */
+            if (!grads[i].buffer)
+                ROTA_TRY(rota_tape_temporary(tape, "parameter gradient", params[i].dtype, params[i].rank,
+                                             params[i].shape, &grads[i]));
+            continue;
+        }
         const rota_tape_buffer *entry = rota_tape_lookup(tape, &params[i]);
         if (!entry) return rota_fail(ROTA_OUT_OF_MEMORY, "backward: no host memory");
         const uint64_t begin = rota_tensor_begin(&params[i]),
@@ -158,6 +164,7 @@ static rota_status step_back(rota_tape *tape, const rota_tape_use *used) {
 static rota_status close_parameters(rota_tape *tape, const rota_tensor *params, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         rota_tensor whole;
+        if (rota_tensor_is_empty(&params[i])) continue;
         ROTA_TRY(rota_gradient_read(tape, &params[i], &whole));
     }
     return ROTA_OK;

@@ -176,7 +176,7 @@ bool rota_gradient_wanted(rota_tape *tape, const rota_tensor *x) {
 }
 
 bool rota_gradient_passes(rota_tape *tape, const rota_tensor *x) {
-    if (!x->buffer || !rota_dtype_is_real(x->dtype)) return false;
+    if (!x->buffer || !rota_dtype_is_real(x->dtype) || rota_tensor_is_empty(x)) return false;
     const rota_tape_buffer *entry = rota_tape_lookup(tape, x);
     if (!entry) return false;
     if (entry->wanted) return true;

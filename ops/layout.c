@@ -39,6 +39,12 @@ bool rota_matrix_layout(uint64_t rows, uint64_t columns, uint64_t row_stride, ui
     return false;
 }
 
+uint64_t rota_tensor_rows(const rota_tensor *tensor) {
+    uint64_t rows = 1;
+    for (uint32_t i = 0; i + 1 < tensor->rank; i++) rows *= tensor->shape[i];
+    return rows;
+}
+
 uint64_t rota_tensor_begin(const rota_tensor *tensor) {
     return tensor->buffer->root_offset + tensor->offset_bytes;
 }
@@ -49,6 +55,7 @@ rota_buffer *rota_tensor_root(const rota_tensor *tensor) {
 
 bool rota_tensors_overlap(const rota_tensor *a, const rota_tensor *b) {
     if (rota_tensor_root(a) != rota_tensor_root(b)) return false;
+    if (rota_tensor_is_empty(a) || rota_tensor_is_empty(b)) return false;
     uint64_t begin_a = rota_tensor_begin(a), begin_b = rota_tensor_begin(b);
     return begin_a < begin_b + rota_tensor_extent_bytes(b) && begin_b < begin_a + rota_tensor_extent_bytes(a);
 }

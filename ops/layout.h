@@ -25,6 +25,9 @@ void rota_walk_pad(const uint64_t *values, uint32_t count, uint32_t dims, uint32
 bool rota_matrix_layout(uint64_t rows, uint64_t columns, uint64_t row_stride, uint64_t column_stride,
                         bool *out_transposed, uint64_t *out_ld);
 
+/* Rows along the last axis, of which there is one: the product of the other extents. */
+uint64_t rota_tensor_rows(const rota_tensor *tensor);
+
 /* First byte of the tensor in the root of its buffer. */
 uint64_t rota_tensor_begin(const rota_tensor *tensor);
 rota_buffer *rota_tensor_root(const rota_tensor *tensor);

@@ -409,6 +409,7 @@ const rota_op rota_ops_along[] = {
     },
     {
         .name = "scatter_add",
+        .of_nothing = ROTA_OF_NOTHING_FIRST,
         .input_count = 3,
         .output_count = 1,
         .input_names = {"base", "index", "x"},

@@ -96,7 +96,7 @@ rota_status rota_op_column_sums(rota_tape *tape, rota_tensor x, rota_tensor *out
     if (x.rank < 2)
         return rota_fail(ROTA_INVALID_ARGUMENT, "column_sums: x is %s, expected two axes or more",
                          rota_tensor_describe(&x, text, sizeof text));
-    const uint64_t columns = x.shape[x.rank - 1], shape[] = {rota_tensor_count(&x) / columns, columns};
+    const uint64_t shape[] = {rota_tensor_rows(&x), x.shape[x.rank - 1]};
     ROTA_TRY(rota_op_reshape(tape, x, 2, shape, &x));
     return rota_op_sum(tape, x, 0, false, out_y);
 }
@@ -111,6 +111,12 @@ rota_status rota_op_prod(rota_tape *tape, rota_tensor x, uint32_t axis, bool kee
     /* One half times the other, again and again; what is left over at odd lengths comes in at the end. */
     rota_tensor left_over[64], front, back;
     uint32_t count = 0;
+    if (x.shape[axis] == 0) { /* the product of nothing */
+        uint64_t one[ROTA_RANK_MAX];
+        for (uint32_t i = 0; i < x.rank; i++) one[i] = i == axis ? 1 : x.shape[i];
+        ROTA_TRY(rota_tape_temporary(tape, "prod", x.dtype, x.rank, one, &x));
+        ROTA_TRY(rota_op_fill_into(tape, x, 1));
+    }
     if (x.shape[axis] == 1) ROTA_TRY(rota_op_copy(tape, x, &x));
     for (uint64_t n = x.shape[axis]; n > 1; n /= 2) {
         if (n % 2) ROTA_TRY(rota_tensor_slice(&x, axis, n - 1, 1, &left_over[count++]));

@@ -142,7 +142,7 @@ static rota_status shape_matmul(const rota_op_use *use, rota_tensor *out) {
         uint64_t ea = i + a->rank >= rank ? a->shape[i + a->rank - rank] : 1;
         uint64_t eb = i + b->rank >= rank ? b->shape[i + b->rank - rank] : 1;
         if (ea != eb && ea != 1 && eb != 1) return fail_shapes(use, "leading axes alike or 1");
-        shape[i] = ea > eb ? ea : eb;
+        shape[i] = ea == 1 ? eb : ea;
     }
     shape[rank - 2] = a->shape[a->rank - (ta ? 1 : 2)];
     shape[rank - 1] = b->shape[b->rank - (tb ? 2 : 1)];
@@ -339,6 +339,7 @@ static const rota_kernel *const matmul_kernels[] = {
 const rota_op rota_ops_matmul[] = {
     {
         .name = "matmul",
+        .of_nothing = ROTA_OF_NOTHING_ZERO,
         .input_count = 2,
         .output_count = 1,
         .input_names = {"a", "b"},
@@ -355,6 +356,7 @@ const rota_op rota_ops_matmul[] = {
     },
     {
         .name = "weighted_matmul",
+        .of_nothing = ROTA_OF_NOTHING_ZERO,
         .input_count = 2,
         .output_count = 1,
         .input_names = {"weight", "value"},

@@ -246,12 +246,20 @@ static bool example_slice(uint32_t index, uint32_t size, rota_op_example *out) {
 }
 
 static bool example_reshape(uint32_t index, uint32_t size, rota_op_example *out) {
-    static const rota_dtype dtypes[] = {ROTA_F32, ROTA_F16};
-    if (index > 1 || size > 0) return false;
-    *out = (rota_op_example){.label = "[4, 4] to [2, 8]"};
-    rota_example_input(out, 0, dtypes[index], 2, (const uint64_t[]){4, 4}, ROTA_FILL_UNIFORM);
+    static const struct {
+        const char *label;
+        rota_dtype dtype;
+        uint64_t from[2], to[2];
+    } small[] = {
+        {"[4, 4] to [2, 8]", ROTA_F32, {4, 4}, {2, 8}},
+        {"[4, 4] to [2, 8], f16", ROTA_F16, {4, 4}, {2, 8}},
+        {"[3, 5] to [5, 3]", ROTA_F32, {3, 5}, {5, 3}},
+    };
+    if (index >= sizeof small / sizeof *small || size > 0) return false;
+    *out = (rota_op_example){.label = small[index].label};
+    rota_example_input(out, 0, small[index].dtype, 2, small[index].from, ROTA_FILL_UNIFORM);
     out->use.output_count = 1;
-    if (rota_tensor_of(NULL, 0, dtypes[index], 2, (const uint64_t[]){2, 8}, &out->use.outputs[0]) != ROTA_OK)
+    if (rota_tensor_of(NULL, 0, small[index].dtype, 2, small[index].to, &out->use.outputs[0]) != ROTA_OK)
         return false;
     rota_example_bytes(out, out->use.outputs, 1);
     return true;

@@ -45,7 +45,7 @@ static rota_status shape_norm(const rota_op_use *use, rota_tensor *out) {
     }
     ROTA_TRY(rota_shape_like(x, dtype, &out[0]));
     if (first == 2) ROTA_TRY(rota_shape_like(x, dtype, &out[2]));
-    const uint64_t rows = rota_tensor_count(x) / dim;
+    const uint64_t rows = rota_tensor_rows(x);
     return rota_tensor_of(NULL, 0, ROTA_F32, is_layernorm(use) ? 2 : 1, (const uint64_t[]){rows, 2}, &out[1]);
 }
 

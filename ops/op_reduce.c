@@ -158,21 +158,22 @@ static bool example_squares(uint32_t index, uint32_t size, rota_op_example *out)
 
 static const rota_kernel *const reduce_kernels[] = {&rota_kernel_reduce, &rota_kernel_copy_strided, NULL};
 
-#define REDUCE(NAME, SAVED_INPUTS, SAVED_OUTPUTS)                                                            \
+#define REDUCE(NAME, OF_NOTHING, SAVED_INPUTS, SAVED_OUTPUTS)                                                \
     {                                                                                                        \
         .name = NAME, .input_count = 1, .output_count = 1, .input_names = {"x"}, .output_names = {"y"},      \
-        .attributes = "axis[0] keep", .kernels = reduce_kernels, .shape = shape_reduce,                      \
-        .record = record_reduce, .gradient = gradient_reduce, .differentiable = 1,                           \
+        .attributes = "axis[0] keep", .of_nothing = ROTA_OF_NOTHING_##OF_NOTHING, .kernels = reduce_kernels, \
+        .shape = shape_reduce, .record = record_reduce, .gradient = gradient_reduce, .differentiable = 1,    \
         .saved_inputs = (SAVED_INPUTS), .saved_outputs = (SAVED_OUTPUTS), .example = example_reduce          \
     }
 
 const rota_op rota_ops_reduce[] = {
-    REDUCE("sum", 0, 0),
-    REDUCE("mean", 0, 0),
-    REDUCE("max", 1, 1),
-    REDUCE("min", 1, 1),
+    REDUCE("sum", ZERO, 0, 0),
+    REDUCE("mean", REFUSED, 0, 0),
+    REDUCE("max", REFUSED, 1, 1),
+    REDUCE("min", REFUSED, 1, 1),
     {
         .name = "sum_squares",
+        .of_nothing = ROTA_OF_NOTHING_ZERO,
         .input_count = 1,
         .output_count = 1,
         .input_names = {"x"},

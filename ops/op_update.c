@@ -51,10 +51,14 @@ rota_status rota_record_global_norm(rota_tape *tape, const rota_tensor *tensors,
     uint64_t chunks = 0, at = 0;
     for (uint32_t i = 0; i < count; i++)
         chunks += (rota_tensor_count(&tensors[i]) + NORM_CHUNK - 1) / NORM_CHUNK;
+    const bool nothing = chunks == 0; /* its norm is 0: a sum of one 0 */
+    if (nothing) chunks = 1;
     rota_tensor partial;
     ROTA_TRY(rota_tape_temporary(tape, "squares", ROTA_F32, ROTA_SHAPE(chunks), &partial));
+    if (nothing) ROTA_TRY(rota_record_zero(tape, partial.buffer, partial.offset_bytes, sizeof(float)));
     for (uint32_t i = 0; i < count; i++) {
         rota_tensor x, part;
+        if (rota_tensor_is_empty(&tensors[i])) continue;
         ROTA_TRY(rota_record_contiguous(tape, &tensors[i], &x));
         const uint64_t elements = rota_tensor_count(&x), own = (elements + NORM_CHUNK - 1) / NORM_CHUNK;
         ROTA_TRY(rota_tensor_slice(&partial, 0, at, own, &part));
@@ -122,6 +126,7 @@ static rota_status record_check_finite(rota_tape *tape, rota_op_use *use) {
     ROTA_TRY(rota_record_contiguous(tape, &use->inputs[0], &x));
     ROTA_TRY(rota_record_fill(tape->recorder, found->buffer, found->offset_bytes, 4, 0, NULL));
     ROTA_TRY(rota_record_fill(tape->recorder, found->buffer, found->offset_bytes + 4, 4, UINT32_MAX, NULL));
+    if (rota_tensor_is_empty(&x)) return ROTA_OK;
     rota_check_finite_params params = {.count = (uint32_t)rota_tensor_count(&x), .dtype = x.dtype};
     rota_access accesses[] = {rota_tensor_access(&x, ROTA_READ), rota_tensor_access(found, ROTA_READWRITE)};
     return rota_tape_kernel(tape, &rota_kernel_check_finite, accesses, 2, &params, NULL, 0);
@@ -144,6 +149,7 @@ static const rota_kernel *const check_finite_kernels[] = {&rota_kernel_check_fin
 const rota_op rota_ops_update[] = {
     {
         .name = "index_add",
+        .of_nothing = ROTA_OF_NOTHING_UNCHANGED,
         .input_count = 2,
         .input_names = {"index", "y"},
         .input_modes = {ROTA_READ, ROTA_ACCUMULATE},
@@ -155,6 +161,7 @@ const rota_op rota_ops_update[] = {
     },
     {
         .name = "global_norm",
+        .of_nothing = ROTA_OF_NOTHING_RECORDED,
         .input_count = 5,
         .optional_inputs = 30,
         .output_count = 1,
@@ -168,6 +175,7 @@ const rota_op rota_ops_update[] = {
     },
     {
         .name = "check_finite",
+        .of_nothing = ROTA_OF_NOTHING_RECORDED,
         .input_count = 1,
         .output_count = 1,
         .input_names = {"x"},

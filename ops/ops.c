@@ -164,7 +164,8 @@ BOTH(cross_entropy, "cross_entropy", 2, PARAMETERS(rota_tensor logits, rota_tens
 /* Keys or values of fewer heads than there are of queries: each serves a group of neighbours, and is repeated
  * in memory, which costs little beside the attention itself. Their gradients add up. */
 static rota_status for_each_query_head(rota_tape *tape, rota_tensor q, rota_tensor *x) {
-    if (q.rank != 4 || x->rank != 4 || x->shape[1] >= q.shape[1] || q.shape[1] % x->shape[1] != 0)
+    if (q.rank != 4 || x->rank != 4 || x->shape[1] == 0 || x->shape[1] >= q.shape[1] ||
+        q.shape[1] % x->shape[1] != 0)
         return ROTA_OK;
     const uint64_t *s = x->shape, group = q.shape[1] / s[1];
     const uint64_t shape[] = {s[0], q.shape[1], s[2], s[3]};

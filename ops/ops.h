@@ -10,6 +10,10 @@
  * inputs in any other way: the op then records a copy first, so that the result is as if all inputs were read
  * before the first write.
  *
+ * Tensors without elements (an extent of 0) are operands like any other. Where all that an op writes is
+ * without elements nothing is recorded; of no elements a sum is 0, a product 1, and what has no such value (a
+ * maximum, a mean) is INVALID_ARGUMENT, by a sentence that says so. No gradient flows through them.
+ *
  * Inputs may be strided views and broadcast views; where a kernel needs contiguity the op records a copy.
  *
  * Errors name the op, the shapes and what was expected; nothing is recorded for an op that failed (but see

@@ -48,12 +48,14 @@ rota_status rota_op_group_norm(rota_tape *tape, rota_tensor x, uint32_t groups, 
                                rota_tensor bias, float eps, rota_tensor *out_y) {
     char text[ROTA_TENSOR_TEXT_MAX];
     *out_y = ROTA_TENSOR_NONE;
-    if (x.rank < 2 || groups == 0 || x.shape[1] % groups != 0)
+    if (x.rank < 2 || groups == 0 || x.shape[1] == 0 || x.shape[1] % groups != 0)
         return rota_fail(
             ROTA_INVALID_ARGUMENT,
             "op 'group_norm': x is %s; expected [batch, channels, ...] with channels that %u groups divide",
             rota_tensor_describe(&x, text, sizeof text), groups);
-    const uint64_t channels = x.shape[1], rows = x.shape[0] * groups, length = rota_tensor_count(&x) / rows;
+    const uint64_t channels = x.shape[1], rows = x.shape[0] * groups;
+    uint64_t length = channels / groups;
+    for (uint32_t d = 2; d < x.rank; d++) length *= x.shape[d];
     uint64_t broadcast[ROTA_RANK_MAX];
     for (uint32_t d = 0; d + 1 < x.rank; d++) broadcast[d] = d == 0 ? channels : 1;
     rota_tensor y, factors[2] = {weight, bias};
@@ -78,6 +80,9 @@ static rota_status difference(rota_tape *tape, const char *name, rota_tensor x, 
         return rota_fail(ROTA_INVALID_ARGUMENT, "op '%s': x is %s, target is %s; expected one shape", name,
                          rota_tensor_describe(&x, text, sizeof text),
                          rota_tensor_describe(&target, other, sizeof other));
+    if (rota_tensor_is_empty(&x))
+        return rota_fail(ROTA_INVALID_ARGUMENT, "op '%s': x is %s, which has no elements: there is no mean",
+                         name, rota_tensor_describe(&x, text, sizeof text));
     ROTA_TRY(rota_op_sub(tape, x, target, out_d));
     return rota_op_reshape(tape, *out_d, ROTA_SHAPE(rota_tensor_count(out_d)), out_d);
 }

@@ -57,6 +57,16 @@ typedef struct rota_op_example {
     double flops, bytes; /* of the forward pass, for rates */
 } rota_op_example;
 
+/* What an op gives where an operand has no elements and what it writes has some. (Where that has none either,
+ * nothing is recorded, whatever the op.) */
+typedef enum rota_of_nothing {
+    ROTA_OF_NOTHING_REFUSED,   /* INVALID_ARGUMENT, naming both: max, mean */
+    ROTA_OF_NOTHING_ZERO,      /* zeroes: sums */
+    ROTA_OF_NOTHING_FIRST,     /* its first input: scatter_add */
+    ROTA_OF_NOTHING_UNCHANGED, /* what it writes in place stays: index_add */
+    ROTA_OF_NOTHING_RECORDED,  /* its `record` knows */
+} rota_of_nothing;
+
 struct rota_op {
     const char *name;
     uint32_t input_count, optional_inputs; /* all inputs; bit mask of those that may be absent */
@@ -69,8 +79,9 @@ struct rota_op {
     /* Output 0 may be exactly this input (bit i), if no other input overlaps it; any other overlap is copied
      * around. */
     uint32_t inplace_inputs;
-    bool strided_output;     /* writes a strided output 0 itself; else it goes through a contiguous copy */
-    uint32_t varies_by_step; /* bit i: attributes.value[i] varies by step */
+    bool strided_output; /* writes a strided output 0 itself; else it goes through a contiguous copy */
+    rota_of_nothing of_nothing;
+    uint32_t varies_by_step;           /* bit i: attributes.value[i] varies by step */
     const rota_kernel *const *kernels; /* that the forward pass may record; NULL-terminated */
     /* Checks the inputs and sets dtype, rank, shape and contiguous strides of every output. */
     rota_status (*shape)(const rota_op_use *use, rota_tensor *out_outputs);

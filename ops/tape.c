@@ -61,6 +61,7 @@ rota_status rota_tape_tensor(rota_tape *tape, rota_buffer_kind kind, const char 
     rota_tensor tensor; /* not *out_tensor: shape may be its */
     ROTA_TRY(rota_tensor_of(NULL, 0, dtype, rank, shape, &tensor));
     uint64_t bytes = rota_shape_bytes(dtype, rank, shape);
+    if (bytes == 0) bytes = 4; /* no buffer is smaller */
     /* INPUT and OUTPUT have exactly the host's bytes. The rest are whole words, which is what fills write. */
     if (kind != ROTA_BUFFER_INPUT && kind != ROTA_BUFFER_OUTPUT) bytes = (bytes + 3) / 4 * 4;
     ROTA_TRY(rota_recorder_buffer(tape->recorder, kind, name, bytes, &tensor.buffer));
@@ -192,7 +193,7 @@ static rota_status check_output(const rota_op_use *use, uint32_t i, const rota_t
         return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "destination '%s' is %s, expected %s",
                             use->op->output_names[i], rota_tensor_describe(y, got, sizeof got),
                             rota_tensor_describe(expected, wanted, sizeof wanted));
-    for (uint32_t d = 0; d < y->rank; d++)
+    for (uint32_t d = 0; d < y->rank && !rota_tensor_is_empty(y); d++)
         if (y->shape[d] > 1 && y->stride[d] == 0)
             return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "destination '%s' %s repeats axis %u",
                                 use->op->output_names[i], rota_tensor_describe(y, got, sizeof got), d);
@@ -256,6 +257,73 @@ rota_status rota_tape_remember_use(rota_tape *tape, const rota_op_use *use) {
     return ROTA_OK;
 }
 
+/* ---- Operands without elements ---- */
+
+/* Whether an operand has none, and whether none that the op writes has one. */
+static bool takes_nothing(const rota_op_use *use, bool *out_writes_nothing) {
+    bool takes = false, writes = false;
+    for (uint32_t i = 0; i < use->input_count; i++) {
+        const rota_tensor *x = &use->inputs[i];
+        if (!x->buffer) continue;
+        if (rota_tensor_is_empty(x))
+            takes = true;
+        else
+            writes = writes || use->op->input_modes[i] != ROTA_READ;
+    }
+    for (uint32_t i = 0; i < use->output_count; i++)
+        if (rota_tensor_is_empty(&use->outputs[i]))
+            takes = true;
+        else
+            writes = true;
+    *out_writes_nothing = !writes;
+    return takes;
+}
+
+/* Another op in the place of `use`: it records, and remembers, what its result is. */
+static rota_status apply_instead(rota_tape *tape, const rota_op_use *use, const char *name, double number) {
+    rota_op_use other = {.op = rota_op_find(name), .output_count = 1, .outputs = {use->outputs[0]}};
+    other.input_count = other.op->input_count;
+    if (other.input_count) other.inputs[0] = use->inputs[0];
+    other.attributes.value[0] = rota_value_plain(number);
+    return rota_op_apply(tape, &other);
+}
+
+/* What an op gives of operands without elements, where that has some. */
+static rota_status apply_to_nothing(rota_tape *tape, const rota_op_use *use) {
+    char text[ROTA_TENSOR_TEXT_MAX], other[ROTA_TENSOR_TEXT_MAX];
+    switch (use->op->of_nothing) {
+    case ROTA_OF_NOTHING_ZERO:
+        return apply_instead(tape, use, "fill", 0);
+    case ROTA_OF_NOTHING_FIRST:
+        return apply_instead(tape, use, "copy", 0);
+    case ROTA_OF_NOTHING_UNCHANGED:
+        return ROTA_OK;
+    default:
+        break;
+    }
+    const rota_tensor *empty = NULL, *full = NULL;
+    const char *name = NULL, *full_name = NULL;
+    for (uint32_t i = 0; i < use->input_count + use->output_count; i++) {
+        const bool is_input = i < use->input_count;
+        const uint32_t at = is_input ? i : i - use->input_count;
+        const rota_tensor *x = is_input ? &use->inputs[at] : &use->outputs[at];
+        if (!x->buffer) continue;
+        const bool written = !is_input || use->op->input_modes[at] != ROTA_READ;
+        const char *const called = is_input ? use->op->input_names[at] : use->op->output_names[at];
+        if (rota_tensor_is_empty(x) && !empty) {
+            empty = x;
+            name = called;
+        } else if (!rota_tensor_is_empty(x) && written && !full) {
+            full = x;
+            full_name = called;
+        }
+    }
+    return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT,
+                        "%s is %s, which has no elements: there is nothing to make %s, %s, of", name,
+                        rota_tensor_describe(empty, text, sizeof text), full_name,
+                        rota_tensor_describe(full, other, sizeof other));
+}
+
 rota_status rota_op_apply(rota_tape *tape, rota_op_use *use) {
     const rota_op *op = use->op;
     rota_tensor expected[ROTA_OP_OUTPUTS_MAX];
@@ -271,6 +339,12 @@ rota_status rota_op_apply(rota_tape *tape, rota_op_use *use) {
         if (!use->outputs[i].buffer)
             ROTA_TRY(rota_tape_temporary(tape, op->name, expected[i].dtype, expected[i].rank,
                                          expected[i].shape, &use->outputs[i]));
+    bool writes_nothing;
+    if (takes_nothing(use, &writes_nothing)) {
+        /* Nothing is remembered either: no gradient flows through no elements. */
+        if (writes_nothing) return ROTA_OK;
+        if (op->of_nothing != ROTA_OF_NOTHING_RECORDED) return apply_to_nothing(tape, use);
+    }
     if (use->output_count == 0 || writes_directly(use)) {
         ROTA_TRY(op->record(tape, use));
     } else {

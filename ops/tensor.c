@@ -48,8 +48,13 @@ uint64_t rota_tensor_count(const rota_tensor *tensor) {
     return count;
 }
 
+bool rota_tensor_is_empty(const rota_tensor *tensor) {
+    return rota_tensor_count(tensor) == 0;
+}
+
 uint64_t rota_tensor_extent_bytes(const rota_tensor *tensor) {
     uint64_t last = 0;
+    if (rota_tensor_is_empty(tensor)) return 0;
     for (uint32_t i = 0; i < tensor->rank; i++) last += (tensor->shape[i] - 1) * tensor->stride[i];
     return (last + 1) * rota_dtype_bytes(tensor->dtype);
 }
@@ -70,6 +75,7 @@ static void set_contiguous(rota_tensor *tensor) {
 
 bool rota_tensor_is_contiguous(const rota_tensor *tensor) {
     uint64_t stride = 1;
+    if (rota_tensor_is_empty(tensor)) return true;
     for (uint32_t i = tensor->rank; i-- > 0;) {
         if (tensor->shape[i] != 1 && tensor->stride[i] != stride) return false;
         stride *= tensor->shape[i];
@@ -80,6 +86,7 @@ bool rota_tensor_is_contiguous(const rota_tensor *tensor) {
 bool rota_tensor_is_dense(const rota_tensor *tensor) {
     bool used[ROTA_RANK_MAX] = {false};
     uint64_t stride = 1;
+    if (rota_tensor_is_empty(tensor)) return true;
     for (uint32_t n = 0; n < tensor->rank; n++) {
         uint32_t next = tensor->rank;
         for (uint32_t i = 0; i < tensor->rank; i++)
@@ -101,8 +108,7 @@ rota_status rota_tensor_of(rota_buffer *buffer, uint64_t offset_bytes, rota_dtyp
     uint64_t count = 1;
     for (uint32_t i = 0; i < rank; i++) {
         tensor.shape[i] = shape[i];
-        if (shape[i] == 0) return rota_fail(ROTA_INVALID_ARGUMENT, "tensor: extent %u is 0", i);
-        if (shape[i] > UINT32_MAX / count)
+        if (count != 0 && shape[i] > UINT32_MAX / count)
             return rota_fail(ROTA_INVALID_ARGUMENT, "tensor: more than %u elements", UINT32_MAX);
         count *= shape[i];
     }
@@ -130,6 +136,7 @@ rota_status rota_tensor_of(rota_buffer *buffer, uint64_t offset_bytes, rota_dtyp
  * of axes that hold the same number of elements on both sides must be without gaps inside. */
 static bool reshape_strides(const rota_tensor *from, rota_tensor *to) {
     uint32_t f = 0, t = 0;
+    if (rota_tensor_is_empty(from)) return true; /* no element to walk to */
     while (f < from->rank || t < to->rank) {
         uint32_t f0 = f, t0 = t;
         uint64_t nf = f < from->rank ? from->shape[f++] : 1, nt = t < to->rank ? to->shape[t++] : 1;
@@ -189,7 +196,7 @@ rota_status rota_tensor_slice(const rota_tensor *tensor, uint32_t axis, uint64_t
                               rota_tensor *out_view) {
     ROTA_TRY(check_axis("slice", tensor, axis));
     char text[ROTA_TENSOR_TEXT_MAX];
-    if (length == 0 || start > tensor->shape[axis] || length > tensor->shape[axis] - start)
+    if (start > tensor->shape[axis] || length > tensor->shape[axis] - start)
         return rota_fail(ROTA_OUT_OF_RANGE, "slice: [%llu, %llu + %llu) of axis %u of %s",
                          (unsigned long long)start, (unsigned long long)start, (unsigned long long)length,
                          axis, rota_tensor_describe(tensor, text, sizeof text));

@@ -32,7 +32,8 @@ ROTA_API bool rota_dtype_is_real(rota_dtype dtype);
 
 /* Element [i0, i1, ...] is at offset_bytes + dtype bytes * (i0 * stride[0] + i1 * stride[1] + ...) of the
  * buffer. Strides are in elements, never negative; 0 repeats. Rank 0 is one element. At most 2^32 - 1
- * elements. A tensor with a NULL buffer is "none" (an absent optional operand). */
+ * elements; an extent may be 0: a tensor without elements ("empty") still has a buffer. A tensor with a NULL
+ * buffer is "none" (an absent optional operand). */
 typedef struct rota_tensor {
     rota_buffer *buffer;
     uint64_t offset_bytes;
@@ -46,7 +47,7 @@ typedef struct rota_tensor {
 
 /* The whole of, or the part from offset_bytes of, a buffer as a dense row-major tensor. OUT_OF_RANGE if the
  * buffer is too small (names both sizes), MISALIGNED if offset_bytes is not a multiple of the element,
- * INVALID_ARGUMENT for a rank above ROTA_RANK_MAX, a zero extent or too many elements. */
+ * INVALID_ARGUMENT for a rank above ROTA_RANK_MAX or too many elements. */
 ROTA_API rota_status rota_tensor_of(rota_buffer *buffer, uint64_t offset_bytes, rota_dtype dtype,
                                     uint32_t rank, const uint64_t *shape, rota_tensor *out_tensor);
 
@@ -59,7 +60,11 @@ ROTA_API rota_status rota_tensor_of(rota_buffer *buffer, uint64_t offset_bytes, 
 /* Number of elements. */
 ROTA_API uint64_t rota_tensor_count(const rota_tensor *tensor);
 
-/* Bytes from the first element to the end of the last one: the access range of the tensor. */
+/* An extent is 0. */
+ROTA_API bool rota_tensor_is_empty(const rota_tensor *tensor);
+
+/* Bytes from the first element to the end of the last one: the access range of the tensor; 0 if it is empty.
+ */
 ROTA_API uint64_t rota_tensor_extent_bytes(const rota_tensor *tensor);
 
 /* Bytes of a dense tensor of this dtype and shape. */

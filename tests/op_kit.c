@@ -46,6 +46,10 @@ void op_kit_open(op_kit *kit) {
 rota_tensor op_kit_input(op_kit *kit, rota_dtype dtype, uint32_t rank, const uint64_t *shape,
                          const void *data) {
     rota_tensor tensor;
+    if (rota_shape_bytes(dtype, rank, shape) == 0) { /* there is nothing to upload */
+        assert_ok(rota_tape_tensor(kit->tape, ROTA_BUFFER_TRANSIENT, "empty", dtype, rank, shape, &tensor));
+        return tensor;
+    }
     uint32_t i = kit->input_count++;
     assert_true(i < OP_ARRAYS_MAX);
     assert_ok(rota_tape_tensor(kit->tape, ROTA_BUFFER_INPUT, NULL, dtype, rank, shape, &tensor));
@@ -71,6 +75,7 @@ uint32_t op_kit_output(op_kit *kit, rota_tensor tensor) {
     rota_tensor output;
     uint32_t i = kit->output_count++;
     assert_true(i < OP_ARRAYS_MAX);
+    if (rota_tensor_is_empty(&tensor)) return i; /* nor to read back */
     assert_ok(rota_tape_tensor(kit->tape, ROTA_BUFFER_OUTPUT, NULL, tensor.dtype, tensor.rank, tensor.shape,
                                &output));
     kit->outputs[i] = output.buffer;
@@ -97,8 +102,9 @@ static void compile(op_kit *kit) {
         assert_ok(
             rota_args_set_input(kit->args, kit->inputs[i], kit->input_data[i], kit->input_bytes[i], false));
     for (uint32_t i = 0; i < kit->output_count; i++)
-        assert_ok(
-            rota_args_set_output(kit->args, kit->outputs[i], kit->output_data[i], kit->output_bytes[i]));
+        if (kit->outputs[i])
+            assert_ok(
+                rota_args_set_output(kit->args, kit->outputs[i], kit->output_data[i], kit->output_bytes[i]));
 }
 
 void op_kit_set_f32(op_kit *kit, rota_slot slot, float value) {
@@ -215,18 +221,25 @@ static double fill_value(const rota_op_example *example, uint32_t input, uint64_
 }
 
 bool op_trial_make(const rota_op *op, uint32_t index, op_trial *trial) {
-    *trial = (op_trial){0};
-    if (!rota_op_get_example(op, index, 0, &trial->example)) return false;
+    rota_op_example example;
+    if (!rota_op_get_example(op, index, 0, &example)) return false;
+    assert_true(op_trial_of(&example, index, trial));
+    return true;
+}
+
+bool op_trial_of(const rota_op_example *example, uint64_t seed, op_trial *trial) {
+    *trial = (op_trial){.example = *example};
     rota_op_use *use = &trial->example.use;
+    const rota_op *op = use->op;
     for (uint32_t i = 0; i < use->input_count; i++) {
         const rota_tensor *x = &use->inputs[i];
         if (x->dtype == ROTA_DTYPE_COUNT) {
             use->inputs[i] = ROTA_TENSOR_NONE;
             continue;
         }
-        uint64_t count = rota_tensor_count(x), random = index * 100 + i + 1;
-        trial->data[i] = calloc(count, 4);
-        trial->reference.in[i] = malloc(count * sizeof(double));
+        uint64_t count = rota_tensor_count(x), random = seed * 100 + i + 1;
+        trial->data[i] = calloc(count + 1, 4);
+        trial->reference.in[i] = malloc((count + 1) * sizeof(double));
         assert_non_null(trial->data[i]);
         assert_non_null(trial->reference.in[i]);
         for (uint64_t e = 0; e < count; e++) {
@@ -235,11 +248,14 @@ bool op_trial_make(const rota_op *op, uint32_t index, op_trial *trial) {
         }
     }
     memcpy(trial->result, use->outputs, sizeof trial->result);
-    assert_ok(op->shape(use, trial->result));
+    if (op->shape(use, trial->result) != ROTA_OK) {
+        op_trial_free(trial);
+        return false;
+    }
     trial->described = *use;
     for (uint32_t i = 0; i < use->output_count; i++) {
         trial->described.outputs[i] = trial->result[i];
-        trial->reference.out[i] = malloc(rota_tensor_count(&trial->result[i]) * sizeof(double));
+        trial->reference.out[i] = malloc((rota_tensor_count(&trial->result[i]) + 1) * sizeof(double));
         assert_non_null(trial->reference.out[i]);
     }
     trial->reference.use = &trial->described;
@@ -268,4 +284,68 @@ rota_op_use op_trial_use(op_kit *kit, const op_trial *trial) {
 
 double op_trial_bound(const op_trial *trial, uint32_t output) {
     return reference_bound(&trial->reference, output);
+}
+
+void op_trial_reference(const op_trial *trial) {
+    reference r = trial->reference;
+    bool any = false; /* of nothing there is no reference */
+    for (uint32_t i = 0; i < trial->example.use.output_count; i++)
+        any = any || !rota_tensor_is_empty(&trial->result[i]);
+    for (uint32_t i = 0; i < trial->example.use.input_count; i++)
+        any = any || (trial->example.use.op->input_modes[i] != ROTA_READ && trial->data[i] &&
+                      !rota_tensor_is_empty(&trial->example.use.inputs[i]));
+    if (any) assert_true(reference_run(&r));
+}
+
+void op_trial_compare(const op_trial *trial, uint32_t output, const void *got, const char *how) {
+    const rota_tensor *y = &trial->result[output];
+    const double *expected = trial->reference.out[output], bound = op_trial_bound(trial, output);
+    for (uint64_t i = 0; i < rota_tensor_count(y); i++) {
+        double value = element_load(y->dtype, got, i);
+        if (expected[i] == value || fabs(expected[i] - value) <= bound) continue;
+        fail_msg("%s (%s), %s: '%s'[%llu] is %.9g, expected %.9g within %.2g", trial->example.use.op->name,
+                 trial->example.label, how, trial->example.use.op->output_names[output],
+                 (unsigned long long)i, value, expected[i], bound);
+    }
+}
+
+void op_trial_check(const op_trial *trial) {
+    const rota_status status = op_trial_try(trial);
+    if (status != ROTA_OK)
+        fail_msg("%s (%s): %s", trial->example.use.op->name, trial->example.label, rota_last_error());
+}
+
+rota_status op_trial_try(const op_trial *trial) {
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_op_use use = op_trial_use(&kit, trial);
+    for (uint32_t i = 0; i < use.output_count; i++) use.outputs[i] = trial->example.use.outputs[i];
+    const rota_status status = rota_op_apply(kit.tape, &use);
+    if (status != ROTA_OK) {
+        op_kit_close(&kit);
+        return status;
+    }
+    uint32_t outputs[ROTA_OP_OUTPUTS_MAX], written[ROTA_OP_INPUTS_MAX] = {0};
+    for (uint32_t i = 0; i < use.output_count; i++) outputs[i] = op_kit_output(&kit, use.outputs[i]);
+    for (uint32_t i = 0; i < use.input_count; i++)
+        if (use.op->input_modes[i] != ROTA_READ && use.inputs[i].buffer)
+            written[i] = op_kit_output(&kit, use.inputs[i]);
+    op_kit_run(&kit);
+    op_trial_reference(trial);
+    for (uint32_t i = 0; i < use.output_count; i++)
+        op_trial_compare(trial, i, kit.output_data[outputs[i]], "result made");
+    for (uint32_t i = 0; i < use.input_count; i++) {
+        if (use.op->input_modes[i] == ROTA_READ || !use.inputs[i].buffer) continue;
+        const rota_tensor *x = &use.inputs[i];
+        for (uint64_t e = 0; e < rota_tensor_count(x); e++) {
+            double value = element_load(x->dtype, kit.output_data[written[i]], e),
+                   expected = trial->reference.in[i][e];
+            const double unit = x->dtype == ROTA_F16 ? 0x1p-11 : x->dtype == ROTA_BF16 ? 0x1p-8 : 0;
+            if (fabs(value - expected) > 16 * 0x1p-24 * fmax(1, fabs(expected)) + unit * fabs(expected))
+                fail_msg("%s (%s): '%s'[%llu] is %.9g, expected %.9g", use.op->name, trial->example.label,
+                         use.op->input_names[i], (unsigned long long)e, value, expected);
+        }
+    }
+    op_kit_close(&kit);
+    return ROTA_OK;
 }

@@ -66,11 +66,22 @@ typedef struct op_trial {
 
 /* Fills in example `index` of the op with contents; false past the last. */
 bool op_trial_make(const rota_op *op, uint32_t index, op_trial *trial);
+/* Gives any example contents; false, with the last error, if the shape rule refuses it. */
+bool op_trial_of(const rota_op_example *example, uint64_t seed, op_trial *trial);
 void op_trial_free(op_trial *trial);
 /* A use of the op with the trial's inputs as tensors of the kit; what is written by the op is a variable. */
 rota_op_use op_trial_use(op_kit *kit, const op_trial *trial);
 
 /* How far the result of an op may be from its f64 reference. */
 double op_trial_bound(const op_trial *trial, uint32_t output);
+
+/* Runs the reference, which may change the inputs of ops in place: once for a trial. */
+void op_trial_reference(const op_trial *trial);
+/* An output's contents against the reference, which has run. */
+void op_trial_compare(const op_trial *trial, uint32_t output, const void *got, const char *how);
+/* Records the use, runs it, and compares all that it writes; what recording refused, if it did. */
+rota_status op_trial_try(const op_trial *trial);
+/* The same, where nothing is to be refused. */
+void op_trial_check(const op_trial *trial);
 
 #endif

@@ -1,0 +1,111 @@
+/* The op table's examples in other shapes. */
+#include "bench/ops_shapes.h"
+
+#include <string.h>
+
+#define EXTENTS_MAX (8 * ROTA_RANK_MAX)
+#define RANDOM_ELEMENTS (1u << 14)
+#define LARGE_ELEMENTS ((1u << 24) + 1)
+
+/* The extents that occur, once each, and what becomes of them. */
+typedef struct renaming {
+    uint32_t count;
+    uint64_t from[EXTENTS_MAX], to[EXTENTS_MAX];
+} renaming;
+
+static bool is_there(const rota_tensor *x) {
+    return x->dtype != ROTA_DTYPE_COUNT && x->rank <= ROTA_RANK_MAX;
+}
+
+static void collect(renaming *r, const rota_tensor *x) {
+    for (uint32_t d = 0; is_there(x) && d < x->rank; d++) {
+        uint32_t at = 0;
+        while (at < r->count && r->from[at] != x->shape[d]) at++;
+        if (at < r->count || r->count == EXTENTS_MAX) continue;
+        r->from[r->count] = r->to[r->count] = x->shape[d];
+        r->count++;
+    }
+}
+
+static uint64_t renamed(const renaming *r, uint64_t extent) {
+    for (uint32_t i = 0; i < r->count; i++)
+        if (r->from[i] == extent) return r->to[i];
+    return extent;
+}
+
+static uint64_t elements(const renaming *r, const rota_tensor *x) {
+    uint64_t count = 1;
+    for (uint32_t d = 0; is_there(x) && d < x->rank; d++) count *= renamed(r, x->shape[d]);
+    return count;
+}
+
+static uint64_t most_elements(const renaming *r, const rota_op_use *use) {
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < use->op->input_count; i++) {
+        const uint64_t count = elements(r, &use->inputs[i]);
+        most = count > most ? count : most;
+    }
+    return most;
+}
+
+static uint64_t random_bits(uint64_t *state) {
+    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static bool rename_random(renaming *r, const rota_op_use *use, uint64_t seed) {
+    static const uint64_t extents[] = {1, 1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 31, 32, 33, 63, 65, 127, 200, 257};
+    enum { COUNT = sizeof extents / sizeof *extents };
+    uint64_t state = seed;
+    for (uint32_t most = COUNT; most > 2; most--) { /* smaller ones, until it is small enough */
+        for (uint32_t i = 0; i < r->count; i++)
+            if (r->from[i] > 1) r->to[i] = extents[random_bits(&state) % most];
+        if (most_elements(r, use) <= RANDOM_ELEMENTS) return true;
+    }
+    return false;
+}
+
+/* The axis that grows is the first: of what is summed over inside, or compared pair by pair, there is no
+ * more. */
+static bool rename_large(renaming *r, const rota_op_use *use) {
+    const rota_tensor *x = use->op->input_count ? &use->inputs[0] : &use->outputs[0];
+    if (!is_there(x) || x->rank == 0) return false;
+    uint32_t grown = 0;
+    while (grown + 1 < x->rank && x->shape[grown] == 1) grown++;
+    for (uint32_t i = 0; i < r->count; i++) r->to[i] = r->from[i];
+    for (uint32_t i = 0; i < r->count; i++) {
+        if (r->from[i] != x->shape[grown]) continue;
+        r->to[i] = 1;
+        r->to[i] = LARGE_ELEMENTS / elements(r, x) + 1;
+        break;
+    }
+    return elements(r, x) >= LARGE_ELEMENTS && most_elements(r, use) <= 4ull * LARGE_ELEMENTS;
+}
+
+static void rename_tensor(const renaming *r, rota_tensor *x) {
+    uint64_t shape[ROTA_RANK_MAX];
+    if (!is_there(x)) return;
+    for (uint32_t d = 0; d < x->rank; d++) shape[d] = renamed(r, x->shape[d]);
+    (void)rota_tensor_of(NULL, 0, x->dtype, x->rank, shape, x); /* too many elements: as it was */
+}
+
+bool shapes_change(rota_op_example *example, shapes_kind kind, uint64_t seed) {
+    rota_op_use *use = &example->use;
+    renaming r = {0};
+    if (kind == SHAPES_AS_GIVEN) return seed == 0;
+    for (uint32_t i = 0; i < use->op->input_count; i++) collect(&r, &use->inputs[i]);
+    for (uint32_t i = 0; i < use->op->output_count; i++) collect(&r, &use->outputs[i]);
+    if (r.count == 0) return false;
+    if (kind == SHAPES_RANDOM && !rename_random(&r, use, seed)) return false;
+    if (kind == SHAPES_LARGE && (seed > 0 || !rename_large(&r, use))) return false;
+    if (kind == SHAPES_EMPTY) {
+        if (seed >= r.count) return false;
+        r.to[seed] = 0;
+    }
+    for (uint32_t i = 0; i < use->op->input_count; i++) rename_tensor(&r, &use->inputs[i]);
+    for (uint32_t i = 0; i < use->op->output_count; i++) rename_tensor(&r, &use->outputs[i]);
+    example->classes = renamed(&r, example->classes);
+    return true;
+}
