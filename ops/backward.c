@@ -137,8 +137,36 @@ static rota_status take_output(rota_tape *tape, const rota_tape_use *used, bool 
     return ROTA_OK;
 }
 
-static rota_status step_back(rota_tape *tape, const rota_tape_use *used) {
+/* A parameter may be what an op made: its gradient stays where it was asked for, and what the op was given
+ * gets its own of it. That takes an op that wrote all of it, of other memory, which nobody read before. */
+static rota_status check_made_parameter(rota_tape *tape, const rota_tape_use *used,
+                                        const rota_gradient_region *region, bool accumulate) {
     const rota_op_use *use = &used->use;
+    const rota_tensor *y = &use->outputs[0];
+    const rota_tape_buffer *entry = rota_tape_lookup(tape, y);
+    const uint64_t begin = rota_tensor_begin(y), end = begin + rota_tensor_extent_bytes(y);
+    const char *why = NULL;
+    for (uint32_t i = 0; i < use->input_count; i++)
+        if (use->inputs[i].buffer && rota_tensors_overlap(&use->inputs[i], y)) why = "in place";
+    if (begin != region->begin || end != region->end || !rota_tensor_is_contiguous(y))
+        why = "in part, or with others";
+    if (!entry || entry->first_read < used->sequence) why = "after others had read it";
+    if (accumulate) why = "and its gradient is to be added to what there is";
+    if (!why) return ROTA_OK;
+    return rota_fail(
+        ROTA_UNSUPPORTED,
+        "backward: op '%s' wrote a parameter in buffer '%s' %s: of an op's result there is a gradient "
+        "only if that op wrote all of it, once",
+        use->op->name, rota_buffer_name(y->buffer), why);
+}
+
+static rota_status step_back(rota_tape *tape, const rota_tape_use *used, bool accumulate) {
+    const rota_op_use *use = &used->use;
+    rota_gradient_region *made = rota_gradient_given(tape, &use->outputs[0]);
+    /* Written over by the op that made the parameter. */
+    if (made && made->kept && rota_tensor_begin(&use->outputs[0]) >= made->begin &&
+        rota_tensor_begin(&use->outputs[0]) + rota_tensor_extent_bytes(&use->outputs[0]) <= made->end)
+        return ROTA_OK;
     for (uint32_t i = 1; i < use->output_count; i++)
         if (rota_dtype_is_real(use->outputs[i].dtype) && rota_gradient_touched(tape, &use->outputs[i]))
             return rota_op_fail(use->op, ROTA_UNSUPPORTED,
@@ -146,6 +174,7 @@ static rota_status step_back(rota_tape *tape, const rota_tape_use *used) {
                                 use->op->output_names[i], use->op->output_names[0]);
     if (!rota_dtype_is_real(use->outputs[0].dtype) || !rota_gradient_touched(tape, &use->outputs[0]))
         return ROTA_OK;
+    if (made) ROTA_TRY(check_made_parameter(tape, used, made, accumulate));
     tape->name = used->name;
     bool cleared = false;
     if (!use->op->stops_gradient && passes_any(tape, use)) {
@@ -155,7 +184,8 @@ static rota_status step_back(rota_tape *tape, const rota_tape_use *used) {
         ROTA_TRY(take_output(tape, used, &cleared));
         ROTA_TRY(use->op->gradient(tape, use));
     }
-    if (cleared) return ROTA_OK;
+    if (made) made->kept = true;
+    if (cleared || made) return ROTA_OK;
     const rota_tape_buffer *entry = rota_tape_lookup(tape, &use->outputs[0]);
     return rota_gradient_clear(tape, &use->outputs[0], !entry || entry->first_read < used->sequence);
 }
@@ -190,7 +220,7 @@ static rota_status record(rota_tape *tape, const rota_tensor *losses, uint32_t l
     ROTA_TRY(open_parameters(tape, params, count, grads, accumulate));
     ROTA_TRY(spread_wanted(tape));
     for (uint32_t i = 0; i < loss_count; i++) ROTA_TRY(seed(tape, &losses[i]));
-    for (uint64_t u = uses; u-- > 0;) ROTA_TRY(step_back(tape, tape->uses[u]));
+    for (uint64_t u = uses; u-- > 0;) ROTA_TRY(step_back(tape, tape->uses[u], accumulate));
     return close_parameters(tape, params, count);
 }
 

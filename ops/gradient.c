@@ -195,6 +195,14 @@ bool rota_gradient_touched(rota_tape *tape, const rota_tensor *y) {
     return false;
 }
 
+rota_gradient_region *rota_gradient_given(rota_tape *tape, const rota_tensor *y) {
+    const rota_tape_buffer *entry = rota_tape_lookup(tape, y);
+    const uint64_t begin = rota_tensor_begin(y), end = begin + rota_tensor_extent_bytes(y);
+    for (rota_gradient_region *region = entry ? entry->regions : NULL; region; region = region->next)
+        if (region->given && begin < region->end && end > region->begin) return region;
+    return NULL;
+}
+
 rota_status rota_gradient_read(rota_tape *tape, const rota_tensor *y, rota_tensor *out_dy) {
     rota_gradient_region *region;
     ROTA_TRY(region_of(tape, y, &region));

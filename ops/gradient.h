@@ -20,6 +20,7 @@ struct rota_gradient_region {
     uint64_t begin, end;
     rota_tensor memory;        /* its first byte mirrors `begin` */
     bool given;                /* a parameter's */
+    bool kept;                 /* complete: the op that wrote the parameter has been gone through */
     rota_byte_range *held;     /* bytes of [begin, end) whose mirror holds something */
     rota_gradient_view *views; /* that were added to; the rest of what is held is 0 */
     uint32_t view_count;
@@ -32,6 +33,8 @@ rota_status rota_gradient_region_add(rota_tape *tape, const rota_tensor *x, cons
 bool rota_gradient_passes(rota_tape *tape, const rota_tensor *x);
 /* Something was added to y's gradient. */
 bool rota_gradient_touched(rota_tape *tape, const rota_tensor *y);
+/* The region that was given for a parameter and has bytes in common with y; NULL if there is none. */
+rota_gradient_region *rota_gradient_given(rota_tape *tape, const rota_tensor *y);
 /* y's gradient, complete. */
 rota_status rota_gradient_read(rota_tape *tape, const rota_tensor *y, rota_tensor *out_dy);
 /* y's gradient was used up: what was in y's memory before has another, of which nothing is known yet.

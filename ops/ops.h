@@ -542,7 +542,8 @@ typedef struct rota_backward_options {
  * contiguous tensors of real numbers. A gradient has the dtype of its tensor, and is summed up in it.
  * grads[i] with a buffer is a contiguous destination of params[i]'s shape and dtype; with a NULL buffer it is
  * made (TRANSIENT) and returned there. The gradient is that of what a parameter holds before the ops
- * remembered (zeroes for one that they write themselves). A parameter that the loss doesn't depend on gets
+ * remembered, or, for one that an op of them made, of that result, through which it flows on (UNSUPPORTED if the
+ * op wrote it in part, in place, or after it was read, or with `accumulate`). A parameter that the loss doesn't depend on gets
  * zeroes. Params must not overlap one another, nor the gradients. `options` may be NULL. WRONG_STATE: no
  * gradients remembered; or a value that a gradient needs was overwritten by a later op of this tape (names
  * both ops). UNSUPPORTED: an op without gradient stands between (named), or the loss depends on an output of
