@@ -426,7 +426,7 @@ static void what_is_refused_runs_apart(void **state) {
     if (!rota_kernels_have_cuda_images()) skip();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         operands o, before;
-        rota_kernel_part parts[ROTA_KERNEL_PARTS_MAX];
+        rota_kernel_part parts[ROTA_KERNEL_PARTS_MAX] = {0};
         fill(&o);
         before = o;
         rota_choices_forget();
