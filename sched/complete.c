@@ -138,8 +138,9 @@ void *rota_completer_main(void *user) {
                               rota_deadline_after(pending ? 100000000u : 1000000000u));
         ra_store_relaxed(&runtime->completer_interest, 0);
     }
-    /* At the end nothing is in flight any more: tickets have ended, or their device is abandoned. */
-    pending = pass(runtime, take(runtime, pending));
+    /* At the end nothing is in flight any more: tickets have ended, or their device is abandoned. Twice,
+     * since a ticket's callback may stand before its outputs. */
+    for (int i = 0; i < 2; i++) pending = pass(runtime, take(runtime, pending));
     while (pending) {
         rota_job *next = pending->next;
         if (pending->kind == ROTA_JOB_CALLBACK)

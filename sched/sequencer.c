@@ -132,7 +132,7 @@ static void take_all(rota_runtime *runtime) {
 
 static bool has_work(rota_runtime *runtime) {
     if (ra_load_seq_cst(&runtime->released) || ra_load_seq_cst(&runtime->lost_pending) ||
-        ra_load_seq_cst(&runtime->stop) ||
+        ra_load_seq_cst(&runtime->stop) || ra_load_seq_cst(&runtime->lent) ||
         ra_load_seq_cst(&runtime->reap_requested) != ra_load_relaxed(&runtime->reap_done))
         return true;
     uint32_t lanes = ra_load_seq_cst(&runtime->lane_high);
@@ -226,7 +226,7 @@ void *rota_sequencer_main(void *user) {
 /* ---- The baseline of the benchmarks: the same code, by the caller, behind a mutex ---- */
 
 rota_status rota_runtime_lock_submission(rota_runtime *runtime, bool locked) {
-    ra_store_release(&runtime->lent, locked);
+    ra_store_seq_cst(&runtime->lent, locked); /* with the sequencer's look before it sleeps */
     rota_sleeper_wake(&runtime->sequencer_sleeper);
     uint64_t deadline = rota_deadline_after(runtime->options.timeout_ns);
     while (ra_load_acquire(&runtime->lent_away) != locked) {

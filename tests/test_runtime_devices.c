@@ -4,6 +4,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "base/atomic.h"
+#include "base/futex.h"
+#include "sched/testing.h"
 #include "tests/adversary.h"
 
 #define WORDS 2048u
@@ -171,6 +174,73 @@ static void inputs_and_outputs_are_staged(void **state) {
 }
 
 /* A binding that fails on one of a plan's devices leaves what was bound before on all of them. */
+typedef struct outcome {
+    _Atomic uint32_t calls, status;
+} outcome;
+
+static void note_outcome(void *user, rota_status status, const char *message) {
+    (void)message;
+    outcome *o = user;
+    ra_store_relaxed(&o->status, (uint32_t)status);
+    (void)ra_fetch_add_seq_cst(&o->calls, 1);
+}
+
+/* Keeps the completer until close has told it to end. */
+static void stay_long(void *user, rota_status status, const char *message) {
+    (void)status;
+    (void)message;
+    static _Atomic uint32_t never;
+    (void)rota_futex_wait(&never, 0, rota_deadline_after(300000000u));
+    (void)ra_fetch_add_seq_cst((_Atomic uint32_t *)user, 1);
+}
+
+/* A submission that ended before close has ended for its callback too, though the completer, kept elsewhere,
+ * hears of the callback before it hears of the outputs, and of both after it was told to end. */
+static void callbacks_at_close_have_the_outcome(void **state) {
+    (void)state;
+    devices *d = open_devices(false, 20000000000u);
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_buffer *out;
+    assert_ok(rota_graph_create(&(rota_graph_options){.name = "late"}, &graph));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_OUTPUT, "out", 4, &out));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    assert_ok(rota_record_fill(recorder, out, 0, 4, 7, NULL));
+    rota_recorder_close(recorder);
+    rota_plan *plan;
+    rota_args *args;
+    assert_ok(rota_compile(d->runtime, graph,
+                           &(rota_compile_options){.devices = &d->first, .device_count = 1}, &plan));
+    rota_graph_release(graph);
+    assert_ok(rota_args_create(plan, &args));
+    uint32_t value = 0;
+    assert_ok(rota_args_set_output(args, out, &value, 4));
+    /* The completer goes to sleep in a callback. */
+    _Atomic uint32_t left = 0;
+    rota_ticket first, second;
+    rota_buffer *x = test_buffer(d->runtime, "x", 4);
+    assert_ok(rota_runtime_lock_submission(d->runtime, true));
+    assert_ok(rota_buffer_write(x, d->cpu, 0, &value, 4, &first));
+    assert_ok(rota_ticket_on_complete(first, stay_long, (void *)&left));
+    assert_ok(rota_runtime_lock_submission(d->runtime, false));
+    uint64_t deadline = rota_deadline_after(10000000000u);
+    while (rota_poll(first) == ROTA_BUSY && rota_clock_ns() < deadline) {
+    }
+    outcome o = {0};
+    assert_ok(rota_runtime_lock_submission(d->runtime, true));
+    assert_ok(rota_submit(plan, args, &second));
+    assert_ok(rota_ticket_on_complete(second, note_outcome, &o));
+    assert_ok(rota_runtime_lock_submission(d->runtime, false));
+    rota_args_release(args);
+    rota_plan_release(plan);
+    rota_buffer_release(x);
+    close_devices(d, true);
+    assert_int_equal(ra_load_seq_cst(&left), 1);
+    assert_int_equal(ra_load_seq_cst(&o.calls), 1);
+    assert_int_equal(ra_load_relaxed(&o.status), ROTA_OK);
+    assert_int_equal(value, 7);
+}
+
 static void a_failed_binding_changes_nothing(void **state) {
     (void)state;
     devices *d = open_devices(false, 20000000000u);
@@ -360,6 +430,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_follow_their_readers),
         cmocka_unit_test(inputs_and_outputs_are_staged),
+        cmocka_unit_test(callbacks_at_close_have_the_outcome),
         cmocka_unit_test(a_failed_binding_changes_nothing),
         cmocka_unit_test(a_lost_device_fails_what_needs_it),
         cmocka_unit_test(a_silent_device_meets_the_deadline),
