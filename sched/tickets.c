@@ -288,8 +288,10 @@ static void sleep_once(waiting *wait, uint64_t deadline_ns) {
     if (view.point == ROTA_POINT_NONE) {
         rota_lane *lane = wait->lane;
         uint32_t word = ra_load_seq_cst(&lane->taken_word);
-        (void)ra_fetch_add_seq_cst(&lane->sleepers,
-                                   1); /* with the sequencer's load after it stored the points */
+        /* With the sequencer, which stores a ticket's point, then `head` (seq_cst), and then looks for
+         * sleepers: it sees this one, or this load sees its head and with it the point. */
+        (void)ra_fetch_add_seq_cst(&lane->sleepers, 1);
+        (void)ra_load_seq_cst(&lane->head);
         if (view_ticket(wait->ticket, &view, NULL) == ROTA_OK && !view.old && view.point == ROTA_POINT_NONE)
             (void)rota_futex_wait(&lane->taken_word, word, deadline_ns);
         (void)ra_fetch_add_seq_cst(&lane->sleepers, (uint32_t)-1);
