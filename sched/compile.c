@@ -16,7 +16,7 @@ static rota_status check_arena_of(const rota_runtime *runtime, const rota_graph 
     const rota_plan *other = options->arena_of;
     ROTA_TRY(rota_plan_check(other));
     if (other->runtime != runtime || other->options.device_count != 1 || options->device_count != 1 ||
-        other->options.devices[0] != options->devices[0] || other->part_count != 1)
+        other->options.devices[0] != options->devices[0])
         return rota_fail(
             ROTA_INVALID_ARGUMENT,
             "compile of graph '%s': arena_of is plan '%s'; expected both to be for one device, the same",

@@ -56,7 +56,7 @@ static const rota_plan_run *lender_of(const rota_plan_run *run) {
 /* Memory of the lender's for this piece of the arena, counted in the same order; NULL: none that will do. */
 static rota_exec_memory *lent(const rota_plan_run *run, uint32_t p, uint32_t m) {
     const rota_plan_run *lender = lender_of(run);
-    if (!lender || p != 0) return NULL;
+    if (!lender || p != 0 || run->parts[0].device != lender->parts[0].device) return NULL;
     const rota_plan_memory *wanted = run->plan->parts[0].memories, *theirs = lender->plan->parts[0].memories;
     uint32_t before = 0;
     for (uint32_t i = 0; i < m; i++) before += wanted[i].kind == ROTA_EXEC_BASE_ARENA;

@@ -205,6 +205,10 @@ static bool compile_graphs(run *r) {
     for (uint32_t g = 0; g < r->mirror.graph_count; g++) {
         mirror_graph *graph = &r->mirror.graphs[g];
         if (mirror_record(&r->mirror, graph, &r->random) != ROTA_OK) return trouble(r, "recording");
+        /* Where it can be, in the memory of the one before. */
+        const mirror_graph *before = g > 0 ? &r->mirror.graphs[g - 1] : NULL;
+        if (before && r->f->device_count == 1 && before->options.arenas == 1 && graph->options.arenas == 1)
+            graph->options.arena_of = before->plan;
         if (mirror_compile(graph, r->f->runtime, r->f->devices, r->f->device_count) != ROTA_OK)
             return trouble(r, "compiling");
         r->f->nodes += graph->node_count;
