@@ -1,4 +1,4 @@
-/* rota_kernel_cross_entropy_backward: (softmax - one hot) times the loss's gradient, an element an invocation. A row
+/* rota_kernel_cross_entropy_backward: (softmax - one hot) times the loss's gradient, four elements an invocation. A row
  * whose label is outside gets NaN, an ignored one 0. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
@@ -17,13 +17,27 @@ uint pitch;
 ROTA_KERNEL_END
 
 void main() {
-    if (rota_beyond(pc.rows * pc.pitch)) return;
-    const uint i = rota_index(), row = i / pc.pitch, place = i % pc.pitch;
-    const int given = load_i32(rota_operand(1), row);
-    const uint label = uint(given);
-    const float probability = exp(get(rota_operand(0), i) - load(rota_operand(2), row));
-    const float hot = place == label ? 1.0 - pc.smoothing : 0.0;
+    const uint count = pc.rows * pc.pitch, i = rota_index() * 4u;
+    if (rota_index() > (count - 1u) / 4u) return;
+    const uint64_t logits = rota_operand(0), dlogits = rota_operand(5);
+    const bool whole = count - i >= 4u && values_aligned(logits | dlogits);
+    const vec4 x = get4(logits, i, count, whole);
     const float scale = load(rota_operand(3), 0u) * load(rota_operand(4), 0u);
-    const float gradient = (probability - hot - pc.smoothing / float(pc.classes)) * scale;
-    put(rota_operand(5), i, given == pc.ignored || place >= pc.classes ? 0.0 : label < pc.classes ? gradient : ROTA_NAN);
+    uint row = i / pc.pitch, place = i % pc.pitch;
+    int given = load_i32(rota_operand(1), row);
+    float lse = load(rota_operand(2), row);
+    vec4 result;
+    [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+        const uint label = uint(given);
+        const float hot = place == label ? 1.0 - pc.smoothing : 0.0;
+        const float gradient = (exp(x[j] - lse) - hot - pc.smoothing / float(pc.classes)) * scale;
+        result[j] = given == pc.ignored || place >= pc.classes ? 0.0 : label < pc.classes ? gradient : ROTA_NAN;
+        if (++place == pc.pitch && row + 1u < pc.rows) {
+            place = 0u;
+            ++row;
+            given = load_i32(rota_operand(1), row);
+            lse = load(rota_operand(2), row);
+        }
+    }
+    put4(dlogits, i, count, whole, result);
 }

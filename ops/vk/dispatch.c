@@ -50,12 +50,20 @@ void rota_vk_spec_unary(const void *params, uint32_t *out_values) {
 static bool binary_is_plain(const rota_binary_params *p) {
     return dims_in_use(p->shape) == 1 && (p->b_stride[ROTA_KERNEL_DIMS - 1] == 1 || p->count == 1);
 }
+/* b is a row that all rows of a add, in groups of four. */
+static bool binary_is_by_rows(const rota_binary_params *p) {
+    const uint32_t last = ROTA_KERNEL_DIMS - 1;
+    return dims_in_use(p->shape) == 2 && p->b_stride[last - 1] == 0 && p->b_stride[last] == 1 &&
+           p->shape[last] % 4 == 0;
+}
 GRID(binary, rota_binary_params,
-     divide_up(p->count, binary_is_plain(p) ? ELEMENTS_OF_FOUR : ELEMENTWISE_GROUP))
+     divide_up(p->count, binary_is_plain(p) || binary_is_by_rows(p) ? ELEMENTS_OF_FOUR : ELEMENTWISE_GROUP))
 void rota_vk_spec_binary(const void *params, uint32_t *out_values) {
     const rota_binary_params *p = params;
     out_values[0] = p->op;
-    out_values[1] = binary_is_plain(p) ? 0 : dims_in_use(p->shape);
+    out_values[1] = binary_is_plain(p)     ? 0
+                    : binary_is_by_rows(p) ? ROTA_KERNEL_DIMS + 1
+                                           : dims_in_use(p->shape);
     out_values[2] = p->dtype;
 }
 
@@ -205,7 +213,7 @@ void rota_vk_spec_cross_entropy(const void *params, uint32_t *out_values) {
     out_values[1] = p->dtype;
 }
 GRID(cross_entropy_backward, rota_cross_entropy_params,
-     divide_up((uint64_t)p->rows * p->pitch, ELEMENTWISE_GROUP))
+     divide_up((uint64_t)p->rows * p->pitch, ELEMENTS_OF_FOUR))
 SPEC_DTYPE(cross_entropy_backward, rota_cross_entropy_params)
 
 GRID(attention, rota_attention_params, (uint64_t)p->batch * p->heads * divide_up(p->queries, ATTENTION_ROWS))

@@ -100,6 +100,7 @@ void store_whole(uint dtype, uint64_t base, uint i, uint count, vec4 value) {
 
 vec4 load_repeated(uint dtype, uint64_t base, uint i, uint count, uint div, uint mod_) {
     if (mod_ == 1u) return vec4(load_one(dtype, base, 0u));
+    if (div == 1u && mod_ % 4u == 0u) return load_whole(dtype, base, i % mod_, mod_);
     vec4 value = vec4(0.0);
     for (uint j = 0u; j < 4u && j < count - i; ++j) value[j] = load_one(dtype, base, (i + j) / div % mod_);
     return value;

@@ -16,6 +16,7 @@ layout(constant_id = 6) const uint TO = 0u;
 
 layout(constant_id = 3) const uint OP = 0u; /* rota_reduce */
 layout(constant_id = 4) const bool PER_INVOCATION = false;
+const uint AHEAD = 8u;
 const uint REDUCE_SUM = 0u, REDUCE_MAX = 1u, REDUCE_MIN = 3u;
 
 ROTA_KERNEL_BEGIN(2)
@@ -56,7 +57,15 @@ void main() {
     float total = OP == REDUCE_MAX ? ROTA_NEGATIVE_INFINITY : OP == REDUCE_MIN ? -ROTA_NEGATIVE_INFINITY : 0.0;
     const uint start = PER_INVOCATION ? 0u : gl_LocalInvocationIndex;
     const uint stride = PER_INVOCATION ? 1u : gl_WorkGroupSize.x;
-    for (uint k = start; k < end - begin; k += stride)
+    uint k = start;
+    /* Several are on their way at a time; they are added up in their order all the same. */
+    for (; k + (AHEAD - 1u) * stride < end - begin; k += AHEAD * stride) {
+        float x[AHEAD];
+        [[unroll]] for (uint j = 0u; j < AHEAD; ++j)
+            x[j] = element(first + uint64_t(begin + k + j * stride) * pc.inner);
+        [[unroll]] for (uint j = 0u; j < AHEAD; ++j) total = combine(total, x[j]);
+    }
+    for (; k < end - begin; k += stride)
         total = combine(total, element(first + uint64_t(begin + k) * pc.inner));
     if (!PER_INVOCATION)
         total = OP == REDUCE_MAX   ? workgroup_max(total)

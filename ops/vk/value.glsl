@@ -13,11 +13,37 @@ float get(uint64_t base, uint i) { return load_as(VALUE_DTYPE == DTYPE_F16 ? DTY
 void put(uint64_t base, uint i, float value) {
     store_as(VALUE_DTYPE == DTYPE_F16 ? DTYPE_F16 : DTYPE_BF16, base, i, value);
 }
+layout(buffer_reference, std430, buffer_reference_align = 8) buffer value_words { uvec2 v[]; };
+float value_widen(uint bits) { return VALUE_DTYPE == DTYPE_F16 ? from_f16(bits) : rota_from_bf16(bits); }
+uint value_narrow(float value) { return VALUE_DTYPE == DTYPE_F16 ? to_f16(value) : rota_to_bf16(value); }
+
+/* Whether groups of four may be read whole at an address, or several or'ed together. */
+bool values_aligned(uint64_t address) { return (uint(address) & 7u) == 0u; }
+vec4 get4(uint64_t base, uint i, uint count, bool whole) {
+    if (whole) {
+        const uvec2 w = value_words(base + uint64_t(i) * 2ul).v[0];
+        return vec4(value_widen(w.x & 0xFFFFu), value_widen(w.x >> 16), value_widen(w.y & 0xFFFFu), value_widen(w.y >> 16));
+    }
+    vec4 value = vec4(0.0);
+    for (uint j = 0u; j < 4u && j < count - i; ++j) value[j] = get(base, i + j);
+    return value;
+}
+void put4(uint64_t base, uint i, uint count, bool whole, vec4 value) {
+    if (whole) {
+        value_words(base + uint64_t(i) * 2ul).v[0] = uvec2(value_narrow(value.x) | value_narrow(value.y) << 16,
+                                                           value_narrow(value.z) | value_narrow(value.w) << 16);
+        return;
+    }
+    for (uint j = 0u; j < 4u && j < count - i; ++j) put(base, i + j, value[j]);
+}
 #else
 #include "elements.glsl"
 const uint64_t VALUE_BYTES = 4ul;
 float get(uint64_t base, uint i) { return load(base, i); }
 void put(uint64_t base, uint i, float value) { store(base, i, value); }
+bool values_aligned(uint64_t address) { return aligned16(address); }
+vec4 get4(uint64_t base, uint i, uint count, bool whole) { return load4(base, i, count, whole); }
+void put4(uint64_t base, uint i, uint count, bool whole, vec4 value) { store4(base, i, count, whole, value); }
 #endif
 
 /* Base moved by i elements. */
