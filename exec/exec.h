@@ -37,6 +37,7 @@ typedef struct rota_exec_device rota_exec_device;
 typedef struct rota_exec_memory rota_exec_memory;
 typedef struct rota_exec_program rota_exec_program;
 typedef struct rota_exec_instance rota_exec_instance;
+typedef struct rota_exec_timeline rota_exec_timeline;
 
 #define ROTA_EXEC_QUEUES_MAX 16
 
@@ -160,6 +161,15 @@ typedef struct rota_exec_wait {
     uint64_t value;
 } rota_exec_wait;
 
+/* Most timeline_waits of one work. */
+#define ROTA_EXEC_TIMELINE_WAITS_MAX 4
+
+/* A wait, on the device, for another device of the same GPU: until a timeline that both have has the value. */
+typedef struct rota_exec_timeline_wait {
+    rota_exec_timeline *timeline; /* this device's object */
+    uint64_t value;
+} rota_exec_timeline_wait;
+
 /* A copy that comes with a work instead of with a program: host reads and writes, moves between devices. Any byte
  * offsets and sizes. Both are memories of this device; on a device with caps.unified_host either may instead be any
  * mapped memory, of which only `host` is used. The copies of one work do not overlap and are unordered. */
@@ -178,9 +188,17 @@ typedef struct rota_exec_work {
     uint64_t signal_value; /* greater than every earlier one of this queue */
     const rota_exec_wait *waits; /* read during submit only, as is block */
     uint32_t wait_count;
-    /* The work comes after works of devices that share memory with this one, which the host has seen complete. What
-     * they wrote is to be visible to this work and to all that are handed over after it. */
+    /* The work comes after works of devices that share memory with this one, which the host has seen complete or
+     * which timeline_waits are for. What they wrote is to be visible to this work and to all that are handed over
+     * after it. */
     bool acquires;
+    /* Cumulative along the queue like waits. Each is for a value whose signal the other device's driver was given
+     * before, so what waits for what on the GPU follows the order of submission, and no circle can arise. */
+    const rota_exec_timeline_wait *timeline_waits; /* read during submit only */
+    uint32_t timeline_wait_count;
+    /* NULL, or what other devices wait for instead of this queue: made to reach signal_value, or a later value of the
+     * queue, once the queue's timeline may, and the driver has been told to when submit returns. */
+    rota_exec_timeline *timeline;
     /* block_words words of arguments; the executor copies them during submit. Every work of a submission has the same
      * contents. NULL where block_words is 0. */
     const uint64_t *block;
@@ -245,6 +263,15 @@ typedef struct rota_exec_device_vtable {
                                  rota_exec_export *out_export);
     rota_status (*memory_import)(rota_exec_device *device, const rota_exec_export *from, const char *name,
                                  rota_exec_memory **out_memory);
+    /* Where caps.timeline_queues: a timeline at 0, new where fd is -1 (caps.makes_timelines), else the one that fd
+     * stands for, which stays the caller's. It lives until close. */
+    rota_status (*timeline_create)(rota_exec_device *device, int fd, rota_exec_timeline **out_timeline);
+    /* Where caps.makes_timelines; the descriptor is the caller's to close. */
+    rota_status (*timeline_export)(rota_exec_device *device, rota_exec_timeline *timeline, int *out_fd);
+    /* Lets the timeline reach the value, from outside all queues: whoever should have signalled it is lost, and what
+     * waits for it on this GPU is to go on. May be asked again and again, and of a device that is lost itself. One
+     * thread at a time. */
+    rota_status (*timeline_signal)(rota_exec_device *device, rota_exec_timeline *timeline, uint64_t value);
     /* Compiles pipelines and so on; may block. UNSUPPORTED names kernel and reason. */
     rota_status (*program_create)(rota_exec_device *device, const rota_exec_program_desc *desc,
                                   rota_exec_program **out_program);
@@ -275,6 +302,8 @@ typedef struct rota_exec_caps {
     bool submit_never_blocks; /* the sequencer may call submit itself */
     bool runs_host_nodes;
     bool shares_memory; /* with devices that say so too and whose `gpu` is the same */
+    bool makes_timelines; /* that those take over by descriptor */
+    uint32_t timeline_queues; /* bit per logical queue whose works can wait for and signal such timelines */
 } rota_exec_caps;
 
 /* An executor's device object starts with this. */

@@ -6,6 +6,8 @@
 #include "sched/runtime_internal.h"
 #include "sched/shell.h"
 
+#define RESCUE_NS 500000000u
+
 static _Atomic uint32_t never;
 
 static void nap(void) {
@@ -23,6 +25,18 @@ static bool device_is_finished(rota_device *device) {
         if (ra_load_acquire(&timeline->completed) < last) return false;
     }
     return true;
+}
+
+/* Whether some device that is not lost has works before it and is linked to one that is. */
+static bool is_waiting_for_lost(rota_runtime *runtime) {
+    uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++) {
+        rota_device *device = runtime->devices[d];
+        if (rota_device_is_lost(device) || device_is_finished(device)) continue;
+        for (uint32_t others = ra_load_acquire(&device->linked); others; others &= others - 1)
+            if (rota_device_is_lost(runtime->devices[__builtin_ctz(others)])) return true;
+    }
+    return false;
 }
 
 static bool is_finished(rota_runtime *runtime) {
@@ -136,8 +150,16 @@ static uint64_t close_device(rota_device *device, uint32_t stuck, uint64_t deadl
     if (ra_load_acquire(&device->thread_ended))
         device->exec->vtable->close(device->exec, deadline_ns, &bytes);
     ra_store_release(&device->closed, 1);
-    if (!is_stuck && bytes == 0) rota_device_free(device);
     return bytes;
+}
+
+/* Those that are closed; with all of them closed, since executors of linked devices look at each other's. */
+static void free_devices(rota_runtime *runtime, uint32_t not_closed) {
+    uint32_t devices = ra_load_relaxed(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++) {
+        rota_device *device = runtime->devices[d];
+        if (((1u << d | ra_load_acquire(&device->linked)) & not_closed) == 0) rota_device_free(device);
+    }
 }
 
 static void free_host_side(rota_runtime *runtime) {
@@ -185,6 +207,10 @@ rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_ns) {
     if (timeout_ns == 0) timeout_ns = runtime->options.timeout_ns;
     uint64_t deadline = rota_deadline_after(timeout_ns);
     while (!is_finished(runtime) && rota_clock_ns() < deadline) nap();
+    /* Who only waits on the GPU for a device that does not end can be ended. */
+    uint64_t rescue = rota_deadline_after(RESCUE_NS);
+    if (!is_finished(runtime)) rota_gate_watch(runtime, true);
+    while (is_waiting_for_lost(runtime) && rota_clock_ns() < rescue) nap();
     /* One more round: what completed is recycled, outputs are copied, and what was released is freed. */
     if (is_finished(runtime)) rota_sequencer_reap_now(runtime);
     /* Threads that end as they should do so at once; a little time beyond the deadline keeps that orderly. */
@@ -204,14 +230,17 @@ rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_ns) {
         empty_objects(runtime, stuck);
     }
     uint64_t abandoned = 0;
+    uint32_t not_closed = stuck;
     for (uint32_t d = 0; d < devices; d++) {
         char id[sizeof runtime->devices[d]->id];
         memcpy(id, runtime->devices[d]->id, sizeof id);
         uint64_t bytes = close_device(runtime->devices[d], stuck, thread_deadline);
         abandoned += bytes;
+        if (bytes != 0) not_closed |= 1u << d;
         if (stuck >> d & 1u || bytes != 0)
             rota_append(names, sizeof names, &names_length, "%s'%s'", names_length ? ", " : "", id);
     }
+    free_devices(runtime, not_closed);
     if (stuck == 0 && abandoned == 0) {
         free_host_side(runtime);
         ra_store_release(&runtime->state, ROTA_RUNTIME_CLOSED);

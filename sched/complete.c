@@ -124,6 +124,7 @@ void *rota_completer_main(void *user) {
     rota_job *pending = NULL;
     while (!ra_load_acquire(&runtime->completer_stop)) {
         pending = pass(runtime, take(runtime, pending));
+        rota_across_rescue(runtime);
         if (ra_load_acquire(&runtime->jobs)) continue;
         rota_sleeper_prepare(&runtime->completer_sleeper);
         /* With `advanced`: it sees the interest, or the pass below sees the new value. */

@@ -10,11 +10,9 @@
 
 /* ---- Calls of the executor ---- */
 
-static void advanced(void *user, uint32_t queue, uint64_t value) {
-    rota_device *device = user;
+void rota_device_publish(rota_device *device, uint32_t queue, uint64_t value) {
     rota_runtime *runtime = device->runtime;
     rota_timeline *timeline = &device->timelines[queue];
-    if (ra_load_relaxed(&device->closed)) return;
     /* Each load below pairs with a store of somebody about to sleep; see sched/wait.h. Releases the works'
      * results. */
     ra_store_seq_cst(&timeline->completed, value);
@@ -22,6 +20,16 @@ static void advanced(void *user, uint32_t queue, uint64_t value) {
     rota_wait_table_wake(&timeline->waiters, value);
     if (ra_load_seq_cst(&runtime->sequencer_interest)) rota_sleeper_wake(&runtime->sequencer_sleeper);
     if (ra_load_seq_cst(&runtime->completer_interest)) rota_sleeper_wake(&runtime->completer_sleeper);
+}
+
+static void advanced(void *user, uint32_t queue, uint64_t value) {
+    rota_device *device = user;
+    if (ra_load_relaxed(&device->closed)) return;
+    if (ra_load_seq_cst(&device->gate.pending)) /* with rota_gate_push */
+        rota_gate_report(device, queue, value);
+    else
+        rota_device_publish(device, queue, value);
+    if (ra_load_relaxed(&device->linked)) rota_gate_spread(device);
 }
 
 static void interrupted(void *user, const cpu_set_t *cpus) {
@@ -190,7 +198,9 @@ void rota_device_free(rota_device *device) {
     free(device->timelines);
     free(device->ring);
     free(device->upload_slots);
+    free(device->gate.works);
     (void)pthread_mutex_destroy(&device->staging_mutex);
+    (void)pthread_mutex_destroy(&device->gate.mutex);
     free(device);
 }
 
@@ -204,6 +214,7 @@ static rota_device *new_device(rota_runtime *runtime, const listed *entry) {
     device->asks_poison = entry->info.kind == ROTA_EXEC_CPU;
     memcpy(device->id, entry->info.id, sizeof device->id);
     (void)pthread_mutex_init(&device->staging_mutex, NULL);
+    (void)pthread_mutex_init(&device->gate.mutex, NULL);
     size_t bytes = (runtime->queue_count * sizeof *device->timelines + 63) / 64 * 64;
     device->timelines = aligned_alloc(64, bytes);
     device->upload_slot_count = runtime->options.staging_slots;

@@ -8,6 +8,8 @@
 #include "sched/runtime_internal.h"
 
 #define HOLD_SLICE_NS 50000000u
+#define ACROSS_SPIN_NS 30000u
+#define GATE_NAP_NS 200000u
 
 /* ---- Staging ---- */
 
@@ -47,80 +49,26 @@ void rota_staging_release(rota_staging *staging) {
 
 /* ---- One work ---- */
 
-/* Fails the submission and marks what the work should have written. */
 static void skip_work(rota_work *work, const rota_cause *cause, bool first) {
-    rota_submission *submission = work->submission;
-    rota_runtime *runtime = work->device->runtime;
     work->skipped = true;
-    ra_store_release(&submission->poisoned, 1); /* with the loads here and in rota_poison_must_skip */
-    rota_submission_fail(runtime, submission, cause, first);
-    cause = ra_load_acquire(&submission->cause);
-    if (work->kind == ROTA_WORK_WRITE) {
-        rota_host_write *write = &submission->write;
-        rota_poison_mark(runtime, write->residency->buffer, write->offset, write->offset + write->size,
-                         submission->number, cause, true);
-    } else if (work->kind == ROTA_WORK_MIGRATE_IN) {
-        /* The bytes did not arrive: their copy here is not to be trusted, though it is marked valid. */
-        rota_transfer *move = &submission->transfers[work->segment];
-        rota_poison_mark(runtime, move->residency->buffer, move->offset, move->offset + move->size,
-                         submission->number, cause, true);
-    } else if (work->kind == ROTA_WORK_SEGMENT) {
-        const rota_plan_segment *segment = &submission->plan->segments[work->segment];
-        for (uint32_t e = 0; e < segment->external_count; e++) {
-            const rota_plan_external *external = &submission->plan->externals[segment->first_external + e];
-            if (!(external->flags & ROTA_EXTERNAL_WRITE)) continue;
-            uint64_t begin;
-            rota_residency *residency = rota_submission_external(submission, external, &begin);
-            rota_poison_mark(runtime, residency->buffer, begin, begin + external->size_bytes,
-                             submission->number, cause, true);
-        }
-    }
+    rota_poison_work(work, cause, first);
 }
 
-/* On executors that don't ask: whether the work reads what failed. They never fail a single node, so all that
- * can fail before this work has been noted by the time it is handed over. */
-static void check_poison(rota_work *work) {
-    rota_submission *submission = work->submission;
-    rota_runtime *runtime = work->device->runtime;
-    if (work->kind == ROTA_WORK_MIGRATE_OUT || work->kind == ROTA_WORK_MIGRATE_IN)
-        return; /* bytes move whether they are good or not; the marks stay on the range */
-    if (ra_load_acquire(&submission->poisoned)) {
-        skip_work(work, ra_load_acquire(&submission->cause), false);
-        return;
+/* Puts the work behind the gate where the device is linked, and looks whether it may run at all. */
+static void enter(rota_work *work, rota_exec_work *out, rota_exec_timeline_wait *waits) {
+    rota_device *device = work->device;
+    bool linked = ra_load_acquire(&device->linked) != 0; /* with rota_across_open */
+    if (linked) {
+        out->timeline_wait_count = rota_across_waits(work, waits);
+        out->timeline_waits = waits;
+        out->timeline = rota_across_signal(work);
+        rota_gate_lock(device);
+        rota_gate_push(work, out->timeline_wait_count != 0);
     }
-    if (ra_load_acquire(&runtime->poison_active) == 0) return;
-    if (work->kind == ROTA_WORK_READ) {
-        const rota_transfer *piece = &submission->read->pieces[work->segment];
-        const rota_cause *cause = rota_poison_find(runtime, piece->residency->buffer, piece->offset,
-                                                   piece->offset + piece->size, submission->number);
-        if (cause) skip_work(work, cause, false);
-        return;
-    }
-    if (work->kind == ROTA_WORK_WRITE) {
-        rota_poison_heal(runtime, submission->write.residency->buffer, submission->write.offset,
-                         submission->write.offset + submission->write.size, submission->number);
-        return;
-    }
-    if (work->kind != ROTA_WORK_SEGMENT) return;
-    const rota_plan_segment *segment = &submission->plan->segments[work->segment];
-    for (uint32_t pass = 0; pass < 2; pass++)
-        for (uint32_t e = 0; e < segment->external_count; e++) {
-            const rota_plan_external *external = &submission->plan->externals[segment->first_external + e];
-            uint64_t begin;
-            rota_residency *residency = rota_submission_external(submission, external, &begin);
-            uint64_t end = begin + external->size_bytes;
-            if (pass == 0 && external->flags & ROTA_EXTERNAL_INCOMING) {
-                const rota_cause *cause =
-                    rota_poison_find(runtime, residency->buffer, begin, end, submission->number);
-                if (cause) {
-                    skip_work(work, cause, false);
-                    return;
-                }
-            } else if (pass == 1 && external->flags & ROTA_EXTERNAL_WRITE &&
-                       !(external->flags & ROTA_EXTERNAL_INCOMING)) {
-                rota_poison_heal(runtime, residency->buffer, begin, end, submission->number);
-            }
-        }
+    /* Under the lock: what fails from now on is looked up once more by whoever has it. */
+    const rota_cause *cause = work->skipped || device->asks_poison ? NULL : rota_poison_of_work(work);
+    if (cause) skip_work(work, cause, false);
+    if (linked) rota_gate_unlock(device);
 }
 
 static void inputs_taken(rota_runtime *runtime, rota_submission *submission, uint32_t count) {
@@ -218,6 +166,7 @@ static rota_status prepare_copy(rota_work *work, rota_exec_work *out) {
 
 static void hand_over(rota_device *device, rota_work **works, uint32_t count) {
     rota_exec_work lowered[ROTA_HANDOVER_BATCH];
+    rota_exec_timeline_wait timeline_waits[ROTA_HANDOVER_BATCH * ROTA_EXEC_TIMELINE_WAITS_MAX];
     rota_runtime *runtime = device->runtime;
     for (uint32_t i = 0; i < count; i++) {
         rota_work *work = works[i];
@@ -229,7 +178,7 @@ static void hand_over(rota_device *device, rota_work **works, uint32_t count) {
                                 .wait_count = work->wait_count,
                                 .acquires = work->acquires,
                                 .cookie = work};
-        if (!work->skipped && !device->asks_poison) check_poison(work);
+        enter(work, out, &timeline_waits[i * ROTA_EXEC_TIMELINE_WAITS_MAX]);
         if (work->skipped) continue;
         rota_status status =
             work->kind == ROTA_WORK_SEGMENT ? prepare_segment(work, out) : prepare_copy(work, out);
@@ -247,9 +196,13 @@ static void hand_over(rota_device *device, rota_work **works, uint32_t count) {
     for (uint32_t first = 0; first < count; first += most) {
         uint32_t here = count - first < most ? count - first : most;
         (void)ra_fetch_add_relaxed(&runtime->stat_driver_submits, 1);
-        if (device->exec->vtable->submit(device->exec, lowered + first, here) == ROTA_OK) continue;
-        rota_device_set_lost(device, rota_last_error());
-        return;
+        if (device->exec->vtable->submit(device->exec, lowered + first, here) != ROTA_OK) {
+            rota_device_set_lost(device, rota_last_error());
+            return;
+        }
+        for (uint32_t i = first; i < first + here; i++)
+            if (lowered[i].timeline) /* the work itself may be gone */
+                rota_across_signalled(device, lowered[i].queue, lowered[i].signal_value);
     }
 }
 
@@ -279,6 +232,9 @@ static bool push_ring(rota_device *device, rota_work *work) {
 void rota_handover_push(rota_device *device, rota_work *work) {
     /* Lent out (the benchmarks' baseline): the caller is in the driver itself, with its lock held. */
     bool direct = device->exec->caps.submit_never_blocks || ra_load_relaxed(&device->runtime->lent);
+    /* What waits on the device for another one is the thread's, which may have to wait for room in the gate.
+     */
+    if (ra_load_acquire(&device->linked)) direct = false; /* with rota_across_open */
     if (direct && work->hold_count == 0 && thread_is_idle(device)) {
         device->direct[device->direct_count++] = work;
         if (device->direct_count == ROTA_HANDOVER_BATCH) flush_direct(device);
@@ -311,23 +267,42 @@ void rota_handover_flush(rota_device *device) {
 
 typedef struct hold {
     rota_runtime *runtime;
-    uint64_t point;
+    uint64_t hold; /* of the work */
 } hold;
 
 static bool hold_is_over(void *user) {
     const hold *held = user;
-    return rota_point_passed(held->runtime, held->point) ||
-           rota_device_is_lost(held->runtime->devices[rota_point_device(held->point)]) ||
+    uint64_t point = rota_hold_point(held->hold);
+    return rota_across_is_ready(held->runtime, held->hold) ||
+           rota_device_is_lost(held->runtime->devices[rota_point_device(point)]) ||
            ra_load_acquire(&held->runtime->stop) != 0;
 }
 
-/* Waits until the point has passed. A device that lets nothing progress for the default deadline is taken for
+/* Where it is only to be handed over on the other side, that takes a driver's call, less than going to sleep.
+ */
+static bool look_for_signal(hold *held) {
+    if (!(held->hold & ROTA_HOLD_ON_DEVICE)) return false;
+    const uint64_t begin = rota_clock_ns();
+    bool over = false;
+    uint64_t now = begin;
+    while (!over && now - begin < ACROSS_SPIN_NS) {
+        (void)sched_yield(); /* whoever hands it over may need this core */
+        over = hold_is_over(held);
+        now = rota_clock_ns();
+    }
+    (void)ra_fetch_add_relaxed(&held->runtime->spin_ns, now - begin);
+    return over;
+}
+
+/* Waits until the hold is over. A device that lets nothing progress for the default deadline is taken for
  * lost: nobody knows then what it still touches, so going on without it would be going on over its memory. */
-static bool wait_for_hold(rota_runtime *runtime, uint64_t point) {
+static bool wait_for_hold(rota_runtime *runtime, uint64_t of_work) {
+    uint64_t point = rota_hold_point(of_work);
     rota_device *device = runtime->devices[rota_point_device(point)];
-    hold held = {runtime, point};
+    hold held = {runtime, of_work};
     uint64_t start = rota_clock_ns();
-    while (!hold_is_over(&held)) {
+    bool over = look_for_signal(&held);
+    while (!over && !hold_is_over(&held)) {
         uint64_t from = ra_load_relaxed(&runtime->last_progress_ns);
         if (from < start) from = start;
         uint64_t now = rota_clock_ns();
@@ -338,23 +313,30 @@ static bool wait_for_hold(rota_runtime *runtime, uint64_t point) {
         rota_wait_table_sleep(&device->timelines[rota_point_queue(point)].waiters, rota_point_value(point),
                               hold_is_over, &held, now + HOLD_SLICE_NS);
     }
-    return rota_point_passed(runtime, point);
+    return rota_across_is_ready(runtime, of_work);
 }
 
 static void wait_for_holds(rota_runtime *runtime, rota_work *work) {
     for (uint32_t h = 0; h < work->hold_count; h++) {
-        uint64_t point = work->submission->holds[work->first_hold + h];
-        if (wait_for_hold(runtime, point) || ra_load_acquire(&runtime->stop)) continue;
-        rota_device *device = runtime->devices[rota_point_device(point)];
+        uint64_t of_work = work->submission->holds[work->first_hold + h];
+        if (wait_for_hold(runtime, of_work) || ra_load_acquire(&runtime->stop)) continue;
+        rota_device *device = runtime->devices[rota_point_device(rota_hold_point(of_work))];
         skip_work(work, ra_load_acquire(&device->lost_cause), false);
         return;
     }
 }
 
-static bool holds_passed(rota_runtime *runtime, const rota_work *work) {
+static bool holds_are_over(rota_runtime *runtime, const rota_work *work) {
     for (uint32_t h = 0; h < work->hold_count; h++)
-        if (!rota_point_passed(runtime, work->submission->holds[work->first_hold + h])) return false;
+        if (!rota_across_is_ready(runtime, work->submission->holds[work->first_hold + h])) return false;
     return true;
+}
+
+/* Until the gate can take so many more works: they leave it as devices get on, or are lost. */
+static void wait_for_gate(rota_device *device, uint32_t works) {
+    static _Atomic uint32_t never;
+    while (!rota_gate_has_room(device, works) && !ra_load_acquire(&device->runtime->stop))
+        (void)rota_futex_wait(&never, 0, rota_deadline_after(GATE_NAP_NS));
 }
 
 /* Looks for work as long as the options say; false: there is none. */
@@ -392,13 +374,14 @@ static void serve(rota_device *device) {
         uint32_t count = 0;
         while (count < ROTA_HANDOVER_BATCH && consumed + count < published) {
             rota_work *work = device->ring[(consumed + count) % ROTA_HANDOVER_RING];
-            if (!holds_passed(runtime, work)) {
+            if (!holds_are_over(runtime, work)) {
                 if (count > 0) break; /* what needs nobody goes first */
                 wait_for_holds(runtime, work);
                 if (ra_load_acquire(&runtime->stop)) return;
             }
             works[count++] = work;
         }
+        wait_for_gate(device, count);
         hand_over(device, works, count);
         /* Release: with thread_is_idle, after which the sequencer may be in submit. */
         ra_store_release(&device->ring_consumed, consumed + count);

@@ -215,7 +215,7 @@ void rota_hazard_settle(rota_runtime *runtime, rota_work *work) {
     rota_device *device = work->device;
     rota_timeline *own = &device->timelines[work->queue];
     uint32_t own_index = device->index * runtime->queue_count + work->queue;
-    uint32_t dropped = 0;
+    uint32_t dropped = 0, on_device = 0;
     work->first_wait = submission->wait_count;
     work->first_hold = submission->hold_count;
     for (uint32_t i = 0; i < runtime->touched_count; i++) {
@@ -254,7 +254,8 @@ void rota_hazard_settle(rota_runtime *runtime, rota_work *work) {
         if (t / runtime->queue_count == device->index) {
             submission->waits[submission->wait_count++] = (rota_exec_wait){queue, value};
         } else {
-            submission->holds[submission->hold_count++] = rota_point(t / runtime->queue_count, queue, value);
+            uint64_t point = rota_point(t / runtime->queue_count, queue, value);
+            submission->holds[submission->hold_count++] = rota_across_hold(work, point, &on_device);
             if (brings_shared(runtime, device, t)) work->acquires = true;
         }
         own->clock[t] = value;

@@ -112,6 +112,77 @@ void rota_poison_all_free(rota_runtime *runtime) {
         remove_all(runtime, rota_marks_take_of(&runtime->poisons, runtime->poisons->place.of));
 }
 
+/* ---- Works ---- */
+
+void rota_poison_work(rota_work *work, const rota_cause *cause, bool first) {
+    rota_submission *submission = work->submission;
+    rota_runtime *runtime = work->device->runtime;
+    rota_submission_fail(runtime, submission, cause, first);
+    /* With the loads below and in rota_poison_must_skip, which then find the cause. */
+    ra_store_release(&submission->poisoned, 1);
+    cause = ra_load_acquire(&submission->cause);
+    if (work->kind == ROTA_WORK_WRITE) {
+        rota_host_write *write = &submission->write;
+        rota_poison_mark(runtime, write->residency->buffer, write->offset, write->offset + write->size,
+                         submission->number, cause, true);
+    } else if (work->kind == ROTA_WORK_MIGRATE_IN) {
+        /* The bytes did not arrive: their copy here is not to be trusted, though it is marked valid. */
+        rota_transfer *move = &submission->transfers[work->segment];
+        rota_poison_mark(runtime, move->residency->buffer, move->offset, move->offset + move->size,
+                         submission->number, cause, true);
+    } else if (work->kind == ROTA_WORK_SEGMENT) {
+        const rota_plan_segment *segment = &submission->plan->segments[work->segment];
+        for (uint32_t e = 0; e < segment->external_count; e++) {
+            const rota_plan_external *external = &submission->plan->externals[segment->first_external + e];
+            if (!(external->flags & ROTA_EXTERNAL_WRITE)) continue;
+            uint64_t begin;
+            rota_residency *residency = rota_submission_external(submission, external, &begin);
+            rota_poison_mark(runtime, residency->buffer, begin, begin + external->size_bytes,
+                             submission->number, cause, true);
+        }
+    }
+}
+
+/* Where nothing fails a single node, all that can fail before this work has been noted by the time it is
+ * handed over; and where the device waits for another one that was lost, by the time that it is looked at
+ * again (gate.c). */
+const rota_cause *rota_poison_of_work(rota_work *work) {
+    rota_submission *submission = work->submission;
+    rota_runtime *runtime = work->device->runtime;
+    if (work->kind == ROTA_WORK_MIGRATE_OUT || work->kind == ROTA_WORK_MIGRATE_IN)
+        return NULL; /* bytes move whether they are good or not; the marks stay on the range */
+    if (ra_load_acquire(&submission->poisoned)) return ra_load_acquire(&submission->cause);
+    if (ra_load_acquire(&runtime->poison_active) == 0) return NULL;
+    if (work->kind == ROTA_WORK_READ) {
+        const rota_transfer *piece = &submission->read->pieces[work->segment];
+        return rota_poison_find(runtime, piece->residency->buffer, piece->offset, piece->offset + piece->size,
+                                submission->number);
+    }
+    if (work->kind == ROTA_WORK_WRITE) {
+        rota_poison_heal(runtime, submission->write.residency->buffer, submission->write.offset,
+                         submission->write.offset + submission->write.size, submission->number);
+        return NULL;
+    }
+    if (work->kind != ROTA_WORK_SEGMENT) return NULL;
+    const rota_plan_segment *segment = &submission->plan->segments[work->segment];
+    for (uint32_t pass = 0; pass < 2; pass++)
+        for (uint32_t e = 0; e < segment->external_count; e++) {
+            const rota_plan_external *external = &submission->plan->externals[segment->first_external + e];
+            uint64_t begin;
+            rota_residency *residency = rota_submission_external(submission, external, &begin);
+            uint64_t end = begin + external->size_bytes;
+            if (pass == 0 && external->flags & ROTA_EXTERNAL_INCOMING) {
+                const rota_cause *cause =
+                    rota_poison_find(runtime, residency->buffer, begin, end, submission->number);
+                if (cause) return cause;
+            } else if (pass == 1 && external->flags & ROTA_EXTERNAL_WRITE &&
+                       !(external->flags & ROTA_EXTERNAL_INCOMING)) {
+                rota_poison_heal(runtime, residency->buffer, begin, end, submission->number);
+            }
+        }
+    return NULL;
+}
+
 /* ---- Commands ---- */
 
 static int compare_nodes(const void *a, const void *b) {

@@ -207,6 +207,7 @@ void rota_runtime_get_stats(rota_runtime *runtime, rota_runtime_stats *out_stats
     out_stats->failed = ra_load_relaxed(&runtime->stat_failed);
     out_stats->driver_submits = ra_load_relaxed(&runtime->stat_driver_submits);
     out_stats->waits_dropped = ra_load_relaxed(&runtime->stat_waits_dropped);
+    out_stats->device_waits = ra_load_relaxed(&runtime->stat_device_waits);
     out_stats->migrations = ra_load_relaxed(&runtime->stat_migrations);
     out_stats->migrated_bytes = ra_load_relaxed(&runtime->stat_migrated_bytes);
     out_stats->abandoned_bytes = ra_load_relaxed(&runtime->stat_abandoned);

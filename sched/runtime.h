@@ -200,6 +200,7 @@ typedef struct rota_runtime_stats {
     uint64_t submissions, completed, failed;
     uint64_t driver_submits;             /* driver submit calls made (merging makes this less) */
     uint64_t waits_dropped;              /* cross-queue waits proved implied */
+    uint64_t device_waits;               /* of a device for another one of its GPU, without the host */
     uint64_t migrations, migrated_bytes; /* copies between devices */
     uint64_t reclaim_pending;            /* objects whose last use has not passed yet */
     uint64_t abandoned_bytes;            /* by devices that did not answer at close */

@@ -62,6 +62,12 @@ static inline uint64_t rota_point_value(uint64_t point) {
     return point >> 8;
 }
 
+/* A work's hold: a point, with this bit where its device can wait for it itself. */
+#define ROTA_HOLD_ON_DEVICE ((uint64_t)1 << 63)
+static inline uint64_t rota_hold_point(uint64_t hold) {
+    return hold & ~ROTA_HOLD_ON_DEVICE;
+}
+
 /* ---- Causes and failed tickets ---- */
 
 /* Why something failed; lives until the runtime closes. */
@@ -148,6 +154,15 @@ typedef struct rota_timeline {
     rota_clock_entry history[ROTA_CLOCK_HISTORY];
     uint32_t history_next;
     rota_submission *oldest, *newest;
+    /* Where devices of one GPU wait for each other without the host (across.c): the timeline as each of them
+     * names it, before `linked` says so; whether one had to wait for it, so that works signal it from now on;
+     * and the newest value whose signal the driver has. */
+    rota_exec_timeline *shared[ROTA_DEVICES_MAX];
+    _Atomic uint32_t awaited;
+    _Atomic uint64_t signalled;
+    /* Under the gate's mutex (gate.c): the last work handed over, what the executor reported, and up to where
+     * that is believed. */
+    uint64_t entered, reported, believed;
 } rota_timeline;
 
 /* Mapped memory for one transfer, pooled per device. */
@@ -168,12 +183,25 @@ typedef struct rota_upload_slot {
 
 typedef struct rota_work rota_work;
 
+/* Works of a device of which some wait on the device for another one: gate.c. */
+#define ROTA_GATE_WORKS 8192
+typedef struct rota_gate {
+    pthread_mutex_t mutex;
+    rota_work **works; /* ROTA_GATE_WORKS, at index % ROTA_GATE_WORKS; NULL until the device is linked */
+    uint64_t head, tail;
+    uint64_t since_ns; /* the work at the head is the oldest since then */
+    bool has_failed;   /* one that was in it has, so later ones may depend on it */
+    _Atomic uint32_t pending;
+} rota_gate;
+
 struct rota_device {
     rota_runtime *runtime;
     uint32_t index;
     uint32_t domain; /* the lowest index of the open devices that share memory with this one, or its own
                         (share.c) */
     _Atomic uint32_t is_shared; /* another device is in its domain */
+    _Atomic uint32_t linked;    /* bit per device whose works this one's can wait for without the host */
+    rota_gate gate;
     rota_exec_device *exec;
     rota_device_info info;
     bool asks_poison; /* the executor calls must_skip; otherwise hand-over decides */
@@ -444,6 +472,7 @@ struct rota_runtime {
     uint32_t queue_count;
     bool touch; /* of rota_runtime_set_touch */
     bool apart; /* of rota_runtime_set_apart */
+    bool host_ordered; /* of rota_runtime_set_host_ordered */
     rota_driver_entry drivers[ROTA_DRIVERS_MAX];
     uint32_t driver_count;
     pthread_mutex_t open_mutex; /* opening of devices, one at a time */
@@ -497,7 +526,7 @@ struct rota_runtime {
     _Atomic(rota_cause *) causes;
 
     _Atomic uint64_t stat_submissions, stat_completed, stat_failed, stat_driver_submits, stat_waits_dropped,
-        stat_migrations, stat_migrated_bytes, stat_reclaim_pending, stat_abandoned;
+        stat_device_waits, stat_migrations, stat_migrated_bytes, stat_reclaim_pending, stat_abandoned;
     _Atomic uint64_t spin_ns; /* of the sequencer and the submit threads */
     _Atomic uint64_t ended_cpu_ns;
 };
@@ -543,6 +572,37 @@ static inline uint32_t rota_residency_bit(const rota_residency *residency, const
     return 1u << (apart ? ROTA_DEVICES_MAX + device->index : device->domain);
 }
 
+/* across.c */
+/* Lets two devices that share memory order their works on the GPU, by trying. */
+void rota_across_open(rota_device *a, rota_device *b);
+/* Settling: what the hold is for the work, which waits for `queue` of another device. */
+uint64_t rota_across_hold(const rota_work *work, uint64_t point, uint32_t *count);
+/* Whether the device can be given the work as far as this hold goes: it has passed, or the device can wait
+ * for it. */
+bool rota_across_is_ready(rota_runtime *runtime, uint64_t hold);
+/* What is left for the device to wait for, at most ROTA_EXEC_TIMELINE_WAITS_MAX. */
+uint32_t rota_across_waits(rota_work *work, rota_exec_timeline_wait *out_waits);
+/* What other devices wait for on the work's queue; NULL: nothing. */
+rota_exec_timeline *rota_across_signal(const rota_work *work);
+/* The driver has been given the signal. */
+void rota_across_signalled(rota_device *device, uint32_t queue, uint64_t value);
+/* The completer's: works of a lost device will signal nothing more; who waits for them goes on. */
+void rota_across_rescue(rota_runtime *runtime);
+
+/* gate.c */
+void rota_gate_lock(rota_device *device);
+/* With the lock: the work, which waits on the device or not, is about to be handed over. */
+void rota_gate_push(rota_work *work, bool waits);
+void rota_gate_unlock(rota_device *device);
+bool rota_gate_has_room(rota_device *device, uint32_t works);
+/* A call of the executor's `advanced`. */
+void rota_gate_report(rota_device *device, uint32_t queue, uint64_t value);
+/* A timeline of the device moved, or it is lost: what others wait for may be decided now. */
+void rota_gate_spread(rota_device *device);
+/* The sequencer's: a device that lets others wait beyond the deadline is lost. `at_once`: whatever the time.
+ */
+void rota_gate_watch(rota_runtime *runtime, bool at_once);
+
 /* share.c */
 /* Finds out with which open device the new one, not visible yet, shares memory, by trying; sets its domain.
  */
@@ -559,6 +619,8 @@ rota_status rota_device_memory_create(rota_device *device, uint64_t size_bytes, 
                                       const char *name, rota_exec_memory **out_memory);
 void rota_device_memory_destroy(rota_device *device, rota_exec_memory *memory);
 void rota_device_set_lost(rota_device *device, const char *message);
+/* The queue's timeline has reached the value, and so everybody may know. */
+void rota_device_publish(rota_device *device, uint32_t queue, uint64_t value);
 bool rota_device_is_lost(const rota_device *device);
 void rota_device_wake_waiters(rota_device *device);
 void rota_device_free(rota_device *device);
@@ -657,6 +719,11 @@ const rota_cause *rota_poison_find(rota_runtime *runtime, const rota_buffer *roo
                                    uint64_t end, uint64_t before_number);
 void rota_poison_drop(rota_runtime *runtime, const void *place);
 void rota_poison_all_free(rota_runtime *runtime);
+/* The work will not do, or has not done, what it should: fails its submission and marks what it writes. */
+void rota_poison_work(rota_work *work, const rota_cause *cause, bool first);
+/* On executors that don't ask: why the work cannot run, or ran in vain; NULL: it reads nothing that failed
+ * (and what it overwrites is healed). */
+const rota_cause *rota_poison_of_work(rota_work *work);
 /* Fails the submission's ticket unless it has a cause already. */
 void rota_submission_fail(rota_runtime *runtime, rota_submission *submission, const rota_cause *cause,
                           bool first);

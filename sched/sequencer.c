@@ -199,6 +199,7 @@ static bool round_of_work(rota_runtime *runtime) {
         take_all(runtime);
     else
         flush(runtime);
+    rota_gate_watch(runtime, false);
     rota_sequence_reap(runtime);
     if (fresh || runtime->dead) rota_reclaim_sweep(runtime, fresh);
     ra_store_release(&runtime->reap_done, requested);

@@ -116,6 +116,7 @@ void rota_share_open(rota_device *device) {
         if (status == ROTA_OK) {
             rota_log_write(&runtime->options.log, ROTA_LOG_INFO, "devices '%s' and '%s' share memory",
                            other->id, device->id);
+            rota_across_open(other, device);
             return;
         }
         device->domain = device->index;

@@ -18,6 +18,10 @@ rota_status rota_runtime_set_touch(rota_runtime *runtime, bool touch);
 /* Devices opened from now on share no memory with others. Before any device is opened; not thread-safe. */
 rota_status rota_runtime_set_apart(rota_runtime *runtime, bool apart);
 
+/* Devices opened from now on may share memory, but wait for each other through the host. Before any device is
+ * opened; not thread-safe. */
+rota_status rota_runtime_set_host_ordered(rota_runtime *runtime, bool host_ordered);
+
 /* The baseline of rota-bench submit. While locked, the sequencer thread rests and only rota_submit_locked may
  * submit: it holds one mutex while it resolves hazards and hands over with the sequencer's own code. Nothing
  * may be submitted during the change. TIMEOUT. */

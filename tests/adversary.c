@@ -189,6 +189,12 @@ static void check_work(adversary_device *device, const rota_exec_work *work) {
             work->waits[i].value > device->queues[work->waits[i].queue].handed_over)
             adversary_violation(device, "a wait names queue %u value %llu, which was not handed over",
                                 work->waits[i].queue, (unsigned long long)work->waits[i].value);
+    if (work->timeline_wait_count > ROTA_EXEC_TIMELINE_WAITS_MAX)
+        adversary_violation(device, "a work waits for %u timelines", work->timeline_wait_count);
+    for (uint32_t i = 0; i < work->timeline_wait_count; i++)
+        adversary_timeline_check(device, &work->timeline_waits[i]);
+    if (work->timeline_wait_count && !work->acquires)
+        adversary_violation(device, "a work waits for another device and does not acquire");
     if (instance && work->copy_count) adversary_violation(device, "a work has an instance and copies");
     for (uint32_t i = 0; !instance && i < work->copy_count; i++) {
         check_copy_end(device, work->copies[i].destination, work->copies[i].destination_offset,
@@ -247,6 +253,11 @@ static adversary_work *copy_work(adversary_device *device, const rota_exec_work 
         work->waits[work->wait_count++] = from->waits[i];
     }
     atomic_fetch_add(&device->options->waits, from->wait_count);
+    for (uint32_t i = 0; i < from->timeline_wait_count; i++)
+        if (!device->options->breaks.timeline_waits)
+            work->timeline_waits[work->timeline_wait_count++] = from->timeline_waits[i];
+    atomic_fetch_add(&device->options->timeline_waits, from->timeline_wait_count);
+    work->timeline = from->timeline;
     work->copy_count = from->instance ? 0 : from->copy_count;
     if (work->copy_count) {
         work->copies = malloc(work->copy_count * sizeof *work->copies);
@@ -278,6 +289,7 @@ static rota_status submit(rota_exec_device *base, const rota_exec_work *works, u
             return rota_fail(ROTA_OUT_OF_MEMORY, "%s: no memory for a work", base->info.id);
         }
         device->queues[work->queue].handed_over = work->signal_value;
+        if (work->timeline) adversary_timeline_promise(device, work->timeline, work->signal_value);
         if (device->options->breaks.early_signal)
             device->host.advanced(device->host.user, work->queue, work->signal_value);
         pthread_mutex_lock(&device->lock);
@@ -343,6 +355,7 @@ static void close_device(rota_exec_device *base, uint64_t deadline_ns, uint64_t 
         device->dead_instances = instance->next_dead;
         instance_free(instance);
     }
+    adversary_timelines_free(device);
     pthread_cond_destroy(&device->wake);
     pthread_cond_destroy(&device->ended);
     pthread_mutex_destroy(&device->lock);
@@ -357,6 +370,9 @@ static const rota_exec_device_vtable vtable = {
     .memory_destroy = adversary_memory_destroy,
     .memory_export = adversary_memory_export,
     .memory_import = adversary_memory_import,
+    .timeline_create = adversary_timeline_create,
+    .timeline_export = adversary_timeline_export,
+    .timeline_signal = adversary_timeline_signal,
     .program_create = program_create,
     .program_destroy = program_destroy,
     .instance_create = instance_create,
@@ -401,6 +417,10 @@ static rota_status open_device(const rota_exec_driver *driver, uint32_t index,
     device->base.caps.runs_host_nodes = !device->options->no_host_nodes;
     device->base.caps.submit_never_blocks = device->options->submit_never_blocks;
     device->base.caps.shares_memory = device->options->shares_memory && !device->options->unified_host;
+    device->base.caps.makes_timelines = device->options->timelines;
+    if (device->base.caps.shares_memory && device->options->timelines)
+        device->base.caps.timeline_queues = (1u << options->queue_count) - 1;
+    if (device->options->foreign) memset(device->base.gpu, 7, sizeof device->base.gpu); /* cuda_stub.c */
     describe(index, &device->base.info);
     if (device->options->max_allocation_bytes)
         device->base.info.max_allocation_bytes = device->options->max_allocation_bytes;

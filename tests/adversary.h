@@ -25,6 +25,7 @@ typedef enum adversary_mode { ADVERSARY_EITHER, ADVERSARY_BATCHES, ADVERSARY_EDG
 typedef struct adversary_faults {
     _Atomic uint32_t memory_fails_in; /* that memory_create returns OUT_OF_MEMORY */
     _Atomic uint32_t import_fails_in; /* that memory_import does */
+    _Atomic uint32_t timeline_fails_in; /* that timeline_create does */
     _Atomic uint32_t submit_fails_in; /* that work handed over is refused and the device lost */
     _Atomic uint32_t lost_in_works;   /* the device is lost when so many more works completed */
     _Atomic bool silent;              /* nothing runs and no timeline moves */
@@ -36,6 +37,7 @@ typedef struct adversary_breaks {
     uint32_t wait; /* that wait, counted over the works as handed over (ADVERSARY_ALL: every), is not kept */
     /* That barrier (between two batches) or edge of the program, counted over the program, is not kept. */
     uint32_t barrier, edge;
+    bool timeline_waits; /* waits for other devices are not kept */
     bool early_signal;  /* a work's value is reported as soon as it is handed over, of whatever program */
     bool stray_writes;  /* the first written operand of a kernel goes to other memory */
     bool stale_block;   /* commands see the argument block of the submission before */
@@ -54,6 +56,8 @@ typedef struct adversary_options {
     bool no_host_nodes; /* host functions must go elsewhere */
     bool submit_never_blocks;
     bool shares_memory;            /* both devices say that they are one GPU; not with unified_host */
+    bool timelines; /* and wait for each other; with shares_memory */
+    bool foreign;   /* with shares_memory: one GPU with the CUDA stand-in's, which signals timelines too */
     uint64_t max_allocation_bytes; /* 0: 1 GiB */
     uint64_t quiet_ns; /* gathers works until none came for so long; 0: 60 us. Most interleaving, and the same
                           from one run to the next */
@@ -63,6 +67,8 @@ typedef struct adversary_options {
     char violation[256];         /* the first one */
     _Atomic uint64_t imports;    /* of memory, from the other device */
     _Atomic uint64_t acquires;   /* works that had to */
+    _Atomic uint64_t timeline_waits; /* for another device */
+    _Atomic uint64_t rescues;        /* calls of timeline_signal */
     _Atomic uint64_t works, commands, waits,
         overlaps; /* overlaps: commands run while another work was also started */
     _Atomic uint64_t live_memories, live_programs, live_instances;

@@ -20,6 +20,7 @@ typedef struct adversary_memory {
     uint64_t busy_stamp;   /* see poison_arenas */
     int fd;                /* of memory that may be shared ... */
     uint64_t mapped_bytes; /* ... and how much of it is mapped; 0: memory of its own */
+    uint64_t offset_bytes; /* of the memory in the mapping */
     bool is_import;
     struct adversary_memory *next;
     char name[64];
@@ -88,6 +89,9 @@ typedef struct adversary_work {
     rota_exec_copy *copies; /* with no instance: commands_left of them to go, each at first split in two */
     uint32_t copy_count;
     bool copies_begun;
+    rota_exec_timeline *timeline; /* signalled with its value */
+    rota_exec_timeline_wait timeline_waits[ROTA_EXEC_TIMELINE_WAITS_MAX];
+    uint32_t timeline_wait_count;
     rota_exec_wait waits[];
 } adversary_work;
 
@@ -115,6 +119,7 @@ typedef struct adversary_device {
     adversary_memory *memories; /* live ones, then forever the dead */
     uint64_t dead_bytes;
     uint32_t waits_handed_over;
+    rota_exec_timeline *timelines; /* all that were made here */
 
     pthread_t thread; /* everything below is its own */
     adversary_queue queues[ROTA_EXEC_QUEUES_MAX];
@@ -122,7 +127,8 @@ typedef struct adversary_device {
     uint32_t active_count, active_capacity;
     uint64_t random, sequence, stamp;
     uint32_t policy, policy_steps, favourite;
-    bool dying; /* lost once the step ends */
+    bool dying;   /* lost once the step ends */
+    bool waiting; /* some work waits for another device's */
     uint8_t *stray;
     uint64_t stray_bytes;
     _Atomic uint64_t stuck; /* 1 + node of a command begun; with its instance, for stuck_node */
@@ -145,6 +151,18 @@ adversary_memory *adversary_memory_find(adversary_device *device, const rota_exe
 /* ... whether destroyed memory was written, which is a violation; and its end when the device closes. */
 void adversary_memory_check(adversary_device *device, const adversary_memory *memory);
 void adversary_memory_free(adversary_memory *memory);
+
+/* adversary_timeline.c: the contract's calls ... */
+rota_status adversary_timeline_create(rota_exec_device *device, int fd, rota_exec_timeline **out_timeline);
+rota_status adversary_timeline_export(rota_exec_device *device, rota_exec_timeline *timeline, int *out_fd);
+rota_status adversary_timeline_signal(rota_exec_device *device, rota_exec_timeline *timeline, uint64_t value);
+/* ... a work's signal, which it was promised at submit; what a timeline is at; a wait as handed over; the
+ * end. */
+void adversary_timeline_promise(adversary_device *device, rota_exec_timeline *timeline, uint64_t value);
+void adversary_timeline_reach(rota_exec_timeline *timeline, uint64_t value);
+uint64_t adversary_timeline_value(const rota_exec_timeline *timeline);
+void adversary_timeline_check(adversary_device *device, const rota_exec_timeline_wait *wait);
+void adversary_timelines_free(adversary_device *device);
 
 /* Counts a fault down; true when it strikes. */
 bool adversary_strikes(_Atomic uint32_t *countdown);

@@ -12,11 +12,15 @@
  * seen. */
 #define DEAD_BYTES_MAX ((uint64_t)48 << 20)
 
+static uint64_t pages(uint64_t bytes) {
+    return (bytes + 4095) / 4096 * 4096;
+}
+
 /* Memory that may be shared is a file in memory, which each device maps for itself, at an address of its own.
  */
 static bool map_file(adversary_memory *memory, int fd, uint64_t size_bytes) {
     memory->fd = fd;
-    memory->mapped_bytes = (size_bytes + 4095) / 4096 * 4096;
+    memory->mapped_bytes = pages(size_bytes);
     void *bytes = mmap(NULL, memory->mapped_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (bytes == MAP_FAILED) return false;
     memory->base.address = (uint64_t)(uintptr_t)bytes;
@@ -25,7 +29,7 @@ static bool map_file(adversary_memory *memory, int fd, uint64_t size_bytes) {
 
 /* The bytes that others may have mapped too stay as they are; whoever comes here later finds others. */
 static void unmap_file(adversary_memory *memory) {
-    void *bytes = (void *)(uintptr_t)memory->base.address;
+    void *bytes = (void *)(uintptr_t)(memory->base.address - memory->offset_bytes);
     (void)close(memory->fd);
     if (mmap(bytes, memory->mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
              0) != bytes)
@@ -64,7 +68,7 @@ rota_status adversary_memory_create(rota_exec_device *base, uint64_t size_bytes,
     int fd = is_file ? memfd_create("adversary", MFD_CLOEXEC) : -1;
     if (is_file && !device->base.caps.shares_memory)
         adversary_violation(device, "memory '%s' is to be shared, but the device shares none", name);
-    if (memory && fd >= 0) made = ftruncate(fd, (off_t)usable) == 0 && map_file(memory, fd, usable);
+    if (memory && fd >= 0) made = ftruncate(fd, (off_t)pages(usable)) == 0 && map_file(memory, fd, usable);
     if (memory && !is_file) {
         memory->base.address = (uint64_t)(uintptr_t)aligned_alloc(ROTA_BUFFER_ALIGNMENT, usable);
         made = memory->base.address != 0;
@@ -105,6 +109,8 @@ rota_status adversary_memory_import(rota_exec_device *base, const rota_exec_expo
                          name ? name : "memory");
     }
     memory->is_import = true;
+    memory->offset_bytes = from->offset_bytes;
+    memory->base.address += from->offset_bytes;
     adopt(device, memory, from->size_bytes, ROTA_EXEC_MEMORY_SHARED, name ? name : "memory");
     atomic_fetch_add(&device->options->imports, 1);
     *out_memory = &memory->base;
@@ -129,7 +135,7 @@ static void release_bytes(adversary_memory *memory) {
     if (memory->magic == ADVERSARY_GONE) return;
     if (memory->mapped_bytes && memory->magic == ADVERSARY_LIVE) (void)close(memory->fd);
     if (memory->mapped_bytes)
-        (void)munmap(bytes, memory->mapped_bytes);
+        (void)munmap((uint8_t *)bytes - memory->offset_bytes, memory->mapped_bytes);
     else
         free(bytes);
     memory->magic = ADVERSARY_GONE;

@@ -9,6 +9,9 @@
 #include "base/clock.h"
 #include "tests/random.h"
 
+/* Between two looks at what other devices signal. */
+#define OTHERS_NS 20000
+
 static uint32_t draw(adversary_device *device, uint32_t bound) {
     return (uint32_t)(test_random(&device->random) >> 33) % bound;
 }
@@ -388,15 +391,21 @@ static bool start_work(adversary_device *device, adversary_work *work) {
     return true;
 }
 
-static bool waits_met(const adversary_device *device, const adversary_work *work) {
+static bool waits_met(adversary_device *device, const adversary_work *work) {
     for (uint32_t i = 0; i < work->wait_count; i++)
         if (device->queues[work->waits[i].queue].reached < work->waits[i].value) return false;
+    for (uint32_t i = 0; i < work->timeline_wait_count; i++)
+        if (adversary_timeline_value(work->timeline_waits[i].timeline) < work->timeline_waits[i].value) {
+            device->waiting = true;
+            return false;
+        }
     return true;
 }
 
 /* Starts every work that may: waits are cumulative along a queue, so those before it have started too. */
 static bool start_works(adversary_device *device) {
     bool all = true;
+    device->waiting = false;
     for (uint32_t q = 0; q < device->queue_count; q++) {
         adversary_queue *queue = &device->queues[q];
         while (queue->next_start && waits_met(device, queue->next_start)) {
@@ -429,6 +438,7 @@ static void advance(adversary_device *device, uint32_t q) {
         queue->head = work->next;
         if (!queue->head) queue->tail = NULL;
         queue->reached = work->signal_value;
+        if (work->timeline) adversary_timeline_reach(work->timeline, work->signal_value);
         if (work->instance) atomic_fetch_sub(&work->instance->pending, 1);
         atomic_fetch_add(&device->options->works, 1);
         if (adversary_strikes(&device->options->faults.lost_in_works)) device->dying = true;
@@ -533,6 +543,7 @@ static void burst(adversary_device *device) {
     device->random = atomic_load(&device->options->seed) * 0x9e3779b97f4a7c15u + device->index;
     device->policy_steps = 0;
     bool progress = true;
+    device->waiting = false;
     while (progress && !is_silent(device)) {
         take_inbox(device);
         pthread_mutex_unlock(&device->lock);
@@ -558,11 +569,13 @@ void *adversary_thread(void *user) {
     adversary_device *device = user;
     pthread_mutex_lock(&device->lock);
     while (!device->stop) {
-        if (!device->inbox || is_silent(device)) {
+        bool waiting = device->waiting && !is_silent(device);
+        if (waiting && !device->inbox) timed_wait(device, OTHERS_NS);
+        if (!waiting && (!device->inbox || is_silent(device))) {
             timed_wait(device, 1000000000u);
             continue;
         }
-        wait_quiet(device);
+        if (device->inbox) wait_quiet(device);
         burst(device);
     }
     take_inbox(device);

@@ -28,13 +28,14 @@ typedef struct fuzz {
     const char *dot; /* the last graph's plan goes there */
     bool touch, validation, print, trace, no_reach;
     bool shared, apart;     /* the devices must share memory, the adversary's say so; they must not */
+    bool ordered;           /* and some must have waited for each other without the host */
     uint64_t configuration; /* of the open runtime */
     adversary_options adversary;
     rota_runtime *runtime;
     rota_device *devices[DEVICES_MAX];
     uint32_t device_count, queues;
     _Atomic uint32_t errors_logged;
-    uint64_t nodes, submissions, largest;
+    uint64_t nodes, submissions, largest, device_waits;
 } fuzz;
 
 /* ---- The runtime ---- */
@@ -90,6 +91,9 @@ static const char *device_id(const char *name) {
 
 static int close_runtime(fuzz *f) {
     if (!f->runtime) return 0;
+    rota_runtime_stats stats;
+    rota_runtime_get_stats(f->runtime, &stats);
+    f->device_waits += stats.device_waits;
     rota_status status = rota_runtime_close(f->runtime, patience_ns);
     f->runtime = NULL;
     if (status != ROTA_OK) return fail("closing the runtime");
@@ -121,6 +125,8 @@ static int open_runtime(fuzz *f, uint64_t seed) {
     f->adversary.no_host_nodes = test_below(&random, 4) == 0;
     f->adversary.mode = (adversary_mode)test_below(&random, 3);
     f->adversary.shares_memory = f->shared;
+    f->adversary.timelines = f->shared && configuration % 4 != 0;
+    f->adversary.foreign = f->shared && strcmp(f->ids[0], "cuda-stub") == 0;
     if (f->shared) f->adversary.unified_host = false;
     /* No less than the smoke test's buffers; arenas are cut at it. */
     if (f->mode) f->adversary.mode = (adversary_mode)(f->mode - 1);
@@ -356,7 +362,7 @@ static bool run_case(fuzz *f, uint64_t seed) {
 
 static const char usage[] =
     "rota-fuzz [--device cpu|adversary|vk:0|cuda:0|cuda-stub|...] [--second DEVICE [--third DEVICE]] "
-    "[--shared] [--apart]\n"
+    "[--shared [--ordered]] [--apart]\n"
     "          [--count N] [--seed S] [--nodes N] [--bytes N] [--touch] [--validation] [--no-reach] "
     "[--no-host-nodes] [--print]\n"
     "          [--trace] [--keep NODES] [--dot FILE] [--seconds N] [--mode 1|2|3 (either, batches, edges)] "
@@ -401,6 +407,8 @@ int main(int argc, char **argv) {
                 f.validation = true;
             else if (strcmp(option, "--shared") == 0)
                 f.shared = true;
+            else if (strcmp(option, "--ordered") == 0)
+                f.ordered = true;
             else if (strcmp(option, "--apart") == 0)
                 f.apart = true;
             else if (strcmp(option, "--no-reach") == 0)
@@ -436,8 +444,12 @@ int main(int argc, char **argv) {
     }
     if (result == 0) result = close_runtime(&f);
     printf("%s: %" PRIu64 " cases from seed %" PRIu64 ": %" PRIu64 " nodes (largest graph %" PRIu64
-           "), %" PRIu64 " submissions, %.1f s%s\n",
-           f.ids[0], done, f.seed, f.nodes, f.largest, f.submissions,
+           "), %" PRIu64 " submissions, %" PRIu64 " waits of a device for another, %.1f s%s\n",
+           f.ids[0], done, f.seed, f.nodes, f.largest, f.submissions, f.device_waits,
            (double)(rota_clock_ns() - begin) * 1e-9, result ? ", FAILED" : "");
+    if (f.ordered && result == 0 && f.device_waits == 0) {
+        fprintf(stderr, "rota-fuzz: no device waited for another one without the host\n");
+        return 2;
+    }
     return result;
 }

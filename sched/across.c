@@ -1,0 +1,222 @@
+/* Devices of one GPU that wait for each other on the GPU: each logical queue of the two has a timeline that
+ * both drivers know, which its own device signals and the other waits for. Which works need it is known when
+ * they are sequenced (rota_across_hold); a work is handed over once what it waits for is in the other driver,
+ * and what it has done is believed when the host has seen the other's end too (gate.c).
+ *
+ * Without it, or where a queue cannot, such waits are the submit thread's, as between any two devices. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "exec/smoke_kernel.h"
+#include "sched/runtime_internal.h"
+#include "sched/testing.h"
+
+/* ---- Linking ---- */
+
+static rota_status make_timeline(rota_device *maker, rota_device *other, rota_timeline *timeline) {
+    const rota_exec_device_vtable *vtable = maker->exec->vtable;
+    int fd = -1;
+    ROTA_TRY(vtable->timeline_create(maker->exec, -1, &timeline->shared[maker->index]));
+    ROTA_TRY(vtable->timeline_export(maker->exec, timeline->shared[maker->index], &fd));
+    rota_status status =
+        other->exec->vtable->timeline_create(other->exec, fd, &timeline->shared[other->index]);
+    (void)close(fd);
+    return status;
+}
+
+static rota_status link_queues(rota_device *maker, rota_device *other) {
+    rota_device *both[] = {maker, other};
+    for (uint32_t d = 0; d < 2; d++) {
+        both[d]->gate.works = calloc(ROTA_GATE_WORKS, sizeof *both[d]->gate.works);
+        if (!both[d]->gate.works) return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory");
+        for (uint32_t q = 0; q < maker->runtime->queue_count; q++)
+            if (both[d]->exec->caps.timeline_queues >> q & 1u)
+                ROTA_TRY(make_timeline(maker, other, &both[d]->timelines[q]));
+    }
+    return ROTA_OK;
+}
+
+static void set_linked(rota_device *a, rota_device *b, bool linked) {
+    /* Release: with the timelines' loads of who finds them linked. */
+    ra_store_release(&a->linked, linked ? 1u << b->index : 0);
+    ra_store_release(&b->linked, linked ? 1u << a->index : 0);
+}
+
+/* ---- The trial: a sum that goes to and fro between two buffers, by a plan on each device ---- */
+
+enum { TRIAL_WORDS = 1024, TRIAL_TURNS = 32 };
+
+static rota_status compile(rota_device *device, rota_buffer *from, rota_buffer *one, rota_buffer *to,
+                           rota_plan **out_plan) {
+    rota_graph *graph;
+    rota_recorder *recorder;
+    uint32_t words = TRIAL_WORDS;
+    rota_access accesses[] = {
+        {from, 0, ROTA_WHOLE, ROTA_READ}, {one, 0, ROTA_WHOLE, ROTA_READ}, {to, 0, ROTA_WHOLE, ROTA_WRITE}};
+    rota_kernel_node node = {
+        .kernel = &rota_smoke_kernel, .accesses = accesses, .access_count = 3, .params = &words};
+    rota_compile_options options = {.name = "ordering", .devices = &device, .device_count = 1};
+    ROTA_TRY(rota_graph_create(&(rota_graph_options){.name = "ordering"}, &graph));
+    rota_status status = rota_recorder_open(graph, 0, NULL, &recorder);
+    if (status == ROTA_OK) {
+        status = rota_record_kernel(recorder, &node, NULL);
+        rota_recorder_close(recorder);
+    }
+    if (status == ROTA_OK) status = rota_compile(device->runtime, graph, &options, out_plan);
+    rota_graph_release(graph);
+    return status;
+}
+
+/* buffers: two for the sum, and what is added. */
+static rota_status run(rota_device *const *devices, rota_buffer *const *buffers, rota_plan **plans) {
+    float data[TRIAL_WORDS], added[TRIAL_WORDS];
+    for (uint32_t i = 0; i < TRIAL_WORDS; i++) {
+        data[i] = (float)i;
+        added[i] = (float)(i % 5);
+    }
+    ROTA_TRY(rota_buffer_write(buffers[0], devices[0], 0, data, sizeof data, NULL));
+    ROTA_TRY(rota_buffer_write(buffers[2], devices[1], 0, added, sizeof added, NULL));
+    for (uint32_t d = 0; d < 2; d++)
+        ROTA_TRY(compile(devices[d], buffers[d], buffers[2], buffers[!d], &plans[d]));
+    rota_ticket ticket;
+    for (uint32_t i = 0; i < TRIAL_TURNS; i++) ROTA_TRY(rota_submit_wait(plans[i % 2], NULL, 0, &ticket));
+    ROTA_TRY(rota_wait(ticket, 0));
+    ROTA_TRY(rota_buffer_read(buffers[0], 0, data, sizeof data));
+    for (uint32_t i = 0; i < TRIAL_WORDS; i++)
+        if (data[i] != (float)(i + i % 5 * TRIAL_TURNS))
+            return rota_fail(ROTA_REFUSED, "element %u of a sum taken in turns is %g instead of %u", i,
+                             (double)data[i], i + i % 5 * TRIAL_TURNS);
+    return ROTA_OK;
+}
+
+static rota_status try_both(rota_device *a, rota_device *b) {
+    rota_device *devices[] = {a, b};
+    rota_plan *plans[2] = {NULL, NULL};
+    rota_buffer *buffers[3] = {NULL, NULL, NULL};
+    rota_status status = ROTA_OK;
+    for (uint32_t i = 0; i < 3 && status == ROTA_OK; i++)
+        status = rota_runtime_buffer(a->runtime, "ordering", TRIAL_WORDS * sizeof(float), &buffers[i]);
+    if (status == ROTA_OK) status = run(devices, buffers, plans);
+    for (uint32_t d = 0; d < 2; d++) rota_plan_release(plans[d]);
+    for (uint32_t i = 0; i < 3; i++) rota_buffer_release(buffers[i]);
+    return status;
+}
+
+rota_status rota_runtime_set_host_ordered(rota_runtime *runtime, bool host_ordered) {
+    ROTA_TRY(rota_runtime_check(runtime));
+    runtime->host_ordered = host_ordered;
+    return ROTA_OK;
+}
+
+void rota_across_open(rota_device *a, rota_device *b) {
+    const rota_exec_caps *can_a = &a->exec->caps, *can_b = &b->exec->caps;
+    if (a->runtime->host_ordered || !can_a->timeline_queues || !can_b->timeline_queues || a->linked ||
+        b->linked || !(can_a->makes_timelines || can_b->makes_timelines))
+        return;
+    rota_status status = can_a->makes_timelines ? link_queues(a, b) : link_queues(b, a);
+    if (status == ROTA_OK) {
+        set_linked(a, b, true);
+        status = try_both(a, b);
+        if (status != ROTA_OK) set_linked(a, b, false);
+    }
+    const rota_log *log = &a->runtime->options.log;
+    if (status == ROTA_OK)
+        rota_log_write(log, ROTA_LOG_INFO, "devices '%s' and '%s' order their works on the GPU", a->id,
+                       b->id);
+    else
+        rota_log_write(log, ROTA_LOG_INFO,
+                       "devices '%s' and '%s' share memory, but their works are ordered by the host (%s)",
+                       a->id, b->id, rota_last_error());
+}
+
+/* ---- Waits ---- */
+
+uint64_t rota_across_hold(const rota_work *work, uint64_t point, uint32_t *count) {
+    rota_device *device = work->device, *other = device->runtime->devices[rota_point_device(point)];
+    rota_timeline *timeline = &other->timelines[rota_point_queue(point)];
+    /* A move's bytes may be put in place by the host when it is handed over. */
+    if (!(ra_load_acquire(&device->linked) >> other->index & 1u) || work->kind == ROTA_WORK_MIGRATE_IN ||
+        !(device->exec->caps.timeline_queues >> work->queue & 1u) || !timeline->shared[device->index] ||
+        *count == ROTA_EXEC_TIMELINE_WAITS_MAX)
+        return point;
+    if (!ra_load_relaxed(&timeline->awaited)) ra_store_relaxed(&timeline->awaited, 1);
+    (*count)++;
+    return point | ROTA_HOLD_ON_DEVICE;
+}
+
+bool rota_across_is_ready(rota_runtime *runtime, uint64_t hold) {
+    uint64_t point = rota_hold_point(hold);
+    if (rota_point_passed(runtime, point)) return true;
+    if (!(hold & ROTA_HOLD_ON_DEVICE)) return false;
+    /* seq_cst: with rota_across_signalled, around the sleep of who waits. */
+    return ra_load_seq_cst(&rota_runtime_timeline(runtime, point)->signalled) >= rota_point_value(point) &&
+           !rota_device_is_lost(runtime->devices[rota_point_device(point)]);
+}
+
+uint32_t rota_across_waits(rota_work *work, rota_exec_timeline_wait *out_waits) {
+    rota_runtime *runtime = work->device->runtime;
+    uint32_t count = 0;
+    for (uint32_t h = 0; h < work->hold_count; h++) {
+        uint64_t hold = work->submission->holds[work->first_hold + h], point = rota_hold_point(hold);
+        if (!(hold & ROTA_HOLD_ON_DEVICE) || rota_point_passed(runtime, point)) continue;
+        const rota_timeline *timeline = rota_runtime_timeline(runtime, point);
+        /* Of a device that is lost: what nobody signals is not waited for. */
+        if (ra_load_acquire(&timeline->signalled) < rota_point_value(point)) continue;
+        out_waits[count++] =
+            (rota_exec_timeline_wait){timeline->shared[work->device->index], rota_point_value(point)};
+    }
+    if (count) (void)ra_fetch_add_relaxed(&runtime->stat_device_waits, count);
+    return count;
+}
+
+rota_exec_timeline *rota_across_signal(const rota_work *work) {
+    const rota_timeline *timeline = &work->device->timelines[work->queue];
+    return ra_load_relaxed(&timeline->awaited) ? timeline->shared[work->device->index] : NULL;
+}
+
+void rota_across_signalled(rota_device *device, uint32_t queue, uint64_t value) {
+    rota_timeline *timeline = &device->timelines[queue];
+    ra_store_seq_cst(&timeline->signalled, value);
+    rota_wait_table_wake(&timeline->waiters, value);
+}
+
+/* ---- A lost device ---- */
+
+static bool is_through(rota_device *device) {
+    for (uint32_t q = 0; q < device->runtime->queue_count; q++)
+        if (ra_load_acquire(&device->timelines[q].completed) <
+            ra_load_acquire(&device->timelines[q].handed_over))
+            return false;
+    return true;
+}
+
+/* By whoever of the two can: the host's hand on the side that made the timeline is better, since on the other
+ * the signal may have to queue behind what waits for it. Again each time: the lost device may still be at
+ * work, and its own late signals lower the value. */
+static void signal_all(rota_device *lost, rota_device *other) {
+    for (uint32_t q = 0; q < lost->runtime->queue_count; q++) {
+        rota_timeline *timeline = &lost->timelines[q];
+        uint64_t value = ra_load_acquire(&timeline->issued);
+        if (!ra_load_relaxed(&timeline->awaited)) continue;
+        rota_device *first = lost->exec->caps.makes_timelines ? lost : other;
+        rota_device *second = first == lost ? other : lost;
+        if (first->exec->vtable->timeline_signal(first->exec, timeline->shared[first->index], value) !=
+            ROTA_OK)
+            (void)second->exec->vtable->timeline_signal(second->exec, timeline->shared[second->index], value);
+    }
+}
+
+void rota_across_rescue(rota_runtime *runtime) {
+    uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++) {
+        rota_device *lost = runtime->devices[d];
+        uint32_t linked = ra_load_acquire(&lost->linked);
+        if (!linked || !rota_device_is_lost(lost)) continue;
+        /* First what was in vain fails, then what runs on goes on. */
+        rota_gate_spread(lost);
+        for (; linked; linked &= linked - 1) {
+            rota_device *other = runtime->devices[__builtin_ctz(linked)];
+            if (!rota_device_is_lost(other) && !is_through(other)) signal_all(lost, other);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+/* The gate: what a device that waits on the GPU for another one has done is believed only when the host has
+ * seen complete what it waited for.
+ *
+ * The driver may let such a wait end without that: it ends them all when it loses the other device, and so
+ * does the rescue in across.c, so that nothing waits for ever. The works behind those waits have then run on
+ * bytes that were never written. So `completed` of a linked device's timelines stays below the first work
+ * handed over whose waits are not decided, on every queue, since what comes after it on another queue may
+ * depend on it; and where the other device is lost before the host saw it get there, the work fails before
+ * anybody can take it for done, and each work after it is looked at again for what it read. Thus a ticket, a
+ * buffer's bytes, a freed object never rest on a wait that merely ended.
+ *
+ * A work comes in here, by the submit thread, before its device has it. What it waits for was handed over
+ * before, so the oldest undecided work of all devices waits for nothing undecided, and gates always drain. */
+#include <stdlib.h>
+
+#include "sched/runtime_internal.h"
+
+void rota_gate_lock(rota_device *device) {
+    (void)pthread_mutex_lock(&device->gate.mutex);
+}
+void rota_gate_unlock(rota_device *device) {
+    (void)pthread_mutex_unlock(&device->gate.mutex);
+}
+
+void rota_gate_push(rota_work *work, bool waits) {
+    rota_device *device = work->device;
+    rota_runtime *runtime = device->runtime;
+    rota_gate *gate = &device->gate;
+    if (gate->head != gate->tail || waits) {
+        if (gate->head == gate->tail) {
+            for (uint32_t q = 0; q < runtime->queue_count; q++) {
+                rota_timeline *timeline = &device->timelines[q];
+                uint64_t before = ra_load_relaxed(&timeline->handed_over); /* before it was linked */
+                timeline->believed = timeline->entered > before ? timeline->entered : before;
+            }
+            gate->since_ns = rota_clock_ns();
+        }
+        gate->works[gate->tail++ % ROTA_GATE_WORKS] = work;
+        /* Before the device has the work: its `advanced` sees it. And before the other device's timelines are
+         * looked at: who moves them afterwards sees it too. */
+        ra_store_seq_cst(&gate->pending, 1);
+    }
+    device->timelines[work->queue].entered = work->value;
+}
+
+bool rota_gate_has_room(rota_device *device, uint32_t works) {
+    rota_gate *gate = &device->gate;
+    if (!ra_load_acquire(&gate->pending)) return true; /* with settle */
+    rota_gate_lock(device);
+    bool has = gate->tail - gate->head + works <= ROTA_GATE_WORKS;
+    rota_gate_unlock(device);
+    return has;
+}
+
+/* Whether what the work waited for on the device is decided; with the cause where it will not come. */
+static bool is_decided(rota_runtime *runtime, const rota_work *work, const rota_cause **out_cause) {
+    *out_cause = NULL;
+    for (uint32_t h = 0; h < work->hold_count; h++) {
+        uint64_t hold = work->submission->holds[work->first_hold + h];
+        if (!(hold & ROTA_HOLD_ON_DEVICE)) continue; /* over before the work was handed over */
+        rota_device *other = runtime->devices[rota_point_device(rota_hold_point(hold))];
+        bool lost = rota_device_is_lost(other); /* first: then what was reached before is seen */
+        if (rota_point_passed(runtime, rota_hold_point(hold))) continue;
+        if (!lost) return false;
+        *out_cause = ra_load_acquire(&other->lost_cause);
+    }
+    return true;
+}
+
+/* Takes what is decided out of the gate, in order, and publishes what is believed now. True: something moved.
+ */
+static bool settle(rota_device *device) {
+    rota_runtime *runtime = device->runtime;
+    rota_gate *gate = &device->gate;
+    bool moved = false;
+    rota_gate_lock(device);
+    uint64_t first = gate->head;
+    for (; gate->head != gate->tail; gate->head++) {
+        rota_work *work = gate->works[gate->head % ROTA_GATE_WORKS];
+        const rota_cause *cause;
+        if (!is_decided(runtime, work, &cause)) break;
+        gate->has_failed = gate->has_failed || cause;
+        if (!cause && gate->has_failed) cause = rota_poison_of_work(work);
+        if (cause) rota_poison_work(work, cause, false);
+        device->timelines[work->queue].believed = work->value;
+    }
+    bool empty = gate->head == gate->tail;
+    if (gate->head != first) gate->since_ns = rota_clock_ns();
+    if (empty) gate->has_failed = false;
+    for (uint32_t q = 0; q < runtime->queue_count; q++) {
+        rota_timeline *timeline = &device->timelines[q];
+        uint64_t value = timeline->reported;
+        if (!empty && value > timeline->believed) value = timeline->believed;
+        if (value <= ra_load_relaxed(&timeline->completed)) continue;
+        rota_device_publish(device, q, value);
+        moved = true;
+    }
+    /* Last, and releases what was published to `advanced`, which goes on without the gate. */
+    if (empty) ra_store_seq_cst(&gate->pending, 0);
+    rota_gate_unlock(device);
+    return moved;
+}
+
+void rota_gate_report(rota_device *device, uint32_t queue, uint64_t value) {
+    rota_gate_lock(device);
+    device->timelines[queue].reported = value;
+    rota_gate_unlock(device);
+    (void)settle(device);
+}
+
+void rota_gate_spread(rota_device *device) {
+    rota_runtime *runtime = device->runtime;
+    uint32_t open = ra_load_acquire(&device->linked);
+    while (open) {
+        uint32_t d = (uint32_t)__builtin_ctz(open);
+        open &= open - 1;
+        rota_device *other = runtime->devices[d];
+        if (!ra_load_seq_cst(&other->gate.pending)) continue;
+        if (settle(other)) open |= ra_load_acquire(&other->linked);
+    }
+}
+
+/* The devices that the oldest work of the gate waits for, and of which it is not known what they will do. */
+static uint32_t waited_for(rota_device *device, uint64_t *out_since_ns) {
+    rota_runtime *runtime = device->runtime;
+    rota_gate *gate = &device->gate;
+    uint32_t devices = 0;
+    rota_gate_lock(device);
+    *out_since_ns = gate->since_ns;
+    const rota_work *work = gate->head != gate->tail ? gate->works[gate->head % ROTA_GATE_WORKS] : NULL;
+    for (uint32_t h = 0; work && h < work->hold_count; h++) {
+        uint64_t hold = work->submission->holds[work->first_hold + h], point = rota_hold_point(hold);
+        if (hold & ROTA_HOLD_ON_DEVICE && !rota_point_passed(runtime, point))
+            devices |= 1u << rota_point_device(point);
+    }
+    rota_gate_unlock(device);
+    return devices;
+}
+
+void rota_gate_watch(rota_runtime *runtime, bool at_once) {
+    uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++) {
+        rota_device *device = runtime->devices[d];
+        if (!ra_load_acquire(&device->gate.pending)) continue;
+        uint64_t since, progress = ra_load_relaxed(&runtime->last_progress_ns), now = rota_clock_ns();
+        uint32_t others = waited_for(device, &since);
+        if (since < progress) since = progress;
+        if (!at_once && (now <= since || now - since <= runtime->options.timeout_ns)) continue;
+        for (; others; others &= others - 1) {
+            rota_device *other = runtime->devices[__builtin_ctz(others)];
+            if (rota_device_is_lost(other)) continue;
+            rota_device_set_lost(other, at_once ? "the runtime was closed while another device waited for it"
+                                                : "no progress within the deadline while other devices "
+                                                  "waited for it");
+        }
+    }
+}

@@ -1,0 +1,284 @@
+/* Devices of one GPU that wait for each other without the host: that they do, that nothing is believed before
+ * it is so, and what becomes of works whose wait ends because the other device is lost. The adversary stands
+ * in for both. */
+#include "tests/runtime_support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "base/clock.h"
+#include "tests/adversary.h"
+
+#define WORDS 512u
+
+typedef struct pair {
+    adversary_options options;
+    rota_runtime *runtime;
+    rota_device *devices[2];
+    char told[512]; /* the last that was said of ordering */
+} pair;
+
+static void log_line(void *user, rota_log_level level, const char *message) {
+    pair *p = user;
+    (void)level;
+    if (strstr(message, "order")) (void)snprintf(p->told, sizeof p->told, "%s", message);
+}
+
+static pair *open_pair(uint64_t seed, uint64_t timeout_ns, uint32_t timeline_fails_in) {
+    pair *p = calloc(1, sizeof *p);
+    assert_non_null(p);
+    p->options.shares_memory = p->options.timelines = true;
+    p->options.seed = seed;
+    p->options.faults.timeline_fails_in = timeline_fails_in;
+    rota_runtime_options options = {
+        .log = {log_line, p, ROTA_LOG_INFO}, .timeout_ns = timeout_ns, .queues_per_device = 3};
+    assert_ok(adversary_runtime_open(&p->options, &options, &p->runtime));
+    assert_ok(rota_device_open(p->runtime, "adversary", &p->devices[0]));
+    assert_ok(rota_device_open(p->runtime, "adversary:1", &p->devices[1]));
+    return p;
+}
+
+static void close_pair(pair *p) {
+    assert_ok(rota_runtime_close(p->runtime, 5000000000u));
+    if (p->options.violations) fail_msg("%s", p->options.violation);
+    assert_int_equal(p->options.live_memories, 0);
+    free(p);
+}
+
+static uint64_t device_waits(const pair *p) {
+    rota_runtime_stats stats;
+    rota_runtime_get_stats(p->runtime, &stats);
+    return stats.device_waits;
+}
+
+/* x += 1, `nodes` times over, each on the other device than the one before. */
+static rota_plan *alternating(pair *p, rota_buffer *x, uint32_t nodes) {
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    assert_ok(rota_graph_create(&(rota_graph_options){.name = "alternating"}, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    for (uint32_t i = 0; i < nodes; i++) {
+        rota_access access = {x, 0, ROTA_WHOLE, ROTA_READWRITE};
+        rota_kernel_node node = {.kernel = &test_increment,
+                                 .accesses = &access,
+                                 .access_count = 1,
+                                 .placement = {.device_plus_1 = 1 + i % 2}};
+        assert_ok(rota_record_kernel(recorder, &node, NULL));
+    }
+    rota_recorder_close(recorder);
+    rota_compile_options options = {.name = "alternating", .devices = p->devices, .device_count = 2};
+    assert_ok(rota_compile(p->runtime, graph, &options, &plan));
+    rota_graph_release(graph);
+    return plan;
+}
+
+static void waits_are_the_devices(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        pair *p = open_pair(seed, 10000000000u, 0);
+        assert_string_equal(p->told, "devices 'adversary' and 'adversary:1' order their works on the GPU");
+        rota_buffer *x = test_words(p->devices[0], "x", WORDS, 5);
+        rota_plan *plan = alternating(p, x, 8);
+        uint64_t before = device_waits(p);
+        for (uint32_t i = 0; i < 50; i++) assert_ok(rota_submit_wait(plan, NULL, 0, NULL));
+        test_expect_words(x, WORDS, 5 + 50 * 8);
+        /* Seven changes of device a replay, and one to the next; those that have passed by the time the work
+         * is handed over need no wait. */
+        assert_in_range(device_waits(p) - before, 100, 8 * 50);
+        rota_plan_release(plan);
+        rota_buffer_release(x);
+        close_pair(p);
+    }
+}
+
+/* With waits that are not kept the sums come out wrong: these tests would notice. */
+static void a_wait_left_out_is_noticed(void **state) {
+    (void)state;
+    bool noticed = false;
+    for (uint64_t seed = 1; seed <= 20 && !noticed; seed++) {
+        pair *p = open_pair(seed, 10000000000u, 0);
+        rota_buffer *x = test_words(p->devices[0], "x", WORDS, 0);
+        rota_plan *plan = alternating(p, x, 8);
+        p->options.breaks.timeline_waits = true;
+        for (uint32_t i = 0; i < 20; i++) assert_ok(rota_submit_wait(plan, NULL, 0, NULL));
+        static uint32_t words[WORDS];
+        assert_ok(rota_buffer_read(x, 0, words, sizeof words));
+        for (uint32_t w = 0; w < WORDS; w++) noticed = noticed || words[w] != 160;
+        rota_plan_release(plan);
+        rota_buffer_release(x);
+        assert_ok(rota_runtime_close(p->runtime, 5000000000u));
+        free(p);
+    }
+    assert_true(noticed);
+}
+
+/* Without timelines the host orders the two, as well. */
+static void without_timelines(void **state) {
+    (void)state;
+    for (uint32_t at = 1; at <= 3; at++) {
+        pair *p = open_pair(3, 10000000000u, at);
+        assert_non_null(strstr(p->told, "ordered by the host"));
+        rota_buffer *x = test_words(p->devices[0], "x", WORDS, 5);
+        rota_plan *plan = alternating(p, x, 8);
+        for (uint32_t i = 0; i < 10; i++) assert_ok(rota_submit_wait(plan, NULL, 0, NULL));
+        test_expect_words(x, WORDS, 85);
+        assert_int_equal(device_waits(p), 0);
+        rota_plan_release(plan);
+        rota_buffer_release(x);
+        close_pair(p);
+    }
+}
+
+/* What the tests of a lost device have: on the first a gate before an increment of x; on the second a copy of
+ * x to y, a copy of y to z, and w for itself. */
+typedef struct scene {
+    pair *p;
+    rota_buffer *x, *y, *z, *w;
+    rota_plan *gate, *step, *copy, *next, *alone;
+    rota_ticket step_ticket, copy_ticket, next_ticket, alone_ticket;
+} scene;
+
+static rota_plan *copying(rota_device *device, const char *name, rota_buffer *from, rota_buffer *to) {
+    test_node node = {
+        &test_copy, name, {{from, 0, ROTA_WHOLE, ROTA_READ}, {to, 0, ROTA_WHOLE, ROTA_WRITE}}, 2};
+    return test_plan(device, name, &node, 1);
+}
+
+static void scene_open(scene *s, uint64_t timeout_ns) {
+    memset(s, 0, sizeof *s);
+    s->p = open_pair(7, timeout_ns, 0);
+    rota_device **devices = s->p->devices;
+    s->x = test_words(devices[0], "x", WORDS, 1);
+    s->y = test_words(devices[1], "y", WORDS, 1);
+    s->z = test_words(devices[1], "z", WORDS, 1);
+    s->w = test_words(devices[1], "w", WORDS, 1);
+    s->gate = test_plan_1(devices[0], "gate", &test_gate, s->x, ROTA_READWRITE);
+    s->step = test_plan_1(devices[0], "step", &test_increment, s->x, ROTA_READWRITE);
+    s->copy = copying(devices[1], "copy", s->x, s->y);
+    s->next = copying(devices[1], "next", s->y, s->z);
+    s->alone = test_plan_1(devices[1], "alone", &test_increment, s->w, ROTA_READWRITE);
+    /* Once round, so that each signals what the other waits for. */
+    test_gate_open(true);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_ok(rota_submit_wait(s->gate, NULL, 0, NULL));
+        assert_ok(rota_submit_wait(s->step, NULL, 0, NULL));
+        assert_ok(rota_submit_wait(s->copy, NULL, 0, NULL));
+    }
+    test_expect_words(s->y, WORDS, 4);
+}
+
+/* The gate is shut; all are submitted, and the copy is with its device, waiting. */
+static void scene_wait_on_device(scene *s) {
+    uint64_t before = s->p->options.timeline_waits;
+    test_gate_open(false);
+    assert_ok(rota_submit_wait(s->gate, NULL, 0, NULL));
+    assert_ok(rota_submit_wait(s->step, NULL, 0, &s->step_ticket));
+    assert_ok(rota_submit_wait(s->copy, NULL, 0, &s->copy_ticket));
+    assert_ok(rota_submit_wait(s->next, NULL, 0, &s->next_ticket));
+    assert_ok(rota_submit_wait(s->alone, NULL, 0, &s->alone_ticket));
+    uint64_t deadline = rota_deadline_after(5000000000u);
+    while (s->p->options.timeline_waits == before && rota_clock_ns() < deadline)
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    assert_true(s->p->options.timeline_waits > before);
+    (void)nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    assert_int_equal(rota_poll(s->copy_ticket), ROTA_BUSY);
+}
+
+/* What depends on the lost device failed with its cause, what does not is well, and the second device lives.
+ */
+static void scene_expect_failed(scene *s) {
+    uint32_t word;
+    assert_status(rota_wait(s->step_ticket, 0), ROTA_DEVICE_LOST);
+    assert_status(rota_wait(s->copy_ticket, 0), ROTA_DEVICE_LOST);
+    assert_non_null(strstr(rota_last_error(), "'adversary' is lost"));
+    assert_status(rota_wait(s->next_ticket, 0), ROTA_DEVICE_LOST);
+    assert_ok(rota_wait(s->alone_ticket, 0));
+    assert_status(rota_buffer_read(s->y, 0, &word, 4), ROTA_DEVICE_LOST);
+    assert_status(rota_buffer_read(s->z, 0, &word, 4), ROTA_DEVICE_LOST);
+    test_expect_words(s->w, WORDS, 2);
+    assert_true(s->p->options.rescues > 0);
+    /* Written anew, y and what follows are good again. */
+    static const uint32_t words[WORDS];
+    rota_ticket ticket;
+    assert_ok(rota_buffer_write(s->y, s->p->devices[1], 0, words, sizeof words, NULL));
+    assert_ok(rota_submit_wait(s->next, NULL, 0, &ticket));
+    assert_ok(rota_wait(ticket, 0));
+    test_expect_words(s->z, WORDS, 0);
+}
+
+static void scene_release(scene *s) {
+    rota_plan *plans[] = {s->gate, s->step, s->copy, s->next, s->alone};
+    rota_buffer *buffers[] = {s->x, s->y, s->z, s->w};
+    for (uint32_t i = 0; i < 5; i++) rota_plan_release(plans[i]);
+    for (uint32_t i = 0; i < 4; i++) rota_buffer_release(buffers[i]);
+}
+
+/* The adversary may look at its options for as long as a device that was given up runs. */
+static void keep(pair *p) {
+    static pair *volatile kept[3];
+    static uint32_t count;
+    kept[count++] = p;
+    assert_non_null(kept[0]);
+}
+
+/* It is lost with works before it that it will never do. */
+static void the_other_is_lost(void **state) {
+    (void)state;
+    scene s;
+    scene_open(&s, 10000000000u);
+    scene_wait_on_device(&s);
+    s.p->options.faults.lost_in_works = 1; /* the gate's */
+    test_gate_open(true);
+    scene_expect_failed(&s);
+    scene_release(&s);
+    (void)rota_runtime_close(s.p->runtime, 5000000000u);
+    assert_int_equal(s.p->options.violations, 0);
+    keep(s.p);
+}
+
+/* It never ends: the deadline finds that out, though nobody but a device waits for it. */
+static void the_other_never_ends(void **state) {
+    (void)state;
+    scene s;
+    scene_open(&s, 300000000u);
+    scene_wait_on_device(&s);
+    uint64_t begin = rota_clock_ns();
+    rota_status status = ROTA_TIMEOUT;
+    while (status == ROTA_TIMEOUT && rota_clock_ns() - begin < 5000000000u)
+        status = rota_wait(s.copy_ticket, 0);
+    assert_int_equal(status, ROTA_DEVICE_LOST);
+    scene_expect_failed(&s);
+    scene_release(&s);
+    assert_status(rota_runtime_close(s.p->runtime, 300000000u), ROTA_TIMEOUT);
+    assert_non_null(strstr(rota_last_error(), "'adversary'"));
+    assert_null(strstr(rota_last_error(), "'adversary:1'"));
+    assert_int_equal(s.p->options.violations, 0);
+    test_gate_open(true);
+    keep(s.p);
+}
+
+/* The runtime is closed while it does not end: who only waits for it is closed in order. */
+static void closed_while_waiting(void **state) {
+    (void)state;
+    scene s;
+    scene_open(&s, 10000000000u);
+    scene_wait_on_device(&s);
+    assert_status(rota_runtime_close(s.p->runtime, 200000000u), ROTA_TIMEOUT);
+    assert_non_null(strstr(rota_last_error(), "'adversary'"));
+    assert_null(strstr(rota_last_error(), "'adversary:1'"));
+    scene_release(&s);
+    assert_int_equal(s.p->options.violations, 0);
+    test_gate_open(true);
+    keep(s.p);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(waits_are_the_devices), cmocka_unit_test(a_wait_left_out_is_noticed),
+        cmocka_unit_test(without_timelines),     cmocka_unit_test(the_other_is_lost),
+        cmocka_unit_test(the_other_never_ends),  cmocka_unit_test(closed_while_waiting),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
