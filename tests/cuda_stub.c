@@ -18,9 +18,9 @@ static const char *const names[] = {
 #undef STUB_NAME
         NULL};
 
-static const char *const kind_names[] = {"contexts",          "streams",  "events", "graphs",
-                                         "executable graphs", "modules",  "memory", "host memory",
-                                         "handles",           "reserved", "mapped", "imports"};
+static const char *const kind_names[] = {"contexts", "streams", "events",      "graphs",  "executable graphs",
+                                         "modules",  "memory",  "host memory", "handles", "reserved",
+                                         "mapped",   "imports", "semaphores"};
 
 stub_state stub = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 

@@ -3,8 +3,12 @@
 #include "tests/cuda_stub.h"
 
 #ifdef ROTA_HAVE_CUDA
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
 #include "tests/cuda_stub_internal.h"
 #include "tests/random.h"
 
@@ -328,6 +332,59 @@ CUresult CUDAAPI stub_EventQuery(CUevent event) {
     return stub_leave(!event->last || event->last->done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY);
 }
 
+/* ---- Timelines of another driver ---- */
+
+CUresult CUDAAPI stub_ImportExternalSemaphore(CUexternalSemaphore *out,
+                                              const CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC *from) {
+    ENTER(ImportExternalSemaphore);
+    if (from->type != CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD)
+        return stub_leave(CUDA_ERROR_INVALID_VALUE);
+    void *word = mmap(NULL, 8, PROT_READ | PROT_WRITE, MAP_SHARED, from->handle.fd, 0);
+    if (word == MAP_FAILED) return stub_leave(CUDA_ERROR_INVALID_VALUE);
+    stub_semaphore *semaphore = stub_take(SEMAPHORE, sizeof *semaphore);
+    *semaphore = (stub_semaphore){.fd = from->handle.fd, .word = word};
+    *out = (CUexternalSemaphore)(void *)semaphore;
+    return stub_leave(CUDA_SUCCESS);
+}
+CUresult CUDAAPI stub_WaitExternalSemaphoresAsync(const CUexternalSemaphore *semaphores,
+                                                  const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *params,
+                                                  unsigned count, CUstream stream) {
+    ENTER(WaitExternalSemaphoresAsync);
+    stub_check_stream(stream);
+    for (unsigned i = 0; i < count; i++) {
+        stub_semaphore *semaphore = (stub_semaphore *)(void *)semaphores[i];
+        semaphore->in_flight++;
+        push(stream, (operation){.kind = SEMAPHORE_WAIT,
+                                 .semaphore = semaphore,
+                                 .value = params[i].params.fence.value});
+    }
+    return stub_leave(CUDA_SUCCESS);
+}
+CUresult CUDAAPI stub_SignalExternalSemaphoresAsync(const CUexternalSemaphore *semaphores,
+                                                    const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS *params,
+                                                    unsigned count, CUstream stream) {
+    ENTER(SignalExternalSemaphoresAsync);
+    stub_check_stream(stream);
+    for (unsigned i = 0; i < count; i++) {
+        stub_semaphore *semaphore = (stub_semaphore *)(void *)semaphores[i];
+        semaphore->in_flight++;
+        push(stream, (operation){.kind = SEMAPHORE_SIGNAL,
+                                 .semaphore = semaphore,
+                                 .value = params[i].params.fence.value});
+    }
+    return stub_leave(CUDA_SUCCESS);
+}
+CUresult CUDAAPI stub_DestroyExternalSemaphore(CUexternalSemaphore external) {
+    ENTER_END(DestroyExternalSemaphore);
+    stub_semaphore *semaphore = (stub_semaphore *)(void *)external;
+    if (semaphore->in_flight && !stub.sticky) stub_violate("a timeline destroyed in flight");
+    stub_give(SEMAPHORE);
+    (void)munmap((void *)(uintptr_t)semaphore->word, 8);
+    (void)close(semaphore->fd);
+    free(semaphore);
+    return stub_leave(result_);
+}
+
 /* ---- Running ---- */
 
 static bool is_hung(CUgraph graph) {
@@ -390,6 +447,7 @@ static void run_graph(CUgraph graph) {
 static bool can_run(const struct CUstream_st *stream) {
     const operation *op = stream ? stream->first : NULL;
     if (!op || (op->kind == WAIT && !op->mark->done)) return false;
+    if (op->kind == SEMAPHORE_WAIT && atomic_load(op->semaphore->word) < op->value) return false;
     if (op->kind == LAUNCH && is_hung(op->exec->graph)) return false;
     return true;
 }
@@ -405,12 +463,23 @@ static void run_first(CUstream stream) {
         memmove((void *)(uintptr_t)op->to, (const void *)(uintptr_t)op->from, op->bytes);
     } else if (op->kind == RECORD && !stub.sticky) {
         op->mark->done = true;
+    } else if (op->kind == SEMAPHORE_SIGNAL && !stub.sticky) {
+        atomic_store(op->semaphore->word, op->value);
     }
+    if (op->semaphore) op->semaphore->in_flight--;
     stream->first = op->next;
     if (!stream->first) stream->last = NULL;
     let_go(op->mark);
     stub_launch_free(&op->launch);
     free(op);
+}
+
+static void wait_shortly(void) {
+    struct timespec until;
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 50000;
+    if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
+    (void)pthread_cond_timedwait(&stub.changed, &stub.lock, &until);
 }
 
 void *stub_run_main(void *unused) {
@@ -421,7 +490,10 @@ void *stub_run_main(void *unused) {
         for (uint32_t i = 0; i < STREAMS_MAX; i++)
             if (can_run(stub.streams[i])) able[count++] = i;
         if (count == 0 || stub.paused || stub.sticky) {
-            pthread_cond_wait(&stub.changed, &stub.lock);
+            if (stub.alive[SEMAPHORE]) /* which others signal */
+                wait_shortly();
+            else
+                pthread_cond_wait(&stub.changed, &stub.lock);
             continue;
         }
         run_first(stub.streams[able[test_random(&stub.seed) % count]]);

@@ -31,6 +31,7 @@ enum {
     RESERVED,
     MAPPED,
     EXTERNAL,
+    SEMAPHORE,
     KIND_COUNT
 };
 
@@ -66,14 +67,23 @@ struct CUgraphExec_st {
     CUstream uploaded_on; /* NULL: not uploaded */
 };
 
+/* An imported timeline: a word in a file in memory. */
+typedef struct stub_semaphore {
+    int fd;
+    uint32_t in_flight;
+    _Atomic uint64_t *word;
+} stub_semaphore;
+
 typedef struct operation {
     struct operation *next;
-    enum { LAUNCH, KERNEL, COPY, RECORD, WAIT } kind;
+    enum { LAUNCH, KERNEL, COPY, RECORD, WAIT, SEMAPHORE_WAIT, SEMAPHORE_SIGNAL } kind;
     CUgraphExec exec;
     stub_launch launch;
     CUdeviceptr to, from;
     size_t bytes;
     record *mark;
+    stub_semaphore *semaphore;
+    uint64_t value;
 } operation;
 
 struct CUstream_st {

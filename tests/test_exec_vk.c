@@ -519,63 +519,6 @@ static void test_threads(void **state) {
     close_quiet(f, false);
 }
 
-/* Memory of one device is another's by its descriptor: each has works that write what the other reads. */
-static void test_shared(void **state) {
-    (void)state;
-    fixture *f[2] = {open_with(NULL), open_with(NULL)};
-    if (!f[0]->device->caps.shares_memory) {
-        print_message("skipped: %s shares no memory\n", f[0]->device->info.id);
-        for (uint32_t d = 0; d < 2; d++) close_quiet(f[d], false);
-        skip();
-    }
-    assert_memory_equal(f[0]->device->gpu, f[1]->device->gpu, sizeof f[0]->device->gpu);
-    enum { WORDS = 3000 };
-    rota_exec_memory *mapped[2], *m[2] = {memory(f[0], WORDS * 4, ROTA_EXEC_MEMORY_SHARED), NULL};
-    uint64_t held = ra_load_relaxed(&((rota_vk_device *)f[1]->device)->memory_bytes);
-    rota_exec_export export;
-    assert_ok(f[0]->device->vtable->memory_export(f[0]->device, m[0], &export));
-    assert_ok(f[1]->device->vtable->memory_import(f[1]->device, &export, "imported", &m[1]));
-    /* Of less than is asked of it nothing is made. */
-    rota_exec_export less = export;
-    rota_exec_memory *none = NULL;
-    less.size_bytes = less.allocation_bytes * 2;
-    assert_int_not_equal(f[1]->device->vtable->memory_import(f[1]->device, &less, "less", &none), ROTA_OK);
-    assert_null(none);
-    assert_int_equal(close(export.fd), 0);
-    assert_int_equal(m[1]->address % 256, 0);
-    assert_int_equal(m[1]->size_bytes, WORDS * 4);
-    assert_int_equal(ra_load_relaxed(&((rota_vk_device *)f[1]->device)->memory_bytes),
-                     held); /* its owner's */
-    for (uint32_t d = 0; d < 2; d++) mapped[d] = shared(f[d], WORDS * 4);
-    for (uint32_t round = 0; round < 20; round++)
-        for (uint32_t d = 0; d < 2; d++) {
-            uint32_t *words = mapped[d]->host;
-            for (uint32_t i = 0; i < WORDS; i++) words[i] = round * 1000 + d * 7 + i;
-            rota_exec_copy in = {m[d], mapped[d], 0, 0, WORDS * 4},
-                           out = {mapped[!d], m[!d], 0, 0, WORDS * 4};
-            rota_exec_work write = {.copies = &in,
-                                    .copy_count = 1,
-                                    .queue = 0,
-                                    .signal_value = ++f[d]->next[0],
-                                    .acquires = true};
-            submit(f[d], &write, 1);
-            wait_for(f[d], 0);
-            rota_exec_work read = {.copies = &out,
-                                   .copy_count = 1,
-                                   .queue = 1,
-                                   .signal_value = ++f[!d]->next[1],
-                                   .acquires = true};
-            submit(f[!d], &read, 1);
-            wait_for(f[!d], 1);
-            assert_memory_equal(mapped[!d]->host, words, WORDS * 4);
-        }
-    for (uint32_t d = 2; d-- > 0;) {
-        f[d]->device->vtable->memory_destroy(f[d]->device, m[d]);
-        f[d]->device->vtable->memory_destroy(f[d]->device, mapped[d]);
-        close_quiet(f[d], false);
-    }
-}
-
 int main(void) {
     static int split;
     const struct CMUnitTest tests[] = {
@@ -585,7 +528,7 @@ int main(void) {
         cmocka_unit_test(test_cumulative), cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_touch),      cmocka_unit_test(test_times),
         cmocka_unit_test(test_cache),      cmocka_unit_test(test_leaks),
-        cmocka_unit_test(test_threads),    cmocka_unit_test(test_shared),
+        cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,6 +50,12 @@
     X(ExternalMemoryGetMappedBuffer, 10000,                                                                  \
       (CUdeviceptr *, CUexternalMemory, const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *))                           \
     X(DestroyExternalMemory, 10000, (CUexternalMemory))                                                      \
+    X(ImportExternalSemaphore, 10000, (CUexternalSemaphore *, const CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC *))  \
+    X(WaitExternalSemaphoresAsync, 10000,                                                                    \
+      (const CUexternalSemaphore *, const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *, unsigned, CUstream))        \
+    X(SignalExternalSemaphoresAsync, 10000,                                                                  \
+      (const CUexternalSemaphore *, const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS *, unsigned, CUstream))      \
+    X(DestroyExternalSemaphore, 10000, (CUexternalSemaphore))                                                \
     X(MemcpyAsync, 4000, (CUdeviceptr, CUdeviceptr, size_t, CUstream))                                       \
     X(ModuleLoadDataEx, 2010, (CUmodule *, const void *, unsigned, CUjit_option *, void **))                 \
     X(ModuleUnload, 2000, (CUmodule))                                                                        \

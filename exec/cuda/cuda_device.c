@@ -161,7 +161,10 @@ static void open_granularity(rota_cuda_device *device) {
     CUuuid uuid;
     device->base.caps.shares_memory =
         device->granularity && device->cu->DeviceGetUuid(&uuid, device->handle) == CUDA_SUCCESS;
-    if (device->base.caps.shares_memory) memcpy(device->base.gpu, uuid.bytes, sizeof device->base.gpu);
+    if (!device->base.caps.shares_memory) return;
+    memcpy(device->base.gpu, uuid.bytes, sizeof device->base.gpu);
+    if (attribute(device->cu, device->handle, CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED))
+        device->base.caps.timeline_queues = (uint32_t)((1ull << device->options.queue_count) - 1);
 }
 
 static rota_status open_helpers(rota_cuda_device *device) {
@@ -239,6 +242,7 @@ static void destroy_in_context(rota_cuda_device *device) {
         rota_cuda_link_remove(&run->link);
         rota_cuda_run_free(device, run);
     }
+    rota_cuda_timelines_free(device);
     rota_cuda_memories_free(device);
     rota_cuda_piece_give(device, &device->pinned, &device->clock_piece);
     rota_cuda_pool_free(device, &device->pinned);
@@ -314,6 +318,8 @@ static const rota_exec_device_vtable cuda_vtable = {
     .memory_destroy = rota_cuda_memory_destroy,
     .memory_export = rota_cuda_memory_export,
     .memory_import = rota_cuda_memory_import,
+    .timeline_create = rota_cuda_timeline_create,
+    .timeline_signal = rota_cuda_timeline_signal,
     .program_create = rota_cuda_program_create,
     .program_destroy = rota_cuda_program_destroy,
     .instance_create = rota_cuda_instance_create,

@@ -140,6 +140,17 @@ void rota_cuda_memory_keep(rota_cuda_device *device, rota_cuda_memory *memory);
 void rota_cuda_memory_destroy(rota_exec_device *device, rota_exec_memory *memory);
 void rota_cuda_memories_free(rota_cuda_device *device);
 
+/* ---- Timelines of other drivers (cuda_timeline.c) ---- */
+
+rota_status rota_cuda_timeline_create(rota_exec_device *device, int fd, rota_exec_timeline **out_timeline);
+rota_status rota_cuda_timeline_signal(rota_exec_device *device, rota_exec_timeline *timeline, uint64_t value);
+/* On a stream, with the context current: all that follows waits; and, behind all that is there, the value. */
+rota_status rota_cuda_timelines_wait(rota_cuda_device *device, CUstream stream,
+                                     const rota_exec_timeline_wait *waits, uint32_t count);
+rota_status rota_cuda_timeline_reach(rota_cuda_device *device, CUstream stream, rota_exec_timeline *timeline,
+                                     uint64_t value);
+void rota_cuda_timelines_free(rota_cuda_device *device);
+
 /* ---- Modules and programs ---- */
 
 /* A loaded image; made once for each content. */
@@ -267,12 +278,13 @@ typedef struct rota_cuda_queue {
     uint32_t unmarked;                      /* submit thread: works behind the last mark */
     uint64_t covered[ROTA_EXEC_QUEUES_MAX]; /* submit thread: up to where the stream waits for each queue */
     uint64_t marked_value;                  /* submit thread: of the last mark */
-    uint64_t head;                          /* submit thread: marks ever recorded */
-    _Atomic uint64_t published;             /* head as the completion thread may see it */
-    _Atomic uint64_t tail;                  /* marks seen complete by the completion thread */
-    rota_cuda_mark marks[ROTA_CUDA_MARKS];  /* at index % ROTA_CUDA_MARKS */
-    uint64_t completed_ns;                  /* completion thread: when the last mark was seen complete */
-    uint64_t each_ns;                       /* completion thread: what a mark takes, of late */
+    rota_exec_timeline *timeline; /* submit thread: signalled with the next mark, and nobody's after it */
+    uint64_t head;                /* submit thread: marks ever recorded */
+    _Atomic uint64_t published;   /* head as the completion thread may see it */
+    _Atomic uint64_t tail;        /* marks seen complete by the completion thread */
+    rota_cuda_mark marks[ROTA_CUDA_MARKS]; /* at index % ROTA_CUDA_MARKS */
+    uint64_t completed_ns;                 /* completion thread: when the last mark was seen complete */
+    uint64_t each_ns;                      /* completion thread: what a mark takes, of late */
 } rota_cuda_queue;
 
 struct rota_cuda_device {
@@ -296,6 +308,8 @@ struct rota_cuda_device {
     CUstream private_stream;
     CUstream submit_stream; /* the same for the submit thread, which waits for no lock that a caller may hold
                                (P4) */
+    rota_exec_timeline *timelines;
+    CUstream signal_stream; /* on which a lost device's timelines are signalled in its place */
     CUfunction upload_function, stamp_function, fill_function; /* of exec_helpers.cu */
     rota_cuda_piece clock_piece; /* diagnostics: where a stamp is written to compare clocks */
     int64_t clock_offset_ns;     /* rota_clock_ns less the device's timer */

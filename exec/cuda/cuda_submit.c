@@ -133,6 +133,10 @@ static rota_status set_mark(rota_cuda_device *device, rota_cuda_queue *queue) {
     if (!mark->event)
         ROTA_TRY(rota_cuda_check(device, device->cu->EventCreate(&mark->event, CU_EVENT_DISABLE_TIMING),
                                  "cuEventCreate"));
+    /* Before the event, so that a queue that is through has nothing left to signal. */
+    if (queue->timeline)
+        ROTA_TRY(rota_cuda_timeline_reach(device, queue->stream, queue->timeline, queue->last_value));
+    queue->timeline = NULL;
     ROTA_TRY(rota_cuda_check(device, device->cu->EventRecord(mark->event, queue->stream), "cuEventRecord"));
     mark->value = queue->last_value;
     mark->submitted_ns = rota_clock_ns();
@@ -218,8 +222,12 @@ static rota_status add_work(rota_cuda_device *device, const rota_exec_work *work
         return rota_fail(ROTA_DEVICE_LOST, "%s is lost", device->base.info.id);
     rota_cuda_queue *queue = &device->queues[work->queue];
     for (uint32_t i = 0; i < work->wait_count; i++) ROTA_TRY(place_wait(device, queue, &work->waits[i]));
+    if (work->timeline_wait_count)
+        ROTA_TRY(
+            rota_cuda_timelines_wait(device, queue->stream, work->timeline_waits, work->timeline_wait_count));
     ROTA_TRY(work->instance ? launch(device, queue, work) : copy(device, queue, work));
     queue->last_value = work->signal_value;
+    if (work->timeline) queue->timeline = work->timeline;
     queue->unmarked++;
     const uint64_t in_flight = queue->head - ra_load_acquire(&queue->tail); /* pairs with report */
     const bool few = in_flight < ROTA_CUDA_UNMERGED_MAX && in_flight < device->in_flight_max / 2;

@@ -148,6 +148,7 @@ static void destroy_device(rota_vk_device *device) {
             if (real->pool) device->vk.DestroyCommandPool(device->handle, real->pool, NULL);
             if (real->timeline) device->vk.DestroySemaphore(device->handle, real->timeline, NULL);
         }
+        rota_vk_timelines_free(device);
         if (device->cache) device->vk.DestroyPipelineCache(device->handle, device->cache, NULL);
         if (device->layout) device->vk.DestroyPipelineLayout(device->handle, device->layout, NULL);
         rota_vk_cuda_lock();
@@ -232,6 +233,9 @@ static const rota_exec_device_vtable vk_vtable = {
     .memory_destroy = rota_vk_memory_destroy,
     .memory_export = rota_vk_memory_export,
     .memory_import = rota_vk_memory_import,
+    .timeline_create = rota_vk_timeline_create,
+    .timeline_export = rota_vk_timeline_export,
+    .timeline_signal = rota_vk_timeline_signal,
     .program_create = rota_vk_program_create,
     .program_destroy = rota_vk_program_destroy,
     .instance_create = rota_vk_instance_create,
@@ -261,9 +265,20 @@ static rota_status open_physical(rota_vk_device *device, uint32_t index) {
     return ROTA_OK;
 }
 
+/* A logical queue that is split has no single semaphore that says what it has reached. */
+static void open_timelines(rota_vk_device *device) {
+    if (!device->base.caps.shares_memory || !device->physical.makes_timelines ||
+        !device->vk.GetSemaphoreFdKHR)
+        return;
+    device->base.caps.makes_timelines = true;
+    for (uint32_t i = 0; i < device->options.queue_count; i++)
+        if (!device->logical[i].split) device->base.caps.timeline_queues |= 1u << i;
+}
+
 static rota_status open_device(rota_vk_device *device, uint32_t index) {
     ROTA_TRY(open_physical(device, index));
     ROTA_TRY(open_queues(device));
+    open_timelines(device);
     ROTA_TRY(open_layout(device));
     ROTA_TRY(rota_vk_cache_open(device));
     rota_vk_images_open(device);

@@ -40,6 +40,12 @@
 /* Bounds of one vkQueueSubmit2 call. */
 #define ROTA_VK_INFOS_MAX 64u
 #define ROTA_VK_BUFFERS_MAX 512u
+/* Of one info: a wait for each real queue, and for other devices; the signal of its own real queue, and one
+ * for each logical queue. */
+#define ROTA_VK_INFO_WAITS_MAX (ROTA_VK_REALS_MAX + ROTA_EXEC_TIMELINE_WAITS_MAX)
+#define ROTA_VK_WAITS_MAX (ROTA_VK_INFOS_MAX * ROTA_VK_REALS_MAX + ROTA_VK_INFO_WAITS_MAX)
+#define ROTA_VK_INFO_SIGNALS_MAX (1u + ROTA_EXEC_QUEUES_MAX)
+#define ROTA_VK_SIGNALS_MAX (2u * ROTA_VK_INFOS_MAX + ROTA_VK_INFO_SIGNALS_MAX)
 /* Works with copies of their own in flight on one real queue. */
 #define ROTA_VK_COPIES_MAX 128u
 /* Driver submissions in flight when the options give no bound; below the depth at which drivers block. */
@@ -64,7 +70,8 @@ typedef struct rota_vk_physical {
     uint32_t timestamp_bits;                  /* of the compute family */
     bool core13, memory_budget, calibrated_timestamps, bytes_8bit, host_query_reset;
     bool cooperative_matrix, bfloat16, cooperative_matrix_2, subgroup_control_extension, binary_import;
-    bool shares_memory; /* by opaque file descriptors */
+    bool shares_memory;   /* by opaque file descriptors */
+    bool makes_timelines; /* that others take over by such */
     uint8_t uuid[VK_UUID_SIZE];
     char pci[40]; /* its folder under /sys/bus/pci/devices; "" where it does not say */
     rota_device_info info;
@@ -154,6 +161,14 @@ rota_status rota_vk_memory_export(rota_exec_device *device, rota_exec_memory *me
 rota_status rota_vk_memory_import(rota_exec_device *device, const rota_exec_export *from, const char *name,
                                   rota_exec_memory **out_memory);
 void rota_vk_memories_free(rota_vk_device *device);
+
+/* ---- Timelines that other drivers have too (vk_timeline.c) ---- */
+
+rota_status rota_vk_timeline_create(rota_exec_device *device, int fd, rota_exec_timeline **out_timeline);
+rota_status rota_vk_timeline_export(rota_exec_device *device, rota_exec_timeline *timeline, int *out_fd);
+rota_status rota_vk_timeline_signal(rota_exec_device *device, rota_exec_timeline *timeline, uint64_t value);
+VkSemaphore rota_vk_timeline_handle(const rota_exec_timeline *timeline);
+void rota_vk_timelines_free(rota_vk_device *device);
 
 /* ---- Pipelines and programs ---- */
 
@@ -368,8 +383,13 @@ typedef struct rota_vk_real {
     uint32_t open_works;
     uint32_t info_count, buffer_count, wait_count;
     VkSubmitInfo2 infos[ROTA_VK_INFOS_MAX];
-    VkSemaphoreSubmitInfo signals[ROTA_VK_INFOS_MAX];
-    VkSemaphoreSubmitInfo waits[ROTA_VK_INFOS_MAX * ROTA_VK_REALS_MAX];
+    VkSemaphoreSubmitInfo signals[ROTA_VK_SIGNALS_MAX];
+    VkSemaphoreSubmitInfo waits[ROTA_VK_WAITS_MAX];
+    uint32_t signal_count;
+    /* Of the info that is open: logical queues whose timeline other devices have, as such, and the values. */
+    uint32_t shared_mask;
+    rota_exec_timeline *shared[ROTA_EXEC_QUEUES_MAX];
+    uint64_t shared_value[ROTA_EXEC_QUEUES_MAX];
     VkCommandBufferSubmitInfo buffers[ROTA_VK_BUFFERS_MAX];
     /* The signal values (sequences) of the driver submissions in flight: for the bound on them, and for the
      * completion thread, which waits for exactly these. */
@@ -407,6 +427,7 @@ struct rota_vk_device {
     rota_vk_block_page *pages;
     uint32_t page_count, page_capacity;
     rota_vk_link memories, runs;
+    rota_exec_timeline *timelines;
     _Atomic uint64_t memory_bytes;
 
     uint32_t real_count;

@@ -22,6 +22,7 @@
     X(GetPhysicalDeviceMemoryProperties2)                                                                    \
     X(GetPhysicalDeviceQueueFamilyProperties)                                                                \
     X(GetPhysicalDeviceExternalBufferProperties)                                                             \
+    X(GetPhysicalDeviceExternalSemaphoreProperties)                                                          \
     X(CreateDevice)                                                                                          \
     X(GetDeviceProcAddr)
 
@@ -79,6 +80,7 @@
     X(CreateSemaphore)                                                                                       \
     X(DestroySemaphore)                                                                                      \
     X(WaitSemaphores)                                                                                        \
+    X(SignalSemaphore)                                                                                       \
     X(GetSemaphoreCounterValue)
 
 /* Core in Vulkan 1.3, with the suffix KHR before. */
@@ -90,6 +92,7 @@
 #define ROTA_VK_DEVICE_OPTIONAL(X)                                                                           \
     X(GetCalibratedTimestampsEXT)                                                                            \
     X(GetMemoryFdKHR)                                                                                        \
+    X(GetSemaphoreFdKHR)                                                                                     \
     X(CreateCuModuleNVX)                                                                                     \
     X(DestroyCuModuleNVX)                                                                                    \
     X(CreateCuFunctionNVX)                                                                                   \

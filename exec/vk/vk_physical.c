@@ -145,6 +145,20 @@ static bool shares_memory(const rota_vk_instance *instance, VkPhysicalDevice han
     return (features & both) == both && !(features & VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT);
 }
 
+/* Whether timelines can be made that other drivers of the GPU wait for and signal. */
+static bool makes_timelines(const rota_vk_instance *instance, VkPhysicalDevice handle) {
+    VkSemaphoreTypeCreateInfo type = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
+                                      .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
+    VkPhysicalDeviceExternalSemaphoreInfo info = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_SEMAPHORE_INFO,
+        .pNext = &type,
+        .handleType = VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT,
+    };
+    VkExternalSemaphoreProperties properties = {.sType = VK_STRUCTURE_TYPE_EXTERNAL_SEMAPHORE_PROPERTIES};
+    instance->vk.GetPhysicalDeviceExternalSemaphoreProperties(handle, &info, &properties);
+    return properties.externalSemaphoreFeatures & VK_EXTERNAL_SEMAPHORE_FEATURE_EXPORTABLE_BIT;
+}
+
 static void query_features(const rota_vk_instance *instance, const extension_list *extensions,
                            rota_vk_physical *physical) {
     rota_device_info *info = &physical->info;
@@ -160,6 +174,9 @@ static void query_features(const rota_vk_instance *instance, const extension_lis
     if (physical->binary_import) info->features |= ROTA_FEATURE_CUDA_IMAGES;
     physical->shares_memory = has(extensions, VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME) &&
                               shares_memory(instance, physical->handle);
+    physical->makes_timelines = physical->shares_memory &&
+                                has(extensions, VK_KHR_EXTERNAL_SEMAPHORE_FD_EXTENSION_NAME) &&
+                                makes_timelines(instance, physical->handle);
     bool sync2 = physical->core13 || has(extensions, VK_KHR_SYNCHRONIZATION_2_EXTENSION_NAME);
 
     feature_chain chain;
@@ -324,6 +341,7 @@ rota_status rota_vk_physical_open(const rota_vk_instance *instance, const rota_v
     if (physical->cooperative_matrix_2) extensions[count++] = VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME;
     if (physical->binary_import) extensions[count++] = VK_NVX_BINARY_IMPORT_EXTENSION_NAME;
     if (physical->shares_memory) extensions[count++] = VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME;
+    if (physical->makes_timelines) extensions[count++] = VK_KHR_EXTERNAL_SEMAPHORE_FD_EXTENSION_NAME;
 
     float priority = 1.0f;
     VkDeviceQueueCreateInfo queues[2];

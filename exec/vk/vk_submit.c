@@ -53,17 +53,25 @@ static rota_status wait_completed(rota_vk_device *device, rota_vk_real *real, ui
 
 /* ---- Handing over to the driver ---- */
 
+static void add_signal(rota_vk_real *real, VkSubmitInfo2 *info, VkSemaphore semaphore, uint64_t value) {
+    real->signals[real->signal_count++] = (VkSemaphoreSubmitInfo){
+        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO,
+        .semaphore = semaphore,
+        .value = value,
+        .stageMask = VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT,
+    };
+    info->signalSemaphoreInfoCount++;
+}
+
 static void close_info(rota_vk_device *device, rota_vk_real *real) {
     if (!real->open) return;
     VkSubmitInfo2 *info = &real->infos[real->info_count];
-    real->signals[real->info_count] = (VkSemaphoreSubmitInfo){
-        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO,
-        .semaphore = real->timeline,
-        .value = real->sequence,
-        .stageMask = VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT,
-    };
-    info->pSignalSemaphoreInfos = &real->signals[real->info_count];
-    info->signalSemaphoreInfoCount = 1;
+    info->pSignalSemaphoreInfos = &real->signals[real->signal_count];
+    add_signal(real, info, real->timeline, real->sequence);
+    for (; real->shared_mask; real->shared_mask &= real->shared_mask - 1) {
+        uint32_t queue = (uint32_t)__builtin_ctz(real->shared_mask);
+        add_signal(real, info, rota_vk_timeline_handle(real->shared[queue]), real->shared_value[queue]);
+    }
     real->ends[real->end_head++ % ROTA_VK_IN_FLIGHT_MAX] = real->sequence;
     real->info_count++;
     real->open = false;
@@ -107,7 +115,7 @@ static rota_status flush_real(rota_vk_device *device, rota_vk_real *real) {
         result = device->vk.QueueSubmit2(real->queue, real->info_count, real->infos, VK_NULL_HANDLE);
     }
     device->submit_calls++;
-    real->info_count = real->buffer_count = real->wait_count = 0;
+    real->info_count = real->buffer_count = real->wait_count = real->signal_count = 0;
     if (result != VK_SUCCESS) return rota_vk_lose(device, result, "vkQueueSubmit2");
     real->flushed = real->sequence;
     return ROTA_OK;
@@ -125,7 +133,8 @@ static rota_status flush_all(rota_vk_device *device) {
 /* Room for one more VkSubmitInfo2 with everything it may hold. */
 static rota_status make_info_room(rota_vk_device *device, rota_vk_real *real) {
     if (real->info_count == ROTA_VK_INFOS_MAX ||
-        real->wait_count + ROTA_VK_REALS_MAX > ROTA_VK_INFOS_MAX * ROTA_VK_REALS_MAX)
+        real->wait_count + ROTA_VK_INFO_WAITS_MAX > ROTA_VK_WAITS_MAX ||
+        real->signal_count + ROTA_VK_INFO_SIGNALS_MAX > ROTA_VK_SIGNALS_MAX)
         ROTA_TRY(flush_real(device, real));
     while (real->end_tail != real->end_head &&
            is_completed(real, real->ends[real->end_tail % ROTA_VK_IN_FLIGHT_MAX]))
@@ -206,8 +215,8 @@ static rota_status gather_needs(rota_vk_device *device, const rota_exec_work *wo
 
 /* Opens the info that the work goes to and puts its waits there. */
 static rota_status place_waits(rota_vk_device *device, rota_vk_real *real, uint32_t real_index,
-                               const needs *wanted) {
-    bool waits = false;
+                               const rota_exec_work *work, const needs *wanted) {
+    bool waits = work->timeline_wait_count != 0;
     for (uint32_t target = 0; target < device->real_count; target++) {
         uint64_t sequence = wanted->semaphore[target];
         if (!sequence) continue;
@@ -235,6 +244,13 @@ static rota_status place_waits(rota_vk_device *device, rota_vk_real *real, uint3
         for (uint32_t k = 0; k < 2 && target == real_index; k++) /* a semaphore wait is for all kinds */
             if (real->covered_for[k] < real->covered[target]) real->covered_for[k] = real->covered[target];
     }
+    for (uint32_t i = 0; i < work->timeline_wait_count; i++, info->waitSemaphoreInfoCount++)
+        real->waits[real->wait_count++] = (VkSemaphoreSubmitInfo){
+            .sType = VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO,
+            .semaphore = rota_vk_timeline_handle(work->timeline_waits[i].timeline),
+            .value = work->timeline_waits[i].value,
+            .stageMask = VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT,
+        };
     return ROTA_OK;
 }
 
@@ -250,8 +266,8 @@ static void add_buffer(rota_vk_real *real, VkCommandBuffer buffer) {
  *
  * After works of another device that shares memory: all of the caches. To the letter of the specification
  * each buffer would have to be released by, and acquired from, VK_QUEUE_FAMILY_EXTERNAL; on one GPU that is
- * what the semaphore (or event) behind those works, seen by the host, and this barrier do, and it costs one
- * barrier however many they are. */
+ * what the semaphore (or event) behind those works, waited for here or by the host, and this barrier do, and
+ * it costs one barrier however many they are. */
 static void place_barrier(rota_vk_real *real, uint32_t real_index, uint32_t kinds) {
     uint32_t from = 0, to = 0, all = real_index == 0 ? ROTA_VK_BOTH : ROTA_VK_TRANSFER;
     if (real->acquire && kinds) {
@@ -348,7 +364,7 @@ static rota_status add_work(rota_vk_device *device, const rota_exec_work *work) 
     if (real->buffer_count + 2 > ROTA_VK_BUFFERS_MAX) ROTA_TRY(flush_real(device, real));
     needs wanted = {0};
     ROTA_TRY(gather_needs(device, work, real_index, &wanted));
-    ROTA_TRY(place_waits(device, real, real_index, &wanted));
+    ROTA_TRY(place_waits(device, real, real_index, work, &wanted));
     if (wanted.barrier) real->covered[real_index] = real->sequence;
     if (work->acquires)
         for (uint32_t i = 0; i < device->real_count; i++) device->reals[i].acquire = true;
@@ -358,6 +374,11 @@ static rota_status add_work(rota_vk_device *device, const rota_exec_work *work) 
     real->pending[0] |= kinds;
     real->pending[1] |= kinds;
     if (buffer) add_buffer(real, buffer);
+    if (work->timeline) {
+        real->shared_mask |= 1u << work->queue;
+        real->shared[work->queue] = work->timeline;
+        real->shared_value[work->queue] = work->signal_value;
+    }
     real->sequence++;
     real->open_works++;
     logical->last_value = work->signal_value;
