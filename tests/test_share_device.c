@@ -12,23 +12,28 @@
 typedef struct pair {
     rota_runtime *runtime;
     rota_device *devices[2]; /* vk:0, cuda:0 */
-    char shared[512];        /* what was said of sharing */
+    char shared[512];        /* what was said of sharing, ... */
+    char ordered[512];       /* ... and of ordering */
 } pair;
 
 static void log_line(void *user, rota_log_level level, const char *message) {
     pair *p = user;
     (void)level;
-    if (strstr(message, "share")) snprintf(p->shared, sizeof p->shared, "%s", message);
+    if (strstr(message, "order"))
+        snprintf(p->ordered, sizeof p->ordered, "%s", message);
+    else if (strstr(message, "share"))
+        snprintf(p->shared, sizeof p->shared, "%s", message);
 }
 
 /* False: skipped, said by name. */
-static bool open_pair(pair *p, bool apart, bool cuda_first, uint64_t spin_ns) {
+static bool open_pair(pair *p, bool apart, bool host_ordered, bool cuda_first, uint64_t spin_ns) {
     static const char *const ids[] = {"vk:0", "cuda:0"};
     memset(p, 0, sizeof *p);
     rota_runtime_options options = {
         .log = {log_line, p, ROTA_LOG_INFO}, .timeout_ns = 20000000000u, .spin_ns = spin_ns};
     assert_ok(rota_runtime_open(&options, &p->runtime));
     assert_ok(rota_runtime_set_apart(p->runtime, apart));
+    assert_ok(rota_runtime_set_host_ordered(p->runtime, host_ordered));
     for (uint32_t i = 0; i < 2; i++) {
         uint32_t which = i ^ cuda_first;
         rota_status status = rota_device_open(p->runtime, ids[which], &p->devices[which]);
@@ -40,7 +45,7 @@ static bool open_pair(pair *p, bool apart, bool cuda_first, uint64_t spin_ns) {
         assert_ok(rota_runtime_close(p->runtime, 0));
         return false;
     }
-    printf("%s; threads look on for %u us\n", p->shared, (unsigned)(spin_ns / 1000));
+    printf("%s; %s; threads look on for %u us\n", p->shared, p->ordered, (unsigned)(spin_ns / 1000));
     return true;
 }
 
@@ -146,14 +151,16 @@ static void run(pair *p, uint32_t elements, uint32_t nodes, uint32_t replays, bo
 
 static void test_one_plan_on_both(void **state) {
     (void)state;
-    for (uint32_t cuda_first = 0; cuda_first < 2; cuda_first++) {
+    for (uint32_t round = 0; round < 3; round++) {
         pair p;
-        if (!open_pair(&p, false, cuda_first, cuda_first ? 2000000 : 0)) skip();
+        const bool host_ordered = round == 0, cuda_first = round == 2;
+        if (!open_pair(&p, false, host_ordered, cuda_first, cuda_first ? 2000000 : 0)) skip();
         if (!strstr(p.shared, "share memory")) {
             printf("skipped: %s\n", p.shared);
             close_pair(&p);
             skip();
         }
+        run(&p, 1024, 2, 200, true);
         run(&p, 1024, 8, 200, true);
         run(&p, 100000, 8, 100, true);
         run(&p, 16u << 20, 2, 20, true);
@@ -165,7 +172,7 @@ static void test_one_plan_on_both(void **state) {
 static void test_apart(void **state) {
     (void)state;
     pair p;
-    if (!open_pair(&p, true, false, 0)) skip();
+    if (!open_pair(&p, true, false, false, 0)) skip();
     run(&p, 1024, 8, 200, false);
     run(&p, 16u << 20, 2, 10, false);
     run(&p, 16u << 20, 8, 10, false);
@@ -177,7 +184,7 @@ static void test_apart(void **state) {
 static void test_plans_in_turn(void **state) {
     (void)state;
     pair p;
-    if (!open_pair(&p, false, false, 0)) skip();
+    if (!open_pair(&p, false, false, false, 0)) skip();
     enum { ELEMENTS = 65536, ROUNDS = 500 };
     rota_buffer *x = floats(&p, p.devices[1], "x", ELEMENTS, 0),
                 *y = floats(&p, p.devices[0], "y", ELEMENTS, 1);
