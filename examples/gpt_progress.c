@@ -46,6 +46,7 @@ static bool write_log(gpt_meter *meter, const gpt_metrics *m) {
     print_number(meter->log, "val_loss", m->val_loss, ", ");
     print_number(meter->log, "lr", m->lr, ", ");
     print_number(meter->log, "grad_norm", m->grad_norm, ", ");
+    if (m->scales) fprintf(meter->log, "\"skipped\": %" PRIu64 ", ", m->skipped);
     print_number(meter->log, "ms", m->ms, ", ");
     print_number(meter->log, "tok_s", m->tok_s, "}\n");
     if (fflush(meter->log) == 0 && !ferror(meter->log)) {
@@ -60,14 +61,14 @@ static bool write_log(gpt_meter *meter, const gpt_metrics *m) {
     return false;
 }
 
-static void draw_bar(gpt_meter *meter, const gpt_metrics *m, double left_s) {
+static void draw_bar(gpt_meter *meter, const gpt_metrics *m, const char *skipped, double left_s) {
     char bar[BAR_WIDTH + 1];
     uint64_t filled = m->step * BAR_WIDTH / meter->last_step;
     for (uint64_t i = 0; i < BAR_WIDTH; i++) bar[i] = i < filled ? '#' : '.';
     bar[BAR_WIDTH] = 0;
-    printf("\r[%s] %3.0f%%  step %" PRIu64 "/%" PRIu64 "  loss %.4f  %.1fk tok/s  %d:%02d left ", bar,
+    printf("\r[%s] %3.0f%%  step %" PRIu64 "/%" PRIu64 "  loss %.4f%s  %.1fk tok/s  %d:%02d left ", bar,
            100.0 * (double)m->step / (double)meter->last_step, m->step, meter->last_step, meter->smooth_loss,
-           m->tok_s / 1000, (int)(left_s / 60), (int)left_s % 60);
+           skipped, m->tok_s / 1000, (int)(left_s / 60), (int)left_s % 60);
     fflush(stdout);
     meter->on_bar = true;
 }
@@ -80,16 +81,18 @@ bool gpt_meter_step(gpt_meter *meter, const gpt_metrics *m) {
     double left_s =
         (double)(now - meter->started_ns) / 1e9 / (double)done * (double)(meter->last_step - m->step);
     bool last = m->step == meter->last_step, measured = !isnan(m->val_loss);
+    char skipped[48] = "";
+    if (m->skipped) snprintf(skipped, sizeof skipped, "  %" PRIu64 " skipped", m->skipped);
     if (meter->terminal) {
         if (last || measured || now - meter->drawn_ns >= REDRAW_NS) {
             meter->drawn_ns = now;
-            draw_bar(meter, m, left_s);
+            draw_bar(meter, m, skipped, left_s);
         }
     } else {
         uint64_t every = (meter->last_step + PLAIN_LINES - 1) / PLAIN_LINES;
         if (last || measured || m->step % every == 0 || m->step == 1)
-            printf("step %" PRIu64 "/%" PRIu64 "  loss %.4f  %.1fk tok/s  %d:%02d left\n", m->step,
-                   meter->last_step, m->loss, m->tok_s / 1000, (int)(left_s / 60), (int)left_s % 60);
+            printf("step %" PRIu64 "/%" PRIu64 "  loss %.4f%s  %.1fk tok/s  %d:%02d left\n", m->step,
+                   meter->last_step, m->loss, skipped, m->tok_s / 1000, (int)(left_s / 60), (int)left_s % 60);
     }
     if (measured) {
         gpt_meter_break(meter);

@@ -9,7 +9,9 @@
 typedef struct gpt_metrics {
     uint64_t step; /* from 1 */
     double loss, lr, grad_norm, ms, tok_s;
-    double val_loss; /* NAN: not measured at this step */
+    double val_loss;  /* NAN: not measured at this step */
+    bool scales;      /* the loss is scaled: steps are skipped whose gradients overflow */
+    uint64_t skipped; /* such steps of this run so far */
 } gpt_metrics;
 
 typedef struct gpt_meter {

@@ -63,8 +63,8 @@ static rota_status submit(gpt_trainer *t) {
     return ROTA_OK;
 }
 
-/* The step that the report shows: a later one, when all is warm, with the next one's batch on its way. The step after
- * it is not submitted until its times were taken; failing all that, the last step is shown. */
+/* The step that the report shows: a later one, when all is warm, with the next one's batch on its way. The
+ * step after it is not submitted until its times were taken; failing all that, the last step is shown. */
 static bool is_reported(const gpt_trainer *t, uint64_t step) {
     enum { WARM = 8 };
     return t->report && !run_report_has_times(t->report) && step + 1 - t->meter.first_step >= WARM &&
@@ -166,12 +166,12 @@ done:
 
 static rota_status report_step(gpt_trainer *t, const gpt_metrics *m) {
     if (!t->report) return ROTA_OK;
-    run_report_add_step(t->report,
-                        &(run_report_step){m->step, m->loss, m->val_loss, m->lr, m->tok_s, m->ms});
+    run_report_add_step(t->report, &(run_report_step){m->step, m->loss, m->val_loss, m->lr, m->tok_s, m->ms});
     const bool last = m->step == t->settings->iters && !run_report_has_times(t->report);
     /* A step may have been submitted behind the first of them before. */
     const bool alone = t->submitted == m->step;
-    return alone && (last || is_reported(t, m->step)) ? run_report_take_plan(t->report, t->train.plan) : ROTA_OK;
+    return alone && (last || is_reported(t, m->step)) ? run_report_take_plan(t->report, t->train.plan)
+                                                      : ROTA_OK;
 }
 
 /* ---- Training ---- */
@@ -193,6 +193,10 @@ static int finish_step(gpt_trainer *t, bool *out_stop) {
     t->progress.random = t->random_after[step % GPT_TURNS];
     metrics.loss = loss;
     metrics.grad_norm = norm;
+    metrics.scales = t->model.scale != NULL;
+    if (metrics.scales && !isfinite(norm))
+        t->skipped++; /* as the loss scale's op has it: nothing was updated */
+    metrics.skipped = t->skipped;
     metrics.ms = seconds * 1e3;
     metrics.tok_s = (double)(t->train.rows * t->train.length) / seconds;
     code = check_loss(t, turn, step, loss);

@@ -38,7 +38,8 @@ typedef struct gpt_trainer {
     gpt_meter meter;
     run_report *report;                 /* --report; else NULL */
     gpt_random random_after[GPT_TURNS]; /* the generator when a turn's batch had been drawn */
-    uint64_t submitted, sent; /* steps; sent: their batches */
+    uint64_t submitted, sent;           /* steps; sent: their batches */
+    uint64_t skipped;                   /* steps whose gradients overflowed f16 */
     uint64_t began_ns;                  /* the step at work */
 } gpt_trainer;
 

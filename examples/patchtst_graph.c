@@ -295,11 +295,12 @@ void patchtst_plan_free(patchtst_plan *plan) {
 
 /* ---- Replays ---- */
 
+rota_status patchtst_send(patchtst_plan *plan, patchtst_turn *turn, rota_ticket *out_ticket) {
+    return rota_buffer_write(turn->batch, plan->model->device, 0, turn->windows,
+                             rota_buffer_size(plan->batch), out_ticket);
+}
+
 rota_status patchtst_submit(patchtst_plan *plan, patchtst_turn *turn, const patchtst_step *step) {
-    /* The windows go up on the device's transfer queue, past the replay that runs: that one reads another
-     * turn's. */
-    ROTA_TRY(rota_buffer_write(turn->batch, plan->model->device, 0, turn->windows,
-                               rota_buffer_size(plan->batch), NULL));
     if (step) {
         ROTA_TRY(rota_args_set_f32(turn->args, plan->lr, step->lr));
         ROTA_TRY(rota_args_set_u32(turn->args, plan->step, step->step));

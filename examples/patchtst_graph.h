@@ -38,8 +38,10 @@ typedef struct patchtst_step {
     float lr;
     uint32_t step, seed; /* step from 1 */
 } patchtst_step;
-/* Sends the turn's windows to the device and submits a replay on them; the turn's last ticket was waited for.
- * `step` is NULL where the plan doesn't train. */
+/* Sends the turn's windows, whose last ticket was waited for: they go up on the device's transfer queue, past
+ * the replay that runs, which reads another turn's. out_ticket, of the write, may be NULL. */
+rota_status patchtst_send(patchtst_plan *plan, patchtst_turn *turn, rota_ticket *out_ticket);
+/* Submits a replay on the windows that were sent. `step` is NULL where the plan doesn't train. */
 rota_status patchtst_submit(patchtst_plan *plan, patchtst_turn *turn, const patchtst_step *step);
 /* Waits for it: the turn's `out` holds. */
 rota_status patchtst_wait(patchtst_turn *turn);

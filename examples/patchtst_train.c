@@ -76,6 +76,7 @@ rota_status patchtst_errors(patchtst_trainer *t, series_part part, double *out_m
         for (; sent < batches && sent - done < PATCHTST_TURNS; sent++) {
             patchtst_turn *turn = &t->errors.turns[sent % PATCHTST_TURNS];
             fill_in_order(t, part, sent * batch, turn);
+            ROTA_TRY(patchtst_send(&t->errors, turn, NULL));
             ROTA_TRY(patchtst_submit(&t->errors, turn, NULL));
         }
         patchtst_turn *turn = &t->errors.turns[done % PATCHTST_TURNS];
@@ -130,18 +131,40 @@ static void shuffle(uint64_t count, gpt_random *random, uint32_t *order) {
     }
 }
 
-/* Step `index` of the epoch; the windows that fill no batch are left out, others in each epoch. */
-static rota_status submit_step(patchtst_trainer *t, const uint32_t *order, uint64_t epoch, uint64_t index) {
+/* The batch of step `index` of the epoch is put together and sent; the windows that fill no batch are left
+ * out, others in each epoch. */
+static rota_status send_step(patchtst_trainer *t, const uint32_t *order, uint64_t index) {
     const patchtst_settings *s = t->settings;
     const series *data = &t->series;
     patchtst_turn *turn = &t->train.turns[index % PATCHTST_TURNS];
+    const uint64_t window = data->channels * data->window;
     for (uint64_t w = 0; w < s->config.batch; w++)
         series_window(data, data->first[SERIES_TRAIN] + order[index * s->config.batch + w],
-                      turn->windows + w * data->channels * data->window);
+                      turn->windows + w * window);
+    const uint64_t begin = rota_clock_ns();
+    rota_ticket ticket;
+    ROTA_TRY(patchtst_send(&t->train, turn, &ticket));
+    if (t->report) {
+        char name[48];
+        snprintf(name, sizeof name, "batch %" PRIu64 " of the epoch", index + 1);
+        run_report_follow_upload(t->report, name, begin, s->config.batch * window * sizeof(float), ticket);
+    }
+    return ROTA_OK;
+}
+
+static rota_status submit_step(patchtst_trainer *t, uint64_t epoch, uint64_t index) {
+    const patchtst_settings *s = t->settings;
     const patchtst_step step = {.lr = (float)learning_rate(s, epoch),
                                 .step = (uint32_t)((epoch - 1) * steps_of_epoch(t) + index + 1),
                                 .seed = (uint32_t)(s->seed ^ s->seed >> 32)};
-    return patchtst_submit(&t->train, turn, &step);
+    return patchtst_submit(&t->train, &t->train.turns[index % PATCHTST_TURNS], &step);
+}
+
+/* The step of an epoch that the report shows: when all is warm, with the next one's batch on its way. That
+ * one is not submitted until the times of the first were taken. */
+static bool is_reported(const patchtst_trainer *t, uint64_t step) {
+    enum { WARM = 8 };
+    return t->report && !run_report_has_times(t->report) && (step >= WARM || step + 1 == steps_of_epoch(t));
 }
 
 /* Steps until the epoch's end, or until interrupted and what was submitted is over. While one runs, the
@@ -149,12 +172,15 @@ static rota_status submit_step(patchtst_trainer *t, const uint32_t *order, uint6
 static int run_steps(patchtst_trainer *t, const uint32_t *order, uint64_t epoch) {
     const uint64_t steps = steps_of_epoch(t);
     const bool terminal = isatty(STDOUT_FILENO) == 1;
-    uint64_t done = t->progress.step % steps, sent = done;
+    uint64_t done = t->progress.step % steps, submitted = done, sent = done;
     int code = EXIT_GOOD;
     while (done < steps) {
-        for (; sent < steps && sent - done < PATCHTST_TURNS && !*t->interrupted; sent++)
-            REPORT_TRY(submit_step(t, order, epoch, sent));
-        if (sent == done) break;
+        for (; submitted < steps && submitted - done < PATCHTST_TURNS && !*t->interrupted; submitted++) {
+            if (sent == submitted) REPORT_TRY(send_step(t, order, sent++));
+            if (submitted > done && is_reported(t, submitted)) break;
+            REPORT_TRY(submit_step(t, epoch, submitted));
+        }
+        if (submitted == done) break;
         patchtst_turn *turn = &t->train.turns[done % PATCHTST_TURNS];
         REPORT_TRY(patchtst_wait(turn));
         if (!isfinite(turn->out[0])) {
@@ -165,6 +191,9 @@ static int run_steps(patchtst_trainer *t, const uint32_t *order, uint64_t epoch)
         t->progress.loss_sum += (double)turn->out[0];
         t->progress.step++;
         done++;
+        /* Another may have been submitted behind the first of them before. */
+        if (submitted == done && is_reported(t, done))
+            REPORT_TRY(run_report_take_plan(t->report, t->train.plan));
         if (terminal) {
             printf("\repoch %" PRIu64 "/%" PRIu64 "  step %" PRIu64 "/%" PRIu64 "  loss %.4f ", epoch,
                    t->settings->epochs, done, steps, (double)turn->out[0]);
@@ -176,7 +205,7 @@ done:
     return code;
 }
 
-/* The step that the report shows is the last of the first epoch. */
+/* The last step is reported where no other was. */
 static rota_status report_epoch(patchtst_trainer *t, const run_report_step *epoch) {
     if (!t->report) return ROTA_OK;
     run_report_add_step(t->report, epoch);

@@ -166,7 +166,9 @@ static rota_status patchtst_run(const patchtst_model *model, patchtst_plan *erro
     patchtst_turn *measured = &errors->turns[0], *trained = &train->turns[1];
     ROTA_TRY(patchtst_load(model, in_path, measured->windows));
     memcpy(trained->windows, measured->windows, rota_buffer_size(train->batch));
+    ROTA_TRY(patchtst_send(errors, measured, NULL));
     ROTA_TRY(patchtst_submit(errors, measured, NULL));
+    ROTA_TRY(patchtst_send(train, trained, NULL));
     ROTA_TRY(patchtst_submit(train, trained, &(patchtst_step){.lr = LR, .step = 1}));
     ROTA_TRY(patchtst_wait(measured));
     ROTA_TRY(patchtst_wait(trained));

@@ -105,8 +105,15 @@ for name, bound in (("bf16", 2e-3), ("f16", 2.5e-4)):
         apart = [abs(a - b) for a, b in zip(read("once"), read(run))]
         assert len(apart) == 15 and 0 < max(apart) < bound, (run, apart)
 PY
+# Another process with one thread, to the bit.
+for run in "once f32" "bf16 bf16"; do
+  read -r name dtype <<<"$run"
+  expect 0 'validation loss' taskset -c 0 "$train" "${small[@]}" --iters 15 --dtype "$dtype" --log $name-alone.jsonl
+  losses $name.jsonl $name-alone.jsonl
+done
 # The same on Vulkan, where there is a Vulkan device; what it rounds to 16 bits differs by a unit here and there.
-for dtype in bf16 f16; do
+cp once.jsonl f32.jsonl
+for dtype in f32 bf16 f16; do
   code=0
   "$train" "${small[@]/#cpu/vk:0}" --iters 15 --dtype $dtype --log vk-$dtype.jsonl >vk.txt 2>&1 || code=$?
   if [ "$code" -eq 3 ]; then
@@ -114,12 +121,16 @@ for dtype in bf16 f16; do
     continue
   fi
   [ "$code" -eq 0 ] || cat vk.txt
-  python3 - $dtype.jsonl vk-$dtype.jsonl $([ $dtype = bf16 ] && echo 2e-3 || echo 2.5e-4) <<'PY' || failures=$((failures + 1))
+  python3 - $dtype.jsonl vk-$dtype.jsonl "$([ $dtype = bf16 ] && echo 2e-3 || echo 2.5e-4)" <<'PY' || failures=$((failures + 1))
 import json, sys
 cpu, vk = ([json.loads(line)["loss"] for line in open(name)] for name in sys.argv[1:3])
 apart = [abs(a - b) for a, b in zip(cpu, vk)]
 assert len(vk) == 15 and max(apart) < float(sys.argv[3]), apart
 PY
+  [ $dtype != f16 ] || continue
+  # There too, to the bit: another process, whose driver has one thread.
+  LP_NUM_THREADS=1 "$train" "${small[@]/#cpu/vk:0}" --iters 15 --dtype $dtype --log vk-alone.jsonl >vk.txt 2>&1 || cat vk.txt
+  losses vk-$dtype.jsonl vk-alone.jsonl
 done
 # Resumed, bit for bit: the copies are the values' rounded, and f16 has its loss scale.
 for dtype in bf16 f16; do
@@ -130,6 +141,26 @@ for dtype in bf16 f16; do
   cmp $dtype-straight/checkpoint.safetensors $dtype-resumed/checkpoint.safetensors || failures=$((failures + 1))
 done
 expect 0 'resumed after step 12' "$train" "${small[@]}" --iters 13 --resume f16-straight
+# A loss scale far too large: the first steps' gradients overflow f16. They are skipped, and counted, until it is small enough.
+python3 - f16-resumed/checkpoint.safetensors <<'PY'
+import json, struct, sys
+data = bytearray(open(sys.argv[1], "rb").read())
+size = struct.unpack("<Q", data[:8])[0]
+begin = 8 + size + json.loads(data[8:8 + size])["loss_scale"]["data_offsets"][0]
+assert struct.unpack("<2f", data[begin:begin + 8]) == (65536, 12)
+data[begin:begin + 8] = struct.pack("<2f", 2 ** 24, 0)
+open(sys.argv[1], "wb").write(data)
+PY
+expect 0 'step 26/26.*[1-9] skipped' "$train" "${half[@]/#12/26}" --resume f16-resumed --log skipped.jsonl
+python3 - <<'PY' || failures=$((failures + 1))
+import json
+lines = [json.loads(line) for line in open("skipped.jsonl")]
+skipped = [line["skipped"] for line in lines]
+assert len(lines) == 14 and skipped[0] == 1 and 1 <= skipped[-1] < 14 and skipped[-1] == skipped[-2], skipped
+for line, before in zip(lines, [0] + skipped):
+    assert (line["grad_norm"] is None) == (line["skipped"] == before + 1) and line["loss"] < 5, line
+assert not any("skipped" in json.loads(line) for line in open("once.jsonl"))
+PY
 expect 1 '.--dtype.*f32' "$train" "${small[@]}" --dtype f64
 
 # lr of each schedule: warm-up to the peak, then down to the least at the last step.
