@@ -315,7 +315,9 @@ static rota_status lose_device(victim *v) {
     w->adversary.quiet_ns = 50000000;
     atomic_store(&w->adversary.faults.lost_in_works, 1);
     for (uint32_t i = 0; i < 2; i++) ROTA_TRY(rota_submit(v->plan, NULL, &v->ticket));
-    nap_ms(5);
+    /* What rests has passed both on. */
+    uint64_t number = 0, deadline = rota_deadline_after(STOPPED_PATIENCE_NS);
+    while (rota_ticket_number(v->ticket, &number) == ROTA_BUSY && rota_clock_ns() < deadline) nap_ms(1);
     ROTA_TRY(rest_sequencer(w));
     return expect(rota_wait(v->ticket, STOPPED_PATIENCE_NS), ROTA_DEVICE_LOST);
 }
