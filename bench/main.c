@@ -28,14 +28,8 @@ int main(int argc, char **argv) {
         return EXIT_GOOD;
     }
     for (size_t i = 0; argc >= 2 && i < sizeof commands / sizeof *commands; i++)
-        if (strcmp(commands[i].name, argv[1]) == 0) {
-            int code = commands[i].run(argc - 2, argv + 2);
-            if (fflush(stdout) != 0 && code == EXIT_GOOD) {
-                perror("rota-bench: standard output");
-                code = EXIT_BAD_ARGUMENT;
-            }
-            return code;
-        }
+        if (strcmp(commands[i].name, argv[1]) == 0)
+            return report_printed("rota-bench", commands[i].run(argc - 2, argv + 2));
     if (argc >= 2)
         fprintf(stderr, "rota-bench: unknown command '%s'\n", argv[1]);
     else

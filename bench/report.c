@@ -1,6 +1,7 @@
 /* What the subcommands share: exit codes, opening the device, JSON results, and numbers from samples. */
 #include "bench/report.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,6 +123,15 @@ static int compare_doubles(const void *a, const void *b) {
 static double rank(const double *sorted, size_t count, double percent) {
     size_t index = (size_t)ceil(percent / 100 * (double)count);
     return sorted[index ? index - 1 : 0];
+}
+
+int report_printed(const char *program, int code) {
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout)) return code;
+    /* One that failed before has left no reason behind. */
+    fprintf(stderr, "%s: standard output can't be written%s%s\n", program, errno ? ": " : "",
+            errno ? strerror(errno) : "");
+    return code == EXIT_GOOD ? EXIT_BAD_ARGUMENT : code;
 }
 
 sample_stats samples_describe(double *samples, size_t count) {

@@ -49,6 +49,10 @@ cJSON *report_new(void);
  * be written. */
 int report_write(cJSON *result, const char *path, int code);
 
+/* What was printed must have got out: returns `code`, or EXIT_BAD_ARGUMENT, with a line that says why, if
+ * standard output did not take it, as on a full disk. The last thing that a program does. */
+int report_printed(const char *program, int code);
+
 /* Sorts the samples; percentile 0 to 100 by nearest rank; median as the mean of the middle two. */
 typedef struct sample_stats {
     double median, least, most, p95, p99, p999;

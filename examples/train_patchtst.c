@@ -152,5 +152,5 @@ int main(int argc, char **argv) {
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    return run(&s);
+    return report_printed(program, run(&s));
 }

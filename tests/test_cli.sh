@@ -67,6 +67,9 @@ expect 1 "'nowhere/plan.json' can't be written" "$bench" plan --nodes 100 --out 
 expect 1 "can't write '/dev/full'" "$bench" plan --nodes 100 --dot /dev/full
 expect 1 "can't write '\.'" "$bench" plan --nodes 100 --dot .
 expect 1 "'\.' can't be written" "$bench" plan --nodes 100 --out .
+for words in "$bench plan --nodes 100" "$train --data $here/test_cli.sh --iters 2 --eval-iters 0 --batch 2 --block 8 --layers 1 --heads 1 --dim 8 --device cpu"; do
+  expect 1 "standard output can't be written" sh -c "$words >/dev/full"
+done
 [ -c /dev/full ] || { echo "FAILED: /dev/full was replaced"; failures=$((failures + 1)); }
 
 # ---- train_gpt: bad input ----
