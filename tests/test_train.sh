@@ -126,6 +126,9 @@ import json, sys
 cpu, vk = ([json.loads(line)["loss"] for line in open(name)] for name in sys.argv[1:3])
 apart = [abs(a - b) for a, b in zip(cpu, vk)]
 assert len(vk) == 15 and max(apart) < float(sys.argv[3]), apart
+# A step's time is its own: two that ended together had one all of it and the other none.
+took = sorted(json.loads(line)["ms"] for line in open(sys.argv[2]))
+assert took[0] > took[len(took) // 2] / 50, took
 PY
   [ $dtype != f16 ] || continue
   # There too, to the bit: another process, whose driver has one thread.
