@@ -1,5 +1,5 @@
-/* rota-bench ops: every op with every example of the op table, checked against a reference in f64 and timed.
- */
+/* rota-bench ops: every op with every example of the op table, in its own shapes or in others, checked
+ * against a reference in f64 and timed. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -8,6 +8,7 @@
 #include "bench/commands.h"
 #include "bench/half.h"
 #include "bench/ops_reference.h"
+#include "bench/ops_shapes.h"
 #include "bench/options.h"
 #include "bench/report.h"
 #include "ops/ops.h"
@@ -80,9 +81,9 @@ static rota_status make_input(trial *t, uint32_t i, const opened_device *opened)
         return ROTA_OK;
     }
     uint64_t count = rota_tensor_count(x), bytes = rota_tensor_extent_bytes(x), state = 77 * (i + 1),
-             size = (bytes + 3) / 4 * 4;
+             size = bytes ? (bytes + 3) / 4 * 4 : 4;
     void *data = calloc(1, size);
-    t->reference.in[i] = malloc(count * sizeof(double));
+    t->reference.in[i] = malloc((count + 1) * sizeof(double));
     rota_status status = ROTA_OK;
     if (!data || !t->reference.in[i]) status = rota_fail(ROTA_OUT_OF_MEMORY, "no memory for input %u", i);
     for (uint64_t e = 0; e < count && status == ROTA_OK; e++) {
@@ -104,10 +105,11 @@ static rota_status make_outputs(trial *t, const opened_device *opened) {
     ROTA_TRY(use->op->shape(use, shapes));
     for (uint32_t i = 0; i < use->output_count; i++) {
         /* Some examples give the destination's shape themselves. */
-        if (use->outputs[i].shape[0] == 0) use->outputs[i] = shapes[i];
+        if (use->outputs[i].rank == 0) use->outputs[i] = shapes[i];
         uint64_t bytes = (rota_tensor_extent_bytes(&use->outputs[i]) + 3) / 4 * 4;
+        if (bytes == 0) bytes = 4; /* no buffer is smaller */
         void *data = malloc(bytes);
-        t->reference.out[i] = malloc(rota_tensor_count(&use->outputs[i]) * sizeof(double));
+        t->reference.out[i] = malloc((rota_tensor_count(&use->outputs[i]) + 1) * sizeof(double));
         if (!data || !t->reference.out[i]) {
             free(data);
             return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for output %u", i);
@@ -171,6 +173,7 @@ static double in_place_bound(rota_dtype dtype) {
 static rota_status compare(const rota_tensor *x, rota_buffer *buffer, const double *expected, double bound,
                            verdict *v) {
     uint64_t count = rota_tensor_count(x), bytes = (rota_tensor_extent_bytes(x) + 3) / 4 * 4;
+    if (count == 0) return ROTA_OK;
     void *data = malloc(bytes);
     if (!data) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory to compare %" PRIu64 " elements", count);
     rota_status status = rota_buffer_read(buffer, 0, data, bytes);
@@ -194,6 +197,13 @@ static rota_status check(trial *t, const opened_device *opened, verdict *v) {
     rota_status status = replay(plan);
     rota_plan_release(plan);
     t->reference.use = use;
+    /* Of nothing there is no reference. */
+    bool any = false;
+    for (uint32_t i = 0; i < use->output_count; i++) any = any || !rota_tensor_is_empty(&use->outputs[i]);
+    for (uint32_t i = 0; i < use->input_count; i++)
+        any = any || (use->op->input_modes[i] != ROTA_READ && t->inputs[i] &&
+                      !rota_tensor_is_empty(&use->inputs[i]));
+    if (!any) return status;
     if (status == ROTA_OK && !reference_run(&t->reference))
         status = rota_fail(ROTA_INTERNAL, "op '%s' has no reference", use->op->name);
     for (uint32_t i = 0; i < use->output_count && status == ROTA_OK; i++)
@@ -236,9 +246,11 @@ static rota_dtype example_dtype(const rota_op_use *use) {
                                                                 : use->outputs[0].dtype;
 }
 
-/* One example; adds its row. UNSUPPORTED on this device is a row that says so. */
-static rota_status run_example(const rota_op *op, rota_op_example *example, bool timed, uint64_t repeat,
-                               const opened_device *opened, cJSON *rows, uint64_t *out_fails) {
+/* One example; adds its row. UNSUPPORTED on this device is a row that says so, and so is an INVALID_ARGUMENT
+ * where the shapes are not the example's own. */
+static rota_status run_example(const rota_op *op, rota_op_example *example, bool timed, bool changed,
+                               uint64_t repeat, const opened_device *opened, cJSON *rows,
+                               uint64_t *out_fails) {
     trial t = {.example = *example};
     verdict v = {0};
     sample_stats us = {0};
@@ -253,10 +265,12 @@ static rota_status run_example(const rota_op *op, rota_op_example *example, bool
     cJSON_AddStringToObject(row, "op", op->name);
     cJSON_AddStringToObject(row, "example", example->label);
     cJSON_AddStringToObject(row, "dtype", dtype);
-    if (status == ROTA_UNSUPPORTED) {
-        cJSON_AddStringToObject(row, "unsupported", rota_last_error());
-        printf("%-16s %-5s %-38s not on this device: %s\n", op->name, dtype, example->label,
-               rota_last_error());
+    const bool refused = changed && (status == ROTA_INVALID_ARGUMENT || status == ROTA_OUT_OF_RANGE);
+    if (status == ROTA_UNSUPPORTED || refused) {
+        cJSON_AddStringToObject(row, refused ? "refused" : "unsupported", rota_last_error());
+        if (!refused)
+            printf("%-16s %-5s %-38s not on this device: %s\n", op->name, dtype, example->label,
+                   rota_last_error());
         trial_free(&t);
         return ROTA_OK;
     }
@@ -286,11 +300,14 @@ static rota_status run_example(const rota_op *op, rota_op_example *example, bool
 
 int bench_ops(int argc, char **argv) {
     const char *id = NULL, *out = NULL, *only = NULL;
-    uint64_t repeat = 5;
+    uint64_t repeat = 5, seed = 1;
     bool check_only = false;
+    int shapes = SHAPES_AS_GIVEN;
     const option options[] = {{"--device", OPTION_STRING, &id, "auto|cpu|vk:N|cuda:N", 0, 0, false},
                               {"--op", OPTION_STRING, &only, "NAME", 0, 0, false},
                               {"--repeat", OPTION_COUNT, &repeat, "N", 1, 10000, false},
+                              {"--shapes", OPTION_CHOICE, &shapes, "given|random|empty|large", 0, 0, false},
+                              {"--seed", OPTION_COUNT, &seed, "N", 0, 4294967295.0, false},
                               {"--check-only", OPTION_FLAG, &check_only, NULL, 0, 0, false},
                               {"--out", OPTION_STRING, &out, "FILE", 0, 0, false}};
     const size_t count = sizeof options / sizeof *options;
@@ -312,10 +329,19 @@ int bench_ops(int argc, char **argv) {
     const rota_op *op;
     for (uint32_t o = 0; (op = rota_op_at(o)) != NULL; o++) {
         if (only && strcmp(only, op->name) != 0) continue;
-        for (uint32_t size = 0; size < (check_only ? 1u : 2u); size++) {
-            rota_op_example example;
-            for (uint32_t e = 0; rota_op_get_example(op, e, size, &example); e++, examples++)
-                REPORT_TRY(run_example(op, &example, size == 1, repeat, &opened, rows, &fails));
+        for (uint32_t size = 0; size < (check_only || shapes != SHAPES_AS_GIVEN ? 1u : 2u); size++) {
+            rota_op_example example, changed;
+            for (uint32_t e = 0; rota_op_get_example(op, e, size, &example); e++)
+                for (uint64_t turn = 0;; turn++) {
+                    changed = example;
+                    const bool one = shapes != SHAPES_EMPTY; /* else one for each extent that becomes 0 */
+                    if ((one && turn > 0) || !shapes_change(&changed, (shapes_kind)shapes,
+                                                            shapes == SHAPES_RANDOM ? 1000 * seed + e : turn))
+                        break;
+                    examples++;
+                    REPORT_TRY(run_example(op, &changed, size == 1, shapes != SHAPES_AS_GIVEN, repeat,
+                                           &opened, rows, &fails));
+                }
         }
     }
     printf("%" PRIu64 " examples, %" PRIu64 " wrong elements\n", examples, fails);

@@ -449,6 +449,12 @@ double reference_bound(const reference *r, uint32_t output) {
     if (strcmp(r->use->op->name, "residual_layernorm") == 0 && dtype != ROTA_F32)
         unit += 2 * (dtype == ROTA_F16 ? 0x1p-11 : 0x1p-8);
     if (output < 2) bound += unit * normalized_growth(r) * fmax(largest, 1);
+    /* The last position's angle is its number, rounded, times the slowest power's few roundings. */
+    if (strcmp(r->use->op->name, "rope") == 0) {
+        const rota_tensor *x = &r->use->inputs[0];
+        bound += 4 * 0x1p-24 * (r->use->attributes.value[0].number + (double)x->shape[x->rank - 2]) *
+                 fmax(largest, 1);
+    }
     /* The product and what the bias is added to may be rounded on their way, each at most as large as all
      * that was added up; gelu's slope is at most 1.13. */
     if (strncmp(r->use->op->name, "linear", 6) == 0 && dtype != ROTA_F32)
