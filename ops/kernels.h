@@ -20,6 +20,7 @@
 #define ROTA_OPS_KERNELS_H
 
 #include "../graph/kernel.h"
+#include "attention_params.h"
 #include "kernel_params.h"
 #include "linear_params.h"
 #include "tensor.h"
@@ -85,6 +86,7 @@ ROTA_KERNEL_LIST(ROTA_KERNEL_DECLARE)
 /* Kernels that run as one call of a library or as several of the list, as the device has it. */
 ROTA_API const rota_kernel rota_kernel_linear;
 ROTA_API const rota_kernel rota_kernel_linear_gradient;
+ROTA_API const rota_kernel rota_kernel_attention_backward;
 
 /* Whether this library was built with the kernels' CUDA images (with nvcc). Wait-free. */
 ROTA_API bool rota_kernels_have_cuda_images(void);

@@ -1,4 +1,5 @@
 /* Op: attention, fused. (The separate form is made of other ops: rota_op_attention_separate.) */
+#include "ops/attention.h"
 #include "ops/op.h"
 
 #include <math.h>
@@ -35,6 +36,13 @@ static uint32_t flags_of(const rota_op_use *use) {
                                                                        << ROTA_ATTENTION_DTYPE_SHIFT;
 }
 
+/* All lie where libraries want them. */
+static bool lie_even(const rota_tensor *const *tensors, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        if (tensors[i]->offset_bytes % 16 != 0) return false;
+    return true;
+}
+
 static void strides_of(const rota_tensor *x, uint32_t *out) {
     for (int i = 0; i < 3; i++) out[i] = (uint32_t)x->stride[i];
 }
@@ -69,6 +77,8 @@ static rota_status record_attention(rota_tape *tape, rota_op_use *use) {
     strides_of(&k, params.k_stride);
     strides_of(&v, params.v_stride);
     strides_of(&y, params.out_stride);
+    if (lie_even((const rota_tensor *[]){&q, &k, &v, &y, &use->outputs[1]}, 5))
+        params.flags |= ROTA_ATTENTION_ALIGNED_16;
     rota_access accesses[] = {rota_tensor_access(&q, ROTA_READ), rota_tensor_access(&k, ROTA_READ),
                               rota_tensor_access(&v, ROTA_READ), rota_tensor_write(&y),
                               rota_tensor_write(&use->outputs[1])};
@@ -124,75 +134,144 @@ static rota_status finish(rota_tape *tape, const rota_tensor *x, const destinati
     return rota_gradient_add(tape, x, &to->dx, 1.0f);
 }
 
-static rota_status gradient_attention(rota_tape *tape, const rota_op_use *use) {
-    rota_tensor q, k, v, y = use->outputs[0], dy = *rota_gradient_output(tape, 0), stats;
-    ROTA_TRY(rows_of(tape, &use->inputs[0], &q));
-    ROTA_TRY(rows_of(tape, &use->inputs[1], &k));
-    ROTA_TRY(rows_of(tape, &use->inputs[2], &v));
-    if (!same_strides(&k, &v)) {
-        ROTA_TRY(rota_record_contiguous(tape, &k, &k));
-        ROTA_TRY(rota_record_contiguous(tape, &v, &v));
+/* What the kernels of the gradient share: q, k, v, out and dout with the strides that they want, and room for
+ * what the first hands to the others. */
+typedef struct backward_operands {
+    rota_tensor q, k, v, y, dy, stats;
+    rota_attention_backward_params params;
+} backward_operands;
+
+static rota_status operands_of(rota_tape *tape, const rota_op_use *use, backward_operands *o) {
+    o->y = use->outputs[0];
+    o->dy = *rota_gradient_output(tape, 0);
+    ROTA_TRY(rows_of(tape, &use->inputs[0], &o->q));
+    ROTA_TRY(rows_of(tape, &use->inputs[1], &o->k));
+    ROTA_TRY(rows_of(tape, &use->inputs[2], &o->v));
+    if (!same_strides(&o->k, &o->v)) {
+        ROTA_TRY(rota_record_contiguous(tape, &o->k, &o->k));
+        ROTA_TRY(rota_record_contiguous(tape, &o->v, &o->v));
     }
-    if (!has_rows(&y) || !has_rows(&dy) || !same_strides(&y, &dy)) {
-        ROTA_TRY(rota_record_contiguous(tape, &y, &y));
-        ROTA_TRY(rota_record_contiguous(tape, &dy, &dy));
+    if (!has_rows(&o->y) || !has_rows(&o->dy) || !same_strides(&o->y, &o->dy)) {
+        ROTA_TRY(rota_record_contiguous(tape, &o->y, &o->y));
+        ROTA_TRY(rota_record_contiguous(tape, &o->dy, &o->dy));
     }
-    rota_attention_backward_params params = {
-        .batch = (uint32_t)q.shape[0],
-        .heads = (uint32_t)q.shape[1],
-        .queries = (uint32_t)q.shape[2],
-        .keys = (uint32_t)k.shape[2],
-        .dim = (uint32_t)q.shape[3],
+    o->params = (rota_attention_backward_params){
+        .batch = (uint32_t)o->q.shape[0],
+        .heads = (uint32_t)o->q.shape[1],
+        .queries = (uint32_t)o->q.shape[2],
+        .keys = (uint32_t)o->k.shape[2],
+        .dim = (uint32_t)o->q.shape[3],
         .flags = flags_of(use),
         .scale = scale_of(use),
     };
-    strides_of(&q, params.q_stride);
-    strides_of(&k, params.kv_stride);
-    strides_of(&y, params.out_stride);
-    ROTA_TRY(rota_tape_temporary(tape, "attention stats", ROTA_F32,
-                                 ROTA_SHAPE(q.shape[0], q.shape[1], q.shape[2], 2), &stats));
-    const rota_access read_q = rota_tensor_access(&q, ROTA_READ), read_k = rota_tensor_access(&k, ROTA_READ);
-    const rota_access read_v = rota_tensor_access(&v, ROTA_READ),
-                      read_dy = rota_tensor_access(&dy, ROTA_READ);
-    const rota_access read_stats = rota_tensor_access(&stats, ROTA_READ);
-    const rota_access prepare[] = {rota_tensor_access(&y, ROTA_READ), read_dy,
-                                   rota_tensor_access(&use->outputs[1], ROTA_READ),
-                                   rota_tensor_write(&stats)};
-    ROTA_TRY(rota_tape_kernel(tape, &rota_kernel_attention_backward_prepare, prepare, 4, &params, NULL, 0));
+    strides_of(&o->q, o->params.q_stride);
+    strides_of(&o->k, o->params.kv_stride);
+    strides_of(&o->y, o->params.out_stride);
+    return rota_tape_temporary(tape, "attention stats", ROTA_F32,
+                               ROTA_SHAPE(o->q.shape[0], o->q.shape[1], o->q.shape[2], 2), &o->stats);
+}
+
+/* Slices of one buffer interleave: their byte ranges overlap within a node, which a graph can't know to be
+ * harmless. Then dx goes to memory of its own; *out_target, with a buffer: where it is copied from there. */
+static rota_status keep_apart(rota_tape *tape, rota_tensor *dx, const rota_tensor *const *others,
+                              uint32_t count, rota_tensor *out_target) {
+    bool overlaps = false;
+    *out_target = (rota_tensor){0};
+    for (uint32_t i = 0; i < count; i++) overlaps |= rota_tensors_overlap(dx, others[i]);
+    if (!overlaps) return ROTA_OK;
+    rota_tensor apart;
+    ROTA_TRY(apart_of(tape, dx, true, &apart));
+    *out_target = *dx;
+    dx->buffer = apart.buffer;
+    dx->offset_bytes = 0;
+    return ROTA_OK;
+}
+
+static rota_status put_back(rota_tape *tape, const rota_tensor *dx, const rota_tensor *target) {
+    return target->buffer ? rota_record_strided(tape, dx, target, 1.0f, false) : ROTA_OK;
+}
+
+/* All three gradients by one node. */
+static rota_status record_backward(rota_tape *tape, const rota_op_use *use, const backward_operands *o) {
+    rota_attention_backward_params params = o->params;
     destination dq, dk, dv;
+    rota_tensor v_target, q_target;
+    ROTA_TRY(destination_of(tape, &use->inputs[0], &o->q, &dq));
+    ROTA_TRY(destination_of(tape, &use->inputs[1], &o->k, &dk));
+    ROTA_TRY(destination_of(tape, &use->inputs[2], &o->v, &dv));
+    ROTA_TRY(keep_apart(tape, &dv.dx, (const rota_tensor *[]){&dk.dx}, 1, &v_target));
+    ROTA_TRY(keep_apart(tape, &dq.dx, (const rota_tensor *[]){&dk.dx, &dv.dx}, 2, &q_target));
+    const rota_access accesses[] = {
+        rota_tensor_access(&o->q, ROTA_READ),
+        rota_tensor_access(&o->k, ROTA_READ),
+        rota_tensor_access(&o->v, ROTA_READ),
+        rota_tensor_access(&o->y, ROTA_READ),
+        rota_tensor_access(&o->dy, ROTA_READ),
+        rota_tensor_access(&use->outputs[1], ROTA_READ),
+        rota_tensor_write(&o->stats),
+        rota_tensor_write(&dq.dx),
+        rota_tensor_write(&dk.dx),
+        rota_tensor_write(&dv.dx),
+    };
+    static const uint32_t gaps[] = {ROTA_ATTENTION_DQ_GAPS, ROTA_ATTENTION_DK_GAPS, ROTA_ATTENTION_DV_GAPS};
+    for (uint32_t i = 0; i < 3; i++)
+        if (accesses[ROTA_ATTENTION_BACKWARD_DQ + i].mode == ROTA_READWRITE) params.flags |= gaps[i];
+    if (lie_even((const rota_tensor *[]){&o->q, &o->k, &o->v, &o->y, &o->dy, &use->outputs[1], &dq.dx, &dk.dx,
+                                         &dv.dx},
+                 9))
+        params.flags |= ROTA_ATTENTION_ALIGNED_16;
+    ROTA_TRY(rota_tape_kernel(tape, &rota_kernel_attention_backward, accesses,
+                              ROTA_ATTENTION_BACKWARD_OPERANDS, &params, NULL, 0));
+    ROTA_TRY(put_back(tape, &dv.dx, &v_target));
+    ROTA_TRY(put_back(tape, &dq.dx, &q_target));
+    ROTA_TRY(finish(tape, &use->inputs[0], &dq));
+    ROTA_TRY(finish(tape, &use->inputs[1], &dk));
+    return finish(tape, &use->inputs[2], &dv);
+}
+
+/* Some of the gradients: the kernels that those need. */
+static rota_status record_backward_some(rota_tape *tape, const rota_op_use *use, const backward_operands *o) {
+    const rota_access read_q = rota_tensor_access(&o->q, ROTA_READ),
+                      read_k = rota_tensor_access(&o->k, ROTA_READ),
+                      read_v = rota_tensor_access(&o->v, ROTA_READ),
+                      read_dy = rota_tensor_access(&o->dy, ROTA_READ),
+                      read_stats = rota_tensor_access(&o->stats, ROTA_READ);
+    const rota_access prepare[] = {rota_tensor_access(&o->y, ROTA_READ), read_dy,
+                                   rota_tensor_access(&use->outputs[1], ROTA_READ),
+                                   rota_tensor_write(&o->stats)};
+    ROTA_TRY(
+        rota_tape_kernel(tape, &rota_kernel_attention_backward_prepare, prepare, 4, &o->params, NULL, 0));
     if (rota_gradient_wanted(tape, &use->inputs[0])) {
-        ROTA_TRY(destination_of(tape, &use->inputs[0], &q, &dq));
+        destination dq;
+        ROTA_TRY(destination_of(tape, &use->inputs[0], &o->q, &dq));
         const rota_access accesses[] = {read_q,  read_k,     read_v,
                                         read_dy, read_stats, rota_tensor_write(&dq.dx)};
         ROTA_TRY(
-            rota_tape_kernel(tape, &rota_kernel_attention_backward_query, accesses, 6, &params, NULL, 0));
+            rota_tape_kernel(tape, &rota_kernel_attention_backward_query, accesses, 6, &o->params, NULL, 0));
         ROTA_TRY(finish(tape, &use->inputs[0], &dq));
     }
     if (!rota_gradient_wanted(tape, &use->inputs[1]) && !rota_gradient_wanted(tape, &use->inputs[2]))
         return ROTA_OK;
-    ROTA_TRY(destination_of(tape, &use->inputs[1], &k, &dk));
-    ROTA_TRY(destination_of(tape, &use->inputs[2], &v, &dv));
-    rota_access write_k = rota_tensor_write(&dk.dx), write_v = rota_tensor_write(&dv.dx);
-    /* Slices of one buffer interleave: their byte ranges overlap within a node, which a graph can't know to
-     * be harmless. */
-    if (rota_tensors_overlap(&dk.dx, &dv.dx)) {
-        rota_tensor apart;
-        ROTA_TRY(apart_of(tape, &dv.dx, true, &apart));
-        rota_tensor target = dv.dx;
-        dv.dx.buffer = apart.buffer;
-        dv.dx.offset_bytes = 0;
-        write_v = rota_tensor_write(&dv.dx);
-        const rota_access accesses[] = {read_q, read_k, read_v, read_dy, read_stats, write_k, write_v};
-        ROTA_TRY(
-            rota_tape_kernel(tape, &rota_kernel_attention_backward_key_value, accesses, 7, &params, NULL, 0));
-        ROTA_TRY(rota_record_strided(tape, &dv.dx, &target, 1.0f, false));
-    } else {
-        const rota_access accesses[] = {read_q, read_k, read_v, read_dy, read_stats, write_k, write_v};
-        ROTA_TRY(
-            rota_tape_kernel(tape, &rota_kernel_attention_backward_key_value, accesses, 7, &params, NULL, 0));
-    }
+    destination dk, dv;
+    rota_tensor target;
+    ROTA_TRY(destination_of(tape, &use->inputs[1], &o->k, &dk));
+    ROTA_TRY(destination_of(tape, &use->inputs[2], &o->v, &dv));
+    ROTA_TRY(keep_apart(tape, &dv.dx, (const rota_tensor *[]){&dk.dx}, 1, &target));
+    const rota_access accesses[] = {
+        read_q, read_k, read_v, read_dy, read_stats, rota_tensor_write(&dk.dx), rota_tensor_write(&dv.dx)};
+    ROTA_TRY(
+        rota_tape_kernel(tape, &rota_kernel_attention_backward_key_value, accesses, 7, &o->params, NULL, 0));
+    ROTA_TRY(put_back(tape, &dv.dx, &target));
     ROTA_TRY(finish(tape, &use->inputs[1], &dk));
     return finish(tape, &use->inputs[2], &dv);
+}
+
+static rota_status gradient_attention(rota_tape *tape, const rota_op_use *use) {
+    backward_operands operands;
+    ROTA_TRY(operands_of(tape, use, &operands));
+    bool all = true;
+    for (uint32_t i = 0; i < 3; i++) all = all && rota_gradient_wanted(tape, &use->inputs[i]);
+    return all ? record_backward(tape, use, &operands) : record_backward_some(tape, use, &operands);
 }
 
 static bool example_attention(uint32_t index, uint32_t size, rota_op_example *out) {
@@ -215,7 +294,9 @@ static bool example_attention(uint32_t index, uint32_t size, rota_op_example *ou
             {"bf16, causal", {1, 2, 150, 40}, 150, true, ROTA_BF16},
         },
       large[] = {{"8 x 8 heads of 512 x 64, causal", {8, 8, 512, 64}, 512, true, ROTA_F32},
-                 {"4 x 12 heads of 1024 x 64, causal, bf16", {4, 12, 1024, 64}, 1024, true, ROTA_BF16}};
+                 {"4 x 12 heads of 1024 x 64, causal, bf16", {4, 12, 1024, 64}, 1024, true, ROTA_BF16},
+                 {"2 x 4 heads of 201 x 64, 330 keys, causal, bf16", {2, 4, 201, 64}, 330, true, ROTA_BF16},
+                 {"2 x 4 heads of 257 x 128, f16", {2, 4, 257, 128}, 150, false, ROTA_F16}};
     if (index >= (size ? sizeof large / sizeof large[0] : sizeof small / sizeof small[0])) return false;
     const uint64_t *q = size ? large[index].q : small[index].q,
                    keys = size ? large[index].keys : small[index].keys;

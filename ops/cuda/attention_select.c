@@ -1,9 +1,10 @@
-/* Attention on CUDA: how its kernels are launched, and which take 16-bit floats and results of more than 64
- * columns. */
+/* Attention on CUDA: how its kernels are launched, and which take 16-bit floats, for which cuDNN is asked
+ * first, and results of more than 64 columns. */
 #include "cuda/attention.h"
 #include "cuda/attention_backward.h"
 #include "cuda/attention_half.h"
 #include "ops/cuda/attention_bounded.h"
+#include "ops/cuda/attention_cudnn.h"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/shapes.h"
 
@@ -128,9 +129,12 @@ static const rota_kernel *half_of(const rota_kernel kernels[2][2], uint32_t flag
 
 const rota_kernel *rota_cuda_select_attention(const void *params, const uint64_t *operand_bytes,
                                               uint32_t slot_mask, const rota_cuda_target *target) {
-    (void)operand_bytes, (void)slot_mask;
+    (void)operand_bytes;
     const rota_attention_params *p = params;
-    if (dtype_of(p->flags) != ROTA_F32) return half_of(attention_half, p->flags, p->dim, target);
+    if (dtype_of(p->flags) != ROTA_F32) {
+        const rota_kernel *library = rota_cuda_attention_by_cudnn(p, slot_mask, target);
+        return library ? library : half_of(attention_half, p->flags, p->dim, target);
+    }
     return p->dim > NARROW_DIM ? &attention_wide : NULL;
 }
 

@@ -18,7 +18,11 @@
     X(StreamSynchronize, 2000)                                                                               \
     X(CtxGetCurrent, 4000)                                                                                   \
     X(CtxGetId, 12000)                                                                                       \
+    X(CtxPushCurrent, 4000)                                                                                  \
+    X(CtxPopCurrent, 4000)                                                                                   \
     X(DeviceGet, 2000)                                                                                       \
+    X(DevicePrimaryCtxRetain, 7000)                                                                          \
+    X(DevicePrimaryCtxRelease, 11000)                                                                        \
     X(MemcpyHtoDAsync, 3020)                                                                                 \
     X(MemcpyDtoDAsync, 3020)                                                                                 \
     X(LibraryLoadData, 12000)                                                                                \

@@ -21,9 +21,10 @@ static rota_cuda_library libraries[ROTA_CUDA_LIBRARY_COUNT] = {
          .lost = "its matrix products: rota's own kernels take them, slower where they "
                  "aren't written for the device",
          .files = cublaslt_files},
-    [ROTA_CUDA_LIBRARY_CUDNN] = {.name = "cuDNN",
-                                 .lost = "nothing at present: attention runs on rota's own kernels",
-                                 .files = cudnn_files},
+    [ROTA_CUDA_LIBRARY_CUDNN] =
+        {.name = "cuDNN",
+         .lost = "attention of 16-bit floats: rota's own kernels take it, several times slower",
+         .files = cudnn_files},
     [ROTA_CUDA_LIBRARY_NVRTC] = {.name = "NVRTC",
                                  .lost = "fusion on CUDA devices: elementwise nodes run one by one, and what "
                                          "they hand on goes through memory",

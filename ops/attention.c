@@ -1,0 +1,69 @@
+/* The kernel attention_backward: one call of a library on CUDA devices that have one for it, and elsewhere
+ * the three kernels that together compute the same. */
+#include "ops/attention.h"
+
+#include <string.h>
+#include "graph/graph.h"
+#include "ops/cuda/attention_cudnn.h"
+
+/* One more part: a kernel on some of the node's operands, all of which it reads but for the last `written`.
+ */
+static rota_kernel_part *add(const rota_attention_backward_params *p, rota_kernel_part *part,
+                             const rota_kernel *kernel, const uint8_t *operands, uint32_t written) {
+    rota_attention_backward_params own = *p;
+    own.flags &= ~ROTA_ATTENTION_NODE_FLAGS;
+    part->kernel = kernel;
+    part->operand_count = kernel->operand_count;
+    memcpy(part->params, &own, sizeof own);
+    for (uint32_t i = 0; i < kernel->operand_count; i++) {
+        part->operand[i] = operands[i];
+        part->mode[i] = i + written < kernel->operand_count ? ROTA_READ : ROTA_WRITE;
+    }
+    return part;
+}
+
+uint32_t rota_attention_backward_parts(const rota_attention_backward_params *p, rota_kernel_part *parts) {
+    static const uint8_t prepare[] = {ROTA_ATTENTION_BACKWARD_OUT, ROTA_ATTENTION_BACKWARD_DOUT,
+                                      ROTA_ATTENTION_BACKWARD_LSE, ROTA_ATTENTION_BACKWARD_STATS};
+    static const uint8_t query[] = {ROTA_ATTENTION_BACKWARD_Q,     ROTA_ATTENTION_BACKWARD_K,
+                                    ROTA_ATTENTION_BACKWARD_V,     ROTA_ATTENTION_BACKWARD_DOUT,
+                                    ROTA_ATTENTION_BACKWARD_STATS, ROTA_ATTENTION_BACKWARD_DQ};
+    static const uint8_t key_value[] = {ROTA_ATTENTION_BACKWARD_Q,     ROTA_ATTENTION_BACKWARD_K,
+                                        ROTA_ATTENTION_BACKWARD_V,     ROTA_ATTENTION_BACKWARD_DOUT,
+                                        ROTA_ATTENTION_BACKWARD_STATS, ROTA_ATTENTION_BACKWARD_DK,
+                                        ROTA_ATTENTION_BACKWARD_DV};
+    add(p, &parts[0], &rota_kernel_attention_backward_prepare, prepare, 1);
+    add(p, &parts[1], &rota_kernel_attention_backward_query, query, 1);
+    add(p, &parts[2], &rota_kernel_attention_backward_key_value, key_value, 2);
+    if (p->flags & ROTA_ATTENTION_DQ_GAPS) parts[1].mode[5] = ROTA_READWRITE;
+    if (p->flags & ROTA_ATTENTION_DK_GAPS) parts[2].mode[5] = ROTA_READWRITE;
+    if (p->flags & ROTA_ATTENTION_DV_GAPS) parts[2].mode[6] = ROTA_READWRITE;
+    return 3;
+}
+
+static uint32_t parts_backward(rota_exec_kind kind, const void *params, const uint64_t *operand_bytes,
+                               uint32_t slot_mask, const rota_cuda_target *target,
+                               rota_kernel_part out_parts[ROTA_KERNEL_PARTS_MAX]) {
+    (void)operand_bytes;
+    if (kind == ROTA_EXEC_CUDA && target && rota_cuda_attention_backward_by_cudnn(params, slot_mask, target))
+        return 0;
+    return rota_attention_backward_parts(params, out_parts);
+}
+
+/* The scores and their gradient, for queries and for keys and values, and three products more. */
+static double work(const void *params, const uint64_t *operand_bytes) {
+    const rota_attention_backward_params *p = params;
+    (void)operand_bytes;
+    return (p->flags & ROTA_ATTENTION_CAUSAL ? 7.0 : 14.0) * p->batch * p->heads * p->queries * p->keys *
+           p->dim;
+}
+
+const rota_kernel rota_kernel_attention_backward = {
+    .name = "attention_backward",
+    .operand_count = ROTA_ATTENTION_BACKWARD_OPERANDS,
+    .param_bytes = sizeof(rota_attention_backward_params),
+    .flags = ROTA_KERNEL_PURE,
+    .work = work,
+    .parts = parts_backward,
+    .cuda = ROTA_CUDA_ATTENTION_BACKWARD,
+};

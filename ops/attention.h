@@ -1,0 +1,27 @@
+/* The kernel attention_backward: its operands, and what it is made of where no library does all of it.
+ * Internal. */
+#ifndef ROTA_OPS_ATTENTION_H
+#define ROTA_OPS_ATTENTION_H
+
+#include "ops/kernels.h"
+
+/* Places of the operands of rota_kernel_attention_backward. */
+enum {
+    ROTA_ATTENTION_BACKWARD_Q,
+    ROTA_ATTENTION_BACKWARD_K,
+    ROTA_ATTENTION_BACKWARD_V,
+    ROTA_ATTENTION_BACKWARD_OUT,
+    ROTA_ATTENTION_BACKWARD_DOUT,
+    ROTA_ATTENTION_BACKWARD_LSE,
+    ROTA_ATTENTION_BACKWARD_STATS,
+    ROTA_ATTENTION_BACKWARD_DQ,
+    ROTA_ATTENTION_BACKWARD_DK,
+    ROTA_ATTENTION_BACKWARD_DV,
+    ROTA_ATTENTION_BACKWARD_OPERANDS
+};
+
+/* prepare, query, key_value; the count. */
+uint32_t rota_attention_backward_parts(const rota_attention_backward_params *params,
+                                       rota_kernel_part *out_parts);
+
+#endif

@@ -1,0 +1,348 @@
+/* Describing graphs to cuDNN, and their plans. */
+#include "ops/cuda/cudnn_plan.h"
+
+#if __has_include(<cudnn.h>)
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include "ops/cuda/driver.h"
+#include "ops/cuda/libraries.h"
+
+#define FUNCTIONS(X)                                                                                         \
+    X(Create)                                                                                                \
+    X(SetStream)                                                                                             \
+    X(GetVersion)                                                                                            \
+    X(GetErrorString)                                                                                        \
+    X(GetLastErrorString)                                                                                    \
+    X(BackendCreateDescriptor)                                                                               \
+    X(BackendDestroyDescriptor)                                                                              \
+    X(BackendFinalize)                                                                                       \
+    X(BackendSetAttribute)                                                                                   \
+    X(BackendGetAttribute)                                                                                   \
+    X(BackendExecute)
+
+static struct {
+#define FIELD(name) __typeof__(&cudnn##name) name;
+    FUNCTIONS(FIELD)
+#undef FIELD
+} dnn;
+static pthread_once_t load_once = PTHREAD_ONCE_INIT;
+static bool present;
+
+static void load(void) {
+#define LOAD(name)                                                                                           \
+    if (!rota_cuda_library_find(ROTA_CUDA_LIBRARY_CUDNN, "cudnn" #name, &dnn.name, sizeof dnn.name)) return;
+    FUNCTIONS(LOAD)
+#undef LOAD
+    present = true;
+}
+
+bool rota_cudnn_present(void) {
+    pthread_once(&load_once, load);
+    return present;
+}
+
+uint64_t rota_cudnn_version(void) {
+    return rota_cudnn_present() ? dnn.GetVersion() : 0;
+}
+
+static rota_status check(cudnnStatus_t result, const char *what) {
+    if (result == CUDNN_STATUS_SUCCESS) return ROTA_OK;
+    char why[512] = "";
+    dnn.GetLastErrorString(why, sizeof why);
+    rota_status status = ROTA_INTERNAL;
+    if (result == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
+        result == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED)
+        status = ROTA_OUT_OF_MEMORY;
+    /* A graph that it can't compute, and one that it takes for wrong. */
+    if ((int)result / 1000 == 2 || (int)result / 1000 == 3) status = ROTA_UNSUPPORTED;
+    return rota_fail(status, "%s: %s (%d)%s%s", what, dnn.GetErrorString(result), (int)result,
+                     why[0] ? ": " : "", why);
+}
+
+/* ---- Handles ---- */
+
+typedef struct handle_entry {
+    struct handle_entry *next;
+    unsigned long long context;
+    cudnnHandle_t handle;
+} handle_entry;
+static pthread_mutex_t handles_lock = PTHREAD_MUTEX_INITIALIZER;
+static handle_entry *handles;
+
+rota_status rota_cudnn_handle(cudnnHandle_t *out_handle) {
+    const rota_cuda_driver *cu;
+    CUcontext current;
+    unsigned long long context;
+    if (!rota_cudnn_present()) return rota_fail(ROTA_UNSUPPORTED, "cuDNN is not there");
+    ROTA_TRY(rota_cuda_driver_get(&cu));
+    ROTA_TRY(rota_cuda_driver_check(cu, cu->CtxGetCurrent(&current), "cuCtxGetCurrent"));
+    ROTA_TRY(rota_cuda_driver_check(cu, cu->CtxGetId(current, &context), "cuCtxGetId"));
+    rota_status status = ROTA_OK;
+    pthread_mutex_lock(&handles_lock);
+    handle_entry *entry = handles;
+    while (entry && entry->context != context) entry = entry->next;
+    if (!entry) {
+        entry = calloc(1, sizeof *entry);
+        if (entry)
+            status = check(dnn.Create(&entry->handle), "cudnnCreate");
+        else
+            status = rota_fail(ROTA_OUT_OF_MEMORY, "no memory for a handle of cuDNN");
+        if (status == ROTA_OK) {
+            entry->context = context;
+            entry->next = handles;
+            handles = entry;
+        } else {
+            free(entry);
+        }
+    }
+    if (status == ROTA_OK) *out_handle = entry->handle;
+    pthread_mutex_unlock(&handles_lock);
+    return status;
+}
+
+/* ---- Describing ---- */
+
+static void set(rota_cudnn_graph *graph, cudnnBackendDescriptor_t descriptor,
+                cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
+                const void *values, const char *what) {
+    if (graph->status != ROTA_OK) return;
+    graph->status = check(dnn.BackendSetAttribute(descriptor, name, type, count, values), what);
+}
+
+static void finalize(rota_cudnn_graph *graph, cudnnBackendDescriptor_t descriptor, const char *what) {
+    if (graph->status == ROTA_OK) graph->status = check(dnn.BackendFinalize(descriptor), what);
+}
+
+/* One that the graph keeps; NULL after a failure. */
+static cudnnBackendDescriptor_t create(rota_cudnn_graph *graph, cudnnBackendDescriptorType_t type,
+                                       const char *what) {
+    cudnnBackendDescriptor_t descriptor = NULL;
+    if (graph->status != ROTA_OK) return NULL;
+    if (graph->descriptor_count == ROTA_CUDNN_DESCRIPTORS_MAX)
+        graph->status = rota_fail(ROTA_INTERNAL, "a graph of cuDNN has more than %d descriptors",
+                                  ROTA_CUDNN_DESCRIPTORS_MAX);
+    else
+        graph->status = check(dnn.BackendCreateDescriptor(type, &descriptor), what);
+    if (graph->status == ROTA_OK) graph->descriptors[graph->descriptor_count++] = descriptor;
+    return descriptor;
+}
+
+static void set_descriptor(rota_cudnn_graph *graph, cudnnBackendDescriptor_t descriptor,
+                           cudnnBackendAttributeName_t name, cudnnBackendDescriptor_t value,
+                           const char *what) {
+    if (value) set(graph, descriptor, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value, what);
+}
+
+/* What cuDNN may count on: rota asks of tensors in memory that they lie at multiples of it. */
+#define ALIGNMENT INT64_C(16)
+/* Ids from here on are virtual tensors', which nobody asks for. */
+#define VIRTUAL_IDS INT64_C(1000)
+
+cudnnBackendDescriptor_t rota_cudnn_tensor(rota_cudnn_graph *graph, rota_cudnn_place place, int64_t id,
+                                           cudnnDataType_t type, const int64_t shape[4],
+                                           const int64_t stride[4]) {
+    static const char what[] = "a tensor of cuDNN";
+    const bool yes = true;
+    const int64_t alignment = ALIGNMENT;
+    if (place == ROTA_CUDNN_VIRTUAL) id = VIRTUAL_IDS + graph->virtual_count++;
+    cudnnBackendDescriptor_t tensor = create(graph, CUDNN_BACKEND_TENSOR_DESCRIPTOR, what);
+    set(graph, tensor, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type, what);
+    set(graph, tensor, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, shape, what);
+    set(graph, tensor, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, stride, what);
+    set(graph, tensor, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id, what);
+    set(graph, tensor, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment, what);
+    if (place == ROTA_CUDNN_VIRTUAL)
+        set(graph, tensor, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &yes, what);
+    if (place == ROTA_CUDNN_BY_VALUE)
+        set(graph, tensor, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &yes, what);
+    finalize(graph, tensor, what);
+    return tensor;
+}
+
+static void operation_done(rota_cudnn_graph *graph, cudnnBackendDescriptor_t operation, const char *what) {
+    finalize(graph, operation, what);
+    if (graph->status != ROTA_OK) return;
+    if (graph->operation_count == ROTA_CUDNN_OPERATIONS_MAX)
+        graph->status = rota_fail(ROTA_INTERNAL, "a graph of cuDNN has more than %d operations",
+                                  ROTA_CUDNN_OPERATIONS_MAX);
+    else
+        graph->operations[graph->operation_count++] = operation;
+}
+
+void rota_cudnn_pointwise(rota_cudnn_graph *graph, cudnnPointwiseMode_t mode, cudnnDataType_t math,
+                          int64_t axis, cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t b,
+                          cudnnBackendDescriptor_t t, cudnnBackendDescriptor_t y) {
+    static const char what[] = "a pointwise operation of cuDNN";
+    cudnnBackendDescriptor_t kind = create(graph, CUDNN_BACKEND_POINTWISE_DESCRIPTOR, what);
+    set(graph, kind, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode, what);
+    set(graph, kind, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &math, what);
+    if (mode == CUDNN_POINTWISE_GEN_INDEX)
+        set(graph, kind, CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, 1, &axis, what);
+    finalize(graph, kind, what);
+    cudnnBackendDescriptor_t operation = create(graph, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, what);
+    set_descriptor(graph, operation, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, kind, what);
+    set_descriptor(graph, operation, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x, what);
+    set_descriptor(graph, operation, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b, what);
+    set_descriptor(graph, operation, CUDNN_ATTR_OPERATION_POINTWISE_TDESC, t, what);
+    set_descriptor(graph, operation, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y, what);
+    operation_done(graph, operation, what);
+}
+
+void rota_cudnn_matmul(rota_cudnn_graph *graph, cudnnBackendDescriptor_t a, cudnnBackendDescriptor_t b,
+                       cudnnBackendDescriptor_t c) {
+    static const char what[] = "a product of cuDNN";
+    const cudnnDataType_t math = CUDNN_DATA_FLOAT;
+    cudnnBackendDescriptor_t kind = create(graph, CUDNN_BACKEND_MATMUL_DESCRIPTOR, what);
+    set(graph, kind, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &math, what);
+    finalize(graph, kind, what);
+    cudnnBackendDescriptor_t operation = create(graph, CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, what);
+    set_descriptor(graph, operation, CUDNN_ATTR_OPERATION_MATMUL_ADESC, a, what);
+    set_descriptor(graph, operation, CUDNN_ATTR_OPERATION_MATMUL_BDESC, b, what);
+    set_descriptor(graph, operation, CUDNN_ATTR_OPERATION_MATMUL_CDESC, c, what);
+    set_descriptor(graph, operation, CUDNN_ATTR_OPERATION_MATMUL_DESC, kind, what);
+    operation_done(graph, operation, what);
+}
+
+void rota_cudnn_reduction(rota_cudnn_graph *graph, cudnnReduceTensorOp_t op, cudnnBackendDescriptor_t x,
+                          cudnnBackendDescriptor_t y) {
+    static const char what[] = "a reduction of cuDNN";
+    const cudnnDataType_t math = CUDNN_DATA_FLOAT;
+    cudnnBackendDescriptor_t kind = create(graph, CUDNN_BACKEND_REDUCTION_DESCRIPTOR, what);
+    set(graph, kind, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &math, what);
+    set(graph, kind, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &op, what);
+    finalize(graph, kind, what);
+    cudnnBackendDescriptor_t operation = create(graph, CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR, what);
+    set_descriptor(graph, operation, CUDNN_ATTR_OPERATION_REDUCTION_DESC, kind, what);
+    set_descriptor(graph, operation, CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x, what);
+    set_descriptor(graph, operation, CUDNN_ATTR_OPERATION_REDUCTION_YDESC, y, what);
+    operation_done(graph, operation, what);
+}
+
+void rota_cudnn_reshape(rota_cudnn_graph *graph, cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t y) {
+    static const char what[] = "a reshape of cuDNN";
+    cudnnBackendDescriptor_t operation = create(graph, CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR, what);
+    set_descriptor(graph, operation, CUDNN_ATTR_OPERATION_RESHAPE_XDESC, x, what);
+    set_descriptor(graph, operation, CUDNN_ATTR_OPERATION_RESHAPE_YDESC, y, what);
+    operation_done(graph, operation, what);
+}
+
+/* ---- Plans ---- */
+
+#define ENGINES_MAX 8
+
+static void ask_engine(rota_cudnn_plan *plan, cudnnBackendDescriptor_t configuration) {
+    rota_cudnn_graph *graph = &plan->graph;
+    cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
+    cudnnBackendDescriptor_t engine = create(graph, CUDNN_BACKEND_ENGINE_DESCRIPTOR, "an engine of cuDNN");
+    int64_t count = 0;
+    if (graph->status == ROTA_OK)
+        graph->status = check(dnn.BackendGetAttribute(configuration, CUDNN_ATTR_ENGINECFG_ENGINE,
+                                                      CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &engine),
+                              "the engine of a configuration of cuDNN");
+    if (graph->status == ROTA_OK)
+        graph->status =
+            check(dnn.BackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                                          CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, notes),
+                  "the notes of an engine of cuDNN");
+    for (int64_t i = 0; graph->status == ROTA_OK && i < count && i < CUDNN_NUMERICAL_NOTE_TYPE_COUNT; i++)
+        plan->nondeterministic |= notes[i] == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
+}
+
+static void make_execution(rota_cudnn_plan *plan, cudnnHandle_t handle,
+                           cudnnBackendDescriptor_t configuration) {
+    static const char what[] = "a plan of cuDNN";
+    rota_cudnn_graph *graph = &plan->graph;
+    int64_t bytes = 0;
+    cudnnBackendDescriptor_t execution = create(graph, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, what);
+    set(graph, execution, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle, what);
+    set_descriptor(graph, execution, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration, what);
+    finalize(graph, execution, what);
+    if (graph->status == ROTA_OK)
+        graph->status = check(dnn.BackendGetAttribute(execution, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+                                                      CUDNN_TYPE_INT64, 1, NULL, &bytes),
+                              "the workspace of a plan of cuDNN");
+    plan->execution = execution;
+    plan->workspace_bytes = (uint64_t)bytes;
+}
+
+/* Configurations of engines, best guess first. */
+static int64_t ask_heuristics(rota_cudnn_graph *graph, cudnnBackendDescriptor_t operations,
+                              cudnnBackendHeurMode_t mode,
+                              cudnnBackendDescriptor_t configurations[ENGINES_MAX]) {
+    static const char what[] = "the heuristics of cuDNN";
+    int64_t count = 0;
+    cudnnBackendDescriptor_t heuristics = create(graph, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, what);
+    set_descriptor(graph, heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, operations, what);
+    set(graph, heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode, what);
+    finalize(graph, heuristics, what);
+    for (int i = 0; i < ENGINES_MAX; i++)
+        configurations[i] = create(graph, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, what);
+    if (graph->status == ROTA_OK)
+        graph->status =
+            check(dnn.BackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                          CUDNN_TYPE_BACKEND_DESCRIPTOR, ENGINES_MAX, &count, configurations),
+                  what);
+    return graph->status != ROTA_OK ? 0 : count < ENGINES_MAX ? count : ENGINES_MAX;
+}
+
+rota_status rota_cudnn_plan_make(rota_cudnn_plan *plan, cudnnHandle_t handle) {
+    static const char what[] = "a graph of cuDNN";
+    rota_cudnn_graph *graph = &plan->graph;
+    cudnnBackendDescriptor_t configurations[ENGINES_MAX];
+    cudnnBackendDescriptor_t operations = create(graph, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, what);
+    set(graph, operations, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+        graph->operation_count, graph->operations, what);
+    set(graph, operations, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle, what);
+    finalize(graph, operations, what);
+    const int64_t count = ask_heuristics(graph, operations, CUDNN_HEUR_MODE_A, configurations);
+    ROTA_TRY(graph->status);
+    rota_status status = rota_fail(ROTA_UNSUPPORTED, "cuDNN has no engine for a graph of %u operations",
+                                   graph->operation_count);
+    for (int64_t i = 0; i < count; i++) {
+        make_execution(plan, handle, configurations[i]);
+        if (graph->status == ROTA_OK) {
+            ask_engine(plan, configurations[i]);
+            return graph->status;
+        }
+        status = graph->status; /* the last one's reason */
+        graph->status = ROTA_OK;
+    }
+    return status;
+}
+
+void rota_cudnn_plan_free(rota_cudnn_plan *plan) {
+    for (uint32_t i = plan->graph.descriptor_count; i-- > 0;)
+        (void)dnn.BackendDestroyDescriptor(plan->graph.descriptors[i]);
+    *plan = (rota_cudnn_plan){0};
+}
+
+rota_status rota_cudnn_run(const rota_cudnn_plan *plan, cudnnHandle_t handle, uint32_t count,
+                           const int64_t *ids, void *const *pointers, void *workspace, void *stream) {
+    static const char what[] = "the tensors of a plan of cuDNN";
+    rota_cudnn_graph pack = {0};
+    cudnnBackendDescriptor_t variants = create(&pack, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, what);
+    set(&pack, variants, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, count, ids, what);
+    set(&pack, variants, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count, pointers, what);
+    set(&pack, variants, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace, what);
+    finalize(&pack, variants, what);
+    rota_status status = pack.status;
+    if (status == ROTA_OK) status = check(dnn.SetStream(handle, stream), "cudnnSetStream");
+    if (status == ROTA_OK)
+        status = check(dnn.BackendExecute(handle, plan->execution, variants), "cudnnBackendExecute");
+    if (variants) (void)dnn.BackendDestroyDescriptor(variants);
+    return status;
+}
+
+#else
+
+bool rota_cudnn_present(void) {
+    return false;
+}
+
+uint64_t rota_cudnn_version(void) {
+    return 0;
+}
+
+#endif
