@@ -11,7 +11,7 @@
 #define SMALL_MULTIPLICATIONS (UINT64_C(1) << 24)
 /* Backward in a fixed order keeps 2 bytes for each score in its workspace (cuDNN pads both lengths to whole
  * tiles). What goes beyond this is computed piece by piece, one after the other. */
-#define SCORES_BYTES_MAX (UINT64_C(1) << 30)
+#define SCORES_BYTES_MAX (UINT64_C(1) << 28)
 #define TILE 128u
 #define ELEMENT_BYTES 2u
 
