@@ -394,6 +394,7 @@ static void test_refusals(void **state) {
     assert_status(v->memory_create(f->device, f->device->info.max_allocation_bytes + 1, 0, "too big", &m),
                   ROTA_OUT_OF_MEMORY);
     assert_non_null(strstr(rota_last_error(), "too big"));
+    assert_non_null(strstr(rota_last_error(), " are free, rota holds "));
     step_params params = {COUNT, 1, 0};
     test_program *p = cuda_chain(1, &params);
     uint32_t *edges = cuda_edges(p);

@@ -176,7 +176,7 @@ static int child(way how, uint32_t first) {
         return CHILD_SKIPPED;
     }
     uint64_t begin = rota_clock_ns();
-    WANT(rota_submit_wait(s.bad, NULL, 0, NULL) == ROTA_OK);
+    WANT(rota_submit_wait(s.bad, NULL, 0, &ticket) == ROTA_OK);
     WANT(rota_submit_wait(s.copy, NULL, 0, &copied) == ROTA_OK);
     WANT(rota_submit_wait(s.next, NULL, 0, &followed) == ROTA_OK);
     WANT(rota_submit_wait(s.alone, NULL, 0, &alone) == ROTA_OK);
@@ -184,6 +184,11 @@ static int child(way how, uint32_t first) {
     rota_runtime_get_stats(s.runtime, &after);
     printf("   %llu works wait on the GPU\n", (unsigned long long)(after.device_waits - before.device_waits));
     WANT(after.device_waits > before.device_waits);
+    if (how == ENDLESS) { /* named by a caller's own deadline too */
+        WANT(rota_wait(ticket, 100000000u) == ROTA_TIMEOUT);
+        printf("   %s\n", rota_last_error());
+        WANT(strstr(rota_last_error(), "plan 'bad'") && strstr(rota_last_error(), "from node 'spin'"));
+    }
     rota_status status = ROTA_TIMEOUT;
     while (status == ROTA_TIMEOUT && rota_clock_ns() - begin < 15000000000u)
         status = rota_wait(copied, patience / 8);

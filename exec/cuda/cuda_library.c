@@ -5,7 +5,8 @@
  * their calls can disturb it. The kernel parameters of what was captured are fixed: where an operand or a
  * parameter comes from a slot, the segment's graph holds for these values only, and the instance keeps
  * ROTA_CUDA_VARIANTS graphs, the least recently used one making room. A submission with values that have a
- * graph costs a comparison; with new ones, the capture and the whole segment's graph anew (2.5 us a node). */
+ * graph costs a comparison; with new ones, the capture (5 to 9 us) and the whole segment's graph anew (about
+ * 5 us a node; docs/measurements.md). */
 #include "exec/cuda/cuda_device.h"
 #include <stdlib.h>
 #include <string.h>

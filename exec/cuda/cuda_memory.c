@@ -133,15 +133,13 @@ rota_status rota_cuda_memory_create(rota_exec_device *base, uint64_t size_bytes,
     const char *title = name ? name : "memory";
     if (size_bytes == 0) return rota_fail(ROTA_INVALID_ARGUMENT, "%s: '%s' has size 0", base->info.id, title);
     bool shared = flags & ROTA_EXEC_MEMORY_SHARED, pinned = flags && !shared;
-    if (size_bytes > base->info.max_allocation_bytes && !pinned)
-        return rota_fail(ROTA_OUT_OF_MEMORY, "%s: '%s' asks for %llu bytes; the device has %llu",
-                         base->info.id, title, (unsigned long long)size_bytes,
-                         (unsigned long long)base->info.max_allocation_bytes);
     rota_cuda_memory *memory = calloc(1, sizeof *memory);
     if (!memory) return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for '%s'", title);
     rota_status status = rota_cuda_enter(device);
     if (status == ROTA_OK) {
-        if (pinned)
+        if (size_bytes > base->info.max_allocation_bytes && !pinned) /* more than there ever is */
+            status = fail_memory(device, title, size_bytes, CUDA_ERROR_OUT_OF_MEMORY, "");
+        else if (pinned)
             status = allocate_pinned(device, size_bytes, title, &memory->base.host, &memory->base.address);
         else
             status = allocate_device(device, size_bytes, shared, title, memory);
