@@ -332,11 +332,15 @@ static bool holds_are_over(rota_runtime *runtime, const rota_work *work) {
     return true;
 }
 
-/* Until the gate can take so many more works: they leave it as devices get on, or are lost. */
-static void wait_for_gate(rota_device *device, uint32_t works) {
+/* Until the gate can take so many more works: they leave it as devices get on, or are lost. False: the runtime
+ * stops. */
+static bool wait_for_gate(rota_device *device, uint32_t works) {
     static _Atomic uint32_t never;
-    while (!rota_gate_has_room(device, works) && !ra_load_acquire(&device->runtime->stop))
+    while (!rota_gate_has_room(device, works)) {
+        if (ra_load_acquire(&device->runtime->stop)) return false;
         (void)rota_futex_wait(&never, 0, rota_deadline_after(GATE_NAP_NS));
+    }
+    return true;
 }
 
 /* Looks for work as long as the options say; false: there is none. */
@@ -381,7 +385,7 @@ static void serve(rota_device *device) {
             }
             works[count++] = work;
         }
-        wait_for_gate(device, count);
+        if (!wait_for_gate(device, count)) return;
         hand_over(device, works, count);
         /* Release: with thread_is_idle, after which the sequencer may be in submit. */
         ra_store_release(&device->ring_consumed, consumed + count);

@@ -86,7 +86,7 @@ static void waits_are_the_devices(void **state) {
         test_expect_words(x, WORDS, 5 + 50 * 8);
         /* Seven changes of device a replay, and one to the next; those that have passed by the time the work
          * is handed over need no wait. */
-        assert_in_range(device_waits(p) - before, 100, 8 * 50);
+        assert_in_range(device_waits(p) - before, 20, 8 * 50);
         rota_plan_release(plan);
         rota_buffer_release(x);
         close_pair(p);
@@ -159,14 +159,19 @@ static void scene_open(scene *s, uint64_t timeout_ns) {
     s->copy = copying(devices[1], "copy", s->x, s->y);
     s->next = copying(devices[1], "next", s->y, s->z);
     s->alone = test_plan_1(devices[1], "alone", &test_increment, s->w, ROTA_READWRITE);
-    /* Once round, so that each signals what the other waits for. */
+    /* Once round, with the copy sequenced while the gate is shut: from then on the first signals what it
+     * waits for. */
+    rota_ticket ticket;
+    uint64_t number = 0;
+    test_gate_open(false);
+    assert_ok(rota_submit_wait(s->gate, NULL, 0, NULL));
+    assert_ok(rota_submit_wait(s->step, NULL, 0, NULL));
+    assert_ok(rota_submit_wait(s->copy, NULL, 0, NULL));
+    assert_ok(rota_submit_wait(s->alone, NULL, 0, &ticket)); /* comes after it */
+    while (rota_ticket_number(ticket, &number) == ROTA_BUSY)
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     test_gate_open(true);
-    for (uint32_t i = 0; i < 3; i++) {
-        assert_ok(rota_submit_wait(s->gate, NULL, 0, NULL));
-        assert_ok(rota_submit_wait(s->step, NULL, 0, NULL));
-        assert_ok(rota_submit_wait(s->copy, NULL, 0, NULL));
-    }
-    test_expect_words(s->y, WORDS, 4);
+    test_expect_words(s->y, WORDS, 2);
 }
 
 /* The gate is shut; all are submitted, and the copy is with its device, waiting. */
@@ -197,7 +202,7 @@ static void scene_expect_failed(scene *s) {
     assert_ok(rota_wait(s->alone_ticket, 0));
     assert_status(rota_buffer_read(s->y, 0, &word, 4), ROTA_DEVICE_LOST);
     assert_status(rota_buffer_read(s->z, 0, &word, 4), ROTA_DEVICE_LOST);
-    test_expect_words(s->w, WORDS, 2);
+    test_expect_words(s->w, WORDS, 3);
     assert_true(s->p->options.rescues > 0);
     /* Written anew, y and what follows are good again. */
     static const uint32_t words[WORDS];
