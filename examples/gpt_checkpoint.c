@@ -7,27 +7,22 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "examples/gpt_safetensors.h"
+#include "examples/checkpoint.h"
 #include "examples/gpt_weights.h"
 
 static const char *const part_suffixes[GPT_PARTS] = {"", ".m", ".v"};
 
-typedef struct named_number {
-    const char *name;
-    uint64_t value;
-} named_number;
-
-/* What must agree between a checkpoint and the model it is loaded into. */
+/* What must agree between a checkpoint and the model it is loaded into; then, what its tokens stand for. */
 #define SIZE_COUNT 7
-static void list_sizes(const gpt_model *model, const gpt_text *text, named_number out[SIZE_COUNT]) {
+static void list_sizes(const gpt_model *model, const gpt_text *text, checkpoint_number out[SIZE_COUNT]) {
     const gpt_config *c = &model->config;
-    const named_number sizes[SIZE_COUNT] = {{"vocabulary", c->vocabulary},
-                                            {"block", c->block},
-                                            {"layers", c->layers},
-                                            {"heads", c->heads},
-                                            {"dim", c->dim},
-                                            {"arch", (uint64_t)c->arch},
-                                            {"vocabulary_hash", gpt_vocabulary_hash(&text->vocabulary)}};
+    const checkpoint_number sizes[SIZE_COUNT] = {{"vocabulary", c->vocabulary},
+                                                 {"block", c->block},
+                                                 {"layers", c->layers},
+                                                 {"heads", c->heads},
+                                                 {"dim", c->dim},
+                                                 {"arch", (uint64_t)c->arch},
+                                                 {"vocabulary_hash", gpt_vocabulary_hash(&text->vocabulary)}};
     memcpy(out, sizes, sizeof sizes);
 }
 
@@ -46,9 +41,9 @@ static cJSON *make_header(const gpt_model *model, const gpt_text *text, gpt_prog
     cJSON *header = cJSON_CreateObject();
     cJSON *metadata = cJSON_AddObjectToObject(header, "__metadata__");
     cJSON_AddStringToObject(metadata, "format", "rota train_gpt 2");
-    named_number sizes[SIZE_COUNT];
+    checkpoint_number sizes[SIZE_COUNT];
     list_sizes(model, text, sizes);
-    for (int i = 0; i < SIZE_COUNT; i++) gpt_tensors_add_number(metadata, sizes[i].name, sizes[i].value);
+    checkpoint_add_numbers(metadata, sizes, SIZE_COUNT);
     const char *names[PROGRESS_COUNT];
     uint64_t *values[PROGRESS_COUNT], offset = 0;
     list_progress(&progress, names, values);
@@ -128,40 +123,25 @@ done:
 /* Checks the metadata against the model and reads the progress. */
 static bool read_metadata(const cJSON *metadata, const char *path, const gpt_model *model,
                           const gpt_text *text, gpt_progress *out) {
-    named_number sizes[SIZE_COUNT];
+    static const char program[] = "train_gpt";
+    checkpoint_number sizes[SIZE_COUNT];
+    uint64_t tokens;
     list_sizes(model, text, sizes);
-    for (int i = 0; i < SIZE_COUNT; i++) {
-        uint64_t value;
-        if (!gpt_tensors_read_number(metadata, sizes[i].name, &value)) {
-            fprintf(stderr, "'%s' is no checkpoint of train_gpt: it doesn't say its %s\n", path,
-                    sizes[i].name);
-            return false;
-        }
-        if (value == sizes[i].value) continue;
-        if (strcmp(sizes[i].name, "vocabulary_hash") == 0)
-            fprintf(stderr,
-                    "'%s' was trained with other tokens: another text's characters, or other merges\n", path);
-        else
-            fprintf(stderr, "'%s' has %s %" PRIu64 ", but this model has %" PRIu64 "\n", path, sizes[i].name,
-                    value, sizes[i].value);
+    const checkpoint_number *hash = &sizes[SIZE_COUNT - 1];
+    if (!checkpoint_agrees(metadata, path, program, "this model", sizes, SIZE_COUNT - 1) ||
+        !checkpoint_read_number(metadata, path, program, hash->name, &tokens))
+        return false;
+    if (tokens != hash->value) {
+        fprintf(stderr, "'%s' was trained with other tokens: another text's characters, or other merges\n",
+                path);
         return false;
     }
     const char *names[PROGRESS_COUNT];
     uint64_t *values[PROGRESS_COUNT];
     list_progress(out, names, values);
     for (int i = 0; i < PROGRESS_COUNT; i++)
-        if (!gpt_tensors_read_number(metadata, names[i], values[i])) {
-            fprintf(stderr, "'%s' is no checkpoint of train_gpt: it doesn't say its %s\n", path, names[i]);
-            return false;
-        }
+        if (!checkpoint_read_number(metadata, path, program, names[i], values[i])) return false;
     return true;
-}
-
-static const gpt_tensor *find_part(const gpt_tensor_file *file, const gpt_parameter *p, int part) {
-    char name[64];
-    snprintf(name, sizeof name, "%s%s", p->name, part_suffixes[part]);
-    const gpt_tensor *tensor = gpt_tensors_find(file, name);
-    return tensor && tensor->known && tensor->dtype == ROTA_F32 && tensor->count == p->count ? tensor : NULL;
 }
 
 bool gpt_checkpoint_load(const char *dir, gpt_model *model, const gpt_text *text,
@@ -184,14 +164,10 @@ bool gpt_checkpoint_load(const char *dir, gpt_model *model, const gpt_text *text
             for (int part = 0; part < GPT_PARTS; part++) {
                 const gpt_parameter *p = &model->parameters[i];
                 if (!model->parts[part]) continue; /* no training: no optimizer's state */
-                const gpt_tensor *tensor = find_part(&file, p, part);
-                if (!tensor) {
-                    fprintf(stderr,
-                            "'%s' is truncated or damaged: tensor '%s%s' of %" PRIu64
-                            " bytes is not whole in its %" PRIu64 " bytes of data\n",
-                            path, p->name, part_suffixes[part], p->count * 4, file.data_bytes);
-                    goto done;
-                }
+                char name[64];
+                snprintf(name, sizeof name, "%s%s", p->name, part_suffixes[part]);
+                const gpt_tensor *tensor = checkpoint_tensor(&file, path, name, p->count);
+                if (!tensor) goto done;
                 if (pass == 0) continue;
                 memcpy(values, tensor->data, p->count * 4); /* aligned for floats */
                 if (gpt_model_write(model, p, part, values) != ROTA_OK) {

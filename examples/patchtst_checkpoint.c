@@ -6,19 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "examples/gpt_safetensors.h"
+#include "examples/checkpoint.h"
 
 /* ---- What is in a checkpoint ---- */
 
-typedef struct named_number {
-    const char *name;
-    uint64_t value;
-} named_number;
-
 /* What must agree between a checkpoint and the model it is loaded into. */
 #define SIZE_COUNT 10
-static void list_sizes(const patchtst_config *c, named_number out[SIZE_COUNT]) {
-    const named_number sizes[SIZE_COUNT] = {
+static void list_sizes(const patchtst_config *c, checkpoint_number out[SIZE_COUNT]) {
+    const checkpoint_number sizes[SIZE_COUNT] = {
         {"channels", c->channels}, {"look_back", c->look_back}, {"horizon", c->horizon}, {"patch", c->patch},
         {"stride", c->stride},     {"layers", c->layers},       {"heads", c->heads},     {"dim", c->dim},
         {"wide", c->wide},         {"batch", c->batch}};
@@ -102,11 +97,11 @@ static cJSON *make_header(const patchtst_model *model, const patchtst_progress *
                           const part parts[PART_COUNT]) {
     cJSON *header = cJSON_CreateObject();
     cJSON *metadata = cJSON_AddObjectToObject(header, "__metadata__");
-    named_number sizes[SIZE_COUNT];
+    checkpoint_number sizes[SIZE_COUNT];
     uint64_t numbers[PROGRESS_COUNT], offset = 0;
     cJSON_AddStringToObject(metadata, "format", "rota train_patchtst 1");
     list_sizes(&model->config, sizes);
-    for (int i = 0; i < SIZE_COUNT; i++) gpt_tensors_add_number(metadata, sizes[i].name, sizes[i].value);
+    checkpoint_add_numbers(metadata, sizes, SIZE_COUNT);
     progress_to_numbers(progress, numbers);
     for (int i = 0; i < PROGRESS_COUNT; i++) gpt_tensors_add_number(metadata, progress_names[i], numbers[i]);
     for (int p = 0; p < PART_COUNT; p++)
@@ -152,27 +147,16 @@ done:
 
 /* ---- Loading ---- */
 
-static bool read_number(const cJSON *metadata, const char *path, const char *name, uint64_t *out_value) {
-    if (gpt_tensors_read_number(metadata, name, out_value)) return true;
-    fprintf(stderr, "'%s' is no checkpoint of train_patchtst: it doesn't say its %s\n", path, name);
-    return false;
-}
-
 /* Checks the metadata against the model and reads the progress. */
 static bool read_metadata(const cJSON *metadata, const char *path, const patchtst_model *model,
                           uint64_t out_numbers[PROGRESS_COUNT]) {
-    named_number sizes[SIZE_COUNT];
+    checkpoint_number sizes[SIZE_COUNT];
     list_sizes(&model->config, sizes);
-    for (int i = 0; i < SIZE_COUNT; i++) {
-        uint64_t value;
-        if (!read_number(metadata, path, sizes[i].name, &value)) return false;
-        if (value == sizes[i].value) continue;
-        fprintf(stderr, "'%s' has %s %" PRIu64 ", but this training has %" PRIu64 "\n", path, sizes[i].name,
-                value, sizes[i].value);
-        return false;
-    }
+    static const char program[] = "train_patchtst";
+    if (!checkpoint_agrees(metadata, path, program, "this training", sizes, SIZE_COUNT)) return false;
     for (int i = 0; i < PROGRESS_COUNT; i++)
-        if (!read_number(metadata, path, progress_names[i], &out_numbers[i])) return false;
+        if (!checkpoint_read_number(metadata, path, program, progress_names[i], &out_numbers[i]))
+            return false;
     return true;
 }
 
@@ -181,14 +165,8 @@ static bool read_part(const gpt_tensor_file *file, const char *path, const patch
                       const part *p, float *out) {
     for (uint32_t i = 0; i < tensors_of(model, p); i++) {
         const patchtst_parameter wanted = tensor_of(model, p, i);
-        const gpt_tensor *tensor = gpt_tensors_find(file, wanted.name);
-        if (!tensor || !tensor->known || tensor->dtype != ROTA_F32 || tensor->count != wanted.count) {
-            fprintf(stderr,
-                    "'%s' is truncated or damaged: tensor '%s' of %" PRIu64
-                    " bytes is not whole in its %" PRIu64 " bytes of data\n",
-                    path, wanted.name, wanted.count * 4, file->data_bytes);
-            return false;
-        }
+        const gpt_tensor *tensor = checkpoint_tensor(file, path, wanted.name, wanted.count);
+        if (!tensor) return false;
         gpt_tensor_to_f32(tensor, wanted.count, out + wanted.offset);
     }
     return true;
