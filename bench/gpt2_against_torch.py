@@ -68,9 +68,13 @@ def make_model(o, attention):
     import torch
     from transformers import GPT2Config, GPT2LMHeadModel
     torch.manual_seed(o.seed)
-    return GPT2LMHeadModel(GPT2Config(vocab_size=o.vocab, n_positions=o.block, n_embd=o.dim, n_layer=o.layers, n_head=o.heads,
-                                      resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False,
-                                      attn_implementation=attention))
+    settings = dict(vocab_size=o.vocab, n_positions=o.block, n_embd=o.dim, n_layer=o.layers, n_head=o.heads, resid_pdrop=0.0,
+                    embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False)
+    try:
+        return GPT2LMHeadModel(GPT2Config(attn_implementation=attention, **settings))
+    except (ImportError, ValueError):  # older versions have one attention
+        torch.manual_seed(o.seed)
+        return GPT2LMHeadModel(GPT2Config(**settings))
 
 
 def run_torch(o, model, tokens, where):
@@ -86,7 +90,7 @@ def run_torch(o, model, tokens, where):
         batch = torch.from_numpy(np.stack(rows)).to(where)
         with torch.autocast(where, dtype=torch.bfloat16, enabled=o.dtype == "bf16"):
             logits = model(batch[:, :-1]).logits
-            loss = torch.nn.functional.cross_entropy(logits.view(-1, o.vocab), batch[:, 1:].reshape(-1))
+            loss = torch.nn.functional.cross_entropy(logits.float().view(-1, o.vocab), batch[:, 1:].reshape(-1))
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step, o)
         optimizer.zero_grad(set_to_none=True)
