@@ -191,12 +191,14 @@ static rota_timeline *timeline_at(rota_runtime *runtime, uint32_t index) {
     return &runtime->devices[index / runtime->queue_count]->timelines[index % runtime->queue_count];
 }
 
-/* Whether waiting for another of the wanted values proves this one. */
-static bool implied_by_other(rota_runtime *runtime, uint32_t which) {
+/* Whether waiting for another of the wanted values proves this one. Only values of the work's own device do:
+ * a wait for another device ends without having been kept when that one is lost, and then nothing that it had
+ * waited for is known. */
+static bool implied_by_other(rota_runtime *runtime, uint32_t which, uint32_t device) {
     uint32_t t = runtime->touched[which];
     for (uint32_t i = 0; i < runtime->touched_count; i++) {
         uint32_t other = runtime->touched[i];
-        if (i == which || runtime->wanted[other] == 0) continue;
+        if (i == which || runtime->wanted[other] == 0 || other / runtime->queue_count != device) continue;
         const uint64_t *clock = clock_at(timeline_at(runtime, other), runtime->wanted[other]);
         if (clock && clock[t] >= runtime->wanted[t]) return true;
     }
@@ -239,7 +241,7 @@ void rota_hazard_settle(rota_runtime *runtime, rota_work *work) {
     }
     if (runtime->touched_count > 1)
         for (uint32_t i = 0; i < runtime->touched_count; i++)
-            if (runtime->wanted[runtime->touched[i]] != 0 && implied_by_other(runtime, i)) {
+            if (runtime->wanted[runtime->touched[i]] != 0 && implied_by_other(runtime, i, device->index)) {
                 runtime->wanted[runtime->touched[i]] = 0;
                 dropped++;
             }
@@ -261,6 +263,7 @@ void rota_hazard_settle(rota_runtime *runtime, rota_work *work) {
         own->clock[t] = value;
         if (t == own_index) continue;
         learned = true;
+        if (t / runtime->queue_count != device->index) continue; /* as in implied_by_other */
         const uint64_t *clock = clock_at(timeline_at(runtime, t), value);
         for (uint32_t k = 0; clock && k < timelines; k++)
             if (own->clock[k] < clock[k]) own->clock[k] = clock[k];

@@ -279,11 +279,64 @@ static void closed_while_waiting(void **state) {
     keep(s.p);
 }
 
+/* One of the two, whichever completes so many works first, is lost with much in flight on both: every ticket
+ * ends, one that is well has its sums, and what each device did alone is as its own tickets say. */
+static void lost_at_random(void **state) {
+    (void)state;
+    enum { ROUNDS = 30, SEEDS = 24 };
+    uint32_t lost_some = 0;
+    for (uint32_t seed = 1; seed <= SEEDS; seed++) {
+        pair *p = open_pair(seed, 10000000000u, 0);
+        rota_buffer *x = test_words(p->devices[0], "x", WORDS, 0), *own[2];
+        rota_plan *both = alternating(p, x, 6), *alone[2];
+        for (uint32_t d = 0; d < 2; d++) {
+            own[d] = test_words(p->devices[d], "own", WORDS, 0);
+            alone[d] = test_plan_1(p->devices[d], "alone", &test_increment, own[d], ROTA_READWRITE);
+        }
+        rota_ticket tickets[3][ROUNDS];
+        p->options.faults.lost_in_works = 1 + seed * 7;
+        for (uint32_t i = 0; i < ROUNDS; i++) {
+            assert_ok(rota_submit_wait(both, NULL, 0, &tickets[0][i]));
+            for (uint32_t d = 0; d < 2; d++)
+                assert_ok(rota_submit_wait(alone[d], NULL, 0, &tickets[1 + d][i]));
+        }
+        uint32_t well[3] = {0, 0, 0};
+        for (uint32_t k = 0; k < 3; k++)
+            for (uint32_t i = 0; i < ROUNDS; i++) {
+                rota_status status = rota_wait(tickets[k][i], 0);
+                if (status != ROTA_DEVICE_LOST) assert_ok(status);
+                if (status == ROTA_OK) assert_int_equal(well[k]++, i); /* none after one that failed */
+            }
+        lost_some += well[0] < ROUNDS;
+        p->options.faults.lost_in_works = 0;
+        static uint32_t words[WORDS];
+        rota_buffer *buffers[] = {x, own[0], own[1]};
+        for (uint32_t k = 0; k < 3; k++) {
+            rota_status status = rota_buffer_read(buffers[k], 0, words, sizeof words);
+            if (status != ROTA_DEVICE_LOST) assert_ok(status);
+            for (uint32_t w = 0; w < WORDS && status == ROTA_OK; w++)
+                if (words[w] != well[k] * (k ? 1 : 6))
+                    fail_msg("seed %u: word %u of %u is %u after %u good submissions", seed, w, k, words[w],
+                             well[k]);
+        }
+        rota_plan_release(both);
+        for (uint32_t d = 0; d < 2; d++) rota_plan_release(alone[d]);
+        for (uint32_t k = 0; k < 3; k++) rota_buffer_release(buffers[k]);
+        (void)rota_runtime_close(p->runtime, 5000000000u);
+        if (p->options.violations) fail_msg("%s", p->options.violation);
+        static pair *volatile kept[SEEDS + 1];
+        kept[seed] = p;
+        assert_non_null(kept[seed]);
+    }
+    assert_true(lost_some > SEEDS / 2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waits_are_the_devices), cmocka_unit_test(a_wait_left_out_is_noticed),
         cmocka_unit_test(without_timelines),     cmocka_unit_test(the_other_is_lost),
         cmocka_unit_test(the_other_never_ends),  cmocka_unit_test(closed_while_waiting),
+        cmocka_unit_test(lost_at_random),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
