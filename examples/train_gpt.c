@@ -162,10 +162,7 @@ static int run(const gpt_settings *s) {
     opened_device opened;
     int code = report_open(
         program, s->device,
-        /* Each step ends by itself: two merged into one would end together, as one after a long time and one
-         * after none, and leave the device idle until the next two are there. */
-        &(rota_runtime_options){
-            .diagnostics = s->trace || s->report, .memory_limit_bytes = s->memory_limit, .merge_max = 1},
+        &(rota_runtime_options){.diagnostics = s->trace || s->report, .memory_limit_bytes = s->memory_limit},
         &opened);
     if (code == EXIT_GOOD &&
         !(s->source.data ? gpt_text_tokenize(&t.text, &s->source) : gpt_text_vocabulary(&t.text, &s->source)))
