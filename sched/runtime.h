@@ -43,7 +43,7 @@ typedef struct rota_runtime_options {
      * The CPU executor's workers and the thread that waits for a Vulkan device take no part. */
     uint64_t spin_ns;
     bool diagnostics; /* per-node markers and times; costs device time */
-    bool validation;  /* Vulkan: Khronos validation layer; any message counts as an error */
+    bool validation;  /* Vulkan: with the Khronos validation layer, whose messages go to `log` */
     /* Folder of the Vulkan pipeline caches, copied; NULL: $XDG_CACHE_HOME/rota, else ~/.cache/rota; "": none.
      */
     const char *cache_dir;

@@ -2,24 +2,56 @@
 #include "tests/op_kit.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/atomic.h"
 #include "tests/random.h"
 
 static rota_runtime *runtime;
 static rota_device *device;
 
-int op_kit_setup(void **state) {
+static uint32_t troubles; /* beside the tests: opening, closing, and what the validation layer says */
+
+static void log_line(void *user, rota_log_level level, const char *message) {
+    if (level < ROTA_LOG_WARNING || !strstr(message, "Vulkan validation")) return;
+    ra_fetch_add_relaxed((_Atomic uint32_t *)user, 1);
+    fprintf(stderr, "%s\n", message);
+}
+static _Atomic uint32_t messages;
+
+/* The sanitizers' builds leave the validation layer to the one without. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define VALIDATION false
+#else
+#define VALIDATION true
+#endif
+
+static int setup(void **state) {
     (void)state;
-    assert_ok(rota_runtime_open(&(rota_runtime_options){.worker_threads = 2}, &runtime));
+    const rota_runtime_options options = {
+        .log = {log_line, &messages, ROTA_LOG_WARNING}, .worker_threads = 2, .validation = VALIDATION};
+    troubles = 1;
+    assert_ok(rota_runtime_open(&options, &runtime));
     assert_ok(rota_device_open(runtime, "cpu", &device));
+    troubles = 0;
     return 0;
 }
 
-int op_kit_teardown(void **state) {
+static int teardown(void **state) {
     (void)state;
-    assert_ok(rota_runtime_close(runtime, 10000000000u));
+    rota_status status = rota_runtime_close(runtime, 10000000000u);
+    if (status != ROTA_OK) {
+        print_error("closing: %s: %s\n", rota_status_name(status), rota_last_error());
+        troubles++;
+    }
+    troubles += ra_load_relaxed(&messages);
     return 0;
+}
+
+int op_kit_run_tests(const struct CMUnitTest *tests, size_t count) {
+    int failed = _cmocka_run_group_tests("tests", tests, count, setup, teardown);
+    return failed + (int)troubles; /* cmocka's count has nothing of what fails in setup and teardown */
 }
 
 bool op_kit_use_device(const char *id) {

@@ -8,9 +8,10 @@
 #include "bench/ops_reference.h"
 #include "rota.h"
 
-/* The runtime and CPU device that all cases of a test program share; group setup and teardown. */
-int op_kit_setup(void **state);
-int op_kit_teardown(void **state);
+/* Runs the cases of a test program, which share a runtime and its CPU device. How many failed, counting what
+ * went wrong when the runtime was opened or closed and, in the build without sanitizers, each message of the
+ * validation layer: main's result. */
+int op_kit_run_tests(const struct CMUnitTest *tests, size_t count);
 
 /* The device of the kits that are run from now on; false, with a message, where it can't be opened. */
 bool op_kit_use_device(const char *id);

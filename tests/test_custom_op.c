@@ -127,5 +127,5 @@ int main(void) {
         cmocka_unit_test(an_op_of_ones_own_on_vulkan),
         cmocka_unit_test(incomplete_ops_are_refused),
     };
-    return cmocka_run_group_tests(tests, op_kit_setup, op_kit_teardown);
+    return op_kit_run_tests(tests, sizeof tests / sizeof *tests);
 }

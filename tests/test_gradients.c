@@ -153,5 +153,5 @@ static void every_op_has_it_in_random_shapes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_op_has_the_gradient_of_its_reference),
                                        cmocka_unit_test(every_op_has_it_in_random_shapes)};
-    return cmocka_run_group_tests(tests, op_kit_setup, op_kit_teardown);
+    return op_kit_run_tests(tests, sizeof tests / sizeof *tests);
 }

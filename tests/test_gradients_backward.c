@@ -498,5 +498,5 @@ int main(void) {
         cmocka_unit_test(results_in_part_are_no_parameters),
         cmocka_unit_test(backward_is_linear),
     };
-    return cmocka_run_group_tests(tests, op_kit_setup, op_kit_teardown);
+    return op_kit_run_tests(tests, sizeof tests / sizeof *tests);
 }

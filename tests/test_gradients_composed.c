@@ -412,5 +412,5 @@ int main(void) {
         cmocka_unit_test(gradients_cross_dtypes),
         cmocka_unit_test(gradients_pass_through_compositions),
     };
-    return cmocka_run_group_tests(tests, op_kit_setup, op_kit_teardown);
+    return op_kit_run_tests(tests, sizeof tests / sizeof *tests);
 }

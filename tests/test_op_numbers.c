@@ -209,5 +209,5 @@ int main(void) {
         cmocka_unit_test(dropout_is_philox_and_replays), cmocka_unit_test(functions_hold_at_the_ends),
         cmocka_unit_test(own_products_are_products),
     };
-    return cmocka_run_group_tests(tests, op_kit_setup, op_kit_teardown);
+    return op_kit_run_tests(tests, sizeof tests / sizeof *tests);
 }

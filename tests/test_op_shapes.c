@@ -169,5 +169,5 @@ int main(void) {
         cmocka_unit_test(of_nothing),         cmocka_unit_test(of_nothing_on_vulkan),
         cmocka_unit_test(what_nothing_gives), cmocka_unit_test(gradients_pass_by_nothing),
     };
-    return cmocka_run_group_tests(tests, op_kit_setup, op_kit_teardown);
+    return op_kit_run_tests(tests, sizeof tests / sizeof *tests);
 }

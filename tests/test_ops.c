@@ -518,5 +518,5 @@ int main(void) {
         cmocka_unit_test(ties_and_bad_indices),
         cmocka_unit_test(bad_contents_fail_the_node),
     };
-    return cmocka_run_group_tests(tests, op_kit_setup, op_kit_teardown);
+    return op_kit_run_tests(tests, sizeof tests / sizeof *tests);
 }

@@ -148,5 +148,5 @@ static void products_by_image_agree(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(products_agree),
                                        cmocka_unit_test(products_by_image_agree)};
-    return cmocka_run_group_tests(tests, op_kit_setup, op_kit_teardown);
+    return op_kit_run_tests(tests, sizeof tests / sizeof *tests);
 }
