@@ -164,7 +164,21 @@ static rota_status prepare_copy(rota_work *work, rota_exec_work *out) {
     return ROTA_OK;
 }
 
+/* A work that waits for another device, on the GPU or in vain, comes after all that was handed over to its
+ * own before: what the other device's work came after was left out of its waits, and if that device is lost,
+ * the wait ends without any of it having been kept. */
+static uint32_t wait_for_all(const uint64_t *last, uint32_t queues, rota_exec_wait *out_waits) {
+    uint32_t count = 0;
+    for (uint32_t q = 0; q < queues; q++)
+        if (last[q]) out_waits[count++] = (rota_exec_wait){q, last[q]};
+    return count;
+}
+
 static void hand_over(rota_device *device, rota_work **works, uint32_t count) {
+    rota_exec_wait all[ROTA_HANDOVER_BATCH * ROTA_EXEC_QUEUES_MAX];
+    uint64_t last[ROTA_EXEC_QUEUES_MAX];
+    for (uint32_t q = 0; q < device->runtime->queue_count; q++)
+        last[q] = ra_load_relaxed(&device->timelines[q].handed_over); /* stored below */
     rota_exec_work lowered[ROTA_HANDOVER_BATCH];
     rota_exec_timeline_wait timeline_waits[ROTA_HANDOVER_BATCH * ROTA_EXEC_TIMELINE_WAITS_MAX];
     rota_runtime *runtime = device->runtime;
@@ -179,6 +193,11 @@ static void hand_over(rota_device *device, rota_work **works, uint32_t count) {
                                 .acquires = work->acquires,
                                 .cookie = work};
         enter(work, out, &timeline_waits[i * ROTA_EXEC_TIMELINE_WAITS_MAX]);
+        if (work->comes_last || out->timeline_wait_count) {
+            out->waits = &all[i * ROTA_EXEC_QUEUES_MAX];
+            out->wait_count = wait_for_all(last, runtime->queue_count, &all[i * ROTA_EXEC_QUEUES_MAX]);
+        }
+        last[work->queue] = work->value;
         if (work->skipped) continue;
         rota_status status =
             work->kind == ROTA_WORK_SEGMENT ? prepare_segment(work, out) : prepare_copy(work, out);
@@ -322,6 +341,7 @@ static void wait_for_holds(rota_runtime *runtime, rota_work *work) {
         if (wait_for_hold(runtime, of_work) || ra_load_acquire(&runtime->stop)) continue;
         rota_device *device = runtime->devices[rota_point_device(rota_hold_point(of_work))];
         skip_work(work, ra_load_acquire(&device->lost_cause), false);
+        work->comes_last = true;
         return;
     }
 }
@@ -332,8 +352,8 @@ static bool holds_are_over(rota_runtime *runtime, const rota_work *work) {
     return true;
 }
 
-/* Until the gate can take so many more works: they leave it as devices get on, or are lost. False: the runtime
- * stops. */
+/* Until the gate can take so many more works: they leave it as devices get on, or are lost. False: the
+ * runtime stops. */
 static bool wait_for_gate(rota_device *device, uint32_t works) {
     static _Atomic uint32_t never;
     while (!rota_gate_has_room(device, works)) {

@@ -388,6 +388,7 @@ struct rota_work {
     rota_device *device;
     uint8_t kind;
     bool skipped;
+    bool comes_last;  /* of all that its device was given before: it was to wait for one that is lost */
     uint32_t segment; /* of plan->segments; else index of the transfer */
     uint32_t queue;
     uint64_t value;
