@@ -126,9 +126,10 @@ import json, sys
 cpu, vk = ([json.loads(line)["loss"] for line in open(name)] for name in sys.argv[1:3])
 apart = [abs(a - b) for a, b in zip(cpu, vk)]
 assert len(vk) == 15 and max(apart) < float(sys.argv[3]), apart
-# A step's time is its own: two that ended together had one all of it and the other none.
+# A step's time is its own: in pairs that ended together one had all of it and the other none. (Whoever was let run late
+# may see two at once, now and then.)
 took = sorted(json.loads(line)["ms"] for line in open(sys.argv[2]))
-assert took[0] > took[len(took) // 2] / 50, took
+assert sum(ms < took[len(took) // 2] / 50 for ms in took) <= 3, took
 PY
   [ $dtype != f16 ] || continue
   # There too, to the bit: another process, whose driver has one thread.
