@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 . scripts/packages.sh
 
-usage() { echo "usage: ./demo.sh [--device cpu|vk:N]" >&2; exit 1; }
+usage() { echo "usage: ./demo.sh [--device cpu|vk:N|cuda:N]" >&2; exit 1; }
 device=()
 case $# in
   0) ;;
