@@ -167,7 +167,7 @@ ROTA_API rota_status rota_args_create(rota_plan *plan, rota_args **out_args);
 ROTA_API void rota_args_release(rota_args *args);
 
 /* Each checks slot and size against the record and names both on error; NOT_FOUND: no slot (below: no such
- * buffer) of the plan's graph. Wait-free. */
+ * buffer) of the plan's graph. Wait-free. Goes over the plan's words of arguments, 16384 at most. */
 ROTA_API rota_status rota_args_set_f32(rota_args *args, rota_slot slot, float value);
 ROTA_API rota_status rota_args_set_u32(rota_args *args, rota_slot slot, uint32_t value);
 ROTA_API rota_status rota_args_set_u64(rota_args *args, rota_slot slot, uint64_t value);
@@ -184,8 +184,9 @@ ROTA_API rota_status rota_args_set_output(rota_args *args, rota_buffer *output, 
                                           uint64_t size_bytes);
 
 /* Submits a replay. `args` may be NULL for a plan whose nodes take no arguments. Lock-free: publishes a
- * record in bounded space and returns; BUSY when there is no room. INVALID_ARGUMENT names an argument that
- * was never set, or two slots whose buffers overlap where the plan writes one. `out_ticket` may be NULL. */
+ * record in bounded space and returns, whatever the plan's size, but with a copy of its words of arguments;
+ * BUSY when there is no room. INVALID_ARGUMENT names an argument that was never set, or two slots whose
+ * buffers overlap where the plan writes one. `out_ticket` may be NULL. */
 ROTA_API rota_status rota_submit(rota_plan *plan, rota_args *args, rota_ticket *out_ticket);
 
 /* The same, but waits for room up to timeout_ns (0: the default). */
