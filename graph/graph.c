@@ -53,6 +53,7 @@ void rota_graph_release(rota_graph *graph) {
     free_lane(&graph->own);
     free(graph->lanes);
     free(graph->hooks);
+    free(graph->slot_table);
     rota_arena_free(&graph->arena);
     pthread_mutex_destroy(&graph->mutex);
     free(graph);
@@ -128,12 +129,44 @@ rota_status rota_recorder_buffer(rota_recorder *recorder, rota_buffer_kind kind,
     return lane_buffer(recorder, kind, name, size_bytes, out_buffer);
 }
 
+/* FNV-1a. */
+static uint32_t hash_name(const char *name) {
+    uint32_t hash = 2166136261u;
+    for (; *name; name++) hash = (hash ^ (uint8_t)*name) * 16777619u;
+    return hash;
+}
+
+/* Where the name's slot stands in the table, or would. */
+static uint32_t *slot_cell(const rota_graph *graph, const char *name) {
+    const uint32_t mask = graph->slot_table_size - 1;
+    uint32_t at = hash_name(name) & mask;
+    while (graph->slot_table[at] &&
+           strcmp(rota_graph_slot_info(graph, graph->slot_table[at])->name, name) != 0)
+        at = (at + 1) & mask;
+    return &graph->slot_table[at];
+}
+
+/* Keeps the table at most half full with one more. */
+static bool make_cell_room(rota_graph *graph, uint32_t count) {
+    if (2 * (count + 1) <= graph->slot_table_size) return true;
+    const uint32_t size = graph->slot_table_size ? 2 * graph->slot_table_size : 64;
+    uint32_t *table = calloc(size, sizeof *table);
+    if (!table) return false;
+    free(graph->slot_table);
+    graph->slot_table = table;
+    graph->slot_table_size = size;
+    for (uint32_t i = 1; i <= count; i++) *slot_cell(graph, rota_graph_slot_info(graph, i)->name) = i;
+    return true;
+}
+
 static rota_status add_slot(rota_graph *graph, const char *name, uint32_t size_bytes, rota_slot *out_slot) {
     uint32_t count = ra_load_relaxed(&graph->slot_count);
-    for (uint32_t i = 1; i <= count; i++)
-        if (strcmp(rota_graph_slot_info(graph, i)->name, name) == 0)
-            return rota_fail(ROTA_ALREADY_EXISTS, "slot '%s': graph '%s' has one of that name", name,
-                             graph->name);
+    if (count < ROTA_GRAPH_SLOTS_MAX && !make_cell_room(graph, count))
+        return rota_fail(ROTA_OUT_OF_MEMORY, "slot '%s': no host memory", name);
+    uint32_t *cell = slot_cell(graph, name);
+    if (*cell)
+        return rota_fail(ROTA_ALREADY_EXISTS, "slot '%s': graph '%s' has one of that name", name,
+                         graph->name);
     if (count == ROTA_GRAPH_SLOTS_MAX)
         return rota_fail(ROTA_OUT_OF_RANGE, "slot '%s': graph '%s' has %d slots, the most there can be", name,
                          graph->name, ROTA_GRAPH_SLOTS_MAX);
@@ -142,7 +175,7 @@ static rota_status add_slot(rota_graph *graph, const char *name, uint32_t size_b
     char *copy = *block ? rota_arena_strdup(&graph->arena, name) : NULL;
     if (!copy) return rota_fail(ROTA_OUT_OF_MEMORY, "slot '%s': no host memory", name);
     (*block)[count % ROTA_SLOT_BLOCK] = (rota_slot_info){copy, size_bytes};
-    out_slot->index = count + 1;
+    *cell = out_slot->index = count + 1;
     /* Publishes the entry to check_bindings, which acquires the count. */
     ra_store_release(&graph->slot_count, count + 1);
     return ROTA_OK;

@@ -134,6 +134,8 @@ struct rota_graph {
     /* Blocks of slots never move; slot_count is the release that publishes an entry to recording threads. */
     rota_slot_info *slot_blocks[ROTA_GRAPH_SLOTS_MAX / ROTA_SLOT_BLOCK];
     _Atomic uint32_t slot_count;
+    uint32_t *slot_table; /* by hash of the name, open addressing: indexes, 0: free; a power of two of them */
+    uint32_t slot_table_size;
     rota_rewrite_hook *hooks;
     uint32_t hook_count, hook_capacity;
 };

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include "graph/graph_internal.h"
 #include "sched/plan_internal.h"
@@ -104,6 +105,25 @@ static void overlaps_need_the_kernels_leave(void **state) {
     rota_buffer_release(view);
     assert_status(rota_record_copy(f.recorder, f.a, 0, f.a, 32, 64, NULL), ROTA_OVERLAP);
     assert_ok(rota_record_copy(f.recorder, f.a, 0, f.a, 64, 64, NULL));
+    tear_down(&f);
+}
+
+/* As many as there can be, each known by its name. */
+static void slots_have_names_of_their_own(void **state) {
+    (void)state;
+    fixture f;
+    set_up(&f);
+    for (uint32_t i = 0; i < ROTA_GRAPH_SLOTS_MAX; i++) {
+        char name[16];
+        rota_slot slot, again;
+        snprintf(name, sizeof name, "slot %u", i);
+        assert_ok(rota_graph_slot(f.graph, name, i % 2 ? 4 : 8, &slot));
+        assert_int_equal(slot.index, i + 1);
+        assert_status(rota_graph_slot(f.graph, name, 4, &again), ROTA_ALREADY_EXISTS);
+    }
+    rota_slot slot;
+    assert_status(rota_graph_slot(f.graph, "slot 0", 8, &slot), ROTA_ALREADY_EXISTS);
+    assert_status(rota_graph_slot(f.graph, "one too many", 4, &slot), ROTA_OUT_OF_RANGE);
     tear_down(&f);
 }
 
@@ -329,6 +349,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(accesses_are_checked),
         cmocka_unit_test(overlaps_need_the_kernels_leave),
+        cmocka_unit_test(slots_have_names_of_their_own),
         cmocka_unit_test(step_varying_parameters_need_a_slot_or_a_word),
         cmocka_unit_test(bindables_lie_in_the_parameters),
         cmocka_unit_test(whole_copies_are_checked),
