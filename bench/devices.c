@@ -95,7 +95,7 @@ static cJSON *describe_libraries(void) {
 int bench_devices(int argc, char **argv) {
     static const char program[] = "rota-bench devices";
     const char *out = NULL;
-    const option options[] = {{"--out", OPTION_STRING, &out, "FILE", 0, 0, false}};
+    const option options[] = {{"--out", OPTION_OUTPUT, &out, "FILE", 0, 0, false}};
     option_result parsed = options_parse(program, options, 1, argc, argv);
     if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
 
@@ -147,7 +147,7 @@ int bench_smoke(int argc, char **argv) {
     const option options[] = {{"--device", OPTION_STRING, &id, "cpu|vk:N|cuda:N", 0, 0, false},
                               {"--rounds", OPTION_COUNT, &rounds, "N", 1, 1e6, false},
                               {"--idle-ms", OPTION_COUNT, &idle_ms, "N", 0, 60000, false},
-                              {"--out", OPTION_STRING, &out, "FILE", 0, 0, false}};
+                              {"--out", OPTION_OUTPUT, &out, "FILE", 0, 0, false}};
     option_result parsed = options_parse(program, options, sizeof options / sizeof *options, argc, argv);
     if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
 

@@ -163,7 +163,7 @@ int bench_fuse(int argc, char **argv) {
                               {"--rows", OPTION_COUNT, &rows, "N", 1, 1 << 20, false},
                               {"--repeat", OPTION_COUNT, &repeat, "N", 1, 10000, false},
                               {"--no-fuse", OPTION_FLAG, &no_fuse, NULL, 0, 0, false},
-                              {"--out", OPTION_STRING, &out, "FILE", 0, 0, false}};
+                              {"--out", OPTION_OUTPUT, &out, "FILE", 0, 0, false}};
     const option_result parsed =
         options_parse(program, options, sizeof options / sizeof *options, argc, argv);
     if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;

@@ -418,9 +418,9 @@ int bench_matmul(int argc, char **argv) {
                               {"--check-atol", OPTION_REAL, &s.atol, "X", 0, 1e6, false},
                               {"--check-rtol", OPTION_REAL, &s.rtol, "X", 0, 1e6, false},
                               {"--compare", OPTION_CHOICE, &compare, "torch", 0, 0, false},
-                              {"--dot", OPTION_STRING, &s.dot, "FILE", 0, 0, false},
-                              {"--trace", OPTION_STRING, &s.trace, "FILE", 0, 0, false},
-                              {"--out", OPTION_STRING, &out, "FILE", 0, 0, false}};
+                              {"--dot", OPTION_OUTPUT, &s.dot, "FILE", 0, 0, false},
+                              {"--trace", OPTION_OUTPUT, &s.trace, "FILE", 0, 0, false},
+                              {"--out", OPTION_OUTPUT, &out, "FILE", 0, 0, false}};
     const size_t count = sizeof options / sizeof *options;
     option_result parsed = options_parse(program, options, count, argc, argv);
     if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;

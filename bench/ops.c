@@ -309,7 +309,7 @@ int bench_ops(int argc, char **argv) {
                               {"--shapes", OPTION_CHOICE, &shapes, "given|random|empty|large", 0, 0, false},
                               {"--seed", OPTION_COUNT, &seed, "N", 0, 4294967295.0, false},
                               {"--check-only", OPTION_FLAG, &check_only, NULL, 0, 0, false},
-                              {"--out", OPTION_STRING, &out, "FILE", 0, 0, false}};
+                              {"--out", OPTION_OUTPUT, &out, "FILE", 0, 0, false}};
     const size_t count = sizeof options / sizeof *options;
     option_result parsed = options_parse(program, options, count, argc, argv);
     if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;

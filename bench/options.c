@@ -2,11 +2,14 @@
 #include "bench/options.h"
 
 #include <errno.h>
+#include <libgen.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static void print_accepted(FILE *stream, const option *options, size_t option_count) {
     fprintf(stream, "accepted:");
@@ -62,6 +65,19 @@ static bool parse_real(const option *o, const char *text) {
     return true;
 }
 
+/* 0, or the error that writing the file would meet: known before the work whose result it is to hold. */
+static int output_error(const char *path) {
+    struct stat status;
+    if (stat(path, &status) == 0)
+        return S_ISDIR(status.st_mode) ? EISDIR : access(path, W_OK) == 0 ? 0 : errno;
+    if (errno != ENOENT) return errno;
+    char *copy = strdup(path);
+    if (!copy) return ENOMEM;
+    const int error = access(dirname(copy), W_OK | X_OK) == 0 ? 0 : errno;
+    free(copy);
+    return error;
+}
+
 option_result options_parse(const char *program, const option *options, size_t option_count, int argc,
                             char **argv) {
     uint64_t seen = 0;
@@ -88,10 +104,17 @@ option_result options_parse(const char *program, const option *options, size_t o
         bool good = false;
         switch (o->kind) {
         case OPTION_STRING:
+        case OPTION_OUTPUT:
             good = *text != 0;
             *(const char **)o->value = text;
             if (!good)
                 return options_bad(program, options, option_count, "%s takes %s, not ''", o->name, o->form);
+            const int error = o->kind == OPTION_OUTPUT ? output_error(text) : 0;
+            if (error) {
+                fprintf(stderr, "%s: %s: '%s' can't be written: %s\n", program, o->name, text,
+                        strerror(error));
+                return OPTIONS_BAD;
+            }
             break;
         case OPTION_CHOICE:
             *(int *)o->value = choice_index(o->form, text);

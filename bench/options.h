@@ -9,6 +9,7 @@
 typedef enum option_kind {
     OPTION_FLAG,   /* bool */
     OPTION_STRING, /* const char *, not empty */
+    OPTION_OUTPUT, /* the same: a file to be written, which is refused here already where it can't be */
     OPTION_COUNT,  /* uint64_t between least and most */
     OPTION_REAL,   /* double between least and most */
     OPTION_CHOICE  /* int: which word of `form`, counted from 0; form is "a|b|c" */

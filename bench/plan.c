@@ -154,8 +154,8 @@ int bench_plan(int argc, char **argv) {
         {"--memory-limit", OPTION_COUNT, &limit, "BYTES", 1, 1e15, false},
         {"--uploads", OPTION_FLAG, &uploads, NULL, 0, 0, false},
         {"--slots", OPTION_FLAG, &slots, NULL, 0, 0, false},
-        {"--dot", OPTION_STRING, &dot, "FILE", 0, 0, false},
-        {"--out", OPTION_STRING, &out, "FILE", 0, 0, false},
+        {"--dot", OPTION_OUTPUT, &dot, "FILE", 0, 0, false},
+        {"--out", OPTION_OUTPUT, &out, "FILE", 0, 0, false},
     };
     const size_t count = sizeof options / sizeof *options;
     option_result parsed = options_parse(PROGRAM, options, count, argc, argv);

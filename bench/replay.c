@@ -328,9 +328,9 @@ int bench_replay(int argc, char **argv) {
                               {"--slots", OPTION_FLAG, &s.graph.slots, NULL, 0, 0, false},
                               {"--change", OPTION_FLAG, &s.graph.seeds, NULL, 0, 0, false},
                               {"--rounds", OPTION_COUNT, &s.rounds, "N", 3, 10000, false},
-                              {"--dot", OPTION_STRING, &s.dot, "FILE", 0, 0, false},
-                              {"--trace", OPTION_STRING, &s.trace, "FILE", 0, 0, false},
-                              {"--out", OPTION_STRING, &out, "FILE", 0, 0, false}};
+                              {"--dot", OPTION_OUTPUT, &s.dot, "FILE", 0, 0, false},
+                              {"--trace", OPTION_OUTPUT, &s.trace, "FILE", 0, 0, false},
+                              {"--out", OPTION_OUTPUT, &out, "FILE", 0, 0, false}};
     const size_t count = sizeof options / sizeof *options;
     option_result parsed = options_parse(program, options, count, argc, argv);
     if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;

@@ -384,7 +384,7 @@ int bench_submit(int argc, char **argv) {
                               {"--seconds", OPTION_REAL, &seconds, "S", 0.05, 600, false},
                               {"--rounds", OPTION_COUNT, &rounds, "N", 1, ROUNDS_MAX, false},
                               {"--merge", OPTION_COUNT, &merge, "N", 0, 1000000, false},
-                              {"--out", OPTION_STRING, &out, "FILE", 0, 0, false}};
+                              {"--out", OPTION_OUTPUT, &out, "FILE", 0, 0, false}};
     option_result parsed = options_parse(program, options, sizeof options / sizeof *options, argc, argv);
     if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
 

@@ -246,10 +246,10 @@ int main(int argc, char **argv) {
         {"--merges-vocab", OPTION_STRING, &d->vocabulary, "vocab.json", 0, 0, false},
         {"--bpe-cache", OPTION_STRING, &d->cache, "DIR", 0, 0, false},
         {"--val-data", OPTION_STRING, &d->validation, "FILE.bin", 0, 0, false},
-        {"--write-tokens", OPTION_STRING, &s.write_tokens, "FILE.bin", 0, 0, false},
+        {"--write-tokens", OPTION_OUTPUT, &s.write_tokens, "FILE.bin", 0, 0, false},
         {"--arch", OPTION_CHOICE, &c->arch, "plain|gpt2", 0, 0, false},
         {"--init-from", OPTION_STRING, &s.init_from, "FILE.safetensors", 0, 0, false},
-        {"--save-weights", OPTION_STRING, &s.save_weights, "FILE.safetensors", 0, 0, false},
+        {"--save-weights", OPTION_OUTPUT, &s.save_weights, "FILE.safetensors", 0, 0, false},
         {"--dtype", OPTION_CHOICE, &c->dtype, "f32|f16|bf16", 0, 0, false},
         {"--weights-dtype", OPTION_CHOICE, &s.weights_dtype, "f32|f16|bf16", 0, 0, false},
         {"--iters", OPTION_COUNT, &s.iters, "N", 1, 1e9, false},
@@ -283,10 +283,10 @@ int main(int argc, char **argv) {
         {"--no-fuse", OPTION_FLAG, &s.no_fuse, NULL, 0, 0, false},
         {"--find-nan", OPTION_FLAG, &s.find_nan, NULL, 0, 0, false},
         {"--memory-limit", OPTION_COUNT, &s.memory_limit, "BYTES", 1, 1e18, false},
-        {"--log", OPTION_STRING, &s.log, "FILE.jsonl", 0, 0, false},
-        {"--dot", OPTION_STRING, &s.dot, "FILE", 0, 0, false},
-        {"--trace", OPTION_STRING, &s.trace, "FILE", 0, 0, false},
-        {"--report", OPTION_STRING, &s.report, "FILE.html", 0, 0, false},
+        {"--log", OPTION_OUTPUT, &s.log, "FILE.jsonl", 0, 0, false},
+        {"--dot", OPTION_OUTPUT, &s.dot, "FILE", 0, 0, false},
+        {"--trace", OPTION_OUTPUT, &s.trace, "FILE", 0, 0, false},
+        {"--report", OPTION_OUTPUT, &s.report, "FILE.html", 0, 0, false},
     };
     const size_t count = sizeof options / sizeof *options;
     option_result parsed = options_parse(program, options, count, argc - 1, argv + 1);

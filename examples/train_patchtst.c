@@ -139,9 +139,9 @@ int main(int argc, char **argv) {
         {"--checkpoint", OPTION_STRING, &s.checkpoint, "DIR", 0, 0, false},
         {"--resume", OPTION_STRING, &s.resume, "DIR", 0, 0, false},
         {"--fuse", OPTION_FLAG, &c->fuse, NULL, 0, 0, false},
-        {"--trace", OPTION_STRING, &s.trace, "FILE", 0, 0, false},
-        {"--report", OPTION_STRING, &s.report, "FILE.html", 0, 0, false},
-        {"--log", OPTION_STRING, &s.log, "FILE.jsonl", 0, 0, false},
+        {"--trace", OPTION_OUTPUT, &s.trace, "FILE", 0, 0, false},
+        {"--report", OPTION_OUTPUT, &s.report, "FILE.html", 0, 0, false},
+        {"--log", OPTION_OUTPUT, &s.log, "FILE.jsonl", 0, 0, false},
     };
     option_result parsed =
         options_parse(program, options, sizeof options / sizeof *options, argc - 1, argv + 1);

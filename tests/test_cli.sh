@@ -64,8 +64,10 @@ fields submit.json threads submissions_per_s caller_ns_p50 caller_ns_p99 caller_
 
 expect 1 "'/dev/full' can't be written" "$bench" plan --nodes 100 --out /dev/full
 expect 1 "'nowhere/plan.json' can't be written" "$bench" plan --nodes 100 --out nowhere/plan.json
+# Before the work, not after it: so many nodes would take minutes.
+expect 1 "--out: 'nowhere/plan.json' can't be written" timeout 5 "$bench" plan --nodes 16000000 --builds 9 --out nowhere/plan.json
 expect 1 "can't write '/dev/full'" "$bench" plan --nodes 100 --dot /dev/full
-expect 1 "can't write '\.'" "$bench" plan --nodes 100 --dot .
+expect 1 "--dot: '\.' can't be written" "$bench" plan --nodes 100 --dot .
 expect 1 "'\.' can't be written" "$bench" plan --nodes 100 --out .
 for words in "$bench plan --nodes 100" "$train --data $here/test_cli.sh --iters 2 --eval-iters 0 --batch 2 --block 8 --layers 1 --heads 1 --dim 8 --device cpu"; do
   expect 1 "standard output can't be written" sh -c "$words >/dev/full"
