@@ -2,35 +2,19 @@
 #include "tests/op_kit.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/atomic.h"
 #include "tests/random.h"
+#include "tests/validation.h"
 
 static rota_runtime *runtime;
 static rota_device *device;
 
 static uint32_t troubles; /* beside the tests: opening, closing, and what the validation layer says */
 
-static void log_line(void *user, rota_log_level level, const char *message) {
-    if (level < ROTA_LOG_WARNING || !strstr(message, "Vulkan validation")) return;
-    ra_fetch_add_relaxed((_Atomic uint32_t *)user, 1);
-    fprintf(stderr, "%s\n", message);
-}
-static _Atomic uint32_t messages;
-
-/* The sanitizers' builds leave the validation layer to the one without. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define VALIDATION false
-#else
-#define VALIDATION true
-#endif
-
 static int setup(void **state) {
     (void)state;
-    const rota_runtime_options options = {
-        .log = {log_line, &messages, ROTA_LOG_WARNING}, .worker_threads = 2, .validation = VALIDATION};
+    const rota_runtime_options options = validation_on((rota_runtime_options){.worker_threads = 2});
     troubles = 1;
     assert_ok(rota_runtime_open(&options, &runtime));
     assert_ok(rota_device_open(runtime, "cpu", &device));
@@ -45,7 +29,7 @@ static int teardown(void **state) {
         print_error("closing: %s: %s\n", rota_status_name(status), rota_last_error());
         troubles++;
     }
-    troubles += ra_load_relaxed(&messages);
+    troubles += validation_messages();
     return 0;
 }
 

@@ -12,6 +12,7 @@
 #include "tests/adversary.h"
 #include "tests/cuda_stub.h"
 #include "tests/fuse_graph.h"
+#include "tests/validation.h"
 
 #define PATIENCE_NS UINT64_C(20000000000)
 
@@ -166,7 +167,8 @@ static void a_real_device_gives_the_same_bits(const char *id, uint64_t graphs) {
     rota_runtime *runtime;
     rota_device *device;
     uint64_t merged = 0;
-    assert_ok(rota_runtime_open(NULL, &runtime));
+    const rota_runtime_options options = validation_on((rota_runtime_options){0});
+    assert_ok(rota_runtime_open(&options, &runtime));
     if (rota_device_open(runtime, id, &device) != ROTA_OK) {
         print_message("skipped on %s: %s\n", id, rota_last_error());
         assert_ok(rota_runtime_close(runtime, PATIENCE_NS));
@@ -177,6 +179,7 @@ static void a_real_device_gives_the_same_bits(const char *id, uint64_t graphs) {
     print_message("%s: %llu nodes merged in %llu graphs\n", id, (unsigned long long)merged,
                   (unsigned long long)graphs);
     assert_ok(rota_runtime_close(runtime, PATIENCE_NS));
+    assert_int_equal(validation_messages(), 0);
 }
 
 static void vulkan_gives_the_same_bits(void **state) {

@@ -11,6 +11,7 @@
 #include "tests/adversary.h"
 #include "tests/random.h"
 #include "tests/reach.h"
+#include "tests/validation.h"
 
 enum { NODES_MAX = 600, INPUTS_MAX = 4, PERSISTENT = 3, PERSISTENT_WORDS = 64 };
 
@@ -391,7 +392,9 @@ static void training_gives_the_same(void **state) {
     for (uint32_t d = 0; d < 2; d++) {
         rota_runtime *runtime;
         rota_device *device;
-        assert_ok(rota_runtime_open(&(rota_runtime_options){.timeout_ns = 60000000000u}, &runtime));
+        const rota_runtime_options options =
+            validation_on((rota_runtime_options){.timeout_ns = 60000000000u});
+        assert_ok(rota_runtime_open(&options, &runtime));
         rota_status status = rota_device_open(runtime, ids[d], &device);
         if (status != ROTA_OK) {
             assert_int_equal(d, 1);
@@ -412,6 +415,7 @@ static void training_gives_the_same(void **state) {
         }
         assert_memory_not_equal(&kept[0], &kept[1], 4);
         assert_ok(rota_runtime_close(runtime, 0));
+        assert_int_equal(validation_messages(), 0);
     }
 }
 
