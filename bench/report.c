@@ -35,6 +35,11 @@ static bool device_form(const char *id) {
     return digits > 0 && digits < 4 && number[digits] == 0;
 }
 
+static void say(void *user, rota_log_level level, const char *message) {
+    (void)level;
+    fprintf(stderr, "%s: %s\n", (const char *)user, message);
+}
+
 int report_open(const char *program, const char *id, const rota_runtime_options *options,
                 opened_device *out) {
     *out = (opened_device){0};
@@ -42,7 +47,10 @@ int report_open(const char *program, const char *id, const rota_runtime_options 
         fprintf(stderr, "%s: --device takes auto, cpu, vk:0, cuda:0, ..., not '%s'\n", program, id);
         return EXIT_BAD_ARGUMENT;
     }
-    rota_status status = rota_runtime_open(options, &out->runtime);
+    rota_runtime_options own = options ? *options : (rota_runtime_options){0};
+    own.log = (rota_log){.fn = say, .level = ROTA_LOG_WARNING};
+    memcpy(&own.log.user, &program, sizeof program); /* which is not written to */
+    rota_status status = rota_runtime_open(&own, &out->runtime);
     if (status == ROTA_OK) status = rota_device_open(out->runtime, id, &out->device);
     if (status != ROTA_OK) {
         int code = report_failure(program, status);

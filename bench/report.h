@@ -28,9 +28,9 @@ int report_failure(const char *program, rota_status status);
         }                                                                                                    \
     } while (0)
 
-/* A runtime and its device, opened as --device says (NULL: the best); says on stdout which and why. On
- * failure returns the exit code and leaves both NULL. `id` of another form than the accepted ones is a bad
- * argument. */
+/* A runtime and its device, opened as --device says (NULL: the best); says on stdout which and why. Warnings
+ * of rota's go to stderr, behind the program's name (which lives as long as both). On failure returns the
+ * exit code and leaves both NULL. `id` of another form than the accepted ones is a bad argument. */
 typedef struct opened_device {
     rota_runtime *runtime;
     rota_device *device;

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "../base/log.h"
 #include "../base/status.h"
 
 /* Limits of one kernel. A device may hold less: Vulkan guarantees 128 bytes of push constants, of which the
@@ -57,6 +58,7 @@ typedef struct rota_cuda_target {
     int32_t ordinal;           /* for cuDeviceGet */
     const char *name, *driver;
     const char *cache_dir; /* where choices found by measuring may be kept; NULL: nowhere */
+    const rota_log *log;   /* the runtime's; NULL: nobody listens */
 } rota_cuda_target;
 
 typedef struct rota_cuda_launch {
@@ -69,9 +71,10 @@ typedef void (*rota_cuda_launch_fn)(const void *params, const uint64_t *operand_
 
 /* What a library node's functions get. The executor's context is current, `stream` (a CUstream) is not the
  * default stream and nobody else uses it. In `call` it is being captured, relaxed: whatever is put on it
- * becomes part of the plan's graph, and nothing may wait for it. In `tune` it is not captured, operand
- * addresses are scratch memory of the right sizes whose contents may be overwritten, and the function may
- * wait. */
+ * becomes part of the plan's graph, and nothing may wait for it. A call that fails is made once more, with a
+ * new capture: a library's failure may have ended the first, and what has another way then takes it. In
+ * `tune` it is not captured, operand addresses are scratch memory of the right sizes whose contents may be
+ * overwritten, and the function may wait. */
 typedef struct rota_cuda_call {
     const rota_cuda_target *target;
     void *stream;
@@ -79,6 +82,7 @@ typedef struct rota_cuda_call {
     const uint64_t *operand_bytes;
     uint32_t operand_count;
     const void *params; /* bindables in slots: the values of this submission */
+    bool again;         /* in `call`: the first time failed */
 } rota_cuda_call;
 
 /* ROTA_OK, or the result of rota_fail with a sentence. */

@@ -1,12 +1,17 @@
-/* A stand-in for the few functions of the CUDA driver by which ops make a device's context current, built as
- * a library of the driver's name; every other function fails. */
+/* A stand-in for the few functions of the CUDA driver that ops call, built as a library of the driver's name:
+ * contexts are counted, device memory is the host's, kernels are counted and take the time that a test gives
+ * them. Every other function fails. */
 #include <cuda.h>
+#include <stdint.h>
 #include <string.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
 /* Contexts pushed and retained that were not popped and released. */
 EXPORT int standin_pushed, standin_retained;
+/* Kernels launched, what each takes, and the time that has passed. */
+EXPORT int standin_launches;
+EXPORT double standin_launch_ms, standin_clock_ms;
 
 static struct CUctx_st { int nothing; } context;
 
@@ -47,6 +52,81 @@ static CUresult id(CUcontext given, unsigned long long *out) {
     *out = 7;
     return given == &context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
+
+/* ---- Events, memory, kernels ---- */
+
+struct CUevent_st {
+    double ms;
+};
+static struct CUevent_st events[2];
+static int next_event;
+static unsigned int shared_bytes_allowed = 48 * 1024;
+
+static void *at(CUdeviceptr address) {
+    return (void *)(uintptr_t)address;
+}
+static CUresult event_create(CUevent *out, unsigned int flags) {
+    (void)flags;
+    *out = &events[next_event++ % 2];
+    return CUDA_SUCCESS;
+}
+static CUresult event_nothing(CUevent event) {
+    return event ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+static CUresult event_record(CUevent event, CUstream stream) {
+    event->ms = standin_clock_ms;
+    return stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+static CUresult event_elapsed(float *out, CUevent begin, CUevent end) {
+    *out = (float)(end->ms - begin->ms);
+    return CUDA_SUCCESS;
+}
+static CUresult synchronize(CUstream stream) {
+    return stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+static CUresult copy_down(CUdeviceptr to, const void *from, size_t bytes, CUstream stream) {
+    memcpy(at(to), from, bytes);
+    return synchronize(stream);
+}
+static CUresult copy(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+    return copy_down(to, at(from), bytes, stream);
+}
+static CUresult copy_up(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {
+    memcpy(to, at(from), bytes);
+    return synchronize(stream);
+}
+static CUresult load(CUlibrary *out, const void *image, CUjit_option *options, void **values,
+                     unsigned int count, CUlibraryOption *library_options, void **library_values,
+                     unsigned int library_count) {
+    static char one;
+    (void)options, (void)values, (void)count;
+    (void)library_options, (void)library_values, (void)library_count;
+    *out = (CUlibrary)(void *)&one;
+    return image ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+static CUresult get_kernel(CUkernel *out, CUlibrary library, const char *name) {
+    *out = (CUkernel)(void *)library;
+    shared_bytes_allowed = 48 * 1024;
+    return name[0] ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+static CUresult set_attribute(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device) {
+    (void)kernel, (void)device;
+    if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return CUDA_ERROR_INVALID_VALUE;
+    shared_bytes_allowed = (unsigned int)value;
+    return CUDA_SUCCESS;
+}
+static CUresult get_function(CUfunction *out, CUkernel kernel) {
+    *out = (CUfunction)(void *)kernel;
+    return CUDA_SUCCESS;
+}
+static CUresult launch(const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra) {
+    if (!function || !parameters || extra || config->sharedMemBytes > shared_bytes_allowed)
+        return CUDA_ERROR_INVALID_VALUE;
+    standin_launches++;
+    standin_clock_ms += standin_launch_ms;
+    return synchronize(config->hStream);
+}
+
 typedef void (*any)(void); /* the type that every function's address may be cast to */
 
 static CUresult other(void) {
@@ -58,10 +138,28 @@ EXPORT CUresult cuGetProcAddress_v2(const char *name, void **out, int version, c
     static const struct {
         const char *name;
         any function;
-    } table[] = {{"cuGetErrorName", (any)get_error_name},   {"cuDeviceGet", (any)device_get},
-                 {"cuDevicePrimaryCtxRetain", (any)retain}, {"cuDevicePrimaryCtxRelease", (any)release},
-                 {"cuCtxPushCurrent", (any)push},           {"cuCtxPopCurrent", (any)pop},
-                 {"cuCtxGetCurrent", (any)current},         {"cuCtxGetId", (any)id}};
+    } table[] = {{"cuGetErrorName", (any)get_error_name},
+                 {"cuDeviceGet", (any)device_get},
+                 {"cuDevicePrimaryCtxRetain", (any)retain},
+                 {"cuDevicePrimaryCtxRelease", (any)release},
+                 {"cuCtxPushCurrent", (any)push},
+                 {"cuCtxPopCurrent", (any)pop},
+                 {"cuCtxGetCurrent", (any)current},
+                 {"cuCtxGetId", (any)id},
+                 {"cuEventCreate", (any)event_create},
+                 {"cuEventDestroy", (any)event_nothing},
+                 {"cuEventRecord", (any)event_record},
+                 {"cuEventSynchronize", (any)event_nothing},
+                 {"cuEventElapsedTime", (any)event_elapsed},
+                 {"cuStreamSynchronize", (any)synchronize},
+                 {"cuMemcpyHtoDAsync", (any)copy_down},
+                 {"cuMemcpyDtoDAsync", (any)copy},
+                 {"cuMemcpyDtoHAsync", (any)copy_up},
+                 {"cuLibraryLoadData", (any)load},
+                 {"cuLibraryGetKernel", (any)get_kernel},
+                 {"cuKernelSetAttribute", (any)set_attribute},
+                 {"cuKernelGetFunction", (any)get_function},
+                 {"cuLaunchKernelEx", (any)launch}};
     (void)version, (void)flags, (void)found;
     any function = (any)other;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)

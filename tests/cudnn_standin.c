@@ -18,6 +18,10 @@ __extension__ typedef _Float16 half;
 /* What a test sets and reads. */
 EXPORT bool standin_refuses;            /* the heuristics name no engine */
 EXPORT int64_t standin_workspace_bytes; /* of every plan */
+EXPORT bool standin_fails;              /* every call of a plan */
+EXPORT bool standin_idle;               /* calls write one element of each result and compute nothing */
+EXPORT bool standin_unsteady;           /* ... another one each time */
+EXPORT double standin_run_ms, *standin_clock_ms; /* what a call takes, by whose clock */
 EXPORT uint32_t standin_runs, standin_plans;
 EXPORT void *standin_stream; /* of the last call */
 
@@ -455,6 +459,20 @@ static void forget(const descriptor *operation) {
     }
 }
 
+static cudnnStatus_t touch_results(const descriptor *operation, const descriptor *pack) {
+    static const cudnnBackendAttributeName_t results[] = {
+        CUDNN_ATTR_OPERATION_POINTWISE_YDESC, CUDNN_ATTR_OPERATION_MATMUL_CDESC,
+        CUDNN_ATTR_OPERATION_REDUCTION_YDESC, CUDNN_ATTR_OPERATION_RESHAPE_YDESC};
+    for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
+        descriptor *t = descriptor_in(operation, results[i]);
+        if (!t || flag_in(t, CUDNN_ATTR_TENSOR_IS_VIRTUAL)) continue;
+        cudnnStatus_t status = find_memory(t, pack);
+        if (status != CUDNN_STATUS_SUCCESS) return status;
+        store_at(t, 0, standin_unsteady ? standin_runs % 2 + 1 : 1);
+    }
+    return CUDNN_STATUS_SUCCESS;
+}
+
 EXPORT cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t given,
                                          cudnnBackendDescriptor_t pack) {
     descriptor *plan = given;
@@ -466,8 +484,10 @@ EXPORT cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescr
     const attribute *operations = find(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS);
     descriptor *const *list = operations->values;
     cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
+    if (standin_fails) return fail(CUDNN_STATUS_EXECUTION_FAILED, "it was told to fail");
+    if (standin_clock_ms) *standin_clock_ms += standin_run_ms;
     for (int64_t i = 0; i < operations->count && status == CUDNN_STATUS_SUCCESS; i++)
-        status = run_operation(list[i], pack);
+        status = standin_idle ? touch_results(list[i], pack) : run_operation(list[i], pack);
     for (int64_t i = 0; i < operations->count; i++) forget(list[i]);
     standin_stream = handle->stream;
     standin_runs++;

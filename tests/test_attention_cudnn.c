@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "graph/graph.h"
@@ -22,7 +23,9 @@ static const rota_cuda_target h200 = {
 static char some_stream, some_workspace;
 
 static struct {
-    bool *refuses;
+    bool *refuses, *fails, *idle, *unsteady;
+    double *run_ms, *launch_ms;
+    int *launches;
     int64_t *workspace_bytes;
     uint32_t *runs, *plans;
     void **stream;
@@ -42,6 +45,13 @@ static int open_standins(void **state) {
     void *cuda = dlopen(ROTA_STANDINS "/libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!cudnn || !cuda) return -1;
     standin.refuses = symbol(cudnn, "standin_refuses");
+    standin.fails = symbol(cudnn, "standin_fails");
+    standin.idle = symbol(cudnn, "standin_idle");
+    standin.unsteady = symbol(cudnn, "standin_unsteady");
+    standin.run_ms = symbol(cudnn, "standin_run_ms");
+    standin.launches = symbol(cuda, "standin_launches");
+    standin.launch_ms = symbol(cuda, "standin_launch_ms");
+    *(double **)symbol(cudnn, "standin_clock_ms") = symbol(cuda, "standin_clock_ms");
     standin.workspace_bytes = symbol(cudnn, "standin_workspace_bytes");
     standin.runs = symbol(cudnn, "standin_runs");
     standin.plans = symbol(cudnn, "standin_plans");
@@ -339,6 +349,184 @@ static void test_refusals(void **state) {
     drop(&t);
 }
 
+/* ---- The choice between cuDNN and rota's own kernels ---- */
+
+static uint32_t lines;
+static char last_line[512];
+static void listen(void *user, rota_log_level level, const char *message) {
+    (void)user;
+    assert_int_equal(level, ROTA_LOG_WARNING);
+    lines++;
+    snprintf(last_line, sizeof last_line, "%s", message);
+}
+
+/* A node of each kind, its operands, and a device that listens. */
+typedef struct fixture {
+    rota_log log;
+    rota_cuda_target target;
+    tensors t;
+    rota_attention_params forward;
+    uint64_t operands[11], bytes[11];
+    rota_cuda_call call;
+    const rota_kernel *kernel;
+    int launches; /* of rota's kernels, for all of it */
+} fixture;
+
+static void node_open(fixture *n, bool backward, uint32_t batch, uint32_t dim) {
+    memset(n, 0, sizeof *n);
+    n->log = (rota_log){.fn = listen, .level = ROTA_LOG_DEBUG};
+    n->target = h200;
+    n->target.driver = "580", n->target.shared_bytes_max = 232448, n->target.log = &n->log;
+    n->t = make(ROTA_BF16, true, batch, 4, 256, 256, dim, BY_ROW);
+    n->forward = forward_of(&n->t);
+    const uint64_t all = (uint64_t)batch * 4 * 256 * dim * 2, row = (uint64_t)batch * 4 * 256 * 4;
+    const tensors *t = &n->t;
+    const uint64_t scratch = address(aligned_alloc(64, 4096));
+    const uint64_t f[] = {address(t->q),   address(t->k),   address(t->v),
+                          address(t->out), address(t->lse), scratch};
+    const uint64_t b[] = {
+        address(t->q),     address(t->k),  address(t->v),  address(t->out), address(t->dout), address(t->lse),
+        address(t->stats), address(t->dq), address(t->dk), address(t->dv),  scratch};
+    const uint32_t count = backward ? 11 : 6;
+    memcpy(n->operands, backward ? b : f, count * sizeof *f);
+    for (uint32_t i = 0; i + 1 < count; i++)
+        n->bytes[i] = n->operands[i] == address(t->lse) || n->operands[i] == address(t->stats) ? row : all;
+    n->bytes[count - 1] = 4096;
+    n->call = (rota_cuda_call){.target = &n->target,
+                               .stream = &some_stream,
+                               .operands = n->operands,
+                               .operand_bytes = n->bytes,
+                               .operand_count = count,
+                               .params = backward ? (const void *)&n->t.p : &n->forward};
+    n->kernel =
+        backward ? &rota_kernel_attention_backward : rota_cuda_attention_by_cudnn(&n->forward, 0, &n->target);
+    n->launches = backward ? 3 : 1;
+    assert_non_null(n->kernel);
+    assert_true(!backward || rota_cuda_attention_backward_by_cudnn(&n->t.p, 0, &n->target));
+    lines = 0;
+    *standin.idle = true;
+    *standin.run_ms = *standin.launch_ms = 1;
+}
+
+static void node_close(fixture *n) {
+    *standin.idle = *standin.fails = *standin.unsteady = false;
+    free((void *)(uintptr_t)n->operands[n->call.operand_count - 1]);
+    drop(&n->t);
+}
+
+/* Who does the node's work when its graph is made. */
+static void expect(fixture *n, bool by_cudnn) {
+    const uint32_t runs = *standin.runs;
+    const int launches = *standin.launches;
+    assert_ok(n->kernel->cuda.call(&n->call));
+    assert_int_equal(*standin.runs - runs, by_cudnn ? 1 : 0);
+    assert_int_equal(*standin.launches - launches, by_cudnn ? 0 : n->launches);
+}
+
+static void need_images(void) {
+    if (!rota_kernels_have_cuda_images()) skip();
+}
+
+/* Whichever is measured to be the faster takes it; what is measured stays. */
+static void test_choice(void **state) {
+    (void)state;
+    need_images();
+    for (uint32_t i = 0; i < 8; i++) {
+        const bool backward = i & 1, slow = i & 2, hopeless = i & 4;
+        fixture n;
+        node_open(&n, backward, 2 + i, 64);
+        *standin.run_ms = !slow ? 0.9 * n.launches : hopeless ? 9.0 : 1.1 * n.launches;
+        const uint32_t runs = *standin.runs;
+        assert_ok(n.kernel->cuda.tune(&n.call));
+        assert_true(*standin.runs - runs < 100);
+        expect(&n, !slow);
+        *standin.run_ms = slow ? 0.1 : 10;
+        const int launches = *standin.launches;
+        assert_ok(n.kernel->cuda.tune(&n.call)); /* again: only to load cuDNN's code */
+        assert_int_equal(*standin.launches, launches);
+        expect(&n, !slow);
+        assert_int_equal(lines, 0);
+        node_close(&n);
+    }
+}
+
+/* Not measured, for want of memory, say: cuDNN takes it, and goes on doing so. */
+static void test_choice_unmeasured(void **state) {
+    (void)state;
+    fixture n;
+    node_open(&n, true, 2, 48);
+    expect(&n, true);
+    *standin.run_ms = 100;
+    assert_ok(n.kernel->cuda.tune(&n.call));
+    expect(&n, true);
+    node_close(&n);
+}
+
+/* A gradient that two runs don't agree on is not taken, fast as it is. */
+static void test_unsteady(void **state) {
+    (void)state;
+    need_images();
+    fixture n;
+    node_open(&n, true, 2, 56);
+    *standin.unsteady = true;
+    *standin.run_ms = 0.1;
+    assert_ok(n.kernel->cuda.tune(&n.call));
+    expect(&n, false);
+    assert_int_equal(lines, 1);
+    assert_non_null(strstr(last_line, "same bits"));
+    node_close(&n);
+}
+
+/* What cuDNN fails to run rota's own kernels do, with one line for a shape; so does a call whose capture was
+ * spoilt though cuDNN said nothing. More columns than its kernels keep in 48 KiB of shared memory. */
+static void test_failure(void **state) {
+    (void)state;
+    need_images();
+    for (uint32_t i = 0; i < 4; i++) {
+        const bool backward = i & 1, tuned = i & 2;
+        fixture n;
+        node_open(&n, backward, 1 + i, 128);
+        *standin.fails = true;
+        if (tuned) assert_ok(n.kernel->cuda.tune(&n.call));
+        expect(&n, false);
+        expect(&n, false);
+        *standin.fails = false;
+        expect(&n, false);
+        assert_int_equal(lines, 1);
+        assert_non_null(strstr(last_line, "told to fail"));
+        node_close(&n);
+        node_open(&n, backward, 6 + i, 128);
+        expect(&n, true);
+        n.call.again = true;
+        expect(&n, false);
+        assert_int_equal(lines, 0);
+        node_close(&n);
+    }
+}
+
+/* Pieces of one batch or one head begin where whole ones' strides lead to: at multiples of 16 bytes only. */
+static void test_odd_pieces(void **state) {
+    (void)state;
+    rota_attention_backward_params p = {.batch = 2,
+                                        .heads = 8192,
+                                        .queries = 4,
+                                        .keys = 8,
+                                        .dim = 64,
+                                        .scale = 1,
+                                        .flags = ROTA_ATTENTION_ALIGNED_16 |
+                                                 (uint32_t)ROTA_BF16 << ROTA_ATTENTION_DTYPE_SHIFT};
+    strides(p.heads, p.queries, p.dim, BY_ROW, p.q_stride);
+    strides(p.heads, p.keys, p.dim, BY_ROW, p.kv_stride);
+    strides(p.heads, p.queries, p.dim, BY_ROW, p.out_stride);
+    assert_true(rota_cuda_attention_backward_by_cudnn(&p, 0, &h200));
+    rota_attention_backward_params other = p;
+    other.q_stride[0] += 4;
+    assert_false(rota_cuda_attention_backward_by_cudnn(&other, 0, &h200));
+    other = p;
+    other.kv_stride[0] = 0;
+    assert_false(rota_cuda_attention_backward_by_cudnn(&other, 0, &h200));
+}
+
 /* Without a library the node is three kernels, which read and write what it does. */
 static void test_parts(void **state) {
     (void)state;
@@ -376,8 +564,11 @@ static void test_parts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_results),  cmocka_unit_test(test_pieces), cmocka_unit_test(test_plans_are_kept),
-        cmocka_unit_test(test_refusals), cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_results),        cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_plans_are_kept), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_choice),         cmocka_unit_test(test_choice_unmeasured),
+        cmocka_unit_test(test_unsteady),       cmocka_unit_test(test_failure),
+        cmocka_unit_test(test_odd_pieces),     cmocka_unit_test(test_parts),
     };
     return cmocka_run_group_tests(tests, open_standins, NULL);
 }

@@ -214,14 +214,17 @@ static void test_graphs(void **state) {
 typedef struct library {
     CUfunction step;
     uint32_t calls, tunes, prepares, launches;
-    rota_status status;
+    rota_status status; /* of a call that isn't made again, or of every one */
+    bool recovers;
 } library;
 static library lib;
 
 /* Puts steps on the stream, as a library would. */
 static rota_status library_call(const rota_cuda_call *call) {
     lib.calls++;
-    if (lib.status != ROTA_OK) return rota_fail(lib.status, "the library does not want to");
+    assert_int_equal(call->again, lib.status != ROTA_OK && lib.calls % 2 == 0);
+    if (lib.status != ROTA_OK && !(call->again && lib.recovers))
+        return rota_fail(lib.status, "the library does not want to");
     const step_params *params = call->params;
     if (params->count == 0) return ROTA_OK; /* nothing on the stream */
     struct {
@@ -315,6 +318,16 @@ static void test_library(void **state) {
     assert_non_null(strstr(rota_last_error(), "node 1"));
     f->device->vtable->program_destroy(f->device, l.program);
     free(l.edges);
+    free(p);
+    /* It is asked a second time, in a capture of its own, and may then have another way. */
+    p = library_program(&kernel, &params, false, false);
+    lib.recovers = true;
+    lib.calls = 0;
+    l = cuda_load(f, p, memories);
+    assert_int_equal(lib.calls, 2);
+    assert_int_equal(cuda_stub_last_graph().children, 1);
+    assert_int_equal(cuda_stub_last_graph().nodes, 3);
+    cuda_unload(f, l);
     free(p);
     cuda_close(f);
 }

@@ -113,6 +113,7 @@ static void open_target(rota_cuda_device *device, uint32_t index) {
         .name = device->base.info.name,
         .driver = device->base.info.driver,
         .cache_dir = device->cache_dir[0] ? device->cache_dir : NULL,
+        .log = &device->host.log,
     };
     device->base.cuda = &device->target;
 }

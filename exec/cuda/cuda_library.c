@@ -68,6 +68,12 @@ rota_status rota_cuda_library_capture(rota_cuda_device *device, const rota_cuda_
     };
     if (!block) pthread_mutex_lock(&device->library_lock);
     rota_status status = capture(device, kernel, &call, out_graph);
+    if (status != ROTA_OK && !ra_load_acquire(&device->lost)) { /* pairs with rota_cuda_lose */
+        rota_log_write(&device->host.log, ROTA_LOG_WARNING, "node '%s' is captured once more: %s",
+                       node_name(device, desc, index), rota_last_error());
+        call.again = true;
+        status = capture(device, kernel, &call, out_graph);
+    }
     if (!block) pthread_mutex_unlock(&device->library_lock);
     return status;
 }

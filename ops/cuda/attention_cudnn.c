@@ -4,7 +4,7 @@
 
 #include <string.h>
 #include "ops/attention.h"
-#include "ops/cuda/cudnn_attention.h"
+#include "ops/cuda/attention_choice.h"
 
 /* Multiplications of a product of attention that are worth a plan, which takes up to half a second to make,
  * and cuDNN's launches, which are one or two more than rota's own. */
@@ -47,24 +47,34 @@ static uint64_t in_tiles(uint32_t rows) {
     return ((uint64_t)rows + TILE - 1) / TILE * TILE;
 }
 
-/* How many batches, and how many heads of them, a piece has: all the same. False: one head is too much. */
-static bool piece_of(const rota_attention_backward_params *p, uint32_t *out_batch, uint32_t *out_heads) {
-    const uint64_t fit = SCORES_BYTES_MAX / (in_tiles(p->queries) * in_tiles(p->keys) * ELEMENT_BYTES);
+/* How much of it a piece has: some batches or some heads, all pieces the same. False: one head is too much,
+ * or pieces would begin at odd places. */
+static bool piece_of(const rota_cudnn_attention *whole, rota_cudnn_attention *out_piece) {
+    const uint64_t fit =
+        SCORES_BYTES_MAX / (in_tiles(whole->queries) * in_tiles(whole->keys) * ELEMENT_BYTES);
+    *out_piece = *whole;
     if (fit == 0) return false;
-    *out_heads = largest_divisor(p->heads, fit);
-    *out_batch = *out_heads == p->heads ? largest_divisor(p->batch, fit / p->heads) : 1;
-    /* A piece's lse lies at a multiple of 16 bytes as well. */
-    return p->queries % 4 == 0 || (*out_batch == p->batch && *out_heads == p->heads);
+    out_piece->heads = largest_divisor(whole->heads, fit);
+    out_piece->batch =
+        out_piece->heads == whole->heads ? largest_divisor(whole->batch, fit / whole->heads) : 1;
+    if (out_piece->batch == whole->batch && out_piece->heads == whole->heads) return true;
+    /* Every one's operands begin at multiples of 16 bytes, lse too. */
+    bool even = whole->queries % 4 == 0;
+    for (int i = 0; i < 4; i++)
+        for (int axis = 0; axis < 2; axis++) {
+            const uint32_t extent = axis == 0 ? whole->batch : whole->heads;
+            even = even && (extent == 1 || (whole->stride[i][axis] % 8 == 0 && whole->stride[i][axis] != 0));
+        }
+    return even;
 }
 
-/* A piece of it. */
 static rota_cudnn_attention backward_of(const rota_attention_backward_params *p) {
     rota_cudnn_attention about;
     memset(&about, 0, sizeof about);
     about.backward = 1;
     about.dtype = p->flags >> ROTA_ATTENTION_DTYPE_SHIFT;
     about.causal = (p->flags & ROTA_ATTENTION_CAUSAL) != 0;
-    (void)piece_of(p, &about.batch, &about.heads);
+    about.batch = p->batch, about.heads = p->heads;
     about.queries = p->queries, about.keys = p->keys, about.dim = p->dim;
     about.scale = p->scale;
     memcpy(about.stride[0], p->q_stride, sizeof p->q_stride);
@@ -81,16 +91,44 @@ static uint64_t scratch(const rota_cuda_call *call, uint32_t own, uint64_t *out_
     return there ? call->operands[own] : 0;
 }
 
-static rota_status call_attention(const rota_cuda_call *call) {
+/* ---- Forward ---- */
+
+enum { OPERAND_OUT = 3, OPERANDS = 5 };
+
+static rota_status forward_by_cudnn(const rota_cuda_call *call) {
     const rota_cudnn_attention about = forward_of(call->params);
     const rota_cudnn_attention_operands operands = {.q = call->operands[0],
                                                     .k = call->operands[1],
                                                     .v = call->operands[2],
-                                                    .out = call->operands[3],
+                                                    .out = call->operands[OPERAND_OUT],
                                                     .lse = call->operands[4]};
     uint64_t bytes;
-    const uint64_t workspace = scratch(call, 5, &bytes);
+    const uint64_t workspace = scratch(call, OPERANDS, &bytes);
     return rota_cudnn_attention_run(&about, call->target, &operands, workspace, bytes, call->stream);
+}
+
+static rota_status forward_by_rota(const rota_cuda_call *call) {
+    static const uint8_t operands[OPERANDS] = {0, 1, 2, 3, 4};
+    const rota_attention_params *p = call->params;
+    return rota_attention_run_image(rota_cuda_attention_by_rota(p, call->target), call, operands, p);
+}
+
+static rota_attention_ways forward_ways(const rota_cuda_call *call) {
+    return (rota_attention_ways){.about = forward_of(call->params),
+                                 .by_cudnn = forward_by_cudnn,
+                                 .by_rota = forward_by_rota,
+                                 .first_result = OPERAND_OUT,
+                                 .result_count = 2};
+}
+
+static rota_status call_attention(const rota_cuda_call *call) {
+    const rota_attention_ways ways = forward_ways(call);
+    return rota_attention_choice_call(&ways, call);
+}
+
+static rota_status tune_attention(const rota_cuda_call *call) {
+    const rota_attention_ways ways = forward_ways(call);
+    return rota_attention_choice_measure(&ways, call);
 }
 
 static uint64_t workspace_attention(const void *params, const uint64_t *operand_bytes,
@@ -102,10 +140,10 @@ static uint64_t workspace_attention(const void *params, const uint64_t *operand_
 
 static const rota_kernel attention_by_cudnn = {
     .name = "attention_cudnn",
-    .operand_count = 5,
+    .operand_count = OPERANDS,
     .param_bytes = sizeof(rota_attention_params),
     .flags = ROTA_KERNEL_PURE,
-    .cuda = {.call = call_attention, .workspace = workspace_attention},
+    .cuda = {.call = call_attention, .tune = tune_attention, .workspace = workspace_attention},
 };
 
 const rota_kernel *rota_cuda_attention_by_cudnn(const rota_attention_params *p, uint32_t slot_mask,
@@ -116,35 +154,39 @@ const rota_kernel *rota_cuda_attention_by_cudnn(const rota_attention_params *p, 
     return rota_cudnn_attention_takes(&about, target, NULL) ? &attention_by_cudnn : NULL;
 }
 
+/* ---- The gradient ---- */
+
 bool rota_cuda_attention_backward_by_cudnn(const rota_attention_backward_params *p, uint32_t slot_mask,
                                            const rota_cuda_target *target) {
-    uint32_t batch, heads;
-    if (!is_worth_it(p->flags, slot_mask, (uint64_t)p->batch * p->heads, p->queries, p->keys, p->dim) ||
-        !piece_of(p, &batch, &heads))
+    if (!is_worth_it(p->flags, slot_mask, (uint64_t)p->batch * p->heads, p->queries, p->keys, p->dim))
         return false;
-    const rota_cudnn_attention about = backward_of(p);
-    return rota_cudnn_attention_takes(&about, target, NULL);
+    const rota_cudnn_attention whole = backward_of(p);
+    rota_cudnn_attention piece;
+    return piece_of(&whole, &piece) && rota_cudnn_attention_takes(&piece, target, NULL);
 }
 
 uint64_t rota_cuda_workspace_attention_backward(const void *params, const uint64_t *operand_bytes,
                                                 const rota_cuda_target *target) {
     (void)operand_bytes;
-    const rota_cudnn_attention about = backward_of(params);
-    return rota_cudnn_attention_workspace(&about, target);
+    const rota_cudnn_attention whole = backward_of(params);
+    rota_cudnn_attention piece;
+    return piece_of(&whole, &piece) ? rota_cudnn_attention_workspace(&piece, target) : 0;
 }
 
 static uint64_t place(const uint32_t stride[3], uint32_t batch, uint32_t head) {
     return ((uint64_t)batch * stride[0] + (uint64_t)head * stride[1]) * ELEMENT_BYTES;
 }
 
-rota_status rota_cuda_call_attention_backward(const rota_cuda_call *call) {
+static rota_status backward_by_cudnn(const rota_cuda_call *call) {
     const rota_attention_backward_params *p = call->params;
-    const rota_cudnn_attention about = backward_of(p);
+    const rota_cudnn_attention whole = backward_of(p);
+    rota_cudnn_attention piece;
+    (void)piece_of(&whole, &piece); /* as it did when the plan was compiled */
     const uint64_t *o = call->operands;
     uint64_t bytes;
     const uint64_t workspace = scratch(call, ROTA_ATTENTION_BACKWARD_OPERANDS, &bytes);
-    for (uint32_t b = 0; b < p->batch; b += about.batch)
-        for (uint32_t h = 0; h < p->heads; h += about.heads) {
+    for (uint32_t b = 0; b < p->batch; b += piece.batch)
+        for (uint32_t h = 0; h < p->heads; h += piece.heads) {
             const uint64_t q = place(p->q_stride, b, h), kv = place(p->kv_stride, b, h),
                            out = place(p->out_stride, b, h), row = ((uint64_t)b * p->heads + h) * p->queries;
             const rota_cudnn_attention_operands operands = {
@@ -160,7 +202,33 @@ rota_status rota_cuda_call_attention_backward(const rota_cuda_call *call) {
                 .sums = o[ROTA_ATTENTION_BACKWARD_STATS],
             };
             ROTA_TRY(
-                rota_cudnn_attention_run(&about, call->target, &operands, workspace, bytes, call->stream));
+                rota_cudnn_attention_run(&piece, call->target, &operands, workspace, bytes, call->stream));
         }
     return ROTA_OK;
+}
+
+static rota_status backward_by_rota(const rota_cuda_call *call) {
+    rota_kernel_part parts[ROTA_KERNEL_PARTS_MAX] = {0};
+    const uint32_t count = rota_attention_backward_parts(call->params, parts);
+    for (uint32_t i = 0; i < count; i++)
+        ROTA_TRY(rota_attention_run_image(parts[i].kernel, call, parts[i].operand, parts[i].params));
+    return ROTA_OK;
+}
+
+static rota_attention_ways backward_ways(const rota_cuda_call *call) {
+    return (rota_attention_ways){.about = backward_of(call->params),
+                                 .by_cudnn = backward_by_cudnn,
+                                 .by_rota = backward_by_rota,
+                                 .first_result = ROTA_ATTENTION_BACKWARD_DQ,
+                                 .result_count = 3};
+}
+
+rota_status rota_cuda_call_attention_backward(const rota_cuda_call *call) {
+    const rota_attention_ways ways = backward_ways(call);
+    return rota_attention_choice_call(&ways, call);
+}
+
+rota_status rota_cuda_tune_attention_backward(const rota_cuda_call *call) {
+    const rota_attention_ways ways = backward_ways(call);
+    return rota_attention_choice_measure(&ways, call);
 }

@@ -5,10 +5,14 @@
 #include "graph/kernel.h"
 #include "ops/kernel_params.h"
 
+/* Rota's own kernel for attention of 16-bit floats; one without an image where there is none. */
+const rota_kernel *rota_cuda_attention_by_rota(const rota_attention_params *params,
+                                               const rota_cuda_target *target);
+
 #ifdef ROTA_HAVE_CUDA
 
-/* The kernel that stands in for attention; NULL: rota's own takes it, since cuDNN is not there, or has no
- * engine for it, or its operands may lie uneven. */
+/* The kernel that stands in for attention, and is whichever of cuDNN's and rota's is the faster; NULL: rota's
+ * own takes it, since cuDNN is not there, or has no engine for it, or its operands may lie uneven. */
 const rota_kernel *rota_cuda_attention_by_cudnn(const rota_attention_params *params, uint32_t slot_mask,
                                                 const rota_cuda_target *target);
 /* Whether cuDNN takes attention_backward. */
@@ -16,10 +20,14 @@ bool rota_cuda_attention_backward_by_cudnn(const rota_attention_backward_params 
                                            const rota_cuda_target *target);
 
 rota_status rota_cuda_call_attention_backward(const rota_cuda_call *call);
+rota_status rota_cuda_tune_attention_backward(const rota_cuda_call *call);
 uint64_t rota_cuda_workspace_attention_backward(const void *params, const uint64_t *operand_bytes,
                                                 const rota_cuda_target *target);
 #define ROTA_CUDA_ATTENTION_BACKWARD                                                                         \
-    { .call = rota_cuda_call_attention_backward, .workspace = rota_cuda_workspace_attention_backward }
+    {                                                                                                        \
+        .call = rota_cuda_call_attention_backward, .tune = rota_cuda_tune_attention_backward,                \
+        .workspace = rota_cuda_workspace_attention_backward                                                  \
+    }
 
 #else /* without the toolkit's headers there is no CUDA executor either */
 

@@ -125,6 +125,11 @@ static const rota_kernel *half_of(const rota_kernel kernels[2][2], uint32_t flag
     return &kernels[dtype_of(flags) == ROTA_BF16][dim > NARROW_DIM];
 }
 
+const rota_kernel *rota_cuda_attention_by_rota(const rota_attention_params *p,
+                                               const rota_cuda_target *target) {
+    return half_of(attention_half, p->flags, p->dim, target);
+}
+
 /* ---- The choice ---- */
 
 const rota_kernel *rota_cuda_select_attention(const void *params, const uint64_t *operand_bytes,
@@ -133,7 +138,7 @@ const rota_kernel *rota_cuda_select_attention(const void *params, const uint64_t
     const rota_attention_params *p = params;
     if (dtype_of(p->flags) != ROTA_F32) {
         const rota_kernel *library = rota_cuda_attention_by_cudnn(p, slot_mask, target);
-        return library ? library : half_of(attention_half, p->flags, p->dim, target);
+        return library ? library : rota_cuda_attention_by_rota(p, target);
     }
     return p->dim > NARROW_DIM ? &attention_wide : NULL;
 }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/log.h"
 #include "ops/cuda/driver.h"
 #include "ops/tensor.h"
 
@@ -170,6 +171,7 @@ typedef struct kept_plan {
     rota_cudnn_plan plan;
     cudnnHandle_t handle;
     rota_status status; /* of making it */
+    bool failed;        /* to run */
     char why[ROTA_ERROR_MESSAGE_MAX];
 } kept_plan;
 /* Also held while a handle is used, which takes one caller at a time. */
@@ -226,6 +228,9 @@ static kept_plan *find(const rota_cudnn_attention *about, const rota_cuda_target
     kept->status = make(kept, target);
     if (kept->status != ROTA_OK) {
         snprintf(kept->why, sizeof kept->why, "%s", rota_last_error());
+        if (kept->handle || kept->status != ROTA_UNSUPPORTED) /* it was asked */
+            rota_log_write(target->log, ROTA_LOG_WARNING, "rota's own kernels take attention%s on %s: %s",
+                           about->backward ? "'s gradient" : "", target->name, kept->why);
         if (kept->plan.graph.descriptor_count) rota_cudnn_plan_free(&kept->plan);
     }
     kept->next = plans;
@@ -235,7 +240,7 @@ static kept_plan *find(const rota_cudnn_attention *about, const rota_cuda_target
 
 /* Compiling asks on any thread: the device's context, which is its primary one, becomes current for it. */
 static rota_status with_plan(const rota_cudnn_attention *about, const rota_cuda_target *target,
-                             const kept_plan **out_kept) {
+                             kept_plan **out_kept) {
     const rota_cuda_driver *cu;
     CUdevice device;
     CUcontext context, before;
@@ -260,7 +265,7 @@ static rota_status with_plan(const rota_cudnn_attention *about, const rota_cuda_
 
 bool rota_cudnn_attention_takes(const rota_cudnn_attention *about, const rota_cuda_target *target,
                                 char out_why[ROTA_ERROR_MESSAGE_MAX]) {
-    const kept_plan *kept = NULL;
+    kept_plan *kept = NULL;
     if (out_why) out_why[0] = 0;
     if (!rota_cudnn_present()) return false;
     rota_status status = with_plan(about, target, &kept);
@@ -271,7 +276,7 @@ bool rota_cudnn_attention_takes(const rota_cudnn_attention *about, const rota_cu
 }
 
 uint64_t rota_cudnn_attention_workspace(const rota_cudnn_attention *about, const rota_cuda_target *target) {
-    const kept_plan *kept;
+    kept_plan *kept;
     if (with_plan(about, target, &kept) != ROTA_OK || kept->status != ROTA_OK) return 0;
     return kept->plan.workspace_bytes;
 }
@@ -285,7 +290,7 @@ static void *address(uint64_t value) {
 rota_status rota_cudnn_attention_run(const rota_cudnn_attention *about, const rota_cuda_target *target,
                                      const rota_cudnn_attention_operands *o, uint64_t workspace,
                                      uint64_t workspace_bytes, void *stream) {
-    const kept_plan *kept;
+    kept_plan *kept;
     ROTA_TRY(with_plan(about, target, &kept));
     if (kept->status != ROTA_OK) return rota_fail(kept->status, "%s", kept->why);
     if (workspace_bytes < kept->plan.workspace_bytes)
@@ -324,8 +329,14 @@ rota_status rota_cudnn_attention_run(const rota_cudnn_attention *about, const ro
         pointers[count++] = all[i].pointer;
     }
     pthread_mutex_lock(&plans_lock);
-    rota_status status =
-        rota_cudnn_run(&kept->plan, kept->handle, count, ids, pointers, address(workspace), stream);
+    if (!kept->failed && rota_cudnn_run(&kept->plan, kept->handle, count, ids, pointers, address(workspace),
+                                        stream) != ROTA_OK) {
+        kept->failed = true;
+        snprintf(kept->why, sizeof kept->why, "%s", rota_last_error());
+        rota_log_write(target->log, ROTA_LOG_WARNING, "rota's own kernels take attention%s on %s: %s",
+                       about->backward ? "'s gradient" : "", target->name, kept->why);
+    }
+    const rota_status status = kept->failed ? rota_fail(ROTA_UNSUPPORTED, "%s", kept->why) : ROTA_OK;
     pthread_mutex_unlock(&plans_lock);
     return status;
 }

@@ -25,6 +25,7 @@
     X(DevicePrimaryCtxRelease, 11000)                                                                        \
     X(MemcpyHtoDAsync, 3020)                                                                                 \
     X(MemcpyDtoDAsync, 3020)                                                                                 \
+    X(MemcpyDtoHAsync, 3020)                                                                                 \
     X(LibraryLoadData, 12000)                                                                                \
     X(LibraryGetKernel, 12000)                                                                               \
     X(KernelGetFunction, 12000)                                                                              \

@@ -49,6 +49,9 @@ typedef struct image_args {
     uint64_t words[ROTA_KERNEL_OPERANDS_MAX + ROTA_KERNEL_PARAM_BYTES_MAX / 8];
 } image_args;
 
+/* Dynamic shared memory of a block that needs no leave. */
+#define SHARED_BYTES_UNASKED (48u * 1024u)
+
 static uint32_t at_least_1(uint32_t count) {
     return count ? count : 1;
 }
@@ -65,12 +68,21 @@ rota_status rota_cuda_image_run(const rota_kernel *kernel, const rota_cuda_call 
     ROTA_TRY(library_of(cu, kernel, &library));
     ROTA_TRY(
         rota_cuda_driver_check(cu, cu->LibraryGetKernel(&found, library, kernel->cuda.entry), kernel->name));
-    ROTA_TRY(rota_cuda_driver_check(cu, cu->KernelGetFunction(&function, found), kernel->name));
     image_args args = {0};
     memcpy(args.words, operands, kernel->operand_count * sizeof *operands);
     memcpy(args.words + kernel->operand_count, params, kernel->param_bytes);
     rota_cuda_launch launch = {0};
     kernel->cuda.launch(params, operand_bytes, call->target, &launch);
+    if (launch.shared_bytes > SHARED_BYTES_UNASKED) {
+        CUdevice device;
+        ROTA_TRY(rota_cuda_driver_check(cu, cu->DeviceGet(&device, call->target->ordinal), "cuDeviceGet"));
+        ROTA_TRY(
+            rota_cuda_driver_check(cu,
+                                   cu->KernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                                          (int)launch.shared_bytes, found, device),
+                                   kernel->name));
+    }
+    ROTA_TRY(rota_cuda_driver_check(cu, cu->KernelGetFunction(&function, found), kernel->name));
     const CUlaunchConfig config = {.gridDimX = at_least_1(launch.groups[0]),
                                    .gridDimY = at_least_1(launch.groups[1]),
                                    .gridDimZ = at_least_1(launch.groups[2]),

@@ -27,7 +27,7 @@ typedef struct rota_matmul_choice {
     rota_cublaslt_algorithm algorithm;
 } rota_matmul_choice;
 
-#define ROTA_MATMUL_CANDIDATES_MAX 32
+#define ROTA_MATMUL_CANDIDATES_MAX ROTA_MEASURE_CANDIDATES_MAX
 
 /* All that the fastest way depends on, as a key of ops/cuda/choices.h. */
 void rota_matmul_choice_key(const rota_matmul_params *params, rota_dtype dtype,
