@@ -14,25 +14,12 @@ static void nap(void) {
     (void)rota_futex_wait(&never, 0, rota_deadline_after(50000));
 }
 
-/* Whether the executor is through with all that it will get. A lost device gets nothing more, and one that
- * said so itself touches nothing more. */
-static bool device_is_finished(rota_device *device) {
-    if (ra_load_acquire(&device->gone)) return true;
-    bool lost = rota_device_is_lost(device);
-    for (uint32_t q = 0; q < device->runtime->queue_count; q++) {
-        rota_timeline *timeline = &device->timelines[q];
-        uint64_t last = ra_load_acquire(lost ? &timeline->handed_over : &timeline->issued);
-        if (ra_load_acquire(&timeline->completed) < last) return false;
-    }
-    return true;
-}
-
 /* Whether some device that is not lost has works before it and is linked to one that is. */
 static bool is_waiting_for_lost(rota_runtime *runtime) {
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) {
         rota_device *device = runtime->devices[d];
-        if (rota_device_is_lost(device) || device_is_finished(device)) continue;
+        if (rota_device_is_lost(device) || rota_device_is_finished(device)) continue;
         for (uint32_t others = ra_load_acquire(&device->linked); others; others &= others - 1)
             if (rota_device_is_lost(runtime->devices[__builtin_ctz(others)])) return true;
     }
@@ -46,7 +33,7 @@ static bool is_finished(rota_runtime *runtime) {
             return false;
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++)
-        if (!device_is_finished(runtime->devices[d])) return false;
+        if (!rota_device_is_finished(runtime->devices[d])) return false;
     return true;
 }
 
@@ -89,6 +76,10 @@ static void free_released(rota_runtime *runtime, uint32_t stuck) {
     rota_dead *dead = runtime->dead;
     runtime->dead = NULL;
     for (;;) {
+        if (!dead) {
+            dead = runtime->held;
+            runtime->held = NULL;
+        }
         if (!dead) dead = ra_exchange_acq_rel(&runtime->released, NULL);
         if (!dead) return;
         rota_dead *next = dead->next;
@@ -221,7 +212,7 @@ rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_ns) {
     size_t names_length = 0;
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++)
-        if (!device_is_finished(runtime->devices[d])) stuck |= 1u << d;
+        if (!rota_device_is_finished(runtime->devices[d])) stuck |= 1u << d;
     bool completer_stuck = false;
     stuck |= stop_threads(runtime, thread_deadline, &completer_stuck);
     if (completer_stuck) stuck = UINT32_MAX;

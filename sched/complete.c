@@ -20,10 +20,16 @@ void rota_completer_push(rota_runtime *runtime, rota_job *job) {
 static bool finish_outputs(rota_runtime *runtime, rota_submission *submission) {
     rota_device *device = runtime->devices[rota_point_device(submission->final_point)];
     bool passed = rota_point_passed(runtime, submission->final_point);
-    if (!passed && !rota_device_is_lost(device)) return false;
+    /* After it, both seq_cst: whoever saw the device lost and then the point not passed, and told the caller
+     * that the ticket has ended, is seen here, though the point has passed since. */
+    bool lost = rota_device_is_lost(device);
+    if (!passed && !lost) return false;
     rota_run_instance *instance = &submission->plan->run->instances[submission->instance];
-    if (!passed) { /* the sequencer fails the ticket */
+    if (lost) { /* the caller's memory may be gone; the sequencer fails the ticket */
         (void)ra_fetch_add_acq_rel(&instance->outputs_copied, 1);
+        ra_store_release(&submission->hosted_done, ROTA_HOSTED_LOST);
+        ra_store_seq_cst(&runtime->lost_pending, 1);
+        rota_sleeper_wake(&runtime->sequencer_sleeper);
         return true;
     }
     if (!ra_load_acquire(&submission->cause)) {
@@ -41,7 +47,7 @@ static bool finish_outputs(rota_runtime *runtime, rota_submission *submission) {
     /* seq_cst: with the load in view_ticket, around the sleep of who waits. */
     (void)ra_fetch_or_seq_cst(&submission->cell->state, (uint32_t)ROTA_CELL_DONE);
     /* Release: after this the sequencer may recycle the submission. */
-    ra_store_release(&submission->hosted_done, 1);
+    ra_store_release(&submission->hosted_done, ROTA_HOSTED_COPIED);
     rota_wait_table_wake(&runtime->hosted_waiters, 1);
     return true;
 }

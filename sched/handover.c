@@ -110,6 +110,7 @@ static rota_status prepare_segment(rota_work *work, rota_exec_work *out) {
     const rota_run_instance *instance = &run->instances[submission->instance];
     if (run->has_staging) {
         ROTA_TRY(wait_for_outputs(work->device->runtime, submission));
+        if (!rota_device_begin_filling(work->device, submission->number)) return ROTA_OK;
         uint32_t taken = 0;
         for (uint32_t t = 0; t < plan->input_count; t++) {
             const rota_plan_transfer *transfer = &plan->transfers[t];
@@ -122,6 +123,7 @@ static rota_status prepare_segment(rota_work *work, rota_exec_work *out) {
                    plan->buffers[transfer->buffer].buffer->size_bytes);
         }
         if (run->stages_inputs) inputs_taken(work->device->runtime, submission, taken);
+        rota_device_end_filling(work->device);
     }
     out->instance = instance->parts[segment->part];
     out->segment = segment->index;
@@ -198,7 +200,7 @@ static void hand_over(rota_device *device, rota_work **works, uint32_t count) {
             out->wait_count = wait_for_all(last, runtime->queue_count, &all[i * ROTA_EXEC_QUEUES_MAX]);
         }
         last[work->queue] = work->value;
-        if (work->skipped) continue;
+        if (work->skipped || rota_device_is_lost(device)) continue; /* the latter are not handed over below */
         rota_status status =
             work->kind == ROTA_WORK_SEGMENT ? prepare_segment(work, out) : prepare_copy(work, out);
         if (status != ROTA_OK)

@@ -105,8 +105,10 @@ static bool cell_is_free(rota_runtime *runtime, rota_cell *cell) {
     if (ra_load_relaxed(&cell->sequence) == 0) return true;
     uint64_t point = ra_load_acquire(&cell->point); /* with the sequencer's release */
     if (point == ROTA_POINT_NONE || !rota_point_passed(runtime, point)) return false;
+    uint64_t number = ra_load_acquire(&cell->number);
     uint32_t state = ra_load_acquire(&cell->state);
-    return !(state & ROTA_CELL_HOSTED) || (state & ROTA_CELL_DONE);
+    if ((state & ROTA_CELL_HOSTED) && !(state & ROTA_CELL_DONE)) return false;
+    return (state & ROTA_CELL_TAKEN) || !rota_device_fills(runtime, number);
 }
 
 rota_status rota_lane_publish(rota_runtime *runtime, rota_record_kind kind, void *object, rota_args *args,

@@ -34,13 +34,48 @@ static bool is_unused(rota_runtime *runtime, const rota_dead *dead) {
     return true;
 }
 
-void rota_reclaim_sweep(rota_runtime *runtime, rota_dead *fresh) {
-    while (fresh) {
-        rota_dead *next = fresh->next;
-        fresh->next = runtime->dead;
-        runtime->dead = fresh;
-        fresh = next;
+/* Lost devices that may still have works: in the ring, with the thread that empties it (whose last store is
+ * seen with ring_consumed, and what it handed over with it), behind the gate, or with their executors. No
+ * point tells when those have passed: what came after them on other devices has ended without them. */
+static uint32_t devices_at_large(rota_runtime *runtime) {
+    uint32_t mask = 0, devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++) {
+        const rota_device *device = runtime->devices[d];
+        if (!rota_device_is_lost(device)) continue;
+        if (device->overflow_first || device->direct_count ||
+            ra_load_acquire(&device->ring_consumed) != ra_load_relaxed(&device->ring_published) ||
+            ra_load_acquire(&device->gate.pending) || !rota_device_is_finished(device))
+            mask |= 1u << d;
     }
+    return mask;
+}
+
+/* Plans and arguments are held by their submissions, which are kept. */
+static bool is_held(const rota_dead *dead, uint32_t at_large) {
+    if (dead->kind != ROTA_DEAD_BUFFER) return false;
+    const rota_residency *residency = rota_residency_of_dead(dead);
+    for (; at_large; at_large &= at_large - 1)
+        if (ra_load_acquire(&residency->memory[__builtin_ctz(at_large)])) return true;
+    return false;
+}
+
+static void prepend(rota_dead **list, rota_dead *objects) {
+    while (objects) {
+        rota_dead *next = objects->next;
+        objects->next = *list;
+        *list = objects;
+        objects = next;
+    }
+}
+
+void rota_reclaim_sweep(rota_runtime *runtime, rota_dead *fresh) {
+    const uint32_t at_large = devices_at_large(runtime);
+    if (runtime->held && at_large != runtime->held_by) {
+        prepend(&runtime->dead, runtime->held);
+        runtime->held = NULL;
+    }
+    runtime->held_by = at_large;
+    prepend(&runtime->dead, fresh);
     for (rota_dead **link = &runtime->dead; *link;) {
         rota_dead *dead = *link;
         if (!is_unused(runtime, dead)) {
@@ -48,6 +83,11 @@ void rota_reclaim_sweep(rota_runtime *runtime, rota_dead *fresh) {
             continue;
         }
         *link = dead->next;
+        if (is_held(dead, at_large)) {
+            dead->next = runtime->held;
+            runtime->held = dead;
+            continue;
+        }
         if (dead->kind == ROTA_DEAD_PLAN) rota_replay_release((rota_plan_run *)dead);
         dead->job.kind = ROTA_JOB_FREE;
         dead->job.u.dead = dead;

@@ -227,6 +227,8 @@ struct rota_device {
     rota_thread_cpus thread_cpus; /* the submit thread's */
     bool thread_started;
     _Atomic uint32_t thread_ended;
+    _Atomic uint64_t
+        filling; /* number of the submission whose inputs are being taken for this device, or 0 */
 
     /* Upload ring for rota_buffer_write. */
     rota_exec_memory *upload_memory;
@@ -414,6 +416,13 @@ typedef struct rota_host_read {
     uint32_t piece_count;
 } rota_host_read;
 
+/* What the completer did with a submission that has outputs. */
+typedef enum rota_hosted_done {
+    ROTA_HOSTED_PENDING,
+    ROTA_HOSTED_COPIED,
+    ROTA_HOSTED_LOST /* nothing: the device was lost before */
+} rota_hosted_done;
+
 struct rota_submission {
     rota_submission *next; /* of its final timeline, or free */
     struct rota_job *job_storage;
@@ -439,7 +448,7 @@ struct rota_submission {
     _Atomic uint32_t inputs_left;
     _Atomic uint32_t poisoned; /* a part of it was skipped at hand-over: the rest is skipped too */
     _Atomic(const rota_cause *) cause;
-    _Atomic uint32_t hosted_done; /* the completer is through with it */
+    _Atomic uint32_t hosted_done; /* rota_hosted_done, by the completer */
     bool hosted;
     uint64_t submitted_ns, sequenced_ns;
     _Atomic uint64_t handed_over_ns;
@@ -471,8 +480,8 @@ struct rota_runtime {
     rota_runtime_options options;
     char *cache_dir; /* the runtime's own copy, which the options name */
     uint32_t queue_count;
-    bool touch; /* of rota_runtime_set_touch */
-    bool apart; /* of rota_runtime_set_apart */
+    bool touch;        /* of rota_runtime_set_touch */
+    bool apart;        /* of rota_runtime_set_apart */
     bool host_ordered; /* of rota_runtime_set_host_ordered */
     rota_driver_entry drivers[ROTA_DRIVERS_MAX];
     uint32_t driver_count;
@@ -511,8 +520,10 @@ struct rota_runtime {
     /* The sequencer's. */
     uint64_t next_number;
     rota_submission *free_submissions;
-    rota_submission *stranded; /* of lost devices: kept until close */
+    rota_submission *stranded; /* lost devices may still have works of them: kept until close */
     rota_dead *dead;
+    rota_dead *held;  /* buffers that are dead but for the lost devices `held_by`, which still have works */
+    uint32_t held_by; /* bit per device */
     uint64_t *wanted; /* scratch: value wanted of each timeline */
     uint32_t *touched, touched_count;
     struct rota_merge *merge; /* sequencer.c */
@@ -623,6 +634,15 @@ void rota_device_set_lost(rota_device *device, const char *message);
 /* The queue's timeline has reached the value, and so everybody may know. */
 void rota_device_publish(rota_device *device, uint32_t queue, uint64_t value);
 bool rota_device_is_lost(const rota_device *device);
+/* Around taking a submission's inputs out of memory that is its caller's once its ticket has ended, which the
+ * loss of the device may bring about at any time; `end` once what it says has been done with the submission's
+ * cell, too. False: the device is lost, nothing may be taken. */
+bool rota_device_begin_filling(rota_device *device, uint64_t number);
+void rota_device_end_filling(rota_device *device);
+/* Whether that is going on for a device that is lost: the ticket has not ended yet. */
+bool rota_device_fills(rota_runtime *runtime, uint64_t number);
+/* Whether the executor is through with all that it will get. */
+bool rota_device_is_finished(const rota_device *device);
 void rota_device_wake_waiters(rota_device *device);
 void rota_device_free(rota_device *device);
 /* handover.c */

@@ -510,7 +510,7 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
     submission->instance = 0;
     ra_store_relaxed(&submission->cause, NULL);
     ra_store_relaxed(&submission->poisoned, 0);
-    ra_store_relaxed(&submission->hosted_done, 0);
+    ra_store_relaxed(&submission->hosted_done, ROTA_HOSTED_PENDING);
     submission->submitted_ns = record->submitted_ns;
     submission->sequenced_ns = record->submitted_ns ? rota_clock_ns() : 0;
     ra_store_relaxed(&submission->handed_over_ns, 0);
@@ -607,19 +607,61 @@ static void release_transfers(rota_submission *submission) {
     }
 }
 
-/* What a lost device left unfinished fails; the executor may still touch it, so it is kept until close. */
+static void fail_for_loss(rota_runtime *runtime, rota_submission *submission, const rota_device *device) {
+    rota_submission_fail(runtime, submission, ra_load_acquire(&device->lost_cause), false);
+    if (!submission->hosted) return;
+    (void)ra_fetch_or_seq_cst(&submission->cell->state, (uint32_t)ROTA_CELL_DONE); /* as in complete.c */
+    rota_wait_table_wake(&runtime->hosted_waiters, 1);
+}
+
+/* A lost device, or the thread that hands works to it, may still touch the submission: it is kept until
+ * close, and with it its plan. */
+static void keep(rota_runtime *runtime, rota_submission *submission) {
+    submission->next = runtime->stranded;
+    runtime->stranded = submission;
+}
+
+/* What a lost device left unfinished fails. */
 static void strand(rota_runtime *runtime, rota_device *device, rota_timeline *timeline) {
-    const rota_cause *cause = ra_load_acquire(&device->lost_cause);
     while (timeline->oldest && !rota_point_passed(runtime, timeline->oldest->final_point)) {
         rota_submission *submission = timeline->oldest;
         timeline->oldest = submission->next;
-        rota_submission_fail(runtime, submission, cause, false);
-        if (submission->hosted) (void)ra_fetch_or_acq_rel(&submission->cell->state, (uint32_t)ROTA_CELL_DONE);
+        fail_for_loss(runtime, submission, device);
         ra_store_release(&submission->cell->point, ROTA_POINT_PASSED);
-        submission->next = runtime->stranded;
-        runtime->stranded = submission;
+        keep(runtime, submission);
     }
     if (!timeline->oldest) timeline->newest = NULL;
+}
+
+/* The lost device that may still have a work of a submission whose last work has passed, or NULL. That one
+ * was on another device and no longer waited for what was lost: whoever let it pass saw the loss before, and
+ * so it is seen here. */
+static const rota_device *left_behind(rota_runtime *runtime, const rota_submission *submission) {
+    for (uint32_t i = 0; submission->hold_count && i < submission->work_count; i++) {
+        const rota_work *work = &submission->works[i];
+        if (rota_device_is_lost(work->device) && !rota_point_passed(runtime, work_point(work)))
+            return work->device;
+    }
+    return NULL;
+}
+
+/* The submission has ended. */
+static void put_away(rota_runtime *runtime, rota_submission *submission) {
+    (void)ra_fetch_add_relaxed(&runtime->stat_completed, 1);
+    note_times(runtime, submission);
+    const rota_device *lost = left_behind(runtime, submission);
+    if (lost) {
+        rota_submission_fail(runtime, submission, ra_load_acquire(&lost->lost_cause), false);
+        keep(runtime, submission);
+        return;
+    }
+    release_transfers(submission);
+    if (submission->kind == ROTA_RECORD_PLAN) {
+        submission->plan->run->unreaped--;
+        if (ra_load_relaxed(&runtime->poison_active)) rota_poison_drop(runtime, submission);
+    }
+    if (submission->read) rota_host_read_release(submission->read);
+    recycle(runtime, submission);
 }
 
 void rota_sequence_reap(rota_runtime *runtime) {
@@ -638,17 +680,12 @@ void rota_sequence_reap(rota_runtime *runtime) {
                 continue;
             while (timeline->oldest && rota_point_value(timeline->oldest->final_point) <= completed) {
                 rota_submission *submission = timeline->oldest;
-                if (submission->hosted && !ra_load_acquire(&submission->hosted_done)) break;
+                uint32_t hosted = submission->hosted ? ra_load_acquire(&submission->hosted_done)
+                                                     : (uint32_t)ROTA_HOSTED_COPIED;
+                if (hosted == ROTA_HOSTED_PENDING) break;
                 timeline->oldest = submission->next;
-                (void)ra_fetch_add_relaxed(&runtime->stat_completed, 1);
-                release_transfers(submission);
-                note_times(runtime, submission);
-                if (submission->kind == ROTA_RECORD_PLAN) {
-                    submission->plan->run->unreaped--;
-                    if (ra_load_relaxed(&runtime->poison_active)) rota_poison_drop(runtime, submission);
-                }
-                if (submission->read) rota_host_read_release(submission->read);
-                recycle(runtime, submission);
+                if (hosted == ROTA_HOSTED_LOST) fail_for_loss(runtime, submission, device);
+                put_away(runtime, submission);
             }
             if (!timeline->oldest) timeline->newest = NULL;
             if (lost) strand(runtime, device, timeline);

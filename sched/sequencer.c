@@ -173,7 +173,7 @@ static void idle(rota_runtime *runtime) {
     rota_sleeper_prepare(&runtime->sequencer_sleeper);
     /* With `advanced`: either it sees the interest and wakes this thread, or the sweep below sees the new
      * value. */
-    if (runtime->dead) {
+    if (runtime->dead || runtime->held) {
         ra_store_seq_cst(&runtime->sequencer_interest, 1);
         rota_sequence_reap(runtime);
         rota_reclaim_sweep(runtime, NULL);
@@ -201,7 +201,7 @@ static bool round_of_work(rota_runtime *runtime) {
         flush(runtime);
     rota_gate_watch(runtime, false);
     rota_sequence_reap(runtime);
-    if (fresh || runtime->dead) rota_reclaim_sweep(runtime, fresh);
+    if (fresh || runtime->dead || runtime->held) rota_reclaim_sweep(runtime, fresh);
     ra_store_release(&runtime->reap_done, requested);
     return any || fresh;
 }

@@ -128,6 +128,7 @@ rota_status rota_ticket_status(rota_ticket ticket) {
         if (!rota_device_is_lost(device)) return ROTA_BUSY;
         /* The value may have been reached just before. */
         if (!rota_point_passed(runtime, view.point)) {
+            if (rota_device_fills(runtime, view.number)) return ROTA_BUSY;
             const rota_cause *cause = ra_load_acquire(&device->lost_cause);
             return rota_fail(ROTA_DEVICE_LOST, "%s", cause ? cause->message : "device lost");
         }
@@ -137,6 +138,7 @@ rota_status rota_ticket_status(rota_ticket ticket) {
     if (ra_load_acquire(&cell->sequence) != ticket.id / ROTA_LANES_MAX)
         return failed_status(runtime, ticket.id);
     if ((view.state & ROTA_CELL_HOSTED) && !(view.state & ROTA_CELL_DONE)) return ROTA_BUSY;
+    if (!(view.state & ROTA_CELL_TAKEN) && rota_device_fills(runtime, view.number)) return ROTA_BUSY;
     if (view.state & ROTA_CELL_FAILED) {
         rota_status status = failed_status(runtime, ticket.id);
         return status != ROTA_OK
