@@ -504,6 +504,23 @@ static void test_failure(void **state) {
     }
 }
 
+/* Views of buffers may begin where cuDNN's kernels would fault. */
+static void test_odd_address(void **state) {
+    (void)state;
+    need_images();
+    for (uint32_t i = 0; i < 11; i++) {
+        fixture n;
+        node_open(&n, i > 4, 12, 64);
+        assert_ok(n.kernel->cuda.tune(&n.call));
+        n.operands[i > 4 ? i - 1 : i] += 8;
+        expect(&n, false);
+        n.operands[i > 4 ? i - 1 : i] -= 8;
+        expect(&n, true);
+        assert_int_equal(lines, 0);
+        node_close(&n);
+    }
+}
+
 /* Pieces of one batch or one head begin where whole ones' strides lead to: at multiples of 16 bytes only. */
 static void test_odd_pieces(void **state) {
     (void)state;
@@ -568,7 +585,8 @@ int main(void) {
         cmocka_unit_test(test_plans_are_kept), cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_choice),         cmocka_unit_test(test_choice_unmeasured),
         cmocka_unit_test(test_unsteady),       cmocka_unit_test(test_failure),
-        cmocka_unit_test(test_odd_pieces),     cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_odd_address),    cmocka_unit_test(test_odd_pieces),
+        cmocka_unit_test(test_parts),
     };
     return cmocka_run_group_tests(tests, open_standins, NULL);
 }

@@ -323,6 +323,10 @@ rota_status rota_cudnn_attention_run(const rota_cudnn_attention *about, const ro
     void *pointers[ROTA_CUDNN_OPERANDS_MAX];
     _Static_assert(sizeof all / sizeof *all <= ROTA_CUDNN_OPERANDS_MAX, "room for all");
     uint32_t count = 0;
+    const uint64_t last_bits =
+        o->q | o->k | o->v | o->out | o->lse | o->dout | o->dq | o->dk | o->dv | o->sums;
+    if (last_bits % 16 != 0) /* in a view of a buffer that begins there */
+        return rota_fail(ROTA_UNSUPPORTED, "an operand of attention is at no multiple of 16 bytes");
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (!all[i].wanted) continue;
         ids[count] = all[i].id;

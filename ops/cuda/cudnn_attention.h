@@ -32,8 +32,8 @@ bool rota_cudnn_attention_takes(const rota_cudnn_attention *about, const rota_cu
 /* Scratch memory of one that it takes. */
 uint64_t rota_cudnn_attention_workspace(const rota_cudnn_attention *about, const rota_cuda_target *target);
 
-/* Puts it on `stream`; the device's context is current. UNSUPPORTED: cuDNN fails to run it, which the log is
- * told the first time; from then on it isn't asked. */
+/* Puts it on `stream`; the device's context is current. UNSUPPORTED: an operand is at no multiple of 16
+ * bytes, or cuDNN fails to run it, which the log is told the first time; from then on it isn't asked. */
 rota_status rota_cudnn_attention_run(const rota_cudnn_attention *about, const rota_cuda_target *target,
                                      const rota_cudnn_attention_operands *operands, uint64_t workspace,
                                      uint64_t workspace_bytes, void *stream);
