@@ -8,9 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Runs of the clock's settling, and of each candidate in each round. */
+/* For the clock to settle, and of each candidate at the first look and in each round. */
 #define WARM_MS 20.0
 #define WARM_RUNS_MAX 2000.0
+#define LOOK_RUNS 3
 #define ROUNDS 5
 #define ROUND_MS 1.0
 #define ROUND_RUNS_MIN 3.0
@@ -48,8 +49,28 @@ static rota_status time_runs(const bench *b, uint32_t candidate, uint32_t runs, 
     return ROTA_OK;
 }
 
-/* Runs each once unmeasured (the first run loads code) and once measured; drops those that can't, and those
- * without hope. */
+static uint32_t runs_for(double ms, float each_ms, double least, double most) {
+    double runs = ms / (each_ms > 1e-4f ? (double)each_ms : 1e-4);
+    return (uint32_t)(runs < least ? least : runs > most ? most : runs);
+}
+
+/* Runs the candidate until the clock has settled: an idle GPU's is a fraction of what it is under load. */
+static rota_status settle(const bench *b, uint32_t candidate) {
+    double left_ms = WARM_MS, left_runs = WARM_RUNS_MAX;
+    while (left_ms > 0 && left_runs > 0) {
+        float each_ms;
+        ROTA_TRY(time_runs(b, candidate, 1, &each_ms));
+        const uint32_t runs = runs_for(left_ms, each_ms, 1, left_runs);
+        left_ms -= (double)each_ms;
+        ROTA_TRY(time_runs(b, candidate, runs, &each_ms));
+        left_ms -= (double)each_ms * runs;
+        left_runs -= 1.0 + runs;
+    }
+    return ROTA_OK;
+}
+
+/* Runs each once unmeasured (the first run loads code) and then measured; drops those that can't, and those
+ * without hope. On a GPU that was idle the first ones would look hopeless beside the later ones. */
 static rota_status look_first(bench *b) {
     float least = 0;
     uint32_t kept = 0;
@@ -57,8 +78,9 @@ static rota_status look_first(bench *b) {
         rota_status status = run(b, i);
         if (status == ROTA_UNSUPPORTED) continue;
         ROTA_TRY(status);
+        if (kept == 0) ROTA_TRY(settle(b, i));
         b->candidates[kept] = i;
-        ROTA_TRY(time_runs(b, i, 1, &b->first_ms[kept]));
+        ROTA_TRY(time_runs(b, i, LOOK_RUNS, &b->first_ms[kept]));
         if (kept == 0 || b->first_ms[kept] < least) least = b->first_ms[kept];
         kept++;
     }
@@ -71,19 +93,14 @@ static rota_status look_first(bench *b) {
     return ROTA_OK;
 }
 
-static uint32_t runs_for(double ms, float each_ms, double least, double most) {
-    double runs = ms / (each_ms > 1e-4f ? (double)each_ms : 1e-4);
-    return (uint32_t)(runs < least ? least : runs > most ? most : runs);
-}
-
 static int by_value(const void *a, const void *b) {
     const float x = *(const float *)a, y = *(const float *)b;
     return (x > y) - (x < y);
 }
 
 static rota_status compare(bench *b, uint32_t *out_best) {
-    float ignored, least = 0;
-    ROTA_TRY(time_runs(b, b->candidates[0], runs_for(WARM_MS, b->first_ms[0], 1, WARM_RUNS_MAX), &ignored));
+    float least = 0;
+    ROTA_TRY(settle(b, b->candidates[0])); /* to the power of work in a row, without a look between */
     for (uint32_t round = 0; round < ROUNDS; round++)
         for (uint32_t i = 0; i < b->count; i++) {
             const uint32_t c = (i + round) % b->count; /* nobody is always after the same one's power */
