@@ -298,9 +298,17 @@ static rota_status run_example(const rota_op *op, rota_op_example *example, bool
     return status;
 }
 
+/* "K/N", K from 1 to N; K is counted from 0 then. */
+static bool parse_part(const char *text, uint32_t *out_part, uint32_t *out_parts) {
+    int end = 0;
+    if (sscanf(text, "%" SCNu32 "/%" SCNu32 "%n", out_part, out_parts, &end) != 2 || text[end]) return false;
+    return *out_part >= 1 && (*out_part)-- <= *out_parts;
+}
+
 int bench_ops(int argc, char **argv) {
-    const char *id = NULL, *out = NULL, *only = NULL;
+    const char *id = NULL, *out = NULL, *only = NULL, *part_text = "1/1";
     uint64_t repeat = 5, seed = 1;
+    uint32_t part, parts;
     bool check_only = false;
     int shapes = SHAPES_AS_GIVEN;
     const option options[] = {{"--device", OPTION_STRING, &id, "auto|cpu|vk:N|cuda:N", 0, 0, false},
@@ -308,11 +316,17 @@ int bench_ops(int argc, char **argv) {
                               {"--repeat", OPTION_COUNT, &repeat, "N", 1, 10000, false},
                               {"--shapes", OPTION_CHOICE, &shapes, "given|random|empty|large", 0, 0, false},
                               {"--seed", OPTION_COUNT, &seed, "N", 0, 4294967295.0, false},
+                              {"--part", OPTION_STRING, &part_text, "K/N", 0, 0, false},
                               {"--check-only", OPTION_FLAG, &check_only, NULL, 0, 0, false},
                               {"--out", OPTION_OUTPUT, &out, "FILE", 0, 0, false}};
     const size_t count = sizeof options / sizeof *options;
     option_result parsed = options_parse(program, options, count, argc, argv);
     if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
+    if (!parse_part(part_text, &part, &parts)) {
+        options_bad(program, options, count,
+                    "--part K/N: of N runs that share the ops, this is the K-th; not '%s'", part_text);
+        return EXIT_BAD_ARGUMENT;
+    }
     if (only && !rota_op_find(only)) {
         fprintf(stderr, "%s: there is no op '%s'; there are", program, only);
         for (uint32_t i = 0; rota_op_at(i); i++) fprintf(stderr, " %s", rota_op_at(i)->name);
@@ -328,7 +342,7 @@ int bench_ops(int argc, char **argv) {
     uint64_t fails = 0, examples = 0;
     const rota_op *op;
     for (uint32_t o = 0; (op = rota_op_at(o)) != NULL; o++) {
-        if (only && strcmp(only, op->name) != 0) continue;
+        if (o % parts != part || (only && strcmp(only, op->name) != 0)) continue;
         for (uint32_t size = 0; size < (check_only || shapes != SHAPES_AS_GIVEN ? 1u : 2u); size++) {
             rota_op_example example, changed;
             for (uint32_t e = 0; rota_op_get_example(op, e, size, &example); e++)

@@ -86,7 +86,7 @@ static bool every_op(conf *c) {
     bool exact = rota_device_get_info(device)->kind == ROTA_EXEC_CPU;
     uint32_t ops = rota_op_count();
     CONF_CHECK(c, ops > 0, "the op table is empty");
-    for (uint32_t o = 0; o < ops; o++) {
+    for (uint32_t o = c->part; o < ops; o += c->parts ? c->parts : 1) {
         const rota_op *op = rota_op_at(o);
         rota_op_example example;
         for (uint32_t e = 0; rota_op_get_example(op, e, 0, &example); e++) {

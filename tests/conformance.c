@@ -6,8 +6,33 @@
 static const conf_case *const groups[] = {conf_cases_s1, conf_cases_s2, conf_cases_s3,
                                           conf_cases_s4, conf_cases_s5, conf_cases_contract};
 
-static const char usage[] = "conformance [--device cpu|adversary|vk:0|...] [--full] [--seed S] [--case NAME] "
-                            "[--validation] [--patience SECONDS] [--list]\n";
+static const char usage[] =
+    "conformance [--device cpu|adversary|vk:0|...] [--full | --repeats N] [--seed S] "
+    "[--case NAME[,NAME...]] [--part K/N]\n"
+    "            [--validation] [--patience SECONDS] [--list]\n"
+    "NAME: a case's, or what several begin with. K/N: of N processes that share the cases' "
+    "repetitions and S3's ops, this is the K-th\n";
+
+/* Whether one of the names separated by commas is what this one begins with. */
+static bool chosen(const char *names, const char *name) {
+    for (; names; names = strchr(names, ',')) {
+        names += *names == ',';
+        size_t length = strcspn(names, ",");
+        if (length && strncmp(name, names, length) == 0) return true;
+    }
+    return false;
+}
+
+/* "K/N", K from 1 to N. */
+static bool parse_part(const char *text, conf *c) {
+    unsigned part, parts;
+    int end = 0;
+    if (sscanf(text, "%u/%u%n", &part, &parts, &end) != 2 || text[end] || part < 1 || part > parts)
+        return false;
+    c->part = part - 1;
+    c->parts = parts;
+    return true;
+}
 
 /* 0 usable, 77 not (ctest's skip), 1 neither. */
 static int probe(conf *c) {
@@ -34,6 +59,10 @@ int main(int argc, char **argv) {
             c.seed = strtoull(argv[++i], NULL, 0);
         else if (strcmp(argv[i], "--case") == 0 && has_value)
             only = argv[++i];
+        else if (strcmp(argv[i], "--repeats") == 0 && has_value)
+            c.repeats = (uint32_t)strtoul(argv[++i], NULL, 0);
+        else if (strcmp(argv[i], "--part") == 0 && has_value && parse_part(argv[i + 1], &c))
+            i++;
         else if (strcmp(argv[i], "--patience") == 0 && has_value)
             conf_patience_ns = strtoull(argv[++i], NULL, 0) * 1000000000u;
         else if (strcmp(argv[i], "--full") == 0)
@@ -52,7 +81,7 @@ int main(int argc, char **argv) {
     uint32_t passed = 0, failed = 0, skipped = 0;
     for (size_t g = 0; g < sizeof groups / sizeof *groups; g++)
         for (const conf_case *one = groups[g]; one->name; one++) {
-            if (only && strncmp(one->name, only, strlen(only)) != 0) continue;
+            if (only && !chosen(only, one->name)) continue;
             if (list) {
                 printf("%s\n", one->name);
                 continue;
@@ -76,6 +105,10 @@ int main(int argc, char **argv) {
             failed += !good;
             if (good) free(mine);
         }
+    if (only && passed + failed + skipped == 0 && !list) {
+        fprintf(stderr, "conformance: no case's name begins with one of '%s'\n", only);
+        return 1;
+    }
     if (!list)
         printf("%s, seed %llu: %u passed, %u failed, %u skipped\n", c.device, (unsigned long long)c.seed,
                passed, failed, skipped);

@@ -21,8 +21,10 @@ extern uint64_t conf_patience_ns;
 #define CONF_PATIENCE_NS conf_patience_ns
 
 typedef struct conf {
-    const char *device; /* id */
-    bool full;          /* the counts of SCENARIOS.md; else what fits CI */
+    const char *device;   /* id */
+    bool full;            /* the counts of SCENARIOS.md; else what fits CI */
+    uint32_t repeats;     /* at most so many of a case's repetitions; 0: as many as it has */
+    uint32_t part, parts; /* this process's share, of S3's ops too: the part-th of `parts`; parts 0: all */
     bool validation;
     uint64_t seed;
     bool
@@ -76,9 +78,12 @@ bool conf_skip(conf *c, const char *why);
 static inline bool conf_is(const conf *c, const char *prefix) {
     return strncmp(c->device, prefix, strlen(prefix)) == 0;
 }
-/* `full` repetitions of the scenario, or `ci` of them. */
+/* `full` repetitions of the scenario, or `ci` of them; of these, this process's share, at least one. */
 static inline uint32_t conf_times(const conf *c, uint32_t full, uint32_t ci) {
-    return c->full ? full : ci;
+    uint32_t times = c->full ? full : ci;
+    if (c->repeats && times > c->repeats) times = c->repeats;
+    if (c->parts > 1) times = (times + c->parts - 1 - c->part) / c->parts;
+    return times ? times : 1;
 }
 
 #define CONF_OK(c, expression)                                                                               \

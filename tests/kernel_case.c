@@ -415,6 +415,10 @@ void kernel_check_variants(const rota_kernel *kernel, const void *params, const 
 }
 
 int kernel_case_main(const rota_exec_driver *driver, int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], "--list") == 0) {
+        for (size_t i = 0; i < kernel_case_count; i++) puts(kernel_cases[i].name);
+        return 0;
+    }
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     main_driver = driver;
     if (!is_there(driver)) return 77;
