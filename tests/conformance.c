@@ -13,12 +13,20 @@ static const char usage[] =
     "NAME: a case's, or what several begin with. K/N: of N processes that share the cases' "
     "repetitions and S3's ops, this is the K-th\n";
 
-/* Whether one of the names separated by commas is what this one begins with. */
+static bool is_case(const char *name, size_t length) {
+    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++)
+        for (const conf_case *one = groups[g]; one->name; one++)
+            if (strlen(one->name) == length && strncmp(one->name, name, length) == 0) return true;
+    return false;
+}
+
+/* Whether one of the names separated by commas is this one, or is no case's and what this one begins with. */
 static bool chosen(const char *names, const char *name) {
     for (; names; names = strchr(names, ',')) {
         names += *names == ',';
-        size_t length = strcspn(names, ",");
-        if (length && strncmp(name, names, length) == 0) return true;
+        const size_t length = strcspn(names, ",");
+        if (length == 0 || strncmp(name, names, length) != 0) continue;
+        if (name[length] == 0 || !is_case(names, length)) return true;
     }
     return false;
 }

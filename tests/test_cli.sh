@@ -29,6 +29,7 @@ expect 1 "not '1e3'" "$bench" plan --nodes 1e3
 expect 1 'needs a value' "$bench" plan --nodes
 expect 1 'given twice' "$bench" plan --nodes 5 --nodes 6
 expect 1 'at least 36' "$bench" plan --graph train --nodes 35
+expect 1 "this is the K-th; not '3/2'" "$bench" ops --device cpu --part 3/2
 expect 1 'auto, cpu, vk:0' "$bench" smoke --device gpu
 one_line
 expect 3 'vk:99' "$bench" smoke --device vk:99
