@@ -47,6 +47,32 @@ stage_smoke() {
   job 120 rota-bench ops --op attention --device "$vk" ${size[@]+"${size[@]}"}
 }
 
+# S1's trainer (SCENARIOS.md): 33 MB of text, a device opened long before it is used, 64 000 byte pairs; the first loss within 5 % of
+# their number's logarithm.
+scenario_trainer() {
+  local text=text-${1%:*} kinds bytes
+  kinds=$(pick 64000 300) bytes=$(pick 33000000 20000)
+  awk -v left="$bytes" 'BEGIN {
+    srand(1)
+    for (i = 0; i < 150000; i++) {
+      word[i] = ""
+      for (n = 1 + int(4 * rand()); n > 0; n--) word[i] = word[i] substr("bcdfghjklmnprstvwz", 1 + int(18 * rand()), 1) substr("aeiou", 1 + int(5 * rand()), 1) substr("nrst", 1 + int(8 * rand()), 1)
+    }
+    for (; left > 0; left -= length(line) + 1) { # the i-th about 1 / (i + 20) as often
+      line = ""
+      for (n = 0; n < 200; n++) line = line " " word[int(20 * 7501 ^ rand() - 20)]
+      print line "."
+    }
+  }' >"$text"
+  limited train_gpt --data "$text" --device "$1" --tokenizer bpe --vocab "$kinds" --iters 5 --batch 1 --dim 64 --heads 2 --layers 2 --block 64 \
+    --eval-iters 0 --log "$text.jsonl" || return $?
+  steps_of "$text.jsonl"
+  sed -nE 's/.*"loss": ([0-9.]+),.*/\1/p' "$text.jsonl" | awk -v kinds="$kinds" '
+    NR == 1 { first = $1 / log(kinds) }
+    END { if (NR != 5 || first < 0.95 || first > 1.05) { print "FAILED: " NR " finite losses of 5, the first " first " of what it should be"; exit 2 }
+      print "in five steps: a first loss of " first " times the logarithm of " kinds }'
+}
+
 stage_tests() {
   checked
   local device seed name pair=("$cuda" "$vk") third=cpu few=() one=() kernels
@@ -60,12 +86,13 @@ stage_tests() {
   # These let kernels fault or run for ever, and look at the clock.
   alone
   job 60 test_exec_cuda_device
-  job -s 'us$|us ' 60 test_share_device
+  job -s 'us a replay|look on' 60 test_share_device
   job 60 test_across_device
   together
   for device in "$vk" "$cuda"; do job -s FAILED 400 conformance --device "$device" --patience 120 ${few[@]+"${few[@]}"}; done
   for name in "${kernels[@]}"; do job 400 test_shaders "$name"; done
   job 400 test_products
+  for device in "$cuda" "$vk"; do job -w 'in five steps' 300 scenario_trainer "$device"; done
   for device in "$cuda" "$vk"; do
     for seed in 1 2 3 4; do
       job 300 rota-bench ops --check-only --device "$device" --part $seed/4 ${one[@]+"${one[@]}"}
@@ -170,24 +197,25 @@ stage_replay() {
   job -s '^arena' 30 rota-bench plan --nodes 216 --uploads --queues 2
 }
 
-# What was measured to be the fastest way of each product (the files of ops/cuda/choices.c).
+# choices KIND: what was measured to be the fastest way of each product or attention (the files of ops/cuda/choices.c).
 choices() {
   local file key_bytes key way
   for file in "$XDG_CACHE_HOME"/rota/choice-*; do
-    [ -e "$file" ] || { echo "no product was measured"; return 0; }
+    [ -e "$file" ] || { echo "nothing was measured"; return 0; }
     key_bytes=$(od -An -tu4 -j12 -N4 "$file")
     key=$(tail -c +33 "$file" | head -c $((key_bytes - 1)))
     read -r -a way <<<"$(od -An -tu4 -j$((32 + key_bytes)) -N24 "$file" | tr '\n' ' ')"
-    case ${way[0]:-} in
-      1) echo "$key: cuBLASLt, algorithm ${way[*]:2}" ;;
-      2) echo "$key: rota's tile ${way[1]} of ops/cuda/matmul_sm90_tiles.h" ;;
-      3) echo "$key: product and epilogue apart" ;;
-      *) echo "$key: ${way[*]}" ;;
+    case ${key%%|*}:${way[0]:-} in
+      matmul:1) way=("cuBLASLt, algorithm" "${way[@]:2}") ;;
+      matmul:2) way=("rota's tile" "${way[1]}" "of ops/cuda/matmul_sm90_tiles.h") ;;
+      matmul:3) way=("product and epilogue apart") ;;
+      attention*:1) way=("cuDNN") ;;
+      attention*:2) way=("rota") ;;
     esac
-  done
+    # Without the device and its driver.
+    case $key in $1*) echo "${key%%|*} $(cut -d '|' -f 5- <<<"$key"): ${way[*]}" ;; esac
+  done | sort
 }
-# The same of what is a kind of product alone: rows x columns x sum of the cubes measured here.
-product_choices() { choices | sed -E 's/^matmul\|[^|]*\|[^|]*\|[^|]*\|//' | sort -t '|' -k 2; }
 
 stage_matmul() {
   timed
@@ -204,7 +232,7 @@ stage_matmul() {
   for shape in $(pick '2048 3072 4096' 64); do one "$vk" f16 "$shape"; done
   for shape in $(pick '2048 3072' 64); do one "$vk" bf16 "$shape"; done
   for shape in $(pick '2048 4096' 64); do one "$cuda" f32 "$shape"; done
-  job -s . 10 product_choices
+  job -s . 10 choices matmul
 }
 
 # ---- Training ----
@@ -305,6 +333,7 @@ stage_gpt2() {
   for batch in $little $large; do
     job -s "$summary" 120 trained "gpt2-vk-$batch" train_gpt "${model[@]}" --device "$vk" --batch "$batch" --eval-iters 0 --iters "$(pick 20 "$short")"
   done
+  job -s . 10 choices attention
 }
 
 against_torch() { limited "$python" "$tree/bench/gpt2_against_torch.py" "$(path train_gpt)" --data "$scratch/tokens.bin" "$@"; }
