@@ -24,7 +24,7 @@ EXPORT bool standin_unsteady;           /* ... another one each time */
 EXPORT double standin_run_ms, *standin_clock_ms; /* what a call takes, by whose clock */
 EXPORT uint32_t standin_runs, standin_plans;
 EXPORT void *standin_stream; /* of the last call */
-/* NULL, or: calls compute nothing by themselves, but are kept by number and handed to this, which puts them
+/* NULL, or: calls compute nothing by themselves, but are kept by number, which this is given to put them
  * on the stream; standin_finish does a call's work. What it says false to is idle. */
 EXPORT bool (*standin_put)(void *stream, uint32_t call);
 
@@ -506,14 +506,15 @@ static void keep_values(kept_call *call, const descriptor *operation) {
 }
 
 static bool put_call(void *stream, const attribute *operations, const descriptor *pack) {
-    if (call_count == CALLS_MAX) return false;
+    if (call_count == CALLS_MAX || !standin_put(stream, call_count)) return false;
     kept_call *call = &calls[call_count];
     *call = (kept_call){.operations = operations, .pack = {.type = pack->type}};
     for (uint32_t i = 0; i < pack->count; i++)
         (void)cudnnBackendSetAttribute(&call->pack, pack->attributes[i].name, pack->attributes[i].type,
                                        pack->attributes[i].count, pack->attributes[i].values);
     for (int64_t i = 0; i < operations->count; i++) keep_values(call, ((descriptor **)operations->values)[i]);
-    return standin_put(stream, call_count++);
+    call_count++;
+    return true;
 }
 
 static cudnnStatus_t run_operations(const attribute *operations, const descriptor *pack) {
