@@ -1,16 +1,27 @@
 # Compute shaders: ops/vk/<name>.comp and exec/vk/<name>.comp become the header generated/spv/<name>.h with the words
 # `rota_spv_<name>`. Variants by macro: rota_shader_variant(<variant name> <source> <definitions...>), in ops/vk/variants.cmake.
+# Compiled once for all builds of this tree (release, sanitizers), under their sources' hash: cmake/shader.cmake.
+set(ROTA_SHADER_CACHE ${CMAKE_SOURCE_DIR}/build-images/spv)
 find_program(GLSLANG glslangValidator REQUIRED)
+execute_process(COMMAND ${GLSLANG} --version OUTPUT_VARIABLE ROTA_GLSLANG_VERSION)
+string(REGEX REPLACE "[^A-Za-z0-9.:]+" " " ROTA_GLSLANG_VERSION "${ROTA_GLSLANG_VERSION}")
 file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/generated/spv)
 set(ROTA_SHADER_OUTPUTS)
 
 function(rota_shader_compile name source)
   set(out ${CMAKE_BINARY_DIR}/generated/spv/${name}.h)
-  file(GLOB includes CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/exec/vk/*.glsl ${CMAKE_SOURCE_DIR}/ops/vk/*.glsl)
+  set(script ${CMAKE_SOURCE_DIR}/cmake/shader.cmake)
+  get_filename_component(source ${source} ABSOLUTE)
+  get_filename_component(folder ${source} DIRECTORY)
+  file(GLOB includes CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/exec/vk/*.glsl ${CMAKE_SOURCE_DIR}/ops/vk/*.glsl ${folder}/*.glsl)
+  list(REMOVE_DUPLICATES includes)
+  string(JOIN "|" flags -V --quiet --target-env vulkan1.2 -I${CMAKE_SOURCE_DIR}/exec/vk -I${CMAKE_SOURCE_DIR}/ops/vk ${ARGN})
+  string(JOIN "|" inputs ${source} ${includes})
   add_custom_command(OUTPUT ${out}
-    COMMAND ${GLSLANG} -V --quiet --target-env vulkan1.2 -I${CMAKE_SOURCE_DIR}/exec/vk -I${CMAKE_SOURCE_DIR}/ops/vk
-            ${ARGN} --vn rota_spv_${name} -o ${out} ${source}
-    DEPENDS ${source} ${includes} VERBATIM)
+    COMMAND ${CMAKE_COMMAND} -DNAME=${name} -DSOURCE=${source} -DINPUTS=${inputs} -DGLSLANG=${GLSLANG}
+            "-DVERSION=${ROTA_GLSLANG_VERSION}" "-DFLAGS=${flags}" -DROOT=${CMAKE_SOURCE_DIR} -DCACHE=${ROTA_SHADER_CACHE}
+            -DOUT=${out} -P ${script}
+    DEPENDS ${source} ${includes} ${script} VERBATIM)
   set(ROTA_SHADER_OUTPUTS ${ROTA_SHADER_OUTPUTS} ${out} PARENT_SCOPE)
 endfunction()
 
