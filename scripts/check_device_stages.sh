@@ -5,11 +5,11 @@
 tree=$(dirname "$here")
 
 programs=(bench/rota-bench tests/conformance tests/rota-fuzz tests/test_cuda_kernels tests/test_products tests/test_matmul_cuda_device
-  tests/test_exec_cuda_device tests/test_share_device tests/test_across_device tests/test_custom_op tests/test_fuse tests/test_shaders
+  tests/test_attention_device tests/test_exec_cuda_device tests/test_share_device tests/test_across_device tests/test_custom_op tests/test_fuse tests/test_shaders
   examples/train_gpt examples/train_patchtst examples/custom_op)
 
 order=(smoke tests gpt2 torch matmul replay full_cuda full_vk sanitize sanitize_races trainers same large)
-declare -A expected=([smoke]=40 [tests]=200 [gpt2]=240 [torch]=200 [matmul]=280 [replay]=230 [full_cuda]=200 [full_vk]=220
+declare -A expected=([smoke]=65 [tests]=200 [gpt2]=240 [torch]=200 [matmul]=280 [replay]=230 [full_cuda]=200 [full_vk]=220
   [sanitize]=400 [sanitize_races]=450 [trainers]=300 [same]=60 [large]=200)
 declare -A purpose=(
   [smoke]='Devices open and compute; attention by cuDNN and without.'
@@ -38,6 +38,8 @@ stage_smoke() {
   alone
   job -s '^(cpu|vk|cuda)|cuDNN|cuBLASLt|NVRTC' 60 rota-bench devices
   job -w "$(pick '^cuDNN +libcudnn' .)" -s cuDNN -e "$(with_cudnn)" 60 rota-bench devices
+  # First of all where cuDNN may fail: whole and in pieces, beside rota's own kernels.
+  job -s 'heads of|us, rota' -e "$(with_cudnn)" 120 test_attention_device
   job 60 rota-bench smoke --device "$cuda"
   job 60 rota-bench smoke --device "$vk"
   local size=()
