@@ -20,7 +20,8 @@ declare -A purpose=(
   [replay]='Replays beside the raw API, submitting, planning.'
   [full_cuda]='The conformance suite on CUDA with 1000 repetitions.'
   [full_vk]='The same on Vulkan.'
-  [sanitize]='The conformance suite under memcheck, synccheck and initcheck, 3 repetitions, without contract.leaks, which counts what malloc holds: the tool'"'"'s too.'
+  [sanitize]='The conformance suite under memcheck, synccheck and initcheck, 3 repetitions; without contract.leaks, which would count what
+    the tool allocates.'
   [sanitize_races]='The same under racecheck.'
   [trainers]='Char GPT and PatchTST to their end; reports: uploads beside a step.'
   [same]='Same seed, two processes: the same bits.'
@@ -54,11 +55,14 @@ stage_smoke() {
 scenario_trainer() {
   local text=text-${1%:*} kinds bytes
   kinds=$(pick 64000 300) bytes=$(pick 33000000 20000)
-  awk -v left="$bytes" 'BEGIN {
+  awk -v left="$bytes" '
+  function letter(of, count) { return substr(of, 1 + int(count * rand()), 1) }
+  BEGIN {
     srand(1)
     for (i = 0; i < 150000; i++) {
       word[i] = ""
-      for (n = 1 + int(4 * rand()); n > 0; n--) word[i] = word[i] substr("bcdfghjklmnprstvwz", 1 + int(18 * rand()), 1) substr("aeiou", 1 + int(5 * rand()), 1) substr("nrst", 1 + int(8 * rand()), 1)
+      for (n = 1 + int(4 * rand()); n > 0; n--)
+        word[i] = word[i] letter("bcdfghjklmnprstvwz", 18) letter("aeiou", 5) letter("nrst", 8)
     }
     for (; left > 0; left -= length(line) + 1) { # the i-th about 1 / (i + 20) as often
       line = ""
@@ -176,16 +180,18 @@ stage_replay() {
   local device graph turn threads nodes rounds=() short=() unmerged=(--merge 1 --seconds 0.3 --rounds 5)
   nodes=$(pick 1000 40) threads=$(pick 8 2)
   if [ -n "$tiny" ]; then rounds=(--rounds 3) short=(--seconds 0.05 --rounds 1) unmerged=(--merge 1 --seconds 0.05 --rounds 1); fi
+  local all='^(closed|open|completed|raw|sequencer)' submit=(rota-bench submit --threads "$threads")
   for graph in wide chain; do
-    job -s '^(closed|open|completed|raw|sequencer)' 90 rota-bench submit --device "$vk" --threads "$threads" --graph $graph ${short[@]+"${short[@]}"} --out "$made/submit-vk-$graph.json"
-    job -s '^(completed|raw)' 90 rota-bench submit --device "$vk" --threads "$threads" --graph $graph "${unmerged[@]}" --out "$made/submit-vk-$graph-unmerged.json"
+    job -s "$all" 90 "${submit[@]}" --device "$vk" --graph $graph ${short[@]+"${short[@]}"} --out "$made/submit-vk-$graph.json"
+    job -s '^(completed|raw)' 90 "${submit[@]}" --device "$vk" --graph $graph "${unmerged[@]}" --out "$made/submit-vk-$graph-unmerged.json"
   done
-  job -s '^(closed|open|completed|sequencer)' 90 rota-bench submit --device cpu --threads "$threads" --graph wide ${short[@]+"${short[@]}"} --out "$made/submit-cpu.json"
+  job -s "$all" 90 "${submit[@]}" --device cpu --graph wide ${short[@]+"${short[@]}"} --out "$made/submit-cpu.json"
   for turn in $(pick '1 2 3' 1); do
     for device in "$cuda" "$vk"; do
       for graph in chain 'chain --slots' wide 'chain --change' 'wide --change' 'wide --slots --change'; do
         # shellcheck disable=SC2086 # words
-        job -s 'ratio|every argument' 60 rota-bench replay --device "$device" --nodes "$nodes" --graph $graph ${rounds[@]+"${rounds[@]}"} --out "$made/replay-${device%:*}-${graph// /}-$turn.json"
+        job -s 'ratio|every argument' 60 rota-bench replay --device "$device" --nodes "$nodes" --graph $graph ${rounds[@]+"${rounds[@]}"} \
+          --out "$made/replay-${device%:*}-${graph// /}-$turn.json"
       done
     done
   done
@@ -225,8 +231,8 @@ stage_matmul() {
   local dtype shape against='' compare=(--compare torch)
   if [ -z "$tiny" ]; then against='ratio [0-9]'; fi
   one() { # DEVICE DTYPE N
-    job -w "$against" -s 'PyTorch|TFLOP' 120 rota-bench matmul --device "$1" --dtype "$2" --shapes "$3x$3x$3" --iters "$(pick 40 2)" --repeat "$(pick 11 2)" \
-      "${compare[@]}" --out "$made/matmul-${1%:*}-$2-$3.json"
+    job -w "$against" -s 'PyTorch|TFLOP' 120 rota-bench matmul --device "$1" --dtype "$2" --shapes "$3x$3x$3" --iters "$(pick 40 2)" \
+      --repeat "$(pick 11 2)" "${compare[@]}" --out "$made/matmul-${1%:*}-$2-$3.json"
   }
   for shape in $(pick '4096 2048 3072 8192' 64); do
     for dtype in bf16 f16; do one "$cuda" $dtype "$shape"; done
@@ -283,23 +289,29 @@ uploads_of() {
     END { printf "report: %d uploads under way during the step shown (%.3f ms), %d of them done before it ended\n", within, at[4] / 1000, done }'
 }
 
-# trained NAME [memory] PROGRAM ARGUMENTS...: runs a trainer with its metrics in NAME.jsonl, and says what they come to; `memory`: and
-# the most that the GPU held.
+# trained NAME [memory|trace|report] PROGRAM ARGUMENTS...: runs a trainer with its metrics in NAME.jsonl, and says what they come to;
+# memory: the most that the GPU held; trace: of one step, how much of it nothing ran; report: uploads beside a step.
 trained() {
-  local name=$1 code=0 poll='' before=0
+  local name=$1 code=0 poll='' before=0 more=()
   shift
-  if [ "$1" = memory ]; then
-    shift
-    if command -v nvidia-smi >/dev/null; then
-      before=$(nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits | head -n 1)
-      nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits -lms 100 >"$name.memory" &
-      poll=$!
-    else
-      echo "no nvidia-smi: memory is not measured"
-    fi
+  case $1 in
+    memory)
+      if command -v nvidia-smi >/dev/null; then
+        before=$(nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits | head -n 1)
+        nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits -lms 100 >"$name.memory" &
+        poll=$!
+      else
+        echo "no nvidia-smi: memory is not measured"
+      fi ;;
+    trace) more=(--trace "$made/$name.trace.json") ;;
+    report) more=(--report "$made/$name.html") ;;
+  esac
+  case $1 in memory | trace | report) shift ;; esac
+  limited "$@" --log "$made/$name.jsonl" ${more[@]+"${more[@]}"} || code=$?
+  if [ -n "$poll" ]; then
+    kill "$poll"
+    wait "$poll" 2>/dev/null
   fi
-  limited "$@" --log "$made/$name.jsonl" || code=$?
-  if [ -n "$poll" ]; then kill "$poll"; wait "$poll" 2>/dev/null; fi
   if [ "$code" -ne 0 ]; then return "$code"; fi
   if [ "$1" = train_gpt ]; then steps_of "$made/$name.jsonl"; fi
   if [ -n "$poll" ]; then echo "GPU memory: $(sort -n "$name.memory" | tail -n 1) MiB at most, $before before"; fi
@@ -311,29 +323,23 @@ summary='ms each|nothing ran|GPU memory|under way|not measured'
 stage_gpt2() {
   timed
   alone
-  local model=() batch little large short
-  if [ -n "$tiny" ]; then
-    model=(--vocab 400 --layers 1 --heads 2 --dim 16 --block 32)
-    little=2 large=3 short=4
-  else
-    model=(--vocab 50257 --layers 12 --heads 12 --dim 768 --block 1024)
-    little=4 large=32 short=15
-  fi
-  model+=(--data "$scratch/tokens.bin" --tokenizer bin --arch gpt2 --dtype bf16)
+  local batch little=4 large=32 steps=45 fewer=15 library size=(--vocab 50257 --layers 12 --heads 12 --dim 768 --block 1024)
+  if [ -n "$tiny" ]; then little=2 large=3 steps=4 fewer=4 size=(--vocab 400 --layers 1 --heads 2 --dim 16 --block 32); fi
+  local gpt=(train_gpt --data "$scratch/tokens.bin" --tokenizer bin --arch gpt2 "${size[@]}" --dtype bf16) train=(--eval-iters 0 --iters)
+  library=$(with_cudnn)
   job 30 tokens
-  local cudnn_env
-  cudnn_env=$(with_cudnn)
   for batch in $little $large; do
-    job -s "$summary" -e "$cudnn_env" 120 trained "gpt2-cudnn-$batch" memory train_gpt "${model[@]}" --device "$cuda" --batch "$batch" --eval-iters 0 --iters "$(pick 45 "$short")"
-    job -s "$summary" 120 trained "gpt2-own-$batch" memory train_gpt "${model[@]}" --device "$cuda" --batch "$batch" --eval-iters 0 --iters "$(pick 45 "$short")"
+    job -s "$summary" -e "$library" 120 trained "gpt2-cudnn-$batch" memory "${gpt[@]}" --device "$cuda" --batch "$batch" "${train[@]}" $steps
+    job -s "$summary" 120 trained "gpt2-own-$batch" memory "${gpt[@]}" --device "$cuda" --batch "$batch" "${train[@]}" $steps
   done
-  job -s "$summary" -e "$cudnn_env" 120 trained gpt2-evaluations memory train_gpt "${model[@]}" --device "$cuda" --batch $large --eval-iters 2 --eval-interval 5 --iters "$short"
+  job -s "$summary" -e "$library" 120 trained gpt2-evaluations memory "${gpt[@]}" --device "$cuda" --batch $large --eval-iters 2 \
+    --eval-interval 5 --iters $fewer
   for batch in $large $little; do
-    job -s "$summary" -e "$cudnn_env" 120 trained "gpt2-trace-$batch" train_gpt "${model[@]}" --device "$cuda" --batch "$batch" --eval-iters 0 --iters "$short" --trace "$made/gpt2-trace-$batch.trace.json"
+    job -s "$summary" -e "$library" 120 trained "gpt2-trace-$batch" trace "${gpt[@]}" --device "$cuda" --batch "$batch" "${train[@]}" $fewer
   done
-  job -s "$summary" -e "$cudnn_env" 120 trained "gpt2-report" train_gpt "${model[@]}" --device "$cuda" --batch $large --eval-iters 0 --iters "$short" --report "$made/gpt2-report.html"
+  job -s "$summary" -e "$library" 120 trained gpt2-report report "${gpt[@]}" --device "$cuda" --batch $large "${train[@]}" $fewer
   for batch in $little $large; do
-    job -s "$summary" 120 trained "gpt2-vk-$batch" train_gpt "${model[@]}" --device "$vk" --batch "$batch" --eval-iters 0 --iters "$(pick 20 "$short")"
+    job -s "$summary" 120 trained "gpt2-vk-$batch" "${gpt[@]}" --device "$vk" --batch "$batch" "${train[@]}" $((fewer + 5))
   done
   job -s . 10 choices attention
 }
@@ -346,8 +352,9 @@ stage_torch() {
   job 30 tokens
   local small=()
   if [ -n "$tiny" ]; then small=(--steps 3 --block 32 --vocab 400 --layers 1 --heads 2 --dim 16); fi
-  job -s 'largest|^step +(1|50|100):' -e "$(with_cudnn)" 300 against_torch --device "$cuda" --batch 4 --control ${small[@]+"${small[@]}"}
-  job -s 'largest|^step +(1|50|100):' -e "$(with_cudnn)" 300 against_torch --device "$cuda" --batch 4 --lr 3e-4 --warmup 10 --control ${small[@]+"${small[@]}"}
+  local beside=(against_torch --device "$cuda" --batch 4 --control ${small[@]+"${small[@]}"}) lines='largest|^step +(1|50|100):'
+  job -s "$lines" -e "$(with_cudnn)" 300 "${beside[@]}"
+  job -s "$lines" -e "$(with_cudnn)" 300 "${beside[@]}" --lr 3e-4 --warmup 10
 }
 
 chars=(--tokenizer char --layers 6 --heads 6 --dim 384 --block 256 --batch 64 --dropout 0.2)
@@ -361,13 +368,14 @@ small_models() {
 stage_trainers() {
   timed
   small_models
-  local seed epochs=() gpt=(train_gpt --data "$data/tinyshakespeare.txt" "${chars[@]}")
+  local seed epochs=() gpt=(train_gpt --data "$data/tinyshakespeare.txt" "${chars[@]}" --dtype bf16)
   local ett=(train_patchtst --data "$data/ETTh1.csv" ${series[@]+"${series[@]}"})
   alone
-  job -s "$summary|seconds" 200 trained char-vk "${gpt[@]}" --device "$vk" --dtype bf16 --iters "$(pick 5000 4)" --eval-interval "$(pick 250 2)" --eval-iters "$(pick 20 1)"
-  job -s "$summary" 60 trained char-report-cuda "${gpt[@]}" --device "$cuda" --dtype bf16 --iters "$(pick 200 4)" --eval-iters 0 --report "$made/char-report-cuda.html"
-  job -s "$summary" 60 trained char-report-vk "${gpt[@]}" --device "$vk" --dtype bf16 --iters "$(pick 100 4)" --eval-iters 0 --report "$made/char-report-vk.html"
-  job -s "$summary" 60 trained series-report-cuda "${ett[@]}" --device "$cuda" --epochs "$(pick 2 1)" --report "$made/series-report-cuda.html"
+  job -s "$summary" 200 trained char-vk "${gpt[@]}" --device "$vk" --iters "$(pick 5000 4)" --eval-interval "$(pick 250 2)" \
+    --eval-iters "$(pick 20 1)"
+  job -s "$summary" 60 trained char-report-cuda report "${gpt[@]}" --device "$cuda" --iters "$(pick 200 4)" --eval-iters 0
+  job -s "$summary" 60 trained char-report-vk report "${gpt[@]}" --device "$vk" --iters "$(pick 100 4)" --eval-iters 0
+  job -s "$summary" 60 trained series-report-cuda report "${ett[@]}" --device "$cuda" --epochs "$(pick 2 1)"
   if [ -n "$tiny" ]; then epochs=(--epochs 1); fi
   together 3
   for seed in $(pick '1 2 3' 1); do
@@ -396,7 +404,8 @@ stage_same() {
   for device in "$cuda" "$vk"; do
     job -w 'same in both' 200 twice "char-bf16-${device%:*}" "${gpt[@]}" --device "$device" --dtype bf16
     job -w 'same in both' 200 twice "char-f32-${device%:*}" "${gpt[@]}" --device "$device"
-    job -w 'same in both' 200 twice "series-${device%:*}" train_patchtst --data "$data/ETTh1.csv" ${series[@]+"${series[@]}"} --device "$device" --epochs "$(pick 3 1)"
+    job -w 'same in both' 200 twice "series-${device%:*}" train_patchtst --data "$data/ETTh1.csv" ${series[@]+"${series[@]}"} \
+      --device "$device" --epochs "$(pick 3 1)"
   done
   job -w 'all good' 120 "$tree/tests/conformance_processes.sh" "$(path conformance)" "$(pick "$cuda" cpu)" "$(pick "$vk" cpu)"
 }
