@@ -160,7 +160,7 @@ sanitize() {
   if [ -n "$tiny" ]; then groups=(s5.war s1.many_in_flight "s3.every_op --part 3/90"); fi
   for cases in "${groups[@]}"; do
     # shellcheck disable=SC2086 # the parts of a group are words
-    job -s 'FAILED|Invalid|race|Uninitialized|Barrier|uninitialized' 500 under "$tool" --device "$cuda" --repeats 3 --patience 300 --case $cases
+    job -w 'SUMMARY: 0 ' -s ' passed, |FAILED|Invalid|hazard|Barrier|ninitialized|not supported' 500 under "$tool" --device "$cuda" --repeats 3 --patience 300 --case $cases
   done
 }
 stage_sanitize() {
