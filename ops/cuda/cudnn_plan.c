@@ -232,24 +232,6 @@ void rota_cudnn_reshape(rota_cudnn_graph *graph, cudnnBackendDescriptor_t x, cud
 
 #define ENGINES_MAX 8
 
-static void ask_engine(rota_cudnn_plan *plan, cudnnBackendDescriptor_t configuration) {
-    rota_cudnn_graph *graph = &plan->graph;
-    cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
-    cudnnBackendDescriptor_t engine = create(graph, CUDNN_BACKEND_ENGINE_DESCRIPTOR, "an engine of cuDNN");
-    int64_t count = 0;
-    if (graph->status == ROTA_OK)
-        graph->status = check(dnn.BackendGetAttribute(configuration, CUDNN_ATTR_ENGINECFG_ENGINE,
-                                                      CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &engine),
-                              "the engine of a configuration of cuDNN");
-    if (graph->status == ROTA_OK)
-        graph->status =
-            check(dnn.BackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
-                                          CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, notes),
-                  "the notes of an engine of cuDNN");
-    for (int64_t i = 0; graph->status == ROTA_OK && i < count && i < CUDNN_NUMERICAL_NOTE_TYPE_COUNT; i++)
-        plan->nondeterministic |= notes[i] == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
-}
-
 static void make_execution(rota_cudnn_plan *plan, cudnnHandle_t handle,
                            cudnnBackendDescriptor_t configuration) {
     static const char what[] = "a plan of cuDNN";
@@ -302,10 +284,7 @@ rota_status rota_cudnn_plan_make(rota_cudnn_plan *plan, cudnnHandle_t handle) {
                                    graph->operation_count);
     for (int64_t i = 0; i < count; i++) {
         make_execution(plan, handle, configurations[i]);
-        if (graph->status == ROTA_OK) {
-            ask_engine(plan, configurations[i]);
-            return graph->status;
-        }
+        if (graph->status == ROTA_OK) return ROTA_OK;
         status = graph->status; /* the last one's reason */
         graph->status = ROTA_OK;
     }

@@ -43,7 +43,6 @@ typedef struct rota_cudnn_plan {
     rota_cudnn_graph graph;
     cudnnBackendDescriptor_t execution;
     uint64_t workspace_bytes;
-    bool nondeterministic; /* by the engine's own word */
 } rota_cudnn_plan;
 
 /* A tensor of four dimensions. `id`: by which rota_cudnn_run knows it; of virtual ones it is not looked at.
