@@ -164,6 +164,11 @@ typedef struct rota_kernel {
          * clusters, and no more dynamic shared memory than target->shared_bytes_max. */
         const struct rota_kernel *(*select_image)(const void *params, const uint64_t *operand_bytes,
                                                   uint32_t slot_mask, const rota_cuda_target *target);
+        /* NULL, or: how many turns the loops of one invocation take at the most, together, for a node with
+         * these parameters; of the kernel that `select` gave, if that has one, else of this. Drivers may end
+         * loops after so many without saying so, as llvmpipe does after 65 535: a node that would take more
+         * there is UNSUPPORTED. Without this function nothing looks after that. */
+        uint64_t (*turns)(const void *params);
     } vk;
     struct {
         const void *image; /* fat binary, cubin or PTX, ABI of exec/cuda/rota_kernel.cuh; NULL: see `call` */

@@ -1,4 +1,5 @@
 /* Ops along an axis: gather, scatter_add, one_hot, argmax, top_k, cumulative_sum, variance. */
+#include "ops/long_axis.h"
 #include "ops/op.h"
 
 enum { GATHER, SCATTER_ADD, ONE_HOT, ARGMAX, TOP_K, CUMULATIVE_SUM, VARIANCE };
@@ -39,6 +40,14 @@ static rota_status require_beside(const rota_op_use *use, const rota_tensor *x, 
                         "%s is %s, index is %s; expected one shape but along axis %u",
                         use->op->input_names[0], rota_tensor_describe(x, text, sizeof text),
                         rota_tensor_describe(index, other, sizeof other), use->attributes.axis[0]);
+}
+
+/* What the chunks of a long axis give: `count` times f32 [outer, chunks, inner]. */
+static rota_status chunk_sums(rota_tape *tape, extents e, uint32_t chunk, uint32_t count, rota_tensor *out) {
+    for (uint32_t i = 0; i < count; i++)
+        ROTA_TRY(rota_tape_temporary(tape, "chunks", ROTA_F32,
+                                     ROTA_SHAPE(e.outer, (e.n - 1) / chunk + 1, e.inner), &out[i]));
+    return ROTA_OK;
 }
 
 /* ---- gather, scatter_add ---- */
@@ -190,10 +199,21 @@ static rota_status run_top_k(rota_tape *tape, const rota_tensor *x, uint32_t axi
     rota_tensor from;
     ROTA_TRY(rota_record_contiguous(tape, x, &from));
     const extents e = extents_of(x, axis);
-    const rota_top_k_params params = {e.outer, e.n, e.inner, k, x->dtype};
+    uint64_t keys;
+    uint32_t chunk;
+    if (!rota_long_top_k(e.n, k, &chunk, &keys)) {
+        const rota_top_k_params params = {e.outer, e.n, e.inner, k, x->dtype};
+        rota_access accesses[] = {rota_tensor_access(&from, ROTA_READ), rota_tensor_write(values),
+                                  rota_tensor_write(index)};
+        return rota_tape_kernel(tape, &rota_kernel_top_k, accesses, 3, &params, NULL, 0);
+    }
+    const rota_long_params params = {e.outer, e.n, e.inner, chunk, .k = k, .dtype = x->dtype};
+    rota_tensor scratch;
+    ROTA_TRY(rota_tape_temporary(tape, "keys", ROTA_U32, ROTA_SHAPE((uint64_t)e.outer * e.inner, keys, 2),
+                                 &scratch));
     rota_access accesses[] = {rota_tensor_access(&from, ROTA_READ), rota_tensor_write(values),
-                              rota_tensor_write(index)};
-    return rota_tape_kernel(tape, &rota_kernel_top_k, accesses, 3, &params, NULL, 0);
+                              rota_tensor_write(index), rota_tensor_write(&scratch)};
+    return rota_tape_kernel(tape, &rota_kernel_top_k_long, accesses, 4, &params, NULL, 0);
 }
 
 static rota_status record_top_k(rota_tape *tape, rota_op_use *use) {
@@ -248,6 +268,15 @@ static rota_status run_cumulative(rota_tape *tape, const rota_tensor *x, uint32_
     rota_tensor from;
     ROTA_TRY(rota_record_contiguous(tape, x, &from));
     const extents e = extents_of(x, axis);
+    const uint32_t chunk = rota_long_chunk(e.n);
+    if (chunk < e.n) {
+        const rota_long_params params = {e.outer, e.n, e.inner, chunk, .reverse = reverse, .dtype = x->dtype};
+        rota_tensor sums[2];
+        ROTA_TRY(chunk_sums(tape, e, chunk, 2, sums));
+        rota_access accesses[] = {rota_tensor_access(&from, ROTA_READ), rota_tensor_write(y),
+                                  rota_tensor_write(&sums[0]), rota_tensor_write(&sums[1])};
+        return rota_tape_kernel(tape, &rota_kernel_cumulative_sum_long, accesses, 4, &params, NULL, 0);
+    }
     const rota_cumulative_sum_params params = {e.outer, e.n, e.inner, reverse, x->dtype};
     rota_access accesses[] = {rota_tensor_access(&from, ROTA_READ), rota_tensor_write(y)};
     return rota_tape_kernel(tape, &rota_kernel_cumulative_sum, accesses, 2, &params, NULL, 0);
@@ -291,6 +320,17 @@ static rota_status record_variance(rota_tape *tape, rota_op_use *use) {
     rota_tensor x;
     ROTA_TRY(rota_record_contiguous(tape, &use->inputs[0], &x));
     const rota_variance_params params = variance_params(use);
+    const extents e = {params.outer, params.n, params.inner};
+    const uint32_t chunk = rota_long_chunk(e.n);
+    if (chunk < e.n) {
+        const rota_long_params of_chunks = {e.outer,         e.n, e.inner, chunk, .scale = params.scale,
+                                            .dtype = x.dtype};
+        rota_tensor sums;
+        ROTA_TRY(chunk_sums(tape, e, chunk, 1, &sums));
+        rota_access accesses[] = {rota_tensor_access(&x, ROTA_READ), rota_tensor_write(&use->outputs[0]),
+                                  rota_tensor_write(&use->outputs[1]), rota_tensor_write(&sums)};
+        return rota_tape_kernel(tape, &rota_kernel_variance_long, accesses, 4, &of_chunks, NULL, 0);
+    }
     rota_access accesses[] = {rota_tensor_access(&x, ROTA_READ), rota_tensor_write(&use->outputs[0]),
                               rota_tensor_write(&use->outputs[1])};
     return rota_tape_kernel(tape, &rota_kernel_variance, accesses, 3, &params, NULL, 0);

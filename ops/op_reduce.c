@@ -1,4 +1,5 @@
 /* Ops: sum, mean, max, min along an axis; sum_squares of everything. */
+#include "ops/long_axis.h"
 #include "ops/op.h"
 
 enum { SUM, MEAN, MAX, MIN };
@@ -68,7 +69,18 @@ static rota_status gradient_reduce(rota_tape *tape, const rota_op_use *use) {
     rota_max_backward_params params = {(uint32_t)outer, (uint32_t)n, (uint32_t)inner, x->dtype};
     rota_access accesses[] = {rota_tensor_access(&value, ROTA_READ), rota_tensor_access(&result, ROTA_READ),
                               rota_tensor_access(&dy, ROTA_READ), rota_tensor_write(&write.dx)};
-    ROTA_TRY(rota_tape_kernel(tape, &rota_kernel_max_backward, accesses, 4, &params, NULL, 0));
+    const uint32_t chunk = rota_long_chunk(params.n);
+    if (chunk == params.n) {
+        ROTA_TRY(rota_tape_kernel(tape, &rota_kernel_max_backward, accesses, 4, &params, NULL, 0));
+        return rota_gradient_end(tape, x, &write);
+    }
+    const rota_long_params of_chunks = {params.outer, params.n, params.inner, chunk, .dtype = x->dtype};
+    rota_tensor first;
+    ROTA_TRY(
+        rota_tape_temporary(tape, "first", ROTA_U32, ROTA_SHAPE(outer, (n - 1) / chunk + 1, inner), &first));
+    rota_access with_first[] = {accesses[0], accesses[1], accesses[2], accesses[3],
+                                rota_tensor_write(&first)};
+    ROTA_TRY(rota_tape_kernel(tape, &rota_kernel_max_backward_long, with_first, 5, &of_chunks, NULL, 0));
     return rota_gradient_end(tape, x, &write);
 }
 

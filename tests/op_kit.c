@@ -105,14 +105,14 @@ uint32_t op_kit_output(op_kit *kit, rota_tensor tensor) {
     return i;
 }
 
-static void compile(op_kit *kit) {
-    if (kit->plan) return;
+static rota_status compile(op_kit *kit) {
+    if (kit->plan) return ROTA_OK;
     rota_tape_destroy(kit->tape);
     rota_recorder_close(kit->recorder);
     kit->tape = NULL;
     kit->recorder = NULL;
     rota_compile_options options = {.devices = &device, .device_count = 1};
-    assert_ok(rota_compile(runtime, kit->graph, &options, &kit->plan));
+    ROTA_TRY(rota_compile(runtime, kit->graph, &options, &kit->plan));
     assert_ok(rota_args_create(kit->plan, &kit->args));
     for (uint32_t i = 0; i < kit->input_count; i++)
         assert_ok(
@@ -121,16 +121,17 @@ static void compile(op_kit *kit) {
         if (kit->outputs[i])
             assert_ok(
                 rota_args_set_output(kit->args, kit->outputs[i], kit->output_data[i], kit->output_bytes[i]));
+    return ROTA_OK;
 }
 
 void op_kit_set_f32(op_kit *kit, rota_slot slot, float value) {
-    compile(kit);
+    assert_ok(compile(kit));
     assert_ok(rota_args_set_f32(kit->args, slot, value));
 }
 
 rota_status op_kit_try_run(op_kit *kit) {
     rota_ticket ticket;
-    compile(kit);
+    ROTA_TRY(compile(kit));
     assert_ok(rota_submit_wait(kit->plan, kit->args, 0, &ticket));
     return rota_wait(ticket, 0);
 }

@@ -41,7 +41,7 @@ rota_tensor op_kit_variable(op_kit *kit, rota_dtype dtype, uint32_t rank, const 
                             const void *data);
 /* Copies a tensor into an OUTPUT buffer at this place of the record; the number to ask its contents by. */
 uint32_t op_kit_output(op_kit *kit, rota_tensor tensor);
-/* Closes the lane, compiles if needed, submits, and waits: the status of the wait. */
+/* Closes the lane, compiles if needed, submits, and waits: the status of the compilation or the wait. */
 rota_status op_kit_try_run(op_kit *kit);
 void op_kit_run(op_kit *kit);
 const float *op_kit_f32(const op_kit *kit, uint32_t output);

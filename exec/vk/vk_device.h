@@ -65,6 +65,8 @@ typedef struct rota_vk_physical {
     VkPhysicalDeviceProperties properties;
     VkPhysicalDeviceMemoryProperties memory;
     VkPhysicalDeviceSubgroupSizeControlProperties subgroup;
+    uint32_t turns_max; /* of the loops of an invocation, all together: what the driver ends them after; 0:
+                           nothing */
     uint8_t cache_uuid[VK_UUID_SIZE];
     uint32_t compute_family, transfer_family; /* transfer_family == compute_family: no family of its own */
     uint32_t timestamp_bits;                  /* of the compute family */

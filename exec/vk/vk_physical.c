@@ -21,6 +21,9 @@ static void missing_add(rota_device_info *info, const char *what) {
     info->usable = false;
 }
 
+/* llvmpipe's own limit, which no property tells. */
+#define LLVMPIPE_TURNS_MAX 65535
+
 static void driver_text(const VkPhysicalDeviceProperties *properties,
                         const VkPhysicalDeviceDriverProperties *driver, rota_device_info *info) {
     snprintf(info->driver, sizeof info->driver, "%.100s %.100s (Vulkan %u.%u.%u)", driver->driverName,
@@ -288,6 +291,7 @@ void rota_vk_physical_query(const rota_vk_instance *instance, VkPhysicalDevice h
     memcpy(physical->cache_uuid, properties.properties.pipelineCacheUUID, VK_UUID_SIZE);
     memcpy(physical->uuid, id.deviceUUID, VK_UUID_SIZE);
     driver_text(&physical->properties, &driver, info);
+    if (driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE) physical->turns_max = LLVMPIPE_TURNS_MAX;
     info->max_allocation_bytes = limits.maxMemoryAllocationSize;
     info->compute_units = sms.shaderSMCount;
     info->subgroup_size = subgroup.subgroupSize;

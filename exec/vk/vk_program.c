@@ -140,6 +140,19 @@ static const rota_kernel *select_image(const maker *m, const rota_kernel *kernel
     return kernel->vk.words || !kernel->cuda.image ? NULL : kernel;
 }
 
+static rota_status check_turns(const maker *m, const rota_kernel *kernel, const rota_kernel *chosen,
+                               const void *params) {
+    const uint32_t most = m->device->physical.turns_max;
+    if (chosen->vk.turns) kernel = chosen;
+    const uint64_t turns = most && kernel->vk.turns ? kernel->vk.turns(params) : 0;
+    if (turns <= most) return ROTA_OK;
+    return rota_fail(
+        ROTA_UNSUPPORTED,
+        "kernel '%s' may take %llu turns of its loops in one invocation; %s (%s) ends them after %u, and "
+        "the result would be wrong",
+        kernel->name, (unsigned long long)turns, m->device->base.info.id, m->device->base.info.name, most);
+}
+
 static rota_status check_grid(const maker *m, const rota_kernel *kernel, const uint32_t *groups) {
     const uint32_t *limits = m->device->physical.properties.limits.maxComputeWorkGroupCount;
     for (uint32_t i = 0; i < 3; i++)
@@ -174,10 +187,12 @@ static rota_status make_dispatch(maker *m, const rota_exec_command *command, con
                                       &out_dispatch->launch));
         return rota_vk_image_get(m->device, image, &out_dispatch->image);
     }
+    const rota_kernel *recorded = kernel;
     if (kernel->vk.select) {
         const rota_kernel *chosen = kernel->vk.select(params, operand_bytes, m->device->base.info.features);
         if (chosen) kernel = chosen;
     }
+    ROTA_TRY(check_turns(m, recorded, kernel, params));
     ROTA_TRY(check_kernel(m, command, kernel));
     key.kernel = kernel;
     if (kernel->vk.spec_count) kernel->vk.spec(params, key.spec);

@@ -86,8 +86,9 @@ void dots(uint64_t rows, uint row_stride, uint row_count, uint64_t lanes, uint l
         barrier();                                                                                           \
         FOR_KEPT(width, {                                                                                    \
             if (quad >= piece / 4u && quad < piece / 4u + PIECE / 4u)                                        \
-                for (uint j = 0u; j < (lane_count); ++j)                                                     \
-                    total[i] += weight[row * LANES + j] * lane_tile[j * PITCH + quad - piece / 4u];          \
+                for (uint j = 0u; j < (lane_count); j += 4u) /* to a multiple of 4, of zeroes */             \
+                    [[unroll]] for (uint l = 0u; l < 4u; ++l)                                                \
+                        total[i] += weight[row * LANES + j + l] * lane_tile[(j + l) * PITCH + quad - piece / 4u]; \
         })                                                                                                   \
     }
 

@@ -20,13 +20,13 @@ void main() {
     if (row >= pc.rows) return;
     const uint64_t logits = value_at(rota_operand(0), uint64_t(row) * pc.pitch);
     float maximum = ROTA_NEGATIVE_INFINITY;
-    for (uint c = t; c < pc.classes; c += size) maximum = rota_larger(maximum, get(logits, c));
+    ROTA_EACH(c, t, pc.classes, size, { maximum = rota_larger(maximum, get(logits, c)); })
     maximum = workgroup_max(maximum);
     float sum = 0.0;
-    for (uint c = t; c < pc.classes; c += size) sum += exp(get(logits, c) - maximum);
+    ROTA_EACH(c, t, pc.classes, size, { sum += exp(get(logits, c) - maximum); })
     float total = 0.0;
     if (pc.smoothing != 0.0) {
-        for (uint c = t; c < pc.classes; c += size) total += get(logits, c);
+        ROTA_EACH(c, t, pc.classes, size, { total += get(logits, c); })
         total = workgroup_sum(total);
     }
     const float lse = maximum + log(workgroup_sum(sum));

@@ -21,10 +21,10 @@ void main() {
     barrier();
     float sum = 0.0;
     uint count = 0u;
-    for (uint i = t; i < pc.rows; i += gl_WorkGroupSize.x) {
+    ROTA_EACH(i, t, pc.rows, gl_WorkGroupSize.x, {
         sum += load(rota_operand(0), i);
         count += load_i32(rota_operand(1), i) != pc.ignored ? 1u : 0u;
-    }
+    })
     atomicAdd(counted, count); /* of integers: in any order */
     sum = workgroup_sum(sum);
     if (t != 0u) return;

@@ -53,6 +53,26 @@ ROTA_VK_DISPATCH(check_finite)
 #undef ROTA_VK_DISPATCH
 #undef ROTA_VK_DISPATCH_SPEC
 
+/* Turns of loops (rota_kernel.vk.turns; turns.c). */
+#define ROTA_VK_TURNS(name) uint64_t rota_vk_turns_##name(const void *params);
+ROTA_VK_TURNS(max_backward)
+ROTA_VK_TURNS(scatter_add)
+ROTA_VK_TURNS(top_k)
+ROTA_VK_TURNS(cumulative_sum)
+ROTA_VK_TURNS(variance)
+ROTA_VK_TURNS(softmax)
+ROTA_VK_TURNS(norm)
+ROTA_VK_TURNS(cross_entropy)
+ROTA_VK_TURNS(cross_entropy_mean)
+ROTA_VK_TURNS(global_norm)
+ROTA_VK_TURNS(embedding_backward)
+ROTA_VK_TURNS(attention)
+ROTA_VK_TURNS(attention_backward_query)
+ROTA_VK_TURNS(attention_backward_key_value)
+ROTA_VK_TURNS(matmul)
+ROTA_VK_TURNS(matmul_large)
+#undef ROTA_VK_TURNS
+
 /* A grid of at least `groups` workgroups along x, and y where x alone would pass Vulkan's guaranteed 65535.
  * Shaders number them by rota_group_index() and leave where it is past the last. */
 void rota_vk_fold(uint64_t groups, uint32_t out_groups[3]);

@@ -19,7 +19,8 @@ bool aligned16(uint64_t address) { return (uint(address) & 15u) == 0u; }
 vec4 load4(uint64_t base, uint i, uint count, bool whole) {
     if (whole) return rota_vec4(base + uint64_t(i) * 4ul).v[0];
     vec4 value = vec4(0.0);
-    for (uint j = 0u; j < 4u && j < count - i; ++j) value[j] = load(base, i + j);
+    [[unroll]] for (uint j = 0u; j < 4u; ++j)
+        if (j < count - i) value[j] = load(base, i + j);
     return value;
 }
 

@@ -11,7 +11,7 @@ ROTA_KERNEL_END
 
 void main() {
     float sum = 0.0;
-    for (uint i = gl_LocalInvocationIndex; i < pc.count; i += gl_WorkGroupSize.x) sum += load(rota_operand(0), i);
+    ROTA_EACH(i, gl_LocalInvocationIndex, pc.count, gl_WorkGroupSize.x, { sum += load(rota_operand(0), i); })
     const float norm = sqrt(workgroup_sum(sum));
     if (gl_LocalInvocationIndex != 0u) return;
     store(rota_operand(1), 0u, norm);

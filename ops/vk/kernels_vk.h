@@ -68,6 +68,13 @@
 #define ROTA_VK_TYPED(shader, grid_name, spec_name, count)                                                   \
     { ROTA_VK_SHADER_SPEC(shader, grid_name, spec_name, count), .select = rota_vk_select_##shader }
 
+/* ... whose loops are as long as an axis. */
+#define ROTA_VK_TYPED_LONG(shader, grid_name, spec_name, count)                                              \
+    {                                                                                                        \
+        ROTA_VK_SHADER_SPEC(shader, grid_name, spec_name, count), .select = rota_vk_select_##shader,         \
+                                                                  .turns = rota_vk_turns_##shader            \
+    }
+
 #define ROTA_VK_unary ROTA_VK_TYPED(unary, unary, unary, 2)
 #define ROTA_VK_unary_backward ROTA_VK_TYPED(unary_backward, unary, unary, 2)
 #define ROTA_VK_binary ROTA_VK_TYPED(binary, binary, binary, 3)
@@ -77,51 +84,75 @@
 #define ROTA_VK_cast                                                                                         \
     { ROTA_VK_SHADER_SPEC(cast, cast, cast, 2), .required_features = ROTA_FEATURE_F16_STORAGE }
 #define ROTA_VK_reduce ROTA_VK_TYPED(reduce, reduce, reduce, 5)
-#define ROTA_VK_max_backward ROTA_VK_TYPED(max_backward, max_backward, max_backward, 1)
+#define ROTA_VK_max_backward ROTA_VK_TYPED_LONG(max_backward, max_backward, max_backward, 1)
 #define ROTA_VK_gather ROTA_VK_TYPED(gather, gather, gather, 1)
-#define ROTA_VK_scatter_add ROTA_VK_TYPED(scatter_add, scatter_add, scatter_add, 1)
+#define ROTA_VK_scatter_add ROTA_VK_TYPED_LONG(scatter_add, scatter_add, scatter_add, 1)
 #define ROTA_VK_one_hot ROTA_VK_TYPED(one_hot, one_hot, one_hot, 1)
-#define ROTA_VK_top_k ROTA_VK_TYPED(top_k, top_k, top_k, 1)
-#define ROTA_VK_cumulative_sum ROTA_VK_TYPED(cumulative_sum, cumulative_sum, cumulative_sum, 2)
-#define ROTA_VK_variance ROTA_VK_TYPED(variance, variance, variance, 3)
+#define ROTA_VK_top_k ROTA_VK_TYPED_LONG(top_k, top_k, top_k, 1)
+#define ROTA_VK_cumulative_sum ROTA_VK_TYPED_LONG(cumulative_sum, cumulative_sum, cumulative_sum, 2)
+#define ROTA_VK_variance ROTA_VK_TYPED_LONG(variance, variance, variance, 3)
 #define ROTA_VK_variance_backward ROTA_VK_TYPED(variance_backward, variance_backward, variance_backward, 1)
 #define ROTA_VK_matmul                                                                                       \
-    { ROTA_VK_SHADER_SPEC(matmul, matmul_small, matmul, 4), .select = rota_vk_select_matmul }
+    {                                                                                                        \
+        ROTA_VK_SHADER_SPEC(matmul, matmul_small, matmul, 4), .select = rota_vk_select_matmul,               \
+                                                              .turns = rota_vk_turns_matmul                  \
+    }
 #define ROTA_VK_matmul_f16                                                                                   \
     {                                                                                                        \
         ROTA_VK_SHADER_SPEC(matmul_f16, matmul_small, matmul, 4),                                            \
             .required_features = ROTA_FEATURE_F16_STORAGE, .select = rota_vk_select_matmul_f16,              \
-            .select_image = rota_cuda_select_image_matmul_f16                                                \
+            .turns = rota_vk_turns_matmul, .select_image = rota_cuda_select_image_matmul_f16                 \
     }
 #define ROTA_VK_matmul_bf16                                                                                  \
     {                                                                                                        \
         ROTA_VK_SHADER_SPEC(matmul_bf16, matmul_small, matmul, 4),                                           \
             .required_features = ROTA_FEATURE_F16_STORAGE, .select = rota_vk_select_matmul_bf16,             \
-            .select_image = rota_cuda_select_image_matmul_bf16                                               \
+            .turns = rota_vk_turns_matmul, .select_image = rota_cuda_select_image_matmul_bf16                \
     }
 #define ROTA_VK_embedding                                                                                    \
     { ROTA_VK_SHADER(embedding, embedding), .select = rota_vk_select_embedding }
 #define ROTA_VK_embedding_backward                                                                           \
-    { ROTA_VK_SHADER(embedding_backward, embedding_backward), .select = rota_vk_select_embedding_backward }
+    {                                                                                                        \
+        ROTA_VK_SHADER(embedding_backward, embedding_backward), .select = rota_vk_select_embedding_backward, \
+                                                                .turns = rota_vk_turns_embedding_backward    \
+    }
 #define ROTA_VK_softmax                                                                                      \
-    { ROTA_VK_SHADER_SPEC(softmax, softmax, softmax, 1), .select = rota_vk_select_softmax }
+    {                                                                                                        \
+        ROTA_VK_SHADER_SPEC(softmax, softmax, softmax, 1), .select = rota_vk_select_softmax,                 \
+                                                           .turns = rota_vk_turns_softmax                    \
+    }
 #define ROTA_VK_softmax_backward                                                                             \
-    { ROTA_VK_SHADER_SPEC(softmax_backward, softmax, softmax, 1), .select = rota_vk_select_softmax_backward }
+    {                                                                                                        \
+        ROTA_VK_SHADER_SPEC(softmax_backward, softmax, softmax, 1),                                          \
+            .select = rota_vk_select_softmax_backward, .turns = rota_vk_turns_softmax                        \
+    }
 #define ROTA_VK_causal_mask                                                                                  \
     { ROTA_VK_SHADER(causal_mask, causal_mask), .select = rota_vk_select_causal_mask }
 #define ROTA_VK_layernorm                                                                                    \
-    { ROTA_VK_SHADER_SPEC(layernorm, norm, norm, 1), .select = rota_vk_select_layernorm }
+    {                                                                                                        \
+        ROTA_VK_SHADER_SPEC(layernorm, norm, norm, 1), .select = rota_vk_select_layernorm,                   \
+                                                       .turns = rota_vk_turns_norm                           \
+    }
 #define ROTA_VK_layernorm_backward                                                                           \
-    { ROTA_VK_SHADER_SPEC(layernorm_backward, norm, norm, 1), .select = rota_vk_select_layernorm_backward }
+    {                                                                                                        \
+        ROTA_VK_SHADER_SPEC(layernorm_backward, norm, norm, 1), .select = rota_vk_select_layernorm_backward, \
+                                                                .turns = rota_vk_turns_norm                  \
+    }
 #define ROTA_VK_layernorm_backward_weight                                                                    \
     {                                                                                                        \
         ROTA_VK_SHADER(layernorm_backward_weight, norm_backward_weight),                                     \
             .select = rota_vk_select_layernorm_backward_weight                                               \
     }
 #define ROTA_VK_rmsnorm                                                                                      \
-    { ROTA_VK_SHADER_SPEC(rmsnorm, norm, norm, 1), .select = rota_vk_select_rmsnorm }
+    {                                                                                                        \
+        ROTA_VK_SHADER_SPEC(rmsnorm, norm, norm, 1), .select = rota_vk_select_rmsnorm,                       \
+                                                     .turns = rota_vk_turns_norm                             \
+    }
 #define ROTA_VK_rmsnorm_backward                                                                             \
-    { ROTA_VK_SHADER_SPEC(rmsnorm_backward, norm, norm, 1), .select = rota_vk_select_rmsnorm_backward }
+    {                                                                                                        \
+        ROTA_VK_SHADER_SPEC(rmsnorm_backward, norm, norm, 1), .select = rota_vk_select_rmsnorm_backward,     \
+                                                              .turns = rota_vk_turns_norm                    \
+    }
 #define ROTA_VK_rmsnorm_backward_weight                                                                      \
     {                                                                                                        \
         ROTA_VK_SHADER(rmsnorm_backward_weight, norm_backward_weight),                                       \
@@ -130,7 +161,7 @@
 #define ROTA_VK_cross_entropy                                                                                \
     {                                                                                                        \
         ROTA_VK_SHADER_SPEC(cross_entropy, cross_entropy, cross_entropy, 1),                                 \
-            .select = rota_vk_select_cross_entropy                                                           \
+            .select = rota_vk_select_cross_entropy, .turns = rota_vk_turns_cross_entropy                     \
     }
 #define ROTA_VK_cross_entropy_backward                                                                       \
     {                                                                                                        \
@@ -140,6 +171,7 @@
 #define ROTA_VK_attention                                                                                    \
     {                                                                                                        \
         ROTA_VK_SHADER(attention, attention), .select = rota_vk_select_attention,                            \
+                                              .turns = rota_vk_turns_attention,                              \
                                               .select_image = rota_cuda_select_image_attention               \
     }
 #define ROTA_VK_attention_backward_prepare                                                                   \
@@ -152,19 +184,21 @@
     {                                                                                                        \
         ROTA_VK_SHADER(attention_backward_query, attention_backward_query),                                  \
             .select = rota_vk_select_attention_backward_query,                                               \
+            .turns = rota_vk_turns_attention_backward_query,                                                 \
             .select_image = rota_cuda_select_image_attention_backward_query                                  \
     }
 #define ROTA_VK_attention_backward_key_value                                                                 \
     {                                                                                                        \
         ROTA_VK_SHADER(attention_backward_key_value, attention_backward_key_value),                          \
             .select = rota_vk_select_attention_backward_key_value,                                           \
+            .turns = rota_vk_turns_attention_backward_key_value,                                             \
             .select_image = rota_cuda_select_image_attention_backward_key_value                              \
     }
 #define ROTA_VK_dropout ROTA_VK_TYPED(dropout, dropout, dropout, 1)
 #define ROTA_VK_index_add                                                                                    \
     { ROTA_VK_SHADER(index_add, index_add) }
 #define ROTA_VK_global_norm                                                                                  \
-    { ROTA_VK_SHADER_SPEC(global_norm, global_norm, global_norm, 1) }
+    { ROTA_VK_SHADER_SPEC(global_norm, global_norm, global_norm, 1), .turns = rota_vk_turns_global_norm }
 #define ROTA_VK_adamw                                                                                        \
     { ROTA_VK_SHADER(adamw, adamw), .select = rota_vk_select_adamw }
 #define ROTA_VK_batch_norm_sums                                                                              \
@@ -178,9 +212,15 @@
 #define ROTA_VK_rope                                                                                         \
     { ROTA_VK_SHADER(rope, rope), .select = rota_vk_select_rope }
 #define ROTA_VK_residual_layernorm                                                                           \
-    { ROTA_VK_SHADER_SPEC(residual_layernorm, norm, norm, 1), .select = rota_vk_select_residual_layernorm }
+    {                                                                                                        \
+        ROTA_VK_SHADER_SPEC(residual_layernorm, norm, norm, 1), .select = rota_vk_select_residual_layernorm, \
+                                                                .turns = rota_vk_turns_norm                  \
+    }
 #define ROTA_VK_cross_entropy_mean                                                                           \
-    { ROTA_VK_SHADER_SPEC(cross_entropy_mean, global_norm, global_norm, 1) }
+    {                                                                                                        \
+        ROTA_VK_SHADER_SPEC(cross_entropy_mean, global_norm, global_norm, 1),                                \
+            .turns = rota_vk_turns_cross_entropy_mean                                                        \
+    }
 #define ROTA_VK_momentum                                                                                     \
     { ROTA_VK_SHADER(momentum, momentum), .select = rota_vk_select_momentum }
 #define ROTA_VK_loss_scale                                                                                   \

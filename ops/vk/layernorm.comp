@@ -26,35 +26,37 @@ ROTA_KERNEL_END
 
 const uint NORM_WEIGHT = 1u, NORM_BIAS = 2u;
 
+float weighted(float value, uint d) {
+    if ((pc.flags & NORM_WEIGHT) != 0u) value *= get(rota_operand(WEIGHT), d);
+#ifndef RMS
+    if ((pc.flags & NORM_BIAS) != 0u) value += get(rota_operand(BIAS), d);
+#endif
+    return value;
+}
+
 void main() {
     const uint row = rota_group_index(), t = gl_LocalInvocationIndex, size = gl_WorkGroupSize.x;
     if (row >= pc.rows) return;
     const uint64_t first = uint64_t(row) * pc.dim, y = value_at(rota_operand(Y), first);
 #ifdef RESIDUAL
     const uint64_t x = value_at(rota_operand(SUM), first); /* what an invocation reads again it wrote itself */
-    for (uint d = t; d < pc.dim; d += size)
+    ROTA_EACH(d, t, pc.dim, size, {
         put(x, d, get(value_at(rota_operand(0), first), d) + get(value_at(rota_operand(1), first), d));
+    })
 #else
     const uint64_t x = value_at(rota_operand(0), first);
 #endif
     float mean = 0.0, squares = 0.0;
 #ifndef RMS
-    for (uint d = t; d < pc.dim; d += size) mean += get(x, d);
+    ROTA_EACH(d, t, pc.dim, size, { mean += get(x, d); })
     mean = workgroup_sum(mean) / float(pc.dim);
 #endif
-    for (uint d = t; d < pc.dim; d += size) {
+    ROTA_EACH(d, t, pc.dim, size, {
         const float deviation = get(x, d) - mean;
         squares += deviation * deviation;
-    }
+    })
     const float rstd = 1.0 / sqrt(workgroup_sum(squares) / float(pc.dim) + pc.eps);
-    for (uint d = t; d < pc.dim; d += size) {
-        float value = (get(x, d) - mean) * rstd;
-        if ((pc.flags & NORM_WEIGHT) != 0u) value *= get(rota_operand(WEIGHT), d);
-#ifndef RMS
-        if ((pc.flags & NORM_BIAS) != 0u) value += get(rota_operand(BIAS), d);
-#endif
-        put(y, d, value);
-    }
+    ROTA_EACH(d, t, pc.dim, size, { put(y, d, weighted((get(x, d) - mean) * rstd, d)); })
     if (t == 0u) {
 #ifdef RMS
         store(rota_operand(STATS), row, rstd);

@@ -33,20 +33,20 @@ void main() {
     const float mean = load(stats, 0u), rstd = load(stats, 1u);
 #endif
     float sum = 0.0, sum_h = 0.0;
-    for (uint d = t; d < pc.dim; d += size) {
+    ROTA_EACH(d, t, pc.dim, size, {
         const float g = weighted(dy, d);
         sum += g;
         sum_h += g * (get(x, d) - mean) * rstd;
-    }
+    })
 #ifdef RMS
     sum = 0.0;
 #else
     sum = workgroup_sum(sum) / float(pc.dim);
 #endif
     sum_h = workgroup_sum(sum_h) / float(pc.dim);
-    for (uint d = t; d < pc.dim; d += size) {
+    ROTA_EACH(d, t, pc.dim, size, {
         float value = rstd * (weighted(dy, d) - sum - (get(x, d) - mean) * rstd * sum_h);
         if ((pc.flags & NORM_ACCUMULATE) != 0u) value += get(dx, d);
         put(dx, d, value);
-    }
+    })
 }

@@ -77,13 +77,15 @@ vec4 fetch(uint64_t base, uint stride, uint row, uint column, uint rows, uint co
     }
     uvec4 bits = uvec4(0u);
     if (row < rows)
-        for (uint j = 0u; j < 4u && column + j < columns; ++j) bits[j] = uint(rota_u16(place).v[j]);
+        [[unroll]] for (uint j = 0u; j < 4u; ++j)
+            if (column + j < columns) bits[j] = uint(rota_u16(place).v[j]);
     return unpack(bits.x | bits.y << 16, bits.z | bits.w << 16);
 #else
     if (whole) return rota_vec4(place).v[0];
     vec4 value = vec4(0.0);
     if (row < rows)
-        for (uint j = 0u; j < 4u && column + j < columns; ++j) value[j] = rota_f32(place).v[j];
+        [[unroll]] for (uint j = 0u; j < 4u; ++j)
+            if (column + j < columns) value[j] = rota_f32(place).v[j];
     return value;
 #endif
 }

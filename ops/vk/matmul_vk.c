@@ -65,7 +65,7 @@ static void grid_nv_small(const void *params, const uint64_t *operand_bytes, uin
     rota_vk_fold(tiles(params, NV_SMALL_TILE, NV_SMALL_TILE), out_groups);
 }
 
-#define SHADER(shader, grid_function, features, size_of_subgroup)                                            \
+#define SHADER(shader, grid_function, features, size_of_subgroup, turns_bound)                               \
     static const rota_kernel shader = {                                                                      \
         .name = #shader,                                                                                     \
         .operand_count = 3,                                                                                  \
@@ -76,22 +76,23 @@ static void grid_nv_small(const void *params, const uint64_t *operand_bytes, uin
                .spec_count = 4,                                                                              \
                .spec = rota_vk_spec_matmul,                                                                  \
                .required_features = (features),                                                              \
-               .subgroup_size = (size_of_subgroup)},                                                         \
+               .subgroup_size = (size_of_subgroup),                                                          \
+               .turns = (turns_bound)},                                                                      \
     }
 
 #define KHR_FEATURES (ROTA_FEATURE_F16_STORAGE | ROTA_FEATURE_SUBGROUP_SIZE_CONTROL)
 #define NV_FEATURES (ROTA_FEATURE_F16_STORAGE | ROTA_FEATURE_COOPERATIVE_MATRIX_2)
 
-SHADER(matmul_large, grid_large, 0, 0);
-SHADER(matmul_fine, grid_fine, 0, 0);
-SHADER(matmul_f16_large, grid_large, ROTA_FEATURE_F16_STORAGE, 0);
-SHADER(matmul_bf16_large, grid_large, ROTA_FEATURE_F16_STORAGE, 0);
-SHADER(matmul_khr_f16, grid_large, KHR_FEATURES | ROTA_FEATURE_COOPERATIVE_MATRIX, 32);
-SHADER(matmul_khr_bf16, grid_large, KHR_FEATURES | ROTA_FEATURE_COOPERATIVE_MATRIX_BF16, 32);
-SHADER(matmul_nv_f16, grid_nv, NV_FEATURES | ROTA_FEATURE_COOPERATIVE_MATRIX, 0);
-SHADER(matmul_nv_bf16, grid_nv, NV_FEATURES | ROTA_FEATURE_COOPERATIVE_MATRIX_BF16, 0);
-SHADER(matmul_nv_small_f16, grid_nv_small, NV_FEATURES | ROTA_FEATURE_COOPERATIVE_MATRIX, 0);
-SHADER(matmul_nv_small_bf16, grid_nv_small, NV_FEATURES | ROTA_FEATURE_COOPERATIVE_MATRIX_BF16, 0);
+SHADER(matmul_large, grid_large, 0, 0, rota_vk_turns_matmul_large);
+SHADER(matmul_fine, grid_fine, 0, 0, NULL);
+SHADER(matmul_f16_large, grid_large, ROTA_FEATURE_F16_STORAGE, 0, rota_vk_turns_matmul_large);
+SHADER(matmul_bf16_large, grid_large, ROTA_FEATURE_F16_STORAGE, 0, rota_vk_turns_matmul_large);
+SHADER(matmul_khr_f16, grid_large, KHR_FEATURES | ROTA_FEATURE_COOPERATIVE_MATRIX, 32, NULL);
+SHADER(matmul_khr_bf16, grid_large, KHR_FEATURES | ROTA_FEATURE_COOPERATIVE_MATRIX_BF16, 32, NULL);
+SHADER(matmul_nv_f16, grid_nv, NV_FEATURES | ROTA_FEATURE_COOPERATIVE_MATRIX, 0, NULL);
+SHADER(matmul_nv_bf16, grid_nv, NV_FEATURES | ROTA_FEATURE_COOPERATIVE_MATRIX_BF16, 0, NULL);
+SHADER(matmul_nv_small_f16, grid_nv_small, NV_FEATURES | ROTA_FEATURE_COOPERATIVE_MATRIX, 0, NULL);
+SHADER(matmul_nv_small_bf16, grid_nv_small, NV_FEATURES | ROTA_FEATURE_COOPERATIVE_MATRIX_BF16, 0, NULL);
 
 static bool is_large(const rota_matmul_params *p) {
     return p->m >= LARGE_TILE && p->n >= LARGE_TILE && tiles(p, LARGE_TILE, LARGE_TILE) >= LARGE_TILES_MIN;

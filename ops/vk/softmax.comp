@@ -22,16 +22,16 @@ void main() {
     const uint visible = pc.causal != 0u ? row % pc.queries + pc.n - pc.queries + 1u : pc.n;
     const uint64_t first = uint64_t(row) * pc.n, x = value_at(rota_operand(0), first), y = value_at(rota_operand(1), first);
     float maximum = ROTA_NEGATIVE_INFINITY;
-    for (uint k = t; k < visible; k += size) maximum = rota_larger(maximum, pc.scale * get(x, k));
+    ROTA_EACH(k, t, visible, size, { maximum = rota_larger(maximum, pc.scale * get(x, k)); })
     maximum = workgroup_max(maximum);
     float sum = 0.0;
-    for (uint k = t; k < visible; k += size) sum += exp(pc.scale * get(x, k) - maximum);
+    ROTA_EACH(k, t, visible, size, { sum += exp(pc.scale * get(x, k) - maximum); })
     sum = workgroup_sum(sum);
     const float lse = maximum + log(sum);
-    for (uint k = t; k < pc.n; k += size) {
+    ROTA_EACH(k, t, pc.n, size, {
         if (pc.log_form != 0u)
             put(y, k, pc.scale * get(x, k) - lse);
         else
             put(y, k, k < visible ? exp(pc.scale * get(x, k) - maximum) / sum : 0.0);
-    }
+    })
 }

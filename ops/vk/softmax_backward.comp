@@ -24,12 +24,12 @@ void main() {
     const uint64_t y = value_at(rota_operand(0), first), dy = value_at(rota_operand(1), first);
     const uint64_t dx = value_at(rota_operand(2), first);
     float sum = 0.0;
-    for (uint k = t; k < visible; k += size) sum += (pc.log_form != 0u ? 1.0 : get(y, k)) * get(dy, k);
+    ROTA_EACH(k, t, visible, size, { sum += (pc.log_form != 0u ? 1.0 : get(y, k)) * get(dy, k); })
     sum = workgroup_sum(sum);
-    for (uint k = t; k < pc.n; k += size) {
+    ROTA_EACH(k, t, pc.n, size, {
         if (pc.log_form != 0u)
             put(dx, k, pc.scale * (get(dy, k) - exp(get(y, k)) * sum));
         else
             put(dx, k, k < visible ? pc.scale * get(y, k) * (get(dy, k) - sum) : 0.0);
-    }
+    })
 }

@@ -14,12 +14,8 @@ uint k;
 uint dtype;
 ROTA_KERNEL_END
 
-/* Ordered as the values are, NaN above all; and, of equal values, by the smaller index. */
-uvec2 key_of(float value, uint index) {
-    const uint bits = floatBitsToUint(value == 0.0 ? 0.0 : value);
-    return uvec2(isnan(value) ? 0xFFFFFFFFu : (bits >> 31) != 0u ? ~bits : bits | 0x80000000u, ~index);
-}
-bool below(uvec2 a, uvec2 b) { return a.x < b.x || (a.x == b.x && a.y < b.y); }
+#include "each.glsl"
+#include "key.glsl"
 
 shared uvec2 tree[64];
 
@@ -30,10 +26,10 @@ void main() {
     uvec2 before = uvec2(0xFFFFFFFFu);
     for (uint k = 0u; k < pc.k; ++k) {
         uvec2 best = uvec2(0u);
-        for (uint i = t; i < pc.n; i += 64u) {
+        ROTA_EACH(i, t, pc.n, 64u, {
             const uvec2 key = key_of(load_any(rota_operand(0), (row * pc.n + i) * pc.inner + column), i);
             if (below(best, key) && below(key, before)) best = key;
-        }
+        })
         tree[t] = best;
         barrier();
         for (uint size = 32u; size > 0u; size >>= 1) {

@@ -30,7 +30,8 @@ vec4 load4_any(uint64_t base, uint i, uint count, bool whole) {
         const uvec2 words = rota_words2(base + uint64_t(i) * 2ul).v[0];
         return vec4(widen(words.x & 0xFFFFu), widen(words.x >> 16), widen(words.y & 0xFFFFu), widen(words.y >> 16));
     }
-    for (uint j = 0u; j < 4u && j < count - i; ++j) value[j] = load_any(base, uint64_t(i) + j);
+    [[unroll]] for (uint j = 0u; j < 4u; ++j)
+        if (j < count - i) value[j] = load_any(base, uint64_t(i) + j);
     return value;
 }
 

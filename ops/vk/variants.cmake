@@ -24,3 +24,6 @@ rota_shader_variant(matmul_f16_large ops/vk/matmul.comp -DINPUT_F16 -DTILE=128 -
 rota_shader_variant(matmul_bf16 ops/vk/matmul.comp -DINPUT_BF16)
 rota_shader_variant(matmul_bf16_large ops/vk/matmul.comp -DINPUT_BF16 -DTILE=128 -DPATCH=8 -DDEPTH=8)
 rota_shader_variant(fused_half ops/vk/fused.comp -DHALF)
+foreach(name top_k_chunks top_k_rank cumulative_sum_chunks variance_sums max_backward_first max_backward_spread)
+  rota_shader_variant(${name}_half ops/vk/${name}.comp -DHALF)
+endforeach()

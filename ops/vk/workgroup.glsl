@@ -3,6 +3,8 @@
 #ifndef ROTA_OPS_WORKGROUP_GLSL
 #define ROTA_OPS_WORKGROUP_GLSL
 
+#include "each.glsl"
+
 layout(local_size_x_id = 2) in;
 
 shared float rota_tree[gl_WorkGroupSize.x];
