@@ -488,7 +488,7 @@ struct rota_runtime {
     pthread_mutex_t open_mutex; /* opening of devices, one at a time */
     rota_device *devices[ROTA_DEVICES_MAX];
     _Atomic uint32_t device_count;
-    char choice[1024]; /* written once, under open_mutex */
+    char choice[1400]; /* written once, under open_mutex */
     _Atomic uint32_t is_chosen;
 
     pthread_mutex_t objects_mutex;

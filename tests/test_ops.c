@@ -289,11 +289,15 @@ static void check_counts(void) {
 
 static void counts_pass_what_f32_counts(void **state) {
     (void)state;
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    const bool takes_too_long = true;
+#else
+    const bool takes_too_long = false;
+#endif
+    if (takes_too_long) return;
     check_counts();
     if (op_kit_use_device("vk:0")) check_counts();
     assert_true(op_kit_use_device("cpu"));
-#endif
 }
 
 /* ---- Tensors ---- */
