@@ -286,7 +286,14 @@ static int run(const settings *s, const char *id, const char *out) {
     add(result, "nodes", (double)s->graph.nodes);
     cJSON_AddBoolToObject(result, "slots", s->graph.slots);
     cJSON_AddBoolToObject(result, "change", s->graph.seeds);
-    REPORT_TRY(prepare_rota(&b));
+    rota_status prepared = prepare_rota(&b);
+    if (prepared == ROTA_UNSUPPORTED && (s->graph.slots || s->graph.seeds)) {
+        /* The device was opened and takes these kernels: it is the arguments that are too many. */
+        fprintf(stderr, "%s: fewer --nodes, or no --slots and --change: %s\n", program, rota_last_error());
+        code = EXIT_BAD_ARGUMENT;
+        goto done;
+    }
+    REPORT_TRY(prepared);
     if (info->kind == ROTA_EXEC_VK)
         b.raw_vk = raw_vk_create(b.graph, (uint32_t)strtoul(info->id + 3, NULL, 10));
     else if (info->kind == ROTA_EXEC_CUDA)
