@@ -20,8 +20,29 @@ void rota_submission_fail(rota_runtime *runtime, rota_submission *submission, co
 
 /* ---- The marks; with the mutex held ---- */
 
-static bool add(rota_runtime *runtime, const rota_place *where, uint64_t number, const rota_cause *cause) {
+static rota_mark *mark_new(rota_runtime *runtime) {
     rota_mark *mark = malloc(sizeof *mark);
+    if (mark) return mark;
+    if ((mark = runtime->poison_spare)) {
+        runtime->poison_spare = mark->left;
+        return mark;
+    }
+    if (runtime->poison_reserve_used == ROTA_POISON_RESERVE) return NULL;
+    return &runtime->poison_reserve[runtime->poison_reserve_used++];
+}
+
+static void mark_free(rota_runtime *runtime, rota_mark *mark) {
+    uintptr_t first = (uintptr_t)runtime->poison_reserve;
+    if ((uintptr_t)mark - first >= sizeof runtime->poison_reserve) {
+        free(mark);
+        return;
+    }
+    mark->left = runtime->poison_spare;
+    runtime->poison_spare = mark;
+}
+
+static bool add(rota_runtime *runtime, const rota_place *where, uint64_t number, const rota_cause *cause) {
+    rota_mark *mark = mark_new(runtime);
     if (!mark) return false;
     *mark = (rota_mark){.place = *where, .number = number, .cause = cause};
     rota_marks_put(&runtime->poisons, mark);
@@ -29,10 +50,26 @@ static bool add(rota_runtime *runtime, const rota_place *where, uint64_t number,
     return true;
 }
 
+/* A range that can't be marked: nobody knows any more which ones are good, so that whatever later submissions
+ * read has failed, until the runtime closes. (A mark of a whole buffer instead would be healed by overwriting
+ * the range of an earlier submission's mark alone, unless it kept both numbers; that is not worth it.) */
+static void lose(rota_runtime *runtime, uint64_t number, const rota_cause *cause) {
+    if (!runtime->poison_lost) {
+        runtime->poison_lost = rota_cause_new(runtime, ROTA_OUT_OF_MEMORY,
+                                              "no host memory to note which bytes failed: what is read after "
+                                              "submission %llu counts as failed; %s",
+                                              (unsigned long long)number, cause->message);
+        runtime->poison_lost_number = number;
+        (void)ra_fetch_add_acq_rel(&runtime->poison_active, 1);
+    } else if (number < runtime->poison_lost_number) {
+        runtime->poison_lost_number = number;
+    }
+}
+
 static void remove_all(rota_runtime *runtime, rota_mark *list) {
     while (list) {
         rota_mark *next = list->left;
-        free(list);
+        mark_free(runtime, list);
         (void)ra_fetch_sub_release(&runtime->poison_active, 1);
         list = next;
     }
@@ -67,12 +104,14 @@ static void mark(rota_runtime *runtime, const rota_place *where, uint64_t number
                  bool early) {
     /* Whoever could still read an older mark has run by the time this range is written. */
     if (!early) heal(runtime, where, number);
-    if (!rota_marks_cover(runtime->poisons, where, number)) (void)add(runtime, where, number, cause);
+    if (!rota_marks_cover(runtime->poisons, where, number) && !add(runtime, where, number, cause))
+        lose(runtime, number, cause);
 }
 
 static const rota_cause *find(rota_runtime *runtime, const rota_place *where, uint64_t before) {
     const rota_mark *oldest = rota_marks_oldest(runtime->poisons, where, before);
-    return oldest ? oldest->cause : NULL;
+    if (oldest) return oldest->cause;
+    return runtime->poison_lost && runtime->poison_lost_number < before ? runtime->poison_lost : NULL;
 }
 
 void rota_poison_mark(rota_runtime *runtime, const rota_buffer *root, uint64_t begin, uint64_t end,
@@ -110,6 +149,10 @@ void rota_poison_drop(rota_runtime *runtime, const void *of) {
 void rota_poison_all_free(rota_runtime *runtime) {
     while (runtime->poisons)
         remove_all(runtime, rota_marks_take_of(&runtime->poisons, runtime->poisons->place.of));
+    if (runtime->poison_lost) (void)ra_fetch_sub_release(&runtime->poison_active, 1);
+    runtime->poison_lost = NULL;
+    runtime->poison_spare = NULL;
+    runtime->poison_reserve_used = 0;
 }
 
 /* ---- Works ---- */
@@ -255,8 +298,7 @@ static bool for_operands(rota_runtime *runtime, const rota_work *work, const voi
     const rota_plan_part *part = owner;
     uint32_t part_index = (uint32_t)(part - submission->plan->parts);
     const rota_exec_command **commands = commands_by_node(part, &submission->plan->run->parts[part_index]);
-    if (!commands) return false;
-    uint32_t low = 0, high = part->desc.command_count;
+    uint32_t low = 0, high = commands ? part->desc.command_count : 0;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         if (commands[middle]->node < node)
@@ -264,14 +306,18 @@ static bool for_operands(rota_runtime *runtime, const rota_work *work, const voi
         else
             high = middle;
     }
-    for (; low < part->desc.command_count && commands[low]->node == node; low++)
-        for (uint32_t o = 0; o < commands[low]->operand_count; o++) {
-            const rota_exec_operand *operand = &part->desc.operands[commands[low]->first_operand + o];
+    for (; low < part->desc.command_count; low++) {
+        /* Without memory for the sorted ones each is looked at. */
+        const rota_exec_command *command = commands ? commands[low] : &part->desc.commands[low];
+        if (commands && command->node != node) break;
+        for (uint32_t o = 0; command->node == node && o < command->operand_count; o++) {
             rota_place where;
+            const rota_exec_operand *operand = &part->desc.operands[command->first_operand + o];
             if (operand_place(submission, part_index, operand, &where) &&
                 fn(runtime, work, &where, operand->mode, user))
                 return true;
         }
+    }
     return false;
 }
 

@@ -84,6 +84,7 @@ typedef struct rota_failure {
     const rota_cause *cause;
 } rota_failure;
 #define ROTA_FAILURE_BUCKETS 1024
+#define ROTA_POISON_RESERVE 16
 
 /* ---- Lanes ---- */
 
@@ -131,6 +132,9 @@ typedef struct rota_lane {
     /* Sleepers until the sequencer took something from the lane. */
     _Alignas(64) _Atomic uint32_t sleepers;
     _Atomic uint32_t taken_word;
+    /* From the first to the last of the tickets (sequence) whose failure found no memory in the table; 0:
+     * none. */
+    _Atomic uint64_t unnoted_first, unnoted_last;
     rota_record records[ROTA_LANE_RECORDS];
     uint64_t words[ROTA_LANE_WORDS];
     rota_cell cells[ROTA_TICKET_HISTORY];
@@ -531,6 +535,13 @@ struct rota_runtime {
 
     pthread_mutex_t poison_mutex;
     rota_mark *poisons; /* failed ranges */
+    /* Marks for when there is no memory: the first so many of the array were used, those given back are a
+     * list. */
+    rota_mark *poison_spare, poison_reserve[ROTA_POISON_RESERVE];
+    uint32_t poison_reserve_used;
+    /* Beyond those: what submissions after this one read has failed. */
+    const rota_cause *poison_lost;
+    uint64_t poison_lost_number;
     _Atomic uint32_t poison_active;
     pthread_mutex_t times_mutex;
 

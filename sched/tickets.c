@@ -51,6 +51,19 @@ const rota_failure *rota_failure_find(rota_runtime *runtime, uint64_t ticket_id)
     return first;
 }
 
+/* Once the cell has gone on to a later ticket nothing else says that this one failed. */
+static void note_unnoted(rota_runtime *runtime, uint64_t ticket_id) {
+    rota_lane *lane = &runtime->lanes[ticket_id % ROTA_LANES_MAX];
+    const uint64_t sequence = ticket_id / ROTA_LANES_MAX;
+    /* The acquires in failed_status pair with both. */
+    uint64_t first = ra_load_relaxed(&lane->unnoted_first);
+    while ((first == 0 || sequence < first) && !ra_cas_acq_rel(&lane->unnoted_first, &first, sequence)) {
+    }
+    uint64_t last = ra_load_relaxed(&lane->unnoted_last);
+    while (sequence > last && !ra_cas_acq_rel(&lane->unnoted_last, &last, sequence)) {
+    }
+}
+
 void rota_ticket_set_failed(rota_runtime *runtime, rota_cell *cell, uint64_t ticket_id, rota_status status,
                             const rota_cause *cause) {
     rota_failure *failure = malloc(sizeof *failure);
@@ -60,6 +73,8 @@ void rota_ticket_set_failed(rota_runtime *runtime, rota_cell *cell, uint64_t tic
         failure->next = ra_load_acquire(bucket);
         while (!ra_cas_acq_rel(bucket, &failure->next, failure)) {
         }
+    } else {
+        note_unnoted(runtime, ticket_id);
     }
     (void)ra_fetch_add_relaxed(&runtime->stat_failed, 1);
     /* Releases the table's entry to the load in rota_ticket_status. */
@@ -112,8 +127,16 @@ static rota_status view_ticket(rota_ticket ticket, cell_view *out_view, rota_cel
 
 static rota_status failed_status(rota_runtime *runtime, uint64_t id) {
     const rota_failure *failure = rota_failure_find(runtime, id);
-    if (!failure) return ROTA_OK;
-    return rota_fail(failure->status, "%s", failure->cause->message);
+    if (failure) return rota_fail(failure->status, "%s", failure->cause->message);
+    const rota_lane *lane = &runtime->lanes[id % ROTA_LANES_MAX];
+    const uint64_t sequence = id / ROTA_LANES_MAX;
+    /* The release that each pairs with is note_unnoted's, which came before the ticket was complete. */
+    const uint64_t first = ra_load_acquire(&lane->unnoted_first);
+    const uint64_t last = ra_load_acquire(&lane->unnoted_last);
+    if (first == 0 || sequence < first || sequence > last) return ROTA_OK;
+    return rota_fail(
+        ROTA_OUT_OF_MEMORY,
+        "submissions failed when there was no memory to say which ones: this may be one of them");
 }
 
 rota_status rota_ticket_status(rota_ticket ticket) {

@@ -1,0 +1,185 @@
+/* P9 where the memory ends in which failures are noted: what depends on them fails all the same. Linked with
+ * --wrap=malloc. */
+#include "tests/runtime_support.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "sched/runtime_internal.h"
+
+void *__real_malloc(size_t bytes);
+void *__wrap_malloc(size_t bytes);
+
+/* Blocks of this size are refused; 0: none. */
+static _Atomic size_t refused_bytes;
+static _Atomic uint32_t refusals;
+
+void *__wrap_malloc(size_t bytes) {
+    if (bytes == 0 || bytes != refused_bytes) return __real_malloc(bytes);
+    refusals++;
+    return NULL;
+}
+
+static void refuse(size_t bytes) {
+    refusals = 0;
+    refused_bytes = bytes;
+}
+
+#define WORDS 16u
+#define RANGES (ROTA_POISON_RESERVE + 4)
+
+typedef struct failing_ranges {
+    rota_buffer *buffers[RANGES];
+    rota_plan *plans[RANGES];
+    rota_ticket tickets[RANGES];
+} failing_ranges;
+
+static void ranges_make(failing_ranges *r, rota_device *device) {
+    for (uint32_t i = 0; i < RANGES; i++) {
+        r->buffers[i] = test_words(device, "range", WORDS, 1);
+        r->plans[i] = test_plan_1(device, "fails", &test_failing, r->buffers[i], ROTA_WRITE);
+    }
+}
+
+static void ranges_fail(failing_ranges *r, uint32_t count) {
+    test_fail = 1;
+    for (uint32_t i = 0; i < count; i++) {
+        assert_ok(rota_submit_wait(r->plans[i], NULL, 0, &r->tickets[i]));
+        assert_status(rota_wait(r->tickets[i], 0), ROTA_NODE_FAILED);
+    }
+    test_fail = 0;
+}
+
+static void ranges_release(failing_ranges *r) {
+    for (uint32_t i = 0; i < RANGES; i++) {
+        rota_plan_release(r->plans[i]);
+        rota_buffer_release(r->buffers[i]);
+    }
+}
+
+/* As many as the reserve holds are marked as ever, healed, and marked again. */
+static void the_reserve_marks_and_heals(void **state) {
+    runtime_fixture *f = *state;
+    failing_ranges r;
+    ranges_make(&r, f->device);
+    rota_buffer *alone = test_words(f->device, "alone", WORDS, 3);
+    refuse(sizeof(rota_mark));
+    for (uint32_t round = 0; round < 3; round++) {
+        ranges_fail(&r, ROTA_POISON_RESERVE);
+        assert_true(refusals >= ROTA_POISON_RESERVE);
+        uint32_t word;
+        for (uint32_t i = 0; i < ROTA_POISON_RESERVE; i++)
+            assert_status(rota_buffer_read(r.buffers[i], 0, &word, 4), ROTA_NODE_FAILED);
+        test_expect_words(alone, WORDS, 3);
+        for (uint32_t i = 0; i < ROTA_POISON_RESERVE; i++) {
+            assert_ok(rota_submit_wait(r.plans[i], NULL, 0, NULL));
+            test_expect_words(r.buffers[i], WORDS, 7);
+        }
+    }
+    refuse(0);
+    rota_buffer_release(alone);
+    ranges_release(&r);
+}
+
+/* Beyond the reserve nobody knows which bytes are good: all reads fail, what only writes goes on. */
+static void what_cannot_be_marked_fails_all_reads(void **state) {
+    runtime_fixture *f = *state;
+    failing_ranges r;
+    ranges_make(&r, f->device);
+    rota_buffer *alone = test_words(f->device, "alone", WORDS, 3);
+    rota_plan *adds = test_plan_1(f->device, "adds", &test_increment, alone, ROTA_READWRITE);
+    rota_plan *writes = test_plan_1(f->device, "writes", &test_failing, alone, ROTA_WRITE);
+    rota_ticket ticket;
+    refuse(sizeof(rota_mark));
+    ranges_fail(&r, RANGES);
+    refuse(0);
+    uint32_t word;
+    for (uint32_t i = 0; i < RANGES; i++) {
+        rota_status status = rota_buffer_read(r.buffers[i], 0, &word, 4);
+        assert_int_equal(status, i < ROTA_POISON_RESERVE ? ROTA_NODE_FAILED : ROTA_OUT_OF_MEMORY);
+        assert_non_null(strstr(rota_last_error(), "node 'failing'"));
+    }
+    assert_status(rota_buffer_read(alone, 0, &word, 4), ROTA_OUT_OF_MEMORY);
+    assert_ok(rota_submit_wait(adds, NULL, 0, &ticket));
+    assert_status(rota_wait(ticket, 0), ROTA_OUT_OF_MEMORY);
+    assert_ok(rota_submit_wait(writes, NULL, 0, &ticket));
+    assert_ok(rota_wait(ticket, 0));
+    rota_plan_release(adds);
+    rota_plan_release(writes);
+    rota_buffer_release(alone);
+    ranges_release(&r);
+}
+
+/* The runtime after it knows nothing of that. */
+static void another_runtime_reads(void **state) {
+    runtime_fixture *f = *state;
+    rota_buffer *a = test_words(f->device, "a", WORDS, 5);
+    test_expect_words(a, WORDS, 5);
+    rota_buffer_release(a);
+}
+
+/* A node is found among its plan's commands though they could not be sorted. */
+static void commands_need_no_sorting(void **state) {
+    runtime_fixture *f = *state;
+    rota_buffer *a = test_words(f->device, "a", WORDS, 1), *b = test_words(f->device, "b", WORDS, 2);
+    test_node nodes[] = {
+        {&test_failing, "breaks", {{a, 0, ROTA_WHOLE, ROTA_WRITE}}, 1},
+        {&test_copy, "depends", {{a, 0, ROTA_WHOLE, ROTA_READ}, {b, 0, ROTA_WHOLE, ROTA_WRITE}}, 2},
+    };
+    rota_plan *plan = test_plan(f->device, "both", nodes, 2);
+    rota_ticket ticket;
+    uint32_t word;
+    test_fail = 1;
+    refuse(2 * sizeof(rota_exec_command *));
+    assert_ok(rota_submit_wait(plan, NULL, 0, &ticket));
+    assert_status(rota_wait(ticket, 0), ROTA_NODE_FAILED);
+    assert_true(refusals > 0);
+    test_fail = 0;
+    assert_status(rota_buffer_read(a, 0, &word, 4), ROTA_NODE_FAILED);
+    assert_status(rota_buffer_read(b, 0, &word, 4), ROTA_NODE_FAILED);
+    assert_ok(rota_submit_wait(plan, NULL, 0, NULL));
+    test_expect_words(b, WORDS, 7);
+    refuse(0);
+    rota_plan_release(plan);
+    rota_buffer_release(a);
+    rota_buffer_release(b);
+}
+
+/* An old ticket whose failure found no place in the table is not said to have gone well. */
+static void an_old_ticket_stays_failed(void **state) {
+    runtime_fixture *f = *state;
+    rota_buffer *a = test_words(f->device, "a", WORDS, 1), *b = test_words(f->device, "b", WORDS, 1);
+    rota_plan *fails = test_plan_1(f->device, "fails", &test_failing, a, ROTA_WRITE);
+    rota_plan *writes = test_plan_1(f->device, "writes", &test_failing, b, ROTA_WRITE);
+    rota_ticket before, noted, unnoted, last;
+    assert_ok(rota_submit_wait(writes, NULL, 0, &before));
+    assert_ok(rota_wait(before, 0));
+    test_fail = 1;
+    refuse(sizeof(rota_failure));
+    assert_ok(rota_submit_wait(fails, NULL, 0, &unnoted));
+    assert_status(rota_wait(unnoted, 0), ROTA_OUT_OF_MEMORY);
+    assert_true(refusals > 0);
+    refuse(0);
+    assert_ok(rota_submit_wait(fails, NULL, 0, &noted));
+    assert_status(rota_wait(noted, 0), ROTA_NODE_FAILED);
+    test_fail = 0;
+    for (uint32_t i = 0; i < ROTA_TICKET_HISTORY + 1; i++)
+        assert_ok(rota_submit_wait(writes, NULL, 0, &last));
+    assert_ok(rota_wait(last, 0));
+    assert_ok(rota_poll(before));
+    assert_status(rota_poll(unnoted), ROTA_OUT_OF_MEMORY);
+    assert_status(rota_poll(noted), ROTA_NODE_FAILED);
+    rota_plan_release(fails);
+    rota_plan_release(writes);
+    rota_buffer_release(a);
+    rota_buffer_release(b);
+}
+
+#define RUNTIME_TEST(name) cmocka_unit_test_setup_teardown(name, runtime_setup, runtime_teardown)
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        RUNTIME_TEST(the_reserve_marks_and_heals), RUNTIME_TEST(what_cannot_be_marked_fails_all_reads),
+        RUNTIME_TEST(another_runtime_reads),       RUNTIME_TEST(commands_need_no_sorting),
+        RUNTIME_TEST(an_old_ticket_stays_failed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
