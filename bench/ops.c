@@ -246,13 +246,58 @@ static rota_dtype example_dtype(const rota_op_use *use) {
                                                                 : use->outputs[0].dtype;
 }
 
+/* Large examples of an op in a dtype, and what each may take: elements of all its operands together, of which
+ * the host holds 12 bytes each, and steps of its plain reference. */
+#define LARGE_EXAMPLES 2
+#define LARGE_EXAMPLES_WALKED 5 /* in f32, of an op that walks an axis */
+#define LARGE_ELEMENTS_MAX (UINT64_C(5) << 25)
+#define LARGE_STEPS_MAX 4e9
+#define SOFTWARE_ROWS_MAX (UINT64_C(1) << 18)
+
+static uint32_t large_most(const rota_op_example *example) {
+    const bool walked = shapes_walk(&example->use, NULL) && example_dtype(&example->use) == ROTA_F32;
+    return walked ? LARGE_EXAMPLES_WALKED : LARGE_EXAMPLES;
+}
+
+static bool is_bounded(const rota_op_example *example, rota_device *device) {
+    const rota_op_use *use = &example->use;
+    rota_tensor outputs[ROTA_OP_OUTPUTS_MAX];
+    uint64_t elements = 0, walked = 1, rows = 0;
+    memcpy(outputs, use->outputs, sizeof outputs);
+    if (use->op->shape(use, outputs) != ROTA_OK) return true; /* says so when it is run */
+    if (rota_device_get_info(device)->device_class == ROTA_DEVICE_SOFTWARE_GPU && shapes_walk(use, &rows) &&
+        rows > SOFTWARE_ROWS_MAX) {
+        printf("%-16s %-5s %-38s skipped: %" PRIu64
+               " rows, a workgroup each, may take %s longer than its deadline\n",
+               use->op->name, rota_dtype_name(example_dtype(use)), example->label, rows,
+               rota_device_get_info(device)->id);
+        return false;
+    }
+    for (uint32_t i = 0; i < use->op->input_count; i++) {
+        if (use->inputs[i].dtype == ROTA_DTYPE_COUNT || use->inputs[i].rank > ROTA_RANK_MAX) continue;
+        elements += rota_tensor_count(&use->inputs[i]);
+    }
+    for (uint32_t i = 0; i < use->op->output_count; i++) elements += rota_tensor_count(&outputs[i]);
+    if (strcmp(use->op->name, "attention") == 0) walked = use->inputs[1].shape[2];
+    if (elements <= LARGE_ELEMENTS_MAX && (double)elements * (double)walked <= LARGE_STEPS_MAX) return true;
+    printf("%-16s %-5s %-38s skipped: %" PRIu64 " elements are too much for the host\n", use->op->name,
+           rota_dtype_name(example_dtype(use)), example->label, elements);
+    return false;
+}
+
+/* The operand that is large. */
+static const rota_tensor *shown(const rota_op *op, const rota_op_example *example) {
+    return op->input_count ? &example->use.inputs[0] : &example->use.outputs[0];
+}
+
 /* One example; adds its row. UNSUPPORTED on this device is a row that says so, and so is an INVALID_ARGUMENT
  * where the shapes are not the example's own. */
 static rota_status run_example(const rota_op *op, rota_op_example *example, bool timed, bool changed,
-                               uint64_t repeat, const opened_device *opened, cJSON *rows,
+                               bool large, uint64_t repeat, const opened_device *opened, cJSON *rows,
                                uint64_t *out_fails) {
     trial t = {.example = *example};
     verdict v = {0};
+    const uint64_t begin_ns = rota_clock_ns();
     sample_stats us = {0};
     rota_status status = ROTA_OK;
     for (uint32_t i = 0; i < op->input_count && status == ROTA_OK; i++) status = make_input(&t, i, opened);
@@ -268,9 +313,9 @@ static rota_status run_example(const rota_op *op, rota_op_example *example, bool
     const bool refused = changed && (status == ROTA_INVALID_ARGUMENT || status == ROTA_OUT_OF_RANGE);
     if (status == ROTA_UNSUPPORTED || refused) {
         cJSON_AddStringToObject(row, refused ? "refused" : "unsupported", rota_last_error());
-        if (!refused)
-            printf("%-16s %-5s %-38s not on this device: %s\n", op->name, dtype, example->label,
-                   rota_last_error());
+        if (!refused || large)
+            printf("%-16s %-5s %-38s %s: %s\n", op->name, dtype, example->label,
+                   refused ? "skipped" : "not on this device", rota_last_error());
         trial_free(&t);
         return ROTA_OK;
     }
@@ -289,6 +334,12 @@ static rota_status run_example(const rota_op *op, rota_op_example *example, bool
             printf(" %10.1f us %8.1f GB/s %8.4f TFLOP/s", us.median, gb_s, tflops);
         }
         printf("  %s\n", v.fails ? "WRONG" : "");
+    } else if (status == ROTA_OK && large) {
+        char text[ROTA_TENSOR_TEXT_MAX];
+        printf("%-16s %-5s %-38s %s: %" PRIu64 " elements within their bounds, %.1f s\n", op->name, dtype,
+               example->label, rota_tensor_describe(shown(op, example), text, sizeof text), v.total,
+               (double)(rota_clock_ns() - begin_ns) / 1e9);
+        fflush(stdout);
     }
     if (v.fails)
         fprintf(stderr, "%s: %s, %s: %" PRIu64 " of %" PRIu64 " elements wrong, largest difference %g\n",
@@ -311,6 +362,8 @@ int bench_ops(int argc, char **argv) {
     uint32_t part, parts;
     bool check_only = false;
     int shapes = SHAPES_AS_GIVEN;
+    /* One for each extent that becomes 0; by the first axis and by that which the op walks. */
+    static const uint64_t turns[] = {1, 1, UINT64_MAX, 2};
     const option options[] = {{"--device", OPTION_STRING, &id, "auto|cpu|vk:N|cuda:N", 0, 0, false},
                               {"--op", OPTION_STRING, &only, "NAME", 0, 0, false},
                               {"--repeat", OPTION_COUNT, &repeat, "N", 1, 10000, false},
@@ -345,17 +398,25 @@ int bench_ops(int argc, char **argv) {
         if (o % parts != part || (only && strcmp(only, op->name) != 0)) continue;
         for (uint32_t size = 0; size < (check_only || shapes != SHAPES_AS_GIVEN ? 1u : 2u); size++) {
             rota_op_example example, changed;
+            uint32_t large[ROTA_DTYPE_COUNT + 1] = {0};
             for (uint32_t e = 0; rota_op_get_example(op, e, size, &example); e++)
-                for (uint64_t turn = 0;; turn++) {
+                for (uint64_t turn = 0; turn < turns[shapes]; turn++) {
                     changed = example;
-                    const bool one = shapes != SHAPES_EMPTY; /* else one for each extent that becomes 0 */
-                    if ((one && turn > 0) || !shapes_change(&changed, (shapes_kind)shapes,
-                                                            shapes == SHAPES_RANDOM ? 1000 * seed + e : turn))
+                    if (!shapes_change(&changed, (shapes_kind)shapes,
+                                       shapes == SHAPES_RANDOM ? 1000 * seed + e : turn)) {
+                        if (shapes == SHAPES_LARGE) continue;
                         break;
+                    }
+                    if (shapes == SHAPES_LARGE &&
+                        (large[example_dtype(&changed.use)]++ >= large_most(&example) ||
+                         !is_bounded(&changed, opened.device)))
+                        continue;
                     examples++;
-                    REPORT_TRY(run_example(op, &changed, size == 1, shapes != SHAPES_AS_GIVEN, repeat,
-                                           &opened, rows, &fails));
+                    REPORT_TRY(run_example(op, &changed, size == 1, shapes != SHAPES_AS_GIVEN,
+                                           shapes == SHAPES_LARGE, repeat, &opened, rows, &fails));
                 }
+            if (shapes == SHAPES_LARGE && !large[ROTA_F32] && !large[ROTA_I32])
+                printf("%-16s skipped: none of its examples can be made so large by one axis\n", op->name);
         }
     }
     printf("%" PRIu64 " examples, %" PRIu64 " wrong elements\n", examples, fails);

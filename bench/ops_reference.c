@@ -367,17 +367,25 @@ bool reference_run(reference *r) {
 }
 
 /* Elements of the axes that one result is summed over. */
+/* Additions one after the other: their roundings, which go both ways, add up like the square root where they
+ * are many. */
+static double additions(double count) {
+    return count <= 16384 ? count : 128 * sqrt(count);
+}
+
 static double longest_sum(const rota_op_use *use) {
     const rota_tensor *x = &use->inputs[0];
     const char *name = use->op->name;
     if (strcmp(name, "sum") == 0 || strcmp(name, "mean") == 0) /* columns may be a thread's alone */
-        return 2 * (double)x->shape[use->attributes.axis[0]];
-    if (strcmp(name, "variance") == 0) return 2 * (double)x->shape[use->attributes.axis[0]];
+        return 2 * additions((double)x->shape[use->attributes.axis[0]]);
+    if (strcmp(name, "variance") == 0) return 2 * additions((double)x->shape[use->attributes.axis[0]]);
     /* Each addition is rounded on its way. */
-    if (strcmp(name, "cumulative_sum") == 0) return 4 * (double)x->shape[use->attributes.axis[0]];
-    if (strcmp(name, "scatter_add") == 0) return 4 * (double)use->inputs[1].shape[use->attributes.axis[0]];
+    if (strcmp(name, "cumulative_sum") == 0) return 4 * additions((double)x->shape[use->attributes.axis[0]]);
+    if (strcmp(name, "scatter_add") == 0)
+        return 4 * additions((double)use->inputs[1].shape[use->attributes.axis[0]]);
     if (strcmp(name, "sum_squares") == 0 || strcmp(name, "global_norm") == 0) return 20000;
-    if (strcmp(name, "matmul") == 0) return (double)x->shape[x->rank - (use->attributes.transpose_a ? 2 : 1)];
+    if (strcmp(name, "matmul") == 0)
+        return additions((double)x->shape[x->rank - (use->attributes.transpose_a ? 2 : 1)]);
     if (strncmp(name, "linear", 6) == 0) return (double)x->shape[x->rank - 1];
     if (strcmp(name, "attention") == 0) return (double)(use->inputs[1].shape[2] + x->shape[3]);
     if (strcmp(name, "batch_norm") == 0)
@@ -385,7 +393,7 @@ static double longest_sum(const rota_op_use *use) {
     if (strcmp(name, "cross_entropy") == 0 || strcmp(name, "classifier") == 0)
         return (double)(rota_tensor_count(x) / x->shape[2] + x->shape[2]);
     if (reference_roundings_basic(&(reference){.use = use}) >= 0) return 0;
-    return x->rank > 0 ? (double)x->shape[x->rank - 1] : 1;
+    return x->rank > 0 ? additions((double)x->shape[x->rank - 1]) : 1;
 }
 
 /* The largest that a product of a linear op can be before what follows it: its result, less what was added,

@@ -67,13 +67,31 @@ static bool rename_random(renaming *r, const rota_op_use *use, uint64_t seed) {
     return false;
 }
 
-/* The axis that grows is the first: of what is summed over inside, or compared pair by pair, there is no
- * more. */
-static bool rename_large(renaming *r, const rota_op_use *use) {
+/* The axis that the op walks; the rank if it walks none. */
+static uint32_t walked_axis(const rota_op_use *use) {
+    static const char *const rows[] = {"softmax", "log_softmax",        "layernorm",     "rmsnorm",
+                                       "matmul",  "residual_layernorm", "cross_entropy", "classifier"};
+    const rota_tensor *x = &use->inputs[0];
+    if (strncmp(use->op->attributes, "axis[0]", 7) == 0) return use->attributes.axis[0];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(use->op->name, rows[i]) == 0)
+            return x->rank - (use->attributes.transpose_a && x->rank > 1 ? 2 : 1);
+    return x->rank;
+}
+
+/* The first axis that is not of one element alone: of what is summed over inside, or compared pair by pair,
+ * there is no more then. */
+static uint32_t first_axis(const rota_tensor *x) {
+    uint32_t axis = 0;
+    while (axis + 1 < x->rank && x->shape[axis] == 1) axis++;
+    return axis;
+}
+
+static bool rename_large(renaming *r, const rota_op_use *use, bool walked) {
     const rota_tensor *x = use->op->input_count ? &use->inputs[0] : &use->outputs[0];
     if (!is_there(x) || x->rank == 0) return false;
-    uint32_t grown = 0;
-    while (grown + 1 < x->rank && x->shape[grown] == 1) grown++;
+    const uint32_t first = first_axis(x), grown = walked ? walked_axis(use) : first;
+    if (grown >= x->rank || (walked && x->shape[grown] == x->shape[first])) return false;
     for (uint32_t i = 0; i < r->count; i++) r->to[i] = r->from[i];
     for (uint32_t i = 0; i < r->count; i++) {
         if (r->from[i] != x->shape[grown]) continue;
@@ -91,6 +109,14 @@ static void rename_tensor(const renaming *r, rota_tensor *x) {
     (void)rota_tensor_of(NULL, 0, x->dtype, x->rank, shape, x); /* too many elements: as it was */
 }
 
+bool shapes_walk(const rota_op_use *use, uint64_t *out_rows) {
+    const rota_tensor *x = &use->inputs[0];
+    const uint32_t axis = use->op->input_count ? walked_axis(use) : 0;
+    if (!use->op->input_count || axis >= x->rank) return false;
+    if (out_rows) *out_rows = x->shape[axis] ? rota_tensor_count(x) / x->shape[axis] : 0;
+    return true;
+}
+
 bool shapes_change(rota_op_example *example, shapes_kind kind, uint64_t seed) {
     rota_op_use *use = &example->use;
     renaming r = {0};
@@ -99,7 +125,7 @@ bool shapes_change(rota_op_example *example, shapes_kind kind, uint64_t seed) {
     for (uint32_t i = 0; i < use->op->output_count; i++) collect(&r, &use->outputs[i]);
     if (r.count == 0) return false;
     if (kind == SHAPES_RANDOM && !rename_random(&r, use, seed)) return false;
-    if (kind == SHAPES_LARGE && (seed > 0 || !rename_large(&r, use))) return false;
+    if (kind == SHAPES_LARGE && !rename_large(&r, use, seed > 0)) return false;
     if (kind == SHAPES_EMPTY) {
         if (seed >= r.count) return false;
         r.to[seed] = 0;

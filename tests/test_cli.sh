@@ -56,6 +56,7 @@ for graph in chain wide train random; do
     fields replay.json submit_ns_p50 submit_ns_p99 done_us device_ns_per_node raw_submit_ns_p50 raw_device_ns_per_node ratio
   done
 done
+expect 0 '4 examples, 0 wrong elements' "$bench" ops --device cpu --shapes large --check-only --op sum_squares
 expect 0 ' 0 of ' "$bench" matmul --device cpu --shapes 64x48x80,33x17x129 --iters 5 --warmup 1 --repeat 2 \
   --check-shape 65x67x69 --trace matmul.trace --out matmul.json
 fields matmul.json timestamp iters warmup repeat dtype shapes device check rows
