@@ -12,6 +12,11 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#ifdef ROTA_NO_ATOMICS
+#error                                                                                                       \
+    "compiled once for the builds with marks and without: name this file in CMakeLists.txt's ROTA_PLAIN_SOURCES filter"
+#endif
+
 #ifdef ROTA_TEST_MARKS
 /* A place in the source. All of the program's stand, as pointers, between __start_rota_marks and
  * __stop_rota_marks; one in an inline function of a header stands there once for each file that uses it. */
