@@ -115,6 +115,14 @@ static void empty_objects(rota_runtime *runtime, uint32_t stuck) {
     runtime->residencies = NULL;
 }
 
+/* While the staging memory is there that they give back. */
+static void let_go_of_reads(rota_submission *submission) {
+    for (; submission; submission = submission->next) {
+        if (submission->read) rota_host_read_release(submission->read);
+        submission->read = NULL;
+    }
+}
+
 static void free_submissions(rota_submission *submission) {
     while (submission) {
         rota_submission *next = submission->next;
@@ -222,6 +230,7 @@ rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_ns) {
     }
     uint64_t abandoned = 0;
     uint32_t not_closed = stuck;
+    if (stuck == 0) let_go_of_reads(runtime->stranded);
     for (uint32_t d = 0; d < devices; d++) {
         char id[sizeof runtime->devices[d]->id];
         memcpy(id, runtime->devices[d]->id, sizeof id);

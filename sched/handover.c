@@ -337,15 +337,29 @@ static bool wait_for_hold(rota_runtime *runtime, uint64_t of_work) {
     return rota_across_is_ready(runtime, of_work);
 }
 
+/* What the work's submission has on other devices before it; the newest of each queue stands for all. */
+static void wait_for_others(rota_runtime *runtime, const rota_work *work) {
+    bool seen[ROTA_DEVICES_MAX][ROTA_EXEC_QUEUES_MAX] = {{false}};
+    for (const rota_work *before = work; before-- != work->submission->works;) {
+        const uint32_t device = before->device->index;
+        if (before->device == work->device || seen[device][before->queue]) continue;
+        seen[device][before->queue] = true;
+        (void)wait_for_hold(runtime, rota_point(device, before->queue, before->value));
+    }
+}
+
+/* One that is not kept, since the other device is lost, leaves the rest to be waited for, and what the lost
+ * one's works came after: the work won't run, but the end of its submission may not come before theirs. That
+ * all was sequenced, and so handed over, before this work: no circle arises. */
 static void wait_for_holds(rota_runtime *runtime, rota_work *work) {
     for (uint32_t h = 0; h < work->hold_count; h++) {
         uint64_t of_work = work->submission->holds[work->first_hold + h];
         if (wait_for_hold(runtime, of_work) || ra_load_acquire(&runtime->stop)) continue;
         rota_device *device = runtime->devices[rota_point_device(rota_hold_point(of_work))];
-        skip_work(work, ra_load_acquire(&device->lost_cause), false);
+        if (!work->skipped) skip_work(work, ra_load_acquire(&device->lost_cause), false);
         work->comes_last = true;
-        return;
     }
+    if (work->comes_last) wait_for_others(runtime, work);
 }
 
 static bool holds_are_over(rota_runtime *runtime, const rota_work *work) {

@@ -191,11 +191,12 @@ static rota_timeline *timeline_at(rota_runtime *runtime, uint32_t index) {
     return &runtime->devices[index / runtime->queue_count]->timelines[index % runtime->queue_count];
 }
 
-/* Whether waiting for another of the wanted values proves this one. Only values of the work's own device do:
- * a wait for another device ends without having been kept when that one is lost, and then nothing that it had
- * waited for is known. */
+/* Whether waiting for another of the wanted values proves this one. Only values of the work's own device do,
+ * and only of values of its own: a wait for another device ends without having been kept when that one is
+ * lost, and then nothing that it had waited for is known. */
 static bool implied_by_other(rota_runtime *runtime, uint32_t which, uint32_t device) {
     uint32_t t = runtime->touched[which];
+    if (t / runtime->queue_count != device) return false;
     for (uint32_t i = 0; i < runtime->touched_count; i++) {
         uint32_t other = runtime->touched[i];
         if (i == which || runtime->wanted[other] == 0 || other / runtime->queue_count != device) continue;
@@ -225,7 +226,7 @@ void rota_hazard_settle(rota_runtime *runtime, rota_work *work) {
         uint64_t value = runtime->wanted[t];
         if (t == own_index && value >= work->value) {
             runtime->wanted[t] = 0; /* the work's own accesses */
-        } else if (own->clock[t] >= value) {
+        } else if (t / runtime->queue_count == device->index && own->clock[t] >= value) {
             runtime->wanted[t] = 0;
             dropped++;
         } else if (t / runtime->queue_count != device->index || device->exec->caps.unified_host) {
@@ -234,6 +235,7 @@ void rota_hazard_settle(rota_runtime *runtime, rota_work *work) {
             if (ra_load_acquire(&timeline_at(runtime, t)->completed) >= value) { /* with advanced */
                 runtime->wanted[t] = 0;
                 dropped++;
+                if (own->clock[t] >= value) continue; /* acquired by a work before */
                 own->clock[t] = value;
                 if (brings_shared(runtime, device, t)) work->acquires = true;
             }
@@ -260,7 +262,7 @@ void rota_hazard_settle(rota_runtime *runtime, rota_work *work) {
             submission->holds[submission->hold_count++] = rota_across_hold(work, point, &on_device);
             if (brings_shared(runtime, device, t)) work->acquires = true;
         }
-        own->clock[t] = value;
+        if (own->clock[t] < value) own->clock[t] = value;
         if (t == own_index) continue;
         learned = true;
         if (t / runtime->queue_count != device->index) continue; /* as in implied_by_other */

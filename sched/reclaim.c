@@ -50,11 +50,12 @@ static uint32_t devices_at_large(rota_runtime *runtime) {
     return mask;
 }
 
-/* Plans and arguments are held by their submissions, which are kept. */
-static bool is_held(const rota_dead *dead, uint32_t at_large) {
+/* Asked of what is unused: a loss that let its last use pass is seen here. Plans and arguments are held by
+ * their submissions, which are kept. */
+static bool is_held(rota_runtime *runtime, const rota_dead *dead) {
     if (dead->kind != ROTA_DEAD_BUFFER) return false;
     const rota_residency *residency = rota_residency_of_dead(dead);
-    for (; at_large; at_large &= at_large - 1)
+    for (uint32_t at_large = devices_at_large(runtime); at_large; at_large &= at_large - 1)
         if (ra_load_acquire(&residency->memory[__builtin_ctz(at_large)])) return true;
     return false;
 }
@@ -83,7 +84,7 @@ void rota_reclaim_sweep(rota_runtime *runtime, rota_dead *fresh) {
             continue;
         }
         *link = dead->next;
-        if (is_held(dead, at_large)) {
+        if (is_held(runtime, dead)) {
             dead->next = runtime->held;
             runtime->held = dead;
             continue;

@@ -139,8 +139,18 @@ void rota_replay_note(rota_runtime *runtime, rota_plan_run *run, const uint64_t 
         const uint64_t value = runtime->wanted[t];
         const bool own = value > own_base[t];
         const uint64_t base = own ? own_base[t] : replay->last_base[t];
-        /* Earlier values were waited for by the replay before, and waits hold along a queue. */
-        if (value <= base || value > base + replay->count[t]) continue;
+        if (value <= base || value > base + replay->count[t]) {
+            /* Earlier values were waited for by the replay before, and waits hold along a queue; but those
+             * for another device only where it got there. */
+            const rota_plan *plan = run->plan;
+            const rota_device *device = plan->parts[plan->segments[segment].part].device;
+            if (t / runtime->queue_count == device->index ||
+                rota_point_passed(runtime,
+                                  rota_point(t / runtime->queue_count, t % runtime->queue_count, value)))
+                continue;
+            *notes = false;
+            return;
+        }
         if (replay->wait_count == replay->wait_capacity) {
             uint32_t capacity = replay->wait_capacity ? replay->wait_capacity * 2 : 16;
             noted_wait *grown = realloc(replay->waits, capacity * sizeof *grown);

@@ -105,7 +105,8 @@ typedef enum rota_cell_state {
     ROTA_CELL_HOSTED = 1u << 0, /* complete only when DONE is set, not when the timeline has passed */
     ROTA_CELL_DONE = 1u << 1,
     ROTA_CELL_FAILED = 1u << 2, /* the failure table says why */
-    ROTA_CELL_TAKEN = 1u << 3   /* inputs taken */
+    ROTA_CELL_TAKEN = 1u << 3,  /* inputs taken */
+    ROTA_CELL_SPREAD = 1u << 4  /* over several devices: a loss ends it when the others are through with it */
 } rota_cell_state;
 
 typedef struct rota_submission rota_submission;
@@ -528,6 +529,7 @@ struct rota_runtime {
     rota_dead *dead;
     rota_dead *held;  /* buffers that are dead but for the lost devices `held_by`, which still have works */
     uint32_t held_by; /* bit per device */
+    bool stranding;   /* a lost device's submission waits for other devices to be through with it */
     uint64_t *wanted; /* scratch: value wanted of each timeline */
     uint32_t *touched, touched_count;
     struct rota_merge *merge; /* sequencer.c */

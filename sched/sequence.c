@@ -535,8 +535,9 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
                      run->payload_words);
         ra_store_relaxed(&submission->inputs_left, run->stages_inputs ? plan->input_count : 0);
         if (ok) {
-            uint32_t state =
-                (submission->hosted ? ROTA_CELL_HOSTED : 0u) | (plan->input_count ? 0u : ROTA_CELL_TAKEN);
+            uint32_t state = (submission->hosted ? ROTA_CELL_HOSTED : 0u) |
+                             (plan->part_count > 1 ? ROTA_CELL_SPREAD : 0u) |
+                             (plan->input_count ? 0u : ROTA_CELL_TAKEN);
             if (state) (void)ra_fetch_or_acq_rel(&cell->state, state);
             ra_store_release(&cell->submission, submission);
             sequence_plan(runtime, submission, &final);
@@ -612,6 +613,7 @@ static void fail_for_loss(rota_runtime *runtime, rota_submission *submission, co
     if (!submission->hosted) return;
     (void)ra_fetch_or_seq_cst(&submission->cell->state, (uint32_t)ROTA_CELL_DONE); /* as in complete.c */
     rota_wait_table_wake(&runtime->hosted_waiters, 1);
+    rota_sleeper_wake(&runtime->completer_sleeper); /* callbacks */
 }
 
 /* A lost device, or the thread that hands works to it, may still touch the submission: it is kept until
@@ -621,16 +623,35 @@ static void keep(rota_runtime *runtime, rota_submission *submission) {
     runtime->stranded = submission;
 }
 
-/* What a lost device left unfinished fails. */
+/* Whether a device that is well, or one that takes inputs for it, is at work for a submission: its caller's
+ * memory is in use. */
+static bool is_at_work(rota_runtime *runtime, const rota_submission *submission) {
+    for (uint32_t i = 0; i < submission->work_count; i++) {
+        const rota_work *work = &submission->works[i];
+        if (!rota_device_is_lost(work->device) && !rota_point_passed(runtime, work_point(work))) return true;
+    }
+    return rota_device_fills(runtime, submission->number);
+}
+
+/* What a lost device left unfinished fails, as soon as no other device is at work for it. */
 static void strand(rota_runtime *runtime, rota_device *device, rota_timeline *timeline) {
+    bool any = false;
     while (timeline->oldest && !rota_point_passed(runtime, timeline->oldest->final_point)) {
         rota_submission *submission = timeline->oldest;
+        if (is_at_work(runtime, submission)) {
+            runtime->stranding = true;
+            break;
+        }
         timeline->oldest = submission->next;
         fail_for_loss(runtime, submission, device);
         ra_store_release(&submission->cell->point, ROTA_POINT_PASSED);
         keep(runtime, submission);
+        any = true;
     }
     if (!timeline->oldest) timeline->newest = NULL;
+    if (!any) return;
+    rota_device_wake_waiters(device);
+    rota_sleeper_wake(&runtime->completer_sleeper);
 }
 
 /* The lost device that may still have a work of a submission whose last work has passed, or NULL. That one
@@ -648,13 +669,13 @@ static const rota_device *left_behind(rota_runtime *runtime, const rota_submissi
 /* The submission has ended. */
 static void put_away(rota_runtime *runtime, rota_submission *submission) {
     (void)ra_fetch_add_relaxed(&runtime->stat_completed, 1);
-    note_times(runtime, submission);
     const rota_device *lost = left_behind(runtime, submission);
     if (lost) {
         rota_submission_fail(runtime, submission, ra_load_acquire(&lost->lost_cause), false);
         keep(runtime, submission);
         return;
     }
+    note_times(runtime, submission); /* of all its parts */
     release_transfers(submission);
     if (submission->kind == ROTA_RECORD_PLAN) {
         submission->plan->run->unreaped--;
@@ -665,6 +686,7 @@ static void put_away(rota_runtime *runtime, rota_submission *submission) {
 }
 
 void rota_sequence_reap(rota_runtime *runtime) {
+    runtime->stranding = false;
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) {
         rota_device *device = runtime->devices[d];
@@ -683,8 +705,13 @@ void rota_sequence_reap(rota_runtime *runtime) {
                 uint32_t hosted = submission->hosted ? ra_load_acquire(&submission->hosted_done)
                                                      : (uint32_t)ROTA_HOSTED_COPIED;
                 if (hosted == ROTA_HOSTED_PENDING) break;
+                if (hosted == ROTA_HOSTED_LOST) {
+                    fail_for_loss(runtime, submission, device);
+                    ra_store_relaxed(&submission->hosted_done, ROTA_HOSTED_COPIED); /* once */
+                }
+                /* Likewise, with the ticket's end that came after the point. */
+                if (submission->hosted && ra_fetch_add_seq_cst(&runtime->diagnosing, 0) != 0) break;
                 timeline->oldest = submission->next;
-                if (hosted == ROTA_HOSTED_LOST) fail_for_loss(runtime, submission, device);
                 put_away(runtime, submission);
             }
             if (!timeline->oldest) timeline->newest = NULL;

@@ -148,7 +148,8 @@ rota_status rota_ticket_status(rota_ticket ticket) {
     if (view.point == ROTA_POINT_NONE) return ROTA_BUSY;
     if (!rota_point_passed(runtime, view.point)) {
         rota_device *device = runtime->devices[rota_point_device(view.point)];
-        if (!rota_device_is_lost(device)) return ROTA_BUSY;
+        /* Where other devices may be at work for it, the sequencer ends it: strand in sequence.c. */
+        if (!rota_device_is_lost(device) || view.state & ROTA_CELL_SPREAD) return ROTA_BUSY;
         /* The value may have been reached just before. */
         if (!rota_point_passed(runtime, view.point)) {
             if (rota_device_fills(runtime, view.number)) return ROTA_BUSY;
@@ -367,8 +368,11 @@ static rota_status wait_until(rota_ticket ticket, bool (*done)(rota_ticket), uin
 
 rota_status rota_wait(rota_ticket ticket, uint64_t timeout_ns) {
     ROTA_TRY(check_ticket(ticket));
-    ROTA_TRY(wait_until(ticket, ended, timeout_ns, "completion"));
-    return rota_ticket_status(ticket);
+    for (;;) {
+        ROTA_TRY(wait_until(ticket, ended, timeout_ns, "completion"));
+        rota_status status = rota_ticket_status(ticket);
+        if (status != ROTA_BUSY) return status; /* of a lost device that went on after all */
+    }
 }
 
 rota_status rota_wait_inputs_taken(rota_ticket ticket, uint64_t timeout_ns) {

@@ -1,7 +1,7 @@
 /* Devices of one GPU that wait for each other without the host: that they do, that nothing is believed before
  * it is so, and what becomes of works whose wait ends because the other device is lost. The adversary stands
  * in for both. */
-#include "tests/runtime_support.h"
+#include "tests/across_kit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,76 +9,11 @@
 #include <time.h>
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "tests/adversary.h"
-
-#define WORDS 512u
-
-typedef struct pair {
-    adversary_options options;
-    rota_runtime *runtime;
-    rota_device *devices[2];
-    char told[512]; /* the last that was said of ordering */
-} pair;
-
-static void log_line(void *user, rota_log_level level, const char *message) {
-    pair *p = user;
-    (void)level;
-    if (strstr(message, "order")) (void)snprintf(p->told, sizeof p->told, "%s", message);
-}
-
-static pair *open_pair(uint64_t seed, uint64_t timeout_ns, uint32_t timeline_fails_in) {
-    pair *p = calloc(1, sizeof *p);
-    assert_non_null(p);
-    p->options.shares_memory = p->options.timelines = true;
-    p->options.seed = seed;
-    p->options.faults.timeline_fails_in = timeline_fails_in;
-    rota_runtime_options options = {
-        .log = {log_line, p, ROTA_LOG_INFO}, .timeout_ns = timeout_ns, .queues_per_device = 3};
-    assert_ok(adversary_runtime_open(&p->options, &options, &p->runtime));
-    assert_ok(rota_device_open(p->runtime, "adversary", &p->devices[0]));
-    assert_ok(rota_device_open(p->runtime, "adversary:1", &p->devices[1]));
-    return p;
-}
-
-static void close_pair(pair *p) {
-    assert_ok(rota_runtime_close(p->runtime, 5000000000u));
-    if (p->options.violations) fail_msg("%s", p->options.violation);
-    assert_int_equal(p->options.live_memories, 0);
-    free(p);
-}
 
 static uint64_t device_waits(const pair *p) {
     rota_runtime_stats stats;
     rota_runtime_get_stats(p->runtime, &stats);
     return stats.device_waits;
-}
-
-/* Each of the kernels changes x, each on the other device than the one before; with `out_slot`, x is what
- * that is bound to. */
-static rota_plan *in_turns(pair *p, rota_buffer *x, const rota_kernel *const *kernels, uint32_t nodes,
-                           rota_buffer **out_slot) {
-    rota_graph *graph;
-    rota_recorder *recorder;
-    rota_plan *plan;
-    assert_ok(rota_graph_create(&(rota_graph_options){.name = "alternating"}, &graph));
-    if (out_slot) {
-        assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_SLOT, "x", WORDS * 4, out_slot));
-        x = *out_slot;
-    }
-    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
-    for (uint32_t i = 0; i < nodes; i++) {
-        rota_access access = {x, 0, ROTA_WHOLE, ROTA_READWRITE};
-        rota_kernel_node node = {.kernel = kernels[i],
-                                 .accesses = &access,
-                                 .access_count = 1,
-                                 .placement = {.device_plus_1 = 1 + i % 2}};
-        assert_ok(rota_record_kernel(recorder, &node, NULL));
-    }
-    rota_recorder_close(recorder);
-    rota_compile_options options = {.name = "alternating", .devices = p->devices, .device_count = 2};
-    assert_ok(rota_compile(p->runtime, graph, &options, &plan));
-    rota_graph_release(graph);
-    return plan;
 }
 
 /* x += 1, `nodes` times over. */
@@ -146,66 +81,6 @@ static void without_timelines(void **state) {
     }
 }
 
-/* What the tests of a lost device have: on the first a gate before an increment of x; on the second a copy of
- * x to y, a copy of y to z, and w for itself. */
-typedef struct scene {
-    pair *p;
-    rota_buffer *x, *y, *z, *w;
-    rota_plan *gate, *step, *copy, *next, *alone;
-    rota_ticket step_ticket, copy_ticket, next_ticket, alone_ticket;
-} scene;
-
-static rota_plan *copying(rota_device *device, const char *name, rota_buffer *from, rota_buffer *to) {
-    test_node node = {
-        &test_copy, name, {{from, 0, ROTA_WHOLE, ROTA_READ}, {to, 0, ROTA_WHOLE, ROTA_WRITE}}, 2};
-    return test_plan(device, name, &node, 1);
-}
-
-static void scene_open(scene *s, uint64_t timeout_ns) {
-    memset(s, 0, sizeof *s);
-    s->p = open_pair(7, timeout_ns, 0);
-    rota_device **devices = s->p->devices;
-    s->x = test_words(devices[0], "x", WORDS, 1);
-    s->y = test_words(devices[1], "y", WORDS, 1);
-    s->z = test_words(devices[1], "z", WORDS, 1);
-    s->w = test_words(devices[1], "w", WORDS, 1);
-    s->gate = test_plan_1(devices[0], "gate", &test_gate, s->x, ROTA_READWRITE);
-    s->step = test_plan_1(devices[0], "step", &test_increment, s->x, ROTA_READWRITE);
-    s->copy = copying(devices[1], "copy", s->x, s->y);
-    s->next = copying(devices[1], "next", s->y, s->z);
-    s->alone = test_plan_1(devices[1], "alone", &test_increment, s->w, ROTA_READWRITE);
-    /* Once round, with the copy sequenced while the gate is shut: from then on the first signals what it
-     * waits for. */
-    rota_ticket ticket;
-    uint64_t number = 0;
-    test_gate_open(false);
-    assert_ok(rota_submit_wait(s->gate, NULL, 0, NULL));
-    assert_ok(rota_submit_wait(s->step, NULL, 0, NULL));
-    assert_ok(rota_submit_wait(s->copy, NULL, 0, NULL));
-    assert_ok(rota_submit_wait(s->alone, NULL, 0, &ticket)); /* comes after it */
-    while (rota_ticket_number(ticket, &number) == ROTA_BUSY)
-        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    test_gate_open(true);
-    test_expect_words(s->y, WORDS, 2);
-}
-
-/* The gate is shut; all are submitted, and the copy is with its device, waiting. */
-static void scene_wait_on_device(scene *s) {
-    uint64_t before = s->p->options.timeline_waits;
-    test_gate_open(false);
-    assert_ok(rota_submit_wait(s->gate, NULL, 0, NULL));
-    assert_ok(rota_submit_wait(s->step, NULL, 0, &s->step_ticket));
-    assert_ok(rota_submit_wait(s->copy, NULL, 0, &s->copy_ticket));
-    assert_ok(rota_submit_wait(s->next, NULL, 0, &s->next_ticket));
-    assert_ok(rota_submit_wait(s->alone, NULL, 0, &s->alone_ticket));
-    uint64_t deadline = rota_deadline_after(5000000000u);
-    while (s->p->options.timeline_waits == before && rota_clock_ns() < deadline)
-        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    assert_true(s->p->options.timeline_waits > before);
-    (void)nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
-    assert_int_equal(rota_poll(s->copy_ticket), ROTA_BUSY);
-}
-
 /* What depends on the lost device failed with its cause, what does not is well, and the second device lives.
  */
 static void scene_expect_failed(scene *s) {
@@ -228,21 +103,6 @@ static void scene_expect_failed(scene *s) {
     test_expect_words(s->z, WORDS, 0);
 }
 
-static void scene_release(scene *s) {
-    rota_plan *plans[] = {s->gate, s->step, s->copy, s->next, s->alone};
-    rota_buffer *buffers[] = {s->x, s->y, s->z, s->w};
-    for (uint32_t i = 0; i < 5; i++) rota_plan_release(plans[i]);
-    for (uint32_t i = 0; i < 4; i++) rota_buffer_release(buffers[i]);
-}
-
-/* The adversary may look at its options for as long as a device that was given up runs. */
-static void keep(pair *p) {
-    static pair *volatile kept[3];
-    static uint32_t count;
-    kept[count++] = p;
-    assert_non_null(kept[0]);
-}
-
 /* It is lost with works before it that it will never do. */
 static void the_other_is_lost(void **state) {
     (void)state;
@@ -262,7 +122,7 @@ static void the_other_is_lost(void **state) {
 static void the_other_never_ends(void **state) {
     (void)state;
     scene s;
-    scene_open(&s, 1000000000u);
+    scene_open(&s, 3000000000u);
     scene_wait_on_device(&s);
     uint64_t begin = rota_clock_ns();
     rota_status status = ROTA_TIMEOUT;
@@ -311,7 +171,7 @@ static const rota_kernel late_kernel = {.name = "late", .operand_count = 1, .cpu
  * get none of it. */
 static void what_is_lost_keeps_what_it_has(void **state) {
     (void)state;
-    pair *p = open_pair(7, 1000000000u, 0);
+    pair *p = open_pair(7, 3000000000u, 0);
     rota_buffer *x = test_words(p->devices[0], "x", WORDS, 1), *w = test_words(p->devices[1], "w", WORDS, 0);
     rota_plan *alone = test_plan_1(p->devices[1], "alone", &test_increment, w, ROTA_READWRITE);
     rota_buffer *slot;

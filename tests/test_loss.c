@@ -1,0 +1,273 @@
+/* What is left when a device is lost while others of its runtime go on: nothing that rests on what it did not
+ * do ends well, and memory that a ticket's end gives back is left alone, by the devices that live, too. */
+#include "tests/across_kit.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "base/atomic.h"
+#include "base/clock.h"
+
+static void nap_ms(uint32_t ms) {
+    (void)nanosleep(&(struct timespec){.tv_nsec = (long)ms * 1000000}, NULL);
+}
+
+/* The first device, with the gate's work before it, is lost. */
+static void lose_the_first(pair *p) {
+    p->options.faults.lost_in_works = 1;
+    test_gate_open(true);
+}
+
+/* Two readers of what the lost device was to write, one after the other on one queue: the second one's wait
+ * is no less in vain than the first's, and so is that of whoever comes after the loss. */
+static void a_second_reader(void **state) {
+    (void)state;
+    scene s;
+    scene_open(&s, 10000000000u);
+    rota_buffer *second = test_words(s.p->devices[1], "second", WORDS, 77);
+    rota_plan *copy = copying(s.p->devices[1], "second copy", s.x, second);
+    rota_ticket tickets[3];
+    uint32_t word;
+    scene_wait_on_device(&s);
+    assert_ok(rota_submit_wait(copy, NULL, 0, &tickets[0]));
+    nap_ms(20);
+    lose_the_first(s.p);
+    assert_status(rota_wait(s.step_ticket, 0), ROTA_DEVICE_LOST);
+    assert_status(rota_wait(s.copy_ticket, 0), ROTA_DEVICE_LOST);
+    assert_status(rota_wait(tickets[0], 0), ROTA_DEVICE_LOST);
+    assert_status(rota_buffer_read(second, 0, &word, 4), ROTA_DEVICE_LOST);
+    for (uint32_t i = 1; i < 3; i++) {
+        assert_ok(rota_submit_wait(copy, NULL, 0, &tickets[i]));
+        assert_status(rota_wait(tickets[i], 0), ROTA_DEVICE_LOST);
+    }
+    assert_status(rota_buffer_read(s.x, 0, &word, 4), ROTA_DEVICE_LOST);
+    assert_ok(rota_wait(s.alone_ticket, 0));
+    scene_release(&s);
+    rota_plan_release(copy);
+    rota_buffer_release(second);
+    (void)rota_runtime_close(s.p->runtime, 5000000000u);
+    assert_int_equal(s.p->options.violations, 0);
+    keep(s.p);
+}
+
+/* The same for replays of one plan, whose waits are found once and counted on. */
+static void replays_in_a_row(void **state) {
+    (void)state;
+    enum { COPIES = 10, REPLAYS = 4 };
+    scene s;
+    scene_open(&s, 10000000000u);
+    rota_buffer *to[COPIES];
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    assert_ok(rota_graph_create(&(rota_graph_options){.name = "copies"}, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    for (uint32_t i = 0; i < COPIES; i++) {
+        to[i] = test_words(s.p->devices[1], "to", WORDS, 77);
+        rota_access accesses[] = {{s.x, 0, ROTA_WHOLE, ROTA_READ}, {to[i], 0, ROTA_WHOLE, ROTA_WRITE}};
+        rota_kernel_node node = {.kernel = &test_copy, .accesses = accesses, .access_count = 2};
+        assert_ok(rota_record_kernel(recorder, &node, NULL));
+    }
+    rota_recorder_close(recorder);
+    rota_compile_options options = {.name = "copies", .devices = &s.p->devices[1], .device_count = 1};
+    assert_ok(rota_compile(s.p->runtime, graph, &options, &plan));
+    rota_graph_release(graph);
+    rota_ticket tickets[REPLAYS];
+    scene_wait_on_device(&s);
+    for (uint32_t i = 0; i < REPLAYS; i++) assert_ok(rota_submit_wait(plan, NULL, 0, &tickets[i]));
+    nap_ms(50);
+    lose_the_first(s.p);
+    assert_status(rota_wait(s.step_ticket, 0), ROTA_DEVICE_LOST);
+    for (uint32_t i = 0; i < REPLAYS; i++) assert_status(rota_wait(tickets[i], 0), ROTA_DEVICE_LOST);
+    scene_release(&s);
+    rota_plan_release(plan);
+    for (uint32_t i = 0; i < COPIES; i++) rota_buffer_release(to[i]);
+    (void)rota_runtime_close(s.p->runtime, 5000000000u);
+    assert_int_equal(s.p->options.violations, 0);
+    keep(s.p);
+}
+
+static void *read_word(void *user) {
+    uint32_t word;
+    static rota_status status;
+    status = rota_buffer_read(user, 0, &word, 4);
+    return &status;
+}
+
+/* A read is under way when its device is lost; then the runtime is closed. */
+static void a_read_under_way(void **state) {
+    (void)state;
+    pair *p = open_pair(7, 10000000000u, 0);
+    rota_buffer *x = test_words(p->devices[0], "x", WORDS, 1);
+    rota_plan *gate = test_plan_1(p->devices[0], "gate", &test_gate, x, ROTA_READWRITE);
+    pthread_t thread;
+    void *status;
+    test_gate_open(false);
+    assert_ok(rota_submit_wait(gate, NULL, 0, NULL));
+    assert_int_equal(pthread_create(&thread, NULL, read_word, x), 0);
+    nap_ms(100);
+    lose_the_first(p);
+    assert_int_equal(pthread_join(thread, &status), 0);
+    assert_int_equal(*(rota_status *)status, ROTA_DEVICE_LOST);
+    rota_plan_release(gate);
+    rota_buffer_release(x);
+    (void)rota_runtime_close(p->runtime, 5000000000u);
+    assert_int_equal(p->options.violations, 0);
+    keep(p);
+}
+
+/* in on the second device to t, t on the first to out. */
+static rota_plan *back_through_both(pair *p, rota_buffer **out_in, rota_buffer **out_out) {
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    rota_buffer *t;
+    assert_ok(rota_graph_create(&(rota_graph_options){.name = "back"}, &graph));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_INPUT, "in", WORDS * 4, out_in));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_TRANSIENT, "t", WORDS * 4, &t));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_OUTPUT, "out", WORDS * 4, out_out));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    for (uint32_t i = 0; i < 2; i++) {
+        rota_access accesses[] = {{i ? t : *out_in, 0, ROTA_WHOLE, ROTA_READ},
+                                  {i ? *out_out : t, 0, ROTA_WHOLE, ROTA_WRITE}};
+        rota_kernel_node node = {.kernel = &test_copy,
+                                 .accesses = accesses,
+                                 .access_count = 2,
+                                 .placement = {.device_plus_1 = 2 - i}};
+        assert_ok(rota_record_kernel(recorder, &node, NULL));
+    }
+    rota_recorder_close(recorder);
+    rota_compile_options options = {.name = "back", .devices = p->devices, .device_count = 2};
+    assert_ok(rota_compile(p->runtime, graph, &options, &plan));
+    rota_graph_release(graph);
+    return plan;
+}
+
+/* The device that is lost has the end of a plan; the one that lives takes the inputs, late, since its submit
+ * thread waits for the gate. The ticket does not end before: the caller frees them then, or, with `copied`,
+ * the library what it copied them to (which the sanitizers see). */
+static void inputs_of_the_survivor(bool copied) {
+    pair *p = open_pair(3, 10000000000u, 1);
+    rota_buffer *in, *out, *y = test_words(p->devices[0], "y", WORDS, 1),
+                           *z = test_words(p->devices[1], "z", WORDS, 1);
+    rota_plan *plan = back_through_both(p, &in, &out);
+    rota_plan *gate = test_plan_1(p->devices[0], "gate", &test_gate, y, ROTA_READWRITE);
+    rota_plan *step = test_plan_1(p->devices[0], "step", &test_increment, y, ROTA_READWRITE);
+    rota_plan *copy = copying(p->devices[1], "copy", y, z);
+    rota_args *args;
+    rota_ticket ticket;
+    rota_status status;
+    uint32_t *from = calloc(WORDS, 4), *to = calloc(WORDS, 4);
+    assert_ok(rota_args_create(plan, &args));
+    assert_ok(rota_args_set_input(args, in, from, WORDS * 4, copied));
+    assert_ok(rota_args_set_output(args, out, to, WORDS * 4));
+    test_gate_open(false);
+    assert_ok(rota_submit_wait(gate, NULL, 0, NULL));
+    assert_ok(rota_submit_wait(step, NULL, 0, NULL));
+    assert_ok(rota_submit_wait(copy, NULL, 0, NULL));
+    assert_ok(rota_submit_wait(plan, args, 0, &ticket));
+    nap_ms(50);
+    ra_store_relaxed(&p->loss_ms, 300);
+    lose_the_first(p);
+    while ((status = rota_poll(ticket)) == ROTA_BUSY) {
+    }
+    assert_int_equal(status, ROTA_DEVICE_LOST);
+    if (copied) rota_args_release(args);
+    free(from);
+    free(to);
+    nap_ms(400);
+    assert_status(rota_poll(ticket), ROTA_DEVICE_LOST);
+    if (!copied) rota_args_release(args);
+    rota_plan *plans[] = {plan, gate, step, copy};
+    for (uint32_t i = 0; i < 4; i++) rota_plan_release(plans[i]);
+    rota_buffer_release(y);
+    rota_buffer_release(z);
+    (void)rota_runtime_close(p->runtime, 5000000000u);
+    assert_int_equal(p->options.violations, 0);
+    keep(p);
+}
+
+static void borrowed_inputs(void **state) {
+    (void)state;
+    inputs_of_the_survivor(false);
+}
+
+static void copied_inputs(void **state) {
+    (void)state;
+    inputs_of_the_survivor(true);
+}
+
+static _Atomic uint32_t second_gate;
+
+static rota_status wait_at_second_gate(const rota_kernel_call *call) {
+    (void)call;
+    while (!ra_load_seq_cst(&second_gate)) nap_ms(1);
+    return ROTA_OK;
+}
+static const rota_kernel second_gate_kernel = {
+    .name = "second gate", .operand_count = 1, .cpu = {.fn = wait_at_second_gate}};
+
+static rota_status fives(const rota_kernel_call *call) {
+    ROTA_TRY(test_gate.cpu.fn(call));
+    uint32_t *half = call->operands[0], *whole = call->operands[1];
+    for (uint32_t i = 0; i < WORDS / 2; i++) half[i] = 5;
+    for (uint32_t i = 0; i < WORDS; i++) whole[i] = 5;
+    return ROTA_OK;
+}
+static const rota_kernel fives_kernel = {.name = "fives", .operand_count = 2, .cpu = {.fn = fives}};
+
+/* A write to a device waits for two others, one of which is lost; what comes after it on its queue and needs
+ * the other still waits for that. */
+static void one_of_two_is_lost(void **state) {
+    (void)state;
+    pair *p = open_pair(3, 10000000000u, 1);
+    rota_device *cpu, *first = p->devices[0], *second = p->devices[1];
+    assert_ok(rota_device_open(p->runtime, "cpu", &cpu));
+    rota_buffer *c = test_words(first, "c", WORDS, 1), *d = test_words(cpu, "d", WORDS, 1),
+                *r = test_words(second, "r", WORDS, 1), *h = test_words(first, "h", WORDS / 2, 1);
+    test_expect_words(c, WORDS, 1);
+    test_node on_cpu = {
+        &fives_kernel, "fives", {{c, WORDS * 2, WORDS * 2, ROTA_WRITE}, {d, 0, ROTA_WHOLE, ROTA_WRITE}}, 2};
+    test_node on_first = {
+        &test_copy, "first", {{c, 0, WORDS * 2, ROTA_READ}, {h, 0, ROTA_WHOLE, ROTA_WRITE}}, 2};
+    rota_plan *plans[] = {test_plan_1(first, "gate", &second_gate_kernel, h, ROTA_READWRITE),
+                          test_plan(cpu, "fives", &on_cpu, 1), test_plan(first, "first", &on_first, 1),
+                          copying(second, "second", d, r)};
+    rota_ticket tickets[4], written;
+    static const uint32_t words[WORDS];
+    test_gate_open(false);
+    ra_store_seq_cst(&second_gate, 0);
+    assert_ok(rota_submit_wait(plans[1], NULL, 0, &tickets[1]));
+    assert_ok(rota_submit_wait(plans[0], NULL, 0, &tickets[0]));
+    assert_ok(rota_submit_wait(plans[2], NULL, 0, &tickets[2]));
+    assert_ok(rota_buffer_write(c, second, 0, words, sizeof words, &written));
+    assert_ok(rota_submit_wait(plans[3], NULL, 0, &tickets[3]));
+    nap_ms(100);
+    p->options.faults.lost_in_works = 1;
+    ra_store_seq_cst(&second_gate, 1);
+    rota_status status = rota_wait(tickets[3], 300000000u); /* what it reads is not written yet */
+    assert_int_equal(status, ROTA_TIMEOUT);
+    test_gate_open(true);
+    assert_ok(rota_wait(tickets[1], 0));
+    assert_ok(rota_wait(tickets[3], 0));
+    test_expect_words(r, WORDS, 5);
+    assert_status(rota_wait(written, 0), ROTA_DEVICE_LOST);
+    rota_buffer *buffers[] = {c, d, r, h};
+    for (uint32_t i = 0; i < 4; i++) {
+        rota_plan_release(plans[i]);
+        rota_buffer_release(buffers[i]);
+    }
+    (void)rota_runtime_close(p->runtime, 5000000000u);
+    assert_int_equal(p->options.violations, 0);
+    keep(p);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_second_reader),  cmocka_unit_test(replays_in_a_row),
+        cmocka_unit_test(a_read_under_way), cmocka_unit_test(borrowed_inputs),
+        cmocka_unit_test(copied_inputs),    cmocka_unit_test(one_of_two_is_lost),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
