@@ -261,16 +261,16 @@ static uint32_t large_most(const rota_op_example *example) {
 
 static bool is_bounded(const rota_op_example *example, rota_device *device) {
     const rota_op_use *use = &example->use;
+    const rota_device_info *info = rota_device_get_info(device);
+    const bool software = info->device_class == ROTA_DEVICE_SOFTWARE_GPU;
     rota_tensor outputs[ROTA_OP_OUTPUTS_MAX];
     uint64_t elements = 0, walked = 1, rows = 0;
     memcpy(outputs, use->outputs, sizeof outputs);
     if (use->op->shape(use, outputs) != ROTA_OK) return true; /* says so when it is run */
-    if (rota_device_get_info(device)->device_class == ROTA_DEVICE_SOFTWARE_GPU && shapes_walk(use, &rows) &&
-        rows > SOFTWARE_ROWS_MAX) {
+    if (software && shapes_walk(use, &rows) && rows > SOFTWARE_ROWS_MAX) {
         printf("%-16s %-5s %-38s skipped: %" PRIu64
                " rows, a workgroup each, may take %s longer than its deadline\n",
-               use->op->name, rota_dtype_name(example_dtype(use)), example->label, rows,
-               rota_device_get_info(device)->id);
+               use->op->name, rota_dtype_name(example_dtype(use)), example->label, rows, info->id);
         return false;
     }
     for (uint32_t i = 0; i < use->op->input_count; i++) {
@@ -278,7 +278,6 @@ static bool is_bounded(const rota_op_example *example, rota_device *device) {
         elements += rota_tensor_count(&use->inputs[i]);
     }
     for (uint32_t i = 0; i < use->op->output_count; i++) elements += rota_tensor_count(&outputs[i]);
-    const bool software = rota_device_get_info(device)->device_class == ROTA_DEVICE_SOFTWARE_GPU;
     const bool attention = strcmp(use->op->name, "attention") == 0;
     /* Products in so many small batches take lavapipe longer than its deadline. */
     const bool slow = software && (attention || strcmp(use->op->name, "weighted_matmul") == 0);

@@ -366,13 +366,13 @@ bool reference_run(reference *r) {
     return reference_run_basic(r);
 }
 
-/* Elements of the axes that one result is summed over. */
 /* Additions one after the other: their roundings, which go both ways, add up like the square root where they
  * are many. */
 static double additions(double count) {
     return count <= 16384 ? count : 128 * sqrt(count);
 }
 
+/* Elements of the axes that one result is summed over. */
 static double longest_sum(const rota_op_use *use) {
     const rota_tensor *x = &use->inputs[0];
     const char *name = use->op->name;

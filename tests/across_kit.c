@@ -64,6 +64,32 @@ rota_plan *in_turns(pair *p, rota_buffer *x, const rota_kernel *const *kernels, 
     return plan;
 }
 
+rota_plan *through_both(pair *p, uint32_t first, rota_buffer **out_in, rota_buffer **out_out) {
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    rota_buffer *t;
+    assert_ok(rota_graph_create(&(rota_graph_options){.name = "through both"}, &graph));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_INPUT, "in", WORDS * 4, out_in));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_TRANSIENT, "t", WORDS * 4, &t));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_OUTPUT, "out", WORDS * 4, out_out));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    for (uint32_t i = 0; i < 2; i++) {
+        rota_access accesses[] = {{i ? t : *out_in, 0, ROTA_WHOLE, ROTA_READ},
+                                  {i ? *out_out : t, 0, ROTA_WHOLE, ROTA_WRITE}};
+        rota_kernel_node node = {.kernel = &test_copy,
+                                 .accesses = accesses,
+                                 .access_count = 2,
+                                 .placement = {.device_plus_1 = 1 + (i + first) % 2}};
+        assert_ok(rota_record_kernel(recorder, &node, NULL));
+    }
+    rota_recorder_close(recorder);
+    rota_compile_options options = {.name = "through both", .devices = p->devices, .device_count = 2};
+    assert_ok(rota_compile(p->runtime, graph, &options, &plan));
+    rota_graph_release(graph);
+    return plan;
+}
+
 rota_plan *copying(rota_device *device, const char *name, rota_buffer *from, rota_buffer *to) {
     test_node node = {
         &test_copy, name, {{from, 0, ROTA_WHOLE, ROTA_READ}, {to, 0, ROTA_WHOLE, ROTA_WRITE}}, 2};
@@ -122,9 +148,15 @@ void scene_release(scene *s) {
 }
 
 void keep(pair *p) {
-    static pair *volatile kept[16];
+    static pair *volatile kept[64];
     static uint32_t count;
-    assert_true(count < 16);
+    assert_true(count < 64);
     kept[count++] = p;
     assert_non_null(kept[0]);
+}
+
+void close_after_loss(pair *p) {
+    (void)rota_runtime_close(p->runtime, 5000000000u);
+    if (p->options.violations) fail_msg("%s", p->options.violation);
+    keep(p);
 }

@@ -113,9 +113,7 @@ static void the_other_is_lost(void **state) {
     test_gate_open(true);
     scene_expect_failed(&s);
     scene_release(&s);
-    (void)rota_runtime_close(s.p->runtime, 5000000000u);
-    assert_int_equal(s.p->options.violations, 0);
-    keep(s.p);
+    close_after_loss(s.p);
 }
 
 /* It never ends: the deadline finds that out, though nobody but a device waits for it. */
@@ -214,33 +212,6 @@ static void what_is_lost_keeps_what_it_has(void **state) {
     close_pair(p);
 }
 
-/* in on the first device to t, t on the second to out. */
-static rota_plan *through_both(pair *p, rota_buffer **out_in, rota_buffer **out_out) {
-    rota_graph *graph;
-    rota_recorder *recorder;
-    rota_plan *plan;
-    rota_buffer *t;
-    assert_ok(rota_graph_create(&(rota_graph_options){.name = "through both"}, &graph));
-    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_INPUT, "in", WORDS * 4, out_in));
-    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_TRANSIENT, "t", WORDS * 4, &t));
-    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_OUTPUT, "out", WORDS * 4, out_out));
-    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
-    for (uint32_t i = 0; i < 2; i++) {
-        rota_access accesses[] = {{i ? t : *out_in, 0, ROTA_WHOLE, ROTA_READ},
-                                  {i ? *out_out : t, 0, ROTA_WHOLE, ROTA_WRITE}};
-        rota_kernel_node node = {.kernel = &test_copy,
-                                 .accesses = accesses,
-                                 .access_count = 2,
-                                 .placement = {.device_plus_1 = 1 + i}};
-        assert_ok(rota_record_kernel(recorder, &node, NULL));
-    }
-    rota_recorder_close(recorder);
-    rota_compile_options options = {.name = "through both", .devices = p->devices, .device_count = 2};
-    assert_ok(rota_compile(p->runtime, graph, &options, &plan));
-    rota_graph_release(graph);
-    return plan;
-}
-
 /* Memory of inputs and outputs is the caller's again when the ticket has ended, by the loss of a device, too:
  * freed at once, it is not touched (which the sanitizers see). */
 static void callers_memory_is_left_alone(void **state) {
@@ -250,7 +221,7 @@ static void callers_memory_is_left_alone(void **state) {
     for (uint32_t seed = 1; seed <= SEEDS; seed++) {
         pair *p = open_pair(seed, 10000000000u, 0);
         rota_buffer *in, *out;
-        rota_plan *plan = through_both(p, &in, &out);
+        rota_plan *plan = through_both(p, 0, &in, &out);
         rota_ticket tickets[ROUNDS];
         uint32_t *words[2][ROUNDS];
         rota_args *args;
@@ -277,11 +248,7 @@ static void callers_memory_is_left_alone(void **state) {
         lost_some += well < ROUNDS;
         rota_args_release(args);
         rota_plan_release(plan);
-        (void)rota_runtime_close(p->runtime, 5000000000u);
-        if (p->options.violations) fail_msg("%s", p->options.violation);
-        static pair *volatile kept[SEEDS + 1];
-        kept[seed] = p;
-        assert_non_null(kept[seed]);
+        close_after_loss(p);
     }
     assert_true(lost_some > SEEDS / 2);
 }
@@ -329,11 +296,7 @@ static void lost_at_random(void **state) {
         rota_plan_release(both);
         for (uint32_t d = 0; d < 2; d++) rota_plan_release(alone[d]);
         for (uint32_t k = 0; k < 3; k++) rota_buffer_release(buffers[k]);
-        (void)rota_runtime_close(p->runtime, 5000000000u);
-        if (p->options.violations) fail_msg("%s", p->options.violation);
-        static pair *volatile kept[SEEDS + 1];
-        kept[seed] = p;
-        assert_non_null(kept[seed]);
+        close_after_loss(p);
     }
     assert_true(lost_some > SEEDS / 2);
 }

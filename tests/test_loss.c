@@ -46,9 +46,7 @@ static void a_second_reader(void **state) {
     scene_release(&s);
     rota_plan_release(copy);
     rota_buffer_release(second);
-    (void)rota_runtime_close(s.p->runtime, 5000000000u);
-    assert_int_equal(s.p->options.violations, 0);
-    keep(s.p);
+    close_after_loss(s.p);
 }
 
 /* The same for replays of one plan, whose waits are found once and counted on. */
@@ -83,9 +81,7 @@ static void replays_in_a_row(void **state) {
     scene_release(&s);
     rota_plan_release(plan);
     for (uint32_t i = 0; i < COPIES; i++) rota_buffer_release(to[i]);
-    (void)rota_runtime_close(s.p->runtime, 5000000000u);
-    assert_int_equal(s.p->options.violations, 0);
-    keep(s.p);
+    close_after_loss(s.p);
 }
 
 static void *read_word(void *user) {
@@ -112,36 +108,7 @@ static void a_read_under_way(void **state) {
     assert_int_equal(*(rota_status *)status, ROTA_DEVICE_LOST);
     rota_plan_release(gate);
     rota_buffer_release(x);
-    (void)rota_runtime_close(p->runtime, 5000000000u);
-    assert_int_equal(p->options.violations, 0);
-    keep(p);
-}
-
-/* in on the second device to t, t on the first to out. */
-static rota_plan *back_through_both(pair *p, rota_buffer **out_in, rota_buffer **out_out) {
-    rota_graph *graph;
-    rota_recorder *recorder;
-    rota_plan *plan;
-    rota_buffer *t;
-    assert_ok(rota_graph_create(&(rota_graph_options){.name = "back"}, &graph));
-    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_INPUT, "in", WORDS * 4, out_in));
-    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_TRANSIENT, "t", WORDS * 4, &t));
-    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_OUTPUT, "out", WORDS * 4, out_out));
-    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
-    for (uint32_t i = 0; i < 2; i++) {
-        rota_access accesses[] = {{i ? t : *out_in, 0, ROTA_WHOLE, ROTA_READ},
-                                  {i ? *out_out : t, 0, ROTA_WHOLE, ROTA_WRITE}};
-        rota_kernel_node node = {.kernel = &test_copy,
-                                 .accesses = accesses,
-                                 .access_count = 2,
-                                 .placement = {.device_plus_1 = 2 - i}};
-        assert_ok(rota_record_kernel(recorder, &node, NULL));
-    }
-    rota_recorder_close(recorder);
-    rota_compile_options options = {.name = "back", .devices = p->devices, .device_count = 2};
-    assert_ok(rota_compile(p->runtime, graph, &options, &plan));
-    rota_graph_release(graph);
-    return plan;
+    close_after_loss(p);
 }
 
 /* The device that is lost has the end of a plan; the one that lives takes the inputs, late, since its submit
@@ -151,7 +118,7 @@ static void inputs_of_the_survivor(bool copied) {
     pair *p = open_pair(3, 10000000000u, 1);
     rota_buffer *in, *out, *y = test_words(p->devices[0], "y", WORDS, 1),
                            *z = test_words(p->devices[1], "z", WORDS, 1);
-    rota_plan *plan = back_through_both(p, &in, &out);
+    rota_plan *plan = through_both(p, 1, &in, &out);
     rota_plan *gate = test_plan_1(p->devices[0], "gate", &test_gate, y, ROTA_READWRITE);
     rota_plan *step = test_plan_1(p->devices[0], "step", &test_increment, y, ROTA_READWRITE);
     rota_plan *copy = copying(p->devices[1], "copy", y, z);
@@ -183,9 +150,7 @@ static void inputs_of_the_survivor(bool copied) {
     for (uint32_t i = 0; i < 4; i++) rota_plan_release(plans[i]);
     rota_buffer_release(y);
     rota_buffer_release(z);
-    (void)rota_runtime_close(p->runtime, 5000000000u);
-    assert_int_equal(p->options.violations, 0);
-    keep(p);
+    close_after_loss(p);
 }
 
 static void borrowed_inputs(void **state) {
@@ -258,9 +223,7 @@ static void one_of_two_is_lost(void **state) {
         rota_plan_release(plans[i]);
         rota_buffer_release(buffers[i]);
     }
-    (void)rota_runtime_close(p->runtime, 5000000000u);
-    assert_int_equal(p->options.violations, 0);
-    keep(p);
+    close_after_loss(p);
 }
 
 int main(void) {
