@@ -175,21 +175,26 @@ run_job() {
   echo "$code $(((${EPOCHREALTIME//[.,]/} - begin) / 1000))" >"$work/$n.end"
 }
 
-# All jobs of one stage, wave after wave.
+# All jobs of one stage, wave after wave. Each tells of its end through a pipe of its own: `wait -n` also returns for what
+# ended earlier.
 run_jobs() {
-  local i running=0 previous=0
+  local i running=0 previous=0 ended
+  mkfifo "$work/ended"
+  exec {ended}<>"$work/ended"
   for ((i = 0; i < ${#job_command[@]}; i++)); do
-    if [ "${job_wave[i]}" != "$previous" ]; then
-      wait
-      running=0 previous=${job_wave[i]}
-    elif [ "$running" -ge "${job_width[i]}" ]; then
-      wait -n || true
+    while [ "$running" -gt 0 ] && { [ "${job_wave[i]}" != "$previous" ] || [ "$running" -ge "${job_width[i]}" ]; }; do
+      read -r -n 1 -u "$ended"
       running=$((running - 1))
-    fi
-    run_job "$i" &
+    done
+    previous=${job_wave[i]}
+    {
+      run_job "$i"
+      printf . >&"$ended"
+    } &
     running=$((running + 1))
   done
   wait
+  exec {ended}>&-
 }
 
 # What became of each: job_state, job_code, job_ms.
