@@ -167,11 +167,33 @@ CUresult CUDAAPI stub_GraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph,
     (*out)->graph = graph_copy(graph);
     return stub_leave(CUDA_SUCCESS);
 }
+static operation *push(CUstream stream, operation what) {
+    operation *op = malloc(sizeof *op);
+    if (!op) abort();
+    *op = what;
+    op->next = NULL;
+    if (stream->last)
+        stream->last->next = op;
+    else
+        stream->first = op;
+    stream->last = op;
+    return op;
+}
+
+/* A driver of the real GPU lets a launch behind a wait run ahead of what the wait is for when another thread's upload
+ * comes in between, on the same stream. */
+static void check_uses(const struct CUstream_st *stream) {
+    if (stream->uploads && stream->works) stub_violate("graphs uploaded on a stream that works are put on");
+}
+
 CUresult CUDAAPI stub_GraphUpload(CUgraphExec exec, CUstream stream) {
     ENTER(GraphUpload);
     stub_check_stream(stream);
-    exec->uploaded_on = stream;
     if (stream->capturing) stub_violate("an upload on a stream that is captured");
+    stream->uploads = exec->uploaded = true;
+    check_uses(stream);
+    exec->in_flight++;
+    push(stream, (operation){.kind = UPLOAD, .exec = exec});
     return stub_leave(CUDA_SUCCESS);
 }
 CUresult CUDAAPI stub_GraphExecDestroy(CUgraphExec exec) {
@@ -186,19 +208,6 @@ CUresult CUDAAPI stub_GraphExecDestroy(CUgraphExec exec) {
 
 /* ---- Streams and events ---- */
 
-static operation *push(CUstream stream, operation what) {
-    operation *op = malloc(sizeof *op);
-    if (!op) abort();
-    *op = what;
-    op->next = NULL;
-    if (stream->last)
-        stream->last->next = op;
-    else
-        stream->first = op;
-    stream->last = op;
-    return op;
-}
-
 static void let_go(record *r) {
     if (r && --r->references == 0) free(r);
 }
@@ -206,8 +215,10 @@ static void let_go(record *r) {
 CUresult CUDAAPI stub_GraphLaunch(CUgraphExec exec, CUstream stream) {
     ENTER(GraphLaunch);
     stub_check_stream(stream);
-    if (exec->uploaded_on && exec->uploaded_on != stream)
-        stub_violate("a graph launched on another stream than its upload's, behind which it is not ordered");
+    if (exec->uploaded && !exec->arrived)
+        stub_violate("a graph launched before its upload was there, behind which it is not ordered");
+    stream->works = true;
+    check_uses(stream);
     exec->in_flight++;
     push(stream, (operation){.kind = LAUNCH, .exec = exec});
     return stub_leave(CUDA_SUCCESS);
@@ -277,6 +288,8 @@ CUresult CUDAAPI stub_StreamWaitEvent(CUstream stream, CUevent event, unsigned f
     (void)flags;
     ENTER(StreamWaitEvent);
     stub_check_stream(stream);
+    stream->works = true;
+    check_uses(stream);
     if (!event->last) stub_violate("a wait for an event that was never recorded");
     if (!event->last) return stub_leave(CUDA_ERROR_INVALID_VALUE);
     event->last->references++;
@@ -454,8 +467,9 @@ static bool can_run(const struct CUstream_st *stream) {
 
 static void run_first(CUstream stream) {
     operation *op = stream->first;
-    if (op->kind == LAUNCH) {
-        run_graph(op->exec->graph);
+    if (op->kind == UPLOAD || op->kind == LAUNCH) {
+        if (op->kind == LAUNCH) run_graph(op->exec->graph);
+        op->exec->arrived = true;
         if (--op->exec->in_flight == 0 && !op->exec->graph) free(op->exec);
     } else if (op->kind == KERNEL) {
         run_kernel(&op->launch);

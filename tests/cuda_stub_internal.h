@@ -64,7 +64,7 @@ struct CUgraph_st {
 struct CUgraphExec_st {
     CUgraph graph; /* a copy */
     uint32_t in_flight;
-    CUstream uploaded_on; /* NULL: not uploaded */
+    bool uploaded, arrived;
 };
 
 /* An imported timeline: a word in a file in memory. */
@@ -76,7 +76,7 @@ typedef struct stub_semaphore {
 
 typedef struct operation {
     struct operation *next;
-    enum { LAUNCH, KERNEL, COPY, RECORD, WAIT, SEMAPHORE_WAIT, SEMAPHORE_SIGNAL } kind;
+    enum { LAUNCH, UPLOAD, KERNEL, COPY, RECORD, WAIT, SEMAPHORE_WAIT, SEMAPHORE_SIGNAL } kind;
     CUgraphExec exec;
     stub_launch launch;
     CUdeviceptr to, from;
@@ -90,6 +90,7 @@ struct CUstream_st {
     operation *first, *last;
     CUgraph capturing;
     CUgraphNode captured; /* the last */
+    bool uploads, works;  /* what was put on it: uploads of graphs; launches and waits for events */
 };
 
 /* Of imported memory. */

@@ -190,6 +190,8 @@ static rota_status open_in_context(rota_cuda_device *device) {
         device, device->cu->StreamCreate(&device->private_stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate"));
     ROTA_TRY(rota_cuda_check(device, device->cu->StreamCreate(&device->submit_stream, CU_STREAM_NON_BLOCKING),
                              "cuStreamCreate"));
+    ROTA_TRY(rota_cuda_check(device, device->cu->StreamCreate(&device->upload_stream, CU_STREAM_NON_BLOCKING),
+                             "cuStreamCreate"));
     for (uint32_t i = 0; i < device->options.queue_count; i++)
         ROTA_TRY(rota_cuda_check(device,
                                  device->cu->StreamCreate(&device->queues[i].stream, CU_STREAM_NON_BLOCKING),
@@ -257,6 +259,7 @@ static void destroy_in_context(rota_cuda_device *device) {
     }
     if (device->private_stream) (void)cu->StreamDestroy(device->private_stream);
     if (device->submit_stream) (void)cu->StreamDestroy(device->submit_stream);
+    if (device->upload_stream) (void)cu->StreamDestroy(device->upload_stream);
     rota_cuda_modules_free(device);
 }
 
@@ -269,6 +272,7 @@ static void destroy_device(rota_cuda_device *device) {
     }
     pthread_mutex_destroy(&device->lock);
     pthread_mutex_destroy(&device->library_lock);
+    pthread_mutex_destroy(&device->upload_lock);
     pthread_mutex_destroy(&device->submit_lock);
     free(device);
 }
@@ -351,6 +355,7 @@ static rota_status cuda_open(const rota_exec_driver *driver, uint32_t index,
     if (device->in_flight_max > ROTA_CUDA_MARKS) device->in_flight_max = ROTA_CUDA_MARKS;
     pthread_mutex_init(&device->lock, NULL);
     pthread_mutex_init(&device->library_lock, NULL);
+    pthread_mutex_init(&device->upload_lock, NULL);
     pthread_mutexattr_t recursive;
     pthread_mutexattr_init(&recursive);
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);

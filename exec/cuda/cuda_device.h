@@ -308,6 +308,8 @@ struct rota_cuda_device {
     CUstream private_stream;
     CUstream submit_stream; /* the same for the submit thread, which waits for no lock that a caller may hold
                                (P4) */
+    pthread_mutex_t upload_lock; /* held for two calls, never while waiting */
+    CUstream upload_stream;      /* of graphs */
     rota_exec_timeline *timelines;
     CUstream signal_stream; /* on which a lost device's timelines are signalled in its place */
     CUfunction upload_function, stamp_function, fill_function; /* of exec_helpers.cu */

@@ -1,10 +1,15 @@
 /* Executable graphs of segments, built node by node with the addresses of an instance's memories. */
 #include "exec/cuda/cuda_device.h"
+#include "base/clock.h"
+#include "base/futex.h"
 #include "exec/cuda/cuda_fold.h"
 #include <stdlib.h>
 #include <string.h>
 
 #define UPLOAD_THREADS_MAX 1024u
+#define UPLOAD_SPIN_NS 30000ull
+#define UPLOAD_NAP_NS 20000ull
+#define UPLOAD_TIMEOUT_NS (120ull * 1000000000ull)
 
 typedef struct building {
     rota_cuda_device *device;
@@ -250,19 +255,59 @@ static rota_status add_head(building *b, const rota_cuda_segment *about) {
                       before != NULL, &b->head);
 }
 
+/* Looks until the event has come, for a moment without sleeping: an upload takes about 10 us. */
+static rota_status wait_for(rota_cuda_device *device, CUevent event) {
+    const uint64_t begin = rota_clock_ns();
+    for (;;) {
+        CUresult result = device->cu->EventQuery(event);
+        if (result != CUDA_ERROR_NOT_READY) return rota_cuda_check(device, result, "cuGraphUpload");
+        const uint64_t now = rota_clock_ns();
+        if (ra_load_acquire(&device->lost)) /* pairs with rota_cuda_lose */
+            return rota_fail(ROTA_DEVICE_LOST, "%s is lost", device->base.info.id);
+        if (now - begin > UPLOAD_TIMEOUT_NS)
+            return rota_fail(ROTA_TIMEOUT, "%s: a graph's upload did not end within two minutes",
+                             device->base.info.id);
+        if (now - begin > UPLOAD_SPIN_NS)
+            rota_futex_wait(&device->never, 0, now + UPLOAD_NAP_NS);
+        else
+            ra_pause();
+    }
+}
+
+/* Brings a graph to the device, and returns when it is there. On a stream of its own: a launch on another
+ * stream is not ordered behind an upload (with several processes on the GPU it ran ahead of one, and a graph
+ * of five branches stood still for ever), hence the wait; and on the stream of a queue an upload takes the
+ * place of the launch that the submit thread is about to put behind a wait: the launch then ran ahead of what
+ * the wait was for, some milliseconds late (both H200, driver 580). */
+static rota_status upload(rota_cuda_device *device, CUgraphExec exec) {
+    const rota_cuda_api *cu = device->cu;
+    CUevent event;
+    ROTA_TRY(rota_cuda_check(device, cu->EventCreate(&event, CU_EVENT_DISABLE_TIMING), "cuEventCreate"));
+    pthread_mutex_lock(&device->upload_lock);
+    CUresult result = cu->GraphUpload(exec, device->upload_stream);
+    bool uploads = result == CUDA_SUCCESS;
+    if (uploads) result = cu->EventRecord(event, device->upload_stream);
+    pthread_mutex_unlock(&device->upload_lock);
+    rota_status status = rota_cuda_check(device, result, "cuGraphUpload");
+    if (status == ROTA_OK) status = wait_for(device, event);
+    /* The caller destroys the graph. */
+    if (uploads && status != ROTA_OK && status != ROTA_TIMEOUT && !ra_load_acquire(&device->lost))
+        (void)cu->StreamSynchronize(device->upload_stream);
+    (void)cu->EventDestroy(event);
+    return status;
+}
+
 static rota_status instantiate(building *b, CUgraphExec *out_exec) {
     const rota_cuda_api *cu = b->device->cu;
     CUgraphExec exec = NULL;
     ROTA_TRY(rota_cuda_check(b->device, cu->GraphInstantiateWithFlags(&exec, b->graph, 0),
                              "cuGraphInstantiateWithFlags"));
     /* What the first launch would allocate on the device is allocated now, where running out of memory is no
-     * disaster. On the stream that the graph will be launched on: a launch is not ordered behind an upload on
-     * another. With several processes on the GPU it ran ahead of one, and a graph of five branches then stood
-     * still for ever (H200, driver 580). */
-    CUresult result = cu->GraphUpload(exec, b->device->queues[b->segment->queue].stream);
-    if (result != CUDA_SUCCESS) {
+     * disaster; a variant's first launch follows at once. */
+    rota_status status = b->block ? ROTA_OK : upload(b->device, exec);
+    if (status != ROTA_OK) {
         (void)cu->GraphExecDestroy(exec);
-        return rota_cuda_check(b->device, result, "cuGraphUpload");
+        return status;
     }
     *out_exec = exec;
     return ROTA_OK;

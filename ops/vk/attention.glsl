@@ -1,7 +1,8 @@
 /* What the attention kernels share. A workgroup of 64 owns 8 rows (queries, or keys for their gradients) and walks over
  * the others 64 at a time, one an invocation ("lanes"). Scores never leave shared memory. Any dim: what is multiplied
  * goes through shared memory in pieces of 32 columns, as vectors of four; results are kept for 128 columns at a time and
- * walked again for more. */
+ * walked again for more. Sums of products are fma, so that no compiler chooses what is rounded: a kernel with its operands in
+ * slots, which is compiled apart, gives the same bits. */
 #define DTYPE_ID 2
 #include "typed.glsl"
 
@@ -58,7 +59,10 @@ void dots(uint64_t rows, uint row_stride, uint row_count, uint64_t lanes, uint l
         barrier();
         for (uint d = 0u; d < quads; ++d) {
             const vec4 x = lane_tile[t * PITCH + d];
-            [[unroll]] for (uint r = 0u; r < ROWS; ++r) result[r] += dot(row_tile[r * (PIECE / 4u) + d], x);
+            [[unroll]] for (uint r = 0u; r < ROWS; ++r) {
+                const vec4 y = row_tile[r * (PIECE / 4u) + d];
+                result[r] = fma(y.w, x.w, fma(y.z, x.z, fma(y.y, x.y, fma(y.x, x.x, result[r]))));
+            }
         }
     }
 }
@@ -88,7 +92,8 @@ void dots(uint64_t rows, uint row_stride, uint row_count, uint64_t lanes, uint l
             if (quad >= piece / 4u && quad < piece / 4u + PIECE / 4u)                                        \
                 for (uint j = 0u; j < (lane_count); j += 4u) /* to a multiple of 4, of zeroes */             \
                     [[unroll]] for (uint l = 0u; l < 4u; ++l)                                                \
-                        total[i] += weight[row * LANES + j + l] * lane_tile[(j + l) * PITCH + quad - piece / 4u]; \
+                        total[i] = fma(vec4(weight[row * LANES + j + l]),                                    \
+                                       lane_tile[(j + l) * PITCH + quad - piece / 4u], total[i]);            \
         })                                                                                                   \
     }
 

@@ -47,7 +47,7 @@ void main() {
             [[unroll]] for (uint r = 0u; r < ROWS; ++r) {
                 float p = 0.0, ds = 0.0;
                 if (r < rows && t < lanes && (!CAUSAL || key + r <= query + t + behind)) {
-                    p = exp(score[r] * pc.scale - lse);
+                    p = exp(fma(score[r], pc.scale, -lse));
                     ds = p * (dp[r] - delta);
                 }
                 weights[r * LANES + t] = ds;

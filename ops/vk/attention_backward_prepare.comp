@@ -31,7 +31,7 @@ void main() {
 #endif
     const uint64_t y = rota_operand(0) + place * bytes, dy = rota_operand(1) + place * bytes;
     float sum = 0.0;
-    for (uint d = 0u; d < pc.dim; ++d) sum += load_any(y, d) * load_any(dy, d);
+    for (uint d = 0u; d < pc.dim; ++d) sum = fma(load_any(y, d), load_any(dy, d), sum);
     const uint64_t stats = at(rota_operand(3), uint64_t(i) * 2ul);
     store(stats, 0u, load(rota_operand(2), i));
     store(stats, 1u, sum);

@@ -39,7 +39,7 @@ void main() {
             [[unroll]] for (uint r = 0u; r < ROWS; ++r) {
                 float ds = 0.0;
                 if (r < rows && t < lanes && (!CAUSAL || key + t <= query + r + behind))
-                    ds = exp(score[r] * pc.scale - load(stats, 2u * r)) * (dp[r] - load(stats, 2u * r + 1u));
+                    ds = exp(fma(score[r], pc.scale, -load(stats, 2u * r))) * (dp[r] - load(stats, 2u * r + 1u));
                 weights[r * LANES + t] = ds;
             }
             ACCUMULATE(weights, k, pc.kv_stride[2], lanes, first, width, total)

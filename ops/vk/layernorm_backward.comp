@@ -32,11 +32,11 @@ void main() {
     const uint64_t stats = at(rota_operand(2), uint64_t(row) * 2ul);
     const float mean = load(stats, 0u), rstd = load(stats, 1u);
 #endif
-    float sum = 0.0, sum_h = 0.0;
+    precise float sum = 0.0, sum_h = 0.0;
     ROTA_EACH(d, t, pc.dim, size, {
         const float g = weighted(dy, d);
         sum += g;
-        sum_h += g * (get(x, d) - mean) * rstd;
+        sum_h = fma(g, (get(x, d) - mean) * rstd, sum_h);
     })
 #ifdef RMS
     sum = 0.0;
@@ -45,7 +45,10 @@ void main() {
 #endif
     sum_h = workgroup_sum(sum_h) / float(pc.dim);
     ROTA_EACH(d, t, pc.dim, size, {
-        float value = rstd * (weighted(dy, d) - sum - (get(x, d) - mean) * rstd * sum_h);
+        /* No compiler chooses what is rounded here: with its operands in slots, which is compiled apart, it gives the
+         * same bits. */
+        precise const float g = weighted(dy, d) - sum;
+        precise float value = rstd * fma(-((get(x, d) - mean) * rstd), sum_h, g);
         if ((pc.flags & NORM_ACCUMULATE) != 0u) value += get(dx, d);
         put(dx, d, value);
     })
