@@ -9,8 +9,8 @@ programs=(bench/rota-bench tests/conformance tests/rota-fuzz tests/test_cuda_ker
   examples/train_gpt examples/train_patchtst examples/custom_op)
 
 order=(smoke tests gpt2 torch matmul replay full_cuda full_vk sanitize sanitize_races trainers same large)
-declare -A expected=([smoke]=65 [tests]=200 [gpt2]=240 [torch]=200 [matmul]=280 [replay]=230 [full_cuda]=200 [full_vk]=220
-  [sanitize]=400 [sanitize_races]=450 [trainers]=300 [same]=60 [large]=200)
+declare -A expected=([smoke]=65 [tests]=400 [gpt2]=100 [torch]=90 [matmul]=140 [replay]=150 [full_cuda]=220 [full_vk]=380
+  [sanitize]=500 [sanitize_races]=600 [trainers]=300 [same]=90 [large]=200)
 declare -A purpose=(
   [smoke]='Devices open and compute; attention by cuDNN and without.'
   [tests]='Every test that wants a GPU, the conformance suite, the fuzzer, every op against its reference.'

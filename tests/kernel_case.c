@@ -325,6 +325,13 @@ static bool first_time(const rota_kernel *kernel) {
     return true;
 }
 
+/* A shader with operands in slots is a pipeline of its own, in which a GPU's Vulkan driver may contract and
+ * order f32 arithmetic otherwise (seen: 16-bit attention's gradient, H200, driver 580). A CUDA image is one
+ * for both. */
+static bool compiles_apart(void) {
+    return device->info.kind == ROTA_EXEC_VK && device->info.device_class == ROTA_DEVICE_GPU;
+}
+
 void kernel_check(const rota_kernel *kernel, const void *params, const kernel_array *arrays, uint32_t count,
                   double tolerance) {
     assert_int_equal(count, kernel->operand_count);
@@ -344,7 +351,8 @@ void kernel_check(const rota_kernel *kernel, const void *params, const kernel_ar
     compare(kernel, arrays, count, &l, before, expected, got, tolerance);
     if (first_time(kernel)) {
         run_on_device(kernel, params, count, &l, arrays, true, again);
-        if (memcmp(got, again, l.total) != 0)
+        compare(kernel, arrays, count, &l, before, expected, again, tolerance);
+        if (!compiles_apart() && memcmp(got, again, l.total) != 0)
             report_wrong("%s gives other bits with its operands in slots", kernel->name);
     }
     free(before);
