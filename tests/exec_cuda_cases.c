@@ -385,6 +385,55 @@ static void test_threads(void **state) {
     cuda_close(f);
 }
 
+/* Works wait for uploads of some length while other threads make instances for the same queue: what those
+ * bring to the device may not come between a wait and its launch. */
+static void test_waits_beside_instances(void **state) {
+    (void)state;
+    enum { UP_BYTES = 4 << 20, ROUNDS = 400 };
+    cuda_fixture *f = cuda_open(NULL);
+    rota_exec_memory *up = cuda_memory(f, UP_BYTES, ROTA_EXEC_MEMORY_HOST_WRITE);
+    rota_exec_memory *memories[] = {cuda_memory(f, UP_BYTES, ROTA_EXEC_MEMORY_DEVICE),
+                                    cuda_memory(f, BYTES, ROTA_EXEC_MEMORY_HOST_READ)};
+    test_program *p = test_program_new(QUEUES, 2, 0);
+    test_program_segment(p, 0);
+    test_program_batch(p);
+    test_program_copy(p);
+    test_program_operand(p, 1, false, 0, BYTES, ROTA_WRITE);
+    test_program_operand(p, 0, false, UP_BYTES - BYTES, BYTES, ROTA_READ); /* what comes last */
+    cuda_loaded l = cuda_load(f, p, memories);
+    pthread_t threads[3];
+    bool running = false;
+    uint32_t *last = (uint32_t *)up->host + (UP_BYTES - BYTES) / 4, *got = memories[1]->host;
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        for (uint32_t t = 0; round % 40 == 0 && t < 3; t++) {
+            void *failed = NULL;
+            if (running) pthread_join(threads[t], &failed);
+            assert_null(failed);
+            assert_int_equal(pthread_create(&threads[t], NULL, churn, f), 0);
+        }
+        running = true;
+        for (uint32_t i = 0; i < COUNT; i++) last[i] = round * COUNT + i;
+        rota_exec_copy upload = {.destination = memories[0], .source = up, .size_bytes = UP_BYTES};
+        rota_exec_work works[2] = {
+            {.copies = &upload, .copy_count = 1, .queue = 1, .signal_value = ++f->next[1]}};
+        rota_exec_wait wait = {.queue = 1, .value = f->next[1]};
+        works[1] = cuda_work(f, l, 0, 0, &wait, 1, NULL);
+        cuda_submit(f, works, 2);
+        cuda_wait(f, 0);
+        for (uint32_t i = 0; i < COUNT; i++) assert_int_equal(got[i], round * COUNT + i);
+    }
+    for (uint32_t t = 0; t < 3; t++) {
+        void *failed;
+        pthread_join(threads[t], &failed);
+        assert_null(failed);
+    }
+    cuda_unload(f, l);
+    free(p);
+    rota_exec_memory *all[] = {up, memories[0], memories[1]};
+    for (uint32_t i = 0; i < 3; i++) f->device->vtable->memory_destroy(f->device, all[i]);
+    cuda_close(f);
+}
+
 /* What cannot run is refused with names and numbers. */
 static void test_refusals(void **state) {
     (void)state;
@@ -426,9 +475,11 @@ static void test_refusals(void **state) {
 }
 
 const struct CMUnitTest exec_cuda_cases[] = {
-    cmocka_unit_test(test_fixed),    cmocka_unit_test(test_slots),  cmocka_unit_test(test_transfers),
-    cmocka_unit_test(test_many),     cmocka_unit_test(test_queues), cmocka_unit_test(test_wide),
-    cmocka_unit_test(test_times),    cmocka_unit_test(test_leaks),  cmocka_unit_test(test_threads),
+    cmocka_unit_test(test_fixed),     cmocka_unit_test(test_slots),
+    cmocka_unit_test(test_transfers), cmocka_unit_test(test_many),
+    cmocka_unit_test(test_queues),    cmocka_unit_test(test_wide),
+    cmocka_unit_test(test_times),     cmocka_unit_test(test_leaks),
+    cmocka_unit_test(test_threads),   cmocka_unit_test(test_waits_beside_instances),
     cmocka_unit_test(test_refusals),
 };
 const size_t exec_cuda_case_count = sizeof exec_cuda_cases / sizeof exec_cuda_cases[0];
