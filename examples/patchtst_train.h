@@ -14,7 +14,7 @@ typedef struct patchtst_settings {
     const char *device, *checkpoint, *resume, *log, *report, *trace;
     int argc; /* the command line, for the report */
     char **argv;
-    uint64_t epochs, seed;
+    uint64_t epochs, seed, memory_limit;
     double lr;
     series_source source;
     patchtst_config config;

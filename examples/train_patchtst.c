@@ -27,6 +27,18 @@ static int resume(patchtst_trainer *t) {
     return EXIT_GOOD;
 }
 
+/* A plan that could not be made: where memory is short, with the largest tensors. Returns the exit code. */
+static int plan_failure(rota_status status, const patchtst_config *c) {
+    if (status != ROTA_OUT_OF_MEMORY) return report_failure(program, status);
+    const uint64_t rows = c->batch * c->channels, patches = patchtst_patches(c);
+    fprintf(stderr,
+            "%s: %s; the largest tensors: a layer's attention scores %" PRIu64 ", its widened rows %" PRIu64
+            ", its rows %" PRIu64 "; a smaller --batch needs less\n",
+            program, rota_last_error(), rows * c->heads * patches * patches * 4, rows * patches * c->wide * 4,
+            rows * patches * c->dim * 4);
+    return EXIT_BAD_ARGUMENT;
+}
+
 static int prepare(patchtst_trainer *t, const opened_device *opened) {
     const patchtst_settings *s = t->settings;
     int code = EXIT_GOOD;
@@ -37,8 +49,9 @@ static int prepare(patchtst_trainer *t, const opened_device *opened) {
     REPORT_TRY(patchtst_model_create(&config, opened->runtime, opened->device, &t->model));
     REPORT_TRY(patchtst_progress_create(&t->model, s->seed, &t->progress));
     REPORT_TRY(patchtst_model_initialize(&t->model, &t->progress.random));
-    REPORT_TRY(patchtst_plan_train(&t->model, &t->train));
-    REPORT_TRY(patchtst_plan_errors(&t->model, &t->errors));
+    rota_status status = patchtst_plan_train(&t->model, &t->train);
+    if (status == ROTA_OK) status = patchtst_plan_errors(&t->model, &t->errors);
+    if (status != ROTA_OK) return plan_failure(status, &config);
     rota_plan_get_stats(t->train.plan, &stats);
     printf("%" PRIu64 " rows of %" PRIu64 " channels: %" PRIu64 " windows to train on, %" PRIu64
            " to validate, %" PRIu64 " to test\n",
@@ -68,7 +81,9 @@ static int run(const patchtst_settings *s) {
         code = EXIT_BAD_ARGUMENT;
     }
     if (code == EXIT_GOOD)
-        code = report_open(program, s->device, &(rota_runtime_options){.diagnostics = s->trace || s->report},
+        code = report_open(program, s->device,
+                           &(rota_runtime_options){.diagnostics = s->trace || s->report,
+                                                   .memory_limit_bytes = s->memory_limit},
                            &opened);
     if (code == EXIT_GOOD) code = prepare(&t, &opened);
     if (code == EXIT_GOOD && s->report) {
@@ -139,6 +154,7 @@ int main(int argc, char **argv) {
         {"--checkpoint", OPTION_STRING, &s.checkpoint, "DIR", 0, 0, false},
         {"--resume", OPTION_STRING, &s.resume, "DIR", 0, 0, false},
         {"--fuse", OPTION_FLAG, &c->fuse, NULL, 0, 0, false},
+        {"--memory-limit", OPTION_COUNT, &s.memory_limit, "BYTES", 1, 1e18, false},
         {"--trace", OPTION_OUTPUT, &s.trace, "FILE", 0, 0, false},
         {"--report", OPTION_OUTPUT, &s.report, "FILE.html", 0, 0, false},
         {"--log", OPTION_OUTPUT, &s.log, "FILE.jsonl", 0, 0, false},

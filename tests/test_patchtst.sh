@@ -146,6 +146,10 @@ expect 1 "device takes auto, cpu, vk:0, cuda:0, ..., not 'gpu'" "$train" --data 
 expect 3 "vk:99" "$train" --data good.csv "${small[@]}" --device vk:99
 expect 1 "'good.csv' can't be (made|written to)" "$train" --data good.csv "${small[@]}" --checkpoint good.csv
 
+# More than the device may give: need, budget and the largest tensors.
+expect 1 "'train' needs [0-9]+ bytes on device 'cpu': [0-9]+ of the memory limit of 30000000 are free; the largest tensors: a layer's attention scores [0-9]+, its widened rows" \
+  "$train" --data good.csv "${split[@]}" --look-back 32 --horizon 8 --patch 8 --stride 4 --dim 8 --batch 300 --device cpu --memory-limit 30000000
+
 # Checkpoints: cut at any place, of another model, of another program, of another seed.
 for keep in 0 7 100 3000 30000; do
   mkdir -p cut
