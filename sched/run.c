@@ -372,7 +372,11 @@ rota_status rota_plan_run_times(rota_plan *plan, uint32_t part, rota_exec_time *
     rota_device *device = plan->run->parts[part].device;
     if (!device->exec->vtable->times)
         return rota_fail(ROTA_UNSUPPORTED, "device '%s' measures no times", device->id);
-    return device->exec->vtable->times(device->exec, plan->run->instances[instance].parts[part], out);
+    const rota_run_instance *of = &plan->run->instances[instance];
+    if (!ra_load_acquire(&of->created)) /* with rota_run_instance_ensure */
+        return rota_fail(ROTA_WRONG_STATE, "plan '%s': the last replay failed before it reached a device",
+                         plan->name);
+    return device->exec->vtable->times(device->exec, of->parts[part], out);
 }
 
 rota_status rota_plan_run_replay_times(rota_plan *plan, rota_plan_replay_times *out) {

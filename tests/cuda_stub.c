@@ -26,11 +26,21 @@ stub_state stub = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_IN
 
 static _Thread_local CUcontext current[16];
 static _Thread_local uint32_t depth;
+static _Thread_local CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
 /* ---- Entering and leaving a call ---- */
 
 void stub_violate(const char *what) {
     if (stub.violations++ == 0) snprintf(stub.violation, sizeof stub.violation, "%s", what);
+}
+
+static bool is_refused(int id) {
+    static const int unsafe[] = {ID_EventQuery,       ID_StreamQuery, ID_StreamSynchronize, ID_MemAlloc,
+                                 ID_MemFree,          ID_MemCreate,   ID_MemHostAlloc,      ID_MemFreeHost,
+                                 ID_ModuleLoadDataEx, ID_GraphUpload};
+    bool found = false;
+    for (uint32_t i = 0; i < sizeof unsafe / sizeof *unsafe; i++) found = found || unsafe[i] == id;
+    return found && stub.captures_elsewhere && capture_mode != CU_STREAM_CAPTURE_MODE_RELAXED;
 }
 
 CUresult stub_enter(int id, bool in_context) {
@@ -44,6 +54,7 @@ CUresult stub_enter(int id, bool in_context) {
     if (!in_context) return CUDA_SUCCESS;
     if (depth == 0) stub_violate(names[id]);
     if (depth == 0) return CUDA_ERROR_INVALID_CONTEXT;
+    if (is_refused(id)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     return stub.sticky;
 }
 
@@ -158,6 +169,14 @@ CUresult CUDAAPI stub_CtxPopCurrent(CUcontext *out) {
     if (depth == 0) stub_violate("a context is popped that was not pushed");
     if (depth) *out = current[--depth];
     return stub_leave(result);
+}
+
+CUresult CUDAAPI stub_ThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
+    ENTER_FREE(ThreadExchangeStreamCaptureMode);
+    const CUstreamCaptureMode before = capture_mode;
+    capture_mode = *mode;
+    *mode = before;
+    return stub_leave(CUDA_SUCCESS);
 }
 
 /* ---- Memory ---- */
@@ -380,7 +399,7 @@ void cuda_stub_start(uint64_t seed, int devices) {
     stub.seed = seed;
     stub.devices = devices;
     stub.sticky = CUDA_SUCCESS;
-    stub.paused = false;
+    stub.paused = stub.captures_elsewhere = false;
     stub.hang = stub.fault = NULL;
     stub.fail_id = -1;
     stub.lacking = 0;
@@ -467,6 +486,9 @@ const char *cuda_stub_name(uint32_t index) {
 
 void cuda_stub_pause(bool paused) {
     SET(paused, paused);
+}
+void cuda_stub_capture_elsewhere(bool captures) {
+    SET(captures_elsewhere, captures);
 }
 void cuda_stub_hang(const char *entry) {
     SET(hang, entry);

@@ -42,6 +42,9 @@ const char *cuda_stub_name(uint32_t index);
 
 /* Work waits until it is told to go on. */
 void cuda_stub_pause(bool paused);
+/* Somebody else in the process captures a stream in the default mode: calls that this forbids are refused on
+ * threads that did not ask for the relaxed mode. */
+void cuda_stub_capture_elsewhere(bool captures);
 /* Kernels of this entry do not end (true), or, fault, which ends the context; NULL: none. */
 void cuda_stub_hang(const char *entry);
 void cuda_stub_fault(const char *entry);

@@ -170,6 +170,13 @@ CUresult CUDAAPI stub_GraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph,
 static operation *push(CUstream stream, operation what) {
     operation *op = malloc(sizeof *op);
     if (!op) abort();
+    /* A driver of the real GPU was seen to let a launch behind a wait run ahead of what the wait is for when
+     * another thread's upload of a graph came in between, on the same stream. */
+    if (stream->waits && !pthread_equal(stream->waiter, pthread_self()))
+        stub_violate("something put on a stream between another thread's wait and what waits");
+    stream->waits = what.kind == WAIT || what.kind == SEMAPHORE_WAIT;
+    stream->waiter = pthread_self();
+    stream->put++;
     *op = what;
     op->next = NULL;
     if (stream->last)
@@ -180,8 +187,7 @@ static operation *push(CUstream stream, operation what) {
     return op;
 }
 
-/* A driver of the real GPU lets a launch behind a wait run ahead of what the wait is for when another thread's upload
- * comes in between, on the same stream. */
+/* Likewise, whether or not the threads met here. */
 static void check_uses(const struct CUstream_st *stream) {
     if (stream->uploads && stream->works) stub_violate("graphs uploaded on a stream that works are put on");
 }
@@ -190,10 +196,12 @@ CUresult CUDAAPI stub_GraphUpload(CUgraphExec exec, CUstream stream) {
     ENTER(GraphUpload);
     stub_check_stream(stream);
     if (stream->capturing) stub_violate("an upload on a stream that is captured");
-    stream->uploads = exec->uploaded = true;
+    stream->uploads = true;
     check_uses(stream);
     exec->in_flight++;
     push(stream, (operation){.kind = UPLOAD, .exec = exec});
+    exec->upload = stream->put;
+    exec->uploaded_on = stream;
     return stub_leave(CUDA_SUCCESS);
 }
 CUresult CUDAAPI stub_GraphExecDestroy(CUgraphExec exec) {
@@ -215,8 +223,9 @@ static void let_go(record *r) {
 CUresult CUDAAPI stub_GraphLaunch(CUgraphExec exec, CUstream stream) {
     ENTER(GraphLaunch);
     stub_check_stream(stream);
-    if (exec->uploaded && !exec->arrived)
-        stub_violate("a graph launched before its upload was there, behind which it is not ordered");
+    if (exec->upload && exec->uploaded_on->seen < exec->upload)
+        stub_violate(
+            "a graph launched before its upload was known to be there, behind which it is not ordered");
     stream->works = true;
     check_uses(stream);
     exec->in_flight++;
@@ -243,6 +252,8 @@ CUresult CUDAAPI stub_LaunchKernel(CUfunction function, unsigned gx, unsigned gy
 CUresult CUDAAPI stub_MemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
     ENTER(MemcpyAsync);
     stub_check_stream(stream);
+    stream->works = true;
+    check_uses(stream);
     push(stream, (operation){.kind = COPY, .to = to, .from = from, .bytes = bytes});
     return stub_leave(CUDA_SUCCESS);
 }
@@ -277,11 +288,13 @@ CUresult CUDAAPI stub_StreamSynchronize(CUstream stream) {
     stub_check_stream(stream);
     if (stream->capturing) stub_violate("a wait for a stream that is captured");
     while (stream->first && !stub.sticky) pthread_cond_wait(&stub.changed, &stub.lock);
+    if (!stub.sticky) stream->seen = stream->put;
     return stub_leave(stub.sticky);
 }
 CUresult CUDAAPI stub_StreamQuery(CUstream stream) {
     ENTER(StreamQuery);
     stub_check_stream(stream);
+    if (!stream->first) stream->seen = stream->put;
     return stub_leave(stream->first ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS);
 }
 CUresult CUDAAPI stub_StreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
@@ -337,11 +350,17 @@ CUresult CUDAAPI stub_EventRecord(CUevent event, CUstream stream) {
     event->last = calloc(1, sizeof *event->last);
     if (!event->last) abort();
     event->last->references = 2;
+    event->last->stream = stream;
+    event->last->number = stream->put;
     push(stream, (operation){.kind = RECORD, .mark = event->last});
     return stub_leave(CUDA_SUCCESS);
 }
 CUresult CUDAAPI stub_EventQuery(CUevent event) {
     ENTER(EventQuery);
+    for (uint32_t i = 0; i < STREAMS_MAX && event->last && event->last->done; i++)
+        if (stub.streams[i] && stub.streams[i] == event->last->stream &&
+            stub.streams[i]->seen < event->last->number)
+            stub.streams[i]->seen = event->last->number;
     return stub_leave(!event->last || event->last->done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY);
 }
 
@@ -469,7 +488,6 @@ static void run_first(CUstream stream) {
     operation *op = stream->first;
     if (op->kind == UPLOAD || op->kind == LAUNCH) {
         if (op->kind == LAUNCH) run_graph(op->exec->graph);
-        op->exec->arrived = true;
         if (--op->exec->in_flight == 0 && !op->exec->graph) free(op->exec);
     } else if (op->kind == KERNEL) {
         run_kernel(&op->launch);

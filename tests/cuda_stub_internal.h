@@ -36,6 +36,8 @@ enum {
 };
 
 typedef struct record {
+    CUstream stream;
+    uint64_t number; /* of the operations before it */
     bool done;
     uint32_t references;
 } record;
@@ -64,7 +66,8 @@ struct CUgraph_st {
 struct CUgraphExec_st {
     CUgraph graph; /* a copy */
     uint32_t in_flight;
-    bool uploaded, arrived;
+    uint64_t upload; /* of the operations of its stream; 0: not uploaded */
+    CUstream uploaded_on;
 };
 
 /* An imported timeline: a word in a file in memory. */
@@ -91,6 +94,9 @@ struct CUstream_st {
     CUgraph capturing;
     CUgraphNode captured; /* the last */
     bool uploads, works;  /* what was put on it: uploads of graphs; launches and waits for events */
+    uint64_t put, seen;   /* operations put on it; up to where the host was told that they are done */
+    pthread_t waiter;     /* who put a wait on it that nothing has come behind */
+    bool waits;
 };
 
 /* Of imported memory. */
@@ -103,7 +109,7 @@ typedef struct stub_state {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     pthread_t thread;
-    bool running, paused;
+    bool running, paused, captures_elsewhere;
     uint64_t seed;
     int devices, retained[DEVICES_MAX];
     CUresult sticky;

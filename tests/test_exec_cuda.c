@@ -105,7 +105,34 @@ static void test_without_export(void **state) {
     cuda_stub_stop();
 }
 
-/* ---- The application's own context ---- */
+/* ---- The application's own context and captures ---- */
+
+/* Another library of the process captures in the default mode while the device is in use, and while it is
+ * closed. */
+static void test_capture_elsewhere(void **state) {
+    (void)state;
+    cuda_fixture *f = cuda_open(NULL);
+    const rota_cuda_api *cu = cuda_stub_api();
+    cuda_stub_capture_elsewhere(true);
+    rota_exec_memory *memories[] = {cuda_shared(f, 2 * BYTES), cuda_memory(f, 3u << 20, 0)};
+    step_params params = {COUNT, 1, 0};
+    test_program *p = cuda_chain(3, &params);
+    cuda_loaded l = cuda_load(f, p, memories);
+    for (uint32_t i = 0; i < 10; i++) {
+        rota_exec_work w = cuda_work(f, l, 0, 0, NULL, 0, NULL);
+        cuda_submit(f, &w, 1);
+        cuda_wait(f, 0);
+    }
+    cuda_unload(f, l);
+    for (uint32_t m = 0; m < 2; m++) f->device->vtable->memory_destroy(f->device, memories[m]);
+    free(p);
+    /* This thread's own mode is as it was. */
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+    assert_int_equal(cu->ThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
+    assert_int_equal(mode, CU_STREAM_CAPTURE_MODE_GLOBAL);
+    assert_int_equal(cu->ThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
+    cuda_close(f);
+}
 
 static void test_contexts(void **state) {
     (void)state;
@@ -327,6 +354,17 @@ static void test_library(void **state) {
     assert_int_equal(lib.calls, 2);
     assert_int_equal(cuda_stub_last_graph().children, 1);
     assert_int_equal(cuda_stub_last_graph().nodes, 3);
+    cuda_unload(f, l);
+    free(p);
+    /* Nobody waits for a thread that measures. */
+    p = library_program(&kernel, &params, false, false);
+    l.edges = cuda_edges(p);
+    assert_ok(f->device->vtable->program_create(f->device, &p->desc, &l.program));
+    pthread_mutex_t *lock = &((rota_cuda_device *)f->device)->library_lock;
+    pthread_mutex_lock(lock);
+    assert_ok(f->device->vtable->instance_create(f->device, l.program, memories, &l.instance));
+    pthread_mutex_unlock(lock);
+    assert_int_equal(cuda_stub_last_graph().children, 1);
     cuda_unload(f, l);
     free(p);
     cuda_close(f);
@@ -579,6 +617,7 @@ int main(void) {
         cmocka_unit_test(test_listing),
         cmocka_unit_test(test_without_export),
         cmocka_unit_test(test_contexts),
+        cmocka_unit_test(test_capture_elsewhere),
         cmocka_unit_test(test_graphs),
         cmocka_unit_test(test_library),
         cmocka_unit_test(test_library_one_kernel),

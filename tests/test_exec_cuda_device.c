@@ -37,7 +37,8 @@ static void test_tripwire(void **state) {
     test_program *p = cuda_chain(50, &params);
     cuda_loaded l = cuda_load(f, p, memories);
     CUfunction function;
-    assert_ok(rota_cuda_enter(device)); /* and it stays current, as an application would have it */
+    assert_int_equal(cu->CtxPushCurrent(device->context),
+                     CUDA_SUCCESS); /* and it stays current, as an application would have it */
     assert_ok(rota_cuda_function_get(device, &spin, &function));
     struct {
         uint64_t block, masks, operand, params;
@@ -67,6 +68,40 @@ static void test_tripwire(void **state) {
     assert_int_not_equal(cu->CtxPopCurrent(&popped), CUDA_SUCCESS); /* and nothing else was left */
     cuda_unload(f, l);
     free(p);
+    cuda_close(f);
+}
+
+/* An application captures in the default mode meanwhile: neither is disturbed. */
+static void test_capture_elsewhere(void **state) {
+    (void)state;
+    cuda_fixture *f = cuda_open(NULL);
+    rota_cuda_device *device = (rota_cuda_device *)f->device;
+    const rota_cuda_api *cu = device->cu;
+    CUstream stream = NULL;
+    CUgraph graph = NULL;
+    CUcontext popped;
+    assert_int_equal(cu->CtxPushCurrent(device->context), CUDA_SUCCESS);
+    assert_int_equal(cu->StreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    assert_int_equal(cu->StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
+    rota_exec_memory *memories[] = {cuda_shared(f, 2 * BYTES)};
+    uint32_t *x = memories[0]->host;
+    for (uint32_t i = 0; i < COUNT; i++) x[i] = x[COUNT + i] = i;
+    step_params params = {COUNT, 1, 0};
+    test_program *p = cuda_chain(1, &params);
+    cuda_loaded l = cuda_load(f, p, memories);
+    for (uint32_t i = 0; i < 20; i++) {
+        rota_exec_work w = cuda_work(f, l, 0, 0, NULL, 0, NULL);
+        cuda_submit(f, &w, 1);
+        cuda_wait(f, 0);
+    }
+    for (uint32_t i = 0; i < COUNT; i++) assert_int_equal(x[i], cuda_stepped(i, i, 20));
+    cuda_unload(f, l);
+    free(p);
+    f->device->vtable->memory_destroy(f->device, memories[0]);
+    assert_int_equal(cu->StreamEndCapture(stream, &graph), CUDA_SUCCESS);
+    assert_int_equal(cu->GraphDestroy(graph), CUDA_SUCCESS);
+    assert_int_equal(cu->StreamDestroy(stream), CUDA_SUCCESS);
+    assert_int_equal(cu->CtxPopCurrent(&popped), CUDA_SUCCESS);
     cuda_close(f);
 }
 
@@ -191,7 +226,8 @@ static void test_endless(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_tripwire), cmocka_unit_test(test_fault),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_tripwire),
+                                       cmocka_unit_test(test_capture_elsewhere), cmocka_unit_test(test_fault),
                                        cmocka_unit_test(test_endless)};
     for (int i = 0; i < 2; i++) {
         fflush(stdout);

@@ -128,6 +128,47 @@ static void faulting(void **state) {
     close_all(&f);
 }
 
+/* The last replay failed before its instance was made: there are no times of it, and that is said. */
+static void times_of_nothing(void **state) {
+    (void)state;
+    fixture f;
+    open_all(&f, true);
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    rota_args *args;
+    rota_buffer *in;
+    rota_node node;
+    uint32_t words[WORDS] = {0};
+    uint64_t begin, end;
+    assert_ok(rota_graph_create(&(rota_graph_options){.name = "fed"}, &graph));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_INPUT, "in", sizeof words, &in));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    assert_ok(rota_record_copy(recorder, f.c, 0, in, 0, sizeof words, &node));
+    rota_recorder_close(recorder);
+    rota_compile_options options = {.name = "fed", .devices = &f.cuda, .device_count = 1};
+    assert_ok(rota_compile(f.runtime, graph, &options, &plan));
+    rota_graph_release(graph);
+    assert_ok(rota_args_create(plan, &args));
+    assert_ok(rota_args_set_input(args, in, words, sizeof words, false));
+    rota_ticket tickets[2];
+    cuda_stub_pause(true);
+    assert_ok(rota_submit_wait(plan, args, 0, &tickets[0]));
+    cuda_stub_fail("GraphInstantiateWithFlags", 0, CUDA_ERROR_OUT_OF_MEMORY);
+    assert_ok(rota_submit_wait(plan, args, 0, &tickets[1]));
+    while (rota_poll(tickets[1]) == ROTA_BUSY && cuda_stub_calls("GraphInstantiateWithFlags") == 0) {
+    }
+    cuda_stub_pause(false);
+    assert_ok(rota_wait(tickets[0], 0));
+    assert_int_not_equal(rota_wait(tickets[1], 0), ROTA_OK);
+    assert_status(rota_plan_node_times(plan, node, &begin, &end), ROTA_WRONG_STATE);
+    assert_non_null(strstr(rota_last_error(), "plan 'fed'"));
+    rota_args_release(args);
+    rota_plan_release(plan);
+    assert_ok(rota_buffer_write(f.c, f.cuda, 0, words, sizeof words, NULL)); /* heals it */
+    close_all(&f);
+}
+
 /* What was asked, what is free and what rota holds: 12 345 of 1 GiB, as the stand-in says. */
 static void out_of_memory(void **state) {
     (void)state;
@@ -160,7 +201,7 @@ int main(void) {
         return 77;
     }
     const struct CMUnitTest tests[] = {cmocka_unit_test(endless), cmocka_unit_test(faulting),
-                                       cmocka_unit_test(out_of_memory)};
+                                       cmocka_unit_test(times_of_nothing), cmocka_unit_test(out_of_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 #else

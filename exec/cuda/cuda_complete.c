@@ -158,7 +158,7 @@ void *rota_cuda_complete_main(void *argument) {
     rota_cuda_device *device = argument;
     (void)pthread_setname_np(pthread_self(), "rota-cuda-done"); /* for who reads a profile */
     (void)prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS, 0, 0, 0);    /* without it naps end 50 us late */
-    CUresult entered = device->cu->CtxPushCurrent(device->context);
+    CUresult entered = rota_cuda_push(device);
     if (entered != CUDA_SUCCESS) rota_cuda_lose(device, entered, "cuCtxPushCurrent");
     while (!ra_load_acquire(&device->lost)) { /* pairs with rota_cuda_lose */
         if (!in_flight(device)) {

@@ -265,12 +265,13 @@ static void destroy_in_context(rota_cuda_device *device) {
 
 static void destroy_device(rota_cuda_device *device) {
     if (device->context) {
-        bool entered = device->cu->CtxPushCurrent(device->context) == CUDA_SUCCESS;
+        bool entered = rota_cuda_push(device) == CUDA_SUCCESS;
         destroy_in_context(device);
         if (entered) rota_cuda_leave(device);
         (void)device->cu->DevicePrimaryCtxRelease(device->handle);
     }
     pthread_mutex_destroy(&device->lock);
+    pthread_mutex_destroy(&device->module_lock);
     pthread_mutex_destroy(&device->library_lock);
     pthread_mutex_destroy(&device->upload_lock);
     pthread_mutex_destroy(&device->submit_lock);
@@ -354,6 +355,7 @@ static rota_status cuda_open(const rota_exec_driver *driver, uint32_t index,
     device->in_flight_max = options->max_in_flight ? options->max_in_flight : ROTA_CUDA_IN_FLIGHT_DEFAULT;
     if (device->in_flight_max > ROTA_CUDA_MARKS) device->in_flight_max = ROTA_CUDA_MARKS;
     pthread_mutex_init(&device->lock, NULL);
+    pthread_mutex_init(&device->module_lock, NULL);
     pthread_mutex_init(&device->library_lock, NULL);
     pthread_mutex_init(&device->upload_lock, NULL);
     pthread_mutexattr_t recursive;

@@ -67,8 +67,12 @@ rota_status rota_cuda_check(rota_cuda_device *device, CUresult result, const cha
  * nothing more, and calls host.lost: at once where the result ends the context, else when what is in flight
  * is through. Where it is not within DRAIN_NS, what it may still touch is never freed (`noisy`). */
 rota_status rota_cuda_lose(rota_cuda_device *device, CUresult result, const char *what);
-/* Makes the device's context current, until rota_cuda_leave. DEVICE_LOST if it is gone. */
+/* Makes the device's context current, until rota_cuda_leave. DEVICE_LOST if it is gone. Until then the
+ * thread's capture mode is relaxed: a capture of the application's in the default mode, on any thread, would
+ * else make the driver refuse rota's queries and allocations, and break off that capture. */
 rota_status rota_cuda_enter(rota_cuda_device *device);
+/* The same, also on a lost device. */
+CUresult rota_cuda_push(rota_cuda_device *device);
 void rota_cuda_leave(rota_cuda_device *device);
 
 /* ---- Memory (cuda_memory.c) ---- */
@@ -161,8 +165,8 @@ typedef struct rota_cuda_module {
     CUmodule handle;
 } rota_cuda_module;
 
-/* The function of a kernel that has an image. Blocks in the driver's compiler, under the device's lock, the
- * first time. */
+/* The function of a kernel that has an image. Blocks in the driver's compiler, under a lock that only
+ * compiling takes, the first time. */
 rota_status rota_cuda_function_get(rota_cuda_device *device, const rota_kernel *kernel,
                                    CUfunction *out_function);
 void rota_cuda_modules_free(rota_cuda_device *device);
@@ -298,8 +302,9 @@ struct rota_cuda_device {
     CUcontext context;
     uint64_t granularity; /* of memory that can be exported; 0: the driver has none */
 
-    pthread_mutex_t lock; /* modules, pools, object lists */
+    pthread_mutex_t module_lock; /* modules, functions' attributes; held while the driver compiles */
     rota_cuda_module *modules;
+    pthread_mutex_t lock; /* pools, object lists */
     rota_cuda_pool pinned, blocks, shared;
     rota_cuda_link memories, runs;
     _Atomic uint64_t memory_bytes;

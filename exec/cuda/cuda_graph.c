@@ -10,6 +10,7 @@
 #define UPLOAD_SPIN_NS 30000ull
 #define UPLOAD_NAP_NS 20000ull
 #define UPLOAD_TIMEOUT_NS (120ull * 1000000000ull)
+#define UPLOAD_SETTLE_NS (5ull * 1000000000ull)
 
 typedef struct building {
     rota_cuda_device *device;
@@ -291,8 +292,10 @@ static rota_status upload(rota_cuda_device *device, CUgraphExec exec) {
     rota_status status = rota_cuda_check(device, result, "cuGraphUpload");
     if (status == ROTA_OK) status = wait_for(device, event);
     /* The caller destroys the graph. */
-    if (uploads && status != ROTA_OK && status != ROTA_TIMEOUT && !ra_load_acquire(&device->lost))
-        (void)cu->StreamSynchronize(device->upload_stream);
+    const uint64_t deadline = rota_deadline_after(UPLOAD_SETTLE_NS);
+    while (uploads && status != ROTA_OK && status != ROTA_TIMEOUT && !ra_load_acquire(&device->lost) &&
+           cu->StreamQuery(device->upload_stream) == CUDA_ERROR_NOT_READY && rota_clock_ns() < deadline)
+        rota_futex_wait(&device->never, 0, rota_deadline_after(UPLOAD_NAP_NS));
     (void)cu->EventDestroy(event);
     return status;
 }

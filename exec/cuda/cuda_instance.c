@@ -193,7 +193,7 @@ void rota_cuda_instance_destroy(rota_exec_device *base, rota_exec_instance *inst
     pthread_mutex_lock(&device->lock);
     rota_cuda_link_remove(&run->link);
     pthread_mutex_unlock(&device->lock);
-    bool entered = device->cu->CtxPushCurrent(device->context) == CUDA_SUCCESS;
+    bool entered = rota_cuda_push(device) == CUDA_SUCCESS;
     rota_cuda_run_free(device, run);
     if (entered) rota_cuda_leave(device);
 }

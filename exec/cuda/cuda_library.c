@@ -66,7 +66,15 @@ rota_status rota_cuda_library_capture(rota_cuda_device *device, const rota_cuda_
         .operand_count = command->operand_count,
         .params = params,
     };
-    if (!block) pthread_mutex_lock(&device->library_lock);
+    /* Where another thread measures on the private stream, on one of its own: the submit thread may be here.
+     */
+    const bool locked = !block && pthread_mutex_trylock(&device->library_lock) == 0;
+    CUstream own = NULL;
+    if (!block && !locked) {
+        ROTA_TRY(rota_cuda_check(device, device->cu->StreamCreate(&own, CU_STREAM_NON_BLOCKING),
+                                 "cuStreamCreate"));
+        call.stream = own;
+    }
     rota_status status = capture(device, kernel, &call, out_graph);
     if (status != ROTA_OK && !ra_load_acquire(&device->lost)) { /* pairs with rota_cuda_lose */
         rota_log_write(&device->host.log, ROTA_LOG_WARNING, "node '%s' is captured once more: %s",
@@ -74,7 +82,8 @@ rota_status rota_cuda_library_capture(rota_cuda_device *device, const rota_cuda_
         call.again = true;
         status = capture(device, kernel, &call, out_graph);
     }
-    if (!block) pthread_mutex_unlock(&device->library_lock);
+    if (locked) pthread_mutex_unlock(&device->library_lock);
+    if (own) (void)device->cu->StreamDestroy(own);
     return status;
 }
 

@@ -180,7 +180,7 @@ void rota_cuda_memory_destroy(rota_exec_device *base, rota_exec_memory *memory_b
     if (!memory || ra_load_acquire(&device->noisy)) return; /* pairs with lose_once; close counts it */
     forget(device, memory);
     /* Also on a lost device, whose context takes the calls and refuses them. */
-    bool entered = device->cu->CtxPushCurrent(device->context) == CUDA_SUCCESS;
+    bool entered = rota_cuda_push(device) == CUDA_SUCCESS;
     release(device, memory);
     if (entered) rota_cuda_leave(device);
 }

@@ -74,9 +74,9 @@ rota_status rota_cuda_function_get(rota_cuda_device *device, const rota_kernel *
     if (!kernel->cuda.entry)
         return rota_fail(ROTA_INVALID_ARGUMENT, "kernel '%s' does not name its entry in the CUDA image",
                          kernel->name);
-    pthread_mutex_lock(&device->lock);
+    pthread_mutex_lock(&device->module_lock);
     rota_status status = get_module(device, kernel, &module);
-    pthread_mutex_unlock(&device->lock);
+    pthread_mutex_unlock(&device->module_lock);
     if (status != ROTA_OK) return status;
     CUresult result = device->cu->ModuleGetFunction(out_function, module, kernel->cuda.entry);
     if (result == CUDA_ERROR_NOT_FOUND)

@@ -89,13 +89,13 @@ static rota_status allow(maker *m, known_function *known, const rota_cuda_launch
     uint32_t cluster = launch->cluster[0] * launch->cluster[1] * launch->cluster[2];
     if (launch->shared_bytes > 48u * 1024u && launch->shared_bytes > known->shared_bytes) {
         int has = 0;
-        pthread_mutex_lock(&m->device->lock);
+        pthread_mutex_lock(&m->device->module_lock);
         CUresult result = m->device->cu->FuncGetAttribute(
             &has, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, known->function);
         if (result == CUDA_SUCCESS && (uint32_t)has < launch->shared_bytes)
             result = m->device->cu->FuncSetAttribute(
                 known->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)launch->shared_bytes);
-        pthread_mutex_unlock(&m->device->lock);
+        pthread_mutex_unlock(&m->device->module_lock);
         if (result == CUDA_ERROR_INVALID_VALUE)
             return rota_fail(
                 ROTA_UNSUPPORTED,

@@ -31,7 +31,7 @@ static bool drain(rota_cuda_device *device) {
         if (rota_clock_ns() > deadline) return false;
         nap(device);
     }
-    bool quiet = device->cu->CtxPushCurrent(device->context) == CUDA_SUCCESS, entered = quiet;
+    bool quiet = rota_cuda_push(device) == CUDA_SUCCESS, entered = quiet;
     for (uint32_t i = 0; i < device->options.queue_count && quiet; i++) {
         CUresult result = CUDA_ERROR_NOT_READY;
         while (device->queues[i].stream && result == CUDA_ERROR_NOT_READY && quiet) {
@@ -75,14 +75,29 @@ rota_status rota_cuda_check(rota_cuda_device *device, CUresult result, const cha
     return rota_fail_context(rota_cuda_fail(device->cu, result, what), "%s: ", device->base.info.id);
 }
 
+/* Of the calling thread: how often a context was pushed, and the capture mode that it had before the first.
+ */
+static _Thread_local uint32_t pushed;
+static _Thread_local CUstreamCaptureMode outer_mode;
+static _Thread_local bool mode_changed;
+
+CUresult rota_cuda_push(rota_cuda_device *device) {
+    CUresult result = device->cu->CtxPushCurrent(device->context);
+    if (result != CUDA_SUCCESS || pushed++) return result;
+    outer_mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    mode_changed = device->cu->ThreadExchangeStreamCaptureMode(&outer_mode) == CUDA_SUCCESS;
+    return CUDA_SUCCESS;
+}
+
 rota_status rota_cuda_enter(rota_cuda_device *device) {
     if (ra_load_acquire(&device->lost)) /* pairs with rota_cuda_lose */
         return rota_fail(ROTA_DEVICE_LOST, "%s is lost", device->base.info.id);
-    return rota_cuda_check(device, device->cu->CtxPushCurrent(device->context), "cuCtxPushCurrent");
+    return rota_cuda_check(device, rota_cuda_push(device), "cuCtxPushCurrent");
 }
 
 void rota_cuda_leave(rota_cuda_device *device) {
     CUcontext popped;
+    if (--pushed == 0 && mode_changed) (void)device->cu->ThreadExchangeStreamCaptureMode(&outer_mode);
     (void)device->cu->CtxPopCurrent(&popped); /* what was pushed is there to pop */
 }
 
