@@ -279,7 +279,7 @@ static rota_status wait_for(rota_cuda_device *device, CUevent event) {
  * stream is not ordered behind an upload (with several processes on the GPU it ran ahead of one, and a graph
  * of five branches stood still for ever), hence the wait; and on the stream of a queue an upload takes the
  * place of the launch that the submit thread is about to put behind a wait: the launch then ran ahead of what
- * the wait was for, some milliseconds late (both H200, driver 580). */
+ * the wait was for (both H200, driver 580). */
 static rota_status upload(rota_cuda_device *device, CUgraphExec exec) {
     const rota_cuda_api *cu = device->cu;
     CUevent event;
