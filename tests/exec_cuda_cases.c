@@ -31,9 +31,7 @@ static void test_fixed(void **state) {
     test_program_operand(p, 1, false, 2 * BYTES, BYTES, ROTA_WRITE);
     test_program_operand(p, 0, false, 256, BYTES, ROTA_READ);
     cuda_loaded l = cuda_load(f, p, memories);
-    rota_exec_work w = cuda_work(f, l, 0, 0, NULL, 0, NULL);
-    cuda_submit(f, &w, 1);
-    cuda_wait(f, 0);
+    cuda_run(f, l, NULL, 1);
     for (uint32_t i = 0; i < COUNT; i++) assert_int_equal(host[2 * COUNT + i], cuda_stepped(i, COUNT + i, 5));
     cuda_unload(f, l);
     free(p);
@@ -137,9 +135,7 @@ static void test_transfers(void **state) {
         test_program_operand(p, 3, false, c, size, ROTA_WRITE);
         test_program_operand(p, 2, false, c, size, ROTA_READ);
         cuda_loaded l = cuda_load(f, p, memories);
-        rota_exec_work w = cuda_work(f, l, 0, 0, NULL, 0, NULL);
-        cuda_submit(f, &w, 1);
-        cuda_wait(f, 0);
+        cuda_run(f, l, NULL, 1);
         if (memcmp(back, expected, SPACE) != 0)
             fail_msg("a copy of %llu bytes went wrong", (unsigned long long)size);
         if (memcmp(back + SPACE, filled, SPACE) != 0)
@@ -321,9 +317,7 @@ static void test_leaks(void **state) {
         test_program_binding(p, 0, 0);
         cuda_loaded l = cuda_load(f, p, memories);
         uint64_t block[256] = {0};
-        rota_exec_work w = cuda_work(f, l, 0, 0, NULL, 0, block);
-        cuda_submit(f, &w, 1);
-        cuda_wait(f, 0);
+        cuda_run(f, l, block, 1);
         cuda_unload(f, l);
         free(p);
         if (round == 10) held = atomic_load(&device->memory_bytes);

@@ -156,6 +156,14 @@ void cuda_wait(cuda_fixture *f, uint32_t queue) {
     if (!test_host_wait(&f->host, queue, f->next[queue])) fail_msg("queue %u never got there", queue);
 }
 
+void cuda_run(cuda_fixture *f, cuda_loaded l, const uint64_t *block, uint32_t times) {
+    for (uint32_t i = 0; i < times; i++) {
+        rota_exec_work w = cuda_work(f, l, 0, 0, NULL, 0, block);
+        cuda_submit(f, &w, 1);
+        cuda_wait(f, 0);
+    }
+}
+
 uint32_t cuda_stepped(uint32_t x, uint32_t y, uint32_t times) {
     for (uint32_t i = 0; i < times; i++) x = x * 3 + y + 1;
     return x;

@@ -58,6 +58,8 @@ rota_exec_work cuda_work(cuda_fixture *f, cuda_loaded l, uint32_t segment, uint3
                          const rota_exec_wait *waits, uint32_t wait_count, const uint64_t *block);
 void cuda_submit(cuda_fixture *f, const rota_exec_work *works, uint32_t count);
 void cuda_wait(cuda_fixture *f, uint32_t queue);
+/* The program's segment 0 on queue 0, so many times, each waited for. */
+void cuda_run(cuda_fixture *f, cuda_loaded l, const uint64_t *block, uint32_t times);
 uint32_t cuda_stepped(uint32_t x, uint32_t y, uint32_t times);
 /* `length` steps, a batch each. */
 test_program *cuda_chain(uint32_t length, const step_params *params);

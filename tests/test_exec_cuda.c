@@ -118,11 +118,7 @@ static void test_capture_elsewhere(void **state) {
     step_params params = {COUNT, 1, 0};
     test_program *p = cuda_chain(3, &params);
     cuda_loaded l = cuda_load(f, p, memories);
-    for (uint32_t i = 0; i < 10; i++) {
-        rota_exec_work w = cuda_work(f, l, 0, 0, NULL, 0, NULL);
-        cuda_submit(f, &w, 1);
-        cuda_wait(f, 0);
-    }
+    cuda_run(f, l, NULL, 10);
     cuda_unload(f, l);
     for (uint32_t m = 0; m < 2; m++) f->device->vtable->memory_destroy(f->device, memories[m]);
     free(p);
@@ -149,9 +145,7 @@ static void test_contexts(void **state) {
     step_params params = {COUNT, 1, 0};
     test_program *p = cuda_chain(3, &params);
     cuda_loaded l = cuda_load(f, p, memories);
-    rota_exec_work w = cuda_work(f, l, 0, 0, NULL, 0, NULL);
-    cuda_submit(f, &w, 1);
-    cuda_wait(f, 0);
+    cuda_run(f, l, NULL, 1);
     cuda_unload(f, l);
     f->device->vtable->memory_destroy(f->device, memories[0]);
     assert_true(cuda_stub_calls("CtxPushCurrent") > pushes);
@@ -322,11 +316,7 @@ static void test_library(void **state) {
     assert_int_equal(lib.tunes, 1);
     for (uint32_t i = 0; i < COUNT; i++) x[i] = x[COUNT + i] = i;
     uint64_t block[3] = {0};
-    for (uint32_t i = 0; i < 3; i++) {
-        rota_exec_work w = cuda_work(f, l, 0, 0, NULL, 0, block);
-        cuda_submit(f, &w, 1);
-        cuda_wait(f, 0);
-    }
+    cuda_run(f, l, block, 3);
     for (uint32_t i = 0; i < COUNT; i++) assert_int_equal(x[i], cuda_stepped(i, i, 12));
     assert_int_equal(lib.calls, 1);
     cuda_unload(f, l);
@@ -390,9 +380,7 @@ static void test_library_one_kernel(void **state) {
     assert_int_equal(g.widest_cluster, 2);
     for (uint32_t i = 0; i < COUNT; i++) x[i] = x[COUNT + i] = i;
     uint64_t block[3] = {0};
-    rota_exec_work w = cuda_work(f, l, 0, 0, NULL, 0, block);
-    cuda_submit(f, &w, 1);
-    cuda_wait(f, 0);
+    cuda_run(f, l, block, 1);
     for (uint32_t i = 0; i < COUNT; i++) assert_int_equal(x[i], cuda_stepped(i, i, 3));
     cuda_unload(f, l);
     free(p);
@@ -423,9 +411,7 @@ static void test_variants(void **state) {
             uint32_t binding = steps[s].binding, *y = others[binding]->host;
             for (uint32_t i = 0; i < COUNT; i++) x[i] = x[COUNT + i] = y[i] = i;
             uint64_t block[3] = {others[binding]->address, 10 + binding, s}; /* word 2 is nobody's */
-            rota_exec_work w = cuda_work(f, l, 0, 0, NULL, 0, block);
-            cuda_submit(f, &w, 1);
-            cuda_wait(f, 0);
+            cuda_run(f, l, block, 1);
             if (lib.calls != steps[s].calls) fail_msg("step %u: %u captures", s, lib.calls);
             for (uint32_t i = 0; i < COUNT; i++) {
                 uint32_t expected = cuda_stepped(i, i, bound ? 1 : 2);
@@ -502,9 +488,7 @@ static void test_select(void **state) {
         assert_int_equal(lib.prepares, 1);
         for (uint32_t i = 0; i < COUNT; i++) x[i] = x[COUNT + i] = i;
         uint64_t block[3] = {memories[0]->address};
-        rota_exec_work w = cuda_work(f, l, 0, 0, NULL, 0, block);
-        cuda_submit(f, &w, 1);
-        cuda_wait(f, 0);
+        cuda_run(f, l, block, 1);
         for (uint32_t i = 0; i < COUNT; i++) assert_int_equal(x[i], cuda_stepped(i, i, 3));
         cuda_unload(f, l);
         free(p);

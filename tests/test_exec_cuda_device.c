@@ -89,11 +89,7 @@ static void test_capture_elsewhere(void **state) {
     step_params params = {COUNT, 1, 0};
     test_program *p = cuda_chain(1, &params);
     cuda_loaded l = cuda_load(f, p, memories);
-    for (uint32_t i = 0; i < 20; i++) {
-        rota_exec_work w = cuda_work(f, l, 0, 0, NULL, 0, NULL);
-        cuda_submit(f, &w, 1);
-        cuda_wait(f, 0);
-    }
+    cuda_run(f, l, NULL, 20);
     for (uint32_t i = 0; i < COUNT; i++) assert_int_equal(x[i], cuda_stepped(i, i, 20));
     cuda_unload(f, l);
     free(p);

@@ -3,6 +3,7 @@
  * and memory that there is not is said in numbers. */
 #include "tests/runtime_support.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include "tests/cuda_stub.h"
@@ -154,10 +155,12 @@ static void times_of_nothing(void **state) {
     rota_ticket tickets[2];
     cuda_stub_pause(true);
     assert_ok(rota_submit_wait(plan, args, 0, &tickets[0]));
+    const uint64_t made = cuda_stub_calls("GraphInstantiateWithFlags");
     cuda_stub_fail("GraphInstantiateWithFlags", 0, CUDA_ERROR_OUT_OF_MEMORY);
     assert_ok(rota_submit_wait(plan, args, 0, &tickets[1]));
-    while (rota_poll(tickets[1]) == ROTA_BUSY && cuda_stub_calls("GraphInstantiateWithFlags") == 0) {
-    }
+    /* The first is in flight until the second has tried to make an instance of its own. */
+    while (rota_poll(tickets[1]) == ROTA_BUSY && cuda_stub_calls("GraphInstantiateWithFlags") == made)
+        sched_yield();
     cuda_stub_pause(false);
     assert_ok(rota_wait(tickets[0], 0));
     assert_int_not_equal(rota_wait(tickets[1], 0), ROTA_OK);

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #define SETTLE_NS 1000000000ull
-#define SETTLE_NAP_NS 100000ull
 #define DEVICES_MAX 32
 
 /* ---- Listing ---- */
@@ -186,16 +185,11 @@ static rota_status open_helpers(rota_cuda_device *device) {
 static rota_status open_in_context(rota_cuda_device *device) {
     open_granularity(device);
     ROTA_TRY(open_helpers(device));
-    ROTA_TRY(rota_cuda_check(
-        device, device->cu->StreamCreate(&device->private_stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate"));
-    ROTA_TRY(rota_cuda_check(device, device->cu->StreamCreate(&device->submit_stream, CU_STREAM_NON_BLOCKING),
-                             "cuStreamCreate"));
-    ROTA_TRY(rota_cuda_check(device, device->cu->StreamCreate(&device->upload_stream, CU_STREAM_NON_BLOCKING),
-                             "cuStreamCreate"));
+    ROTA_TRY(rota_cuda_stream_create(device, &device->private_stream));
+    ROTA_TRY(rota_cuda_stream_create(device, &device->submit_stream));
+    ROTA_TRY(rota_cuda_stream_create(device, &device->upload_stream));
     for (uint32_t i = 0; i < device->options.queue_count; i++)
-        ROTA_TRY(rota_cuda_check(device,
-                                 device->cu->StreamCreate(&device->queues[i].stream, CU_STREAM_NON_BLOCKING),
-                                 "cuStreamCreate"));
+        ROTA_TRY(rota_cuda_stream_create(device, &device->queues[i].stream));
     return ROTA_OK;
 }
 
@@ -225,21 +219,13 @@ static rota_status open_device(rota_cuda_device *device, uint32_t index) {
 
 /* ---- Closing ---- */
 
-/* Where waiting for a stream failed for another reason than that the device is gone: looks until it is
- * through. */
-static void settle(rota_cuda_device *device, CUstream stream) {
-    uint64_t deadline = rota_deadline_after(SETTLE_NS);
-    while (device->cu->StreamQuery(stream) == CUDA_ERROR_NOT_READY && rota_clock_ns() < deadline)
-        rota_futex_wait(&device->never, 0, rota_deadline_after(SETTLE_NAP_NS));
-}
-
 /* In the context: everything made by open, in reverse; whatever is missing is skipped, so it also ends a
  * failed open. On a lost device the calls fail, and what they would free goes with the context. */
 static void destroy_in_context(rota_cuda_device *device) {
     const rota_cuda_api *cu = device->cu;
     /* At most a stamp of the clock is on its way there, whose memory goes now. */
     if (device->private_stream && cu->StreamSynchronize(device->private_stream) != CUDA_SUCCESS)
-        settle(device, device->private_stream);
+        rota_cuda_settle(device, device->private_stream, SETTLE_NS);
     while (device->runs.next != &device->runs) {
         rota_cuda_run *run = (rota_cuda_run *)device->runs.next; /* its link is its first member */
         rota_cuda_link_remove(&run->link);

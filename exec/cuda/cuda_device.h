@@ -75,6 +75,11 @@ rota_status rota_cuda_enter(rota_cuda_device *device);
 CUresult rota_cuda_push(rota_cuda_device *device);
 void rota_cuda_leave(rota_cuda_device *device);
 
+/* A stream that waits for no default stream. */
+rota_status rota_cuda_stream_create(rota_cuda_device *device, CUstream *out_stream);
+/* Where nothing else tells: looks until the stream is through, for so long at most. */
+void rota_cuda_settle(rota_cuda_device *device, CUstream stream, uint64_t timeout_ns);
+
 /* ---- Memory (cuda_memory.c) ---- */
 
 /* A piece of a page of pinned or of device memory. */

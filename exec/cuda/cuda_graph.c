@@ -292,10 +292,8 @@ static rota_status upload(rota_cuda_device *device, CUgraphExec exec) {
     rota_status status = rota_cuda_check(device, result, "cuGraphUpload");
     if (status == ROTA_OK) status = wait_for(device, event);
     /* The caller destroys the graph. */
-    const uint64_t deadline = rota_deadline_after(UPLOAD_SETTLE_NS);
-    while (uploads && status != ROTA_OK && status != ROTA_TIMEOUT && !ra_load_acquire(&device->lost) &&
-           cu->StreamQuery(device->upload_stream) == CUDA_ERROR_NOT_READY && rota_clock_ns() < deadline)
-        rota_futex_wait(&device->never, 0, rota_deadline_after(UPLOAD_NAP_NS));
+    if (uploads && status != ROTA_OK && status != ROTA_TIMEOUT && !ra_load_acquire(&device->lost))
+        rota_cuda_settle(device, device->upload_stream, UPLOAD_SETTLE_NS);
     (void)cu->EventDestroy(event);
     return status;
 }

@@ -71,8 +71,7 @@ rota_status rota_cuda_library_capture(rota_cuda_device *device, const rota_cuda_
     const bool locked = !block && pthread_mutex_trylock(&device->library_lock) == 0;
     CUstream own = NULL;
     if (!block && !locked) {
-        ROTA_TRY(rota_cuda_check(device, device->cu->StreamCreate(&own, CU_STREAM_NON_BLOCKING),
-                                 "cuStreamCreate"));
+        ROTA_TRY(rota_cuda_stream_create(device, &own));
         call.stream = own;
     }
     rota_status status = capture(device, kernel, &call, out_graph);

@@ -101,6 +101,18 @@ void rota_cuda_leave(rota_cuda_device *device) {
     (void)device->cu->CtxPopCurrent(&popped); /* what was pushed is there to pop */
 }
 
+/* ---- Streams ---- */
+
+rota_status rota_cuda_stream_create(rota_cuda_device *device, CUstream *out_stream) {
+    return rota_cuda_check(device, device->cu->StreamCreate(out_stream, CU_STREAM_NON_BLOCKING),
+                           "cuStreamCreate");
+}
+
+void rota_cuda_settle(rota_cuda_device *device, CUstream stream, uint64_t timeout_ns) {
+    uint64_t deadline = rota_deadline_after(timeout_ns);
+    while (device->cu->StreamQuery(stream) == CUDA_ERROR_NOT_READY && rota_clock_ns() < deadline) nap(device);
+}
+
 /* ---- Marks ---- */
 
 /* Sleeps until the completion thread has seen the oldest mark of the queue complete. */

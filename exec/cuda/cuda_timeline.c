@@ -13,10 +13,7 @@ struct rota_exec_timeline {
 
 /* The context is current. */
 static rota_status import(rota_cuda_device *device, int fd, rota_exec_timeline *timeline) {
-    if (!device->signal_stream)
-        ROTA_TRY(rota_cuda_check(device,
-                                 device->cu->StreamCreate(&device->signal_stream, CU_STREAM_NON_BLOCKING),
-                                 "cuStreamCreate"));
+    if (!device->signal_stream) ROTA_TRY(rota_cuda_stream_create(device, &device->signal_stream));
     CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC from = {.type =
                                                     CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD,
                                                 .handle.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)};
