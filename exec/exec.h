@@ -206,7 +206,8 @@ typedef struct rota_exec_work {
 } rota_exec_work;
 
 /* What an executor calls back. All may be called from any executor thread. None waits for a device or for an
- * application thread; `advanced` takes no lock but one held for moments, where devices wait for each other. */
+ * application thread; `advanced` takes no lock but such as are held for moments, where devices wait for each other and
+ * with diagnostics. */
 typedef struct rota_exec_host {
     void *user;
     rota_log log;

@@ -13,6 +13,7 @@
 void rota_device_publish(rota_device *device, uint32_t queue, uint64_t value) {
     rota_runtime *runtime = device->runtime;
     rota_timeline *timeline = &device->timelines[queue];
+    if (timeline->stamps) rota_stamps_add(timeline->stamps, value); /* first: who sees the value finds it */
     /* Each load below pairs with a store of somebody about to sleep; see sched/wait.h. Releases the works'
      * results. */
     ra_store_seq_cst(&timeline->completed, value);
@@ -234,6 +235,7 @@ rota_status rota_devices(rota_runtime *runtime, rota_device_info *out_infos, uin
 void rota_device_free(rota_device *device) {
     for (uint32_t q = 0; device->timelines && q < device->runtime->queue_count; q++) {
         free(device->timelines[q].clock);
+        rota_stamps_destroy(device->timelines[q].stamps);
         for (uint32_t h = 0; h < ROTA_CLOCK_HISTORY; h++) free(device->timelines[q].history[h].clock);
     }
     free(device->timelines);
@@ -270,6 +272,10 @@ static rota_device *new_device(rota_runtime *runtime, const listed *entry) {
     for (uint32_t q = 0; q < runtime->queue_count; q++) {
         device->timelines[q].clock = calloc(timelines, sizeof(uint64_t));
         ok = ok && device->timelines[q].clock;
+        if (runtime->options.diagnostics) {
+            device->timelines[q].stamps = rota_stamps_create();
+            ok = ok && device->timelines[q].stamps;
+        }
         for (uint32_t h = 0; h < ROTA_CLOCK_HISTORY; h++) {
             device->timelines[q].history[h].clock = calloc(timelines, sizeof(uint64_t));
             ok = ok && device->timelines[q].history[h].clock;

@@ -200,9 +200,10 @@ static void hand_over(rota_device *device, rota_work **works, uint32_t count) {
             out->wait_count = wait_for_all(last, runtime->queue_count, &all[i * ROTA_EXEC_QUEUES_MAX]);
         }
         last[work->queue] = work->value;
-        if (work->skipped || rota_device_is_lost(device)) continue; /* the latter are not handed over below */
-        rota_status status =
-            work->kind == ROTA_WORK_SEGMENT ? prepare_segment(work, out) : prepare_copy(work, out);
+        if (rota_device_is_lost(device)) continue; /* not handed over below */
+        rota_status status = work->skipped                     ? ROTA_OK
+                             : work->kind == ROTA_WORK_SEGMENT ? prepare_segment(work, out)
+                                                               : prepare_copy(work, out);
         if (status != ROTA_OK)
             skip_work(work,
                       rota_cause_new(runtime, status, "submission %llu: %s",

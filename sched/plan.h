@@ -114,7 +114,9 @@ ROTA_API rota_status rota_plan_get_commands(const rota_plan *plan, rota_plan_com
 typedef struct rota_plan_time {
     uint64_t begin_ns, end_ns; /* both 0: skipped, or nothing to do on that device */
 } rota_plan_time;
-/* Where a replay stood, on rota_clock_ns's clock. */
+/* Where a replay stood, on rota_clock_ns's clock. Handed over: the last of it, to its device, also where
+ * it was skipped. Completed: the host was told that the device is through, by which a ticket without OUTPUTs
+ * ends; OUTPUTs may be copied to the caller's memory after that. */
 typedef struct rota_plan_replay {
     uint64_t number, submitted_ns, sequenced_ns, handed_over_ns, completed_ns;
 } rota_plan_replay;

@@ -164,7 +164,7 @@ bool rota_runtime_diagnostics(const rota_runtime *runtime);
 
 /* Times of every command of a part's last completed replay: fills command_count entries (diagnostics). */
 rota_status rota_plan_run_times(rota_plan *plan, uint32_t part, rota_exec_time *out);
-/* Host times of the last completed replay. */
+/* Host times of the last completed replay, as rota_plan_replay has them. */
 typedef struct rota_plan_replay_times {
     uint64_t submitted_ns, sequenced_ns, handed_over_ns, completed_ns, number;
 } rota_plan_replay_times;

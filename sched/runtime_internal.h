@@ -148,8 +148,11 @@ typedef struct rota_clock_entry {
     uint64_t *clock;
 } rota_clock_entry;
 
+typedef struct rota_stamps rota_stamps; /* stamps.c */
+
 typedef struct rota_timeline {
     _Alignas(64) _Atomic uint64_t completed; /* written by `advanced` */
+    rota_stamps *stamps;                     /* when values were published; NULL without diagnostics */
     rota_wait_table waiters;
     _Alignas(64) _Atomic uint64_t issued; /* newest value given out; written by the sequencer */
     _Atomic uint64_t handed_over;         /* newest value that the executor was given */
@@ -658,6 +661,15 @@ bool rota_device_fills(rota_runtime *runtime, uint64_t number);
 bool rota_device_is_finished(const rota_device *device);
 void rota_device_wake_waiters(rota_device *device);
 void rota_device_free(rota_device *device);
+/* stamps.c */
+#define ROTA_STAMPS 1024               /* that a timeline keeps */
+rota_stamps *rota_stamps_create(void); /* NULL: no host memory */
+void rota_stamps_destroy(rota_stamps *stamps);
+/* The value is about to be published. */
+void rota_stamps_add(rota_stamps *stamps, uint64_t value);
+/* The sequencer's: when a value was published that it has seen published; values ascend from call to call.
+ * Where that stamp is lost, that of the oldest later value that is kept. */
+uint64_t rota_stamps_take(rota_stamps *stamps, uint64_t value);
 /* handover.c */
 rota_status rota_handover_start(rota_device *device);
 void rota_handover_push(rota_device *device, rota_work *work); /* sequencer */

@@ -590,12 +590,17 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
 
 /* ---- Recycling ---- */
 
+/* A replay's end is that of its last segment, which comes after all others and by which its ticket ends: what
+ * is published afterwards of other queues is no part of what who waits for the ticket waits for. */
 static void note_times(rota_runtime *runtime, rota_submission *submission) {
     if (submission->submitted_ns == 0 || submission->kind != ROTA_RECORD_PLAN) return;
     rota_plan_run *run = submission->plan->run;
+    uint64_t final = submission->final_point;
+    uint64_t completed_ns =
+        rota_stamps_take(rota_runtime_timeline(runtime, final)->stamps, rota_point_value(final));
     (void)pthread_mutex_lock(&runtime->times_mutex);
     run->times = (rota_plan_replay_times){submission->submitted_ns, submission->sequenced_ns,
-                                          ra_load_relaxed(&submission->handed_over_ns), rota_clock_ns(),
+                                          ra_load_relaxed(&submission->handed_over_ns), completed_ns,
                                           submission->number};
     run->times_instance = submission->instance;
     (void)pthread_mutex_unlock(&runtime->times_mutex);
