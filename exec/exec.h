@@ -239,7 +239,7 @@ typedef struct rota_exec_open_options {
     bool diagnostics;         /* per-node markers and times */
     bool touch;               /* exec/vk: the touch mode of the tests */
     const char *cache_dir;    /* pipeline caches; NULL: $XDG_CACHE_HOME/rota, else ~/.cache/rota; "": none */
-    uint64_t spin_ns;         /* exec/cuda: the completion thread looks so long before it naps; 0: its default */
+    uint64_t spin_ns;         /* exec/vk, exec/cuda: how long the completion thread looks before it naps; 0: its default */
     uint32_t max_in_flight;   /* bound on driver submissions not yet complete; 0: the executor's default */
     bool validation;          /* exec/vk: enable the Khronos validation layer; messages count as errors */
     void *test;               /* test executors' own options */

@@ -73,6 +73,7 @@ static inline fixture *open_as(const rota_exec_open_options *changes, bool valid
         options.diagnostics = changes->diagnostics;
         options.touch = changes->touch;
         options.max_in_flight = changes->max_in_flight;
+        options.spin_ns = changes->spin_ns;
         if (changes->cache_dir) options.cache_dir = changes->cache_dir;
         options.test = changes->test;
     }

@@ -519,6 +519,39 @@ static void test_threads(void **state) {
     close_quiet(f, false);
 }
 
+/* A replay, then nothing: what the completion thread is seen to have looked. */
+static void run_and_look(fixture *f, uint64_t least_ns) {
+    rota_exec_memory *memories[] = {shared(f, 2 * BYTES)};
+    uint32_t *x = memories[0]->host;
+    for (uint32_t i = 0; i < COUNT; i++) x[i] = x[COUNT + i] = i;
+    step_params params = {COUNT, 1, 0};
+    test_program *p = chain_program(1, &params);
+    loaded l = load(f, p, memories);
+    rota_exec_work w = work(f, l, 0, 0, NULL, 0, NULL);
+    submit(f, &w, 1);
+    wait_for(f, 0);
+    for (uint32_t i = 0; i < COUNT; i++) assert_int_equal(x[i], stepped(i, i, 1));
+    rota_vk_device *device = (rota_vk_device *)f->device;
+    uint64_t deadline = rota_deadline_after(10000000000ull);
+    while (atomic_load(&device->spin_ns) < least_ns) {
+        if (rota_clock_ns() > deadline)
+            fail_msg("looked for %llu ns of %llu", (unsigned long long)atomic_load(&device->spin_ns),
+                     (unsigned long long)least_ns);
+        usleep(1000);
+    }
+    unload(f, l);
+    free(p);
+    close_quiet(f, false);
+}
+
+/* spin_ns: nothing is slept through that long, and close needs not wait for it. */
+static void test_spin(void **state) {
+    (void)state;
+    const uint64_t spin_ns = 30000000u, for_ever_ns = 120000000000u;
+    run_and_look(open_with(&(rota_exec_open_options){.spin_ns = spin_ns}), spin_ns);
+    run_and_look(open_with(&(rota_exec_open_options){.spin_ns = for_ever_ns}), 0);
+}
+
 int main(void) {
     static int split;
     const struct CMUnitTest tests[] = {
@@ -528,7 +561,7 @@ int main(void) {
         cmocka_unit_test(test_cumulative), cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_touch),      cmocka_unit_test(test_times),
         cmocka_unit_test(test_cache),      cmocka_unit_test(test_leaks),
-        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_threads),    cmocka_unit_test(test_spin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,8 +21,8 @@
 #define DUE_MAX_NS 250000ull
 #define TIMER_SLACK_NS 1000ul
 #define IDLE_SLICE_NS (1000ull * 1000000ull)
-/* After the last completion the thread looks out for new work this long before it sleeps: waking it costs the
- * submit thread several microseconds. */
+/* After the last completion the thread looks out for new work this long before it sleeps, or as long as
+ * spin_ns asks: waking it costs the submit thread several microseconds. */
 #define SPIN_NS 20000ull
 #define LOOK_ON 1ull
 #define LOOK_NS 1500ull
@@ -78,9 +78,11 @@ static uint64_t until_due(const rota_vk_real *real, uint64_t since_ns) {
 }
 
 /* How long to sleep before the next look at the counters: with several submissions in flight a part of what
- * they will take. LOOK_ON: not at all, since a completion is due. 0: to be left to the driver's wait. */
+ * they will take. LOOK_ON: not at all, since a completion is due, or not to be slept through (spin_ns). 0: to
+ * be left to the driver's wait. */
 static uint64_t poll_period(rota_vk_device *device, uint64_t since_ns) {
     uint64_t period = 0;
+    if (since_ns < device->options.spin_ns) return LOOK_ON;
     for (uint32_t i = 0; i < device->real_count; i++) {
         rota_vk_real *real = &device->reals[i];
         uint64_t waiting = ra_load_acquire(&real->end_published) - real->end_cursor; /* pairs with publish */
@@ -210,10 +212,12 @@ static bool collect(rota_vk_device *device, uint64_t elapsed_ns, uint64_t *out_c
 }
 
 static void sleep_until_work(rota_vk_device *device) {
+    const uint64_t spin_ns = device->options.spin_ns > SPIN_NS ? device->options.spin_ns : SPIN_NS;
     uint64_t begin = rota_clock_ns(), now = begin;
     bool work = false;
-    while (!work && now - begin < SPIN_NS) {
-        work = in_flight(device) || ra_load_acquire(&device->closing); /* pairs with close */
+    while (!work && now - begin < spin_ns) {
+        /* pairs with close and rota_vk_lose */
+        work = in_flight(device) || ra_load_acquire(&device->closing) || ra_load_acquire(&device->lost);
         ra_pause();
         now = rota_clock_ns();
     }
