@@ -20,6 +20,7 @@
 
 constexpr int STEP = 16;   /* elements of a stage along the sum */
 constexpr int CHUNK = 32;  /* of a in registers: 16 bytes of a row a thread, two products deep */
+constexpr int HELD = 4;    /* chunks of a in registers, those on their way with them: memory takes longer than a chunk's products */
 constexpr int PIECE = 64;  /* rows of a that one product takes; elements of a 128-byte row */
 constexpr int PIECE_BYTES = PIECE * STEP * 2;
 constexpr int ALIGNMENT = 1024; /* the period of the 128-byte swizzle */
@@ -414,11 +415,11 @@ struct held_rows {
     }
 };
 
-/* The two products of a chunk. While the first runs, the chunk after is asked for, into registers that the chunk before has
+/* The two products of a chunk. While the first runs, a later chunk is asked for, into registers that the chunk before has
  * done with. */
 template <class tile>
 __device__ __forceinline__ void chunk_multiply(stage_ring<tile> &ring, float (&sums)[tile::columns / 2], const held_rows &now,
-                                               held_rows &then, const uint16_t *low_row, const uint16_t *high_row,
+                                               held_rows &later, const uint16_t *low_row, const uint16_t *high_row,
                                                uint32_t chunk, uint32_t chunks) {
 #pragma unroll
     for (int step = 0; step < 2; step++) {
@@ -432,7 +433,7 @@ __device__ __forceinline__ void chunk_multiply(stage_ring<tile> &ring, float (&s
         products_wait<1>();
         if (chunk > 0 || step > 0) ring.release_last();
         ring.next();
-        if (step == 0 && chunk + 1 < chunks) then.load(low_row, high_row, chunk + 1);
+        if (step == 0 && chunk + HELD - 1 < chunks) later.load(low_row, high_row, chunk + HELD - 1);
     }
 }
 
@@ -448,11 +449,16 @@ __device__ __forceinline__ void bounded_multiply_held(const rota_matmul_params &
         /* Rows beyond the last are read from it; nothing is written of them. */
         const uint16_t *low_row = a + static_cast<uint64_t>(min(row, p.m - 1)) * p.lda + lane % 4 * 8;
         const uint16_t *high_row = a + static_cast<uint64_t>(min(row + 8, p.m - 1)) * p.lda + lane % 4 * 8;
-        held_rows even, odd;
-        even.load(low_row, high_row, 0);
-        for (uint32_t chunk = 0; chunk < chunks; chunk += 2) {
-            chunk_multiply<tile>(ring, sums, even, odd, low_row, high_row, chunk, chunks);
-            if (chunk + 1 < chunks) chunk_multiply<tile>(ring, sums, odd, even, low_row, high_row, chunk + 1, chunks);
+        held_rows held[HELD];
+#pragma unroll
+        for (uint32_t i = 0; i < HELD - 1; i++)
+            if (i < chunks) held[i].load(low_row, high_row, i);
+        for (uint32_t first_chunk = 0; first_chunk < chunks; first_chunk += HELD) {
+#pragma unroll
+            for (uint32_t i = 0; i < HELD; i++)
+                if (first_chunk + i < chunks)
+                    chunk_multiply<tile>(ring, sums, held[i], held[(i + HELD - 1) % HELD], low_row, high_row, first_chunk + i,
+                                         chunks);
         }
         products_wait<0>();
         ring.release_last();
