@@ -107,9 +107,11 @@ static cublasStatus_t lt_MatrixLayoutSetAttribute(cublasLtMatrixLayout_t describ
     return CUBLAS_STATUS_INVALID_VALUE;
 }
 
+static uint32_t reductions; /* that the preference made last allows */
 static cublasStatus_t lt_MatmulPreferenceCreate(cublasLtMatmulPreference_t *out) {
     *out = calloc(1, sizeof **out);
     assert_non_null(*out);
+    reductions = CUBLASLT_REDUCTION_SCHEME_MASK;
     alive++;
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -121,7 +123,11 @@ static cublasStatus_t lt_MatmulPreferenceDestroy(cublasLtMatmulPreference_t pref
 static cublasStatus_t lt_MatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
                                                       cublasLtMatmulPreferenceAttributes_t attribute,
                                                       const void *value, size_t size) {
-    (void)preference, (void)attribute, (void)value, (void)size;
+    (void)preference;
+    if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) {
+        assert_int_equal(size, sizeof reductions);
+        memcpy(&reductions, value, size);
+    }
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -133,6 +139,8 @@ static cublasStatus_t lt_MatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasL
     (void)handle, (void)a, (void)b, (void)c, (void)d, (void)preference;
     const operation *o = (const void *)described;
     assert_true(most > 0);
+    /* Partial sums in the results' type would be rounded to 16 bits each. */
+    assert_int_equal(reductions, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
     *found = o->epilogue != refused;
     if (*found) results[0] = (cublasLtMatmulHeuristicResult_t){.state = CUBLAS_STATUS_SUCCESS};
     return *found ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;

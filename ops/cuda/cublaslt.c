@@ -295,11 +295,14 @@ static rota_status prefer(const rota_cublaslt_product *product, cublasLtMatmulPr
                    d = operand_alignment(product, operands, 2),
                    c = product->addend ? alignment_of(product->addend) : d;
     const size_t workspace = workspace_bytes;
+    /* Sums of parts of a long k are f32, never rounded to 16 bits on the way. */
+    const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     const struct {
         cublasLtMatmulPreferenceAttributes_t attribute;
         const void *value;
         size_t size_bytes;
     } wishes[] = {{CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace},
+                  {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions, sizeof reductions},
                   {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &a, sizeof a},
                   {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &b, sizeof b},
                   {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &c, sizeof c},

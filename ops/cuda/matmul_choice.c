@@ -15,7 +15,7 @@ void rota_matmul_choice_key(const rota_matmul_params *p, rota_dtype dtype, const
                             char *out_key, size_t capacity) {
     snprintf(out_key, capacity,
              "matmul|%s|%u|%s|cublasLt %" PRIu64
-             "|tiles %d|%s>%s|%ux%ux%u|%u %u %u|%u%s|%u %u %u|%u %u %u|%u %u %u|"
+             ", f32 sums|tiles %d|%s>%s|%ux%ux%u|%u %u %u|%u%s|%u %u %u|%u %u %u|%u %u %u|"
              "%u %u %u",
              target->name, target->multiprocessors, target->driver, rota_cublaslt_version(),
              ROTA_MATMUL_SM90_TILE_COUNT, rota_dtype_name(dtype), rota_dtype_name((rota_dtype)p->c_dtype),
