@@ -210,6 +210,20 @@ static void test_reduce(void **state) {
             }
 }
 
+/* Few columns of many places: one, then some threads a column; and all at few of the places. */
+static void test_scatter_long(void **state) {
+    (void)state;
+    const uint32_t shapes[][5] = {/* outer, n, inner, m, places */
+                                  {1, 1, 1, 500, 1},       {1, 5, 1, 500, 5},       {1, 20000, 1, 501, 20000},
+                                  {1, 20000, 1, 607, 3},   {3, 9000, 1, 300, 9000}, {2, 700, 5, 200, 700},
+                                  {1, 100, 8191, 10, 100}, {5, 3, 1640, 9, 3}};
+    for (uint32_t i = 0; i < 8; i++) FOR_REAL(dtype) {
+            const uint32_t *s = shapes[i], rows = s[0] * s[2], beside = rows * s[3];
+            const rota_gather_params g = {s[0], s[1], s[3], s[2], dtype};
+            CHECK(scatter_add, &g, 0, IN_AS(dtype, beside, -2, 2), INDEX(beside, s[4]), INOUT(rows * s[1]));
+        }
+}
+
 static void test_along(void **state) {
     (void)state;
     const uint32_t shapes[][4] = {/* outer, n, inner, m */
@@ -649,13 +663,13 @@ static void test_large_counts(void **state) {
 }
 
 const struct CMUnitTest kernel_cases[] = {
-    KERNEL_CASE(test_unary),          KERNEL_CASE(test_binary),        KERNEL_CASE(test_where),
-    KERNEL_CASE(test_along),          KERNEL_CASE(test_copy),          KERNEL_CASE(test_cast),
-    KERNEL_CASE(test_reduce),         KERNEL_CASE(test_matmul),        KERNEL_CASE(test_matmul_large),
-    KERNEL_CASE(test_matmul_fine),    KERNEL_CASE(test_embedding),     KERNEL_CASE(test_softmax),
-    KERNEL_CASE(test_norm),           KERNEL_CASE(test_cross_entropy), KERNEL_CASE(test_attention),
-    KERNEL_CASE(test_attention_half), KERNEL_CASE(test_dropout),       KERNEL_CASE(test_optimizer),
-    KERNEL_CASE(test_loss_scale),     KERNEL_CASE(test_batch_norm),    KERNEL_CASE(test_rope),
-    KERNEL_CASE(test_large_counts),
+    KERNEL_CASE(test_unary),        KERNEL_CASE(test_binary),         KERNEL_CASE(test_where),
+    KERNEL_CASE(test_along),        KERNEL_CASE(test_copy),           KERNEL_CASE(test_cast),
+    KERNEL_CASE(test_reduce),       KERNEL_CASE(test_matmul),         KERNEL_CASE(test_matmul_large),
+    KERNEL_CASE(test_scatter_long), KERNEL_CASE(test_matmul_fine),    KERNEL_CASE(test_embedding),
+    KERNEL_CASE(test_softmax),      KERNEL_CASE(test_norm),           KERNEL_CASE(test_cross_entropy),
+    KERNEL_CASE(test_attention),    KERNEL_CASE(test_attention_half), KERNEL_CASE(test_dropout),
+    KERNEL_CASE(test_optimizer),    KERNEL_CASE(test_loss_scale),     KERNEL_CASE(test_batch_norm),
+    KERNEL_CASE(test_rope),         KERNEL_CASE(test_large_counts),
 };
 const size_t kernel_case_count = sizeof kernel_cases / sizeof *kernel_cases;

@@ -1,5 +1,6 @@
 /* CUDA kernels along an axis: gather, scatter_add, one_hot, top_k, cumulative_sum, variance, variance_backward. */
 #include "ops/cuda/typed.cuh"
+#include "ops/scatter_pieces.h"
 
 /* ---- By index ---- */
 
@@ -15,20 +16,44 @@ ROTA_KERNEL(gather, 3, rota_gather_params, ROTA_CUDA_THREADS) {
     });
 }
 
-/* A thread has a column of y to itself, and adds in order. */
+/* A thread has a piece of a column of y to itself (scatter_pieces.h), walks all of the column's indices and adds in order. */
 ROTA_KERNEL(scatter_add, 3, rota_gather_params, ROTA_CUDA_THREADS) {
+    constexpr uint32_t AHEAD = 8; /* indices on their way together */
     const rota_gather_params &p = args.params;
+    const uint32_t pieces = rota_scatter_pieces(&p);
     const uint64_t item = rota_index();
-    if (item >= static_cast<uint64_t>(p.outer) * p.inner) return;
-    const uint64_t row = item / p.inner, column = item % p.inner;
+    if (item >= static_cast<uint64_t>(p.outer) * pieces * p.inner) return;
+    const uint64_t row = item / p.inner / pieces, column = item % p.inner;
+    const uint32_t width = (p.n - 1) / pieces + 1, low = item / p.inner % pieces * width, mine = min(width, p.n - low);
     const int32_t *index = rota_operand<const int32_t>(args, 1) + row * p.m * p.inner + column;
-    float *y = rota_operand<float>(args, 2) + row * p.n * p.inner + column;
+    float *y = rota_operand<float>(args, 2) + (row * p.n + low) * p.inner + column;
     by_dtype(p.dtype, [&](auto type) {
         const auto *x = rota_operand<const decltype(type)>(args, 0) + row * p.m * p.inner + column;
-        for (uint64_t j = 0; j < p.m; j++) {
-            const uint32_t place = static_cast<uint32_t>(index[j * p.inner]); /* outside: skipped */
-            if (place < p.n) y[static_cast<uint64_t>(place) * p.inner] += widen(x[j * p.inner]);
+        uint32_t now = mine; /* the place last added to, from the piece's first, and its sum */
+        float sum = 0.0f;
+        const auto add = [&](uint32_t place, uint64_t j) {
+            if (place >= mine) return;
+            if (place != now) {
+                if (now < mine) y[static_cast<uint64_t>(now) * p.inner] = sum;
+                now = place;
+                sum = y[static_cast<uint64_t>(place) * p.inner];
+            }
+            sum += widen(x[j * p.inner]);
+        };
+        uint64_t j = 0;
+        for (; j + AHEAD <= p.m; j += AHEAD) {
+            uint32_t place[AHEAD]; /* outside of all pieces: skipped */
+            bool some = false;
+#pragma unroll
+            for (uint32_t a = 0; a < AHEAD; a++) place[a] = static_cast<uint32_t>(index[(j + a) * p.inner]) - low;
+#pragma unroll
+            for (uint32_t a = 0; a < AHEAD; a++) some |= place[a] < mine;
+            if (!some) continue;
+#pragma unroll
+            for (uint32_t a = 0; a < AHEAD; a++) add(place[a], j + a);
         }
+        for (; j < p.m; j++) add(static_cast<uint32_t>(index[j * p.inner]) - low, j);
+        if (now < mine) y[static_cast<uint64_t>(now) * p.inner] = sum;
     });
 }
 

@@ -2,6 +2,7 @@
 #include "ops/cuda/launch.h"
 
 #include "ops/cuda/shapes.h"
+#include "ops/scatter_pieces.h"
 
 #define GRID_X_MAX INT32_MAX
 
@@ -83,7 +84,7 @@ ONE_BLOCK(cross_entropy_mean, ROTA_CUDA_ROW_THREADS)
 ONE_BLOCK(loss_scale, 32)
 
 THREADS(gather, rota_gather_params, (uint64_t)p->outer * p->m * p->inner)
-THREADS(scatter_add, rota_gather_params, (uint64_t)p->outer * p->inner)
+THREADS(scatter_add, rota_gather_params, (uint64_t)p->outer *rota_scatter_pieces(p) * p->inner)
 THREADS(one_hot, rota_one_hot_params, (uint64_t)p->rows * p->classes)
 /* A warp per column of x; of what neighbours can read together, a thread. */
 THREADS(top_k, rota_top_k_params, (uint64_t)p->outer * p->inner * 32)

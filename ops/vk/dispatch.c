@@ -1,4 +1,5 @@
 /* Workgroup counts and specialization constants of the built-in kernels' shaders. */
+#include "ops/scatter_pieces.h"
 #include "ops/vk/dispatch.h"
 
 #define GROUPS_X_MAX 65535u
@@ -126,10 +127,12 @@ void rota_vk_spec_gather(const void *params, uint32_t *out_values) {
     const rota_gather_params *p = params;
     out_values[0] = p->dtype;
 }
-GRID(scatter_add, rota_gather_params, divide_up((uint64_t)p->outer * p->inner, ELEMENTWISE_GROUP))
+GRID(scatter_add, rota_gather_params,
+     divide_up((uint64_t)p->outer *rota_scatter_pieces(p) * p->inner, ELEMENTWISE_GROUP))
 void rota_vk_spec_scatter_add(const void *params, uint32_t *out_values) {
     const rota_gather_params *p = params;
     out_values[0] = p->dtype;
+    out_values[1] = rota_scatter_pieces(p);
 }
 GRID(one_hot, rota_one_hot_params, divide_up((uint64_t)p->rows * p->classes, ELEMENTWISE_GROUP))
 void rota_vk_spec_one_hot(const void *params, uint32_t *out_values) {

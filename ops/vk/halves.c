@@ -54,7 +54,7 @@ HALF(reduce, 2, rota_reduce_params, reduce, reduce, 5, is_half(p->from) || is_ha
 HALF(max_backward, 4, rota_max_backward_params, max_backward, max_backward, 1, is_half(p->dtype))
 HALF(dropout, 3, rota_dropout_params, dropout, dropout, 1, is_half(p->dtype))
 HALF(gather, 3, rota_gather_params, gather, gather, 1, is_half(p->dtype))
-HALF(scatter_add, 3, rota_gather_params, scatter_add, scatter_add, 1, is_half(p->dtype))
+HALF(scatter_add, 3, rota_gather_params, scatter_add, scatter_add, 2, is_half(p->dtype))
 HALF(one_hot, 2, rota_one_hot_params, one_hot, one_hot, 1, is_half(p->dtype))
 HALF(top_k, 3, rota_top_k_params, top_k, top_k, 1, is_half(p->dtype))
 HALF(cumulative_sum, 2, rota_cumulative_sum_params, cumulative_sum, cumulative_sum, 2, is_half(p->dtype))

@@ -86,7 +86,7 @@
 #define ROTA_VK_reduce ROTA_VK_TYPED(reduce, reduce, reduce, 5)
 #define ROTA_VK_max_backward ROTA_VK_TYPED_LONG(max_backward, max_backward, max_backward, 1)
 #define ROTA_VK_gather ROTA_VK_TYPED(gather, gather, gather, 1)
-#define ROTA_VK_scatter_add ROTA_VK_TYPED_LONG(scatter_add, scatter_add, scatter_add, 1)
+#define ROTA_VK_scatter_add ROTA_VK_TYPED_LONG(scatter_add, scatter_add, scatter_add, 2)
 #define ROTA_VK_one_hot ROTA_VK_TYPED(one_hot, one_hot, one_hot, 1)
 #define ROTA_VK_top_k ROTA_VK_TYPED_LONG(top_k, top_k, top_k, 1)
 #define ROTA_VK_cumulative_sum ROTA_VK_TYPED_LONG(cumulative_sum, cumulative_sum, cumulative_sum, 2)

@@ -1,9 +1,9 @@
-/* rota_kernel_scatter_add: y += x by index along an axis; an invocation has a column to itself and adds in order. */
+/* rota_kernel_scatter_add: y += x by index along an axis; an invocation has a column's piece to itself, walks all of the
+ * column's indices and adds in order. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #define DTYPE_ID 2
 #include "typed.glsl"
-#include "each.glsl"
 
 layout(local_size_x = 256) in;
 
@@ -15,16 +15,45 @@ uint inner;
 uint dtype;
 ROTA_KERNEL_END
 
+/* scatter_pieces.h */
+layout(constant_id = 3) const uint PIECES = 1u;
+
+const uint AHEAD = 8u; /* indices on their way together; each.glsl says what else that is for */
+
+/* The place last added to, from the piece's first, and its sum. */
+uint now;
+float sum;
+
+void add(uint place, uint64_t x, uint64_t y, uint mine) {
+    if (place >= mine) return;
+    if (place != now) {
+        if (now < mine) rota_f32(at(y, uint64_t(now) * pc.inner)).v[0] = sum;
+        now = place;
+        sum = rota_f32(at(y, uint64_t(place) * pc.inner)).v[0];
+    }
+    sum += load_any(rota_operand(0), x);
+}
+
 void main() {
-    if (rota_beyond(pc.outer * pc.inner)) return;
-    const uint column = rota_index() % pc.inner;
-    const uint64_t row = rota_index() / pc.inner;
-    ROTA_EACH(j, 0u, pc.m, 1u, {
-        const uint64_t i = (row * pc.m + j) * pc.inner + column;
-        const uint place = uint(rota_i32(at(rota_operand(1), i)).v[0]); /* outside: skipped */
-        if (place < pc.n) {
-            const uint64_t y = at(rota_operand(2), (row * pc.n + place) * pc.inner + column);
-            rota_f32(y).v[0] = rota_f32(y).v[0] + load_any(rota_operand(0), i);
-        }
-    })
+    if (rota_beyond(pc.outer * PIECES * pc.inner)) return;
+    const uint column = rota_index() % pc.inner, piece = rota_index() / pc.inner % PIECES;
+    const uint64_t row = rota_index() / pc.inner / PIECES;
+    const uint width = (pc.n - 1u) / PIECES + 1u, low = piece * width, mine = min(width, pc.n - low);
+    const uint64_t x = row * pc.m * pc.inner + column;
+    const uint64_t y = at(rota_operand(2), (row * pc.n + low) * pc.inner + column);
+    now = mine;
+    sum = 0.0;
+    uint j = 0u;
+    for (; j + AHEAD <= pc.m; j += AHEAD) {
+        uint place[AHEAD]; /* from the piece's first; outside of all: skipped */
+        bool some = false;
+        [[unroll]] for (uint a = 0u; a < AHEAD; ++a)
+            place[a] = uint(rota_i32(at(rota_operand(1), x + uint64_t(j + a) * pc.inner)).v[0]) - low;
+        [[unroll]] for (uint a = 0u; a < AHEAD; ++a) some = some || place[a] < mine;
+        if (some)
+            [[unroll]] for (uint a = 0u; a < AHEAD; ++a) add(place[a], x + uint64_t(j + a) * pc.inner, y, mine);
+    }
+    for (; j < pc.m; ++j)
+        add(uint(rota_i32(at(rota_operand(1), x + uint64_t(j) * pc.inner)).v[0]) - low, x + uint64_t(j) * pc.inner, y, mine);
+    if (now < mine) rota_f32(at(y, uint64_t(now) * pc.inner)).v[0] = sum;
 }
