@@ -292,6 +292,7 @@ static rota_status submit(rota_exec_device *base, const rota_exec_work *works, u
         if (work->timeline) adversary_timeline_promise(device, work->timeline, work->signal_value);
         if (device->options->breaks.early_signal)
             device->host.advanced(device->host.user, work->queue, work->signal_value);
+        atomic_fetch_add(&device->unfinished, 1);
         pthread_mutex_lock(&device->lock);
         if (device->inbox_tail)
             device->inbox_tail->next = work;

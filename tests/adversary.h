@@ -21,15 +21,23 @@
 
 typedef enum adversary_mode { ADVERSARY_EITHER, ADVERSARY_BATCHES, ADVERSARY_EDGES } adversary_mode;
 
+/* When memory_destroy returns. */
+typedef enum adversary_frees {
+    ADVERSARY_FREES_AT_ONCE,
+    ADVERSARY_FREES_AFTER_WORKS, /* when its device has nothing more to do, or is lost: as cuMemFree */
+    ADVERSARY_FREES_NEVER        /* not before this is set to something else */
+} adversary_frees;
+
 /* Counted down from when they are set; 0: never. */
 typedef struct adversary_faults {
-    _Atomic uint32_t memory_fails_in; /* that memory_create returns OUT_OF_MEMORY */
-    _Atomic uint32_t import_fails_in; /* that memory_import does */
+    _Atomic uint32_t memory_fails_in;   /* that memory_create returns OUT_OF_MEMORY */
+    _Atomic uint32_t import_fails_in;   /* that memory_import does */
     _Atomic uint32_t timeline_fails_in; /* that timeline_create does */
-    _Atomic uint32_t submit_fails_in; /* that work handed over is refused and the device lost */
-    _Atomic uint32_t lost_in_works;   /* the device is lost when so many more works completed */
-    _Atomic bool silent;              /* nothing runs and no timeline moves */
-    uint64_t slow_command_ns;         /* every piece of a command takes at least this long */
+    _Atomic uint32_t submit_fails_in;   /* that work handed over is refused and the device lost */
+    _Atomic uint32_t lost_in_works;     /* the device is lost when so many more works completed */
+    _Atomic bool silent;                /* nothing runs and no timeline moves */
+    _Atomic uint32_t frees;             /* adversary_frees */
+    uint64_t slow_command_ns;           /* every piece of a command takes at least this long */
 } adversary_faults;
 
 typedef struct adversary_breaks {
@@ -38,11 +46,11 @@ typedef struct adversary_breaks {
     /* That barrier (between two batches) or edge of the program, counted over the program, is not kept. */
     uint32_t barrier, edge;
     bool timeline_waits; /* waits for other devices are not kept */
-    bool early_signal;  /* a work's value is reported as soon as it is handed over, of whatever program */
-    bool stray_writes;  /* the first written operand of a kernel goes to other memory */
-    bool stale_block;   /* commands see the argument block of the submission before */
-    bool mute_failures; /* nobody is told that a command failed */
-    bool keep_objects;  /* programs and instances are not destroyed */
+    bool early_signal;   /* a work's value is reported as soon as it is handed over, of whatever program */
+    bool stray_writes;   /* the first written operand of a kernel goes to other memory */
+    bool stale_block;    /* commands see the argument block of the submission before */
+    bool mute_failures;  /* nobody is told that a command failed */
+    bool keep_objects;   /* programs and instances are not destroyed */
 } adversary_breaks;
 
 /* Belongs to the test, which may change seed, faults and breaks while the device is idle. Zeroed: seed 0,
@@ -55,20 +63,21 @@ typedef struct adversary_options {
     bool unified_host;  /* offered as a capability; both are tested */
     bool no_host_nodes; /* host functions must go elsewhere */
     bool submit_never_blocks;
-    bool shares_memory;            /* both devices say that they are one GPU; not with unified_host */
-    bool timelines; /* and wait for each other; with shares_memory */
-    bool foreign;   /* with shares_memory: one GPU with the CUDA stand-in's, which signals timelines too */
+    bool shares_memory; /* both devices say that they are one GPU; not with unified_host */
+    bool timelines;     /* and wait for each other; with shares_memory */
+    bool foreign; /* with shares_memory: one GPU with the CUDA stand-in's, which signals timelines too */
     uint64_t max_allocation_bytes; /* 0: 1 GiB */
     uint64_t quiet_ns; /* gathers works until none came for so long; 0: 60 us. Most interleaving, and the same
                           from one run to the next */
     bool trace;        /* prints every command and signal */
     /* Written by the device. */
-    _Atomic uint32_t violations; /* of the contract, by the caller */
-    char violation[256];         /* the first one */
-    _Atomic uint64_t imports;    /* of memory, from the other device */
-    _Atomic uint64_t acquires;   /* works that had to */
+    _Atomic uint32_t violations;     /* of the contract, by the caller */
+    char violation[256];             /* the first one */
+    _Atomic uint64_t imports;        /* of memory, from the other device */
+    _Atomic uint64_t acquires;       /* works that had to */
     _Atomic uint64_t timeline_waits; /* for another device */
     _Atomic uint64_t rescues;        /* calls of timeline_signal */
+    _Atomic uint64_t frees_waiting;  /* threads that are in memory_destroy because of faults.frees */
     _Atomic uint64_t works, commands, waits,
         overlaps; /* overlaps: commands run while another work was also started */
     _Atomic uint64_t live_memories, live_programs, live_instances;

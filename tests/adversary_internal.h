@@ -115,6 +115,7 @@ typedef struct adversary_device {
     uint64_t inbox_count;
     bool stop, has_ended;
     _Atomic bool lost;
+    _Atomic uint64_t unfinished; /* works handed over that are not complete */
     adversary_instance *dead_instances;
     adversary_memory *memories; /* live ones, then forever the dead */
     uint64_t dead_bytes;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 #include "graph/buffer.h"
 #include "tests/adversary_internal.h"
@@ -146,10 +147,22 @@ void adversary_memory_free(adversary_memory *memory) {
     free(memory);
 }
 
+static bool free_waits(adversary_device *device) {
+    uint32_t frees = atomic_load(&device->options->faults.frees);
+    if (frees == ADVERSARY_FREES_AFTER_WORKS)
+        return atomic_load(&device->unfinished) != 0 && !atomic_load(&device->lost);
+    return frees == ADVERSARY_FREES_NEVER;
+}
+
 void adversary_memory_destroy(rota_exec_device *base, rota_exec_memory *base_memory) {
     adversary_device *device = (adversary_device *)base;
     adversary_memory *memory = (adversary_memory *)base_memory;
     if (!memory) return;
+    if (free_waits(device)) {
+        atomic_fetch_add(&device->options->frees_waiting, 1);
+        while (free_waits(device)) (void)nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+        atomic_fetch_sub(&device->options->frees_waiting, 1);
+    }
     pthread_mutex_lock(&device->lock);
     if (memory->magic != ADVERSARY_LIVE) {
         pthread_mutex_unlock(&device->lock);

@@ -441,6 +441,7 @@ static void advance(adversary_device *device, uint32_t q) {
         if (work->timeline) adversary_timeline_reach(work->timeline, work->signal_value);
         if (work->instance) atomic_fetch_sub(&work->instance->pending, 1);
         atomic_fetch_add(&device->options->works, 1);
+        atomic_fetch_sub(&device->unfinished, 1);
         if (adversary_strikes(&device->options->faults.lost_in_works)) device->dying = true;
         free_work(work);
     }
