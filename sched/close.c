@@ -37,9 +37,24 @@ static bool is_finished(rota_runtime *runtime) {
     return true;
 }
 
-/* Ends the threads. False: a submit thread or the completer is still inside a driver at the deadline. */
-static uint32_t stop_threads(rota_runtime *runtime, uint64_t deadline_ns, bool *out_completer_stuck) {
-    uint32_t stuck = 0;
+/* What did not end by the deadline. */
+typedef struct stuck_threads {
+    uint32_t submit; /* bit per device */
+    bool completer, reclaimer;
+} stuck_threads;
+
+/* Whether a thread that was told to end is still at something at the deadline. */
+static bool outlasts(pthread_t thread, const _Atomic uint32_t *ended, uint64_t deadline_ns) {
+    while (!ra_load_acquire(ended) && rota_clock_ns() < deadline_ns) nap();
+    if (!ra_load_acquire(ended)) return true;
+    (void)pthread_join(thread, NULL);
+    return false;
+}
+
+/* Ends the threads: the completer after all that may give it something, the reclaimer after the sequencer,
+ * which alone does. Neither needs the other: what a callback releases now is left to free_released. */
+static stuck_threads stop_threads(rota_runtime *runtime, uint64_t deadline_ns) {
+    stuck_threads stuck = {0};
     ra_store_seq_cst(&runtime->stop, 1);
     rota_sleeper_wake(&runtime->sequencer_sleeper);
     if (runtime->sequencer_started) (void)pthread_join(runtime->sequencer, NULL);
@@ -48,19 +63,16 @@ static uint32_t stop_threads(rota_runtime *runtime, uint64_t deadline_ns, bool *
         rota_device *device = runtime->devices[d];
         rota_sleeper_wake(&device->sleeper);
         for (uint32_t other = 0; other < devices; other++) rota_device_wake_waiters(runtime->devices[other]);
-        while (!ra_load_acquire(&device->thread_ended) && rota_clock_ns() < deadline_ns) nap();
-        if (ra_load_acquire(&device->thread_ended))
-            (void)pthread_join(device->thread, NULL);
-        else
-            stuck |= 1u << d;
+        if (outlasts(device->thread, &device->thread_ended, deadline_ns)) stuck.submit |= 1u << d;
     }
     ra_store_seq_cst(&runtime->completer_stop, 1);
+    ra_store_seq_cst(&runtime->reclaimer_stop, 1);
     rota_sleeper_wake(&runtime->completer_sleeper);
-    while (runtime->completer_started && !ra_load_acquire(&runtime->completer_ended) &&
-           rota_clock_ns() < deadline_ns)
-        nap();
-    *out_completer_stuck = runtime->completer_started && !ra_load_acquire(&runtime->completer_ended);
-    if (runtime->completer_started && !*out_completer_stuck) (void)pthread_join(runtime->completer, NULL);
+    rota_sleeper_wake(&runtime->reclaimer_sleeper);
+    stuck.completer =
+        runtime->completer_started && outlasts(runtime->completer, &runtime->completer_ended, deadline_ns);
+    stuck.reclaimer =
+        runtime->reclaimer_started && outlasts(runtime->reclaimer, &runtime->reclaimer_ended, deadline_ns);
     return stuck;
 }
 
@@ -132,8 +144,8 @@ static void free_submissions(rota_submission *submission) {
     }
 }
 
-/* Returns the bytes that are abandoned to the device. */
-static uint64_t close_device(rota_device *device, uint32_t stuck, uint64_t deadline_ns) {
+/* Returns the bytes that are abandoned to the device. `in_use`: by one of the runtime's own threads. */
+static uint64_t close_device(rota_device *device, uint32_t stuck, bool in_use, uint64_t deadline_ns) {
     bool is_stuck = stuck >> device->index & 1u;
     for (uint32_t q = 0; !is_stuck && q < device->runtime->queue_count; q++)
         free_submissions(device->timelines[q].oldest);
@@ -145,9 +157,9 @@ static uint64_t close_device(rota_device *device, uint32_t stuck, uint64_t deadl
     }
     if (!is_stuck && device->upload_memory) rota_device_memory_destroy(device, device->upload_memory);
     uint64_t bytes = 0;
-    /* A submit thread inside the driver would still use the device: it is left as it is. */
-    if (ra_load_acquire(&device->thread_ended))
-        device->exec->vtable->close(device->exec, deadline_ns, &bytes);
+    /* A thread that is stuck, inside a driver or a callback, still uses the device when it goes on, and what
+     * it has before it may use any: it is left as it is. */
+    if (!in_use) device->exec->vtable->close(device->exec, deadline_ns, &bytes);
     ra_store_release(&device->closed, 1);
     return bytes;
 }
@@ -181,8 +193,7 @@ static void free_host_side(rota_runtime *runtime) {
 }
 
 void rota_runtime_dismantle(rota_runtime *runtime) {
-    bool unused;
-    (void)stop_threads(runtime, rota_deadline_after(1000000000u), &unused);
+    (void)stop_threads(runtime, rota_deadline_after(1000000000u));
     free_host_side(runtime);
     ra_store_release(&runtime->state, ROTA_RUNTIME_CLOSED);
     rota_runtime_keep_shell(runtime);
@@ -221,10 +232,10 @@ rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_ns) {
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++)
         if (!rota_device_is_finished(runtime->devices[d])) stuck |= 1u << d;
-    bool completer_stuck = false;
-    stuck |= stop_threads(runtime, thread_deadline, &completer_stuck);
-    if (completer_stuck) stuck = UINT32_MAX;
-    if (!completer_stuck) {
+    const stuck_threads threads = stop_threads(runtime, thread_deadline);
+    const bool all_stay = threads.completer || threads.reclaimer;
+    stuck |= all_stay ? UINT32_MAX : threads.submit;
+    if (!all_stay) {
         free_released(runtime, stuck);
         empty_objects(runtime, stuck);
     }
@@ -234,7 +245,8 @@ rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_ns) {
     for (uint32_t d = 0; d < devices; d++) {
         char id[sizeof runtime->devices[d]->id];
         memcpy(id, runtime->devices[d]->id, sizeof id);
-        uint64_t bytes = close_device(runtime->devices[d], stuck, thread_deadline);
+        bool in_use = all_stay || threads.submit >> d & 1u;
+        uint64_t bytes = close_device(runtime->devices[d], stuck, in_use, thread_deadline);
         abandoned += bytes;
         if (bytes != 0) not_closed |= 1u << d;
         if (stuck >> d & 1u || bytes != 0)
@@ -251,12 +263,10 @@ rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_ns) {
      */
     ra_store_release(&runtime->state, ROTA_RUNTIME_CLOSED);
     rota_runtime_abandon_shell(runtime);
-    if (completer_stuck)
-        return rota_fail(
-            ROTA_TIMEOUT,
-            "a ticket's callback, or a driver that frees what was released, did not return within %.3f "
-            "s: nothing of the runtime is freed",
-            (double)timeout_ns * 1e-9);
+    if (all_stay)
+        return rota_fail(ROTA_TIMEOUT, "%s did not return within %.3f s: nothing of the runtime is freed",
+                         threads.completer ? "a ticket's callback" : "a driver that frees what was released",
+                         (double)timeout_ns * 1e-9);
     return rota_fail(ROTA_TIMEOUT, "device %s did not finish within %.3f s: %llu bytes are abandoned to it",
                      names, (double)timeout_ns * 1e-9, (unsigned long long)abandoned);
 }

@@ -1,5 +1,6 @@
-/* The completer thread: copies outputs out of staging, calls callbacks, adds to eventfds, and frees what the
- * sequencer found unused, because freeing may enter a driver. */
+/* The completer thread: copies outputs out of staging, calls callbacks, adds to eventfds, and ends the waits
+ * of devices for one that is lost. It frees nothing of a driver's, since a driver may let that wait for all
+ * that its device has to do, and so for the very waits that are ended here. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -97,9 +98,6 @@ static rota_job *pass(rota_runtime *runtime, rota_job *pending) {
         case ROTA_JOB_CALLBACK:
         case ROTA_JOB_EVENTFD:
             over = finish_watch(job);
-            break;
-        case ROTA_JOB_FREE:
-            rota_reclaim_free(job->u.dead);
             break;
         }
         if (over) continue;

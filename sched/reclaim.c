@@ -1,5 +1,9 @@
 /* Released objects: pushed by whoever drops the last reference (lock-free), held by the sequencer until their
- * last use has passed, freed by the completer. */
+ * last use has passed, freed by the reclaimer.
+ *
+ * That is a thread of its own since a driver may keep who frees memory until its device has nothing to do
+ * (cuMemFree): for ever, where that device waits for another one that does not get there. Nothing that would
+ * end such a wait, and nothing that a submission's end brings about, may wait behind it. */
 #include <stdlib.h>
 
 #include "sched/args_internal.h"
@@ -69,6 +73,16 @@ static void prepend(rota_dead **list, rota_dead *objects) {
     }
 }
 
+/* Releases to the exchange in take_unused what the sequencer saw of the object's uses: points that have
+ * passed, and submissions that the completer and the executors are through with (each seen by an acquire). So
+ * the reclaimer comes after them all. seq_cst: with its sleep flag. */
+static void push_unused(rota_runtime *runtime, rota_dead *dead) {
+    dead->next = ra_load_relaxed(&runtime->unused);
+    while (!ra_cas_seq_cst(&runtime->unused, &dead->next, dead)) {
+    }
+    rota_sleeper_wake(&runtime->reclaimer_sleeper);
+}
+
 void rota_reclaim_sweep(rota_runtime *runtime, rota_dead *fresh) {
     const uint32_t at_large = devices_at_large(runtime);
     if (runtime->held && at_large != runtime->held_by) {
@@ -90,9 +104,7 @@ void rota_reclaim_sweep(rota_runtime *runtime, rota_dead *fresh) {
             continue;
         }
         if (dead->kind == ROTA_DEAD_PLAN) rota_replay_release((rota_plan_run *)dead);
-        dead->job.kind = ROTA_JOB_FREE;
-        dead->job.u.dead = dead;
-        rota_completer_push(runtime, &dead->job);
+        push_unused(runtime, dead);
     }
 }
 
@@ -135,4 +147,39 @@ void rota_reclaim_free(rota_dead *dead) {
         (void)ra_fetch_sub_release(&runtime->buffer_count, 1);
     }
     (void)ra_fetch_sub_release(&runtime->stat_reclaim_pending, 1);
+}
+
+/* ---- The reclaimer ---- */
+
+/* Oldest first. */
+static rota_dead *take_unused(rota_runtime *runtime) {
+    rota_dead *stack = ra_exchange_acq_rel(&runtime->unused, NULL); /* with push_unused */
+    rota_dead *taken = NULL;
+    prepend(&taken, stack);
+    return taken;
+}
+
+static void free_all(rota_dead *dead) {
+    while (dead) {
+        rota_dead *next = dead->next;
+        rota_reclaim_free(dead);
+        dead = next;
+    }
+}
+
+void *rota_reclaimer_main(void *user) {
+    rota_runtime *runtime = user;
+    /* Acquire: the order to stop comes after the sequencer's end, and so after its last push. */
+    while (!ra_load_acquire(&runtime->reclaimer_stop)) {
+        free_all(take_unused(runtime));
+        rota_sleeper_prepare(&runtime->reclaimer_sleeper);
+        if (ra_load_seq_cst(&runtime->unused) || ra_load_seq_cst(&runtime->reclaimer_stop))
+            rota_sleeper_cancel(&runtime->reclaimer_sleeper);
+        else
+            rota_sleeper_wait(&runtime->reclaimer_sleeper, rota_deadline_after(1000000000u));
+    }
+    free_all(take_unused(runtime));
+    rota_runtime_thread_ends(runtime);
+    ra_store_release(&runtime->reclaimer_ended, 1); /* with rota_runtime_close */
+    return NULL;
 }

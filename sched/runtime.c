@@ -114,6 +114,8 @@ static rota_status start(rota_runtime *runtime) {
     rota_status status =
         start_thread(&runtime->completer, rota_completer_main, runtime, &runtime->completer_started);
     if (status == ROTA_OK)
+        status = start_thread(&runtime->reclaimer, rota_reclaimer_main, runtime, &runtime->reclaimer_started);
+    if (status == ROTA_OK)
         status = start_thread(&runtime->sequencer, rota_sequencer_main, runtime, &runtime->sequencer_started);
     rota_signals_restore(&before);
     return status;
@@ -212,7 +214,8 @@ void rota_runtime_get_stats(rota_runtime *runtime, rota_runtime_stats *out_stats
     out_stats->migrated_bytes = ra_load_relaxed(&runtime->stat_migrated_bytes);
     out_stats->abandoned_bytes = ra_load_relaxed(&runtime->stat_abandoned);
     out_stats->completed = ra_load_relaxed(&runtime->stat_completed);
-    uint64_t cpu = cpu_ns_of(runtime->sequencer) + cpu_ns_of(runtime->completer);
+    uint64_t cpu =
+        cpu_ns_of(runtime->sequencer) + cpu_ns_of(runtime->completer) + cpu_ns_of(runtime->reclaimer);
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) {
         rota_exec_device *exec = runtime->devices[d]->exec;

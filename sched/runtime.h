@@ -203,7 +203,7 @@ typedef struct rota_runtime_stats {
     uint64_t waits_dropped;              /* cross-queue waits proved implied */
     uint64_t device_waits;               /* of a device for another one of its GPU, without the host */
     uint64_t migrations, migrated_bytes; /* copies between devices */
-    uint64_t reclaim_pending;            /* objects whose last use has not passed yet */
+    uint64_t reclaim_pending;            /* released objects that are not freed yet */
     uint64_t abandoned_bytes;            /* by devices that did not answer at close */
     uint64_t scheduler_cpu_ns;           /* CPU time of the runtime's own threads, spinning excluded */
 } rota_runtime_stats;

@@ -11,7 +11,11 @@
  * - a submit thread per device holds works until what they wait for on other devices has passed, then hands
  *   them over (handover.c);
  *
- * - the completer: outputs, callbacks, eventfds, freeing (complete.c).
+ * - the completer: outputs, callbacks, eventfds, and the end of waits for a lost device (complete.c); it
+ *   enters drivers for nothing else;
+ *
+ * - the reclaimer frees what the sequencer found unused (reclaim.c); a driver may keep it for as long as a
+ *   device is busy, so nobody but close waits for it.
  *
  * Executor threads call advanced, failed, lost and the poison calls (device.c, poison.c). */
 #ifndef ROTA_SCHED_RUNTIME_INTERNAL_H
@@ -248,19 +252,13 @@ struct rota_device {
 
 /* ---- Work for the completer ---- */
 
-typedef enum rota_job_kind {
-    ROTA_JOB_OUTPUTS,
-    ROTA_JOB_CALLBACK,
-    ROTA_JOB_EVENTFD,
-    ROTA_JOB_FREE
-} rota_job_kind;
+typedef enum rota_job_kind { ROTA_JOB_OUTPUTS, ROTA_JOB_CALLBACK, ROTA_JOB_EVENTFD } rota_job_kind;
 
 typedef struct rota_job {
     struct rota_job *next;
     uint32_t kind;
     union {
         rota_submission *submission;
-        struct rota_dead *dead;
         struct {
             rota_ticket ticket;
             rota_ticket_fn fn;
@@ -278,7 +276,6 @@ typedef enum rota_dead_kind { ROTA_DEAD_BUFFER, ROTA_DEAD_PLAN, ROTA_DEAD_ARGS }
 typedef struct rota_dead {
     struct rota_dead *next;
     uint32_t kind;
-    rota_job job; /* to the completer */
 } rota_dead;
 
 /* ---- Persistent buffers ---- */
@@ -508,22 +505,23 @@ struct rota_runtime {
     _Alignas(64) _Atomic uint64_t stamp;
     _Alignas(64) rota_lane *lanes;
     _Atomic uint32_t lane_high; /* lanes ever claimed */
-    rota_sleeper sequencer_sleeper, completer_sleeper;
+    rota_sleeper sequencer_sleeper, completer_sleeper, reclaimer_sleeper;
     _Alignas(64) _Atomic uint32_t sequencer_interest; /* wants to be woken when any timeline moves */
     _Atomic uint32_t completer_interest;
     _Atomic uint64_t last_progress_ns;
     _Atomic uint32_t lost_pending;
     _Atomic(rota_dead *) released;    /* stack; the sequencer takes all */
+    _Atomic(rota_dead *) unused;      /* stack, of what is to be freed; the reclaimer takes all */
     _Atomic(rota_job *) jobs;         /* stack; the completer takes all */
     _Atomic uint32_t lent, lent_away; /* rota_runtime_lock_submission */
-    _Atomic uint32_t stop, completer_stop;
+    _Atomic uint32_t stop, completer_stop, reclaimer_stop;
     _Atomic uint32_t diagnosing; /* threads building a deadline message: nothing is recycled meanwhile */
     rota_wait_table hosted_waiters;
 
-    pthread_t sequencer, completer;
-    bool sequencer_started, completer_started;
+    pthread_t sequencer, completer, reclaimer;
+    bool sequencer_started, completer_started, reclaimer_started;
     rota_thread_cpus sequencer_cpus;
-    _Atomic uint32_t completer_ended;
+    _Atomic uint32_t completer_ended, reclaimer_ended;
 
     /* The sequencer's. */
     uint64_t next_number;
@@ -735,9 +733,10 @@ void rota_completer_push(rota_runtime *runtime, rota_job *job);
 
 /* reclaim.c */
 void rota_reclaim_push(rota_runtime *runtime, rota_dead *dead);
-void rota_reclaim_free(rota_dead *dead); /* with all uses passed */
-/* The sequencer's: `dead` joins what waits for its last use; what has passed goes to the completer. */
+void rota_reclaim_free(rota_dead *dead); /* with all uses passed; may block in drivers */
+/* The sequencer's: `dead` joins what waits for its last use; what has passed goes to the reclaimer. */
 void rota_reclaim_sweep(rota_runtime *runtime, rota_dead *fresh);
+void *rota_reclaimer_main(void *runtime);
 void rota_residency_destroy(rota_residency *residency, bool keep_struct);
 void rota_args_destroy(rota_args *args);
 

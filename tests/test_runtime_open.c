@@ -102,7 +102,8 @@ static void signals_are_the_applications(void **state) {
             if (number != SIGKILL && number != SIGSTOP)
                 assert_true(blocked_signals(after[i]) >> (number - 1) & 1);
     }
-    assert_true(fresh >= 5); /* sequencer, completer, a worker, the adversary's, two submit threads */
+    /* sequencer, completer, reclaimer, a worker, the adversary's, two submit threads */
+    assert_true(fresh >= 6);
     assert_ok(rota_runtime_close(runtime, 0));
 }
 

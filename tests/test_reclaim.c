@@ -1,0 +1,178 @@
+/* What was released is freed by a thread of its own, since a driver may take any time to free: nothing else
+ * waits for that, neither what a submission's end brings about, nor what ends the very wait that holds up the
+ * driver, nor close beyond its deadline. */
+#include "tests/across_kit.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+#include "base/atomic.h"
+#include "base/clock.h"
+
+#define PATIENCE_NS 5000000000u
+
+static void nap_ms(uint32_t ms) {
+    (void)nanosleep(&(struct timespec){.tv_nsec = (long)ms * 1000000}, NULL);
+}
+
+static uint64_t reclaim_pending(const pair *p) {
+    rota_runtime_stats stats;
+    rota_runtime_get_stats(p->runtime, &stats);
+    return stats.reclaim_pending;
+}
+
+static void expect_nothing_pending(pair *p) {
+    uint64_t deadline = rota_deadline_after(PATIENCE_NS);
+    while (reclaim_pending(p) != 0 && rota_clock_ns() < deadline) nap_ms(1);
+    assert_int_equal(reclaim_pending(p), 0);
+    assert_int_equal(p->options.frees_waiting, 0);
+}
+
+/* Memory on the second device that nothing uses, which somebody is now about to free for as long as `frees`
+ * says. */
+static void begin_to_free(pair *p, rota_buffer *spare, adversary_frees frees) {
+    expect_nothing_pending(p);
+    p->options.faults.frees = frees;
+    rota_buffer_release(spare);
+    uint64_t deadline = rota_deadline_after(PATIENCE_NS);
+    while (p->options.frees_waiting == 0 && rota_clock_ns() < deadline) nap_ms(1);
+    assert_int_equal(p->options.frees_waiting, 1);
+}
+
+static void note_status(void *user, rota_status status, const char *message) {
+    (void)message;
+    ra_store_seq_cst((_Atomic uint32_t *)user, 1u + (uint32_t)status);
+}
+
+/* x's words as an output, by way of staging memory. */
+static rota_plan *reading(rota_device *device, rota_buffer *x, rota_buffer **out_output) {
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    assert_ok(rota_graph_create(&(rota_graph_options){.name = "reading"}, &graph));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_OUTPUT, "out", WORDS * 4, out_output));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    assert_ok(rota_record_copy(recorder, *out_output, 0, x, 0, WORDS * 4, NULL));
+    rota_recorder_close(recorder);
+    rota_compile_options options = {.name = "reading", .devices = &device, .device_count = 1};
+    assert_ok(rota_compile(rota_device_runtime(device), graph, &options, &plan));
+    rota_graph_release(graph);
+    return plan;
+}
+
+/* Outputs, callbacks and eventfds come while a free does not return; so do they on its own device. What is
+ * released meanwhile is freed afterwards. */
+static void nothing_waits_for_a_free(void **state) {
+    (void)state;
+    pair *p = open_pair(5, 10000000000u, 0);
+    for (uint32_t d = 0; d < 2; d++) {
+        rota_buffer *spare = test_words(p->devices[1], "spare", WORDS, 1);
+        rota_buffer *x = test_words(p->devices[d], "x", WORDS, 7 + d), *output;
+        rota_plan *plan = reading(p->devices[d], x, &output);
+        rota_args *args;
+        rota_ticket ticket;
+        uint32_t words[WORDS] = {0};
+        _Atomic uint32_t called = 0;
+        int event = eventfd(0, EFD_NONBLOCK);
+        assert_true(event >= 0);
+        begin_to_free(p, spare, ADVERSARY_FREES_NEVER);
+        assert_ok(rota_args_create(plan, &args));
+        assert_ok(rota_args_set_output(args, output, words, sizeof words));
+        assert_ok(rota_submit_wait(plan, args, 0, &ticket));
+        assert_ok(rota_ticket_on_complete(ticket, note_status, (void *)&called));
+        assert_ok(rota_ticket_eventfd(ticket, event));
+        assert_ok(rota_wait(ticket, PATIENCE_NS));
+        for (uint32_t w = 0; w < WORDS; w++) assert_int_equal(words[w], 7 + d);
+        struct pollfd ready = {.fd = event, .events = POLLIN};
+        assert_int_equal(poll(&ready, 1, (int)(PATIENCE_NS / 1000000)), 1);
+        assert_int_equal(ra_load_seq_cst(&called), 1u + ROTA_OK);
+        rota_args_release(args);
+        rota_plan_release(plan);
+        rota_buffer_release(x);
+        assert_int_equal(p->options.frees_waiting, 1);
+        assert_true(reclaim_pending(p) > 1);
+        p->options.faults.frees = ADVERSARY_FREES_AT_ONCE;
+        expect_nothing_pending(p);
+        (void)close(event);
+    }
+    close_pair(p);
+}
+
+/* A free on the second device waits for its works, of which one waits for the first device, which is lost.
+ * That wait is ended, and so all ends. */
+static void a_wait_that_holds_up_a_free_is_ended(void **state) {
+    (void)state;
+    scene s;
+    scene_open(&s, 10000000000u);
+    rota_buffer *spare = test_words(s.p->devices[1], "spare", WORDS, 1);
+    scene_wait_on_device(&s);
+    begin_to_free(s.p, spare, ADVERSARY_FREES_AFTER_WORKS);
+    s.p->options.faults.lost_in_works = 1; /* the gate's */
+    test_gate_open(true);
+    assert_status(rota_wait(s.step_ticket, 0), ROTA_DEVICE_LOST);
+    assert_status(rota_wait(s.copy_ticket, 0), ROTA_DEVICE_LOST);
+    assert_status(rota_wait(s.next_ticket, 0), ROTA_DEVICE_LOST);
+    assert_ok(rota_wait(s.alone_ticket, 0));
+    assert_true(s.p->options.rescues > 0);
+    test_expect_words(s.w, WORDS, 3);
+    expect_nothing_pending(s.p);
+    scene_release(&s);
+    close_after_loss(s.p);
+}
+
+/* The same, with a first device that just does not end, when the runtime is closed: the second is closed in
+ * order. */
+static void closed_while_a_wait_holds_up_a_free(void **state) {
+    (void)state;
+    scene s;
+    scene_open(&s, 10000000000u);
+    rota_buffer *spare = test_words(s.p->devices[1], "spare", WORDS, 1);
+    scene_wait_on_device(&s);
+    begin_to_free(s.p, spare, ADVERSARY_FREES_AFTER_WORKS);
+    assert_status(rota_runtime_close(s.p->runtime, 200000000u), ROTA_TIMEOUT);
+    assert_non_null(strstr(rota_last_error(), "'adversary'"));
+    assert_null(strstr(rota_last_error(), "'adversary:1'"));
+    assert_int_equal(s.p->options.frees_waiting, 0);
+    scene_release(&s);
+    if (s.p->options.violations) fail_msg("%s", s.p->options.violation);
+    test_gate_open(true);
+    keep(s.p);
+}
+
+/* Close ends by its deadline while a free does not return, and leaves what the free may touch when it does,
+ * and what comes after it: the sanitizers look. */
+static void closed_while_a_free_does_not_return(void **state) {
+    (void)state;
+    pair *p = open_pair(5, 10000000000u, 0);
+    rota_buffer *spare = test_words(p->devices[1], "spare", WORDS, 1),
+                *next = test_words(p->devices[0], "next", WORDS, 1),
+                *held = test_words(p->devices[1], "held", WORDS, 1);
+    rota_plan *plan = test_plan_1(p->devices[0], "plan", &test_increment, held, ROTA_READWRITE);
+    begin_to_free(p, spare, ADVERSARY_FREES_NEVER);
+    rota_plan_release(plan);
+    rota_buffer_release(next);
+    uint64_t begin = rota_clock_ns(), live = p->options.live_memories;
+    assert_status(rota_runtime_close(p->runtime, 100000000u), ROTA_TIMEOUT);
+    assert_in_range(rota_clock_ns() - begin, 0, 5000000000u);
+    assert_non_null(strstr(rota_last_error(), "frees what was released did not return within"));
+    p->options.faults.frees = ADVERSARY_FREES_AT_ONCE;
+    uint64_t deadline = rota_deadline_after(PATIENCE_NS);
+    while (p->options.live_memories + 2 > live && rota_clock_ns() < deadline) nap_ms(1);
+    assert_int_equal(p->options.live_memories, live - 2);
+    rota_buffer_release(held);
+    if (p->options.violations) fail_msg("%s", p->options.violation);
+    keep(p);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_waits_for_a_free),
+        cmocka_unit_test(a_wait_that_holds_up_a_free_is_ended),
+        cmocka_unit_test(closed_while_a_wait_holds_up_a_free),
+        cmocka_unit_test(closed_while_a_free_does_not_return),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
