@@ -19,7 +19,8 @@
  *
  * Threads: one thread at a time per device calls submit (the device's submit thread). memory_*, program_* and
  * instance_* may be called from any threads at once, also during submit. Destroy functions are called only after
- * the last use's timeline value has passed or the device was lost. */
+ * the last use's timeline value has passed or the device was lost, and may block in the driver until the device has
+ * nothing more to do. */
 #ifndef ROTA_EXEC_EXEC_H
 #define ROTA_EXEC_EXEC_H
 
