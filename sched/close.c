@@ -43,12 +43,15 @@ typedef struct stuck_threads {
     bool completer, reclaimer;
 } stuck_threads;
 
-/* Whether a thread that was told to end is still at something at the deadline. */
+/* Whether a thread that was told to end is still at something at the deadline: then it is left to itself. */
 static bool outlasts(pthread_t thread, const _Atomic uint32_t *ended, uint64_t deadline_ns) {
     while (!ra_load_acquire(ended) && rota_clock_ns() < deadline_ns) nap();
-    if (!ra_load_acquire(ended)) return true;
-    (void)pthread_join(thread, NULL);
-    return false;
+    bool has_ended = ra_load_acquire(ended) != 0;
+    if (has_ended)
+        (void)pthread_join(thread, NULL);
+    else
+        (void)pthread_detach(thread);
+    return !has_ended;
 }
 
 /* Ends the threads: the completer after all that may give it something, the reclaimer after the sequencer,

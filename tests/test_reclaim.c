@@ -88,6 +88,11 @@ static void nothing_waits_for_a_free(void **state) {
         for (uint32_t w = 0; w < WORDS; w++) assert_int_equal(words[w], 7 + d);
         struct pollfd ready = {.fd = event, .events = POLLIN};
         assert_int_equal(poll(&ready, 1, (int)(PATIENCE_NS / 1000000)), 1);
+        uint64_t count = 0;
+        assert_int_equal(read(event, &count, sizeof count), sizeof count);
+        assert_true(count == 1);
+        uint64_t deadline = rota_deadline_after(PATIENCE_NS);
+        while (!ra_load_seq_cst(&called) && rota_clock_ns() < deadline) nap_ms(1);
         assert_int_equal(ra_load_seq_cst(&called), 1u + ROTA_OK);
         rota_args_release(args);
         rota_plan_release(plan);
