@@ -7,6 +7,7 @@
 #include "sched/shell.h"
 
 #define RESCUE_NS 500000000u
+#define THREAD_NS 1000000000u /* for a thread that has nothing left to do, on a machine with much to do */
 
 static _Atomic uint32_t never;
 
@@ -54,8 +55,15 @@ static bool outlasts(pthread_t thread, const _Atomic uint32_t *ended, uint64_t d
     return !has_ended;
 }
 
-/* Ends the threads: the completer after all that may give it something, the reclaimer after the sequencer,
- * which alone does. Neither needs the other: what a callback releases now is left to free_released. */
+/* What a thread is given that is told to end only now, where others have used up the deadline. */
+static uint64_t at_least(uint64_t deadline_ns) {
+    uint64_t least = rota_deadline_after(THREAD_NS);
+    return deadline_ns > least ? deadline_ns : least;
+}
+
+/* Ends the threads: the reclaimer after the sequencer, which alone gives it something, and the completer
+ * last: by then nothing is given to it, and until then it ends waits that may hold up a submit thread or the
+ * reclaimer. What a callback releases now is left to free_released. */
 static stuck_threads stop_threads(rota_runtime *runtime, uint64_t deadline_ns) {
     stuck_threads stuck = {0};
     ra_store_seq_cst(&runtime->stop, 1);
@@ -66,16 +74,16 @@ static stuck_threads stop_threads(rota_runtime *runtime, uint64_t deadline_ns) {
         rota_device *device = runtime->devices[d];
         rota_sleeper_wake(&device->sleeper);
         for (uint32_t other = 0; other < devices; other++) rota_device_wake_waiters(runtime->devices[other]);
-        if (outlasts(device->thread, &device->thread_ended, deadline_ns)) stuck.submit |= 1u << d;
+        if (outlasts(device->thread, &device->thread_ended, at_least(deadline_ns))) stuck.submit |= 1u << d;
     }
-    ra_store_seq_cst(&runtime->completer_stop, 1);
     ra_store_seq_cst(&runtime->reclaimer_stop, 1);
-    rota_sleeper_wake(&runtime->completer_sleeper);
     rota_sleeper_wake(&runtime->reclaimer_sleeper);
-    stuck.completer =
-        runtime->completer_started && outlasts(runtime->completer, &runtime->completer_ended, deadline_ns);
-    stuck.reclaimer =
-        runtime->reclaimer_started && outlasts(runtime->reclaimer, &runtime->reclaimer_ended, deadline_ns);
+    stuck.reclaimer = runtime->reclaimer_started &&
+                      outlasts(runtime->reclaimer, &runtime->reclaimer_ended, at_least(deadline_ns));
+    ra_store_seq_cst(&runtime->completer_stop, 1);
+    rota_sleeper_wake(&runtime->completer_sleeper);
+    stuck.completer = runtime->completer_started &&
+                      outlasts(runtime->completer, &runtime->completer_ended, at_least(deadline_ns));
     return stuck;
 }
 
@@ -196,7 +204,8 @@ static void free_host_side(rota_runtime *runtime) {
 }
 
 void rota_runtime_dismantle(rota_runtime *runtime) {
-    (void)stop_threads(runtime, rota_deadline_after(1000000000u));
+    /* Nothing was opened that could keep a thread, and one left behind would go on in the next runtime. */
+    (void)stop_threads(runtime, UINT64_MAX);
     free_host_side(runtime);
     ra_store_release(&runtime->state, ROTA_RUNTIME_CLOSED);
     rota_runtime_keep_shell(runtime);
@@ -227,7 +236,7 @@ rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_ns) {
     /* One more round: what completed is recycled, outputs are copied, and what was released is freed. */
     if (is_finished(runtime)) rota_sequencer_reap_now(runtime);
     /* Threads that end as they should do so at once; a little time beyond the deadline keeps that orderly. */
-    uint64_t thread_deadline = rota_deadline_after(200000000u);
+    uint64_t thread_deadline = rota_deadline_after(THREAD_NS);
     if (thread_deadline < deadline) thread_deadline = deadline;
     uint32_t stuck = 0;
     char names[256] = "";
@@ -236,8 +245,10 @@ rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_ns) {
     for (uint32_t d = 0; d < devices; d++)
         if (!rota_device_is_finished(runtime->devices[d])) stuck |= 1u << d;
     const stuck_threads threads = stop_threads(runtime, thread_deadline);
-    const bool all_stay = threads.completer || threads.reclaimer;
-    stuck |= all_stay ? UINT32_MAX : threads.submit;
+    /* A submit thread, too, uses what is others' when it goes on: their staging memory, their timelines. */
+    const bool all_stay = threads.completer || threads.reclaimer || threads.submit;
+    const uint32_t late = stuck | threads.submit;
+    if (all_stay) stuck = UINT32_MAX;
     if (!all_stay) {
         free_released(runtime, stuck);
         empty_objects(runtime, stuck);
@@ -248,11 +259,10 @@ rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_ns) {
     for (uint32_t d = 0; d < devices; d++) {
         char id[sizeof runtime->devices[d]->id];
         memcpy(id, runtime->devices[d]->id, sizeof id);
-        bool in_use = all_stay || threads.submit >> d & 1u;
-        uint64_t bytes = close_device(runtime->devices[d], stuck, in_use, thread_deadline);
+        uint64_t bytes = close_device(runtime->devices[d], stuck, all_stay, thread_deadline);
         abandoned += bytes;
         if (bytes != 0) not_closed |= 1u << d;
-        if (stuck >> d & 1u || bytes != 0)
+        if (late >> d & 1u || bytes != 0)
             rota_append(names, sizeof names, &names_length, "%s'%s'", names_length ? ", " : "", id);
     }
     free_devices(runtime, not_closed);
@@ -266,7 +276,7 @@ rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_ns) {
      */
     ra_store_release(&runtime->state, ROTA_RUNTIME_CLOSED);
     rota_runtime_abandon_shell(runtime);
-    if (all_stay)
+    if (threads.completer || threads.reclaimer)
         return rota_fail(ROTA_TIMEOUT, "%s did not return within %.3f s: nothing of the runtime is freed",
                          threads.completer ? "a ticket's callback" : "a driver that frees what was released",
                          (double)timeout_ns * 1e-9);

@@ -296,14 +296,20 @@ static void page_free(rota_cuda_device *device, rota_cuda_page *page) {
 
 void rota_cuda_piece_give(rota_cuda_device *device, rota_cuda_pool *pool, rota_cuda_piece *piece) {
     if (!piece->taken) return;
+    rota_cuda_page unused = {0};
     pthread_mutex_lock(&device->lock);
     rota_cuda_page *page = &pool->pages[piece->page];
     page->used[piece->slot] = 0;
     page->free_hint = piece->slot;
     page->free_count++;
     /* Large blocks have a page each and are not kept; of the small ones an empty page is. */
-    if (page->slot_count == 1) page_free(device, page);
+    if (page->slot_count == 1) {
+        unused = *page;
+        *page = (rota_cuda_page){0};
+    }
     pthread_mutex_unlock(&device->lock);
+    /* Without the lock: the driver may keep it until the device has nothing to do. */
+    page_free(device, &unused);
     piece->taken = false;
 }
 

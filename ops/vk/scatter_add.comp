@@ -44,7 +44,7 @@ void main() {
     now = mine;
     sum = 0.0;
     uint j = 0u;
-    for (; j + AHEAD <= pc.m; j += AHEAD) {
+    for (; j + (AHEAD - 1u) < pc.m; j += AHEAD) { /* no sum beyond 2^32 */
         uint place[AHEAD]; /* from the piece's first; outside of all: skipped */
         bool some = false;
         [[unroll]] for (uint a = 0u; a < AHEAD; ++a)
