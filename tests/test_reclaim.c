@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "sched/runtime_internal.h"
 
 #define PATIENCE_NS 5000000000u
 
@@ -172,12 +173,76 @@ static void closed_while_a_free_does_not_return(void **state) {
     keep(p);
 }
 
+/* ---- A submit thread that is inside its driver when the runtime is closed ---- */
+
+static const rota_exec_device_vtable *without_entries;
+static _Atomic uint32_t entered, let_out;
+
+/* As the executor's, but only the first so many come back. */
+static rota_status create_late(rota_exec_device *device, rota_exec_program *program,
+                               rota_exec_memory *const *memories, rota_exec_instance **out_instance) {
+    uint32_t mine = atomic_fetch_add(&entered, 1) + 1;
+    while (atomic_load(&let_out) < mine) nap_ms(1);
+    return without_entries->instance_create(device, program, memories, out_instance);
+}
+
+static void wait_for_entry(uint32_t number) {
+    uint64_t deadline = rota_deadline_after(PATIENCE_NS);
+    while (atomic_load(&entered) < number && rota_clock_ns() < deadline) nap_ms(1);
+    assert_true(atomic_load(&entered) >= number);
+}
+
+/* The thread makes an instance for one work of a batch; a later one brings what lies on the other device, by
+ * way of that device's staging memory, which close leaves: the sanitizers look. */
+static void closed_while_a_submit_thread_does_not_return(void **state) {
+    (void)state;
+    static adversary_options options; /* looked at for as long as the thread runs */
+    static uint32_t words[WORDS];
+    static rota_exec_device_vtable late;
+    rota_runtime *runtime;
+    rota_device *device, *other;
+    rota_buffer *output;
+    rota_args *args;
+    rota_ticket ticket;
+    assert_ok(adversary_runtime_open(
+        &options, &(rota_runtime_options){.timeout_ns = 20000000000u, .queues_per_device = 1}, &runtime));
+    assert_ok(rota_device_open(runtime, "adversary", &device));
+    assert_ok(rota_device_open(runtime, "adversary:1", &other));
+    rota_buffer *g = test_words(device, "g", WORDS, 1), *x = test_words(device, "x", WORDS, 2),
+                *far = test_words(other, "far", WORDS, 3), *y = test_words(device, "y", WORDS, 4);
+    rota_plan *gate = test_plan_1(device, "gate", &test_gate, g, ROTA_READWRITE),
+              *plan = reading(device, x, &output), *bringing = copying(device, "bringing", far, y);
+    assert_ok(rota_args_create(plan, &args));
+    assert_ok(rota_args_set_output(args, output, words, sizeof words));
+    test_gate_open(false);
+    without_entries = device->exec->vtable;
+    late = *without_entries;
+    late.instance_create = create_late;
+    device->exec->vtable = &late;
+    assert_ok(rota_submit_wait(gate, NULL, 0, &ticket));
+    for (int i = 0; i < 2; i++) assert_ok(rota_submit_wait(plan, args, 0, &ticket));
+    wait_for_entry(1);
+    assert_ok(rota_submit_wait(plan, args, 0, &ticket));
+    assert_ok(rota_submit_wait(bringing, NULL, 0, &ticket));
+    nap_ms(300); /* both are sequenced, and in one batch with the second */
+    atomic_store(&let_out, 1);
+    wait_for_entry(2);
+    assert_status(rota_runtime_close(runtime, 300000000u), ROTA_TIMEOUT);
+    assert_non_null(strstr(rota_last_error(), "'adversary'"));
+    assert_null(strstr(rota_last_error(), "'adversary:1'"));
+    atomic_store(&let_out, UINT32_MAX);
+    test_gate_open(true);
+    nap_ms(300); /* it goes on */
+    if (options.violations) fail_msg("%s", options.violation);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_waits_for_a_free),
         cmocka_unit_test(a_wait_that_holds_up_a_free_is_ended),
         cmocka_unit_test(closed_while_a_wait_holds_up_a_free),
         cmocka_unit_test(closed_while_a_free_does_not_return),
+        cmocka_unit_test(closed_while_a_submit_thread_does_not_return),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
