@@ -108,9 +108,16 @@ static void instance_free(adversary_instance *instance) {
     free(instance);
 }
 
+static bool stays(const adversary_options *options, uint32_t creation) {
+    uint32_t from = atomic_load(&options->faults.instances_stay_from);
+    return from && creation >= from;
+}
+
 static rota_status instance_create(rota_exec_device *base, rota_exec_program *base_program,
                                    rota_exec_memory *const *memories, rota_exec_instance **out_instance) {
     adversary_device *device = (adversary_device *)base;
+    const uint32_t mine = atomic_fetch_add(&device->options->instance_creations, 1) + 1;
+    while (stays(device->options, mine)) (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     adversary_program *program = (adversary_program *)base_program;
     const rota_exec_program_desc *desc = program->desc;
     adversary_instance *instance = calloc(1, sizeof *instance);

@@ -37,7 +37,10 @@ typedef struct adversary_faults {
     _Atomic uint32_t lost_in_works;     /* the device is lost when so many more works completed */
     _Atomic bool silent;                /* nothing runs and no timeline moves */
     _Atomic uint32_t frees;             /* adversary_frees */
-    uint64_t slow_command_ns;           /* every piece of a command takes at least this long */
+    /* Not counted down: the instance_create of this number (instance_creations) and later ones do not return
+     * before this is changed. */
+    _Atomic uint32_t instances_stay_from;
+    uint64_t slow_command_ns; /* every piece of a command takes at least this long */
 } adversary_faults;
 
 typedef struct adversary_breaks {
@@ -71,13 +74,14 @@ typedef struct adversary_options {
                           from one run to the next */
     bool trace;        /* prints every command and signal */
     /* Written by the device. */
-    _Atomic uint32_t violations;     /* of the contract, by the caller */
-    char violation[256];             /* the first one */
-    _Atomic uint64_t imports;        /* of memory, from the other device */
-    _Atomic uint64_t acquires;       /* works that had to */
-    _Atomic uint64_t timeline_waits; /* for another device */
-    _Atomic uint64_t rescues;        /* calls of timeline_signal */
-    _Atomic uint64_t frees_waiting;  /* threads that are in memory_destroy because of faults.frees */
+    _Atomic uint32_t violations;         /* of the contract, by the caller */
+    char violation[256];                 /* the first one */
+    _Atomic uint64_t imports;            /* of memory, from the other device */
+    _Atomic uint64_t acquires;           /* works that had to */
+    _Atomic uint64_t timeline_waits;     /* for another device */
+    _Atomic uint64_t rescues;            /* calls of timeline_signal */
+    _Atomic uint64_t frees_waiting;      /* threads that are in memory_destroy because of faults.frees */
+    _Atomic uint32_t instance_creations; /* calls begun; the test may set it back */
     _Atomic uint64_t works, commands, waits,
         overlaps; /* overlaps: commands run while another work was also started */
     _Atomic uint64_t live_memories, live_programs, live_instances;

@@ -11,7 +11,6 @@
 #include <unistd.h>
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "sched/runtime_internal.h"
 
 #define PATIENCE_NS 5000000000u
 
@@ -175,21 +174,10 @@ static void closed_while_a_free_does_not_return(void **state) {
 
 /* ---- A submit thread that is inside its driver when the runtime is closed ---- */
 
-static const rota_exec_device_vtable *without_entries;
-static _Atomic uint32_t entered, let_out;
-
-/* As the executor's, but only the first so many come back. */
-static rota_status create_late(rota_exec_device *device, rota_exec_program *program,
-                               rota_exec_memory *const *memories, rota_exec_instance **out_instance) {
-    uint32_t mine = atomic_fetch_add(&entered, 1) + 1;
-    while (atomic_load(&let_out) < mine) nap_ms(1);
-    return without_entries->instance_create(device, program, memories, out_instance);
-}
-
-static void wait_for_entry(uint32_t number) {
+static void wait_for_creation(const adversary_options *options, uint32_t number) {
     uint64_t deadline = rota_deadline_after(PATIENCE_NS);
-    while (atomic_load(&entered) < number && rota_clock_ns() < deadline) nap_ms(1);
-    assert_true(atomic_load(&entered) >= number);
+    while (options->instance_creations < number && rota_clock_ns() < deadline) nap_ms(1);
+    assert_true(options->instance_creations >= number);
 }
 
 /* The thread makes an instance for one work of a batch; a later one brings what lies on the other device, by
@@ -198,7 +186,6 @@ static void closed_while_a_submit_thread_does_not_return(void **state) {
     (void)state;
     static adversary_options options; /* looked at for as long as the thread runs */
     static uint32_t words[WORDS];
-    static rota_exec_device_vtable late;
     rota_runtime *runtime;
     rota_device *device, *other;
     rota_buffer *output;
@@ -215,22 +202,20 @@ static void closed_while_a_submit_thread_does_not_return(void **state) {
     assert_ok(rota_args_create(plan, &args));
     assert_ok(rota_args_set_output(args, output, words, sizeof words));
     test_gate_open(false);
-    without_entries = device->exec->vtable;
-    late = *without_entries;
-    late.instance_create = create_late;
-    device->exec->vtable = &late;
+    options.instance_creations = 0;
+    options.faults.instances_stay_from = 1;
     assert_ok(rota_submit_wait(gate, NULL, 0, &ticket));
     for (int i = 0; i < 2; i++) assert_ok(rota_submit_wait(plan, args, 0, &ticket));
-    wait_for_entry(1);
+    wait_for_creation(&options, 1);
     assert_ok(rota_submit_wait(plan, args, 0, &ticket));
     assert_ok(rota_submit_wait(bringing, NULL, 0, &ticket));
     nap_ms(300); /* both are sequenced, and in one batch with the second */
-    atomic_store(&let_out, 1);
-    wait_for_entry(2);
+    options.faults.instances_stay_from = 2;
+    wait_for_creation(&options, 2);
     assert_status(rota_runtime_close(runtime, 300000000u), ROTA_TIMEOUT);
     assert_non_null(strstr(rota_last_error(), "'adversary'"));
     assert_null(strstr(rota_last_error(), "'adversary:1'"));
-    atomic_store(&let_out, UINT32_MAX);
+    options.faults.instances_stay_from = 0;
     test_gate_open(true);
     nap_ms(300); /* it goes on */
     if (options.violations) fail_msg("%s", options.violation);
