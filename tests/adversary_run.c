@@ -319,12 +319,21 @@ static void step(adversary_device *device, adversary_work *work) {
 
 /* ---- Works ---- */
 
+static bool is_arena(const adversary_work *work, uint32_t m) {
+    const adversary_memory *memory = work->instance->own[m];
+    return memory && work->desc->memory_kind[m] == ROTA_EXEC_BASE_ARENA && !memory->flags &&
+           memory->magic == ADVERSARY_LIVE;
+}
+
 /* Before a replay first touches its arena, the arena's contents mean nothing: they become poison, unless
  * another replay that shares the memory has begun or comes first. */
 static void poison_arenas(adversary_device *device, adversary_work *work) {
     adversary_instance *instance = work->instance;
     if (device->base.caps.unified_host)
         return; /* Another device may have written there on the host's side. */
+    uint32_t first = 0;
+    while (first < work->desc->memory_count && !is_arena(work, first)) first++;
+    if (first == work->desc->memory_count) return; /* and thousands of works need not be looked at */
     device->stamp++;
     for (uint32_t q = 0; q < device->queue_count; q++)
         for (const adversary_work *other = device->queues[q].head; other; other = other->next) {
@@ -335,11 +344,9 @@ static void poison_arenas(adversary_device *device, adversary_work *work) {
             for (uint32_t m = 0; m < other->desc->memory_count; m++)
                 if (other->instance->own[m]) other->instance->own[m]->busy_stamp = device->stamp;
         }
-    for (uint32_t m = 0; m < work->desc->memory_count; m++) {
-        adversary_memory *memory = instance->own[m];
-        if (!memory || work->desc->memory_kind[m] != ROTA_EXEC_BASE_ARENA || memory->flags ||
-            memory->magic != ADVERSARY_LIVE || memory->busy_stamp == device->stamp)
-            continue;
+    for (uint32_t m = first; m < work->desc->memory_count; m++) {
+        const adversary_memory *memory = instance->own[m];
+        if (!is_arena(work, m) || memory->busy_stamp == device->stamp) continue;
         memset((void *)(uintptr_t)memory->base.address, ADVERSARY_POISON_FRESH, memory->base.size_bytes);
     }
 }
