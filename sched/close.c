@@ -55,7 +55,8 @@ static bool outlasts(pthread_t thread, const _Atomic uint32_t *ended, uint64_t d
     return !has_ended;
 }
 
-/* What a thread is given that is told to end only now, where others have used up the deadline. */
+/* What a thread or an executor is given that is told to end only now, where others have used up the deadline.
+ */
 static uint64_t at_least(uint64_t deadline_ns) {
     uint64_t least = rota_deadline_after(THREAD_NS);
     return deadline_ns > least ? deadline_ns : least;
@@ -155,9 +156,8 @@ static void free_submissions(rota_submission *submission) {
     }
 }
 
-/* Returns the bytes that are abandoned to the device. `in_use`: by one of the runtime's own threads. */
-static uint64_t close_device(rota_device *device, uint32_t stuck, bool in_use, uint64_t deadline_ns) {
-    bool is_stuck = stuck >> device->index & 1u;
+/* Returns the bytes that are abandoned to the device. */
+static uint64_t close_device(rota_device *device, bool is_stuck, uint64_t deadline_ns) {
     for (uint32_t q = 0; !is_stuck && q < device->runtime->queue_count; q++)
         free_submissions(device->timelines[q].oldest);
     while (!is_stuck && device->stagings) {
@@ -168,19 +168,57 @@ static uint64_t close_device(rota_device *device, uint32_t stuck, bool in_use, u
     }
     if (!is_stuck && device->upload_memory) rota_device_memory_destroy(device, device->upload_memory);
     uint64_t bytes = 0;
-    /* A thread that is stuck, inside a driver or a callback, still uses the device when it goes on, and what
-     * it has before it may use any: it is left as it is. */
-    if (!in_use) device->exec->vtable->close(device->exec, deadline_ns, &bytes);
+    device->exec->vtable->close(device->exec, deadline_ns, &bytes);
     ra_store_release(&device->closed, 1);
     return bytes;
 }
 
-/* Those that are closed; with all of them closed, since executors of linked devices look at each other's. */
-static void free_devices(rota_runtime *runtime, uint32_t not_closed) {
+/* Devices with memory that works of others know, which did not end: staging memory of what moves, and
+ * instances of plans on several devices. */
+static uint32_t lent_devices(const rota_runtime *runtime) {
+    uint32_t lent = 0, devices = ra_load_relaxed(&runtime->device_count);
+    for (const rota_plan_run *run = runtime->runs; run; run = run->next) lent |= run->device_mask;
+    for (uint32_t d = 0; d < devices; d++)
+        for (const rota_staging *staging = runtime->devices[d]->stagings; staging; staging = staging->next)
+            if (ra_load_acquire(&staging->busy)) lent |= 1u << d; /* with rota_staging_release */
+    return lent;
+}
+
+typedef struct closing {
+    uint32_t stuck;       /* bit per device: it did not end its works */
+    uint32_t answers_not; /* its executor could not be closed */
+    uint32_t left;        /* it is left as it is */
+    uint64_t abandoned_bytes;
+} closing;
+
+static void close_devices_of(rota_runtime *runtime, closing *c, uint32_t mask, uint64_t deadline_ns) {
+    for (; mask; mask &= mask - 1) {
+        uint32_t d = (uint32_t)__builtin_ctz(mask);
+        uint64_t bytes = close_device(runtime->devices[d], c->stuck >> d & 1u, deadline_ns);
+        c->abandoned_bytes += bytes;
+        if (bytes != 0) c->answers_not |= 1u << d;
+    }
+    c->left |= c->answers_not;
+}
+
+/* Those that are stuck first: an executor that works on the host may be copying to or from another device's
+ * staging memory. Where it does not come to an end, what it may touch there is left too. */
+static void close_devices(rota_runtime *runtime, closing *c, uint64_t deadline_ns) {
+    const uint32_t all = (uint32_t)((1ull << ra_load_relaxed(&runtime->device_count)) - 1);
+    close_devices_of(runtime, c, c->stuck, deadline_ns);
+    free_released(runtime, c->stuck);
+    empty_objects(runtime, c->stuck);
+    if (c->left) c->left |= lent_devices(runtime) & ~c->stuck;
+    close_devices_of(runtime, c, all & ~c->stuck & ~c->left, at_least(deadline_ns));
+}
+
+/* But for those that stay, and those linked to them, since executors of linked devices look at each other's.
+ */
+static void free_devices(rota_runtime *runtime, uint32_t stay) {
     uint32_t devices = ra_load_relaxed(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) {
         rota_device *device = runtime->devices[d];
-        if (((1u << d | ra_load_acquire(&device->linked)) & not_closed) == 0) rota_device_free(device);
+        if (((1u << d | ra_load_acquire(&device->linked)) & stay) == 0) rota_device_free(device);
     }
 }
 
@@ -238,35 +276,29 @@ rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_ns) {
     /* Threads that end as they should do so at once; a little time beyond the deadline keeps that orderly. */
     uint64_t thread_deadline = rota_deadline_after(THREAD_NS);
     if (thread_deadline < deadline) thread_deadline = deadline;
-    uint32_t stuck = 0;
-    char names[256] = "";
-    size_t names_length = 0;
+    closing c = {0};
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++)
-        if (!rota_device_is_finished(runtime->devices[d])) stuck |= 1u << d;
+        if (!rota_device_is_finished(runtime->devices[d])) c.stuck |= 1u << d;
     const stuck_threads threads = stop_threads(runtime, thread_deadline);
-    /* A submit thread, too, uses what is others' when it goes on: their staging memory, their timelines. */
-    const bool all_stay = threads.completer || threads.reclaimer || threads.submit;
-    const uint32_t late = stuck | threads.submit;
-    if (all_stay) stuck = UINT32_MAX;
-    if (!all_stay) {
-        free_released(runtime, stuck);
-        empty_objects(runtime, stuck);
+    const uint32_t late = c.stuck | threads.submit;
+    /* A thread that is stuck, inside a driver or a callback, still uses the runtime when it goes on, and what
+     * it has before it may use any device, its staging memory, its timelines: all is left as it is. */
+    if (threads.completer || threads.reclaimer || threads.submit) {
+        c.stuck = c.left = UINT32_MAX;
+        for (uint32_t d = 0; d < devices; d++) ra_store_release(&runtime->devices[d]->closed, 1);
+    } else {
+        if (c.stuck == 0) let_go_of_reads(runtime->stranded);
+        close_devices(runtime, &c, thread_deadline);
     }
-    uint64_t abandoned = 0;
-    uint32_t not_closed = stuck;
-    if (stuck == 0) let_go_of_reads(runtime->stranded);
-    for (uint32_t d = 0; d < devices; d++) {
-        char id[sizeof runtime->devices[d]->id];
-        memcpy(id, runtime->devices[d]->id, sizeof id);
-        uint64_t bytes = close_device(runtime->devices[d], stuck, all_stay, thread_deadline);
-        abandoned += bytes;
-        if (bytes != 0) not_closed |= 1u << d;
-        if (late >> d & 1u || bytes != 0)
-            rota_append(names, sizeof names, &names_length, "%s'%s'", names_length ? ", " : "", id);
-    }
-    free_devices(runtime, not_closed);
-    if (stuck == 0 && abandoned == 0) {
+    char names[256] = "";
+    size_t names_length = 0;
+    for (uint32_t d = 0; d < devices; d++)
+        if ((late | c.answers_not) >> d & 1u)
+            rota_append(names, sizeof names, &names_length, "%s'%s'", names_length ? ", " : "",
+                        runtime->devices[d]->id);
+    free_devices(runtime, c.stuck | c.left);
+    if (c.stuck == 0 && c.left == 0) {
         free_host_side(runtime);
         ra_store_release(&runtime->state, ROTA_RUNTIME_CLOSED);
         rota_runtime_keep_shell(runtime);
@@ -281,5 +313,5 @@ rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_ns) {
                          threads.completer ? "a ticket's callback" : "a driver that frees what was released",
                          (double)timeout_ns * 1e-9);
     return rota_fail(ROTA_TIMEOUT, "device %s did not finish within %.3f s: %llu bytes are abandoned to it",
-                     names, (double)timeout_ns * 1e-9, (unsigned long long)abandoned);
+                     names, (double)timeout_ns * 1e-9, (unsigned long long)c.abandoned_bytes);
 }

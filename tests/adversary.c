@@ -335,7 +335,7 @@ static void close_device(rota_exec_device *base, uint64_t deadline_ns, uint64_t 
     adversary_device *device = (adversary_device *)base;
     struct timespec until = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
                              .tv_nsec = (long)(deadline_ns % 1000000000u)};
-    uint64_t abandoned = 0;
+    uint64_t abandoned = sizeof *device; /* so that it is never 0 */
     pthread_mutex_lock(&device->lock);
     device->stop = true;
     pthread_cond_signal(&device->wake);

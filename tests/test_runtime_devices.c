@@ -426,6 +426,99 @@ static void failures_reach_a_gpu(void **state) {
     assert_ok(rota_runtime_close(runtime, 0));
 }
 
+/* ---- Closed while one device is at another's memory ---- */
+
+static rota_plan *filling(rota_device *device, rota_buffer *buffer, uint64_t bytes) {
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    assert_ok(rota_record_fill(recorder, buffer, 0, bytes, 6, NULL));
+    rota_recorder_close(recorder);
+    rota_compile_options options = {.name = "filling", .devices = &device, .device_count = 1};
+    assert_ok(rota_compile(rota_device_runtime(device), graph, &options, &plan));
+    rota_graph_release(graph);
+    return plan;
+}
+
+/* The CPU takes over what a GPU wrote, and the runtime is closed after a part of the time that this takes, in
+ * parts per mille; -1: when it is over. Returns the time. False: there is no Vulkan device. */
+static bool close_while_taking(int32_t mille, uint64_t *time_ns) {
+    enum { BYTES = 64 << 20 };
+    rota_runtime *runtime;
+    rota_device *cpu, *gpu;
+    rota_ticket ticket;
+    assert_ok(rota_runtime_open(NULL, &runtime));
+    if (rota_device_open(runtime, "vk:0", &gpu) != ROTA_OK) {
+        print_message("skipped: no Vulkan device: %s\n", rota_last_error());
+        assert_ok(rota_runtime_close(runtime, 0));
+        return false;
+    }
+    assert_ok(rota_device_open(runtime, "cpu", &cpu));
+    rota_buffer *far = test_buffer(runtime, "far", BYTES);
+    rota_plan *fill = filling(gpu, far, BYTES),
+              *taking = test_plan_1(cpu, "taking", &test_increment, far, ROTA_READWRITE);
+    assert_ok(rota_submit_wait(fill, NULL, 0, &ticket));
+    assert_ok(rota_wait(ticket, 0));
+    uint64_t begin = rota_clock_ns();
+    assert_ok(rota_submit_wait(taking, NULL, 0, &ticket));
+    if (mille < 0) {
+        assert_ok(rota_wait(ticket, 0));
+        *time_ns = rota_clock_ns() - begin;
+    } else {
+        static _Atomic uint32_t never;
+        (void)rota_futex_wait(&never, 0, begin + *time_ns * (uint64_t)mille / 1000);
+    }
+    rota_status status = rota_runtime_close(runtime, 1);
+    assert_true(status == ROTA_OK || (status == ROTA_TIMEOUT && mille >= 0));
+    rota_plan_release(fill);
+    rota_plan_release(taking);
+    rota_buffer_release(far);
+    return true;
+}
+
+/* The executors end, in an order in which none has its source taken away in the middle of a copy. */
+static void closed_while_bytes_are_taken_over(void **state) {
+    (void)state;
+    uint64_t time_ns = 0;
+    if (!close_while_taking(-1, &time_ns)) skip();
+    for (int32_t mille = 200; mille < 1000; mille += 100) assert_true(close_while_taking(mille, &time_ns));
+}
+
+/* A kernel on the CPU does not end. Where what it belongs to also has staging memory of the other device,
+ * that one is left as well, and else closed. */
+static void who_lends_memory_is_left(void **state) {
+    (void)state;
+    for (uint32_t lends = 0; lends < 2; lends++) {
+        static devices kept[2]; /* an abandoned device goes on reading its options */
+        devices *d = &kept[lends];
+        assert_ok(adversary_runtime_open(&d->options, NULL, &d->runtime));
+        assert_ok(rota_device_open(d->runtime, "adversary", &d->first));
+        assert_ok(rota_device_open(d->runtime, "cpu", &d->cpu));
+        rota_buffer *far = test_words(d->first, "far", WORDS, 3),
+                    *near = test_words(d->cpu, "near", WORDS, 4);
+        rota_plan *gate = test_plan_1(d->cpu, "gate", &test_gate, lends ? far : near, ROTA_READWRITE);
+        rota_ticket ticket;
+        test_expect_words(far, WORDS, 3);
+        test_gate_open(false);
+        assert_ok(rota_submit_wait(gate, NULL, 0, &ticket));
+        assert_status(rota_wait(ticket, 100000000u), ROTA_TIMEOUT);
+        assert_status(rota_runtime_close(d->runtime, 100000000u), ROTA_TIMEOUT);
+        assert_non_null(strstr(rota_last_error(), "'cpu'"));
+        assert_null(strstr(rota_last_error(), "'adversary'"));
+        if (lends)
+            assert_int_not_equal(d->options.live_memories, 0);
+        else
+            assert_int_equal(d->options.live_memories, 0);
+        rota_plan_release(gate);
+        rota_buffer_release(far);
+        rota_buffer_release(near);
+        test_gate_open(true);
+        assert_int_equal(d->options.violations, 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_follow_their_readers),
@@ -436,6 +529,8 @@ int main(void) {
         cmocka_unit_test(a_silent_device_meets_the_deadline),
         cmocka_unit_test(allocation_failures_are_errors),
         cmocka_unit_test(failures_reach_a_gpu),
+        cmocka_unit_test(closed_while_bytes_are_taken_over),
+        cmocka_unit_test(who_lends_memory_is_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
