@@ -27,15 +27,35 @@ static bool is_waiting_for_lost(rota_runtime *runtime) {
     return false;
 }
 
-static bool is_finished(rota_runtime *runtime) {
+/* Submissions that the sequencer has not taken. */
+static uint64_t waiting_submissions(rota_runtime *runtime) {
+    uint64_t count = 0;
     uint32_t lanes = ra_load_acquire(&runtime->lane_high);
-    for (uint32_t i = 0; i < lanes; i++)
-        if (ra_load_acquire(&runtime->lanes[i].head) != ra_load_acquire(&runtime->lanes[i].tail))
-            return false;
-    uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t i = 0; i < lanes; i++) /* acquire: the works of what was taken are seen as issued */
+        count += ra_load_acquire(&runtime->lanes[i].tail) - ra_load_acquire(&runtime->lanes[i].head);
+    return count;
+}
+
+/* Gives back what they hold; the sequencer has ended. */
+static void drop_waiting(rota_runtime *runtime) {
+    uint32_t lanes = ra_load_acquire(&runtime->lane_high);
+    for (uint32_t i = 0; i < lanes; i++) {
+        rota_lane *lane = &runtime->lanes[i];
+        uint64_t tail = ra_load_acquire(&lane->tail), head = ra_load_relaxed(&lane->head);
+        for (; head != tail; head++) rota_host_record_drop(&lane->records[head % ROTA_LANE_RECORDS]);
+        ra_store_release(&lane->head, tail);
+    }
+}
+
+static uint32_t unfinished_devices(rota_runtime *runtime) {
+    uint32_t mask = 0, devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++)
-        if (!rota_device_is_finished(runtime->devices[d])) return false;
-    return true;
+        if (!rota_device_is_finished(runtime->devices[d])) mask |= 1u << d;
+    return mask;
+}
+
+static bool is_finished(rota_runtime *runtime) {
+    return waiting_submissions(runtime) == 0 && unfinished_devices(runtime) == 0;
 }
 
 /* What did not end by the deadline. */
@@ -173,17 +193,6 @@ static uint64_t close_device(rota_device *device, bool is_stuck, uint64_t deadli
     return bytes;
 }
 
-/* Devices with memory that works of others know, which did not end: staging memory of what moves, and
- * instances of plans on several devices. */
-static uint32_t lent_devices(const rota_runtime *runtime) {
-    uint32_t lent = 0, devices = ra_load_relaxed(&runtime->device_count);
-    for (const rota_plan_run *run = runtime->runs; run; run = run->next) lent |= run->device_mask;
-    for (uint32_t d = 0; d < devices; d++)
-        for (const rota_staging *staging = runtime->devices[d]->stagings; staging; staging = staging->next)
-            if (ra_load_acquire(&staging->busy)) lent |= 1u << d; /* with rota_staging_release */
-    return lent;
-}
-
 typedef struct closing {
     uint32_t stuck;       /* bit per device: it did not end its works */
     uint32_t answers_not; /* its executor could not be closed */
@@ -191,25 +200,50 @@ typedef struct closing {
     uint64_t abandoned_bytes;
 } closing;
 
+static uint32_t all_devices(const rota_runtime *runtime) {
+    return (uint32_t)((1ull << ra_load_acquire(&runtime->device_count)) - 1);
+}
+
 static void close_devices_of(rota_runtime *runtime, closing *c, uint32_t mask, uint64_t deadline_ns) {
     for (; mask; mask &= mask - 1) {
         uint32_t d = (uint32_t)__builtin_ctz(mask);
-        uint64_t bytes = close_device(runtime->devices[d], c->stuck >> d & 1u, deadline_ns);
+        uint64_t bytes = close_device(runtime->devices[d], c->stuck >> d & 1u, at_least(deadline_ns));
         c->abandoned_bytes += bytes;
         if (bytes != 0) c->answers_not |= 1u << d;
     }
     c->left |= c->answers_not;
 }
 
-/* Those that are stuck first: an executor that works on the host may be copying to or from another device's
- * staging memory. Where it does not come to an end, what it may touch there is left too. */
+static void leave(rota_runtime *runtime, closing *c, uint32_t mask) {
+    c->left |= mask;
+    for (; mask; mask &= mask - 1) ra_store_release(&runtime->devices[__builtin_ctz(mask)]->closed, 1);
+}
+
+/* Devices with memory that is known to works of those that are left: staging memory of what moves, and
+ * instances of plans on several devices. */
+static uint32_t lent_devices(const rota_runtime *runtime, uint32_t left) {
+    uint32_t lent = 0, devices = ra_load_relaxed(&runtime->device_count);
+    for (const rota_plan_run *run = runtime->runs; run; run = run->next)
+        if (run->device_mask & left) lent |= run->device_mask;
+    for (uint32_t d = 0; d < devices; d++)
+        for (const rota_staging *staging = runtime->devices[d]->stagings; staging; staging = staging->next)
+            if (ra_load_acquire(&staging->busy)) lent |= 1u << d; /* with rota_staging_release */
+    return lent & ~left;
+}
+
+/* Executors that work on the host come first, where they are not through: they may be copying to or from
+ * other devices' memory, stuck or not. Where one does not come to an end, what it may touch there is left. */
 static void close_devices(rota_runtime *runtime, closing *c, uint64_t deadline_ns) {
-    const uint32_t all = (uint32_t)((1ull << ra_load_relaxed(&runtime->device_count)) - 1);
-    close_devices_of(runtime, c, c->stuck, deadline_ns);
+    uint32_t first = 0, all = all_devices(runtime);
+    for (uint32_t mask = c->stuck; mask; mask &= mask - 1) {
+        uint32_t d = (uint32_t)__builtin_ctz(mask);
+        if (runtime->devices[d]->exec->caps.unified_host) first |= 1u << d;
+    }
+    close_devices_of(runtime, c, first, deadline_ns);
     free_released(runtime, c->stuck);
     empty_objects(runtime, c->stuck);
-    if (c->left) c->left |= lent_devices(runtime) & ~c->stuck;
-    close_devices_of(runtime, c, all & ~c->stuck & ~c->left, at_least(deadline_ns));
+    if (c->left) leave(runtime, c, lent_devices(runtime, c->left));
+    close_devices_of(runtime, c, all & ~first & ~c->left, deadline_ns);
 }
 
 /* But for those that stay, and those linked to them, since executors of linked devices look at each other's.
@@ -276,33 +310,34 @@ rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_ns) {
     /* Threads that end as they should do so at once; a little time beyond the deadline keeps that orderly. */
     uint64_t thread_deadline = rota_deadline_after(THREAD_NS);
     if (thread_deadline < deadline) thread_deadline = deadline;
-    closing c = {0};
-    uint32_t devices = ra_load_acquire(&runtime->device_count);
-    for (uint32_t d = 0; d < devices; d++)
-        if (!rota_device_is_finished(runtime->devices[d])) c.stuck |= 1u << d;
     const stuck_threads threads = stop_threads(runtime, thread_deadline);
+    /* Now, when nothing is taken or handed over any more. */
+    closing c = {.stuck = unfinished_devices(runtime)};
+    const uint64_t waiting = waiting_submissions(runtime);
+    drop_waiting(runtime);
     const uint32_t late = c.stuck | threads.submit;
     /* A thread that is stuck, inside a driver or a callback, still uses the runtime when it goes on, and what
      * it has before it may use any device, its staging memory, its timelines: all is left as it is. */
     if (threads.completer || threads.reclaimer || threads.submit) {
-        c.stuck = c.left = UINT32_MAX;
-        for (uint32_t d = 0; d < devices; d++) ra_store_release(&runtime->devices[d]->closed, 1);
+        c.stuck = UINT32_MAX;
+        leave(runtime, &c, all_devices(runtime));
     } else {
         if (c.stuck == 0) let_go_of_reads(runtime->stranded);
         close_devices(runtime, &c, thread_deadline);
     }
     char names[256] = "";
     size_t names_length = 0;
-    for (uint32_t d = 0; d < devices; d++)
-        if ((late | c.answers_not) >> d & 1u)
-            rota_append(names, sizeof names, &names_length, "%s'%s'", names_length ? ", " : "",
-                        runtime->devices[d]->id);
+    for (uint32_t mask = late | c.answers_not; mask; mask &= mask - 1)
+        rota_append(names, sizeof names, &names_length, "%s'%s'", names_length ? ", " : "",
+                    runtime->devices[__builtin_ctz(mask)]->id);
     free_devices(runtime, c.stuck | c.left);
     if (c.stuck == 0 && c.left == 0) {
         free_host_side(runtime);
         ra_store_release(&runtime->state, ROTA_RUNTIME_CLOSED);
         rota_runtime_keep_shell(runtime);
-        return ROTA_OK;
+        if (waiting == 0) return ROTA_OK;
+        return rota_fail(ROTA_TIMEOUT, "%llu submissions had not begun within %.3f s, and were dropped",
+                         (unsigned long long)waiting, (double)timeout_ns * 1e-9);
     }
     /* What a device may still touch, and what its executor may still call, stays for the life of the process.
      */

@@ -161,6 +161,15 @@ static rota_status read_piece(rota_residency *residency, uint64_t offset, uint8_
     return status;
 }
 
+void rota_host_record_drop(const rota_record *record) {
+    if (record->kind == ROTA_RECORD_READ) rota_host_read_release(record->object);
+    if (record->kind != ROTA_RECORD_WRITE) return;
+    rota_host_write *write = record->object;
+    /* Release: with the claim; nothing has read the slot. */
+    ra_store_release(&write->device->upload_slots[write->slot].state, 0);
+    free(write);
+}
+
 rota_status rota_buffer_read(rota_buffer *buffer, uint64_t offset_bytes, void *out_data,
                              uint64_t size_bytes) {
     rota_residency *residency;

@@ -57,10 +57,10 @@ ROTA_API rota_status rota_runtime_open(const rota_runtime_options *options, rota
 
 /* Refuses new submissions (WRONG_STATE), waits up to timeout_ns for what is in flight, closes the devices.
  * Ends at its deadline, but for up to a second that each of its threads and devices has to end once it is
- * told to: what a device that doesn't answer may still touch is abandoned, counted in the message, never
- * freed (then TIMEOUT). Tickets keep their meaning as values: polling one after close is WRONG_STATE. Objects
- * still referenced (plans, buffers) become empty shells whose release is legal. No other call on the runtime
- * may be running. */
+ * told to. Then TIMEOUT: what a device that doesn't answer may still touch is abandoned, counted in the
+ * message, never freed, and submissions that had not begun are dropped. Tickets keep their meaning as values:
+ * polling one after close is WRONG_STATE. Objects still referenced (plans, buffers) become empty shells whose
+ * release is legal. No other call on the runtime may be running. */
 ROTA_API rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_ns);
 
 /* ---- Devices ---- */

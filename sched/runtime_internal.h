@@ -746,6 +746,8 @@ void rota_run_destroy(rota_plan_run *run); /* all but the struct */
 
 /* hostio.c */
 void rota_host_read_release(rota_host_read *read);
+/* Gives back what a record holds that will not be sequenced. */
+void rota_host_record_drop(const rota_record *record);
 
 /* residency.c */
 rota_status rota_residency_prepare(rota_residency *residency, rota_device *device);

@@ -495,6 +495,7 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
                                (unsigned long long)number);
         rota_ticket_set_failed(runtime, cell, record->sequence * ROTA_LANES_MAX + lane_index, status, cause);
         ra_store_release(&cell->point, ROTA_POINT_PASSED);
+        rota_host_record_drop(record);
         return;
     }
     submission->next = NULL;

@@ -369,6 +369,7 @@ static void close_device(rota_exec_device *base, uint64_t deadline_ns, uint64_t 
     pthread_mutex_destroy(&device->lock);
     free(device->active);
     free(device->stray);
+    atomic_fetch_add(&device->options->closes, 1);
     free(device);
 }
 

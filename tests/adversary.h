@@ -77,6 +77,7 @@ typedef struct adversary_options {
     _Atomic uint32_t violations;         /* of the contract, by the caller */
     char violation[256];                 /* the first one */
     _Atomic uint64_t imports;            /* of memory, from the other device */
+    _Atomic uint32_t closes;             /* that freed the device */
     _Atomic uint64_t acquires;           /* works that had to */
     _Atomic uint64_t timeline_waits;     /* for another device */
     _Atomic uint64_t rescues;            /* calls of timeline_signal */

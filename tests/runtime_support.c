@@ -44,20 +44,29 @@ static rota_status copy(const rota_kernel_call *call) {
 }
 const rota_kernel test_copy = {.name = "copy", .operand_count = 2, .cpu = {.fn = copy, .items = word_items}};
 
-static _Atomic uint32_t gate_open;
+static _Atomic uint32_t gate_open, gates_running;
 
 void test_gate_open(bool open) {
     ra_store_seq_cst(&gate_open, open ? 1 : 0);
     rota_futex_wake(&gate_open, INT32_MAX);
 }
 
+void test_gates_running(uint32_t count) {
+    static _Atomic uint32_t never;
+    uint64_t deadline = rota_deadline_after(20000000000u);
+    while (ra_load_seq_cst(&gates_running) != count && rota_clock_ns() < deadline)
+        (void)rota_futex_wait(&never, 0, rota_deadline_after(100000));
+    assert_int_equal(ra_load_seq_cst(&gates_running), count);
+}
+
 static rota_status gate(const rota_kernel_call *call) {
     (void)call;
     uint64_t deadline = rota_deadline_after(60000000000u);
-    while (!ra_load_seq_cst(&gate_open))
-        if (!rota_futex_wait(&gate_open, 0, deadline))
-            return rota_fail(ROTA_TIMEOUT, "the gate never opened");
-    return ROTA_OK;
+    bool in_time = true;
+    (void)ra_fetch_add_seq_cst(&gates_running, 1);
+    while (in_time && !ra_load_seq_cst(&gate_open)) in_time = rota_futex_wait(&gate_open, 0, deadline);
+    (void)ra_fetch_sub_acq_rel(&gates_running, 1);
+    return in_time ? ROTA_OK : rota_fail(ROTA_TIMEOUT, "the gate never opened");
 }
 const rota_kernel test_gate = {.name = "gate", .operand_count = 1, .cpu = {.fn = gate}};
 

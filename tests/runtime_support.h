@@ -21,6 +21,8 @@ extern const rota_kernel test_copy;
 /* Runs until test_gate_open(true); one item. Its operand is READWRITE. */
 extern const rota_kernel test_gate;
 void test_gate_open(bool open);
+/* Waits until so many are running. */
+void test_gates_running(uint32_t count);
 /* Fails while test_fail is set; else writes 7 to its operand (WRITE). */
 extern const rota_kernel test_failing;
 extern _Atomic int test_fail;

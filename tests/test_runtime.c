@@ -440,6 +440,42 @@ static void closed_runtimes_say_so(void **state) {
     assert_ok(rota_runtime_close(runtime, 0));
 }
 
+static _Atomic uint32_t counted;
+
+static rota_status count_1(const rota_kernel_call *call) {
+    (void)call;
+    (void)ra_fetch_add_seq_cst(&counted, 1);
+    return ROTA_OK;
+}
+static const rota_kernel counting = {.name = "count", .operand_count = 1, .cpu = {.fn = count_1}};
+
+/* Closed before they were all taken, as likely as not in the middle: all ran, or it is said that they did
+ * not. The sanitizers look at what those that are taken by then use. */
+static void closing_drops_nothing_in_silence(void **state) {
+    (void)state;
+    uint32_t dropped = 0;
+    for (uint32_t round = 0; round < 40; round++) {
+        enum { TIMES = 100 };
+        rota_runtime *runtime;
+        rota_device *device;
+        assert_ok(rota_runtime_open(&(rota_runtime_options){.worker_threads = 2}, &runtime));
+        assert_ok(rota_device_open(runtime, "cpu", &device));
+        rota_buffer *buffer = test_words(device, "x", 64, 0);
+        rota_plan *plan = test_plan_1(device, "count", &counting, buffer, ROTA_READWRITE);
+        ra_store_seq_cst(&counted, 0);
+        for (uint32_t i = 0; i < TIMES; i++) assert_ok(rota_submit(plan, NULL, NULL));
+        rota_status status = rota_runtime_close(runtime, 1 + round * 2000);
+        if (status == ROTA_OK)
+            assert_int_equal(ra_load_seq_cst(&counted), TIMES);
+        else
+            assert_int_equal(status, ROTA_TIMEOUT);
+        dropped += strstr(rota_last_error(), "had not begun") != NULL;
+        rota_plan_release(plan);
+        rota_buffer_release(buffer);
+    }
+    print_message("%u of 40 dropped submissions\n", dropped);
+}
+
 static void closing_ends_at_its_deadline(void **state) {
     (void)state;
     rota_runtime *runtime;
@@ -600,6 +636,7 @@ int main(void) {
         cmocka_unit_test(spinning_ends_at_deadlines),
         cmocka_unit_test(closed_runtimes_say_so),
         cmocka_unit_test(the_memory_limit_holds),
+        cmocka_unit_test(closing_drops_nothing_in_silence),
         cmocka_unit_test(closing_ends_at_its_deadline),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -486,35 +486,44 @@ static void closed_while_bytes_are_taken_over(void **state) {
     for (int32_t mille = 200; mille < 1000; mille += 100) assert_true(close_while_taking(mille, &time_ns));
 }
 
+typedef enum lending { LENDS_NOT, LENDS, LENDS_AND_IS_STUCK, LENDING } lending;
+
 /* A kernel on the CPU does not end. Where what it belongs to also has staging memory of the other device,
- * that one is left as well, and else closed. */
+ * that one is left as well, whether it is through or not, and else closed. */
 static void who_lends_memory_is_left(void **state) {
     (void)state;
-    for (uint32_t lends = 0; lends < 2; lends++) {
-        static devices kept[2]; /* an abandoned device goes on reading its options */
-        devices *d = &kept[lends];
+    for (lending how = LENDS_NOT; how < LENDING; how++) {
+        static devices kept[LENDING]; /* an abandoned device goes on reading its options */
+        devices *d = &kept[how];
         assert_ok(adversary_runtime_open(&d->options, NULL, &d->runtime));
         assert_ok(rota_device_open(d->runtime, "adversary", &d->first));
         assert_ok(rota_device_open(d->runtime, "cpu", &d->cpu));
         rota_buffer *far = test_words(d->first, "far", WORDS, 3),
-                    *near = test_words(d->cpu, "near", WORDS, 4);
-        rota_plan *gate = test_plan_1(d->cpu, "gate", &test_gate, lends ? far : near, ROTA_READWRITE);
-        rota_ticket ticket;
+                    *near = test_words(d->cpu, "near", WORDS, 4),
+                    *other = test_words(d->first, "other", WORDS, 5);
+        rota_plan *gate =
+                      test_plan_1(d->cpu, "gate", &test_gate, how == LENDS_NOT ? near : far, ROTA_READWRITE),
+                  *stuck = test_plan_1(d->first, "stuck", &test_increment, other, ROTA_READWRITE);
         test_expect_words(far, WORDS, 3);
+        test_expect_words(other, WORDS, 5);
         test_gate_open(false);
-        assert_ok(rota_submit_wait(gate, NULL, 0, &ticket));
-        assert_status(rota_wait(ticket, 100000000u), ROTA_TIMEOUT);
+        assert_ok(rota_submit_wait(gate, NULL, 0, NULL));
+        test_gates_running(1);
+        if (how == LENDS_AND_IS_STUCK) {
+            d->options.faults.silent = true;
+            assert_ok(rota_submit_wait(stuck, NULL, 0, NULL));
+        }
         assert_status(rota_runtime_close(d->runtime, 100000000u), ROTA_TIMEOUT);
         assert_non_null(strstr(rota_last_error(), "'cpu'"));
-        assert_null(strstr(rota_last_error(), "'adversary'"));
-        if (lends)
-            assert_int_not_equal(d->options.live_memories, 0);
-        else
-            assert_int_equal(d->options.live_memories, 0);
+        assert_int_equal(strstr(rota_last_error(), "'adversary'") != NULL, how == LENDS_AND_IS_STUCK);
+        assert_int_equal(d->options.closes, how == LENDS_NOT);
         rota_plan_release(gate);
+        rota_plan_release(stuck);
         rota_buffer_release(far);
         rota_buffer_release(near);
+        rota_buffer_release(other);
         test_gate_open(true);
+        test_gates_running(0);
         assert_int_equal(d->options.violations, 0);
     }
 }
