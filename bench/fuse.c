@@ -117,8 +117,8 @@ static rota_status replay(rota_plan *plan) {
 static rota_status run_way(const opened_device *opened, const chain *c, bool fused, uint64_t repeat,
                            float *out_y, uint64_t *out_wrong, cJSON *row) {
     rota_plan *plan = NULL;
-    uint64_t merged;
-    double compile_ms, *us = calloc(repeat, sizeof *us);
+    uint64_t merged = 0;
+    double compile_ms = 0, *us = calloc(repeat, sizeof *us);
     if (!us) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for samples");
     rota_status status = make_plan(opened, c, fused, &merged, &compile_ms, &plan);
     const uint64_t warm_from_ns = rota_clock_ns(), count = c->rows * COLUMNS;

@@ -115,9 +115,9 @@ static bool is_held(const rota_dead *dead, uint32_t stuck) {
     return true;
 }
 
-/* Frees what was released and can't be in use; what a stuck device may touch is left. */
+/* Frees what was released and can't be in use; what a stuck device may touch is left, in `dead`. */
 static void free_released(rota_runtime *runtime, uint32_t stuck) {
-    rota_dead *dead = runtime->dead;
+    rota_dead *dead = runtime->dead, *left = NULL;
     runtime->dead = NULL;
     for (;;) {
         if (!dead) {
@@ -125,11 +125,17 @@ static void free_released(rota_runtime *runtime, uint32_t stuck) {
             runtime->held = NULL;
         }
         if (!dead) dead = ra_exchange_acq_rel(&runtime->released, NULL);
-        if (!dead) return;
+        if (!dead) break;
         rota_dead *next = dead->next;
-        if (!is_held(dead, stuck)) rota_reclaim_free(dead); /* args may release a plan, which then is next */
+        if (is_held(dead, stuck)) {
+            dead->next = left;
+            left = dead;
+        } else {
+            rota_reclaim_free(dead); /* args may release a plan, which then is next */
+        }
         dead = next;
     }
+    runtime->dead = left;
 }
 
 /* What callers still hold becomes a shell: the structs stay, the executors' objects go. */
@@ -159,12 +165,21 @@ static void empty_objects(rota_runtime *runtime, uint32_t stuck) {
     runtime->residencies = NULL;
 }
 
-/* While the staging memory is there that they give back. */
 static void let_go_of_reads(rota_submission *submission) {
     for (; submission; submission = submission->next) {
         if (submission->read) rota_host_read_release(submission->read);
         submission->read = NULL;
     }
+}
+
+/* Of devices that are through, while the staging memory is there that they give back, which may be another
+ * device's. */
+static void let_go_of_all_reads(rota_runtime *runtime, uint32_t stuck) {
+    if (stuck == 0) let_go_of_reads(runtime->stranded);
+    uint32_t devices = ra_load_relaxed(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++)
+        for (uint32_t q = 0; !(stuck >> d & 1u) && q < runtime->queue_count; q++)
+            let_go_of_reads(runtime->devices[d]->timelines[q].oldest);
 }
 
 static void free_submissions(rota_submission *submission) {
@@ -194,9 +209,13 @@ static uint64_t close_device(rota_device *device, bool is_stuck, uint64_t deadli
 }
 
 typedef struct closing {
-    uint32_t stuck;       /* bit per device: it did not end its works */
-    uint32_t answers_not; /* its executor could not be closed */
-    uint32_t left;        /* it is left as it is */
+    bool was_finished;     /* all, at the deadline */
+    uint32_t late;         /* bit per device: it had works unfinished then */
+    stuck_threads threads; /* at the end of what they were given */
+    uint64_t waiting;      /* submissions that the sequencer had not taken */
+    uint32_t stuck;        /* it has works unfinished, now that nothing is handed over any more */
+    uint32_t answers_not;  /* its executor could not be closed */
+    uint32_t left;         /* it is left as it is */
     uint64_t abandoned_bytes;
 } closing;
 
@@ -240,6 +259,7 @@ static void close_devices(rota_runtime *runtime, closing *c, uint64_t deadline_n
         if (runtime->devices[d]->exec->caps.unified_host) first |= 1u << d;
     }
     close_devices_of(runtime, c, first, deadline_ns);
+    let_go_of_all_reads(runtime, c->stuck);
     free_released(runtime, c->stuck);
     empty_objects(runtime, c->stuck);
     if (c->left) leave(runtime, c, lent_devices(runtime, c->left));
@@ -293,6 +313,33 @@ static rota_status close_in_child(rota_runtime *runtime) {
     return ROTA_OK;
 }
 
+/* OK, or TIMEOUT with what did not end. */
+static rota_status outcome(const rota_runtime *runtime, const closing *c, double seconds) {
+    char text[640] = "";
+    size_t length = 0;
+    if (c->threads.completer || c->threads.reclaimer)
+        rota_append(
+            text, sizeof text, &length, "%s did not return within %.3f s: nothing of the runtime is freed",
+            c->threads.completer ? "a ticket's callback" : "a driver that frees what was released", seconds);
+    const uint32_t devices = c->late | c->threads.submit | c->answers_not;
+    for (uint32_t mask = devices; mask; mask &= mask - 1)
+        rota_append(text, sizeof text, &length, "%s'%s'",
+                    mask != devices ? ", "
+                    : length        ? "; device "
+                                    : "device ",
+                    runtime->devices[__builtin_ctz(mask)]->id);
+    if (devices)
+        rota_append(text, sizeof text, &length,
+                    " did not finish within %.3f s: %llu bytes are abandoned to it", seconds,
+                    (unsigned long long)c->abandoned_bytes);
+    if (c->waiting)
+        rota_append(text, sizeof text, &length,
+                    "%s%llu submissions had not begun within %.3f s, and were dropped", length ? "; " : "",
+                    (unsigned long long)c->waiting, seconds);
+    if (c->was_finished && length == 0) return ROTA_OK;
+    return rota_fail(ROTA_TIMEOUT, "%s", length ? text : "the last submissions did not finish in time");
+}
+
 rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_ns) {
     if (!runtime) return ROTA_OK;
     if (rota_runtime_is_forked(runtime)) return close_in_child(runtime);
@@ -310,43 +357,31 @@ rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_ns) {
     /* Threads that end as they should do so at once; a little time beyond the deadline keeps that orderly. */
     uint64_t thread_deadline = rota_deadline_after(THREAD_NS);
     if (thread_deadline < deadline) thread_deadline = deadline;
-    const stuck_threads threads = stop_threads(runtime, thread_deadline);
-    /* Now, when nothing is taken or handed over any more. */
-    closing c = {.stuck = unfinished_devices(runtime)};
-    const uint64_t waiting = waiting_submissions(runtime);
+    closing c = {.was_finished = is_finished(runtime), .late = unfinished_devices(runtime)};
+    c.threads = stop_threads(runtime, thread_deadline);
+    /* What may be freed. A device that has come to its end since was too late for outputs and callbacks. */
+    c.stuck = unfinished_devices(runtime);
+    c.late |= c.stuck;
+    c.waiting = waiting_submissions(runtime);
     drop_waiting(runtime);
-    const uint32_t late = c.stuck | threads.submit;
     /* A thread that is stuck, inside a driver or a callback, still uses the runtime when it goes on, and what
      * it has before it may use any device, its staging memory, its timelines: all is left as it is. */
-    if (threads.completer || threads.reclaimer || threads.submit) {
+    if (c.threads.completer || c.threads.reclaimer || c.threads.submit) {
         c.stuck = UINT32_MAX;
         leave(runtime, &c, all_devices(runtime));
     } else {
-        if (c.stuck == 0) let_go_of_reads(runtime->stranded);
         close_devices(runtime, &c, thread_deadline);
     }
-    char names[256] = "";
-    size_t names_length = 0;
-    for (uint32_t mask = late | c.answers_not; mask; mask &= mask - 1)
-        rota_append(names, sizeof names, &names_length, "%s'%s'", names_length ? ", " : "",
-                    runtime->devices[__builtin_ctz(mask)]->id);
+    rota_status status = outcome(runtime, &c, (double)timeout_ns * 1e-9);
     free_devices(runtime, c.stuck | c.left);
-    if (c.stuck == 0 && c.left == 0) {
-        free_host_side(runtime);
-        ra_store_release(&runtime->state, ROTA_RUNTIME_CLOSED);
-        rota_runtime_keep_shell(runtime);
-        if (waiting == 0) return ROTA_OK;
-        return rota_fail(ROTA_TIMEOUT, "%llu submissions had not begun within %.3f s, and were dropped",
-                         (unsigned long long)waiting, (double)timeout_ns * 1e-9);
-    }
+    bool stays = c.stuck != 0 || c.left != 0;
+    if (!stays) free_host_side(runtime);
+    ra_store_release(&runtime->state, ROTA_RUNTIME_CLOSED);
     /* What a device may still touch, and what its executor may still call, stays for the life of the process.
      */
-    ra_store_release(&runtime->state, ROTA_RUNTIME_CLOSED);
-    rota_runtime_abandon_shell(runtime);
-    if (threads.completer || threads.reclaimer)
-        return rota_fail(ROTA_TIMEOUT, "%s did not return within %.3f s: nothing of the runtime is freed",
-                         threads.completer ? "a ticket's callback" : "a driver that frees what was released",
-                         (double)timeout_ns * 1e-9);
-    return rota_fail(ROTA_TIMEOUT, "device %s did not finish within %.3f s: %llu bytes are abandoned to it",
-                     names, (double)timeout_ns * 1e-9, (unsigned long long)c.abandoned_bytes);
+    if (stays)
+        rota_runtime_abandon_shell(runtime);
+    else
+        rota_runtime_keep_shell(runtime);
+    return status;
 }
