@@ -293,8 +293,8 @@ static void cuda_close(rota_exec_device *base, uint64_t deadline_ns, uint64_t *o
     /* Work in flight keeps the driver from freeing anything: every call would wait for it. */
     bool stopped = stop_thread(device, deadline_ns);
     if (!stopped || ra_load_acquire(&device->noisy)) { /* pairs with lose_once */
-        /* With the device itself, so that the count is never 0 where something is abandoned. */
-        uint64_t bytes = ra_load_relaxed(&device->memory_bytes) + sizeof *device;
+        uint64_t bytes = ra_load_relaxed(&device->memory_bytes);
+        if (bytes == 0) bytes = sizeof *device; /* never 0 where something is abandoned */
         rota_log_write(&device->host.log, ROTA_LOG_ERROR,
                        "%s does not answer; %llu bytes of its memory are abandoned", base->info.id,
                        (unsigned long long)bytes);
