@@ -260,13 +260,13 @@ static rota_device *new_device(rota_runtime *runtime, const listed *entry) {
     (void)pthread_mutex_init(&device->gate.mutex, NULL);
     size_t bytes = (runtime->queue_count * sizeof *device->timelines + 63) / 64 * 64;
     device->timelines = aligned_alloc(64, bytes);
+    if (device->timelines) memset(device->timelines, 0, bytes);
     device->upload_slot_count = runtime->options.staging_slots;
     device->upload_slots = calloc(device->upload_slot_count, sizeof *device->upload_slots);
     if (!device->timelines || !device->upload_slots) {
         rota_device_free(device);
         return NULL;
     }
-    memset(device->timelines, 0, bytes);
     uint32_t timelines = ROTA_DEVICES_MAX * runtime->queue_count;
     bool ok = true;
     for (uint32_t q = 0; q < runtime->queue_count; q++) {

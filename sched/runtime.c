@@ -123,14 +123,15 @@ static rota_status start(rota_runtime *runtime) {
 
 /* The ring of all slots is one piece of memory. */
 static rota_status check_staging(const rota_runtime_options *options) {
-    uint64_t slots = options->staging_slots ? options->staging_slots : DEFAULT_STAGING_SLOTS;
     if (options->staging_slot_bytes % ROTA_BUFFER_ALIGNMENT != 0)
         return rota_fail(ROTA_INVALID_ARGUMENT, "staging slots of %llu bytes, expected a multiple of %d",
                          (unsigned long long)options->staging_slot_bytes, ROTA_BUFFER_ALIGNMENT);
-    if (options->staging_slot_bytes > ROTA_BUFFER_SIZE_MAX / slots)
+    uint64_t slots = options->staging_slots ? options->staging_slots : DEFAULT_STAGING_SLOTS;
+    uint64_t bytes = options->staging_slot_bytes ? options->staging_slot_bytes : DEFAULT_STAGING_SLOT_BYTES;
+    if (bytes > ROTA_BUFFER_SIZE_MAX / slots)
         return rota_fail(ROTA_INVALID_ARGUMENT,
                          "%llu staging slots of %llu bytes, at most %llu bytes together",
-                         (unsigned long long)slots, (unsigned long long)options->staging_slot_bytes,
+                         (unsigned long long)slots, (unsigned long long)bytes,
                          (unsigned long long)ROTA_BUFFER_SIZE_MAX);
     return ROTA_OK;
 }

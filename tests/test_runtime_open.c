@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include "sched/testing.h"
 #include "tests/adversary.h"
 
@@ -27,6 +29,10 @@ static void impossible_options_are_refused(void **state) {
                                                             .staging_slot_bytes = (uint64_t)1 << 32},
                                     &runtime),
                   ROTA_INVALID_ARGUMENT);
+    /* A slot that is left to the default has the default's size. */
+    assert_status(rota_runtime_open(&(rota_runtime_options){.staging_slots = 4294967292u}, &runtime),
+                  ROTA_INVALID_ARGUMENT);
+    assert_non_null(strstr(rota_last_error(), "4294967292 staging slots of 1048576 bytes"));
     assert_null(runtime);
 }
 
@@ -80,8 +86,13 @@ static uint64_t blocked_signals(long thread) {
     return blocked;
 }
 
-/* Handlers run on the application's threads: none that comes with a runtime and its devices takes a signal.
- */
+static bool is_of_a_fault(int number) {
+    return number == SIGSEGV || number == SIGBUS || number == SIGFPE || number == SIGILL ||
+           number == SIGTRAP || number == SIGSYS;
+}
+
+/* Handlers run on the application's threads: none that comes with a runtime and its devices takes a signal,
+ * but for what its own instructions raise. */
 static void signals_are_the_applications(void **state) {
     (void)state;
     adversary_options adversary = {.seed = 1};
@@ -100,11 +111,67 @@ static void signals_are_the_applications(void **state) {
         fresh++;
         for (int number = 1; number < 32; number++)
             if (number != SIGKILL && number != SIGSTOP)
-                assert_true(blocked_signals(after[i]) >> (number - 1) & 1);
+                assert_int_equal(blocked_signals(after[i]) >> (number - 1) & 1, !is_of_a_fault(number));
     }
     /* sequencer, completer, reclaimer, a worker, the adversary's, two submit threads */
     assert_true(fresh >= 6);
     assert_ok(rota_runtime_close(runtime, 0));
+}
+
+static volatile int fault_signal;
+
+static void end_by_fault(int number) {
+    _exit(number == fault_signal ? 7 : 8);
+}
+
+static rota_status raise_a_fault(void *user, void *const *operands, const uint64_t *parameters,
+                                 uint32_t count) {
+    (void)user, (void)operands, (void)parameters, (void)count;
+    (void)raise(fault_signal); /* to this thread */
+    return ROTA_OK;
+}
+
+/* In a process of its own: a host function that faults on one of the runtime's threads. */
+static void fault_on_a_worker(int number) {
+    rota_runtime *runtime;
+    rota_device *device;
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    rota_buffer *buffer;
+    rota_ticket ticket;
+    fault_signal = number;
+    (void)signal(number, end_by_fault);
+    assert_ok(rota_runtime_open(&(rota_runtime_options){.cache_dir = ""}, &runtime));
+    assert_ok(rota_device_open(runtime, "cpu", &device));
+    assert_ok(rota_runtime_buffer(runtime, "b", 64, &buffer));
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    const rota_access access = {buffer, 0, 64, ROTA_WRITE};
+    const rota_host_node node = {
+        .fn = raise_a_fault, .name = "faults", .accesses = &access, .access_count = 1};
+    assert_ok(rota_record_host(recorder, &node, NULL));
+    rota_recorder_close(recorder);
+    assert_ok(
+        rota_compile(runtime, graph, &(rota_compile_options){.devices = &device, .device_count = 1}, &plan));
+    assert_ok(rota_submit(plan, NULL, &ticket));
+    (void)rota_wait(ticket, 0);
+    _exit(9); /* the handler didn't run */
+}
+
+/* An application's crash handler is called on whichever thread faults, the library's included. */
+static void faults_reach_the_applications_handler(void **state) {
+    (void)state;
+    const int numbers[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) fault_on_a_worker(numbers[i]);
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 7);
+    }
 }
 
 static void *choose(void *runtime) {
@@ -140,6 +207,7 @@ int main(void) {
         cmocka_unit_test(impossible_options_are_refused),
         cmocka_unit_test(the_cache_folder_is_copied),
         cmocka_unit_test(signals_are_the_applications),
+        cmocka_unit_test(faults_reach_the_applications_handler),
         cmocka_unit_test(the_choice_is_made_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
