@@ -1,5 +1,5 @@
-/* P9 where the memory ends in which failures are noted: what depends on them fails all the same. Linked with
- * --wrap=malloc. */
+/* P9 where the memory ends in which failures are noted: what depends on them fails all the same; and a CPU
+ * device that finds no memory for its works. Linked with --wrap=malloc and --wrap=realloc. */
 #include "tests/runtime_support.h"
 
 #include <stdlib.h>
@@ -9,12 +9,21 @@
 void *__real_malloc(size_t bytes);
 void *__wrap_malloc(size_t bytes);
 
-/* Blocks of this size are refused; 0: none. */
-static _Atomic size_t refused_bytes;
+/* Blocks of this size are refused to malloc, and to realloc; 0: none. */
+static _Atomic size_t refused_bytes, refused_growth;
 static _Atomic uint32_t refusals;
 
 void *__wrap_malloc(size_t bytes) {
     if (bytes == 0 || bytes != refused_bytes) return __real_malloc(bytes);
+    refusals++;
+    return NULL;
+}
+
+void *__real_realloc(void *block, size_t bytes);
+void *__wrap_realloc(void *block, size_t bytes);
+
+void *__wrap_realloc(void *block, size_t bytes) {
+    if (bytes == 0 || bytes != refused_growth) return __real_realloc(block, bytes);
     refusals++;
     return NULL;
 }
@@ -174,12 +183,98 @@ static void an_old_ticket_stays_failed(void **state) {
     rota_buffer_release(b);
 }
 
+/* A runtime in which one replay runs in test_gate's kernel, and another that is submitted then finds no
+ * memory for its block in the executor. */
+#define HELD_BYTES (64u << 20)
+typedef struct unlucky {
+    rota_runtime *runtime;
+    rota_device *device;
+    rota_buffer *held;
+    rota_plan *runs;
+    rota_ticket running, refused;
+} unlucky;
+
+static void unlucky_make(unlucky *u) {
+    enum { SLOTS = 11 }; /* more than a work has room for */
+    static const rota_runtime_options options = {.worker_threads = 3, .timeout_ns = 20000000000u};
+    assert_ok(rota_runtime_open(&options, &u->runtime));
+    assert_ok(rota_device_open(u->runtime, "cpu", &u->device));
+    u->held = test_buffer(u->runtime, "held", HELD_BYTES);
+    u->runs = test_plan_1(u->device, "runs", &test_gate, u->held, ROTA_WRITE);
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_buffer *slots[SLOTS], *bound[SLOTS];
+    rota_plan *plan;
+    rota_args *args;
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    for (uint32_t i = 0; i < SLOTS; i++) {
+        assert_ok(rota_recorder_buffer(recorder, ROTA_BUFFER_SLOT, "slot", WORDS * 4, &slots[i]));
+        const rota_access access = {slots[i], 0, ROTA_WHOLE, ROTA_READWRITE};
+        const rota_kernel_node node = {
+            .kernel = &test_increment, .name = "add", .accesses = &access, .access_count = 1};
+        assert_ok(rota_record_kernel(recorder, &node, NULL));
+    }
+    rota_recorder_close(recorder);
+    const rota_compile_options compile = {.devices = &u->device, .device_count = 1};
+    assert_ok(rota_compile(u->runtime, graph, &compile, &plan));
+    assert_ok(rota_args_create(plan, &args));
+    for (uint32_t i = 0; i < SLOTS; i++) {
+        bound[i] = test_words(u->device, "bound", WORDS, i);
+        assert_ok(rota_args_set_buffer(args, slots[i], bound[i]));
+    }
+    test_gate_open(false);
+    assert_ok(rota_submit(u->runs, NULL, &u->running));
+    test_gates_running(1);
+    refusals = 0;
+    refused_growth = SLOTS * sizeof(uint64_t);
+    assert_ok(rota_submit(plan, args, &u->refused));
+    assert_status(rota_wait(u->refused, 0), ROTA_DEVICE_LOST);
+    assert_true(refusals > 0);
+    refused_growth = 0;
+    for (uint32_t i = 0; i < SLOTS; i++) rota_buffer_release(bound[i]);
+    rota_args_release(args);
+    rota_plan_release(plan);
+    rota_graph_release(graph);
+}
+
+/* The device is given up at once, but what its kernel still has is not freed: close says what it left. */
+static void a_running_kernel_keeps_its_memory(void **state) {
+    (void)state;
+    unlucky u;
+    unlucky_make(&u);
+    rota_plan_release(u.runs);
+    rota_buffer_release(u.held);
+    assert_status(rota_runtime_close(u.runtime, 100000000u), ROTA_TIMEOUT);
+    const char *says = rota_last_error(), *left = strstr(says, " bytes are abandoned");
+    assert_non_null(strstr(says, "'cpu'"));
+    assert_non_null(left);
+    while (left > says && left[-1] >= '0' && left[-1] <= '9') left--;
+    assert_true(strtoull(left, NULL, 10) >= HELD_BYTES);
+    test_gates_running(1);
+    test_gate_open(true);
+    test_gates_running(0);
+}
+
+/* Once the kernel has ended nothing of the device runs, and close finds nothing to leave. */
+static void a_lost_device_comes_to_rest(void **state) {
+    (void)state;
+    unlucky u;
+    unlucky_make(&u);
+    rota_plan_release(u.runs);
+    rota_buffer_release(u.held);
+    test_gate_open(true);
+    test_gates_running(0);
+    assert_ok(rota_runtime_close(u.runtime, 20000000000u));
+}
+
 #define RUNTIME_TEST(name) cmocka_unit_test_setup_teardown(name, runtime_setup, runtime_teardown)
 int main(void) {
     const struct CMUnitTest tests[] = {
-        RUNTIME_TEST(the_reserve_marks_and_heals), RUNTIME_TEST(what_cannot_be_marked_fails_all_reads),
-        RUNTIME_TEST(another_runtime_reads),       RUNTIME_TEST(commands_need_no_sorting),
-        RUNTIME_TEST(an_old_ticket_stays_failed),
+        RUNTIME_TEST(the_reserve_marks_and_heals),     RUNTIME_TEST(what_cannot_be_marked_fails_all_reads),
+        RUNTIME_TEST(another_runtime_reads),           RUNTIME_TEST(commands_need_no_sorting),
+        RUNTIME_TEST(an_old_ticket_stays_failed),      cmocka_unit_test(a_running_kernel_keeps_its_memory),
+        cmocka_unit_test(a_lost_device_comes_to_rest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

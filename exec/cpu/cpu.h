@@ -218,6 +218,12 @@ typedef struct rota_cpu_worker {
 
 typedef struct rota_cpu_memory rota_cpu_memory;
 
+typedef enum rota_cpu_stop {
+    ROTA_CPU_RUNS,
+    ROTA_CPU_IS_LOST, /* from rota_cpu_lose to close */
+    ROTA_CPU_CLOSES
+} rota_cpu_stop;
+
 struct rota_cpu_device {
     rota_exec_device base;
     rota_exec_host host;
@@ -226,8 +232,11 @@ struct rota_cpu_device {
     rota_cpu_device *next_abandoned;
     bool is_abandoned; /* open failed and a worker that was started does not end */
     rota_cpu_worker *workers;
-    _Atomic uint32_t stop; /* 1: leave at the next command; host callbacks are no longer made */
+    /* rota_cpu_stop. Not 0: workers leave at the next command and call nothing of the host but `lost`. */
+    _Atomic uint32_t stop;
     _Atomic uint32_t lost;
+    _Atomic uint32_t parked; /* workers that have left for a loss */
+    char loss[160];          /* what the host is told of it; written before `stop` */
 
     rota_cpu_deque inject; /* owned by the submit thread */
     _Alignas(64) _Atomic(rota_cpu_task *) overflow;
@@ -306,7 +315,10 @@ void rota_cpu_push_quietly(rota_cpu_worker *worker, rota_cpu_task *task);
 void rota_cpu_inject(rota_cpu_device *device, rota_cpu_task *task);
 /* Something was pushed: wakes one sleeper if no worker is looking for tasks. */
 void rota_cpu_notify(rota_cpu_device *device);
-/* Wakes everyone (close). */
+/* Gives the device up: its workers leave what they do after their present command, and the last of them tells
+ * the host, as nothing touches memory any more. Submit thread. */
+void rota_cpu_lose(rota_cpu_device *device, const char *message);
+/* Wakes everyone (a loss, close). */
 void rota_cpu_wake_all(rota_cpu_device *device);
 /* A worker's whole life: takes and runs tasks until the device stops. */
 void *rota_cpu_worker_main(void *worker);

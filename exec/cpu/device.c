@@ -66,8 +66,10 @@ static bool is_any_outside_kernels(rota_cpu_device *device, uint32_t started) {
  * near is put off a little: workers that are not inside a kernel or host function end at once, and must,
  * before the host may go. */
 static bool stop_workers(rota_cpu_device *device, uint32_t started, uint64_t deadline_ns) {
-    ra_store_seq_cst(&device->stop, 1); /* pairs with the loads after each command and in next_task */
+    /* Pairs with the loads after each command, in next_task and in park. */
+    ra_store_seq_cst(&device->stop, ROTA_CPU_CLOSES);
     rota_cpu_wake_all(device);
+    rota_futex_wake(&device->stop, INT32_MAX); /* those parked */
     uint64_t least = rota_deadline_after(STOP_LEAST_NS), most = rota_deadline_after(STOP_MOST_NS);
     if (deadline_ns < least) deadline_ns = least;
     if (most < deadline_ns) most = deadline_ns;

@@ -215,8 +215,7 @@ rota_status rota_cpu_submit(rota_exec_device *base, const rota_exec_work *works,
         rota_status status = submit_one(device, &works[i]);
         if (status != ROTA_OK) {
             /* Works of this submission may be missing for ever: no timeline may pass them. */
-            ra_store_seq_cst(&device->lost, 1);
-            device->host.lost(device->host.user, status, rota_last_error());
+            rota_cpu_lose(device, rota_last_error());
             return status;
         }
     }

@@ -13,6 +13,7 @@
 #include "exec/cpu/cpu.h"
 
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -169,7 +170,7 @@ static rota_cpu_task *search(rota_cpu_worker *worker) {
     uint64_t until = 0;
     for (uint32_t look = 0;; look++) {
         task = find_task(worker);
-        if (task || ra_load_acquire(&device->stop)) break; /* stop pairs with close */
+        if (task || ra_load_acquire(&device->stop)) break; /* stop: as in next_task */
         if (look % LOOKS_PER_YIELD == LOOKS_PER_YIELD - 1) {
             uint64_t now = rota_clock_ns();
             if (until == 0) until = now + SEARCH_NS;
@@ -190,7 +191,8 @@ static rota_cpu_task *sleep_until_woken(rota_cpu_worker *worker, bool *out_searc
     rota_cpu_device *device = worker->device;
     _Atomic uint64_t *idle = &device->idle[worker->index / 64];
     uint64_t bit = (uint64_t)1 << (worker->index % 64);
-    /* Only close can have written it since the last sleep; the exchange then makes its stop visible below. */
+    /* Only wake_all can have written it since the last sleep; the exchange then makes `stop` visible below.
+     */
     ra_exchange_acq_rel(&worker->wake_word, 0);
     ra_fetch_add_seq_cst(idle, bit); /* sets it: it was clear */
     rota_cpu_task *task = find_task(worker);
@@ -229,7 +231,7 @@ static rota_cpu_task *next_task(rota_cpu_worker *worker) {
     rota_cpu_device *device = worker->device;
     bool searching = false;
     for (;;) {
-        if (ra_load_acquire(&device->stop)) return NULL; /* pairs with close */
+        if (ra_load_acquire(&device->stop)) return NULL; /* pairs with close and rota_cpu_lose */
         rota_cpu_task *task;
         if (!searching) {
             task = find_task(worker);
@@ -245,11 +247,31 @@ static rota_cpu_task *next_task(rota_cpu_worker *worker) {
     }
 }
 
+/* ---- Loss ---- */
+
+void rota_cpu_lose(rota_cpu_device *device, const char *message) {
+    (void)snprintf(device->loss, sizeof device->loss, "%s", message);
+    ra_store_seq_cst(&device->lost, 1);
+    uint32_t runs = ROTA_CPU_RUNS;
+    /* Releases the sentence to park. Fails only where close came first. */
+    if (ra_cas_seq_cst(&device->stop, &runs, ROTA_CPU_IS_LOST)) rota_cpu_wake_all(device);
+}
+
+/* Until close. Whoever comes last has seen (acquire and release of `parked`) that no worker is in a command,
+ * and none will begin another. */
+static void park(rota_cpu_device *device) {
+    if (ra_fetch_add_acq_rel(&device->parked, 1) + 1 == device->worker_count)
+        device->host.lost(device->host.user, ROTA_OUT_OF_MEMORY, device->loss);
+    while (ra_load_acquire(&device->stop) == ROTA_CPU_IS_LOST) /* pairs with close */
+        (void)rota_futex_wait(&device->stop, ROTA_CPU_IS_LOST, rota_deadline_after(sleep_ns));
+}
+
 void *rota_cpu_worker_main(void *argument) {
     rota_cpu_worker *worker = argument;
     rota_cpu_device *device = worker->device;
     for (rota_cpu_task *task; (task = next_task(worker));) rota_cpu_run_task(worker, task);
-    ra_store_release(&worker->exited, 1); /* pairs with close */
+    if (ra_load_acquire(&device->stop) == ROTA_CPU_IS_LOST) park(device); /* pairs with rota_cpu_lose */
+    ra_store_release(&worker->exited, 1);                                 /* pairs with close */
     ra_fetch_add_seq_cst(&device->exited_count, 1);
     rota_futex_wake(&device->exited_count, 1);
     return NULL;
