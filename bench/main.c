@@ -29,7 +29,7 @@ int main(int argc, char **argv) {
     }
     for (size_t i = 0; argc >= 2 && i < sizeof commands / sizeof *commands; i++)
         if (strcmp(commands[i].name, argv[1]) == 0)
-            return report_printed("rota-bench", commands[i].run(argc - 2, argv + 2));
+            return report_end("rota-bench", commands[i].run(argc - 2, argv + 2));
     if (argc >= 2)
         fprintf(stderr, "rota-bench: unknown command '%s'\n", argv[1]);
     else

@@ -7,7 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #include "bench/files.h"
+
+/* At a program's end little is in flight; a device that has hung has had its deadline before. */
+#define CLOSE_NS UINT64_C(2000000000)
 
 int report_failure(const char *program, rota_status status) {
     fprintf(stderr, "%s: %s: %s\n", program, rota_status_name(status), rota_last_error());
@@ -65,7 +69,7 @@ int report_open(const char *program, const char *id, const rota_runtime_options 
 }
 
 void report_close(opened_device *opened) {
-    if (opened->runtime && rota_runtime_close(opened->runtime, UINT64_C(10000000000)) != ROTA_OK)
+    if (opened->runtime && rota_runtime_close(opened->runtime, CLOSE_NS) != ROTA_OK)
         fprintf(stderr, "closing: %s\n", rota_last_error());
     *opened = (opened_device){0};
 }
@@ -133,13 +137,19 @@ static double rank(const double *sorted, size_t count, double percent) {
     return sorted[index ? index - 1 : 0];
 }
 
-int report_printed(const char *program, int code) {
+int report_end(const char *program, int code) {
     errno = 0;
-    if (fflush(stdout) == 0 && !ferror(stdout)) return code;
-    /* One that failed before has left no reason behind. */
-    fprintf(stderr, "%s: standard output can't be written%s%s\n", program, errno ? ": " : "",
-            errno ? strerror(errno) : "");
-    return code == EXIT_GOOD ? EXIT_BAD_ARGUMENT : code;
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        /* One that failed before has left no reason behind. */
+        fprintf(stderr, "%s: standard output can't be written%s%s\n", program, errno ? ": " : "",
+                errno ? strerror(errno) : "");
+        if (code == EXIT_GOOD) code = EXIT_BAD_ARGUMENT;
+    }
+    if (rota_devices_abandoned() == 0) return code;
+    fprintf(stderr, "%s: a device did not come to an end: leaving without the drivers' exit handlers\n",
+            program);
+    (void)fflush(NULL);
+    _exit(code == EXIT_GOOD ? EXIT_DEVICE_GONE : code);
 }
 
 sample_stats samples_describe(double *samples, size_t count) {

@@ -49,9 +49,11 @@ cJSON *report_new(void);
  * be written. */
 int report_write(cJSON *result, const char *path, int code);
 
-/* What was printed must have got out: returns `code`, or EXIT_BAD_ARGUMENT, with a line that says why, if
- * standard output did not take it, as on a full disk. The last thing that a program does. */
-int report_printed(const char *program, int code);
+/* The last thing that main does. What was printed must have got out: returns `code`, or EXIT_BAD_ARGUMENT, with a
+ * line that says why, if standard output did not take it, as on a full disk. Where a device was given up, whose
+ * driver may wait for it in the process's exit handlers, it does not return: a line says so, and the process ends at
+ * once, with EXIT_DEVICE_GONE instead of 0. */
+int report_end(const char *program, int code);
 
 /* Sorts the samples; percentile 0 to 100 by nearest rank; median as the mean of the middle two. */
 typedef struct sample_stats {

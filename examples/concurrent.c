@@ -10,7 +10,16 @@
 #define THREADS_MAX 64
 
 #define TRY(call)                                                                                            \
-    if ((call) != ROTA_OK) return fprintf(stderr, "%s: %s\n", #call, rota_last_error()), 1
+    do {                                                                                                     \
+        if ((call) != ROTA_OK) give_up(#call);                                                               \
+    } while (0)
+
+/* _Exit, since the exit handlers of a driver may wait for ever for a device that hangs. */
+static _Noreturn void give_up(const char *call) {
+    fprintf(stderr, "%s: %s\n", call, rota_last_error());
+    fflush(stdout);
+    _Exit(1);
+}
 
 static rota_runtime *runtime;
 static rota_device *device;

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <rota/rota.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include "cuda/logistic.h"
 #include "spv/logistic.h"
 
@@ -12,7 +13,16 @@
 #define REPLAYS 4
 
 #define TRY(call)                                                                                            \
-    if ((call) != ROTA_OK) return fprintf(stderr, "%s: %s\n", #call, rota_last_error()), 1
+    do {                                                                                                     \
+        if ((call) != ROTA_OK) give_up(#call);                                                               \
+    } while (0)
+
+/* _Exit, since the exit handlers of a driver may wait for ever for a device that hangs. */
+static _Noreturn void give_up(const char *call) {
+    fprintf(stderr, "%s: %s\n", call, rota_last_error());
+    fflush(stdout);
+    _Exit(1);
+}
 
 /* The parameters, field by field as in logistic.comp and logistic.cu. */
 typedef struct logistic_params {

@@ -5,11 +5,21 @@
 #include <math.h>
 #include <rota/rota.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include "cuda/custom_op.h"
 #include "spv/custom_op.h"
 
 #define TRY(call)                                                                                            \
-    if ((call) != ROTA_OK) return fprintf(stderr, "%s: %s\n", #call, rota_last_error()), 1
+    do {                                                                                                     \
+        if ((call) != ROTA_OK) give_up(#call);                                                               \
+    } while (0)
+
+/* _Exit, since the exit handlers of a driver may wait for ever for a device that hangs. */
+static _Noreturn void give_up(const char *call) {
+    fprintf(stderr, "%s: %s\n", call, rota_last_error());
+    fflush(stdout);
+    _Exit(1);
+}
 
 typedef struct snake_params {
     uint32_t count, backward;

@@ -277,11 +277,18 @@ rota_status patchtst_plan_errors(const patchtst_model *model, patchtst_plan *out
     return make_plan(model, false, out);
 }
 
+/* Who asks has waited for the ticket before, unless something went wrong, and a device that hangs has had its
+ * deadline. */
+static bool is_over(const patchtst_turn *turn) {
+    if (!turn->ticket.id) return true;
+    (void)rota_wait(turn->ticket, UINT64_C(250000000));
+    return rota_poll(turn->ticket) != ROTA_BUSY;
+}
+
 void patchtst_plan_free(patchtst_plan *plan) {
     for (int t = 0; t < PATCHTST_TURNS; t++) {
         patchtst_turn *turn = &plan->turns[t];
-        const bool over =
-            !turn->ticket.id || rota_wait(turn->ticket, 0) == ROTA_OK || rota_poll(turn->ticket) != ROTA_BUSY;
+        const bool over = is_over(turn);
         rota_args_release(turn->args);
         rota_buffer_release(turn->batch);
         /* What a device that doesn't answer may still write is never freed. */

@@ -2,12 +2,22 @@
 #include <rota/ops/ops.h>
 #include <rota/rota.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #define COUNT 1024
 
 /* Every call returns a status; the sentence that goes with it says what was wrong. */
 #define TRY(call)                                                                                            \
-    if ((call) != ROTA_OK) return fprintf(stderr, "%s: %s\n", #call, rota_last_error()), 1
+    do {                                                                                                     \
+        if ((call) != ROTA_OK) give_up(#call);                                                               \
+    } while (0)
+
+/* _Exit, since the exit handlers of a driver may wait for ever for a device that hangs. */
+static _Noreturn void give_up(const char *call) {
+    fprintf(stderr, "%s: %s\n", call, rota_last_error());
+    fflush(stdout);
+    _Exit(1);
+}
 
 int main(int argc, char **argv) {
     rota_runtime *runtime;
@@ -53,5 +63,6 @@ int main(int argc, char **argv) {
     /* Reading is ordered like a node: after everything submitted before it. */
     TRY(rota_buffer_read(sum_buffer, 0, result, sizeof result));
     printf("%s: 1 + 1 + 2 + 3 = %g\n", rota_device_get_info(device)->name, (double)result[COUNT - 1]);
-    return rota_runtime_close(runtime, 5000000000) != ROTA_OK || result[0] != 7;
+    TRY(rota_runtime_close(runtime, 5000000000));
+    return result[0] != 7;
 }

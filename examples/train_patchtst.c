@@ -168,5 +168,5 @@ int main(int argc, char **argv) {
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    return report_printed(program, run(&s));
+    return report_end(program, run(&s));
 }

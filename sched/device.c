@@ -324,14 +324,27 @@ static rota_status start_device(rota_device *device, const listed *entry) {
     return rota_handover_start(device);
 }
 
+/* Of the process: a driver's exit handlers know no runtimes. */
+static _Atomic uint32_t abandoned_devices;
+
+void rota_device_note_abandoned(uint32_t count) {
+    (void)ra_fetch_add_relaxed(&abandoned_devices, count);
+}
+
+uint32_t rota_devices_abandoned(void) {
+    return ra_load_relaxed(&abandoned_devices);
+}
+
 static void stop_unpublished(rota_device *device) {
     uint64_t abandoned = 0;
     if (device->upload_memory) rota_device_memory_destroy(device, device->upload_memory);
     if (device->exec) device->exec->vtable->close(device->exec, rota_deadline_after(1000000000u), &abandoned);
-    if (abandoned == 0)
+    if (abandoned == 0) {
         rota_device_free(device);
-    else
-        (void)ra_fetch_add_relaxed(&device->runtime->stat_abandoned, abandoned);
+        return;
+    }
+    (void)ra_fetch_add_relaxed(&device->runtime->stat_abandoned, abandoned);
+    rota_device_note_abandoned(1);
 }
 
 static rota_status open_listed(rota_runtime *runtime, const listed *entry, rota_device **out_device) {

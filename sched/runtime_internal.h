@@ -658,6 +658,8 @@ bool rota_device_fills(rota_runtime *runtime, uint64_t number);
 /* Whether the executor is through with all that it will get. */
 bool rota_device_is_finished(const rota_device *device);
 void rota_device_wake_waiters(rota_device *device);
+/* So many devices more are given up: rota_devices_abandoned. */
+void rota_device_note_abandoned(uint32_t count);
 void rota_device_free(rota_device *device);
 /* stamps.c */
 #define ROTA_STAMPS 1024               /* that a timeline keeps */

@@ -36,6 +36,7 @@ typedef struct conf {
     uint64_t quiet_ns;  /* adversary_options.quiet_ns */
     bool expect_errors; /* logged errors are part of the case */
     bool skipped;       /* `why` says why */
+    bool is_absent;     /* opening the device failed because it isn't there, or can't be used */
     uint64_t digest;    /* of what another process must come to as well, to the bit; 0: nothing */
     pthread_mutex_t lock;
     char why[768]; /* the first failure */

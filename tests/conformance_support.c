@@ -54,6 +54,7 @@ bool conf_open(conf *c, const rota_runtime_options *options, rota_runtime **out_
     CONF_OK(c, adversary_runtime_open(&c->adversary, &mine, out_runtime));
     rota_status status = rota_device_open(*out_runtime, c->device, out_device);
     if (status != ROTA_OK) {
+        c->is_absent = status == ROTA_NOT_FOUND || status == ROTA_UNSUPPORTED;
         (void)conf_fail(c, "opening %s: %s: %s", c->device, rota_status_name(status), rota_last_error());
         rota_runtime_close(*out_runtime, CONF_PATIENCE_NS);
         return false;

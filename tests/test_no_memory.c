@@ -245,7 +245,9 @@ static void a_running_kernel_keeps_its_memory(void **state) {
     unlucky_make(&u);
     rota_plan_release(u.runs);
     rota_buffer_release(u.held);
+    uint32_t abandoned = rota_devices_abandoned();
     assert_status(rota_runtime_close(u.runtime, 100000000u), ROTA_TIMEOUT);
+    assert_int_equal(rota_devices_abandoned(), abandoned + 1);
     const char *says = rota_last_error(), *left = strstr(says, " bytes are abandoned");
     assert_non_null(strstr(says, "'cpu'"));
     assert_non_null(left);
@@ -265,7 +267,9 @@ static void a_lost_device_comes_to_rest(void **state) {
     rota_buffer_release(u.held);
     test_gate_open(true);
     test_gates_running(0);
+    uint32_t abandoned = rota_devices_abandoned();
     assert_ok(rota_runtime_close(u.runtime, 20000000000u));
+    assert_int_equal(rota_devices_abandoned(), abandoned);
 }
 
 #define RUNTIME_TEST(name) cmocka_unit_test_setup_teardown(name, runtime_setup, runtime_teardown)
