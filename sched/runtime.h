@@ -44,8 +44,9 @@ typedef struct rota_runtime_options {
     uint64_t spin_ns;
     bool diagnostics; /* per-node markers and times; costs device time */
     bool validation;  /* Vulkan: with the Khronos validation layer, whose messages go to `log` */
-    /* Folder of the Vulkan pipeline caches, copied; NULL: $XDG_CACHE_HOME/rota, else ~/.cache/rota; "": none.
-     */
+    /* Folder of the caches (Vulkan pipelines, fused CUDA kernels, choices found by measuring), copied; NULL:
+     * $XDG_CACHE_HOME/rota, else $HOME/.cache/rota, of which a relative one counts as none; "": none. A file
+     * there is used only if it belongs to the user or to root and nobody else may write it. */
     const char *cache_dir;
 } rota_runtime_options;
 

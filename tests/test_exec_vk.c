@@ -416,7 +416,29 @@ static uint32_t files_in(const char *folder) {
     return count;
 }
 
-/* The cache file is written once, read again, and ignored when damaged. */
+static char said[512];
+static void hear(void *user, rota_log_level level, const char *message) {
+    (void)user;
+    if (level == ROTA_LOG_WARNING) snprintf(said, sizeof said, "%s", message);
+}
+
+/* Opens and closes a device with this cache folder; true if it said that it does not use the file there. */
+static bool refuses_cache(const char *folder) {
+    test_host host;
+    rota_exec_open_options options = test_vk_options(&host, QUEUES);
+    rota_exec_device *device;
+    uint64_t abandoned = 1;
+    options.cache_dir = folder;
+    options.host.log = (rota_log){.fn = hear, .level = ROTA_LOG_WARNING};
+    said[0] = 0;
+    assert_ok(rota_exec_vk_driver.open(&rota_exec_vk_driver, 0, &options, &device));
+    device->vtable->close(device, rota_deadline_after(10000000000ull), &abandoned);
+    assert_int_equal(abandoned, 0);
+    return strstr(said, "is not used: others may write it") != NULL;
+}
+
+/* The cache file is written once, read again, and ignored when damaged, or when others may have written it.
+ */
 static void test_cache(void **state) {
     (void)state;
     char folder[] = "/tmp/rota-test-XXXXXX";
@@ -440,6 +462,10 @@ static void test_cache(void **state) {
         snprintf(command, sizeof command, "for i in %s/*; do printf damaged >> $i; done", nested);
         if (round == 1) assert_int_equal(system(command), 0);
     }
+    assert_false(refuses_cache(nested));
+    snprintf(command, sizeof command, "chmod g+w %s/*", nested);
+    assert_int_equal(system(command), 0);
+    assert_true(refuses_cache(nested));
     snprintf(command, sizeof command, "rm -r %s", folder);
     assert_int_equal(system(command), 0);
 }

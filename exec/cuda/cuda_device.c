@@ -1,6 +1,7 @@
 /* Listing, opening and closing CUDA devices, and the driver's entry in the executor contract. */
 #include "exec/cuda/cuda_device.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/futex.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,14 +95,7 @@ static rota_status cuda_enumerate(const rota_exec_driver *driver, rota_device_in
 
 static void open_target(rota_cuda_device *device, uint32_t index) {
     const rota_cuda_api *cu = device->cu;
-    const char *given = device->options.cache_dir, *home;
-    size_t size = sizeof device->cache_dir;
-    if (given)
-        snprintf(device->cache_dir, size, "%s", given);
-    else if ((home = getenv("XDG_CACHE_HOME")) && home[0])
-        snprintf(device->cache_dir, size, "%s/rota", home);
-    else if ((home = getenv("HOME")) && home[0])
-        snprintf(device->cache_dir, size, "%s/.cache/rota", home);
+    device->cache_dir = rota_cache_folder(device->options.cache_dir);
     device->target = (rota_cuda_target){
         .compute_capability = capability(cu, device->handle),
         .multiprocessors = device->base.info.compute_units,
@@ -111,7 +105,7 @@ static void open_target(rota_cuda_device *device, uint32_t index) {
         .ordinal = (int32_t)index,
         .name = device->base.info.name,
         .driver = device->base.info.driver,
-        .cache_dir = device->cache_dir[0] ? device->cache_dir : NULL,
+        .cache_dir = device->cache_dir,
         .log = &device->host.log,
     };
     device->base.cuda = &device->target;
@@ -261,6 +255,7 @@ static void destroy_device(rota_cuda_device *device) {
     pthread_mutex_destroy(&device->library_lock);
     pthread_mutex_destroy(&device->upload_lock);
     pthread_mutex_destroy(&device->submit_lock);
+    free(device->cache_dir);
     free(device);
 }
 

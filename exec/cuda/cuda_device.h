@@ -302,7 +302,7 @@ struct rota_cuda_device {
     rota_exec_open_options options;
     const rota_cuda_api *cu;
     rota_cuda_target target;
-    char cache_dir[512];
+    char *cache_dir; /* NULL: none */
     CUdevice handle;
     CUcontext context;
     uint64_t granularity; /* of memory that can be exported; 0: the driver has none */

@@ -1,16 +1,12 @@
-/* The pipeline cache on disk: one file per device and driver in the user's cache folder, written beside and
- * renamed, with a checksum so that a damaged file is ignored. */
+/* The pipeline cache on disk: one file per device and driver in the user's cache folder (base/file.h), with a
+ * checksum so that a damaged file is ignored. */
 #include "exec/vk/vk_device.h"
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "base/file.h"
 
 #define MAGIC 0x726F7461766B3031ull /* "rotavk01" */
-#define PATH_BYTES 1024
 /* No pipeline cache of ours comes near; a larger file is not one. */
 #define FILE_BYTES_MAX (256u << 20)
 
@@ -24,39 +20,21 @@ static uint64_t checksum(const uint8_t *data, size_t size) {
     return sum;
 }
 
-/* The folder, or false if there is to be no cache. */
-static bool cache_folder(const rota_vk_device *device, char *out, size_t size) {
-    const char *given = device->options.cache_dir;
-    int length = -1;
-    if (given) {
-        if (!given[0]) return false;
-        length = snprintf(out, size, "%s", given);
-    } else {
-        const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-        if (xdg && xdg[0] == '/')
-            length = snprintf(out, size, "%s/rota", xdg);
-        else if (home && home[0] == '/')
-            length = snprintf(out, size, "%s/.cache/rota", home);
-    }
-    return length > 0 && (size_t)length < size;
-}
-
-static bool cache_path(const rota_vk_device *device, char *out, size_t size) {
-    char folder[PATH_BYTES];
-    if (!cache_folder(device, folder, sizeof folder)) return false;
+/* From malloc; NULL: there is to be no cache. */
+static char *cache_path(const rota_vk_device *device) {
+    char *folder = rota_cache_folder(device->options.cache_dir);
+    if (!folder) return NULL;
     const VkPhysicalDeviceProperties *p = &device->physical.properties;
-    char uuid[2 * VK_UUID_SIZE + 1];
+    char uuid[2 * VK_UUID_SIZE + 1], name[96];
     for (size_t i = 0; i < VK_UUID_SIZE; i++)
         snprintf(uuid + 2 * i, 3, "%02x", device->physical.cache_uuid[i]);
-    int length = snprintf(out, size, "%s/vk-%04x-%04x-%08x-%s.bin", folder, p->vendorID, p->deviceID,
-                          p->driverVersion, uuid);
-    return length > 0 && (size_t)length < size;
+    snprintf(name, sizeof name, "vk-%04x-%04x-%08x-%s.bin", p->vendorID, p->deviceID, p->driverVersion, uuid);
+    char *path = rota_cache_path(folder, name);
+    free(folder);
+    return path;
 }
 
-/* The file's payload, malloc'ed, or NULL if there is no good one. */
-static uint8_t *read_cache(const char *path, size_t *out_size) {
-    FILE *file = fopen(path, "rbe");
-    if (!file) return NULL;
+uint8_t *rota_vk_cache_read(FILE *file, size_t *out_size) {
     file_header header;
     uint8_t *data = NULL;
     if (fread(&header, sizeof header, 1, file) == 1 && header.magic == MAGIC && header.size_bytes > 0 &&
@@ -67,15 +45,27 @@ static uint8_t *read_cache(const char *path, size_t *out_size) {
         free(data);
         data = NULL;
     }
-    fclose(file);
     if (data) *out_size = header.size_bytes;
     return data;
 }
 
+/* The kept payload, from malloc, or NULL if there is no good one. */
+static uint8_t *read_kept(const rota_vk_device *device, size_t *out_size) {
+    char *path = cache_path(device);
+    const char *why = NULL;
+    FILE *file = path ? rota_cache_open(path, &why) : NULL;
+    uint8_t *data = file ? rota_vk_cache_read(file, out_size) : NULL;
+    if (file) fclose(file);
+    if (why)
+        rota_log_write(&device->host.log, ROTA_LOG_WARNING, "%s: the pipeline cache %s is not used: %s",
+                       device->base.info.id, path, why);
+    free(path);
+    return data;
+}
+
 rota_status rota_vk_cache_open(rota_vk_device *device) {
-    char path[PATH_BYTES];
     size_t size = 0;
-    uint8_t *data = cache_path(device, path, sizeof path) ? read_cache(path, &size) : NULL;
+    uint8_t *data = read_kept(device, &size);
     VkPipelineCacheCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO, .initialDataSize = size, .pInitialData = data};
     VkResult result = device->vk.CreatePipelineCache(device->handle, &info, NULL, &device->cache);
@@ -88,51 +78,21 @@ rota_status rota_vk_cache_open(rota_vk_device *device) {
     return result == VK_SUCCESS ? ROTA_OK : rota_vk_fail(result, "vkCreatePipelineCache");
 }
 
-static void make_folders(char *path) {
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = 0;
-        (void)mkdir(path, 0700); /* what is missing shows when the file is opened */
-        *slash = '/';
-    }
-}
-
-static bool write_all(int file, const void *data, size_t size) {
-    const uint8_t *bytes = data;
-    while (size > 0) {
-        ssize_t written = write(file, bytes, size);
-        if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) return false;
-        bytes += written;
-        size -= (size_t)written;
-    }
-    return true;
-}
-
 void rota_vk_cache_save(rota_vk_device *device) {
-    char path[PATH_BYTES], temporary[PATH_BYTES + 32];
-    if (!device->cache_dirty || !cache_path(device, path, sizeof path)) return;
+    char *path = device->cache_dirty ? cache_path(device) : NULL;
     size_t size = 0;
-    if (device->vk.GetPipelineCacheData(device->handle, device->cache, &size, NULL) != VK_SUCCESS ||
-        size == 0)
-        return;
-    uint8_t *data = malloc(size);
-    if (!data || device->vk.GetPipelineCacheData(device->handle, device->cache, &size, data) != VK_SUCCESS) {
-        free(data);
-        return;
+    uint8_t *data = NULL;
+    if (path && device->vk.GetPipelineCacheData(device->handle, device->cache, &size, NULL) == VK_SUCCESS &&
+        size)
+        data = malloc(size);
+    if (data && device->vk.GetPipelineCacheData(device->handle, device->cache, &size, data) == VK_SUCCESS) {
+        const file_header header = {.magic = MAGIC, .size_bytes = size, .checksum = checksum(data, size)};
+        const int error = rota_cache_write(path, &header, sizeof header, data, size);
+        if (error)
+            rota_log_write(&device->host.log, ROTA_LOG_WARNING,
+                           "%s: the pipeline cache %s was not written: %s", device->base.info.id, path,
+                           strerror(error));
     }
-    make_folders(path);
-    snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
-    int file = mkostemp(temporary, O_CLOEXEC);
-    bool good = file >= 0;
-    if (good) {
-        file_header header = {.magic = MAGIC, .size_bytes = size, .checksum = checksum(data, size)};
-        good = write_all(file, &header, sizeof header) && write_all(file, data, size);
-        good = close(file) == 0 && good;
-        good = good && rename(temporary, path) == 0;
-        if (!good) (void)unlink(temporary);
-    }
-    if (!good)
-        rota_log_write(&device->host.log, ROTA_LOG_WARNING, "%s: the pipeline cache %s was not written: %s",
-                       device->base.info.id, path, strerror(errno));
     free(data);
+    free(path);
 }

@@ -22,6 +22,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include "base/atomic.h"
 #include "base/thread_cpus.h"
 #include "exec/exec.h"
@@ -484,6 +485,8 @@ bool rota_vk_stuck_node(rota_exec_device *device, rota_exec_instance *instance, 
 rota_status rota_vk_cache_open(rota_vk_device *device);
 /* Writes the file if pipelines were added; failures are logged and leave the older file. */
 void rota_vk_cache_save(rota_vk_device *device);
+/* The payload of a cache file, from malloc; NULL: it is damaged or cut short, or no memory. */
+uint8_t *rota_vk_cache_read(FILE *file, size_t *out_size);
 
 /* ---- For tests ---- */
 

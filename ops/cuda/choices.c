@@ -6,8 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "base/file.h"
 
 #define BUCKETS 256u
 /* A file: the header, the key with its final 0, the value. */
@@ -50,7 +49,7 @@ bool rota_choices_path(const char *folder, const char *key, char *out_path, size
 static bool read_file(const char *folder, const char *key, void *out_value, size_t size_bytes) {
     char path[4096], stored_key[ROTA_CHOICE_KEY_MAX];
     if (!folder || !rota_choices_path(folder, key, path, sizeof path)) return false;
-    FILE *file = fopen(path, "rbe");
+    FILE *file = rota_cache_open(path, NULL);
     if (!file) return false;
     file_header header;
     uint8_t value[ROTA_CHOICE_BYTES_MAX];
@@ -66,39 +65,19 @@ static bool read_file(const char *folder, const char *key, void *out_value, size
     return true;
 }
 
-void rota_choices_make_folder(const char *folder) {
-    char path[4096];
-    if (strlen(folder) >= sizeof path) return;
-    for (size_t i = 1;; i++) {
-        if (folder[i] != '/' && folder[i] != 0) continue;
-        memcpy(path, folder, i);
-        path[i] = 0;
-        (void)mkdir(path, 0700);
-        if (folder[i] == 0) return;
-    }
-}
-
 static void write_file(const char *folder, const char *key, const void *value, size_t size_bytes) {
-    char path[4096], temporary[4096 + 16];
+    char path[4096];
+    uint8_t kept[ROTA_CHOICE_KEY_MAX + ROTA_CHOICE_BYTES_MAX];
     if (!folder || !folder[0] || !rota_choices_path(folder, key, path, sizeof path)) return;
-    rota_choices_make_folder(folder);
-    if (snprintf(temporary, sizeof temporary, "%s.XXXXXX", path) >= (int)sizeof temporary) return;
-    int descriptor = mkstemp(temporary);
-    if (descriptor < 0) return;
     const size_t key_bytes = strlen(key) + 1;
+    memcpy(kept, key, key_bytes);
+    memcpy(kept + key_bytes, value, size_bytes);
     const file_header header = {.magic = MAGIC, /* without its final 0 */
                                 .version = VERSION,
                                 .key_bytes = (uint32_t)key_bytes,
                                 .value_bytes = (uint32_t)size_bytes,
-                                .check =
-                                    hash_bytes(hash_bytes(HASH_START, key, key_bytes), value, size_bytes)};
-    FILE *file = fdopen(descriptor, "wb");
-    bool good = file != NULL;
-    if (!file) close(descriptor);
-    good = good && fwrite(&header, sizeof header, 1, file) == 1 && fwrite(key, key_bytes, 1, file) == 1 &&
-           fwrite(value, size_bytes, 1, file) == 1;
-    if (file && fclose(file) != 0) good = false;
-    if (!good || rename(temporary, path) != 0) unlink(temporary);
+                                .check = hash_bytes(HASH_START, kept, key_bytes + size_bytes)};
+    (void)rota_cache_write(path, &header, sizeof header, kept, key_bytes + size_bytes);
 }
 
 /* Under the lock. */

@@ -11,19 +11,16 @@
 
 /* Finds what was remembered under `key` (a string shorter than ROTA_CHOICE_KEY_MAX) with exactly this size,
  * in memory, then in `folder` (may be NULL). A file that is damaged, cut short, of another version, size or
- * key counts as none. Any thread; may block. */
+ * key, or that another user may have written, counts as none. Any thread; may block. */
 bool rota_choices_find(const char *folder, const char *key, void *out_value, size_t size_bytes);
 
 /* Remembers. The first value of a key stays for the life of the process, so that whoever asks gets the same
- * answer; *value becomes that one. The file is written under another name and renamed: a reader sees a whole
- * one. What can't be written is not kept, and that is no error. Any thread; may block. */
+ * answer; *value becomes that one. A reader sees a whole file or none. What can't be written is not kept, and
+ * that is no error. Any thread; may block. */
 void rota_choices_remember(const char *folder, const char *key, void *value, size_t size_bytes);
 
 /* The path of a key's file; false: longer than `capacity`. For tests. */
 bool rota_choices_path(const char *folder, const char *key, char *out_path, size_t capacity);
-
-/* Makes the folder and those above it; what can't be made shows when a file can't. */
-void rota_choices_make_folder(const char *folder);
 
 /* Forgets what is in memory. For tests. */
 void rota_choices_forget(void);
