@@ -5,12 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-static void note_error(file_writer *file) {
-    if (file->failed) return;
-    file->failed = true;
-    file->error = errno ? errno : EIO;
+static bool failed(const char *path, int error) {
+    fprintf(stderr, "'%s' can't be written: %s\n", path, strerror(error));
+    return false;
 }
 
 bool file_open(file_writer *file, const char *path) {
@@ -19,55 +17,30 @@ bool file_open(file_writer *file, const char *path) {
         fprintf(stderr, "out of memory for the name of '%s'\n", path);
         return false;
     }
-    struct stat status;
-    /* Renaming over a device or a pipe would replace it. */
-    bool regular = stat(path, &status) != 0 || S_ISREG(status.st_mode);
-    const char *name = file->path;
-    if (regular) {
-        size_t length = strlen(path) + sizeof ".tmp";
-        file->temporary = malloc(length);
-        if (!file->temporary) {
-            fprintf(stderr, "out of memory for the name of '%s'\n", path);
-            free(file->path);
-            return false;
-        }
-        snprintf(file->temporary, length, "%s.tmp", path);
-        name = file->temporary;
-    }
-    file->stream = fopen(name, "wb");
-    if (!file->stream) {
-        fprintf(stderr, "'%s' can't be written: %s\n", path, strerror(errno));
-        free(file->temporary);
-        free(file->path);
-        return false;
-    }
-    return true;
+    const int error = rota_file_open(&file->file, path, 0666);
+    if (!error) return true;
+    free(file->path);
+    return failed(path, error);
 }
 
 void file_put(file_writer *file, const void *data, size_t size) {
     errno = 0;
-    if (!file->failed && fwrite(data, 1, size, file->stream) != size) note_error(file);
+    if (!file->error && fwrite(data, 1, size, file->file.stream) != size) file->error = errno ? errno : EIO;
 }
 
 bool file_commit(file_writer *file) {
-    errno = 0;
-    if (fflush(file->stream) != 0) note_error(file);
-    if (!file->failed && file->temporary && fsync(fileno(file->stream)) != 0) note_error(file);
-    if (fclose(file->stream) != 0) note_error(file);
-    if (!file->failed && file->temporary && rename(file->temporary, file->path) != 0) note_error(file);
-    if (file->failed) {
-        fprintf(stderr, "'%s' can't be written: %s\n", file->path, strerror(file->error));
-        if (file->temporary) unlink(file->temporary);
-    }
-    free(file->temporary);
+    int error = file->error;
+    if (error)
+        rota_file_abandon(&file->file);
+    else
+        error = rota_file_commit(&file->file);
+    const bool good = !error || failed(file->path, error);
     free(file->path);
-    return !file->failed;
+    return good;
 }
 
 void file_abandon(file_writer *file) {
-    fclose(file->stream);
-    if (file->temporary) unlink(file->temporary);
-    free(file->temporary);
+    rota_file_abandon(&file->file);
     free(file->path);
 }
 

@@ -5,13 +5,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+#include "base/file.h"
 
-/* A file being written under a temporary name beside its own. */
+/* A file being written; it appears, or takes another's place, when all of it is there (base/file.h). */
 typedef struct file_writer {
-    FILE *stream;
-    char *path,
-        *temporary; /* temporary is NULL where `path` is a device or pipe, which is written directly */
-    bool failed;
+    rota_file file;
+    char *path;
     int error; /* errno of the first failure */
 } file_writer;
 
@@ -19,8 +18,7 @@ typedef struct file_writer {
 bool file_open(file_writer *file, const char *path);
 /* Remembers a failure; file_commit reports it. */
 void file_put(file_writer *file, const void *data, size_t size);
-/* Flushes to disk and renames. On failure the temporary file is removed and an older file of that name stays.
- */
+/* Flushes to disk and renames. On failure an older file of that name stays. */
 bool file_commit(file_writer *file);
 /* Drops what was written. */
 void file_abandon(file_writer *file);

@@ -6,8 +6,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "base/clock.h"
+#include "bench/files.h"
 
 static char *copy_text(const char *text) {
     const size_t size = strlen(text) + 1;
@@ -31,11 +31,9 @@ static char *join(int argc, char **argv) {
 
 /* Known before hours of training, not after. */
 static bool can_be_written(const char *path) {
-    char temporary[RUN_REPORT_PATH];
-    FILE *file = run_report_open(path, temporary);
-    if (!file) return false;
-    (void)fclose(file);
-    (void)unlink(temporary);
+    file_writer file;
+    if (!file_open(&file, path)) return false;
+    file_abandon(&file);
     return true;
 }
 

@@ -49,8 +49,4 @@ struct run_report {
     run_report_peaks peaks;
 };
 
-/* Opens the file under a temporary name, which goes into the text. NULL, with a sentence on stderr. */
-enum { RUN_REPORT_PATH = 4096 };
-FILE *run_report_open(const char *path, char *temporary);
-
 #endif

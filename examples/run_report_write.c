@@ -2,7 +2,6 @@
  * put into it as JSON, in which nothing can be taken for markup. */
 #include "examples/run_report_internal.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -10,17 +9,25 @@
 #include <string.h>
 #include <sys/utsname.h>
 #include <time.h>
-#include <unistd.h>
+#include "base/utf8.h"
+#include "bench/files.h"
 #include "run_report_page.h"
 
-/* A JSON string that may stand in a script element. Bytes that are no UTF-8 are browsers' to replace. */
+/* A JSON string that may stand in a script element; U+FFFD for each byte that is not UTF-8. */
 static void put_text(FILE *file, const char *text) {
+    size_t left = strlen(text);
     fputc('"', file);
-    for (const unsigned char *c = (const unsigned char *)text; *c; c++)
-        if (*c < 0x20 || *c == '"' || *c == '\\' || *c == '<' || *c == '>' || *c == '&' || *c == 0x7f)
+    for (const unsigned char *c = (const unsigned char *)text; left;) {
+        const size_t length = rota_utf8_length(c, left);
+        if (!length)
+            fputs(ROTA_UTF8_REPLACEMENT, file);
+        else if (*c < 0x20 || *c == '"' || *c == '\\' || *c == '<' || *c == '>' || *c == '&' || *c == 0x7f)
             fprintf(file, "\\u%04x", *c);
         else
-            fputc(*c, file);
+            fwrite(c, 1, length, file);
+        c += length ? length : 1;
+        left -= length ? length : 1;
+    }
     fputc('"', file);
 }
 
@@ -251,36 +258,19 @@ static bool put_data(FILE *file, run_report *report, const rota_device_info *inf
     return good;
 }
 
-static bool failed(const char *path, int error) {
-    fprintf(stderr, "'%s' can't be written: %s\n", path, strerror(error ? error : EIO));
-    return false;
-}
-
-FILE *run_report_open(const char *path, char *temporary) {
-    const int length = snprintf(temporary, RUN_REPORT_PATH, "%s.%ld.tmp", path, (long)getpid());
-    errno = ENAMETOOLONG;
-    FILE *file = length > 0 && length < RUN_REPORT_PATH ? fopen(temporary, "wb") : NULL;
-    if (!file) (void)failed(path, errno);
-    return file;
-}
-
 bool run_report_write(run_report *report, rota_device *device) {
     static const char mark[] = "<!--DATA-->";
     const char *page = (const char *)run_report_page, *place = strstr(page, mark);
-    char temporary[RUN_REPORT_PATH];
-    FILE *file = run_report_open(report->path, temporary);
-    if (!file) return false;
-    errno = 0;
+    file_writer writer;
+    if (!file_open(&writer, report->path)) return false;
+    FILE *file = writer.file.stream;
     fwrite(page, 1, (size_t)(place - page), file);
     fputs("<script type=\"application/json\" id=\"data\">\n", file);
-    bool good = put_data(file, report, rota_device_get_info(device));
+    const bool good = put_data(file, report, rota_device_get_info(device));
     fputs("</script>", file);
     fputs(place + sizeof mark - 1, file);
-    good = good && !ferror(file);
-    good = fclose(file) == 0 && good;
-    good = good && rename(temporary, report->path) == 0;
-    const int error = errno;
-    if (good) return true;
-    (void)unlink(temporary);
-    return failed(report->path, error);
+    if (good) return file_commit(&writer);
+    fprintf(stderr, "'%s' can't be written: no memory for its plan\n", report->path);
+    file_abandon(&writer);
+    return false;
 }

@@ -121,7 +121,7 @@ assert all(names <= set(line) for line in lines), "fields"
 assert lines[-1]["val_loss"] is not None and lines[19]["val_loss"] is not None and lines[0]["val_loss"] is None
 assert lines[-1]["loss"] < lines[0]["loss"] - 0.1, (lines[0]["loss"], lines[-1]["loss"])
 PY
-absent whole/checkpoint.safetensors.tmp
+absent whole/.rota-*.tmp
 
 expect 0 'nothing is left to train' "$train" "${small[@]}" --iters 60 --resume whole
 
@@ -178,7 +178,7 @@ cp whole/checkpoint.safetensors before
 expect 1 "checkpoint.safetensors' can't be written" bash -c 'trap "" XFSZ; ulimit -f 4; exec "$@"' - \
   "$train" "${small[@]}" --iters 70 --resume whole --checkpoint whole
 cmp before whole/checkpoint.safetensors || failures=$((failures + 1))
-absent whole/checkpoint.safetensors.tmp
+absent whole/.rota-*.tmp
 expect 1 "'/dev/full' can't be written" "$train" "${small[@]}" --iters 3 --log /dev/full
 
 # ---- The small examples ----

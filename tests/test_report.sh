@@ -19,7 +19,7 @@ small=(--data "$text" --device cpu --layers 1 --heads 2 --dim 16 --block 16 --ba
 expect 1 "'nowhere/run.html' can't be written" "$train" "${small[@]}" --iters 2 --eval-iters 2 --report nowhere/run.html
 expect 0 'the report is in run.html' "$train" "${small[@]}" --iters 20 --eval-interval 8 --eval-iters 2 --report run.html --log run.jsonl
 expect 0 'the report is in one.html' "$train" "${small[@]}" --iters 1 --eval-iters 0 --report one.html
-absent ./*.tmp
+absent ./.rota-*.tmp
 
 python3 - run.html one.html <<'PY' || failures=$((failures + 1))
 import html.parser, json, sys
