@@ -75,46 +75,81 @@ size_t gpt_tensor_from_f32(float *values, uint64_t count, rota_dtype dtype) {
 
 /* ---- Reading ---- */
 
+/* JSON's numbers are doubles: whole ones, exactly. */
+static bool whole_number(const cJSON *number, uint64_t *out) {
+    if (!cJSON_IsNumber(number) || !(number->valuedouble >= 0 && number->valuedouble <= 0x1p53)) return false;
+    *out = (uint64_t)number->valuedouble;
+    return (double)*out == number->valuedouble;
+}
+
 static void describe(gpt_tensor_file *file, const cJSON *entry, const char *data, gpt_tensor *out) {
     const char *dtype = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(entry, "dtype"));
     const cJSON *shape = cJSON_GetObjectItemCaseSensitive(entry, "shape"), *extent;
     const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(entry, "data_offsets");
-    const cJSON *begin = cJSON_GetArrayItem(offsets, 0), *end = cJSON_GetArrayItem(offsets, 1);
+    uint64_t from, to, count = 1;
     *out = (gpt_tensor){.name = entry->string, .count = 1};
-    bool good = cJSON_IsArray(shape) && cJSON_IsNumber(begin) && cJSON_IsNumber(end) && dtype;
+    bool good = cJSON_IsArray(shape) && dtype && whole_number(cJSON_GetArrayItem(offsets, 0), &from) &&
+                whole_number(cJSON_GetArrayItem(offsets, 1), &to);
     size_t d = 0;
     while (good && d < sizeof dtypes / sizeof *dtypes && strcmp(dtypes[d].name, dtype) != 0) d++;
     if (!good || d == sizeof dtypes / sizeof *dtypes) return;
     out->dtype = dtypes[d].dtype;
-    double count = 1;
     cJSON_ArrayForEach(extent, shape) {
-        if (out->rank == ROTA_RANK_MAX || !cJSON_IsNumber(extent) || !(extent->valuedouble >= 0)) return;
-        if ((count *= extent->valuedouble) > 0x1p53) return;
-        out->shape[out->rank++] = (uint64_t)extent->valuedouble;
+        if (out->rank == ROTA_RANK_MAX || !whole_number(extent, &out->shape[out->rank])) return;
+        const uint64_t n = out->shape[out->rank++];
+        if (n && count > ((uint64_t)1 << 53) / n) return;
+        count *= n;
     }
-    double from = begin->valuedouble, to = end->valuedouble;
-    if (!(from >= 0) || to - from != count * rota_dtype_bytes(out->dtype) || to > (double)file->data_bytes)
-        return;
-    out->count = (uint64_t)count;
-    out->data = (const unsigned char *)data + (uint64_t)from;
+    if (from > to || to > file->data_bytes || to - from != count * rota_dtype_bytes(out->dtype)) return;
+    out->count = count;
+    out->data = (const unsigned char *)data + from;
     out->known = true;
+}
+
+/* Where the header is, and how long; false with one sentence. */
+static bool find_header(const char *path, const char *bytes, size_t size, uint64_t *out_length) {
+    uint64_t length = 0;
+    for (int i = 0; i < 8 && size >= 8; i++) length |= (uint64_t)(unsigned char)bytes[i] << (8 * i);
+    if (size < 8) {
+        fprintf(stderr,
+                "'%s' is truncated, or not a safetensors file: it has %zu bytes, and the length of a header "
+                "takes "
+                "8\n",
+                path, size);
+        return false;
+    }
+    if (size > 8 && bytes[8] != '{') {
+        fprintf(stderr,
+                "'%s' is not a safetensors file: after 8 bytes for its length there is no header that begins "
+                "with "
+                "'{'\n",
+                path);
+        return false;
+    }
+    if (length > GPT_HEADER_MOST) {
+        fprintf(stderr, "'%s' has a header of %" PRIu64 " bytes, more than the %d that are supported\n", path,
+                length, GPT_HEADER_MOST);
+        return false;
+    }
+    if (length > size - 8) {
+        fprintf(stderr, "'%s' is truncated: its header has %" PRIu64 " bytes, of which %zu are there\n", path,
+                length, size - 8);
+        return false;
+    }
+    *out_length = length;
+    return true;
 }
 
 bool gpt_tensors_read(const char *path, gpt_tensor_file *out) {
     *out = (gpt_tensor_file){0};
     size_t size;
+    uint64_t length;
     out->bytes = file_read(path, &size);
     if (!out->bytes) return false;
-    uint64_t length = 0;
-    for (int i = 0; i < 8 && size >= 8; i++) length |= (uint64_t)(unsigned char)out->bytes[i] << (8 * i);
-    if (size < 8 || length > size - 8) {
-        fprintf(stderr, "'%s' is truncated: its header needs %" PRIu64 " bytes, and it has %zu\n", path,
-                length + 8, size);
-        goto bad;
-    }
+    if (!find_header(path, out->bytes, size, &length)) goto bad;
     out->header = cJSON_ParseWithLength(out->bytes + 8, length);
     if (!cJSON_IsObject(out->header)) {
-        fprintf(stderr, "'%s' is no safetensors file: its header is not JSON\n", path);
+        fprintf(stderr, "'%s' is not a safetensors file: its header is not JSON\n", path);
         goto bad;
     }
     out->data_bytes = size - 8 - length;

@@ -10,6 +10,10 @@
 
 /* ---- Reading ---- */
 
+/* Bytes of a header: those of published models have some 100 for a tensor. Parsed, JSON takes up to 40 times
+ * as much memory. */
+#define GPT_HEADER_MOST (8 << 20)
+
 typedef struct gpt_tensor {
     const char *name;
     bool
