@@ -11,16 +11,24 @@ static bool failed(const char *path, int error) {
     return false;
 }
 
-bool file_open(file_writer *file, const char *path) {
+static bool open_as(file_writer *file, const char *path, mode_t mode) {
     *file = (file_writer){.path = strdup(path)};
     if (!file->path) {
         fprintf(stderr, "out of memory for the name of '%s'\n", path);
         return false;
     }
-    const int error = rota_file_open(&file->file, path, 0666);
+    const int error = rota_file_open(&file->file, path, mode);
     if (!error) return true;
     free(file->path);
     return failed(path, error);
+}
+
+bool file_open(file_writer *file, const char *path) {
+    return open_as(file, path, 0666);
+}
+
+bool file_open_private(file_writer *file, const char *path) {
+    return open_as(file, path, 0600);
 }
 
 void file_put(file_writer *file, const void *data, size_t size) {
@@ -63,6 +71,10 @@ char *file_read(const char *path, size_t *out_size) {
         fprintf(stderr, "'%s' can't be read: %s\n", path, strerror(errno));
         return NULL;
     }
+    return file_read_stream(stream, path, out_size);
+}
+
+char *file_read_stream(FILE *stream, const char *path, size_t *out_size) {
     char *data = NULL;
     size_t size = 0, capacity = 0;
     errno = 0;

@@ -16,6 +16,8 @@ typedef struct file_writer {
 
 /* Each returns false with one sentence on stderr, naming the file and the reason. */
 bool file_open(file_writer *file, const char *path);
+/* For the user only, as cache files must be. */
+bool file_open_private(file_writer *file, const char *path);
 /* Remembers a failure; file_commit reports it. */
 void file_put(file_writer *file, const void *data, size_t size);
 /* Flushes to disk and renames. On failure an older file of that name stays. */
@@ -27,5 +29,7 @@ bool file_write_text(const char *path, const char *text);
 
 /* The whole file, NUL-terminated, from malloc; NULL with a sentence on stderr. */
 char *file_read(const char *path, size_t *out_size);
+/* What is left of a stream, which ends; `path` is for the sentence. */
+char *file_read_stream(FILE *stream, const char *path, size_t *out_size);
 
 #endif

@@ -61,6 +61,7 @@ bool gpt_bpe_merge(gpt_bpe *bpe, uint32_t left, uint32_t right, uint32_t *out_re
 
 bool gpt_bpe_finish(gpt_bpe *bpe) {
     static const char name[] = "<|endoftext|>";
+    bpe->merged = bpe->strings.count;
     bpe->end_of_text = gpt_strings_add(&bpe->strings, name, sizeof name - 1);
     bpe->count = bpe->strings.count;
     return bpe->end_of_text != GPT_STRING_NONE || no_memory();

@@ -22,7 +22,8 @@ typedef struct gpt_bpe {
     gpt_merge *merges;   /* by rank */
     size_t merge_room;
     uint32_t merge_count;
-    uint32_t end_of_text; /* a string */
+    uint32_t merged;      /* strings that bytes and merges make: the first ones */
+    uint32_t end_of_text; /* a string; merges may make it, too */
     /* Where a vocab.json numbers the tokens otherwise: the token of each string and the string of each token.
      */
     uint32_t *token_of, *string_of;
@@ -38,8 +39,13 @@ bool gpt_bpe_train(const unsigned char *text, size_t size, uint32_t count, gpt_b
 
 /* From merges.txt, and, where `vocabulary_path` isn't NULL, with the numbers of a vocab.json. */
 bool gpt_bpe_load(const char *merges_path, const char *vocabulary_path, gpt_bpe *out);
-/* Writes merges.txt under a temporary name and renames it. */
+/* Writes merges.txt. */
 bool gpt_bpe_save(const gpt_bpe *bpe, const char *merges_path);
+/* The same, for the user only; gpt_bpe_load_kept reads it back. False, with a sentence, where somebody else
+ * may have written the file, where its first line doesn't say how many merges there are, or there are others,
+ * or more tokens than `most`. */
+bool gpt_bpe_keep(const gpt_bpe *bpe, const char *path);
+bool gpt_bpe_load_kept(const char *path, uint64_t most, gpt_bpe *out);
 void gpt_bpe_free(gpt_bpe *bpe);
 
 /* Tokens of a text into out_tokens, which has room for `size`. */

@@ -42,20 +42,28 @@ static void put_string(file_writer *file, const gpt_bpe *bpe, const uint32_t cod
     }
 }
 
-bool gpt_bpe_save(const gpt_bpe *bpe, const char *merges_path) {
-    file_writer file;
+static bool save(const gpt_bpe *bpe, file_writer *file) {
     uint32_t codes[256];
     char line[64];
     list_characters(codes);
-    if (!file_open(&file, merges_path)) return false;
-    file_put(&file, line, (size_t)snprintf(line, sizeof line, OWN_LINE "%" PRIu32 "\n", bpe->merge_count));
+    file_put(file, line, (size_t)snprintf(line, sizeof line, OWN_LINE "%" PRIu32 "\n", bpe->merge_count));
     for (uint32_t i = 0; i < bpe->merge_count; i++) {
-        put_string(&file, bpe, codes, bpe->merges[i].left);
-        file_put(&file, " ", 1);
-        put_string(&file, bpe, codes, bpe->merges[i].right);
-        file_put(&file, "\n", 1);
+        put_string(file, bpe, codes, bpe->merges[i].left);
+        file_put(file, " ", 1);
+        put_string(file, bpe, codes, bpe->merges[i].right);
+        file_put(file, "\n", 1);
     }
-    return file_commit(&file);
+    return file_commit(file);
+}
+
+bool gpt_bpe_save(const gpt_bpe *bpe, const char *merges_path) {
+    file_writer file;
+    return file_open(&file, merges_path) && save(bpe, &file);
+}
+
+bool gpt_bpe_keep(const gpt_bpe *bpe, const char *path) {
+    file_writer file;
+    return file_open_private(&file, path) && save(bpe, &file);
 }
 
 static uint32_t find_printed(const gpt_bpe *bpe, const uint32_t codes[256], unsigned char *text,
@@ -64,7 +72,17 @@ static uint32_t find_printed(const gpt_bpe *bpe, const uint32_t codes[256], unsi
     return size == SIZE_MAX ? GPT_STRING_NONE : gpt_strings_find(&bpe->strings, text, size);
 }
 
-static bool read_merges(gpt_bpe *bpe, const char *path, char *text, size_t size) {
+/* How many merges the first line says; UINT64_MAX: it says nothing. */
+static uint64_t promised_by(const char *line) {
+    const size_t length = strlen(OWN_LINE);
+    if (strncmp(line, OWN_LINE, length) != 0 || line[length] < '0' || line[length] > '9') return UINT64_MAX;
+    char *end;
+    const uint64_t promised = strtoull(line + length, &end, 10);
+    return *end ? UINT64_MAX : promised;
+}
+
+/* `kept`: a file of gpt_bpe_keep's, whose first line must be whole. */
+static bool read_merges(gpt_bpe *bpe, const char *path, char *text, size_t size, bool kept) {
     uint32_t codes[256], number = 0;
     list_characters(codes);
     uint64_t promised = UINT64_MAX;
@@ -75,8 +93,8 @@ static bool read_merges(gpt_bpe *bpe, const char *path, char *text, size_t size)
         if (stop > line && stop[-1] == '\r') stop--;
         *stop = 0;
         number++;
-        if (number == 1 && strncmp(line, OWN_LINE, strlen(OWN_LINE)) == 0)
-            promised = strtoull(line + strlen(OWN_LINE), NULL, 10);
+        if (number == 1) promised = promised_by(line);
+        if (kept && promised == UINT64_MAX) break;
         if (stop == line || strncmp(line, "#version", 8) == 0) continue;
         char *space = memchr(line, ' ', (size_t)(stop - line));
         uint32_t left = GPT_STRING_NONE, right = left, result;
@@ -90,6 +108,10 @@ static bool read_merges(gpt_bpe *bpe, const char *path, char *text, size_t size)
             return false;
         }
         if (!gpt_bpe_merge(bpe, left, right, &result)) return false;
+    }
+    if (kept && promised == UINT64_MAX) {
+        fprintf(stderr, "'%s' is not used: its first line doesn't say how many merges it has\n", path);
+        return false;
     }
     if (promised != UINT64_MAX && promised != bpe->merge_count) {
         fprintf(stderr, "'%s' is truncated: it has %" PRIu32 " merges of %" PRIu64 "\n", path,
@@ -115,7 +137,8 @@ static bool read_numbers(gpt_bpe *bpe, const char *path, const cJSON *names) {
     uint32_t codes[256], count = 0, most = 0;
     list_characters(codes);
     for (const cJSON *n = names->child; n; n = n->next, count++) {
-        if (!cJSON_IsNumber(n) || !(n->valuedouble >= 0) || n->valuedouble >= GPT_BPE_MOST) {
+        if (!cJSON_IsNumber(n) || !(n->valuedouble >= 0) || n->valuedouble >= GPT_BPE_MOST ||
+            n->valuedouble != (double)(uint32_t)n->valuedouble) {
             fprintf(stderr, "'%s' gives token '%s' no number from 0 to %d\n", path, n->string,
                     GPT_BPE_MOST - 1);
             return false;
@@ -137,7 +160,6 @@ static bool read_numbers(gpt_bpe *bpe, const char *path, const cJSON *names) {
     }
     memset(bpe->token_of, 0xff, room * sizeof *bpe->token_of);
     memset(bpe->string_of, 0xff, count * sizeof *bpe->string_of);
-    const uint32_t needed = bpe->end_of_text;
     for (const cJSON *n = names->child; n; n = n->next) {
         uint32_t string = string_of_name(bpe, codes, n->string), token = (uint32_t)n->valuedouble;
         if (string == GPT_STRING_NONE || bpe->string_of[token] != GPT_STRING_NONE) {
@@ -148,7 +170,7 @@ static bool read_numbers(gpt_bpe *bpe, const char *path, const cJSON *names) {
         bpe->token_of[string] = token;
         bpe->string_of[token] = string;
     }
-    for (uint32_t s = 0; s < needed; s++)
+    for (uint32_t s = 0; s < bpe->merged; s++)
         if (bpe->token_of[s] == GPT_STRING_NONE) {
             size_t size;
             const unsigned char *bytes = gpt_strings_get(&bpe->strings, s, &size);
@@ -161,19 +183,39 @@ static bool read_numbers(gpt_bpe *bpe, const char *path, const cJSON *names) {
     return true;
 }
 
+static bool few_enough(const gpt_bpe *bpe, const char *path, uint64_t most) {
+    if (bpe->count <= most) return true;
+    fprintf(stderr, "'%s' makes %" PRIu32 " tokens, more than the %" PRIu64 " that are supported\n", path,
+            bpe->count, most);
+    return false;
+}
+
+bool gpt_bpe_load_kept(const char *path, uint64_t most, gpt_bpe *out) {
+    *out = (gpt_bpe){0};
+    size_t size;
+    const char *why;
+    FILE *stream = rota_cache_open(path, &why);
+    if (!stream) {
+        fprintf(stderr, "'%s' is not used: %s\n", path, why ? why : "it can't be read");
+        return false;
+    }
+    char *text = file_read_stream(stream, path, &size);
+    const bool good =
+        text && gpt_bpe_begin(out) && read_merges(out, path, text, size, true) && few_enough(out, path, most);
+    free(text);
+    if (!good) gpt_bpe_free(out);
+    return good;
+}
+
 bool gpt_bpe_load(const char *merges_path, const char *vocabulary_path, gpt_bpe *out) {
     *out = (gpt_bpe){0};
     size_t size;
     char *text = file_read(merges_path, &size);
     if (!text) return false;
-    bool good = gpt_bpe_begin(out) && read_merges(out, merges_path, text, size);
+    bool good = gpt_bpe_begin(out) && read_merges(out, merges_path, text, size, false);
     free(text);
     text = NULL;
-    if (good && out->count > GPT_BPE_MOST) {
-        fprintf(stderr, "'%s' makes %" PRIu32 " tokens, more than the %d that are supported\n", merges_path,
-                out->count, GPT_BPE_MOST);
-        good = false;
-    }
+    good = good && few_enough(out, merges_path, GPT_BPE_MOST);
     if (good && vocabulary_path) {
         text = file_read(vocabulary_path, &size);
         cJSON *names = text ? cJSON_ParseWithLength(text, size) : NULL;

@@ -92,7 +92,7 @@ static int by_number(const void *a, const void *b) {
 
 /* Offers every touched pair once, with the count that it has now. */
 static bool offer_touched(learner *l) {
-    qsort(l->touched, l->touched_count, sizeof *l->touched, by_number);
+    if (l->touched_count) qsort(l->touched, l->touched_count, sizeof *l->touched, by_number);
     for (size_t i = 0; i < l->touched_count; i++)
         if ((i == 0 || l->touched[i] != l->touched[i - 1]) && !offer(l, l->touched[i])) return false;
     l->touched_count = 0;
@@ -129,7 +129,7 @@ static bool merge(learner *l, uint32_t pair, uint32_t left, uint32_t right, uint
     size_t count = l->records[pair].place_count;
     l->records[pair] = (pair_record){0};
     /* "aaa" is aa, a: from the left, in each word. */
-    if (left == right) qsort(places, count, sizeof *places, by_number);
+    if (left == right && count) qsort(places, count, sizeof *places, by_number);
     bool good = true;
     for (size_t i = 0; i < count && good; i++) {
         uint32_t at = places[i], gone = l->next[at];

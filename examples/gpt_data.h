@@ -26,11 +26,11 @@ typedef struct gpt_text {
 } gpt_text;
 
 /* Reads the file. One sentence on stderr and false for one that can't be read, is empty, or has too few bytes
- * to leave a block and one token for training or two for validation. */
+ * to leave a block and one token for training or two for validation. GPT_BIN: merges and token files that are
+ * damaged, or a token out of range (with its place), too. */
 bool gpt_text_read(gpt_text *text, const gpt_source *source);
-/* Cuts it into tokens. False with a sentence: merges or token files that are damaged, a token out of range
- * (with its place), too few tokens. Merges that are learned are kept in a file named by the text's hash and
- * the number of tokens. */
+/* Cuts it into tokens. False with a sentence: merges that are damaged, too few tokens. Merges that are
+ * learned are kept in a file named by the text's hash and the number of tokens. */
 bool gpt_text_tokenize(gpt_text *text, const gpt_source *source);
 /* Without data, only what its tokens stand for: from --merges, or all bytes. */
 bool gpt_text_vocabulary(gpt_text *text, const gpt_source *source);

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <time.h>
 
 void *gpt_grown(void *array, size_t element_bytes, size_t count, size_t *room) {
     if (count <= *room) return array;
@@ -13,33 +15,64 @@ void *gpt_grown(void *array, size_t element_bytes, size_t count, size_t *room) {
     return grown;
 }
 
-static uint64_t hash_of(const unsigned char *bytes, size_t size) {
-    uint64_t hash = size * UINT64_C(0x9e3779b97f4a7c15), word;
+static uint64_t turned(uint64_t x, int by) {
+    return x << by | x >> (64 - by);
+}
+
+static void sip_round(uint64_t v[4]) {
+    v[0] += v[1], v[2] += v[3];
+    v[1] = turned(v[1], 13) ^ v[0], v[3] = turned(v[3], 16) ^ v[2];
+    v[0] = turned(v[0], 32);
+    v[2] += v[1], v[0] += v[3];
+    v[1] = turned(v[1], 17) ^ v[2], v[3] = turned(v[3], 21) ^ v[0];
+    v[2] = turned(v[2], 32);
+}
+
+/* SipHash-1-3 (Aumasson, Bernstein: "SipHash: a fast short-input PRF"): strings come from files, and whoever
+ * writes those must not be able to make them collide. */
+static uint64_t hash_of(const uint64_t key[2], const unsigned char *bytes, size_t size) {
+    uint64_t v[4] = {key[0] ^ UINT64_C(0x736f6d6570736575), key[1] ^ UINT64_C(0x646f72616e646f6d),
+                     key[0] ^ UINT64_C(0x6c7967656e657261), key[1] ^ UINT64_C(0x7465646279746573)};
+    uint64_t word, last = (uint64_t)size << 56;
     for (; size >= 8; bytes += 8, size -= 8) {
         memcpy(&word, bytes, 8);
-        hash = (hash ^ word) * UINT64_C(0xbf58476d1ce4e5b9);
-        hash ^= hash >> 32;
+        v[3] ^= word;
+        sip_round(v);
+        v[0] ^= word;
     }
     word = 0;
     if (size) memcpy(&word, bytes, size);
-    hash = (hash ^ word) * UINT64_C(0x94d049bb133111eb);
-    return hash ^ hash >> 29;
+    last |= word;
+    v[3] ^= last;
+    sip_round(v);
+    v[0] ^= last;
+    v[2] ^= 0xff;
+    for (int i = 0; i < 3; i++) sip_round(v);
+    return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+static void choose_key(gpt_strings *strings) {
+    if (getrandom(strings->key, sizeof strings->key, 0) == (ssize_t)sizeof strings->key) return;
+    struct timespec now = {0};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    strings->key[0] = (uint64_t)now.tv_nsec;
+    strings->key[1] = (uint64_t)(uintptr_t)strings;
 }
 
 const unsigned char *gpt_strings_get(const gpt_strings *strings, uint32_t number, size_t *out_size) {
     size_t begin = number ? strings->ends[number - 1] : 0;
     *out_size = strings->ends[number] - begin;
-    return strings->bytes + begin;
+    return strings->bytes ? strings->bytes + begin : (const unsigned char *)"";
 }
 
 /* Where the string is in the table, or the free place where it belongs. */
 static size_t place_of(const gpt_strings *strings, const void *bytes, size_t size) {
-    size_t at = hash_of(bytes, size) & (strings->table_size - 1);
+    size_t at = hash_of(strings->key, bytes, size) & (strings->table_size - 1);
     for (;; at = (at + 1) & (strings->table_size - 1)) {
         if (!strings->table[at]) return at;
         size_t other_size;
         const unsigned char *other = gpt_strings_get(strings, strings->table[at] - 1, &other_size);
-        if (other_size == size && memcmp(other, bytes, size) == 0) return at;
+        if (other_size == size && (!size || memcmp(other, bytes, size) == 0)) return at;
     }
 }
 
@@ -52,6 +85,7 @@ static int grow_table(gpt_strings *strings) {
     size_t size = strings->table_size ? strings->table_size * 2 : 1024;
     uint32_t *table = calloc(size, sizeof *table);
     if (!table) return 0;
+    if (!strings->table) choose_key(strings);
     free(strings->table);
     strings->table = table;
     strings->table_size = size;
@@ -75,7 +109,7 @@ uint32_t gpt_strings_add(gpt_strings *strings, const void *bytes, size_t size) {
     if (!ends || room > UINT32_MAX) return GPT_STRING_NONE;
     strings->ends = ends;
     strings->room = (uint32_t)room;
-    memcpy(all + begin, bytes, size);
+    if (size) memcpy(all + begin, bytes, size);
     ends[strings->count] = begin + size;
     strings->table[at] = ++strings->count;
     return strings->count - 1;

@@ -11,6 +11,7 @@ typedef struct gpt_strings {
     unsigned char *bytes; /* all strings, one after the other */
     size_t *ends;         /* of string i in `bytes` */
     uint32_t *table;      /* open addressing: 1 + number, 0 is free */
+    uint64_t key[2];      /* of the hash: of this set alone, so that nobody can choose strings that collide */
     size_t byte_room, table_size;
     uint32_t count, room;
 } gpt_strings;

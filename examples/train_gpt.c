@@ -149,7 +149,8 @@ done:
 static int run(const gpt_settings *s) {
     gpt_trainer t = {.settings = s, .interrupted = &interrupted};
     if (s->checkpoint && !gpt_checkpoint_folder(s->checkpoint)) return EXIT_BAD_ARGUMENT;
-    if (s->source.data && !gpt_text_read(&t.text, &s->source)) return EXIT_BAD_ARGUMENT;
+    if (!(s->source.data ? gpt_text_read(&t.text, &s->source) : gpt_text_vocabulary(&t.text, &s->source)))
+        return EXIT_BAD_ARGUMENT;
     if (s->write_tokens) {
         bool good = gpt_text_tokenize(&t.text, &s->source) &&
                     gpt_tokens_write(s->write_tokens, t.text.tokens, t.text.count);
@@ -164,8 +165,7 @@ static int run(const gpt_settings *s) {
         program, s->device,
         &(rota_runtime_options){.diagnostics = s->trace || s->report, .memory_limit_bytes = s->memory_limit},
         &opened);
-    if (code == EXIT_GOOD &&
-        !(s->source.data ? gpt_text_tokenize(&t.text, &s->source) : gpt_text_vocabulary(&t.text, &s->source)))
+    if (code == EXIT_GOOD && s->source.data && !gpt_text_tokenize(&t.text, &s->source))
         code = EXIT_BAD_ARGUMENT;
     if (code == EXIT_GOOD) code = prepare_model(&t, &opened);
     if (code == EXIT_GOOD) code = s->generate ? write_sample(&t) : train_and_write(&t);
