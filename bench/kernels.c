@@ -25,7 +25,8 @@ static rota_status run(const rota_kernel_call *call) {
     return ROTA_OK;
 }
 
-static const rota_kernel_bindable seed = {"seed", offsetof(bench_params, seed), sizeof(uint32_t), false};
+static const rota_kernel_bindable seed = {"seed", offsetof(bench_params, seed), sizeof(uint32_t), false,
+                                          ROTA_VALUE_U32};
 
 #define KERNEL(count, outputs, inputs, ...)                                                                  \
     {                                                                                                        \

@@ -52,8 +52,10 @@ static void logistic_grid(const void *params, const uint64_t *operand_bytes, uin
     out_groups[1] = out_groups[2] = 1;
 }
 
-static const rota_kernel_bindable bindables[] = {
-    {.name = "rate", .offset_bytes = offsetof(logistic_params, rate), .size_bytes = 4}};
+static const rota_kernel_bindable bindables[] = {{.name = "rate",
+                                                  .offset_bytes = offsetof(logistic_params, rate),
+                                                  .size_bytes = 4,
+                                                  .type = ROTA_VALUE_F32}};
 
 /* What the graph must know of it: two operands, of which the second may be the memory of the first. */
 static const rota_kernel logistic = {

@@ -46,7 +46,8 @@ static void cache_grid(const void *params, const uint64_t *operand_bytes, uint32
 static const rota_kernel_bindable cache_bindables[] = {{.name = "position",
                                                         .offset_bytes = offsetof(cache_params, position),
                                                         .size_bytes = 4,
-                                                        .varies_by_step = true}};
+                                                        .varies_by_step = true,
+                                                        .type = ROTA_VALUE_U32}};
 
 static const rota_kernel cache_kernel = {
     .name = "cache_write",

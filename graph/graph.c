@@ -174,7 +174,7 @@ static rota_status add_slot(rota_graph *graph, const char *name, uint32_t size_b
     if (!*block) *block = rota_arena_alloc(&graph->arena, sizeof **block * ROTA_SLOT_BLOCK, 16);
     char *copy = *block ? rota_arena_strdup(&graph->arena, name) : NULL;
     if (!copy) return rota_fail(ROTA_OUT_OF_MEMORY, "slot '%s': no host memory", name);
-    (*block)[count % ROTA_SLOT_BLOCK] = (rota_slot_info){copy, size_bytes};
+    (*block)[count % ROTA_SLOT_BLOCK] = (rota_slot_info){copy, size_bytes, ROTA_VALUE_ANY};
     *cell = out_slot->index = count + 1;
     /* Publishes the entry to check_bindings, which acquires the count. */
     ra_store_release(&graph->slot_count, count + 1);
@@ -215,7 +215,7 @@ rota_status rota_recorder_open(rota_graph *graph, uint64_t order_key, const char
     *out_recorder = NULL;
     char made[40];
     if (!name) {
-        (void)snprintf(made, sizeof made, "lane %llu", (unsigned long long)order_key);
+        (void)snprintf(made, sizeof made, "key %llu", (unsigned long long)order_key);
         name = made;
     }
     rota_recorder *lane = calloc(1, sizeof *lane);

@@ -84,14 +84,15 @@ ROTA_API void rota_graph_release(rota_graph *graph);
 ROTA_API rota_status rota_graph_buffer(rota_graph *graph, rota_buffer_kind kind, const char *name,
                                        uint64_t size_bytes, rota_buffer **out_buffer);
 
-/* A value argument of 4 or 8 bytes. `name` is copied and must be new in the graph. Any thread; may block in
- * malloc. ALREADY_EXISTS, INVALID_ARGUMENT (size), WRONG_STATE (graph already compiled). */
+/* A value argument of 4 or 8 bytes; its type is that of the parameters which are bound to it, where their
+ * kernels say one (rota_kernel_bindable). `name` is copied and must be new in the graph. Any thread; may
+ * block in malloc. ALREADY_EXISTS, INVALID_ARGUMENT (size), WRONG_STATE (graph already compiled). */
 ROTA_API rota_status rota_graph_slot(rota_graph *graph, const char *name, uint32_t size_bytes,
                                      rota_slot *out_slot);
 
 /* Opens a lane. One thread at a time may use a recorder; different recorders of one graph are independent,
  * with no shared writes. Order keys must differ; that is checked at compile, which names both lanes. `name`
- * is copied (NULL: "lane <key>"). May block in malloc. WRONG_STATE: graph already compiled. */
+ * is copied (NULL: "key <key>"). May block in malloc. WRONG_STATE: graph already compiled. */
 ROTA_API rota_status rota_recorder_open(rota_graph *graph, uint64_t order_key, const char *name,
                                         rota_recorder **out_recorder);
 

@@ -111,6 +111,7 @@ enum { ROTA_SLOT_BLOCK = 256 };
 typedef struct rota_slot_info {
     const char *name;
     uint32_t size_bytes;
+    _Atomic uint32_t type; /* rota_value_type: of the first node that said one */
 } rota_slot_info;
 
 typedef rota_status (*rota_rewrite_opaque_fn)(void *user, void *rewriter);
@@ -141,7 +142,7 @@ struct rota_graph {
 };
 
 /* Slot by index (from 1), which is in range. */
-static inline const rota_slot_info *rota_graph_slot_info(const rota_graph *graph, uint32_t index) {
+static inline rota_slot_info *rota_graph_slot_info(const rota_graph *graph, uint32_t index) {
     return &graph->slot_blocks[(index - 1) / ROTA_SLOT_BLOCK][(index - 1) % ROTA_SLOT_BLOCK];
 }
 

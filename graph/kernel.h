@@ -89,6 +89,14 @@ typedef struct rota_cuda_call {
 typedef rota_status (*rota_cuda_call_fn)(const rota_cuda_call *call);
 typedef rota_status (*rota_cuda_prepare_fn)(const rota_cuda_call *call, void *out_prepared);
 
+/* What a kernel takes the bytes of a parameter for. */
+typedef enum rota_value_type {
+    ROTA_VALUE_ANY, /* not said: whatever has the size */
+    ROTA_VALUE_F32,
+    ROTA_VALUE_U32,
+    ROTA_VALUE_U64
+} rota_value_type;
+
 /* A parameter that may be taken from an argument slot at each replay. 4 or 8 bytes, aligned to its size. */
 typedef struct rota_kernel_bindable {
     const char *name;
@@ -97,6 +105,9 @@ typedef struct rota_kernel_bindable {
     /* Set for what changes from step to step (learning rate, step, seed): recording a plain value for it is
      * an error unless the node says ROTA_SLOT_CONSTANT for it. */
     bool varies_by_step;
+    /* rota_value_type. Nodes that take one slot for different types are refused when recorded, and so is a
+     * value of another type when the slot is set. */
+    uint8_t type;
 } rota_kernel_bindable;
 
 /* One of the kernels that together do a node's work (rota_kernel.parts). */

@@ -208,18 +208,38 @@ static __attribute__((noinline)) rota_status check_overlaps(const context *at, c
 static rota_status check_bindables(const context *at, const rota_kernel *kernel) {
     for (uint32_t i = 0; i < kernel->bindable_count; i++) {
         const rota_kernel_bindable *bindable = &kernel->bindables[i];
-        if ((bindable->size_bytes == 4 || bindable->size_bytes == 8) &&
+        const bool fits = bindable->type == ROTA_VALUE_ANY ||
+                          (bindable->type == ROTA_VALUE_U64 && bindable->size_bytes == 8) ||
+                          (bindable->type < ROTA_VALUE_U64 && bindable->size_bytes == 4);
+        if (fits && (bindable->size_bytes == 4 || bindable->size_bytes == 8) &&
             bindable->offset_bytes % bindable->size_bytes == 0 &&
             (uint32_t)bindable->offset_bytes + bindable->size_bytes <= kernel->param_bytes)
             continue;
-        return rota_fail(
-            ROTA_INVALID_ARGUMENT,
-            AT "parameter '%s' of kernel '%s' has %u bytes at byte %u of %u, expected 4 or 8 bytes, "
-               "aligned to their size, inside the parameters",
-            AT_ARGUMENTS(at), bindable->name, kernel->name, bindable->size_bytes, bindable->offset_bytes,
-            kernel->param_bytes);
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         AT
+                         "parameter '%s' of kernel '%s' has %u bytes at byte %u of %u, expected 4 or 8 bytes "
+                         "(f32, u32: 4, u64: 8), aligned to their size, inside the parameters",
+                         AT_ARGUMENTS(at), bindable->name, kernel->name, bindable->size_bytes,
+                         bindable->offset_bytes, kernel->param_bytes);
     }
     return ROTA_OK;
+}
+
+static const char *const type_names[] = {"any", "f32", "u32", "u64"};
+
+/* The first node to say a type gives it to the slot. Relaxed: the type is all there is to see; lanes that say
+ * different ones at once are both wrong, and one of them is told. */
+static rota_status check_type(const context *at, const rota_kernel *kernel,
+                              const rota_kernel_bindable *bindable, rota_slot_info *slot) {
+    uint32_t known = ra_load_relaxed(&slot->type);
+    if (bindable->type == ROTA_VALUE_ANY || known == bindable->type) return ROTA_OK;
+    if (known == ROTA_VALUE_ANY && ra_cas_acq_rel(&slot->type, &known, (uint32_t)bindable->type))
+        return ROTA_OK;
+    if (known == bindable->type) return ROTA_OK;
+    return rota_fail(ROTA_INVALID_ARGUMENT,
+                     AT "parameter '%s' of kernel '%s' is %s, but slot '%s' is bound to one that is %s",
+                     AT_ARGUMENTS(at), bindable->name, kernel->name, type_names[bindable->type], slot->name,
+                     type_names[known]);
 }
 
 static rota_status check_bindings(const context *at, const rota_kernel_node *node) {
@@ -243,11 +263,12 @@ static rota_status check_bindings(const context *at, const rota_kernel_node *nod
             return rota_fail(ROTA_INVALID_ARGUMENT,
                              AT "parameter '%s' is bound to slot %u; graph '%s' has no such slot",
                              AT_ARGUMENTS(at), bindable->name, binding->slot.index, at->graph->name);
-        const rota_slot_info *slot = rota_graph_slot_info(at->graph, binding->slot.index);
+        rota_slot_info *slot = rota_graph_slot_info(at->graph, binding->slot.index);
         if (slot->size_bytes != bindable->size_bytes)
             return rota_fail(ROTA_INVALID_ARGUMENT, AT "parameter '%s' has %u bytes, slot '%s' has %u",
                              AT_ARGUMENTS(at), bindable->name, bindable->size_bytes, slot->name,
                              slot->size_bytes);
+        ROTA_TRY(check_type(at, kernel, bindable, slot));
     }
     for (uint32_t i = 0; i < kernel->bindable_count; i++)
         if (kernel->bindables[i].varies_by_step && !(bound >> i & 1))

@@ -82,7 +82,8 @@ static rota_fused_program *make(const rota_fused_shape *shape) {
                    (unsigned long long)hash_of(shape));
     for (uint32_t w = 0; w < shape->word_count; w++)
         program->bindables[w] = (rota_kernel_bindable){
-            "word", (uint16_t)(offsetof(rota_fused_params, words) + sizeof(uint32_t) * w), 4, false};
+            "word", (uint16_t)(offsetof(rota_fused_params, words) + sizeof(uint32_t) * w), 4, false,
+            ROTA_VALUE_ANY};
     program->kernel = (rota_kernel){
         .name = program->name,
         .operand_count = shape->operand_count,

@@ -41,16 +41,16 @@
     KERNEL(NAME, OPERANDS, PARAMS, 0, OPERAND(OUTPUT), OPERAND(INPUT), NULL, 0)
 
 static const rota_kernel_bindable unary_bindables[] = {
-    {"alpha", offsetof(rota_unary_params, alpha), 4, false},
-    {"beta", offsetof(rota_unary_params, beta), 4, false},
+    {"alpha", offsetof(rota_unary_params, alpha), 4, false, ROTA_VALUE_F32},
+    {"beta", offsetof(rota_unary_params, beta), 4, false, ROTA_VALUE_F32},
 };
 static const rota_kernel_bindable dropout_bindables[] = {
-    {"seed", offsetof(rota_dropout_params, seed), 4, true},
-    {"step", offsetof(rota_dropout_params, step), 4, true},
+    {"seed", offsetof(rota_dropout_params, seed), 4, true, ROTA_VALUE_U32},
+    {"step", offsetof(rota_dropout_params, step), 4, true, ROTA_VALUE_U32},
 };
 static const rota_kernel_bindable adamw_bindables[] = {
-    {"lr", offsetof(rota_adamw_params, lr), 4, true},
-    {"step", offsetof(rota_adamw_params, step), 4, true},
+    {"lr", offsetof(rota_adamw_params, lr), 4, true, ROTA_VALUE_F32},
+    {"step", offsetof(rota_adamw_params, step), 4, true, ROTA_VALUE_U32},
 };
 
 static double matmul_work(const void *params, const uint64_t *operand_bytes) {
@@ -77,10 +77,10 @@ static double attention_key_value_work(const void *params, const uint64_t *opera
 }
 
 static const rota_kernel_bindable rope_bindables[] = {
-    {"offset", offsetof(rota_rope_params, offset), 4, true},
+    {"offset", offsetof(rota_rope_params, offset), 4, true, ROTA_VALUE_U32},
 };
 static const rota_kernel_bindable momentum_bindables[] = {
-    {"lr", offsetof(rota_momentum_params, lr), 4, true},
+    {"lr", offsetof(rota_momentum_params, lr), 4, true, ROTA_VALUE_F32},
 };
 
 KERNEL(unary, 2, rota_unary_params, 0, OPERAND(1), OPERAND(0), unary_bindables, COUNT_OF(unary_bindables))

@@ -17,7 +17,7 @@ rota_status rota_args_create(rota_plan *plan, rota_args **out_args) {
     *out_args = NULL;
     const rota_plan_run *run = plan->run;
     if (!run)
-        return rota_fail(ROTA_WRONG_STATE, "plan '%s' is only analysed and takes no arguments", plan->name);
+        return rota_fail(ROTA_WRONG_STATE, "plan '%s' takes no arguments: " ROTA_PLAN_ANALYSED, plan->name);
     ROTA_TRY(rota_plan_check(plan));
     rota_args *args = calloc(1, sizeof *args);
     if (!args) return no_memory(plan);
@@ -78,7 +78,9 @@ static void set_word(rota_args *args, uint32_t word, uint64_t value) {
     args->missing[word] = 0;
 }
 
-static rota_status set_value(rota_args *args, rota_slot slot, uint32_t size_bytes, uint64_t value) {
+static rota_status set_value(rota_args *args, rota_slot slot, rota_value_type type, uint64_t value) {
+    static const char *const names[] = {"any", "f32", "u32", "u64"};
+    const uint32_t size_bytes = type == ROTA_VALUE_U64 ? 8 : 4;
     const rota_plan *plan = args->plan;
     bool found = false;
     for (uint32_t w = 0; w < plan->word_count; w++) {
@@ -88,6 +90,9 @@ static rota_status set_value(rota_args *args, rota_slot slot, uint32_t size_byte
             return rota_fail(ROTA_INVALID_ARGUMENT,
                              "plan '%s': slot '%s' has %u bytes, the value given has %u", plan->name,
                              word->name, word->size_bytes, size_bytes);
+        if (word->type != ROTA_VALUE_ANY && word->type != type)
+            return rota_fail(ROTA_INVALID_ARGUMENT, "plan '%s': slot '%s' is %s, the value given is %s",
+                             plan->name, word->name, names[word->type], names[type]);
         set_word(args, w, value);
         found = true;
     }
@@ -99,13 +104,13 @@ static rota_status set_value(rota_args *args, rota_slot slot, uint32_t size_byte
 rota_status rota_args_set_f32(rota_args *args, rota_slot slot, float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
-    return set_value(args, slot, 4, bits);
+    return set_value(args, slot, ROTA_VALUE_F32, bits);
 }
 rota_status rota_args_set_u32(rota_args *args, rota_slot slot, uint32_t value) {
-    return set_value(args, slot, 4, value);
+    return set_value(args, slot, ROTA_VALUE_U32, value);
 }
 rota_status rota_args_set_u64(rota_args *args, rota_slot slot, uint64_t value) {
-    return set_value(args, slot, 8, value);
+    return set_value(args, slot, ROTA_VALUE_U64, value);
 }
 
 /* How the plan's segments use a buffer: rota_external_flags of all its ranges. */

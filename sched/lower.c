@@ -82,8 +82,8 @@ static rota_status add_value_words(lowering *l) {
     uint32_t count = ra_load_relaxed(&l->c->graph->slot_count); /* frozen */
     for (uint32_t i = 1; i <= count; i++) {
         const rota_slot_info *slot = rota_graph_slot_info(l->c->graph, i);
-        if (add_word(l, (rota_plan_word){ROTA_WORD_VALUE, i, 0, slot->size_bytes, slot->name, false}) ==
-            ROTA_NONE)
+        if (add_word(l, (rota_plan_word){ROTA_WORD_VALUE, i, 0, slot->size_bytes, slot->name, false,
+                                         (uint8_t)ra_load_relaxed(&slot->type)}) == ROTA_NONE)
             return rota_compile_no_memory(l->c);
     }
     return ROTA_OK;
@@ -99,8 +99,8 @@ static rota_status place_physicals(lowering *l) {
         if (at->packed) {
             at->memory = l->parts[at->part].first_piece + at->piece;
         } else if (at->kind == ROTA_BUFFER_SLOT) {
-            at->memory =
-                add_word(l, (rota_plan_word){ROTA_WORD_BUFFER, at->buffer, at->part, 8, root->name, true});
+            at->memory = add_word(l, (rota_plan_word){ROTA_WORD_BUFFER, at->buffer, at->part, 8, root->name,
+                                                      true, ROTA_VALUE_ANY});
         } else if (at->is_mirror) {
             at->memory = add_memory(
                 l, at->part,
@@ -129,8 +129,8 @@ static uint32_t foreign_memory(lowering *l, uint32_t physical, uint32_t part) {
     if (*known != ROTA_NONE) return *known;
     if (at->kind == ROTA_BUFFER_SLOT) {
         const rota_buffer *root = l->c->plan->buffers[at->buffer].buffer;
-        return *known =
-                   add_word(l, (rota_plan_word){ROTA_WORD_BUFFER, at->buffer, part, 8, root->name, true});
+        return *known = add_word(l, (rota_plan_word){ROTA_WORD_BUFFER, at->buffer, part, 8, root->name, true,
+                                                     ROTA_VALUE_ANY});
     }
     rota_plan_memory *own = (rota_plan_memory *)l->parts[at->part].memories.data + at->memory;
     if (at->packed) own->flags |= ROTA_EXEC_MEMORY_SHARED;
@@ -177,9 +177,9 @@ static rota_status lower_transfers(lowering *l) {
         rota_exec_operand *host = &ROTA_ACCESSES(c)[operation->first_access + (transfer->is_output ? 0 : 1)];
         part_builder *part = &l->parts[operation->part];
         if (rota_compile_is_unified(c, operation->part)) {
-            transfer->word =
-                add_word(l, (rota_plan_word){ROTA_WORD_HOST, operation->node, operation->part, 8,
-                                             plan->buffers[transfer->buffer].buffer->name, true});
+            transfer->word = add_word(l, (rota_plan_word){ROTA_WORD_HOST, operation->node, operation->part, 8,
+                                                          plan->buffers[transfer->buffer].buffer->name, true,
+                                                          ROTA_VALUE_ANY});
             if (transfer->word == ROTA_NONE) return rota_compile_no_memory(c);
             host->is_slot = 1;
             host->memory = transfer->word;

@@ -86,6 +86,11 @@ typedef struct rota_plan_transfer {
     bool is_output;
 } rota_plan_transfer;
 
+/* Why a plan can't be used. */
+#define ROTA_PLAN_ANALYSED                                                                                   \
+    "it was compiled without devices, which only analyses it; one that runs is compiled with a runtime and " \
+    "its devices in rota_compile_options.devices and .device_count"
+
 typedef enum rota_word_kind {
     ROTA_WORD_VALUE,  /* a slot's value */
     ROTA_WORD_BUFFER, /* address of the PERSISTENT buffer bound to a SLOT buffer, on part `part` */
@@ -98,7 +103,8 @@ typedef struct rota_plan_word {
     uint32_t part;
     uint32_t size_bytes; /* VALUE: 4 or 8 */
     const char *name;
-    bool used; /* VALUE: some node takes it */
+    bool used;    /* VALUE: some node takes it */
+    uint8_t type; /* VALUE: rota_value_type */
 } rota_plan_word;
 
 typedef struct rota_plan_run rota_plan_run; /* sched/runtime_internal.h */

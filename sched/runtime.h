@@ -159,8 +159,8 @@ ROTA_API rota_status rota_buffer_write(rota_buffer *buffer, rota_device *device,
                                        const void *data, uint64_t size_bytes, rota_ticket *out_ticket);
 
 /* Reads what the last write submitted before this call produced (P5): submits a copy and waits for it, up to
- * the default deadline. UNDEFINED_DATA if part of the range was never written; NODE_FAILED with the first
- * cause if its writer failed. */
+ * the default deadline. UNDEFINED_DATA if part of the range, or of what its writer read, was never written;
+ * NODE_FAILED with the first cause if its writer failed. */
 ROTA_API rota_status rota_buffer_read(rota_buffer *buffer, uint64_t offset_bytes, void *out_data,
                                       uint64_t size_bytes);
 
@@ -174,8 +174,9 @@ ROTA_API rota_status rota_buffer_read(rota_buffer *buffer, uint64_t offset_bytes
 ROTA_API rota_status rota_args_create(rota_plan *plan, rota_args **out_args);
 ROTA_API void rota_args_release(rota_args *args);
 
-/* Each checks slot and size against the record and names both on error; NOT_FOUND: no slot (below: no such
- * buffer) of the plan's graph. Wait-free. Goes over the plan's words of arguments, 16384 at most. */
+/* Each checks the slot's size, and its type where a kernel says one, against the record and names both on
+ * error; NOT_FOUND: no slot (below: no such buffer) of the plan's graph. Wait-free. Goes over the plan's
+ * words of arguments, 16384 at most. */
 ROTA_API rota_status rota_args_set_f32(rota_args *args, rota_slot slot, float value);
 ROTA_API rota_status rota_args_set_u32(rota_args *args, rota_slot slot, uint32_t value);
 ROTA_API rota_status rota_args_set_u64(rota_args *args, rota_slot slot, uint64_t value);

@@ -196,8 +196,9 @@ static void items_slow(const void *params, const uint64_t *operand_bytes, uint64
     *out_grain = *out_items; /* one piece: it sleeps once */
 }
 
-static const rota_kernel_bindable slow_bindables[] = {{"alpha", offsetof(conf_slow_params, alpha), 4, false},
-                                                      {"fail", offsetof(conf_slow_params, fail), 4, false}};
+static const rota_kernel_bindable slow_bindables[] = {
+    {"alpha", offsetof(conf_slow_params, alpha), 4, false, ROTA_VALUE_F32},
+    {"fail", offsetof(conf_slow_params, fail), 4, false, ROTA_VALUE_U32}};
 
 const rota_kernel conf_slow_kernel = {.name = "conf_slow",
                                       .operand_count = 1,

@@ -147,8 +147,8 @@ static void grid_m(const void *params, const uint64_t *operand_bytes, uint32_t o
 }
 
 static const rota_kernel_bindable bindables[] = {
-    [TEST_BIND_P] = {"p", offsetof(test_params, p), 4, false},
-    [TEST_BIND_SEED] = {"seed", offsetof(test_params, seed), 8, true},
+    [TEST_BIND_P] = {"p", offsetof(test_params, p), 4, false, ROTA_VALUE_ANY},
+    [TEST_BIND_SEED] = {"seed", offsetof(test_params, seed), 8, true, ROTA_VALUE_ANY},
 };
 
 #define R(length)                                                                                            \

@@ -124,9 +124,9 @@ static rota_status compile(op_kit *kit) {
     return ROTA_OK;
 }
 
-void op_kit_set_f32(op_kit *kit, rota_slot slot, float value) {
+void op_kit_set_u32(op_kit *kit, rota_slot slot, uint32_t value) {
     assert_ok(compile(kit));
-    assert_ok(rota_args_set_f32(kit->args, slot, value));
+    assert_ok(rota_args_set_u32(kit->args, slot, value));
 }
 
 rota_status op_kit_try_run(op_kit *kit) {

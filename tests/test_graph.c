@@ -8,7 +8,8 @@
 #include "graph/graph_internal.h"
 #include "sched/plan_internal.h"
 
-static const rota_kernel_bindable step_bindables[] = {{"scale", 0, 4, false}, {"seed", 4, 4, true}};
+static const rota_kernel_bindable step_bindables[] = {{"scale", 0, 4, false, ROTA_VALUE_F32},
+                                                      {"seed", 4, 4, true, ROTA_VALUE_U32}};
 static const rota_kernel plain = {.name = "plain", .operand_count = 2};
 static const rota_kernel in_place = {
     .name = "in_place", .operand_count = 3, .inplace_outputs = 1u << 2, .inplace_inputs = 3};
@@ -158,11 +159,53 @@ static void step_varying_parameters_need_a_slot_or_a_word(void **state) {
     tear_down(&f);
 }
 
+/* A slot is of one type: what one kernel takes for a float is no other's count. */
+static void slots_have_one_type(void **state) {
+    (void)state;
+    static const rota_kernel_bindable types[] = {{"any", 0, 4, false, ROTA_VALUE_ANY},
+                                                 {"rate", 0, 4, false, ROTA_VALUE_F32},
+                                                 {"count", 0, 4, false, ROTA_VALUE_U32}};
+    fixture f;
+    set_up(&f);
+    rota_slot slot, other;
+    assert_ok(rota_graph_slot(f.graph, "s", 4, &slot));
+    assert_ok(rota_graph_slot(f.graph, "t", 4, &other));
+    rota_access access = {f.a, 0, 64, ROTA_WRITE};
+    const uint32_t params[2] = {1, 2};
+    rota_param_binding binding = {0, slot};
+    rota_kernel kernels[3];
+    rota_kernel_node nodes[3];
+    for (size_t i = 0; i < 3; i++) {
+        kernels[i] = (rota_kernel){.name = "takes",
+                                   .operand_count = 1,
+                                   .param_bytes = 8,
+                                   .bindables = &types[i],
+                                   .bindable_count = 1};
+        nodes[i] = (rota_kernel_node){.kernel = &kernels[i],
+                                      .accesses = &access,
+                                      .access_count = 1,
+                                      .params = params,
+                                      .bindings = &binding,
+                                      .binding_count = 1};
+    }
+    assert_ok(rota_record_kernel(f.recorder, &nodes[0], NULL));
+    assert_ok(rota_record_kernel(f.recorder, &nodes[1], NULL));
+    assert_ok(rota_record_kernel(f.recorder, &nodes[1], NULL));
+    assert_ok(rota_record_kernel(f.recorder, &nodes[0], NULL));
+    assert_status(rota_record_kernel(f.recorder, &nodes[2], NULL), ROTA_INVALID_ARGUMENT);
+    expect_words("'count' of kernel 'takes' is u32", "slot 's'", "f32");
+    binding.slot = other;
+    assert_ok(rota_record_kernel(f.recorder, &nodes[2], NULL));
+    tear_down(&f);
+}
+
 /* A bindable outside its kernel's parameters would be patched in over other memory. */
 static void bindables_lie_in_the_parameters(void **state) {
     (void)state;
     static const rota_kernel_bindable wrong[] = {
-        {"behind", 8, 4, false}, {"across", 4, 8, false}, {"odd", 2, 4, false}, {"tiny", 0, 2, false}};
+        {"behind", 8, 4, false, ROTA_VALUE_ANY}, {"across", 4, 8, false, ROTA_VALUE_ANY},
+        {"odd", 2, 4, false, ROTA_VALUE_ANY},    {"tiny", 0, 2, false, ROTA_VALUE_ANY},
+        {"wide", 0, 8, false, ROTA_VALUE_F32},   {"narrow", 0, 4, false, ROTA_VALUE_U64}};
     fixture f;
     set_up(&f);
     rota_slot slot;
@@ -209,7 +252,7 @@ static void reserved_room_is_enough(void **state) {
     assert_ok(rota_graph_slot(f.graph, "s", 4, &slot));
     rota_param_binding bindings[BOUND];
     for (uint32_t i = 0; i < BOUND; i++) {
-        bindables[i] = (rota_kernel_bindable){"p", (uint16_t)(4 * i), 4, false};
+        bindables[i] = (rota_kernel_bindable){"p", (uint16_t)(4 * i), 4, false, ROTA_VALUE_ANY};
         bindings[i] = (rota_param_binding){i, slot};
     }
     rota_buffer *buffers[65]; /* the first and the last meet in the lane's memory of recent ones */
@@ -351,6 +394,7 @@ int main(void) {
         cmocka_unit_test(overlaps_need_the_kernels_leave),
         cmocka_unit_test(slots_have_names_of_their_own),
         cmocka_unit_test(step_varying_parameters_need_a_slot_or_a_word),
+        cmocka_unit_test(slots_have_one_type),
         cmocka_unit_test(bindables_lie_in_the_parameters),
         cmocka_unit_test(whole_copies_are_checked),
         cmocka_unit_test(reserved_room_is_enough),

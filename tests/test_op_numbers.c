@@ -101,8 +101,8 @@ static void dropout_is_philox_and_replays(void **state) {
     assert_ok(rota_op_dropout(kit.tape, x, 0.25f, ROTA_SLOT(seed), ROTA_SLOT(step), &z));
     uint32_t first = op_kit_output(&kit, y), second = op_kit_output(&kit, z);
     static float before[COUNT];
-    op_kit_set_f32(&kit, seed, 3.0f);
-    op_kit_set_f32(&kit, step, 1.0f);
+    op_kit_set_u32(&kit, seed, 3);
+    op_kit_set_u32(&kit, step, 1);
     op_kit_run(&kit);
     memcpy(before, op_kit_f32(&kit, first), sizeof before);
     double kept = 0, both = 0;
@@ -114,10 +114,10 @@ static void dropout_is_philox_and_replays(void **state) {
     /* Five standard deviations; the two dropouts are independent. */
     assert_true(fabs(kept - 0.75 * COUNT) < 5 * sqrt(COUNT * 0.75 * 0.25));
     assert_true(fabs(both - 0.5625 * COUNT) < 5 * sqrt(COUNT * 0.5625 * 0.4375));
-    op_kit_set_f32(&kit, step, 2.0f);
+    op_kit_set_u32(&kit, step, 2);
     op_kit_run(&kit);
     assert_true(memcmp(before, op_kit_f32(&kit, first), sizeof before) != 0);
-    op_kit_set_f32(&kit, step, 1.0f);
+    op_kit_set_u32(&kit, step, 1);
     op_kit_run(&kit);
     assert_memory_equal(before, op_kit_f32(&kit, first), sizeof before);
     op_kit_close(&kit);
