@@ -57,6 +57,8 @@ rota_status rota_fail_context(rota_status status, const char *format, ...) {
     va_end(arguments);
     if (length < 0) return status;
     size_t used = (size_t)length < sizeof text ? (size_t)length : sizeof text - 1;
+    /* Whoever failed may have said it already. */
+    if (strncmp(error_message, text, used) == 0) return status;
     (void)snprintf(text + used, sizeof text - used, "%s", error_message);
     memcpy(error_message, text, sizeof text);
     return status;

@@ -49,7 +49,8 @@ ROTA_API const char *rota_last_error(void);
 #define ROTA_ERROR_MESSAGE_MAX 1024
 ROTA_API rota_status rota_fail(rota_status status, const char *format, ...) ROTA_PRINTF(2, 3);
 
-/* Prefixes this thread's sentence with context ("plan 'step': " ...) and returns `status`. Wait-free. */
+/* Prefixes this thread's sentence with context ("plan 'step': " ...), unless it begins with that already, and
+ * returns `status`. Wait-free. */
 ROTA_API rota_status rota_fail_context(rota_status status, const char *format, ...) ROTA_PRINTF(2, 3);
 
 /* Returns from the enclosing function when `expression` is not ROTA_OK. */

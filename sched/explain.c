@@ -45,8 +45,9 @@ const char *rota_operation_describe(const rota_plan *plan, uint32_t operation) {
     const rota_operation *at = &info->operations[operation];
     if (at->kind == ROTA_OPERATION_NODE) {
         uint32_t lane = lane_of(info, at->node);
-        (void)snprintf(text, sizeof text, "node '%s' (lane '%s', node %u)", rota_node_record_name(at->record),
-                       info->lanes[lane]->name, at->node - info->lane_first_node[lane]);
+        (void)snprintf(text, sizeof text, "node '%s' (lane %u '%s', node %u)",
+                       rota_node_record_name(at->record), info->lanes[lane]->lane, info->lanes[lane]->name,
+                       at->node - info->lane_first_node[lane]);
     } else {
         uint32_t access = at->first_access + (at->kind == ROTA_OPERATION_DOWNLOAD ? 1 : 0);
         const rota_physical *physical = &info->physicals[info->access_physical[access]];
@@ -162,15 +163,16 @@ static void explain_edge(text_out *out, const rota_plan *plan, uint32_t operatio
 static rota_status operation_of(const rota_plan *plan, rota_node node, uint32_t *out_operation) {
     const rota_compile_info *info = info_of(plan);
     if (node.lane == 0 || node.lane > info->lane_count)
-        return rota_fail(ROTA_NOT_FOUND, "plan '%s' has no lane %u", plan->name, node.lane);
+        return rota_fail(ROTA_NOT_FOUND, "plan '%s' has lanes 1 to %u, no lane %u", plan->name,
+                         info->lane_count, node.lane);
     uint32_t rank = info->lane_rank[node.lane - 1];
     if (node.index >= info->lanes[rank]->node_count)
-        return rota_fail(ROTA_NOT_FOUND, "plan '%s': lane '%s' has %u nodes, no node %u", plan->name,
-                         info->lanes[rank]->name, info->lanes[rank]->node_count, node.index);
+        return rota_fail(ROTA_NOT_FOUND, "plan '%s': lane %u '%s' has %u nodes, no node %u", plan->name,
+                         node.lane, info->lanes[rank]->name, info->lanes[rank]->node_count, node.index);
     *out_operation = info->operation_of_node[info->lane_first_node[rank] + node.index];
     if (*out_operation == ROTA_NONE)
-        return rota_fail(ROTA_NOT_FOUND, "plan '%s': node %u of lane '%s' was rewritten away", plan->name,
-                         node.index, info->lanes[rank]->name);
+        return rota_fail(ROTA_NOT_FOUND, "plan '%s': node %u of lane %u '%s' was rewritten away", plan->name,
+                         node.index, node.lane, info->lanes[rank]->name);
     return ROTA_OK;
 }
 
@@ -220,8 +222,7 @@ rota_status rota_plan_node_times(rota_plan *plan, rota_node node, uint64_t *out_
         rota_arena_calloc(&arena, sizeof *times * (plan->parts[at->part].desc.command_count + 1u), 8);
     rota_status status =
         !times       ? rota_fail(ROTA_OUT_OF_MEMORY, "times of plan '%s': no host memory", plan->name)
-        : !plan->run ? rota_fail(ROTA_WRONG_STATE, "plan '%s' was compiled without a device: it has no times",
-                                 plan->name)
+        : !plan->run ? rota_fail(ROTA_WRONG_STATE, "plan '%s' has no times: " ROTA_PLAN_ANALYSED, plan->name)
                      : rota_plan_run_times(plan, at->part, times);
     if (status == ROTA_OK) {
         *out_begin_ns = times[at->command].begin_ns;

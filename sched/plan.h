@@ -68,9 +68,9 @@ typedef struct rota_plan_stats {
 /* What compiling counted; constant. Wait-free. */
 ROTA_API void rota_plan_get_stats(const rota_plan *plan, rota_plan_stats *out_stats);
 
-/* Graphviz: nodes, edges by hazard kind and memory, queues, batches. Written to a temporary name and renamed
- * (a device or pipe is written directly). SYSTEM names the file and the reason; INVALID_ARGUMENT: a path of
- * over 4000 bytes. Any thread. Linear in nodes and edges. */
+/* Graphviz: nodes, edges by hazard kind and memory, queues, batches. Written to a random name beside it and
+ * renamed (a device or pipe is written directly). SYSTEM names the file and the reason. Any thread. Linear in
+ * nodes and edges. */
 ROTA_API rota_status rota_plan_write_dot(const rota_plan *plan, const char *path);
 
 /* Chrome trace JSON of the last completed replay: per-node device times, queues as tracks, submissions,

@@ -271,8 +271,9 @@ static rota_status describe(rota_plan_run *run) {
     run->payload_words =
         plan->word_count + 2 * run->slot_buffer_count + (run->has_staging ? plan->transfer_count : 0);
     if (run->payload_words > ROTA_PAYLOAD_WORDS_MAX)
-        return rota_fail(ROTA_UNSUPPORTED, "plan '%s' takes %u words of arguments, at most %d are possible",
-                         plan->name, run->payload_words, ROTA_PAYLOAD_WORDS_MAX);
+        return rota_fail(ROTA_UNSUPPORTED,
+                         "plan '%s': it takes %u words of arguments, at most %d are possible", plan->name,
+                         run->payload_words, ROTA_PAYLOAD_WORDS_MAX);
     choose_sharing(run);
     return list_needed(run);
 }
@@ -341,7 +342,7 @@ void rota_plan_run_release(rota_plan *plan) {
 }
 
 rota_status rota_plan_check(const rota_plan *plan) {
-    if (!plan->run) return rota_fail(ROTA_WRONG_STATE, "plan '%s' is only analysed", plan->name);
+    if (!plan->run) return rota_fail(ROTA_WRONG_STATE, "plan '%s': " ROTA_PLAN_ANALYSED, plan->name);
     ROTA_TRY(rota_runtime_check(plan->runtime));
     if (plan->run->closed)
         return rota_fail(ROTA_WRONG_STATE, "plan '%s': its runtime was closed", plan->name);

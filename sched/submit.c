@@ -21,7 +21,7 @@ static bool has_backlog(const rota_plan *plan) {
 rota_status rota_submit(rota_plan *plan, rota_args *args, rota_ticket *out_ticket) {
     if (out_ticket) *out_ticket = (rota_ticket){NULL, 0};
     if (!plan || !plan->runtime || !plan->run)
-        return rota_fail(ROTA_INVALID_ARGUMENT, "plan '%s' is only analysed and can't be submitted",
+        return rota_fail(ROTA_INVALID_ARGUMENT, "plan '%s' can't be submitted: " ROTA_PLAN_ANALYSED,
                          plan ? plan->name : "(NULL)");
     ROTA_TRY(rota_plan_check(plan));
     rota_runtime *runtime = plan->runtime;

@@ -33,8 +33,14 @@ const rota_cause *rota_cause_new(rota_runtime *runtime, rota_status status, cons
 }
 
 rota_status rota_cause_inherited(const rota_cause *cause) {
-    return cause->status == ROTA_DEVICE_LOST || cause->status == ROTA_OUT_OF_MEMORY ? cause->status
-                                                                                    : ROTA_NODE_FAILED;
+    switch (cause->status) {
+    case ROTA_DEVICE_LOST:
+    case ROTA_OUT_OF_MEMORY:
+    case ROTA_UNDEFINED_DATA:
+        return cause->status;
+    default:
+        return ROTA_NODE_FAILED;
+    }
 }
 
 static _Atomic(rota_failure *) *failure_bucket(rota_runtime *runtime, uint64_t ticket_id) {

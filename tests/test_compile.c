@@ -151,7 +151,7 @@ static void undefined_reads_name_node_lane_and_buffer(void **state) {
     rota_recorder_close(f.recorder);
     rota_plan *plan;
     assert_status(rota_compile(NULL, f.graph, NULL, &plan), ROTA_UNDEFINED_DATA);
-    assert_non_null(strstr(rota_last_error(), "'strict' (lane 'main', node 1)"));
+    assert_non_null(strstr(rota_last_error(), "'strict' (lane 1 'main', node 1)"));
     assert_non_null(strstr(rota_last_error(), "[32, 64)"));
     assert_non_null(strstr(rota_last_error(), "'x'"));
     assert_ok(rota_compile(NULL, f.graph, &(rota_compile_options){.allow_undefined_reads = true}, &plan));

@@ -123,8 +123,13 @@ static void unwritten_data_is_an_error(void **state) {
     const char *parts[] = {"plan 'reads nothing'", "buffer 'never written'", "bytes [0, 256)",
                            "node 'reads nothing'"};
     for (int i = 0; i < 4; i++) assert_non_null(strstr(rota_last_error(), parts[i]));
-    assert_status(rota_wait(tickets[1], 0), ROTA_NODE_FAILED);
+    /* One cause has one code, whoever asks: the ticket, one that depends on it, a read of what either writes.
+     */
+    assert_status(rota_buffer_read(b, 0, &word, 4), ROTA_UNDEFINED_DATA);
     assert_non_null(strstr(rota_last_error(), "buffer 'never written'"));
+    assert_status(rota_wait(tickets[1], 0), ROTA_UNDEFINED_DATA);
+    assert_non_null(strstr(rota_last_error(), "buffer 'never written'"));
+    assert_status(rota_buffer_read(c, 0, &word, 4), ROTA_UNDEFINED_DATA);
     /* Half of it written is not enough, and says which half is missing. */
     memset(words, 1, sizeof words);
     assert_ok(rota_buffer_write(never, NULL, 0, words, 128, NULL));
@@ -141,6 +146,49 @@ static void unwritten_data_is_an_error(void **state) {
     rota_buffer_release(never);
     rota_buffer_release(b);
     rota_buffer_release(c);
+}
+
+/* What a plan that was only analysed lacks is said where it is missed, and nothing is said twice. */
+static void plans_that_cannot_run_say_why(void **state) {
+    runtime_fixture *f = *state;
+    rota_runtime *other;
+    rota_device *device;
+    rota_buffer *own = test_words(f->device, "own", WORDS, 1);
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    rota_args *args;
+    char text[512];
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    assert_ok(rota_record_fill(recorder, own, 0, ROTA_WHOLE, 0, NULL));
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(f->runtime, graph, NULL, &plan));
+    static const char how[] =
+        "compiled with a runtime and its devices in rota_compile_options.devices and .device_count";
+    assert_status(rota_submit(plan, NULL, NULL), ROTA_INVALID_ARGUMENT);
+    assert_non_null(strstr(rota_last_error(), how));
+    assert_status(rota_args_create(plan, &args), ROTA_WRONG_STATE);
+    assert_non_null(strstr(rota_last_error(), how));
+    /* Lanes count from 1. */
+    assert_ok(rota_plan_explain(plan, (rota_node){.lane = 1}, text, sizeof text, NULL));
+    assert_non_null(strstr(text, "(lane 1 'key 0', node 0)"));
+    assert_null(strstr(text, "lane 0"));
+    assert_status(rota_plan_explain(plan, (rota_node){.lane = 2}, text, sizeof text, NULL), ROTA_NOT_FOUND);
+    assert_non_null(strstr(rota_last_error(), "has lanes 1 to 1, no lane 2"));
+    rota_plan_release(plan);
+    assert_ok(rota_runtime_open(NULL, &other));
+    assert_ok(rota_device_open(other, "cpu", &device));
+    assert_status(
+        rota_compile(other, graph, &(rota_compile_options){.devices = &device, .device_count = 1}, &plan),
+        ROTA_INVALID_ARGUMENT);
+    assert_non_null(strstr(rota_last_error(), "buffer 'own' is not of this runtime"));
+    const char *first = strstr(rota_last_error(), "plan 'graph': ");
+    assert_ptr_equal(first, rota_last_error());
+    assert_null(strstr(first + 1, "plan 'graph'"));
+    assert_ok(rota_runtime_close(other, 0));
+    rota_graph_release(graph);
+    rota_buffer_release(own);
 }
 
 /* As many nodes as fail leave as many marks, and each looks for those that it depends on: that takes no more
@@ -198,7 +246,7 @@ static void failures_do_not_travel_back(void **state) {
     assert_ok(rota_wait(tickets[0], 0));
     test_expect_words(c, WORDS, 2);
     uint32_t word;
-    assert_status(rota_buffer_read(b, 0, &word, 4), ROTA_NODE_FAILED);
+    assert_status(rota_buffer_read(b, 0, &word, 4), ROTA_UNDEFINED_DATA);
     rota_plan_release(earlier);
     rota_plan_release(later);
     rota_buffer_release(never);
@@ -229,7 +277,7 @@ static const rota_kernel scale_kernel = {
     .name = "scale",
     .operand_count = 2,
     .param_bytes = sizeof(scale_params),
-    .bindables = &(const rota_kernel_bindable){"factor", 0, 4, true},
+    .bindables = &(const rota_kernel_bindable){"factor", 0, 4, true, ROTA_VALUE_U32},
     .bindable_count = 1,
     .cpu = {.fn = scale, .items = scale_items},
 };
@@ -290,6 +338,8 @@ static void arguments_are_checked(void **state) {
     assert_non_null(strstr(rota_last_error(), "was never set"));
     assert_status(rota_args_set_u64(a.args, a.factor, 3), ROTA_INVALID_ARGUMENT);
     assert_non_null(strstr(rota_last_error(), "'factor' has 4 bytes"));
+    assert_status(rota_args_set_f32(a.args, a.factor, 3), ROTA_INVALID_ARGUMENT);
+    assert_non_null(strstr(rota_last_error(), "slot 'factor' is u32, the value given is f32"));
     assert_status(rota_args_set_u32(a.args, (rota_slot){99}, 3), ROTA_NOT_FOUND);
     assert_status(rota_args_set_input(a.args, a.in, in, 12, false), ROTA_INVALID_ARGUMENT);
     assert_non_null(strstr(rota_last_error(), "'in' has 256 bytes"));
@@ -410,6 +460,7 @@ int main(void) {
         RUNTIME_TEST(failures_reach_what_depends_on_them),
         RUNTIME_TEST(a_host_write_heals_what_it_covers),
         RUNTIME_TEST(one_plan_fails_in_part),
+        RUNTIME_TEST(plans_that_cannot_run_say_why),
         RUNTIME_TEST(many_nodes_fail_in_time),
         RUNTIME_TEST(unwritten_data_is_an_error),
         RUNTIME_TEST(failures_do_not_travel_back),
