@@ -1,6 +1,7 @@
 /* Compute pipelines, one per SPIR-V module, slot masks, specialization values and subgroup size, kept by the
  * device until it closes. */
 #include "exec/vk/vk_device.h"
+#include "exec/vk/vk_spirv.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,9 +87,19 @@ static rota_status build(rota_vk_device *device, const rota_vk_pipeline_key *key
     return ROTA_OK;
 }
 
+/* Before the driver sees it. */
+static rota_status check_spirv(const rota_vk_device *device, const rota_kernel *kernel) {
+    rota_status status = rota_spirv_check(kernel->vk.words, kernel->vk.size_bytes, entry_of(kernel));
+    if (status == ROTA_OK)
+        status =
+            rota_spirv_validate(&device->host.log, kernel->name, kernel->vk.words, kernel->vk.size_bytes);
+    return status == ROTA_OK ? ROTA_OK : rota_fail_context(status, "kernel '%s', its SPIR-V: ", kernel->name);
+}
+
 static rota_status pipeline_new(rota_vk_device *device, const rota_vk_pipeline_key *key, uint64_t hash,
                                 rota_vk_pipeline **out_pipeline) {
     const rota_kernel *kernel = key->kernel;
+    ROTA_TRY(check_spirv(device, kernel));
     rota_vk_pipeline *pipeline = calloc(1, sizeof *pipeline);
     rota_status status = ROTA_OK;
     if (pipeline) {
