@@ -91,8 +91,9 @@ static inline rota_value rota_value_constant(double number) {
 /* ---- Elementwise. y has the broadcast shape of its inputs (right-aligned, 1-long axes repeat) ---- */
 
 /* pow: a^b (of a negative a NaN unless b is whole). minimum, maximum: NaN if either is; where both are alike
- * each gets half of the gradient. silu_mul: silu(a) * b (SwiGLU). eq to ge: 1 where it holds and 0 elsewhere,
- * in the dtype of the inputs, as where and masked_fill take it; through them no gradient flows. */
+ * each gets half of the gradient. silu_mul: silu(a) * b (SwiGLU). eq to ge: 1 where it holds and 0 elsewhere
+ * (of NaN only ne holds; 0 and -0 are equal), in the dtype of the inputs, as where and masked_fill take it;
+ * through them no gradient flows. */
 #define ROTA_OP_BINARY_LIST(X)                                                                               \
     X(add) X(sub) X(mul) X(div) X(minimum) X(maximum) X(pow) X(silu_mul) X(eq) X(ne) X(lt) X(le) X(gt) X(ge)
 #define ROTA_OP_BINARY_DECLARE(name)                                                                         \
@@ -106,7 +107,8 @@ ROTA_API rota_status rota_op_bias_gelu_into(rota_tape *tape, rota_tensor x, rota
 
 /* gelu: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))); gelu_erf: 0.5 x (1 + erf(x / sqrt 2)). silu:
  * x / (1 + exp(-x)). softplus: log(1 + exp(x)). hardswish: x * min(max(x + 3, 0), 6) / 6. round: halves to
- * even. sign, floor, ceil and round pass a gradient of 0. sin and cos lose digits for |x| > 1e4 on Vulkan. */
+ * even. sign, floor, ceil and round pass a gradient of 0. sin and cos lose digits for |x| > 1e4 on Vulkan. Of
+ * NaN all are NaN, and the gradient of relu is 0. */
 #define ROTA_OP_UNARY_LIST(X)                                                                                \
     X(neg)                                                                                                   \
     X(exp)                                                                                                   \
@@ -132,7 +134,7 @@ ROTA_API rota_status rota_op_pow_scalar(rota_tape *tape, rota_tensor x, rota_val
                                         rota_tensor *out_y);
 ROTA_API rota_status rota_op_pow_scalar_into(rota_tape *tape, rota_tensor x, rota_value exponent,
                                              rota_tensor y);
-/* min(max(x, low), high); the gradient passes where low <= x <= high. */
+/* min(max(x, low), high), NaN of NaN; the gradient passes where low <= x <= high. */
 ROTA_API rota_status rota_op_clamp(rota_tape *tape, rota_tensor x, rota_value low, rota_value high,
                                    rota_tensor *out_y);
 ROTA_API rota_status rota_op_clamp_into(rota_tape *tape, rota_tensor x, rota_value low, rota_value high,
@@ -141,7 +143,7 @@ ROTA_API rota_status rota_op_clamp_into(rota_tape *tape, rota_tensor x, rota_val
 ROTA_API rota_status rota_op_softcap(rota_tape *tape, rota_tensor x, rota_value cap, rota_tensor *out_y);
 ROTA_API rota_status rota_op_softcap_into(rota_tape *tape, rota_tensor x, rota_value cap, rota_tensor y);
 
-/* a where condition is not 0, b elsewhere; all three alike, broadcast to one another. */
+/* a where condition is not 0 (NaN is not), b elsewhere; all three alike, broadcast to one another. */
 ROTA_API rota_status rota_op_where(rota_tape *tape, rota_tensor condition, rota_tensor a, rota_tensor b,
                                    rota_tensor *out_y);
 ROTA_API rota_status rota_op_where_into(rota_tape *tape, rota_tensor condition, rota_tensor a, rota_tensor b,
@@ -225,8 +227,8 @@ ROTA_API rota_status rota_op_one_hot(rota_tape *tape, rota_tensor index, uint64_
                                      rota_tensor *out_y);
 ROTA_API rota_status rota_op_one_hot_into(rota_tape *tape, rota_tensor index, rota_tensor y);
 
-/* ---- Reductions along an axis. keep: the axis stays with extent 1. The gradient of max and min goes to the
- * first element that is it ---- */
+/* ---- Reductions along an axis. keep: the axis stays with extent 1. max and min: NaN if an element
+ * is; the gradient goes to the first element that is it, and of NaN to none ---- */
 
 #define ROTA_OP_REDUCE_LIST(X) X(sum) X(mean) X(max) X(min)
 #define ROTA_OP_REDUCE_DECLARE(name)                                                                         \
@@ -317,7 +319,8 @@ ROTA_API rota_status rota_op_embedding(rota_tape *tape, rota_tensor table, rota_
 ROTA_API rota_status rota_op_embedding_into(rota_tape *tape, rota_tensor table, rota_tensor index,
                                             rota_tensor y);
 
-/* Along the last axis, the maximum subtracted. */
+/* Along the last axis, the maximum subtracted. A row with NaN or infinity in it, or of -infinity alone, is NaN;
+ * beside numbers -infinity gives 0. */
 ROTA_API rota_status rota_op_softmax(rota_tape *tape, rota_tensor x, rota_tensor *out_y);
 ROTA_API rota_status rota_op_softmax_into(rota_tape *tape, rota_tensor x, rota_tensor y);
 /* x - log(sum(exp(x))) along the last axis. */

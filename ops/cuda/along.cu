@@ -66,10 +66,11 @@ ROTA_KERNEL(one_hot, 2, rota_one_hot_params, ROTA_CUDA_THREADS) {
     by_dtype(p.dtype, [&](auto type) { rota_operand<decltype(type)>(args, 1)[i] = narrow<decltype(type)>(value); });
 }
 
-/* Ordered as the values are, NaN above all; and, of equal values, by the smaller index. */
+/* Ordered as the values are, NaN above all; and, of equal values, by the smaller index. No key is 0 or all ones, so that
+ * each is between what the search begins with. */
 ROTA_DEVICE uint64_t key_of(float value, uint32_t index) {
     const uint32_t bits = __float_as_uint(value + 0.0f);
-    const uint32_t ordered = value != value ? 0xFFFFFFFFu : bits >> 31 ? ~bits : bits | 0x80000000u;
+    const uint32_t ordered = value != value ? 0xFFFFFFFEu : bits >> 31 ? ~bits : bits | 0x80000000u;
     return static_cast<uint64_t>(ordered) << 32 | static_cast<uint32_t>(~index);
 }
 
