@@ -73,7 +73,7 @@ file(WRITE ${header} "${guard}#ifndef ROTA_CUDA_IMAGE_${NAME}
 extern const unsigned char rota_cuda_${NAME}[${bytes}] __attribute__((visibility(\"hidden\")));
 #define ROTA_CUDA_IMAGE_${NAME} .image = rota_cuda_${NAME}, .size_bytes = sizeof rota_cuda_${NAME}
 /* The name of an entry as a string; an error where the image has none of that name. */
-#define ROTA_CUDA_ENTRY_${NAME}(name) (#name + 0 * sizeof(rota_cuda_${NAME}_has_##name))
+#define ROTA_CUDA_ENTRY_${NAME}(name) (&#name[0 * sizeof(rota_cuda_${NAME}_has_##name)])
 ${known}#endif
 ")
 file(WRITE ${source} "${guard}#include \"cuda/${NAME}.h\"

@@ -121,10 +121,10 @@ void patchtst_model_free(patchtst_model *model) {
 rota_status patchtst_model_initialize(patchtst_model *model, gpt_random *random) {
     const uint64_t bytes = model->weight_count * 4, statistics = model->statistic_count,
                    dim = model->config.dim;
-    float *values = calloc(model->weight_count + statistics, sizeof *values),
-          *rest = values + model->weight_count;
+    float *values = calloc(model->weight_count + statistics, sizeof *values);
     if (!values)
         return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for %" PRIu64 " first values", model->weight_count);
+    float *rest = values + model->weight_count;
     rota_status status = rota_buffer_write(model->m, model->device, 0, values, bytes, NULL);
     if (status == ROTA_OK) status = rota_buffer_write(model->v, model->device, 0, values, bytes, NULL);
     for (uint32_t i = 0; i < model->parameter_count; i++) {

@@ -8,12 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "ops/cpu/cpu.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define ATTRIBUTES_MAX 10
 #define NO_NAME ((cudnnBackendAttributeName_t)-1)
-
-__extension__ typedef _Float16 half;
 
 /* What a test sets and reads. */
 EXPORT bool standin_refuses;            /* the heuristics name no engine */
@@ -259,7 +258,7 @@ static double load_at(const descriptor *t, int64_t offset) {
     case CUDNN_DATA_INT32:
         return ((const int32_t *)t->pointer)[offset];
     case CUDNN_DATA_HALF:
-        return (double)((const half *)t->pointer)[offset];
+        return (double)rota_cpu_from_f16(((const uint16_t *)t->pointer)[offset]);
     case CUDNN_DATA_BFLOAT16:
         word = (uint32_t)((const uint16_t *)t->pointer)[offset] << 16;
         memcpy(&f, &word, 4);
@@ -282,7 +281,7 @@ static void store_at(descriptor *t, int64_t offset, double value) {
     uint32_t word;
     switch (t->dtype) {
     case CUDNN_DATA_HALF:
-        ((half *)t->pointer)[offset] = (half)f;
+        ((uint16_t *)t->pointer)[offset] = rota_cpu_to_f16(f);
         break;
     case CUDNN_DATA_BFLOAT16:
         memcpy(&word, &f, 4);

@@ -11,11 +11,10 @@
 #include <string.h>
 #include "graph/graph.h"
 #include "ops/attention.h"
+#include "ops/cpu/cpu.h"
 #include "ops/cuda/attention_cudnn.h"
 #include "ops/cuda/cudnn_attention.h"
 #include "tests/random.h"
-
-__extension__ typedef _Float16 half;
 
 static const rota_cuda_target h200 = {
     .compute_capability = 90, .multiprocessors = 132, .name = "a Hopper GPU"};
@@ -85,12 +84,7 @@ static void strides(uint32_t heads, uint32_t rows, uint32_t dim, layout how, uin
 }
 
 static float to_float(rota_dtype dtype, uint16_t x) {
-    float f;
-    half h;
-    const uint32_t word = (uint32_t)x << 16;
-    memcpy(&h, &x, sizeof h);
-    memcpy(&f, &word, sizeof f);
-    return dtype == ROTA_F16 ? (float)h : f;
+    return dtype == ROTA_F16 ? rota_cpu_from_f16(x) : rota_cpu_from_bf16(x);
 }
 
 static uint16_t *fill(rota_dtype dtype, uint64_t count, uint64_t *seed) {
@@ -98,11 +92,7 @@ static uint16_t *fill(rota_dtype dtype, uint64_t count, uint64_t *seed) {
     assert_non_null(x);
     for (uint64_t i = 0; seed && i < count; i++) {
         float f = (float)test_below(seed, 2001) / 1000.0f - 1.0f;
-        half h = (half)f;
-        uint32_t word;
-        memcpy(&word, &f, 4);
-        x[i] = (uint16_t)(word >> 16);
-        if (dtype == ROTA_F16) memcpy(&x[i], &h, 2);
+        x[i] = dtype == ROTA_F16 ? rota_cpu_to_f16(f) : (uint16_t)(rota_cpu_bits(f) >> 16);
     }
     if (!seed) memset(x, 0x77, count * 2);
     return x;

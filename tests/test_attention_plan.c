@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "exec/cuda/cuda_device.h"
+#include "ops/cpu/cpu.h"
 #include "ops/cuda/choices.h"
 #include "rota.h"
 #include "sched/plan_internal.h"
@@ -97,12 +98,7 @@ typedef struct run {
 } run;
 
 static float widen(rota_dtype dtype, uint16_t bits) {
-    __extension__ _Float16 half;
-    uint32_t word = (uint32_t)bits << 16;
-    float f;
-    memcpy(&half, &bits, sizeof half);
-    memcpy(&f, &word, sizeof f);
-    return dtype == ROTA_F16 ? (float)half : f;
+    return dtype == ROTA_F16 ? rota_cpu_from_f16(bits) : rota_cpu_from_bf16(bits);
 }
 
 static void output(run *r, rota_tape *tape, uint32_t i, rota_tensor x, rota_buffer **out) {

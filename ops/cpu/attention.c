@@ -126,9 +126,10 @@ rota_status rota_cpu_attention(const rota_kernel_call *call) {
     const uint64_t count = blocks(p->queries, QUERIES);
     float scores[QUERIES * KEYS], maximum[QUERIES], sum[QUERIES], *scratch = NULL;
     ROTA_TRY(scratch_of(dtype, (2 * QUERIES + 2 * KEYS) * (uint64_t)p->dim, &scratch));
-    float *const own_out = scratch + QUERIES * (uint64_t)p->dim, *const own_k =
-                                                                     own_out + QUERIES * (uint64_t)p->dim;
-    float *const own_v = own_k + KEYS * (uint64_t)p->dim;
+    const uint64_t of_queries = QUERIES * (uint64_t)p->dim, of_keys = KEYS * (uint64_t)p->dim;
+    float *const own_out = rota_cpu_part(scratch, of_queries);
+    float *const own_k = rota_cpu_part(scratch, 2 * of_queries);
+    float *const own_v = rota_cpu_part(scratch, 2 * of_queries + of_keys);
     for (uint64_t item = call->begin; item < call->end; item++) {
         uint64_t q0 = item % count * QUERIES, head = item / count % p->heads, batch = item / count / p->heads;
         uint64_t rows = least(p->queries - q0, QUERIES);
@@ -227,7 +228,7 @@ static matrix part(const head_view *h, uint32_t operand, uint64_t row, uint64_t 
     const uint64_t dim = p->dim,
                    buffers[] = {0, 2 * QUERIES * dim, (2 * QUERIES + KEYS) * dim, QUERIES * dim};
     return matrix_of(h->dtype, h->call->operands[operand], strides[operand], h->batch, h->head, row, rows,
-                     dim, h->scratch ? h->scratch + buffers[operand] : NULL);
+                     dim, rota_cpu_part(h->scratch, buffers[operand]));
 }
 
 /* scores become p = exp(scores - lse), 0 where masked; dp becomes ds = p * (dp - delta). */

@@ -29,6 +29,10 @@ typedef struct panel_call {
 #if defined(__x86_64__) && defined(__GNUC__) && defined(__OPTIMIZE__)
 #define HAS_PANELS 1
 
+/* Feature by feature: not every compiler has names for the levels, v4 and v3, in its questions to the CPU. */
+#define NARROW "avx,avx2,bmi,bmi2,fma"
+#define WIDE NARROW ",avx512f,avx512bw,avx512cd,avx512dq,avx512vl"
+
 /* ROWS rows of c, VECTORS vectors of LANES wide; the sums stay in registers. */
 #define PANEL(NAME, ARCH, LANES, VECTORS, ROWS)                                                              \
     __attribute__((target(ARCH))) static void NAME(const panel_call *call) {                                 \
@@ -60,14 +64,14 @@ typedef struct panel_call {
         }                                                                                                    \
     }
 
-PANEL(wide_8, "arch=x86-64-v4", 16, 2, 8)
-PANEL(wide_4, "arch=x86-64-v4", 16, 2, 4)
-PANEL(wide_2, "arch=x86-64-v4", 16, 2, 2)
-PANEL(wide_1, "arch=x86-64-v4", 16, 2, 1)
-PANEL(narrow_6, "arch=x86-64-v3", 8, 2, 6)
-PANEL(narrow_4, "arch=x86-64-v3", 8, 2, 4)
-PANEL(narrow_2, "arch=x86-64-v3", 8, 2, 2)
-PANEL(narrow_1, "arch=x86-64-v3", 8, 2, 1)
+PANEL(wide_8, WIDE, 16, 2, 8)
+PANEL(wide_4, WIDE, 16, 2, 4)
+PANEL(wide_2, WIDE, 16, 2, 2)
+PANEL(wide_1, WIDE, 16, 2, 1)
+PANEL(narrow_6, NARROW, 8, 2, 6)
+PANEL(narrow_4, NARROW, 8, 2, 4)
+PANEL(narrow_2, NARROW, 8, 2, 2)
+PANEL(narrow_1, NARROW, 8, 2, 1)
 
 /* Row counts in falling order, the last 1. */
 typedef struct panel_kernels {
@@ -79,10 +83,21 @@ typedef struct panel_kernels {
 static const panel_kernels wide = {32, {8, 4, 2, 1}, {wide_8, wide_4, wide_2, wide_1}};
 static const panel_kernels narrow = {16, {6, 4, 2, 1}, {narrow_6, narrow_4, narrow_2, narrow_1}};
 
+static bool has_narrow(void) {
+    return __builtin_cpu_supports("avx") && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
+           __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma");
+}
+
+static bool has_wide(void) {
+    return has_narrow() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl");
+}
+
 /* Those with panels of this width (0: the widest), if the CPU has them. */
 static const panel_kernels *panels(uint64_t width) {
-    if (width != narrow.width && __builtin_cpu_supports("x86-64-v4")) return &wide;
-    if (width != wide.width && __builtin_cpu_supports("x86-64-v3")) return &narrow;
+    if (width != narrow.width && has_wide()) return &wide;
+    if (width != wide.width && has_narrow()) return &narrow;
     return NULL;
 }
 
@@ -190,6 +205,20 @@ static blasint leading(uint64_t distance, uint64_t rows, uint64_t columns) {
     return (blasint)(rows <= 1 && distance < columns ? columns : distance);
 }
 
+/* One sum after the other, for what a BLAS's integers of 32 bits have no room for. */
+static void plain(bool transpose_a, bool transpose_b, uint64_t m, uint64_t n, uint64_t k, float alpha,
+                  const float *a, uint64_t lda, const float *b, uint64_t ldb, float beta, float *c,
+                  uint64_t ldc) {
+    for (uint64_t i = 0; i < m; i++)
+        for (uint64_t j = 0; j < n; j++) {
+            float sum = 0.0f;
+            for (uint64_t p = 0; p < k; p++)
+                sum +=
+                    a[transpose_a ? p * lda + i : i * lda + p] * b[transpose_b ? j * ldb + p : p * ldb + j];
+            c[i * ldc + j] = alpha * sum + (beta == 0.0f ? 0.0f : beta * c[i * ldc + j]);
+        }
+}
+
 void rota_cpu_sgemm(bool transpose_a, bool transpose_b, uint64_t m, uint64_t n, uint64_t k, float alpha,
                     const float *a, uint64_t lda, const float *b, uint64_t ldb, float beta, float *c,
                     uint64_t ldc) {
@@ -203,6 +232,10 @@ void rota_cpu_sgemm(bool transpose_a, bool transpose_b, uint64_t m, uint64_t n, 
     }
     if (use == USE_OWN) {
         (void)rota_cpu_own_sgemm(0, transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+        return;
+    }
+    if ((m | n | k | lda | ldb | ldc) > INT32_MAX) {
+        plain(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
         return;
     }
     cblas_sgemm(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans,

@@ -83,7 +83,7 @@ rota_status rota_cpu_softmax_backward(const rota_kernel_call *call) {
     if (!rota_cpu_scratch(p->dtype, 2 * n, &scratch)) return rota_cpu_no_scratch("softmax_backward", 2 * n);
     for (uint64_t r = call->begin; r < call->end; r++) {
         const float *y = rota_cpu_widen(p->dtype, call->operands[0], r * n, n, scratch);
-        const float *dy = rota_cpu_widen(p->dtype, call->operands[1], r * n, n, scratch ? scratch + n : NULL);
+        const float *dy = rota_cpu_widen(p->dtype, call->operands[1], r * n, n, rota_cpu_part(scratch, n));
         float *dx = rota_cpu_results(p->dtype, call->operands[2], r * n, scratch);
         const uint64_t seen = p->causal ? visible(r, p->n, p->queries) : n;
         softmax_backward(p->scale, p->log, y, dy, dx, seen);
