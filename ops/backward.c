@@ -1,6 +1,7 @@
 /* rota_backward: walks the remembered ops from the loss back, and has each record its gradient. */
 #include "ops/gradient.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- What was asked ---- */
@@ -21,10 +22,22 @@ static rota_status check_parameter(const rota_tensor *p, const rota_tensor *g, u
     return ROTA_OK;
 }
 
+/* As rota_tensor_check, for a tensor with a buffer. */
+static rota_status check_tensor(const rota_tensor *x, const char *what, uint32_t index) {
+    char text[ROTA_ERROR_MESSAGE_MAX];
+    if (!x->buffer) return ROTA_OK;
+    const rota_status status = rota_tensor_check(x);
+    if (status == ROTA_OK) return ROTA_OK;
+    snprintf(text, sizeof text, "%s", rota_last_error());
+    return rota_fail(status, "backward: %s %u %s", what, index, text);
+}
+
 /* A region for each parameter, where its gradient will be. */
 static rota_status open_parameters(rota_tape *tape, const rota_tensor *params, uint32_t count,
                                    rota_tensor *grads, bool accumulate) {
     for (uint32_t i = 0; i < count; i++) {
+        ROTA_TRY(check_tensor(&params[i], "parameter", i));
+        ROTA_TRY(check_tensor(&grads[i], "gradient", i));
         ROTA_TRY(check_parameter(&params[i], &grads[i], i));
         if (rota_tensor_is_empty(&params[i])) { /* nor has its gradient */
             if (!grads[i].buffer)
@@ -46,14 +59,16 @@ static rota_status open_parameters(rota_tape *tape, const rota_tensor *params, u
             ROTA_TRY(rota_tape_temporary(tape, "parameter gradient", params[i].dtype, params[i].rank,
                                          params[i].shape, &grads[i]));
         rota_gradient_region *region;
-        ROTA_TRY(rota_gradient_region_add(tape, &params[i], &grads[i], true, &region));
+        rota_tensor memory = grads[i];
+        rota_tensor_resolve(&memory);
+        ROTA_TRY(rota_gradient_region_add(tape, &params[i], &memory, true, &region));
         if (!given || !accumulate) continue;
         /* What is there stays, and is added to. */
         region->held = rota_arena_calloc(&tape->arena, sizeof *region->held, 8);
         region->views = rota_arena_calloc(&tape->arena, sizeof *region->views, 8);
         if (!region->held || !region->views) return rota_fail(ROTA_OUT_OF_MEMORY, "backward: no host memory");
         *region->held = (rota_byte_range){NULL, region->begin, region->end};
-        region->views->tensor = grads[i];
+        region->views->tensor = memory;
         region->view_count = 1;
     }
     return ROTA_OK;
@@ -241,6 +256,7 @@ rota_status rota_backward_losses(rota_tape *tape, const rota_tensor *losses, uin
     if (loss_count == 0) return rota_fail(ROTA_INVALID_ARGUMENT, "backward: no loss");
     for (uint32_t i = 0; i < loss_count; i++) {
         const rota_tensor *loss = &losses[i];
+        ROTA_TRY(check_tensor(loss, "loss", i));
         if (loss->buffer && loss->dtype == ROTA_F32 && rota_tensor_count(loss) == 1) continue;
         return rota_fail(ROTA_INVALID_ARGUMENT, "backward: loss %u is %s; expected one f32 element", i,
                          loss->buffer ? rota_tensor_describe(loss, text, sizeof text) : "missing");

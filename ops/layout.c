@@ -1,6 +1,7 @@
 /* Reasoning about strides. */
 #include "ops/layout.h"
 
+#include <stdio.h>
 #include "graph/buffer_internal.h"
 
 void rota_walk_of(uint32_t rank, const uint64_t *shape, uint32_t count, const uint64_t *const *strides,
@@ -16,6 +17,21 @@ void rota_walk_of(uint32_t rank, const uint64_t *shape, uint32_t count, const ui
         for (uint32_t s = 0; s < count; s++) walk.stride[s][walk.dims - 1] = strides[s][i];
     }
     *out_walk = walk;
+}
+
+bool rota_strides_fit(const uint64_t *strides, uint32_t count, uint64_t *out_stride) {
+    for (uint32_t i = 0; i < count; i++)
+        if (strides[i] > UINT32_MAX) {
+            *out_stride = strides[i];
+            return false;
+        }
+    return true;
+}
+
+bool rota_walk_fits(const rota_walk *walk, uint32_t count, uint64_t *out_stride) {
+    for (uint32_t s = 0; s < count; s++)
+        if (!rota_strides_fit(walk->stride[s], walk->dims, out_stride)) return false;
+    return true;
 }
 
 void rota_walk_pad(const uint64_t *values, uint32_t count, uint32_t dims, uint32_t filler,
@@ -43,6 +59,55 @@ uint64_t rota_tensor_rows(const rota_tensor *tensor) {
     uint64_t rows = 1;
     for (uint32_t i = 0; i + 1 < tensor->rank; i++) rows *= tensor->shape[i];
     return rows;
+}
+
+/* "[4, 1]" */
+static const char *strides_text(const rota_tensor *tensor, char *text, uint64_t capacity) {
+    uint64_t used = 0;
+    text[0] = 0;
+    for (uint32_t i = 0; i < tensor->rank && used < capacity; i++) {
+        int wrote = snprintf(text + used, capacity - used, "%s%llu", i ? ", " : "[",
+                             (unsigned long long)tensor->stride[i]);
+        used += wrote > 0 ? (uint64_t)wrote : 0;
+    }
+    if (tensor->rank && used + 1 < capacity) snprintf(text + used, capacity - used, "]");
+    return tensor->rank ? text : "[]";
+}
+
+rota_status rota_tensor_check(const rota_tensor *x) {
+    char text[ROTA_TENSOR_TEXT_MAX], strides[ROTA_TENSOR_TEXT_MAX];
+    if ((unsigned)x->dtype >= ROTA_DTYPE_COUNT)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "is of dtype %d, which is none", (int)x->dtype);
+    if (x->rank > ROTA_RANK_MAX)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "is of rank %u, at most %d", x->rank, ROTA_RANK_MAX);
+    uint64_t count = 1;
+    bool empty = false, many = false;
+    for (uint32_t i = 0; i < x->rank; i++) {
+        empty |= x->shape[i] == 0;
+        many |= __builtin_mul_overflow(count, x->shape[i], &count) || count > UINT32_MAX;
+    }
+    if (many && !empty)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "is %s, more than %u elements",
+                         rota_tensor_describe(x, text, sizeof text), UINT32_MAX);
+    const uint64_t size = rota_buffer_size(x->buffer), extent = empty ? 0 : rota_tensor_extent_bytes(x);
+    if (x->offset_bytes > size || extent > size - x->offset_bytes)
+        return rota_fail(
+            ROTA_OUT_OF_RANGE,
+            "%s with strides %s at offset %llu passes buffer '%s' of %llu bytes: it reaches over "
+            "%s%llu",
+            rota_tensor_describe(x, text, sizeof text), strides_text(x, strides, sizeof strides),
+            (unsigned long long)x->offset_bytes, rota_buffer_name(x->buffer), (unsigned long long)size,
+            extent == INT64_MAX ? "at least " : "", (unsigned long long)extent);
+    if (rota_tensor_begin(x) % rota_dtype_bytes(x->dtype) != 0)
+        return rota_fail(ROTA_MISALIGNED, "%s begins at byte %llu of buffer '%s', expected a multiple of %u",
+                         rota_tensor_describe(x, text, sizeof text), (unsigned long long)rota_tensor_begin(x),
+                         rota_buffer_name(x->buffer), rota_dtype_bytes(x->dtype));
+    return ROTA_OK;
+}
+
+void rota_tensor_resolve(rota_tensor *tensor) {
+    tensor->offset_bytes = rota_tensor_begin(tensor);
+    tensor->buffer = rota_tensor_root(tensor);
 }
 
 uint64_t rota_tensor_begin(const rota_tensor *tensor) {

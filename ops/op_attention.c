@@ -43,13 +43,16 @@ static bool lie_even(const rota_tensor *const *tensors, uint32_t count) {
     return true;
 }
 
+/* What steps over one element may be anything: of those that the parameters have no room for, a row. */
 static void strides_of(const rota_tensor *x, uint32_t *out) {
-    for (int i = 0; i < 3; i++) out[i] = (uint32_t)x->stride[i];
+    for (int i = 0; i < 3; i++) out[i] = (uint32_t)(x->stride[i] <= UINT32_MAX ? x->stride[i] : x->shape[3]);
 }
 
-/* Rows of heads: the innermost axis without gaps, a sequence stride that a BLAS takes, and a first element at
- * a whole word. */
+/* Rows of heads: the innermost axis without gaps, a sequence stride that a BLAS takes, strides of 32 bits,
+ * and a first element at a whole word. */
 static bool has_rows(const rota_tensor *x) {
+    for (int i = 0; i < 3; i++)
+        if (x->shape[i] != 1 && x->stride[i] > UINT32_MAX) return false;
     return x->offset_bytes % 4 == 0 && (x->stride[3] == 1 || x->shape[3] == 1) && x->stride[2] >= x->shape[3];
 }
 

@@ -37,7 +37,8 @@ static rota_status choose(rota_tape *tape, const rota_tensor *c, const rota_tens
     if (!b) right = condition;
     const uint64_t *strides[] = {condition.stride, right.stride, y->stride};
     rota_walk_of(y->rank, y->shape, 3, strides, &walk);
-    if (walk.dims > ROTA_KERNEL_DIMS) {
+    uint64_t wide;
+    if (walk.dims > ROTA_KERNEL_DIMS || !rota_walk_fits(&walk, 2, &wide)) {
         ROTA_TRY(rota_record_contiguous(tape, &condition, &condition));
         ROTA_TRY(rota_record_contiguous(tape, &right, &right));
         strides[0] = condition.stride;

@@ -19,11 +19,19 @@ static bool lay_out(const rota_tensor *tensor, bool transpose, operand *out) {
                               tensor->stride[column], &out->transposed, &out->ld);
 }
 
+/* The matrix's and the batches' strides have the 32 bits that parameters have for them. */
+static bool strides_fit(const operand *o) {
+    const rota_tensor *x = &o->tensor;
+    for (uint32_t i = 0; i + 2 < x->rank; i++)
+        if (x->shape[i] > 1 && x->stride[i] > UINT32_MAX) return false;
+    return o->ld <= UINT32_MAX;
+}
+
 /* The operand with batch strides for `rank` leading axes of extents `batch` (0 where it repeats). */
 static rota_status prepare(rota_tape *tape, const rota_tensor *tensor, bool transpose, uint32_t rank,
                            const uint64_t *batch, operand *out) {
     rota_tensor source = *tensor;
-    if (source.offset_bytes % 4 != 0 || !lay_out(&source, transpose, out)) {
+    if (source.offset_bytes % 4 != 0 || !lay_out(&source, transpose, out) || !strides_fit(out)) {
         ROTA_TRY(rota_record_contiguous(tape, &source, &source));
         lay_out(&source, transpose, out);
     }
@@ -79,7 +87,7 @@ rota_status rota_record_matmul(rota_tape *tape, const rota_tensor *a, const rota
     ROTA_TRY(prepare(tape, b, transpose_b, rank, c->shape, &right));
     /* Kernels accumulate in f32 only. */
     if (c->offset_bytes % 4 != 0 || (accumulate && c->dtype != ROTA_F32) || !lay_out(c, false, &result) ||
-        result.transposed) {
+        result.transposed || !strides_fit(&result)) {
         rota_tensor whole;
         ROTA_TRY(rota_tape_temporary(tape, "matmul", c->dtype, c->rank, c->shape, &whole));
         ROTA_TRY(rota_record_matmul(tape, a, b, transpose_a, transpose_b, &whole, false));

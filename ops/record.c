@@ -67,6 +67,14 @@ rota_status rota_record_strided(rota_tape *tape, const rota_tensor *x, const rot
         return rota_fail(ROTA_UNSUPPORTED, "copy to %s: %u axes are left after merging, at most %d",
                          rota_tensor_describe(y, text, sizeof text), walk.dims, ROTA_KERNEL_DIMS);
     }
+    uint64_t wide;
+    if (!rota_walk_fits(&walk, 2, &wide)) {
+        char text[ROTA_TENSOR_TEXT_MAX];
+        return rota_fail(ROTA_UNSUPPORTED,
+                         "copy to %s: a stride of %llu elements, of what is read or of what is written, and "
+                         "kernels take at most %u",
+                         rota_tensor_describe(y, text, sizeof text), (unsigned long long)wide, UINT32_MAX);
+    }
     rota_copy_strided_params params = {
         .count = (uint32_t)rota_tensor_count(y),
         .flags = (alpha != 1.0f ? ROTA_COPY_SCALE : 0) | (accumulate ? ROTA_COPY_ACCUMULATE : 0),
@@ -106,11 +114,12 @@ static rota_status aligned(rota_tape *tape, const rota_tensor *x, rota_tensor *o
 rota_status rota_record_operand(rota_tape *tape, const rota_tensor *x, const rota_tensor *y,
                                 rota_tensor *out_x, uint32_t *out_shape, uint32_t *out_stride) {
     rota_walk walk;
+    uint64_t wide;
     ROTA_TRY(aligned(tape, x, out_x));
     ROTA_TRY(rota_tensor_broadcast(out_x, y->rank, y->shape, out_x));
     const uint64_t *strides[] = {out_x->stride, y->stride};
     rota_walk_of(y->rank, y->shape, 2, strides, &walk);
-    if (walk.dims > ROTA_KERNEL_DIMS) {
+    if (walk.dims > ROTA_KERNEL_DIMS || !rota_walk_fits(&walk, 1, &wide)) {
         ROTA_TRY(rota_record_contiguous(tape, out_x, out_x));
         strides[0] = out_x->stride;
         rota_walk_of(y->rank, y->shape, 2, strides, &walk);

@@ -164,24 +164,27 @@ static rota_status check_shape(const rota_op_use *use, const rota_tensor *expect
     return ROTA_OK;
 }
 
-static rota_status check_inputs(const rota_op_use *use) {
+/* Takes a tensor in: it may be made by hand, and of a view. */
+static rota_status enter(const rota_op *op, const char *what, const char *name, rota_tensor *x) {
+    rota_status status = rota_tensor_check(x);
+    if (status != ROTA_OK) return rota_op_fail(op, status, "%s '%s' %s", what, name, rota_last_error());
+    rota_tensor_resolve(x);
+    return ROTA_OK;
+}
+
+static rota_status enter_operands(rota_op_use *use) {
     const rota_op *op = use->op;
-    char text[ROTA_TENSOR_TEXT_MAX];
     if (use->input_count != op->input_count || use->output_count != op->output_count)
         return rota_op_fail(op, ROTA_INVALID_ARGUMENT, "%u inputs and %u outputs, expected %u and %u",
                             use->input_count, use->output_count, op->input_count, op->output_count);
     for (uint32_t i = 0; i < use->input_count; i++) {
-        const rota_tensor *x = &use->inputs[i];
+        rota_tensor *x = &use->inputs[i];
         if (!x->buffer && !(op->optional_inputs & 1u << i))
             return rota_op_fail(op, ROTA_INVALID_ARGUMENT, "input '%s' is missing", op->input_names[i]);
-        if (x->buffer && (x->offset_bytes > rota_buffer_size(x->buffer) ||
-                          rota_tensor_extent_bytes(x) > rota_buffer_size(x->buffer) - x->offset_bytes))
-            return rota_op_fail(op, ROTA_OUT_OF_RANGE,
-                                "input '%s' %s at offset %llu passes buffer '%s' of %llu bytes",
-                                op->input_names[i], rota_tensor_describe(x, text, sizeof text),
-                                (unsigned long long)x->offset_bytes, rota_buffer_name(x->buffer),
-                                (unsigned long long)rota_buffer_size(x->buffer));
+        if (x->buffer) ROTA_TRY(enter(op, "input", op->input_names[i], x));
     }
+    for (uint32_t i = 0; i < use->output_count; i++)
+        if (use->outputs[i].buffer) ROTA_TRY(enter(op, "destination", op->output_names[i], &use->outputs[i]));
     return ROTA_OK;
 }
 
@@ -200,11 +203,14 @@ static rota_status check_output(const rota_op_use *use, uint32_t i, const rota_t
     return ROTA_OK;
 }
 
-/* Whether the op can write its destination directly, given what its inputs are. */
-static bool writes_directly(const rota_op_use *use) {
-    const rota_tensor *y = &use->outputs[0];
+/* Whether the op can write a destination directly, given what its inputs are. */
+static bool writes_directly(const rota_op_use *use, uint32_t output) {
+    const rota_tensor *y = &use->outputs[output];
     /* Kernels take addresses that are multiples of 4. */
-    if (!use->op->strided_output && (!rota_tensor_is_contiguous(y) || y->offset_bytes % 4 != 0)) return false;
+    if (!(use->op->strided_output && output == 0) &&
+        (!rota_tensor_is_contiguous(y) || y->offset_bytes % 4 != 0))
+        return false;
+    if (output > 0) return true;
     uint32_t same = 0, touching = 0;
     for (uint32_t i = 0; i < use->input_count; i++) {
         const rota_tensor *x = &use->inputs[i];
@@ -330,7 +336,7 @@ rota_status rota_op_apply(rota_tape *tape, rota_op_use *use) {
     for (uint32_t i = 0; i < ROTA_OP_OUTPUTS_MAX; i++)
         expected[i] = (rota_tensor){.dtype = ROTA_DTYPE_COUNT}; /* what no shape rule leaves */
     ROTA_TRY(check_op(op));
-    ROTA_TRY(check_inputs(use));
+    ROTA_TRY(enter_operands(use));
     ROTA_TRY(op->shape(use, expected));
     ROTA_TRY(check_shape(use, expected));
     for (uint32_t i = 0; i < use->output_count; i++)
@@ -345,15 +351,21 @@ rota_status rota_op_apply(rota_tape *tape, rota_op_use *use) {
         if (writes_nothing) return ROTA_OK;
         if (op->of_nothing != ROTA_OF_NOTHING_RECORDED) return apply_to_nothing(tape, use);
     }
-    if (use->output_count == 0 || writes_directly(use)) {
+    uint32_t around = 0; /* bit i: output i is made elsewhere, and copied */
+    for (uint32_t i = 0; i < use->output_count; i++) around |= writes_directly(use, i) ? 0 : 1u << i;
+    if (around == 0) {
         ROTA_TRY(op->record(tape, use));
     } else {
         rota_op_use detour = *use;
-        const rota_tensor *y = &expected[0];
-        ROTA_TRY(rota_tape_temporary(tape, op->name, y->dtype, y->rank, y->shape, &detour.outputs[0]));
+        for (uint32_t i = 0; i < use->output_count; i++)
+            if (around & 1u << i)
+                ROTA_TRY(rota_tape_temporary(tape, op->name, expected[i].dtype, expected[i].rank,
+                                             expected[i].shape, &detour.outputs[i]));
         ROTA_TRY(op->record(tape, &detour));
         use->attributes = detour.attributes;
-        ROTA_TRY(rota_record_strided(tape, &detour.outputs[0], &use->outputs[0], 1.0f, false));
+        for (uint32_t i = 0; i < use->output_count; i++)
+            if (around & 1u << i)
+                ROTA_TRY(rota_record_strided(tape, &detour.outputs[i], &use->outputs[i], 1.0f, false));
     }
     return rota_tape_remember_use(tape, use);
 }

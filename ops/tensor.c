@@ -53,10 +53,16 @@ bool rota_tensor_is_empty(const rota_tensor *tensor) {
 }
 
 uint64_t rota_tensor_extent_bytes(const rota_tensor *tensor) {
-    uint64_t last = 0;
+    uint64_t last = 0, step, bytes;
+    bool beyond = false;
     if (rota_tensor_is_empty(tensor)) return 0;
-    for (uint32_t i = 0; i < tensor->rank; i++) last += (tensor->shape[i] - 1) * tensor->stride[i];
-    return (last + 1) * rota_dtype_bytes(tensor->dtype);
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        beyond |= __builtin_mul_overflow(tensor->shape[i] - 1, tensor->stride[i], &step);
+        beyond |= __builtin_add_overflow(last, step, &last);
+    }
+    beyond |= __builtin_add_overflow(last, 1, &last);
+    beyond |= __builtin_mul_overflow(last, (uint64_t)rota_dtype_bytes(tensor->dtype), &bytes);
+    return beyond || bytes > INT64_MAX ? INT64_MAX : bytes;
 }
 
 uint64_t rota_shape_bytes(rota_dtype dtype, uint32_t rank, const uint64_t *shape) {
@@ -201,7 +207,17 @@ rota_status rota_tensor_slice(const rota_tensor *tensor, uint32_t axis, uint64_t
                          (unsigned long long)start, (unsigned long long)start, (unsigned long long)length,
                          axis, rota_tensor_describe(tensor, text, sizeof text));
     rota_tensor view = *tensor;
-    view.offset_bytes += start * tensor->stride[axis] * rota_dtype_bytes(tensor->dtype);
+    uint64_t before;
+    if (__builtin_mul_overflow(start, tensor->stride[axis], &before) ||
+        __builtin_mul_overflow(before, (uint64_t)rota_dtype_bytes(tensor->dtype), &before) ||
+        __builtin_add_overflow(view.offset_bytes, before, &view.offset_bytes) ||
+        view.offset_bytes > INT64_MAX)
+        return rota_fail(
+            ROTA_OUT_OF_RANGE,
+            "slice: element %llu of axis %u of %s, of stride %llu, is 2^63 bytes or more from the "
+            "buffer's begin",
+            (unsigned long long)start, axis, rota_tensor_describe(tensor, text, sizeof text),
+            (unsigned long long)tensor->stride[axis]);
     view.shape[axis] = length;
     *out_view = view;
     return ROTA_OK;

@@ -33,7 +33,12 @@ ROTA_API bool rota_dtype_is_real(rota_dtype dtype);
 /* Element [i0, i1, ...] is at offset_bytes + dtype bytes * (i0 * stride[0] + i1 * stride[1] + ...) of the
  * buffer. Strides are in elements, never negative; 0 repeats. Rank 0 is one element. At most 2^32 - 1
  * elements; an extent may be 0: a tensor without elements ("empty") still has a buffer. A tensor with a NULL
- * buffer is "none" (an absent optional operand). */
+ * buffer is "none" (an absent optional operand).
+ *
+ * Tensors may be made by hand. Ops look at each that they are given, and refuse, with the numbers, one that
+ * does not lie in its buffer or at multiples of its element (OUT_OF_RANGE, MISALIGNED), and strides above
+ * 2^32 - 1 along axes of two elements or more (UNSUPPORTED). Any other place will do: what kernels can't take
+ * where it is, as 2-byte elements from an odd one on, is copied. */
 typedef struct rota_tensor {
     rota_buffer *buffer;
     uint64_t offset_bytes;
@@ -63,8 +68,8 @@ ROTA_API uint64_t rota_tensor_count(const rota_tensor *tensor);
 /* An extent is 0. */
 ROTA_API bool rota_tensor_is_empty(const rota_tensor *tensor);
 
-/* Bytes from the first element to the end of the last one: the access range of the tensor; 0 if it is empty.
- */
+/* Bytes from the first element to the end of the last one: the access range of the tensor; 0 if it is empty,
+ * 2^63 - 1, which no buffer has, where strides made by hand reach that far or farther. */
 ROTA_API uint64_t rota_tensor_extent_bytes(const rota_tensor *tensor);
 
 /* Bytes of a dense tensor of this dtype and shape. */
@@ -83,7 +88,8 @@ ROTA_API bool rota_tensor_is_dense(const rota_tensor *tensor);
  * new shape (make it contiguous first: rota_op_contiguous). */
 ROTA_API rota_status rota_tensor_reshape(const rota_tensor *tensor, uint32_t rank, const uint64_t *shape,
                                          rota_tensor *out_view);
-/* [start, start + length) along an axis. */
+/* [start, start + length) along an axis. OUT_OF_RANGE, with the numbers, if the axis is shorter, or if its
+ * stride, made by hand, reaches 2^63 bytes or farther. */
 ROTA_API rota_status rota_tensor_slice(const rota_tensor *tensor, uint32_t axis, uint64_t start,
                                        uint64_t length, rota_tensor *out_view);
 /* `count` equal parts along an axis, in order; INVALID_ARGUMENT if its extent is no multiple. */
