@@ -30,7 +30,7 @@ static rota_status shape_cross_entropy(const rota_op_use *use, rota_tensor *out)
         return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "%llu classes in logits %s",
                             (unsigned long long)use->attributes.length,
                             rota_tensor_describe(logits, text, sizeof text));
-    if (is_classifier(use) && (!rota_tensor_is_contiguous(logits) || logits->offset_bytes % 4 != 0))
+    if (is_classifier(use) && !rota_tensor_is_contiguous(logits))
         return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT,
                             "logits %s are not contiguous, but their gradient is to take their place",
                             rota_tensor_describe(logits, text, sizeof text));

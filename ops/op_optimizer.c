@@ -34,9 +34,7 @@ static rota_status shape_update(const rota_op_use *use, rota_tensor *out) {
         const bool typed = i == half ? rota_dtype_is_real(x->dtype) && x->dtype != ROTA_F32
                            : i == 1  ? rota_dtype_is_real(x->dtype)
                                      : x->dtype == ROTA_F32;
-        if (typed && rota_shapes_equal(x, p) &&
-            (i == 1 || (rota_tensor_is_contiguous(x) && x->offset_bytes % 4 == 0)))
-            continue;
+        if (typed && rota_shapes_equal(x, p) && (i == 1 || rota_tensor_is_contiguous(x))) continue;
         rota_tensor_describe(p, text + strlen(text), ROTA_TENSOR_TEXT_MAX);
         return fail_operand(use, i, text);
     }
@@ -55,9 +53,15 @@ static rota_status record_update(rota_tape *tape, const rota_op_use *use, const 
     for (uint32_t i = 0; i < states; i++)
         accesses[2 + i] = rota_tensor_access(&use->inputs[2 + i], ROTA_READWRITE);
     accesses[factor] = rota_tensor_access(use->inputs[factor].buffer ? &use->inputs[factor] : g, ROTA_READ);
-    accesses[half] = use->inputs[half].buffer ? rota_tensor_access(&use->inputs[half], ROTA_WRITE)
-                                              : rota_tensor_access(g, ROTA_READ);
-    return rota_tape_kernel(tape, kernel, accesses, half + 1, params, bindings, binding_count);
+    /* Kernels take addresses that are multiples of 4: a copy that begins at an odd element is made elsewhere.
+     */
+    const rota_tensor *asked = &use->inputs[half];
+    const bool around = asked->buffer && asked->offset_bytes % 4 != 0;
+    rota_tensor copy = *asked;
+    if (around) ROTA_TRY(rota_tape_temporary(tape, "half", asked->dtype, asked->rank, asked->shape, &copy));
+    accesses[half] = copy.buffer ? rota_tensor_access(&copy, ROTA_WRITE) : rota_tensor_access(g, ROTA_READ);
+    ROTA_TRY(rota_tape_kernel(tape, kernel, accesses, half + 1, params, bindings, binding_count));
+    return around ? rota_record_strided(tape, &copy, asked, 1.0f, false) : ROTA_OK;
 }
 
 static uint32_t flags_of(const rota_op_use *use) {
