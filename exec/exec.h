@@ -1,26 +1,28 @@
 /* The executor contract: what sched hands to a device and what it may rely on. Internal; not installed.
  *
- * An executor gets *lowered programs*: commands on logical queues, cut into segments, with batches, barriers, waits
- * and signals written out. It knows nothing of graphs or plans. Everything that orders two commands is in what it
- * receives; a correct executor may do anything that this allows (tests/adversary.c does).
+ * An executor gets *lowered programs*: commands on logical queues, cut into segments, with batches, barriers,
+ * waits and signals written out. It knows nothing of graphs or plans. Everything that orders two commands is
+ * in what it receives; a correct executor may do anything that this allows (tests/adversary.c does).
  *
  * What orders commands, and nothing else does:
  *   - inside a segment, either of two equivalent descriptions; an executor picks one:
- *       batches: all commands of batch i complete, and their writes are visible, before any command of batch i+1 of
- *                that segment starts (a barrier stands between); commands of one batch are unordered;
- *       edges:   a command starts after all its predecessors in the segment completed (CSR, transitively reduced).
- *   - between works (one submission of one segment): a work starts after, for each of its waits (queue, value), that
- *     queue's timeline has reached the value. Waits are cumulative along a queue: a wait of a work holds for all later
- *     works of the same queue. A wait on the work's own queue is legal and means: after the earlier works up to that
- *     value (on a GPU: a barrier). Without a wait two works of one queue may overlap and finish in any order, but
- *   - a queue's timeline reaches value v only when every work of that queue with signal value <= v has completed and
- *     its writes are visible to whoever waits for v, on any queue, or on the host after `advanced`.
+ *       batches: all commands of batch i complete, and their writes are visible, before any command of batch
+ * i+1 of that segment starts (a barrier stands between); commands of one batch are unordered; edges:   a
+ * command starts after all its predecessors in the segment completed (CSR, transitively reduced but for edges
+ * through joins).
+ *   - between works (one submission of one segment): a work starts after, for each of its waits (queue,
+ * value), that queue's timeline has reached the value. Waits are cumulative along a queue: a wait of a work
+ * holds for all later works of the same queue. A wait on the work's own queue is legal and means: after the
+ * earlier works up to that value (on a GPU: a barrier). Without a wait two works of one queue may overlap and
+ * finish in any order, but
+ *   - a queue's timeline reaches value v only when every work of that queue with signal value <= v has
+ * completed and its writes are visible to whoever waits for v, on any queue, or on the host after `advanced`.
  * Values of a queue's works are handed over in ascending order; waits name values handed over earlier (P2).
  *
  * Threads: one thread at a time per device calls submit (the device's submit thread). memory_*, program_* and
- * instance_* may be called from any threads at once, also during submit. Destroy functions are called only after
- * the last use's timeline value has passed or the device was lost, and may block in the driver until the device has
- * nothing more to do. */
+ * instance_* may be called from any threads at once, also during submit. Destroy functions are called only
+ * after the last use's timeline value has passed or the device was lost, and may block in the driver until
+ * the device has nothing more to do. */
 #ifndef ROTA_EXEC_EXEC_H
 #define ROTA_EXEC_EXEC_H
 
@@ -127,6 +129,7 @@ typedef struct rota_exec_segment {
     uint32_t queue;
     uint32_t first_batch, batch_count; /* batch_count 0: an empty segment that only waits and signals */
     uint32_t first_command, command_count;
+    uint32_t first_join, join_count; /* of the program's joins */
 } rota_exec_segment;
 
 typedef enum rota_exec_memory_kind {
@@ -146,8 +149,11 @@ typedef struct rota_exec_program_desc {
     const rota_exec_batch *batches;
     const rota_exec_segment *segments;
     /* Edges inside segments, over command indices: successors of c are successor[first_successor[c] ..
-     * first_successor[c+1]); predecessor_count[c] is how many there are. */
-    const uint32_t *first_successor; /* command_count + 1 */
+     * first_successor[c+1]); predecessor_count[c] is how many there are. From command_count on stand joins,
+     * which have no command: one is passed when its predecessors completed or were passed, and has
+     * successors, commands or joins of higher numbers, in the same segment. Batches need none. */
+    uint32_t join_count;
+    const uint32_t *first_successor; /* command_count + join_count + 1 */
     const uint32_t *successor;
     const uint32_t *predecessor_count;
     uint32_t block_words; /* 8-byte words of the argument block; 0: none */

@@ -84,8 +84,8 @@ static rota_status new_plan(rota_runtime *runtime, rota_graph *graph, const rota
 /* Arrays built as vectors become the plan's. */
 static void keep_vectors(rota_compiler *c) {
     rota_compile_info *info = c->info;
-    rota_vector *const vectors[] = {&c->buffers,         &c->operations, &c->accesses,
-                                    &c->access_physical, &c->physicals,  &c->edge_from};
+    rota_vector *const vectors[] = {&c->buffers,   &c->operations, &c->accesses, &c->access_physical,
+                                    &c->physicals, &c->edge_from,  &c->joins,    &c->join_from};
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
         info->kept[i] = *vectors[i];
         *vectors[i] = (rota_vector){0};
@@ -111,7 +111,10 @@ static void count_edges(rota_compiler *c) {
     uint64_t kinds[ROTA_EDGE_KIND_COUNT] = {0};
     const uint8_t *edge_kind = c->edge_kind.data;
     for (uint64_t i = 0; i < c->edge_kind.count; i++) kinds[edge_kind[i]]++;
-    stats->edges = c->edge_from.count;
+    const rota_join *joins = c->joins.data;
+    for (uint64_t i = 0; i < c->joins.count; i++) kinds[joins[i].kind] += joins[i].count;
+    stats->edges = c->edge_from.count + c->join_from.count;
+    stats->joins = c->joins.count;
     stats->edges_raw = kinds[ROTA_EDGE_RAW];
     stats->edges_war = kinds[ROTA_EDGE_WAR];
     stats->edges_waw = kinds[ROTA_EDGE_WAW];
@@ -137,6 +140,9 @@ static rota_status run_steps(rota_compiler *c) {
     info->first_edge = c->first_edge;
     info->edge_from = c->edge_from.data;
     info->edge_count = (uint32_t)c->edge_from.count;
+    info->joins = c->joins.data;
+    info->join_count = (uint32_t)c->joins.count;
+    info->join_from = c->join_from.data;
     info->edge_kind = rota_arena_alloc(&plan->arena, (size_t)c->edge_kind.count + 1, 1);
     if (!info->edge_kind) return rota_compile_no_memory(c);
     if (c->edge_kind.count) memcpy(info->edge_kind, c->edge_kind.data, (size_t)c->edge_kind.count);
@@ -145,10 +151,10 @@ static rota_status run_steps(rota_compiler *c) {
 }
 
 static void free_compiler(rota_compiler *c) {
-    rota_vector *const vectors[] = {&c->buffers,     &c->operations, &c->accesses,  &c->access_physical,
-                                    &c->physicals,   &c->edge_from,  &c->edge_kind, &c->externals,
-                                    &c->physical_of, &c->valid,      &c->mirrors,   &c->tenants,
-                                    &c->transfers,   &c->workspaces};
+    rota_vector *const vectors[] = {
+        &c->buffers,   &c->operations, &c->accesses,    &c->access_physical, &c->physicals,  &c->edge_from,
+        &c->edge_kind, &c->externals,  &c->physical_of, &c->valid,           &c->mirrors,    &c->tenants,
+        &c->transfers, &c->workspaces, &c->joins,       &c->join_from,       &c->join_places};
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) rota_vector_free(vectors[i]);
     rota_arena_free(&c->scratch);
 }

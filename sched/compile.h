@@ -78,6 +78,27 @@ typedef enum rota_edge_kind {
     ROTA_EDGE_KIND_COUNT
 } rota_edge_kind;
 
+/* A point that comes after some operations and joins, and before whatever has an edge from it. Where an edge
+ * begins (edge_from, join_from) stands an operation, or ROTA_JOIN and a join's number. Joins are numbered so
+ * that each comes after lower ones only. */
+#define ROTA_JOIN 0x80000000u
+#define ROTA_JOINS_MAX 0x7ffffff0u
+typedef struct rota_join {
+    uint32_t before; /* an operation later than all that it joins, and not later than what comes after it */
+    uint32_t first_from, count;        /* in join_from */
+    uint32_t first_place, place_count; /* in join_places, by timeline */
+    uint8_t kind;                      /* rota_edge_kind */
+} rota_join;
+
+/* A join on one logical queue (segments.c). */
+typedef struct rota_join_place {
+    uint32_t timeline;
+    uint32_t segment; /* the last there that has something it joins */
+    uint32_t earlier; /* the one before that; ROTA_NONE: none */
+    uint32_t level;   /* batch of the latest in `segment` */
+    uint32_t node; /* among the joins of the part's program; ROTA_NONE: nothing in `segment` comes after it */
+} rota_join_place;
+
 /* How many other chains an operation's clock remembers. Forgetting one only means that an implied edge may be
  * kept. */
 enum { ROTA_CLOCK_ENTRIES = 6 };
@@ -140,6 +161,9 @@ typedef struct rota_compile_info {
     uint32_t *edge_from;
     uint8_t *edge_kind;
     uint32_t edge_count;
+    const rota_join *joins;
+    uint32_t join_count;
+    const uint32_t *join_from;
     /* Lanes in key order: a node's number to lane and index, and back. */
     uint32_t lane_count;
     rota_recorder **lanes;
@@ -147,7 +171,7 @@ typedef struct rota_compile_info {
     uint32_t *lane_rank;       /* creation number - 1 -> rank */
     uint32_t *operation_of_node;
     rota_compile_note *notes;
-    rota_vector kept[6]; /* the storage of what was built as vectors */
+    rota_vector kept[8]; /* the storage of what was built as vectors */
 } rota_compile_info;
 
 /* What runs again under a memory limit, and where (recompute.c). */
@@ -201,6 +225,9 @@ typedef struct rota_compiler {
     uint32_t peak_operation; /* where most bytes are live */
     /* Hazards */
     rota_vector edge_from, edge_kind;
+    rota_vector joins;       /* rota_join */
+    rota_vector join_from;   /* uint32_t */
+    rota_vector join_places; /* rota_join_place */
     uint32_t *first_edge;
     rota_clock *clocks;
     rota_after *afters; /* as operation numbers in .later.index, .earlier.index, sorted by later */
@@ -271,6 +298,10 @@ uint64_t rota_compile_own_reference(const rota_compiler *compiler, uint32_t inde
 rota_status rota_compile_pack_tight(rota_compiler *compiler);
 rota_status rota_compile_hazards(rota_compiler *compiler);
 rota_status rota_compile_segments(rota_compiler *compiler);
+/* Whether all operations run on the first queue of the first part. */
+bool rota_compile_on_one_queue(const rota_compiler *compiler);
+/* The place of a join on a timeline; NULL: it joins nothing there. */
+rota_join_place *rota_compile_join_place(const rota_compiler *compiler, uint32_t join, uint32_t timeline);
 /* Plans of several parts: which of them hold what the plan writes, in the end. */
 rota_status rota_compile_placed(rota_compiler *compiler);
 rota_status rota_compile_lower(rota_compiler *compiler);

@@ -128,10 +128,9 @@ static bool find_shared_memory(const rota_compile_info *info, const rota_operati
     return false;
 }
 
-static void explain_edge(text_out *out, const rota_plan *plan, uint32_t operation, uint32_t edge) {
+static void explain_from(text_out *out, const rota_plan *plan, uint32_t operation, uint32_t from,
+                         rota_edge_kind kind) {
     const rota_compile_info *info = info_of(plan);
-    uint32_t from = info->edge_from[edge];
-    rota_edge_kind kind = (rota_edge_kind)info->edge_kind[edge];
     const rota_operation *earlier = &info->operations[from], *later = &info->operations[operation];
     say(out, "  waits for %s: ", rota_operation_describe(plan, from));
     uint32_t access;
@@ -158,6 +157,34 @@ static void explain_edge(text_out *out, const rota_plan *plan, uint32_t operatio
     else if (earlier->queue != later->queue)
         say(out, " (on queue %u)", earlier->queue);
     say(out, "\n");
+}
+
+/* Of what is joined, the latest by name. */
+static void explain_join(text_out *out, const rota_plan *plan, uint32_t operation, uint32_t join,
+                         rota_edge_kind kind) {
+    enum { NAMED = 4 };
+    const rota_compile_info *info = info_of(plan);
+    const rota_join *at = &info->joins[join];
+    uint32_t named = 0, inner = ROTA_NONE;
+    for (uint32_t i = 0; i < at->count; i++) {
+        const uint32_t from = info->join_from[at->first_from + i];
+        if (from & ROTA_JOIN)
+            inner = from & ~ROTA_JOIN;
+        else if (named++ < NAMED)
+            explain_from(out, plan, operation, from, kind);
+    }
+    if (named > NAMED) say(out, "  and, joined with those, for %u others\n", named - NAMED);
+    if (inner != ROTA_NONE) say(out, "  and for what join %u stands for, which came before those\n", inner);
+}
+
+static void explain_edge(text_out *out, const rota_plan *plan, uint32_t operation, uint32_t edge) {
+    const rota_compile_info *info = info_of(plan);
+    const uint32_t from = info->edge_from[edge];
+    const rota_edge_kind kind = (rota_edge_kind)info->edge_kind[edge];
+    if (from & ROTA_JOIN)
+        explain_join(out, plan, operation, from & ~ROTA_JOIN, kind);
+    else
+        explain_from(out, plan, operation, from, kind);
 }
 
 static rota_status operation_of(const rota_plan *plan, rota_node node, uint32_t *out_operation) {
@@ -269,8 +296,17 @@ rota_status rota_plan_write_dot(const rota_plan *plan, const char *path) {
     write_dot_nodes(output.file, plan);
     for (uint32_t n = 0; n < info->operation_count; n++)
         for (uint32_t e = info->first_edge[n]; e < info->first_edge[n + 1]; e++)
-            fprintf(output.file, "  n%u -> n%u [label=\"%s\", %s];\n", info->edge_from[e], n,
+            fprintf(output.file, "  %c%u -> n%u [label=\"%s\", %s];\n",
+                    info->edge_from[e] & ROTA_JOIN ? 'j' : 'n', info->edge_from[e] & ~ROTA_JOIN, n,
                     edge_names[info->edge_kind[e]], styles[info->edge_kind[e]]);
+    for (uint32_t j = 0; j < info->join_count; j++) {
+        const rota_join *join = &info->joins[j];
+        fprintf(output.file, "  j%u [shape=point];\n", j);
+        for (uint32_t i = 0; i < join->count; i++)
+            fprintf(output.file, "  %c%u -> j%u [%s];\n",
+                    info->join_from[join->first_from + i] & ROTA_JOIN ? 'j' : 'n',
+                    info->join_from[join->first_from + i] & ~ROTA_JOIN, j, styles[join->kind]);
+    }
     for (uint32_t i = 0; i < plan->segment_count; i++)
         for (uint32_t k = 0; k < plan->segments[i].wait_count; k++)
             fprintf(output.file, "  // segment %u waits for segment %u\n", i,

@@ -4,16 +4,34 @@
  * Operations are visited in record order. Each physical remembers, per range, the last writer and the readers
  * since. A physical that is always touched as one range, the usual case, needs no interval map.
  *
- * Linear in accesses, with one care: k readers of a range followed by many partial writes (or k partial
- * writers followed by many whole reads) would give k edges each time. Past SUMMARY_AT predecessors the
- * operation that just came after all of them stands for them; that orders a little more than needed and keeps
- * the sum of edges linear. */
+ * O((operations + accesses) log ranges), also where sets meet sets. k readers before k accumulates, before k
+ * partial writes or before k transients that share what the readers' buffer leaves would be k * k edges: the
+ * second operation that comes after a list of more than JOIN_AT is ordered behind it by a join, a point
+ * without work that comes after all of the list. Long lists are joined in blocks, so that lists which share
+ * their older part share its joins. And k operations that each touch k ranges would look at k * k of them:
+ * each access of a buffer pays for RANGES_PER_ACCESS, and the first that finds nothing left leaves one range
+ * behind, joined from all that it saw. That orders later operations on some of those bytes behind the others'
+ * too; writes leave one range anyway. */
 #include "sched/compile.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { SUMMARY_AT = 64 };
+/* Tests build this file with small ones, so that all is joined. */
+#ifndef ROTA_JOIN_AT
+#define ROTA_JOIN_AT 64
+#define ROTA_RANGES_PER_ACCESS 4
+#endif
+
+enum {
+    JOIN_AT = ROTA_JOIN_AT, /* operations in a list that is named one by one whoever comes after it */
+    RANGES_PER_ACCESS = ROTA_RANGES_PER_ACCESS, /* looked at, on average */
+    MARKS_START = 256
+};
+
+/* The writer of bytes that come from outside the plan, once that was noted; nothing to come after. Like any
+ * writer it is kept plus 1. */
+#define INCOMING (ROTA_NONE - 1)
 
 /* What is known of one physical. */
 typedef struct touched {
@@ -21,18 +39,25 @@ typedef struct touched {
     rota_range_state state;
     rota_interval_map *map;
     uint32_t memory_edges; /* list: what initial uses come after, because of memory */
+    uint32_t last_uses;    /* list, once another physical took the memory over */
 } touched;
 
-/* Candidates for edges into the present operation. */
+/* Candidates for edges into the present operation, or into a join. */
 typedef struct candidate {
-    uint32_t from;
+    uint32_t from; /* operation or join (ROTA_JOIN) */
     uint32_t kind; /* rota_edge_kind */
 } candidate;
 
 typedef struct seen_chain {
-    uint32_t stamp; /* operation + 1 for which `latest` holds */
+    uint32_t stamp; /* the reduction for which `latest` holds */
     uint32_t latest;
 } seen_chain;
+
+/* A cell of a long list that somebody went past: the next one joins what lies from there on. */
+typedef struct mark {
+    uint32_t cell; /* 0: empty */
+    uint32_t join; /* ROTA_NONE: none yet */
+} mark;
 
 typedef struct hazards {
     rota_compiler *c;
@@ -40,7 +65,15 @@ typedef struct hazards {
     rota_vector cons; /* rota_cons; index 0 unused */
     rota_vector candidates;
     uint32_t *candidate_stamp; /* by operation: operation + 1 that has it as candidate */
+    rota_vector join_stamp;    /* uint32_t, the same by join */
+    rota_vector join_clocks;   /* rota_clock, of no chain */
+    rota_vector joined;        /* candidate: what a join is being made of */
+    rota_vector blocks;        /* uint32_t: cells that begin a block of a list */
+    mark *marks;               /* hash by cell */
+    uint32_t mark_mask, mark_count;
+    bool one_timeline;
     seen_chain *seen;
+    uint32_t reductions;
     uint32_t *chain_tail;
     uint32_t chain_count;
     rota_interval_map *piece_map[UINT8_MAX + 1];
@@ -69,6 +102,91 @@ bool rota_clock_before(const rota_clock *clocks, uint32_t a, uint32_t b) {
     return false;
 }
 
+/* ---- Reduction ---- */
+
+static int compare_candidates(const void *left, const void *right) {
+    uint32_t a = ((const candidate *)left)->from, b = ((const candidate *)right)->from;
+    return a < b ? 1 : a > b ? -1 : 0;
+}
+
+static void sort_candidates(candidate *list, uint64_t count) {
+    if (count > 24) {
+        qsort(list, (size_t)count, sizeof *list, compare_candidates);
+        return;
+    }
+    for (uint64_t i = 1; i < count; i++) {
+        candidate moved = list[i];
+        uint64_t k = i;
+        for (; k && list[k - 1].from < moved.from; k--) list[k] = list[k - 1];
+        list[k] = moved;
+    }
+}
+
+static void clock_add(rota_clock *clock, uint32_t chain, uint32_t latest) {
+    for (uint32_t i = 0; i < clock->count; i++)
+        if (clock->chain[i] == chain) {
+            if (clock->latest[i] < latest) clock->latest[i] = latest;
+            return;
+        }
+    uint32_t at = clock->count;
+    if (at < ROTA_CLOCK_ENTRIES) {
+        clock->count++;
+    } else {
+        at = 0;
+        for (uint32_t i = 1; i < ROTA_CLOCK_ENTRIES; i++)
+            if (clock->latest[i] < clock->latest[at]) at = i;
+        if (clock->latest[at] > latest) return;
+    }
+    clock->chain[at] = chain;
+    clock->latest[at] = latest;
+}
+
+/* Adds what a predecessor and what comes before it are in other chains. */
+static void clock_join(rota_clock *clock, const rota_clock *other, uint32_t from) {
+    if (clock->count == 0) {
+        for (uint32_t k = 0; k < other->count; k++) {
+            clock->chain[clock->count] = other->chain[k];
+            clock->latest[clock->count] = other->latest[k];
+            clock->count += other->chain[k] != clock->own_chain;
+        }
+    } else {
+        for (uint32_t k = 0; k < other->count; k++)
+            if (other->chain[k] != clock->own_chain) clock_add(clock, other->chain[k], other->latest[k]);
+    }
+    if (other->own_chain != clock->own_chain && other->own_chain != ROTA_NONE)
+        clock_add(clock, other->own_chain, from);
+}
+
+static const rota_clock *clock_of(const hazards *h, uint32_t id) {
+    return id & ROTA_JOIN ? (const rota_clock *)h->join_clocks.data + (id & ~ROTA_JOIN) : &h->c->clocks[id];
+}
+
+/* Keeps the candidates that no other one implies; the latest first, since only a later one can imply an
+ * earlier. Joins come before all operations and stay: they are on no chain, and no clock knows them. */
+static uint64_t keep_candidates(hazards *h, candidate *list, uint64_t count) {
+    uint32_t stamp = ++h->reductions;
+    uint64_t kept = 0;
+    sort_candidates(list, count);
+    for (uint64_t i = 0; i < count; i++) {
+        uint32_t from = list[i].from;
+        const rota_clock *clock = clock_of(h, from);
+        if (!(from & ROTA_JOIN)) {
+            seen_chain *own = &h->seen[clock->own_chain];
+            if (own->stamp == stamp && own->latest >= from) continue;
+            *own = (seen_chain){stamp, from};
+        } else if (kept && list[kept - 1].from == from) {
+            continue;
+        }
+        list[kept++] = list[i];
+        for (uint32_t k = 0; k < clock->count; k++) {
+            seen_chain *seen = &h->seen[clock->chain[k]];
+            if (seen->stamp != stamp || seen->latest < clock->latest[k])
+                *seen = (seen_chain){stamp, clock->latest[k]};
+        }
+    }
+    return kept;
+}
+
 /* ---- Lists and candidates ---- */
 
 static inline uint32_t push(hazards *h, uint32_t list, uint32_t operation) {
@@ -81,22 +199,182 @@ static inline uint32_t push(hazards *h, uint32_t list, uint32_t operation) {
     return (uint32_t)h->cons.count++;
 }
 
-static inline void add_candidate(hazards *h, uint32_t from, rota_edge_kind kind) {
-    if (from == h->operation || h->candidate_stamp[from] == h->operation + 1) return;
-    if (!rota_vector_reserve(&h->candidates, sizeof(candidate), 1)) {
+static inline rota_cons cell_at(const hazards *h, uint32_t list) {
+    return ((const rota_cons *)h->cons.data)[list];
+}
+
+static void append(hazards *h, rota_vector *candidates, uint32_t from, rota_edge_kind kind) {
+    if (from == INCOMING) return;
+    if (!rota_vector_reserve(candidates, sizeof(candidate), 1)) {
         h->failed = true;
         return;
     }
-    h->candidate_stamp[from] = h->operation + 1;
-    ((candidate *)h->candidates.data)[h->candidates.count++] = (candidate){from, kind};
+    ((candidate *)candidates->data)[candidates->count++] = (candidate){from, kind};
+}
+
+static inline void add_candidate(hazards *h, uint32_t from, rota_edge_kind kind) {
+    if (from == h->operation || from == INCOMING) return;
+    uint32_t *stamp =
+        from & ROTA_JOIN ? (uint32_t *)h->join_stamp.data + (from & ~ROTA_JOIN) : &h->candidate_stamp[from];
+    if (*stamp == h->operation + 1) return;
+    *stamp = h->operation + 1;
+    append(h, &h->candidates, from, kind);
+}
+
+/* ---- Joins ---- */
+
+/* A join of what stands in h->joined from `base` on, or what that comes to: one operation, INCOMING if none.
+ * ROTA_NONE: out of memory. */
+static uint32_t make_join(hazards *h, uint64_t base, rota_edge_kind kind) {
+    rota_compiler *c = h->c;
+    candidate *list = (candidate *)h->joined.data + base;
+    uint64_t count = h->joined.count - base;
+    h->joined.count = base;
+    if (count == 0) return h->failed ? ROTA_NONE : INCOMING;
+    count = keep_candidates(h, list, count);
+    if (count == 1) return list[0].from;
+    if (h->failed || c->joins.count >= ROTA_JOINS_MAX ||
+        !rota_vector_reserve(&c->joins, sizeof(rota_join), 1) ||
+        !rota_vector_reserve(&c->join_from, sizeof(uint32_t), count) ||
+        !rota_vector_reserve(&h->join_stamp, sizeof(uint32_t), 1) ||
+        !rota_vector_reserve(&h->join_clocks, sizeof(rota_clock), 1)) {
+        h->failed = true;
+        return ROTA_NONE;
+    }
+    const uint32_t id = ROTA_JOIN | (uint32_t)c->joins.count;
+    ((rota_join *)c->joins.data)[c->joins.count++] = (rota_join){.before = h->operation,
+                                                                 .first_from = (uint32_t)c->join_from.count,
+                                                                 .count = (uint32_t)count,
+                                                                 .kind = (uint8_t)kind};
+    ((uint32_t *)h->join_stamp.data)[h->join_stamp.count++] = 0;
+    rota_clock *clock = (rota_clock *)h->join_clocks.data + h->join_clocks.count++;
+    *clock = (rota_clock){.own_chain = ROTA_NONE};
+    for (uint64_t i = 0; i < count; i++) {
+        ((uint32_t *)c->join_from.data)[c->join_from.count++] = list[i].from;
+        clock_join(clock, clock_of(h, list[i].from), list[i].from);
+    }
+    return id;
+}
+
+static uint32_t mark_slot(const mark *marks, uint32_t mask, uint32_t cell) {
+    uint32_t slot = cell * 0x9e3779b1u & mask;
+    while (marks[slot].cell && marks[slot].cell != cell) slot = (slot + 1) & mask;
+    return slot;
+}
+
+static mark *find_mark(const hazards *h, uint32_t cell) {
+    if (!h->marks) return NULL;
+    mark *found = &h->marks[mark_slot(h->marks, h->mark_mask, cell)];
+    return found->cell ? found : NULL;
+}
+
+static void add_mark(hazards *h, uint32_t cell) {
+    if (!h->marks || h->mark_count * 2 > h->mark_mask) {
+        uint32_t size = h->marks ? (h->mark_mask + 1) * 2 : MARKS_START;
+        mark *grown = rota_arena_calloc(h->arena, sizeof *grown * size, 8);
+        if (!grown) {
+            h->failed = true;
+            return;
+        }
+        for (uint32_t i = 0; h->marks && i <= h->mark_mask; i++)
+            if (h->marks[i].cell) grown[mark_slot(grown, size - 1, h->marks[i].cell)] = h->marks[i];
+        h->marks = grown;
+        h->mark_mask = size - 1;
+    }
+    h->marks[mark_slot(h->marks, h->mark_mask, cell)] = (mark){cell, ROTA_NONE};
+    h->mark_count++;
+}
+
+/* Joins a list from a marked cell on, block by block, the oldest first, as far as that was not done before.
+ * Not while the operation at hand is in it itself, which comes after the rest: ROTA_NONE then. */
+static uint32_t join_from_mark(hazards *h, uint32_t cell, rota_edge_kind kind) {
+    uint32_t join = ROTA_NONE;
+    h->blocks.count = 0;
+    for (uint32_t at = cell; at; at = cell_at(h, at).next) {
+        const mark *m = find_mark(h, at);
+        if (m && m->join != ROTA_NONE) {
+            join = m->join;
+            break;
+        }
+        if (cell_at(h, at).operation == h->operation + 1) return ROTA_NONE;
+        if (!m) continue;
+        if (!rota_vector_reserve(&h->blocks, sizeof(uint32_t), 1)) {
+            h->failed = true;
+            return ROTA_NONE;
+        }
+        ((uint32_t *)h->blocks.data)[h->blocks.count++] = at;
+    }
+    while (h->blocks.count && !h->failed) {
+        const uint32_t first = ((uint32_t *)h->blocks.data)[--h->blocks.count];
+        const uint64_t base = h->joined.count;
+        if (join != ROTA_NONE) append(h, &h->joined, join, kind);
+        for (uint32_t at = first; at; at = cell_at(h, at).next) {
+            const mark *m = at == first ? NULL : find_mark(h, at);
+            if (m && m->join != ROTA_NONE) break;
+            append(h, &h->joined, cell_at(h, at).operation - 1, kind);
+        }
+        join = make_join(h, base, kind);
+        find_mark(h, first)->join = join;
+    }
+    return join;
+}
+
+/* The next of a long list as whoever comes after all of it should name them: operations one by one the first
+ * time, which is marked at every JOIN_AT of them, and from where a mark is met a join of the rest. */
+typedef struct walk {
+    uint32_t at, passed;
+    rota_edge_kind kind;
+} walk;
+
+static uint32_t walk_next(hazards *h, walk *w) {
+    const mark *m = find_mark(h, w->at);
+    if (m) {
+        uint32_t join = m->join != ROTA_NONE ? m->join : join_from_mark(h, w->at, w->kind);
+        if (join != ROTA_NONE) {
+            w->at = 0;
+            return join;
+        }
+    } else if (w->passed % JOIN_AT == 0) {
+        add_mark(h, w->at);
+    }
+    const rota_cons cell = cell_at(h, w->at);
+    w->at = cell.next;
+    w->passed++;
+    return cell.operation - 1;
+}
+
+static bool is_long(const hazards *h, uint32_t list) {
+    for (uint32_t length = 0; list; list = cell_at(h, list).next)
+        if (++length > JOIN_AT) return true;
+    return false;
 }
 
 static void add_list(hazards *h, uint32_t list, rota_edge_kind kind) {
-    while (list) {
-        rota_cons cell = ((rota_cons *)h->cons.data)[list];
-        add_candidate(h, cell.operation - 1, kind);
-        list = cell.next;
+    if (is_long(h, list)) {
+        for (walk w = {list, 0, kind}; w.at && !h->failed;) add_candidate(h, walk_next(h, &w), kind);
+        return;
     }
+    for (; list; list = cell_at(h, list).next) add_candidate(h, cell_at(h, list).operation - 1, kind);
+}
+
+/* The list `list` with all of `more` before it. */
+static uint32_t concatenate(hazards *h, uint32_t list, uint32_t more, rota_edge_kind kind) {
+    if (!list) return more;
+    if (is_long(h, more)) {
+        for (walk w = {more, 0, kind}; w.at && !h->failed;) list = push(h, list, walk_next(h, &w));
+        return list;
+    }
+    for (; more; more = cell_at(h, more).next) list = push(h, list, cell_at(h, more).operation - 1);
+    return list;
+}
+
+/* What a list adds to the join that is being made. */
+static void join_list(hazards *h, uint32_t list, rota_edge_kind kind) {
+    if (is_long(h, list)) {
+        for (walk w = {list, 0, kind}; w.at && !h->failed;) append(h, &h->joined, walk_next(h, &w), kind);
+        return;
+    }
+    for (; list; list = cell_at(h, list).next) append(h, &h->joined, cell_at(h, list).operation - 1, kind);
 }
 
 /* ---- One access on one range ---- */
@@ -180,6 +458,62 @@ static bool is_untouched(const rota_range_state *state) {
     return !(state->writer | state->readers | state->accumulators);
 }
 
+/* ---- Many ranges ---- */
+
+/* What a range's next readers come after. */
+static void join_writers(hazards *h, const rota_range_state *state) {
+    if (state->accumulators)
+        join_list(h, state->accumulators, ROTA_EDGE_RAW);
+    else if (state->writer)
+        append(h, &h->joined, state->writer - 1, ROTA_EDGE_RAW);
+}
+
+static uint32_t join_to_list(hazards *h, uint32_t list, uint64_t base, rota_edge_kind kind) {
+    uint32_t join = make_join(h, base, kind);
+    return join == ROTA_NONE || join == INCOMING ? list : push(h, list, join);
+}
+
+/* Leaves one range of those that a read has gone over: its writer joins theirs, and its readers are this
+ * operation and a join of theirs. */
+static rota_range_state merge_read(hazards *h, const rota_interval *first, uint64_t high) {
+    rota_range_state merged = {0}, last = {0};
+    const uint64_t base = h->joined.count;
+    for (const rota_interval *range = first; range && range->low < high; range = range->next[0]) {
+        if (range->state.writer != last.writer || range->state.accumulators != last.accumulators)
+            join_writers(h, &range->state);
+        last = range->state;
+    }
+    merged.writer = make_join(h, base, ROTA_EDGE_RAW) + 1;
+    last.readers = 0;
+    for (const rota_interval *range = first; range && range->low < high; range = range->next[0]) {
+        if (range->state.readers == last.readers) continue;
+        last.readers = range->state.readers;
+        uint32_t others = last.readers;
+        if (cell_at(h, others).operation == h->operation + 1) others = cell_at(h, others).next;
+        join_list(h, others, ROTA_EDGE_WAR);
+    }
+    merged.readers = push(h, join_to_list(h, 0, base, ROTA_EDGE_WAR), h->operation);
+    return merged;
+}
+
+/* The same for an accumulate, which has begun or joined each range's group. */
+static rota_range_state merge_accumulate(hazards *h, const rota_interval *first, uint64_t high) {
+    rota_range_state merged = {0}, last = {0};
+    const uint64_t base = h->joined.count;
+    for (const rota_interval *range = first; range && range->low < high; range = range->next[0])
+        if (range->state.base != last.base) join_list(h, last.base = range->state.base, ROTA_EDGE_RAW);
+    merged.base = join_to_list(h, 0, base, ROTA_EDGE_RAW);
+    for (const rota_interval *range = first; range && range->low < high; range = range->next[0]) {
+        if (range->state.accumulators == last.accumulators) continue;
+        last.accumulators = range->state.accumulators;
+        uint32_t others = last.accumulators;
+        if (cell_at(h, others).operation == h->operation + 1) others = cell_at(h, others).next;
+        join_list(h, others, ROTA_EDGE_RAW);
+    }
+    merged.accumulators = push(h, join_to_list(h, 0, base, ROTA_EDGE_RAW), h->operation);
+    return merged;
+}
+
 /* The same on an interval map. */
 static rota_status apply_map(hazards *h, uint32_t physical, uint64_t low, uint64_t high, effect what,
                              bool reads) {
@@ -187,40 +521,33 @@ static rota_status apply_map(hazards *h, uint32_t physical, uint64_t low, uint64
     touched *t = &h->touched[physical];
     rota_interval *first = rota_interval_map_cover(t->map, low, high);
     if (!first) return rota_compile_no_memory(h->c);
-    uint64_t before = h->candidates.count;
+    const bool external =
+        (at->kind == ROTA_BUFFER_PERSISTENT || at->kind == ROTA_BUFFER_SLOT) && !at->is_mirror;
+    uint64_t looked_at = 0;
     bool all_written = true;
     rota_range_state merged = {0};
-    uint32_t shared_readers = first->state.readers;
-    for (rota_interval *range = first; range && range->low < high; range = range->next[0]) {
+    for (rota_interval *range = first; range && range->low < high; range = range->next[0], looked_at++) {
         if (is_untouched(&range->state)) note_initial(h, physical);
         if (!is_written(&range->state)) {
-            all_written = false;
             if (reads) ROTA_TRY(read_unwritten(h, at, range->low, range->high));
+            /* Noted once is enough where the plan is one segment; others note it for each of theirs. */
+            if (reads && (!external || h->one_timeline))
+                range->state.writer = INCOMING + 1;
+            else
+                all_written = false;
         }
-        if (range->state.readers != shared_readers) shared_readers = 0;
         merged = apply(h, range->state, what, reads);
         if (what != EFFECT_WRITE) range->state = merged;
     }
-    bool many = h->candidates.count - before > SUMMARY_AT;
+    t->map->credit += RANGES_PER_ACCESS;
     if (what == EFFECT_WRITE) {
         rota_interval_map_merge(t->map, low, high, merged);
-        if (many && shared_readers) {
-            /* The rest of the range that those readers read: this operation comes after them all. */
-            uint32_t self = push(h, 0, h->operation);
-            rota_interval *left = low ? rota_interval_map_find(t->map, low - 1) : NULL;
-            rota_interval *right = rota_interval_map_find(t->map, high);
-            if (left && left->state.readers == shared_readers) left->state.readers = self;
-            if (right && right->state.readers == shared_readers) right->state.readers = self;
-        }
-    } else if (what == EFFECT_READ && many && all_written) {
-        uint32_t last = 0;
-        for (rota_interval *range = first; range && range->low < high; range = range->next[0]) {
-            if (range->state.readers != last) add_list(h, range->state.readers, ROTA_EDGE_WAR);
-            last = range->state.readers;
-        }
-        rota_interval_map_merge(
-            t->map, low, high,
-            (rota_range_state){.writer = h->operation + 1, .readers = push(h, 0, h->operation)});
+    } else if (looked_at <= t->map->credit) {
+        t->map->credit -= looked_at;
+    } else if (what == EFFECT_ACCUMULATE) {
+        rota_interval_map_merge(t->map, low, high, merge_accumulate(h, first, high));
+    } else if (all_written) {
+        rota_interval_map_merge(t->map, low, high, merge_read(h, first, high));
     }
     return ROTA_OK;
 }
@@ -273,12 +600,7 @@ static rota_status visit_access(hazards *h, const rota_exec_operand *access, uin
         ROTA_TRY(note_external(h, at, low, high, flags | (incoming ? ROTA_EXTERNAL_INCOMING : 0u)));
     else if (incoming)
         ROTA_TRY(read_unwritten(h, at, low, high));
-    uint64_t before = h->candidates.count;
-    bool read_accumulates = what == EFFECT_READ && t->state.accumulators;
     t->state = apply(h, t->state, what, reads);
-    if (read_accumulates && h->candidates.count - before > SUMMARY_AT &&
-        !((rota_cons *)h->cons.data)[t->state.readers].next)
-        t->state = (rota_range_state){.writer = h->operation + 1, .readers = t->state.readers};
     return ROTA_OK;
 }
 
@@ -286,22 +608,30 @@ static rota_status visit_access(hazards *h, const rota_exec_operand *access, uin
 
 static uint32_t terminal_uses(hazards *h, const rota_range_state *state, uint32_t list) {
     uint32_t from = state->readers ? state->readers : state->accumulators;
-    if (!from) return state->writer ? push(h, list, state->writer - 1) : list;
-    while (from) {
-        rota_cons cell = ((rota_cons *)h->cons.data)[from];
-        list = push(h, list, cell.operation - 1);
-        from = cell.next;
+    if (from) return concatenate(h, list, from, ROTA_EDGE_MEMORY);
+    return state->writer && state->writer != INCOMING + 1 ? push(h, list, state->writer - 1) : list;
+}
+
+/* What every use of a physical comes before or is, once all of them were visited. */
+static uint32_t last_uses(hazards *h, uint32_t physical) {
+    const touched *t = &h->touched[physical];
+    if (!t->map) return terminal_uses(h, &t->state, 0);
+    uint32_t list = 0;
+    rota_range_state last = {0};
+    for (const rota_interval *use = rota_interval_map_find(t->map, 0); use; use = use->next[0]) {
+        if (use->state.readers != last.readers || use->state.accumulators != last.accumulators ||
+            use->state.writer != last.writer)
+            list = terminal_uses(h, &use->state, list);
+        last = use->state;
     }
     return list;
 }
 
-/* What every use of a physical comes before or is, once all of them were visited. */
-static uint32_t last_uses(hazards *h, uint32_t physical, uint32_t list) {
-    const touched *t = &h->touched[physical];
-    if (!t->map) return terminal_uses(h, &t->state, list);
-    for (const rota_interval *use = rota_interval_map_find(t->map, 0); use; use = use->next[0])
-        list = terminal_uses(h, &use->state, list);
-    return list;
+/* The same, kept: many may share the memory that one leaves. */
+static uint32_t last_uses_kept(hazards *h, uint32_t physical, uint32_t list) {
+    touched *t = &h->touched[physical];
+    if (!t->last_uses) t->last_uses = last_uses(h, physical);
+    return concatenate(h, list, t->last_uses, ROTA_EDGE_MEMORY);
 }
 
 static rota_interval_map *piece_map(hazards *h, const rota_physical *at) {
@@ -322,10 +652,10 @@ static rota_status take_memory(hazards *h, uint32_t physical) {
     uint32_t list = 0, last = 0;
     if (!h->c->placed_anew[at->part]) {
         /* The packer knows; in place the input is the only tenant. */
-        if (at->inplace_of != ROTA_NONE) list = last_uses(h, at->inplace_of, list);
+        if (at->inplace_of != ROTA_NONE) list = last_uses_kept(h, at->inplace_of, list);
         const rota_cons *tenants = h->c->tenants.data;
         for (uint32_t i = at->tenants; i; i = tenants[i].next)
-            list = last_uses(h, tenants[i].operation, list);
+            list = last_uses_kept(h, tenants[i].operation, list);
         h->touched[physical].memory_edges = list;
         return ROTA_OK;
     }
@@ -337,89 +667,14 @@ static rota_status take_memory(hazards *h, uint32_t physical) {
         uint32_t tenant = range->state.writer;
         if (!tenant || tenant == last) continue;
         last = tenant;
-        list = last_uses(h, tenant - 1, list);
+        list = last_uses_kept(h, tenant - 1, list);
     }
     rota_interval_map_merge(map, low, high, (rota_range_state){.writer = physical + 1});
     h->touched[physical].memory_edges = list;
     return ROTA_OK;
 }
 
-/* ---- Reduction ---- */
-
-static int compare_candidates(const void *left, const void *right) {
-    uint32_t a = ((const candidate *)left)->from, b = ((const candidate *)right)->from;
-    return a < b ? 1 : a > b ? -1 : 0;
-}
-
-static void sort_candidates(candidate *list, uint64_t count) {
-    if (count > 24) {
-        qsort(list, (size_t)count, sizeof *list, compare_candidates);
-        return;
-    }
-    for (uint64_t i = 1; i < count; i++) {
-        candidate moved = list[i];
-        uint64_t k = i;
-        for (; k && list[k - 1].from < moved.from; k--) list[k] = list[k - 1];
-        list[k] = moved;
-    }
-}
-
-static void clock_add(rota_clock *clock, uint32_t chain, uint32_t latest) {
-    for (uint32_t i = 0; i < clock->count; i++)
-        if (clock->chain[i] == chain) {
-            if (clock->latest[i] < latest) clock->latest[i] = latest;
-            return;
-        }
-    uint32_t at = clock->count;
-    if (at < ROTA_CLOCK_ENTRIES) {
-        clock->count++;
-    } else {
-        at = 0;
-        for (uint32_t i = 1; i < ROTA_CLOCK_ENTRIES; i++)
-            if (clock->latest[i] < clock->latest[at]) at = i;
-        if (clock->latest[at] > latest) return;
-    }
-    clock->chain[at] = chain;
-    clock->latest[at] = latest;
-}
-
-/* Adds what a predecessor and what comes before it are in other chains. */
-static void clock_join(rota_clock *clock, const rota_clock *other, uint32_t from) {
-    if (clock->count == 0) {
-        for (uint32_t k = 0; k < other->count; k++) {
-            clock->chain[clock->count] = other->chain[k];
-            clock->latest[clock->count] = other->latest[k];
-            clock->count += other->chain[k] != clock->own_chain;
-        }
-    } else {
-        for (uint32_t k = 0; k < other->count; k++)
-            if (other->chain[k] != clock->own_chain) clock_add(clock, other->chain[k], other->latest[k]);
-    }
-    if (other->own_chain != clock->own_chain) clock_add(clock, other->own_chain, from);
-}
-
-/* Keeps the candidates that no other one implies; the latest first, since only a later one can imply an
- * earlier. */
-static uint64_t keep_candidates(hazards *h, candidate *list, uint64_t count) {
-    const rota_clock *clocks = h->c->clocks;
-    uint32_t stamp = h->operation + 1;
-    uint64_t kept = 0;
-    sort_candidates(list, count);
-    for (uint64_t i = 0; i < count; i++) {
-        uint32_t from = list[i].from;
-        const rota_clock *clock = &clocks[from];
-        seen_chain *own = &h->seen[clock->own_chain];
-        if (own->stamp == stamp && own->latest >= from) continue;
-        list[kept++] = list[i];
-        *own = (seen_chain){stamp, from};
-        for (uint32_t k = 0; k < clock->count; k++) {
-            seen_chain *seen = &h->seen[clock->chain[k]];
-            if (seen->stamp != stamp || seen->latest < clock->latest[k])
-                *seen = (seen_chain){stamp, clock->latest[k]};
-        }
-    }
-    return kept;
-}
+/* ---- Edges ---- */
 
 static rota_status finish_operation(hazards *h) {
     rota_compiler *c = h->c;
@@ -432,12 +687,17 @@ static rota_status finish_operation(hazards *h) {
     clock->count = 0;
     clock->own_chain = ROTA_NONE;
     for (uint64_t i = 0; i < kept && clock->own_chain == ROTA_NONE; i++) {
-        uint32_t chain = c->clocks[list[i].from].own_chain;
-        if (h->chain_tail[chain] == list[i].from) clock->own_chain = chain;
+        uint32_t chain = clock_of(h, list[i].from)->own_chain;
+        if (chain != ROTA_NONE && h->chain_tail[chain] == list[i].from) clock->own_chain = chain;
     }
     if (clock->own_chain == ROTA_NONE) clock->own_chain = h->chain_count++;
     h->chain_tail[clock->own_chain] = h->operation;
 
+    if (c->edge_from.count + c->join_from.count + kept > UINT32_MAX - 1)
+        return rota_fail(ROTA_OUT_OF_RANGE,
+                         "compile of graph '%s': %llu edges up to %s, and %llu more; at most 2^32 - 2",
+                         c->graph->name, (unsigned long long)(c->edge_from.count + c->join_from.count),
+                         rota_operation_describe(c->plan, h->operation), (unsigned long long)kept);
     if (!rota_vector_reserve(&c->edge_from, sizeof(uint32_t), kept) ||
         !rota_vector_reserve(&c->edge_kind, 1, kept))
         return rota_compile_no_memory(c);
@@ -445,7 +705,7 @@ static rota_status finish_operation(hazards *h) {
         uint32_t from = list[i].from;
         ((uint32_t *)c->edge_from.data)[c->edge_from.count++] = from;
         ((uint8_t *)c->edge_kind.data)[c->edge_kind.count++] = (uint8_t)list[i].kind;
-        clock_join(clock, &c->clocks[from], from);
+        clock_join(clock, clock_of(h, from), from);
     }
     h->candidates.count = 0;
     return h->failed ? rota_compile_no_memory(c) : ROTA_OK;
@@ -496,6 +756,20 @@ static rota_status gather_afters(rota_compiler *c) {
 
 /* ---- The pass ---- */
 
+/* Of a long list what comes after the rest of it. */
+static uint32_t latest_of(hazards *h, uint32_t list) {
+    if (!is_long(h, list)) return list;
+    const uint64_t base = h->joined.count;
+    for (uint32_t at = list; at; at = cell_at(h, at).next)
+        append(h, &h->joined, cell_at(h, at).operation - 1, ROTA_EDGE_MEMORY);
+    candidate *uses = (candidate *)h->joined.data + base;
+    uint64_t count = h->joined.count - base, kept = keep_candidates(h, uses, count);
+    h->joined.count = base;
+    list = 0;
+    while (kept) list = push(h, list, uses[--kept].from);
+    return list;
+}
+
 /* CONCURRENT: what starts its life in this operation gets memory whose tenants are proved to be done; what
  * ends its life gives its memory up, with its last uses. */
 static rota_status pack_operation(hazards *h, const rota_operation *operation) {
@@ -507,7 +781,7 @@ static rota_status pack_operation(hazards *h, const rota_operation *operation) {
         const rota_physical *at = &ROTA_PHYSICALS(c)[access_physical[i]];
         if (!at->packed || at->first_operation != h->operation) continue;
         bool whole = accesses[i].mode == ROTA_WRITE && accesses[i].size_bytes == at->size_bytes;
-        uint32_t inplace_uses = at->inplace_of != ROTA_NONE ? last_uses(h, at->inplace_of, 0) : 0;
+        uint32_t inplace_uses = at->inplace_of != ROTA_NONE ? last_uses(h, at->inplace_of) : 0;
         ROTA_TRY(rota_packer_birth(h->packer, access_physical[i], h->operation, whole, inplace_uses,
                                    h->cons.data));
     }
@@ -515,7 +789,7 @@ static rota_status pack_operation(hazards *h, const rota_operation *operation) {
         if (access_physical[i] == ROTA_NONE) continue;
         const rota_physical *at = &ROTA_PHYSICALS(c)[access_physical[i]];
         if (!at->packed || at->last_operation != h->operation) continue;
-        rota_packer_death(h->packer, access_physical[i], last_uses(h, access_physical[i], 0));
+        rota_packer_death(h->packer, access_physical[i], latest_of(h, last_uses(h, access_physical[i])));
     }
     return ROTA_OK;
 }
@@ -565,7 +839,7 @@ static rota_status visit_operations(hazards *h) {
 rota_status rota_compile_hazards(rota_compiler *c) {
     ROTA_TRY(gather_afters(c));
     size_t count = (size_t)c->operations.count;
-    hazards h = {.c = c, .arena = &c->scratch};
+    hazards h = {.c = c, .arena = &c->scratch, .one_timeline = rota_compile_on_one_queue(c)};
     h.touched = rota_arena_calloc(&c->scratch, sizeof *h.touched * ((size_t)c->physicals.count + 1), 16);
     h.candidate_stamp = rota_arena_calloc(&c->scratch, sizeof(uint32_t) * (count + 1), 16);
     h.seen = rota_arena_calloc(&c->scratch, sizeof *h.seen * (count + 1), 16);
@@ -582,7 +856,8 @@ rota_status rota_compile_hazards(rota_compiler *c) {
     if (status == ROTA_OK) status = visit_operations(&h);
     if (h.packer && status == ROTA_OK) status = rota_packer_finish(h.packer);
     rota_packer_free(h.packer);
-    rota_vector_free(&h.cons);
-    rota_vector_free(&h.candidates);
+    rota_vector *const vectors[] = {&h.cons,        &h.candidates, &h.join_stamp,
+                                    &h.join_clocks, &h.joined,     &h.blocks};
+    for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) rota_vector_free(vectors[i]);
     return status;
 }

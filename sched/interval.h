@@ -32,6 +32,7 @@ typedef struct rota_interval_map {
     rota_interval *head[ROTA_INTERVAL_LEVELS];
     rota_interval *free[ROTA_INTERVAL_LEVELS + 1]; /* removed segments by height, for reuse */
     uint32_t random;
+    uint64_t credit; /* its user's: segments that may be gone over before some are merged */
 } rota_interval_map;
 
 void rota_interval_map_init(rota_interval_map *map, rota_arena *arena);

@@ -12,7 +12,7 @@ typedef struct part_builder {
     rota_exec_segment *segments;
     rota_vector memories; /* rota_plan_memory */
     uint32_t *first_successor, *successor, *predecessor_count;
-    uint32_t command_count, batch_count, segment_count, edge_count;
+    uint32_t command_count, batch_count, segment_count, edge_count, join_count;
     uint32_t input_memory, output_memory; /* staging of INPUT and OUTPUT contents */
     uint64_t input_bytes, output_bytes;
     uint32_t first_piece; /* memory of arena piece 0 */
@@ -29,6 +29,7 @@ typedef struct lowering {
     uint32_t *first_batch;    /* by plan segment, in its part */
     uint32_t *level_count;    /* by plan segment */
     uint32_t *command_of;     /* by operation: its command, dense for the passes over edges */
+    uint32_t *first_join, *joins_end; /* by plan segment, in its part */
     uint32_t *foreign_memory; /* by physical and part: its memory index (SLOT: word) in a part that does not
                                  own it */
 } lowering;
@@ -204,6 +205,104 @@ static rota_status lower_transfers(lowering *l) {
     return ROTA_OK;
 }
 
+/* ---- Joins ---- */
+
+#define JOINS(c) ((const rota_join *)(c)->joins.data)
+#define PLACES(c) ((rota_join_place *)(c)->join_places.data)
+
+static uint32_t timeline_of(const rota_compiler *c, const rota_operation *operation) {
+    return operation->part * c->queue_count + operation->queue;
+}
+
+static part_builder *part_of_place(const lowering *l, const rota_join_place *place) {
+    return &l->parts[place->timeline / l->c->queue_count];
+}
+
+/* Of a join that another comes after: its node where they meet in the segment of `outer`; NULL: they don't.
+ */
+static rota_join_place *inner_place(const rota_compiler *c, uint32_t join, const rota_join_place *outer) {
+    rota_join_place *place = rota_compile_join_place(c, join, outer->timeline);
+    return place && place->segment == outer->segment ? place : NULL;
+}
+
+/* Numbers the nodes of joins in each part, those of a segment one after another and inner ones first, and
+ * makes room for the edges into them. */
+static rota_status count_joins(lowering *l) {
+    rota_compiler *c = l->c;
+    rota_plan *plan = c->plan;
+    const uint32_t *from = c->join_from.data;
+    uint32_t *next = l->joins_end =
+        rota_arena_calloc(&c->scratch, sizeof(uint32_t) * (plan->segment_count + 1u), 8);
+    l->first_join = rota_arena_calloc(&c->scratch, sizeof(uint32_t) * (plan->segment_count + 1u), 8);
+    if (!next || !l->first_join) return rota_compile_no_memory(c);
+    for (uint32_t j = (uint32_t)c->joins.count; j-- > 0;)
+        for (uint32_t k = 0; k < JOINS(c)[j].place_count; k++) {
+            const rota_join_place *place = &PLACES(c)[JOINS(c)[j].first_place + k];
+            if (place->node == ROTA_NONE) continue;
+            next[place->segment]++;
+            part_of_place(l, place)->edge_count += JOINS(c)[j].count; /* no more than that */
+            for (uint32_t i = 0; i < JOINS(c)[j].count; i++) {
+                const uint32_t id = from[JOINS(c)[j].first_from + i];
+                rota_join_place *inner = id & ROTA_JOIN ? inner_place(c, id & ~ROTA_JOIN, place) : NULL;
+                if (inner) inner->node = 0;
+            }
+        }
+    for (uint32_t i = 0; i < plan->segment_count; i++) {
+        part_builder *part = &l->parts[plan->segments[i].part];
+        l->first_join[i] = part->join_count;
+        part->join_count += next[i];
+        next[i] = l->first_join[i];
+    }
+    for (uint32_t i = 0; i < c->join_places.count; i++)
+        if (PLACES(c)[i].node != ROTA_NONE) PLACES(c)[i].node = next[PLACES(c)[i].segment]++;
+    return ROTA_OK;
+}
+
+/* The number that an edge's beginning has in the program of the operation that it goes to; ROTA_NONE: it is
+ * in another segment, and a wait stands for it. */
+static uint32_t node_of(const lowering *l, uint32_t from, const rota_operation *to) {
+    const rota_compiler *c = l->c;
+    if (!(from & ROTA_JOIN))
+        return ROTA_OPERATIONS(c)[from].segment == to->segment ? l->command_of[from] : ROTA_NONE;
+    const rota_join_place *place = rota_compile_join_place(c, from & ~ROTA_JOIN, timeline_of(c, to));
+    return place && place->segment == to->segment ? l->parts[to->part].command_count + place->node
+                                                  : ROTA_NONE;
+}
+
+/* The same of an edge into a join's node. */
+static uint32_t node_into_join(const lowering *l, uint32_t from, const rota_join_place *place) {
+    const rota_compiler *c = l->c;
+    if (!(from & ROTA_JOIN)) {
+        const rota_operation *operation = &ROTA_OPERATIONS(c)[from];
+        return operation->segment == place->segment ? l->command_of[from] : ROTA_NONE;
+    }
+    const rota_join_place *inner = inner_place(c, from & ~ROTA_JOIN, place);
+    return inner ? part_of_place(l, place)->command_count + inner->node : ROTA_NONE;
+}
+
+/* Edges into joins: first counted as count_edges does, then written as emit_edges does. */
+static void lower_joins(lowering *l, bool write) {
+    const rota_compiler *c = l->c;
+    const uint32_t *from = c->join_from.data;
+    for (uint32_t j = 0; j < c->joins.count; j++)
+        for (uint32_t k = 0; k < JOINS(c)[j].place_count; k++) {
+            const rota_join_place *place = &PLACES(c)[JOINS(c)[j].first_place + k];
+            if (place->node == ROTA_NONE) continue;
+            part_builder *part = part_of_place(l, place);
+            const uint32_t own = part->command_count + place->node;
+            for (uint32_t i = 0; i < JOINS(c)[j].count; i++) {
+                const uint32_t node = node_into_join(l, from[JOINS(c)[j].first_from + i], place);
+                if (node == ROTA_NONE) continue;
+                if (write) {
+                    part->successor[part->first_successor[node + 1]++] = own;
+                } else {
+                    part->first_successor[node + 2]++;
+                    part->predecessor_count[own]++;
+                }
+            }
+        }
+}
+
 /* ---- Commands and batches ---- */
 
 /* Counts what each part gets, and resolves the operands on the way. */
@@ -223,9 +322,11 @@ static rota_status count_commands(lowering *l) {
         part->command_count++;
         if (plan->segment_count == 1) continue;
         for (uint32_t e = c->first_edge[n]; e < c->first_edge[n + 1]; e++)
-            if (ROTA_OPERATIONS(c)[edges[e]].segment == operation->segment) part->edge_count++;
+            if (edges[e] & ROTA_JOIN || ROTA_OPERATIONS(c)[edges[e]].segment == operation->segment)
+                part->edge_count++;
     }
     if (plan->segment_count == 1) l->parts[plan->segments[0].part].edge_count = (uint32_t)c->edge_from.count;
+    if (c->joins.count) ROTA_TRY(count_joins(l));
     for (uint32_t i = 0; i < plan->segment_count; i++) {
         part_builder *part = &l->parts[plan->segments[i].part];
         plan->segments[i].index = part->segment_count++;
@@ -246,12 +347,12 @@ static rota_status size_parts(lowering *l) {
             rota_arena_calloc(&plan->arena, sizeof *part->batches * ((size_t)part->batch_count + 1), 8);
         part->segments =
             rota_arena_calloc(&plan->arena, sizeof *part->segments * ((size_t)part->segment_count + 1), 8);
-        part->first_successor =
-            rota_arena_calloc(&plan->arena, sizeof(uint32_t) * ((size_t)part->command_count + 2), 8);
+        part->first_successor = rota_arena_calloc(
+            &plan->arena, sizeof(uint32_t) * ((size_t)part->command_count + part->join_count + 2), 8);
         part->successor =
             rota_arena_alloc(&plan->arena, sizeof(uint32_t) * ((size_t)part->edge_count + 1), 8);
-        part->predecessor_count =
-            rota_arena_calloc(&plan->arena, sizeof(uint32_t) * ((size_t)part->command_count + 1), 8);
+        part->predecessor_count = rota_arena_calloc(
+            &plan->arena, sizeof(uint32_t) * ((size_t)part->command_count + part->join_count + 1), 8);
         part->bindings =
             rota_arena_alloc(&plan->arena, sizeof *part->bindings * ((size_t)c->binding_count[p] + 1), 8);
         if (!part->commands || !part->batches || !part->segments || !part->first_successor ||
@@ -288,6 +389,10 @@ static void lay_out_batches(lowering *l) {
             batch->command_count = 0;
         }
         segment->command_count = cursor[p] - segment->first_command;
+        if (l->first_join) {
+            segment->first_join = l->first_join[i];
+            segment->join_count = l->joins_end[i] - l->first_join[i];
+        }
         if (segment->batch_count) plan->stats.barriers += segment->batch_count - 1;
         plan->stats.batches += segment->batch_count;
     }
@@ -380,8 +485,11 @@ static void count_edges(lowering *l, const rota_operation *operation, uint32_t n
     part_builder *part = &l->parts[operation->part];
     uint32_t count = 0;
     for (uint32_t e = c->first_edge[n]; e < c->first_edge[n + 1]; e++) {
-        if (!one_segment && operations[edges[e]].segment != operation->segment) continue;
-        part->first_successor[l->command_of[edges[e]] + 2]++;
+        const uint32_t from = edges[e];
+        if (!(from & ROTA_JOIN) && !one_segment && operations[from].segment != operation->segment) continue;
+        const uint32_t node = from & ROTA_JOIN ? node_of(l, from, operation) : l->command_of[from];
+        if (node == ROTA_NONE) continue;
+        part->first_successor[node + 2]++;
         count++;
     }
     part->predecessor_count[operation->command] = count;
@@ -393,14 +501,19 @@ static void emit_edges(lowering *l) {
     const uint32_t *edges = c->edge_from.data, *command_of = l->command_of;
     const bool one_segment = c->plan->segment_count == 1;
     for (uint32_t p = 0; p < c->part_count; p++)
-        for (uint32_t i = 0; i < l->parts[p].command_count; i++)
+        for (uint32_t i = 0; i < l->parts[p].command_count + l->parts[p].join_count; i++)
             l->parts[p].first_successor[i + 2] += l->parts[p].first_successor[i + 1];
+    lower_joins(l, true);
     part_builder *part = &l->parts[c->plan->segments[0].part];
     for (uint32_t n = 0; n < c->operations.count; n++) {
         if (!one_segment) part = &l->parts[operations[n].part];
-        for (uint32_t e = c->first_edge[n]; e < c->first_edge[n + 1]; e++)
-            if (one_segment || operations[edges[e]].segment == operations[n].segment)
-                part->successor[part->first_successor[command_of[edges[e]] + 1]++] = command_of[n];
+        for (uint32_t e = c->first_edge[n]; e < c->first_edge[n + 1]; e++) {
+            const uint32_t from = edges[e];
+            if (!(from & ROTA_JOIN) && !one_segment && operations[from].segment != operations[n].segment)
+                continue;
+            const uint32_t node = from & ROTA_JOIN ? node_of(l, from, &operations[n]) : command_of[from];
+            if (node != ROTA_NONE) part->successor[part->first_successor[node + 1]++] = command_of[n];
+        }
     }
 }
 
@@ -442,6 +555,7 @@ static rota_status write_parts(lowering *l) {
                                               .binding_count = from->binding_count,
                                               .batch_count = from->batch_count,
                                               .segment_count = from->segment_count,
+                                              .join_count = from->join_count,
                                               .memory_count = memory_count,
                                               .commands = from->commands,
                                               .operands = c->info->accesses,
@@ -478,6 +592,7 @@ static rota_status lower_all(lowering *l) {
         ROTA_TRY(emit_command(l, n));
         count_edges(l, operation, n);
     }
+    lower_joins(l, false);
     emit_edges(l);
     return write_parts(l);
 }

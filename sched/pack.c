@@ -626,7 +626,7 @@ rota_status rota_packer_create(rota_compiler *c, rota_packer **out_packer) {
 static bool all_before(const rota_compiler *c, const rota_cons *cons, uint32_t list, uint32_t n) {
     for (; list; list = cons[list].next) {
         uint32_t use = cons[list].operation - 1;
-        if (use != n && !rota_clock_before(c->clocks, use, n)) return false;
+        if (use & ROTA_JOIN || (use != n && !rota_clock_before(c->clocks, use, n))) return false;
     }
     return true;
 }

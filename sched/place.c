@@ -5,8 +5,18 @@
  * Bytes go from one part to another through a mirror: mapped memory of the side that has a driver, which the
  * CPU part sees through its host pointer. Between two devices that both need staging the CPU part copies from
  * one's mirror to the other's. Parts that share memory are named by the first of them, which makes the copies
- * for all. */
+ * for all.
+ *
+ * Where many operations each read many ranges, some of those become one, valid only where all of them are: an
+ * access pays for RANGES_PER_ACCESS, so that all of them together look at no more than that on average. */
 #include "sched/compile.h"
+
+/* As in hazards.c. */
+#ifndef ROTA_RANGES_PER_ACCESS
+#define ROTA_RANGES_PER_ACCESS 4
+#endif
+
+enum { RANGES_PER_ACCESS = ROTA_RANGES_PER_ACCESS };
 
 /* Beside the bits of the parts that hold a range: a node of the plan wrote it. */
 #define WRITTEN (1u << 31)
@@ -81,6 +91,23 @@ static rota_interval_map *valid_map(rota_compiler *c, uint32_t buffer) {
     return *map;
 }
 
+/* Makes one range of each run of written, and each run of unwritten, ranges that all are valid on some part.
+ */
+static void merge_valid(rota_interval_map *map, rota_interval *range, uint64_t high) {
+    while (range && range->low < high) {
+        uint32_t state = range->state.writer;
+        uint64_t end = range->high;
+        for (const rota_interval *next = range->next[0]; next && next->low < high && next->low == end;
+             next = next->next[0]) {
+            if ((next->state.writer ^ state) & WRITTEN) break;
+            state &= next->state.writer;
+            end = next->high;
+        }
+        rota_interval_map_merge(map, range->low, end, (rota_range_state){.writer = state});
+        range = range->next[0];
+    }
+}
+
 rota_status rota_compile_place(rota_compiler *c, uint32_t part, uint32_t buffer, uint64_t low, uint64_t high,
                                rota_access_mode mode, uint32_t *out_physical) {
     *out_physical = rota_compile_physical(c, buffer, part);
@@ -91,7 +118,9 @@ rota_status rota_compile_place(rota_compiler *c, uint32_t part, uint32_t buffer,
     rota_interval *range = map ? rota_interval_map_cover(map, low, high) : NULL;
     if (*out_physical == ROTA_NONE || !range) return rota_compile_no_memory(c);
     if (mode != ROTA_WRITE) {
-        for (; range && range->low < high; range = range->next[0]) {
+        rota_interval *const first = range;
+        uint64_t looked_at = 0;
+        for (; range && range->low < high; range = range->next[0], looked_at++) {
             uint32_t valid = range->state.writer & ~WRITTEN;
             /* Untouched bytes come in from outside (or the read is reported as undefined later). */
             if (valid && !(valid >> part & 1))
@@ -99,6 +128,11 @@ rota_status rota_compile_place(rota_compiler *c, uint32_t part, uint32_t buffer,
                                               range->high));
             range->state.writer |= 1u << part;
         }
+        map->credit += RANGES_PER_ACCESS;
+        if (looked_at <= map->credit)
+            map->credit -= looked_at;
+        else if (mode == ROTA_READ)
+            merge_valid(map, first, high);
     }
     if (mode != ROTA_READ)
         rota_interval_map_merge(map, low, high, (rota_range_state){.writer = WRITTEN | 1u << part});

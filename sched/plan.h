@@ -39,10 +39,13 @@ typedef struct rota_compile_options {
 
 /* Compiles. The graph can't be recorded into afterwards, but may be compiled again with other options. Fails,
  * naming node and lane: UNDEFINED_DATA (read of a transient that nothing wrote), ALREADY_EXISTS (duplicate
- * lane keys), WRONG_STATE (open recorder), UNSUPPORTED (kernel not on that device), OUT_OF_MEMORY (need,
- * limit and free; of a memory limit, how far the plan is from it, where, and the largest buffers there).
- * `options` may be NULL. The caller owns one reference. May block in malloc and drivers. Time is linear in
- * nodes and accesses (times log of the ranges of one buffer). */
+ * lane keys), WRONG_STATE (open recorder), UNSUPPORTED (kernel not on that device), INVALID_ARGUMENT
+ * (options, or a device of another runtime), OUT_OF_MEMORY (need, limit and free; of a memory limit, how far
+ * the plan is from it, where, and the largest buffers there), OUT_OF_RANGE (more than 2^30 nodes, 2^31
+ * accesses or 2^32 - 2 edges). `options` may be NULL. The caller owns one reference. May block in malloc and
+ * drivers. Time and memory are O((nodes + accesses) log(ranges of one buffer)) whatever the graph, on so many
+ * devices and queues; in plans of several, where a segment reads ranges that the plan has not written, also
+ * in the number of those. */
 ROTA_API rota_status rota_compile(rota_runtime *runtime, rota_graph *graph,
                                   const rota_compile_options *options, rota_plan **out_plan);
 
@@ -54,7 +57,8 @@ ROTA_API void rota_plan_release(rota_plan *plan);
 
 typedef struct rota_plan_stats {
     uint64_t nodes, accesses, commands; /* commands: nodes and the copies that rota inserted */
-    uint64_t edges;                     /* ordered pairs kept */
+    uint64_t edges;                     /* kept, with those into joins */
+    uint64_t joins; /* points without work behind many nodes, so that as many after them need one edge each */
     uint64_t edges_dropped;             /* hazards proved implied by what is kept */
     uint64_t edges_raw, edges_war, edges_waw, edges_memory, edges_after; /* of the kept ones, by cause */
     uint64_t barriers, batches, segments, queue_waits, queue_waits_dropped;

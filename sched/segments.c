@@ -5,9 +5,14 @@
  * queue's segment closed (it signals at its end) and its own queue's segment to start with a wait for it,
  * unless its queue already waited for that or something later. Segments are numbered in the order they close,
  * so a wait always names an earlier one. A batch is a level: one more than the highest level of a predecessor
- * in the same segment. */
+ * in the same segment.
+ *
+ * What comes after a join comes after all that it joins, queue by queue: of each it is enough to know the
+ * last segment that has something of it, and the one before, since a queue's timeline moves in order.
+ * O(operations + edges + segments * timelines). */
 #include "sched/compile.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct open_segment {
@@ -20,6 +25,7 @@ typedef struct opened {
     uint32_t part, queue, ordinal;
     uint32_t first_wait, wait_count; /* in waits: ids of opened segments */
     uint32_t closed_as;              /* number in the plan; ROTA_NONE while open */
+    uint32_t needed_by;              /* the last operation that was found to need it, plus 1 */
 } opened;
 
 typedef struct segmenter {
@@ -34,8 +40,12 @@ typedef struct segmenter {
     rota_vector waits;  /* uint32_t */
     rota_vector needed; /* uint32_t: ids, scratch */
     uint32_t closed_count;
+    uint32_t joins_done;
+    uint32_t *place_of; /* by timeline: place of the join at hand plus 1; 0: none */
 } segmenter;
 
+#define JOINS(c) ((rota_join *)(c)->joins.data)
+#define PLACES(c) ((rota_join_place *)(c)->join_places.data)
 #define OPENED(s) ((opened *)(s)->opened.data)
 
 static uint32_t timeline_of(const segmenter *s, uint32_t part, uint32_t queue) {
@@ -50,7 +60,7 @@ static rota_status open_new(segmenter *s, uint32_t part, uint32_t queue) {
     s->open[timeline] = (open_segment){(uint32_t)s->opened.count, 0};
     OPENED(s)
     [s->opened.count++] =
-        (opened){part, queue, ++s->ordinals[timeline], (uint32_t)s->waits.count, 0, ROTA_NONE};
+        (opened){part, queue, ++s->ordinals[timeline], (uint32_t)s->waits.count, 0, ROTA_NONE, 0};
     s->clocks.count += s->timelines;
     return ROTA_OK;
 }
@@ -84,36 +94,148 @@ static rota_status add_wait(segmenter *s, uint32_t timeline, uint32_t id) {
     return ROTA_OK;
 }
 
-/* Collects, once each, the segments that an operation's predecessors are in and that are not its own open
- * one. */
-static rota_status collect_needed(segmenter *s, uint32_t n, uint32_t own) {
-    const rota_operation *operations = ROTA_OPERATIONS(s->c);
-    const uint32_t *edges = s->c->edge_from.data;
-    s->needed.count = 0;
-    for (uint32_t e = s->c->first_edge[n]; e < s->c->first_edge[n + 1]; e++) {
-        uint32_t id = operations[edges[e]].segment;
-        if (id == own) continue;
-        if (!rota_vector_reserve(&s->needed, sizeof(uint32_t), 1)) return rota_compile_no_memory(s->c);
-        ((uint32_t *)s->needed.data)[s->needed.count++] = id;
+/* ---- Joins ---- */
+
+rota_join_place *rota_compile_join_place(const rota_compiler *c, uint32_t join, uint32_t timeline) {
+    uint32_t low = JOINS(c)[join].first_place, end = low + JOINS(c)[join].place_count, high = end;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (PLACES(c)[middle].timeline < timeline)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    /* Latest opened first: a later one may imply an earlier. Short lists, mostly of one. */
-    uint32_t *ids = s->needed.data;
-    for (uint64_t i = 1; i < s->needed.count; i++) {
+    return low < end && PLACES(c)[low].timeline == timeline ? &PLACES(c)[low] : NULL;
+}
+
+/* Notes that the join at hand has something in a segment. */
+static rota_status place_join(segmenter *s, uint32_t timeline, uint32_t segment, uint32_t earlier,
+                              uint32_t level) {
+    if (!s->place_of[timeline]) {
+        if (!rota_vector_reserve(&s->c->join_places, sizeof(rota_join_place), 1))
+            return rota_compile_no_memory(s->c);
+        PLACES(s->c)
+        [s->c->join_places.count++] = (rota_join_place){timeline, segment, earlier, level, ROTA_NONE};
+        s->place_of[timeline] = (uint32_t)s->c->join_places.count;
+        return ROTA_OK;
+    }
+    rota_join_place *place = &PLACES(s->c)[s->place_of[timeline] - 1];
+    if (segment == place->segment) {
+        if (level > place->level) place->level = level;
+        if (earlier != ROTA_NONE && (place->earlier == ROTA_NONE || earlier > place->earlier))
+            place->earlier = earlier;
+    } else if (segment > place->segment) { /* numbered in the order in which they were opened */
+        place->earlier = place->segment;
+        if (earlier != ROTA_NONE && earlier > place->earlier) place->earlier = earlier;
+        place->segment = segment;
+        place->level = level;
+    } else if (place->earlier == ROTA_NONE || segment > place->earlier) {
+        place->earlier = segment;
+    }
+    return ROTA_OK;
+}
+
+static int compare_places(const void *left, const void *right) {
+    const rota_join_place *a = left, *b = right;
+    return a->timeline < b->timeline ? -1 : a->timeline > b->timeline;
+}
+
+/* Places the joins that operation `n` may be the first to come after. */
+static rota_status place_joins(segmenter *s, uint32_t n) {
+    rota_compiler *c = s->c;
+    for (; s->joins_done < c->joins.count && JOINS(c)[s->joins_done].before <= n; s->joins_done++) {
+        rota_join *join = &JOINS(c)[s->joins_done];
+        const uint32_t *from = (const uint32_t *)c->join_from.data + join->first_from;
+        uint32_t first = join->first_place = (uint32_t)c->join_places.count;
+        if (first > UINT32_MAX - 2 - s->timelines)
+            return rota_fail(ROTA_OUT_OF_RANGE, "compile of graph '%s': more than 2^32 places of joins",
+                             c->graph->name);
+        for (uint32_t i = 0; i < join->count; i++) {
+            if (!(from[i] & ROTA_JOIN)) {
+                const rota_operation *operation = &ROTA_OPERATIONS(c)[from[i]];
+                ROTA_TRY(place_join(s, timeline_of(s, operation->part, operation->queue), operation->segment,
+                                    ROTA_NONE, operation->level));
+                continue;
+            }
+            const rota_join *inner = &JOINS(c)[from[i] & ~ROTA_JOIN];
+            for (uint32_t k = 0; k < inner->place_count; k++) {
+                const rota_join_place place = PLACES(c)[inner->first_place + k];
+                ROTA_TRY(place_join(s, place.timeline, place.segment, place.earlier, place.level));
+            }
+        }
+        rota_join_place *places = PLACES(c) + first;
+        const uint32_t count = join->place_count = (uint32_t)c->join_places.count - first;
+        for (uint32_t i = 0; i < count; i++) s->place_of[places[i].timeline] = 0;
+        if (count > 1) qsort(places, count, sizeof *places, compare_places);
+    }
+    return ROTA_OK;
+}
+
+/* ---- Segments ---- */
+
+static rota_status need(segmenter *s, uint32_t n, uint32_t id, uint32_t own) {
+    if (id == own || id == ROTA_NONE || OPENED(s)[id].needed_by == n + 1) return ROTA_OK;
+    OPENED(s)[id].needed_by = n + 1;
+    if (!rota_vector_reserve(&s->needed, sizeof(uint32_t), 1)) return rota_compile_no_memory(s->c);
+    ((uint32_t *)s->needed.data)[s->needed.count++] = id;
+    return ROTA_OK;
+}
+
+static int compare_ids(const void *left, const void *right) {
+    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+    return a < b ? 1 : a > b ? -1 : 0;
+}
+
+static void sort_needed(uint32_t *ids, uint64_t count) {
+    if (count > 24) {
+        qsort(ids, (size_t)count, sizeof *ids, compare_ids);
+        return;
+    }
+    for (uint64_t i = 1; i < count; i++) {
         uint32_t moved = ids[i];
         uint64_t k = i;
         for (; k && ids[k - 1] < moved; k--) ids[k] = ids[k - 1];
         ids[k] = moved;
     }
-    uint64_t unique = 0;
-    for (uint64_t i = 0; i < s->needed.count; i++)
-        if (!unique || ids[unique - 1] != ids[i]) ids[unique++] = ids[i];
-    s->needed.count = unique;
+}
+
+/* Collects, once each, the segments that an operation's predecessors are in and that are not its own open
+ * one. */
+static rota_status collect_needed(segmenter *s, uint32_t n, uint32_t own) {
+    const rota_compiler *c = s->c;
+    const rota_operation *operations = ROTA_OPERATIONS(c);
+    const uint32_t *edges = c->edge_from.data;
+    s->needed.count = 0;
+    for (uint32_t e = c->first_edge[n]; e < c->first_edge[n + 1]; e++) {
+        if (!(edges[e] & ROTA_JOIN)) {
+            ROTA_TRY(need(s, n, operations[edges[e]].segment, own));
+            continue;
+        }
+        const rota_join *join = &JOINS(c)[edges[e] & ~ROTA_JOIN];
+        for (uint32_t k = join->first_place; k < join->first_place + join->place_count; k++) {
+            ROTA_TRY(need(s, n, PLACES(c)[k].segment, own));
+            if (PLACES(c)[k].segment == own) ROTA_TRY(need(s, n, PLACES(c)[k].earlier, own));
+        }
+    }
+    /* Latest opened first: a later one may imply an earlier. */
+    sort_needed(s->needed.data, s->needed.count);
+    return ROTA_OK;
+}
+
+/* The open segment of the timeline comes after what is in `segment`, which may have been its own until it was
+ * closed for this operation. */
+static rota_status come_after(segmenter *s, uint32_t timeline, uint32_t segment, uint32_t level,
+                              uint32_t *out_level) {
+    if (segment != s->open[timeline].id)
+        return is_known(s, timeline, segment) ? ROTA_OK : add_wait(s, timeline, segment);
+    if (level >= *out_level) *out_level = level + 1;
     return ROTA_OK;
 }
 
 static rota_status visit(segmenter *s, uint32_t n) {
     rota_operation *operation = &ROTA_OPERATIONS(s->c)[n];
     uint32_t timeline = timeline_of(s, operation->part, operation->queue);
+    ROTA_TRY(place_joins(s, n));
     ROTA_TRY(collect_needed(s, n, s->open[timeline].id));
     const uint32_t *needed = s->needed.data;
     rota_plan_stats *stats = &s->c->plan->stats;
@@ -138,12 +260,16 @@ static rota_status visit(segmenter *s, uint32_t n) {
     const uint32_t *edges = s->c->edge_from.data;
     uint32_t level = 0;
     for (uint32_t e = s->c->first_edge[n]; e < s->c->first_edge[n + 1]; e++) {
-        const rota_operation *before = &ROTA_OPERATIONS(s->c)[edges[e]];
-        if (before->segment == own) {
-            if (before->level >= level) level = before->level + 1;
-        } else if (!is_known(s, timeline, before->segment)) {
-            ROTA_TRY(add_wait(s, timeline, before->segment));
+        if (!(edges[e] & ROTA_JOIN)) {
+            const rota_operation *before = &ROTA_OPERATIONS(s->c)[edges[e]];
+            ROTA_TRY(come_after(s, timeline, before->segment, before->level, &level));
+            continue;
         }
+        /* Of other queues all are waited for already. */
+        rota_join_place *place = rota_compile_join_place(s->c, edges[e] & ~ROTA_JOIN, timeline);
+        if (!place) continue;
+        if (place->segment == own) place->node = 0;
+        ROTA_TRY(come_after(s, timeline, place->segment, place->level, &level));
     }
     operation->segment = own;
     operation->level = level;
@@ -152,19 +278,32 @@ static rota_status visit(segmenter *s, uint32_t n) {
 }
 
 /* One queue of one device: no cuts, no waits. */
-static void visit_all_on_one(rota_compiler *c) {
+static rota_status visit_all_on_one(rota_compiler *c) {
     rota_operation *operations = ROTA_OPERATIONS(c);
     const uint32_t *edges = c->edge_from.data;
+    uint32_t place_of = 0;
+    segmenter s = {.c = c, .timelines = 1, .place_of = &place_of};
     for (uint32_t n = 0; n < c->operations.count; n++) {
         uint32_t level = 0;
-        for (uint32_t e = c->first_edge[n]; e < c->first_edge[n + 1]; e++)
-            if (operations[edges[e]].level >= level) level = operations[edges[e]].level + 1;
+        if (s.joins_done < c->joins.count) ROTA_TRY(place_joins(&s, n));
+        for (uint32_t e = c->first_edge[n]; e < c->first_edge[n + 1]; e++) {
+            uint32_t before;
+            if (edges[e] & ROTA_JOIN) {
+                rota_join_place *place = &PLACES(c)[JOINS(c)[edges[e] & ~ROTA_JOIN].first_place];
+                place->node = 0;
+                before = place->level;
+            } else {
+                before = operations[edges[e]].level;
+            }
+            if (before >= level) level = before + 1;
+        }
         operations[n].segment = 0;
         operations[n].level = level;
     }
+    return ROTA_OK;
 }
 
-static bool on_one_queue(const rota_compiler *c) {
+bool rota_compile_on_one_queue(const rota_compiler *c) {
     const rota_operation *operations = ROTA_OPERATIONS(c);
     if (c->queue_count == 1 && c->part_count == 1) return true;
     for (uint32_t n = 0; n < c->operations.count; n++)
@@ -212,6 +351,8 @@ static rota_status write_segments(segmenter *s) {
         rota_operation *operation = &ROTA_OPERATIONS(c)[n];
         operation->segment = OPENED(s)[operation->segment].closed_as;
     }
+    for (uint32_t i = 0; i < c->join_places.count; i++)
+        PLACES(c)[i].segment = OPENED(s)[PLACES(c)[i].segment].closed_as;
     plan->final_segment = count - 1;
     plan->stats.queue_waits = s->waits.count;
     return ROTA_OK;
@@ -225,8 +366,8 @@ static rota_status run_segmenter(segmenter *s) {
 
 rota_status rota_compile_segments(rota_compiler *c) {
     rota_plan *plan = c->plan;
-    if (on_one_queue(c)) {
-        visit_all_on_one(c);
+    if (rota_compile_on_one_queue(c)) {
+        ROTA_TRY(visit_all_on_one(c));
         plan->segments = rota_arena_calloc(&plan->arena, sizeof *plan->segments, 8);
         plan->segment_waits = rota_arena_calloc(&plan->arena, sizeof(uint32_t), 8);
         if (!plan->segments || !plan->segment_waits) return rota_compile_no_memory(c);
@@ -239,7 +380,8 @@ rota_status rota_compile_segments(rota_compiler *c) {
     s.open = rota_arena_alloc(&c->scratch, sizeof *s.open * s.timelines, 8);
     s.ordinals = rota_arena_calloc(&c->scratch, sizeof *s.ordinals * s.timelines, 8);
     s.known = rota_arena_calloc(&c->scratch, sizeof *s.known * s.timelines * s.timelines, 8);
-    if (!s.open || !s.ordinals || !s.known) return rota_compile_no_memory(c);
+    s.place_of = rota_arena_calloc(&c->scratch, sizeof *s.place_of * s.timelines, 8);
+    if (!s.open || !s.ordinals || !s.known || !s.place_of) return rota_compile_no_memory(c);
     for (uint32_t t = 0; t < s.timelines; t++) s.open[t] = (open_segment){ROTA_NONE, 0};
     rota_status status = run_segmenter(&s);
     rota_vector_free(&s.opened);

@@ -51,10 +51,17 @@ static void check_program(adversary_device *device, const rota_exec_program_desc
         if (next != segment->first_command + segment->command_count)
             adversary_violation(device, "program '%s', segment %u: the batches do not cover the commands",
                                 desc->name, s);
-        for (uint32_t c = segment->first_command; c < next; c++)
-            for (uint32_t e = desc->first_successor[c]; e < desc->first_successor[c + 1]; e++)
-                if (desc->successor[e] < segment->first_command || desc->successor[e] >= next)
+        const uint32_t joins = desc->command_count + segment->first_join;
+        for (uint32_t i = 0; i < segment->command_count + segment->join_count; i++) {
+            uint32_t c =
+                i < segment->command_count ? segment->first_command + i : joins + i - segment->command_count;
+            for (uint32_t e = desc->first_successor[c]; e < desc->first_successor[c + 1]; e++) {
+                uint32_t to = desc->successor[e];
+                if ((to < segment->first_command || to >= next) &&
+                    (to < joins || to >= joins + segment->join_count))
                     adversary_violation(device, "program '%s': an edge leaves segment %u", desc->name, s);
+            }
+        }
     }
     for (uint32_t c = 0; c < desc->command_count; c++)
         for (uint32_t k = 0; k < desc->commands[c].operand_count; k++) {

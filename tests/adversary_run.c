@@ -200,9 +200,29 @@ static uint32_t batch_of(const adversary_work *work, uint32_t command) {
     return low;
 }
 
-static void end_command(adversary_device *device, adversary_work *work, uint32_t index) {
+/* Of a command or join, numbered as in the description's edges. */
+static uint32_t *remaining_of(adversary_work *work, uint32_t node) {
+    const rota_exec_segment *segment = &work->desc->segments[work->segment];
+    return node < work->desc->command_count
+               ? &work->remaining[node - segment->first_command]
+               : &work->remaining[segment->command_count + node - work->desc->command_count -
+                                  segment->first_join];
+}
+
+/* What comes after a command or join that is over, as far as it waits for nothing else. */
+static void pass_edges(adversary_work *work, uint32_t node) {
     const rota_exec_program_desc *desc = work->desc;
-    const rota_exec_segment *segment = &desc->segments[work->segment];
+    for (uint32_t e = desc->first_successor[node]; e < desc->first_successor[node + 1]; e++) {
+        uint32_t to = desc->successor[e], *left = remaining_of(work, to);
+        if (*left == 0 || --*left != 0) continue;
+        if (to < desc->command_count)
+            work->ready[work->ready_count++] = to;
+        else
+            pass_edges(work, to);
+    }
+}
+
+static void end_command(adversary_device *device, adversary_work *work, uint32_t index) {
     atomic_store(&device->stuck, 0);
     work->commands_left--;
     if (!work->edges_mode) {
@@ -210,10 +230,7 @@ static void end_command(adversary_device *device, adversary_work *work, uint32_t
         admit_batches(device, work);
         return;
     }
-    for (uint32_t e = desc->first_successor[index]; e < desc->first_successor[index + 1]; e++) {
-        uint32_t *left = &work->remaining[desc->successor[e] - segment->first_command];
-        if (*left > 0 && --*left == 0) work->ready[work->ready_count++] = desc->successor[e];
-    }
+    pass_edges(work, index);
 }
 
 /* Takes edges that are switched off out of the counts, so that their ends may begin. */
@@ -222,10 +239,13 @@ static void break_edges(adversary_device *device, adversary_work *work) {
     const rota_exec_segment *segment = &desc->segments[work->segment];
     uint32_t drop = adversary_breaks_program(device, desc) ? device->options->breaks.edge : 0;
     if (!drop) return;
-    for (uint32_t c = segment->first_command; c < segment->first_command + segment->command_count; c++)
+    for (uint32_t i = 0; i < segment->command_count + segment->join_count; i++) {
+        uint32_t c = i < segment->command_count
+                         ? segment->first_command + i
+                         : desc->command_count + segment->first_join + i - segment->command_count;
         for (uint32_t e = desc->first_successor[c]; e < desc->first_successor[c + 1]; e++)
-            if (drop == ADVERSARY_ALL || drop == e + 1)
-                work->remaining[desc->successor[e] - segment->first_command]--;
+            if (drop == ADVERSARY_ALL || drop == e + 1) --*remaining_of(work, desc->successor[e]);
+    }
 }
 
 static void complete_running(adversary_device *device, adversary_work *work, uint32_t slot) {
@@ -382,12 +402,20 @@ static bool start_work(adversary_device *device, adversary_work *work) {
     adversary_mode mode = device->options->mode;
     work->edges_mode = mode == ADVERSARY_EITHER ? draw(device, 2) == 0 : mode == ADVERSARY_EDGES;
     work->ready = calloc(segment->command_count, sizeof *work->ready);
-    work->remaining = calloc(segment->command_count + segment->batch_count, sizeof *work->remaining);
+    work->remaining =
+        calloc(segment->command_count + segment->join_count + segment->batch_count, sizeof *work->remaining);
     if (!work->ready || !work->remaining) return false;
     if (work->edges_mode) {
         memcpy(work->remaining, work->desc->predecessor_count + segment->first_command,
                segment->command_count * sizeof *work->remaining);
+        if (segment->join_count)
+            memcpy(work->remaining + segment->command_count,
+                   work->desc->predecessor_count + work->desc->command_count + segment->first_join,
+                   segment->join_count * sizeof *work->remaining);
         break_edges(device, work);
+        for (uint32_t j = 0; j < segment->join_count; j++)
+            if (work->remaining[segment->command_count + j] == 0)
+                pass_edges(work, work->desc->command_count + segment->first_join + j);
         for (uint32_t c = 0; c < segment->command_count; c++)
             if (work->remaining[c] == 0) work->ready[work->ready_count++] = segment->first_command + c;
     } else {

@@ -13,12 +13,14 @@ typedef struct reach {
     reach_mode mode;
     const reach_breaks *breaks;
     uint32_t total, words;  /* commands of all parts; words of a set of commands */
+    uint64_t *joins;        /* of each join of the segment at hand: as `before` */
     uint32_t *part_first;   /* number of a part's first command */
     uint32_t *operation_of; /* of each command */
     uint64_t *before;       /* of each command: the set of those that complete before it starts */
     uint64_t *start,
         *done; /* of each segment: what completes before it starts, and before its value is reached */
-    uint32_t edges, barriers, waits; /* counted so far */
+    uint32_t barriers, waits; /* counted so far */
+    uint32_t part_edges;      /* edges of the parts before the one at hand */
 } reach;
 
 static uint64_t *set_of(reach *r, uint64_t *sets, uint32_t index) {
@@ -55,33 +57,44 @@ static void walk_batches(reach *r, const rota_exec_program_desc *desc, const rot
     free(batch_end);
 }
 
-/* Commands of a segment may stand in any order: those without predecessors left are taken first. */
+/* Commands of a segment may stand in any order: those without predecessors left are taken first. Joins are
+ * numbered behind the segment's commands here. */
 static void walk_edges(reach *r, const rota_exec_program_desc *desc, const rota_exec_segment *segment,
                        uint32_t first, const uint64_t *start) {
-    uint32_t count = segment->command_count, base = segment->first_command, ready_count = 0;
+    uint32_t base = segment->first_command, commands = segment->command_count,
+             count = commands + segment->join_count;
+    uint32_t joins = desc->command_count + segment->first_join - commands, ready_count = 0;
     uint32_t *left = malloc((count + 1) * sizeof *left), *ready = malloc((count + 1) * sizeof *ready);
-    if (!left || !ready) abort();
-    uint32_t edge_base = r->edges;
+    r->joins = calloc((uint64_t)(segment->join_count + 1) * r->words, 8);
+    if (!left || !ready || !r->joins) abort();
     for (uint32_t c = 0; c < count; c++) {
-        memcpy(set_of(r, r->before, first + base + c), start, r->words * 8);
-        left[c] = desc->predecessor_count[base + c];
-        if (left[c] == 0) ready[ready_count++] = base + c;
+        if (c < commands) memcpy(set_of(r, r->before, first + base + c), start, r->words * 8);
+        left[c] = desc->predecessor_count[c < commands ? base + c : joins + c];
+        if (left[c] == 0) ready[ready_count++] = c;
     }
     while (ready_count) {
-        uint32_t c = ready[--ready_count];
-        for (uint32_t e = desc->first_successor[c]; e < desc->first_successor[c + 1]; e++) {
-            uint32_t to = desc->successor[e];
-            uint64_t *set = set_of(r, r->before, first + to);
-            if (edge_base + (e - desc->first_successor[base]) + 1 != r->breaks->edge) {
-                unite(r, set, set_of(r, r->before, first + c));
-                put(set, first + c);
+        uint32_t c = ready[--ready_count], at = c < commands ? base + c : joins + c;
+        const uint64_t *own =
+            c < commands ? set_of(r, r->before, first + at) : set_of(r, r->joins, c - commands);
+        for (uint32_t e = desc->first_successor[at]; e < desc->first_successor[at + 1]; e++) {
+            uint32_t to = desc->successor[e] < desc->command_count ? desc->successor[e] - base
+                                                                   : desc->successor[e] - joins;
+            uint64_t *set =
+                to < commands ? set_of(r, r->before, first + base + to) : set_of(r, r->joins, to - commands);
+            if (r->part_edges + e + 1 != r->breaks->edge) {
+                unite(r, set, own);
+                if (c < commands) put(set, first + at);
             }
-            if (--left[to - base] == 0) ready[ready_count++] = to;
+            if (--left[to] == 0) ready[ready_count++] = to;
         }
     }
-    r->edges += desc->first_successor[base + count] - desc->first_successor[base];
     free(left);
     free(ready);
+    free(r->joins);
+}
+
+static uint32_t edge_count(const rota_exec_program_desc *desc) {
+    return desc->command_count ? desc->first_successor[desc->command_count + desc->join_count] : 0;
 }
 
 static void walk_segments(reach *r) {
@@ -101,6 +114,8 @@ static void walk_segments(reach *r) {
                 unite(r, done, set_of(r, r->done, e));
             }
         uint32_t first = r->part_first[segment->part];
+        r->part_edges = 0;
+        for (uint32_t p = 0; p < segment->part; p++) r->part_edges += edge_count(&plan->parts[p].desc);
         if (r->mode == REACH_BATCHES)
             walk_batches(r, desc, lowered, first, start);
         else
@@ -297,8 +312,7 @@ reach_breaks reach_counts(const rota_plan *plan) {
         const rota_exec_segment *lowered = &desc->segments[segment->index];
         counts.wait += segment->wait_count;
         if (lowered->batch_count) counts.barrier += lowered->batch_count - 1;
-        counts.edge += desc->first_successor[lowered->first_command + lowered->command_count] -
-                       desc->first_successor[lowered->first_command];
     }
+    for (uint32_t p = 0; p < plan->part_count; p++) counts.edge += edge_count(&plan->parts[p].desc);
     return counts;
 }

@@ -169,7 +169,7 @@ static void join(joined *j, const rota_exec_program_desc *a, const rota_exec_pro
     for (uint32_t i = 0; i < b->first_successor[m]; i++) successor[edges + i] += n;
     for (uint32_t i = 0; i <= m; i++) first[n + i] += edges;
     j->segments[0] = a->segments[0];
-    j->segments[1] = (rota_exec_segment){b->segments[0].queue, a->batch_count, b->batch_count, n, m};
+    j->segments[1] = (rota_exec_segment){b->segments[0].queue, a->batch_count, b->batch_count, n, m, 0, 0};
     j->desc.segments = j->segments;
     j->desc.segment_count = 2;
     j->desc.command_count += m;

@@ -4,7 +4,7 @@
  * other predecessor) are never parted, and chains are gathered until they are worth a handover. They are
  * gathered in a depth-first topological order and as contiguous pieces of it: all edges go forward in that
  * order, so edges between pieces go forward too and no cycle of units can arise. Large kernels whose items
- * may be split stand alone. */
+ * may be split stand alone, and so do joins, which are units without commands. */
 #include "exec/cpu/cpu.h"
 
 #include <string.h>
@@ -25,11 +25,13 @@ typedef struct cluster {
     uint32_t open; /* the unit that commands are gathered into; ROTA_CPU_NONE: none */
     uint64_t open_ns;
     uint32_t *follower;    /* next command of the same chain, or ROTA_CPU_NONE */
+    /* By command or join, numbered as in the description's edges. */
     uint32_t *remaining;   /* predecessors of a chain's head not yet emitted */
     uint32_t *stack;       /* heads that are ready */
-    uint32_t *unit_of;     /* of each command */
+    uint32_t *unit_of;
+    uint64_t *start_ns;    /* length of the longest way to it */
     uint32_t *last_source; /* of each unit: the unit that listed it as a successor last */
-    uint64_t *start_ns;    /* of each command: length of the longest way to it */
+    uint32_t *join_of;     /* of each unit: its join, or ROTA_CPU_NONE */
     uint32_t successor_count;
 } cluster;
 
@@ -38,6 +40,7 @@ static uint32_t add_unit(cluster *c, uint32_t split) {
     memset(unit, 0, sizeof *unit);
     unit->first_record = c->order_count;
     unit->split = split;
+    c->join_of[c->program->unit_count] = ROTA_CPU_NONE;
     return c->program->unit_count++;
 }
 
@@ -50,6 +53,25 @@ static void emit(cluster *c, uint32_t unit, uint32_t command) {
 static void add_serial(cluster *c, const rota_exec_segment *segment) {
     uint32_t unit = add_unit(c, ROTA_CPU_NONE);
     for (uint32_t i = 0; i < segment->command_count; i++) emit(c, unit, segment->first_command + i);
+    for (uint32_t i = 0; i < segment->join_count; i++)
+        c->unit_of[c->desc->command_count + segment->first_join + i] = unit;
+}
+
+/* What comes after `from`, which ends at `finish`, starts no earlier; what joins pass it on when all is
+ * known. */
+static void pass_on(cluster *c, uint32_t from, uint64_t finish) {
+    const rota_exec_program_desc *desc = c->desc;
+    uint32_t depth = 0;
+    for (;;) {
+        for (uint32_t e = desc->first_successor[from]; e < desc->first_successor[from + 1]; e++) {
+            uint32_t to = desc->successor[e];
+            if (c->start_ns[to] < finish) c->start_ns[to] = finish;
+            if (to >= desc->command_count && --c->remaining[to] == 0) c->stack[depth++] = to;
+        }
+        if (depth == 0) return;
+        from = c->stack[--depth];
+        finish = c->start_ns[from];
+    }
 }
 
 /* Whether one worker should run all of it. */
@@ -58,15 +80,16 @@ static bool is_serial(cluster *c, const rota_exec_segment *segment, uint32_t wor
     const rota_exec_program_desc *desc = c->desc;
     uint64_t total = 0, longest = 0;
     bool has_split = false;
+    for (uint32_t i = 0; i < segment->join_count; i++) {
+        uint32_t join = desc->command_count + segment->first_join + i;
+        c->remaining[join] = desc->predecessor_count[join];
+    }
     for (uint32_t i = segment->first_command; i < segment->first_command + segment->command_count; i++) {
         uint64_t finish = c->start_ns[i] + c->estimates[i].cost_ns;
         total += c->estimates[i].cost_ns;
         if (finish > longest) longest = finish;
         has_split |= c->estimates[i].split;
-        for (uint32_t e = desc->first_successor[i]; e < desc->first_successor[i + 1]; e++) {
-            uint64_t *start = &c->start_ns[desc->successor[e]];
-            if (*start < finish) *start = finish;
-        }
+        pass_on(c, i, finish);
     }
     *out_total_ns = total;
     if (worker_count == 1 || total <= SERIAL_NS) return true;
@@ -83,8 +106,22 @@ static void find_chains(cluster *c, const rota_exec_segment *segment) {
         uint32_t first = desc->first_successor[i];
         if (desc->first_successor[i + 1] - first != 1 || c->estimates[i].split) continue;
         uint32_t next = desc->successor[first];
+        if (next >= desc->command_count) continue;
         if (desc->predecessor_count[next] == 1 && !c->estimates[next].split) c->follower[i] = next;
     }
+    for (uint32_t i = 0; i < segment->join_count; i++) {
+        uint32_t join = desc->command_count + segment->first_join + i;
+        c->remaining[join] = desc->predecessor_count[join];
+    }
+}
+
+/* All that it joins has been emitted. What comes after it must not get into the unit that some of that is in.
+ */
+static void emit_join(cluster *c, uint32_t join) {
+    uint32_t unit = add_unit(c, ROTA_CPU_NONE);
+    c->join_of[unit] = join;
+    c->unit_of[join] = unit;
+    c->open = ROTA_CPU_NONE;
 }
 
 /* Puts one chain into the open unit or a new one. Returns its last command. */
@@ -120,31 +157,40 @@ static void add_units(cluster *c, const rota_exec_segment *segment, uint64_t tar
         if (c->remaining[i] == 0) c->stack[depth++] = i;
     }
     while (depth != 0) {
-        uint32_t last = emit_chain(c, c->stack[--depth], target_ns);
+        uint32_t last = c->stack[--depth];
+        if (last >= desc->command_count)
+            emit_join(c, last);
+        else
+            last = emit_chain(c, last, target_ns);
         for (uint32_t e = desc->first_successor[last + 1]; e-- > desc->first_successor[last];) {
             if (--c->remaining[desc->successor[e]] == 0) c->stack[depth++] = desc->successor[e];
         }
     }
 }
 
+/* Unit `u` comes before those of what comes after a command or join of it. */
+static void link_node(cluster *c, uint32_t u, uint32_t node) {
+    rota_exec_program *program = c->program;
+    const rota_exec_program_desc *desc = c->desc;
+    for (uint32_t e = desc->first_successor[node]; e < desc->first_successor[node + 1]; e++) {
+        uint32_t to = c->unit_of[desc->successor[e]];
+        if (to == u || c->last_source[to] == u) continue;
+        c->last_source[to] = u;
+        program->unit_successors[c->successor_count++] = to;
+        program->units[to].predecessor_count++;
+    }
+}
+
 /* Edges between the segment's units, each once, and its roots and sinks. */
 static void link_units(cluster *c, rota_cpu_segment *segment) {
     rota_exec_program *program = c->program;
-    const rota_exec_program_desc *desc = c->desc;
     uint32_t end = segment->first_unit + segment->unit_count;
     for (uint32_t u = segment->first_unit; u < end; u++) {
         rota_cpu_unit *unit = &program->units[u];
         unit->first_successor = c->successor_count;
-        for (uint32_t r = unit->first_record; r < unit->first_record + unit->record_count; r++) {
-            uint32_t command = c->order[r];
-            for (uint32_t e = desc->first_successor[command]; e < desc->first_successor[command + 1]; e++) {
-                uint32_t to = c->unit_of[desc->successor[e]];
-                if (to == u || c->last_source[to] == u) continue;
-                c->last_source[to] = u;
-                program->unit_successors[c->successor_count++] = to;
-                program->units[to].predecessor_count++;
-            }
-        }
+        if (c->join_of[u] != ROTA_CPU_NONE) link_node(c, u, c->join_of[u]);
+        for (uint32_t r = unit->first_record; r < unit->first_record + unit->record_count; r++)
+            link_node(c, u, c->order[r]);
         unit->successor_count = c->successor_count - unit->first_successor;
         segment->sink_count += unit->successor_count == 0;
     }
@@ -157,29 +203,30 @@ static void link_units(cluster *c, rota_cpu_segment *segment) {
 rota_status rota_cpu_cluster(rota_exec_program *program, const rota_cpu_estimate *estimates,
                              uint32_t worker_count, uint32_t *out_order) {
     const rota_exec_program_desc *desc = program->desc;
-    size_t commands = desc->command_count;
-    size_t edges = commands ? desc->first_successor[commands] : 0;
+    size_t commands = desc->command_count, nodes = commands + desc->join_count;
+    size_t edges = commands ? desc->first_successor[nodes] : 0;
     rota_arena scratch = ROTA_ARENA_INIT;
     rota_status status = ROTA_OK;
     cluster c = {.program = program, .desc = desc, .estimates = estimates, .order = out_order};
     c.follower = rota_arena_alloc(&scratch, commands * sizeof *c.follower, 8);
-    c.remaining = rota_arena_alloc(&scratch, commands * sizeof *c.remaining, 8);
-    c.stack = rota_arena_alloc(&scratch, commands * sizeof *c.stack, 8);
-    c.unit_of = rota_arena_alloc(&scratch, commands * sizeof *c.unit_of, 8);
-    c.last_source = rota_arena_alloc(&scratch, commands * sizeof *c.last_source, 8);
-    c.start_ns = rota_arena_calloc(&scratch, commands * sizeof *c.start_ns, 8);
-    program->units = rota_arena_alloc(&program->arena, commands * sizeof *program->units, 8);
-    program->roots = rota_arena_alloc(&program->arena, commands * sizeof *program->roots, 8);
+    c.remaining = rota_arena_alloc(&scratch, nodes * sizeof *c.remaining, 8);
+    c.stack = rota_arena_alloc(&scratch, nodes * sizeof *c.stack, 8);
+    c.unit_of = rota_arena_alloc(&scratch, nodes * sizeof *c.unit_of, 8);
+    c.last_source = rota_arena_alloc(&scratch, nodes * sizeof *c.last_source, 8);
+    c.join_of = rota_arena_alloc(&scratch, nodes * sizeof *c.join_of, 8);
+    c.start_ns = rota_arena_calloc(&scratch, nodes * sizeof *c.start_ns, 8);
+    program->units = rota_arena_alloc(&program->arena, nodes * sizeof *program->units, 8);
+    program->roots = rota_arena_alloc(&program->arena, nodes * sizeof *program->roots, 8);
     program->unit_successors = rota_arena_alloc(&program->arena, edges * sizeof *program->unit_successors, 8);
     program->segments =
         rota_arena_calloc(&program->arena, desc->segment_count * sizeof *program->segments, 8);
     if (!c.follower || !c.remaining || !c.stack || !c.unit_of || !c.last_source || !c.start_ns ||
-        !program->units || !program->roots || !program->unit_successors || !program->segments) {
+        !c.join_of || !program->units || !program->roots || !program->unit_successors || !program->segments) {
         status = rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory to cut program '%s' of %u commands into units",
                            desc->name, desc->command_count);
         goto done;
     }
-    memset(c.last_source, 0xff, commands * sizeof *c.last_source);
+    memset(c.last_source, 0xff, nodes * sizeof *c.last_source);
     uint32_t root_count = 0;
     for (uint32_t s = 0; s < desc->segment_count; s++) {
         const rota_exec_segment *from = &desc->segments[s];

@@ -66,7 +66,7 @@ typedef struct rota_cpu_record {
 } rota_cpu_record;
 
 typedef struct rota_cpu_unit {
-    uint32_t first_record, record_count;
+    uint32_t first_record, record_count;       /* none: a join */
     uint32_t first_successor, successor_count; /* in unit_successors; 0: a sink */
     uint32_t predecessor_count;
     uint32_t split; /* index of its split state; ROTA_CPU_NONE: run by one worker */

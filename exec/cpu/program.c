@@ -90,16 +90,28 @@ static rota_status check_command(const rota_cpu_device *device, const rota_exec_
     return ROTA_OK;
 }
 
-/* Edges must stay in their segment and go forward: commands stand batch after batch. */
+/* Edges must stay in their segment and go forward: commands stand batch after batch, and an edge goes from a
+ * join to a later one or to any command. */
 static rota_status check_edges(const rota_cpu_device *device, const rota_exec_program_desc *desc,
                                const rota_exec_segment *segment) {
     uint32_t end = segment->first_command + segment->command_count;
+    uint32_t joins = desc->command_count + segment->first_join, joins_end = joins + segment->join_count;
     for (uint32_t c = segment->first_command; c < end; c++) {
         for (uint32_t e = desc->first_successor[c]; e < desc->first_successor[c + 1]; e++) {
-            if (desc->successor[e] <= c || desc->successor[e] >= end)
+            uint32_t to = desc->successor[e];
+            if ((to <= c || to >= end) && (to < joins || to >= joins_end))
                 return rota_fail(ROTA_INTERNAL,
                                  "cpu: an edge of node '%s' in '%s' leaves its segment or goes back",
                                  node_name(device, desc, desc->commands[c].node), desc->name);
+        }
+    }
+    for (uint32_t j = joins; j < joins_end; j++) {
+        for (uint32_t e = desc->first_successor[j]; e < desc->first_successor[j + 1]; e++) {
+            uint32_t to = desc->successor[e];
+            if ((to < segment->first_command || to >= end) && (to <= j || to >= joins_end))
+                return rota_fail(ROTA_INTERNAL,
+                                 "cpu: an edge of join %u in '%s' leaves its segment or goes back",
+                                 j - desc->command_count, desc->name);
         }
     }
     return ROTA_OK;
