@@ -29,6 +29,19 @@ static rota_status check_arena_of(const rota_runtime *runtime, const rota_graph 
     return ROTA_OK;
 }
 
+/* Refuses a device of another runtime: says which devices this one has. */
+static rota_status other_runtime(const rota_runtime *runtime, const rota_graph *graph,
+                                 const rota_compile_options *options, uint32_t device) {
+    char own[256];
+    rota_runtime_name_devices(runtime, own, sizeof own);
+    char theirs[256];
+    rota_runtime_name_devices(rota_device_runtime(options->devices[device]), theirs, sizeof theirs);
+    return rota_fail(ROTA_INVALID_ARGUMENT,
+                     "compile of graph '%s': devices[%u], '%s', is of another runtime, whose devices are %s; "
+                     "this one's are %s",
+                     graph->name, device, rota_device_exec(options->devices[device])->info.id, theirs, own);
+}
+
 static rota_status check_options(rota_runtime *runtime, const rota_graph *graph,
                                  const rota_compile_options *options) {
     if (options->device_count && !runtime)
@@ -41,6 +54,9 @@ static rota_status check_options(rota_runtime *runtime, const rota_graph *graph,
         if (!options->devices[i])
             return rota_fail(ROTA_INVALID_ARGUMENT, "compile of graph '%s': devices[%u] is NULL", graph->name,
                              i);
+    for (uint32_t i = 0; i < options->device_count; i++)
+        if (rota_device_runtime(options->devices[i]) != runtime)
+            ROTA_TRY(other_runtime(runtime, graph, options, i));
     if (options->queues > ROTA_EXEC_QUEUES_MAX ||
         (runtime && options->device_count && options->queues > rota_runtime_queue_count(runtime)))
         return rota_fail(ROTA_INVALID_ARGUMENT,

@@ -163,6 +163,8 @@ rota_status rota_runtime_cpu_device(rota_runtime *runtime, rota_device **out_dev
 /* Logical queues per device, and the transfer queue (ROTA_EXEC_QUEUES_MAX: none). */
 uint32_t rota_runtime_queue_count(const rota_runtime *runtime);
 uint32_t rota_device_transfer_queue(const rota_device *device);
+/* "'cpu', 'vk:0'": the runtime's open devices, for messages; cut to the capacity. */
+void rota_runtime_name_devices(const rota_runtime *runtime, char *text, size_t capacity);
 /* Whether buffers have the same memory on both devices: they are one, or of one GPU (share.c). */
 bool rota_device_shares(const rota_device *a, const rota_device *b);
 /* The diagnostics setting. */

@@ -2,6 +2,7 @@
  * submission. */
 #include "tests/runtime_support.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -454,6 +455,43 @@ static void inputs_may_be_copied(void **state) {
     rota_buffer_release(target);
 }
 
+/* A plan is of one runtime, whose devices and whose only it may name. */
+static void devices_of_another_runtime_are_refused(void **state) {
+    runtime_fixture *f = *state;
+    runtime_fixture other;
+    assert_ok(rota_runtime_open(NULL, &other.runtime));
+    assert_ok(rota_device_open(other.runtime, "cpu", &other.device));
+    rota_buffer *x = test_buffer(f->runtime, "x", 64);
+    rota_graph *graph;
+    rota_recorder *recorder;
+    assert_ok(rota_graph_create(&(rota_graph_options){.name = "strays"}, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    assert_ok(rota_record_fill(recorder, x, 0, ROTA_WHOLE, 1, NULL));
+    rota_recorder_close(recorder);
+    rota_plan *plan = NULL;
+    for (uint32_t strays = 1; strays <= 2; strays++) {
+        rota_device *devices[] = {strays == 1 ? other.device : f->device, other.device};
+        assert_status(rota_compile(f->runtime, graph,
+                                   &(rota_compile_options){.devices = devices, .device_count = strays},
+                                   &plan),
+                      ROTA_INVALID_ARGUMENT);
+        char expected[128];
+        (void)snprintf(expected, sizeof expected,
+                       "devices[%u], 'cpu', is of another runtime, whose devices are 'cpu'", strays - 1);
+        assert_non_null(strstr(rota_last_error(), "compile of graph 'strays'"));
+        assert_non_null(strstr(rota_last_error(), expected));
+        assert_non_null(strstr(rota_last_error(), "this one's are 'cpu'"));
+        assert_null(plan);
+    }
+    /* Nothing of it was kept: the graph still compiles for its own. */
+    assert_ok(rota_compile(f->runtime, graph,
+                           &(rota_compile_options){.devices = &f->device, .device_count = 1}, &plan));
+    rota_plan_release(plan);
+    rota_graph_release(graph);
+    rota_buffer_release(x);
+    assert_ok(rota_runtime_close(other.runtime, 0));
+}
+
 int main(void) {
 #define RUNTIME_TEST(name) cmocka_unit_test_setup_teardown(name, runtime_setup, runtime_teardown)
     const struct CMUnitTest tests[] = {
@@ -468,6 +506,7 @@ int main(void) {
         RUNTIME_TEST(unused_arguments_are_ignored),
         RUNTIME_TEST(no_argument_is_needed),
         RUNTIME_TEST(inputs_may_be_copied),
+        RUNTIME_TEST(devices_of_another_runtime_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
