@@ -16,8 +16,8 @@ void rota_device_publish(rota_device *device, uint32_t queue, uint64_t value) {
     if (timeline->stamps) rota_stamps_add(timeline->stamps, value); /* first: who sees the value finds it */
     /* Each load below pairs with a store of somebody about to sleep; see sched/wait.h. Releases the works'
      * results. */
+    ra_store_relaxed(&timeline->progress_ns, rota_clock_ns()); /* with rota_progress_look */
     ra_store_seq_cst(&timeline->completed, value);
-    ra_store_relaxed(&runtime->last_progress_ns, rota_clock_ns());
     rota_wait_table_wake(&timeline->waiters, value);
     if (ra_load_seq_cst(&runtime->sequencer_interest)) rota_sleeper_wake(&runtime->sequencer_sleeper);
     if (ra_load_seq_cst(&runtime->completer_interest)) rota_sleeper_wake(&runtime->completer_sleeper);
@@ -235,6 +235,7 @@ rota_status rota_devices(rota_runtime *runtime, rota_device_info *out_infos, uin
 void rota_device_free(rota_device *device) {
     for (uint32_t q = 0; device->timelines && q < device->runtime->queue_count; q++) {
         free(device->timelines[q].clock);
+        rota_chain_destroy(device->timelines[q].chain);
         rota_stamps_destroy(device->timelines[q].stamps);
         for (uint32_t h = 0; h < ROTA_CLOCK_HISTORY; h++) free(device->timelines[q].history[h].clock);
     }
@@ -271,7 +272,8 @@ static rota_device *new_device(rota_runtime *runtime, const listed *entry) {
     bool ok = true;
     for (uint32_t q = 0; q < runtime->queue_count; q++) {
         device->timelines[q].clock = calloc(timelines, sizeof(uint64_t));
-        ok = ok && device->timelines[q].clock;
+        device->timelines[q].chain = rota_chain_create(timelines);
+        ok = ok && device->timelines[q].clock && device->timelines[q].chain;
         if (runtime->options.diagnostics) {
             device->timelines[q].stamps = rota_stamps_create();
             ok = ok && device->timelines[q].stamps;

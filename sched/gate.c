@@ -137,14 +137,27 @@ static uint32_t waited_for(rota_device *device, uint64_t *out_since_ns) {
     return devices;
 }
 
+/* When any queue of the device last got on. */
+static uint64_t progress_of(const rota_device *device) {
+    uint64_t latest = 0;
+    for (uint32_t q = 0; q < device->runtime->queue_count; q++) {
+        uint64_t progress = ra_load_relaxed(&device->timelines[q].progress_ns);
+        if (progress > latest) latest = progress;
+    }
+    return latest;
+}
+
 void rota_gate_watch(rota_runtime *runtime, bool at_once) {
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) {
         rota_device *device = runtime->devices[d];
         if (!ra_load_acquire(&device->gate.pending)) continue;
-        uint64_t since, progress = ra_load_relaxed(&runtime->last_progress_ns), now = rota_clock_ns();
+        uint64_t since, now = rota_clock_ns();
         uint32_t others = waited_for(device, &since);
-        if (since < progress) since = progress;
+        for (uint32_t left = others; left; left &= left - 1) {
+            uint64_t progress = progress_of(runtime->devices[__builtin_ctz(left)]);
+            if (since < progress) since = progress;
+        }
         if (!at_once && (now <= since || now - since <= runtime->options.timeout_ns)) continue;
         for (; others; others &= others - 1) {
             rota_device *other = runtime->devices[__builtin_ctz(others)];

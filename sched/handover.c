@@ -316,18 +316,20 @@ static bool look_for_signal(hold *held) {
     return over;
 }
 
-/* Waits until the hold is over. A device that lets nothing progress for the default deadline is taken for
- * lost: nobody knows then what it still touches, so going on without it would be going on over its memory. */
+/* Waits until the hold is over. A device that got on with nothing of what it had been given when the wait
+ * began, nor what that waits for, for the default deadline is taken for lost: nobody knows then what it still
+ * touches, so going on without it would be going on over its memory. */
 static bool wait_for_hold(rota_runtime *runtime, uint64_t of_work) {
     uint64_t point = rota_hold_point(of_work);
     rota_device *device = runtime->devices[rota_point_device(point)];
     hold held = {runtime, of_work};
-    uint64_t start = rota_clock_ns();
+    rota_progress progress;
+    rota_progress_begin(&progress, runtime);
+    rota_progress_watch_chain(&progress, point);
+    rota_progress_watch_device(&progress, device);
     bool over = look_for_signal(&held);
     while (!over && !hold_is_over(&held)) {
-        uint64_t from = ra_load_relaxed(&runtime->last_progress_ns);
-        if (from < start) from = start;
-        uint64_t now = rota_clock_ns();
+        uint64_t from = rota_progress_look(&progress), now = rota_clock_ns();
         if (now - from > runtime->options.timeout_ns && now > from) {
             rota_device_set_lost(device, "no progress within the deadline while other devices waited for it");
             break;

@@ -40,12 +40,10 @@ static bool claim_slot(rota_device *device, uint32_t *out_slot) {
     return false;
 }
 
-/* Sleeps a little and checks the deadline, counted from the last progress. */
-static rota_status wait_for_room(rota_runtime *runtime, uint64_t start, uint64_t *pause_ns,
-                                 const char *what) {
-    uint64_t from = ra_load_relaxed(&runtime->last_progress_ns);
-    if (from < start) from = start;
-    uint64_t now = rota_clock_ns();
+/* Sleeps a little and checks the deadline, counted from the last progress of what room comes from. */
+static rota_status wait_for_room(rota_progress *progress, uint64_t *pause_ns, const char *what) {
+    rota_runtime *runtime = progress->runtime;
+    uint64_t from = rota_progress_look(progress), now = rota_clock_ns();
     if (now > from && now - from > runtime->options.timeout_ns)
         return rota_fail(ROTA_TIMEOUT, "%s within %.3f s", what, (double)runtime->options.timeout_ns * 1e-9);
     (void)rota_futex_wait(&never_word, 0, now + *pause_ns);
@@ -53,14 +51,23 @@ static rota_status wait_for_room(rota_runtime *runtime, uint64_t start, uint64_t
     return rota_runtime_check(runtime);
 }
 
+/* Of the queue that uploads take: the newest of those that slots wait for, or one after them. */
+static uint64_t newest_point(const rota_device *device) {
+    return rota_point(device->index, device->io_queue,
+                      ra_load_acquire(&device->timelines[device->io_queue].issued));
+}
+
 static rota_status write_piece(rota_residency *residency, rota_device *device, uint64_t offset,
                                const uint8_t *data, uint64_t size, rota_ticket *out_ticket) {
     rota_runtime *runtime = residency->runtime;
-    uint64_t start = rota_clock_ns(), pause = 10000;
+    uint64_t pause = 10000;
+    rota_progress progress;
+    rota_progress_begin(&progress, runtime);
+    rota_progress_watch_chain(&progress, newest_point(device));
     uint32_t slot = 0;
     while (!claim_slot(device, &slot)) {
         if (rota_device_is_lost(device)) break;
-        ROTA_TRY(wait_for_room(runtime, start, &pause, "no free slot in the upload ring"));
+        ROTA_TRY(wait_for_room(&progress, &pause, "no free slot in the upload ring"));
     }
     if (rota_device_is_lost(device)) {
         const rota_cause *cause = ra_load_acquire(&device->lost_cause);
@@ -76,7 +83,7 @@ static rota_status write_piece(rota_residency *residency, rota_device *device, u
     for (;;) {
         rota_status status = rota_lane_publish(runtime, ROTA_RECORD_WRITE, write, NULL, NULL, 0, out_ticket);
         if (status == ROTA_OK) return ROTA_OK;
-        if (status == ROTA_BUSY) status = wait_for_room(runtime, start, &pause, "no room for a submission");
+        if (status == ROTA_BUSY) status = wait_for_room(&progress, &pause, "no room for a submission");
         if (status != ROTA_OK) {
             free(write);
             ra_store_release(&device->upload_slots[slot].state, 0);
@@ -137,11 +144,13 @@ static rota_status read_piece(rota_residency *residency, uint64_t offset, uint8_
     read->offset = offset;
     read->size = size;
     rota_ticket ticket;
-    uint64_t start = rota_clock_ns(), pause = 10000;
+    uint64_t pause = 10000;
+    rota_progress progress;
+    rota_progress_begin(&progress, runtime);
     for (;;) {
         rota_status status = rota_lane_publish(runtime, ROTA_RECORD_READ, read, NULL, NULL, 0, &ticket);
         if (status == ROTA_OK) break;
-        if (status == ROTA_BUSY) status = wait_for_room(runtime, start, &pause, "no room for a submission");
+        if (status == ROTA_BUSY) status = wait_for_room(&progress, &pause, "no room for a submission");
         if (status != ROTA_OK) {
             free(read);
             return status;

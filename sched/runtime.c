@@ -155,7 +155,6 @@ rota_status rota_runtime_open(const rota_runtime_options *options, rota_runtime 
     (void)pthread_mutex_init(&runtime->objects_mutex, NULL);
     (void)pthread_mutex_init(&runtime->poison_mutex, NULL);
     (void)pthread_mutex_init(&runtime->times_mutex, NULL);
-    ra_store_relaxed(&runtime->last_progress_ns, rota_clock_ns());
     (void)ra_fetch_add_relaxed(&runtime->generation, 1);
     rota_status status = start(runtime);
     if (status != ROTA_OK) {

@@ -27,7 +27,7 @@ typedef struct rota_args rota_args;
 typedef struct rota_runtime_options {
     rota_log log;
     /* Default deadline of waits and of anything the runtime waits for inside, counted from the last progress
-     * on any timeline; 0: 30 s. */
+     * of what is waited for; 0: 30 s. */
     uint64_t timeout_ns;
     uint64_t memory_limit_bytes; /* of all devices together; 0: no limit beyond the devices' */
     uint32_t worker_threads;     /* CPU executor; 0: one per core of the process's affinity */
@@ -125,9 +125,10 @@ typedef struct rota_ticket {
  * first cause in rota_last_error. Wait-free. */
 ROTA_API rota_status rota_poll(rota_ticket ticket);
 
-/* Waits until complete. `timeout_ns` 0: the runtime's default, counted from the last progress; otherwise from
- * the call. TIMEOUT names what P2 says: plan, submission, first and last node of the smallest unfinished
- * segment, each queue's timeline; on `cpu` and with diagnostics the exact node. Lock-free. */
+/* Waits until complete. `timeout_ns` 0: the runtime's default, counted from the last progress of what the
+ * submission waits for (its queue up to it, and what that comes after on others); otherwise from the call.
+ * TIMEOUT names what P2 says: plan, submission, first and last node of the smallest unfinished segment, each
+ * queue's timeline; on `cpu` and with diagnostics the exact node. Lock-free. */
 ROTA_API rota_status rota_wait(rota_ticket ticket, uint64_t timeout_ns);
 
 /* Waits until the borrowed INPUT memory of the submission may be changed. Lock-free. */

@@ -31,12 +31,12 @@
 #include "base/thread_cpus.h"
 #include "exec/exec.h"
 #include "graph/buffer_internal.h"
+#include "sched/chain.h"
 #include "sched/marks.h"
 #include "sched/plan_internal.h"
 #include "sched/runtime.h"
 #include "sched/wait.h"
 
-#define ROTA_DEVICES_MAX 16
 #define ROTA_DRIVERS_MAX 8
 #define ROTA_LANES_MAX 1024
 #define ROTA_LANE_RECORDS 256
@@ -61,6 +61,10 @@ static inline uint32_t rota_point_device(uint64_t point) {
 }
 static inline uint32_t rota_point_queue(uint64_t point) {
     return (uint32_t)point & 15u;
+}
+/* The same for points of one timeline, of which the higher is the later. */
+static inline uint32_t rota_point_timeline(uint64_t point) {
+    return (uint32_t)point & 255u;
 }
 static inline uint64_t rota_point_value(uint64_t point) {
     return point >> 8;
@@ -156,6 +160,7 @@ typedef struct rota_stamps rota_stamps; /* stamps.c */
 
 typedef struct rota_timeline {
     _Alignas(64) _Atomic uint64_t completed; /* written by `advanced` */
+    _Atomic uint64_t progress_ns;            /* when, stored before it */
     rota_stamps *stamps;                     /* when values were published; NULL without diagnostics */
     rota_wait_table waiters;
     _Alignas(64) _Atomic uint64_t issued; /* newest value given out; written by the sequencer */
@@ -163,6 +168,7 @@ typedef struct rota_timeline {
     /* The sequencer's: what every later work of this queue is known to come after, by timeline; how that was;
      * and submissions whose last work is here, oldest first. */
     uint64_t *clock;
+    rota_chain *chain; /* which others read, too */
     rota_clock_entry history[ROTA_CLOCK_HISTORY];
     uint32_t history_next;
     rota_submission *oldest, *newest;
@@ -508,7 +514,6 @@ struct rota_runtime {
     rota_sleeper sequencer_sleeper, completer_sleeper, reclaimer_sleeper;
     _Alignas(64) _Atomic uint32_t sequencer_interest; /* wants to be woken when any timeline moves */
     _Atomic uint32_t completer_interest;
-    _Atomic uint64_t last_progress_ns;
     _Atomic uint32_t lost_pending;
     _Atomic(rota_dead *) released;    /* stack; the sequencer takes all */
     _Atomic(rota_dead *) unused;      /* stack, of what is to be freed; the reclaimer takes all */

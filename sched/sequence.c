@@ -201,6 +201,7 @@ static uint64_t work_point(const rota_work *work) {
 
 static void send(rota_runtime *runtime, rota_work *work) {
     rota_hazard_settle(runtime, work);
+    rota_chain_note(runtime, work);
     rota_handover_push(work->device, work);
 }
 
@@ -405,6 +406,7 @@ static void sequence_plan(rota_runtime *runtime, rota_submission *submission, ui
         rota_hazard_settle(runtime, work);
         if (instance_hold != ROTA_POINT_NONE && !(started[device->index] >> segment->queue & 1u))
             add_hold(submission, work, instance_hold);
+        rota_chain_note(runtime, work);
         started[device->index] |= (uint64_t)1 << segment->queue;
         rota_handover_push(device, work);
     }

@@ -38,21 +38,29 @@ rota_status rota_submit(rota_plan *plan, rota_args *args, rota_ticket *out_ticke
     return ROTA_OK;
 }
 
+/* Room comes as the plan's devices get on with what they have. */
+static void watch_devices(rota_progress *progress, const rota_plan *plan) {
+    for (uint32_t p = 0; p < plan->part_count; p++)
+        rota_progress_watch_device(progress, plan->parts[p].device);
+}
+
 rota_status rota_submit_wait(rota_plan *plan, rota_args *args, uint64_t timeout_ns, rota_ticket *out_ticket) {
     rota_status status = rota_submit(plan, args, out_ticket);
     if (status != ROTA_BUSY) return status;
     rota_runtime *runtime = plan->runtime;
     bool from_progress = timeout_ns == 0;
     if (from_progress) timeout_ns = runtime->options.timeout_ns;
-    uint64_t start = rota_clock_ns();
+    rota_progress progress;
+    rota_progress_begin(&progress, runtime);
+    const uint64_t start = progress.since_ns;
+    if (from_progress) watch_devices(&progress, plan);
     static _Atomic uint32_t
         never; /* room comes as works complete, many at a time: looking again soon is enough */
     for (uint64_t pause = 20000;; pause = pause < 200000 ? pause * 2 : pause) {
         (void)rota_futex_wait(&never, 0, rota_deadline_after(pause));
         status = rota_submit(plan, args, out_ticket);
         if (status != ROTA_BUSY) return status;
-        uint64_t from = start, progress = ra_load_relaxed(&runtime->last_progress_ns);
-        if (from_progress && progress > from) from = progress;
+        uint64_t from = from_progress ? rota_progress_look(&progress) : start;
         uint64_t now = rota_clock_ns();
         if (now > from && now - from > timeout_ns)
             return rota_fail_context(ROTA_TIMEOUT, "no room within %.3f s: ", (double)timeout_ns * 1e-9);

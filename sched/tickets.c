@@ -302,6 +302,9 @@ typedef struct waiting {
     rota_ticket ticket;
     bool (*done)(rota_ticket ticket);
     rota_lane *lane;
+    rota_progress progress;
+    bool is_sequenced;  /* and its chain watched */
+    uint64_t sequenced; /* until then: how many submissions were */
 } waiting;
 
 static bool ended(rota_ticket ticket) {
@@ -338,6 +341,23 @@ static void sleep_once(waiting *wait, uint64_t deadline_ns) {
         rota_wait_table_sleep(&runtime->hosted_waiters, 1, wait_is_over, wait, deadline_ns);
 }
 
+/* When what the ticket waits for last got on: until it is sequenced that is the sequencer, which has a finite
+ * number of submissions to take before it; then its chain. */
+static uint64_t last_progress(waiting *wait) {
+    rota_runtime *runtime = wait->ticket.runtime;
+    if (!wait->is_sequenced) {
+        cell_view view;
+        const uint64_t sequenced = ra_load_relaxed(&runtime->stat_submissions);
+        if (sequenced != wait->sequenced) wait->progress.since_ns = rota_clock_ns();
+        wait->sequenced = sequenced;
+        if (view_ticket(wait->ticket, &view, NULL) == ROTA_OK && !view.old && view.point != ROTA_POINT_NONE) {
+            wait->is_sequenced = true;
+            rota_progress_watch_chain(&wait->progress, view.point);
+        }
+    }
+    return rota_progress_look(&wait->progress);
+}
+
 static rota_status wait_until(rota_ticket ticket, bool (*done)(rota_ticket), uint64_t timeout_ns,
                               const char *what) {
     rota_runtime *runtime = ticket.runtime;
@@ -345,7 +365,11 @@ static rota_status wait_until(rota_ticket ticket, bool (*done)(rota_ticket), uin
     uint64_t start = rota_clock_ns();
     bool from_progress = timeout_ns == 0;
     if (from_progress) timeout_ns = runtime->options.timeout_ns;
-    waiting wait = {ticket, done, &runtime->lanes[ticket.id % ROTA_LANES_MAX]};
+    waiting wait; /* its list of what is watched begins empty */
+    wait.ticket = ticket;
+    wait.done = done;
+    wait.lane = &runtime->lanes[ticket.id % ROTA_LANES_MAX];
+    wait.is_sequenced = false;
     const uint64_t asked = runtime->options.spin_ns;
     uint64_t spin = asked > WAIT_SPIN_NS ? asked : WAIT_SPIN_NS;
     if (spin > timeout_ns) spin = timeout_ns;
@@ -353,12 +377,11 @@ static rota_status wait_until(rota_ticket ticket, bool (*done)(rota_ticket), uin
         (void)sched_yield(); /* rota's threads may need this core to bring the end about */
         if (done(ticket)) return ROTA_OK;
     }
+    rota_progress_begin(&wait.progress, runtime);
+    wait.progress.since_ns = start;
+    wait.sequenced = ra_load_relaxed(&runtime->stat_submissions);
     for (;;) {
-        uint64_t from = start;
-        if (from_progress) {
-            uint64_t progress = ra_load_relaxed(&runtime->last_progress_ns);
-            if (progress > from) from = progress;
-        }
+        uint64_t from = from_progress ? last_progress(&wait) : start;
         uint64_t deadline = timeout_ns > UINT64_MAX - from ? UINT64_MAX : from + timeout_ns;
         uint64_t now = rota_clock_ns();
         if (now >= deadline) return timed_out(ticket, timeout_ns, what);

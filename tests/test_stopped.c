@@ -42,6 +42,7 @@ static const place inside[] = {
 
     {"sched/compile.c", "rota_plan_retain"},
     {"sched/compile.c", "rota_plan_release"},
+    {"sched/chain.c", "*"},
     {"sched/device.c", "rota_device_is_lost"},
     {"sched/device.c", "rota_device_fills"},
     {"sched/lanes.c", "rota_lane_of_thread"},
@@ -80,6 +81,9 @@ static const place outside[] = {
     {"graph/record.c", "rota_recorder_reserve"},
     {"sched/across.c", "*"},
     {"sched/args.c", "rota_args_set_buffer"}, /* may give the buffer memory */
+    {"sched/chain.c", "entry_at"},
+    {"sched/chain.c", "want_entry"},
+    {"sched/chain.c", "rota_chain_note"},
     {"sched/close.c", "*"},
     {"sched/compile.c", "freeze"},
     {"sched/complete.c", "*"},
