@@ -31,8 +31,10 @@ static bool is_waiting_for_lost(rota_runtime *runtime) {
 static uint64_t waiting_submissions(rota_runtime *runtime) {
     uint64_t count = 0;
     uint32_t lanes = ra_load_acquire(&runtime->lane_high);
-    for (uint32_t i = 0; i < lanes; i++) /* acquire: the works of what was taken are seen as issued */
-        count += ra_load_acquire(&runtime->lanes[i].tail) - ra_load_acquire(&runtime->lanes[i].head);
+    for (uint32_t i = 0; i < lanes; i++) { /* acquire: the works of what was taken are seen as issued */
+        rota_lane *lane = rota_lane_at(runtime, i);
+        count += ra_load_acquire(&lane->tail) - ra_load_acquire(&lane->head);
+    }
     return count;
 }
 
@@ -40,9 +42,9 @@ static uint64_t waiting_submissions(rota_runtime *runtime) {
 static void drop_waiting(rota_runtime *runtime) {
     uint32_t lanes = ra_load_acquire(&runtime->lane_high);
     for (uint32_t i = 0; i < lanes; i++) {
-        rota_lane *lane = &runtime->lanes[i];
+        rota_lane *lane = rota_lane_at(runtime, i);
         uint64_t tail = ra_load_acquire(&lane->tail), head = ra_load_relaxed(&lane->head);
-        for (; head != tail; head++) rota_host_record_drop(&lane->records[head % ROTA_LANE_RECORDS]);
+        for (; head != tail; head++) rota_host_record_drop(&lane->store->records[head % ROTA_LANE_RECORDS]);
         ra_store_release(&lane->head, tail);
     }
 }
@@ -286,7 +288,7 @@ static void free_host_side(rota_runtime *runtime) {
     rota_poison_all_free(runtime);
     rota_failures_free(runtime);
     rota_sequencer_free(runtime);
-    if (runtime->lanes) rota_lanes_destroy(runtime);
+    rota_lanes_destroy(runtime);
     free(runtime->cache_dir);
     runtime->cache_dir = NULL;
     (void)pthread_mutex_destroy(&runtime->open_mutex);

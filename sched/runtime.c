@@ -45,6 +45,7 @@ rota_status rota_runtime_check(const rota_runtime *runtime) {
 
 static pthread_mutex_t shells_mutex = PTHREAD_MUTEX_INITIALIZER;
 static rota_runtime *free_shells, *abandoned_shells;
+static _Atomic(rota_runtime *) known_shells; /* all there are: none is ever freed */
 
 static rota_runtime *take_shell(void) {
     (void)pthread_mutex_lock(&shells_mutex);
@@ -54,8 +55,22 @@ static rota_runtime *take_shell(void) {
     if (runtime) return runtime;
     size_t bytes = (sizeof *runtime + 63) / 64 * 64;
     runtime = aligned_alloc(64, bytes);
-    if (runtime) memset(runtime, 0, bytes);
+    if (!runtime) return NULL;
+    memset(runtime, 0, bytes);
+    runtime->next_known = ra_load_relaxed(&known_shells);
+    while (!ra_cas_acq_rel(&known_shells, &runtime->next_known, runtime)) { /* with rota_runtime_is_known */
+    }
     return runtime;
+}
+
+bool rota_runtime_is_known(const rota_runtime *runtime) {
+    static _Thread_local const rota_runtime *last;
+    if (runtime == last) return true;
+    const rota_runtime *known = ra_load_acquire(&known_shells);
+    while (known && known != runtime) known = known->next_known;
+    if (!known) return false;
+    last = known;
+    return true;
 }
 
 void rota_runtime_keep_shell(rota_runtime *runtime) {

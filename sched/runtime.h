@@ -122,7 +122,8 @@ typedef struct rota_ticket {
 } rota_ticket;
 
 /* ROTA_OK: complete (outputs are written); BUSY: not yet; NODE_FAILED, DEVICE_LOST, ...: failed, with the
- * first cause in rota_last_error. Wait-free. */
+ * first cause in rota_last_error. INVALID_ARGUMENT, here and below: the ticket was made up or is of another
+ * runtime; WRONG_STATE: its runtime was closed. Wait-free. */
 ROTA_API rota_status rota_poll(rota_ticket ticket);
 
 /* Waits until complete. `timeout_ns` 0: the runtime's default, counted from the last progress of what the
@@ -195,8 +196,10 @@ ROTA_API rota_status rota_args_set_output(rota_args *args, rota_buffer *output, 
 
 /* Submits a replay. `args` may be NULL for a plan whose nodes take no arguments. Lock-free: publishes a
  * record in bounded space and returns, whatever the plan's size, but with a copy of its words of arguments;
- * BUSY when there is no room. INVALID_ARGUMENT names an argument that was never set, or two slots whose
- * buffers overlap where the plan writes one. `out_ticket` may be NULL. */
+ * BUSY when there is no room: 256 submissions of the thread that were not taken yet, 523 776 made after one
+ * that is unfinished, 131 072 living threads that submitted, and whatever else its sentence names.
+ * INVALID_ARGUMENT names an argument that was never set, or two slots whose buffers overlap where the plan
+ * writes one. `out_ticket` may be NULL. */
 ROTA_API rota_status rota_submit(rota_plan *plan, rota_args *args, rota_ticket *out_ticket);
 
 /* The same, but waits for room up to timeout_ns (0: the default). */

@@ -38,12 +38,21 @@
 #include "sched/wait.h"
 
 #define ROTA_DRIVERS_MAX 8
-#define ROTA_LANES_MAX 1024
+/* Lanes are made in blocks: the first of so many, each later one of as many as there are before it. */
+#define ROTA_LANES_FIRST 1024
+#define ROTA_LANE_BLOCKS 8
+#define ROTA_LANE_BITS 17
+#define ROTA_LANES_MAX (1u << ROTA_LANE_BITS)
+_Static_assert(ROTA_LANES_FIRST << (ROTA_LANE_BLOCKS - 1) == ROTA_LANES_MAX, "the blocks are all the lanes");
 #define ROTA_LANE_RECORDS 256
 #define ROTA_LANE_WORDS 32768
 #define ROTA_PAYLOAD_WORDS_MAX (ROTA_LANE_WORDS / 2)
 /* Works that a device may have unfinished before callers are told BUSY. */
 #define ROTA_DEVICE_BACKLOG 4096
+/* Tickets of a lane are made in chunks, as many of which may be in use at once. */
+#define ROTA_CHUNK_CELLS 512
+#define ROTA_LANE_CHUNKS 1024
+_Static_assert(ROTA_CHUNK_CELLS > ROTA_LANE_RECORDS, "see rota_lane_provide");
 #define ROTA_READERS_MAX 6
 #define ROTA_CLOCK_HISTORY 8
 #define ROTA_SPIN_NS 50000u
@@ -119,35 +128,62 @@ typedef enum rota_cell_state {
 
 typedef struct rota_submission rota_submission;
 
-/* What is known of one of a lane's last ROTA_TICKET_HISTORY tickets. The submitter resets it (sequence first,
- * the rest with release, so that whoever reads a new field and then sequence sees the new sequence); the
- * sequencer fills it. */
+/* What is known of a ticket. The submitter resets it (id first, the rest with release, so that whoever reads
+ * a new field and then id sees the new id); the sequencer fills it. */
 typedef struct rota_cell {
-    _Alignas(64) _Atomic uint64_t sequence;
+    _Alignas(64) _Atomic uint64_t id;
     _Atomic uint64_t number;
     _Atomic uint64_t point;
     _Atomic uint32_t state;
     _Atomic(rota_submission *) submission; /* for deadline messages */
 } rota_cell;
 
+/* Cells of tickets side by side in their lane's sequence. Given to a lane by the sequencer, which takes it
+ * away once every ticket in it has ended and is beyond ROTA_TICKET_HISTORY, for this lane or another one;
+ * never freed before close, so that a reader who comes late reads a cell, of whatever ticket. */
+typedef struct rota_cell_chunk {
+    /* The sequencer's. */
+    struct rota_cell_chunk *next_free;
+    uint32_t unsequenced,
+        unfinished; /* of its tickets; the latter counts submissions that are not recycled */
+    rota_cell cells[ROTA_CHUNK_CELLS];
+} rota_cell_chunk;
+
+/* A lane's large parts, whose pages come as they are touched. */
+typedef struct rota_lane_store {
+    rota_record records[ROTA_LANE_RECORDS];
+    uint64_t words[ROTA_LANE_WORDS];
+    /* Those in use, at their number (a sequence / ROTA_CHUNK_CELLS) % ROTA_LANE_CHUNKS. */
+    _Atomic(rota_cell_chunk *) chunks[ROTA_LANE_CHUNKS];
+    rota_cell_chunk first;
+} rota_lane_store;
+
 typedef struct rota_lane {
     /* The producer's. */
     _Alignas(64) _Atomic uint64_t tail;
     uint64_t head_seen, words_tail, words_head_seen;
-    uint64_t sequence; /* of the newest ticket */
+    _Atomic uint64_t sequence; /* of the newest ticket */
+    rota_cell_chunk *chunk;    /* of that */
+    rota_lane_store *store;    /* from the first claim on; published by `tail` or `sequence` */
     /* The sequencer's. */
     _Alignas(64) _Atomic uint64_t head;
     _Atomic uint64_t words_head;
+    uint64_t taken;       /* sequence of the newest ticket that was */
+    uint64_t first_chunk; /* numbers of the chunks that the lane may have */
+    _Atomic uint64_t chunk_end;
     /* Sleepers until the sequencer took something from the lane. */
     _Alignas(64) _Atomic uint32_t sleepers;
     _Atomic uint32_t taken_word;
     /* From the first to the last of the tickets (sequence) whose failure found no memory in the table; 0:
      * none. */
     _Atomic uint64_t unnoted_first, unnoted_last;
-    rota_record records[ROTA_LANE_RECORDS];
-    uint64_t words[ROTA_LANE_WORDS];
-    rota_cell cells[ROTA_TICKET_HISTORY];
 } rota_lane;
+
+/* Lanes and their large parts. */
+typedef struct rota_lane_block {
+    rota_lane *lanes;
+    rota_lane_store *stores;
+} rota_lane_block;
 
 /* ---- Timelines and devices ---- */
 
@@ -442,6 +478,7 @@ struct rota_submission {
     rota_args *args;
     uint64_t number, ticket_id;
     rota_cell *cell;
+    rota_cell_chunk *chunk; /* the cell's */
     uint64_t final_point;
     uint32_t instance;
     uint64_t outputs_before; /* that the instance's staging memory must be free of first */
@@ -484,8 +521,12 @@ struct rota_runtime {
     rota_runtime *next_shell;
     _Atomic uint32_t state;
     _Atomic uint32_t generation; /* opens so far */
-    _Atomic uint32_t lane_claimed[ROTA_LANES_MAX];
-    uint64_t sequence_base; /* ticket sequences at or below belong to earlier opens */
+    /* Lanes that were given back, a stack through lane_next: see lanes.c. */
+    _Atomic uint64_t lanes_free;
+    _Atomic(_Atomic uint32_t *) lane_next[ROTA_LANE_BLOCKS];
+    /* Ticket sequences at or below the first are nobody's, up to the second of earlier opens. */
+    uint64_t sequence_first, sequence_base;
+    struct rota_runtime *next_known; /* every shell there is: runtime.c */
     uint32_t fork_generation;
 
     rota_runtime_options options;
@@ -509,8 +550,12 @@ struct rota_runtime {
     _Atomic uint64_t memory_bytes, memory_peak_bytes;
 
     _Alignas(64) _Atomic uint64_t stamp;
-    _Alignas(64) rota_lane *lanes;
-    _Atomic uint32_t lane_high; /* lanes ever claimed */
+    _Alignas(64) _Atomic uint32_t lane_high; /* lanes ever claimed */
+    _Atomic uint32_t lanes_ready;            /* lanes that there is memory for */
+    _Atomic uint32_t provision_wanted;       /* a caller found no lane, or no chunk */
+    rota_lane_block lane_blocks[ROTA_LANE_BLOCKS];
+    rota_cell_chunk *free_chunks; /* the sequencer's */
+    void *chunk_slabs;            /* lanes.c */
     rota_sleeper sequencer_sleeper, completer_sleeper, reclaimer_sleeper;
     _Alignas(64) _Atomic uint32_t sequencer_interest; /* wants to be woken when any timeline moves */
     _Atomic uint32_t completer_interest;
@@ -568,6 +613,9 @@ static inline rota_timeline *rota_runtime_timeline(rota_runtime *runtime, uint64
 
 /* runtime.c: ROTA_OK, or WRONG_STATE with a sentence, in a closed runtime or a forked child. Wait-free. */
 rota_status rota_runtime_check(const rota_runtime *runtime);
+/* Whether a pointer that a caller made up or kept is a runtime, open or closed, without looking at what it
+ * points to. Wait-free; O(runtimes) for one that the thread has not asked about before. */
+bool rota_runtime_is_known(const rota_runtime *runtime);
 /* Whether the point's timeline has reached it. PASSED is true. */
 bool rota_point_passed(rota_runtime *runtime, uint64_t point);
 
@@ -575,7 +623,32 @@ bool rota_point_passed(rota_runtime *runtime, uint64_t point);
 void rota_runtime_thread_ends(rota_runtime *runtime);
 
 /* lanes.c */
+static inline uint64_t rota_ticket_id(uint64_t sequence, uint32_t lane) {
+    return sequence << ROTA_LANE_BITS | lane;
+}
+static inline uint32_t rota_ticket_lane(uint64_t id) {
+    return (uint32_t)id & (ROTA_LANES_MAX - 1);
+}
+static inline uint64_t rota_ticket_sequence(uint64_t id) {
+    return id >> ROTA_LANE_BITS;
+}
+/* Of a lane that was ever ready. */
+static inline rota_lane *rota_lane_at(const rota_runtime *runtime, uint32_t index) {
+    const uint32_t block = index < ROTA_LANES_FIRST ? 0 : 22u - (uint32_t)__builtin_clz(index);
+    return &runtime->lane_blocks[block].lanes[block ? index - (ROTA_LANES_FIRST / 2 << block) : index];
+}
+_Static_assert(ROTA_LANES_FIRST == 1024, "the 22 in rota_lane_at is for this one");
 rota_lane *rota_lane_of_thread(rota_runtime *runtime, uint32_t *out_index);
+/* NULL: the ticket's chunk has gone on to later tickets. Of a sequence that the lane has reached. */
+rota_cell *rota_lane_cell(const rota_lane *lane, uint64_t sequence);
+/* The sequencer's: the record of this ticket is being taken: its chunk, and the lane gets the one after. */
+rota_cell_chunk *rota_lane_take(rota_runtime *runtime, rota_lane *lane, uint64_t sequence);
+/* The sequencer's: the submission of a ticket in the chunk is recycled, or its ticket ended without one. */
+static inline void rota_chunk_ended(rota_cell_chunk *chunk) {
+    chunk->unfinished--;
+}
+/* The sequencer's: what callers said is short, if they did: lanes, before they are needed, or a chunk. */
+void rota_lanes_provide(rota_runtime *runtime);
 /* Publishes one record: NULL args allowed. BUSY when there is no room. */
 rota_status rota_lane_publish(rota_runtime *runtime, rota_record_kind kind, void *object, rota_args *args,
                               const uint64_t *payload, uint32_t payload_words, rota_ticket *out_ticket);

@@ -34,7 +34,9 @@ void rota_submission_free(rota_submission *submission) {
     free(submission);
 }
 
+/* Its ticket has ended, and nobody marks the cell any more. */
 static void recycle(rota_runtime *runtime, rota_submission *submission) {
+    rota_chunk_ended(submission->chunk);
     submission->next = runtime->free_submissions;
     runtime->free_submissions = submission;
 }
@@ -484,7 +486,9 @@ static bool sequence_read(rota_runtime *runtime, rota_submission *submission, ui
 
 void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_index,
                           const rota_record *record) {
-    rota_cell *cell = &lane->cells[record->sequence % ROTA_TICKET_HISTORY];
+    rota_cell_chunk *chunk = rota_lane_take(runtime, lane, record->sequence);
+    rota_cell *cell = &chunk->cells[record->sequence % ROTA_CHUNK_CELLS];
+    const uint64_t id = rota_ticket_id(record->sequence, lane_index);
     uint64_t number = ++runtime->next_number;
     ra_store_release(&cell->number, number);
     rota_submission *submission = new_submission(runtime);
@@ -495,8 +499,9 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
          * before). */
         cause = rota_cause_new(runtime, ROTA_OUT_OF_MEMORY, "submission %llu: no host memory to sequence it",
                                (unsigned long long)number);
-        rota_ticket_set_failed(runtime, cell, record->sequence * ROTA_LANES_MAX + lane_index, status, cause);
+        rota_ticket_set_failed(runtime, cell, id, status, cause);
         ra_store_release(&cell->point, ROTA_POINT_PASSED);
+        rota_chunk_ended(chunk);
         rota_host_record_drop(record);
         return;
     }
@@ -505,8 +510,9 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
     submission->plan = record->kind == ROTA_RECORD_PLAN ? record->object : NULL;
     submission->args = record->args;
     submission->number = number;
-    submission->ticket_id = record->sequence * ROTA_LANES_MAX + lane_index;
+    submission->ticket_id = id;
     submission->cell = cell;
+    submission->chunk = chunk;
     submission->work_count = submission->wait_count = submission->hold_count = submission->transfer_count = 0;
     submission->hosted = false;
     submission->read = NULL;
@@ -520,7 +526,7 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
 
     uint64_t final = ROTA_POINT_NONE;
     bool ok;
-    uint64_t *words = &lane->words[record->payload_begin % ROTA_LANE_WORDS], *payload = NULL;
+    uint64_t *words = &lane->store->words[record->payload_begin % ROTA_LANE_WORDS], *payload = NULL;
     if (record->kind == ROTA_RECORD_PLAN) {
         rota_plan *plan = submission->plan;
         rota_plan_run *run = plan->run;
@@ -627,6 +633,7 @@ static void fail_for_loss(rota_runtime *runtime, rota_submission *submission, co
 /* A lost device, or the thread that hands works to it, may still touch the submission: it is kept until
  * close, and with it its plan. */
 static void keep(rota_runtime *runtime, rota_submission *submission) {
+    rota_chunk_ended(submission->chunk); /* it has failed, which is done once */
     submission->next = runtime->stranded;
     runtime->stranded = submission;
 }

@@ -42,7 +42,7 @@ void rota_sequencer_free(rota_runtime *runtime) {
 }
 
 static uint64_t stamp_at(const rota_lane *lane, uint64_t position) {
-    return lane->records[position % ROTA_LANE_RECORDS].stamp;
+    return lane->store->records[position % ROTA_LANE_RECORDS].stamp;
 }
 
 static void sift_down(rota_merge *merge, uint32_t at) {
@@ -67,7 +67,7 @@ static bool scan(rota_runtime *runtime) {
     uint64_t highest = 0;
     uint32_t lanes = ra_load_seq_cst(&runtime->lane_high);
     for (uint32_t i = 0; i < lanes; i++) {
-        rota_lane *lane = &runtime->lanes[i];
+        rota_lane *lane = rota_lane_at(runtime, i);
         uint64_t tail = ra_load_seq_cst(&lane->tail); /* with rota_lane_publish */
         if (tail == ra_load_relaxed(&lane->head)) continue;
         uint64_t stamp = stamp_at(lane, tail - 1);
@@ -77,7 +77,7 @@ static bool scan(rota_runtime *runtime) {
     merge->count = 0;
     lanes = ra_load_seq_cst(&runtime->lane_high);
     for (uint32_t i = 0; i < lanes; i++) {
-        rota_lane *lane = &runtime->lanes[i];
+        rota_lane *lane = rota_lane_at(runtime, i);
         uint64_t tail = ra_load_seq_cst(&lane->tail);
         uint64_t head = ra_load_relaxed(&lane->head);
         while (tail > head && stamp_at(lane, tail - 1) > highest) tail--;
@@ -106,9 +106,9 @@ static void take_all(rota_runtime *runtime) {
     uint32_t since_flush = 0;
     while (merge->count > 0) {
         uint32_t index = merge->lanes[0];
-        rota_lane *lane = &runtime->lanes[index];
+        rota_lane *lane = rota_lane_at(runtime, index);
         uint64_t head = ra_load_relaxed(&lane->head);
-        const rota_record *record = &lane->records[head % ROTA_LANE_RECORDS];
+        const rota_record *record = &lane->store->records[head % ROTA_LANE_RECORDS];
         rota_sequence_record(runtime, lane, index, record);
         /* Releases the record and its words to the producer. */
         ra_store_release(&lane->words_head, record->words_end);
@@ -133,11 +133,14 @@ static void take_all(rota_runtime *runtime) {
 static bool has_work(rota_runtime *runtime) {
     if (ra_load_seq_cst(&runtime->released) || ra_load_seq_cst(&runtime->lost_pending) ||
         ra_load_seq_cst(&runtime->stop) || ra_load_seq_cst(&runtime->lent) ||
+        ra_load_seq_cst(&runtime->provision_wanted) ||
         ra_load_seq_cst(&runtime->reap_requested) != ra_load_relaxed(&runtime->reap_done))
         return true;
     uint32_t lanes = ra_load_seq_cst(&runtime->lane_high);
-    for (uint32_t i = 0; i < lanes; i++)
-        if (ra_load_seq_cst(&runtime->lanes[i].tail) != ra_load_relaxed(&runtime->lanes[i].head)) return true;
+    for (uint32_t i = 0; i < lanes; i++) {
+        rota_lane *lane = rota_lane_at(runtime, i);
+        if (ra_load_seq_cst(&lane->tail) != ra_load_relaxed(&lane->head)) return true;
+    }
     return false;
 }
 
@@ -194,6 +197,7 @@ static bool round_of_work(rota_runtime *runtime) {
      * it is sequenced, and known as their last use, in this round. */
     rota_dead *fresh =
         ra_load_seq_cst(&runtime->released) ? ra_exchange_acq_rel(&runtime->released, NULL) : NULL;
+    rota_lanes_provide(runtime);
     bool any = scan(runtime);
     if (any)
         take_all(runtime);

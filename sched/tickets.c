@@ -59,8 +59,8 @@ const rota_failure *rota_failure_find(rota_runtime *runtime, uint64_t ticket_id)
 
 /* Once the cell has gone on to a later ticket nothing else says that this one failed. */
 static void note_unnoted(rota_runtime *runtime, uint64_t ticket_id) {
-    rota_lane *lane = &runtime->lanes[ticket_id % ROTA_LANES_MAX];
-    const uint64_t sequence = ticket_id / ROTA_LANES_MAX;
+    rota_lane *lane = rota_lane_at(runtime, rota_ticket_lane(ticket_id));
+    const uint64_t sequence = rota_ticket_sequence(ticket_id);
     /* The acquires in failed_status pair with both. */
     uint64_t first = ra_load_relaxed(&lane->unnoted_first);
     while ((first == 0 || sequence < first) && !ra_cas_acq_rel(&lane->unnoted_first, &first, sequence)) {
@@ -112,30 +112,44 @@ typedef struct cell_view {
     uint32_t state;
 } cell_view;
 
+/* No ticket that the runtime ever gave out: nothing of it is followed. */
+static rota_status not_a_ticket(void) {
+    return rota_fail(
+        ROTA_INVALID_ARGUMENT,
+        "not a ticket of this runtime: of another one, or made up (expected what a submission gave)");
+}
+
 static rota_status view_ticket(rota_ticket ticket, cell_view *out_view, rota_cell **out_cell) {
     rota_runtime *runtime = ticket.runtime;
-    uint64_t sequence = ticket.id / ROTA_LANES_MAX;
+    const uint64_t sequence = rota_ticket_sequence(ticket.id);
+    const uint32_t index = rota_ticket_lane(ticket.id);
     if (sequence <= runtime->sequence_base)
-        return rota_fail(ROTA_WRONG_STATE, "the ticket is of a runtime that was closed");
-    rota_cell *cell = &runtime->lanes[ticket.id % ROTA_LANES_MAX].cells[sequence % ROTA_TICKET_HISTORY];
+        return sequence <= runtime->sequence_first
+                   ? not_a_ticket()
+                   : rota_fail(ROTA_WRONG_STATE, "the ticket is of a runtime that was closed");
+    if (index >= ra_load_acquire(&runtime->lanes_ready)) return not_a_ticket(); /* with add_block */
+    const rota_lane *lane = rota_lane_at(runtime, index);
+    /* Acquire: the cell has been this ticket's. */
+    if (sequence > ra_load_acquire(&lane->sequence)) return not_a_ticket();
+    rota_cell *cell = rota_lane_cell(lane, sequence);
     if (out_cell) *out_cell = cell;
-    /* Each acquire pairs with the release that stored the field: having read a later ticket's field, the last
-     * load of sequence can't miss that ticket. */
+    *out_view = (cell_view){.old = true};
+    if (!cell) return ROTA_OK;
+    /* Each acquire pairs with the release that stored the field: having read another ticket's field, the last
+     * load of id can't miss that ticket. */
     out_view->point = ra_load_acquire(&cell->point);
     out_view->number = ra_load_acquire(&cell->number);
     /* seq_cst, here and in rota_ticket_status: a sleeper is visible before it looks (see sched/wait.h). */
     out_view->state = ra_load_seq_cst(&cell->state);
-    uint64_t now = ra_load_acquire(&cell->sequence);
-    if (now < sequence) return rota_fail(ROTA_INVALID_ARGUMENT, "not a ticket of this runtime");
-    out_view->old = now > sequence;
+    out_view->old = ra_load_acquire(&cell->id) != ticket.id;
     return ROTA_OK;
 }
 
 static rota_status failed_status(rota_runtime *runtime, uint64_t id) {
     const rota_failure *failure = rota_failure_find(runtime, id);
     if (failure) return rota_fail(failure->status, "%s", failure->cause->message);
-    const rota_lane *lane = &runtime->lanes[id % ROTA_LANES_MAX];
-    const uint64_t sequence = id / ROTA_LANES_MAX;
+    const rota_lane *lane = rota_lane_at(runtime, rota_ticket_lane(id));
+    const uint64_t sequence = rota_ticket_sequence(id);
     /* The release that each pairs with is note_unnoted's, which came before the ticket was complete. */
     const uint64_t first = ra_load_acquire(&lane->unnoted_first);
     const uint64_t last = ra_load_acquire(&lane->unnoted_last);
@@ -165,8 +179,7 @@ rota_status rota_ticket_status(rota_ticket ticket) {
     }
     /* What failed was noted before its value was reached: look again now that it was. */
     view.state = ra_load_seq_cst(&cell->state);
-    if (ra_load_acquire(&cell->sequence) != ticket.id / ROTA_LANES_MAX)
-        return failed_status(runtime, ticket.id);
+    if (ra_load_acquire(&cell->id) != ticket.id) return failed_status(runtime, ticket.id);
     if ((view.state & ROTA_CELL_HOSTED) && !(view.state & ROTA_CELL_DONE)) return ROTA_BUSY;
     if (!(view.state & ROTA_CELL_TAKEN) && rota_device_fills(runtime, view.number)) return ROTA_BUSY;
     if (view.state & ROTA_CELL_FAILED) {
@@ -181,6 +194,7 @@ rota_status rota_ticket_status(rota_ticket ticket) {
 static rota_status check_ticket(rota_ticket ticket) {
     if (!ticket.runtime || !ticket.id)
         return rota_fail(ROTA_INVALID_ARGUMENT, "the ticket names no submission");
+    if (!rota_runtime_is_known(ticket.runtime)) return not_a_ticket();
     return rota_runtime_check(ticket.runtime);
 }
 
@@ -203,7 +217,9 @@ rota_status rota_ticket_number(rota_ticket ticket, uint64_t *out_number) {
     ROTA_TRY(check_ticket(ticket));
     cell_view view;
     ROTA_TRY(view_ticket(ticket, &view, NULL));
-    if (view.old)
+    /* Of some that are older the number may be left: which ones, nobody could say. */
+    const rota_lane *lane = rota_lane_at(ticket.runtime, rota_ticket_lane(ticket.id));
+    if (view.old || ra_load_relaxed(&lane->sequence) - rota_ticket_sequence(ticket.id) >= ROTA_TICKET_HISTORY)
         return rota_fail(ROTA_NOT_FOUND, "the numbers of a thread's last %d submissions are kept",
                          ROTA_TICKET_HISTORY);
     if (view.number == 0) return rota_fail(ROTA_BUSY, "the submission has no number yet");
@@ -368,7 +384,7 @@ static rota_status wait_until(rota_ticket ticket, bool (*done)(rota_ticket), uin
     waiting wait; /* its list of what is watched begins empty */
     wait.ticket = ticket;
     wait.done = done;
-    wait.lane = &runtime->lanes[ticket.id % ROTA_LANES_MAX];
+    wait.lane = rota_lane_at(runtime, rota_ticket_lane(ticket.id));
     wait.is_sequenced = false;
     const uint64_t asked = runtime->options.spin_ns;
     uint64_t spin = asked > WAIT_SPIN_NS ? asked : WAIT_SPIN_NS;
@@ -405,7 +421,9 @@ rota_status rota_wait(rota_ticket ticket, uint64_t timeout_ns) {
 }
 
 rota_status rota_wait_inputs_taken(rota_ticket ticket, uint64_t timeout_ns) {
+    cell_view view;
     ROTA_TRY(check_ticket(ticket));
+    ROTA_TRY(view_ticket(ticket, &view, NULL));
     return wait_until(ticket, rota_ticket_taken, timeout_ns, "the inputs being taken");
 }
 
@@ -436,5 +454,7 @@ rota_status rota_ticket_on_complete(rota_ticket ticket, rota_ticket_fn fn, void 
 rota_status rota_ticket_eventfd(rota_ticket ticket, int eventfd) {
     ROTA_TRY(check_ticket(ticket));
     if (eventfd < 0) return rota_fail(ROTA_INVALID_ARGUMENT, "eventfd %d is not a file descriptor", eventfd);
+    rota_status status = rota_ticket_status(ticket);
+    if (status == ROTA_INVALID_ARGUMENT || status == ROTA_WRONG_STATE) return status;
     return watch(ticket, NULL, NULL, eventfd);
 }

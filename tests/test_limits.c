@@ -1,0 +1,192 @@
+/* How much may be unfinished or open at once: tickets of a thread, threads, devices. */
+#include "tests/runtime_support.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/atomic.h"
+#include "base/futex.h"
+#include "sched/plan.h"
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+enum { SCALE = 10 }; /* sanitizers slow a submission down by about as much */
+#else
+enum { SCALE = 1 };
+#endif
+
+static uint32_t on_queue(void *user, rota_node node, uint32_t queues) {
+    (void)node;
+    (void)queues;
+    return *(const uint32_t *)user;
+}
+
+static rota_plan *plan_on(rota_device *device, uint32_t queue, const rota_kernel *kernel,
+                          rota_buffer *buffer) {
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    rota_access access = {buffer, 0, ROTA_WHOLE, ROTA_READWRITE};
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    assert_ok(rota_record_kernel(
+        recorder, &(rota_kernel_node){.kernel = kernel, .accesses = &access, .access_count = 1}, NULL));
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(rota_device_runtime(device), graph,
+                           &(rota_compile_options){.devices = &device,
+                                                   .device_count = 1,
+                                                   .queues = 2,
+                                                   .queue_policy = on_queue,
+                                                   .queue_policy_user = &queue},
+                           &plan));
+    rota_graph_release(graph);
+    return plan;
+}
+
+static uint64_t resident_bytes(void) {
+    unsigned long pages = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%lu %lu", &pages, &resident), 2);
+    (void)fclose(file);
+    return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Submits until it can't, `count` times at most; how often it could. */
+static uint32_t submit_many(rota_plan *plan, uint32_t count, rota_ticket *out_last) {
+    uint32_t done = 0;
+    while (done < count && rota_submit_wait(plan, NULL, 2000000000u, out_last) == ROTA_OK) done++;
+    return done;
+}
+
+/* One unfinished ticket, and then others, which end. */
+static void an_unfinished_ticket_blocks_nobody(void **state) {
+    runtime_fixture *f = *state;
+    rota_buffer *held = test_words(f->device, "held", 4, 0), *buffer = test_words(f->device, "x", 4, 0);
+    rota_plan *gate = plan_on(f->device, 1, &test_gate, held);
+    rota_plan *plan = plan_on(f->device, 0, &test_increment, buffer);
+    rota_ticket hung, first = {NULL, 0}, last = {NULL, 0};
+    const uint32_t count = 100000 / SCALE;
+    uint64_t number, before;
+    test_gate_open(false);
+    assert_ok(rota_submit(gate, NULL, &hung));
+    assert_ok(rota_submit_wait(plan, NULL, 0, &first));
+    assert_int_equal(submit_many(plan, count, &last), count);
+    assert_ok(rota_wait(last, 0));
+    assert_ok(rota_poll(first));
+    assert_status(rota_poll(hung), ROTA_BUSY);
+    assert_ok(rota_ticket_number(last, &number));
+    assert_status(rota_ticket_number(first, &before), ROTA_NOT_FOUND);
+    test_expect_words(buffer, 4, count + 1);
+    /* Twice as many more use the same memory. */
+    uint64_t resident = resident_bytes();
+    assert_int_equal(submit_many(plan, 2 * count, &last), 2 * count);
+    assert_ok(rota_wait(last, 0));
+    uint64_t now = resident_bytes();
+    if (SCALE == 1 && now > resident + ((uint64_t)6 << 20))
+        fail_msg("%llu KiB more after %u more submissions", (unsigned long long)(now - resident) >> 10,
+                 2 * count);
+    test_gate_open(true);
+    assert_ok(rota_wait(hung, 0));
+    rota_plan_release(gate);
+    rota_plan_release(plan);
+    rota_buffer_release(held);
+    rota_buffer_release(buffer);
+}
+
+/* A hundred times the 4 096 of old, and a sentence that names the limit; and on it goes when the ticket ends.
+ */
+static void the_limit_of_tickets_is_named(void **state) {
+    runtime_fixture *f = *state;
+    if (SCALE != 1) skip();
+    rota_buffer *held = test_words(f->device, "held", 4, 0), *buffer = test_words(f->device, "x", 4, 0);
+    rota_plan *gate = plan_on(f->device, 1, &test_gate, held);
+    rota_plan *plan = plan_on(f->device, 0, &test_increment, buffer);
+    rota_ticket hung, next, last = {NULL, 0};
+    test_gate_open(false);
+    assert_ok(rota_submit(gate, NULL, &hung));
+    uint32_t done = 0;
+    rota_status status;
+    for (; (status = rota_submit_wait(plan, NULL, 300000000u, &next)) == ROTA_OK && done < 600000; done++)
+        last = next;
+    assert_int_equal(status, ROTA_TIMEOUT);
+    if (!strstr(rota_last_error(), "523776")) fail_msg("it says: %s", rota_last_error());
+    assert_true(done >= 100 * 4096);
+    assert_true(done <= 524288);
+    assert_ok(rota_wait(last, 0));
+    test_gate_open(true);
+    assert_ok(rota_wait(hung, 0));
+    assert_int_equal(submit_many(plan, 2000, &last), 2000);
+    assert_ok(rota_wait(last, 0));
+    test_expect_words(buffer, 4, done + 2000);
+    rota_plan_release(gate);
+    rota_plan_release(plan);
+    rota_buffer_release(held);
+    rota_buffer_release(buffer);
+}
+
+/* ---- Threads ---- */
+
+enum { THREADS = 2500 };
+
+typedef struct crowd {
+    rota_plan *plan;
+    _Atomic uint32_t submitted, go_on;
+} crowd;
+
+/* Keeps its lane until all have one. */
+static void *submit_and_stay(void *user) {
+    crowd *c = user;
+    rota_ticket ticket;
+    bool ok = rota_submit_wait(c->plan, NULL, 20000000000u, &ticket) == ROTA_OK;
+    (void)ra_fetch_add_seq_cst(&c->submitted, 1);
+    while (!ra_load_seq_cst(&c->go_on)) (void)rota_futex_wait(&c->go_on, 0, UINT64_MAX);
+    ok = ok && rota_wait(ticket, 0) == ROTA_OK;
+    return ok ? NULL : "a submission failed";
+}
+
+static void as_many_lanes_as_living_threads(void **state) {
+    runtime_fixture *f = *state;
+    static pthread_t threads[THREADS];
+    rota_buffer *buffer = test_words(f->device, "x", 4, 0);
+    crowd c = {.plan = test_plan_1(f->device, "inc", &test_increment, buffer, ROTA_READWRITE)};
+    pthread_attr_t attributes;
+    assert_int_equal(pthread_attr_init(&attributes), 0);
+    assert_int_equal(pthread_attr_setstacksize(&attributes, (size_t)256 << 10), 0);
+    /* Twice: the second crowd is given the first one's lanes. */
+    uint64_t resident[2];
+    for (uint32_t round = 0; round < 2; round++) {
+        ra_store_seq_cst(&c.submitted, 0);
+        ra_store_seq_cst(&c.go_on, 0);
+        for (uint32_t i = 0; i < THREADS; i++)
+            assert_int_equal(pthread_create(&threads[i], &attributes, submit_and_stay, &c), 0);
+        uint64_t deadline = rota_deadline_after(60000000000u);
+        static _Atomic uint32_t never;
+        while (ra_load_seq_cst(&c.submitted) < THREADS && rota_clock_ns() < deadline)
+            (void)rota_futex_wait(&never, 0, rota_deadline_after(1000000));
+        assert_int_equal(ra_load_seq_cst(&c.submitted), THREADS);
+        ra_store_seq_cst(&c.go_on, 1);
+        rota_futex_wake(&c.go_on, INT32_MAX);
+        for (uint32_t i = 0; i < THREADS; i++) {
+            void *failure;
+            (void)pthread_join(threads[i], &failure);
+            assert_null(failure);
+        }
+        resident[round] = resident_bytes();
+    }
+    test_expect_words(buffer, 4, 2 * THREADS);
+    if (SCALE == 1) assert_true(resident[1] < resident[0] + ((uint64_t)8 << 20));
+    (void)pthread_attr_destroy(&attributes);
+    rota_plan_release(c.plan);
+    rota_buffer_release(buffer);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(an_unfinished_ticket_blocks_nobody, runtime_setup, runtime_teardown),
+        cmocka_unit_test_setup_teardown(the_limit_of_tickets_is_named, runtime_setup, runtime_teardown),
+        cmocka_unit_test_setup_teardown(as_many_lanes_as_living_threads, runtime_setup, runtime_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
