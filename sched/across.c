@@ -38,8 +38,8 @@ static rota_status link_queues(rota_device *maker, rota_device *other) {
 
 static void set_linked(rota_device *a, rota_device *b, bool linked) {
     /* Release: with the timelines' loads of who finds them linked. */
-    ra_store_release(&a->linked, linked ? 1u << b->index : 0);
-    ra_store_release(&b->linked, linked ? 1u << a->index : 0);
+    ra_store_release(&a->linked, linked ? (uint64_t)1 << b->index : 0);
+    ra_store_release(&b->linked, linked ? (uint64_t)1 << a->index : 0);
 }
 
 /* ---- The trial: a sum that goes to and fro between two buffers, by a plan on each device ---- */
@@ -210,12 +210,12 @@ void rota_across_rescue(rota_runtime *runtime) {
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) {
         rota_device *lost = runtime->devices[d];
-        uint32_t linked = ra_load_acquire(&lost->linked);
+        uint64_t linked = ra_load_acquire(&lost->linked);
         if (!linked || !rota_device_is_lost(lost)) continue;
         /* First what was in vain fails, then what runs on goes on. */
         rota_gate_spread(lost);
         for (; linked; linked &= linked - 1) {
-            rota_device *other = runtime->devices[__builtin_ctz(linked)];
+            rota_device *other = runtime->devices[__builtin_ctzll(linked)];
             if (!rota_device_is_lost(other) && !is_through(other)) signal_all(lost, other);
         }
     }

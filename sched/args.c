@@ -184,7 +184,8 @@ rota_status rota_args_set_buffer(rota_args *args, rota_buffer *slot_buffer, rota
                          plan->name, rota_buffer_name(buffer), (unsigned long long)buffer->root_offset,
                          rota_buffer_name(slot_buffer));
     if (entry == run->slot_buffer_count) return ROTA_OK; /* no node uses it */
-    uint32_t bits = 0, domains = 0;
+    rota_places bits = 0;
+    uint64_t domains = 0;
     /* Memory on all devices first: if it fails on one, what was bound before still is, on all of them. */
     for (int pass = 0; pass < 2; pass++)
         for (uint32_t w = 0; w < plan->word_count; w++) {
@@ -198,8 +199,9 @@ rota_status rota_args_set_buffer(rota_args *args, rota_buffer *slot_buffer, rota
             }
             ROTA_TRY(rota_residency_prepare(residency, device));
             bits |= rota_residency_bit(residency, device);
-            domains |= 1u << device->domain;
-            if (__builtin_popcount(bits) != __builtin_popcount(domains))
+            domains |= (uint64_t)1 << device->domain;
+            if (__builtin_popcountll((uint64_t)bits) + __builtin_popcountll((uint64_t)(bits >> 64)) !=
+                __builtin_popcountll(domains))
                 return rota_fail(
                     ROTA_UNSUPPORTED,
                     "plan '%s': buffer '%s' has memory of its own on '%s' since a device was lost",

@@ -14,7 +14,7 @@
 #include "exec/exec.h"
 #include "sched/runtime.h"
 
-#define ROTA_DEVICES_MAX 16
+#define ROTA_DEVICES_MAX 64
 #define ROTA_TIMELINES_MAX (ROTA_DEVICES_MAX * ROTA_EXEC_QUEUES_MAX)
 
 /* A timeline's newest entries. For a value before all that are left the oldest of them stands, whose points

@@ -21,8 +21,8 @@ static bool is_waiting_for_lost(rota_runtime *runtime) {
     for (uint32_t d = 0; d < devices; d++) {
         rota_device *device = runtime->devices[d];
         if (rota_device_is_lost(device) || rota_device_is_finished(device)) continue;
-        for (uint32_t others = ra_load_acquire(&device->linked); others; others &= others - 1)
-            if (rota_device_is_lost(runtime->devices[__builtin_ctz(others)])) return true;
+        for (uint64_t others = ra_load_acquire(&device->linked); others; others &= others - 1)
+            if (rota_device_is_lost(runtime->devices[__builtin_ctzll(others)])) return true;
     }
     return false;
 }
@@ -49,10 +49,11 @@ static void drop_waiting(rota_runtime *runtime) {
     }
 }
 
-static uint32_t unfinished_devices(rota_runtime *runtime) {
-    uint32_t mask = 0, devices = ra_load_acquire(&runtime->device_count);
+static uint64_t unfinished_devices(rota_runtime *runtime) {
+    uint64_t mask = 0;
+    uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++)
-        if (!rota_device_is_finished(runtime->devices[d])) mask |= 1u << d;
+        if (!rota_device_is_finished(runtime->devices[d])) mask |= (uint64_t)1 << d;
     return mask;
 }
 
@@ -62,7 +63,7 @@ static bool is_finished(rota_runtime *runtime) {
 
 /* What did not end by the deadline. */
 typedef struct stuck_threads {
-    uint32_t submit; /* bit per device */
+    uint64_t submit; /* bit per device */
     bool completer, reclaimer;
 } stuck_threads;
 
@@ -97,7 +98,8 @@ static stuck_threads stop_threads(rota_runtime *runtime, uint64_t deadline_ns) {
         rota_device *device = runtime->devices[d];
         rota_sleeper_wake(&device->sleeper);
         for (uint32_t other = 0; other < devices; other++) rota_device_wake_waiters(runtime->devices[other]);
-        if (outlasts(device->thread, &device->thread_ended, at_least(deadline_ns))) stuck.submit |= 1u << d;
+        if (outlasts(device->thread, &device->thread_ended, at_least(deadline_ns)))
+            stuck.submit |= (uint64_t)1 << d;
     }
     ra_store_seq_cst(&runtime->reclaimer_stop, 1);
     rota_sleeper_wake(&runtime->reclaimer_sleeper);
@@ -111,14 +113,14 @@ static stuck_threads stop_threads(rota_runtime *runtime, uint64_t deadline_ns) {
 }
 
 /* Whether the object may be touched by a device of the mask. */
-static bool is_held(const rota_dead *dead, uint32_t stuck) {
+static bool is_held(const rota_dead *dead, uint64_t stuck) {
     if (stuck == 0) return false;
     if (dead->kind == ROTA_DEAD_PLAN) return (((const rota_plan_run *)dead)->device_mask & stuck) != 0;
     return true;
 }
 
 /* Frees what was released and can't be in use; what a stuck device may touch is left, in `dead`. */
-static void free_released(rota_runtime *runtime, uint32_t stuck) {
+static void free_released(rota_runtime *runtime, uint64_t stuck) {
     rota_dead *dead = runtime->dead, *left = NULL;
     runtime->dead = NULL;
     for (;;) {
@@ -141,7 +143,7 @@ static void free_released(rota_runtime *runtime, uint32_t stuck) {
 }
 
 /* What callers still hold becomes a shell: the structs stay, the executors' objects go. */
-static void empty_objects(rota_runtime *runtime, uint32_t stuck) {
+static void empty_objects(rota_runtime *runtime, uint64_t stuck) {
     rota_plan_run *abandoned = NULL;
     for (rota_plan_run *run = runtime->runs; run;) {
         rota_plan_run *next = run->next;
@@ -176,7 +178,7 @@ static void let_go_of_reads(rota_submission *submission) {
 
 /* Of devices that are through, while the staging memory is there that they give back, which may be another
  * device's. */
-static void let_go_of_all_reads(rota_runtime *runtime, uint32_t stuck) {
+static void let_go_of_all_reads(rota_runtime *runtime, uint64_t stuck) {
     if (stuck == 0) let_go_of_reads(runtime->stranded);
     uint32_t devices = ra_load_relaxed(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++)
@@ -212,53 +214,55 @@ static uint64_t close_device(rota_device *device, bool is_stuck, uint64_t deadli
 
 typedef struct closing {
     bool was_finished;     /* all, at the deadline */
-    uint32_t late;         /* bit per device: it had works unfinished then */
+    uint64_t late;         /* bit per device: it had works unfinished then */
     stuck_threads threads; /* at the end of what they were given */
     uint64_t waiting;      /* submissions that the sequencer had not taken */
-    uint32_t stuck;        /* it has works unfinished, now that nothing is handed over any more */
-    uint32_t answers_not;  /* its executor could not be closed */
-    uint32_t left;         /* it is left as it is */
+    uint64_t stuck;        /* it has works unfinished, now that nothing is handed over any more */
+    uint64_t answers_not;  /* its executor could not be closed */
+    uint64_t left;         /* it is left as it is */
     uint64_t abandoned_bytes;
 } closing;
 
-static uint32_t all_devices(const rota_runtime *runtime) {
-    return (uint32_t)((1ull << ra_load_acquire(&runtime->device_count)) - 1);
+static uint64_t all_devices(const rota_runtime *runtime) {
+    const uint32_t devices = ra_load_acquire(&runtime->device_count);
+    return devices == 64 ? UINT64_MAX : ((uint64_t)1 << devices) - 1;
 }
 
-static void close_devices_of(rota_runtime *runtime, closing *c, uint32_t mask, uint64_t deadline_ns) {
+static void close_devices_of(rota_runtime *runtime, closing *c, uint64_t mask, uint64_t deadline_ns) {
     for (; mask; mask &= mask - 1) {
-        uint32_t d = (uint32_t)__builtin_ctz(mask);
+        uint32_t d = (uint32_t)__builtin_ctzll(mask);
         uint64_t bytes = close_device(runtime->devices[d], c->stuck >> d & 1u, at_least(deadline_ns));
         c->abandoned_bytes += bytes;
-        if (bytes != 0) c->answers_not |= 1u << d;
+        if (bytes != 0) c->answers_not |= (uint64_t)1 << d;
     }
     c->left |= c->answers_not;
 }
 
-static void leave(rota_runtime *runtime, closing *c, uint32_t mask) {
+static void leave(rota_runtime *runtime, closing *c, uint64_t mask) {
     c->left |= mask;
-    for (; mask; mask &= mask - 1) ra_store_release(&runtime->devices[__builtin_ctz(mask)]->closed, 1);
+    for (; mask; mask &= mask - 1) ra_store_release(&runtime->devices[__builtin_ctzll(mask)]->closed, 1);
 }
 
 /* Devices with memory that is known to works of those that are left: staging memory of what moves, and
  * instances of plans on several devices. */
-static uint32_t lent_devices(const rota_runtime *runtime, uint32_t left) {
-    uint32_t lent = 0, devices = ra_load_relaxed(&runtime->device_count);
+static uint64_t lent_devices(const rota_runtime *runtime, uint64_t left) {
+    uint64_t lent = 0;
+    uint32_t devices = ra_load_relaxed(&runtime->device_count);
     for (const rota_plan_run *run = runtime->runs; run; run = run->next)
         if (run->device_mask & left) lent |= run->device_mask;
     for (uint32_t d = 0; d < devices; d++)
         for (const rota_staging *staging = runtime->devices[d]->stagings; staging; staging = staging->next)
-            if (ra_load_acquire(&staging->busy)) lent |= 1u << d; /* with rota_staging_release */
+            if (ra_load_acquire(&staging->busy)) lent |= (uint64_t)1 << d; /* with rota_staging_release */
     return lent & ~left;
 }
 
 /* Executors that work on the host come first, where they are not through: they may be copying to or from
  * other devices' memory, stuck or not. Where one does not come to an end, what it may touch there is left. */
 static void close_devices(rota_runtime *runtime, closing *c, uint64_t deadline_ns) {
-    uint32_t first = 0, all = all_devices(runtime);
-    for (uint32_t mask = c->stuck; mask; mask &= mask - 1) {
-        uint32_t d = (uint32_t)__builtin_ctz(mask);
-        if (runtime->devices[d]->exec->caps.unified_host) first |= 1u << d;
+    uint64_t first = 0, all = all_devices(runtime);
+    for (uint64_t mask = c->stuck; mask; mask &= mask - 1) {
+        uint32_t d = (uint32_t)__builtin_ctzll(mask);
+        if (runtime->devices[d]->exec->caps.unified_host) first |= (uint64_t)1 << d;
     }
     close_devices_of(runtime, c, first, deadline_ns);
     let_go_of_all_reads(runtime, c->stuck);
@@ -270,11 +274,11 @@ static void close_devices(rota_runtime *runtime, closing *c, uint64_t deadline_n
 
 /* But for those that stay, and those linked to them, since executors of linked devices look at each other's.
  */
-static void free_devices(rota_runtime *runtime, uint32_t stay) {
+static void free_devices(rota_runtime *runtime, uint64_t stay) {
     uint32_t devices = ra_load_relaxed(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) {
         rota_device *device = runtime->devices[d];
-        if (((1u << d | ra_load_acquire(&device->linked)) & stay) == 0) rota_device_free(device);
+        if ((((uint64_t)1 << d | ra_load_acquire(&device->linked)) & stay) == 0) rota_device_free(device);
     }
 }
 
@@ -323,13 +327,13 @@ static rota_status outcome(const rota_runtime *runtime, const closing *c, double
         rota_append(
             text, sizeof text, &length, "%s did not return within %.3f s: nothing of the runtime is freed",
             c->threads.completer ? "a ticket's callback" : "a driver that frees what was released", seconds);
-    const uint32_t devices = c->late | c->threads.submit | c->answers_not;
-    for (uint32_t mask = devices; mask; mask &= mask - 1)
+    const uint64_t devices = c->late | c->threads.submit | c->answers_not;
+    for (uint64_t mask = devices; mask; mask &= mask - 1)
         rota_append(text, sizeof text, &length, "%s'%s'",
                     mask != devices ? ", "
                     : length        ? "; device "
                                     : "device ",
-                    runtime->devices[__builtin_ctz(mask)]->id);
+                    runtime->devices[__builtin_ctzll(mask)]->id);
     if (devices)
         rota_append(text, sizeof text, &length,
                     " did not finish within %.3f s: %llu bytes are abandoned to it", seconds,
@@ -369,7 +373,7 @@ rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_ns) {
     /* A thread that is stuck, inside a driver or a callback, still uses the runtime when it goes on, and what
      * it has before it may use any device, its staging memory, its timelines: all is left as it is. */
     if (c.threads.completer || c.threads.reclaimer || c.threads.submit) {
-        c.stuck = UINT32_MAX;
+        c.stuck = UINT64_MAX;
         leave(runtime, &c, all_devices(runtime));
     } else {
         close_devices(runtime, &c, thread_deadline);

@@ -349,14 +349,58 @@ static void stop_unpublished(rota_device *device) {
     rota_device_note_abandoned(1);
 }
 
+static rota_device *find_open(rota_runtime *runtime, const char *id) {
+    uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++)
+        if (ra_load_acquire(&runtime->devices[d]->visible) && strcmp(runtime->devices[d]->id, id) == 0)
+            return runtime->devices[d];
+    return NULL;
+}
+
+/* One that was refused and is not lost: it may be tried again. With open_mutex held. */
+static rota_device *find_refused(rota_runtime *runtime, const char *id) {
+    uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++) {
+        rota_device *device = runtime->devices[d];
+        if (!ra_load_acquire(&device->visible) && !rota_device_is_lost(device) && strcmp(device->id, id) == 0)
+            return device;
+    }
+    return NULL;
+}
+
+/* Lets the device be seen, if it computes what it should. One that does not stays where it is, invisible: the
+ * next try is of the same one, unless something of this one's is still in flight: then it is lost. */
+static rota_status try_device(rota_device *device, rota_device **out_device) {
+    rota_runtime *runtime = device->runtime;
+    rota_status status = ROTA_OK;
+    /* In touch mode a Vulkan device computes nothing that could be checked. */
+    if (!(runtime->touch && device->info.kind == ROTA_EXEC_VK)) status = rota_smoke_run(device, 0);
+    if (status != ROTA_OK) {
+        char text[ROTA_ERROR_MESSAGE_MAX];
+        (void)snprintf(text, sizeof text, "%s", rota_last_error());
+        if (!rota_device_is_finished(device)) rota_device_set_lost(device, "failed its smoke test");
+        return rota_fail(ROTA_REFUSED, "device '%s' (%s) is refused: %.*s", device->id, device->info.name,
+                         600, text);
+    }
+    rota_share_open(device);
+    ra_store_release(&device->visible, 1);
+    rota_log_write(&runtime->options.log, ROTA_LOG_INFO, "device '%s' (%s, %s) open, smoke test passed",
+                   device->id, device->info.name, device->info.driver);
+    *out_device = device;
+    return ROTA_OK;
+}
+
 static rota_status open_listed(rota_runtime *runtime, const listed *entry, rota_device **out_device) {
     if (!entry->info.usable)
         return rota_fail(ROTA_UNSUPPORTED, "device '%s' (%s) can't be used: %s", entry->info.id,
                          entry->info.name, entry->info.missing);
+    rota_device *device = find_refused(runtime, entry->info.id);
+    if (device) return try_device(device, out_device);
     if (ra_load_relaxed(&runtime->device_count) == ROTA_DEVICES_MAX)
-        return rota_fail(ROTA_OUT_OF_RANGE, "device '%s': at most %d devices may be open", entry->info.id,
-                         ROTA_DEVICES_MAX);
-    rota_device *device = new_device(runtime, entry);
+        return rota_fail(ROTA_OUT_OF_RANGE,
+                         "device '%s': a runtime has %d devices at most, those that were lost counted in",
+                         entry->info.id, ROTA_DEVICES_MAX);
+    device = new_device(runtime, entry);
     if (!device) return rota_fail(ROTA_OUT_OF_MEMORY, "device '%s': no host memory", entry->info.id);
     /* The executor's threads, a driver's own and the submit thread. */
     sigset_t before;
@@ -369,30 +413,7 @@ static rota_status open_listed(rota_runtime *runtime, const listed *entry, rota_
     }
     runtime->devices[device->index] = device;
     ra_store_release(&runtime->device_count, device->index + 1);
-    /* In touch mode a Vulkan device computes nothing that could be checked. */
-    if (!(runtime->touch && entry->info.kind == ROTA_EXEC_VK)) status = rota_smoke_run(device, 0);
-    if (status != ROTA_OK) {
-        /* It stays, invisible: what it was given may still be in flight. */
-        char text[ROTA_ERROR_MESSAGE_MAX];
-        (void)snprintf(text, sizeof text, "%s", rota_last_error());
-        rota_device_set_lost(device, "failed its smoke test");
-        return rota_fail(ROTA_REFUSED, "device '%s' (%s) is refused: %.*s", device->id, device->info.name,
-                         600, text);
-    }
-    rota_share_open(device);
-    ra_store_release(&device->visible, 1);
-    rota_log_write(&runtime->options.log, ROTA_LOG_INFO, "device '%s' (%s, %s) open, smoke test passed",
-                   device->id, device->info.name, device->info.driver);
-    *out_device = device;
-    return ROTA_OK;
-}
-
-static rota_device *find_open(rota_runtime *runtime, const char *id) {
-    uint32_t devices = ra_load_acquire(&runtime->device_count);
-    for (uint32_t d = 0; d < devices; d++)
-        if (ra_load_acquire(&runtime->devices[d]->visible) && strcmp(runtime->devices[d]->id, id) == 0)
-            return runtime->devices[d];
-    return NULL;
+    return try_device(device, out_device);
 }
 
 /* Opens the device of this id; with open_mutex held. */

@@ -110,9 +110,9 @@ void rota_gate_report(rota_device *device, uint32_t queue, uint64_t value) {
 
 void rota_gate_spread(rota_device *device) {
     rota_runtime *runtime = device->runtime;
-    uint32_t open = ra_load_acquire(&device->linked);
+    uint64_t open = ra_load_acquire(&device->linked);
     while (open) {
-        uint32_t d = (uint32_t)__builtin_ctz(open);
+        uint32_t d = (uint32_t)__builtin_ctzll(open);
         open &= open - 1;
         rota_device *other = runtime->devices[d];
         if (!ra_load_seq_cst(&other->gate.pending)) continue;
@@ -121,17 +121,17 @@ void rota_gate_spread(rota_device *device) {
 }
 
 /* The devices that the oldest work of the gate waits for, and of which it is not known what they will do. */
-static uint32_t waited_for(rota_device *device, uint64_t *out_since_ns) {
+static uint64_t waited_for(rota_device *device, uint64_t *out_since_ns) {
     rota_runtime *runtime = device->runtime;
     rota_gate *gate = &device->gate;
-    uint32_t devices = 0;
+    uint64_t devices = 0;
     rota_gate_lock(device);
     *out_since_ns = gate->since_ns;
     const rota_work *work = gate->head != gate->tail ? gate->works[gate->head % ROTA_GATE_WORKS] : NULL;
     for (uint32_t h = 0; work && h < work->hold_count; h++) {
         uint64_t hold = work->submission->holds[work->first_hold + h], point = rota_hold_point(hold);
         if (hold & ROTA_HOLD_ON_DEVICE && !rota_point_passed(runtime, point))
-            devices |= 1u << rota_point_device(point);
+            devices |= (uint64_t)1 << rota_point_device(point);
     }
     rota_gate_unlock(device);
     return devices;
@@ -153,14 +153,14 @@ void rota_gate_watch(rota_runtime *runtime, bool at_once) {
         rota_device *device = runtime->devices[d];
         if (!ra_load_acquire(&device->gate.pending)) continue;
         uint64_t since, now = rota_clock_ns();
-        uint32_t others = waited_for(device, &since);
-        for (uint32_t left = others; left; left &= left - 1) {
-            uint64_t progress = progress_of(runtime->devices[__builtin_ctz(left)]);
+        uint64_t others = waited_for(device, &since);
+        for (uint64_t left = others; left; left &= left - 1) {
+            uint64_t progress = progress_of(runtime->devices[__builtin_ctzll(left)]);
             if (since < progress) since = progress;
         }
         if (!at_once && (now <= since || now - since <= runtime->options.timeout_ns)) continue;
         for (; others; others &= others - 1) {
-            rota_device *other = runtime->devices[__builtin_ctz(others)];
+            rota_device *other = runtime->devices[__builtin_ctzll(others)];
             if (rota_device_is_lost(other)) continue;
             rota_device_set_lost(other, at_once ? "the runtime was closed while another device waited for it"
                                                 : "no progress within the deadline while other devices "

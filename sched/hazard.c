@@ -87,8 +87,8 @@ static void join(rota_residency *residency, uint64_t begin, uint64_t end) {
 
 static void add_reader(rota_runtime *runtime, rota_range *range, uint64_t point) {
     for (uint32_t r = 0; r < range->reader_count; r++)
-        if ((range->readers[r] & 0xff) ==
-            (point & 0xff)) { /* same device and queue: the later value covers both */
+        if (rota_point_timeline(range->readers[r]) ==
+            rota_point_timeline(point)) { /* the later value covers both */
             range->readers[r] = point;
             return;
         }
@@ -104,7 +104,7 @@ static void add_reader(rota_runtime *runtime, rota_range *range, uint64_t point)
 /* Where [begin, end) of the range is. Of a range that could not be cut the other bytes are where
  * they were: what not all of them have counts as nobody's, so that a reader is told and gets no stale bytes.
  */
-static void set_valid(rota_range *range, uint64_t begin, uint64_t end, uint32_t valid) {
+static void set_valid(rota_range *range, uint64_t begin, uint64_t end, rota_places valid) {
     bool whole = range->begin >= begin && range->end <= end;
     range->valid = whole ? valid : range->valid & valid;
 }
@@ -123,7 +123,7 @@ void rota_hazard_read(rota_runtime *runtime, rota_residency *residency, uint64_t
 }
 
 void rota_hazard_write(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
-                       uint64_t point, uint32_t valid) {
+                       uint64_t point, rota_places valid) {
     if (residency->owner) rota_replay_disown(residency);
     split(residency, begin);
     split(residency, end);
@@ -141,7 +141,7 @@ void rota_hazard_write(rota_runtime *runtime, rota_residency *residency, uint64_
 
 void rota_hazard_move(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
                       uint64_t point, const rota_device *to) {
-    uint32_t bit = rota_residency_bit(residency, to);
+    rota_places bit = rota_residency_bit(residency, to);
     if (residency->owner) rota_replay_disown(residency);
     split(residency, begin);
     split(residency, end);
@@ -165,7 +165,7 @@ void rota_hazard_move(rota_runtime *runtime, rota_residency *residency, uint64_t
     join(residency, begin, end);
 }
 
-void rota_hazard_place(rota_residency *residency, uint64_t begin, uint64_t end, uint32_t valid) {
+void rota_hazard_place(rota_residency *residency, uint64_t begin, uint64_t end, rota_places valid) {
     split(residency, begin);
     split(residency, end);
     for (uint32_t i = rota_hazard_find(residency, begin);

@@ -41,15 +41,16 @@ static bool is_unused(rota_runtime *runtime, const rota_dead *dead) {
 /* Lost devices that may still have works: in the ring, with the thread that empties it (whose last store is
  * seen with ring_consumed, and what it handed over with it), behind the gate, or with their executors. No
  * point tells when those have passed: what came after them on other devices has ended without them. */
-static uint32_t devices_at_large(rota_runtime *runtime) {
-    uint32_t mask = 0, devices = ra_load_acquire(&runtime->device_count);
+static uint64_t devices_at_large(rota_runtime *runtime) {
+    uint64_t mask = 0;
+    uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) {
         const rota_device *device = runtime->devices[d];
         if (!rota_device_is_lost(device)) continue;
         if (device->overflow_first || device->direct_count ||
             ra_load_acquire(&device->ring_consumed) != ra_load_relaxed(&device->ring_published) ||
             ra_load_acquire(&device->gate.pending) || !rota_device_is_finished(device))
-            mask |= 1u << d;
+            mask |= (uint64_t)1 << d;
     }
     return mask;
 }
@@ -59,8 +60,8 @@ static uint32_t devices_at_large(rota_runtime *runtime) {
 static bool is_held(rota_runtime *runtime, const rota_dead *dead) {
     if (dead->kind != ROTA_DEAD_BUFFER) return false;
     const rota_residency *residency = rota_residency_of_dead(dead);
-    for (uint32_t at_large = devices_at_large(runtime); at_large; at_large &= at_large - 1)
-        if (ra_load_acquire(&residency->memory[__builtin_ctz(at_large)])) return true;
+    for (uint64_t at_large = devices_at_large(runtime); at_large; at_large &= at_large - 1)
+        if (ra_load_acquire(&residency->memory[__builtin_ctzll(at_large)])) return true;
     return false;
 }
 
@@ -84,7 +85,7 @@ static void push_unused(rota_runtime *runtime, rota_dead *dead) {
 }
 
 void rota_reclaim_sweep(rota_runtime *runtime, rota_dead *fresh) {
-    const uint32_t at_large = devices_at_large(runtime);
+    const uint64_t at_large = devices_at_large(runtime);
     if (runtime->held && at_large != runtime->held_by) {
         prepend(&runtime->dead, runtime->held);
         runtime->held = NULL;

@@ -51,7 +51,7 @@ static rota_status make_memory(rota_residency *residency, rota_device *device,
                                rota_exec_memory **out_memory) {
     rota_runtime *runtime = residency->runtime;
     const char *name = residency->buffer->name;
-    uint32_t imported = ra_load_relaxed(&residency->imported), apart = ra_load_relaxed(&residency->apart);
+    uint64_t imported = ra_load_relaxed(&residency->imported), apart = ra_load_relaxed(&residency->apart);
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     bool is_lost = false;
     for (uint32_t d = 0; d < devices; d++) {
@@ -62,7 +62,7 @@ static rota_status make_memory(rota_residency *residency, rota_device *device,
                                  ? ROTA_DEVICE_LOST
                                  : rota_share_import(owner, memory, device, name, out_memory);
         if (status == ROTA_OK) {
-            ra_store_relaxed(&residency->imported, imported | 1u << device->index);
+            ra_store_relaxed(&residency->imported, imported | (uint64_t)1 << device->index);
             return ROTA_OK;
         }
         if (!rota_device_is_lost(owner))
@@ -70,7 +70,7 @@ static rota_status make_memory(rota_residency *residency, rota_device *device,
                                      owner->id, device->id);
         is_lost = true;
     }
-    if (is_lost) ra_store_relaxed(&residency->apart, apart | 1u << device->index);
+    if (is_lost) ra_store_relaxed(&residency->apart, apart | (uint64_t)1 << device->index);
     uint32_t flags = device->exec->caps.shares_memory ? ROTA_EXEC_MEMORY_SHARED : ROTA_EXEC_MEMORY_DEVICE;
     return rota_device_memory_create(device, residency->buffer->size_bytes, flags, name, out_memory);
 }
@@ -90,10 +90,11 @@ rota_status rota_residency_prepare(rota_residency *residency, rota_device *devic
 }
 
 void rota_residency_destroy(rota_residency *residency, bool keep_struct) {
-    uint32_t imported = ra_load_relaxed(&residency->imported);
+    uint64_t imported = ra_load_relaxed(&residency->imported);
+    const uint32_t devices = ra_load_acquire(&residency->runtime->device_count);
     bool kept = false;
     for (uint32_t owners = 0; owners < 2; owners++)
-        for (uint32_t d = 0; d < ROTA_DEVICES_MAX; d++) {
+        for (uint32_t d = 0; d < devices; d++) {
             if ((imported >> d & 1u) == owners) continue; /* imports first */
             rota_exec_memory *memory = ra_exchange_acq_rel(&residency->memory[d], NULL);
             if (memory && owners == 0)

@@ -238,7 +238,7 @@ static rota_status describe(rota_plan_run *run) {
     for (uint32_t p = 0; p < plan->part_count; p++) {
         const rota_plan_part *part = &plan->parts[p];
         run->parts[p].device = part->device;
-        run->device_mask |= 1u << part->device->index;
+        run->device_mask |= (uint64_t)1 << part->device->index;
         run->arena_base[p] = memories;
         memories += part->desc.memory_count;
         for (uint32_t m = 0; m < part->desc.memory_count; m++) {

@@ -80,8 +80,9 @@ ROTA_API rota_status rota_devices(rota_runtime *runtime, rota_device_info *out_i
 
 /* Opens a device by id ("cpu", "vk:0"; NULL or "auto": the best that passes its smoke test, a real GPU before
  * the CPU before a software GPU), or returns it if it is open. The device belongs to the runtime. Runs the
- * smoke test (S1): a device that fails it is REFUSED. NOT_FOUND lists the ids there are; UNSUPPORTED says
- * what the device lacks. */
+ * smoke test (S1): a device that fails it is REFUSED, and tried again by the next call for it. NOT_FOUND
+ * lists the ids there are; UNSUPPORTED says what the device lacks; OUT_OF_RANGE: there are 64 already, those
+ * that were lost or refused counted in. May block. */
 ROTA_API rota_status rota_device_open(rota_runtime *runtime, const char *id, rota_device **out_device);
 
 /* Why "auto" chose what it chose the first time: one sentence, valid until the runtime closes. "" before.

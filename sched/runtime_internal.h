@@ -59,24 +59,25 @@ _Static_assert(ROTA_CHUNK_CELLS > ROTA_LANE_RECORDS, "see rota_lane_provide");
 
 /* ---- Points: a value of a queue's timeline in one word ---- */
 
+_Static_assert(ROTA_DEVICES_MAX <= 4096 && ROTA_EXEC_QUEUES_MAX <= 16, "a point has 12 and 4 bits for them");
 #define ROTA_POINT_NONE 0u
 #define ROTA_POINT_PASSED UINT64_MAX /* of a ticket that ended without any work */
 
 static inline uint64_t rota_point(uint32_t device, uint32_t queue, uint64_t value) {
-    return value << 8 | (uint64_t)device << 4 | queue;
+    return value << 16 | (uint64_t)device << 4 | queue;
 }
 static inline uint32_t rota_point_device(uint64_t point) {
-    return (uint32_t)(point >> 4) & 15u;
+    return (uint32_t)(point >> 4) & 4095u;
 }
 static inline uint32_t rota_point_queue(uint64_t point) {
     return (uint32_t)point & 15u;
 }
 /* The same for points of one timeline, of which the higher is the later. */
 static inline uint32_t rota_point_timeline(uint64_t point) {
-    return (uint32_t)point & 255u;
+    return (uint32_t)point & 65535u;
 }
 static inline uint64_t rota_point_value(uint64_t point) {
-    return point >> 8;
+    return point >> 16;
 }
 
 /* A work's hold: a point, with this bit where its device can wait for it itself. */
@@ -254,7 +255,7 @@ struct rota_device {
     uint32_t domain; /* the lowest index of the open devices that share memory with this one, or its own
                         (share.c) */
     _Atomic uint32_t is_shared; /* another device is in its domain */
-    _Atomic uint32_t linked;    /* bit per device whose works this one's can wait for without the host */
+    _Atomic uint64_t linked;    /* bit per device whose works this one's can wait for without the host */
     rota_gate gate;
     rota_exec_device *exec;
     rota_device_info info;
@@ -322,12 +323,15 @@ typedef struct rota_dead {
 
 /* ---- Persistent buffers ---- */
 
+/* A bit for each memory that a buffer may have. */
+__extension__ typedef unsigned __int128 rota_places;
+
 typedef struct rota_range {
     uint64_t begin, end;
     uint64_t writer;                    /* point; NONE: never written, or long ago */
     uint64_t readers[ROTA_READERS_MAX]; /* since the last write; at most one a timeline */
     uint32_t reader_count;
-    uint32_t valid; /* where the bytes are (rota_residency_bit); 0: never written */
+    rota_places valid; /* where the bytes are (rota_residency_bit); 0: never written */
 } rota_range;
 
 typedef struct rota_replay rota_replay; /* replay.c */
@@ -344,7 +348,7 @@ struct rota_residency {
     _Atomic(rota_exec_memory *) memory[ROTA_DEVICES_MAX];
     /* Bit per device. Imported: the memory is that of another device of its domain. Apart: it is not, though
      * another has memory, since that one was lost when this was made. Both are set before the memory is. */
-    _Atomic uint32_t imported, apart;
+    _Atomic uint64_t imported, apart;
     _Atomic uint32_t home_plus_1; /* a device with valid bytes, for writes with no device named */
     /* The sequencer's: sorted, gapless, covering the buffer. */
     rota_range *ranges;
@@ -393,7 +397,7 @@ struct rota_plan_run {
     uint32_t slot_buffer_count; /* those that nodes use */
     uint32_t *slot_buffers;     /* plan buffer of each bound-buffer entry */
     uint32_t *slot_of_buffer;   /* plan buffer to entry, ROTA_NONE */
-    uint32_t device_mask;
+    uint64_t device_mask;       /* bit per device */
     rota_run_part *parts;
     pthread_mutex_t instance_mutex; /* creation, by submit threads */
     rota_run_instance *instances;
@@ -579,7 +583,7 @@ struct rota_runtime {
     rota_submission *stranded; /* lost devices may still have works of them: kept until close */
     rota_dead *dead;
     rota_dead *held;  /* buffers that are dead but for the lost devices `held_by`, which still have works */
-    uint32_t held_by; /* bit per device */
+    uint64_t held_by; /* bit per device */
     bool stranding;   /* a lost device's submission waits for other devices to be through with it */
     uint64_t *wanted; /* scratch: value wanted of each timeline */
     uint32_t *touched, touched_count;
@@ -671,9 +675,9 @@ void rota_failures_free(rota_runtime *runtime);
 
 /* The bit of rota_range.valid that stands for the residency's memory on a device: the same for devices that
  * share it. */
-static inline uint32_t rota_residency_bit(const rota_residency *residency, const rota_device *device) {
+static inline rota_places rota_residency_bit(const rota_residency *residency, const rota_device *device) {
     bool apart = ra_load_relaxed(&residency->apart) >> device->index & 1u;
-    return 1u << (apart ? ROTA_DEVICES_MAX + device->index : device->domain);
+    return (rota_places)1 << (apart ? ROTA_DEVICES_MAX + device->index : device->domain);
 }
 
 /* across.c */
@@ -761,9 +765,9 @@ void rota_hazard_want(rota_runtime *runtime, uint64_t point);
 void rota_hazard_read(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
                       uint64_t point);
 void rota_hazard_write(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
-                       uint64_t point, uint32_t valid);
+                       uint64_t point, rota_places valid);
 /* Says where the range's bytes are, without touching its history. `valid`: as rota_range.valid. */
-void rota_hazard_place(rota_residency *residency, uint64_t begin, uint64_t end, uint32_t valid);
+void rota_hazard_place(rota_residency *residency, uint64_t begin, uint64_t end, rota_places valid);
 /* Bytes of the range become valid on one more device. */
 void rota_hazard_move(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
                       uint64_t point, const rota_device *to);

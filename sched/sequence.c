@@ -119,7 +119,7 @@ static const char *submission_plan_name(const rota_submission *submission) {
 }
 
 /* Whether the device has memory of the residency with what `valid` says. */
-static bool holds(const rota_residency *residency, rota_device *device, uint32_t valid) {
+static bool holds(const rota_residency *residency, rota_device *device, rota_places valid) {
     /* Acquire: with the release in rota_residency_prepare. */
     return ra_load_acquire(&residency->memory[device->index]) &&
            valid & rota_residency_bit(residency, device);
@@ -127,7 +127,7 @@ static bool holds(const rota_residency *residency, rota_device *device, uint32_t
 
 /* A device that has the bytes: best one whose memory the host sees. One that is lost only where there is no
  * other: what is handed to it fails with its cause. */
-static rota_device *holder_of(rota_runtime *runtime, const rota_residency *residency, uint32_t valid) {
+static rota_device *holder_of(rota_runtime *runtime, const rota_residency *residency, rota_places valid) {
     rota_device *holder = NULL, *lost = NULL;
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) {
@@ -144,7 +144,7 @@ static rota_device *holder_of(rota_runtime *runtime, const rota_residency *resid
 /* Whether bytes [begin, end) can be had where `there` says (as rota_range.valid; 0: by the host); counts the
  * moves that takes. On failure the cause and status of the ticket. */
 static bool check_incoming(rota_runtime *runtime, rota_submission *submission, rota_residency *residency,
-                           uint64_t begin, uint64_t end, uint32_t there, const char *node, uint32_t *moves,
+                           uint64_t begin, uint64_t end, rota_places there, const char *node, uint32_t *moves,
                            const rota_cause **out_cause, rota_status *out_status) {
     for (uint32_t i = rota_hazard_find(residency, begin);
          i < residency->range_count && residency->ranges[i].begin < end; i++) {
@@ -209,7 +209,7 @@ static void send(rota_runtime *runtime, rota_work *work) {
 
 /* Moves bytes [begin, end) of one range to the device: out of the memory of one that has them, and in. */
 static void move_range(rota_runtime *runtime, rota_submission *submission, rota_residency *residency,
-                       uint64_t begin, uint64_t end, uint32_t valid, rota_device *to) {
+                       uint64_t begin, uint64_t end, rota_places valid, rota_device *to) {
     rota_device *from = holder_of(runtime, residency, valid);
     uint32_t index = submission->transfer_count++;
     submission->transfers[index] =
@@ -368,7 +368,7 @@ static void place_written(const rota_submission *submission) {
         const rota_plan_external external = {.buffer = placed->buffer, .offset_bytes = placed->offset_bytes};
         uint64_t begin;
         rota_residency *residency = rota_submission_external(submission, &external, &begin);
-        uint32_t valid = 0;
+        rota_places valid = 0;
         for (uint32_t part = 0; part < plan->part_count; part++)
             if (placed->parts >> part & 1u) valid |= rota_residency_bit(residency, plan->parts[part].device);
         rota_hazard_place(residency, begin, begin + placed->size_bytes, valid);
@@ -385,7 +385,8 @@ static void sequence_plan(rota_runtime *runtime, rota_submission *submission, ui
     submission->outputs_before = run->instances[submission->instance].outputs_issued;
     if (submission->hosted) run->instances[submission->instance].outputs_issued++;
     uint32_t arena = submission->instance % run->arena_count;
-    uint64_t started[ROTA_DEVICES_MAX] = {0}; /* queues that have a work of this replay already */
+    uint64_t started[ROTA_DEVICES_MAX]; /* queues that have a work of this replay already */
+    for (uint32_t p = 0; p < plan->part_count; p++) started[plan->parts[p].device->index] = 0;
     /* What a segment needs from before this replay moves first of all: an earlier segment on another device
      * may overwrite it there, and nothing in the plan orders the two. */
     for (uint32_t s = 0; s < plan->segment_count && !known; s++)

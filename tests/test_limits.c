@@ -8,7 +8,10 @@
 #include <unistd.h>
 #include "base/atomic.h"
 #include "base/futex.h"
+#include "exec/exec.h"
 #include "sched/plan.h"
+#include "sched/testing.h"
+#include "tests/adversary.h"
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 enum { SCALE = 10 }; /* sanitizers slow a submission down by about as much */
@@ -182,8 +185,98 @@ static void as_many_lanes_as_living_threads(void **state) {
     rota_buffer_release(buffer);
 }
 
+/* ---- Devices ---- */
+
+enum { DEVICES_MAX = 64, LISTED = 70, SHOWN = 60 };
+
+/* The adversary, as often as is asked for. */
+static rota_status list_many(const rota_exec_driver *driver, rota_device_info *out_infos, uint32_t capacity,
+                             uint32_t *out_count) {
+    (void)driver;
+    rota_device_info two[2];
+    uint32_t found;
+    ROTA_TRY(adversary_driver.enumerate(&adversary_driver, two, 2, &found));
+    *out_count = SHOWN;
+    for (uint32_t i = 0; i < SHOWN && i < capacity; i++) {
+        out_infos[i] = two[0];
+        (void)snprintf(out_infos[i].id, sizeof out_infos[i].id, "many:%u", i);
+    }
+    return ROTA_OK;
+}
+
+static rota_status open_many(const rota_exec_driver *driver, uint32_t index,
+                             const rota_exec_open_options *options, rota_exec_device **out_device) {
+    (void)driver;
+    ROTA_TRY(adversary_driver.open(&adversary_driver, 0, options, out_device));
+    (void)snprintf((*out_device)->info.id, sizeof(*out_device)->info.id, "many:%u", index);
+    return ROTA_OK;
+}
+
+/* Sixty devices and the CPU's: each computes, and what one wrote another reads. */
+static void sixty_devices(void **state) {
+    (void)state;
+    const rota_exec_driver many = {
+        .name = "many", .kind = adversary_driver.kind, .enumerate = list_many, .open = open_many};
+    adversary_options adversary = {.seed = 3};
+    rota_runtime *runtime;
+    rota_device *devices[SHOWN + 1];
+    assert_ok(rota_runtime_open(&(rota_runtime_options){.staging_slots = 1, .staging_slot_bytes = 1 << 19},
+                                &runtime));
+    assert_ok(rota_runtime_add_driver(runtime, &many, &adversary));
+    for (uint32_t i = 0; i < SHOWN; i++) {
+        char id[16];
+        (void)snprintf(id, sizeof id, "many:%u", i);
+        assert_ok(rota_device_open(runtime, id, &devices[i]));
+    }
+    assert_ok(rota_device_open(runtime, "cpu", &devices[SHOWN]));
+    rota_buffer *buffer = test_words(devices[0], "x", 64, 5);
+    for (uint32_t i = 0; i <= SHOWN; i++) {
+        rota_plan *plan = test_plan_1(devices[i], "inc", &test_increment, buffer, ROTA_READWRITE);
+        assert_ok(rota_submit_wait(plan, NULL, 0, NULL));
+        rota_plan_release(plan);
+    }
+    test_expect_words(buffer, 64, 5 + SHOWN + 1);
+    rota_buffer_release(buffer);
+    assert_ok(rota_runtime_close(runtime, 0));
+    assert_int_equal(adversary.violations, 0);
+}
+
+/* A device that computes wrongly is refused as often as it is opened, and open once it computes right. */
+static void refused_devices_take_no_more_room(void **state) {
+    (void)state;
+    adversary_options adversary = {.seed = 3};
+    rota_runtime *runtime;
+    rota_device *device;
+    assert_ok(adversary_runtime_open(&adversary, NULL, &runtime));
+    adversary.breaks.stray_writes = true;
+    for (uint32_t i = 0; i < LISTED; i++)
+        assert_status(rota_device_open(runtime, "adversary", &device), ROTA_REFUSED);
+    adversary.breaks.stray_writes = false;
+    assert_ok(rota_device_open(runtime, "adversary", &device));
+    rota_buffer *buffer = test_words(device, "x", 64, 5);
+    rota_plan *plan = test_plan_1(device, "inc", &test_increment, buffer, ROTA_READWRITE);
+    assert_ok(rota_submit_wait(plan, NULL, 0, NULL));
+    test_expect_words(buffer, 64, 6);
+    rota_plan_release(plan);
+    rota_buffer_release(buffer);
+    /* Lost ones are no more than a runtime has place for, and the sentence says how many that is. */
+    rota_status status = ROTA_OK;
+    uint32_t opens = 0;
+    for (; opens < LISTED && status != ROTA_OUT_OF_RANGE; opens++) {
+        ra_store_seq_cst(&adversary.faults.lost_in_works, 1);
+        status = rota_device_open(runtime, "adversary:1", &device);
+        assert_true(status == ROTA_REFUSED || status == ROTA_OUT_OF_RANGE);
+    }
+    assert_int_equal(opens, DEVICES_MAX);
+    assert_non_null(strstr(rota_last_error(), "64 devices"));
+    ra_store_seq_cst(&adversary.faults.lost_in_works, 0);
+    assert_ok(rota_runtime_close(runtime, 0));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sixty_devices),
+        cmocka_unit_test(refused_devices_take_no_more_room),
         cmocka_unit_test_setup_teardown(an_unfinished_ticket_blocks_nobody, runtime_setup, runtime_teardown),
         cmocka_unit_test_setup_teardown(the_limit_of_tickets_is_named, runtime_setup, runtime_teardown),
         cmocka_unit_test_setup_teardown(as_many_lanes_as_living_threads, runtime_setup, runtime_teardown),
