@@ -1,6 +1,7 @@
 /* Argument sets: the block words, host pointers and bound buffers of one plan's submissions, checked against
  * the record. */
 #include "sched/args_internal.h"
+#include "sched/shell.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +20,9 @@ rota_status rota_args_create(rota_plan *plan, rota_args **out_args) {
     if (!run)
         return rota_fail(ROTA_WRONG_STATE, "plan '%s' takes no arguments: " ROTA_PLAN_ANALYSED, plan->name);
     ROTA_TRY(rota_plan_check(plan));
-    rota_args *args = calloc(1, sizeof *args);
+    rota_args *args = aligned_alloc(_Alignof(rota_args), sizeof *args);
     if (!args) return no_memory(plan);
+    memset(args, 0, sizeof *args);
     args->dead.kind = ROTA_DEAD_ARGS;
     args->runtime = plan->runtime;
     args->payload = calloc(run->payload_words + 1u, sizeof *args->payload);
@@ -43,8 +45,16 @@ rota_status rota_args_create(rota_plan *plan, rota_args **out_args) {
     return ROTA_OK;
 }
 
+bool rota_args_copies(const rota_args *args) {
+    return args->copied_count != 0;
+}
+
+void rota_args_ended(rota_args *args) {
+    args->ended++;
+}
+
 bool rota_args_idle(const rota_args *args) {
-    return args->last.id == 0 || rota_ticket_status(args->last) != ROTA_BUSY;
+    return args->ended == args->submitted;
 }
 
 void rota_args_destroy(rota_args *args) {
@@ -66,7 +76,10 @@ void rota_args_release(rota_args *args) {
         rota_buffer_release(args->bound[s]);
         args->bound[s] = NULL;
     }
-    if (rota_runtime_check(args->runtime) != ROTA_OK)
+    /* While the runtime closes submissions go on, and this may be one of its callbacks. Once it has closed,
+     * its struct may serve another, but for one that was abandoned, which keeps what it is given for ever. */
+    const rota_plan_run *run = args->plan->run;
+    if ((run->closed && !run->abandoned) || rota_runtime_is_forked(args->runtime))
         rota_args_destroy(args);
     else
         rota_reclaim_push(args->runtime, &args->dead);
@@ -339,8 +352,8 @@ rota_status rota_args_payload(rota_plan *plan, rota_args *args, const uint64_t *
 }
 
 void rota_args_submitted(rota_args *args, rota_ticket ticket) {
-    args->last = ticket;
     if (args->copied_count == 0) return;
+    args->submitted++;
     for (uint32_t i = 0; i < args->plan->input_count; i++) {
         rota_input_copies *copies = &args->inputs[i];
         if (!copies->source) continue;

@@ -25,10 +25,12 @@ struct rota_args {
     bool rebound; /* a slot was given another buffer since the bindings were last checked for overlaps */
     rota_buffer **bound;       /* held; by slot buffer */
     rota_input_copies *inputs; /* input_count */
-    rota_ticket last;
+    uint64_t submitted;        /* submissions that read copies of the set's; by who submits */
+    _Alignas(64) uint64_t ended; /* and how many of them nothing reads for any more; the sequencer's */
 };
 
-/* Whether no submission uses the set any more. */
+/* The sequencer's, of a set that was released: whether no submission uses it any more. That the set was
+ * released brings the last of `submitted` along, since it was submitted before. */
 bool rota_args_idle(const rota_args *args);
 
 #endif

@@ -867,5 +867,9 @@ rota_residency *rota_submission_external(const rota_submission *submission,
 /* args.c: what rota_submit needs of an argument set. */
 rota_status rota_args_payload(rota_plan *plan, rota_args *args, const uint64_t **out_payload);
 void rota_args_submitted(rota_args *args, rota_ticket ticket);
+/* Whether submissions made now read memory of the set's, and so hold it: copies of inputs. */
+bool rota_args_copies(const rota_args *args);
+/* The sequencer's: one of those submissions reads it no more. */
+void rota_args_ended(rota_args *args);
 
 #endif

@@ -503,6 +503,7 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
         rota_ticket_set_failed(runtime, cell, id, status, cause);
         ra_store_release(&cell->point, ROTA_POINT_PASSED);
         rota_chunk_ended(chunk);
+        if (record->args) rota_args_ended(record->args);
         rota_host_record_drop(record);
         return;
     }
@@ -579,6 +580,7 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
         end_without_works(runtime, submission, status, cause);
         if (submission->payload == words) submission->payload = payload;
         if (submission->read) rota_host_read_release(submission->read);
+        if (submission->args) rota_args_ended(submission->args);
         recycle(runtime, submission);
         return;
     }
@@ -693,6 +695,7 @@ static void put_away(rota_runtime *runtime, rota_submission *submission) {
     }
     note_times(runtime, submission); /* of all its parts */
     release_transfers(submission);
+    if (submission->args) rota_args_ended(submission->args);
     if (submission->kind == ROTA_RECORD_PLAN) {
         submission->plan->run->unreaped--;
         if (ra_load_relaxed(&runtime->poison_active)) rota_poison_drop(runtime, submission);

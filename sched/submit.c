@@ -31,8 +31,8 @@ rota_status rota_submit(rota_plan *plan, rota_args *args, rota_ticket *out_ticke
     const uint64_t *payload;
     ROTA_TRY(rota_args_payload(plan, args, &payload));
     rota_ticket ticket;
-    ROTA_TRY(
-        rota_lane_publish(runtime, ROTA_RECORD_PLAN, plan, args, payload, plan->run->payload_words, &ticket));
+    ROTA_TRY(rota_lane_publish(runtime, ROTA_RECORD_PLAN, plan, args && rota_args_copies(args) ? args : NULL,
+                               payload, plan->run->payload_words, &ticket));
     if (args) rota_args_submitted(args, ticket);
     if (out_ticket) *out_ticket = ticket;
     return ROTA_OK;

@@ -1,0 +1,326 @@
+/* Argument sets: what a set holds stays while a submission reads it, whatever became of the set and of its
+ * other submissions; and what binding refuses. */
+#include "tests/runtime_support.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "sched/runtime_internal.h"
+
+#define PATIENCE_NS 5000000000u
+/* A size that the allocator writes into as soon as it is given back. */
+enum { WORDS = 64 };
+
+static void nap(void) {
+    (void)nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+}
+
+/* ---- A kernel whose calls go one by one ---- */
+
+static _Atomic uint32_t turns, begun, ended, wrong;
+
+/* Call i waits until `turns` is above i; then its operand must be 7 throughout. */
+static rota_status expect_sevens(const rota_kernel_call *call) {
+    const uint32_t *words = call->operands[0];
+    const uint32_t own = ra_fetch_add_seq_cst(&begun, 1);
+    const uint64_t deadline = rota_deadline_after(4 * (uint64_t)PATIENCE_NS);
+    while (ra_load_seq_cst(&turns) <= own && rota_clock_ns() < deadline) nap();
+    for (uint32_t i = 0; i < WORDS; i++)
+        if (words[i] != 7) (void)ra_fetch_add_seq_cst(&wrong, 1);
+    (void)ra_fetch_add_seq_cst(&ended, 1);
+    return ROTA_OK;
+}
+static const rota_kernel sevens = {.name = "sevens", .operand_count = 3, .cpu = {.fn = expect_sevens}};
+
+static void begin(void) {
+    ra_store_seq_cst(&turns, 0);
+    ra_store_seq_cst(&begun, 0);
+    ra_store_seq_cst(&ended, 0);
+    ra_store_seq_cst(&wrong, 0);
+}
+
+static void wait_for(const _Atomic uint32_t *counter, uint32_t count) {
+    const uint64_t deadline = rota_deadline_after(PATIENCE_NS);
+    while (ra_load_seq_cst(counter) < count && rota_clock_ns() < deadline) nap();
+    assert_true(ra_load_seq_cst(counter) >= count);
+}
+
+/* Reads `in` (INPUT) and `slot`, writes `out`. */
+static rota_plan *plan_of_sevens(rota_device *device, rota_buffer *out, rota_buffer **out_in,
+                                 rota_buffer **out_slot) {
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_INPUT, "in", WORDS * 4, out_in));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_SLOT, "slot", WORDS * 4, out_slot));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    const rota_access accesses[] = {{*out_in, 0, ROTA_WHOLE, ROTA_READ},
+                                    {*out_slot, 0, ROTA_WHOLE, ROTA_READ},
+                                    {out, 0, ROTA_WHOLE, ROTA_READWRITE}};
+    assert_ok(rota_record_kernel(
+        recorder, &(rota_kernel_node){.kernel = &sevens, .accesses = accesses, .access_count = 3}, NULL));
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(rota_device_runtime(device), graph,
+                           &(rota_compile_options){.devices = &device, .device_count = 1}, &plan));
+    rota_graph_release(graph);
+    return plan;
+}
+
+static rota_runtime_stats stats_of(rota_runtime *runtime) {
+    rota_runtime_stats stats;
+    rota_runtime_get_stats(runtime, &stats);
+    return stats;
+}
+
+/* Whatever was released before and is not in use is freed: a buffer released now is, and the oldest goes
+ * first. Twice, since the count of one may be behind. */
+static void expect_pending(rota_runtime *runtime, uint64_t pending) {
+    for (int i = 0; i < 2; i++) {
+        rota_buffer *spare = test_buffer(runtime, "spare", 256);
+        const uint64_t before = stats_of(runtime).buffers, deadline = rota_deadline_after(PATIENCE_NS);
+        rota_buffer_release(spare);
+        while (stats_of(runtime).buffers >= before && rota_clock_ns() < deadline) nap();
+        assert_true(stats_of(runtime).buffers < before);
+    }
+    const uint64_t deadline = rota_deadline_after(PATIENCE_NS);
+    while (stats_of(runtime).reclaim_pending != pending && rota_clock_ns() < deadline) nap();
+    assert_int_equal(stats_of(runtime).reclaim_pending, pending);
+}
+
+/* The first holds the arena, the second waits for it and has not read its copy, the third fails when it is
+ * sequenced: that the set's last submission has ended says nothing of the second. */
+static void copies_outlive_the_last_submission(void **state) {
+    runtime_fixture *f = *state;
+    begin();
+    rota_buffer *out = test_words(f->device, "out", WORDS, 0), *in, *slot,
+                *written = test_words(f->device, "written", WORDS, 1),
+                *never = test_buffer(f->runtime, "never", WORDS * 4);
+    rota_plan *plan = plan_of_sevens(f->device, out, &in, &slot);
+    rota_args *args;
+    rota_ticket tickets[3];
+    uint32_t data[WORDS];
+    for (uint32_t i = 0; i < WORDS; i++) data[i] = 7;
+    assert_ok(rota_args_create(plan, &args));
+    assert_ok(rota_args_set_input(args, in, data, sizeof data, true));
+    assert_ok(rota_args_set_buffer(args, slot, written));
+    for (int i = 0; i < 2; i++) assert_ok(rota_submit_wait(plan, args, 0, &tickets[i]));
+    wait_for(&begun, 1);
+    assert_ok(rota_args_set_buffer(args, slot, never));
+    assert_ok(rota_submit_wait(plan, args, 0, &tickets[2]));
+    assert_status(rota_wait(tickets[2], 0), ROTA_UNDEFINED_DATA);
+    rota_args_release(args);
+    expect_pending(f->runtime, 1);
+    ra_store_seq_cst(&turns, 2);
+    for (int i = 0; i < 2; i++) assert_ok(rota_wait(tickets[i], 0));
+    assert_int_equal(ra_load_seq_cst(&ended), 2);
+    assert_int_equal(ra_load_seq_cst(&wrong), 0);
+    expect_pending(f->runtime, 0);
+    rota_plan_release(plan);
+    rota_buffer_release(out);
+    rota_buffer_release(written);
+    rota_buffer_release(never);
+}
+
+/* Every way that a submission ends lets go of the set: it ran, or failed, early or late. */
+static void every_end_lets_go(void **state) {
+    runtime_fixture *f = *state;
+    begin();
+    ra_store_seq_cst(&turns, UINT32_MAX);
+    rota_buffer *out = test_words(f->device, "out", WORDS, 0), *in, *slot,
+                *written = test_words(f->device, "written", WORDS, 1),
+                *never = test_buffer(f->runtime, "never", WORDS * 4),
+                *bad = test_buffer(f->runtime, "bad", WORDS * 4);
+    rota_plan *plan = plan_of_sevens(f->device, out, &in, &slot),
+              *failing = test_plan_1(f->device, "failing", &test_failing, bad, ROTA_WRITE);
+    uint32_t data[WORDS];
+    for (uint32_t i = 0; i < WORDS; i++) data[i] = 7;
+    test_fail = 1;
+    assert_ok(rota_submit_wait(failing, NULL, 0, NULL));
+    for (uint32_t way = 0; way < 8; way++) {
+        rota_args *args;
+        rota_ticket ticket;
+        assert_ok(rota_args_create(plan, &args));
+        assert_ok(rota_args_set_input(args, in, data, sizeof data, true));
+        for (uint32_t i = 0; i < 3; i++)
+            if (way >> i & 1u) {
+                assert_ok(rota_args_set_buffer(args, slot, i == 0 ? written : i == 1 ? never : bad));
+                assert_ok(rota_submit_wait(plan, args, 0, &ticket));
+                const rota_status status = rota_wait(ticket, 0);
+                assert_true(i == 0 || status != ROTA_OK);
+            }
+        rota_args_release(args);
+        expect_pending(f->runtime, 0);
+    }
+    test_fail = 0;
+    rota_plan_release(plan);
+    rota_plan_release(failing);
+    rota_buffer_release(out);
+    rota_buffer_release(written);
+    rota_buffer_release(never);
+    rota_buffer_release(bad);
+}
+
+/* ---- During a close ---- */
+
+typedef struct closing {
+    rota_runtime *runtime;
+    rota_args *args;
+    _Atomic uint32_t released;
+} closing;
+
+static void release_args(void *user, rota_status status, const char *message) {
+    closing *c = user;
+    (void)status;
+    (void)message;
+    rota_args_release(c->args);
+    ra_store_seq_cst(&c->released, 1);
+}
+
+/* Lets the first submission end once the runtime closes, and the others once its callback has released the
+ * set. */
+static void *let_them_end(void *user) {
+    closing *c = user;
+    while (ra_load_acquire(&c->runtime->state) != ROTA_RUNTIME_CLOSING) nap();
+    ra_store_seq_cst(&turns, 1);
+    while (!ra_load_seq_cst(&c->released)) nap();
+    ra_store_seq_cst(&turns, UINT32_MAX);
+    return NULL;
+}
+
+static void released_by_a_callback_while_it_closes(void **state) {
+    (void)state;
+    begin();
+    closing c = {0};
+    rota_device *device;
+    assert_ok(rota_runtime_open(&(rota_runtime_options){.worker_threads = 1}, &c.runtime));
+    assert_ok(rota_device_open(c.runtime, "cpu", &device));
+    rota_buffer *out = test_words(device, "out", WORDS, 0), *in, *slot,
+                *written = test_words(device, "written", WORDS, 1);
+    rota_plan *plan = plan_of_sevens(device, out, &in, &slot);
+    rota_ticket tickets[3];
+    uint32_t data[WORDS];
+    for (uint32_t i = 0; i < WORDS; i++) data[i] = 7;
+    assert_ok(rota_args_create(plan, &c.args));
+    assert_ok(rota_args_set_input(c.args, in, data, sizeof data, true));
+    assert_ok(rota_args_set_buffer(c.args, slot, written));
+    for (int i = 0; i < 3; i++) assert_ok(rota_submit_wait(plan, c.args, 0, &tickets[i]));
+    assert_ok(rota_ticket_on_complete(tickets[0], release_args, &c));
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, let_them_end, &c), 0);
+    assert_ok(rota_runtime_close(c.runtime, PATIENCE_NS));
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(ra_load_seq_cst(&c.released), 1);
+    assert_int_equal(ra_load_seq_cst(&ended), 3);
+    assert_int_equal(ra_load_seq_cst(&wrong), 0);
+    rota_plan_release(plan);
+    rota_buffer_release(out);
+    rota_buffer_release(written);
+}
+
+/* A set that outlives its runtime goes with its release, also where the runtime's struct serves another. */
+static void released_after_the_close(void **state) {
+    (void)state;
+    begin();
+    ra_store_seq_cst(&turns, UINT32_MAX);
+    rota_runtime *runtime;
+    rota_device *device;
+    assert_ok(rota_runtime_open(NULL, &runtime));
+    assert_ok(rota_device_open(runtime, "cpu", &device));
+    rota_buffer *out = test_words(device, "out", WORDS, 0), *in, *slot,
+                *written = test_words(device, "written", WORDS, 1);
+    rota_plan *plan = plan_of_sevens(device, out, &in, &slot);
+    rota_args *args[2];
+    uint32_t data[WORDS];
+    for (uint32_t i = 0; i < WORDS; i++) data[i] = 7;
+    for (int i = 0; i < 2; i++) {
+        assert_ok(rota_args_create(plan, &args[i]));
+        assert_ok(rota_args_set_input(args[i], in, data, sizeof data, true));
+        assert_ok(rota_args_set_buffer(args[i], slot, written));
+        assert_ok(rota_submit_wait(plan, args[i], 0, NULL));
+    }
+    assert_ok(rota_runtime_close(runtime, PATIENCE_NS));
+    rota_args_release(args[0]);
+    assert_ok(rota_runtime_open(NULL, &runtime));
+    rota_args_release(args[1]);
+    rota_plan_release(plan);
+    rota_buffer_release(out);
+    rota_buffer_release(written);
+    assert_int_equal(stats_of(runtime).reclaim_pending, 0);
+    assert_ok(rota_runtime_close(runtime, PATIENCE_NS));
+}
+
+/* ---- Buffers bound to slots ---- */
+
+/* The slot is bound to another buffer while a submission reads the one that was bound before, which is
+ * released: it is freed when that reader has ended. */
+static void a_bound_buffer_outlives_its_readers(void **state) {
+    runtime_fixture *f = *state;
+    begin();
+    rota_buffer *out = test_words(f->device, "out", WORDS, 0), *in, *slot,
+                *read = test_words(f->device, "read", WORDS, 3),
+                *other = test_words(f->device, "other", WORDS, 4);
+    rota_plan *plan = plan_of_sevens(f->device, out, &in, &slot);
+    rota_args *args;
+    rota_ticket ticket;
+    uint32_t data[WORDS];
+    for (uint32_t i = 0; i < WORDS; i++) data[i] = 7;
+    assert_ok(rota_args_create(plan, &args));
+    assert_ok(rota_args_set_input(args, in, data, sizeof data, false));
+    assert_ok(rota_args_set_buffer(args, slot, read));
+    assert_ok(rota_submit_wait(plan, args, 0, &ticket));
+    wait_for(&begun, 1);
+    assert_ok(rota_args_set_buffer(args, slot, other));
+    rota_buffer_release(read);
+    expect_pending(f->runtime, 1);
+    ra_store_seq_cst(&turns, 1);
+    assert_ok(rota_wait(ticket, 0));
+    expect_pending(f->runtime, 0);
+    rota_args_release(args);
+    rota_plan_release(plan);
+    rota_buffer_release(out);
+    rota_buffer_release(other);
+}
+
+/* A slot that the plan only reads, bound to a buffer that the plan writes. */
+static void a_read_slot_may_not_name_what_is_written(void **state) {
+    runtime_fixture *f = *state;
+    begin();
+    ra_store_seq_cst(&turns, UINT32_MAX);
+    rota_buffer *out = test_words(f->device, "the plan's", WORDS, 0), *in, *slot,
+                *other = test_words(f->device, "other", WORDS, 4);
+    rota_plan *plan = plan_of_sevens(f->device, out, &in, &slot);
+    rota_args *args;
+    rota_ticket ticket;
+    uint32_t data[WORDS];
+    for (uint32_t i = 0; i < WORDS; i++) data[i] = 7;
+    assert_ok(rota_args_create(plan, &args));
+    assert_ok(rota_args_set_input(args, in, data, sizeof data, false));
+    assert_ok(rota_args_set_buffer(args, slot, out));
+    assert_status(rota_submit(plan, args, NULL), ROTA_INVALID_ARGUMENT);
+    assert_non_null(strstr(rota_last_error(), "'the plan's'"));
+    assert_non_null(strstr(rota_last_error(), "'slot'"));
+    assert_ok(rota_args_set_buffer(args, slot, other));
+    assert_ok(rota_submit_wait(plan, args, 0, &ticket));
+    assert_ok(rota_wait(ticket, 0));
+    rota_args_release(args);
+    rota_plan_release(plan);
+    rota_buffer_release(out);
+    rota_buffer_release(other);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(copies_outlive_the_last_submission, runtime_setup, runtime_teardown),
+        cmocka_unit_test_setup_teardown(every_end_lets_go, runtime_setup, runtime_teardown),
+        cmocka_unit_test(released_by_a_callback_while_it_closes),
+        cmocka_unit_test(released_after_the_close),
+        cmocka_unit_test_setup_teardown(a_bound_buffer_outlives_its_readers, runtime_setup, runtime_teardown),
+        cmocka_unit_test_setup_teardown(a_read_slot_may_not_name_what_is_written, runtime_setup,
+                                        runtime_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
