@@ -299,7 +299,9 @@ typedef struct rota_exec_device_vtable {
     /* Per-command times of the instance's last completed run (diagnostics only). `out` has the program's
      * command_count entries. */
     rota_status (*times)(rota_exec_device *device, rota_exec_instance *instance, rota_exec_time *out);
-    /* Diagnostics: the node most likely running or stuck, for deadline messages. False if not known. */
+    /* Diagnostics: the node most likely running or stuck, for deadline messages. False if not known.
+     * Wait-free, as who asks is inside a wait: takes what the executor's own threads have noted, enters no
+     * driver. */
     bool (*stuck_node)(rota_exec_device *device, rota_exec_instance *instance, uint32_t *out_node);
     /* NULL, or: the CPU time so far of the threads with which the executor watches the device (not of those that run
      * kernels), spinning excluded. Any thread. */

@@ -289,6 +289,7 @@ static void free_host_side(rota_runtime *runtime) {
         submission = next;
     }
     free_submissions(runtime->stranded);
+    free_submissions(runtime->pinned);
     rota_poison_all_free(runtime);
     rota_failures_free(runtime);
     rota_sequencer_free(runtime);

@@ -474,8 +474,11 @@ typedef enum rota_hosted_done {
     ROTA_HOSTED_LOST /* nothing: the device was lost before */
 } rota_hosted_done;
 
+/* A submission's struct lies in memory that stays a submission's until the runtime closes. */
 struct rota_submission {
     rota_submission *next; /* of its final timeline, or free */
+    _Atomic uint64_t pins; /* pins.c */
+    char name[64];         /* of the buffer that is read or written, which may go before the struct is read */
     struct rota_job *job_storage;
     uint8_t kind; /* rota_record_kind */
     rota_plan *plan;
@@ -569,7 +572,6 @@ struct rota_runtime {
     _Atomic(rota_job *) jobs;         /* stack; the completer takes all */
     _Atomic uint32_t lent, lent_away; /* rota_runtime_lock_submission */
     _Atomic uint32_t stop, completer_stop, reclaimer_stop;
-    _Atomic uint32_t diagnosing; /* threads building a deadline message: nothing is recycled meanwhile */
     rota_wait_table hosted_waiters;
 
     pthread_t sequencer, completer, reclaimer;
@@ -581,6 +583,7 @@ struct rota_runtime {
     uint64_t next_number;
     rota_submission *free_submissions;
     rota_submission *stranded; /* lost devices may still have works of them: kept until close */
+    rota_submission *pinned;   /* over, but a thread's message is being made of each */
     rota_dead *dead;
     rota_dead *held;  /* buffers that are dead but for the lost devices `held_by`, which still have works */
     uint64_t held_by; /* bit per device */
@@ -803,6 +806,17 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
                           const rota_record *record);
 void rota_sequence_reap(rota_runtime *runtime);
 void rota_submission_free(rota_submission *submission);
+
+/* pins.c */
+/* The sequencer's: from now on the submission may be pinned. */
+void rota_submission_publish(rota_submission *submission);
+/* Keeps what `submission` points to, and the plan, as they are for the submission of that number, though it
+ * ends; NULL: the struct is not that one's any more. `submission` may be of any earlier submission, or NULL.
+ * Lock-free. */
+rota_submission *rota_submission_pin(rota_submission *submission, uint64_t number);
+void rota_submission_unpin(rota_runtime *runtime, rota_submission *submission);
+/* The sequencer's: ends that, unless a thread has it pinned. */
+bool rota_submission_unpublish(rota_submission *submission);
 
 /* sequencer.c */
 void *rota_sequencer_main(void *runtime);

@@ -114,6 +114,13 @@ static void end_without_works(rota_runtime *runtime, rota_submission *submission
     ra_store_release(&submission->cell->point, ROTA_POINT_PASSED);
 }
 
+static void note_name(rota_submission *submission, const char *name) {
+    size_t length = strlen(name);
+    if (length >= sizeof submission->name) length = sizeof submission->name - 1;
+    memcpy(submission->name, name, length);
+    submission->name[length] = 0;
+}
+
 static const char *submission_plan_name(const rota_submission *submission) {
     return submission->kind == ROTA_RECORD_PLAN ? submission->plan->name : "host access";
 }
@@ -557,6 +564,7 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
         rota_host_write *request = record->object;
         submission->write = *request;
         free(request);
+        note_name(submission, submission->write.residency->buffer->name);
         rota_device *device = submission->write.device;
         ok = reserve(runtime, submission, 1, 1, 0, 0);
         if (ok && rota_device_is_lost(device)) {
@@ -568,6 +576,7 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
         if (ok) sequence_write(runtime, submission, &final);
     } else {
         submission->read = record->object;
+        note_name(submission, submission->read->residency->buffer->name);
         ra_store_release(&cell->submission, submission);
         ok = sequence_read(runtime, submission, &final, &cause, &status);
     }
@@ -596,6 +605,7 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
         submission->job_storage->u.submission = submission;
         rota_completer_push(runtime, submission->job_storage);
     }
+    rota_submission_publish(submission);
     /* Release: who sees the point sees number and submission. */
     ra_store_release(&cell->point, final);
 }
@@ -684,6 +694,12 @@ static const rota_device *left_behind(rota_runtime *runtime, const rota_submissi
     return NULL;
 }
 
+/* Nothing reads the submission any more, nor its plan on its behalf. */
+static void forget(rota_runtime *runtime, rota_submission *submission) {
+    if (submission->kind == ROTA_RECORD_PLAN) submission->plan->run->unreaped--;
+    recycle(runtime, submission);
+}
+
 /* The submission has ended. */
 static void put_away(rota_runtime *runtime, rota_submission *submission) {
     (void)ra_fetch_add_relaxed(&runtime->stat_completed, 1);
@@ -696,16 +712,33 @@ static void put_away(rota_runtime *runtime, rota_submission *submission) {
     note_times(runtime, submission); /* of all its parts */
     release_transfers(submission);
     if (submission->args) rota_args_ended(submission->args);
-    if (submission->kind == ROTA_RECORD_PLAN) {
-        submission->plan->run->unreaped--;
-        if (ra_load_relaxed(&runtime->poison_active)) rota_poison_drop(runtime, submission);
-    }
+    if (submission->kind == ROTA_RECORD_PLAN && ra_load_relaxed(&runtime->poison_active))
+        rota_poison_drop(runtime, submission);
     if (submission->read) rota_host_read_release(submission->read);
-    recycle(runtime, submission);
+    if (rota_submission_unpublish(submission)) {
+        forget(runtime, submission);
+        return;
+    }
+    submission->next = runtime->pinned;
+    runtime->pinned = submission;
+}
+
+/* Those that no thread reads any more. */
+static void forget_unpinned(rota_runtime *runtime) {
+    for (rota_submission **link = &runtime->pinned; *link;) {
+        rota_submission *submission = *link;
+        if (!rota_submission_unpublish(submission)) {
+            link = &submission->next;
+            continue;
+        }
+        *link = submission->next;
+        forget(runtime, submission);
+    }
 }
 
 void rota_sequence_reap(rota_runtime *runtime) {
     runtime->stranding = false;
+    if (runtime->pinned) forget_unpinned(runtime);
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) {
         rota_device *device = runtime->devices[d];
@@ -714,11 +747,6 @@ void rota_sequence_reap(rota_runtime *runtime) {
             rota_timeline *timeline = &device->timelines[q];
             if (!timeline->oldest) continue;
             uint64_t completed = ra_load_acquire(&timeline->completed); /* with advanced */
-            if (rota_point_value(timeline->oldest->final_point) <= completed &&
-                /* A read-modify-write, so that a thread that raises it afterwards sees what completed before
-                   it. */
-                ra_fetch_add_seq_cst(&runtime->diagnosing, 0) != 0)
-                continue;
             while (timeline->oldest && rota_point_value(timeline->oldest->final_point) <= completed) {
                 rota_submission *submission = timeline->oldest;
                 uint32_t hosted = submission->hosted ? ra_load_acquire(&submission->hosted_done)
@@ -728,8 +756,6 @@ void rota_sequence_reap(rota_runtime *runtime) {
                     fail_for_loss(runtime, submission, device);
                     ra_store_relaxed(&submission->hosted_done, ROTA_HOSTED_COPIED); /* once */
                 }
-                /* Likewise, with the ticket's end that came after the point. */
-                if (submission->hosted && ra_fetch_add_seq_cst(&runtime->diagnosing, 0) != 0) break;
                 timeline->oldest = submission->next;
                 put_away(runtime, submission);
             }

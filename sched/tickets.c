@@ -260,25 +260,22 @@ static void describe_segment(const rota_submission *submission, const rota_work 
         rota_append(text, capacity, length, ", stuck at node '%s'", rota_plan_node_name(part, node));
 }
 
-/* The sentence of P2. `diagnosing` keeps the submission and its plan from being recycled while the ticket is
- * found unfinished after it was raised (both seq_cst; with rota_sequence_reap). */
+/* The sentence of P2, of the submission where it can be pinned (pins.c) as long as that takes. */
 static rota_status timed_out(rota_ticket ticket, uint64_t timeout_ns, const char *what) {
     rota_runtime *runtime = ticket.runtime;
     char text[ROTA_ERROR_MESSAGE_MAX];
     size_t length = 0;
     rota_append(text, sizeof text, &length, "%s after %.3f s without %s: ", "deadline passed",
                 (double)timeout_ns * 1e-9, what);
-    (void)ra_fetch_add_seq_cst(&runtime->diagnosing, 1);
     cell_view view;
     rota_cell *cell;
-    if (view_ticket(ticket, &view, &cell) == ROTA_OK && rota_ticket_status(ticket) == ROTA_BUSY &&
-        view.point != ROTA_POINT_NONE) {
-        const rota_submission *submission = ra_load_acquire(&cell->submission);
+    rota_submission *submission = NULL;
+    const bool known = view_ticket(ticket, &view, &cell) == ROTA_OK;
+    if (known && !view.old && view.point != ROTA_POINT_NONE)
+        submission = rota_submission_pin(ra_load_acquire(&cell->submission), view.number);
+    if (submission) {
         static const char *const kinds[] = {"plan", "write to buffer", "read of buffer"};
-        const char *name = submission->kind == ROTA_RECORD_PLAN ? submission->plan->name
-                           : submission->kind == ROTA_RECORD_WRITE
-                               ? submission->write.buffer->root->name
-                               : submission->read->residency->buffer->name;
+        const char *name = submission->kind == ROTA_RECORD_PLAN ? submission->plan->name : submission->name;
         rota_append(text, sizeof text, &length, "%s '%s', submission %llu", kinds[submission->kind], name,
                     (unsigned long long)submission->number);
         if (submission->kind == ROTA_RECORD_PLAN) {
@@ -298,10 +295,12 @@ static rota_status timed_out(rota_ticket ticket, uint64_t timeout_ns, const char
             }
             if (smallest) describe_segment(submission, smallest, text, sizeof text, &length);
         }
+        rota_submission_unpin(runtime, submission);
     } else {
-        rota_append(text, sizeof text, &length, "a submission that was not sequenced yet");
+        rota_append(text, sizeof text, &length, "a submission that %s",
+                    known && !view.old && view.point == ROTA_POINT_NONE ? "was not sequenced yet"
+                                                                        : "has ended meanwhile");
     }
-    (void)ra_fetch_add_seq_cst(&runtime->diagnosing, (uint32_t)-1);
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++)
         for (uint32_t q = 0; q < runtime->queue_count; q++) {

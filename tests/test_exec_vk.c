@@ -405,6 +405,65 @@ static void test_times(void **state) {
     close_quiet(f, false);
 }
 
+static pthread_t asking;
+static _Atomic uint32_t asked_here;
+
+enum { STUCK_AT = 3 };
+
+/* As a device says that is at that command (lavapipe says nothing before the end). */
+static VkResult VKAPI_CALL stuck_queries(VkDevice device, VkQueryPool pool, uint32_t first, uint32_t count,
+                                         size_t size, void *data, VkDeviceSize stride,
+                                         VkQueryResultFlags flags) {
+    (void)device, (void)pool, (void)first, (void)size, (void)stride, (void)flags;
+    if (pthread_equal(pthread_self(), asking)) (void)ra_fetch_add_relaxed(&asked_here, 1);
+    uint64_t *stamps = data;
+    for (uint32_t q = 0; q < count; q++) {
+        stamps[2 * q] = 1;
+        stamps[2 * q + 1] = q < 2 * STUCK_AT || q % 2 == 0;
+    }
+    return VK_NOT_READY;
+}
+
+/* What a device is at can be asked inside a wait: the driver is asked by the executor's thread, beforehand.
+ */
+static void test_stuck(void **state) {
+    (void)state;
+    enum { LONG = 48, MANY = 2u << 20 };
+    fixture *f = open_with(&(rota_exec_open_options){.diagnostics = true});
+    rota_vk_device *device = (rota_vk_device *)f->device;
+    asking = pthread_self();
+    device->vk.GetQueryPoolResults = stuck_queries;
+    rota_exec_memory *memories[] = {memory(f, 8ull * MANY, ROTA_EXEC_MEMORY_DEVICE)};
+    step_params params = {MANY, 1, 0};
+    test_program *p = test_program_new(QUEUES, 1, 0);
+    test_program_segment(p, 0);
+    for (uint32_t i = 0; i < LONG; i++) {
+        test_program_batch(p);
+        test_program_kernel(p, &step, &params);
+        test_program_operand(p, 0, false, 0, 4ull * MANY, ROTA_READWRITE);
+        test_program_operand(p, 0, false, 4ull * MANY, 4ull * MANY, ROTA_READ);
+    }
+    loaded l = load(f, p, memories);
+    rota_exec_wait wait = {.queue = 0, .value = f->next[0]};
+    rota_exec_work w = work(f, l, 0, 0, &wait, 1, NULL);
+    submit(f, &w, 1);
+    uint32_t node = UINT32_MAX;
+    const uint64_t deadline = rota_deadline_after(20000000000u);
+    bool found = false;
+    while (!found && rota_clock_ns() < deadline) {
+        found = f->device->vtable->stuck_node(f->device, l.instance, &node);
+        (void)sched_yield();
+    }
+    assert_true(found);
+    assert_int_equal(node, p->desc.commands[STUCK_AT].node);
+    assert_int_equal(ra_load_relaxed(&asked_here), 0);
+    wait_for(f, 0);
+    assert_false(f->device->vtable->stuck_node(f->device, l.instance, &node));
+    unload(f, l);
+    free(p);
+    close_quiet(f, false);
+}
+
 static uint32_t files_in(const char *folder) {
     char command[256];
     snprintf(command, sizeof command, "ls %s | wc -l", folder);
@@ -586,8 +645,9 @@ int main(void) {
         cmocka_unit_test(test_queues),     cmocka_unit_test_prestate(test_queues, &split),
         cmocka_unit_test(test_cumulative), cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_touch),      cmocka_unit_test(test_times),
-        cmocka_unit_test(test_cache),      cmocka_unit_test(test_leaks),
-        cmocka_unit_test(test_threads),    cmocka_unit_test(test_spin),
+        cmocka_unit_test(test_stuck),      cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_leaks),      cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_spin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,6 +50,8 @@ static const place inside[] = {
     {"sched/lanes.c", "give_back"},
     {"sched/lanes.c", "cell_is_free"},
     {"sched/lanes.c", "rota_lane_publish"},
+    {"sched/pins.c", "rota_submission_pin"},
+    {"sched/pins.c", "rota_submission_unpin"},
     {"sched/reclaim.c", "rota_reclaim_push"},
     {"sched/runtime.c", "rota_runtime_check"},
     {"sched/runtime.c", "rota_runtime_is_forked"},
@@ -115,6 +117,8 @@ static const place outside[] = {
     {"sched/lower.c", "*"},
     {"sched/output.c", "*"},
     {"sched/pack.c", "*"},
+    {"sched/pins.c", "rota_submission_publish"},
+    {"sched/pins.c", "rota_submission_unpublish"},
     {"sched/poison.c", "*"},
     {"sched/reclaim.c", "devices_at_large"},
     {"sched/reclaim.c", "is_held"},
@@ -291,6 +295,21 @@ static void expect_sum(const world *w, uint32_t expected, const char *when) {
         if (words[i] != expected) fail_msg("%s: word %u is %u, expected %u", when, i, words[i], expected);
 }
 
+/* While a thread is halted all that others submitted is recycled, and what they released is freed. It may
+ * itself be about to push one released object, or wait for what a lost device keeps. */
+static void expect_recycled(const world *w, const char *when) {
+    rota_runtime_stats stats;
+    const uint64_t deadline = rota_deadline_after(STOPPED_PATIENCE_NS / 4);
+    do {
+        rota_runtime_get_stats(w->runtime, &stats);
+        if (stats.reclaim_pending <= 1 && stats.completed + 2 >= stats.submissions) return;
+        nap_us(100);
+    } while (rota_clock_ns() < deadline);
+    fail_msg("%s: %llu objects are not freed, and of %llu submissions %llu are recycled", when,
+             (unsigned long long)stats.reclaim_pending, (unsigned long long)stats.submissions,
+             (unsigned long long)stats.completed);
+}
+
 /* A thread in the call, halted at `at` (NULL: nowhere); the others run meanwhile. */
 static void round_of(const situation *in, const rota_mark_site *at, halting *h) {
     char when[256];
@@ -313,7 +332,10 @@ static void round_of(const situation *in, const rota_mark_site *at, halting *h) 
     if (in->release) assert_ok(in->release(&w));
     while (!atomic_load(&h->halted) && !atomic_load(&h->done)) nap_us(20);
     bool halted = atomic_load(&h->halted);
-    if (halted) others_finish(&w, when);
+    if (halted) {
+        others_finish(&w, when);
+        expect_recycled(&w, when);
+    }
     atomic_store(&h->go_on, 1);
     pthread_join(thread, NULL);
     if (h->status != ROTA_OK) fail_msg("%s: %s: %s", when, rota_status_name(h->status), h->message);
@@ -370,7 +392,47 @@ static void nobody_waits_for_a_stopped_thread(void **state) {
     assert_int_equal(missed, 0);
 }
 
+/* A thread is stopped when it has read its ticket's submission for the message. That one has ended since and
+ * its plan was released: it is there until the thread goes on. */
+static void a_message_keeps_what_it_is_made_of(void **state) {
+    (void)state;
+    static halting h;
+    world w;
+    const situation *in = situations;
+    while (strcmp(in->name, "wait past the deadline") != 0) in++;
+    const rota_mark_site *const *site = __start_rota_marks;
+    while (strcmp((*site)->function, "rota_submission_unpin") != 0) site++;
+    assert_ok(world_open(&w));
+    h.v.w = &w;
+    h.in = in;
+    h.halt_at = *site;
+    assert_ok(in->set_up(&w));
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, victim_main, &h), 0);
+    while (!atomic_load(&h.halted) && !atomic_load(&h.done)) nap_us(20);
+    assert_true(atomic_load(&h.halted));
+    assert_ok(in->release(&w));
+    assert_ok(rota_wait(h.v.ticket, STOPPED_PATIENCE_NS));
+    rota_plan_release(h.v.plan);
+    h.v.plan = NULL;
+    others_finish(&w, in->name);
+    expect_recycled(&w, in->name);
+    rota_runtime_stats stats;
+    rota_runtime_get_stats(w.runtime, &stats);
+    assert_int_equal(stats.plans, 2);
+    atomic_store(&h.go_on, 1);
+    pthread_join(thread, NULL);
+    if (h.status != ROTA_OK) fail_msg("%s: %s", rota_status_name(h.status), h.message);
+    const uint64_t deadline = rota_deadline_after(STOPPED_PATIENCE_NS / 4);
+    do rota_runtime_get_stats(w.runtime, &stats);
+    while (stats.plans != 1 && rota_clock_ns() < deadline);
+    assert_int_equal(stats.plans, 1);
+    victim_drop(&h.v);
+    assert_ok(world_close(&w));
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(nobody_waits_for_a_stopped_thread)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(nobody_waits_for_a_stopped_thread),
+                                       cmocka_unit_test(a_message_keeps_what_it_is_made_of)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,8 @@
 
 #define WAIT_SLICE_NS (50ull * 1000000ull)
 #define GATHER_NS 40000ull
+/* With diagnostics: how often it is looked which commands run, while nothing completes. */
+#define STUCK_NS 10000000ull
 #define SHORT_SLICE_NS 1000000ull
 /* With this many submissions in flight the device has work for a while, and looking at the counters now and
  * then is enough. */
@@ -104,7 +106,7 @@ static uint64_t poll_period(rota_vk_device *device, uint64_t since_ns) {
 /* Waits until some real queue completes something more; VK_TIMEOUT after a slice. */
 static VkResult wait_slice(rota_vk_device *device) {
     VkSemaphore semaphores[ROTA_VK_REALS_MAX];
-    uint64_t values[ROTA_VK_REALS_MAX], slice_ns = WAIT_SLICE_NS;
+    uint64_t values[ROTA_VK_REALS_MAX], slice_ns = device->options.diagnostics ? STUCK_NS : WAIT_SLICE_NS;
     uint32_t count = 0;
     for (uint32_t i = 0; i < device->real_count; i++) {
         rota_vk_real *real = &device->reals[i];
@@ -206,9 +208,20 @@ static bool collect(rota_vk_device *device, uint64_t elapsed_ns, uint64_t *out_c
         room = room || (wanted && wanted <= value);
     }
     for (uint32_t i = 0; i < device->options.queue_count; i++) report(device, i);
+    if (*out_completed) ra_store_relaxed(&device->moves, ra_load_relaxed(&device->moves) + 1);
     ra_fetch_add_seq_cst(&device->progress, 1);
     if (room) rota_futex_wake(&device->progress, INT32_MAX);
     return true;
+}
+
+/* Nothing has completed since then. */
+static void look_for_stuck(rota_vk_device *device, uint64_t collected_ns) {
+    const uint64_t now = rota_clock_ns();
+    if (!device->options.diagnostics || now - collected_ns < STUCK_NS / 2 ||
+        now - device->looked_ns < STUCK_NS / 2)
+        return;
+    device->looked_ns = now;
+    rota_vk_look_for_stuck(device);
 }
 
 static void sleep_until_work(rota_vk_device *device) {
@@ -273,6 +286,7 @@ void *rota_vk_complete_main(void *argument) {
         else
             result = wait_slice(device);
         if (result == VK_TIMEOUT || period) {
+            look_for_stuck(device, collected_ns);
             if (ra_load_acquire(&device->closing) >= 2) break; /* close gave up waiting for the device */
             bool gathering = false;
             for (uint32_t i = 0; i < device->real_count; i++) {

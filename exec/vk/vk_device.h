@@ -311,6 +311,10 @@ rota_status rota_vk_touch_copied(rota_vk_device *device, rota_vk_run *run, VkCom
 
 /* ---- Instances ---- */
 
+typedef struct rota_vk_stamp {
+    uint64_t ticks, available;
+} rota_vk_stamp;
+
 struct rota_vk_run {
     rota_vk_link link;
     rota_vk_program *program;
@@ -320,6 +324,8 @@ struct rota_vk_run {
     uint64_t *block_copy; /* what the block holds, readable: the block itself may be write-combined */
     bool block_written;
     VkQueryPool queries; /* diagnostics: two timestamps a command */
+    rota_vk_stamp *looked_at; /* with queries: room for them, the completion thread's */
+    _Atomic uint64_t stuck;   /* what its last look found: device->moves then, and 1 + the node, or 0 */
     rota_vk_touch_run touch;
 };
 
@@ -447,6 +453,8 @@ struct rota_vk_device {
     _Atomic uint32_t
         progress; /* futex of a submit that waits for room: counts what the completion thread collected */
     _Atomic uint64_t spin_ns; /* of the completion thread */
+    _Atomic uint32_t moves;   /* times that it found something complete */
+    uint64_t looked_ns;       /* completion thread: when it last looked which commands run (diagnostics) */
     /* Completion thread: where the device's interrupts go, and submissions completed since it looked. */
     rota_thread_cpus thread_cpus;
     rota_interrupts interrupts;
@@ -478,6 +486,8 @@ uint64_t rota_vk_own_cpu_ns(rota_exec_device *device);
 
 rota_status rota_vk_times(rota_exec_device *device, rota_exec_instance *instance, rota_exec_time *out);
 bool rota_vk_stuck_node(rota_exec_device *device, rota_exec_instance *instance, uint32_t *out_node);
+/* The completion thread's, while nothing completes: notes for rota_vk_stuck_node what each instance is at. */
+void rota_vk_look_for_stuck(rota_vk_device *device);
 
 /* ---- Pipeline cache on disk ---- */
 

@@ -252,6 +252,9 @@ static rota_status make_queries(rota_vk_device *device, rota_vk_run *run) {
     VkResult result = device->vk.CreateQueryPool(device->handle, &info, NULL, &run->queries);
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkCreateQueryPool");
     device->vk.ResetQueryPool(device->handle, run->queries, 0, 2 * count);
+    run->looked_at = calloc(2 * (size_t)count, sizeof *run->looked_at);
+    if (!run->looked_at)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for the times of %u commands", count);
     return ROTA_OK;
 }
 
@@ -295,6 +298,7 @@ void rota_vk_run_free(rota_vk_device *device, rota_vk_run *run) {
     rota_vk_block_give(device, &run->block);
     free(run->buffers);
     free(run->block_copy);
+    free(run->looked_at);
     free(run);
 }
 

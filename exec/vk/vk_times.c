@@ -4,11 +4,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct stamp {
-    uint64_t ticks, available;
-} stamp;
+typedef rota_vk_stamp stamp;
 
-/* Reads all queries of an instance without waiting; NULL with a sentence. */
+/* Reads all queries of an instance without waiting. */
+static bool read_queries(rota_vk_device *device, const rota_vk_run *run, stamp *out_stamps) {
+    uint32_t count = 2 * run->program->desc->command_count;
+    VkResult result = device->vk.GetQueryPoolResults(
+        device->handle, run->queries, 0, count, count * sizeof *out_stamps, out_stamps, sizeof *out_stamps,
+        VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WITH_AVAILABILITY_BIT);
+    if (result == VK_SUCCESS || result == VK_NOT_READY) return true;
+    rota_vk_fail(result, "vkGetQueryPoolResults");
+    return false;
+}
+
+/* The same; NULL with a sentence. */
 static stamp *read_stamps(rota_vk_device *device, const rota_vk_run *run) {
     if (!run->queries) {
         rota_fail(ROTA_UNSUPPORTED, "%s was opened without diagnostics, or has no timestamps",
@@ -21,12 +30,8 @@ static stamp *read_stamps(rota_vk_device *device, const rota_vk_run *run) {
         rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for the times of %u commands", count / 2);
         return NULL;
     }
-    VkResult result = device->vk.GetQueryPoolResults(
-        device->handle, run->queries, 0, count, count * sizeof *stamps, stamps, sizeof *stamps,
-        VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WITH_AVAILABILITY_BIT);
-    if (result == VK_SUCCESS || result == VK_NOT_READY) return stamps;
+    if (read_queries(device, run, stamps)) return stamps;
     free(stamps);
-    rota_vk_fail(result, "vkGetQueryPoolResults");
     return NULL;
 }
 
@@ -93,25 +98,41 @@ rota_status rota_vk_times(rota_exec_device *base, rota_exec_instance *instance, 
     return ROTA_OK;
 }
 
-bool rota_vk_stuck_node(rota_exec_device *base, rota_exec_instance *instance, uint32_t *out_node) {
-    rota_vk_device *device = (rota_vk_device *)base;
-    const rota_vk_run *run = (const rota_vk_run *)instance;
-    const rota_exec_program_desc *desc = run->program->desc;
-    stamp *stamps = read_stamps(device, run);
-    if (!stamps) return false;
-    /* The first command of a begun segment that did not end. Beginnings run ahead of barriers, so ends
-     * decide. */
-    bool found = false;
-    for (uint32_t s = 0; s < desc->segment_count && !found; s++) {
+/* The first command of a begun segment that did not end. Beginnings run ahead of barriers, so ends decide. */
+static bool find_stuck(const rota_exec_program_desc *desc, const stamp *stamps, uint32_t *out_node) {
+    for (uint32_t s = 0; s < desc->segment_count; s++) {
         const rota_exec_segment *segment = &desc->segments[s];
         uint32_t first = segment->first_command;
         if (segment->command_count == 0 || !stamps[2 * first].available) continue;
-        for (uint32_t c = first; c < first + segment->command_count && !found; c++) {
+        for (uint32_t c = first; c < first + segment->command_count; c++) {
             if (stamps[2 * c + 1].available) continue;
             *out_node = desc->commands[c].node;
-            found = true;
+            return true;
         }
     }
-    free(stamps);
-    return found;
+    return false;
+}
+
+void rota_vk_look_for_stuck(rota_vk_device *device) {
+    /* Whoever has the lock makes or destroys objects: there will be another look. */
+    if (pthread_mutex_trylock(&device->lock) != 0) return;
+    const uint64_t moves = ra_load_relaxed(&device->moves);
+    for (rota_vk_link *link = device->runs.next; link != &device->runs; link = link->next) {
+        rota_vk_run *run = (rota_vk_run *)link; /* its link is its first member */
+        uint32_t node;
+        if (!run->looked_at || !read_queries(device, run, run->looked_at)) continue;
+        const bool found = find_stuck(run->program->desc, run->looked_at, &node);
+        ra_store_relaxed(&run->stuck, moves << 32 | (found ? 1u + node : 0u));
+    }
+    pthread_mutex_unlock(&device->lock);
+}
+
+bool rota_vk_stuck_node(rota_exec_device *base, rota_exec_instance *instance, uint32_t *out_node) {
+    rota_vk_device *device = (rota_vk_device *)base;
+    const rota_vk_run *run = (const rota_vk_run *)instance;
+    const uint64_t stuck = ra_load_relaxed(&run->stuck);
+    /* What was found before something completed says nothing. */
+    if ((uint32_t)stuck == 0 || stuck >> 32 != ra_load_relaxed(&device->moves)) return false;
+    *out_node = (uint32_t)stuck - 1;
+    return true;
 }
