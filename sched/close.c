@@ -380,7 +380,7 @@ rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_ns) {
         close_devices(runtime, &c, thread_deadline);
     }
     rota_status status = outcome(runtime, &c, (double)timeout_ns * 1e-9);
-    rota_device_note_abandoned((uint32_t)__builtin_popcount(c.left));
+    rota_device_note_abandoned((uint32_t)__builtin_popcountll(c.left));
     free_devices(runtime, c.stuck | c.left);
     bool stays = c.stuck != 0 || c.left != 0;
     if (!stays) free_host_side(runtime);
