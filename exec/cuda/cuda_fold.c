@@ -39,18 +39,16 @@ static uint32_t inner(const folding *f, uint32_t node) {
 }
 
 static bool allocate(folding *f) {
-    size_t n = f->count, lanes = f->lane_count, joins = f->join_count, edges = 0, most = 0, waits = n;
+    size_t n = f->count, lanes = f->lane_count, joins = f->join_count, edges = 0, waits = n;
     for (uint32_t i = 0; i < n + joins; i++) {
         size_t out = f->desc->first_successor[outer(f, i) + 1] - f->desc->first_successor[outer(f, i)];
         edges += out;
         waits += i < n ? out : out * lanes;
     }
-    for (uint32_t i = 0; i < n; i++)
-        if (f->desc->predecessor_count[outer(f, i)] > most) most = f->desc->predecessor_count[outer(f, i)];
     f->latest = malloc((joins * lanes + 1) * sizeof(uint32_t));
     f->left = malloc((joins + 1) * sizeof(uint32_t));
     f->passed = malloc((joins + 1) * sizeof(uint32_t));
-    f->wanted = malloc(((joins ? most * lanes : most) + 1) * sizeof(uint32_t));
+    f->wanted = malloc((waits + 1) * sizeof(uint32_t)); /* of one command no more than of all */
     f->first_predecessor = calloc(n + 2, sizeof(uint32_t));
     f->predecessor = malloc((edges + 1) * sizeof(uint32_t));
     f->clock = calloc(n * lanes + 1, sizeof(uint32_t));
