@@ -166,6 +166,11 @@ FILE *rota_cache_open(const char *path, const char **out_why) {
     return file;
 }
 
+uint64_t rota_file_bytes(FILE *file) {
+    struct stat status;
+    return fstat(fileno(file), &status) == 0 && status.st_size > 0 ? (uint64_t)status.st_size : 0;
+}
+
 int rota_cache_write(const char *path, const void *first, size_t first_bytes, const void *second,
                      size_t second_bytes) {
     rota_file file;

@@ -7,6 +7,7 @@
 #define ROTA_BASE_FILE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
 
@@ -45,6 +46,10 @@ void rota_cache_make_folder(const char *folder);
  * the user or root, and writable by nobody else. NULL: there is none such, and *out_why, where it isn't NULL,
  * is NULL or says what is wrong with the one that is there (static storage). */
 FILE *rota_cache_open(const char *path, const char **out_why);
+
+/* The size of an open file; 0: it can't be told. What a file says of its own size is believed only as far as
+ * it agrees. */
+uint64_t rota_file_bytes(FILE *file);
 
 /* Writes a cache file of two pieces, for the user only, as rota_file_open does; the folder is made. 0 or an
  * errno. */

@@ -38,7 +38,7 @@ uint8_t *rota_vk_cache_read(FILE *file, size_t *out_size) {
     file_header header;
     uint8_t *data = NULL;
     if (fread(&header, sizeof header, 1, file) == 1 && header.magic == MAGIC && header.size_bytes > 0 &&
-        header.size_bytes < FILE_BYTES_MAX)
+        header.size_bytes < FILE_BYTES_MAX && rota_file_bytes(file) == sizeof header + header.size_bytes)
         data = malloc(header.size_bytes);
     if (data && (fread(data, 1, header.size_bytes, file) != header.size_bytes || fgetc(file) != EOF ||
                  checksum(data, header.size_bytes) != header.checksum)) {

@@ -46,7 +46,9 @@ bool rota_image_cache_read(const char *folder, const rota_image_key *key, void *
     void *image = NULL;
     bool good = fread(&header, sizeof header, 1, file) == 1 && memcmp(header.magic, MAGIC, 8) == 0 &&
                 header.version == VERSION && header.key_check == key->check && header.size_bytes > 0 &&
-                header.size_bytes < (uint64_t)1 << 28 && (image = malloc((size_t)header.size_bytes)) &&
+                header.size_bytes < (uint64_t)1 << 28 &&
+                rota_file_bytes(file) == sizeof header + header.size_bytes &&
+                (image = malloc((size_t)header.size_bytes)) &&
                 fread(image, (size_t)header.size_bytes, 1, file) == 1 && fgetc(file) == EOF &&
                 content_of(image, (size_t)header.size_bytes) == header.content;
     fclose(file);

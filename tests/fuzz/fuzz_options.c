@@ -1,0 +1,43 @@
+/* Command lines: one argument a line, against a table with every kind of option. What is taken lies in its
+ * bounds. */
+#include <math.h>
+#include "bench/options.h"
+#include "tests/fuzz/support.h"
+
+#define ARGUMENTS_MAX 64
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    char *text = malloc(size + 1), *arguments[ARGUMENTS_MAX];
+    FUZZ_CHECK(text);
+    if (size) memcpy(text, data, size);
+    text[size] = 0;
+    int count = 0;
+    for (char *at = text; count < ARGUMENTS_MAX && *at;) {
+        char *end = strchr(at, '\n');
+        arguments[count++] = at;
+        if (!end) break;
+        *end = 0;
+        at = end + 1;
+    }
+    const char *string = NULL, *output = NULL;
+    uint64_t small = 7, large = 0;
+    double real = 0.5;
+    int choice = 1;
+    bool flag = false;
+    const option options[] = {
+        {"--string", OPTION_STRING, &string, "FILE", 0, 0, false},
+        {"--output", OPTION_OUTPUT, &output, "FILE", 0, 0, false},
+        {"--small", OPTION_COUNT, &small, "N", 5, 9, false},
+        {"--large", OPTION_COUNT, &large, "N", 0, 1e18, false},
+        {"--real", OPTION_REAL, &real, "P", -1, 1, false},
+        {"--choice", OPTION_CHOICE, &choice, "one|two|three", 0, 0, false},
+        {"--flag", OPTION_FLAG, &flag, NULL, 0, 0, false},
+    };
+    if (options_parse("fuzz", options, sizeof options / sizeof *options, count, arguments) == OPTIONS_OK) {
+        FUZZ_CHECK(small >= 5 && small <= 9 && large <= (uint64_t)1000000000000000000);
+        FUZZ_CHECK(isfinite(real) && real >= -1 && real <= 1 && choice >= 0 && choice <= 2);
+        FUZZ_CHECK((!string || *string) && (!output || *output));
+    }
+    free(text);
+    return 0;
+}
