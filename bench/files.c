@@ -96,7 +96,8 @@ char *file_read_stream(FILE *stream, const char *path, size_t *out_size) {
     fclose(stream);
     data[size] = 0;
     *out_size = size;
-    return data;
+    char *exact = realloc(data, size + 1); /* and not up to twice as much, for as long as it is kept */
+    return exact ? exact : data;
 
 failed:
     fprintf(stderr, "'%s' can't be read: %s\n", path, strerror(errno ? errno : EIO));
