@@ -22,12 +22,20 @@ static int end(rota_file *file, int error) {
 
 /* ---- Writing ---- */
 
-/* A device or a pipe, else EINVAL. Not truncated: what was one a moment ago may be a file by now. */
+/* A name of what the process has open: renaming over it would replace /dev/stdout for everybody. */
+static bool is_own_descriptor(const char *path) {
+    return strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/stderr") == 0 ||
+           strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/proc/self/fd/", 14) == 0;
+}
+
+/* What is written directly: a device, a pipe, an open file by its number; else EINVAL. A file is cut short
+ * only where it is one of those: what was a device a moment ago may be a file by now. */
 static int open_special(rota_file *file, const char *path) {
     struct stat status;
     const int descriptor = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
     if (descriptor < 0) return errno;
-    if (fstat(descriptor, &status) != 0 || S_ISREG(status.st_mode)) {
+    if (fstat(descriptor, &status) != 0 ||
+        (S_ISREG(status.st_mode) && (!is_own_descriptor(path) || ftruncate(descriptor, 0) != 0))) {
         close(descriptor);
         return EINVAL;
     }
@@ -74,7 +82,7 @@ int rota_file_open(rota_file *file, const char *path, mode_t mode) {
     *file = (rota_file){.folder = -1};
     if (stat(path, &status) != 0) {
         if (errno == ENAMETOOLONG) return errno; /* which renaming would find, when all was written */
-    } else if (!S_ISREG(status.st_mode)) {
+    } else if (!S_ISREG(status.st_mode) || is_own_descriptor(path)) {
         return S_ISDIR(status.st_mode) ? EISDIR : open_special(file, path);
     }
     int error = open_folder(file, path);

@@ -1,8 +1,8 @@
 /* Files that appear whole or not at all, and files of a cache. Internal; not installed.
  *
  * What is written goes to a file of its own beside the one that it is to become: made by O_EXCL under a
- * random name, so that nothing that somebody else put there is opened; then fsync, then rename. A device or a
- * pipe is written directly: renaming would replace it. */
+ * random name, so that nothing that somebody else put there is opened; then fsync, then rename. A device, a
+ * pipe, or an open file by its number (/dev/stdout) is written directly: renaming would replace it. */
 #ifndef ROTA_BASE_FILE_H
 #define ROTA_BASE_FILE_H
 
@@ -13,7 +13,7 @@
 
 typedef struct rota_file {
     FILE *stream;       /* to be written; its error flag is looked at by rota_file_commit */
-    char *name;         /* in `folder`; NULL: a device or pipe, written directly */
+    char *name;         /* in `folder`; NULL: written directly */
     int folder;         /* where the file is to be */
     char temporary[40]; /* in `folder` */
 } rota_file;

@@ -12,6 +12,9 @@
 #define FIRST_LINE "#version: 0.2"
 #define OWN_LINE FIRST_LINE " rota, merges: "
 
+/* Bytes of a vocab.json: 65536 tokens take some 1.5 MB. Parsed, JSON takes up to 40 times as much memory. */
+#define VOCABULARY_MOST (8 << 20)
+
 /* The character of each byte. */
 static void list_characters(uint32_t out_codes[256]) {
     uint32_t hidden = 0x100;
@@ -218,8 +221,12 @@ bool gpt_bpe_load(const char *merges_path, const char *vocabulary_path, gpt_bpe 
     good = good && few_enough(out, merges_path, GPT_BPE_MOST);
     if (good && vocabulary_path) {
         text = file_read(vocabulary_path, &size);
-        cJSON *names = text ? cJSON_ParseWithLength(text, size) : NULL;
-        if (text && !cJSON_IsObject(names))
+        const bool short_enough = text && size <= VOCABULARY_MOST;
+        cJSON *names = short_enough ? cJSON_ParseWithLength(text, size) : NULL;
+        if (text && !short_enough)
+            fprintf(stderr, "'%s' has %zu bytes, more than the %d that are supported\n", vocabulary_path,
+                    size, VOCABULARY_MOST);
+        else if (text && !cJSON_IsObject(names))
             fprintf(stderr, "'%s' is no JSON object of tokens\n", vocabulary_path);
         good = cJSON_IsObject(names) && read_numbers(out, vocabulary_path, names);
         cJSON_Delete(names);

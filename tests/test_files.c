@@ -130,6 +130,30 @@ static void what_is_no_file_is_written_directly(void **state) {
     files_remove(folder);
 }
 
+/* What the process has open, by its number, is written and no name replaced, though it be a file. */
+static void open_files_are_written_directly(void **state) {
+    (void)state;
+    char folder[] = FILES_FOLDER, path[128], name[64], text[16];
+    struct stat before, after;
+    rota_file file;
+    files_make(folder);
+    snprintf(path, sizeof path, "%s/out", folder);
+    files_write(path, "what was there before", 21);
+    assert_int_equal(stat(path, &before), 0);
+    const int descriptor = open(path, O_WRONLY | O_CLOEXEC);
+    assert_true(descriptor >= 0);
+    snprintf(name, sizeof name, "/dev/fd/%d", descriptor);
+    assert_int_equal(rota_file_open(&file, name, 0666), 0);
+    fputs("new", file.stream);
+    assert_int_equal(rota_file_commit(&file), 0);
+    close(descriptor);
+    assert_int_equal(files_read(path, text, sizeof text), 3);
+    assert_int_equal(stat(path, &after), 0);
+    assert_true(before.st_ino == after.st_ino);
+    assert_int_equal(files_count(folder), 1);
+    files_remove(folder);
+}
+
 /* Names may be any bytes; what is written is UTF-8, with U+FFFD for each byte that is none. */
 static void names_that_are_not_utf8_are_written_as_utf8(void **state) {
     (void)state;
@@ -355,6 +379,7 @@ int main(void) {
         cmocka_unit_test(links_at_guessable_names_are_left_alone),
         cmocka_unit_test(only_the_file_itself_appears),
         cmocka_unit_test(what_is_no_file_is_written_directly),
+        cmocka_unit_test(open_files_are_written_directly),
         cmocka_unit_test(names_that_are_not_utf8_are_written_as_utf8),
         cmocka_unit_test(choices_of_strangers_are_ignored),
         cmocka_unit_test(images_of_strangers_are_ignored),

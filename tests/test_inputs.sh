@@ -98,6 +98,8 @@ pairs=(--data text --block 16 --tokenizer bpe --merges merges.txt)
 expect 1 "'lacks.json' has no number for 'th', which the merges make" "$train" "${pairs[@]}" --merges-vocab lacks.json --write-tokens lacks.bin
 one_line
 expect 1 "'half.json' gives token 'th' no number" "$train" "${pairs[@]}" --merges-vocab half.json --write-tokens half.bin
+python3 -c 'print("{" + " " * (9 << 20) + "}")' >wide.json
+expect 1 "'wide.json' has 9437187 bytes, more than the 8388608" "$train" "${pairs[@]}" --merges-vocab wide.json --write-tokens wide.bin
 expect 0 'of 269 kinds' "$train" "${pairs[@]}" --merges-vocab whole.json --write-tokens whole.bin
 
 # Kept merges are believed only with the first line that says how many they are, and only if they are the user's own.
