@@ -58,7 +58,7 @@ weights "'beyond' is truncated: its header has 100 bytes, of which 2 are there" 
 weights "'wide' has a header of 9437184 bytes, more than the 8388608" wide
 weights "'words' is not a safetensors file: its header is not JSON" words
 for file in absurd*; do weights "'$file' has the weights of another model: 'transformer.wpe.weight' is missing" "$file"; done
-# Names that collide under a hash that anybody can compute: 22 s for these, if they do.
+# Names that collide under a hash that anybody can compute: 24 s for these, if they do.
 python3 - <<'PY'
 import random, struct
 ones = (1 << 64) - 1
@@ -76,10 +76,8 @@ while len(out) < 80000:
 header = b"{" + b",".join(out) + b"}"
 open("collide", "wb").write(struct.pack("<Q", len(header)) + header)
 PY
-before=$(date +%s%N)
-weights "'collide' has the weights of another model" collide
-took=$((($(date +%s%N) - before) / 1000000))
-[ "$took" -lt 8000 ] || fail "80 000 names took $took ms"
+# In time of the processor: the machine may be busy.
+expect 1 "'collide' has the weights of another model" bash -c 'ulimit -t 8; exec "$@"' - "$train" --data text "${model[@]}" --init-from collide
 
 # ---- Byte pairs ----
 # Merges that make "<|endoftext|>" themselves, and one after them that vocab.json lacks.
