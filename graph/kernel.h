@@ -42,7 +42,8 @@ typedef struct rota_kernel_call {
  */
 typedef rota_status (*rota_cpu_fn)(const rota_kernel_call *call);
 
-/* How many items there are and the smallest piece worth a task of its own. */
+/* How many items there are, at most 2^60 (more are refused: by compile, or, where a slot says so, the node
+ * fails), and the smallest piece worth a task of its own. */
 typedef void (*rota_cpu_items_fn)(const void *params, const uint64_t *operand_bytes, uint64_t *out_items,
                                   uint64_t *out_grain);
 

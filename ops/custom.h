@@ -28,7 +28,7 @@ ROTA_API rota_status rota_op_fail(const rota_op *op, rota_status status, const c
 /* All inputs of the mask that are there have this dtype; else an error that names the input. */
 ROTA_API rota_status rota_shape_require(const rota_op_use *use, uint32_t inputs, rota_dtype dtype);
 /* The inputs of the mask that are there are alike of one dtype of real numbers; else an error that names both
- * dtypes. */
+ * dtypes. INVALID_ARGUMENT also if none of them is there. */
 ROTA_API rota_status rota_shape_require_real(const rota_op_use *use, uint32_t inputs, rota_dtype *out_dtype);
 /* The shape that the inputs of the mask broadcast to, right-aligned; else an error with all of theirs. */
 ROTA_API rota_status rota_shape_broadcast(const rota_op_use *use, uint32_t inputs, uint32_t *out_rank,

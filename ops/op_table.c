@@ -76,6 +76,18 @@ rota_status rota_shape_require_real(const rota_op_use *use, uint32_t inputs, rot
         if (!first) name = use->op->input_names[i];
         if (!first) first = x;
     }
+    if (!first) { /* optional ones alone, and none of them given */
+        char names[ROTA_TENSOR_TEXT_MAX] = "";
+        for (uint32_t i = 0; i < use->input_count; i++)
+            if (inputs & 1u << i) {
+                const size_t used = strlen(names);
+                snprintf(names + used, sizeof names - used, "%s'%s'", used ? ", " : "",
+                         use->op->input_names[i]);
+            }
+        return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT,
+                            "of the inputs %s none is there; expected one, of f32, f16 or bf16",
+                            names[0] ? names : "of an empty mask");
+    }
     *out_dtype = first->dtype;
     return ROTA_OK;
 }

@@ -121,11 +121,63 @@ static void incomplete_ops_are_refused(void **state) {
     op_kit_close(&kit);
 }
 
+/* An op of optional inputs alone, whose shape rule asks for the dtype of those that are there. */
+static rota_status shape_of_any(const rota_op_use *use, rota_tensor *out_outputs) {
+    rota_dtype dtype;
+    ROTA_TRY(rota_shape_require_real(use, use->attributes.flags, &dtype));
+    return rota_tensor_of(NULL, 0, dtype, ROTA_SHAPE(N), out_outputs);
+}
+
+static rota_status record_nothing(rota_tape *tape, rota_op_use *use) {
+    (void)tape;
+    (void)use;
+    return ROTA_OK;
+}
+
+static void none_of_the_optional_inputs(void **state) {
+    (void)state;
+    static const rota_op any = {.name = "any",
+                                .input_count = 2,
+                                .optional_inputs = 3,
+                                .output_count = 1,
+                                .input_names = {"x", "w"},
+                                .output_names = {"y"},
+                                .attributes = "flags",
+                                .shape = shape_of_any,
+                                .record = record_nothing};
+    op_kit kit;
+    op_kit_open(&kit);
+    const float x[N] = {0};
+    rota_tensor there = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(N), x);
+    static const struct {
+        uint32_t mask;
+        const char *sentence;
+    } cases[] = {
+        {3, "op 'any': of the inputs 'x', 'w' none is there; expected one, of f32, f16 or bf16"},
+        {1, "op 'any': of the inputs 'x' none is there"},
+        {0, "op 'any': of the inputs of an empty mask none is there"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rota_op_use use = {.op = &any, .input_count = 2, .output_count = 1};
+        use.attributes.flags = cases[i].mask;
+        assert_status(rota_op_apply(kit.tape, &use), ROTA_INVALID_ARGUMENT);
+        if (!strstr(rota_last_error(), cases[i].sentence)) fail_msg("%s", rota_last_error());
+    }
+    rota_op_use use = {.op = &any, .input_count = 2, .output_count = 1, .inputs = {ROTA_TENSOR_NONE, there}};
+    use.attributes.flags = 3;
+    assert_ok(rota_op_apply(kit.tape, &use));
+    use.outputs[0] = ROTA_TENSOR_NONE;
+    use.attributes.flags = 1; /* the one that is there is not asked about */
+    assert_status(rota_op_apply(kit.tape, &use), ROTA_INVALID_ARGUMENT);
+    op_kit_close(&kit);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_op_of_ones_own_on_the_cpu),
         cmocka_unit_test(an_op_of_ones_own_on_vulkan),
         cmocka_unit_test(incomplete_ops_are_refused),
+        cmocka_unit_test(none_of_the_optional_inputs),
     };
     return op_kit_run_tests(tests, sizeof tests / sizeof *tests);
 }

@@ -24,6 +24,10 @@
 
 #define ROTA_CPU_WORKERS_MAX 256
 #define ROTA_CPU_NONE UINT32_MAX
+
+/* Items of a kernel at the most. Each worker that looks for a piece past the last one counts a piece on; there
+ * are no more workers than pieces, so that the count stays below seven times the items, and does not wrap. */
+#define ROTA_CPU_ITEMS_MAX ((uint64_t)1 << 60)
 enum {
     ROTA_CPU_DEQUE_CAPACITY = 8192,
     ROTA_CPU_INJECT_CAPACITY = 16384,

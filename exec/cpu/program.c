@@ -231,6 +231,12 @@ static rota_status fill_program(rota_cpu_device *device, rota_exec_program *prog
         for (uint32_t o = 0; o < command->operand_count; o++)
             bytes[o] = desc->operands[command->first_operand + o].size_bytes;
         estimates[i] = estimate(command, bytes);
+        if (estimates[i].items > ROTA_CPU_ITEMS_MAX)
+            return rota_fail(
+                ROTA_OUT_OF_RANGE,
+                "cpu: kernel '%s' of node '%s' in '%s' says that it has %llu items, at most %llu",
+                command->u.kernel.kernel->name, node_name(device, desc, command->node), desc->name,
+                (unsigned long long)estimates[i].items, (unsigned long long)ROTA_CPU_ITEMS_MAX);
     }
     ROTA_TRY(rota_cpu_cluster(program, estimates, device->worker_count, order));
     for (uint32_t i = 0; i < desc->command_count; i++) ROTA_TRY(make_record(program, estimates, i, order[i]));

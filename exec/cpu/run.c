@@ -30,7 +30,7 @@ static void report_failure(rota_cpu_device *device, const rota_cpu_work *work, c
                         rota_last_error());
 }
 
-static void prepare(const rota_cpu_work *work, const rota_cpu_record *record, prepared_call *out) {
+static rota_status prepare(const rota_cpu_work *work, const rota_cpu_record *record, prepared_call *out) {
     const rota_exec_instance *instance = work->instance;
     const rota_exec_program *program = instance->program;
     out->call.operands = instance->operands + record->first_operand;
@@ -62,7 +62,12 @@ static void prepare(const rota_cpu_work *work, const rota_cpu_record *record, pr
         if (kernel->cpu.items)
             kernel->cpu.items(out->params, out->call.operand_bytes, &out->call.items, &out->grain);
         out->call.end = out->call.items;
+        if (out->call.items > ROTA_CPU_ITEMS_MAX)
+            return rota_fail(ROTA_NODE_FAILED, "%s: %llu items of the parameters in slots, at most %llu",
+                             kernel->name, (unsigned long long)out->call.items,
+                             (unsigned long long)ROTA_CPU_ITEMS_MAX);
     }
+    return ROTA_OK;
 }
 
 /* Whether a command must be left out because something it reads failed. *out_watched: success is to be
@@ -92,11 +97,12 @@ static void run_slow(rota_cpu_worker *worker, const rota_cpu_work *work, const r
         return;
     }
     prepared_call prepared;
-    prepare(work, record, &prepared);
+    rota_status status = prepare(work, record, &prepared);
     uint64_t begin = device->diagnostics ? rota_clock_ns() : 0;
-    rota_status status;
     ra_store_relaxed(&worker->node, record->node);
-    if (record->flags & ROTA_CPU_RECORD_HOST) {
+    if (status != ROTA_OK) {
+        forget_times(device, instance, record);
+    } else if (record->flags & ROTA_CPU_RECORD_HOST) {
         status = record->fn.host(record->u.user, prepared.call.operands, prepared.call.operand_bytes,
                                  prepared.call.operand_count);
     } else {
@@ -151,7 +157,7 @@ static bool run_pieces(rota_cpu_worker *worker, const rota_cpu_work *work, const
                        rota_cpu_split_state *split) {
     rota_cpu_device *device = worker->device;
     prepared_call prepared;
-    prepare(work, record, &prepared);
+    (void)prepare(work, record, &prepared); /* start_split has looked at what it says */
     for (;;) {
         uint64_t begin = ra_fetch_add_relaxed(&split->next, split->chunk);
         if (begin >= split->items) break;
@@ -188,10 +194,17 @@ static bool start_split(rota_cpu_worker *worker, rota_cpu_unit_state *state, con
     uint64_t grain = unit->grain;
     if (record->flags & ROTA_CPU_RECORD_BINDINGS) {
         prepared_call prepared;
-        prepare(work, record, &prepared);
+        const rota_status status = prepare(work, record, &prepared);
+        if (status != ROTA_OK) {
+            report_failure(device, work, record, status);
+            forget_times(device, work->instance, record);
+            return true;
+        }
         split->items = prepared.call.items;
         grain = prepared.grain ? prepared.grain : 1; /* a kernel without `items` is never split */
     }
+    if (grain > split->items)
+        grain = split->items ? split->items : 1; /* one piece, and sums that don't wrap */
     /* A few pieces per worker even out their speeds. Multiples of the grain. */
     uint64_t pieces = (uint64_t)device->worker_count * 4;
     uint64_t chunk = (split->items / pieces + grain - 1) / grain * grain;
