@@ -228,7 +228,13 @@ ROTA_API rota_status rota_op_one_hot(rota_tape *tape, rota_tensor index, uint64_
 ROTA_API rota_status rota_op_one_hot_into(rota_tape *tape, rota_tensor index, rota_tensor y);
 
 /* ---- Reductions along an axis. keep: the axis stays with extent 1. max and min: NaN if an element
- * is; the gradient goes to the first element that is it, and of NaN to none ---- */
+ * is; the gradient goes to the first element that is it, and of NaN to none.
+ *
+ * On the CPU a sum along an axis, of these and of those below, of softmax, cross_entropy and the norms along
+ * it, is off by at most 2^-15 of the sum of the magnitudes, however long the axis: blocks are summed in f32,
+ * and added up in f64. (variance is within a few units of its last place, also where the mean is far from 0;
+ * sums by index, scatter_add's and the gradients of gather and embedding, are in order and f32.) GPUs sum in
+ * f32, in trees. ---- */
 
 #define ROTA_OP_REDUCE_LIST(X) X(sum) X(mean) X(max) X(min)
 #define ROTA_OP_REDUCE_DECLARE(name)                                                                         \

@@ -52,6 +52,10 @@ static float first_value(uint32_t op) {
     return op == ROTA_REDUCE_MAX ? -INFINITY : op == ROTA_REDUCE_MIN ? INFINITY : 0.0f;
 }
 
+static bool is_sum(uint32_t op) {
+    return op == ROTA_REDUCE_SUM || op == ROTA_REDUCE_SUM_SQUARES;
+}
+
 static float join(uint32_t op, float a, float b) {
     return op == ROTA_REDUCE_MAX ? larger(a, b) : op == ROTA_REDUCE_MIN ? smaller(a, b) : a + b;
 }
@@ -59,16 +63,23 @@ static float join(uint32_t op, float a, float b) {
 /* Elements [from, from + count) of any real dtype: of a 16-bit one, block after block. */
 static float reduce_any_row(uint32_t op, uint32_t dtype, const void *x, uint64_t from, uint64_t count) {
     if (dtype == ROTA_F32) return reduce_row(op, (const float *)x + from, count);
-    float buffer[ROTA_CPU_BLOCK], total = first_value(op);
+    float buffer[ROTA_CPU_BLOCK], picked = first_value(op);
+    double total = 0.0;
     for (uint64_t i = 0, n; i < count; i += n) {
         n = count - i < ROTA_CPU_BLOCK ? count - i : ROTA_CPU_BLOCK;
-        total = join(op, total, reduce_row(op, rota_cpu_widen(dtype, x, from + i, n, buffer), n));
+        const float part = reduce_row(op, rota_cpu_widen(dtype, x, from + i, n, buffer), n);
+        if (is_sum(op))
+            total += (double)part;
+        else
+            picked = join(op, picked, part);
     }
-    return total;
+    return is_sum(op) ? (float)total : picked;
 }
 
-/* The columns are summed in four interleaved rows, so that a long axis loses less to rounding and waits less.
- */
+/* The columns are summed in four interleaved rows, so that a long axis loses less to rounding and waits less;
+ * after so many rows of each, these go into sums in f64. */
+enum { ROWS_BLOCK = 4 * 256 };
+
 ROTA_VECTOR static void add_row(uint32_t op, const float *restrict row, uint64_t columns,
                                 float *restrict sum) {
     if (op == ROTA_REDUCE_SUM)
@@ -84,12 +95,20 @@ ROTA_VECTOR static void add_row(uint32_t op, const float *restrict row, uint64_t
 static void reduce_columns(uint32_t op, uint32_t dtype, const void *x, uint64_t from, uint64_t stride,
                            uint64_t length, uint64_t columns, float *restrict y) {
     float part[4][COLUMNS], buffer[COLUMNS];
-    for (int r = 0; r < 4; r++)
-        for (int c = 0; c < COLUMNS; c++) part[r][c] = first_value(op);
-    for (uint64_t k = 0; k < length; k++)
-        add_row(op, rota_cpu_widen(dtype, x, from + k * stride, columns, buffer), columns, part[k % 4]);
-    for (uint64_t c = 0; c < columns; c++)
-        y[c] = join(op, join(op, part[0][c], part[1][c]), join(op, part[2][c], part[3][c]));
+    double before[COLUMNS] = {0};
+    for (uint64_t k = 0; k < length;) {
+        const uint64_t upto = is_sum(op) && length - k > ROWS_BLOCK ? k + ROWS_BLOCK : length;
+        for (int r = 0; r < 4; r++)
+            for (int c = 0; c < COLUMNS; c++) part[r][c] = first_value(op);
+        for (; k < upto; k++)
+            add_row(op, rota_cpu_widen(dtype, x, from + k * stride, columns, buffer), columns, part[k % 4]);
+        for (uint64_t c = 0; c < columns; c++)
+            y[c] = join(op, join(op, part[0][c], part[1][c]), join(op, part[2][c], part[3][c]));
+        for (uint64_t c = 0; length > ROWS_BLOCK && is_sum(op) && c < columns; c++) {
+            before[c] += (double)y[c];
+            y[c] = (float)before[c];
+        }
+    }
 }
 
 rota_status rota_cpu_reduce(const rota_kernel_call *call) {

@@ -1,6 +1,9 @@
 /* CPU kernels: cumulative_sum, variance, variance_backward. An item is a column [n] of x. */
 #include "cpu.h"
 
+/* Elements of a cumulative sum that are added up in f32. */
+enum { SCAN_BLOCK = 256 };
+
 static void columns(uint64_t outer, uint64_t n, uint64_t inner, uint64_t *out_items, uint64_t *out_grain) {
     *out_items = outer * inner;
     *out_grain = 1 + ROTA_CPU_GRAIN / n;
@@ -17,11 +20,17 @@ rota_status rota_cpu_cumulative_sum(const rota_kernel_call *call) {
     const rota_cumulative_sum_params *p = call->params;
     for (uint64_t item = call->begin; item < call->end; item++) {
         const uint64_t base = item / p->inner * p->n * p->inner + item % p->inner;
-        float sum = 0.0f;
-        for (uint64_t k = 0; k < p->n; k++) {
-            const uint64_t at = base + (p->reverse ? p->n - 1 - k : k) * p->inner;
-            sum += rota_cpu_get(p->dtype, call->operands[0], at);
-            rota_cpu_put(p->dtype, call->operands[1], at, sum);
+        double before = 0.0; /* the block, in f64: a long axis loses nothing */
+        for (uint64_t first = 0; first < p->n; first += SCAN_BLOCK) {
+            const uint64_t end = p->n - first < SCAN_BLOCK ? p->n : first + SCAN_BLOCK;
+            const float high = (float)before, low = (float)(before - (double)high);
+            float sum = 0.0f;
+            for (uint64_t k = first; k < end; k++) {
+                const uint64_t at = base + (p->reverse ? p->n - 1 - k : k) * p->inner;
+                sum += rota_cpu_get(p->dtype, call->operands[0], at);
+                rota_cpu_put(p->dtype, call->operands[1], at, high + (low + sum));
+            }
+            before += (double)sum;
         }
     }
     return ROTA_OK;
@@ -39,18 +48,19 @@ rota_status rota_cpu_variance(const rota_kernel_call *call) {
     float *means = call->operands[2];
     for (uint64_t item = call->begin; item < call->end; item++) {
         const uint64_t base = item / p->inner * p->n * p->inner + item % p->inner;
-        /* Four chains each, which round less than one. */
-        float sum[4] = {0}, squares[4] = {0};
+        /* Four chains each, which wait less than one; in f64, so that neither a long axis nor a mean far from
+         * 0 costs digits. */
+        double sum[4] = {0}, squares[4] = {0};
         for (uint64_t k = 0; k < p->n; k++)
-            sum[k % 4] += rota_cpu_get(p->dtype, call->operands[0], base + k * p->inner);
-        const float mean = ((sum[0] + sum[1]) + (sum[2] + sum[3])) / (float)p->n;
+            sum[k % 4] += (double)rota_cpu_get(p->dtype, call->operands[0], base + k * p->inner);
+        const double mean = ((sum[0] + sum[1]) + (sum[2] + sum[3])) / (double)p->n;
         for (uint64_t k = 0; k < p->n; k++) {
-            const float d = rota_cpu_get(p->dtype, call->operands[0], base + k * p->inner) - mean;
+            const double d = (double)rota_cpu_get(p->dtype, call->operands[0], base + k * p->inner) - mean;
             squares[k % 4] += d * d;
         }
-        means[item] = mean;
+        means[item] = (float)mean;
         rota_cpu_put(p->dtype, call->operands[1], item,
-                     ((squares[0] + squares[1]) + (squares[2] + squares[3])) * p->scale);
+                     (float)(((squares[0] + squares[1]) + (squares[2] + squares[3])) * (double)p->scale));
     }
     return ROTA_OK;
 }
