@@ -54,7 +54,7 @@ extern _Thread_local void *rota_mark_user;
 #define ra_fetch_sub_acq_rel(p, v) (ROTA_MARK(), atomic_fetch_sub_explicit((p), (v), memory_order_acq_rel))
 #define ra_fetch_or_acq_rel(p, v) (ROTA_MARK(), atomic_fetch_or_explicit((p), (v), memory_order_acq_rel))
 #define ra_fetch_or_seq_cst(p, v) (ROTA_MARK(), atomic_fetch_or_explicit((p), (v), memory_order_seq_cst))
-#define ra_fetch_and_acq_rel(p, v) (ROTA_MARK(), atomic_fetch_and_explicit((p), (v), memory_order_acq_rel))
+#define ra_fetch_and_seq_cst(p, v) (ROTA_MARK(), atomic_fetch_and_explicit((p), (v), memory_order_seq_cst))
 /* Strong compare-and-swap; on failure *expected holds the value seen, loaded with acquire. */
 #define ra_cas_acq_rel(p, expected, v)                                                                       \
     (ROTA_MARK(), atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_acq_rel,        \

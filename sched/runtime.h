@@ -198,12 +198,17 @@ ROTA_API rota_status rota_args_set_output(rota_args *args, rota_buffer *output, 
 /* Submits a replay. `args` may be NULL for a plan whose nodes take no arguments. Lock-free: publishes a
  * record in bounded space and returns, whatever the plan's size, but with a copy of its words of arguments;
  * BUSY when there is no room: 256 submissions of the thread that were not taken yet, 523 776 made after one
- * that is unfinished, 131 072 living threads that submitted, and whatever else its sentence names.
+ * that is unfinished, 131 072 living threads that submitted, and whatever else its sentence names. Calls that
+ * wait for room on a device (rota_submit_wait) come first: until they have had it, this one is BUSY there.
  * INVALID_ARGUMENT names an argument that was never set, or two slots whose buffers overlap where the plan
  * writes one. `out_ticket` may be NULL. */
 ROTA_API rota_status rota_submit(rota_plan *plan, rota_args *args, rota_ticket *out_ticket);
 
-/* The same, but waits for room up to timeout_ns (0: the default). */
+/* The same, but waits for room up to timeout_ns (0: the default, counted from the last progress of the plan's
+ * devices and of the calls before this one). Room on a device is given in the order in which calls began to
+ * wait for it there: no call that began later overtakes one that waits, but for calls that looked for room
+ * just before, one a thread, and unless the waiting thread is stopped for 20 ms while there is room for it:
+ * then its turn lapses, and it waits anew. Lock-free. */
 ROTA_API rota_status rota_submit_wait(rota_plan *plan, rota_args *args, uint64_t timeout_ns,
                                       rota_ticket *out_ticket);
 

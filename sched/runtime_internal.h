@@ -35,6 +35,7 @@
 #include "sched/marks.h"
 #include "sched/plan_internal.h"
 #include "sched/runtime.h"
+#include "sched/turns.h"
 #include "sched/wait.h"
 
 #define ROTA_DRIVERS_MAX 8
@@ -274,6 +275,7 @@ struct rota_device {
     rota_work **ring;
     _Alignas(64) _Atomic uint64_t ring_published;
     _Alignas(64) _Atomic uint64_t ring_consumed;
+    rota_turns turns; /* of callers, for room for submissions (submit.c) */
     rota_sleeper sleeper;
     rota_work *overflow_first, *overflow_last; /* the sequencer's, when the ring is full */
     rota_work *direct[ROTA_HANDOVER_BATCH];    /* the sequencer's, waiting for one direct submit */

@@ -24,40 +24,34 @@ void rota_sleeper_wake(rota_sleeper *sleeper) {
     if (ra_exchange_seq_cst(&sleeper->asleep, 0) == 1) rota_futex_wake(&sleeper->asleep, 1);
 }
 
+/* All that follows is seq_cst. A sleeper loads the word, brings `lowest` down to its value, sets its bucket's
+ * bit, asks whether the value was reached, and sleeps on the word that it loaded. A waker stores what was
+ * reached, loads the bits and each `lowest`, and where that was reached clears the bit, takes `lowest` away
+ * and then changes the word. So it sees a sleeper that did not see the value; and one whose bit or value it
+ * takes away without knowing had loaded the word before the change, and does not sleep. */
 void rota_wait_table_wake(rota_wait_table *table, uint64_t reached) {
     uint64_t used = ra_load_seq_cst(&table->used);
     while (used) {
-        rota_wait_slot *slot = &table->slots[__builtin_ctzll(used)];
-        used &= used - 1;
-        uint64_t value = ra_load_seq_cst(&slot->value); /* with the store in rota_wait_table_sleep */
-        if (value == 0 || value > reached) continue;
-        if (ra_exchange_seq_cst(&slot->word, 1) == 0) rota_futex_wake(&slot->word, 1);
+        const uint64_t bit = used & -used;
+        rota_wait_bucket *bucket = &table->buckets[__builtin_ctzll(used)];
+        used &= ~bit;
+        const uint64_t lowest = ra_load_seq_cst(&bucket->lowest);
+        if (lowest == 0 || lowest > reached) continue;
+        (void)ra_fetch_and_seq_cst(&table->used, ~bit);
+        (void)ra_exchange_seq_cst(&bucket->lowest, 0);
+        (void)ra_fetch_add_seq_cst(&bucket->word, 1);
+        rota_futex_wake(&bucket->word, INT32_MAX);
     }
-}
-
-static int claim_slot(rota_wait_table *table) {
-    uint64_t used = ra_load_relaxed(&table->used);
-    while (used != UINT64_MAX) {
-        int index = __builtin_ctzll(~used);
-        if (ra_cas_seq_cst(&table->used, &used, used | (uint64_t)1 << index)) return index;
-    }
-    return -1;
 }
 
 void rota_wait_table_sleep(rota_wait_table *table, uint64_t value, bool (*done)(void *user), void *user,
                            uint64_t deadline_ns) {
-    int index = claim_slot(table);
-    if (index < 0) {
-        static _Atomic uint32_t nobody_wakes;
-        uint64_t slice = rota_deadline_after(100000);
-        (void)rota_futex_wait(&nobody_wakes, 0, slice < deadline_ns ? slice : deadline_ns);
-        return;
+    const uint32_t index = (uint32_t)(value % ROTA_WAIT_BUCKETS);
+    rota_wait_bucket *bucket = &table->buckets[index];
+    const uint32_t word = ra_load_seq_cst(&bucket->word);
+    uint64_t lowest = ra_load_seq_cst(&bucket->lowest);
+    while ((lowest == 0 || lowest > value) && !ra_cas_seq_cst(&bucket->lowest, &lowest, value)) {
     }
-    rota_wait_slot *slot = &table->slots[index];
-    ra_store_relaxed(&slot->word, 0);
-    ra_store_seq_cst(&slot->value, value); /* with the load in rota_wait_table_wake */
-    while (!done(user) && ra_load_relaxed(&slot->word) == 0)
-        if (!rota_futex_wait(&slot->word, 0, deadline_ns)) break;
-    ra_store_seq_cst(&slot->value, 0);
-    (void)ra_fetch_and_acq_rel(&table->used, ~((uint64_t)1 << index));
+    (void)ra_fetch_or_seq_cst(&table->used, (uint64_t)1 << index);
+    if (!done(user)) (void)rota_futex_wait(&bucket->word, word, deadline_ns);
 }

@@ -22,25 +22,25 @@ void rota_sleeper_wait(rota_sleeper *sleeper, uint64_t deadline_ns);
 /* After publishing work with a seq_cst store. Lock-free; a system call only if the thread sleeps. */
 void rota_sleeper_wake(rota_sleeper *sleeper);
 
-#define ROTA_WAIT_SLOTS 64
+#define ROTA_WAIT_BUCKETS 64
 
-typedef struct rota_wait_slot {
-    _Atomic uint64_t value; /* waited for; 0: none */
-    _Atomic uint32_t word;  /* 1: woken */
-} rota_wait_slot;
+typedef struct rota_wait_bucket {
+    _Atomic uint64_t lowest; /* of the values waited for since the last wake; 0: none */
+    _Atomic uint32_t word;   /* changes with each wake */
+} rota_wait_bucket;
 
-/* Threads asleep until a value is reached. A thread stopped inside a wait keeps its slot only; with all slots
- * taken, further threads sleep in short slices. */
+/* Threads asleep until a value is reached, any number of them: by value in buckets, each woken as a whole. A
+ * thread stopped inside a wait keeps nothing that another one needs. */
 typedef struct rota_wait_table {
-    _Alignas(64) _Atomic uint64_t used; /* bit per slot */
-    rota_wait_slot slots[ROTA_WAIT_SLOTS];
+    _Alignas(64) _Atomic uint64_t used; /* bit per bucket that somebody may sleep in */
+    rota_wait_bucket buckets[ROTA_WAIT_BUCKETS];
 } rota_wait_table;
 
 /* Wakes those who wait for `reached` or less, after it was stored with seq_cst. Lock-free. */
 void rota_wait_table_wake(rota_wait_table *table, uint64_t reached);
 
-/* Sleeps until a wake for `value`, or the deadline; `done(user)` is asked (with seq_cst loads) after the slot
- * is visible. May return early: check again. */
+/* Sleeps until a wake for `value`, or the deadline; `done(user)` is asked (with seq_cst loads) after the
+ * sleeper is visible. May return early: check again. */
 void rota_wait_table_sleep(rota_wait_table *table, uint64_t value, bool (*done)(void *user), void *user,
                            uint64_t deadline_ns);
 
