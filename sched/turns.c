@@ -30,7 +30,7 @@ static void offer(rota_turns *turns, uint64_t number, bool has_room, uint64_t no
     uint64_t offered = ra_load_relaxed(&turns->offered);
     const uint64_t now = now_ns / 1000, mine = number & 0xffff;
     if (!has_room) {
-        if (offered != 0) (void)ra_cas_acq_rel(&turns->offered, &offered, 0);
+        ra_store_relaxed(&turns->offered, 0);
     } else if (offered == 0 || (offered & 0xffff) != mine) {
         (void)ra_cas_acq_rel(&turns->offered, &offered, now << 16 | mine);
     } else if (now > (offered >> 16) + LAPSE_US) {

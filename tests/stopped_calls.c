@@ -1,13 +1,20 @@
 /* See stopped_calls.h. */
 #include "tests/stopped_calls.h"
 
+#include <pthread.h>
 #include <string.h>
 #include <time.h>
+#include "sched/runtime_internal.h"
 #include "sched/testing.h"
 #include "tests/kernels.h"
 #include "tests/runtime_support.h"
 
-enum { CROWD = 8, MANY = ROTA_TICKET_HISTORY + 300, SPARE_SLOTS = 12 };
+enum {
+    CROWD = 8,
+    MANY = ROTA_TICKET_HISTORY + 300,
+    FORGOTTEN = ROTA_TICKET_HISTORY + 1200,
+    SPARE_SLOTS = 12
+};
 
 static void nap_ms(uint64_t ms) {
     nanosleep(&(struct timespec){(time_t)(ms / 1000u), (long)(ms % 1000u) * 1000000}, NULL);
@@ -193,6 +200,19 @@ static rota_status submit_too_many(victim *v) {
     return ROTA_OK;
 }
 
+/* A thread that has ended leaves its lane to the victim. */
+static void *submit_and_end(void *user) {
+    victim *v = user;
+    return submit_one(v) == ROTA_OK ? NULL : v;
+}
+static rota_status leave_a_lane(victim *v) {
+    pthread_t thread;
+    void *failed;
+    if (pthread_create(&thread, NULL, submit_and_end, v) != 0) return rota_fail(ROTA_SYSTEM, "no thread");
+    (void)pthread_join(thread, &failed);
+    return failed ? rota_fail(ROTA_INTERNAL, "another thread's submit failed") : ROTA_OK;
+}
+
 static struct {
     rota_runtime *runtime;
     rota_device *device;
@@ -293,9 +313,9 @@ static rota_status poll_failed(victim *v) {
 static rota_status submit_and_forget(victim *v) {
     rota_ticket first, last = {NULL, 0};
     ROTA_TRY(rota_submit(v->w->plan, NULL, &first));
-    for (uint32_t i = 0; i < ROTA_TICKET_HISTORY; i++)
+    for (uint32_t i = 0; i < FORGOTTEN; i++)
         ROTA_TRY(rota_submit_wait(v->w->plan, NULL, STOPPED_PATIENCE_NS, &last));
-    v->added += 1 + ROTA_TICKET_HISTORY;
+    v->added += 1 + FORGOTTEN;
     v->ticket = first;
     return rota_wait(last, STOPPED_PATIENCE_NS);
 }
@@ -337,6 +357,82 @@ static rota_status wait_too_short(victim *v) {
     return status == ROTA_OK ? ROTA_OK : expect(status, ROTA_TIMEOUT); /* likewise */
 }
 
+/* ---- Room ---- */
+
+/* Somebody came before, and stays away. */
+static rota_status stay_away(victim *v) {
+    (void)rota_turns_take(&v->w->device->turns);
+    return ROTA_OK;
+}
+
+static rota_status submit_past_turn(victim *v) {
+    const uint64_t deadline = rota_deadline_after(STOPPED_PATIENCE_NS);
+    rota_status status;
+    while ((status = submit_one(v)) == ROTA_BUSY && rota_clock_ns() < deadline) nap_ms(1);
+    return status;
+}
+
+/* The device has all that it may, and somebody else waits for room. */
+static rota_status fill_device(victim *v) {
+    ROTA_TRY(submit_gate(v));
+    const uint64_t deadline = rota_deadline_after(STOPPED_PATIENCE_NS);
+    for (;;) {
+        rota_status status = submit_one(v);
+        if (status == ROTA_BUSY && strstr(rota_last_error(), "works unfinished")) break;
+        if (status != ROTA_OK && status != ROTA_BUSY) return status;
+        if (rota_clock_ns() > deadline) return rota_fail(ROTA_TIMEOUT, "the device takes everything");
+    }
+    return stay_away(v);
+}
+
+static rota_status wait_for_room(victim *v) {
+    ROTA_TRY(rota_submit_wait(v->w->plan, NULL, 0, &v->ticket));
+    v->added++;
+    return ROTA_OK;
+}
+
+/* ---- Chains ---- */
+
+static uint32_t on_queue(void *user, rota_node node, uint32_t queues) {
+    (void)node;
+    (void)queues;
+    return *(const uint32_t *)user;
+}
+
+/* The victim's ticket comes after what hangs on another queue. */
+static rota_status submit_behind_another_queue(victim *v) {
+    world *w = v->w;
+    for (uint32_t queue = 0; queue < 2; queue++) {
+        rota_graph *graph;
+        rota_recorder *recorder;
+        rota_plan *plan = NULL;
+        if (queue == 0) ROTA_TRY(words(w, "the victim's", 0, &v->buffer));
+        rota_access access = {v->buffer, 0, ROTA_WHOLE, ROTA_READWRITE};
+        ROTA_TRY(rota_graph_create(NULL, &graph));
+        ROTA_TRY(rota_recorder_open(graph, 1, NULL, &recorder));
+        rota_status status = rota_record_kernel(
+            recorder,
+            &(rota_kernel_node){
+                .kernel = queue == 0 ? &test_gate : &test_increment, .accesses = &access, .access_count = 1},
+            NULL);
+        rota_recorder_close(recorder);
+        if (status == ROTA_OK)
+            status = rota_compile(w->runtime, graph,
+                                  &(rota_compile_options){.devices = &w->device,
+                                                          .device_count = 1,
+                                                          .queues = 2,
+                                                          .queue_policy = on_queue,
+                                                          .queue_policy_user = &queue},
+                                  &plan);
+        rota_graph_release(graph);
+        if (status == ROTA_OK) status = rota_submit(plan, NULL, &v->ticket);
+        rota_plan_release(plan);
+        ROTA_TRY(status);
+    }
+    nap_ms(3); /* sequenced */
+    return ROTA_OK;
+}
+
 /* ---- Release ---- */
 
 static rota_status make_things(victim *v) {
@@ -364,15 +460,19 @@ const situation situations[] = {
     {"record", NULL, open_lane, record_nodes, NULL},
     {"record into a closed lane", NULL, open_closed_lane, record_too_late, NULL},
     {"submit", NULL, let_it_sleep, submit_one, NULL},
+    {"submit in an old lane", NULL, leave_a_lane, submit_one, NULL},
     {"submit round every ring", NULL, make_arguments, submit_many, NULL},
     {"submit to a full lane", rest_sequencer, NULL, submit_too_many, wake_sequencer},
     {"submit in a ninth runtime", NULL, join_crowd, submit_one, NULL},
+    {"submit when a turn lapses", NULL, stay_away, submit_past_turn, NULL},
+    {"submit when there is no room", close_gate, fill_device, wait_for_room, open_gate},
     {"poll what runs", close_gate, submit_gate, poll_busy, open_gate},
     {"poll what is done", NULL, submit_and_wait, poll_done, NULL},
     {"poll what failed", NULL, submit_failing, poll_failed, NULL},
     {"poll what is forgotten", NULL, submit_and_forget, poll_forgotten, NULL},
     {"poll on a lost device", NULL, lose_device, poll_lost, wake_sequencer},
     {"wait asleep", close_gate, submit_gate, wait_long, open_gate},
+    {"wait for another queue", close_gate, submit_behind_another_queue, wait_long, open_gate},
     {"wait to be sequenced", rest_sequencer, submit_one, wait_long, wake_sequencer},
     {"wait past the deadline", close_gate, submit_gate, wait_too_short, open_gate},
     {"release", NULL, make_things, release_things, NULL},
