@@ -16,24 +16,27 @@ const char *rota_buffer_kind_name(rota_buffer_kind kind) {
     return (unsigned)kind < ROTA_BUFFER_KIND_COUNT ? names[kind] : "UNKNOWN";
 }
 
-rota_buffer *rota_buffer_new(rota_buffer_kind kind, const char *name, uint64_t size_bytes) {
-    char *copy = name && *name ? strdup(name) : NULL;
-    rota_buffer *buffer = !name || !*name || copy ? rota_slab_alloc(&buffer_slab) : NULL;
-    if (!buffer) {
-        free(copy);
-        return NULL;
-    }
+static rota_buffer *new_buffer(rota_buffer_kind kind, const char *name, uint64_t size_bytes) {
+    rota_buffer *buffer = rota_slab_alloc(&buffer_slab);
+    if (!buffer) return NULL;
     memset(buffer, 0, sizeof *buffer);
     atomic_init(&buffer->references, 1);
     buffer->kind = (uint8_t)kind;
     buffer->size_bytes = size_bytes;
     buffer->root = buffer;
-    buffer->name = copy ? copy : "";
+    buffer->name = name;
+    return buffer;
+}
+
+rota_buffer *rota_buffer_new(rota_buffer_kind kind, const char *name, uint64_t size_bytes) {
+    char *copy = name && *name ? strdup(name) : NULL;
+    rota_buffer *buffer = !name || !*name || copy ? new_buffer(kind, copy ? copy : "", size_bytes) : NULL;
+    if (!buffer) free(copy);
     return buffer;
 }
 
 void rota_buffer_free(rota_buffer *buffer) {
-    if (*buffer->name) free((char *)(uintptr_t)buffer->name); /* rota_buffer_new's own copy */
+    if (!buffer->is_view && *buffer->name) free((char *)(uintptr_t)buffer->name); /* rota_buffer_new's copy */
     rota_slab_free(&buffer_slab, buffer);
 }
 
@@ -57,7 +60,9 @@ rota_status rota_buffer_view(rota_buffer *parent, uint64_t offset_bytes, uint64_
         return rota_fail(ROTA_OUT_OF_RANGE, "view of buffer '%s': bytes [%llu, +%llu) of %llu",
                          parent->root->name, (unsigned long long)offset_bytes, (unsigned long long)size_bytes,
                          (unsigned long long)parent->size_bytes);
-    rota_buffer *view = rota_buffer_new((rota_buffer_kind)parent->kind, parent->root->name, size_bytes);
+    /* The name is the root's, which the view holds: what a release frees may be no more than the slab's
+     * place. */
+    rota_buffer *view = new_buffer((rota_buffer_kind)parent->kind, parent->root->name, size_bytes);
     if (!view)
         return rota_fail(ROTA_OUT_OF_MEMORY, "view of buffer '%s': no host memory", parent->root->name);
     view->is_view = 1;

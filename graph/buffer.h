@@ -56,9 +56,11 @@ ROTA_API rota_status rota_buffer_create(const char *name, uint64_t size_bytes, r
 ROTA_API rota_status rota_buffer_view(rota_buffer *parent, uint64_t offset_bytes, uint64_t size_bytes,
                                       rota_buffer **out_view);
 
-/* One reference more / one less. Any thread. Retain is wait-free; release is lock-free, and when it drops the
- * last reference it hands the memory to the runtime's reclaimer without waiting for any device. NULL is
- * ignored. */
+/* One reference more / one less. Any thread. Retain is wait-free. Release of a PERSISTENT buffer or a view of
+ * one is lock-free, and when it drops the last reference it hands the memory to the runtime's reclaimer
+ * without waiting for any device; after the runtime was closed the last release frees, which may block in
+ * malloc. A reference to a graph's buffer or to a view of one holds the graph: see rota_graph_release. NULL
+ * is ignored. */
 ROTA_API void rota_buffer_retain(rota_buffer *buffer);
 ROTA_API void rota_buffer_release(rota_buffer *buffer);
 

@@ -74,7 +74,9 @@ typedef struct rota_graph_options {
 /* An empty graph; the caller owns one reference. `options` may be NULL. May block in malloc. */
 ROTA_API rota_status rota_graph_create(const rota_graph_options *options, rota_graph **out_graph);
 
-/* Any thread, also while plans compiled from it live. NULL is ignored. */
+/* One reference more / one less. Any thread, also while plans compiled from it live. Retain is wait-free; so
+ * is release, but for the last one, which frees what was recorded: takes time with its size, and may block in
+ * malloc and behind other threads that record, compile or free. NULL is ignored. */
 ROTA_API void rota_graph_retain(rota_graph *graph);
 ROTA_API void rota_graph_release(rota_graph *graph);
 

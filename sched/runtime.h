@@ -173,13 +173,15 @@ ROTA_API rota_status rota_buffer_read(rota_buffer *buffer, uint64_t offset_bytes
  * buffers of its graph. What some node uses must be set before the first submission; what none does (as after
  * a rewrite) may be set too, which checks it and changes nothing. One thread at a time per rota_args; it may
  * be changed and submitted again as soon as rota_submit has returned. Settings persist from one submission to
- * the next. */
+ * the next. May block in malloc. */
 ROTA_API rota_status rota_args_create(rota_plan *plan, rota_args **out_args);
+/* Lock-free, also while submissions use the set; after the runtime was closed it frees, which may block in
+ * malloc. NULL is ignored. */
 ROTA_API void rota_args_release(rota_args *args);
 
 /* Each checks the slot's size, and its type where a kernel says one, against the record and names both on
- * error; NOT_FOUND: no slot (below: no such buffer) of the plan's graph. Wait-free. Goes over the plan's
- * words of arguments, 16384 at most. */
+ * error; NOT_FOUND: no slot (below: no such buffer) of the plan's graph. Wait-free where
+ * nothing else is said. Goes over the plan's words of arguments, 16384 at most. */
 ROTA_API rota_status rota_args_set_f32(rota_args *args, rota_slot slot, float value);
 ROTA_API rota_status rota_args_set_u32(rota_args *args, rota_slot slot, uint32_t value);
 ROTA_API rota_status rota_args_set_u64(rota_args *args, rota_slot slot, uint64_t value);
@@ -188,10 +190,11 @@ ROTA_API rota_status rota_args_set_u64(rota_args *args, rota_slot slot, uint64_t
 ROTA_API rota_status rota_args_set_buffer(rota_args *args, rota_buffer *slot_buffer, rota_buffer *buffer);
 /* size_bytes must equal the buffer's. Borrowed until the inputs-taken point of each submission, or, with
  * `copy`, copied during each rota_submit (into memory that rota_args owns a ring of; BUSY if all of it is in
- * flight). */
+ * flight). Wait-free, but for the first time with `copy` for an input: that makes the memory, and may block
+ * in malloc. OUT_OF_MEMORY. */
 ROTA_API rota_status rota_args_set_input(rota_args *args, rota_buffer *input, const void *data,
                                          uint64_t size_bytes, bool copy);
-/* Written before each submission's ticket completes. */
+/* Written before each submission's ticket completes. Wait-free. */
 ROTA_API rota_status rota_args_set_output(rota_args *args, rota_buffer *output, void *data,
                                           uint64_t size_bytes);
 
