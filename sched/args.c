@@ -95,6 +95,7 @@ static rota_status set_value(rota_args *args, rota_slot slot, rota_value_type ty
     static const char *const names[] = {"any", "f32", "u32", "u64"};
     const uint32_t size_bytes = type == ROTA_VALUE_U64 ? 8 : 4;
     const rota_plan *plan = args->plan;
+    ROTA_TRY(rota_plan_check(plan));
     bool found = false;
     for (uint32_t w = 0; w < plan->word_count; w++) {
         const rota_plan_word *word = &plan->words[w];
@@ -245,6 +246,7 @@ static rota_status find_transfer(const rota_args *args, const rota_buffer *buffe
                                  const void *data, uint64_t size_bytes, uint32_t *out_transfer) {
     const rota_plan *plan = args->plan;
     const char *kind = output ? "OUTPUT" : "INPUT";
+    ROTA_TRY(rota_plan_check(plan));
     if (!buffer || !data)
         return rota_fail(ROTA_INVALID_ARGUMENT, "plan '%s': %s or its memory is NULL", plan->name, kind);
     uint32_t t = output ? plan->input_count : 0, end = output ? plan->transfer_count : plan->input_count;

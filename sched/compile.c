@@ -44,6 +44,7 @@ static rota_status other_runtime(const rota_runtime *runtime, const rota_graph *
 
 static rota_status check_options(rota_runtime *runtime, const rota_graph *graph,
                                  const rota_compile_options *options) {
+    if (runtime) ROTA_TRY(rota_runtime_check(runtime));
     if (options->device_count && !runtime)
         return rota_fail(ROTA_INVALID_ARGUMENT, "compile of graph '%s': devices without a runtime",
                          graph->name);

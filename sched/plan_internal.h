@@ -162,6 +162,8 @@ rota_exec_device *rota_device_exec(const rota_device *device);
 rota_status rota_runtime_cpu_device(rota_runtime *runtime, rota_device **out_device);
 /* Logical queues per device, and the transfer queue (ROTA_EXEC_QUEUES_MAX: none). */
 uint32_t rota_runtime_queue_count(const rota_runtime *runtime);
+/* ROTA_OK, or WRONG_STATE with a sentence, in a closed runtime or a forked child. Wait-free. */
+rota_status rota_runtime_check(const rota_runtime *runtime);
 uint32_t rota_device_transfer_queue(const rota_device *device);
 /* "'cpu', 'vk:0'": the runtime's open devices, for messages; cut to the capacity. */
 void rota_runtime_name_devices(const rota_runtime *runtime, char *text, size_t capacity);

@@ -7,8 +7,8 @@
  * Progress: functions marked wait-free or lock-free never allocate or enter a driver, and a thread stopped
  * inside one delays no other thread's call or submission (P4). The rest may block in malloc or a driver.
  *
- * Fork: a runtime does not survive fork; in the child every call on it returns WRONG_STATE, and close only
- * frees. */
+ * Fork: a runtime does not survive fork; in the child every call on it that gives a status gives WRONG_STATE,
+ * or what makes its arguments wrong anyway, and enters no driver; releases and close only free. */
 #ifndef ROTA_SCHED_RUNTIME_H
 #define ROTA_SCHED_RUNTIME_H
 

@@ -620,8 +620,7 @@ static inline rota_timeline *rota_runtime_timeline(rota_runtime *runtime, uint64
     return &runtime->devices[rota_point_device(point)]->timelines[rota_point_queue(point)];
 }
 
-/* runtime.c: ROTA_OK, or WRONG_STATE with a sentence, in a closed runtime or a forked child. Wait-free. */
-rota_status rota_runtime_check(const rota_runtime *runtime);
+/* runtime.c */
 /* Whether a pointer that a caller made up or kept is a runtime, open or closed, without looking at what it
  * points to. Wait-free; O(runtimes) for one that the thread has not asked about before. */
 bool rota_runtime_is_known(const rota_runtime *runtime);
