@@ -8,6 +8,9 @@
 #include "base/clock.h"
 #include "base/futex.h"
 #include "sched/plan.h"
+#include "sched/runtime_internal.h"
+#include "sched/testing.h"
+#include "tests/adversary.h"
 
 enum { DEADLINE_MS = 300, BEAT_MS = 60, QUEUES = 4 };
 #define MS 1000000ull
@@ -206,12 +209,195 @@ static void a_chain_is_not_forgotten(void **state) {
     rota_plan_release(quick_0);
 }
 
+/* ---- What a message names ---- */
+
+typedef struct queues_of {
+    uint32_t queue[4];
+} queues_of;
+
+static uint32_t by_node(void *user, rota_node node, uint32_t queues) {
+    (void)queues;
+    return ((const queues_of *)user)->queue[node.index];
+}
+
+/* Two segments hang, of three nodes and of one: the one is named, whichever queue it is on; and if it has
+ * ended, the three. */
+static void the_smallest_unfinished_segment_is_named(void **state) {
+    waits_fixture *f = *state;
+    for (uint32_t round = 0; round < 3; round++) {
+        const uint32_t small = round == 1 ? 1 : 0, large = 1 - small;
+        const bool ends = round == 2;
+        const queues_of queues = {{large, large, large, small}};
+        const char *const names[] = {"first of three", "second", "last of three", "alone"};
+        rota_graph *graph;
+        rota_recorder *recorder;
+        rota_plan *plan;
+        rota_ticket ticket;
+        assert_ok(rota_graph_create(NULL, &graph));
+        assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+        for (uint32_t i = 0; i < 4; i++) {
+            const bool hangs = i == 0 || (i == 3 && !ends);
+            rota_access access = {f->buffers[i == 3], 0, ROTA_WHOLE, ROTA_READWRITE};
+            assert_ok(rota_record_kernel(recorder,
+                                         &(rota_kernel_node){.kernel = hangs ? &test_gate : &test_increment,
+                                                             .name = names[i],
+                                                             .accesses = &access,
+                                                             .access_count = 1},
+                                         NULL));
+        }
+        rota_recorder_close(recorder);
+        assert_ok(rota_compile(f->runtime, graph,
+                               &(rota_compile_options){.devices = &f->device,
+                                                       .device_count = 1,
+                                                       .queues = 2,
+                                                       .queue_policy = by_node,
+                                                       .queue_policy_user = (void *)(uintptr_t)&queues},
+                               &plan));
+        rota_graph_release(graph);
+        test_gate_open(false);
+        assert_ok(rota_submit(plan, NULL, &ticket));
+        test_gates_running(ends ? 1 : 2);
+        /* What ends has ended. */
+        rota_timeline *timeline = &f->device->timelines[small];
+        const uint64_t deadline = rota_deadline_after(20000 * MS);
+        while (ends && ra_load_seq_cst(&timeline->completed) < ra_load_seq_cst(&timeline->issued) - 1 &&
+               rota_clock_ns() < deadline)
+            nap_ms(1);
+        assert_status(rota_wait(ticket, 20 * MS), ROTA_TIMEOUT);
+        const char *expected =
+            ends ? "from node 'first of three' to node 'last of three'" : "from node 'alone' to node 'alone'";
+        if (!strstr(rota_last_error(), expected))
+            fail_msg("round %u, expected %s: %s", round, expected, rota_last_error());
+        test_gate_open(true);
+        assert_ok(rota_wait(ticket, 20000 * MS));
+        rota_plan_release(plan);
+    }
+}
+
+/* ---- A ticket over two devices ---- */
+
+/* The device of its last segment is lost while the other is at work: the ticket ends when that one is
+ * through. */
+static void a_spread_ticket_ends_with_its_last_device(void **state) {
+    (void)state;
+    uint32_t tried = 0;
+    for (uint32_t order = 0; order < 2; order++) {
+        adversary_options adversary = {.seed = 5};
+        rota_runtime *runtime;
+        rota_device *devices[2], *lossy, *host;
+        rota_graph *graph;
+        rota_recorder *recorders[2];
+        rota_plan *plan;
+        rota_ticket ticket;
+        assert_ok(adversary_runtime_open(&adversary, &(rota_runtime_options){.worker_threads = 2}, &runtime));
+        assert_ok(rota_device_open(runtime, "adversary", &lossy));
+        assert_ok(rota_device_open(runtime, "cpu", &host));
+        devices[order] = lossy;
+        devices[1 - order] = host;
+        rota_buffer *buffers[] = {test_words(devices[0], "x", 4, 0), test_words(devices[1], "y", 4, 0)};
+        assert_ok(rota_graph_create(NULL, &graph));
+        for (uint32_t i = 0; i < 2; i++) {
+            rota_access access = {buffers[i], 0, ROTA_WHOLE, ROTA_READWRITE};
+            assert_ok(rota_recorder_open(graph, i, NULL, &recorders[i]));
+            assert_ok(rota_record_kernel(
+                recorders[i],
+                &(rota_kernel_node){.kernel = devices[i] == host ? &test_gate : &test_increment,
+                                    .accesses = &access,
+                                    .access_count = 1,
+                                    .placement = {.device_plus_1 = i + 1}},
+                NULL));
+            rota_recorder_close(recorders[i]);
+        }
+        assert_ok(rota_compile(runtime, graph, &(rota_compile_options){.devices = devices, .device_count = 2},
+                               &plan));
+        rota_graph_release(graph);
+        if (plan->parts[plan->segments[plan->final_segment].part].device == lossy) {
+            tried++;
+            test_gate_open(false);
+            ra_store_seq_cst(&adversary.faults.lost_in_works, 1);
+            assert_ok(rota_submit(plan, NULL, &ticket));
+            test_gates_running(1);
+            const uint64_t deadline = rota_deadline_after(20000 * MS);
+            while (!rota_device_is_lost(lossy) && rota_clock_ns() < deadline) nap_ms(1);
+            assert_true(rota_device_is_lost(lossy));
+            for (uint32_t i = 0; i < 5; i++, nap_ms(2)) assert_status(rota_poll(ticket), ROTA_BUSY);
+            test_gate_open(true);
+            assert_status(rota_wait(ticket, 20000 * MS), ROTA_DEVICE_LOST);
+        }
+        rota_plan_release(plan);
+        for (uint32_t i = 0; i < 2; i++) rota_buffer_release(buffers[i]);
+        assert_ok(rota_runtime_close(runtime, 20000 * MS));
+    }
+    assert_true(tried > 0);
+}
+
+/* ---- A worker about to sleep ---- */
+
+static _Atomic uint32_t worker_halts, worker_goes_on;
+
+/* Halts the thread where it has found nothing to do and has not said yet that it sleeps. */
+static void before_sleep(void *user, const rota_mark_site *site) {
+    (void)user;
+    if (strcmp(site->function, "sleep_until_woken") != 0) return;
+    rota_mark_hook = NULL;
+    ra_store_seq_cst(&worker_halts, 1);
+    const uint64_t deadline = rota_deadline_after(20000 * MS);
+    while (!ra_load_seq_cst(&worker_goes_on) && rota_clock_ns() < deadline)
+        (void)rota_futex_wait(&never, 0, rota_deadline_after(100000));
+}
+
+static rota_status set_hook(const rota_kernel_call *call) {
+    (void)call;
+    rota_mark_hook = before_sleep;
+    return ROTA_OK;
+}
+static const rota_kernel hooking = {.name = "hooking", .operand_count = 1, .cpu = {.fn = set_hook}};
+
+/* What comes just then is found at the last look, and not when the worker next wakes by itself. */
+static void work_that_comes_before_sleep_is_found(void **state) {
+    (void)state;
+    rota_runtime *runtime;
+    rota_device *device;
+    rota_ticket ticket;
+    assert_ok(rota_runtime_open(&(rota_runtime_options){.worker_threads = 1}, &runtime));
+    assert_ok(rota_device_open(runtime, "cpu", &device));
+    rota_buffer *buffer = test_words(device, "x", 4, 0);
+    rota_plan *hook = test_plan_1(device, "hook", &hooking, buffer, ROTA_READWRITE);
+    rota_plan *plan = test_plan_1(device, "inc", &test_increment, buffer, ROTA_READWRITE);
+    ra_store_seq_cst(&worker_halts, 0);
+    ra_store_seq_cst(&worker_goes_on, 0);
+    assert_ok(rota_submit(hook, NULL, NULL));
+    const uint64_t deadline = rota_deadline_after(20000 * MS);
+    while (!ra_load_seq_cst(&worker_halts) && rota_clock_ns() < deadline) nap_ms(1);
+    assert_int_equal(ra_load_seq_cst(&worker_halts), 1);
+    assert_ok(rota_submit(plan, NULL, &ticket));
+    /* Until the executor has it, with nobody to wake. */
+    while (ra_load_seq_cst(&device->timelines[0].handed_over) <
+               ra_load_seq_cst(&device->timelines[0].issued) &&
+           rota_clock_ns() < deadline)
+        nap_ms(1);
+    uint64_t number;
+    while (rota_ticket_number(ticket, &number) == ROTA_BUSY && rota_clock_ns() < deadline) nap_ms(1);
+    nap_ms(5);
+    const uint64_t begin = rota_clock_ns();
+    ra_store_seq_cst(&worker_goes_on, 1);
+    assert_ok(rota_wait(ticket, 20000 * MS));
+    assert_true(rota_clock_ns() - begin < 3000 * MS);
+    rota_plan_release(hook);
+    rota_plan_release(plan);
+    rota_buffer_release(buffer);
+    assert_ok(rota_runtime_close(runtime, 0));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(others_progress_extends_no_wait, set_up, tear_down),
         cmocka_unit_test_setup_teardown(later_chains_extend_no_wait, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_chain_that_gets_on_is_waited_for, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_chain_is_not_forgotten, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_smallest_unfinished_segment_is_named, set_up, tear_down),
+        cmocka_unit_test(a_spread_ticket_ends_with_its_last_device),
+        cmocka_unit_test(work_that_comes_before_sleep_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
