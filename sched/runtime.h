@@ -210,7 +210,7 @@ ROTA_API rota_status rota_submit(rota_plan *plan, rota_args *args, rota_ticket *
 /* The same, but waits for room up to timeout_ns (0: the default, counted from the last progress of the plan's
  * devices and of the calls before this one). Room on a device is given in the order in which calls began to
  * wait for it there: no call that began later overtakes one that waits, but for calls that looked for room
- * just before, one a thread, and unless the waiting thread is stopped for 20 ms while there is room for it:
+ * just before, one a thread, and unless the waiting thread is stopped for 50 ms while there is room for it:
  * then its turn lapses, and it waits anew. Lock-free. */
 ROTA_API rota_status rota_submit_wait(rota_plan *plan, rota_args *args, uint64_t timeout_ns,
                                       rota_ticket *out_ticket);

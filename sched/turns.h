@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include "base/atomic.h"
 
-#define ROTA_TURN_LAPSE_NS 20000000u
+#define ROTA_TURN_LAPSE_NS 50000000u
 
 enum { ROTA_TURN_WORDS = 64, ROTA_TURN_PLACES = 1024 };
 

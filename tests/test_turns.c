@@ -139,33 +139,32 @@ static void fill(rota_plan *gate, rota_plan *plan) {
     fail_msg("the device is never full: %s", rota_status_name(status));
 }
 
-/* Forty threads wait, and one that never does takes what it can get, as fast as it can: all of the forty come
- * first, in the order in which they came. */
-static void nobody_overtakes_who_waits(void **state) {
-    runtime_fixture *f = *state;
-    enum { WAITERS = 40 };
-    rota_buffer *buffer = test_words(f->device, "x", 4, 0);
-    rota_plan *gate = test_plan_1(f->device, "gate", &test_gate, buffer, ROTA_READWRITE);
-    rota_plan *plan = test_plan_1(f->device, "inc", &test_increment, buffer, ROTA_READWRITE);
+enum { WAITERS = 40 };
+
+/* The waiters, and one that takes what it can get without waiting, as fast as it can. False: a waiter did not
+ * run for so long that its turn lapsed. */
+static bool crowd_waits(runtime_fixture *f, rota_plan *gate, rota_plan *plan) {
     static queued waiters[WAITERS];
     pthread_t threads[WAITERS];
+    const uint64_t begin = ra_load_seq_cst(&f->device->turns.next);
     fill(gate, plan);
     for (uint32_t i = 0; i < WAITERS; i++) {
         waiters[i] = (queued){.plan = plan, .timeout_ns = 20000 * MS};
         assert_int_equal(pthread_create(&threads[i], NULL, wait_for_room, &waiters[i]), 0);
-        until_next(&f->device->turns, i + 1);
+        until_next(&f->device->turns, begin + i + 1);
     }
     test_gate_open(true);
     rota_ticket greedy = {NULL, 0};
     const uint64_t deadline = rota_deadline_after(20000 * MS);
     while (rota_submit(plan, NULL, &greedy) != ROTA_OK && rota_clock_ns() < deadline) {
     }
+    for (uint32_t i = 0; i < WAITERS; i++) (void)pthread_join(threads[i], NULL);
     assert_true(greedy.id != 0);
     uint64_t before = 0, number, greedy_number;
     assert_ok(rota_wait(greedy, 0));
+    if (ra_load_seq_cst(&f->device->turns.next) != begin + WAITERS) return false;
     assert_ok(rota_ticket_number(greedy, &greedy_number));
     for (uint32_t i = 0; i < WAITERS; i++) {
-        (void)pthread_join(threads[i], NULL);
         assert_int_equal(waiters[i].status, ROTA_OK);
         assert_ok(rota_wait(waiters[i].ticket, 0));
         assert_ok(rota_ticket_number(waiters[i].ticket, &number));
@@ -175,6 +174,18 @@ static void nobody_overtakes_who_waits(void **state) {
                      (unsigned long long)greedy_number);
         before = number;
     }
+    return true;
+}
+
+/* Forty threads wait: all of them come before who does not, in the order in which they came. */
+static void nobody_overtakes_who_waits(void **state) {
+    runtime_fixture *f = *state;
+    rota_buffer *buffer = test_words(f->device, "x", 4, 0);
+    rota_plan *gate = test_plan_1(f->device, "gate", &test_gate, buffer, ROTA_READWRITE);
+    rota_plan *plan = test_plan_1(f->device, "inc", &test_increment, buffer, ROTA_READWRITE);
+    uint32_t rounds = 0;
+    while (!crowd_waits(f, gate, plan))
+        if (++rounds == 20) fail_msg("in each of 20 rounds a turn lapsed");
     rota_plan_release(gate);
     rota_plan_release(plan);
     rota_buffer_release(buffer);
