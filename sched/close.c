@@ -64,7 +64,7 @@ static bool is_finished(rota_runtime *runtime) {
 /* What did not end by the deadline. */
 typedef struct stuck_threads {
     uint64_t submit; /* bit per device */
-    bool completer, reclaimer;
+    bool completer, reclaimer, caller;
 } stuck_threads;
 
 /* Whether a thread that was told to end is still at something at the deadline: then it is left to itself. */
@@ -86,8 +86,9 @@ static uint64_t at_least(uint64_t deadline_ns) {
 }
 
 /* Ends the threads: the reclaimer after the sequencer, which alone gives it something, and the completer
- * last: by then nothing is given to it, and until then it ends waits that may hold up a submit thread or the
- * reclaimer. What a callback releases now is left to free_released. */
+ * then: by then nothing is given to it, and until then it ends waits that may hold up a submit thread or the
+ * reclaimer. Last the one that the completer gives callbacks to. What a callback releases now is left to
+ * free_released. */
 static stuck_threads stop_threads(rota_runtime *runtime, uint64_t deadline_ns) {
     stuck_threads stuck = {0};
     ra_store_seq_cst(&runtime->stop, 1);
@@ -109,6 +110,10 @@ static stuck_threads stop_threads(rota_runtime *runtime, uint64_t deadline_ns) {
     rota_sleeper_wake(&runtime->completer_sleeper);
     stuck.completer = runtime->completer_started &&
                       outlasts(runtime->completer, &runtime->completer_ended, at_least(deadline_ns));
+    ra_store_seq_cst(&runtime->caller_stop, 1);
+    rota_sleeper_wake(&runtime->caller_sleeper);
+    stuck.caller =
+        runtime->caller_started && outlasts(runtime->caller, &runtime->caller_ended, at_least(deadline_ns));
     return stuck;
 }
 
@@ -290,6 +295,9 @@ static void free_host_side(rota_runtime *runtime) {
     }
     free_submissions(runtime->stranded);
     free_submissions(runtime->pinned);
+    free_submissions(ra_exchange_acq_rel(&runtime->ended, NULL));
+    rota_deliveries_free(runtime);
+    rota_completer_free(runtime);
     rota_poison_all_free(runtime);
     rota_failures_free(runtime);
     rota_sequencer_free(runtime);
@@ -324,10 +332,13 @@ static rota_status close_in_child(rota_runtime *runtime) {
 static rota_status outcome(const rota_runtime *runtime, const closing *c, double seconds) {
     char text[640] = "";
     size_t length = 0;
-    if (c->threads.completer || c->threads.reclaimer)
-        rota_append(
-            text, sizeof text, &length, "%s did not return within %.3f s: nothing of the runtime is freed",
-            c->threads.completer ? "a ticket's callback" : "a driver that frees what was released", seconds);
+    if (c->threads.caller || c->threads.completer || c->threads.reclaimer)
+        rota_append(text, sizeof text, &length,
+                    "%s did not return within %.3f s: nothing of the runtime is freed",
+                    c->threads.caller      ? "a ticket's callback"
+                    : c->threads.completer ? "the log's function, or an eventfd's write,"
+                                           : "a driver that frees what was released",
+                    seconds);
     const uint64_t devices = c->late | c->threads.submit | c->answers_not;
     for (uint64_t mask = devices; mask; mask &= mask - 1)
         rota_append(text, sizeof text, &length, "%s'%s'",
@@ -373,7 +384,7 @@ rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_ns) {
     drop_waiting(runtime);
     /* A thread that is stuck, inside a driver or a callback, still uses the runtime when it goes on, and what
      * it has before it may use any device, its staging memory, its timelines: all is left as it is. */
-    if (c.threads.completer || c.threads.reclaimer || c.threads.submit) {
+    if (c.threads.completer || c.threads.caller || c.threads.reclaimer || c.threads.submit) {
         c.stuck = UINT64_MAX;
         leave(runtime, &c, all_devices(runtime));
     } else {

@@ -1,6 +1,12 @@
-/* The completer thread: copies outputs out of staging, calls callbacks, adds to eventfds, and ends the waits
- * of devices for one that is lost. It frees nothing of a driver's, since a driver may let that wait for all
- * that its device has to do, and so for the very waits that are ended here. */
+/* The completer thread: brings what was made for callers into their memory, in the order of submissions where
+ * that is the same memory (deliver.h), adds to eventfds, hands tickets' callbacks to their own thread, and
+ * ends the waits of devices for one that is lost. It frees nothing of a driver's, since a driver may let that
+ * wait for all that its device has to do, and so for the very waits that are ended here. It never waits for
+ * one thing while it could do another: what is not over is looked at again when its timeline has moved.
+ *
+ * Jobs come in the order of submissions. Each lies in its timeline's heap until its value is reached; then,
+ * if it is a delivery whose turn has not come, with those that it waits for, whichever of them is over last
+ * going on with it. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -8,6 +14,29 @@
 #include <unistd.h>
 
 #include "sched/runtime_internal.h"
+
+/* The thread's own. */
+typedef struct rota_completion {
+    rota_runtime *runtime;
+    uint64_t arrivals;
+    rota_job *unsequenced; /* watches of tickets that have no point yet */
+    rota_job *late;        /* whose value was reached, or will not be, and that are not over */
+    rota_job *due;         /* deliveries whose turn has just come */
+    uint64_t waiting;      /* deliveries before their turn */
+    rota_job *heaps[ROTA_DEVICES_MAX * ROTA_EXEC_QUEUES_MAX];
+} completion;
+
+rota_status rota_completer_create(rota_runtime *runtime) {
+    runtime->completion = calloc(1, sizeof *runtime->completion);
+    if (!runtime->completion) return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory for the completer");
+    runtime->completion->runtime = runtime;
+    return ROTA_OK;
+}
+
+void rota_completer_free(rota_runtime *runtime) {
+    free(runtime->completion);
+    runtime->completion = NULL;
+}
 
 void rota_completer_push(rota_runtime *runtime, rota_job *job) {
     job->next = ra_load_relaxed(&runtime->jobs);
@@ -17,41 +46,233 @@ void rota_completer_push(rota_runtime *runtime, rota_job *job) {
     rota_sleeper_wake(&runtime->completer_sleeper);
 }
 
-/* Outputs of a completed replay go to the caller's memory; then, and only then, its ticket is complete. */
-static bool finish_outputs(rota_runtime *runtime, rota_submission *submission) {
-    rota_device *device = runtime->devices[rota_point_device(submission->final_point)];
-    bool passed = rota_point_passed(runtime, submission->final_point);
-    /* After it, both seq_cst: whoever saw the device lost and then the point not passed, and told the caller
-     * that the ticket has ended, is seen here, though the point has passed since. */
-    bool lost = rota_device_is_lost(device);
-    if (!passed && !lost) return false;
-    rota_run_instance *instance = &submission->plan->run->instances[submission->instance];
-    if (lost) { /* the caller's memory may be gone; the sequencer fails the ticket */
-        (void)ra_fetch_add_acq_rel(&instance->outputs_copied, 1);
+/* ---- Jobs by value: a pairing heap a timeline ---- */
+
+static bool is_before(const rota_job *a, const rota_job *b) {
+    return a->value != b->value ? a->value < b->value : a->arrival < b->arrival;
+}
+
+static rota_job *meld(rota_job *a, rota_job *b) {
+    if (!a) return b;
+    if (!b) return a;
+    if (is_before(b, a)) {
+        rota_job *first = b;
+        b = a;
+        a = first;
+    }
+    b->sibling = a->child;
+    a->child = b;
+    return a;
+}
+
+static rota_job *without_first(rota_job *heap) {
+    rota_job *pairs = NULL, *rest = heap->child;
+    while (rest) { /* two by two, and then all from the last pair on */
+        rota_job *a = rest, *b = a->sibling;
+        rest = b ? b->sibling : NULL;
+        a->sibling = NULL;
+        if (b) b->sibling = NULL;
+        a = meld(a, b);
+        a->sibling = pairs;
+        pairs = a;
+    }
+    rota_job *whole = NULL;
+    while (pairs) {
+        rota_job *next = pairs->sibling;
+        pairs->sibling = NULL;
+        whole = meld(whole, pairs);
+        pairs = next;
+    }
+    return whole;
+}
+
+static rota_job **heap_of(completion *c, uint64_t point) {
+    return &c->heaps[rota_point_device(point) * ROTA_EXEC_QUEUES_MAX + rota_point_queue(point)];
+}
+
+static void put(completion *c, rota_job *job, uint64_t point) {
+    job->value = rota_point_value(point);
+    job->arrival = ++c->arrivals;
+    job->child = job->sibling = NULL;
+    rota_job **heap = heap_of(c, point);
+    *heap = meld(*heap, job);
+}
+
+static void prepend(rota_job **list, rota_job *job) {
+    job->next = *list;
+    *list = job;
+}
+
+/* ---- Deliveries ---- */
+
+static rota_run_instance *staging_of(const rota_submission *submission) {
+    const bool has = submission->plan && submission->final_point != ROTA_POINT_PASSED;
+    return has ? &submission->plan->run->instances[submission->instance] : NULL;
+}
+
+typedef enum leg { FROM_STAGING, TO_ASIDE, FROM_ASIDE } leg;
+
+/* Copies the OUTPUTs that are in the instance's staging memory; returns how many bytes they are. */
+static uint64_t copy_staged(const rota_submission *submission, leg way, bool copies) {
+    const rota_plan *plan = submission->plan;
+    const rota_run_instance *instance = staging_of(submission);
+    uint64_t bytes = 0;
+    for (uint32_t t = plan->input_count; t < plan->transfer_count; t++) {
+        const rota_plan_transfer *transfer = &plan->transfers[t];
+        if (transfer->memory == ROTA_NONE) continue;
+        const uint64_t size = plan->buffers[transfer->buffer].buffer->size_bytes;
+        if (copies) {
+            const uint8_t *from =
+                way == FROM_ASIDE
+                    ? submission->aside + bytes
+                    : (const uint8_t *)instance->memories[transfer->part][transfer->memory]->host +
+                          transfer->offset_bytes;
+            void *to = way == TO_ASIDE ? (void *)(submission->aside + bytes)
+                                       : (void *)(uintptr_t)submission->payload[plan->word_count + t];
+            memcpy(to, from, size);
+        }
+        bytes += size;
+    }
+    return bytes;
+}
+
+/* The submission's bytes go to the caller's memory. */
+static void deliver(const rota_submission *submission) {
+    if (submission->plan) (void)copy_staged(submission, submission->aside ? FROM_ASIDE : FROM_STAGING, true);
+    for (uint32_t i = 0; i < submission->bounce_count; i++) {
+        const rota_bounce *bounce = &submission->bounces[i];
+        memcpy((void *)(uintptr_t)bounce->destination, submission->bounce + bounce->offset, bounce->size);
+    }
+}
+
+static bool is_good(const rota_submission *submission) {
+    /* Acquire: with rota_submission_fail; what failed was noted before the value was reached. */
+    return !submission->is_lost && submission->final_point != ROTA_POINT_PASSED &&
+           !ra_load_acquire(&submission->cause);
+}
+
+/* The instance's staging memory is not needed any more. Release: it may be filled again. */
+static void give_staging_back(const rota_submission *submission) {
+    rota_run_instance *instance = staging_of(submission);
+    if (instance) (void)ra_fetch_add_acq_rel(&instance->outputs_copied, 1);
+}
+
+/* So that nobody who wants the instance waits for what this delivery waits for. Without memory they do. */
+static void set_aside(rota_submission *submission) {
+    if (!submission->plan || submission->aside) return;
+    const bool good = is_good(submission);
+    const uint64_t bytes = good ? copy_staged(submission, TO_ASIDE, false) : 0;
+    submission->aside = malloc(bytes + 1);
+    if (!submission->aside) return;
+    if (good) (void)copy_staged(submission, TO_ASIDE, true);
+    give_staging_back(submission);
+}
+
+/* Whether what devices write into the same memory before has been written; a lost one's never will be. */
+static bool has_passed(rota_runtime *runtime, const rota_delivery *delivery) {
+    for (uint32_t i = 0; i < delivery->point_count; i++)
+        if (!rota_point_passed(runtime, delivery->points[i]) &&
+            !rota_device_is_lost(runtime->devices[rota_point_device(delivery->points[i])]))
+            return false;
+    return true;
+}
+
+/* Those whose turn comes after this one. */
+static void end_turn(completion *c, rota_delivery *delivery) {
+    rota_delivery_wait *wait = delivery->waiters;
+    delivery->waiters = NULL;
+    delivery->over = delivery->number;
+    while (wait) {
+        rota_delivery_wait *next = wait->next;
+        rota_delivery *waiter = wait->waiter;
+        if (--waiter->left == 0 && waiter->is_due) {
+            waiter->is_due = false;
+            c->waiting--;
+            prepend(&c->due, waiter->submission->job_storage);
+        }
+        wait = next;
+    }
+}
+
+/* Its turn: delivers the submission, if there is something to deliver, and ends its ticket. Nothing of it may
+ * be touched afterwards. */
+static void finish_delivery(completion *c, rota_submission *submission) {
+    rota_runtime *runtime = c->runtime;
+    const bool was_handed_over = submission->final_point != ROTA_POINT_PASSED;
+    if (is_good(submission)) deliver(submission);
+    if (!submission->aside) give_staging_back(submission);
+    free(submission->aside);
+    submission->aside = NULL;
+    end_turn(c, &submission->delivery);
+    if (submission->is_lost) { /* the caller's memory may be gone; the sequencer fails the ticket */
         ra_store_release(&submission->hosted_done, ROTA_HOSTED_LOST);
         ra_store_seq_cst(&runtime->lost_pending, 1);
         rota_sleeper_wake(&runtime->sequencer_sleeper);
-        return true;
+        return;
     }
-    if (!ra_load_acquire(&submission->cause)) {
-        const rota_plan *plan = submission->plan;
-        for (uint32_t t = plan->input_count; t < plan->transfer_count; t++) {
-            const rota_plan_transfer *transfer = &plan->transfers[t];
-            if (transfer->memory == ROTA_NONE) continue;
-            const uint8_t *host = instance->memories[transfer->part][transfer->memory]->host;
-            memcpy((void *)(uintptr_t)submission->payload[plan->word_count + t],
-                   host + transfer->offset_bytes, plan->buffers[transfer->buffer].buffer->size_bytes);
-        }
-    }
-    /* Release: the instance may be filled again. */
-    (void)ra_fetch_add_acq_rel(&instance->outputs_copied, 1);
     /* seq_cst: with the load in view_ticket, around the sleep of who waits. */
     (void)ra_fetch_or_seq_cst(&submission->cell->state, (uint32_t)ROTA_CELL_DONE);
-    /* Release: after this the sequencer may recycle the submission. */
-    ra_store_release(&submission->hosted_done, ROTA_HOSTED_COPIED);
+    if (was_handed_over) {
+        /* Release: after this the sequencer may recycle the submission. */
+        ra_store_release(&submission->hosted_done, ROTA_HOSTED_COPIED);
+    } else {
+        submission->next = ra_load_relaxed(&runtime->ended);
+        /* Likewise, to the exchange in rota_sequence_reap; seq_cst with the sequencer's sleep flag. */
+        while (!ra_cas_seq_cst(&runtime->ended, &submission->next, submission)) {
+        }
+        rota_sleeper_wake(&runtime->sequencer_sleeper);
+    }
     rota_wait_table_wake(&runtime->hosted_waiters, 1);
+}
+
+/* Its value was reached, or its device is lost. */
+static bool try_delivery(completion *c, rota_submission *submission) {
+    rota_runtime *runtime = c->runtime;
+    rota_delivery *delivery = &submission->delivery;
+    if (delivery->left != 0) {
+        set_aside(submission);
+        delivery->is_due = true;
+        c->waiting++;
+        return true;
+    }
+    if (!has_passed(runtime, delivery)) {
+        set_aside(submission);
+        return false;
+    }
+    finish_delivery(c, submission);
     return true;
 }
+
+/* Whether its end was reached; how, is judged the first time. */
+static bool is_reached(rota_runtime *runtime, rota_submission *submission) {
+    if (submission->is_reached || submission->final_point == ROTA_POINT_PASSED) return true;
+    bool passed = rota_point_passed(runtime, submission->final_point);
+    /* After it, both seq_cst: whoever saw the device lost and then the point not passed, and told the caller
+     * that the ticket has ended, is seen here, though the point has passed since. Who asks later finds it
+     * passed. */
+    bool lost = rota_device_is_lost(runtime->devices[rota_point_device(submission->final_point)]);
+    submission->is_lost = lost;
+    submission->is_reached = passed || lost;
+    return submission->is_reached;
+}
+
+/* Of those before that are not over. They came earlier, as all jobs of submissions come in their order. */
+static void wait_for_turn(rota_submission *submission) {
+    rota_delivery *delivery = &submission->delivery;
+    delivery->left = 0;
+    delivery->is_due = false;
+    submission->is_lost = submission->is_reached = false;
+    for (uint32_t i = 0; i < delivery->wait_count; i++) {
+        rota_delivery_wait *wait = &delivery->waits[i];
+        /* Of a struct that serves a later submission by now: a delivery is over before that. */
+        if (wait->older->over >= wait->number) continue;
+        wait->next = wait->older->waiters;
+        wait->older->waiters = wait;
+        delivery->left++;
+    }
+}
+
+/* ---- Watches ---- */
 
 /* A descriptor that cannot take the 1 now (its count is at the highest, or it is no eventfd) is left alone: a
  * write that waits would hold up everything else. */
@@ -71,90 +292,167 @@ static void add_to_eventfd(const rota_job *job) {
                        strerror(errno));
 }
 
-static bool finish_watch(rota_job *job) {
+static void end_watch(rota_runtime *runtime, rota_job *job, rota_status status, const char *message) {
+    if (job->kind == ROTA_JOB_CALLBACK) {
+        job->u.watch.status = status;
+        job->u.watch.message = status == ROTA_OK ? NULL : strdup(message);
+        rota_callbacks_push(runtime, job);
+        return;
+    }
+    add_to_eventfd(job);
+    free(job);
+}
+
+static bool try_watch(rota_runtime *runtime, rota_job *job) {
     rota_status status = rota_ticket_status(job->u.watch.ticket);
     if (status == ROTA_BUSY) return false;
-    if (job->kind == ROTA_JOB_CALLBACK) {
-        job->u.watch.fn(job->u.watch.user, status, status == ROTA_OK ? "" : rota_last_error());
-    } else {
-        add_to_eventfd(job);
-    }
-    free(job);
+    end_watch(runtime, job, status, status == ROTA_OK ? "" : rota_last_error());
     return true;
 }
 
-/* One pass over what is pending; what is not over stays, in order. */
-static rota_job *pass(rota_runtime *runtime, rota_job *pending) {
-    rota_job *kept = NULL, **end = &kept;
-    while (pending) {
-        rota_job *job = pending;
-        pending = job->next;
-        job->next = NULL;
-        bool over = true;
-        switch ((rota_job_kind)job->kind) {
-        case ROTA_JOB_OUTPUTS:
-            over = finish_outputs(runtime, job->u.submission);
-            break;
-        case ROTA_JOB_CALLBACK:
-        case ROTA_JOB_EVENTFD:
-            over = finish_watch(job);
-            break;
-        }
-        if (over) continue;
-        *end = job;
-        end = &job->next;
-    }
-    return kept;
+/* ---- Passes ---- */
+
+static bool try_job(completion *c, rota_job *job) {
+    if (job->kind != ROTA_JOB_OUTPUTS) return try_watch(c->runtime, job);
+    rota_submission *submission = job->u.submission;
+    return is_reached(c->runtime, submission) && try_delivery(c, submission);
 }
 
-static rota_job *take(rota_runtime *runtime, rota_job *pending) {
-    rota_job *stack = ra_exchange_acq_rel(&runtime->jobs, NULL);
+/* What each delivery that was finished let go on, until nothing does. */
+static void finish_due(completion *c) {
+    while (c->due) {
+        rota_job *job = c->due;
+        c->due = job->next;
+        if (!try_delivery(c, job->u.submission)) prepend(&c->late, job);
+    }
+}
+
+/* To where it waits, or it is over at once. */
+static void sort_in(completion *c, rota_job *job) {
+    uint64_t point = job->kind == ROTA_JOB_OUTPUTS ? job->u.submission->final_point
+                                                   : rota_ticket_point(job->u.watch.ticket);
+    if (point == ROTA_POINT_NONE)
+        prepend(&c->unsequenced, job);
+    else if (point != ROTA_POINT_PASSED)
+        put(c, job, point);
+    else if (!try_job(c, job))
+        prepend(&c->late, job);
+}
+
+static void take_jobs(completion *c) {
+    rota_job *stack = ra_exchange_acq_rel(&c->runtime->jobs, NULL); /* with rota_completer_push */
     rota_job *fresh = NULL;
     while (stack) { /* newest first: turned round */
-        rota_job *next = stack->next;
-        stack->next = fresh;
-        fresh = stack;
-        stack = next;
+        rota_job *job = stack;
+        stack = job->next;
+        prepend(&fresh, job);
     }
-    if (!pending) return fresh;
-    rota_job *last = pending;
-    while (last->next) last = last->next;
-    last->next = fresh;
-    return pending;
+    while (fresh) {
+        rota_job *job = fresh;
+        fresh = job->next;
+        if (job->kind == ROTA_JOB_OUTPUTS) wait_for_turn(job->u.submission);
+        sort_in(c, job);
+        finish_due(c);
+    }
+}
+
+/* What waits for a timeline of the device, as far as that got. Of a lost device all is late: what becomes of
+ * it is not a matter of its timelines alone. */
+static void look_at_device(completion *c, const rota_device *device) {
+    rota_runtime *runtime = c->runtime;
+    for (uint32_t q = 0; q < runtime->queue_count; q++) {
+        rota_job **heap = &c->heaps[device->index * ROTA_EXEC_QUEUES_MAX + q];
+        while (*heap) {
+            rota_job *job = *heap;
+            /* seq_cst: with `advanced`, around this thread's sleep. */
+            if (job->value > ra_load_seq_cst(&device->timelines[q].completed) && !rota_device_is_lost(device))
+                break;
+            *heap = without_first(job);
+            if (!try_job(c, job)) prepend(&c->late, job);
+            finish_due(c);
+        }
+    }
+}
+
+/* Takes each of the list and sorts it in anew. */
+static void look_again(completion *c, rota_job **list, bool by_point) {
+    rota_job *jobs = *list;
+    *list = NULL;
+    while (jobs) {
+        rota_job *job = jobs;
+        jobs = job->next;
+        if (by_point)
+            sort_in(c, job);
+        else if (!try_job(c, job))
+            prepend(list, job);
+        finish_due(c);
+    }
+}
+
+static void pass(completion *c) {
+    uint32_t devices = ra_load_acquire(&c->runtime->device_count);
+    take_jobs(c);
+    look_again(c, &c->unsequenced, true);
+    for (uint32_t d = 0; d < devices; d++) look_at_device(c, c->runtime->devices[d]);
+    look_again(c, &c->late, false);
+}
+
+static bool has_pending(const completion *c) {
+    if (c->unsequenced || c->late || c->waiting) return true;
+    uint32_t devices = ra_load_acquire(&c->runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++)
+        for (uint32_t q = 0; q < c->runtime->queue_count; q++)
+            if (c->heaps[d * ROTA_EXEC_QUEUES_MAX + q]) return true;
+    return false;
+}
+
+/* Watches of what did not end. Deliveries are left to their submissions. */
+static void give_up(completion *c, rota_job *job) {
+    if (job->kind != ROTA_JOB_OUTPUTS)
+        end_watch(c->runtime, job, ROTA_TIMEOUT, "the runtime was closed before the submission ended");
+}
+
+static void give_up_all(completion *c, rota_job *jobs) {
+    while (jobs) {
+        rota_job *job = jobs;
+        jobs = job->next;
+        give_up(c, job);
+    }
 }
 
 void *rota_completer_main(void *user) {
     rota_runtime *runtime = user;
-    rota_job *pending = NULL;
+    completion *c = runtime->completion;
     while (!ra_load_acquire(&runtime->completer_stop)) {
-        pending = pass(runtime, take(runtime, pending));
+        pass(c);
         rota_across_rescue(runtime);
+        const bool calls = rota_callbacks_watch(runtime);
         if (ra_load_acquire(&runtime->jobs)) continue;
         rota_sleeper_prepare(&runtime->completer_sleeper);
         /* With `advanced`: it sees the interest, or the pass below sees the new value. */
-        if (pending) {
+        if (has_pending(c)) {
             ra_store_seq_cst(&runtime->completer_interest, 1);
-            pending = pass(runtime, pending);
+            pass(c);
         }
         if (ra_load_seq_cst(&runtime->jobs) || ra_load_seq_cst(&runtime->completer_stop))
             rota_sleeper_cancel(&runtime->completer_sleeper);
         else
             rota_sleeper_wait(&runtime->completer_sleeper,
-                              rota_deadline_after(pending ? 100000000u : 1000000000u));
+                              rota_deadline_after(has_pending(c) || calls ? 100000000u : 1000000000u));
         ra_store_relaxed(&runtime->completer_interest, 0);
     }
     /* At the end nothing is in flight any more: tickets have ended, or their device is abandoned. Twice,
      * since a ticket's callback may stand before its outputs. */
-    for (int i = 0; i < 2; i++) pending = pass(runtime, take(runtime, pending));
-    while (pending) {
-        rota_job *next = pending->next;
-        if (pending->kind == ROTA_JOB_CALLBACK)
-            pending->u.watch.fn(pending->u.watch.user, ROTA_TIMEOUT,
-                                "the runtime was closed before the submission ended");
-        if (pending->kind == ROTA_JOB_EVENTFD) add_to_eventfd(pending);
-        if (pending->kind != ROTA_JOB_OUTPUTS) free(pending);
-        pending = next;
-    }
+    for (int i = 0; i < 2; i++) pass(c);
+    give_up_all(c, c->unsequenced);
+    give_up_all(c, c->late);
+    for (uint32_t i = 0; i < sizeof c->heaps / sizeof *c->heaps; i++)
+        while (c->heaps[i]) {
+            rota_job *job = c->heaps[i];
+            c->heaps[i] = without_first(job);
+            give_up(c, job);
+        }
+    c->unsequenced = c->late = NULL;
     rota_runtime_thread_ends(runtime);
     ra_store_release(&runtime->completer_ended, 1); /* with rota_runtime_close */
     return NULL;

@@ -198,6 +198,7 @@ void rota_run_destroy(rota_plan_run *run) {
     free(run->parts);
     free(run->slot_buffers);
     free(run->slot_of_buffer);
+    free(run->direct);
     free(run->needed);
     free(run->no_arguments);
 }
@@ -216,6 +217,23 @@ static void choose_sharing(rota_plan_run *run) {
     if (instances < run->arena_count) instances = run->arena_count;
     run->instance_capacity = shared ? run->arena_count : instances;
     run->instance_count = shared ? run->arena_count : 1;
+}
+
+static int by_segment(const void *a, const void *b, void *user) {
+    const rota_plan_transfer *transfers = user;
+    const uint32_t left = transfers[*(const uint32_t *)a].segment,
+                   right = transfers[*(const uint32_t *)b].segment;
+    return left < right ? -1 : left > right;
+}
+
+static rota_status list_direct(rota_plan_run *run) {
+    const rota_plan *plan = run->plan;
+    run->direct = malloc((plan->transfer_count - plan->input_count + 1u) * sizeof *run->direct);
+    if (!run->direct) return rota_fail(ROTA_OUT_OF_MEMORY, "plan '%s': no host memory", plan->name);
+    for (uint32_t t = plan->input_count; t < plan->transfer_count; t++)
+        if (plan->transfers[t].word != ROTA_NONE) run->direct[run->direct_count++] = t;
+    qsort_r(run->direct, run->direct_count, sizeof *run->direct, by_segment, plan->transfers);
+    return ROTA_OK;
 }
 
 static rota_status list_needed(rota_plan_run *run) {
@@ -275,6 +293,7 @@ static rota_status describe(rota_plan_run *run) {
                          "plan '%s': it takes %u words of arguments, at most %d are possible", plan->name,
                          run->payload_words, ROTA_PAYLOAD_WORDS_MAX);
     choose_sharing(run);
+    ROTA_TRY(list_direct(run));
     return list_needed(run);
 }
 

@@ -124,10 +124,13 @@ static rota_status start_thread(pthread_t *thread, void *(*main)(void *), rota_r
 static rota_status start(rota_runtime *runtime) {
     ROTA_TRY(rota_lanes_create(runtime));
     ROTA_TRY(rota_sequencer_create(runtime));
+    ROTA_TRY(rota_completer_create(runtime));
     sigset_t before;
     rota_signals_block(&before);
     rota_status status =
         start_thread(&runtime->completer, rota_completer_main, runtime, &runtime->completer_started);
+    if (status == ROTA_OK)
+        status = start_thread(&runtime->caller, rota_callbacks_main, runtime, &runtime->caller_started);
     if (status == ROTA_OK)
         status = start_thread(&runtime->reclaimer, rota_reclaimer_main, runtime, &runtime->reclaimer_started);
     if (status == ROTA_OK)

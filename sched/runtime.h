@@ -141,8 +141,12 @@ ROTA_API rota_status rota_wait_inputs_taken(rota_ticket ticket, uint64_t timeout
 ROTA_API rota_status rota_ticket_number(rota_ticket ticket, uint64_t *out_number);
 #define ROTA_TICKET_HISTORY 4096
 
-/* Calls fn(user, status, message) once, when the ticket is complete or failed, on a thread of rota's; at once
- * on the calling thread if it already is. fn must not block. May block in malloc. */
+/* Calls fn(user, status, message) once, when the ticket is complete or failed, on a thread that rota has for
+ * callbacks, one at a time; at once on the calling thread if it already is. `message` is valid during the
+ * call. fn may take any time and may call anything here but rota_runtime_close: submit, wait, read, write and
+ * release too. Only other callbacks wait for it (one that waits for what another callback is to do waits for
+ * ever), and rota_runtime_close, which ends at its deadline all the same, and then frees nothing. One that
+ * runs for more than a second is named in the log, as a warning. May block in malloc. */
 typedef void (*rota_ticket_fn)(void *user, rota_status status, const char *message);
 ROTA_API rota_status rota_ticket_on_complete(rota_ticket ticket, rota_ticket_fn fn, void *user);
 
@@ -194,7 +198,11 @@ ROTA_API rota_status rota_args_set_buffer(rota_args *args, rota_buffer *slot_buf
  * in malloc. OUT_OF_MEMORY. */
 ROTA_API rota_status rota_args_set_input(rota_args *args, rota_buffer *input, const void *data,
                                          uint64_t size_bytes, bool copy);
-/* Written before each submission's ticket completes. Wait-free. */
+/* Written before each submission's ticket completes, in the order of submissions where several name the same
+ * memory, or parts of it, whatever plans and devices they are of: once a ticket has ended, complete or not,
+ * nothing submitted before it writes memory that it names. Of a replay that failed nothing is written, but on
+ * devices that write host memory themselves (`cpu`) what was before its failure, or beside it. The memory may
+ * be freed when the last ticket that names it has ended. Wait-free. */
 ROTA_API rota_status rota_args_set_output(rota_args *args, rota_buffer *output, void *data,
                                           uint64_t size_bytes);
 

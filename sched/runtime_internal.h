@@ -11,8 +11,10 @@
  * - a submit thread per device holds works until what they wait for on other devices has passed, then hands
  *   them over (handover.c);
  *
- * - the completer: outputs, callbacks, eventfds, and the end of waits for a lost device (complete.c); it
- *   enters drivers for nothing else;
+ * - the completer: outputs in their order, eventfds, and the end of waits for a lost device (complete.c); it
+ *   enters drivers for nothing else, and nothing of an application's but its log;
+ *
+ * - the caller calls tickets' callbacks (callbacks.c), which may take any time: only other callbacks wait;
  *
  * - the reclaimer frees what the sequencer found unused (reclaim.c); a driver may keep it for as long as a
  *   device is busy, so nobody but close waits for it.
@@ -32,6 +34,7 @@
 #include "exec/exec.h"
 #include "graph/buffer_internal.h"
 #include "sched/chain.h"
+#include "sched/deliver.h"
 #include "sched/marks.h"
 #include "sched/plan_internal.h"
 #include "sched/runtime.h"
@@ -302,6 +305,9 @@ typedef enum rota_job_kind { ROTA_JOB_OUTPUTS, ROTA_JOB_CALLBACK, ROTA_JOB_EVENT
 typedef struct rota_job {
     struct rota_job *next;
     uint32_t kind;
+    /* The completer's: by value of the timeline that is waited for, and then by arrival; a heap. */
+    uint64_t value, arrival;
+    struct rota_job *child, *sibling;
     union {
         rota_submission *submission;
         struct {
@@ -309,6 +315,9 @@ typedef struct rota_job {
             rota_ticket_fn fn;
             void *user;
             int eventfd;
+            /* Once it has ended; the message is the job's, NULL: none. */
+            rota_status status;
+            char *message;
         } watch;
     } u;
 } rota_job;
@@ -399,6 +408,8 @@ struct rota_plan_run {
     uint32_t slot_buffer_count; /* those that nodes use */
     uint32_t *slot_buffers;     /* plan buffer of each bound-buffer entry */
     uint32_t *slot_of_buffer;   /* plan buffer to entry, ROTA_NONE */
+    uint32_t *direct; /* OUTPUT transfers that the device writes where the caller has them, by segment */
+    uint32_t direct_count;
     uint64_t device_mask;       /* bit per device */
     rota_run_part *parts;
     pthread_mutex_t instance_mutex; /* creation, by submit threads */
@@ -506,7 +517,17 @@ struct rota_submission {
     _Atomic uint32_t poisoned; /* a part of it was skipped at hand-over: the rest is skipped too */
     _Atomic(const rota_cause *) cause;
     _Atomic uint32_t hosted_done; /* rota_hosted_done, by the completer */
-    bool hosted;
+    bool hosted;                  /* over when the completer has delivered it */
+    rota_delivery delivery;
+    /* OUTPUTs that are written here first, and where to. */
+    uint8_t *bounce;
+    uint64_t bounce_bytes;
+    rota_bounce *bounces;
+    uint32_t bounce_count, bounce_capacity;
+    /* The completer's: what was in the instance's staging memory and is not to be delivered yet; and whether
+     * the end was reached, if only by the loss of the device. */
+    uint8_t *aside;
+    bool is_reached, is_lost;
     uint64_t submitted_ns, sequenced_ns;
     _Atomic uint64_t handed_over_ns;
 };
@@ -565,27 +586,36 @@ struct rota_runtime {
     rota_lane_block lane_blocks[ROTA_LANE_BLOCKS];
     rota_cell_chunk *free_chunks; /* the sequencer's */
     void *chunk_slabs;            /* lanes.c */
-    rota_sleeper sequencer_sleeper, completer_sleeper, reclaimer_sleeper;
+    rota_sleeper sequencer_sleeper, completer_sleeper, reclaimer_sleeper, caller_sleeper;
     _Alignas(64) _Atomic uint32_t sequencer_interest; /* wants to be woken when any timeline moves */
     _Atomic uint32_t completer_interest;
     _Atomic uint32_t lost_pending;
     _Atomic(rota_dead *) released;    /* stack; the sequencer takes all */
     _Atomic(rota_dead *) unused;      /* stack, of what is to be freed; the reclaimer takes all */
     _Atomic(rota_job *) jobs;         /* stack; the completer takes all */
+    _Atomic(rota_job *) calls;        /* stack, of callbacks; their thread takes all */
+    _Atomic(rota_submission *)
+        ended; /* stack, of those that were never handed over; the sequencer takes all */
     _Atomic uint32_t lent, lent_away; /* rota_runtime_lock_submission */
-    _Atomic uint32_t stop, completer_stop, reclaimer_stop;
+    _Atomic uint32_t stop, completer_stop, reclaimer_stop, caller_stop;
     rota_wait_table hosted_waiters;
 
-    pthread_t sequencer, completer, reclaimer;
-    bool sequencer_started, completer_started, reclaimer_started;
+    pthread_t sequencer, completer, reclaimer, caller;
+    bool sequencer_started, completer_started, reclaimer_started, caller_started;
     rota_thread_cpus sequencer_cpus;
-    _Atomic uint32_t completer_ended, reclaimer_ended;
+    _Atomic uint32_t completer_ended, reclaimer_ended, caller_ended;
+    struct rota_completion *completion; /* complete.c */
+    /* The callback that runs now (callbacks.c): since when, 0: none; which one, and of which submission. */
+    _Atomic uint64_t call_since_ns, call_number;
+    _Atomic uintptr_t call_fn;
+    uint64_t call_named_ns; /* the completer's: the one that it has named */
 
     /* The sequencer's. */
     uint64_t next_number;
     rota_submission *free_submissions;
     rota_submission *stranded; /* lost devices may still have works of them: kept until close */
     rota_submission *pinned;   /* over, but a thread's message is being made of each */
+    rota_deliveries deliveries;
     rota_dead *dead;
     rota_dead *held;  /* buffers that are dead but for the lost devices `held_by`, which still have works */
     uint64_t held_by; /* bit per device */
@@ -666,6 +696,8 @@ void rota_lanes_destroy(rota_runtime *runtime);
 /* tickets.c */
 rota_status rota_ticket_status(rota_ticket ticket); /* as rota_poll, with no check of the runtime */
 bool rota_ticket_taken(rota_ticket ticket);
+/* The point that the ticket's end waits for: NONE before it is sequenced, PASSED where it waits for none. */
+uint64_t rota_ticket_point(rota_ticket ticket);
 void rota_ticket_set_failed(rota_runtime *runtime, rota_cell *cell, uint64_t ticket_id, rota_status status,
                             const rota_cause *cause);
 const rota_failure *rota_failure_find(rota_runtime *runtime, uint64_t ticket_id);
@@ -827,8 +859,17 @@ void rota_sequencer_free(rota_runtime *runtime);
 void rota_sequencer_reap_now(rota_runtime *runtime);
 
 /* complete.c */
+rota_status rota_completer_create(rota_runtime *runtime);
+void rota_completer_free(rota_runtime *runtime);
 void *rota_completer_main(void *runtime);
 void rota_completer_push(rota_runtime *runtime, rota_job *job);
+
+/* callbacks.c */
+/* The completer's: the callback of a ticket that has ended. */
+void rota_callbacks_push(rota_runtime *runtime, rota_job *job);
+/* The completer's, now and then: names one that takes long. True: there is one, or may be soon. */
+bool rota_callbacks_watch(rota_runtime *runtime);
+void *rota_callbacks_main(void *runtime);
 
 /* reclaim.c */
 void rota_reclaim_push(rota_runtime *runtime, rota_dead *dead);

@@ -31,6 +31,11 @@ void rota_submission_free(rota_submission *submission) {
     free(submission->payload);
     free(submission->segment_points);
     free(submission->transfers);
+    free(submission->delivery.waits);
+    free(submission->delivery.points);
+    free(submission->bounces);
+    free(submission->bounce);
+    free(submission->aside);
     free(submission);
 }
 
@@ -39,6 +44,29 @@ static void recycle(rota_runtime *runtime, rota_submission *submission) {
     rota_chunk_ended(submission->chunk);
     submission->next = runtime->free_submissions;
     runtime->free_submissions = submission;
+}
+
+/* Nothing reads the submission any more, nor its plan on its behalf. */
+static void forget(rota_runtime *runtime, rota_submission *submission) {
+    if (submission->kind == ROTA_RECORD_PLAN) submission->plan->run->unreaped--;
+    recycle(runtime, submission);
+}
+
+/* No device and no completer has the submission any more. */
+static void let_go(rota_runtime *runtime, rota_submission *submission) {
+    rota_deliver_end(runtime, submission);
+    free(submission->bounce);
+    submission->bounce = NULL;
+    if (submission->args) rota_args_ended(submission->args);
+    if (submission->kind == ROTA_RECORD_PLAN && ra_load_relaxed(&runtime->poison_active))
+        rota_poison_drop(runtime, submission);
+    if (submission->read) rota_host_read_release(submission->read);
+    if (rota_submission_unpublish(submission)) {
+        forget(runtime, submission);
+        return;
+    }
+    submission->next = runtime->pinned;
+    runtime->pinned = submission;
 }
 
 /* Makes *array hold at least `count` elements; contents are not kept. */
@@ -91,9 +119,13 @@ rota_residency *rota_submission_external(const rota_submission *submission,
 
 /* ---- Failing before anything was handed over ---- */
 
-static void end_without_works(rota_runtime *runtime, rota_submission *submission, rota_status status,
+/* Returns whether its ticket has ended with it. It has not where what was submitted before is still to write
+ * OUTPUT memory that it names: who waits for it may free that. */
+static bool end_without_works(rota_runtime *runtime, rota_submission *submission, rota_status status,
                               const rota_cause *cause) {
+    bool ends = true;
     if (submission->kind == ROTA_RECORD_PLAN) {
+        ends = !rota_deliver_nothing(runtime, submission);
         const rota_plan *plan = submission->plan;
         for (uint32_t e = 0; e < plan->external_count; e++) {
             const rota_plan_external *external = &plan->externals[e];
@@ -109,9 +141,17 @@ static void end_without_works(rota_runtime *runtime, rota_submission *submission
                          submission->number, cause, true);
         ra_store_release(&write->device->upload_slots[write->slot].state, 0); /* with the claim in hostio.c */
     }
+    if (!ends) (void)ra_fetch_or_acq_rel(&submission->cell->state, (uint32_t)ROTA_CELL_HOSTED);
     rota_ticket_set_failed(runtime, submission->cell, submission->ticket_id, status, cause);
-    if (submission->hosted) (void)ra_fetch_or_acq_rel(&submission->cell->state, (uint32_t)ROTA_CELL_DONE);
     ra_store_release(&submission->cell->point, ROTA_POINT_PASSED);
+    rota_sleeper_wake(&runtime->completer_sleeper); /* callbacks */
+    return ends;
+}
+
+static void push_delivery(rota_runtime *runtime, rota_submission *submission) {
+    submission->job_storage->kind = ROTA_JOB_OUTPUTS;
+    submission->job_storage->u.submission = submission;
+    rota_completer_push(runtime, submission->job_storage);
 }
 
 static void note_name(rota_submission *submission, const char *name) {
@@ -394,6 +434,7 @@ static void sequence_plan(rota_runtime *runtime, rota_submission *submission, ui
     uint32_t arena = submission->instance % run->arena_count;
     uint64_t started[ROTA_DEVICES_MAX]; /* queues that have a work of this replay already */
     for (uint32_t p = 0; p < plan->part_count; p++) started[plan->parts[p].device->index] = 0;
+    uint32_t direct = 0;
     /* What a segment needs from before this replay moves first of all: an earlier segment on another device
      * may overwrite it there, and nothing in the plan orders the two. */
     for (uint32_t s = 0; s < plan->segment_count && !known; s++)
@@ -411,6 +452,7 @@ static void sequence_plan(rota_runtime *runtime, rota_submission *submission, ui
         for (uint32_t w = 0; w < segment->wait_count; w++)
             rota_hazard_want(runtime,
                              submission->segment_points[plan->segment_waits[segment->first_wait + w]]);
+        if (run->direct_count) rota_deliver_segment(runtime, submission, s, point, &direct);
         if (run->has_arena && !(started[device->index] >> segment->queue & 1u))
             rota_hazard_want(runtime, run->arena_points[arena]);
         rota_hazard_settle(runtime, work);
@@ -492,6 +534,11 @@ static bool sequence_read(rota_runtime *runtime, rota_submission *submission, ui
     return true;
 }
 
+/* Whether the completer is to deliver others' bytes to the same memory first. */
+static bool comes_after_others(const rota_submission *submission) {
+    return submission->hosted && (submission->delivery.wait_count || submission->delivery.point_count);
+}
+
 void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_index,
                           const rota_record *record) {
     rota_cell_chunk *chunk = rota_lane_take(runtime, lane, record->sequence);
@@ -524,6 +571,7 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
     submission->chunk = chunk;
     submission->work_count = submission->wait_count = submission->hold_count = submission->transfer_count = 0;
     submission->hosted = false;
+    rota_deliver_begin(submission);
     submission->read = NULL;
     submission->instance = 0;
     ra_store_relaxed(&submission->cause, NULL);
@@ -550,12 +598,14 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
         submission->hosted = run->has_staging && plan->transfer_count > plan->input_count;
         ok = ok && check_plan(runtime, submission, &moves, &cause, &status) &&
              reserve(runtime, submission, plan->segment_count + 2u * moves, plan->segment_count, moves,
-                     run->payload_words);
+                     run->payload_words) &&
+             rota_deliver_outputs(runtime, submission);
         ra_store_relaxed(&submission->inputs_left, run->stages_inputs ? plan->input_count : 0);
         if (ok) {
-            uint32_t state = (submission->hosted ? ROTA_CELL_HOSTED : 0u) |
-                             (plan->part_count > 1 ? ROTA_CELL_SPREAD : 0u) |
-                             (plan->input_count ? 0u : ROTA_CELL_TAKEN);
+            uint32_t state =
+                (submission->hosted ? ROTA_CELL_HOSTED : 0u) |
+                (plan->part_count > 1 || comes_after_others(submission) ? ROTA_CELL_SPREAD : 0u) |
+                (plan->input_count ? 0u : ROTA_CELL_TAKEN);
             if (state) (void)ra_fetch_or_acq_rel(&cell->state, state);
             ra_store_release(&cell->submission, submission);
             sequence_plan(runtime, submission, &final);
@@ -586,11 +636,17 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
             cause =
                 rota_cause_new(runtime, status, "plan '%s', submission %llu: no host memory to sequence it",
                                submission_plan_name(submission), (unsigned long long)number);
-        end_without_works(runtime, submission, status, cause);
+        submission->hosted = false;
+        submission->final_point = ROTA_POINT_PASSED;
+        if (submission->kind == ROTA_RECORD_PLAN) submission->plan->run->unreaped++;
+        ra_store_release(&cell->submission, submission);
+        rota_submission_publish(submission);
+        bool ends = end_without_works(runtime, submission, status, cause);
         if (submission->payload == words) submission->payload = payload;
-        if (submission->read) rota_host_read_release(submission->read);
-        if (submission->args) rota_args_ended(submission->args);
-        recycle(runtime, submission);
+        if (ends)
+            let_go(runtime, submission);
+        else
+            push_delivery(runtime, submission);
         return;
     }
     submission->final_point = final;
@@ -600,11 +656,7 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
     else
         timeline->oldest = submission;
     timeline->newest = submission;
-    if (submission->hosted) {
-        submission->job_storage->kind = ROTA_JOB_OUTPUTS;
-        submission->job_storage->u.submission = submission;
-        rota_completer_push(runtime, submission->job_storage);
-    }
+    if (submission->hosted) push_delivery(runtime, submission);
     rota_submission_publish(submission);
     /* Release: who sees the point sees number and submission. */
     ra_store_release(&cell->point, final);
@@ -647,6 +699,7 @@ static void fail_for_loss(rota_runtime *runtime, rota_submission *submission, co
  * close, and with it its plan. */
 static void keep(rota_runtime *runtime, rota_submission *submission) {
     rota_chunk_ended(submission->chunk); /* it has failed, which is done once */
+    rota_deliver_end(runtime, submission);
     submission->next = runtime->stranded;
     runtime->stranded = submission;
 }
@@ -661,12 +714,15 @@ static bool is_at_work(rota_runtime *runtime, const rota_submission *submission)
     return rota_device_fills(runtime, submission->number);
 }
 
-/* What a lost device left unfinished fails, as soon as no other device is at work for it. */
+/* What a lost device left unfinished fails, as soon as no other device is at work for it, nor for what is to
+ * be delivered to the same memory before. */
 static void strand(rota_runtime *runtime, rota_device *device, rota_timeline *timeline) {
     bool any = false;
     while (timeline->oldest && !rota_point_passed(runtime, timeline->oldest->final_point)) {
         rota_submission *submission = timeline->oldest;
-        if (is_at_work(runtime, submission)) {
+        if (is_at_work(runtime, submission) ||
+            (comes_after_others(submission) &&
+             ra_load_acquire(&submission->hosted_done) == ROTA_HOSTED_PENDING)) { /* with complete.c */
             runtime->stranding = true;
             break;
         }
@@ -694,12 +750,6 @@ static const rota_device *left_behind(rota_runtime *runtime, const rota_submissi
     return NULL;
 }
 
-/* Nothing reads the submission any more, nor its plan on its behalf. */
-static void forget(rota_runtime *runtime, rota_submission *submission) {
-    if (submission->kind == ROTA_RECORD_PLAN) submission->plan->run->unreaped--;
-    recycle(runtime, submission);
-}
-
 /* The submission has ended. */
 static void put_away(rota_runtime *runtime, rota_submission *submission) {
     (void)ra_fetch_add_relaxed(&runtime->stat_completed, 1);
@@ -711,16 +761,7 @@ static void put_away(rota_runtime *runtime, rota_submission *submission) {
     }
     note_times(runtime, submission); /* of all its parts */
     release_transfers(submission);
-    if (submission->args) rota_args_ended(submission->args);
-    if (submission->kind == ROTA_RECORD_PLAN && ra_load_relaxed(&runtime->poison_active))
-        rota_poison_drop(runtime, submission);
-    if (submission->read) rota_host_read_release(submission->read);
-    if (rota_submission_unpublish(submission)) {
-        forget(runtime, submission);
-        return;
-    }
-    submission->next = runtime->pinned;
-    runtime->pinned = submission;
+    let_go(runtime, submission);
 }
 
 /* Those that no thread reads any more. */
@@ -739,6 +780,14 @@ static void forget_unpinned(rota_runtime *runtime) {
 void rota_sequence_reap(rota_runtime *runtime) {
     runtime->stranding = false;
     if (runtime->pinned) forget_unpinned(runtime);
+    if (ra_load_relaxed(&runtime->ended)) {
+        rota_submission *ended = ra_exchange_acq_rel(&runtime->ended, NULL); /* with finish_delivery */
+        while (ended) {
+            rota_submission *submission = ended;
+            ended = submission->next;
+            let_go(runtime, submission);
+        }
+    }
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) {
         rota_device *device = runtime->devices[d];

@@ -132,7 +132,7 @@ static void take_all(rota_runtime *runtime) {
 
 static bool has_work(rota_runtime *runtime) {
     if (ra_load_seq_cst(&runtime->released) || ra_load_seq_cst(&runtime->lost_pending) ||
-        ra_load_seq_cst(&runtime->stop) || ra_load_seq_cst(&runtime->lent) ||
+        ra_load_seq_cst(&runtime->ended) || ra_load_seq_cst(&runtime->stop) || ra_load_seq_cst(&runtime->lent) ||
         ra_load_seq_cst(&runtime->provision_wanted) ||
         ra_load_seq_cst(&runtime->reap_requested) != ra_load_relaxed(&runtime->reap_done))
         return true;

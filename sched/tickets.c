@@ -212,6 +212,11 @@ bool rota_ticket_taken(rota_ticket ticket) {
     return rota_ticket_status(ticket) != ROTA_BUSY;
 }
 
+uint64_t rota_ticket_point(rota_ticket ticket) {
+    cell_view view;
+    return view_ticket(ticket, &view, NULL) != ROTA_OK || view.old ? ROTA_POINT_PASSED : view.point;
+}
+
 rota_status rota_ticket_number(rota_ticket ticket, uint64_t *out_number) {
     *out_number = 0;
     ROTA_TRY(check_ticket(ticket));

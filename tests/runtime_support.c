@@ -1,8 +1,11 @@
 /* Kernels and plans for the tests of the runtime. */
 #include "tests/runtime_support.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 #include "base/atomic.h"
 #include "base/futex.h"
 
@@ -80,6 +83,40 @@ static rota_status failing(const rota_kernel_call *call) {
 }
 const rota_kernel test_failing = {
     .name = "failing", .operand_count = 1, .cpu = {.fn = failing, .items = word_items}};
+
+static void nap(void) {
+    static _Atomic uint32_t never;
+    (void)rota_futex_wait(&never, 0, rota_deadline_after(200000));
+}
+
+void test_hold_log(void *user, rota_log_level level, const char *message) {
+    test_hold *hold = user;
+    if (level != ROTA_LOG_WARNING) return;
+    (void)snprintf(hold->line, sizeof hold->line, "%s", message);
+    (void)ra_fetch_add_seq_cst(&hold->lines, 1);
+    const uint64_t deadline = rota_deadline_after(30000000000u);
+    while (ra_load_seq_cst(&hold->keeps) && rota_clock_ns() < deadline) nap();
+}
+
+void test_hold_begin(test_hold *hold, rota_ticket ticket) {
+    const uint64_t most = UINT64_MAX - 1; /* takes nothing more, which is worth a warning */
+    const uint32_t before = ra_load_seq_cst(&hold->lines);
+    hold->eventfd = eventfd(0, EFD_NONBLOCK);
+    assert_int_equal(write(hold->eventfd, &most, sizeof most), sizeof most);
+    ra_store_seq_cst(&hold->keeps, 1);
+    assert_ok(rota_ticket_eventfd(ticket, hold->eventfd));
+    const uint64_t deadline = rota_deadline_after(20000000000u);
+    while (rota_poll(ticket) != ROTA_BUSY && ra_load_seq_cst(&hold->lines) == before &&
+           rota_clock_ns() < deadline)
+        nap();
+    assert_true(rota_clock_ns() < deadline);
+}
+
+void test_hold_end(test_hold *hold) {
+    const int fd = hold->eventfd; /* the rest may be gone once the completer goes on */
+    ra_store_seq_cst(&hold->keeps, 0);
+    (void)close(fd);
+}
 
 rota_plan *test_plan(rota_device *device, const char *name, const test_node *nodes, uint32_t count) {
     rota_graph *graph;

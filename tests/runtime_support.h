@@ -27,6 +27,17 @@ void test_gates_running(uint32_t count);
 extern const rota_kernel test_failing;
 extern _Atomic int test_fail;
 
+/* Keeps the completer, in the log's function: with `.log = {test_hold_log, &hold, ROTA_LOG_WARNING}`. */
+typedef struct test_hold {
+    _Atomic uint32_t keeps, lines; /* warnings so far */
+    char line[512];                /* the last one */
+    int eventfd;
+} test_hold;
+void test_hold_log(void *user, rota_log_level level, const char *message);
+/* From when the ticket ends; that it has begun is waited for, unless the ticket is still BUSY. */
+void test_hold_begin(test_hold *hold, rota_ticket ticket);
+void test_hold_end(test_hold *hold);
+
 /* One node of a plan: kernel, and up to 3 accesses of whole buffers. */
 typedef struct test_node {
     const rota_kernel *kernel;

@@ -2,10 +2,12 @@
  * The adversary stands in for devices with memory of their own. */
 #include "tests/runtime_support.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/atomic.h"
 #include "base/futex.h"
+#include "sched/runtime_internal.h"
 #include "sched/testing.h"
 #include "tests/adversary.h"
 
@@ -15,6 +17,7 @@ typedef struct devices {
     adversary_options options;
     rota_runtime *runtime;
     rota_device *cpu, *first, *second;
+    test_hold hold;
 } devices;
 
 static devices *open_devices(bool unified, uint64_t timeout_ns) {
@@ -22,8 +25,12 @@ static devices *open_devices(bool unified, uint64_t timeout_ns) {
     assert_non_null(d);
     d->options.unified_host = unified;
     d->options.seed = 7;
-    assert_ok(adversary_runtime_open(
-        &d->options, &(rota_runtime_options){.timeout_ns = timeout_ns, .queues_per_device = 3}, &d->runtime));
+    assert_ok(
+        adversary_runtime_open(&d->options,
+                               &(rota_runtime_options){.timeout_ns = timeout_ns,
+                                                       .queues_per_device = 3,
+                                                       .log = {test_hold_log, &d->hold, ROTA_LOG_WARNING}},
+                               &d->runtime));
     assert_ok(rota_device_open(d->runtime, "cpu", &d->cpu));
     assert_ok(rota_device_open(d->runtime, "adversary", &d->first));
     assert_ok(rota_device_open(d->runtime, "adversary:1", &d->second));
@@ -186,12 +193,13 @@ static void note_outcome(void *user, rota_status status, const char *message) {
 }
 
 /* Keeps the completer until close has told it to end. */
-static void stay_long(void *user, rota_status status, const char *message) {
-    (void)status;
-    (void)message;
+static void *hold_until_told_to_end(void *user) {
+    devices *d = user;
     static _Atomic uint32_t never;
-    (void)rota_futex_wait(&never, 0, rota_deadline_after(300000000u));
-    (void)ra_fetch_add_seq_cst((_Atomic uint32_t *)user, 1);
+    while (!ra_load_acquire(&d->runtime->completer_stop))
+        (void)rota_futex_wait(&never, 0, rota_deadline_after(100000u));
+    test_hold_end(&d->hold);
+    return NULL;
 }
 
 /* A submission that ended before close has ended for its callback too, though the completer, kept elsewhere,
@@ -215,17 +223,11 @@ static void callbacks_at_close_have_the_outcome(void **state) {
     assert_ok(rota_args_create(plan, &args));
     uint32_t value = 0;
     assert_ok(rota_args_set_output(args, out, &value, 4));
-    /* The completer goes to sleep in a callback. */
-    _Atomic uint32_t left = 0;
     rota_ticket first, second;
     rota_buffer *x = test_buffer(d->runtime, "x", 4);
-    assert_ok(rota_runtime_lock_submission(d->runtime, true));
     assert_ok(rota_buffer_write(x, d->cpu, 0, &value, 4, &first));
-    assert_ok(rota_ticket_on_complete(first, stay_long, (void *)&left));
-    assert_ok(rota_runtime_lock_submission(d->runtime, false));
-    uint64_t deadline = rota_deadline_after(10000000000u);
-    while (rota_poll(first) == ROTA_BUSY && rota_clock_ns() < deadline) {
-    }
+    assert_ok(rota_wait(first, 0));
+    test_hold_begin(&d->hold, first);
     outcome o = {0};
     assert_ok(rota_runtime_lock_submission(d->runtime, true));
     assert_ok(rota_submit(plan, args, &second));
@@ -234,8 +236,10 @@ static void callbacks_at_close_have_the_outcome(void **state) {
     rota_args_release(args);
     rota_plan_release(plan);
     rota_buffer_release(x);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, hold_until_told_to_end, d), 0);
     close_devices(d, true);
-    assert_int_equal(ra_load_seq_cst(&left), 1);
+    assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(ra_load_seq_cst(&o.calls), 1);
     assert_int_equal(ra_load_relaxed(&o.status), ROTA_OK);
     assert_int_equal(value, 7);

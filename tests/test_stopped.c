@@ -38,6 +38,7 @@ static const place inside[] = {
     {"graph/graph.c", "rota_recorder_close"},
     {"graph/record.c", "begin_record"},
     {"graph/record.c", "check_bindings"},
+    {"graph/record.c", "check_type"},
     {"graph/record.c", "rota_node_after"},
 
     {"sched/compile.c", "rota_plan_retain"},
@@ -83,6 +84,7 @@ static const place outside[] = {
     {"graph/record.c", "rota_recorder_reserve"},
     {"sched/across.c", "*"},
     {"sched/args.c", "rota_args_set_buffer"}, /* may give the buffer memory */
+    {"sched/callbacks.c", "*"},
     {"sched/chain.c", "entry_at"},
     {"sched/chain.c", "want_entry"},
     {"sched/chain.c", "rota_chain_note"},

@@ -182,16 +182,6 @@ static void failed_and_skipped_replays_have_times(void **state) {
     }
 }
 
-static _Atomic uint32_t held, let_go;
-
-static void hold_completer(void *user, rota_status status, const char *message) {
-    (void)user;
-    (void)status;
-    (void)message;
-    ra_store_release(&held, 1); /* with the test's look */
-    while (!ra_load_acquire(&let_go)) (void)rota_futex_wait(&let_go, 0, rota_deadline_after(1000000));
-}
-
 /* Until its outputs are copied a replay is not put away, nor is any after it: by then its own stamp is gone,
  * and the oldest that is left is the closest that is known. */
 static void a_lost_stamp_leaves_the_next_one(void **state) {
@@ -201,7 +191,11 @@ static void a_lost_stamp_leaves_the_next_one(void **state) {
     adversary_options adversary = {.quiet_ns = 1};
     rota_runtime *runtime;
     rota_device *device;
-    rota_runtime_options options = {.diagnostics = true, .timeout_ns = 20000000000u, .queues_per_device = 1};
+    test_hold hold = {0};
+    rota_runtime_options options = {.diagnostics = true,
+                                    .timeout_ns = 20000000000u,
+                                    .queues_per_device = 1,
+                                    .log = {test_hold_log, &hold, ROTA_LOG_WARNING}};
     assert_ok(adversary_runtime_open(&adversary, &options, &runtime));
     assert_ok(rota_device_open(runtime, "adversary", &device));
     rota_buffer *buffer = test_words(device, "x", WORDS, 1), *output;
@@ -213,15 +207,15 @@ static void a_lost_stamp_leaves_the_next_one(void **state) {
     assert_ok(rota_args_create(with_output, &args));
     assert_ok(rota_args_set_output(args, output, words, sizeof words));
     assert_ok(rota_submit_wait(plan, NULL, 0, &ticket));
-    assert_ok(rota_ticket_on_complete(ticket, hold_completer, NULL));
-    while (!ra_load_acquire(&held)) sleep_ms(1); /* with hold_completer */
+    assert_ok(rota_wait(ticket, 0));
+    test_hold_begin(&hold, ticket);
     assert_ok(rota_submit_wait(with_output, args, 0, &with_output_ticket));
     for (uint32_t i = 0; i < AFTER; i++) {
         assert_ok(rota_submit_wait(plan, NULL, 0, &ticket));
         assert_ok(rota_wait(ticket, 0));
         waited[i] = rota_clock_ns();
     }
-    ra_store_release(&let_go, 1); /* with hold_completer */
+    test_hold_end(&hold);
     assert_ok(rota_wait(with_output_ticket, 0));
     sleep_ms(LATER_MS);
     rota_plan_replay replay = replay_of(with_output);
