@@ -223,9 +223,80 @@ static void arenas_are_shared_as_far_as_they_go(void **state) {
     rota_buffer_release(y);
 }
 
+/* More works than a device's ring takes, while its thread does not come back from its driver: what finds no
+ * room waits, and all are handed over in order. */
+static void more_works_than_the_ring_takes(void **state) {
+    (void)state;
+    enum { NODES = 3000, SUBMISSIONS = 4 };
+    static adversary_options options;
+    rota_runtime *runtime;
+    rota_device *device;
+    assert_ok(rota_runtime_open(&(rota_runtime_options){.timeout_ns = 20000000000u, .queues_per_device = 4},
+                                &runtime));
+    assert_ok(rota_runtime_add_driver(runtime, &adversary_driver, &options));
+    assert_ok(rota_device_open(runtime, "adversary", &device));
+    rota_buffer *x = test_words(device, "x", WORDS, 1), *y = test_words(device, "y", WORDS, 2), *output;
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan, *first;
+    /* Each node on another queue than the one before, so each is a work. */
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    for (uint32_t i = 0; i < NODES; i++) record(recorder, &triple_kernel, i % 4, x, ROTA_READWRITE, NULL);
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(
+        runtime, graph, &(rota_compile_options){.devices = &device, .device_count = 1, .queues = 4}, &plan));
+    rota_graph_release(graph);
+    assert_true((uint64_t)plan->segment_count * SUBMISSIONS > ROTA_HANDOVER_RING + ROTA_HANDOVER_BATCH);
+    /* Of the second replay of a plan with an output the thread makes another instance. */
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_OUTPUT, "out", WORDS * 4, &output));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    record(recorder, &triple_kernel, 0, y, ROTA_READWRITE, NULL);
+    assert_ok(rota_record_copy(recorder, output, 0, y, 0, WORDS * 4, NULL));
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(
+        runtime, graph,
+        &(rota_compile_options){.devices = &device, .device_count = 1, .queues = 4, .instances = 4}, &first));
+    rota_graph_release(graph);
+    rota_args *args;
+    rota_ticket ticket;
+    uint32_t words[WORDS], expected = 1;
+    assert_ok(rota_args_create(first, &args));
+    assert_ok(rota_args_set_output(args, output, words, sizeof words));
+    options.instance_creations = 0;
+    options.faults.instances_stay_from = 1;
+    assert_ok(rota_runtime_lock_submission(runtime, true));
+    for (uint32_t i = 0; i < 2; i++) assert_ok(rota_submit(first, args, NULL));
+    for (uint32_t i = 0; i < SUBMISSIONS; i++) assert_ok(rota_submit(plan, NULL, &ticket));
+    assert_ok(rota_runtime_lock_submission(runtime, false));
+    const uint64_t deadline = rota_deadline_after(10000000000u);
+    uint64_t number = 0;
+    while ((options.instance_creations < 1 || rota_ticket_number(ticket, &number) != ROTA_OK) &&
+           rota_clock_ns() < deadline) {
+    }
+    assert_int_equal(options.instance_creations, 1);
+    assert_int_equal(ra_load_acquire(&device->ring_published) - ra_load_acquire(&device->ring_consumed),
+                     ROTA_HANDOVER_RING);
+    assert_int_equal(rota_poll(ticket), ROTA_BUSY);
+    options.faults.instances_stay_from = 0;
+    assert_ok(rota_wait(ticket, 0));
+    for (uint32_t i = 0; i < NODES * SUBMISSIONS; i++) expected = expected * 3 + 1;
+    test_expect_words(x, WORDS, expected);
+    test_expect_words(y, WORDS, (2 * 3 + 1) * 3 + 1);
+    rota_args_release(args);
+    rota_plan_release(plan);
+    rota_plan_release(first);
+    rota_buffer_release(x);
+    rota_buffer_release(y);
+    assert_ok(rota_runtime_close(runtime, 0));
+    assert_int_equal(options.violations, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(sums_stay_in_their_replay),
                                        cmocka_unit_test(plans_share_an_arena),
+                                       cmocka_unit_test(more_works_than_the_ring_takes),
                                        cmocka_unit_test_setup_teardown(arenas_are_shared_as_far_as_they_go,
                                                                        runtime_setup, runtime_teardown)};
     return cmocka_run_group_tests(tests, NULL, NULL);
