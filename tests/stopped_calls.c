@@ -28,13 +28,24 @@ static rota_status expect(rota_status got, rota_status wanted) {
 
 /* ---- The world ---- */
 
+/* The test kernel, which here says what its parameters in slots are. */
+static rota_kernel accumulate;
+static rota_kernel_bindable accumulate_bindables[2];
+
+static void make_kernel(void) {
+    accumulate = test_kernels[TEST_KERNEL_accumulate].kernel;
+    for (uint32_t i = 0; i < 2; i++) accumulate_bindables[i] = accumulate.bindables[i];
+    accumulate_bindables[TEST_BIND_P].type = ROTA_VALUE_U32;
+    accumulate.bindables = accumulate_bindables;
+}
+
 static rota_status record_add(rota_recorder *recorder, rota_buffer *sum, rota_buffer *source, rota_slot p,
                               rota_node *out_node) {
     test_params params = {.n = STOPPED_WORDS, .m = STOPPED_WORDS, .p = 0, .seed = 0};
     rota_access accesses[] = {{sum, 0, ROTA_WHOLE, ROTA_ACCUMULATE}, {source, 0, ROTA_WHOLE, ROTA_READ}};
     rota_param_binding bindings[] = {{TEST_BIND_SEED, ROTA_SLOT_CONSTANT}, {TEST_BIND_P, p}};
     return rota_record_kernel(recorder,
-                              &(rota_kernel_node){.kernel = &test_kernels[TEST_KERNEL_accumulate].kernel,
+                              &(rota_kernel_node){.kernel = &accumulate,
                                                   .accesses = accesses,
                                                   .access_count = 2,
                                                   .params = &params,
@@ -78,6 +89,7 @@ static rota_status plan_of(rota_runtime *runtime, rota_device *device, const rot
 
 rota_status world_open(world *w) {
     memset(w, 0, sizeof *w);
+    make_kernel();
     rota_runtime_options options = {.timeout_ns = STOPPED_PATIENCE_NS, .worker_threads = 2};
     ROTA_TRY(adversary_runtime_open(&w->adversary, &options, &w->runtime));
     ROTA_TRY(rota_device_open(w->runtime, "cpu", &w->device));
