@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/atomic.h"
+#include "sched/certify.h"
 
 static const rota_compile_options default_options = {0};
 
@@ -154,6 +155,7 @@ static rota_status run_steps(rota_compiler *c) {
     ROTA_TRY(rota_compile_externals(c));
     ROTA_TRY(rota_compile_placed(c));
     rota_compile_info *info = c->info;
+    info->own_base = c->lane_base[c->graph->lane_count + 1];
     info->first_edge = c->first_edge;
     info->edge_from = c->edge_from.data;
     info->edge_count = (uint32_t)c->edge_from.count;
@@ -275,7 +277,8 @@ static rota_status compile_once(rota_runtime *runtime, rota_graph *graph, const 
         plan->stats.plan_bytes = plan->arena.total_bytes + sizeof *plan;
         for (size_t i = 0; i < sizeof c.info->kept / sizeof *c.info->kept; i++)
             plan->stats.plan_bytes += c.info->kept[i].usable_bytes;
-        if (options->device_count && !again) status = rota_plan_run_create(plan);
+        if (options->certify && !again) status = rota_plan_certify(plan);
+        if (status == ROTA_OK && options->device_count && !again) status = rota_plan_run_create(plan);
     }
     if (status != ROTA_OK || again) {
         rota_plan_free(plan);

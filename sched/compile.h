@@ -9,6 +9,7 @@
  *   segments.c  logical queues: segments, waits, levels
  *   lower.c     what executors get: commands, batches, CSR edges, memories, argument words
  *   externals.c what segments touch outside the plan
+ *   certify.c   on request: all of that looked at again from the outside
  *
  * An operation is a node or a copy that rota inserts; operations are numbered in record order, and every edge
  * goes from a lower number to a higher one. */
@@ -171,6 +172,7 @@ typedef struct rota_compile_info {
     uint32_t *lane_rank;       /* creation number - 1 -> rank */
     uint32_t *operation_of_node;
     rota_compile_note *notes;
+    uint32_t own_base;   /* the first plan buffer that rota_compile_own_buffer entered */
     rota_vector kept[8]; /* the storage of what was built as vectors */
 } rota_compile_info;
 

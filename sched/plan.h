@@ -29,6 +29,11 @@ typedef struct rota_compile_options {
     bool transfer_queue; /* uploads and read-backs of INPUT and OUTPUT on the device's transfer queue */
     uint32_t instances;  /* replays of the plan that may be in flight with arguments of their own; 0: 4 */
     uint32_t arenas;     /* copies of the transient memory: replays on different ones overlap; 0: 1 */
+    /* Looks at the plan again, apart from all that made it: that each two operations which conflict are
+     * ordered, by batches and by edges, that buffers share memory only one after the other, that waits are
+     * for what was handed over before, and that a replay ends after all it did. INTERNAL names what is not
+     * so. At most three times what the compilation takes. */
+    bool certify;
     bool allow_undefined_reads;  /* reading a transient that nothing wrote is no error (tests) */
     uint64_t memory_limit_bytes; /* instead of the graph's; 0: the graph's; UINT64_MAX: none */
     /* A plan of this runtime whose transient memory this one uses too, as far as its own fits in there:

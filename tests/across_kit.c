@@ -58,7 +58,8 @@ rota_plan *in_turns(pair *p, rota_buffer *x, const rota_kernel *const *kernels, 
         assert_ok(rota_record_kernel(recorder, &node, NULL));
     }
     rota_recorder_close(recorder);
-    rota_compile_options options = {.name = "alternating", .devices = p->devices, .device_count = 2};
+    rota_compile_options options = {
+        .name = "alternating", .devices = p->devices, .device_count = 2, .certify = true};
     assert_ok(rota_compile(p->runtime, graph, &options, &plan));
     rota_graph_release(graph);
     return plan;
@@ -84,7 +85,8 @@ rota_plan *through_both(pair *p, uint32_t first, rota_buffer **out_in, rota_buff
         assert_ok(rota_record_kernel(recorder, &node, NULL));
     }
     rota_recorder_close(recorder);
-    rota_compile_options options = {.name = "through both", .devices = p->devices, .device_count = 2};
+    rota_compile_options options = {
+        .name = "through both", .devices = p->devices, .device_count = 2, .certify = true};
     assert_ok(rota_compile(p->runtime, graph, &options, &plan));
     rota_graph_release(graph);
     return plan;

@@ -88,6 +88,7 @@ bool conf_graph_begin(conf *c, conf_graph *out_graph) {
 bool conf_graph_end(conf *c, conf_graph *graph, rota_device *device, const rota_compile_options *options,
                     rota_plan **out_plan) {
     rota_compile_options mine = options ? *options : (rota_compile_options){0};
+    mine.certify = true;
     mine.devices = &device;
     mine.device_count = 1;
     rota_tape_destroy(graph->tape);

@@ -114,6 +114,7 @@ rota_status mirror_compile(mirror_graph *graph, rota_runtime *runtime, rota_devi
     graph->options.device_count = device_count;
     graph->options.queue_policy = graph->policy_seed % 4 ? random_policy : NULL;
     graph->options.queue_policy_user = graph;
+    graph->options.certify = true;
     ROTA_TRY(rota_compile(runtime, graph->graph, &graph->options, &graph->plan));
     return device_count ? rota_args_create(graph->plan, &graph->args) : ROTA_OK;
 }

@@ -111,7 +111,7 @@ static rota_status compile(op_kit *kit) {
     rota_recorder_close(kit->recorder);
     kit->tape = NULL;
     kit->recorder = NULL;
-    rota_compile_options options = {.devices = &device, .device_count = 1};
+    rota_compile_options options = {.devices = &device, .device_count = 1, .certify = true};
     ROTA_TRY(rota_compile(runtime, kit->graph, &options, &kit->plan));
     assert_ok(rota_args_create(kit->plan, &kit->args));
     for (uint32_t i = 0; i < kit->input_count; i++)

@@ -130,9 +130,10 @@ static void walk_segments(reach *r) {
 typedef struct reach_access {
     uint64_t place; /* part and memory, or part and slot word */
     uint64_t low, high;
-    uint32_t command, operation, physical;
+    uint32_t command, operation, physical, part, number;
     uint8_t mode;
     uint8_t kernel_flags;
+    const rota_kernel *kernel;
 } reach_access;
 
 static uint64_t place_of(const rota_plan *plan, uint32_t part, const rota_exec_operand *operand) {
@@ -174,6 +175,9 @@ static reach_access *collect(reach *r, uint32_t *out_count) {
                 .command = r->part_first[operation->part] + operation->command,
                 .operation = o,
                 .physical = info->access_physical[operation->first_access + k],
+                .part = operation->part,
+                .number = k,
+                .kernel = command->kind == ROTA_EXEC_COMMAND_KERNEL ? command->u.kernel.kernel : NULL,
                 .mode = operand->mode,
                 .kernel_flags =
                     command->kind == ROTA_EXEC_COMMAND_KERNEL ? (uint8_t)command->u.kernel.kernel->flags : 0,
@@ -185,10 +189,11 @@ static reach_access *collect(reach *r, uint32_t *out_count) {
     return list;
 }
 
+/* Nobody promises that the atomics of two devices are each other's. */
 static bool may_meet(const reach_access *a, const reach_access *b) {
     if (a->mode == ROTA_READ && b->mode == ROTA_READ) return true;
     uint32_t both = a->kernel_flags & b->kernel_flags;
-    return a->mode == ROTA_ACCUMULATE && b->mode == ROTA_ACCUMULATE &&
+    return a->part == b->part && a->mode == ROTA_ACCUMULATE && b->mode == ROTA_ACCUMULATE &&
            (both & ROTA_KERNEL_ATOMIC_ACCUMULATE) && (both & ROTA_KERNEL_INTEGER_ACCUMULATE);
 }
 
@@ -208,12 +213,22 @@ static bool complain(char *message, uint32_t capacity, const reach *r, const rea
     return false;
 }
 
+/* The operands of one command that works in place: the same bytes, and its kernel says that it may. */
+static bool works_in_place(const reach_access *a, const reach_access *b) {
+    const reach_access *out = a->mode == ROTA_READ ? b : a, *in = out == a ? b : a;
+    if (out->mode == ROTA_READ || out->low >= in->high || in->low >= out->high)
+        return true; /* they don't meet */
+    return in->mode == ROTA_READ && in->low == out->low && in->high == out->high && out->kernel &&
+           (out->kernel->inplace_outputs >> out->number & 1) &&
+           (out->kernel->inplace_inputs >> in->number & 1);
+}
+
 /* Two physical buffers that share memory: every use of one before every use of the other. `directions` holds,
  * per pair, 1 if the lower-numbered physical comes first, 2 if last. */
 static bool check_tenants(reach *r, uint8_t *directions, uint32_t physicals, const reach_access *a,
                           const reach_access *b, char *message, uint32_t capacity) {
-    if (a->command == b->command)
-        return true; /* in-place take-over: the reads of one node before its writes */
+    if (a->command == b->command) /* in-place take-over: the reads of one node before its writes */
+        return works_in_place(a, b) || complain(message, capacity, r, a, b, "it does not work in place");
     bool ab = has(set_of(r, r->before, b->command), a->command),
          ba = has(set_of(r, r->before, a->command), b->command);
     if (!ab && !ba) return complain(message, capacity, r, a, b, "tenants of one memory meet");
@@ -266,6 +281,31 @@ static bool check_pairs(reach *r, const reach_access *list, uint32_t count, char
     return good;
 }
 
+/* rota_node_after: all parts of one node before all of the other. */
+static bool check_afters(reach *r, char *message, uint32_t capacity) {
+    const rota_compile_info *info = r->plan->compile_info;
+    for (uint32_t l = 0; l < info->lane_count; l++)
+        for (uint32_t i = 0; i < info->lanes[l]->after_count; i++) {
+            rota_after after = info->lanes[l]->afters[i];
+            uint32_t lane = info->lane_rank[after.earlier.lane - 1];
+            uint32_t later = info->lane_first_node[l] + after.later.index;
+            uint32_t earlier = info->lane_first_node[lane] + after.earlier.index;
+            for (uint32_t a = 0; a < info->operation_count; a++)
+                for (uint32_t b = a + 1; b < info->operation_count; b++) {
+                    const rota_operation *first = &info->operations[a], *then = &info->operations[b];
+                    if (first->kind != ROTA_OPERATION_NODE || then->kind != ROTA_OPERATION_NODE ||
+                        first->node != earlier || then->node != later)
+                        continue;
+                    if (has(set_of(r, r->before, r->part_first[then->part] + then->command),
+                            r->part_first[first->part] + first->command))
+                        continue;
+                    snprintf(message, capacity, "operation %u is to come after %u", b, a);
+                    return false;
+                }
+        }
+    return true;
+}
+
 bool reach_check(const rota_plan *plan, reach_mode mode, const reach_breaks *breaks, char *message,
                  uint32_t capacity) {
     static const reach_breaks none;
@@ -284,7 +324,7 @@ bool reach_check(const rota_plan *plan, reach_mode mode, const reach_breaks *bre
     walk_segments(&r);
     uint32_t count = 0;
     reach_access *list = collect(&r, &count);
-    bool good = check_pairs(&r, list, count, message, capacity);
+    bool good = check_pairs(&r, list, count, message, capacity) && check_afters(&r, message, capacity);
     if (good && plan->segment_count) {
         /* The ticket's point must cover everything. */
         const uint64_t *all = set_of(&r, r.done, plan->final_segment);

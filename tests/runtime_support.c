@@ -133,7 +133,8 @@ rota_plan *test_plan(rota_device *device, const char *name, const test_node *nod
                                      NULL));
     rota_recorder_close(recorder);
     assert_ok(rota_compile(rota_device_runtime(device), graph,
-                           &(rota_compile_options){.devices = &device, .device_count = 1}, &plan));
+                           &(rota_compile_options){.devices = &device, .device_count = 1, .certify = true},
+                           &plan));
     rota_graph_release(graph);
     return plan;
 }

@@ -66,6 +66,7 @@ static void run_graph(rota_runtime *runtime, rota_device *device, uint64_t seed,
     if (fused) assert_ok(rota_graph_fuse(graph));
     if (more_hook) assert_ok(rota_graph_add_rewrite(graph, more_hook, NULL));
     rota_compile_options options = more ? *more : (rota_compile_options){0};
+    options.certify = true;
     options.devices = &device;
     options.device_count = 1;
     assert_ok(rota_compile(runtime, graph, &options, &plan));

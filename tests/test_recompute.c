@@ -173,6 +173,7 @@ static void limited(rota_device *device, const random_graph *g, uint32_t percent
         for (uint32_t w = 0; w < PERSISTENT_WORDS; w++) expected[p][w] = p;
     }
     rota_compile_options options = {.devices = &device,
+                                    .certify = true,
                                     .device_count = 1,
                                     .queues = 1 + (uint32_t)(seed % 3),
                                     .packing = seed % 5 ? ROTA_PACK_TIGHT : ROTA_PACK_CONCURRENT};

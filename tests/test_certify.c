@@ -1,0 +1,323 @@
+/* The certificate of compiled plans: it accepts what compiling makes, and of plans that were damaged at
+ * random (a barrier, a wait, an edge, an offset, an order changed) just those that true reachability,
+ * recomputed as sets of commands, finds harmless. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "graph/graph.h"
+#include "rota.h"
+#include "sched/certify.h"
+#include "sched/compile.h"
+#include "tests/adversary.h"
+#include "tests/mirror.h"
+#include "tests/reach.h"
+#include "tests/support.h"
+
+typedef enum damage {
+    DAMAGE_BARRIER, /* two batches become one */
+    DAMAGE_EDGE,    /* one goes, or goes to another command */
+    DAMAGE_WAIT,    /* one goes, or is for another segment */
+    DAMAGE_OFFSET,  /* of one operand, or of all of a buffer's */
+    DAMAGE_ORDER,   /* two commands change places, or another segment is the last */
+    DAMAGES
+} damage;
+
+static const char *const damage_names[DAMAGES] = {"barriers", "edges", "waits", "offsets", "orders"};
+
+/* ---- What is damaged, and put back ---- */
+
+typedef struct saved {
+    void *at, *copy;
+    size_t bytes;
+} saved;
+
+typedef struct backup {
+    saved list[256];
+    uint32_t count;
+} backup;
+
+static void save(backup *b, const void *at, size_t bytes) {
+    assert_true(b->count < sizeof b->list / sizeof *b->list);
+    saved *entry = &b->list[b->count++];
+    *entry = (saved){(void *)(uintptr_t)at, malloc(bytes + 1), bytes};
+    assert_non_null(entry->copy);
+    memcpy(entry->copy, at, bytes);
+}
+
+static void restore(backup *b) {
+    while (b->count) {
+        saved *entry = &b->list[--b->count];
+        memcpy(entry->at, entry->copy, entry->bytes);
+        free(entry->copy);
+    }
+}
+
+static void save_plan(backup *b, rota_plan *plan) {
+    const rota_compile_info *info = plan->compile_info;
+    for (uint32_t p = 0; p < plan->part_count; p++) {
+        const rota_exec_program_desc *d = &plan->parts[p].desc;
+        const size_t nodes = (size_t)d->command_count + d->join_count;
+        save(b, d->batches, sizeof *d->batches * d->batch_count);
+        save(b, d->segments, sizeof *d->segments * d->segment_count);
+        save(b, d->commands, sizeof *d->commands * d->command_count);
+        save(b, d->first_successor, sizeof(uint32_t) * (nodes + 1));
+        save(b, d->successor, sizeof(uint32_t) * d->first_successor[nodes]);
+        save(b, d->predecessor_count, sizeof(uint32_t) * nodes);
+    }
+    save(b, info->accesses, sizeof *info->accesses * info->access_count);
+    save(b, info->operations, sizeof *info->operations * info->operation_count);
+    save(b, plan->segments, sizeof *plan->segments * plan->segment_count);
+    save(b, plan->segment_waits, sizeof(uint32_t) * (plan->stats.queue_waits + 1));
+    save(b, &plan->final_segment, sizeof plan->final_segment);
+}
+
+#define WRITABLE(pointer) ((void *)(uintptr_t)(pointer))
+
+static bool damage_barrier(rota_plan *plan, uint64_t *random) {
+    const uint32_t p = test_below(random, plan->part_count);
+    const rota_exec_program_desc *d = &plan->parts[p].desc;
+    if (!d->segment_count) return false;
+    rota_exec_segment *segment =
+        (rota_exec_segment *)WRITABLE(d->segments) + test_below(random, d->segment_count);
+    if (segment->batch_count < 2) return false;
+    rota_exec_batch *batches = (rota_exec_batch *)WRITABLE(d->batches) + segment->first_batch;
+    const uint32_t i = test_below(random, segment->batch_count - 1);
+    batches[i].command_count += batches[i + 1].command_count;
+    memmove(&batches[i + 1], &batches[i + 2], sizeof *batches * (segment->batch_count - i - 2));
+    segment->batch_count--;
+    return true;
+}
+
+static bool damage_edge(rota_plan *plan, uint64_t *random) {
+    const uint32_t p = test_below(random, plan->part_count);
+    const rota_exec_program_desc *d = &plan->parts[p].desc;
+    const uint32_t nodes = d->command_count + d->join_count, edges = nodes ? d->first_successor[nodes] : 0;
+    if (!edges) return false;
+    const uint32_t e = test_below(random, edges);
+    uint32_t *first = WRITABLE(d->first_successor), *successor = WRITABLE(d->successor);
+    uint32_t *count = WRITABLE(d->predecessor_count), from = 0;
+    while (first[from + 1] <= e) from++;
+    count[successor[e]]--;
+    if (test_below(random, 2) == 0 || from >= d->command_count) {
+        memmove(successor + e, successor + e + 1, sizeof *successor * (edges - e - 1));
+        for (uint32_t i = from + 1; i <= nodes; i++) first[i]--;
+        return true;
+    }
+    /* To another, later, command of its segment. */
+    uint32_t s = 0;
+    while (from < d->segments[s].first_command ||
+           from >= d->segments[s].first_command + d->segments[s].command_count)
+        s++;
+    const uint32_t end = d->segments[s].first_command + d->segments[s].command_count;
+    if (from + 1 >= end) return false;
+    successor[e] = from + 1 + test_below(random, end - from - 1);
+    count[successor[e]]++;
+    return true;
+}
+
+/* *out_wrong: whatever the order, a wait for what comes later is wrong. */
+static bool damage_wait(rota_plan *plan, uint64_t *random, bool *out_wrong) {
+    if (!plan->stats.queue_waits) return false;
+    const uint32_t s = test_below(random, plan->segment_count);
+    rota_plan_segment *segment = &plan->segments[s];
+    if (!segment->wait_count) return false;
+    uint32_t *wait = &plan->segment_waits[segment->first_wait + test_below(random, segment->wait_count)];
+    if (test_below(random, 2)) {
+        *wait = plan->segment_waits[segment->first_wait + --segment->wait_count];
+        return true;
+    }
+    *wait = test_below(random, plan->segment_count);
+    *out_wrong = *wait >= s;
+    return true;
+}
+
+static bool damage_offset(rota_plan *plan, uint64_t *random, bool *out_wrong) {
+    const rota_compile_info *info = plan->compile_info;
+    const uint32_t n = test_below(random, info->operation_count);
+    const rota_operation *operation = &info->operations[n];
+    const uint32_t k = operation->first_access + test_below(random, operation->access_count);
+    const uint32_t physical = info->access_physical[k];
+    uint32_t uses = 0;
+    for (uint32_t i = 0; i < info->access_count; i++)
+        uses += physical != ROTA_NONE && info->access_physical[i] == physical;
+    const rota_exec_operand *operand = &info->accesses[k];
+    const rota_plan_memory *memory =
+        operand->is_slot ? NULL : &plan->parts[operation->part].memories[operand->memory];
+    const bool in_arena = memory && memory->kind == ROTA_EXEC_BASE_ARENA;
+    if (in_arena && (uses == 1 || test_below(random, 2))) {
+        /* All of the buffer, somewhere else in the arena. */
+        const rota_physical *at = &info->physicals[physical];
+        const uint64_t to =
+            test_below(random, (uint32_t)(memory->size_bytes - at->size_bytes + 1)) & ~(uint64_t)3;
+        if (to == at->offset_bytes) return false;
+        for (uint32_t i = 0; i < info->access_count; i++)
+            if (info->access_physical[i] == physical) info->accesses[i].offset_bytes += to - at->offset_bytes;
+        return true;
+    }
+    if (physical == ROTA_NONE || uses < 2)
+        return false; /* the host's side, which reachability does not know */
+    info->accesses[k].offset_bytes += test_below(random, 2) && operand->offset_bytes >= 4 ? -(uint64_t)4 : 4;
+    *out_wrong = true;
+    return true;
+}
+
+static bool damage_order(rota_plan *plan, uint64_t *random) {
+    const rota_compile_info *info = plan->compile_info;
+    if (plan->segment_count > 1 && test_below(random, 4) == 0) {
+        const uint32_t final = test_below(random, plan->segment_count);
+        if (final == plan->final_segment) return false;
+        plan->final_segment = final;
+        return true;
+    }
+    rota_operation *a = &info->operations[test_below(random, info->operation_count)];
+    rota_operation *b = &info->operations[test_below(random, info->operation_count)];
+    if (a == b || a->segment != b->segment) return false;
+    rota_exec_command *commands = WRITABLE(plan->parts[a->part].desc.commands);
+    const rota_exec_command command = commands[a->command];
+    commands[a->command] = commands[b->command];
+    commands[b->command] = command;
+    const uint32_t index = a->command;
+    a->command = b->command;
+    b->command = index;
+    return true;
+}
+
+/* ---- Judging ---- */
+
+typedef struct tally {
+    uint64_t damaged[DAMAGES], harmless[DAMAGES];
+    uint64_t accepted, alarms; /* falsely */
+} tally;
+
+static bool is_harmless(const rota_plan *plan, char *message, uint32_t capacity) {
+    return reach_check(plan, REACH_BATCHES, NULL, message, capacity) &&
+           reach_check(plan, REACH_EDGES, NULL, message, capacity);
+}
+
+static void damage_once(rota_plan *plan, damage kind, uint64_t *random, tally *t, uint64_t seed) {
+    backup b = {.count = 0};
+    bool wrong = false, done = false;
+    save_plan(&b, plan);
+    switch (kind) {
+    case DAMAGE_BARRIER:
+        done = damage_barrier(plan, random);
+        break;
+    case DAMAGE_EDGE:
+        done = damage_edge(plan, random);
+        break;
+    case DAMAGE_WAIT:
+        done = damage_wait(plan, random, &wrong);
+        break;
+    case DAMAGE_OFFSET:
+        done = damage_offset(plan, random, &wrong);
+        break;
+    case DAMAGE_ORDER:
+        done = damage_order(plan, random);
+        break;
+    case DAMAGES:
+        break;
+    }
+    if (done) {
+        char message[384] = "it is wrong in itself";
+        const bool harmless = !wrong && is_harmless(plan, message, sizeof message);
+        const rota_status status = rota_plan_certify(plan);
+        t->damaged[kind]++;
+        t->harmless[kind] += harmless;
+        if (status == ROTA_OK && !harmless) {
+            if (!t->accepted++)
+                print_message("seed %llu, %s: accepted, but %s\n", (unsigned long long)seed,
+                              damage_names[kind], message);
+        } else if (status != ROTA_OK && harmless) {
+            if (!t->alarms++)
+                print_message("seed %llu, %s: harmless, but %s\n", (unsigned long long)seed,
+                              damage_names[kind], rota_last_error());
+        }
+        if (status != ROTA_OK) assert_int_equal(status, ROTA_INTERNAL);
+    }
+    restore(&b);
+}
+
+/* Graphs of the fuzzer, compiled for no device or for three, two of which share memory. */
+static void judge(uint64_t seeds, uint64_t first_seed, uint32_t nodes, uint32_t each, rota_runtime *runtime,
+                  rota_device *const *devices, uint32_t device_count, tally *t) {
+    for (uint64_t seed = first_seed; seed < first_seed + seeds; seed++) {
+        mirror_case mirror;
+        mirror_limits limits = {.nodes = nodes,
+                                .bytes = 4096,
+                                .granule = 4,
+                                .queues = device_count ? 2 : 5,
+                                .devices = device_count ? device_count : 1,
+                                .host_nodes = true};
+        uint64_t random = seed;
+        mirror_generate(&mirror, seed, &limits);
+        for (uint32_t p = 0; p < mirror.persistent_count; p++)
+            assert_ok(runtime ? rota_runtime_buffer(runtime, "p", mirror.persistents[p].bytes,
+                                                    &mirror.persistents[p].handle)
+                              : rota_buffer_create("p", mirror.persistents[p].bytes,
+                                                   &mirror.persistents[p].handle));
+        for (uint32_t g = 0; g < mirror.graph_count; g++) {
+            assert_ok(mirror_record(&mirror, &mirror.graphs[g], &random));
+            assert_ok(
+                mirror_compile(&mirror.graphs[g], runtime, devices, device_count)); /* which certifies */
+            rota_plan *plan = mirror.graphs[g].plan;
+            for (uint32_t i = 0; i < each && plan->stats.commands; i++)
+                for (uint32_t kind = 0; kind < DAMAGES; kind++)
+                    damage_once(plan, (damage)kind, &random, t, seed);
+            /* All is as it was. */
+            assert_ok(rota_plan_certify(plan));
+        }
+        for (uint32_t g = 0; g < mirror.graph_count; g++) mirror_release(&mirror.graphs[g]);
+        for (uint32_t p = 0; p < mirror.persistent_count; p++)
+            rota_buffer_release(mirror.persistents[p].handle);
+        mirror_free(&mirror);
+    }
+}
+
+static void expect(const tally *t, uint64_t least) {
+    uint64_t damaged = 0, harmless = 0;
+    for (uint32_t kind = 0; kind < DAMAGES; kind++) {
+        print_message("%-8s %llu damaged, %llu of them harmless\n", damage_names[kind],
+                      (unsigned long long)t->damaged[kind], (unsigned long long)t->harmless[kind]);
+        damaged += t->damaged[kind];
+        assert_true(t->damaged[kind] > least / 20);
+        harmless += t->harmless[kind];
+        assert_true(t->damaged[kind] - t->harmless[kind] > least / 40);
+    }
+    print_message("%llu falsely accepted, %llu false alarms\n", (unsigned long long)t->accepted,
+                  (unsigned long long)t->alarms);
+    assert_true(damaged >= least);
+    assert_true(harmless > least / 20);
+    assert_int_equal(t->accepted, 0);
+    assert_int_equal(t->alarms, 0);
+}
+
+static void damaged_plans_are_refused(void **state) {
+    (void)state;
+    tally t = {0};
+    judge(850, 1, 90, 3, NULL, NULL, 0, &t);
+    expect(&t, 8000);
+}
+
+static void damaged_plans_of_devices_are_refused(void **state) {
+    (void)state;
+    static adversary_options options = {.shares_memory = true};
+    rota_runtime *runtime;
+    rota_device *devices[3];
+    assert_ok(adversary_runtime_open(&options, NULL, &runtime));
+    assert_ok(rota_device_open(runtime, "adversary", &devices[0]));
+    assert_ok(rota_device_open(runtime, "adversary:1", &devices[1]));
+    assert_ok(rota_device_open(runtime, "cpu", &devices[2]));
+    tally t = {0};
+    judge(300, 5001, 60, 3, runtime, devices, 3, &t);
+    expect(&t, 2000);
+    assert_ok(rota_runtime_close(runtime, 10000000000ull));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(damaged_plans_are_refused),
+        cmocka_unit_test(damaged_plans_of_devices_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
