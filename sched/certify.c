@@ -26,7 +26,7 @@
 #include "graph/buffer_internal.h"
 #include "sched/compile.h"
 
-enum { CLOCK_ENTRIES = 6, CROWD_AT = 64, WITNESSES = 4, DEPTH_MAX = 64 };
+enum { CLOCK_ENTRIES = 6, CROWD_AT = 64, WITNESSES = 4, HOPS = 16 };
 
 /* What comes before a node inside its segment, as far as remembered: of each chain the last. */
 typedef struct chain_clock {
@@ -66,6 +66,7 @@ typedef enum use_kind { USE_READ, USE_ADD, USE_WRITE, USE_KINDS } use_kind;
 /* Who touched a range since it was last overwritten: all of it, and parts of it. */
 typedef struct range_uses {
     op_list whole[USE_KINDS], part[USE_KINDS];
+    uint32_t written; /* the last operation that overwrote all of it, plus 1 */
 } range_uses;
 
 /* A buffer in one memory. */
@@ -84,6 +85,9 @@ typedef struct instance {
     uint32_t first_checked; /* the first use, plus 1, which comes after all of those; 0: none yet */
     uint32_t part;          /* that uses it; ROTA_NONE: several */
     bool has_base, replaced;
+    /* The last access whose externals were looked up. */
+    uint32_t outside_segment, outside_flag;
+    uint64_t outside_low, outside_high;
 } instance;
 
 /* Memory that several buffers share: who has which bytes now. A tree over the ends of their ranges. */
@@ -456,6 +460,12 @@ static rota_status check_pair(certifier *c, uint32_t earlier, uint32_t later, co
     return unordered(c, earlier, later, why, by_edges);
 }
 
+/* The same without a search; false: unknown. */
+static bool is_known_before(const certifier *c, uint32_t a, uint32_t b) {
+    if (c->segment[a] != c->segment[b]) return before_by_waits(c, c->segment[a], c->segment[b]);
+    return c->batch[a] < c->batch[b] && known_before(c, c->node[a], c->node[b]);
+}
+
 /* ---- Order of many ---- */
 
 static rota_status list_push(certifier *c, op_list *list, uint32_t operation) {
@@ -507,10 +517,13 @@ static rota_status sum_operation(certifier *c, crowd *at, uint32_t n) {
     return ROTA_OK;
 }
 
-static bool crowd_is_before(const certifier *c, const crowd *at, uint32_t n) {
+/* *out_meets: some are in n's own segment. */
+static bool crowd_is_before(const certifier *c, const crowd *at, uint32_t n, bool *out_meets) {
     const uint32_t *start = c->start + (size_t)c->segment[n] * c->timelines;
+    *out_meets = false;
     for (uint32_t i = 0; i < at->last_count; i++) {
         const last_on_queue *last = &at->last[i];
+        *out_meets = *out_meets || last->segment == c->segment[n];
         if (last->segment == c->segment[n]
                 ? last->batch >= c->batch[n] || start[last->timeline] < last->earlier
                 : start[last->timeline] < c->plan->segments[last->segment].ordinal)
@@ -519,13 +532,31 @@ static bool crowd_is_before(const certifier *c, const crowd *at, uint32_t n) {
     return true;
 }
 
+static bool is_join(const certifier *c, uint32_t node) {
+    uint32_t part = 0;
+    while (node >= c->part_first[part + 1]) part++;
+    return node - c->part_first[part] >= c->plan->parts[part].desc.command_count;
+}
+
 /* Tries whether `node` comes after all of the list that is in its segment, and remembers it. */
 static bool bear_witness(certifier *c, const op_list *list, crowd *at, uint32_t node) {
     const uint32_t segment = c->node_segment[node];
     uint32_t covered = 0, earliest = UINT32_MAX, index = list->count;
-    for (uint32_t e = c->first_predecessor[node]; e < c->first_predecessor[node + 1]; e++)
-        for (uint32_t w = 0; w < WITNESSES; w++)
-            if (at->covered[w] > covered && at->witness[w] == c->predecessor[e]) covered = at->covered[w];
+    /* What a witness before this one covers need not be looked at again. */
+    for (uint32_t w = 0; w < WITNESSES; w++)
+        if (at->covered[w] > covered && c->node_segment[at->witness[w]] == segment &&
+            known_before(c, at->witness[w], node))
+            covered = at->covered[w];
+    for (uint32_t hop = node, hops = 0; hop != ROTA_NONE && hops < HOPS; hops++) {
+        uint32_t next = ROTA_NONE;
+        for (uint32_t e = c->first_predecessor[hop]; e < c->first_predecessor[hop + 1]; e++) {
+            const uint32_t before = c->predecessor[e];
+            for (uint32_t w = 0; w < WITNESSES; w++)
+                if (at->covered[w] > covered && at->witness[w] == before) covered = at->covered[w];
+            if (is_join(c, before)) next = before;
+        }
+        hop = next;
+    }
     for (uint32_t link = list->head; index > covered; link = LINKS(c)[link].next, index--) {
         const uint32_t n = LINKS(c)[link].operation;
         if (c->segment[n] == segment && c->place[c->node[n]] < earliest) earliest = c->place[c->node[n]];
@@ -550,10 +581,7 @@ static bool find_witness(certifier *c, const op_list *list, crowd *at, uint32_t 
     for (uint32_t e = c->first_predecessor[node]; e < c->first_predecessor[node + 1]; e++) {
         const uint32_t before = c->predecessor[e];
         if (last == ROTA_NONE || c->place[before] > c->place[last]) last = before;
-        uint32_t part = 0;
-        while (before >= c->part_first[part + 1]) part++;
-        const bool is_join = before - c->part_first[part] >= c->plan->parts[part].desc.command_count;
-        if (is_join && tried++ < WITNESSES && bear_witness(c, list, at, before)) return true;
+        if (is_join(c, before) && tried++ < WITNESSES && bear_witness(c, list, at, before)) return true;
     }
     return last != ROTA_NONE && !tried && bear_witness(c, list, at, last);
 }
@@ -567,34 +595,50 @@ static uint32_t covered_for(const certifier *c, const crowd *at, uint32_t n) {
     return covered;
 }
 
-static rota_status check_each(certifier *c, const op_list *list, uint32_t n, uint32_t covered, bool find,
-                              crowd *at, const char *why) {
-    uint32_t index = list->count;
-    for (uint32_t link = list->head; index > covered; link = LINKS(c)[link].next, index--) {
+/* A list as an operation meets it: only what is later than `since` counts, as that overwrote the rest; of the list of a
+ * range's parts, only what was not overwritten since. */
+typedef struct meeting {
+    op_list *list;
+    uint32_t since; /* operation plus 1 */
+    uint32_t skip;  /* for this operation nor is what is earlier than that, as it comes after something that does */
+    const range_uses *parts; /* NULL: no list of parts */
+    uint32_t low, high;      /* its leaves */
+    uint32_t instance;
+} meeting;
+
+static bool is_overwritten(const certifier *c, const meeting *m, uint32_t operation);
+
+static rota_status check_each(certifier *c, const meeting *m, uint32_t n, uint32_t covered, const char *why) {
+    uint32_t index = m->list->count;
+    for (uint32_t link = m->list->head; index > covered; link = LINKS(c)[link].next, index--) {
         const uint32_t earlier = LINKS(c)[link].operation;
-        if (find && list->count - index == CROWD_AT) {
-            find = false;
-            if (find_witness(c, list, at, n)) covered = covered_for(c, at, n);
-            if (index <= covered) break;
-        }
+        if (earlier + 1 < m->since || earlier + 1 < m->skip) break;
+        if (earlier == n || is_known_before(c, earlier, n) || (m->parts && is_overwritten(c, m, earlier))) continue;
         ROTA_TRY(check_pair(c, earlier, n, why));
     }
     return ROTA_OK;
 }
 
 /* Operation n comes after all of the list, if it is not one of them. */
-static rota_status check_list(certifier *c, op_list *list, uint32_t n, const char *why) {
-    if (list->count <= CROWD_AT) return check_each(c, list, n, 0, false, NULL, why);
+static rota_status check_list(certifier *c, const meeting *m, uint32_t n, const char *why) {
+    op_list *list = m->list;
+    if (list->count && LINKS(c)[list->head].operation + 1 < m->since) *list = (op_list){0};
+    if (list->count && LINKS(c)[list->head].operation + 1 < m->skip) return ROTA_OK;
+    if (list->count <= CROWD_AT) return check_each(c, m, n, 0, why);
     crowd *at = NULL;
     ROTA_TRY(crowd_of(c, list, &at));
     uint32_t fresh = list->count - at->summed;
     for (uint32_t link = list->head; fresh; link = LINKS(c)[link].next, fresh--)
         ROTA_TRY(sum_operation(c, at, LINKS(c)[link].operation));
     at->summed = list->count;
-    if (!crowd_is_before(c, at, n)) /* says which, or that it is n itself */
-        return check_each(c, list, n, 0, false, NULL, why);
+    bool meets;
+    if (!crowd_is_before(c, at, n, &meets)) /* says which, or that it is n itself */
+        return check_each(c, m, n, 0, why);
+    if (!meets) return ROTA_OK;
     /* By batches and waits all is well. By edges: what no witness covers, one by one. */
-    return check_each(c, list, n, covered_for(c, at, n), true, at, why);
+    uint32_t covered = covered_for(c, at, n);
+    if (list->count - covered > CROWD_AT && find_witness(c, list, at, n)) covered = covered_for(c, at, n);
+    return check_each(c, m, n, covered, why);
 }
 
 /* ---- Buffers and memory ---- */
@@ -872,6 +916,7 @@ static rota_status make_trees(certifier *c) {
 typedef struct access {
     uint32_t n;
     use_kind use;
+    uint32_t instance;
     bool free_order;     /* adds that commute: never at once, in either order */
     uint32_t first, end; /* leaves */
 } access;
@@ -894,31 +939,93 @@ static rota_status check_free(certifier *c, op_list *list, uint32_t n) {
     return ROTA_OK;
 }
 
-static rota_status check_uses(certifier *c, op_list lists[USE_KINDS], const access *a) {
+/* The last read and the last add of all of a range that holds the one at hand, each plus 1: a write or add comes after the
+ * read, and so after what that came after; and anything but an add after the add. */
+typedef struct between {
+    uint32_t read, add;
+} between;
+
+static rota_status check_uses(certifier *c, op_list lists[USE_KINDS], meeting m, between last, const access *a) {
     for (uint32_t use = 0; use < USE_KINDS; use++) {
         if (lists[use].count == 0 || (use == USE_READ && a->use == USE_READ)) continue;
         if (use == USE_ADD && a->use == USE_ADD) {
             if (a->free_order) ROTA_TRY(check_free(c, &lists[use], a->n));
             continue;
         }
-        ROTA_TRY(check_list(c, &lists[use], a->n, conflicts[use][a->use]));
+        m.list = &lists[use];
+        m.skip = use == USE_READ ? (a->use == USE_ADD ? 0 : last.add) : a->use == USE_READ ? 0 : last.read;
+        ROTA_TRY(check_list(c, &m, a->n, conflicts[use][a->use]));
     }
     return ROTA_OK;
 }
 
+/* Whether all that the operation touched of the range was overwritten since, in the tree below. */
+static bool is_covered(const range_uses *ranges, uint32_t low, uint32_t high, uint32_t first, uint32_t end,
+                       uint32_t operation) {
+    if (ranges->written > operation + 1) return true;
+    if (first <= low && high <= end) return false;
+    const uint32_t middle = low + (high - low) / 2;
+    return (first >= middle || is_covered(ranges + 1, low, middle, first, end, operation)) &&
+           (end <= middle || is_covered(ranges + 2 * (middle - low), middle, high, first, end, operation));
+}
+
+static bool is_overwritten(const certifier *c, const meeting *m, uint32_t operation) {
+    const instance *at = &INSTANCES(c)[m->instance];
+    const uint64_t *points = c->points + at->first_point;
+    const rota_exec_command *command = command_of(c, operation);
+    const rota_exec_operand *operands = c->plan->parts[part_of(c, operation)].desc.operands;
+    for (uint32_t k = command->first_operand; k < command->first_operand + command->operand_count; k++) {
+        if (c->instance_of[k] != m->instance) continue;
+        const uint32_t first = leaf_of(points, at->leaves, operands[k].offset_bytes);
+        const uint32_t end = leaf_of(points, at->leaves + 1, operands[k].offset_bytes + operands[k].size_bytes);
+        if (first < m->high && end > m->low && !is_covered(m->parts, m->low, m->high, first, end, operation)) return false;
+    }
+    return true;
+}
+
+static uint32_t newest(const certifier *c, const op_list *list) {
+    return list->count ? LINKS(c)[list->head].operation + 1 : 0;
+}
+
+static void drop_older(const certifier *c, op_list *list, uint32_t than) {
+    if (newest(c, list) < than) *list = (op_list){0};
+}
+
+/* Reads that adds or writes came after and now a read of all, or adds that reads came after and now an add to all: who
+ * comes after that comes after them. */
+static void drop_implied(const certifier *c, range_uses *ranges, use_kind use) {
+    const use_kind other = use == USE_READ ? USE_ADD : USE_READ;
+    const uint32_t whole = newest(c, &ranges->whole[other]);
+    uint32_t any = newest(c, &ranges->part[other]);
+    if (any < whole) any = whole;
+    if (any < newest(c, &ranges->part[USE_WRITE])) any = newest(c, &ranges->part[USE_WRITE]);
+    drop_older(c, &ranges->whole[use], any);
+    drop_older(c, &ranges->part[use], whole);
+}
+
 /* Node `v` of the tree has leaves [low, high): its left half follows it, its right half that. */
-static rota_status visit_range(certifier *c, range_uses *ranges, uint32_t low, uint32_t high,
-                               const access *a) {
-    ROTA_TRY(check_uses(c, ranges->whole, a));
+static rota_status visit_range(certifier *c, range_uses *ranges, uint32_t low, uint32_t high, uint32_t since,
+                               between last, const access *a) {
+    meeting m = {.since = since, .instance = a->instance};
+    if (last.read < newest(c, &ranges->whole[USE_READ])) last.read = newest(c, &ranges->whole[USE_READ]);
+    if (last.add < newest(c, &ranges->whole[USE_ADD])) last.add = newest(c, &ranges->whole[USE_ADD]);
+    ROTA_TRY(check_uses(c, ranges->whole, m, last, a));
     if (a->first <= low && high <= a->end) {
-        ROTA_TRY(check_uses(c, ranges->part, a));
-        if (a->use == USE_WRITE) memset(ranges, 0, sizeof *ranges);
+        m.parts = high - low > 1 ? ranges : NULL;
+        m.low = low;
+        m.high = high;
+        ROTA_TRY(check_uses(c, ranges->part, m, last, a));
+        if (a->use == USE_WRITE)
+            *ranges = (range_uses){.written = a->n + 1};
+        else
+            drop_implied(c, ranges, a->use);
         return list_push(c, &ranges->whole[a->use], a->n);
     }
     ROTA_TRY(list_push(c, &ranges->part[a->use], a->n));
+    if (since < ranges->written) since = ranges->written;
     const uint32_t middle = low + (high - low) / 2;
-    if (a->first < middle) ROTA_TRY(visit_range(c, ranges + 1, low, middle, a));
-    if (a->end > middle) ROTA_TRY(visit_range(c, ranges + 2 * (middle - low), middle, high, a));
+    if (a->first < middle) ROTA_TRY(visit_range(c, ranges + 1, low, middle, since, last, a));
+    if (a->end > middle) ROTA_TRY(visit_range(c, ranges + 2 * (middle - low), middle, high, since, last, a));
     return ROTA_OK;
 }
 
@@ -1024,8 +1131,8 @@ static rota_status check_predecessors(certifier *c, uint32_t index, uint32_t n) 
         const instance *other = &INSTANCES(c)[LINKS(c)[link].operation];
         range_uses *uses = &c->ranges[other->tree];
         for (uint32_t use = 0; use < USE_KINDS && !c->out_of_order; use++) {
-            rota_status status = check_list(c, &uses->whole[use], n, "");
-            if (status == ROTA_OK) status = check_list(c, &uses->part[use], n, "");
+            rota_status status = check_list(c, &(meeting){.list = &uses->whole[use]}, n, "");
+            if (status == ROTA_OK) status = check_list(c, &(meeting){.list = &uses->part[use]}, n, "");
             if (status == ROTA_OUT_OF_MEMORY) return status;
             c->out_of_order = status != ROTA_OK;
         }
@@ -1189,15 +1296,15 @@ static rota_status check_operand(certifier *c, uint32_t n, const rota_exec_comma
     const uint64_t low = operand->offset_bytes, high = low + operand->size_bytes;
     name_access(c, index, operand);
     if (INSTANCES(c)[index].buffer) ROTA_TRY(use_memory(c, index, n));
-    const instance *at = &INSTANCES(c)[index];
-    access a = {.n = n, .end = 1};
+    instance *at = &INSTANCES(c)[index];
+    access a = {.n = n, .instance = index, .end = 1};
     a.use = use_of(c, command, operand, at, &a.free_order);
     if (at->leaves > 1) {
         const uint64_t *points = c->points + at->first_point;
         a.first = leaf_of(points, at->leaves, low);
         a.end = leaf_of(points, at->leaves + 1, high);
     }
-    if (low < high) ROTA_TRY(visit_range(c, &c->ranges[at->tree], 0, at->leaves, &a));
+    if (low < high) ROTA_TRY(visit_range(c, &c->ranges[at->tree], 0, at->leaves, 0, (between){0, 0}, &a));
     const rota_plan *plan = c->plan;
     uint32_t outside = ROTA_NONE;
     if (operand->is_slot) {
@@ -1207,8 +1314,17 @@ static rota_status check_operand(certifier *c, uint32_t n, const rota_exec_comma
         outside = plan->parts[part].memories[operand->memory].buffer;
     }
     if (outside == ROTA_NONE) return ROTA_OK;
-    if (operand->mode != ROTA_WRITE) ROTA_TRY(check_external(c, n, outside, low, high, ROTA_EXTERNAL_READ));
-    if (operand->mode != ROTA_READ) ROTA_TRY(check_external(c, n, outside, low, high, ROTA_EXTERNAL_WRITE));
+    const uint32_t flags = (operand->mode != ROTA_WRITE ? ROTA_EXTERNAL_READ : 0u) |
+                           (operand->mode != ROTA_READ ? ROTA_EXTERNAL_WRITE : 0u);
+    if (at->outside_flag == flags && at->outside_segment == c->segment[n] && at->outside_low == low &&
+        at->outside_high == high)
+        return ROTA_OK;
+    if (flags & ROTA_EXTERNAL_READ) ROTA_TRY(check_external(c, n, outside, low, high, ROTA_EXTERNAL_READ));
+    if (flags & ROTA_EXTERNAL_WRITE) ROTA_TRY(check_external(c, n, outside, low, high, ROTA_EXTERNAL_WRITE));
+    at->outside_flag = flags;
+    at->outside_segment = c->segment[n];
+    at->outside_low = low;
+    at->outside_high = high;
     return ROTA_OK;
 }
 
