@@ -85,9 +85,6 @@ typedef struct instance {
     uint32_t first_checked; /* the first use, plus 1, which comes after all of those; 0: none yet */
     uint32_t part;          /* that uses it; ROTA_NONE: several */
     bool has_base, replaced;
-    /* The last access whose externals were looked up. */
-    uint32_t outside_segment, outside_flag;
-    uint64_t outside_low, outside_high;
 } instance;
 
 /* Memory that several buffers share: who has which bytes now. A tree over the ends of their ranges. */
@@ -122,6 +119,7 @@ typedef struct certifier {
     range_uses *ranges;
     uint64_t *ends; /* of arenas */
     uint32_t *tenant;
+    uint64_t *reaches[2]; /* by external, for READ and WRITE */
     bool out_of_order; /* some buffer is not after one that had its memory */
     /* The access at hand, for messages. */
     const char *at_buffer;
@@ -953,7 +951,8 @@ static rota_status check_uses(certifier *c, op_list lists[USE_KINDS], meeting m,
             continue;
         }
         m.list = &lists[use];
-        m.skip = use == USE_READ ? (a->use == USE_ADD ? 0 : last.add) : a->use == USE_READ ? 0 : last.read;
+        m.skip = a->use == USE_READ || use == USE_READ ? 0 : last.read;
+        if (a->use != USE_ADD && use != USE_ADD && m.skip < last.add) m.skip = last.add;
         ROTA_TRY(check_list(c, &m, a->n, conflicts[use][a->use]));
     }
     return ROTA_OK;
@@ -1236,6 +1235,33 @@ static rota_status check_inplace(const certifier *c, uint32_t n) {
 
 /* ---- What outlives the plan ---- */
 
+/* How far one may go from the beginning of each external through those of its segment that have a flag. */
+static rota_status read_externals(certifier *c) {
+    const rota_plan *plan = c->plan;
+    for (int k = 0; k < 2; k++) {
+        c->reaches[k] = rota_arena_alloc(&c->arena, sizeof(uint64_t) * ((size_t)plan->external_count + 1), 8);
+        if (!c->reaches[k]) return no_memory(c);
+    }
+    for (uint32_t s = 0; s < plan->segment_count; s++) {
+        const uint32_t first = plan->segments[s].first_external, count = plan->segments[s].external_count;
+        if (first > plan->external_count || count > plan->external_count - first)
+            return wrong(c, "segment %u has externals beyond the plan's", s);
+        for (uint32_t i = first + count; i-- > first;) {
+            const rota_plan_external *at = &plan->externals[i], *next = at + 1;
+            const uint64_t end = at->offset_bytes + at->size_bytes;
+            const bool joins =
+                i + 1 < first + count && next->buffer == at->buffer && next->offset_bytes == end;
+            for (int k = 0; k < 2; k++) {
+                const bool has = at->flags & (k == 0 ? ROTA_EXTERNAL_READ : ROTA_EXTERNAL_WRITE);
+                c->reaches[k][i] = !has                                  ? at->offset_bytes
+                                   : joins && c->reaches[k][i + 1] > end ? c->reaches[k][i + 1]
+                                                                         : end;
+            }
+        }
+    }
+    return ROTA_OK;
+}
+
 /* Each byte is in an external of the segment that has the flag. */
 static rota_status check_external(const certifier *c, uint32_t n, uint32_t buffer, uint64_t low,
                                   uint64_t high, uint32_t flag) {
@@ -1250,10 +1276,11 @@ static rota_status check_external(const certifier *c, uint32_t n, uint32_t buffe
         else
             end = middle;
     }
-    for (; low < high && first < segment->external_count; first++) {
-        if (list[first].buffer != buffer || list[first].offset_bytes > low || !(list[first].flags & flag))
-            break;
-        low = list[first].offset_bytes + list[first].size_bytes;
+    if (low < high && first < segment->external_count && list[first].buffer == buffer &&
+        list[first].offset_bytes <= low) {
+        const uint64_t reach =
+            c->reaches[flag == ROTA_EXTERNAL_READ ? 0 : 1][segment->first_external + first];
+        if (low < reach) low = reach;
     }
     if (low >= high) return ROTA_OK;
     return wrong(c, "%s %s byte %llu of '%s', which its segment does not say",
@@ -1296,7 +1323,7 @@ static rota_status check_operand(certifier *c, uint32_t n, const rota_exec_comma
     const uint64_t low = operand->offset_bytes, high = low + operand->size_bytes;
     name_access(c, index, operand);
     if (INSTANCES(c)[index].buffer) ROTA_TRY(use_memory(c, index, n));
-    instance *at = &INSTANCES(c)[index];
+    const instance *at = &INSTANCES(c)[index];
     access a = {.n = n, .instance = index, .end = 1};
     a.use = use_of(c, command, operand, at, &a.free_order);
     if (at->leaves > 1) {
@@ -1314,17 +1341,8 @@ static rota_status check_operand(certifier *c, uint32_t n, const rota_exec_comma
         outside = plan->parts[part].memories[operand->memory].buffer;
     }
     if (outside == ROTA_NONE) return ROTA_OK;
-    const uint32_t flags = (operand->mode != ROTA_WRITE ? ROTA_EXTERNAL_READ : 0u) |
-                           (operand->mode != ROTA_READ ? ROTA_EXTERNAL_WRITE : 0u);
-    if (at->outside_flag == flags && at->outside_segment == c->segment[n] && at->outside_low == low &&
-        at->outside_high == high)
-        return ROTA_OK;
-    if (flags & ROTA_EXTERNAL_READ) ROTA_TRY(check_external(c, n, outside, low, high, ROTA_EXTERNAL_READ));
-    if (flags & ROTA_EXTERNAL_WRITE) ROTA_TRY(check_external(c, n, outside, low, high, ROTA_EXTERNAL_WRITE));
-    at->outside_flag = flags;
-    at->outside_segment = c->segment[n];
-    at->outside_low = low;
-    at->outside_high = high;
+    if (operand->mode != ROTA_WRITE) ROTA_TRY(check_external(c, n, outside, low, high, ROTA_EXTERNAL_READ));
+    if (operand->mode != ROTA_READ) ROTA_TRY(check_external(c, n, outside, low, high, ROTA_EXTERNAL_WRITE));
     return ROTA_OK;
 }
 
@@ -1382,6 +1400,7 @@ static rota_status certify(certifier *c) {
     ROTA_TRY(read_operands(c));
     ROTA_TRY(make_trees(c));
     ROTA_TRY(make_arenas(c));
+    ROTA_TRY(read_externals(c));
     ROTA_TRY(check_operations(c));
     if (c->out_of_order) ROTA_TRY(check_all_tenants(c));
     return check_afters(c);

@@ -266,25 +266,26 @@ typedef struct kind {
     const char *name;
     void (*record)(scene *);
     bool on_devices;
+    bool is_usual; /* its certificate takes at most three times what compiling it does */
 } kind;
 
 static const kind kinds[] = {
-    {"chain", chain, false},
-    {"wide", wide, false},
-    {"random", random_ranges, false},
-    {"readers then writers", readers_then_writers, false},
-    {"readers between writers", readers_between_writers, false},
-    {"accumulates", accumulates, false},
-    {"pieces", pieces, false},
-    {"aliases", aliases, false},
-    {"aliases, concurrent", aliases_concurrent, false},
-    {"aliases, proved", aliases_proved, false},
-    {"slots", slots, false},
-    {"four queues", queues, false},
-    {"four queues, random", queues_random, false},
-    {"lanes", lanes, false},
-    {"host history", host_history, false},
-    {"two devices", devices, true},
+    {"chain", chain, false, true},
+    {"wide", wide, false, true},
+    {"random", random_ranges, false, false},
+    {"readers then writers", readers_then_writers, false, false},
+    {"readers between writers", readers_between_writers, false, false},
+    {"accumulates", accumulates, false, true},
+    {"pieces", pieces, false, false},
+    {"aliases", aliases, false, true},
+    {"aliases, concurrent", aliases_concurrent, false, false},
+    {"aliases, proved", aliases_proved, false, false},
+    {"slots", slots, false, false},
+    {"four queues", queues, false, false},
+    {"four queues, random", queues_random, false, false},
+    {"lanes", lanes, false, true},
+    {"host history", host_history, false, false},
+    {"two devices", devices, true, false},
 };
 
 /* ---- Measuring ---- */
@@ -323,9 +324,12 @@ static cost measure(const kind *k, uint64_t n, uint32_t times, rota_device *cons
             (double)(stats.edges + stats.edges_dropped + stats.queue_waits + stats.queue_waits_dropped);
         least.bytes = (double)stats.plan_bytes;
         if (seconds < least.seconds) least.seconds = seconds;
-        const double certify = thread_seconds();
-        assert_ok(rota_plan_certify(plan));
-        if (thread_seconds() - certify < least.certificate) least.certificate = thread_seconds() - certify;
+        if (i == 0 || k->is_usual) {
+            const double certify = thread_seconds();
+            assert_ok(rota_plan_certify(plan));
+            const double took = thread_seconds() - certify;
+            if (took < least.certificate) least.certificate = took;
+        }
         rota_plan_release(plan);
     }
     rota_graph_release(s.graph);
@@ -386,6 +390,7 @@ static void costs_grow_with_nodes(void **state) {
             certificate[count - 1] / seconds[count - 1], edges[count - 1] / nodes[count - 1],
             bytes[count - 1] / nodes[count - 1], seconds[count - 1] / nodes[count - 1] * 1e9,
             nodes[count - 1]);
+        if (kinds[i].is_usual && certificate[count - 1] > 3 * seconds[count - 1]) good = false;
         if (by_edges > 1.1 || by_bytes > 1.1 || by_time > (full ? 1.1 : 1.4)) good = false;
     }
     assert_ok(rota_runtime_close(runtime, 5000000000ull));
