@@ -171,9 +171,9 @@ static rota_status run_steps(rota_compiler *c) {
 
 static void free_compiler(rota_compiler *c) {
     rota_vector *const vectors[] = {
-        &c->buffers,   &c->operations, &c->accesses,    &c->access_physical, &c->physicals,  &c->edge_from,
-        &c->edge_kind, &c->externals,  &c->physical_of, &c->valid,           &c->mirrors,    &c->tenants,
-        &c->transfers, &c->workspaces, &c->joins,       &c->join_from,       &c->join_places};
+        &c->buffers,   &c->operations, &c->accesses,    &c->access_physical, &c->physicals,   &c->edge_from,
+        &c->edge_kind, &c->externals,  &c->physical_of, &c->valid,           &c->mirrors,     &c->tenants,
+        &c->transfers, &c->workspaces, &c->joins,       &c->join_from,       &c->join_places, &c->afters};
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) rota_vector_free(vectors[i]);
     rota_arena_free(&c->scratch);
 }

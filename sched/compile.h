@@ -232,8 +232,7 @@ typedef struct rota_compiler {
     rota_vector join_places; /* rota_join_place */
     uint32_t *first_edge;
     rota_clock *clocks;
-    rota_after *afters; /* as operation numbers in .later.index, .earlier.index, sorted by later */
-    uint64_t after_count;
+    rota_vector afters; /* rota_after: operation numbers in .later.index, .earlier.index, sorted by later */
     /* External accesses: filled by hazards.c, used by externals.c */
     rota_vector externals;
     /* Pack */
@@ -269,8 +268,8 @@ uint32_t rota_compile_operand_bytes(const rota_compiler *compiler, const rota_no
 rota_status rota_compile_parts(rota_compiler *compiler, uint32_t part, const rota_node_record *record,
                                const rota_node_record *out_records[ROTA_KERNEL_PARTS_MAX],
                                uint32_t *out_count);
-/* The last part of a node whose first operation is given: mostly that one. */
-uint32_t rota_compile_last_part(const rota_compiler *compiler, uint32_t operation);
+/* The operation of the node's next part; ROTA_NONE: there is none, mostly. */
+uint32_t rota_compile_next_part(const rota_compiler *compiler, uint32_t operation);
 /* Scratch memory that a node's kernel asks for on `part`, where `buffers` are the plan buffers of its
  * accesses; 0: none. */
 uint64_t rota_compile_workspace_bytes(const rota_compiler *compiler, uint32_t part,

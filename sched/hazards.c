@@ -719,13 +719,30 @@ static int compare_afters(const void *left, const void *right) {
     return 0;
 }
 
+/* All parts of one node come after all of the other: parts of a node need not be ordered themselves. */
+static rota_status add_after(rota_compiler *c, uint32_t later, uint32_t earlier) {
+    for (uint32_t to = later; to != ROTA_NONE; to = rota_compile_next_part(c, to))
+        for (uint32_t from = earlier; from != ROTA_NONE; from = rota_compile_next_part(c, from)) {
+            if (from >= to) {
+                char name[256];
+                strncpy(name, rota_operation_describe(c->plan, from), sizeof name - 1);
+                name[sizeof name - 1] = 0;
+                return rota_fail(ROTA_INVALID_ARGUMENT,
+                                 "rota_node_after: %s is to come after %s, which is later in record order",
+                                 rota_operation_describe(c->plan, to), name);
+            }
+            if (!rota_vector_reserve(&c->afters, sizeof(rota_after), 1)) return rota_compile_no_memory(c);
+            ((rota_after *)c->afters.data)[c->afters.count++] = (rota_after){{0, to}, {0, from}};
+        }
+    return ROTA_OK;
+}
+
 static rota_status gather_afters(rota_compiler *c) {
     const rota_compile_info *info = c->info;
     uint64_t count = 0;
     for (uint32_t i = 0; i < info->lane_count; i++) count += info->lanes[i]->after_count;
     if (count == 0) return ROTA_OK;
-    c->afters = rota_arena_alloc(&c->scratch, sizeof *c->afters * count, 8);
-    if (!c->afters) return rota_compile_no_memory(c);
+    if (!rota_vector_reserve(&c->afters, sizeof(rota_after), count)) return rota_compile_no_memory(c);
     for (uint32_t i = 0; i < info->lane_count; i++)
         for (uint32_t k = 0; k < info->lanes[i]->after_count; k++) {
             rota_after after = info->lanes[i]->afters[k];
@@ -739,18 +756,9 @@ static rota_status gather_afters(rota_compiler *c) {
             uint32_t earlier =
                 info->operation_of_node[info->lane_first_node[earlier_lane] + after.earlier.index];
             if (later == ROTA_NONE || earlier == ROTA_NONE) continue; /* rewritten away */
-            earlier = rota_compile_last_part(c, earlier);
-            if (earlier >= later) {
-                char name[256];
-                strncpy(name, rota_operation_describe(c->plan, earlier), sizeof name - 1);
-                name[sizeof name - 1] = 0;
-                return rota_fail(ROTA_INVALID_ARGUMENT,
-                                 "rota_node_after: %s is to come after %s, which is later in record order",
-                                 rota_operation_describe(c->plan, later), name);
-            }
-            c->afters[c->after_count++] = (rota_after){{0, later}, {0, earlier}};
+            ROTA_TRY(add_after(c, later, earlier));
         }
-    qsort(c->afters, c->after_count, sizeof *c->afters, compare_afters);
+    qsort(c->afters.data, (size_t)c->afters.count, sizeof(rota_after), compare_afters);
     return ROTA_OK;
 }
 
@@ -799,6 +807,7 @@ static rota_status visit_operations(hazards *h) {
     const rota_operation *operations = ROTA_OPERATIONS(c);
     const rota_exec_operand *accesses = ROTA_ACCESSES(c);
     const uint32_t *access_physical = ROTA_ACCESS_PHYSICAL(c);
+    const rota_after *afters = c->afters.data;
     bool tight = c->plan->options.packing == ROTA_PACK_TIGHT;
     uint64_t after = 0;
     for (uint32_t n = 0; n < c->operations.count; n++) {
@@ -827,8 +836,8 @@ static rota_status visit_operations(hazards *h) {
                 if (at->first_operation == n) ROTA_TRY(take_memory(h, h->initial[i]));
                 add_list(h, h->touched[h->initial[i]].memory_edges, ROTA_EDGE_MEMORY);
             }
-        for (; after < c->after_count && c->afters[after].later.index == n; after++)
-            add_candidate(h, c->afters[after].earlier.index, ROTA_EDGE_AFTER);
+        for (; after < c->afters.count && afters[after].later.index == n; after++)
+            add_candidate(h, afters[after].earlier.index, ROTA_EDGE_AFTER);
         ROTA_TRY(finish_operation(h));
         if (!tight) ROTA_TRY(pack_operation(h, operation));
     }

@@ -65,14 +65,12 @@ rota_status rota_compile_parts(rota_compiler *c, uint32_t part, const rota_node_
 }
 
 /* Copies between devices may lie between two parts of a node. */
-uint32_t rota_compile_last_part(const rota_compiler *c, uint32_t operation) {
+uint32_t rota_compile_next_part(const rota_compiler *c, uint32_t operation) {
     const rota_operation *operations = c->operations.data;
-    const rota_node_record *record = operations[operation].record;
-    if (!record || operations[operation].kind != ROTA_OPERATION_NODE || !operations[operation].goes_on)
-        return operation;
-    uint32_t last = operation;
-    for (uint32_t n = operation; operations[last].goes_on; n++)
-        if (operations[n].kind == ROTA_OPERATION_NODE && operations[n].node == operations[operation].node)
-            last = n;
-    return last;
+    if (operations[operation].kind != ROTA_OPERATION_NODE || !operations[operation].goes_on) return ROTA_NONE;
+    uint32_t next = operation + 1;
+    while (operations[next].kind != ROTA_OPERATION_NODE ||
+           operations[next].node != operations[operation].node)
+        next++;
+    return next;
 }

@@ -416,8 +416,8 @@ static void describe(uint32_t index, rota_device_info *info) {
 static rota_status enumerate(const rota_exec_driver *driver, rota_device_info *out_infos, uint32_t capacity,
                              uint32_t *out_count) {
     (void)driver;
-    *out_count = 2;
-    for (uint32_t i = 0; i < 2 && i < capacity; i++) describe(i, &out_infos[i]);
+    *out_count = 3;
+    for (uint32_t i = 0; i < 3 && i < capacity; i++) describe(i, &out_infos[i]);
     return ROTA_OK;
 }
 

@@ -66,7 +66,7 @@ typedef struct adversary_options {
     bool unified_host;  /* offered as a capability; both are tested */
     bool no_host_nodes; /* host functions must go elsewhere */
     bool submit_never_blocks;
-    bool shares_memory; /* both devices say that they are one GPU; not with unified_host */
+    bool shares_memory; /* all devices say that they are one GPU; not with unified_host */
     bool timelines;     /* and wait for each other; with shares_memory */
     bool foreign; /* with shares_memory: one GPU with the CUDA stand-in's, which signals timelines too */
     uint64_t max_allocation_bytes; /* 0: 1 GiB */
@@ -88,7 +88,7 @@ typedef struct adversary_options {
     _Atomic uint64_t live_memories, live_programs, live_instances;
 } adversary_options;
 
-/* Devices "adversary" and "adversary:1"; the runtime passes an adversary_options as `test`. */
+/* Devices "adversary", "adversary:1" and "adversary:2"; the runtime passes an adversary_options as `test`. */
 extern const rota_exec_driver adversary_driver;
 
 /* A runtime that knows the adversary's devices, with `queues` logical queues (0: the default). */

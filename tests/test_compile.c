@@ -329,6 +329,46 @@ static void dot_is_written_whole_or_not_at_all(void **state) {
     rota_buffer_release(out);
 }
 
+static const rota_kernel half = {.name = "half", .operand_count = 1};
+
+/* Two halves that have nothing to do with one another. */
+static uint32_t in_halves(rota_exec_kind kind, const void *params, const uint64_t *operand_bytes,
+                          uint32_t slot_mask, const rota_cuda_target *target,
+                          rota_kernel_part out_parts[ROTA_KERNEL_PARTS_MAX]) {
+    (void)kind, (void)params, (void)operand_bytes, (void)slot_mask, (void)target;
+    for (uint32_t i = 0; i < 2; i++) {
+        out_parts[i] = (rota_kernel_part){.kernel = &half, .operand_count = 1};
+        out_parts[i].operand[0] = (uint8_t)i;
+        out_parts[i].mode[0] = ROTA_WRITE;
+    }
+    return 2;
+}
+
+/* rota_node_after is about whole nodes: all parts of the one come after all of the other. */
+static void after_is_about_all_parts(void **state) {
+    (void)state;
+    static const rota_kernel halves = {.name = "halves", .operand_count = 2, .parts = in_halves};
+    fixture f;
+    set_up(&f);
+    rota_node nodes[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        rota_access accesses[] = {{transient(&f, "a", 64), 0, ROTA_WHOLE, ROTA_WRITE},
+                                  {transient(&f, "b", 64), 0, ROTA_WHOLE, ROTA_WRITE}};
+        assert_ok(rota_record_kernel(
+            f.recorder, &(rota_kernel_node){.kernel = &halves, .accesses = accesses, .access_count = 2},
+            &nodes[i]));
+    }
+    assert_ok(rota_node_after(f.recorder, nodes[1], nodes[0]));
+    rota_plan *plan = compile(&f, &(rota_compile_options){.packing = ROTA_PACK_CONCURRENT});
+    rota_plan_stats stats;
+    rota_plan_get_stats(plan, &stats);
+    assert_int_equal(stats.commands, 4);
+    assert_int_equal(stats.edges_after, 4);
+    assert_int_equal(stats.edges, 4);
+    assert_int_equal(stats.batches, 2);
+    finish(&f, plan);
+}
+
 /* k readers of one range and many partial writers after them must not give k edges each. */
 static void edges_stay_linear(void **state) {
     (void)state;
@@ -362,6 +402,7 @@ int main(void) {
         cmocka_unit_test(rewriting_removes_and_replaces),
         cmocka_unit_test(dot_is_written_whole_or_not_at_all),
         cmocka_unit_test(edges_stay_linear),
+        cmocka_unit_test(after_is_about_all_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

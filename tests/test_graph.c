@@ -235,6 +235,46 @@ static void whole_copies_are_checked(void **state) {
     tear_down(&f);
 }
 
+/* Parameters of any number of words, all bound, whose records are rounded up; for many numbers of nodes,
+ * since memory comes in pieces of certain sizes and what is missing may be there by chance. */
+static void reserved_room_is_enough_for_odd_parameters(void **state) {
+    (void)state;
+    enum { WORDS = 5, COUNTS = 40 };
+    for (uint32_t k = 0; k < WORDS * COUNTS; k++) {
+        const uint32_t words = 1 + k % WORDS, nodes = 2000 + k / WORDS * 103;
+        static rota_kernel_bindable bindables[WORDS];
+        const rota_kernel kernel = {.name = "odd",
+                                    .operand_count = 1,
+                                    .param_bytes = 4 * words,
+                                    .bindables = bindables,
+                                    .bindable_count = words};
+        const uint32_t params[WORDS] = {0};
+        rota_param_binding bindings[WORDS];
+        rota_slot slot;
+        fixture f;
+        set_up(&f);
+        assert_ok(rota_graph_slot(f.graph, "s", 4, &slot));
+        for (uint32_t i = 0; i < words; i++) {
+            bindables[i] = (rota_kernel_bindable){"p", (uint16_t)(4 * i), 4, false};
+            bindings[i] = (rota_param_binding){i, slot};
+        }
+        rota_access access = {f.a, 0, 64, ROTA_WRITE};
+        assert_ok(rota_recorder_reserve(f.recorder, nodes, nodes, (uint64_t)nodes * kernel.param_bytes));
+        const rota_lane_chunk *chunk = f.recorder->chunk;
+        for (uint32_t i = 0; i < nodes; i++)
+            assert_ok(rota_record_kernel(f.recorder,
+                                         &(rota_kernel_node){.kernel = &kernel,
+                                                             .accesses = &access,
+                                                             .access_count = 1,
+                                                             .params = params,
+                                                             .bindings = bindings,
+                                                             .binding_count = words},
+                                         NULL));
+        assert_ptr_equal(f.recorder->chunk, chunk);
+        tear_down(&f);
+    }
+}
+
 /* Within reserved room nothing is allocated: neither for nodes all of whose parameters are bound, nor for
  * persistent buffers that push one another out of what the lane remembers. */
 static void reserved_room_is_enough(void **state) {
@@ -398,6 +438,7 @@ int main(void) {
         cmocka_unit_test(bindables_lie_in_the_parameters),
         cmocka_unit_test(whole_copies_are_checked),
         cmocka_unit_test(reserved_room_is_enough),
+        cmocka_unit_test(reserved_room_is_enough_for_odd_parameters),
         cmocka_unit_test(buffers_are_in_the_plan_or_refused),
         cmocka_unit_test(states_are_checked),
         cmocka_unit_test(buffers_refuse_bad_sizes_and_views),

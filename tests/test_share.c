@@ -137,6 +137,109 @@ static void one_memory_for_both(void **state) {
     close_pair(p);
 }
 
+static rota_status add_one(const rota_kernel_call *call) {
+    uint32_t *words = call->operands[0];
+    for (uint64_t i = 0; i < call->operand_bytes[0] / 4; i++)
+        (void)__atomic_fetch_add(&words[i], 1, __ATOMIC_RELAXED);
+    return ROTA_OK;
+}
+
+/* A view is where it begins in its buffer, on each device. */
+static void views_have_addresses(void **state) {
+    (void)state;
+    pair *p = open_pair(0);
+    rota_buffer *x = test_buffer(p->runtime, "x", WORDS * 4), *view, *inner;
+    assert_ok(rota_buffer_view(x, 64, 128, &view));
+    assert_ok(rota_buffer_view(view, 12, 32, &inner));
+    for (uint32_t d = 0; d < 2; d++) {
+        uint64_t whole, address;
+        assert_ok(rota_buffer_prepare(x, p->devices[d]));
+        assert_ok(rota_buffer_address(x, p->devices[d], &whole));
+        assert_ok(rota_buffer_address(view, p->devices[d], &address));
+        assert_int_equal(address, whole + 64);
+        assert_ok(rota_buffer_address(inner, p->devices[d], &address));
+        assert_int_equal(address, whole + 76);
+    }
+    rota_buffer_release(inner);
+    rota_buffer_release(view);
+    rota_buffer_release(x);
+    close_pair(p);
+}
+
+/* Three devices of one GPU, none of them the first to make the memory twice: the third takes it over from the
+ * one that made it, whichever that is, and not from the second, which took it over itself. */
+static void three_share_one_memory(void **state) {
+    (void)state;
+    for (uint32_t owner = 0; owner < 3; owner++) {
+        pair *p = open_pair(0);
+        rota_device *devices[3] = {p->devices[0], p->devices[1], NULL};
+        assert_ok(rota_device_open(p->runtime, "adversary:2", &devices[2]));
+        const uint64_t imports = p->options.imports;
+        rota_buffer *x = test_words(devices[owner], "x", WORDS, 7);
+        assert_int_equal(p->options.imports, imports);
+        rota_graph *graph;
+        rota_recorder *recorder;
+        rota_plan *plan;
+        assert_ok(rota_graph_create(NULL, &graph));
+        assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+        for (uint32_t i = 0; i < 6; i++) increment(recorder, x, (owner + 1 + i) % 3);
+        rota_recorder_close(recorder);
+        assert_ok(rota_compile(
+            p->runtime, graph,
+            &(rota_compile_options){.devices = devices, .device_count = 3, .certify = true}, &plan));
+        rota_plan_stats stats;
+        rota_plan_get_stats(plan, &stats);
+        assert_int_equal(stats.commands, 6); /* no copies */
+        assert_int_equal(p->options.imports, imports + 2);
+        for (uint32_t i = 0; i < 10; i++) assert_ok(rota_submit_wait(plan, NULL, 0, NULL));
+        test_expect_words(x, WORDS, 67);
+        rota_graph_release(graph);
+        rota_plan_release(plan);
+        rota_buffer_release(x);
+        close_pair(p); /* wants no violation */
+    }
+}
+
+/* Nobody promises that two devices' atomics are each other's: adds of two never run at once, those of one
+ * may. */
+static void adds_of_two_devices_are_ordered(void **state) {
+    (void)state;
+    static const rota_kernel add = {.name = "add",
+                                    .operand_count = 1,
+                                    .flags = ROTA_KERNEL_ATOMIC_ACCUMULATE | ROTA_KERNEL_INTEGER_ACCUMULATE,
+                                    .cpu = {.fn = add_one}};
+    pair *p = open_pair(0);
+    rota_buffer *x = test_words(p->devices[0], "x", WORDS, 1);
+    for (uint32_t both = 0; both < 2; both++) {
+        rota_graph *graph;
+        rota_recorder *recorder;
+        rota_plan *plan;
+        assert_ok(rota_graph_create(NULL, &graph));
+        assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+        for (uint32_t i = 0; i < 4; i++)
+            assert_ok(rota_record_kernel(
+                recorder,
+                &(rota_kernel_node){.kernel = &add,
+                                    .accesses = &(rota_access){x, 0, ROTA_WHOLE, ROTA_ACCUMULATE},
+                                    .access_count = 1,
+                                    .placement = {.device_plus_1 = 1 + (both ? i % 2 : 0)}},
+                NULL));
+        rota_recorder_close(recorder);
+        assert_ok(rota_compile(
+            p->runtime, graph,
+            &(rota_compile_options){.devices = p->devices, .device_count = 2, .certify = true}, &plan));
+        rota_plan_stats stats;
+        rota_plan_get_stats(plan, &stats);
+        assert_int_equal(stats.edges, both ? 3 : 0);
+        for (uint32_t i = 0; i < 10; i++) assert_ok(rota_submit_wait(plan, NULL, 0, NULL));
+        test_expect_words(x, WORDS, 41 + 40 * both);
+        rota_graph_release(graph);
+        rota_plan_release(plan);
+    }
+    rota_buffer_release(x);
+    close_pair(p);
+}
+
 /* While the first device is busy with a buffer, the second does not begin with it: inside a plan, and between
  * two. */
 static void orders_hold_across(void **state) {
@@ -300,8 +403,13 @@ static void a_lost_device(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_memory_for_both), cmocka_unit_test(orders_hold_across),
-        cmocka_unit_test(a_trial_that_fails),  cmocka_unit_test(an_import_that_fails),
+        cmocka_unit_test(one_memory_for_both),
+        cmocka_unit_test(orders_hold_across),
+        cmocka_unit_test(views_have_addresses),
+        cmocka_unit_test(three_share_one_memory),
+        cmocka_unit_test(adds_of_two_devices_are_ordered),
+        cmocka_unit_test(a_trial_that_fails),
+        cmocka_unit_test(an_import_that_fails),
         cmocka_unit_test(a_lost_device),
     };
     int failed = cmocka_run_group_tests_name("ordered by the host", tests, NULL, NULL);
