@@ -26,7 +26,13 @@ static bool may_take_over(const rota_compiler *c, const rota_operation *operatio
         from->size_bytes != to->size_bytes || accesses[in].size_bytes != from->size_bytes)
         return false;
     const rota_kernel *kernel = operation->record->u.kernel.kernel;
-    return (kernel->inplace_outputs >> out & 1) && (kernel->inplace_inputs >> in & 1);
+    if (!(kernel->inplace_outputs >> out & 1)) return false;
+    /* Whatever else reads that memory here reads it item by item too. */
+    for (uint32_t i = 0; i < operation->access_count; i++)
+        if (physical[i] == physical[in] &&
+            (!(kernel->inplace_inputs >> i & 1) || accesses[i].size_bytes != from->size_bytes))
+            return false;
+    return true;
 }
 
 /* Whether the access begins its physical's life by writing all of it. */

@@ -189,6 +189,17 @@ static void set_life(state *s, uint32_t buffer) {
     l->end = root->kind == ROTA_BUFFER_OUTPUT ? TICK_AFTER(s->node_count) : TICK_AFTER(s->uses[end - 1]);
 }
 
+/* Whether the kernel works in place on each of the node's operands in a buffer. */
+static bool all_in_place(const rota_node_record *record, const uint32_t *buffers, uint32_t buffer,
+                         uint64_t size) {
+    const rota_access_record *accesses = rota_node_accesses(record);
+    for (uint32_t i = 0; i < record->access_count; i++)
+        if (buffers[i] == buffer &&
+            (!(record->u.kernel.kernel->inplace_inputs >> i & 1) || accesses[i].size_bytes != size))
+            return false;
+    return true;
+}
+
 /* Pairs what ends in a node with what begins there in its memory, as packing will (pack.c). */
 static void hand_on(state *s, uint32_t node) {
     const rota_node_record *record = s->records[node];
@@ -203,7 +214,8 @@ static void hand_on(state *s, uint32_t node) {
             life *from = &s->lives[buffers[in]];
             if (!(kernel->inplace_inputs >> in & 1) || from->end != TICK_AFTER(node) || from == to ||
                 from->begin >= TICK_DURING(node) || from->bytes != to->bytes ||
-                accesses[in].size_bytes != accesses[out].size_bytes)
+                accesses[in].size_bytes != accesses[out].size_bytes ||
+                !all_in_place(record, buffers, buffers[in], accesses[in].size_bytes))
                 continue;
             to->begin = TICK_AFTER(node);
             from->end = TICK_DURING(node);

@@ -314,10 +314,71 @@ static void damaged_plans_of_devices_are_refused(void **state) {
     assert_ok(rota_runtime_close(runtime, 10000000000ull));
 }
 
+enum { WORDS = 1024 };
+
+/* c[i] = a[i] + b[n - 1 - i] */
+static rota_status add_reversed(const rota_kernel_call *call) {
+    const uint32_t *a = call->operands[0], *b = call->operands[1];
+    uint32_t *c = call->operands[2];
+    for (uint32_t i = 0; i < WORDS; i++) c[i] = a[i] + b[WORDS - 1 - i];
+    return ROTA_OK;
+}
+
+/* A kernel works in place on its first operand only. Where its second is the same buffer, and both end there,
+ * the result is not put over them. */
+static void what_is_read_twice_is_not_overwritten(void **state) {
+    (void)state;
+    static const rota_kernel reversed = {.name = "reversed",
+                                         .operand_count = 3,
+                                         .inplace_outputs = 4,
+                                         .inplace_inputs = 1,
+                                         .cpu = {.fn = add_reversed}};
+    rota_runtime *runtime;
+    rota_device *device;
+    assert_ok(rota_runtime_open(NULL, &runtime));
+    assert_ok(rota_device_open(runtime, "cpu", &device));
+    static uint32_t words[WORDS];
+    for (uint32_t i = 0; i < WORDS; i++) words[i] = i;
+    for (uint32_t certify = 0; certify < 2; certify++) {
+        rota_buffer *in, *out, *x, *y;
+        rota_graph *graph;
+        rota_recorder *recorder;
+        rota_plan *plan;
+        assert_ok(rota_runtime_buffer(runtime, "in", sizeof words, &in));
+        assert_ok(rota_runtime_buffer(runtime, "out", sizeof words, &out));
+        assert_ok(rota_buffer_write(in, device, 0, words, sizeof words, NULL));
+        assert_ok(rota_graph_create(NULL, &graph));
+        assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_TRANSIENT, "x", sizeof words, &x));
+        assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_TRANSIENT, "y", sizeof words, &y));
+        assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+        assert_ok(rota_record_copy(recorder, x, 0, in, 0, ROTA_WHOLE, NULL));
+        rota_access accesses[] = {
+            {x, 0, ROTA_WHOLE, ROTA_READ}, {x, 0, ROTA_WHOLE, ROTA_READ}, {y, 0, ROTA_WHOLE, ROTA_WRITE}};
+        assert_ok(rota_record_kernel(
+            recorder, &(rota_kernel_node){.kernel = &reversed, .accesses = accesses, .access_count = 3},
+            NULL));
+        assert_ok(rota_record_copy(recorder, out, 0, y, 0, ROTA_WHOLE, NULL));
+        rota_recorder_close(recorder);
+        assert_ok(rota_compile(
+            runtime, graph,
+            &(rota_compile_options){.devices = &device, .device_count = 1, .certify = certify}, &plan));
+        assert_ok(rota_submit_wait(plan, NULL, 0, NULL));
+        static uint32_t got[WORDS];
+        assert_ok(rota_buffer_read(out, 0, got, sizeof got));
+        for (uint32_t i = 0; i < WORDS; i++) assert_int_equal(got[i], WORDS - 1);
+        rota_plan_release(plan);
+        rota_graph_release(graph);
+        rota_buffer_release(in);
+        rota_buffer_release(out);
+    }
+    assert_ok(rota_runtime_close(runtime, 10000000000ull));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(damaged_plans_are_refused),
         cmocka_unit_test(damaged_plans_of_devices_are_refused),
+        cmocka_unit_test(what_is_read_twice_is_not_overwritten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -324,7 +324,7 @@ static cost measure(const kind *k, uint64_t n, uint32_t times, rota_device *cons
             (double)(stats.edges + stats.edges_dropped + stats.queue_waits + stats.queue_waits_dropped);
         least.bytes = (double)stats.plan_bytes;
         if (seconds < least.seconds) least.seconds = seconds;
-        if (i == 0 || k->is_usual) {
+        if (k->is_usual || (i == 0 && n <= 2000)) { /* of the others, that it accepts a small one */
             const double certify = thread_seconds();
             assert_ok(rota_plan_certify(plan));
             const double took = thread_seconds() - certify;
@@ -384,12 +384,13 @@ static void costs_grow_with_nodes(void **state) {
         const double by_edges = exponent(nodes, edges, count), by_bytes = exponent(nodes, bytes, count),
                      by_time = exponent(nodes, seconds, count);
         print_message(
-            "%-24s edges %.3f, memory %.3f, time %.3f, certificate %.3f and %.2f times the compile; %.0f edges, "
-            "%.0f bytes, %.0f ns a node at %.0f\n",
-            kinds[i].name, by_edges, by_bytes, by_time, exponent(nodes, certificate, count),
-            certificate[count - 1] / seconds[count - 1], edges[count - 1] / nodes[count - 1],
+            "%-24s edges %.3f, memory %.3f, time %.3f; %.0f edges, %.0f bytes, %.0f ns a node at %.0f\n",
+            kinds[i].name, by_edges, by_bytes, by_time, edges[count - 1] / nodes[count - 1],
             bytes[count - 1] / nodes[count - 1], seconds[count - 1] / nodes[count - 1] * 1e9,
             nodes[count - 1]);
+        if (kinds[i].is_usual)
+            print_message("%-24s certificate %.3f, %.2f times the compile\n", "",
+                          exponent(nodes, certificate, count), certificate[count - 1] / seconds[count - 1]);
         if (kinds[i].is_usual && certificate[count - 1] > 3 * seconds[count - 1]) good = false;
         if (by_edges > 1.1 || by_bytes > 1.1 || by_time > (full ? 1.1 : 1.4)) good = false;
     }
