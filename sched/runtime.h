@@ -235,7 +235,7 @@ typedef struct rota_runtime_stats {
     uint64_t migrations, migrated_bytes; /* copies between devices */
     uint64_t reclaim_pending;            /* released objects that are not freed yet */
     uint64_t abandoned_bytes;            /* by devices that did not answer at close */
-    uint64_t scheduler_cpu_ns;           /* CPU time of the runtime's own threads, spinning excluded */
+    uint64_t scheduler_cpu_ns;           /* CPU time of the runtime's own threads; without spinning, callbacks */
 } rota_runtime_stats;
 
 /* What was counted so far; each number is exact, but not all are of one moment. All 0 for a runtime that is
