@@ -61,6 +61,7 @@ static void let_go(rota_runtime *runtime, rota_submission *submission) {
     if (submission->kind == ROTA_RECORD_PLAN && ra_load_relaxed(&runtime->poison_active))
         rota_poison_drop(runtime, submission);
     if (submission->read) rota_host_read_release(submission->read);
+    submission->read = NULL; /* once, though the submission may be kept */
     if (rota_submission_unpublish(submission)) {
         forget(runtime, submission);
         return;
