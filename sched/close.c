@@ -204,12 +204,7 @@ static void free_submissions(rota_submission *submission) {
 static uint64_t close_device(rota_device *device, bool is_stuck, uint64_t deadline_ns) {
     for (uint32_t q = 0; !is_stuck && q < device->runtime->queue_count; q++)
         free_submissions(device->timelines[q].oldest);
-    while (!is_stuck && device->stagings) {
-        rota_staging *staging = device->stagings;
-        device->stagings = staging->next;
-        rota_device_memory_destroy(device, staging->memory);
-        free(staging);
-    }
+    if (!is_stuck) rota_staging_close(device);
     if (!is_stuck && device->upload_memory) rota_device_memory_destroy(device, device->upload_memory);
     uint64_t bytes = 0;
     device->exec->vtable->close(device->exec, deadline_ns, &bytes);
@@ -256,8 +251,7 @@ static uint64_t lent_devices(const rota_runtime *runtime, uint64_t left) {
     for (const rota_plan_run *run = runtime->runs; run; run = run->next)
         if (run->device_mask & left) lent |= run->device_mask;
     for (uint32_t d = 0; d < devices; d++)
-        for (const rota_staging *staging = runtime->devices[d]->stagings; staging; staging = staging->next)
-            if (ra_load_acquire(&staging->busy)) lent |= (uint64_t)1 << d; /* with rota_staging_release */
+        if (rota_staging_is_busy(runtime->devices[d])) lent |= (uint64_t)1 << d;
     return lent & ~left;
 }
 

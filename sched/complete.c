@@ -139,6 +139,7 @@ static uint64_t copy_staged(const rota_submission *submission, leg way, bool cop
 /* The submission's bytes go to the caller's memory. */
 static void deliver(const rota_submission *submission) {
     if (submission->plan) (void)copy_staged(submission, submission->aside ? FROM_ASIDE : FROM_STAGING, true);
+    if (submission->read) rota_host_read_deliver(submission->read, submission->read->data);
     for (uint32_t i = 0; i < submission->bounce_count; i++) {
         const rota_bounce *bounce = &submission->bounces[i];
         memcpy((void *)(uintptr_t)bounce->destination, submission->bounce + bounce->offset, bounce->size);

@@ -300,7 +300,17 @@ void rota_deliver_segment(rota_runtime *runtime, rota_submission *submission, ui
     }
 }
 
+static bool deliver_no_read(rota_runtime *runtime, rota_submission *submission) {
+    const rota_host_read *read = submission->read;
+    if (!read->data) return false;
+    const uint64_t address = (uint64_t)(uintptr_t)read->data;
+    overlap b = {0};
+    look(runtime, &submission->delivery, runtime->deliveries.root, address, address + read->size, &b);
+    return b.ranges != 0 && rota_deliver_to(runtime, submission, read->data, read->size);
+}
+
 bool rota_deliver_nothing(rota_runtime *runtime, rota_submission *submission) {
+    if (submission->read) return deliver_no_read(runtime, submission);
     const rota_plan *plan = submission->plan;
     rota_delivery *delivery = &submission->delivery;
     const uint32_t outputs = plan->transfer_count - plan->input_count;

@@ -116,10 +116,13 @@ static void lost(void *user, rota_status status, const char *message) {
 
 /* ---- Memory ---- */
 
-rota_status rota_device_memory_create(rota_device *device, uint64_t size_bytes, uint32_t flags,
-                                      const char *name, rota_exec_memory **out_memory) {
+#define TRIMS_MAX 16 /* others may take what was given back */
+
+static rota_status create_memory(rota_device *device, uint64_t size_bytes, uint32_t flags, const char *name,
+                                 bool *out_is_limited, rota_exec_memory **out_memory) {
     rota_runtime *runtime = device->runtime;
     *out_memory = NULL;
+    *out_is_limited = true;
     uint64_t limit = runtime->options.memory_limit_bytes;
     uint64_t held = ra_load_relaxed(&runtime->memory_bytes);
     do {
@@ -130,6 +133,7 @@ rota_status rota_device_memory_create(rota_device *device, uint64_t size_bytes, 
                 (unsigned long long)size_bytes, device->id,
                 (unsigned long long)(held < limit ? limit - held : 0), (unsigned long long)limit);
     } while (!ra_cas_acq_rel(&runtime->memory_bytes, &held, held + size_bytes));
+    *out_is_limited = false;
     rota_status status =
         device->exec->vtable->memory_create(device->exec, size_bytes, flags, name, out_memory);
     if (status != ROTA_OK) {
@@ -146,6 +150,17 @@ rota_status rota_device_memory_create(rota_device *device, uint64_t size_bytes, 
         (void)ra_fetch_add_acq_rel(&runtime->memory_bytes, more);
     }
     return ROTA_OK;
+}
+
+rota_status rota_device_memory_create(rota_device *device, uint64_t size_bytes, uint32_t flags,
+                                      const char *name, rota_exec_memory **out_memory) {
+    bool is_limited;
+    rota_status status = create_memory(device, size_bytes, flags, name, &is_limited, out_memory);
+    for (int i = 0; i < TRIMS_MAX && status != ROTA_OK && is_limited; i++) {
+        if (!rota_staging_trim(device->runtime)) break;
+        status = create_memory(device, size_bytes, flags, name, &is_limited, out_memory);
+    }
+    return status;
 }
 
 void rota_device_memory_destroy(rota_device *device, rota_exec_memory *memory) {
@@ -243,7 +258,7 @@ void rota_device_free(rota_device *device) {
     free(device->ring);
     free(device->upload_slots);
     free(device->gate.works);
-    (void)pthread_mutex_destroy(&device->staging_mutex);
+    rota_staging_free(device);
     (void)pthread_mutex_destroy(&device->gate.mutex);
     free(device);
 }
@@ -257,7 +272,6 @@ static rota_device *new_device(rota_runtime *runtime, const listed *entry) {
     device->info = entry->info;
     device->asks_poison = entry->info.kind == ROTA_EXEC_CPU;
     memcpy(device->id, entry->info.id, sizeof device->id);
-    (void)pthread_mutex_init(&device->staging_mutex, NULL);
     (void)pthread_mutex_init(&device->gate.mutex, NULL);
     size_t bytes = (runtime->queue_count * sizeof *device->timelines + 63) / 64 * 64;
     device->timelines = aligned_alloc(64, bytes);

@@ -11,42 +11,6 @@
 #define ACROSS_SPIN_NS 30000u
 #define GATE_NAP_NS 200000u
 
-/* ---- Staging ---- */
-
-rota_staging *rota_staging_acquire(rota_device *device, uint64_t size_bytes, uint32_t flags) {
-    uint64_t size = 65536;
-    while (size < size_bytes) size *= 2;
-    (void)pthread_mutex_lock(&device->staging_mutex);
-    rota_staging *staging = device->stagings;
-    for (; staging; staging = staging->next) {
-        uint32_t idle = 0;
-        if (staging->flags == flags && staging->memory->size_bytes == size &&
-            ra_cas_acq_rel(&staging->busy, &idle, 1)) /* acquire: with the release in rota_staging_release */
-            break;
-    }
-    if (!staging) {
-        staging = calloc(1, sizeof *staging);
-        if (staging &&
-            rota_device_memory_create(device, size, flags, "staging", &staging->memory) != ROTA_OK) {
-            free(staging);
-            staging = NULL;
-        }
-        if (staging) {
-            staging->device = device;
-            staging->flags = flags;
-            ra_store_relaxed(&staging->busy, 1);
-            staging->next = device->stagings;
-            device->stagings = staging;
-        }
-    }
-    (void)pthread_mutex_unlock(&device->staging_mutex);
-    return staging;
-}
-
-void rota_staging_release(rota_staging *staging) {
-    ra_store_release(&staging->busy, 0);
-}
-
 /* ---- One work ---- */
 
 static void skip_work(rota_work *work, const rota_cause *cause, bool first) {
@@ -131,38 +95,88 @@ static rota_status prepare_segment(rota_work *work, rota_exec_work *out) {
     return ROTA_OK;
 }
 
-static rota_status prepare_copy(rota_work *work, rota_exec_work *out) {
-    rota_submission *submission = work->submission;
-    rota_device *device = work->device;
-    rota_transfer *transfer = work->kind == ROTA_WORK_READ    ? &submission->read->pieces[work->segment]
-                              : work->kind == ROTA_WORK_WRITE ? NULL
-                                                              : &submission->transfers[work->segment];
-    if (work->kind == ROTA_WORK_READ || work->kind == ROTA_WORK_MIGRATE_OUT) {
-        transfer->down = rota_staging_acquire(device, transfer->size, ROTA_EXEC_MEMORY_HOST_READ);
-        if (!transfer->down) return ROTA_OUT_OF_MEMORY;
-        work->copy = (rota_exec_copy){transfer->down->memory,
-                                      ra_load_acquire(&transfer->residency->memory[device->index]), 0,
-                                      transfer->offset, transfer->size};
-    } else if (work->kind == ROTA_WORK_MIGRATE_IN) {
-        if (!transfer->down && !device->runtime->devices[transfer->from]->exec->caps.unified_host)
-            return rota_fail(ROTA_OUT_OF_MEMORY, "the bytes did not leave device '%s'",
-                             device->runtime->devices[transfer->from]->id);
-        rota_exec_memory *destination = ra_load_acquire(&transfer->residency->memory[device->index]);
-        rota_exec_memory *source = transfer->down
-                                       ? transfer->down->memory
-                                       : ra_load_acquire(&transfer->residency->memory[transfer->from]);
-        uint64_t source_offset = transfer->down ? 0 : transfer->offset;
-        if (!device->exec->caps.unified_host) {
-            transfer->up = rota_staging_acquire(device, transfer->size, ROTA_EXEC_MEMORY_HOST_WRITE);
-            if (!transfer->up) return ROTA_OUT_OF_MEMORY;
-            memcpy(transfer->up->memory->host, (const uint8_t *)source->host + source_offset, transfer->size);
-            source = transfer->up->memory;
-            source_offset = 0;
-        }
-        work->copy = (rota_exec_copy){destination, source, transfer->offset, source_offset, transfer->size};
-    }
+static rota_status prepare_read(rota_work *work, rota_exec_work *out) {
+    const rota_host_read *read = work->submission->read;
+    rota_read_part *part = &read->parts[work->segment];
+    uint32_t count;
+    const rota_extent *extents = rota_host_read_extents(work, &count);
+    rota_status status =
+        rota_staging_acquire(work->device, part->size, ROTA_EXEC_MEMORY_HOST_READ, &part->down);
+    if (status == ROTA_OK)
+        status = rota_staging_copies_in(
+            part->down, ra_load_acquire(&read->residency->memory[work->device->index]), extents, count, out);
+    return status == ROTA_OK
+               ? status
+               : rota_fail_context(status, "read of buffer '%s': ", read->residency->buffer->name);
+}
+
+static rota_status one_copy(rota_work *work, rota_exec_copy copy, rota_exec_work *out) {
+    work->copy = copy;
     out->copies = &work->copy;
     out->copy_count = 1;
+    return ROTA_OK;
+}
+
+static rota_status prepare_write(rota_work *work, rota_exec_work *out) {
+    const rota_host_write *write = &work->submission->write;
+    rota_exec_memory *destination = ra_load_acquire(&write->residency->memory[work->device->index]);
+    if (write->staging) return rota_staging_copies_out(write->staging, destination, write->offset, out);
+    uint64_t begin = write->slot * work->device->runtime->options.staging_slot_bytes;
+    rota_exec_copy copy = {destination, work->device->upload_memory, write->offset, begin, write->size};
+    return one_copy(work, copy, out);
+}
+
+static rota_status prepare_move_out(rota_work *work, rota_exec_work *out) {
+    rota_transfer *transfer = &work->submission->transfers[work->segment];
+    rota_extent extent = {transfer->offset, transfer->size, transfer->from};
+    ROTA_TRY(rota_staging_acquire(work->device, transfer->size, ROTA_EXEC_MEMORY_HOST_READ, &transfer->down));
+    return rota_staging_copies_in(
+        transfer->down, ra_load_acquire(&transfer->residency->memory[work->device->index]), &extent, 1, out);
+}
+
+static void fill(const rota_staging *to, const uint8_t *from) {
+    for (; to; to = to->more) {
+        memcpy(to->memory->host, from, to->used);
+        from += to->used;
+    }
+}
+
+/* Out of the other device's staging memory, or, where the host sees it, its memory itself: at once where this
+ * device can, else by way of its own staging memory. */
+static rota_status prepare_move_in(rota_work *work, rota_exec_work *out) {
+    rota_transfer *transfer = &work->submission->transfers[work->segment];
+    rota_device *device = work->device;
+    const rota_device *from = device->runtime->devices[transfer->from];
+    rota_exec_memory *destination = ra_load_acquire(&transfer->residency->memory[device->index]);
+    rota_exec_memory *source = ra_load_acquire(&transfer->residency->memory[transfer->from]);
+    if (!transfer->down && !from->exec->caps.unified_host)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "the bytes did not leave device '%s'", from->id);
+    if (!device->exec->caps.unified_host) {
+        ROTA_TRY(rota_staging_acquire(device, transfer->size, ROTA_EXEC_MEMORY_HOST_WRITE, &transfer->up));
+        rota_staging *up = transfer->up;
+        if (!transfer->down) fill(up, (const uint8_t *)source->host + transfer->offset);
+        for (const rota_staging *down = transfer->down; down; down = down->more, up = up->more)
+            memcpy(up->memory->host, down->memory->host, down->used); /* both are cut alike */
+        return rota_staging_copies_out(transfer->up, destination, transfer->offset, out);
+    }
+    if (transfer->down) return rota_staging_copies_out(transfer->down, destination, transfer->offset, out);
+    rota_exec_copy copy = {destination, source, transfer->offset, transfer->offset, transfer->size};
+    return one_copy(work, copy, out);
+}
+
+static rota_status prepare_copy(rota_work *work, rota_exec_work *out) {
+    switch ((rota_work_kind)work->kind) {
+    case ROTA_WORK_READ:
+        return prepare_read(work, out);
+    case ROTA_WORK_WRITE:
+        return prepare_write(work, out);
+    case ROTA_WORK_MIGRATE_OUT:
+        return prepare_move_out(work, out);
+    case ROTA_WORK_MIGRATE_IN:
+        return prepare_move_in(work, out);
+    case ROTA_WORK_SEGMENT:
+        break;
+    }
     return ROTA_OK;
 }
 

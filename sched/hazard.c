@@ -9,6 +9,9 @@
 
 #include "sched/runtime_internal.h"
 
+/* Shorter lists are not folded as a whole. */
+#define FOLD_AT_LEAST 32u
+
 static uint32_t timeline_index(const rota_runtime *runtime, uint64_t point) {
     return rota_point_device(point) * runtime->queue_count + rota_point_queue(point);
 }
@@ -23,66 +26,168 @@ void rota_hazard_want(rota_runtime *runtime, uint64_t point) {
 
 /* ---- Ranges ---- */
 
-uint32_t rota_hazard_find(const rota_residency *residency, uint64_t offset) {
-    uint32_t low = 0, high = residency->range_count;
-    while (high - low > 1) {
-        uint32_t middle = low + (high - low) / 2;
-        if (residency->ranges[middle].begin <= offset)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
+void rota_hazard_start(rota_residency *residency) {
+    residency->first.end = residency->buffer->size_bytes;
+    residency->root = &residency->first;
+    residency->range_count = 1;
+    residency->fold_at = FOLD_AT_LEAST;
 }
 
-static bool grow(rota_residency *residency) {
-    if (residency->range_count < residency->range_capacity) return true;
-    uint32_t capacity = residency->range_capacity * 2 < 8 ? 8 : residency->range_capacity * 2;
-    rota_range *ranges = malloc(capacity * sizeof *ranges);
-    if (!ranges) return false;
-    memcpy(ranges, residency->ranges, residency->range_count * sizeof *ranges);
-    if (residency->ranges != &residency->first) free(residency->ranges);
-    residency->ranges = ranges;
-    residency->range_capacity = capacity;
-    return true;
+void rota_hazard_end(rota_residency *residency) {
+    for (rota_range *range = residency->first.next; range;) {
+        rota_range *next = range->next;
+        free(range);
+        range = next;
+    }
+    residency->first = (rota_range){0};
+    residency->root = &residency->first;
+}
+
+rota_range *rota_hazard_find(rota_residency *residency, uint64_t offset) {
+    rota_range *found = &residency->first;
+    for (rota_range *range = residency->root; range;) {
+        bool is_before = range->begin <= offset;
+        if (is_before) found = range;
+        range = is_before ? range->right : range->left;
+    }
+    return found;
+}
+
+/* The address, mixed: those of one allocator lie in rows. */
+static uint32_t priority_of(const rota_range *range) {
+    uint64_t x = (uintptr_t)range;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return (uint32_t)(x >> 32);
+}
+
+/* What points to the range in the tree, or would if its priority let it stand there. */
+static rota_range **place_of(rota_residency *residency, const rota_range *range) {
+    rota_range **link = &residency->root;
+    while (*link && *link != range && (*link)->priority >= range->priority)
+        link = range->begin < (*link)->begin ? &(*link)->left : &(*link)->right;
+    return link;
+}
+
+static void put_into_tree(rota_residency *residency, rota_range *range) {
+    rota_range **link = place_of(residency, range), *under = *link;
+    rota_range **left = &range->left, **right = &range->right;
+    *link = range;
+    while (under) { /* what was there, by side */
+        bool is_before = under->begin < range->begin;
+        rota_range **side = is_before ? left : right, **inner = is_before ? &under->right : &under->left;
+        *side = under;
+        if (is_before)
+            left = inner;
+        else
+            right = inner;
+        under = *inner;
+    }
+    *left = *right = NULL;
+}
+
+static void take_from_tree(rota_residency *residency, rota_range *range) {
+    rota_range **link = place_of(residency, range), *left = range->left, *right = range->right;
+    while (left && right) {
+        bool is_left = left->priority > right->priority;
+        *link = is_left ? left : right;
+        link = is_left ? &left->right : &right->left;
+        if (is_left)
+            left = left->right;
+        else
+            right = right->left;
+    }
+    *link = left ? left : right;
 }
 
 /* Makes a range begin at `offset`. Without memory it stays as it is: the caller then treats more bytes as
  * touched than were, which orders too much and never too little; which devices hold them is in set_valid. */
 static void split(rota_residency *residency, uint64_t offset) {
     if (offset >= residency->buffer->size_bytes) return;
-    uint32_t i = rota_hazard_find(residency, offset);
-    if (residency->ranges[i].begin == offset || !grow(residency)) return;
-    rota_range *range = &residency->ranges[i];
-    memmove(range + 1, range, (residency->range_count - i) * sizeof *range);
+    rota_range *range = rota_hazard_find(residency, offset);
+    if (range->begin == offset) return;
+    rota_range *rest = malloc(sizeof *rest);
+    if (!rest) return;
+    *rest = *range;
+    range->end = rest->begin = offset;
+    range->next = rest;
+    rest->priority = priority_of(rest);
+    put_into_tree(residency, rest);
     residency->range_count++;
-    range[0].end = offset;
-    range[1].begin = offset;
 }
 
 static bool same_history(const rota_range *a, const rota_range *b) {
-    return a->writer == b->writer && a->valid == b->valid && a->reader_count == b->reader_count &&
+    return a->writer == b->writer && a->valid == b->valid && a->is_joint == b->is_joint &&
+           a->reader_count == b->reader_count &&
            memcmp(a->readers, b->readers, a->reader_count * sizeof a->readers[0]) == 0;
 }
 
+static bool is_settled(rota_residency *residency, uint64_t point) {
+    for (uint32_t i = 0; i < residency->settled_count; i++)
+        if (rota_point_timeline(residency->settled[i]) == rota_point_timeline(point)) {
+            if (residency->settled[i] < point) residency->settled[i] = point;
+            return true;
+        }
+    if (residency->settled_count == ROTA_SETTLED_MAX) return false;
+    residency->settled[residency->settled_count++] = point;
+    return true;
+}
+
+/* Forgets what has passed: a reader, which nobody has to wait for any more; and which of the settled writers
+ * it was, where others want only what that one made visible. */
+static void forget_passed(rota_residency *residency, rota_range *range) {
+    uint32_t kept = 0;
+    for (uint32_t r = 0; r < range->reader_count; r++)
+        if (!rota_point_passed(residency->runtime, range->readers[r]))
+            range->readers[kept++] = range->readers[r];
+    range->reader_count = kept;
+    if (kept == 0) range->is_joint = false;
+    if (range->writer != ROTA_POINT_NONE && rota_point_passed(residency->runtime, range->writer) &&
+        is_settled(residency, range->writer))
+        range->writer = ROTA_POINT_NONE;
+}
+
 /* Joins what has the same history around [begin, end), so that the list stays as long as the history is
- * varied. */
+ * varied, and no longer than what is unfinished makes it. */
 static void join(rota_residency *residency, uint64_t begin, uint64_t end) {
     if (residency->range_count == 1) return;
-    uint32_t i = rota_hazard_find(residency, begin > 0 ? begin - 1 : 0);
-    uint32_t last = rota_hazard_find(residency, end < residency->buffer->size_bytes ? end : end - 1);
-    uint32_t to = i;
-    for (uint32_t from = i + 1; from <= last; from++) {
-        if (same_history(&residency->ranges[to], &residency->ranges[from]))
-            residency->ranges[to].end = residency->ranges[from].end;
-        else
-            residency->ranges[++to] = residency->ranges[from];
+    rota_range *range = rota_hazard_find(residency, begin > 0 ? begin - 1 : 0);
+    forget_passed(residency, range);
+    while (range->next && range->next->begin <= end) {
+        rota_range *next = range->next;
+        forget_passed(residency, next);
+        if (!same_history(range, next)) {
+            range = next;
+            continue;
+        }
+        take_from_tree(residency, next);
+        range->end = next->end;
+        range->next = next->next;
+        free(next);
+        residency->range_count--;
     }
-    uint32_t dropped = last - to;
-    if (dropped == 0) return;
-    memmove(&residency->ranges[to + 1], &residency->ranges[last + 1],
-            (residency->range_count - last - 1) * sizeof *residency->ranges);
-    residency->range_count -= dropped;
+}
+
+/* Makes ranges begin at both ends. When the list has become twice as long it is gone over as a whole: that
+ * costs O(1) a cut. */
+static void cut(rota_residency *residency, uint64_t begin, uint64_t end) {
+    if (begin == 0 && end >= residency->buffer->size_bytes) return;
+    if (residency->range_count >= residency->fold_at) {
+        join(residency, 0, residency->buffer->size_bytes);
+        residency->fold_at = 2 * residency->range_count;
+        if (residency->fold_at < FOLD_AT_LEAST) residency->fold_at = FOLD_AT_LEAST;
+    }
+    split(residency, begin);
+    split(residency, end);
+}
+
+void rota_hazard_fold(rota_residency *residency, uint64_t begin, uint64_t end) {
+    if (residency->owner) rota_replay_disown(residency);
+    join(residency, begin, end);
+}
+
+static void want_settled(rota_runtime *runtime, const rota_residency *residency) {
+    for (uint32_t i = 0; i < residency->settled_count; i++) rota_hazard_want(runtime, residency->settled[i]);
 }
 
 static void add_reader(rota_runtime *runtime, rota_range *range, uint64_t point) {
@@ -99,6 +204,7 @@ static void add_reader(rota_runtime *runtime, rota_range *range, uint64_t point)
     /* No room: this reader waits for another one and then stands for both. */
     rota_hazard_want(runtime, range->readers[0]);
     range->readers[0] = point;
+    range->is_joint = true;
 }
 
 /* Where [begin, end) of the range is. Of a range that could not be cut the other bytes are where
@@ -112,12 +218,12 @@ static void set_valid(rota_range *range, uint64_t begin, uint64_t end, rota_plac
 void rota_hazard_read(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
                       uint64_t point) {
     if (residency->owner) rota_replay_disown(residency);
-    split(residency, begin);
-    split(residency, end);
-    for (uint32_t i = rota_hazard_find(residency, begin);
-         i < residency->range_count && residency->ranges[i].begin < end; i++) {
-        rota_hazard_want(runtime, residency->ranges[i].writer);
-        add_reader(runtime, &residency->ranges[i], point);
+    cut(residency, begin, end);
+    want_settled(runtime, residency);
+    for (rota_range *range = rota_hazard_find(residency, begin); range && range->begin < end;
+         range = range->next) {
+        rota_hazard_want(runtime, range->writer);
+        add_reader(runtime, range, point);
     }
     join(residency, begin, end);
 }
@@ -125,15 +231,15 @@ void rota_hazard_read(rota_runtime *runtime, rota_residency *residency, uint64_t
 void rota_hazard_write(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
                        uint64_t point, rota_places valid) {
     if (residency->owner) rota_replay_disown(residency);
-    split(residency, begin);
-    split(residency, end);
-    for (uint32_t i = rota_hazard_find(residency, begin);
-         i < residency->range_count && residency->ranges[i].begin < end; i++) {
-        rota_range *range = &residency->ranges[i];
+    cut(residency, begin, end);
+    want_settled(runtime, residency);
+    for (rota_range *range = rota_hazard_find(residency, begin); range && range->begin < end;
+         range = range->next) {
         rota_hazard_want(runtime, range->writer);
         for (uint32_t r = 0; r < range->reader_count; r++) rota_hazard_want(runtime, range->readers[r]);
         range->writer = point;
         range->reader_count = 0;
+        range->is_joint = false;
         set_valid(range, begin, end, valid);
     }
     join(residency, begin, end);
@@ -143,11 +249,10 @@ void rota_hazard_move(rota_runtime *runtime, rota_residency *residency, uint64_t
                       uint64_t point, const rota_device *to) {
     rota_places bit = rota_residency_bit(residency, to);
     if (residency->owner) rota_replay_disown(residency);
-    split(residency, begin);
-    split(residency, end);
-    for (uint32_t i = rota_hazard_find(residency, begin);
-         i < residency->range_count && residency->ranges[i].begin < end; i++) {
-        rota_range *range = &residency->ranges[i];
+    cut(residency, begin, end);
+    want_settled(runtime, residency);
+    for (rota_range *range = rota_hazard_find(residency, begin); range && range->begin < end;
+         range = range->next) {
         /* The move waits for the writer and then stands for it. Readers of other devices' copies go on; a
          * later writer waits for them and for the move. Readers of this memory may still look at the bytes
          * that the move replaces: a plan's segment may read there what its segment on another device
@@ -155,8 +260,7 @@ void rota_hazard_move(rota_runtime *runtime, rota_residency *residency, uint64_t
         rota_hazard_want(runtime, range->writer);
         for (uint32_t r = 0; r < range->reader_count; r++) {
             const rota_device *reader = runtime->devices[rota_point_device(range->readers[r])];
-            /* A full list has readers that stand for others. */
-            if (rota_residency_bit(residency, reader) == bit || range->reader_count == ROTA_READERS_MAX)
+            if (rota_residency_bit(residency, reader) == bit || range->is_joint)
                 rota_hazard_want(runtime, range->readers[r]);
         }
         range->writer = point;
@@ -166,11 +270,10 @@ void rota_hazard_move(rota_runtime *runtime, rota_residency *residency, uint64_t
 }
 
 void rota_hazard_place(rota_residency *residency, uint64_t begin, uint64_t end, rota_places valid) {
-    split(residency, begin);
-    split(residency, end);
-    for (uint32_t i = rota_hazard_find(residency, begin);
-         i < residency->range_count && residency->ranges[i].begin < end; i++)
-        set_valid(&residency->ranges[i], begin, end, valid);
+    cut(residency, begin, end);
+    for (rota_range *range = rota_hazard_find(residency, begin); range && range->begin < end;
+         range = range->next)
+        set_valid(range, begin, end, valid);
     join(residency, begin, end);
 }
 

@@ -197,9 +197,13 @@ const rota_cause *rota_poison_of_work(rota_work *work) {
     if (ra_load_acquire(&submission->poisoned)) return ra_load_acquire(&submission->cause);
     if (ra_load_acquire(&runtime->poison_active) == 0) return NULL;
     if (work->kind == ROTA_WORK_READ) {
-        const rota_transfer *piece = &submission->read->pieces[work->segment];
-        return rota_poison_find(runtime, piece->residency->buffer, piece->offset, piece->offset + piece->size,
-                                submission->number);
+        uint32_t count;
+        const rota_extent *extents = rota_host_read_extents(work, &count);
+        const rota_cause *cause = NULL;
+        for (uint32_t e = 0; e < count && !cause; e++)
+            cause = rota_poison_find(runtime, submission->read->residency->buffer, extents[e].offset,
+                                     extents[e].offset + extents[e].size, submission->number);
+        return cause;
     }
     if (work->kind == ROTA_WORK_WRITE) {
         rota_poison_heal(runtime, submission->write.residency->buffer, submission->write.offset,
@@ -284,9 +288,14 @@ static bool for_operands(rota_runtime *runtime, const rota_work *work, const voi
     const rota_submission *submission = work->submission;
     if (!owner) {
         if (work->kind == ROTA_WORK_READ) {
-            const rota_transfer *piece = &submission->read->pieces[work->segment];
-            rota_place where = {piece->residency->buffer, 0, 0, piece->offset, piece->offset + piece->size};
-            return fn(runtime, work, &where, ROTA_READ, user);
+            uint32_t count;
+            const rota_extent *extents = rota_host_read_extents(work, &count);
+            for (uint32_t e = 0; e < count; e++) {
+                rota_place where = {submission->read->residency->buffer, 0, 0, extents[e].offset,
+                                    extents[e].offset + extents[e].size};
+                if (fn(runtime, work, &where, ROTA_READ, user)) return true;
+            }
+            return false;
         }
         if (work->kind == ROTA_WORK_WRITE) {
             const rota_host_write *write = &submission->write;

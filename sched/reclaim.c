@@ -33,8 +33,8 @@ static bool is_unused(rota_runtime *runtime, const rota_dead *dead) {
     }
     if (dead->kind == ROTA_DEAD_ARGS) return rota_args_idle((const rota_args *)dead);
     const rota_residency *residency = rota_residency_of_dead(dead);
-    for (uint32_t i = 0; i < residency->range_count; i++)
-        if (!range_passed(runtime, &residency->ranges[i])) return false;
+    for (const rota_range *range = &residency->first; range; range = range->next)
+        if (!range_passed(runtime, range)) return false;
     return true;
 }
 
@@ -77,7 +77,7 @@ static void prepend(rota_dead **list, rota_dead *objects) {
 /* Releases to the exchange in take_unused what the sequencer saw of the object's uses: points that have
  * passed, and submissions that the completer and the executors are through with (each seen by an acquire). So
  * the reclaimer comes after them all. seq_cst: with its sleep flag. */
-static void push_unused(rota_runtime *runtime, rota_dead *dead) {
+void rota_reclaim_push_unused(rota_runtime *runtime, rota_dead *dead) {
     dead->next = ra_load_relaxed(&runtime->unused);
     while (!ra_cas_seq_cst(&runtime->unused, &dead->next, dead)) {
     }
@@ -105,12 +105,19 @@ void rota_reclaim_sweep(rota_runtime *runtime, rota_dead *fresh) {
             continue;
         }
         if (dead->kind == ROTA_DEAD_PLAN) rota_replay_release((rota_plan_run *)dead);
-        push_unused(runtime, dead);
+        rota_reclaim_push_unused(runtime, dead);
     }
 }
 
 void rota_reclaim_free(rota_dead *dead) {
     rota_runtime *runtime;
+    if (dead->kind == ROTA_DEAD_STAGING) {
+        rota_staging *block = (rota_staging *)dead;
+        runtime = block->device->runtime;
+        rota_staging_free_memory(block);
+        (void)ra_fetch_sub_release(&runtime->staging_dying, 1); /* with rota_staging_trim */
+        return;
+    }
     if (dead->kind == ROTA_DEAD_PLAN) {
         rota_plan_run *run = (rota_plan_run *)dead;
         rota_plan *plan = run->plan;

@@ -82,8 +82,7 @@ void rota_replay_disown(rota_residency *residency) {
     if (!replay) return;
     residency->owner = NULL;
     replay->state = REPLAY_NONE;
-    for (uint32_t i = 0; i < residency->range_count; i++) {
-        rota_range *range = &residency->ranges[i];
+    for (rota_range *range = &residency->first; range; range = range->next) {
         range->writer = moved(residency->runtime, replay, range->writer);
         for (uint32_t r = 0; r < range->reader_count; r++)
             range->readers[r] = moved(residency->runtime, replay, range->readers[r]);

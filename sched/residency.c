@@ -31,9 +31,7 @@ rota_status rota_runtime_buffer(rota_runtime *runtime, const char *name, uint64_
     residency->dead.kind = ROTA_DEAD_BUFFER;
     residency->runtime = runtime;
     residency->buffer = buffer;
-    residency->ranges = &residency->first;
-    residency->range_count = residency->range_capacity = 1;
-    residency->first.end = size_bytes;
+    rota_hazard_start(residency);
     (void)pthread_mutex_init(&residency->memory_mutex, NULL);
     buffer->residency = residency;
     (void)pthread_mutex_lock(&runtime->objects_mutex);
@@ -102,8 +100,7 @@ void rota_residency_destroy(rota_residency *residency, bool keep_struct) {
             else if (memory && !kept)
                 rota_device_memory_destroy(residency->runtime->devices[d], memory);
         }
-    if (residency->ranges != &residency->first) free(residency->ranges);
-    residency->ranges = &residency->first;
+    rota_hazard_end(residency);
     (void)pthread_mutex_destroy(&residency->memory_mutex);
     if (!keep_struct) free(residency);
 }

@@ -12,6 +12,9 @@
 #define DEFAULT_QUEUES 2
 #define DEFAULT_STAGING_SLOTS 16
 #define DEFAULT_STAGING_SLOT_BYTES (1u << 20)
+#define DEFAULT_STAGING_LIMIT_BYTES (64u << 20)
+#define DEFAULT_STAGING_IDLE_NS 5000000000u
+#define STAGING_IDLE_NS_MIN 1000000u
 
 /* ---- Forks ---- */
 
@@ -107,6 +110,9 @@ static bool take_options(rota_runtime *runtime, const rota_runtime_options *opti
     if (own->queues_per_device == 0) own->queues_per_device = DEFAULT_QUEUES;
     if (own->staging_slots == 0) own->staging_slots = DEFAULT_STAGING_SLOTS;
     if (own->staging_slot_bytes == 0) own->staging_slot_bytes = DEFAULT_STAGING_SLOT_BYTES;
+    if (own->staging_limit_bytes == 0) own->staging_limit_bytes = DEFAULT_STAGING_LIMIT_BYTES;
+    if (own->staging_idle_ns == 0) own->staging_idle_ns = DEFAULT_STAGING_IDLE_NS;
+    if (own->staging_idle_ns < STAGING_IDLE_NS_MIN) own->staging_idle_ns = STAGING_IDLE_NS_MIN;
     runtime->queue_count = own->queues_per_device;
     for (uint32_t i = 0; i < rota_exec_driver_count; i++)
         runtime->drivers[runtime->driver_count++].driver = rota_exec_drivers[i];

@@ -35,7 +35,12 @@ typedef struct rota_runtime_options {
     uint32_t merge_max;     /* submissions that wait for a device are merged into one driver call: so many
                                segments     of them at most; 0: as many as wait. 1: each completes by itself */
     uint32_t staging_slots; /* slots of each device's upload ring; 0: 16 */
-    uint64_t staging_slot_bytes; /* of each; larger transfers are cut; 0: 1 MiB */
+    uint64_t staging_slot_bytes; /* of each; what is larger is staged in memory made for it; 0: 1 MiB */
+    /* Writes larger than a slot are staged in whole, counted in memory_limit_bytes. Of those that are under
+     * way to a device at a time no more than so many bytes; one that is larger by itself goes when no other
+     * is. 0: 64 MiB */
+    uint64_t staging_limit_bytes;
+    uint64_t staging_idle_ns; /* staging memory that no transfer needed for so long is given back; 0: 5 s */
     /* How long rota's threads look for more work, or for the device's end, and rota_wait for its ticket's,
      * before they sleep: waking a sleeper costs 10 us, on a virtual machine up to 100, and there are two on
      * the way to the device and two on the way back. Each that looks keeps a core. 0, and anything shorter
@@ -156,20 +161,35 @@ ROTA_API rota_status rota_ticket_eventfd(rota_ticket ticket, int eventfd);
 
 /* ---- Host access to persistent buffers: ordered like nodes ---- */
 
-/* Writes bytes, as a submission of its own. `data` is copied before the call returns; larger than the free
- * part of the staging ring: waits for room, up to the default deadline. The buffer goes to `device`, or, if
- * NULL, to where its valid bytes are (never written: the runtime's first open device). `out_ticket` may be
- * NULL; of 0 bytes nothing is submitted, and the ticket is none (id 0). OUT_OF_RANGE, OUT_OF_MEMORY,
- * DEVICE_LOST, TIMEOUT (no room), WRONG_STATE (closed, or no device open). May block in malloc and the
- * driver. */
+/* Writes bytes, as one submission, whatever their number: a reader sees all of it or nothing, and if it
+ * fails, the range counts as failed as a whole (P9). `data` is copied before the call returns: into a slot of
+ * the upload ring, or, larger than that, into staging memory of its size, which is made if there is none (in
+ * pieces of 16 MiB and one of the next power of two). Where slots are taken, or large writes already have
+ * staging_limit_bytes under way, it waits for room, up to the default deadline. The buffer goes to `device`,
+ * or, if NULL, to where its valid bytes are (never written: the runtime's first open device). `out_ticket`
+ * may be NULL; of 0 bytes nothing is submitted, and the ticket is none (id 0). OUT_OF_RANGE, OUT_OF_MEMORY
+ * (names the memory limit; nothing was written), DEVICE_LOST, TIMEOUT (no room), WRONG_STATE (closed, or no
+ * device open). May block in malloc and the driver. */
 ROTA_API rota_status rota_buffer_write(rota_buffer *buffer, rota_device *device, uint64_t offset_bytes,
                                        const void *data, uint64_t size_bytes, rota_ticket *out_ticket);
 
-/* Reads what the last write submitted before this call produced (P5): submits a copy and waits for it, up to
- * the default deadline. UNDEFINED_DATA if part of the range, or of what its writer read, was never written;
- * NODE_FAILED with the first cause if its writer failed. */
+/* Reads what the last write submitted before this call produced (P5): submits a copy, one whatever its size,
+ * and waits for it, up to the default deadline. Needs staging memory of its size on the devices that have the
+ * bytes; what it costs beyond that grows with the writers of the range that are unfinished, not with those
+ * that are through. UNDEFINED_DATA if part of the range, or of what its writer read, was never written;
+ * NODE_FAILED with the first cause if a writer of any of it failed; OUT_OF_MEMORY. After an error out_data is
+ * as it was. May block in malloc. */
 ROTA_API rota_status rota_buffer_read(rota_buffer *buffer, uint64_t offset_bytes, void *out_data,
                                       uint64_t size_bytes);
+
+/* The same without waiting. `out_data` is the caller's and stays so: it is to be valid, and left alone by
+ * others, until the ticket has ended; of OUTPUTs and reads into the same memory the later one's bytes come
+ * later. The bytes are there when the ticket is complete; if it failed, out_data is as it was. The buffer may
+ * be released meanwhile. What the ticket says is what rota_buffer_read returns. `out_ticket` may be NULL; of
+ * 0 bytes nothing is submitted, and the ticket is none (id 0). BUSY: no room for a submission, or, under a
+ * memory limit, for the staging memory beside that of others. Waits for nobody; may block in malloc. */
+ROTA_API rota_status rota_buffer_read_async(rota_buffer *buffer, uint64_t offset_bytes, void *out_data,
+                                            uint64_t size_bytes, rota_ticket *out_ticket);
 
 /* ---- Arguments and submission ---- */
 

@@ -58,6 +58,7 @@ _Static_assert(ROTA_LANES_FIRST << (ROTA_LANE_BLOCKS - 1) == ROTA_LANES_MAX, "th
 #define ROTA_LANE_CHUNKS 1024
 _Static_assert(ROTA_CHUNK_CELLS > ROTA_LANE_RECORDS, "see rota_lane_provide");
 #define ROTA_READERS_MAX 6
+#define ROTA_SETTLED_MAX 8
 #define ROTA_CLOCK_HISTORY 8
 #define ROTA_SPIN_NS 50000u
 
@@ -224,14 +225,73 @@ typedef struct rota_timeline {
     uint64_t entered, reported, believed;
 } rota_timeline;
 
-/* Mapped memory for one transfer, pooled per device. */
-typedef struct rota_staging {
-    struct rota_staging *next; /* in the device's list of all */
+/* ---- Released objects ---- */
+
+typedef enum rota_dead_kind {
+    ROTA_DEAD_BUFFER,
+    ROTA_DEAD_PLAN,
+    ROTA_DEAD_ARGS,
+    ROTA_DEAD_STAGING
+} rota_dead_kind;
+
+/* First members of every object that is reclaimed. */
+typedef struct rota_dead {
+    struct rota_dead *next;
+    uint32_t kind;
+} rota_dead;
+
+/* ---- Staging (staging.c) ---- */
+
+/* Blocks are of 4 KiB << class. */
+#define ROTA_STAGING_CLASSES 13
+#define ROTA_STAGING_CHUNK 64
+#define ROTA_STAGING_CHUNKS 1024
+
+/* A block of mapped memory; what one transfer needs is a span, a list of them. It lies in its device's pool
+ * until that is closed, with memory or without. */
+typedef struct rota_staging rota_staging;
+struct rota_staging {
+    rota_dead dead;
     rota_device *device;
-    rota_exec_memory *memory;
-    uint32_t flags;
+    rota_exec_memory *memory; /* NULL: a blank */
+    uint32_t number;          /* in the pool, from 1 */
+    uint8_t use, size_class;  /* its shelf */
+    _Atomic uint32_t next;    /* number of what lies under it; 0: nothing */
     _Atomic uint32_t busy;
-} rota_staging;
+    rota_staging *more; /* the span's next block */
+    uint64_t used;      /* bytes of the span in this block */
+    /* Of a span's first block: the copies of a work to or from it. */
+    rota_exec_copy *copies;
+    uint32_t copy_capacity;
+    /* Of an upload's first block, the sequencer's: the point after which it is free, and the upload after it.
+     */
+    uint64_t point, bytes;
+    rota_staging *later;
+};
+
+/* Idle blocks of one size. The stack's head is a block's number, and in the upper half how often it was
+ * changed. */
+typedef struct rota_staging_shelf {
+    _Atomic uint64_t head;
+    _Atomic uint32_t count,
+        fewest; /* blocks; and their lowest number since the sequencer looked: not needed */
+} rota_staging_shelf;
+
+/* Whose turn it is where several wait for room: whoever began to wait first. */
+typedef struct rota_room_turn {
+    _Atomic uint64_t start_ns, seen_ns; /* when that was, and when it last looked; 0: nobody's */
+} rota_room_turn;
+
+typedef struct rota_staging_pool {
+    _Atomic(rota_staging *) chunks[ROTA_STAGING_CHUNKS];
+    _Atomic uint32_t count; /* of blocks, blanks among them */
+    _Atomic uint64_t blanks;
+    rota_staging_shelf shelves[2][ROTA_STAGING_CLASSES]; /* for the host to write, and to read */
+    _Atomic int64_t uploading;                           /* bytes of large writes that are under way */
+    rota_staging *oldest, *newest;                       /* the sequencer's: those writes */
+    rota_room_turn large_turn, slot_turn;
+    _Atomic uint32_t next_slot; /* of the ring, where the next claim begins to look */
+} rota_staging_pool;
 
 typedef struct rota_upload_slot {
     _Atomic uint64_t state; /* 0: free; 1: claimed; else the point after which it is free */
@@ -294,8 +354,7 @@ struct rota_device {
     rota_exec_memory *upload_memory;
     rota_upload_slot *upload_slots;
     uint32_t upload_slot_count;
-    pthread_mutex_t staging_mutex; /* the runtime's own threads, and threads inside blocking calls */
-    rota_staging *stagings;
+    rota_staging_pool staging;
 };
 
 /* ---- Work for the completer ---- */
@@ -322,28 +381,23 @@ typedef struct rota_job {
     } u;
 } rota_job;
 
-/* ---- Released objects ---- */
-
-typedef enum rota_dead_kind { ROTA_DEAD_BUFFER, ROTA_DEAD_PLAN, ROTA_DEAD_ARGS } rota_dead_kind;
-
-/* First members of every object that is reclaimed. */
-typedef struct rota_dead {
-    struct rota_dead *next;
-    uint32_t kind;
-} rota_dead;
-
 /* ---- Persistent buffers ---- */
 
 /* A bit for each memory that a buffer may have. */
 __extension__ typedef unsigned __int128 rota_places;
 
-typedef struct rota_range {
+typedef struct rota_range rota_range;
+struct rota_range {
     uint64_t begin, end;
-    uint64_t writer;                    /* point; NONE: never written, or long ago */
+    uint64_t writer; /* point; NONE: never written, or as the residency's settled ones say */
     uint64_t readers[ROTA_READERS_MAX]; /* since the last write; at most one a timeline */
     uint32_t reader_count;
     rota_places valid; /* where the bytes are (rota_residency_bit); 0: never written */
-} rota_range;
+    bool is_joint;     /* some of the readers stand for others */
+    uint32_t priority; /* of the residency's tree by `begin`, a treap; so are the next two */
+    rota_range *left, *right;
+    rota_range *next; /* the bytes after it */
+};
 
 typedef struct rota_replay rota_replay; /* replay.c */
 
@@ -361,10 +415,14 @@ struct rota_residency {
      * another has memory, since that one was lost when this was made. Both are set before the memory is. */
     _Atomic uint64_t imported, apart;
     _Atomic uint32_t home_plus_1; /* a device with valid bytes, for writes with no device named */
-    /* The sequencer's: sorted, gapless, covering the buffer. */
-    rota_range *ranges;
-    uint32_t range_count, range_capacity;
-    rota_range first;   /* storage of the common case */
+    /* The sequencer's: gapless, covering the buffer. */
+    rota_range first;              /* of the list */
+    rota_range *root;              /* of the tree */
+    uint32_t range_count, fold_at; /* the count at which all are folded */
+    /* Writers that have passed and that no range names any more, one a timeline: whatever touches the buffer
+     * comes after them. */
+    uint64_t settled[ROTA_SETTLED_MAX];
+    uint32_t settled_count;
     rota_replay *owner; /* the plan whose replays alone touched it since they were last resolved */
 };
 
@@ -440,11 +498,17 @@ typedef enum rota_work_kind {
     ROTA_WORK_MIGRATE_IN   /* into the buffer on the other device */
 } rota_work_kind;
 
-/* One read piece or one move of bytes between devices. */
+/* Bytes of a buffer. */
+typedef struct rota_extent {
+    uint64_t offset, size;
+    uint32_t device; /* a read's: that they come from */
+} rota_extent;
+
+/* One move of bytes between devices. */
 typedef struct rota_transfer {
     rota_residency *residency;
     uint64_t offset, size;
-    uint32_t from, to; /* devices; a read's `to` is the host */
+    uint32_t from, to; /* devices */
     rota_staging *down, *up;
 } rota_transfer;
 
@@ -455,7 +519,7 @@ struct rota_work {
     uint8_t kind;
     bool skipped;
     bool comes_last;  /* of all that its device was given before: it was to wait for one that is lost */
-    uint32_t segment; /* of plan->segments; else index of the transfer */
+    uint32_t segment; /* of plan->segments; else index of the transfer, or of the read's part */
     uint32_t queue;
     uint64_t value;
     uint32_t first_wait, wait_count, first_hold, hold_count;
@@ -468,16 +532,31 @@ typedef struct rota_host_write {
     rota_residency *residency;
     rota_device *device;
     uint64_t offset, size;
+    rota_staging *staging; /* NULL: it is in the upload ring's slot */
     uint32_t slot;
 } rota_host_write;
 
-/* Shared by the reading thread and the sequencer; whoever lets go last frees it. */
+/* What a read takes from one device: a work. */
+typedef struct rota_read_part {
+    rota_device *device;
+    uint32_t first_extent, extent_count;
+    uint64_t size;
+    rota_staging *down; /* the bytes of its extents, one after the other */
+} rota_read_part;
+
+/* Shared by the reading thread, where it waits, and the sequencer; whoever lets go last frees it. */
 typedef struct rota_host_read {
     _Atomic uint32_t references;
+    rota_runtime *runtime;
     rota_residency *residency;
     uint64_t offset, size;
-    rota_transfer *pieces;
-    uint32_t piece_count;
+    uint8_t *data;    /* where the completer brings the bytes; NULL: the reading thread takes them */
+    bool is_returned; /* the memory that was promised */
+    rota_extent *extents;
+    rota_read_part *parts;
+    uint32_t part_count;
+    rota_extent one_extent; /* storage of the common case */
+    rota_read_part one_part;
 } rota_host_read;
 
 /* What the completer did with a submission that has outputs. */
@@ -623,7 +702,12 @@ struct rota_runtime {
     uint64_t *wanted; /* scratch: value wanted of each timeline */
     uint32_t *touched, touched_count;
     struct rota_merge *merge; /* sequencer.c */
+    uint64_t rounds, staging_looked_ns;
     _Atomic uint64_t reap_requested, reap_done;
+    _Atomic uint64_t staging_dying; /* blocks before the reclaimer */
+    _Atomic uint64_t staging_bytes; /* of memory_bytes: those of blocks */
+    _Atomic uint64_t staging_promised;
+    rota_room_turn promise_turn;
 
     pthread_mutex_t poison_mutex;
     rota_mark *poisons; /* failed ranges */
@@ -792,8 +876,38 @@ uint64_t rota_stamps_take(rota_stamps *stamps, uint64_t value);
 rota_status rota_handover_start(rota_device *device);
 void rota_handover_push(rota_device *device, rota_work *work); /* sequencer */
 void rota_handover_flush(rota_device *device);                 /* sequencer, after a batch */
-rota_staging *rota_staging_acquire(rota_device *device, uint64_t size_bytes, uint32_t flags);
-void rota_staging_release(rota_staging *staging);
+
+/* staging.c: lock-free, but where memory is made or given back */
+/* A span for so many bytes, to be read or written by the host as `flags` (rota_exec_memory_flags) say. */
+rota_status rota_staging_acquire(rota_device *device, uint64_t size_bytes, uint32_t flags,
+                                 rota_staging **out_span);
+void rota_staging_release(rota_staging *span);
+/* Under a memory limit: whether so many bytes fit beside what is promised to others; alone they always do,
+ * and may then not be had. To be returned when the span is released. */
+bool rota_staging_promise(rota_runtime *runtime, uint64_t size_bytes);
+void rota_staging_return(rota_runtime *runtime, uint64_t size_bytes);
+/* The copies of a work that fills the span with the extents of `source`, one after the other; or that brings
+ * the span's bytes to an extent of `destination`. They are the span's. */
+rota_status rota_staging_copies_in(rota_staging *span, rota_exec_memory *source, const rota_extent *extents,
+                                   uint32_t extent_count, rota_exec_work *out);
+rota_status rota_staging_copies_out(rota_staging *span, rota_exec_memory *destination, uint64_t offset,
+                                    rota_exec_work *out);
+/* Claims a slot of the upload ring: a free one, or one whose last copy has passed. */
+bool rota_staging_claim_slot(rota_device *device, uint32_t *out_slot);
+/* The sequencer's: the upload's span is free once the point has passed. */
+void rota_staging_retire(rota_staging *span, uint64_t bytes, uint64_t point);
+/* The sequencer's: gives back what uploads no longer need, and, where `now_ns` says that it is time, the
+ * memory of what was idle. */
+void rota_staging_sweep(rota_runtime *runtime, uint64_t now_ns);
+/* Whether there is idle memory that a later sweep may give back. */
+bool rota_staging_is_held(const rota_runtime *runtime);
+/* Gives all idle memory back, since others need it; false: there is none. */
+bool rota_staging_trim(rota_runtime *runtime);
+void rota_staging_free_memory(rota_staging *block); /* the reclaimer's */
+bool rota_staging_is_busy(const rota_device *device);
+/* Closing: the memory of all blocks, idle or not; and the blocks. */
+void rota_staging_close(rota_device *device);
+void rota_staging_free(rota_device *device);
 
 /* hazard.c (the sequencer's) */
 /* Adds what an access must wait for to the wanted values; then records the access. */
@@ -810,7 +924,11 @@ void rota_hazard_move(rota_runtime *runtime, rota_residency *residency, uint64_t
 /* Turns the wanted values into waits and holds of the work, dropping what the clocks prove; updates the
  * clocks. */
 void rota_hazard_settle(rota_runtime *runtime, rota_work *work);
-uint32_t rota_hazard_find(const rota_residency *residency, uint64_t offset);
+rota_range *rota_hazard_find(rota_residency *residency, uint64_t offset);
+void rota_hazard_start(rota_residency *residency); /* one range, never written */
+void rota_hazard_end(rota_residency *residency);
+/* Joins ranges around [begin, end) that differ by nothing but what has passed. */
+void rota_hazard_fold(rota_residency *residency, uint64_t begin, uint64_t end);
 
 /* replay.c (the sequencer's) */
 /* Someone but the owner is about to look at the residency's ranges: brings their points up to date. */
@@ -873,6 +991,8 @@ void *rota_callbacks_main(void *runtime);
 
 /* reclaim.c */
 void rota_reclaim_push(rota_runtime *runtime, rota_dead *dead);
+/* What has no use left: to the reclaimer. */
+void rota_reclaim_push_unused(rota_runtime *runtime, rota_dead *dead);
 void rota_reclaim_free(rota_dead *dead); /* with all uses passed; may block in drivers */
 /* The sequencer's: `dead` joins what waits for its last use; what has passed goes to the reclaimer. */
 void rota_reclaim_sweep(rota_runtime *runtime, rota_dead *fresh);
@@ -886,6 +1006,12 @@ void rota_run_destroy(rota_plan_run *run); /* all but the struct */
 
 /* hostio.c */
 void rota_host_read_release(rota_host_read *read);
+/* Brings what was read to the caller's memory, and gives the staging memory back. */
+void rota_host_read_deliver(rota_host_read *read, uint8_t *out);
+/* Gives back what a write holds that no device has been given. */
+void rota_host_write_drop(const rota_host_write *write);
+/* The extents that a read's work takes from its device. */
+const rota_extent *rota_host_read_extents(const rota_work *work, uint32_t *out_count);
 /* Gives back what a record holds that will not be sequenced. */
 void rota_host_record_drop(const rota_record *record);
 

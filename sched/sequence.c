@@ -140,7 +140,9 @@ static bool end_without_works(rota_runtime *runtime, rota_submission *submission
         const rota_host_write *write = &submission->write;
         rota_poison_mark(runtime, write->residency->buffer, write->offset, write->offset + write->size,
                          submission->number, cause, true);
-        ra_store_release(&write->device->upload_slots[write->slot].state, 0); /* with the claim in hostio.c */
+        rota_host_write_drop(write);
+    } else {
+        ends = !rota_deliver_nothing(runtime, submission);
     }
     if (!ends) (void)ra_fetch_or_acq_rel(&submission->cell->state, (uint32_t)ROTA_CELL_HOSTED);
     rota_ticket_set_failed(runtime, submission->cell, submission->ticket_id, status, cause);
@@ -194,9 +196,8 @@ static rota_device *holder_of(rota_runtime *runtime, const rota_residency *resid
 static bool check_incoming(rota_runtime *runtime, rota_submission *submission, rota_residency *residency,
                            uint64_t begin, uint64_t end, rota_places there, const char *node, uint32_t *moves,
                            const rota_cause **out_cause, rota_status *out_status) {
-    for (uint32_t i = rota_hazard_find(residency, begin);
-         i < residency->range_count && residency->ranges[i].begin < end; i++) {
-        const rota_range *range = &residency->ranges[i];
+    for (const rota_range *range = rota_hazard_find(residency, begin); range && range->begin < end;
+         range = range->next) {
         if (range->valid & there) continue;
         uint64_t from = range->begin > begin ? range->begin : begin, to = range->end < end ? range->end : end;
         if (range->valid == 0) {
@@ -255,7 +256,16 @@ static void send(rota_runtime *runtime, rota_work *work) {
     rota_handover_push(work->device, work);
 }
 
-/* Moves bytes [begin, end) of one range to the device: out of the memory of one that has them, and in. */
+/* Up to where, at most `end`, bytes from `at` on are on the same devices. */
+static uint64_t end_of_same(rota_residency *residency, uint64_t at, uint64_t end, rota_places *out_valid) {
+    const rota_range *range = rota_hazard_find(residency, at);
+    rota_places valid = *out_valid = range->valid;
+    while (range->end < end && range->next->valid == valid) range = range->next;
+    return range->end < end ? range->end : end;
+}
+
+/* Moves bytes [begin, end), which one device has, to the device: out of the memory of one that has them, and
+ * in. */
 static void move_range(rota_runtime *runtime, rota_submission *submission, rota_residency *residency,
                        uint64_t begin, uint64_t end, rota_places valid, rota_device *to) {
     rota_device *from = holder_of(runtime, residency, valid);
@@ -280,10 +290,10 @@ static void move_range(rota_runtime *runtime, rota_submission *submission, rota_
 static void bring(rota_runtime *runtime, rota_submission *submission, rota_residency *residency,
                   uint64_t begin, uint64_t end, rota_device *device) {
     for (uint64_t at = begin; at < end;) {
-        const rota_range *range = &residency->ranges[rota_hazard_find(residency, at)];
-        uint64_t to = range->end < end ? range->end : end;
-        if (!(range->valid & rota_residency_bit(residency, device)))
-            move_range(runtime, submission, residency, at, to, range->valid, device);
+        rota_places valid;
+        uint64_t to = end_of_same(residency, at, end, &valid);
+        if (!(valid & rota_residency_bit(residency, device)))
+            move_range(runtime, submission, residency, at, to, valid, device);
         at = to;
     }
 }
@@ -476,68 +486,104 @@ static void sequence_write(rota_runtime *runtime, rota_submission *submission, u
     rota_host_write *write = &submission->write;
     rota_device *device = write->device;
     rota_work *work = add_work(submission, device, device->io_queue, ROTA_WORK_WRITE, 0);
-    work->copy =
-        (rota_exec_copy){ra_load_acquire(&write->residency->memory[device->index]), device->upload_memory,
-                         write->offset, write->slot * runtime->options.staging_slot_bytes, write->size};
     *out_final = work_point(work);
     rota_hazard_write(runtime, write->residency, write->offset, write->offset + write->size, *out_final,
                       rota_residency_bit(write->residency, device));
     ra_store_relaxed(&write->residency->home_plus_1, device->index + 1);
     send(runtime, work);
-    /* The slot is free once the copy has passed (P1); with the claim in hostio.c. */
-    ra_store_release(&device->upload_slots[write->slot].state, *out_final);
+    /* Free once the copy has passed (P1). Release: with the claim. */
+    if (write->staging)
+        rota_staging_retire(write->staging, write->size, *out_final);
+    else
+        ra_store_release(&device->upload_slots[write->slot].state, *out_final);
 }
 
-/* A copy for each range of what is read, from a device that has it. */
-static bool sequence_read(rota_runtime *runtime, rota_submission *submission, uint64_t *out_final,
-                          const rota_cause **out_cause, rota_status *out_status) {
-    rota_host_read *read = submission->read;
+/* Cuts what is read into extents, those of one device together; false without memory. */
+static bool make_parts(rota_runtime *runtime, rota_host_read *read) {
     rota_residency *residency = read->residency;
     uint64_t end = read->offset + read->size;
-    uint32_t pieces = 0;
-    for (uint32_t i = rota_hazard_find(residency, read->offset);
-         i < residency->range_count && residency->ranges[i].begin < end; i++) {
-        uint32_t unused = 0;
-        const rota_range *range = &residency->ranges[i];
-        uint64_t from = range->begin > read->offset ? range->begin : read->offset;
-        uint64_t to = range->end < end ? range->end : end;
-        if (!check_incoming(runtime, submission, residency, from, to, 0, "read", &unused, out_cause,
-                            out_status))
-            return false;
-        pieces++;
+    uint32_t count = 0, devices = ra_load_acquire(&runtime->device_count);
+    rota_places valid;
+    for (uint64_t at = read->offset; at < end; at = end_of_same(residency, at, end, &valid)) count++;
+    rota_extent *found = &read->one_extent;
+    read->extents = &read->one_extent;
+    read->parts = &read->one_part;
+    if (count > 1) {
+        read->extents = malloc(2 * (size_t)count * sizeof *read->extents);
+        read->parts = calloc(devices, sizeof *read->parts);
+        if (!read->extents || !read->parts) return false;
+        found = read->extents + count;
     }
-    read->pieces = calloc(pieces, sizeof *read->pieces);
-    if (!read->pieces || !reserve(runtime, submission, pieces + 1u, 1, 1, 1)) {
-        *out_status = ROTA_OUT_OF_MEMORY;
-        *out_cause =
-            rota_cause_new(runtime, ROTA_OUT_OF_MEMORY, "read of buffer '%s': no host memory for %u pieces",
-                           residency->buffer->name, pieces);
-        return false;
-    }
+    /* Who has them is asked once: a device may be lost meanwhile. */
+    uint32_t of_device[ROTA_DEVICES_MAX] = {0};
     uint64_t at = read->offset;
-    rota_work *last = NULL;
-    while (at < end) {
-        const rota_range *range = &residency->ranges[rota_hazard_find(residency, at)];
-        uint64_t to = range->end < end ? range->end : end;
-        rota_device *from = holder_of(runtime, residency, range->valid);
-        uint32_t index = read->piece_count++;
-        read->pieces[index] =
-            (rota_transfer){residency, at, to - at, from->index, ROTA_DEVICES_MAX, NULL, NULL};
-        rota_work *work = add_work(submission, from, from->io_queue, ROTA_WORK_READ, index);
-        /* The last piece stands for all. */
-        if (last) rota_hazard_want(runtime, work_point(last));
-        rota_hazard_read(runtime, residency, at, to, work_point(work));
-        send(runtime, work);
-        last = work;
+    for (uint32_t e = 0; e < count; e++) {
+        uint64_t to = end_of_same(residency, at, end, &valid);
+        found[e] = (rota_extent){at, to - at, holder_of(runtime, residency, valid)->index};
+        of_device[found[e].device]++;
         at = to;
     }
-    *out_final = work_point(last);
+    uint32_t first = 0;
+    for (uint32_t d = 0; d < devices; d++) {
+        if (of_device[d] == 0) continue;
+        rota_read_part *part = &read->parts[read->part_count];
+        *part = (rota_read_part){.device = runtime->devices[d], .first_extent = first};
+        read->part_count++;
+        for (uint32_t e = 0; e < count; e++) {
+            if (found[e].device != d) continue;
+            read->extents[first++] = found[e];
+            part->extent_count++;
+            part->size += found[e].size;
+        }
+    }
     return true;
 }
 
 /* Whether the completer is to deliver others' bytes to the same memory first. */
 static bool comes_after_others(const rota_submission *submission) {
     return submission->hosted && (submission->delivery.wait_count || submission->delivery.point_count);
+}
+
+/* Where nobody waits in the call, the completer brings the bytes, when it is their turn. */
+static bool deliver_read(rota_runtime *runtime, rota_submission *submission) {
+    const rota_host_read *read = submission->read;
+    submission->hosted = read->data != NULL;
+    if (!submission->hosted) return true;
+    if (!rota_deliver_to(runtime, submission, read->data, read->size)) return false;
+    uint32_t state = ROTA_CELL_HOSTED | (comes_after_others(submission) ? ROTA_CELL_SPREAD : 0u);
+    (void)ra_fetch_or_acq_rel(&submission->cell->state, state);
+    return true;
+}
+
+/* A work for each device that some of the bytes come from. */
+static bool sequence_read(rota_runtime *runtime, rota_submission *submission, uint64_t *out_final,
+                          const rota_cause **out_cause, rota_status *out_status) {
+    rota_host_read *read = submission->read;
+    rota_residency *residency = read->residency;
+    uint32_t unused = 0;
+    rota_hazard_fold(residency, read->offset, read->offset + read->size);
+    if (!check_incoming(runtime, submission, residency, read->offset, read->offset + read->size, 0, "read",
+                        &unused, out_cause, out_status))
+        return false;
+    if (!make_parts(runtime, read) || !reserve(runtime, submission, read->part_count, 1, 1, 1) ||
+        !deliver_read(runtime, submission)) {
+        *out_status = ROTA_OUT_OF_MEMORY;
+        *out_cause = rota_cause_new(runtime, ROTA_OUT_OF_MEMORY, "read of buffer '%s': no host memory for it",
+                                    residency->buffer->name);
+        return false;
+    }
+    for (uint32_t p = 0; p < read->part_count; p++) {
+        const rota_read_part *part = &read->parts[p];
+        rota_work *work = add_work(submission, part->device, part->device->io_queue, ROTA_WORK_READ, p);
+        /* The last one stands for all. */
+        if (p > 0) rota_hazard_want(runtime, *out_final);
+        *out_final = work_point(work);
+        for (uint32_t e = part->first_extent; e < part->first_extent + part->extent_count; e++)
+            rota_hazard_read(runtime, residency, read->extents[e].offset,
+                             read->extents[e].offset + read->extents[e].size, *out_final);
+        send(runtime, work);
+    }
+    return true;
 }
 
 void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_index,

@@ -13,6 +13,8 @@
 
 #define FLUSH_RECORDS 64
 #define SLEEP_SLICE_NS 1000000000u
+#define OVERFLOW_SLICE_NS 200000u
+#define CLOCK_ROUNDS 64 /* from one look at the clock to the next */
 #define LENT_SLICE_NS 1000000u
 
 typedef struct rota_merge {
@@ -181,11 +183,14 @@ static void idle(rota_runtime *runtime) {
         rota_sequence_reap(runtime);
         rota_reclaim_sweep(runtime, NULL);
     }
+    uint64_t slice = has_overflow(runtime) ? OVERFLOW_SLICE_NS : SLEEP_SLICE_NS;
+    rota_staging_sweep(runtime, now);
+    if (rota_staging_is_held(runtime) && slice > runtime->options.staging_idle_ns)
+        slice = runtime->options.staging_idle_ns;
     if (has_work(runtime))
         rota_sleeper_cancel(&runtime->sequencer_sleeper);
     else
-        rota_sleeper_wait(&runtime->sequencer_sleeper,
-                          rota_deadline_after(has_overflow(runtime) ? 200000u : SLEEP_SLICE_NS));
+        rota_sleeper_wait(&runtime->sequencer_sleeper, rota_deadline_after(slice));
     ra_store_relaxed(&runtime->sequencer_interest, 0);
 }
 
@@ -205,6 +210,7 @@ static bool round_of_work(rota_runtime *runtime) {
         flush(runtime);
     rota_gate_watch(runtime, false);
     rota_sequence_reap(runtime);
+    rota_staging_sweep(runtime, ++runtime->rounds % CLOCK_ROUNDS ? 0 : rota_clock_ns());
     if (fresh || runtime->dead || runtime->held) rota_reclaim_sweep(runtime, fresh);
     ra_store_release(&runtime->reap_done, requested);
     return any || fresh;

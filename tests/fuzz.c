@@ -250,7 +250,15 @@ static bool host_read(run *r, uint32_t p, bool whole) {
     uint8_t *got = malloc(bytes);
     if (!got) abort();
     memset(got, 0x77, bytes);
-    bool good = rota_buffer_read(persistent->handle, offset, got, bytes) == ROTA_OK;
+    rota_status status;
+    if ((offset ^ bytes) & 1u) {
+        rota_ticket ticket;
+        status = rota_buffer_read_async(persistent->handle, offset, got, bytes, &ticket);
+        if (status == ROTA_OK) status = rota_wait(ticket, 0);
+    } else {
+        status = rota_buffer_read(persistent->handle, offset, got, bytes);
+    }
+    bool good = status == ROTA_OK;
     if (!good) (void)trouble(r, "reading a buffer");
     for (uint32_t i = 0; i < bytes && good && !r->f->touch; i++)
         if (got[i] != persistent->values[offset + i])

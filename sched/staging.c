@@ -1,0 +1,398 @@
+/* Staging memory: what lies between the host's memory and a device's while bytes go from one to the other.
+ *
+ * Writes of up to a slot go through the upload ring, which is made with the device. All else gets blocks out
+ * of the device's pool: of 16 MiB each, and one of the next power of two for the rest. Idle blocks lie on a
+ * shelf for each size, a stack whose head is changed by compare and swap, so that one is found and put back
+ * in O(1), and a thread that is stopped keeps nothing but its own. Blocks are numbered and stay until the
+ * device is closed, with memory or without, since a thread may still look at one that another has taken; the
+ * head's upper half counts its changes.
+ *
+ * What lay on a shelf unneeded for the idle time is given back, by the reclaimer, since a driver may keep who
+ * frees; so is all that is idle when an allocation does not fit into the runtime's memory limit. Under such a
+ * limit reads and large writes are promised their memory before they are submitted, or wait until others have
+ * returned theirs: once submitted they have their place in the order, and cannot. */
+#include <stdlib.h>
+
+#include "sched/runtime_internal.h"
+
+#define BLOCK_BYTES_MIN ((uint64_t)4096)
+#define BLOCK_BYTES_MAX (BLOCK_BYTES_MIN << (ROTA_STAGING_CLASSES - 1))
+/* One block of each of these sizes stays where it is, so that a small read now and then costs no allocation.
+ */
+#define KEPT_CLASSES 5
+/* Slots of the ring that a claim looks at: they come free in the order in which they were claimed, but for
+ * those of stopped threads. */
+#define SLOTS_LOOKED_AT 64u
+#define TRIM_NS 1000000000u
+#define COPIES_MIN 8u
+
+enum { USE_WRITE, USE_READ };
+
+/* ---- Stacks of blocks ---- */
+
+static rota_staging *block_at(const rota_staging_pool *pool, uint32_t number) {
+    /* Acquire: with the release in add_block, of a thread that may not be the one that gave the number away.
+     */
+    rota_staging *chunk = ra_load_acquire(&pool->chunks[(number - 1) / ROTA_STAGING_CHUNK]);
+    return &chunk[(number - 1) % ROTA_STAGING_CHUNK];
+}
+
+static uint64_t changed(uint64_t head, uint32_t number) {
+    return ((head >> 32) + 1) << 32 | number;
+}
+
+static void push(_Atomic uint64_t *stack, rota_staging *block) {
+    uint64_t head = ra_load_relaxed(stack);
+    do ra_store_relaxed(&block->next, (uint32_t)head);
+    while (!ra_cas_acq_rel(stack, &head, changed(head, block->number))); /* releases the block to pop */
+}
+
+static rota_staging *pop(const rota_staging_pool *pool, _Atomic uint64_t *stack) {
+    uint64_t head = ra_load_acquire(stack); /* with the push */
+    while ((uint32_t)head) {
+        rota_staging *block = block_at(pool, (uint32_t)head);
+        /* What `next` says counts only where nobody changed the head meanwhile. */
+        if (ra_cas_acq_rel(stack, &head, changed(head, ra_load_relaxed(&block->next)))) return block;
+    }
+    return NULL;
+}
+
+static rota_staging *take_idle(rota_staging_pool *pool, rota_staging_shelf *shelf) {
+    rota_staging *block = pop(pool, &shelf->head);
+    if (!block) return NULL;
+    uint32_t left = ra_fetch_add_relaxed(&shelf->count, (uint32_t)-1) - 1;
+    uint32_t fewest = ra_load_relaxed(&shelf->fewest);
+    while (left < fewest && !ra_cas_acq_rel(&shelf->fewest, &fewest, left)) {
+    }
+    return block;
+}
+
+static void put_idle(rota_staging *block) {
+    rota_staging_shelf *shelf = &block->device->staging.shelves[block->use][block->size_class];
+    /* First, so that who pops it does not count below 0. */
+    (void)ra_fetch_add_relaxed(&shelf->count, 1);
+    push(&shelf->head, block);
+}
+
+/* ---- Blocks ---- */
+
+/* One more block without memory; NULL: no host memory, or the pool is full. */
+static rota_staging *add_block(rota_device *device) {
+    rota_staging_pool *pool = &device->staging;
+    uint32_t index = ra_load_relaxed(&pool->count);
+    do {
+        if (index == ROTA_STAGING_CHUNK * ROTA_STAGING_CHUNKS) return NULL;
+        _Atomic(rota_staging *) *chunk = &pool->chunks[index / ROTA_STAGING_CHUNK];
+        rota_staging *none = NULL;
+        if (ra_load_acquire(chunk)) continue;
+        rota_staging *made = calloc(ROTA_STAGING_CHUNK, sizeof *made);
+        if (!made) return NULL;
+        if (!ra_cas_acq_rel(chunk, &none, made)) free(made); /* releases it to block_at */
+    } while (!ra_cas_acq_rel(&pool->count, &index, index + 1));
+    rota_staging *block = block_at(pool, index + 1);
+    block->number = index + 1;
+    block->device = device;
+    return block;
+}
+
+static rota_status new_block(rota_device *device, uint8_t use, uint8_t size_class, uint32_t flags,
+                             rota_staging **out_block) {
+    rota_staging_pool *pool = &device->staging;
+    rota_staging *block = pop(pool, &pool->blanks);
+    if (!block) block = add_block(device);
+    if (!block)
+        return rota_fail(ROTA_OUT_OF_MEMORY,
+                         "device '%s': no host memory for a staging block, or %d are in use", device->id,
+                         ROTA_STAGING_CHUNK * ROTA_STAGING_CHUNKS);
+    rota_status status =
+        rota_device_memory_create(device, BLOCK_BYTES_MIN << size_class, flags, "staging", &block->memory);
+    if (status != ROTA_OK) {
+        push(&pool->blanks, block);
+        return status;
+    }
+    (void)ra_fetch_add_relaxed(&device->runtime->staging_bytes, block->memory->size_bytes);
+    block->use = use;
+    block->size_class = size_class;
+    *out_block = block;
+    return ROTA_OK;
+}
+
+static uint8_t class_for(uint64_t size_bytes) {
+    uint8_t size_class = 0;
+    while (size_class + 1 < ROTA_STAGING_CLASSES && BLOCK_BYTES_MIN << size_class < size_bytes) size_class++;
+    return size_class;
+}
+
+rota_status rota_staging_acquire(rota_device *device, uint64_t size_bytes, uint32_t flags,
+                                 rota_staging **out_span) {
+    rota_staging_pool *pool = &device->staging;
+    *out_span = NULL;
+    uint8_t use = flags & ROTA_EXEC_MEMORY_HOST_READ ? USE_READ : USE_WRITE;
+    if (device->exec->caps.unified_host) { /* one kind of memory serves both */
+        use = USE_WRITE;
+        flags = ROTA_EXEC_MEMORY_HOST_READ | ROTA_EXEC_MEMORY_HOST_WRITE;
+    }
+    rota_staging **end = out_span;
+    for (uint64_t left = size_bytes; left != 0;) {
+        uint8_t size_class = class_for(left);
+        rota_staging *block = take_idle(pool, &pool->shelves[use][size_class]);
+        rota_status status = block ? ROTA_OK : new_block(device, use, size_class, flags, &block);
+        if (status != ROTA_OK) {
+            rota_staging_release(*out_span);
+            *out_span = NULL;
+            return rota_fail_context(status, "%llu bytes of staging memory on device '%s': ",
+                                     (unsigned long long)size_bytes, device->id);
+        }
+        ra_store_relaxed(&block->busy, 1);
+        block->used = left < BLOCK_BYTES_MAX ? left : BLOCK_BYTES_MAX;
+        block->more = NULL;
+        left -= block->used;
+        *end = block;
+        end = &block->more;
+    }
+    return ROTA_OK;
+}
+
+void rota_staging_release(rota_staging *span) {
+    while (span) {
+        rota_staging *next = span->more;
+        ra_store_release(&span->busy, 0); /* with rota_staging_is_busy */
+        put_idle(span);
+        span = next;
+    }
+}
+
+bool rota_staging_is_busy(const rota_device *device) {
+    const rota_staging_pool *pool = &device->staging;
+    uint32_t count = ra_load_acquire(&pool->count);
+    for (uint32_t number = 1; number <= count; number++)
+        if (ra_load_acquire(&block_at(pool, number)->busy)) return true;
+    return false;
+}
+
+/* ---- Promises ---- */
+
+/* Memory that spans of so many bytes take, in whatever order they are cut. */
+static uint64_t bytes_of_blocks(uint64_t size_bytes) {
+    uint64_t rest = size_bytes % BLOCK_BYTES_MAX;
+    return size_bytes - rest + (rest ? BLOCK_BYTES_MIN << class_for(rest) : 0);
+}
+
+bool rota_staging_promise(rota_runtime *runtime, uint64_t size_bytes) {
+    uint64_t limit = runtime->options.memory_limit_bytes, wanted = bytes_of_blocks(size_bytes);
+    if (limit == 0) return true;
+    uint64_t promised = ra_load_relaxed(&runtime->staging_promised);
+    do {
+        uint64_t held = ra_load_relaxed(&runtime->memory_bytes),
+                 own = ra_load_relaxed(&runtime->staging_bytes);
+        uint64_t others = held > own ? held - own : 0; /* not of one moment */
+        if (promised != 0 && others + promised + wanted > limit) return false;
+        /* Acquire: with the release in rota_staging_return, so that what came back is seen on its shelf. */
+    } while (!ra_cas_acq_rel(&runtime->staging_promised, &promised, promised + wanted));
+    return true;
+}
+
+void rota_staging_return(rota_runtime *runtime, uint64_t size_bytes) {
+    if (runtime->options.memory_limit_bytes == 0) return;
+    (void)ra_fetch_sub_release(&runtime->staging_promised, bytes_of_blocks(size_bytes));
+}
+
+/* ---- Copies ---- */
+
+static rota_exec_copy *room_for_copies(rota_staging *span, uint32_t count) {
+    if (count <= span->copy_capacity) return span->copies;
+    if (count < COPIES_MIN) count = COPIES_MIN;
+    rota_exec_copy *copies = malloc(count * sizeof *copies);
+    if (!copies) return NULL;
+    free(span->copies);
+    span->copies = copies;
+    span->copy_capacity = count;
+    return copies;
+}
+
+static uint32_t block_count(const rota_staging *span) {
+    uint32_t count = 0;
+    for (; span; span = span->more) count++;
+    return count;
+}
+
+rota_status rota_staging_copies_in(rota_staging *span, rota_exec_memory *source, const rota_extent *extents,
+                                   uint32_t extent_count, rota_exec_work *out) {
+    rota_exec_copy *copies = room_for_copies(span, block_count(span) + extent_count);
+    if (!copies) return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory for %u copies", extent_count);
+    uint32_t count = 0;
+    uint64_t filled = 0;
+    rota_staging *block = span;
+    for (uint32_t e = 0; e < extent_count; e++)
+        for (uint64_t done = 0; done < extents[e].size;) {
+            if (filled == block->used) {
+                block = block->more;
+                filled = 0;
+            }
+            uint64_t left = extents[e].size - done, room = block->used - filled,
+                     bytes = left < room ? left : room;
+            copies[count++] =
+                (rota_exec_copy){block->memory, source, filled, extents[e].offset + done, bytes};
+            done += bytes;
+            filled += bytes;
+        }
+    out->copies = copies;
+    out->copy_count = count;
+    return ROTA_OK;
+}
+
+rota_status rota_staging_copies_out(rota_staging *span, rota_exec_memory *destination, uint64_t offset,
+                                    rota_exec_work *out) {
+    uint32_t count = block_count(span);
+    rota_exec_copy *copies = room_for_copies(span, count);
+    if (!copies) return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory for %u copies", count);
+    out->copies = copies;
+    out->copy_count = count;
+    for (const rota_staging *block = span; block; block = block->more) {
+        *copies++ = (rota_exec_copy){destination, block->memory, offset, 0, block->used};
+        offset += block->used;
+    }
+    return ROTA_OK;
+}
+
+/* ---- Uploads ---- */
+
+bool rota_staging_claim_slot(rota_device *device, uint32_t *out_slot) {
+    uint32_t count = device->upload_slot_count, looks = count < SLOTS_LOOKED_AT ? count : SLOTS_LOOKED_AT;
+    for (uint32_t i = 0; i < looks; i++) {
+        uint32_t index = ra_fetch_add_relaxed(&device->staging.next_slot, 1) % count;
+        rota_upload_slot *slot = &device->upload_slots[index];
+        uint64_t state = ra_load_acquire(&slot->state); /* with the sequencer's release of the point */
+        if (state == 1 || (state != 0 && !rota_point_passed(device->runtime, state))) continue;
+        if (!ra_cas_acq_rel(&slot->state, &state, 1)) continue;
+        *out_slot = index;
+        return true;
+    }
+    return false;
+}
+
+void rota_staging_retire(rota_staging *span, uint64_t bytes, uint64_t point) {
+    rota_staging_pool *pool = &span->device->staging;
+    span->point = point;
+    span->bytes = bytes;
+    span->later = NULL;
+    if (pool->newest)
+        pool->newest->later = span;
+    else
+        pool->oldest = span;
+    pool->newest = span;
+}
+
+/* Uploads of a device are on one queue, so they come to their ends in order. */
+static void give_back_uploads(rota_runtime *runtime, rota_staging_pool *pool) {
+    while (pool->oldest && rota_point_passed(runtime, pool->oldest->point)) {
+        rota_staging *span = pool->oldest;
+        pool->oldest = span->later;
+        if (!pool->oldest) pool->newest = NULL;
+        uint64_t bytes = span->bytes;
+        rota_staging_release(span);
+        rota_staging_return(runtime, bytes);
+        (void)ra_fetch_sub_release(&pool->uploading, (int64_t)bytes); /* with has_room in hostio.c */
+    }
+}
+
+/* ---- Giving memory back ---- */
+
+void rota_staging_free_memory(rota_staging *block) {
+    rota_device *device = block->device;
+    (void)ra_fetch_add_relaxed(&device->runtime->staging_bytes, (uint64_t)0 - block->memory->size_bytes);
+    rota_device_memory_destroy(device, block->memory);
+    block->memory = NULL;
+    push(&device->staging.blanks, block);
+}
+
+static void give_back(rota_runtime *runtime, rota_staging *block) {
+    block->dead.kind = ROTA_DEAD_STAGING;
+    (void)ra_fetch_add_relaxed(&runtime->staging_dying, 1);
+    rota_reclaim_push_unused(runtime, &block->dead);
+}
+
+static uint32_t kept_blocks(uint32_t size_class) {
+    return size_class < KEPT_CLASSES ? 1 : 0;
+}
+
+/* Gives back what no transfer needed since the last time. */
+static void give_back_idle(rota_runtime *runtime, rota_staging_pool *pool) {
+    for (uint32_t use = 0; use < 2; use++)
+        for (uint32_t size_class = 0; size_class < ROTA_STAGING_CLASSES; size_class++) {
+            rota_staging_shelf *shelf = &pool->shelves[use][size_class];
+            uint32_t spare = ra_load_relaxed(&shelf->fewest), kept = kept_blocks(size_class);
+            for (; spare > kept; spare--) {
+                rota_staging *block = take_idle(pool, shelf);
+                if (!block) break;
+                give_back(runtime, block);
+            }
+            ra_store_relaxed(&shelf->fewest, ra_load_relaxed(&shelf->count));
+        }
+}
+
+bool rota_staging_is_held(const rota_runtime *runtime) {
+    uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++) {
+        const rota_staging_pool *pool = &runtime->devices[d]->staging;
+        if (pool->oldest) return true;
+        for (uint32_t size_class = 0; size_class < ROTA_STAGING_CLASSES; size_class++)
+            for (uint32_t use = 0; use < 2; use++)
+                if (ra_load_relaxed(&pool->shelves[use][size_class].count) > kept_blocks(size_class))
+                    return true;
+    }
+    return false;
+}
+
+void rota_staging_sweep(rota_runtime *runtime, uint64_t now_ns) {
+    uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++) give_back_uploads(runtime, &runtime->devices[d]->staging);
+    if (now_ns < runtime->staging_looked_ns + runtime->options.staging_idle_ns) return;
+    runtime->staging_looked_ns = now_ns;
+    for (uint32_t d = 0; d < devices; d++) give_back_idle(runtime, &runtime->devices[d]->staging);
+}
+
+/* What a driver has to free is the reclaimer's, who may be kept for long: after a while it is not waited for.
+ */
+bool rota_staging_trim(rota_runtime *runtime) {
+    static _Atomic uint32_t never;
+    bool any = false;
+    uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++) {
+        rota_device *device = runtime->devices[d];
+        for (uint32_t i = 0; i < 2 * ROTA_STAGING_CLASSES; i++) {
+            rota_staging_pool *pool = &device->staging;
+            rota_staging_shelf *shelf = &pool->shelves[i / ROTA_STAGING_CLASSES][i % ROTA_STAGING_CLASSES];
+            for (rota_staging *block; (block = take_idle(pool, shelf)); any = true)
+                if (device->exec->caps.unified_host)
+                    rota_staging_free_memory(block);
+                else
+                    give_back(runtime, block);
+        }
+    }
+    uint64_t deadline = rota_deadline_after(TRIM_NS);
+    /* Acquire: with the reclaimer's release, after which the memory counts no more. */
+    while (ra_load_acquire(&runtime->staging_dying) && rota_clock_ns() < deadline) {
+        any = true;
+        (void)rota_futex_wait(&never, 0, rota_deadline_after(50000));
+    }
+    return any;
+}
+
+void rota_staging_close(rota_device *device) {
+    rota_staging_pool *pool = &device->staging;
+    uint32_t count = ra_load_acquire(&pool->count);
+    for (uint32_t number = 1; number <= count; number++) {
+        rota_staging *block = block_at(pool, number);
+        if (block->memory) rota_device_memory_destroy(device, block->memory);
+        block->memory = NULL;
+    }
+}
+
+void rota_staging_free(rota_device *device) {
+    rota_staging_pool *pool = &device->staging;
+    uint32_t count = ra_load_acquire(&pool->count);
+    for (uint32_t number = 1; number <= count; number++) free(block_at(pool, number)->copies);
+    for (uint32_t chunk = 0; chunk < ROTA_STAGING_CHUNKS; chunk++)
+        free(ra_load_relaxed(&pool->chunks[chunk]));
+}
