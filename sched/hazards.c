@@ -157,7 +157,7 @@ static void clock_join(rota_clock *clock, const rota_clock *other, uint32_t from
         clock_add(clock, other->own_chain, from);
 }
 
-static const rota_clock *clock_of(const hazards *h, uint32_t id) {
+static inline const rota_clock *clock_of(const hazards *h, uint32_t id) {
     return id & ROTA_JOIN ? (const rota_clock *)h->join_clocks.data + (id & ~ROTA_JOIN) : &h->c->clocks[id];
 }
 
@@ -203,7 +203,7 @@ static inline rota_cons cell_at(const hazards *h, uint32_t list) {
     return ((const rota_cons *)h->cons.data)[list];
 }
 
-static void append(hazards *h, rota_vector *candidates, uint32_t from, rota_edge_kind kind) {
+static inline void append(hazards *h, rota_vector *candidates, uint32_t from, rota_edge_kind kind) {
     if (from == INCOMING) return;
     if (!rota_vector_reserve(candidates, sizeof(candidate), 1)) {
         h->failed = true;
@@ -343,13 +343,14 @@ static uint32_t walk_next(hazards *h, walk *w) {
     return cell.operation - 1;
 }
 
-static bool is_long(const hazards *h, uint32_t list) {
+static inline bool is_long(const hazards *h, uint32_t list) {
+    if (!list || !cell_at(h, list).next) return false; /* mostly */
     for (uint32_t length = 0; list; list = cell_at(h, list).next)
         if (++length > JOIN_AT) return true;
     return false;
 }
 
-static void add_list(hazards *h, uint32_t list, rota_edge_kind kind) {
+static inline void add_list(hazards *h, uint32_t list, rota_edge_kind kind) {
     if (is_long(h, list)) {
         for (walk w = {list, 0, kind}; w.at && !h->failed;) add_candidate(h, walk_next(h, &w), kind);
         return;
