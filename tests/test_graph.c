@@ -255,7 +255,8 @@ static void reserved_room_is_enough_for_odd_parameters(void **state) {
         set_up(&f);
         assert_ok(rota_graph_slot(f.graph, "s", 4, &slot));
         for (uint32_t i = 0; i < words; i++) {
-            bindables[i] = (rota_kernel_bindable){"p", (uint16_t)(4 * i), 4, false};
+            bindables[i] =
+                (rota_kernel_bindable){.name = "p", .offset_bytes = (uint16_t)(4 * i), .size_bytes = 4};
             bindings[i] = (rota_param_binding){i, slot};
         }
         rota_access access = {f.a, 0, 64, ROTA_WRITE};
