@@ -148,14 +148,14 @@ static void forget_passed(rota_residency *residency, rota_range *range) {
 }
 
 /* Joins what has the same history around [begin, end), so that the list stays as long as the history is
- * varied, and no longer than what is unfinished makes it. */
-static void join(rota_residency *residency, uint64_t begin, uint64_t end) {
+ * varied; and, where what has passed is forgotten, no longer than what is unfinished makes it. */
+static void join(rota_residency *residency, uint64_t begin, uint64_t end, bool forgets) {
     if (residency->range_count == 1) return;
     rota_range *range = rota_hazard_find(residency, begin > 0 ? begin - 1 : 0);
-    forget_passed(residency, range);
+    if (forgets) forget_passed(residency, range);
     while (range->next && range->next->begin <= end) {
         rota_range *next = range->next;
-        forget_passed(residency, next);
+        if (forgets) forget_passed(residency, next);
         if (!same_history(range, next)) {
             range = next;
             continue;
@@ -168,22 +168,23 @@ static void join(rota_residency *residency, uint64_t begin, uint64_t end) {
     }
 }
 
-/* Makes ranges begin at both ends. When the list has become twice as long it is gone over as a whole: that
- * costs O(1) a cut. */
+/* Makes ranges begin at both ends. */
 static void cut(rota_residency *residency, uint64_t begin, uint64_t end) {
     if (begin == 0 && end >= residency->buffer->size_bytes) return;
-    if (residency->range_count >= residency->fold_at) {
-        join(residency, 0, residency->buffer->size_bytes);
-        residency->fold_at = 2 * residency->range_count;
-        if (residency->fold_at < FOLD_AT_LEAST) residency->fold_at = FOLD_AT_LEAST;
-    }
     split(residency, begin);
     split(residency, end);
 }
 
+/* When the list has become twice as long it is gone over as a whole: that costs O(1) a cut. */
 void rota_hazard_fold(rota_residency *residency, uint64_t begin, uint64_t end) {
     if (residency->owner) rota_replay_disown(residency);
-    join(residency, begin, end);
+    if (residency->range_count < residency->fold_at) {
+        join(residency, begin, end, true);
+        return;
+    }
+    join(residency, 0, residency->buffer->size_bytes, true);
+    residency->fold_at = 2 * residency->range_count;
+    if (residency->fold_at < FOLD_AT_LEAST) residency->fold_at = FOLD_AT_LEAST;
 }
 
 static void want_settled(rota_runtime *runtime, const rota_residency *residency) {
@@ -225,7 +226,7 @@ void rota_hazard_read(rota_runtime *runtime, rota_residency *residency, uint64_t
         rota_hazard_want(runtime, range->writer);
         add_reader(runtime, range, point);
     }
-    join(residency, begin, end);
+    join(residency, begin, end, false);
 }
 
 void rota_hazard_write(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
@@ -242,7 +243,7 @@ void rota_hazard_write(rota_runtime *runtime, rota_residency *residency, uint64_
         range->is_joint = false;
         set_valid(range, begin, end, valid);
     }
-    join(residency, begin, end);
+    join(residency, begin, end, false);
 }
 
 void rota_hazard_move(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
@@ -266,7 +267,7 @@ void rota_hazard_move(rota_runtime *runtime, rota_residency *residency, uint64_t
         range->writer = point;
         set_valid(range, begin, end, range->valid | bit);
     }
-    join(residency, begin, end);
+    join(residency, begin, end, false);
 }
 
 void rota_hazard_place(rota_residency *residency, uint64_t begin, uint64_t end, rota_places valid) {
@@ -274,7 +275,7 @@ void rota_hazard_place(rota_residency *residency, uint64_t begin, uint64_t end, 
     for (rota_range *range = rota_hazard_find(residency, begin); range && range->begin < end;
          range = range->next)
         set_valid(range, begin, end, valid);
-    join(residency, begin, end);
+    join(residency, begin, end, false);
 }
 
 /* ---- Clocks ---- */

@@ -927,7 +927,9 @@ void rota_hazard_settle(rota_runtime *runtime, rota_work *work);
 rota_range *rota_hazard_find(rota_residency *residency, uint64_t offset);
 void rota_hazard_start(rota_residency *residency); /* one range, never written */
 void rota_hazard_end(rota_residency *residency);
-/* Joins ranges around [begin, end) that differ by nothing but what has passed. */
+/* Before an access of the host's: joins ranges around [begin, end) that differ by nothing but what has passed,
+ * which is forgotten. Accesses of plans leave it, since a replay notes what it waits for, passed or not, and the
+ * points of a plan that owns the residency move with its replays (replay.c). */
 void rota_hazard_fold(rota_residency *residency, uint64_t begin, uint64_t end);
 
 /* replay.c (the sequencer's) */

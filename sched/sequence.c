@@ -485,6 +485,7 @@ static void sequence_plan(rota_runtime *runtime, rota_submission *submission, ui
 static void sequence_write(rota_runtime *runtime, rota_submission *submission, uint64_t *out_final) {
     rota_host_write *write = &submission->write;
     rota_device *device = write->device;
+    rota_hazard_fold(write->residency, write->offset, write->offset + write->size);
     rota_work *work = add_work(submission, device, device->io_queue, ROTA_WORK_WRITE, 0);
     *out_final = work_point(work);
     rota_hazard_write(runtime, write->residency, write->offset, write->offset + write->size, *out_final,

@@ -82,6 +82,10 @@ static rota_status call_buffer_write(void) {
 static rota_status call_buffer_read(void) {
     return rota_buffer_read(p.buffer, 0, p.memory, BYTES);
 }
+static rota_status call_buffer_read_async(void) {
+    rota_ticket ticket;
+    return rota_buffer_read_async(p.buffer, 0, p.memory, BYTES, &ticket);
+}
 static rota_status call_args_create(void) {
     rota_args *args;
     return rota_args_create(p.plan, &args);
@@ -148,6 +152,7 @@ static const struct {
     CALL(ticket_eventfd),
     CALL(buffer_write),
     CALL(buffer_read),
+    CALL(buffer_read_async),
     CALL(args_create),
     CALL(args_set_f32),
     CALL(args_set_u32),
