@@ -225,7 +225,8 @@ typedef struct rota_exec_host {
                    const char *message);
     /* The device is lost: submit fails, no timeline moves any more, and the host frees what only this device used. So
      * it is called when nothing of the device's touches memory any more; an executor that cannot know (the driver gave
-     * up, or a deadline did) keeps all memory that it may still touch, whatever is destroyed, until close. */
+     * up, or a deadline did) keeps all memory that it may still touch, whatever is destroyed, until close. Where it takes
+     * a while until nothing is touched, submit may take works in vain meanwhile. */
     void (*lost)(void *user, rota_status status, const char *message);
     /* Failed ranges (P9). `poison_active` is nonzero while any range known to this device's runtime is failed; an
      * executor that can (the CPU's) then asks before each command whether it must be skipped, and reports success

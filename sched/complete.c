@@ -152,21 +152,24 @@ static bool is_good(const rota_submission *submission) {
            !ra_load_acquire(&submission->cause);
 }
 
-/* The instance's staging memory is not needed any more. Release: it may be filled again. */
-static void give_staging_back(const rota_submission *submission) {
+/* The instance's staging memory is not needed any more, and may be filled again. seq_cst: with the load in
+ * outputs_are_copied, around the sleep of who wants that. */
+static void give_staging_back(rota_runtime *runtime, const rota_submission *submission) {
     rota_run_instance *instance = staging_of(submission);
-    if (instance) (void)ra_fetch_add_acq_rel(&instance->outputs_copied, 1);
+    if (!instance) return;
+    (void)ra_fetch_add_seq_cst(&instance->outputs_copied, 1);
+    rota_wait_table_wake(&runtime->hosted_waiters, 1);
 }
 
 /* So that nobody who wants the instance waits for what this delivery waits for. Without memory they do. */
-static void set_aside(rota_submission *submission) {
+static void set_aside(rota_runtime *runtime, rota_submission *submission) {
     if (!submission->plan || submission->aside) return;
     const bool good = is_good(submission);
     const uint64_t bytes = good ? copy_staged(submission, TO_ASIDE, false) : 0;
     submission->aside = malloc(bytes + 1);
     if (!submission->aside) return;
     if (good) (void)copy_staged(submission, TO_ASIDE, true);
-    give_staging_back(submission);
+    give_staging_back(runtime, submission);
 }
 
 /* Whether what devices write into the same memory before has been written; a lost one's never will be. */
@@ -201,7 +204,7 @@ static void finish_delivery(completion *c, rota_submission *submission) {
     rota_runtime *runtime = c->runtime;
     const bool was_handed_over = submission->final_point != ROTA_POINT_PASSED;
     if (is_good(submission)) deliver(submission);
-    if (!submission->aside) give_staging_back(submission);
+    if (!submission->aside) give_staging_back(runtime, submission);
     free(submission->aside);
     submission->aside = NULL;
     end_turn(c, &submission->delivery);
@@ -231,13 +234,13 @@ static bool try_delivery(completion *c, rota_submission *submission) {
     rota_runtime *runtime = c->runtime;
     rota_delivery *delivery = &submission->delivery;
     if (delivery->left != 0) {
-        set_aside(submission);
+        set_aside(c->runtime, submission);
         delivery->is_due = true;
         c->waiting++;
         return true;
     }
     if (!has_passed(runtime, delivery)) {
-        set_aside(submission);
+        set_aside(c->runtime, submission);
         return false;
     }
     finish_delivery(c, submission);

@@ -112,6 +112,7 @@ static void lost(void *user, rota_status status, const char *message) {
     if (ra_load_relaxed(&device->closed)) return;
     ra_store_release(&device->gone, 1);
     rota_device_set_lost(device, message);
+    tell_of_loss(device); /* it may have been given up before: what was kept for its sake can go now */
 }
 
 /* ---- Memory ---- */

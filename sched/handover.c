@@ -45,8 +45,8 @@ static void inputs_taken(rota_runtime *runtime, rota_submission *submission, uin
 static bool outputs_are_copied(void *user) {
     const rota_submission *submission = user;
     const rota_plan_run *run = submission->plan->run;
-    /* Acquire: with the completer's release. */
-    return ra_load_acquire(&run->instances[submission->instance].outputs_copied) >=
+    return ra_load_seq_cst(
+               &run->instances[submission->instance].outputs_copied) >= /* with give_staging_back */
            submission->outputs_before;
 }
 

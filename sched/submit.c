@@ -69,8 +69,9 @@ static void watch_devices(waiter *w) {
 }
 
 /* One sleep, on a number's turn or for a short while; TIMEOUT, with what keeps the call, at the deadline.
- * Each change of `seen` is progress, of which there is a finite number: turns before the call's own, or
- * records of its thread that were not taken. */
+ * Each change of `seen` is progress, of which there is a finite number: turns before the call's own that
+ * led to a submission (one that was given up, or lapsed, did not), or records of its thread that were not
+ * taken. */
 static rota_status nap(waiter *w, uint64_t seen, bool is_later) {
     static _Atomic uint32_t never;
     if (w->seen != seen && w->from_progress) watch_devices(w);
@@ -115,7 +116,7 @@ static rota_status wait_for_turn(waiter *w, rota_device *device) {
                         "plan '%s': device '%s' has more than %d works unfinished, or other calls "
                         "wait for room there",
                         w->plan->name, device->id, ROTA_DEVICE_BACKLOG);
-        ROTA_TRY(nap(w, ra_load_relaxed(&turns->serving), turn == ROTA_TURN_LATER));
+        ROTA_TRY(nap(w, rota_turns_counted(turns), turn == ROTA_TURN_LATER));
     }
 }
 
@@ -125,6 +126,7 @@ static rota_status wait_for_lane(waiter *w, rota_args *args, rota_ticket *out_ti
     w->pause_ns = 20000;
     for (;;) {
         rota_status status = publish(w->plan, args, out_ticket);
+        if (w->turns && status == ROTA_OK) rota_turns_count(w->turns);
         leave_turn(w);
         if (status != ROTA_BUSY) return status;
         rota_lane *lane = rota_lane_of_thread(w->plan->runtime, &index);

@@ -22,6 +22,7 @@ enum { ROTA_TURN_WORDS = 64, ROTA_TURN_PLACES = 1024 };
 typedef struct rota_turns {
     _Alignas(64) _Atomic uint64_t next; /* number of the next to come */
     _Atomic uint64_t serving;           /* lower ones had their turn, left, or let it lapse */
+    _Atomic uint64_t counted;           /* turns that led to something */
     _Atomic uint64_t offered; /* microseconds << 16 | number, cut: since when there is room for it; 0 */
     _Atomic uint32_t words[ROTA_TURN_WORDS]; /* slept on by number */
     _Atomic uint64_t left[ROTA_TURN_PLACES]; /* by number: 1 + that of who left before its turn */
@@ -43,6 +44,13 @@ uint64_t rota_turns_take(rota_turns *turns);
 rota_turn rota_turns_look(rota_turns *turns, uint64_t number, bool has_room, uint64_t now_ns);
 /* The waiter whose turn it is went on; or a waiter gives up. The next is woken. */
 void rota_turns_leave(rota_turns *turns, uint64_t number);
+/* A turn led to what its waiter waited for; how many did so far: what counts as progress for those behind. */
+static inline void rota_turns_count(rota_turns *turns) {
+    (void)ra_fetch_add_relaxed(&turns->counted, 1);
+}
+static inline uint64_t rota_turns_counted(rota_turns *turns) {
+    return ra_load_relaxed(&turns->counted);
+}
 /* Sleeps until it may be the number's turn, or the deadline. */
 void rota_turns_sleep(rota_turns *turns, uint64_t number, uint64_t deadline_ns);
 

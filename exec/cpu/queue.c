@@ -210,14 +210,11 @@ static rota_status submit_one(rota_cpu_device *device, const rota_exec_work *in)
 rota_status rota_cpu_submit(rota_exec_device *base, const rota_exec_work *works, uint32_t count) {
     rota_cpu_device *device = rota_cpu_device_of(base);
     for (uint32_t i = 0; i < count; i++) {
-        if (ra_load_relaxed(&device->lost))
-            return rota_fail(ROTA_DEVICE_LOST, "cpu: the device was lost before");
-        rota_status status = submit_one(device, &works[i]);
-        if (status != ROTA_OK) {
-            /* Works of this submission may be missing for ever: no timeline may pass them. */
-            rota_cpu_lose(device, rota_last_error());
-            return status;
-        }
+        /* No work runs any more, and the host is told of the loss by the last worker that leaves its command:
+         * as long as one may still read or write the caller's memory, the host must not end what it runs. */
+        if (ra_load_relaxed(&device->lost)) return ROTA_OK;
+        /* Without memory works may be missing for ever, and no timeline may pass them. */
+        if (submit_one(device, &works[i]) != ROTA_OK) rota_cpu_lose(device, rota_last_error());
     }
     return ROTA_OK;
 }
