@@ -45,10 +45,10 @@ static uint32_t block_of(uint32_t index) {
     return index < ROTA_LANES_FIRST ? 0 : 22u - (uint32_t)__builtin_clz(index);
 }
 static uint32_t block_begin(uint32_t block) {
-    return block ? ROTA_LANES_FIRST / 2 << block : 0;
+    return block ? (uint32_t)(ROTA_LANES_FIRST / 2) << block : 0;
 }
 static uint32_t block_lanes(uint32_t block) {
-    return block ? ROTA_LANES_FIRST / 2 << block : ROTA_LANES_FIRST;
+    return block ? (uint32_t)(ROTA_LANES_FIRST / 2) << block : ROTA_LANES_FIRST;
 }
 
 static _Atomic uint32_t *next_of(rota_runtime *runtime, uint32_t index) {

@@ -19,6 +19,7 @@ enum { AFTER = 3, GUARD = 0xA5 };
 typedef struct placed {
     rota_tensor whole, view; /* whole: one axis of `odd` elements, the view's, and AFTER */
     uint64_t odd;
+    rota_buffer *held; /* a view of the whole's buffer, or NULL */
 } placed;
 
 /* An operand with these contents, or (NULL) to be written. */
@@ -34,9 +35,8 @@ static placed place(op_kit *kit, const rota_tensor *like, const void *data, bool
     p.whole = (written ? op_kit_variable : op_kit_input)(kit, like->dtype, 1, &count, all);
     free(all);
     if (kind == BY_BUFFER) {
-        rota_buffer *view;
-        assert_ok(rota_buffer_view(p.whole.buffer, odd * size, bytes, &view));
-        assert_ok(rota_tensor_of(view, 0, like->dtype, like->rank, like->shape, &p.view));
+        assert_ok(rota_buffer_view(p.whole.buffer, odd * size, bytes, &p.held));
+        assert_ok(rota_tensor_of(p.held, 0, like->dtype, like->rank, like->shape, &p.view));
     } else {
         assert_ok(rota_tensor_of(p.whole.buffer, odd * size, like->dtype, like->rank, like->shape, &p.view));
     }
@@ -118,6 +118,12 @@ static void run(const op_trial *trial, int kind, uint64_t odd, results *r) {
     op_kit_run(kit);
 }
 
+static void finish(results *r) {
+    for (uint32_t i = 0; i < ROTA_OP_INPUTS_MAX; i++) rota_buffer_release(r->inputs[i].held);
+    for (uint32_t o = 0; o < ROTA_OP_OUTPUTS_MAX; o++) rota_buffer_release(r->outputs[o].held);
+    op_kit_close(&r->kit);
+}
+
 static void check_guard(const op_trial *trial, const results *r, const placed *p, uint32_t output,
                         const char *name) {
     const uint64_t size = rota_dtype_bytes(p->view.dtype), begin = p->odd * size,
@@ -190,9 +196,9 @@ static void every_op(const char *device, bool sparse) {
                 compare(&trial, &whole, &views);
                 gradients += views.gradient_count;
                 ran++;
-                op_kit_close(&views.kit);
+                finish(&views);
             }
-            op_kit_close(&whole.kit);
+            finish(&whole);
             op_trial_free(&trial);
         }
     }

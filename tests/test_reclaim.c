@@ -189,7 +189,7 @@ static void closed_while_a_submit_thread_does_not_return(void **state) {
     rota_runtime *runtime;
     rota_device *device, *other;
     rota_buffer *output;
-    rota_args *args;
+    static rota_args *args; /* never released: the runtime that would free it is left */
     rota_ticket ticket;
     assert_ok(adversary_runtime_open(
         &options, &(rota_runtime_options){.timeout_ns = 20000000000u, .queues_per_device = 1}, &runtime));
