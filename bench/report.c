@@ -11,7 +11,7 @@
 #include "bench/files.h"
 
 /* At a program's end little is in flight; a device that has hung has had its deadline before. */
-#define CLOSE_NS UINT64_C(2000000000)
+#define CLOSE_NS UINT64_C(4000000000)
 
 int report_failure(const char *program, rota_status status) {
     fprintf(stderr, "%s: %s: %s\n", program, rota_status_name(status), rota_last_error());

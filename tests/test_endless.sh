@@ -5,6 +5,7 @@
 # test_endless.sh FOLDER_OF_PROGRAMS LAYER.so [DEVICE [SECONDS]]
 set -euo pipefail
 bin=$(readlink -f "$1") layer=$(readlink -f "$2") device=${3:-vk:0} most=${4:-100}
+[ -e "$layer" ] || { echo "there is no layer '$layer'"; exit 1; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
