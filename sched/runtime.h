@@ -70,7 +70,9 @@ ROTA_API rota_status rota_runtime_open(const rota_runtime_options *options, rota
 ROTA_API rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_ns);
 
 /* How many devices this process has given up so far: when their runtime was closed, or when they were refused while
- * opening, they, or a thread in their driver, had not come to an end, and may go on for ever. It never falls. Where
+ * opening, they, or a thread in their driver, had not come to an end, and may go on for ever. Where a callback does
+ * not return by close's deadline all devices of its runtime count, as do those that lent memory to one that is given
+ * up: none of them is closed. It never falls. Where
  * it is not 0, leave the process by fflush and _exit: returning from main, and exit, run the drivers' exit handlers,
  * some of which wait for their device without a deadline. Wait-free, any thread, with or without a runtime. */
 ROTA_API uint32_t rota_devices_abandoned(void);
