@@ -42,7 +42,7 @@ typedef struct rota_exec_program rota_exec_program;
 typedef struct rota_exec_instance rota_exec_instance;
 typedef struct rota_exec_timeline rota_exec_timeline;
 
-#define ROTA_EXEC_QUEUES_MAX 16
+#define ROTA_EXEC_QUEUES_MAX 22
 
 /* ---- Memory ---- */
 
@@ -191,6 +191,8 @@ typedef struct rota_exec_work {
     const rota_exec_copy *copies; /* with instance NULL; read during submit only */
     uint32_t copy_count;
     uint32_t segment;
+    /* The segment's own, or in its place one from segment_queues on: that for all works of the submission whose
+     * segments are of the same queue. */
     uint32_t queue;
     uint64_t signal_value; /* greater than every earlier one of this queue */
     const rota_exec_wait *waits; /* read during submit only, as is block */
@@ -245,6 +247,7 @@ typedef struct rota_exec_open_options {
     rota_exec_host host;
     uint32_t queue_count;     /* logical queues, 1 to ROTA_EXEC_QUEUES_MAX */
     uint32_t transfer_queue;  /* logical queue meant for uploads and read-backs; queue_count or above: none */
+    uint32_t segment_queues;  /* 0, or: the queues from this one on are those of no segment and take works of any */
     uint32_t worker_threads;  /* CPU executor; 0: one per core of the process's affinity */
     bool diagnostics;         /* per-node markers and times */
     bool touch;               /* exec/vk: the touch mode of the tests */

@@ -59,13 +59,13 @@ static rota_status check_options(rota_runtime *runtime, const rota_graph *graph,
     for (uint32_t i = 0; i < options->device_count; i++)
         if (rota_device_runtime(options->devices[i]) != runtime)
             ROTA_TRY(other_runtime(runtime, graph, options, i));
-    if (options->queues > ROTA_EXEC_QUEUES_MAX ||
+    if (options->queues > ROTA_PLAN_QUEUES_MAX ||
         (runtime && options->device_count && options->queues > rota_runtime_queue_count(runtime)))
         return rota_fail(ROTA_INVALID_ARGUMENT,
                          "compile of graph '%s': %u queues; the runtime has %u a device (at most %d)",
                          graph->name, options->queues,
-                         runtime ? rota_runtime_queue_count(runtime) : ROTA_EXEC_QUEUES_MAX,
-                         ROTA_EXEC_QUEUES_MAX);
+                         runtime ? rota_runtime_queue_count(runtime) : ROTA_PLAN_QUEUES_MAX,
+                         ROTA_PLAN_QUEUES_MAX);
     if (options->packing != ROTA_PACK_TIGHT && options->packing != ROTA_PACK_CONCURRENT)
         return rota_fail(ROTA_INVALID_ARGUMENT,
                          "compile of graph '%s': packing %d, expected TIGHT or CONCURRENT", graph->name,

@@ -160,7 +160,8 @@ void rota_plan_free(rota_plan *plan);
 rota_exec_device *rota_device_exec(const rota_device *device);
 /* The runtime's CPU device, opened if need be: host-function nodes and copies between GPUs run there. */
 rota_status rota_runtime_cpu_device(rota_runtime *runtime, rota_device **out_device);
-/* Logical queues per device, and the transfer queue (ROTA_EXEC_QUEUES_MAX: none). */
+#define ROTA_PLAN_QUEUES_MAX 16
+/* Logical queues per device that plans know, and the transfer queue (ROTA_EXEC_QUEUES_MAX: none). */
 uint32_t rota_runtime_queue_count(const rota_runtime *runtime);
 /* ROTA_OK, or WRONG_STATE with a sentence, in a closed runtime or a forked child. Wait-free. */
 rota_status rota_runtime_check(const rota_runtime *runtime);

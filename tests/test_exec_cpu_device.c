@@ -54,7 +54,7 @@ static void device_describes_itself(void **state) {
     assert_int_equal(info.device_class, ROTA_DEVICE_CPU);
     kit_host host;
     rota_exec_device *device = NULL;
-    rota_exec_open_options options = {.queue_count = 17};
+    rota_exec_open_options options = {.queue_count = ROTA_EXEC_QUEUES_MAX + 1};
     assert_status(rota_exec_cpu_driver.open(&rota_exec_cpu_driver, 0, &options, &device),
                   ROTA_INVALID_ARGUMENT);
     options.queue_count = 1;

@@ -113,6 +113,7 @@ typedef struct rota_cpu_run {
     rota_cpu_work *work;
     _Atomic uint32_t remaining; /* sinks not yet complete */
     uint64_t last_signal;       /* submit thread: value of the latest work that uses this run */
+    uint32_t last_queue;        /* and its queue */
 } rota_cpu_run;
 
 typedef struct rota_cpu_unit_state {
@@ -232,6 +233,7 @@ struct rota_cpu_device {
     rota_exec_device base;
     rota_exec_host host;
     uint32_t queue_count, worker_count;
+    _Atomic uint32_t queues_used; /* submit thread to pump: one more than the highest that had a work */
     bool diagnostics;
     rota_cpu_device *next_abandoned;
     bool is_abandoned; /* open failed and a worker that was started does not end */

@@ -182,6 +182,9 @@ static rota_status submit_one(rota_cpu_device *device, const rota_exec_work *in)
         !take_copies(work, in->copies, instance ? 0 : in->copy_count))
         return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for another work in flight");
     rota_cpu_queue *queue = &device->queues[in->queue];
+    /* Before the work is anywhere: who completes it, or answers for it, looks at its queue. */
+    if (ra_load_relaxed(&device->queues_used) <= in->queue)
+        ra_store_seq_cst(&device->queues_used, in->queue + 1);
     work->instance = instance;
     work->cookie = in->cookie;
     work->signal_value = in->signal_value;
@@ -193,8 +196,9 @@ static rota_status submit_one(rota_cpu_device *device, const rota_exec_work *in)
     if (instance && !instance->program->segments[in->segment].serial) {
         /* The run's counters serve one work at a time. */
         rota_cpu_run *run = &instance->runs[in->segment];
-        if (run->last_signal) add_wait(device, work, in->queue, run->last_signal);
+        if (run->last_signal) add_wait(device, work, run->last_queue, run->last_signal);
         run->last_signal = in->signal_value;
+        run->last_queue = in->queue;
     }
     ra_store_release(&queue->tail->next, work); /* pairs with the load in retire */
     queue->tail = work;
@@ -283,9 +287,12 @@ void rota_cpu_pump(rota_cpu_worker *worker) {
     do {
         bool again;
         do {
-            for (uint32_t i = 0; i < device->queue_count; i++) retire(device, i);
+            uint32_t queues = ra_load_acquire(&device->queues_used); /* pairs with submit_one */
+            for (uint32_t i = 0; i < queues; i++) retire(device, i);
             again = false;
-            for (uint32_t i = 0; i < device->queue_count; i++) again |= release_blocked(worker, i, &is_first);
+            /* After the timelines were stored, as the count of blocked works: see block_work. */
+            queues = ra_load_seq_cst(&device->queues_used);
+            for (uint32_t i = 0; i < queues; i++) again |= release_blocked(worker, i, &is_first);
         } while (again);
         seen = ra_fetch_add_acq_rel(&device->events, 0 - seen) -
                seen; /* pairs with itself in all who leave an event */

@@ -109,7 +109,8 @@ static rota_status open_queues(rota_vk_device *device) {
     }
     for (uint32_t i = 0; i < options->queue_count; i++) {
         rota_vk_logical *logical = &device->logical[i];
-        logical->split = transfer && i == options->transfer_queue;
+        logical->split = transfer && (i == options->transfer_queue ||
+                                      (options->segment_queues && i >= options->segment_queues));
         logical->points = calloc(ROTA_VK_HISTORY, sizeof *logical->points);
         if (!logical->points) return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for queues");
     }
