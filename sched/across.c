@@ -131,13 +131,18 @@ void rota_across_open(rota_device *a, rota_device *b) {
 
 /* ---- Waits ---- */
 
+bool rota_across_can_wait(const rota_device *device, uint32_t queues, uint64_t point) {
+    const rota_device *other = device->runtime->devices[rota_point_device(point)];
+    return queues && (ra_load_acquire(&device->linked) >> other->index & 1u) &&
+           (device->exec->caps.timeline_queues & queues) == queues &&
+           other->timelines[rota_point_queue(point)].shared[device->index];
+}
+
 uint64_t rota_across_hold(const rota_work *work, uint64_t point, uint32_t *count) {
-    rota_device *device = work->device, *other = device->runtime->devices[rota_point_device(point)];
-    rota_timeline *timeline = &other->timelines[rota_point_queue(point)];
+    rota_timeline *timeline = rota_runtime_timeline(work->device->runtime, point);
     /* A move's bytes may be put in place by the host when it is handed over. */
-    if (!(ra_load_acquire(&device->linked) >> other->index & 1u) || work->kind == ROTA_WORK_MIGRATE_IN ||
-        !(device->exec->caps.timeline_queues >> work->queue & 1u) || !timeline->shared[device->index] ||
-        *count == ROTA_EXEC_TIMELINE_WAITS_MAX)
+    if (work->kind == ROTA_WORK_MIGRATE_IN || *count == ROTA_EXEC_TIMELINE_WAITS_MAX ||
+        !rota_across_can_wait(work->device, 1u << work->queue, point))
         return point;
     if (!ra_load_relaxed(&timeline->awaited)) ra_store_relaxed(&timeline->awaited, 1);
     (*count)++;
@@ -177,7 +182,7 @@ rota_exec_timeline *rota_across_signal(const rota_work *work) {
 void rota_across_signalled(rota_device *device, uint32_t queue, uint64_t value) {
     rota_timeline *timeline = &device->timelines[queue];
     ra_store_seq_cst(&timeline->signalled, value);
-    rota_wait_table_wake(&timeline->waiters, value);
+    rota_device_wake_holders(device->runtime, timeline, value);
 }
 
 /* ---- A lost device ---- */

@@ -63,7 +63,7 @@ static bool is_finished(rota_runtime *runtime) {
 
 /* What did not end by the deadline. */
 typedef struct stuck_threads {
-    uint64_t submit; /* bit per device */
+    uint64_t submit; /* bit per device: its submit thread, or who makes instances */
     bool completer, reclaimer, caller;
 } stuck_threads;
 
@@ -98,8 +98,12 @@ static stuck_threads stop_threads(rota_runtime *runtime, uint64_t deadline_ns) {
     for (uint32_t d = 0; d < devices; d++) {
         rota_device *device = runtime->devices[d];
         rota_sleeper_wake(&device->sleeper);
+        rota_sleeper_wake(&device->maker_sleeper);
         for (uint32_t other = 0; other < devices; other++) rota_device_wake_waiters(runtime->devices[other]);
         if (outlasts(device->thread, &device->thread_ended, at_least(deadline_ns)))
+            stuck.submit |= (uint64_t)1 << d;
+        /* What it is making is other devices' too. */
+        if (outlasts(device->maker, &device->maker_ended, at_least(deadline_ns)))
             stuck.submit |= (uint64_t)1 << d;
     }
     ra_store_seq_cst(&runtime->reclaimer_stop, 1);

@@ -10,6 +10,15 @@
 
 /* ---- Calls of the executor ---- */
 
+void rota_device_wake_holders(rota_runtime *runtime, rota_timeline *timeline, uint64_t value) {
+    /* seq_cst, as the loads below: with watch_for in handover.c. */
+    for (uint64_t holders = ra_load_seq_cst(&timeline->holders); holders; holders &= holders - 1) {
+        uint32_t d = (uint32_t)__builtin_ctzll(holders);
+        if (ra_load_seq_cst(&timeline->held_for[d]) <= value)
+            rota_sleeper_wake(&runtime->devices[d]->sleeper);
+    }
+}
+
 void rota_device_publish(rota_device *device, uint32_t queue, uint64_t value) {
     rota_runtime *runtime = device->runtime;
     rota_timeline *timeline = &device->timelines[queue];
@@ -19,6 +28,7 @@ void rota_device_publish(rota_device *device, uint32_t queue, uint64_t value) {
     ra_store_relaxed(&timeline->progress_ns, rota_clock_ns()); /* with rota_progress_look */
     ra_store_seq_cst(&timeline->completed, value);
     rota_wait_table_wake(&timeline->waiters, value);
+    rota_device_wake_holders(runtime, timeline, value);
     if (ra_load_seq_cst(&runtime->sequencer_interest)) rota_sleeper_wake(&runtime->sequencer_sleeper);
     if (ra_load_seq_cst(&runtime->completer_interest)) rota_sleeper_wake(&runtime->completer_sleeper);
 }
@@ -44,6 +54,8 @@ static void interrupted(void *user, const cpu_set_t *cpus) {
 void rota_device_wake_waiters(rota_device *device) {
     for (uint32_t q = 0; q < device->runtime->queue_count; q++)
         rota_wait_table_wake(&device->timelines[q].waiters, UINT64_MAX);
+    uint32_t devices = ra_load_acquire(&device->runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++) rota_sleeper_wake(&device->runtime->devices[d]->sleeper);
     rota_wait_table_wake(&device->runtime->hosted_waiters, UINT64_MAX);
 }
 
@@ -305,7 +317,8 @@ static rota_device *new_device(rota_runtime *runtime, const listed *entry) {
 
 static rota_status start_device(rota_device *device, const listed *entry) {
     rota_runtime *runtime = device->runtime;
-    device->transfer_queue = runtime->queue_count > 1 ? runtime->queue_count - 1 : ROTA_EXEC_QUEUES_MAX;
+    device->transfer_queue =
+        runtime->plan_queue_count > 1 ? runtime->plan_queue_count - 1 : ROTA_EXEC_QUEUES_MAX;
     rota_exec_open_options options = {
         .host = {.user = device,
                  .log = runtime->options.log,
@@ -319,6 +332,7 @@ static rota_status start_device(rota_device *device, const listed *entry) {
                  .node_name = rota_plan_node_name},
         .queue_count = runtime->queue_count,
         .transfer_queue = device->transfer_queue,
+        .segment_queues = runtime->plan_queue_count,
         .worker_threads = runtime->options.worker_threads,
         .spin_ns = runtime->options.spin_ns,
         .diagnostics = runtime->options.diagnostics,
@@ -334,10 +348,11 @@ static rota_status start_device(rota_device *device, const listed *entry) {
     device->asks_poison = device->info.kind == ROTA_EXEC_CPU;
     /* On host memory a queue of its own for copies brings nothing but waits between queues. */
     if (device->exec->caps.unified_host) device->transfer_queue = ROTA_EXEC_QUEUES_MAX;
-    device->io_queue = device->transfer_queue < runtime->queue_count ? device->transfer_queue : 0;
+    device->io_queue = device->transfer_queue < runtime->plan_queue_count ? device->transfer_queue : 0;
     ROTA_TRY(rota_device_memory_create(device,
                                        runtime->options.staging_slots * runtime->options.staging_slot_bytes,
                                        ROTA_EXEC_MEMORY_HOST_WRITE, "upload ring", &device->upload_memory));
+    ROTA_TRY(rota_makers_start(device));
     return rota_handover_start(device);
 }
 
@@ -354,6 +369,9 @@ uint32_t rota_devices_abandoned(void) {
 
 static void stop_unpublished(rota_device *device) {
     uint64_t abandoned = 0;
+    ra_store_seq_cst(&device->closed, 1);
+    rota_sleeper_wake(&device->maker_sleeper);
+    if (device->maker_started) (void)pthread_join(device->maker, NULL); /* it has nothing */
     if (device->upload_memory) rota_device_memory_destroy(device, device->upload_memory);
     if (device->exec) device->exec->vtable->close(device->exec, rota_deadline_after(1000000000u), &abandoned);
     if (abandoned == 0) {

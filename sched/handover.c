@@ -1,5 +1,15 @@
 /* Handing works over to a device: the submit thread, which is the only one in the driver's submit path, and
- * the direct way for executors whose submit never blocks. Works that piled up go over in one call. */
+ * the direct way for executors whose submit never blocks. Works that piled up go over in one call.
+ *
+ * A work that waits for something that its device can't wait for is held, and with it what comes later on its
+ * logical queue; works of other queues pass it. A work goes over once
+ *   - what it waits for on other devices has passed there, or its own device can wait for it;
+ *   - its instance is made;
+ *   - all that it waits for on its own device has gone over before: the executor hears of no value later than
+ *     of a wait for it.
+ * All of that comes earlier in the one order of submissions, so the earliest work that is held anywhere waits
+ * for no other: there is no circle. Which queue a work is on, and so what it can hold up, is the sequencer's
+ * business (sidings.c). */
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,8 +80,9 @@ static rota_status prepare_segment(rota_work *work, rota_exec_work *out) {
     rota_plan *plan = submission->plan;
     rota_plan_run *run = plan->run;
     const rota_plan_segment *segment = &plan->segments[work->segment];
-    ROTA_TRY(rota_run_instance_ensure(run, submission->instance));
     const rota_run_instance *instance = &run->instances[submission->instance];
+    if (!ra_load_acquire(&instance->created)) /* with who made it, or could not */
+        return rota_fail(instance->failure->status, "%s", instance->failure->message);
     if (run->has_staging) {
         ROTA_TRY(wait_for_outputs(work->device->runtime, submission));
         if (!rota_device_begin_filling(work->device, submission->number)) return ROTA_OK;
@@ -183,18 +194,20 @@ static rota_status prepare_copy(rota_work *work, rota_exec_work *out) {
 /* A work that waits for another device, on the GPU or in vain, comes after all that was handed over to its
  * own before: what the other device's work came after was left out of its waits, and if that device is lost,
  * the wait ends without any of it having been kept. */
-static uint32_t wait_for_all(const uint64_t *last, uint32_t queues, rota_exec_wait *out_waits) {
+static uint32_t wait_for_all(const rota_device *device, rota_work *const *works, uint32_t before,
+                             rota_exec_wait *out_waits) {
     uint32_t count = 0;
-    for (uint32_t q = 0; q < queues; q++)
-        if (last[q]) out_waits[count++] = (rota_exec_wait){q, last[q]};
+    for (uint32_t q = 0; q < device->runtime->queue_count; q++) {
+        uint64_t last = ra_load_relaxed(&device->timelines[q].handed_over); /* stored in hand_over */
+        for (uint32_t i = 0; i < before; i++)
+            if (works[i]->queue == q) last = works[i]->value;
+        if (last) out_waits[count++] = (rota_exec_wait){q, last};
+    }
     return count;
 }
 
 static void hand_over(rota_device *device, rota_work **works, uint32_t count) {
     rota_exec_wait all[ROTA_HANDOVER_BATCH * ROTA_EXEC_QUEUES_MAX];
-    uint64_t last[ROTA_EXEC_QUEUES_MAX];
-    for (uint32_t q = 0; q < device->runtime->queue_count; q++)
-        last[q] = ra_load_relaxed(&device->timelines[q].handed_over); /* stored below */
     rota_exec_work lowered[ROTA_HANDOVER_BATCH];
     rota_exec_timeline_wait timeline_waits[ROTA_HANDOVER_BATCH * ROTA_EXEC_TIMELINE_WAITS_MAX];
     rota_runtime *runtime = device->runtime;
@@ -211,9 +224,8 @@ static void hand_over(rota_device *device, rota_work **works, uint32_t count) {
         enter(work, out, &timeline_waits[i * ROTA_EXEC_TIMELINE_WAITS_MAX]);
         if (work->comes_last || out->timeline_wait_count) {
             out->waits = &all[i * ROTA_EXEC_QUEUES_MAX];
-            out->wait_count = wait_for_all(last, runtime->queue_count, &all[i * ROTA_EXEC_QUEUES_MAX]);
+            out->wait_count = wait_for_all(device, works, i, &all[i * ROTA_EXEC_QUEUES_MAX]);
         }
-        last[work->queue] = work->value;
         if (rota_device_is_lost(device)) continue; /* not handed over below */
         rota_status status = work->skipped                     ? ROTA_OK
                              : work->kind == ROTA_WORK_SEGMENT ? prepare_segment(work, out)
@@ -228,6 +240,8 @@ static void hand_over(rota_device *device, rota_work **works, uint32_t count) {
     if (rota_device_is_lost(device)) return;
     for (uint32_t i = 0; i < count; i++)
         ra_store_release(&device->timelines[works[i]->queue].handed_over, works[i]->value);
+    if (ra_load_relaxed(&runtime->device_count) > 1) /* others may wait for it */
+        ra_store_relaxed(&device->handed_ns, rota_clock_ns());
     uint32_t most = runtime->options.merge_max ? runtime->options.merge_max : count;
     for (uint32_t first = 0; first < count; first += most) {
         uint32_t here = count - first < most ? count - first : most;
@@ -254,12 +268,16 @@ static void flush_direct(rota_device *device) {
     if (device->direct_count == 0) return;
     uint32_t count = device->direct_count;
     device->direct_count = 0;
+    /* The thread's, which has nothing now and looks again when it does. */
+    for (uint32_t i = 0; i < count; i++) device->given[device->direct[i]->queue] = device->direct[i]->value;
     hand_over(device, device->direct, count);
 }
 
 static bool push_ring(rota_device *device, rota_work *work) {
     uint64_t published = ra_load_relaxed(&device->ring_published);
-    if (published - ra_load_acquire(&device->ring_consumed) >= ROTA_HANDOVER_RING) return false;
+    /* Acquire: with the thread's release, after which it does not look there. */
+    if (published - ra_load_acquire(&device->ring_taken) >= ROTA_HANDOVER_RING) return false;
+    work->ordinal = published;
     device->ring[published % ROTA_HANDOVER_RING] = work;
     ra_store_seq_cst(&device->ring_published, published + 1); /* seq_cst: with the thread's sleep flag */
     return true;
@@ -271,7 +289,7 @@ void rota_handover_push(rota_device *device, rota_work *work) {
     /* What waits on the device for another one is the thread's, which may have to wait for room in the gate.
      */
     if (ra_load_acquire(&device->linked)) direct = false; /* with rota_across_open */
-    if (direct && work->hold_count == 0 && thread_is_idle(device)) {
+    if (direct && work->hold_count == 0 && !work->parks && thread_is_idle(device)) {
         device->direct[device->direct_count++] = work;
         if (device->direct_count == ROTA_HANDOVER_BATCH) flush_direct(device);
         return;
@@ -295,94 +313,218 @@ void rota_handover_flush(rota_device *device) {
         device->overflow_first = next;
         if (!next) device->overflow_last = NULL;
     }
-    if (ra_load_acquire(&device->ring_consumed) != ra_load_relaxed(&device->ring_published))
+    /* What it holds is not brought on by this. */
+    if (ra_load_acquire(&device->ring_taken) != ra_load_relaxed(&device->ring_published))
         rota_sleeper_wake(&device->sleeper);
 }
 
 /* ---- The submit thread ---- */
 
-typedef struct hold {
-    rota_runtime *runtime;
-    uint64_t hold; /* of the work */
-} hold;
-
-static bool hold_is_over(void *user) {
-    const hold *held = user;
-    uint64_t point = rota_hold_point(held->hold);
-    return rota_across_is_ready(held->runtime, held->hold) ||
-           rota_device_is_lost(held->runtime->devices[rota_point_device(point)]) ||
-           ra_load_acquire(&held->runtime->stop) != 0;
+/* Whether what the hold is for has come about; `*lost`: it will not, since the other device is lost. */
+static bool hold_is_over(rota_runtime *runtime, uint64_t hold, rota_device **lost) {
+    rota_device *device = runtime->devices[rota_point_device(rota_hold_point(hold))];
+    bool is_lost = rota_device_is_lost(device); /* first: then what was reached before is seen */
+    if (rota_across_is_ready(runtime, hold)) return true;
+    if (is_lost) *lost = device;
+    return is_lost;
 }
 
-/* Where it is only to be handed over on the other side, that takes a driver's call, less than going to sleep.
- */
-static bool look_for_signal(hold *held) {
-    if (!(held->hold & ROTA_HOLD_ON_DEVICE)) return false;
-    const uint64_t begin = rota_clock_ns();
-    bool over = false;
-    uint64_t now = begin;
-    while (!over && now - begin < ACROSS_SPIN_NS) {
-        (void)sched_yield(); /* whoever hands it over may need this core */
-        over = hold_is_over(held);
-        now = rota_clock_ns();
+/* Calls fn for each point of another device that keeps the work; of those it waits for because one is lost,
+ * the works of its submission before it. Stops at false. */
+typedef bool (*keeper_fn)(rota_device *device, rota_work *work, uint64_t hold);
+static bool for_keepers(rota_device *device, rota_work *work, keeper_fn fn) {
+    rota_runtime *runtime = device->runtime;
+    rota_device *lost = NULL;
+    for (uint32_t h = 0; h < work->hold_count; h++) {
+        uint64_t hold = work->submission->holds[work->first_hold + h];
+        if (!hold_is_over(runtime, hold, &lost) && !fn(device, work, hold)) return false;
     }
-    (void)ra_fetch_add_relaxed(&held->runtime->spin_ns, now - begin);
-    return over;
-}
-
-/* Waits until the hold is over. A device that got on with nothing of what it had been given when the wait
- * began, nor what that waits for, for the default deadline is taken for lost: nobody knows then what it still
- * touches, so going on without it would be going on over its memory. */
-static bool wait_for_hold(rota_runtime *runtime, uint64_t of_work) {
-    uint64_t point = rota_hold_point(of_work);
-    rota_device *device = runtime->devices[rota_point_device(point)];
-    hold held = {runtime, of_work};
-    rota_progress progress;
-    rota_progress_begin(&progress, runtime);
-    rota_progress_watch_chain(&progress, point);
-    rota_progress_watch_device(&progress, device);
-    bool over = look_for_signal(&held);
-    while (!over && !hold_is_over(&held)) {
-        uint64_t from = rota_progress_look(&progress), now = rota_clock_ns();
-        if (now - from > runtime->options.timeout_ns && now > from) {
-            rota_device_set_lost(device, "no progress within the deadline while other devices waited for it");
-            break;
-        }
-        rota_wait_table_sleep(&device->timelines[rota_point_queue(point)].waiters, rota_point_value(point),
-                              hold_is_over, &held, now + HOLD_SLICE_NS);
+    for (const rota_work *before = work; work->comes_last && before-- != work->submission->works;) {
+        uint64_t point = rota_point(before->device->index, before->queue, before->value);
+        if (before->device != device && !hold_is_over(runtime, point, &lost) && !fn(device, work, point))
+            return false;
     }
-    return rota_across_is_ready(runtime, of_work);
-}
-
-/* What the work's submission has on other devices before it; the newest of each queue stands for all. */
-static void wait_for_others(rota_runtime *runtime, const rota_work *work) {
-    bool seen[ROTA_DEVICES_MAX][ROTA_EXEC_QUEUES_MAX] = {{false}};
-    for (const rota_work *before = work; before-- != work->submission->works;) {
-        const uint32_t device = before->device->index;
-        if (before->device == work->device || seen[device][before->queue]) continue;
-        seen[device][before->queue] = true;
-        (void)wait_for_hold(runtime, rota_point(device, before->queue, before->value));
-    }
+    return true;
 }
 
 /* One that is not kept, since the other device is lost, leaves the rest to be waited for, and what the lost
- * one's works came after: the work won't run, but the end of its submission may not come before theirs. That
- * all was sequenced, and so handed over, before this work: no circle arises. */
-static void wait_for_holds(rota_runtime *runtime, rota_work *work) {
+ * one's works came after: the work won't run, but the end of its submission may not come before theirs. */
+static void look_for_loss(rota_runtime *runtime, rota_work *work) {
     for (uint32_t h = 0; h < work->hold_count; h++) {
-        uint64_t of_work = work->submission->holds[work->first_hold + h];
-        if (wait_for_hold(runtime, of_work) || ra_load_acquire(&runtime->stop)) continue;
-        rota_device *device = runtime->devices[rota_point_device(rota_hold_point(of_work))];
-        if (!work->skipped) skip_work(work, ra_load_acquire(&device->lost_cause), false);
+        rota_device *lost = NULL;
+        (void)hold_is_over(runtime, work->submission->holds[work->first_hold + h], &lost);
+        if (!lost) continue;
+        if (!work->skipped) skip_work(work, ra_load_acquire(&lost->lost_cause), false);
         work->comes_last = true;
     }
-    if (work->comes_last) wait_for_others(runtime, work);
 }
 
-static bool holds_are_over(rota_runtime *runtime, const rota_work *work) {
-    for (uint32_t h = 0; h < work->hold_count; h++)
-        if (!rota_across_is_ready(runtime, work->submission->holds[work->first_hold + h])) return false;
+static bool keeps(rota_device *device, rota_work *work, uint64_t hold) {
+    (void)device, (void)work, (void)hold;
+    return false;
+}
+
+/* Whether all that its device got before it in the order of submissions has gone over. */
+static bool is_oldest(const rota_device *device, const rota_work *work) {
+    for (uint32_t q = 0; q < device->runtime->queue_count; q++)
+        if (device->held_first[q] && device->held_first[q]->ordinal < work->ordinal) return false;
     return true;
+}
+
+/* The work is the next of its queue. While nothing is held all that came before has gone over. */
+static bool is_ready(rota_device *device, rota_work *work) {
+    const rota_submission *submission = work->submission;
+    if (work->parks && work->kind == ROTA_WORK_SEGMENT &&
+        !rota_run_instance_is_decided(&submission->plan->run->instances[submission->instance]))
+        return false;
+    if (work->hold_count) {
+        look_for_loss(device->runtime, work);
+        if (!for_keepers(device, work, keeps)) return false;
+    }
+    if (ra_load_relaxed(&device->held_count) == 0) return true;
+    if (work->comes_last && !is_oldest(device, work)) return false;
+    const rota_exec_wait *waits = submission->waits + work->first_wait;
+    for (uint32_t w = 0; w < work->wait_count; w++)
+        if (device->given[waits[w].queue] < waits[w].value) return false;
+    return true;
+}
+
+static void hold_back(rota_device *device, rota_work *work) {
+    work->next = NULL;
+    if (device->held_last[work->queue]) {
+        device->held_last[work->queue]->next = work;
+    } else {
+        work->since_ns = rota_clock_ns();
+        device->held_first[work->queue] = work;
+    }
+    device->held_last[work->queue] = work;
+    (void)ra_fetch_add_relaxed(&device->held_count, 1); /* others ask what a device waits for: give_up_on */
+}
+
+/* Takes works that were held and may go; one may let another one go. */
+static uint32_t take_held(rota_device *device, rota_work **works) {
+    uint32_t count = 0;
+    bool any = ra_load_relaxed(&device->held_count) != 0;
+    while (any) {
+        any = false;
+        for (uint32_t q = 0; q < device->runtime->queue_count; q++)
+            while (count < ROTA_HANDOVER_BATCH && device->held_first[q] &&
+                   is_ready(device, device->held_first[q])) {
+                rota_work *work = device->held_first[q];
+                device->held_first[q] = work->next;
+                if (work->next)
+                    work->next->since_ns = rota_clock_ns();
+                else
+                    device->held_last[q] = NULL;
+                (void)ra_fetch_sub_release(&device->held_count, 1);
+                device->given[q] = work->value;
+                works[count++] = work;
+                any = true;
+            }
+    }
+    return count;
+}
+
+/* Takes what is to go over next; what must wait is held. */
+static uint32_t take(rota_device *device, rota_work **works) {
+    uint64_t taken = ra_load_relaxed(&device->ring_taken);
+    const uint64_t published = ra_load_seq_cst(&device->ring_published); /* with push_ring */
+    uint32_t count = take_held(device, works);
+    while (count < ROTA_HANDOVER_BATCH && taken < published) {
+        rota_work *work = device->ring[taken++ % ROTA_HANDOVER_RING];
+        if (device->held_first[work->queue] || !is_ready(device, work)) {
+            hold_back(device, work);
+        } else {
+            device->given[work->queue] = work->value;
+            works[count++] = work;
+        }
+    }
+    ra_store_release(&device->ring_taken, taken); /* with push_ring */
+    return count;
+}
+
+/* ---- While works are held ---- */
+
+/* A device that gets nowhere for the default deadline with what it was given is taken for lost: nobody knows
+ * then what it still touches, so going on without it would be going on over its memory. One that was not
+ * given it waits itself, and who keeps it is that one's business. */
+static bool give_up_on(rota_device *device, rota_work *work, uint64_t hold) {
+    rota_runtime *runtime = device->runtime;
+    const uint64_t point = rota_hold_point(hold);
+    rota_device *other = runtime->devices[rota_point_device(point)];
+    if (ra_load_acquire(&rota_runtime_timeline(runtime, point)->handed_over) < rota_point_value(point) &&
+        ra_load_acquire(&other->held_count) != 0)
+        return true;
+    uint64_t from = ra_load_relaxed(&other->handed_ns), now = rota_clock_ns();
+    for (uint32_t q = 0; q < runtime->queue_count; q++) {
+        uint64_t moved_ns = ra_load_relaxed(&other->timelines[q].progress_ns);
+        if (from < moved_ns) from = moved_ns;
+    }
+    if (from < work->since_ns) from = work->since_ns;
+    if (now > from && now - from > runtime->options.timeout_ns)
+        rota_device_set_lost(other, "no progress within the deadline while other devices waited for it");
+    return true;
+}
+
+/* Has the submit thread woken when the point is reached (rota_device_wake_holders). */
+static bool watch_for(rota_device *device, rota_work *work, uint64_t hold) {
+    (void)work;
+    const uint64_t point = rota_hold_point(hold), value = rota_point_value(point);
+    rota_timeline *timeline = rota_runtime_timeline(device->runtime, point);
+    const uint64_t mine = (uint64_t)1 << device->index;
+    bool watched = ra_load_relaxed(&timeline->holders) & mine;
+    if (!watched || value < ra_load_relaxed(&timeline->held_for[device->index]))
+        ra_store_seq_cst(&timeline->held_for[device->index], value);
+    /* Both before the last look at the timeline; who moves it does so first. */
+    if (!watched) (void)ra_fetch_or_seq_cst(&timeline->holders, mine);
+    return true;
+}
+
+static void watch_nothing(rota_device *device) {
+    rota_runtime *runtime = device->runtime;
+    const uint64_t mine = (uint64_t)1 << device->index;
+    uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++)
+        for (uint32_t q = 0; q < runtime->queue_count; q++) {
+            rota_timeline *timeline = &runtime->devices[d]->timelines[q];
+            if (ra_load_relaxed(&timeline->holders) & mine)
+                (void)ra_fetch_and_seq_cst(&timeline->holders, ~mine);
+        }
+}
+
+static void for_first(rota_device *device, keeper_fn fn) {
+    for (uint32_t q = 0; q < device->runtime->queue_count; q++)
+        if (device->held_first[q]) (void)for_keepers(device, device->held_first[q], fn);
+}
+
+static bool any_ready(rota_device *device) {
+    for (uint32_t q = 0; q < device->runtime->queue_count; q++)
+        if (device->held_first[q] && is_ready(device, device->held_first[q])) return true;
+    return false;
+}
+
+static bool awaits_hand_over(rota_device *device, rota_work *work, uint64_t hold) {
+    (void)device, (void)work;
+    return !(hold & ROTA_HOLD_ON_DEVICE);
+}
+
+/* Where a work is only to be handed over on the other side, that takes a driver's call, less than going to
+ * sleep. */
+static bool look_for_signal(rota_device *device) {
+    bool worth = false, over = false;
+    for (uint32_t q = 0; q < device->runtime->queue_count; q++)
+        if (device->held_first[q])
+            worth = worth || !for_keepers(device, device->held_first[q], awaits_hand_over);
+    const uint64_t begin = rota_clock_ns();
+    uint64_t now = begin;
+    while (worth && !over && now - begin < ACROSS_SPIN_NS) {
+        (void)sched_yield(); /* whoever hands it over may need this core */
+        over = any_ready(device) || ra_load_acquire(&device->runtime->stop) ||
+               ra_load_acquire(&device->ring_published) != ra_load_relaxed(&device->ring_taken);
+        now = rota_clock_ns();
+    }
+    (void)ra_fetch_add_relaxed(&device->runtime->spin_ns, now - begin);
+    return over;
 }
 
 /* Until the gate can take so many more works: they leave it as devices get on, or are lost. False: the
@@ -397,51 +539,52 @@ static bool wait_for_gate(rota_device *device, uint32_t works) {
 }
 
 /* Looks for work as long as the options say; false: there is none. */
-static bool look_for_work(rota_device *device, uint64_t consumed) {
+static bool look_for_work(rota_device *device) {
     rota_runtime *runtime = device->runtime;
     if (runtime->options.spin_ns == 0) return false;
-    const uint64_t begin = rota_clock_ns();
+    const uint64_t begin = rota_clock_ns(), taken = ra_load_relaxed(&device->ring_taken);
     uint64_t now = begin;
     bool found = false;
     while (!found && now - begin < runtime->options.spin_ns) {
         (void)sched_yield(); /* whoever brings the work may need this core */
-        found = ra_load_acquire(&device->ring_published) != consumed || /* pairs with push_ring */
-                ra_load_acquire(&runtime->stop);
+        found = ra_load_acquire(&device->ring_published) != taken || /* pairs with push_ring */
+                ra_load_acquire(&runtime->stop) || any_ready(device);
         now = rota_clock_ns();
     }
     (void)ra_fetch_add_relaxed(&runtime->spin_ns, now - begin);
     return found;
 }
 
+/* Nothing may go over: sleeps until that changes. */
+static void rest(rota_device *device) {
+    rota_runtime *runtime = device->runtime;
+    const bool holds = ra_load_relaxed(&device->held_count) != 0;
+    if ((holds && look_for_signal(device)) || look_for_work(device)) return;
+    rota_sleeper_prepare(&device->sleeper);
+    if (holds) for_first(device, watch_for);
+    if (ra_load_seq_cst(&device->ring_published) == ra_load_relaxed(&device->ring_taken) &&
+        !ra_load_seq_cst(&runtime->stop) && !any_ready(device))
+        rota_sleeper_wait(&device->sleeper, rota_deadline_after(holds ? HOLD_SLICE_NS : 1000000000u));
+    else
+        rota_sleeper_cancel(&device->sleeper);
+    if (!holds) return;
+    watch_nothing(device);
+    for_first(device, give_up_on);
+}
+
 static void serve(rota_device *device) {
     rota_runtime *runtime = device->runtime;
     rota_work *works[ROTA_HANDOVER_BATCH];
     while (!ra_load_acquire(&runtime->stop)) {
-        uint64_t published = ra_load_seq_cst(&device->ring_published);
-        uint64_t consumed = ra_load_relaxed(&device->ring_consumed);
-        if (published == consumed) {
-            if (look_for_work(device, consumed)) continue;
-            rota_sleeper_prepare(&device->sleeper);
-            if (ra_load_seq_cst(&device->ring_published) == consumed && !ra_load_seq_cst(&runtime->stop))
-                rota_sleeper_wait(&device->sleeper, rota_deadline_after(1000000000u));
-            else
-                rota_sleeper_cancel(&device->sleeper);
+        uint32_t count = take(device, works);
+        if (count == 0) {
+            rest(device);
             continue;
-        }
-        uint32_t count = 0;
-        while (count < ROTA_HANDOVER_BATCH && consumed + count < published) {
-            rota_work *work = device->ring[(consumed + count) % ROTA_HANDOVER_RING];
-            if (!holds_are_over(runtime, work)) {
-                if (count > 0) break; /* what needs nobody goes first */
-                wait_for_holds(runtime, work);
-                if (ra_load_acquire(&runtime->stop)) return;
-            }
-            works[count++] = work;
         }
         if (!wait_for_gate(device, count)) return;
         hand_over(device, works, count);
         /* Release: with thread_is_idle, after which the sequencer may be in submit. */
-        ra_store_release(&device->ring_consumed, consumed + count);
+        ra_store_release(&device->ring_consumed, ra_load_relaxed(&device->ring_consumed) + count);
     }
 }
 

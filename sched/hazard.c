@@ -280,8 +280,7 @@ void rota_hazard_place(rota_residency *residency, uint64_t begin, uint64_t end, 
 
 /* ---- Clocks ---- */
 
-/* What a work knows that waited for `value` of the timeline; NULL: nothing beyond the value. */
-static const uint64_t *clock_at(const rota_timeline *timeline, uint64_t value) {
+const uint64_t *rota_hazard_clock(const rota_timeline *timeline, uint64_t value) {
     for (uint32_t back = 1; back <= ROTA_CLOCK_HISTORY; back++) {
         const rota_clock_entry *entry =
             &timeline->history[(timeline->history_next + ROTA_CLOCK_HISTORY - back) % ROTA_CLOCK_HISTORY];
@@ -304,7 +303,7 @@ static bool implied_by_other(rota_runtime *runtime, uint32_t which, uint32_t dev
     for (uint32_t i = 0; i < runtime->touched_count; i++) {
         uint32_t other = runtime->touched[i];
         if (i == which || runtime->wanted[other] == 0 || other / runtime->queue_count != device) continue;
-        const uint64_t *clock = clock_at(timeline_at(runtime, other), runtime->wanted[other]);
+        const uint64_t *clock = rota_hazard_clock(timeline_at(runtime, other), runtime->wanted[other]);
         if (clock && clock[t] >= runtime->wanted[t]) return true;
     }
     return false;
@@ -370,7 +369,7 @@ void rota_hazard_settle(rota_runtime *runtime, rota_work *work) {
         if (t == own_index) continue;
         learned = true;
         if (t / runtime->queue_count != device->index) continue; /* as in implied_by_other */
-        const uint64_t *clock = clock_at(timeline_at(runtime, t), value);
+        const uint64_t *clock = rota_hazard_clock(timeline_at(runtime, t), value);
         for (uint32_t k = 0; clock && k < timelines; k++)
             if (own->clock[k] < clock[k]) own->clock[k] = clock[k];
     }

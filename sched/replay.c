@@ -100,16 +100,28 @@ void rota_replay_release(rota_plan_run *run) {
     run->replay = NULL;
 }
 
+static bool is_worth_it(const rota_plan_run *run) {
+    return run->plan->external_count >= OWN_AT && run->slot_buffer_count == 0;
+}
+
 bool rota_replay_is_known(const rota_plan_run *run) {
     return run->replay && run->replay->state == REPLAY_KNOWN;
 }
 
+void rota_replay_forget(rota_plan_run *run) {
+    /* Residencies keep their owner until they are looked at, which brings them up to date. */
+    if (run->replay) run->replay->state = REPLAY_NONE;
+}
+
 uint32_t rota_replay_begin(rota_runtime *runtime, rota_plan_run *run, uint64_t *out_base) {
+    if (!is_worth_it(run)) return 0;
     uint32_t devices = ra_load_acquire(&runtime->device_count); /* with the open of the newest */
-    for (uint32_t d = 0; d < devices; d++)
+    for (uint32_t d = 0; d < devices; d++) {
+        const rota_device *device = runtime->devices[d];
         for (uint32_t q = 0; q < runtime->queue_count; q++)
             out_base[d * runtime->queue_count + q] =
-                ra_load_relaxed(&runtime->devices[d]->timelines[q].issued);
+                q < device->queues_used ? ra_load_relaxed(&device->timelines[q].issued) : 0;
+    }
     if (run->replay && run->replay->state != REPLAY_KNOWN) run->replay->wait_count = 0;
     return devices * runtime->queue_count;
 }
@@ -172,7 +184,7 @@ void rota_replay_end(rota_runtime *runtime, rota_plan_run *run, const uint64_t *
         memcpy(run->replay->last_base, base, timelines * sizeof *base);
         return;
     }
-    if (plan->external_count < OWN_AT || run->slot_buffer_count || moves) {
+    if (!is_worth_it(run) || moves) {
         if (run->replay) run->replay->state = REPLAY_NONE;
         return;
     }

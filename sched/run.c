@@ -1,4 +1,5 @@
-/* What a plan needs to run: programs, transient arenas, and instances, which are made as replays overlap. */
+/* What a plan needs to run: programs, transient arenas, and instances, which are made as replays overlap: the
+ * first with the plan, others by a thread that does nothing else. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -143,21 +144,89 @@ static rota_status make_instance(rota_plan_run *run, rota_run_instance *instance
     return ROTA_OK;
 }
 
-rota_status rota_run_instance_ensure(rota_plan_run *run, uint32_t index) {
-    rota_run_instance *instance = &run->instances[index];
-    /* Acquire: with the release below, by this or another device's thread. */
-    if (ra_load_acquire(&instance->created)) return ROTA_OK;
-    (void)pthread_mutex_lock(&run->instance_mutex);
-    rota_status status = ROTA_OK;
-    if (!ra_load_relaxed(&instance->created)) {
-        status = make_instance(run, instance);
-        if (status == ROTA_OK)
-            ra_store_release(&instance->created, 1);
-        else
-            free_instance(run, instance);
-    }
-    (void)pthread_mutex_unlock(&run->instance_mutex);
+static rota_status make(rota_run_instance *instance) {
+    rota_status status = make_instance(instance->run, instance);
+    /* Releases it; seq_cst: with the submit threads' last look before they sleep. */
+    if (status == ROTA_OK)
+        ra_store_seq_cst(&instance->created, 1);
+    else
+        free_instance(instance->run, instance);
     return status;
+}
+
+/* ---- Making instances beyond the first ----
+ *
+ * A driver may take its time for an instance, and others wait for its locks meanwhile. So a plan's first is
+ * made when it is compiled, and the others here, by a thread per device that nobody waits for but the works
+ * that need them. Those wait on sidings, as for another device. */
+
+bool rota_run_instance_is_decided(const rota_run_instance *instance) {
+    return ra_load_seq_cst(&instance->created) ||
+           ra_load_seq_cst(&instance->making) == ROTA_MAKING_FAILED; /* releases `failure` */
+}
+
+bool rota_run_instance_ask(rota_plan_run *run, uint32_t index) {
+    rota_run_instance *instance = &run->instances[index];
+    if (ra_load_acquire(&instance->created)) return true; /* with make */
+    if (ra_load_acquire(&instance->making) == ROTA_MAKING_ASKED) return false;
+    ra_store_relaxed(&instance->making, ROTA_MAKING_ASKED);
+    rota_device *device = run->parts[0].device;
+    instance->next_asked = ra_load_relaxed(&device->asked);
+    /* Releases the request to the maker's exchange; seq_cst: with its last look before it sleeps. */
+    while (!ra_cas_seq_cst(&device->asked, &instance->next_asked, instance)) {
+    }
+    rota_sleeper_wake(&device->maker_sleeper);
+    return false;
+}
+
+/* Its works go on, and with the last of them the plan may be gone. */
+static void answer(rota_runtime *runtime, rota_run_instance *instance) {
+    rota_status status = make(instance);
+    if (status != ROTA_OK) {
+        instance->failure = rota_cause_new(runtime, status, "%s", rota_last_error());
+        ra_store_seq_cst(&instance->making, ROTA_MAKING_FAILED); /* as `created` */
+    }
+    uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++) rota_sleeper_wake(&runtime->devices[d]->sleeper);
+}
+
+static void *maker_main(void *user) {
+    rota_device *device = user;
+    rota_runtime *runtime = device->runtime;
+    while (!ra_load_acquire(&runtime->stop) && !ra_load_acquire(&device->closed)) {
+        rota_run_instance *stack = ra_exchange_acq_rel(&device->asked, NULL), *oldest = NULL;
+        while (stack) {
+            rota_run_instance *next = stack->next_asked;
+            stack->next_asked = oldest;
+            oldest = stack;
+            stack = next;
+        }
+        if (!oldest) {
+            rota_sleeper_prepare(&device->maker_sleeper);
+            if (ra_load_seq_cst(&device->asked) || ra_load_seq_cst(&runtime->stop) ||
+                ra_load_seq_cst(&device->closed))
+                rota_sleeper_cancel(&device->maker_sleeper);
+            else
+                rota_sleeper_wait(&device->maker_sleeper, rota_deadline_after(1000000000u));
+        }
+        while (oldest && !ra_load_acquire(&runtime->stop)) {
+            rota_run_instance *instance = oldest;
+            oldest = instance->next_asked; /* before its works go on */
+            answer(runtime, instance);
+        }
+    }
+    rota_runtime_thread_ends(runtime);
+    ra_store_release(&device->maker_ended, 1); /* with rota_runtime_close */
+    return NULL;
+}
+
+rota_status rota_makers_start(rota_device *device) {
+    int error = pthread_create(&device->maker, NULL, maker_main, device);
+    if (error != 0)
+        return rota_fail(ROTA_SYSTEM, "device '%s': no thread to make instances: %s", device->id,
+                         strerror(error));
+    device->maker_started = true;
+    return ROTA_OK;
 }
 
 static void destroy_arena(const rota_plan_run *run, rota_exec_memory *const *memories) {
@@ -189,7 +258,6 @@ void rota_run_destroy(rota_plan_run *run) {
         if (part->program) part->device->exec->vtable->program_destroy(part->device->exec, part->program);
         free(part->by_node);
     }
-    (void)pthread_mutex_destroy(&run->instance_mutex);
     free(run->arenas);
     free(run->arena_base);
     free(run->own_points);
@@ -312,7 +380,10 @@ static rota_status build(rota_plan_run *run) {
     if (!run->instances || !run->arenas || !run->own_points)
         return rota_fail(ROTA_OUT_OF_MEMORY, "plan '%s': no host memory", plan->name);
     run->arena_points = lender_of(run) ? lender_of(run)->arena_points : run->own_points;
-    for (uint32_t i = 0; i < run->instance_capacity; i++) run->instances[i].arena = i % run->arena_count;
+    for (uint32_t i = 0; i < run->instance_capacity; i++) {
+        run->instances[i].run = run;
+        run->instances[i].arena = i % run->arena_count;
+    }
     for (uint32_t a = 0; a < run->arena_count; a++) {
         run->arenas[a] = calloc(run->arena_memories + 1u, sizeof **run->arenas);
         if (!run->arenas[a]) return rota_fail(ROTA_OUT_OF_MEMORY, "plan '%s': no host memory", plan->name);
@@ -321,7 +392,7 @@ static rota_status build(rota_plan_run *run) {
         rota_exec_device *exec = run->parts[p].device->exec;
         ROTA_TRY(exec->vtable->program_create(exec, &plan->parts[p].desc, &run->parts[p].program));
     }
-    return rota_run_instance_ensure(run, 0);
+    return make(&run->instances[0]);
 }
 
 rota_status rota_plan_run_create(rota_plan *plan) {
@@ -331,7 +402,6 @@ rota_status rota_plan_run_create(rota_plan *plan) {
     if (!run) return rota_fail(ROTA_OUT_OF_MEMORY, "plan '%s': no host memory", plan->name);
     run->dead.kind = ROTA_DEAD_PLAN;
     run->plan = plan;
-    (void)pthread_mutex_init(&run->instance_mutex, NULL);
     rota_status status = build(run);
     if (status != ROTA_OK) {
         rota_run_destroy(run);
@@ -393,7 +463,7 @@ rota_status rota_plan_run_times(rota_plan *plan, uint32_t part, rota_exec_time *
     if (!device->exec->vtable->times)
         return rota_fail(ROTA_UNSUPPORTED, "device '%s' measures no times", device->id);
     const rota_run_instance *of = &plan->run->instances[instance];
-    if (!ra_load_acquire(&of->created)) /* with rota_run_instance_ensure */
+    if (!ra_load_acquire(&of->created)) /* with make */
         return rota_fail(ROTA_WRONG_STATE, "plan '%s': the last replay failed before it reached a device",
                          plan->name);
     return device->exec->vtable->times(device->exec, of->parts[part], out);

@@ -113,7 +113,8 @@ static bool take_options(rota_runtime *runtime, const rota_runtime_options *opti
     if (own->staging_limit_bytes == 0) own->staging_limit_bytes = DEFAULT_STAGING_LIMIT_BYTES;
     if (own->staging_idle_ns == 0) own->staging_idle_ns = DEFAULT_STAGING_IDLE_NS;
     if (own->staging_idle_ns < STAGING_IDLE_NS_MIN) own->staging_idle_ns = STAGING_IDLE_NS_MIN;
-    runtime->queue_count = own->queues_per_device;
+    runtime->plan_queue_count = own->queues_per_device;
+    runtime->queue_count = own->queues_per_device + ROTA_SIDINGS;
     for (uint32_t i = 0; i < rota_exec_driver_count; i++)
         runtime->drivers[runtime->driver_count++].driver = rota_exec_drivers[i];
     return true;
@@ -162,9 +163,9 @@ static rota_status check_staging(const rota_runtime_options *options) {
 
 rota_status rota_runtime_open(const rota_runtime_options *options, rota_runtime **out_runtime) {
     *out_runtime = NULL;
-    if (options && options->queues_per_device > ROTA_EXEC_QUEUES_MAX)
+    if (options && options->queues_per_device > ROTA_PLAN_QUEUES_MAX)
         return rota_fail(ROTA_INVALID_ARGUMENT, "%u queues a device, at most %d", options->queues_per_device,
-                         ROTA_EXEC_QUEUES_MAX);
+                         ROTA_PLAN_QUEUES_MAX);
     if (options) ROTA_TRY(check_staging(options));
     (void)pthread_once(&fork_once, watch_forks);
     rota_runtime *runtime = take_shell();
@@ -199,7 +200,7 @@ bool rota_point_passed(rota_runtime *runtime, uint64_t point) {
 }
 
 uint32_t rota_runtime_queue_count(const rota_runtime *runtime) {
-    return runtime->queue_count;
+    return runtime->plan_queue_count;
 }
 bool rota_runtime_diagnostics(const rota_runtime *runtime) {
     return runtime->options.diagnostics;
@@ -243,7 +244,7 @@ void rota_runtime_get_stats(rota_runtime *runtime, rota_runtime_stats *out_stats
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) {
         rota_exec_device *exec = runtime->devices[d]->exec;
-        cpu += cpu_ns_of(runtime->devices[d]->thread);
+        cpu += cpu_ns_of(runtime->devices[d]->thread) + cpu_ns_of(runtime->devices[d]->maker);
         if (exec->vtable->own_cpu_ns) cpu += exec->vtable->own_cpu_ns(exec);
     }
     uint64_t spinning = ra_load_relaxed(&runtime->spin_ns);

@@ -8,8 +8,10 @@
  * - the sequencer takes records in order, owns hazard state, clocks and submissions (sequencer.c, hazard.c,
  *   sequence.c); calls submit of devices that never block, while their thread is idle;
  *
- * - a submit thread per device holds works until what they wait for on other devices has passed, then hands
- *   them over (handover.c);
+ * - a submit thread per device hands works over, and holds those that wait for other devices until that has
+ *   passed, while others pass them (handover.c, sidings.c);
+ *
+ * - a maker per device makes instances beyond a plan's first (run.c): a driver may take seconds for that;
  *
  * - the completer: outputs in their order, eventfds, and the end of waits for a lost device (complete.c); it
  *   enters drivers for nothing else, and nothing of an application's but its log;
@@ -51,12 +53,16 @@ _Static_assert(ROTA_LANES_FIRST << (ROTA_LANE_BLOCKS - 1) == ROTA_LANES_MAX, "th
 #define ROTA_LANE_RECORDS 256
 #define ROTA_LANE_WORDS 32768
 #define ROTA_PAYLOAD_WORDS_MAX (ROTA_LANE_WORDS / 2)
-/* Works that a device may have unfinished before callers are told BUSY. */
+/* Works that a queue of a device may have unfinished before callers are told BUSY; and submissions of a plan
+ * that wait on sidings. */
 #define ROTA_DEVICE_BACKLOG 4096
 /* Tickets of a lane are made in chunks, as many of which may be in use at once. */
 #define ROTA_CHUNK_CELLS 512
 #define ROTA_LANE_CHUNKS 1024
 _Static_assert(ROTA_CHUNK_CELLS > ROTA_LANE_RECORDS, "see rota_lane_provide");
+#define ROTA_PARKED_MAX 4096
+/* Logical queues of a device beyond those that plans know (sidings.c). */
+#define ROTA_SIDINGS (ROTA_EXEC_QUEUES_MAX - ROTA_PLAN_QUEUES_MAX)
 #define ROTA_READERS_MAX 6
 #define ROTA_SETTLED_MAX 8
 #define ROTA_CLOCK_HISTORY 8
@@ -64,18 +70,18 @@ _Static_assert(ROTA_CHUNK_CELLS > ROTA_LANE_RECORDS, "see rota_lane_provide");
 
 /* ---- Points: a value of a queue's timeline in one word ---- */
 
-_Static_assert(ROTA_DEVICES_MAX <= 4096 && ROTA_EXEC_QUEUES_MAX <= 16, "a point has 12 and 4 bits for them");
+_Static_assert(ROTA_DEVICES_MAX <= 1024 && ROTA_EXEC_QUEUES_MAX <= 64, "a point has 10 and 6 bits for them");
 #define ROTA_POINT_NONE 0u
 #define ROTA_POINT_PASSED UINT64_MAX /* of a ticket that ended without any work */
 
 static inline uint64_t rota_point(uint32_t device, uint32_t queue, uint64_t value) {
-    return value << 16 | (uint64_t)device << 4 | queue;
+    return value << 16 | (uint64_t)device << 6 | queue;
 }
 static inline uint32_t rota_point_device(uint64_t point) {
-    return (uint32_t)(point >> 4) & 4095u;
+    return (uint32_t)(point >> 6) & 1023u;
 }
 static inline uint32_t rota_point_queue(uint64_t point) {
-    return (uint32_t)point & 15u;
+    return (uint32_t)point & 63u;
 }
 /* The same for points of one timeline, of which the higher is the later. */
 static inline uint32_t rota_point_timeline(uint64_t point) {
@@ -203,6 +209,7 @@ typedef struct rota_stamps rota_stamps; /* stamps.c */
 typedef struct rota_timeline {
     _Alignas(64) _Atomic uint64_t completed; /* written by `advanced` */
     _Atomic uint64_t progress_ns;            /* when, stored before it */
+    _Atomic uint64_t holders;                /* bit per device whose submit thread sleeps for a value of it */
     rota_stamps *stamps;                     /* when values were published; NULL without diagnostics */
     rota_wait_table waiters;
     _Alignas(64) _Atomic uint64_t issued; /* newest value given out; written by the sequencer */
@@ -214,6 +221,13 @@ typedef struct rota_timeline {
     rota_clock_entry history[ROTA_CLOCK_HISTORY];
     uint32_t history_next;
     rota_submission *oldest, *newest;
+    /* The sequencer's, for sidings.c: the newest value whose work was to wait here, and what that is late
+     * for; the newest of a work that is no copy, or whose end depends on several such; and the newest of a
+     * copy whose end depends on those of one queue of its device, up to a value. */
+    uint64_t parked, late_value;
+    uint32_t late_for_plus_1; /* that one timeline, as an index over all devices; 0: several, or none */
+    uint32_t behind_queue;
+    uint64_t risky, behind, behind_value;
     /* Where devices of one GPU wait for each other without the host (across.c): the timeline as each of them
      * names it, before `linked` says so; whether one had to wait for it, so that works signal it from now on;
      * and the newest value whose signal the driver has. */
@@ -223,6 +237,7 @@ typedef struct rota_timeline {
     /* Under the gate's mutex (gate.c): the last work handed over, what the executor reported, and up to where
      * that is believed. */
     uint64_t entered, reported, believed;
+    _Atomic uint64_t held_for[ROTA_DEVICES_MAX]; /* by device of `holders`: from which value on to wake it */
 } rota_timeline;
 
 /* ---- Released objects ---- */
@@ -301,6 +316,7 @@ typedef struct rota_upload_slot {
 #define ROTA_HANDOVER_BATCH 64
 
 typedef struct rota_work rota_work;
+typedef struct rota_run_instance rota_run_instance;
 
 /* Works of a device of which some wait on the device for another one: gate.c. */
 #define ROTA_GATE_WORKS 8192
@@ -327,26 +343,40 @@ struct rota_device {
     char id[16];
     uint32_t transfer_queue, io_queue;
     rota_timeline *timelines; /* runtime->queue_count */
+    uint32_t queues_used;     /* the sequencer's: one more than the highest that had a work */
     _Atomic uint32_t lost;
     _Atomic(const rota_cause *) lost_cause;
     _Atomic uint32_t visible; /* opened and smoke-tested */
     _Atomic uint32_t gone;    /* the executor itself said that it is lost: it touches nothing any more */
     _Atomic uint32_t closed;  /* calls of its executor are ignored */
 
-    /* Hand-over. The sequencer publishes; whoever is allowed to (the thread, or the sequencer while ring is
-     * empty) consumes. */
+    /* Hand-over. The sequencer publishes; whoever is allowed to (the thread, or the sequencer while that has
+     * nothing) consumes. */
     rota_work **ring;
     _Alignas(64) _Atomic uint64_t ring_published;
-    _Alignas(64) _Atomic uint64_t ring_consumed;
-    rota_turns turns; /* of callers, for room for submissions (submit.c) */
+    _Alignas(64) _Atomic uint64_t ring_taken; /* out of the ring */
+    _Atomic uint64_t ring_consumed;           /* and how many of those were handed over */
+    rota_turns turns;                         /* of callers, for room for submissions (submit.c) */
     rota_sleeper sleeper;
     rota_work *overflow_first, *overflow_last; /* the sequencer's, when the ring is full */
     rota_work *direct[ROTA_HANDOVER_BATCH];    /* the sequencer's, waiting for one direct submit */
     uint32_t direct_count;
+    /* The submit thread's: works that wait, by queue, oldest first; and the newest value of each queue that
+     * was handed over. */
+    rota_work *held_first[ROTA_EXEC_QUEUES_MAX], *held_last[ROTA_EXEC_QUEUES_MAX];
+    uint64_t given[ROTA_EXEC_QUEUES_MAX];
+    _Atomic uint32_t held_count;
+    _Atomic uint64_t handed_ns; /* when works were handed over last, where there are other devices */
     pthread_t thread;
     rota_thread_cpus thread_cpus; /* the submit thread's */
     bool thread_started;
     _Atomic uint32_t thread_ended;
+    /* Makes instances of the plans whose first part is on this device (run.c). */
+    _Atomic(rota_run_instance *) asked; /* stack; the maker takes all */
+    rota_sleeper maker_sleeper;
+    pthread_t maker;
+    bool maker_started;
+    _Atomic uint32_t maker_ended;
     _Atomic uint64_t
         filling; /* number of the submission whose inputs are being taken for this device, or 0 */
 
@@ -438,16 +468,26 @@ typedef struct rota_run_part {
     const rota_exec_command **by_node; /* commands sorted by node, made on first need under poison_mutex */
 } rota_run_part;
 
-typedef struct rota_run_instance {
+typedef enum rota_making {
+    ROTA_MAKING_NONE,
+    ROTA_MAKING_ASKED, /* the maker has it, or will */
+    ROTA_MAKING_FAILED /* `failure` says why; may be asked again */
+} rota_making;
+
+struct rota_run_instance {
+    rota_plan_run *run;
+    rota_run_instance *next_asked;
     uint32_t arena;
     _Atomic uint32_t created;
+    _Atomic uint32_t making; /* rota_making */
+    const rota_cause *failure;
     rota_exec_instance **parts;      /* part_count */
     rota_exec_memory ***memories;    /* [part][memory] */
     uint8_t **owned;                 /* [part][memory]: how it is let go (run.c) */
     uint64_t last_point;             /* the sequencer's */
     uint64_t outputs_issued;         /* the sequencer's: replays whose outputs are in its staging memory */
     _Atomic uint64_t outputs_copied; /* and how many of them the completer is through with */
-} rota_run_instance;
+};
 
 struct rota_plan_run {
     rota_dead dead;
@@ -468,9 +508,11 @@ struct rota_plan_run {
     uint32_t *slot_of_buffer;   /* plan buffer to entry, ROTA_NONE */
     uint32_t *direct; /* OUTPUT transfers that the device writes where the caller has them, by segment */
     uint32_t direct_count;
-    uint64_t device_mask;       /* bit per device */
+    uint64_t device_mask; /* bit per device */
+    /* Submissions that were to wait and are not recycled yet; the sequencer's, and read by who submits: hence
+     * here, apart from what changes with every replay. */
+    _Atomic uint32_t parked;
     rota_run_part *parts;
-    pthread_mutex_t instance_mutex; /* creation, by submit threads */
     rota_run_instance *instances;
     uint32_t instance_capacity;
     uint32_t arena_count;
@@ -514,14 +556,17 @@ typedef struct rota_transfer {
 
 struct rota_work {
     rota_submission *submission;
-    rota_work *next; /* overflow */
+    rota_work *next; /* overflow, held */
     rota_device *device;
     uint8_t kind;
+    bool parks; /* it was to wait when it was sequenced */
     bool skipped;
     bool comes_last;  /* of all that its device was given before: it was to wait for one that is lost */
     uint32_t segment; /* of plan->segments; else index of the transfer, or of the read's part */
     uint32_t queue;
     uint64_t value;
+    uint64_t ordinal;  /* of those that went to the submit thread */
+    uint64_t since_ns; /* it is the first of its queue to wait */
     uint32_t first_wait, wait_count, first_hold, hold_count;
     bool acquires; /* comes after works of other devices, one of which shares memory with this one */
     rota_exec_copy copy;
@@ -597,6 +642,7 @@ struct rota_submission {
     _Atomic(const rota_cause *) cause;
     _Atomic uint32_t hosted_done; /* rota_hosted_done, by the completer */
     bool hosted;                  /* over when the completer has delivered it */
+    bool parked;                  /* counted in the plan's `parked` */
     rota_delivery delivery;
     /* OUTPUTs that are written here first, and where to. */
     uint8_t *bounce;
@@ -640,7 +686,8 @@ struct rota_runtime {
 
     rota_runtime_options options;
     char *cache_dir; /* the runtime's own copy, which the options name */
-    uint32_t queue_count;
+    uint32_t queue_count;      /* timelines of a device */
+    uint32_t plan_queue_count; /* those that plans know; the rest are sidings */
     bool touch;        /* of rota_runtime_set_touch */
     bool apart;        /* of rota_runtime_set_apart */
     bool host_ordered; /* of rota_runtime_set_host_ordered */
@@ -698,6 +745,7 @@ struct rota_runtime {
     rota_dead *dead;
     rota_dead *held;  /* buffers that are dead but for the lost devices `held_by`, which still have works */
     uint64_t held_by; /* bit per device */
+    uint64_t parked;  /* submissions of plans that were to wait and have not ended */
     bool stranding;   /* a lost device's submission waits for other devices to be through with it */
     uint64_t *wanted; /* scratch: value wanted of each timeline */
     uint32_t *touched, touched_count;
@@ -805,6 +853,8 @@ static inline rota_places rota_residency_bit(const rota_residency *residency, co
 void rota_across_open(rota_device *a, rota_device *b);
 /* Settling: what the hold is for the work, which waits for `queue` of another device. */
 uint64_t rota_across_hold(const rota_work *work, uint64_t point, uint32_t *count);
+/* Whether works of these queues (bits, at least one) can wait for the point's timeline on the device. */
+bool rota_across_can_wait(const rota_device *device, uint32_t queues, uint64_t point);
 /* Whether the device can be given the work as far as this hold goes: it has passed, or the device can wait
  * for it. */
 bool rota_across_is_ready(rota_runtime *runtime, uint64_t hold);
@@ -862,6 +912,8 @@ bool rota_device_is_finished(const rota_device *device);
 void rota_device_wake_waiters(rota_device *device);
 /* So many devices more are given up: rota_devices_abandoned. */
 void rota_device_note_abandoned(uint32_t count);
+/* Submit threads that sleep until the timeline has the value, which was stored with seq_cst. */
+void rota_device_wake_holders(rota_runtime *runtime, rota_timeline *timeline, uint64_t value);
 void rota_device_free(rota_device *device);
 /* stamps.c */
 #define ROTA_STAMPS 1024               /* that a timeline keeps */
@@ -931,6 +983,30 @@ void rota_hazard_end(rota_residency *residency);
  * which is forgotten. Accesses of plans leave it, since a replay notes what it waits for, passed or not, and the
  * points of a plan that owns the residency move with its replays (replay.c). */
 void rota_hazard_fold(rota_residency *residency, uint64_t begin, uint64_t end);
+/* What a work knows that waited for `value` of the timeline; NULL: nothing beyond the value. */
+const uint64_t *rota_hazard_clock(const rota_timeline *timeline, uint64_t value);
+
+/* sidings.c (the sequencer's) */
+/* What works are going to come after, as far as their place depends on it. Begins with device and queues. */
+typedef struct rota_ahead {
+    rota_device *device;
+    uint32_t queues;   /* bit for each where they would be; 0: they can't wait for other devices there */
+    uint32_t late;     /* timelines whose works can't be waited for on the device yet: 0, 1, or 2 */
+    uint32_t timeline; /* the one, as an index over all devices */
+    uint64_t value;    /* of it */
+    uint64_t wanted[ROTA_EXEC_QUEUES_MAX]; /* of its own device's queues; 0: nothing */
+} rota_ahead;
+void rota_ahead_add(rota_ahead *ahead, uint64_t point);
+/* An access to bytes [begin, end). */
+void rota_ahead_access(rota_ahead *ahead, rota_residency *residency, uint64_t begin, uint64_t end,
+                       bool writes);
+/* Whether the point is with its executor, or gets there without anything being waited for. */
+bool rota_siding_is_at_hand(rota_runtime *runtime, uint64_t point);
+/* The logical queue for works that are late, and for one of copies; `parks`: it is late. */
+uint32_t rota_siding_choose(const rota_ahead *ahead);
+uint32_t rota_siding_for_copies(const rota_ahead *ahead, bool *parks);
+/* The work has its waits. `ahead` may be NULL unless it is late. */
+void rota_siding_note(rota_work *work, const rota_ahead *ahead);
 
 /* replay.c (the sequencer's) */
 /* Someone but the owner is about to look at the residency's ranges: brings their points up to date. */
@@ -942,6 +1018,8 @@ void rota_replay_destroy(rota_replay *replay);
  * ROTA_DEVICES_MAX * ROTA_EXEC_QUEUES_MAX entries, carries the issued values from begin to end; begin returns
  * how many it set. */
 bool rota_replay_is_known(const rota_plan_run *run);
+/* The next replay goes by other queues than the one before: it is resolved, and so is the one after it. */
+void rota_replay_forget(rota_plan_run *run);
 uint32_t rota_replay_begin(rota_runtime *runtime, rota_plan_run *run, uint64_t *out_base);
 /* Known: adds the noted waits of a segment to the wanted values. */
 void rota_replay_want(rota_runtime *runtime, const rota_plan_run *run, const uint64_t *base,
@@ -1003,7 +1081,11 @@ void rota_residency_destroy(rota_residency *residency, bool keep_struct);
 void rota_args_destroy(rota_args *args);
 
 /* run.c */
-rota_status rota_run_instance_ensure(rota_plan_run *run, uint32_t instance);
+/* The sequencer's: has the instance made, where it is not. True: it is there. */
+bool rota_run_instance_ask(rota_plan_run *run, uint32_t instance);
+/* Whether it is, or will not be. */
+bool rota_run_instance_is_decided(const rota_run_instance *instance);
+rota_status rota_makers_start(rota_device *device);
 void rota_run_destroy(rota_plan_run *run); /* all but the struct */
 
 /* hostio.c */

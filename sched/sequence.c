@@ -46,6 +46,14 @@ static void recycle(rota_runtime *runtime, rota_submission *submission) {
     runtime->free_submissions = submission;
 }
 
+static void end_parking(rota_runtime *runtime, rota_submission *submission) {
+    if (!submission->parked) return;
+    _Atomic uint32_t *parked = &submission->plan->run->parked;
+    ra_store_relaxed(parked, ra_load_relaxed(parked) - 1);
+    runtime->parked--;
+    submission->parked = false;
+}
+
 /* Nothing reads the submission any more, nor its plan on its behalf. */
 static void forget(rota_runtime *runtime, rota_submission *submission) {
     if (submission->kind == ROTA_RECORD_PLAN) submission->plan->run->unreaped--;
@@ -54,6 +62,7 @@ static void forget(rota_runtime *runtime, rota_submission *submission) {
 
 /* No device and no completer has the submission any more. */
 static void let_go(rota_runtime *runtime, rota_submission *submission) {
+    end_parking(runtime, submission);
     rota_deliver_end(runtime, submission);
     free(submission->bounce);
     submission->bounce = NULL;
@@ -243,6 +252,7 @@ static rota_work *add_work(rota_submission *submission, rota_device *device, uin
                         .queue = queue,
                         .value = ra_load_relaxed(&timeline->issued) + 1};
     ra_store_release(&timeline->issued, work->value);
+    if (device->queues_used <= queue) device->queues_used = queue + 1;
     return work;
 }
 
@@ -250,9 +260,20 @@ static uint64_t work_point(const rota_work *work) {
     return rota_point(work->device->index, work->queue, work->value);
 }
 
-static void send(rota_runtime *runtime, rota_work *work) {
+/* The works of a submission that come with no plan, and those that move bytes for one. */
+static rota_work *add_copy(rota_submission *submission, const rota_ahead *ahead, rota_work_kind kind,
+                           uint32_t index) {
+    bool parks;
+    uint32_t queue = rota_siding_for_copies(ahead, &parks);
+    rota_work *work = add_work(submission, ahead->device, queue, kind, index);
+    work->parks = parks;
+    return work;
+}
+
+static void send(rota_runtime *runtime, rota_work *work, const rota_ahead *ahead) {
     rota_hazard_settle(runtime, work);
     rota_chain_note(runtime, work);
+    rota_siding_note(work, ahead);
     rota_handover_push(work->device, work);
 }
 
@@ -274,15 +295,20 @@ static void move_range(rota_runtime *runtime, rota_submission *submission, rota_
         (rota_transfer){residency, begin, end - begin, from->index, to->index, NULL, NULL};
     uint64_t out_point = ROTA_POINT_NONE;
     if (!from->exec->caps.unified_host) {
-        rota_work *out = add_work(submission, from, from->io_queue, ROTA_WORK_MIGRATE_OUT, index);
+        rota_ahead ahead = {.device = from, .queues = 1u << from->io_queue};
+        rota_ahead_access(&ahead, residency, begin, end, false);
+        rota_work *out = add_copy(submission, &ahead, ROTA_WORK_MIGRATE_OUT, index);
         out_point = work_point(out);
         rota_hazard_read(runtime, residency, begin, end, out_point);
-        send(runtime, out);
+        send(runtime, out, &ahead);
     }
-    rota_work *in = add_work(submission, to, to->io_queue, ROTA_WORK_MIGRATE_IN, index);
+    rota_ahead ahead = {.device = to}; /* such a work never waits for another device on its own */
+    rota_ahead_add(&ahead, out_point);
+    rota_ahead_access(&ahead, residency, begin, end, true);
+    rota_work *in = add_copy(submission, &ahead, ROTA_WORK_MIGRATE_IN, index);
     rota_hazard_want(runtime, out_point);
     rota_hazard_move(runtime, residency, begin, end, work_point(in), to);
-    send(runtime, in);
+    send(runtime, in, &ahead);
     (void)ra_fetch_add_relaxed(&runtime->stat_migrations, 1);
     (void)ra_fetch_add_relaxed(&runtime->stat_migrated_bytes, end - begin);
 }
@@ -298,7 +324,8 @@ static void bring(rota_runtime *runtime, rota_submission *submission, rota_resid
     }
 }
 
-/* The replay's instance, and what it must wait for on the host first (a hold), if anything. */
+/* The replay's instance, and what it must wait for on the host first (a hold), if anything: an earlier replay
+ * of the same plan. */
 static uint64_t choose_instance(rota_runtime *runtime, rota_submission *submission) {
     rota_plan_run *run = submission->plan->run;
     if (!run->rotates) {
@@ -433,27 +460,96 @@ static void place_written(const rota_submission *submission) {
     }
 }
 
+/* What the plan's segments on a device come after. Of a replay that is known that is there already, since
+ * it is the replay before. */
+static void look_ahead(const rota_submission *submission, bool known, uint32_t arena, rota_ahead *ahead) {
+    const rota_plan *plan = submission->plan;
+    const rota_plan_run *run = plan->run;
+    for (uint32_t s = 0; s < plan->segment_count; s++)
+        if (plan->parts[plan->segments[s].part].device == ahead->device)
+            ahead->queues |= 1u << plan->segments[s].queue;
+    if (run->has_arena) rota_ahead_add(ahead, run->arena_points[arena]);
+    for (uint32_t s = 0; s < plan->segment_count && !known; s++) {
+        const rota_plan_segment *segment = &plan->segments[s];
+        if (plan->parts[segment->part].device != ahead->device) continue;
+        for (uint32_t e = 0; e < segment->external_count; e++) {
+            const rota_plan_external *external = &plan->externals[segment->first_external + e];
+            uint64_t begin;
+            rota_residency *residency = rota_submission_external(submission, external, &begin);
+            rota_ahead_access(ahead, residency, begin, begin + external->size_bytes,
+                              external->flags & ROTA_EXTERNAL_WRITE);
+        }
+    }
+}
+
+/* Whether segments on the part's device wait for others of the plan that it can't wait for itself. */
+static bool waits_for_other_parts(const rota_plan *plan, const rota_device *device) {
+    for (uint32_t p = 0; p < plan->part_count; p++)
+        if (plan->parts[p].device != device &&
+            !(ra_load_acquire(&device->linked) >> plan->parts[p].device->index & 1u))
+            return true;
+    return false;
+}
+
+/* The devices, as bits, whose works of this submission go to sidings; and what they are late for. `is_late`:
+ * for the instance. */
+static uint64_t choose_parking(rota_runtime *runtime, const rota_submission *submission, bool is_late,
+                               bool known, uint32_t arena, rota_ahead *aheads) {
+    const rota_plan *plan = submission->plan;
+    uint64_t parking = 0;
+    if (!is_late && runtime->parked == 0 && ra_load_relaxed(&runtime->device_count) == 1) return 0;
+    for (uint32_t p = 0; p < plan->part_count; p++) {
+        rota_ahead *ahead = &aheads[p];
+        *ahead = (rota_ahead){.device = plan->parts[p].device};
+        look_ahead(submission, known, arena, ahead);
+        if (waits_for_other_parts(plan, ahead->device)) ahead->late = 2;
+        if (ahead->late || is_late) parking |= (uint64_t)1 << ahead->device->index;
+    }
+    return parking;
+}
+
 static void sequence_plan(rota_runtime *runtime, rota_submission *submission, uint64_t *out_final) {
     rota_plan *plan = submission->plan;
     rota_plan_run *run = plan->run;
     uint64_t base[ROTA_DEVICES_MAX * ROTA_EXEC_QUEUES_MAX];
-    bool known = rota_replay_is_known(run), notes = !known && rota_replay_notes(run);
-    uint32_t timelines = rota_replay_begin(runtime, run, base);
     uint64_t instance_hold = choose_instance(runtime, submission);
+    /* One that is in use by a replay that is not held itself has its works held on their own queues: where
+     * those of that replay are, behind which nothing would end any sooner. */
+    const bool is_late =
+        !rota_run_instance_ask(run, submission->instance) || !rota_siding_is_at_hand(runtime, instance_hold);
     submission->outputs_before = run->instances[submission->instance].outputs_issued;
     if (submission->hosted) run->instances[submission->instance].outputs_issued++;
     uint32_t arena = submission->instance % run->arena_count;
     uint64_t started[ROTA_DEVICES_MAX]; /* queues that have a work of this replay already */
     for (uint32_t p = 0; p < plan->part_count; p++) started[plan->parts[p].device->index] = 0;
     uint32_t direct = 0;
+    bool known = rota_replay_is_known(run);
+    rota_ahead aheads[ROTA_DEVICES_MAX];                   /* by part */
+    uint8_t lanes[ROTA_DEVICES_MAX][ROTA_PLAN_QUEUES_MAX]; /* by part and queue, of those that are parked */
+    uint64_t parking = known ? choose_parking(runtime, submission, is_late, true, arena, aheads) : 0;
+    if (parking) rota_replay_forget(run);
+    known = known && !parking;
+    bool notes = !known && rota_replay_notes(run);
+    uint32_t timelines = rota_replay_begin(runtime, run, base);
     /* What a segment needs from before this replay moves first of all: an earlier segment on another device
      * may overwrite it there, and nothing in the plan orders the two. */
     for (uint32_t s = 0; s < plan->segment_count && !known; s++)
         bring_incoming(runtime, submission, &plan->segments[s], plan->parts[plan->segments[s].part].device);
+    if (!known) parking = choose_parking(runtime, submission, is_late, false, arena, aheads);
+    notes = notes && !parking; /* whose waits are for queues of its own */
     for (uint32_t s = 0; s < plan->segment_count; s++) {
         const rota_plan_segment *segment = &plan->segments[s];
         rota_device *device = plan->parts[segment->part].device;
-        rota_work *work = add_work(submission, device, segment->queue, ROTA_WORK_SEGMENT, s);
+        const bool parks = parking >> device->index & 1u;
+        const bool is_first = !(started[device->index] >> segment->queue & 1u);
+        uint32_t queue = segment->queue;
+        if (parks) {
+            uint8_t *lane = &lanes[segment->part][segment->queue];
+            if (is_first) *lane = (uint8_t)rota_siding_choose(&aheads[segment->part]);
+            queue = *lane;
+        }
+        rota_work *work = add_work(submission, device, queue, ROTA_WORK_SEGMENT, s);
+        work->parks = parks;
         uint64_t point = work_point(work);
         submission->segment_points[s] = point;
         if (known)
@@ -464,17 +560,21 @@ static void sequence_plan(rota_runtime *runtime, rota_submission *submission, ui
             rota_hazard_want(runtime,
                              submission->segment_points[plan->segment_waits[segment->first_wait + w]]);
         if (run->direct_count) rota_deliver_segment(runtime, submission, s, point, &direct);
-        if (run->has_arena && !(started[device->index] >> segment->queue & 1u))
-            rota_hazard_want(runtime, run->arena_points[arena]);
+        if (run->has_arena && is_first) rota_hazard_want(runtime, run->arena_points[arena]);
         rota_hazard_settle(runtime, work);
-        if (instance_hold != ROTA_POINT_NONE && !(started[device->index] >> segment->queue & 1u))
-            add_hold(submission, work, instance_hold);
+        rota_siding_note(work, parks ? &aheads[segment->part] : NULL);
+        if (instance_hold != ROTA_POINT_NONE && is_first) add_hold(submission, work, instance_hold);
         rota_chain_note(runtime, work);
         started[device->index] |= (uint64_t)1 << segment->queue;
         rota_handover_push(device, work);
     }
     if (!known) place_written(submission);
-    rota_replay_end(runtime, run, base, timelines, known, notes, submission->transfer_count != 0);
+    rota_replay_end(runtime, run, base, timelines, known, notes, submission->transfer_count != 0 || parking);
+    submission->parked = parking != 0;
+    if (parking) {
+        ra_store_relaxed(&run->parked, ra_load_relaxed(&run->parked) + 1);
+        runtime->parked++;
+    }
     *out_final = submission->segment_points[plan->final_segment];
     if (run->has_arena) run->arena_points[arena] = *out_final;
     run->instances[submission->instance].last_point = *out_final;
@@ -486,12 +586,14 @@ static void sequence_write(rota_runtime *runtime, rota_submission *submission, u
     rota_host_write *write = &submission->write;
     rota_device *device = write->device;
     rota_hazard_fold(write->residency, write->offset, write->offset + write->size);
-    rota_work *work = add_work(submission, device, device->io_queue, ROTA_WORK_WRITE, 0);
+    rota_ahead ahead = {.device = device, .queues = 1u << device->io_queue};
+    rota_ahead_access(&ahead, write->residency, write->offset, write->offset + write->size, true);
+    rota_work *work = add_copy(submission, &ahead, ROTA_WORK_WRITE, 0);
     *out_final = work_point(work);
     rota_hazard_write(runtime, write->residency, write->offset, write->offset + write->size, *out_final,
                       rota_residency_bit(write->residency, device));
     ra_store_relaxed(&write->residency->home_plus_1, device->index + 1);
-    send(runtime, work);
+    send(runtime, work, &ahead);
     /* Free once the copy has passed (P1). Release: with the claim. */
     if (write->staging)
         rota_staging_retire(write->staging, write->size, *out_final);
@@ -575,14 +677,19 @@ static bool sequence_read(rota_runtime *runtime, rota_submission *submission, ui
     }
     for (uint32_t p = 0; p < read->part_count; p++) {
         const rota_read_part *part = &read->parts[p];
-        rota_work *work = add_work(submission, part->device, part->device->io_queue, ROTA_WORK_READ, p);
+        rota_ahead ahead = {.device = part->device, .queues = 1u << part->device->io_queue};
+        if (p > 0) rota_ahead_add(&ahead, *out_final);
+        for (uint32_t e = part->first_extent; e < part->first_extent + part->extent_count; e++)
+            rota_ahead_access(&ahead, residency, read->extents[e].offset,
+                              read->extents[e].offset + read->extents[e].size, false);
+        rota_work *work = add_copy(submission, &ahead, ROTA_WORK_READ, p);
         /* The last one stands for all. */
         if (p > 0) rota_hazard_want(runtime, *out_final);
         *out_final = work_point(work);
         for (uint32_t e = part->first_extent; e < part->first_extent + part->extent_count; e++)
             rota_hazard_read(runtime, residency, read->extents[e].offset,
                              read->extents[e].offset + read->extents[e].size, *out_final);
-        send(runtime, work);
+        send(runtime, work, &ahead);
     }
     return true;
 }
@@ -618,7 +725,7 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
     submission->cell = cell;
     submission->chunk = chunk;
     submission->work_count = submission->wait_count = submission->hold_count = submission->transfer_count = 0;
-    submission->hosted = false;
+    submission->hosted = submission->parked = false;
     rota_deliver_begin(submission);
     submission->read = NULL;
     submission->instance = 0;
@@ -748,6 +855,7 @@ static void fail_for_loss(rota_runtime *runtime, rota_submission *submission, co
 static void keep(rota_runtime *runtime, rota_submission *submission) {
     rota_chunk_ended(submission->chunk); /* it has failed, which is done once */
     rota_deliver_end(runtime, submission);
+    end_parking(runtime, submission);
     submission->next = runtime->stranded;
     runtime->stranded = submission;
 }
@@ -840,7 +948,7 @@ void rota_sequence_reap(rota_runtime *runtime) {
     for (uint32_t d = 0; d < devices; d++) {
         rota_device *device = runtime->devices[d];
         bool lost = rota_device_is_lost(device);
-        for (uint32_t q = 0; q < runtime->queue_count; q++) {
+        for (uint32_t q = 0; q < device->queues_used; q++) {
             rota_timeline *timeline = &device->timelines[q];
             if (!timeline->oldest) continue;
             uint64_t completed = ra_load_acquire(&timeline->completed); /* with advanced */

@@ -1,10 +1,11 @@
 /* rota_submit: what a caller does. Lock-free; nothing here allocates or enters a driver. */
 #include "sched/runtime_internal.h"
 
-/* Whether the device has so much unfinished that more would only pile up. */
+/* Whether the device has so much unfinished that more would only pile up. What waits on sidings keeps its own
+ * plan from more, and no other. */
 static bool has_backlog(const rota_device *device) {
     const rota_runtime *runtime = device->runtime;
-    for (uint32_t q = 0; q < runtime->queue_count; q++) {
+    for (uint32_t q = 0; q < runtime->plan_queue_count; q++) {
         const rota_timeline *timeline = &device->timelines[q];
         uint64_t issued = ra_load_relaxed(&timeline->issued),
                  completed = ra_load_relaxed(&timeline->completed);
@@ -23,6 +24,9 @@ static rota_status check(const rota_plan *plan) {
 
 /* To the devices that let it in. */
 static rota_status publish(rota_plan *plan, rota_args *args, rota_ticket *out_ticket) {
+    if (ra_load_relaxed(&plan->run->parked) >= ROTA_PARKED_MAX)
+        return rota_fail(ROTA_BUSY, "plan '%s': %d of its submissions wait for other devices, at most %d may",
+                         plan->name, ROTA_PARKED_MAX, ROTA_PARKED_MAX);
     const uint64_t *payload;
     ROTA_TRY(rota_args_payload(plan, args, &payload));
     rota_ticket ticket;

@@ -310,6 +310,7 @@ static rota_status timed_out(rota_ticket ticket, uint64_t timeout_ns, const char
     for (uint32_t d = 0; d < devices; d++)
         for (uint32_t q = 0; q < runtime->queue_count; q++) {
             rota_timeline *timeline = &runtime->devices[d]->timelines[q];
+            if (q >= runtime->plan_queue_count && !ra_load_relaxed(&timeline->issued)) continue;
             rota_append(text, sizeof text, &length, "%s'%s' queue %u at %llu of %llu",
                         d + q ? ", " : "; timelines: ", runtime->devices[d]->id, q,
                         (unsigned long long)ra_load_acquire(&timeline->completed),

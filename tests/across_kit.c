@@ -65,7 +65,8 @@ rota_plan *in_turns(pair *p, rota_buffer *x, const rota_kernel *const *kernels, 
     return plan;
 }
 
-rota_plan *through_both(pair *p, uint32_t first, rota_buffer **out_in, rota_buffer **out_out) {
+rota_plan *through_both(pair *p, uint32_t first, rota_buffer *behind, rota_buffer **out_in,
+                        rota_buffer **out_out) {
     rota_graph *graph;
     rota_recorder *recorder;
     rota_plan *plan;
@@ -75,6 +76,14 @@ rota_plan *through_both(pair *p, uint32_t first, rota_buffer **out_in, rota_buff
     assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_TRANSIENT, "t", WORDS * 4, &t));
     assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_OUTPUT, "out", WORDS * 4, out_out));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    if (behind) {
+        rota_access access = {behind, 0, ROTA_WHOLE, ROTA_READWRITE};
+        rota_kernel_node node = {.kernel = &test_increment,
+                                 .accesses = &access,
+                                 .access_count = 1,
+                                 .placement = {.device_plus_1 = 1 + first}};
+        assert_ok(rota_record_kernel(recorder, &node, NULL));
+    }
     for (uint32_t i = 0; i < 2; i++) {
         rota_access accesses[] = {{i ? t : *out_in, 0, ROTA_WHOLE, ROTA_READ},
                                   {i ? *out_out : t, 0, ROTA_WHOLE, ROTA_WRITE}};

@@ -188,6 +188,13 @@ static void check_copy_end(adversary_device *device, const rota_exec_memory *mem
                             (unsigned long long)memory->size_bytes);
 }
 
+/* Whether the work is on its segment's queue, or on one that takes any. */
+static bool may_take(const adversary_device *device, const rota_exec_program_desc *desc,
+                     const rota_exec_work *work) {
+    return work->queue == desc->segments[work->segment].queue ||
+           (device->segment_queues && work->queue >= device->segment_queues);
+}
+
 static void check_work(adversary_device *device, const rota_exec_work *work) {
     const adversary_instance *instance = (const adversary_instance *)work->instance;
     if (work->queue >= device->queue_count) {
@@ -220,7 +227,7 @@ static void check_work(adversary_device *device, const rota_exec_work *work) {
     const rota_exec_program_desc *desc = instance->program->desc;
     if (instance->magic != ADVERSARY_LIVE)
         adversary_violation(device, "a destroyed instance is submitted");
-    else if (work->segment >= desc->segment_count || desc->segments[work->segment].queue != work->queue)
+    else if (work->segment >= desc->segment_count || !may_take(device, desc, work))
         adversary_violation(device, "program '%s': segment %u is submitted on queue %u", desc->name,
                             work->segment, work->queue);
     else if ((desc->block_words != 0) != (work->block != NULL))
@@ -290,6 +297,8 @@ static adversary_work *copy_work(adversary_device *device, const rota_exec_work 
 
 static rota_status submit(rota_exec_device *base, const rota_exec_work *works, uint32_t count) {
     adversary_device *device = (adversary_device *)base;
+    while (atomic_load(&device->options->faults.submits_stay) >> device->index & 1u)
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     for (uint32_t i = 0; i < count; i++) {
         bool lost = atomic_load(&device->lost);
         bool fail = adversary_strikes(&device->options->faults.submit_fails_in);
@@ -443,6 +452,7 @@ static rota_status open_device(const rota_exec_driver *driver, uint32_t index,
     device->host = options->host;
     device->index = index;
     device->queue_count = options->queue_count;
+    device->segment_queues = options->segment_queues;
     device->diagnostics = options->diagnostics;
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);

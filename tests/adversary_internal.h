@@ -106,7 +106,7 @@ typedef struct adversary_device {
     rota_exec_device base;
     rota_exec_host host;
     adversary_options *options;
-    uint32_t index, queue_count;
+    uint32_t index, queue_count, segment_queues;
     bool diagnostics;
 
     pthread_mutex_t lock; /* guards the inbox, flags and the memory list; held only briefly */

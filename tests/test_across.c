@@ -221,7 +221,7 @@ static void callers_memory_is_left_alone(void **state) {
     for (uint32_t seed = 1; seed <= SEEDS; seed++) {
         pair *p = open_pair(seed, 10000000000u, 0);
         rota_buffer *in, *out;
-        rota_plan *plan = through_both(p, 0, &in, &out);
+        rota_plan *plan = through_both(p, 0, NULL, &in, &out);
         rota_ticket tickets[ROUNDS];
         uint32_t *words[2][ROUNDS];
         rota_args *args;

@@ -111,14 +111,14 @@ static void a_read_under_way(void **state) {
     close_after_loss(p);
 }
 
-/* The device that is lost has the end of a plan; the one that lives takes the inputs, late, since its submit
- * thread waits for the gate. The ticket does not end before: the caller frees them then, or, with `copied`,
- * the library what it copied them to (which the sanitizers see). */
+/* The device that is lost has the end of a plan; the one that lives takes the inputs, late, since they
+ * come after what waits for the gate. The ticket does not end before: the caller frees them then, or, with
+ * `copied`, the library what it copied them to (which the sanitizers see). */
 static void inputs_of_the_survivor(bool copied) {
     pair *p = open_pair(3, 10000000000u, 1);
     rota_buffer *in, *out, *y = test_words(p->devices[0], "y", WORDS, 1),
                            *z = test_words(p->devices[1], "z", WORDS, 1);
-    rota_plan *plan = through_both(p, 1, &in, &out);
+    rota_plan *plan = through_both(p, 1, z, &in, &out);
     rota_plan *gate = test_plan_1(p->devices[0], "gate", &test_gate, y, ROTA_READWRITE);
     rota_plan *step = test_plan_1(p->devices[0], "step", &test_increment, y, ROTA_READWRITE);
     rota_plan *copy = copying(p->devices[1], "copy", y, z);
