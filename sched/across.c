@@ -152,7 +152,8 @@ uint64_t rota_across_hold(const rota_work *work, uint64_t point, uint32_t *count
 bool rota_across_is_ready(rota_runtime *runtime, uint64_t hold) {
     uint64_t point = rota_hold_point(hold);
     if (rota_point_passed(runtime, point)) return true;
-    if (!(hold & ROTA_HOLD_ON_DEVICE)) return false;
+    /* Where something has failed the work is to be judged before its device has it. */
+    if (!(hold & ROTA_HOLD_ON_DEVICE) || ra_load_acquire(&runtime->poison_active) != 0) return false;
     /* seq_cst: with rota_across_signalled, around the sleep of who waits. */
     return ra_load_seq_cst(&rota_runtime_timeline(runtime, point)->signalled) >= rota_point_value(point) &&
            !rota_device_is_lost(runtime->devices[rota_point_device(point)]);

@@ -297,7 +297,7 @@ static void free_host_side(rota_runtime *runtime) {
     rota_deliveries_free(runtime);
     rota_completer_free(runtime);
     rota_poison_all_free(runtime);
-    rota_failures_free(runtime);
+    rota_causes_free(runtime);
     rota_sequencer_free(runtime);
     rota_lanes_destroy(runtime);
     free(runtime->cache_dir);

@@ -6,8 +6,9 @@
  * bytes that were never written. So `completed` of a linked device's timelines stays below the first work
  * handed over whose waits are not decided, on every queue, since what comes after it on another queue may
  * depend on it; and where the other device is lost before the host saw it get there, the work fails before
- * anybody can take it for done, and each work after it is looked at again for what it read. Thus a ticket, a
- * buffer's bytes, a freed object never rest on a wait that merely ended.
+ * anybody can take it for done. Each work is judged as it leaves: what it waited for is decided then, and so
+ * it is known whether what it read had failed. Thus a ticket, a buffer's bytes, a freed object never rest on
+ * a wait that merely ended, or on bytes that another device did not write.
  *
  * A work comes in here, by the submit thread, before its device has it. What it waits for was handed over
  * before, so the oldest undecided work of all devices waits for nothing undecided, and gates always drain. */
@@ -39,6 +40,7 @@ void rota_gate_push(rota_work *work, bool waits) {
         /* Before the device has the work: its `advanced` sees it. And before the other device's timelines are
          * looked at: who moves them afterwards sees it too. */
         ra_store_seq_cst(&gate->pending, 1);
+        work->gated = true;
     }
     device->timelines[work->queue].entered = work->value;
 }
@@ -46,6 +48,7 @@ void rota_gate_push(rota_work *work, bool waits) {
 bool rota_gate_has_room(rota_device *device, uint32_t works) {
     rota_gate *gate = &device->gate;
     if (!ra_load_acquire(&gate->pending)) return true; /* with settle */
+    if (ra_load_acquire(&device->runtime->poison_active) != 0) return false;
     rota_gate_lock(device);
     bool has = gate->tail - gate->head + works <= ROTA_GATE_WORKS;
     rota_gate_unlock(device);
@@ -64,7 +67,9 @@ static bool is_decided(rota_runtime *runtime, const rota_work *work, const rota_
         if (!lost) return false;
         *out_cause = ra_load_acquire(&other->lost_cause);
     }
-    return true;
+    /* Where nodes fail by themselves those of works before it on its own device may, until it is done. */
+    return *out_cause || !work->device->asks_poison ||
+           work->device->timelines[work->queue].reported >= work->value;
 }
 
 /* Takes what is decided out of the gate, in order, and publishes what is believed now. True: something moved.
@@ -77,16 +82,14 @@ static bool settle(rota_device *device) {
     uint64_t first = gate->head;
     for (; gate->head != gate->tail; gate->head++) {
         rota_work *work = gate->works[gate->head % ROTA_GATE_WORKS];
-        const rota_cause *cause;
-        if (!is_decided(runtime, work, &cause)) break;
-        gate->has_failed = gate->has_failed || cause;
-        if (!cause && gate->has_failed) cause = rota_poison_of_work(work);
-        if (cause) rota_poison_work(work, cause, false);
+        rota_reason reason = {NULL, 0};
+        if (!is_decided(runtime, work, &reason.cause)) break;
+        /* What it read is known to be good or not now: before anybody can take it for done. */
+        if (reason.cause || rota_poison_of_work(work, &reason)) rota_poison_work(work, reason, false);
         device->timelines[work->queue].believed = work->value;
     }
     bool empty = gate->head == gate->tail;
     if (gate->head != first) gate->since_ns = rota_clock_ns();
-    if (empty) gate->has_failed = false;
     for (uint32_t q = 0; q < runtime->queue_count; q++) {
         rota_timeline *timeline = &device->timelines[q];
         uint64_t value = timeline->reported;

@@ -23,9 +23,9 @@
 
 /* ---- One work ---- */
 
-static void skip_work(rota_work *work, const rota_cause *cause, bool first) {
+static void skip_work(rota_work *work, rota_reason reason, bool first) {
     work->skipped = true;
-    rota_poison_work(work, cause, first);
+    rota_poison_work(work, reason, first);
 }
 
 /* Puts the work behind the gate where the device is linked, and looks whether it may run at all. */
@@ -39,9 +39,10 @@ static void enter(rota_work *work, rota_exec_work *out, rota_exec_timeline_wait 
         rota_gate_lock(device);
         rota_gate_push(work, out->timeline_wait_count != 0);
     }
-    /* Under the lock: what fails from now on is looked up once more by whoever has it. */
-    const rota_cause *cause = work->skipped || device->asks_poison ? NULL : rota_poison_of_work(work);
-    if (cause) skip_work(work, cause, false);
+    /* Works before it in the gate are not decided, and so is not what it will read: it is judged there. */
+    rota_reason reason;
+    if (!work->skipped && !work->gated && !device->asks_poison && rota_poison_of_work(work, &reason))
+        skip_work(work, reason, false);
     if (linked) rota_gate_unlock(device);
 }
 
@@ -232,8 +233,9 @@ static void hand_over(rota_device *device, rota_work **works, uint32_t count) {
                                                                : prepare_copy(work, out);
         if (status != ROTA_OK)
             skip_work(work,
-                      rota_cause_new(runtime, status, "submission %llu: %s",
-                                     (unsigned long long)submission->number, rota_last_error()),
+                      (rota_reason){rota_cause_new(runtime, status, "submission " ROTA_CAUSE_NUMBER ": %s",
+                                                   rota_last_error()),
+                                    submission->number},
                       true);
         if (submission->submitted_ns) ra_store_relaxed(&submission->handed_over_ns, rota_clock_ns());
     }
@@ -354,7 +356,7 @@ static void look_for_loss(rota_runtime *runtime, rota_work *work) {
         rota_device *lost = NULL;
         (void)hold_is_over(runtime, work->submission->holds[work->first_hold + h], &lost);
         if (!lost) continue;
-        if (!work->skipped) skip_work(work, ra_load_acquire(&lost->lost_cause), false);
+        if (!work->skipped) skip_work(work, (rota_reason){ra_load_acquire(&lost->lost_cause), 0}, false);
         work->comes_last = true;
     }
 }

@@ -26,6 +26,11 @@ static rota_plan_command_kind kind_of(const rota_operation *at) {
     }
 }
 
+bool rota_plan_is_transfer(const rota_plan *plan, uint32_t node) {
+    const rota_compile_info *info = plan->compile_info;
+    return info->operations[node].kind == ROTA_OPERATION_TRANSFER;
+}
+
 /* The same bytes read twice are read once: an absent operand is bound to another one's range. */
 static bool is_repeated(const rota_compile_info *info, const rota_operation *at, uint32_t access) {
     const rota_exec_operand *operands = info->accesses + at->first_access;

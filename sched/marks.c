@@ -73,7 +73,8 @@ void rota_marks_put(rota_mark **root, rota_mark *mark) {
 }
 
 static bool overlaps(const rota_mark *mark, const rota_place *where) {
-    return mark->place.begin < where->end && where->begin < mark->place.end;
+    return mark->place.begin < where->end && where->begin < mark->place.end &&
+           (mark->place.copies & where->copies) != 0;
 }
 
 /* Where marks that overlap the place may lie, seen from one. */
@@ -89,12 +90,12 @@ static void prepend(rota_mark **list, rota_mark *mark) {
     *list = mark;
 }
 
-static rota_mark *take(rota_mark *root, const rota_place *where, uint64_t number, rota_mark **list) {
+static rota_mark *take(rota_mark *root, const rota_place *where, rota_moment up_to, rota_mark **list) {
     if (!root) return NULL;
     int order = compare_places(&root->place, where);
-    if (may_be_left(root, where, order)) root->left = take(root->left, where, number, list);
-    if (may_be_right(root, where, order)) root->right = take(root->right, where, number, list);
-    if (order == 0 && root->number <= number && overlaps(root, where)) {
+    if (may_be_left(root, where, order)) root->left = take(root->left, where, up_to, list);
+    if (may_be_right(root, where, order)) root->right = take(root->right, where, up_to, list);
+    if (order == 0 && !rota_moment_is_before(up_to, root->turn) && overlaps(root, where)) {
         rota_mark *rest = merge(root->left, root->right);
         prepend(list, root);
         return rest;
@@ -103,9 +104,9 @@ static rota_mark *take(rota_mark *root, const rota_place *where, uint64_t number
     return root;
 }
 
-rota_mark *rota_marks_take(rota_mark **root, const rota_place *where, uint64_t number) {
+rota_mark *rota_marks_take(rota_mark **root, const rota_place *where, rota_moment up_to) {
     rota_mark *list = NULL;
-    *root = take(*root, where, number, &list);
+    *root = take(*root, where, up_to, &list);
     return list;
 }
 
@@ -129,31 +130,32 @@ rota_mark *rota_marks_take_of(rota_mark **root, const void *of) {
     return list;
 }
 
-static void find_oldest(const rota_mark *mark, const rota_place *where, uint64_t before,
+static void find_oldest(const rota_mark *mark, const rota_place *where, rota_moment up_to,
                         const rota_mark **oldest) {
     while (mark) {
         int order = compare_places(&mark->place, where);
-        if (may_be_left(mark, where, order)) find_oldest(mark->left, where, before, oldest);
-        if (order == 0 && mark->number < before && overlaps(mark, where) &&
-            (!*oldest || mark->number < (*oldest)->number))
+        if (may_be_left(mark, where, order)) find_oldest(mark->left, where, up_to, oldest);
+        if (order == 0 && !rota_moment_is_before(up_to, mark->turn) && overlaps(mark, where) &&
+            (!*oldest || rota_moment_is_before(mark->turn, (*oldest)->turn)))
             *oldest = mark;
         mark = may_be_right(mark, where, order) ? mark->right : NULL;
     }
 }
 
-const rota_mark *rota_marks_oldest(const rota_mark *root, const rota_place *where, uint64_t before) {
+const rota_mark *rota_marks_oldest(const rota_mark *root, const rota_place *where, rota_moment up_to) {
     const rota_mark *oldest = NULL;
-    find_oldest(root, where, before, &oldest);
+    find_oldest(root, where, up_to, &oldest);
     return oldest;
 }
 
-bool rota_marks_cover(const rota_mark *mark, const rota_place *where, uint64_t number) {
+bool rota_marks_cover(const rota_mark *mark, const rota_place *where, rota_moment turn) {
     while (mark) {
         int order = compare_places(&mark->place, where);
-        if (order == 0 && mark->number == number && mark->place.begin <= where->begin &&
-            mark->place.end >= where->end)
+        if (order == 0 && mark->turn.number == turn.number && mark->turn.step == turn.step &&
+            mark->place.begin <= where->begin && mark->place.end >= where->end &&
+            (mark->place.copies & where->copies) == where->copies)
             return true;
-        if (may_be_left(mark, where, order) && rota_marks_cover(mark->left, where, number)) return true;
+        if (may_be_left(mark, where, order) && rota_marks_cover(mark->left, where, turn)) return true;
         mark = may_be_right(mark, where, order) ? mark->right : NULL;
     }
     return false;

@@ -131,7 +131,11 @@ typedef struct rota_ticket {
 
 /* ROTA_OK: complete (outputs are written); BUSY: not yet; NODE_FAILED, DEVICE_LOST, ...: failed, with the
  * first cause in rota_last_error. INVALID_ARGUMENT, here and below: the ticket was made up or is of another
- * runtime; WRONG_STATE: its runtime was closed. Wait-free. */
+ * runtime; WRONG_STATE: its runtime was closed. A thread's last ROTA_TICKET_HISTORY tickets say exactly what
+ * became of them. Of older ones those that failed one after the other with the same cause are kept as one,
+ * whose sentence names the submission of the first, and a thread's last 256 such runs are kept; NOT_FOUND: of
+ * a ticket that lies between others that failed before those it is not known any more. At most 16 384
+ * different sentences are kept; what fails with another one says so. Wait-free. */
 ROTA_API rota_status rota_poll(rota_ticket ticket);
 
 /* Waits until complete. `timeout_ns` 0: the runtime's default, counted from the last progress of what the

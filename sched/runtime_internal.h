@@ -99,21 +99,27 @@ static inline uint64_t rota_hold_point(uint64_t hold) {
 
 /* ---- Causes and failed tickets ---- */
 
-/* Why something failed; lives until the runtime closes. */
-typedef struct rota_cause {
+/* A sentence that says why something failed; lives until the runtime closes. Where it names a submission, it
+ * has ROTA_CAUSE_NUMBER in the number's place, which a rota_reason (marks.h) has. */
+struct rota_cause {
     struct rota_cause *next;
     rota_status status;
+    uint32_t number_at;  /* UINT32_MAX: it names none */
     const char *message; /* in the same block */
-} rota_cause;
-
-typedef struct rota_failure {
-    struct rota_failure *next;
-    uint64_t ticket_id;
-    rota_status status;
-    const rota_cause *cause;
-} rota_failure;
-#define ROTA_FAILURE_BUCKETS 1024
+};
+#define ROTA_CAUSE_NUMBER "\x1a"
+#define ROTA_CAUSE_BUCKETS 1024
+#define ROTA_CAUSES_MAX 16384
 #define ROTA_POISON_RESERVE 16
+
+/* Tickets of a lane, one after the other, that failed with the same cause; `number` is the first one's. */
+typedef struct rota_failure_run {
+    _Atomic uint64_t first, last; /* sequences; first 0: none */
+    _Atomic(const rota_cause *) cause;
+    _Atomic uint64_t number;
+    _Atomic uint32_t status;
+} rota_failure_run;
+#define ROTA_FAILURE_RUNS 256
 
 /* ---- Lanes ---- */
 
@@ -133,7 +139,7 @@ typedef struct rota_record {
 typedef enum rota_cell_state {
     ROTA_CELL_HOSTED = 1u << 0, /* complete only when DONE is set, not when the timeline has passed */
     ROTA_CELL_DONE = 1u << 1,
-    ROTA_CELL_FAILED = 1u << 2, /* the failure table says why */
+    ROTA_CELL_FAILED = 1u << 2, /* the fields below say why */
     ROTA_CELL_TAKEN = 1u << 3,  /* inputs taken */
     ROTA_CELL_SPREAD = 1u << 4  /* over several devices: a loss ends it when the others are through with it */
 } rota_cell_state;
@@ -147,7 +153,10 @@ typedef struct rota_cell {
     _Atomic uint64_t number;
     _Atomic uint64_t point;
     _Atomic uint32_t state;
+    _Atomic uint32_t failed_with;          /* rota_status; this and the next two only with FAILED */
     _Atomic(rota_submission *) submission; /* for deadline messages */
+    _Atomic(const rota_cause *) cause;
+    _Atomic uint64_t cause_number;
 } rota_cell;
 
 /* Cells of tickets side by side in their lane's sequence. Given to a lane by the sequencer, which takes it
@@ -167,6 +176,7 @@ typedef struct rota_lane_store {
     uint64_t words[ROTA_LANE_WORDS];
     /* Those in use, at their number (a sequence / ROTA_CHUNK_CELLS) % ROTA_LANE_CHUNKS. */
     _Atomic(rota_cell_chunk *) chunks[ROTA_LANE_CHUNKS];
+    rota_failure_run failure_runs[ROTA_FAILURE_RUNS];
     rota_cell_chunk first;
 } rota_lane_store;
 
@@ -186,9 +196,9 @@ typedef struct rota_lane {
     /* Sleepers until the sequencer took something from the lane. */
     _Alignas(64) _Atomic uint32_t sleepers;
     _Atomic uint32_t taken_word;
-    /* From the first to the last of the tickets (sequence) whose failure found no memory in the table; 0:
-     * none. */
-    _Atomic uint64_t unnoted_first, unnoted_last;
+    /* Between which failed tickets (sequences; 0: none) those lie that are in no run any more: failures.c. */
+    _Atomic uint64_t forgotten_first, forgotten_last;
+    uint32_t newest_run; /* under poison_mutex */
 } rota_lane;
 
 /* Lanes and their large parts. */
@@ -325,7 +335,6 @@ typedef struct rota_gate {
     rota_work **works; /* ROTA_GATE_WORKS, at index % ROTA_GATE_WORKS; NULL until the device is linked */
     uint64_t head, tail;
     uint64_t since_ns; /* the work at the head is the oldest since then */
-    bool has_failed;   /* one that was in it has, so later ones may depend on it */
     _Atomic uint32_t pending;
 } rota_gate;
 
@@ -412,9 +421,6 @@ typedef struct rota_job {
 } rota_job;
 
 /* ---- Persistent buffers ---- */
-
-/* A bit for each memory that a buffer may have. */
-__extension__ typedef unsigned __int128 rota_places;
 
 typedef struct rota_range rota_range;
 struct rota_range {
@@ -569,6 +575,9 @@ struct rota_work {
     uint64_t since_ns; /* it is the first of its queue to wait */
     uint32_t first_wait, wait_count, first_hold, hold_count;
     bool acquires; /* comes after works of other devices, one of which shares memory with this one */
+    bool gated;    /* was behind the gate when it was handed over, which judges it: poison.c */
+    /* Failed as a whole, and what it was to write is marked. Release; with the acquires in poison.c. */
+    _Atomic uint32_t failed;
     rota_exec_copy copy;
 };
 
@@ -638,8 +647,7 @@ struct rota_submission {
     rota_host_write write;
     rota_host_read *read;
     _Atomic uint32_t inputs_left;
-    _Atomic uint32_t poisoned; /* a part of it was skipped at hand-over: the rest is skipped too */
-    _Atomic(const rota_cause *) cause;
+    _Atomic(const rota_cause *) cause; /* the first that it failed with */
     _Atomic uint32_t hosted_done; /* rota_hosted_done, by the completer */
     bool hosted;                  /* over when the completer has delivered it */
     bool parked;                  /* counted in the plan's `parked` */
@@ -739,6 +747,7 @@ struct rota_runtime {
     /* The sequencer's. */
     uint64_t next_number;
     rota_submission *free_submissions;
+    rota_submission without_memory; /* for one that fails since there was none for its record */
     rota_submission *stranded; /* lost devices may still have works of them: kept until close */
     rota_submission *pinned;   /* over, but a thread's message is being made of each */
     rota_deliveries deliveries;
@@ -757,20 +766,20 @@ struct rota_runtime {
     _Atomic uint64_t staging_promised;
     rota_room_turn promise_turn;
 
-    pthread_mutex_t poison_mutex;
-    rota_mark *poisons; /* failed ranges */
+    pthread_mutex_t poison_mutex; /* what failed: marks and failure runs */
+    rota_mark *poisons;           /* failed ranges */
     /* Marks for when there is no memory: the first so many of the array were used, those given back are a
      * list. */
     rota_mark *poison_spare, poison_reserve[ROTA_POISON_RESERVE];
     uint32_t poison_reserve_used;
     /* Beyond those: what submissions after this one read has failed. */
-    const rota_cause *poison_lost;
+    rota_reason poison_lost; /* cause NULL: none */
     uint64_t poison_lost_number;
     _Atomic uint32_t poison_active;
     pthread_mutex_t times_mutex;
 
-    _Atomic(rota_failure *) failures[ROTA_FAILURE_BUCKETS];
-    _Atomic(rota_cause *) causes;
+    _Atomic(rota_cause *) causes[ROTA_CAUSE_BUCKETS];
+    _Atomic uint32_t cause_count;
 
     _Atomic uint64_t stat_submissions, stat_completed, stat_failed, stat_driver_submits, stat_waits_dropped,
         stat_device_waits, stat_migrations, stat_migrated_bytes, stat_reclaim_pending, stat_abandoned;
@@ -830,16 +839,25 @@ rota_status rota_ticket_status(rota_ticket ticket); /* as rota_poll, with no che
 bool rota_ticket_taken(rota_ticket ticket);
 /* The point that the ticket's end waits for: NONE before it is sequenced, PASSED where it waits for none. */
 uint64_t rota_ticket_point(rota_ticket ticket);
-void rota_ticket_set_failed(rota_runtime *runtime, rota_cell *cell, uint64_t ticket_id, rota_status status,
-                            const rota_cause *cause);
-const rota_failure *rota_failure_find(rota_runtime *runtime, uint64_t ticket_id);
+/* Appends to a text of that capacity, cutting. */
+void rota_append(char *text, size_t capacity, size_t *length, const char *format, ...) ROTA_PRINTF(4, 5);
+
+/* failures.c */
+/* The cause of that sentence: of sentences that are the same it is the same. */
 const rota_cause *rota_cause_new(rota_runtime *runtime, rota_status status, const char *format, ...)
     ROTA_PRINTF(3, 4);
 /* The status that a ticket has whose work depends on what failed with this cause. */
 rota_status rota_cause_inherited(const rota_cause *cause);
-/* Appends to a text of that capacity, cutting. */
-void rota_append(char *text, size_t capacity, size_t *length, const char *format, ...) ROTA_PRINTF(4, 5);
-void rota_failures_free(rota_runtime *runtime);
+/* rota_fail with the reason's sentence. Wait-free. */
+rota_status rota_reason_fail(rota_status status, rota_reason reason);
+void rota_ticket_set_failed(rota_runtime *runtime, rota_cell *cell, uint64_t ticket_id, rota_status status,
+                            rota_reason reason);
+/* How a ticket ended whose cell has gone on to a later one: ROTA_OK, or as rota_fail. Wait-free. */
+rota_status rota_failure_find(const rota_runtime *runtime, uint64_t ticket_id);
+/* With what the ticket failed, as its cell says. False: the cell has gone on. Wait-free. */
+bool rota_cell_failure(const rota_cell *cell, uint64_t ticket_id, rota_status *out_status,
+                       rota_reason *out_reason);
+void rota_causes_free(rota_runtime *runtime);
 
 /* The bit of rota_range.valid that stands for the residency's memory on a device: the same for devices that
  * share it. */
@@ -869,9 +887,11 @@ void rota_across_rescue(rota_runtime *runtime);
 
 /* gate.c */
 void rota_gate_lock(rota_device *device);
-/* With the lock: the work, which waits on the device or not, is about to be handed over. */
+/* With the lock: the work, which waits on the device or not, is about to be handed over; sets work->gated. */
 void rota_gate_push(rota_work *work, bool waits);
 void rota_gate_unlock(rota_device *device);
+/* Whether so many more works may be handed over. While something has failed none may that the gate would have
+ * to judge: nothing should run on bytes that are known to be bad. */
 bool rota_gate_has_room(rota_device *device, uint32_t works);
 /* A call of the executor's `advanced`. */
 void rota_gate_report(rota_device *device, uint32_t queue, uint64_t value);
@@ -1107,23 +1127,28 @@ void rota_poison_failed(void *user, void *cookie, const void *owner, uint32_t no
                         const char *message);
 bool rota_poison_must_skip(void *user, void *cookie, const void *owner, uint32_t node);
 void rota_poison_succeeded(void *user, void *cookie, const void *owner, uint32_t node);
-/* Marks / heals a range of a buffer. `early`: the submission has not run, so older marks stay. */
+/* The sequencer's: a submission that will not run should have written the range. No unfinished one is older
+ * than `oldest`. */
 void rota_poison_mark(rota_runtime *runtime, const rota_buffer *root, uint64_t begin, uint64_t end,
-                      uint64_t number, const rota_cause *cause, bool early);
-void rota_poison_heal(rota_runtime *runtime, const rota_buffer *root, uint64_t begin, uint64_t end,
-                      uint64_t number);
-const rota_cause *rota_poison_find(rota_runtime *runtime, const rota_buffer *root, uint64_t begin,
-                                   uint64_t end, uint64_t before_number);
+                      uint64_t number, rota_reason reason, uint64_t oldest);
+/* Whether any copy of the range failed before that submission. */
+bool rota_poison_find(rota_runtime *runtime, const rota_buffer *root, uint64_t begin, uint64_t end,
+                      uint64_t before_number, rota_reason *out_reason);
+/* Those of the copies in which something of the range failed. */
+rota_places rota_poison_copies(rota_runtime *runtime, const rota_buffer *root, uint64_t begin, uint64_t end,
+                               rota_places copies);
+/* The submission has ended: its marks of memory that it had for itself go, and older ones that it wrote over.
+ */
+void rota_poison_end(rota_runtime *runtime, rota_submission *submission);
 void rota_poison_drop(rota_runtime *runtime, const void *place);
 void rota_poison_all_free(rota_runtime *runtime);
 /* The work will not do, or has not done, what it should: fails its submission and marks what it writes. */
-void rota_poison_work(rota_work *work, const rota_cause *cause, bool first);
-/* On executors that don't ask: why the work cannot run, or ran in vain; NULL: it reads nothing that failed
- * (and what it overwrites is healed). */
-const rota_cause *rota_poison_of_work(rota_work *work);
+void rota_poison_work(rota_work *work, rota_reason reason, bool first);
+/* Judges a work of which nobody asks node by node, when all that it comes after is decided. True: it cannot
+ * run, or ran in vain, and why; false: it reads nothing that failed, and what it overwrites is healed. */
+bool rota_poison_of_work(rota_work *work, rota_reason *out_reason);
 /* Fails the submission's ticket unless it has a cause already. */
-void rota_submission_fail(rota_runtime *runtime, rota_submission *submission, const rota_cause *cause,
-                          bool first);
+void rota_submission_fail(rota_runtime *runtime, rota_submission *submission, rota_reason reason, bool first);
 /* What is bound to a slot of a plan's submission: the root buffer's address and the offset in it. */
 const uint64_t *rota_submission_bound(const rota_submission *submission, uint32_t slot);
 /* The range of a root buffer that an external of the submission's plan names. */

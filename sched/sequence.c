@@ -129,13 +129,23 @@ rota_residency *rota_submission_external(const rota_submission *submission,
 
 /* ---- Failing before anything was handed over ---- */
 
-/* Returns whether its ticket has ended with it. It has not where what was submitted before is still to write
- * OUTPUT memory that it names: who waits for it may free that. */
-static bool end_without_works(rota_runtime *runtime, rota_submission *submission, rota_status status,
-                              const rota_cause *cause) {
-    bool ends = true;
+/* No submission that has works and a lower number than this is unfinished; `number` where none is at all. */
+static uint64_t oldest_unfinished(rota_runtime *runtime, uint64_t number) {
+    uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++)
+        for (uint32_t q = 0; q < runtime->devices[d]->queues_used; q++) {
+            const rota_timeline *timeline = &runtime->devices[d]->timelines[q];
+            /* Not recycled yet is not unfinished. */
+            if (!timeline->oldest || rota_point_passed(runtime, timeline->newest->final_point)) continue;
+            if (timeline->oldest->number < number) number = timeline->oldest->number;
+        }
+    return number;
+}
+
+/* What the submission should have written has failed. */
+static void mark_unwritten(rota_runtime *runtime, rota_submission *submission, rota_reason reason) {
+    const uint64_t oldest = oldest_unfinished(runtime, submission->number);
     if (submission->kind == ROTA_RECORD_PLAN) {
-        ends = !rota_deliver_nothing(runtime, submission);
         const rota_plan *plan = submission->plan;
         for (uint32_t e = 0; e < plan->external_count; e++) {
             const rota_plan_external *external = &plan->externals[e];
@@ -143,18 +153,24 @@ static bool end_without_works(rota_runtime *runtime, rota_submission *submission
             uint64_t begin;
             rota_residency *residency = rota_submission_external(submission, external, &begin);
             rota_poison_mark(runtime, residency->buffer, begin, begin + external->size_bytes,
-                             submission->number, cause, true);
+                             submission->number, reason, oldest);
         }
     } else if (submission->kind == ROTA_RECORD_WRITE) {
         const rota_host_write *write = &submission->write;
         rota_poison_mark(runtime, write->residency->buffer, write->offset, write->offset + write->size,
-                         submission->number, cause, true);
+                         submission->number, reason, oldest);
         rota_host_write_drop(write);
-    } else {
-        ends = !rota_deliver_nothing(runtime, submission);
     }
+}
+
+/* Returns whether its ticket has ended with it. It has not where what was submitted before is still to write
+ * OUTPUT memory that it names: who waits for it may free that. */
+static bool end_without_works(rota_runtime *runtime, rota_submission *submission, rota_status status,
+                              rota_reason reason) {
+    const bool ends = submission->kind == ROTA_RECORD_WRITE || !rota_deliver_nothing(runtime, submission);
+    mark_unwritten(runtime, submission, reason);
     if (!ends) (void)ra_fetch_or_acq_rel(&submission->cell->state, (uint32_t)ROTA_CELL_HOSTED);
-    rota_ticket_set_failed(runtime, submission->cell, submission->ticket_id, status, cause);
+    rota_ticket_set_failed(runtime, submission->cell, submission->ticket_id, status, reason);
     ra_store_release(&submission->cell->point, ROTA_POINT_PASSED);
     rota_sleeper_wake(&runtime->completer_sleeper); /* callbacks */
     return ends;
@@ -200,38 +216,62 @@ static rota_device *holder_of(rota_runtime *runtime, const rota_residency *resid
     return holder ? holder : lost;
 }
 
+/* Where one copy of some bytes is good and another is not, only the copying failed: that one counts as not
+ * there, and is made again if it is needed. Not before who wrote or moved the bytes last is through. */
+static void drop_failed_copies(rota_runtime *runtime, rota_residency *residency, uint64_t begin,
+                               uint64_t end) {
+    if (ra_load_acquire(&runtime->poison_active) == 0 ||
+        rota_poison_copies(runtime, residency->buffer, begin, end, ROTA_COPIES_ALL) == 0)
+        return;
+    if (residency->owner) rota_replay_disown(residency);
+    for (uint64_t at = begin; at < end;) {
+        const rota_range *range = rota_hazard_find(residency, at);
+        const uint64_t to = range->end < end ? range->end : end;
+        const rota_places valid = range->valid;
+        if (valid & (valid - 1) &&
+            (range->writer == ROTA_POINT_NONE || rota_point_passed(runtime, range->writer))) {
+            const rota_places good = valid & ~rota_poison_copies(runtime, residency->buffer, at, to, valid);
+            if (good && good != valid) rota_hazard_place(residency, at, to, good);
+        }
+        at = to;
+    }
+}
+
 /* Whether bytes [begin, end) can be had where `there` says (as rota_range.valid; 0: by the host); counts the
  * moves that takes. On failure the cause and status of the ticket. */
 static bool check_incoming(rota_runtime *runtime, rota_submission *submission, rota_residency *residency,
                            uint64_t begin, uint64_t end, rota_places there, const char *node, uint32_t *moves,
-                           const rota_cause **out_cause, rota_status *out_status) {
+                           rota_reason *out_reason, rota_status *out_status) {
     for (const rota_range *range = rota_hazard_find(residency, begin); range && range->begin < end;
          range = range->next) {
         if (range->valid & there) continue;
         uint64_t from = range->begin > begin ? range->begin : begin, to = range->end < end ? range->end : end;
         if (range->valid == 0) {
-            *out_cause = rota_poison_find(runtime, residency->buffer, from, to, submission->number);
-            *out_status = *out_cause ? rota_cause_inherited(*out_cause) : ROTA_UNDEFINED_DATA;
-            if (!*out_cause)
-                *out_cause = rota_cause_new(
-                    runtime, ROTA_UNDEFINED_DATA,
-                    "plan '%s', submission %llu, node '%s' reads bytes [%llu, %llu) of buffer '%s', "
-                    "which nothing wrote",
-                    submission_plan_name(submission), (unsigned long long)submission->number, node,
-                    (unsigned long long)from, (unsigned long long)to, residency->buffer->name);
+            if (rota_poison_find(runtime, residency->buffer, from, to, submission->number, out_reason)) {
+                *out_status = rota_cause_inherited(out_reason->cause);
+                return false;
+            }
+            *out_status = ROTA_UNDEFINED_DATA;
+            out_reason->number = submission->number;
+            out_reason->cause = rota_cause_new(
+                runtime, ROTA_UNDEFINED_DATA,
+                "plan '%s', submission " ROTA_CAUSE_NUMBER ", node '%s' reads bytes [%llu, %llu) of buffer "
+                "'%s', which nothing wrote",
+                submission_plan_name(submission), node, (unsigned long long)from, (unsigned long long)to,
+                residency->buffer->name);
             return false;
         }
         rota_device *lost = holder_of(runtime, residency, range->valid);
         if (rota_device_is_lost(lost)) {
             const rota_cause *cause = ra_load_acquire(&lost->lost_cause);
             *out_status = ROTA_DEVICE_LOST;
-            *out_cause = rota_cause_new(
+            out_reason->number = submission->number;
+            out_reason->cause = rota_cause_new(
                 runtime, ROTA_DEVICE_LOST,
-                "plan '%s', submission %llu: bytes [%llu, %llu) of buffer '%s' were only on device "
-                "'%s': %s",
-                submission_plan_name(submission), (unsigned long long)submission->number,
-                (unsigned long long)from, (unsigned long long)to, residency->buffer->name, lost->id,
-                cause ? cause->message : "device lost");
+                "plan '%s', submission " ROTA_CAUSE_NUMBER
+                ": bytes [%llu, %llu) of buffer '%s' were only on device '%s': %s",
+                submission_plan_name(submission), (unsigned long long)from, (unsigned long long)to,
+                residency->buffer->name, lost->id, cause ? cause->message : "device lost");
             return false;
         }
         (*moves)++;
@@ -373,14 +413,20 @@ static uint32_t inner_boundaries(const rota_submission *submission, const rota_r
 }
 
 static bool check_plan(rota_runtime *runtime, rota_submission *submission, uint32_t *moves,
-                       const rota_cause **out_cause, rota_status *out_status) {
+                       rota_reason *out_reason, rota_status *out_status) {
     const rota_plan *plan = submission->plan;
     for (uint32_t p = 0; p < plan->part_count; p++) {
         rota_device *device = plan->parts[p].device;
         if (!rota_device_is_lost(device)) continue;
-        *out_cause = ra_load_acquire(&device->lost_cause);
+        *out_reason = (rota_reason){ra_load_acquire(&device->lost_cause), 0};
         *out_status = ROTA_DEVICE_LOST;
         return false;
+    }
+    for (uint32_t e = 0; ra_load_acquire(&runtime->poison_active) != 0 && e < plan->external_count; e++) {
+        if (!(plan->externals[e].flags & ROTA_EXTERNAL_INCOMING)) continue;
+        uint64_t begin;
+        rota_residency *residency = rota_submission_external(submission, &plan->externals[e], &begin);
+        drop_failed_copies(runtime, residency, begin, begin + plan->externals[e].size_bytes);
     }
     /* Owned residencies are as this plan's last replay left them: what could be had then can be had now. */
     if (rota_replay_is_known(plan->run)) return true;
@@ -399,7 +445,7 @@ static bool check_plan(rota_runtime *runtime, rota_submission *submission, uint3
                     : "";
             uint32_t before = *moves;
             if (!check_incoming(runtime, submission, residency, begin, begin + external->size_bytes,
-                                rota_residency_bit(residency, part->device), node, moves, out_cause,
+                                rota_residency_bit(residency, part->device), node, moves, out_reason,
                                 out_status))
                 return false;
             if (*moves != before || plan->part_count > 1)
@@ -660,19 +706,21 @@ static bool deliver_read(rota_runtime *runtime, rota_submission *submission) {
 
 /* A work for each device that some of the bytes come from. */
 static bool sequence_read(rota_runtime *runtime, rota_submission *submission, uint64_t *out_final,
-                          const rota_cause **out_cause, rota_status *out_status) {
+                          rota_reason *out_reason, rota_status *out_status) {
     rota_host_read *read = submission->read;
     rota_residency *residency = read->residency;
     uint32_t unused = 0;
+    drop_failed_copies(runtime, residency, read->offset, read->offset + read->size);
     rota_hazard_fold(residency, read->offset, read->offset + read->size);
     if (!check_incoming(runtime, submission, residency, read->offset, read->offset + read->size, 0, "read",
-                        &unused, out_cause, out_status))
+                        &unused, out_reason, out_status))
         return false;
     if (!make_parts(runtime, read) || !reserve(runtime, submission, read->part_count, 1, 1, 1) ||
         !deliver_read(runtime, submission)) {
         *out_status = ROTA_OUT_OF_MEMORY;
-        *out_cause = rota_cause_new(runtime, ROTA_OUT_OF_MEMORY, "read of buffer '%s': no host memory for it",
-                                    residency->buffer->name);
+        out_reason->cause =
+            rota_cause_new(runtime, ROTA_OUT_OF_MEMORY, "read of buffer '%s': no host memory for it",
+                           residency->buffer->name);
         return false;
     }
     for (uint32_t p = 0; p < read->part_count; p++) {
@@ -701,21 +749,12 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
     const uint64_t id = rota_ticket_id(record->sequence, lane_index);
     uint64_t number = ++runtime->next_number;
     ra_store_release(&cell->number, number);
+    /* Without memory it fails below, as whatever else has no room for its works. */
     rota_submission *submission = new_submission(runtime);
+    const bool has_record = submission != NULL;
+    if (!has_record) submission = &runtime->without_memory;
     rota_status status = ROTA_OUT_OF_MEMORY;
-    const rota_cause *cause = NULL;
-    if (!submission) {
-        /* Nothing was touched, so nothing depends on it but its ticket (and what it should have written is as
-         * before). */
-        cause = rota_cause_new(runtime, ROTA_OUT_OF_MEMORY, "submission %llu: no host memory to sequence it",
-                               (unsigned long long)number);
-        rota_ticket_set_failed(runtime, cell, id, status, cause);
-        ra_store_release(&cell->point, ROTA_POINT_PASSED);
-        rota_chunk_ended(chunk);
-        if (record->args) rota_args_ended(record->args);
-        rota_host_record_drop(record);
-        return;
-    }
+    rota_reason reason = {NULL, 0};
     submission->next = NULL;
     submission->kind = (uint8_t)record->kind;
     submission->plan = record->kind == ROTA_RECORD_PLAN ? record->object : NULL;
@@ -730,7 +769,6 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
     submission->read = NULL;
     submission->instance = 0;
     ra_store_relaxed(&submission->cause, NULL);
-    ra_store_relaxed(&submission->poisoned, 0);
     ra_store_relaxed(&submission->hosted_done, ROTA_HOSTED_PENDING);
     submission->submitted_ns = record->submitted_ns;
     submission->sequenced_ns = record->submitted_ns ? rota_clock_ns() : 0;
@@ -743,7 +781,7 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
         rota_plan *plan = submission->plan;
         rota_plan_run *run = plan->run;
         uint32_t moves = 0;
-        ok = reserve(runtime, submission, 1, 1, 0, run->payload_words);
+        ok = has_record && reserve(runtime, submission, 1, 1, 0, run->payload_words);
         if (ok && run->payload_words)
             memcpy(submission->payload, words, run->payload_words * sizeof *submission->payload);
         if (!ok) { /* without room for the arguments they are read where the caller left them */
@@ -751,7 +789,7 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
             submission->payload = words;
         }
         submission->hosted = run->has_staging && plan->transfer_count > plan->input_count;
-        ok = ok && check_plan(runtime, submission, &moves, &cause, &status) &&
+        ok = ok && check_plan(runtime, submission, &moves, &reason, &status) &&
              reserve(runtime, submission, plan->segment_count + 2u * moves, plan->segment_count, moves,
                      run->payload_words) &&
              rota_deliver_outputs(runtime, submission);
@@ -771,10 +809,10 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
         free(request);
         note_name(submission, submission->write.residency->buffer->name);
         rota_device *device = submission->write.device;
-        ok = reserve(runtime, submission, 1, 1, 0, 0);
+        ok = has_record && reserve(runtime, submission, 1, 1, 0, 0);
         if (ok && rota_device_is_lost(device)) {
             status = ROTA_DEVICE_LOST;
-            cause = ra_load_acquire(&device->lost_cause);
+            reason.cause = ra_load_acquire(&device->lost_cause);
             ok = false;
         }
         ra_store_release(&cell->submission, submission);
@@ -783,20 +821,33 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
         submission->read = record->object;
         note_name(submission, submission->read->residency->buffer->name);
         ra_store_release(&cell->submission, submission);
-        ok = sequence_read(runtime, submission, &final, &cause, &status);
+        ok = has_record && sequence_read(runtime, submission, &final, &reason, &status);
     }
     (void)ra_fetch_add_relaxed(&runtime->stat_submissions, 1);
     if (!ok) {
-        if (!cause)
-            cause =
-                rota_cause_new(runtime, status, "plan '%s', submission %llu: no host memory to sequence it",
-                               submission_plan_name(submission), (unsigned long long)number);
+        if (!reason.cause)
+            reason = (rota_reason){rota_cause_new(runtime, status,
+                                                  "plan '%s', submission " ROTA_CAUSE_NUMBER
+                                                  ": no host memory to sequence it",
+                                                  submission_plan_name(submission)),
+                                   number};
+        if (!has_record) { /* there is none to wait with for OUTPUTs of those before */
+            mark_unwritten(runtime, submission, reason);
+            rota_ticket_set_failed(runtime, cell, id, status, reason);
+            submission->payload = payload;
+            ra_store_release(&cell->point, ROTA_POINT_PASSED);
+            rota_chunk_ended(chunk);
+            if (submission->args) rota_args_ended(submission->args);
+            if (submission->read) rota_host_read_release(submission->read);
+            rota_sleeper_wake(&runtime->completer_sleeper); /* callbacks */
+            return;
+        }
         submission->hosted = false;
         submission->final_point = ROTA_POINT_PASSED;
         if (submission->kind == ROTA_RECORD_PLAN) submission->plan->run->unreaped++;
         ra_store_release(&cell->submission, submission);
         rota_submission_publish(submission);
-        bool ends = end_without_works(runtime, submission, status, cause);
+        bool ends = end_without_works(runtime, submission, status, reason);
         if (submission->payload == words) submission->payload = payload;
         if (ends)
             let_go(runtime, submission);
@@ -843,7 +894,7 @@ static void release_transfers(rota_submission *submission) {
 }
 
 static void fail_for_loss(rota_runtime *runtime, rota_submission *submission, const rota_device *device) {
-    rota_submission_fail(runtime, submission, ra_load_acquire(&device->lost_cause), false);
+    rota_submission_fail(runtime, submission, (rota_reason){ra_load_acquire(&device->lost_cause), 0}, false);
     if (!submission->hosted) return;
     (void)ra_fetch_or_seq_cst(&submission->cell->state, (uint32_t)ROTA_CELL_DONE); /* as in complete.c */
     rota_wait_table_wake(&runtime->hosted_waiters, 1);
@@ -911,12 +962,14 @@ static void put_away(rota_runtime *runtime, rota_submission *submission) {
     (void)ra_fetch_add_relaxed(&runtime->stat_completed, 1);
     const rota_device *lost = left_behind(runtime, submission);
     if (lost) {
-        rota_submission_fail(runtime, submission, ra_load_acquire(&lost->lost_cause), false);
+        rota_submission_fail(runtime, submission, (rota_reason){ra_load_acquire(&lost->lost_cause), 0},
+                             false);
         keep(runtime, submission);
         return;
     }
     note_times(runtime, submission); /* of all its parts */
     release_transfers(submission);
+    if (ra_load_relaxed(&runtime->poison_active)) rota_poison_end(runtime, submission);
     let_go(runtime, submission);
 }
 

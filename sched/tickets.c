@@ -9,101 +9,6 @@
 
 #define WAIT_SPIN_NS 10000u
 
-/* ---- Causes and failures: pushed on stacks, never removed before close, so that readers need no lock ----
- */
-
-const rota_cause *rota_cause_new(rota_runtime *runtime, rota_status status, const char *format, ...) {
-    static const rota_cause no_memory = {NULL, ROTA_OUT_OF_MEMORY,
-                                         "no host memory for the message of a failure"};
-    char text[ROTA_ERROR_MESSAGE_MAX];
-    va_list arguments;
-    va_start(arguments, format);
-    int length = vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    size_t bytes = length < 0 ? 0 : (size_t)length < sizeof text ? (size_t)length : sizeof text - 1;
-    text[bytes] = 0;
-    rota_cause *cause = malloc(sizeof *cause + bytes + 1);
-    if (!cause) return &no_memory;
-    cause->status = status;
-    cause->message = memcpy(cause + 1, text, bytes + 1);
-    cause->next = ra_load_acquire(&runtime->causes);
-    while (!ra_cas_acq_rel(&runtime->causes, &cause->next, cause)) {
-    }
-    return cause;
-}
-
-rota_status rota_cause_inherited(const rota_cause *cause) {
-    switch (cause->status) {
-    case ROTA_DEVICE_LOST:
-    case ROTA_OUT_OF_MEMORY:
-    case ROTA_UNDEFINED_DATA:
-        return cause->status;
-    default:
-        return ROTA_NODE_FAILED;
-    }
-}
-
-static _Atomic(rota_failure *) *failure_bucket(rota_runtime *runtime, uint64_t ticket_id) {
-    return &runtime->failures[(ticket_id * 0x9e3779b97f4a7c15u) >> 54];
-}
-_Static_assert(ROTA_FAILURE_BUCKETS == 1024, "the shift in failure_bucket takes 10 bits");
-
-const rota_failure *rota_failure_find(rota_runtime *runtime, uint64_t ticket_id) {
-    /* Acquire pairs with the push in rota_ticket_set_failed. */
-    const rota_failure *failure = ra_load_acquire(failure_bucket(runtime, ticket_id));
-    const rota_failure *first = NULL;
-    for (; failure; failure = failure->next)
-        if (failure->ticket_id == ticket_id) first = failure; /* the oldest one is the first cause */
-    return first;
-}
-
-/* Once the cell has gone on to a later ticket nothing else says that this one failed. */
-static void note_unnoted(rota_runtime *runtime, uint64_t ticket_id) {
-    rota_lane *lane = rota_lane_at(runtime, rota_ticket_lane(ticket_id));
-    const uint64_t sequence = rota_ticket_sequence(ticket_id);
-    /* The acquires in failed_status pair with both. */
-    uint64_t first = ra_load_relaxed(&lane->unnoted_first);
-    while ((first == 0 || sequence < first) && !ra_cas_acq_rel(&lane->unnoted_first, &first, sequence)) {
-    }
-    uint64_t last = ra_load_relaxed(&lane->unnoted_last);
-    while (sequence > last && !ra_cas_acq_rel(&lane->unnoted_last, &last, sequence)) {
-    }
-}
-
-void rota_ticket_set_failed(rota_runtime *runtime, rota_cell *cell, uint64_t ticket_id, rota_status status,
-                            const rota_cause *cause) {
-    rota_failure *failure = malloc(sizeof *failure);
-    if (failure) {
-        *failure = (rota_failure){NULL, ticket_id, status, cause};
-        _Atomic(rota_failure *) *bucket = failure_bucket(runtime, ticket_id);
-        failure->next = ra_load_acquire(bucket);
-        while (!ra_cas_acq_rel(bucket, &failure->next, failure)) {
-        }
-    } else {
-        note_unnoted(runtime, ticket_id);
-    }
-    (void)ra_fetch_add_relaxed(&runtime->stat_failed, 1);
-    /* Releases the table's entry to the load in rota_ticket_status. */
-    (void)ra_fetch_or_acq_rel(&cell->state, (uint32_t)ROTA_CELL_FAILED);
-}
-
-void rota_failures_free(rota_runtime *runtime) {
-    for (uint32_t i = 0; i < ROTA_FAILURE_BUCKETS; i++) {
-        rota_failure *failure = ra_exchange_acq_rel(&runtime->failures[i], NULL);
-        while (failure) {
-            rota_failure *next = failure->next;
-            free(failure);
-            failure = next;
-        }
-    }
-    rota_cause *cause = ra_exchange_acq_rel(&runtime->causes, NULL);
-    while (cause) {
-        rota_cause *next = cause->next;
-        free(cause);
-        cause = next;
-    }
-}
-
 /* ---- Status ---- */
 
 typedef struct cell_view {
@@ -145,26 +50,12 @@ static rota_status view_ticket(rota_ticket ticket, cell_view *out_view, rota_cel
     return ROTA_OK;
 }
 
-static rota_status failed_status(rota_runtime *runtime, uint64_t id) {
-    const rota_failure *failure = rota_failure_find(runtime, id);
-    if (failure) return rota_fail(failure->status, "%s", failure->cause->message);
-    const rota_lane *lane = rota_lane_at(runtime, rota_ticket_lane(id));
-    const uint64_t sequence = rota_ticket_sequence(id);
-    /* The release that each pairs with is note_unnoted's, which came before the ticket was complete. */
-    const uint64_t first = ra_load_acquire(&lane->unnoted_first);
-    const uint64_t last = ra_load_acquire(&lane->unnoted_last);
-    if (first == 0 || sequence < first || sequence > last) return ROTA_OK;
-    return rota_fail(
-        ROTA_OUT_OF_MEMORY,
-        "submissions failed when there was no memory to say which ones: this may be one of them");
-}
-
 rota_status rota_ticket_status(rota_ticket ticket) {
     rota_runtime *runtime = ticket.runtime;
     cell_view view;
     rota_cell *cell;
     ROTA_TRY(view_ticket(ticket, &view, &cell));
-    if (view.old) return failed_status(runtime, ticket.id);
+    if (view.old) return rota_failure_find(runtime, ticket.id);
     if (view.point == ROTA_POINT_NONE) return ROTA_BUSY;
     if (!rota_point_passed(runtime, view.point)) {
         rota_device *device = runtime->devices[rota_point_device(view.point)];
@@ -179,16 +70,14 @@ rota_status rota_ticket_status(rota_ticket ticket) {
     }
     /* What failed was noted before its value was reached: look again now that it was. */
     view.state = ra_load_seq_cst(&cell->state);
-    if (ra_load_acquire(&cell->id) != ticket.id) return failed_status(runtime, ticket.id);
+    if (ra_load_acquire(&cell->id) != ticket.id) return rota_failure_find(runtime, ticket.id);
     if ((view.state & ROTA_CELL_HOSTED) && !(view.state & ROTA_CELL_DONE)) return ROTA_BUSY;
     if (!(view.state & ROTA_CELL_TAKEN) && rota_device_fills(runtime, view.number)) return ROTA_BUSY;
-    if (view.state & ROTA_CELL_FAILED) {
-        rota_status status = failed_status(runtime, ticket.id);
-        return status != ROTA_OK
-                   ? status
-                   : rota_fail(ROTA_OUT_OF_MEMORY, "a node failed, and there was no memory to say why");
-    }
-    return ROTA_OK;
+    if (!(view.state & ROTA_CELL_FAILED)) return ROTA_OK;
+    rota_status status;
+    rota_reason reason;
+    if (!rota_cell_failure(cell, ticket.id, &status, &reason)) return rota_failure_find(runtime, ticket.id);
+    return rota_reason_fail(status, reason);
 }
 
 static rota_status check_ticket(rota_ticket ticket) {

@@ -324,15 +324,20 @@ static rota_status poll_failed(victim *v) {
 
 static rota_status submit_and_forget(victim *v) {
     rota_ticket first, last = {NULL, 0};
+    ROTA_TRY(rota_submit(v->w->plan, NULL, &v->well));
+    ROTA_TRY(submit_failing(v));
+    v->failed = v->ticket;
     ROTA_TRY(rota_submit(v->w->plan, NULL, &first));
     for (uint32_t i = 0; i < FORGOTTEN; i++)
         ROTA_TRY(rota_submit_wait(v->w->plan, NULL, STOPPED_PATIENCE_NS, &last));
-    v->added += 1 + FORGOTTEN;
+    v->added += 2 + FORGOTTEN;
     v->ticket = first;
     return rota_wait(last, STOPPED_PATIENCE_NS);
 }
 
 static rota_status poll_forgotten(victim *v) {
+    ROTA_TRY(rota_poll(v->well));
+    ROTA_TRY(expect(rota_poll(v->failed), ROTA_NODE_FAILED));
     return rota_poll(v->ticket);
 }
 

@@ -25,6 +25,7 @@ typedef struct world {
 typedef struct victim {
     world *w;
     rota_ticket ticket;
+    rota_ticket well, failed; /* older than what cells remember */
     rota_recorder *recorder;
     rota_slot slot;
     rota_graph *graph;

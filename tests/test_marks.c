@@ -15,30 +15,43 @@ typedef struct listed {
 static rota_place random_place(uint64_t *random, const char *places) {
     uint64_t begin = test_below(random, SPACE);
     uint64_t size = 1 + test_below(random, test_below(random, 4) == 0 ? SPACE : 20);
-    return (rota_place){places + test_below(random, PLACES), test_below(random, 2), test_below(random, 2),
-                        begin, begin + size};
+    return (rota_place){.of = places + test_below(random, PLACES),
+                        .part = test_below(random, 2),
+                        .memory = test_below(random, 2),
+                        .begin = begin,
+                        .end = begin + size,
+                        .copies = 1 + test_below(random, 7)};
+}
+
+static rota_moment random_turn(uint64_t *random) {
+    return (rota_moment){1 + test_below(random, 25), test_below(random, 2)};
+}
+
+static bool not_after(rota_moment a, rota_moment b) {
+    return a.number < b.number || (a.number == b.number && a.step <= b.step);
 }
 
 static bool same_memory(const rota_place *a, const rota_place *b) {
     return a->of == b->of && a->part == b->part && a->memory == b->memory;
 }
 static bool overlap(const rota_place *a, const rota_place *b) {
-    return same_memory(a, b) && a->begin < b->end && b->begin < a->end;
+    return same_memory(a, b) && a->begin < b->end && b->begin < a->end && (a->copies & b->copies) != 0;
 }
 
 /* Wants exactly the listed marks that overlap, or with `whole` are of the same buffer, and takes them off the
  * list. */
-static void expect_taken(listed *all, rota_mark *taken, const rota_place *where, uint64_t number,
+static void expect_taken(listed *all, rota_mark *taken, const rota_place *where, rota_moment turn,
                          bool whole) {
     uint32_t expected = 0, count = 0;
     for (uint32_t i = 0; i < MARKS; i++)
-        expected += all[i].in && (whole ? all[i].mark.place.of == where->of
-                                        : overlap(&all[i].mark.place, where) && all[i].mark.number <= number);
+        expected +=
+            all[i].in && (whole ? all[i].mark.place.of == where->of
+                                : overlap(&all[i].mark.place, where) && not_after(all[i].mark.turn, turn));
     for (; taken; taken = taken->left, count++) {
         listed *entry = (listed *)taken;
         assert_true(entry->in);
         assert_true(whole ? taken->place.of == where->of
-                          : overlap(&taken->place, where) && taken->number <= number);
+                          : overlap(&taken->place, where) && not_after(taken->turn, turn));
         entry->in = false;
     }
     assert_int_equal(count, expected);
@@ -52,34 +65,43 @@ static void marks_agree_with_a_list(void **state) {
     rota_mark *root = NULL;
     for (uint32_t step = 0; step < STEPS; step++) {
         rota_place where = random_place(&random, places);
-        uint64_t number = 1 + test_below(&random, 50);
+        rota_moment turn = random_turn(&random);
         listed *entry = &all[test_below(&random, MARKS)];
         if (!entry->in) {
-            entry->mark = (rota_mark){.place = where, .number = number};
+            entry->mark = (rota_mark){.place = where, .turn = turn};
             rota_marks_put(&root, &entry->mark);
             entry->in = true;
         }
         where = random_place(&random, places);
-        const rota_mark *oldest = rota_marks_oldest(root, &where, number);
-        uint64_t lowest = UINT64_MAX;
+        turn = random_turn(&random);
+        const rota_mark *oldest = rota_marks_oldest(root, &where, turn);
+        const rota_mark *expected = NULL;
         bool covered = false;
         for (uint32_t i = 0; i < MARKS; i++) {
             const rota_mark *mark = &all[i].mark;
             if (!all[i].in || !same_memory(&mark->place, &where)) continue;
-            covered |=
-                mark->number == number && mark->place.begin <= where.begin && mark->place.end >= where.end;
-            if (mark->number < number && mark->number < lowest && overlap(&mark->place, &where))
-                lowest = mark->number;
+            covered |= mark->turn.number == turn.number && mark->turn.step == turn.step &&
+                       mark->place.begin <= where.begin && mark->place.end >= where.end &&
+                       (mark->place.copies & where.copies) == where.copies;
+            if (overlap(&mark->place, &where) && not_after(mark->turn, turn) &&
+                (!expected || !not_after(expected->turn, mark->turn)))
+                expected = mark;
         }
-        assert_int_equal(oldest ? oldest->number : UINT64_MAX, lowest);
-        assert_int_equal(rota_marks_cover(root, &where, number), covered);
+        assert_int_equal(oldest != NULL, expected != NULL);
+        if (oldest) {
+            assert_true(overlap(&oldest->place, &where));
+            assert_int_equal(oldest->turn.number, expected->turn.number);
+            assert_int_equal(oldest->turn.step, expected->turn.step);
+        }
+        assert_int_equal(rota_marks_cover(root, &where, turn), covered);
         uint32_t choice = test_below(&random, 20);
-        if (choice == 0) expect_taken(all, rota_marks_take_of(&root, where.of), &where, 0, true);
-        if (choice > 16) expect_taken(all, rota_marks_take(&root, &where, number), &where, number, false);
+        const rota_moment none = {0, 0};
+        if (choice == 0) expect_taken(all, rota_marks_take_of(&root, where.of), &where, none, true);
+        if (choice > 16) expect_taken(all, rota_marks_take(&root, &where, turn), &where, turn, false);
     }
     for (uint32_t p = 0; p < PLACES; p++) {
-        rota_place where = {places + p, 0, 0, 0, 0};
-        expect_taken(all, rota_marks_take_of(&root, where.of), &where, 0, true);
+        rota_place where = {.of = places + p};
+        expect_taken(all, rota_marks_take_of(&root, where.of), &where, (rota_moment){0, 0}, true);
     }
     assert_null(root);
 }

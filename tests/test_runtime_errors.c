@@ -256,6 +256,48 @@ static void failures_do_not_travel_back(void **state) {
     rota_buffer_release(held);
 }
 
+/* What failed before stays failed for what is submitted before it is overwritten, though who is to overwrite
+ * it is known to fail before that runs. */
+static void an_older_failure_stays(void **state) {
+    runtime_fixture *f = *state;
+    rota_buffer *never = test_buffer(f->runtime, "never", WORDS * 4);
+    rota_buffer *b = test_words(f->device, "b", WORDS, 2), *c = test_words(f->device, "c", WORDS, 0),
+                *held = test_words(f->device, "held", WORDS, 0);
+    test_node nodes[] = {
+        {&test_gate, NULL, {{held, 0, ROTA_WHOLE, ROTA_READWRITE}}, 1},
+        {&test_copy, NULL, {{held, 0, ROTA_WHOLE, ROTA_READ}, {c, 0, ROTA_WHOLE, ROTA_WRITE}}, 2},
+        {&test_copy, NULL, {{b, 0, ROTA_WHOLE, ROTA_READ}, {c, 0, ROTA_WHOLE, ROTA_WRITE}}, 2}};
+    rota_plan *fails = test_plan_1(f->device, "fails", &test_failing, b, ROTA_WRITE);
+    rota_plan *reads = test_plan(f->device, "reads", nodes, 3),
+              *over = copy_plan(f->device, "over", never, b);
+    rota_ticket tickets[3];
+    uint32_t word;
+    for (uint32_t times = 1; times < 4; times++) {
+        test_fail = 1;
+        assert_ok(rota_submit_wait(fails, NULL, 0, &tickets[0]));
+        assert_status(rota_wait(tickets[0], 0), ROTA_NODE_FAILED);
+        test_fail = 0;
+        test_gate_open(false);
+        assert_ok(rota_submit_wait(reads, NULL, 0, &tickets[1]));
+        for (uint32_t i = 0; i < times; i++) {
+            assert_ok(rota_submit_wait(over, NULL, 0, &tickets[2]));
+            assert_status(rota_wait(tickets[2], 0), ROTA_UNDEFINED_DATA);
+        }
+        test_gate_open(true);
+        assert_status(rota_wait(tickets[1], 0), ROTA_NODE_FAILED);
+        assert_non_null(strstr(rota_last_error(), "plan 'fails'"));
+        assert_status(rota_buffer_read(c, 0, &word, 4), ROTA_NODE_FAILED);
+        assert_status(rota_buffer_read(b, 0, &word, 4), ROTA_NODE_FAILED);
+        assert_ok(rota_submit_wait(fails, NULL, 0, NULL));
+        test_expect_words(b, WORDS, 7);
+    }
+    rota_plan_release(fails);
+    rota_plan_release(reads);
+    rota_plan_release(over);
+    rota_buffer *buffers[] = {never, b, c, held};
+    for (uint32_t i = 0; i < 4; i++) rota_buffer_release(buffers[i]);
+}
+
 /* ---- Arguments ---- */
 
 typedef struct scale_params {
@@ -502,6 +544,7 @@ int main(void) {
         RUNTIME_TEST(many_nodes_fail_in_time),
         RUNTIME_TEST(unwritten_data_is_an_error),
         RUNTIME_TEST(failures_do_not_travel_back),
+        RUNTIME_TEST(an_older_failure_stays),
         RUNTIME_TEST(arguments_are_checked),
         RUNTIME_TEST(unused_arguments_are_ignored),
         RUNTIME_TEST(no_argument_is_needed),
