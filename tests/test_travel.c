@@ -17,6 +17,8 @@
 
 #define WORDS 256u
 #define SEED 5u
+/* Of memory: a limit all the same, so that what transfers are promised is counted from the beginning. */
+#define PLENTY ((uint64_t)1 << 40)
 
 /* ---- Devices ---- */
 
@@ -54,7 +56,9 @@ static house *open_house(bool is_linked) {
     h->options.no_host_nodes = true;
     h->options.shares_memory = h->options.timelines = h->options.foreign = is_linked;
     assert_ok(adversary_runtime_open(
-        &h->options, &(rota_runtime_options){.timeout_ns = 20000000000u, .queues_per_device = 3},
+        &h->options,
+        &(rota_runtime_options){
+            .timeout_ns = 20000000000u, .queues_per_device = 3, .memory_limit_bytes = PLENTY},
         &h->runtime));
     for (uint32_t k = 0; k < KINDS; k++)
         if (!has(k) || (k == VK && is_linked))
@@ -401,9 +405,9 @@ static void without_an_instance(house *h, uint32_t device, uint32_t second) {
         if (status != ROTA_OUT_OF_MEMORY) fail_msg("%s: ticket %u is %s", when, t, rota_status_name(status));
         assert_non_null(strstr(rota_last_error(), "of the memory limit of"));
     }
+    h->runtime->options.memory_limit_bytes = PLENTY;
     assert_status(rota_buffer_read(c.x, 0, words, sizeof words), ROTA_OUT_OF_MEMORY);
     assert_status(rota_buffer_read(c.y, 0, words, sizeof words), ROTA_OUT_OF_MEMORY);
-    h->runtime->options.memory_limit_bytes = 0;
     assert_ok(rota_submit_wait(plan, args, 0, NULL));
     assert_ok(rota_submit_wait(after, NULL, 0, NULL));
     expect_mapped(c.y, 8, 2, when);
@@ -538,13 +542,13 @@ static void a_move_that_fails_is_made_again(void **state) {
         rota_graph_release(graph);
         test_expect_words(large, 65536, 6);
         rota_ticket ticket;
-        h->runtime->options.memory_limit_bytes = 1;
         for (uint32_t i = 0; i < 2; i++) {
+            h->runtime->options.memory_limit_bytes = 1;
             assert_ok(rota_submit_wait(plan, NULL, 0, &ticket));
             assert_status(rota_wait(ticket, 0), ROTA_OUT_OF_MEMORY);
+            h->runtime->options.memory_limit_bytes = PLENTY;
             test_expect_words(large, 65536, 6);
         }
-        h->runtime->options.memory_limit_bytes = 0;
         assert_ok(rota_submit_wait(plan, NULL, 0, &ticket));
         assert_ok(rota_wait(ticket, 0));
         test_expect_words(large, 65536, 6);
