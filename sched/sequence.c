@@ -530,10 +530,11 @@ static void look_ahead(const rota_submission *submission, bool known, uint32_t a
 
 /* Whether segments on the part's device wait for others of the plan that it can't wait for itself. */
 static bool waits_for_other_parts(const rota_plan *plan, const rota_device *device) {
+    /* While something has failed none can: rota_across_is_ready. */
+    const uint64_t linked =
+        ra_load_acquire(&device->runtime->poison_active) == 0 ? ra_load_acquire(&device->linked) : 0;
     for (uint32_t p = 0; p < plan->part_count; p++)
-        if (plan->parts[p].device != device &&
-            !(ra_load_acquire(&device->linked) >> plan->parts[p].device->index & 1u))
-            return true;
+        if (plan->parts[p].device != device && !(linked >> plan->parts[p].device->index & 1u)) return true;
     return false;
 }
 
