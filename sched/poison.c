@@ -359,8 +359,8 @@ static bool for_operands(rota_runtime *runtime, const rota_work *work, const voi
             uint32_t count;
             const rota_extent *extents = rota_host_read_extents(work, &count);
             for (uint32_t e = 0; e < count; e++) {
-                rota_place where = copy_place(submission->read->residency, work->device, extents[e].offset,
-                                              extents[e].size);
+                rota_place where =
+                    copy_place(submission->read->residency, work->device, extents[e].offset, extents[e].size);
                 if (fn(runtime, work, &where, ROTA_READ, user)) return true;
             }
             return false;

@@ -55,11 +55,11 @@ static house *open_house(bool is_linked) {
     h->options.seed = 5;
     h->options.no_host_nodes = true;
     h->options.shares_memory = h->options.timelines = h->options.foreign = is_linked;
-    assert_ok(adversary_runtime_open(
-        &h->options,
-        &(rota_runtime_options){
-            .timeout_ns = 20000000000u, .queues_per_device = 3, .memory_limit_bytes = PLENTY},
-        &h->runtime));
+    assert_ok(adversary_runtime_open(&h->options,
+                                     &(rota_runtime_options){.timeout_ns = 20000000000u,
+                                                             .queues_per_device = 3,
+                                                             .memory_limit_bytes = PLENTY},
+                                     &h->runtime));
     for (uint32_t k = 0; k < KINDS; k++)
         if (!has(k) || (k == VK && is_linked))
             continue;
