@@ -336,6 +336,9 @@ static void across_submissions(const house *h, source_kind kind, uint32_t first,
                           map_plan(h, h->devices[second], c.y, c.z),
                           map_plan(h, h->devices[first], c.a, c.b)};
     rota_ticket tickets[4];
+    /* Written: a CPU device of one thread would do that after the source. */
+    expect_mapped(c.a, 4, 0, when);
+    expect_mapped(c.b, 5, 0, when);
     for (uint32_t round = 0; round < 2; round++) {
         ra_store_seq_cst(&must_fail, 1);
         open_gate(false);
@@ -510,6 +513,55 @@ static void moves_take_marks_along(void **state) {
         rota_plan_release(plan);
         chain_release(&c);
     }
+    close_house(h);
+}
+
+/* A read takes bytes from several devices and fails if any of them failed, which may come out when it has
+ * long been submitted; what it was to fill stays as it was. */
+static void gathered(const house *h, source_kind kind, uint32_t device) {
+    char when[128];
+    describe(when, sizeof when, "gathered", kind, CPU, device);
+    chain c = chain_make(h);
+    /* The CPU has the first quarter and the last one. */
+    const uint64_t at = kind == ADVERSARY_KERNEL ? 320 : 832, other = kind == ADVERSARY_KERNEL ? 832 : 320;
+    sketch s;
+    sketch_open(&s);
+    add_source_to(&s, h, kind, (rota_access){c.x, at, 64, ROTA_WRITE}, 0);
+    rota_plan *part = sketch_compile(&s, h, "part");
+    for (uint32_t fails = 2; fails-- != 0;) {
+        uint32_t words[WORDS], out[WORDS];
+        rota_ticket tickets[2];
+        for (uint32_t i = 0; i < WORDS; i++) words[i] = 3;
+        assert_ok(rota_buffer_write(c.x, h->devices[device], 256, words, 512, NULL));
+        memset(out, 0xee, sizeof out);
+        ra_store_seq_cst(&must_fail, fails);
+        open_gate(false);
+        assert_ok(rota_submit_wait(part, NULL, 0, &tickets[0]));
+        assert_ok(rota_buffer_read_async(c.x, 0, out, sizeof out, &tickets[1]));
+        assert_int_equal(rota_poll(tickets[1]), ROTA_BUSY);
+        open_gate(true);
+        for (uint32_t t = 0; t < 2; t++) expect_ticket(tickets[t], fails, when);
+        for (uint32_t i = 0; i < WORDS; i++) {
+            const uint32_t value = i / 16 == at / 64    ? 7
+                                   : i >= 64 && i < 192 ? 3
+                                                        : 1,
+                           want = fails ? 0xeeeeeeee : value;
+            if (out[i] != want) fail_msg("%s: word %u is %u, expected %u", when, i, out[i], want);
+        }
+        if (fails) expect_failed(c.x, when);
+        assert_ok(rota_buffer_read(c.x, other, words, 64));
+        assert_int_equal(words[15], other == 320 ? 3 : 1);
+    }
+    rota_plan_release(part);
+    chain_release(&c);
+}
+
+static void a_read_fails_with_any_of_its_parts(void **state) {
+    (void)state;
+    house *h = open_house(false);
+    for (uint32_t kind = 0; kind < SOURCES; kind++)
+        for (uint32_t device = ADVERSARY; device < KINDS; device++)
+            if (h->devices[device]) gathered(h, (source_kind)kind, device);
     close_house(h);
 }
 
@@ -824,6 +876,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_cannot_be_handed_over_fails_what_follows),
         cmocka_unit_test(copies_fail_apart),
         cmocka_unit_test(moves_take_marks_along),
+        cmocka_unit_test(a_read_fails_with_any_of_its_parts),
         cmocka_unit_test(a_move_that_fails_is_made_again),
         cmocka_unit_test(works_already_handed_over_fail),
         cmocka_unit_test(random_graphs_fail_as_their_data_does),
