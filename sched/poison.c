@@ -533,8 +533,10 @@ void rota_poison_end(rota_runtime *runtime, rota_submission *submission) {
             heal(runtime, &where, before);
         }
     } else if (submission->kind == ROTA_RECORD_WRITE) {
+        /* Unlike a plan's buffers this one may be gone: its last use has passed. It is but compared with what
+         * marks name, and those of another buffer in its place are of later submissions. */
         const rota_host_write *write = &submission->write;
-        rota_place where = whole_range(write->residency->buffer, write->offset, write->offset + write->size);
+        rota_place where = whole_range(write->buffer, write->offset, write->offset + write->size);
         heal(runtime, &where, before);
     }
     (void)pthread_mutex_unlock(&runtime->poison_mutex);
