@@ -128,7 +128,7 @@ static rota_status run_way(const opened_device *opened, const chain *c, bool fus
     for (uint64_t r = 0; r < repeat && status == ROTA_OK; r++) {
         const uint64_t begin = rota_clock_ns();
         status = replay(plan);
-        us[r] = (double)(rota_clock_ns() - begin) / 1e3 / TIMED_CHAINS;
+        us[r] = (double)(rota_clock_ns() - begin) / 1e3 / (double)TIMED_CHAINS;
     }
     if (status == ROTA_OK) status = rota_buffer_read(c->y, 0, out_y, count * 4);
     rota_plan_release(plan);

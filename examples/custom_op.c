@@ -106,7 +106,7 @@ int main(int argc, char **argv) {
     /* w, b, v, the momentum of each, x, the target, the loss. */
     float memory[STATE + 2 * ROWS + 1] = {0}, *data = memory + STATE, loss_now;
     for (int i = 0; i < 3 * HIDDEN; i++) memory[i] = 0.5f * sinf(13.0f * (float)(i + 1));
-    for (int i = 0; i < ROWS; i++) data[i] = 4 * ((float)i + 0.5f) / ROWS - 2;
+    for (int i = 0; i < ROWS; i++) data[i] = 4 * ((float)i + 0.5f) / (float)ROWS - 2;
     for (int i = 0; i < ROWS; i++) data[ROWS + i] = sinf(3 * data[i]) + data[i] / 2;
     rota_runtime *runtime;
     rota_device *device;

@@ -814,7 +814,7 @@ static inline uint64_t rota_ticket_sequence(uint64_t id) {
 /* Of a lane that was ever ready. */
 static inline rota_lane *rota_lane_at(const rota_runtime *runtime, uint32_t index) {
     const uint32_t block = index < ROTA_LANES_FIRST ? 0 : 22u - (uint32_t)__builtin_clz(index);
-    return &runtime->lane_blocks[block].lanes[block ? index - (ROTA_LANES_FIRST / 2 << block) : index];
+    return &runtime->lane_blocks[block].lanes[block ? index - (ROTA_LANES_FIRST / 2u << block) : index];
 }
 _Static_assert(ROTA_LANES_FIRST == 1024, "the 22 in rota_lane_at is for this one");
 rota_lane *rota_lane_of_thread(rota_runtime *runtime, uint32_t *out_index);

@@ -144,8 +144,9 @@ static rota_cpu_estimate estimate(const rota_exec_command *command, const uint64
     uint64_t by_bytes = KERNEL_NS + bytes / BYTES_PER_NS;
     if (out.cost_ns < by_bytes) out.cost_ns = by_bytes;
     if (has_items) {
-        double by_items = (double)out.items / (double)out.grain * GRAIN_NS;
-        if (by_items > COST_MAX_NS) by_items = COST_MAX_NS; /* so that sums stay far from overflow */
+        double by_items = (double)out.items / (double)out.grain * (double)GRAIN_NS;
+        if (by_items > (double)COST_MAX_NS)
+            by_items = (double)COST_MAX_NS; /* so that sums stay far from overflow */
         if (out.cost_ns < (uint64_t)by_items) out.cost_ns = (uint64_t)by_items;
     }
     return out;
