@@ -1,14 +1,36 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, and runs every test: the release build's, then those of the address and
+# Installs what is missing, builds, and runs the tests: the release build's, then those of the address and
 # undefined-behaviour sanitizers and of the thread sanitizer, in one ctest whose summary is the last thing printed.
-# ./check.sh [ctest options], such as -R submit
+# ./check.sh [--quick | --full] [ctest options], such as -R submit
+# --quick: the release build alone, without what takes long. --full, which continuous integration runs: more of everything, and
+# clang's sanitizers.
 set -euo pipefail
 cd "$(dirname "$0")"
 . scripts/packages.sh
+level=usual
+case ${1-} in
+  --quick | --full)
+    level=${1#--}
+    shift
+    ;;
+esac
+if [ $level = full ]; then rota_packages+=(clang libclang-rt-dev); fi
 rota_install_missing
 
 started=$SECONDS
-for preset in release asan tsan; do
+presets=(release asan tsan)
+labels=(-LE full)
+case $level in
+  quick)
+    presets=(release)
+    labels=(-LE 'full|long')
+    ;;
+  full) # and what is short by clang's sanitizers
+    presets+=(clang)
+    labels=(-LE clang_long)
+    ;;
+esac
+for preset in "${presets[@]}"; do
   echo "building $preset"
   case $preset in
     release) rota_build release ;;
@@ -17,9 +39,11 @@ for preset in release asan tsan; do
 done
 echo "built in $((SECONDS - started)) s"
 
-# One ctest over the three build folders; the sanitizer folders prefix their tests' names.
+# One ctest over the build folders; the sanitizer folders prefix their tests' names.
 mkdir -p build-check
-for folder in build build-asan build-tsan; do
+for preset in "${presets[@]}"; do
+  folder=build-$preset
+  [ "$preset" != release ] || folder=build
   printf 'subdirs("%s/%s")\n' "$PWD" "$folder"
 done >build-check/CTestTestfile.cmake
 # The thread sanitizer's memory layout does not fit every kernel's address randomisation.
@@ -27,4 +51,4 @@ fixed_addresses=()
 if setarch "$(uname -m)" -R true 2>/dev/null; then fixed_addresses=(setarch "$(uname -m)" -R); fi
 # Three tests for two cores: they wait for their own threads and devices more than they compute (of fuzz_cpu's 79 s the
 # processor has work for 19, of fuzz_adversary's 75 for 29, of fuzz_cuda_stub's 63 for 22).
-exec "${fixed_addresses[@]}" ctest --test-dir build-check --output-on-failure --parallel $((($(nproc) * 3 + 1) / 2)) "$@"
+exec "${fixed_addresses[@]}" ctest --test-dir build-check --output-on-failure --parallel $((($(nproc) * 3 + 1) / 2)) "${labels[@]}" "$@"
