@@ -55,6 +55,15 @@ static rota_access word_access(const rota_tensor *tensor, rota_access access, ui
     return access;
 }
 
+/* Whether two accesses, which may be of views, have bytes in common. */
+static bool words_overlap(const rota_access *a, const rota_access *b) {
+    const rota_tensor of_a = {.buffer = a->buffer, .offset_bytes = a->offset_bytes},
+                      of_b = {.buffer = b->buffer, .offset_bytes = b->offset_bytes};
+    const uint64_t begin_a = rota_tensor_begin(&of_a), begin_b = rota_tensor_begin(&of_b);
+    return rota_tensor_root(&of_a) == rota_tensor_root(&of_b) && begin_a < begin_b + b->size_bytes &&
+           begin_b < begin_a + a->size_bytes;
+}
+
 rota_status rota_record_strided(rota_tape *tape, const rota_tensor *x, const rota_tensor *y, float alpha,
                                 bool accumulate) {
     rota_tensor from;
@@ -86,6 +95,13 @@ rota_status rota_record_strided(rota_tape *tape, const rota_tensor *x, const rot
     rota_access accesses[2] = {word_access(&from, rota_tensor_access(&from, ROTA_READ), &params.x_offset),
                                word_access(y, write, &params.y_offset)};
     if (params.y_offset) accesses[1].mode = ROTA_READWRITE;
+    /* Elements side by side in one word are one word to a node. */
+    if ((params.x_offset || params.y_offset) && !rota_tensors_overlap(x, y) &&
+        words_overlap(&accesses[0], &accesses[1])) {
+        ROTA_TRY(rota_tape_temporary(tape, "copy", x->dtype, x->rank, x->shape, &from));
+        ROTA_TRY(rota_record_strided(tape, x, &from, 1.0f, false));
+        return rota_record_strided(tape, &from, y, alpha, accumulate);
+    }
     rota_walk_pad(walk.shape, walk.dims, ROTA_KERNEL_DIMS, 1, params.shape);
     rota_walk_pad(walk.stride[0], walk.dims, ROTA_KERNEL_DIMS, 0, params.x_stride);
     rota_walk_pad(walk.stride[1], walk.dims, ROTA_KERNEL_DIMS, 0, params.y_stride);

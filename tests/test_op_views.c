@@ -211,6 +211,38 @@ static void on_the_cpu(void **state) {
     every_op("cpu", false);
 }
 
+/* Two elements of 16 bits that share a word, or views that do, are operand and result of one op. */
+static void operands_and_results_share_a_word(void **state) {
+    (void)state;
+    enum { COUNT = 6, PAIRS = 3 };
+    static const uint64_t places[PAIRS][3] = {{1, 0, 1}, {0, 1, 1}, {3, 0, 3}}; /* to, from, elements */
+    const char *const names[] = {"copy", "neg", "stop_gradient", "add"};
+    for (uint32_t n = 0; n < 4; n++)
+        for (uint32_t k = 0; k < PAIRS; k++) {
+            uint16_t data[COUNT];
+            for (uint64_t e = 0; e < COUNT; e++) element_store(ROTA_F16, data, e, (double)(e + 1));
+            op_kit kit;
+            op_kit_open(&kit);
+            rota_tensor all = op_kit_variable(&kit, ROTA_F16, ROTA_SHAPE(COUNT), data), from, to;
+            assert_ok(rota_tensor_slice(&all, 0, places[k][1], places[k][2], &from));
+            assert_ok(rota_tensor_slice(&all, 0, places[k][0], places[k][2], &to));
+            rota_op_use use = {.op = rota_op_find(names[n]), .output_count = 1, .inputs = {from, from}};
+            use.input_count = use.op->input_count;
+            use.outputs[0] = to;
+            assert_ok(rota_op_apply(kit.tape, &use));
+            const uint32_t output = op_kit_output(&kit, all);
+            op_kit_run(&kit);
+            for (uint64_t e = 0; e < COUNT; e++) {
+                const bool written = e >= places[k][0] && e < places[k][0] + places[k][2];
+                double expected = (double)(e + 1);
+                if (written)
+                    expected = (double)(e - places[k][0] + places[k][1] + 1) * (n == 1 ? -1 : n == 3 ? 2 : 1);
+                assert_true(element_load(ROTA_F16, kit.output_data[output], e) == expected);
+            }
+            op_kit_close(&kit);
+        }
+}
+
 static void on_vulkan(void **state) {
     (void)state;
     if (!HAS_VULKAN || !op_kit_use_device("vk:0")) skip();
@@ -226,6 +258,7 @@ static void on_cuda(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(on_the_cpu),
+        cmocka_unit_test(operands_and_results_share_a_word),
         cmocka_unit_test(on_vulkan),
         cmocka_unit_test(on_cuda),
     };
