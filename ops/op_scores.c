@@ -47,25 +47,29 @@ static rota_status record_embedding(rota_tape *tape, rota_op_use *use) {
 
 static rota_status gradient_embedding(rota_tape *tape, const rota_op_use *use) {
     const rota_tensor *table = &use->inputs[0];
-    rota_tensor index, dy, dtable;
-    bool fresh;
+    rota_tensor index, dy, dtable, to = {0};
+    bool fresh = true;
     ROTA_TRY(rota_record_contiguous(tape, &use->inputs[1], &index));
     ROTA_TRY(rota_record_contiguous(tape, rota_gradient_output(tape, 0), &dy));
     rota_embedding_params params = {.rows = (uint32_t)rota_tensor_count(&index),
                                     .dim = (uint32_t)table->shape[1],
                                     .classes = (uint32_t)table->shape[0],
                                     .dtype = table->dtype};
-    if (rota_tensor_is_contiguous(table) && table->offset_bytes % 4 == 0) {
-        ROTA_TRY(rota_gradient_target(tape, table, &dtable, &fresh));
-        params.accumulate = !fresh;
-        rota_access accesses[] = {rota_tensor_access(&dy, ROTA_READ), rota_tensor_access(&index, ROTA_READ),
-                                  rota_tensor_access(&dtable, fresh ? ROTA_WRITE : ROTA_READWRITE)};
-        return rota_tape_kernel(tape, &rota_kernel_embedding_backward, accesses, 3, &params, NULL, 0);
+    if (rota_tensor_is_contiguous(table)) {
+        ROTA_TRY(rota_gradient_target(tape, table, &to, &fresh));
+        if (to.offset_bytes % 4 == 0) {
+            params.accumulate = !fresh;
+            rota_access accesses[] = {rota_tensor_access(&dy, ROTA_READ),
+                                      rota_tensor_access(&index, ROTA_READ),
+                                      rota_tensor_access(&to, fresh ? ROTA_WRITE : ROTA_READWRITE)};
+            return rota_tape_kernel(tape, &rota_kernel_embedding_backward, accesses, 3, &params, NULL, 0);
+        }
     }
     ROTA_TRY(rota_tape_temporary(tape, "gradient", table->dtype, 2, table->shape, &dtable));
     rota_access accesses[] = {rota_tensor_access(&dy, ROTA_READ), rota_tensor_access(&index, ROTA_READ),
                               rota_tensor_write(&dtable)};
     ROTA_TRY(rota_tape_kernel(tape, &rota_kernel_embedding_backward, accesses, 3, &params, NULL, 0));
+    if (to.buffer) return rota_record_strided(tape, &dtable, &to, 1.0f, !fresh);
     return rota_gradient_add(tape, table, &dtable, 1.0f);
 }
 
