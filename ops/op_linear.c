@@ -176,13 +176,16 @@ static rota_status weight_gradients(rota_tape *tape, const rota_op_use *use, con
     const bool transposed = use->attributes.transpose_b;
     const bool wants_w = rota_gradient_wanted(tape, w), wants_bias = rota_gradient_wanted(tape, bias);
     rota_tensor x, rows, dw;
-    bool fresh;
+    bool fresh, begun = false;
     ROTA_TRY(as_rows(tape, dz, &rows));
     rota_gradient_write write;
-    if (wants_bias) ROTA_TRY(rota_gradient_begin(tape, bias, &write));
     if (wants_w) {
         ROTA_TRY(as_rows(tape, &use->inputs[X], &x));
-        if (wants_bias && rota_tensor_is_contiguous(w) && !rota_gradient_of_rows_is_cut(w, rows.shape[0])) {
+        /* One node writes both only where neither is part of the other. */
+        if (wants_bias && !rota_tensors_overlap(w, bias) && rota_tensor_is_contiguous(w) &&
+            !rota_gradient_of_rows_is_cut(w, rows.shape[0])) {
+            ROTA_TRY(rota_gradient_begin(tape, bias, &write));
+            begun = true;
             ROTA_TRY(rota_gradient_target(tape, w, &dw, &fresh));
             if (dw.offset_bytes % 4 == 0 && (fresh || dw.dtype == ROTA_F32)) {
                 ROTA_TRY(both_gradients(tape, &x, &rows, transposed, &dw, !fresh, &write.dx));
@@ -195,6 +198,7 @@ static rota_status weight_gradients(rota_tape *tape, const rota_op_use *use, con
         }
     }
     if (!wants_bias) return ROTA_OK;
+    if (!begun) ROTA_TRY(rota_gradient_begin(tape, bias, &write));
     ROTA_TRY(
         rota_record_reduce(tape, ROTA_REDUCE_SUM, 1.0f, 1, rows.shape[0], rows.shape[1], &rows, &write.dx));
     return rota_gradient_end(tape, bias, &write);
