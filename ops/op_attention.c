@@ -131,10 +131,16 @@ static rota_status destination_of(rota_tape *tape, const rota_tensor *x, const r
     return ROTA_OK;
 }
 
-static rota_status finish(rota_tape *tape, const rota_tensor *x, const destination *to) {
-    if (to->direct) return ROTA_OK;
-    if (to->target.buffer) return rota_record_strided(tape, &to->dx, &to->target, 1.0f, false);
-    return rota_gradient_add(tape, x, &to->dx, 1.0f);
+/* What the kernel wrote for these inputs becomes their gradients: first where it counts as written already.
+ */
+static rota_status finish(rota_tape *tape, const rota_op_use *use, uint32_t first, uint32_t count,
+                          const destination *to) {
+    for (uint32_t i = 0; i < count; i++)
+        if (to[i].target.buffer) ROTA_TRY(rota_record_strided(tape, &to[i].dx, &to[i].target, 1.0f, false));
+    for (uint32_t i = 0; i < count; i++)
+        if (!to[i].direct && !to[i].target.buffer)
+            ROTA_TRY(rota_gradient_add(tape, &use->inputs[first + i], &to[i].dx, 1.0f));
+    return ROTA_OK;
 }
 
 /* What the kernels of the gradient share: q, k, v, out and dout with the strides that they want, and room for
@@ -227,9 +233,7 @@ static rota_status record_backward(rota_tape *tape, const rota_op_use *use, cons
                               ROTA_ATTENTION_BACKWARD_OPERANDS, &params, NULL, 0));
     ROTA_TRY(put_back(tape, &dv.dx, &v_target));
     ROTA_TRY(put_back(tape, &dq.dx, &q_target));
-    ROTA_TRY(finish(tape, &use->inputs[0], &dq));
-    ROTA_TRY(finish(tape, &use->inputs[1], &dk));
-    return finish(tape, &use->inputs[2], &dv);
+    return finish(tape, use, 0, 3, (const destination[]){dq, dk, dv});
 }
 
 /* Some of the gradients: the kernels that those need. */
@@ -251,7 +255,7 @@ static rota_status record_backward_some(rota_tape *tape, const rota_op_use *use,
                                         read_dy, read_stats, rota_tensor_write(&dq.dx)};
         ROTA_TRY(
             rota_tape_kernel(tape, &rota_kernel_attention_backward_query, accesses, 6, &o->params, NULL, 0));
-        ROTA_TRY(finish(tape, &use->inputs[0], &dq));
+        ROTA_TRY(finish(tape, use, 0, 1, &dq));
     }
     if (!rota_gradient_wanted(tape, &use->inputs[1]) && !rota_gradient_wanted(tape, &use->inputs[2]))
         return ROTA_OK;
@@ -265,8 +269,7 @@ static rota_status record_backward_some(rota_tape *tape, const rota_op_use *use,
     ROTA_TRY(
         rota_tape_kernel(tape, &rota_kernel_attention_backward_key_value, accesses, 7, &o->params, NULL, 0));
     ROTA_TRY(put_back(tape, &dv.dx, &target));
-    ROTA_TRY(finish(tape, &use->inputs[1], &dk));
-    return finish(tape, &use->inputs[2], &dv);
+    return finish(tape, use, 1, 2, (const destination[]){dk, dv});
 }
 
 static rota_status gradient_attention(rota_tape *tape, const rota_op_use *use) {
