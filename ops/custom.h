@@ -69,8 +69,9 @@ ROTA_API bool rota_gradient_wanted(rota_tape *tape, const rota_tensor *x);
 ROTA_API rota_status rota_gradient_add(rota_tape *tape, const rota_tensor *x, const rota_tensor *contribution,
                                        float alpha);
 /* Where to write x's gradient: a tensor with x's strides. out_fresh: nothing was added to these elements yet,
- * so the caller overwrites all of them; else it must add. The caller records the write right after. Only of
- * an x that is wanted. */
+ * so the caller overwrites all of them; else it must add. The caller records the write right after, before it
+ * asks for another gradient. Only of an x that is wanted, and that holds no element several times (by a
+ * stride of 0, or as windows that overlap): for others there is rota_gradient_begin. */
 ROTA_API rota_status rota_gradient_target(rota_tape *tape, const rota_tensor *x, rota_tensor *out_dx,
                                           bool *out_fresh);
 /* For kernels that only write contiguous results: between begin and end the caller overwrites all of dx,

@@ -214,7 +214,7 @@ rota_status rota_gradient_read(rota_tape *tape, const rota_tensor *y, rota_tenso
     return ROTA_OK;
 }
 
-rota_status rota_gradient_clear(rota_tape *tape, const rota_tensor *y, bool read_before) {
+rota_status rota_gradient_clear(rota_tape *tape, const rota_tensor *y, bool used_before) {
     rota_gradient_region *region;
     ROTA_TRY(region_of(tape, y, &region));
     if (!region) return ROTA_OK;
@@ -231,11 +231,15 @@ rota_status rota_gradient_clear(rota_tape *tape, const rota_tensor *y, bool read
             at = &(*at)->next;
         }
     const uint64_t begin = rota_tensor_begin(y);
+    if (rota_tensor_is_dense(y) && begin <= region->begin &&
+        begin + rota_tensor_extent_bytes(y) >= region->end)
+        region->crowded = false;
     if (rota_tensor_is_dense(y))
         return ranges_remove(tape, region, begin, begin + rota_tensor_extent_bytes(y));
-    if (!read_before) return ROTA_OK;
-    /* Between the gaps lie other gradients: only these elements become 0. */
+    if (!used_before) return ROTA_OK;
+    /* In the gaps lie other gradients, which such a write reads: only these elements become 0. */
     rota_tensor zero;
+    ROTA_TRY(rota_gradient_zero_rest(tape, region, begin, begin + rota_tensor_extent_bytes(y)));
     ROTA_TRY(rota_tape_temporary(tape, "zero", y->dtype, 0, NULL, &zero));
     ROTA_TRY(rota_record_zero(tape, zero.buffer, 0, 4));
     return rota_record_strided(tape, &zero, &dy, 1.0f, false);
@@ -246,16 +250,51 @@ rota_status rota_gradient_clear(rota_tape *tape, const rota_tensor *y, bool read
 
 /* Nothing was added to the elements of dx yet. */
 static bool is_fresh(const rota_gradient_region *region, const rota_tensor *dx) {
-    if (region->view_count >= VIEWS_MAX) return false;
+    if (region->crowded) return false;
     for (const rota_gradient_view *view = region->views; view; view = view->next)
         if (!rota_tensors_disjoint(&view->tensor, dx)) return false;
     return true;
 }
 
-static bool repeats(const rota_tensor *x) {
-    for (uint32_t i = 0; i < x->rank; i++)
-        if (x->shape[i] > 1 && x->stride[i] == 0) return true;
-    return false;
+/* Remembers that something is added to dx, unless that says nothing new. */
+static rota_status add_view(rota_tape *tape, rota_gradient_region *region, const rota_tensor *dx) {
+    const uint64_t begin = rota_tensor_begin(dx), end = begin + rota_tensor_extent_bytes(dx);
+    if (region->crowded) return ROTA_OK;
+    for (const rota_gradient_view *view = region->views; view; view = view->next) {
+        const uint64_t first = rota_tensor_begin(&view->tensor);
+        if (rota_tensors_equal(&view->tensor, dx) || (rota_tensor_is_dense(&view->tensor) && first <= begin &&
+                                                      end <= first + rota_tensor_extent_bytes(&view->tensor)))
+            return ROTA_OK;
+    }
+    region->crowded = region->view_count == VIEWS_MAX;
+    if (region->crowded) return ROTA_OK;
+    rota_gradient_view *view = rota_arena_alloc(&tape->arena, sizeof *view, 8);
+    if (!view) return no_memory();
+    *view = (rota_gradient_view){region->views, *dx};
+    region->views = view;
+    region->view_count++;
+    return ROTA_OK;
+}
+
+bool rota_gradient_folds(const rota_tensor *x) {
+    /* From the shortest stride on: an axis that steps over all that those before it reach adds no place
+     * twice. */
+    uint64_t reach = 0, stride = 0;
+    for (;;) {
+        uint64_t next = UINT64_MAX, along = 0;
+        for (uint32_t i = 0; i < x->rank; i++) {
+            if (x->shape[i] <= 1) continue;
+            if (x->stride[i] == 0) return true;
+            if (x->stride[i] == stride) along++;
+            if (x->stride[i] > stride && x->stride[i] < next) next = x->stride[i];
+        }
+        if (along > 1) return true;
+        if (next == UINT64_MAX) return false;
+        if (next <= reach) return true;
+        for (uint32_t i = 0; i < x->rank; i++)
+            if (x->shape[i] > 1 && x->stride[i] == next) reach += next * (x->shape[i] - 1);
+        stride = next;
+    }
 }
 
 rota_status rota_gradient_target(rota_tape *tape, const rota_tensor *x, rota_tensor *out_dx,
@@ -266,16 +305,11 @@ rota_status rota_gradient_target(rota_tape *tape, const rota_tensor *x, rota_ten
         return rota_fail(ROTA_INTERNAL, "backward: no gradient of buffer '%s'", rota_buffer_name(x->buffer));
     *out_dx = mirror(region, x);
     *out_fresh = is_fresh(region, out_dx);
-    /* A repeating view adds several times to one element. */
-    if (repeats(x))
-        return rota_fail(ROTA_INTERNAL, "backward: the gradient of a repeating view is asked for directly");
-    if (*out_fresh) {
-        rota_gradient_view *view = rota_arena_alloc(&tape->arena, sizeof *view, 8);
-        if (!view) return no_memory();
-        *view = (rota_gradient_view){region->views, *out_dx};
-        region->views = view;
-        region->view_count++;
-    }
+    if (rota_gradient_folds(x))
+        return rota_fail(ROTA_INTERNAL,
+                         "backward: the gradient of a view that holds an element several times is "
+                         "asked for directly");
+    ROTA_TRY(add_view(tape, region, out_dx));
     const uint64_t begin = rota_tensor_begin(x), end = begin + rota_tensor_extent_bytes(x);
     if (!*out_fresh || !rota_tensor_is_dense(x) || out_dx->offset_bytes % 4 != 0)
         return rota_gradient_zero_rest(tape, region, begin, end);
@@ -294,22 +328,57 @@ static rota_tensor without_repeats(const rota_tensor *x) {
     return base;
 }
 
+/* The shortest axis without which x holds no element several times; else the shortest. */
+static uint32_t axis_that_folds(const rota_tensor *x) {
+    uint32_t shortest = 0;
+    bool unfolds = false;
+    for (uint32_t i = 0; i < x->rank; i++) {
+        rota_tensor rest = *x;
+        if (x->shape[i] <= 1) continue;
+        rest.shape[i] = 1;
+        const bool helps = !rota_gradient_folds(&rest);
+        if (x->shape[shortest] <= 1 || (helps && !unfolds) ||
+            (helps == unfolds && x->shape[i] < x->shape[shortest])) {
+            shortest = i;
+            unfolds = helps;
+        }
+    }
+    return shortest;
+}
+
+/* x's gradient += alpha * sum, of x's shape. Where x holds elements several times, part by part. */
+static rota_status add_parts(rota_tape *tape, const rota_tensor *x, const rota_tensor *sum, float alpha) {
+    rota_tensor dx, part, of_sum;
+    bool fresh;
+    if (!rota_gradient_folds(x)) {
+        ROTA_TRY(rota_gradient_target(tape, x, &dx, &fresh));
+        return rota_record_strided(tape, sum, &dx, alpha, !fresh);
+    }
+    rota_gradient_region *region;
+    ROTA_TRY(region_of(tape, x, &region)); /* all of it, or none */
+    const uint32_t axis = axis_that_folds(x);
+    for (uint64_t i = 0; i < x->shape[axis]; i++) {
+        ROTA_TRY(rota_tensor_slice(x, axis, i, 1, &part));
+        ROTA_TRY(rota_tensor_slice(sum, axis, i, 1, &of_sum));
+        ROTA_TRY(add_parts(tape, &part, &of_sum, alpha));
+    }
+    return ROTA_OK;
+}
+
 rota_status rota_gradient_add(rota_tape *tape, const rota_tensor *x, const rota_tensor *contribution,
                               float alpha) {
     if (!rota_gradient_wanted(tape, x)) return ROTA_OK;
-    rota_tensor base = without_repeats(x), sum = *contribution, dx;
-    bool fresh;
+    rota_tensor base = without_repeats(x), sum = *contribution;
     if (!rota_shapes_equal(&base, &sum)) {
         ROTA_TRY(rota_record_contiguous(tape, &sum, &sum));
         ROTA_TRY(rota_record_unbroadcast(tape, &sum, &base, &sum));
     }
-    ROTA_TRY(rota_gradient_target(tape, &base, &dx, &fresh));
-    return rota_record_strided(tape, &sum, &dx, alpha, !fresh);
+    return add_parts(tape, &base, &sum, alpha);
 }
 
 rota_status rota_gradient_begin(rota_tape *tape, const rota_tensor *x, rota_gradient_write *out_write) {
     out_write->direct = false;
-    if (rota_gradient_wanted(tape, x) && rota_tensor_is_contiguous(x) && !repeats(x)) {
+    if (rota_gradient_wanted(tape, x) && rota_tensor_is_contiguous(x)) {
         bool fresh;
         rota_gradient_region *region;
         ROTA_TRY(region_of(tape, x, &region));

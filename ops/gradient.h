@@ -24,6 +24,7 @@ struct rota_gradient_region {
     rota_byte_range *held;     /* bytes of [begin, end) whose mirror holds something */
     rota_gradient_view *views; /* that were added to; the rest of what is held is 0 */
     uint32_t view_count;
+    bool crowded; /* there were more, which nobody remembers */
 };
 
 /* A region for x, in `memory`, of which nothing is held. */
@@ -38,11 +39,14 @@ rota_gradient_region *rota_gradient_given(rota_tape *tape, const rota_tensor *y)
 /* y's gradient, complete. */
 rota_status rota_gradient_read(rota_tape *tape, const rota_tensor *y, rota_tensor *out_dy);
 /* y's gradient was used up: what was in y's memory before has another, of which nothing is known yet.
- * read_before: somebody read that. */
-rota_status rota_gradient_clear(rota_tape *tape, const rota_tensor *y, bool read_before);
+ * used_before: some op read or wrote that, and its gradient may read the one that it has. */
+rota_status rota_gradient_clear(rota_tape *tape, const rota_tensor *y, bool used_before);
 /* Lets x's gradient take the place of x, where x is the whole of a buffer of the graph's own and has no
  * gradient yet; *out_in_place: whether it will. */
 rota_status rota_gradient_in_place(rota_tape *tape, const rota_tensor *x, bool *out_in_place);
+/* x may hold an element several times: by a stride of 0, or as windows that overlap. Its gradient is then one
+ * that rota_gradient_add sums up. */
+bool rota_gradient_folds(const rota_tensor *x);
 /* Zeroes those bytes of [begin, end) that hold nothing. */
 rota_status rota_gradient_zero_rest(rota_tape *tape, rota_gradient_region *region, uint64_t begin,
                                     uint64_t end);

@@ -1,5 +1,6 @@
 /* Op: attention, fused. (The separate form is made of other ops: rota_op_attention_separate.) */
 #include "ops/attention.h"
+#include "ops/gradient.h"
 #include "ops/op.h"
 
 #include <math.h>
@@ -116,7 +117,7 @@ static rota_status destination_of(rota_tape *tape, const rota_tensor *x, const r
                                   destination *out) {
     bool fresh = false;
     *out = (destination){0};
-    if (rota_gradient_wanted(tape, x) && same_strides(x, read)) {
+    if (rota_gradient_wanted(tape, x) && same_strides(x, read) && !rota_gradient_folds(x)) {
         ROTA_TRY(rota_gradient_target(tape, x, &out->dx, &fresh));
         out->direct = fresh && out->dx.offset_bytes % 4 == 0;
         if (fresh && !out->direct) out->target = out->dx;
@@ -156,6 +157,10 @@ static rota_status operands_of(rota_tape *tape, const rota_op_use *use, backward
     ROTA_TRY(rows_of(tape, &use->inputs[0], &o->q));
     ROTA_TRY(rows_of(tape, &use->inputs[1], &o->k));
     ROTA_TRY(rows_of(tape, &use->inputs[2], &o->v));
+    /* The gradients are written by the strides that the values are read by: each at a place of its own. */
+    rota_tensor *const values[] = {&o->q, &o->k, &o->v};
+    for (uint32_t i = 0; i < 3; i++)
+        if (rota_gradient_folds(values[i])) ROTA_TRY(rota_record_contiguous(tape, values[i], values[i]));
     if (!same_strides(&o->k, &o->v)) {
         ROTA_TRY(rota_record_contiguous(tape, &o->k, &o->k));
         ROTA_TRY(rota_record_contiguous(tape, &o->v, &o->v));

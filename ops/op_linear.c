@@ -1,4 +1,5 @@
 /* Ops: linear, linear_gelu, linear_relu: a matrix product and what follows it as one node. */
+#include "ops/gradient.h"
 #include "ops/op.h"
 
 #include <string.h>
@@ -214,9 +215,7 @@ static rota_status gradient_linear(rota_tape *tape, const rota_op_use *use) {
     ROTA_TRY(weight_gradients(tape, use, &dz));
     if (!rota_gradient_wanted(tape, x)) return ROTA_OK;
     const bool transposed = use->attributes.transpose_b;
-    bool repeats = x->rank < 2;
-    for (uint32_t i = 0; i < x->rank; i++) repeats = repeats || (x->shape[i] > 1 && x->stride[i] == 0);
-    if (!repeats) {
+    if (x->rank >= 2 && !rota_gradient_folds(x)) {
         ROTA_TRY(rota_gradient_target(tape, x, &dx, &fresh));
         return rota_record_matmul(tape, &dz, w, false, !transposed, &dx, !fresh);
     }

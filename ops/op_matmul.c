@@ -1,4 +1,5 @@
 /* Ops: matmul, weighted_matmul. */
+#include "ops/gradient.h"
 #include "ops/op.h"
 
 #include <string.h>
@@ -204,6 +205,11 @@ rota_status rota_gradient_of_rows(rota_tape *tape, const rota_tensor *x, const r
     if (parts == 1 ||
         rota_tensor_reshape(l, ROTA_SHAPE(parts, rows / parts, l->shape[1]), &cut_l) != ROTA_OK ||
         rota_tensor_reshape(r, ROTA_SHAPE(parts, rows / parts, r->shape[1]), &cut_r) != ROTA_OK) {
+        if (rota_gradient_folds(x)) {
+            ROTA_TRY(rota_tape_temporary(tape, "gradient", x->dtype, x->rank, x->shape, &dx));
+            ROTA_TRY(rota_record_matmul(tape, l, r, true, false, &dx, false));
+            return rota_gradient_add(tape, x, &dx, 1.0f);
+        }
         ROTA_TRY(rota_gradient_target(tape, x, &dx, &fresh));
         return rota_record_matmul(tape, l, r, true, false, &dx, !fresh);
     }
@@ -226,7 +232,7 @@ static rota_status operand_gradient(rota_tape *tape, const rota_tensor *x, const
     if (x->rank == 2 && c->rank > 2 && tl && !tr && as_rows(l, &rows_l) && as_rows(r, &rows_r) &&
         rows_l.shape[0] == rows_r.shape[0])
         return rota_gradient_of_rows(tape, x, &rows_l, &rows_r);
-    if (same_batch(x, c)) {
+    if (same_batch(x, c) && !rota_gradient_folds(x)) {
         ROTA_TRY(rota_gradient_target(tape, x, &dx, &fresh));
         return rota_record_matmul(tape, l, r, tl, tr, &dx, !fresh);
     }

@@ -221,13 +221,41 @@ static bool writes_directly(const rota_op_use *use, uint32_t output) {
     return touching == 0 || (touching == 1 && same == 1);
 }
 
-static rota_status note_write(rota_tape *tape, const rota_op *op, const rota_tensor *y) {
+static rota_status note_write(rota_tape *tape, const rota_op *op, const rota_tensor *y, bool remembered) {
     rota_tape_buffer *entry = rota_tape_lookup(tape, y);
     rota_tape_write *write = entry ? rota_arena_alloc(&tape->arena, sizeof *write, 8) : NULL;
     if (!write) return rota_op_fail(op, ROTA_OUT_OF_MEMORY, "no host memory for the tape");
     uint64_t begin = rota_tensor_begin(y);
-    *write = (rota_tape_write){entry->writes, op, tape->sequence, begin, begin + rota_tensor_extent_bytes(y)};
+    *write = (rota_tape_write){.next = entry->writes,
+                               .op = op,
+                               .tensor = remembered ? y : NULL,
+                               .sequence = tape->sequence,
+                               .begin = begin,
+                               .end = begin + rota_tensor_extent_bytes(y)};
     entry->writes = write;
+    return ROTA_OK;
+}
+
+/* So many writes before are looked at. */
+#define WRITES_LOOKED_AT 64
+
+/* Whether a remembered op may have written some of y's elements before. Without gaps it does not matter. */
+static bool writes_onto(rota_tape *tape, const rota_tensor *y) {
+    if (rota_tensor_is_dense(y)) return false;
+    const rota_tape_buffer *entry = rota_tape_lookup(tape, y);
+    uint32_t looked_at = 0;
+    for (const rota_tape_write *write = entry ? entry->writes : NULL; write; write = write->next)
+        if (++looked_at > WRITES_LOOKED_AT || (write->tensor && !rota_tensors_disjoint(write->tensor, y)))
+            return true;
+    return false;
+}
+
+static rota_status note_writes(rota_tape *tape, const rota_op_use *use, bool remembered) {
+    for (uint32_t i = 0; i < use->output_count; i++)
+        ROTA_TRY(note_write(tape, use->op, &use->outputs[i], remembered));
+    for (uint32_t i = 0; i < use->input_count; i++)
+        if (use->op->input_modes[i] != ROTA_READ && use->inputs[i].buffer)
+            ROTA_TRY(note_write(tape, use->op, &use->inputs[i], remembered));
     return ROTA_OK;
 }
 
@@ -235,11 +263,8 @@ static rota_status note_write(rota_tape *tape, const rota_op *op, const rota_ten
 rota_status rota_tape_remember_use(rota_tape *tape, const rota_op_use *use) {
     if (tape->options.no_gradients) return ROTA_OK;
     if (use->op->remember) return use->op->remember(tape, use);
-    for (uint32_t i = 0; i < use->output_count; i++) ROTA_TRY(note_write(tape, use->op, &use->outputs[i]));
-    for (uint32_t i = 0; i < use->input_count; i++)
-        if (use->op->input_modes[i] != ROTA_READ && use->inputs[i].buffer)
-            ROTA_TRY(note_write(tape, use->op, &use->inputs[i]));
     if (!tape->remember || use->output_count == 0) {
+        ROTA_TRY(note_writes(tape, use, false));
         tape->sequence++;
         return ROTA_OK;
     }
@@ -258,7 +283,9 @@ rota_status rota_tape_remember_use(rota_tape *tape, const rota_op_use *use) {
     }
     rota_tape_use *used = rota_arena_alloc(&tape->arena, sizeof *used, 8);
     if (!used) return rota_op_fail(use->op, ROTA_OUT_OF_MEMORY, "no host memory for the tape");
-    *used = (rota_tape_use){*use, tape->name, tape->sequence++};
+    *used = (rota_tape_use){*use, tape->name, tape->sequence, writes_onto(tape, &use->outputs[0])};
+    ROTA_TRY(note_writes(tape, &used->use, true));
+    tape->sequence++;
     tape->uses[tape->use_count++] = used;
     return ROTA_OK;
 }

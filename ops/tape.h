@@ -13,12 +13,14 @@ typedef struct rota_tape_use {
     rota_op_use use;
     const char *name;
     uint64_t sequence;
+    bool onto; /* output 0 has gaps, and what a remembered op wrote before may lie in its place */
 } rota_tape_use;
 
 /* An op's write into a buffer, newest first. */
 typedef struct rota_tape_write {
     struct rota_tape_write *next;
     const rota_op *op;
+    const rota_tensor *tensor; /* of a remembered use; NULL: the op was not remembered */
     uint64_t sequence;
     uint64_t begin, end;
 } rota_tape_write;
