@@ -370,6 +370,75 @@ static void test_stall(void **state) {
     close_quiet(f, false);
 }
 
+/* What a driver was asked for, one after the other: s a submission, i a wait until a queue is idle, d the end of a
+ * semaphore. */
+static PFN_vkQueueSubmit2KHR real_submit;
+static PFN_vkQueueWaitIdle real_idle;
+static PFN_vkDestroySemaphore real_destroy_semaphore;
+static char asked[64];
+
+static void note(char what) {
+    size_t length = strlen(asked);
+    if (length + 1 < sizeof asked) asked[length] = what;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL submit_noted(VkQueue queue, uint32_t count, const VkSubmitInfo2 *infos,
+                                                   VkFence fence) {
+    note('s');
+    return real_submit(queue, count, infos, fence);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL idle_noted(VkQueue queue) {
+    note('i');
+    return real_idle(queue);
+}
+
+static VKAPI_ATTR void VKAPI_CALL destroy_semaphore_noted(VkDevice device, VkSemaphore semaphore,
+                                                          const VkAllocationCallbacks *callbacks) {
+    note('d');
+    real_destroy_semaphore(device, semaphore, callbacks);
+}
+
+/* A driver's thread may use the semaphores that a batch waited for after the host has seen the batch's end: Mesa's
+ * does. They end once each real queue is idle. */
+static void test_semaphores_end_idle(void **state) {
+    static const rota_vk_test_options two_queues = {.split_transfer = true};
+    for (uint32_t split = 0; split < 2; split++) {
+        (void)state;
+        fixture *f = open_as(&(rota_exec_open_options){.test = split ? (void *)&two_queues : NULL}, false);
+        rota_vk_device *device = (rota_vk_device *)f->device;
+        uint32_t reals = device->real_count;
+        memset(asked, 0, sizeof asked);
+        real_submit = device->vk.QueueSubmit2;
+        real_idle = device->vk.QueueWaitIdle;
+        real_destroy_semaphore = device->vk.DestroySemaphore;
+        rota_exec_timeline *timeline;
+        assert_ok(f->device->vtable->timeline_create(f->device, -1, &timeline));
+        device->vk.QueueSubmit2 = submit_noted;
+        device->vk.QueueWaitIdle = idle_noted;
+        device->vk.DestroySemaphore = destroy_semaphore_noted;
+        rota_exec_timeline_wait wait = {timeline, 1};
+        rota_exec_work works[] = {
+            {.queue = 0, .signal_value = ++f->next[0], .acquires = true, .timeline = timeline},
+            {.queue = 0,
+             .signal_value = ++f->next[0],
+             .acquires = true,
+             .timeline_waits = &wait,
+             .timeline_wait_count = 1}};
+        submit(f, works, 2);
+        wait_for(f, 0);
+        close_quiet(f, false);
+        char expected[8] = "";
+        for (uint32_t i = 0; i < reals; i++) expected[i] = 'i';
+        const char *ends = strchr(asked, 'd'), *last = strrchr(asked, 's');
+        assert_non_null(ends);
+        assert_non_null(last);
+        assert_int_equal(strspn(ends, "d"), reals + 1); /* the real queues' own and the timeline */
+        if (ends - last - 1 != (ptrdiff_t)reals || memcmp(last + 1, expected, reals) != 0)
+            fail_msg("%u queues, asked for: %s", reals, asked);
+    }
+}
+
 int main(void) {
     static int split;
     const struct CMUnitTest tests[] = {
@@ -378,6 +447,7 @@ int main(void) {
         cmocka_unit_test(test_out_of_memory),
         cmocka_unit_test(test_slow_compiler),
         cmocka_unit_test(test_abandoned),
+        cmocka_unit_test(test_semaphores_end_idle),
         cmocka_unit_test(test_model),
         cmocka_unit_test_prestate(test_model, &split),
     };

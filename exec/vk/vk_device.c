@@ -182,6 +182,12 @@ static bool driver_done(rota_vk_device *device, uint64_t deadline_ns) {
         VkResult result =
             device->vk.WaitSemaphores(device->handle, &info, left_ns < CLOSE_NS_MAX ? left_ns : CLOSE_NS_MAX);
         if (result == VK_TIMEOUT) return false;
+        /* The last value has been seen, so nothing is left to run, and this waits for the driver's own thread
+         * only: Mesa's still uses the semaphores that a batch waited for after it has signalled the batch's
+         * end, and destroying them then is a use after free. A lost device has no such end. */
+        if (result == VK_SUCCESS && device->vk.QueueWaitIdle(real->queue) == VK_ERROR_DEVICE_LOST)
+            rota_log_write(&device->host.log, ROTA_LOG_WARNING, "%s was lost while it was closed",
+                           device->base.info.id);
     }
     return true;
 }

@@ -36,6 +36,7 @@
 #define ROTA_VK_DEVICE_FUNCTIONS(X)                                                                          \
     X(DestroyDevice)                                                                                         \
     X(GetDeviceQueue)                                                                                        \
+    X(QueueWaitIdle)                                                                                         \
     X(AllocateMemory)                                                                                        \
     X(FreeMemory)                                                                                            \
     X(MapMemory)                                                                                             \
