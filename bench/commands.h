@@ -10,6 +10,7 @@
     X(ops, "every op: correct against a reference, time, GB/s, TFLOP/s")                                     \
     X(fuse, "a chain of elementwise ops, fused and one by one")                                              \
     X(submit, "many threads submitting small plans, against the same behind a mutex")                        \
+    X(soak, "minutes of everything at once, all of it checked: what comes out wrong, grows or is left over") \
     X(plan, "record and compile times, edges, barriers and arena of a graph; needs no device")
 
 #define BENCH_DECLARE(name, text) int bench_##name(int argc, char **argv);

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "sched/runtime_internal.h"
+#include "sched/testing.h"
 
 #define BLOCK_BYTES_MIN ((uint64_t)4096)
 #define BLOCK_BYTES_MAX (BLOCK_BYTES_MIN << (ROTA_STAGING_CLASSES - 1))
@@ -395,4 +396,8 @@ void rota_staging_free(rota_device *device) {
     for (uint32_t number = 1; number <= count; number++) free(block_at(pool, number)->copies);
     for (uint32_t chunk = 0; chunk < ROTA_STAGING_CHUNKS; chunk++)
         free(ra_load_relaxed(&pool->chunks[chunk]));
+}
+
+uint64_t rota_runtime_staging_bytes(rota_runtime *runtime) {
+    return ra_load_relaxed(&runtime->staging_bytes);
 }

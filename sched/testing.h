@@ -28,4 +28,7 @@ rota_status rota_runtime_set_host_ordered(rota_runtime *runtime, bool host_order
 rota_status rota_runtime_lock_submission(rota_runtime *runtime, bool locked);
 rota_status rota_submit_locked(rota_plan *plan, rota_args *args, rota_ticket *out_ticket);
 
+/* Of the runtime's memory_bytes those that staging memory takes, beside the upload rings. Wait-free. */
+uint64_t rota_runtime_staging_bytes(rota_runtime *runtime);
+
 #endif

@@ -17,7 +17,7 @@ failures=0
 expect 1 'which command' "$bench"
 expect 1 "unknown command 'frobnicate'" "$bench" frobnicate
 expect 0 'rota-bench COMMAND' "$bench" --help
-for command in devices smoke matmul ops replay plan submit; do
+for command in devices smoke matmul ops replay plan submit soak; do
   expect 0 'accepted:' "$bench" "$command" --help
   expect 1 "unknown argument '--frobnicate'.*accepted:" "$bench" "$command" --frobnicate
   one_line
@@ -65,6 +65,22 @@ expect 2 'wrong' "$bench" matmul --device cpu --shapes 64x64x64 --iters 1 --repe
 expect 0 'submissions' "$bench" submit --device cpu --threads 2 --seconds 0.2 --out submit.json
 fields submit.json threads submissions_per_s caller_ns_p50 caller_ns_p99 caller_ns_p999 mutex_submissions_per_s \
   mutex_caller_ns_p99
+
+# Five threads, each of another kind: what they did is checked, and nothing is left over.
+expect 0 '^0 differences' "$bench" soak --device cpu --minutes 0.05 --threads 5 --out soak.json
+fields soak.json devices minutes differences submissions runtimes_reopened memory_refusals rss_slope_mib_per_hour left
+python3 - soak.json <<'PY' || failures=$((failures + 1))
+import json, sys
+soak = json.load(open(sys.argv[1]))
+left = soak["left"]
+assert all(left[name] == 0 for name in ("buffers", "plans", "submissions", "reclaim_pending", "threads", "files")), left
+row = soak["minutes"][-1]
+assert row["submissions"] > 100 and row["submissions_failed_as_asked"] > 0 and row["rss_bytes"] > 0, row
+assert soak["memory_refusals"] > 0 and soak["runtimes_reopened"] > 0 and not soak["rss_slope_judged"], soak
+PY
+expect 1 'twice' "$bench" soak --device cpu,cpu
+expect 3 'vk:99' "$bench" soak --device cpu,vk:99
+expect 1 'auto, cpu, vk:0' "$bench" soak --device gpu
 
 expect 1 "'/dev/full' can't be written" "$bench" plan --nodes 100 --out /dev/full
 expect 1 "'nowhere/plan.json' can't be written" "$bench" plan --nodes 100 --out nowhere/plan.json
