@@ -39,9 +39,7 @@ void rota_submission_free(rota_submission *submission) {
     free(submission);
 }
 
-/* Its ticket has ended, and nobody marks the cell any more. */
 static void recycle(rota_runtime *runtime, rota_submission *submission) {
-    rota_chunk_ended(submission->chunk);
     submission->next = runtime->free_submissions;
     runtime->free_submissions = submission;
 }
@@ -71,6 +69,9 @@ static void let_go(rota_runtime *runtime, rota_submission *submission) {
         rota_poison_drop(runtime, submission);
     if (submission->read) rota_host_read_release(submission->read);
     submission->read = NULL; /* once, though the submission may be kept */
+    /* Its ticket has ended, and nobody marks the cell any more. Before the pins: a thread that reads the
+     * submission does not look at its cell, and if it is stopped the lane needs the chunk. */
+    rota_chunk_ended(submission->chunk);
     if (rota_submission_unpublish(submission)) {
         forget(runtime, submission);
         return;

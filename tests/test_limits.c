@@ -10,6 +10,7 @@
 #include "base/futex.h"
 #include "exec/exec.h"
 #include "sched/plan.h"
+#include "sched/runtime_internal.h"
 #include "sched/testing.h"
 #include "tests/adversary.h"
 
@@ -123,6 +124,41 @@ static void the_limit_of_tickets_is_named(void **state) {
     assert_int_equal(submit_many(plan, 2000, &last), 2000);
     assert_ok(rota_wait(last, 0));
     test_expect_words(buffer, 4, done + 2000);
+    rota_plan_release(gate);
+    rota_plan_release(plan);
+    rota_buffer_release(held);
+    rota_buffer_release(buffer);
+}
+
+/* A thread is stopped while it makes the message of a wait that timed out, and the ticket ends: the chunk
+ * that the ticket was in goes on to later ones, though the submission is kept for the thread. */
+static void a_stopped_message_keeps_no_tickets(void **state) {
+    runtime_fixture *f = *state;
+    rota_buffer *held = test_words(f->device, "held", 4, 0), *buffer = test_words(f->device, "x", 4, 0);
+    rota_plan *gate = plan_on(f->device, 1, &test_gate, held);
+    rota_plan *plan = plan_on(f->device, 0, &test_increment, buffer);
+    rota_ticket hung, last;
+    uint64_t number;
+    test_gate_open(false);
+    assert_ok(rota_submit(gate, NULL, &hung));
+    assert_status(rota_wait(hung, 20000000u), ROTA_TIMEOUT);
+    assert_ok(rota_ticket_number(hung, &number));
+    const rota_lane *lane = rota_lane_at(f->runtime, rota_ticket_lane(hung.id));
+    const uint64_t sequence = rota_ticket_sequence(hung.id);
+    const rota_cell *cell = rota_lane_cell(lane, sequence);
+    assert_non_null(cell);
+    rota_submission *pinned = rota_submission_pin(ra_load_acquire(&cell->submission), number);
+    assert_non_null(pinned);
+    test_gate_open(true);
+    assert_ok(rota_wait(hung, 0));
+    rota_sequencer_reap_now(f->runtime);
+    const uint32_t count = ROTA_TICKET_HISTORY + 3 * ROTA_CHUNK_CELLS;
+    for (uint32_t done = 0; done < count; done++) assert_ok(rota_submit_wait(plan, NULL, 0, &last));
+    assert_ok(rota_wait(last, 0));
+    assert_null(rota_lane_cell(lane, sequence));
+    assert_int_equal(pinned->number, number);
+    assert_ptr_equal(pinned->plan, gate);
+    rota_submission_unpin(f->runtime, pinned);
     rota_plan_release(gate);
     rota_plan_release(plan);
     rota_buffer_release(held);
@@ -279,6 +315,7 @@ int main(void) {
         cmocka_unit_test(refused_devices_take_no_more_room),
         cmocka_unit_test_setup_teardown(an_unfinished_ticket_blocks_nobody, runtime_setup, runtime_teardown),
         cmocka_unit_test_setup_teardown(the_limit_of_tickets_is_named, runtime_setup, runtime_teardown),
+        cmocka_unit_test_setup_teardown(a_stopped_message_keeps_no_tickets, runtime_setup, runtime_teardown),
         cmocka_unit_test_setup_teardown(as_many_lanes_as_living_threads, runtime_setup, runtime_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
