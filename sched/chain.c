@@ -65,6 +65,21 @@ static void want_chain(rota_runtime *runtime, uint64_t point) {
     want_entry(runtime, rota_runtime_timeline(runtime, point)->chain, rota_point_value(point));
 }
 
+void rota_chain_want(rota_runtime *runtime, uint64_t point) {
+    if (!rota_point_passed(runtime, point)) want_chain(runtime, point);
+}
+
+uint32_t rota_chain_take(rota_runtime *runtime, uint64_t *out_points) {
+    const uint32_t count = runtime->touched_count;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t t = runtime->touched[i];
+        out_points[i] = rota_point(t / runtime->queue_count, t % runtime->queue_count, runtime->wanted[t]);
+        runtime->wanted[t] = 0;
+    }
+    runtime->touched_count = 0;
+    return count;
+}
+
 static bool waits_for_others(const rota_work *work) {
     const rota_exec_wait *waits = &work->submission->waits[work->first_wait];
     for (uint32_t i = 0; i < work->wait_count; i++)
@@ -165,6 +180,10 @@ void rota_progress_watch_chain(rota_progress *progress, uint64_t point) {
     /* Another look only while the sequencer notes other works of the timeline. */
     while (!watch_noted(progress, chain, rota_point_value(point))) {
     }
+}
+
+void rota_progress_watch_points(rota_progress *progress, const uint64_t *points, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) watch(progress, points[i]);
 }
 
 void rota_progress_watch_device(rota_progress *progress, const rota_device *device) {

@@ -27,6 +27,10 @@ struct rota_work;
 rota_chain *rota_chain_create(uint32_t timelines);
 void rota_chain_destroy(rota_chain *chain);
 
+/* The sequencer's: adds a point and its chain, as far as that has not passed, to the wanted values; and takes
+ * those as points, one a timeline at most, leaving none. Returns how many. */
+void rota_chain_want(rota_runtime *runtime, uint64_t point);
+uint32_t rota_chain_take(rota_runtime *runtime, uint64_t *out_points);
 /* The sequencer's: the work, whose waits and holds are settled, is the newest of its timeline. Uses the
  * wanted values, and leaves them empty. */
 void rota_chain_note(rota_runtime *runtime, const struct rota_work *work);
@@ -47,6 +51,8 @@ typedef struct rota_progress {
 void rota_progress_begin(rota_progress *progress, rota_runtime *runtime);
 /* Watches one more point, with its chain. Lock-free. */
 void rota_progress_watch_chain(rota_progress *progress, uint64_t point);
+/* Watches points whose chains are among them. Lock-free. */
+void rota_progress_watch_points(rota_progress *progress, const uint64_t *points, uint32_t count);
 /* All that a device was given so far, chains aside: whether the device is alive. Lock-free. */
 void rota_progress_watch_device(rota_progress *progress, const rota_device *device);
 /* Looks again; when what is watched last got on. Lock-free. */

@@ -208,6 +208,7 @@ static void finish_delivery(completion *c, rota_submission *submission) {
     free(submission->aside);
     submission->aside = NULL;
     end_turn(c, &submission->delivery);
+    ra_store_relaxed(&runtime->delivered, ra_load_relaxed(&runtime->delivered) + 1);
     if (submission->is_lost) { /* the caller's memory may be gone; the sequencer fails the ticket */
         ra_store_release(&submission->hosted_done, ROTA_HOSTED_LOST);
         ra_store_seq_cst(&runtime->lost_pending, 1);

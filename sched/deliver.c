@@ -205,15 +205,30 @@ void rota_deliver_begin(rota_submission *submission) {
     rota_delivery *delivery = &submission->delivery;
     delivery->submission = submission;
     delivery->number = submission->number;
-    delivery->wait_count = delivery->point_count = 0;
+    delivery->wait_count = delivery->point_count = delivery->after_count = 0;
     submission->bounce_count = 0;
 }
 
 static bool reserve(rota_runtime *runtime, rota_submission *submission, uint64_t outputs, uint64_t before) {
     rota_delivery *delivery = &submission->delivery;
-    return reserve_ranges(&runtime->deliveries, 2 * outputs) &&
+    const uint64_t timelines =
+        before ? (uint64_t)ra_load_acquire(&runtime->device_count) * runtime->queue_count : 0;
+    return room(&delivery->after, &delivery->after_capacity, timelines, sizeof *delivery->after) &&
+           reserve_ranges(&runtime->deliveries, 2 * outputs) &&
            room(&delivery->waits, &delivery->wait_capacity, before, sizeof *delivery->waits) &&
            room(&delivery->points, &delivery->point_capacity, before, sizeof *delivery->points);
+}
+
+/* What the completer's turn comes after, all taken over. Those before are there: their ranges were. */
+static void note_after(rota_runtime *runtime, rota_delivery *delivery) {
+    for (uint32_t i = 0; i < delivery->point_count; i++) rota_chain_want(runtime, delivery->points[i]);
+    for (uint32_t i = 0; i < delivery->wait_count; i++) {
+        const rota_delivery *older = delivery->waits[i].older;
+        rota_chain_want(runtime, older->submission->final_point);
+        for (uint32_t k = 0; k < older->after_count; k++)
+            if (!rota_point_passed(runtime, older->after[k])) rota_hazard_want(runtime, older->after[k]);
+    }
+    delivery->after_count = rota_chain_take(runtime, delivery->after);
 }
 
 static uint64_t address_of(const rota_submission *submission, uint32_t t) {
@@ -272,6 +287,7 @@ bool rota_deliver_outputs(rota_runtime *runtime, rota_submission *submission) {
                 (uint64_t)(uintptr_t)submission->bounce + submission->bounces[bounced++].offset;
         take_over(runtime, delivery, address, address + bytes, ROTA_POINT_NONE, 0);
     }
+    note_after(runtime, delivery);
     return true;
 }
 
@@ -281,6 +297,7 @@ bool rota_deliver_to(rota_runtime *runtime, rota_submission *submission, const v
     look(runtime, &submission->delivery, runtime->deliveries.root, address, address + bytes, &b);
     if (!reserve(runtime, submission, 1, b.ranges)) return false;
     take_over(runtime, &submission->delivery, address, address + bytes, ROTA_POINT_NONE, 0);
+    note_after(runtime, &submission->delivery);
     return true;
 }
 
@@ -326,6 +343,7 @@ bool rota_deliver_nothing(rota_runtime *runtime, rota_submission *submission) {
         const uint64_t address = address_of(submission, t);
         take_over(runtime, delivery, address, address + bytes_of(plan, t), ROTA_POINT_NONE, 0);
     }
+    note_after(runtime, delivery);
     return true;
 }
 

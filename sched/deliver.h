@@ -38,6 +38,10 @@ struct rota_delivery {
     rota_delivery_wait *waits; /* deliveries by the completer that come before */
     uint64_t *points;          /* and writes by devices, the newest of each queue */
     uint32_t wait_count, wait_capacity, point_count, point_capacity;
+    /* All that these come after, their chains and what deliveries before them come after among it: whoever
+     * waits for the ticket watches it (chain.h), with the submission pinned. */
+    uint64_t *after;
+    uint32_t after_count, after_capacity;
     /* The completer's. */
     uint64_t over;               /* number of the last submission that it was over for */
     rota_delivery_wait *waiters; /* whose turn comes after this */

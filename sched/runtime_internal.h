@@ -739,6 +739,7 @@ struct rota_runtime {
     rota_thread_cpus sequencer_cpus;
     _Atomic uint32_t completer_ended, reclaimer_ended, caller_ended;
     struct rota_completion *completion; /* complete.c */
+    _Atomic uint64_t delivered;         /* deliveries that are over */
     /* The callback that runs now (callbacks.c): since when, 0: none; which one, and of which submission. */
     _Atomic uint64_t call_since_ns, call_number;
     _Atomic uintptr_t call_fn;

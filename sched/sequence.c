@@ -33,6 +33,7 @@ void rota_submission_free(rota_submission *submission) {
     free(submission->transfers);
     free(submission->delivery.waits);
     free(submission->delivery.points);
+    free(submission->delivery.after);
     free(submission->bounces);
     free(submission->bounce);
     free(submission->aside);

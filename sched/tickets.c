@@ -154,6 +154,12 @@ static void describe_segment(const rota_submission *submission, const rota_work 
         rota_append(text, capacity, length, ", stuck at node '%s'", rota_plan_node_name(part, node));
 }
 
+/* The ticket's submission, pinned, where it is sequenced and has not been recycled; else NULL. */
+static rota_submission *pin_viewed(const cell_view *view, rota_cell *cell) {
+    if (view->old || view->point == ROTA_POINT_NONE) return NULL;
+    return rota_submission_pin(ra_load_acquire(&cell->submission), view->number);
+}
+
 /* The sentence of P2, of the submission where it can be pinned (pins.c) as long as that takes. */
 static rota_status timed_out(rota_ticket ticket, uint64_t timeout_ns, const char *what) {
     rota_runtime *runtime = ticket.runtime;
@@ -163,10 +169,8 @@ static rota_status timed_out(rota_ticket ticket, uint64_t timeout_ns, const char
                 (double)timeout_ns * 1e-9, what);
     cell_view view;
     rota_cell *cell;
-    rota_submission *submission = NULL;
     const bool known = view_ticket(ticket, &view, &cell) == ROTA_OK;
-    if (known && !view.old && view.point != ROTA_POINT_NONE)
-        submission = rota_submission_pin(ra_load_acquire(&cell->submission), view.number);
+    rota_submission *submission = known ? pin_viewed(&view, cell) : NULL;
     if (submission) {
         static const char *const kinds[] = {"plan", "write to buffer", "read of buffer"};
         const char *name = submission->kind == ROTA_RECORD_PLAN ? submission->plan->name : submission->name;
@@ -214,7 +218,9 @@ typedef struct waiting {
     rota_lane *lane;
     rota_progress progress;
     bool is_sequenced;  /* and its chain watched */
+    bool is_hosted;     /* it ends when the completer has delivered it */
     uint64_t sequenced; /* until then: how many submissions were */
+    uint64_t delivered; /* how many deliveries were over */
 } waiting;
 
 static bool ended(rota_ticket ticket) {
@@ -251,21 +257,39 @@ static void sleep_once(waiting *wait, uint64_t deadline_ns) {
         rota_wait_table_sleep(&runtime->hosted_waiters, 1, wait_is_over, wait, deadline_ns);
 }
 
+/* What a delivery comes after, beside its own works. */
+static void watch_delivery(waiting *wait, const cell_view *view, rota_cell *cell) {
+    wait->is_hosted = true;
+    rota_submission *submission = pin_viewed(view, cell);
+    if (!submission) return; /* it is over, or about to be */
+    rota_progress_watch_points(&wait->progress, submission->delivery.after, submission->delivery.after_count);
+    rota_submission_unpin(wait->ticket.runtime, submission);
+}
+
 /* When what the ticket waits for last got on: until it is sequenced that is the sequencer, which has a finite
- * number of submissions to take before it; then its chain. */
+ * number of submissions to take before it; then its chain, with what its delivery comes after; and when all
+ * of that has passed the completer, which then has a finite number of deliveries to make before it. */
 static uint64_t last_progress(waiting *wait) {
     rota_runtime *runtime = wait->ticket.runtime;
     if (!wait->is_sequenced) {
         cell_view view;
+        rota_cell *cell;
         const uint64_t sequenced = ra_load_relaxed(&runtime->stat_submissions);
         if (sequenced != wait->sequenced) wait->progress.since_ns = rota_clock_ns();
         wait->sequenced = sequenced;
-        if (view_ticket(wait->ticket, &view, NULL) == ROTA_OK && !view.old && view.point != ROTA_POINT_NONE) {
+        if (view_ticket(wait->ticket, &view, &cell) == ROTA_OK && !view.old &&
+            view.point != ROTA_POINT_NONE) {
             wait->is_sequenced = true;
             rota_progress_watch_chain(&wait->progress, view.point);
+            if (view.state & ROTA_CELL_HOSTED && wait->done == ended) watch_delivery(wait, &view, cell);
         }
     }
-    return rota_progress_look(&wait->progress);
+    (void)rota_progress_look(&wait->progress);
+    const uint64_t delivered = ra_load_relaxed(&runtime->delivered);
+    if (wait->is_hosted && wait->progress.count == 0 && delivered != wait->delivered)
+        wait->progress.since_ns = rota_clock_ns();
+    wait->delivered = delivered;
+    return wait->progress.since_ns;
 }
 
 static rota_status wait_until(rota_ticket ticket, bool (*done)(rota_ticket), uint64_t timeout_ns,
@@ -279,7 +303,7 @@ static rota_status wait_until(rota_ticket ticket, bool (*done)(rota_ticket), uin
     wait.ticket = ticket;
     wait.done = done;
     wait.lane = rota_lane_at(runtime, rota_ticket_lane(ticket.id));
-    wait.is_sequenced = false;
+    wait.is_sequenced = wait.is_hosted = false;
     const uint64_t asked = runtime->options.spin_ns;
     uint64_t spin = asked > WAIT_SPIN_NS ? asked : WAIT_SPIN_NS;
     if (spin > timeout_ns) spin = timeout_ns;
@@ -290,6 +314,7 @@ static rota_status wait_until(rota_ticket ticket, bool (*done)(rota_ticket), uin
     rota_progress_begin(&wait.progress, runtime);
     wait.progress.since_ns = start;
     wait.sequenced = ra_load_relaxed(&runtime->stat_submissions);
+    wait.delivered = ra_load_relaxed(&runtime->delivered);
     for (;;) {
         uint64_t from = from_progress ? last_progress(&wait) : start;
         uint64_t deadline = timeout_ns > UINT64_MAX - from ? UINT64_MAX : from + timeout_ns;

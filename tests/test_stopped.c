@@ -61,6 +61,7 @@ static const place inside[] = {
     {"sched/tickets.c", "view_ticket"},
     {"sched/tickets.c", "rota_ticket_status"},
     {"sched/tickets.c", "describe_segment"},
+    {"sched/tickets.c", "pin_viewed"},
     {"sched/tickets.c", "timed_out"},
     {"sched/tickets.c", "sleep_once"},
     {"sched/tickets.c", "last_progress"},

@@ -209,6 +209,118 @@ static void a_chain_is_not_forgotten(void **state) {
     rota_plan_release(quick_0);
 }
 
+/* ---- A ticket whose delivery comes after those of other devices ---- */
+
+/* Its OUTPUT is what `kernel` made of a buffer of its own. */
+typedef struct to_host {
+    rota_buffer *from, *output;
+    rota_plan *plan;
+} to_host;
+
+enum { OUTPUT_WORDS = 64 };
+
+static to_host plan_to_host(rota_device *device, const rota_kernel *kernel) {
+    to_host t = {.from = test_words(device, "from", OUTPUT_WORDS, 1)};
+    rota_graph *graph;
+    rota_recorder *recorder;
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_OUTPUT, "out", OUTPUT_WORDS * 4, &t.output));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    rota_access access = {t.from, 0, ROTA_WHOLE, ROTA_READWRITE};
+    assert_ok(rota_record_kernel(
+        recorder, &(rota_kernel_node){.kernel = kernel, .accesses = &access, .access_count = 1}, NULL));
+    assert_ok(rota_record_copy(recorder, t.output, 0, t.from, 0, OUTPUT_WORDS * 4, NULL));
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(rota_device_runtime(device), graph,
+                           &(rota_compile_options){.devices = &device, .device_count = 1}, &t.plan));
+    rota_graph_release(graph);
+    return t;
+}
+
+static rota_ticket submit_to(const to_host *t, uint32_t *memory) {
+    rota_args *args;
+    rota_ticket ticket;
+    assert_ok(rota_args_create(t->plan, &args));
+    assert_ok(rota_args_set_output(args, t->output, memory, OUTPUT_WORDS * 4));
+    assert_ok(rota_submit_wait(t->plan, args, 20000 * MS, &ticket));
+    rota_args_release(args);
+    return ticket;
+}
+
+static void drop_to_host(to_host *t) {
+    rota_plan_release(t->plan);
+    rota_buffer_release(t->from);
+}
+
+typedef struct deliveries_fixture {
+    adversary_options adversary;
+    rota_runtime *runtime;
+    rota_device *slow, *others[2];
+    uint32_t memory[2 * OUTPUT_WORDS]; /* the second half's first words are both others' */
+} deliveries_fixture;
+
+static void open_deliveries(deliveries_fixture *f) {
+    *f = (deliveries_fixture){.adversary = {.seed = 3}};
+    assert_ok(adversary_runtime_open(
+        &f->adversary, &(rota_runtime_options){.timeout_ns = DEADLINE_MS * MS, .worker_threads = QUEUES},
+        &f->runtime));
+    assert_ok(rota_device_open(f->runtime, "cpu", &f->slow));
+    assert_ok(rota_device_open(f->runtime, "adversary", &f->others[0]));
+    assert_ok(rota_device_open(f->runtime, "adversary:1", &f->others[1]));
+}
+
+/* Fourteen replays of one device write the memory first, one after the other, for nearly three times the
+ * deadline; another device's is then delivered there, and a third's after that one alone, which waits for the
+ * first device only through it. */
+static void deliveries_that_come_before_are_progress(void **state) {
+    (void)state;
+    deliveries_fixture f;
+    open_deliveries(&f);
+    to_host first = plan_to_host(f.slow, &slow), second = plan_to_host(f.others[0], &test_increment),
+            third = plan_to_host(f.others[1], &test_increment);
+    for (uint32_t i = 0; i < 14; i++) (void)submit_to(&first, f.memory);
+    rota_ticket t2 = submit_to(&second, f.memory + OUTPUT_WORDS / 2),
+                t3 = submit_to(&third, f.memory + OUTPUT_WORDS);
+    const uint64_t begin = rota_clock_ns();
+    assert_ok(rota_wait(t3, 0));
+    assert_true(rota_clock_ns() - begin > 2 * DEADLINE_MS * MS);
+    assert_ok(rota_poll(t2));
+    for (uint32_t i = 0; i < 2 * OUTPUT_WORDS; i++)
+        assert_int_equal(f.memory[i], i < OUTPUT_WORDS / 2 ? 1 : 2);
+    drop_to_host(&first);
+    drop_to_host(&second);
+    drop_to_host(&third);
+    assert_ok(rota_runtime_close(f.runtime, 20000 * MS));
+}
+
+/* The replay before hangs; its device gets on with others, which write elsewhere. */
+static void other_deliveries_extend_no_wait(void **state) {
+    (void)state;
+    deliveries_fixture f;
+    uint32_t elsewhere[OUTPUT_WORDS];
+    open_deliveries(&f);
+    to_host first = plan_to_host(f.slow, &test_gate), second = plan_to_host(f.others[0], &test_increment),
+            beats = plan_to_host(f.slow, &slow);
+    test_gate_open(false);
+    (void)submit_to(&first, f.memory);
+    test_gates_running(1);
+    rota_ticket t2 = submit_to(&second, f.memory), last = {NULL, 0};
+    for (uint32_t i = 0; i < 16; i++) last = submit_to(&beats, elsewhere);
+    const uint64_t begin = rota_clock_ns();
+    assert_status(rota_wait(t2, 0), ROTA_TIMEOUT);
+    const uint64_t took = rota_clock_ns() - begin;
+    assert_true(took >= DEADLINE_MS * MS);
+    assert_true(took < (DEADLINE_MS + 450) * MS);
+    assert_int_equal(rota_poll(last), ROTA_BUSY);
+    test_gate_open(true);
+    assert_ok(rota_wait(t2, 20000 * MS));
+    assert_ok(rota_wait(last, 20000 * MS));
+    drop_to_host(&first);
+    drop_to_host(&second);
+    drop_to_host(&beats);
+    assert_ok(rota_runtime_close(f.runtime, 20000 * MS));
+}
+
 /* ---- What a message names ---- */
 
 typedef struct queues_of {
@@ -395,6 +507,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(later_chains_extend_no_wait, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_chain_that_gets_on_is_waited_for, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_chain_is_not_forgotten, set_up, tear_down),
+        cmocka_unit_test(deliveries_that_come_before_are_progress),
+        cmocka_unit_test(other_deliveries_extend_no_wait),
         cmocka_unit_test_setup_teardown(the_smallest_unfinished_segment_is_named, set_up, tear_down),
         cmocka_unit_test(a_spread_ticket_ends_with_its_last_device),
         cmocka_unit_test(work_that_comes_before_sleep_is_found),
