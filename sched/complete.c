@@ -218,8 +218,10 @@ static void finish_delivery(completion *c, rota_submission *submission) {
     /* seq_cst: with the load in view_ticket, around the sleep of who waits. */
     (void)ra_fetch_or_seq_cst(&submission->cell->state, (uint32_t)ROTA_CELL_DONE);
     if (was_handed_over) {
-        /* Release: after this the sequencer may recycle the submission. */
-        ra_store_release(&submission->hosted_done, ROTA_HOSTED_COPIED);
+        /* Releases the submission to the sequencer, which may recycle it after this. seq_cst, with its
+         * interest: it finds this when it looks before it sleeps, or is woken. */
+        ra_store_seq_cst(&submission->hosted_done, ROTA_HOSTED_COPIED);
+        if (ra_load_seq_cst(&runtime->sequencer_interest)) rota_sleeper_wake(&runtime->sequencer_sleeper);
     } else {
         submission->next = ra_load_relaxed(&runtime->ended);
         /* Likewise, to the exchange in rota_sequence_reap; seq_cst with the sequencer's sleep flag. */

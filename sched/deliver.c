@@ -317,28 +317,38 @@ void rota_deliver_segment(rota_runtime *runtime, rota_submission *submission, ui
     }
 }
 
-static bool deliver_no_read(rota_runtime *runtime, rota_submission *submission) {
+/* Of memory that the submission names: how much of it others write, in ranges. */
+static uint64_t overlapping_ranges(rota_runtime *runtime, const rota_submission *submission) {
+    const rota_delivery *delivery = &submission->delivery;
     const rota_host_read *read = submission->read;
-    if (!read->data) return false;
-    const uint64_t address = (uint64_t)(uintptr_t)read->data;
     overlap b = {0};
-    look(runtime, &submission->delivery, runtime->deliveries.root, address, address + read->size, &b);
-    return b.ranges != 0 && rota_deliver_to(runtime, submission, read->data, read->size);
-}
-
-bool rota_deliver_nothing(rota_runtime *runtime, rota_submission *submission) {
-    if (submission->read) return deliver_no_read(runtime, submission);
+    if (read) {
+        const uint64_t address = (uint64_t)(uintptr_t)read->data;
+        if (read->data) look(runtime, delivery, runtime->deliveries.root, address, address + read->size, &b);
+        return b.ranges;
+    }
     const rota_plan *plan = submission->plan;
-    rota_delivery *delivery = &submission->delivery;
-    const uint32_t outputs = plan->transfer_count - plan->input_count;
     uint64_t overlapping = 0;
     for (uint32_t t = plan->input_count; t < plan->transfer_count; t++) {
         const uint64_t address = address_of(submission, t);
-        overlap b = {0};
+        b = (overlap){0};
         look(runtime, delivery, runtime->deliveries.root, address, address + bytes_of(plan, t), &b);
         overlapping += b.ranges;
     }
-    if (overlapping == 0 || !reserve(runtime, submission, outputs, overlapping)) return false;
+    return overlapping;
+}
+
+bool rota_deliver_is_behind(rota_runtime *runtime, const rota_submission *submission) {
+    return submission->kind != ROTA_RECORD_WRITE && overlapping_ranges(runtime, submission) != 0;
+}
+
+bool rota_deliver_nothing(rota_runtime *runtime, rota_submission *submission) {
+    const rota_host_read *read = submission->read;
+    if (read) return rota_deliver_to(runtime, submission, read->data, read->size);
+    const rota_plan *plan = submission->plan;
+    rota_delivery *delivery = &submission->delivery;
+    const uint32_t outputs = plan->transfer_count - plan->input_count;
+    if (!reserve(runtime, submission, outputs, overlapping_ranges(runtime, submission))) return false;
     for (uint32_t t = plan->input_count; t < plan->transfer_count; t++) {
         const uint64_t address = address_of(submission, t);
         take_over(runtime, delivery, address, address + bytes_of(plan, t), ROTA_POINT_NONE, 0);

@@ -157,6 +157,7 @@ typedef struct rota_cell {
     _Atomic(rota_submission *) submission; /* for deadline messages */
     _Atomic(const rota_cause *) cause;
     _Atomic uint64_t cause_number;
+    struct rota_cell *later; /* the sequencer's: runtime->unordered_first */
 } rota_cell;
 
 /* Cells of tickets side by side in their lane's sequence. Given to a lane by the sequencer, which takes it
@@ -623,6 +624,7 @@ typedef enum rota_hosted_done {
 /* A submission's struct lies in memory that stays a submission's until the runtime closes. */
 struct rota_submission {
     rota_submission *next; /* of its final timeline, or free */
+    rota_submission *undelivered_before, *undelivered_after; /* runtime->undelivered_first */
     _Atomic uint64_t pins; /* pins.c */
     char name[64];         /* of the buffer that is read or written, which may go before the struct is read */
     struct rota_job *job_storage;
@@ -751,6 +753,11 @@ struct rota_runtime {
     rota_submission without_memory; /* for one that fails since there was none for its record */
     rota_submission *stranded; /* lost devices may still have works of them: kept until close */
     rota_submission *pinned;   /* over, but a thread's message is being made of each */
+    /* Those that failed before they were handed over and end in the order of deliveries; and the tickets of
+     * those for whose place in that there was no memory, which end when all that came before is over. Both
+     * oldest first. */
+    rota_submission *undelivered_first, *undelivered_last;
+    rota_cell *unordered_first, *unordered_last;
     rota_deliveries deliveries;
     rota_dead *dead;
     rota_dead *held;  /* buffers that are dead but for the lost devices `held_by`, which still have works */

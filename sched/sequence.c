@@ -165,17 +165,54 @@ static void mark_unwritten(rota_runtime *runtime, rota_submission *submission, r
     }
 }
 
-/* Returns whether its ticket has ended with it. It has not where what was submitted before is still to write
- * OUTPUT memory that it names: who waits for it may free that. */
-static bool end_without_works(rota_runtime *runtime, rota_submission *submission, rota_status status,
-                              rota_reason reason) {
-    const bool ends = submission->kind == ROTA_RECORD_WRITE || !rota_deliver_nothing(runtime, submission);
+/* The ticket ends once all that came before is over: end_unordered. Its chunk counts it until then, whatever
+ * becomes of its submission. */
+static void end_later(rota_runtime *runtime, rota_cell *cell, rota_cell_chunk *chunk) {
+    chunk->unfinished++;
+    cell->later = NULL;
+    if (runtime->unordered_last)
+        runtime->unordered_last->later = cell;
+    else
+        runtime->unordered_first = cell;
+    runtime->unordered_last = cell;
+}
+
+/* Returns whether the submission is over. It is not where what was submitted before is still to write OUTPUT
+ * memory that it names, as who waits for its ticket may free that: then it has its turn among deliveries.
+ * Without memory for that, or `has_record`, it is over, and its ticket ends later. */
+static bool end_without_works(rota_runtime *runtime, rota_submission *submission, bool has_record,
+                              rota_status status, rota_reason reason) {
+    const bool is_behind = rota_deliver_is_behind(runtime, submission);
+    const bool has_turn = is_behind && has_record && rota_deliver_nothing(runtime, submission);
     mark_unwritten(runtime, submission, reason);
-    if (!ends) (void)ra_fetch_or_acq_rel(&submission->cell->state, (uint32_t)ROTA_CELL_HOSTED);
+    if (is_behind) (void)ra_fetch_or_acq_rel(&submission->cell->state, (uint32_t)ROTA_CELL_HOSTED);
     rota_ticket_set_failed(runtime, submission->cell, submission->ticket_id, status, reason);
     ra_store_release(&submission->cell->point, ROTA_POINT_PASSED);
     rota_sleeper_wake(&runtime->completer_sleeper); /* callbacks */
-    return ends;
+    if (is_behind && !has_turn) end_later(runtime, submission->cell, submission->chunk);
+    return !has_turn;
+}
+
+static void add_undelivered(rota_runtime *runtime, rota_submission *submission) {
+    submission->undelivered_before = runtime->undelivered_last;
+    submission->undelivered_after = NULL;
+    if (runtime->undelivered_last)
+        runtime->undelivered_last->undelivered_after = submission;
+    else
+        runtime->undelivered_first = submission;
+    runtime->undelivered_last = submission;
+}
+
+static void remove_undelivered(rota_runtime *runtime, const rota_submission *submission) {
+    rota_submission *before = submission->undelivered_before, *after = submission->undelivered_after;
+    if (before)
+        before->undelivered_after = after;
+    else
+        runtime->undelivered_first = after;
+    if (after)
+        after->undelivered_before = before;
+    else
+        runtime->undelivered_last = before;
 }
 
 static void push_delivery(rota_runtime *runtime, rota_submission *submission) {
@@ -834,28 +871,27 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
                                                   ": no host memory to sequence it",
                                                   submission_plan_name(submission)),
                                    number};
-        if (!has_record) { /* there is none to wait with for OUTPUTs of those before */
-            mark_unwritten(runtime, submission, reason);
-            rota_ticket_set_failed(runtime, cell, id, status, reason);
+        submission->hosted = false;
+        if (!has_record) {
+            (void)end_without_works(runtime, submission, false, status, reason);
             submission->payload = payload;
-            ra_store_release(&cell->point, ROTA_POINT_PASSED);
             rota_chunk_ended(chunk);
             if (submission->args) rota_args_ended(submission->args);
             if (submission->read) rota_host_read_release(submission->read);
-            rota_sleeper_wake(&runtime->completer_sleeper); /* callbacks */
             return;
         }
-        submission->hosted = false;
         submission->final_point = ROTA_POINT_PASSED;
         if (submission->kind == ROTA_RECORD_PLAN) submission->plan->run->unreaped++;
         ra_store_release(&cell->submission, submission);
         rota_submission_publish(submission);
-        bool ends = end_without_works(runtime, submission, status, reason);
+        bool is_over = end_without_works(runtime, submission, true, status, reason);
         if (submission->payload == words) submission->payload = payload;
-        if (ends)
+        if (is_over) {
             let_go(runtime, submission);
-        else
+        } else {
+            add_undelivered(runtime, submission);
             push_delivery(runtime, submission);
+        }
         return;
     }
     submission->final_point = final;
@@ -989,6 +1025,33 @@ static void forget_unpinned(rota_runtime *runtime) {
     }
 }
 
+/* Failed tickets that wait for all that came before: what is left of that is on a timeline, or undelivered,
+ * each in its order. */
+static void end_unordered(rota_runtime *runtime) {
+    uint64_t oldest = runtime->undelivered_first ? runtime->undelivered_first->number : UINT64_MAX;
+    uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++)
+        for (uint32_t q = 0; q < runtime->devices[d]->queues_used; q++) {
+            const rota_submission *first = runtime->devices[d]->timelines[q].oldest;
+            if (first && first->number < oldest) oldest = first->number;
+        }
+    bool any = false;
+    while (runtime->unordered_first && ra_load_relaxed(&runtime->unordered_first->number) < oldest) {
+        rota_cell *cell = runtime->unordered_first;
+        const uint64_t place = rota_ticket_sequence(ra_load_relaxed(&cell->id)) % ROTA_CHUNK_CELLS;
+        rota_cell_chunk *chunk =
+            (rota_cell_chunk *)((uintptr_t)(cell - place) - offsetof(rota_cell_chunk, cells));
+        runtime->unordered_first = cell->later;
+        if (!cell->later) runtime->unordered_last = NULL;
+        (void)ra_fetch_or_seq_cst(&cell->state, (uint32_t)ROTA_CELL_DONE); /* as in complete.c */
+        rota_chunk_ended(chunk);
+        any = true;
+    }
+    if (!any) return;
+    rota_wait_table_wake(&runtime->hosted_waiters, 1);
+    rota_sleeper_wake(&runtime->completer_sleeper); /* callbacks */
+}
+
 void rota_sequence_reap(rota_runtime *runtime) {
     runtime->stranding = false;
     if (runtime->pinned) forget_unpinned(runtime);
@@ -997,6 +1060,7 @@ void rota_sequence_reap(rota_runtime *runtime) {
         while (ended) {
             rota_submission *submission = ended;
             ended = submission->next;
+            remove_undelivered(runtime, submission);
             let_go(runtime, submission);
         }
     }
@@ -1010,7 +1074,8 @@ void rota_sequence_reap(rota_runtime *runtime) {
             uint64_t completed = ra_load_acquire(&timeline->completed); /* with advanced */
             while (timeline->oldest && rota_point_value(timeline->oldest->final_point) <= completed) {
                 rota_submission *submission = timeline->oldest;
-                uint32_t hosted = submission->hosted ? ra_load_acquire(&submission->hosted_done)
+                /* With finish_delivery; seq_cst, with this thread's interest before it sleeps. */
+                uint32_t hosted = submission->hosted ? ra_load_seq_cst(&submission->hosted_done)
                                                      : (uint32_t)ROTA_HOSTED_COPIED;
                 if (hosted == ROTA_HOSTED_PENDING) break;
                 if (hosted == ROTA_HOSTED_LOST) {
@@ -1024,4 +1089,5 @@ void rota_sequence_reap(rota_runtime *runtime) {
             if (lost) strand(runtime, device, timeline);
         }
     }
+    if (runtime->unordered_first) end_unordered(runtime);
 }

@@ -261,7 +261,12 @@ static void sleep_once(waiting *wait, uint64_t deadline_ns) {
 static void watch_delivery(waiting *wait, const cell_view *view, rota_cell *cell) {
     wait->is_hosted = true;
     rota_submission *submission = pin_viewed(view, cell);
-    if (!submission) return; /* it is over, or about to be */
+    if (!submission) { /* it is over; or failed, and there was no memory for its place: all came before */
+        const uint32_t devices = ra_load_acquire(&wait->ticket.runtime->device_count);
+        for (uint32_t d = 0; d < devices; d++)
+            rota_progress_watch_device(&wait->progress, wait->ticket.runtime->devices[d]);
+        return;
+    }
     rota_progress_watch_points(&wait->progress, submission->delivery.after, submission->delivery.after_count);
     rota_submission_unpin(wait->ticket.runtime, submission);
 }

@@ -378,6 +378,110 @@ static void failures_travel_whichever_allocation_fails(void **state) {
     is_test = false;
 }
 
+/* ---- A failed replay over memory that others are still to write ---- */
+
+typedef struct to_host {
+    rota_buffer *from, *output;
+    rota_plan *plan;
+} to_host;
+
+/* Its OUTPUT is what is in `from` once the gate is open. */
+static to_host plan_to_host(rota_device *device, rota_buffer *from, bool gated) {
+    to_host t = {.from = from};
+    rota_graph *graph;
+    rota_recorder *recorder;
+    const rota_access access = {from, 0, ROTA_WHOLE, ROTA_READWRITE};
+    const rota_kernel_node gate = {.kernel = &test_gate, .accesses = &access, .access_count = 1};
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_OUTPUT, "out", WORDS * 4, &t.output));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    if (gated) assert_ok(rota_record_kernel(recorder, &gate, NULL));
+    assert_ok(rota_record_copy(recorder, t.output, 0, from, 0, WORDS * 4, NULL));
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(rota_device_runtime(device), graph,
+                           &(rota_compile_options){.devices = &device, .device_count = 1}, &t.plan));
+    rota_graph_release(graph);
+    return t;
+}
+
+static rota_ticket submit_to(const to_host *t, uint32_t *memory) {
+    rota_args *args;
+    rota_ticket ticket;
+    assert_ok(rota_args_create(t->plan, &args));
+    assert_ok(rota_args_set_output(args, t->output, memory, WORDS * 4));
+    assert_ok(rota_submit_wait(t->plan, args, 0, &ticket));
+    rota_args_release(args);
+    return ticket;
+}
+
+static void count_end(void *user, rota_status status, const char *message) {
+    (void)message;
+    if (status != ROTA_OK) (*(_Atomic uint32_t *)user)++;
+}
+
+/* An older replay will write the memory; one that reads what nothing wrote is submitted while the allocation
+ * of this number, or that one and all others, are refused. True: there were so many allocations. */
+static bool refuse_order(uint32_t number, bool all) {
+    rota_runtime *runtime;
+    rota_device *device;
+    static _Atomic uint32_t ended;
+    uint32_t memory[WORDS] = {0};
+    assert_ok(rota_runtime_open(&(rota_runtime_options){.worker_threads = 3, .timeout_ns = 20000000000u},
+                                &runtime));
+    assert_ok(rota_device_open(runtime, "cpu", &device));
+    to_host older = plan_to_host(device, test_words(device, "from", WORDS, 5), true),
+            fails = plan_to_host(device, test_buffer(runtime, "never written", WORDS * 4), false);
+    test_gate_open(false);
+    rota_ticket first = {NULL, 0};
+    uint64_t sequenced;
+    const uint32_t before = records;
+    rota_sequencer_reap_now(runtime);
+    for (uint32_t i = 0; i < 1000 && records == before; i++) {
+        first = submit_to(&older, memory);
+        while (rota_ticket_number(first, &sequenced) == ROTA_BUSY) sched_yield();
+    }
+    assert_true(records > before);
+    test_gates_running(1);
+    ended = 0;
+    refuses_rest = all;
+    refused_in = number;
+    rota_ticket failed = submit_to(&fails, memory);
+    while (rota_ticket_number(failed, &sequenced) == ROTA_BUSY) sched_yield();
+    rota_sequencer_reap_now(runtime);
+    const bool happened = refused_in == 0 || (all && refused_in == 1);
+    refused_in = 0;
+    const rota_status status = rota_poll(failed);
+    if (status != ROTA_BUSY)
+        fail_msg("allocation %u%s: %s while an older replay is to write its memory", number,
+                 all ? " and all others" : "", rota_status_name(status));
+    assert_ok(rota_ticket_on_complete(failed, count_end, &ended));
+    test_gate_open(true);
+    assert_int_not_equal(rota_wait(failed, 0), ROTA_OK);
+    assert_int_not_equal(rota_poll(failed), ROTA_BUSY);
+    assert_ok(rota_poll(first));
+    for (uint32_t i = 0; i < WORDS; i++) assert_int_equal(memory[i], 5);
+    rota_plan_release(older.plan);
+    rota_plan_release(fails.plan);
+    rota_buffer_release(older.from);
+    rota_buffer_release(fails.from);
+    assert_ok(rota_runtime_close(runtime, 20000000000u));
+    assert_int_equal(ended, 1);
+    return happened;
+}
+
+static void a_failed_ticket_ends_in_its_turn_without_memory(void **state) {
+    (void)state;
+    is_test = true;
+    for (uint32_t all = 0; all < 2; all++) {
+        records_refused = 0;
+        uint32_t number = 1;
+        while (refuse_order(number, all) && number < 200) number++;
+        assert_in_range(number, 4, 199);
+        assert_true(records_refused > 0);
+    }
+    is_test = false;
+}
+
 #define RUNTIME_TEST(name) cmocka_unit_test_setup_teardown(name, runtime_setup, runtime_teardown)
 int main(void) {
     const struct CMUnitTest tests[] = {
@@ -388,6 +492,7 @@ int main(void) {
         cmocka_unit_test(a_running_kernel_keeps_its_memory),
         cmocka_unit_test(a_lost_device_comes_to_rest),
         cmocka_unit_test(failures_travel_whichever_allocation_fails),
+        cmocka_unit_test(a_failed_ticket_ends_in_its_turn_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
