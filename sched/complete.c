@@ -6,7 +6,10 @@
  *
  * Jobs come in the order of submissions. Each lies in its timeline's heap until its value is reached; then,
  * if it is a delivery whose turn has not come, with those that it waits for, whichever of them is over last
- * going on with it. */
+ * going on with it, or in the heap of what a device is to write before. The watch of a ticket whose delivery
+ * is not over lies in a tree by number, where the delivery finds it. So what happens costs what it ends and
+ * O(log n), however many others wait; but all that is left is looked at when a device is lost, which does
+ * not happen often, and when the sequencer has ended tickets itself (ended_apart). */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -20,7 +23,10 @@ typedef struct rota_completion {
     rota_runtime *runtime;
     uint64_t arrivals;
     rota_job *unsequenced; /* watches of tickets that have no point yet */
-    rota_job *late;        /* whose value was reached, or will not be, and that are not over */
+    rota_job *ending;      /* watches of tickets whose value was reached and that are not over: a treap */
+    rota_job *late;        /* watches of tickets whose device is lost and that are not over */
+    uint64_t ended_apart;  /* the runtime's, and the sum of lost timelines, when those were looked at */
+    uint64_t lost_progress;
     rota_job *due;         /* deliveries whose turn has just come */
     uint64_t waiting;      /* deliveries before their turn */
     rota_job *heaps[ROTA_DEVICES_MAX * ROTA_EXEC_QUEUES_MAX];
@@ -98,6 +104,44 @@ static void put(completion *c, rota_job *job, uint64_t point) {
     *heap = meld(*heap, job);
 }
 
+/* ---- Watches by submission's number: a treap, through `child` and `sibling` ---- */
+
+static uint64_t priority_of(const rota_job *job) {
+    return (uintptr_t)job * 0x9e3779b97f4a7c15u; /* addresses lie in rows */
+}
+
+/* Numbers below go left. */
+static void split(rota_job *root, uint64_t number, rota_job **out_left, rota_job **out_right) {
+    if (!root) {
+        *out_left = *out_right = NULL;
+    } else if (root->value < number) {
+        split(root->sibling, number, &root->sibling, out_right);
+        *out_left = root;
+    } else {
+        split(root->child, number, out_left, &root->child);
+        *out_right = root;
+    }
+}
+
+static rota_job *merge(rota_job *left, rota_job *right) {
+    if (!left) return right;
+    if (!right) return left;
+    if (priority_of(left) > priority_of(right)) {
+        left->sibling = merge(left->sibling, right);
+        return left;
+    }
+    right->child = merge(left, right->child);
+    return right;
+}
+
+static void put_ending(completion *c, rota_job *job, uint64_t number) {
+    rota_job *left, *right;
+    job->value = number;
+    job->child = job->sibling = NULL;
+    split(c->ending, number, &left, &right);
+    c->ending = merge(merge(left, job), right);
+}
+
 static void prepend(rota_job **list, rota_job *job) {
     job->next = *list;
     *list = job;
@@ -172,13 +216,14 @@ static void set_aside(rota_runtime *runtime, rota_submission *submission) {
     give_staging_back(runtime, submission);
 }
 
-/* Whether what devices write into the same memory before has been written; a lost one's never will be. */
-static bool has_passed(rota_runtime *runtime, const rota_delivery *delivery) {
+/* Of what devices write into the same memory before: one that has not been written; a lost one's never will
+ * be. NONE: there is none. */
+static uint64_t unpassed_of(rota_runtime *runtime, const rota_delivery *delivery) {
     for (uint32_t i = 0; i < delivery->point_count; i++)
         if (!rota_point_passed(runtime, delivery->points[i]) &&
             !rota_device_is_lost(runtime->devices[rota_point_device(delivery->points[i])]))
-            return false;
-    return true;
+            return delivery->points[i];
+    return ROTA_POINT_NONE;
 }
 
 /* Those whose turn comes after this one. */
@@ -198,11 +243,14 @@ static void end_turn(completion *c, rota_delivery *delivery) {
     }
 }
 
+static void end_watches(completion *c, uint64_t number);
+
 /* Its turn: delivers the submission, if there is something to deliver, and ends its ticket. Nothing of it may
  * be touched afterwards. */
 static void finish_delivery(completion *c, rota_submission *submission) {
     rota_runtime *runtime = c->runtime;
     const bool was_handed_over = submission->final_point != ROTA_POINT_PASSED;
+    const uint64_t number = submission->number;
     if (is_good(submission)) deliver(submission);
     if (!submission->aside) give_staging_back(runtime, submission);
     free(submission->aside);
@@ -230,24 +278,26 @@ static void finish_delivery(completion *c, rota_submission *submission) {
         rota_sleeper_wake(&runtime->sequencer_sleeper);
     }
     rota_wait_table_wake(&runtime->hosted_waiters, 1);
+    end_watches(c, number);
 }
 
 /* Its value was reached, or its device is lost. */
-static bool try_delivery(completion *c, rota_submission *submission) {
+static void try_delivery(completion *c, rota_submission *submission) {
     rota_runtime *runtime = c->runtime;
     rota_delivery *delivery = &submission->delivery;
     if (delivery->left != 0) {
         set_aside(c->runtime, submission);
         delivery->is_due = true;
         c->waiting++;
-        return true;
+        return;
     }
-    if (!has_passed(runtime, delivery)) {
+    const uint64_t before = unpassed_of(runtime, delivery);
+    if (before != ROTA_POINT_NONE) {
         set_aside(c->runtime, submission);
-        return false;
+        put(c, submission->job_storage, before);
+        return;
     }
     finish_delivery(c, submission);
-    return true;
 }
 
 /* Whether its end was reached; how, is judged the first time. */
@@ -310,19 +360,55 @@ static void end_watch(rota_runtime *runtime, rota_job *job, rota_status status, 
     free(job);
 }
 
-static bool try_watch(rota_runtime *runtime, rota_job *job) {
-    rota_status status = rota_ticket_status(job->u.watch.ticket);
-    if (status == ROTA_BUSY) return false;
-    end_watch(runtime, job, status, status == ROTA_OK ? "" : rota_last_error());
-    return true;
+/* Ends it, or lays it where what it waits for finds it. What that is, is asked first: who ends the ticket
+ * after this thread saw that it has not ended is this thread itself, later, or says so afterwards. */
+static void sort_in_watch(completion *c, rota_job *job) {
+    rota_runtime *runtime = c->runtime;
+    const rota_ticket ticket = job->u.watch.ticket;
+    uint64_t number;
+    const uint64_t point = rota_ticket_point(ticket, &number);
+    const bool has_passed = rota_point_passed(runtime, point);
+    const rota_status status = point == ROTA_POINT_NONE ? ROTA_BUSY : rota_ticket_status(ticket);
+    if (status != ROTA_BUSY)
+        end_watch(runtime, job, status, status == ROTA_OK ? "" : rota_last_error());
+    else if (point == ROTA_POINT_NONE)
+        prepend(&c->unsequenced, job);
+    else if (has_passed)
+        put_ending(c, job, number);
+    else if (rota_device_is_lost(runtime->devices[rota_point_device(point)]))
+        prepend(&c->late, job);
+    else
+        put(c, job, point);
+}
+
+static void sort_in_tree(completion *c, rota_job *tree) {
+    while (tree) {
+        rota_job *right = tree->sibling;
+        sort_in_tree(c, tree->child);
+        sort_in_watch(c, tree);
+        tree = right;
+    }
+}
+
+static void end_watches(completion *c, uint64_t number) {
+    rota_job *before, *found, *after;
+    if (!c->ending) return;
+    split(c->ending, number, &before, &found);
+    split(found, number + 1, &found, &after);
+    c->ending = merge(before, after);
+    sort_in_tree(c, found);
 }
 
 /* ---- Passes ---- */
 
-static bool try_job(completion *c, rota_job *job) {
-    if (job->kind != ROTA_JOB_OUTPUTS) return try_watch(c->runtime, job);
-    rota_submission *submission = job->u.submission;
-    return is_reached(c->runtime, submission) && try_delivery(c, submission);
+/* Its value was reached, or its device is lost. */
+static void try_job(completion *c, rota_job *job) {
+    if (job->kind != ROTA_JOB_OUTPUTS)
+        sort_in_watch(c, job);
+    else if (is_reached(c->runtime, job->u.submission))
+        try_delivery(c, job->u.submission);
+    else
+        put(c, job, job->u.submission->final_point);
 }
 
 /* What each delivery that was finished let go on, until nothing does. */
@@ -330,20 +416,18 @@ static void finish_due(completion *c) {
     while (c->due) {
         rota_job *job = c->due;
         c->due = job->next;
-        if (!try_delivery(c, job->u.submission)) prepend(&c->late, job);
+        try_delivery(c, job->u.submission);
     }
 }
 
 /* To where it waits, or it is over at once. */
 static void sort_in(completion *c, rota_job *job) {
-    uint64_t point = job->kind == ROTA_JOB_OUTPUTS ? job->u.submission->final_point
-                                                   : rota_ticket_point(job->u.watch.ticket);
-    if (point == ROTA_POINT_NONE)
-        prepend(&c->unsequenced, job);
-    else if (point != ROTA_POINT_PASSED)
-        put(c, job, point);
-    else if (!try_job(c, job))
-        prepend(&c->late, job);
+    if (job->kind != ROTA_JOB_OUTPUTS)
+        sort_in_watch(c, job);
+    else if (job->u.submission->final_point != ROTA_POINT_PASSED)
+        put(c, job, job->u.submission->final_point);
+    else
+        try_delivery(c, job->u.submission);
 }
 
 static void take_jobs(completion *c) {
@@ -363,8 +447,8 @@ static void take_jobs(completion *c) {
     }
 }
 
-/* What waits for a timeline of the device, as far as that got. Of a lost device all is late: what becomes of
- * it is not a matter of its timelines alone. */
+/* What waits for a timeline of the device, as far as that got; of a lost device all, as what becomes of that
+ * is not a matter of its timelines alone. */
 static void look_at_device(completion *c, const rota_device *device) {
     rota_runtime *runtime = c->runtime;
     for (uint32_t q = 0; q < runtime->queue_count; q++) {
@@ -375,37 +459,59 @@ static void look_at_device(completion *c, const rota_device *device) {
             if (job->value > ra_load_seq_cst(&device->timelines[q].completed) && !rota_device_is_lost(device))
                 break;
             *heap = without_first(job);
-            if (!try_job(c, job)) prepend(&c->late, job);
+            try_job(c, job);
             finish_due(c);
         }
     }
 }
 
 /* Takes each of the list and sorts it in anew. */
-static void look_again(completion *c, rota_job **list, bool by_point) {
+static void look_again(completion *c, rota_job **list) {
     rota_job *jobs = *list;
     *list = NULL;
     while (jobs) {
         rota_job *job = jobs;
         jobs = job->next;
-        if (by_point)
-            sort_in(c, job);
-        else if (!try_job(c, job))
-            prepend(list, job);
-        finish_due(c);
+        sort_in_watch(c, job);
     }
+}
+
+/* How far lost devices got: one may go on after all. */
+static uint64_t progress_of_lost(const rota_runtime *runtime) {
+    const uint32_t devices = ra_load_acquire(&runtime->device_count);
+    uint64_t sum = 0;
+    for (uint32_t d = 0; d < devices; d++)
+        for (uint32_t q = 0; rota_device_is_lost(runtime->devices[d]) && q < runtime->queue_count; q++)
+            sum += ra_load_seq_cst(&runtime->devices[d]->timelines[q].completed);
+    return sum;
+}
+
+/* Watches that are found by nothing that ends. Before they are asked, both are loaded, seq_cst: whoever
+ * changes one of them after that wakes this thread. */
+static void look_at_apart(completion *c) {
+    const uint64_t apart = ra_load_seq_cst(&c->runtime->ended_apart);
+    const uint64_t progress = c->late ? progress_of_lost(c->runtime) : c->lost_progress;
+    if (apart == c->ended_apart && progress == c->lost_progress) return;
+    if (apart != c->ended_apart) {
+        rota_job *tree = c->ending;
+        c->ending = NULL;
+        sort_in_tree(c, tree);
+    }
+    c->ended_apart = apart;
+    c->lost_progress = progress;
+    look_again(c, &c->late);
 }
 
 static void pass(completion *c) {
     uint32_t devices = ra_load_acquire(&c->runtime->device_count);
     take_jobs(c);
-    look_again(c, &c->unsequenced, true);
+    look_again(c, &c->unsequenced);
     for (uint32_t d = 0; d < devices; d++) look_at_device(c, c->runtime->devices[d]);
-    look_again(c, &c->late, false);
+    look_at_apart(c);
 }
 
 static bool has_pending(const completion *c) {
-    if (c->unsequenced || c->late || c->waiting) return true;
+    if (c->unsequenced || c->ending || c->late || c->waiting) return true;
     uint32_t devices = ra_load_acquire(&c->runtime->device_count);
     for (uint32_t d = 0; d < devices; d++)
         for (uint32_t q = 0; q < c->runtime->queue_count; q++)
@@ -424,6 +530,15 @@ static void give_up_all(completion *c, rota_job *jobs) {
         rota_job *job = jobs;
         jobs = job->next;
         give_up(c, job);
+    }
+}
+
+static void give_up_tree(completion *c, rota_job *tree) {
+    while (tree) {
+        rota_job *right = tree->sibling;
+        give_up_tree(c, tree->child);
+        give_up(c, tree);
+        tree = right;
     }
 }
 
@@ -453,13 +568,14 @@ void *rota_completer_main(void *user) {
     for (int i = 0; i < 2; i++) pass(c);
     give_up_all(c, c->unsequenced);
     give_up_all(c, c->late);
+    give_up_tree(c, c->ending);
     for (uint32_t i = 0; i < sizeof c->heaps / sizeof *c->heaps; i++)
         while (c->heaps[i]) {
             rota_job *job = c->heaps[i];
             c->heaps[i] = without_first(job);
             give_up(c, job);
         }
-    c->unsequenced = c->late = NULL;
+    c->unsequenced = c->late = c->ending = NULL;
     rota_runtime_thread_ends(runtime);
     ra_store_release(&runtime->completer_ended, 1); /* with rota_runtime_close */
     return NULL;

@@ -79,6 +79,7 @@ static void tell_of_loss(rota_device *device) {
     rota_runtime *runtime = device->runtime;
     ra_store_seq_cst(&runtime->lost_pending, 1);
     rota_sleeper_wake(&runtime->sequencer_sleeper);
+    (void)ra_fetch_add_seq_cst(&runtime->ended_apart, 1); /* with look_at_apart */
     rota_sleeper_wake(&runtime->completer_sleeper);
     rota_device_wake_waiters(device);
 }

@@ -742,6 +742,9 @@ struct rota_runtime {
     _Atomic uint32_t completer_ended, reclaimer_ended, caller_ended;
     struct rota_completion *completion; /* complete.c */
     _Atomic uint64_t delivered;         /* deliveries that are over */
+    /* How often tickets were ended, or may have, without the completer and for another reason than that their
+     * device got on; it is woken afterwards. */
+    _Atomic uint64_t ended_apart;
     /* The callback that runs now (callbacks.c): since when, 0: none; which one, and of which submission. */
     _Atomic uint64_t call_since_ns, call_number;
     _Atomic uintptr_t call_fn;
@@ -845,8 +848,9 @@ void rota_lanes_destroy(rota_runtime *runtime);
 /* tickets.c */
 rota_status rota_ticket_status(rota_ticket ticket); /* as rota_poll, with no check of the runtime */
 bool rota_ticket_taken(rota_ticket ticket);
-/* The point that the ticket's end waits for: NONE before it is sequenced, PASSED where it waits for none. */
-uint64_t rota_ticket_point(rota_ticket ticket);
+/* The point that the ticket's end waits for: NONE before it is sequenced, PASSED where it waits for none; and
+ * its submission's number, from when it is sequenced on. */
+uint64_t rota_ticket_point(rota_ticket ticket, uint64_t *out_number);
 /* Appends to a text of that capacity, cutting. */
 void rota_append(char *text, size_t capacity, size_t *length, const char *format, ...) ROTA_PRINTF(4, 5);
 

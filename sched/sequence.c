@@ -932,12 +932,18 @@ static void release_transfers(rota_submission *submission) {
     }
 }
 
+/* Tickets were ended here: what waits for that has no other way to know. */
+static void tell_completer(rota_runtime *runtime) {
+    (void)ra_fetch_add_seq_cst(&runtime->ended_apart, 1); /* with look_at_apart in complete.c */
+    rota_sleeper_wake(&runtime->completer_sleeper);
+}
+
 static void fail_for_loss(rota_runtime *runtime, rota_submission *submission, const rota_device *device) {
     rota_submission_fail(runtime, submission, (rota_reason){ra_load_acquire(&device->lost_cause), 0}, false);
     if (!submission->hosted) return;
     (void)ra_fetch_or_seq_cst(&submission->cell->state, (uint32_t)ROTA_CELL_DONE); /* as in complete.c */
     rota_wait_table_wake(&runtime->hosted_waiters, 1);
-    rota_sleeper_wake(&runtime->completer_sleeper); /* callbacks */
+    tell_completer(runtime);
 }
 
 /* A lost device, or the thread that hands works to it, may still touch the submission: it is kept until
@@ -981,7 +987,7 @@ static void strand(rota_runtime *runtime, rota_device *device, rota_timeline *ti
     if (!timeline->oldest) timeline->newest = NULL;
     if (!any) return;
     rota_device_wake_waiters(device);
-    rota_sleeper_wake(&runtime->completer_sleeper);
+    tell_completer(runtime);
 }
 
 /* The lost device that may still have a work of a submission whose last work has passed, or NULL. That one
@@ -1049,7 +1055,7 @@ static void end_unordered(rota_runtime *runtime) {
     }
     if (!any) return;
     rota_wait_table_wake(&runtime->hosted_waiters, 1);
-    rota_sleeper_wake(&runtime->completer_sleeper); /* callbacks */
+    tell_completer(runtime);
 }
 
 void rota_sequence_reap(rota_runtime *runtime) {

@@ -101,9 +101,11 @@ bool rota_ticket_taken(rota_ticket ticket) {
     return rota_ticket_status(ticket) != ROTA_BUSY;
 }
 
-uint64_t rota_ticket_point(rota_ticket ticket) {
-    cell_view view;
-    return view_ticket(ticket, &view, NULL) != ROTA_OK || view.old ? ROTA_POINT_PASSED : view.point;
+uint64_t rota_ticket_point(rota_ticket ticket, uint64_t *out_number) {
+    cell_view view = {.number = 0};
+    const bool is_over = view_ticket(ticket, &view, NULL) != ROTA_OK || view.old;
+    *out_number = view.number;
+    return is_over ? ROTA_POINT_PASSED : view.point;
 }
 
 rota_status rota_ticket_number(rota_ticket ticket, uint64_t *out_number) {
@@ -154,6 +156,10 @@ static void describe_segment(const rota_submission *submission, const rota_work 
         rota_append(text, capacity, length, ", stuck at node '%s'", rota_plan_node_name(part, node));
 }
 
+static uint32_t devices_of(rota_runtime *runtime) {
+    return ra_load_acquire(&runtime->device_count);
+}
+
 /* The ticket's submission, pinned, where it is sequenced and has not been recycled; else NULL. */
 static rota_submission *pin_viewed(const cell_view *view, rota_cell *cell) {
     if (view->old || view->point == ROTA_POINT_NONE) return NULL;
@@ -199,7 +205,7 @@ static rota_status timed_out(rota_ticket ticket, uint64_t timeout_ns, const char
                     known && !view.old && view.point == ROTA_POINT_NONE ? "was not sequenced yet"
                                                                         : "has ended meanwhile");
     }
-    uint32_t devices = ra_load_acquire(&runtime->device_count);
+    const uint32_t devices = devices_of(runtime);
     for (uint32_t d = 0; d < devices; d++)
         for (uint32_t q = 0; q < runtime->queue_count; q++) {
             rota_timeline *timeline = &runtime->devices[d]->timelines[q];
@@ -262,7 +268,7 @@ static void watch_delivery(waiting *wait, const cell_view *view, rota_cell *cell
     wait->is_hosted = true;
     rota_submission *submission = pin_viewed(view, cell);
     if (!submission) { /* it is over; or failed, and there was no memory for its place: all came before */
-        const uint32_t devices = ra_load_acquire(&wait->ticket.runtime->device_count);
+        const uint32_t devices = devices_of(wait->ticket.runtime);
         for (uint32_t d = 0; d < devices; d++)
             rota_progress_watch_device(&wait->progress, wait->ticket.runtime->devices[d]);
         return;

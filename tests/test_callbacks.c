@@ -10,8 +10,10 @@
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
+#include <sched.h>
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "sched/runtime_internal.h"
 
 #define WORDS 64u
 #define PATIENCE_NS 5000000000u
@@ -265,11 +267,92 @@ static void those_that_wait_cost_others_nothing(void **state) {
     assert_ok(rota_runtime_close(runtime, PATIENCE_NS));
 }
 
+/* The same of tickets whose value was reached, and whose delivery another device's comes before: by that
+ * device, which is to write all of the memory, of which each of them writes a piece. */
+static void those_before_their_turn_cost_others_nothing(void **state) {
+    (void)state;
+    enum { REPLAYS = 1000, EACH = 4, STEPS = 400 };
+    adversary_options adversary = {.seed = 5};
+    blocking b = {0};
+    rota_runtime *runtime;
+    rota_device *device, *beside, *cpu;
+    assert_ok(adversary_runtime_open(
+        &adversary, &(rota_runtime_options){.timeout_ns = 4 * (uint64_t)PATIENCE_NS, .worker_threads = 2},
+        &runtime));
+    assert_ok(rota_device_open(runtime, "adversary", &device));
+    assert_ok(rota_device_open(runtime, "adversary:1", &beside));
+    assert_ok(rota_device_open(runtime, "cpu", &cpu));
+    rota_buffer *y = test_words(beside, "y", WORDS, 0), *from[2], *outputs[2];
+    rota_plan *step = test_plan_1(beside, "step", &test_increment, y, ROTA_READWRITE), *plans[2];
+    const uint32_t sizes[] = {REPLAYS * WORDS, WORDS};
+    for (uint32_t i = 0; i < 2; i++) {
+        rota_graph *graph;
+        rota_recorder *recorder;
+        rota_device *on = i ? device : cpu;
+        from[i] = test_words(on, "from", sizes[i], i + 1);
+        const rota_access access = {from[i], 0, ROTA_WHOLE, ROTA_READWRITE};
+        const rota_kernel_node gate = {.kernel = &test_gate, .accesses = &access, .access_count = 1};
+        assert_ok(rota_graph_create(NULL, &graph));
+        assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_OUTPUT, "out", sizes[i] * 4, &outputs[i]));
+        assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+        if (i == 0) assert_ok(rota_record_kernel(recorder, &gate, NULL));
+        assert_ok(rota_record_copy(recorder, outputs[i], 0, from[i], 0, sizes[i] * 4, NULL));
+        rota_recorder_close(recorder);
+        assert_ok(rota_compile(runtime, graph, &(rota_compile_options){.devices = &on, .device_count = 1},
+                               &plans[i]));
+        rota_graph_release(graph);
+    }
+    uint32_t *memory = calloc(REPLAYS, WORDS * 4);
+    assert_non_null(memory);
+    (void)cpu_of_steps(runtime, step, STEPS);
+    const uint64_t without = cpu_of_steps(runtime, step, STEPS);
+    test_gate_open(false);
+    rota_ticket ticket = {NULL, 0}, whole;
+    for (uint32_t i = 0; i <= REPLAYS; i++) {
+        const uint32_t p = i != 0;
+        rota_args *args;
+        assert_ok(rota_args_create(plans[p], &args));
+        assert_ok(rota_args_set_output(args, outputs[p], memory + (p ? i - 1 : 0) * WORDS, sizes[p] * 4));
+        assert_ok(rota_submit_wait(plans[p], args, 0, &ticket));
+        if (i == 0) whole = ticket;
+        for (uint32_t k = 0; p && k < EACH; k++) assert_ok(rota_ticket_on_complete(ticket, count, &b));
+        rota_args_release(args);
+    }
+    /* The last one's value is reached. */
+    const rota_cell *cell =
+        rota_lane_cell(rota_lane_at(runtime, rota_ticket_lane(ticket.id)), rota_ticket_sequence(ticket.id));
+    assert_non_null(cell);
+    uint64_t point;
+    do (void)sched_yield();
+    while ((point = ra_load_acquire(&cell->point)) == ROTA_POINT_NONE || !rota_point_passed(runtime, point));
+    (void)cpu_of_steps(runtime, step, STEPS);
+    const uint64_t with = cpu_of_steps(runtime, step, STEPS);
+    print_message("%d steps: %.1f ms, with %d deliveries and %d callbacks that wait %.1f ms\n", STEPS,
+                  (double)without * 1e-6, REPLAYS, EACH * REPLAYS, (double)with * 1e-6);
+    assert_int_equal(ra_load_seq_cst(&b.others), 0);
+    assert_int_equal(rota_poll(ticket), ROTA_BUSY);
+    assert_true(with < 3 * without + STEPS * 60000u);
+    test_gate_open(true);
+    wait_for(&b.others, EACH * REPLAYS);
+    assert_int_equal(ra_load_seq_cst(&b.others), EACH * REPLAYS);
+    assert_ok(rota_wait(whole, 0));
+    for (uint32_t i = 0; i < REPLAYS * WORDS; i++) assert_int_equal(memory[i], 2);
+    free(memory);
+    for (uint32_t i = 0; i < 2; i++) {
+        rota_plan_release(plans[i]);
+        rota_buffer_release(from[i]);
+    }
+    rota_plan_release(step);
+    rota_buffer_release(y);
+    assert_ok(rota_runtime_close(runtime, PATIENCE_NS));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_that_blocks_holds_up_callbacks_only),
         cmocka_unit_test(one_may_use_the_runtime),
         cmocka_unit_test(those_that_wait_cost_others_nothing),
+        cmocka_unit_test(those_before_their_turn_cost_others_nothing),
         cmocka_unit_test(closed_while_one_does_not_return),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
