@@ -521,20 +521,21 @@ void rota_poison_end(rota_runtime *runtime, rota_submission *submission) {
     const rota_moment before = {submission->number - 1, UINT32_MAX};
     (void)pthread_mutex_lock(&runtime->poison_mutex);
     remove_all(runtime, rota_marks_take_of(&runtime->poisons, submission));
-    /* In copies that it did not write these bytes are none that anybody could still read. */
+    /* In copies that it did not write these bytes are none that anybody could still read. Unlike a plan's own
+     * buffers, what was bound to its slots, or was written by the host, may be gone: its last use has passed.
+     * It is but compared with what marks name, and those of another buffer in its place are of later
+     * submissions. */
     if (submission->kind == ROTA_RECORD_PLAN) {
         const rota_plan *plan = submission->plan;
         for (uint32_t e = 0; e < plan->external_count; e++) {
             const rota_plan_external *external = &plan->externals[e];
             if (!(external->flags & ROTA_EXTERNAL_WRITE)) continue;
             uint64_t begin;
-            const rota_residency *residency = rota_submission_external(submission, external, &begin);
-            rota_place where = whole_range(residency->buffer, begin, begin + external->size_bytes);
+            const rota_buffer *root = rota_submission_root(submission, external, &begin);
+            rota_place where = whole_range(root, begin, begin + external->size_bytes);
             heal(runtime, &where, before);
         }
     } else if (submission->kind == ROTA_RECORD_WRITE) {
-        /* Unlike a plan's buffers this one may be gone: its last use has passed. It is but compared with what
-         * marks name, and those of another buffer in its place are of later submissions. */
         const rota_host_write *write = &submission->write;
         rota_place where = whole_range(write->buffer, write->offset, write->offset + write->size);
         heal(runtime, &where, before);

@@ -1163,7 +1163,10 @@ bool rota_poison_of_work(rota_work *work, rota_reason *out_reason);
 void rota_submission_fail(rota_runtime *runtime, rota_submission *submission, rota_reason reason, bool first);
 /* What is bound to a slot of a plan's submission: the root buffer's address and the offset in it. */
 const uint64_t *rota_submission_bound(const rota_submission *submission, uint32_t slot);
-/* The range of a root buffer that an external of the submission's plan names. */
+/* The range of a root buffer that an external of the submission's plan names. What is bound to a slot may be
+ * gone once the submission's works have passed: then the root is an address that can be compared. */
+const rota_buffer *rota_submission_root(const rota_submission *submission, const rota_plan_external *external,
+                                        uint64_t *out_begin);
 rota_residency *rota_submission_external(const rota_submission *submission,
                                          const rota_plan_external *external, uint64_t *out_begin);
 

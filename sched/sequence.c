@@ -115,8 +115,8 @@ const uint64_t *rota_submission_bound(const rota_submission *submission, uint32_
     return &submission->payload[run->payload_words - 2 * (run->slot_buffer_count - slot)];
 }
 
-rota_residency *rota_submission_external(const rota_submission *submission,
-                                         const rota_plan_external *external, uint64_t *out_begin) {
+const rota_buffer *rota_submission_root(const rota_submission *submission, const rota_plan_external *external,
+                                        uint64_t *out_begin) {
     const rota_plan *plan = submission->plan;
     const rota_buffer *root = plan->buffers[external->buffer].buffer;
     uint32_t slot = plan->run->slot_of_buffer[external->buffer];
@@ -126,7 +126,12 @@ rota_residency *rota_submission_external(const rota_submission *submission,
         root = (const rota_buffer *)(uintptr_t)bound[0];
         *out_begin += bound[1];
     }
-    return root->residency;
+    return root;
+}
+
+rota_residency *rota_submission_external(const rota_submission *submission,
+                                         const rota_plan_external *external, uint64_t *out_begin) {
+    return rota_submission_root(submission, external, out_begin)->residency;
 }
 
 /* ---- Failing before anything was handed over ---- */

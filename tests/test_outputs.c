@@ -282,6 +282,61 @@ static void a_failed_replay_writes_nothing(void **state) {
     close_bench(b);
 }
 
+/* A replay whose delivery waits for its turn when the buffer that it wrote, bound to a slot, is freed: what
+ * becomes of it then, with failures noted, does not look into that. */
+static void a_slots_buffer_is_not_looked_into(void **state) {
+    (void)state;
+    bench *b = open_bench();
+    uint32_t memory[WORDS] = {0};
+    rota_buffer *bad = test_words(b->devices[2], "bad", WORDS, 0), *slot, *output;
+    rota_plan *fails = test_plan_1(b->devices[2], "fails", &test_failing, bad, ROTA_WRITE), *plan;
+    source first = make(b, 0, WORDS, 1, true);
+    rota_buffer *from = test_words(b->devices[2], "from", WORDS, 2),
+                *bound = test_words(b->devices[2], "bound", WORDS, 0);
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_args *args;
+    rota_ticket ticket;
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    assert_ok(rota_recorder_buffer(recorder, ROTA_BUFFER_SLOT, "slot", WORDS * 4, &slot));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_OUTPUT, "out", WORDS * 4, &output));
+    assert_ok(rota_record_copy(recorder, slot, 0, from, 0, WORDS * 4, NULL));
+    assert_ok(rota_record_copy(recorder, output, 0, from, 0, WORDS * 4, NULL));
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(b->runtime, graph,
+                           &(rota_compile_options){.devices = &b->devices[2], .device_count = 1}, &plan));
+    rota_graph_release(graph);
+    test_fail = 1;
+    assert_ok(rota_submit_wait(fails, NULL, 0, &ticket));
+    assert_status(rota_wait(ticket, 0), ROTA_NODE_FAILED);
+    test_fail = 0;
+    test_gate_open(false);
+    (void)submit(&first, memory);
+    test_gates_running(1);
+    assert_ok(rota_args_create(plan, &args));
+    assert_ok(rota_args_set_buffer(args, slot, bound));
+    assert_ok(rota_args_set_output(args, output, memory, WORDS * 4));
+    assert_ok(rota_submit_wait(plan, args, 0, &ticket));
+    rota_args_release(args);
+    const uint64_t buffers = ra_load_relaxed(&b->runtime->buffer_count);
+    rota_buffer_release(bound);
+    const uint64_t deadline = rota_deadline_after(PATIENCE_NS);
+    while (ra_load_relaxed(&b->runtime->buffer_count) == buffers && rota_clock_ns() < deadline) nap();
+    assert_true(ra_load_relaxed(&b->runtime->buffer_count) < buffers);
+    assert_int_equal(rota_poll(ticket), ROTA_BUSY);
+    test_gate_open(true);
+    assert_ok(rota_wait(ticket, 0));
+    rota_sequencer_reap_now(b->runtime);
+    expect_words(memory, 0, WORDS, 2);
+    rota_plan_release(fails);
+    rota_plan_release(plan);
+    rota_buffer_release(bad);
+    rota_buffer_release(from);
+    drop(&first);
+    close_bench(b);
+}
+
 /* The replay's end was reached, and then its device was lost, before the completer, which is in the log's
  * function, looked: a caller may have been told of the loss and have freed the memory. */
 static void a_lost_replay_writes_nothing(void **state) {
@@ -397,6 +452,7 @@ int main(void) {
         cmocka_unit_test(a_lost_ticket_ends_in_its_turn),
         cmocka_unit_test(a_failed_replay_writes_nothing),
         cmocka_unit_test(a_lost_replay_writes_nothing),
+        cmocka_unit_test(a_slots_buffer_is_not_looked_into),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
