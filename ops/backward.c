@@ -201,9 +201,7 @@ static rota_status step_back(rota_tape *tape, const rota_tape_use *used, bool ac
     }
     if (made) made->kept = true;
     if (cleared || made) return ROTA_OK;
-    const rota_tape_buffer *entry = rota_tape_lookup(tape, &use->outputs[0]);
-    return rota_gradient_clear(tape, &use->outputs[0],
-                               !entry || used->onto || entry->first_read < used->sequence);
+    return rota_gradient_clear(tape, &use->outputs[0], used->onto);
 }
 
 /* Parameters that the loss doesn't reach, or reaches only in part. */

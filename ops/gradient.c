@@ -214,7 +214,7 @@ rota_status rota_gradient_read(rota_tape *tape, const rota_tensor *y, rota_tenso
     return ROTA_OK;
 }
 
-rota_status rota_gradient_clear(rota_tape *tape, const rota_tensor *y, bool used_before) {
+rota_status rota_gradient_clear(rota_tape *tape, const rota_tensor *y, bool written_before) {
     rota_gradient_region *region;
     ROTA_TRY(region_of(tape, y, &region));
     if (!region) return ROTA_OK;
@@ -236,7 +236,7 @@ rota_status rota_gradient_clear(rota_tape *tape, const rota_tensor *y, bool used
         region->crowded = false;
     if (rota_tensor_is_dense(y))
         return ranges_remove(tape, region, begin, begin + rota_tensor_extent_bytes(y));
-    if (!used_before) return ROTA_OK;
+    if (!written_before) return ROTA_OK;
     /* In the gaps lie other gradients, which such a write reads: only these elements become 0. */
     rota_tensor zero;
     ROTA_TRY(rota_gradient_zero_rest(tape, region, begin, begin + rota_tensor_extent_bytes(y)));

@@ -39,8 +39,8 @@ rota_gradient_region *rota_gradient_given(rota_tape *tape, const rota_tensor *y)
 /* y's gradient, complete. */
 rota_status rota_gradient_read(rota_tape *tape, const rota_tensor *y, rota_tensor *out_dy);
 /* y's gradient was used up: what was in y's memory before has another, of which nothing is known yet.
- * used_before: some op read or wrote that, and its gradient may read the one that it has. */
-rota_status rota_gradient_clear(rota_tape *tape, const rota_tensor *y, bool used_before);
+ * written_before: an op wrote that, and its gradient reads the one that it has. */
+rota_status rota_gradient_clear(rota_tape *tape, const rota_tensor *y, bool written_before);
 /* Lets x's gradient take the place of x, where x is the whole of a buffer of the graph's own and has no
  * gradient yet; *out_in_place: whether it will. */
 rota_status rota_gradient_in_place(rota_tape *tape, const rota_tensor *x, bool *out_in_place);

@@ -153,7 +153,7 @@ const rota_op rota_ops_loss[] = {
         .record = record_cross_entropy,
         .gradient = gradient_cross_entropy,
         .differentiable = 1,
-        .saved_inputs = 2,
+        .saved_inputs = 3,
         .saved_outputs = 6,
         .example = example_cross_entropy,
     },

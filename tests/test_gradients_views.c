@@ -38,6 +38,16 @@ static rota_tensor sum_of(op_kit *kit, rota_tensor a, rota_tensor b) {
     return y;
 }
 
+/* Values that f16 has. */
+static rota_tensor half_parameter(op_kit *kit, float *x) {
+    uint16_t halves[N];
+    for (int i = 0; i < N; i++) {
+        element_store(ROTA_F16, halves, (uint64_t)i, (double)(i + 3) / 8);
+        x[i] = (float)element_load(ROTA_F16, halves, (uint64_t)i);
+    }
+    return op_kit_input(kit, ROTA_F16, ROTA_SHAPE(N), halves);
+}
+
 /* ---- What is written over ---- */
 
 static double doubled(const double *x) {
@@ -146,7 +156,7 @@ static void later_views_are_added_to_all_before(void **state) {
 
 enum { MANY = 200 };
 
-/* More views than a region remembers: elements 2 apart, each used twice. */
+/* More views than a region remembers: every other element by itself, and once more. */
 static void more_views_than_are_remembered_add_up(void **state) {
     (void)state;
     float x[MANY];
@@ -155,20 +165,176 @@ static void more_views_than_are_remembered_add_up(void **state) {
     op_kit_open(&kit);
     rota_tensor p = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(MANY), x), all, sum, grad = ROTA_TENSOR_NONE;
     assert_ok(rota_op_copy(kit.tape, p, &all));
-    sum = total(&kit, PART(all, 0, (2), 1));
-    for (uint64_t i = 1; i + 1 < MANY / 2; i++)
-        assert_ok(rota_op_add(kit.tape, sum, total(&kit, PART(all, 2 * i, (1), 1)), &sum));
-    for (uint64_t i = 0; i < 2; i++)
-        assert_ok(rota_op_add(kit.tape, sum, total(&kit, PART(all, i, (MANY / 2), 2)), &sum));
+    sum = total(&kit, PART(all, 0, (1), 1));
+    for (uint64_t i = 2; i < 2 * MANY; i += 2)
+        assert_ok(rota_op_add(kit.tape, sum, total(&kit, PART(all, i % MANY, (1), 1)), &sum));
     assert_ok(rota_backward(kit.tape, sum, &p, 1, &grad, NULL));
     const uint32_t output = op_kit_output(&kit, grad);
     op_kit_run(&kit);
-    for (int i = 0; i < MANY; i++) {
-        const float expected = i < 2 || (i % 2 == 0 && i < MANY - 2) ? 2 : 1;
-        if (op_kit_f32(&kit, output)[i] != expected)
-            fail_msg("gradient %d is %g, expected %g", i, (double)op_kit_f32(&kit, output)[i],
-                     (double)expected);
-    }
+    for (int i = 0; i < MANY; i++)
+        if (op_kit_f32(&kit, output)[i] != (i % 2 ? 0 : 2))
+            fail_msg("gradient %d is %g", i, (double)op_kit_f32(&kit, output)[i]);
+    op_kit_close(&kit);
+}
+
+static double used_around(const double *x) {
+    double sum = 3 * x[2] + 2 * x[0];
+    for (int i = 0; i < N; i++) sum += i >= 4 && i % 2 ? x[i / 2] : i == 10 || i == 11 ? 0 : x[i];
+    return sum;
+}
+
+/* What is cleared lies among, or upon, views that were added to: they are still that for what comes before.
+ */
+static void cleared_views_leave_others_as_they_were(void **state) {
+    (void)state;
+    float x[N];
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_tensor p = parameter(&kit, x), all, a, b, two = ROTA_TENSOR_NONE;
+    assert_ok(rota_op_copy(kit.tape, p, &all));
+    assert_ok(rota_op_scale(kit.tape, PART(all, 2, (1), 1), ROTA_PLAIN(3), &a));
+    assert_ok(rota_op_scale(kit.tape, PART(all, 0, (1), 1), ROTA_PLAIN(2), &b));
+    two = PART(all, 10, (2), 1);
+    assert_ok(rota_op_fill_into(kit.tape, two, 0));
+    assert_ok(rota_op_copy_into(kit.tape, PART(p, 2, (4), 1), PART(all, 5, (4), 2)));
+    assert_ok(rota_op_add(kit.tape, a, b, &a));
+    check_loss(&kit, sum_of(&kit, a, all), p, used_around, x, "used around");
+}
+
+static double gap_twice(const double *x) {
+    double sum = 5 * x[1];
+    for (int i = 0; i < N; i += 2) sum += x[i];
+    return sum;
+}
+
+/* An element in the gaps of a view is none of it. */
+static void gaps_of_a_view_are_not_of_it(void **state) {
+    (void)state;
+    float x[N];
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_tensor p = parameter(&kit, x), a, b;
+    assert_ok(rota_op_scale(kit.tape, PART(p, 1, (1), 1), ROTA_PLAIN(2), &a));
+    assert_ok(rota_op_scale(kit.tape, PART(p, 1, (1), 1), ROTA_PLAIN(3), &b));
+    rota_tensor sums[] = {total(&kit, a), total(&kit, b), total(&kit, PART(p, 0, (6), 2))},
+                grad = ROTA_TENSOR_NONE;
+    assert_ok(rota_backward_losses(kit.tape, sums, 3, &p, 1, &grad, NULL));
+    const uint32_t output = op_kit_output(&kit, grad);
+    op_kit_run(&kit);
+    check_function(gap_twice, x, op_kit_f32(&kit, output), "in the gap");
+    op_kit_close(&kit);
+}
+
+static double partly_overwritten(const double *x) {
+    return 3 * x[0] + x[1] + 2 * x[0];
+}
+
+/* A view that begins before what is cleared, and ends in it. */
+static void views_that_are_cleared_in_part_stay(void **state) {
+    (void)state;
+    float x[N];
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_tensor p = parameter(&kit, x), all, a, b;
+    assert_ok(rota_op_copy(kit.tape, p, &all));
+    assert_ok(rota_op_scale(kit.tape, PART(all, 0, (1), 1), ROTA_PLAIN(3), &a));
+    assert_ok(rota_op_copy_into(kit.tape, PART(p, 0, (2), 1), PART(all, 2, (2), 1)));
+    assert_ok(rota_op_copy(kit.tape, PART(all, 0, (3), 1), &b));
+    check_loss(&kit, sum_of(&kit, a, b), p, partly_overwritten, x, "cleared in part");
+}
+
+/* ---- What the loss does not depend on ---- */
+
+static double all_of_it(const double *x) {
+    double sum = 0;
+    for (int i = 0; i < N; i++) sum += x[i];
+    return sum;
+}
+
+/* Beside a value that is used lies another, whose op could have no gradient any more. */
+static void neighbours_are_not_gone_through(void **state) {
+    (void)state;
+    float x[N];
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_tensor p = parameter(&kit, x), pair, squares;
+    assert_ok(rota_tape_tensor(kit.tape, ROTA_BUFFER_TRANSIENT, "pair", ROTA_F32, ROTA_SHAPE(2 * N), &pair));
+    assert_ok(rota_op_copy(kit.tape, p, &squares));
+    assert_ok(rota_op_relu_into(kit.tape, squares, PART(pair, N, (N), 1)));
+    assert_ok(rota_op_fill_into(kit.tape, squares, 0)); /* which relu needs */
+    assert_ok(rota_op_copy_into(kit.tape, p, PART(pair, 0, (N), 1)));
+    check_loss(&kit, total(&kit, PART(pair, 0, (N), 1)), p, all_of_it, x, "beside");
+}
+
+/* An op without a gradient reads what gradients don't flow through, and what comes from no parameter. */
+static void ops_without_gradients_read_constants(void **state) {
+    (void)state;
+    float x[N];
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_tensor p = parameter(&kit, x), c = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(N), x), stopped, norm,
+                other, sum;
+    assert_ok(rota_op_stop_gradient(kit.tape, p, &stopped));
+    assert_ok(rota_op_global_norm(kit.tape, &stopped, 1, 1, &norm));
+    assert_ok(rota_op_exp(kit.tape, c, &c));
+    assert_ok(rota_op_global_norm(kit.tape, &c, 1, 1, &other));
+    assert_ok(rota_op_add(kit.tape, norm, other, &norm));
+    assert_ok(rota_op_add(kit.tape, total(&kit, p), total(&kit, norm), &sum));
+    check_loss(&kit, sum, p, all_of_it, x, "constants");
+}
+
+/* Of the parameters of a call that kept the ops the next one knows nothing. */
+static void calls_know_their_own_parameters_alone(void **state) {
+    (void)state;
+    float x[N];
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_tensor p = parameter(&kit, x), q = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(N), x), powers, sum;
+    rota_tensor first = ROTA_TENSOR_NONE, second = ROTA_TENSOR_NONE;
+    assert_ok(rota_op_exp(kit.tape, q, &powers));
+    sum = sum_of(&kit, powers, p);
+    assert_ok(rota_backward(kit.tape, sum, &q, 1, &first, &(rota_backward_options){.keep = true}));
+    assert_ok(rota_op_fill_into(kit.tape, powers, 0)); /* which q's gradient needs */
+    assert_ok(rota_backward(kit.tape, sum, &p, 1, &second, &(rota_backward_options){.keep = true}));
+    const uint32_t output = op_kit_output(&kit, second);
+    rota_tensor third = ROTA_TENSOR_NONE;
+    assert_status(rota_backward(kit.tape, sum, &q, 1, &third, NULL), ROTA_WRONG_STATE);
+    assert_message("op 'exp' needs its 'y'");
+    op_kit_run(&kit);
+    check_function(all_of_it, x, op_kit_f32(&kit, output), "the second call");
+    op_kit_close(&kit);
+}
+
+/* A result lies in the buffer of the parameter that it comes from: their gradients are two. */
+static void a_result_lies_beside_its_parameter(void **state) {
+    (void)state;
+    float x[N];
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_tensor all = parameter(&kit, x), p = PART(all, 0, (4), 1), y = PART(all, 4, (4), 1),
+                grad = ROTA_TENSOR_NONE;
+    assert_ok(rota_op_mul_into(kit.tape, p, p, y));
+    assert_ok(rota_op_scale(kit.tape, y, ROTA_PLAIN(2), &y));
+    assert_ok(rota_backward(kit.tape, total(&kit, y), &p, 1, &grad, NULL));
+    const uint32_t output = op_kit_output(&kit, grad);
+    op_kit_run(&kit);
+    for (int i = 0; i < 4; i++) assert_true(fabsf(op_kit_f32(&kit, output)[i] - 4 * x[i]) < 1e-5f);
+    op_kit_close(&kit);
+}
+
+/* A slot's size may be no multiple of a word's: its gradient has room for all of it. */
+static void buffers_of_half_words_have_gradients(void **state) {
+    (void)state;
+    float x[N];
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_buffer *slot;
+    rota_tensor p = half_parameter(&kit, x), y, wide, grad = ROTA_TENSOR_NONE;
+    assert_ok(rota_graph_buffer(kit.graph, ROTA_BUFFER_SLOT, "slot", 6, &slot));
+    assert_ok(rota_tensor_of(slot, 0, ROTA_F16, ROTA_SHAPE(3), &y));
+    assert_ok(rota_op_square_into(kit.tape, PART(p, 0, (3), 1), y));
+    assert_ok(rota_op_cast(kit.tape, y, ROTA_F32, &wide));
+    assert_ok(rota_backward(kit.tape, total(&kit, wide), &p, 1, &grad, NULL));
     op_kit_close(&kit);
 }
 
@@ -333,19 +499,10 @@ static void check_half(op_kit *kit, rota_tensor loss, rota_tensor p, double (*f)
     op_kit_close(kit);
 }
 
-/* Values that f16 has. */
-static rota_tensor half_parameter(op_kit *kit, float *x) {
-    uint16_t halves[N];
-    for (int i = 0; i < N; i++) {
-        element_store(ROTA_F16, halves, (uint64_t)i, (double)(i + 3) / 8);
-        x[i] = (float)element_load(ROTA_F16, halves, (uint64_t)i);
-    }
-    return op_kit_input(kit, ROTA_F16, ROTA_SHAPE(N), halves);
-}
-
 static double rows_chosen(const double *x) {
     double sum = 0;
     for (int c = 0; c < 3; c++) sum += 2 * x[3 + c] * x[3 + c] + x[9 + c] * x[9 + c];
+    for (int i = 0; i < N; i++) sum += x[i];
     return sum;
 }
 
@@ -359,7 +516,35 @@ static void an_embedding_has_its_gradient_at_an_odd_element(void **state) {
     assert_ok(rota_op_embedding(kit.tape, PART(p, 0, (4, 3), 3, 1), index, &y));
     assert_ok(rota_op_square(kit.tape, y, &y));
     assert_ok(rota_op_cast(kit.tape, y, ROTA_F32, &y));
-    check_half(&kit, total(&kit, y), p, rows_chosen, x);
+    assert_ok(rota_op_cast(kit.tape, p, ROTA_F32, &index));
+    check_half(&kit, sum_of(&kit, y, index), p, rows_chosen, x);
+}
+
+static double normalized(const double *x) {
+    double sum = 0;
+    for (int r = 0; r < 3; r++) {
+        double mean = 0, variance = 0;
+        for (int c = 0; c < 4; c++) mean += x[r * 4 + c] / 4;
+        for (int c = 0; c < 4; c++) variance += (x[r * 4 + c] - mean) * (x[r * 4 + c] - mean) / 4;
+        for (int c = 0; c < 4; c++)
+            sum += (x[r * 4 + c] - mean) / sqrt(variance + 0.5) * (c == 1) + x[r * 4 + c];
+    }
+    return sum;
+}
+
+static void a_norm_has_its_gradient_at_an_odd_element(void **state) {
+    (void)state;
+    const float columns[4] = {0, 1, 0, 0};
+    float x[N];
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_tensor p = half_parameter(&kit, x), w = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(4), columns), y, z;
+    assert_ok(
+        rota_op_layernorm(kit.tape, PART(p, 0, (3, 4), 4, 1), ROTA_TENSOR_NONE, ROTA_TENSOR_NONE, 0.5f, &y));
+    assert_ok(rota_op_cast(kit.tape, y, ROTA_F32, &y));
+    assert_ok(rota_op_mul(kit.tape, y, w, &y));
+    assert_ok(rota_op_cast(kit.tape, p, ROTA_F32, &z));
+    check_half(&kit, sum_of(&kit, y, z), p, normalized, x);
 }
 
 static double attended_by_windows(const double *x) {
@@ -446,6 +631,82 @@ static void logits_that_others_read_stay_until_they_did(void **state) {
     check_loss(&kit, sum_of(&kit, loss, squares), p, both, x, "two uses");
 }
 
+static double some_logits(const double *x) {
+    double sum = cross_entropy(x);
+    for (int i = 0; i < N; i++) sum += 2 * x[i];
+    return sum;
+}
+
+/* Logits that are a part of a buffer, of which others have the whole: the first, and the last. */
+static void logits_among_others_keep_their_place(void **state) {
+    (void)state;
+    for (uint64_t before = 0; before < 2; before++) {
+        float x[N];
+        op_kit kit;
+        op_kit_open(&kit);
+        rota_tensor p = parameter(&kit, x), index = op_kit_input(&kit, ROTA_I32, ROTA_SHAPE(3), labels), all,
+                    loss, sum;
+        assert_ok(
+            rota_tape_tensor(kit.tape, ROTA_BUFFER_TRANSIENT, "all", ROTA_F32, ROTA_SHAPE(N + 4), &all));
+        assert_ok(rota_op_fill_into(kit.tape, all, 1));
+        assert_ok(rota_op_copy_into(kit.tape, p, PART(all, 4 * before, (N), 1)));
+        assert_ok(rota_op_scale(kit.tape, all, ROTA_PLAIN(2), &sum));
+        const rota_classifier options = {.ignored = ROTA_IGNORED_LABEL, .in_place = true};
+        assert_ok(rota_op_classifier(kit.tape, PART(all, 4 * before, (3, 4), 4, 1), index, &options, &loss));
+        check_loss(&kit, sum_of(&kit, sum, loss), p, some_logits, x, before ? "the last" : "the first");
+    }
+}
+
+/* Logits in memory of the caller's are still there. */
+static void logits_of_others_stay(void **state) {
+    (void)state;
+    float x[N];
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_tensor p = parameter(&kit, x), index = op_kit_input(&kit, ROTA_I32, ROTA_SHAPE(3), labels), logits,
+                loss;
+    rota_tensor grad = ROTA_TENSOR_NONE;
+    assert_ok(rota_tape_tensor(kit.tape, ROTA_BUFFER_OUTPUT, "logits", ROTA_F32, ROTA_SHAPE(3, 4), &logits));
+    const uint32_t output = kit.output_count++;
+    kit.outputs[output] = logits.buffer;
+    kit.output_bytes[output] = N * sizeof(float);
+    assert_non_null(kit.output_data[output] = calloc(N, sizeof(float)));
+    assert_ok(rota_op_copy_into(kit.tape, PART(p, 0, (3, 4), 4, 1), logits));
+    const rota_classifier options = {.ignored = ROTA_IGNORED_LABEL, .in_place = true};
+    assert_ok(rota_op_classifier(kit.tape, logits, index, &options, &loss));
+    assert_ok(rota_backward(kit.tape, loss, &p, 1, &grad, NULL));
+    const uint32_t gradient = op_kit_output(&kit, grad);
+    op_kit_run(&kit);
+    assert_memory_equal(kit.output_data[output], x, sizeof x);
+    check_function(cross_entropy, x, op_kit_f32(&kit, gradient), "logits of others");
+    op_kit_close(&kit);
+}
+
+/* What a classifier's gradient needs, and what another one has put in its place. */
+static void overwritten_logits_and_labels_are_refused(void **state) {
+    (void)state;
+    for (int form = 0; form < 3; form++) {
+        float x[N];
+        op_kit kit;
+        op_kit_open(&kit);
+        rota_tensor p = parameter(&kit, x), index = op_kit_variable(&kit, ROTA_I32, ROTA_SHAPE(3), labels),
+                    logits, loss;
+        rota_tensor other, grad = ROTA_TENSOR_NONE;
+        assert_ok(rota_op_copy(kit.tape, PART(p, 0, (3, 4), 4, 1), &logits));
+        const rota_classifier options = {.ignored = ROTA_IGNORED_LABEL, .in_place = true};
+        assert_ok(rota_op_classifier(kit.tape, logits, index, &options, &loss));
+        if (form == 0) assert_ok(rota_op_fill_into(kit.tape, logits, 0));
+        if (form == 1) assert_ok(rota_op_fill_into(kit.tape, index, 0));
+        if (form == 2) {
+            assert_ok(rota_op_classifier(kit.tape, logits, index, &options, &other));
+            assert_ok(rota_op_add(kit.tape, loss, other, &loss));
+        }
+        assert_status(rota_backward(kit.tape, loss, &p, 1, &grad, NULL), ROTA_WRONG_STATE);
+        assert_message(form == 1 ? "needs its 'labels'" : "needs its 'logits'");
+        op_kit_close(&kit);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_view_with_gaps_is_changed_after_it_was_read),
@@ -454,6 +715,18 @@ int main(void) {
         cmocka_unit_test(what_stops_gradients_writes_where_there_are_none),
         cmocka_unit_test(later_views_are_added_to_all_before),
         cmocka_unit_test(more_views_than_are_remembered_add_up),
+        cmocka_unit_test(cleared_views_leave_others_as_they_were),
+        cmocka_unit_test(gaps_of_a_view_are_not_of_it),
+        cmocka_unit_test(views_that_are_cleared_in_part_stay),
+        cmocka_unit_test(neighbours_are_not_gone_through),
+        cmocka_unit_test(ops_without_gradients_read_constants),
+        cmocka_unit_test(calls_know_their_own_parameters_alone),
+        cmocka_unit_test(a_result_lies_beside_its_parameter),
+        cmocka_unit_test(buffers_of_half_words_have_gradients),
+        cmocka_unit_test(a_norm_has_its_gradient_at_an_odd_element),
+        cmocka_unit_test(logits_among_others_keep_their_place),
+        cmocka_unit_test(logits_of_others_stay),
+        cmocka_unit_test(overwritten_logits_and_labels_are_refused),
         cmocka_unit_test(windows_that_overlap_add_up),
         cmocka_unit_test(products_with_repeating_weights),
         cmocka_unit_test(attention_of_windows),
