@@ -389,7 +389,9 @@ static const struct {
     {draw_reshape, PROGRAM_OP, "reshape"},
     {draw_cast, PROGRAM_OP, "cast"},
     {draw_filled, PROGRAM_OP, "fill"},
-    {draw_axes, PROGRAM_OP, "sum mean max min variance cumulative_sum argmax top_k transpose slice"},
+    {draw_axes, PROGRAM_OP,
+     "sum mean max min variance cumulative_sum argmax top_k transpose slice sum "
+     "mean max min variance cumulative_sum top_k transpose slice"},
     {draw_rows, PROGRAM_OP, "softmax log_softmax sum_squares causal_mask"},
     {draw_gather, PROGRAM_OP, "gather scatter_add"},
     {draw_embedding, PROGRAM_OP, "embedding"},
@@ -412,12 +414,16 @@ static const struct {
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 
-/* One of the names in a list. */
-static const rota_op *choose_op(drawing *d, const char *names) {
+static uint32_t names_in(const char *names) {
     uint32_t count = 1;
-    char name[32];
     for (const char *c = names; *c; c++) count += *c == ' ';
-    for (uint32_t skip = draw_below(d, count); skip > 0; skip--) names = strchr(names, ' ') + 1;
+    return count;
+}
+
+/* The op of this number in a list of names. */
+static const rota_op *op_of(const char *names, uint32_t number) {
+    char name[32];
+    while (number-- > 0) names = strchr(names, ' ') + 1;
     const size_t length = strcspn(names, " ");
     memcpy(name, names, length);
     name[length] = 0;
@@ -425,10 +431,18 @@ static const rota_op *choose_op(drawing *d, const char *names) {
 }
 
 bool draw_operands(drawing *d, program_item *out_item) {
-    const uint32_t choice = draw_below(d, 4);
-    const uint32_t family = choice == 0 ? 0 : choice == 1 ? 1 : draw_below(d, FAMILIES);
+    uint32_t family = 0, number, all = 0;
+    if (draw_one_in(d, 4)) { /* of all families alike */
+        family = draw_below(d, FAMILIES);
+        number = draw_below(d, names_in(families[family].names));
+    } else { /* of all names */
+        for (uint32_t i = 0; i < FAMILIES; i++) all += names_in(families[i].names);
+        number = draw_below(d, all);
+        for (; number >= names_in(families[family].names); family++)
+            number -= names_in(families[family].names);
+    }
     *out_item = (program_item){.kind = families[family].kind};
-    if (out_item->kind == PROGRAM_OP) out_item->op = choose_op(d, families[family].names);
+    if (out_item->kind == PROGRAM_OP) out_item->op = op_of(families[family].names, number);
     return families[family].draw(d, out_item);
 }
 
