@@ -159,7 +159,7 @@ rota_status rota_gradient_in_place(rota_tape *tape, const rota_tensor *x, bool *
     if (!entry) return no_memory();
     *out_in_place = !tape->keep && entry->wanted && !entry->regions && rota_tensor_is_contiguous(x) &&
                     rota_tensor_begin(x) == 0 && rota_buffer_get_kind(entry->root) == ROTA_BUFFER_TRANSIENT &&
-                    rota_tensor_extent_bytes(x) + 3 >= rota_buffer_size(entry->root);
+                    rota_tensor_extent_bytes(x) == rota_buffer_size(entry->root);
     rota_gradient_region *region;
     return *out_in_place ? rota_gradient_region_add(tape, x, x, false, &region) : ROTA_OK;
 }

@@ -666,6 +666,34 @@ static void logits_among_others_keep_their_place(void **state) {
     }
 }
 
+/* Three logits of 16 bits, of whose buffer's words others have a fourth element. */
+static void logits_share_a_word_with_others(void **state) {
+    (void)state;
+    const int32_t label = 1;
+    const float expected[4] = {1.18632f, 0.30724f, 1.50644f,
+                               1}; /* softmax(0, 0.5, 1), less the label, and 1 */
+    float x[N];
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_tensor p = half_parameter(&kit, x), index = op_kit_input(&kit, ROTA_I32, ROTA_SHAPE(1), &label), all,
+                wide;
+    rota_tensor loss, grad = ROTA_TENSOR_NONE;
+    assert_ok(rota_op_scale(kit.tape, PART(p, 0, (4), 1), ROTA_PLAIN(4), &all));
+    assert_ok(rota_op_cast(kit.tape, all, ROTA_F32, &wide));
+    const rota_classifier options = {.ignored = ROTA_IGNORED_LABEL, .in_place = true};
+    assert_ok(rota_op_classifier(kit.tape, PART(all, 0, (1, 3), 3, 1), index, &options, &loss));
+    assert_ok(rota_op_add(kit.tape, total(&kit, wide), loss, &loss));
+    assert_ok(rota_backward(kit.tape, loss, &p, 1, &grad, NULL));
+    assert_ok(rota_op_cast(kit.tape, grad, ROTA_F32, &grad));
+    const uint32_t output = op_kit_output(&kit, grad);
+    op_kit_run(&kit);
+    for (int i = 0; i < 4; i++)
+        if (fabsf(op_kit_f32(&kit, output)[i] - 4 * expected[i]) > 0.02f)
+            fail_msg("gradient %d is %g, expected %g", i, (double)op_kit_f32(&kit, output)[i],
+                     4 * (double)expected[i]);
+    op_kit_close(&kit);
+}
+
 /* Logits in memory of the caller's are still there. */
 static void logits_of_others_stay(void **state) {
     (void)state;
@@ -734,6 +762,7 @@ int main(void) {
         cmocka_unit_test(buffers_of_half_words_have_gradients),
         cmocka_unit_test(a_norm_has_its_gradient_at_an_odd_element),
         cmocka_unit_test(logits_among_others_keep_their_place),
+        cmocka_unit_test(logits_share_a_word_with_others),
         cmocka_unit_test(logits_of_others_stay),
         cmocka_unit_test(overwritten_logits_and_labels_are_refused),
         cmocka_unit_test(windows_that_overlap_add_up),
