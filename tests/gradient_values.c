@@ -505,6 +505,10 @@ bool program_param_is_unsupported(const program *p, uint32_t c, uint32_t param) 
     uint32_t maker;
     if (!maker_of(p, c, x, &maker)) return true;
     if (maker != PROGRAM_NONE && (call->accumulate || p->items[maker].kind != PROGRAM_OP)) return true;
+    for (uint32_t i = 0; maker != PROGRAM_NONE && i < p->items[maker].output_count; i++) {
+        const program_view *y = &p->items[maker].out[i]; /* written in another order is as good as in part */
+        if (ranges_meet(y, x) && !rota_tensor_is_contiguous(&y->tensor)) return true;
+    }
     for (uint32_t k = first_known(p, c); k < item_of(p, c); k++) {
         const program_item *item = &p->items[k];
         for (uint32_t i = 0; i < item->input_count; i++)
