@@ -314,7 +314,8 @@ typedef struct rota_staging_pool {
     _Atomic uint64_t blanks;
     rota_staging_shelf shelves[2][ROTA_STAGING_CLASSES]; /* for the host to write, and to read */
     _Atomic int64_t uploading;                           /* bytes of large writes that are under way */
-    rota_staging *oldest, *newest;                       /* the sequencer's: those writes */
+    /* The sequencer's: those writes, by queue, since one that is held on a siding ends after later ones. */
+    rota_staging *oldest[ROTA_EXEC_QUEUES_MAX], *newest[ROTA_EXEC_QUEUES_MAX];
     rota_room_turn large_turn, slot_turn;
     _Atomic uint32_t next_slot; /* of the ring, where the next claim begins to look */
 } rota_staging_pool;

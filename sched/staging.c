@@ -277,24 +277,26 @@ void rota_staging_retire(rota_staging *span, uint64_t bytes, uint64_t point) {
     span->point = point;
     span->bytes = bytes;
     span->later = NULL;
-    if (pool->newest)
-        pool->newest->later = span;
+    const uint32_t queue = rota_point_queue(point);
+    if (pool->newest[queue])
+        pool->newest[queue]->later = span;
     else
-        pool->oldest = span;
-    pool->newest = span;
+        pool->oldest[queue] = span;
+    pool->newest[queue] = span;
 }
 
-/* Uploads of a device are on one queue, so they come to their ends in order. */
+/* Uploads of one queue come to their ends in order. */
 static void give_back_uploads(rota_runtime *runtime, rota_staging_pool *pool) {
-    while (pool->oldest && rota_point_passed(runtime, pool->oldest->point)) {
-        rota_staging *span = pool->oldest;
-        pool->oldest = span->later;
-        if (!pool->oldest) pool->newest = NULL;
-        uint64_t bytes = span->bytes;
-        rota_staging_release(span);
-        rota_staging_return(runtime, bytes);
-        (void)ra_fetch_sub_release(&pool->uploading, (int64_t)bytes); /* with has_room in hostio.c */
-    }
+    for (uint32_t q = 0; q < runtime->queue_count; q++)
+        while (pool->oldest[q] && rota_point_passed(runtime, pool->oldest[q]->point)) {
+            rota_staging *span = pool->oldest[q];
+            pool->oldest[q] = span->later;
+            if (!pool->oldest[q]) pool->newest[q] = NULL;
+            uint64_t bytes = span->bytes;
+            rota_staging_release(span);
+            rota_staging_return(runtime, bytes);
+            (void)ra_fetch_sub_release(&pool->uploading, (int64_t)bytes); /* with has_room in hostio.c */
+        }
 }
 
 /* ---- Giving memory back ---- */
@@ -336,7 +338,8 @@ bool rota_staging_is_held(const rota_runtime *runtime) {
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) {
         const rota_staging_pool *pool = &runtime->devices[d]->staging;
-        if (pool->oldest) return true;
+        for (uint32_t q = 0; q < runtime->queue_count; q++)
+            if (pool->oldest[q]) return true;
         for (uint32_t size_class = 0; size_class < ROTA_STAGING_CLASSES; size_class++)
             for (uint32_t use = 0; use < 2; use++)
                 if (ra_load_relaxed(&pool->shelves[use][size_class].count) > kept_blocks(size_class))

@@ -599,6 +599,55 @@ static void a_full_ring(void **state) {
     close_stage(s);
 }
 
+/* A large write that is held keeps its own staging memory, and no later one's: with room for four, twelve
+ * others go past it. */
+static void large_writes_pass_one_that_is_held(void **state) {
+    (void)state;
+    enum { LARGE = 1u << 20, LIMIT = 4u << 20 };
+    adversary_options options = {.seed = 3};
+    rota_runtime *runtime;
+    rota_device *cpu, *device;
+    test_gate_open(false);
+    assert_ok(adversary_runtime_open(&options,
+                                     &(rota_runtime_options){.timeout_ns = 3000000000u,
+                                                             .staging_slots = 4,
+                                                             .staging_slot_bytes = 4096,
+                                                             .staging_limit_bytes = LIMIT},
+                                     &runtime));
+    assert_ok(rota_device_open(runtime, "cpu", &cpu));
+    assert_ok(rota_device_open(runtime, "adversary", &device));
+    rota_buffer *x = test_words(cpu, "x", WORDS, 5), *y, *z;
+    assert_ok(rota_runtime_buffer(runtime, "y", LARGE, &y));
+    assert_ok(rota_runtime_buffer(runtime, "z", LARGE, &z));
+    uint8_t *bytes = calloc(1, LARGE);
+    assert_non_null(bytes);
+    assert_ok(rota_buffer_write(y, device, 0, bytes, LARGE, NULL));
+    rota_access accesses[] = {{x, 0, WORDS * 4, ROTA_READ}, {y, 0, WORDS * 4, ROTA_WRITE}};
+    test_node node = {&test_copy, "copy", {accesses[0], accesses[1]}, 2};
+    rota_plan *gate = test_plan_1(cpu, "gate", &test_gate, x, ROTA_READWRITE);
+    rota_plan *copy = test_plan(device, "copy", &node, 1);
+    (void)submit(gate);
+    (void)submit(copy); /* held for the CPU, and the write for it */
+    rota_ticket held, ticket;
+    assert_ok(rota_buffer_write(y, device, 0, bytes, LARGE, &held));
+    for (uint32_t i = 0; i < 12; i++) {
+        memset(bytes, (int)i + 1, LARGE);
+        assert_ok(rota_buffer_write(z, device, 0, bytes, LARGE, &ticket));
+        assert_ok(rota_wait(ticket, SOON_NS));
+    }
+    assert_int_equal(rota_poll(held), ROTA_BUSY);
+    test_gate_open(true);
+    assert_ok(rota_wait(held, SOON_NS));
+    free(bytes);
+    rota_plan_release(gate);
+    rota_plan_release(copy);
+    rota_buffer_release(x);
+    rota_buffer_release(y);
+    rota_buffer_release(z);
+    assert_ok(rota_runtime_close(runtime, 5000000000u));
+    if (options.violations) fail_msg("%s", options.violation);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_independent_passes),
@@ -611,6 +660,7 @@ int main(void) {
         cmocka_unit_test(one_that_cannot_be_made),
         cmocka_unit_test(every_reader_is_waited_for),
         cmocka_unit_test(a_full_ring),
+        cmocka_unit_test(large_writes_pass_one_that_is_held),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
