@@ -18,7 +18,11 @@
 
 static const char program[] = "rota-bench soak";
 #define THREADS_MAX 64
-#define LOOK_NS UINT64_C(1000000000)
+#define LOOK_NS UINT64_C(5000000000)
+/* Staging memory that is idle for so long is given back: what is looked at is what stays. */
+#define STAGING_IDLE_NS UINT64_C(200000000)
+/* The longest that a look waits for the threads' rounds to end. */
+#define REST_NS UINT64_C(20000000000)
 #define MINUTE_NS UINT64_C(60000000000)
 /* The first minute is not judged, and a slope only over so long: below that it says more about a page than
  * about an hour. */
@@ -95,7 +99,8 @@ static int open_devices(soak *s, char *ids) {
         rota_device **device = &s->devices[s->device_count];
         if (s->device_count == 0) {
             opened_device opened;
-            code = report_open(program, id, NULL, &opened);
+            code = report_open(program, id, &(rota_runtime_options){.staging_idle_ns = STAGING_IDLE_NS},
+                               &opened);
             if (code != EXIT_GOOD) return code;
             s->runtime = opened.runtime;
             *device = opened.device;
@@ -140,11 +145,10 @@ static uint64_t sum(const soak_thread *threads, uint32_t count, bool rounds) {
 }
 
 static void print_line(const soak *s, const soak_thread *threads, uint32_t count, double seconds,
-                       uint64_t rss, cJSON *list) {
+                       uint64_t rss, uint64_t staging, cJSON *list) {
     rota_runtime_stats stats;
     rota_runtime_get_stats(s->runtime, &stats);
     uint64_t rounds = sum(threads, count, true), failures = sum(threads, count, false);
-    uint64_t staging = rota_runtime_staging_bytes(s->runtime);
     printf("%8.0f s  %12" PRIu64 " submissions  %8" PRIu64
            " failed as asked for  RSS %8.2f MiB  staging %7.2f MiB  "
            "%10" PRIu64 " rounds  %" PRIu64 " failures\n",
@@ -165,10 +169,17 @@ static void print_line(const soak *s, const soak_thread *threads, uint32_t count
 
 static void *thread_main(void *argument) {
     soak_thread *thread = argument;
-    while (!atomic_load(&thread->soak->stop)) {
+    soak *s = thread->soak;
+    while (!atomic_load(&s->stop)) {
+        if (atomic_load(&s->pause)) {
+            atomic_fetch_add(&s->resting, 1);
+            while (atomic_load(&s->pause)) usleep(1000);
+            atomic_fetch_sub(&s->resting, 1);
+            continue;
+        }
         if (!soak_round(thread)) {
             atomic_fetch_add(&thread->failures, 1);
-            atomic_store(&thread->soak->stop, true); /* what comes after a difference says nothing more */
+            atomic_store(&s->stop, true); /* what comes after a difference says nothing more */
             return NULL;
         }
         atomic_fetch_add(&thread->rounds, 1);
@@ -176,38 +187,62 @@ static void *thread_main(void *argument) {
     return NULL;
 }
 
-static void look_until(const soak *s, const soak_thread *threads, uint32_t count, uint64_t length_ns,
-                       line *out_line, cJSON *list) {
-    uint64_t begin = rota_clock_ns(), due = begin, minute = begin;
+/* Whether the runtime holds nothing but what it is to keep; what it holds comes back a while after its last
+ * use. */
+static bool is_at_rest(const soak *s, uint64_t memory_before, rota_runtime_stats *out_stats,
+                       uint64_t *out_staging) {
+    rota_runtime_get_stats(s->runtime, out_stats);
+    *out_staging = rota_runtime_staging_bytes(s->runtime);
+    return out_stats->buffers == 0 && out_stats->plans == 0 && out_stats->reclaim_pending == 0 &&
+           out_stats->memory_bytes <= memory_before + *out_staging &&
+           *out_staging <= s->device_count * STAGING_KEPT_BYTES &&
+           out_stats->submissions == out_stats->completed;
+}
+
+/* Resident bytes while nothing is in use, which others would be lost in; false where the threads did not come
+ * to rest. */
+static bool resident_at_rest(soak *s, uint32_t count, uint64_t memory_before, uint64_t *out_bytes) {
+    uint64_t deadline = rota_deadline_after(REST_NS), staging;
+    rota_runtime_stats stats;
+    bool rests = false;
+    atomic_store(&s->pause, true);
+    while (!rests && !atomic_load(&s->stop) && rota_clock_ns() < deadline) {
+        usleep(5000);
+        rests = atomic_load(&s->resting) == count && is_at_rest(s, memory_before, &stats, &staging);
+    }
+    *out_bytes = resident_bytes();
+    atomic_store(&s->pause, false);
+    return rests;
+}
+
+static void look_until(soak *s, const soak_thread *threads, uint32_t count, uint64_t length_ns,
+                       uint64_t memory_before, line *out_line, cJSON *list) {
+    uint64_t begin = rota_clock_ns(), due = begin, minute = begin, rss = 0;
     while (!atomic_load(&s->stop) && rota_clock_ns() - begin < length_ns) {
         due += LOOK_NS;
         if (due > begin + length_ns) due = begin + length_ns;
-        struct timespec when = {.tv_sec = (time_t)(due / 1000000000), .tv_nsec = (long)(due % 1000000000)};
-        while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, NULL) != 0) continue;
-        uint64_t now = rota_clock_ns(), rss = resident_bytes();
+        while (rota_clock_ns() < due && !atomic_load(&s->stop)) usleep(20000);
+        uint64_t staging = rota_runtime_staging_bytes(s->runtime);
+        bool rests = resident_at_rest(s, count, memory_before, &rss);
+        uint64_t now = rota_clock_ns();
         double seconds = (double)(now - begin) * 1e-9;
-        if (now - begin > MINUTE_NS) line_add(out_line, seconds, (double)rss / MIB);
+        if (rests && now - begin > MINUTE_NS) line_add(out_line, seconds, (double)rss / MIB);
         if (now - minute < MINUTE_NS && now - begin < length_ns) continue;
         minute += MINUTE_NS;
-        print_line(s, threads, count, seconds, rss, list);
+        print_line(s, threads, count, seconds, rss, staging, list);
     }
 }
 
 /* What the runtime still counts once everything was released, after a while in which it may give back what is
  * idle. */
 static uint32_t left_in_runtime(const soak *s, uint64_t memory_before, cJSON *json) {
-    uint64_t deadline = rota_deadline_after(SETTLE_NS);
+    uint64_t deadline = rota_deadline_after(SETTLE_NS), staging;
     rota_runtime_stats stats;
-    uint64_t staging;
-    bool settled;
-    do {
-        usleep(100000);
-        rota_runtime_get_stats(s->runtime, &stats);
-        staging = rota_runtime_staging_bytes(s->runtime);
-        settled = stats.buffers == 0 && stats.plans == 0 && stats.reclaim_pending == 0 &&
-                  stats.memory_bytes <= memory_before + staging &&
-                  staging <= s->device_count * STAGING_KEPT_BYTES && stats.submissions == stats.completed;
-    } while (!settled && rota_clock_ns() < deadline);
+    bool settled = is_at_rest(s, memory_before, &stats, &staging);
+    while (!settled && rota_clock_ns() < deadline) {
+        usleep(20000);
+        settled = is_at_rest(s, memory_before, &stats, &staging);
+    }
     uint64_t unfinished = stats.submissions - stats.completed; /* failed ones are completed */
     cJSON *left = cJSON_AddObjectToObject(json, "left");
     cJSON_AddNumberToObject(left, "buffers", (double)stats.buffers);
@@ -248,14 +283,19 @@ static int run(soak *s, soak_thread *threads, uint32_t count, uint64_t length_ns
     uint32_t started = 0, bad = 0;
     rota_runtime_stats stats;
     rota_runtime_get_stats(s->runtime, &stats);
-    uint64_t memory_before = stats.memory_bytes - rota_runtime_staging_bytes(s->runtime);
+    uint64_t memory_before, settled_by = rota_deadline_after(SETTLE_NS);
+    while ((stats.buffers || stats.plans || stats.reclaim_pending) && rota_clock_ns() < settled_by) {
+        usleep(1000); /* what opening the devices tried them with */
+        rota_runtime_get_stats(s->runtime, &stats);
+    }
+    memory_before = stats.memory_bytes - rota_runtime_staging_bytes(s->runtime);
     for (; started < count; started++)
         if (pthread_create(&ids[started], NULL, thread_main, &threads[started]) != 0) break;
     if (started < count) {
         fprintf(stderr, "%s: thread %u of %u can't be started\n", program, started + 1, count);
         atomic_store(&s->stop, true);
     }
-    look_until(s, threads, started, length_ns, &rss, cJSON_AddArrayToObject(json, "minutes"));
+    look_until(s, threads, started, length_ns, memory_before, &rss, cJSON_AddArrayToObject(json, "minutes"));
     atomic_store(&s->stop, true);
     for (uint32_t t = 0; t < started; t++) {
         pthread_join(ids[t], NULL);
@@ -319,7 +359,8 @@ int bench_soak(int argc, char **argv) {
 
     /* The runtime is opened anew, so that what was there before it can be counted. */
     report_close(&(opened_device){.runtime = s.runtime});
-    s = (soak){0};
+    s.runtime = NULL;
+    s.device_count = 0;
     memcpy(ids, device, strlen(device) + 1);
     usleep(200000); /* threads of drivers that are about to end */
     holdings before = look_at_process();

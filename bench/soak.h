@@ -14,7 +14,8 @@ typedef struct soak {
     rota_runtime *runtime;
     rota_device *devices[SOAK_DEVICES_MAX];
     uint32_t device_count;
-    atomic_bool stop;
+    atomic_bool stop, pause;
+    _Atomic uint32_t resting; /* threads that do nothing while it is paused */
 } soak;
 
 /* A thread's number says what it does: number % the kinds of work there are. */

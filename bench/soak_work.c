@@ -276,6 +276,7 @@ done:
 #define LIMIT_BYTES (UINT64_C(8) << 20)
 #define PIECE_BYTES (UINT64_C(512) << 10)
 #define PIECES_MAX 64
+#define STAGED_BYTES 65536
 
 static bool opener(soak_thread *t) {
     rota_runtime *runtime = NULL;
@@ -291,7 +292,7 @@ static bool opener(soak_thread *t) {
     }
     GOOD(rota_runtime_open(&(rota_runtime_options){.memory_limit_bytes = LIMIT_BYTES,
                                                    .staging_slots = 4,
-                                                   .staging_slot_bytes = 65536,
+                                                   .staging_slot_bytes = STAGED_BYTES,
                                                    .worker_threads = 2},
                            &runtime));
     GOOD(rota_device_open(runtime, rota_device_get_info(any_device(t))->id, &device));
@@ -319,15 +320,17 @@ static bool opener(soak_thread *t) {
     for (uint32_t p = made - 2; p < made; p++) {
         /* In parts, since what is staged counts too. */
         fill_random(t, bytes, PIECE_BYTES);
-        for (uint64_t at = 0; at < PIECE_BYTES; at += 65536)
-            GOOD(rota_buffer_write(pieces[p], device, at, bytes + at, 65536, NULL));
-        for (uint64_t at = 0; at < PIECE_BYTES; at += 65536) {
-            while ((status = rota_buffer_read(pieces[p], at, got + at, 65536)) == ROTA_OUT_OF_MEMORY &&
-                   p == made - 1 && pieces[1]) {
-                t->refusals++; /* full to the last page: there is no room for the read's staging */
-                rota_buffer_release(pieces[1]);
-                pieces[1] = NULL;
-                usleep(1000);
+        for (uint64_t at = 0; at < PIECE_BYTES; at += STAGED_BYTES)
+            GOOD(rota_buffer_write(pieces[p], device, at, bytes + at, STAGED_BYTES, NULL));
+        for (uint64_t at = 0; at < PIECE_BYTES; at += STAGED_BYTES) {
+            uint32_t spare = 1;
+            /* Full to the last page there is no room to stage what is read. */
+            while ((status = rota_buffer_read(pieces[p], at, got + at, STAGED_BYTES)) == ROTA_OUT_OF_MEMORY &&
+                   spare < made - 2) {
+                t->refusals++;
+                rota_buffer_release(pieces[spare]);
+                pieces[spare++] = NULL;
+                usleep(10000); /* freed by and by */
             }
             GOOD(status);
         }
