@@ -122,7 +122,10 @@ int main(int argc, char **argv) {
     }
     TRY(rota_buffer_read(buffer, 0, x, sizeof x));
     double worst = 0;
-    for (int i = 0; i < COUNT; i++) worst = fmax(worst, fabs((double)x[i] - (double)expected[i]));
+    for (int i = 0; i < COUNT; i++) {
+        const double apart = fabs((double)x[i] - (double)expected[i]);
+        if (!(apart <= worst)) worst = apart;
+    }
     printf("%s: %d replays of %d steps, largest difference from plain C %.2g\n",
            rota_device_get_info(device)->name, REPLAYS, STEPS_A_REPLAY, worst);
 
