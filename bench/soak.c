@@ -63,6 +63,18 @@ static uint64_t resident_bytes(void) {
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+/* What malloc has given out, of all of its arenas: what grows here is kept by somebody; resident memory that
+ * grows beside it lies between. */
+static uint64_t heap_bytes(void) {
+    struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+}
+
+/* What is looked at while the threads rest. */
+typedef struct memory {
+    uint64_t resident, heap;
+} memory;
+
 /* Least squares: MiB an hour, with the standard error of it as if what is left over were independent. */
 typedef struct line {
     uint64_t count;
@@ -129,7 +141,7 @@ static int open_devices(soak *s, char *ids) {
 static int use_once(const soak *s) {
     soak other = {.runtime = s->runtime, .device_count = s->device_count};
     memcpy(other.devices, s->devices, sizeof other.devices);
-    soak_thread thread = {.soak = &other, .seed = 1, .number = SOAK_OPENER};
+    soak_thread thread = {.soak = &other, .seed = 1, .kind = SOAK_OPENER};
     if (soak_round(&thread)) return EXIT_GOOD;
     fprintf(stderr, "%s: %s\n", program, thread.message);
     return EXIT_CHECK_FAILED;
@@ -144,23 +156,24 @@ static uint64_t sum(const soak_thread *threads, uint32_t count, bool rounds) {
     return total;
 }
 
-static void print_line(const soak *s, const soak_thread *threads, uint32_t count, double seconds,
-                       uint64_t rss, uint64_t staging, cJSON *list) {
+static void print_line(const soak *s, const soak_thread *threads, uint32_t count, double seconds, memory now,
+                       uint64_t staging, cJSON *list) {
     rota_runtime_stats stats;
     rota_runtime_get_stats(s->runtime, &stats);
     uint64_t rounds = sum(threads, count, true), failures = sum(threads, count, false);
     printf("%8.0f s  %12" PRIu64 " submissions  %8" PRIu64
-           " failed as asked for  RSS %8.2f MiB  staging %7.2f MiB  "
+           " failed as asked for  RSS %8.2f MiB  heap %8.2f MiB  staging %7.2f MiB  "
            "%10" PRIu64 " rounds  %" PRIu64 " failures\n",
-           seconds, stats.submissions, stats.failed, (double)rss / MIB, (double)staging / MIB, rounds,
-           failures);
+           seconds, stats.submissions, stats.failed, (double)now.resident / MIB, (double)now.heap / MIB,
+           (double)staging / MIB, rounds, failures);
     fflush(stdout);
     cJSON *row = cJSON_CreateObject();
     cJSON_AddItemToArray(list, row);
     cJSON_AddNumberToObject(row, "seconds", seconds);
     cJSON_AddNumberToObject(row, "submissions", (double)stats.submissions);
     cJSON_AddNumberToObject(row, "submissions_failed_as_asked", (double)stats.failed);
-    cJSON_AddNumberToObject(row, "rss_bytes", (double)rss);
+    cJSON_AddNumberToObject(row, "rss_bytes", (double)now.resident);
+    cJSON_AddNumberToObject(row, "heap_bytes", (double)now.heap);
     cJSON_AddNumberToObject(row, "staging_bytes", (double)staging);
     cJSON_AddNumberToObject(row, "memory_bytes", (double)stats.memory_bytes);
     cJSON_AddNumberToObject(row, "rounds", (double)rounds);
@@ -201,7 +214,7 @@ static bool is_at_rest(const soak *s, uint64_t memory_before, rota_runtime_stats
 
 /* Resident bytes while nothing is in use, which others would be lost in; false where the threads did not come
  * to rest. */
-static bool resident_at_rest(soak *s, uint32_t count, uint64_t memory_before, uint64_t *out_bytes) {
+static bool resident_at_rest(soak *s, uint32_t count, uint64_t memory_before, memory *out_memory) {
     uint64_t deadline = rota_deadline_after(REST_NS), staging;
     rota_runtime_stats stats;
     bool rests = false;
@@ -210,26 +223,30 @@ static bool resident_at_rest(soak *s, uint32_t count, uint64_t memory_before, ui
         usleep(5000);
         rests = atomic_load(&s->resting) == count && is_at_rest(s, memory_before, &stats, &staging);
     }
-    *out_bytes = resident_bytes();
+    *out_memory = (memory){resident_bytes(), heap_bytes()};
     atomic_store(&s->pause, false);
     return rests;
 }
 
 static void look_until(soak *s, const soak_thread *threads, uint32_t count, uint64_t length_ns,
-                       uint64_t memory_before, line *out_line, cJSON *list) {
-    uint64_t begin = rota_clock_ns(), due = begin, minute = begin, rss = 0;
+                       uint64_t memory_before, line out_lines[2], cJSON *list) {
+    uint64_t begin = rota_clock_ns(), due = begin, minute = begin;
+    memory now_used = {0};
     while (!atomic_load(&s->stop) && rota_clock_ns() - begin < length_ns) {
         due += LOOK_NS;
         if (due > begin + length_ns) due = begin + length_ns;
         while (rota_clock_ns() < due && !atomic_load(&s->stop)) usleep(20000);
         uint64_t staging = rota_runtime_staging_bytes(s->runtime);
-        bool rests = resident_at_rest(s, count, memory_before, &rss);
+        bool rests = resident_at_rest(s, count, memory_before, &now_used);
         uint64_t now = rota_clock_ns();
         double seconds = (double)(now - begin) * 1e-9;
-        if (rests && now - begin > MINUTE_NS) line_add(out_line, seconds, (double)rss / MIB);
+        if (rests && now - begin > MINUTE_NS) {
+            line_add(&out_lines[0], seconds, (double)now_used.resident / MIB);
+            line_add(&out_lines[1], seconds, (double)now_used.heap / MIB);
+        }
         if (now - minute < MINUTE_NS && now - begin < length_ns) continue;
         minute += MINUTE_NS;
-        print_line(s, threads, count, seconds, rss, staging, list);
+        print_line(s, threads, count, seconds, now_used, staging, list);
     }
 }
 
@@ -279,7 +296,7 @@ static uint32_t left_in_process(holdings before, cJSON *json) {
 static int run(soak *s, soak_thread *threads, uint32_t count, uint64_t length_ns, double most_slope,
                holdings before, cJSON *json) {
     pthread_t ids[THREADS_MAX];
-    line rss = {0};
+    line lines[2] = {{0}}, *rss = &lines[0];
     uint32_t started = 0, bad = 0;
     rota_runtime_stats stats;
     rota_runtime_get_stats(s->runtime, &stats);
@@ -295,29 +312,33 @@ static int run(soak *s, soak_thread *threads, uint32_t count, uint64_t length_ns
         fprintf(stderr, "%s: thread %u of %u can't be started\n", program, started + 1, count);
         atomic_store(&s->stop, true);
     }
-    look_until(s, threads, started, length_ns, memory_before, &rss, cJSON_AddArrayToObject(json, "minutes"));
+    look_until(s, threads, started, length_ns, memory_before, lines, cJSON_AddArrayToObject(json, "minutes"));
     atomic_store(&s->stop, true);
     for (uint32_t t = 0; t < started; t++) {
         pthread_join(ids[t], NULL);
         if (!atomic_load(&threads[t].failures)) continue;
-        fprintf(stderr, "%s: thread %u (%s): %s\n", program, t, soak_name(&threads[t]), threads[t].message);
+        fprintf(stderr, "%s: thread %u: %s\n", program, t, threads[t].message);
         bad++;
     }
     uint64_t refusals = 0, reopened = 0;
     for (uint32_t t = 0; t < count; t++) refusals += threads[t].refusals, reopened += threads[t].reopened;
     rota_runtime_get_stats(s->runtime, &stats);
-    double error, slope = line_slope(&rss, &error);
-    bool judged = rss.last_s - rss.first_s >= (double)JUDGED_NS * 1e-9;
+    double error, heap_error, slope = line_slope(rss, &error),
+                              heap_slope = line_slope(&lines[1], &heap_error);
+    bool judged = rss->last_s - rss->first_s >= (double)JUDGED_NS * 1e-9;
     printf("%u differences; %" PRIu64 " submissions, %" PRIu64 " runtimes opened and closed, %" PRIu64
-           " refusals of memory; RSS %.3f MiB an hour (+- %.3f, %" PRIu64 " samples%s)\n",
-           bad, stats.submissions, reopened, refusals, slope, error, rss.count,
-           judged ? "" : ", too few to judge");
+           " refusals of memory; RSS %.3f MiB an hour (+- %.3f, %" PRIu64
+           " samples%s), heap %.3f (+- %.3f)\n",
+           bad, stats.submissions, reopened, refusals, slope, error, rss->count,
+           judged ? "" : ", too few to judge", heap_slope, heap_error);
     cJSON_AddNumberToObject(json, "differences", bad);
     cJSON_AddNumberToObject(json, "submissions", (double)stats.submissions);
     cJSON_AddNumberToObject(json, "runtimes_reopened", (double)reopened);
     cJSON_AddNumberToObject(json, "memory_refusals", (double)refusals);
     cJSON_AddNumberToObject(json, "rss_slope_mib_per_hour", slope);
     cJSON_AddNumberToObject(json, "rss_slope_error", error);
+    cJSON_AddNumberToObject(json, "heap_slope_mib_per_hour", heap_slope);
+    cJSON_AddNumberToObject(json, "heap_slope_error", heap_error);
     cJSON_AddBoolToObject(json, "rss_slope_judged", judged);
     if (judged && slope > most_slope) {
         fprintf(stderr, "%s: memory grows by %.3f MiB an hour; %.3f are allowed\n", program, slope,
@@ -339,10 +360,12 @@ static int run(soak *s, soak_thread *threads, uint32_t count, uint64_t length_ns
 int bench_soak(int argc, char **argv) {
     uint64_t count = 6, seed = 1;
     double minutes = 1, slope = 1;
+    int work = SOAK_KINDS;
     const char *device = "auto", *out = NULL;
     const option options[] = {{"--device", OPTION_STRING, &device, "ID[,ID...]", 0, 0, false},
                               {"--minutes", OPTION_REAL, &minutes, "M", 0.01, 100000, false},
                               {"--threads", OPTION_COUNT, &count, "T", 1, THREADS_MAX, false},
+                              {"--work", OPTION_CHOICE, &work, SOAK_FORM, 0, 0, false},
                               {"--seed", OPTION_COUNT, &seed, "N", 0, 1e15, false},
                               {"--slope", OPTION_REAL, &slope, "MIB_PER_HOUR", 0, 1e6, false},
                               {"--out", OPTION_OUTPUT, &out, "FILE", 0, 0, false}};
@@ -372,7 +395,9 @@ int bench_soak(int argc, char **argv) {
     cJSON_AddNumberToObject(json, "threads", (double)count);
     cJSON_AddNumberToObject(json, "seed", (double)seed);
     for (uint32_t t = 0; t < count; t++)
-        threads[t] = (soak_thread){.soak = &s, .number = t, .seed = seed * 1000003 + t};
+        threads[t] = (soak_thread){.soak = &s,
+                                   .kind = work == SOAK_KINDS ? t % SOAK_KINDS : (uint32_t)work,
+                                   .seed = seed * 1000003 + t};
     code = run(&s, threads, (uint32_t)count, (uint64_t)(minutes * 60e9), slope, before, json);
 done:
     if (s.runtime) report_close(&(opened_device){.runtime = s.runtime});

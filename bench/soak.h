@@ -18,21 +18,19 @@ typedef struct soak {
     _Atomic uint32_t resting; /* threads that do nothing while it is paused */
 } soak;
 
-/* A thread's number says what it does: number % the kinds of work there are. */
-#define SOAK_OPENER 3
+/* What threads do, each one of these in turn. */
+enum { SOAK_REPLAYS, SOAK_HOST, SOAK_ARGUMENTS, SOAK_OPENER, SOAK_FAILURES, SOAK_KINDS };
+#define SOAK_FORM "replays|host|arguments|runtimes|failures|all"
 
 /* Belongs to its thread, but for the atomics. */
 typedef struct soak_thread {
     soak *soak;
-    uint32_t number;
+    uint32_t kind;
     uint64_t seed; /* of what is random */
     _Atomic uint64_t rounds, failures;
     uint64_t refusals, reopened; /* memory that was refused as it should be; runtimes opened and closed */
     char message[SOAK_MESSAGE_MAX];
 } soak_thread;
-
-/* What the thread does, in a word. Static storage. */
-const char *soak_name(const soak_thread *thread);
 
 /* Does some of it, and releases what it made. False, with thread->message, where something was not as it
  * should be. */

@@ -441,20 +441,8 @@ done:
 
 /* ---- All ---- */
 
-static const struct {
-    const char *name;
-    bool (*round)(soak_thread *t);
-} kinds[] = {{"replays", replays},
-             {"host access", host_access},
-             {"arguments", arguments},
-             [SOAK_OPENER] = {"runtimes", opener},
-             {"failures", failures}};
-#define KINDS (sizeof kinds / sizeof *kinds)
-
-const char *soak_name(const soak_thread *thread) {
-    return kinds[thread->number % KINDS].name;
-}
-
 bool soak_round(soak_thread *thread) {
-    return kinds[thread->number % KINDS].round(thread);
+    static bool (*const rounds[SOAK_KINDS])(soak_thread * t) = {replays, host_access, arguments, opener,
+                                                                failures};
+    return rounds[thread->kind](thread);
 }
