@@ -12,10 +12,8 @@
  * run safe three_waiters: -DWAITERS=3 -DPLAIN=0
  * run safe a_lapse: -DWAITERS=2 -DPLAIN=0 -DSLICES -DLAPSES=1
  * run live a_stop: -DWAITERS=2 -DPLAIN=1 -DTRIES=1 -DSLICES -DSTOPS=1
- * full safe lapse_and_plain: -DWAITERS=2 -DPLAIN=1 -DSLICES -DLAPSES=1
- * full safe stop_and_plain: -DWAITERS=2 -DPLAIN=1 -DSLICES -DSTOPS=1
+ * full safe lapse_stop_and_plain: -DWAITERS=2 -DPLAIN=1 -DTRIES=3 -DSLICES -DLAPSES=1 -DSTOPS=1
  * full live lapse_and_stop: -DWAITERS=2 -DPLAIN=0 -DSLICES -DLAPSES=1 -DSTOPS=1
- * full live three_stops: -DWAITERS=3 -DPLAIN=0 -DSLICES -DSTOPS=1
  * plant 1 safe: -DWAITERS=2 -DPLAIN=1 | calls without a number do not look who waits
  * plant 2 safe: -DWAITERS=2 -DPLAIN=0 | who ends a turn does not change the next one's word
  * plant 3 safe: -DWAITERS=3 -DPLAIN=0 | who leaves looks whose turn it is before it says that it left
