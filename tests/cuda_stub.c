@@ -22,6 +22,7 @@ static const char *const kind_names[] = {"contexts", "streams", "events",      "
                                          "modules",  "memory",  "host memory", "handles", "reserved",
                                          "mapped",   "imports", "semaphores"};
 
+_Thread_local bool stub_inside;
 stub_state stub = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 static _Thread_local CUcontext current[16];
@@ -45,7 +46,11 @@ static bool is_refused(int id) {
 
 CUresult stub_enter(int id, bool in_context) {
     pthread_mutex_lock(&stub.lock);
+    stub_inside = true;
     stub.calls[id]++;
+    const CUresult told = stub.watch ? stub.watch(names[id]) : CUDA_SUCCESS;
+    if (rota_cuda_is_fatal(told)) stub.sticky = told;
+    if (told != CUDA_SUCCESS) return told;
     if (stub.fail_id == id && stub.calls[id] == stub.fail_at) {
         stub.fail_id = -1;
         if (rota_cuda_is_fatal(stub.fail_with)) stub.sticky = stub.fail_with;
@@ -59,6 +64,7 @@ CUresult stub_enter(int id, bool in_context) {
 }
 
 CUresult stub_leave(CUresult result) {
+    stub_inside = false;
     pthread_cond_broadcast(&stub.changed);
     pthread_mutex_unlock(&stub.lock);
     return result;
@@ -407,6 +413,7 @@ void cuda_stub_start(uint64_t seed, int devices) {
     stub.violations = 0;
     stub.violation[0] = 0;
     stub.kernel_count = 0;
+    stub.watch = NULL;
     stub.running = true;
     pthread_mutex_unlock(&stub.lock);
     for (uint32_t i = 0; i < stub_own_kernel_count; i++)
@@ -484,6 +491,12 @@ const char *cuda_stub_name(uint32_t index) {
     pthread_cond_broadcast(&stub.changed);                                                                   \
     pthread_mutex_unlock(&stub.lock)
 
+void cuda_stub_watch(CUresult (*watch)(const char *name)) {
+    SET(watch, watch);
+}
+bool cuda_stub_is_inside(void) {
+    return stub_inside;
+}
 void cuda_stub_pause(bool paused) {
     SET(paused, paused);
 }

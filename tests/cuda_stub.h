@@ -35,6 +35,11 @@ uint32_t cuda_stub_violations(char *out_text, size_t text_bytes);
 /* Call number `skip` from now of cu<name> fails with `result`, once. What ends an object's life ends it all
  * the same. */
 void cuda_stub_fail(const char *name, uint32_t skip, CUresult result);
+/* Every call asks `watch`, under the stand-in's lock, what it is to fail with (CUDA_SUCCESS: nothing), until the
+ * next start; NULL: nobody is asked. What ends an object's life ends it all the same. */
+void cuda_stub_watch(CUresult (*watch)(const char *name));
+/* Whether this thread is inside the stand-in: its memory is not the executor's. */
+bool cuda_stub_is_inside(void);
 /* Calls of cu<name> since the start. */
 uint64_t cuda_stub_calls(const char *name);
 /* Names of the table's functions, in order; NULL past the last. */

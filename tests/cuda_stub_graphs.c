@@ -516,6 +516,7 @@ static void wait_shortly(void) {
 
 void *stub_run_main(void *unused) {
     (void)unused;
+    stub_inside = true;
     pthread_mutex_lock(&stub.lock);
     while (stub.running) {
         uint32_t count = 0, able[STREAMS_MAX];

@@ -122,6 +122,7 @@ typedef struct stub_state {
     int fail_id;
     uint64_t fail_at;
     CUresult fail_with;
+    CUresult (*watch)(const char *name);
     const char *hang, *fault;
     uint32_t captured_cluster; /* of kernels put on a captured stream; 0: 1 */
     CUdevice_attribute lacking;
@@ -131,6 +132,7 @@ typedef struct stub_state {
     cuda_stub_graph last;
 } stub_state;
 extern stub_state stub;
+extern _Thread_local bool stub_inside; /* this thread is in a function of the stand-in */
 
 /* Something that no correct program does. */
 void stub_violate(const char *what);
