@@ -47,6 +47,7 @@ static atomic_bool counting;
 static atomic_int phase;
 static uint32_t wanted_place = UINT32_MAX, wanted_ordinal;
 static atomic_bool fired;
+static void *outermost; /* where main calls run_once: compilers have several copies of the call */
 extern char __executable_start;
 
 /* Whether this call is to fail. */
@@ -55,7 +56,8 @@ static bool fails(const char *call, uint32_t results) {
     void *frames[FRAMES + 2];
     const int depth = backtrace(frames, FRAMES + 2);
     uint64_t key = 1469598103934665603u ^ (uint64_t)atomic_load(&phase);
-    for (int i = 2; i < depth; i++) key = (key ^ (uint64_t)(uintptr_t)frames[i]) * 1099511628211u;
+    for (int i = 2; i < depth && frames[i] != outermost; i++)
+        key = (key ^ (uint64_t)(uintptr_t)frames[i]) * 1099511628211u;
     for (const char *c = call; *c; c++) key = (key ^ (uint64_t)*c) * 1099511628211u;
     key |= 1;
     pthread_mutex_lock(&lock);
@@ -519,7 +521,8 @@ static void try_other(run *r) {
 static const char *under_test = "cpu";
 static bool verbose;
 
-static void run_once(run *r) {
+__attribute__((noinline)) static void run_once(run *r) {
+    outermost = __builtin_return_address(0);
     const bool is_stub = strcmp(under_test, "vk:0") != 0;
     *r = (run){0};
     atomic_store(&fired, false);
@@ -554,7 +557,9 @@ static void run_once(run *r) {
     }
     atomic_store(&counting, true);
     (void)middle(r, ids[0]);
+    atomic_store(&counting, false); /* what is new there would fail with reason */
     try_other(r);
+    atomic_store(&counting, true);
     atomic_store(&phase, RELEASE);
     rota_args_release(r->args);
     rota_plan_release(r->plan);
@@ -611,6 +616,25 @@ static void fatal(int signal_number) {
     _exit(3);
 }
 
+static void list_points(void) {
+    uint32_t per_phase[PHASES] = {0}, place_count = 0;
+    for (uint32_t p = 0; p < PLACES_MAX; p++) {
+        if (!places[p].key) continue;
+        place_count++;
+        places[p].count = places[p].seen;
+        for (uint32_t n = 1; n <= places[p].count && point_count + RESULTS_MAX < POINTS_MAX; n++)
+            for (uint32_t result = 0; result < places[p].results; result++) {
+                points[point_count].place = p;
+                points[point_count].ordinal = n;
+                points[point_count++].result = result;
+                per_phase[places[p].phase]++;
+            }
+    }
+    fprintf(stderr, "%s: %u points at %u places:", under_test, point_count, place_count);
+    for (int i = 0; i < PHASES; i++) fprintf(stderr, " %s %u", phase_names[i], per_phase[i]);
+    fprintf(stderr, "\n");
+}
+
 int main(int argc, char **argv) {
     bool full = false;
     uint64_t seed = 1;
@@ -635,47 +659,35 @@ int main(int argc, char **argv) {
     (void)signal(SIGABRT, fatal);
 #endif
     static run r;
-    for (uint32_t i = 0; i < 2; i++) { /* what is made once a process is there after the first */
-        (void)alarm(PATIENCE_S);
-        if (i == 1) memset(places, 0, sizeof places);
-        run_once(&r);
-        if (r.trouble[0]) {
-            fprintf(stderr, "without any failure: %s\n", r.trouble);
-            return strstr(r.trouble, "NOT_FOUND") || strstr(r.trouble, "there is no device") ? 77 : 1;
+    uint32_t runs = 0, missed = 0, troubles = 0, number = 0;
+    /* The first two without a failure: what is made once a process is there after the first, and the second's
+     * places are counted. All runs are called from here, as that is part of their places. */
+    for (uint32_t turn = 0; turn < 2 || number < point_count; turn++) {
+        if (turn == 1) memset(places, 0, sizeof places);
+        if (turn >= 2) {
+            const uint32_t now = number++;
+            const bool is_sample = sample && test_random(&seed) % point_count < sample;
+            if (only != UINT32_MAX ? now != only : !full && points[now].ordinal > 1 && !is_sample) continue;
+            wanted_place = points[now].place;
+            wanted_ordinal = points[now].ordinal;
+            wanted_result = points[now].result;
+            current = now;
+            if (verbose) describe(now);
         }
-    }
-    uint32_t per_phase[PHASES] = {0}, place_count = 0;
-    for (uint32_t p = 0; p < PLACES_MAX; p++) {
-        if (!places[p].key) continue;
-        place_count++;
-        places[p].count = places[p].seen;
-        for (uint32_t n = 1; n <= places[p].count && point_count + RESULTS_MAX < POINTS_MAX; n++)
-            for (uint32_t result = 0; result < places[p].results; result++) {
-                points[point_count].place = p;
-                points[point_count].ordinal = n;
-                points[point_count++].result = result;
-                per_phase[places[p].phase]++;
-            }
-    }
-    fprintf(stderr, "%s: %u points at %u places:", under_test, point_count, place_count);
-    for (int i = 0; i < PHASES; i++) fprintf(stderr, " %s %u", phase_names[i], per_phase[i]);
-    fprintf(stderr, "\n");
-    uint32_t runs = 0, missed = 0, troubles = 0;
-    for (uint32_t number = 0; number < point_count; number++) {
-        const bool is_sample = sample && test_random(&seed) % point_count < sample;
-        if (only != UINT32_MAX ? number != only : !full && points[number].ordinal > 1 && !is_sample) continue;
-        wanted_place = points[number].place;
-        wanted_ordinal = points[number].ordinal;
-        wanted_result = points[number].result;
-        current = number;
-        if (verbose) describe(number);
         (void)alarm(PATIENCE_S);
         run_once(&r);
+        if (turn < 2 && r.trouble[0]) {
+            fprintf(stderr, "without any failure: %s\n", r.trouble);
+            return strstr(r.trouble, "there is no device") ? 77 : 1;
+        }
+        if (turn == 1) list_points();
+        if (turn < 2) continue;
         runs++;
         missed += !atomic_load(&fired);
+        if (verbose && !atomic_load(&fired)) fprintf(stderr, "  not reached\n");
         if (!r.trouble[0]) continue;
         troubles++;
-        describe(number);
+        describe(current);
         fprintf(stderr, "  %s\n", r.trouble);
     }
     (void)alarm(0);
