@@ -1,7 +1,7 @@
-/* Every allocation, every thread that is started and every driver call fails once, in a run of: open, compile, first
- * and 100th replay, read, write, close. After each: what failed says so in a sentence, what is OK is right, the other
- * device works, nothing is left. A point is a call by its place (a hash of the stack), the phase, and its number
- * there. Linked with --wrap for what it counts.
+/* Every allocation, every thread that is started and every driver call fails once, in a run of: open,
+ * compile, first and 100th replay, read, write, close. After each: what failed says so in a sentence, what is
+ * OK is right, the other device works, nothing is left. A point is a call by its place (a hash of the stack),
+ * the phase, and its number there. Linked with --wrap for what it counts.
  *
  * rota-faults [--device cpu|cuda-stub|vk:0] [--full] [--sample N] [--seed S] [--only N] [--verbose] */
 #include <execinfo.h>
@@ -23,9 +23,24 @@
 /* ---- Points ---- */
 
 enum { FRAMES = 8, PLACES_MAX = 1 << 14, POINTS_MAX = 1 << 16, BLOCKS_MAX = 1 << 18, RESULTS_MAX = 2 };
-enum { OPEN, DEVICE, BUFFERS, RECORD, COMPILE, FIRST, BETWEEN, HUNDREDTH, READ, WRITE, RELEASE, CLOSE, PHASES };
-static const char *const phase_names[PHASES] = {"open",   "device",       "buffers", "record", "compile", "first replay",
-                                                "replay", "100th replay", "read",    "write",  "release", "close"};
+enum {
+    OPEN,
+    DEVICE,
+    BUFFERS,
+    RECORD,
+    COMPILE,
+    FIRST,
+    BETWEEN,
+    HUNDREDTH,
+    READ,
+    WRITE,
+    RELEASE,
+    CLOSE,
+    PHASES
+};
+static const char *const phase_names[PHASES] = {"open",    "device",       "buffers", "record",
+                                                "compile", "first replay", "replay",  "100th replay",
+                                                "read",    "write",        "release", "close"};
 
 typedef struct place {
     uint64_t key; /* 0: free */
@@ -37,9 +52,7 @@ typedef struct place {
 } place;
 
 static place places[PLACES_MAX];
-static struct {
-    uint32_t place, ordinal, result;
-} points[POINTS_MAX];
+static struct { uint32_t place, ordinal, result; } points[POINTS_MAX];
 static uint32_t point_count;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -157,9 +170,12 @@ void __wrap_free(void *memory) {
     __real_free(memory);
 }
 
-int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*main)(void *), void *user);
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*main)(void *), void *user);
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*main)(void *), void *user) {
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*main)(void *),
+                          void *user);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*main)(void *),
+                          void *user);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*main)(void *),
+                          void *user) {
     return fails("pthread_create", 1) ? 11 : __real_pthread_create(thread, attributes, main, user);
 }
 
@@ -229,7 +245,8 @@ static void count_made(int by) {
     ENDS(X, DestroySemaphore, VkSemaphore)                                                                   \
     ENDS(X, DestroyPipeline, VkPipeline)
 
-/* A device that was lost once stays so. What it was given ends first: the real one does not know of the loss. */
+/* A device that was lost once stays so. What it was given ends first: the real one does not know of the loss.
+ */
 static atomic_bool vk_lost;
 static PFN_vkDeviceWaitIdle vk_idle;
 static VkDevice vk_device;
@@ -330,7 +347,8 @@ static bool good(run *r, const char *what, rota_status status) {
     if (status == ROTA_OK) return true;
     const char *says = rota_last_error();
     if (status == ROTA_DEVICE_LOST || status == ROTA_REFUSED) r->lost = true;
-    if (!atomic_load(&fired)) trouble(r, "%s: %s before anything failed: %s", what, rota_status_name(status), says);
+    if (!atomic_load(&fired))
+        trouble(r, "%s: %s before anything failed: %s", what, rota_status_name(status), says);
     if (status == ROTA_TIMEOUT || status == ROTA_INTERNAL || status == ROTA_BUSY || !strchr(says, ' '))
         trouble(r, "%s: %s: '%s'", what, rota_status_name(status), says);
     r->failed = true;
@@ -366,8 +384,8 @@ static void model(run *r, uint32_t p, uint64_t seed) {
     run_kernel(TEST_KERNEL_map, &fixed, r->my, r->mz);
 }
 
-static rota_status record_kernel(rota_recorder *recorder, uint32_t k, rota_buffer *a, rota_buffer *b, uint32_t device,
-                                 const rota_param_binding *bindings) {
+static rota_status record_kernel(rota_recorder *recorder, uint32_t k, rota_buffer *a, rota_buffer *b,
+                                 uint32_t device, const rota_param_binding *bindings) {
     const test_params params = {WORDS, WORDS, 1, 0, 2};
     const rota_param_binding constant = {TEST_BIND_SEED, ROTA_SLOT_CONSTANT};
     const rota_access accesses[] = {{a, 0, ROTA_WHOLE, test_kernels[k].operands[0].mode},
@@ -389,7 +407,8 @@ static bool record(run *r) {
     AGAIN(rota_graph_create(&(rota_graph_options){.name = "faults"}, &r->graph));
     AGAIN(rota_graph_buffer(r->graph, ROTA_BUFFER_INPUT, "in", BYTES, &r->in));
     AGAIN(rota_graph_buffer(r->graph, ROTA_BUFFER_OUTPUT, "out", BYTES, &r->out));
-    for (uint32_t i = 0; i < 4; i++) AGAIN(rota_graph_buffer(r->graph, ROTA_BUFFER_TRANSIENT, "t", BYTES, &t[i]));
+    for (uint32_t i = 0; i < 4; i++)
+        AGAIN(rota_graph_buffer(r->graph, ROTA_BUFFER_TRANSIENT, "t", BYTES, &t[i]));
     AGAIN(rota_graph_slot(r->graph, "p", 4, &r->p));
     AGAIN(rota_graph_slot(r->graph, "seed", 8, &r->seed));
     AGAIN(rota_recorder_open(r->graph, 0, NULL, &recorder));
@@ -399,8 +418,8 @@ static bool record(run *r) {
     AGAIN(rota_record_fill(recorder, t[1], 0, BYTES, 9, NULL));
     AGAIN(rota_record_copy(recorder, t[1], 0, r->x, 0, BYTES / 2, NULL));
     const rota_access host[] = {{t[1], 0, ROTA_WHOLE, ROTA_READ}, {t[2], 0, ROTA_WHOLE, ROTA_WRITE}};
-    AGAIN(rota_record_host(recorder, &(rota_host_node){test_host_function, (void *)(uintptr_t)&mixed_in, NULL, host, 2},
-                           NULL));
+    AGAIN(rota_record_host(
+        recorder, &(rota_host_node){test_host_function, (void *)(uintptr_t)&mixed_in, NULL, host, 2}, NULL));
     AGAIN(record_kernel(recorder, TEST_KERNEL_map, t[2], r->y, 0, NULL));
     AGAIN(record_kernel(recorder, TEST_KERNEL_map, r->y, r->z, 1, NULL));
     AGAIN(rota_record_copy(recorder, r->out, 0, r->y, 0, BYTES, NULL));
@@ -416,7 +435,8 @@ static bool check(run *r, rota_buffer *buffer, const uint32_t *expected, bool ma
         memset(words, 0xee, sizeof words);
         const rota_status status = rota_buffer_read(buffer, 0, words, sizeof words);
         if (good(r, name, status)) {
-            if (memcmp(words, expected, sizeof words) != 0) trouble(r, "'%s' is read as OK, and is wrong", name);
+            if (memcmp(words, expected, sizeof words) != 0)
+                trouble(r, "'%s' is read as OK, and is wrong", name);
             return true;
         }
     }
@@ -434,7 +454,8 @@ static bool replay(run *r, uint32_t number) {
     AGAIN(rota_submit_wait(r->plan, r->args, 0, &ticket));
     model(r, number, 7 * number);
     if (good(r, "replay", rota_wait(ticket, 0))) {
-        if (memcmp(r->output, r->my, BYTES) != 0) trouble(r, "replay %u is OK and its output is wrong", number);
+        if (memcmp(r->output, r->my, BYTES) != 0)
+            trouble(r, "replay %u is OK and its output is wrong", number);
         return true;
     }
     (void)check(r, r->x, r->mx, true);
@@ -474,21 +495,25 @@ static bool middle(run *r, const char *id) {
     atomic_store(&phase, RECORD);
     if (!record(r)) return false;
     atomic_store(&phase, COMPILE);
-    const rota_compile_options options = {.devices = r->devices, .device_count = 2, .queues = 2, .certify = true};
+    const rota_compile_options options = {
+        .devices = r->devices, .device_count = 2, .queues = 2, .certify = true};
     AGAIN(rota_compile(r->runtime, r->graph, &options, &r->plan));
     AGAIN(rota_args_create(r->plan, &r->args));
     AGAIN(rota_args_set_input(r->args, r->in, r->input, BYTES, true));
     AGAIN(rota_args_set_output(r->args, r->out, r->output, BYTES));
     if (!replays(r, 0, REPLAYS)) return false;
     atomic_store(&phase, READ);
-    if (!check(r, r->x, r->mx, false) || !check(r, r->y, r->my, false) || !check(r, r->z, r->mz, false)) return false;
+    if (!check(r, r->x, r->mx, false) || !check(r, r->y, r->my, false) || !check(r, r->z, r->mz, false))
+        return false;
     for (uint32_t turn = 0; turn < 2; turn++) {
         rota_ticket ticket;
         memset(back, 0xee, BYTES);
         AGAIN(rota_buffer_read_async(r->y, 0, back, BYTES, &ticket));
         const bool is_good = good(r, "asynchronous read", rota_wait(ticket, 0));
-        if (is_good && memcmp(back, r->my, BYTES) != 0) trouble(r, "an asynchronous read is OK, and is wrong");
-        if (!is_good && back[0] != 0xeeeeeeee) trouble(r, "an asynchronous read failed, and changed the memory");
+        if (is_good && memcmp(back, r->my, BYTES) != 0)
+            trouble(r, "an asynchronous read is OK, and is wrong");
+        if (!is_good && back[0] != 0xeeeeeeee)
+            trouble(r, "an asynchronous read failed, and changed the memory");
         if (is_good) break;
     }
     atomic_store(&phase, WRITE);
@@ -583,7 +608,8 @@ __attribute__((noinline)) static void run_once(run *r) {
     }
 #endif
     /* The loader keeps one instance from the first run on. */
-    if (wanted_place != UINT32_MAX && made != made_before) trouble(r, "%d objects left in the driver", made - made_before);
+    if (wanted_place != UINT32_MAX && made != made_before)
+        trouble(r, "%d objects left in the driver", made - made_before);
     if (wanted_place != UINT32_MAX && live != before) {
         trouble(r, "%d blocks of memory left", (int)(live - before));
         for (uint32_t i = blocks_used; verbose && i-- > 1;)
@@ -691,6 +717,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "  %s\n", r.trouble);
     }
     (void)alarm(0);
-    fprintf(stderr, "%s: %u runs, %u points not reached, %u with trouble\n", under_test, runs, missed, troubles);
+    fprintf(stderr, "%s: %u runs, %u points not reached, %u with trouble\n", under_test, runs, missed,
+            troubles);
     return troubles ? 1 : 0;
 }
