@@ -227,10 +227,10 @@ static inline void add_candidate(hazards *h, uint32_t from, rota_edge_kind kind)
  * ROTA_NONE: out of memory. */
 static uint32_t make_join(hazards *h, uint64_t base, rota_edge_kind kind) {
     rota_compiler *c = h->c;
-    candidate *list = (candidate *)h->joined.data + base;
     uint64_t count = h->joined.count - base;
     h->joined.count = base;
     if (count == 0) return h->failed ? ROTA_NONE : INCOMING;
+    candidate *list = (candidate *)h->joined.data + base;
     count = keep_candidates(h, list, count);
     if (count == 1) return list[0].from;
     if (h->failed || c->joins.count >= ROTA_JOINS_MAX ||
