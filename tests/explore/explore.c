@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/futex.h"
+#include "base/status.h"
 
 enum {
     PLACES = 192, /* atomic objects */
@@ -23,9 +24,10 @@ enum {
     INDEX = 1024,   /* of places; a power of two */
     SHADOW = 16384, /* granules of plain data; a power of two */
     NAMES = 64,
+    HEAP_BYTES = 256 * 1024,
     BOUND = 7,
     NOBODY = -1,
-    CLOCK_STEP_NS = 20000 /* that a thread's look at the clock takes, so that loops that spin for a time end */
+    CLOCK_STEP_NS = 20000 /* that a look at the clock takes, so that loops that spin for a time end */
 };
 
 /* What a thread knows of: the oldest store of each place that it may load, and how far it has seen each
@@ -95,6 +97,7 @@ static struct {
     jmp_buf main;
     int current;
     uint64_t execution, base_ns;
+    size_t heap_used;
     unsigned used_preemptions, used_stale;
     uint32_t place_count, view_count, step_count, depth, choice_count;
 } x = {.current = NOBODY};
@@ -626,6 +629,26 @@ void rota_futex_wake(_Atomic uint32_t *word, int count) {
     p->sleeper_count -= woken;
 }
 
+/* ---- Memory and messages ---- */
+
+static _Alignas(64) uint8_t heap[HEAP_BYTES];
+
+void *explore_aligned_alloc(size_t alignment, size_t bytes) {
+    const size_t at = (x.heap_used + alignment - 1) / alignment * alignment;
+    if (bytes > HEAP_BYTES || at > HEAP_BYTES - bytes) fail("more than %d bytes allocated", HEAP_BYTES);
+    x.heap_used = at + bytes;
+    return heap + at;
+}
+
+rota_status rota_fail(rota_status status, const char *format, ...) {
+    (void)format;
+    return status;
+}
+
+const char *rota_last_error(void) {
+    return "";
+}
+
 /* ---- Plain data: what gcc's instrumentation calls ---- */
 
 static void plain(uintptr_t at, size_t bytes, bool writes) {
@@ -713,6 +736,7 @@ static void begin_execution(void) {
     x.used_preemptions = x.used_stale = 0;
     x.view_count = x.step_count = x.depth = 0;
     x.is_over = false;
+    x.heap_used = 0;
     for (unsigned t = 0; t < EXPLORE_THREADS; t++) {
         thread *th = &threads[t];
         th->state = x.scenario->thread[t] ? RUNNABLE : ABSENT;
@@ -764,15 +788,16 @@ static double seconds_now(void) {
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-static void run(const explore_scenario *scenario, bool has_trace, unsigned more, explore_result *out_result) {
+static void run(const explore_scenario *scenario, bool has_trace, unsigned preemptions, unsigned stale,
+                explore_result *out_result) {
     for (unsigned t = 0; t < EXPLORE_THREADS; t++)
         if (!threads[t].stack) make_thread(t);
     *out_result = (explore_result){.executions = 0};
     x.scenario = scenario;
     x.result = out_result;
     x.has_trace = has_trace;
-    x.preemptions = scenario->preemptions + more < BOUND ? scenario->preemptions + more : BOUND;
-    x.stale = scenario->stale < BOUND ? scenario->stale : BOUND;
+    x.preemptions = preemptions < BOUND ? preemptions : BOUND;
+    x.stale = stale < BOUND ? stale : BOUND;
     x.place_count = x.choice_count = 0;
     x.restart = false;
     memset(index_of, 0, sizeof index_of);
@@ -786,20 +811,24 @@ static void run(const explore_scenario *scenario, bool has_trace, unsigned more,
 }
 
 void explore_run(const explore_scenario *scenario, bool has_trace, explore_result *out_result) {
-    run(scenario, has_trace, 0, out_result);
+    run(scenario, has_trace, scenario->preemptions, scenario->stale, out_result);
 }
 
 int explore_main(const explore_scenario *scenarios, unsigned count, int argc, char **argv) {
-    bool planted = false, full = false, found = false;
+    bool planted = false, found = false;
+    unsigned preemptions = 0, stale = 0;
+    const char *only = NULL;
     for (int i = 1; i < argc; i++) {
         planted |= strcmp(argv[i], "--planted") == 0;
-        full |= strcmp(argv[i], "--full") == 0;
+        if (strcmp(argv[i], "--full") == 0) preemptions++, stale++;
+        if (strcmp(argv[i], "--only") == 0 && i + 1 < argc) only = argv[++i];
     }
     uint64_t distinct = 0;
     double seconds = 0;
     for (unsigned i = 0; i < count && !found; i++) {
         explore_result result;
-        run(&scenarios[i], !planted, full, &result);
+        if (only && strcmp(only, scenarios[i].name) != 0) continue;
+        run(&scenarios[i], !planted, scenarios[i].preemptions + preemptions, scenarios[i].stale + stale, &result);
         printf("  %-34s %u preemptions %u stale: %8llu distinct of %8llu executions, %8llu cut, %.1f s%s%s\n",
                scenarios[i].name, x.preemptions, x.stale, (unsigned long long)result.distinct,
                (unsigned long long)result.executions, (unsigned long long)result.cut, result.seconds,

@@ -80,7 +80,8 @@ typedef struct explore_result {
 /* Explores it to the end of its bounds, or to the first error, whose trace it prints if so told. */
 void explore_run(const explore_scenario *scenario, bool has_trace, explore_result *out_result);
 /* The whole of a program: explores each scenario, prints what was run and returns main's status. Arguments:
- * `--planted`: an error must be found; `--full`: a preemption more. */
+ * `--planted`: an error must be found; `--full`: a preemption and a stale load more, may be repeated; `--only NAME`: that
+ * scenario. */
 int explore_main(const explore_scenario *scenarios, unsigned count, int argc, char **argv);
 
 /* ---- For scenarios ---- */
@@ -99,6 +100,8 @@ void explore_name(const volatile void *at, size_t bytes, const char *name);
 /* ---- In place of what the sources call ---- */
 
 int explore_yield(void);
+/* Given back when the execution ends. */
+void *explore_aligned_alloc(size_t alignment, size_t bytes);
 void *explore_memcpy(void *to, const void *from, size_t bytes);
 
 #endif

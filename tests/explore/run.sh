@@ -2,27 +2,29 @@
 # rota's own functions explored: each of the programs here with the sources that it is about, as they are, and once for each of
 # its planted errors, a change of a source's text, which must be found. What is changed stands in NAME.plants:
 #
+#    change FILE TEXT REPLACEMENT              before `sources`: for the program, too, to make it smaller
 #    sources FILE...                           what the program explores
 #    plant FILE TEXT REPLACEMENT WHAT          TEXT must be there exactly once
 #
 # run.sh [--full] [NAME...]   77 where there is no gcc that can do it.
 set -euo pipefail
 cd "$(dirname "$0")"
-here=$PWD root=$(realpath ../..) full=()
+here=$PWD root=$(realpath ../..) options=()
 names=()
 for argument in "$@"; do
   case $argument in
-  --full) full=(--full) ;;
+  --full) options=(--full) ;;
   *) names+=("$argument") ;;
   esac
 done
-[ ${#names[@]} -gt 0 ] || names=(litmus turns wait)
+[ ${#names[@]} -gt 0 ] || names=(litmus turns wait cpu)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failures=0
 compile=(gcc -std=gnu17 -O2 -g -D_GNU_SOURCE -w "-I$here" "-I$root")
 # The calls before each plain access are ours (explore.c).
-hooked=("${compile[@]}" -fsanitize=thread --param=tsan-instrument-func-entry-exit=0 -Dsched_yield=explore_yield -Dmemcpy=explore_memcpy)
+hooked=("${compile[@]}" -fsanitize=thread --param=tsan-instrument-func-entry-exit=0 -Dsched_yield=explore_yield -Dmemcpy=explore_memcpy
+  -Daligned_alloc=explore_aligned_alloc -ffunction-sections)
 echo 'int main(void) { return 0; }' >"$work/empty.c"
 if ! "${hooked[@]}" -c -o "$work/empty.o" "$work/empty.c" 2>/dev/null; then
   echo "skipped: no gcc whose -fsanitize=thread leaves functions' entries alone"
@@ -30,46 +32,64 @@ if ! "${hooked[@]}" -c -o "$work/empty.o" "$work/empty.c" 2>/dev/null; then
 fi
 "${compile[@]}" -c -o "$work/explore.o" explore.c
 
-# object FILE: compiles what stands at a path of the tree, or its changed copy.
-object() { echo "$work/${1//\//_}.o"; }
+# replace FROM TO TEXT REPLACEMENT
+replace() {
+  local content rest
+  content=$(<"$1")
+  rest=${content#*"$3"}
+  if [ "$rest" = "$content" ] || [[ $rest == *"$3"* ]]; then
+    echo "  ${1#"$root/"} has not exactly once: $3"
+    return 1
+  fi
+  mkdir -p "$(dirname "$2")"
+  printf '%s\n' "${content%%"$3"*}$4$rest" >"$2"
+}
+
+# As the tree has it, or as it was changed before.
+path_of() {
+  if [ -e "$work/smaller/$1" ]; then echo "$work/smaller/$1"; else echo "$root/$1"; fi
+}
+
+change() {
+  replace "$(path_of "$1")" "$work/smaller/$1" "$2" "$3" || failures=$((failures + 1))
+}
+
+# build PROGRAM FOLDER: of $name and its sources; those in the folder come before the tree's.
+build() {
+  local file from objects=()
+  for file in "$name.c" "${files[@]}"; do
+    from=$(path_of "$file")
+    [ "$file" != "$name.c" ] || from=$here/$file
+    [ ! -e "$2/$file" ] || from=$2/$file
+    # Only what the change is in, or may include.
+    if [ ! -e "$2/$file" ] && [[ $2 == */changed && ! $is_header ]]; then
+      objects+=("$work/plain.${file//\//_}.o")
+      continue
+    fi
+    objects+=("$2.${file//\//_}.o")
+    "${compile[@]:0:1}" "-I$here" "-I$2" "${hooked[@]:1}" -c -o "$2.${file//\//_}.o" "$from"
+  done
+  gcc -Wl,--gc-sections -o "$1" "${objects[@]}" "$work/explore.o"
+}
 
 sources() {
-  files=("$@")
-  for file in "${files[@]}"; do "${hooked[@]}" -c -o "$(object "$file")" "$root/$file"; done
-  objects=()
-  for file in "${files[@]}"; do objects+=("$(object "$file")"); done
-  gcc -o "$work/$name" "$work/$name.o" "${objects[@]}" "$work/explore.o"
+  files=("$@") is_header=
+  build "$work/$name" "$work/plain"
   echo "$name"
-  "$work/$name" "${full[@]}" || { echo "  FAILED"; failures=$((failures + 1)); }
+  "$work/$name" "${options[@]}" || { echo "  FAILED"; failures=$((failures + 1)); }
 }
 
 plant() {
-  local file=$1 text=$2 replacement=$3 what=$4 content rest changed=()
-  content=$(<"$root/$file")
-  rest=${content#*"$text"}
-  if [ "$rest" = "$content" ] || [[ $rest == *"$text"* ]]; then
-    echo "  $file has not exactly once: $text"
+  local file=$1 what=$4
+  is_header=
+  [[ $file != *.h ]] || is_header=1
+  if ! replace "$(path_of "$file")" "$work/changed/$file" "$2" "$3"; then
     failures=$((failures + 1))
     return
   fi
-  mkdir -p "$work/changed/$(dirname "$file")"
-  printf '%s\n' "${content%%"$text"*}$replacement$rest" >"$work/changed/$file"
-  # A header's change comes before the tree's.
-  local to_compile=("$file")
-  [[ $file != *.h ]] || to_compile=("${files[@]}")
-  for part in "${files[@]}"; do
-    if [[ " ${to_compile[*]} " == *" $part "* ]]; then
-      local from=$root/$part
-      [ "$part" != "$file" ] || from=$work/changed/$part
-      "${hooked[@]}" "-I$here" "-I$work/changed" "-I$root" -c -o "$work/changed.${part//\//_}.o" "$from"
-      changed+=("$work/changed.${part//\//_}.o")
-    else
-      changed+=("$(object "$part")")
-    fi
-  done
-  gcc -o "$work/$name.changed" "$work/$name.o" "${changed[@]}" "$work/explore.o"
+  build "$work/$name.changed" "$work/changed"
   if "$work/$name.changed" --planted >"$work/out" 2>&1; then
-    printf '  found: %s (%s)\n' "$what" "$(sed -n '$s/.* s: //p' "$work/out")"
+    printf '  found: %s: %s\n' "$what" "$(sed -n '$s/.* s: //p' "$work/out")"
   else
     echo "  NOT FOUND: $what"
     cat "$work/out"
@@ -79,7 +99,7 @@ plant() {
 }
 
 for name in "${names[@]}"; do
-  "${hooked[@]}" -c -o "$work/$name.o" "$name.c"
+  rm -rf "$work/smaller"
   if [ -e "$name.plants" ]; then
     . "./$name.plants"
   else

@@ -60,6 +60,10 @@
 #define ra_cas_seq_cst(p, expected, v)                                                                       \
     EXPLORE_CAS(p, expected, v, EXPLORE_SEQ_CST, EXPLORE_SEQ_CST, "cas seq_cst")
 
+/* Of what no other thread uses yet. */
+#undef atomic_init
+#define atomic_init(p, v) ra_store_relaxed(p, v)
+
 /* A hint only: what waits in a loop yields or sleeps, too. */
 static inline void ra_pause(void) {}
 

@@ -1,0 +1,184 @@
+/* The CPU executor's workers: submission, deques, sleepers and the pump (exec/cpu/wake.c, queue.c, run.c, deque.h). Thread 0
+ * submits; the others are workers. Works copy plain data, so that a wait that does not hold is a race. */
+#include "exec/cpu/cpu.h"
+
+#include <string.h>
+
+#include "explore.h"
+
+enum { WORKERS = 2, SLOTS = 4, QUEUES = 2, CELLS = 6 };
+
+static rota_cpu_device device;
+static rota_cpu_worker workers[WORKERS];
+static _Atomic(rota_cpu_task *) slots[WORKERS + 1][SLOTS];
+static _Atomic uint32_t poison;
+static uint64_t cells[CELLS];
+static rota_exec_memory memories[CELLS];
+/* Plain, as are the cells: `advanced` is called by one thread at a time, and `lost` after all that touches memory. */
+static uint64_t reached[ROTA_EXEC_QUEUES_MAX];
+static uint32_t losses;
+
+static void advanced(void *user, uint32_t queue, uint64_t value) {
+    (void)user;
+    explore_check(value > reached[queue], "the timeline of queue %u goes from %llu to %llu", queue,
+                  (unsigned long long)reached[queue], (unsigned long long)value);
+    reached[queue] = value;
+}
+
+static void lost(void *user, rota_status status, const char *message) {
+    (void)user;
+    (void)status;
+    (void)message;
+    losses++;
+    memset(cells, 0, sizeof cells);
+    for (unsigned i = 0; i < CELLS; i++) cells[i] = 99; /* the host frees what works read and write */
+}
+
+static bool must_skip(void *user, void *cookie, const void *owner, uint32_t node) {
+    (void)user, (void)cookie, (void)owner, (void)node;
+    return false;
+}
+
+static void begin_with(int64_t capacity) {
+    memset((void *)&device, 0, sizeof device);
+    memset((void *)workers, 0, sizeof workers);
+    device.queue_count = QUEUES;
+    device.worker_count = WORKERS;
+    device.workers = workers;
+    device.host = (rota_exec_host){.advanced = advanced, .lost = lost, .must_skip = must_skip, .poison_active = &poison};
+    device.inject.capacity = capacity;
+    device.inject.slots = slots[WORKERS];
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        workers[i].device = &device;
+        workers[i].index = i;
+        workers[i].random = i;
+        workers[i].deque.capacity = capacity;
+        workers[i].deque.slots = slots[i];
+    }
+    memset((void *)slots, 0, sizeof slots);
+    memset(reached, 0, sizeof reached);
+    losses = 0;
+    for (uint64_t i = 0; i < CELLS; i++) {
+        cells[i] = i + 1;
+        memories[i] = (rota_exec_memory){.address = (uintptr_t)&cells[i], .host = &cells[i], .size_bytes = 8};
+    }
+    explore_check(rota_cpu_queues_init(&device) == ROTA_OK, "no memory");
+    explore_name(&device.inject.bottom, 8, "inject.bottom");
+    explore_name(&device.inject.top, 8, "inject.top");
+    explore_name(&device.searchers, 4, "searchers");
+    explore_name(&device.idle[0], 8, "idle");
+    explore_name(&device.kick, 4, "kick");
+    explore_name(&device.events, 4, "events");
+    explore_name(&device.overflow, 8, "overflow");
+    explore_name(&device.stop, 4, "stop");
+    explore_name(device.queues, sizeof device.queues, "queues");
+    explore_name(workers, sizeof workers, "workers");
+    explore_name(cells, sizeof cells, "cells");
+}
+
+static void begin(void) {
+    begin_with(SLOTS);
+}
+
+/* A deque of one: what does not fit goes to the overflow list. */
+static void begin_small(void) {
+    begin_with(1);
+}
+
+static void work(void) {
+    (void)rota_cpu_worker_main(&workers[explore_self() - 1]);
+}
+
+/* cells[to] = cells[from] on a queue, after a value of another one (0: none). to == from: no copy. */
+static void submit(uint32_t queue, uint64_t signal, unsigned to, unsigned from, uint32_t other, uint64_t value) {
+    rota_exec_copy copy = {&memories[to], &memories[from], 0, 0, 8};
+    rota_exec_wait wait = {other, value};
+    const rota_exec_work in = {.copies = &copy,
+                               .copy_count = to != from,
+                               .queue = queue,
+                               .signal_value = signal,
+                               .waits = &wait,
+                               .wait_count = value != 0};
+    explore_check(rota_cpu_submit(&device.base, &in, 1) == ROTA_OK, "submit fails");
+}
+
+static void expect(uint64_t first, uint64_t second, unsigned cell, uint64_t value) {
+    explore_check(reached[0] == first && reached[1] == second, "the timelines end at %llu and %llu, not %llu and %llu",
+                  (unsigned long long)reached[0], (unsigned long long)reached[1], (unsigned long long)first,
+                  (unsigned long long)second);
+    explore_check(cells[cell] == value, "cell %u has %llu, not %llu", cell, (unsigned long long)cells[cell],
+                  (unsigned long long)value);
+}
+
+static void submit_one(void) {
+    submit(0, 1, 1, 0, 0, 0);
+}
+static void end_one(void) {
+    expect(1, 0, 1, 1);
+}
+
+static void submit_two(void) {
+    submit(0, 1, 1, 0, 0, 0);
+    submit(0, 2, 3, 2, 0, 0);
+}
+static void end_two(void) {
+    expect(2, 0, 3, 3);
+}
+
+static void submit_pair(void) {
+    submit(0, 1, 1, 0, 0, 0);
+    submit(1, 1, 2, 1, 0, 1);
+}
+static void end_pair(void) {
+    expect(1, 1, 2, 1);
+}
+
+static void submit_chain(void) {
+    submit_pair();
+    submit(0, 2, 3, 2, 1, 1);
+}
+static void end_chain(void) {
+    expect(2, 1, 3, 1);
+}
+
+/* A work without commands that waits, and one behind it. */
+static void submit_empty(void) {
+    submit(0, 1, 1, 0, 0, 0);
+    submit(1, 1, 0, 0, 0, 1);
+    submit(1, 2, 2, 1, 0, 0);
+}
+static void end_empty(void) {
+    expect(1, 2, 2, 1);
+}
+
+static void submit_many(void) {
+    submit(0, 1, 1, 0, 0, 0);
+    submit(0, 2, 3, 2, 0, 0);
+    submit(1, 1, 5, 4, 0, 0);
+}
+static void end_many(void) {
+    expect(2, 1, 5, 5);
+}
+
+static void submit_and_lose(void) {
+    submit(0, 1, 1, 0, 0, 0);
+    rota_cpu_lose(&device, "no memory");
+}
+static void end_lost(void) {
+    explore_check(losses == 1, "the host was told of the loss %u times", losses);
+}
+
+int main(int argc, char **argv) {
+    enum { SLEEP = 1 << 1 | 1 << 2 };
+    static const explore_scenario scenarios[] = {
+        {"one worker, two works in order", 3, 2, {submit_pair, work}, begin, end_pair, false, SLEEP},
+        {"one work", 2, 1, {submit_one, work, work}, begin, end_one, false, SLEEP},
+        {"two works", 2, 1, {submit_two, work, work}, begin, end_two, false, SLEEP},
+        {"a work that waits", 2, 1, {submit_pair, work, work}, begin, end_pair, false, SLEEP},
+        {"a chain over two queues", 2, 0, {submit_chain, work, work}, begin, end_chain, false, SLEEP},
+        {"an empty work that waits", 2, 0, {submit_empty, work, work}, begin, end_empty, false, SLEEP},
+        {"more than a deque holds", 2, 0, {submit_many, work, work}, begin_small, end_many, false, SLEEP},
+        {"a loss", 2, 1, {submit_and_lose, work, work}, begin, end_lost, false, SLEEP},
+    };
+    return explore_main(scenarios, sizeof scenarios / sizeof *scenarios, argc, argv);
+}
