@@ -42,7 +42,8 @@ typedef struct store {
     int32_t view; /* that it releases; NOBODY: none */
 } store;
 
-/* Of one atomic object. The first two stay from one execution to the next, as all have one order of places. */
+/* Of one atomic object. The first two stay from one execution to the next, as all have one order of places.
+ */
 typedef struct place {
     const volatile void *at;
     unsigned size, users; /* threads that ever used it, a bit each */
@@ -125,41 +126,42 @@ static uint64_t mix(uint64_t a, uint64_t b) {
 
 /* ---- A table of states: which bounds were used when one was reached ---- */
 
+typedef struct entry {
+    uint64_t key, used;
+} entry;
+
 typedef struct table {
-    uint64_t *keys, *used;
+    entry *entries;
     uint64_t size, count;
 } table;
 
 static table visited, traces;
 
 static void table_clear(table *t) {
-    free(t->keys);
-    free(t->used);
-    t->size = 1u << 16;
-    t->count = 0;
-    t->keys = calloc(t->size, sizeof *t->keys);
-    t->used = calloc(t->size, sizeof *t->used);
-    if (!t->keys || !t->used) abort();
+    free(t->entries);
+    *t = (table){.size = 1u << 16};
+    t->entries = calloc(t->size, sizeof *t->entries);
+    if (!t->entries) abort();
 }
 
 static uint64_t *table_at(table *t, uint64_t key) {
     if (key == 0) key = 1;
     if (t->count * 2 > t->size) {
-        table larger = {calloc(t->size * 4, sizeof *t->keys), calloc(t->size * 4, sizeof *t->used), t->size * 4, 0};
-        if (!larger.keys || !larger.used) abort();
+        table larger = {.size = t->size * 4};
+        larger.entries = calloc(larger.size, sizeof *larger.entries);
+        if (!larger.entries) abort();
         for (uint64_t i = 0; i < t->size; i++)
-            if (t->keys[i]) *table_at(&larger, t->keys[i]) = t->used[i];
-        free(t->keys);
-        free(t->used);
+            if (t->entries[i].key) *table_at(&larger, t->entries[i].key) = t->entries[i].used;
+        free(t->entries);
         *t = larger;
     }
     uint64_t i = key & (t->size - 1);
-    while (t->keys[i] && t->keys[i] != key) i = (i + 1) & (t->size - 1);
-    if (!t->keys[i]) {
-        t->keys[i] = key;
+    while (t->entries[i].key && t->entries[i].key != key) i = (i + 1) & (t->size - 1);
+    if (!t->entries[i].key) {
+        t->entries[i].key = key;
         t->count++;
     }
-    return &t->used[i];
+    return &t->entries[i].used;
 }
 
 /* ---- Ends of an execution ---- */
@@ -183,7 +185,8 @@ static void print_trace(void) {
         const step *s = &steps[i];
         printf("    %d  %-12s", s->thread, s->what);
         if (s->place < PLACES) {
-            printf(" %-24s %llx", name_of(places[s->place].at, name, sizeof name), (unsigned long long)s->value);
+            printf(" %-24s %llx", name_of(places[s->place].at, name, sizeof name),
+                   (unsigned long long)s->value);
             if (s->put != s->value) printf(" -> %llx", (unsigned long long)s->put);
             if (s->behind) printf(" (%u behind)", s->behind);
         }
@@ -406,19 +409,31 @@ uint64_t rota_deadline_after(uint64_t ns) {
 
 static uint64_t peek(const volatile void *at, unsigned size) {
     switch (size) {
-    case 1: return *(const volatile uint8_t *)at;
-    case 2: return *(const volatile uint16_t *)at;
-    case 4: return *(const volatile uint32_t *)at;
-    default: return *(const volatile uint64_t *)at;
+    case 1:
+        return *(const volatile uint8_t *)at;
+    case 2:
+        return *(const volatile uint16_t *)at;
+    case 4:
+        return *(const volatile uint32_t *)at;
+    default:
+        return *(const volatile uint64_t *)at;
     }
 }
 
 static void poke(volatile void *at, unsigned size, uint64_t value) {
     switch (size) {
-    case 1: *(volatile uint8_t *)at = (uint8_t)value; break;
-    case 2: *(volatile uint16_t *)at = (uint16_t)value; break;
-    case 4: *(volatile uint32_t *)at = (uint32_t)value; break;
-    default: *(volatile uint64_t *)at = value; break;
+    case 1:
+        *(volatile uint8_t *)at = (uint8_t)value;
+        break;
+    case 2:
+        *(volatile uint16_t *)at = (uint16_t)value;
+        break;
+    case 4:
+        *(volatile uint32_t *)at = (uint32_t)value;
+        break;
+    default:
+        *(volatile uint64_t *)at = value;
+        break;
     }
 }
 
@@ -624,7 +639,8 @@ void rota_futex_wake(_Atomic uint32_t *word, int count) {
     note("wakes", number_of(p), NULL, p->sleeper_count, p->sleeper_count, 0);
     p->chain = mix(p->chain, mix(me->chain, 6));
     uint32_t woken = 0;
-    for (; woken < p->sleeper_count && count > 0; woken++, count--) threads[p->sleepers[woken]].state = RUNNABLE;
+    for (; woken < p->sleeper_count && count > 0; woken++, count--)
+        threads[p->sleepers[woken]].state = RUNNABLE;
     for (uint32_t i = woken; i < p->sleeper_count; i++) p->sleepers[i - woken] = p->sleepers[i];
     p->sleeper_count -= woken;
 }
@@ -664,8 +680,10 @@ static void plain(uintptr_t at, size_t bytes, bool writes) {
         }
         granule *g = &shadow[i];
         g->key = key;
-        if (g->execution != x.execution) *g = (granule){.key = key, .execution = x.execution, .writer = UINT8_MAX};
-        bool is_race = g->writer != UINT8_MAX && g->writer != self && g->write_clock > me->view.clock[g->writer];
+        if (g->execution != x.execution)
+            *g = (granule){.key = key, .execution = x.execution, .writer = UINT8_MAX};
+        bool is_race =
+            g->writer != UINT8_MAX && g->writer != self && g->write_clock > me->view.clock[g->writer];
         for (unsigned t = 0; writes && t < EXPLORE_THREADS; t++)
             is_race |= t != self && g->read_clock[t] > me->view.clock[t];
         if (is_race) {
@@ -692,13 +710,21 @@ void *explore_memcpy(void *to, const void *from, size_t bytes) {
 
 #define HOOKS(bytes)                                                                                         \
     void __tsan_read##bytes(void *at);                                                                       \
-    void __tsan_read##bytes(void *at) { plain((uintptr_t)at, bytes, false); }                                \
+    void __tsan_read##bytes(void *at) {                                                                      \
+        plain((uintptr_t)at, bytes, false);                                                                  \
+    }                                                                                                        \
     void __tsan_write##bytes(void *at);                                                                      \
-    void __tsan_write##bytes(void *at) { plain((uintptr_t)at, bytes, true); }                                \
+    void __tsan_write##bytes(void *at) {                                                                     \
+        plain((uintptr_t)at, bytes, true);                                                                   \
+    }                                                                                                        \
     void __tsan_unaligned_read##bytes(void *at);                                                             \
-    void __tsan_unaligned_read##bytes(void *at) { plain((uintptr_t)at, bytes, false); }                      \
+    void __tsan_unaligned_read##bytes(void *at) {                                                            \
+        plain((uintptr_t)at, bytes, false);                                                                  \
+    }                                                                                                        \
     void __tsan_unaligned_write##bytes(void *at);                                                            \
-    void __tsan_unaligned_write##bytes(void *at) { plain((uintptr_t)at, bytes, true); }
+    void __tsan_unaligned_write##bytes(void *at) {                                                           \
+        plain((uintptr_t)at, bytes, true);                                                                   \
+    }
 HOOKS(1)
 HOOKS(2)
 HOOKS(4)
@@ -715,7 +741,9 @@ void __tsan_write_range(void *at, size_t bytes) {
 void __tsan_init(void);
 void __tsan_init(void) {}
 void __tsan_func_entry(void *from);
-void __tsan_func_entry(void *from) { (void)from; }
+void __tsan_func_entry(void *from) {
+    (void)from;
+}
 void __tsan_func_exit(void);
 void __tsan_func_exit(void) {}
 
@@ -814,6 +842,10 @@ void explore_run(const explore_scenario *scenario, bool has_trace, explore_resul
     run(scenario, has_trace, scenario->preemptions, scenario->stale, out_result);
 }
 
+static unsigned minus(unsigned a, unsigned b) {
+    return a > b ? a - b : 0;
+}
+
 int explore_main(const explore_scenario *scenarios, unsigned count, int argc, char **argv) {
     bool planted = false, found = false;
     unsigned preemptions = 0, stale = 0;
@@ -825,18 +857,25 @@ int explore_main(const explore_scenario *scenarios, unsigned count, int argc, ch
     }
     uint64_t distinct = 0;
     double seconds = 0;
-    for (unsigned i = 0; i < count && !found; i++) {
-        explore_result result;
-        if (only && strcmp(only, scenarios[i].name) != 0) continue;
-        run(&scenarios[i], !planted, scenarios[i].preemptions + preemptions, scenarios[i].stale + stale, &result);
-        printf("  %-34s %u preemptions %u stale: %8llu distinct of %8llu executions, %8llu cut, %.1f s%s%s\n",
-               scenarios[i].name, x.preemptions, x.stale, (unsigned long long)result.distinct,
-               (unsigned long long)result.executions, (unsigned long long)result.cut, result.seconds,
-               result.error[0] ? ": " : "", result.error);
-        (void)fflush(stdout);
-        found = result.error[0] != 0;
-        distinct += result.distinct;
-        seconds += result.seconds;
+    /* A planted error is looked for with little before it is with much. */
+    for (unsigned less = planted ? 2 : 0;; less--) {
+        for (unsigned i = 0; i < count && !found; i++) {
+            const explore_scenario *scenario = &scenarios[i];
+            if (only && strcmp(only, scenario->name) != 0) continue;
+            explore_result result;
+            run(scenario, !planted, minus(scenario->preemptions + preemptions, less),
+                minus(scenario->stale + stale, less), &result);
+            printf("  %-34s %u preemptions %u stale: %8llu distinct of %8llu executions, %8llu cut, %.1f "
+                   "s%s%s\n",
+                   scenario->name, x.preemptions, x.stale, (unsigned long long)result.distinct,
+                   (unsigned long long)result.executions, (unsigned long long)result.cut, result.seconds,
+                   result.error[0] ? ": " : "", result.error);
+            (void)fflush(stdout);
+            found = result.error[0] != 0;
+            distinct += result.distinct;
+            seconds += result.seconds;
+        }
+        if (less == 0 || found) break;
     }
     if (!planted) printf("  distinct executions: %llu in %.1f s\n", (unsigned long long)distinct, seconds);
     if (planted && !found) printf("  the planted error was not found\n");

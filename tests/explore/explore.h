@@ -1,18 +1,19 @@
 /* An explorer of rota's own functions: runs up to four threads of them again and again, each time in another
- * order and with other values out of those that C11 lets a load return, and judges each execution. Tests only.
+ * order and with other values out of those that C11 lets a load return, and judges each execution. Tests
+ * only.
  *
  * What is explored is compiled from the tree's sources with two changes: the operations of base/atomic.h are
  * those of tests/explore/base/atomic.h, and gcc puts a call before every plain access (-fsanitize=thread; the
  * calls are the explorer's, not the sanitizer's). Futexes, the clock and yields are the explorer's, too.
  *
- * The memory. Every atomic object has its stores in one order, the one in which they were executed. A load may
- * return any of them that is not older than one that its thread knows of: that it stored or loaded itself, or
- * that happened before by releases and acquires. A read-modify-write takes the newest; a compare-and-swap that
- * fails may have seen an older one. A seq_cst load sees nothing older than what a seq_cst operation stored or
- * saw there before. A plain access that another thread's access did not happen before is a race, which is an
- * error. A futex orders nothing. Not there: fences (rota has none), stores that become visible in another
- * order than they were executed in (2+2W), loads that see what is stored later (load buffering), wakes that
- * nobody sent.
+ * The memory. Every atomic object has its stores in one order, the one in which they were executed. A load
+ * may return any of them that is not older than one that its thread knows of: that it stored or loaded
+ * itself, or that happened before by releases and acquires. A read-modify-write takes the newest; a
+ * compare-and-swap that fails may have seen an older one. A seq_cst load sees nothing older than what a
+ * seq_cst operation stored or saw there before. A plain access that another thread's access did not happen
+ * before is a race, which is an error. A futex orders nothing. Not there: fences (rota has none), stores that
+ * become visible in another order than they were executed in (2+2W), loads that see what is stored later
+ * (load buffering), wakes that nobody sent.
  *
  * The bounds. A thread goes on until it blocks, ends or yields; to leave it elsewhere is a preemption. To
  * return an older store is a stale load. All executions with no more of each than the bounds say are looked
@@ -34,7 +35,13 @@ typedef enum explore_order {
     EXPLORE_SEQ_CST = 7
 } explore_order;
 
-typedef enum explore_rmw_kind { EXPLORE_SET, EXPLORE_ADD, EXPLORE_SUB, EXPLORE_OR, EXPLORE_AND } explore_rmw_kind;
+typedef enum explore_rmw_kind {
+    EXPLORE_SET,
+    EXPLORE_ADD,
+    EXPLORE_SUB,
+    EXPLORE_OR,
+    EXPLORE_AND
+} explore_rmw_kind;
 
 typedef struct explore_site {
     const char *file, *function, *operation;
@@ -57,14 +64,14 @@ enum { EXPLORE_THREADS = 4 };
 
 typedef struct explore_scenario {
     const char *name;
-    unsigned preemptions, stale; /* bounds, 7 at most */
+    unsigned preemptions, stale;           /* bounds, 7 at most */
     void (*thread[EXPLORE_THREADS])(void); /* NULL: no more */
     /* Before each execution: sets what the threads work on, which has the same address each time. */
     void (*begin)(void);
     /* After each execution: judges, by explore_check. May be NULL. */
     void (*end)(void);
-    /* Where no thread can go on, the one with the earliest deadline does, at that time. Else that is an error,
-     * as a wake was lost. */
+    /* Where no thread can go on, the one with the earliest deadline does, at that time. Else that is an
+     * error, as a wake was lost. */
     bool has_deadlines;
     unsigned may_remain; /* threads that may be blocked at the end: a bit each */
 } explore_scenario;
@@ -80,8 +87,8 @@ typedef struct explore_result {
 /* Explores it to the end of its bounds, or to the first error, whose trace it prints if so told. */
 void explore_run(const explore_scenario *scenario, bool has_trace, explore_result *out_result);
 /* The whole of a program: explores each scenario, prints what was run and returns main's status. Arguments:
- * `--planted`: an error must be found; `--full`: a preemption and a stale load more, may be repeated; `--only NAME`: that
- * scenario. */
+ * `--planted`: an error must be found; `--full`: a preemption and a stale load more, may be repeated; `--only
+ * NAME`: that scenario. */
 int explore_main(const explore_scenario *scenarios, unsigned count, int argc, char **argv);
 
 /* ---- For scenarios ---- */

@@ -27,7 +27,9 @@ static void end(void) {
 }
 
 #define THREAD(name, ...)                                                                                    \
-    static void name(void) { __VA_ARGS__ }
+    static void name(void) {                                                                                 \
+        __VA_ARGS__                                                                                          \
+    }
 
 /* Message passing. */
 THREAD(mp_put_relaxed, ra_store_relaxed(&a, 1); ra_store_relaxed(&b, 1);)
@@ -72,11 +74,25 @@ THREAD(sequence_get, r[0] = ra_load_acquire(&b); r[1] = ra_load_relaxed(&a);)
 THREAD(wrc_0, ra_store_relaxed(&a, 1);)
 THREAD(wrc_1, if (ra_load_relaxed(&a)) ra_store_release(&b, 1);)
 /* A sleeper that looks again, and one that does not. */
-THREAD(sleeper, ra_store_seq_cst(&word, 1); if (!ra_load_seq_cst(&a))(void) rota_futex_wait(&word, 1, UINT64_MAX);)
-THREAD(sleeper_blind, if (!ra_load_seq_cst(&a)) { ra_store_seq_cst(&word, 1); (void)rota_futex_wait(&word, 1, UINT64_MAX); })
-THREAD(sleeper_weak, ra_store_release(&word, 1); if (!ra_load_acquire(&a))(void) rota_futex_wait(&word, 1, UINT64_MAX);)
-THREAD(waker, ra_store_seq_cst(&a, 1); if (ra_load_seq_cst(&word)) { ra_store_relaxed(&word, 0); rota_futex_wake(&word, 1); })
-THREAD(waker_weak, ra_store_release(&a, 1); if (ra_load_acquire(&word)) { ra_store_relaxed(&word, 0); rota_futex_wake(&word, 1); })
+THREAD(sleeper, ra_store_seq_cst(&word, 1);
+       if (!ra_load_seq_cst(&a))(void) rota_futex_wait(&word, 1, UINT64_MAX);)
+THREAD(
+    sleeper_blind, if (!ra_load_seq_cst(&a)) {
+        ra_store_seq_cst(&word, 1);
+        (void)rota_futex_wait(&word, 1, UINT64_MAX);
+    })
+THREAD(sleeper_weak, ra_store_release(&word, 1);
+       if (!ra_load_acquire(&a))(void) rota_futex_wait(&word, 1, UINT64_MAX);)
+THREAD(
+    waker, ra_store_seq_cst(&a, 1); if (ra_load_seq_cst(&word)) {
+        ra_store_relaxed(&word, 0);
+        rota_futex_wake(&word, 1);
+    })
+THREAD(
+    waker_weak, ra_store_release(&a, 1); if (ra_load_acquire(&word)) {
+        ra_store_relaxed(&word, 0);
+        rota_futex_wake(&word, 1);
+    })
 THREAD(yields, while (!ra_load_acquire(&a))(void) explore_yield(); r[0] = 1;)
 THREAD(endless, for (;;)(void) ra_load_relaxed(&a);)
 
@@ -89,29 +105,85 @@ static const struct {
     uint64_t outcomes; /* exactly these; r[0] changes fastest */
     const char *error; /* that must be found */
 } litmus[] = {
-    {{"mp relaxed", 3, 2, {mp_put_relaxed, mp_get_relaxed}, begin, end, 0, 0}, 2, P(0, 0) | P(0, 1) | P(1, 1) | P(1, 0), NULL},
-    {{"mp acquire of relaxed", 3, 2, {mp_put_relaxed, mp_get_acquire}, begin, end, 0, 0}, 2, P(0, 0) | P(0, 1) | P(1, 1) | P(1, 0), NULL},
-    {{"mp release and acquire", 3, 2, {mp_put_release, mp_get_acquire}, begin, end, 0, 0}, 2, P(0, 0) | P(0, 1) | P(1, 1), NULL},
-    {{"mp plain, release and acquire", 3, 2, {plain_put_release, plain_get}, begin, end, 0, 0}, 2, P(0, 0) | P(1, 1), NULL},
+    {{"mp relaxed", 3, 2, {mp_put_relaxed, mp_get_relaxed}, begin, end, 0, 0},
+     2,
+     P(0, 0) | P(0, 1) | P(1, 1) | P(1, 0),
+     NULL},
+    {{"mp acquire of relaxed", 3, 2, {mp_put_relaxed, mp_get_acquire}, begin, end, 0, 0},
+     2,
+     P(0, 0) | P(0, 1) | P(1, 1) | P(1, 0),
+     NULL},
+    {{"mp release and acquire", 3, 2, {mp_put_release, mp_get_acquire}, begin, end, 0, 0},
+     2,
+     P(0, 0) | P(0, 1) | P(1, 1),
+     NULL},
+    {{"mp plain, release and acquire", 3, 2, {plain_put_release, plain_get}, begin, end, 0, 0},
+     2,
+     P(0, 0) | P(1, 1),
+     NULL},
     {{"mp plain, relaxed store", 3, 2, {plain_put_relaxed, plain_get}, begin, end, 0, 0}, 2, 0, "a race"},
-    {{"mp plain, relaxed load", 3, 2, {plain_put_release, plain_get_relaxed}, begin, end, 0, 0}, 2, 0, "a race"},
-    {{"sb relaxed", 3, 2, {sb_0_relaxed, sb_1_relaxed}, begin, end, 0, 0}, 2, P(0, 0) | P(0, 1) | P(1, 0) | P(1, 1), NULL},
-    {{"sb release and acquire", 3, 2, {sb_0_acq_rel, sb_1_acq_rel}, begin, end, 0, 0}, 2, P(0, 0) | P(0, 1) | P(1, 0) | P(1, 1), NULL},
-    {{"sb seq_cst", 3, 2, {sb_0_seq_cst, sb_1_seq_cst}, begin, end, 0, 0}, 2, P(0, 1) | P(1, 0) | P(1, 1), NULL},
-    {{"sb half seq_cst", 3, 2, {sb_0_seq_cst, sb_1_acq_rel}, begin, end, 0, 0}, 2, P(0, 0) | P(0, 1) | P(1, 0) | P(1, 1), NULL},
-    {{"corr", 3, 2, {corr_put, corr_get}, begin, end, 0, 0}, 2, P(0, 0) | P(0, 1) | P(0, 2) | P(1, 1) | P(1, 2) | P(2, 2), NULL},
-    {{"iriw acquire", 4, 4, {put_a_release, put_b_release, get_ab_acquire, get_ba_acquire}, begin, end, 0, 0}, 4, 0xffff, NULL},
-    {{"iriw seq_cst", 4, 4, {put_a_seq_cst, put_b_seq_cst, get_ab_seq_cst, get_ba_seq_cst}, begin, end, 0, 0}, 4, 0xffff & ~IRIW(1, 0, 1, 0), NULL},
+    {{"mp plain, relaxed load", 3, 2, {plain_put_release, plain_get_relaxed}, begin, end, 0, 0},
+     2,
+     0,
+     "a race"},
+    {{"sb relaxed", 3, 2, {sb_0_relaxed, sb_1_relaxed}, begin, end, 0, 0},
+     2,
+     P(0, 0) | P(0, 1) | P(1, 0) | P(1, 1),
+     NULL},
+    {{"sb release and acquire", 3, 2, {sb_0_acq_rel, sb_1_acq_rel}, begin, end, 0, 0},
+     2,
+     P(0, 0) | P(0, 1) | P(1, 0) | P(1, 1),
+     NULL},
+    {{"sb seq_cst", 3, 2, {sb_0_seq_cst, sb_1_seq_cst}, begin, end, 0, 0},
+     2,
+     P(0, 1) | P(1, 0) | P(1, 1),
+     NULL},
+    {{"sb half seq_cst", 3, 2, {sb_0_seq_cst, sb_1_acq_rel}, begin, end, 0, 0},
+     2,
+     P(0, 0) | P(0, 1) | P(1, 0) | P(1, 1),
+     NULL},
+    {{"corr", 3, 2, {corr_put, corr_get}, begin, end, 0, 0},
+     2,
+     P(0, 0) | P(0, 1) | P(0, 2) | P(1, 1) | P(1, 2) | P(2, 2),
+     NULL},
+    {{"iriw acquire", 4, 4, {put_a_release, put_b_release, get_ab_acquire, get_ba_acquire}, begin, end, 0, 0},
+     4,
+     0xffff,
+     NULL},
+    {{"iriw seq_cst", 4, 4, {put_a_seq_cst, put_b_seq_cst, get_ab_seq_cst, get_ba_seq_cst}, begin, end, 0, 0},
+     4,
+     0xffff & ~IRIW(1, 0, 1, 0),
+     NULL},
     {{"two adds", 3, 2, {add_0, add_1}, begin, end, 0, 0}, 2, P(0, 1) | P(1, 0), NULL},
     {{"two compare-and-swaps", 3, 2, {cas_0, cas_1}, begin, end, 0, 0}, 2, P(0, 1) | P(1, 0), NULL},
-    {{"release sequence over an add", 3, 2, {sequence_put, sequence_add, sequence_get}, begin, end, 0, 0}, 2,
-     P(0, 0) | P(0, 1) | P(1, 0) | P(1, 1) | P(2, 1), NULL},
-    {{"no release sequence over a store", 3, 2, {sequence_put, sequence_store, sequence_get}, begin, end, 0, 0}, 2,
-     P(0, 0) | P(0, 1) | P(1, 1) | P(2, 0) | P(2, 1), NULL},
-    {{"write to read causality, relaxed", 4, 3, {wrc_0, wrc_1, mp_get_acquire}, begin, end, 0, 0}, 2, P(0, 0) | P(0, 1) | P(1, 1), NULL},
+    {{"release sequence over an add", 3, 2, {sequence_put, sequence_add, sequence_get}, begin, end, 0, 0},
+     2,
+     P(0, 0) | P(0, 1) | P(1, 0) | P(1, 1) | P(2, 1),
+     NULL},
+    {{"no release sequence over a store",
+      3,
+      2,
+      {sequence_put, sequence_store, sequence_get},
+      begin,
+      end,
+      0,
+      0},
+     2,
+     P(0, 0) | P(0, 1) | P(1, 1) | P(2, 0) | P(2, 1),
+     NULL},
+    {{"write to read causality, relaxed", 4, 3, {wrc_0, wrc_1, mp_get_acquire}, begin, end, 0, 0},
+     2,
+     P(0, 0) | P(0, 1) | P(1, 1),
+     NULL},
     {{"sleeper", 3, 2, {sleeper, waker}, begin, end, 0, 0}, 1, P(0, 0), NULL},
-    {{"sleeper without a second look", 3, 2, {sleeper_blind, waker}, begin, end, 0, 0}, 1, 0, "nobody will wake"},
-    {{"sleeper, release and acquire", 3, 2, {sleeper_weak, waker}, begin, end, 0, 0}, 1, 0, "nobody will wake"},
+    {{"sleeper without a second look", 3, 2, {sleeper_blind, waker}, begin, end, 0, 0},
+     1,
+     0,
+     "nobody will wake"},
+    {{"sleeper, release and acquire", 3, 2, {sleeper_weak, waker}, begin, end, 0, 0},
+     1,
+     0,
+     "nobody will wake"},
     {{"waker, release and acquire", 3, 2, {sleeper, waker_weak}, begin, end, 0, 0}, 1, 0, "nobody will wake"},
     {{"a loop that yields", 2, 1, {yields, put_a_release}, begin, end, 0, 0}, 1, P(1, 0), NULL},
     {{"an endless loop", 1, 0, {endless, put_a_release}, begin, end, 0, 0}, 1, 0, "no end"},

@@ -6,7 +6,8 @@
 #    sources FILE...                           what the program explores
 #    plant FILE TEXT REPLACEMENT WHAT          TEXT must be there exactly once
 #
-# run.sh [--full] [NAME...]   77 where there is no gcc that can do it.
+# run.sh [--full] [NAME...]   --full: a preemption and a stale load more each, which may take hours and much memory
+# 77 where there is no gcc that can do it.
 set -euo pipefail
 cd "$(dirname "$0")"
 here=$PWD root=$(realpath ../..) options=()
@@ -72,6 +73,7 @@ build() {
   gcc -Wl,--gc-sections -o "$1" "${objects[@]}" "$work/explore.o"
 }
 
+# shellcheck disable=SC2120 # the .plants call it
 sources() {
   files=("$@") is_header=
   build "$work/$name" "$work/plain"
@@ -101,8 +103,10 @@ plant() {
 for name in "${names[@]}"; do
   rm -rf "$work/smaller"
   if [ -e "$name.plants" ]; then
+    # shellcheck disable=SC1090
     . "./$name.plants"
   else
+    # shellcheck disable=SC2119
     sources
   fi
 done

@@ -1,4 +1,5 @@
-/* Turns for room (sched/turns.c): order, exclusion while nothing lapses, wakes, and those who stop or leave. */
+/* Turns for room (sched/turns.c): order, exclusion while nothing lapses, wakes, and those who stop or leave.
+ */
 #include <string.h>
 
 #include "base/clock.h"
@@ -7,7 +8,7 @@
 
 static rota_turns turns;
 static _Atomic uint32_t room;
-static uint64_t last;            /* plain: a turn is one thread's, and happens before the next one */
+static uint64_t last; /* plain: a turn is one thread's, and happens before the next one */
 static uint64_t served[EXPLORE_THREADS];
 static bool stopped[EXPLORE_THREADS];
 
@@ -96,7 +97,8 @@ static void stop_in_turn(void) {
 /* A call that does not wait, but for which turns lapse. */
 static void submit_often(void) {
     for (unsigned i = 0; i < 3; i++)
-        if (!rota_turns_are_none(&turns)) (void)rota_turns_lapse(&turns, rota_clock_ns() + i * ROTA_TURN_LAPSE_NS);
+        if (!rota_turns_are_none(&turns))
+            (void)rota_turns_lapse(&turns, rota_clock_ns() + i * ROTA_TURN_LAPSE_NS);
 }
 
 static void end_in_time(void) {
@@ -105,11 +107,55 @@ static void end_in_time(void) {
 
 int main(int argc, char **argv) {
     static const explore_scenario scenarios[] = {
-        {"two waiters, twice each", 4, 3, {wait_twice, wait_twice}, begin, end_all_served, false, 0},
-        {"three waiters", 3, 2, {wait_for_turn, wait_for_turn, wait_for_turn}, begin, end_three_served, false, 0},
-        {"two waiters and one who gives up", 3, 2, {wait_for_turn, wait_for_turn, give_up}, begin, end_all_served, false, 0},
-        {"two waiters and one who may stop", 3, 1, {wait_in_time, wait_in_time, stop_in_turn}, begin, end_in_time, true, 0},
-        {"two waiters and one who submits", 3, 1, {wait_in_time, wait_in_time, submit_often}, begin, end_in_time, true, 0},
+        {"two waiters, twice each", 6, 4, {wait_twice, wait_twice}, begin, end_all_served, false, 0},
+        {"three waiters",
+         5,
+         3,
+         {wait_for_turn, wait_for_turn, wait_for_turn},
+         begin,
+         end_three_served,
+         false,
+         0},
+        {"three waiters, twice each",
+         3,
+         3,
+         {wait_twice, wait_twice, wait_twice},
+         begin,
+         end_three_served,
+         false,
+         0},
+        {"two waiters and one who gives up",
+         5,
+         3,
+         {wait_for_turn, wait_for_turn, give_up},
+         begin,
+         end_all_served,
+         false,
+         0},
+        {"three waiters and one who gives up",
+         3,
+         2,
+         {wait_for_turn, wait_for_turn, wait_for_turn, give_up},
+         begin,
+         end_three_served,
+         false,
+         0},
+        {"two waiters and one who may stop",
+         4,
+         2,
+         {wait_in_time, wait_in_time, stop_in_turn},
+         begin,
+         end_in_time,
+         true,
+         0},
+        {"two waiters and one who submits",
+         4,
+         2,
+         {wait_in_time, wait_in_time, submit_often},
+         begin,
+         end_in_time,
+         true,
+         0},
     };
     return explore_main(scenarios, sizeof scenarios / sizeof *scenarios, argc, argv);
 }

@@ -27,7 +27,8 @@ static void serve(unsigned givers) {
         bool is_done = true;
         for (unsigned g = 0; g < givers; g++) {
             while (taken[g] < PIECES && ra_load_seq_cst(&work[g * PIECES + taken[g]])) {
-                explore_check(content[g * PIECES + taken[g]] == g + 1, "the work is not that which was given");
+                explore_check(content[g * PIECES + taken[g]] == g + 1,
+                              "the work is not that which was given");
                 taken[g]++;
             }
             is_done &= taken[g] == PIECES;
@@ -82,7 +83,8 @@ static bool is_reached(void *user) {
 }
 
 static void wait_for(uint64_t value) {
-    while (ra_load_acquire(&reached) < value) rota_wait_table_sleep(&table, value, is_reached, &value, UINT64_MAX);
+    while (ra_load_acquire(&reached) < value)
+        rota_wait_table_sleep(&table, value, is_reached, &value, UINT64_MAX);
     explore_check(written >= value, "what comes before the value is not seen");
 }
 
@@ -127,13 +129,48 @@ static void reach_two(void) {
 
 int main(int argc, char **argv) {
     static const explore_scenario scenarios[] = {
-        {"sleeper and one who wakes", 5, 3, {serve_one, give_pieces}, begin_sleeper, NULL, false, 0},
-        {"sleeper and two who wake", 3, 2, {serve_two, give_pieces, give_pieces}, begin_sleeper, NULL, false, 0},
-        {"one waits for a value", 5, 3, {wait_for_second, reach_two}, begin_table, NULL, false, 0},
-        {"two values, two buckets", 3, 2, {wait_for_first, wait_for_second, reach_two}, begin_table, NULL, false, 0},
-        {"two values in one bucket", 3, 2, {wait_for_first, wait_for_65, reach_65}, begin_table, NULL, false, 0},
-        {"the lower value first", 3, 2, {wait_for_first, wait_for_65, reach_65_later}, begin_table, NULL, false, 0},
-        {"one value, two waiters", 3, 2, {wait_for_second, wait_for_second, reach_two}, begin_table, NULL, false, 0},
+        {"sleeper and one who wakes", 7, 5, {serve_one, give_pieces}, begin_sleeper, NULL, false, 0},
+        {"sleeper and two who wake",
+         6,
+         5,
+         {serve_two, give_pieces, give_pieces},
+         begin_sleeper,
+         NULL,
+         false,
+         0},
+        {"one waits for a value", 7, 5, {wait_for_second, reach_two}, begin_table, NULL, false, 0},
+        {"two values, two buckets",
+         5,
+         4,
+         {wait_for_first, wait_for_second, reach_two},
+         begin_table,
+         NULL,
+         false,
+         0},
+        {"two values in one bucket",
+         5,
+         4,
+         {wait_for_first, wait_for_65, reach_65},
+         begin_table,
+         NULL,
+         false,
+         0},
+        {"the lower value first",
+         4,
+         3,
+         {wait_for_first, wait_for_65, reach_65_later},
+         begin_table,
+         NULL,
+         false,
+         0},
+        {"one value, two waiters",
+         5,
+         4,
+         {wait_for_second, wait_for_second, reach_two},
+         begin_table,
+         NULL,
+         false,
+         0},
     };
     return explore_main(scenarios, sizeof scenarios / sizeof *scenarios, argc, argv);
 }

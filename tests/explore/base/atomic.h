@@ -18,7 +18,7 @@
 #define EXPLORE_WORD(p, v)                                                                                   \
     __extension__({                                                                                          \
         EXPLORE_TYPE(p) explore_value_ = (v);                                                                \
-        (uint64_t)(uintptr_t)explore_value_;                                                                 \
+        (uint64_t)(uintptr_t) explore_value_;                                                                \
     })
 
 #define EXPLORE_LOAD(p, order, name)                                                                         \
