@@ -207,6 +207,13 @@ static uint32_t wait_for_all(const rota_device *device, rota_work *const *works,
     return count;
 }
 
+/* Before the works are seen as handed over, or as held no longer: who waits for one must not find it with its
+ * device and the time when something else was given to that, long ago. */
+static void note_hand_over(rota_device *device) {
+    if (ra_load_relaxed(&device->runtime->device_count) > 1) /* others may wait for it */
+        ra_store_relaxed(&device->handed_ns, rota_clock_ns());
+}
+
 static void hand_over(rota_device *device, rota_work **works, uint32_t count) {
     rota_exec_wait all[ROTA_HANDOVER_BATCH * ROTA_EXEC_QUEUES_MAX];
     rota_exec_work lowered[ROTA_HANDOVER_BATCH];
@@ -240,10 +247,9 @@ static void hand_over(rota_device *device, rota_work **works, uint32_t count) {
         if (submission->submitted_ns) ra_store_relaxed(&submission->handed_over_ns, rota_clock_ns());
     }
     if (rota_device_is_lost(device)) return;
+    note_hand_over(device);
     for (uint32_t i = 0; i < count; i++)
         ra_store_release(&device->timelines[works[i]->queue].handed_over, works[i]->value);
-    if (ra_load_relaxed(&runtime->device_count) > 1) /* others may wait for it */
-        ra_store_relaxed(&device->handed_ns, rota_clock_ns());
     uint32_t most = runtime->options.merge_max ? runtime->options.merge_max : count;
     for (uint32_t first = 0; first < count; first += most) {
         uint32_t here = count - first < most ? count - first : most;
@@ -418,6 +424,7 @@ static uint32_t take_held(rota_device *device, rota_work **works) {
                     work->next->since_ns = rota_clock_ns();
                 else
                     device->held_last[q] = NULL;
+                note_hand_over(device); /* first: released by the next, to give_up_on */
                 (void)ra_fetch_sub_release(&device->held_count, 1);
                 device->given[q] = work->value;
                 works[count++] = work;
