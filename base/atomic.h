@@ -63,6 +63,11 @@ extern _Thread_local void *rota_mark_user;
     (ROTA_MARK(), atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_seq_cst,        \
                                                           memory_order_seq_cst))
 
+/* A hint that the cache line will soon be written. */
+static inline void ra_prefetch(const void *address) {
+    __builtin_prefetch(address, 1);
+}
+
 /* A hint to the core inside a spin loop. */
 static inline void ra_pause(void) {
 #if defined(__x86_64__) || defined(__i386__)

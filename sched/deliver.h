@@ -32,16 +32,15 @@ typedef struct rota_delivery_wait {
 struct rota_delivery {
     /* The sequencer's; the completer reads it once it has the submission's job. */
     rota_submission *submission;
-    uint64_t number;           /* the submission's, which no other one ever has */
-    uint64_t noted;            /* scratch: number of the last one that found this one before it */
-    rota_host_range *ranges;   /* that no later one has taken over */
+    uint64_t number;         /* the submission's, which no other one ever has */
+    rota_host_range *ranges; /* that no later one has taken over */
+    uint32_t wait_count, point_count, after_count, wait_capacity, point_capacity, after_capacity;
     rota_delivery_wait *waits; /* deliveries by the completer that come before */
     uint64_t *points;          /* and writes by devices, the newest of each queue */
-    uint32_t wait_count, wait_capacity, point_count, point_capacity;
     /* All that these come after, their chains and what deliveries before them come after among it: whoever
      * waits for the ticket watches it (chain.h), with the submission pinned. */
     uint64_t *after;
-    uint32_t after_count, after_capacity;
+    uint64_t noted; /* scratch: number of the last one that found this one before it */
     /* The completer's. */
     uint64_t over;               /* number of the last submission that it was over for */
     rota_delivery_wait *waiters; /* whose turn comes after this */

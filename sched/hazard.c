@@ -168,11 +168,15 @@ static void join(rota_residency *residency, uint64_t begin, uint64_t end, bool f
     }
 }
 
-/* Makes ranges begin at both ends. */
-static void cut(rota_residency *residency, uint64_t begin, uint64_t end) {
-    if (begin == 0 && end >= residency->buffer->size_bytes) return;
+/* Makes ranges begin at both ends; returns the first that has bytes of [begin, end). */
+static rota_range *cut(rota_residency *residency, uint64_t begin, uint64_t end) {
+    rota_range *range = rota_hazard_find(residency, begin);
+    /* Who comes again touches the same again. */
+    if (range->begin == begin && range->end == end) return range;
+    if (begin == 0 && end >= residency->buffer->size_bytes) return range;
     split(residency, begin);
     split(residency, end);
+    return rota_hazard_find(residency, begin);
 }
 
 /* When the list has become twice as long it is gone over as a whole: that costs O(1) a cut. */
@@ -219,10 +223,9 @@ static void set_valid(rota_range *range, uint64_t begin, uint64_t end, rota_plac
 void rota_hazard_read(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
                       uint64_t point) {
     if (residency->owner) rota_replay_disown(residency);
-    cut(residency, begin, end);
+    rota_range *first = cut(residency, begin, end);
     want_settled(runtime, residency);
-    for (rota_range *range = rota_hazard_find(residency, begin); range && range->begin < end;
-         range = range->next) {
+    for (rota_range *range = first; range && range->begin < end; range = range->next) {
         rota_hazard_want(runtime, range->writer);
         add_reader(runtime, range, point);
     }
@@ -232,10 +235,9 @@ void rota_hazard_read(rota_runtime *runtime, rota_residency *residency, uint64_t
 void rota_hazard_write(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
                        uint64_t point, rota_places valid) {
     if (residency->owner) rota_replay_disown(residency);
-    cut(residency, begin, end);
+    rota_range *first = cut(residency, begin, end);
     want_settled(runtime, residency);
-    for (rota_range *range = rota_hazard_find(residency, begin); range && range->begin < end;
-         range = range->next) {
+    for (rota_range *range = first; range && range->begin < end; range = range->next) {
         rota_hazard_want(runtime, range->writer);
         for (uint32_t r = 0; r < range->reader_count; r++) rota_hazard_want(runtime, range->readers[r]);
         range->writer = point;
@@ -250,10 +252,9 @@ void rota_hazard_move(rota_runtime *runtime, rota_residency *residency, uint64_t
                       uint64_t point, const rota_device *to) {
     rota_places bit = rota_residency_bit(residency, to);
     if (residency->owner) rota_replay_disown(residency);
-    cut(residency, begin, end);
+    rota_range *first = cut(residency, begin, end);
     want_settled(runtime, residency);
-    for (rota_range *range = rota_hazard_find(residency, begin); range && range->begin < end;
-         range = range->next) {
+    for (rota_range *range = first; range && range->begin < end; range = range->next) {
         /* The move waits for the writer and then stands for it. Readers of other devices' copies go on; a
          * later writer waits for them and for the move. Readers of this memory may still look at the bytes
          * that the move replaces: a plan's segment may read there what its segment on another device
@@ -271,9 +272,8 @@ void rota_hazard_move(rota_runtime *runtime, rota_residency *residency, uint64_t
 }
 
 void rota_hazard_place(rota_residency *residency, uint64_t begin, uint64_t end, rota_places valid) {
-    cut(residency, begin, end);
-    for (rota_range *range = rota_hazard_find(residency, begin); range && range->begin < end;
-         range = range->next)
+    rota_range *first = cut(residency, begin, end);
+    for (rota_range *range = first; range && range->begin < end; range = range->next)
         set_valid(range, begin, end, valid);
     join(residency, begin, end, false);
 }
@@ -320,7 +320,8 @@ void rota_hazard_settle(rota_runtime *runtime, rota_work *work) {
     rota_submission *submission = work->submission;
     rota_device *device = work->device;
     rota_timeline *own = &device->timelines[work->queue];
-    uint32_t own_index = device->index * runtime->queue_count + work->queue;
+    const uint32_t queues = runtime->queue_count, first = device->index * queues; /* the device's timelines */
+    const uint32_t own_index = first + work->queue;
     uint32_t dropped = 0, on_device = 0;
     work->first_wait = submission->wait_count;
     work->first_hold = submission->hold_count;
@@ -329,10 +330,10 @@ void rota_hazard_settle(rota_runtime *runtime, rota_work *work) {
         uint64_t value = runtime->wanted[t];
         if (t == own_index && value >= work->value) {
             runtime->wanted[t] = 0; /* the work's own accesses */
-        } else if (t / runtime->queue_count == device->index && own->clock[t] >= value) {
+        } else if (t - first < queues && own->clock[t] >= value) {
             runtime->wanted[t] = 0;
             dropped++;
-        } else if (t / runtime->queue_count != device->index || device->exec->caps.unified_host) {
+        } else if (t - first >= queues || device->exec->caps.unified_host) {
             /* Seen complete by the host: on host memory, and for holds, that is all there is to wait for. A
              * GPU's queues need the wait all the same: it makes the writes visible. */
             if (ra_load_acquire(&timeline_at(runtime, t)->completed) >= value) { /* with advanced */
@@ -351,24 +352,23 @@ void rota_hazard_settle(rota_runtime *runtime, rota_work *work) {
                 dropped++;
             }
     bool learned = false;
-    uint32_t timelines = ra_load_acquire(&runtime->device_count) * runtime->queue_count;
+    uint32_t timelines = ra_load_acquire(&runtime->device_count) * queues;
     for (uint32_t i = 0; i < runtime->touched_count; i++) {
         uint32_t t = runtime->touched[i];
         uint64_t value = runtime->wanted[t];
         runtime->wanted[t] = 0;
         if (value == 0) continue;
-        uint32_t queue = t % runtime->queue_count;
-        if (t / runtime->queue_count == device->index) {
-            submission->waits[submission->wait_count++] = (rota_exec_wait){queue, value};
+        if (t - first < queues) {
+            submission->waits[submission->wait_count++] = (rota_exec_wait){t - first, value};
         } else {
-            uint64_t point = rota_point(t / runtime->queue_count, queue, value);
+            uint64_t point = rota_point(t / queues, t % queues, value);
             submission->holds[submission->hold_count++] = rota_across_hold(work, point, &on_device);
             if (brings_shared(runtime, device, t)) work->acquires = true;
         }
         if (own->clock[t] < value) own->clock[t] = value;
         if (t == own_index) continue;
         learned = true;
-        if (t / runtime->queue_count != device->index) continue; /* as in implied_by_other */
+        if (t - first >= queues) continue; /* as in implied_by_other */
         const uint64_t *clock = rota_hazard_clock(timeline_at(runtime, t), value);
         for (uint32_t k = 0; clock && k < timelines; k++)
             if (own->clock[k] < clock[k]) own->clock[k] = clock[k];

@@ -354,7 +354,7 @@ struct rota_device {
     char id[16];
     uint32_t transfer_queue, io_queue;
     rota_timeline *timelines; /* runtime->queue_count */
-    uint32_t queues_used;     /* the sequencer's: one more than the highest that had a work */
+    _Atomic uint32_t queues_used; /* the sequencer's: one more than the highest that had a work */
     _Atomic uint32_t lost;
     _Atomic(const rota_cause *) lost_cause;
     _Atomic uint32_t visible; /* opened and smoke-tested */
@@ -622,50 +622,52 @@ typedef enum rota_hosted_done {
     ROTA_HOSTED_LOST /* nothing: the device was lost before */
 } rota_hosted_done;
 
-/* A submission's struct lies in memory that stays a submission's until the runtime closes. */
+/* A submission's struct lies in memory that stays a submission's until the runtime closes. What every replay
+ * touches comes first, in as few cache lines as it takes: with many in flight each is a miss. */
 struct rota_submission {
     rota_submission *next; /* of its final timeline, or free */
-    rota_submission *undelivered_before, *undelivered_after; /* runtime->undelivered_first */
+    uint64_t final_point;
     _Atomic uint64_t pins; /* pins.c */
-    char name[64];         /* of the buffer that is read or written, which may go before the struct is read */
-    struct rota_job *job_storage;
-    uint8_t kind; /* rota_record_kind */
+    uint64_t number;
     rota_plan *plan;
     rota_args *args;
-    uint64_t number, ticket_id;
     rota_cell *cell;
     rota_cell_chunk *chunk; /* the cell's */
-    uint64_t final_point;
-    uint32_t instance;
-    uint64_t outputs_before; /* that the instance's staging memory must be free of first */
-    uint32_t work_count, work_capacity, wait_count, wait_capacity, hold_count, hold_capacity,
-        payload_capacity, transfer_count, transfer_capacity;
     rota_work *works;
     rota_exec_wait *waits;
     uint64_t *holds;
     uint64_t *payload;
     uint64_t *segment_points; /* payload-like scratch: value of each segment's work */
-    uint32_t segment_capacity;
+    rota_host_read *read;
+    uint64_t ticket_id;
+    uint64_t submitted_ns;
+    uint32_t work_count, wait_count, hold_count, transfer_count;
+    uint32_t work_capacity, wait_capacity, hold_capacity, payload_capacity, segment_capacity,
+        transfer_capacity;
+    uint32_t instance;
+    uint8_t kind; /* rota_record_kind */
+    bool hosted;  /* over when the completer has delivered it */
+    bool parked;  /* counted in the plan's `parked` */
+    /* The completer's: whether the end was reached, if only by the loss of the device. */
+    bool is_reached, is_lost;
+    _Atomic uint32_t hosted_done; /* rota_hosted_done, by the completer */
+    uint64_t outputs_before;      /* that the instance's staging memory must be free of first */
+    _Atomic(const rota_cause *) cause; /* the first that it failed with */
+    _Atomic uint32_t inputs_left;
+    uint32_t bounce_count, bounce_capacity;
+    uint8_t *bounce; /* OUTPUTs that are written here first */
+    rota_delivery delivery;
+    uint64_t bounce_bytes;
+    rota_bounce *bounces; /* and where to */
+    uint8_t *
+        aside; /* the completer's: what was in the instance's staging memory and is not to be delivered yet */
+    uint64_t sequenced_ns;
+    _Atomic uint64_t handed_over_ns;
+    struct rota_job *job_storage;
     rota_transfer *transfers;
     rota_host_write write;
-    rota_host_read *read;
-    _Atomic uint32_t inputs_left;
-    _Atomic(const rota_cause *) cause; /* the first that it failed with */
-    _Atomic uint32_t hosted_done; /* rota_hosted_done, by the completer */
-    bool hosted;                  /* over when the completer has delivered it */
-    bool parked;                  /* counted in the plan's `parked` */
-    rota_delivery delivery;
-    /* OUTPUTs that are written here first, and where to. */
-    uint8_t *bounce;
-    uint64_t bounce_bytes;
-    rota_bounce *bounces;
-    uint32_t bounce_count, bounce_capacity;
-    /* The completer's: what was in the instance's staging memory and is not to be delivered yet; and whether
-     * the end was reached, if only by the loss of the device. */
-    uint8_t *aside;
-    bool is_reached, is_lost;
-    uint64_t submitted_ns, sequenced_ns;
-    _Atomic uint64_t handed_over_ns;
+    rota_submission *undelivered_before, *undelivered_after; /* runtime->undelivered_first */
+    char name[64]; /* of the buffer that is read or written, which may go before the struct is read */
 };
 
 /* ---- The runtime ---- */

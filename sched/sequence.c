@@ -7,10 +7,22 @@
 
 /* ---- Submissions ---- */
 
+/* What lies where many others have been used since comes from memory: early enough if it is asked for while
+ * those before it are worked on. */
+static void fetch(const rota_submission *submission) {
+    const unsigned char *bytes = (const unsigned char *)submission;
+    for (size_t at = 0; at < offsetof(rota_submission, bounce_bytes); at += 64) ra_prefetch(bytes + at);
+}
+
 static rota_submission *new_submission(rota_runtime *runtime) {
     rota_submission *submission = runtime->free_submissions;
     if (submission) {
-        runtime->free_submissions = submission->next;
+        const rota_submission *next = runtime->free_submissions = submission->next;
+        if (next) {
+            ra_prefetch(next->works);
+            ra_prefetch((const unsigned char *)next->works + 64);
+            if (next->next) fetch(next->next);
+        }
         return submission;
     }
     submission = calloc(1, sizeof *submission);
@@ -45,8 +57,12 @@ static void recycle(rota_runtime *runtime, rota_submission *submission) {
     runtime->free_submissions = submission;
 }
 
+/* Of a count that only the sequencer writes. */
+static void count_one(_Atomic uint64_t *count) {
+    ra_store_relaxed(count, ra_load_relaxed(count) + 1);
+}
+
 static void end_parking(rota_runtime *runtime, rota_submission *submission) {
-    if (!submission->parked) return;
     _Atomic uint32_t *parked = &submission->plan->run->parked;
     ra_store_relaxed(parked, ra_load_relaxed(parked) - 1);
     runtime->parked--;
@@ -61,9 +77,9 @@ static void forget(rota_runtime *runtime, rota_submission *submission) {
 
 /* No device and no completer has the submission any more. */
 static void let_go(rota_runtime *runtime, rota_submission *submission) {
-    end_parking(runtime, submission);
-    rota_deliver_end(runtime, submission);
-    free(submission->bounce);
+    if (submission->parked) end_parking(runtime, submission);
+    if (submission->delivery.ranges) rota_deliver_end(runtime, submission);
+    if (submission->bounce) free(submission->bounce);
     submission->bounce = NULL;
     if (submission->args) rota_args_ended(submission->args);
     if (submission->kind == ROTA_RECORD_PLAN && ra_load_relaxed(&runtime->poison_active))
@@ -329,14 +345,15 @@ static rota_work *add_work(rota_submission *submission, rota_device *device, uin
                            rota_work_kind kind, uint32_t index) {
     rota_timeline *timeline = &device->timelines[queue];
     rota_work *work = &submission->works[submission->work_count++];
-    *work = (rota_work){.submission = submission,
-                        .device = device,
-                        .kind = (uint8_t)kind,
-                        .segment = index,
-                        .queue = queue,
-                        .value = ra_load_relaxed(&timeline->issued) + 1};
+    memset(work, 0, sizeof *work);
+    work->submission = submission;
+    work->device = device;
+    work->kind = (uint8_t)kind;
+    work->segment = index;
+    work->queue = queue;
+    work->value = ra_load_relaxed(&timeline->issued) + 1;
     ra_store_release(&timeline->issued, work->value);
-    if (device->queues_used <= queue) device->queues_used = queue + 1;
+    if (ra_load_relaxed(&device->queues_used) <= queue) ra_store_relaxed(&device->queues_used, queue + 1);
     return work;
 }
 
@@ -655,7 +672,7 @@ static void sequence_plan(rota_runtime *runtime, rota_submission *submission, ui
         rota_hazard_settle(runtime, work);
         rota_siding_note(work, parks ? &aheads[segment->part] : NULL);
         if (instance_hold != ROTA_POINT_NONE && is_first) add_hold(submission, work, instance_hold);
-        rota_chain_note(runtime, work);
+        if (work->wait_count | work->hold_count) rota_chain_note(runtime, work);
         started[device->index] |= (uint64_t)1 << segment->queue;
         rota_handover_push(device, work);
     }
@@ -826,7 +843,9 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
         rota_plan *plan = submission->plan;
         rota_plan_run *run = plan->run;
         uint32_t moves = 0;
-        ok = has_record && reserve(runtime, submission, 1, 1, 0, run->payload_words);
+        /* What it moves between devices is not known before its arguments are. */
+        ok = has_record &&
+             reserve(runtime, submission, plan->segment_count, plan->segment_count, 0, run->payload_words);
         if (ok && run->payload_words)
             memcpy(submission->payload, words, run->payload_words * sizeof *submission->payload);
         if (!ok) { /* without room for the arguments they are read where the caller left them */
@@ -835,8 +854,8 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
         }
         submission->hosted = run->has_staging && plan->transfer_count > plan->input_count;
         ok = ok && check_plan(runtime, submission, &moves, &reason, &status) &&
-             reserve(runtime, submission, plan->segment_count + 2u * moves, plan->segment_count, moves,
-                     run->payload_words) &&
+             (moves == 0 || reserve(runtime, submission, plan->segment_count + 2u * moves,
+                                    plan->segment_count, moves, run->payload_words)) &&
              rota_deliver_outputs(runtime, submission);
         ra_store_relaxed(&submission->inputs_left, run->stages_inputs ? plan->input_count : 0);
         if (ok) {
@@ -868,7 +887,7 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
         ra_store_release(&cell->submission, submission);
         ok = has_record && sequence_read(runtime, submission, &final, &reason, &status);
     }
-    (void)ra_fetch_add_relaxed(&runtime->stat_submissions, 1);
+    count_one(&runtime->stat_submissions);
     if (!ok) {
         if (!reason.cause)
             reason = (rota_reason){rota_cause_new(runtime, status,
@@ -956,7 +975,7 @@ static void fail_for_loss(rota_runtime *runtime, rota_submission *submission, co
 static void keep(rota_runtime *runtime, rota_submission *submission) {
     rota_chunk_ended(submission->chunk); /* it has failed, which is done once */
     rota_deliver_end(runtime, submission);
-    end_parking(runtime, submission);
+    if (submission->parked) end_parking(runtime, submission);
     submission->next = runtime->stranded;
     runtime->stranded = submission;
 }
@@ -1009,7 +1028,7 @@ static const rota_device *left_behind(rota_runtime *runtime, const rota_submissi
 
 /* The submission has ended. */
 static void put_away(rota_runtime *runtime, rota_submission *submission) {
-    (void)ra_fetch_add_relaxed(&runtime->stat_completed, 1);
+    count_one(&runtime->stat_completed);
     const rota_device *lost = left_behind(runtime, submission);
     if (lost) {
         rota_submission_fail(runtime, submission, (rota_reason){ra_load_acquire(&lost->lost_cause), 0},
@@ -1094,6 +1113,7 @@ void rota_sequence_reap(rota_runtime *runtime) {
                     ra_store_relaxed(&submission->hosted_done, ROTA_HOSTED_COPIED); /* once */
                 }
                 timeline->oldest = submission->next;
+                if (submission->next) fetch(submission->next);
                 put_away(runtime, submission);
             }
             if (!timeline->oldest) timeline->newest = NULL;

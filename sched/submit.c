@@ -4,8 +4,9 @@
 /* Whether the device has so much unfinished that more would only pile up. What waits on sidings keeps its own
  * plan from more, and no other. */
 static bool has_backlog(const rota_device *device) {
-    const rota_runtime *runtime = device->runtime;
-    for (uint32_t q = 0; q < runtime->plan_queue_count; q++) {
+    uint32_t queues = ra_load_relaxed(&device->queues_used);
+    if (queues > device->runtime->plan_queue_count) queues = device->runtime->plan_queue_count;
+    for (uint32_t q = 0; q < queues; q++) {
         const rota_timeline *timeline = &device->timelines[q];
         uint64_t issued = ra_load_relaxed(&timeline->issued),
                  completed = ra_load_relaxed(&timeline->completed);

@@ -66,5 +66,8 @@
 
 /* A hint only: what waits in a loop yields or sleeps, too. */
 static inline void ra_pause(void) {}
+static inline void ra_prefetch(const void *address) {
+    (void)address;
+}
 
 #endif
