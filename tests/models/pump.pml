@@ -1,0 +1,336 @@
+/* The CPU executor's pump and sleepers: exec/cpu/queue.c, exec/cpu/wake.c.
+ *
+ * A submit thread hands over works on two queues, the later ones of queue 1 blocked until queue 0 has passed; workers take
+ * them, run them, and pump.
+ *
+ * Asked: where everything rests each work has ended, whoever sleeps (no sleep ends by itself, so that a lost wake-up
+ * shows); works of a queue start in order, once, and when what they wait for has passed; `advanced` is called by one thread
+ * at a time, with rising values; where everything rests nobody counts as searching; a work that never ends holds up
+ * none that does not come after it.
+ *
+ * Left out: deques (all tasks lie in one pool, where who looks finds one that is there, in one step), the overflow list,
+ * units and splits, recycling of works, copies, the stop and the loss (loss.pml has those), how long a search goes on.
+ *
+ * run safe two: -DWORKERS=2
+ * run safe hang: -DWORKERS=2 -DHANGS
+ * full safe four_works: -DWORKERS=2 -DW=4
+ * plant 1 safe: -DWORKERS=2 | no last look before sleep
+ * plant 2 safe: -DWORKERS=2 | who sleeps says so after its last look
+ * plant 3 safe: -DWORKERS=2 | who pushes wakes first
+ * plant 4 safe: -DWORKERS=2 | a blocked work is parked without a look at what it waits for
+ * plant 5 safe: -DWORKERS=2 | the pump looks at what is blocked once, before it stores the timelines
+ * plant 6 safe: -DWORKERS=2 | an event that is left behind is not answered
+ * plant 7 safe: -DWORKERS=2 | the waker takes the sleeper's bit and leaves its word
+ * plant 8 safe: -DWORKERS=2 -DHANGS | a searcher that found a task wakes nobody for the next one
+ */
+#ifndef PLANT
+#define PLANT 0
+#endif
+#ifdef HANGS
+#define W 2 /* on two queues, and the first one may never end */
+#define WAIT_VALUE(w) 0
+#else
+#ifndef W
+#define W 3 /* 1: queue 0, value 1. 2: queue 1, value 1, after 1. 3: queue 1, value 2. 4: queue 0, value 2, after 2. */
+#endif
+#define WAIT_VALUE(w) ((w) == 2 || (w) == 4 -> 1 : 0)
+#endif
+#define QUEUE(w) ((w) == 1 || (w) == 4 -> 0 : 1)
+#define VALUE(w) ((w) <= 2 -> 1 : 2)
+#define WAIT_QUEUE(w) ((w) == 2 -> 0 : 1)
+#define WORK_AT(q, v) ((q) == 0 -> ((v) == 1 -> 1 : 4) : ((v) == 1 -> 2 : 3))
+#define COUNT(q) ((q) == 0 -> (W == 4 -> 2 : 1) : (W == 2 -> 1 : 2))
+
+bool ready[W + 1];   /* lies in a deque */
+bool started[W + 1]; /* ghost */
+bool done[W + 1], linked[W + 1];
+byte tasks;          /* how many lie there */
+byte timeline[2], retired[2], released[2], blocked_published[2], first_blocked[2];
+bool kick;
+byte events, searchers, idle; /* idle: a bit per worker */
+bool word[WORKERS];
+bool is_pumping, is_hung; /* ghost */
+
+/* rota_cpu_notify */
+inline notify() {
+    if
+    :: searchers != 0
+    :: else ->
+        do
+        :: idle == 0 -> break
+        :: atomic { idle & 1 -> idle = idle & ~1; woken = 0 } wake(); break
+        :: atomic { idle & 2 -> idle = idle & ~2; woken = 1 } wake(); break
+#if WORKERS == 3
+        :: atomic { idle & 4 -> idle = idle & ~4; woken = 2 } wake(); break
+#endif
+        od;
+        woken = 0
+    fi
+}
+
+inline wake() {
+    searchers++;
+#if PLANT != 7
+    word[woken] = true
+#else
+    skip
+#endif
+}
+
+inline push(w) {
+#if PLANT == 3
+    notify();
+    atomic { ready[w] = true; tasks++ }
+#else
+    atomic { ready[w] = true; tasks++ }
+    notify()
+#endif
+}
+
+/* rota_cpu_submit: submit_one, block_work */
+proctype submitter() {
+    byte w = 1, woken, blocked[2];
+    bool is_open;
+    do
+    :: w <= W ->
+        linked[w] = true;
+        is_open = released[QUEUE(w)] == blocked[QUEUE(w)];
+        if
+        :: is_open && (WAIT_VALUE(w) == 0 || timeline[WAIT_QUEUE(w)] >= WAIT_VALUE(w)) -> push(w)
+        :: else ->
+            blocked[QUEUE(w)]++;
+            if
+            :: is_open -> first_blocked[QUEUE(w)] = VALUE(w) - blocked[QUEUE(w)]
+            :: else
+            fi;
+            blocked_published[QUEUE(w)] = blocked[QUEUE(w)];
+#if PLANT != 4
+            if
+            :: WAIT_VALUE(w) != 0 && timeline[WAIT_QUEUE(w)] < WAIT_VALUE(w)
+            :: else ->
+                if
+                :: !is_open && released[QUEUE(w)] + 1 < blocked[QUEUE(w)]
+                :: else -> kick = true; notify()
+                fi
+            fi
+#endif
+        fi;
+        w++
+    :: else -> break
+    od
+}
+
+/* retire of all queues */
+inline retire_all() {
+    q = 0;
+    do
+    :: q < 2 ->
+        v = 0;
+        do
+        :: retired[q] < COUNT(q) && linked[WORK_AT(q, retired[q] + 1)] && done[WORK_AT(q, retired[q] + 1)] ->
+            retired[q]++;
+            v = retired[q]
+        :: else -> break
+        od;
+        if
+        :: v != 0 -> assert(timeline[q] < v); timeline[q] = v /* and host.advanced */
+        :: else
+        fi;
+        q++
+    :: else -> q = 0; v = 0; break
+    od
+}
+
+/* release_blocked of all queues: `again` where an empty work is complete with it, of which there are none here */
+inline release_all() {
+    q = 0;
+    do
+    :: q < 2 ->
+        do
+        :: released[q] < blocked_published[q] ->
+            u = WORK_AT(q, first_blocked[q] + released[q] + 1);
+            if
+            :: WAIT_VALUE(u) != 0 && timeline[WAIT_QUEUE(u)] < WAIT_VALUE(u) -> break
+            :: else
+            fi;
+            push(u);
+            released[q]++
+        :: else -> break
+        od;
+        q++
+    :: else -> q = 0; u = 0; break
+    od
+}
+
+/* rota_cpu_pump */
+inline pump() {
+    atomic { seen = events; events++ }
+    if
+    :: seen != 0 -> seen = 0
+    :: else ->
+        seen = 1;
+        do
+        :: atomic { assert(!is_pumping); is_pumping = true }
+#if PLANT == 5
+            release_all();
+            retire_all();
+#else
+            retire_all();
+            release_all();
+#endif
+            is_pumping = false;
+#if PLANT == 6
+            events = 0;
+            seen = 0;
+            break
+#else
+            atomic {
+                events = events - seen;
+                seen = events;
+                if
+                :: seen == 0 -> break
+                :: else
+                fi
+            }
+#endif
+        od
+    fi
+}
+
+/* find_task: to `task` */
+inline find_task() {
+    if
+    :: atomic { kick -> kick = false } pump()
+    :: else
+    fi;
+    atomic {
+        if
+        :: ready[1] -> task = 1
+        :: ready[2] -> task = 2
+        :: ready[3] -> task = 3
+        :: ready[4] -> task = 4
+        :: else -> task = 0
+        fi;
+        if
+        :: task != 0 ->
+            ready[task] = false;
+            tasks--;
+            assert(!started[task]);
+            assert(WAIT_VALUE(task) == 0 || timeline[WAIT_QUEUE(task)] >= WAIT_VALUE(task));
+            assert(VALUE(task) == 1 || started[WORK_AT(QUEUE(task), 1)] || ready[WORK_AT(QUEUE(task), 1)]);
+            started[task] = true
+        :: else
+        fi
+    }
+}
+
+/* The end of a search: is_work_left, and the next one is woken */
+inline end_search() {
+    searchers--;
+    if
+#if PLANT == 8
+    :: false
+#else
+    :: task != 0 && (tasks != 0 || kick) -> notify()
+#endif
+    :: else
+    fi
+}
+
+/* rota_cpu_worker_main, next_task */
+proctype worker(byte me) {
+    byte task, seen, q, u, v, woken;
+    bool is_searching, is_mine;
+    do
+    :: /* next_task */
+        if
+        :: !is_searching ->
+            find_task();
+            if
+            :: task != 0 -> goto work
+            :: else
+            fi;
+            atomic { /* enter_search, at most one */
+                if
+                :: searchers < 1 -> searchers++; is_searching = true
+                :: else
+                fi
+            }
+        :: else
+        fi;
+        if
+        :: is_searching -> /* search */
+            find_task();
+            end_search();
+            is_searching = false;
+            if
+            :: task != 0 -> goto work
+            :: else
+            fi
+        :: else
+        fi;
+        /* sleep_until_woken */
+        word[me] = false;
+#if PLANT == 2
+        find_task();
+        idle = idle | (1 << me);
+#else
+        idle = idle | (1 << me);
+#if PLANT != 1
+        find_task();
+#endif
+#endif
+        if
+        :: task == 0 ->
+end_sleep:  word[me]
+        :: else
+        fi;
+        atomic {
+            is_mine = (idle & (1 << me)) != 0;
+            idle = idle & ~(1 << me)
+        }
+        if
+        :: !is_mine ->
+end_word:   word[me]; /* a waker took the bit, and counts this worker */
+            is_searching = true
+        :: else
+        fi;
+        is_mine = false;
+        if
+        :: task != 0 && is_searching -> end_search(); is_searching = false
+        :: else
+        fi;
+        if
+        :: task == 0 -> goto next
+        :: else
+        fi;
+work:
+#ifdef HANGS
+        if
+        :: task == 1 -> is_hung = true;
+end_hang:   false
+        :: true
+        fi;
+#endif
+        done[task] = true; /* rota_cpu_complete */
+        task = 0;
+        pump();
+next:   skip
+    od
+}
+
+/* Where everything rests. */
+proctype monitor() {
+    timeout ->
+    assert((timeline[0] == COUNT(0) || is_hung) && timeline[1] == COUNT(1));
+    assert(searchers == 0 && events == 0 && tasks == 0)
+}
+
+init {
+    atomic {
+        byte n;
+        run submitter();
+        for (n : 0 .. WORKERS - 1) { run worker(n) }
+        run monitor()
+    }
+}
