@@ -23,7 +23,26 @@ void rota_gate_unlock(rota_device *device) {
     (void)pthread_mutex_unlock(&device->gate.mutex);
 }
 
-void rota_gate_push(rota_work *work, bool waits) {
+/* Whether what the work waited for on the device is decided; with the cause where it will not come, whatever
+ * else is not decided. */
+static bool is_decided(rota_runtime *runtime, const rota_work *work, const rota_cause **out_cause) {
+    bool decided = true;
+    *out_cause = NULL;
+    for (uint32_t h = 0; h < work->hold_count; h++) {
+        uint64_t hold = work->submission->holds[work->first_hold + h];
+        if (!(hold & ROTA_HOLD_ON_DEVICE)) continue; /* over before the work was handed over */
+        rota_device *other = runtime->devices[rota_point_device(rota_hold_point(hold))];
+        bool lost = rota_device_is_lost(other); /* first: then what was reached before is seen */
+        if (rota_point_passed(runtime, rota_hold_point(hold))) continue;
+        decided = decided && lost;
+        if (lost) *out_cause = ra_load_acquire(&other->lost_cause);
+    }
+    /* Where nodes fail by themselves those of works before it on its own device may, until it is done. */
+    return decided && (*out_cause || !work->device->asks_poison ||
+                       work->device->timelines[work->queue].reported >= work->value);
+}
+
+const rota_cause *rota_gate_push(rota_work *work, bool waits) {
     rota_device *device = work->device;
     rota_runtime *runtime = device->runtime;
     rota_gate *gate = &device->gate;
@@ -43,6 +62,11 @@ void rota_gate_push(rota_work *work, bool waits) {
         work->gated = true;
     }
     device->timelines[work->queue].entered = work->value;
+    /* After `pending`. Of a device that is lost now the waits may have been ended before this one stood here;
+     * of one that is lost later it fails before they are. */
+    const rota_cause *cause = NULL;
+    if (work->gated) (void)is_decided(runtime, work, &cause);
+    return cause;
 }
 
 bool rota_gate_has_room(rota_device *device, uint32_t works) {
@@ -55,38 +79,33 @@ bool rota_gate_has_room(rota_device *device, uint32_t works) {
     return has;
 }
 
-/* Whether what the work waited for on the device is decided; with the cause where it will not come. */
-static bool is_decided(rota_runtime *runtime, const rota_work *work, const rota_cause **out_cause) {
-    *out_cause = NULL;
-    for (uint32_t h = 0; h < work->hold_count; h++) {
-        uint64_t hold = work->submission->holds[work->first_hold + h];
-        if (!(hold & ROTA_HOLD_ON_DEVICE)) continue; /* over before the work was handed over */
-        rota_device *other = runtime->devices[rota_point_device(rota_hold_point(hold))];
-        bool lost = rota_device_is_lost(other); /* first: then what was reached before is seen */
-        if (rota_point_passed(runtime, rota_hold_point(hold))) continue;
-        if (!lost) return false;
-        *out_cause = ra_load_acquire(&other->lost_cause);
-    }
-    /* Where nodes fail by themselves those of works before it on its own device may, until it is done. */
-    return *out_cause || !work->device->asks_poison ||
-           work->device->timelines[work->queue].reported >= work->value;
+static bool is_linked_to_lost(const rota_device *device) {
+    for (uint64_t open = ra_load_acquire(&device->linked); open; open &= open - 1)
+        if (rota_device_is_lost(device->runtime->devices[__builtin_ctzll(open)])) return true;
+    return false;
 }
 
-/* Takes what is decided out of the gate, in order, and publishes what is believed now. True: something moved.
- */
+/* Takes what is decided out of the gate, in order, and publishes what is believed now; what waits for a lost
+ * device fails wherever it stands, since its wait may end now (rota_across_rescue), and that device may get
+ * there late, which must not count. True: something moved. */
 static bool settle(rota_device *device) {
     rota_runtime *runtime = device->runtime;
     rota_gate *gate = &device->gate;
     bool moved = false;
     rota_gate_lock(device);
-    uint64_t first = gate->head;
-    for (; gate->head != gate->tail; gate->head++) {
-        rota_work *work = gate->works[gate->head % ROTA_GATE_WORKS];
+    const uint64_t first = gate->head;
+    const bool any_lost = is_linked_to_lost(device);
+    bool leaves = true;
+    for (uint64_t at = first; at != gate->tail && (leaves || any_lost); at++) {
+        rota_work *work = gate->works[at % ROTA_GATE_WORKS];
         rota_reason reason = {NULL, 0};
-        if (!is_decided(runtime, work, &reason.cause)) break;
+        leaves = is_decided(runtime, work, &reason.cause) && leaves;
         /* What it read is known to be good or not now: before anybody can take it for done. */
-        if (reason.cause || rota_poison_of_work(work, &reason)) rota_poison_work(work, reason, false);
+        if (reason.cause || (leaves && rota_poison_of_work(work, &reason)))
+            rota_poison_work(work, reason, false);
+        if (!leaves) continue;
         device->timelines[work->queue].believed = work->value;
+        gate->head++;
     }
     bool empty = gate->head == gate->tail;
     if (gate->head != first) gate->since_ns = rota_clock_ns();

@@ -32,16 +32,17 @@ static void skip_work(rota_work *work, rota_reason reason, bool first) {
 static void enter(rota_work *work, rota_exec_work *out, rota_exec_timeline_wait *waits) {
     rota_device *device = work->device;
     bool linked = ra_load_acquire(&device->linked) != 0; /* with rota_across_open */
+    rota_reason reason = {NULL, 0};
     if (linked) {
         out->timeline_wait_count = rota_across_waits(work, waits);
         out->timeline_waits = waits;
         out->timeline = rota_across_signal(work);
         rota_gate_lock(device);
-        rota_gate_push(work, out->timeline_wait_count != 0);
+        reason.cause = rota_gate_push(work, out->timeline_wait_count != 0);
     }
     /* Works before it in the gate are not decided, and so is not what it will read: it is judged there. */
-    rota_reason reason;
-    if (!work->skipped && !work->gated && !device->asks_poison && rota_poison_of_work(work, &reason))
+    if (!work->skipped && (reason.cause || (!work->gated && !device->asks_poison &&
+                                            rota_poison_of_work(work, &reason))))
         skip_work(work, reason, false);
     if (linked) rota_gate_unlock(device);
 }
@@ -338,14 +339,17 @@ static bool hold_is_over(rota_runtime *runtime, uint64_t hold, rota_device **los
 }
 
 /* Calls fn for each point of another device that keeps the work; of those it waits for because one is lost,
- * the works of its submission before it. Stops at false. */
+ * the works of its submission before it. One that waits for a lost device is kept until it is seen to
+ * (look_for_loss), however late the loss is seen. Stops at false. */
 typedef bool (*keeper_fn)(rota_device *device, rota_work *work, uint64_t hold);
 static bool for_keepers(rota_device *device, rota_work *work, keeper_fn fn) {
     rota_runtime *runtime = device->runtime;
     rota_device *lost = NULL;
     for (uint32_t h = 0; h < work->hold_count; h++) {
         uint64_t hold = work->submission->holds[work->first_hold + h];
-        if (!hold_is_over(runtime, hold, &lost) && !fn(device, work, hold)) return false;
+        lost = NULL;
+        if (hold_is_over(runtime, hold, &lost) && (!lost || work->skipped)) continue;
+        if (!fn(device, work, hold)) return false;
     }
     for (const rota_work *before = work; work->comes_last && before-- != work->submission->works;) {
         uint64_t point = rota_point(before->device->index, before->queue, before->value);

@@ -902,8 +902,9 @@ void rota_across_rescue(rota_runtime *runtime);
 
 /* gate.c */
 void rota_gate_lock(rota_device *device);
-/* With the lock: the work, which waits on the device or not, is about to be handed over; sets work->gated. */
-void rota_gate_push(rota_work *work, bool waits);
+/* With the lock: the work, which waits on the device or not, is about to be handed over; sets work->gated.
+ * Returns why it would wait in vain, NULL: it does not. */
+const rota_cause *rota_gate_push(rota_work *work, bool waits);
 void rota_gate_unlock(rota_device *device);
 /* Whether so many more works may be handed over. While something has failed none may that the gate would have
  * to judge: nothing should run on bytes that are known to be bad. */
