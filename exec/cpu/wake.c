@@ -199,11 +199,12 @@ static rota_cpu_task *sleep_until_woken(rota_cpu_worker *worker, bool *out_searc
     if (!task && !ra_load_seq_cst(&device->stop))
         (void)rota_futex_wait(&worker->wake_word, 0, rota_deadline_after(sleep_ns));
     uint64_t mask = ra_load_seq_cst(idle);
+    *out_searching = false;
     while (mask & bit) {
-        if (ra_cas_seq_cst(idle, &mask, mask & ~bit)) {
-            *out_searching = false;
-            return task;
-        }
+        if (!ra_cas_seq_cst(idle, &mask, mask & ~bit)) continue;
+        /* Who pushed what else there is may have taken this worker for a searcher, and woken nobody. */
+        if (task && is_work_left(device)) rota_cpu_notify(device);
+        return task;
     }
     /* A waker took the bit, and has counted this worker or is about to. Its write of wake_word comes after
      * that. */

@@ -19,6 +19,8 @@ static rota_exec_memory memories[CELLS];
  * memory. */
 static uint64_t reached[ROTA_EXEC_QUEUES_MAX];
 static uint32_t losses;
+static void *cookie; /* of the works that are submitted */
+static int hung;     /* that of one that never ends */
 
 static void advanced(void *user, uint32_t queue, uint64_t value) {
     (void)user;
@@ -36,9 +38,14 @@ static void lost(void *user, rota_status status, const char *message) {
     for (unsigned i = 0; i < CELLS; i++) cells[i] = 99; /* the host frees what works read and write */
 }
 
-static bool must_skip(void *user, void *cookie, const void *owner, uint32_t node) {
-    (void)user, (void)cookie, (void)owner, (void)node;
+static bool must_skip(void *user, void *of, const void *owner, uint32_t node) {
+    (void)user, (void)owner, (void)node;
+    if (of == &hung) explore_stop();
     return false;
+}
+
+static void succeeded(void *user, void *of, const void *owner, uint32_t node) {
+    (void)user, (void)of, (void)owner, (void)node;
 }
 
 static void begin_with(int64_t capacity) {
@@ -47,8 +54,13 @@ static void begin_with(int64_t capacity) {
     device.queue_count = QUEUES;
     device.worker_count = WORKERS;
     device.workers = workers;
-    device.host = (rota_exec_host){
-        .advanced = advanced, .lost = lost, .must_skip = must_skip, .poison_active = &poison};
+    device.host = (rota_exec_host){.advanced = advanced,
+                                   .lost = lost,
+                                   .must_skip = must_skip,
+                                   .succeeded = succeeded,
+                                   .poison_active = &poison};
+    ra_store_relaxed(&poison, 0);
+    cookie = NULL;
     device.inject.capacity = capacity;
     device.inject.slots = slots[WORKERS];
     for (uint32_t i = 0; i < WORKERS; i++) {
@@ -88,6 +100,12 @@ static void begin_small(void) {
     begin_with(1);
 }
 
+/* Works are asked about, and so can stop. */
+static void begin_asked(void) {
+    begin();
+    ra_store_relaxed(&poison, 1);
+}
+
 static void work(void) {
     (void)rota_cpu_worker_main(&workers[explore_self() - 1]);
 }
@@ -99,6 +117,7 @@ static void submit(uint32_t queue, uint64_t signal, unsigned to, unsigned from, 
     rota_exec_wait wait = {other, value};
     const rota_exec_work in = {.copies = &copy,
                                .copy_count = to != from,
+                               .cookie = cookie,
                                .queue = queue,
                                .signal_value = signal,
                                .waits = &wait,
@@ -135,6 +154,17 @@ static void submit_pair(void) {
 }
 static void end_pair(void) {
     expect(1, 1, 2, 1);
+}
+
+/* Whoever has the first of them, the other one is another worker's. */
+static void submit_hung(void) {
+    cookie = &hung;
+    submit(0, 1, 1, 0, 0, 0);
+    cookie = NULL;
+    submit(1, 1, 3, 2, 0, 0);
+}
+static void end_hung(void) {
+    expect(0, 1, 3, 3);
 }
 
 static void submit_chain(void) {
@@ -228,6 +258,14 @@ int main(int argc, char **argv) {
         {"one worker, two works in order", 3, 2, {submit_pair, work}, begin, end_pair, false, SLEEP},
         {"one work", 3, 2, {submit_one, work, work}, begin, end_one, false, SLEEP},
         {"two works", 3, 1, {submit_two, work, work}, begin, end_two, false, SLEEP},
+        {"a work that never ends, and another",
+         2,
+         1,
+         {submit_hung, work, work},
+         begin_asked,
+         end_hung,
+         false,
+         SLEEP},
         {"a work that waits", 2, 1, {submit_pair, work, work}, begin, end_pair, false, SLEEP},
         {"a chain over two queues", 2, 0, {submit_chain, work, work}, begin, end_chain, false, SLEEP},
         {"an empty work that waits", 2, 1, {submit_empty, work, work}, begin, end_empty, false, SLEEP},
