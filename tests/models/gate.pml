@@ -7,31 +7,34 @@
  * loss; a loss that came after what was waited for fails nothing; with -DPATIENCE: a device that is well is not given up.
  *
  * Left out: full batches and rings, the direct way, spins before sleep, works that come last, staging and inputs, choosing
- * queues, three devices and more, the gate's room; a look at one work (is_ready) is one step. A lost device does nothing
- * more; with -DLATE it does, and LINKED with LOSS finds then that a work which is handed over while the rescue ends the
- * waits is believed where the lost device passes the point afterwards. A sleep ends by itself in PATIENCE only, so that
- * elsewhere a lost wake-up shows. There time passes (a deadline, at once) only while device 0 and its thread have nothing
- * that they could do and the other thread sleeps too.
+ * queues, three devices and more, the gate's room; where no device may be lost a look at one work (is_ready) is one step.
+ * A lost device does nothing more, or gets on late. A sleep ends by itself in PATIENCE only, so that elsewhere a lost
+ * wake-up shows. There time passes (a deadline, at once) only while device 0 and its thread have nothing that they could
+ * do and the other thread sleeps too.
  *
  * run safe held: -DHELD
  * run safe nearer: -DNEARER
  * run safe maker: -DMAKER
  * run safe patience: -DPATIENCE
  * run safe linked: -DLINKED
- * full safe held_loss: -DHELD -DLOSS
- * run safe linked_loss: -DLINKED -DLOSS -DW=2
+ * run safe lost: -DLOST -DLOSS
+ * run safe given_and_loss: -DLINKED -DLOSS -DGIVEN -DW=2
+ * full safe linked_and_loss: -DLINKED -DLOSS -DW=2
+ * full safe linked_loss_and_failures: -DLINKED -DLOSS -DFAILS -DW=2
  * plant 1 safe: -DHELD | everything behind the first held work is held
  * plant 2 safe: -DHELD | a hold is watched for after the last look
  * plant 3 safe: -DNEARER | what is watched for is not lowered for a nearer hold
  * plant 4 safe: -DHELD | a work goes over though its queue has held ones
  * plant 5 safe: -DHELD | what a work waits for on its own device may be held
  * plant 6 safe: -DMAKER | who made an instance wakes before it says so
- * plant 7 safe: -DLINKED -DLOSS -DW=2 | that the point has passed is asked before whether the device is lost
- * plant 8 safe: -DLINKED -DLOSS -DW=2 | the gate publishes before it judges
- * plant 9 safe: -DLINKED -DLOSS -DW=2 | the gate is told after the device has the work
+ * plant 7 safe: -DLINKED -DLOSS -DGIVEN -DW=2 | that the point has passed is asked before whether the device is lost
+ * plant 8 safe: -DLINKED | the gate publishes before it judges
+ * plant 9 safe: -DLINKED -DLOSS -DGIVEN -DW=2 | the gate is told after the device has the work
  * plant 10 safe: -DLINKED | a device that gets on looks at its own gate only
  * plant 11 safe: -DPATIENCE | held_count falls before it is noted when works were handed over
  * plant 12 safe: -DPATIENCE | held_count falls with handed_over, before it is noted when
+ * plant 13 safe: -DLOST -DLOSS | a work is let go for a loss after the look that would have failed it
+ * plant 14 safe: -DLINKED -DLOSS -DGIVEN -DW=2 | who enters the gate does not look whether it comes after the rescue
  */
 #ifndef PLANT
 #define PLANT 0
@@ -47,6 +50,9 @@
 #endif
 #if defined(LINKED) && !defined(W)
 #define W 3
+#endif
+#ifdef LOST
+#define W 2
 #endif
 #ifdef PATIENCE
 #define W 2
@@ -86,7 +92,7 @@
 #define PARKS(w) ((w) == 1)
 #define COUNT0 0
 #endif
-#ifdef LINKED
+#if defined(LINKED) || defined(LOST)
 #define DEV(w) ((w) == 1 -> 0 : 1)
 #define QUE(w) ((w) == 3 -> 1 : 0)
 #define VAL(w) 1
@@ -115,6 +121,7 @@ byte published[2], ring_taken[2];
 bool asleep[2];
 byte held_count[2];
 bool lost[2], created;
+bool is_over; /* the lost device does nothing more */
 bool failed[6], poison_active;
 
 byte given_to[4]; /* the executors': what they have, and what their device has done */
@@ -237,14 +244,9 @@ inline publish_believed() {
 #else
 #define MAY_READ(w) true
 #endif
-#ifdef LATE
-#define IS_OVER false
-#else
-#define IS_OVER lost[0]
-#endif
 #define CAN(w) \
     ((w) <= W && DEV(w) == d && given_to[TIME(w)] >= VAL(w) && done[TIME(w)] + 1 == VAL(w) && \
-     (OWN(w) == 0 || done[TIME(OWN(w))] >= VAL(OWN(w))) && !(d == 0 && (hangs || IS_OVER)) && MAY_READ(w))
+     (OWN(w) == 0 || done[TIME(OWN(w))] >= VAL(OWN(w))) && !(d == 0 && (hangs || is_over)) && MAY_READ(w))
 
 /* A device and its executor: runs what it has, then `advanced` in sched/device.c. */
 proctype executor(byte d) {
@@ -264,7 +266,7 @@ end_device:
             done[TIME(w)] = VAL(w);
             good[w] = (HOLD(w) == 0 || good[HOLD(w)]) && (OWN(w) == 0 || good[OWN(w)])
         }
-#ifdef LINKED
+#if defined(LINKED) && (!defined(LOSS) || defined(FAILS))
         if
         :: true
         :: d == 0 -> atomic { good[w] = false; failed[w] = true; poison_active = true } /* rota_poison_failed */
@@ -283,57 +285,70 @@ end_device:
         :: else
         fi
 #endif
-#if !defined(PATIENCE) && !(defined(LINKED) && defined(LOSS))
+#if !defined(PATIENCE) && !(defined(LINKED) && defined(LOSS)) && !defined(LOST)
     :: d == 0 && completed[0] < COUNT0 -> hangs = true; break /* what it has is never done */
 #endif
     od
 }
 
-/* is_ready, with for_keepers and look_for_loss: to `ready` */
+#ifdef LINKED /* rota_across_is_ready */
+#define IS_THERE(w) \
+    (completed[TIME(HOLD(w))] >= VAL(HOLD(w)) || \
+     (!poison_active && signalled[TIME(HOLD(w))] >= VAL(HOLD(w)) && !lost[0]))
+#else
+#define IS_THERE(w) (completed[TIME(HOLD(w))] >= VAL(HOLD(w)))
+#endif
+
+/* is_ready: to `ready`. Where a device may be lost, look_for_loss and for_keepers are steps of their own, and in each
+ * of them the look at `lost`. */
 inline look(w) {
     atomic {
-    ready = true;
+        ready = true;
 #if PLANT == 1
-    if
-    :: (held_first[0] != 0 && held_first[0] < w) || (held_first[1] != 0 && held_first[1] < w) -> ready = false
-    :: else
-    fi;
-#endif
-    if
-    :: ready && PARKS(w) -> ready = created /* rota_run_instance_is_decided */
-    :: else
-    fi;
-    if
-    :: ready && HOLD(w) != 0 -> /* hold_is_over */
-        seen_lost = lost[0];
         if
-        :: completed[TIME(HOLD(w))] >= VAL(HOLD(w))
-        :: else ->
-#ifdef LINKED
+        :: (held_first[0] != 0 && held_first[0] < w) || (held_first[1] != 0 && held_first[1] < w) -> ready = false
+        :: else
+        fi;
+#endif
+        if
+        :: ready && PARKS(w) -> ready = created /* rota_run_instance_is_decided */
+        :: else
+        fi;
+#ifndef LOSS
+        ready = ready && (HOLD(w) == 0 || IS_THERE(w))
+#endif
+    }
+#ifdef LOSS
+    if
+    :: ready && HOLD(w) != 0 ->
+        seen_lost = lost[0];
+        atomic {
             if
-            :: !poison_active && signalled[TIME(HOLD(w))] >= VAL(HOLD(w)) && !lost[0]
-            :: else ->
-#endif
-                if
-                :: seen_lost ->
-                    assert(VAL(HOLD(w)) > passed_at_loss);
-                    atomic { failed[w] = true; poison_active = true }
-                :: else -> ready = false
-                fi
-#ifdef LINKED
+            :: seen_lost && !IS_THERE(w) ->
+                assert(VAL(HOLD(w)) > passed_at_loss);
+                failed[w] = true;
+                poison_active = true
+            :: else
             fi
+        }
+        seen_lost = lost[0];
+        atomic {
+#if PLANT == 13
+            ready = seen_lost || IS_THERE(w);
+#else
+            ready = (seen_lost && failed[w]) || IS_THERE(w);
 #endif
-        fi
+            seen_lost = false
+        }
     :: else
     fi;
+#endif
 #if PLANT != 5
     if
     :: ready && held_count[d] != 0 && OWN(w) != 0 && given[QUE(OWN(w))] < VAL(OWN(w)) -> ready = false
     :: else
-    fi;
+    fi
 #endif
-    seen_lost = false
-    }
 }
 
 /* any_ready */
@@ -386,7 +401,7 @@ inline add_work(w) {
 proctype submitter(byte d) {
     byte held_first[Q], held_last[Q], given[Q], works[W];
     byte taken, until, count, w, q, i;
-    bool ready, seen_lost, any, holds;
+    bool ready, seen_lost, any, holds, is_gated;
     do
     :: /* take */
         until = published[d];
@@ -568,11 +583,28 @@ spared:
                         gate_tail++
                     }
 #if PLANT != 9
-                    pending = true
+                    pending = true;
 #endif
-                :: else -> judge(w, false)
+                    is_gated = true
+                :: else
                 fi;
-                atomic { entered[QUE(w)] = VAL(w); gate_mutex = false; i++ }
+#if defined(LOSS) && PLANT != 14
+                seen_lost = is_gated && HOLD(w) != 0 && lost[0];
+                atomic {
+                    seen_lost = seen_lost && completed[TIME(HOLD(w))] < VAL(HOLD(w));
+#else
+                atomic {
+#endif
+                    if
+                    :: seen_lost || !is_gated -> judge(w, seen_lost)
+                    :: else
+                    fi;
+                    is_gated = false;
+                    seen_lost = false;
+                    entered[QUE(w)] = VAL(w);
+                    gate_mutex = false;
+                    i++
+                }
             :: else -> break
             od;
 #endif
@@ -630,7 +662,7 @@ spared:
     od
 }
 
-#ifndef PATIENCE
+#if !defined(PATIENCE) && !defined(GIVEN)
 /* hand_over of device 0, where nothing is held */
 proctype hand_over_0() {
     byte w = 1;
@@ -686,7 +718,14 @@ proctype maker() {
 proctype loss() {
     byte i, gw, gq, gv;
     bool is_decided, seen_lost, seen_passed;
-    atomic { lost[0] = true; passed_at_loss = completed[0] }
+    atomic {
+        lost[0] = true;
+        passed_at_loss = completed[0];
+        if
+        :: is_over = true
+        :: true
+        fi
+    }
     WAKE(0);
     WAKE(1);
 #ifdef LINKED
@@ -725,6 +764,9 @@ proctype monitor() {
     assert(completed[0] < 1 || completed[AT(1, 1)] == 1);
     assert(completed[0] < 2 || completed[AT(1, 0)] == 1);
 #endif
+#ifdef LOST
+    assert(completed[AT(1, 0)] == 1);
+#endif
 #ifdef MAKER
     assert(completed[AT(1, 0)] == 1 && completed[AT(1, 1)] == 1);
 #endif
@@ -749,8 +791,12 @@ init {
 #if defined(MAKER) || defined(PATIENCE)
         run maker();
 #endif
-#ifdef PATIENCE
+#if defined(PATIENCE)
         run submitter(0);
+#elif defined(GIVEN)
+        handed_over[0] = 1;
+        given_to[0] = 1;
+        signalled[0] = 1;
 #else
         run hand_over_0();
 #endif

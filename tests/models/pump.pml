@@ -11,17 +11,18 @@
  * Left out: deques (all tasks lie in one pool, where who looks finds one that is there, in one step), the overflow list,
  * units and splits, recycling of works, copies, the stop and the loss (loss.pml has those), how long a search goes on.
  *
- * run safe two: -DWORKERS=2
+ * run safe two_works: -DWORKERS=2 -DW=2
  * run safe hang: -DWORKERS=2 -DHANGS
- * full safe four_works: -DWORKERS=2 -DW=4
+ * full safe three_works: -DWORKERS=2
  * plant 1 safe: -DWORKERS=2 | no last look before sleep
  * plant 2 safe: -DWORKERS=2 | who sleeps says so after its last look
  * plant 3 safe: -DWORKERS=2 | who pushes wakes first
  * plant 4 safe: -DWORKERS=2 | a blocked work is parked without a look at what it waits for
- * plant 5 safe: -DWORKERS=2 | the pump looks at what is blocked once, before it stores the timelines
+ * plant 5 safe: -DWORKERS=2 -DW=2 | the pump looks at what is blocked once, before it stores the timelines
  * plant 6 safe: -DWORKERS=2 | an event that is left behind is not answered
  * plant 7 safe: -DWORKERS=2 | the waker takes the sleeper's bit and leaves its word
  * plant 8 safe: -DWORKERS=2 -DHANGS | a searcher that found a task wakes nobody for the next one
+ * plant 9 safe: -DWORKERS=2 -DHANGS | who finds a task at its last look before sleep wakes nobody for the next one
  */
 #ifndef PLANT
 #define PLANT 0
@@ -41,9 +42,9 @@
 #define WORK_AT(q, v) ((q) == 0 -> ((v) == 1 -> 1 : 4) : ((v) == 1 -> 2 : 3))
 #define COUNT(q) ((q) == 0 -> (W == 4 -> 2 : 1) : (W == 2 -> 1 : 2))
 
-bool ready[W + 1];   /* lies in a deque */
-bool started[W + 1]; /* ghost */
-bool done[W + 1], linked[W + 1];
+bool ready[5];       /* lies in a deque */
+bool started[5];     /* ghost */
+bool done[5], linked[5];
 byte tasks;          /* how many lie there */
 byte timeline[2], retired[2], released[2], blocked_published[2], first_blocked[2];
 bool kick;
@@ -153,7 +154,10 @@ inline release_all() {
             :: WAIT_VALUE(u) != 0 && timeline[WAIT_QUEUE(u)] < WAIT_VALUE(u) -> break
             :: else
             fi;
-            push(u);
+            if
+            :: is_first -> atomic { ready[u] = true; tasks++; is_first = false } /* rota_cpu_push_quietly */
+            :: else -> push(u)
+            fi;
             released[q]++
         :: else -> break
         od;
@@ -169,6 +173,7 @@ inline pump() {
     :: seen != 0 -> seen = 0
     :: else ->
         seen = 1;
+        is_first = true;
         do
         :: atomic { assert(!is_pumping); is_pumping = true }
 #if PLANT == 5
@@ -193,7 +198,8 @@ inline pump() {
                 fi
             }
 #endif
-        od
+        od;
+        is_first = false
     fi
 }
 
@@ -240,7 +246,7 @@ inline end_search() {
 /* rota_cpu_worker_main, next_task */
 proctype worker(byte me) {
     byte task, seen, q, u, v, woken;
-    bool is_searching, is_mine;
+    bool is_searching, is_mine, is_first;
     do
     :: /* next_task */
         if
@@ -298,6 +304,9 @@ end_word:   word[me]; /* a waker took the bit, and counts this worker */
         is_mine = false;
         if
         :: task != 0 && is_searching -> end_search(); is_searching = false
+#if PLANT != 9
+        :: task != 0 && !is_searching && (tasks != 0 || kick) -> notify()
+#endif
         :: else
         fi;
         if

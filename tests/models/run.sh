@@ -39,7 +39,7 @@ explore() {
     options=(-a -f -N live)
   fi
   rm -f pan* ./*.trail
-  spin -a "$@" "$here/$model" >spin.out 2>&1 && cc -O1 -w -DVECTORSZ=2048 -DMEMLIM=3000 "${flags[@]}" -o pan pan.c 2>cc.out ||
+  spin -a "$@" "$here/$model" >spin.out 2>&1 && cc -O0 -w -DVECTORSZ=2048 -DMEMLIM=3000 "${flags[@]}" -o pan pan.c 2>cc.out ||
     { cat spin.out cc.out; return 1; }
   ./pan -m2000000 "${options[@]}" >out 2>&1 || { cat out; return 1; }
 }
