@@ -26,88 +26,79 @@ static rota_status check_range(rota_buffer *buffer, uint64_t offset_bytes, const
 
 /* ---- Waiting for room ---- */
 
-/* Of one call. */
+/* A call's place among those that wait for one kind of room; zero: none. */
+typedef struct place {
+    rota_turns *turns;
+    uint64_t number;
+} place;
+
+static void leave(place *p) {
+    if (p->turns) rota_turns_leave(p->turns, p->number);
+    p->turns = NULL;
+}
+
+/* Of one call. The turns that it had it keeps until its submission is published, so that those are in order,
+ * too. */
 typedef struct waiting {
     rota_runtime *runtime;
-    uint64_t start_ns, pause_ns;
+    uint64_t pause_ns;
     bool is_watching;
     rota_progress progress;
+    uint64_t counted; /* turns that had led to room when it was last looked at: each is progress, too */
+    place slot, own, pool, promise;
 } waiting;
 
 static void begin_waiting(waiting *w, rota_runtime *runtime) {
     w->runtime = runtime;
-    w->start_ns = rota_clock_ns();
     w->pause_ns = 10000;
     w->is_watching = false;
+    w->counted = 0;
+    w->slot = w->own = w->pool = w->promise = (place){NULL, 0};
 }
 
-/* Room comes from the device, whose uploads are on one queue; or, where `device` is NULL, from whatever has
- * been submitted. */
+static void leave_all(waiting *w) {
+    leave(&w->slot);
+    leave(&w->own);
+    leave(&w->pool);
+    leave(&w->promise);
+}
+
+/* Room comes from all that the device was given, and what that comes after; or, where `device` is NULL, from
+ * whatever has been submitted. */
 static void watch(waiting *w, const rota_device *device) {
     if (w->is_watching) return;
     w->is_watching = true;
     rota_progress_begin(&w->progress, w->runtime);
     if (device) {
-        /* The newest of those that slots wait for, or one after them. */
-        uint64_t issued = ra_load_acquire(&device->timelines[device->io_queue].issued);
-        rota_progress_watch_chain(&w->progress, rota_point(device->index, device->io_queue, issued));
+        for (uint32_t q = 0; q < w->runtime->queue_count; q++)
+            rota_progress_watch_chain(
+                &w->progress, rota_point(device->index, q, ra_load_acquire(&device->timelines[q].issued)));
         return;
     }
     uint32_t devices = ra_load_acquire(&w->runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) rota_progress_watch_device(&w->progress, w->runtime->devices[d]);
 }
 
-/* Sleeps a little and checks the deadline, counted from the last progress of what room comes from. */
-static rota_status wait_for_room(waiting *w, const rota_device *device, const char *what) {
+/* Whether the deadline has passed, counted from the last progress of what room comes from. */
+static rota_status check_deadline(waiting *w, const rota_device *device, const char *what) {
     rota_runtime *runtime = w->runtime;
     watch(w, device);
     uint64_t from = rota_progress_look(&w->progress), now = rota_clock_ns();
     if (now > from && now - from > runtime->options.timeout_ns)
         return rota_fail(ROTA_TIMEOUT, "%s within %.3f s", what, (double)runtime->options.timeout_ns * 1e-9);
-    (void)rota_futex_wait(&never_word, 0, now + w->pause_ns);
+    return ROTA_OK;
+}
+
+static rota_status pause_a_little(waiting *w) {
+    (void)rota_futex_wait(&never_word, 0, rota_deadline_after(w->pause_ns));
     if (w->pause_ns < 200000) w->pause_ns *= 2;
-    return rota_runtime_check(runtime);
-}
-
-/* ---- Turns ---- */
-
-/* A waiter that has not looked for so long lets others pass: it may be stopped. */
-#define TURN_LAPSES_NS 20000000u
-
-/* Who comes later does not take what the one who waits the longest waits for. */
-static bool is_my_turn(const rota_room_turn *turn, uint64_t start_ns) {
-    uint64_t first = ra_load_relaxed(&turn->start_ns);
-    return first == 0 || first >= start_ns ||
-           rota_clock_ns() > ra_load_relaxed(&turn->seen_ns) + TURN_LAPSES_NS;
-}
-
-/* Before a sleep. What two threads that look at once make of it is put right by their next look. */
-static void keep_turn(rota_room_turn *turn, uint64_t start_ns) {
-    uint64_t first = ra_load_relaxed(&turn->start_ns);
-    if (first != start_ns &&
-        (!is_my_turn(turn, start_ns) || !ra_cas_acq_rel(&turn->start_ns, &first, start_ns)))
-        return;
-    ra_store_relaxed(&turn->seen_ns, rota_clock_ns());
-}
-
-static void end_turn(rota_room_turn *turn, uint64_t start_ns) {
-    uint64_t first = ra_load_relaxed(&turn->start_ns);
-    if (first == start_ns) (void)ra_cas_acq_rel(&turn->start_ns, &first, 0);
-}
-
-/* ---- Writes ---- */
-
-/* What large writes may have under way on a device; one that is larger than that goes when it is alone. */
-static bool has_room(rota_device *device, uint64_t size) {
-    int64_t under_way = ra_load_acquire(&device->staging.uploading); /* with give_back_uploads */
-    return under_way <= 0 || (uint64_t)under_way + size <= device->runtime->options.staging_limit_bytes;
+    return rota_runtime_check(w->runtime);
 }
 
 /* The sequencer gives back what has passed. */
-static rota_status wait_for_staging(waiting *w, const rota_device *device) {
-    (void)ra_fetch_add_seq_cst(&w->runtime->reap_requested, 1);
-    rota_sleeper_wake(&w->runtime->sequencer_sleeper);
-    return wait_for_room(w, device, "no room for staging memory");
+static void request_reap(rota_runtime *runtime) {
+    (void)ra_fetch_add_seq_cst(&runtime->reap_requested, 1);
+    rota_sleeper_wake(&runtime->sequencer_sleeper);
 }
 
 static rota_status device_lost(const rota_device *device) {
@@ -115,33 +106,169 @@ static rota_status device_lost(const rota_device *device) {
     return rota_fail(ROTA_DEVICE_LOST, "%s", cause ? cause->message : "device lost");
 }
 
-static bool take_promise(rota_runtime *runtime, uint64_t size, uint64_t start) {
-    if (runtime->options.memory_limit_bytes == 0) return true;
-    if (is_my_turn(&runtime->promise_turn, start) && rota_staging_promise(runtime, size)) return true;
-    keep_turn(&runtime->promise_turn, start);
-    return false;
+/* ---- Turns ---- */
+
+typedef enum taking {
+    NOT_YET,
+    TAKEN,
+    ELSEWHERE /* what is waited for does not come by waiting here */
+} taking;
+
+/* Some kind of room, and who is to have some. */
+typedef struct room {
+    rota_turns *turns;
+    const char *what;
+    rota_device *device; /* that it comes from; NULL: any */
+    bool is_staging;     /* given back by the sequencer */
+    /* `may`: it is this one's turn. */
+    taking (*take)(void *user, bool may);
+    /* Whether whoever's turn it is has room for certain: its time runs then. */
+    bool (*is_free)(void *user);
+    void *user;
+} room;
+
+/* Takes some of the room at once where nobody waits for any, else in turn (turns.h). */
+static rota_status take_in_turn(waiting *w, const room *r, place *p, taking *out_taking) {
+    w->pause_ns = 10000;
+    w->is_watching = false;
+    w->counted = rota_turns_counted(r->turns);
+    for (;;) {
+        rota_turn turn = ROTA_TURN_NOW;
+        if (!p->turns && !rota_turns_are_none(r->turns)) {
+            p->turns = r->turns;
+            p->number = rota_turns_take(r->turns);
+        }
+        if (p->turns) turn = rota_turns_look(p->turns, p->number, r->is_free(r->user), rota_clock_ns());
+        if (turn == ROTA_TURN_LAPSED) {
+            p->number = rota_turns_take(p->turns);
+            continue;
+        }
+        *out_taking = r->take(r->user, turn == ROTA_TURN_NOW);
+        if (*out_taking == TAKEN) rota_turns_count(r->turns);
+        if (*out_taking != NOT_YET) return ROTA_OK;
+        if (!p->turns) { /* from here on nobody who comes later takes it first */
+            p->turns = r->turns;
+            p->number = rota_turns_take(r->turns);
+            continue;
+        }
+        if (r->device && rota_device_is_lost(r->device)) return device_lost(r->device);
+        const uint64_t counted = rota_turns_counted(r->turns);
+        if (counted != w->counted) w->is_watching = false;
+        w->counted = counted;
+        ROTA_TRY(check_deadline(w, r->device, r->what));
+        if (r->is_staging) request_reap(w->runtime);
+        if (turn == ROTA_TURN_LATER) { /* a look now and then lets a stopped one's turn lapse */
+            rota_turns_sleep(p->turns, p->number, rota_deadline_after(ROTA_TURN_LAPSE_NS / 2));
+            w->pause_ns = 10000;
+            ROTA_TRY(rota_runtime_check(w->runtime));
+        } else {
+            ROTA_TRY(pause_a_little(w));
+        }
+    }
+}
+
+/* ---- Writes ---- */
+
+static const char NO_STAGING[] = "no room for staging memory";
+
+/* Of the memory that waits are for, by bytes: how much of it the write counts for. */
+static uint64_t charge_of(const rota_host_write *write) {
+    return rota_staging_charge(write->device->runtime, write->size);
+}
+
+/* What writes may have under way on a device: all that will come to an end by itself, and those of the buffer
+ * that are kept, which take no other buffer's room. One that is larger than that goes when it is alone. */
+static bool fits(const rota_host_write *write, bool beside_others) {
+    const uint64_t limit = write->device->runtime->options.staging_limit_bytes;
+    /* First, acquire: with give_back_uploads, and with rota_sequence_record, which counts a write as kept
+     * before it is no longer counted here. */
+    int64_t under_way = ra_load_acquire(&write->device->staging.uploading);
+    const uint64_t others = beside_others && under_way > 0 ? (uint64_t)under_way : 0;
+    const uint64_t kept = ra_load_relaxed(&write->residency->kept_bytes);
+    if (ra_load_relaxed(&write->residency->kept) >= ROTA_KEPT_MAX) return false;
+    return others + kept == 0 || others + kept + charge_of(write) <= limit;
+}
+
+static taking take_own(void *user, bool may) {
+    return may && fits(user, false) ? TAKEN : NOT_YET;
+}
+static bool own_is_free(void *user) {
+    const rota_host_write *write = user;
+    return ra_load_relaxed(&write->residency->kept) == 0;
+}
+
+static taking take_pool(void *user, bool may) {
+    if (!fits(user, false)) return ELSEWHERE;
+    return may && fits(user, true) ? TAKEN : NOT_YET;
+}
+static bool pool_is_free(void *user) {
+    const rota_host_write *write = user;
+    return ra_load_acquire(&write->device->staging.uploading) <= 0;
+}
+
+typedef struct promised {
+    rota_runtime *runtime;
+    uint64_t size;
+} promised;
+
+static taking take_promise(void *user, bool may) {
+    const promised *p = user;
+    return may && rota_staging_promise(p->runtime, p->size) ? TAKEN : NOT_YET;
+}
+static bool promise_is_free(void *user) {
+    const promised *p = user;
+    return ra_load_relaxed(&p->runtime->staging_promised) == 0;
+}
+static room promise_room(promised *p, rota_device *device) {
+    return (room){&p->runtime->promise_turns, NO_STAGING, device, true, take_promise, promise_is_free, p};
+}
+
+/* The turns of those that wait until less of the buffer's is kept: made when there is the first. */
+static rota_status turns_of(rota_residency *residency, rota_turns **out) {
+    rota_turns *none = NULL;
+    *out = ra_load_acquire(&residency->turns); /* with the release below */
+    if (*out) return ROTA_OK;
+    rota_turns *turns = aligned_alloc(_Alignof(rota_turns), sizeof *turns);
+    if (!turns) return rota_fail(ROTA_OUT_OF_MEMORY, "buffer '%s': no host memory", residency->buffer->name);
+    memset(turns, 0, sizeof *turns);
+    *out = turns;
+    if (ra_cas_acq_rel(&residency->turns, &none, turns)) return ROTA_OK;
+    free(turns);
+    *out = none;
+    return ROTA_OK;
+}
+
+/* Until the write has room among all that there is a limit for. While its own buffer has none it has no turn
+ * that writes to others wait behind. */
+static rota_status wait_for_pool(rota_host_write *write, waiting *w) {
+    rota_runtime *runtime = write->device->runtime;
+    const room in_pool = {
+        &write->device->staging.turns, NO_STAGING, write->device, true, take_pool, pool_is_free, write};
+    promised wanted = {runtime, write->size};
+    const room in_limit = promise_room(&wanted, write->device);
+    taking got = NOT_YET;
+    while (got != TAKEN) {
+        rota_turns *before = ra_load_acquire(&write->residency->turns); /* with turns_of */
+        if (w->own.turns || (before && !rota_turns_are_none(before)) || !fits(write, false)) {
+            leave(&w->pool);
+            room of_own = {NULL, NO_STAGING, write->device, true, take_own, own_is_free, write};
+            ROTA_TRY(turns_of(write->residency, &of_own.turns));
+            ROTA_TRY(take_in_turn(w, &of_own, &w->own, &got));
+        }
+        ROTA_TRY(take_in_turn(w, &in_pool, &w->pool, &got));
+    }
+    return runtime->options.memory_limit_bytes ? take_in_turn(w, &in_limit, &w->promise, &got) : ROTA_OK;
 }
 
 /* Memory for the whole of it: before the last byte is here nothing is submitted, so that others wait for no
  * thread that is stopped, and a write that finds no memory leaves the buffer as it was. */
-static rota_status stage_large(rota_host_write *write, const uint8_t *data, waiting *w) {
+static rota_status stage_in_pool(rota_host_write *write, const uint8_t *data, waiting *w) {
     rota_device *device = write->device;
-    rota_runtime *runtime = device->runtime;
-    rota_room_turn *turn = &device->staging.large_turn;
-    uint64_t start = w->start_ns;
-    rota_status status = ROTA_OK;
-    while (!is_my_turn(turn, start) || !has_room(device, write->size) ||
-           !take_promise(runtime, write->size, start)) {
-        keep_turn(turn, start);
-        status = rota_device_is_lost(device) ? device_lost(device) : wait_for_staging(w, NULL);
-        if (status != ROTA_OK) break;
-    }
-    end_turn(turn, start);
-    end_turn(&runtime->promise_turn, start);
-    if (status != ROTA_OK) return status;
-    status = rota_staging_acquire(device, write->size, ROTA_EXEC_MEMORY_HOST_WRITE, &write->staging);
+    ROTA_TRY(wait_for_pool(write, w));
+    rota_status status =
+        rota_staging_acquire(device, write->size, ROTA_EXEC_MEMORY_HOST_WRITE, &write->staging);
     if (status != ROTA_OK) {
-        rota_staging_return(runtime, write->size);
+        rota_staging_return(device->runtime, write->size);
         return rota_fail_context(status,
                                  "write of %llu bytes to buffer '%s': ", (unsigned long long)write->size,
                                  write->buffer->name);
@@ -153,22 +280,42 @@ static rota_status stage_large(rota_host_write *write, const uint8_t *data, wait
     return ROTA_OK;
 }
 
+static taking take_slot(void *user, bool may) {
+    rota_host_write *write = user;
+    switch (rota_staging_claim_slot(write->device, may, &write->slot)) {
+    case ROTA_SLOT_CLAIMED:
+        return TAKEN;
+    case ROTA_SLOTS_ARE_KEPT:
+        return ELSEWHERE;
+    case ROTA_SLOT_IS_FREE:
+    case ROTA_SLOTS_ARE_TAKEN:
+        break;
+    }
+    return NOT_YET;
+}
+static bool slot_is_free(void *user) {
+    rota_host_write *write = user;
+    return rota_staging_claim_slot(write->device, false, &write->slot) == ROTA_SLOT_IS_FREE;
+}
+
+/* Through the ring; but if none of its slots comes free by itself soon, as larger ones. */
 static rota_status stage_small(rota_host_write *write, const uint8_t *data, waiting *w) {
     rota_device *device = write->device;
-    rota_runtime *runtime = device->runtime;
-    rota_room_turn *turn = &device->staging.slot_turn;
-    uint64_t start = w->start_ns;
-    rota_status status = ROTA_OK;
-    while (!is_my_turn(turn, start) || !rota_staging_claim_slot(device, &write->slot)) {
-        keep_turn(turn, start);
-        status = rota_device_is_lost(device) ? device_lost(device)
-                                             : wait_for_room(w, device, "no free slot in the upload ring");
-        if (status != ROTA_OK) break;
+    const room in_ring = {&device->staging.slot_turns,
+                          "no free slot in the upload ring",
+                          device,
+                          false,
+                          take_slot,
+                          slot_is_free,
+                          write};
+    taking got;
+    ROTA_TRY(take_in_turn(w, &in_ring, &w->slot, &got));
+    if (got == ELSEWHERE) {
+        leave(&w->slot);
+        return stage_in_pool(write, data, w);
     }
-    end_turn(turn, start);
-    if (status != ROTA_OK) return status;
-    memcpy((uint8_t *)device->upload_memory->host + write->slot * runtime->options.staging_slot_bytes, data,
-           write->size);
+    memcpy((uint8_t *)device->upload_memory->host + write->slot * device->runtime->options.staging_slot_bytes,
+           data, write->size);
     return ROTA_OK;
 }
 
@@ -185,34 +332,36 @@ static void unstage(const rota_host_write *write) {
 void rota_host_write_drop(const rota_host_write *write) {
     if (write->staging)
         (void)ra_fetch_sub_release(&write->device->staging.uploading,
-                                   (int64_t)write->size); /* with has_room */
+                                   (int64_t)charge_of(write)); /* with fits */
     unstage(write);
 }
 
 /* Waits for room, where `w` is given. */
 static rota_status publish(rota_runtime *runtime, rota_record_kind kind, void *object, waiting *w,
                            rota_ticket *out_ticket) {
+    if (w) w->is_watching = false;
     for (;;) {
         rota_status status = rota_lane_publish(runtime, kind, object, NULL, NULL, 0, out_ticket);
         if (status != ROTA_BUSY || !w) return status;
-        ROTA_TRY(wait_for_room(w, NULL, "no room for a submission"));
+        ROTA_TRY(check_deadline(w, NULL, "no room for a submission"));
+        ROTA_TRY(pause_a_little(w));
     }
 }
 
-static rota_status submit_write(rota_host_write *write, const uint8_t *data, rota_ticket *out_ticket) {
+static rota_status submit_write(rota_host_write *write, const uint8_t *data, waiting *w,
+                                rota_ticket *out_ticket) {
     rota_device *device = write->device;
     bool is_large = write->size > device->runtime->options.staging_slot_bytes;
-    waiting w;
-    begin_waiting(&w, device->runtime);
-    ROTA_TRY(is_large ? stage_large(write, data, &w) : stage_small(write, data, &w));
-    int64_t bytes = (int64_t)write->size;
+    ROTA_TRY(is_large ? stage_in_pool(write, data, w) : stage_small(write, data, w));
+    /* The sequencer has the write once it is published. */
+    const int64_t charge = write->staging ? (int64_t)charge_of(write) : 0;
     rota_status status = rota_device_is_lost(device)
                              ? device_lost(device)
-                             : publish(device->runtime, ROTA_RECORD_WRITE, write, &w, out_ticket);
+                             : publish(device->runtime, ROTA_RECORD_WRITE, write, w, out_ticket);
     if (status != ROTA_OK)
         unstage(write);
-    else if (is_large) /* afterwards: a thread that is stopped before it takes nobody's room */
-        (void)ra_fetch_add_relaxed(&device->staging.uploading, bytes);
+    else if (charge) /* afterwards: a thread that is stopped before it takes nobody's room */
+        (void)ra_fetch_add_relaxed(&device->staging.uploading, charge);
     return status;
 }
 
@@ -249,7 +398,10 @@ rota_status rota_buffer_write(rota_buffer *buffer, rota_device *device, uint64_t
                                .offset = buffer->root_offset + offset_bytes,
                                .size = size_bytes};
     rota_ticket ticket = {NULL, 0};
-    rota_status status = submit_write(write, data, &ticket);
+    waiting w;
+    begin_waiting(&w, runtime);
+    rota_status status = submit_write(write, data, &w, &ticket);
+    leave_all(&w);
     if (status != ROTA_OK) free(write); /* else the sequencer has it */
     if (status == ROTA_OK && out_ticket) *out_ticket = ticket;
     return status;
@@ -304,21 +456,39 @@ void rota_host_read_deliver(rota_host_read *read, uint8_t *out) {
 }
 
 static rota_status promise(const rota_host_read *read, waiting *w) {
-    uint64_t start = w->start_ns;
-    rota_status status = ROTA_OK;
-    while (status == ROTA_OK && !take_promise(read->runtime, read->size, start))
-        status = read->data ? rota_fail(ROTA_BUSY,
-                                        "read of buffer '%s': its %llu bytes of staging memory do not fit "
-                                        "beside what others have before them",
-                                        read->residency->buffer->name, (unsigned long long)read->size)
-                            : wait_for_staging(w, NULL);
-    end_turn(&read->runtime->promise_turn, start);
-    return status;
+    rota_runtime *runtime = read->runtime;
+    if (runtime->options.memory_limit_bytes == 0) return ROTA_OK;
+    promised wanted = {runtime, read->size};
+    if (read->data) {
+        rota_turns *turns = &runtime->promise_turns;
+        if ((rota_turns_are_none(turns) ||
+             (promise_is_free(&wanted) && rota_turns_lapse(turns, rota_clock_ns()))) &&
+            rota_staging_promise(runtime, read->size))
+            return ROTA_OK;
+        return rota_fail(ROTA_BUSY,
+                         "read of buffer '%s': its %llu bytes of staging memory do not fit beside what "
+                         "others have before them",
+                         read->residency->buffer->name, (unsigned long long)read->size);
+    }
+    const room in_limit = promise_room(&wanted, NULL);
+    taking got;
+    return take_in_turn(w, &in_limit, &w->promise, &got);
+}
+
+/* Those that nobody waits for in the call have no other bound: each of the others keeps its thread. */
+static rota_status check_kept(const rota_residency *residency) {
+    if (ra_load_relaxed(&residency->kept) < ROTA_KEPT_MAX) return ROTA_OK;
+    request_reap(residency->runtime);
+    return rota_fail(ROTA_BUSY,
+                     "read of buffer '%s': %d reads and writes of it wait for kernels or other devices, at "
+                     "most %d may",
+                     residency->buffer->name, ROTA_KEPT_MAX, ROTA_KEPT_MAX);
 }
 
 /* `data`: where the completer brings the bytes; NULL: `out_read`, which is then held for the caller too. */
 static rota_status submit_read(rota_residency *residency, uint64_t offset, uint64_t size, uint8_t *data,
                                rota_host_read **out_read, rota_ticket *out_ticket) {
+    if (data) ROTA_TRY(check_kept(residency));
     rota_host_read *read = calloc(1, sizeof *read);
     if (!read)
         return rota_fail(ROTA_OUT_OF_MEMORY, "read of buffer '%s': no host memory", residency->buffer->name);
@@ -336,6 +506,7 @@ static rota_status submit_read(rota_residency *residency, uint64_t offset, uint6
         status = publish(read->runtime, ROTA_RECORD_READ, read, data ? NULL : &w, out_ticket);
     else
         read->is_returned = true;
+    leave_all(&w);
     if (status != ROTA_OK) {
         return_staging(read);
         free(read);

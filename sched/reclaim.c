@@ -33,6 +33,7 @@ static bool is_unused(rota_runtime *runtime, const rota_dead *dead) {
     }
     if (dead->kind == ROTA_DEAD_ARGS) return rota_args_idle((const rota_args *)dead);
     const rota_residency *residency = rota_residency_of_dead(dead);
+    if (ra_load_relaxed(&residency->kept)) return false;
     for (const rota_range *range = &residency->first; range; range = range->next)
         if (!range_passed(runtime, range)) return false;
     return true;

@@ -101,6 +101,8 @@ void rota_residency_destroy(rota_residency *residency, bool keep_struct) {
                 rota_device_memory_destroy(residency->runtime->devices[d], memory);
         }
     rota_hazard_end(residency);
+    free(ra_load_acquire(&residency->turns)); /* with turns_of in hostio.c */
+    ra_store_relaxed(&residency->turns, NULL);
     (void)pthread_mutex_destroy(&residency->memory_mutex);
     if (!keep_struct) free(residency);
 }

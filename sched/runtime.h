@@ -36,9 +36,10 @@ typedef struct rota_runtime_options {
                                segments     of them at most; 0: as many as wait. 1: each completes by itself */
     uint32_t staging_slots; /* slots of each device's upload ring; 0: 16 */
     uint64_t staging_slot_bytes; /* of each; what is larger is staged in memory made for it; 0: 1 MiB */
-    /* Writes larger than a slot are staged in whole, counted in memory_limit_bytes. Of those that are under
-     * way to a device at a time no more than so many bytes; one that is larger by itself goes when no other
-     * is. 0: 64 MiB */
+    /* Writes larger than a slot, and smaller ones while all slots wait for kernels or other devices, are
+     * staged in whole, counted in memory_limit_bytes. Of those that are under way to a device at a time no
+     * more than so many bytes, and of those to one buffer that wait for kernels or other devices as many
+     * beside; one that is larger by itself goes when no other is. 0: 64 MiB */
     uint64_t staging_limit_bytes;
     uint64_t staging_idle_ns; /* staging memory that no transfer needed for so long is given back; 0: 5 s */
     /* How long rota's threads look for more work, or for the device's end, and rota_wait for its ticket's,
@@ -171,11 +172,12 @@ ROTA_API rota_status rota_ticket_eventfd(rota_ticket ticket, int eventfd);
  * fails, the range counts as failed as a whole (P9). `data` is copied before the call returns: into a slot of
  * the upload ring, or, larger than that, into staging memory of its size, which is made if there is none (in
  * pieces of 16 MiB and one of the next power of two). Where slots are taken, or large writes already have
- * staging_limit_bytes under way, it waits for room, up to the default deadline. The buffer goes to `device`,
- * or, if NULL, to where its valid bytes are (never written: the runtime's first open device). `out_ticket`
- * may be NULL; of 0 bytes nothing is submitted, and the ticket is none (id 0). OUT_OF_RANGE, OUT_OF_MEMORY
- * (names the memory limit; nothing was written), DEVICE_LOST, TIMEOUT (no room), WRONG_STATE (closed, or no
- * device open). May block in malloc and the driver. */
+ * staging_limit_bytes under way, or as much of the buffer's own waits for kernels or other devices, it waits
+ * for room, in turn, up to the default deadline; for what waits on other buffers' account it does not. The
+ * buffer goes to `device`, or, if NULL, to where its valid bytes are (never written: the runtime's first
+ * open device). `out_ticket` may be NULL; of 0 bytes nothing is submitted, and the ticket is none (id 0).
+ * OUT_OF_RANGE, OUT_OF_MEMORY (names the memory limit; nothing was written), DEVICE_LOST, TIMEOUT (no room),
+ * WRONG_STATE (closed, or no device open). May block in malloc and the driver. */
 ROTA_API rota_status rota_buffer_write(rota_buffer *buffer, rota_device *device, uint64_t offset_bytes,
                                        const void *data, uint64_t size_bytes, rota_ticket *out_ticket);
 
@@ -192,8 +194,9 @@ ROTA_API rota_status rota_buffer_read(rota_buffer *buffer, uint64_t offset_bytes
  * others, until the ticket has ended; of OUTPUTs and reads into the same memory the later one's bytes come
  * later. The bytes are there when the ticket is complete; if it failed, out_data is as it was. The buffer may
  * be released meanwhile. What the ticket says is what rota_buffer_read returns. `out_ticket` may be NULL; of
- * 0 bytes nothing is submitted, and the ticket is none (id 0). BUSY: no room for a submission, or, under a
- * memory limit, for the staging memory beside that of others. Waits for nobody; may block in malloc. */
+ * 0 bytes nothing is submitted, and the ticket is none (id 0). BUSY: no room for a submission; 4096 reads and
+ * writes of the buffer wait for kernels or other devices; or, under a memory limit, no room for the staging
+ * memory beside that of others. Waits for nobody; may block in malloc. */
 ROTA_API rota_status rota_buffer_read_async(rota_buffer *buffer, uint64_t offset_bytes, void *out_data,
                                             uint64_t size_bytes, rota_ticket *out_ticket);
 

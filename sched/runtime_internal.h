@@ -61,6 +61,8 @@ _Static_assert(ROTA_LANES_FIRST << (ROTA_LANE_BLOCKS - 1) == ROTA_LANES_MAX, "th
 #define ROTA_LANE_CHUNKS 1024
 _Static_assert(ROTA_CHUNK_CELLS > ROTA_LANE_RECORDS, "see rota_lane_provide");
 #define ROTA_PARKED_MAX 4096
+/* And the host's reads and writes of a buffer that wait for more than copies. */
+#define ROTA_KEPT_MAX 4096
 /* Logical queues of a device beyond those that plans know (sidings.c). */
 #define ROTA_SIDINGS (ROTA_EXEC_QUEUES_MAX - ROTA_PLAN_QUEUES_MAX)
 #define ROTA_READERS_MAX 6
@@ -291,7 +293,7 @@ struct rota_staging {
     uint32_t copy_capacity;
     /* Of an upload's first block, the sequencer's: the point after which it is free, and the upload after it.
      */
-    uint64_t point, bytes;
+    uint64_t point, bytes, uploading; /* uploading: of the pool's, what is given back with it */
     rota_staging *later;
 };
 
@@ -303,26 +305,30 @@ typedef struct rota_staging_shelf {
         fewest; /* blocks; and their lowest number since the sequencer looked: not needed */
 } rota_staging_shelf;
 
-/* Whose turn it is where several wait for room: whoever began to wait first. */
-typedef struct rota_room_turn {
-    _Atomic uint64_t start_ns, seen_ns; /* when that was, and when it last looked; 0: nobody's */
-} rota_room_turn;
-
 typedef struct rota_staging_pool {
     _Atomic(rota_staging *) chunks[ROTA_STAGING_CHUNKS];
     _Atomic uint32_t count; /* of blocks, blanks among them */
     _Atomic uint64_t blanks;
     rota_staging_shelf shelves[2][ROTA_STAGING_CLASSES]; /* for the host to write, and to read */
-    _Atomic int64_t uploading;                           /* bytes of large writes that are under way */
+    /* Bytes of writes that are under way, but for kept ones (rota_residency.kept). */
+    _Atomic int64_t uploading;
     /* The sequencer's: those writes, by queue, since one that is held on a siding ends after later ones. */
     rota_staging *oldest[ROTA_EXEC_QUEUES_MAX], *newest[ROTA_EXEC_QUEUES_MAX];
-    rota_room_turn large_turn, slot_turn;
+    rota_turns turns, slot_turns; /* of callers that wait for `uploading`, and for a slot */
     _Atomic uint32_t next_slot; /* of the ring, where the next claim begins to look */
 } rota_staging_pool;
 
 typedef struct rota_upload_slot {
-    _Atomic uint64_t state; /* 0: free; 1: claimed; else the point after which it is free */
+    _Atomic uint64_t state; /* 0: free; 1: claimed; else the point after which it is free, with: */
 } rota_upload_slot;
+#define ROTA_SLOT_KEPT ((uint64_t)1 << 63) /* that point comes after more than copies */
+
+typedef enum rota_slot_state {
+    ROTA_SLOT_CLAIMED,
+    ROTA_SLOT_IS_FREE,
+    ROTA_SLOTS_ARE_TAKEN, /* some of them for a moment */
+    ROTA_SLOTS_ARE_KEPT   /* all of them */
+} rota_slot_state;
 
 #define ROTA_HANDOVER_RING 8192
 #define ROTA_HANDOVER_BATCH 64
@@ -462,6 +468,11 @@ struct rota_residency {
     uint64_t settled[ROTA_SETTLED_MAX];
     uint32_t settled_count;
     rota_replay *owner; /* the plan whose replays alone touched it since they were last resolved */
+    /* The sequencer's, and read by who submits: the host's reads and writes that are *kept*, since their end
+     * comes after more than copies, and have not been recycled; and the bytes of such writes in the pool. */
+    _Atomic uint32_t kept;
+    _Atomic uint64_t kept_bytes;
+    _Atomic(rota_turns *) turns; /* of callers for which too much is kept; NULL: there were none yet */
 };
 
 static inline rota_residency *rota_residency_of_dead(const rota_dead *dead) {
@@ -666,6 +677,9 @@ struct rota_submission {
     struct rota_job *job_storage;
     rota_transfer *transfers;
     rota_host_write write;
+    /* Of the host's accesses: counted in its `kept`, and so much in its `kept_bytes`; NULL: not. */
+    rota_residency *kept_in;
+    uint64_t kept_bytes;
     rota_submission *undelivered_before, *undelivered_after; /* runtime->undelivered_first */
     char name[64]; /* of the buffer that is read or written, which may go before the struct is read */
 };
@@ -778,7 +792,7 @@ struct rota_runtime {
     _Atomic uint64_t staging_dying; /* blocks before the reclaimer */
     _Atomic uint64_t staging_bytes; /* of memory_bytes: those of blocks */
     _Atomic uint64_t staging_promised;
-    rota_room_turn promise_turn;
+    rota_turns promise_turns;
 
     pthread_mutex_t poison_mutex; /* what failed: marks and failure runs */
     rota_mark *poisons;           /* failed ranges */
@@ -980,10 +994,13 @@ rota_status rota_staging_copies_in(rota_staging *span, rota_exec_memory *source,
                                    uint32_t extent_count, rota_exec_work *out);
 rota_status rota_staging_copies_out(rota_staging *span, rota_exec_memory *destination, uint64_t offset,
                                     rota_exec_work *out);
-/* Claims a slot of the upload ring: a free one, or one whose last copy has passed. */
-bool rota_staging_claim_slot(rota_device *device, uint32_t *out_slot);
-/* The sequencer's: the upload's span is free once the point has passed. */
-void rota_staging_retire(rota_staging *span, uint64_t bytes, uint64_t point);
+/* Claims a slot of the upload ring: a free one, or one whose last copy has passed; or only looks for one. */
+rota_slot_state rota_staging_claim_slot(rota_device *device, bool may_claim, uint32_t *out_slot);
+/* Bytes that a write of that size counts for in the pool's `uploading` or its buffer's `kept_bytes`. */
+uint64_t rota_staging_charge(const rota_runtime *runtime, uint64_t size_bytes);
+/* The sequencer's: the upload's span is free once the point has passed, and with it so much of `uploading`.
+ */
+void rota_staging_retire(rota_staging *span, uint64_t bytes, uint64_t uploading, uint64_t point);
 /* The sequencer's: gives back what uploads no longer need, and, where `now_ns` says that it is time, the
  * memory of what was idle. */
 void rota_staging_sweep(rota_runtime *runtime, uint64_t now_ns);
@@ -1041,6 +1058,8 @@ bool rota_siding_is_at_hand(rota_runtime *runtime, uint64_t point);
 /* The logical queue for works that are late, and for one of copies; `parks`: it is late. */
 uint32_t rota_siding_choose(const rota_ahead *ahead);
 uint32_t rota_siding_for_copies(const rota_ahead *ahead, bool *parks);
+/* Of a work that was noted, and is the newest of its queue: whether its end comes after more than copies. */
+bool rota_siding_keeps(const rota_work *work);
 /* The work has its waits. `ahead` may be NULL unless it is late. */
 void rota_siding_note(rota_work *work, const rota_ahead *ahead);
 

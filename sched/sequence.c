@@ -69,6 +69,23 @@ static void end_parking(rota_runtime *runtime, rota_submission *submission) {
     submission->parked = false;
 }
 
+/* The host's access to the buffer waits for more than copies: it is counted there until it is over. */
+static void begin_keeping(rota_submission *submission, rota_residency *residency, uint64_t bytes) {
+    submission->kept_in = residency;
+    submission->kept_bytes = bytes;
+    ra_store_relaxed(&residency->kept_bytes, ra_load_relaxed(&residency->kept_bytes) + bytes);
+    ra_store_relaxed(&residency->kept, ra_load_relaxed(&residency->kept) + 1);
+}
+
+static void end_keeping(rota_submission *submission) {
+    rota_residency *residency = submission->kept_in;
+    if (!residency) return;
+    ra_store_relaxed(&residency->kept_bytes,
+                     ra_load_relaxed(&residency->kept_bytes) - submission->kept_bytes);
+    ra_store_relaxed(&residency->kept, ra_load_relaxed(&residency->kept) - 1);
+    submission->kept_in = NULL;
+}
+
 /* Nothing reads the submission any more, nor its plan on its behalf. */
 static void forget(rota_runtime *runtime, rota_submission *submission) {
     if (submission->kind == ROTA_RECORD_PLAN) submission->plan->run->unreaped--;
@@ -78,6 +95,7 @@ static void forget(rota_runtime *runtime, rota_submission *submission) {
 /* No device and no completer has the submission any more. */
 static void let_go(rota_runtime *runtime, rota_submission *submission) {
     if (submission->parked) end_parking(runtime, submission);
+    if (submission->kind != ROTA_RECORD_PLAN) end_keeping(submission);
     if (submission->delivery.ranges) rota_deliver_end(runtime, submission);
     if (submission->bounce) free(submission->bounce);
     submission->bounce = NULL;
@@ -702,11 +720,20 @@ static void sequence_write(rota_runtime *runtime, rota_submission *submission, u
                       rota_residency_bit(write->residency, device));
     ra_store_relaxed(&write->residency->home_plus_1, device->index + 1);
     send(runtime, work, &ahead);
+    const bool is_kept = rota_siding_keeps(work);
+    uint64_t charge = write->staging ? rota_staging_charge(runtime, write->size) : 0;
+    if (is_kept) {
+        begin_keeping(submission, write->residency, charge);
+        /* Release: with fits in hostio.c, which finds it counted there if no longer here. */
+        if (charge) (void)ra_fetch_sub_release(&device->staging.uploading, (int64_t)charge);
+        charge = 0;
+    }
     /* Free once the copy has passed (P1). Release: with the claim. */
     if (write->staging)
-        rota_staging_retire(write->staging, write->size, *out_final);
+        rota_staging_retire(write->staging, write->size, charge, *out_final);
     else
-        ra_store_release(&device->upload_slots[write->slot].state, *out_final);
+        ra_store_release(&device->upload_slots[write->slot].state,
+                         is_kept ? *out_final | ROTA_SLOT_KEPT : *out_final);
 }
 
 /* Cuts what is read into extents, those of one device together; false without memory. */
@@ -800,6 +827,7 @@ static bool sequence_read(rota_runtime *runtime, rota_submission *submission, ui
             rota_hazard_read(runtime, residency, read->extents[e].offset,
                              read->extents[e].offset + read->extents[e].size, *out_final);
         send(runtime, work, &ahead);
+        if (!submission->kept_in && rota_siding_keeps(work)) begin_keeping(submission, residency, 0);
     }
     return true;
 }
@@ -870,6 +898,7 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
     } else if (record->kind == ROTA_RECORD_WRITE) {
         rota_host_write *request = record->object;
         submission->write = *request;
+        submission->kept_in = NULL;
         free(request);
         note_name(submission, submission->write.residency->buffer->name);
         rota_device *device = submission->write.device;
@@ -883,6 +912,7 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
         if (ok) sequence_write(runtime, submission, &final);
     } else {
         submission->read = record->object;
+        submission->kept_in = NULL;
         note_name(submission, submission->read->residency->buffer->name);
         ra_store_release(&cell->submission, submission);
         ok = has_record && sequence_read(runtime, submission, &final, &reason, &status);
@@ -976,6 +1006,7 @@ static void keep(rota_runtime *runtime, rota_submission *submission) {
     rota_chunk_ended(submission->chunk); /* it has failed, which is done once */
     rota_deliver_end(runtime, submission);
     if (submission->parked) end_parking(runtime, submission);
+    if (submission->kind != ROTA_RECORD_PLAN) end_keeping(submission);
     submission->next = runtime->stranded;
     runtime->stranded = submission;
 }

@@ -154,3 +154,9 @@ void rota_siding_note(rota_work *work, const rota_ahead *ahead) {
         timeline->behind = work->value;
     }
 }
+
+bool rota_siding_keeps(const rota_work *work) {
+    const rota_timeline *timeline = &work->device->timelines[work->queue];
+    const uint64_t completed = ra_load_relaxed(&timeline->completed);
+    return timeline->risky > completed || timeline->behind > completed;
+}

@@ -258,24 +258,41 @@ rota_status rota_staging_copies_out(rota_staging *span, rota_exec_memory *destin
 
 /* ---- Uploads ---- */
 
-bool rota_staging_claim_slot(rota_device *device, uint32_t *out_slot) {
+rota_slot_state rota_staging_claim_slot(rota_device *device, bool may_claim, uint32_t *out_slot) {
     uint32_t count = device->upload_slot_count, looks = count < SLOTS_LOOKED_AT ? count : SLOTS_LOOKED_AT;
+    bool moves = false, is_kept = false;
     for (uint32_t i = 0; i < looks; i++) {
         uint32_t index = ra_fetch_add_relaxed(&device->staging.next_slot, 1) % count;
         rota_upload_slot *slot = &device->upload_slots[index];
         uint64_t state = ra_load_acquire(&slot->state); /* with the sequencer's release of the point */
-        if (state == 1 || (state != 0 && !rota_point_passed(device->runtime, state))) continue;
-        if (!ra_cas_acq_rel(&slot->state, &state, 1)) continue;
+        if (state == 1) continue;
+        if (state != 0 && !rota_point_passed(device->runtime, state & ~ROTA_SLOT_KEPT)) {
+            if (state & ROTA_SLOT_KEPT)
+                is_kept = true;
+            else
+                moves = true;
+            continue;
+        }
+        if (!may_claim) return ROTA_SLOT_IS_FREE;
+        if (!ra_cas_acq_rel(&slot->state, &state, 1)) {
+            moves = true;
+            continue;
+        }
         *out_slot = index;
-        return true;
+        return ROTA_SLOT_CLAIMED;
     }
-    return false;
+    return is_kept && !moves ? ROTA_SLOTS_ARE_KEPT : ROTA_SLOTS_ARE_TAKEN;
 }
 
-void rota_staging_retire(rota_staging *span, uint64_t bytes, uint64_t point) {
+uint64_t rota_staging_charge(const rota_runtime *runtime, uint64_t size_bytes) {
+    return size_bytes > runtime->options.staging_slot_bytes ? size_bytes : bytes_of_blocks(size_bytes);
+}
+
+void rota_staging_retire(rota_staging *span, uint64_t bytes, uint64_t uploading, uint64_t point) {
     rota_staging_pool *pool = &span->device->staging;
     span->point = point;
     span->bytes = bytes;
+    span->uploading = uploading;
     span->later = NULL;
     const uint32_t queue = rota_point_queue(point);
     if (pool->newest[queue])
@@ -292,10 +309,10 @@ static void give_back_uploads(rota_runtime *runtime, rota_staging_pool *pool) {
             rota_staging *span = pool->oldest[q];
             pool->oldest[q] = span->later;
             if (!pool->oldest[q]) pool->newest[q] = NULL;
-            uint64_t bytes = span->bytes;
+            const uint64_t bytes = span->bytes, uploading = span->uploading;
             rota_staging_release(span);
             rota_staging_return(runtime, bytes);
-            (void)ra_fetch_sub_release(&pool->uploading, (int64_t)bytes); /* with has_room in hostio.c */
+            if (uploading) (void)ra_fetch_sub_release(&pool->uploading, (int64_t)uploading); /* with fits */
         }
 }
 

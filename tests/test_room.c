@@ -1,0 +1,337 @@
+/* Room for the host's reads and writes: what waits for kernels or other devices takes none that others need,
+ * is bounded by itself, and who waits for room has it in turn (sched/hostio.c). */
+#include "tests/runtime_support.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/futex.h"
+#include "sched/runtime_internal.h"
+#include "tests/adversary.h"
+
+enum { SLOTS = 4, SLOT_BYTES = 4096, LIMIT = 32 << 10 };
+#define SOON_NS 8000000000u /* for what nothing keeps: the runtime's deadline is later */
+#define LATE_NS 20000000000u
+
+static _Atomic uint32_t never;
+static void nap_us(uint64_t us) {
+    (void)rota_futex_wait(&never, 0, rota_deadline_after(us * 1000));
+}
+
+/* ---- What is kept ---- */
+
+typedef enum keeper { BY_ANOTHER_DEVICE, BY_A_KERNEL } keeper;
+
+typedef struct stage {
+    adversary_options options;
+    rota_runtime *runtime;
+    rota_device *device;
+    rota_buffer *x, *y, *z; /* y: whatever touches it is kept while the gate is shut */
+    rota_plan *gate, *copy;
+    uint8_t bytes[LIMIT];
+} stage;
+
+static stage *open_stage(keeper by, uint64_t timeout_ns) {
+    stage *s = calloc(1, sizeof *s);
+    rota_device *cpu, *device;
+    assert_non_null(s);
+    s->options.seed = 3;
+    test_gate_open(false);
+    assert_ok(adversary_runtime_open(&s->options,
+                                     &(rota_runtime_options){.timeout_ns = timeout_ns,
+                                                             .staging_slots = SLOTS,
+                                                             .staging_slot_bytes = SLOT_BYTES,
+                                                             .staging_limit_bytes = LIMIT},
+                                     &s->runtime));
+    assert_ok(rota_device_open(s->runtime, "cpu", &cpu));
+    assert_ok(rota_device_open(s->runtime, "adversary", &device));
+    s->device = by == BY_A_KERNEL ? cpu : device;
+    s->y = test_buffer(s->runtime, "y", sizeof s->bytes);
+    s->z = test_buffer(s->runtime, "z", sizeof s->bytes);
+    rota_ticket ticket;
+    assert_ok(rota_buffer_write(s->y, s->device, 0, s->bytes, sizeof s->bytes, &ticket));
+    assert_ok(rota_wait(ticket, SOON_NS));
+    if (by == BY_A_KERNEL) {
+        s->gate = test_plan_1(cpu, "gate", &test_gate, s->y, ROTA_READWRITE);
+        assert_ok(rota_submit_wait(s->gate, NULL, 0, NULL));
+        test_gates_running(1);
+        return s;
+    }
+    s->x = test_words(cpu, "x", 64, 5);
+    s->gate = test_plan_1(cpu, "gate", &test_gate, s->x, ROTA_READWRITE);
+    test_node node = {&test_copy, "copy", {{s->x, 0, 256, ROTA_READ}, {s->y, 0, 256, ROTA_WRITE}}, 2};
+    s->copy = test_plan(device, "copy", &node, 1);
+    assert_ok(rota_submit_wait(s->gate, NULL, 0, NULL));
+    assert_ok(rota_submit_wait(s->copy, NULL, 0, NULL));
+    return s;
+}
+
+static void close_stage(stage *s) {
+    rota_plan_release(s->gate);
+    rota_plan_release(s->copy);
+    rota_buffer_release(s->x);
+    rota_buffer_release(s->y);
+    rota_buffer_release(s->z);
+    assert_ok(rota_runtime_close(s->runtime, 5000000000u));
+    if (s->options.violations) fail_msg("%s", s->options.violation);
+    free(s);
+}
+
+static rota_ticket write_to(stage *s, rota_buffer *buffer, uint64_t size) {
+    rota_ticket ticket;
+    assert_ok(rota_buffer_write(buffer, s->device, 0, s->bytes, size, &ticket));
+    return ticket;
+}
+
+/* Small and large ones of another buffer, far more than there is room for at a time. */
+static void others_pass(stage *s) {
+    uint8_t *back = malloc(2 * SLOT_BYTES);
+    assert_non_null(back);
+    for (uint32_t i = 0; i < 3 * SLOTS; i++) {
+        const uint64_t size = i % 3 ? 64 : 2 * SLOT_BYTES;
+        memset(s->bytes, (int)i + 1, sizeof s->bytes);
+        assert_ok(rota_wait(write_to(s, s->z, size), SOON_NS));
+        assert_ok(rota_buffer_read(s->z, 0, back, 64));
+        assert_memory_equal(back, s->bytes, 64);
+    }
+    free(back);
+}
+
+/* Writes that are kept have taken every slot, and then all the staging memory that their buffer may have. */
+static void kept_writes_take_nobodys_room(void **state) {
+    (void)state;
+    for (keeper by = BY_ANOTHER_DEVICE; by <= BY_A_KERNEL; by++) {
+        stage *s = open_stage(by, LATE_NS);
+        rota_ticket kept[SLOTS + LIMIT / SLOT_BYTES];
+        for (uint32_t i = 0; i < SLOTS; i++) kept[i] = write_to(s, s->y, 64);
+        others_pass(s);
+        for (uint32_t i = SLOTS; i < SLOTS + LIMIT / SLOT_BYTES; i++) kept[i] = write_to(s, s->y, 64);
+        others_pass(s);
+        for (uint32_t i = 0; i < SLOTS + LIMIT / SLOT_BYTES; i++)
+            assert_int_equal(rota_poll(kept[i]), ROTA_BUSY);
+        test_gate_open(true);
+        for (uint32_t i = 0; i < SLOTS + LIMIT / SLOT_BYTES; i++) assert_ok(rota_wait(kept[i], SOON_NS));
+        close_stage(s);
+    }
+}
+
+static void kept_large_writes_take_nobodys_room(void **state) {
+    (void)state;
+    for (keeper by = BY_ANOTHER_DEVICE; by <= BY_A_KERNEL; by++) {
+        stage *s = open_stage(by, LATE_NS);
+        rota_ticket kept[2];
+        for (uint32_t i = 0; i < 2; i++) kept[i] = write_to(s, s->y, LIMIT / 2);
+        others_pass(s);
+        for (uint32_t i = 0; i < 2; i++) assert_int_equal(rota_poll(kept[i]), ROTA_BUSY);
+        test_gate_open(true);
+        for (uint32_t i = 0; i < 2; i++) assert_ok(rota_wait(kept[i], SOON_NS));
+        close_stage(s);
+    }
+}
+
+typedef struct writer {
+    stage *s;
+    rota_buffer *buffer;
+    uint64_t size, number;
+    rota_status status;
+    pthread_t thread;
+    _Atomic uint32_t is_in;
+} writer;
+
+static void *write_once(void *user) {
+    writer *w = user;
+    rota_ticket ticket;
+    uint8_t bytes[LIMIT] = {0};
+    w->status = rota_buffer_write(w->buffer, w->s->device, 0, bytes, w->size, &ticket);
+    ra_store_seq_cst(&w->is_in, 1);
+    if (w->status == ROTA_OK) w->status = rota_wait(ticket, 0);
+    if (w->status == ROTA_OK) w->status = rota_ticket_number(ticket, &w->number);
+    return NULL;
+}
+
+static void start(writer *w, stage *s, rota_buffer *buffer, uint64_t size) {
+    *w = (writer){.s = s, .buffer = buffer, .size = size};
+    assert_int_equal(pthread_create(&w->thread, NULL, write_once, w), 0);
+}
+
+/* The `count`th to wait in these turns. */
+static void until_waiting(rota_turns *turns, uint64_t count) {
+    const uint64_t deadline = rota_deadline_after(SOON_NS);
+    while (ra_load_seq_cst(&turns->next) < count && rota_clock_ns() < deadline) nap_us(50);
+    assert_int_equal(ra_load_seq_cst(&turns->next), count);
+}
+
+/* More of one buffer than may be kept waits in its call, in no way of others, and in its order. */
+static void what_is_kept_is_bounded(void **state) {
+    (void)state;
+    for (keeper by = BY_ANOTHER_DEVICE; by <= BY_A_KERNEL; by++) {
+        stage *s = open_stage(by, LATE_NS);
+        for (uint32_t i = 0; i < 2; i++) (void)write_to(s, s->y, LIMIT / 2);
+        writer more[6];
+        const rota_residency *residency = s->y->residency;
+        for (uint32_t i = 0; i < 6; i++) {
+            start(&more[i], s, s->y, LIMIT / 2);
+            const uint64_t deadline = rota_deadline_after(SOON_NS);
+            while (!ra_load_acquire(&residency->turns) && rota_clock_ns() < deadline) nap_us(50);
+            assert_non_null(ra_load_acquire(&residency->turns));
+            until_waiting(ra_load_acquire(&residency->turns), i + 1);
+        }
+        assert_int_equal(ra_load_relaxed(&residency->kept), 2);
+        assert_int_equal(ra_load_relaxed(&residency->kept_bytes), LIMIT);
+        others_pass(s);
+        for (uint32_t i = 0; i < 6; i++) assert_int_equal(ra_load_seq_cst(&more[i].is_in), 0);
+        test_gate_open(true);
+        uint64_t before = 0;
+        for (uint32_t i = 0; i < 6; i++) {
+            assert_int_equal(pthread_join(more[i].thread, NULL), 0);
+            assert_int_equal(more[i].status, ROTA_OK);
+            assert_true(more[i].number > before);
+            before = more[i].number;
+        }
+        rota_sequencer_reap_now(s->runtime);
+        assert_int_equal(ra_load_relaxed(&residency->kept), 0);
+        assert_int_equal(ra_load_relaxed(&residency->kept_bytes), 0);
+        close_stage(s);
+    }
+}
+
+/* So do reads that nobody waits for: as many of a buffer as of a plan's submissions. */
+static void kept_reads_are_bounded(void **state) {
+    (void)state;
+    for (keeper by = BY_ANOTHER_DEVICE; by <= BY_A_KERNEL; by++) {
+        stage *s = open_stage(by, LATE_NS);
+        static uint32_t words[ROTA_KEPT_MAX + ROTA_LANE_RECORDS];
+        uint32_t count = 0;
+        rota_status status = ROTA_OK;
+        rota_ticket last = {NULL, 0}, ticket;
+        const uint64_t deadline = rota_deadline_after(SOON_NS);
+        while (count < ROTA_KEPT_MAX + ROTA_LANE_RECORDS && rota_clock_ns() < deadline) {
+            status = rota_buffer_read_async(s->y, 0, &words[count], 4, &ticket);
+            if (status == ROTA_OK) {
+                count++;
+                last = ticket;
+            } else if (strstr(rota_last_error(), "wait for kernels or other devices")) {
+                break;
+            } else { /* the thread's own lane is full until the sequencer has taken some */
+                assert_int_equal(status, ROTA_BUSY);
+                nap_us(20);
+            }
+        }
+        assert_int_equal(status, ROTA_BUSY);
+        assert_in_range(count, ROTA_KEPT_MAX, ROTA_KEPT_MAX + ROTA_LANE_RECORDS);
+        others_pass(s);
+        assert_int_equal(rota_poll(last), ROTA_BUSY);
+        test_gate_open(true);
+        assert_ok(rota_wait(last, 0));
+        /* All have ended: soon the sequencer knows. */
+        const uint64_t end = rota_deadline_after(SOON_NS);
+        while (rota_buffer_read_async(s->y, 0, words, 4, &ticket) == ROTA_BUSY && rota_clock_ns() < end)
+            nap_us(20);
+        assert_ok(rota_wait(ticket, SOON_NS));
+        close_stage(s);
+    }
+}
+
+/* ---- Turns ---- */
+
+enum { WAITERS = 24 };
+
+/* The device takes nothing: what has been written fills the room, and the rest waits. Those that wait come in
+ * their order, and before one that comes later and writes on and on. False: a waiter did not run for so long
+ * that its turn lapsed. */
+static bool crowd_waits(uint64_t size) {
+    stage *s = calloc(1, sizeof *s);
+    assert_non_null(s);
+    s->options.seed = 3;
+    assert_ok(adversary_runtime_open(&s->options,
+                                     &(rota_runtime_options){.timeout_ns = LATE_NS,
+                                                             .staging_slots = SLOTS,
+                                                             .staging_slot_bytes = SLOT_BYTES,
+                                                             .staging_limit_bytes = LIMIT},
+                                     &s->runtime));
+    assert_ok(rota_device_open(s->runtime, "adversary", &s->device));
+    s->z = test_buffer(s->runtime, "z", sizeof s->bytes);
+    rota_turns *turns = size > SLOT_BYTES ? &s->device->staging.turns : &s->device->staging.slot_turns;
+    const uint64_t begin = ra_load_seq_cst(&turns->next);
+    ra_store_seq_cst(&s->options.faults.submits_stay, 1);
+    for (uint32_t i = 0; i < SLOTS; i++) (void)write_to(s, s->z, size);
+    static writer waiters[WAITERS];
+    for (uint32_t i = 0; i < WAITERS; i++) {
+        start(&waiters[i], s, s->z, size);
+        until_waiting(turns, begin + i + 1);
+    }
+    ra_store_seq_cst(&s->options.faults.submits_stay, 0);
+    uint64_t first, last, before = 0;
+    rota_ticket ticket = write_to(s, s->z, size);
+    assert_ok(rota_wait(ticket, SOON_NS));
+    assert_ok(rota_ticket_number(ticket, &first));
+    for (uint32_t i = 0; i < WAITERS; i++) {
+        assert_int_equal(pthread_join(waiters[i].thread, NULL), 0);
+        assert_int_equal(waiters[i].status, ROTA_OK);
+    }
+    last = waiters[WAITERS - 1].number;
+    const bool is_fair =
+        ra_load_seq_cst(&turns->next) <= begin + WAITERS + 1; /* nobody took another number */
+    for (uint32_t i = 0; is_fair && i < WAITERS; i++) {
+        if (waiters[i].number <= before)
+            fail_msg("waiter %u is number %llu, the one before %llu", i,
+                     (unsigned long long)waiters[i].number, (unsigned long long)before);
+        before = waiters[i].number;
+    }
+    if (is_fair) assert_true(first > last);
+    close_stage(s);
+    return is_fair;
+}
+
+static void nobody_overtakes_who_waits(void **state) {
+    (void)state;
+    for (uint64_t size = 64; size <= LIMIT / SLOTS; size += LIMIT / SLOTS - 64) {
+        uint32_t rounds = 0;
+        while (!crowd_waits(size))
+            if (++rounds == 20) fail_msg("in each of 20 rounds a turn lapsed");
+    }
+}
+
+/* A thread that took a number, for each kind of room, and is stopped there. */
+static void a_stopped_waiter_holds_up_nobody(void **state) {
+    (void)state;
+    stage *s = calloc(1, sizeof *s);
+    assert_non_null(s);
+    assert_ok(rota_runtime_open(&(rota_runtime_options){.timeout_ns = LATE_NS,
+                                                        .memory_limit_bytes = 64 << 20,
+                                                        .staging_slots = SLOTS,
+                                                        .staging_slot_bytes = SLOT_BYTES,
+                                                        .staging_limit_bytes = LIMIT},
+                                &s->runtime));
+    assert_ok(rota_device_open(s->runtime, "cpu", &s->device));
+    s->z = test_buffer(s->runtime, "z", sizeof s->bytes);
+    rota_turns *all[] = {&s->device->staging.slot_turns, &s->device->staging.turns,
+                         &s->runtime->promise_turns};
+    for (uint32_t i = 0; i < 3; i++) (void)rota_turns_take(all[i]);
+    assert_ok(rota_wait(write_to(s, s->z, 64), SOON_NS));
+    assert_ok(rota_wait(write_to(s, s->z, LIMIT), SOON_NS));
+    assert_ok(rota_buffer_read(s->z, 0, s->bytes, LIMIT));
+    (void)rota_turns_take(&s->runtime->promise_turns);
+    rota_ticket ticket = {NULL, 0};
+    const uint64_t deadline = rota_deadline_after(SOON_NS);
+    while (rota_buffer_read_async(s->z, 0, s->bytes, LIMIT, &ticket) == ROTA_BUSY &&
+           rota_clock_ns() < deadline)
+        nap_us(1000);
+    assert_ok(rota_wait(ticket, SOON_NS));
+    for (uint32_t i = 0; i < 3; i++) assert_true(rota_turns_are_none(all[i]));
+    close_stage(s);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kept_writes_take_nobodys_room),
+        cmocka_unit_test(kept_large_writes_take_nobodys_room),
+        cmocka_unit_test(what_is_kept_is_bounded),
+        cmocka_unit_test(kept_reads_are_bounded),
+        cmocka_unit_test(nobody_overtakes_who_waits),
+        cmocka_unit_test(a_stopped_waiter_holds_up_nobody),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
