@@ -1057,10 +1057,9 @@ static const rota_device *left_behind(rota_runtime *runtime, const rota_submissi
     return NULL;
 }
 
-/* The submission has ended. */
-static void put_away(rota_runtime *runtime, rota_submission *submission) {
+/* The submission has ended; `lost` was left behind, or NULL. */
+static void put_away(rota_runtime *runtime, rota_submission *submission, const rota_device *lost) {
     count_one(&runtime->stat_completed);
-    const rota_device *lost = left_behind(runtime, submission);
     if (lost) {
         rota_submission_fail(runtime, submission, (rota_reason){ra_load_acquire(&lost->lost_cause), 0},
                              false);
@@ -1139,13 +1138,19 @@ void rota_sequence_reap(rota_runtime *runtime) {
                 uint32_t hosted = submission->hosted ? ra_load_seq_cst(&submission->hosted_done)
                                                      : (uint32_t)ROTA_HOSTED_COPIED;
                 if (hosted == ROTA_HOSTED_PENDING) break;
+                const rota_device *behind = left_behind(runtime, submission);
+                /* Its ticket has not ended, and its cell is marked when it has: rota_device_end_filling. */
+                if (behind && rota_device_fills(runtime, submission->number)) {
+                    runtime->stranding = true;
+                    break;
+                }
                 if (hosted == ROTA_HOSTED_LOST) {
                     fail_for_loss(runtime, submission, device);
                     ra_store_relaxed(&submission->hosted_done, ROTA_HOSTED_COPIED); /* once */
                 }
                 timeline->oldest = submission->next;
                 if (submission->next) fetch(submission->next);
-                put_away(runtime, submission);
+                put_away(runtime, submission, behind);
             }
             if (!timeline->oldest) timeline->newest = NULL;
             if (lost) strand(runtime, device, timeline);

@@ -3,11 +3,14 @@
 #include "tests/across_kit.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "sched/runtime_internal.h"
 
 static void nap_ms(uint32_t ms) {
     (void)nanosleep(&(struct timespec){.tv_nsec = (long)ms * 1000000}, NULL);
@@ -226,11 +229,109 @@ static void one_of_two_is_lost(void **state) {
     close_after_loss(p);
 }
 
+/* Memory whose first reader stays in its copy until `read_on`. */
+static struct {
+    uint8_t *page;
+    size_t bytes;
+    struct sigaction before;
+    _Atomic uint32_t is_read, read_on;
+} kept;
+
+static void at_kept(int number, siginfo_t *info, void *context) {
+    (void)context;
+    if ((uint8_t *)info->si_addr < kept.page || (uint8_t *)info->si_addr >= kept.page + kept.bytes) {
+        (void)sigaction(number, &kept.before, NULL);
+        return;
+    }
+    ra_store_seq_cst(&kept.is_read, 1);
+    while (!ra_load_seq_cst(&kept.read_on)) nap_ms(1);
+    (void)mprotect(kept.page, kept.bytes, PROT_READ | PROT_WRITE);
+}
+
+static void keep_readers(size_t bytes) {
+    kept.bytes = bytes;
+    kept.page = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(kept.page != MAP_FAILED);
+    const struct sigaction action = {.sa_sigaction = at_kept, .sa_flags = SA_SIGINFO};
+    assert_int_equal(sigaction(SIGSEGV, &action, &kept.before), 0);
+}
+
+static void until(const _Atomic uint32_t *flag) {
+    const uint64_t deadline = rota_deadline_after(10000000000u);
+    while (!ra_load_seq_cst(flag) && rota_clock_ns() < deadline) nap_ms(1);
+    assert_int_equal(ra_load_seq_cst(flag), 1);
+}
+
+/* The lost device's thread is in the caller's INPUT memory when the plan's last work, which is another
+ * device's, passes: the ticket has not ended, however many come after it. */
+static void an_input_that_is_being_taken(void **state) {
+    (void)state;
+    enum { LATER = 12000 };
+    pair *p = open_pair(3, 20000000000u, 1);
+    rota_device *devices[2] = {p->devices[0], NULL};
+    assert_ok(rota_device_open(p->runtime, "cpu", &devices[1]));
+    rota_buffer *in, *t, *v = test_words(devices[0], "v", WORDS, 1),
+                         *y = test_words(devices[1], "y", WORDS, 1),
+                         *w = test_words(devices[1], "w", WORDS, 1);
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan, *gate = test_plan_1(devices[0], "gate", &test_gate, v, ROTA_READWRITE),
+                     *alone = test_plan_1(devices[1], "alone", &test_increment, w, ROTA_READWRITE);
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_INPUT, "in", WORDS * 4, &in));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_TRANSIENT, "t", WORDS * 4, &t));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    for (uint32_t i = 0; i < 2; i++) {
+        rota_access accesses[] = {{i ? t : in, 0, ROTA_WHOLE, ROTA_READ},
+                                  {i ? y : t, 0, ROTA_WHOLE, ROTA_WRITE}};
+        rota_kernel_node node = {.kernel = &test_copy,
+                                 .accesses = accesses,
+                                 .access_count = 2,
+                                 .placement = {.device_plus_1 = 1 + i}};
+        assert_ok(rota_record_kernel(recorder, &node, NULL));
+    }
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(p->runtime, graph, &(rota_compile_options){.devices = devices, .device_count = 2},
+                           &plan));
+    rota_graph_release(graph);
+    rota_args *args;
+    rota_ticket ticket, last;
+    keep_readers(4096);
+    assert_ok(rota_args_create(plan, &args));
+    assert_ok(rota_args_set_input(args, in, kept.page, WORDS * 4, false));
+    test_gate_open(false);
+    assert_ok(rota_submit_wait(gate, NULL, 0, NULL));
+    test_gates_running(1);
+    assert_ok(rota_submit_wait(plan, args, 0, &ticket));
+    until(&kept.is_read);
+    lose_the_first(p);
+    until(&devices[0]->lost);
+    for (uint32_t i = 0; i < LATER; i++) assert_ok(rota_submit_wait(alone, NULL, 0, &last));
+    assert_ok(rota_wait(last, 0));
+    assert_int_equal(rota_poll(ticket), ROTA_BUSY);
+    ra_store_seq_cst(&kept.read_on, 1);
+    assert_status(rota_wait(ticket, 0), ROTA_DEVICE_LOST);
+    assert_int_equal(munmap(kept.page, kept.bytes), 0);
+    assert_int_equal(sigaction(SIGSEGV, &kept.before, NULL), 0);
+    rota_args_release(args);
+    rota_buffer *buffers[] = {v, y, w};
+    rota_plan *plans[] = {plan, gate, alone};
+    for (uint32_t i = 0; i < 3; i++) {
+        rota_buffer_release(buffers[i]);
+        rota_plan_release(plans[i]);
+    }
+    close_after_loss(p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_second_reader),  cmocka_unit_test(replays_in_a_row),
-        cmocka_unit_test(a_read_under_way), cmocka_unit_test(borrowed_inputs),
-        cmocka_unit_test(copied_inputs),    cmocka_unit_test(one_of_two_is_lost),
+        cmocka_unit_test(a_second_reader),
+        cmocka_unit_test(replays_in_a_row),
+        cmocka_unit_test(a_read_under_way),
+        cmocka_unit_test(borrowed_inputs),
+        cmocka_unit_test(copied_inputs),
+        cmocka_unit_test(one_of_two_is_lost),
+        cmocka_unit_test(an_input_that_is_being_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
