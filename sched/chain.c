@@ -121,24 +121,67 @@ void rota_chain_note(rota_runtime *runtime, const rota_work *work) {
     ra_store_release(&newest->from_value, work->value); /* with watch_noted */
 }
 
+void rota_chain_note_making(const rota_work *work, const rota_device *maker) {
+    rota_timeline *timeline = &work->device->timelines[work->queue];
+    const bool is_over = timeline->made_for <= ra_load_relaxed(&timeline->completed);
+    const uint64_t others = is_over ? 0 : ra_load_relaxed(&timeline->makers);
+    timeline->made_for = work->value;
+    /* Release: with watch, which then sees that the instance was asked for. */
+    ra_store_release(&timeline->makers, others | (uint64_t)1 << maker->index);
+}
+
 /* ---- Watching: whoever waits ---- */
 
 void rota_progress_begin(rota_progress *progress, rota_runtime *runtime) {
     progress->runtime = runtime;
     progress->since_ns = rota_clock_ns();
     progress->count = 0;
+    progress->makers = 0;
+}
+
+/* Whether the point's work may wait for an instance still. */
+static bool may_be_made(const rota_timeline *timeline, uint64_t point) {
+    return ra_load_relaxed(&timeline->handed_over) < rota_point_value(point);
+}
+
+static void watch_makers(rota_progress *progress, const rota_timeline *timeline) {
+    const uint64_t makers = ra_load_acquire(&timeline->makers); /* with rota_chain_note_making */
+    progress->makers |= makers;
+    for (uint64_t left = makers; left; left &= left - 1) {
+        const uint32_t d = (uint32_t)__builtin_ctzll(left);
+        progress->made[d] = ra_load_relaxed(&progress->runtime->devices[d]->makings_asked);
+    }
+}
+
+/* A maker that is at an instance gets on by its steps, each of which may take what it took the first time,
+ * and more. */
+static void look_at_makers(rota_progress *progress) {
+    for (uint64_t left = progress->makers; left; left &= left - 1) {
+        const uint32_t d = (uint32_t)__builtin_ctzll(left);
+        const rota_device *maker = progress->runtime->devices[d];
+        if (ra_load_acquire(&maker->makings_done) >= progress->made[d]) {
+            progress->makers &= ~((uint64_t)1 << d);
+            continue;
+        }
+        const uint64_t began = ra_load_acquire(&maker->making_ns); /* with begin_step */
+        const uint64_t until = ra_load_relaxed(&maker->making_until_ns), now = rota_clock_ns();
+        const uint64_t when = until < now ? until : now;
+        if (began > progress->since_ns) progress->since_ns = began;
+        if (when > progress->since_ns) progress->since_ns = when;
+    }
 }
 
 static void watch(rota_progress *progress, uint64_t point) {
     if (rota_point_passed(progress->runtime, point)) return;
+    const rota_timeline *timeline = rota_runtime_timeline(progress->runtime, point);
+    if (may_be_made(timeline, point)) watch_makers(progress, timeline);
     for (uint32_t i = 0; i < progress->count; i++) {
         rota_watched *watched = &progress->watched[i];
         if (rota_point_timeline(watched->point) != rota_point_timeline(point)) continue;
         if (watched->point < point) watched->point = point;
         return;
     }
-    progress->watched[progress->count++] =
-        (rota_watched){point, ra_load_acquire(&rota_runtime_timeline(progress->runtime, point)->completed)};
+    progress->watched[progress->count++] = (rota_watched){point, ra_load_acquire(&timeline->completed)};
 }
 
 /* Watches what the entry says; false: it was overwritten meanwhile. */
@@ -192,6 +235,7 @@ void rota_progress_watch_device(rota_progress *progress, const rota_device *devi
 }
 
 uint64_t rota_progress_look(rota_progress *progress) {
+    bool is_made = false;
     for (uint32_t i = 0; i < progress->count;) {
         rota_watched *watched = &progress->watched[i];
         rota_timeline *timeline = rota_runtime_timeline(progress->runtime, watched->point);
@@ -202,10 +246,13 @@ uint64_t rota_progress_look(rota_progress *progress) {
             const uint64_t when = ra_load_relaxed(&timeline->progress_ns);
             if (when > progress->since_ns) progress->since_ns = when;
         }
-        if (completed >= rota_point_value(watched->point))
+        if (completed >= rota_point_value(watched->point)) {
             *watched = progress->watched[--progress->count];
-        else
-            i++;
+            continue;
+        }
+        is_made = is_made || may_be_made(timeline, watched->point);
+        i++;
     }
+    if (progress->makers && is_made) look_at_makers(progress);
     return progress->since_ns;
 }

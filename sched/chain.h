@@ -4,7 +4,9 @@
  * A point's *chain* is the point itself and the newest value of each other timeline that a work up to the
  * point waits for, directly or through works that it waits for. The sequencer notes it for each work that
  * waits for another timeline; whoever waits takes it once and then watches those timelines, each only up to
- * its value. Such a wait is finite: every progress that counts is one of the values in the chain. */
+ * its value. Where works of those are not with their devices since instances are made, it watches who makes
+ * them, up to the newest that was asked for. Such a wait is finite: every progress that counts is one of the
+ * values in the chain, or a step of one of those instances. */
 #ifndef ROTA_SCHED_CHAIN_H
 #define ROTA_SCHED_CHAIN_H
 
@@ -34,6 +36,8 @@ uint32_t rota_chain_take(rota_runtime *runtime, uint64_t *out_points);
 /* The sequencer's: the work, whose waits and holds are settled, is the newest of its timeline. Uses the
  * wanted values, and leaves them empty. */
 void rota_chain_note(rota_runtime *runtime, const struct rota_work *work);
+/* The sequencer's: the work waits for an instance, for which `maker`'s maker was asked. */
+void rota_chain_note_making(const struct rota_work *work, const struct rota_device *maker);
 
 typedef struct rota_watched {
     uint64_t point, completed;
@@ -44,6 +48,8 @@ typedef struct rota_progress {
     rota_runtime *runtime;
     uint64_t since_ns; /* of the last progress seen, at first when the watching began */
     uint32_t count;
+    uint64_t makers; /* bit per device whose maker is watched, up to `made` instances */
+    uint64_t made[ROTA_DEVICES_MAX];
     rota_watched watched[ROTA_TIMELINES_MAX];
 } rota_progress;
 

@@ -115,6 +115,25 @@ static rota_status wrap_memory(rota_plan_run *run, rota_run_instance *instance, 
     return ROTA_OK;
 }
 
+/* How often as long as for the plan's first instance a driver may be at one part of a later one, while it
+ * does much else, before who waits for it counts that as no progress. */
+#define PATIENCE 4u
+
+/* The maker's, and who compiles: begins what takes a driver's time for one part; that is progress of what
+ * waits for the instance (chain.h), as is its taking as long as could be expected. */
+static uint64_t begin_step(rota_plan_run *run, uint32_t part) {
+    rota_device *maker = run->parts[0].device;
+    const uint64_t now = rota_clock_ns();
+    if (!ra_load_acquire(&run->instances[0].created)) return now; /* with make: nobody waits for the first */
+    ra_store_relaxed(&maker->making_until_ns, now + PATIENCE * run->parts[part].made_ns);
+    ra_store_release(&maker->making_ns, now); /* with rota_progress_look */
+    return now;
+}
+
+static void end_step(rota_plan_run *run, uint32_t part, uint64_t begin) {
+    if (!ra_load_acquire(&run->instances[0].created)) run->parts[part].made_ns += rota_clock_ns() - begin;
+}
+
 static rota_status make_instance(rota_plan_run *run, rota_run_instance *instance) {
     const rota_plan *plan = run->plan;
     rota_status no_memory = ROTA_OUT_OF_MEMORY;
@@ -130,16 +149,21 @@ static rota_status make_instance(rota_plan_run *run, rota_run_instance *instance
         if (!instance->owned[p] || !instance->memories[p])
             return rota_fail(no_memory, "plan '%s': no host memory for an instance", plan->name);
     }
-    for (uint32_t p = 0; p < plan->part_count; p++)
+    for (uint32_t p = 0; p < plan->part_count; p++) {
+        const uint64_t begin = begin_step(run, p);
         for (uint32_t m = 0; m < plan->parts[p].desc.memory_count; m++)
             ROTA_TRY(make_memory(run, instance, p, m));
+        end_step(run, p, begin);
+    }
     for (uint32_t p = 0; p < plan->part_count; p++)
         for (uint32_t m = 0; m < plan->parts[p].desc.memory_count; m++)
             ROTA_TRY(wrap_memory(run, instance, p, m));
     for (uint32_t p = 0; p < plan->part_count; p++) {
         rota_device *device = run->parts[p].device;
+        const uint64_t begin = begin_step(run, p);
         ROTA_TRY(device->exec->vtable->instance_create(device->exec, run->parts[p].program,
                                                        instance->memories[p], &instance->parts[p]));
+        end_step(run, p, begin);
     }
     return ROTA_OK;
 }
@@ -158,7 +182,18 @@ static rota_status make(rota_run_instance *instance) {
  *
  * A driver may take its time for an instance, and others wait for its locks meanwhile. So a plan's first is
  * made when it is compiled, and the others here, by a thread per device that nobody waits for but the works
- * that need them. Those wait on sidings, as for another device. */
+ * that need them. Those wait on sidings, as for another device. It makes one at a time, and is asked for one
+ * at a time: a replay that would have to wait until it is through with something else takes an instance that
+ * is there, after the replay that has that. So an instance that takes a driver minutes keeps the replays that
+ * it is for, and no others. */
+
+bool rota_run_instance_is_near(const rota_plan_run *run, uint32_t index) {
+    const rota_run_instance *instance = &run->instances[index];
+    const rota_device *maker = run->parts[0].device;
+    if (ra_load_acquire(&instance->created)) return true; /* with make */
+    /* With answer: the maker has left what it was asked for last. */
+    return ra_load_acquire(&maker->makings_done) == ra_load_relaxed(&maker->makings_asked);
+}
 
 bool rota_run_instance_is_decided(const rota_run_instance *instance) {
     return ra_load_seq_cst(&instance->created) ||
@@ -171,6 +206,7 @@ bool rota_run_instance_ask(rota_plan_run *run, uint32_t index) {
     if (ra_load_acquire(&instance->making) == ROTA_MAKING_ASKED) return false;
     ra_store_relaxed(&instance->making, ROTA_MAKING_ASKED);
     rota_device *device = run->parts[0].device;
+    ra_store_relaxed(&device->makings_asked, ra_load_relaxed(&device->makings_asked) + 1);
     instance->next_asked = ra_load_relaxed(&device->asked);
     /* Releases the request to the maker's exchange; seq_cst: with its last look before it sleeps. */
     while (!ra_cas_seq_cst(&device->asked, &instance->next_asked, instance)) {
@@ -180,12 +216,14 @@ bool rota_run_instance_ask(rota_plan_run *run, uint32_t index) {
 }
 
 /* Its works go on, and with the last of them the plan may be gone. */
-static void answer(rota_runtime *runtime, rota_run_instance *instance) {
+static void answer(rota_device *device, rota_run_instance *instance) {
+    rota_runtime *runtime = device->runtime;
     rota_status status = make(instance);
     if (status != ROTA_OK) {
         instance->failure = rota_cause_new(runtime, status, "%s", rota_last_error());
         ra_store_seq_cst(&instance->making, ROTA_MAKING_FAILED); /* as `created` */
     }
+    ra_store_release(&device->makings_done, ra_load_relaxed(&device->makings_done) + 1);
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) rota_sleeper_wake(&runtime->devices[d]->sleeper);
 }
@@ -212,7 +250,7 @@ static void *maker_main(void *user) {
         while (oldest && !ra_load_acquire(&runtime->stop)) {
             rota_run_instance *instance = oldest;
             oldest = instance->next_asked; /* before its works go on */
-            answer(runtime, instance);
+            answer(device, instance);
         }
     }
     rota_runtime_thread_ends(runtime);

@@ -27,7 +27,8 @@ typedef struct rota_args rota_args;
 typedef struct rota_runtime_options {
     rota_log log;
     /* Default deadline of waits and of anything the runtime waits for inside, counted from the last progress
-     * of what is waited for; 0: 30 s. */
+     * of what is waited for; 0: 30 s. Where that is an instance of a plan, which a driver makes while replays
+     * overlap, four times as long as it took for the plan's first one is progress. */
     uint64_t timeout_ns;
     uint64_t memory_limit_bytes; /* of all devices together; 0: no limit beyond the devices' */
     uint32_t worker_threads;     /* CPU executor; 0: one per core of the process's affinity */

@@ -241,6 +241,10 @@ typedef struct rota_timeline {
     uint32_t late_for_plus_1; /* that one timeline, as an index over all devices; 0: several, or none */
     uint32_t behind_queue;
     uint64_t risky, behind, behind_value;
+    /* The newest value whose work was to wait for an instance, the sequencer's; and who makes such, by
+     * device, for works that have not passed. */
+    uint64_t made_for;
+    _Atomic uint64_t makers;
     /* Where devices of one GPU wait for each other without the host (across.c): the timeline as each of them
      * names it, before `linked` says so; whether one had to wait for it, so that works signal it from now on;
      * and the newest value whose signal the driver has. */
@@ -394,6 +398,9 @@ struct rota_device {
     pthread_t maker;
     bool maker_started;
     _Atomic uint32_t maker_ended;
+    _Atomic uint64_t makings_asked, makings_done; /* the sequencer's, and the maker's: how many so far */
+    /* When the maker last began with what takes a driver's time, and until when that may well take. */
+    _Atomic uint64_t making_ns, making_until_ns;
     _Atomic uint64_t
         filling; /* number of the submission whose inputs are being taken for this device, or 0 */
 
@@ -485,6 +492,7 @@ typedef struct rota_run_part {
     rota_exec_program *program;
     rota_device *device;
     const rota_exec_command **by_node; /* commands sorted by node, made on first need under poison_mutex */
+    uint64_t made_ns;                  /* what its part of the first instance took */
 } rota_run_part;
 
 typedef enum rota_making {
@@ -1138,6 +1146,8 @@ void rota_args_destroy(rota_args *args);
 /* run.c */
 /* The sequencer's: has the instance made, where it is not. True: it is there. */
 bool rota_run_instance_ask(rota_plan_run *run, uint32_t instance);
+/* The sequencer's: whether it is there, or is made next if it is asked for. */
+bool rota_run_instance_is_near(const rota_plan_run *run, uint32_t instance);
 /* Whether it is, or will not be. */
 bool rota_run_instance_is_decided(const rota_run_instance *instance);
 rota_status rota_makers_start(rota_device *device);

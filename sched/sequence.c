@@ -447,8 +447,10 @@ static void bring(rota_runtime *runtime, rota_submission *submission, rota_resid
  * of the same plan. */
 static uint64_t choose_instance(rota_runtime *runtime, rota_submission *submission) {
     rota_plan_run *run = submission->plan->run;
+    /* The first is always there. */
     if (!run->rotates) {
-        submission->instance = run->next_instance++ % run->arena_count;
+        do submission->instance = run->next_instance++ % run->arena_count;
+        while (!rota_run_instance_is_near(run, submission->instance));
         return ROTA_POINT_NONE;
     }
     for (uint32_t i = 0; i < run->instance_count; i++) {
@@ -456,18 +458,20 @@ static uint64_t choose_instance(rota_runtime *runtime, rota_submission *submissi
         const rota_run_instance *instance = &run->instances[candidate];
         /* Acquire: with the completer's release, after which it reads the staging memory no more. */
         if (!rota_point_passed(runtime, instance->last_point) ||
-            ra_load_acquire(&instance->outputs_copied) != instance->outputs_issued)
+            ra_load_acquire(&instance->outputs_copied) != instance->outputs_issued ||
+            !rota_run_instance_is_near(run, candidate))
             continue;
         submission->instance = candidate;
         run->next_instance = candidate + 1;
         return ROTA_POINT_NONE;
     }
-    if (run->instance_count < run->instance_capacity) {
+    if (run->instance_count < run->instance_capacity && rota_run_instance_is_near(run, run->instance_count)) {
         submission->instance = run->instance_count++;
         run->next_instance = 0; /* next time the oldest is looked at first */
         return ROTA_POINT_NONE;
     }
-    submission->instance = run->next_instance++ % run->instance_count;
+    do submission->instance = run->next_instance++ % run->instance_count;
+    while (!ra_load_acquire(&run->instances[submission->instance].created)); /* with make */
     return run->instances[submission->instance].last_point;
 }
 
@@ -641,8 +645,8 @@ static void sequence_plan(rota_runtime *runtime, rota_submission *submission, ui
     uint64_t instance_hold = choose_instance(runtime, submission);
     /* One that is in use by a replay that is not held itself has its works held on their own queues: where
      * those of that replay are, behind which nothing would end any sooner. */
-    const bool is_late =
-        !rota_run_instance_ask(run, submission->instance) || !rota_siding_is_at_hand(runtime, instance_hold);
+    const bool is_made = rota_run_instance_ask(run, submission->instance);
+    const bool is_late = !is_made || !rota_siding_is_at_hand(runtime, instance_hold);
     submission->outputs_before = run->instances[submission->instance].outputs_issued;
     if (submission->hosted) run->instances[submission->instance].outputs_issued++;
     uint32_t arena = submission->instance % run->arena_count;
@@ -689,6 +693,7 @@ static void sequence_plan(rota_runtime *runtime, rota_submission *submission, ui
         if (run->has_arena && is_first) rota_hazard_want(runtime, run->arena_points[arena]);
         rota_hazard_settle(runtime, work);
         rota_siding_note(work, parks ? &aheads[segment->part] : NULL);
+        if (!is_made) rota_chain_note_making(work, run->parts[0].device);
         if (instance_hold != ROTA_POINT_NONE && is_first) add_hold(submission, work, instance_hold);
         if (work->wait_count | work->hold_count) rota_chain_note(runtime, work);
         started[device->index] |= (uint64_t)1 << segment->queue;

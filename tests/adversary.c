@@ -124,7 +124,9 @@ static rota_status instance_create(rota_exec_device *base, rota_exec_program *ba
                                    rota_exec_memory *const *memories, rota_exec_instance **out_instance) {
     adversary_device *device = (adversary_device *)base;
     const uint32_t mine = atomic_fetch_add(&device->options->instance_creations, 1) + 1;
-    while (stays(device->options, mine)) (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    const uint64_t over = rota_deadline_after(atomic_load(&device->options->faults.instance_ns));
+    while (stays(device->options, mine) || rota_clock_ns() < over)
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     adversary_program *program = (adversary_program *)base_program;
     const rota_exec_program_desc *desc = program->desc;
     adversary_instance *instance = calloc(1, sizeof *instance);
