@@ -472,6 +472,8 @@ static void look_again(completion *c, rota_job **list) {
     while (jobs) {
         rota_job *job = jobs;
         jobs = job->next;
+        const uint32_t lane = rota_ticket_lane(job->u.watch.ticket.id);
+        (void)ra_load_seq_cst(&rota_lane_at(c->runtime, lane)->head); /* with tell_of_point */
         sort_in_watch(c, job);
     }
 }
@@ -551,17 +553,21 @@ void *rota_completer_main(void *user) {
         const bool calls = rota_callbacks_watch(runtime);
         if (ra_load_acquire(&runtime->jobs)) continue;
         rota_sleeper_prepare(&runtime->completer_sleeper);
+        const bool awaits = c->unsequenced != NULL;
         /* With `advanced`: it sees the interest, or the pass below sees the new value. */
         if (has_pending(c)) {
             ra_store_seq_cst(&runtime->completer_interest, 1);
+            if (awaits) ra_store_seq_cst(&runtime->completer_awaits, 1); /* with tell_of_point */
             pass(c);
         }
-        if (ra_load_seq_cst(&runtime->jobs) || ra_load_seq_cst(&runtime->completer_stop))
+        if (ra_load_seq_cst(&runtime->jobs) || ra_load_seq_cst(&runtime->completer_stop) ||
+            (c->unsequenced && !awaits)) /* it came with that pass */
             rota_sleeper_cancel(&runtime->completer_sleeper);
         else
             rota_sleeper_wait(&runtime->completer_sleeper,
                               rota_deadline_after(has_pending(c) || calls ? 100000000u : 1000000000u));
         ra_store_relaxed(&runtime->completer_interest, 0);
+        ra_store_relaxed(&runtime->completer_awaits, 0);
     }
     /* At the end nothing is in flight any more: tickets have ended, or their device is abandoned. Twice,
      * since a ticket's callback may stand before its outputs. */

@@ -749,7 +749,7 @@ struct rota_runtime {
     void *chunk_slabs;            /* lanes.c */
     rota_sleeper sequencer_sleeper, completer_sleeper, reclaimer_sleeper, caller_sleeper;
     _Alignas(64) _Atomic uint32_t sequencer_interest; /* wants to be woken when any timeline moves */
-    _Atomic uint32_t completer_interest;
+    _Atomic uint32_t completer_interest, completer_awaits; /* awaits: that tickets are given their points */
     _Atomic uint32_t lost_pending;
     _Atomic(rota_dead *) released;    /* stack; the sequencer takes all */
     _Atomic(rota_dead *) unused;      /* stack, of what is to be freed; the reclaimer takes all */

@@ -103,6 +103,17 @@ static void wake_lane(rota_lane *lane) {
     rota_futex_wake(&lane->taken_word, INT32_MAX);
 }
 
+/* The completer is about to sleep for a ticket without a point. Where the device was through with it before
+ * it had one, that has woken the completer in vain. All seq_cst: this thread stores `head` after the point
+ * and then loads completer_awaits and the timeline; the completer stores that and then loads `head`
+ * (look_again); the device moves the timeline and then loads completer_interest. So the completer sees the
+ * point, or is woken here, or is woken by the device and sees the point then. */
+static void tell_of_point(rota_runtime *runtime, const rota_lane *lane, uint64_t sequence) {
+    const rota_cell *cell = rota_lane_cell(lane, sequence);
+    if (cell && rota_point_passed(runtime, ra_load_relaxed(&cell->point)))
+        rota_sleeper_wake(&runtime->completer_sleeper);
+}
+
 static void take_all(rota_runtime *runtime) {
     rota_merge *merge = runtime->merge;
     uint32_t since_flush = 0;
@@ -111,11 +122,13 @@ static void take_all(rota_runtime *runtime) {
         rota_lane *lane = rota_lane_at(runtime, index);
         uint64_t head = ra_load_relaxed(&lane->head);
         const rota_record *record = &lane->store->records[head % ROTA_LANE_RECORDS];
+        const uint64_t sequence = record->sequence;
         rota_sequence_record(runtime, lane, index, record);
         /* Releases the record and its words to the producer. */
         ra_store_release(&lane->words_head, record->words_end);
         ra_store_seq_cst(&lane->head, ++head);
         wake_lane(lane);
+        if (ra_load_seq_cst(&runtime->completer_awaits)) tell_of_point(runtime, lane, sequence);
         if (head == merge->limits[index]) {
             merge->count--;
             merge->lanes[0] = merge->lanes[merge->count];

@@ -301,6 +301,8 @@ static rota_status submit(rota_exec_device *base, const rota_exec_work *works, u
     adversary_device *device = (adversary_device *)base;
     if (device->options->on_submit)
         device->options->on_submit(device->options->on_submit_user, device->index);
+    void (*at_submit)(void) = atomic_load(&device->options->at_submit);
+    if (at_submit) at_submit();
     while (atomic_load(&device->options->faults.submits_stay) >> device->index & 1u)
         (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     for (uint32_t i = 0; i < count; i++) {

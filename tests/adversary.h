@@ -78,6 +78,8 @@ typedef struct adversary_options {
     /* Called first when works are handed over, by the thread that does; may be NULL. */
     void (*on_submit)(void *user, uint32_t device);
     void *on_submit_user;
+    /* Called by every thread that hands works over, first: the sequencer, where submit never blocks. */
+    _Atomic(void (*)(void)) at_submit;
     /* Written by the device. */
     _Atomic uint32_t violations;         /* of the contract, by the caller */
     char violation[256];                 /* the first one */

@@ -347,8 +347,86 @@ static void those_before_their_turn_cost_others_nothing(void **state) {
     assert_ok(rota_runtime_close(runtime, PATIENCE_NS));
 }
 
+/* ---- A ticket that has no point yet ---- */
+
+static _Atomic uint32_t hooks, halts, goes_on;
+
+/* Halts the sequencer where all works of a submission are handed on and its ticket has no point yet. */
+static void before_point(void *user, const rota_mark_site *site) {
+    (void)user;
+    if (strcmp(site->function, "rota_submission_publish") != 0) return;
+    rota_mark_hook = NULL;
+    ra_store_seq_cst(&halts, 1);
+    const uint64_t deadline = rota_deadline_after(4 * (uint64_t)PATIENCE_NS);
+    while (!ra_load_seq_cst(&goes_on) && rota_clock_ns() < deadline) (void)sched_yield();
+}
+
+static void hook_sequencer(void) {
+    if (ra_exchange_acq_rel(&hooks, 0)) rota_mark_hook = before_point;
+}
+
+/* How late the callback is of a ticket whose device was through with it before it had a point. */
+static uint64_t lateness(rota_runtime *runtime, rota_device *device, rota_plan *plan, rota_plan *other) {
+    blocking b = {0};
+    rota_ticket ticket;
+    const uint64_t deadline = rota_deadline_after(PATIENCE_NS);
+    ra_store_seq_cst(&halts, 0);
+    ra_store_seq_cst(&goes_on, 0);
+    ra_store_seq_cst(&hooks, 1);
+    assert_ok(rota_submit_wait(other, NULL, 0, &ticket)); /* by the sequencer itself */
+    assert_ok(rota_wait(ticket, PATIENCE_NS));
+    assert_int_equal(ra_load_seq_cst(&hooks), 0);
+    assert_ok(rota_submit_wait(plan, NULL, 0, &ticket));
+    wait_for(&halts, 1);
+    assert_ok(rota_ticket_on_complete(ticket, count, &b));
+    rota_sleeper_wake(&device->sleeper);
+    for (uint32_t q = 0; q < runtime->queue_count; q++)
+        while (ra_load_seq_cst(&device->timelines[q].completed) <
+                   ra_load_seq_cst(&device->timelines[q].issued) &&
+               rota_clock_ns() < deadline)
+            (void)sched_yield();
+    nap(); /* the completer has looked again, in vain, and sleeps */
+    nap();
+    while (!ra_load_seq_cst(&runtime->completer_sleeper.asleep) && rota_clock_ns() < deadline)
+        (void)sched_yield();
+    const uint64_t begin = rota_clock_ns();
+    ra_store_seq_cst(&goes_on, 1);
+    wait_for(&b.others, 1);
+    return rota_clock_ns() - begin;
+}
+
+static void one_that_was_over_at_once_is_not_late(void **state) {
+    (void)state;
+    enum { ROUNDS = 9 };
+    adversary_options options = {.seed = 2, .quiet_ns = 1};
+    rota_runtime *runtime;
+    rota_device *first, *second;
+    assert_ok(adversary_runtime_open(
+        &options, &(rota_runtime_options){.timeout_ns = 4 * (uint64_t)PATIENCE_NS}, &runtime));
+    assert_ok(rota_device_open(runtime, "adversary", &first));
+    options.submit_never_blocks = true;
+    assert_ok(rota_device_open(runtime, "adversary:1", &second));
+    rota_buffer *x = test_words(first, "x", WORDS, 1), *y = test_words(second, "y", WORDS, 1);
+    test_expect_words(x, WORDS, 1);
+    test_expect_words(y, WORDS, 1);
+    rota_plan *plan = test_plan_1(first, "plan", &test_increment, x, ROTA_READWRITE);
+    rota_plan *other = test_plan_1(second, "other", &test_increment, y, ROTA_READWRITE);
+    ra_store_seq_cst(&options.at_submit, hook_sequencer);
+    uint32_t late = 0;
+    for (uint32_t i = 0; i < ROUNDS; i++) late += lateness(runtime, first, plan, other) > 50000000u;
+    if (late > ROUNDS / 2) fail_msg("%u of %d callbacks came more than 50 ms late", late, ROUNDS);
+    ra_store_seq_cst(&options.at_submit, NULL);
+    rota_plan_release(plan);
+    rota_plan_release(other);
+    rota_buffer_release(x);
+    rota_buffer_release(y);
+    assert_ok(rota_runtime_close(runtime, PATIENCE_NS));
+    if (options.violations) fail_msg("%s", options.violation);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_that_was_over_at_once_is_not_late),
         cmocka_unit_test(one_that_blocks_holds_up_callbacks_only),
         cmocka_unit_test(one_may_use_the_runtime),
         cmocka_unit_test(those_that_wait_cost_others_nothing),
