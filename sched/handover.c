@@ -83,8 +83,11 @@ static rota_status prepare_segment(rota_work *work, rota_exec_work *out) {
     rota_plan_run *run = plan->run;
     const rota_plan_segment *segment = &plan->segments[work->segment];
     const rota_run_instance *instance = &run->instances[submission->instance];
-    if (!ra_load_acquire(&instance->created)) /* with who made it, or could not */
-        return rota_fail(instance->failure->status, "%s", instance->failure->message);
+    if (!ra_load_acquire(&instance->created)) { /* with make */
+        /* Acquire: with answer, of this failure or of one after it. */
+        const rota_cause *failure = ra_load_acquire(&instance->failure);
+        return rota_fail(failure->status, "%s", failure->message);
+    }
     if (run->has_staging) {
         ROTA_TRY(wait_for_outputs(work->device->runtime, submission));
         if (!rota_device_begin_filling(work->device, submission->number)) return ROTA_OK;

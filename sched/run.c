@@ -197,7 +197,7 @@ bool rota_run_instance_is_near(const rota_plan_run *run, uint32_t index) {
 
 bool rota_run_instance_is_decided(const rota_run_instance *instance) {
     return ra_load_seq_cst(&instance->created) ||
-           ra_load_seq_cst(&instance->making) == ROTA_MAKING_FAILED; /* releases `failure` */
+           ra_load_seq_cst(&instance->making) == ROTA_MAKING_FAILED;
 }
 
 bool rota_run_instance_ask(rota_plan_run *run, uint32_t index) {
@@ -220,7 +220,8 @@ static void answer(rota_device *device, rota_run_instance *instance) {
     rota_runtime *runtime = device->runtime;
     rota_status status = make(instance);
     if (status != ROTA_OK) {
-        instance->failure = rota_cause_new(runtime, status, "%s", rota_last_error());
+        /* Release: with prepare_segment. */
+        ra_store_release(&instance->failure, rota_cause_new(runtime, status, "%s", rota_last_error()));
         ra_store_seq_cst(&instance->making, ROTA_MAKING_FAILED); /* as `created` */
     }
     ra_store_release(&device->makings_done, ra_load_relaxed(&device->makings_done) + 1);

@@ -498,7 +498,7 @@ typedef struct rota_run_part {
 typedef enum rota_making {
     ROTA_MAKING_NONE,
     ROTA_MAKING_ASKED, /* the maker has it, or will */
-    ROTA_MAKING_FAILED /* `failure` says why; may be asked again */
+    ROTA_MAKING_FAILED /* may be asked again */
 } rota_making;
 
 struct rota_run_instance {
@@ -507,7 +507,8 @@ struct rota_run_instance {
     uint32_t arena;
     _Atomic uint32_t created;
     _Atomic uint32_t making; /* rota_making */
-    const rota_cause *failure;
+    /* Why it was last that it could not be made: from then on, though it is asked for again. */
+    _Atomic(const rota_cause *) failure;
     rota_exec_instance **parts;      /* part_count */
     rota_exec_memory ***memories;    /* [part][memory] */
     uint8_t **owned;                 /* [part][memory]: how it is let go (run.c) */
