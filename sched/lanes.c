@@ -29,7 +29,9 @@ static bool exit_key_made;
  *
  * A stack of indices. Its head holds the open of the runtime that it is of, so that a thread that ends gives
  * nothing back to a later one; a count of changes, so that a thread that was stopped between looking at the
- * head and replacing it finds it changed; and the index on top, plus 1. */
+ * head and replacing it finds it changed; and the index on top, plus 1. Both are cut: a thread would have to
+ * be stopped just there for 2^16 opens, or for 2^30 changes, each of which is a thread's beginning or end,
+ * and find the same lane on top at the very one. */
 
 #define TOP_BITS (ROTA_LANE_BITS + 1)
 #define CHANGE_BITS 30
@@ -60,6 +62,8 @@ static void give_back(cached_lane *entry) {
     rota_runtime *runtime = entry->runtime;
     if (!runtime) return;
     entry->runtime = NULL;
+    /* Here all of it counts; the head, which a close changes, has the lower bits. */
+    if (entry->generation != ra_load_relaxed(&runtime->generation)) return;
     uint64_t head = ra_load_acquire(&runtime->lanes_free);
     do {
         if ((head & OPEN_MASK) != entry->opened) return; /* of a runtime that was closed */

@@ -3,7 +3,9 @@
 
 #include "base/futex.h"
 
-#define LAPSE_US (ROTA_TURN_LAPSE_NS / 1000)
+/* What `offered` counts time in: 2^20 ns, some 1.05 ms. */
+#define TICK_BITS 20
+#define LAPSE_TICKS ((int32_t)(ROTA_TURN_LAPSE_NS >> TICK_BITS))
 
 static _Atomic uint32_t *word_of(rota_turns *turns, uint64_t number) {
     return &turns->words[number % ROTA_TURN_WORDS];
@@ -25,17 +27,20 @@ static void end_turn(rota_turns *turns, uint64_t number) {
     rota_futex_wake(word_of(turns, number), INT32_MAX);
 }
 
-/* Room was seen for the number whose turn it is, or there is none: its time runs while there is. */
+/* Room was seen for the number whose turn it is, or there is none: its time runs while there is. Of both time
+ * and number `offered` has the lower half. A number that it takes for another one has come 2^32 turns later,
+ * with nobody between them who waited and saw room; its turn lapses early then, and it waits anew. Times that
+ * are up to a lapse ahead are of a thread that asked the clock later; else they are weeks old. */
 static void offer(rota_turns *turns, uint64_t number, bool has_room, uint64_t now_ns) {
     uint64_t offered = ra_load_relaxed(&turns->offered);
-    const uint64_t now = now_ns / 1000, mine = number & 0xffff;
-    if (!has_room) {
+    const uint32_t now = (uint32_t)(now_ns >> TICK_BITS), mine = (uint32_t)number;
+    const int32_t since = (int32_t)(now - (uint32_t)(offered >> 32));
+    if (!has_room)
         ra_store_relaxed(&turns->offered, 0);
-    } else if (offered == 0 || (offered & 0xffff) != mine) {
-        (void)ra_cas_acq_rel(&turns->offered, &offered, now << 16 | mine);
-    } else if (now > (offered >> 16) + LAPSE_US) {
+    else if (offered == 0 || (uint32_t)offered != mine || since < -LAPSE_TICKS)
+        (void)ra_cas_acq_rel(&turns->offered, &offered, (uint64_t)now << 32 | mine);
+    else if (since > LAPSE_TICKS)
         end_turn(turns, number);
-    }
 }
 
 bool rota_turns_lapse(rota_turns *turns, uint64_t now_ns) {

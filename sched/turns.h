@@ -23,7 +23,7 @@ typedef struct rota_turns {
     _Alignas(64) _Atomic uint64_t next; /* number of the next to come */
     _Atomic uint64_t serving;           /* lower ones had their turn, left, or let it lapse */
     _Atomic uint64_t counted;           /* turns that led to something */
-    _Atomic uint64_t offered; /* microseconds << 16 | number, cut: since when there is room for it; 0 */
+    _Atomic uint64_t offered; /* time << 32 | number, both cut: since when there is room for it; 0 */
     _Atomic uint32_t words[ROTA_TURN_WORDS]; /* slept on by number */
     _Atomic uint64_t left[ROTA_TURN_PLACES]; /* by number: 1 + that of who left before its turn */
 } rota_turns;

@@ -309,6 +309,44 @@ static void refused_devices_take_no_more_room(void **state) {
     assert_ok(rota_runtime_close(runtime, 0));
 }
 
+/* A thread ends that had a lane of a runtime which was closed and opened 65 536 times since: it gives no lane
+ * of the later one back, which another thread has. */
+static void a_lane_of_an_earlier_open(void **state) {
+    (void)state;
+    const rota_runtime_options options = {.worker_threads = 1};
+    rota_runtime *first, *later;
+    rota_device *device;
+    assert_ok(rota_runtime_open(&options, &first));
+    assert_ok(rota_device_open(first, "cpu", &device));
+    rota_buffer *buffer = test_words(device, "x", 4, 0);
+    crowd c = {.plan = test_plan_1(device, "inc", &test_increment, buffer, ROTA_READWRITE)};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, submit_and_stay, &c), 0);
+    uint64_t deadline = rota_deadline_after(20000000000u);
+    static _Atomic uint32_t never;
+    while (!ra_load_seq_cst(&c.submitted) && rota_clock_ns() < deadline)
+        (void)rota_futex_wait(&never, 0, rota_deadline_after(1000000));
+    assert_int_equal(ra_load_seq_cst(&c.submitted), 1);
+    rota_plan_release(c.plan);
+    rota_buffer_release(buffer);
+    assert_ok(rota_runtime_close(first, 0));
+    assert_ok(rota_runtime_open(&options, &later));
+    assert_ptr_equal(later, first); /* its shell */
+    /* As if the opens between had been. What is left of them in the head is its upper 16 bits. */
+    const uint64_t one_open = (uint64_t)1 << 48;
+    (void)ra_fetch_sub_acq_rel(&later->lanes_free, one_open);
+    (void)ra_fetch_add_acq_rel(&later->generation, 65535);
+    assert_ok(rota_device_open(later, "cpu", &device));
+    buffer = test_words(device, "x", 4, 3);
+    ra_store_seq_cst(&c.go_on, 1);
+    rota_futex_wake(&c.go_on, INT32_MAX);
+    (void)pthread_join(thread, NULL); /* its ticket is of a runtime that was closed */
+    assert_true((ra_load_seq_cst(&later->lanes_free) & (one_open - 1)) == 0);
+    test_expect_words(buffer, 4, 3);
+    rota_buffer_release(buffer);
+    assert_ok(rota_runtime_close(later, 0));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(many_devices),
@@ -317,6 +355,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(the_limit_of_tickets_is_named, runtime_setup, runtime_teardown),
         cmocka_unit_test_setup_teardown(a_stopped_message_keeps_no_tickets, runtime_setup, runtime_teardown),
         cmocka_unit_test_setup_teardown(as_many_lanes_as_living_threads, runtime_setup, runtime_teardown),
+        cmocka_unit_test(a_lane_of_an_earlier_open),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -102,6 +102,39 @@ static void a_stopped_waiters_turn_lapses(void **state) {
     free(turns);
 }
 
+/* Room seen for a number says nothing of those that come long after it, at whatever time. */
+static void a_turn_is_not_taken_for_another(void **state) {
+    (void)state;
+    for (uint64_t later = 1 << 16; later <= 1 << 18; later <<= 1) {
+        rota_turns *turns = new_turns();
+        uint64_t now = 1000 * MS, number = rota_turns_take(turns), waiting = rota_turns_take(turns);
+        assert_int_equal(rota_turns_look(turns, waiting, true, now), ROTA_TURN_LATER);
+        for (; number < later; number++) {
+            rota_turns_leave(turns, number);
+            (void)rota_turns_take(turns);
+        }
+        now += 2 * ROTA_TURN_LAPSE_NS;
+        assert_int_equal(rota_turns_look(turns, number + 1, true, now), ROTA_TURN_LATER);
+        assert_int_equal(rota_turns_look(turns, number, true, now), ROTA_TURN_NOW);
+        free(turns);
+    }
+    /* A stopped one's turn lapses whenever somebody comes, however long after room was first seen; and not
+     * early where another thread has asked the clock just before. */
+    for (uint32_t bits = 20; bits < 63; bits++) {
+        rota_turns *turns = new_turns();
+        uint64_t now = 1000 * MS, stopped = rota_turns_take(turns), waiting = rota_turns_take(turns);
+        assert_int_equal(rota_turns_look(turns, waiting, true, now), ROTA_TURN_LATER);
+        assert_int_equal(rota_turns_look(turns, waiting, true, now - 3 * MS), ROTA_TURN_LATER);
+        now += (uint64_t)1 << bits;
+        (void)rota_turns_look(turns, waiting, true, now);
+        (void)rota_turns_look(turns, waiting, true, now + ROTA_TURN_LAPSE_NS / 2);
+        now += 2 * ROTA_TURN_LAPSE_NS;
+        assert_int_equal(rota_turns_look(turns, waiting, true, now), ROTA_TURN_NOW);
+        assert_int_equal(rota_turns_look(turns, stopped, true, now), ROTA_TURN_LAPSED);
+        free(turns);
+    }
+}
+
 /* ---- Room for submissions ---- */
 
 typedef struct queued {
@@ -279,6 +312,7 @@ int main(void) {
         cmocka_unit_test(turns_are_in_order),
         cmocka_unit_test(who_leaves_is_passed_by),
         cmocka_unit_test(a_stopped_waiters_turn_lapses),
+        cmocka_unit_test(a_turn_is_not_taken_for_another),
         cmocka_unit_test_setup_teardown(nobody_overtakes_who_waits, runtime_setup, runtime_teardown),
         cmocka_unit_test_setup_teardown(a_waiter_that_stays_away_holds_up_nobody, runtime_setup,
                                         runtime_teardown),
