@@ -234,6 +234,7 @@ typedef struct rota_timeline {
     rota_clock_entry history[ROTA_CLOCK_HISTORY];
     uint32_t history_next;
     rota_submission *oldest, *newest;
+    rota_submission *strand_after; /* of a lost device, the one that was looked at last; NULL: none of it */
     /* The sequencer's, for sidings.c: the newest value whose work was to wait here, and what that is late
      * for; the newest of a work that is no copy, or whose end depends on several such; and the newest of a
      * copy whose end depends on those of one queue of its device, up to a value. */
@@ -1099,7 +1100,8 @@ void rota_replay_end(rota_runtime *runtime, rota_plan_run *run, const uint64_t *
 /* sequence.c */
 void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_index,
                           const rota_record *record);
-void rota_sequence_reap(rota_runtime *runtime);
+/* `all`: looks at all that lost devices left, and not only at some of it. */
+void rota_sequence_reap(rota_runtime *runtime, bool all);
 void rota_submission_free(rota_submission *submission);
 
 /* pins.c */

@@ -1026,25 +1026,41 @@ static bool is_at_work(rota_runtime *runtime, const rota_submission *submission)
     return rota_device_fills(runtime, submission->number);
 }
 
-/* What a lost device left unfinished fails, as soon as no other device is at work for it, nor for what is to
- * be delivered to the same memory before. */
-static void strand(rota_runtime *runtime, rota_device *device, rota_timeline *timeline) {
+/* How many a round looks at of what a lost device left: not all of it, again and again, while others are at
+ * work. Before a sleep all are. */
+#define STRANDED_LOOKED_AT 64u
+
+/* What a lost device left unfinished fails, each as soon as no other device is at work for it, nor for what
+ * is to be delivered to the same memory before. Nothing is added to a lost device's lists, but what was under
+ * way when it was lost. */
+static void strand(rota_runtime *runtime, rota_device *device, rota_timeline *timeline, bool all) {
+    rota_submission *before = all ? NULL : timeline->strand_after;
     bool any = false;
-    while (timeline->oldest && !rota_point_passed(runtime, timeline->oldest->final_point)) {
-        rota_submission *submission = timeline->oldest;
+    for (uint32_t looks = 0; all || looks < STRANDED_LOOKED_AT; looks++) {
+        rota_submission *submission = before ? before->next : timeline->oldest;
+        if (!submission || rota_point_passed(runtime, submission->final_point)) {
+            before = NULL; /* from the beginning, next time */
+            break;
+        }
         if (is_at_work(runtime, submission) ||
             (comes_after_others(submission) &&
              ra_load_acquire(&submission->hosted_done) == ROTA_HOSTED_PENDING)) { /* with complete.c */
-            runtime->stranding = true;
-            break;
+            before = submission;
+            continue;
         }
-        timeline->oldest = submission->next;
+        if (before)
+            before->next = submission->next;
+        else
+            timeline->oldest = submission->next;
+        if (timeline->newest == submission) timeline->newest = before;
         fail_for_loss(runtime, submission, device);
         ra_store_release(&submission->cell->point, ROTA_POINT_PASSED);
         keep(runtime, submission);
         any = true;
     }
-    if (!timeline->oldest) timeline->newest = NULL;
+    timeline->strand_after = before;
+    if (timeline->oldest && !rota_point_passed(runtime, timeline->oldest->final_point))
+        runtime->stranding = true;
     if (!any) return;
     rota_device_wake_waiters(device);
     tell_completer(runtime);
@@ -1117,7 +1133,7 @@ static void end_unordered(rota_runtime *runtime) {
     tell_completer(runtime);
 }
 
-void rota_sequence_reap(rota_runtime *runtime) {
+void rota_sequence_reap(rota_runtime *runtime, bool all) {
     runtime->stranding = false;
     if (runtime->pinned) forget_unpinned(runtime);
     if (ra_load_relaxed(&runtime->ended)) {
@@ -1155,10 +1171,11 @@ void rota_sequence_reap(rota_runtime *runtime) {
                 }
                 timeline->oldest = submission->next;
                 if (submission->next) fetch(submission->next);
+                if (lost) timeline->strand_after = NULL;
                 put_away(runtime, submission, behind);
             }
             if (!timeline->oldest) timeline->newest = NULL;
-            if (lost) strand(runtime, device, timeline);
+            if (lost && timeline->oldest) strand(runtime, device, timeline, all);
         }
     }
     if (runtime->unordered_first) end_unordered(runtime);

@@ -193,7 +193,7 @@ static void idle(rota_runtime *runtime) {
      * value. */
     if (runtime->dead || runtime->held || runtime->stranding || runtime->pinned || runtime->unordered_first) {
         ra_store_seq_cst(&runtime->sequencer_interest, 1);
-        rota_sequence_reap(runtime);
+        rota_sequence_reap(runtime, true);
         rota_reclaim_sweep(runtime, NULL);
     }
     uint64_t slice = has_overflow(runtime) ? OVERFLOW_SLICE_NS : SLEEP_SLICE_NS;
@@ -222,7 +222,7 @@ static bool round_of_work(rota_runtime *runtime) {
     else
         flush(runtime);
     rota_gate_watch(runtime, false);
-    rota_sequence_reap(runtime);
+    rota_sequence_reap(runtime, false);
     rota_staging_sweep(runtime, ++runtime->rounds % CLOCK_ROUNDS ? 0 : rota_clock_ns());
     if (fresh || runtime->dead || runtime->held) rota_reclaim_sweep(runtime, fresh);
     ra_store_release(&runtime->reap_done, requested);

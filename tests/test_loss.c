@@ -323,6 +323,66 @@ static void an_input_that_is_being_taken(void **state) {
     close_after_loss(p);
 }
 
+/* a of the first device becomes what `from` is after the kernel, on another device, has changed that. */
+static rota_plan *by_way_of(rota_device *first, rota_device *other, const rota_kernel *kernel,
+                            rota_buffer *from, rota_buffer *a) {
+    rota_device *devices[2] = {first, other};
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    rota_access change = {from, 0, ROTA_WHOLE, ROTA_READWRITE};
+    rota_access copy[] = {{from, 0, ROTA_WHOLE, ROTA_READ}, {a, 0, ROTA_WHOLE, ROTA_WRITE}};
+    rota_kernel_node nodes[] = {
+        {.kernel = kernel, .accesses = &change, .access_count = 1, .placement = {.device_plus_1 = 2}},
+        {.kernel = &test_copy, .accesses = copy, .access_count = 2, .placement = {.device_plus_1 = 1}}};
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    for (uint32_t i = 0; i < 2; i++) assert_ok(rota_record_kernel(recorder, &nodes[i], NULL));
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(rota_device_runtime(first), graph,
+                           &(rota_compile_options){.devices = devices, .device_count = 2}, &plan));
+    rota_graph_release(graph);
+    return plan;
+}
+
+/* Of what a lost device left, one is at work on another device still. Those that came later to the same queue
+ * and are not at work anywhere end before it. */
+static void those_behind_one_at_work(void **state) {
+    (void)state;
+    enum { LATER = 200 };
+    pair *p = open_pair(3, 20000000000u, 1);
+    rota_device *first = p->devices[0], *second = p->devices[1], *cpu;
+    assert_ok(rota_device_open(p->runtime, "cpu", &cpu));
+    rota_buffer *a = test_words(first, "a", WORDS, 0), *g = test_words(cpu, "g", WORDS, 1),
+                *h = test_words(second, "h", WORDS, 1);
+    test_expect_words(a, WORDS, 0);
+    test_expect_words(h, WORDS, 1);
+    rota_plan *working = by_way_of(first, cpu, &test_gate, g, a),
+              *done = by_way_of(first, second, &test_increment, h, a);
+    static rota_ticket tickets[LATER];
+    rota_ticket ticket;
+    test_gate_open(false);
+    assert_ok(rota_submit_wait(working, NULL, 0, &ticket));
+    test_gates_running(1);
+    for (uint32_t i = 0; i < LATER; i++) assert_ok(rota_submit_wait(done, NULL, 0, &tickets[i]));
+    uint64_t number, point = rota_ticket_point(ticket, &number);
+    const uint64_t deadline = rota_deadline_after(10000000000u);
+    while (rota_ticket_point(tickets[LATER - 1], &number) == ROTA_POINT_NONE && rota_clock_ns() < deadline)
+        nap_ms(1);
+    assert_int_equal(rota_point_timeline(rota_ticket_point(tickets[LATER - 1], &number)),
+                     rota_point_timeline(point));
+    rota_device_set_lost(first, "as the test says");
+    for (uint32_t i = 0; i < LATER; i++) assert_status(rota_wait(tickets[i], 8000000000u), ROTA_DEVICE_LOST);
+    assert_int_equal(rota_poll(ticket), ROTA_BUSY);
+    test_gate_open(true);
+    assert_status(rota_wait(ticket, 0), ROTA_DEVICE_LOST);
+    rota_buffer *buffers[] = {a, g, h};
+    for (uint32_t i = 0; i < 3; i++) rota_buffer_release(buffers[i]);
+    rota_plan_release(working);
+    rota_plan_release(done);
+    close_after_loss(p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_second_reader),
@@ -332,6 +392,7 @@ int main(void) {
         cmocka_unit_test(copied_inputs),
         cmocka_unit_test(one_of_two_is_lost),
         cmocka_unit_test(an_input_that_is_being_taken),
+        cmocka_unit_test(those_behind_one_at_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
