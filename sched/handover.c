@@ -301,6 +301,10 @@ void rota_handover_push(rota_device *device, rota_work *work) {
     /* What waits on the device for another one is the thread's, which may have to wait for room in the gate.
      */
     if (ra_load_acquire(&device->linked)) direct = false; /* with rota_across_open */
+    /* Under a memory limit staging memory may have to wait until another device's is freed. */
+    if (device->runtime->options.memory_limit_bytes && work->kind != ROTA_WORK_SEGMENT &&
+        work->kind != ROTA_WORK_WRITE)
+        direct = false;
     if (direct && work->hold_count == 0 && !work->parks && thread_is_idle(device)) {
         device->direct[device->direct_count++] = work;
         if (device->direct_count == ROTA_HANDOVER_BATCH) flush_direct(device);

@@ -373,31 +373,32 @@ void rota_staging_sweep(rota_runtime *runtime, uint64_t now_ns) {
     for (uint32_t d = 0; d < devices; d++) give_back_idle(runtime, &runtime->devices[d]->staging);
 }
 
-/* What a driver has to free is the reclaimer's, who may be kept for long: after a while it is not waited for.
- */
+/* What a driver has to free is the reclaimer's, who may be kept for long. What it frees counts no more from when
+ * it begins; where it gets to nothing, it is not waited for after a while. */
 bool rota_staging_trim(rota_runtime *runtime) {
     static _Atomic uint32_t never;
-    bool any = false;
+    const uint64_t before = ra_load_relaxed(&runtime->memory_bytes);
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) {
         rota_device *device = runtime->devices[d];
         for (uint32_t i = 0; i < 2 * ROTA_STAGING_CLASSES; i++) {
             rota_staging_pool *pool = &device->staging;
             rota_staging_shelf *shelf = &pool->shelves[i / ROTA_STAGING_CLASSES][i % ROTA_STAGING_CLASSES];
-            for (rota_staging *block; (block = take_idle(pool, shelf)); any = true)
+            for (rota_staging *block; (block = take_idle(pool, shelf));)
                 if (device->exec->caps.unified_host)
                     rota_staging_free_memory(block);
                 else
                     give_back(runtime, block);
         }
     }
-    uint64_t deadline = rota_deadline_after(TRIM_NS);
-    /* Acquire: with the reclaimer's release, after which the memory counts no more. */
-    while (ra_load_acquire(&runtime->staging_dying) && rota_clock_ns() < deadline) {
-        any = true;
+    const uint64_t deadline = rota_deadline_after(TRIM_NS), dying = ra_load_acquire(&runtime->staging_dying);
+    for (;;) {
+        /* Acquire: with the reclaimer's release, after which the memory counts no more. */
+        if (ra_load_acquire(&runtime->staging_dying) < dying || ra_load_relaxed(&runtime->memory_bytes) < before)
+            return true;
+        if (dying == 0 || rota_clock_ns() >= deadline) return false;
         (void)rota_futex_wait(&never, 0, rota_deadline_after(50000));
     }
-    return any;
 }
 
 void rota_staging_close(rota_device *device) {
