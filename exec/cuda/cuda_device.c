@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define SETTLE_NS 1000000000ull
+#define PUSH_NAP_NS 1000000ull
 #define DEVICES_MAX 32
 
 /* ---- Listing ---- */
@@ -243,11 +244,38 @@ static void destroy_in_context(rota_cuda_device *device) {
     rota_cuda_modules_free(device);
 }
 
-static void destroy_device(rota_cuda_device *device) {
+/* Bytes that stay with a device that cannot be freed; never 0. */
+static uint64_t abandon(rota_cuda_device *device, const char *why) {
+    uint64_t bytes = ra_load_relaxed(&device->memory_bytes);
+    if (bytes == 0) bytes = sizeof *device;
+    rota_log_write(&device->host.log, ROTA_LOG_ERROR, "%s %s; %llu bytes of its memory are abandoned",
+                   device->base.info.id, why, (unsigned long long)bytes);
+    return bytes;
+}
+
+/* Where the driver does not make the context current, it is asked again: it may be short of memory for a
+ * moment. */
+static CUresult push_until(rota_cuda_device *device, uint64_t deadline_ns) {
+    CUresult result = rota_cuda_push(device);
+    while (result != CUDA_SUCCESS && rota_clock_ns() < deadline_ns) {
+        rota_futex_wait(&device->never, 0, rota_deadline_after(PUSH_NAP_NS));
+        result = rota_cuda_push(device);
+    }
+    return result;
+}
+
+/* Returns the bytes that are abandoned: 0, unless the context could not be entered for SETTLE_NS. */
+static uint64_t destroy_device(rota_cuda_device *device) {
     if (device->context) {
-        bool entered = rota_cuda_push(device) == CUDA_SUCCESS;
+        CUresult entered = push_until(device, rota_deadline_after(SETTLE_NS));
+        if (entered != CUDA_SUCCESS) {
+            char why[96];
+            snprintf(why, sizeof why, "cannot be entered to free what it has (cuCtxPushCurrent: %s)",
+                     rota_cuda_result_name(device->cu, entered));
+            return abandon(device, why);
+        }
         destroy_in_context(device);
-        if (entered) rota_cuda_leave(device);
+        rota_cuda_leave(device);
         (void)device->cu->DevicePrimaryCtxRelease(device->handle);
     }
     pthread_mutex_destroy(&device->lock);
@@ -257,6 +285,7 @@ static void destroy_device(rota_cuda_device *device) {
     pthread_mutex_destroy(&device->submit_lock);
     free(device->cache_dir);
     free(device);
+    return 0;
 }
 
 /* Ends the completion thread, which does so when nothing is in flight. False: something is at the deadline,
@@ -287,17 +316,10 @@ static void cuda_close(rota_exec_device *base, uint64_t deadline_ns, uint64_t *o
     rota_cuda_device *device = (rota_cuda_device *)base;
     /* Work in flight keeps the driver from freeing anything: every call would wait for it. */
     bool stopped = stop_thread(device, deadline_ns);
-    if (!stopped || ra_load_acquire(&device->noisy)) { /* pairs with lose_once */
-        uint64_t bytes = ra_load_relaxed(&device->memory_bytes);
-        if (bytes == 0) bytes = sizeof *device; /* never 0 where something is abandoned */
-        rota_log_write(&device->host.log, ROTA_LOG_ERROR,
-                       "%s does not answer; %llu bytes of its memory are abandoned", base->info.id,
-                       (unsigned long long)bytes);
-        if (out_abandoned_bytes) *out_abandoned_bytes = bytes;
-        return;
-    }
-    if (out_abandoned_bytes) *out_abandoned_bytes = 0;
-    destroy_device(device);
+    /* Pairs with lose_once. */
+    uint64_t bytes = !stopped || ra_load_acquire(&device->noisy) ? abandon(device, "does not answer")
+                                                                 : destroy_device(device);
+    if (out_abandoned_bytes) *out_abandoned_bytes = bytes;
 }
 
 static const rota_exec_device_vtable cuda_vtable = {
@@ -347,7 +369,7 @@ static rota_status cuda_open(const rota_exec_driver *driver, uint32_t index,
     pthread_mutexattr_destroy(&recursive);
     rota_status status = open_device(device, index);
     if (status != ROTA_OK) {
-        destroy_device(device);
+        (void)destroy_device(device);
         return status;
     }
     *out_device = &device->base;

@@ -73,6 +73,10 @@ rota_status rota_cuda_lose(rota_cuda_device *device, CUresult result, const char
 rota_status rota_cuda_enter(rota_cuda_device *device);
 /* The same, also on a lost device. */
 CUresult rota_cuda_push(rota_cuda_device *device);
+/* For what ends an object: false where the driver does not make the context current now (it is short of
+ * memory itself). What was to go stays on its list for close then, as the log says: a driver's call without
+ * the context would fail, or act on another one that the thread has. */
+bool rota_cuda_push_to_free(rota_cuda_device *device, const char *what);
 void rota_cuda_leave(rota_cuda_device *device);
 
 /* A stream that waits for no default stream. */
@@ -251,9 +255,10 @@ typedef struct rota_cuda_segment_run {
 
 typedef struct rota_cuda_run {
     rota_cuda_link link;
-    rota_cuda_program *program;
+    rota_cuda_program *program;  /* NULL: destroyed, but for what close is to free */
     rota_exec_memory **memories; /* for variants; NULL where there are none */
     rota_cuda_segment_run *segments;
+    uint32_t segment_count;
     rota_cuda_piece host_block, device_block;
     bool block_written;
     uint64_t launches;

@@ -128,6 +128,7 @@ static rota_status make_run(rota_cuda_device *device, rota_cuda_run *run, rota_e
     if (!run->segments)
         return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for an instance of program '%s'",
                          desc->name);
+    run->segment_count = desc->segment_count;
     ROTA_TRY(make_blocks(device, run));
     if (device->options.diagnostics && desc->command_count) ROTA_TRY(rota_cuda_stamps_create(device, run));
     for (uint32_t s = 0; s < desc->segment_count; s++) {
@@ -144,8 +145,7 @@ static rota_status make_run(rota_cuda_device *device, rota_cuda_run *run, rota_e
 
 /* The context is current; calls fail on a lost device, which holds nothing any more. */
 void rota_cuda_run_free(rota_cuda_device *device, rota_cuda_run *run) {
-    uint32_t count = run->segments ? run->program->desc->segment_count : 0;
-    for (uint32_t s = 0; s < count; s++) {
+    for (uint32_t s = 0; s < run->segment_count; s++) {
         rota_cuda_segment_run *at = &run->segments[s];
         if (at->exec) (void)device->cu->GraphExecDestroy(at->exec);
         if (!at->variants) continue;
@@ -190,10 +190,14 @@ void rota_cuda_instance_destroy(rota_exec_device *base, rota_exec_instance *inst
     rota_cuda_device *device = (rota_cuda_device *)base;
     rota_cuda_run *run = (rota_cuda_run *)instance;
     if (!run || ra_load_acquire(&device->noisy)) return; /* pairs with lose_once */
+    bool entered = rota_cuda_push_to_free(device, "a plan's instance");
     pthread_mutex_lock(&device->lock);
-    rota_cuda_link_remove(&run->link);
+    if (entered)
+        rota_cuda_link_remove(&run->link);
+    else
+        run->program = NULL; /* which goes now */
     pthread_mutex_unlock(&device->lock);
-    bool entered = rota_cuda_push(device) == CUDA_SUCCESS;
+    if (!entered) return;
     rota_cuda_run_free(device, run);
-    if (entered) rota_cuda_leave(device);
+    rota_cuda_leave(device);
 }

@@ -178,11 +178,11 @@ void rota_cuda_memory_destroy(rota_exec_device *base, rota_exec_memory *memory_b
     rota_cuda_device *device = (rota_cuda_device *)base;
     rota_cuda_memory *memory = (rota_cuda_memory *)memory_base;
     if (!memory || ra_load_acquire(&device->noisy)) return; /* pairs with lose_once; close counts it */
-    forget(device, memory);
     /* Also on a lost device, whose context takes the calls and refuses them. */
-    bool entered = rota_cuda_push(device) == CUDA_SUCCESS;
+    if (!rota_cuda_push_to_free(device, "memory")) return;
+    forget(device, memory);
     release(device, memory);
-    if (entered) rota_cuda_leave(device);
+    rota_cuda_leave(device);
 }
 
 void rota_cuda_memories_free(rota_cuda_device *device) {

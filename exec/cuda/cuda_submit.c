@@ -89,6 +89,15 @@ CUresult rota_cuda_push(rota_cuda_device *device) {
     return CUDA_SUCCESS;
 }
 
+bool rota_cuda_push_to_free(rota_cuda_device *device, const char *what) {
+    CUresult result = rota_cuda_push(device);
+    if (result == CUDA_SUCCESS) return true;
+    rota_log_write(&device->host.log, ROTA_LOG_WARNING,
+                   "%s: %s that was released stays until the device is closed: cuCtxPushCurrent: %s",
+                   device->base.info.id, what, rota_cuda_result_name(device->cu, result));
+    return false;
+}
+
 rota_status rota_cuda_enter(rota_cuda_device *device) {
     if (ra_load_acquire(&device->lost)) /* pairs with rota_cuda_lose */
         return rota_fail(ROTA_DEVICE_LOST, "%s is lost", device->base.info.id);
@@ -263,7 +272,11 @@ static rota_status add_work(rota_cuda_device *device, const rota_exec_work *work
 
 rota_status rota_cuda_submit(rota_exec_device *base, const rota_exec_work *works, uint32_t count) {
     rota_cuda_device *device = (rota_cuda_device *)base;
-    ROTA_TRY(rota_cuda_enter(device));
+    if (ra_load_acquire(&device->lost)) /* pairs with lose_once */
+        return rota_fail(ROTA_DEVICE_LOST, "%s is lost", device->base.info.id);
+    /* Works that are not taken are the device's end, whatever the driver says: nobody gives them again. */
+    CUresult pushed_context = rota_cuda_push(device);
+    if (pushed_context != CUDA_SUCCESS) return rota_cuda_lose(device, pushed_context, "cuCtxPushCurrent");
     pthread_mutex_lock(&device->submit_lock);
     rota_status status = ROTA_OK;
     for (uint32_t i = 0; i < count && status == ROTA_OK; i++) status = add_work(device, &works[i]);

@@ -111,7 +111,7 @@ const char *rota_cuda_running_node(rota_cuda_device *device) {
     for (rota_cuda_link *link = device->runs.next; link != &device->runs && !name; link = link->next) {
         const rota_cuda_run *run = (const rota_cuda_run *)link; /* its link is its first member */
         uint32_t command;
-        if (running_command(run, &command))
+        if (run->program && running_command(run, &command))
             name =
                 device->host.node_name(run->program->desc->owner, run->program->desc->commands[command].node);
     }
