@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include "base/atomic.h"
 
 enum {
     PAGE = 4096,
@@ -23,6 +24,9 @@ typedef struct free_block {
 static pthread_mutex_t cache_mutex = PTHREAD_MUTEX_INITIALIZER;
 static free_block *cache[MAX_SHIFT + 1];
 static size_t cached_bytes;
+/* Blocks of a class, and the fewest there were since the last sweep: so many nobody needed. */
+static size_t cached[MAX_SHIFT + 1], fewest[MAX_SHIFT + 1];
+static _Atomic uint64_t swept_ns;
 
 struct rota_arena_chunk {
     rota_arena_chunk *next;
@@ -58,6 +62,7 @@ void *rota_chunk_alloc(size_t size, size_t *out_size) {
     if (block) {
         cache[shift] = block->next;
         cached_bytes -= *out_size;
+        if (--cached[shift] < fewest[shift]) fewest[shift] = cached[shift];
     }
     pthread_mutex_unlock(&cache_mutex);
     return block ? (void *)block : system_alloc(*out_size);
@@ -73,6 +78,7 @@ void rota_chunk_free(void *memory, size_t usable_size) {
             block->next = cache[shift];
             cache[shift] = block;
             cached_bytes += usable_size;
+            cached[shift]++;
             memory = NULL;
         }
         pthread_mutex_unlock(&cache_mutex);
@@ -88,9 +94,49 @@ void rota_chunk_cache_trim(void) {
             cache[shift] = block->next;
             free(block);
         }
+        cached[shift] = fewest[shift] = 0;
     }
     cached_bytes = 0;
     pthread_mutex_unlock(&cache_mutex);
+}
+
+/* Takes half of what nobody needed, so that a need that comes now and then finds most of it. */
+static free_block *take_idle(int shift) {
+    free_block *taken = NULL;
+    for (size_t idle = (fewest[shift] + 1) / 2; idle > 0; idle--) {
+        free_block *block = cache[shift];
+        cache[shift] = block->next;
+        block->next = taken;
+        taken = block;
+        cached[shift]--;
+        cached_bytes -= (size_t)1 << shift;
+    }
+    fewest[shift] = cached[shift];
+    return taken;
+}
+
+void rota_chunk_cache_sweep(uint64_t now_ns) {
+    uint64_t swept = ra_load_relaxed(&swept_ns);
+    if (now_ns < swept + ROTA_CHUNK_CACHE_SWEEP_NS) return;
+    /* Of several runtimes' threads one does it. */
+    if (!ra_cas_acq_rel(&swept_ns, &swept, now_ns)) return;
+    for (int shift = MIN_SHIFT; shift <= MAX_SHIFT; shift++) {
+        pthread_mutex_lock(&cache_mutex);
+        free_block *taken = take_idle(shift);
+        pthread_mutex_unlock(&cache_mutex);
+        while (taken) {
+            free_block *next = taken->next;
+            free(taken);
+            taken = next;
+        }
+    }
+}
+
+size_t rota_chunk_cache_bytes(void) {
+    pthread_mutex_lock(&cache_mutex);
+    size_t bytes = cached_bytes;
+    pthread_mutex_unlock(&cache_mutex);
+    return bytes;
 }
 
 static int add_chunk(rota_arena *arena, size_t size) {

@@ -42,4 +42,12 @@ void rota_chunk_free(void *memory, size_t usable_size);
 /* Returns the cache's memory to the system (tests; low-memory situations). */
 void rota_chunk_cache_trim(void);
 
+/* Returns half of the blocks that nobody needed since the last sweep; no more often than once in
+ * ROTA_CHUNK_CACHE_SWEEP_NS, by rota_clock_ns. Without it the cache would keep the most that was ever in use
+ * at once, of each size: what many threads need at once goes on growing for hours. Called now and then by a
+ * thread of each runtime; may block in malloc, and behind who is inside the cache. */
+#define ROTA_CHUNK_CACHE_SWEEP_NS UINT64_C(5000000000)
+void rota_chunk_cache_sweep(uint64_t now_ns);
+size_t rota_chunk_cache_bytes(void); /* what it holds */
+
 #endif

@@ -286,11 +286,8 @@ static void free_devices(rota_runtime *runtime, uint64_t stay) {
 }
 
 static void free_host_side(rota_runtime *runtime) {
-    for (rota_submission *submission = runtime->free_submissions; submission;) {
-        rota_submission *next = submission->next;
-        rota_submission_free(submission);
-        submission = next;
-    }
+    free_submissions(runtime->free_submissions);
+    free_submissions(runtime->bare_submissions);
     free_submissions(runtime->stranded);
     free_submissions(runtime->pinned);
     free_submissions(ra_exchange_acq_rel(&runtime->ended, NULL));
@@ -400,5 +397,6 @@ rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_ns) {
         rota_runtime_abandon_shell(runtime);
     else
         rota_runtime_keep_shell(runtime);
+    rota_runtime_note_closed();
     return status;
 }

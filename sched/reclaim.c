@@ -6,6 +6,7 @@
  * end such a wait, and nothing that a submission's end brings about, may wait behind it. */
 #include <stdlib.h>
 
+#include "base/arena.h"
 #include "sched/args_internal.h"
 #include "sched/runtime_internal.h"
 
@@ -181,6 +182,7 @@ void *rota_reclaimer_main(void *user) {
     /* Acquire: the order to stop comes after the sequencer's end, and so after its last push. */
     while (!ra_load_acquire(&runtime->reclaimer_stop)) {
         free_all(take_unused(runtime));
+        rota_chunk_cache_sweep(rota_clock_ns());
         rota_sleeper_prepare(&runtime->reclaimer_sleeper);
         if (ra_load_seq_cst(&runtime->unused) || ra_load_seq_cst(&runtime->reclaimer_stop))
             rota_sleeper_cancel(&runtime->reclaimer_sleeper);

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/arena.h"
 #include "base/signals.h"
 #include "exec/drivers.h"
 #include "sched/runtime_internal.h"
@@ -15,6 +16,8 @@
 #define DEFAULT_STAGING_LIMIT_BYTES (64u << 20)
 #define DEFAULT_STAGING_IDLE_NS 5000000000u
 #define STAGING_IDLE_NS_MIN 1000000u
+
+static _Atomic uint32_t open_runtimes; /* and those that are closing */
 
 /* ---- Forks ---- */
 
@@ -74,6 +77,11 @@ bool rota_runtime_is_known(const rota_runtime *runtime) {
     if (!known) return false;
     last = known;
     return true;
+}
+
+void rota_runtime_note_closed(void) {
+    /* With the last one the thread is gone that looks after the cache (rota_reclaimer_main). */
+    if (ra_fetch_add_relaxed(&open_runtimes, UINT32_MAX) == 1) rota_chunk_cache_trim();
 }
 
 void rota_runtime_keep_shell(rota_runtime *runtime) {
@@ -186,6 +194,7 @@ rota_status rota_runtime_open(const rota_runtime_options *options, rota_runtime 
         rota_runtime_dismantle(runtime);
         return status;
     }
+    (void)ra_fetch_add_relaxed(&open_runtimes, 1);
     ra_store_release(&runtime->state, ROTA_RUNTIME_OPEN); /* with rota_runtime_check */
     *out_runtime = runtime;
     return ROTA_OK;

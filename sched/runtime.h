@@ -42,7 +42,9 @@ typedef struct rota_runtime_options {
      * more than so many bytes, and of those to one buffer that wait for kernels or other devices as many
      * beside; one that is larger by itself goes when no other is. 0: 64 MiB */
     uint64_t staging_limit_bytes;
-    uint64_t staging_idle_ns; /* staging memory that no transfer needed for so long is given back; 0: 5 s */
+    /* Staging memory that no transfer needed for so long is given back, and of the memory of submissions that
+     * have ended half of what no later one needed. 0: 5 s */
+    uint64_t staging_idle_ns;
     /* How long rota's threads look for more work, or for the device's end, and rota_wait for its ticket's,
      * before they sleep: waking a sleeper costs 10 us, on a virtual machine up to 100, and there are two on
      * the way to the device and two on the way back. Each that looks keeps a core. 0, and anything shorter

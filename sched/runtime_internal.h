@@ -779,7 +779,10 @@ struct rota_runtime {
 
     /* The sequencer's. */
     uint64_t next_number;
-    rota_submission *free_submissions;
+    /* Those that can be used again; those of which the memory that they own was given back; how many the former
+     * are, and the fewest that they were since the last look. */
+    rota_submission *free_submissions, *bare_submissions;
+    uint32_t free_count, free_fewest;
     rota_submission without_memory; /* for one that fails since there was none for its record */
     rota_submission *stranded; /* lost devices may still have works of them: kept until close */
     rota_submission *pinned;   /* over, but a thread's message is being made of each */
@@ -797,7 +800,7 @@ struct rota_runtime {
     uint64_t *wanted; /* scratch: value wanted of each timeline */
     uint32_t *touched, touched_count;
     struct rota_merge *merge; /* sequencer.c */
-    uint64_t rounds, staging_looked_ns;
+    uint64_t rounds, idle_looked_ns;
     _Atomic uint64_t reap_requested, reap_done;
     _Atomic uint64_t staging_dying; /* blocks before the reclaimer */
     _Atomic uint64_t staging_bytes; /* of memory_bytes: those of blocks */
@@ -1011,9 +1014,10 @@ uint64_t rota_staging_charge(const rota_runtime *runtime, uint64_t size_bytes);
 /* The sequencer's: the upload's span is free once the point has passed, and with it so much of `uploading`.
  */
 void rota_staging_retire(rota_staging *span, uint64_t bytes, uint64_t uploading, uint64_t point);
-/* The sequencer's: gives back what uploads no longer need, and, where `now_ns` says that it is time, the
- * memory of what was idle. */
-void rota_staging_sweep(rota_runtime *runtime, uint64_t now_ns);
+/* The sequencer's: gives back what uploads no longer need; and the memory of what nobody needed since the
+ * last call of the second. */
+void rota_staging_sweep(rota_runtime *runtime);
+void rota_staging_sweep_idle(rota_runtime *runtime);
 /* Whether there is idle memory that a later sweep may give back. */
 bool rota_staging_is_held(const rota_runtime *runtime);
 /* Gives all idle memory back, since others need it; false: there is none. */
@@ -1103,6 +1107,8 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
 /* `all`: looks at all that lost devices left, and not only at some of it. */
 void rota_sequence_reap(rota_runtime *runtime, bool all);
 void rota_submission_free(rota_submission *submission);
+/* Gives back what free ones own, where nobody needed them since the last look. */
+void rota_submissions_trim(rota_runtime *runtime);
 
 /* pins.c */
 /* The sequencer's: from now on the submission may be pinned. */

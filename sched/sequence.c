@@ -18,11 +18,17 @@ static rota_submission *new_submission(rota_runtime *runtime) {
     rota_submission *submission = runtime->free_submissions;
     if (submission) {
         const rota_submission *next = runtime->free_submissions = submission->next;
+        if (--runtime->free_count < runtime->free_fewest) runtime->free_fewest = runtime->free_count;
         if (next) {
             ra_prefetch(next->works);
             ra_prefetch((const unsigned char *)next->works + 64);
             if (next->next) fetch(next->next);
         }
+        return submission;
+    }
+    submission = runtime->bare_submissions;
+    if (submission) {
+        runtime->bare_submissions = submission->next;
         return submission;
     }
     submission = calloc(1, sizeof *submission);
@@ -35,18 +41,30 @@ static rota_submission *new_submission(rota_runtime *runtime) {
     return submission;
 }
 
+static void drop(void *array, uint32_t *capacity) {
+    void **pointer = array;
+    free(*pointer);
+    *pointer = NULL;
+    *capacity = 0;
+}
+
+/* What the next use would free to make room for more of it. */
+static void strip(rota_submission *submission) {
+    drop(&submission->works, &submission->work_capacity);
+    drop(&submission->waits, &submission->wait_capacity);
+    drop(&submission->holds, &submission->hold_capacity);
+    drop(&submission->payload, &submission->payload_capacity);
+    drop(&submission->segment_points, &submission->segment_capacity);
+    drop(&submission->transfers, &submission->transfer_capacity);
+    drop(&submission->delivery.waits, &submission->delivery.wait_capacity);
+    drop(&submission->delivery.points, &submission->delivery.point_capacity);
+    drop(&submission->delivery.after, &submission->delivery.after_capacity);
+    drop(&submission->bounces, &submission->bounce_capacity);
+}
+
 void rota_submission_free(rota_submission *submission) {
+    strip(submission);
     free(submission->job_storage);
-    free(submission->works);
-    free(submission->waits);
-    free(submission->holds);
-    free(submission->payload);
-    free(submission->segment_points);
-    free(submission->transfers);
-    free(submission->delivery.waits);
-    free(submission->delivery.points);
-    free(submission->delivery.after);
-    free(submission->bounces);
     free(submission->bounce);
     free(submission->aside);
     free(submission);
@@ -55,6 +73,23 @@ void rota_submission_free(rota_submission *submission) {
 static void recycle(rota_runtime *runtime, rota_submission *submission) {
     submission->next = runtime->free_submissions;
     runtime->free_submissions = submission;
+    runtime->free_count++;
+}
+
+/* Half at a time, so that a burst that comes now and then finds most of it, and so many at the most, since
+ * submissions wait for the sequencer. The structs stay: threads that are late look at their pins (pins.c). */
+#define TRIM_MOST 1024u
+void rota_submissions_trim(rota_runtime *runtime) {
+    uint32_t idle = (runtime->free_fewest + 1) / 2;
+    for (uint32_t left = idle < TRIM_MOST ? idle : TRIM_MOST; left > 0; left--) {
+        rota_submission *submission = runtime->free_submissions;
+        runtime->free_submissions = submission->next;
+        runtime->free_count--;
+        strip(submission);
+        submission->next = runtime->bare_submissions;
+        runtime->bare_submissions = submission;
+    }
+    runtime->free_fewest = runtime->free_count;
 }
 
 /* Of a count that only the sequencer writes. */

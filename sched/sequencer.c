@@ -147,8 +147,8 @@ static void take_all(rota_runtime *runtime) {
 
 static bool has_work(rota_runtime *runtime) {
     if (ra_load_seq_cst(&runtime->released) || ra_load_seq_cst(&runtime->lost_pending) ||
-        ra_load_seq_cst(&runtime->ended) || ra_load_seq_cst(&runtime->stop) || ra_load_seq_cst(&runtime->lent) ||
-        ra_load_seq_cst(&runtime->provision_wanted) ||
+        ra_load_seq_cst(&runtime->ended) || ra_load_seq_cst(&runtime->stop) ||
+        ra_load_seq_cst(&runtime->lent) || ra_load_seq_cst(&runtime->provision_wanted) ||
         ra_load_seq_cst(&runtime->reap_requested) != ra_load_relaxed(&runtime->reap_done))
         return true;
     uint32_t lanes = ra_load_seq_cst(&runtime->lane_high);
@@ -169,6 +169,14 @@ static bool has_overflow(const rota_runtime *runtime) {
 
 /* What a yield takes when no other thread wants the core. */
 #define YIELD_NS 1000u
+
+/* What nobody needed for a while is given back. */
+static void look_at_idle_memory(rota_runtime *runtime, uint64_t now_ns) {
+    if (now_ns < runtime->idle_looked_ns + runtime->options.staging_idle_ns) return;
+    runtime->idle_looked_ns = now_ns;
+    rota_staging_sweep_idle(runtime);
+    rota_submissions_trim(runtime);
+}
 
 static void idle(rota_runtime *runtime) {
     uint64_t now = rota_clock_ns(), spun = 0;
@@ -197,8 +205,10 @@ static void idle(rota_runtime *runtime) {
         rota_reclaim_sweep(runtime, NULL);
     }
     uint64_t slice = has_overflow(runtime) ? OVERFLOW_SLICE_NS : SLEEP_SLICE_NS;
-    rota_staging_sweep(runtime, now);
-    if (rota_staging_is_held(runtime) && slice > runtime->options.staging_idle_ns)
+    rota_staging_sweep(runtime);
+    look_at_idle_memory(runtime, now);
+    if ((rota_staging_is_held(runtime) || runtime->free_submissions) &&
+        slice > runtime->options.staging_idle_ns)
         slice = runtime->options.staging_idle_ns;
     if (has_work(runtime))
         rota_sleeper_cancel(&runtime->sequencer_sleeper);
@@ -223,7 +233,8 @@ static bool round_of_work(rota_runtime *runtime) {
         flush(runtime);
     rota_gate_watch(runtime, false);
     rota_sequence_reap(runtime, false);
-    rota_staging_sweep(runtime, ++runtime->rounds % CLOCK_ROUNDS ? 0 : rota_clock_ns());
+    rota_staging_sweep(runtime);
+    if (++runtime->rounds % CLOCK_ROUNDS == 0) look_at_idle_memory(runtime, rota_clock_ns());
     if (fresh || runtime->dead || runtime->held) rota_reclaim_sweep(runtime, fresh);
     ra_store_release(&runtime->reap_done, requested);
     return any || fresh;

@@ -365,11 +365,13 @@ bool rota_staging_is_held(const rota_runtime *runtime) {
     return false;
 }
 
-void rota_staging_sweep(rota_runtime *runtime, uint64_t now_ns) {
+void rota_staging_sweep(rota_runtime *runtime) {
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) give_back_uploads(runtime, &runtime->devices[d]->staging);
-    if (now_ns < runtime->staging_looked_ns + runtime->options.staging_idle_ns) return;
-    runtime->staging_looked_ns = now_ns;
+}
+
+void rota_staging_sweep_idle(rota_runtime *runtime) {
+    uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) give_back_idle(runtime, &runtime->devices[d]->staging);
 }
 

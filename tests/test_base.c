@@ -38,6 +38,33 @@ static void arena_blocks_are_aligned_and_disjoint(void **state) {
     rota_chunk_cache_trim();
 }
 
+/* What was in use at once once is given back by halves; what is used now and then stays. */
+static void idle_chunks_are_given_back(void **state) {
+    (void)state;
+    enum { BLOCKS = 64, USED = 5, BLOCK_BYTES = 1 << 16 };
+    void *blocks[BLOCKS];
+    size_t usable;
+    uint64_t now = 0;
+    rota_chunk_cache_trim();
+    for (int i = 0; i < BLOCKS; i++) assert_non_null(blocks[i] = rota_chunk_alloc(BLOCK_BYTES, &usable));
+    for (int i = 0; i < BLOCKS; i++) rota_chunk_free(blocks[i], usable);
+    assert_int_equal(rota_chunk_cache_bytes(), BLOCKS * BLOCK_BYTES);
+    rota_chunk_cache_sweep(now += ROTA_CHUNK_CACHE_SWEEP_NS);
+    assert_int_equal(rota_chunk_cache_bytes(), BLOCKS * BLOCK_BYTES); /* all were needed before it */
+    rota_chunk_cache_sweep(now + ROTA_CHUNK_CACHE_SWEEP_NS - 1);
+    assert_int_equal(rota_chunk_cache_bytes(), BLOCKS * BLOCK_BYTES);
+    for (int round = 0; round < 10; round++) {
+        for (int i = 0; i < USED; i++) blocks[i] = rota_chunk_alloc(BLOCK_BYTES, &usable);
+        for (int i = 0; i < USED; i++) rota_chunk_free(blocks[i], usable);
+        rota_chunk_cache_sweep(now += ROTA_CHUNK_CACHE_SWEEP_NS);
+        if (round == 0)
+            assert_int_equal(rota_chunk_cache_bytes(), (BLOCKS - (BLOCKS - USED + 1) / 2) * BLOCK_BYTES);
+    }
+    assert_int_equal(rota_chunk_cache_bytes(), USED * BLOCK_BYTES);
+    for (int round = 0; round < 4; round++) rota_chunk_cache_sweep(now += ROTA_CHUNK_CACHE_SWEEP_NS);
+    assert_int_equal(rota_chunk_cache_bytes(), 0);
+}
+
 static void sizes_near_the_end_are_refused(void **state) {
     (void)state;
     size_t usable;
@@ -126,6 +153,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(status_names_and_sentences),
         cmocka_unit_test(arena_blocks_are_aligned_and_disjoint),
+        cmocka_unit_test(idle_chunks_are_given_back),
         cmocka_unit_test(sizes_near_the_end_are_refused),
         cmocka_unit_test(a_slab_gives_freed_objects_again),
         cmocka_unit_test(slab_objects_are_one_threads_at_a_time),

@@ -77,6 +77,7 @@ static const place inside[] = {
 
 /* Not parts of them: rota's own threads, and calls that may block. */
 static const place outside[] = {
+    {"base/arena.c", "rota_chunk_cache_sweep"},
     {"base/slab.c", "advance"},
     {"base/thread_cpus.c", "*"},
     {"graph/buffer.c", "rota_buffer_create"},
@@ -155,6 +156,7 @@ static const place outside[] = {
     {"sched/runtime.c", "take_shell"},
     {"sched/runtime_internal.h", "rota_residency_bit"},
     {"sched/runtime.c", "rota_runtime_open"},
+    {"sched/runtime.c", "rota_runtime_note_closed"},
     {"sched/runtime.c", "rota_runtime_thread_ends"},
     {"sched/runtime.c", "rota_runtime_get_stats"},
     {"sched/sequence.c", "*"},

@@ -173,12 +173,12 @@ struct rota_cpu_work {
     uint64_t inline_block[ROTA_CPU_INLINE_WORDS];
     _Atomic uint32_t done;
     uint32_t wait_count;
-    uint64_t *large_block; /* kept for the next use of this work */
+    uint64_t *large_block; /* may be kept for the next use of this work */
     uint32_t large_words;
     uint32_t copy_count, large_copy_count;
     const rota_cpu_copy *copies; /* one_copy or large_copies */
     rota_cpu_copy one_copy;
-    rota_cpu_copy *large_copies;               /* kept for the next use of this work */
+    rota_cpu_copy *large_copies;               /* likewise */
     rota_cpu_wait waits[ROTA_EXEC_QUEUES_MAX]; /* those not met at submit, one per queue */
 };
 
@@ -251,6 +251,7 @@ struct rota_cpu_device {
     _Alignas(64) _Atomic uint32_t events;             /* pump requests not yet served; see queue.c */
     _Alignas(64) _Atomic uint32_t kick;               /* 1: the submit thread asks any worker to pump */
     _Alignas(64) _Atomic(rota_cpu_work *) free_works; /* recycled by the pump, taken whole by submit */
+    _Atomic uint32_t large_kept; /* free works that keep memory for large blocks or many copies */
     _Alignas(64) rota_cpu_work *local_free;           /* submit thread */
     void *work_chunks;                                /* submit thread: all chunks, for close */
     _Atomic uint32_t exited_count;

@@ -18,6 +18,8 @@
 #include <string.h>
 
 enum { WORKS_PER_CHUNK = 128 };
+/* Free works that keep the memory for large blocks and many copies: beyond these a burst's is given back. */
+#define LARGE_KEPT 64u
 
 typedef struct work_chunk {
     struct work_chunk *next;
@@ -41,6 +43,18 @@ static bool grow_pool(rota_cpu_device *device) {
     return true;
 }
 
+static bool keeps_memory(const rota_cpu_work *work) {
+    return work->large_block || work->large_copies;
+}
+
+static void give_memory(rota_cpu_work *work) {
+    free(work->large_block);
+    free(work->large_copies);
+    work->large_block = NULL;
+    work->large_copies = NULL;
+    work->large_words = work->large_copy_count = 0;
+}
+
 static rota_cpu_work *take_work(rota_cpu_device *device) {
     if (!device->local_free) {
         /* Pairs with the swap in recycle. */
@@ -52,11 +66,17 @@ static rota_cpu_work *take_work(rota_cpu_device *device) {
     device->local_free = ra_load_relaxed(&work->next);
     ra_store_relaxed(&work->next, NULL);
     ra_store_relaxed(&work->done, 0);
+    if (keeps_memory(work)) (void)ra_fetch_add_relaxed(&device->large_kept, UINT32_MAX);
     return work;
 }
 
 /* Pump only. Several pushers are excluded, so the head cannot come back with another successor in between. */
 static void recycle(rota_cpu_device *device, rota_cpu_work *work) {
+    /* Counted before it is free: take_work never takes off what was not added. */
+    if (keeps_memory(work) && ra_fetch_add_relaxed(&device->large_kept, 1) >= LARGE_KEPT) {
+        (void)ra_fetch_add_relaxed(&device->large_kept, UINT32_MAX);
+        give_memory(work);
+    }
     rota_cpu_work *head = ra_load_relaxed(&device->free_works);
     do {
         ra_store_relaxed(&work->next, head);
@@ -78,10 +98,7 @@ rota_status rota_cpu_queues_init(rota_cpu_device *device) {
 void rota_cpu_queues_free(rota_cpu_device *device) {
     for (work_chunk *chunk = device->work_chunks; chunk;) {
         work_chunk *next = chunk->next;
-        for (uint32_t i = 0; i < WORKS_PER_CHUNK; i++) {
-            free(chunk->works[i].large_block);
-            free(chunk->works[i].large_copies);
-        }
+        for (uint32_t i = 0; i < WORKS_PER_CHUNK; i++) give_memory(&chunk->works[i]);
         free(chunk);
         chunk = next;
     }
