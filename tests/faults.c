@@ -1,28 +1,30 @@
-/* Every allocation, every thread that is started and every driver call fails once, in a run of: open,
- * compile, first and 100th replay, read, write, close. After each: what failed says so in a sentence, what is
- * OK is right, the other device works, nothing is left. A point is a call by its place (a hash of the stack),
- * the phase, and its number there. Linked with --wrap for what it counts.
+/* Every allocation, every thread that is started, every driver call and every call for files, pages and the
+ * machine's shape fails once, in a run of: open, compile, first and 100th replay, read, write, close. After
+ * each: what failed says so in a sentence, what is OK is right, what failed changed no memory of the
+ * caller's, the other device works, nothing is left. A point is a call by its place (a hash of the stack),
+ * the phase, and its number there.
  *
- * rota-faults [--device cpu|cuda-stub|vk:0] [--full] [--sample N] [--seed S] [--only N] [--verbose] */
-#include <execinfo.h>
-#include <pthread.h>
+ * rota-faults [--device cpu|cuda-stub|vk:0] [--diagnostics] [--cache cold|warm]
+ *             [--full | --some N | --sample N] [--plant forgotten|wrong|silent|leak]
+ *             [--seed S] [--only N] [--verbose]
+ * Runs the first call of each place and N others; --some: about N drawn from all; --full: all. With a plant
+ * the library errs from the failure on, and the program succeeds if it finds that. */
+#include <dirent.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "base/arena.h"
-#include "exec/vk/vk_loader.h"
 #include "rota.h"
-#include "tests/cuda_stub.h"
+#include "tests/faults.h"
 #include "tests/kernels.h"
 #include "tests/random.h"
 
 /* ---- Points ---- */
 
-enum { FRAMES = 8, PLACES_MAX = 1 << 14, POINTS_MAX = 1 << 16, BLOCKS_MAX = 1 << 18, RESULTS_MAX = 2 };
+enum { POINTS_MAX = 1 << 16 };
 enum {
     OPEN,
     DEVICE,
@@ -41,298 +43,41 @@ enum {
 static const char *const phase_names[PHASES] = {"open",    "device",       "buffers", "record",
                                                 "compile", "first replay", "replay",  "100th replay",
                                                 "read",    "write",        "release", "close"};
-
-typedef struct place {
-    uint64_t key; /* 0: free */
-    uint32_t count, seen;
-    int phase;
-    const char *call;
-    uint32_t results; /* different ones that it can fail with */
-    void *frames[FRAMES];
-} place;
-
-static place places[PLACES_MAX];
 static struct { uint32_t place, ordinal, result; } points[POINTS_MAX];
 static uint32_t point_count;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static atomic_bool counting;
-static atomic_int phase;
-static uint32_t wanted_place = UINT32_MAX, wanted_ordinal;
-static atomic_bool fired;
-static void *outermost; /* where main calls run_once: compilers have several copies of the call */
-extern char __executable_start;
-
-/* Whether this call is to fail. */
-static bool fails(const char *call, uint32_t results) {
-    if (!atomic_load_explicit(&counting, memory_order_acquire)) return false;
-    void *frames[FRAMES + 2];
-    const int depth = backtrace(frames, FRAMES + 2);
-    uint64_t key = 1469598103934665603u ^ (uint64_t)atomic_load(&phase);
-    for (int i = 2; i < depth && frames[i] != outermost; i++)
-        key = (key ^ (uint64_t)(uintptr_t)frames[i]) * 1099511628211u;
-    for (const char *c = call; *c; c++) key = (key ^ (uint64_t)*c) * 1099511628211u;
-    key |= 1;
-    pthread_mutex_lock(&lock);
-    uint32_t at = (uint32_t)(key >> 20) % PLACES_MAX;
-    while (places[at].key && places[at].key != key) at = (at + 1) % PLACES_MAX;
-    place *p = &places[at];
-    if (!p->key) {
-        *p = (place){.key = key, .phase = atomic_load(&phase), .call = call, .results = results};
-        for (int i = 2; i < depth; i++) p->frames[i - 2] = frames[i];
-    }
-    const bool hit = ++p->seen == wanted_ordinal && at == wanted_place;
-    if (hit) atomic_store(&fired, true);
-    pthread_mutex_unlock(&lock);
-    return hit;
-}
-
-/* ---- Memory and threads ---- */
-
-typedef struct block {
-    void *memory;
-    uint32_t next;
-    void *frames[FRAMES];
-} block;
-static block blocks[BLOCKS_MAX];
-static uint32_t heads[BLOCKS_MAX], free_blocks, blocks_used = 1, live;
-
-static uint32_t bucket_of(const void *memory) {
-    return (uint32_t)(((uintptr_t)memory >> 4) * 2654435761u) % BLOCKS_MAX;
-}
-
-static void *taken(void *memory) {
-    if (!memory) return NULL;
-    void *frames[FRAMES + 2] = {0};
-    if (atomic_load(&counting)) (void)backtrace(frames, FRAMES + 2);
-    pthread_mutex_lock(&lock);
-    uint32_t b = free_blocks ? free_blocks : blocks_used++;
-    if (b >= BLOCKS_MAX) abort();
-    if (b == free_blocks) free_blocks = blocks[b].next;
-    blocks[b].memory = memory;
-    blocks[b].next = heads[bucket_of(memory)];
-    memcpy(blocks[b].frames, frames + 2, sizeof blocks[b].frames);
-    heads[bucket_of(memory)] = b;
-    live++;
-    pthread_mutex_unlock(&lock);
-    return memory;
-}
-
-static void given(void *memory) {
-    if (!memory) return;
-    pthread_mutex_lock(&lock);
-    for (uint32_t *at = &heads[bucket_of(memory)]; *at; at = &blocks[*at].next)
-        if (blocks[*at].memory == memory) {
-            const uint32_t b = *at;
-            *at = blocks[b].next;
-            blocks[b] = (block){.next = free_blocks};
-            free_blocks = b;
-            live--;
-            break;
-        }
-    pthread_mutex_unlock(&lock);
-}
-
-#ifdef ROTA_HAVE_CUDA
-#define FOREIGN cuda_stub_is_inside()
-#else
-#define FOREIGN false
-#endif
-
-#define WRAP(type, name, parameters, arguments)                                                              \
-    type __real_##name parameters;                                                                           \
-    type __wrap_##name parameters;                                                                           \
-    type __wrap_##name parameters {                                                                          \
-        if (FOREIGN) return __real_##name arguments;                                                         \
-        return fails(#name, 1) ? NULL : taken(__real_##name arguments);                                      \
-    }
-WRAP(void *, malloc, (size_t bytes), (bytes))
-WRAP(void *, calloc, (size_t count, size_t bytes), (count, bytes))
-WRAP(void *, aligned_alloc, (size_t alignment, size_t bytes), (alignment, bytes))
-WRAP(char *, strdup, (const char *text), (text))
-WRAP(char *, strndup, (const char *text, size_t bytes), (text, bytes))
-
-void *__real_realloc(void *memory, size_t bytes);
-void *__wrap_realloc(void *memory, size_t bytes);
-void *__wrap_realloc(void *memory, size_t bytes) {
-    if (FOREIGN) return __real_realloc(memory, bytes);
-    if (fails("realloc", 1)) return NULL;
-    given(memory); /* first: another thread may be given the same address */
-    void *grown = __real_realloc(memory, bytes);
-    (void)taken(grown ? grown : memory);
-    return grown;
-}
-
-void __real_free(void *memory);
-void __wrap_free(void *memory);
-void __wrap_free(void *memory) {
-    given(memory);
-    __real_free(memory);
-}
-
-int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*main)(void *),
-                          void *user);
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*main)(void *),
-                          void *user);
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*main)(void *),
-                          void *user) {
-    return fails("pthread_create", 1) ? 11 : __real_pthread_create(thread, attributes, main, user);
-}
-
-/* ---- Drivers ---- */
-
-static atomic_uint wanted_result;
-
-#ifdef ROTA_HAVE_CUDA
-static CUresult ask(const char *name) {
-    static const CUresult results[RESULTS_MAX] = {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_LAUNCH_FAILED};
-    return fails(name, RESULTS_MAX) ? results[wanted_result] : CUDA_SUCCESS;
-}
-#endif
-
-static int made; /* Vulkan objects, less those that were destroyed; under the lock */
-static void count_made(int by) {
-    pthread_mutex_lock(&lock);
-    made += by;
-    pthread_mutex_unlock(&lock);
-}
-
-/* Name, parameters, arguments; what a call makes, and the results that it can fail with besides memory's. */
-#define A(...) (__VA_ARGS__)
-#define DV VkDevice d
-#define CB const VkAllocationCallbacks *c
-#define CREATES(X, name, info, object) X(name, A(DV, const info *i, CB, object *o), A(d, i, c, o), 1)
-#define VK_CALLS(X)                                                                                          \
-    X(EnumerateInstanceVersion, A(uint32_t *v), A(v), 0)                                                     \
-    X(EnumeratePhysicalDevices, A(VkInstance d, uint32_t *n, VkPhysicalDevice *o), A(d, n, o), 0)            \
-    X(EnumerateDeviceExtensionProperties,                                                                    \
-      A(VkPhysicalDevice d, const char *l, uint32_t *n, VkExtensionProperties *o), A(d, l, n, o), 0)         \
-    X(CreateInstance, A(const VkInstanceCreateInfo *i, CB, VkInstance *o), A(i, c, o), 1)                    \
-    X(CreateDevice, A(VkPhysicalDevice d, const VkDeviceCreateInfo *i, CB, VkDevice *o), A(d, i, c, o), 1)   \
-    CREATES(X, AllocateMemory, VkMemoryAllocateInfo, VkDeviceMemory)                                         \
-    CREATES(X, CreateBuffer, VkBufferCreateInfo, VkBuffer)                                                   \
-    CREATES(X, CreateShaderModule, VkShaderModuleCreateInfo, VkShaderModule)                                 \
-    CREATES(X, CreatePipelineLayout, VkPipelineLayoutCreateInfo, VkPipelineLayout)                           \
-    CREATES(X, CreatePipelineCache, VkPipelineCacheCreateInfo, VkPipelineCache)                              \
-    CREATES(X, CreateCommandPool, VkCommandPoolCreateInfo, VkCommandPool)                                    \
-    CREATES(X, CreateQueryPool, VkQueryPoolCreateInfo, VkQueryPool)                                          \
-    CREATES(X, CreateSemaphore, VkSemaphoreCreateInfo, VkSemaphore)                                          \
-    X(CreateComputePipelines,                                                                                \
-      A(DV, VkPipelineCache k, uint32_t n, const VkComputePipelineCreateInfo *i, CB, VkPipeline *o),         \
-      A(d, k, n, i, c, o), 1)                                                                                \
-    X(MapMemory, A(DV, VkDeviceMemory m, VkDeviceSize a, VkDeviceSize n, VkMemoryMapFlags f, void **o),      \
-      A(d, m, a, n, f, o), 0)                                                                                \
-    X(BindBufferMemory, A(DV, VkBuffer b, VkDeviceMemory m, VkDeviceSize a), A(d, b, m, a), 0)               \
-    X(AllocateCommandBuffers, A(DV, const VkCommandBufferAllocateInfo *i, VkCommandBuffer *o), A(d, i, o),   \
-      0)                                                                                                     \
-    X(BeginCommandBuffer, A(VkCommandBuffer b, const VkCommandBufferBeginInfo *i), A(b, i), 0)               \
-    X(EndCommandBuffer, A(VkCommandBuffer b), A(b), 0)                                                       \
-    X(ResetCommandPool, A(DV, VkCommandPool p, VkCommandPoolResetFlags f), A(d, p, f), 0)                    \
-    X(WaitSemaphores, A(DV, const VkSemaphoreWaitInfo *i, uint64_t t), A(d, i, t), 2)                        \
-    X(GetSemaphoreCounterValue, A(DV, VkSemaphore s, uint64_t *o), A(d, s, o), 2)                            \
-    X(QueueSubmit2, A(VkQueue d, uint32_t n, const VkSubmitInfo2 *i, VkFence f), A(d, n, i, f), 2)
-#define ENDS(X, name, object) X(name, A(DV, object o, CB), A(d, o, c), o != VK_NULL_HANDLE)
-#define VK_ENDS(X)                                                                                           \
-    X(DestroyInstance, A(VkInstance o, CB), A(o, c), o != VK_NULL_HANDLE)                                    \
-    X(DestroyDevice, A(VkDevice o, CB), A(o, c), o != VK_NULL_HANDLE)                                        \
-    ENDS(X, FreeMemory, VkDeviceMemory)                                                                      \
-    ENDS(X, DestroyBuffer, VkBuffer)                                                                         \
-    ENDS(X, DestroyShaderModule, VkShaderModule)                                                             \
-    ENDS(X, DestroyPipelineLayout, VkPipelineLayout)                                                         \
-    ENDS(X, DestroyPipelineCache, VkPipelineCache)                                                           \
-    ENDS(X, DestroyCommandPool, VkCommandPool)                                                               \
-    ENDS(X, DestroyQueryPool, VkQueryPool)                                                                   \
-    ENDS(X, DestroySemaphore, VkSemaphore)                                                                   \
-    ENDS(X, DestroyPipeline, VkPipeline)
-
-/* A device that was lost once stays so. What it was given ends first: the real one does not know of the loss.
- */
-static atomic_bool vk_lost;
-static PFN_vkDeviceWaitIdle vk_idle;
-static VkDevice vk_device;
-
-static VkResult vk_fails(const char *name, int kind) {
-    if (kind == 2 && atomic_load(&vk_lost)) return VK_ERROR_DEVICE_LOST;
-    if (!fails(name, kind == 2 ? 2 : 1)) return VK_SUCCESS;
-    if (wanted_result == 0) return VK_ERROR_OUT_OF_HOST_MEMORY;
-    (void)vk_idle(vk_device);
-    atomic_store(&vk_lost, true);
-    return VK_ERROR_DEVICE_LOST;
-}
-
-#define HOOK(name, parameters, arguments, kind)                                                              \
-    static PFN_vk##name real_##name;                                                                         \
-    static VKAPI_ATTR VkResult VKAPI_CALL hook_##name parameters {                                           \
-        VkResult result = vk_fails("vk" #name, kind);                                                        \
-        if (result == VK_SUCCESS) result = real_##name arguments;                                            \
-        if (kind == 1 && result >= 0) count_made(1);                                                         \
-        return result;                                                                                       \
-    }
-#define HOOK_END(name, parameters, arguments, is)                                                            \
-    static PFN_vk##name real_##name;                                                                         \
-    static VKAPI_ATTR void VKAPI_CALL hook_##name parameters {                                               \
-        real_##name arguments;                                                                               \
-        if (is) count_made(-1);                                                                              \
-    }
-VK_CALLS(HOOK)
-VK_ENDS(HOOK_END)
-
-static PFN_vkGetInstanceProcAddr real_instance_proc;
-static PFN_vkGetDeviceProcAddr real_device_proc;
-
-static PFN_vkVoidFunction hooked(const char *name, PFN_vkVoidFunction real) {
-    if (!real) return NULL;
-#define FIND(entry, parameters, arguments, kind)                                                             \
-    if (strcmp(name, "vk" #entry) == 0) {                                                                    \
-        real_##entry = (PFN_vk##entry)real;                                                                  \
-        return (PFN_vkVoidFunction)hook_##entry;                                                             \
-    }
-    VK_CALLS(FIND)
-    VK_ENDS(FIND)
-    return real;
-}
-
-static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL device_proc(VkDevice device, const char *name) {
-    vk_device = device;
-    vk_idle = (PFN_vkDeviceWaitIdle)real_device_proc(device, "vkDeviceWaitIdle");
-    return hooked(name, real_device_proc(device, name));
-}
-
-static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL instance_proc(VkInstance instance, const char *name) {
-    PFN_vkVoidFunction real = real_instance_proc(instance, name);
-    if (strcmp(name, "vkGetDeviceProcAddr") != 0) return hooked(name, real);
-    real_device_proc = (PFN_vkGetDeviceProcAddr)real;
-    return (PFN_vkVoidFunction)device_proc;
-}
-
-void *__real_dlsym(void *library, const char *name);
-void *__wrap_dlsym(void *library, const char *name);
-void *__wrap_dlsym(void *library, const char *name) {
-    void *address = __real_dlsym(library, name);
-    if (strcmp(name, "vkGetInstanceProcAddr") != 0 || !address) return address;
-    memcpy(&real_instance_proc, &address, sizeof address);
-    PFN_vkGetInstanceProcAddr mine = instance_proc;
-    memcpy(&address, &mine, sizeof address);
-    return address;
-}
-
 /* ---- One run ---- */
 
-enum { WORDS = 256, BYTES = WORDS * 4, LARGE_WORDS = 70000, REPLAYS = 100, PATIENCE_S = 20 };
+enum {
+    SIDE = 16,
+    WORDS = SIDE * SIDE,
+    BYTES = WORDS * 4,
+    LARGE_WORDS = 70000,
+    REPLAYS = 100,
+    PATIENCE_S = 60
+};
 
 typedef struct run {
     rota_runtime *runtime;
     rota_device *devices[2]; /* under test; the other */
     rota_buffer *x, *y, *z, *large;
+    rota_buffer *l, *w[2]; /* of the library node; bound to the slot buffer in turns */
+    rota_buffer *a, *c;    /* matrices, where the device has products */
     rota_graph *graph;
-    rota_buffer *in, *out;
+    rota_buffer *in, *out, *slot, *b;
     rota_slot p, seed;
     rota_plan *plan;
     rota_args *args;
     bool lost, failed; /* the device under test; any call */
-    uint32_t mx[WORDS], my[WORDS], mz[WORDS], input[WORDS], output[WORDS];
+    uint32_t mx[WORDS], my[WORDS], mz[WORDS], ml[WORDS], mw[2][WORDS], input[WORDS], output[WORDS];
+    float ma[WORDS], mb[WORDS], mc[WORDS];
     char trouble[1024];
 } run;
+
+static const char *under_test = "cpu";
+static bool verbose, with_diagnostics, with_products;
+static char cache_folder[64]; /* "": none */
+static plant planting;
 
 static void trouble(run *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void trouble(run *r, const char *format, ...) {
@@ -366,6 +111,46 @@ static bool good(run *r, const char *what, rota_status status) {
         }                                                                                                    \
     } while (0)
 
+/* A library node on CUDA, `map` elsewhere. */
+static rota_kernel library_map;
+#ifdef ROTA_HAVE_CUDA
+static rota_status library_call(const rota_cuda_call *call) {
+    struct {
+        uint64_t block;
+        uint32_t slot_mask, bind_mask;
+        uint64_t operands[2];
+        test_params params;
+    } arguments = {.operands = {call->operands[0], call->operands[1]}};
+    memcpy(&arguments.params, call->params, sizeof arguments.params);
+    void *parameters[] = {&arguments};
+    CUfunction function = NULL;
+    CUresult result = cuda_stub_api()->ModuleGetFunction(&function, NULL, library_map.name);
+    if (result == CUDA_SUCCESS)
+        result = cuda_stub_api()->LaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, call->stream, parameters, NULL);
+    if (result == CUDA_SUCCESS) return ROTA_OK;
+    return rota_fail(result == CUDA_ERROR_OUT_OF_MEMORY ? ROTA_OUT_OF_MEMORY : ROTA_SYSTEM,
+                     "the library's kernel is not launched (%d)", (int)result);
+}
+static rota_status library_tune(const rota_cuda_call *call) {
+    (void)call;
+    return ROTA_OK;
+}
+static uint64_t library_workspace(const void *params, const uint64_t *operand_bytes,
+                                  const rota_cuda_target *target) {
+    (void)params, (void)operand_bytes, (void)target;
+    return 4096;
+}
+#endif
+
+static void make_library_map(void) {
+    library_map = test_kernels[TEST_KERNEL_map].kernel;
+#ifdef ROTA_HAVE_CUDA
+    library_map.name = library_map.cuda.entry;
+    library_map.cuda = (__typeof__(library_map.cuda)){
+        .call = library_call, .tune = library_tune, .workspace = library_workspace};
+#endif
+}
+
 static void run_kernel(uint32_t k, const test_params *params, uint32_t *a, uint32_t *b) {
     void *operands[] = {a, b};
     const uint64_t bytes[] = {BYTES, BYTES};
@@ -374,24 +159,34 @@ static void run_kernel(uint32_t k, const test_params *params, uint32_t *a, uint3
 }
 
 static const uint32_t mixed_in = 5;
-static void model(run *r, uint32_t p, uint64_t seed) {
-    test_params varying = {WORDS, WORDS, p, 0, seed}, fixed = {WORDS, WORDS, 1, 0, 2};
+static void model(run *r, uint32_t p, uint64_t seed, uint32_t *bound) {
+    test_params varying = {WORDS, WORDS, p, 0, seed}, fixed = {WORDS, WORDS, 1, 0, 2},
+                library = {WORDS, WORDS, p, 0, 2};
     uint32_t t[WORDS];
     run_kernel(TEST_KERNEL_map, &fixed, r->input, t);
     run_kernel(TEST_KERNEL_update, &varying, r->mx, t);
     for (uint32_t i = 0; i < WORDS; i++) t[i] = test_mix(i < WORDS / 2 ? r->mx[i] : 9, mixed_in);
     run_kernel(TEST_KERNEL_map, &fixed, t, r->my);
     run_kernel(TEST_KERNEL_map, &fixed, r->my, r->mz);
+    run_kernel(TEST_KERNEL_map, &library, r->input, r->ml);
+    run_kernel(TEST_KERNEL_update, &fixed, bound, r->input);
+    for (uint32_t i = 0; i < SIDE; i++)
+        for (uint32_t k = 0; k < SIDE; k++) {
+            r->mc[i * SIDE + k] = 0;
+            for (uint32_t j = 0; j < SIDE; j++)
+                r->mc[i * SIDE + k] += r->ma[i * SIDE + j] * r->mb[j * SIDE + k];
+        }
 }
 
 static rota_status record_kernel(rota_recorder *recorder, uint32_t k, rota_buffer *a, rota_buffer *b,
-                                 uint32_t device, const rota_param_binding *bindings) {
+                                 uint32_t device, const rota_param_binding *bindings,
+                                 const rota_kernel *kernel) {
     const test_params params = {WORDS, WORDS, 1, 0, 2};
     const rota_param_binding constant = {TEST_BIND_SEED, ROTA_SLOT_CONSTANT};
     const rota_access accesses[] = {{a, 0, ROTA_WHOLE, test_kernels[k].operands[0].mode},
                                     {b, 0, ROTA_WHOLE, test_kernels[k].operands[1].mode}};
     return rota_record_kernel(recorder,
-                              &(rota_kernel_node){.kernel = &test_kernels[k].kernel,
+                              &(rota_kernel_node){.kernel = kernel ? kernel : &test_kernels[k].kernel,
                                                   .accesses = accesses,
                                                   .access_count = 2,
                                                   .params = &params,
@@ -401,34 +196,62 @@ static rota_status record_kernel(rota_recorder *recorder, uint32_t k, rota_buffe
                               NULL);
 }
 
+/* c = a b, with an input b; sums of small integers, so that the order does not matter. */
+static bool record_product(run *r, rota_recorder *recorder) {
+    if (!with_products) return true;
+    rota_tape *tape = NULL;
+    rota_tensor a, b, c;
+    AGAIN(rota_tape_create(recorder, NULL, &tape));
+    AGAIN(rota_tensor_of(r->a, 0, ROTA_F32, ROTA_SHAPE(SIDE, SIDE), &a));
+    AGAIN(rota_tensor_of(r->b, 0, ROTA_F32, ROTA_SHAPE(SIDE, SIDE), &b));
+    AGAIN(rota_tensor_of(r->c, 0, ROTA_F32, ROTA_SHAPE(SIDE, SIDE), &c));
+    rota_status status = rota_op_matmul_into(tape, a, b, false, false, c);
+    if (!good(r, "product", status)) status = rota_op_matmul_into(tape, a, b, false, false, c);
+    if (status != ROTA_OK) trouble(r, "product again: %s", rota_last_error());
+    rota_tape_destroy(tape);
+    return status == ROTA_OK;
+}
+
 static bool record(run *r) {
     rota_recorder *recorder = NULL;
     rota_buffer *t[4];
     AGAIN(rota_graph_create(&(rota_graph_options){.name = "faults"}, &r->graph));
     AGAIN(rota_graph_buffer(r->graph, ROTA_BUFFER_INPUT, "in", BYTES, &r->in));
     AGAIN(rota_graph_buffer(r->graph, ROTA_BUFFER_OUTPUT, "out", BYTES, &r->out));
+    AGAIN(rota_graph_buffer(r->graph, ROTA_BUFFER_SLOT, "slot", BYTES, &r->slot));
+    if (with_products) AGAIN(rota_graph_buffer(r->graph, ROTA_BUFFER_INPUT, "b", BYTES, &r->b));
     for (uint32_t i = 0; i < 4; i++)
         AGAIN(rota_graph_buffer(r->graph, ROTA_BUFFER_TRANSIENT, "t", BYTES, &t[i]));
     AGAIN(rota_graph_slot(r->graph, "p", 4, &r->p));
     AGAIN(rota_graph_slot(r->graph, "seed", 8, &r->seed));
     AGAIN(rota_recorder_open(r->graph, 0, NULL, &recorder));
     const rota_param_binding slots[] = {{TEST_BIND_P, r->p}, {TEST_BIND_SEED, r->seed}};
-    AGAIN(record_kernel(recorder, TEST_KERNEL_map, r->in, t[0], 0, NULL));
-    AGAIN(record_kernel(recorder, TEST_KERNEL_update, r->x, t[0], 0, slots));
+    AGAIN(record_kernel(recorder, TEST_KERNEL_map, r->in, t[0], 0, NULL, NULL));
+    AGAIN(record_kernel(recorder, TEST_KERNEL_update, r->x, t[0], 0, slots, NULL));
+    AGAIN(record_kernel(recorder, TEST_KERNEL_update, r->slot, r->in, 0, NULL, NULL));
+    const rota_param_binding library[] = {{TEST_BIND_P, r->p}, {TEST_BIND_SEED, ROTA_SLOT_CONSTANT}};
+    AGAIN(record_kernel(recorder, TEST_KERNEL_map, r->in, r->l, 0, library, &library_map));
+    if (!record_product(r, recorder)) return false;
     AGAIN(rota_record_fill(recorder, t[1], 0, BYTES, 9, NULL));
     AGAIN(rota_record_copy(recorder, t[1], 0, r->x, 0, BYTES / 2, NULL));
     const rota_access host[] = {{t[1], 0, ROTA_WHOLE, ROTA_READ}, {t[2], 0, ROTA_WHOLE, ROTA_WRITE}};
     AGAIN(rota_record_host(
         recorder, &(rota_host_node){test_host_function, (void *)(uintptr_t)&mixed_in, NULL, host, 2}, NULL));
-    AGAIN(record_kernel(recorder, TEST_KERNEL_map, t[2], r->y, 0, NULL));
-    AGAIN(record_kernel(recorder, TEST_KERNEL_map, r->y, r->z, 1, NULL));
+    AGAIN(record_kernel(recorder, TEST_KERNEL_map, t[2], r->y, 0, NULL, NULL));
+    AGAIN(record_kernel(recorder, TEST_KERNEL_map, r->y, r->z, 1, NULL, NULL));
     AGAIN(rota_record_copy(recorder, r->out, 0, r->y, 0, BYTES, NULL));
     rota_recorder_close(recorder);
     return true;
 }
 
+static bool is_untouched(const uint32_t *words) {
+    for (uint32_t i = 0; i < WORDS; i++)
+        if (words[i] != 0xeeeeeeee) return false;
+    return true;
+}
+
 /* A read is right or it fails; once more it succeeds, unless what it reads failed. */
-static bool check(run *r, rota_buffer *buffer, const uint32_t *expected, bool may_fail) {
+static bool check(run *r, rota_buffer *buffer, const void *expected, bool may_fail) {
     uint32_t words[WORDS];
     const char *name = rota_buffer_name(buffer);
     for (uint32_t turn = 0; turn < 2; turn++) {
@@ -439,28 +262,46 @@ static bool check(run *r, rota_buffer *buffer, const uint32_t *expected, bool ma
                 trouble(r, "'%s' is read as OK, and is wrong", name);
             return true;
         }
+        if (!is_untouched(words)) trouble(r, "a read of '%s' failed, and changed the memory", name);
     }
     if (!may_fail && !r->lost) trouble(r, "reading '%s' again: %s", name, rota_last_error());
     return false;
 }
 
+/* All that a replay writes. */
+static bool check_all(run *r, uint32_t number, bool may_fail) {
+    bool good = true;
+    const struct {
+        rota_buffer *buffer;
+        const void *expected;
+    } all[] = {
+        {r->x, r->mx}, {r->y, r->my}, {r->z, r->mz}, {r->l, r->ml}, {r->w[number % 2], r->mw[number % 2]},
+        {r->c, r->mc}};
+    for (uint32_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].buffer) good = check(r, all[i].buffer, all[i].expected, may_fail) && good;
+    return good;
+}
+
 /* False: it failed, and what it writes is either failed or as if it had not. */
 static bool replay(run *r, uint32_t number) {
     rota_ticket ticket = {0};
-    AGAIN(rota_args_set_u32(r->args, r->p, number));
+    /* Few values: what CUDA makes for each is kept for the next time. */
+    const uint32_t p = number % 3;
+    AGAIN(rota_args_set_u32(r->args, r->p, p));
     AGAIN(rota_args_set_u64(r->args, r->seed, 7 * number));
+    AGAIN(rota_args_set_buffer(r->args, r->slot, r->w[number % 2]));
     for (uint32_t i = 0; i < WORDS; i++) r->input[i] = number + i;
+    for (uint32_t i = 0; i < WORDS; i++) r->mb[i] = (float)((number + i) % 5);
     memset(r->output, 0xee, sizeof r->output);
     AGAIN(rota_submit_wait(r->plan, r->args, 0, &ticket));
-    model(r, number, 7 * number);
+    model(r, p, 7 * number, r->mw[number % 2]);
     if (good(r, "replay", rota_wait(ticket, 0))) {
         if (memcmp(r->output, r->my, BYTES) != 0)
             trouble(r, "replay %u is OK and its output is wrong", number);
         return true;
     }
-    (void)check(r, r->x, r->mx, true);
-    (void)check(r, r->y, r->my, true);
-    (void)check(r, r->z, r->mz, true);
+    if (!is_untouched(r->output)) trouble(r, "replay %u failed, and changed its output", number);
+    (void)check_all(r, number, true);
     return false;
 }
 
@@ -469,12 +310,23 @@ static bool replays(run *r, uint32_t from, uint32_t to) {
         atomic_store(&phase, i == 0 ? FIRST : i == REPLAYS - 1 ? HUNDREDTH : BETWEEN);
         if (replay(r, i)) continue;
         if (r->lost) return false;
-        for (uint32_t k = 0; k < WORDS; k++) r->mx[k] = k; /* what overwrites all of it heals it */
+        /* What overwrites all of it heals it. */
+        for (uint32_t k = 0; k < WORDS; k++) r->mx[k] = r->mw[i % 2][k] = k;
         AGAIN(rota_buffer_write(r->x, r->devices[0], 0, r->mx, BYTES, NULL));
+        AGAIN(rota_buffer_write(r->w[i % 2], r->devices[0], 0, r->mw[i % 2], BYTES, NULL));
         if (!replay(r, i) && !r->lost) trouble(r, "replay %u fails again: %s", i, rota_last_error());
         if (r->lost) return false;
     }
     return true;
+}
+
+/* Until it is there. */
+static bool write_words(run *r, rota_buffer *buffer, const void *words) {
+    AGAIN(rota_buffer_write(buffer, r->devices[0], 0, words, BYTES, NULL));
+    if (check(r, buffer, words, true)) return true;
+    if (r->lost) return false;
+    AGAIN(rota_buffer_write(buffer, r->devices[0], 0, words, BYTES, NULL));
+    return check(r, buffer, words, false);
 }
 
 static bool middle(run *r, const char *id) {
@@ -486,7 +338,17 @@ static bool middle(run *r, const char *id) {
     AGAIN(rota_runtime_buffer(r->runtime, "y", BYTES, &r->y));
     AGAIN(rota_runtime_buffer(r->runtime, "z", BYTES, &r->z));
     AGAIN(rota_runtime_buffer(r->runtime, "large", sizeof large, &r->large));
-    for (uint32_t i = 0; i < WORDS; i++) r->mx[i] = i;
+    AGAIN(rota_runtime_buffer(r->runtime, "l", BYTES, &r->l));
+    for (uint32_t i = 0; i < 2; i++) AGAIN(rota_runtime_buffer(r->runtime, i ? "w1" : "w0", BYTES, &r->w[i]));
+    if (with_products) {
+        AGAIN(rota_runtime_buffer(r->runtime, "a", BYTES, &r->a));
+        AGAIN(rota_runtime_buffer(r->runtime, "c", BYTES, &r->c));
+        for (uint32_t i = 0; i < WORDS; i++) r->ma[i] = (float)(i % 7);
+        if (!write_words(r, r->a, r->ma)) return false;
+    }
+    for (uint32_t i = 0; i < WORDS; i++) r->mx[i] = r->mw[0][i] = r->mw[1][i] = i;
+    for (uint32_t i = 0; i < 2; i++)
+        if (!write_words(r, r->w[i], r->mw[i])) return false;
     AGAIN(rota_buffer_write(r->x, r->devices[0], 0, r->mx, BYTES, NULL));
     if (!check(r, r->x, r->mx, true)) {
         if (r->lost) return false;
@@ -500,11 +362,11 @@ static bool middle(run *r, const char *id) {
     AGAIN(rota_compile(r->runtime, r->graph, &options, &r->plan));
     AGAIN(rota_args_create(r->plan, &r->args));
     AGAIN(rota_args_set_input(r->args, r->in, r->input, BYTES, true));
+    if (with_products) AGAIN(rota_args_set_input(r->args, r->b, r->mb, BYTES, true));
     AGAIN(rota_args_set_output(r->args, r->out, r->output, BYTES));
     if (!replays(r, 0, REPLAYS)) return false;
     atomic_store(&phase, READ);
-    if (!check(r, r->x, r->mx, false) || !check(r, r->y, r->my, false) || !check(r, r->z, r->mz, false))
-        return false;
+    if (!check_all(r, REPLAYS - 1, false)) return false;
     for (uint32_t turn = 0; turn < 2; turn++) {
         rota_ticket ticket;
         memset(back, 0xee, BYTES);
@@ -543,9 +405,6 @@ static void try_other(run *r) {
     rota_buffer_release(buffer);
 }
 
-static const char *under_test = "cpu";
-static bool verbose;
-
 __attribute__((noinline)) static void run_once(run *r) {
     outermost = __builtin_return_address(0);
     const bool is_stub = strcmp(under_test, "vk:0") != 0;
@@ -554,13 +413,14 @@ __attribute__((noinline)) static void run_once(run *r) {
     atomic_store(&vk_lost, false);
     rota_chunk_cache_trim();
     for (uint32_t i = 0; i < PLACES_MAX; i++) places[i].seen = 0;
+    planted = planting;
     const uint32_t before = live, abandoned = rota_devices_abandoned();
     const int made_before = made;
 #ifdef ROTA_HAVE_CUDA
     if (is_stub) {
         cuda_stub_start(1, 1);
         for (uint32_t k = 0; k < TEST_KERNEL_COUNT; k++) cuda_stub_kernel(&test_kernels[k].kernel);
-        if (strcmp(under_test, "cuda-stub") == 0) cuda_stub_watch(ask);
+        if (strcmp(under_test, "cuda-stub") == 0) cuda_stub_watch(ask_stub);
     }
 #endif
     const char *ids[2] = {strcmp(under_test, "cuda-stub") == 0 ? "cuda:0" : under_test,
@@ -569,7 +429,8 @@ __attribute__((noinline)) static void run_once(run *r) {
                                           .worker_threads = 2,
                                           .staging_slots = 2,
                                           .staging_slot_bytes = 65536,
-                                          .cache_dir = ""};
+                                          .diagnostics = with_diagnostics,
+                                          .cache_dir = cache_folder};
     atomic_store(&phase, OPEN);
     atomic_store(&counting, true);
     rota_status status = rota_runtime_open(&options, &r->runtime);
@@ -593,6 +454,11 @@ __attribute__((noinline)) static void run_once(run *r) {
     rota_buffer_release(r->y);
     rota_buffer_release(r->z);
     rota_buffer_release(r->large);
+    rota_buffer_release(r->l);
+    rota_buffer_release(r->w[0]);
+    rota_buffer_release(r->w[1]);
+    rota_buffer_release(r->a);
+    rota_buffer_release(r->c);
     atomic_store(&phase, CLOSE);
     status = rota_runtime_close(r->runtime, 0);
     atomic_store(&counting, false);
@@ -612,13 +478,7 @@ __attribute__((noinline)) static void run_once(run *r) {
         trouble(r, "%d objects left in the driver", made - made_before);
     if (wanted_place != UINT32_MAX && live != before) {
         trouble(r, "%d blocks of memory left", (int)(live - before));
-        for (uint32_t i = blocks_used; verbose && i-- > 1;)
-            if (blocks[i].memory && blocks[i].frames[0]) {
-                fprintf(stderr, "  left, perhaps:");
-                for (uint32_t k = 0; k < FRAMES && blocks[i].frames[k]; k++)
-                    fprintf(stderr, " %tx", (char *)blocks[i].frames[k] - &__executable_start);
-                fprintf(stderr, "\n");
-            }
+        if (verbose) print_left();
     }
 }
 
@@ -642,6 +502,21 @@ static void fatal(int signal_number) {
     _exit(3);
 }
 
+static void empty_cache_folder(void) {
+    DIR *folder = opendir(cache_folder);
+    for (struct dirent *entry; folder && (entry = readdir(folder));)
+        if (entry->d_name[0] != '.') (void)unlinkat(dirfd(folder), entry->d_name, 0);
+    if (folder) (void)closedir(folder);
+}
+
+static plant plant_of(const char *name) {
+    static const char *const names[] = {"none", "forgotten", "wrong", "silent", "leak"};
+    for (uint32_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0) return (plant)i;
+    fprintf(stderr, "rota-faults: there is no plant '%s'\n", name);
+    exit(1);
+}
+
 static void list_points(void) {
     uint32_t per_phase[PHASES] = {0}, place_count = 0;
     for (uint32_t p = 0; p < PLACES_MAX; p++) {
@@ -663,12 +538,18 @@ static void list_points(void) {
 
 int main(int argc, char **argv) {
     bool full = false;
+    const char *cache = NULL;
+    uint32_t some = 0;
     uint64_t seed = 1;
     uint32_t sample = 50, only = UINT32_MAX;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--full") == 0) full = true;
         if (strcmp(argv[i], "--verbose") == 0) verbose = true;
+        if (strcmp(argv[i], "--diagnostics") == 0) with_diagnostics = true;
         if (i + 1 == argc) continue;
+        if (strcmp(argv[i], "--some") == 0) some = (uint32_t)strtoul(argv[i + 1], NULL, 10);
+        if (strcmp(argv[i], "--cache") == 0) cache = argv[i + 1];
+        if (strcmp(argv[i], "--plant") == 0) planting = plant_of(argv[i + 1]);
         if (strcmp(argv[i], "--device") == 0) under_test = argv[i + 1];
         if (strcmp(argv[i], "--seed") == 0) seed = strtoull(argv[i + 1], NULL, 10);
         if (strcmp(argv[i], "--sample") == 0) sample = (uint32_t)strtoul(argv[i + 1], NULL, 10);
@@ -679,6 +560,12 @@ int main(int argc, char **argv) {
 #else
     if (strcmp(under_test, "vk:0") != 0) return 77;
 #endif
+    with_products = strcmp(under_test, "cuda-stub") != 0;
+    make_library_map();
+    if (cache) {
+        (void)snprintf(cache_folder, sizeof cache_folder, "/tmp/rota-faults-XXXXXX");
+        if (!mkdtemp(cache_folder)) return 1;
+    }
     (void)signal(SIGALRM, fatal);
 #ifndef __SANITIZE_ADDRESS__
     (void)signal(SIGSEGV, fatal);
@@ -693,13 +580,17 @@ int main(int argc, char **argv) {
         if (turn >= 2) {
             const uint32_t now = number++;
             const bool is_sample = sample && test_random(&seed) % point_count < sample;
-            if (only != UINT32_MAX ? now != only : !full && points[now].ordinal > 1 && !is_sample) continue;
+            if (only != UINT32_MAX ? now != only
+                : some             ? test_random(&seed) % point_count >= some
+                                   : !full && points[now].ordinal > 1 && !is_sample)
+                continue;
             wanted_place = points[now].place;
             wanted_ordinal = points[now].ordinal;
             wanted_result = points[now].result;
             current = now;
             if (verbose) describe(now);
         }
+        if (cache && strcmp(cache, "cold") == 0) empty_cache_folder();
         (void)alarm(PATIENCE_S);
         run_once(&r);
         if (turn < 2 && r.trouble[0]) {
@@ -719,5 +610,10 @@ int main(int argc, char **argv) {
     (void)alarm(0);
     fprintf(stderr, "%s: %u runs, %u points not reached, %u with trouble\n", under_test, runs, missed,
             troubles);
-    return troubles ? 1 : 0;
+    if (cache) {
+        empty_cache_folder();
+        (void)rmdir(cache_folder);
+    }
+    if (planting != PLANT_NONE && !troubles) fprintf(stderr, "what was planted is not found\n");
+    return (troubles != 0) != (planting != PLANT_NONE);
 }
