@@ -147,6 +147,25 @@ static int use_once(const soak *s) {
     return EXIT_CHECK_FAILED;
 }
 
+/* The pages of a device's upload ring come when its slots are first written, and stay: all of them at the
+ * beginning, since slow devices take minutes for that. */
+#define RING_SLOTS 16
+#define SLOT_BYTES (1u << 20)
+static rota_status fill_rings(const soak *s) {
+    void *bytes = calloc(1, SLOT_BYTES);
+    rota_buffer *buffer = NULL;
+    rota_status status = bytes ? rota_runtime_buffer(s->runtime, "ring", SLOT_BYTES, &buffer)
+                               : rota_fail(ROTA_OUT_OF_MEMORY, "no host memory for %u bytes", SLOT_BYTES);
+    for (uint32_t i = 0; i < 4 * RING_SLOTS * s->device_count && status == ROTA_OK; i++) {
+        rota_ticket ticket;
+        status = rota_buffer_write(buffer, s->devices[i % s->device_count], 0, bytes, SLOT_BYTES, &ticket);
+        if (status == ROTA_OK) status = rota_wait(ticket, 0);
+    }
+    rota_buffer_release(buffer);
+    free(bytes);
+    return status;
+}
+
 /* ---- Running ---- */
 
 static uint64_t sum(const soak_thread *threads, uint32_t count, bool rounds) {
@@ -306,6 +325,11 @@ static int run(soak *s, soak_thread *threads, uint32_t count, uint64_t length_ns
         rota_runtime_get_stats(s->runtime, &stats);
     }
     memory_before = stats.memory_bytes - rota_runtime_staging_bytes(s->runtime);
+    rota_status filled = fill_rings(s);
+    if (filled != ROTA_OK) {
+        report_failure(program, filled);
+        return EXIT_CHECK_FAILED;
+    }
     for (; started < count; started++)
         if (pthread_create(&ids[started], NULL, thread_main, &threads[started]) != 0) break;
     if (started < count) {
