@@ -38,15 +38,41 @@ static int size_shift(size_t size) {
     return 64 - __builtin_clzll((unsigned long long)size - 1);
 }
 
-/* From 2 MiB on, huge pages: fewer faults when the block is fresh and fewer misses of the address cache
- * later. */
+/* Pages of their own from this size on: malloc keeps freed blocks as long as something small lives behind
+ * them, and what a burst needed is to go back to the system. Not where a sanitizer looks after malloc. */
+#if defined __SANITIZE_ADDRESS__
+#define MAPPED_BYTES SIZE_MAX
+#elif defined __has_feature
+#if __has_feature(address_sanitizer)
+#define MAPPED_BYTES SIZE_MAX
+#endif
+#endif
+#ifndef MAPPED_BYTES
+#define MAPPED_BYTES ((size_t)1 << ARENA_CHUNK_SHIFT)
+#endif
+
+/* From 2 MiB on, aligned to huge pages: fewer faults when the block is fresh and fewer misses of the address
+ * cache later. */
 static void *system_alloc(size_t size) {
-    const size_t huge = (size_t)2 << 20;
-    if (size < huge) return aligned_alloc(PAGE, size);
+    const size_t huge = (size_t)2 << 20, alignment = size < huge ? PAGE : huge;
     if (size > SIZE_MAX - huge) return NULL;
-    void *memory = aligned_alloc(huge, (size + huge - 1) & ~(huge - 1));
-    if (memory) (void)madvise(memory, size, MADV_HUGEPAGE); /* a hint: a system without them ignores it */
-    return memory;
+    if (size < MAPPED_BYTES) return aligned_alloc(alignment, (size + alignment - 1) & ~(alignment - 1));
+    const size_t slack = alignment - PAGE;
+    uint8_t *memory = mmap(NULL, size + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return NULL;
+    if (slack == 0) return memory;
+    const size_t before = (alignment - (uintptr_t)memory % alignment) % alignment;
+    if (before) (void)munmap(memory, before);
+    if (slack > before) (void)munmap(memory + before + size, slack - before);
+    (void)madvise(memory + before, size, MADV_HUGEPAGE); /* a hint: a system without them ignores it */
+    return memory + before;
+}
+
+static void system_free(void *memory, size_t size) {
+    if (size < MAPPED_BYTES)
+        free(memory);
+    else
+        (void)munmap(memory, size);
 }
 
 void *rota_chunk_alloc(size_t size, size_t *out_size) {
@@ -83,7 +109,7 @@ void rota_chunk_free(void *memory, size_t usable_size) {
         }
         pthread_mutex_unlock(&cache_mutex);
     }
-    free(memory);
+    if (memory) system_free(memory, usable_size);
 }
 
 void rota_chunk_cache_trim(void) {
@@ -92,7 +118,7 @@ void rota_chunk_cache_trim(void) {
         while (cache[shift]) {
             free_block *block = cache[shift];
             cache[shift] = block->next;
-            free(block);
+            system_free(block, (size_t)1 << shift);
         }
         cached[shift] = fewest[shift] = 0;
     }
@@ -126,7 +152,7 @@ void rota_chunk_cache_sweep(uint64_t now_ns) {
         pthread_mutex_unlock(&cache_mutex);
         while (taken) {
             free_block *next = taken->next;
-            free(taken);
+            system_free(taken, (size_t)1 << shift);
             taken = next;
         }
     }

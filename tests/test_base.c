@@ -2,6 +2,7 @@
 #include "tests/support.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/arena.h"
@@ -63,6 +64,46 @@ static void idle_chunks_are_given_back(void **state) {
     assert_int_equal(rota_chunk_cache_bytes(), USED * BLOCK_BYTES);
     for (int round = 0; round < 4; round++) rota_chunk_cache_sweep(now += ROTA_CHUNK_CACHE_SWEEP_NS);
     assert_int_equal(rota_chunk_cache_bytes(), 0);
+}
+
+static uint64_t resident_bytes(void) {
+    unsigned long long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%*u %llu", &pages), 1);
+    fclose(file);
+    return pages * 4096;
+}
+
+/* Also while small things live between them. */
+static void chunks_go_back_to_the_system(void **state) {
+    (void)state;
+    enum { BLOCKS = 512, SIZES = 2 };
+    static void *blocks[BLOCKS], *between[BLOCKS];
+    static const size_t sizes[SIZES] = {1 << 16, 3 << 20};
+    for (uint32_t s = 0; s < SIZES; s++) {
+        const uint32_t count = s == 0 ? BLOCKS : BLOCKS / 32;
+        size_t usable = 0;
+        rota_chunk_cache_trim();
+        const uint64_t before = resident_bytes();
+        for (uint32_t i = 0; i < count; i++) {
+            assert_non_null(blocks[i] = rota_chunk_alloc(sizes[s], &usable));
+            assert_int_equal((uintptr_t)blocks[i] % (usable < (2 << 20) ? 4096 : 2 << 20), 0);
+            memset(blocks[i], 1, usable);
+            assert_non_null(between[i] = malloc(100));
+        }
+        const uint64_t full = resident_bytes();
+        for (uint32_t i = 0; i < count; i++) rota_chunk_free(blocks[i], usable);
+        rota_chunk_cache_trim();
+        const uint64_t after = resident_bytes();
+        for (uint32_t i = 0; i < count; i++) free(between[i]);
+#if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__ && !defined __clang__
+        assert_true(full >= before + count * (uint64_t)usable);
+        assert_true(after < before + count * (uint64_t)usable / 8);
+#else
+        (void)before, (void)full, (void)after;
+#endif
+    }
 }
 
 static void sizes_near_the_end_are_refused(void **state) {
@@ -154,6 +195,7 @@ int main(void) {
         cmocka_unit_test(status_names_and_sentences),
         cmocka_unit_test(arena_blocks_are_aligned_and_disjoint),
         cmocka_unit_test(idle_chunks_are_given_back),
+        cmocka_unit_test(chunks_go_back_to_the_system),
         cmocka_unit_test(sizes_near_the_end_are_refused),
         cmocka_unit_test(a_slab_gives_freed_objects_again),
         cmocka_unit_test(slab_objects_are_one_threads_at_a_time),
