@@ -32,6 +32,7 @@ static const char program[] = "rota-bench soak";
 #define CLOSE_NS UINT64_C(30000000000)
 /* Blocks for small reads and writes stay with each device. */
 #define STAGING_KEPT_BYTES (UINT64_C(1) << 20)
+#define OWN_PAGES_BYTES (1 << 16)
 #define MIB 1048576.0
 
 /* ---- What the process has ---- */
@@ -396,6 +397,9 @@ int bench_soak(int argc, char **argv) {
     option_result parsed = options_parse(program, options, sizeof options / sizeof *options, argc, argv);
     if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
 
+    /* What the program's threads take for their own data has pages of its own: in malloc's arenas it would
+     * leave those full of holes, each kept by something small of whoever allocated meanwhile. */
+    (void)mallopt(M_MMAP_THRESHOLD, OWN_PAGES_BYTES);
     soak s = {0};
     static soak_thread threads[THREADS_MAX];
     char *ids = strdup(device);
