@@ -293,7 +293,8 @@ class Suite:
               *sorted({executable for executable, _, _ in self.tests.values()})], self.tree)
         self.compiles = {}
         for entry in json.loads((self.build / "compile_commands.json").read_text()):
-            self.compiles.setdefault(os.path.relpath(entry["file"], self.tree), {})[entry["output"]] = shlex.split(entry["command"])
+            words = shlex.split(entry["command"])
+            self.compiles.setdefault(os.path.relpath(entry["file"], self.tree), {})[words[words.index("-o") + 1]] = words
         self.links, self.coverage, self.lock = {}, known("coverage.json"), threading.Lock()
 
     def link_of(self, executable):
