@@ -18,7 +18,7 @@ The draw depends on the text of lines, not on their places: a line that changes 
 Memory orders are not changed here: the machine that runs this may be stronger than C11, and the explorations judge them.
 Standard library only.
 """
-import argparse, hashlib, json, os, re, resource, shlex, shutil, subprocess, sys, threading, time
+import argparse, fcntl, hashlib, json, os, re, resource, shlex, shutil, subprocess, sys, threading, time
 from pathlib import Path
 
 SEED = 20261123
@@ -46,8 +46,8 @@ def is_message(text):
     return re.search(r"rota_fail|rota_log|_Static_assert|#|snprintf|rota_cause_new|rota_reason_fail|assert\(", text)
 
 
-def changes_of(line):
-    """All one-line changes of a line: (kind, new line)."""
+def changes_of(line, before):
+    """All one-line changes of a line, after one of code: (kind, new line)."""
     code = code_of(line)
     found = []
     if is_message(code) or not code.strip():
@@ -61,7 +61,8 @@ def changes_of(line):
         for m in re.finditer(pattern, code):
             found.append(("bound", line[: m.start()] + line[m.end():]))
     call = re.fullmatch(r"(\s*)(?:\(void\))?[a-z_][\w>.\-\[\]]*\([^{}]*\);\s*", code.rstrip("\n"))
-    if call and "return" not in code and code.count("(") == code.count(")"):
+    begins = re.search(r"(?:[;{})]|\belse)~*\s*$", code_of(before))  # else it goes on with a statement
+    if call and begins and "return" not in code and code.count("(") == code.count(")"):
         found.append(("dropped call", call[1] + ";\n"))
     branch = re.fullmatch(r"(\s*(?:\} else )?if \()(.*)(\)(?: \{| [^{}]*;)?\s*)", code.rstrip("\n"))
     if branch:
@@ -95,18 +96,19 @@ def draw():
     """COUNT mutants: kinds as often as each other as far as there are any, files by their number of lines."""
     by_kind = {}
     for path in sources():
-        inside, seen = False, {}
+        inside, seen, before = False, {}, ""
         for number, line in enumerate(path.read_text().splitlines(keepends=True), 1):
             comment = inside or line.lstrip().startswith("/*")
             inside = comment and "*/" not in line
             if comment:
                 continue
             name = str(path.relative_to(ROOT))
-            for kind, new in changes_of(line):
+            for kind, new in changes_of(line, before):
                 text = f"{name}|{kind}|{line}|{new}"
                 seen[text] = seen.get(text, 0) + 1
                 rank = hashlib.sha256(f"{SEED}|{text}|{seen[text]}".encode()).digest()
                 by_kind.setdefault(kind, []).append((rank, (name, number, kind, line, new)))
+            before = line if line.strip() else before
     for candidates in by_kind.values():
         candidates.sort(reverse=True)
     drawn, lines = [], set()
@@ -384,7 +386,7 @@ class Suite:
 
 def run(options):
     wanted = [int(number) for number in options.only.split(",")] if options.only else None
-    suite, results, lock = Suite(options), known(), threading.Lock()
+    suite, lock = Suite(options), threading.Lock()
     left = [(index, mutant) for index, mutant in enumerate(draw(), 1) if wanted is None or index in wanted]
     left.reverse()
 
@@ -395,7 +397,7 @@ def run(options):
                     return
                 index, (place, number, kind, line, new) = left.pop()
                 key = key_of((place, number, kind, line, new))
-                before = results.get(key, {})
+                before = known().get(key, {})
             if before.get("state") in ("killed", "does not build") and not options.again:
                 continue
             lines = (suite.tree / place).read_text().splitlines(keepends=True)
@@ -404,7 +406,9 @@ def run(options):
             lines[number - 1] = new
             already = () if options.again else set(before.get("passed", []))
             state, said, passed, seconds = suite.judge(place, "".join(lines), number, folder, options, already)
-            with lock:
+            with lock, open(WORK / "results.lock", "w") as other_runs:
+                fcntl.flock(other_runs, fcntl.LOCK_EX)
+                results = known()
                 results[key] = {"number": number, "state": state, "said": said, "passed": sorted({*passed, *already})}
                 keep(results)
                 print(f"{index:3} {place}:{number} {kind}: {state} {said or ''} ({len(passed)} tests, {seconds:.0f} s)", flush=True)

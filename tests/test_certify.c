@@ -74,6 +74,14 @@ static void save_plan(backup *b, rota_plan *plan) {
 
 #define WRITABLE(pointer) ((void *)(uintptr_t)(pointer))
 
+/* The segment's batches i and i + 1 become one. */
+static void join_batches(const rota_exec_program_desc *d, rota_exec_segment *segment, uint32_t i) {
+    rota_exec_batch *batches = (rota_exec_batch *)WRITABLE(d->batches) + segment->first_batch;
+    batches[i].command_count += batches[i + 1].command_count;
+    memmove(&batches[i + 1], &batches[i + 2], sizeof *batches * (segment->batch_count - i - 2));
+    segment->batch_count--;
+}
+
 static bool damage_barrier(rota_plan *plan, uint64_t *random) {
     const uint32_t p = test_below(random, plan->part_count);
     const rota_exec_program_desc *d = &plan->parts[p].desc;
@@ -81,12 +89,16 @@ static bool damage_barrier(rota_plan *plan, uint64_t *random) {
     rota_exec_segment *segment =
         (rota_exec_segment *)WRITABLE(d->segments) + test_below(random, d->segment_count);
     if (segment->batch_count < 2) return false;
-    rota_exec_batch *batches = (rota_exec_batch *)WRITABLE(d->batches) + segment->first_batch;
-    const uint32_t i = test_below(random, segment->batch_count - 1);
-    batches[i].command_count += batches[i + 1].command_count;
-    memmove(&batches[i + 1], &batches[i + 2], sizeof *batches * (segment->batch_count - i - 2));
-    segment->batch_count--;
+    join_batches(d, segment, test_below(random, segment->batch_count - 1));
     return true;
+}
+
+/* The program's edge e, of its node `from`, goes. */
+static void remove_edge(const rota_exec_program_desc *d, uint32_t from, uint32_t e) {
+    const uint32_t nodes = d->command_count + d->join_count;
+    uint32_t *first = WRITABLE(d->first_successor), *successor = WRITABLE(d->successor);
+    memmove(successor + e, successor + e + 1, sizeof *successor * (first[nodes] - e - 1));
+    for (uint32_t i = from + 1; i <= nodes; i++) first[i]--;
 }
 
 static bool damage_edge(rota_plan *plan, uint64_t *random) {
@@ -100,8 +112,7 @@ static bool damage_edge(rota_plan *plan, uint64_t *random) {
     while (first[from + 1] <= e) from++;
     count[successor[e]]--;
     if (test_below(random, 2) == 0 || from >= d->command_count) {
-        memmove(successor + e, successor + e + 1, sizeof *successor * (edges - e - 1));
-        for (uint32_t i = from + 1; i <= nodes; i++) first[i]--;
+        remove_edge(d, from, e);
         return true;
     }
     /* To another, later, command of its segment. */
@@ -314,6 +325,117 @@ static void damaged_plans_of_devices_are_refused(void **state) {
     assert_ok(rota_runtime_close(runtime, 10000000000ull));
 }
 
+/* ---- Crowds: more uses of a buffer than are looked at one by one ---- */
+
+enum { CROWD = 70, BLOCK = 64 }; /* members, and bytes of each one's own */
+
+typedef enum crowd_shape { CROWD_READS, CROWD_WRITES_PARTS, CROWD_ADDS, CROWD_SHAPES } crowd_shape;
+
+static rota_status nothing(const rota_kernel_call *call) {
+    (void)call;
+    return ROTA_OK;
+}
+static const rota_kernel one_operand = {.name = "one", .operand_count = 1, .cpu = {.fn = nothing}};
+static const rota_kernel two_operands = {.name = "two", .operand_count = 2, .cpu = {.fn = nothing}};
+static const rota_kernel adds = {.name = "adds",
+                                 .operand_count = 1,
+                                 .flags = ROTA_KERNEL_ATOMIC_ACCUMULATE | ROTA_KERNEL_INTEGER_ACCUMULATE,
+                                 .cpu = {.fn = nothing}};
+
+static void record(rota_recorder *recorder, const rota_kernel *kernel, const rota_access *accesses) {
+    assert_ok(rota_record_kernel(recorder,
+                                 &(rota_kernel_node){.kernel = kernel,
+                                                     .accesses = accesses,
+                                                     .access_count = kernel->operand_count},
+                                 NULL));
+}
+
+static uint32_t in_thirds(void *user, rota_node node, uint32_t queue_count) {
+    (void)user;
+    return node.index % queue_count;
+}
+
+/* A write of x, then the crowd and another write of x, twice. */
+static rota_plan *compile_crowd(crowd_shape shape, uint32_t queues, rota_buffer *x, rota_buffer *y) {
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    const rota_access writes = {x, 0, ROTA_WHOLE, ROTA_WRITE}, all = {x, 0, ROTA_WHOLE, ROTA_READWRITE};
+    record(recorder, &one_operand, &writes);
+    for (uint32_t round = 0; round < 2; round++) {
+        for (uint32_t i = 0; i < CROWD; i++) {
+            const rota_access reads[] = {{x, 0, ROTA_WHOLE, ROTA_READ}, {y, i * BLOCK, BLOCK, ROTA_WRITE}},
+                              part = {x, i * BLOCK, BLOCK, ROTA_READWRITE},
+                              add = {x, 0, ROTA_WHOLE, ROTA_ACCUMULATE};
+            record(recorder, shape == CROWD_READS ? &two_operands : shape == CROWD_ADDS ? &adds : &one_operand,
+                   shape == CROWD_READS ? reads : shape == CROWD_ADDS ? &add : &part);
+        }
+        record(recorder, &one_operand, &all);
+    }
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(
+        NULL, graph,
+        &(rota_compile_options){
+            .certify = true, .queues = queues, .queue_policy = queues > 1 ? in_thirds : NULL},
+        &plan));
+    rota_graph_release(graph);
+    return plan;
+}
+
+/* Whether the certificate says what true reachability does; puts the plan back. */
+static void judge_damage(rota_plan *plan, backup *b, const char *what, uint32_t *refused) {
+    char message[384];
+    const bool harmless = is_harmless(plan, message, sizeof message);
+    const rota_status status = rota_plan_certify(plan);
+    if (harmless != (status == ROTA_OK))
+        fail_msg("%s: %s, but %s", what, harmless ? "harmless" : message,
+                 harmless ? rota_last_error() : "accepted");
+    *refused += !harmless;
+    restore(b);
+}
+
+/* Each edge, barrier and wait of such a plan is taken away, one after the other. */
+static void crowds_are_looked_at(void **state) {
+    (void)state;
+    rota_buffer *x, *y;
+    assert_ok(rota_buffer_create("x", CROWD * BLOCK, &x));
+    assert_ok(rota_buffer_create("y", CROWD * BLOCK, &y));
+    for (uint32_t shape = 0; shape < CROWD_SHAPES; shape++)
+        for (uint32_t queues = 1; queues <= 3; queues += 2) {
+            rota_plan *plan = compile_crowd((crowd_shape)shape, queues, x, y);
+            const rota_exec_program_desc *d = &plan->parts[0].desc;
+            const uint32_t nodes = d->command_count + d->join_count;
+            uint32_t edges = 0, barriers = 0, waits = 0;
+            backup b = {.count = 0};
+            for (uint32_t from = 0; from < nodes; from++)
+                for (uint32_t e = d->first_successor[from]; e < d->first_successor[from + 1]; e++) {
+                    save_plan(&b, plan);
+                    ((uint32_t *)WRITABLE(d->predecessor_count))[d->successor[e]]--;
+                    remove_edge(d, from, e);
+                    judge_damage(plan, &b, "an edge", &edges);
+                }
+            for (uint32_t k = 0; k < d->segment_count; k++)
+                for (uint32_t i = 0; i + 1 < d->segments[k].batch_count; i++) {
+                    save_plan(&b, plan);
+                    join_batches(d, (rota_exec_segment *)WRITABLE(d->segments) + k, i);
+                    judge_damage(plan, &b, "a barrier", &barriers);
+                }
+            for (uint32_t k = 0; k < plan->segment_count; k++)
+                for (uint32_t i = 0; i < plan->segments[k].wait_count; i++) {
+                    save_plan(&b, plan);
+                    uint32_t *of = &plan->segment_waits[plan->segments[k].first_wait];
+                    of[i] = of[--plan->segments[k].wait_count];
+                    judge_damage(plan, &b, "a wait", &waits);
+                }
+            assert_true(queues > 1 ? waits > 0 : edges >= CROWD && barriers > 0);
+            rota_plan_release(plan);
+        }
+    rota_buffer_release(x);
+    rota_buffer_release(y);
+}
+
 enum { WORDS = 1024 };
 
 /* c[i] = a[i] + b[n - 1 - i] */
@@ -378,6 +500,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(damaged_plans_are_refused),
         cmocka_unit_test(damaged_plans_of_devices_are_refused),
+        cmocka_unit_test(crowds_are_looked_at),
         cmocka_unit_test(what_is_read_twice_is_not_overwritten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

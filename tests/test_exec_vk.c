@@ -2,6 +2,7 @@
  * a Vulkan device every case is skipped by name. */
 #include "exec_vk_kit.h"
 #include "random.h"
+#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -479,6 +480,19 @@ static uint32_t files_in(const char *folder) {
     return count;
 }
 
+/* Of the only file there: vendor, device, driver, and the 16 bytes by which the driver names its caches. */
+static void expect_cache_name(const char *folder) {
+    DIR *open = opendir(folder);
+    assert_non_null(open);
+    for (const struct dirent *entry; (entry = readdir(open));) {
+        if (entry->d_name[0] == '.') continue;
+        int end = 0;
+        (void)sscanf(entry->d_name, "vk-%*8[0-9a-f]-%*8[0-9a-f]-%*8[0-9a-f]-%*32[0-9a-f].bin%n", &end);
+        if (end == 0 || entry->d_name[end] != 0) fail_msg("the cache file is called '%s'", entry->d_name);
+    }
+    assert_int_equal(closedir(open), 0);
+}
+
 static char said[512];
 static void hear(void *user, rota_log_level level, const char *message) {
     (void)user;
@@ -522,6 +536,7 @@ static void test_cache(void **state) {
         free(p);
         close_quiet(f, false);
         assert_int_equal(files_in(nested), 1);
+        expect_cache_name(nested);
         snprintf(command, sizeof command, "for i in %s/*; do printf damaged >> $i; done", nested);
         if (round == 1) assert_int_equal(system(command), 0);
     }

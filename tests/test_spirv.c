@@ -54,6 +54,8 @@ static void absurd_words_are_seen(void **state) {
         {0, 0x03022307, "begins with 0x03022307"}, /* the other byte order */
         {1, 0x00010700, "version"},
         {1, 0x01010000, "version"},
+        {1, 0x00010001, "version"}, /* the byte below the minor version is reserved */
+        {1, 0x00020000, "version"},
         {3, 0, "bound"},
         {3, 1, "bound"},
         {3, UINT32_MAX, "bound"},
