@@ -3,7 +3,7 @@
 
 tests/mutants.py list                     the mutants that the seed draws
 tests/mutants.py cover [--tests REGEX]    which lines each test executes, and how long it takes (build-mutants/coverage.json)
-tests/mutants.py run [--jobs N] [--only 3,17] [--tests REGEX] [--seconds S] [--long] [--again]
+tests/mutants.py run [--jobs N] [--copy NAME] [--only 3,17] [--tests REGEX] [--seconds S] [--long] [--again]
 tests/mutants.py try FILE...              the same for changes of one's own, each a unified diff
 tests/mutants.py report                   what is known so far
 
@@ -167,9 +167,9 @@ def must(arguments, where):
     return output
 
 
-def prepare():
-    """The copy of the tree, as the checkout is now, and its two builds' folders."""
-    tree = WORK / "tree"
+def prepare(options):
+    """A copy of the tree, as the checkout is now."""
+    tree = WORK / options.copy
     tree.mkdir(parents=True, exist_ok=True)
     for name in filter(None, must(["git", "ls-files", "-z"], ROOT).split("\0")):
         source, target = ROOT / name, tree / name
@@ -223,7 +223,7 @@ exec %s "$@"
 
 def cover(options):
     """Runs each test once in a build that counts lines."""
-    tree = prepare()
+    tree = prepare(options)
     launcher = WORK / "launcher.sh"
     launcher.write_text(LAUNCHER % (shutil.which("ccache") or ""))
     launcher.chmod(0o755)
@@ -288,7 +288,7 @@ class Suite:
     """The tree's release build, and what is known of its tests."""
 
     def __init__(self, options):
-        self.tree = prepare()
+        self.tree = prepare(options)
         self.build = configure(self.tree, "build", f"-DCMAKE_EXE_LINKER_FLAGS={LINKER}")
         self.tests = tests_of(self.build)
         must(["cmake", "--build", str(self.build), "-j", str(options.jobs), "--target",
@@ -315,8 +315,10 @@ class Suite:
             if options.tests and not re.fullmatch(options.tests, name) or is_long and not options.long and not options.tests:
                 continue
             known_of = self.coverage.get(name)
-            if not known_of:
-                found.append((60.0 if is_long else 5.0, name))
+            if not known_of or options.tests:
+                about = known_of["seconds"] if known_of else 60.0 if is_long else 5.0
+                if about <= options.seconds:
+                    found.append((about, name))
                 continue
             if not known_of["passed"]:
                 continue
@@ -370,7 +372,7 @@ class Suite:
                     link.insert(archive, str(objects[output]))
                 said, code = command(link, self.build, 600)
                 if code != 0:
-                    return "does not build", said[-300:], [], 0.0
+                    return "does not link", said[-300:], [], 0.0
                 programs[executable] = program
             limit = 4 * usual + 8
             fails = lambda program: run_test(program, arguments, self.build / "tests", limit)
@@ -413,7 +415,7 @@ def run(options):
                 keep(results)
                 print(f"{index:3} {place}:{number} {kind}: {state} {said or ''} ({len(passed)} tests, {seconds:.0f} s)", flush=True)
 
-    folders = iter([WORK / f"worker{n}" for n in range(options.jobs)])
+    folders = iter([WORK / f"{options.copy}-worker{n}" for n in range(options.jobs)])
     share(options.jobs, lambda: worker(next(folders)))
 
 
@@ -442,7 +444,7 @@ def attempt(options):
                 suite.judge(place, target.read_text(), number, folder, options)
             print(f"{diff.name} {place}:{number}: {state} {name or ''} ({len(passed)} tests, {seconds:.0f} s)", flush=True)
 
-    folders = iter([WORK / f"own{n}" for n in range(options.jobs)])
+    folders = iter([WORK / f"{options.copy}-worker{n}" for n in range(options.jobs)])
     share(options.jobs, lambda: worker(next(folders)))
 
 
@@ -467,6 +469,7 @@ def main():
         if name in ("cover", "run", "try"):
             one.add_argument("--jobs", type=int, default=2)
             one.add_argument("--tests", help="only tests whose whole name this regular expression matches")
+            one.add_argument("--copy", default="tree", help="the copy's name; each run needs one of its own")
             one.add_argument("--long", action="store_true", help="also tests that are labelled long")
         if name in ("run", "try"):
             one.add_argument("--seconds", type=float, default=1e9, help="only tests that take no longer")
