@@ -85,6 +85,38 @@ static void accesses_are_checked(void **state) {
     tear_down(&f);
 }
 
+/* What fits neither where a node keeps it nor where a plan does. */
+static void placements_are_checked(void **state) {
+    (void)state;
+    fixture f;
+    set_up(&f);
+    const rota_access good[] = {{f.a, 0, 512, ROTA_READ}, {f.b, 0, ROTA_WHOLE, ROTA_WRITE}};
+    rota_kernel_node node = {.kernel = &plain, .accesses = good, .access_count = 2};
+    node.placement = (rota_placement){.device_plus_1 = UINT8_MAX, .queue_plus_1 = UINT16_MAX};
+    assert_ok(rota_record_kernel(f.recorder, &node, NULL));
+    node.placement = (rota_placement){.device_plus_1 = UINT8_MAX + 1, .queue_plus_1 = 1};
+    assert_status(rota_record_kernel(f.recorder, &node, NULL), ROTA_INVALID_ARGUMENT);
+    expect_words("device 255, queue 0;", "below 255", "and 65535");
+    node.placement = (rota_placement){.device_plus_1 = 1, .queue_plus_1 = UINT16_MAX + 1};
+    assert_status(rota_record_kernel(f.recorder, &node, NULL), ROTA_INVALID_ARGUMENT);
+    expect_words("device 0, queue 65535;", "below 255", "and 65535");
+    tear_down(&f);
+}
+
+/* As many operands as a kernel may have are not what is wrong with a node. */
+static void the_reason_is_the_right_one(void **state) {
+    (void)state;
+    static const rota_kernel widest = {
+        .name = "widest", .operand_count = ROTA_KERNEL_OPERANDS_MAX, .param_bytes = 8};
+    fixture f;
+    set_up(&f);
+    rota_access reads[ROTA_KERNEL_OPERANDS_MAX];
+    for (uint32_t i = 0; i < ROTA_KERNEL_OPERANDS_MAX; i++) reads[i] = (rota_access){f.a, 0, 4, ROTA_READ};
+    assert_status(record(&f, &widest, reads, ROTA_KERNEL_OPERANDS_MAX), ROTA_INVALID_ARGUMENT);
+    expect_words("no parameters", "'widest'", "8 bytes");
+    tear_down(&f);
+}
+
 static void overlaps_need_the_kernels_leave(void **state) {
     (void)state;
     fixture f;
@@ -432,6 +464,8 @@ static void views_from_many_threads_free_once(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(accesses_are_checked),
+        cmocka_unit_test(placements_are_checked),
+        cmocka_unit_test(the_reason_is_the_right_one),
         cmocka_unit_test(overlaps_need_the_kernels_leave),
         cmocka_unit_test(slots_have_names_of_their_own),
         cmocka_unit_test(step_varying_parameters_need_a_slot_or_a_word),
