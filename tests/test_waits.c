@@ -2,6 +2,7 @@
 #include "tests/runtime_support.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/atomic.h"
@@ -380,10 +381,32 @@ static void the_smallest_unfinished_segment_is_named(void **state) {
             ends ? "from node 'first of three' to node 'last of three'" : "from node 'alone' to node 'alone'";
         if (!strstr(rota_last_error(), expected))
             fail_msg("round %u, expected %s: %s", round, expected, rota_last_error());
+        for (uint32_t q = 0; q < QUEUES; q++) { /* those that have never had any work too */
+            char queue[64];
+            snprintf(queue, sizeof queue, "'cpu' queue %u at %llu of %llu", q,
+                     (unsigned long long)ra_load_seq_cst(&f->device->timelines[q].completed),
+                     (unsigned long long)ra_load_seq_cst(&f->device->timelines[q].issued));
+            if (!strstr(rota_last_error(), queue)) fail_msg("expected %s: %s", queue, rota_last_error());
+        }
         test_gate_open(true);
         assert_ok(rota_wait(ticket, 20000 * MS));
         rota_plan_release(plan);
     }
+}
+
+/* Until the sequencer has taken it, that is all there is to say. */
+static void what_was_not_sequenced_is_said_to_be_so(void **state) {
+    waits_fixture *f = *state;
+    rota_ticket ticket;
+    rota_plan *plan = test_plan_1(f->device, "later", &test_increment, f->buffers[1], ROTA_READWRITE);
+    assert_ok(rota_runtime_lock_submission(f->runtime, true)); /* which keeps the sequencer from its work */
+    assert_ok(rota_submit(plan, NULL, &ticket));
+    assert_status(rota_wait(ticket, 20 * MS), ROTA_TIMEOUT);
+    assert_non_null(strstr(rota_last_error(), "a submission that was not sequenced yet; timelines: "));
+    assert_ok(rota_runtime_lock_submission(f->runtime, false));
+    assert_ok(rota_wait(ticket, 20000 * MS));
+    test_expect_words(f->buffers[1], 64, 2);
+    rota_plan_release(plan);
 }
 
 /* ---- A ticket over two devices ---- */
@@ -510,6 +533,7 @@ int main(void) {
         cmocka_unit_test(deliveries_that_come_before_are_progress),
         cmocka_unit_test(other_deliveries_extend_no_wait),
         cmocka_unit_test_setup_teardown(the_smallest_unfinished_segment_is_named, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_was_not_sequenced_is_said_to_be_so, set_up, tear_down),
         cmocka_unit_test(a_spread_ticket_ends_with_its_last_device),
         cmocka_unit_test(work_that_comes_before_sleep_is_found),
     };
