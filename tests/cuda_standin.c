@@ -2,6 +2,7 @@
  * contexts are counted, device memory is the host's, kernels are counted and take the time that a test gives
  * them. Every other function fails. */
 #include <cuda.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@
 EXPORT int standin_pushed, standin_retained;
 /* Kernels launched, what each takes, and the time that has passed. */
 EXPORT int standin_launches;
+EXPORT const char *standin_newer; /* a function that the driver says is of a later version than was asked for */
 EXPORT double standin_launch_ms, standin_clock_ms;
 
 static struct CUctx_st { int nothing; } context;
@@ -133,6 +135,11 @@ static CUresult other(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
+EXPORT CUresult cuDriverGetVersion(int *out_version) {
+    *out_version = CUDA_VERSION;
+    return CUDA_SUCCESS;
+}
+
 EXPORT CUresult cuGetProcAddress_v2(const char *name, void **out, int version, cuuint64_t flags,
                                     CUdriverProcAddressQueryResult *found) {
     static const struct {
@@ -160,7 +167,9 @@ EXPORT CUresult cuGetProcAddress_v2(const char *name, void **out, int version, c
                  {"cuKernelSetAttribute", (any)set_attribute},
                  {"cuKernelGetFunction", (any)get_function},
                  {"cuLaunchKernelEx", (any)launch}};
-    (void)version, (void)flags, (void)found;
+    (void)version, (void)flags;
+    const bool is_newer = standin_newer && strcmp(standin_newer, name) == 0;
+    if (found) *found = is_newer ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT : CU_GET_PROC_ADDRESS_SUCCESS;
     any function = (any)other;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (strcmp(table[i].name, name) == 0) function = table[i].function;

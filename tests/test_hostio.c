@@ -597,6 +597,27 @@ static void idle_staging_memory_is_given_back(void **state) {
     }
 }
 
+/* Who needs the memory gets what is idle, and hears where there was none: then trying again is in vain. */
+static void trimming_says_whether_it_helped(void **state) {
+    (void)state;
+    for (device_kind kind = ON_CPU; kind < DEVICE_KINDS; kind++) {
+        place p;
+        if (!open_place(&p, kind, &(rota_runtime_options){.staging_idle_ns = PATIENCE_NS})) continue;
+        rota_buffer *buffer = test_buffer(p.runtime, "x", MIB);
+        uint8_t *data = bytes_of(MIB, 1);
+        assert_ok(rota_buffer_write(buffer, p.device, 0, data, MIB, NULL));
+        assert_ok(rota_buffer_read(buffer, 0, data, MIB));
+        const uint64_t deadline = rota_deadline_after(PATIENCE_NS);
+        while (rota_staging_is_busy(p.device) && rota_clock_ns() < deadline) nap_us(1000);
+        assert_true(rota_staging_trim(p.runtime));
+        while (ra_load_acquire(&p.runtime->staging_dying) && rota_clock_ns() < deadline) nap_us(1000);
+        assert_false(rota_staging_trim(p.runtime));
+        rota_buffer_release(buffer);
+        free(data);
+        close_place(&p);
+    }
+}
+
 /* ---- P1: staging memory is frozen while a copy may be under way ---- */
 
 /* How many of the reads that follow rounds of writes, all by way of the same blocks, are wrong. */
@@ -948,6 +969,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(staging_memory_makes_room),
         cmocka_unit_test(reads_under_a_limit_take_turns),
         cmocka_unit_test(idle_staging_memory_is_given_back),
+        cmocka_unit_test(trimming_says_whether_it_helped),
         cmocka_unit_test(blocks_are_not_used_again_too_soon),
         cmocka_unit_test(stopped_threads_keep_their_own),
         cmocka_unit_test(async_reads_bring_the_bytes_before_their_ticket),

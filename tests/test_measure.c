@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <string.h>
+#include "exec/cuda/cuda_api.h"
 #include "ops/cuda/measure.h"
 
 /* A device whose clock settles under load: until it has worked for `cold_ms`, work takes four times as long.
@@ -34,6 +35,20 @@ static int open_standin(void **state) {
     void *cuda = dlopen(ROTA_STANDINS "/libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     standin_clock_ms = cuda ? dlsym(cuda, "standin_clock_ms") : NULL;
     return standin_clock_ms ? 0 : -1;
+}
+
+/* The driver's functions are looked up by version, and what it says of that is believed, whatever address comes with it. */
+static void what_the_driver_has(void **state) {
+    (void)state;
+    rota_cuda_api api;
+    assert_ok(rota_cuda_api_load(ROTA_STANDINS "/libcuda.so.1", &api));
+    assert_non_null(api.LaunchKernel);
+    const char **newer = dlsym(dlopen(ROTA_STANDINS "/libcuda.so.1", RTLD_NOW | RTLD_LOCAL), "standin_newer");
+    assert_non_null(newer);
+    *newer = "cuLaunchKernel";
+    assert_status(rota_cuda_api_load(ROTA_STANDINS "/libcuda.so.1", &api), ROTA_UNSUPPORTED);
+    assert_non_null(strstr(rota_last_error(), "has no cuLaunchKernel"));
+    *newer = NULL;
 }
 
 static uint32_t fastest(device *d, uint32_t count) {
@@ -89,7 +104,8 @@ static void no_time_at_all(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(cold_device), cmocka_unit_test(left_out),
-                                       cmocka_unit_test(no_time_at_all)};
+                                       cmocka_unit_test(no_time_at_all),
+                                       cmocka_unit_test(what_the_driver_has)};
     return cmocka_run_group_tests(tests, open_standin, NULL);
 }
 
