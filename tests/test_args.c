@@ -6,9 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "base/arena.h"
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "sched/runtime_internal.h"
+#include "tests/adversary.h"
 
 #define PATIENCE_NS 5000000000u
 /* A size that the allocator writes into as soon as it is given back. */
@@ -312,6 +314,110 @@ static void a_read_slot_may_not_name_what_is_written(void **state) {
     rota_buffer_release(other);
 }
 
+/* Submits with the slots bound to these: the plan copies `from` to `to` and x to y. */
+static rota_status submit_bound(rota_plan *plan, rota_args *args, rota_buffer *const slots[2], rota_buffer *from,
+                                rota_buffer *to) {
+    assert_ok(rota_args_set_buffer(args, slots[0], from));
+    assert_ok(rota_args_set_buffer(args, slots[1], to));
+    return rota_submit_wait(plan, args, 0, NULL);
+}
+
+/* What is only read may have several names; what is written has one, whether a slot or a node writes it. */
+static void names_of_one_buffer(void **state) {
+    runtime_fixture *f = *state;
+    rota_buffer *x = test_words(f->device, "x", WORDS, 1), *y = test_words(f->device, "y", WORDS, 2),
+                *z = test_words(f->device, "z", WORDS, 3), *two = test_words(f->device, "two", 2 * WORDS, 4), *halves[2],
+                *slots[2];
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    rota_args *args;
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_SLOT, "from", WORDS * 4, &slots[0]));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_SLOT, "to", WORDS * 4, &slots[1]));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    assert_ok(rota_record_copy(recorder, slots[1], 0, slots[0], 0, ROTA_WHOLE, NULL));
+    assert_ok(rota_record_copy(recorder, y, 0, x, 0, ROTA_WHOLE, NULL));
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(f->runtime, graph,
+                           &(rota_compile_options){.devices = &f->device, .device_count = 1}, &plan));
+    rota_graph_release(graph);
+    assert_ok(rota_args_create(plan, &args));
+    for (uint32_t i = 0; i < 2; i++) assert_ok(rota_buffer_view(two, i * WORDS * 4, WORDS * 4, &halves[i]));
+    assert_ok(submit_bound(plan, args, slots, x, z));
+    test_expect_words(z, WORDS, 1);
+    assert_ok(submit_bound(plan, args, slots, halves[0], halves[1]));
+    assert_status(submit_bound(plan, args, slots, z, x), ROTA_INVALID_ARGUMENT);
+    assert_non_null(strstr(rota_last_error(), "'x' bound to 'to' overlaps 'x'"));
+    assert_status(submit_bound(plan, args, slots, y, z), ROTA_INVALID_ARGUMENT);
+    assert_non_null(strstr(rota_last_error(), "'y' bound to 'from' overlaps 'y'"));
+    assert_status(submit_bound(plan, args, slots, halves[0], two), ROTA_INVALID_ARGUMENT);
+    assert_non_null(strstr(rota_last_error(), "overlaps"));
+    rota_args_release(args);
+    rota_plan_release(plan);
+    for (uint32_t i = 0; i < 2; i++) rota_buffer_release(halves[i]);
+    rota_buffer_release(x);
+    rota_buffer_release(y);
+    rota_buffer_release(z);
+    rota_buffer_release(two);
+}
+
+/* What arenas get next is zero, as the system's memory is. */
+static void clear_arenas(void) {
+    enum { LEAST = 12, MOST = 20 };
+    for (uint32_t shift = LEAST; shift <= MOST; shift++) {
+        size_t usable;
+        void *chunk = rota_chunk_alloc((size_t)1 << shift, &usable);
+        assert_non_null(chunk);
+        memset(chunk, 0, usable);
+        rota_chunk_free(chunk, usable);
+    }
+}
+
+/* Of a plan without any other arguments, on a device that gets them by way of staging memory. */
+static void every_input_is_asked_for(void **state) {
+    (void)state;
+    static adversary_options options;
+    rota_runtime *runtime;
+    rota_device *device;
+    assert_ok(adversary_runtime_open(&options, NULL, &runtime));
+    assert_ok(rota_device_open(runtime, "adversary", &device));
+    enum { INPUTS = 8 };
+    clear_arenas();
+    static uint32_t data[WORDS];
+    rota_buffer *x = test_words(device, "x", WORDS, 1), *inputs[INPUTS];
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    for (uint32_t i = 0; i < INPUTS; i++) {
+        const char name[] = {'i', 'n', (char)('0' + i), 0};
+        assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_INPUT, name, sizeof data, &inputs[i]));
+        assert_ok(rota_record_copy(recorder, x, 0, inputs[i], 0, ROTA_WHOLE, NULL));
+    }
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(runtime, graph,
+                           &(rota_compile_options){.devices = &device, .device_count = 1}, &plan));
+    rota_graph_release(graph);
+    assert_status(rota_submit(plan, NULL, NULL), ROTA_INVALID_ARGUMENT);
+    for (uint32_t left = 0; left < INPUTS; left++) {
+        const char name[] = {'\'', 'i', 'n', (char)('0' + left), '\'', 0};
+        rota_args *args;
+        assert_ok(rota_args_create(plan, &args));
+        for (uint32_t i = 0; i < INPUTS; i++)
+            if (i != left) assert_ok(rota_args_set_input(args, inputs[i], data, sizeof data, false));
+        assert_status(rota_submit(plan, args, NULL), ROTA_INVALID_ARGUMENT);
+        if (!strstr(rota_last_error(), name)) fail_msg("%s is not in: %s", name, rota_last_error());
+        assert_ok(rota_args_set_input(args, inputs[left], data, sizeof data, false));
+        assert_ok(rota_submit_wait(plan, args, 0, NULL));
+        rota_args_release(args);
+    }
+    rota_plan_release(plan);
+    rota_buffer_release(x);
+    assert_ok(rota_runtime_close(runtime, 0));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(copies_outlive_the_last_submission, runtime_setup, runtime_teardown),
@@ -321,6 +427,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_bound_buffer_outlives_its_readers, runtime_setup, runtime_teardown),
         cmocka_unit_test_setup_teardown(a_read_slot_may_not_name_what_is_written, runtime_setup,
                                         runtime_teardown),
+        cmocka_unit_test_setup_teardown(names_of_one_buffer, runtime_setup, runtime_teardown),
+        cmocka_unit_test(every_input_is_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
