@@ -162,6 +162,19 @@ static void sentences_are_bounded(void **state) {
     rota_buffer_release(a);
 }
 
+/* Of every length, and so at every place in what the allocator gives. */
+static void sentences_are_kept_whole(void **state) {
+    runtime_fixture *f = *state;
+    char text[128];
+    for (size_t length = 1; length < sizeof text; length++) {
+        memset(text, 's', length);
+        text[length] = 0;
+        const rota_cause *cause = rota_cause_new(f->runtime, ROTA_NODE_FAILED, "%s", text);
+        assert_string_equal(cause->message, text);
+        assert_ptr_equal(rota_cause_new(f->runtime, ROTA_NODE_FAILED, "%s", text), cause);
+    }
+}
+
 /* Submissions that fail before they have works mark what they should have written; the marks are as many as
  * the ranges, also while an older submission runs on. */
 static void early_failures_leave_one_mark(void **state) {
@@ -215,6 +228,7 @@ int main(void) {
         RUNTIME_TEST(a_failure_is_kept_once),
         RUNTIME_TEST(old_tickets_say_what_is_known),
         RUNTIME_TEST(sentences_are_bounded),
+        RUNTIME_TEST(sentences_are_kept_whole),
         RUNTIME_TEST(early_failures_leave_one_mark),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -202,6 +202,40 @@ static void the_choice_is_made_once(void **state) {
     assert_ok(rota_runtime_close(runtime, 0));
 }
 
+static rota_status list_a_gpu(const rota_exec_driver *driver, rota_device_info *out_infos, uint32_t capacity,
+                              uint32_t *out_count) {
+    ROTA_TRY(adversary_driver.enumerate(driver, out_infos, capacity, out_count));
+    if (*out_count > 1) *out_count = 1;
+    out_infos[0].device_class = ROTA_DEVICE_GPU;
+    return ROTA_OK;
+}
+
+static rota_status list_none(const rota_exec_driver *driver, rota_device_info *out_infos, uint32_t capacity,
+                             uint32_t *out_count) {
+    (void)driver, (void)out_infos, (void)capacity;
+    *out_count = 0;
+    (void)rota_fail(ROTA_OK, "nothing is installed");
+    return ROTA_OK;
+}
+
+/* Why there is no GPU is said where there is none. */
+static void the_choice_gives_its_reason(void **state) {
+    (void)state;
+    adversary_options adversary = {.seed = 1};
+    rota_exec_driver gpu = adversary_driver, gone = adversary_driver;
+    rota_runtime *runtime;
+    rota_device *device;
+    gpu.enumerate = list_a_gpu;
+    gone.enumerate = list_none;
+    assert_ok(rota_runtime_open(NULL, &runtime));
+    assert_ok(rota_runtime_add_driver(runtime, &gone, &adversary));
+    assert_ok(rota_runtime_add_driver(runtime, &gpu, &adversary));
+    assert_ok(rota_device_open(runtime, NULL, &device));
+    assert_non_null(strstr(rota_device_choice(runtime), "a GPU that passed its smoke test"));
+    assert_null(strstr(rota_device_choice(runtime), "no GPU"));
+    assert_ok(rota_runtime_close(runtime, 0));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(impossible_options_are_refused),
@@ -209,6 +243,7 @@ int main(void) {
         cmocka_unit_test(signals_are_the_applications),
         cmocka_unit_test(faults_reach_the_applications_handler),
         cmocka_unit_test(the_choice_is_made_once),
+        cmocka_unit_test(the_choice_gives_its_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
