@@ -53,6 +53,7 @@ cuda_fixture *cuda_open(const rota_exec_open_options *changes) {
     if (changes) {
         options.diagnostics = changes->diagnostics;
         options.max_in_flight = changes->max_in_flight;
+        if (changes->queue_count) options.queue_count = changes->queue_count;
     }
     if (!exec_cuda_real) {
         cuda_stub_start(7, 1);

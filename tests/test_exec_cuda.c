@@ -6,6 +6,7 @@
 
 #ifdef ROTA_HAVE_CUDA
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include "tests/exec_cuda_kit.h"
 
@@ -595,6 +596,26 @@ static void test_reported_apart(void **state) {
     cuda_close(f);
 }
 
+/* As many queues as there can be, each used; and with nothing to do the completion thread sleeps. */
+static void test_all_queues(void **state) {
+    (void)state;
+    cuda_fixture *f = cuda_open(&(rota_exec_open_options){.queue_count = ROTA_EXEC_QUEUES_MAX});
+    for (uint32_t q = 0; q < ROTA_EXEC_QUEUES_MAX; q++) {
+        const rota_exec_work work = {.queue = q, .signal_value = ++f->next[q]};
+        cuda_submit(f, &work, 1);
+    }
+    for (uint32_t q = 0; q < ROTA_EXEC_QUEUES_MAX; q++) cuda_wait(f, q);
+    (void)usleep(100000);
+    struct timespec before, after;
+    assert_int_equal(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before), 0);
+    (void)usleep(1000000);
+    assert_int_equal(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after), 0);
+    const double took_ms = (double)(after.tv_sec - before.tv_sec) * 1e3 + (double)(after.tv_nsec - before.tv_nsec) * 1e-6;
+    print_message("%.3f ms in a second\n", took_ms);
+    assert_true(took_ms < 30);
+    cuda_close(f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_loader),
@@ -611,6 +632,7 @@ int main(void) {
         cmocka_unit_test(test_waits),
         cmocka_unit_test(test_bound),
         cmocka_unit_test(test_reported_apart),
+        cmocka_unit_test(test_all_queues),
     };
     return exec_cuda_run("exec_cuda", tests, sizeof tests / sizeof tests[0]);
 }
