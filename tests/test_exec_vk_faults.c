@@ -439,6 +439,46 @@ static void test_semaphores_end_idle(void **state) {
     }
 }
 
+static uint32_t buffers_submitted;
+
+static VKAPI_ATTR VkResult VKAPI_CALL submit_counted(VkQueue queue, uint32_t count, const VkSubmitInfo2 *infos,
+                                                     VkFence fence) {
+    for (uint32_t i = 0; i < count; i++) buffers_submitted += infos[i].commandBufferInfoCount;
+    return real_submit(queue, count, infos, fence);
+}
+
+/* Copies that wait for copies before them on their queue have a barrier between them, and those that do not have none. */
+static void test_copies_are_ordered(void **state) {
+    (void)state;
+    fixture *f = open_with(NULL);
+    rota_vk_device *device = (rota_vk_device *)f->device;
+    rota_exec_memory *a = shared(f, BYTES), *b = shared(f, BYTES), *c = shared(f, BYTES);
+    const rota_exec_copy first = {.destination = b, .source = a, .size_bytes = BYTES},
+                         second = {.destination = c, .source = b, .size_bytes = BYTES};
+    real_submit = device->vk.QueueSubmit2;
+    device->vk.QueueSubmit2 = submit_counted;
+    for (uint32_t waits = 0; waits < 2; waits++) {
+        memset(a->host, 0x11 + (int)waits, BYTES);
+        const rota_exec_wait wait = {.queue = 0, .value = f->next[0] + 1};
+        const rota_exec_work works[] = {
+            {.queue = 0, .signal_value = f->next[0] + 1, .copies = &first, .copy_count = 1},
+            {.queue = 0,
+             .signal_value = f->next[0] + 2,
+             .copies = &second,
+             .copy_count = 1,
+             .waits = &wait,
+             .wait_count = waits}};
+        f->next[0] += 2;
+        buffers_submitted = 0;
+        submit(f, works, 2);
+        wait_for(f, 0);
+        assert_int_equal(buffers_submitted, 2 + waits);
+    }
+    for (uint32_t i = 0; i < BYTES; i++) assert_int_equal(((const uint8_t *)c->host)[i], 0x12);
+    device->vk.QueueSubmit2 = real_submit;
+    close_quiet(f, false);
+}
+
 int main(void) {
     static int split;
     const struct CMUnitTest tests[] = {
@@ -448,6 +488,7 @@ int main(void) {
         cmocka_unit_test(test_slow_compiler),
         cmocka_unit_test(test_abandoned),
         cmocka_unit_test(test_semaphores_end_idle),
+        cmocka_unit_test(test_copies_are_ordered),
         cmocka_unit_test(test_model),
         cmocka_unit_test_prestate(test_model, &split),
     };
