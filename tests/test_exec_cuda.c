@@ -596,6 +596,13 @@ static void test_reported_apart(void **state) {
     cuda_close(f);
 }
 
+static void *try_submit_lock(void *user) {
+    rota_cuda_device *device = user;
+    if (pthread_mutex_trylock(&device->submit_lock) != 0) return "held";
+    pthread_mutex_unlock(&device->submit_lock);
+    return NULL;
+}
+
 /* As many queues as there can be, each used; and with nothing to do the completion thread sleeps. */
 static void test_all_queues(void **state) {
     (void)state;
@@ -605,6 +612,11 @@ static void test_all_queues(void **state) {
         cuda_submit(f, &work, 1);
     }
     for (uint32_t q = 0; q < ROTA_EXEC_QUEUES_MAX; q++) cuda_wait(f, q);
+    pthread_t other; /* the lock is recursive: this thread could always take it */
+    void *held;
+    assert_int_equal(pthread_create(&other, NULL, try_submit_lock, f->device), 0);
+    assert_int_equal(pthread_join(other, &held), 0);
+    assert_null(held);
     (void)usleep(100000);
     struct timespec before, after;
     assert_int_equal(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before), 0);

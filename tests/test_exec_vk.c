@@ -373,6 +373,65 @@ static void test_touch(void **state) {
     close_quiet(f, true);
 }
 
+/* In touch mode each operand takes a descriptor set: more than a few pools of them, and again for every submission, where
+ * operands come by argument words. */
+static void test_touch_words(void **state) {
+    (void)state;
+    enum { STEPS = 1000 };
+    fixture *f = open_as(&(rota_exec_open_options){.touch = true}, false);
+    rota_exec_memory *memories[] = {memory(f, 2 * BYTES, ROTA_EXEC_MEMORY_DEVICE)};
+    const step_params params = {COUNT, 1, 0};
+    test_program *p = test_program_new(QUEUES, 1, 1);
+    test_program_segment(p, 0);
+    for (uint32_t i = 0; i < STEPS; i++) {
+        test_program_batch(p);
+        test_program_kernel(p, &step, &params);
+        test_program_operand(p, 0, false, 0, BYTES, ROTA_READWRITE);
+        test_program_operand(p, 0, true, BYTES, BYTES, ROTA_READ); /* block[0] + BYTES */
+    }
+    loaded l = load(f, p, memories);
+    const uint64_t block[] = {memories[0]->address};
+    for (uint32_t round = 0; round < 2; round++) {
+        rota_exec_work w = work(f, l, 0, 0, NULL, 0, block);
+        submit(f, &w, 1);
+        wait_for(f, 0);
+    }
+    unload(f, l);
+    free(p);
+    close_quiet(f, false);
+}
+
+/* A kernel may ask for subgroups of a size that the device has, and gets no other. */
+static void test_subgroup_size(void **state) {
+    (void)state;
+    fixture *f = open_with(NULL);
+    const rota_vk_device *device = (const rota_vk_device *)f->device;
+    const uint32_t least = device->physical.subgroup.minSubgroupSize, most = device->physical.subgroup.maxSubgroupSize;
+    if (!(f->device->info.features & ROTA_FEATURE_SUBGROUP_SIZE_CONTROL)) {
+        print_message("skipped: the device has no subgroup size control\n");
+        close_quiet(f, false);
+        skip();
+    }
+    const step_params params = {COUNT, 1, 0};
+    const uint32_t sizes[] = {least, most, 2 * most, most + 1};
+    for (uint32_t i = 0; i < 4; i++) {
+        rota_kernel sized = step;
+        sized.vk.subgroup_size = sizes[i];
+        test_program *p = test_program_new(QUEUES, 1, 0);
+        rota_exec_program *program = NULL;
+        test_program_segment(p, 0);
+        test_program_batch(p);
+        test_program_kernel(p, &sized, &params);
+        test_program_operand(p, 0, false, 0, BYTES, ROTA_READWRITE);
+        test_program_operand(p, 0, false, BYTES, BYTES, ROTA_READ);
+        const rota_status status = f->device->vtable->program_create(f->device, &p->desc, &program);
+        assert_int_equal(status, i < 2 ? ROTA_OK : ROTA_UNSUPPORTED);
+        if (program) f->device->vtable->program_destroy(f->device, program);
+        free(p);
+    }
+    close_quiet(f, false);
+}
+
 /* Per-command times lie in order, inside the time the host saw. */
 static void test_times(void **state) {
     (void)state;
@@ -664,6 +723,7 @@ int main(void) {
         cmocka_unit_test(test_queues),     cmocka_unit_test_prestate(test_queues, &split),
         cmocka_unit_test(test_cumulative), cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_touch),      cmocka_unit_test(test_times),
+        cmocka_unit_test(test_touch_words), cmocka_unit_test(test_subgroup_size),
         cmocka_unit_test(test_stuck),      cmocka_unit_test(test_cache),
         cmocka_unit_test(test_leaks),      cmocka_unit_test(test_threads),
         cmocka_unit_test(test_spin),

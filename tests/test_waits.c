@@ -324,6 +324,17 @@ static void other_deliveries_extend_no_wait(void **state) {
 
 /* ---- What a message names ---- */
 
+/* Everything that was released has been freed: nobody keeps what it used. */
+static void expect_all_freed(rota_runtime *runtime) {
+    const uint64_t deadline = rota_deadline_after(20000 * MS);
+    rota_runtime_stats stats;
+    do {
+        nap_ms(1);
+        rota_runtime_get_stats(runtime, &stats);
+    } while (stats.reclaim_pending && rota_clock_ns() < deadline);
+    assert_int_equal(stats.reclaim_pending, 0);
+}
+
 typedef struct queues_of {
     uint32_t queue[4];
 } queues_of;
@@ -391,6 +402,7 @@ static void the_smallest_unfinished_segment_is_named(void **state) {
         test_gate_open(true);
         assert_ok(rota_wait(ticket, 20000 * MS));
         rota_plan_release(plan);
+        expect_all_freed(f->runtime); /* also by the thread that looked at where the submission stands */
     }
 }
 
