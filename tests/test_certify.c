@@ -329,7 +329,7 @@ static void damaged_plans_of_devices_are_refused(void **state) {
 
 enum { CROWD = 70, BLOCK = 64 }; /* members, and bytes of each one's own */
 
-typedef enum crowd_shape { CROWD_READS, CROWD_WRITES_PARTS, CROWD_ADDS, CROWD_SHAPES } crowd_shape;
+typedef enum crowd_shape { CROWD_READS, CROWD_WRITES_PARTS, CROWD_ADDS, CROWD_READS_AND_ADDS, CROWD_SHAPES } crowd_shape;
 
 static rota_status nothing(const rota_kernel_call *call) {
     (void)call;
@@ -341,6 +341,13 @@ static const rota_kernel adds = {.name = "adds",
                                  .operand_count = 1,
                                  .flags = ROTA_KERNEL_ATOMIC_ACCUMULATE | ROTA_KERNEL_INTEGER_ACCUMULATE,
                                  .cpu = {.fn = nothing}};
+
+static const rota_kernel reads_and_adds = {.name = "reads and adds",
+                                           .operand_count = 2,
+                                           .inplace_outputs = 2,
+                                           .inplace_inputs = 1,
+                                           .flags = ROTA_KERNEL_ATOMIC_ACCUMULATE | ROTA_KERNEL_INTEGER_ACCUMULATE,
+                                           .cpu = {.fn = nothing}};
 
 static void record(rota_recorder *recorder, const rota_kernel *kernel, const rota_access *accesses) {
     assert_ok(rota_record_kernel(recorder,
@@ -368,9 +375,11 @@ static rota_plan *compile_crowd(crowd_shape shape, uint32_t queues, rota_buffer 
         for (uint32_t i = 0; i < CROWD; i++) {
             const rota_access reads[] = {{x, 0, ROTA_WHOLE, ROTA_READ}, {y, i * BLOCK, BLOCK, ROTA_WRITE}},
                               part = {x, i * BLOCK, BLOCK, ROTA_READWRITE},
-                              add = {x, 0, ROTA_WHOLE, ROTA_ACCUMULATE};
-            record(recorder, shape == CROWD_READS ? &two_operands : shape == CROWD_ADDS ? &adds : &one_operand,
-                   shape == CROWD_READS ? reads : shape == CROWD_ADDS ? &add : &part);
+                              add = {x, 0, ROTA_WHOLE, ROTA_ACCUMULATE},
+                              both[] = {{x, 0, ROTA_WHOLE, ROTA_READ}, add};
+            static const rota_kernel *const kernels[] = {&two_operands, &one_operand, &adds, &reads_and_adds};
+            const rota_access *const accesses[] = {reads, &part, &add, both};
+            record(recorder, kernels[shape], accesses[shape]);
         }
         record(recorder, &one_operand, &all);
     }
