@@ -596,6 +596,32 @@ static void test_reported_apart(void **state) {
     cuda_close(f);
 }
 
+/* More shared memory than every kernel may have is asked for once the function is known to have less. */
+static void test_shared_memory(void **state) {
+    (void)state;
+    cuda_fixture *f = cuda_open(NULL);
+    const step_params params = {COUNT, 1, 0};
+    for (uint32_t large = 0; large < 2; large++) {
+        rota_kernel kernel = cuda_step;
+        kernel.cuda.shared_bytes = large ? 49153 : 49152;
+        test_program *p = test_program_new(QUEUES, 1, 0);
+        test_program_segment(p, 0);
+        test_program_batch(p);
+        test_program_kernel(p, &kernel, &params);
+        test_program_operand(p, 0, false, 0, BYTES, ROTA_READWRITE);
+        test_program_operand(p, 0, false, BYTES, BYTES, ROTA_READ);
+        uint32_t *edges = cuda_edges(p);
+        rota_exec_program *program;
+        const uint64_t before = cuda_stub_calls("FuncSetAttribute");
+        assert_ok(f->device->vtable->program_create(f->device, &p->desc, &program));
+        assert_int_equal(cuda_stub_calls("FuncSetAttribute") - before, large);
+        f->device->vtable->program_destroy(f->device, program);
+        free(edges);
+        free(p);
+    }
+    cuda_close(f);
+}
+
 static void *try_submit_lock(void *user) {
     rota_cuda_device *device = user;
     if (pthread_mutex_trylock(&device->submit_lock) != 0) return "held";
@@ -644,6 +670,7 @@ int main(void) {
         cmocka_unit_test(test_waits),
         cmocka_unit_test(test_bound),
         cmocka_unit_test(test_reported_apart),
+        cmocka_unit_test(test_shared_memory),
         cmocka_unit_test(test_all_queues),
     };
     return exec_cuda_run("exec_cuda", tests, sizeof tests / sizeof tests[0]);

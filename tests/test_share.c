@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 #include "sched/plan_internal.h"
+#include "sched/runtime_internal.h"
 #include "tests/adversary.h"
 
 #define WORDS 2048u
@@ -198,6 +199,41 @@ static void three_share_one_memory(void **state) {
         rota_buffer_release(x);
         close_pair(p); /* wants no violation */
     }
+}
+
+/* A piece of memory that two devices share is as large as the one can have it that can have less. */
+static void shared_memory_fits_both(void **state) {
+    (void)state;
+    pair *p = open_pair(0);
+    const uint64_t before = p->devices[0]->exec->info.max_allocation_bytes;
+    for (uint32_t less = 0; less < 2; less++) {
+        rota_buffer *x = test_words(p->devices[0], "x", WORDS, 1), *large;
+        rota_graph *graph;
+        rota_recorder *recorder;
+        rota_plan *plan;
+        for (uint32_t d = 0; d < 2; d++)
+            p->devices[d]->exec->info.max_allocation_bytes = (uint64_t)(d == less ? 1 : 4) << 20;
+        assert_ok(rota_graph_create(NULL, &graph));
+        assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_TRANSIENT, "large", 2 << 20, &large));
+        assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+        const rota_access first[] = {{x, 0, ROTA_WHOLE, ROTA_READ}, {large, 0, WORDS * 4, ROTA_WRITE}},
+                          then[] = {{large, 0, WORDS * 4, ROTA_READ}, {x, 0, ROTA_WHOLE, ROTA_WRITE}};
+        for (uint32_t d = 0; d < 2; d++)
+            assert_ok(rota_record_kernel(recorder,
+                                         &(rota_kernel_node){.kernel = &test_copy,
+                                                             .accesses = d ? then : first,
+                                                             .access_count = 2,
+                                                             .placement = {.device_plus_1 = 1 + d}},
+                                         NULL));
+        rota_recorder_close(recorder);
+        const rota_compile_options options = {.devices = p->devices, .device_count = 2, .certify = true};
+        assert_status(rota_compile(p->runtime, graph, &options, &plan), ROTA_OUT_OF_MEMORY);
+        assert_non_null(strstr(rota_last_error(), "'large' of 2097152 bytes; the device allocates at most 1048576"));
+        rota_graph_release(graph);
+        rota_buffer_release(x);
+    }
+    for (uint32_t d = 0; d < 2; d++) p->devices[d]->exec->info.max_allocation_bytes = before;
+    close_pair(p);
 }
 
 /* Nobody promises that two devices' atomics are each other's: adds of two never run at once, those of one
@@ -407,6 +443,7 @@ int main(void) {
         cmocka_unit_test(orders_hold_across),
         cmocka_unit_test(views_have_addresses),
         cmocka_unit_test(three_share_one_memory),
+        cmocka_unit_test(shared_memory_fits_both),
         cmocka_unit_test(adds_of_two_devices_are_ordered),
         cmocka_unit_test(a_trial_that_fails),
         cmocka_unit_test(an_import_that_fails),
