@@ -439,6 +439,77 @@ static void test_semaphores_end_idle(void **state) {
     }
 }
 
+/* Barriers as they were recorded: what comes before, and after. */
+enum { BARRIERS_MAX = 16 };
+static struct { VkPipelineStageFlags2 from, to; } recorded[BARRIERS_MAX];
+static uint32_t recorded_count;
+static PFN_vkCmdPipelineBarrier2 real_barrier;
+
+static VKAPI_ATTR void VKAPI_CALL barrier_noted(VkCommandBuffer buffer, const VkDependencyInfo *info) {
+    assert_int_equal(info->memoryBarrierCount, 1);
+    assert_true(recorded_count < BARRIERS_MAX);
+    recorded[recorded_count].from = info->pMemoryBarriers[0].srcStageMask;
+    recorded[recorded_count++].to = info->pMemoryBarriers[0].dstStageMask;
+    real_barrier(buffer, info);
+}
+
+/* Batches of one command each, 'd' a dispatch and 't' a transfer: each comes after all before it, of both kinds, which are
+ * named once for each kind that follows; and where the host may read what was written, the host after them. */
+static void test_barriers_recorded(void **state) {
+    (void)state;
+    static const VkPipelineStageFlags2 D = VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT, T = VK_PIPELINE_STAGE_2_ALL_TRANSFER_BIT;
+    const struct {
+        const char *batches;
+        bool mapped;
+        struct { VkPipelineStageFlags2 from, to; } wanted[4];
+    } cases[] = {
+        {"ddd", false, {{D, D}, {D, D}}},
+        {"ttt", false, {{T, T}, {T, T}}},
+        {"dtd", false, {{D, T}, {D | T, D}}},
+        {"tdt", false, {{T, D}, {D | T, T}}},
+        {"ddt", false, {{D, D}, {D, T}}},
+        {"dtt", false, {{D, T}, {T, T}}},
+        {"dt", true, {{D, T}, {D | T, VK_PIPELINE_STAGE_2_HOST_BIT}}},
+        {"d", true, {{D, VK_PIPELINE_STAGE_2_HOST_BIT}}},
+    };
+    fixture *f = open_with(NULL);
+    rota_vk_device *device = (rota_vk_device *)f->device;
+    const step_params params = {COUNT, 1, 0};
+    real_barrier = device->vk.CmdPipelineBarrier2;
+    device->vk.CmdPipelineBarrier2 = barrier_noted;
+    for (uint32_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        rota_exec_memory *memories[] = {cases[c].mapped ? shared(f, 2 * BYTES)
+                                                        : memory(f, 2 * BYTES, ROTA_EXEC_MEMORY_DEVICE)};
+        test_program *p = test_program_new(QUEUES, 1, 0);
+        test_program_segment(p, 0);
+        for (const char *batch = cases[c].batches; *batch; batch++) {
+            test_program_batch(p);
+            if (*batch == 'd')
+                test_program_kernel(p, &step, &params);
+            else
+                test_program_copy(p);
+            test_program_operand(p, 0, false, 0, BYTES, *batch == 'd' ? ROTA_READWRITE : ROTA_WRITE);
+            test_program_operand(p, 0, false, BYTES, BYTES, ROTA_READ);
+        }
+        recorded_count = 0;
+        loaded l = load(f, p, memories);
+        uint32_t wanted = 0;
+        while (wanted < 4 && cases[c].wanted[wanted].to) wanted++;
+        if (!cases[c].mapped && ((const rota_vk_memory *)memories[0])->base.host) /* all of its memory is the host's too */
+            recorded_count--;
+        assert_int_equal(recorded_count, wanted);
+        for (uint32_t i = 0; i < wanted; i++) {
+            if (recorded[i].from != cases[c].wanted[i].from || recorded[i].to != cases[c].wanted[i].to)
+                fail_msg("%s, barrier %u: 0x%llx before 0x%llx", cases[c].batches, i,
+                         (unsigned long long)recorded[i].from, (unsigned long long)recorded[i].to);
+        }
+        unload(f, l);
+        free(p);
+    }
+    device->vk.CmdPipelineBarrier2 = real_barrier;
+    close_quiet(f, false);
+}
+
 static uint32_t buffers_submitted;
 
 static VKAPI_ATTR VkResult VKAPI_CALL submit_counted(VkQueue queue, uint32_t count, const VkSubmitInfo2 *infos,
@@ -488,6 +559,7 @@ int main(void) {
         cmocka_unit_test(test_slow_compiler),
         cmocka_unit_test(test_abandoned),
         cmocka_unit_test(test_semaphores_end_idle),
+        cmocka_unit_test(test_barriers_recorded),
         cmocka_unit_test(test_copies_are_ordered),
         cmocka_unit_test(test_model),
         cmocka_unit_test_prestate(test_model, &split),
