@@ -309,7 +309,9 @@ static void test_library(void **state) {
     rota_kernel kernel = library_kernel();
     find_step(f);
     test_program *p = library_program(&kernel, &params, false, false);
+    const uint64_t streams = cuda_stub_calls("StreamCreate");
     cuda_loaded l = cuda_load(f, p, memories);
+    assert_int_equal(cuda_stub_calls("StreamCreate"), streams); /* the private one is free */
     cuda_stub_graph g = cuda_stub_last_graph();
     assert_int_equal(g.children, 1);
     assert_int_equal(g.nodes, 3);
@@ -353,8 +355,10 @@ static void test_library(void **state) {
     assert_ok(f->device->vtable->program_create(f->device, &p->desc, &l.program));
     pthread_mutex_t *lock = &((rota_cuda_device *)f->device)->library_lock;
     pthread_mutex_lock(lock);
+    const uint64_t before = cuda_stub_calls("StreamCreate");
     assert_ok(f->device->vtable->instance_create(f->device, l.program, memories, &l.instance));
     pthread_mutex_unlock(lock);
+    assert_int_equal(cuda_stub_calls("StreamCreate"), before + 1);
     assert_int_equal(cuda_stub_last_graph().children, 1);
     cuda_unload(f, l);
     free(p);
