@@ -2,6 +2,7 @@
  * device too, and what only the stand-in shows: the driver's absence, the graphs made, library nodes, which
  * contexts are current. */
 #include "support.h"
+#include <malloc.h>
 #include <stdio.h>
 
 #ifdef ROTA_HAVE_CUDA
@@ -626,6 +627,33 @@ static void test_shared_memory(void **state) {
     cuda_close(f);
 }
 
+/* What a program had when it was refused is given back. Counted where the allocator is the C library's own. */
+static void test_refused_leaves_nothing(void **state) {
+    (void)state;
+    cuda_fixture *f = cuda_open(NULL);
+    const step_params params = {COUNT, 1, 0};
+    rota_kernel none = cuda_step;
+    none.cuda = (__typeof__(none.cuda)){0};
+    test_program *p = test_program_new(QUEUES, 1, 0);
+    test_program_segment(p, 0);
+    test_program_batch(p);
+    test_program_kernel(p, &none, &params);
+    test_program_operand(p, 0, false, 0, BYTES, ROTA_READWRITE);
+    test_program_operand(p, 0, false, BYTES, BYTES, ROTA_READ);
+    uint32_t *edges = cuda_edges(p);
+    size_t before = 0;
+    for (uint32_t round = 0; round < 100; round++) {
+        rota_exec_program *program = NULL;
+        assert_int_not_equal(f->device->vtable->program_create(f->device, &p->desc, &program), ROTA_OK);
+        assert_null(program);
+        if (round == 10) before = mallinfo2().uordblks;
+    }
+    assert_true(mallinfo2().uordblks <= before + 1024);
+    free(edges);
+    free(p);
+    cuda_close(f);
+}
+
 static void *try_submit_lock(void *user) {
     rota_cuda_device *device = user;
     if (pthread_mutex_trylock(&device->submit_lock) != 0) return "held";
@@ -675,6 +703,7 @@ int main(void) {
         cmocka_unit_test(test_bound),
         cmocka_unit_test(test_reported_apart),
         cmocka_unit_test(test_shared_memory),
+        cmocka_unit_test(test_refused_leaves_nothing),
         cmocka_unit_test(test_all_queues),
     };
     return exec_cuda_run("exec_cuda", tests, sizeof tests / sizeof tests[0]);

@@ -1,10 +1,13 @@
 /* graph: what recording accepts, and what it refuses with which words. */
 #include "tests/support.h"
 
+#include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include "graph/graph_internal.h"
 #include "sched/plan_internal.h"
 
@@ -115,6 +118,37 @@ static void the_reason_is_the_right_one(void **state) {
     assert_status(record(&f, &widest, reads, ROTA_KERNEL_OPERANDS_MAX), ROTA_INVALID_ARGUMENT);
     expect_words("no parameters", "'widest'", "8 bytes");
     tear_down(&f);
+}
+
+/* A graph whose name finds no memory leaves nothing behind. */
+static void no_memory_for_a_name(void **state) {
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(); /* their own memory would be refused */
+#else
+    enum { NAME_BYTES = 256 << 20, ROUNDS = 16 };
+    char *name = malloc(NAME_BYTES);
+    struct rlimit limit, least;
+    assert_non_null(name);
+    memset(name, 'n', NAME_BYTES - 1);
+    name[NAME_BYTES - 1] = 0;
+    free(malloc(64 << 10)); /* for what is small */
+    assert_int_equal(getrlimit(RLIMIT_AS, &limit), 0);
+    least = (struct rlimit){.rlim_cur = 0, .rlim_max = limit.rlim_max};
+    size_t before = 0, after = 0;
+    uint32_t refused = 0;
+    assert_int_equal(setrlimit(RLIMIT_AS, &least), 0);
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        rota_graph *graph = NULL;
+        refused += rota_graph_create(&(rota_graph_options){.name = name}, &graph) == ROTA_OUT_OF_MEMORY && !graph;
+        after = mallinfo2().uordblks;
+        if (round == 0) before = after;
+    }
+    assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
+    assert_int_equal(refused, ROUNDS);
+    assert_true(after <= before + 512);
+    free(name);
+#endif
 }
 
 static void overlaps_need_the_kernels_leave(void **state) {
@@ -466,6 +500,7 @@ int main(void) {
         cmocka_unit_test(accesses_are_checked),
         cmocka_unit_test(placements_are_checked),
         cmocka_unit_test(the_reason_is_the_right_one),
+        cmocka_unit_test(no_memory_for_a_name),
         cmocka_unit_test(overlaps_need_the_kernels_leave),
         cmocka_unit_test(slots_have_names_of_their_own),
         cmocka_unit_test(step_varying_parameters_need_a_slot_or_a_word),
