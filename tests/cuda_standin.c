@@ -12,7 +12,8 @@
 EXPORT int standin_pushed, standin_retained;
 /* Kernels launched, what each takes, and the time that has passed. */
 EXPORT int standin_launches;
-EXPORT const char *standin_newer; /* a function that the driver says is of a later version than was asked for */
+EXPORT const char
+    *standin_newer; /* a function that the driver says is of a later version than was asked for */
 EXPORT double standin_launch_ms, standin_clock_ms;
 
 static struct CUctx_st { int nothing; } context;

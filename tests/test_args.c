@@ -315,8 +315,8 @@ static void a_read_slot_may_not_name_what_is_written(void **state) {
 }
 
 /* Submits with the slots bound to these: the plan copies `from` to `to` and x to y. */
-static rota_status submit_bound(rota_plan *plan, rota_args *args, rota_buffer *const slots[2], rota_buffer *from,
-                                rota_buffer *to) {
+static rota_status submit_bound(rota_plan *plan, rota_args *args, rota_buffer *const slots[2],
+                                rota_buffer *from, rota_buffer *to) {
     assert_ok(rota_args_set_buffer(args, slots[0], from));
     assert_ok(rota_args_set_buffer(args, slots[1], to));
     return rota_submit_wait(plan, args, 0, NULL);
@@ -326,8 +326,8 @@ static rota_status submit_bound(rota_plan *plan, rota_args *args, rota_buffer *c
 static void names_of_one_buffer(void **state) {
     runtime_fixture *f = *state;
     rota_buffer *x = test_words(f->device, "x", WORDS, 1), *y = test_words(f->device, "y", WORDS, 2),
-                *z = test_words(f->device, "z", WORDS, 3), *two = test_words(f->device, "two", 2 * WORDS, 4), *halves[2],
-                *slots[2];
+                *z = test_words(f->device, "z", WORDS, 3), *two = test_words(f->device, "two", 2 * WORDS, 4),
+                *halves[2], *slots[2];
     rota_graph *graph;
     rota_recorder *recorder;
     rota_plan *plan;
@@ -397,8 +397,8 @@ static void every_input_is_asked_for(void **state) {
         assert_ok(rota_record_copy(recorder, x, 0, inputs[i], 0, ROTA_WHOLE, NULL));
     }
     rota_recorder_close(recorder);
-    assert_ok(rota_compile(runtime, graph,
-                           &(rota_compile_options){.devices = &device, .device_count = 1}, &plan));
+    assert_ok(
+        rota_compile(runtime, graph, &(rota_compile_options){.devices = &device, .device_count = 1}, &plan));
     rota_graph_release(graph);
     assert_status(rota_submit(plan, NULL, NULL), ROTA_INVALID_ARGUMENT);
     for (uint32_t left = 0; left < INPUTS; left++) {

@@ -424,8 +424,8 @@ static void one_that_was_over_at_once_is_not_late(void **state) {
     if (options.violations) fail_msg("%s", options.violation);
 }
 
-/* Called when the value is reached, and not when the completer next wakes by itself: the shortest of a few, as the
- * machine may be busy. */
+/* Called when the value is reached, and not when the completer next wakes by itself: the shortest of a few,
+ * as the machine may be busy. */
 static void calls_come_at_once(void **state) {
     (void)state;
     enum { ROUNDS = 8 };

@@ -329,7 +329,13 @@ static void damaged_plans_of_devices_are_refused(void **state) {
 
 enum { CROWD = 70, BLOCK = 64 }; /* members, and bytes of each one's own */
 
-typedef enum crowd_shape { CROWD_READS, CROWD_WRITES_PARTS, CROWD_ADDS, CROWD_READS_AND_ADDS, CROWD_SHAPES } crowd_shape;
+typedef enum crowd_shape {
+    CROWD_READS,
+    CROWD_WRITES_PARTS,
+    CROWD_ADDS,
+    CROWD_READS_AND_ADDS,
+    CROWD_SHAPES
+} crowd_shape;
 
 static rota_status nothing(const rota_kernel_call *call) {
     (void)call;
@@ -346,15 +352,15 @@ static const rota_kernel reads_and_adds = {.name = "reads and adds",
                                            .operand_count = 2,
                                            .inplace_outputs = 2,
                                            .inplace_inputs = 1,
-                                           .flags = ROTA_KERNEL_ATOMIC_ACCUMULATE | ROTA_KERNEL_INTEGER_ACCUMULATE,
+                                           .flags =
+                                               ROTA_KERNEL_ATOMIC_ACCUMULATE | ROTA_KERNEL_INTEGER_ACCUMULATE,
                                            .cpu = {.fn = nothing}};
 
 static void record(rota_recorder *recorder, const rota_kernel *kernel, const rota_access *accesses) {
-    assert_ok(rota_record_kernel(recorder,
-                                 &(rota_kernel_node){.kernel = kernel,
-                                                     .accesses = accesses,
-                                                     .access_count = kernel->operand_count},
-                                 NULL));
+    assert_ok(rota_record_kernel(
+        recorder,
+        &(rota_kernel_node){.kernel = kernel, .accesses = accesses, .access_count = kernel->operand_count},
+        NULL));
 }
 
 static uint32_t in_thirds(void *user, rota_node node, uint32_t queue_count) {
@@ -384,11 +390,11 @@ static rota_plan *compile_crowd(crowd_shape shape, uint32_t queues, rota_buffer 
         record(recorder, &one_operand, &all);
     }
     rota_recorder_close(recorder);
-    assert_ok(rota_compile(
-        NULL, graph,
-        &(rota_compile_options){
-            .certify = true, .queues = queues, .queue_policy = queues > 1 ? in_thirds : NULL},
-        &plan));
+    assert_ok(rota_compile(NULL, graph,
+                           &(rota_compile_options){.certify = true,
+                                                   .queues = queues,
+                                                   .queue_policy = queues > 1 ? in_thirds : NULL},
+                           &plan));
     rota_graph_release(graph);
     return plan;
 }

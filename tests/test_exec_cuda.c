@@ -627,7 +627,8 @@ static void test_shared_memory(void **state) {
     cuda_close(f);
 }
 
-/* What a program had when it was refused is given back. Counted where the allocator is the C library's own. */
+/* What a program had when it was refused is given back. Counted where the allocator is the C library's own.
+ */
 static void test_refused_leaves_nothing(void **state) {
     (void)state;
     cuda_fixture *f = cuda_open(NULL);
@@ -680,7 +681,8 @@ static void test_all_queues(void **state) {
     assert_int_equal(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before), 0);
     (void)usleep(1000000);
     assert_int_equal(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after), 0);
-    const double took_ms = (double)(after.tv_sec - before.tv_sec) * 1e3 + (double)(after.tv_nsec - before.tv_nsec) * 1e-6;
+    const double took_ms =
+        (double)(after.tv_sec - before.tv_sec) * 1e3 + (double)(after.tv_nsec - before.tv_nsec) * 1e-6;
     print_message("%.3f ms in a second\n", took_ms);
     assert_true(took_ms < 30);
     cuda_close(f);

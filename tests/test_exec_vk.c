@@ -373,8 +373,8 @@ static void test_touch(void **state) {
     close_quiet(f, true);
 }
 
-/* In touch mode each operand takes a descriptor set: more than a few pools of them, and again for every submission, where
- * operands come by argument words. */
+/* In touch mode each operand takes a descriptor set: more than a few pools of them, and again for every
+ * submission, where operands come by argument words. */
 static void test_touch_words(void **state) {
     (void)state;
     enum { STEPS = 1000 };
@@ -406,7 +406,8 @@ static void test_subgroup_size(void **state) {
     (void)state;
     fixture *f = open_with(NULL);
     const rota_vk_device *device = (const rota_vk_device *)f->device;
-    const uint32_t least = device->physical.subgroup.minSubgroupSize, most = device->physical.subgroup.maxSubgroupSize;
+    const uint32_t least = device->physical.subgroup.minSubgroupSize,
+                   most = device->physical.subgroup.maxSubgroupSize;
     const bool has = f->device->info.features & ROTA_FEATURE_SUBGROUP_SIZE_CONTROL;
     assert_true(has || !device->physical.core13); /* which has it always */
     if (!has) {
@@ -721,14 +722,14 @@ static void test_spin(void **state) {
 int main(void) {
     static int split;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_enumerate),  cmocka_unit_test(test_fixed),
-        cmocka_unit_test(test_slots),      cmocka_unit_test(test_merged),
-        cmocka_unit_test(test_queues),     cmocka_unit_test_prestate(test_queues, &split),
-        cmocka_unit_test(test_cumulative), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_touch),      cmocka_unit_test(test_times),
+        cmocka_unit_test(test_enumerate),   cmocka_unit_test(test_fixed),
+        cmocka_unit_test(test_slots),       cmocka_unit_test(test_merged),
+        cmocka_unit_test(test_queues),      cmocka_unit_test_prestate(test_queues, &split),
+        cmocka_unit_test(test_cumulative),  cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_touch),       cmocka_unit_test(test_times),
         cmocka_unit_test(test_touch_words), cmocka_unit_test(test_subgroup_size),
-        cmocka_unit_test(test_stuck),      cmocka_unit_test(test_cache),
-        cmocka_unit_test(test_leaks),      cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_stuck),       cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_leaks),       cmocka_unit_test(test_threads),
         cmocka_unit_test(test_spin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

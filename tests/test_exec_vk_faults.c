@@ -453,15 +453,19 @@ static VKAPI_ATTR void VKAPI_CALL barrier_noted(VkCommandBuffer buffer, const Vk
     real_barrier(buffer, info);
 }
 
-/* Batches of one command each, 'd' a dispatch and 't' a transfer: each comes after all before it, of both kinds, which are
- * named once for each kind that follows; and where the host may read what was written, the host after them. */
+/* Batches of one command each, 'd' a dispatch and 't' a transfer: each comes after all before it, of both
+ * kinds, which are named once for each kind that follows; and where the host may read what was written, the
+ * host after them. */
 static void test_barriers_recorded(void **state) {
     (void)state;
-    static const VkPipelineStageFlags2 D = VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT, T = VK_PIPELINE_STAGE_2_ALL_TRANSFER_BIT;
+    static const VkPipelineStageFlags2 D = VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT,
+                                       T = VK_PIPELINE_STAGE_2_ALL_TRANSFER_BIT;
     const struct {
         const char *batches;
         bool mapped;
-        struct { VkPipelineStageFlags2 from, to; } wanted[4];
+        struct {
+            VkPipelineStageFlags2 from, to;
+        } wanted[4];
     } cases[] = {
         {"ddd", false, {{D, D}, {D, D}}},
         {"ttt", false, {{T, T}, {T, T}}},
@@ -495,7 +499,8 @@ static void test_barriers_recorded(void **state) {
         loaded l = load(f, p, memories);
         uint32_t wanted = 0;
         while (wanted < 4 && cases[c].wanted[wanted].to) wanted++;
-        if (!cases[c].mapped && ((const rota_vk_memory *)memories[0])->base.host) /* all of its memory is the host's too */
+        if (!cases[c].mapped &&
+            ((const rota_vk_memory *)memories[0])->base.host) /* all of its memory is the host's too */
             recorded_count--;
         assert_int_equal(recorded_count, wanted);
         for (uint32_t i = 0; i < wanted; i++) {
@@ -512,13 +517,14 @@ static void test_barriers_recorded(void **state) {
 
 static uint32_t buffers_submitted;
 
-static VKAPI_ATTR VkResult VKAPI_CALL submit_counted(VkQueue queue, uint32_t count, const VkSubmitInfo2 *infos,
-                                                     VkFence fence) {
+static VKAPI_ATTR VkResult VKAPI_CALL submit_counted(VkQueue queue, uint32_t count,
+                                                     const VkSubmitInfo2 *infos, VkFence fence) {
     for (uint32_t i = 0; i < count; i++) buffers_submitted += infos[i].commandBufferInfoCount;
     return real_submit(queue, count, infos, fence);
 }
 
-/* Copies that wait for copies before them on their queue have a barrier between them, and those that do not have none. */
+/* Copies that wait for copies before them on their queue have a barrier between them, and those that do not
+ * have none. */
 static void test_copies_are_ordered(void **state) {
     (void)state;
     fixture *f = open_with(NULL);

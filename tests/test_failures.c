@@ -225,10 +225,8 @@ static void early_failures_leave_one_mark(void **state) {
 #define RUNTIME_TEST(name) cmocka_unit_test_setup_teardown(name, runtime_setup, runtime_teardown)
 int main(void) {
     const struct CMUnitTest tests[] = {
-        RUNTIME_TEST(a_failure_is_kept_once),
-        RUNTIME_TEST(old_tickets_say_what_is_known),
-        RUNTIME_TEST(sentences_are_bounded),
-        RUNTIME_TEST(sentences_are_kept_whole),
+        RUNTIME_TEST(a_failure_is_kept_once),        RUNTIME_TEST(old_tickets_say_what_is_known),
+        RUNTIME_TEST(sentences_are_bounded),         RUNTIME_TEST(sentences_are_kept_whole),
         RUNTIME_TEST(early_failures_leave_one_mark),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

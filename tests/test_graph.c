@@ -126,7 +126,7 @@ static void no_memory_for_a_name(void **state) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     skip(); /* their own memory would be refused */
 #else
-    enum { NAME_BYTES = 256 << 20, ROUNDS = 16 };
+    enum { NAME_BYTES = 128 << 20, ROUNDS = 16 };
     char *name = malloc(NAME_BYTES);
     struct rlimit limit, least;
     assert_non_null(name);
@@ -140,7 +140,8 @@ static void no_memory_for_a_name(void **state) {
     assert_int_equal(setrlimit(RLIMIT_AS, &least), 0);
     for (uint32_t round = 0; round < ROUNDS; round++) {
         rota_graph *graph = NULL;
-        refused += rota_graph_create(&(rota_graph_options){.name = name}, &graph) == ROTA_OUT_OF_MEMORY && !graph;
+        refused +=
+            rota_graph_create(&(rota_graph_options){.name = name}, &graph) == ROTA_OUT_OF_MEMORY && !graph;
         after = mallinfo2().uordblks;
         if (round == 0) before = after;
     }

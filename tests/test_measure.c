@@ -37,7 +37,8 @@ static int open_standin(void **state) {
     return standin_clock_ms ? 0 : -1;
 }
 
-/* The driver's functions are looked up by version, and what it says of that is believed, whatever address comes with it. */
+/* The driver's functions are looked up by version, and what it says of that is believed, whatever address
+ * comes with it. */
 static void what_the_driver_has(void **state) {
     (void)state;
     rota_cuda_api api;

@@ -228,7 +228,8 @@ static void shared_memory_fits_both(void **state) {
         rota_recorder_close(recorder);
         const rota_compile_options options = {.devices = p->devices, .device_count = 2, .certify = true};
         assert_status(rota_compile(p->runtime, graph, &options, &plan), ROTA_OUT_OF_MEMORY);
-        assert_non_null(strstr(rota_last_error(), "'large' of 2097152 bytes; the device allocates at most 1048576"));
+        assert_non_null(
+            strstr(rota_last_error(), "'large' of 2097152 bytes; the device allocates at most 1048576"));
         rota_graph_release(graph);
         rota_buffer_release(x);
     }
@@ -439,14 +440,10 @@ static void a_lost_device(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_memory_for_both),
-        cmocka_unit_test(orders_hold_across),
-        cmocka_unit_test(views_have_addresses),
-        cmocka_unit_test(three_share_one_memory),
-        cmocka_unit_test(shared_memory_fits_both),
-        cmocka_unit_test(adds_of_two_devices_are_ordered),
-        cmocka_unit_test(a_trial_that_fails),
-        cmocka_unit_test(an_import_that_fails),
+        cmocka_unit_test(one_memory_for_both),     cmocka_unit_test(orders_hold_across),
+        cmocka_unit_test(views_have_addresses),    cmocka_unit_test(three_share_one_memory),
+        cmocka_unit_test(shared_memory_fits_both), cmocka_unit_test(adds_of_two_devices_are_ordered),
+        cmocka_unit_test(a_trial_that_fails),      cmocka_unit_test(an_import_that_fails),
         cmocka_unit_test(a_lost_device),
     };
     int failed = cmocka_run_group_tests_name("ordered by the host", tests, NULL, NULL);

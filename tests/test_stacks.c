@@ -1,5 +1,6 @@
-/* Stacks that several threads pop from: a thread may be stopped between looking at the head and replacing it, and in that
- * time the same entry may have come back on top of others. So no head comes back, whatever is on top. */
+/* Stacks that several threads pop from: a thread may be stopped between looking at the head and replacing it,
+ * and in that time the same entry may have come back on top of others. So no head comes back, whatever is on
+ * top. */
 #include "tests/runtime_support.h"
 
 #include <pthread.h>
