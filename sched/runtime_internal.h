@@ -680,8 +680,7 @@ struct rota_submission {
     rota_delivery delivery;
     uint64_t bounce_bytes;
     rota_bounce *bounces; /* and where to */
-    uint8_t *
-        aside; /* the completer's: what was in the instance's staging memory and is not to be delivered yet */
+    uint8_t *aside; /* the completer's: of the instance's staging memory, what is not to be delivered yet */
     uint64_t sequenced_ns;
     _Atomic uint64_t handed_over_ns;
     struct rota_job *job_storage;
