@@ -43,6 +43,11 @@ static void offer(rota_turns *turns, uint64_t number, bool has_room, uint64_t no
         end_turn(turns, number);
 }
 
+bool rota_turns_are_none(rota_turns *turns) {
+    const uint64_t next = ra_load_relaxed(&turns->next);
+    return ra_load_relaxed(&turns->serving) >= next;
+}
+
 bool rota_turns_lapse(rota_turns *turns, uint64_t now_ns) {
     const uint64_t next = ra_load_relaxed(&turns->next), serving = ra_load_seq_cst(&turns->serving);
     if (serving < next) offer(turns, serving, true, now_ns);
@@ -72,4 +77,12 @@ void rota_turns_sleep(rota_turns *turns, uint64_t number, uint64_t deadline_ns) 
     /* With end_turn: it changes `serving` and then the word. */
     if (ra_load_seq_cst(&turns->serving) < number)
         (void)rota_futex_wait(word_of(turns, number), word, deadline_ns);
+}
+
+void rota_turns_count(rota_turns *turns) {
+    (void)ra_fetch_add_relaxed(&turns->counted, 1);
+}
+
+uint64_t rota_turns_counted(rota_turns *turns) {
+    return ra_load_relaxed(&turns->counted);
 }

@@ -31,10 +31,7 @@ typedef struct rota_turns {
 typedef enum rota_turn { ROTA_TURN_LATER, ROTA_TURN_NOW, ROTA_TURN_LAPSED } rota_turn;
 
 /* Whether nobody waits. */
-static inline bool rota_turns_are_none(rota_turns *turns) {
-    const uint64_t next = ra_load_relaxed(&turns->next);
-    return ra_load_relaxed(&turns->serving) >= next;
-}
+bool rota_turns_are_none(rota_turns *turns);
 /* The same, of a call that does not wait but has seen that there is room: turns lapse by it, too. */
 bool rota_turns_lapse(rota_turns *turns, uint64_t now_ns);
 /* A waiter's number. */
@@ -45,12 +42,8 @@ rota_turn rota_turns_look(rota_turns *turns, uint64_t number, bool has_room, uin
 /* The waiter whose turn it is went on; or a waiter gives up. The next is woken. */
 void rota_turns_leave(rota_turns *turns, uint64_t number);
 /* A turn led to what its waiter waited for; how many did so far: what counts as progress for those behind. */
-static inline void rota_turns_count(rota_turns *turns) {
-    (void)ra_fetch_add_relaxed(&turns->counted, 1);
-}
-static inline uint64_t rota_turns_counted(rota_turns *turns) {
-    return ra_load_relaxed(&turns->counted);
-}
+void rota_turns_count(rota_turns *turns);
+uint64_t rota_turns_counted(rota_turns *turns);
 /* Sleeps until it may be the number's turn, or the deadline. */
 void rota_turns_sleep(rota_turns *turns, uint64_t number, uint64_t deadline_ns);
 

@@ -299,10 +299,8 @@ static adversary_work *copy_work(adversary_device *device, const rota_exec_work 
 
 static rota_status submit(rota_exec_device *base, const rota_exec_work *works, uint32_t count) {
     adversary_device *device = (adversary_device *)base;
-    if (device->options->on_submit)
-        device->options->on_submit(device->options->on_submit_user, device->index);
-    void (*at_submit)(void) = atomic_load(&device->options->at_submit);
-    if (at_submit) at_submit();
+    void (*on_submit)(void *, uint32_t) = atomic_load(&device->options->on_submit);
+    if (on_submit) on_submit(device->options->on_submit_user, device->index);
     while (atomic_load(&device->options->faults.submits_stay) >> device->index & 1u)
         (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     for (uint32_t i = 0; i < count; i++) {

@@ -75,11 +75,10 @@ typedef struct adversary_options {
     uint64_t quiet_ns; /* gathers works until none came for so long; 0: 60 us. Most interleaving, and the same
                           from one run to the next */
     bool trace;        /* prints every command and signal */
-    /* Called first when works are handed over, by the thread that does; may be NULL. */
-    void (*on_submit)(void *user, uint32_t device);
+    /* Called first when works are handed over, by every thread that does: the sequencer, where submit never
+     * blocks. May be NULL. */
+    void (*_Atomic on_submit)(void *user, uint32_t device);
     void *on_submit_user;
-    /* Called by every thread that hands works over, first: the sequencer, where submit never blocks. */
-    _Atomic(void (*)(void)) at_submit;
     /* Written by the device. */
     _Atomic uint32_t violations;         /* of the contract, by the caller */
     char violation[256];                 /* the first one */

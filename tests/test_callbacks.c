@@ -361,7 +361,8 @@ static void before_point(void *user, const rota_mark_site *site) {
     while (!ra_load_seq_cst(&goes_on) && rota_clock_ns() < deadline) (void)sched_yield();
 }
 
-static void hook_sequencer(void) {
+static void hook_sequencer(void *user, uint32_t device) {
+    (void)user, (void)device;
     if (ra_exchange_acq_rel(&hooks, 0)) rota_mark_hook = before_point;
 }
 
@@ -411,11 +412,11 @@ static void one_that_was_over_at_once_is_not_late(void **state) {
     test_expect_words(y, WORDS, 1);
     rota_plan *plan = test_plan_1(first, "plan", &test_increment, x, ROTA_READWRITE);
     rota_plan *other = test_plan_1(second, "other", &test_increment, y, ROTA_READWRITE);
-    ra_store_seq_cst(&options.at_submit, hook_sequencer);
+    ra_store_seq_cst(&options.on_submit, hook_sequencer);
     uint32_t late = 0;
     for (uint32_t i = 0; i < ROUNDS; i++) late += lateness(runtime, first, plan, other) > 50000000u;
     if (late > ROUNDS / 2) fail_msg("%u of %d callbacks came more than 50 ms late", late, ROUNDS);
-    ra_store_seq_cst(&options.at_submit, NULL);
+    ra_store_seq_cst(&options.on_submit, NULL);
     rota_plan_release(plan);
     rota_plan_release(other);
     rota_buffer_release(x);

@@ -37,7 +37,8 @@ static void at_note(void *user, const rota_mark_site *site) {
     while (!ra_load_seq_cst(&goes_on) && rota_clock_ns() < deadline) nap_ms(1);
 }
 
-static void hook(void) {
+static void hook(void *user, uint32_t device) {
+    (void)user, (void)device;
     if (!ra_exchange_acq_rel(&is_to_hook, 0)) return;
     calls = 0;
     first_mark = NULL;
@@ -131,7 +132,7 @@ static void halt_at(uint32_t halt, bool another) {
     assert_ok(rota_submit_wait(gate, NULL, 0, NULL));
     if (another) assert_ok(rota_submit_wait(other_gate, NULL, 0, NULL));
     ra_store_seq_cst(&is_to_hook, 1);
-    ra_store_seq_cst(&options.at_submit, hook);
+    ra_store_seq_cst(&options.on_submit, hook);
     assert_ok(rota_submit_wait(hooked, NULL, 0, &ticket));
     assert_ok(rota_wait(ticket, SOON_NS));
     if (another) assert_ok(rota_submit_wait(other, NULL, 0, &kept));

@@ -254,10 +254,10 @@ static void end_deque(void) {
 int main(int argc, char **argv) {
     enum { SLEEP = 1 << 1 | 1 << 2 };
     static const explore_scenario scenarios[] = {
-        {"a deque and two thieves", 6, 3, {own, steal, steal_twice}, begin_deque, end_deque, false, 0},
+        {"a deque and two thieves", 5, 3, {own, steal, steal_twice}, begin_deque, end_deque, false, 0},
         {"one worker, two works in order", 3, 2, {submit_pair, work}, begin, end_pair, false, SLEEP},
         {"one work", 3, 2, {submit_one, work, work}, begin, end_one, false, SLEEP},
-        {"two works", 3, 1, {submit_two, work, work}, begin, end_two, false, SLEEP},
+        {"two works", 2, 1, {submit_two, work, work}, begin, end_two, false, SLEEP},
         {"a work that never ends, and another",
          2,
          1,
@@ -270,7 +270,7 @@ int main(int argc, char **argv) {
         {"a chain over two queues", 2, 0, {submit_chain, work, work}, begin, end_chain, false, SLEEP},
         {"an empty work that waits", 2, 1, {submit_empty, work, work}, begin, end_empty, false, SLEEP},
         {"more than a deque holds", 2, 0, {submit_many, work, work}, begin_small, end_many, false, SLEEP},
-        {"a loss", 3, 1, {submit_and_lose, work, work}, begin, end_lost, false, SLEEP},
+        {"a loss", 2, 1, {submit_and_lose, work, work}, begin, end_lost, false, SLEEP},
     };
     return explore_main(scenarios, sizeof scenarios / sizeof *scenarios, argc, argv);
 }

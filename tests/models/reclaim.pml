@@ -20,7 +20,7 @@
  * run safe closed_by_callback: -DCLOSES -DREADER=0 -DBY=1
  * run safe closed_held: -DCLOSES -DREADER=0 -DBY=2
  * run live never_closed: -DHOSTED=0 -DREADER=0 -DBY=0
- * run safe stuck_device: -DCLOSES -DSTUCK -DREADER=0 -DBY=1
+ * full safe stuck_device: -DCLOSES -DSTUCK -DREADER=0 -DBY=1
  * full safe reader: -DCLOSES -DBY=1
  * plant 1 safe: -DCLOSES -DREADER=0 -DBY=0 | a set is idle when its last ticket has ended
  * plant 2 safe: -DCLOSES -DREADER=0 -DBY=1 | a set that is released while the runtime closes is destroyed at once

@@ -9,9 +9,9 @@
  * is set, so that elsewhere a lost wake-up is a deadlock; a poll for room (nap) is a wait for it.
  *
  * run safe two_and_plain: -DWAITERS=2 -DPLAIN=1
- * run safe three_waiters: -DWAITERS=3 -DPLAIN=0
  * run safe a_lapse: -DWAITERS=2 -DPLAIN=0 -DSLICES -DLAPSES=1
  * run live a_stop: -DWAITERS=2 -DPLAIN=1 -DTRIES=1 -DSLICES -DSTOPS=1
+ * full safe three_waiters: -DWAITERS=3 -DPLAIN=0
  * full safe lapse_stop_and_plain: -DWAITERS=2 -DPLAIN=1 -DTRIES=3 -DSLICES -DLAPSES=1 -DSTOPS=1
  * full live lapse_and_stop: -DWAITERS=2 -DPLAIN=0 -DSLICES -DLAPSES=1 -DSTOPS=1
  * plant 1 safe: -DWAITERS=2 -DPLAIN=1 | calls without a number do not look who waits
