@@ -144,13 +144,15 @@ static bool may_be_made(const rota_timeline *timeline, uint64_t point) {
     return ra_load_relaxed(&timeline->handed_over) < rota_point_value(point);
 }
 
+static void watch_maker(rota_progress *progress, uint32_t device) {
+    progress->made[device] = ra_load_relaxed(&progress->runtime->devices[device]->makings_asked);
+}
+
 static void watch_makers(rota_progress *progress, const rota_timeline *timeline) {
     const uint64_t makers = ra_load_acquire(&timeline->makers); /* with rota_chain_note_making */
     progress->makers |= makers;
-    for (uint64_t left = makers; left; left &= left - 1) {
-        const uint32_t d = (uint32_t)__builtin_ctzll(left);
-        progress->made[d] = ra_load_relaxed(&progress->runtime->devices[d]->makings_asked);
-    }
+    for (uint64_t left = makers; left; left &= left - 1)
+        watch_maker(progress, (uint32_t)__builtin_ctzll(left));
 }
 
 /* A maker that is at an instance gets on by its steps, each of which may take what it took the first time,

@@ -41,8 +41,8 @@ static void enter(rota_work *work, rota_exec_work *out, rota_exec_timeline_wait 
         reason.cause = rota_gate_push(work, out->timeline_wait_count != 0);
     }
     /* Works before it in the gate are not decided, and so is not what it will read: it is judged there. */
-    if (!work->skipped && (reason.cause || (!work->gated && !device->asks_poison &&
-                                            rota_poison_of_work(work, &reason))))
+    if (!work->skipped &&
+        (reason.cause || (!work->gated && !device->asks_poison && rota_poison_of_work(work, &reason))))
         skip_work(work, reason, false);
     if (linked) rota_gate_unlock(device);
 }

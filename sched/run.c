@@ -196,8 +196,7 @@ bool rota_run_instance_is_near(const rota_plan_run *run, uint32_t index) {
 }
 
 bool rota_run_instance_is_decided(const rota_run_instance *instance) {
-    return ra_load_seq_cst(&instance->created) ||
-           ra_load_seq_cst(&instance->making) == ROTA_MAKING_FAILED;
+    return ra_load_seq_cst(&instance->created) || ra_load_seq_cst(&instance->making) == ROTA_MAKING_FAILED;
 }
 
 bool rota_run_instance_ask(rota_plan_run *run, uint32_t index) {

@@ -778,8 +778,8 @@ struct rota_runtime {
 
     /* The sequencer's. */
     uint64_t next_number;
-    /* Those that can be used again; those of which the memory that they own was given back; how many the former
-     * are, and the fewest that they were since the last look. */
+    /* Those that can be used again; those of which the memory that they own was given back; how many the
+     * former are, and the fewest that they were since the last look. */
     rota_submission *free_submissions, *bare_submissions;
     uint32_t free_count, free_fewest;
     rota_submission without_memory; /* for one that fails since there was none for its record */

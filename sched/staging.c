@@ -375,8 +375,8 @@ void rota_staging_sweep_idle(rota_runtime *runtime) {
     for (uint32_t d = 0; d < devices; d++) give_back_idle(runtime, &runtime->devices[d]->staging);
 }
 
-/* What a driver has to free is the reclaimer's, who may be kept for long. What it frees counts no more from when
- * it begins; where it gets to nothing, it is not waited for after a while. */
+/* What a driver has to free is the reclaimer's, who may be kept for long. What it frees counts no more from
+ * when it begins; where it gets to nothing, it is not waited for after a while. */
 bool rota_staging_trim(rota_runtime *runtime) {
     static _Atomic uint32_t never;
     const uint64_t before = ra_load_relaxed(&runtime->memory_bytes);
@@ -396,7 +396,8 @@ bool rota_staging_trim(rota_runtime *runtime) {
     const uint64_t deadline = rota_deadline_after(TRIM_NS), dying = ra_load_acquire(&runtime->staging_dying);
     for (;;) {
         /* Acquire: with the reclaimer's release, after which the memory counts no more. */
-        if (ra_load_acquire(&runtime->staging_dying) < dying || ra_load_relaxed(&runtime->memory_bytes) < before)
+        if (ra_load_acquire(&runtime->staging_dying) < dying ||
+            ra_load_relaxed(&runtime->memory_bytes) < before)
             return true;
         if (dying == 0 || rota_clock_ns() >= deadline) return false;
         (void)rota_futex_wait(&never, 0, rota_deadline_after(50000));

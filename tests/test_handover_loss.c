@@ -1,6 +1,6 @@
-/* A device is lost while another one's submit thread looks at a work that waits for it and hands that over: at
- * each atomic operation of that thread in turn. The lost device is at its works still and gets through with
- * them only when the work has read: what that read is not to pass for good. */
+/* A device is lost while another one's submit thread looks at a work that waits for it and hands that over:
+ * at each atomic operation of that thread in turn. The lost device is at its works still and gets through
+ * with them only when the work has read: what that read is not to pass for good. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,10 +95,8 @@ static bool loss_at(uint32_t at, bool on_device) {
     rota_buffer *y = test_words(p->devices[1], "y", WORDS, 1), *v = test_words(p->devices[1], "v", WORDS, 1);
     rota_plan *writer = test_plan_1(p->devices[0], "writer", &late_kernel, x, ROTA_READWRITE);
     rota_plan *copy = copying(p->devices[1], "copy", x, y);
-    test_node node = {&read_early_kernel,
-                      "read early",
-                      {{x, 0, ROTA_WHOLE, ROTA_READ}, {v, 0, ROTA_WHOLE, ROTA_WRITE}},
-                      2};
+    test_node node = {
+        &read_early_kernel, "read early", {{x, 0, ROTA_WHOLE, ROTA_READ}, {v, 0, ROTA_WHOLE, ROTA_WRITE}}, 2};
     rota_plan *reader = test_plan(p->devices[1], "reader", &node, 1);
     rota_ticket ticket;
     memset((void *)&now, 0, sizeof now);
@@ -126,8 +124,7 @@ static bool loss_at(uint32_t at, bool on_device) {
     assert_true(struck || atomic_load(&now.submitted));
     if (!struck) test_gate_open(true);
     const rota_status status = rota_wait(ticket, 0), wanted = struck ? ROTA_DEVICE_LOST : ROTA_OK;
-    if (status != wanted)
-        fail_msg("lost at operation %u: the ticket says %s", at, rota_status_name(status));
+    if (status != wanted) fail_msg("lost at operation %u: the ticket says %s", at, rota_status_name(status));
     static uint32_t words[WORDS];
     assert_status(rota_buffer_read(v, 0, words, sizeof words), wanted);
     for (uint32_t w = 0; !struck && w < WORDS; w++) assert_int_equal(words[w], 3);

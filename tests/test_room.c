@@ -163,8 +163,8 @@ static void until_waiting(rota_turns *turns, uint64_t count) {
     assert_int_equal(ra_load_seq_cst(&turns->next), count);
 }
 
-/* More of one buffer than may be kept waits in its call, in no way of others, and in its order. False: one did
- * not run for so long that its turn lapsed. */
+/* More of one buffer than may be kept waits in its call, in no way of others, and in its order. False: one
+ * did not run for so long that its turn lapsed. */
 static bool more_than_may_be_kept(keeper by) {
     stage *s = open_stage(by, LATE_NS);
     for (uint32_t i = 0; i < 2; i++) (void)write_to(s, s->y, LIMIT / 2);
@@ -303,9 +303,9 @@ static void closed_while_writes_are_kept(void **state) {
     }
 }
 
-/* Under a memory limit a read's staging memory comes of another device's, whose driver does not come back from
- * freeing it, or, with `is_kept`, from freeing something before it: then there is none. Nothing waits for that
- * but the read, for a while. */
+/* Under a memory limit a read's staging memory comes of another device's, whose driver does not come back
+ * from freeing it, or, with `is_kept`, from freeing something before it: then there is none. Nothing waits
+ * for that but the read, for a while. */
 static void free_beside(bool is_kept) {
     enum { LARGE = 4 << 20, PIECE = 64 << 10 };
     adversary_options options = {.seed = 3};

@@ -93,7 +93,7 @@ static const place outside[] = {
     {"sched/chain.c", "rota_chain_note"},
     {"sched/chain.c", "rota_chain_note_making"},
     /* Loads alone, where an instance is being made: test_making waits there. */
-    {"sched/chain.c", "watch_makers"},
+    {"sched/chain.c", "watch_maker"},
     {"sched/chain.c", "look_at_makers"},
     {"sched/close.c", "*"},
     {"sched/compile.c", "freeze"},
