@@ -171,7 +171,7 @@ rota_status rota_device_memory_create(rota_device *device, uint64_t size_bytes, 
     bool is_limited;
     rota_status status = create_memory(device, size_bytes, flags, name, &is_limited, out_memory);
     for (int i = 0; i < TRIMS_MAX && status != ROTA_OK && is_limited; i++) {
-        if (!rota_staging_trim(device->runtime)) break;
+        if (!rota_staging_trim(device->runtime, size_bytes)) break;
         status = create_memory(device, size_bytes, flags, name, &is_limited, out_memory);
     }
     return status;

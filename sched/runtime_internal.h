@@ -1019,8 +1019,9 @@ void rota_staging_sweep(rota_runtime *runtime);
 void rota_staging_sweep_idle(rota_runtime *runtime);
 /* Whether there is idle memory that a later sweep may give back. */
 bool rota_staging_is_held(const rota_runtime *runtime);
-/* Gives all idle memory back, since others need it; false: there is none. */
-bool rota_staging_trim(rota_runtime *runtime);
+/* Gives all idle memory back, since so many bytes are needed, and waits until there is room for them under the
+ * memory limit; false: there will be none. */
+bool rota_staging_trim(rota_runtime *runtime, uint64_t size_bytes);
 void rota_staging_free_memory(rota_staging *block); /* the reclaimer's */
 bool rota_staging_is_busy(const rota_device *device);
 /* Closing: the memory of all blocks, idle or not; and the blocks. */

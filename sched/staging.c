@@ -24,7 +24,8 @@
 /* Slots of the ring that a claim looks at: they come free in the order in which they were claimed, but for
  * those of stopped threads. */
 #define SLOTS_LOOKED_AT 64u
-#define TRIM_NS 1000000000u
+#define TRIM_NS 1000000000u  /* without progress */
+#define TRIMS_NS 16000000000u /* in all */
 #define COPIES_MIN 8u
 
 enum { USE_WRITE, USE_READ };
@@ -375,32 +376,39 @@ void rota_staging_sweep_idle(rota_runtime *runtime) {
     for (uint32_t d = 0; d < devices; d++) give_back_idle(runtime, &runtime->devices[d]->staging);
 }
 
-/* What a driver has to free is the reclaimer's, who may be kept for long. What it frees counts no more from
- * when it begins; where it gets to nothing, it is not waited for after a while. */
-bool rota_staging_trim(rota_runtime *runtime) {
-    static _Atomic uint32_t never;
-    const uint64_t before = ra_load_relaxed(&runtime->memory_bytes);
-    uint32_t devices = ra_load_acquire(&runtime->device_count);
-    for (uint32_t d = 0; d < devices; d++) {
-        rota_device *device = runtime->devices[d];
-        for (uint32_t i = 0; i < 2 * ROTA_STAGING_CLASSES; i++) {
-            rota_staging_pool *pool = &device->staging;
-            rota_staging_shelf *shelf = &pool->shelves[i / ROTA_STAGING_CLASSES][i % ROTA_STAGING_CLASSES];
-            for (rota_staging *block; (block = take_idle(pool, shelf));)
-                if (device->exec->caps.unified_host)
-                    rota_staging_free_memory(block);
-                else
-                    give_back(runtime, block);
-        }
+/* Those of a device whose memory is not the host's go by way of the reclaimer. */
+static void give_back_all(rota_runtime *runtime, rota_device *device) {
+    rota_staging_pool *pool = &device->staging;
+    for (uint32_t i = 0; i < 2 * ROTA_STAGING_CLASSES; i++) {
+        rota_staging_shelf *shelf = &pool->shelves[i / ROTA_STAGING_CLASSES][i % ROTA_STAGING_CLASSES];
+        for (rota_staging *block; (block = take_idle(pool, shelf));)
+            if (device->exec->caps.unified_host)
+                rota_staging_free_memory(block);
+            else
+                give_back(runtime, block);
     }
-    const uint64_t deadline = rota_deadline_after(TRIM_NS), dying = ra_load_acquire(&runtime->staging_dying);
+}
+
+/* What a driver has to free is the reclaimer's, who may be kept for long. What it frees counts no more from when
+ * it begins; where it gets to nothing, it is not waited for after a while. */
+bool rota_staging_trim(rota_runtime *runtime, uint64_t size_bytes) {
+    static _Atomic uint32_t never;
+    const uint64_t limit = runtime->options.memory_limit_bytes;
+    const uint64_t before = ra_load_relaxed(&runtime->memory_bytes), last = rota_deadline_after(TRIMS_NS);
+    uint64_t least = before, fewest = UINT64_MAX, deadline = 0;
+    uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++) give_back_all(runtime, runtime->devices[d]);
     for (;;) {
         /* Acquire: with the reclaimer's release, after which the memory counts no more. */
-        if (ra_load_acquire(&runtime->staging_dying) < dying ||
-            ra_load_relaxed(&runtime->memory_bytes) < before)
-            return true;
-        if (dying == 0 || rota_clock_ns() >= deadline) return false;
-        (void)rota_futex_wait(&never, 0, rota_deadline_after(50000));
+        const uint64_t dying = ra_load_acquire(&runtime->staging_dying);
+        const uint64_t held = ra_load_relaxed(&runtime->memory_bytes), now = rota_clock_ns();
+        if (size_bytes <= limit && held <= limit - size_bytes) return true;
+        if (dying == 0) return held < before;
+        if (held < least || dying < fewest) deadline = now + TRIM_NS; /* it gets on */
+        if (held < least) least = held;
+        if (dying < fewest) fewest = dying;
+        if (now >= deadline || now >= last) return false;
+        (void)rota_futex_wait(&never, 0, now + 50000);
     }
 }
 

@@ -37,6 +37,7 @@ typedef struct adversary_faults {
     _Atomic uint32_t lost_in_works;     /* the device is lost when so many more works completed */
     _Atomic bool silent;                /* nothing runs and no timeline moves */
     _Atomic uint32_t frees;             /* adversary_frees */
+    _Atomic uint64_t free_ns;           /* every memory_destroy takes at least this long */
     /* Not counted down: the instance_create of this number (instance_creations) and later ones do not return
      * before this is changed. */
     _Atomic uint32_t instances_stay_from;

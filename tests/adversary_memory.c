@@ -163,6 +163,8 @@ void adversary_memory_destroy(rota_exec_device *base, rota_exec_memory *base_mem
         while (free_waits(device)) (void)nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
         atomic_fetch_sub(&device->options->frees_waiting, 1);
     }
+    const uint64_t takes_ns = atomic_load(&device->options->faults.free_ns);
+    if (takes_ns) (void)nanosleep(&(struct timespec){.tv_nsec = (long)takes_ns}, NULL);
     pthread_mutex_lock(&device->lock);
     if (memory->magic != ADVERSARY_LIVE) {
         pthread_mutex_unlock(&device->lock);

@@ -609,9 +609,9 @@ static void trimming_says_whether_it_helped(void **state) {
         assert_ok(rota_buffer_read(buffer, 0, data, MIB));
         const uint64_t deadline = rota_deadline_after(PATIENCE_NS);
         while (rota_staging_is_busy(p.device) && rota_clock_ns() < deadline) nap_us(1000);
-        assert_true(rota_staging_trim(p.runtime));
+        assert_true(rota_staging_trim(p.runtime, UINT64_MAX));
         while (ra_load_acquire(&p.runtime->staging_dying) && rota_clock_ns() < deadline) nap_us(1000);
-        assert_false(rota_staging_trim(p.runtime));
+        assert_false(rota_staging_trim(p.runtime, UINT64_MAX));
         rota_buffer_release(buffer);
         free(data);
         close_place(&p);

@@ -331,7 +331,7 @@ static void free_beside(bool is_kept) {
     test_expect_words(w, 64, 0);
     test_expect_words(spare, 64, 0);
     rota_sequencer_reap_now(runtime);
-    (void)rota_staging_trim(runtime);
+    (void)rota_staging_trim(runtime, UINT64_MAX);
     assert_ok(rota_buffer_write(y, device, 0, bytes, LARGE, &ticket));
     assert_ok(rota_wait(ticket, SOON_NS));
     rota_sequencer_reap_now(runtime); /* the write's staging memory is all that lies idle */
