@@ -194,7 +194,9 @@ static taking take_own(void *user, bool may) {
 }
 static bool own_is_free(void *user) {
     const rota_host_write *write = user;
-    return ra_load_relaxed(&write->residency->kept) == 0;
+    const rota_residency *residency = write->residency;
+    /* With none of the bytes taken there is room for any size (fits), whatever reads there are beside. */
+    return ra_load_relaxed(&residency->kept_bytes) == 0 && ra_load_relaxed(&residency->kept) < ROTA_KEPT_MAX;
 }
 
 static taking take_pool(void *user, bool may) {

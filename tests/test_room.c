@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/futex.h"
 #include "sched/runtime_internal.h"
+#include "sched/testing.h"
 #include "tests/adversary.h"
 
 enum { SLOTS = 4, SLOT_BYTES = 4096, LIMIT = 32 << 10 };
@@ -368,6 +369,49 @@ static void a_free_keeps_no_others(void **state) {
     free_beside(true);
 }
 
+/* Of many blocks, each of which a driver takes its time to free, as many are waited for as are needed. */
+static void many_small_frees(void **state) {
+    (void)state;
+    enum { LARGE = 4 << 20, PIECE = 64 << 10, PIECES = 48 };
+    adversary_options options = {.seed = 3};
+    rota_runtime *runtime;
+    rota_device *cpu, *device;
+    assert_ok(adversary_runtime_open(&options,
+                                     &(rota_runtime_options){.timeout_ns = LATE_NS,
+                                                             .memory_limit_bytes = (8 << 20) + 12 * PIECE,
+                                                             .staging_slots = 2,
+                                                             .staging_idle_ns = 1000000000000u,
+                                                             .staging_slot_bytes = PIECE},
+                                     &runtime));
+    assert_ok(rota_device_open(runtime, "cpu", &cpu));
+    assert_ok(rota_device_open(runtime, "adversary", &device));
+    rota_buffer *x = test_buffer(runtime, "x", LARGE), *y = test_buffer(runtime, "y", PIECE);
+    uint8_t *bytes = calloc(1, LARGE);
+    rota_ticket ticket, reads[PIECES];
+    assert_non_null(bytes);
+    for (uint32_t at = 0; at < LARGE; at += PIECE)
+        assert_ok(rota_buffer_write(x, cpu, at, bytes, PIECE, &ticket));
+    assert_ok(rota_wait(ticket, SOON_NS));
+    assert_ok(rota_buffer_write(y, device, 0, bytes, PIECE, &ticket));
+    assert_ok(rota_wait(ticket, SOON_NS));
+    ra_store_seq_cst(&options.faults.submits_stay, 1);
+    for (uint32_t i = 0; i < PIECES; i++)
+        assert_ok(rota_buffer_read_async(y, 0, bytes + i * PIECE, PIECE, &reads[i]));
+    ra_store_seq_cst(&options.faults.submits_stay, 0);
+    for (uint32_t i = 0; i < PIECES; i++) assert_ok(rota_wait(reads[i], SOON_NS));
+    rota_sequencer_reap_now(runtime);
+    const uint64_t idle = rota_runtime_staging_bytes(runtime);
+    assert_true(idle > 40 * PIECE);
+    options.faults.free_ns = 2000000;
+    assert_ok(rota_buffer_read(x, 0, bytes, LARGE));
+    options.faults.free_ns = 0;
+    free(bytes);
+    rota_buffer_release(x);
+    rota_buffer_release(y);
+    assert_ok(rota_runtime_close(runtime, 5000000000u));
+    if (options.violations) fail_msg("%s", options.violation);
+}
+
 /* ---- Turns ---- */
 
 enum { WAITERS = 24 };
@@ -458,6 +502,31 @@ static void a_stopped_waiter_holds_up_nobody(void **state) {
     close_stage(s);
 }
 
+/* The same of one buffer's own room, while something else of the buffer is kept that takes none of it. */
+static void a_stopped_waiter_for_kept_room_holds_up_nobody(void **state) {
+    (void)state;
+    stage *s = open_stage(BY_A_KERNEL, 2000000000u);
+    static uint32_t word;
+    rota_ticket kept, ticket;
+    assert_ok(rota_buffer_read_async(s->y, 0, &word, 4, &kept));
+    rota_residency *residency = s->y->residency;
+    const uint64_t deadline = rota_deadline_after(SOON_NS);
+    while (ra_load_relaxed(&residency->kept) != 1 && rota_clock_ns() < deadline) nap_us(50);
+    assert_int_equal(ra_load_relaxed(&residency->kept), 1);
+    assert_int_equal(ra_load_relaxed(&residency->kept_bytes), 0);
+    rota_turns *turns = aligned_alloc(_Alignof(rota_turns), sizeof *turns); /* as the first waiter's */
+    assert_non_null(turns);
+    memset(turns, 0, sizeof *turns);
+    (void)rota_turns_take(turns);
+    ra_store_release(&residency->turns, turns);
+    ticket = write_to(s, s->y, LIMIT);
+    assert_int_equal(rota_poll(kept), ROTA_BUSY);
+    test_gate_open(true);
+    assert_ok(rota_wait(ticket, SOON_NS));
+    assert_true(rota_turns_are_none(turns));
+    close_stage(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kept_writes_take_nobodys_room),
@@ -467,8 +536,10 @@ int main(void) {
         cmocka_unit_test(kept_by_a_device_that_is_lost),
         cmocka_unit_test(closed_while_writes_are_kept),
         cmocka_unit_test(a_free_keeps_no_others),
+        cmocka_unit_test(many_small_frees),
         cmocka_unit_test(nobody_overtakes_who_waits),
         cmocka_unit_test(a_stopped_waiter_holds_up_nobody),
+        cmocka_unit_test(a_stopped_waiter_for_kept_room_holds_up_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
