@@ -19,11 +19,11 @@ static rota_submission *new_submission(rota_runtime *runtime) {
     if (submission) {
         const rota_submission *next = runtime->free_submissions = submission->next;
         if (--runtime->free_count < runtime->free_fewest) runtime->free_fewest = runtime->free_count;
-        if (next) {
+        if (next && next->works) { /* one that failed before may have none */
             ra_prefetch(next->works);
             ra_prefetch((const unsigned char *)next->works + 64);
-            if (next->next) fetch(next->next);
         }
+        if (next && next->next) fetch(next->next);
         return submission;
     }
     submission = runtime->bare_submissions;
