@@ -33,7 +33,9 @@ typedef struct place {
 } place;
 
 static void leave(place *p) {
-    if (p->turns) rota_turns_leave(p->turns, p->number);
+    if (!p->turns) return;
+    ra_store_relaxed(&p->turns->wanted, 0); /* whoever's turn it is says it again at its next look */
+    rota_turns_leave(p->turns, p->number);
     p->turns = NULL;
 }
 
@@ -120,12 +122,17 @@ typedef struct room {
     const char *what;
     rota_device *device; /* that it comes from; NULL: any */
     bool is_staging;     /* given back by the sequencer */
+    uint64_t size;       /* how much of it is wanted */
     /* `may`: it is this one's turn. */
     taking (*take)(void *user, bool may);
-    /* Whether whoever's turn it is has room for certain: its time runs then. */
-    bool (*is_free)(void *user);
+    /* Whether whoever's turn it is, and wants so much (0: has not said), has room: its time runs then. */
+    bool (*is_free)(void *user, uint64_t wanted);
     void *user;
 } room;
+
+static bool is_free(const room *r) {
+    return r->is_free(r->user, ra_load_relaxed(&r->turns->wanted));
+}
 
 /* Takes some of the room at once where nobody waits for any, else in turn (turns.h). */
 static rota_status take_in_turn(waiting *w, const room *r, place *p, taking *out_taking) {
@@ -138,11 +145,12 @@ static rota_status take_in_turn(waiting *w, const room *r, place *p, taking *out
             p->turns = r->turns;
             p->number = rota_turns_take(r->turns);
         }
-        if (p->turns) turn = rota_turns_look(p->turns, p->number, r->is_free(r->user), rota_clock_ns());
+        if (p->turns) turn = rota_turns_look(p->turns, p->number, is_free(r), rota_clock_ns());
         if (turn == ROTA_TURN_LAPSED) {
             p->number = rota_turns_take(p->turns);
             continue;
         }
+        if (p->turns && turn == ROTA_TURN_NOW) ra_store_relaxed(&p->turns->wanted, r->size);
         *out_taking = r->take(r->user, turn == ROTA_TURN_NOW);
         if (*out_taking == TAKEN) rota_turns_count(r->turns);
         if (*out_taking != NOT_YET) return ROTA_OK;
@@ -192,18 +200,20 @@ static bool fits(const rota_host_write *write, bool beside_others) {
 static taking take_own(void *user, bool may) {
     return may && fits(user, false) ? TAKEN : NOT_YET;
 }
-static bool own_is_free(void *user) {
+static bool own_is_free(void *user, uint64_t wanted) {
     const rota_host_write *write = user;
-    const rota_residency *residency = write->residency;
-    /* With none of the bytes taken there is room for any size (fits), whatever reads there are beside. */
-    return ra_load_relaxed(&residency->kept_bytes) == 0 && ra_load_relaxed(&residency->kept) < ROTA_KEPT_MAX;
+    const uint64_t kept = ra_load_relaxed(&write->residency->kept_bytes);
+    return ra_load_relaxed(&write->residency->kept) < ROTA_KEPT_MAX &&
+           (kept == 0 || kept + wanted <= write->device->runtime->options.staging_limit_bytes);
 }
 
 static taking take_pool(void *user, bool may) {
     if (!fits(user, false)) return ELSEWHERE;
     return may && fits(user, true) ? TAKEN : NOT_YET;
 }
-static bool pool_is_free(void *user) {
+/* Of its buffer's kept writes, which count too, nothing is known here; but all else comes to its end. */
+static bool pool_is_free(void *user, uint64_t wanted) {
+    (void)wanted;
     const rota_host_write *write = user;
     return ra_load_acquire(&write->device->staging.uploading) <= 0;
 }
@@ -215,14 +225,17 @@ typedef struct promised {
 
 static taking take_promise(void *user, bool may) {
     const promised *p = user;
-    return may && rota_staging_promise(p->runtime, p->size) ? TAKEN : NOT_YET;
+    if (!may || !rota_staging_promise(p->runtime, p->size)) return NOT_YET;
+    ra_store_relaxed(&p->runtime->promise_turns.wanted, 0); /* it has it, should it be stopped now */
+    return TAKEN;
 }
-static bool promise_is_free(void *user) {
+static bool promise_is_free(void *user, uint64_t wanted) {
     const promised *p = user;
-    return ra_load_relaxed(&p->runtime->staging_promised) == 0;
+    return rota_staging_may_promise(p->runtime, wanted);
 }
 static room promise_room(promised *p, rota_device *device) {
-    return (room){&p->runtime->promise_turns, NO_STAGING, device, true, take_promise, promise_is_free, p};
+    return (room){
+        &p->runtime->promise_turns, NO_STAGING, device, true, p->size, take_promise, promise_is_free, p};
 }
 
 /* The turns of those that wait until less of the buffer's is kept: made when there is the first. */
@@ -244,8 +257,14 @@ static rota_status turns_of(rota_residency *residency, rota_turns **out) {
  * that writes to others wait behind. */
 static rota_status wait_for_pool(rota_host_write *write, waiting *w) {
     rota_runtime *runtime = write->device->runtime;
-    const room in_pool = {
-        &write->device->staging.turns, NO_STAGING, write->device, true, take_pool, pool_is_free, write};
+    const room in_pool = {&write->device->staging.turns,
+                          NO_STAGING,
+                          write->device,
+                          true,
+                          charge_of(write),
+                          take_pool,
+                          pool_is_free,
+                          write};
     promised wanted = {runtime, write->size};
     const room in_limit = promise_room(&wanted, write->device);
     taking got = NOT_YET;
@@ -253,7 +272,8 @@ static rota_status wait_for_pool(rota_host_write *write, waiting *w) {
         rota_turns *before = ra_load_acquire(&write->residency->turns); /* with turns_of */
         if (w->own.turns || (before && !rota_turns_are_none(before)) || !fits(write, false)) {
             leave(&w->pool);
-            room of_own = {NULL, NO_STAGING, write->device, true, take_own, own_is_free, write};
+            room of_own = {NULL,     NO_STAGING,  write->device, true, charge_of(write),
+                           take_own, own_is_free, write};
             ROTA_TRY(turns_of(write->residency, &of_own.turns));
             ROTA_TRY(take_in_turn(w, &of_own, &w->own, &got));
         }
@@ -295,7 +315,8 @@ static taking take_slot(void *user, bool may) {
     }
     return NOT_YET;
 }
-static bool slot_is_free(void *user) {
+static bool slot_is_free(void *user, uint64_t wanted) {
+    (void)wanted;
     rota_host_write *write = user;
     return rota_staging_claim_slot(write->device, false, &write->slot) == ROTA_SLOT_IS_FREE;
 }
@@ -307,6 +328,7 @@ static rota_status stage_small(rota_host_write *write, const uint8_t *data, wait
                           "no free slot in the upload ring",
                           device,
                           false,
+                          1,
                           take_slot,
                           slot_is_free,
                           write};
@@ -463,8 +485,8 @@ static rota_status promise(const rota_host_read *read, waiting *w) {
     promised wanted = {runtime, read->size};
     if (read->data) {
         rota_turns *turns = &runtime->promise_turns;
-        if ((rota_turns_are_none(turns) ||
-             (promise_is_free(&wanted) && rota_turns_lapse(turns, rota_clock_ns()))) &&
+        if ((rota_turns_are_none(turns) || (promise_is_free(&wanted, ra_load_relaxed(&turns->wanted)) &&
+                                            rota_turns_lapse(turns, rota_clock_ns()))) &&
             rota_staging_promise(runtime, read->size))
             return ROTA_OK;
         return rota_fail(ROTA_BUSY,

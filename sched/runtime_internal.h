@@ -999,6 +999,7 @@ void rota_staging_release(rota_staging *span);
 /* Under a memory limit: whether so many bytes fit beside what is promised to others; alone they always do,
  * and may then not be had. To be returned when the span is released. */
 bool rota_staging_promise(rota_runtime *runtime, uint64_t size_bytes);
+bool rota_staging_may_promise(const rota_runtime *runtime, uint64_t size_bytes); /* whether it would */
 void rota_staging_return(rota_runtime *runtime, uint64_t size_bytes);
 /* The copies of a work that fills the span with the extents of `source`, one after the other; or that brings
  * the span's bytes to an extent of `destination`. They are the span's. */

@@ -180,15 +180,24 @@ static uint64_t bytes_of_blocks(uint64_t size_bytes) {
     return size_bytes - rest + (rest ? BLOCK_BYTES_MIN << class_for(rest) : 0);
 }
 
+/* Beside so many bytes that others were promised. */
+static bool may_promise(const rota_runtime *runtime, uint64_t promised, uint64_t blocks) {
+    const uint64_t held = ra_load_relaxed(&runtime->memory_bytes),
+                   own = ra_load_relaxed(&runtime->staging_bytes);
+    const uint64_t others = held > own ? held - own : 0; /* not of one moment */
+    return promised == 0 || others + promised + blocks <= runtime->options.memory_limit_bytes;
+}
+
+bool rota_staging_may_promise(const rota_runtime *runtime, uint64_t size_bytes) {
+    return may_promise(runtime, ra_load_relaxed(&runtime->staging_promised), bytes_of_blocks(size_bytes));
+}
+
 bool rota_staging_promise(rota_runtime *runtime, uint64_t size_bytes) {
-    uint64_t limit = runtime->options.memory_limit_bytes, wanted = bytes_of_blocks(size_bytes);
-    if (limit == 0) return true;
+    const uint64_t wanted = bytes_of_blocks(size_bytes);
+    if (runtime->options.memory_limit_bytes == 0) return true;
     uint64_t promised = ra_load_relaxed(&runtime->staging_promised);
     do {
-        uint64_t held = ra_load_relaxed(&runtime->memory_bytes),
-                 own = ra_load_relaxed(&runtime->staging_bytes);
-        uint64_t others = held > own ? held - own : 0; /* not of one moment */
-        if (promised != 0 && others + promised + wanted > limit) return false;
+        if (!may_promise(runtime, promised, wanted)) return false;
         /* Acquire: with the release in rota_staging_return, so that what came back is seen on its shelf. */
     } while (!ra_cas_acq_rel(&runtime->staging_promised, &promised, promised + wanted));
     return true;

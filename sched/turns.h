@@ -24,6 +24,7 @@ typedef struct rota_turns {
     _Atomic uint64_t serving;           /* lower ones had their turn, left, or let it lapse */
     _Atomic uint64_t counted;           /* turns that led to something */
     _Atomic uint64_t offered; /* time << 32 | number, both cut: since when there is room for it; 0 */
+    _Atomic uint64_t wanted;  /* the callers': how much room whoever's turn it is wants; 0: it has not said */
     _Atomic uint32_t words[ROTA_TURN_WORDS]; /* slept on by number */
     _Atomic uint64_t left[ROTA_TURN_PLACES]; /* by number: 1 + that of who left before its turn */
 } rota_turns;

@@ -527,6 +527,33 @@ static void a_stopped_waiter_for_kept_room_holds_up_nobody(void **state) {
     close_stage(s);
 }
 
+/* The same of what is promised under a memory limit, while a read that is kept has some of it. */
+static void a_stopped_waiter_beside_a_promise_holds_up_nobody(void **state) {
+    (void)state;
+    stage *s = calloc(1, sizeof *s);
+    assert_non_null(s);
+    test_gate_open(false);
+    assert_ok(rota_runtime_open(
+        &(rota_runtime_options){.timeout_ns = 2000000000u, .memory_limit_bytes = 64 << 20}, &s->runtime));
+    assert_ok(rota_device_open(s->runtime, "cpu", &s->device));
+    s->y = test_words(s->device, "y", 64, 0);
+    s->z = test_words(s->device, "z", 64, 7);
+    s->gate = test_plan_1(s->device, "gate", &test_gate, s->y, ROTA_READWRITE);
+    assert_ok(rota_submit_wait(s->gate, NULL, 0, NULL));
+    test_gates_running(1);
+    static uint32_t word, other;
+    rota_ticket kept;
+    assert_ok(rota_buffer_read_async(s->y, 0, &word, 4, &kept));
+    assert_true(ra_load_relaxed(&s->runtime->staging_promised) > 0);
+    (void)rota_turns_take(&s->runtime->promise_turns);
+    assert_ok(rota_buffer_read(s->z, 0, &other, 4));
+    assert_int_equal(other, 7);
+    assert_int_equal(rota_poll(kept), ROTA_BUSY);
+    test_gate_open(true);
+    assert_ok(rota_wait(kept, SOON_NS));
+    close_stage(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kept_writes_take_nobodys_room),
@@ -540,6 +567,7 @@ int main(void) {
         cmocka_unit_test(nobody_overtakes_who_waits),
         cmocka_unit_test(a_stopped_waiter_holds_up_nobody),
         cmocka_unit_test(a_stopped_waiter_for_kept_room_holds_up_nobody),
+        cmocka_unit_test(a_stopped_waiter_beside_a_promise_holds_up_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
