@@ -10,8 +10,8 @@
  * until it has answered all. Hence host.advanced is called by one thread at a time, in ascending order per
  * queue.
  *
- * Progress: submit is lock-free; it allocates only when more works are in flight than ever before, or a block
- * is larger than any this work carried before. */
+ * Progress: submit is lock-free; it allocates only when more works are in flight than ever before, or for a
+ * large block: of free works some keep theirs, and the others give it back. */
 #include "exec/cpu/cpu.h"
 
 #include <stdlib.h>
