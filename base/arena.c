@@ -28,6 +28,22 @@ static size_t cached_bytes;
 static size_t cached[MAX_SHIFT + 1], fewest[MAX_SHIFT + 1];
 static _Atomic uint64_t swept_ns;
 
+/* A child forked while another thread was at the cache has it whole and unlocked. */
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+static void lock_cache(void) {
+    (void)pthread_mutex_lock(&cache_mutex);
+}
+static void unlock_cache(void) {
+    (void)pthread_mutex_unlock(&cache_mutex);
+}
+/* Its owner is the parent's thread. */
+static void renew_lock(void) {
+    cache_mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+static void watch_forks(void) {
+    (void)pthread_atfork(lock_cache, unlock_cache, renew_lock);
+}
+
 struct rota_arena_chunk {
     rota_arena_chunk *next;
     size_t usable_size;
@@ -81,6 +97,7 @@ void *rota_chunk_alloc(size_t size, size_t *out_size) {
         *out_size = (size + PAGE - 1) & ~(size_t)(PAGE - 1);
         return system_alloc(*out_size);
     }
+    (void)pthread_once(&fork_once, watch_forks);
     int shift = size_shift(size);
     *out_size = (size_t)1 << shift;
     pthread_mutex_lock(&cache_mutex);

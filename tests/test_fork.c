@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "base/arena.h"
+#include "base/atomic.h"
 #include "sched/plan.h"
 
 enum { WORDS = 64, BYTES = WORDS * 4 };
@@ -294,8 +296,45 @@ static void every_call_says_so(void **state) {
     assert_ok(rota_runtime_close(p.runtime, 0));
 }
 
+/* ---- While another thread is at the cache of chunks ---- */
+
+enum { FORKS = 300, CHUNK = 8192 };
+static _Atomic uint32_t is_over;
+
+static void *take_and_give(void *unused) {
+    (void)unused;
+    while (!ra_load_relaxed(&is_over)) {
+        size_t size;
+        void *chunk = rota_chunk_alloc(CHUNK, &size);
+        rota_chunk_free(chunk, size);
+    }
+    return NULL;
+}
+
+static void a_child_can_use_the_cache(void **state) {
+    (void)state;
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&threads[i], NULL, take_and_give, NULL), 0);
+    for (int i = 0; i < FORKS; i++) {
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            size_t size;
+            (void)alarm(5);
+            rota_chunk_free(rota_chunk_alloc(CHUNK, &size), size);
+            _exit(0);
+        }
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (status != 0) fail_msg("child %d of %d did not get to its end", i + 1, FORKS);
+    }
+    ra_store_relaxed(&is_over, 1);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(no_call_is_left_out),
-                                       cmocka_unit_test(every_call_says_so)};
+                                       cmocka_unit_test(every_call_says_so),
+                                       cmocka_unit_test(a_child_can_use_the_cache)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
