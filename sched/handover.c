@@ -302,8 +302,7 @@ void rota_handover_push(rota_device *device, rota_work *work) {
      */
     if (ra_load_acquire(&device->linked)) direct = false; /* with rota_across_open */
     /* Under a memory limit staging memory may have to wait until another device's is freed. */
-    if (device->runtime->options.memory_limit_bytes && work->kind != ROTA_WORK_SEGMENT &&
-        work->kind != ROTA_WORK_WRITE)
+    if (device->runtime->is_limited && work->kind != ROTA_WORK_SEGMENT && work->kind != ROTA_WORK_WRITE)
         direct = false;
     if (direct && work->hold_count == 0 && !work->parks && thread_is_idle(device)) {
         device->direct[device->direct_count++] = work;

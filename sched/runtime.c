@@ -121,6 +121,7 @@ static bool take_options(rota_runtime *runtime, const rota_runtime_options *opti
     if (own->staging_limit_bytes == 0) own->staging_limit_bytes = DEFAULT_STAGING_LIMIT_BYTES;
     if (own->staging_idle_ns == 0) own->staging_idle_ns = DEFAULT_STAGING_IDLE_NS;
     if (own->staging_idle_ns < STAGING_IDLE_NS_MIN) own->staging_idle_ns = STAGING_IDLE_NS_MIN;
+    runtime->is_limited = own->memory_limit_bytes != 0;
     runtime->plan_queue_count = own->queues_per_device;
     runtime->queue_count = own->queues_per_device + ROTA_SIDINGS;
     for (uint32_t i = 0; i < rota_exec_driver_count; i++)

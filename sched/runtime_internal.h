@@ -724,6 +724,7 @@ struct rota_runtime {
     char *cache_dir; /* the runtime's own copy, which the options name */
     uint32_t queue_count;      /* timelines of a device */
     uint32_t plan_queue_count; /* those that plans know; the rest are sidings */
+    bool is_limited;   /* options.memory_limit_bytes is not 0 */
     bool touch;        /* of rota_runtime_set_touch */
     bool apart;        /* of rota_runtime_set_apart */
     bool host_ordered; /* of rota_runtime_set_host_ordered */
