@@ -52,6 +52,8 @@ static bool parse_count(const option *o, const char *text) {
     errno = 0;
     unsigned long long value = strtoull(text, &end, 10);
     if (errno || *end || (double)value < o->least || (double)value > o->most) return false;
+    /* A double is not exact beyond 2^53. */
+    if (o->most < 0x1p64 && value > (unsigned long long)o->most) return false;
     *(uint64_t *)o->value = value;
     return true;
 }

@@ -441,6 +441,7 @@ static bool refuse_order(uint32_t number, bool all) {
         while (rota_ticket_number(first, &sequenced) == ROTA_BUSY) sched_yield();
     }
     assert_true(records > before);
+    rota_sequencer_reap_now(runtime); /* and what it sequenced is handed over, too */
     test_gates_running(1);
     ended = 0;
     refuses_rest = all;

@@ -292,7 +292,7 @@ static rota_status upload(rota_cuda_device *device, CUgraphExec exec) {
     rota_status status = rota_cuda_check(device, result, "cuGraphUpload");
     if (status == ROTA_OK) status = wait_for(device, event);
     /* The caller destroys the graph. */
-    if (uploads && status != ROTA_OK && status != ROTA_TIMEOUT && !ra_load_acquire(&device->lost))
+    if (uploads && status != ROTA_OK && status != ROTA_TIMEOUT && !ra_load_acquire(&device->noisy))
         rota_cuda_settle(device, device->upload_stream, UPLOAD_SETTLE_NS);
     (void)cu->EventDestroy(event);
     return status;
