@@ -50,6 +50,16 @@ static void close_pair(pair *p) {
     free(p);
 }
 
+static void close_after_loss(pair *p) {
+    (void)rota_runtime_close(p->runtime, 5000000000u);
+    assert_int_equal(p->options.violations, 0);
+    static pair *volatile kept[8]; /* the adversary may still look at its options */
+    static uint32_t count;
+    assert_in_range(count, 0, 7);
+    kept[count] = p;
+    assert_ptr_equal(kept[count++], p);
+}
+
 static uint64_t migrations(const pair *p) {
     rota_runtime_stats stats;
     rota_runtime_get_stats(p->runtime, &stats);
@@ -235,6 +245,45 @@ static void shared_memory_fits_both(void **state) {
     }
     for (uint32_t d = 0; d < 2; d++) p->devices[d]->exec->info.max_allocation_bytes = before;
     close_pair(p);
+}
+
+/* What was on a device that is lost is nobody's: the second makes memory of its own, and so does the third,
+ * for which that is no part of what all of them shared. Neither takes its fresh bytes for those that are
+ * lost, and what the one writes comes to the other as between devices that share nothing. */
+static void apart_after_a_loss(void **state) {
+    (void)state;
+    pair *p = open_pair(0);
+    rota_device *devices[3] = {p->devices[0], p->devices[1], NULL};
+    assert_ok(rota_device_open(p->runtime, "adversary:2", &devices[2]));
+    rota_buffer *x = test_words(devices[0], "x", WORDS, 7),
+                *dying = test_words(devices[0], "dying", WORDS, 0);
+    uint32_t words[WORDS];
+    assert_ok(rota_buffer_read(x, 0, words, sizeof words));
+    rota_plan *dies = test_plan_1(devices[0], "dies", &test_increment, dying, ROTA_READWRITE);
+    rota_ticket ticket;
+    p->options.faults.lost_in_works = 1;
+    assert_ok(rota_submit_wait(dies, NULL, 0, NULL));
+    rota_status status = rota_submit_wait(dies, NULL, 0, &ticket);
+    if (status == ROTA_OK) status = rota_wait(ticket, 0);
+    assert_int_equal(status, ROTA_DEVICE_LOST);
+    p->options.faults.lost_in_works = 0;
+    const uint64_t imports = p->options.imports, before = migrations(p);
+    rota_plan *plans[3] = {dies};
+    for (uint32_t d = 1; d < 3; d++) {
+        plans[d] = test_plan_1(devices[d], "late", &test_increment, x, ROTA_READWRITE);
+        assert_ok(rota_submit_wait(plans[d], NULL, 0, &ticket));
+        assert_status(rota_wait(ticket, 0), ROTA_DEVICE_LOST);
+    }
+    assert_int_equal(p->options.imports, imports);
+    for (uint32_t i = 0; i < WORDS; i++) words[i] = 20;
+    assert_ok(rota_buffer_write(x, devices[1], 0, words, sizeof words, NULL));
+    for (uint32_t i = 0; i < 4; i++) assert_ok(rota_submit_wait(plans[1 + i % 2], NULL, 0, NULL));
+    test_expect_words(x, WORDS, 24);
+    assert_int_equal(migrations(p) - before, 3);
+    for (uint32_t i = 0; i < 3; i++) rota_plan_release(plans[i]);
+    rota_buffer_release(x);
+    rota_buffer_release(dying);
+    close_after_loss(p);
 }
 
 /* Nobody promises that two devices' atomics are each other's: adds of two never run at once, those of one
@@ -431,11 +480,7 @@ static void a_lost_device(void **state) {
     rota_buffer_release(only);
     rota_buffer_release(other);
     rota_buffer_release(result);
-    (void)rota_runtime_close(p->runtime, 5000000000u);
-    assert_int_equal(p->options.violations, 0);
-    static pair *volatile kept[2]; /* the adversary may still look at its options */
-    kept[timelines] = p;
-    assert_ptr_equal(kept[timelines], p);
+    close_after_loss(p);
 }
 
 int main(void) {
@@ -444,7 +489,7 @@ int main(void) {
         cmocka_unit_test(views_have_addresses),    cmocka_unit_test(three_share_one_memory),
         cmocka_unit_test(shared_memory_fits_both), cmocka_unit_test(adds_of_two_devices_are_ordered),
         cmocka_unit_test(a_trial_that_fails),      cmocka_unit_test(an_import_that_fails),
-        cmocka_unit_test(a_lost_device),
+        cmocka_unit_test(a_lost_device),           cmocka_unit_test(apart_after_a_loss),
     };
     int failed = cmocka_run_group_tests_name("ordered by the host", tests, NULL, NULL);
     timelines = true;
