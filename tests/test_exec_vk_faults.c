@@ -556,6 +556,64 @@ static void test_copies_are_ordered(void **state) {
     close_quiet(f, false);
 }
 
+static PFN_vkGetBufferDeviceAddress real_address;
+static uint64_t misplaced_by;
+
+static VKAPI_ATTR VkDeviceAddress VKAPI_CALL address_misplaced(VkDevice device,
+                                                               const VkBufferDeviceAddressInfo *info) {
+    misplaced_by += 16;
+    return (real_address(device, info) & ~(VkDeviceAddress)(ROTA_BUFFER_ALIGNMENT - 1)) + misplaced_by;
+}
+
+/* A driver that places no two buffers alike, and none at rota's alignment: copies and fills, a plan's and the
+ * host's, find what each memory skips at its front. */
+static void test_misplaced(void **state) {
+    (void)state;
+    enum { WORDS = BYTES / 4 };
+    fixture *f = open_with(NULL);
+    rota_vk_device *device = (rota_vk_device *)f->device;
+    real_address = device->vk.GetBufferDeviceAddress;
+    misplaced_by = 0;
+    device->vk.GetBufferDeviceAddress = address_misplaced;
+    rota_exec_memory *memories[] = {shared(f, BYTES), shared(f, BYTES), shared(f, BYTES)};
+    device->vk.GetBufferDeviceAddress = real_address;
+    for (uint32_t m = 0; m < 3; m++) {
+        const rota_vk_memory *of = (const rota_vk_memory *)memories[m];
+        assert_int_equal(of->buffer_offset, ROTA_BUFFER_ALIGNMENT - 16 * (m + 1));
+        for (uint32_t i = 0; i < WORDS; i++) ((uint32_t *)memories[m]->host)[i] = 10000 * m + i;
+    }
+    test_program *p = test_program_new(QUEUES, 3, 0);
+    test_program_segment(p, 0);
+    test_program_batch(p);
+    test_program_copy(p);
+    test_program_operand(p, 1, false, 512, 1024, ROTA_WRITE);
+    test_program_operand(p, 0, false, 256, 1024, ROTA_READ);
+    test_program_fill(p, 77);
+    test_program_operand(p, 2, false, 512, 256, ROTA_WRITE);
+    loaded l = load(f, p, memories);
+    const rota_exec_work segment = work(f, l, 0, 0, NULL, 0, NULL);
+    submit(f, &segment, 1);
+    const rota_exec_copy copy = {.destination = memories[2],
+                                 .destination_offset = 1024,
+                                 .source = memories[0],
+                                 .source_offset = 2048,
+                                 .size_bytes = 512};
+    const rota_exec_work host = {.copies = &copy, .copy_count = 1, .queue = 1, .signal_value = ++f->next[1]};
+    submit(f, &host, 1);
+    wait_for(f, 0);
+    wait_for(f, 1);
+    for (uint32_t i = 0; i < WORDS; i++) {
+        const uint32_t *words[] = {memories[0]->host, memories[1]->host, memories[2]->host};
+        assert_int_equal(words[0][i], i);
+        assert_int_equal(words[1][i], i >= 128 && i < 384 ? i - 64 : 10000 + i);
+        assert_int_equal(words[2][i], i >= 128 && i < 192 ? 77 : i >= 256 && i < 384 ? i + 256 : 20000 + i);
+    }
+    unload(f, l);
+    free(p);
+    for (uint32_t m = 0; m < 3; m++) f->device->vtable->memory_destroy(f->device, memories[m]);
+    close_quiet(f, false);
+}
+
 int main(void) {
     static int split;
     const struct CMUnitTest tests[] = {
@@ -566,6 +624,7 @@ int main(void) {
         cmocka_unit_test(test_abandoned),
         cmocka_unit_test(test_semaphores_end_idle),
         cmocka_unit_test(test_barriers_recorded),
+        cmocka_unit_test(test_misplaced),
         cmocka_unit_test(test_copies_are_ordered),
         cmocka_unit_test(test_model),
         cmocka_unit_test_prestate(test_model, &split),

@@ -162,11 +162,115 @@ static void images_take_slots(void **state) {
     close_quiet(f, false);
 }
 
+/* What is recorded, one letter a call: b: a pipeline is bound, d: a dispatch, i: an image is launched. */
+static char recorded[32];
+static uint32_t launched_groups[8][3], launches;
+static PFN_vkCmdBindPipeline real_bind;
+static PFN_vkCmdDispatch real_dispatch;
+
+static void note(char call) {
+    const size_t length = strlen(recorded);
+    assert_in_range(length, 0, sizeof recorded - 2);
+    recorded[length] = call;
+}
+
+static VKAPI_ATTR void VKAPI_CALL bind_noted(VkCommandBuffer buffer, VkPipelineBindPoint point,
+                                             VkPipeline pipeline) {
+    note('b');
+    real_bind(buffer, point, pipeline);
+}
+
+static VKAPI_ATTR void VKAPI_CALL dispatch_noted(VkCommandBuffer buffer, uint32_t x, uint32_t y, uint32_t z) {
+    note('d');
+    real_dispatch(buffer, x, y, z);
+}
+
+static VKAPI_ATTR void VKAPI_CALL launch_noted(VkCommandBuffer buffer, const VkCuLaunchInfoNVX *info) {
+    (void)buffer;
+    note('i');
+    assert_in_range(launches, 0, 7);
+    const uint32_t groups[] = {info->gridDimX, info->gridDimY, info->gridDimZ};
+    memcpy(launched_groups[launches++], groups, sizeof groups);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL make_module(VkDevice device, const VkCuModuleCreateInfoNVX *info,
+                                                  const VkAllocationCallbacks *callbacks,
+                                                  VkCuModuleNVX *out) {
+    (void)device, (void)info, (void)callbacks;
+    memset(out, 1, sizeof *out);
+    return VK_SUCCESS;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL make_function(VkDevice device, const VkCuFunctionCreateInfoNVX *info,
+                                                    const VkAllocationCallbacks *callbacks,
+                                                    VkCuFunctionNVX *out) {
+    (void)device, (void)info, (void)callbacks;
+    memset(out, 1, sizeof *out);
+    return VK_SUCCESS;
+}
+
+static VKAPI_ATTR void VKAPI_CALL end_module(VkDevice device, VkCuModuleNVX module,
+                                             const VkAllocationCallbacks *callbacks) {
+    (void)device, (void)module, (void)callbacks;
+}
+
+static VKAPI_ATTR void VKAPI_CALL end_function(VkDevice device, VkCuFunctionNVX function,
+                                               const VkAllocationCallbacks *callbacks) {
+    (void)device, (void)function, (void)callbacks;
+}
+
+/* On any device, with the calls for images replaced; nothing is submitted. A launch may leave another
+ * pipeline bound than was: the shader after it binds its own again, and only that one does. An image's kernel
+ * says its grid, or who records it does. */
+static void what_is_recorded(void **state) {
+    (void)state;
+    static const rota_kernel given = {
+        .name = "image with the node's grid",
+        .operand_count = 2,
+        .param_bytes = sizeof(step_params),
+        .cuda = {ROTA_CUDA_IMAGE_test_kernels, .entry = "test_step", .block = {64, 1, 1}}};
+    static const step_params params = {COUNT, 1, 0};
+    const rota_kernel *const kernels[] = {&step, &step,  &image_step, &step,
+                                          &step, &given, &image_step, &step};
+    fixture *f = open_as(NULL, false);
+    rota_vk_device *device = (rota_vk_device *)f->device;
+    rota_exec_memory *memories[] = {memory(f, 2 * BYTES, ROTA_EXEC_MEMORY_DEVICE)};
+    device->base.info.features |= ROTA_FEATURE_CUDA_IMAGES;
+    device->vk.CreateCuModuleNVX = make_module;
+    device->vk.CreateCuFunctionNVX = make_function;
+    device->vk.DestroyCuModuleNVX = end_module;
+    device->vk.DestroyCuFunctionNVX = end_function;
+    device->vk.CmdCuLaunchKernelNVX = launch_noted;
+    real_bind = device->vk.CmdBindPipeline;
+    device->vk.CmdBindPipeline = bind_noted;
+    real_dispatch = device->vk.CmdDispatch;
+    device->vk.CmdDispatch = dispatch_noted;
+    test_program *p = test_program_new(QUEUES, 1, 0);
+    test_program_segment(p, 0);
+    for (uint32_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
+        test_program_batch(p);
+        rota_exec_command *command = test_program_kernel(p, kernels[i], &params);
+        for (uint32_t k = 0; k < 3; k++) command->u.kernel.groups[k] = 3 + k;
+        test_program_operand(p, 0, false, 0, BYTES, ROTA_READWRITE);
+        test_program_operand(p, 0, false, BYTES, BYTES, ROTA_READ);
+    }
+    loaded l = load(f, p, memories);
+    assert_string_equal(recorded, "bddibddiibd");
+    assert_int_equal(launches, 3);
+    static const uint32_t expected[][3] = {{COUNT / 64, 1, 1}, {3, 4, 5}, {COUNT / 64, 1, 1}};
+    assert_memory_equal(launched_groups, expected, sizeof expected);
+    unload(f, l);
+    free(p);
+    f->device->vtable->memory_destroy(f->device, memories[0]);
+    close_quiet(f, false);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refusals),
         cmocka_unit_test(images_and_shaders_in_a_chain),
         cmocka_unit_test(images_take_slots),
+        cmocka_unit_test(what_is_recorded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
