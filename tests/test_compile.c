@@ -390,6 +390,42 @@ static void edges_stay_linear(void **state) {
     rota_buffer_release(big);
 }
 
+/* A node that reads what many others read, and adds to it twice: it is in the list that each of its
+ * accumulates comes after, and what joins that list must not have it wait for itself. */
+static void nodes_do_not_come_after_themselves(void **state) {
+    (void)state;
+    enum { READERS = 200 };
+    static const rota_kernel adds_twice = {.name = "adds twice",
+                                           .operand_count = 3,
+                                           .flags =
+                                               ROTA_KERNEL_ATOMIC_ACCUMULATE | ROTA_KERNEL_INTEGER_ACCUMULATE,
+                                           .inplace_outputs = 6,
+                                           .inplace_inputs = 7};
+    fixture f;
+    set_up(&f);
+    rota_buffer *x, *between;
+    assert_ok(rota_buffer_create("x", 64, &x));
+    assert_ok(rota_buffer_create("between", 64, &between));
+    fill(&f, x);
+    for (uint32_t i = 0; i < READERS; i++) map(&f, &strict1_write1, x, transient(&f, "t", 64), ROTA_WRITE);
+    const rota_access accesses[] = {{x, 0, ROTA_WHOLE, ROTA_READ},
+                                    {x, 0, ROTA_WHOLE, ROTA_ACCUMULATE},
+                                    {x, 0, ROTA_WHOLE, ROTA_ACCUMULATE}};
+    fill(&f, between); /* the node before is in no list */
+    for (uint32_t i = 0; i < 2; i++)
+        assert_ok(rota_record_kernel(
+            f.recorder, &(rota_kernel_node){.kernel = &adds_twice, .accesses = accesses, .access_count = 3},
+            NULL));
+    rota_plan *plan = compile(&f, &(rota_compile_options){.packing = ROTA_PACK_CONCURRENT});
+    rota_plan_stats stats;
+    rota_plan_get_stats(plan, &stats);
+    assert_int_equal(stats.nodes, READERS + 4);
+    assert_int_equal(stats.batches, 4); /* the fills, who reads, and the two one after the other */
+    finish(&f, plan);
+    rota_buffer_release(x);
+    rota_buffer_release(between);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hazards_of_each_kind_and_implied_ones),
@@ -403,6 +439,7 @@ int main(void) {
         cmocka_unit_test(dot_is_written_whole_or_not_at_all),
         cmocka_unit_test(edges_stay_linear),
         cmocka_unit_test(after_is_about_all_parts),
+        cmocka_unit_test(nodes_do_not_come_after_themselves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
