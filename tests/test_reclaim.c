@@ -3,7 +3,9 @@
  * driver, nor close beyond its deadline. */
 #include "tests/across_kit.h"
 
+#include <malloc.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -11,6 +13,7 @@
 #include <unistd.h>
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "sched/runtime_internal.h"
 
 #define PATIENCE_NS 5000000000u
 
@@ -249,6 +252,74 @@ static void closed_while_an_instance_is_made(void **state) {
     if (options.violations) fail_msg("%s", options.violation);
 }
 
+typedef struct late_end {
+    rota_device *device;
+    test_hold hold;
+} late_end;
+
+/* Opens the gate when close has waited for it and ended the sequencer, and then lets the completer go on. */
+static void *end_late(void *user) {
+    late_end *late = user;
+    while (!ra_load_acquire(&late->device->thread_ended)) nap_ms(1);
+    test_gate_open(true);
+    while (!rota_device_is_finished(late->device)) nap_ms(1);
+    test_hold_end(&late->hold);
+    return NULL;
+}
+
+/* Closes while the device is at work, which ends after the deadline and before the threads. False: the
+ * machine was too busy for that. */
+static bool close_at_an_end(void) {
+    enum { BEHIND = 500 };
+    static late_end late;
+    rota_runtime *runtime;
+    pthread_t thread;
+    rota_ticket ticket;
+    memset(&late, 0, sizeof late);
+    assert_ok(rota_runtime_open(&(rota_runtime_options){.log = {test_hold_log, &late.hold, ROTA_LOG_WARNING},
+                                                        .timeout_ns = 20000000000u},
+                                &runtime));
+    assert_ok(rota_device_open(runtime, "cpu", &late.device));
+    rota_buffer *x = test_words(late.device, "x", WORDS, 1);
+    rota_plan *gate = test_plan_1(late.device, "gate", &test_gate, x, ROTA_READWRITE),
+              *step = test_plan_1(late.device, "step", &test_increment, x, ROTA_READWRITE);
+    assert_ok(rota_submit_wait(step, NULL, 0, &ticket));
+    assert_ok(rota_wait(ticket, 0));
+    test_gate_open(false);
+    assert_ok(rota_submit_wait(gate, NULL, 0, NULL));
+    test_hold_begin(&late.hold, ticket);
+    for (uint32_t i = 0; i < BEHIND; i++) assert_ok(rota_submit_wait(step, NULL, 0, &ticket));
+    uint64_t number, deadline = rota_deadline_after(PATIENCE_NS);
+    while (rota_ticket_number(ticket, &number) == ROTA_BUSY && rota_clock_ns() < deadline) nap_ms(1);
+    while (ra_load_acquire(&late.device->ring_consumed) != ra_load_acquire(&late.device->ring_published) &&
+           rota_clock_ns() < deadline)
+        nap_ms(1);
+    rota_plan_release(gate);
+    rota_plan_release(step);
+    rota_buffer_release(x);
+    assert_int_equal(pthread_create(&thread, NULL, end_late, &late), 0);
+    assert_status(rota_runtime_close(runtime, 50000000u), ROTA_TIMEOUT);
+    const bool nothing_left =
+        strcmp(rota_last_error(),
+               "device 'cpu' did not finish within 0.050 s: 0 bytes are abandoned to it") == 0;
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    return nothing_left;
+}
+
+/* What was not recycled when the sequencer ended is freed with its device. */
+static void a_device_that_ends_late(void **state) {
+    (void)state;
+    uint64_t before = 0;
+    for (uint32_t good = 0, tried = 0; good < 2; tried++) {
+        assert_in_range(tried, 0, 20);
+        if (!close_at_an_end()) continue;
+        const uint64_t held = mallinfo2().uordblks;
+        if (good++ && held > before + 100000)
+            fail_msg("%llu bytes more", (unsigned long long)(held - before));
+        before = held;
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_waits_for_a_free),
@@ -257,6 +328,7 @@ int main(void) {
         cmocka_unit_test(closed_while_a_free_does_not_return),
         cmocka_unit_test(closed_while_a_submit_thread_does_not_return),
         cmocka_unit_test(closed_while_an_instance_is_made),
+        cmocka_unit_test(a_device_that_ends_late),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
