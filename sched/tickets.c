@@ -223,6 +223,7 @@ typedef struct waiting {
     bool (*done)(rota_ticket ticket);
     rota_lane *lane;
     rota_progress progress;
+    uint64_t point;     /* that it sleeps for */
     bool is_sequenced;  /* and its chain watched */
     bool is_hosted;     /* it ends when the completer has delivered it */
     uint64_t sequenced; /* until then: how many submissions were */
@@ -235,6 +236,11 @@ static bool ended(rota_ticket ticket) {
 static bool wait_is_over(void *user) {
     const waiting *wait = user;
     return wait->done(wait->ticket);
+}
+/* Nobody wakes the timeline's sleepers for what is left of a ticket after that, as is a delivery. */
+static bool point_is_over(void *user) {
+    const waiting *wait = user;
+    return rota_point_passed(wait->ticket.runtime, wait->point) || wait_is_over(user);
 }
 
 /* Sleeps on whatever the ticket waits for next: being sequenced, its timeline, or the completer. */
@@ -255,10 +261,11 @@ static void sleep_once(waiting *wait, uint64_t deadline_ns) {
         return;
     }
     bool passed = rota_point_passed(runtime, view.point);
+    wait->point = view.point;
     if (!passed &&
         (wait->done == ended || runtime->devices[rota_point_device(view.point)]->exec->caps.unified_host))
         rota_wait_table_sleep(&rota_runtime_timeline(runtime, view.point)->waiters,
-                              rota_point_value(view.point), wait_is_over, wait, deadline_ns);
+                              rota_point_value(view.point), point_is_over, wait, deadline_ns);
     else
         rota_wait_table_sleep(&runtime->hosted_waiters, 1, wait_is_over, wait, deadline_ns);
 }
