@@ -138,7 +138,8 @@ static bool is_in_run(const rota_failure_run *run, uint64_t sequence, rota_statu
     out_reason->cause = ra_load_acquire(&run->cause);
     out_reason->number = ra_load_acquire(&run->number);
     *out_status = (rota_status)ra_load_acquire(&run->status);
-    return ra_load_relaxed(&run->first) == first;
+    /* Acquire, too: who finds it replaced goes on to what `forget` stored before. */
+    return ra_load_acquire(&run->first) == first;
 }
 
 rota_status rota_failure_find(const rota_runtime *runtime, uint64_t ticket_id) {
