@@ -659,13 +659,31 @@ void *explore_aligned_alloc(size_t alignment, size_t bytes) {
     return heap + at;
 }
 
-rota_status rota_fail(rota_status status, const char *format, ...) {
+__attribute__((weak)) rota_status rota_fail(rota_status status, const char *format, ...) {
     (void)format;
     return status;
 }
 
 const char *rota_last_error(void) {
     return "";
+}
+
+/* ---- Mutexes: a word that is 1 while it is held ---- */
+
+static const explore_site locks = {"", "", "lock", 0}, unlocks = {"", "", "unlock", 0};
+
+int explore_mutex_lock(pthread_mutex_t *mutex) {
+    _Atomic uint32_t *word = (_Atomic uint32_t *)(void *)mutex;
+    for (uint64_t expected = 0; !explore_cas(word, 4, &expected, 1, EXPLORE_ACQUIRE, EXPLORE_RELAXED, &locks);
+         expected = 0)
+        (void)rota_futex_wait(word, 1, UINT64_MAX);
+    return 0;
+}
+
+int explore_mutex_unlock(pthread_mutex_t *mutex) {
+    explore_store((volatile uint32_t *)(void *)mutex, 4, 0, EXPLORE_RELEASE, &unlocks);
+    rota_futex_wake((_Atomic uint32_t *)(void *)mutex, 1);
+    return 0;
 }
 
 /* ---- Plain data: what gcc's instrumentation calls ---- */

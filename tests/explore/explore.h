@@ -23,6 +23,7 @@
 #ifndef ROTA_TESTS_EXPLORE_H
 #define ROTA_TESTS_EXPLORE_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -110,5 +111,7 @@ int explore_yield(void);
 /* Given back when the execution ends. */
 void *explore_aligned_alloc(size_t alignment, size_t bytes);
 void *explore_memcpy(void *to, const void *from, size_t bytes);
+int explore_mutex_lock(pthread_mutex_t *mutex);
+int explore_mutex_unlock(pthread_mutex_t *mutex);
 
 #endif

@@ -18,14 +18,15 @@ for argument in "$@"; do
   *) names+=("$argument") ;;
   esac
 done
-[ ${#names[@]} -gt 0 ] || names=(litmus turns wait cpu)
+[ ${#names[@]} -gt 0 ] || names=(litmus turns wait cpu lanes)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failures=0
 compile=(gcc -std=gnu17 -O2 -g -D_GNU_SOURCE -w "-I$here" "-I$root")
 # The calls before each plain access are ours (explore.c).
 hooked=("${compile[@]}" -fsanitize=thread --param=tsan-instrument-func-entry-exit=0 -Dsched_yield=explore_yield -Dmemcpy=explore_memcpy
-  -Daligned_alloc=explore_aligned_alloc -ffunction-sections -O1)
+  -Daligned_alloc=explore_aligned_alloc -Dpthread_mutex_lock=explore_mutex_lock
+  -Dpthread_mutex_unlock=explore_mutex_unlock -ffunction-sections -O1)
 echo 'int main(void) { return 0; }' >"$work/empty.c"
 if ! "${hooked[@]}" -c -o "$work/empty.o" "$work/empty.c" 2>/dev/null; then
   echo "skipped: no gcc whose -fsanitize=thread leaves functions' entries alone"
@@ -68,7 +69,7 @@ build() {
       continue
     fi
     objects+=("$2.${file//\//_}.o")
-    "${compile[@]:0:1}" "-I$here" "-I$2" "${hooked[@]:1}" -c -o "$2.${file//\//_}.o" "$from"
+    "${compile[@]:0:1}" "-I$here" "-I$2" "-I$work/smaller" "${hooked[@]:1}" -c -o "$2.${file//\//_}.o" "$from"
   done
   gcc -Wl,--gc-sections -o "$1" "${objects[@]}" "$work/explore.o"
 }
