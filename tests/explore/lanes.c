@@ -6,7 +6,7 @@
 #include "explore.h"
 #include "sched/runtime_internal.h"
 
-enum { LANES = 4, PRODUCERS = 3, WORDS = 2 };
+enum { LANES = 4, PRODUCERS = 3, WORDS_MAX = 5 };
 
 void *rota_sequencer_main(void *user);
 rota_status rota_sequencer_create(rota_runtime *runtime);
@@ -17,6 +17,7 @@ static rota_lane lanes[LANES];
 static rota_lane_store stores[LANES];
 static unsigned expected[PRODUCERS]; /* records of each producer, at the end */
 static unsigned producers;           /* how many there are */
+static unsigned words_each;          /* of a record */
 static unsigned preparing;           /* whose calls those of `begin` are */
 static uint64_t owners[LANES];       /* plain: a lane is one thread's */
 /* What a thread may know of the others: how many of their calls have returned. */
@@ -89,7 +90,8 @@ void rota_sequence_record(rota_runtime *of, rota_lane *lane, uint32_t index, con
                   number, taken[producer]);
     taken[producer]++;
     const uint64_t *words = &lane->store->words[record->payload_begin % ROTA_LANE_WORDS];
-    explore_check(record->payload_words == WORDS && words[0] == said, "a record has another one's words");
+    explore_check(record->payload_words == words_each && words[0] == said,
+                  "a record has another one's words");
     for (unsigned p = 0; p < PRODUCERS; p++) {
         const unsigned seen = (unsigned)(words[1] >> p * 8) & 255;
         explore_check(taken[p] >= seen,
@@ -110,21 +112,22 @@ void rota_sequence_record(rota_runtime *of, rota_lane *lane, uint32_t index, con
 static void wait_for_room(rota_lane *lane) {
     const uint32_t word = ra_load_seq_cst(&lane->taken_word);
     (void)ra_fetch_add_seq_cst(&lane->sleepers, 1);
-    if (ra_load_relaxed(&lane->tail) - ra_load_seq_cst(&lane->head) >= ROTA_LANE_RECORDS)
+    const unsigned room = words_each > ROTA_LANE_WORDS / 2 ? 1 : ROTA_LANE_RECORDS;
+    if (ra_load_relaxed(&lane->tail) - ra_load_seq_cst(&lane->head) >= room)
         (void)rota_futex_wait(&lane->taken_word, word, UINT64_MAX);
     (void)ra_fetch_add_seq_cst(&lane->sleepers, (uint32_t)-1);
 }
 
 static void submit(unsigned producer, unsigned index) {
-    uint64_t words[WORDS] = {told(producer, index), 0};
+    uint64_t words[WORDS_MAX] = {told(producer, index)};
     for (unsigned p = 0; p < producers; p++) words[1] |= (uint64_t)ra_load_acquire(&returned[p]) << p * 8;
     rota_ticket ticket;
-    while (rota_lane_publish(&runtime, ROTA_RECORD_PLAN, (void *)(uintptr_t)words[0], NULL, words, WORDS,
+    while (rota_lane_publish(&runtime, ROTA_RECORD_PLAN, (void *)(uintptr_t)words[0], NULL, words, words_each,
                              &ticket) == ROTA_BUSY) {
         uint32_t at;
         rota_lane *lane = rota_lane_of_thread(&runtime, &at);
         explore_check(ra_load_relaxed(&lane->tail) - lane->head_seen >= ROTA_LANE_RECORDS ||
-                          lane->words_tail - lane->words_head_seen > ROTA_LANE_WORDS - WORDS,
+                          lane->words_tail - lane->words_head_seen > ROTA_LANE_WORDS - words_each,
                       "there is no chunk for a ticket, though all before it have ended");
         wait_for_room(lane);
     }
@@ -146,6 +149,9 @@ static void submit_second(void) {
 }
 static void submit_thrice(void) {
     submit_many(3);
+}
+static void submit_four(void) {
+    submit_many(4);
 }
 /* From one before the end of a chunk: see begin_at_end. */
 static void submit_on(void) {
@@ -193,6 +199,7 @@ static void begin_with(unsigned count, unsigned records) {
     memset(owners, 0, sizeof owners);
     lanes_forget_threads();
     producers = count;
+    words_each = 2;
     for (unsigned p = 0; p < PRODUCERS; p++) expected[p] = records;
     runtime.lane_blocks[0] = (rota_lane_block){lanes, stores};
     runtime.sequence_first = runtime.sequence_base = ROTA_CHUNK_CELLS - 1;
@@ -232,6 +239,14 @@ static void begin_twice(void) {
 }
 static void begin_thrice(void) {
     begin_with(1, 3);
+}
+static void begin_four(void) {
+    begin_with(1, 4);
+}
+/* Two records' words do not fit. */
+static void begin_words(void) {
+    begin_with(1, 3);
+    words_each = WORDS_MAX;
 }
 static void begin_three(void) {
     begin_with(3, 1);
@@ -287,6 +302,14 @@ static void end(void) {
 
 int main(int argc, char **argv) {
     static const explore_scenario scenarios[] = {
+        {"lanes that change hands",
+         4,
+         1,
+         {own_for_good, own_twice, own_for_good},
+         begin_given_back,
+         NULL,
+         false,
+         0},
         {"one producer, a full ring", 3, 2, {submit_thrice, sequence}, begin_thrice, end, false, 1 << 1},
         {"two producers, once each",
          3,
@@ -312,6 +335,8 @@ int main(int argc, char **argv) {
          end,
          false,
          1 << 2},
+        {"words that fill the ring", 3, 2, {submit_thrice, sequence}, begin_words, end, false, 1 << 1},
+        {"a chunk in time", 2, 1, {submit_four, sequence}, begin_four, end, false, 1 << 1},
         {"a chunk that is used again", 3, 2, {submit_on, sequence}, begin_at_end, end, false, 1 << 1},
         {"two producers that end",
          2,
@@ -329,14 +354,6 @@ int main(int argc, char **argv) {
          end,
          false,
          1 << 3},
-        {"lanes that change hands",
-         3,
-         2,
-         {own_for_good, own_twice, own_for_good},
-         begin_given_back,
-         NULL,
-         false,
-         0},
         {"new lanes", 3, 2, {own_for_good, own_and_end, own_for_good}, begin_three, NULL, false, 0},
     };
     runtime.queue_count = 1;

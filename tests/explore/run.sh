@@ -18,7 +18,7 @@ for argument in "$@"; do
   *) names+=("$argument") ;;
   esac
 done
-[ ${#names[@]} -gt 0 ] || names=(litmus turns wait cpu lanes)
+[ ${#names[@]} -gt 0 ] || names=(litmus turns wait cpu lanes tickets)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failures=0

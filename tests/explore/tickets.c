@@ -1,0 +1,690 @@
+/* Tickets: what their cells say while they end, fail and go on to later tickets, and who waits for them
+ * (sched/tickets.c, failures.c, lanes.c, sequencer.c, device.c, wait.c, chain.c, pins.c). Chunks are of two
+ * cells, so that the fifth ticket of a lane has the first one's (tickets.plants). The sequencer takes records
+ * as it does; what a record becomes, its device and the completer are the short ones below, which write to
+ * cells as sequence.c, poison.c and complete.c do. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "explore.h"
+#include "sched/runtime_internal.h"
+
+enum { TICKETS = 6, QUEUES = 2 };
+#define FIRST ((uint64_t)ROTA_CHUNK_CELLS) /* the first ticket's sequence */
+#define LONG (UINT64_MAX / 4)
+#define TIMEOUT_NS 150000000u
+#define SLICE_NS 100000000u /* of wait_until: it looks again that often */
+
+void *rota_sequencer_main(void *user);
+rota_status rota_sequencer_create(rota_runtime *runtime);
+extern void lanes_forget_threads(void);
+
+static rota_runtime runtime;
+static rota_device device;
+static rota_timeline timelines[QUEUES];
+static rota_lane lane;
+static rota_lane_store store;
+static rota_submission submissions[TICKETS];
+static const rota_cause causes[TICKETS] = {
+    {NULL, ROTA_NODE_FAILED, 11, "submission " ROTA_CAUSE_NUMBER},
+    {NULL, ROTA_UNDEFINED_DATA, 11, "submission " ROTA_CAUSE_NUMBER},
+    {NULL, ROTA_OUT_OF_MEMORY, 11, "submission " ROTA_CAUSE_NUMBER},
+    {NULL, ROTA_SYSTEM, 11, "submission " ROTA_CAUSE_NUMBER},
+    {NULL, ROTA_DEVICE_LOST, 11, "submission " ROTA_CAUSE_NUMBER},
+    {NULL, ROTA_INTERNAL, 11, "submission " ROTA_CAUSE_NUMBER},
+};
+/* What becomes of each ticket. */
+static struct {
+    bool fails, early; /* early: when it is sequenced */
+    bool hosted;
+} fates[TICKETS];
+static unsigned preparing; /* whose calls those of `begin` are */
+static bool may_stop;
+static _Atomic uint32_t given; /* values of queue 0 that the device has works for */
+static _Atomic uint32_t never;
+static uint64_t results[TICKETS]; /* plain: there for whoever is told that the ticket is OK */
+static rota_submission *by_value[TICKETS + 1];
+static unsigned made, recycled; /* the sequencer's, plain */
+static bool has_stopped;
+static char messages[EXPLORE_THREADS + 1][ROTA_ERROR_MESSAGE_MAX];
+
+/* ---- In place of what is called ---- */
+
+unsigned lanes_self(void) {
+    const unsigned self = explore_self();
+    return self < EXPLORE_THREADS ? self : preparing;
+}
+
+void *lanes_map(size_t bytes) {
+    return memset(explore_aligned_alloc(64, bytes), 0, bytes);
+}
+
+/* A thread that says why its wait timed out reads its submission. */
+void tickets_pinned(void) {
+    if (!may_stop) return;
+    has_stopped = true;
+    explore_may_stop();
+    has_stopped = false;
+}
+
+rota_status rota_fail(rota_status status, const char *format, ...) {
+    if (status == ROTA_BUSY) return status;
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(messages[lanes_self()], sizeof messages[0], format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+void rota_thread_cpus_begin(rota_thread_cpus *own) {
+    (void)own;
+}
+void rota_thread_cpus_end(rota_thread_cpus *own) {
+    (void)own;
+}
+void rota_runtime_thread_ends(rota_runtime *of) {
+    (void)of;
+}
+void rota_handover_flush(rota_device *of) {
+    (void)of;
+}
+void rota_gate_watch(rota_runtime *of, bool at_once) {
+    (void)of, (void)at_once;
+}
+void rota_reclaim_sweep(rota_runtime *of, rota_dead *fresh) {
+    (void)of, (void)fresh;
+}
+void rota_staging_sweep(rota_runtime *of) {
+    (void)of;
+}
+void rota_staging_sweep_idle(rota_runtime *of) {
+    (void)of;
+}
+void rota_submissions_trim(rota_runtime *of) {
+    (void)of;
+}
+bool rota_staging_is_held(const rota_runtime *of) {
+    (void)of;
+    return false;
+}
+void rota_stamps_add(rota_stamps *stamps, uint64_t value) {
+    (void)stamps, (void)value;
+}
+const char *rota_plan_node_name(const void *part, uint32_t node) {
+    (void)part, (void)node;
+    return "";
+}
+bool rota_runtime_is_known(const rota_runtime *of) {
+    return of == &runtime;
+}
+rota_status rota_runtime_check(const rota_runtime *of) {
+    (void)of;
+    return ROTA_OK;
+}
+/* As sched/runtime.c. */
+bool rota_point_passed(rota_runtime *of, uint64_t point) {
+    if (point == ROTA_POINT_NONE || point == ROTA_POINT_PASSED) return true;
+    return ra_load_seq_cst(&rota_runtime_timeline(of, point)->completed) >= rota_point_value(point);
+}
+
+/* ---- The sequencer's ---- */
+
+static void forget(rota_submission *submission) {
+    rota_chunk_ended(submission->chunk);
+    submission->number = 0;
+    submission->cell = NULL;
+    submission->name[0] = 0;
+    recycled++;
+}
+
+static void let_go(rota_submission *submission) {
+    if (rota_submission_unpublish(submission)) {
+        forget(submission);
+        return;
+    }
+    submission->next = runtime.pinned;
+    runtime.pinned = submission;
+}
+
+void rota_sequence_reap(rota_runtime *of, bool all) {
+    (void)all;
+    for (rota_submission **link = &of->pinned; *link;) {
+        rota_submission *submission = *link;
+        if (rota_submission_unpublish(submission)) {
+            *link = submission->next;
+            forget(submission);
+        } else {
+            link = &submission->next;
+        }
+    }
+    rota_timeline *timeline = &timelines[0];
+    while (timeline->oldest && rota_point_passed(of, timeline->oldest->final_point)) {
+        rota_submission *submission = timeline->oldest;
+        if (submission->hosted && ra_load_acquire(&submission->hosted_done) == ROTA_HOSTED_PENDING) return;
+        timeline->oldest = submission->next;
+        if (!timeline->oldest) timeline->newest = NULL;
+        let_go(submission);
+    }
+}
+
+static rota_reason reason_of(unsigned i, uint64_t number) {
+    return (rota_reason){&causes[i], number};
+}
+
+/* As sequence.c has it. */
+void rota_sequence_record(rota_runtime *of, rota_lane *from, uint32_t index, const rota_record *record) {
+    rota_cell_chunk *chunk = rota_lane_take(of, from, record->sequence);
+    rota_cell *cell = &chunk->cells[record->sequence % ROTA_CHUNK_CELLS];
+    const unsigned i = (unsigned)(record->sequence - FIRST);
+    rota_submission *submission = &submissions[i];
+    const uint64_t number = ++of->next_number;
+    made++;
+    ra_store_release(&cell->number, number);
+    submission->next = NULL;
+    submission->kind = ROTA_RECORD_READ;
+    submission->number = number;
+    submission->ticket_id = rota_ticket_id(record->sequence, index);
+    submission->cell = cell;
+    submission->chunk = chunk;
+    submission->hosted = fates[i].hosted;
+    submission->name[0] = (char)('a' + i);
+    submission->name[1] = 0;
+    ra_store_relaxed(&submission->hosted_done, ROTA_HOSTED_PENDING);
+    (void)ra_fetch_or_acq_rel(&cell->state,
+                              (uint32_t)(ROTA_CELL_TAKEN | (fates[i].hosted ? ROTA_CELL_HOSTED : 0)));
+    ra_store_release(&cell->submission, submission);
+    if (fates[i].early) {
+        submission->final_point = ROTA_POINT_PASSED;
+        rota_submission_publish(submission);
+        rota_ticket_set_failed(of, cell, submission->ticket_id, causes[i].status, reason_of(i, number));
+        ra_store_release(&cell->point, ROTA_POINT_PASSED);
+        let_go(submission);
+        return;
+    }
+    const uint64_t value = ra_load_relaxed(&timelines[0].issued) + 1;
+    ra_store_relaxed(&timelines[0].issued, value);
+    ra_store_relaxed(&timelines[0].handed_over, value);
+    submission->final_point = rota_point(0, 0, value);
+    by_value[value] = submission;
+    if (timelines[0].newest)
+        timelines[0].newest->next = submission;
+    else
+        timelines[0].oldest = submission;
+    timelines[0].newest = submission;
+    rota_submission_publish(submission);
+    ra_store_release(&cell->point, submission->final_point);
+    ra_store_release(&given, (uint32_t)value); /* as handover.c to the device */
+    rota_futex_wake(&given, INT32_MAX);
+}
+
+static void sequence(void) {
+    (void)rota_sequencer_main(&runtime);
+}
+
+/* ---- Who ends tickets ---- */
+
+static void end_value(uint64_t value) {
+    rota_submission *submission = by_value[value];
+    const unsigned i = (unsigned)(submission - submissions);
+    if (fates[i].fails) /* as poison.c */
+        rota_ticket_set_failed(&runtime, submission->cell, submission->ticket_id, causes[i].status,
+                               reason_of(i, submission->number));
+    else if (!fates[i].hosted)
+        results[i] = i + 1;
+    rota_device_publish(&device, 0, value);
+}
+
+static void wait_until_given(uint32_t value) {
+    for (uint32_t seen; (seen = ra_load_acquire(&given)) < value;)
+        (void)rota_futex_wait(&given, seen, UINT64_MAX);
+}
+
+static void end_one(void) {
+    wait_until_given(1);
+    end_value(1);
+}
+static void end_two(void) {
+    end_one();
+    wait_until_given(2);
+    end_value(2);
+}
+
+/* The completer's, for the one ticket: as rota_completer_main and finish_delivery. */
+static void deliver_first(void) {
+    wait_until_given(1);
+    rota_submission *submission = by_value[1];
+    while (ra_load_seq_cst(&timelines[0].completed) < 1) {
+        rota_sleeper_prepare(&runtime.completer_sleeper);
+        ra_store_seq_cst(&runtime.completer_interest, 1);
+        if (ra_load_seq_cst(&timelines[0].completed) < 1)
+            rota_sleeper_wait(&runtime.completer_sleeper, UINT64_MAX);
+        else
+            rota_sleeper_cancel(&runtime.completer_sleeper);
+        ra_store_relaxed(&runtime.completer_interest, 0);
+    }
+    if (!fates[0].fails) results[0] = 1;
+    (void)ra_fetch_or_seq_cst(&submission->cell->state, (uint32_t)ROTA_CELL_DONE);
+    ra_store_seq_cst(&submission->hosted_done, ROTA_HOSTED_COPIED);
+    if (ra_load_seq_cst(&runtime.sequencer_interest)) rota_sleeper_wake(&runtime.sequencer_sleeper);
+    rota_wait_table_wake(&runtime.hosted_waiters, 1);
+}
+
+/* ---- Who submits ---- */
+
+static rota_ticket ticket_of(unsigned i) {
+    return (rota_ticket){&runtime, rota_ticket_id(FIRST + i, 0)};
+}
+
+static rota_status publish(void) {
+    rota_ticket ticket;
+    return rota_lane_publish(&runtime, ROTA_RECORD_READ, NULL, NULL, NULL, 0, &ticket);
+}
+
+/* So many more, or fewer where there is no chunk yet. */
+static void submit_more(unsigned count) {
+    while (count > 0) {
+        if (publish() == ROTA_OK) {
+            count--;
+            continue;
+        }
+        if (ra_load_relaxed(&lane.tail) - lane.head_seen < ROTA_LANE_RECORDS) return;
+        const uint32_t word = ra_load_seq_cst(&lane.taken_word);
+        (void)ra_fetch_add_seq_cst(&lane.sleepers, 1);
+        if (ra_load_relaxed(&lane.tail) - ra_load_seq_cst(&lane.head) >= ROTA_LANE_RECORDS)
+            (void)rota_futex_wait(&lane.taken_word, word, UINT64_MAX);
+        (void)ra_fetch_add_seq_cst(&lane.sleepers, (uint32_t)-1);
+    }
+}
+
+static void submit_two(void) {
+    submit_more(2);
+}
+
+/* ---- Who asks ---- */
+
+static void judge(unsigned i, rota_status status) {
+    const bool fails = fates[i].fails || fates[i].early;
+    explore_check(status == (fails ? causes[i].status : ROTA_OK), "ticket %u ends with status %d, not %d", i,
+                  (int)status, fails ? (int)causes[i].status : 0);
+    if (fails) {
+        const char *message = messages[lanes_self()];
+        char right[64];
+        (void)snprintf(right, sizeof right, "submission %u", i + 1);
+        explore_check(strcmp(message, right) == 0, "ticket %u says '%s'", i, message);
+    } else {
+        explore_check(results[i] == i + 1, "ticket %u is OK, and its result is not there", i);
+    }
+}
+
+static void wait_first(void) {
+    judge(0, rota_wait(ticket_of(0), LONG));
+}
+static void wait_second(void) {
+    judge(1, rota_wait(ticket_of(1), LONG));
+}
+static void poll_first(void) {
+    for (unsigned i = 0; i < 2; i++) judge(0, rota_poll(ticket_of(0))); /* it has ended */
+}
+static void poll_ending(void) {
+    for (unsigned i = 0; i < 2; i++) {
+        const rota_status status = rota_poll(ticket_of(0));
+        if (status != ROTA_BUSY) judge(0, status);
+    }
+}
+static void poll_last(void) {
+    const rota_status status = rota_poll(ticket_of(4));
+    if (status != ROTA_BUSY && status != ROTA_INVALID_ARGUMENT) judge(4, status);
+}
+
+/* ---- Failures of a lane that are kept in fewer runs than there are ---- */
+
+static rota_cell cells[TICKETS];
+
+static void fail_every_other(void) {
+    for (unsigned i = 2; i < TICKETS; i += 2)
+        rota_ticket_set_failed(&runtime, &cells[i], ticket_of(i).id, causes[i].status, reason_of(i, i + 1));
+}
+
+static void find(unsigned i, bool fails) {
+    const rota_status status = rota_failure_find(&runtime, ticket_of(i).id);
+    if (status == ROTA_NOT_FOUND) {
+        explore_check(i == 0, "of ticket %u it is not known whether it failed, and it can be", i);
+        return;
+    }
+    explore_check(status == (fails ? causes[i].status : ROTA_OK), "ticket %u failed with status %d, not %d",
+                  i, (int)status, fails ? (int)causes[i].status : 0);
+    char right[64];
+    (void)snprintf(right, sizeof right, "submission %u", i + 1);
+    explore_check(!fails || strcmp(messages[lanes_self()], right) == 0, "ticket %u says '%s'", i,
+                  messages[lanes_self()]);
+}
+
+static void find_first(void) {
+    find(0, true);
+    find(1, false);
+}
+static void find_others(void) {
+    find(1, false);
+    find(3, false);
+}
+
+/* ---- Deadlines ---- */
+
+static void nap(uint64_t ns) {
+    (void)rota_futex_wait(&never, 0, rota_deadline_after(ns));
+}
+
+/* The ticket will not end: a wait without a deadline of its own says so in time, whatever else gets on. */
+static void wait_in_vain(void) {
+    const uint64_t from = rota_clock_ns();
+    const rota_status status = rota_wait(ticket_of(0), 0);
+    const uint64_t ns = rota_clock_ns() - from;
+    explore_check(status == ROTA_TIMEOUT, "a ticket that did not end has status %d", (int)status);
+    explore_check(ns >= TIMEOUT_NS && ns < TIMEOUT_NS + 2 * (uint64_t)SLICE_NS,
+                  "a wait of %u ms without progress of what it waits for took %llu ms", TIMEOUT_NS / 1000000,
+                  (unsigned long long)ns / 1000000);
+}
+
+/* What is none of the ticket's. */
+static void others_get_on(void) {
+    for (unsigned i = 1; i <= 6; i++) {
+        (void)ra_fetch_add_relaxed(&runtime.stat_submissions, 1);
+        (void)ra_fetch_add_relaxed(&runtime.delivered, 1);
+        rota_device_publish(&device, 1, i);
+        nap(TIMEOUT_NS / 2);
+    }
+}
+
+/* The ticket's own queue gets on, and then no more. */
+static void own_gets_on(void) {
+    for (unsigned i = 1; i <= 3; i++) {
+        nap(TIMEOUT_NS / 2);
+        rota_device_publish(&device, 0, i);
+    }
+}
+static void wait_for_slow(void) {
+    const uint64_t from = rota_clock_ns();
+    const rota_status status = rota_wait(ticket_of(0), 0);
+    const uint64_t ns = rota_clock_ns() - from, last = 3 * (uint64_t)TIMEOUT_NS / 2;
+    explore_check(status == ROTA_TIMEOUT, "a ticket that did not end has status %d", (int)status);
+    explore_check(ns + 1000000 >= last + TIMEOUT_NS && ns < last + TIMEOUT_NS + 2 * (uint64_t)SLICE_NS,
+                  "a wait of %u ms ends %llu ms after the last progress", TIMEOUT_NS / 1000000,
+                  (unsigned long long)(ns - last) / 1000000);
+}
+
+/* Times out as soon as it looks, and reads its submission then. */
+static void wait_shortly(void) {
+    const rota_status status = rota_wait(ticket_of(0), 1);
+    if (status != ROTA_TIMEOUT) {
+        judge(0, status);
+        return;
+    }
+    const char *message = messages[explore_self()];
+    explore_check(strstr(message, "read of buffer 'a', submission 1;") || strstr(message, "has ended"),
+                  "the message names another submission: %s", message);
+}
+
+/* ---- Executions ---- */
+
+static void prepare(unsigned producer) {
+    memset((void *)&lane, 0, sizeof lane);
+    memset((void *)&store, 0, sizeof store);
+    memset((void *)&device, 0, sizeof device);
+    memset((void *)submissions, 0, sizeof submissions);
+    memset((void *)cells, 0, sizeof cells);
+    memset((void *)by_value, 0, sizeof by_value);
+    memset(fates, 0, sizeof fates);
+    memset(results, 0, sizeof results);
+    for (unsigned q = 0; q < QUEUES; q++) {
+        rota_chain *chain = timelines[q].chain;
+        memset((void *)&timelines[q], 0, sizeof timelines[q]);
+        timelines[q].chain = chain;
+    }
+    memset((void *)&runtime.hosted_waiters, 0, sizeof runtime.hosted_waiters);
+    memset((void *)&runtime.poison_mutex, 0, sizeof runtime.poison_mutex);
+    lanes_forget_threads();
+    preparing = producer;
+    may_stop = has_stopped = false;
+    made = recycled = 0;
+    device.runtime = &runtime;
+    device.timelines = timelines;
+    device.id[0] = 'd';
+    runtime.devices[0] = &device;
+    runtime.queue_count = runtime.plan_queue_count = QUEUES;
+    ra_store_relaxed(&runtime.device_count, 1);
+    static rota_lane_block block;
+    block = (rota_lane_block){&lane, &store};
+    runtime.lane_blocks[0] = block;
+    runtime.sequence_first = runtime.sequence_base = FIRST - 1;
+    runtime.options.staging_idle_ns = UINT64_MAX / 2;
+    runtime.options.timeout_ns = TIMEOUT_NS;
+    runtime.idle_looked_ns = 0;
+    runtime.rounds = 0;
+    runtime.next_number = 0;
+    runtime.free_chunks = NULL;
+    runtime.chunk_slabs = NULL;
+    runtime.pinned = NULL;
+    static _Atomic uint32_t next[2];
+    ra_store_relaxed(&runtime.lane_next[0], next);
+    ra_store_relaxed(&runtime.generation, 1);
+    ra_store_relaxed(&runtime.lanes_ready, 1);
+    ra_store_relaxed(&runtime.lanes_free, 0);
+    ra_store_relaxed(&runtime.lane_high, 0);
+    ra_store_relaxed(&runtime.stamp, 0);
+    ra_store_relaxed(&runtime.spin_ns, 0);
+    ra_store_relaxed(&runtime.delivered, 0);
+    ra_store_relaxed(&runtime.stat_submissions, 0);
+    ra_store_relaxed(&runtime.stat_failed, 0);
+    ra_store_relaxed(&runtime.sequencer_interest, 0);
+    ra_store_relaxed(&runtime.completer_interest, 0);
+    ra_store_relaxed(&runtime.sequencer_sleeper.asleep, 0);
+    ra_store_relaxed(&runtime.completer_sleeper.asleep, 0);
+    ra_store_relaxed(&given, 0);
+    uint32_t index;
+    (void)rota_lane_of_thread(&runtime, &index);
+    ra_store_relaxed(&runtime.provision_wanted, 0);
+    explore_name(&lane, sizeof lane, "lane");
+    explore_name(&store, sizeof store, "store");
+    explore_name(timelines, sizeof timelines, "timelines");
+    explore_name(submissions, sizeof submissions, "submissions");
+    explore_name(results, sizeof results, "results");
+    explore_name(&runtime, sizeof runtime, "runtime");
+    explore_name(&given, 4, "given");
+}
+
+static void take_one(void) {
+    const uint64_t head = ra_load_relaxed(&lane.head);
+    rota_sequence_record(&runtime, &lane, 0, &store.records[head % ROTA_LANE_RECORDS]);
+    ra_store_relaxed(&lane.head, head + 1);
+}
+
+/* One that was published, and one that was taken, too. */
+static void begin_published(void) {
+    prepare(3);
+    (void)publish();
+}
+static void begin_taken(void) {
+    begin_published();
+    take_one();
+}
+static void begin_taken_fails(void) {
+    begin_taken();
+    fates[0].fails = true;
+}
+static void begin_published_fails(void) {
+    begin_published();
+    fates[0].fails = true;
+}
+static void begin_published_early(void) {
+    begin_published();
+    fates[0].early = true;
+}
+static void begin_hosted(void) {
+    prepare(3);
+    fates[0].hosted = true;
+    (void)publish();
+    take_one();
+}
+static void begin_hosted_fails(void) {
+    begin_hosted();
+    fates[0].fails = true;
+}
+/* A second one that fails, and the first one doesn't. */
+static void begin_two_fail(void) {
+    prepare(3);
+    fates[1].fails = true;
+    for (unsigned i = 0; i < 2; i++) {
+        (void)publish();
+        take_one();
+    }
+}
+
+/* Two tickets have ended, the third was published; with the fifth the first one's cell is used again. */
+static void begin_old(bool first_fails, bool last_fails) {
+    prepare(2);
+    fates[0].fails = first_fails;
+    fates[4].early = last_fails;
+    for (unsigned i = 0; i < 2; i++) {
+        (void)publish();
+        take_one();
+        end_value(i + 1);
+    }
+    (void)publish();
+    ra_store_relaxed(&runtime.provision_wanted, 0);
+}
+static void begin_old_fails(void) {
+    begin_old(true, false);
+}
+static void begin_old_is_good(void) {
+    begin_old(false, true);
+}
+static void begin_both_fail(void) {
+    begin_old(true, true);
+}
+
+/* The first one has not ended: where its chunk is used again, it has by then. */
+static void begin_ending(void) {
+    prepare(3);
+    fates[0].fails = true;
+    fates[1].early = true;
+    for (unsigned i = 0; i < 2; i++) {
+        (void)publish();
+        take_one();
+    }
+    (void)publish();
+    ra_store_relaxed(&runtime.provision_wanted, 0);
+}
+
+static void begin_runs(void) {
+    prepare(3);
+    rota_ticket_set_failed(&runtime, &cells[0], ticket_of(0).id, causes[0].status, reason_of(0, 1));
+}
+
+static void begin_hung(void) {
+    begin_published();
+    ra_store_relaxed(&timelines[0].issued, TICKETS - 1);
+    take_one();
+    ra_store_relaxed(&timelines[1].issued, 9);
+    ra_store_relaxed(&timelines[1].handed_over, 9);
+}
+
+static void begin_message(void) {
+    begin_two_fail();
+    fates[1].fails = false;
+    may_stop = true;
+}
+
+/* All is recycled but what a stopped thread reads. */
+static void end_message(void) {
+    rota_sequence_reap(&runtime, true);
+    explore_check(recycled + has_stopped == made, "of %u submissions %u were recycled", made, recycled);
+}
+
+int main(int argc, char **argv) {
+    static const explore_scenario scenarios[] = {
+        {"a poll of one that fails", 4, 3, {poll_ending, end_one}, begin_taken_fails, NULL, false, 0},
+        {"a wait from submission on",
+         2,
+         2,
+         {wait_first, end_one, sequence},
+         begin_published,
+         NULL,
+         false,
+         1 << 2},
+        {"a wait for one that fails",
+         3,
+         2,
+         {wait_first, end_one, sequence},
+         begin_published_fails,
+         NULL,
+         false,
+         1 << 2},
+        {"a wait for one that fails early",
+         4,
+         3,
+         {wait_first, sequence},
+         begin_published_early,
+         NULL,
+         false,
+         1 << 1},
+        {"a wait for a delivery", 3, 2, {wait_first, end_one, deliver_first}, begin_hosted, NULL, false, 0},
+        {"a wait for no delivery",
+         3,
+         2,
+         {wait_first, end_one, deliver_first},
+         begin_hosted_fails,
+         NULL,
+         false,
+         0},
+        {"two waits", 3, 2, {wait_first, wait_second, end_two}, begin_two_fail, NULL, false, 0},
+        {"a cell of one that failed goes on",
+         2,
+         1,
+         {poll_first, sequence, submit_two},
+         begin_old_fails,
+         NULL,
+         false,
+         1 << 1},
+        {"a cell goes on to one that fails",
+         2,
+         1,
+         {poll_first, sequence, submit_two},
+         begin_old_is_good,
+         NULL,
+         false,
+         1 << 1},
+        {"a cell of two that fail",
+         1,
+         1,
+         {poll_first, sequence, submit_two, poll_last},
+         begin_both_fail,
+         NULL,
+         false,
+         1 << 1},
+        {"a cell that may go on under a wait",
+         1,
+         1,
+         {wait_first, end_one, sequence, submit_two},
+         begin_ending,
+         NULL,
+         false,
+         1 << 2},
+        {"runs of failures", 3, 2, {find_first, fail_every_other, find_others}, begin_runs, NULL, false, 0},
+        {"others get on", 2, 2, {wait_in_vain, others_get_on}, begin_hung, NULL, true, 0},
+        {"it gets on slowly", 2, 2, {wait_for_slow, own_gets_on}, begin_hung, NULL, true, 0},
+        {"a message about one that ends",
+         3,
+         2,
+         {wait_shortly, end_two, sequence},
+         begin_message,
+         end_message,
+         false,
+         1 << 2},
+    };
+    for (unsigned q = 0; q < QUEUES; q++) timelines[q].chain = rota_chain_create(1);
+    runtime.queue_count = QUEUES;
+    if (rota_sequencer_create(&runtime) != ROTA_OK) return 1;
+    return explore_main(scenarios, sizeof scenarios / sizeof *scenarios, argc, argv);
+}
