@@ -22,6 +22,7 @@ typedef struct gpt_settings {
     bool generate, find_nan, no_fuse;
     int schedule, weights_dtype;
     uint64_t iters, warmup, eval_interval, eval_iters, seed, sample, patience, memory_limit;
+    uint64_t timeout; /* seconds in which a device may get no further */
     double lr, min_lr;
     gpt_sampling sampling;
     gpt_source source;

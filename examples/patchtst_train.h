@@ -15,6 +15,7 @@ typedef struct patchtst_settings {
     int argc; /* the command line, for the report */
     char **argv;
     uint64_t epochs, seed, memory_limit;
+    uint64_t timeout; /* seconds in which a device may get no further */
     double lr;
     series_source source;
     patchtst_config config;

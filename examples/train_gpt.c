@@ -163,7 +163,9 @@ static int run(const gpt_settings *s) {
     opened_device opened;
     int code = report_open(
         program, s->device,
-        &(rota_runtime_options){.diagnostics = s->trace || s->report, .memory_limit_bytes = s->memory_limit},
+        &(rota_runtime_options){.diagnostics = s->trace || s->report,
+                                .timeout_ns = s->timeout * 1000000000u,
+                                .memory_limit_bytes = s->memory_limit},
         &opened);
     if (code == EXIT_GOOD && s->source.data && !gpt_text_tokenize(&t.text, &s->source))
         code = EXIT_BAD_ARGUMENT;
@@ -222,6 +224,7 @@ int main(int argc, char **argv) {
                       .eval_interval = 250,
                       .eval_iters = 20,
                       .seed = 1337,
+                      .timeout = 120,
                       .lr = 1e-3,
                       .min_lr = 1e-4,
                       .sampling = {.temperature = 0.8, .top_p = 1},
@@ -283,6 +286,7 @@ int main(int argc, char **argv) {
         {"--no-fuse", OPTION_FLAG, &s.no_fuse, NULL, 0, 0, false},
         {"--find-nan", OPTION_FLAG, &s.find_nan, NULL, 0, 0, false},
         {"--memory-limit", OPTION_COUNT, &s.memory_limit, "BYTES", 1, 1e18, false},
+        {"--timeout", OPTION_COUNT, &s.timeout, "SECONDS", 1, 1e9, false},
         {"--log", OPTION_OUTPUT, &s.log, "FILE.jsonl", 0, 0, false},
         {"--dot", OPTION_OUTPUT, &s.dot, "FILE", 0, 0, false},
         {"--trace", OPTION_OUTPUT, &s.trace, "FILE", 0, 0, false},

@@ -83,6 +83,7 @@ static int run(const patchtst_settings *s) {
     if (code == EXIT_GOOD)
         code = report_open(program, s->device,
                            &(rota_runtime_options){.diagnostics = s->trace || s->report,
+                                                   .timeout_ns = s->timeout * 1000000000u,
                                                    .memory_limit_bytes = s->memory_limit},
                            &opened);
     if (code == EXIT_GOOD) code = prepare(&t, &opened);
@@ -117,6 +118,7 @@ int main(int argc, char **argv) {
         .argv = argv,
         .epochs = 100,
         .seed = 2021,
+        .timeout = 120,
         .lr = 1e-4,
         .source = {.rows = {8640, 2880, 2880}}, /* 12, 4 and 4 months of 30 days of hours */
         .config = {.look_back = 336,
@@ -155,6 +157,7 @@ int main(int argc, char **argv) {
         {"--resume", OPTION_STRING, &s.resume, "DIR", 0, 0, false},
         {"--fuse", OPTION_FLAG, &c->fuse, NULL, 0, 0, false},
         {"--memory-limit", OPTION_COUNT, &s.memory_limit, "BYTES", 1, 1e18, false},
+        {"--timeout", OPTION_COUNT, &s.timeout, "SECONDS", 1, 1e9, false},
         {"--trace", OPTION_OUTPUT, &s.trace, "FILE", 0, 0, false},
         {"--report", OPTION_OUTPUT, &s.report, "FILE.html", 0, 0, false},
         {"--log", OPTION_OUTPUT, &s.log, "FILE.jsonl", 0, 0, false},

@@ -6,7 +6,7 @@
 #include "sched/testing.h"
 #include "tests/conformance.h"
 
-uint64_t conf_patience_ns = 20u * 1000000000ull;
+uint64_t conf_patience_ns = 120u * 1000000000ull;
 
 bool conf_fail(conf *c, const char *format, ...) {
     pthread_mutex_lock(&c->lock);
