@@ -16,6 +16,7 @@
 #ifndef ROTA_SCHED_COMPILE_H
 #define ROTA_SCHED_COMPILE_H
 
+#include "base/vector.h"
 #include "graph/graph_internal.h"
 #include "sched/interval.h"
 #include "sched/plan_internal.h"
@@ -124,23 +125,6 @@ typedef struct rota_mirror {
     uint32_t physical;
     uint32_t next; /* plus 1 */
 } rota_mirror;
-
-/* A growing array in recycled memory. */
-typedef struct rota_vector {
-    void *data;
-    uint64_t count, capacity;
-    size_t usable_bytes;
-} rota_vector;
-
-bool rota_vector_grow(rota_vector *vector, size_t element_bytes, uint64_t need);
-/* Moves the elements to a smaller chunk where one of half the size holds them. */
-void rota_vector_fit(rota_vector *vector, size_t element_bytes);
-void rota_vector_free(rota_vector *vector);
-/* Ensures room for `more` elements. */
-static inline bool rota_vector_reserve(rota_vector *vector, size_t element_bytes, uint64_t more) {
-    return vector->count + more <= vector->capacity ||
-           rota_vector_grow(vector, element_bytes, vector->count + more);
-}
 
 /* A rewrite's sentence about a node. */
 typedef struct rota_compile_note {
