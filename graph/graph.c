@@ -260,6 +260,13 @@ uint64_t rota_graph_node_count(const rota_graph *graph) {
     return count;
 }
 
+void rota_graph_freeze(rota_graph *graph) {
+    /* Recorders are checked to be closed afterwards; none can be opened from here on. */
+    pthread_mutex_lock(&graph->mutex);
+    ra_store_release(&graph->compiled, true);
+    pthread_mutex_unlock(&graph->mutex);
+}
+
 rota_status rota_graph_add_hook(rota_graph *graph, rota_rewrite_opaque_fn fn, void *user) {
     pthread_mutex_lock(&graph->mutex);
     rota_status status = check_open(graph, "new rewrite hook");

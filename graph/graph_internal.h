@@ -147,6 +147,8 @@ static inline rota_slot_info *rota_graph_slot_info(const rota_graph *graph, uint
 }
 
 /* Stores a rewrite hook (sched/rewrite.h gives it its type). */
+/* From here on nothing can be recorded; recorders that are open still are the compile's to refuse. */
+void rota_graph_freeze(rota_graph *graph);
 rota_status rota_graph_add_hook(rota_graph *graph, rota_rewrite_opaque_fn fn, void *user);
 
 /* Builds a kernel node's record in memory of the caller (size from rota_kernel_record_bytes), after the same

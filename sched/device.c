@@ -516,10 +516,6 @@ rota_status rota_device_open(rota_runtime *runtime, const char *id, rota_device 
     return status;
 }
 
-rota_status rota_runtime_cpu_device(rota_runtime *runtime, rota_device **out_device) {
-    return rota_device_open(runtime, "cpu", out_device);
-}
-
 const char *rota_device_choice(const rota_runtime *runtime) {
     return ra_load_acquire(&runtime->is_chosen) ? runtime->choice : ""; /* with open_best */
 }
@@ -539,9 +535,6 @@ void rota_runtime_name_devices(const rota_runtime *runtime, char *text, size_t c
 }
 rota_exec_device *rota_device_exec(const rota_device *device) {
     return device->exec;
-}
-uint32_t rota_device_transfer_queue(const rota_device *device) {
-    return device->transfer_queue;
 }
 
 rota_status rota_device_smoke(rota_device *device, uint64_t idle_ns) {

@@ -212,9 +212,6 @@ bool rota_point_passed(rota_runtime *runtime, uint64_t point) {
 uint32_t rota_runtime_queue_count(const rota_runtime *runtime) {
     return runtime->plan_queue_count;
 }
-bool rota_runtime_diagnostics(const rota_runtime *runtime) {
-    return runtime->options.diagnostics;
-}
 
 static uint64_t thread_cpu_ns(clockid_t clock) {
     struct timespec time;

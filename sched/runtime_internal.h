@@ -38,7 +38,7 @@
 #include "sched/chain.h"
 #include "sched/deliver.h"
 #include "sched/marks.h"
-#include "sched/plan_internal.h"
+#include "sched/plan/compiled.h"
 #include "sched/runtime.h"
 #include "sched/turns.h"
 #include "sched/wait.h"
@@ -518,6 +518,11 @@ struct rota_run_instance {
     _Atomic uint64_t outputs_copied; /* and how many of them the completer is through with */
 };
 
+/* Host times of the last completed replay, as rota_plan_replay has them. */
+typedef struct rota_plan_replay_times {
+    uint64_t submitted_ns, sequenced_ns, handed_over_ns, completed_ns, number;
+} rota_plan_replay_times;
+
 struct rota_plan_run {
     rota_dead dead;
     rota_plan_run *next, *previous; /* runtime->runs */
@@ -833,6 +838,10 @@ static inline rota_timeline *rota_runtime_timeline(rota_runtime *runtime, uint64
 }
 
 /* runtime.c */
+/* ROTA_OK, or WRONG_STATE with a sentence, in a closed runtime or a forked child. Wait-free. */
+rota_status rota_runtime_check(const rota_runtime *runtime);
+/* Logical queues per device that plans know. */
+uint32_t rota_runtime_queue_count(const rota_runtime *runtime);
 /* Whether a pointer that a caller made up or kept is a runtime, open or closed, without looking at what it
  * points to. Wait-free; O(runtimes) for one that the thread has not asked about before. */
 bool rota_runtime_is_known(const rota_runtime *runtime);
@@ -945,6 +954,8 @@ void rota_gate_spread(rota_device *device);
 void rota_gate_watch(rota_runtime *runtime, bool at_once);
 
 /* share.c */
+/* Whether buffers have the same memory on both devices: they are one, or of one GPU. */
+bool rota_device_shares(const rota_device *a, const rota_device *b);
 /* Finds out with which open device the new one, not visible yet, shares memory, by trying; sets its domain.
  */
 void rota_share_open(rota_device *device);
@@ -956,6 +967,9 @@ rota_status rota_share_import(rota_device *owner, rota_exec_memory *memory, rota
 bool rota_share_end(rota_device *device, rota_exec_memory *memory);
 
 /* device.c */
+rota_exec_device *rota_device_exec(const rota_device *device);
+/* "'cpu', 'vk:0'": the runtime's open devices, for messages; cut to the capacity. */
+void rota_runtime_name_devices(const rota_runtime *runtime, char *text, size_t capacity);
 rota_status rota_device_memory_create(rota_device *device, uint64_t size_bytes, uint32_t flags,
                                       const char *name, rota_exec_memory **out_memory);
 void rota_device_memory_destroy(rota_device *device, rota_exec_memory *memory);
@@ -1154,7 +1168,22 @@ void *rota_reclaimer_main(void *runtime);
 void rota_residency_destroy(rota_residency *residency, bool keep_struct);
 void rota_args_destroy(rota_args *args);
 
+/* compile.c: frees the plan's host memory and drops its buffers, its graph and the plan whose memory it uses. */
+void rota_plan_free(rota_plan *plan);
+
 /* run.c */
+/* Compile's last step: checks the memory limit, gives persistent buffers their memory, creates programs and the
+ * first instance. On failure the plan is as before. */
+rota_status rota_plan_run_create(rota_plan *plan);
+/* Called when the last reference to a plan goes: hands everything to the reclaimer, which frees the plan with
+ * rota_plan_free once what is in flight has passed. */
+void rota_plan_run_release(rota_plan *plan);
+/* ROTA_OK, or WRONG_STATE: the plan is only analysed, or its runtime was closed (whose struct may serve
+ * another by now). Wait-free. */
+rota_status rota_plan_check(const rota_plan *plan);
+/* Times of every command of a part's last completed replay: fills command_count entries (diagnostics). */
+rota_status rota_plan_run_times(rota_plan *plan, uint32_t part, rota_exec_time *out);
+rota_status rota_plan_run_replay_times(rota_plan *plan, rota_plan_replay_times *out);
 /* The sequencer's: has the instance made, where it is not. True: it is there. */
 bool rota_run_instance_ask(rota_plan_run *run, uint32_t instance);
 /* The sequencer's: whether it is there, or is made next if it is asked for. */

@@ -1,8 +1,10 @@
 /* A replay as Chrome trace JSON: one process a device, one track a queue, one slice a node; submissions and
  * waits on tracks of their own. */
 #include <stdio.h>
-#include "sched/compile.h"
-#include "sched/output.h"
+#include "base/output.h"
+#include "sched/plan/names.h"
+#include "sched/plan/operations.h"
+#include "sched/runtime_internal.h"
 
 static double microseconds(uint64_t ns, uint64_t origin) {
     return ((double)ns - (double)origin) / 1000.0;

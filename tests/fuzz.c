@@ -6,7 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/clock.h"
-#include "sched/plan_internal.h"
+#include "sched/plan/compiled.h"
+#include "sched/runtime_internal.h"
 #include "sched/runtime.h"
 #include "sched/testing.h"
 #include "tests/adversary.h"

@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "sched/compile.h"
+#include "sched/plan/names.h"
+#include "sched/plan/operations.h"
 
 typedef struct reach {
     const rota_plan *plan;

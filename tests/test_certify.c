@@ -7,8 +7,9 @@
 
 #include "graph/graph.h"
 #include "rota.h"
-#include "sched/certify.h"
-#include "sched/compile.h"
+#include "sched/plan/certify.h"
+#include "sched/plan/names.h"
+#include "sched/plan/operations.h"
 #include "tests/adversary.h"
 #include "tests/mirror.h"
 #include "tests/reach.h"

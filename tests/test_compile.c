@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include "graph/graph.h"
 #include "sched/plan.h"
-#include "sched/plan_internal.h"
+#include "sched/plan/compiled.h"
 #include "sched/rewrite.h"
 
 static const rota_kernel read1_write1 = {

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "sched/certify.h"
+#include "sched/plan/certify.h"
 #include "tests/adversary.h"
 #include "tests/runtime_support.h"
 

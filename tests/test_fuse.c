@@ -8,7 +8,7 @@
 #include "ops/fusion.h"
 #include "ops/cuda/nvrtc.h"
 #include "rota.h"
-#include "sched/plan_internal.h"
+#include "sched/plan/compiled.h"
 #include "tests/adversary.h"
 #include "tests/cuda_stub.h"
 #include "tests/fuse_graph.h"

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include "graph/graph_internal.h"
-#include "sched/plan_internal.h"
+#include "sched/plan/compiled.h"
 
 static const rota_kernel_bindable step_bindables[] = {{"scale", 0, 4, false, ROTA_VALUE_F32},
                                                       {"seed", 4, 4, true, ROTA_VALUE_U32}};

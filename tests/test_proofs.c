@@ -7,7 +7,8 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "sched/plan_internal.h"
+#include "sched/plan/compiled.h"
+#include "sched/runtime_internal.h"
 #include "tests/adversary.h"
 #include "tests/conformance.h"
 

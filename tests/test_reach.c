@@ -2,7 +2,7 @@
  * and the checker that says so notices when an edge, a barrier or a wait is taken away. */
 #include "tests/support.h"
 
-#include "sched/plan_internal.h"
+#include "sched/plan/compiled.h"
 #include "tests/mirror.h"
 #include "tests/reach.h"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "sched/plan_internal.h"
+#include "sched/plan/compiled.h"
 #include "sched/runtime_internal.h"
 #include "tests/adversary.h"
 

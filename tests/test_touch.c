@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include "sched/plan_internal.h"
+#include "sched/plan/compiled.h"
 #include "tests/mirror.h"
 
 enum { NODES = 160, BUFFER_BYTES = 4096, GRANULE = 16, BARRIERS_MAX = 512 };

@@ -1,7 +1,7 @@
 /* Names of plans, nodes and devices, which may be any bytes, inside quotes: what is written is UTF-8 and has
  * no quote of its own. */
 #include <iconv.h>
-#include "sched/output.h"
+#include "base/output.h"
 #include "tests/fuzz/support.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -1,0 +1,25 @@
+/* Vector clocks over chains of operations. Internal; not installed. */
+#ifndef ROTA_SCHED_PLAN_CLOCK_H
+#define ROTA_SCHED_PLAN_CLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* How many other chains an operation's clock remembers. Forgetting one only means that an implied edge may be
+ * kept. */
+enum { ROTA_CLOCK_ENTRIES = 6 };
+
+/* A vector clock over chains: operations of one chain are totally ordered by kept edges. `latest[i]` is the
+ * last operation of chain[i] known to come before; the operation's own chain is implied up to itself. */
+typedef struct rota_clock {
+    uint32_t own_chain;
+    uint32_t count;
+    uint32_t chain[ROTA_CLOCK_ENTRIES];
+    uint32_t latest[ROTA_CLOCK_ENTRIES];
+} rota_clock;
+
+
+/* True if the clocks prove that operation a completes before b starts (a < b). */
+bool rota_clock_before(const rota_clock *clocks, uint32_t a, uint32_t b);
+
+#endif

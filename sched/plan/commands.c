@@ -1,0 +1,110 @@
+/* A plan's commands as data: what each touches and calculates, and what is live while it runs. */
+#include <stdlib.h>
+#include "sched/plan/commands.h"
+#include "sched/plan/names.h"
+#include "sched/plan/operations.h"
+
+static rota_plan_command_kind kind_of(const rota_operation *at) {
+    switch ((rota_operation_kind)at->kind) {
+    case ROTA_OPERATION_UPLOAD:
+        return ROTA_PLAN_UPLOAD;
+    case ROTA_OPERATION_DOWNLOAD:
+        return ROTA_PLAN_READ_BACK;
+    case ROTA_OPERATION_TRANSFER:
+        return ROTA_PLAN_TRANSFER;
+    case ROTA_OPERATION_NODE:
+        break;
+    }
+    switch (at->record->kind) {
+    case ROTA_NODE_COPY:
+        return ROTA_PLAN_COPY;
+    case ROTA_NODE_FILL:
+        return ROTA_PLAN_FILL;
+    case ROTA_NODE_HOST:
+        return ROTA_PLAN_HOST;
+    default:
+        return ROTA_PLAN_KERNEL;
+    }
+}
+
+bool rota_plan_is_transfer(const rota_plan *plan, uint32_t node) {
+    const rota_compile_info *info = plan->compile_info;
+    return info->operations[node].kind == ROTA_OPERATION_TRANSFER;
+}
+
+/* The same bytes read twice are read once: an absent operand is bound to another one's range. */
+static bool is_repeated(const rota_compile_info *info, const rota_operation *at, uint32_t access) {
+    const rota_exec_operand *operands = info->accesses + at->first_access;
+    const uint32_t *physical = info->access_physical + at->first_access;
+    for (uint32_t i = 0; i < access; i++)
+        if (operands[i].mode == operands[access].mode && physical[i] == physical[access] &&
+            operands[i].memory == operands[access].memory &&
+            operands[i].offset_bytes == operands[access].offset_bytes &&
+            operands[i].size_bytes == operands[access].size_bytes)
+            return true;
+    return false;
+}
+
+static void fill_in(const rota_plan *plan, uint32_t n, rota_plan_command *out) {
+    const rota_compile_info *info = plan->compile_info;
+    const rota_operation *at = &info->operations[n];
+    uint64_t bytes[ROTA_OPERATION_ACCESSES_MAX];
+    *out = (rota_plan_command){.name = rota_operation_name(plan, n),
+                               .kind = kind_of(at),
+                               .device = plan->parts[at->part].device,
+                               .queue = at->queue,
+                               .segment = at->segment,
+                               .batch = at->level};
+    for (uint32_t i = 0; i < at->access_count; i++) {
+        const rota_exec_operand *operand = &info->accesses[at->first_access + i];
+        bytes[i] = operand->size_bytes;
+        if (is_repeated(info, at, i)) continue;
+        if (operand->mode != ROTA_WRITE) out->read_bytes += operand->size_bytes;
+        if (operand->mode != ROTA_READ) out->written_bytes += operand->size_bytes;
+    }
+    if (out->kind != ROTA_PLAN_KERNEL) return;
+    out->kernel = at->record->u.kernel.kernel;
+    if (out->kernel->work) out->work = out->kernel->work(rota_node_params(at->record), bytes);
+}
+
+/* As pack.c counts them. */
+static void count_live(const rota_plan *plan, uint8_t *ended, rota_plan_command *out) {
+    const rota_compile_info *info = plan->compile_info;
+    uint64_t now[UINT8_MAX + 1] = {0};
+    enum { BORN = 1, DEAD = 2 };
+    for (uint32_t n = 0; n < info->operation_count; n++) {
+        const rota_operation *at = &info->operations[n];
+        const uint32_t *physical = info->access_physical + at->first_access;
+        for (uint32_t i = 0; i < at->access_count; i++) {
+            const rota_physical *p = physical[i] == ROTA_NONE ? NULL : &info->physicals[physical[i]];
+            if (!p || !p->packed || p->first_operation != n || ended[physical[i]]) continue;
+            ended[physical[i]] = BORN;
+            if (p->inplace_of == ROTA_NONE) now[p->part] += p->size_bytes;
+        }
+        out[n].live_bytes = now[at->part];
+        for (uint32_t i = 0; i < at->access_count; i++) {
+            const rota_physical *p = physical[i] == ROTA_NONE ? NULL : &info->physicals[physical[i]];
+            if (!p || !p->packed || p->last_operation != n || ended[physical[i]] != BORN) continue;
+            ended[physical[i]] = DEAD;
+            if (!p->handed_on) now[p->part] -= p->size_bytes;
+        }
+    }
+}
+
+rota_status rota_plan_check_capacity(const rota_plan *plan, uint64_t capacity) {
+    const rota_compile_info *info = plan->compile_info;
+    if (capacity >= info->operation_count) return ROTA_OK;
+    return rota_fail(ROTA_OUT_OF_RANGE, "plan '%s' has %u commands; there is room for %llu", plan->name,
+                     info->operation_count, (unsigned long long)capacity);
+}
+
+rota_status rota_plan_get_commands(const rota_plan *plan, rota_plan_command *out, uint64_t capacity) {
+    const rota_compile_info *info = plan->compile_info;
+    ROTA_TRY(rota_plan_check_capacity(plan, capacity));
+    uint8_t *ended = calloc(info->physical_count + 1u, 1);
+    if (!ended) return rota_fail(ROTA_OUT_OF_MEMORY, "commands of plan '%s': no host memory", plan->name);
+    for (uint32_t n = 0; n < info->operation_count; n++) fill_in(plan, n, &out[n]);
+    count_live(plan, ended, out);
+    free(ended);
+    return ROTA_OK;
+}

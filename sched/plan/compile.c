@@ -1,0 +1,264 @@
+/* Runs the steps of the compiler, again with a smaller target where a memory limit was missed. */
+#include "sched/plan/compile.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/atomic.h"
+#include "sched/plan/certify.h"
+#include "sched/plan/compiler.h"
+#include "sched/plan/edges.h"
+#include "sched/plan/externals.h"
+#include "sched/plan/gather.h"
+#include "sched/plan/lower.h"
+#include "sched/plan/names.h"
+#include "sched/plan/pack.h"
+#include "sched/plan/place.h"
+#include "sched/plan/segments.h"
+
+/* Compilations under a memory limit, each aiming at less than the last. */
+enum { ATTEMPTS_MAX = 8 };
+
+static rota_status new_plan(rota_graph *graph, const rota_compile_options *options, rota_plan **out_plan) {
+    rota_plan *plan = calloc(1, sizeof *plan);
+    if (!plan) return rota_fail(ROTA_OUT_OF_MEMORY, "compile of graph '%s': no host memory", graph->name);
+    atomic_init(&plan->references, 1);
+    plan->graph = graph;
+    rota_graph_retain(graph);
+    plan->options = *options;
+    plan->name = rota_arena_strdup(&plan->arena, options->name ? options->name : graph->name);
+    plan->compile_info = rota_arena_calloc(&plan->arena, sizeof(rota_compile_info), 16);
+    rota_device **devices = rota_arena_alloc(&plan->arena, sizeof *devices * (options->device_count + 1u), 8);
+    if (!plan->name || !plan->compile_info || !devices) {
+        rota_plan_destroy(plan);
+        return rota_fail(ROTA_OUT_OF_MEMORY, "compile of graph '%s': no host memory", graph->name);
+    }
+    for (uint32_t i = 0; i < options->device_count; i++) devices[i] = options->devices[i];
+    plan->options.devices = devices;
+    plan->options.name = plan->name;
+    *out_plan = plan;
+    return ROTA_OK;
+}
+
+/* Arrays built as vectors become the plan's. */
+static void keep_vectors(rota_compiler *c) {
+    rota_compile_info *info = c->info;
+    rota_vector *const vectors[] = {&c->buffers,   &c->operations, &c->accesses, &c->access_physical,
+                                    &c->physicals, &c->edge_from,  &c->joins,    &c->join_from};
+    for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
+        info->kept[i] = *vectors[i];
+        *vectors[i] = (rota_vector){0};
+    }
+}
+
+/* Makes what was gathered so far readable through the plan: messages name buffers and operations. */
+static void show_gathered(rota_compiler *c) {
+    rota_compile_info *info = c->info;
+    c->plan->buffers = c->buffers.data;
+    c->plan->buffer_count = (uint32_t)c->buffers.count;
+    info->operations = c->operations.data;
+    info->operation_count = (uint32_t)c->operations.count;
+    info->physicals = c->physicals.data;
+    info->physical_count = (uint32_t)c->physicals.count;
+    info->accesses = c->accesses.data;
+    info->access_count = (uint32_t)c->accesses.count;
+    info->access_physical = c->access_physical.data;
+}
+
+static void count_edges(rota_compiler *c) {
+    rota_plan_stats *stats = &c->plan->stats;
+    uint64_t kinds[ROTA_EDGE_KIND_COUNT] = {0};
+    const uint8_t *edge_kind = c->edge_kind.data;
+    for (uint64_t i = 0; i < c->edge_kind.count; i++) kinds[edge_kind[i]]++;
+    const rota_join *joins = c->joins.data;
+    for (uint64_t i = 0; i < c->joins.count; i++) kinds[joins[i].kind] += joins[i].count;
+    stats->edges = c->edge_from.count + c->join_from.count;
+    stats->joins = c->joins.count;
+    stats->edges_raw = kinds[ROTA_EDGE_RAW];
+    stats->edges_war = kinds[ROTA_EDGE_WAR];
+    stats->edges_waw = kinds[ROTA_EDGE_WAW];
+    stats->edges_memory = kinds[ROTA_EDGE_MEMORY];
+    stats->edges_after = kinds[ROTA_EDGE_AFTER];
+    stats->queues = c->queue_count;
+}
+
+static rota_status run_steps(rota_compiler *c) {
+    rota_plan *plan = c->plan;
+    ROTA_TRY(rota_compile_gather(c));
+    show_gathered(c);
+    if (plan->options.packing == ROTA_PACK_TIGHT)
+        ROTA_TRY(rota_compile_pack_tight(c)); /* counts lifetimes as it goes */
+    else
+        rota_compile_lifetimes(c);
+    ROTA_TRY(rota_compile_edges(c));
+    ROTA_TRY(rota_compile_segments(c));
+    ROTA_TRY(rota_compile_lower(c));
+    ROTA_TRY(rota_compile_externals(c));
+    ROTA_TRY(rota_compile_placed(c));
+    rota_compile_info *info = c->info;
+    info->own_base = c->lane_base[c->graph->lane_count + 1];
+    info->first_edge = c->first_edge;
+    info->edge_from = c->edge_from.data;
+    info->edge_count = (uint32_t)c->edge_from.count;
+    info->joins = c->joins.data;
+    info->join_count = (uint32_t)c->joins.count;
+    info->join_from = c->join_from.data;
+    info->edge_kind = rota_arena_alloc(&plan->arena, (size_t)c->edge_kind.count + 1, 1);
+    if (!info->edge_kind) return rota_compile_no_memory(c);
+    if (c->edge_kind.count) memcpy(info->edge_kind, c->edge_kind.data, (size_t)c->edge_kind.count);
+    count_edges(c);
+    return ROTA_OK;
+}
+
+static void free_compiler(rota_compiler *c) {
+    rota_vector *const vectors[] = {
+        &c->buffers,   &c->operations, &c->accesses,    &c->access_physical, &c->physicals,   &c->edge_from,
+        &c->edge_kind, &c->externals,  &c->physical_of, &c->valid,           &c->mirrors,     &c->tenants,
+        &c->transfers, &c->workspaces, &c->joins,       &c->join_from,       &c->join_places, &c->afters};
+    for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) rota_vector_free(vectors[i]);
+    rota_arena_free(&c->scratch);
+}
+
+/* Names the largest of what lives at the peak. */
+static void name_largest(const rota_compiler *c, char *text, size_t capacity) {
+    enum { SHOWN = 3 };
+    const rota_physical *largest[SHOWN] = {NULL};
+    for (uint32_t i = 0; i < c->physicals.count; i++) {
+        const rota_physical *at = &ROTA_PHYSICALS(c)[i];
+        if (!at->packed || at->first_operation > c->peak_operation || at->last_operation == ROTA_NONE ||
+            at->last_operation < c->peak_operation)
+            continue;
+        for (uint32_t k = 0; k < SHOWN && at; k++) {
+            if (largest[k] && largest[k]->size_bytes >= at->size_bytes) continue;
+            const rota_physical *smaller = largest[k];
+            largest[k] = at;
+            at = smaller;
+        }
+    }
+    size_t length = 0;
+    text[0] = 0;
+    for (uint32_t k = 0; k < SHOWN && largest[k]; k++) {
+        const rota_buffer *root = ((const rota_plan_buffer *)c->buffers.data)[largest[k]->buffer].buffer;
+        length += (size_t)snprintf(text + length, capacity - length, "%s'%s' of %llu bytes", k ? ", " : "",
+                                   root->name, (unsigned long long)largest[k]->size_bytes);
+        if (length >= capacity) return;
+    }
+}
+
+/* A compilation under a memory limit: what it aims at, and what came of the attempts so far. */
+typedef struct attempts {
+    uint64_t limit;  /* 0: none */
+    uint64_t target; /* of this attempt */
+    uint32_t left;   /* with this one */
+    uint64_t least;  /* bytes that one took */
+    char best[512];  /* what is to be said of that one */
+} attempts;
+
+/* Whether the arena keeps the limit. If not, and there may be a way: OK with a smaller target, *out_again
+ * set. */
+static rota_status judge_memory(const rota_compiler *c, attempts *a, bool *out_again) {
+    const uint64_t bytes = c->plan->stats.arena_bytes;
+    if (bytes <= a->limit) return ROTA_OK;
+    if (bytes < a->least) {
+        a->least = bytes;
+        char largest[256];
+        name_largest(c, largest, sizeof largest);
+        snprintf(a->best, sizeof a->best,
+                 "its buffers take %llu bytes, %llu over the limit of %llu, with %u of %u nodes computed "
+                 "again (%llu "
+                 "without); most live at %s; the largest there: %s",
+                 (unsigned long long)bytes, (unsigned long long)(bytes - a->limit),
+                 (unsigned long long)a->limit, c->recomputed.count, c->node_count,
+                 (unsigned long long)c->recomputed.bytes_without,
+                 rota_operation_describe(c->plan, c->peak_operation), largest);
+    }
+    /* Packing took more than what lives at once: as much less is aimed at. */
+    if (--a->left && bytes - a->limit < a->target) {
+        a->target -= bytes - a->limit;
+        *out_again = true;
+        return ROTA_OK;
+    }
+    return rota_fail(ROTA_OUT_OF_MEMORY, "compile of graph '%s': %s", c->graph->name, a->best);
+}
+
+/* *out_plan NULL and OK: to be tried again with a smaller target. */
+static rota_status compile_once(rota_graph *graph, const rota_compile_options *options,
+                                const rota_plan_devices *devices, attempts *a, rota_plan **out_plan) {
+    rota_plan *plan = NULL;
+    bool again = false;
+    ROTA_TRY(new_plan(graph, options, &plan));
+    rota_compiler c = {.graph = graph,
+                       .devices = devices,
+                       .plan = plan,
+                       .info = plan->compile_info,
+                       .memory_target = a->target};
+    c.policy_queues = c.queue_count = options->queues ? options->queues : 1;
+    /* A device's transfer queue is its last one, whatever the policy may use; a runtime of one queue has
+     * none. */
+    uint32_t available = devices->count ? devices->queues : 2;
+    if (options->transfer_queue && c.queue_count < available) c.queue_count = available;
+    rota_status status = run_steps(&c);
+    /* Room was made for as many persistent buffers as lanes hold references. */
+    rota_vector_fit(&c.buffers, sizeof(rota_plan_buffer));
+    rota_vector_fit(&c.physicals, sizeof(rota_physical));
+    show_gathered(&c);
+    if (status == ROTA_OK && a->limit) status = judge_memory(&c, a, &again);
+    plan->stats.recomputed = c.recomputed.count;
+    keep_vectors(&c);
+    free_compiler(&c);
+    if (status == ROTA_OK) {
+        plan->stats.plan_bytes = plan->arena.total_bytes + sizeof *plan;
+        for (size_t i = 0; i < sizeof c.info->kept / sizeof *c.info->kept; i++)
+            plan->stats.plan_bytes += c.info->kept[i].usable_bytes;
+        if (options->certify && !again) status = rota_plan_certify(plan);
+    }
+    if (status != ROTA_OK || again) {
+        rota_plan_destroy(plan);
+        return status;
+    }
+    *out_plan = plan;
+    return ROTA_OK;
+}
+
+rota_status rota_plan_compile(rota_graph *graph, const rota_compile_options *options,
+                              const rota_plan_devices *devices, rota_plan **out_plan) {
+    *out_plan = NULL;
+    attempts a = {.left = ATTEMPTS_MAX, .least = UINT64_MAX};
+    a.limit = options->memory_limit_bytes ? options->memory_limit_bytes : graph->memory_limit_bytes;
+    if (a.limit == UINT64_MAX) a.limit = 0;
+    a.target = a.limit;
+    while (!*out_plan) ROTA_TRY(compile_once(graph, options, devices, &a, out_plan));
+    return ROTA_OK;
+}
+
+bool rota_plan_needs_host(const rota_graph *graph, const rota_device_traits *devices, uint32_t count) {
+    if (count == 0 || devices[0].runs_host_nodes) return false;
+    if (count > 1) return true;
+    for (uint32_t i = 0; i < graph->lane_count; i++) {
+        const rota_recorder *lane = graph->lanes[i];
+        /* Acquire pairs with rota_recorder_close. An open one is the compile's to refuse. */
+        if (!ra_load_acquire(&lane->closed)) continue;
+        for (const rota_lane_chunk *chunk = lane->first_chunk; chunk; chunk = chunk->next)
+            for (const uint8_t *at = (const uint8_t *)(chunk + 1); at < chunk->end;
+                 at += ((const rota_node_record *)at)->record_bytes)
+                if (((const rota_node_record *)at)->kind == ROTA_NODE_HOST) return true;
+    }
+    return false;
+}
+
+void rota_plan_destroy(rota_plan *plan) {
+    rota_compile_info *info = plan->compile_info;
+    if (info) {
+        /* Buffers of the graph itself live as long as the graph, which the plan holds. */
+        for (uint32_t i = 0; i < plan->buffer_count; i++)
+            if (!plan->buffers[i].buffer->graph) rota_buffer_release(plan->buffers[i].buffer);
+        for (size_t i = 0; i < sizeof info->kept / sizeof *info->kept; i++) rota_vector_free(&info->kept[i]);
+    }
+    rota_graph_release(plan->graph);
+    rota_arena_free(&plan->arena);
+    free(plan);
+}
+
+void rota_plan_get_stats(const rota_plan *plan, rota_plan_stats *out_stats) {
+    *out_stats = plan->stats;
+}

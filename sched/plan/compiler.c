@@ -1,0 +1,159 @@
+/* The compiler's working state: buffers, physicals and operations are entered here, whichever step adds them. */
+#include "sched/plan/compiler.h"
+
+#include <string.h>
+#include "base/atomic.h"
+
+rota_status rota_compile_no_memory(const rota_compiler *compiler) {
+    return rota_fail(ROTA_OUT_OF_MEMORY, "compile of graph '%s': no host memory", compiler->graph->name);
+}
+
+bool rota_compile_is_unified(const rota_compiler *c, uint32_t part) {
+    return c->part_device[part] && c->part_device[part]->unified_host;
+}
+
+/* ---- Buffers ---- */
+
+rota_status rota_compile_add_buffer(rota_compiler *c, rota_buffer *buffer) {
+    if (!rota_vector_reserve(&c->buffers, sizeof(rota_plan_buffer), 1)) return rota_compile_no_memory(c);
+    uint32_t index = (uint32_t)c->buffers.count++;
+    ((rota_plan_buffer *)c->buffers.data)[index].buffer = buffer;
+    if (!c->several_parts && rota_compile_physical(c, index, 0) == ROTA_NONE) {
+        c->buffers.count--; /* whoever frees the plan lets go of all that are in it */
+        return rota_compile_no_memory(c);
+    }
+    return ROTA_OK;
+}
+
+static uint32_t hash_pointer(const void *pointer) {
+    return (uint32_t)(((uintptr_t)pointer >> 4) * 0x9e3779b97f4a7c15u >> 32);
+}
+
+static bool grow_hash(rota_compiler *c) {
+    uint32_t size = c->hash ? (c->hash_mask + 1) * 2 : 256;
+    uint32_t *grown = rota_arena_calloc(&c->scratch, sizeof *grown * size, 8);
+    if (!grown) return false;
+    c->hash = grown;
+    c->hash_mask = size - 1;
+    const rota_plan_buffer *buffers = c->buffers.data;
+    for (uint32_t i = c->graph_buffer_count; i < c->buffers.count; i++) {
+        uint32_t slot = hash_pointer(buffers[i].buffer) & c->hash_mask;
+        while (grown[slot]) slot = (slot + 1) & c->hash_mask;
+        grown[slot] = i + 1;
+    }
+    return true;
+}
+
+/* Plan buffer of a persistent buffer, entered when first seen; the plan then holds it. */
+static rota_status persistent_index(rota_compiler *c, rota_buffer *buffer, uint32_t *out_index) {
+    const rota_plan_buffer *buffers = c->buffers.data;
+    /* The hint is only a guess: other compiles overwrite it. */
+    uint32_t hint = ra_load_relaxed(&buffer->compile_hint);
+    if (hint < c->buffers.count && buffers[hint].buffer == buffer) {
+        *out_index = hint;
+        return ROTA_OK;
+    }
+    uint32_t entered = (uint32_t)c->buffers.count - c->graph_buffer_count;
+    if ((!c->hash || entered * 2 >= c->hash_mask) && !grow_hash(c)) return rota_compile_no_memory(c);
+    uint32_t slot = hash_pointer(buffer) & c->hash_mask;
+    while (c->hash[slot]) {
+        *out_index = c->hash[slot] - 1;
+        if (buffers[*out_index].buffer == buffer) return ROTA_OK;
+        slot = (slot + 1) & c->hash_mask;
+    }
+    *out_index = (uint32_t)c->buffers.count;
+    c->hash[slot] = *out_index + 1;
+    rota_buffer_retain(buffer);
+    rota_status status = rota_compile_add_buffer(c, buffer);
+    if (status != ROTA_OK) {
+        rota_buffer_release(buffer);
+        return status;
+    }
+    ra_store_relaxed(&buffer->compile_hint, *out_index);
+    return ROTA_OK;
+}
+
+rota_status rota_compile_buffer_index(rota_compiler *c, uint64_t stored, uint32_t *out_index) {
+    if (!(stored & 1)) return persistent_index(c, (rota_buffer *)(uintptr_t)stored, out_index);
+    *out_index = c->lane_base[stored >> 32] + ((uint32_t)stored >> 1);
+    return ROTA_OK;
+}
+
+rota_status rota_compile_own_buffer(rota_compiler *c, rota_buffer *buffer, uint32_t *out_index) {
+    *out_index = (uint32_t)c->buffers.count;
+    uint32_t *base = &c->lane_base[c->graph->lane_count + 1];
+    if (!*base) *base = *out_index;
+    rota_status status = rota_compile_add_buffer(c, buffer);
+    if (status != ROTA_OK) rota_buffer_release(buffer);
+    return status;
+}
+
+uint64_t rota_compile_own_reference(const rota_compiler *c, uint32_t index) {
+    const uint64_t lane = c->graph->lane_count + 1;
+    return lane << 32 | (uint64_t)(index - c->lane_base[lane]) << 1 | 1;
+}
+
+/* ---- Operations ---- */
+
+rota_operation *rota_compile_add_operation(rota_compiler *c, rota_operation_kind kind,
+                                           uint32_t access_count) {
+    if (!rota_vector_reserve(&c->operations, sizeof(rota_operation), 1) ||
+        !rota_vector_reserve(&c->accesses, sizeof(rota_exec_operand), access_count) ||
+        !rota_vector_reserve(&c->access_physical, sizeof(uint32_t), access_count))
+        return NULL;
+    rota_operation *operation = &ROTA_OPERATIONS(c)[c->operations.count++];
+    *operation = (rota_operation){.first_access = (uint32_t)c->accesses.count,
+                                  .access_count = (uint8_t)access_count,
+                                  .kind = (unsigned)kind & 0x7f};
+    c->accesses.count += access_count;
+    c->access_physical.count += access_count;
+    return operation;
+}
+
+void rota_compile_set_access(rota_compiler *c, uint32_t number, uint32_t physical, uint64_t offset,
+                             uint64_t size, rota_access_mode mode) {
+    uint32_t number_of_operation = (uint32_t)c->operations.count - 1;
+    uint32_t access = ROTA_OPERATIONS(c)[number_of_operation].first_access + number;
+    ROTA_ACCESSES(c)
+    [access] = (rota_exec_operand){
+        .offset_bytes = offset, .size_bytes = size, .memory = physical, .mode = (uint8_t)mode};
+    ROTA_ACCESS_PHYSICAL(c)[access] = physical;
+    if (physical == ROTA_NONE) return;
+    rota_physical *at = &ROTA_PHYSICALS(c)[physical];
+    if (at->first_operation == ROTA_NONE) at->first_operation = number_of_operation;
+    at->last_operation = number_of_operation;
+}
+
+uint32_t rota_compile_physical(rota_compiler *c, uint32_t buffer, uint32_t part) {
+    uint32_t *known = NULL;
+    part = c->memory_part[part];
+    if (c->several_parts) {
+        uint64_t cell = (uint64_t)buffer * c->part_stride + part;
+        if (cell >= c->physical_of.count) {
+            uint64_t rows = ((uint64_t)buffer + 1) * c->part_stride;
+            if (!rota_vector_reserve(&c->physical_of, sizeof(uint32_t), rows - c->physical_of.count))
+                return ROTA_NONE;
+            memset((uint32_t *)c->physical_of.data + c->physical_of.count, 0,
+                   sizeof(uint32_t) * (size_t)(rows - c->physical_of.count));
+            c->physical_of.count = rows;
+        }
+        known = (uint32_t *)c->physical_of.data + cell;
+        if (*known) return *known - 1;
+    }
+    if (!rota_vector_reserve(&c->physicals, sizeof(rota_physical), 1)) return ROTA_NONE;
+    uint32_t index = (uint32_t)c->physicals.count++;
+    const rota_buffer *root = ((rota_plan_buffer *)c->buffers.data)[buffer].buffer;
+    ROTA_PHYSICALS(c)
+    [index] =
+        (rota_physical){.buffer = buffer,
+                        .first_operation = ROTA_NONE,
+                        .last_operation = ROTA_NONE,
+                        .part = (uint8_t)part,
+                        .kind = root->kind,
+                        .packed = root->kind != ROTA_BUFFER_PERSISTENT && root->kind != ROTA_BUFFER_SLOT,
+                        .inplace_of = ROTA_NONE,
+                        .size_bytes = root->size_bytes,
+                        .memory = ROTA_NONE};
+    if (known) *known = index + 1;
+    return index;
+}

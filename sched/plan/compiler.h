@@ -1,0 +1,130 @@
+/* The compiler's working state: what its steps hand on to one another. Internal; not installed.
+ *
+ *   gather.c    lanes in key order -> operations with resolved accesses; uploads and read-backs
+ *   rewriter.c  the graph's rewrite hooks
+ *   recompute.c under a memory limit: nodes that run again, so that less is live at once
+ *   parts.c     kernels that are several on some devices
+ *   workspace.c scratch memory that kernels ask for
+ *   place.c     several devices: physical buffers per device, copies between them
+ *   pack.c      transient memory, from lifetimes in record order (TIGHT) or from proven order (CONCURRENT)
+ *   edges.c     hazards by range, memory, rota_node_after; implied ones dropped by vector clocks
+ *   segments.c  logical queues: segments, waits, levels
+ *   lower.c     what executors get: commands, batches, CSR edges, memories, argument words
+ *   externals.c what segments touch outside the plan
+ *   certify.c   on request: all of that looked at again from the outside */
+#ifndef ROTA_SCHED_PLAN_COMPILER_H
+#define ROTA_SCHED_PLAN_COMPILER_H
+
+#include "base/vector.h"
+#include "sched/plan/clock.h"
+#include "sched/plan/compiled.h"
+#include "sched/plan/operations.h"
+#include "sched/plan/traits.h"
+
+typedef struct rota_cons {
+    uint32_t operation; /* plus 1 */
+    uint32_t next;      /* 0: end */
+} rota_cons;
+
+/* Host-mapped memory between two parts, through which a buffer's bytes go. */
+typedef struct rota_mirror {
+    uint32_t other; /* part; the owner's physical of the buffer has the list */
+    uint32_t physical;
+    uint32_t next; /* plus 1 */
+} rota_mirror;
+
+/* What runs again under a memory limit, and where (recompute.c). */
+typedef struct rota_recomputed {
+    uint32_t count;
+    uint32_t *first; /* by node: those that come before node i are [first[i], first[i + 1]) */
+    uint32_t *nodes; /* whose clones they are */
+    const rota_node_record **clones;
+    uint64_t bytes_without, bytes; /* largest sum of live bytes before, and now */
+    uint32_t peak_tick;            /* where that is */
+} rota_recomputed;
+
+typedef struct rota_compiler {
+    rota_graph *graph;
+    const rota_plan_devices *devices; /* that the plan is for */
+    rota_plan *plan;
+    rota_compile_info *info;
+    rota_arena scratch; /* freed when the compile ends */
+    /* Gather */
+    uint32_t node_count;
+    uint32_t *lane_base; /* plan buffer of a lane's first buffer, by lane creation number (0: the graph's) */
+    uint32_t graph_buffer_count;
+    uint32_t persistent_capacity;
+    uint32_t *hash; /* plan buffer + 1 by address of a persistent buffer */
+    uint32_t hash_mask;
+    rota_vector buffers; /* rota_plan_buffer */
+    rota_vector operations, accesses, access_physical, physicals;
+    uint32_t binding_count[UINT8_MAX + 1]; /* of the records of each part */
+    uint32_t queue_count;
+    uint32_t policy_queues; /* of queue_count, those that nodes may be placed on */
+    /* By part: one of devices, or the CPU device for host functions; NULL: the plan is only analysed. */
+    const rota_device_traits *part_device[UINT8_MAX + 1];
+    /* The first part whose device shares memory with this one's: buffers have one physical for all of those.
+     */
+    uint8_t memory_part[UINT8_MAX + 1];
+    uint32_t part_count;
+    uint32_t cpu_part; /* ROTA_NONE: none */
+    /* Plans of several parts: physical + 1 by plan buffer * part_stride + part; valid parts per range. */
+    bool several_parts;
+    uint32_t part_stride;
+    rota_vector physical_of;
+    rota_vector valid;   /* rota_interval_map * by plan buffer; state.writer is the mask of parts */
+    rota_vector mirrors; /* rota_mirror */
+    /* INPUT and OUTPUT copies, in order of first use. */
+    rota_vector transfers;  /* rota_plan_transfer */
+    rota_vector workspaces; /* nodes that want scratch memory (workspace.c) */
+    /* Recomputation (recompute.c): what live transients may take; 0: no limit. */
+    uint64_t memory_target;
+    rota_recomputed recomputed;
+    uint32_t *merged_into;   /* by node: the node that does its work (rota_rewriter_merge); NULL: none */
+    uint32_t peak_operation; /* where most bytes are live */
+    /* Hazards */
+    rota_vector edge_from, edge_kind;
+    rota_vector joins;       /* rota_join */
+    rota_vector join_from;   /* uint32_t */
+    rota_vector join_places; /* rota_join_place */
+    uint32_t *first_edge;
+    rota_clock *clocks;
+    rota_vector afters; /* rota_after: operation numbers in .later.index, .earlier.index, sorted by later */
+    /* External accesses: filled by hazards.c, used by externals.c */
+    rota_vector externals;
+    /* Pack */
+    uint32_t piece_count[UINT8_MAX + 1]; /* arena pieces of each part */
+    uint64_t *piece_bytes[UINT8_MAX + 1];
+    rota_vector tenants;             /* rota_cons with physicals; index 0 unused */
+    bool placed_anew[UINT8_MAX + 1]; /* by part: a search changed places after tenants were noted */
+} rota_compiler;
+
+#define ROTA_OPERATIONS(c) ((rota_operation *)(c)->operations.data)
+#define ROTA_ACCESSES(c) ((rota_exec_operand *)(c)->accesses.data)
+#define ROTA_ACCESS_PHYSICAL(c) ((uint32_t *)(c)->access_physical.data)
+#define ROTA_PHYSICALS(c) ((rota_physical *)(c)->physicals.data)
+
+/* Plan buffer of an access record's buffer, a persistent one entered when first seen. */
+rota_status rota_compile_buffer_index(rota_compiler *compiler, uint64_t stored, uint32_t *out_index);
+/* Enters a transient of the plan's own, which takes the reference even on failure, and what stands for it in
+ * an access record. */
+rota_status rota_compile_own_buffer(rota_compiler *compiler, rota_buffer *buffer, uint32_t *out_index);
+uint64_t rota_compile_own_reference(const rota_compiler *compiler, uint32_t index);
+/* The physical of a buffer on a part (its memory_part's), made if need be; ROTA_NONE when out of memory. */
+uint32_t rota_compile_physical(rota_compiler *compiler, uint32_t buffer, uint32_t part);
+/* Adds an operation with room for its accesses (to be set at once); NULL when out of memory. */
+rota_operation *rota_compile_add_operation(rota_compiler *compiler, rota_operation_kind kind,
+                                           uint32_t access_count);
+/* Sets access `number` of the newest operation. `physical` ROTA_NONE: memory that no other operation touches.
+ */
+void rota_compile_set_access(rota_compiler *compiler, uint32_t number, uint32_t physical, uint64_t offset,
+                             uint64_t size, rota_access_mode mode);
+/* Whether the part's device addresses are host pointers; not where the plan is only analysed. */
+bool rota_compile_is_unified(const rota_compiler *compiler, uint32_t part);
+/* Host memory ran out, said for this plan. */
+rota_status rota_compile_no_memory(const rota_compiler *compiler);
+
+/* Enters a buffer that no lane of the graph has yet. */
+rota_status rota_compile_add_buffer(rota_compiler *compiler, rota_buffer *buffer);
+
+#endif

@@ -1,0 +1,165 @@
+/* Why a node waits, in sentences. */
+#include <stdarg.h>
+#include <stdio.h>
+#include "sched/plan/edges.h"
+#include "sched/plan/names.h"
+#include "sched/plan/operations.h"
+
+typedef struct text_out {
+    char *text;
+    uint64_t capacity, length;
+} text_out;
+
+static void say(text_out *out, const char *format, ...) ROTA_PRINTF(2, 3);
+static void say(text_out *out, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    uint64_t left = out->length < out->capacity ? out->capacity - out->length : 0;
+    int length = vsnprintf(left ? out->text + out->length : NULL, (size_t)left, format, arguments);
+    va_end(arguments);
+    if (length > 0) out->length += (uint64_t)length;
+}
+
+/* Bytes of the access in its own buffer: what packing added is taken off again. */
+static uint64_t buffer_offset(const rota_compile_info *info, uint32_t access) {
+    const rota_physical *at = &info->physicals[info->access_physical[access]];
+    return info->accesses[access].offset_bytes - (at->packed ? at->offset_bytes : 0);
+}
+
+/* The first pair of accesses that makes the edge a hazard. */
+static bool find_conflict(const rota_compile_info *info, const rota_operation *earlier,
+                          const rota_operation *later, rota_edge_kind kind, uint32_t *out_access,
+                          uint64_t *out_low, uint64_t *out_high) {
+    for (uint32_t i = earlier->first_access; i < earlier->first_access + earlier->access_count; i++)
+        for (uint32_t k = later->first_access; k < later->first_access + later->access_count; k++) {
+            if (info->access_physical[i] != info->access_physical[k] || info->access_physical[i] == ROTA_NONE)
+                continue;
+            if (rota_hazard_between((rota_access_mode)info->accesses[i].mode,
+                                    (rota_access_mode)info->accesses[k].mode) != kind)
+                continue;
+            uint64_t low = buffer_offset(info, i), high = low + info->accesses[i].size_bytes;
+            uint64_t low2 = buffer_offset(info, k), high2 = low2 + info->accesses[k].size_bytes;
+            if (low < low2) low = low2;
+            if (high > high2) high = high2;
+            if (low >= high) continue;
+            *out_access = i;
+            *out_low = low;
+            *out_high = high;
+            return true;
+        }
+    return false;
+}
+
+/* The first pair of transients of the two that share memory. */
+static bool find_shared_memory(const rota_compile_info *info, const rota_operation *earlier,
+                               const rota_operation *later, const rota_physical **out_old,
+                               const rota_physical **out_new) {
+    for (uint32_t i = earlier->first_access; i < earlier->first_access + earlier->access_count; i++)
+        for (uint32_t k = later->first_access; k < later->first_access + later->access_count; k++) {
+            if (info->access_physical[i] == ROTA_NONE || info->access_physical[k] == ROTA_NONE) continue;
+            const rota_physical *a = &info->physicals[info->access_physical[i]];
+            const rota_physical *b = &info->physicals[info->access_physical[k]];
+            if (a == b || !a->packed || !b->packed || a->part != b->part || a->piece != b->piece) continue;
+            if (a->offset_bytes >= b->offset_bytes + b->size_bytes ||
+                b->offset_bytes >= a->offset_bytes + a->size_bytes)
+                continue;
+            *out_old = a;
+            *out_new = b;
+            return true;
+        }
+    return false;
+}
+
+static void explain_from(text_out *out, const rota_plan *plan, uint32_t operation, uint32_t from,
+                         rota_edge_kind kind) {
+    const rota_compile_info *info = rota_plan_info(plan);
+    const rota_operation *earlier = &info->operations[from], *later = &info->operations[operation];
+    say(out, "  waits for %s: ", rota_operation_describe(plan, from));
+    uint32_t access;
+    uint64_t low, high;
+    const rota_physical *old, *new;
+    if (kind == ROTA_EDGE_AFTER) {
+        say(out, "rota_node_after");
+    } else if (kind == ROTA_EDGE_MEMORY && find_shared_memory(info, earlier, later, &old, &new)) {
+        say(out, "buffer '%s' takes memory over from buffer '%s'", plan->buffers[new->buffer].buffer->name,
+            plan->buffers[old->buffer].buffer->name);
+    } else if (kind != ROTA_EDGE_MEMORY && find_conflict(info, earlier, later, kind, &access, &low, &high)) {
+        static const char *const verbs[ROTA_EDGE_KIND_COUNT] = {
+            [ROTA_EDGE_RAW] = "it writes what is read here",
+            [ROTA_EDGE_WAR] = "it reads what is overwritten here",
+            [ROTA_EDGE_WAW] = "it writes what is overwritten here"};
+        say(out, "%s, %s, buffer '%s' bytes [%llu, %llu)", rota_edge_name(kind), verbs[kind],
+            plan->buffers[info->physicals[info->access_physical[access]].buffer].buffer->name,
+            (unsigned long long)low, (unsigned long long)high);
+    } else {
+        say(out, "%s, on behalf of nodes that it comes after itself", rota_edge_name(kind));
+    }
+    if (earlier->part != later->part)
+        say(out, " (on another device)");
+    else if (earlier->queue != later->queue)
+        say(out, " (on queue %u)", earlier->queue);
+    say(out, "\n");
+}
+
+/* Of what is joined, the latest by name. */
+static void explain_join(text_out *out, const rota_plan *plan, uint32_t operation, uint32_t join,
+                         rota_edge_kind kind) {
+    enum { NAMED = 4 };
+    const rota_compile_info *info = rota_plan_info(plan);
+    const rota_join *at = &info->joins[join];
+    uint32_t named = 0, inner = ROTA_NONE;
+    for (uint32_t i = 0; i < at->count; i++) {
+        const uint32_t from = info->join_from[at->first_from + i];
+        if (from & ROTA_JOIN)
+            inner = from & ~ROTA_JOIN;
+        else if (named++ < NAMED)
+            explain_from(out, plan, operation, from, kind);
+    }
+    if (named > NAMED) say(out, "  and, joined with those, for %u others\n", named - NAMED);
+    if (inner != ROTA_NONE) say(out, "  and for what join %u stands for, which came before those\n", inner);
+}
+
+static void explain_edge(text_out *out, const rota_plan *plan, uint32_t operation, uint32_t edge) {
+    const rota_compile_info *info = rota_plan_info(plan);
+    const uint32_t from = info->edge_from[edge];
+    const rota_edge_kind kind = (rota_edge_kind)info->edge_kind[edge];
+    if (from & ROTA_JOIN)
+        explain_join(out, plan, operation, from & ~ROTA_JOIN, kind);
+    else
+        explain_from(out, plan, operation, from, kind);
+}
+
+rota_status rota_plan_explain(const rota_plan *plan, rota_node node, char *text, uint64_t capacity,
+                              uint64_t *out_length) {
+    uint32_t operation;
+    if (capacity) text[0] = 0;
+    ROTA_TRY(rota_plan_operation_of(plan, node, &operation));
+    const rota_compile_info *info = rota_plan_info(plan);
+    const rota_operation *at = &info->operations[operation];
+    text_out out = {text, capacity, 0};
+    say(&out, "%s: queue %u, segment %u, batch %u\n", rota_operation_describe(plan, operation), at->queue,
+        at->segment, at->level);
+    const uint32_t number = info->lane_first_node[info->lane_rank[node.lane - 1]] + node.index;
+    for (const rota_compile_note *note = info->notes; note; note = note->next)
+        if (note->node == number) say(&out, "  %s\n", note->text);
+    for (uint32_t e = info->first_edge[operation]; e < info->first_edge[operation + 1]; e++)
+        explain_edge(&out, plan, operation, e);
+    if (info->first_edge[operation] == info->first_edge[operation + 1])
+        say(&out, "  waits for no other node of the plan\n");
+    const rota_plan_segment *segment = &plan->segments[at->segment];
+    for (uint32_t i = 0; i < segment->external_count; i++) {
+        const rota_plan_external *external = &plan->externals[segment->first_external + i];
+        for (uint32_t k = at->first_access; k < at->first_access + at->access_count; k++)
+            if (info->access_physical[k] != ROTA_NONE &&
+                info->physicals[info->access_physical[k]].buffer == external->buffer &&
+                !info->physicals[info->access_physical[k]].is_mirror) {
+                say(&out,
+                    "  its segment waits for earlier submissions that touch buffer '%s' bytes [%llu, %llu)\n",
+                    plan->buffers[external->buffer].buffer->name, (unsigned long long)external->offset_bytes,
+                    (unsigned long long)(external->offset_bytes + external->size_bytes));
+                break;
+            }
+    }
+    if (out_length) *out_length = out.length;
+    return ROTA_OK;
+}

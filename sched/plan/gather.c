@@ -1,0 +1,343 @@
+/* From lanes to operations: record order, resolved accesses, uploads and read-backs, placement. */
+#include "sched/plan/gather.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/atomic.h"
+#include "sched/plan/externals.h"
+#include "sched/plan/interval.h"
+#include "sched/plan/parts.h"
+#include "sched/plan/place.h"
+#include "sched/plan/recompute.h"
+#include "sched/plan/rewriter.h"
+#include "sched/plan/workspace.h"
+
+/* ---- Lanes ---- */
+
+static int compare_lanes(const void *left, const void *right) {
+    const rota_recorder *a = *(rota_recorder *const *)left, *b = *(rota_recorder *const *)right;
+    if (a->order_key != b->order_key) return a->order_key < b->order_key ? -1 : 1;
+    return a->lane < b->lane ? -1 : a->lane > b->lane;
+}
+
+static rota_status sort_lanes(rota_compiler *c) {
+    rota_graph *graph = c->graph;
+    rota_compile_info *info = c->info;
+    uint32_t count = graph->lane_count;
+    info->lane_count = count;
+    info->lanes = rota_arena_alloc(&c->plan->arena, sizeof *info->lanes * (count + 1), 8);
+    info->lane_first_node = rota_arena_alloc(&c->plan->arena, sizeof(uint32_t) * (count + 1), 8);
+    info->lane_rank = rota_arena_alloc(&c->plan->arena, sizeof(uint32_t) * (count + 1), 8);
+    c->lane_base = rota_arena_calloc(&c->scratch, sizeof(uint32_t) * (count + 2), 8);
+    if (!info->lanes || !info->lane_first_node || !info->lane_rank || !c->lane_base)
+        return rota_compile_no_memory(c);
+    if (count) memcpy(info->lanes, graph->lanes, sizeof *info->lanes * count);
+    if (count > 1) qsort(info->lanes, count, sizeof *info->lanes, compare_lanes);
+
+    uint64_t nodes = 0, accesses = 0, held = 0, buffers = graph->own.buffer_count;
+    c->lane_base[0] = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        rota_recorder *lane = info->lanes[i];
+        /* Acquire pairs with rota_recorder_close: the lane's contents are complete and visible. */
+        if (!ra_load_acquire(&lane->closed))
+            return rota_fail(ROTA_WRONG_STATE, "compile of graph '%s': recorder '%s' is still open",
+                             graph->name, lane->name);
+        if (i && info->lanes[i - 1]->order_key == lane->order_key)
+            return rota_fail(ROTA_ALREADY_EXISTS,
+                             "compile of graph '%s': lanes '%s' and '%s' have the same order key %llu",
+                             graph->name, info->lanes[i - 1]->name, lane->name,
+                             (unsigned long long)lane->order_key);
+        info->lane_rank[lane->lane - 1] = i;
+        info->lane_first_node[i] = (uint32_t)nodes;
+        nodes += lane->node_count;
+        accesses += lane->access_count;
+        held += lane->held_count; /* no fewer than the persistent buffers that it names */
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        c->lane_base[i + 1] = (uint32_t)buffers;
+        buffers += graph->lanes[i]->buffer_count;
+    }
+    if (nodes > UINT32_MAX / 4 || accesses > UINT32_MAX / 2 || buffers > UINT32_MAX / 4)
+        return rota_fail(
+            ROTA_OUT_OF_RANGE,
+            "compile of graph '%s': %llu nodes, %llu accesses, %llu buffers; at most 2^30, 2^31, 2^30",
+            graph->name, (unsigned long long)nodes, (unsigned long long)accesses,
+            (unsigned long long)buffers);
+    info->lane_first_node[count] = (uint32_t)nodes;
+    c->node_count = (uint32_t)nodes;
+    c->graph_buffer_count = (uint32_t)buffers;
+    c->plan->stats.nodes = nodes;
+    if (!rota_vector_reserve(&c->operations, sizeof(rota_operation), nodes + 16) ||
+        !rota_vector_reserve(&c->accesses, sizeof(rota_exec_operand), accesses + 32) ||
+        !rota_vector_reserve(&c->access_physical, sizeof(uint32_t), accesses + 32) ||
+        !rota_vector_reserve(&c->buffers, sizeof(rota_plan_buffer), buffers + held) ||
+        !rota_vector_reserve(&c->physicals, sizeof(rota_physical), buffers + held) ||
+        !rota_vector_reserve(&c->externals, sizeof(rota_external_note), held) ||
+        !rota_vector_reserve(&c->edge_kind, sizeof(uint8_t), nodes))
+        return rota_compile_no_memory(c);
+    info->operation_of_node = rota_arena_alloc(&c->plan->arena, sizeof(uint32_t) * (nodes + 1), 8);
+    return info->operation_of_node ? ROTA_OK : rota_compile_no_memory(c);
+}
+
+/* ---- Buffers and copies ---- */
+
+static rota_status add_graph_buffers(rota_compiler *c) {
+    if (!rota_vector_reserve(&c->buffers, sizeof(rota_plan_buffer), c->graph_buffer_count + 16) ||
+        !rota_vector_reserve(&c->physicals, sizeof(rota_physical), c->graph_buffer_count + 16))
+        return rota_compile_no_memory(c);
+    for (uint32_t lane = 0; lane <= c->graph->lane_count; lane++) {
+        const rota_recorder *recorder = lane ? c->graph->lanes[lane - 1] : &c->graph->own;
+        for (uint32_t i = 0; i < recorder->buffer_count; i++) ROTA_TRY(rota_compile_add_buffer(c, recorder->buffers[i]));
+    }
+    return ROTA_OK;
+}
+
+static const rota_buffer *plan_buffer(const rota_compiler *c, uint32_t buffer) {
+    return ((const rota_plan_buffer *)c->buffers.data)[buffer].buffer;
+}
+
+/* A copy between host memory of the caller's and an INPUT or OUTPUT buffer. */
+static rota_status add_transfer(rota_compiler *c, uint32_t buffer, uint32_t part, bool is_output) {
+    if (!rota_vector_reserve(&c->transfers, sizeof(rota_plan_transfer), 1)) return rota_compile_no_memory(c);
+    uint64_t size = plan_buffer(c, buffer)->size_bytes;
+    uint32_t physical;
+    if (c->several_parts)
+        ROTA_TRY(rota_compile_place(c, part, buffer, 0, size, is_output ? ROTA_READ : ROTA_WRITE, &physical));
+    else
+        physical = buffer;
+    rota_operation *operation =
+        rota_compile_add_operation(c, is_output ? ROTA_OPERATION_DOWNLOAD : ROTA_OPERATION_UPLOAD, 2);
+    if (!operation) return rota_compile_no_memory(c);
+    operation->part = (uint8_t)part;
+    operation->node = (uint32_t)c->transfers.count;
+    uint32_t transfer_queue = c->part_device[part] ? c->part_device[part]->transfer_queue : 1;
+    if (c->plan->options.transfer_queue && transfer_queue < c->queue_count)
+        operation->queue = transfer_queue & 0x7fu;
+    rota_compile_set_access(c, is_output ? 1 : 0, physical, 0, size, is_output ? ROTA_READ : ROTA_WRITE);
+    rota_compile_set_access(c, is_output ? 0 : 1, ROTA_NONE, 0, size, is_output ? ROTA_WRITE : ROTA_READ);
+    ((rota_plan_transfer *)c->transfers.data)[c->transfers.count++] = (rota_plan_transfer){
+        .buffer = buffer, .part = part, .memory = ROTA_NONE, .word = ROTA_NONE, .is_output = is_output};
+    return ROTA_OK;
+}
+
+/* ---- Placement of a node ---- */
+
+static rota_status use_part(rota_compiler *c, const rota_device_traits *device, uint32_t *out_part) {
+    for (uint32_t i = 0; i < c->part_count; i++)
+        if (c->part_device[i] == device) {
+            *out_part = i;
+            return ROTA_OK;
+        }
+    if (c->part_count > UINT8_MAX)
+        return rota_fail(ROTA_OUT_OF_RANGE, "plan on more than %d devices", UINT8_MAX);
+    uint32_t memory_part = 0;
+    while (memory_part < c->part_count && c->part_device[memory_part]->domain != device->domain)
+        memory_part++;
+    c->part_device[c->part_count] = device;
+    c->memory_part[c->part_count] = (uint8_t)memory_part;
+    *out_part = c->part_count++;
+    return ROTA_OK;
+}
+
+static rota_status place_node(rota_compiler *c, const rota_node_record *record, rota_node node,
+                              uint32_t *out_part, uint32_t *out_queue) {
+    const rota_compile_options *options = &c->plan->options;
+    *out_part = 0;
+    if (record->kind == ROTA_NODE_HOST && c->cpu_part != ROTA_NONE) {
+        *out_part = c->cpu_part;
+    } else if (record->device_plus_1) {
+        if (record->device_plus_1 > options->device_count)
+            return rota_fail(ROTA_INVALID_ARGUMENT,
+                             "node '%s' is placed on device %u; the plan has %u devices",
+                             rota_node_record_name(record), record->device_plus_1 - 1, options->device_count);
+        ROTA_TRY(use_part(c, &c->devices->all[record->device_plus_1 - 1], out_part));
+    }
+    uint32_t queue = 0;
+    if (record->queue_plus_1)
+        queue = record->queue_plus_1 - 1u;
+    else if (options->queue_policy)
+        queue = options->queue_policy(options->queue_policy_user, node, c->policy_queues);
+    if (queue >= c->policy_queues)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "node '%s' is placed on logical queue %u; the plan uses %u",
+                         rota_node_record_name(record), queue, c->policy_queues);
+    *out_queue = queue;
+    return ROTA_OK;
+}
+
+static rota_status add_operation(rota_compiler *c, const rota_node_record *record, uint32_t node,
+                                 uint32_t part, uint32_t queue) {
+    const rota_access_record *accesses = rota_node_accesses(record);
+    uint32_t physicals[ROTA_KERNEL_OPERANDS_MAX];
+    for (uint32_t i = 0; i < record->access_count; i++) {
+        uint32_t buffer = ROTA_NONE;
+        ROTA_TRY(rota_compile_buffer_index(c, accesses[i].buffer, &buffer));
+        if (!c->several_parts) {
+            const rota_physical *at = &ROTA_PHYSICALS(c)[buffer];
+            if (at->kind == ROTA_BUFFER_INPUT && at->first_operation == ROTA_NONE)
+                ROTA_TRY(add_transfer(c, buffer, 0, false));
+            physicals[i] = buffer;
+            continue;
+        }
+        if (plan_buffer(c, buffer)->kind == ROTA_BUFFER_INPUT &&
+            (buffer >= c->valid.count || !((void **)c->valid.data)[buffer]))
+            ROTA_TRY(add_transfer(c, buffer, part, false));
+        physicals[i] = buffer;
+    }
+    uint64_t workspace_bytes = rota_compile_workspace_bytes(c, part, record, physicals);
+    /* Reads before writes: an operation in place reads what was there before it. */
+    for (int writes = 0; c->several_parts && writes < 2; writes++)
+        for (uint32_t i = 0; i < record->access_count; i++) {
+            if ((ROTA_ACCESS_MODE(&accesses[i]) != ROTA_READ) != writes) continue;
+            uint64_t low = ROTA_ACCESS_OFFSET(&accesses[i]);
+            ROTA_TRY(rota_compile_place(c, part, physicals[i], low, low + accesses[i].size_bytes,
+                                        ROTA_ACCESS_MODE(&accesses[i]), &physicals[i]));
+        }
+    rota_operation *operation = rota_compile_add_operation(
+        c, ROTA_OPERATION_NODE, record->access_count + (workspace_bytes ? 1u : 0u));
+    if (!operation) return rota_compile_no_memory(c);
+    operation->record = record;
+    operation->node = node;
+    operation->part = (uint8_t)part;
+    c->binding_count[part] += record->binding_count;
+    if (record->kind == ROTA_NODE_KERNEL) {
+        const rota_kernel *kernel = record->u.kernel.kernel;
+        operation->works_in_place = kernel->inplace_outputs && kernel->inplace_inputs;
+    }
+    operation->queue = queue & 0x7fu;
+    for (uint32_t i = 0; i < record->access_count; i++)
+        rota_compile_set_access(c, i, physicals[i], ROTA_ACCESS_OFFSET(&accesses[i]), accesses[i].size_bytes,
+                                ROTA_ACCESS_MODE(&accesses[i]));
+    if (!workspace_bytes) return ROTA_OK;
+    rota_compile_set_access(c, record->access_count, ROTA_NONE, 0, workspace_bytes, ROTA_WRITE);
+    return rota_compile_want_workspace(c, workspace_bytes);
+}
+
+/* The newest operation, which is a node's: copies come before what they are for. */
+static rota_operation *newest(const rota_compiler *c) {
+    return &ROTA_OPERATIONS(c)[c->operations.count - 1];
+}
+
+static rota_status add_node(rota_compiler *c, const rota_node_record *record, uint32_t node,
+                            rota_node handle) {
+    uint32_t part = 0, queue = 0, count = 0;
+    const rota_node_record *parts[ROTA_KERNEL_PARTS_MAX];
+    if (record->device_plus_1 | record->queue_plus_1 || c->plan->options.queue_policy ||
+        c->cpu_part != ROTA_NONE)
+        ROTA_TRY(place_node(c, record, handle, &part, &queue));
+    if (record->kind == ROTA_NODE_KERNEL && record->u.kernel.kernel->parts)
+        ROTA_TRY(rota_compile_parts(c, part, record, parts, &count));
+    if (count == 0) {
+        ROTA_TRY(add_operation(c, record, node, part, queue));
+        c->info->operation_of_node[node] = (uint32_t)c->operations.count - 1;
+        return ROTA_OK;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        ROTA_TRY(add_operation(c, parts[i], node, part, queue));
+        newest(c)->goes_on = i + 1 < count;
+        if (i == 0) c->info->operation_of_node[node] = (uint32_t)c->operations.count - 1;
+    }
+    return ROTA_OK;
+}
+
+/* Outputs are read back after all nodes, each from the part that has it: part 0 unless only another wrote it.
+ */
+static rota_status add_outputs(rota_compiler *c) {
+    for (uint32_t buffer = 0; buffer < c->graph_buffer_count; buffer++) {
+        if (plan_buffer(c, buffer)->kind != ROTA_BUFFER_OUTPUT) continue;
+        uint32_t part = 0;
+        if (c->several_parts) {
+            uint32_t written = 0;
+            if (buffer < c->valid.count && ((void **)c->valid.data)[buffer]) {
+                const rota_interval *range =
+                    rota_interval_map_find(((rota_interval_map **)c->valid.data)[buffer], 0);
+                written = range ? range->state.writer : 0;
+            }
+            if (written) part = (uint32_t)__builtin_ctz(written);
+        }
+        ROTA_TRY(add_transfer(c, buffer, part, true));
+    }
+    return ROTA_OK;
+}
+
+static rota_status choose_parts(rota_compiler *c) {
+    const rota_plan_devices *devices = c->devices;
+    c->cpu_part = ROTA_NONE;
+    c->part_count = 1;
+    if (devices->count == 0) return ROTA_OK;
+    c->part_device[0] = &devices->all[0];
+    if (!devices->cpu && devices->count == 1) return ROTA_OK;
+    if (devices->all[0].runs_host_nodes)
+        c->cpu_part = 0;
+    else
+        ROTA_TRY(use_part(c, devices->cpu, &c->cpu_part));
+    c->several_parts = true;
+    c->part_stride = devices->count + 2;
+    if (c->part_stride > 32)
+        return rota_fail(ROTA_OUT_OF_RANGE, "compile of graph '%s': %u devices, at most 30", c->graph->name,
+                         devices->count);
+    return ROTA_OK;
+}
+
+static rota_node handle_of(const rota_compiler *c, uint32_t node) {
+    uint32_t low = 0,
+             high = c->info->lane_count; /* the last lane that begins at or before it; empty ones first */
+    while (high - low > 1) {
+        uint32_t middle = (low + high) / 2;
+        if (c->info->lane_first_node[middle] <= node)
+            low = middle;
+        else
+            high = middle;
+    }
+    return (rota_node){c->info->lanes[low]->lane, node - c->info->lane_first_node[low]};
+}
+
+/* Nodes that run again stand for the same node of the graph, whose operation stays the first. */
+static rota_status add_rewritten(rota_compiler *c, const rota_node_record **records) {
+    const rota_recomputed *again = &c->recomputed;
+    for (uint32_t i = 0; i < c->node_count; i++) {
+        for (uint32_t r = again->count ? again->first[i] : 0; again->count && r < again->first[i + 1]; r++) {
+            const uint32_t node = again->nodes[r], operation = c->info->operation_of_node[node];
+            ROTA_TRY(add_node(c, again->clones[r], node, handle_of(c, node)));
+            c->info->operation_of_node[node] = operation;
+        }
+        if (records[i])
+            ROTA_TRY(add_node(c, records[i], i, handle_of(c, i)));
+        else
+            c->info->operation_of_node[i] = ROTA_NONE;
+    }
+    for (uint32_t i = 0; c->merged_into && i < c->node_count; i++)
+        if (c->merged_into[i] != ROTA_NONE)
+            c->info->operation_of_node[i] = c->info->operation_of_node[c->merged_into[i]];
+    return ROTA_OK;
+}
+
+rota_status rota_compile_gather(rota_compiler *c) {
+    ROTA_TRY(sort_lanes(c));
+    ROTA_TRY(choose_parts(c));
+    ROTA_TRY(add_graph_buffers(c));
+    const rota_node_record **records = NULL;
+    if (c->graph->hook_count || c->memory_target) {
+        records = rota_arena_alloc(&c->scratch, sizeof *records * ((size_t)c->node_count + 1), 8);
+        if (!records) return rota_compile_no_memory(c);
+    }
+    uint32_t node = 0;
+    for (uint32_t i = 0; i < c->info->lane_count; i++) {
+        const rota_recorder *lane = c->info->lanes[i];
+        rota_node handle = {lane->lane, 0};
+        for (const rota_lane_chunk *chunk = lane->first_chunk; chunk; chunk = chunk->next)
+            for (const uint8_t *at = (const uint8_t *)(chunk + 1); at < chunk->end;
+                 at += ((const rota_node_record *)at)->record_bytes, node++, handle.index++) {
+                if (records)
+                    records[node] = (const rota_node_record *)at;
+                else
+                    ROTA_TRY(add_node(c, (const rota_node_record *)at, node, handle));
+            }
+    }
+    if (records) {
+        ROTA_TRY(rota_compile_rewrite(c, records));
+        if (c->memory_target) ROTA_TRY(rota_compile_recompute(c, records));
+        ROTA_TRY(add_rewritten(c, records));
+    }
+    ROTA_TRY(add_outputs(c));
+    return rota_compile_add_workspaces(c);
+}

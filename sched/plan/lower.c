@@ -1,0 +1,613 @@
+/* Lowering: the description that an executor gets of each part, and the argument block. */
+#include "sched/plan/lower.h"
+#include "sched/plan/edges.h"
+#include "sched/plan/names.h"
+#include "sched/plan/parts.h"
+#include "sched/plan/segments.h"
+#include "sched/plan/pack.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/atomic.h"
+
+/* Per part, while it is built. */
+typedef struct part_builder {
+    rota_exec_command *commands;
+    rota_exec_batch *batches;
+    rota_exec_segment *segments;
+    rota_vector memories; /* rota_plan_memory */
+    uint32_t *first_successor, *successor, *predecessor_count;
+    uint32_t command_count, batch_count, segment_count, edge_count, join_count;
+    uint32_t input_memory, output_memory; /* staging of INPUT and OUTPUT contents */
+    uint64_t input_bytes, output_bytes;
+    uint32_t first_piece; /* memory of arena piece 0 */
+    uint32_t
+        *foreign_piece; /* memory index here of the pieces of memory_part's arena; ROTA_NONE: not used yet */
+    rota_exec_binding *bindings;
+    uint32_t binding_count;
+} part_builder;
+
+typedef struct lowering {
+    rota_compiler *c;
+    part_builder *parts;
+    rota_vector words;        /* rota_plan_word */
+    uint32_t *first_batch;    /* by plan segment, in its part */
+    uint32_t *level_count;    /* by plan segment */
+    uint32_t *command_of;     /* by operation: its command, dense for the passes over edges */
+    uint32_t *first_join, *joins_end; /* by plan segment, in its part */
+    uint32_t *foreign_memory; /* by physical and part: its memory index (SLOT: word) in a part that does not
+                                 own it */
+} lowering;
+
+static uint32_t add_memory(lowering *l, uint32_t part, rota_plan_memory memory) {
+    rota_vector *memories = &l->parts[part].memories;
+    if (!rota_vector_reserve(memories, sizeof memory, 1)) return ROTA_NONE;
+    ((rota_plan_memory *)memories->data)[memories->count] = memory;
+    return (uint32_t)memories->count++;
+}
+
+static uint32_t add_word(lowering *l, rota_plan_word word) {
+    if (!rota_vector_reserve(&l->words, sizeof word, 1)) return ROTA_NONE;
+    ((rota_plan_word *)l->words.data)[l->words.count] = word;
+    return (uint32_t)l->words.count++;
+}
+
+/* ---- Memories and words ---- */
+
+static rota_status add_arena_memories(lowering *l) {
+    for (uint32_t part = 0; part < l->c->part_count; part++) {
+        l->parts[part].first_piece = (uint32_t)l->parts[part].memories.count;
+        for (uint32_t i = 0; i < l->c->piece_count[part]; i++)
+            if (add_memory(l, part,
+                           (rota_plan_memory){.kind = ROTA_EXEC_BASE_ARENA,
+                                              .buffer = ROTA_NONE,
+                                              .size_bytes = l->c->piece_bytes[part][i],
+                                              .foreign_part = ROTA_NONE}) == ROTA_NONE)
+                return rota_compile_no_memory(l->c);
+    }
+    return ROTA_OK;
+}
+
+/* The pieces of arenas that several parts share are named by the others as they come up. */
+static rota_status prepare_foreign(lowering *l) {
+    rota_compiler *c = l->c;
+    size_t count = (size_t)c->physicals.count * c->part_count;
+    l->foreign_memory = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * (count + 1), 8);
+    if (!l->foreign_memory) return rota_compile_no_memory(c);
+    for (size_t i = 0; i < count; i++) l->foreign_memory[i] = ROTA_NONE;
+    for (uint32_t p = 0; p < c->part_count; p++) {
+        uint32_t pieces = c->piece_count[c->memory_part[p]];
+        l->parts[p].foreign_piece = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * (pieces + 1u), 8);
+        if (!l->parts[p].foreign_piece) return rota_compile_no_memory(c);
+        for (uint32_t i = 0; i < pieces; i++) l->parts[p].foreign_piece[i] = ROTA_NONE;
+    }
+    return ROTA_OK;
+}
+
+static rota_status add_value_words(lowering *l) {
+    uint32_t count = ra_load_relaxed(&l->c->graph->slot_count); /* frozen */
+    for (uint32_t i = 1; i <= count; i++) {
+        const rota_slot_info *slot = rota_graph_slot_info(l->c->graph, i);
+        if (add_word(l, (rota_plan_word){ROTA_WORD_VALUE, i, 0, slot->size_bytes, slot->name, false,
+                                         (uint8_t)ra_load_relaxed(&slot->type)}) == ROTA_NONE)
+            return rota_compile_no_memory(l->c);
+    }
+    return ROTA_OK;
+}
+
+/* Where a physical is found: a memory of its part, or for SLOT buffers a word. */
+static rota_status place_physicals(lowering *l) {
+    rota_compiler *c = l->c;
+    for (uint32_t i = 0; i < c->physicals.count; i++) {
+        rota_physical *at = &ROTA_PHYSICALS(c)[i];
+        if (at->first_operation == ROTA_NONE) continue;
+        const rota_buffer *root = c->plan->buffers[at->buffer].buffer;
+        if (at->packed) {
+            at->memory = l->parts[at->part].first_piece + at->piece;
+        } else if (at->kind == ROTA_BUFFER_SLOT) {
+            at->memory = add_word(l, (rota_plan_word){ROTA_WORD_BUFFER, at->buffer, at->part, 8, root->name,
+                                                      true, ROTA_VALUE_ANY});
+        } else if (at->is_mirror) {
+            at->memory = add_memory(
+                l, at->part,
+                (rota_plan_memory){.kind = ROTA_EXEC_BASE_STAGING,
+                                   .buffer = ROTA_NONE,
+                                   .size_bytes = at->size_bytes,
+                                   .flags = ROTA_EXEC_MEMORY_HOST_READ | ROTA_EXEC_MEMORY_HOST_WRITE,
+                                   .foreign_part = ROTA_NONE});
+        } else {
+            at->memory = add_memory(l, at->part,
+                                    (rota_plan_memory){.kind = ROTA_EXEC_BASE_PERSISTENT,
+                                                       .buffer = at->buffer,
+                                                       .size_bytes = at->size_bytes,
+                                                       .foreign_part = ROTA_NONE});
+        }
+        if (at->memory == ROTA_NONE) return rota_compile_no_memory(c);
+    }
+    return ROTA_OK;
+}
+
+/* Memory of a physical in a part that does not own it: a mirror, or what devices of one GPU share. */
+static uint32_t foreign_memory(lowering *l, uint32_t physical, uint32_t part) {
+    const rota_physical *at = &ROTA_PHYSICALS(l->c)[physical];
+    uint32_t *known = &l->foreign_memory[(size_t)physical * l->c->part_count + part];
+    if (at->packed) known = &l->parts[part].foreign_piece[at->piece];
+    if (*known != ROTA_NONE) return *known;
+    if (at->kind == ROTA_BUFFER_SLOT) {
+        const rota_buffer *root = l->c->plan->buffers[at->buffer].buffer;
+        return *known = add_word(l, (rota_plan_word){ROTA_WORD_BUFFER, at->buffer, part, 8, root->name, true,
+                                                     ROTA_VALUE_ANY});
+    }
+    rota_plan_memory *own = (rota_plan_memory *)l->parts[at->part].memories.data + at->memory;
+    if (at->packed) own->flags |= ROTA_EXEC_MEMORY_SHARED;
+    rota_plan_memory memory = *own;
+    memory.foreign_part = at->part;
+    memory.foreign_memory = at->memory;
+    return *known = add_memory(l, part, memory);
+}
+
+static rota_status patch_accesses(lowering *l, const rota_operation *operation) {
+    rota_compiler *c = l->c;
+    rota_exec_operand *accesses = ROTA_ACCESSES(c);
+    const uint32_t *access_physical = ROTA_ACCESS_PHYSICAL(c);
+    const uint32_t end = operation->first_access + operation->access_count;
+    for (uint32_t i = operation->first_access; i < end; i++) {
+        if (access_physical[i] == ROTA_NONE) continue;
+        const rota_physical *at = &ROTA_PHYSICALS(c)[access_physical[i]];
+        accesses[i].memory =
+            at->part == operation->part ? at->memory : foreign_memory(l, access_physical[i], operation->part);
+        if (accesses[i].memory == ROTA_NONE) return rota_compile_no_memory(c);
+        if (at->packed) accesses[i].offset_bytes += at->offset_bytes;
+        if (at->kind == ROTA_BUFFER_SLOT) accesses[i].is_slot = 1;
+    }
+    return ROTA_OK;
+}
+
+/* The host side of uploads and read-backs: a word with the caller's pointer, or a place in staging memory. */
+static rota_status lower_transfers(lowering *l) {
+    rota_compiler *c = l->c;
+    rota_plan *plan = c->plan;
+    uint32_t count = (uint32_t)c->transfers.count;
+    plan->transfers = rota_arena_alloc(&plan->arena, sizeof *plan->transfers * (count + 1u), 8);
+    if (!plan->transfers) return rota_compile_no_memory(c);
+    if (count) memcpy(plan->transfers, c->transfers.data, sizeof *plan->transfers * count);
+    plan->transfer_count = count;
+    for (uint32_t part = 0; part < c->part_count; part++)
+        l->parts[part].input_memory = l->parts[part].output_memory = ROTA_NONE;
+    for (uint32_t n = 0; count && n < c->operations.count; n++) {
+        rota_operation *operation = &ROTA_OPERATIONS(c)[n];
+        if (operation->kind != ROTA_OPERATION_UPLOAD && operation->kind != ROTA_OPERATION_DOWNLOAD) continue;
+        rota_plan_transfer *transfer = &plan->transfers[operation->node];
+        transfer->segment = operation->segment;
+        if (!transfer->is_output) plan->input_count++;
+        rota_exec_operand *host = &ROTA_ACCESSES(c)[operation->first_access + (transfer->is_output ? 0 : 1)];
+        part_builder *part = &l->parts[operation->part];
+        if (rota_compile_is_unified(c, operation->part)) {
+            transfer->word = add_word(l, (rota_plan_word){ROTA_WORD_HOST, operation->node, operation->part, 8,
+                                                          plan->buffers[transfer->buffer].buffer->name, true,
+                                                          ROTA_VALUE_ANY});
+            if (transfer->word == ROTA_NONE) return rota_compile_no_memory(c);
+            host->is_slot = 1;
+            host->memory = transfer->word;
+            continue;
+        }
+        uint32_t *memory = transfer->is_output ? &part->output_memory : &part->input_memory;
+        uint64_t *bytes = transfer->is_output ? &part->output_bytes : &part->input_bytes;
+        if (*memory == ROTA_NONE)
+            *memory =
+                add_memory(l, operation->part,
+                           (rota_plan_memory){.kind = ROTA_EXEC_BASE_STAGING,
+                                              .buffer = ROTA_NONE,
+                                              .flags = transfer->is_output ? ROTA_EXEC_MEMORY_HOST_READ
+                                                                           : ROTA_EXEC_MEMORY_HOST_WRITE,
+                                              .foreign_part = ROTA_NONE});
+        if (*memory == ROTA_NONE) return rota_compile_no_memory(c);
+        transfer->memory = host->memory = *memory;
+        transfer->offset_bytes = host->offset_bytes = *bytes;
+        *bytes = rota_aligned_size(*bytes + host->size_bytes);
+        ((rota_plan_memory *)part->memories.data)[*memory].size_bytes = *bytes;
+    }
+    return ROTA_OK;
+}
+
+/* ---- Joins ---- */
+
+#define JOINS(c) ((const rota_join *)(c)->joins.data)
+#define PLACES(c) ((rota_join_place *)(c)->join_places.data)
+
+static uint32_t timeline_of(const rota_compiler *c, const rota_operation *operation) {
+    return operation->part * c->queue_count + operation->queue;
+}
+
+static part_builder *part_of_place(const lowering *l, const rota_join_place *place) {
+    return &l->parts[place->timeline / l->c->queue_count];
+}
+
+/* Of a join that another comes after: its node where they meet in the segment of `outer`; NULL: they don't.
+ */
+static rota_join_place *inner_place(const rota_compiler *c, uint32_t join, const rota_join_place *outer) {
+    rota_join_place *place = rota_compile_join_place(c, join, outer->timeline);
+    return place && place->segment == outer->segment ? place : NULL;
+}
+
+/* Numbers the nodes of joins in each part, those of a segment one after another and inner ones first, and
+ * makes room for the edges into them. */
+static rota_status count_joins(lowering *l) {
+    rota_compiler *c = l->c;
+    rota_plan *plan = c->plan;
+    const uint32_t *from = c->join_from.data;
+    uint32_t *next = l->joins_end =
+        rota_arena_calloc(&c->scratch, sizeof(uint32_t) * (plan->segment_count + 1u), 8);
+    l->first_join = rota_arena_calloc(&c->scratch, sizeof(uint32_t) * (plan->segment_count + 1u), 8);
+    if (!next || !l->first_join) return rota_compile_no_memory(c);
+    for (uint32_t j = (uint32_t)c->joins.count; j-- > 0;)
+        for (uint32_t k = 0; k < JOINS(c)[j].place_count; k++) {
+            const rota_join_place *place = &PLACES(c)[JOINS(c)[j].first_place + k];
+            if (place->node == ROTA_NONE) continue;
+            next[place->segment]++;
+            part_of_place(l, place)->edge_count += JOINS(c)[j].count; /* no more than that */
+            for (uint32_t i = 0; i < JOINS(c)[j].count; i++) {
+                const uint32_t id = from[JOINS(c)[j].first_from + i];
+                rota_join_place *inner = id & ROTA_JOIN ? inner_place(c, id & ~ROTA_JOIN, place) : NULL;
+                if (inner) inner->node = 0;
+            }
+        }
+    for (uint32_t i = 0; i < plan->segment_count; i++) {
+        part_builder *part = &l->parts[plan->segments[i].part];
+        l->first_join[i] = part->join_count;
+        part->join_count += next[i];
+        next[i] = l->first_join[i];
+    }
+    for (uint32_t i = 0; i < c->join_places.count; i++)
+        if (PLACES(c)[i].node != ROTA_NONE) PLACES(c)[i].node = next[PLACES(c)[i].segment]++;
+    return ROTA_OK;
+}
+
+/* The number that an edge's beginning has in the program of the operation that it goes to; ROTA_NONE: it is
+ * in another segment, and a wait stands for it. */
+static uint32_t node_of(const lowering *l, uint32_t from, const rota_operation *to) {
+    const rota_compiler *c = l->c;
+    if (!(from & ROTA_JOIN))
+        return ROTA_OPERATIONS(c)[from].segment == to->segment ? l->command_of[from] : ROTA_NONE;
+    const rota_join_place *place = rota_compile_join_place(c, from & ~ROTA_JOIN, timeline_of(c, to));
+    return place && place->segment == to->segment ? l->parts[to->part].command_count + place->node
+                                                  : ROTA_NONE;
+}
+
+/* The same of an edge into a join's node. */
+static uint32_t node_into_join(const lowering *l, uint32_t from, const rota_join_place *place) {
+    const rota_compiler *c = l->c;
+    if (!(from & ROTA_JOIN)) {
+        const rota_operation *operation = &ROTA_OPERATIONS(c)[from];
+        return operation->segment == place->segment ? l->command_of[from] : ROTA_NONE;
+    }
+    const rota_join_place *inner = inner_place(c, from & ~ROTA_JOIN, place);
+    return inner ? part_of_place(l, place)->command_count + inner->node : ROTA_NONE;
+}
+
+/* Edges into joins: first counted as count_edges does, then written as emit_edges does. */
+static void lower_joins(lowering *l, bool write) {
+    const rota_compiler *c = l->c;
+    const uint32_t *from = c->join_from.data;
+    for (uint32_t j = 0; j < c->joins.count; j++)
+        for (uint32_t k = 0; k < JOINS(c)[j].place_count; k++) {
+            const rota_join_place *place = &PLACES(c)[JOINS(c)[j].first_place + k];
+            if (place->node == ROTA_NONE) continue;
+            part_builder *part = part_of_place(l, place);
+            const uint32_t own = part->command_count + place->node;
+            for (uint32_t i = 0; i < JOINS(c)[j].count; i++) {
+                const uint32_t node = node_into_join(l, from[JOINS(c)[j].first_from + i], place);
+                if (node == ROTA_NONE) continue;
+                if (write) {
+                    part->successor[part->first_successor[node + 1]++] = own;
+                } else {
+                    part->first_successor[node + 2]++;
+                    part->predecessor_count[own]++;
+                }
+            }
+        }
+}
+
+/* ---- Commands and batches ---- */
+
+/* Counts what each part gets, and resolves the operands on the way. */
+static rota_status count_commands(lowering *l) {
+    rota_compiler *c = l->c;
+    rota_plan *plan = c->plan;
+    l->first_batch = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * (plan->segment_count + 1u), 8);
+    l->level_count = rota_arena_calloc(&c->scratch, sizeof(uint32_t) * (plan->segment_count + 1u), 8);
+    if (!l->first_batch || !l->level_count) return rota_compile_no_memory(c);
+    const uint32_t *edges = c->edge_from.data;
+    for (uint32_t n = 0; n < c->operations.count; n++) {
+        const rota_operation *operation = &ROTA_OPERATIONS(c)[n];
+        ROTA_TRY(patch_accesses(l, operation));
+        if (operation->level >= l->level_count[operation->segment])
+            l->level_count[operation->segment] = operation->level + 1;
+        part_builder *part = &l->parts[operation->part];
+        part->command_count++;
+        if (plan->segment_count == 1) continue;
+        for (uint32_t e = c->first_edge[n]; e < c->first_edge[n + 1]; e++)
+            if (edges[e] & ROTA_JOIN || ROTA_OPERATIONS(c)[edges[e]].segment == operation->segment)
+                part->edge_count++;
+    }
+    if (plan->segment_count == 1) l->parts[plan->segments[0].part].edge_count = (uint32_t)c->edge_from.count;
+    if (c->joins.count) ROTA_TRY(count_joins(l));
+    for (uint32_t i = 0; i < plan->segment_count; i++) {
+        part_builder *part = &l->parts[plan->segments[i].part];
+        plan->segments[i].index = part->segment_count++;
+        l->first_batch[i] = part->batch_count;
+        part->batch_count += l->level_count[i];
+    }
+    return ROTA_OK;
+}
+
+static rota_status size_parts(lowering *l) {
+    rota_compiler *c = l->c;
+    rota_plan *plan = c->plan;
+    for (uint32_t p = 0; p < c->part_count; p++) {
+        part_builder *part = &l->parts[p];
+        part->commands =
+            rota_arena_alloc(&plan->arena, sizeof *part->commands * ((size_t)part->command_count + 1), 8);
+        part->batches =
+            rota_arena_calloc(&plan->arena, sizeof *part->batches * ((size_t)part->batch_count + 1), 8);
+        part->segments =
+            rota_arena_calloc(&plan->arena, sizeof *part->segments * ((size_t)part->segment_count + 1), 8);
+        part->first_successor = rota_arena_calloc(
+            &plan->arena, sizeof(uint32_t) * ((size_t)part->command_count + part->join_count + 2), 8);
+        part->successor =
+            rota_arena_alloc(&plan->arena, sizeof(uint32_t) * ((size_t)part->edge_count + 1), 8);
+        part->predecessor_count = rota_arena_calloc(
+            &plan->arena, sizeof(uint32_t) * ((size_t)part->command_count + part->join_count + 1), 8);
+        part->bindings =
+            rota_arena_alloc(&plan->arena, sizeof *part->bindings * ((size_t)c->binding_count[p] + 1), 8);
+        if (!part->commands || !part->batches || !part->segments || !part->first_successor ||
+            !part->successor || !part->predecessor_count || !part->bindings)
+            return rota_compile_no_memory(c);
+    }
+    return ROTA_OK;
+}
+
+/* The batches: levels in each segment, segments in plan order. Their counts are what place_command counts up
+ * to again. */
+static void lay_out_batches(lowering *l) {
+    rota_compiler *c = l->c;
+    rota_plan *plan = c->plan;
+    for (uint32_t n = 0; n < c->operations.count; n++) {
+        const rota_operation *operation = &ROTA_OPERATIONS(c)[n];
+        l->parts[operation->part]
+            .batches[l->first_batch[operation->segment] + operation->level]
+            .command_count++;
+    }
+    uint32_t cursor[UINT8_MAX + 1] = {0};
+    for (uint32_t i = 0; i < plan->segment_count; i++) {
+        uint32_t p = plan->segments[i].part;
+        part_builder *part = &l->parts[p];
+        rota_exec_segment *segment = &part->segments[plan->segments[i].index];
+        *segment = (rota_exec_segment){.queue = plan->segments[i].queue,
+                                       .first_batch = l->first_batch[i],
+                                       .batch_count = l->level_count[i],
+                                       .first_command = cursor[p]};
+        for (uint32_t b = 0; b < segment->batch_count; b++) {
+            rota_exec_batch *batch = &part->batches[segment->first_batch + b];
+            batch->first_command = cursor[p];
+            cursor[p] += batch->command_count;
+            batch->command_count = 0;
+        }
+        segment->command_count = cursor[p] - segment->first_command;
+        if (l->first_join) {
+            segment->first_join = l->first_join[i];
+            segment->join_count = l->joins_end[i] - l->first_join[i];
+        }
+        if (segment->batch_count) plan->stats.barriers += segment->batch_count - 1;
+        plan->stats.batches += segment->batch_count;
+    }
+}
+
+/* The operation's command number: record order inside a batch. */
+static void place_command(lowering *l, rota_operation *operation, uint32_t n) {
+    rota_exec_batch *batch =
+        &l->parts[operation->part].batches[l->first_batch[operation->segment] + operation->level];
+    l->command_of[n] = operation->command = batch->first_command + batch->command_count++;
+}
+
+static void lower_bindings(lowering *l, part_builder *part, rota_exec_command *command,
+                           const rota_node_record *record) {
+    rota_plan_word *words = l->words.data;
+    command->first_binding = part->binding_count;
+    const rota_param_binding *bindings = rota_node_bindings(record);
+    for (uint32_t i = 0; i < record->binding_count; i++) {
+        if (bindings[i].slot.index == ROTA_SLOT_CONSTANT.index) continue;
+        /* Value words come first, in slot order. */
+        part->bindings[part->binding_count++] =
+            (rota_exec_binding){bindings[i].bindable, bindings[i].slot.index - 1};
+        words[bindings[i].slot.index - 1].used = true;
+        command->binding_count++;
+    }
+}
+
+static bool runs_on_vk(const rota_kernel *kernel, uint32_t features) {
+    return kernel->vk.words || ((features & ROTA_FEATURE_CUDA_IMAGES) && kernel->cuda.image);
+}
+
+static rota_status check_kernel(const lowering *l, uint32_t n, const rota_kernel *kernel) {
+    const rota_device_traits *device = l->c->part_device[ROTA_OPERATIONS(l->c)[n].part];
+    if (!device) return ROTA_OK;
+    bool there = device->kind == ROTA_EXEC_CPU  ? kernel->cpu.fn != NULL
+                 : device->kind == ROTA_EXEC_VK ? runs_on_vk(kernel, device->features)
+                                                : kernel->cuda.image || kernel->cuda.call ||
+                                                      kernel->cuda.select; /* the executor asks it */
+    if (there) return ROTA_OK;
+    static const char *const forms[ROTA_EXEC_KIND_COUNT] = {"C function", "SPIR-V", "CUDA image"};
+    return rota_fail(ROTA_UNSUPPORTED, "%s: kernel '%s' brings no %s, which device %s needs",
+                     rota_operation_describe(l->c->plan, n), kernel->name, forms[device->kind],
+                     device->id);
+}
+
+static rota_status emit_command(lowering *l, uint32_t n) {
+    const rota_operation *operation = &ROTA_OPERATIONS(l->c)[n];
+    part_builder *part = &l->parts[operation->part];
+    rota_exec_command *command = &part->commands[operation->command];
+    *command = (rota_exec_command){.node = n,
+                                   .kind = ROTA_EXEC_COMMAND_COPY,
+                                   .operand_count = operation->access_count,
+                                   .first_operand = operation->first_access};
+    const rota_node_record *record = operation->record;
+    if (!record) return ROTA_OK;
+    switch ((rota_node_kind)record->kind) {
+    case ROTA_NODE_KERNEL:
+        ROTA_TRY(check_kernel(l, n, record->u.kernel.kernel));
+        command->kind = ROTA_EXEC_COMMAND_KERNEL;
+        command->u.kernel.kernel = record->u.kernel.kernel;
+        command->u.kernel.params = rota_node_params(record);
+        for (int i = 0; i < 3; i++)
+            command->u.kernel.groups[i] = record->u.kernel.groups[i] ? record->u.kernel.groups[i] : 1;
+        if (record->binding_count) lower_bindings(l, part, command, record);
+        break;
+    case ROTA_NODE_COPY:
+        break;
+    case ROTA_NODE_FILL:
+        command->kind = ROTA_EXEC_COMMAND_FILL;
+        command->u.fill.pattern = record->u.fill.pattern;
+        break;
+    case ROTA_NODE_HOST:
+        command->kind = ROTA_EXEC_COMMAND_HOST;
+        command->u.host.fn = record->u.host.fn;
+        command->u.host.user = record->u.host.user;
+        break;
+    }
+    return ROTA_OK;
+}
+
+/* The edges into an operation that its part gets; for others a wait between segments stands. They are counted
+ * two places up, so that after the running sum first_successor[i + 1] is where i's list begins and can be the
+ * cursor that ends where i + 1's begins. Predecessors have their commands already. */
+static void count_edges(lowering *l, const rota_operation *operation, uint32_t n) {
+    const rota_compiler *c = l->c;
+    const rota_operation *operations = ROTA_OPERATIONS(c);
+    const uint32_t *edges = c->edge_from.data;
+    const bool one_segment = c->plan->segment_count == 1;
+    part_builder *part = &l->parts[operation->part];
+    uint32_t count = 0;
+    for (uint32_t e = c->first_edge[n]; e < c->first_edge[n + 1]; e++) {
+        const uint32_t from = edges[e];
+        if (!(from & ROTA_JOIN) && !one_segment && operations[from].segment != operation->segment) continue;
+        const uint32_t node = from & ROTA_JOIN ? node_of(l, from, operation) : l->command_of[from];
+        if (node == ROTA_NONE) continue;
+        part->first_successor[node + 2]++;
+        count++;
+    }
+    part->predecessor_count[operation->command] = count;
+}
+
+static void emit_edges(lowering *l) {
+    rota_compiler *c = l->c;
+    const rota_operation *operations = ROTA_OPERATIONS(c);
+    const uint32_t *edges = c->edge_from.data, *command_of = l->command_of;
+    const bool one_segment = c->plan->segment_count == 1;
+    for (uint32_t p = 0; p < c->part_count; p++)
+        for (uint32_t i = 0; i < l->parts[p].command_count + l->parts[p].join_count; i++)
+            l->parts[p].first_successor[i + 2] += l->parts[p].first_successor[i + 1];
+    lower_joins(l, true);
+    part_builder *part = &l->parts[c->plan->segments[0].part];
+    for (uint32_t n = 0; n < c->operations.count; n++) {
+        if (!one_segment) part = &l->parts[operations[n].part];
+        for (uint32_t e = c->first_edge[n]; e < c->first_edge[n + 1]; e++) {
+            const uint32_t from = edges[e];
+            if (!(from & ROTA_JOIN) && !one_segment && operations[from].segment != operations[n].segment)
+                continue;
+            const uint32_t node = from & ROTA_JOIN ? node_of(l, from, &operations[n]) : command_of[from];
+            if (node != ROTA_NONE) part->successor[part->first_successor[node + 1]++] = command_of[n];
+        }
+    }
+}
+
+/* ---- Descriptions ---- */
+
+static rota_status write_parts(lowering *l) {
+    rota_compiler *c = l->c;
+    rota_plan *plan = c->plan;
+    plan->word_count = (uint32_t)l->words.count;
+    plan->words = rota_arena_alloc(&plan->arena, sizeof *plan->words * (plan->word_count + 1u), 8);
+    plan->parts = rota_arena_calloc(&plan->arena, sizeof *plan->parts * c->part_count, 8);
+    if (!plan->words || !plan->parts) return rota_compile_no_memory(c);
+    if (plan->word_count) memcpy(plan->words, l->words.data, sizeof *plan->words * plan->word_count);
+    plan->part_count = c->part_count;
+    for (uint32_t p = 0; p < c->part_count; p++) {
+        part_builder *from = &l->parts[p];
+        rota_plan_part *part = &plan->parts[p];
+        uint32_t memory_count = (uint32_t)from->memories.count;
+        rota_plan_memory *memories =
+            rota_arena_alloc(&plan->arena, sizeof *memories * (memory_count + 1u), 8);
+        uint8_t *kinds = rota_arena_alloc(&plan->arena, memory_count + 1u, 1);
+        if (!memories || !kinds) return rota_compile_no_memory(c);
+        if (memory_count) memcpy(memories, from->memories.data, sizeof *memories * memory_count);
+        for (uint32_t i = 0; i < memory_count; i++) kinds[i] = memories[i].kind;
+        uint32_t highest_queue = 0;
+        for (uint32_t i = 0; i < from->segment_count; i++) {
+            uint32_t queue = from->segments[i].queue;
+            part->values_per_queue[queue]++;
+            if (queue > highest_queue) highest_queue = queue;
+        }
+        part->device = c->part_device[p] ? c->part_device[p]->device : NULL;
+        part->memories = memories;
+        part->plan = plan;
+        part->memory_part = c->memory_part[p];
+        part->desc = (rota_exec_program_desc){.name = plan->name,
+                                              .queue_count = highest_queue + 1,
+                                              .command_count = from->command_count,
+                                              .operand_count = (uint32_t)c->accesses.count,
+                                              .binding_count = from->binding_count,
+                                              .batch_count = from->batch_count,
+                                              .segment_count = from->segment_count,
+                                              .join_count = from->join_count,
+                                              .memory_count = memory_count,
+                                              .commands = from->commands,
+                                              .operands = c->info->accesses,
+                                              .bindings = from->bindings,
+                                              .batches = from->batches,
+                                              .segments = from->segments,
+                                              .first_successor = from->first_successor,
+                                              .successor = from->successor,
+                                              .predecessor_count = from->predecessor_count,
+                                              .block_words = plan->word_count,
+                                              .memory_kind = kinds,
+                                              .owner = part};
+    }
+    plan->stats.devices = c->part_count;
+    plan->stats.segments = plan->segment_count;
+    plan->stats.commands = c->operations.count;
+    plan->stats.accesses = c->accesses.count;
+    return ROTA_OK;
+}
+
+static rota_status lower_all(lowering *l) {
+    rota_compiler *c = l->c;
+    ROTA_TRY(add_arena_memories(l));
+    ROTA_TRY(prepare_foreign(l));
+    ROTA_TRY(add_value_words(l));
+    ROTA_TRY(place_physicals(l));
+    ROTA_TRY(count_commands(l));
+    ROTA_TRY(lower_transfers(l));
+    ROTA_TRY(size_parts(l));
+    lay_out_batches(l);
+    for (uint32_t n = 0; n < c->operations.count; n++) {
+        rota_operation *operation = &ROTA_OPERATIONS(c)[n];
+        place_command(l, operation, n);
+        ROTA_TRY(emit_command(l, n));
+        count_edges(l, operation, n);
+    }
+    lower_joins(l, false);
+    emit_edges(l);
+    return write_parts(l);
+}
+
+rota_status rota_compile_lower(rota_compiler *c) {
+    lowering l = {.c = c};
+    l.parts = rota_arena_calloc(&c->scratch, sizeof *l.parts * c->part_count, 8);
+    l.command_of = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * ((size_t)c->operations.count + 1), 8);
+    if (!l.parts || !l.command_of) return rota_compile_no_memory(c);
+    rota_status status = lower_all(&l);
+    for (uint32_t p = 0; p < c->part_count; p++) rota_vector_free(&l.parts[p].memories);
+    rota_vector_free(&l.words);
+    return status;
+}

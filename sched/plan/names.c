@@ -1,0 +1,75 @@
+/* What operations are called, and which one is a node's. */
+#include "sched/plan/names.h"
+
+#include <stdio.h>
+#include "sched/plan/operations.h"
+
+const char *rota_edge_name(rota_edge_kind kind) {
+    static const char *const names[ROTA_EDGE_KIND_COUNT] = {"RAW", "WAR", "WAW", "memory", "after"};
+    return names[kind];
+}
+
+static uint32_t lane_of(const rota_compile_info *info, uint32_t node) {
+    uint32_t low = 0, high = info->lane_count;
+    while (high - low > 1) {
+        uint32_t middle = (low + high) / 2;
+        if (info->lane_first_node[middle] <= node)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+const char *rota_operation_name(const rota_plan *plan, uint32_t operation) {
+    const rota_operation *at = &rota_plan_info(plan)->operations[operation];
+    switch ((rota_operation_kind)at->kind) {
+    case ROTA_OPERATION_NODE:
+        return rota_node_record_name(at->record);
+    case ROTA_OPERATION_UPLOAD:
+        return "upload";
+    case ROTA_OPERATION_DOWNLOAD:
+        return "read back";
+    case ROTA_OPERATION_TRANSFER:
+        return "transfer";
+    }
+    return "node";
+}
+
+const char *rota_operation_describe(const rota_plan *plan, uint32_t operation) {
+    static _Thread_local char text[256];
+    const rota_compile_info *info = rota_plan_info(plan);
+    const rota_operation *at = &info->operations[operation];
+    if (at->kind == ROTA_OPERATION_NODE) {
+        uint32_t lane = lane_of(info, at->node);
+        (void)snprintf(text, sizeof text, "node '%s' (lane %u '%s', node %u)",
+                       rota_node_record_name(at->record), info->lanes[lane]->lane, info->lanes[lane]->name,
+                       at->node - info->lane_first_node[lane]);
+    } else {
+        uint32_t access = at->first_access + (at->kind == ROTA_OPERATION_DOWNLOAD ? 1 : 0);
+        const rota_physical *physical = &info->physicals[info->access_physical[access]];
+        (void)snprintf(text, sizeof text, "%s of buffer '%s'", rota_operation_name(plan, operation),
+                       plan->buffers[physical->buffer].buffer->name);
+    }
+    return text;
+}
+
+const char *rota_plan_node_name(const void *part, uint32_t node) {
+    return rota_operation_name(((const rota_plan_part *)part)->plan, node);
+}
+
+rota_status rota_plan_operation_of(const rota_plan *plan, rota_node node, uint32_t *out_operation) {
+    const rota_compile_info *info = rota_plan_info(plan);
+    if (node.lane == 0 || node.lane > info->lane_count)
+        return rota_fail(ROTA_NOT_FOUND, "plan '%s' has lanes 1 to %u, no lane %u", plan->name,
+                         info->lane_count, node.lane);
+    uint32_t rank = info->lane_rank[node.lane - 1];
+    if (node.index >= info->lanes[rank]->node_count)
+        return rota_fail(ROTA_NOT_FOUND, "plan '%s': lane %u '%s' has %u nodes, no node %u", plan->name,
+                         node.lane, info->lanes[rank]->name, info->lanes[rank]->node_count, node.index);
+    *out_operation = info->operation_of_node[info->lane_first_node[rank] + node.index];
+    if (*out_operation == ROTA_NONE)
+        return rota_fail(ROTA_NOT_FOUND, "plan '%s': node %u of lane %u '%s' was rewritten away", plan->name,
+                         node.index, node.lane, info->lanes[rank]->name);
+    return ROTA_OK;
+}

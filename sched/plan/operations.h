@@ -1,0 +1,132 @@
+/* Operations of a plan, their accesses and the edges between them: what the steps of the compiler work on, and what
+ * stays with the plan for dot, explain and traces. Internal; not installed.
+ *
+ * An operation is a node or a copy that rota inserts; operations are numbered in record order, and every edge goes from
+ * a lower number to a higher one. */
+#ifndef ROTA_SCHED_PLAN_OPERATIONS_H
+#define ROTA_SCHED_PLAN_OPERATIONS_H
+
+#include "base/vector.h"
+#include "exec/exec.h"
+#include "graph/graph_internal.h"
+#include "sched/plan/compiled.h"
+
+/* Accesses of one operation: a node's, and the workspace that the scheduler may add (workspace.c). */
+enum { ROTA_OPERATION_ACCESSES_MAX = ROTA_KERNEL_OPERANDS_MAX + 1 };
+
+typedef enum rota_operation_kind {
+    ROTA_OPERATION_NODE,
+    ROTA_OPERATION_UPLOAD,   /* INPUT contents to the device */
+    ROTA_OPERATION_DOWNLOAD, /* OUTPUT contents from the device */
+    ROTA_OPERATION_TRANSFER  /* between devices of the plan */
+} rota_operation_kind;
+
+/* What the steps need of a record, so that few of them go over the records, which are larger. */
+typedef struct rota_operation {
+    const rota_node_record *record; /* NULL for copies that rota inserts */
+    uint32_t first_access;
+    uint32_t
+        node; /* NODE: its number in record order; UPLOAD, DOWNLOAD: the transfer; TRANSFER: the buffer */
+    uint32_t segment; /* of plan->segments */
+    uint32_t level;   /* batch in its segment */
+    uint8_t access_count;
+    uint8_t kind : 7;           /* rota_operation_kind */
+    uint8_t works_in_place : 1; /* its kernel may write where it reads */
+    uint8_t part;
+    uint8_t queue : 7;
+    uint8_t goes_on : 1; /* a part of a node, not the last */
+    uint32_t command;    /* in its part's program */
+} rota_operation;
+
+/* A buffer's memory on one part, and on those that share memory with it. Plans of one part have one for each
+ * plan buffer, with the same index. Every step of the compiler comes back to them, so each is a cache line.
+ */
+typedef struct rota_physical {
+    _Alignas(64) uint64_t size_bytes;
+    uint64_t offset_bytes;                    /* in the piece */
+    uint32_t buffer;                          /* plan buffer; ROTA_NONE: a mirror between parts */
+    uint32_t first_operation, last_operation; /* ROTA_NONE: unused */
+    uint8_t part;
+    uint8_t kind;  /* rota_buffer_kind; mirrors: TRANSIENT */
+    uint8_t phase; /* of the count of live bytes */
+    bool packed;   /* has a place in the part's arena */
+    bool is_mirror;
+    bool is_shared;        /* operations of several parts, which share memory, touch it */
+    bool handed_on;        /* another physical takes its memory over in its last operation */
+    uint32_t first_mirror; /* plus 1: list of mirrors that this part owns for the buffer */
+    uint32_t tenants;      /* TIGHT: list in compiler.tenants of the physicals whose memory it got */
+    uint32_t inplace_of;   /* the physical whose memory it takes over as it starts; ROTA_NONE: none */
+    uint32_t memory;       /* index in the part's memories, once lowered */
+    uint32_t piece;        /* of the part's arena */
+} rota_physical;
+
+/* A kept edge's reason. */
+typedef enum rota_edge_kind {
+    ROTA_EDGE_RAW,
+    ROTA_EDGE_WAR,
+    ROTA_EDGE_WAW,
+    ROTA_EDGE_MEMORY,
+    ROTA_EDGE_AFTER,
+    ROTA_EDGE_KIND_COUNT
+} rota_edge_kind;
+
+/* A point that comes after some operations and joins, and before whatever has an edge from it. Where an edge
+ * begins (edge_from, join_from) stands an operation, or ROTA_JOIN and a join's number. Joins are numbered so
+ * that each comes after lower ones only. */
+#define ROTA_JOIN 0x80000000u
+#define ROTA_JOINS_MAX 0x7ffffff0u
+typedef struct rota_join {
+    uint32_t before; /* an operation later than all that it joins, and not later than what comes after it */
+    uint32_t first_from, count;        /* in join_from */
+    uint32_t first_place, place_count; /* in join_places, by timeline */
+    uint8_t kind;                      /* rota_edge_kind */
+} rota_join;
+
+/* A join on one logical queue (segments.c). */
+typedef struct rota_join_place {
+    uint32_t timeline;
+    uint32_t segment; /* the last there that has something it joins */
+    uint32_t earlier; /* the one before that; ROTA_NONE: none */
+    uint32_t level;   /* batch of the latest in `segment` */
+    uint32_t node; /* among the joins of the part's program; ROTA_NONE: nothing in `segment` comes after it */
+} rota_join_place;
+
+/* A rewrite's sentence about a node. */
+typedef struct rota_compile_note {
+    struct rota_compile_note *next;
+    uint32_t node;
+    const char *text;
+} rota_compile_note;
+
+/* What dot, explain and traces need after the compile; stays with the plan. */
+typedef struct rota_compile_info {
+    rota_operation *operations;
+    uint32_t operation_count;
+    rota_physical *physicals;
+    uint32_t physical_count;
+    uint32_t *access_physical;   /* of each access */
+    rota_exec_operand *accesses; /* the parts' operands point here: offsets in memory */
+    uint32_t access_count;
+    uint32_t *first_edge; /* operation_count + 1 */
+    uint32_t *edge_from;
+    uint8_t *edge_kind;
+    uint32_t edge_count;
+    const rota_join *joins;
+    uint32_t join_count;
+    const uint32_t *join_from;
+    /* Lanes in key order: a node's number to lane and index, and back. */
+    uint32_t lane_count;
+    rota_recorder **lanes;
+    uint32_t *lane_first_node; /* lane_count + 1 */
+    uint32_t *lane_rank;       /* creation number - 1 -> rank */
+    uint32_t *operation_of_node;
+    rota_compile_note *notes;
+    uint32_t own_base;   /* the first plan buffer that rota_compile_own_buffer entered */
+    rota_vector kept[8]; /* the storage of what was built as vectors */
+} rota_compile_info;
+
+static inline const rota_compile_info *rota_plan_info(const rota_plan *plan) {
+    return plan->compile_info;
+}
+
+#endif

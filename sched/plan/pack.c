@@ -1,0 +1,705 @@
+/* Transient memory, TIGHT: places in the arena from lifetimes in record order. The order that makes sharing
+ * safe is added as memory edges by hazards.c, so the packer need not know what is ordered; it only promises
+ * that two physicals whose lifetimes overlap in record order do not share a byte, except in place.
+ *
+ * One pass places everything best fit. Small plans then also try placing by size and by area, and keep what
+ * is smallest: placing a physical costs a look at all those placed before it, so this stops at SEARCH_MAX of
+ * them. */
+#include "sched/plan/pack.h"
+#include "sched/plan/names.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PHASE_UNBORN, PHASE_LIVE, PHASE_DEAD };
+enum { SEARCH_MAX = 2048, CLASSES = 64 * 4, SCAN_MAX = 32 };
+
+/* ---- Lifetimes and the lower bound ---- */
+
+/* The kernel last: its record is seldom at hand, and few pairs get so far. */
+static bool may_take_over(const rota_compiler *c, const rota_operation *operation, uint32_t n, uint32_t out,
+                          uint32_t in) {
+    const rota_exec_operand *accesses = ROTA_ACCESSES(c) + operation->first_access;
+    const uint32_t *physical = ROTA_ACCESS_PHYSICAL(c) + operation->first_access;
+    if (physical[in] == ROTA_NONE || physical[out] == physical[in]) return false;
+    const rota_physical *to = &ROTA_PHYSICALS(c)[physical[out]], *from = &ROTA_PHYSICALS(c)[physical[in]];
+    if (from->last_operation != n || from->first_operation == n || !from->packed ||
+        from->size_bytes != to->size_bytes || accesses[in].size_bytes != from->size_bytes)
+        return false;
+    const rota_kernel *kernel = operation->record->u.kernel.kernel;
+    if (!(kernel->inplace_outputs >> out & 1)) return false;
+    /* Whatever else reads that memory here reads it item by item too. */
+    for (uint32_t i = 0; i < operation->access_count; i++)
+        if (physical[i] == physical[in] &&
+            (!(kernel->inplace_inputs >> i & 1) || accesses[i].size_bytes != from->size_bytes))
+            return false;
+    return true;
+}
+
+/* Whether the access begins its physical's life by writing all of it. */
+static bool is_born_whole(const rota_compiler *c, const rota_operation *operation, uint32_t n, uint32_t out) {
+    const rota_exec_operand *access = ROTA_ACCESSES(c) + operation->first_access + out;
+    const uint32_t physical = ROTA_ACCESS_PHYSICAL(c)[operation->first_access + out];
+    if (access->mode != ROTA_WRITE || physical == ROTA_NONE) return false;
+    const rota_physical *at = &ROTA_PHYSICALS(c)[physical];
+    return at->packed && at->first_operation == n && access->size_bytes == at->size_bytes;
+}
+
+/* Pairs each output that starts here with an input that ends here, where the kernel works in place. */
+static void pair_inplace(rota_compiler *c, const rota_operation *operation, uint32_t n) {
+    if (!operation->works_in_place) return;
+    const uint32_t *physical = ROTA_ACCESS_PHYSICAL(c) + operation->first_access;
+    uint32_t taken = 0;
+    for (uint32_t out = 0; out < operation->access_count; out++) {
+        if (!is_born_whole(c, operation, n, out)) continue;
+        for (uint32_t in = 0; in < operation->access_count; in++) {
+            if (taken >> in & 1 || !may_take_over(c, operation, n, out, in)) continue;
+            ROTA_PHYSICALS(c)[physical[out]].inplace_of = physical[in];
+            for (uint32_t other = 0; other < operation->access_count; other++)
+                if (physical[other] == physical[in]) taken |= 1u << other;
+            break;
+        }
+    }
+}
+
+/* Live bytes by part while operations go by. */
+typedef struct live_bytes {
+    uint64_t now[UINT8_MAX + 1], peak[UINT8_MAX + 1];
+} live_bytes;
+
+/* Also gives the accesses whose physical starts or ends its life in the operation, a bit each, once a
+ * physical. */
+static void count_operation(rota_compiler *c, live_bytes *live, uint32_t n, uint32_t *out_births,
+                            uint32_t *out_deaths) {
+    rota_physical *physicals = ROTA_PHYSICALS(c);
+    const rota_operation *operation = &ROTA_OPERATIONS(c)[n];
+    const uint32_t *physical = ROTA_ACCESS_PHYSICAL(c) + operation->first_access;
+    uint32_t births = 0, deaths = 0;
+    pair_inplace(c, operation, n);
+    /* A physical may stand in several accesses: its phase says what was counted. */
+    for (uint32_t i = 0; i < operation->access_count; i++) {
+        if (physical[i] == ROTA_NONE) continue;
+        rota_physical *at = &physicals[physical[i]];
+        if (!at->packed) continue;
+        if (at->first_operation == n && at->phase == PHASE_UNBORN) {
+            at->phase = PHASE_LIVE;
+            births |= 1u << i;
+            if (at->inplace_of == ROTA_NONE)
+                live->now[at->part] += at->size_bytes;
+            else
+                physicals[at->inplace_of].handed_on = true;
+        }
+        if (at->last_operation == n && at->phase == PHASE_LIVE) {
+            at->phase = PHASE_DEAD;
+            deaths |= 1u << i;
+        }
+    }
+    if (live->now[operation->part] > live->peak[operation->part]) {
+        live->peak[operation->part] = live->now[operation->part];
+        if (live->peak[operation->part] > live->peak[ROTA_OPERATIONS(c)[c->peak_operation].part] ||
+            ROTA_OPERATIONS(c)[c->peak_operation].part == operation->part)
+            c->peak_operation = n;
+    }
+    for (uint32_t left = deaths; left; left &= left - 1) {
+        const rota_physical *at = &physicals[physical[__builtin_ctz(left)]];
+        if (!at->handed_on) live->now[at->part] -= at->size_bytes;
+    }
+    *out_births = births;
+    *out_deaths = deaths;
+}
+_Static_assert(ROTA_OPERATION_ACCESSES_MAX <= 32, "a bit for each access");
+
+static void sum_peaks(rota_compiler *c, const live_bytes *live) {
+    c->plan->stats.arena_lower_bound_bytes = 0;
+    for (uint32_t i = 0; i < c->part_count; i++) c->plan->stats.arena_lower_bound_bytes += live->peak[i];
+}
+
+void rota_compile_lifetimes(rota_compiler *c) {
+    live_bytes live = {0};
+    uint32_t births, deaths;
+    for (uint32_t n = 0; n < c->operations.count; n++) count_operation(c, &live, n, &births, &deaths);
+    sum_peaks(c, &live);
+}
+
+/* ---- Best fit in one pass ---- */
+
+typedef struct block {
+    uint64_t offset, size;
+    uint32_t previous, next;           /* by address, in the piece; 0: none */
+    uint32_t free_previous, free_next; /* in its class */
+    uint32_t piece;
+    uint32_t uses;                        /* CONCURRENT: list of the last tenant's last uses */
+    uint32_t first_granule, last_granule; /* TIGHT, while free: who had it last, in address order */
+    bool is_free;
+} block;
+
+/* Bytes of a free block with one last tenant. Free blocks are joined; their granules are not. */
+typedef struct granule {
+    uint64_t size;
+    uint32_t tenant; /* physical */
+    uint32_t next;   /* 0: end */
+} granule;
+
+typedef struct space {
+    rota_compiler *c;
+    rota_vector blocks; /* index 0 unused */
+    uint32_t class_head[CLASSES];
+    uint64_t class_bits[CLASSES / 64];
+    uint32_t last_block; /* of the newest piece */
+    uint32_t spare;      /* unused block structs, by next */
+    uint64_t piece_limit;
+    rota_vector piece_bytes; /* uint64_t */
+    rota_vector granules;    /* index 0 unused */
+    uint32_t spare_granule;  /* unused ones, by next */
+} space;
+
+#define BLOCKS(s) ((block *)(s)->blocks.data)
+#define GRANULES(s) ((granule *)(s)->granules.data)
+
+/* Four classes a power of two. */
+static uint32_t class_of(uint64_t size) {
+    uint32_t log = 63u - (uint32_t)__builtin_clzll(size);
+    uint32_t quarter = log >= 2 ? (uint32_t)(size >> (log - 2)) & 3 : 0;
+    return log * 4 + quarter;
+}
+
+static void class_remove(space *s, uint32_t index) {
+    block *b = &BLOCKS(s)[index];
+    uint32_t class = class_of(b->size);
+    if (b->free_previous) BLOCKS(s)[b->free_previous].free_next = b->free_next;
+    if (b->free_next) BLOCKS(s)[b->free_next].free_previous = b->free_previous;
+    if (s->class_head[class] == index) s->class_head[class] = b->free_next;
+    if (!s->class_head[class]) s->class_bits[class / 64] &= ~((uint64_t)1 << class % 64);
+    b->is_free = false;
+}
+
+static void class_insert(space *s, uint32_t index) {
+    block *b = &BLOCKS(s)[index];
+    uint32_t class = class_of(b->size);
+    b->free_previous = 0;
+    b->free_next = s->class_head[class];
+    if (b->free_next) BLOCKS(s)[b->free_next].free_previous = index;
+    s->class_head[class] = index;
+    s->class_bits[class / 64] |= (uint64_t)1 << class % 64;
+    b->is_free = true;
+}
+
+static uint32_t new_block(space *s, uint64_t offset, uint64_t size, uint32_t piece) {
+    uint32_t index = s->spare;
+    if (index) {
+        s->spare = BLOCKS(s)[index].next;
+    } else {
+        if (!rota_vector_reserve(&s->blocks, sizeof(block), 1)) return 0;
+        index = (uint32_t)s->blocks.count++;
+    }
+    BLOCKS(s)[index] = (block){.offset = offset, .size = size, .piece = piece};
+    return index;
+}
+
+static void drop_block(space *s, uint32_t index) {
+    BLOCKS(s)[index].next = s->spare;
+    s->spare = index;
+}
+
+static uint32_t next_class(const space *s, uint32_t class) {
+    for (uint32_t word = class / 64; word < CLASSES / 64; word++) {
+        uint64_t bits = s->class_bits[word];
+        if (word == class / 64) bits &= ~(uint64_t)0 << class % 64;
+        if (bits) return word * 64 + (uint32_t)__builtin_ctzll(bits);
+    }
+    return CLASSES;
+}
+
+/* The smallest free block that fits, among the first SCAN_MAX of each class from the size's own. */
+static uint32_t find_fit(const space *s, uint64_t size) {
+    for (uint32_t class = next_class(s, class_of(size)); class < CLASSES; class = next_class(s, class + 1)) {
+        uint32_t best = 0, scanned = 0;
+        for (uint32_t i = s->class_head[class]; i && scanned < SCAN_MAX;
+             i = BLOCKS(s)[i].free_next, scanned++)
+            if (BLOCKS(s)[i].size >= size && (!best || BLOCKS(s)[i].size < BLOCKS(s)[best].size)) best = i;
+        if (best) return best;
+    }
+    return 0;
+}
+
+/* Cuts `index` to `size`; the rest stays free behind it. */
+static bool split_block(space *s, uint32_t index, uint64_t size) {
+    if (BLOCKS(s)[index].size == size) return true;
+    uint32_t rest =
+        new_block(s, BLOCKS(s)[index].offset + size, BLOCKS(s)[index].size - size, BLOCKS(s)[index].piece);
+    if (!rest) return false;
+    block *b = &BLOCKS(s)[index], *r = &BLOCKS(s)[rest];
+    b->size = size;
+    r->first_granule = b->first_granule; /* what take_granules left */
+    r->last_granule = b->last_granule;
+    r->previous = index;
+    r->next = b->next;
+    if (r->next) BLOCKS(s)[r->next].previous = rest;
+    b->next = rest;
+    if (s->last_block == index) s->last_block = rest;
+    class_insert(s, rest);
+    return true;
+}
+
+/* Room at the end of the newest piece, or a new piece. With may_grow a free block at the end becomes part of
+ * it. */
+static uint32_t extend(space *s, uint64_t size, bool may_grow) {
+    uint64_t *bytes = s->piece_bytes.data;
+    if (s->last_block) {
+        block *last = &BLOCKS(s)[s->last_block];
+        uint64_t start = last->is_free && may_grow ? last->offset : last->offset + last->size;
+        if (start + size <= s->piece_limit) {
+            bytes[s->piece_bytes.count - 1] = start + size;
+            if (last->is_free && may_grow) {
+                class_remove(s, s->last_block);
+                last->size = size;
+                return s->last_block;
+            }
+            uint32_t index = new_block(s, start, size, (uint32_t)s->piece_bytes.count - 1);
+            if (!index) return 0;
+            BLOCKS(s)[index].previous = s->last_block;
+            BLOCKS(s)[s->last_block].next = index;
+            return s->last_block = index;
+        }
+    }
+    if (!rota_vector_reserve(&s->piece_bytes, sizeof(uint64_t), 1)) return 0;
+    uint32_t index = new_block(s, 0, size, (uint32_t)s->piece_bytes.count);
+    if (!index) return 0;
+    ((uint64_t *)s->piece_bytes.data)[s->piece_bytes.count++] = size;
+    return s->last_block = index;
+}
+
+static uint32_t new_granule(space *s, uint32_t tenant, uint64_t size) {
+    uint32_t index = s->spare_granule;
+    if (index) {
+        s->spare_granule = GRANULES(s)[index].next;
+    } else {
+        if (!rota_vector_reserve(&s->granules, sizeof(granule), 1)) return 0;
+        index = (uint32_t)s->granules.count++;
+    }
+    GRANULES(s)[index] = (granule){size, tenant, 0};
+    return index;
+}
+
+/* The physical takes the first `size` bytes of a block: notes whose memory they were. The rest stays in the
+ * block's list. */
+static bool take_granules(space *s, uint32_t index, uint64_t size, uint32_t physical) {
+    rota_compiler *c = s->c;
+    block *b = &BLOCKS(s)[index];
+    while (b->first_granule && size) {
+        uint32_t first = b->first_granule;
+        granule *g = &GRANULES(s)[first];
+        if (!rota_vector_reserve(&c->tenants, sizeof(rota_cons), 1)) return false;
+        ((rota_cons *)c->tenants.data)[c->tenants.count] =
+            (rota_cons){g->tenant, ROTA_PHYSICALS(c)[physical].tenants};
+        ROTA_PHYSICALS(c)[physical].tenants = (uint32_t)c->tenants.count++;
+        if (g->size > size) {
+            g->size -= size;
+            return true;
+        }
+        size -= g->size;
+        b->first_granule = g->next;
+        g->next = s->spare_granule;
+        s->spare_granule = first;
+    }
+    if (!b->first_granule) b->last_granule = 0;
+    return true;
+}
+
+static uint32_t take_block(space *s, uint64_t size, uint32_t physical) {
+    uint32_t index = find_fit(s, size);
+    bool extended = !index;
+    if (extended) {
+        index = extend(s, size, true);
+        if (!index) return 0;
+    } else {
+        class_remove(s, index);
+    }
+    if (!take_granules(s, index, size, physical)) return 0;
+    return extended || split_block(s, index, size) ? index : 0;
+}
+
+static void join_granules(space *s, uint32_t first, uint32_t second) {
+    block *a = &BLOCKS(s)[first];
+    const block *b = &BLOCKS(s)[second];
+    if (!b->first_granule) return;
+    if (a->last_granule)
+        GRANULES(s)[a->last_granule].next = b->first_granule;
+    else
+        a->first_granule = b->first_granule;
+    a->last_granule = b->last_granule;
+}
+
+static bool give_block(space *s, uint32_t index, uint32_t tenant) {
+    uint32_t own = new_granule(s, tenant, BLOCKS(s)[index].size);
+    if (!own) return false;
+    BLOCKS(s)[index].first_granule = BLOCKS(s)[index].last_granule = own;
+    uint32_t before = BLOCKS(s)[index].previous, after = BLOCKS(s)[index].next;
+    if (before && BLOCKS(s)[before].is_free) {
+        class_remove(s, before);
+        join_granules(s, before, index);
+        BLOCKS(s)[before].size += BLOCKS(s)[index].size;
+        BLOCKS(s)[before].next = after;
+        if (after) BLOCKS(s)[after].previous = before;
+        if (s->last_block == index) s->last_block = before;
+        drop_block(s, index);
+        index = before;
+    }
+    if (after && BLOCKS(s)[after].is_free) {
+        class_remove(s, after);
+        join_granules(s, index, after);
+        uint32_t beyond = BLOCKS(s)[after].next;
+        BLOCKS(s)[index].size += BLOCKS(s)[after].size;
+        BLOCKS(s)[index].next = beyond;
+        if (beyond) BLOCKS(s)[beyond].previous = index;
+        if (s->last_block == after) s->last_block = index;
+        drop_block(s, after);
+    }
+    class_insert(s, index);
+    return true;
+}
+
+/* Of the part and of those that share its memory. */
+static uint64_t piece_limit(const rota_compiler *c, uint32_t part) {
+    uint64_t limit = UINT64_MAX / 2;
+    for (uint32_t p = 0; p < c->part_count; p++) {
+        if (c->memory_part[p] != part || !c->part_device[p]) continue;
+        uint64_t own = c->part_device[p]->max_allocation_bytes;
+        if (own && own < limit) limit = own;
+    }
+    return limit & ~(uint64_t)(ROTA_BUFFER_ALIGNMENT - 1);
+}
+
+static rota_status check_size(const rota_compiler *c, const rota_physical *at) {
+    if (rota_aligned_size(at->size_bytes) <= piece_limit(c, at->part)) return ROTA_OK;
+    const rota_buffer *root = ((rota_plan_buffer *)c->buffers.data)[at->buffer].buffer;
+    return rota_fail(ROTA_OUT_OF_MEMORY,
+                     "compile of graph '%s': %s buffer '%s' of %llu bytes; the device allocates at most %llu",
+                     c->graph->name, rota_buffer_kind_name((rota_buffer_kind)at->kind), root->name,
+                     (unsigned long long)at->size_bytes, (unsigned long long)piece_limit(c, at->part));
+}
+
+static rota_status space_init(space *s, rota_compiler *c, uint32_t part) {
+    memset(s, 0, sizeof *s);
+    s->c = c;
+    s->piece_limit = piece_limit(c, part);
+    s->blocks.count = s->granules.count = 1; /* index 0 is none */
+    return rota_vector_reserve(&s->blocks, sizeof(block), 64) &&
+                   rota_vector_reserve(&s->granules, sizeof(granule), 64)
+               ? ROTA_OK
+               : rota_compile_no_memory(c);
+}
+
+static rota_status space_finish(space *s, uint32_t part) {
+    rota_compiler *c = s->c;
+    c->piece_count[part] = (uint32_t)s->piece_bytes.count;
+    c->piece_bytes[part] =
+        rota_arena_alloc(&c->scratch, sizeof(uint64_t) * ((size_t)s->piece_bytes.count + 1), 8);
+    if (!c->piece_bytes[part]) return rota_compile_no_memory(c);
+    if (s->piece_bytes.count)
+        memcpy(c->piece_bytes[part], s->piece_bytes.data, sizeof(uint64_t) * (size_t)s->piece_bytes.count);
+    return ROTA_OK;
+}
+
+static void space_free(space *s) {
+    rota_vector_free(&s->blocks);
+    rota_vector_free(&s->granules);
+    rota_vector_free(&s->piece_bytes);
+}
+
+/* Places what starts in an operation and frees what ends there, as count_operation gave it. block_of is
+ * indexed by physical. */
+static rota_status best_fit_operation(space *spaces, rota_compiler *c, const rota_operation *operation,
+                                      uint32_t births, uint32_t deaths, uint32_t *block_of) {
+    const uint32_t *physical = ROTA_ACCESS_PHYSICAL(c) + operation->first_access;
+    for (; births; births &= births - 1) {
+        uint32_t number = physical[__builtin_ctz(births)];
+        rota_physical *at = &ROTA_PHYSICALS(c)[number];
+        space *s = &spaces[at->part];
+        ROTA_TRY(check_size(c, at));
+        uint32_t index = at->inplace_of != ROTA_NONE
+                             ? block_of[at->inplace_of]
+                             : take_block(s, rota_aligned_size(at->size_bytes), number);
+        if (!index) return rota_compile_no_memory(c);
+        block_of[number] = index;
+        at->piece = BLOCKS(s)[index].piece;
+        at->offset_bytes = BLOCKS(s)[index].offset;
+    }
+    for (; deaths; deaths &= deaths - 1) {
+        uint32_t number = physical[__builtin_ctz(deaths)];
+        const rota_physical *at = &ROTA_PHYSICALS(c)[number];
+        if (!at->handed_on && !give_block(&spaces[at->part], block_of[number], number))
+            return rota_compile_no_memory(c);
+    }
+    return ROTA_OK;
+}
+
+/* ---- Search, for small plans ---- */
+
+/* One place in the arena: a physical and those that take it over in place. */
+typedef struct item {
+    uint32_t first, last; /* operations */
+    uint32_t physical;    /* first of the in-place chain */
+    uint64_t size, offset;
+} item;
+
+static int by_size(const void *left, const void *right) {
+    const item *a = left, *b = right;
+    if (a->size != b->size) return a->size < b->size ? 1 : -1;
+    uint32_t life_a = a->last - a->first, life_b = b->last - b->first;
+    if (life_a != life_b) return life_a < life_b ? 1 : -1;
+    return a->physical < b->physical ? -1 : 1;
+}
+
+static int by_area(const void *left, const void *right) {
+    const item *a = left, *b = right;
+    double area_a = (double)a->size * (a->last - a->first + 1.0),
+           area_b = (double)b->size * (b->last - b->first + 1.0);
+    if (area_a != area_b) return area_a < area_b ? 1 : -1;
+    return a->physical < b->physical ? -1 : 1;
+}
+
+static int by_life(const void *left, const void *right) {
+    const item *a = left, *b = right;
+    uint32_t life_a = a->last - a->first, life_b = b->last - b->first;
+    if (life_a != life_b) return life_a < life_b ? 1 : -1;
+    return by_size(left, right);
+}
+
+/* Puts each item, in the given order, into the smallest gap left by those it lives with. `placed` is sorted
+ * by offset. */
+static uint64_t place_items(item *items, uint32_t count, uint32_t *placed) {
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t at = 0, best = UINT64_MAX, best_gap = UINT64_MAX;
+        for (uint32_t k = 0; k < i; k++) {
+            const item *other = &items[placed[k]];
+            if (other->first > items[i].last || items[i].first > other->last) continue;
+            if (other->offset > at && other->offset - at >= items[i].size && other->offset - at < best_gap) {
+                best = at;
+                best_gap = other->offset - at;
+            }
+            if (other->offset + other->size > at) at = other->offset + other->size;
+        }
+        if (best == UINT64_MAX) best = at;
+        items[i].offset = best;
+        if (best + items[i].size > total) total = best + items[i].size;
+        uint32_t k = i;
+        for (; k && items[placed[k - 1]].offset > best; k--) placed[k] = placed[k - 1];
+        placed[k] = i;
+    }
+    return total;
+}
+
+static uint32_t gather_items(const rota_compiler *c, uint32_t part, item *items, uint32_t *item_of) {
+    const rota_physical *physicals = ROTA_PHYSICALS(c);
+    uint32_t count = 0;
+    /* An input starts before the output that takes its place, but may have a higher number: follow chains
+     * from their start. */
+    for (uint32_t pass = 0; pass < 2; pass++)
+        for (uint32_t i = 0; i < c->physicals.count; i++) {
+            const rota_physical *at = &physicals[i];
+            if (!at->packed || at->first_operation == ROTA_NONE || at->part != part) continue;
+            if (pass == 0) {
+                if (at->inplace_of != ROTA_NONE) continue;
+                item_of[i] = count;
+                items[count++] =
+                    (item){at->first_operation, at->last_operation, i, rota_aligned_size(at->size_bytes), 0};
+            } else if (at->inplace_of != ROTA_NONE) {
+                uint32_t root = at->inplace_of;
+                while (physicals[root].inplace_of != ROTA_NONE) root = physicals[root].inplace_of;
+                item_of[i] = item_of[root];
+                item *whole = &items[item_of[root]];
+                if (whole->last < at->last_operation) whole->last = at->last_operation;
+            }
+        }
+    return count;
+}
+
+static uint32_t count_items(const rota_compiler *c, uint32_t part) {
+    uint32_t items = 0;
+    for (uint32_t i = 0; i < c->physicals.count; i++) {
+        const rota_physical *at = &ROTA_PHYSICALS(c)[i];
+        if (at->packed && at->first_operation != ROTA_NONE && at->part == part && at->inplace_of == ROTA_NONE)
+            items++;
+    }
+    return items;
+}
+
+/* Tries other placements of a part's items and takes the best one if it beats `best_bytes`. */
+static rota_status search_part(rota_compiler *c, uint32_t part, uint32_t item_count, uint64_t best_bytes) {
+    static int (*const orders[])(const void *, const void *) = {by_size, by_area, by_life};
+    item *items = rota_arena_alloc(&c->scratch, sizeof *items * (item_count + 1u), 8);
+    uint32_t *placed = rota_arena_alloc(&c->scratch, sizeof *placed * (item_count + 1u), 8);
+    uint32_t *item_of = rota_arena_alloc(&c->scratch, sizeof *item_of * ((size_t)c->physicals.count + 1), 8);
+    uint64_t *offset_of = rota_arena_alloc(&c->scratch, sizeof *offset_of * (item_count + 1u), 8);
+    if (!items || !placed || !item_of || !offset_of) return rota_compile_no_memory(c);
+    uint32_t count = gather_items(c, part, items, item_of);
+    bool better = false;
+    for (uint32_t i = 0; i < count; i++)
+        items[i].offset = i; /* remembers the item's number until it is placed */
+    item *sorted = rota_arena_alloc(&c->scratch, sizeof *sorted * (item_count + 1u), 8);
+    if (!sorted) return rota_compile_no_memory(c);
+    for (size_t order = 0; order < sizeof orders / sizeof *orders; order++) {
+        memcpy(sorted, items, sizeof *items * count);
+        qsort(sorted, count, sizeof *sorted, orders[order]);
+        uint64_t bytes = place_items(sorted, count, placed);
+        if (bytes >= best_bytes) continue;
+        best_bytes = bytes;
+        better = true;
+        for (uint32_t i = 0; i < count; i++) offset_of[item_of[sorted[i].physical]] = sorted[i].offset;
+    }
+    if (!better || best_bytes > piece_limit(c, part)) return ROTA_OK;
+    for (uint32_t i = 0; i < c->physicals.count; i++) {
+        rota_physical *at = &ROTA_PHYSICALS(c)[i];
+        if (!at->packed || at->first_operation == ROTA_NONE || at->part != part) continue;
+        at->offset_bytes = offset_of[item_of[i]];
+        at->piece = 0;
+    }
+    c->piece_count[part] = 1;
+    c->piece_bytes[part][0] = best_bytes;
+    c->placed_anew[part] = true; /* the tenants noted by the first pass no longer hold */
+    return ROTA_OK;
+}
+
+static void sum_arenas(rota_compiler *c) {
+    uint64_t total = 0;
+    for (uint32_t part = 0; part < c->part_count; part++)
+        for (uint32_t i = 0; i < c->piece_count[part]; i++) total += c->piece_bytes[part][i];
+    c->plan->stats.arena_bytes = total;
+}
+
+rota_status rota_compile_pack_tight(rota_compiler *c) {
+    uint32_t *block_of =
+        rota_arena_calloc(&c->scratch, sizeof *block_of * ((size_t)c->physicals.count + 1), 8);
+    space *spaces = rota_arena_alloc(&c->scratch, sizeof *spaces * c->part_count, 16);
+    c->tenants.count = 1; /* index 0 ends lists */
+    if (!block_of || !spaces || !rota_vector_reserve(&c->tenants, sizeof(rota_cons), c->physicals.count))
+        return rota_compile_no_memory(c);
+    rota_status status = ROTA_OK;
+    uint32_t ready = 0;
+    for (; ready < c->part_count && status == ROTA_OK; ready++) status = space_init(&spaces[ready], c, ready);
+    live_bytes live = {0};
+    for (uint32_t n = 0; n < c->operations.count && status == ROTA_OK; n++) {
+        uint32_t births, deaths;
+        count_operation(c, &live, n, &births, &deaths);
+        status = best_fit_operation(spaces, c, &ROTA_OPERATIONS(c)[n], births, deaths, block_of);
+    }
+    sum_peaks(c, &live);
+    for (uint32_t part = 0; part < ready; part++) {
+        if (status == ROTA_OK) status = space_finish(&spaces[part], part);
+        space_free(&spaces[part]);
+    }
+    ROTA_TRY(status);
+    for (uint32_t part = 0; part < c->part_count; part++) {
+        uint64_t bytes = 0;
+        for (uint32_t i = 0; i < c->piece_count[part]; i++) bytes += c->piece_bytes[part][i];
+        /* Within half a percent of the bound there is nothing to search for. */
+        if (bytes <= c->plan->stats.arena_lower_bound_bytes + c->plan->stats.arena_lower_bound_bytes / 200)
+            continue;
+        uint32_t items = count_items(c, part);
+        if (items > 0 && items <= SEARCH_MAX) ROTA_TRY(search_part(c, part, items, bytes));
+    }
+    sum_arenas(c);
+    return ROTA_OK;
+}
+
+/* ---- CONCURRENT ---- */
+
+/* A freed block keeps its last tenant's last uses, and is only given to a physical whose first operation
+ * comes after all of them by edges that exist anyway. Blocks are cut, never joined: joining would join what
+ * has to be waited for. */
+struct rota_packer {
+    rota_compiler *c;
+    space *spaces;      /* by part */
+    uint32_t *block_of; /* by physical */
+};
+
+rota_status rota_packer_create(rota_compiler *c, rota_packer **out_packer) {
+    rota_packer *packer = rota_arena_calloc(&c->scratch, sizeof *packer, 16);
+    *out_packer = NULL;
+    if (!packer) return rota_compile_no_memory(c);
+    packer->c = c;
+    packer->block_of = rota_arena_calloc(&c->scratch, sizeof(uint32_t) * ((size_t)c->physicals.count + 1), 8);
+    packer->spaces = rota_arena_calloc(&c->scratch, sizeof *packer->spaces * c->part_count, 16);
+    if (!packer->block_of || !packer->spaces) return rota_compile_no_memory(c);
+    *out_packer = packer; /* also where a space fails: the others are freed with it */
+    for (uint32_t part = 0; part < c->part_count; part++)
+        ROTA_TRY(space_init(&packer->spaces[part], c, part));
+    return ROTA_OK;
+}
+
+/* Every use in the list comes before operation n, or is n itself. */
+static bool all_before(const rota_compiler *c, const rota_cons *cons, uint32_t list, uint32_t n) {
+    for (; list; list = cons[list].next) {
+        uint32_t use = cons[list].operation - 1;
+        if (use & ROTA_JOIN || (use != n && !rota_clock_before(c->clocks, use, n))) return false;
+    }
+    return true;
+}
+
+static uint32_t find_proven(const space *s, uint64_t size, uint32_t n, const rota_cons *cons) {
+    uint32_t tried = 0;
+    for (uint32_t class = next_class(s, class_of(size)); class < CLASSES; class = next_class(s, class + 1))
+        for (uint32_t i = s->class_head[class]; i; i = BLOCKS(s)[i].free_next) {
+            if (tried++ == SCAN_MAX) return 0;
+            if (BLOCKS(s)[i].size >= size && all_before(s->c, cons, BLOCKS(s)[i].uses, n)) return i;
+        }
+    return 0;
+}
+
+rota_status rota_packer_birth(rota_packer *packer, uint32_t physical, uint32_t operation, bool whole,
+                              uint32_t inplace_uses, const rota_cons *cons) {
+    rota_compiler *c = packer->c;
+    rota_physical *at = &ROTA_PHYSICALS(c)[physical];
+    space *s = &packer->spaces[at->part];
+    if (packer->block_of[physical]) return ROTA_OK;
+    ROTA_TRY(check_size(c, at));
+    if (at->inplace_of != ROTA_NONE) {
+        /* Every use of the input but this one must be proved done. */
+        if (all_before(c, cons, inplace_uses, operation)) {
+            packer->block_of[physical] = packer->block_of[at->inplace_of];
+            at->piece = ROTA_PHYSICALS(c)[at->inplace_of].piece;
+            at->offset_bytes = ROTA_PHYSICALS(c)[at->inplace_of].offset_bytes;
+            return ROTA_OK;
+        }
+        ROTA_PHYSICALS(c)[at->inplace_of].handed_on = false;
+        at->inplace_of = ROTA_NONE;
+    }
+    uint64_t size = rota_aligned_size(at->size_bytes);
+    uint32_t index = whole ? find_proven(s, size, operation, cons) : 0;
+    if (index) {
+        uint32_t uses = BLOCKS(s)[index].uses;
+        class_remove(s, index);
+        if (!split_block(s, index, size)) return rota_compile_no_memory(c);
+        uint32_t rest = BLOCKS(s)[index].next;
+        if (rest && BLOCKS(s)[rest].is_free && BLOCKS(s)[rest].uses == 0) BLOCKS(s)[rest].uses = uses;
+    } else {
+        index = extend(s, size, false);
+        if (!index) return rota_compile_no_memory(c);
+    }
+    packer->block_of[physical] = index;
+    at->piece = BLOCKS(s)[index].piece;
+    at->offset_bytes = BLOCKS(s)[index].offset;
+    return ROTA_OK;
+}
+
+void rota_packer_death(rota_packer *packer, uint32_t physical, uint32_t uses) {
+    space *s = &packer->spaces[ROTA_PHYSICALS(packer->c)[physical].part];
+    uint32_t index = packer->block_of[physical];
+    if (index == 0 || ROTA_PHYSICALS(packer->c)[physical].handed_on || BLOCKS(s)[index].is_free) return;
+    BLOCKS(s)[index].uses = uses;
+    class_insert(s, index);
+}
+
+rota_status rota_packer_finish(rota_packer *packer) {
+    for (uint32_t part = 0; part < packer->c->part_count; part++)
+        ROTA_TRY(space_finish(&packer->spaces[part], part));
+    sum_arenas(packer->c);
+    return ROTA_OK;
+}
+
+void rota_packer_free(rota_packer *packer) {
+    if (!packer) return;
+    for (uint32_t part = 0; part < packer->c->part_count; part++) space_free(&packer->spaces[part]);
+}

@@ -1,0 +1,167 @@
+/* Plans of several devices: where the valid bytes of each buffer are, in record order, and the copies between
+ * devices.
+ *
+ * A buffer has a physical on each part that touches it, but one for all parts whose devices share memory.
+ * Bytes go from one part to another through a mirror: mapped memory of the side that has a driver, which the
+ * CPU part sees through its host pointer. Between two devices that both need staging the CPU part copies from
+ * one's mirror to the other's. Parts that share memory are named by the first of them, which makes the copies
+ * for all.
+ *
+ * Where many operations each read many ranges, some of those become one, valid only where all of them are: an
+ * access pays for RANGES_PER_ACCESS, so that all of them together look at no more than that on average. */
+#include "sched/plan/place.h"
+#include "sched/plan/interval.h"
+
+/* As in hazards.c. */
+#ifndef ROTA_RANGES_PER_ACCESS
+#define ROTA_RANGES_PER_ACCESS 4
+#endif
+
+enum { RANGES_PER_ACCESS = ROTA_RANGES_PER_ACCESS };
+
+/* Beside the bits of the parts that hold a range: a node of the plan wrote it. */
+#define WRITTEN (1u << 31)
+
+static uint32_t mirror_of(rota_compiler *c, uint32_t buffer, uint32_t owner, uint32_t other) {
+    /* A buffer's mirrors are a short list, at most one a pair of parts, hung on its physical of the owner. */
+    uint32_t home = rota_compile_physical(c, buffer, owner);
+    if (home == ROTA_NONE) return ROTA_NONE;
+    const rota_mirror *mirrors = c->mirrors.data;
+    for (uint32_t i = ROTA_PHYSICALS(c)[home].first_mirror; i; i = mirrors[i - 1].next)
+        if (mirrors[i - 1].other == other) return mirrors[i - 1].physical;
+    if (!rota_vector_reserve(&c->mirrors, sizeof(rota_mirror), 1) ||
+        !rota_vector_reserve(&c->physicals, sizeof(rota_physical), 1))
+        return ROTA_NONE;
+    uint32_t physical = (uint32_t)c->physicals.count++;
+    const rota_buffer *root = ((rota_plan_buffer *)c->buffers.data)[buffer].buffer;
+    ROTA_PHYSICALS(c)
+    [physical] = (rota_physical){.buffer = buffer,
+                                 .first_operation = ROTA_NONE,
+                                 .last_operation = ROTA_NONE,
+                                 .part = (uint8_t)owner,
+                                 .kind = ROTA_BUFFER_TRANSIENT,
+                                 .is_mirror = true,
+                                 .inplace_of = ROTA_NONE,
+                                 .size_bytes = root->size_bytes,
+                                 .memory = ROTA_NONE};
+    ((rota_mirror *)c->mirrors.data)[c->mirrors.count++] =
+        (rota_mirror){other, physical, ROTA_PHYSICALS(c)[home].first_mirror};
+    ROTA_PHYSICALS(c)[home].first_mirror = (uint32_t)c->mirrors.count;
+    return physical;
+}
+
+static rota_status add_copy(rota_compiler *c, uint32_t part, uint32_t buffer, uint32_t to, uint32_t from,
+                            uint64_t low, uint64_t high) {
+    if (to == ROTA_NONE || from == ROTA_NONE) return rota_compile_no_memory(c);
+    rota_operation *operation = rota_compile_add_operation(c, ROTA_OPERATION_TRANSFER, 2);
+    if (!operation) return rota_compile_no_memory(c);
+    operation->part = (uint8_t)part;
+    operation->node = buffer;
+    rota_compile_set_access(c, 0, to, low, high - low, ROTA_WRITE);
+    rota_compile_set_access(c, 1, from, low, high - low, ROTA_READ);
+    return ROTA_OK;
+}
+
+/* Copies [low, high) of a buffer from one part to another. */
+static rota_status add_transfer_between(rota_compiler *c, uint32_t buffer, uint32_t from, uint32_t to,
+                                        uint64_t low, uint64_t high) {
+    uint32_t source = rota_compile_physical(c, buffer, from), target = rota_compile_physical(c, buffer, to);
+    if (rota_compile_is_unified(c, from) || rota_compile_is_unified(c, to)) {
+        uint32_t owner = rota_compile_is_unified(c, from) ? to : from;
+        uint32_t mirror = mirror_of(c, buffer, owner, owner == from ? to : from);
+        ROTA_TRY(add_copy(c, from, buffer, mirror, source, low, high));
+        return add_copy(c, to, buffer, target, mirror, low, high);
+    }
+    uint32_t here = mirror_of(c, buffer, from, c->cpu_part), there = mirror_of(c, buffer, to, c->cpu_part);
+    ROTA_TRY(add_copy(c, from, buffer, here, source, low, high));
+    ROTA_TRY(add_copy(c, c->cpu_part, buffer, there, here, low, high));
+    return add_copy(c, to, buffer, target, there, low, high);
+}
+
+static rota_interval_map *valid_map(rota_compiler *c, uint32_t buffer) {
+    if (buffer >= c->valid.count) {
+        uint64_t more = buffer + 1 - c->valid.count;
+        if (!rota_vector_reserve(&c->valid, sizeof(void *), more)) return NULL;
+        for (uint64_t i = 0; i < more; i++) ((void **)c->valid.data)[c->valid.count++] = NULL;
+    }
+    rota_interval_map **map = &((rota_interval_map **)c->valid.data)[buffer];
+    if (!*map) {
+        *map = rota_arena_alloc(&c->scratch, sizeof **map, 16);
+        if (*map) rota_interval_map_init(*map, &c->scratch);
+    }
+    return *map;
+}
+
+/* Makes one range of each run of written, and each run of unwritten, ranges that all are valid on some part.
+ */
+static void merge_valid(rota_interval_map *map, rota_interval *range, uint64_t high) {
+    while (range && range->low < high) {
+        uint32_t state = range->state.writer;
+        uint64_t end = range->high;
+        for (const rota_interval *next = range->next[0]; next && next->low < high && next->low == end;
+             next = next->next[0]) {
+            if ((next->state.writer ^ state) & WRITTEN) break;
+            state &= next->state.writer;
+            end = next->high;
+        }
+        rota_interval_map_merge(map, range->low, end, (rota_range_state){.writer = state});
+        range = range->next[0];
+    }
+}
+
+rota_status rota_compile_place(rota_compiler *c, uint32_t part, uint32_t buffer, uint64_t low, uint64_t high,
+                               rota_access_mode mode, uint32_t *out_physical) {
+    *out_physical = rota_compile_physical(c, buffer, part);
+    if (*out_physical != ROTA_NONE && c->memory_part[part] != part)
+        ROTA_PHYSICALS(c)[*out_physical].is_shared = true;
+    part = c->memory_part[part];
+    rota_interval_map *map = valid_map(c, buffer);
+    rota_interval *range = map ? rota_interval_map_cover(map, low, high) : NULL;
+    if (*out_physical == ROTA_NONE || !range) return rota_compile_no_memory(c);
+    if (mode != ROTA_WRITE) {
+        rota_interval *const first = range;
+        uint64_t looked_at = 0;
+        for (; range && range->low < high; range = range->next[0], looked_at++) {
+            uint32_t valid = range->state.writer & ~WRITTEN;
+            /* Untouched bytes come in from outside (or the read is reported as undefined later). */
+            if (valid && !(valid >> part & 1))
+                ROTA_TRY(add_transfer_between(c, buffer, (uint32_t)__builtin_ctz(valid), part, range->low,
+                                              range->high));
+            range->state.writer |= 1u << part;
+        }
+        map->credit += RANGES_PER_ACCESS;
+        if (looked_at <= map->credit)
+            map->credit -= looked_at;
+        else if (mode == ROTA_READ)
+            merge_valid(map, first, high);
+    }
+    if (mode != ROTA_READ)
+        rota_interval_map_merge(map, low, high, (rota_range_state){.writer = WRITTEN | 1u << part});
+    return ROTA_OK;
+}
+
+rota_status rota_compile_placed(rota_compiler *c) {
+    rota_plan *plan = c->plan;
+    rota_interval_map *const *maps = c->valid.data;
+    for (uint32_t pass = 0; pass < 2; pass++) {
+        uint32_t count = 0;
+        for (uint32_t b = 0; b < c->valid.count; b++) {
+            const rota_buffer *root = ((rota_plan_buffer *)c->buffers.data)[b].buffer;
+            if (!maps[b] || (root->kind != ROTA_BUFFER_PERSISTENT && root->kind != ROTA_BUFFER_SLOT))
+                continue;
+            for (const rota_interval *range = rota_interval_map_find(maps[b], 0); range;
+                 range = range->next[0]) {
+                if (!(range->state.writer & WRITTEN)) continue;
+                if (pass == 1)
+                    plan->placed[count] = (rota_plan_placed){b, range->state.writer & ~WRITTEN, range->low,
+                                                             range->high - range->low};
+                count++;
+            }
+        }
+        plan->placed_count = count;
+        if (count == 0 || pass == 1) break;
+        plan->placed = rota_arena_alloc(&plan->arena, sizeof *plan->placed * count, 8);
+        if (!plan->placed) return rota_compile_no_memory(c);
+    }
+    return ROTA_OK;
+}

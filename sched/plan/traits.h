@@ -1,0 +1,29 @@
+/* What a plan knows of a device: values, made by the runtime before it compiles. Internal; not installed. */
+#ifndef ROTA_SCHED_PLAN_TRAITS_H
+#define ROTA_SCHED_PLAN_TRAITS_H
+
+#include "exec/exec.h"
+
+typedef struct rota_device_traits {
+    rota_device *device; /* for those who run the plan; it and what is pointed to below outlive every plan for it */
+    const char *id;
+    rota_exec_kind kind;
+    uint32_t features;             /* rota_device_feature bits */
+    uint32_t domain;               /* equal where buffers have the same memory */
+    uint32_t transfer_queue;       /* ROTA_EXEC_QUEUES_MAX: none */
+    uint64_t max_allocation_bytes; /* 0: no limit is known */
+    bool unified_host;             /* addresses are host pointers */
+    bool runs_host_nodes;
+    const rota_cuda_target *cuda; /* of a CUDA device, else NULL */
+} rota_device_traits;
+
+/* The devices that a plan is for. None: it is only analysed. */
+typedef struct rota_plan_devices {
+    const rota_device_traits *all; /* as rota_compile_options.devices */
+    uint32_t count;
+    /* The host's device, where the first is not it and some node or copy needs it (rota_plan_needs_host). */
+    const rota_device_traits *cpu;
+    uint32_t queues; /* logical queues of a device, the transfer queue among them */
+} rota_plan_devices;
+
+#endif

@@ -1,0 +1,53 @@
+/* When a plan's commands ran in its last completed replay. */
+#include <stdlib.h>
+#include "base/arena.h"
+#include "sched/plan/commands.h"
+#include "sched/plan/names.h"
+#include "sched/plan/operations.h"
+#include "sched/runtime_internal.h"
+
+rota_status rota_plan_node_times(rota_plan *plan, rota_node node, uint64_t *out_begin_ns,
+                                 uint64_t *out_end_ns) {
+    *out_begin_ns = *out_end_ns = 0;
+    uint32_t operation;
+    ROTA_TRY(rota_plan_operation_of(plan, node, &operation));
+    const rota_operation *at = &rota_plan_info(plan)->operations[operation];
+    rota_arena arena = ROTA_ARENA_INIT;
+    rota_exec_time *times =
+        rota_arena_calloc(&arena, sizeof *times * (plan->parts[at->part].desc.command_count + 1u), 8);
+    rota_status status =
+        !times       ? rota_fail(ROTA_OUT_OF_MEMORY, "times of plan '%s': no host memory", plan->name)
+        : !plan->run ? rota_fail(ROTA_WRONG_STATE, "plan '%s' has no times: " ROTA_PLAN_ANALYSED, plan->name)
+                     : rota_plan_run_times(plan, at->part, times);
+    if (status == ROTA_OK) {
+        *out_begin_ns = times[at->command].begin_ns;
+        *out_end_ns = times[at->command].end_ns;
+    }
+    rota_arena_free(&arena);
+    return status;
+}
+
+rota_status rota_plan_command_times(rota_plan *plan, rota_plan_time *out, uint64_t capacity,
+                                    rota_plan_replay *out_replay) {
+    const rota_compile_info *info = plan->compile_info;
+    rota_plan_replay_times replay;
+    ROTA_TRY(rota_plan_check_capacity(plan, capacity));
+    ROTA_TRY(rota_plan_run_replay_times(plan, &replay));
+    if (out_replay)
+        *out_replay = (rota_plan_replay){replay.number, replay.submitted_ns, replay.sequenced_ns,
+                                         replay.handed_over_ns, replay.completed_ns};
+    for (uint32_t p = 0; p < plan->part_count; p++) {
+        const rota_exec_program_desc *desc = &plan->parts[p].desc;
+        rota_exec_time *times = calloc(desc->command_count + 1u, sizeof *times);
+        if (!times) return rota_fail(ROTA_OUT_OF_MEMORY, "times of plan '%s': no host memory", plan->name);
+        rota_status status = rota_plan_run_times(plan, p, times);
+        for (uint32_t n = 0; status == ROTA_OK && n < info->operation_count; n++) {
+            const rota_operation *at = &info->operations[n];
+            if (at->part == p)
+                out[n] = (rota_plan_time){times[at->command].begin_ns, times[at->command].end_ns};
+        }
+        free(times);
+        ROTA_TRY(status);
+    }
+    return ROTA_OK;
+}
