@@ -128,43 +128,49 @@ static void sort_candidates(candidate *list, uint64_t count) {
     }
 }
 
-static void clock_add(rota_clock *clock, uint32_t chain, uint32_t latest) {
-    for (uint32_t i = 0; i < clock->count; i++)
+/* Returns how many entries there are then. */
+static inline uint32_t clock_add(rota_clock *clock, uint32_t count, uint32_t chain, uint32_t latest) {
+    for (uint32_t i = 0; i < count; i++)
         if (clock->chain[i] == chain) {
             if (clock->latest[i] < latest) clock->latest[i] = latest;
-            return;
+            return count;
         }
-    uint32_t at = clock->count;
-    if (at < ROTA_CLOCK_ENTRIES) {
-        clock->count++;
-    } else {
+    uint32_t at = count;
+    if (at == ROTA_CLOCK_ENTRIES) {
         at = 0;
         for (uint32_t i = 1; i < ROTA_CLOCK_ENTRIES; i++)
             if (clock->latest[i] < clock->latest[at]) at = i;
-        if (clock->latest[at] > latest) return;
+        if (clock->latest[at] > latest) return count;
+        count--;
     }
     clock->chain[at] = chain;
     clock->latest[at] = latest;
+    return count + 1;
 }
 
 /* Adds what a predecessor and what comes before it are in other chains. */
-static void clock_join(rota_clock *clock, const rota_clock *other, uint32_t from) {
-    if (clock->count == 0) {
-        for (uint32_t k = 0; k < other->count; k++) {
-            clock->chain[clock->count] = other->chain[k];
-            clock->latest[clock->count] = other->latest[k];
-            clock->count += other->chain[k] != clock->own_chain;
+static void clock_join(rota_clock *restrict clock, const rota_clock *restrict other, uint32_t from) {
+    const uint32_t own = clock->own_chain, others = other->count;
+    uint32_t count = clock->count;
+    if (count == 0) {
+        for (uint32_t k = 0; k < others; k++) {
+            clock->chain[count] = other->chain[k];
+            clock->latest[count] = other->latest[k];
+            count += other->chain[k] != own;
         }
     } else {
-        for (uint32_t k = 0; k < other->count; k++)
-            if (other->chain[k] != clock->own_chain) clock_add(clock, other->chain[k], other->latest[k]);
+        for (uint32_t k = 0; k < others; k++)
+            if (other->chain[k] != own) count = clock_add(clock, count, other->chain[k], other->latest[k]);
     }
-    if (other->own_chain != clock->own_chain && other->own_chain != ROTA_NONE)
-        clock_add(clock, other->own_chain, from);
+    if (other->own_chain != own && other->own_chain != ROTA_NONE)
+        count = clock_add(clock, count, other->own_chain, from);
+    clock->count = count;
 }
 
 static inline const rota_clock *clock_of(const hazards *h, uint32_t id) {
-    return id & ROTA_JOIN ? (const rota_clock *)h->join_clocks.data + (id & ~ROTA_JOIN) : &h->c->clocks[id];
+    if (__builtin_expect(id & ROTA_JOIN, 0))
+        return (const rota_clock *)h->join_clocks.data + (id & ~ROTA_JOIN);
+    return &h->c->clocks[id];
 }
 
 /* Keeps the candidates that no other one implies; the latest first, since only a later one can imply an

@@ -481,16 +481,15 @@ static rota_status emit_command(lowering *l, uint32_t n) {
 /* The edges into an operation that its part gets; for others a wait between segments stands. They are counted
  * two places up, so that after the running sum first_successor[i + 1] is where i's list begins and can be the
  * cursor that ends where i + 1's begins. Predecessors have their commands already. */
-static void count_edges(lowering *l, const rota_operation *operation, uint32_t n) {
+static __attribute__((noinline)) void count_edges(lowering *l, const rota_operation *operation, uint32_t n) {
     const rota_compiler *c = l->c;
     const rota_operation *operations = ROTA_OPERATIONS(c);
     const uint32_t *edges = c->edge_from.data;
-    const bool one_segment = c->plan->segment_count == 1;
     part_builder *part = &l->parts[operation->part];
     uint32_t count = 0;
     for (uint32_t e = c->first_edge[n]; e < c->first_edge[n + 1]; e++) {
         const uint32_t from = edges[e];
-        if (!(from & ROTA_JOIN) && !one_segment && operations[from].segment != operation->segment) continue;
+        if (!(from & ROTA_JOIN) && operations[from].segment != operation->segment) continue;
         const uint32_t node = from & ROTA_JOIN ? node_of(l, from, operation) : l->command_of[from];
         if (node == ROTA_NONE) continue;
         part->first_successor[node + 2]++;
@@ -499,26 +498,45 @@ static void count_edges(lowering *l, const rota_operation *operation, uint32_t n
     part->predecessor_count[operation->command] = count;
 }
 
-static void emit_edges(lowering *l) {
+/* The same where all edges go from a command to another of the one segment: most plans. */
+static void count_plain_edges(const lowering *l, part_builder *part, uint32_t command, uint32_t n) {
+    const rota_compiler *c = l->c;
+    const uint32_t *edges = c->edge_from.data, *command_of = l->command_of;
+    const uint32_t first = c->first_edge[n], end = c->first_edge[n + 1];
+    for (uint32_t e = first; e < end; e++) part->first_successor[command_of[edges[e]] + 2]++;
+    part->predecessor_count[command] = end - first;
+}
+
+static __attribute__((noinline)) void emit_edges(lowering *l) {
     rota_compiler *c = l->c;
     const rota_operation *operations = ROTA_OPERATIONS(c);
     const uint32_t *edges = c->edge_from.data, *command_of = l->command_of;
-    const bool one_segment = c->plan->segment_count == 1;
-    for (uint32_t p = 0; p < c->part_count; p++)
-        for (uint32_t i = 0; i < l->parts[p].command_count + l->parts[p].join_count; i++)
-            l->parts[p].first_successor[i + 2] += l->parts[p].first_successor[i + 1];
     lower_joins(l, true);
-    part_builder *part = &l->parts[c->plan->segments[0].part];
     for (uint32_t n = 0; n < c->operations.count; n++) {
-        if (!one_segment) part = &l->parts[operations[n].part];
+        part_builder *part = &l->parts[operations[n].part];
         for (uint32_t e = c->first_edge[n]; e < c->first_edge[n + 1]; e++) {
             const uint32_t from = edges[e];
-            if (!(from & ROTA_JOIN) && !one_segment && operations[from].segment != operations[n].segment)
-                continue;
+            if (!(from & ROTA_JOIN) && operations[from].segment != operations[n].segment) continue;
             const uint32_t node = from & ROTA_JOIN ? node_of(l, from, &operations[n]) : command_of[from];
             if (node != ROTA_NONE) part->successor[part->first_successor[node + 1]++] = command_of[n];
         }
     }
+}
+
+static void emit_plain_edges(lowering *l) {
+    const rota_compiler *c = l->c;
+    const uint32_t *edges = c->edge_from.data, *command_of = l->command_of, *first_edge = c->first_edge;
+    const part_builder *part = &l->parts[c->plan->segments[0].part];
+    uint32_t *first_successor = part->first_successor, *successor = part->successor;
+    for (uint32_t n = 0; n < c->operations.count; n++)
+        for (uint32_t e = first_edge[n]; e < first_edge[n + 1]; e++)
+            successor[first_successor[command_of[edges[e]] + 1]++] = command_of[n];
+}
+
+static void sum_successors(lowering *l) {
+    for (uint32_t p = 0; p < l->c->part_count; p++)
+        for (uint32_t i = 0; i < l->parts[p].command_count + l->parts[p].join_count; i++)
+            l->parts[p].first_successor[i + 2] += l->parts[p].first_successor[i + 1];
 }
 
 /* ---- Descriptions ---- */
@@ -590,14 +608,22 @@ static rota_status lower_all(lowering *l) {
     ROTA_TRY(lower_transfers(l));
     ROTA_TRY(size_parts(l));
     lay_out_batches(l);
+    const bool plain = c->plan->segment_count == 1 && c->joins.count == 0;
     for (uint32_t n = 0; n < c->operations.count; n++) {
         rota_operation *operation = &ROTA_OPERATIONS(c)[n];
         place_command(l, operation, n);
         ROTA_TRY(emit_command(l, n));
-        count_edges(l, operation, n);
+        if (plain)
+            count_plain_edges(l, &l->parts[operation->part], operation->command, n);
+        else
+            count_edges(l, operation, n);
     }
-    lower_joins(l, false);
-    emit_edges(l);
+    if (!plain) lower_joins(l, false);
+    sum_successors(l);
+    if (plain)
+        emit_plain_edges(l);
+    else
+        emit_edges(l);
     return write_parts(l);
 }
 
