@@ -124,7 +124,7 @@ static rota_status add_transfer(rota_compiler *c, uint32_t buffer, uint32_t part
 
 static rota_status use_part(rota_compiler *c, const rota_device_traits *device, uint32_t *out_part) {
     for (uint32_t i = 0; i < c->part_count; i++)
-        if (c->part_device[i] == device) {
+        if (c->part_device[i]->device == device->device) {
             *out_part = i;
             return ROTA_OK;
         }
