@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "exec/smoke_kernel.h"
 #include "sched/runtime_internal.h"
 #include "sched/testing.h"
 
@@ -42,91 +41,26 @@ static void set_linked(rota_device *a, rota_device *b, bool linked) {
     ra_store_release(&b->linked, linked ? (uint64_t)1 << a->index : 0);
 }
 
-/* ---- The trial: a sum that goes to and fro between two buffers, by a plan on each device ---- */
-
-enum { TRIAL_WORDS = 1024, TRIAL_TURNS = 32 };
-
-static rota_status compile(rota_device *device, rota_buffer *from, rota_buffer *one, rota_buffer *to,
-                           rota_plan **out_plan) {
-    rota_graph *graph;
-    rota_recorder *recorder;
-    uint32_t words = TRIAL_WORDS;
-    rota_access accesses[] = {
-        {from, 0, ROTA_WHOLE, ROTA_READ}, {one, 0, ROTA_WHOLE, ROTA_READ}, {to, 0, ROTA_WHOLE, ROTA_WRITE}};
-    rota_kernel_node node = {
-        .kernel = &rota_smoke_kernel, .accesses = accesses, .access_count = 3, .params = &words};
-    rota_compile_options options = {.name = "ordering", .devices = &device, .device_count = 1};
-    ROTA_TRY(rota_graph_create(&(rota_graph_options){.name = "ordering"}, &graph));
-    rota_status status = rota_recorder_open(graph, 0, NULL, &recorder);
-    if (status == ROTA_OK) {
-        status = rota_record_kernel(recorder, &node, NULL);
-        rota_recorder_close(recorder);
-    }
-    if (status == ROTA_OK) status = rota_compile(device->runtime, graph, &options, out_plan);
-    rota_graph_release(graph);
-    return status;
-}
-
-/* buffers: two for the sum, and what is added. */
-static rota_status run(rota_device *const *devices, rota_buffer *const *buffers, rota_plan **plans) {
-    float data[TRIAL_WORDS], added[TRIAL_WORDS];
-    for (uint32_t i = 0; i < TRIAL_WORDS; i++) {
-        data[i] = (float)i;
-        added[i] = (float)(i % 5);
-    }
-    ROTA_TRY(rota_buffer_write(buffers[0], devices[0], 0, data, sizeof data, NULL));
-    ROTA_TRY(rota_buffer_write(buffers[2], devices[1], 0, added, sizeof added, NULL));
-    for (uint32_t d = 0; d < 2; d++)
-        ROTA_TRY(compile(devices[d], buffers[d], buffers[2], buffers[!d], &plans[d]));
-    rota_ticket ticket;
-    for (uint32_t i = 0; i < TRIAL_TURNS; i++) ROTA_TRY(rota_submit_wait(plans[i % 2], NULL, 0, &ticket));
-    ROTA_TRY(rota_wait(ticket, 0));
-    ROTA_TRY(rota_buffer_read(buffers[0], 0, data, sizeof data));
-    for (uint32_t i = 0; i < TRIAL_WORDS; i++)
-        if (data[i] != (float)(i + i % 5 * TRIAL_TURNS))
-            return rota_fail(ROTA_REFUSED, "element %u of a sum taken in turns is %g instead of %u", i,
-                             (double)data[i], i + i % 5 * TRIAL_TURNS);
-    return ROTA_OK;
-}
-
-static rota_status try_both(rota_device *a, rota_device *b) {
-    rota_device *devices[] = {a, b};
-    rota_plan *plans[2] = {NULL, NULL};
-    rota_buffer *buffers[3] = {NULL, NULL, NULL};
-    rota_status status = ROTA_OK;
-    for (uint32_t i = 0; i < 3 && status == ROTA_OK; i++)
-        status = rota_runtime_buffer(a->runtime, "ordering", TRIAL_WORDS * sizeof(float), &buffers[i]);
-    if (status == ROTA_OK) status = run(devices, buffers, plans);
-    for (uint32_t d = 0; d < 2; d++) rota_plan_release(plans[d]);
-    for (uint32_t i = 0; i < 3; i++) rota_buffer_release(buffers[i]);
-    return status;
-}
-
 rota_status rota_runtime_set_host_ordered(rota_runtime *runtime, bool host_ordered) {
     ROTA_TRY(rota_runtime_check(runtime));
     runtime->host_ordered = host_ordered;
     return ROTA_OK;
 }
 
-void rota_across_open(rota_device *a, rota_device *b) {
+bool rota_across_may_link(const rota_device *a, const rota_device *b) {
     const rota_exec_caps *can_a = &a->exec->caps, *can_b = &b->exec->caps;
-    if (a->runtime->host_ordered || !can_a->timeline_queues || !can_b->timeline_queues || a->linked ||
-        b->linked || !(can_a->makes_timelines || can_b->makes_timelines))
-        return;
-    rota_status status = can_a->makes_timelines ? link_queues(a, b) : link_queues(b, a);
-    if (status == ROTA_OK) {
-        set_linked(a, b, true);
-        status = try_both(a, b);
-        if (status != ROTA_OK) set_linked(a, b, false);
-    }
-    const rota_log *log = &a->runtime->options.log;
-    if (status == ROTA_OK)
-        rota_log_write(log, ROTA_LOG_INFO, "devices '%s' and '%s' order their works on the GPU", a->id,
-                       b->id);
-    else
-        rota_log_write(log, ROTA_LOG_INFO,
-                       "devices '%s' and '%s' share memory, but their works are ordered by the host (%s)",
-                       a->id, b->id, rota_last_error());
+    return !a->runtime->host_ordered && can_a->timeline_queues && can_b->timeline_queues && !a->linked &&
+           !b->linked && (can_a->makes_timelines || can_b->makes_timelines);
+}
+
+rota_status rota_across_link(rota_device *a, rota_device *b) {
+    ROTA_TRY(a->exec->caps.makes_timelines ? link_queues(a, b) : link_queues(b, a));
+    set_linked(a, b, true);
+    return ROTA_OK;
+}
+
+void rota_across_unlink(rota_device *a, rota_device *b) {
+    set_linked(a, b, false);
 }
 
 /* ---- Waits ---- */

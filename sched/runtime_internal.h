@@ -918,8 +918,11 @@ static inline rota_places rota_residency_bit(const rota_residency *residency, co
 }
 
 /* across.c */
-/* Lets two devices that share memory order their works on the GPU, by trying. */
-void rota_across_open(rota_device *a, rota_device *b);
+/* Whether two devices that share memory could order their works on the GPU. */
+bool rota_across_may_link(const rota_device *a, const rota_device *b);
+/* From here on they do / no longer. */
+rota_status rota_across_link(rota_device *a, rota_device *b);
+void rota_across_unlink(rota_device *a, rota_device *b);
 /* Settling: what the hold is for the work, which waits for `queue` of another device. */
 uint64_t rota_across_hold(const rota_work *work, uint64_t point, uint32_t *count);
 /* Whether works of these queues (bits, at least one) can wait for the point's timeline on the device. */
@@ -956,9 +959,12 @@ void rota_gate_watch(rota_runtime *runtime, bool at_once);
 /* share.c */
 /* Whether buffers have the same memory on both devices: they are one, or of one GPU. */
 bool rota_device_shares(const rota_device *a, const rota_device *b);
-/* Finds out with which open device the new one, not visible yet, shares memory, by trying; sets its domain.
- */
-void rota_share_open(rota_device *device);
+/* Whether the two say that they are of one GPU, and can. */
+bool rota_share_may(const rota_device *a, const rota_device *b);
+/* The new device, not visible yet, has its memory in common with the other from here on; returns what `refuse` takes,
+ * which makes that undone. */
+uint32_t rota_share_begin(rota_device *device, rota_device *other);
+void rota_share_refuse(rota_device *device, rota_device *other, uint32_t before);
 /* `memory` of another device of its domain as memory of `device`; it counts as no memory of the runtime's. */
 rota_status rota_share_import(rota_device *owner, rota_exec_memory *memory, rota_device *device,
                               const char *name, rota_exec_memory **out_memory);
@@ -966,14 +972,20 @@ rota_status rota_share_import(rota_device *owner, rota_exec_memory *memory, rota
  * the owner's device is closed. */
 bool rota_share_end(rota_device *device, rota_exec_memory *memory);
 
+/* memory.c */
+/* Within the runtime's limit, or OUT_OF_MEMORY and *out_is_limited. */
+rota_status rota_device_memory_try(rota_device *device, uint64_t size_bytes, uint32_t flags, const char *name,
+                                   bool *out_is_limited, rota_exec_memory **out_memory);
+void rota_device_memory_destroy(rota_device *device, rota_exec_memory *memory);
+
 /* device.c */
 rota_exec_device *rota_device_exec(const rota_device *device);
 /* "'cpu', 'vk:0'": the runtime's open devices, for messages; cut to the capacity. */
 void rota_runtime_name_devices(const rota_runtime *runtime, char *text, size_t capacity);
-rota_status rota_device_memory_create(rota_device *device, uint64_t size_bytes, uint32_t flags,
-                                      const char *name, rota_exec_memory **out_memory);
-void rota_device_memory_destroy(rota_device *device, rota_exec_memory *memory);
+/* The device is given up: it gets nothing more. The first message stays. */
 void rota_device_set_lost(rota_device *device, const char *message);
+/* It said so itself: nothing of it touches memory any more. */
+void rota_device_gone(rota_device *device, const char *message);
 /* The queue's timeline has reached the value, and so everybody may know. */
 void rota_device_publish(rota_device *device, uint32_t queue, uint64_t value);
 bool rota_device_is_lost(const rota_device *device);
@@ -1007,6 +1019,9 @@ void rota_handover_push(rota_device *device, rota_work *work); /* sequencer */
 void rota_handover_flush(rota_device *device);                 /* sequencer, after a batch */
 
 /* staging.c: lock-free, but where memory is made or given back */
+/* Memory of the device; where the limit is in the way, idle staging memory is given back. */
+rota_status rota_device_memory_create(rota_device *device, uint64_t size_bytes, uint32_t flags,
+                                      const char *name, rota_exec_memory **out_memory);
 /* A span for so many bytes, to be read or written by the host as `flags` (rota_exec_memory_flags) say. */
 rota_status rota_staging_acquire(rota_device *device, uint64_t size_bytes, uint32_t flags,
                                  rota_staging **out_span);
@@ -1168,7 +1183,7 @@ void *rota_reclaimer_main(void *runtime);
 void rota_residency_destroy(rota_residency *residency, bool keep_struct);
 void rota_args_destroy(rota_args *args);
 
-/* compile.c: frees the plan's host memory and drops its buffers, its graph and the plan whose memory it uses. */
+/* plan_make.c: frees the plan's host memory and drops its buffers, its graph and the plan whose memory it uses. */
 void rota_plan_free(rota_plan *plan);
 
 /* run.c */

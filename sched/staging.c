@@ -442,3 +442,18 @@ void rota_staging_free(rota_device *device) {
 uint64_t rota_runtime_staging_bytes(rota_runtime *runtime) {
     return ra_load_relaxed(&runtime->staging_bytes);
 }
+
+/* ---- Memory of devices, in whose favour staging gives way ---- */
+
+#define TRIMS_MAX 16 /* others may take what was given back */
+
+rota_status rota_device_memory_create(rota_device *device, uint64_t size_bytes, uint32_t flags,
+                                      const char *name, rota_exec_memory **out_memory) {
+    bool is_limited;
+    rota_status status = rota_device_memory_try(device, size_bytes, flags, name, &is_limited, out_memory);
+    for (int i = 0; i < TRIMS_MAX && status != ROTA_OK && is_limited; i++) {
+        if (!rota_staging_trim(device->runtime, size_bytes)) break;
+        status = rota_device_memory_try(device, size_bytes, flags, name, &is_limited, out_memory);
+    }
+    return status;
+}

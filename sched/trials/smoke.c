@@ -1,6 +1,6 @@
 /* The smoke test (S1): two uploads back to back, fills, and an add, through everything that a user's plan
  * goes through. */
-#include "sched/smoke.h"
+#include "sched/trials/trials.h"
 
 #include <stdlib.h>
 
@@ -8,6 +8,7 @@
 #include "base/futex.h"
 #include "exec/smoke_kernel.h"
 #include "sched/plan.h"
+#include "sched/plan_make.h"
 
 #define ELEMENTS 65536u
 #define BYTES (ELEMENTS * sizeof(float))
@@ -52,7 +53,7 @@ static rota_status record(smoke *test) {
     rota_recorder_close(recorder);
     if (status != ROTA_OK) return status;
     rota_compile_options options = {.name = "smoke", .devices = &test->device, .device_count = 1};
-    return rota_compile(test->runtime, test->graph, &options, &test->plan);
+    return rota_plan_make(test->runtime, test->graph, &options, NULL, &test->plan);
 }
 
 static rota_status check(smoke *test, rota_buffer *buffer, float expected, const char *what) {
@@ -94,7 +95,7 @@ static rota_status run(smoke *test) {
     return check(test, test->uploads[1], 7.0f, "the second of two uploads");
 }
 
-rota_status rota_smoke_run(rota_device *device, uint64_t idle_ns) {
+rota_status rota_trial_smoke(rota_device *device, uint64_t idle_ns) {
     smoke test = {.runtime = rota_device_runtime(device), .device = device, .idle_ns = idle_ns};
     rota_status status = run(&test);
     rota_plan_release(test.plan);

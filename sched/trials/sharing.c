@@ -1,0 +1,77 @@
+/* Whether two devices have one memory for a buffer: what one wrote is read by the other. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sched/plan.h"
+#include "sched/plan_make.h"
+#include "sched/trials/trials.h"
+
+/* One below the granularity at which executors allocate, one above where they allow that. */
+enum { TRIAL_SIZES = 2, TRIAL_SMALL = 4096, TRIAL_LARGE = 3 << 20 };
+
+typedef struct trial {
+    uint64_t bytes[TRIAL_SIZES];
+    rota_buffer *written[TRIAL_SIZES], *copied[TRIAL_SIZES];
+    rota_graph *graph;
+    rota_plan *plan;
+    uint32_t *host;
+} trial;
+
+static rota_status compile(trial *t, rota_device *device) {
+    ROTA_TRY(rota_graph_create(&(rota_graph_options){.name = "sharing"}, &t->graph));
+    rota_recorder *recorder;
+    ROTA_TRY(rota_recorder_open(t->graph, 0, NULL, &recorder));
+    rota_status status = ROTA_OK;
+    for (uint32_t i = 0; i < TRIAL_SIZES && status == ROTA_OK; i++)
+        status = rota_record_copy(recorder, t->copied[i], 0, t->written[i], 0, t->bytes[i], NULL);
+    rota_recorder_close(recorder);
+    if (status != ROTA_OK) return status;
+    rota_compile_options options = {.name = "sharing", .devices = &device, .device_count = 1};
+    return rota_plan_make(rota_device_runtime(device), t->graph, &options, NULL, &t->plan);
+}
+
+/* What `from` wrote is read by `to`, in the same memory. */
+static rota_status run(trial *t, rota_device *from, rota_device *to) {
+    uint64_t most = t->bytes[TRIAL_SIZES - 1];
+    t->host = malloc(most);
+    if (!t->host) return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory");
+    uint32_t words = (uint32_t)(most / sizeof *t->host),
+             salt = (unsigned char)rota_device_get_info(from)->id[0] * 97u + 1u;
+    for (uint32_t i = 0; i < words; i++) t->host[i] = i * 2654435761u + salt;
+    for (uint32_t i = 0; i < TRIAL_SIZES; i++) {
+        ROTA_TRY(rota_runtime_buffer(rota_device_runtime(from), "shared", t->bytes[i], &t->written[i]));
+        ROTA_TRY(rota_runtime_buffer(rota_device_runtime(from), "copy", t->bytes[i], &t->copied[i]));
+        ROTA_TRY(rota_buffer_write(t->written[i], from, 0, t->host, t->bytes[i], NULL));
+    }
+    ROTA_TRY(compile(t, to));
+    rota_ticket ticket;
+    ROTA_TRY(rota_submit_wait(t->plan, NULL, 0, &ticket));
+    ROTA_TRY(rota_wait(ticket, 0));
+    for (uint32_t i = 0; i < TRIAL_SIZES; i++) {
+        memset(t->host, 0, t->bytes[i]);
+        ROTA_TRY(rota_buffer_read(t->copied[i], 0, t->host, t->bytes[i]));
+        for (uint32_t w = 0; w < t->bytes[i] / sizeof *t->host; w++)
+            if (t->host[w] != w * 2654435761u + salt)
+                return rota_fail(ROTA_REFUSED, "word %u of %llu bytes written by '%s' is not what '%s' reads",
+                                 w, (unsigned long long)t->bytes[i], rota_device_get_info(from)->id,
+                                 rota_device_get_info(to)->id);
+    }
+    return ROTA_OK;
+}
+
+rota_status rota_trial_sharing(rota_device *from, rota_device *to) {
+    uint64_t large = TRIAL_LARGE, from_max = rota_device_get_info(from)->max_allocation_bytes,
+             to_max = rota_device_get_info(to)->max_allocation_bytes;
+    if (from_max && from_max < large) large = from_max;
+    if (to_max && to_max < large) large = to_max;
+    trial t = {.bytes = {TRIAL_SMALL, large & ~(uint64_t)(ROTA_BUFFER_ALIGNMENT - 1)}};
+    rota_status status = run(&t, from, to);
+    rota_plan_release(t.plan);
+    rota_graph_release(t.graph);
+    for (uint32_t i = 0; i < TRIAL_SIZES; i++) {
+        rota_buffer_release(t.written[i]);
+        rota_buffer_release(t.copied[i]);
+    }
+    free(t.host);
+    return status;
+}
