@@ -44,14 +44,6 @@ void rota_completer_free(rota_runtime *runtime) {
     runtime->completion = NULL;
 }
 
-void rota_completer_push(rota_runtime *runtime, rota_job *job) {
-    job->next = ra_load_relaxed(&runtime->jobs);
-    /* Releases the job to the exchange in the completer; seq_cst with its sleep flag. */
-    while (!ra_cas_seq_cst(&runtime->jobs, &job->next, job)) {
-    }
-    rota_sleeper_wake(&runtime->completer_sleeper);
-}
-
 /* ---- Jobs by value: a pairing heap a timeline ---- */
 
 static bool is_before(const rota_job *a, const rota_job *b) {

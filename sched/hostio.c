@@ -450,12 +450,6 @@ void rota_host_read_release(rota_host_read *read) {
     free(read);
 }
 
-const rota_extent *rota_host_read_extents(const rota_work *work, uint32_t *out_count) {
-    const rota_host_read *read = work->submission->read;
-    *out_count = read->parts[work->segment].extent_count;
-    return &read->extents[read->parts[work->segment].first_extent];
-}
-
 void rota_host_read_deliver(rota_host_read *read, uint8_t *out) {
     for (uint32_t p = 0; p < read->part_count; p++) {
         rota_read_part *part = &read->parts[p];

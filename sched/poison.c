@@ -19,16 +19,6 @@
 
 #include "sched/runtime_internal.h"
 
-void rota_submission_fail(rota_runtime *runtime, rota_submission *submission, rota_reason reason,
-                          bool first) {
-    const rota_cause *none = NULL;
-    if (!ra_cas_acq_rel(&submission->cause, &none, reason.cause)) return;
-    rota_status status = first && reason.cause->status != ROTA_UNDEFINED_DATA
-                             ? reason.cause->status
-                             : rota_cause_inherited(reason.cause);
-    rota_ticket_set_failed(runtime, submission->cell, submission->ticket_id, status, reason);
-}
-
 /* ---- The marks; with the mutex held ---- */
 
 static rota_mark *mark_new(rota_runtime *runtime) {

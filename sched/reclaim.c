@@ -10,15 +10,6 @@
 #include "sched/args_internal.h"
 #include "sched/runtime_internal.h"
 
-void rota_reclaim_push(rota_runtime *runtime, rota_dead *dead) {
-    (void)ra_fetch_add_relaxed(&runtime->stat_reclaim_pending, 1);
-    dead->next = ra_load_relaxed(&runtime->released);
-    /* Releases the object to the sequencer's exchange; seq_cst with its sleep flag. */
-    while (!ra_cas_seq_cst(&runtime->released, &dead->next, dead)) {
-    }
-    rota_sleeper_wake(&runtime->sequencer_sleeper);
-}
-
 static bool range_passed(rota_runtime *runtime, const rota_range *range) {
     if (!rota_point_passed(runtime, range->writer)) return false;
     for (uint32_t r = 0; r < range->reader_count; r++)
@@ -74,16 +65,6 @@ static void prepend(rota_dead **list, rota_dead *objects) {
         *list = objects;
         objects = next;
     }
-}
-
-/* Releases to the exchange in take_unused what the sequencer saw of the object's uses: points that have
- * passed, and submissions that the completer and the executors are through with (each seen by an acquire). So
- * the reclaimer comes after them all. seq_cst: with its sleep flag. */
-void rota_reclaim_push_unused(rota_runtime *runtime, rota_dead *dead) {
-    dead->next = ra_load_relaxed(&runtime->unused);
-    while (!ra_cas_seq_cst(&runtime->unused, &dead->next, dead)) {
-    }
-    rota_sleeper_wake(&runtime->reclaimer_sleeper);
 }
 
 void rota_reclaim_sweep(rota_runtime *runtime, rota_dead *fresh) {

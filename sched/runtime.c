@@ -1,4 +1,4 @@
-/* The runtime: opening, statistics, and what a call checks first. */
+/* The runtime: opening, and statistics. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -16,93 +16,6 @@
 #define DEFAULT_STAGING_LIMIT_BYTES (64u << 20)
 #define DEFAULT_STAGING_IDLE_NS 5000000000u
 #define STAGING_IDLE_NS_MIN 1000000u
-
-static _Atomic uint32_t open_runtimes; /* and those that are closing */
-
-/* ---- Forks ---- */
-
-static _Atomic uint32_t forks; /* in a child: one more than in its parent */
-static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
-
-static void forked(void) {
-    (void)ra_fetch_add_relaxed(&forks, 1);
-}
-
-static void watch_forks(void) {
-    (void)pthread_atfork(NULL, NULL, forked);
-}
-
-bool rota_runtime_is_forked(const rota_runtime *runtime) {
-    return runtime->fork_generation != ra_load_relaxed(&forks);
-}
-
-rota_status rota_runtime_check(const rota_runtime *runtime) {
-    if (!runtime) return rota_fail(ROTA_INVALID_ARGUMENT, "the runtime is NULL");
-    /* Acquire: with the release at the end of rota_runtime_open. */
-    if (ra_load_acquire(&runtime->state) != ROTA_RUNTIME_OPEN)
-        return rota_fail(ROTA_WRONG_STATE, "the runtime is closed");
-    if (rota_runtime_is_forked(runtime))
-        return rota_fail(ROTA_WRONG_STATE,
-                         "the runtime was opened before a fork and does not work in the child");
-    return ROTA_OK;
-}
-
-/* ---- Shells ---- */
-
-static pthread_mutex_t shells_mutex = PTHREAD_MUTEX_INITIALIZER;
-static rota_runtime *free_shells, *abandoned_shells;
-static _Atomic(rota_runtime *) known_shells; /* all there are: none is ever freed */
-
-static rota_runtime *take_shell(void) {
-    (void)pthread_mutex_lock(&shells_mutex);
-    rota_runtime *runtime = free_shells;
-    if (runtime) free_shells = runtime->next_shell;
-    (void)pthread_mutex_unlock(&shells_mutex);
-    if (runtime) return runtime;
-    size_t bytes = (sizeof *runtime + 63) / 64 * 64;
-    runtime = aligned_alloc(64, bytes);
-    if (!runtime) return NULL;
-    memset(runtime, 0, bytes);
-    runtime->next_known = ra_load_relaxed(&known_shells);
-    while (!ra_cas_acq_rel(&known_shells, &runtime->next_known, runtime)) { /* with rota_runtime_is_known */
-    }
-    return runtime;
-}
-
-bool rota_runtime_is_known(const rota_runtime *runtime) {
-    static _Thread_local const rota_runtime *last;
-    if (runtime == last) return true;
-    const rota_runtime *known = ra_load_acquire(&known_shells);
-    while (known && known != runtime) known = known->next_known;
-    if (!known) return false;
-    last = known;
-    return true;
-}
-
-void rota_runtime_note_closed(void) {
-    /* With the last one the thread is gone that looks after the cache (rota_reclaimer_main). */
-    if (ra_fetch_add_relaxed(&open_runtimes, UINT32_MAX) == 1) rota_chunk_cache_trim();
-}
-
-void rota_runtime_keep_shell(rota_runtime *runtime) {
-    (void)pthread_mutex_lock(&shells_mutex);
-    runtime->next_shell = free_shells;
-    free_shells = runtime;
-    (void)pthread_mutex_unlock(&shells_mutex);
-}
-
-void rota_runtime_abandon_shell(rota_runtime *runtime) {
-    (void)pthread_mutex_lock(&shells_mutex);
-    runtime->next_shell = abandoned_shells;
-    abandoned_shells = runtime;
-    (void)pthread_mutex_unlock(&shells_mutex);
-}
-
-/* Everything from `options` to the end starts from zero; what lies before outlives a close. */
-static void clear_shell(rota_runtime *runtime) {
-    size_t from = offsetof(rota_runtime, options);
-    memset((char *)runtime + from, 0, sizeof *runtime - from);
-}
 
 /* ---- Opening ---- */
 
@@ -176,15 +89,12 @@ rota_status rota_runtime_open(const rota_runtime_options *options, rota_runtime 
         return rota_fail(ROTA_INVALID_ARGUMENT, "%u queues a device, at most %d", options->queues_per_device,
                          ROTA_PLAN_QUEUES_MAX);
     if (options) ROTA_TRY(check_staging(options));
-    (void)pthread_once(&fork_once, watch_forks);
-    rota_runtime *runtime = take_shell();
+    rota_runtime *runtime = rota_runtime_take_shell();
     if (!runtime) return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory for a runtime");
-    clear_shell(runtime);
     if (!take_options(runtime, options)) {
         rota_runtime_keep_shell(runtime);
         return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory for a runtime");
     }
-    runtime->fork_generation = ra_load_relaxed(&forks);
     (void)pthread_mutex_init(&runtime->open_mutex, NULL);
     (void)pthread_mutex_init(&runtime->objects_mutex, NULL);
     (void)pthread_mutex_init(&runtime->poison_mutex, NULL);
@@ -195,37 +105,17 @@ rota_status rota_runtime_open(const rota_runtime_options *options, rota_runtime 
         rota_runtime_dismantle(runtime);
         return status;
     }
-    (void)ra_fetch_add_relaxed(&open_runtimes, 1);
+    rota_runtime_note_opened();
     ra_store_release(&runtime->state, ROTA_RUNTIME_OPEN); /* with rota_runtime_check */
     *out_runtime = runtime;
     return ROTA_OK;
 }
 
-/* ---- What others ask ---- */
-
-bool rota_point_passed(rota_runtime *runtime, uint64_t point) {
-    if (point == ROTA_POINT_NONE || point == ROTA_POINT_PASSED) return true;
-    /* With advanced, as acquire for the results and as seq_cst for sleepers. */
-    return ra_load_seq_cst(&rota_runtime_timeline(runtime, point)->completed) >= rota_point_value(point);
-}
-
-uint32_t rota_runtime_queue_count(const rota_runtime *runtime) {
-    return runtime->plan_queue_count;
-}
-
-static uint64_t thread_cpu_ns(clockid_t clock) {
-    struct timespec time;
-    if (clock_gettime(clock, &time) != 0) return 0;
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
-
-void rota_runtime_thread_ends(rota_runtime *runtime) {
-    (void)ra_fetch_add_relaxed(&runtime->ended_cpu_ns, thread_cpu_ns(CLOCK_THREAD_CPUTIME_ID));
-}
+/* ---- Statistics ---- */
 
 static uint64_t cpu_ns_of(pthread_t thread) {
     clockid_t clock;
-    return pthread_getcpuclockid(thread, &clock) == 0 ? thread_cpu_ns(clock) : 0;
+    return pthread_getcpuclockid(thread, &clock) == 0 ? rota_thread_cpu_ns(clock) : 0;
 }
 
 void rota_runtime_get_stats(rota_runtime *runtime, rota_runtime_stats *out_stats) {

@@ -837,7 +837,7 @@ static inline rota_timeline *rota_runtime_timeline(rota_runtime *runtime, uint64
     return &runtime->devices[rota_point_device(point)]->timelines[rota_point_queue(point)];
 }
 
-/* runtime.c */
+/* shell.c */
 /* ROTA_OK, or WRONG_STATE with a sentence, in a closed runtime or a forked child. Wait-free. */
 rota_status rota_runtime_check(const rota_runtime *runtime);
 /* Logical queues per device that plans know. */
@@ -936,8 +936,6 @@ uint32_t rota_across_waits(rota_work *work, rota_exec_timeline_wait *out_waits);
 rota_exec_timeline *rota_across_signal(const rota_work *work);
 /* The driver has been given the signal. */
 void rota_across_signalled(rota_device *device, uint32_t queue, uint64_t value);
-/* The completer's: works of a lost device will signal nothing more; who waits for them goes on. */
-void rota_across_rescue(rota_runtime *runtime);
 
 /* gate.c */
 void rota_gate_lock(rota_device *device);
@@ -1061,7 +1059,6 @@ void rota_staging_free(rota_device *device);
 
 /* hazard.c (the sequencer's) */
 /* Adds what an access must wait for to the wanted values; then records the access. */
-void rota_hazard_want(rota_runtime *runtime, uint64_t point);
 void rota_hazard_read(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
                       uint64_t point);
 void rota_hazard_write(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
@@ -1155,15 +1152,14 @@ bool rota_submission_unpublish(rota_submission *submission);
 /* sequencer.c */
 void *rota_sequencer_main(void *runtime);
 rota_status rota_sequencer_create(rota_runtime *runtime);
+/* Sequences what lies in the lanes, once, and ends what is over. False: there was nothing to do. */
+bool rota_sequencer_round(rota_runtime *runtime);
 void rota_sequencer_free(rota_runtime *runtime);
-/* Waits until the sequencer has recycled what is complete by now (diagnostics). */
-void rota_sequencer_reap_now(rota_runtime *runtime);
 
 /* complete.c */
 rota_status rota_completer_create(rota_runtime *runtime);
 void rota_completer_free(rota_runtime *runtime);
 void *rota_completer_main(void *runtime);
-void rota_completer_push(rota_runtime *runtime, rota_job *job);
 
 /* callbacks.c */
 /* The completer's: the callback of a ticket that has ended. */
@@ -1173,9 +1169,6 @@ bool rota_callbacks_watch(rota_runtime *runtime);
 void *rota_callbacks_main(void *runtime);
 
 /* reclaim.c */
-void rota_reclaim_push(rota_runtime *runtime, rota_dead *dead);
-/* What has no use left: to the reclaimer. */
-void rota_reclaim_push_unused(rota_runtime *runtime, rota_dead *dead);
 void rota_reclaim_free(rota_dead *dead); /* with all uses passed; may block in drivers */
 /* The sequencer's: `dead` joins what waits for its last use; what has passed goes to the reclaimer. */
 void rota_reclaim_sweep(rota_runtime *runtime, rota_dead *fresh);
@@ -1214,8 +1207,6 @@ void rota_host_read_release(rota_host_read *read);
 void rota_host_read_deliver(rota_host_read *read, uint8_t *out);
 /* Gives back what a write holds that no device has been given. */
 void rota_host_write_drop(const rota_host_write *write);
-/* The extents that a read's work takes from its device. */
-const rota_extent *rota_host_read_extents(const rota_work *work, uint32_t *out_count);
 /* Gives back what a record holds that will not be sequenced. */
 void rota_host_record_drop(const rota_record *record);
 
@@ -1247,16 +1238,6 @@ void rota_poison_work(rota_work *work, rota_reason reason, bool first);
 /* Judges a work of which nobody asks node by node, when all that it comes after is decided. True: it cannot
  * run, or ran in vain, and why; false: it reads nothing that failed, and what it overwrites is healed. */
 bool rota_poison_of_work(rota_work *work, rota_reason *out_reason);
-/* Fails the submission's ticket unless it has a cause already. */
-void rota_submission_fail(rota_runtime *runtime, rota_submission *submission, rota_reason reason, bool first);
-/* What is bound to a slot of a plan's submission: the root buffer's address and the offset in it. */
-const uint64_t *rota_submission_bound(const rota_submission *submission, uint32_t slot);
-/* The range of a root buffer that an external of the submission's plan names. What is bound to a slot may be
- * gone once the submission's works have passed: then the root is an address that can be compared. */
-const rota_buffer *rota_submission_root(const rota_submission *submission, const rota_plan_external *external,
-                                        uint64_t *out_begin);
-rota_residency *rota_submission_external(const rota_submission *submission,
-                                         const rota_plan_external *external, uint64_t *out_begin);
 
 /* args.c: what rota_submit needs of an argument set. */
 rota_status rota_args_payload(rota_plan *plan, rota_args *args, const uint64_t **out_payload);
@@ -1265,5 +1246,39 @@ void rota_args_submitted(rota_args *args, rota_ticket ticket);
 bool rota_args_copies(const rota_args *args);
 /* The sequencer's: one of those submissions reads it no more. */
 void rota_args_ended(rota_args *args);
+
+/* wanted.c (the sequencer's) */
+/* The submission at hand comes after the point: what is wanted of its timeline is at least that. */
+void rota_hazard_want(rota_runtime *runtime, uint64_t point);
+
+/* submission.c */
+/* What is bound to a slot of a plan's submission: the root buffer's address and the offset in it. */
+const uint64_t *rota_submission_bound(const rota_submission *submission, uint32_t slot);
+/* The range of a root buffer that an external of the submission's plan names. What is bound to a slot may be
+ * gone once the submission's works have passed: then the root is an address that can be compared. */
+const rota_buffer *rota_submission_root(const rota_submission *submission, const rota_plan_external *external,
+                                        uint64_t *out_begin);
+rota_residency *rota_submission_external(const rota_submission *submission,
+                                         const rota_plan_external *external, uint64_t *out_begin);
+/* Fails the submission's ticket unless it has a cause already. */
+void rota_submission_fail(rota_runtime *runtime, rota_submission *submission, rota_reason reason, bool first);
+/* The extents that a read's work takes from its device. */
+const rota_extent *rota_host_read_extents(const rota_work *work, uint32_t *out_count);
+
+/* released.c */
+void rota_reclaim_push(rota_runtime *runtime, rota_dead *dead);
+/* What has no use left: to the reclaimer. */
+void rota_reclaim_push_unused(rota_runtime *runtime, rota_dead *dead);
+
+/* jobs.c */
+void rota_completer_push(rota_runtime *runtime, rota_job *job);
+
+/* rescue.c */
+/* The completer's: works of a lost device will signal nothing more; who waits for them goes on. */
+void rota_across_rescue(rota_runtime *runtime);
+
+/* reap_now.c */
+/* Waits until the sequencer has recycled what is complete by now (diagnostics). */
+void rota_sequencer_reap_now(rota_runtime *runtime);
 
 #endif

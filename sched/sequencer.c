@@ -218,7 +218,7 @@ static void idle(rota_runtime *runtime) {
 }
 
 /* One look at everything; true if there was anything. */
-static bool round_of_work(rota_runtime *runtime) {
+bool rota_sequencer_round(rota_runtime *runtime) {
     uint64_t requested = ra_load_acquire(&runtime->reap_requested);
     (void)ra_exchange_seq_cst(&runtime->lost_pending, 0);
     /* Taken before the scan: every submission that uses these was published before they were released, so
@@ -251,41 +251,9 @@ void *rota_sequencer_main(void *user) {
             continue;
         }
         ra_store_release(&runtime->lent_away, 0);
-        if (!round_of_work(runtime)) idle(runtime);
+        if (!rota_sequencer_round(runtime)) idle(runtime);
     }
     rota_thread_cpus_end(&runtime->sequencer_cpus);
     rota_runtime_thread_ends(runtime);
     return NULL;
-}
-
-/* ---- The baseline of the benchmarks: the same code, by the caller, behind a mutex ---- */
-
-rota_status rota_runtime_lock_submission(rota_runtime *runtime, bool locked) {
-    ra_store_seq_cst(&runtime->lent, locked); /* with the sequencer's look before it sleeps */
-    rota_sleeper_wake(&runtime->sequencer_sleeper);
-    uint64_t deadline = rota_deadline_after(runtime->options.timeout_ns);
-    while (ra_load_acquire(&runtime->lent_away) != locked) {
-        if (rota_clock_ns() > deadline) return rota_fail(ROTA_TIMEOUT, "the sequencer does not answer");
-        static _Atomic uint32_t never;
-        (void)rota_futex_wait(&never, 0, rota_deadline_after(20000));
-    }
-    return ROTA_OK;
-}
-
-rota_status rota_submit_locked(rota_plan *plan, rota_args *args, rota_ticket *out_ticket) {
-    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-    (void)pthread_mutex_lock(&mutex);
-    rota_status status = rota_submit(plan, args, out_ticket);
-    (void)round_of_work(plan->runtime);
-    (void)pthread_mutex_unlock(&mutex);
-    return status;
-}
-
-void rota_sequencer_reap_now(rota_runtime *runtime) {
-    uint64_t request = ra_fetch_add_seq_cst(&runtime->reap_requested, 1) + 1;
-    rota_sleeper_wake(&runtime->sequencer_sleeper);
-    uint64_t deadline = rota_deadline_after(runtime->options.timeout_ns);
-    static _Atomic uint32_t never;
-    while (ra_load_acquire(&runtime->reap_done) < request && rota_clock_ns() < deadline)
-        (void)rota_futex_wait(&never, 0, rota_deadline_after(20000));
 }
