@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "sched/runtime_internal.h"
+#include "sched/wanted.h"
 
 enum { ENTRIES = 32 };
 

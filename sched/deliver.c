@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "sched/runtime_internal.h"
+#include "sched/wanted.h"
 
 /* ---- The treap ---- */
 

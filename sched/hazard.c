@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "sched/runtime_internal.h"
+#include "sched/wanted.h"
 
 /* Shorter lists are not folded as a whole. */
 #define FOLD_AT_LEAST 32u

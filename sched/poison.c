@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "sched/runtime_internal.h"
+#include "sched/submission.h"
 
 /* ---- The marks; with the mutex held ---- */
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "sched/runtime_internal.h"
+#include "sched/wanted.h"
 
 /* Below this many external accesses, resolving costs no more than this bookkeeping. */
 enum { OWN_AT = 8 };

@@ -1247,19 +1247,7 @@ bool rota_args_copies(const rota_args *args);
 /* The sequencer's: one of those submissions reads it no more. */
 void rota_args_ended(rota_args *args);
 
-/* wanted.c (the sequencer's) */
-/* The submission at hand comes after the point: what is wanted of its timeline is at least that. */
-void rota_hazard_want(rota_runtime *runtime, uint64_t point);
-
 /* submission.c */
-/* What is bound to a slot of a plan's submission: the root buffer's address and the offset in it. */
-const uint64_t *rota_submission_bound(const rota_submission *submission, uint32_t slot);
-/* The range of a root buffer that an external of the submission's plan names. What is bound to a slot may be
- * gone once the submission's works have passed: then the root is an address that can be compared. */
-const rota_buffer *rota_submission_root(const rota_submission *submission, const rota_plan_external *external,
-                                        uint64_t *out_begin);
-rota_residency *rota_submission_external(const rota_submission *submission,
-                                         const rota_plan_external *external, uint64_t *out_begin);
 /* Fails the submission's ticket unless it has a cause already. */
 void rota_submission_fail(rota_runtime *runtime, rota_submission *submission, rota_reason reason, bool first);
 /* The extents that a read's work takes from its device. */

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "sched/runtime_internal.h"
+#include "sched/submission.h"
+#include "sched/wanted.h"
 
 /* ---- Submissions ---- */
 

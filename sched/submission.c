@@ -1,29 +1,5 @@
-/* What a submission touches, read from its plan and its arguments, and that it failed. */
+/* What a submission comes to. */
 #include "sched/runtime_internal.h"
-
-const uint64_t *rota_submission_bound(const rota_submission *submission, uint32_t slot) {
-    const rota_plan_run *run = submission->plan->run;
-    return &submission->payload[run->payload_words - 2 * (run->slot_buffer_count - slot)];
-}
-
-const rota_buffer *rota_submission_root(const rota_submission *submission, const rota_plan_external *external,
-                                        uint64_t *out_begin) {
-    const rota_plan *plan = submission->plan;
-    const rota_buffer *root = plan->buffers[external->buffer].buffer;
-    uint32_t slot = plan->run->slot_of_buffer[external->buffer];
-    *out_begin = external->offset_bytes;
-    if (slot != ROTA_NONE) {
-        const uint64_t *bound = rota_submission_bound(submission, slot);
-        root = (const rota_buffer *)(uintptr_t)bound[0];
-        *out_begin += bound[1];
-    }
-    return root;
-}
-
-rota_residency *rota_submission_external(const rota_submission *submission,
-                                         const rota_plan_external *external, uint64_t *out_begin) {
-    return rota_submission_root(submission, external, out_begin)->residency;
-}
 
 void rota_submission_fail(rota_runtime *runtime, rota_submission *submission, rota_reason reason,
                           bool first) {

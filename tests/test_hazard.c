@@ -5,6 +5,7 @@
 
 #include <string.h>
 #include "sched/runtime_internal.h"
+#include "sched/wanted.h"
 
 enum { DEVICES = 3, QUEUES = 8, TIMELINES = DEVICES * QUEUES, BYTES = 4096 };
 
