@@ -9,6 +9,8 @@ extern const rota_op rota_ops_binary[], rota_ops_unary[], rota_ops_choose[], rot
     rota_ops_reduce[], rota_ops_along[], rota_ops_matmul[], rota_ops_norm[], rota_ops_batch_norm[],
     rota_ops_rope[], rota_ops_scores[], rota_ops_loss[], rota_ops_attention[], rota_ops_update[],
     rota_ops_optimizer[], rota_ops_linear[];
+/* Where in rota_ops_binary an op stands that others are made of. */
+enum { ROTA_OPS_BINARY_ADD };
 
 /* Value `index` of the op, called `name`, is a u32 (a slot's is whatever it is filled with); else an error.
  */

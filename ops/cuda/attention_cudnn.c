@@ -1,22 +1,17 @@
-/* Attention by cuDNN as library nodes: parameters of the kernels as cuDNN wants them, pieces of what would
- * want too large a workspace, and what is left to rota's own kernels. */
+/* Attention by cuDNN as a library node: the kernel's parameters as cuDNN wants them, and what is left to
+ * rota's own kernels. The gradient: attention_cudnn_backward.c. */
 #include "ops/cuda/attention_cudnn.h"
 
 #include <string.h>
-#include "ops/attention.h"
 #include "ops/cuda/attention_choice.h"
+#include "ops/kernels.h"
 
 /* Multiplications of a product of attention that are worth a plan, which takes up to half a second to make,
  * and cuDNN's launches, which are one or two more than rota's own. */
 #define SMALL_MULTIPLICATIONS (UINT64_C(1) << 24)
-/* Backward in a fixed order keeps 2 bytes for each score in its workspace (cuDNN pads both lengths to whole
- * tiles). What goes beyond this is computed piece by piece, one after the other. */
-#define SCORES_BYTES_MAX (UINT64_C(1) << 28)
-#define TILE 128u
-#define ELEMENT_BYTES 2u
 
-static bool is_worth_it(uint32_t flags, uint32_t slot_mask, uint64_t heads, uint64_t queries, uint64_t keys,
-                        uint32_t dim) {
+bool rota_attention_is_worth_it(uint32_t flags, uint32_t slot_mask, uint64_t heads, uint64_t queries,
+                                uint64_t keys, uint32_t dim) {
     return (flags & ROTA_ATTENTION_ALIGNED_16) && slot_mask == 0 &&
            flags >> ROTA_ATTENTION_DTYPE_SHIFT != ROTA_F32 &&
            heads * queries * keys * dim >= SMALL_MULTIPLICATIONS;
@@ -37,61 +32,11 @@ static rota_cudnn_attention forward_of(const rota_attention_params *p) {
     return about;
 }
 
-static uint32_t largest_divisor(uint32_t of, uint64_t at_most) {
-    uint32_t d = of < at_most ? of : (uint32_t)at_most;
-    while (d > 1 && of % d != 0) d--;
-    return d;
-}
-
-static uint64_t in_tiles(uint32_t rows) {
-    return ((uint64_t)rows + TILE - 1) / TILE * TILE;
-}
-
-/* How much of it a piece has: some batches or some heads, all pieces the same. False: one head is too much,
- * or pieces would begin at odd places. */
-static bool piece_of(const rota_cudnn_attention *whole, rota_cudnn_attention *out_piece) {
-    const uint64_t fit =
-        SCORES_BYTES_MAX / (in_tiles(whole->queries) * in_tiles(whole->keys) * ELEMENT_BYTES);
-    *out_piece = *whole;
-    if (fit == 0) return false;
-    out_piece->heads = largest_divisor(whole->heads, fit);
-    out_piece->batch =
-        out_piece->heads == whole->heads ? largest_divisor(whole->batch, fit / whole->heads) : 1;
-    if (out_piece->batch == whole->batch && out_piece->heads == whole->heads) return true;
-    /* Every one's operands begin at multiples of 16 bytes, lse too. */
-    bool even = whole->queries % 4 == 0;
-    for (int i = 0; i < 4; i++)
-        for (int axis = 0; axis < 2; axis++) {
-            const uint32_t extent = axis == 0 ? whole->batch : whole->heads;
-            even = even && (extent == 1 || (whole->stride[i][axis] % 8 == 0 && whole->stride[i][axis] != 0));
-        }
-    return even;
-}
-
-static rota_cudnn_attention backward_of(const rota_attention_backward_params *p) {
-    rota_cudnn_attention about;
-    memset(&about, 0, sizeof about);
-    about.backward = 1;
-    about.dtype = p->flags >> ROTA_ATTENTION_DTYPE_SHIFT;
-    about.causal = (p->flags & ROTA_ATTENTION_CAUSAL) != 0;
-    about.batch = p->batch, about.heads = p->heads;
-    about.queries = p->queries, about.keys = p->keys, about.dim = p->dim;
-    about.scale = p->scale;
-    memcpy(about.stride[0], p->q_stride, sizeof p->q_stride);
-    memcpy(about.stride[1], p->kv_stride, sizeof p->kv_stride);
-    memcpy(about.stride[2], p->kv_stride, sizeof p->kv_stride);
-    memcpy(about.stride[3], p->out_stride, sizeof p->out_stride);
-    return about;
-}
-
-/* The workspace comes after the kernel's own operands. */
-static uint64_t scratch(const rota_cuda_call *call, uint32_t own, uint64_t *out_bytes) {
+uint64_t rota_attention_workspace(const rota_cuda_call *call, uint32_t own, uint64_t *out_bytes) {
     const bool there = call->operand_count > own;
     *out_bytes = there ? call->operand_bytes[own] : 0;
     return there ? call->operands[own] : 0;
 }
-
-/* ---- Forward ---- */
 
 enum { OPERAND_OUT = 3, OPERANDS = 5 };
 
@@ -103,7 +48,7 @@ static rota_status forward_by_cudnn(const rota_cuda_call *call) {
                                                     .out = call->operands[OPERAND_OUT],
                                                     .lse = call->operands[4]};
     uint64_t bytes;
-    const uint64_t workspace = scratch(call, OPERANDS, &bytes);
+    const uint64_t workspace = rota_attention_workspace(call, OPERANDS, &bytes);
     return rota_cudnn_attention_run(&about, call->target, &operands, workspace, bytes, call->stream);
 }
 
@@ -148,87 +93,9 @@ static const rota_kernel attention_by_cudnn = {
 
 const rota_kernel *rota_cuda_attention_by_cudnn(const rota_attention_params *p, uint32_t slot_mask,
                                                 const rota_cuda_target *target) {
-    if (!is_worth_it(p->flags, slot_mask, (uint64_t)p->batch * p->heads, p->queries, p->keys, p->dim))
+    if (!rota_attention_is_worth_it(p->flags, slot_mask, (uint64_t)p->batch * p->heads, p->queries, p->keys,
+                                    p->dim))
         return NULL;
     const rota_cudnn_attention about = forward_of(p);
     return rota_cudnn_attention_takes(&about, target, NULL) ? &attention_by_cudnn : NULL;
-}
-
-/* ---- The gradient ---- */
-
-bool rota_cuda_attention_backward_by_cudnn(const rota_attention_backward_params *p, uint32_t slot_mask,
-                                           const rota_cuda_target *target) {
-    if (!is_worth_it(p->flags, slot_mask, (uint64_t)p->batch * p->heads, p->queries, p->keys, p->dim))
-        return false;
-    const rota_cudnn_attention whole = backward_of(p);
-    rota_cudnn_attention piece;
-    return piece_of(&whole, &piece) && rota_cudnn_attention_takes(&piece, target, NULL);
-}
-
-uint64_t rota_cuda_workspace_attention_backward(const void *params, const uint64_t *operand_bytes,
-                                                const rota_cuda_target *target) {
-    (void)operand_bytes;
-    const rota_cudnn_attention whole = backward_of(params);
-    rota_cudnn_attention piece;
-    return piece_of(&whole, &piece) ? rota_cudnn_attention_workspace(&piece, target) : 0;
-}
-
-static uint64_t place(const uint32_t stride[3], uint32_t batch, uint32_t head) {
-    return ((uint64_t)batch * stride[0] + (uint64_t)head * stride[1]) * ELEMENT_BYTES;
-}
-
-static rota_status backward_by_cudnn(const rota_cuda_call *call) {
-    const rota_attention_backward_params *p = call->params;
-    const rota_cudnn_attention whole = backward_of(p);
-    rota_cudnn_attention piece;
-    (void)piece_of(&whole, &piece); /* as it did when the plan was compiled */
-    const uint64_t *o = call->operands;
-    uint64_t bytes;
-    const uint64_t workspace = scratch(call, ROTA_ATTENTION_BACKWARD_OPERANDS, &bytes);
-    for (uint32_t b = 0; b < p->batch; b += piece.batch)
-        for (uint32_t h = 0; h < p->heads; h += piece.heads) {
-            const uint64_t q = place(p->q_stride, b, h), kv = place(p->kv_stride, b, h),
-                           out = place(p->out_stride, b, h), row = ((uint64_t)b * p->heads + h) * p->queries;
-            const rota_cudnn_attention_operands operands = {
-                .q = o[ROTA_ATTENTION_BACKWARD_Q] + q,
-                .k = o[ROTA_ATTENTION_BACKWARD_K] + kv,
-                .v = o[ROTA_ATTENTION_BACKWARD_V] + kv,
-                .out = o[ROTA_ATTENTION_BACKWARD_OUT] + out,
-                .lse = o[ROTA_ATTENTION_BACKWARD_LSE] + row * sizeof(float),
-                .dout = o[ROTA_ATTENTION_BACKWARD_DOUT] + out,
-                .dq = o[ROTA_ATTENTION_BACKWARD_DQ] + q,
-                .dk = o[ROTA_ATTENTION_BACKWARD_DK] + kv,
-                .dv = o[ROTA_ATTENTION_BACKWARD_DV] + kv,
-                .sums = o[ROTA_ATTENTION_BACKWARD_STATS],
-            };
-            ROTA_TRY(
-                rota_cudnn_attention_run(&piece, call->target, &operands, workspace, bytes, call->stream));
-        }
-    return ROTA_OK;
-}
-
-static rota_status backward_by_rota(const rota_cuda_call *call) {
-    rota_kernel_part parts[ROTA_KERNEL_PARTS_MAX] = {0};
-    const uint32_t count = rota_attention_backward_parts(call->params, parts);
-    for (uint32_t i = 0; i < count; i++)
-        ROTA_TRY(rota_attention_run_image(parts[i].kernel, call, parts[i].operand, parts[i].params));
-    return ROTA_OK;
-}
-
-static rota_attention_ways backward_ways(const rota_cuda_call *call) {
-    return (rota_attention_ways){.about = backward_of(call->params),
-                                 .by_cudnn = backward_by_cudnn,
-                                 .by_rota = backward_by_rota,
-                                 .first_result = ROTA_ATTENTION_BACKWARD_DQ,
-                                 .result_count = 3};
-}
-
-rota_status rota_cuda_call_attention_backward(const rota_cuda_call *call) {
-    const rota_attention_ways ways = backward_ways(call);
-    return rota_attention_choice_call(&ways, call);
-}
-
-rota_status rota_cuda_tune_attention_backward(const rota_cuda_call *call) {
-    const rota_attention_ways ways = backward_ways(call);
-    return rota_attention_choice_measure(&ways, call);
 }

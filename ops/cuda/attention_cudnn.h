@@ -15,6 +15,12 @@ const rota_kernel *rota_cuda_attention_by_rota(const rota_attention_params *para
  * own takes it, since cuDNN is not there, or has no engine for it, or its operands may lie uneven. */
 const rota_kernel *rota_cuda_attention_by_cudnn(const rota_attention_params *params, uint32_t slot_mask,
                                                 const rota_cuda_target *target);
+/* Whether a node has enough to do, in addresses and types that cuDNN can take. */
+bool rota_attention_is_worth_it(uint32_t flags, uint32_t slot_mask, uint64_t heads, uint64_t queries,
+                                uint64_t keys, uint32_t dim);
+/* The workspace comes after the kernel's own operands; 0: there is none. */
+uint64_t rota_attention_workspace(const rota_cuda_call *call, uint32_t own, uint64_t *out_bytes);
+
 /* Whether cuDNN takes attention_backward. */
 bool rota_cuda_attention_backward_by_cudnn(const rota_attention_backward_params *params, uint32_t slot_mask,
                                            const rota_cuda_target *target);
