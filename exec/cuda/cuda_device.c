@@ -316,7 +316,7 @@ static void cuda_close(rota_exec_device *base, uint64_t deadline_ns, uint64_t *o
     rota_cuda_device *device = (rota_cuda_device *)base;
     /* Work in flight keeps the driver from freeing anything: every call would wait for it. */
     bool stopped = stop_thread(device, deadline_ns);
-    /* Pairs with lose_once. */
+    /* Pairs with rota_cuda_give_up. */
     uint64_t bytes = !stopped || ra_load_acquire(&device->noisy) ? abandon(device, "does not answer")
                                                                  : destroy_device(device);
     if (out_abandoned_bytes) *out_abandoned_bytes = bytes;

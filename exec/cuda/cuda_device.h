@@ -59,7 +59,7 @@ static inline void rota_cuda_link_remove(rota_cuda_link *link) {
     link->next->previous = link->previous;
 }
 
-/* ---- Results ---- */
+/* ---- Results, the context, streams (cuda_context.c) ---- */
 
 /* OK, or the failure as a sentence; a result that ends the context marks the device lost. */
 rota_status rota_cuda_check(rota_cuda_device *device, CUresult result, const char *what);
@@ -67,6 +67,9 @@ rota_status rota_cuda_check(rota_cuda_device *device, CUresult result, const cha
  * nothing more, and calls host.lost: at once where the result ends the context, else when what is in flight
  * is through. Where it is not within DRAIN_NS, what it may still touch is never freed (`noisy`). */
 rota_status rota_cuda_lose(rota_cuda_device *device, CUresult result, const char *what);
+/* Marks the device lost with that sentence and, once, lets it come to rest and calls host.lost, as above.
+ * `is_over`: its context has ended, and nothing is at work any more. */
+void rota_cuda_give_up(rota_cuda_device *device, bool is_over, const char *message);
 /* Makes the device's context current, until rota_cuda_leave. DEVICE_LOST if it is gone. Until then the
  * thread's capture mode is relaxed: a capture of the application's in the default mode, on any thread, would
  * else make the driver refuse rota's queries and allocations, and break off that capture. */
@@ -354,7 +357,12 @@ rota_status rota_cuda_submit(rota_exec_device *device, const rota_exec_work *wor
 void *rota_cuda_complete_main(void *device);
 uint64_t rota_cuda_own_cpu_ns(rota_exec_device *device);
 
-/* ---- Diagnostics (cuda_times.c) ---- */
+/* ---- Diagnostics (cuda_times.c; what runs: cuda_running.c) ---- */
+
+/* A stamp, which the device may write meanwhile: what is read is judged by itself. */
+static inline uint64_t rota_cuda_stamp_at(const uint64_t *stamps, uint64_t index) {
+    return ra_load_relaxed((const _Atomic uint64_t *)&stamps[index]);
+}
 
 /* Pinned memory for the stamps of an instance. */
 rota_status rota_cuda_stamps_create(rota_cuda_device *device, rota_cuda_run *run);

@@ -189,7 +189,7 @@ rota_status rota_cuda_instance_create(rota_exec_device *base, rota_exec_program 
 void rota_cuda_instance_destroy(rota_exec_device *base, rota_exec_instance *instance) {
     rota_cuda_device *device = (rota_cuda_device *)base;
     rota_cuda_run *run = (rota_cuda_run *)instance;
-    if (!run || ra_load_acquire(&device->noisy)) return; /* pairs with lose_once */
+    if (!run || ra_load_acquire(&device->noisy)) return; /* pairs with rota_cuda_give_up */
     bool entered = rota_cuda_push_to_free(device, "a plan's instance");
     pthread_mutex_lock(&device->lock);
     if (entered)

@@ -177,7 +177,7 @@ static void forget(rota_cuda_device *device, rota_cuda_memory *memory) {
 void rota_cuda_memory_destroy(rota_exec_device *base, rota_exec_memory *memory_base) {
     rota_cuda_device *device = (rota_cuda_device *)base;
     rota_cuda_memory *memory = (rota_cuda_memory *)memory_base;
-    if (!memory || ra_load_acquire(&device->noisy)) return; /* pairs with lose_once; close counts it */
+    if (!memory || ra_load_acquire(&device->noisy)) return; /* pairs with rota_cuda_give_up; close counts it */
     /* Also on a lost device, whose context takes the calls and refuses them. */
     if (!rota_cuda_push_to_free(device, "memory")) return;
     forget(device, memory);

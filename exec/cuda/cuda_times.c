@@ -1,6 +1,6 @@
 /* Diagnostics: a kernel of one thread before and one after each command writes the device's timer to pinned
- * memory, where it can be read whatever became of the context: per-command times, and which command a hung or
- * lost device is at. */
+ * memory, where it can be read whatever became of the context: per-command times, and (cuda_running.c) which
+ * command a hung or lost device is at. */
 #include "exec/cuda/cuda_device.h"
 #include "base/clock.h"
 #include <string.h>
@@ -28,11 +28,6 @@ void rota_cuda_stamps_destroy(rota_cuda_device *device, rota_cuda_run *run) {
     run->stamps = NULL;
 }
 
-/* The device writes them meanwhile; what is read is judged by itself. */
-static uint64_t stamp_at(const uint64_t *stamps, uint64_t index) {
-    return ra_load_relaxed((const _Atomic uint64_t *)&stamps[index]);
-}
-
 /* What rota_clock_ns and the device's timer are apart: the best of several stamps, each written between two
  * looks at the clock. What was found earlier stands where the device does not get to it in time. */
 static rota_status calibrate(rota_cuda_device *device) {
@@ -49,7 +44,7 @@ static rota_status calibrate(rota_cuda_device *device) {
                                  device->cu->LaunchKernel(device->stamp_function, 1, 1, 1, 1, 1, 1, 0,
                                                           device->private_stream, parameters, NULL),
                                  "cuLaunchKernel"));
-        while ((stamp = stamp_at(word, 0)) == 0 && after - before < CALIBRATION_NS_MAX)
+        while ((stamp = rota_cuda_stamp_at(word, 0)) == 0 && after - before < CALIBRATION_NS_MAX)
             after = rota_clock_ns();
         after = rota_clock_ns();
         if (!stamp) break; /* the stamp still to come may end a later try early: no more tries */
@@ -75,46 +70,11 @@ rota_status rota_cuda_times(rota_exec_device *base, rota_exec_instance *instance
     rota_cuda_leave(device);
     ROTA_TRY(status);
     for (uint32_t c = 0; c < desc->command_count; c++) {
-        uint64_t begin = stamp_at(run->stamps, 2 * (uint64_t)c),
-                 end = stamp_at(run->stamps, 2 * (uint64_t)c + 1);
+        uint64_t begin = rota_cuda_stamp_at(run->stamps, 2 * (uint64_t)c),
+                 end = rota_cuda_stamp_at(run->stamps, 2 * (uint64_t)c + 1);
         if (!begin || !end) continue;
         out[c].begin_ns = begin + (uint64_t)offset;
         out[c].end_ns = end > begin ? end + (uint64_t)offset : out[c].begin_ns;
     }
     return ROTA_OK;
-}
-
-/* A command that began and did not end; commands have several lanes, so the first found is taken. */
-static bool running_command(const rota_cuda_run *run, uint32_t *out_command) {
-    for (uint32_t c = 0; run->stamps && c < run->program->desc->command_count; c++) {
-        if (!stamp_at(run->stamps, 2 * (uint64_t)c) || stamp_at(run->stamps, 2 * (uint64_t)c + 1)) continue;
-        *out_command = c;
-        return true;
-    }
-    return false;
-}
-
-bool rota_cuda_stuck_node(rota_exec_device *base, rota_exec_instance *instance, uint32_t *out_node) {
-    (void)base;
-    const rota_cuda_run *run = (const rota_cuda_run *)instance;
-    uint32_t command;
-    if (!running_command(run, &command)) return false;
-    *out_node = run->program->desc->commands[command].node;
-    return true;
-}
-
-const char *rota_cuda_running_node(rota_cuda_device *device) {
-    const char *name = NULL;
-    if (!device->options.diagnostics || !device->host.node_name) return NULL;
-    /* Whoever found the loss may hold the lock; then the name is not worth waiting for. */
-    if (pthread_mutex_trylock(&device->lock) != 0) return NULL;
-    for (rota_cuda_link *link = device->runs.next; link != &device->runs && !name; link = link->next) {
-        const rota_cuda_run *run = (const rota_cuda_run *)link; /* its link is its first member */
-        uint32_t command;
-        if (run->program && running_command(run, &command))
-            name =
-                device->host.node_name(run->program->desc->owner, run->program->desc->commands[command].node);
-    }
-    pthread_mutex_unlock(&device->lock);
-    return name;
 }

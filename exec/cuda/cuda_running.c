@@ -1,0 +1,40 @@
+/* Which command a hung or lost device is at, from the stamps that cuda_times.c describes: they are read
+ * without a call of the driver, so also while a loss is made known. */
+#include "exec/cuda/cuda_device.h"
+
+/* A command that began and did not end; commands have several lanes, so the first found is taken. */
+static bool running_command(const rota_cuda_run *run, uint32_t *out_command) {
+    for (uint32_t c = 0; run->stamps && c < run->program->desc->command_count; c++) {
+        if (!rota_cuda_stamp_at(run->stamps, 2 * (uint64_t)c) ||
+            rota_cuda_stamp_at(run->stamps, 2 * (uint64_t)c + 1))
+            continue;
+        *out_command = c;
+        return true;
+    }
+    return false;
+}
+
+bool rota_cuda_stuck_node(rota_exec_device *base, rota_exec_instance *instance, uint32_t *out_node) {
+    (void)base;
+    const rota_cuda_run *run = (const rota_cuda_run *)instance;
+    uint32_t command;
+    if (!running_command(run, &command)) return false;
+    *out_node = run->program->desc->commands[command].node;
+    return true;
+}
+
+const char *rota_cuda_running_node(rota_cuda_device *device) {
+    const char *name = NULL;
+    if (!device->options.diagnostics || !device->host.node_name) return NULL;
+    /* Whoever found the loss may hold the lock; then the name is not worth waiting for. */
+    if (pthread_mutex_trylock(&device->lock) != 0) return NULL;
+    for (rota_cuda_link *link = device->runs.next; link != &device->runs && !name; link = link->next) {
+        const rota_cuda_run *run = (const rota_cuda_run *)link; /* its link is its first member */
+        uint32_t command;
+        if (run->program && running_command(run, &command))
+            name =
+                device->host.node_name(run->program->desc->owner, run->program->desc->commands[command].node);
+    }
+    pthread_mutex_unlock(&device->lock);
+    return name;
+}
