@@ -71,7 +71,8 @@ ROTA_API rota_status rota_gradient_add(rota_tape *tape, const rota_tensor *x, co
 /* Where to write x's gradient: a tensor with x's strides. out_fresh: nothing was added to these elements yet,
  * so the caller overwrites all of them; else it must add. The caller records the write right after, before it
  * asks for another gradient. Only of an x that is wanted, and that holds no element several times (by a
- * stride of 0, or as windows that overlap): for others there is rota_gradient_begin. */
+ * stride of 0, or as windows that overlap): INTERNAL names the buffer of one that is not wanted, and for
+ * others there is rota_gradient_begin. */
 ROTA_API rota_status rota_gradient_target(rota_tape *tape, const rota_tensor *x, rota_tensor *out_dx,
                                           bool *out_fresh);
 /* For kernels that only write contiguous results: between begin and end the caller overwrites all of dx,

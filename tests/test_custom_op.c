@@ -172,12 +172,72 @@ static void none_of_the_optional_inputs(void **state) {
     op_kit_close(&kit);
 }
 
+/* y = x + w, whose gradient asks where to write both inputs' gradients, wanted or not. */
+static rota_status shape_of_sum(const rota_op_use *use, rota_tensor *out_outputs) {
+    (void)use;
+    return rota_tensor_of(NULL, 0, ROTA_F32, ROTA_SHAPE(N), out_outputs);
+}
+
+static rota_status record_sum(rota_tape *tape, rota_op_use *use) {
+    return rota_op_add_into(tape, use->inputs[0], use->inputs[1], use->outputs[0]);
+}
+
+static rota_status status_of_unwanted;
+static char sentence_of_unwanted[256];
+
+static rota_status gradient_of_sum(rota_tape *tape, const rota_op_use *use) {
+    for (uint32_t i = 0; i < 2; i++) {
+        rota_tensor dx;
+        bool fresh;
+        const rota_status status = rota_gradient_target(tape, &use->inputs[i], &dx, &fresh);
+        if (!rota_gradient_wanted(tape, &use->inputs[i])) {
+            status_of_unwanted = status;
+            snprintf(sentence_of_unwanted, sizeof sentence_of_unwanted, "%s", rota_last_error());
+            continue;
+        }
+        if (status != ROTA_OK) return status;
+        if (!fresh) return rota_fail(ROTA_INTERNAL, "nothing was added before");
+        const rota_status copied = rota_op_copy_into(tape, *rota_gradient_output(tape, 0), dx);
+        if (copied != ROTA_OK) return copied;
+    }
+    return ROTA_OK;
+}
+
+static void an_unwanted_gradient_has_no_place(void **state) {
+    (void)state;
+    static const rota_op sum = {.name = "sum of two",
+                                .input_count = 2,
+                                .output_count = 1,
+                                .input_names = {"x", "w"},
+                                .output_names = {"y"},
+                                .differentiable = 3,
+                                .shape = shape_of_sum,
+                                .record = record_sum,
+                                .gradient = gradient_of_sum};
+    op_kit kit;
+    op_kit_open(&kit);
+    const float x[N] = {1, 2, 3};
+    rota_tensor p = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(N), x),
+                w = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(N), x), loss, grad[1] = {{0}};
+    rota_op_use use = {.op = &sum, .input_count = 2, .output_count = 1, .inputs = {p, w}};
+    assert_ok(rota_op_apply(kit.tape, &use));
+    assert_ok(rota_op_sum(kit.tape, use.outputs[0], 0, false, &loss));
+    status_of_unwanted = ROTA_OK;
+    assert_ok(rota_backward(kit.tape, loss, &p, 1, grad, NULL));
+    assert_status(status_of_unwanted, ROTA_INTERNAL);
+    assert_non_null(strstr(sentence_of_unwanted, "no gradient of buffer '"));
+    assert_non_null(strstr(sentence_of_unwanted, rota_buffer_name(w.buffer)));
+    const uint32_t output = op_kit_output(&kit, grad[0]);
+    op_kit_run(&kit);
+    for (int i = 0; i < N; i++) assert_true(op_kit_f32(&kit, output)[i] == 1);
+    op_kit_close(&kit);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_op_of_ones_own_on_the_cpu),
-        cmocka_unit_test(an_op_of_ones_own_on_vulkan),
-        cmocka_unit_test(incomplete_ops_are_refused),
-        cmocka_unit_test(none_of_the_optional_inputs),
+        cmocka_unit_test(an_op_of_ones_own_on_the_cpu),      cmocka_unit_test(an_op_of_ones_own_on_vulkan),
+        cmocka_unit_test(incomplete_ops_are_refused),        cmocka_unit_test(none_of_the_optional_inputs),
+        cmocka_unit_test(an_unwanted_gradient_has_no_place),
     };
     return op_kit_run_tests(tests, sizeof tests / sizeof *tests);
 }
