@@ -2,24 +2,33 @@
 """Changes one line of the library at a time and asks the release suite whether it notices.
 
 tests/mutants.py list                     the mutants that the seed draws
-tests/mutants.py cover [--tests REGEX]    which lines each test executes, and how long it takes (build-mutants/coverage.json)
+tests/mutants.py cover [--tests REGEX]    which lines each test executes, and how long it takes (coverage.json)
 tests/mutants.py run [--jobs N] [--copy NAME] [--only 3,17] [--tests REGEX] [--seconds S] [--long] [--again]
 tests/mutants.py try FILE...              the same for changes of one's own, each a unified diff
 tests/mutants.py report                   what is known so far
+list, run and report take --seed and --count: another draw, of which nobody knew when the tests were written.
 
-Everything happens in a copy of the tree, build-mutants/tree, so that the checkout stays as it is. The copy is built once. A
-mutant is its one object, compiled alone and linked before the library's archive into a test that is about to run; only tests
-that execute the line run, the short ones first, those labelled long with --long. The first that fails kills the mutant. A test
-fails where it ends with an error or needs more than four times its usual time, passes then on the tree as it is, and fails on
-the mutant once more: the machine may be busy. Only programs of the tests' folder run; shell tests, which run installed
-programs, would kill more, never less. build-mutants/results.json keeps what is known, by file, line text and change.
+Everything happens in a copy of the tree, build-mutants/tree, so that the checkout stays as it is. The copy is built
+once. A mutant is its one object, compiled alone and linked before the library's archive into a test that is about to
+run; only tests that execute the line run, the short ones first, those labelled long with --long. Before that, the
+control: the files as they are go the same way, all of a run's at once, and a test that then fails kills nothing. A
+test fails where it ends with an error or needs more than four times what it took in the control; it kills where it then
+passes in the control's program, and fails on the mutant once more: the machine may be busy. Each program that runs has
+an empty HOME and cache of its own. Only programs of the tests' folder run; shell tests, which run installed programs,
+would kill more, never less. build-mutants/results.json keeps what is known: by file, kind, line and place among equal
+lines, and of which state of the library and its tests. Of another state it is not believed: the test that killed then
+runs first.
 
-The draw depends on the text of lines, not on their places: a line that changes takes only itself out of the draw.
-Memory orders are not changed here: the machine that runs this may be stronger than C11, and the explorations judge them.
-Standard library only.
+The draw depends on the text of lines, not on their numbers: a line that changes takes only itself out of the draw.
+The script's own seed draws kinds of changes as often as each other, over all folders; so its mutants stay those that
+docs/mutants.md tells of. Another seed draws from each folder as its share of the lines is, and there kinds in turn,
+from lines that the script's own leaves.
+Memory orders are not changed here: the machine that runs this may be stronger than C11, and the explorations judge
+them. Standard library only.
 """
 import argparse, fcntl, hashlib, json, os, re, resource, shlex, shutil, subprocess, sys, threading, time
 from pathlib import Path
+from typing import NamedTuple
 
 SEED = 20261123
 COUNT = 140
@@ -93,39 +102,71 @@ def sources():
     return [path for path in files if str(path.relative_to(ROOT)) not in LEFT_OUT]
 
 
-def draw():
-    """COUNT mutants: kinds as often as each other as far as there are any, files by their number of lines."""
-    by_kind = {}
+class Mutant(NamedTuple):
+    place: str  # the file
+    number: int  # of the line
+    kind: str
+    line: str
+    new: str
+    occurrence: int  # among the file's equal lines with this change, from 1
+
+    def key(self):
+        return f"{self.place}|{self.kind}|{self.line.strip()}|{self.new.strip()}|{self.occurrence}"
+
+
+def lines_of_code(path):
+    """(number, line, the one before) of a file's lines that are neither empty nor a comment"""
+    inside, before = False, ""
+    for number, line in enumerate(path.read_text().splitlines(keepends=True), 1):
+        comment = inside or line.lstrip().startswith("/*")
+        inside = comment and "*/" not in line
+        if comment or not line.strip():
+            continue
+        yield number, line, before
+        before = line
+
+
+def shares(lines, count):
+    """count divided as the folders' numbers of lines are, what is left over going to the largest remainders"""
+    total = sum(lines.values())
+    parts = {folder: count * lines[folder] // total for folder in lines}
+    for folder in sorted(lines, key=lambda f: (-(count * lines[f] % total), f))[: count - sum(parts.values())]:
+        parts[folder] += 1
+    return parts
+
+
+def draw(options):
+    by_folder, lines_in = {}, {}
     for path in sources():
-        inside, seen, before = False, {}, ""
-        for number, line in enumerate(path.read_text().splitlines(keepends=True), 1):
-            comment = inside or line.lstrip().startswith("/*")
-            inside = comment and "*/" not in line
-            if comment:
-                continue
-            name = str(path.relative_to(ROOT))
+        name, seen = str(path.relative_to(ROOT)), {}
+        folder = "" if options.seed == SEED else str(Path(name).parent)
+        for number, line, before in lines_of_code(path):
+            lines_in[folder] = lines_in.get(folder, 0) + 1
             for kind, new in changes_of(line, before):
                 text = f"{name}|{kind}|{line}|{new}"
                 seen[text] = seen.get(text, 0) + 1
-                rank = hashlib.sha256(f"{SEED}|{text}|{seen[text]}".encode()).digest()
-                by_kind.setdefault(kind, []).append((rank, (name, number, kind, line, new)))
-            before = line if line.strip() else before
-    for candidates in by_kind.values():
-        candidates.sort(reverse=True)
-    drawn, lines = [], set()
-    while len(drawn) < COUNT:
-        for kind in sorted(by_kind):
-            while by_kind[kind]:
-                mutant = by_kind[kind].pop()[1]
-                if mutant[:2] not in lines:
-                    lines.add(mutant[:2])
-                    drawn.append(mutant)
-                    break
-    return drawn[:COUNT]
+                rank = hashlib.sha256(f"{options.seed}|{text}|{seen[text]}".encode()).digest()
+                mutant = Mutant(name, number, kind, line, new, seen[text])
+                by_folder.setdefault(folder, {}).setdefault(kind, []).append((rank, mutant))
+    own = argparse.Namespace(seed=SEED, count=COUNT)
+    drawn, taken = [], set() if options.seed == SEED else {mutant[:2] for mutant in draw(own)}
+    for folder, wanted in shares(lines_in, options.count).items():
+        by_kind, first = by_folder.get(folder, {}), len(drawn)
+        for candidates in by_kind.values():
+            candidates.sort(reverse=True)
+        while len(drawn) < first + wanted and any(by_kind.values()):
+            for kind in sorted(by_kind):
+                while by_kind[kind]:
+                    mutant = by_kind[kind].pop()[1]
+                    if mutant[:2] not in taken:  # one change a line
+                        taken.add(mutant[:2])
+                        drawn.append(mutant)
+                        break
+        del drawn[first + wanted:]
+    return drawn
 
 
-def key_of(mutant):
-    return f"{mutant[0]}|{mutant[2]}|{mutant[3].strip()}|{mutant[4].strip()}"
+# ---- What is kept ----
 
 
 def known(name="results.json"):
@@ -140,19 +181,57 @@ def keep(values, name="results.json"):
     temporary.replace(WORK / name)
 
 
+def state_of(tree):
+    """Of what decides a verdict: the library, its tests and how they are built. Not what only this script says."""
+    files = must(["git", "ls-files", "-z"], ROOT).split("\0")
+    state = hashlib.sha256()
+    for name in sorted(files):
+        judged = Path(name).suffix in (".c", ".h", ".comp", ".cu", ".glsl", ".txt", ".cmake", ".json", ".inc")
+        if judged and not name.startswith("docs/") and (tree / name).is_file():
+            state.update(f"{name}|".encode() + (tree / name).read_bytes())
+    return state.hexdigest()[:16]
+
+
+# ---- Programs ----
+
+
+class Problem(Exception):
+    """What ends a run, whichever thread meets it."""
+
+
+class End(NamedTuple):
+    output: str
+    how: str  # "passed"; or what it ended by: "an assertion", "a crash", "time", "memory"
+    seconds: float = 0.0
+
+
 def bounded():
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_MAX, MEMORY_MAX))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def command(arguments, where, limit, environment=None, limits=None):
-    """(output, exit code or None where it ran past the limit)"""
-    process = subprocess.Popen(arguments, cwd=where, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-                               stdin=subprocess.DEVNULL, start_new_session=True, env=environment, preexec_fn=limits)
+def private_bytes(process):
     try:
-        return process.communicate(timeout=limit)[0], process.returncode
-    except subprocess.TimeoutExpired:
-        return "", None
+        return int(Path(f"/proc/{process.pid}/statm").read_text().split()[5]) * resource.getpagesize()
+    except (OSError, IndexError):
+        return 0  # it has ended
+
+
+def command(arguments, where, limit, environment=None, limits=None):
+    """(output, exit code or None where it ran past the limit, the most private memory that was seen, in bytes)"""
+    process = subprocess.Popen(arguments, cwd=where, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                               errors="replace", stdin=subprocess.DEVNULL, start_new_session=True, env=environment,
+                               preexec_fn=limits)
+    until, most = time.time() + limit, 0
+    try:
+        while True:
+            try:
+                output = process.communicate(timeout=min(0.1, max(until - time.time(), 0)))[0]
+                return output, process.returncode, most
+            except subprocess.TimeoutExpired:
+                most = max(most, private_bytes(process))
+                if time.time() >= until:
+                    return "", None, most
     finally:
         try:
             os.killpg(process.pid, 9)  # and what it has started
@@ -162,10 +241,57 @@ def command(arguments, where, limit, environment=None, limits=None):
 
 
 def must(arguments, where):
-    output, code = command(arguments, where, 7200)
+    output, code, _ = command(arguments, where, 7200)
     if code != 0:
-        sys.exit(f"{shlex.join(map(str, arguments))}:\n{output[-3000:]}")
+        raise Problem(f"{shlex.join(map(str, arguments))}:\n{output[-3000:]}")
     return output
+
+
+def run_test(executable, arguments, where, limit, home, **more):
+    """Runs a test that finds nothing of what others left in HOME or in a cache."""
+    shutil.rmtree(home, ignore_errors=True)
+    (home / "cache").mkdir(parents=True)
+    environment = dict(os.environ, HOME=str(home), XDG_CACHE_HOME=str(home / "cache"), **more)
+    begun = time.time()
+    output, code, most = command([str(executable), *arguments], where, limit, environment, bounded)
+    if code in (0, 77):
+        how = "passed"
+    elif most > MEMORY_MAX * 0.9:
+        how = "memory"
+    elif code is None:
+        how = "time"
+    else:
+        how = "a crash" if code < 0 or "Test failed with exception" in output else "an assertion"
+    return End(output, how, time.time() - begun)
+
+
+def share(jobs, things, work):
+    """Calls work(number of the thread, thing) for all things, on so many threads. What one raises ends the others once
+    they are through with theirs, and is raised here."""
+    left, problems, lock = list(things)[::-1], [], threading.Lock()
+
+    def one(number):
+        while True:
+            with lock:
+                if not left or problems:
+                    return
+                thing = left.pop()
+            try:
+                work(number, thing)
+            except BaseException as problem:
+                with lock:
+                    problems.append(problem)
+
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(jobs)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if problems:
+        raise problems[0]
+
+
+# ---- The copy of the tree ----
 
 
 def prepare(options):
@@ -194,24 +320,28 @@ def configure(tree, name, *options):
     return build
 
 
+class Test(NamedTuple):
+    executable: str
+    arguments: list
+    is_long: bool
+
+
 def tests_of(build):
-    """{name: (executable, arguments, is it labelled long)} of ctest's tests that are programs of the folder tests."""
+    """{name: Test} of ctest's tests that are programs of the folder tests."""
     text, found = (build / "tests" / "CTestTestfile.cmake").read_text(), {}
     for name, words in re.findall(r"^add_test\((\S+) (.*)\)$", text, re.M):
         name, words = re.sub(r"^\[=*\[|\]=*\]$", "", name), shlex.split(words)
-        about = re.search(r"^set_tests_properties\((?:\[=*\[)?" + re.escape(name) + r"(?:\]=*\])? PROPERTIES (.*)\)$", text, re.M)
+        properties = r"^set_tests_properties\((?:\[=*\[)?" + re.escape(name) + r"(?:\]=*\])? PROPERTIES (.*)\)$"
+        about = re.search(properties, text, re.M)
         labels = re.search(r'LABELS "(.*?)"', about[1]) if about else None
         labels = labels[1].split(";") if labels else []
-        if Path(words[0]).parent == build / "tests" and not re.fullmatch(LEFT_OUT_TESTS, name) and "full" not in labels:
-            found[name] = (Path(words[0]).name, words[1:], "long" in labels)
+        program = Path(words[0])
+        if program.parent == build / "tests" and not re.fullmatch(LEFT_OUT_TESTS, name) and "full" not in labels:
+            found[name] = Test(program.name, words[1:], "long" in labels)
     return found
 
 
-def run_test(executable, arguments, where, limit, **more):
-    begun = time.time()
-    output, code = command([str(executable), *arguments], where, limit, dict(os.environ, **more), bounded)
-    return code in (0, 77), time.time() - begun, output
-
+# ---- Coverage ----
 
 LAUNCHER = """#!/bin/sh
 case "$*" in
@@ -222,245 +352,307 @@ exec %s "$@"
 """
 
 
+def counted_lines(build, tree, texts, data, notes):
+    """{file: its text, the lines that were executed, all lines of code} of a program's counts."""
+    files, counts = {}, list(data.rglob("*.gcda"))
+    for path in counts:
+        path.with_suffix(".gcno").symlink_to(notes[path.relative_to(data).with_suffix(".gcno")])
+    gcov = ["gcov", "--json-format", "--stdout", *map(str, counts)]
+    output = subprocess.run(gcov, cwd=build, capture_output=True, text=True).stdout
+    for document in filter(str.strip, output.splitlines()):
+        for file in json.loads(document)["files"]:
+            place = os.path.relpath(os.path.join(build, file["file"]), tree)
+            if place not in texts:
+                continue
+            lines = files.setdefault(place, {"text": texts[place], "runs": set(), "lines": set()})
+            lines["lines"].update(line["line_number"] for line in file["lines"])
+            lines["runs"].update(line["line_number"] for line in file["lines"] if line["count"])
+    return {place: {"text": l["text"], "runs": sorted(l["runs"]), "lines": sorted(l["lines"])}
+            for place, l in files.items()}
+
+
+def text_hash(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
 def cover(options):
     """Runs each test once in a build that counts lines."""
     tree = prepare(options)
     launcher = WORK / "launcher.sh"
     launcher.write_text(LAUNCHER % (shutil.which("ccache") or ""))
     launcher.chmod(0o755)
-    build = configure(tree, "build-cov", f"-DCMAKE_C_COMPILER_LAUNCHER={launcher}", f"-DCMAKE_EXE_LINKER_FLAGS=--coverage {LINKER}")
+    build = configure(tree, "build-cov", f"-DCMAKE_C_COMPILER_LAUNCHER={launcher}",
+                      f"-DCMAKE_EXE_LINKER_FLAGS=--coverage {LINKER}")
     tests = tests_of(build)
-    chosen = [name for name in tests if (re.fullmatch(options.tests, name) if options.tests else options.long or not tests[name][2])]
-    must(["cmake", "--build", str(build), "-j", str(options.jobs), "--target", *sorted({tests[name][0] for name in chosen})], tree)
+    chosen = [name for name, test in tests.items()
+              if (re.fullmatch(options.tests, name) if options.tests else options.long or not test.is_long)]
+    targets = sorted({tests[name].executable for name in chosen})
+    must(["cmake", "--build", str(build), "-j", str(options.jobs), "--target", *targets], tree)
     notes = {path.relative_to(build): path for path in build.rglob("*.gcno")}
-    coverage, lock, left = known("coverage.json"), threading.Lock(), sorted(chosen, reverse=True)
-    texts = {str(path.relative_to(ROOT)): hashlib.sha256((tree / path.relative_to(ROOT)).read_bytes()).hexdigest() for path in sources()}
+    texts = {str(path.relative_to(ROOT)): text_hash(tree / path.relative_to(ROOT)) for path in sources()}
+    coverage, lock = known("coverage.json"), threading.Lock()
 
-    def one(name):
-        executable, arguments, _ = tests[name]
+    def one(number, name):
         data = WORK / "counts" / name
         shutil.rmtree(data, ignore_errors=True)
         data.mkdir(parents=True)
-        passed, seconds, _ = run_test(build / "tests" / executable, arguments, build / "tests", 600, GCOV_PREFIX=str(data),
-                                      GCOV_PREFIX_STRIP=str(len(build.parts) - 1))
-        files = {}
-        counted = list(data.rglob("*.gcda"))
-        for path in counted:
-            path.with_suffix(".gcno").symlink_to(notes[path.relative_to(data).with_suffix(".gcno")])
-        output = subprocess.run(["gcov", "--json-format", "--stdout", *map(str, counted)], cwd=build, capture_output=True, text=True).stdout
-        for document in filter(str.strip, output.splitlines()):
-            for file in json.loads(document)["files"]:
-                place = os.path.relpath(os.path.join(build, file["file"]), tree)
-                if place in texts:
-                    lines = files.setdefault(place, {"text": texts[place], "runs": set(), "lines": set()})
-                    for line in file["lines"]:
-                        lines["lines"].add(line["line_number"])
-                        if line["count"]:
-                            lines["runs"].add(line["line_number"])
+        end = run_test(build / "tests" / tests[name].executable, tests[name].arguments, build / "tests", 600,
+                       WORK / f"home-cover{number}", GCOV_PREFIX=str(data), GCOV_PREFIX_STRIP=str(len(build.parts) - 1))
+        files = counted_lines(build, tree, texts, data, notes)
         shutil.rmtree(data)
-        return {"seconds": round(seconds, 2), "passed": passed,
-                "files": {place: {"text": l["text"], "runs": sorted(l["runs"]), "lines": sorted(l["lines"])} for place, l in files.items()}}
+        with lock:
+            coverage[name] = {"seconds": round(end.seconds, 2), "passed": end.how == "passed", "files": files}
+            keep(coverage, "coverage.json")
+            print(f"{name}: {end.how}, {end.seconds:.2f} s, {sum(len(f['runs']) for f in files.values())} lines",
+                  flush=True)
 
-    def worker():
-        while True:
-            with lock:
-                if not left:
-                    return
-                name = left.pop()
-            result = one(name)
-            with lock:
-                coverage[name] = result
-                keep(coverage, "coverage.json")
-                print(f"{name}: {'' if result['passed'] else 'FAILS, '}{result['seconds']} s, "
-                      f"{sum(len(f['runs']) for f in result['files'].values())} lines", flush=True)
-
-    share(options.jobs, worker)
+    share(options.jobs, sorted(chosen), one)
 
 
-def share(jobs, worker):
-    threads = [threading.Thread(target=worker) for _ in range(jobs)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+# ---- Judging ----
+
+
+class DoesNotBuild(Exception):
+    pass
 
 
 class Suite:
     """The tree's release build, and what is known of its tests."""
 
     def __init__(self, options):
-        self.tree = prepare(options)
+        self.options, self.tree = options, prepare(options)
+        self.state = state_of(self.tree)
         self.build = configure(self.tree, "build", f"-DCMAKE_EXE_LINKER_FLAGS={LINKER}")
         self.tests = tests_of(self.build)
-        must(["cmake", "--build", str(self.build), "-j", str(options.jobs), "--target",
-              *sorted({executable for executable, _, _ in self.tests.values()})], self.tree)
+        targets = sorted({test.executable for test in self.tests.values()})
+        must(["cmake", "--build", str(self.build), "-j", str(options.jobs), "--target", *targets], self.tree)
         self.compiles = {}
         for entry in json.loads((self.build / "compile_commands.json").read_text()):
             words = shlex.split(entry["command"])
-            self.compiles.setdefault(os.path.relpath(entry["file"], self.tree), {})[words[words.index("-o") + 1]] = words
+            outputs = self.compiles.setdefault(os.path.relpath(entry["file"], self.tree), {})
+            outputs[words[words.index("-o") + 1]] = words
         self.links, self.coverage, self.lock = {}, known("coverage.json"), threading.Lock()
+        self.usual = {}  # by test: what it took in the control, where it passed
 
     def link_of(self, executable):
         with self.lock:
             if executable not in self.links:
-                text = must(["ninja", "-C", str(self.build), "-t", "commands", f"tests/{executable}"], self.build)
-                last = text.strip().splitlines()[-1]
+                commands = ["ninja", "-C", str(self.build), "-t", "commands", f"tests/{executable}"]
+                last = must(commands, self.build).strip().splitlines()[-1]
                 self.links[executable] = shlex.split(re.sub(r"^: && | && :.*$", "", last))
-            return self.links[executable]
+            return list(self.links[executable])
 
-    def candidates(self, place, number, options):
+    def compiled(self, place, source, output, folder):
+        made = folder / (hashlib.sha256(f"{place}|{output}".encode()).hexdigest()[:16] + ".o")
+        if not made.exists():
+            words = list(self.compiles[place][output])
+            partial = made.with_suffix(f".{threading.get_ident()}")
+            words[words.index("-o") + 1] = str(partial)
+            words[words.index("-c") + 1] = str(source)
+            words[words.index("-c"):words.index("-c")] = ["-iquote", str((self.tree / place).parent)]
+            said, code, _ = command(words, self.build, 600)
+            if code != 0:
+                raise DoesNotBuild(said[-300:])
+            partial.replace(made)
+        return str(made)
+
+    def program(self, executable, changed, folder):
+        """A test's program with files, {place: source}, compiled alone and linked before the library's archive."""
+        program = folder / executable
+        if program.exists():
+            return program
+        link = self.link_of(executable)
+        link[link.index("-o") + 1] = str(program)
+        for place, source in changed.items():
+            outputs = self.compiles[place]
+            own = [output for output in outputs if output in link]  # the program has its own object of the file
+            output = own[0] if own else next(o for o in outputs if "rota_marks" in o or "rota_plain" in o)
+            made = self.compiled(place, source, output, folder)
+            if own:
+                link[link.index(output)] = made
+            else:
+                link.insert(next(i for i, word in enumerate(link) if word.endswith("librota_marks.a")), made)
+        said, code, _ = command(link, self.build, 600)
+        if code != 0:
+            raise DoesNotBuild(said[-300:])
+        return program
+
+    def candidates(self, place, number):
         """Names of the tests that execute a line, the shortest first; those of which nothing is known count."""
-        found = []
-        text = hashlib.sha256((self.tree / place).read_bytes()).hexdigest()
-        for name, (_, _, is_long) in self.tests.items():
-            if options.tests and not re.fullmatch(options.tests, name) or is_long and not options.long and not options.tests:
+        found, options, text = [], self.options, text_hash(self.tree / place)
+        for name, test in self.tests.items():
+            if options.tests and not re.fullmatch(options.tests, name):
                 continue
-            known_of = self.coverage.get(name)
-            if not known_of or options.tests:
-                about = known_of["seconds"] if known_of else 60.0 if is_long else 5.0
-                if about <= options.seconds:
-                    found.append((about, name))
+            if test.is_long and not options.long and not options.tests:
                 continue
-            if not known_of["passed"]:
+            covered = self.coverage.get(name)
+            seconds = covered["seconds"] if covered else 60.0 if test.is_long else 5.0
+            if seconds > options.seconds:
                 continue
-            lines = known_of["files"].get(place)
-            if lines and lines["text"] == text:
-                before = [line for line in lines["lines"] if line <= number]
-                if not before or before[-1] not in lines["runs"]:
-                    continue
-            elif not lines:
-                continue  # its program does not even contain the file
-            if known_of["seconds"] <= options.seconds:
-                found.append((known_of["seconds"], name))
-        return sorted(found)
+            if covered and not options.tests:
+                lines = covered["files"].get(place)
+                if not lines:
+                    continue  # its program does not even contain the file
+                if lines["text"] == text:
+                    before = [line for line in lines["lines"] if line <= number]
+                    if not before or before[-1] not in lines["runs"]:
+                        continue
+            found.append((seconds, name))
+        return [name for _, name in sorted(found)]
 
-    def judge(self, place, text, number, folder, options, already=()):
-        """(state, the test that fails, the tests that passed, what they took in seconds)"""
-        folder.mkdir(parents=True, exist_ok=True)
-        for path in folder.iterdir():
-            path.unlink()
+    def run(self, name, program, limit, home):
+        return run_test(program, self.tests[name].arguments, self.build / "tests", limit, home)
+
+    def control(self, places, names):
+        """Runs these tests with these files, all of them as they are, compiled and linked as a mutant is."""
+        self.unchanged = WORK / f"{self.options.copy}-control"
+        shutil.rmtree(self.unchanged, ignore_errors=True)
+        self.unchanged.mkdir(parents=True)
+        files = {place: self.tree / place for place in places}
+        executables = sorted({self.tests[name].executable for name in names})
+        share(self.options.jobs, executables, lambda _, executable: self.program(executable, files, self.unchanged))
+
+        def one(number, name):
+            end = self.run(name, self.unchanged / self.tests[name].executable, 600, self.unchanged / f"home{number}")
+            if end.how == "passed":
+                self.usual[name] = end.seconds
+            else:
+                print(f"control: {name} ends by {end.how} on the tree as it is, and kills nothing", flush=True)
+
+        share(self.options.jobs, sorted(names), one)
+        print(f"control: {len(self.usual)} of {len(names)} tests pass", flush=True)
+
+    def kills(self, name, program, limit, home):
+        """(what a test ends by on the mutant twice, with a pass on the tree as it is between; "passed"; "doubtful"
+        where it ends so only once, seconds)"""
+        first = self.run(name, program, limit, home)
+        if first.how == "passed":
+            return "passed", first.seconds
+        unchanged = self.run(name, self.unchanged / program.name, limit, home)
+        again = self.run(name, program, limit, home) if unchanged.how == "passed" else None
+        if again is None or again.how == "passed":
+            return "doubtful", first.seconds
+        return again.how, first.seconds + again.seconds
+
+    def judge(self, place, text, number, folder, passed=(), first=None):
+        """A verdict: state; of what is killed by what and by which test; the tests that passed, with those that did
+        before; what they took in seconds. The test `first` runs first."""
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
         changed = folder / Path(place).name
         changed.write_text(text)
-        objects, programs, passed, total = {}, {}, [], 0.0
-        chosen, doubtful = self.candidates(place, number, options), []
+        verdict = {"state": "lives", "passed": list(passed), "doubtful": [], "seconds": 0.0, "tree": self.state}
+        chosen = [name for name in self.candidates(place, number) if name in self.usual]
+        chosen.sort(key=lambda name: (name != first, self.usual[name]))
         if not chosen:
-            return "not executed", None, [], 0.0
-        for usual, name in chosen:
-            if name in already:
+            return dict(verdict, state="no test ran")
+        for name in chosen:
+            if name in passed:
                 continue
-            executable, arguments, _ = self.tests[name]
-            if executable not in programs:
-                link = list(self.link_of(executable))
-                outputs = self.compiles[place]
-                own = [output for output in outputs if output in link]
-                output = own[0] if own else next(o for o in outputs if "rota_marks" in o or "rota_plain" in o)
-                if output not in objects:
-                    made = folder / f"{len(objects)}.o"
-                    words = list(outputs[output])
-                    words[words.index("-o") + 1] = str(made)
-                    words[words.index("-c") + 1] = str(changed)
-                    words[words.index("-c"):words.index("-c")] = ["-iquote", str((self.tree / place).parent)]
-                    said, code = command(words, self.build, 600)
-                    if code != 0:
-                        return "does not build", said[-300:], [], 0.0
-                    objects[output] = made
-                program = folder / executable
-                link[link.index("-o") + 1] = str(program)
-                if own:
-                    link[link.index(output)] = str(objects[output])
-                else:
-                    archive = next(i for i, word in enumerate(link) if word.endswith("librota_marks.a"))
-                    link.insert(archive, str(objects[output]))
-                said, code = command(link, self.build, 600)
-                if code != 0:
-                    return "does not link", said[-300:], [], 0.0
-                programs[executable] = program
-            limit = 4 * usual + 8
-            fails = lambda program: run_test(program, arguments, self.build / "tests", limit)
-            good, seconds, _ = fails(programs[executable])
-            total += seconds
-            if not good:
-                if fails(self.build / "tests" / executable)[0] and not fails(programs[executable])[0]:
-                    return "killed", name, passed, total
-                doubtful.append(name)
-                continue
-            passed.append(name)
-        return "lives", f"but {' '.join(doubtful)} failed once" if doubtful else None, passed, total
+            try:
+                program = self.program(self.tests[name].executable, {place: changed}, folder)
+            except DoesNotBuild as problem:
+                return dict(verdict, state="does not build", said=str(problem))
+            by, seconds = self.kills(name, program, 4 * self.usual[name] + 8, folder / "home")
+            verdict["seconds"] = round(verdict["seconds"] + seconds, 1)
+            if by not in ("passed", "doubtful"):
+                return dict(verdict, state="killed", by=by, test=name)
+            verdict[by].append(name)
+        return verdict
+
+
+def said_of(verdict):
+    said = verdict["state"]
+    if verdict["state"] == "killed":
+        said += f" by {verdict['by']} of {verdict['test']}"
+    if verdict["doubtful"]:
+        said += f", but {' '.join(verdict['doubtful'])} failed once"
+    return f"{said} ({len(verdict['passed'])} tests passed, {verdict['seconds']:.0f} s)"
 
 
 def run(options):
     wanted = [int(number) for number in options.only.split(",")] if options.only else None
-    suite, lock = Suite(options), threading.Lock()
-    left = [(index, mutant) for index, mutant in enumerate(draw(), 1) if wanted is None or index in wanted]
-    left.reverse()
+    suite, lock, before = Suite(options), threading.Lock(), known()
+    chosen, tests = [], set()
+    for index, mutant in enumerate(draw(options), 1):
+        verdict = before.get(mutant.key(), {})
+        passed = verdict["passed"] if verdict.get("tree") == suite.state and not options.again else []
+        is_known = verdict.get("tree") == suite.state and verdict["state"] in ("killed", "does not build")
+        if (wanted is None or index in wanted) and (options.again or not is_known):
+            chosen.append((index, mutant, passed, verdict.get("test")))
+            tests.update(name for name in suite.candidates(mutant.place, mutant.number) if name not in passed)
+    suite.control({mutant.place for _, mutant, _, _ in chosen}, tests)
 
-    def worker(folder):
-        while True:
-            with lock:
-                if not left:
-                    return
-                index, (place, number, kind, line, new) = left.pop()
-                key = key_of((place, number, kind, line, new))
-                before = known().get(key, {})
-            if before.get("state") in ("killed", "does not build") and not options.again:
-                continue
-            lines = (suite.tree / place).read_text().splitlines(keepends=True)
-            if lines[number - 1] != line:
-                sys.exit(f"{place} has changed since the copy was made")
-            lines[number - 1] = new
-            already = () if options.again else set(before.get("passed", []))
-            state, said, passed, seconds = suite.judge(place, "".join(lines), number, folder, options, already)
-            with lock, open(WORK / "results.lock", "w") as other_runs:
-                fcntl.flock(other_runs, fcntl.LOCK_EX)
-                results = known()
-                results[key] = {"number": number, "state": state, "said": said, "passed": sorted({*passed, *already})}
-                keep(results)
-                print(f"{index:3} {place}:{number} {kind}: {state} {said or ''} ({len(passed)} tests, {seconds:.0f} s)", flush=True)
+    def one(number, thing):
+        index, mutant, passed, first = thing
+        lines = (suite.tree / mutant.place).read_text().splitlines(keepends=True)
+        if lines[mutant.number - 1] != mutant.line:
+            raise Problem(f"{mutant.place} has changed since the copy was made")
+        lines[mutant.number - 1] = mutant.new
+        folder = WORK / f"{options.copy}-worker{number}"
+        verdict = suite.judge(mutant.place, "".join(lines), mutant.number, folder, passed, first)
+        with lock, open(WORK / "results.lock", "w") as other_runs:
+            fcntl.flock(other_runs, fcntl.LOCK_EX)
+            results = known()
+            results[mutant.key()] = verdict
+            keep(results)
+            print(f"{index:3} {mutant.place}:{mutant.number} {mutant.kind}: {said_of(verdict)}", flush=True)
 
-    folders = iter([WORK / f"{options.copy}-worker{n}" for n in range(options.jobs)])
-    share(options.jobs, lambda: worker(next(folders)))
+    share(options.jobs, chosen, one)
+
+
+def first_changed_line(diff):
+    """(file, number) of a unified diff's first change"""
+    place = re.search(r"^\+\+\+ (?:b/)?(\S+)", diff, re.M)[1]
+    number = int(re.search(r"^@@ -(\d+)", diff, re.M)[1])
+    for line in diff[diff.index("\n@@"):].split("\n")[2:]:
+        if line[:1] in "+-":
+            break
+        number += 1
+    return place, number
 
 
 def attempt(options):
     """Changes of one's own: each file is a diff of one file of the library."""
     suite = Suite(options)
-    left, lock = sorted(options.files, reverse=True), threading.Lock()
+    diffs = {Path(file): first_changed_line(Path(file).read_text()) for file in sorted(options.files)}
+    tests = {name for place, number in diffs.values() for name in suite.candidates(place, number)}
+    suite.control({place for place, _ in diffs.values()}, tests)
 
-    def worker(folder):
-        while True:
-            with lock:
-                if not left:
-                    return
-                diff = Path(left.pop())
-            text = diff.read_text()
-            place = re.search(r"^\+\+\+ (?:b/)?(\S+)", text, re.M)[1]
-            number = int(re.search(r"^@@ -(\d+)", text, re.M)[1])
-            for offset, line in enumerate(text[text.index("\n@@"):].split("\n")[2:]):
-                if line[:1] in "+-":
-                    break
-                number += 1
-            folder.mkdir(parents=True, exist_ok=True)
-            target = folder.with_name(folder.name + ".c")
-            said, code = command(["patch", "-s", "-o", str(target), str(suite.tree / place), str(diff.resolve())], WORK, 60)
-            state, name, passed, seconds = ("does not apply", said, [], 0) if code != 0 else \
-                suite.judge(place, target.read_text(), number, folder, options)
-            print(f"{diff.name} {place}:{number}: {state} {name or ''} ({len(passed)} tests, {seconds:.0f} s)", flush=True)
+    def one(thread, thing):
+        diff, (place, number) = thing
+        target = WORK / f"{options.copy}-worker{thread}.c"
+        patch = ["patch", "-s", "-o", str(target), str(suite.tree / place), str(diff.resolve())]
+        said, code, _ = command(patch, WORK, 60)
+        if code != 0:
+            raise Problem(f"{diff}: {said}")
+        verdict = suite.judge(place, target.read_text(), number, WORK / f"{options.copy}-worker{thread}")
+        print(f"{diff.name} {place}:{number}: {said_of(verdict)}", flush=True)
 
-    folders = iter([WORK / f"{options.copy}-worker{n}" for n in range(options.jobs)])
-    share(options.jobs, lambda: worker(next(folders)))
+    share(options.jobs, diffs.items(), one)
 
 
-def report(_options):
-    results, states = known(), {}
+def report(options):
+    results, counts, state = known(), {}, state_of(ROOT)
     print("| number | place | change | state |\n| --- | --- | --- | --- |")
-    for index, mutant in enumerate(draw(), 1):
-        result = results.get(key_of(mutant), {})
-        state = result.get("state", "not run")
-        states[state] = states.get(state, 0) + 1
-        if state != "killed":
-            text = mutant[3].strip().replace("|", "\\|"), mutant[4].strip().replace("|", "\\|")
-            print(f"| {index} | `{mutant[0]}:{mutant[1]}` | `{text[0]}` to `{text[1]}` | {state} |")
-    print("\n" + ", ".join(f"{count} {state}" for state, count in sorted(states.items())))
+    for index, mutant in enumerate(draw(options), 1):
+        verdict = results.get(mutant.key())
+        if not verdict:
+            said = "not run"
+        else:
+            said = verdict["state"] + (f" by {verdict['by']}" if verdict["state"] == "killed" else "")
+            said += "" if verdict["tree"] == state else ", at another state of the tree"
+        counts[said] = counts.get(said, 0) + 1
+        if not said.startswith(("killed by an assertion", "killed by a crash")):
+            line, new = (text.strip().replace("|", "\\|") for text in (mutant.line, mutant.new))
+            print(f"| {index} | `{mutant.place}:{mutant.number}` | `{line}` to `{new}` | {said} |")
+    print("\n" + "; ".join(f"{count} {said}" for said, count in sorted(counts.items())))
+
+
+def show(options):
+    for index, mutant in enumerate(draw(options), 1):
+        print(f"{index:3} {mutant.place}:{mutant.number} {mutant.kind}")
+        print(f"    - {mutant.line.strip()}\n    + {mutant.new.strip()}")
 
 
 def main():
@@ -468,6 +660,9 @@ def main():
     commands = parser.add_subparsers(dest="command", required=True)
     for name in ("list", "cover", "run", "try", "report"):
         one = commands.add_parser(name)
+        if name in ("list", "run", "report"):
+            one.add_argument("--seed", type=int, default=SEED, help="of another draw")
+            one.add_argument("--count", type=int, default=COUNT, help="how many it draws")
         if name in ("cover", "run", "try"):
             one.add_argument("--jobs", type=int, default=2)
             one.add_argument("--tests", help="only tests whose whole name this regular expression matches")
@@ -481,11 +676,10 @@ def main():
         if name == "try":
             one.add_argument("files", nargs="+")
     options = parser.parse_args()
-    if options.command == "list":
-        for index, mutant in enumerate(draw(), 1):
-            print(f"{index:3} {mutant[0]}:{mutant[1]} {mutant[2]}\n    - {mutant[3].strip()}\n    + {mutant[4].strip()}")
-    else:
-        {"cover": cover, "run": run, "try": attempt, "report": report}[options.command](options)
+    try:
+        {"list": show, "cover": cover, "run": run, "try": attempt, "report": report}[options.command](options)
+    except Problem as problem:
+        sys.exit(str(problem))
 
 
 if __name__ == "__main__":
