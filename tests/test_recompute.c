@@ -338,18 +338,21 @@ static void fill(rota_buffer *buffer) {
     assert_ok(rota_record_fill(recorder_of_limits, buffer, 0, rota_buffer_size(buffer), 1, NULL));
 }
 
-/* All operands but the last are read, whole. */
-static void run_kernel(const rota_kernel *kernel, rota_buffer *const *operands) {
+/* All operands but one are read, whole. */
+static void run_writing(const rota_kernel *kernel, rota_buffer *const *operands, uint32_t written) {
     rota_access accesses[3];
     for (uint32_t i = 0; i < kernel->operand_count; i++)
-        accesses[i] =
-            (rota_access){operands[i], 0, ROTA_WHOLE, i + 1 < kernel->operand_count ? ROTA_READ : ROTA_WRITE};
+        accesses[i] = (rota_access){operands[i], 0, ROTA_WHOLE, i == written ? ROTA_WRITE : ROTA_READ};
     assert_ok(rota_record_kernel(recorder_of_limits,
                                  &(rota_kernel_node){.kernel = kernel,
                                                      .accesses = accesses,
                                                      .access_count = kernel->operand_count,
                                                      .params = &(mix_params){0}},
                                  NULL));
+}
+
+static void run_kernel(const rota_kernel *kernel, rota_buffer *const *operands) {
+    run_writing(kernel, operands, kernel->operand_count - 1);
 }
 
 static void begin_limited(const char *name) {
@@ -426,6 +429,28 @@ static void what_was_handed_on_begins_in_its_node(void **state) {
     rota_buffer_release(p);
     rota_buffer_release(q);
     rota_buffer_release(r);
+}
+
+/* `made`, of 2 units, is made of `small` and `large`, of 1 and 16, and beside `large` and `big`, of 8, there
+ * is room for neither. `small` is filled again, too: whether it is kept instead is a matter of its size
+ * beside what is made of it, not beside `large`. */
+static void small_is_beside_what_is_written(void **state) {
+    (void)state;
+    static const rota_kernel of_two = MIX(3, 1, 0);
+    begin_limited("small");
+    rota_buffer *large = transient("large", 32), *small = transient("small", 2), *made = transient("made", 4),
+                *big = transient("big", 16), *out;
+    assert_ok(rota_buffer_create("out", HALVES(32), &out));
+    run_kernel(&impure[0], &large); /* which can't be done again */
+    fill(small);
+    run_writing(&of_two, (rota_buffer *[]){made, small, large}, 0);
+    run_kernel(&reading[0], (rota_buffer *[]){made, out});
+    fill(big);
+    run_kernel(&reading[0], (rota_buffer *[]){big, out});
+    run_kernel(&reading[0], (rota_buffer *[]){made, out});
+    run_kernel(&reading[0], (rota_buffer *[]){large, out});
+    end_limited(52, 48, 48, 2);
+    rota_buffer_release(out);
 }
 
 /* ---- Training ---- */
@@ -540,6 +565,7 @@ int main(void) {
         cmocka_unit_test(runs_between_kept_buffers),
         cmocka_unit_test(nothing_runs_twice_where_it_fits),
         cmocka_unit_test(what_was_handed_on_begins_in_its_node),
+        cmocka_unit_test(small_is_beside_what_is_written),
         cmocka_unit_test(training_gives_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
