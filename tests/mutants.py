@@ -19,10 +19,10 @@ would kill more, never less. build-mutants/results.json keeps what is known: by 
 lines, and of which state of the library and its tests. Of another state it is not believed: the test that killed then
 runs first.
 
-The draw depends on the text of lines, not on their numbers: a line that changes takes only itself out of the draw.
-The script's own seed draws kinds of changes as often as each other, over all folders; so its mutants stay those that
-docs/mutants.md tells of. Another seed draws from each folder as its share of the lines is, and there kinds in turn,
-from lines that the script's own leaves.
+The draw depends on the names of files and the text of lines, not on folders and numbers: a line that changes takes
+only itself out of the draw. The script's own seed draws kinds of changes as often as each other, over all folders.
+Another seed draws from each folder as its share of the lines is, and there kinds in turn, from lines that the script's
+own leaves.
 Memory orders are not changed here: the machine that runs this may be stronger than C11, and the explorations judge
 them. Standard library only.
 """
@@ -34,11 +34,11 @@ SEED = 20261123
 COUNT = 140
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "build-mutants"
-FOLDERS = ["sched", "exec", "exec/cpu", "exec/vk", "exec/cuda", "graph"]
+FOLDERS = ["sched", "sched/plan", "sched/trials", "exec", "exec/cpu", "exec/vk", "exec/cuda", "graph"]
 GRADIENT = "ops/gradient*.c"
 # What cannot change what anybody sees: words for people, and what only measures.
-LEFT_OUT = {"sched/plan/explain.c", "sched/plan/dot.c", "sched/plan/names.c", "sched/trace.c", "sched/plan/commands.c", "sched/times.c",
-            "exec/cuda/cuda_error.c"}
+LEFT_OUT = {"sched/plan/explain.c", "sched/plan/dot.c", "sched/plan/names.c", "sched/plan/commands.c", "sched/trace.c",
+            "sched/times.c", "exec/cuda/cuda_error.c"}
 # Tests that judge no behaviour of the release build: texts of proofs, and what judges shaders alone.
 LEFT_OUT_TESTS = r"test_proofs|test_models.*|explore_.*|test_shaders|test_cuda_kernels"
 MEMORY_MAX = 6 << 30  # of private memory in bytes, for mutants that allocate without end
@@ -143,7 +143,7 @@ def draw(options):
         for number, line, before in lines_of_code(path):
             lines_in[folder] = lines_in.get(folder, 0) + 1
             for kind, new in changes_of(line, before):
-                text = f"{name}|{kind}|{line}|{new}"
+                text = f"{path.name}|{kind}|{line}|{new}"
                 seen[text] = seen.get(text, 0) + 1
                 rank = hashlib.sha256(f"{options.seed}|{text}|{seen[text]}".encode()).digest()
                 mutant = Mutant(name, number, kind, line, new, seen[text])
