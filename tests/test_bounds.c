@@ -120,8 +120,9 @@ static void blocks_end(uint64_t least) {
 /* ---- What must stay inside ---- */
 
 /* Many readers of one range, so that the certificate proves them together, then writers of it; beside it
- * ranges, transients that hand their memory on, and accumulates. */
-static rota_graph *record(void) {
+ * ranges, transients that hand their memory on, and accumulates; and of what outlives the plan, `kept`, a
+ * part that is read, one that is written beside it, and a read of both. */
+static rota_graph *record(rota_buffer *kept) {
     enum { READERS = 80 };
     static const rota_kernel read = {.name = "read", .operand_count = 2};
     rota_graph *graph;
@@ -147,6 +148,12 @@ static rota_graph *record(void) {
         assert_ok(rota_record_copy(recorder, t, 0, x, 0, BYTES, NULL));
         assert_ok(rota_record_copy(recorder, x, 0, t, 0, BYTES / 4, NULL));
     }
+    const rota_access beside[] = {{kept, 0, BYTES / 2, ROTA_READ}, {kept, BYTES / 2, BYTES / 2, ROTA_WRITE}};
+    const rota_access both[] = {{kept, 0, BYTES, ROTA_READ}, {out, 0, 4, ROTA_WRITE}};
+    assert_ok(rota_record_kernel(
+        recorder, &(rota_kernel_node){.kernel = &read, .accesses = beside, .access_count = 2}, NULL));
+    assert_ok(rota_record_kernel(
+        recorder, &(rota_kernel_node){.kernel = &read, .accesses = both, .access_count = 2}, NULL));
     rota_recorder_close(recorder);
     return graph;
 }
@@ -157,12 +164,15 @@ static void of_a_compile(void **state) {
         for (int tight = 0; tight < 2; tight++) {
             rota_plan *plan;
             blocks_begin();
-            rota_graph *graph = record();
+            rota_buffer *kept;
+            assert_ok(rota_buffer_create("kept", BYTES, &kept));
+            rota_graph *graph = record(kept);
             const rota_compile_options options = {
                 .queues = queues, .packing = tight ? ROTA_PACK_TIGHT : ROTA_PACK_CONCURRENT, .certify = true};
             assert_ok(rota_compile(NULL, graph, &options, &plan));
             rota_plan_release(plan);
             rota_graph_release(graph);
+            rota_buffer_release(kept);
             blocks_end(100);
         }
 }
