@@ -227,8 +227,11 @@ static void the_choice_gives_its_reason(void **state) {
     rota_device *device;
     gpu.enumerate = list_a_gpu;
     gone.enumerate = list_none;
+    gone.name = "absent";
     assert_ok(rota_runtime_open(NULL, &runtime));
     assert_ok(rota_runtime_add_driver(runtime, &gone, &adversary));
+    assert_status(rota_device_open(runtime, "absent:0", &device), ROTA_NOT_FOUND);
+    assert_non_null(strstr(rota_last_error(), "absent: nothing is installed"));
     assert_ok(rota_runtime_add_driver(runtime, &gpu, &adversary));
     assert_ok(rota_device_open(runtime, NULL, &device));
     assert_non_null(strstr(rota_device_choice(runtime), "a GPU that passed its smoke test"));
