@@ -112,11 +112,29 @@ static void tickets_of_others_are_refused(void **state) {
     (void)runtime_teardown(&second);
 }
 
+/* A thread whose submissions are taken has room for the next one at once, however many it makes: more than
+ * any chunk of tickets holds. */
+static void there_is_always_room(void **state) {
+    const runtime_fixture *f = *state;
+    enum { SUBMISSIONS = 1600 };
+    rota_buffer *x = test_words(f->device, "x", 4, 0);
+    rota_plan *plan = test_plan_1(f->device, "inc", &test_increment, x, ROTA_READWRITE);
+    for (uint32_t i = 0; i < SUBMISSIONS; i++) {
+        rota_ticket ticket;
+        assert_ok(rota_submit(plan, NULL, &ticket)); /* BUSY neither */
+        assert_ok(rota_wait(ticket, 0));
+    }
+    test_expect_words(x, 4, SUBMISSIONS);
+    rota_plan_release(plan);
+    rota_buffer_release(x);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(made_up_tickets_are_refused, runtime_setup, runtime_teardown),
         cmocka_unit_test_setup_teardown(what_is_no_runtime_is_not_followed, runtime_setup, runtime_teardown),
         cmocka_unit_test_setup_teardown(tickets_of_others_are_refused, runtime_setup, runtime_teardown),
+        cmocka_unit_test_setup_teardown(there_is_always_room, runtime_setup, runtime_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
