@@ -14,7 +14,7 @@ STOREYS = [["base"], ["graph"], ["exec", "sched/plan"], ["sched"], ["ops"]]
 
 def read_symbols(objects):
     """Of each source file: the symbols that it defines, and those that it uses."""
-    source_of = {path: path.split(".dir/", 1)[1][: -len(".o")].removeprefix("__/") for path in objects}
+    source_of = {path: re.sub(r"^.*\.dir/(\./)?", "", path)[: -len(".o")] for path in objects}
     defined, used = collections.defaultdict(set), collections.defaultdict(set)
     listing = subprocess.run(["nm", "-A", *objects], capture_output=True, text=True, check=True).stdout
     for line in listing.splitlines():
