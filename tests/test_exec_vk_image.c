@@ -265,12 +265,33 @@ static void what_is_recorded(void **state) {
     close_quiet(f, false);
 }
 
+/* What a launch is made of: groups that were given and none of 0, the kernel's own block and shared memory.
+ */
+static void launches_are_the_kernels(void **state) {
+    (void)state;
+    static const rota_kernel blocks = {.name = "blocks",
+                                       .operand_count = 1,
+                                       .cuda = {.entry = "e", .block = {32, 2, 0}, .shared_bytes = 64}};
+    fixture *f = open_as(NULL, false);
+    rota_cuda_launch launch;
+    assert_ok(rota_vk_image_launch((const rota_vk_device *)f->device, &blocks, NULL, NULL,
+                                   (const uint32_t[]){5, 0, 7}, &launch));
+    const uint32_t expected[] = {5, 1, 7, 32, 2, 1};
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(launch.groups[i], expected[i]);
+        assert_int_equal(launch.block[i], expected[3 + i]);
+    }
+    assert_int_equal(launch.shared_bytes, 64);
+    close_quiet(f, false);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refusals),
         cmocka_unit_test(images_and_shaders_in_a_chain),
         cmocka_unit_test(images_take_slots),
         cmocka_unit_test(what_is_recorded),
+        cmocka_unit_test(launches_are_the_kernels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
