@@ -27,14 +27,14 @@
  * plant 4 safe: -DHELD | a work goes over though its queue has held ones
  * plant 5 safe: -DHELD | what a work waits for on its own device may be held
  * plant 6 safe: -DMAKER | who made an instance wakes before it says so
- * plant 7 safe: -DLINKED -DLOSS -DGIVEN -DW=2 | that the point has passed is asked before whether the device is lost
+ * plant 7 safe: -DLINKED -DLOSS -DGIVEN -DW=2 -DREVERSE | that the point has passed is asked before whether the device is lost
  * plant 8 safe: -DLINKED | the gate publishes before it judges
  * plant 9 safe: -DLINKED -DLOSS -DGIVEN -DW=2 | the gate is told after the device has the work
  * plant 10 safe: -DLINKED | a device that gets on looks at its own gate only
- * plant 11 safe: -DPATIENCE | held_count falls before it is noted when works were handed over
- * plant 12 safe: -DPATIENCE | held_count falls with handed_over, before it is noted when
+ * plant 11 safe: -DPATIENCE -DREVERSE | held_count falls before it is noted when works were handed over
+ * plant 12 safe: -DPATIENCE -DREVERSE | held_count falls with handed_over, before it is noted when
  * plant 13 safe: -DLOST -DLOSS | a work is let go for a loss after the look that would have failed it
- * plant 14 safe: -DLINKED -DLOSS -DGIVEN -DW=2 | who enters the gate does not look whether it comes after the rescue
+ * plant 14 safe: -DLINKED -DLOSS -DGIVEN -DW=2 -DREVERSE | who enters the gate does not look whether it comes after the rescue
  */
 #ifndef PLANT
 #define PLANT 0

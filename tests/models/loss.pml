@@ -13,21 +13,22 @@
  * Left out: sleeps and wakes (pump.pml, gate.pml; a thread here goes on when it can), devices that wait for each other
  * (gate.pml), who frees submissions (reclaim.pml), several outputs (deliver.pml), tickets over several devices.
  *
- * run safe no_memory: -DOOM -DN=2
+ * run safe no_memory: -DOOM -DN=1
  * run safe given_up: -DLATE
  * run safe given_up_and_close: -DLATE -DCLOSES
+ * full safe no_memory_of_two: -DOOM -DN=2
  * full safe no_memory_and_close: -DOOM -DN=2 -DCLOSES
  * plant 1 safe: -DOOM -DN=2 | the executor says that it is lost while its workers still run
  * plant 2 safe: -DOOM -DN=2 | the first worker that leaves says that the device is lost
  * plant 3 safe: -DLATE | a buffer is freed when its last use has passed, whatever a lost device has
  * plant 4 safe: -DLATE | a lost device whose thread still hands over is taken to be finished
  * plant 5 safe: -DLATE | which lost devices are at work is asked before whether the last use has passed
- * plant 6 safe: -DLATE -DCLOSES | what close may free is asked before the submit thread has ended
+ * plant 6 safe: -DLATE -DCLOSES -DREVERSE | what close may free is asked before the submit thread has ended
  * plant 7 safe: -DLATE -DCLOSES | close frees all at its deadline
  * plant 8 safe: -DLATE | a ticket of a lost device ends while its inputs are taken
  * plant 9 safe: -DLATE | who takes inputs looks whether the device is lost before saying so
  * plant 10 safe: -DLATE | the completer asks for the loss before it asks whether the point has passed
- * plant 11 safe: -DOOM -DN=2 | timelines go on after the executor is out of memory
+ * plant 11 safe: -DOOM -DN=2 -DREVERSE | timelines go on after the executor is out of memory
  * plant 12 safe: -DLATE | what comes after a lost device's work runs
  */
 #ifndef PLANT

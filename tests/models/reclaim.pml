@@ -17,18 +17,18 @@
  * BY is who releases the set: 0 the caller at once, 1 the callback, 2 the caller after close.
  *
  * run safe closed_released: -DCLOSES -DREADER=0 -DBY=0
- * run safe closed_by_callback: -DCLOSES -DREADER=0 -DBY=1
  * run safe closed_held: -DCLOSES -DREADER=0 -DBY=2
- * run live never_closed: -DHOSTED=0 -DREADER=0 -DBY=0
+ * full safe closed_by_callback: -DCLOSES -DREADER=0 -DBY=1
+ * full live never_closed: -DHOSTED=0 -DREADER=0 -DBY=0
  * full safe stuck_device: -DCLOSES -DSTUCK -DREADER=0 -DBY=1
  * full safe reader: -DCLOSES -DBY=1
- * plant 1 safe: -DCLOSES -DREADER=0 -DBY=0 | a set is idle when its last ticket has ended
+ * plant 1 safe: -DCLOSES -DREADER=0 -DBY=0 -DREVERSE | a set is idle when its last ticket has ended
  * plant 2 safe: -DCLOSES -DREADER=0 -DBY=1 | a set that is released while the runtime closes is destroyed at once
  * plant 3 safe: -DCLOSES -DREADER=0 -DBY=0 | what heals when a host write ends looks into its buffer
  * plant 4 live: -DHALT -DSLICE -DBY=0 | nothing is recycled while a thread makes its message
  * plant 5 safe: -DCLOSES -DREADER=0 -DBY=0 | what was released is taken after the lanes were looked at
  * plant 6 safe: -DCLOSES -DREADER=0 -DBY=0 | a submission is recycled before its outputs are delivered
- * plant 7 safe: -DCLOSES -DBY=1 | a submission's number is taken away though a thread reads it
+ * plant 7 safe: -DCLOSES -DBY=1 -DREVERSE | a submission's number is taken away though a thread reads it
  * plant 8 live: -DHOSTED=0 -DREADER=0 -DBY=0 | the sequencer says after its last look that it is interested
  * plant 9 safe: -DCLOSES -DSTUCK -DREADER=0 -DBY=1 | close frees sets that a device may still read
  */

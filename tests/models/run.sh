@@ -3,10 +3,11 @@
 # found. What is run stands in the models' first comments:
 #
 #    run MODE NAME: DEFINITIONS          holds, and is explored completely
-#    full MODE NAME: DEFINITIONS         the same, with --full only
+#    full MODE NAME: DEFINITIONS         the same, larger, which --full runs instead of all others
 #    plant N MODE: DEFINITIONS | WHAT    with PLANT=N an error is found
 #
-# MODE safe: assertions and deadlocks. live: the formula `live` under weak fairness.
+# MODE safe: assertions and deadlocks. live: the formula `live` under weak fairness. With -DREVERSE among the definitions the
+# last process comes first, which finds some errors sooner.
 #
 # run.sh [--full] [MODEL...]   77 where there is no SPIN.
 set -euo pipefail
@@ -15,7 +16,7 @@ full=
 models=()
 for argument in "$@"; do
   case $argument in
-  --full) full=1 ;;
+  --full) full=full ;;
   *) models+=("$argument") ;;
   esac
 done
@@ -32,16 +33,18 @@ failures=0
 
 # explore MODEL MODE DEFINITION...: what pan says goes to `out`.
 explore() {
-  local model=$1 mode=$2 flags=(-DNOCLAIM -DSAFETY) options=()
+  local model=$1 mode=$2 flags=(-O0 -DNOCLAIM -DSAFETY) options=(-m50000)
   shift 2
   if [ "$mode" = live ]; then
-    flags=(-DNFAIR=3)
-    options=(-a -f -N live)
+    flags=(-O0 -DNFAIR=3)
+    options=(-m2000000 -a -f -N live)
   fi
+  if [ "$full" ]; then flags+=(-O2); fi # takes longer to compile than a small model takes to run
+  if [[ " $* " == *" -DREVERSE "* ]]; then flags+=(-DREVERSE); fi
   rm -f pan* ./*.trail
-  spin -a "$@" "$here/$model" >spin.out 2>&1 && cc -O0 -w -DVECTORSZ=2048 -DMEMLIM=3000 "${flags[@]}" -o pan pan.c 2>cc.out ||
+  spin -a "$@" "$here/$model" >spin.out 2>&1 && cc -w -DVECTORSZ=2048 -DMEMLIM=3000 "${flags[@]}" -o pan pan.c 2>cc.out ||
     { cat spin.out cc.out; return 1; }
-  ./pan -m2000000 "${options[@]}" >out 2>&1 || { cat out; return 1; }
+  ./pan -w18 "${options[@]}" >out 2>&1 || { cat out; return 1; }
 }
 
 report() {
@@ -79,11 +82,12 @@ for model in "${models[@]}"; do
     head=${rest%%:*} tail=${rest#*:}
     case $word in
     run | full)
-      [ "$word" = run ] || [ "$full" ] || continue
+      [ "$word" = "${full:-run}" ] || continue
       # shellcheck disable=SC2086
       verify "$model" $head $tail
       ;;
     plant)
+      [ ! "$full" ] || continue
       # shellcheck disable=SC2086
       plant "$model" "${head#* }" "${head%% *}" "${tail#*| }" ${tail%%|*}
       ;;
