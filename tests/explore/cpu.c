@@ -267,9 +267,9 @@ int main(int argc, char **argv) {
          false,
          SLEEP},
         {"a work that waits", 2, 1, {submit_pair, work, work}, begin, end_pair, false, SLEEP},
-        {"a chain over two queues", 2, 0, {submit_chain, work, work}, begin, end_chain, false, SLEEP},
+        {"a chain over two queues", 1, 0, {submit_chain, work, work}, begin, end_chain, false, SLEEP},
         {"an empty work that waits", 2, 1, {submit_empty, work, work}, begin, end_empty, false, SLEEP},
-        {"more than a deque holds", 2, 0, {submit_many, work, work}, begin_small, end_many, false, SLEEP},
+        {"more than a deque holds", 2, 0, {submit_many, work, work}, begin_small, end_many, false, SLEEP, -1},
         {"a loss", 2, 1, {submit_and_lose, work, work}, begin, end_lost, false, SLEEP},
     };
     return explore_main(scenarios, sizeof scenarios / sizeof *scenarios, argc, argv);

@@ -75,6 +75,7 @@ typedef struct explore_scenario {
      * error, as a wake was lost. */
     bool has_deadlines;
     unsigned may_remain; /* threads that may be blocked at the end: a bit each */
+    int more; /* preemptions that `--full` adds beyond the one that it adds to all, or less than that */
 } explore_scenario;
 
 typedef struct explore_result {

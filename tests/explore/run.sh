@@ -4,9 +4,11 @@
 #
 #    change FILE TEXT REPLACEMENT              before `sources`: for the program, too, to make it smaller
 #    sources FILE...                           what the program explores
-#    plant FILE TEXT REPLACEMENT WHAT          TEXT must be there exactly once
+#    plant FILE TEXT REPLACEMENT WHAT [SCENARIO]
+#                                              TEXT must be there exactly once; it is looked for in that scenario before all
 #
-# run.sh [--full] [NAME...]   --full: a preemption more each, without the planted errors
+# run.sh [--full] [--draw] [NAME...]   --full: a preemption more each, without the planted errors
+# --draw: some of the programs, others each day, by ROTA_DRAW where that is set (tests/draw.sh)
 # 77 where there is no gcc that can do it.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -15,6 +17,12 @@ names=()
 for argument in "$@"; do
   case $argument in
   --full) options=(--full) ;;
+  --draw)
+    . ../draw.sh
+    groups=("wait turns" cpu lanes tickets)
+    read -ra names <<<"${groups[draw % ${#groups[@]}]}"
+    echo "draw $draw (ROTA_DRAW=$draw repeats it): ${names[*]}"
+    ;;
   *) names+=("$argument") ;;
   esac
 done
@@ -83,7 +91,7 @@ sources() {
 }
 
 plant() {
-  local file=$1 what=$4
+  local file=$1 what=$4 scenario=${5-}
   [ ${#options[@]} -eq 0 ] || return 0
   is_header=
   [[ $file != *.h ]] || is_header=1
@@ -92,8 +100,10 @@ plant() {
     return
   fi
   build "$work/$name.changed" "$work/changed"
-  if "$work/$name.changed" --planted >"$work/out" 2>&1; then
-    printf '  found: %s: %s\n' "$what" "$(sed -n '$s/.* s: //p' "$work/out")"
+  if { [ "$scenario" ] && "$work/$name.changed" --planted --only "$scenario" >"$work/out" 2>&1; } ||
+    "$work/$name.changed" --planted >"$work/out" 2>&1; then
+    printf '  found: %s: in "%s": %s\n' "$what" "$(sed -n '$s/^  \(.*[^ ]\) *[0-9] preemptions.*/\1/p' "$work/out")" \
+      "$(sed -n '$s/.* s: //p' "$work/out")"
   else
     echo "  NOT FOUND: $what"
     cat "$work/out"

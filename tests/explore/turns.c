@@ -117,7 +117,7 @@ int main(int argc, char **argv) {
          false,
          0},
         {"three waiters, twice each",
-         3,
+         2,
          3,
          {wait_twice, wait_twice, wait_twice},
          begin,
