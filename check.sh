@@ -2,8 +2,8 @@
 # Installs what is missing, builds, and runs the tests: the release build's, then those of the address and
 # undefined-behaviour sanitizers and of the thread sanitizer, in one ctest whose summary is the last thing printed.
 # ./check.sh [--quick | --full] [ctest options], such as -R submit
-# --quick: the release build alone, without what takes long. --full, which continuous integration runs: more of everything, and
-# clang's sanitizers.
+# --quick: the release build alone, without what takes long. --full, which continuous integration runs: clang's sanitizers, too,
+# and more of everything, of which every day has another part (tests/draw.sh).
 set -euo pipefail
 cd "$(dirname "$0")"
 . scripts/packages.sh
@@ -27,7 +27,10 @@ case $level in
     ;;
   full) # and what is short by clang's sanitizers
     presets+=(clang)
-    labels=(-LE clang_long)
+    . tests/draw.sh
+    labels=(-LE "clang_long|third_$(((draw + 1) % 3))|third_$(((draw + 2) % 3))")
+    export ROTA_DRAW=$draw # the same for all, also where a day begins meanwhile
+    echo "draw $draw (ROTA_DRAW=$draw repeats it)"
     ;;
 esac
 for preset in "${presets[@]}"; do

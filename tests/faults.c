@@ -5,16 +5,18 @@
  * the phase, and its number there.
  *
  * rota-faults [--device cpu|cuda-stub|vk:0] [--diagnostics] [--cache cold|warm]
- *             [--full | --some N | --sample N] [--plant forgotten|wrong|silent|leak]
+ *             [--full | --parts N | --some N | --sample N] [--plant forgotten|wrong|silent|leak]
  *             [--seed S] [--only N] [--verbose]
- * Runs the first call of each place and N others; --some: about N drawn from all; --full: all. With a plant
- * the library errs from the failure on, and the program succeeds if it finds that. */
+ * Runs the first call of each place and N others; --some: about N drawn from all; --full: all; --parts: every
+ * Nth of all, others each day, so that all were run after N days; $ROTA_DRAW, the day's number, repeats one.
+ * With a plant the library errs from the failure on, and the program succeeds if it finds that. */
 #include <dirent.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include "base/arena.h"
 #include "rota.h"
@@ -495,6 +497,12 @@ static void describe(uint32_t number) {
     fprintf(stderr, "\n");
 }
 
+/* By its place and number, as how many there are, and so their order, is not the same in each process. */
+static uint32_t part_of(uint32_t number, uint32_t parts) {
+    const uint64_t key = places[points[number].place].key >> 8;
+    return (uint32_t)((key + points[number].ordinal + points[number].result) % parts);
+}
+
 /* A hang or a crash says where. */
 static void fatal(int signal_number) {
     fprintf(stderr, "signal %d at ", signal_number);
@@ -539,7 +547,7 @@ static void list_points(void) {
 int main(int argc, char **argv) {
     bool full = false;
     const char *cache = NULL;
-    uint32_t some = 0;
+    uint32_t some = 0, parts = 0;
     uint64_t seed = 1;
     uint32_t sample = 50, only = UINT32_MAX;
     for (int i = 1; i < argc; i++) {
@@ -548,6 +556,7 @@ int main(int argc, char **argv) {
         if (strcmp(argv[i], "--diagnostics") == 0) with_diagnostics = true;
         if (i + 1 == argc) continue;
         if (strcmp(argv[i], "--some") == 0) some = (uint32_t)strtoul(argv[i + 1], NULL, 10);
+        if (strcmp(argv[i], "--parts") == 0) parts = (uint32_t)strtoul(argv[i + 1], NULL, 10);
         if (strcmp(argv[i], "--cache") == 0) cache = argv[i + 1];
         if (strcmp(argv[i], "--plant") == 0) planting = plant_of(argv[i + 1]);
         if (strcmp(argv[i], "--device") == 0) under_test = argv[i + 1];
@@ -566,6 +575,12 @@ int main(int argc, char **argv) {
         (void)snprintf(cache_folder, sizeof cache_folder, "/tmp/rota-faults-XXXXXX");
         if (!mkdtemp(cache_folder)) return 1;
     }
+    const char *drawn = getenv("ROTA_DRAW");
+    const uint64_t draw = drawn ? strtoull(drawn, NULL, 10) : (uint64_t)time(NULL) / 86400;
+    const uint32_t part = parts ? (uint32_t)(draw % parts) : 0;
+    if (parts)
+        fprintf(stderr, "%s: part %u of %u (ROTA_DRAW=%llu repeats it)\n", under_test, part + 1, parts,
+                (unsigned long long)draw);
     (void)signal(SIGALRM, fatal);
 #ifndef __SANITIZE_ADDRESS__
     (void)signal(SIGSEGV, fatal);
@@ -581,6 +596,7 @@ int main(int argc, char **argv) {
             const uint32_t now = number++;
             const bool is_sample = sample && test_random(&seed) % point_count < sample;
             if (only != UINT32_MAX ? now != only
+                : parts            ? part_of(now, parts) != part
                 : some             ? test_random(&seed) % point_count >= some
                                    : !full && points[now].ordinal > 1 && !is_sample)
                 continue;
