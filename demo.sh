@@ -15,7 +15,7 @@ esac
 
 rota_install_missing
 echo "Building rota (the first time takes a minute or two)"
-rota_build release rota-bench train_gpt
+rota_build release rota-bench train_gpt rota_shared # the last: so that it can be installed, too
 bin=build/bench
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -9,8 +9,6 @@
 option(ROTA_CUDA "Compile the CUDA kernels, where nvcc is found" ON)
 set(ROTA_CUDA_ARCHITECTURES 75 80 86 89 90a 100 CACHE STRING
   "Architectures that CUDA images have machine code for, where the compiler knows them")
-# Images are built once for all builds of this tree (release, sanitizers), under their sources' hash: cmake/cuda_image.cmake.
-set(ROTA_CUDA_CACHE ${CMAKE_SOURCE_DIR}/build-images)
 
 find_program(ROTA_NVCC nvcc HINTS ENV CUDAToolkit_ROOT ENV CUDA_PATH ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
 set(ROTA_CUDA_FLAGS -std=c++17 -O3 -allow-unsupported-compiler)
@@ -91,12 +89,12 @@ function(rota_cuda_compile name source)
     set(virtual 75)
   endif()
   rota_cuda_codes(codes ${virtual})
-  set(folder ${CMAKE_BINARY_DIR}/generated/cuda)
-  set(script ${CMAKE_SOURCE_DIR}/cmake/cuda_image.cmake)
+  set(folder ${PROJECT_BINARY_DIR}/generated/cuda)
+  set(script ${PROJECT_SOURCE_DIR}/cmake/cuda_image.cmake)
   file(GLOB includes CONFIGURE_DEPENDS
-    ${CMAKE_SOURCE_DIR}/exec/cuda/*.cuh ${CMAKE_SOURCE_DIR}/ops/cuda/*.cuh ${CMAKE_SOURCE_DIR}/ops/cuda/*_tiles.h ${CMAKE_SOURCE_DIR}/ops/kernel_params.h)
+    ${PROJECT_SOURCE_DIR}/exec/cuda/*.cuh ${PROJECT_SOURCE_DIR}/ops/cuda/*.cuh ${PROJECT_SOURCE_DIR}/ops/cuda/*_tiles.h ${PROJECT_SOURCE_DIR}/ops/kernel_params.h)
   get_filename_component(source ${source} ABSOLUTE)
-  string(JOIN "|" flags ${ROTA_CUDA_FLAGS} ${codes} -I${CMAKE_SOURCE_DIR} -I${CMAKE_SOURCE_DIR}/exec/cuda)
+  string(JOIN "|" flags ${ROTA_CUDA_FLAGS} ${codes} -I${PROJECT_SOURCE_DIR} -I${PROJECT_SOURCE_DIR}/exec/cuda)
   string(JOIN "|" inputs ${source} ${includes})
   string(REGEX MATCH "V[0-9.]+" version "${ROTA_NVCC_VERSION}")
   if(NOT codes)
@@ -104,7 +102,7 @@ function(rota_cuda_compile name source)
   endif()
   add_custom_command(OUTPUT ${folder}/${name}.h ${folder}/${name}.c
     COMMAND ${CMAKE_COMMAND} -DNAME=${name} -DSOURCE=${source} -DINPUTS=${inputs} "-DNVCC=${ROTA_NVCC}" -DVERSION=${version}
-            "-DFLAGS=${flags}" -DROOT=${CMAKE_SOURCE_DIR} -DCACHE=${ROTA_CUDA_CACHE} -DFOLDER=${folder} -P ${script}
+            "-DFLAGS=${flags}" -DROOT=${PROJECT_SOURCE_DIR} -DCACHE=${ROTA_IMAGE_CACHE} -DFOLDER=${folder} -P ${script}
     DEPENDS ${source} ${includes} ${script} COMMENT "CUDA image ${name}" VERBATIM)
   set(ROTA_CUDA_OUTPUTS ${ROTA_CUDA_OUTPUTS} ${folder}/${name}.h ${folder}/${name}.c PARENT_SCOPE)
 endfunction()
@@ -113,8 +111,8 @@ endfunction()
 # set(ROTA_CUDA_VIRTUAL_<name> 75 80).
 macro(rota_cuda_images)
   set(ROTA_CUDA_OUTPUTS)
-  file(GLOB rota_cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/exec/cuda/*.cu ${CMAKE_SOURCE_DIR}/ops/cuda/*.cu)
-  include(${CMAKE_SOURCE_DIR}/ops/cuda/images.cmake OPTIONAL)
+  file(GLOB rota_cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/exec/cuda/*.cu ${PROJECT_SOURCE_DIR}/ops/cuda/*.cu)
+  include(${PROJECT_SOURCE_DIR}/ops/cuda/images.cmake OPTIONAL)
   foreach(source ${rota_cuda_sources})
     get_filename_component(name ${source} NAME_WE)
     rota_cuda_compile(${name} ${source} ${ROTA_CUDA_VIRTUAL_${name}})
