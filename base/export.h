@@ -13,7 +13,7 @@
     __attribute__((format(printf, format_index, first_argument)))
 
 #define ROTA_VERSION_MAJOR 0
-#define ROTA_VERSION_MINOR 1
+#define ROTA_VERSION_MINOR 2
 #define ROTA_VERSION_PATCH 0
 
 /* "major.minor.patch" of the library that is linked, static storage. Semantic versioning. Wait-free. */

@@ -25,8 +25,7 @@ foreach(library shared static)
 endforeach()
 configure_package_config_file(cmake/rotaConfig.cmake.in ${PROJECT_BINARY_DIR}/rotaConfig.cmake
   INSTALL_DESTINATION ${ROTA_CMAKE_DIR})
-# Before 1.0.0 a minor version may change the interface.
-write_basic_package_version_file(${PROJECT_BINARY_DIR}/rotaConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+configure_file(cmake/rotaConfigVersion.cmake.in ${PROJECT_BINARY_DIR}/rotaConfigVersion.cmake @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/rotaConfig.cmake ${PROJECT_BINARY_DIR}/rotaConfigVersion.cmake
   DESTINATION ${ROTA_CMAKE_DIR})
 

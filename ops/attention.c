@@ -5,6 +5,7 @@
 #include <string.h>
 #include "graph/graph.h"
 #include "ops/cuda/attention_cudnn.h"
+#include "ops/kernel_objects.h"
 
 /* One more part: a kernel on some of the node's operands, all of which it reads but for the last `written`.
  */

@@ -2,6 +2,7 @@
  * words. */
 #include <string.h>
 #include "ops/fuse_run.h"
+#include "ops/kernel_objects.h"
 #include "ops/kernels.h"
 
 bool rota_fuse_is_elementwise(const rota_kernel *kernel) {

@@ -1,5 +1,5 @@
-/* The built-in kernels. Ops (ops/ops.h) record them; a program may record them directly with
- * rota_record_kernel. What each computes, with its operands and parameters, is in kernel_params.h.
+/* The built-in kernels. Ops (ops/ops.h) record them; a program may record them directly with rota_kernel_find
+ * and rota_record_kernel. What each computes, with its operands and parameters, is in kernel_params.h.
  *
  * Rules that hold for all of them:
  *   - operands are listed as name:mode, in access order; the address is the first element's (a multiple of
@@ -25,7 +25,7 @@
 #include "linear_params.h"
 #include "tensor.h"
 
-/* Every built-in kernel: object rota_kernel_<name>, shader ops/vk/<name>.comp, entry <name> of an image of
+/* Every built-in kernel: rota_kernel_find("<name>"), shader ops/vk/<name>.comp, entry <name> of an image of
  * ops/cuda. */
 #define ROTA_KERNEL_LIST(X)                                                                                  \
     X(unary)                                                                                                 \
@@ -79,14 +79,12 @@
     X(loss_scale)                                                                                            \
     X(check_finite)
 
-#define ROTA_KERNEL_DECLARE(name) ROTA_API const rota_kernel rota_kernel_##name;
-ROTA_KERNEL_LIST(ROTA_KERNEL_DECLARE)
-#undef ROTA_KERNEL_DECLARE
-
 /* Kernels that run as one call of a library or as several of the list, as the device has it. */
-ROTA_API const rota_kernel rota_kernel_linear;
-ROTA_API const rota_kernel rota_kernel_linear_gradient;
-ROTA_API const rota_kernel rota_kernel_attention_backward;
+#define ROTA_KERNEL_COMPOSITE_LIST(X) X(linear) X(linear_gradient) X(attention_backward)
+
+/* A built-in kernel of either list by its name ("matmul"); NULL if there is none. Static: compared by
+ * address, and never released. Wait-free; linear in the kernels there are, so keep what it gives. */
+ROTA_API const rota_kernel *rota_kernel_find(const char *name);
 
 /* Whether this library was built with the kernels' CUDA images (with nvcc). Wait-free. */
 ROTA_API bool rota_kernels_have_cuda_images(void);

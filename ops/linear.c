@@ -5,6 +5,7 @@
 #include <string.h>
 #include "graph/graph.h"
 #include "ops/cuda/linear_cuda.h"
+#include "ops/kernel_objects.h"
 
 rota_matmul_params rota_linear_product(const rota_linear_params *p) {
     return (rota_matmul_params){

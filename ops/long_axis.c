@@ -4,6 +4,7 @@
 
 #include <string.h>
 #include "graph/graph.h"
+#include "ops/kernel_objects.h"
 #include "ops/vk/dispatch.h"
 #include "spv/cumulative_sum_chunks.h"
 #include "spv/cumulative_sum_chunks_half.h"

@@ -1,4 +1,5 @@
 /* Ops along an axis: gather, scatter_add, one_hot, argmax, top_k, cumulative_sum, variance. */
+#include "ops/kernel_objects.h"
 #include "ops/long_axis.h"
 #include "ops/op.h"
 

@@ -1,6 +1,7 @@
 /* Op: attention, fused. (The separate form is made of other ops: rota_op_attention_separate.) */
 #include "ops/attention.h"
 #include "ops/gradient.h"
+#include "ops/kernel_objects.h"
 #include "ops/op.h"
 
 #include <math.h>

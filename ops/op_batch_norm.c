@@ -1,5 +1,6 @@
 /* Op: batch_norm, in training (statistics of the batch, running ones updated) and in evaluation (running
  * ones). */
+#include "ops/kernel_objects.h"
 #include "ops/op.h"
 
 /* Elements of a channel in one partial sum. */

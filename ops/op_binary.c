@@ -1,4 +1,5 @@
 /* Ops of two tensors, element by element, broadcast to each other. */
+#include "ops/kernel_objects.h"
 #include "ops/op.h"
 
 /* What each op of the table is to the kernel. */

@@ -1,4 +1,5 @@
 /* Ops that choose element by element: where, masked_fill; dropout, residual_dropout. */
+#include "ops/kernel_objects.h"
 #include "ops/op.h"
 
 #include <math.h>

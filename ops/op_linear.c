@@ -1,5 +1,6 @@
 /* Ops: linear, linear_gelu, linear_relu: a matrix product and what follows it as one node. */
 #include "ops/gradient.h"
+#include "ops/kernel_objects.h"
 #include "ops/op.h"
 
 #include <string.h>

@@ -1,6 +1,7 @@
 /* Ops that end in a loss of class scores: cross_entropy, and classifier, which is the same with its gradient
  * in the place of the scores. */
 #include "ops/gradient.h"
+#include "ops/kernel_objects.h"
 #include "ops/op.h"
 
 enum { CROSS_ENTROPY, CLASSIFIER };

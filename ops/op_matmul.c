@@ -1,5 +1,6 @@
 /* Ops: matmul, weighted_matmul. */
 #include "ops/gradient.h"
+#include "ops/kernel_objects.h"
 #include "ops/op.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* Ops: layernorm, rmsnorm, residual_layernorm. */
+#include "ops/kernel_objects.h"
 #include "ops/op.h"
 
 enum { LAYERNORM, RMSNORM, RESIDUAL_LAYERNORM };

@@ -3,6 +3,7 @@
  * One node updates one contiguous tensor. A model whose parameters are views of one buffer, sorted by groups
  * of like weight decay, is updated by one node a group: a node has a bounded number of operands, so a list of
  * tensors could not be one, and a table of ranges would be a search for every element. */
+#include "ops/kernel_objects.h"
 #include "ops/op.h"
 
 #include <string.h>

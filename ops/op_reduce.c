@@ -1,4 +1,5 @@
 /* Ops: sum, mean, max, min along an axis; sum_squares of everything. */
+#include "ops/kernel_objects.h"
 #include "ops/long_axis.h"
 #include "ops/op.h"
 

@@ -1,4 +1,5 @@
 /* Op: rope, rotary position embedding. */
+#include "ops/kernel_objects.h"
 #include "ops/op.h"
 
 static rota_status shape_rope(const rota_op_use *use, rota_tensor *out) {

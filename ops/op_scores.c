@@ -1,4 +1,5 @@
 /* Ops on scores and indices: embedding, softmax, log_softmax, causal_mask. */
+#include "ops/kernel_objects.h"
 #include "ops/op.h"
 
 #include <math.h>

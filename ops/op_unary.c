@@ -1,4 +1,5 @@
 /* Ops of one tensor, element by element. */
+#include "ops/kernel_objects.h"
 #include "ops/op.h"
 
 static rota_unary unary_of(const rota_op *op) {

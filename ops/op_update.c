@@ -1,4 +1,5 @@
 /* Ops of training that have no gradient: index_add, global_norm, check_finite. */
+#include "ops/kernel_objects.h"
 #include "ops/op.h"
 
 static rota_status fail_operand(const rota_op_use *use, uint32_t input, const char *expected) {

@@ -1,4 +1,5 @@
 /* Recording kernels for tensors: what several ops share. */
+#include "ops/kernel_objects.h"
 #include "ops/tape.h"
 
 #include <string.h>

@@ -5,7 +5,7 @@
 #include "support.h"
 
 #include "exec/exec.h"
-#include "ops/kernels.h"
+#include "ops/kernel_objects.h"
 
 /* One operand: its element type, mode, number of elements, and the range its random values come from. */
 typedef struct kernel_array {

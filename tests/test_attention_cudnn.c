@@ -14,6 +14,7 @@
 #include "ops/cpu/cpu.h"
 #include "ops/cuda/attention_cudnn.h"
 #include "ops/cuda/cudnn_attention.h"
+#include "ops/kernel_objects.h"
 #include "tests/random.h"
 
 static const rota_cuda_target h200 = {

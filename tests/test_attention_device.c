@@ -15,6 +15,7 @@
 #include "ops/cuda/attention_cudnn.h"
 #include "ops/cuda/choices.h"
 #include "ops/cuda/cudnn_plan.h"
+#include "ops/kernel_objects.h"
 #include "tests/cuda_kit.h"
 #include "tests/random.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include "cuda/matmul_bounded.h"
 #include "ops/cuda/matmul_bounded.h"
-#include "ops/kernels.h"
+#include "ops/kernel_objects.h"
 #include "ops/tensor.h"
 
 #define VK_SHARED_BYTES (47u * 1024u) /* what vk_image.c allows */

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include "ops/cpu/cpu.h"
+#include "ops/kernel_objects.h"
 #include "tests/op_kit.h"
 
 #define assert_message(part)                                                                                 \

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "ops/cpu/cpu.h"
+#include "ops/kernel_objects.h"
 #include "tests/op_kit.h"
 #include "tests/random.h"
 

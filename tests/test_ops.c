@@ -530,8 +530,25 @@ static void bad_contents_fail_the_node(void **state) {
     }
 }
 
+static void every_kernel_is_found_by_its_name(void **state) {
+    (void)state;
+#define FOUND(kernel)                                                                                        \
+    assert_non_null(rota_kernel_find(#kernel));                                                              \
+    assert_string_equal(rota_kernel_find(#kernel)->name, #kernel);
+    ROTA_KERNEL_LIST(FOUND)
+    ROTA_KERNEL_COMPOSITE_LIST(FOUND)
+#undef FOUND
+        uint32_t count = 0;
+    const rota_kernel *const *table = rota_kernel_table(&count);
+    for (uint32_t i = 0; i < count; i++) assert_ptr_equal(rota_kernel_find(table[i]->name), table[i]);
+    assert_null(rota_kernel_find("matmul_"));
+    assert_null(rota_kernel_find(""));
+    assert_null(rota_kernel_find(NULL));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_kernel_is_found_by_its_name),
         cmocka_unit_test(views_walk_the_same_memory),
         cmocka_unit_test(every_op_gives_its_reference),
         cmocka_unit_test(every_op_writes_into_destinations),
