@@ -52,7 +52,11 @@ typedef struct rota_param_binding {
     rota_slot slot;    /* or ROTA_SLOT_CONSTANT */
 } rota_param_binding;
 
+#ifdef __cplusplus
+#define ROTA_SLOT_CONSTANT (rota_slot{UINT32_MAX})
+#else
 #define ROTA_SLOT_CONSTANT ((rota_slot){UINT32_MAX})
+#endif
 
 /* Where a node runs. Zeroed: the graph's default device and the queue policy's choice. */
 typedef struct rota_placement {

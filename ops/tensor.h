@@ -48,7 +48,11 @@ typedef struct rota_tensor {
     uint64_t stride[ROTA_RANK_MAX];
 } rota_tensor;
 
+#ifdef __cplusplus
+#define ROTA_TENSOR_NONE (rota_tensor{})
+#else
 #define ROTA_TENSOR_NONE ((rota_tensor){0})
+#endif
 
 /* The whole of, or the part from offset_bytes of, a buffer as a dense row-major tensor. OUT_OF_RANGE if the
  * buffer is too small (names both sizes), MISALIGNED if offset_bytes is not a multiple of the element,
@@ -56,11 +60,30 @@ typedef struct rota_tensor {
 ROTA_API rota_status rota_tensor_of(rota_buffer *buffer, uint64_t offset_bytes, rota_dtype dtype,
                                     uint32_t rank, const uint64_t *shape, rota_tensor *out_tensor);
 
-/* A shape in place: rota_tensor_of(buffer, 0, ROTA_F32, ROTA_SHAPE(12, 64, 128), &x). */
+/* A shape in place, as a rank and an array: rota_tensor_of(buffer, 0, ROTA_F32, ROTA_SHAPE(12, n, 128), &x). Extents need not be
+ * constants. The array lives as long as the block around it, in C++ as the whole expression. */
+#ifdef __cplusplus
+extern "C++" {
+template <unsigned Rank> struct rota_shape_values {
+    static constexpr uint32_t rank = Rank;
+    uint64_t extents[Rank];
+    constexpr const uint64_t *data() const {
+        return extents;
+    }
+};
+template <typename... Extents>
+constexpr rota_shape_values<sizeof...(Extents)> rota_shape_values_of(Extents... extents) {
+    return {{static_cast<uint64_t>(extents)...}};
+}
+}
+#define ROTA_SHAPE(...)                                                                                      \
+    uint32_t(decltype(rota_shape_values_of(__VA_ARGS__))::rank), rota_shape_values_of(__VA_ARGS__).data()
+#else
 #define ROTA_SHAPE(...)                                                                                      \
     (uint32_t)(sizeof((uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t)), (const uint64_t[]) {                   \
         __VA_ARGS__                                                                                          \
     }
+#endif
 
 /* Number of elements. */
 ROTA_API uint64_t rota_tensor_count(const rota_tensor *tensor);

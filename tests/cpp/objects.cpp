@@ -1,0 +1,145 @@
+// rota.hpp: what owns ends what it owns, references are counted, errors carry status and sentence, ranges are
+// what they are made of. Run with the leak checker where there is one.
+#include <rota/rota.hpp>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#define EXPECT(condition)                                                                                    \
+    do {                                                                                                     \
+        if (!(condition)) {                                                                                  \
+            std::fprintf(stderr, "line %d: not so: %s (%s)\n", __LINE__, #condition, rota_last_error());     \
+            std::exit(1);                                                                                    \
+        }                                                                                                    \
+    } while (0)
+
+template <typename Call> static rota::error thrown(Call call) {
+    try {
+        call();
+    } catch (const rota::error &error) {
+        return error;
+    }
+    return rota::error(ROTA_OK, "nothing was thrown");
+}
+
+static_assert(!std::is_copy_constructible<rota::runtime>::value &&
+                  !std::is_copy_assignable<rota::args>::value,
+              "owners move");
+static_assert(std::is_nothrow_move_constructible<rota::runtime>::value, "owners move");
+static_assert(std::is_copy_constructible<rota::plan>::value, "references are copied");
+static_assert(sizeof(rota::runtime) == sizeof(void *) && sizeof(rota::buffer) == sizeof(void *), "thin");
+
+static void ranges() {
+    int array[] = {1, 2, 3};
+    std::vector<int> vector = {4, 5};
+    const std::array<int, 4> fixed = {{6, 7, 8, 9}};
+    rota::span<int> all(array), some = vector;
+    rota::span<const int> constant = fixed, of_vector = vector;
+    EXPECT(all.size() == 3 && all[2] == 3 && all.size_bytes() == 3 * sizeof(int) &&
+           some.data() == vector.data());
+    EXPECT(constant.size() == 4 && of_vector.size() == 2);
+    int sum = 0;
+    for (int element : constant) sum += element;
+    EXPECT(sum == 30);
+    EXPECT(rota::span<int>().size() == 0 && rota::span<int>().begin() == rota::span<int>().end());
+    const std::size_t n = vector.size();
+    const rota::shape shape{n, 64, 1u};
+    EXPECT(shape.rank() == 3 && shape.data()[0] == 2 && shape.data()[1] == 64 && shape.data()[2] == 1);
+}
+
+static void errors(rota::runtime &runtime) {
+    const rota::error none = thrown([&] { runtime.device("none:7"); });
+    EXPECT(none.status() == ROTA_NOT_FOUND && std::strstr(none.what(), "none:7"));
+    const rota::error empty = thrown([&] { runtime.buffer("nothing", 0); });
+    EXPECT(empty.status() == ROTA_INVALID_ARGUMENT && *empty.what());
+    rota::buffer buffer = runtime.buffer("small", 16);
+    EXPECT(thrown([&] { buffer.view(8, 16); }).status() == ROTA_OUT_OF_RANGE);
+    EXPECT(thrown([&] { buffer.tensor(ROTA_F32, {5}); }).status() == ROTA_OUT_OF_RANGE);
+    EXPECT(thrown([&] {
+               std::vector<float> read(4);
+               buffer.read(read);
+           }).status() == ROTA_UNDEFINED_DATA);
+    EXPECT(thrown([] { rota::check(ROTA_OK); }).status() == ROTA_OK);
+}
+
+// Recorded, trained one step, and read; all objects end at the end of their blocks, in any order.
+static void work(rota::runtime &runtime, rota::device device) {
+    const float weights[] = {1, 2, 3, 4};
+    rota::buffer w = runtime.buffer("w", weights, device);
+    rota::buffer twin = w, other = runtime.buffer("other", 16);
+    twin = twin.view(0, 8);
+    other = std::move(twin);
+    EXPECT(other.size_bytes() == 8 && !twin && std::strcmp(w.name(), "w") == 0);
+
+    rota::plan plan;
+    rota_slot rate;
+    rota::buffer input, output;
+    {
+        rota::graph graph;
+        rate = graph.slot("rate");
+        input = graph.buffer(ROTA_BUFFER_INPUT, "x", sizeof weights);
+        output = graph.buffer(ROTA_BUFFER_OUTPUT, "y", sizeof weights);
+        rota::recorder recorder = graph.recorder(3, "lane");
+        {
+            rota::tape tape(recorder);
+            const rota_tensor x = input.tensor(ROTA_F32, {4}), p = w.tensor(ROTA_F32, {4});
+            tape.name("product");
+            const rota_tensor y = tape.op(rota_op_mul, x, p);
+            tape.into(rota_op_copy_into, y, output.tensor(ROTA_F32, {4}));
+            const rota_tensor loss = tape.op(rota_op_sum, y, 0u, true);
+            const std::vector<rota_tensor> gradients =
+                tape.backward(loss, rota::span<const rota_tensor>(&p, 1));
+            EXPECT(gradients.size() == 1);
+            tape.into(rota_op_add_into, p, tape.op(rota_op_scale, gradients[0], ROTA_SLOT(rate)), p);
+        }
+        rota::recorder moved = std::move(recorder);
+        EXPECT(!recorder && moved);
+        moved = rota::recorder();
+        plan = runtime.compile(graph, device);
+    }
+    rota::args args(plan), more;
+    more = std::move(args);
+    const std::vector<float> x = {10, 20, 30, 40};
+    std::array<float, 4> y{}, after{};
+    more.set_input(input, rota::span<const float>(x));
+    more.set_output(output, rota::span<float>(y));
+    EXPECT(thrown([&] { plan.submit(more); }).status() == ROTA_INVALID_ARGUMENT); // no rate yet
+    more.set(rate, 0.5f);
+    const rota::ticket first = plan.submit(more);
+    first.wait_inputs_taken();
+    first.wait();
+    EXPECT(first.done() && y[0] == 10 && y[3] == 160);
+    plan.try_submit(more).wait();
+    w.read(after);
+    EXPECT(after[0] == 1 + 2 * 5 && after[3] == 4 + 2 * 20);
+    EXPECT(y[0] == 60);
+    EXPECT(runtime.stats().completed >= 2);
+}
+
+int main() {
+    ranges();
+    rota::runtime empty{nullptr}, runtime;
+    rota::device device = runtime.device("cpu");
+    EXPECT(std::strcmp(device.info().id, "cpu") == 0);
+    device.smoke();
+    errors(runtime);
+    work(runtime, device);
+    // What was released is freed by a thread of the runtime's.
+    const std::uint64_t deadline = rota_deadline_after(UINT64_C(20000000000));
+    while (runtime.stats().plans + runtime.stats().buffers && rota_clock_ns() < deadline)
+        std::this_thread::yield();
+    EXPECT(runtime.stats().plans == 0 && runtime.stats().buffers == 0);
+
+    rota::buffer outlives = runtime.buffer("outlives", 64);
+    empty = std::move(runtime);
+    EXPECT(!runtime && empty);
+    empty.close(UINT64_C(10000000000));
+    empty.close(0); // empty by now
+    EXPECT(rota::ticket().get().id == 0);
+    rota_runtime_options options{};
+    options.queues_per_device = 1000000;
+    EXPECT(thrown([&] { rota::runtime refused(options); }).status() == ROTA_INVALID_ARGUMENT);
+}
