@@ -411,14 +411,14 @@ class runtime : public detail::owner<rota_runtime, detail::close_runtime> {
     /* For one device. */
     plan compile(const graph &recorded, rota::device on) {
         rota_device *const device = on.get();
-        rota_compile_options options{};
+        rota_compile_options options = ROTA_COMPILE_OPTIONS();
         options.devices = &device;
         options.device_count = 1;
         return compile(recorded, &options);
     }
     rota_runtime_stats stats() const {
-        rota_runtime_stats counted{};
-        rota_runtime_get_stats(get(), &counted);
+        rota_runtime_stats counted = ROTA_RUNTIME_STATS();
+        check(rota_runtime_get_stats(get(), &counted));
         return counted;
     }
 

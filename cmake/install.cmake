@@ -1,7 +1,7 @@
 # make install: libraries, public headers, pkg-config file, CMake package.
 include(CMakePackageConfigHelpers)
 
-set(ROTA_PUBLIC_HEADERS rota.h rota.hpp base/export.h base/status.h base/clock.h base/log.h graph/buffer.h graph/kernel.h
+set(ROTA_PUBLIC_HEADERS rota.h rota.hpp base/export.h base/sized.h base/status.h base/clock.h base/log.h graph/buffer.h graph/kernel.h
   graph/graph.h exec/device.h sched/runtime.h sched/plan.h sched/rewrite.h ops/ops.h
   ops/fuse.h ops/tensor.h ops/kernels.h ops/kernel_params.h ops/linear_params.h ops/attention_params.h ops/table.h ops/custom.h)
 foreach(header ${ROTA_PUBLIC_HEADERS})

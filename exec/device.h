@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "../base/sized.h"
 #include "../graph/kernel.h"
 
 typedef enum rota_device_class {
@@ -26,6 +27,7 @@ typedef enum rota_device_feature {
 } rota_device_feature;
 
 typedef struct rota_device_info {
+    size_t struct_size; /* sizeof, by ROTA_DEVICE_INFO() */
     char id[16];      /* "cpu", "vk:0": what --device takes */
     char name[256];   /* the vendor's name of it */
     char driver[256]; /* driver name and version */
@@ -41,5 +43,6 @@ typedef struct rota_device_info {
     uint32_t subgroup_size;
     uint32_t max_push_constant_bytes; /* 0: no such limit */
 } rota_device_info;
+#define ROTA_DEVICE_INFO(...) ROTA_SIZED(rota_device_info, __VA_ARGS__)
 
 #endif

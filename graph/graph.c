@@ -5,9 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/atomic.h"
+#include "base/sized_copy.h"
 
 rota_status rota_graph_create(const rota_graph_options *options, rota_graph **out_graph) {
     *out_graph = NULL;
+    rota_graph_options room;
+    if (options && !(options = ROTA_SIZED_IN(rota_graph_options, options, &room)))
+        return ROTA_INVALID_ARGUMENT;
     rota_graph *graph = calloc(1, sizeof *graph);
     if (!graph) return rota_fail(ROTA_OUT_OF_MEMORY, "graph: no host memory");
     atomic_init(&graph->references, 1);

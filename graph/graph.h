@@ -7,6 +7,7 @@
 #define ROTA_GRAPH_GRAPH_H
 
 #include <stdint.h>
+#include "../base/sized.h"
 #include "buffer.h"
 #include "kernel.h"
 
@@ -66,6 +67,7 @@ typedef struct rota_placement {
 } rota_placement;
 
 typedef struct rota_graph_options {
+    size_t struct_size;       /* sizeof, by ROTA_GRAPH_OPTIONS() */
     const char *name;         /* copied; NULL: "graph" */
     bool allow_reassociation; /* float accumulates may be reordered */
     /* What transient, INPUT and OUTPUT buffers of a plan may take together (an arena of it, over all its
@@ -74,6 +76,7 @@ typedef struct rota_graph_options {
      * fills. Results don't change. 0: no limit. */
     uint64_t memory_limit_bytes;
 } rota_graph_options;
+#define ROTA_GRAPH_OPTIONS(...) ROTA_SIZED(rota_graph_options, __VA_ARGS__)
 
 /* An empty graph; the caller owns one reference. `options` may be NULL. May block in malloc. */
 ROTA_API rota_status rota_graph_create(const rota_graph_options *options, rota_graph **out_graph);
@@ -121,6 +124,7 @@ ROTA_API rota_graph *rota_recorder_graph(const rota_recorder *recorder);
 
 /* A kernel node. accesses[i] is operand i of the kernel. */
 typedef struct rota_kernel_node {
+    size_t struct_size;          /* sizeof, by ROTA_KERNEL_NODE() */
     const rota_kernel *kernel;   /* borrowed for the life of graph and plans */
     const char *name;            /* borrowed for the life of graph and plans; NULL: the kernel's name */
     const rota_access *accesses; /* read during the call */
@@ -131,6 +135,7 @@ typedef struct rota_kernel_node {
     uint32_t groups[3]; /* workgroups where the kernel has no grid function; zeroes mean 1 */
     rota_placement placement;
 } rota_kernel_node;
+#define ROTA_KERNEL_NODE(...) ROTA_SIZED(rota_kernel_node, __VA_ARGS__)
 
 /* Errors, each naming node, kernel and buffer; nothing is recorded then: OUT_OF_RANGE (access outside its
  * buffer; the range and the size), INVALID_ARGUMENT (wrong number of accesses; write to INPUT; buffer of
@@ -159,12 +164,14 @@ typedef rota_status (*rota_host_fn)(void *user, void *const *operands, const uin
                                     uint32_t operand_count);
 
 typedef struct rota_host_node {
+    size_t struct_size; /* sizeof, by ROTA_HOST_NODE() */
     rota_host_fn fn;
     void *user;       /* borrowed for the life of graph and plans */
     const char *name; /* borrowed likewise; NULL: "host" */
     const rota_access *accesses;
     uint32_t access_count;
 } rota_host_node;
+#define ROTA_HOST_NODE(...) ROTA_SIZED(rota_host_node, __VA_ARGS__)
 
 /* A function of the host's, called on a thread of the CPU device's. INVALID_ARGUMENT: no function, more than
  * ROTA_KERNEL_OPERANDS_MAX accesses. Further errors, and cost, as of rota_record_kernel. */

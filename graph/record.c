@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/atomic.h"
+#include "base/sized_copy.h"
 
 enum { FIRST_CHUNK_BYTES = 4096, CHUNK_MAX_BYTES = 1 << 20 };
 /* Recording waits for memory more than it computes, so what it is about to touch is asked for early: the
@@ -396,7 +397,19 @@ static inline rota_status commit_record(rota_recorder *lane, const rota_access *
     return ROTA_OK;
 }
 
+/* A node of a caller's who was built with another version. */
+static __attribute__((noinline, cold)) rota_status
+record_other_kernel(rota_recorder *recorder, const rota_kernel_node *given, rota_node *out_node) {
+    rota_kernel_node room;
+    if (!rota_sized_in(given, sizeof room, "rota_kernel_node", &room)) return ROTA_INVALID_ARGUMENT;
+    if (given->struct_size > sizeof room) room = *given;
+    room.struct_size = sizeof room;
+    return rota_record_kernel(recorder, &room, out_node);
+}
+
 rota_status rota_record_kernel(rota_recorder *recorder, const rota_kernel_node *node, rota_node *out_node) {
+    if (__builtin_expect(node->struct_size != sizeof *node, 0))
+        return record_other_kernel(recorder, node, out_node);
     if (__builtin_expect(!node->kernel, 0))
         return rota_fail(ROTA_INVALID_ARGUMENT, "node '%s' (lane '%s', node %u): no kernel",
                          node->name ? node->name : "", recorder->name, recorder->node_count);
@@ -471,6 +484,8 @@ rota_status rota_record_fill(rota_recorder *recorder, rota_buffer *destination, 
 }
 
 rota_status rota_record_host(rota_recorder *recorder, const rota_host_node *node, rota_node *out_node) {
+    rota_host_node room;
+    if (!(node = ROTA_SIZED_IN(rota_host_node, node, &room))) return ROTA_INVALID_ARGUMENT;
     if (!node->fn)
         return rota_fail(ROTA_INVALID_ARGUMENT, "node '%s' (lane '%s', node %u): no host function",
                          node->name ? node->name : "host", recorder->name, recorder->node_count);

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include "base/sized_copy.h"
 
 /* ---- What was asked ---- */
 
@@ -250,6 +251,9 @@ rota_status rota_backward_losses(rota_tape *tape, const rota_tensor *losses, uin
                                  const rota_tensor *params, uint32_t count, rota_tensor *grads,
                                  const rota_backward_options *options) {
     char text[ROTA_TENSOR_TEXT_MAX];
+    rota_backward_options room;
+    if (options && !(options = ROTA_SIZED_IN(rota_backward_options, options, &room)))
+        return ROTA_INVALID_ARGUMENT;
     if (tape->options.no_gradients)
         return rota_fail(ROTA_WRONG_STATE, "backward: the tape was made without gradients");
     if (loss_count == 0) return rota_fail(ROTA_INVALID_ARGUMENT, "backward: no loss");

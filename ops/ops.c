@@ -1,6 +1,7 @@
 /* The ops by name: each fills in a use and applies it. */
 #include <math.h>
 #include <string.h>
+#include "base/sized_copy.h"
 #include "ops/op.h"
 
 /* Applies `use` with its first output as given (NULL buffer: made), and hands that output back. */
@@ -110,8 +111,9 @@ BOTH(matmul, "matmul", 2, PARAMETERS(rota_tensor a, rota_tensor b, bool transpos
 static rota_status linear(rota_tape *tape, rota_tensor x, rota_tensor w, const rota_linear *options,
                           rota_tensor *y, bool into) {
     static const char *const names[] = {"linear", "linear_gelu", "linear_relu"};
-    const rota_linear none = {.bias = ROTA_TENSOR_NONE, .residual = ROTA_TENSOR_NONE};
-    const rota_linear *o = options ? options : &none;
+    rota_linear room = ROTA_LINEAR();
+    const rota_linear *o = options ? ROTA_SIZED_IN(rota_linear, options, &room) : &room;
+    if (!o) return ROTA_INVALID_ARGUMENT;
     if ((uint32_t)o->activation > ROTA_ACTIVATION_RELU)
         return rota_fail(ROTA_INVALID_ARGUMENT, "op 'linear': there is no activation %d", (int)o->activation);
     const bool apart = o->residual.buffer && o->activation != ROTA_ACTIVATION_NONE;
@@ -213,8 +215,10 @@ rota_status rota_op_residual_layernorm(rota_tape *tape, rota_tensor x, rota_tens
 
 rota_status rota_op_classifier(rota_tape *tape, rota_tensor logits, rota_tensor labels,
                                const rota_classifier *options, rota_tensor *out_loss) {
-    const rota_classifier none = {.ignored = ROTA_IGNORED_LABEL};
-    if (!options) options = &none;
+    rota_classifier room = ROTA_CLASSIFIER(.ignored = ROTA_IGNORED_LABEL);
+    *out_loss = ROTA_TENSOR_NONE;
+    options = options ? ROTA_SIZED_IN(rota_classifier, options, &room) : &room;
+    if (!options) return ROTA_INVALID_ARGUMENT;
     rota_op_use use = {.inputs = {logits, labels},
                        .attributes = {.integer = options->ignored,
                                       .smoothing = options->smoothing,

@@ -29,9 +29,11 @@
 typedef struct rota_tape rota_tape;
 
 typedef struct rota_tape_options {
+    size_t struct_size;       /* sizeof, by ROTA_TAPE_OPTIONS() */
     bool no_gradients;        /* remember nothing; rota_backward is WRONG_STATE */
     rota_placement placement; /* of every node recorded */
 } rota_tape_options;
+#define ROTA_TAPE_OPTIONS(...) ROTA_SIZED(rota_tape_options, __VA_ARGS__)
 
 /* A tape that records into `recorder`, which it borrows until destroyed. `options` may be NULL. */
 ROTA_API rota_status rota_tape_create(rota_recorder *recorder, const rota_tape_options *options,
@@ -298,11 +300,13 @@ typedef enum rota_activation {
 } rota_activation;
 
 typedef struct rota_linear {
+    size_t struct_size;   /* sizeof, by ROTA_LINEAR() */
     rota_tensor bias;     /* [n], or ROTA_TENSOR_NONE */
     rota_tensor residual; /* of y's shape, or ROTA_TENSOR_NONE */
     rota_activation activation;
     bool transposed; /* w is [n, k], as in PyTorch */
 } rota_linear;
+#define ROTA_LINEAR(...) ROTA_SIZED(rota_linear, __VA_ARGS__)
 
 /* y [..., n] = act(x w + bias) + residual; x [..., k], w [k, n]; all of one dtype: f32, f16 or bf16. One
  * node, and on CUDA devices one call of cuBLASLt, unless a residual follows an activation, or cuBLASLt does
@@ -355,12 +359,14 @@ ROTA_API rota_status rota_op_residual_layernorm(rota_tape *tape, rota_tensor x, 
                                                 rota_tensor *out_y, rota_tensor *out_sum);
 
 typedef struct rota_batch_norm {
+    size_t struct_size;                         /* sizeof, by ROTA_BATCH_NORM() */
     uint32_t axis;                              /* of the channels */
     float eps, momentum;                        /* 1e-5 and 0.1 in PyTorch */
     bool evaluate;                              /* with the running statistics, which stay as they are */
     rota_tensor weight, bias;                   /* [channels] of x's dtype, or ROTA_TENSOR_NONE */
     rota_tensor running_mean, running_variance; /* f32 [channels], contiguous */
 } rota_batch_norm;
+#define ROTA_BATCH_NORM(...) ROTA_SIZED(rota_batch_norm, __VA_ARGS__)
 
 /* y = (x - mean) / sqrt(variance + eps) * weight + bias, over all axes but that of the channels (Ioffe and
  * Szegedy, Batch normalization, 2015). In training mean and variance (divisor n) are the batch's, and the
@@ -375,12 +381,14 @@ ROTA_API rota_status rota_op_group_norm(rota_tape *tape, rota_tensor x, uint32_t
                                         rota_tensor bias, float eps, rota_tensor *out_y);
 
 typedef struct rota_rope {
+    size_t struct_size; /* sizeof, by ROTA_ROPE() */
     rota_value offset; /* position of the first row of the sequence, u32, varies by step */
     float base;        /* 10000 */
     uint32_t rotary;   /* columns that are turned, even; the others stay. 0: all */
     bool interleaved;  /* pairs are neighbours (GPT-J); else a column and the one half of `rotary` on (Llama,
                           GPT-NeoX) */
 } rota_rope;
+#define ROTA_ROPE(...) ROTA_SIZED(rota_rope, __VA_ARGS__)
 
 /* x [..., sequence, dim], pair i of each row turned by position * base^(-2 i / rotary) (Su et al., RoFormer,
  * 2021). */
@@ -410,6 +418,7 @@ ROTA_API rota_status rota_op_cross_entropy_into(rota_tape *tape, rota_tensor log
                                                 rota_tensor loss);
 
 typedef struct rota_classifier {
+    size_t struct_size; /* sizeof, by ROTA_CLASSIFIER() */
     int32_t ignored;  /* rows with this label do not count */
     float smoothing;  /* the label gets 1 - smoothing, and each class smoothing / classes (Szegedy et al.,
                          2016) */
@@ -420,6 +429,7 @@ typedef struct rota_classifier {
      * the logits are not the whole of a transient buffer, or where their gradient was asked for.) */
     bool in_place;
 } rota_classifier;
+#define ROTA_CLASSIFIER(...) ROTA_SIZED(rota_classifier, __VA_ARGS__)
 
 /* cross_entropy with options; NULL: {ROTA_IGNORED_LABEL}. */
 ROTA_API rota_status rota_op_classifier(rota_tape *tape, rota_tensor logits, rota_tensor labels,
@@ -479,6 +489,7 @@ ROTA_API rota_status rota_op_clip_global_norm(rota_tape *tape, const rota_tensor
  * parameters be views of one buffer, and their gradients of another, in the same order. */
 
 typedef struct rota_adamw {
+    size_t struct_size; /* sizeof, by ROTA_ADAMW() */
     rota_value lr;   /* varies by step, f32 */
     rota_value step; /* varies by step, u32, from 1 */
     float beta1, beta2, eps, weight_decay;
@@ -486,6 +497,7 @@ typedef struct rota_adamw {
     rota_tensor half;
     bool coupled; /* Adam with L2: weight_decay * p is added to the gradient */
 } rota_adamw;
+#define ROTA_ADAMW(...) ROTA_SIZED(rota_adamw, __VA_ARGS__)
 
 /* AdamW (Loshchilov and Hutter, Decoupled weight decay regularization, 2019), or Adam (Kingma and Ba, 2015).
  */
@@ -493,11 +505,13 @@ ROTA_API rota_status rota_op_adamw(rota_tape *tape, rota_tensor p, rota_tensor g
                                    rota_tensor v, const rota_adamw *options);
 
 typedef struct rota_sgd {
+    size_t struct_size; /* sizeof, by ROTA_SGD() */
     rota_value lr; /* varies by step, f32 */
     float momentum, weight_decay;
     bool nesterov;
     rota_tensor factor, half;
 } rota_sgd;
+#define ROTA_SGD(...) ROTA_SIZED(rota_sgd, __VA_ARGS__)
 
 /* As PyTorch's without dampening: d = g + weight_decay * p; m = momentum * m + d; p -= lr * m, or with
  * nesterov lr * (d + momentum * m). */
@@ -505,10 +519,12 @@ ROTA_API rota_status rota_op_sgd(rota_tape *tape, rota_tensor p, rota_tensor g, 
                                  const rota_sgd *options);
 
 typedef struct rota_lion {
+    size_t struct_size; /* sizeof, by ROTA_LION() */
     rota_value lr; /* varies by step, f32 */
     float beta1, beta2, weight_decay;
     rota_tensor factor, half;
 } rota_lion;
+#define ROTA_LION(...) ROTA_SIZED(rota_lion, __VA_ARGS__)
 
 /* Lion (Chen et al., Symbolic discovery of optimization algorithms, 2023): p = p (1 - lr * weight_decay) - lr
  * * sign(beta1 * m + (1 - beta1) * g); m = beta2 * m + (1 - beta2) * g. */
@@ -520,10 +536,12 @@ ROTA_API rota_status rota_op_lion(rota_tape *tape, rota_tensor p, rota_tensor g,
 ROTA_API rota_status rota_op_ema(rota_tape *tape, rota_tensor x, rota_tensor average, float decay);
 
 typedef struct rota_loss_scale {
+    size_t struct_size;    /* sizeof, by ROTA_LOSS_SCALE() */
     uint32_t interval;     /* steps without overflow after which the scale grows: 2000 */
     float growth, backoff; /* what it is multiplied by then, and after an overflow: 2 and 0.5 */
     float max_norm;        /* of the gradient without the scale; INFINITY: not clipped */
 } rota_loss_scale;
+#define ROTA_LOSS_SCALE(...) ROTA_SIZED(rota_loss_scale, __VA_ARGS__)
 
 /* Dynamic loss scaling on the device, as PyTorch's GradScaler (Micikevicius et al., Mixed precision training,
  * 2018): the loss was multiplied by state[0] before rota_backward; norm f32 [1] is the gradients'
@@ -541,11 +559,13 @@ ROTA_API rota_status rota_op_check_finite(rota_tape *tape, rota_tensor x, rota_t
 /* ---- Gradients ---- */
 
 typedef struct rota_backward_options {
+    size_t struct_size; /* sizeof, by ROTA_BACKWARD_OPTIONS() */
     bool accumulate; /* add into the gradients that are given instead of overwriting them */
     /* The tape keeps its ops, for the gradients of another loss of theirs. (A classifier's gradient does not
      * take the place of its logits then.) */
     bool keep;
 } rota_backward_options;
+#define ROTA_BACKWARD_OPTIONS(...) ROTA_SIZED(rota_backward_options, __VA_ARGS__)
 
 /* Appends the nodes that compute the gradients of `loss` (one f32 element) with respect to params[0..count):
  * contiguous tensors of real numbers. A gradient has the dtype of its tensor, and is summed up in it.

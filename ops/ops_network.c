@@ -1,9 +1,13 @@
 /* Ops of networks that take options, and those that are made of other ops. */
 #include <math.h>
+#include "base/sized_copy.h"
 #include "ops/op.h"
 
 rota_status rota_op_batch_norm(rota_tape *tape, rota_tensor x, const rota_batch_norm *options,
                                rota_tensor *out_y) {
+    rota_batch_norm room;
+    *out_y = ROTA_TENSOR_NONE;
+    if (!(options = ROTA_SIZED_IN(rota_batch_norm, options, &room))) return ROTA_INVALID_ARGUMENT;
     rota_op_use use = {
         .op = rota_op_find("batch_norm"),
         .input_count = 5,
@@ -13,13 +17,14 @@ rota_status rota_op_batch_norm(rota_tape *tape, rota_tensor x, const rota_batch_
                        .eps = options->eps,
                        .beta1 = options->momentum,
                        .evaluate = options->evaluate}};
-    *out_y = ROTA_TENSOR_NONE;
     ROTA_TRY(rota_op_apply(tape, &use));
     *out_y = use.outputs[0];
     return ROTA_OK;
 }
 
 static rota_status rope(rota_tape *tape, rota_tensor x, const rota_rope *options, rota_tensor *y) {
+    rota_rope room;
+    if (!(options = ROTA_SIZED_IN(rota_rope, options, &room))) return ROTA_INVALID_ARGUMENT;
     rota_op_use use = {.op = rota_op_find("rope"),
                        .input_count = 1,
                        .output_count = 1,

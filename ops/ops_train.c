@@ -1,4 +1,5 @@
 /* The optimizers by name, and what goes with them: each fills in a use and applies it. */
+#include "base/sized_copy.h"
 #include "ops/op.h"
 
 static rota_status apply(rota_tape *tape, const char *name, rota_op_use *use) {
@@ -10,6 +11,8 @@ static rota_status apply(rota_tape *tape, const char *name, rota_op_use *use) {
 
 rota_status rota_op_adamw(rota_tape *tape, rota_tensor p, rota_tensor g, rota_tensor m, rota_tensor v,
                           const rota_adamw *options) {
+    rota_adamw room;
+    if (!(options = ROTA_SIZED_IN(rota_adamw, options, &room))) return ROTA_INVALID_ARGUMENT;
     rota_op_use use = {.inputs = {p, g, m, v, options->factor, options->half},
                        .attributes = {.value = {options->lr, options->step},
                                       .beta1 = options->beta1,
@@ -22,6 +25,8 @@ rota_status rota_op_adamw(rota_tape *tape, rota_tensor p, rota_tensor g, rota_te
 
 rota_status rota_op_sgd(rota_tape *tape, rota_tensor p, rota_tensor g, rota_tensor m,
                         const rota_sgd *options) {
+    rota_sgd room;
+    if (!(options = ROTA_SIZED_IN(rota_sgd, options, &room))) return ROTA_INVALID_ARGUMENT;
     rota_op_use use = {.inputs = {p, g, m, options->factor, options->half},
                        .attributes = {.value = {options->lr},
                                       .beta1 = options->momentum,
@@ -32,6 +37,8 @@ rota_status rota_op_sgd(rota_tape *tape, rota_tensor p, rota_tensor g, rota_tens
 
 rota_status rota_op_lion(rota_tape *tape, rota_tensor p, rota_tensor g, rota_tensor m,
                          const rota_lion *options) {
+    rota_lion room;
+    if (!(options = ROTA_SIZED_IN(rota_lion, options, &room))) return ROTA_INVALID_ARGUMENT;
     rota_op_use use = {.inputs = {p, g, m, options->factor, options->half},
                        .attributes = {.value = {options->lr},
                                       .beta1 = options->beta1,
@@ -48,12 +55,14 @@ rota_status rota_op_ema(rota_tape *tape, rota_tensor x, rota_tensor average, flo
 
 rota_status rota_op_loss_scale(rota_tape *tape, rota_tensor norm, rota_tensor state,
                                const rota_loss_scale *options, rota_tensor *out_factor) {
+    rota_loss_scale room;
+    *out_factor = ROTA_TENSOR_NONE;
+    if (!(options = ROTA_SIZED_IN(rota_loss_scale, options, &room))) return ROTA_INVALID_ARGUMENT;
     rota_op_use use = {.inputs = {norm, state},
                        .attributes = {.length = options->interval,
                                       .growth = options->growth,
                                       .backoff = options->backoff,
                                       .scale = options->max_norm}};
-    *out_factor = ROTA_TENSOR_NONE;
     ROTA_TRY(apply(tape, "loss_scale", &use));
     *out_factor = use.outputs[0];
     return ROTA_OK;

@@ -1,6 +1,7 @@
 /* Tapes: what ops are recorded with, and what is known of the buffers that they touch. */
 #include "ops/tape.h"
 
+#include "base/sized_copy.h"
 #include "graph/graph_internal.h"
 
 #include <stdarg.h>
@@ -11,6 +12,9 @@
 rota_status rota_tape_create(rota_recorder *recorder, const rota_tape_options *options,
                              rota_tape **out_tape) {
     *out_tape = NULL;
+    rota_tape_options room;
+    if (options && !(options = ROTA_SIZED_IN(rota_tape_options, options, &room)))
+        return ROTA_INVALID_ARGUMENT;
     rota_tape *tape = calloc(1, sizeof *tape);
     if (!tape) return rota_fail(ROTA_OUT_OF_MEMORY, "tape: no host memory");
     tape->recorder = recorder;

@@ -119,6 +119,7 @@ static rota_status start_device(rota_device *device, const rota_driver_entry *en
     const rota_exec_driver *driver = entry->driver;
     ROTA_TRY(driver->open(driver, index, &options, &device->exec));
     device->info = device->exec->info;
+    device->info.struct_size = sizeof device->info;
     memcpy(device->id, device->info.id, sizeof device->id);
     device->asks_poison = device->info.kind == ROTA_EXEC_CPU;
     /* On host memory a queue of its own for copies brings nothing but waits between queues. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sized_copy.h"
 #include "sched/device_start.h"
 #include "sched/trials/trials.h"
 
@@ -40,7 +41,10 @@ static rota_status list_devices(rota_runtime *runtime, listed **out_list, uint32
         }
         if (status != ROTA_OK) continue;
         if (found > ROTA_DEVICES_MAX) found = ROTA_DEVICES_MAX;
-        for (uint32_t d = 0; d < found; d++) list[count++] = (listed){infos[d], &runtime->drivers[i], d};
+        for (uint32_t d = 0; d < found; d++) {
+            infos[d].struct_size = sizeof *infos;
+            list[count++] = (listed){infos[d], &runtime->drivers[i], d};
+        }
     }
     free(infos);
     *out_list = list;
@@ -51,13 +55,19 @@ static rota_status list_devices(rota_runtime *runtime, listed **out_list, uint32
 rota_status rota_devices(rota_runtime *runtime, rota_device_info *out_infos, uint32_t capacity,
                          uint32_t *out_count) {
     *out_count = 0;
+    size_t stride = capacity ? out_infos->struct_size : 0;
+    if (capacity) ROTA_TRY(rota_sized_check(stride, "rota_device_info"));
     ROTA_TRY(rota_runtime_check(runtime));
     listed *list;
     uint32_t count;
     char notes[512];
     ROTA_TRY(list_devices(runtime, &list, &count, notes, sizeof notes));
     (void)rota_fail(ROTA_OK, "%s", notes);
-    for (uint32_t i = 0; i < count && i < capacity; i++) out_infos[i] = list[i].info;
+    for (uint32_t i = 0; i < count && i < capacity; i++) {
+        void *out = (char *)out_infos + i * stride;
+        memcpy(out, &stride, sizeof stride);
+        rota_sized_out(out, &list[i].info, sizeof list[i].info);
+    }
     *out_count = count;
     free(list);
     return ROTA_OK;

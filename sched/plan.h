@@ -16,6 +16,7 @@ typedef enum rota_packing {
 typedef uint32_t (*rota_queue_policy)(void *user, rota_node node, uint32_t queue_count);
 
 typedef struct rota_compile_options {
+    size_t struct_size; /* sizeof, by ROTA_COMPILE_OPTIONS() */
     const char *name; /* copied; NULL: the graph's */
     /* Devices that placements may name; devices[0] is the graph's default. Borrowed. NULL with device_count
      * 0: the plan is only analysed (statistics, dot, explain), and can't be submitted. */
@@ -41,6 +42,7 @@ typedef struct rota_compile_options {
      * plan holds a reference on it. NULL: none. */
     rota_plan *arena_of;
 } rota_compile_options;
+#define ROTA_COMPILE_OPTIONS(...) ROTA_SIZED(rota_compile_options, __VA_ARGS__)
 
 /* Compiles. The graph can't be recorded into afterwards, but may be compiled again with other options. Fails,
  * naming node and lane: UNDEFINED_DATA (read of a transient that nothing wrote), ALREADY_EXISTS (duplicate
@@ -61,6 +63,7 @@ ROTA_API void rota_plan_retain(rota_plan *plan);
 ROTA_API void rota_plan_release(rota_plan *plan);
 
 typedef struct rota_plan_stats {
+    size_t struct_size;                 /* sizeof, by ROTA_PLAN_STATS() */
     uint64_t nodes, accesses, commands; /* commands: nodes and the copies that rota inserted */
     uint64_t edges;                     /* kept, with those into joins */
     uint64_t joins; /* points without work behind many nodes, so that as many after them need one edge each */
@@ -73,9 +76,10 @@ typedef struct rota_plan_stats {
     uint64_t plan_bytes; /* host memory of the plan */
     uint32_t queues, devices;
 } rota_plan_stats;
+#define ROTA_PLAN_STATS(...) ROTA_SIZED(rota_plan_stats, __VA_ARGS__)
 
-/* What compiling counted; constant. Wait-free. */
-ROTA_API void rota_plan_get_stats(const rota_plan *plan, rota_plan_stats *out_stats);
+/* What compiling counted; constant. INVALID_ARGUMENT: out_stats->struct_size (base/sized.h). Wait-free. */
+ROTA_API rota_status rota_plan_get_stats(const rota_plan *plan, rota_plan_stats *out_stats);
 
 /* Graphviz: nodes, edges by hazard kind and memory, queues, batches. Written to a random name beside it and
  * renamed (a device or pipe is written directly). SYSTEM names the file and the reason. Any thread. Linear in
@@ -105,6 +109,7 @@ typedef enum rota_plan_command_kind {
 
 /* A command of a plan: a node, or a copy that rota inserted. */
 typedef struct rota_plan_command {
+    size_t struct_size; /* sizeof, by ROTA_PLAN_COMMAND() */
     const char *name; /* lives as long as the plan */
     rota_plan_command_kind kind;
     const rota_kernel *kernel; /* of KERNEL, else NULL */
@@ -115,8 +120,10 @@ typedef struct rota_plan_command {
     uint64_t live_bytes; /* of transient, INPUT and OUTPUT buffers on its device while it runs, in record
                             order; the most of them is what arena_lower_bound_bytes adds up */
 } rota_plan_command;
+#define ROTA_PLAN_COMMAND(...) ROTA_SIZED(rota_plan_command, __VA_ARGS__)
 
-/* All commands (rota_plan_stats.commands of them) in record order. OUT_OF_RANGE: less room than that;
+/* All commands (rota_plan_stats.commands of them) in record order. out[0].struct_size is the size of each
+ * element (base/sized.h; INVALID_ARGUMENT), which all get it. OUT_OF_RANGE: less room than that;
  * OUT_OF_MEMORY. Any thread. Linear in nodes and accesses. */
 ROTA_API rota_status rota_plan_get_commands(const rota_plan *plan, rota_plan_command *out, uint64_t capacity);
 
@@ -127,8 +134,10 @@ typedef struct rota_plan_time {
  * it was skipped. Completed: the host was told that the device is through, by which a ticket without OUTPUTs
  * ends; OUTPUTs may be copied to the caller's memory after that. */
 typedef struct rota_plan_replay {
+    size_t struct_size; /* sizeof, by ROTA_PLAN_REPLAY() */
     uint64_t number, submitted_ns, sequenced_ns, handed_over_ns, completed_ns;
 } rota_plan_replay;
+#define ROTA_PLAN_REPLAY(...) ROTA_SIZED(rota_plan_replay, __VA_ARGS__)
 
 /* When each command ran in the last completed replay, in the order of rota_plan_get_commands; out_replay may
  * be NULL. Where another replay of the plan is under way, times of that one may stand among them. Errors as

@@ -4,11 +4,12 @@
 
 #include <stdlib.h>
 #include "base/atomic.h"
+#include "base/sized_copy.h"
 #include "graph/graph_internal.h"
 #include "sched/plan/compile.h"
 #include "sched/runtime_internal.h"
 
-static const rota_compile_options default_options = {0};
+static const rota_compile_options default_options = {.struct_size = sizeof default_options};
 
 static rota_status check_arena_of(const rota_runtime *runtime, const rota_graph *graph,
                                   const rota_compile_options *options) {
@@ -115,7 +116,9 @@ static rota_status make_for(rota_runtime *runtime, rota_graph *graph, const rota
 rota_status rota_plan_make(rota_runtime *runtime, rota_graph *graph, const rota_compile_options *options,
                            rota_device *host, rota_plan **out_plan) {
     *out_plan = NULL;
+    rota_compile_options room;
     if (!options) options = &default_options;
+    if (!(options = ROTA_SIZED_IN(rota_compile_options, options, &room))) return ROTA_INVALID_ARGUMENT;
     ROTA_TRY(check_options(runtime, graph, options));
     rota_device_traits *traits = calloc(options->device_count + (size_t)1, sizeof *traits);
     if (!traits) return rota_fail(ROTA_OUT_OF_MEMORY, "compile of graph '%s': no host memory", graph->name);

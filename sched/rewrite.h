@@ -8,6 +8,7 @@
 
 /* A read-only look at a recorded node, during a rewrite. */
 typedef struct rota_node_view {
+    size_t struct_size; /* sizeof, by ROTA_NODE_VIEW() */
     rota_node node;
     const char *name;
     const rota_kernel *kernel; /* NULL: not a kernel node */
@@ -20,14 +21,17 @@ typedef struct rota_node_view {
     rota_placement placement;
     bool ordered; /* it stands in a rota_node_after */
 } rota_node_view;
+#define ROTA_NODE_VIEW(...) ROTA_SIZED(rota_node_view, __VA_ARGS__)
 
 /* Where a node is going to run, as far as a rewrite can know. */
 typedef struct rota_rewrite_target {
+    size_t struct_size; /* sizeof, by ROTA_REWRITE_TARGET() */
     bool known; /* false: the plan is only analysed, there is no device */
     rota_exec_kind kind;
     uint32_t features;            /* rota_device_feature bits */
     const rota_cuda_target *cuda; /* of a CUDA device, else NULL; lives as long as the device is open */
 } rota_rewrite_target;
+#define ROTA_REWRITE_TARGET(...) ROTA_SIZED(rota_rewrite_target, __VA_ARGS__)
 
 typedef struct rota_rewriter rota_rewriter;
 
@@ -39,12 +43,14 @@ typedef rota_status (*rota_rewrite_fn)(void *user, rota_rewriter *rewriter);
  * thread. */
 ROTA_API uint64_t rota_rewriter_node_count(const rota_rewriter *rewriter);
 /* The node at a position; what *out_view points at is valid until the next view. A removed node has no kernel
- * and no accesses. OUT_OF_RANGE. O(log lanes + accesses). */
+ * and no accesses. OUT_OF_RANGE; INVALID_ARGUMENT: out_view->struct_size (base/sized.h). O(log lanes +
+ * accesses). */
 ROTA_API rota_status rota_rewriter_view(rota_rewriter *rewriter, uint64_t position, rota_node_view *out_view);
 
-/* Where a node of this placement runs. Wait-free. */
-ROTA_API void rota_rewriter_target(const rota_rewriter *rewriter, const rota_placement *placement,
-                                   rota_rewrite_target *out_target);
+/* Where a node of this placement runs. INVALID_ARGUMENT: out_target->struct_size (base/sized.h). Wait-free.
+ */
+ROTA_API rota_status rota_rewriter_target(const rota_rewriter *rewriter, const rota_placement *placement,
+                                          rota_rewrite_target *out_target);
 
 /* Removes the node at a position / puts another kernel node in its place (copied; checked like
  * rota_record_kernel, whose errors it returns). Positions do not shift. OUT_OF_RANGE. */

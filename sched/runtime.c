@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/arena.h"
+#include "base/sized_copy.h"
 #include "base/signals.h"
 #include "exec/drivers.h"
 #include "sched/runtime_internal.h"
@@ -85,6 +86,9 @@ static rota_status check_staging(const rota_runtime_options *options) {
 
 rota_status rota_runtime_open(const rota_runtime_options *options, rota_runtime **out_runtime) {
     *out_runtime = NULL;
+    rota_runtime_options room;
+    if (options && !(options = ROTA_SIZED_IN(rota_runtime_options, options, &room)))
+        return ROTA_INVALID_ARGUMENT;
     if (options && options->queues_per_device > ROTA_PLAN_QUEUES_MAX)
         return rota_fail(ROTA_INVALID_ARGUMENT, "%u queues a device, at most %d", options->queues_per_device,
                          ROTA_PLAN_QUEUES_MAX);
@@ -118,9 +122,7 @@ static uint64_t cpu_ns_of(pthread_t thread) {
     return pthread_getcpuclockid(thread, &clock) == 0 ? rota_thread_cpu_ns(clock) : 0;
 }
 
-void rota_runtime_get_stats(rota_runtime *runtime, rota_runtime_stats *out_stats) {
-    *out_stats = (rota_runtime_stats){0};
-    if (rota_runtime_check(runtime) != ROTA_OK) return;
+static void read_stats(rota_runtime *runtime, rota_runtime_stats *out_stats) {
     /* First: what is no longer pending here is no longer counted below; with the releases in reclaim.c. */
     out_stats->reclaim_pending = ra_load_acquire(&runtime->stat_reclaim_pending);
     out_stats->memory_bytes = ra_load_relaxed(&runtime->memory_bytes);
@@ -146,4 +148,13 @@ void rota_runtime_get_stats(rota_runtime *runtime, rota_runtime_stats *out_stats
     }
     uint64_t spinning = ra_load_relaxed(&runtime->spin_ns);
     out_stats->scheduler_cpu_ns = cpu > spinning ? cpu - spinning : 0;
+}
+
+rota_status rota_runtime_get_stats(rota_runtime *runtime, rota_runtime_stats *out_stats) {
+    ROTA_TRY(rota_sized_check(out_stats->struct_size, "rota_runtime_stats"));
+    rota_runtime_stats counted = ROTA_RUNTIME_STATS();
+    rota_status status = rota_runtime_check(runtime);
+    if (status == ROTA_OK) read_stats(runtime, &counted);
+    rota_sized_out(out_stats, &counted, sizeof counted);
+    return status;
 }

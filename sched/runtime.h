@@ -25,6 +25,7 @@ typedef struct rota_plan rota_plan;
 typedef struct rota_args rota_args;
 
 typedef struct rota_runtime_options {
+    size_t struct_size; /* sizeof, by ROTA_RUNTIME_OPTIONS() */
     rota_log log;
     /* Default deadline of waits and of anything the runtime waits for inside, counted from the last progress
      * of what is waited for; 0: 30 s. Where that is an instance of a plan, which a driver makes while replays
@@ -58,6 +59,7 @@ typedef struct rota_runtime_options {
      * there is used only if it belongs to the user or to root and nobody else may write it. */
     const char *cache_dir;
 } rota_runtime_options;
+#define ROTA_RUNTIME_OPTIONS(...) ROTA_SIZED(rota_runtime_options, __VA_ARGS__)
 
 /* Opens a runtime; starts no device yet. `options` may be NULL, and is not needed afterwards. The caller owns
  * the runtime. May block. INVALID_ARGUMENT: more queues a device than possible, or staging slots of a size
@@ -83,9 +85,10 @@ ROTA_API uint32_t rota_devices_abandoned(void);
 
 /* ---- Devices ---- */
 
-/* Describes every device, also those that are not usable. out_infos may be NULL when capacity is 0. On
- * success rota_last_error names the executors that have no device, and why (no driver, say); empty if there
- * are none. May block. */
+/* Describes every device, also those that are not usable. out_infos may be NULL when capacity is 0; else
+ * out_infos[0].struct_size is the size of each of its elements (base/sized.h; INVALID_ARGUMENT), which all
+ * get it. On success rota_last_error names the executors that have no device, and why (no driver, say); empty
+ * if there are none. May block. */
 ROTA_API rota_status rota_devices(rota_runtime *runtime, rota_device_info *out_infos, uint32_t capacity,
                                   uint32_t *out_count);
 
@@ -258,6 +261,7 @@ ROTA_API rota_status rota_submit_wait(rota_plan *plan, rota_args *args, uint64_t
 /* ---- Statistics ---- */
 
 typedef struct rota_runtime_stats {
+    size_t struct_size;                       /* sizeof, by ROTA_RUNTIME_STATS() */
     uint64_t memory_bytes, memory_peak_bytes; /* device memory held by the runtime */
     uint64_t buffers, plans;                  /* live ones */
     uint64_t submissions, completed, failed;
@@ -269,9 +273,11 @@ typedef struct rota_runtime_stats {
     uint64_t abandoned_bytes;            /* by devices that did not answer at close */
     uint64_t scheduler_cpu_ns;           /* CPU time of the runtime's own threads; without spinning, callbacks */
 } rota_runtime_stats;
+#define ROTA_RUNTIME_STATS(...) ROTA_SIZED(rota_runtime_stats, __VA_ARGS__)
 
 /* What was counted so far; each number is exact, but not all are of one moment. All 0 for a runtime that is
- * closed. Any thread; O(devices). */
-ROTA_API void rota_runtime_get_stats(rota_runtime *runtime, rota_runtime_stats *out_stats);
+ * closed, and WRONG_STATE. INVALID_ARGUMENT: out_stats->struct_size (base/sized.h). Any thread; O(devices).
+ */
+ROTA_API rota_status rota_runtime_get_stats(rota_runtime *runtime, rota_runtime_stats *out_stats);
 
 #endif

@@ -1,6 +1,7 @@
 /* When a plan's commands ran in its last completed replay. */
 #include <stdlib.h>
 #include "base/arena.h"
+#include "base/sized_copy.h"
 #include "sched/plan/commands.h"
 #include "sched/plan/names.h"
 #include "sched/plan/operations.h"
@@ -31,11 +32,14 @@ rota_status rota_plan_command_times(rota_plan *plan, rota_plan_time *out, uint64
                                     rota_plan_replay *out_replay) {
     const rota_compile_info *info = plan->compile_info;
     rota_plan_replay_times replay;
+    if (out_replay) ROTA_TRY(rota_sized_check(out_replay->struct_size, "rota_plan_replay"));
     ROTA_TRY(rota_plan_check_capacity(plan, capacity));
     ROTA_TRY(rota_plan_run_replay_times(plan, &replay));
-    if (out_replay)
-        *out_replay = (rota_plan_replay){replay.number, replay.submitted_ns, replay.sequenced_ns,
-                                         replay.handed_over_ns, replay.completed_ns};
+    if (out_replay) {
+        const rota_plan_replay made = {sizeof made,         replay.number,         replay.submitted_ns,
+                                       replay.sequenced_ns, replay.handed_over_ns, replay.completed_ns};
+        rota_sized_out(out_replay, &made, sizeof made);
+    }
     for (uint32_t p = 0; p < plan->part_count; p++) {
         const rota_exec_program_desc *desc = &plan->parts[p].desc;
         rota_exec_time *times = calloc(desc->command_count + 1u, sizeof *times);

@@ -66,7 +66,7 @@ grep -E 'warning:' "$log" >&2 || true
 # threads; test_limits, which judges resident memory, of which most is qemu's here, and times.
 left_out='_vk|shaders|touch|_device$|^fuzz_(cpu|adversary|two|three|shared|ordered|cuda|vk|touch)|_more$'
 left_out+='|conformance_(adversary|processes)|coopmat_sources|test_(cli|train|patchtst|inputs|oracle|gpt_bpe|gpt_model'
-left_out+='|check_device|report|install|exports|cpp_gxx|cpp_clangxx|folders|cuda_streams|endless|fork|limits)$'
+left_out+='|check_device|report|install|exports|abi|cpp_gxx|cpp_clangxx|folders|cuda_streams|endless|fork|limits)$'
 failed=0
 ctest --test-dir "$folder" --output-on-failure --parallel "$(nproc)" -LE full -E "$left_out" "$@" || failed=1
 

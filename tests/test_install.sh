@@ -29,7 +29,7 @@ if find "$prefix/include" -name '*internal*' | grep .; then
 fi
 cd "$prefix/include"
 while read -r header; do
-  printf '#include <rota/%s>\n' "$header" | cc -x c -std=c17 -fsyntax-only -Wall -Wextra -Wpedantic -Werror -I. - ||
+  printf '#include <rota/%s>\nextern int here;\n' "$header" | cc -x c -std=c17 -fsyntax-only -Wall -Wextra -Wpedantic -Werror -I. - ||
     { echo "rota/$header does not stand on its own"; exit 1; }
 done < <(cd rota && find . -name '*.h' | sed 's,^\./,,')
 

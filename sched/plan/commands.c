@@ -1,5 +1,7 @@
 /* A plan's commands as data: what each touches and calculates, and what is live while it runs. */
 #include <stdlib.h>
+#include <string.h>
+#include "base/sized_copy.h"
 #include "sched/plan/commands.h"
 #include "sched/plan/names.h"
 #include "sched/plan/operations.h"
@@ -49,7 +51,8 @@ static void fill_in(const rota_plan *plan, uint32_t n, rota_plan_command *out) {
     const rota_compile_info *info = plan->compile_info;
     const rota_operation *at = &info->operations[n];
     uint64_t bytes[ROTA_OPERATION_ACCESSES_MAX];
-    *out = (rota_plan_command){.name = rota_operation_name(plan, n),
+    *out = (rota_plan_command){.struct_size = sizeof *out,
+                               .name = rota_operation_name(plan, n),
                                .kind = kind_of(at),
                                .device = plan->parts[at->part].device,
                                .queue = at->queue,
@@ -101,10 +104,24 @@ rota_status rota_plan_check_capacity(const rota_plan *plan, uint64_t capacity) {
 rota_status rota_plan_get_commands(const rota_plan *plan, rota_plan_command *out, uint64_t capacity) {
     const rota_compile_info *info = plan->compile_info;
     ROTA_TRY(rota_plan_check_capacity(plan, capacity));
+    if (info->operation_count == 0) return ROTA_OK;
+    const size_t stride = out->struct_size;
+    ROTA_TRY(rota_sized_check(stride, "rota_plan_command"));
     uint8_t *ended = calloc(info->physical_count + 1u, 1);
-    if (!ended) return rota_fail(ROTA_OUT_OF_MEMORY, "commands of plan '%s': no host memory", plan->name);
-    for (uint32_t n = 0; n < info->operation_count; n++) fill_in(plan, n, &out[n]);
-    count_live(plan, ended, out);
+    rota_plan_command *commands = calloc(info->operation_count, sizeof *commands);
+    if (!ended || !commands) {
+        free(ended);
+        free(commands);
+        return rota_fail(ROTA_OUT_OF_MEMORY, "commands of plan '%s': no host memory", plan->name);
+    }
+    for (uint32_t n = 0; n < info->operation_count; n++) fill_in(plan, n, &commands[n]);
+    count_live(plan, ended, commands);
+    for (uint32_t n = 0; n < info->operation_count; n++) {
+        void *element = (char *)out + n * stride;
+        memcpy(element, &stride, sizeof stride);
+        rota_sized_out(element, &commands[n], sizeof *commands);
+    }
+    free(commands);
     free(ended);
     return ROTA_OK;
 }

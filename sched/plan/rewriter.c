@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/sized_copy.h"
+
 struct rota_rewriter {
     rota_compiler *c;
     const rota_node_record **records;               /* NULL: removed */
@@ -51,9 +53,7 @@ static rota_buffer *buffer_of(const rota_rewriter *rewriter, uint64_t stored) {
     return lane ? graph->lanes[lane - 1]->buffers[index] : graph->own.buffers[index];
 }
 
-rota_status rota_rewriter_view(rota_rewriter *rewriter, uint64_t position, rota_node_view *out_view) {
-    *out_view = (rota_node_view){0};
-    ROTA_TRY(check_position(rewriter, position));
+static void view(rota_rewriter *rewriter, uint64_t position, rota_node_view *out_view) {
     const rota_compile_info *info = rewriter->c->info;
     uint32_t low = 0, high = info->lane_count;
     while (high - low > 1) {
@@ -67,7 +67,7 @@ rota_status rota_rewriter_view(rota_rewriter *rewriter, uint64_t position, rota_
     const rota_node_record *record = rewriter->records[position];
     if (!record) {
         out_view->name = "removed";
-        return ROTA_OK;
+        return;
     }
     out_view->name = rota_node_record_name(record);
     if (record->kind == ROTA_NODE_KERNEL) {
@@ -86,7 +86,15 @@ rota_status rota_rewriter_view(rota_rewriter *rewriter, uint64_t position, rota_
                           accesses[i].size_bytes, ROTA_ACCESS_MODE(&accesses[i])};
     out_view->accesses = rewriter->accesses;
     out_view->access_count = record->access_count;
-    return ROTA_OK;
+}
+
+rota_status rota_rewriter_view(rota_rewriter *rewriter, uint64_t position, rota_node_view *out_view) {
+    ROTA_TRY(rota_sized_check(out_view->struct_size, "rota_node_view"));
+    rota_node_view made = ROTA_NODE_VIEW();
+    rota_status status = check_position(rewriter, position);
+    if (status == ROTA_OK) view(rewriter, position, &made);
+    rota_sized_out(out_view, &made, sizeof made);
+    return status;
 }
 
 rota_status rota_rewriter_remove(rota_rewriter *rewriter, uint64_t position) {
@@ -124,18 +132,24 @@ rota_status rota_rewriter_note(rota_rewriter *rewriter, uint64_t position, const
     return ROTA_OK;
 }
 
-void rota_rewriter_target(const rota_rewriter *rewriter, const rota_placement *placement,
-                          rota_rewrite_target *out_target) {
+rota_status rota_rewriter_target(const rota_rewriter *rewriter, const rota_placement *placement,
+                                 rota_rewrite_target *out_target) {
+    ROTA_TRY(rota_sized_check(out_target->struct_size, "rota_rewrite_target"));
     const rota_compiler *c = rewriter->c;
-    *out_target = (rota_rewrite_target){0};
+    rota_rewrite_target made = ROTA_REWRITE_TARGET();
     const uint32_t index = placement->device_plus_1 ? placement->device_plus_1 - 1 : 0;
-    if (index >= c->devices->count) return;
-    const rota_device_traits *device = &c->devices->all[index];
-    *out_target = (rota_rewrite_target){true, device->kind, device->features, device->cuda};
+    if (index < c->devices->count) {
+        const rota_device_traits *device = &c->devices->all[index];
+        made = (rota_rewrite_target){sizeof made, true, device->kind, device->features, device->cuda};
+    }
+    rota_sized_out(out_target, &made, sizeof made);
+    return ROTA_OK;
 }
 
 rota_status rota_rewriter_replace(rota_rewriter *rewriter, uint64_t position, const rota_kernel_node *node) {
     ROTA_TRY(check_position(rewriter, position));
+    rota_kernel_node room;
+    if (!(node = ROTA_SIZED_IN(rota_kernel_node, node, &room))) return ROTA_INVALID_ARGUMENT;
     if (!node->kernel || node->access_count > ROTA_KERNEL_OPERANDS_MAX ||
         node->binding_count > ROTA_KERNEL_BINDABLE_MAX)
         return rota_fail(ROTA_INVALID_ARGUMENT,

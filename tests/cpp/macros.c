@@ -40,5 +40,21 @@ int main(int argc, char **argv) {
     EXPECT(tried(1) == ROTA_OK && tried(-argc) == ROTA_OUT_OF_RANGE);
     EXPECT(ROTA_WHOLE > ROTA_BUFFER_SIZE_MAX);
     rota_buffer_release(buffer);
+
+    /* Structs that may grow, with designated initializers where the language has them. */
+    rota_runtime_options options = ROTA_RUNTIME_OPTIONS();
+    EXPECT(options.struct_size == sizeof options && options.memory_limit_bytes == 0 && !options.cache_dir);
+    options.memory_limit_bytes = n;
+    rota_plan_stats stats = ROTA_PLAN_STATS();
+    EXPECT(stats.struct_size == sizeof stats && stats.devices == 0);
+#if !defined(__cplusplus) || __cplusplus >= 202002L
+    options = ROTA_RUNTIME_OPTIONS(.memory_limit_bytes = n + 1, .cache_dir = "");
+    EXPECT(options.struct_size == sizeof options && options.memory_limit_bytes == n + 1 && options.cache_dir);
+#endif
+#ifndef __cplusplus
+    rota_graph *graph;
+    EXPECT(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "g"), &graph) == ROTA_OK);
+    rota_graph_release(graph);
+#endif
     return 0;
 }

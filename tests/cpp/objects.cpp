@@ -139,7 +139,7 @@ int main() {
     empty.close(UINT64_C(10000000000));
     empty.close(0); // empty by now
     EXPECT(rota::ticket().get().id == 0);
-    rota_runtime_options options{};
+    rota_runtime_options options = ROTA_RUNTIME_OPTIONS();
     options.queues_per_device = 1000000;
     EXPECT(thrown([&] { rota::runtime refused(options); }).status() == ROTA_INVALID_ARGUMENT);
 }
