@@ -14,7 +14,7 @@ case ${1-} in
     shift
     ;;
 esac
-if [ $level = full ]; then rota_packages+=(clang libclang-rt-dev); fi
+if [ $level = full ]; then rota_packages+=(clang libclang-rt-dev abigail-tools); fi
 rota_install_missing
 
 started=$SECONDS

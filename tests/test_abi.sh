@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Programs that were built with 0.2.0 run with this library: nothing that they were compiled with has changed (tests/abi), and a program
 # runs that was compiled with earlier headers, with later ones, and with these.
-# test_abi.sh SOURCE_DIR BUILD_DIR, or test_abi.sh --write SOURCE_DIR for a release: describes it anew.
+# test_abi.sh SOURCE_DIR BUILD_DIR
+# test_abi.sh --write SOURCE_DIR: describes 0.2.0 anew, which is right only until it is released.
 set -euo pipefail
 write=
 if [ "$1" = --write ]; then write=1; shift; fi
