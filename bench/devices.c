@@ -113,6 +113,7 @@ int bench_devices(int argc, char **argv) {
         goto done;
     }
     uint32_t capacity = count;
+    infos->struct_size = sizeof *infos;
     REPORT_TRY(rota_devices(opened.runtime, infos, capacity, &count));
     const char *absent = rota_last_error();
     if (absent[0]) printf("not there: %s\n", absent);

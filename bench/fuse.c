@@ -82,7 +82,7 @@ static rota_status make_plan(const opened_device *opened, const chain *c, bool f
     ROTA_TRY(rota_graph_create(NULL, &graph));
     rota_status status = rota_recorder_open(graph, 0, NULL, &recorder);
     if (status == ROTA_OK)
-        status = rota_tape_create(recorder, &(rota_tape_options){.no_gradients = true}, &tape);
+        status = rota_tape_create(recorder, &ROTA_TAPE_OPTIONS(.no_gradients = true), &tape);
     for (uint32_t i = 0; i < TIMED_CHAINS && status == ROTA_OK; i++) status = record(tape, c);
     rota_tape_destroy(tape);
     rota_recorder_close(recorder);
@@ -90,11 +90,11 @@ static rota_status make_plan(const opened_device *opened, const chain *c, bool f
     const uint64_t begin = rota_clock_ns();
     if (status == ROTA_OK)
         status = rota_compile(opened->runtime, graph,
-                              &(rota_compile_options){.devices = &device, .device_count = 1}, out_plan);
+                              &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), out_plan);
     *out_compile_ms = (double)(rota_clock_ns() - begin) / 1e6;
     rota_graph_release(graph);
     if (status != ROTA_OK) return status;
-    rota_plan_stats stats;
+    rota_plan_stats stats = ROTA_PLAN_STATS();
     rota_plan_get_stats(*out_plan, &stats);
     *out_merged = stats.merged;
     if (fused && stats.merged == 0) {

@@ -244,7 +244,7 @@ rota_status bench_graph_create(const bench_graph_options *options, bench_graph *
     rota_status status = ROTA_OK;
     if (!g->buffers || !g->bound || !g->roots || !g->persistent_number || (options->seeds && !g->seed_slots))
         status = rota_fail(ROTA_OUT_OF_MEMORY, "no memory for %" PRIu64 " buffers", g->buffer_count);
-    if (status == ROTA_OK) status = rota_graph_create(&(rota_graph_options){.name = "bench"}, &g->graph);
+    if (status == ROTA_OK) status = rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "bench"), &g->graph);
     if (status == ROTA_OK) status = make_buffers(g);
     for (uint64_t i = 0; options->seeds && i < g->node_count && status == ROTA_OK; i++) {
         char name[32];
@@ -293,11 +293,9 @@ static rota_status record_train_row(const bench_graph *g, rota_recorder *recorde
     }
     const bench_params params = {.seed = (uint32_t)index, .modes = g->train_modes[row], .words = t->words};
     return rota_record_kernel(recorder,
-                              &(rota_kernel_node){.kernel = kernel_for(t->access_count, t->inplace),
-                                                  .name = t->name,
-                                                  .accesses = accesses,
-                                                  .access_count = t->access_count,
-                                                  .params = &params},
+                              &ROTA_KERNEL_NODE(.kernel = kernel_for(t->access_count, t->inplace),
+                                                .name = t->name, .accesses = accesses,
+                                                .access_count = t->access_count, .params = &params),
                               NULL);
 }
 
@@ -312,11 +310,8 @@ static rota_status record_node(const bench_graph *g, rota_recorder *recorder, ui
     for (uint32_t a = 0; a < node.access_count; a++)
         accesses[a] = (rota_access){g->buffers[node.accesses[a].place], node.accesses[a].offset_bytes,
                                     node.accesses[a].size_bytes, node.accesses[a].mode};
-    rota_kernel_node record = {.kernel = node.kernel,
-                               .name = node.name,
-                               .accesses = accesses,
-                               .access_count = node.access_count,
-                               .params = &node.params};
+    rota_kernel_node record = ROTA_KERNEL_NODE(.kernel = node.kernel, .name = node.name, .accesses = accesses,
+                                               .access_count = node.access_count, .params = &node.params);
     rota_param_binding binding = {0};
     if (g->seed_slots) {
         binding.slot = g->seed_slots[index];

@@ -86,7 +86,7 @@ static rota_status record(products *p, rota_dtype dtype) {
     rota_recorder *recorder;
     rota_tape *tape = NULL;
     ROTA_TRY(rota_recorder_open(p->graph, 0, "products", &recorder));
-    rota_status status = rota_tape_create(recorder, &(rota_tape_options){.no_gradients = true}, &tape);
+    rota_status status = rota_tape_create(recorder, &ROTA_TAPE_OPTIONS(.no_gradients = true), &tape);
     for (uint64_t i = 0; i < p->count && status == ROTA_OK; i++) {
         uint64_t s = i % p->sets;
         rota_tensor a, b, c;
@@ -164,11 +164,11 @@ static rota_status products_create(products *p, const opened_device *opened, rot
         check_memory(rota_device_get_info(opened->device), of, sets * set_bytes, rota_dtype_bytes(dtype)));
     ROTA_TRY(make_operands(p, opened, dtype, copy));
     uint64_t begin = rota_clock_ns();
-    ROTA_TRY(rota_graph_create(&(rota_graph_options){.name = "matmul"}, &p->graph));
+    ROTA_TRY(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "matmul"), &p->graph));
     ROTA_TRY(record(p, dtype));
     rota_device *device = opened->device;
     ROTA_TRY(rota_compile(opened->runtime, p->graph,
-                          &(rota_compile_options){.devices = &device, .device_count = 1}, &p->plan));
+                          &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), &p->plan));
     p->record_ms = (double)(rota_clock_ns() - begin) / 1e6;
     return ROTA_OK;
 }
@@ -298,6 +298,7 @@ static int time_replays(const settings *s, const products *p, torch_child *child
     out->torch_ms = with.child ? samples_describe(with.eager_ms, s->repeat).median : NAN;
     out->torch_graph_ms = with.child && child->gpu ? samples_describe(with.graph_ms, s->repeat).median : NAN;
     out->record_ms = p->record_ms;
+    out->stats = ROTA_PLAN_STATS();
     rota_plan_get_stats(p->plan, &out->stats);
 done:
     free(ms);
@@ -435,8 +436,8 @@ int bench_matmul(int argc, char **argv) {
     s.compare = compare == 0;
 
     opened_device opened;
-    const rota_runtime_options runtime_options = {.diagnostics = s.trace != NULL,
-                                                  .spin_ns = s.compare ? COMPARED_SPIN_NS : 0};
+    const rota_runtime_options runtime_options =
+        ROTA_RUNTIME_OPTIONS(.diagnostics = s.trace != NULL, .spin_ns = s.compare ? COMPARED_SPIN_NS : 0);
     int code = report_open(program, id, &runtime_options, &opened);
     if (code != EXIT_GOOD) return code;
     cJSON *result = report_new();

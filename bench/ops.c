@@ -142,10 +142,10 @@ static rota_status make_plan(const trial *t, const opened_device *opened, uint32
     rota_recorder *recorder = NULL;
     rota_tape *tape = NULL;
     rota_device *device = opened->device;
-    rota_status status = rota_graph_create(&(rota_graph_options){.name = t->example.use.op->name}, &graph);
+    rota_status status = rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = t->example.use.op->name), &graph);
     if (status == ROTA_OK) status = rota_recorder_open(graph, 0, NULL, &recorder);
     if (status == ROTA_OK)
-        status = rota_tape_create(recorder, &(rota_tape_options){.no_gradients = true}, &tape);
+        status = rota_tape_create(recorder, &ROTA_TAPE_OPTIONS(.no_gradients = true), &tape);
     for (uint32_t u = 0; u < uses && status == ROTA_OK; u++) {
         rota_op_use use = t->example.use;
         status = rota_op_apply(tape, &use);
@@ -154,7 +154,7 @@ static rota_status make_plan(const trial *t, const opened_device *opened, uint32
     rota_recorder_close(recorder);
     if (status == ROTA_OK)
         status = rota_compile(opened->runtime, graph,
-                              &(rota_compile_options){.devices = &device, .device_count = 1}, out_plan);
+                              &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), out_plan);
     rota_graph_release(graph);
     return status;
 }

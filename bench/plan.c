@@ -106,6 +106,7 @@ static rota_status build(const plan_settings *settings, const char *dot, plan_bu
         out->compile_ns = (double)(rota_clock_ns() - begin) / nodes;
     }
     if (status == ROTA_OK) {
+        out->stats = ROTA_PLAN_STATS();
         rota_plan_get_stats(plan, &out->stats);
         if (dot) status = rota_plan_write_dot(plan, dot);
     }
@@ -191,10 +192,10 @@ int bench_plan(int argc, char **argv) {
                                         .uploads = uploads},
                               .threads = (uint32_t)threads,
                               .certify = certify,
-                              .compile = {.packing = (rota_packing)packing,
-                                          .queues = (uint32_t)queues,
-                                          .transfer_queue = uploads && queues > 1,
-                                          .memory_limit_bytes = limit}};
+                              .compile = ROTA_COMPILE_OPTIONS(.packing = (rota_packing)packing,
+                                                              .queues = (uint32_t)queues,
+                                                              .transfer_queue = uploads && queues > 1,
+                                                              .memory_limit_bytes = limit)};
 
     double record_ns[BUILDS_MAX], compile_ns[BUILDS_MAX], buffers_ns[BUILDS_MAX], certified_ns[BUILDS_MAX];
     plan_build last;

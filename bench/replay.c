@@ -57,7 +57,7 @@ static double thread_cpu_ns(void) {
 }
 
 static uint64_t scheduler_cpu_ns(const bench *b) {
-    rota_runtime_stats stats;
+    rota_runtime_stats stats = ROTA_RUNTIME_STATS();
     rota_runtime_get_stats(b->opened.runtime, &stats);
     return stats.scheduler_cpu_ns;
 }
@@ -66,7 +66,8 @@ static rota_status prepare_rota(bench *b) {
     rota_device *device = b->opened.device;
     ROTA_TRY(bench_graph_create(&b->settings->graph, &b->graph));
     ROTA_TRY(bench_graph_record_all(b->graph, 1));
-    rota_compile_options options = {.devices = &device, .device_count = 1, .instances = 16};
+    rota_compile_options options =
+        ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .instances = 16);
     /* The first plan loads the kernels; what compiling takes is the second's. */
     ROTA_TRY(rota_compile(b->opened.runtime, b->graph->graph, &options, &b->plan));
     rota_plan_release(b->plan);
@@ -220,7 +221,7 @@ static void report(bench *b, cJSON *result) {
     sample_stats raw_submit = samples_describe(b->raw.submit_ns, b->raw.submits);
     sample_stats raw_device = samples_describe(b->raw.device_ns, b->raw.rounds);
     sample_stats cpu = samples_describe(b->rota.cpu_ns, b->rota.rounds);
-    rota_plan_stats stats;
+    rota_plan_stats stats = ROTA_PLAN_STATS();
     rota_plan_get_stats(b->plan, &stats);
     double ratio = device.median / raw_device.median;
     add(result, "replays", (double)b->replays);
@@ -274,7 +275,7 @@ static void report(bench *b, cJSON *result) {
 static int run(const settings *s, const char *id, const char *out) {
     static const char *const kinds[] = {"chain", "wide", "train", "random"};
     bench b = {.settings = s};
-    int code = report_open(program, id, &(rota_runtime_options){.diagnostics = s->trace != NULL}, &b.opened);
+    int code = report_open(program, id, &ROTA_RUNTIME_OPTIONS(.diagnostics = s->trace != NULL), &b.opened);
     if (code != EXIT_GOOD) return code;
     settings with_runtime = *s;
     with_runtime.graph.runtime = b.opened.runtime;

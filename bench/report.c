@@ -51,7 +51,7 @@ int report_open(const char *program, const char *id, const rota_runtime_options 
         fprintf(stderr, "%s: --device takes auto, cpu, vk:0, cuda:0, ..., not '%s'\n", program, id);
         return EXIT_BAD_ARGUMENT;
     }
-    rota_runtime_options own = options ? *options : (rota_runtime_options){0};
+    rota_runtime_options own = options ? *options : ROTA_RUNTIME_OPTIONS();
     own.log = (rota_log){.fn = say, .level = ROTA_LOG_WARNING};
     memcpy(&own.log.user, &program, sizeof program); /* which is not written to */
     rota_status status = rota_runtime_open(&own, &out->runtime);

@@ -112,8 +112,8 @@ static int open_devices(soak *s, char *ids) {
         rota_device **device = &s->devices[s->device_count];
         if (s->device_count == 0) {
             opened_device opened;
-            code = report_open(program, id, &(rota_runtime_options){.staging_idle_ns = STAGING_IDLE_NS},
-                               &opened);
+            code =
+                report_open(program, id, &ROTA_RUNTIME_OPTIONS(.staging_idle_ns = STAGING_IDLE_NS), &opened);
             if (code != EXIT_GOOD) return code;
             s->runtime = opened.runtime;
             *device = opened.device;
@@ -178,7 +178,7 @@ static uint64_t sum(const soak_thread *threads, uint32_t count, bool rounds) {
 
 static void print_line(const soak *s, const soak_thread *threads, uint32_t count, double seconds, memory now,
                        uint64_t staging, cJSON *list) {
-    rota_runtime_stats stats;
+    rota_runtime_stats stats = ROTA_RUNTIME_STATS();
     rota_runtime_get_stats(s->runtime, &stats);
     uint64_t rounds = sum(threads, count, true), failures = sum(threads, count, false);
     printf("%8.0f s  %12" PRIu64 " submissions  %8" PRIu64
@@ -236,7 +236,7 @@ static bool is_at_rest(const soak *s, uint64_t memory_before, rota_runtime_stats
  * to rest. */
 static bool resident_at_rest(soak *s, uint32_t count, uint64_t memory_before, memory *out_memory) {
     uint64_t deadline = rota_deadline_after(REST_NS), staging;
-    rota_runtime_stats stats;
+    rota_runtime_stats stats = ROTA_RUNTIME_STATS();
     bool rests = false;
     atomic_store(&s->pause, true);
     while (!rests && !atomic_load(&s->stop) && rota_clock_ns() < deadline) {
@@ -274,7 +274,7 @@ static void look_until(soak *s, const soak_thread *threads, uint32_t count, uint
  * idle. */
 static uint32_t left_in_runtime(const soak *s, uint64_t memory_before, cJSON *json) {
     uint64_t deadline = rota_deadline_after(SETTLE_NS), staging;
-    rota_runtime_stats stats;
+    rota_runtime_stats stats = ROTA_RUNTIME_STATS();
     bool settled = is_at_rest(s, memory_before, &stats, &staging);
     while (!settled && rota_clock_ns() < deadline) {
         usleep(20000);
@@ -318,7 +318,7 @@ static int run(soak *s, soak_thread *threads, uint32_t count, uint64_t length_ns
     pthread_t ids[THREADS_MAX];
     line lines[2] = {{0}}, *rss = &lines[0];
     uint32_t started = 0, bad = 0;
-    rota_runtime_stats stats;
+    rota_runtime_stats stats = ROTA_RUNTIME_STATS();
     rota_runtime_get_stats(s->runtime, &stats);
     uint64_t memory_before, settled_by = rota_deadline_after(SETTLE_NS);
     while ((stats.buffers || stats.plans || stats.reclaim_pending) && rota_clock_ns() < settled_by) {

@@ -79,15 +79,13 @@ static bool replays(soak_thread *t) {
     GOOD(bench_graph_create(&options, &g));
     GOOD(bench_graph_record_all(g, 1 + (uint32_t)below(t, 3)));
     for (uint32_t d = 0; d < s->device_count; d++) {
-        GOOD(rota_compile(s->runtime, g->graph,
-                          &(rota_compile_options){.devices = &s->devices[d],
-                                                  .device_count = 1,
-                                                  .packing = (rota_packing)below(t, 2),
-                                                  .queues = 1 + (uint32_t)below(t, 2),
-                                                  .instances = (uint32_t)below(t, 5),
-                                                  .arenas = 1 + (uint32_t)below(t, 2),
-                                                  .certify = below(t, 4) == 0},
-                          &plans[d]));
+        GOOD(rota_compile(
+            s->runtime, g->graph,
+            &ROTA_COMPILE_OPTIONS(.devices = &s->devices[d], .device_count = 1,
+                                  .packing = (rota_packing)below(t, 2), .queues = 1 + (uint32_t)below(t, 2),
+                                  .instances = (uint32_t)below(t, 5), .arenas = 1 + (uint32_t)below(t, 2),
+                                  .certify = below(t, 4) == 0),
+            &plans[d]));
         GOOD(rota_args_create(plans[d], &args[d]));
         GOOD(bench_graph_bind(g, args[d], 0));
     }
@@ -183,7 +181,7 @@ static rota_status argument_plan(soak_thread *t, uint64_t filled, rota_buffer *o
     rota_recorder *recorder;
     rota_buffer *middle;
     rota_device *device = any_device(t);
-    ROTA_TRY(rota_graph_create(&(rota_graph_options){.name = "arguments"}, out_graph));
+    ROTA_TRY(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "arguments"), out_graph));
     ROTA_TRY(rota_graph_buffer(*out_graph, ROTA_BUFFER_INPUT, "in", size, &out_buffers[0]));
     ROTA_TRY(rota_graph_buffer(*out_graph, ROTA_BUFFER_OUTPUT, "out", size, &out_buffers[1]));
     ROTA_TRY(rota_graph_buffer(*out_graph, ROTA_BUFFER_SLOT, "slot", size, &out_buffers[2]));
@@ -197,7 +195,7 @@ static rota_status argument_plan(soak_thread *t, uint64_t filled, rota_buffer *o
     ROTA_TRY(status);
     return rota_compile(
         t->soak->runtime, *out_graph,
-        &(rota_compile_options){.devices = &device, .device_count = 1, .transfer_queue = below(t, 2)},
+        &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .transfer_queue = below(t, 2)),
         out_plan);
 }
 
@@ -283,17 +281,15 @@ static bool opener(soak_thread *t) {
     rota_device *device;
     rota_buffer *pieces[PIECES_MAX] = {NULL};
     uint8_t *bytes = malloc(PIECE_BYTES), *got = malloc(PIECE_BYTES);
-    rota_runtime_stats stats;
+    rota_runtime_stats stats = ROTA_RUNTIME_STATS();
     uint32_t made = 0;
     bool good = false, closed = false;
     if (!bytes || !got) {
         wrong(t, "no host memory for a piece");
         goto done;
     }
-    GOOD(rota_runtime_open(&(rota_runtime_options){.memory_limit_bytes = LIMIT_BYTES,
-                                                   .staging_slots = 4,
-                                                   .staging_slot_bytes = STAGED_BYTES,
-                                                   .worker_threads = 2},
+    GOOD(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.memory_limit_bytes = LIMIT_BYTES, .staging_slots = 4,
+                                                 .staging_slot_bytes = STAGED_BYTES, .worker_threads = 2),
                            &runtime));
     GOOD(rota_device_open(runtime, rota_device_get_info(any_device(t))->id, &device));
     rota_status status = ROTA_OK;
@@ -373,19 +369,17 @@ static rota_status failing_plan(soak_thread *t, rota_buffer *x, rota_buffer *y, 
     for (uint32_t d = 0; d < t->soak->device_count; d++)
         if (rota_device_get_info(t->soak->devices[d])->kind == ROTA_EXEC_CPU)
             devices[1] = t->soak->devices[d];
-    ROTA_TRY(rota_graph_create(&(rota_graph_options){.name = "failing"}, &graph));
+    ROTA_TRY(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "failing"), &graph));
     rota_status status = rota_recorder_open(graph, 0, NULL, &recorder);
     const rota_access access = {x, 0, ROTA_WHOLE, ROTA_READWRITE};
-    const rota_host_node node = {.fn = fail_or_add,
-                                 .user = (void *)fails,
-                                 .name = "fail or add",
-                                 .accesses = &access,
-                                 .access_count = 1};
+    const rota_host_node node = ROTA_HOST_NODE(.fn = fail_or_add, .user = (void *)fails,
+                                               .name = "fail or add", .accesses = &access, .access_count = 1);
     if (status == ROTA_OK) status = rota_record_host(recorder, &node, NULL);
     if (status == ROTA_OK) status = rota_record_copy(recorder, y, 0, x, 0, FAILING_WORDS * 4, NULL);
     if (status == ROTA_OK) {
         rota_recorder_close(recorder);
-        rota_compile_options options = {.devices = devices, .device_count = devices[0] == devices[1] ? 1 : 2};
+        rota_compile_options options =
+            ROTA_COMPILE_OPTIONS(.devices = devices, .device_count = devices[0] == devices[1] ? 1 : 2);
         status = rota_compile(t->soak->runtime, graph, &options, out_plan);
     }
     rota_graph_release(graph);

@@ -160,7 +160,7 @@ static rota_status caller_create(caller *c, const opened_device *opened, bench_g
         &(bench_graph_options){.kind = kind, .nodes = PLAN_NODES, .runtime = opened->runtime}, &c->graph));
     ROTA_TRY(bench_graph_record_all(c->graph, 1));
     ROTA_TRY(rota_compile(opened->runtime, c->graph->graph,
-                          &(rota_compile_options){.devices = &device, .device_count = 1}, &c->plan));
+                          &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), &c->plan));
     return bench_graph_reset(c->graph, device);
 }
 
@@ -324,7 +324,7 @@ static int measure(const opened_device *opened, caller *callers, uint32_t thread
     phase free_phase = {.name = "closed loop", .submit = rota_submit};
     phase locked_phase = {.name = "closed loop, mutex", .submit = rota_submit_locked};
     code = run_phase(callers, threads, &free_phase, seconds / 4, scratch, &warm);
-    rota_runtime_stats before, after;
+    rota_runtime_stats before = ROTA_RUNTIME_STATS(), after = ROTA_RUNTIME_STATS();
     double cpu_ns[ROUNDS_MAX], submissions = 0, driver_submits = 0;
     for (uint64_t r = 0; r < rounds && code == EXIT_GOOD; r++) {
         rota_runtime_get_stats(opened->runtime, &before);
@@ -389,7 +389,7 @@ int bench_submit(int argc, char **argv) {
     if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
 
     opened_device opened;
-    int code = report_open(program, id, &(rota_runtime_options){.merge_max = (uint32_t)merge}, &opened);
+    int code = report_open(program, id, &ROTA_RUNTIME_OPTIONS(.merge_max = (uint32_t)merge), &opened);
     if (code != EXIT_GOOD) return code;
     const rota_device_info *info = rota_device_get_info(opened.device);
     cJSON *json = report_new();

@@ -32,15 +32,14 @@ static int adding_plan(rota_buffer *buffer, float amount, rota_plan **out_plan) 
     rota_recorder *recorder;
     rota_tape *tape;
     rota_tensor x;
-    TRY(rota_graph_create(&(rota_graph_options){.name = "add"}, &graph));
+    TRY(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "add"), &graph));
     TRY(rota_recorder_open(graph, 0, NULL, &recorder));
-    TRY(rota_tape_create(recorder, &(rota_tape_options){.no_gradients = true}, &tape));
+    TRY(rota_tape_create(recorder, &ROTA_TAPE_OPTIONS(.no_gradients = true), &tape));
     TRY(rota_tensor_of(buffer, 0, ROTA_F32, ROTA_SHAPE(COUNT), &x));
     TRY(rota_op_affine_into(tape, x, ROTA_PLAIN(1), ROTA_PLAIN(amount), x));
     rota_tape_destroy(tape);
     rota_recorder_close(recorder);
-    TRY(rota_compile(runtime, graph, &(rota_compile_options){.devices = &device, .device_count = 1},
-                     out_plan));
+    TRY(rota_compile(runtime, graph, &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), out_plan));
     rota_graph_release(graph);
     return 0;
 }

@@ -88,7 +88,7 @@ int main(int argc, char **argv) {
     rota_graph *graph;
     rota_recorder *recorder;
     rota_slot rate;
-    TRY(rota_graph_create(&(rota_graph_options){.name = "logistic map"}, &graph));
+    TRY(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "logistic map"), &graph));
     TRY(rota_graph_slot(graph, "rate", 4, &rate));
     TRY(rota_graph_buffer(graph, ROTA_BUFFER_TRANSIENT, "half way", sizeof x, &half_way));
     TRY(rota_recorder_open(graph, 0, NULL, &recorder));
@@ -99,19 +99,15 @@ int main(int argc, char **argv) {
         rota_buffer *from = step % 2 ? half_way : buffer, *to = step % 2 ? buffer : half_way;
         const rota_access accesses[] = {{from, 0, ROTA_WHOLE, ROTA_READ}, {to, 0, ROTA_WHOLE, ROTA_WRITE}};
         TRY(rota_record_kernel(recorder,
-                               &(rota_kernel_node){.kernel = &logistic,
-                                                   .accesses = accesses,
-                                                   .access_count = 2,
-                                                   .params = &params,
-                                                   .bindings = &binding,
-                                                   .binding_count = 1},
+                               &ROTA_KERNEL_NODE(.kernel = &logistic, .accesses = accesses, .access_count = 2,
+                                                 .params = &params, .bindings = &binding, .binding_count = 1),
                                NULL));
     }
     rota_recorder_close(recorder);
 
     rota_plan *plan;
     rota_args *args;
-    TRY(rota_compile(runtime, graph, &(rota_compile_options){.devices = &device, .device_count = 1}, &plan));
+    TRY(rota_compile(runtime, graph, &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), &plan));
     TRY(rota_args_create(plan, &args));
     for (int replay = 0; replay < REPLAYS; replay++) {
         float r = 2.5f + 0.1f * (float)replay;

@@ -138,13 +138,13 @@ int main(int argc, char **argv) {
     TRY(rota_op_mse(tape, h, target, &loss));
     TRY(rota_op_copy_into(tape, loss, result));
     TRY(rota_backward(tape, loss, p, 3, grads, NULL));
-    const rota_sgd sgd = {.lr = ROTA_CONSTANT(0.01), .momentum = 0.9f};
+    const rota_sgd sgd = ROTA_SGD(.lr = ROTA_CONSTANT(0.01), .momentum = 0.9f);
     for (int i = 0; i < 3; i++) TRY(rota_op_sgd(tape, p[i], grads[i], m[i], &sgd));
     rota_tape_destroy(tape);
     rota_recorder_close(recorder);
 
     rota_plan *plan;
-    TRY(rota_compile(runtime, graph, &(rota_compile_options){.devices = &device, .device_count = 1}, &plan));
+    TRY(rota_compile(runtime, graph, &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), &plan));
     for (int i = 1; i <= STEPS; i++) {
         TRY(rota_submit_wait(plan, NULL, 0, NULL));
         if (i > 1 && i % 100 != 0) continue;

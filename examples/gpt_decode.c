@@ -71,12 +71,9 @@ static rota_status write_cache(gpt_recording *r, const gpt_decoder *decoder, rot
     const rota_access accesses[] = {{x.buffer, x.offset_bytes, c->dim * 4, ROTA_READ},
                                     {cache, 0, ROTA_WHOLE, ROTA_READWRITE}};
     return rota_record_kernel(rota_tape_recorder(r->tape),
-                              &(rota_kernel_node){.kernel = &cache_kernel,
-                                                  .accesses = accesses,
-                                                  .access_count = 2,
-                                                  .params = &params,
-                                                  .bindings = &binding,
-                                                  .binding_count = 1},
+                              &ROTA_KERNEL_NODE(.kernel = &cache_kernel, .accesses = accesses,
+                                                .access_count = 2, .params = &params, .bindings = &binding,
+                                                .binding_count = 1),
                               NULL);
 }
 

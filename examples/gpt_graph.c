@@ -45,7 +45,7 @@ static rota_status linear_columns(gpt_recording *r, const char *what, rota_tenso
     ROTA_TRY(rota_tensor_slice(&r->weights[place], 1, first, count, &weight));
     if (bias.buffer) ROTA_TRY(rota_tensor_slice(&bias, 0, first, count, &bias));
     if (r->one_node) {
-        ROTA_TRY(rota_op_linear(r->tape, x, weight, &(rota_linear){.bias = bias}, out_y));
+        ROTA_TRY(rota_op_linear(r->tape, x, weight, &ROTA_LINEAR(.bias = bias), out_y));
     } else {
         ROTA_TRY(rota_op_matmul(r->tape, x, weight, false, false, out_y));
         if (bias.buffer) ROTA_TRY(rota_op_add(r->tape, *out_y, bias, out_y));
@@ -60,7 +60,8 @@ static rota_status linear(gpt_recording *r, const char *what, rota_tensor x, uin
 
 static rota_status linear_gelu(gpt_recording *r, rota_tensor x, uint32_t place, rota_tensor *out_y) {
     if (r->one_node) {
-        const rota_linear options = {.bias = r->weights[place + 1], .activation = ROTA_ACTIVATION_GELU};
+        const rota_linear options =
+            ROTA_LINEAR(.bias = r->weights[place + 1], .activation = ROTA_ACTIVATION_GELU);
         ROTA_TRY(rota_op_linear(r->tape, x, r->weights[place], &options, out_y));
     } else {
         ROTA_TRY(linear(r, "widened", x, place, out_y));
@@ -73,7 +74,7 @@ static rota_status linear_gelu(gpt_recording *r, rota_tensor x, uint32_t place, 
 static rota_status add_linear(gpt_recording *r, const char *what, rota_tensor y, uint32_t place,
                               rota_tensor *x) {
     if (r->one_node && !r->dropout) {
-        const rota_linear options = {.bias = r->weights[place + 1], .residual = *x};
+        const rota_linear options = ROTA_LINEAR(.bias = r->weights[place + 1], .residual = *x);
         ROTA_TRY(rota_op_linear(r->tape, y, r->weights[place], &options, x));
     } else {
         ROTA_TRY(linear(r, what, y, place, &y));
@@ -190,11 +191,11 @@ static rota_status forward_loss(gpt_recording *r, rota_tensor tokens, rota_tenso
                                 rota_tensor *out_loss) {
     rota_tensor logits;
     ROTA_TRY(forward(r, tokens, r->table, &logits));
-    ROTA_TRY(rota_op_classifier(r->tape, logits, targets,
-                                &(rota_classifier){.ignored = ROTA_IGNORED_LABEL,
-                                                   .classes = r->plan->model->config.vocabulary,
-                                                   .in_place = true},
-                                out_loss));
+    ROTA_TRY(
+        rota_op_classifier(r->tape, logits, targets,
+                           &ROTA_CLASSIFIER(.ignored = ROTA_IGNORED_LABEL,
+                                            .classes = r->plan->model->config.vocabulary, .in_place = true),
+                           out_loss));
     return gpt_record_watch(r, "loss", *out_loss);
 }
 
@@ -250,7 +251,7 @@ static rota_status record_backward(gpt_recording *r, const rota_tensor *params, 
         ROTA_TRY(gpt_scale_loss(r, &loss));
         ROTA_TRY(gpt_record_part(r, "backward"));
         ROTA_TRY(rota_backward(r->tape, loss, params, plan->model->parameter_count, g->each,
-                               &(rota_backward_options){.accumulate = b > 0 && r->dtype == ROTA_F32}));
+                               &ROTA_BACKWARD_OPTIONS(.accumulate = b > 0 && r->dtype == ROTA_F32)));
         ROTA_TRY(gpt_gradients_gather(r, g, b));
     }
     return ROTA_OK;
@@ -344,11 +345,11 @@ rota_status gpt_plan_make(gpt_model *model, const gpt_plan_options *options, gpt
                                  r.dtype == ROTA_F32 ? model->parts[GPT_VALUES] : model->copies, r.dtype,
                                  &r.weights[model->parameters[i].place]);
     if (status == ROTA_OK) status = gpt_table_tensor(model, r.weights[GPT_TOKENS].buffer, r.dtype, &r.table);
-    if (status == ROTA_OK) status = rota_graph_create(&(rota_graph_options){.name = name}, &out->graph);
+    if (status == ROTA_OK) status = rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = name), &out->graph);
     if (status == ROTA_OK && model->fuse) status = rota_graph_fuse(out->graph);
     if (status == ROTA_OK) status = rota_recorder_open(out->graph, 0, "main", &r.recorder);
     if (status == ROTA_OK)
-        status = rota_tape_create(r.recorder, &(rota_tape_options){.no_gradients = !train}, &r.tape);
+        status = rota_tape_create(r.recorder, &ROTA_TAPE_OPTIONS(.no_gradients = !train), &r.tape);
     if (status == ROTA_OK) status = options->record(&r);
     rota_tape_destroy(r.tape);
     rota_recorder_close(r.recorder);
@@ -357,9 +358,8 @@ rota_status gpt_plan_make(gpt_model *model, const gpt_plan_options *options, gpt
     if (status == ROTA_OK)
         status =
             rota_compile(model->runtime, out->graph,
-                         &(rota_compile_options){.devices = &model->device,
-                                                 .device_count = 1,
-                                                 .arena_of = options->beside ? options->beside->plan : NULL},
+                         &ROTA_COMPILE_OPTIONS(.devices = &model->device, .device_count = 1,
+                                               .arena_of = options->beside ? options->beside->plan : NULL),
                          &out->plan);
     for (int t = 0; t < (train ? GPT_TURNS : 1) && status == ROTA_OK; t++)
         status = make_turn(out, &out->turns[t]);

@@ -76,11 +76,10 @@ static rota_status record_norm(gpt_recording *r, const rota_tensor *all, rota_te
     rota_tensor unscaled;
     ROTA_TRY(rota_op_div(r->tape, norm_factor, scale, &unscaled));
     ROTA_TRY(gpt_record_output(r, "norm", unscaled, &r->plan->norm));
-    return rota_op_loss_scale(
-        r->tape, norm, state,
-        &(rota_loss_scale){
-            .interval = SCALE_INTERVAL, .growth = SCALE_GROWTH, .backoff = SCALE_BACKOFF, .max_norm = most},
-        out_factor);
+    return rota_op_loss_scale(r->tape, norm, state,
+                              &ROTA_LOSS_SCALE(.interval = SCALE_INTERVAL, .growth = SCALE_GROWTH,
+                                               .backoff = SCALE_BACKOFF, .max_norm = most),
+                              out_factor);
 }
 
 /* Elements [first, first + count) of the model. */
@@ -95,14 +94,9 @@ static rota_status record_adamw(gpt_recording *r, const rota_tensor *gradients, 
     if (model->copies) ROTA_TRY(rota_tensor_of(model->copies, first * 2, r->dtype, ROTA_SHAPE(count), &half));
     ROTA_TRY(rota_tensor_slice(gradients, 0, first, count, &g));
     return rota_op_adamw(r->tape, parts[GPT_VALUES], g, parts[GPT_FIRST_MOMENTS], parts[GPT_SECOND_MOMENTS],
-                         &(rota_adamw){.lr = ROTA_SLOT(r->plan->lr),
-                                       .step = ROTA_SLOT(r->plan->step),
-                                       .beta1 = (float)c->beta1,
-                                       .beta2 = (float)c->beta2,
-                                       .eps = ADAM_EPS,
-                                       .weight_decay = (float)decay,
-                                       .factor = factor,
-                                       .half = half});
+                         &ROTA_ADAMW(.lr = ROTA_SLOT(r->plan->lr), .step = ROTA_SLOT(r->plan->step),
+                                     .beta1 = (float)c->beta1, .beta2 = (float)c->beta2, .eps = ADAM_EPS,
+                                     .weight_decay = (float)decay, .factor = factor, .half = half));
 }
 
 rota_status gpt_record_optimizer(gpt_recording *r, const gpt_gradients *g) {

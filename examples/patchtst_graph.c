@@ -41,12 +41,9 @@ static rota_status add_dropped(recording *r, rota_tensor x, double p, rota_tenso
 
 static rota_status norm(recording *r, uint32_t place, rota_tensor *x) {
     const uint64_t dim = r->config->dim;
-    rota_batch_norm options = {.axis = 2,
-                               .eps = NORM_EPS,
-                               .momentum = NORM_MOMENTUM,
-                               .evaluate = !r->plan->train,
-                               .weight = r->weights[place],
-                               .bias = r->weights[place + 1]};
+    rota_batch_norm options =
+        ROTA_BATCH_NORM(.axis = 2, .eps = NORM_EPS, .momentum = NORM_MOMENTUM, .evaluate = !r->plan->train,
+                        .weight = r->weights[place], .bias = r->weights[place + 1]);
     rota_tensor *const running[] = {&options.running_mean, &options.running_variance};
     for (uint32_t i = 0; i < 2; i++)
         ROTA_TRY(rota_tensor_of(r->plan->model->statistics, (2 * r->norms + i) * dim * 4, ROTA_F32,
@@ -159,11 +156,9 @@ static rota_status record_optimizer(recording *r, rota_tensor grads) {
         ROTA_TRY(rota_tensor_of(buffers[i], 0, ROTA_F32, ROTA_SHAPE(model->weight_count), &all[i]));
     ROTA_TRY(rota_tape_name(r->tape, "adam"));
     return rota_op_adamw(r->tape, all[0], grads, all[1], all[2],
-                         &(rota_adamw){.lr = ROTA_SLOT(r->plan->lr),
-                                       .step = ROTA_SLOT(r->plan->step),
-                                       .beta1 = (float)r->config->beta1,
-                                       .beta2 = (float)r->config->beta2,
-                                       .eps = ADAM_EPS});
+                         &ROTA_ADAMW(.lr = ROTA_SLOT(r->plan->lr), .step = ROTA_SLOT(r->plan->step),
+                                     .beta1 = (float)r->config->beta1, .beta2 = (float)r->config->beta2,
+                                     .eps = ADAM_EPS));
 }
 
 static rota_status record_train(recording *r, rota_tensor forecast, rota_tensor target) {
@@ -252,10 +247,10 @@ static rota_status make_plan(const patchtst_model *model, bool train, patchtst_p
     r.weights = calloc(model->parameter_count, sizeof *r.weights);
     rota_status status = r.weights ? ROTA_OK : rota_fail(ROTA_OUT_OF_MEMORY, "no memory to record a graph");
     if (status == ROTA_OK)
-        status = rota_graph_create(&(rota_graph_options){.name = train ? "train" : "errors"}, &out->graph);
+        status = rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = train ? "train" : "errors"), &out->graph);
     if (status == ROTA_OK) status = rota_recorder_open(out->graph, 0, "main", &recorder);
     if (status == ROTA_OK)
-        status = rota_tape_create(recorder, &(rota_tape_options){.no_gradients = !train}, &r.tape);
+        status = rota_tape_create(recorder, &ROTA_TAPE_OPTIONS(.no_gradients = !train), &r.tape);
     if (status == ROTA_OK) status = record(&r);
     rota_tape_destroy(r.tape);
     rota_recorder_close(recorder);
@@ -263,7 +258,7 @@ static rota_status make_plan(const patchtst_model *model, bool train, patchtst_p
     if (status == ROTA_OK && c->fuse) status = rota_graph_fuse(out->graph);
     if (status == ROTA_OK)
         status = rota_compile(model->runtime, out->graph,
-                              &(rota_compile_options){.devices = &device, .device_count = 1}, &out->plan);
+                              &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), &out->plan);
     for (int t = 0; t < PATCHTST_TURNS && status == ROTA_OK; t++) status = make_turn(out, &out->turns[t]);
     if (status != ROTA_OK) patchtst_plan_free(out);
     return status;

@@ -54,7 +54,7 @@ int main(int argc, char **argv) {
     /* Compile once, replay with k = 1, 2, 3. */
     rota_plan *plan;
     rota_args *args;
-    TRY(rota_compile(runtime, graph, &(rota_compile_options){.devices = &device, .device_count = 1}, &plan));
+    TRY(rota_compile(runtime, graph, &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), &plan));
     TRY(rota_args_create(plan, &args));
     for (int step = 1; step <= 3; step++) {
         TRY(rota_args_set_f32(args, k, (float)step));

@@ -148,6 +148,7 @@ static void say_untimed(run_report *report, const char *why) {
 }
 
 rota_status run_report_take_plan(run_report *report, rota_plan *plan) {
+    report->stats = ROTA_PLAN_STATS();
     rota_plan_get_stats(plan, &report->stats);
     const uint64_t count = report->stats.commands;
     free(report->commands);
@@ -159,7 +160,9 @@ rota_status run_report_take_plan(run_report *report, rota_plan *plan) {
     if (!report->commands || !report->times)
         return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for a report of %llu commands",
                          (unsigned long long)count);
+    report->commands->struct_size = sizeof *report->commands;
     ROTA_TRY(rota_plan_get_commands(plan, report->commands, count));
+    report->replay = ROTA_PLAN_REPLAY();
     report->command_count = count;
     if (rota_plan_command_times(plan, report->times, count, &report->replay) == ROTA_OK)
         report->has_times = true;

@@ -8,7 +8,7 @@ enum { REPLAYS = 6 };
 
 /* The shortest time of the plan's longest command, in seconds; 0: no times. */
 static rota_status best_time(rota_plan *plan, double *out_seconds) {
-    rota_plan_stats stats;
+    rota_plan_stats stats = ROTA_PLAN_STATS();
     rota_plan_get_stats(plan, &stats);
     rota_plan_time *times = calloc(stats.commands + 1, sizeof *times);
     if (!times) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for the times of %s", "a measurement");
@@ -43,10 +43,10 @@ static rota_status measure(rota_runtime *runtime, rota_device *device, uint64_t 
     *out_seconds = 0;
     rota_status status = rota_runtime_buffer(runtime, "peak operand", bytes, &buffers[0]);
     if (status == ROTA_OK) status = rota_runtime_buffer(runtime, "peak result", bytes, &buffers[1]);
-    if (status == ROTA_OK) status = rota_graph_create(&(rota_graph_options){.name = "peak"}, &graph);
+    if (status == ROTA_OK) status = rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "peak"), &graph);
     if (status == ROTA_OK) status = rota_recorder_open(graph, 0, NULL, &recorder);
     if (status == ROTA_OK)
-        status = rota_tape_create(recorder, &(rota_tape_options){.no_gradients = true}, &tape);
+        status = rota_tape_create(recorder, &ROTA_TAPE_OPTIONS(.no_gradients = true), &tape);
     if (status == ROTA_OK) status = rota_tensor_of(buffers[0], 0, dtype, 2, shape, &x);
     if (status == ROTA_OK) status = rota_tensor_of(buffers[1], 0, dtype, 2, shape, &y);
     /* Written on the device, so that nothing is uploaded and the numbers are plain ones. */
@@ -57,8 +57,8 @@ static rota_status measure(rota_runtime *runtime, rota_device *device, uint64_t 
     rota_tape_destroy(tape);
     rota_recorder_close(recorder);
     if (status == ROTA_OK)
-        status = rota_compile(runtime, graph, &(rota_compile_options){.devices = &device, .device_count = 1},
-                              &plan);
+        status =
+            rota_compile(runtime, graph, &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), &plan);
     if (status == ROTA_OK) status = best_time(plan, out_seconds);
     rota_plan_release(plan);
     rota_graph_release(graph);

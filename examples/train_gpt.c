@@ -58,7 +58,7 @@ static int prepare_training(gpt_trainer *t) {
     if (s->eval_iters)
         REPORT_TRY(gpt_plan_loss(&t->model, s->config.batch, s->config.block, &t->train, &t->loss));
     if (s->dot) REPORT_TRY(rota_plan_write_dot(t->train.plan, s->dot));
-    rota_plan_stats stats;
+    rota_plan_stats stats = ROTA_PLAN_STATS();
     rota_plan_get_stats(t->train.plan, &stats);
     printf("%zu tokens of %u kinds; %" PRIu64 " weights; one step is a graph of %" PRIu64 " nodes in %" PRIu64
            " batches, arena %.1f MiB, compiled in %.0f ms and replayed each step\n",
@@ -161,12 +161,11 @@ static int run(const gpt_settings *s) {
         return good ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
     }
     opened_device opened;
-    int code = report_open(
-        program, s->device,
-        &(rota_runtime_options){.diagnostics = s->trace || s->report,
-                                .timeout_ns = s->timeout * 1000000000u,
-                                .memory_limit_bytes = s->memory_limit},
-        &opened);
+    int code = report_open(program, s->device,
+                           &ROTA_RUNTIME_OPTIONS(.diagnostics = s->trace || s->report,
+                                                 .timeout_ns = s->timeout * 1000000000u,
+                                                 .memory_limit_bytes = s->memory_limit),
+                           &opened);
     if (code == EXIT_GOOD && s->source.data && !gpt_text_tokenize(&t.text, &s->source))
         code = EXIT_BAD_ARGUMENT;
     if (code == EXIT_GOOD) code = prepare_model(&t, &opened);

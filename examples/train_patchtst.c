@@ -43,7 +43,7 @@ static int prepare(patchtst_trainer *t, const opened_device *opened) {
     const patchtst_settings *s = t->settings;
     int code = EXIT_GOOD;
     uint64_t begin = rota_clock_ns();
-    rota_plan_stats stats;
+    rota_plan_stats stats = ROTA_PLAN_STATS();
     patchtst_config config = s->config;
     config.channels = t->series.channels;
     REPORT_TRY(patchtst_model_create(&config, opened->runtime, opened->device, &t->model));
@@ -82,9 +82,9 @@ static int run(const patchtst_settings *s) {
     }
     if (code == EXIT_GOOD)
         code = report_open(program, s->device,
-                           &(rota_runtime_options){.diagnostics = s->trace || s->report,
-                                                   .timeout_ns = s->timeout * 1000000000u,
-                                                   .memory_limit_bytes = s->memory_limit},
+                           &ROTA_RUNTIME_OPTIONS(.diagnostics = s->trace || s->report,
+                                                 .timeout_ns = s->timeout * 1000000000u,
+                                                 .memory_limit_bytes = s->memory_limit),
                            &opened);
     if (code == EXIT_GOOD) code = prepare(&t, &opened);
     if (code == EXIT_GOOD && s->report) {

@@ -12,7 +12,7 @@ enum { GAP_MAX = 8 };
 static rota_status any_fusable(rota_rewriter *rewriter, uint64_t count, bool *out_any) {
     uint32_t found = 0;
     for (uint64_t n = 0; n < count && found < 2; n++) {
-        rota_node_view view;
+        rota_node_view view = ROTA_NODE_VIEW();
         ROTA_TRY(rota_rewriter_view(rewriter, n, &view));
         if (view.kernel && rota_fuse_is_elementwise(view.kernel)) found++;
     }
@@ -22,7 +22,7 @@ static rota_status any_fusable(rota_rewriter *rewriter, uint64_t count, bool *ou
 
 static rota_status remember_uses(rota_rewriter *rewriter, uint64_t count, rota_fuse_uses *uses) {
     for (uint64_t n = 0; n < count; n++) {
-        rota_node_view view;
+        rota_node_view view = ROTA_NODE_VIEW();
         ROTA_TRY(rota_rewriter_view(rewriter, n, &view));
         for (uint32_t i = 0; i < view.access_count; i++)
             if (!rota_fuse_uses_add(uses, view.accesses[i].buffer, n))
@@ -35,7 +35,7 @@ static rota_status remember_uses(rota_rewriter *rewriter, uint64_t count, rota_f
 static rota_status walk(rota_rewriter *rewriter, uint64_t count, rota_fuse_run *run) {
     uint32_t gap = 0;
     for (uint64_t n = 0; n < count; n++) {
-        rota_node_view view;
+        rota_node_view view = ROTA_NODE_VIEW();
         ROTA_TRY(rota_rewriter_view(rewriter, n, &view));
         if (!view.kernel && view.access_count == 0) continue; /* removed by an earlier hook */
         rota_fuse_piece piece;

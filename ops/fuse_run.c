@@ -258,7 +258,8 @@ bool rota_fuse_run_join(rota_fuse_run *run, rota_rewriter *rewriter, uint64_t po
     if (run->shape.step_count == 0) {
         run->count = piece->count;
         run->placement = view->placement;
-        rota_rewriter_target(rewriter, &view->placement, &run->target);
+        run->target = ROTA_REWRITE_TARGET();
+        (void)rota_rewriter_target(rewriter, &view->placement, &run->target);
         /* What does not fit even alone is left as it is. */
         if (add(run, position, piece) && is_possible(run)) return true;
         const rota_fuse_uses *uses = run->uses;
@@ -331,13 +332,10 @@ static rota_status put_node(const rota_fuse_run *run, const rota_fused_program *
     }
     const uint64_t last = run->positions[shape->step_count - 1];
     ROTA_TRY(rota_rewriter_replace(rewriter, last,
-                                   &(rota_kernel_node){.kernel = &program->kernel,
-                                                       .accesses = accesses,
-                                                       .access_count = shape->operand_count,
-                                                       .params = &params,
-                                                       .bindings = bindings,
-                                                       .binding_count = bound,
-                                                       .placement = run->placement}));
+                                   &ROTA_KERNEL_NODE(.kernel = &program->kernel, .accesses = accesses,
+                                                     .access_count = shape->operand_count, .params = &params,
+                                                     .bindings = bindings, .binding_count = bound,
+                                                     .placement = run->placement)));
     for (uint32_t s = 0; s + 1 < shape->step_count; s++)
         ROTA_TRY(rota_rewriter_merge(rewriter, run->positions[s], last));
     return ROTA_OK;

@@ -15,16 +15,10 @@ rota_access rota_tensor_write(const rota_tensor *tensor) {
 rota_status rota_tape_kernel(rota_tape *tape, const rota_kernel *kernel, const rota_access *accesses,
                              uint32_t count, const void *params, const rota_param_binding *bindings,
                              uint32_t binding_count) {
-    rota_kernel_node node = {
-        .kernel = kernel,
-        .name = tape->name,
-        .accesses = accesses,
-        .access_count = count,
-        .params = params,
-        .bindings = bindings,
-        .binding_count = binding_count,
-        .placement = tape->options.placement,
-    };
+    rota_kernel_node node =
+        ROTA_KERNEL_NODE(.kernel = kernel, .name = tape->name, .accesses = accesses, .access_count = count,
+                         .params = params, .bindings = bindings, .binding_count = binding_count,
+                         .placement = tape->options.placement);
     return rota_record_kernel(tape->recorder, &node, NULL);
 }
 

@@ -21,8 +21,8 @@ pair *open_pair(uint64_t seed, uint64_t timeout_ns, uint32_t timeline_fails_in) 
     p->options.shares_memory = p->options.timelines = true;
     p->options.seed = seed;
     p->options.faults.timeline_fails_in = timeline_fails_in;
-    rota_runtime_options options = {
-        .log = {log_line, p, ROTA_LOG_INFO}, .timeout_ns = timeout_ns, .queues_per_device = 3};
+    rota_runtime_options options = ROTA_RUNTIME_OPTIONS(.log = {log_line, p, ROTA_LOG_INFO},
+                                                        .timeout_ns = timeout_ns, .queues_per_device = 3);
     assert_ok(adversary_runtime_open(&p->options, &options, &p->runtime));
     assert_ok(rota_device_open(p->runtime, "adversary", &p->devices[0]));
     assert_ok(rota_device_open(p->runtime, "adversary:1", &p->devices[1]));
@@ -43,7 +43,7 @@ rota_plan *in_turns(pair *p, rota_buffer *x, const rota_kernel *const *kernels, 
     rota_graph *graph;
     rota_recorder *recorder;
     rota_plan *plan;
-    assert_ok(rota_graph_create(&(rota_graph_options){.name = "alternating"}, &graph));
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "alternating"), &graph));
     if (out_slot) {
         assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_SLOT, "x", WORDS * 4, out_slot));
         x = *out_slot;
@@ -51,15 +51,13 @@ rota_plan *in_turns(pair *p, rota_buffer *x, const rota_kernel *const *kernels, 
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     for (uint32_t i = 0; i < nodes; i++) {
         rota_access access = {x, 0, ROTA_WHOLE, ROTA_READWRITE};
-        rota_kernel_node node = {.kernel = kernels[i],
-                                 .accesses = &access,
-                                 .access_count = 1,
-                                 .placement = {.device_plus_1 = 1 + i % 2}};
+        rota_kernel_node node = ROTA_KERNEL_NODE(.kernel = kernels[i], .accesses = &access, .access_count = 1,
+                                                 .placement = {.device_plus_1 = 1 + i % 2});
         assert_ok(rota_record_kernel(recorder, &node, NULL));
     }
     rota_recorder_close(recorder);
-    rota_compile_options options = {
-        .name = "alternating", .devices = p->devices, .device_count = 2, .certify = true};
+    rota_compile_options options = ROTA_COMPILE_OPTIONS(.name = "alternating", .devices = p->devices,
+                                                        .device_count = 2, .certify = true);
     assert_ok(rota_compile(p->runtime, graph, &options, &plan));
     rota_graph_release(graph);
     return plan;
@@ -71,31 +69,29 @@ rota_plan *through_both(pair *p, uint32_t first, rota_buffer *behind, rota_buffe
     rota_recorder *recorder;
     rota_plan *plan;
     rota_buffer *t;
-    assert_ok(rota_graph_create(&(rota_graph_options){.name = "through both"}, &graph));
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "through both"), &graph));
     assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_INPUT, "in", WORDS * 4, out_in));
     assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_TRANSIENT, "t", WORDS * 4, &t));
     assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_OUTPUT, "out", WORDS * 4, out_out));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     if (behind) {
         rota_access access = {behind, 0, ROTA_WHOLE, ROTA_READWRITE};
-        rota_kernel_node node = {.kernel = &test_increment,
-                                 .accesses = &access,
-                                 .access_count = 1,
-                                 .placement = {.device_plus_1 = 1 + first}};
+        rota_kernel_node node =
+            ROTA_KERNEL_NODE(.kernel = &test_increment, .accesses = &access, .access_count = 1,
+                             .placement = {.device_plus_1 = 1 + first});
         assert_ok(rota_record_kernel(recorder, &node, NULL));
     }
     for (uint32_t i = 0; i < 2; i++) {
         rota_access accesses[] = {{i ? t : *out_in, 0, ROTA_WHOLE, ROTA_READ},
                                   {i ? *out_out : t, 0, ROTA_WHOLE, ROTA_WRITE}};
-        rota_kernel_node node = {.kernel = &test_copy,
-                                 .accesses = accesses,
-                                 .access_count = 2,
-                                 .placement = {.device_plus_1 = 1 + (i + first) % 2}};
+        rota_kernel_node node =
+            ROTA_KERNEL_NODE(.kernel = &test_copy, .accesses = accesses, .access_count = 2,
+                             .placement = {.device_plus_1 = 1 + (i + first) % 2});
         assert_ok(rota_record_kernel(recorder, &node, NULL));
     }
     rota_recorder_close(recorder);
-    rota_compile_options options = {
-        .name = "through both", .devices = p->devices, .device_count = 2, .certify = true};
+    rota_compile_options options = ROTA_COMPILE_OPTIONS(.name = "through both", .devices = p->devices,
+                                                        .device_count = 2, .certify = true);
     assert_ok(rota_compile(p->runtime, graph, &options, &plan));
     rota_graph_release(graph);
     return plan;

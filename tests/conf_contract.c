@@ -12,22 +12,19 @@ static bool add_one_plan(conf *c, rota_device *device, rota_tensor x, uint32_t n
     CONF_TRY(conf_graph_begin(c, &graph));
     for (uint32_t i = 0; i < nodes; i++)
         CONF_OK(c, rota_op_affine_into(graph.tape, x, ROTA_PLAIN(1), ROTA_PLAIN(1), x));
-    return conf_graph_end(c, &graph, device, &(rota_compile_options){.name = "add one"}, out_plan);
+    return conf_graph_end(c, &graph, device, &ROTA_COMPILE_OPTIONS(.name = "add one"), out_plan);
 }
 
 static bool record_slow(conf *c, conf_graph *graph, const char *name, rota_tensor x,
                         const conf_slow_params *params, rota_slot fail) {
     rota_access access = {x.buffer, 0, ROTA_WHOLE, ROTA_READWRITE};
     rota_param_binding binding = {1, fail};
-    CONF_OK(c, rota_record_kernel(graph->recorder,
-                                  &(rota_kernel_node){.kernel = &conf_slow_kernel,
-                                                      .name = name,
-                                                      .accesses = &access,
-                                                      .access_count = 1,
-                                                      .params = params,
-                                                      .bindings = &binding,
-                                                      .binding_count = fail.index ? 1 : 0},
-                                  NULL));
+    CONF_OK(c,
+            rota_record_kernel(graph->recorder,
+                               &ROTA_KERNEL_NODE(.kernel = &conf_slow_kernel, .name = name,
+                                                 .accesses = &access, .access_count = 1, .params = params,
+                                                 .bindings = &binding, .binding_count = fail.index ? 1 : 0),
+                               NULL));
     return true;
 }
 
@@ -48,7 +45,7 @@ static bool deadline(conf *c) {
     CONF_TRY(conf_graph_begin(c, &graph));
     conf_slow_params params = {.n = 16, .sleep_us = 200000, .alpha = 2};
     CONF_TRY(record_slow(c, &graph, "the sleeper", x, &params, (rota_slot){0}));
-    CONF_TRY(conf_graph_end(c, &graph, device, &(rota_compile_options){.name = "sleepy plan"}, &plan));
+    CONF_TRY(conf_graph_end(c, &graph, device, &ROTA_COMPILE_OPTIONS(.name = "sleepy plan"), &plan));
     rota_ticket ticket;
     CONF_OK(c, rota_submit_wait(plan, NULL, CONF_PATIENCE_NS, &ticket));
     CONF_CHECK(c, rota_poll(ticket) == ROTA_BUSY, "a sleeping node is not BUSY");
@@ -320,7 +317,7 @@ static bool one_order(conf *c) {
 static bool host_order(conf *c) {
     rota_runtime *runtime;
     rota_device *device;
-    CONF_TRY(conf_open(c, &(rota_runtime_options){.staging_slots = 2, .staging_slot_bytes = 4096}, &runtime,
+    CONF_TRY(conf_open(c, &ROTA_RUNTIME_OPTIONS(.staging_slots = 2, .staging_slot_bytes = 4096), &runtime,
                        &device));
     enum { COUNT = 8192 };
     rota_tensor x;
@@ -388,7 +385,7 @@ typedef struct census {
 } census;
 
 static bool take_census(conf *c, rota_runtime *runtime, census *out) {
-    rota_runtime_stats stats;
+    rota_runtime_stats stats = ROTA_RUNTIME_STATS();
     uint64_t deadline_ns = rota_deadline_after(CONF_PATIENCE_NS);
     do rota_runtime_get_stats(runtime, &stats);
     while (stats.reclaim_pending && rota_clock_ns() < deadline_ns);
@@ -489,7 +486,7 @@ static bool leaks(conf *c) {
     rota_runtime *runtime;
     rota_device *device;
     /* What is kept for transfers is not to be given back between two counts. */
-    const rota_runtime_options options = {.staging_idle_ns = 3600000000000u};
+    const rota_runtime_options options = ROTA_RUNTIME_OPTIONS(.staging_idle_ns = 3600000000000u);
     CONF_TRY(conf_open(c, &options, &runtime, &device));
     rota_tensor x;
     static float in_data[256], out_data[256];
@@ -578,7 +575,7 @@ static bool memory_limit(conf *c) {
     rota_runtime *runtime;
     rota_device *device;
     uint64_t limit = c->no_faults ? 0 : 64u << 20;
-    CONF_TRY(conf_open(c, &(rota_runtime_options){.memory_limit_bytes = limit}, &runtime, &device));
+    CONF_TRY(conf_open(c, &ROTA_RUNTIME_OPTIONS(.memory_limit_bytes = limit), &runtime, &device));
     rota_buffer *small, *large;
     CONF_OK(c, rota_runtime_buffer(runtime, "small", 1u << 20, &small));
     CONF_OK(c, rota_buffer_prepare(small, device));

@@ -163,12 +163,8 @@ static rota_status record(rota_tape *tape, training *t) {
     ROTA_TRY(rota_op_global_norm(tape, &gradient, 1, 1.0f, &norm_factor));
     ROTA_TRY(rota_tensor_slice(&norm_factor, 0, 1, 1, &factor));
     return rota_op_adamw(tape, t->all, gradient, t->m, t->v,
-                         &(rota_adamw){.lr = ROTA_CONSTANT(1e-3),
-                                       .step = ROTA_SLOT(t->step),
-                                       .beta1 = 0.9f,
-                                       .beta2 = 0.999f,
-                                       .eps = 1e-8f,
-                                       .factor = factor});
+                         &ROTA_ADAMW(.lr = ROTA_CONSTANT(1e-3), .step = ROTA_SLOT(t->step), .beta1 = 0.9f,
+                                     .beta2 = 0.999f, .eps = 1e-8f, .factor = factor));
 }
 
 static bool make_tensors(conf *c, rota_device *device, uint64_t seed, training *t, float first[PARAMETERS]) {

@@ -77,7 +77,7 @@ enum { STORM = 64, STORM_COUNT = 16384 };
 static bool upload_storm(conf *c) {
     rota_runtime *runtime;
     rota_device *device;
-    CONF_TRY(conf_open(c, &(rota_runtime_options){.staging_slots = 4, .staging_slot_bytes = 65536}, &runtime,
+    CONF_TRY(conf_open(c, &ROTA_RUNTIME_OPTIONS(.staging_slots = 4, .staging_slot_bytes = 65536), &runtime,
                        &device));
     static const uint64_t shape[] = {STORM_COUNT};
     rota_tensor in[STORM], out[STORM];
@@ -121,7 +121,7 @@ static bool upload_storm(conf *c) {
 static bool many_in_flight(conf *c) {
     rota_runtime *runtime;
     rota_device *device;
-    CONF_TRY(conf_open(c, &(rota_runtime_options){.staging_slots = 4}, &runtime, &device));
+    CONF_TRY(conf_open(c, &ROTA_RUNTIME_OPTIONS(.staging_slots = 4), &runtime, &device));
     rota_tensor x;
     CONF_TRY(conf_tensor(c, runtime, device, "x", ROTA_SHAPE(16), 0, 0, &x));
     conf_graph graph;
@@ -145,7 +145,7 @@ static bool faulty_wait(conf *c, const adversary_faults *faults, bool may_time_o
     rota_runtime *runtime;
     rota_device *device, *cpu;
     c->expect_errors = true;
-    CONF_TRY(conf_open(c, &(rota_runtime_options){.timeout_ns = 500000000u}, &runtime, &device));
+    CONF_TRY(conf_open(c, &ROTA_RUNTIME_OPTIONS(.timeout_ns = 500000000u), &runtime, &device));
     rota_tensor x;
     CONF_TRY(conf_tensor(c, runtime, device, "x", ROTA_SHAPE(64), 1, 0, &x));
     conf_graph graph;
@@ -153,7 +153,7 @@ static bool faulty_wait(conf *c, const adversary_faults *faults, bool may_time_o
     CONF_TRY(conf_graph_begin(c, &graph));
     CONF_OK(c, rota_tape_name(graph.tape, "the culprit"));
     CONF_OK(c, rota_op_affine_into(graph.tape, x, ROTA_PLAIN(2), ROTA_PLAIN(0), x));
-    CONF_TRY(conf_graph_end(c, &graph, device, &(rota_compile_options){.name = "faulty plan"}, &plan));
+    CONF_TRY(conf_graph_end(c, &graph, device, &ROTA_COMPILE_OPTIONS(.name = "faulty plan"), &plan));
     float got[64];
     CONF_TRY(conf_read_f32(c, &x, got));
     if (!c->no_faults) {
@@ -243,7 +243,7 @@ static bool out_of_memory(conf *c) {
         rota_recorder_close(graph.recorder);
         rota_plan *plan = NULL;
         rota_status status = rota_compile(
-            runtime, graph.graph, &(rota_compile_options){.devices = &device, .device_count = 1}, &plan);
+            runtime, graph.graph, &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), &plan);
         CONF_CHECK(c, status == ROTA_OK || status == ROTA_OUT_OF_MEMORY, "compile gave %s",
                    rota_status_name(status));
         if (status == ROTA_OUT_OF_MEMORY)

@@ -302,7 +302,7 @@ static bool views(conf *c) {
     rota_device *device;
     CONF_TRY(conf_open(c, NULL, &runtime, &device));
     rota_tensor root;
-    rota_runtime_stats before, after;
+    rota_runtime_stats before = ROTA_RUNTIME_STATS(), after = ROTA_RUNTIME_STATS();
     do rota_runtime_get_stats(runtime, &before); /* The smoke test's buffers go first. */
     while (before.reclaim_pending);
     CONF_TRY(conf_tensor(c, runtime, device, "root", ROTA_SHAPE(4096), 0, 1, &root));

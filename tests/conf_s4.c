@@ -54,15 +54,12 @@ static bool record_layers(conf *c, rota_runtime *runtime, rota_device *device, l
 static bool run_layers(conf *c, rota_device *device, layers *l, uint64_t seed, uint32_t queues) {
     rota_plan *plan;
     rota_args *args;
-    rota_compile_options options = {.name = "layers",
-                                    .devices = &device,
-                                    .device_count = 1,
-                                    .queues = queues,
-                                    .queue_policy = queues > 1 ? seeded_queue : NULL,
-                                    .queue_policy_user = &seed,
-                                    .transfer_queue = seed % 2,
-                                    .packing = seed % 3 ? ROTA_PACK_TIGHT : ROTA_PACK_CONCURRENT,
-                                    .arenas = 1 + (uint32_t)(seed % 2)};
+    rota_compile_options options =
+        ROTA_COMPILE_OPTIONS(.name = "layers", .devices = &device, .device_count = 1, .queues = queues,
+                             .queue_policy = queues > 1 ? seeded_queue : NULL, .queue_policy_user = &seed,
+                             .transfer_queue = seed % 2,
+                             .packing = seed % 3 ? ROTA_PACK_TIGHT : ROTA_PACK_CONCURRENT,
+                             .arenas = 1 + (uint32_t)(seed % 2));
     CONF_OK(c, rota_compile(rota_device_runtime(device), l->graph, &options, &plan));
     CONF_OK(c, rota_args_create(plan, &args));
     float start[WIDTH];
@@ -87,7 +84,7 @@ static bool run_layers(conf *c, rota_device *device, layers *l, uint64_t seed, u
 static bool random_queues(conf *c) {
     rota_runtime *runtime;
     rota_device *device;
-    CONF_TRY(conf_open(c, &(rota_runtime_options){.queues_per_device = 6}, &runtime, &device));
+    CONF_TRY(conf_open(c, &ROTA_RUNTIME_OPTIONS(.queues_per_device = 6), &runtime, &device));
     layers l;
     CONF_TRY(record_layers(c, runtime, device, &l));
     CONF_TRY(run_layers(c, device, &l, 0, 1));

@@ -167,12 +167,9 @@ static bool two_outputs(conf *c) {
     rota_access split[] = {
         {a, 0, ROTA_WHOLE, ROTA_READ}, {b, 0, ROTA_WHOLE, ROTA_WRITE}, {d, 0, ROTA_WHOLE, ROTA_WRITE}};
     rota_access map[] = {{b, 0, ROTA_WHOLE, ROTA_READ}, {y, 0, ROTA_WHOLE, ROTA_WRITE}};
-    rota_kernel_node node = {.kernel = &test_kernels[TEST_KERNEL_split].kernel,
-                             .accesses = split,
-                             .access_count = 3,
-                             .params = &params,
-                             .bindings = &binding,
-                             .binding_count = 1};
+    rota_kernel_node node =
+        ROTA_KERNEL_NODE(.kernel = &test_kernels[TEST_KERNEL_split].kernel, .accesses = split,
+                         .access_count = 3, .params = &params, .bindings = &binding, .binding_count = 1);
     CONF_OK(c, rota_record_kernel(graph.recorder, &node, NULL));
     node.kernel = &test_kernels[TEST_KERNEL_map].kernel;
     node.accesses = map;
@@ -273,7 +270,7 @@ static bool layernorm_backward(conf *c) {
 /* ---- Optimizer ---- */
 
 static rota_adamw adamw_options(rota_value step) {
-    return (rota_adamw){.lr = ROTA_CONSTANT(0.1), .step = step, .beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f};
+    return ROTA_ADAMW(.lr = ROTA_CONSTANT(0.1), .step = step, .beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f);
 }
 
 static bool adamw_twice(conf *c) {

@@ -43,7 +43,7 @@ static void log_line(void *user, rota_log_level level, const char *message) {
 
 bool conf_open(conf *c, const rota_runtime_options *options, rota_runtime **out_runtime,
                rota_device **out_device) {
-    rota_runtime_options mine = options ? *options : (rota_runtime_options){0};
+    rota_runtime_options mine = options ? *options : ROTA_RUNTIME_OPTIONS();
     mine.log = (rota_log){log_line, c, ROTA_LOG_WARNING};
     mine.validation = c->validation;
     if (!mine.timeout_ns) mine.timeout_ns = CONF_PATIENCE_NS;
@@ -87,7 +87,7 @@ bool conf_graph_begin(conf *c, conf_graph *out_graph) {
 
 bool conf_graph_end(conf *c, conf_graph *graph, rota_device *device, const rota_compile_options *options,
                     rota_plan **out_plan) {
-    rota_compile_options mine = options ? *options : (rota_compile_options){0};
+    rota_compile_options mine = options ? *options : ROTA_COMPILE_OPTIONS();
     mine.certify = true;
     mine.devices = &device;
     mine.device_count = 1;

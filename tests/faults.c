@@ -187,15 +187,12 @@ static rota_status record_kernel(rota_recorder *recorder, uint32_t k, rota_buffe
     const rota_param_binding constant = {TEST_BIND_SEED, ROTA_SLOT_CONSTANT};
     const rota_access accesses[] = {{a, 0, ROTA_WHOLE, test_kernels[k].operands[0].mode},
                                     {b, 0, ROTA_WHOLE, test_kernels[k].operands[1].mode}};
-    return rota_record_kernel(recorder,
-                              &(rota_kernel_node){.kernel = kernel ? kernel : &test_kernels[k].kernel,
-                                                  .accesses = accesses,
-                                                  .access_count = 2,
-                                                  .params = &params,
-                                                  .bindings = bindings ? bindings : &constant,
-                                                  .binding_count = bindings ? 2 : 1,
-                                                  .placement = {.device_plus_1 = device + 1}},
-                              NULL);
+    return rota_record_kernel(
+        recorder,
+        &ROTA_KERNEL_NODE(.kernel = kernel ? kernel : &test_kernels[k].kernel, .accesses = accesses,
+                          .access_count = 2, .params = &params, .bindings = bindings ? bindings : &constant,
+                          .binding_count = bindings ? 2 : 1, .placement = {.device_plus_1 = device + 1}),
+        NULL);
 }
 
 /* c = a b, with an input b; sums of small integers, so that the order does not matter. */
@@ -217,7 +214,7 @@ static bool record_product(run *r, rota_recorder *recorder) {
 static bool record(run *r) {
     rota_recorder *recorder = NULL;
     rota_buffer *t[4];
-    AGAIN(rota_graph_create(&(rota_graph_options){.name = "faults"}, &r->graph));
+    AGAIN(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "faults"), &r->graph));
     AGAIN(rota_graph_buffer(r->graph, ROTA_BUFFER_INPUT, "in", BYTES, &r->in));
     AGAIN(rota_graph_buffer(r->graph, ROTA_BUFFER_OUTPUT, "out", BYTES, &r->out));
     AGAIN(rota_graph_buffer(r->graph, ROTA_BUFFER_SLOT, "slot", BYTES, &r->slot));
@@ -238,7 +235,7 @@ static bool record(run *r) {
     AGAIN(rota_record_copy(recorder, t[1], 0, r->x, 0, BYTES / 2, NULL));
     const rota_access host[] = {{t[1], 0, ROTA_WHOLE, ROTA_READ}, {t[2], 0, ROTA_WHOLE, ROTA_WRITE}};
     AGAIN(rota_record_host(
-        recorder, &(rota_host_node){test_host_function, (void *)(uintptr_t)&mixed_in, NULL, host, 2}, NULL));
+        recorder, &ROTA_HOST_NODE(test_host_function, (void *)(uintptr_t)&mixed_in, NULL, host, 2), NULL));
     AGAIN(record_kernel(recorder, TEST_KERNEL_map, t[2], r->y, 0, NULL, NULL));
     AGAIN(record_kernel(recorder, TEST_KERNEL_map, r->y, r->z, 1, NULL, NULL));
     AGAIN(rota_record_copy(recorder, r->out, 0, r->y, 0, BYTES, NULL));
@@ -359,8 +356,8 @@ static bool middle(run *r, const char *id) {
     atomic_store(&phase, RECORD);
     if (!record(r)) return false;
     atomic_store(&phase, COMPILE);
-    const rota_compile_options options = {
-        .devices = r->devices, .device_count = 2, .queues = 2, .certify = true};
+    const rota_compile_options options =
+        ROTA_COMPILE_OPTIONS(.devices = r->devices, .device_count = 2, .queues = 2, .certify = true);
     AGAIN(rota_compile(r->runtime, r->graph, &options, &r->plan));
     AGAIN(rota_args_create(r->plan, &r->args));
     AGAIN(rota_args_set_input(r->args, r->in, r->input, BYTES, true));
@@ -427,12 +424,10 @@ __attribute__((noinline)) static void run_once(run *r) {
 #endif
     const char *ids[2] = {strcmp(under_test, "cuda-stub") == 0 ? "cuda:0" : under_test,
                           strcmp(under_test, "cpu") == 0 ? "cuda:0" : "cpu"};
-    const rota_runtime_options options = {.timeout_ns = 8000000000u,
-                                          .worker_threads = 2,
-                                          .staging_slots = 2,
-                                          .staging_slot_bytes = 65536,
-                                          .diagnostics = with_diagnostics,
-                                          .cache_dir = cache_folder};
+    const rota_runtime_options options =
+        ROTA_RUNTIME_OPTIONS(.timeout_ns = 8000000000u, .worker_threads = 2, .staging_slots = 2,
+                             .staging_slot_bytes = 65536, .diagnostics = with_diagnostics,
+                             .cache_dir = cache_folder);
     atomic_store(&phase, OPEN);
     atomic_store(&counting, true);
     rota_status status = rota_runtime_open(&options, &r->runtime);

@@ -93,7 +93,7 @@ static const char *device_id(const char *name) {
 
 static int close_runtime(fuzz *f) {
     if (!f->runtime) return 0;
-    rota_runtime_stats stats;
+    rota_runtime_stats stats = ROTA_RUNTIME_STATS();
     rota_runtime_get_stats(f->runtime, &stats);
     f->device_waits += stats.device_waits;
     rota_status status = rota_runtime_close(f->runtime, patience_ns);
@@ -110,16 +110,13 @@ static int open_runtime(fuzz *f, uint64_t seed) {
     uint64_t random = configuration;
     f->configuration = configuration;
     f->queues = 1 + test_below(&random, 5);
-    rota_runtime_options options = {
-        .log = {log_line, f, ROTA_LOG_WARNING},
-        .timeout_ns = patience_ns,
-        .queues_per_device = f->queues,
-        .staging_slots = 2 + test_below(&random, 6),
-        .staging_slot_bytes = 1024u << test_below(&random, 6),
-        .validation = f->validation,
-        .diagnostics = test_below(&random, 8) == 0,
-        .worker_threads = strcmp(f->ids[0], "cpu") == 0 ? 1 + test_below(&random, 4) : 0,
-    };
+    rota_runtime_options options =
+        ROTA_RUNTIME_OPTIONS(.log = {log_line, f, ROTA_LOG_WARNING}, .timeout_ns = patience_ns,
+                             .queues_per_device = f->queues, .staging_slots = 2 + test_below(&random, 6),
+                             .staging_slot_bytes = 1024u << test_below(&random, 6),
+                             .validation = f->validation, .diagnostics = test_below(&random, 8) == 0,
+                             .worker_threads =
+                                 strcmp(f->ids[0], "cpu") == 0 ? 1 + test_below(&random, 4) : 0);
     memset(&f->adversary, 0, sizeof f->adversary);
     f->adversary.trace = f->trace;
     f->adversary.unified_host = test_below(&random, 4) == 0;

@@ -53,8 +53,8 @@ int main(int argc, char **argv) {
     uint32_t errors = 0;
     rota_runtime *runtime;
     rota_device *device;
-    const rota_runtime_options options = {
-        .log = {log_line, &errors, ROTA_LOG_WARNING}, .worker_threads = 2, .validation = validation};
+    const rota_runtime_options options = ROTA_RUNTIME_OPTIONS(.log = {log_line, &errors, ROTA_LOG_WARNING},
+                                                              .worker_threads = 2, .validation = validation);
     rota_status status = rota_runtime_open(&options, &runtime);
     if (status == ROTA_OK) status = rota_device_open(runtime, id, &device);
     if (status == ROTA_NOT_FOUND || status == ROTA_UNSUPPORTED) {

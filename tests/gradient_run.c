@@ -197,7 +197,8 @@ static bool record_call(run *r, uint32_t c) {
         params[i] = tensor_of(r, &call->param[i]);
         grads[i] = tensor_of(r, &call->grad[i]);
     }
-    const rota_backward_options options = {.keep = call->keep, .accumulate = call->accumulate};
+    const rota_backward_options options =
+        ROTA_BACKWARD_OPTIONS(.keep = call->keep, .accumulate = call->accumulate);
     const rota_status status =
         rota_backward_losses(r->tape, losses, call->loss_count, params, call->param_count, grads, &options);
     if ((status == ROTA_WRONG_STATE && r->expected->overwritten[c]) ||
@@ -242,7 +243,8 @@ static bool set_result(run *r, const result *x) {
 
 static bool play(run *r, rota_runtime *runtime, rota_device *device, bool certify) {
     rota_ticket ticket;
-    const rota_compile_options options = {.devices = &device, .device_count = 1, .certify = certify};
+    const rota_compile_options options =
+        ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .certify = certify);
     if (rota_compile(runtime, r->graph, &options, &r->plan) != ROTA_OK) return said(r, "compiling");
     if (rota_args_create(r->plan, &r->args) != ROTA_OK) return said(r, "arguments");
     for (uint32_t i = 0; i < r->p->root_count; i++) {

@@ -284,6 +284,7 @@ static void make_lanes(generator *g) {
 static void make_graph(generator *g, mirror_graph *graph) {
     g->graph = graph;
     graph->policy_seed = test_random(&g->random);
+    graph->options.struct_size = sizeof graph->options;
     graph->options.name = "fuzz";
     graph->options.packing = chance(g, 50) ? ROTA_PACK_TIGHT : ROTA_PACK_CONCURRENT;
     graph->options.queues = chance(g, 30) ? 1 : 1 + below(g, g->mirror->limits.queues);

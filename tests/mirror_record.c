@@ -38,24 +38,20 @@ static rota_status record_node(mirror_graph *graph, mirror_node *node, rota_reco
                                 accesses[0].size_bytes, node->pattern, &node->handle);
     if (node->kind == MIRROR_HOST)
         return rota_record_host(recorder,
-                                &(rota_host_node){.fn = test_host_function,
-                                                  .user = &node->pattern,
-                                                  .name = "test host",
-                                                  .accesses = accesses,
-                                                  .access_count = node->access_count},
+                                &ROTA_HOST_NODE(.fn = test_host_function, .user = &node->pattern,
+                                                .name = "test host", .accesses = accesses,
+                                                .access_count = node->access_count),
                                 &node->handle);
     rota_param_binding bindings[2] = {
         {TEST_BIND_SEED, node->seed_slot ? graph->slots[node->seed_slot - 1] : ROTA_SLOT_CONSTANT},
         {TEST_BIND_P, {0}}};
     if (node->p_slot) bindings[1].slot = graph->slots[node->p_slot - 1];
     return rota_record_kernel(recorder,
-                              &(rota_kernel_node){.kernel = &test_kernels[node->kind].kernel,
-                                                  .accesses = accesses,
-                                                  .access_count = node->access_count,
-                                                  .params = &node->params,
-                                                  .bindings = bindings,
-                                                  .binding_count = node->p_slot ? 2 : 1,
-                                                  .placement = {node->device_plus_1, node->queue_plus_1}},
+                              &ROTA_KERNEL_NODE(.kernel = &test_kernels[node->kind].kernel,
+                                                .accesses = accesses, .access_count = node->access_count,
+                                                .params = &node->params, .bindings = bindings,
+                                                .binding_count = node->p_slot ? 2 : 1,
+                                                .placement = {node->device_plus_1, node->queue_plus_1}),
                               &node->handle);
 }
 
@@ -85,7 +81,7 @@ static rota_status record_nodes(mirror_graph *graph, rota_recorder *const *recor
 rota_status mirror_record(mirror_case *mirror, mirror_graph *graph, uint64_t *random) {
     static const char *const slot_names[MIRROR_SLOTS_MAX] = {"a0", "a1", "a2", "a3", "a4", "a5"};
     rota_recorder *recorders[MIRROR_LANES_MAX] = {0};
-    ROTA_TRY(rota_graph_create(&(rota_graph_options){.name = "fuzz"}, &graph->graph));
+    ROTA_TRY(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "fuzz"), &graph->graph));
     uint32_t turn = test_below(random, graph->lane_count);
     rota_status status = ROTA_OK;
     for (uint32_t l = 0; l < graph->lane_count && status == ROTA_OK; l++) {

@@ -14,7 +14,7 @@ static uint32_t troubles; /* beside the tests: opening, closing, and what the va
 
 static int setup(void **state) {
     (void)state;
-    const rota_runtime_options options = validation_on((rota_runtime_options){.worker_threads = 2});
+    const rota_runtime_options options = validation_on(ROTA_RUNTIME_OPTIONS(.worker_threads = 2));
     troubles = 1;
     assert_ok(rota_runtime_open(&options, &runtime));
     assert_ok(rota_device_open(runtime, "cpu", &device));
@@ -111,7 +111,8 @@ static rota_status compile(op_kit *kit) {
     rota_recorder_close(kit->recorder);
     kit->tape = NULL;
     kit->recorder = NULL;
-    rota_compile_options options = {.devices = &device, .device_count = 1, .certify = true};
+    rota_compile_options options =
+        ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .certify = true);
     ROTA_TRY(rota_compile(runtime, kit->graph, &options, &kit->plan));
     assert_ok(rota_args_create(kit->plan, &kit->args));
     for (uint32_t i = 0; i < kit->input_count; i++)

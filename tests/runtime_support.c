@@ -12,7 +12,7 @@
 int runtime_setup(void **state) {
     runtime_fixture *f = calloc(1, sizeof *f);
     assert_non_null(f);
-    assert_ok(rota_runtime_open(&(rota_runtime_options){.timeout_ns = 20000000000u}, &f->runtime));
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = 20000000000u), &f->runtime));
     assert_ok(rota_device_open(f->runtime, "cpu", &f->device));
     *state = f;
     return 0;
@@ -122,18 +122,17 @@ rota_plan *test_plan(rota_device *device, const char *name, const test_node *nod
     rota_graph *graph;
     rota_recorder *recorder;
     rota_plan *plan;
-    assert_ok(rota_graph_create(&(rota_graph_options){.name = name}, &graph));
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = name), &graph));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     for (uint32_t i = 0; i < count; i++)
         assert_ok(rota_record_kernel(recorder,
-                                     &(rota_kernel_node){.kernel = nodes[i].kernel,
-                                                         .name = nodes[i].name,
-                                                         .accesses = nodes[i].accesses,
-                                                         .access_count = nodes[i].access_count},
+                                     &ROTA_KERNEL_NODE(.kernel = nodes[i].kernel, .name = nodes[i].name,
+                                                       .accesses = nodes[i].accesses,
+                                                       .access_count = nodes[i].access_count),
                                      NULL));
     rota_recorder_close(recorder);
     assert_ok(rota_compile(rota_device_runtime(device), graph,
-                           &(rota_compile_options){.devices = &device, .device_count = 1, .certify = true},
+                           &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .certify = true),
                            &plan));
     rota_graph_release(graph);
     return plan;

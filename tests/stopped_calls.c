@@ -45,12 +45,9 @@ static rota_status record_add(rota_recorder *recorder, rota_buffer *sum, rota_bu
     rota_access accesses[] = {{sum, 0, ROTA_WHOLE, ROTA_ACCUMULATE}, {source, 0, ROTA_WHOLE, ROTA_READ}};
     rota_param_binding bindings[] = {{TEST_BIND_SEED, ROTA_SLOT_CONSTANT}, {TEST_BIND_P, p}};
     return rota_record_kernel(recorder,
-                              &(rota_kernel_node){.kernel = &accumulate,
-                                                  .accesses = accesses,
-                                                  .access_count = 2,
-                                                  .params = &params,
-                                                  .bindings = bindings,
-                                                  .binding_count = p.index ? 2 : 1},
+                              &ROTA_KERNEL_NODE(.kernel = &accumulate, .accesses = accesses,
+                                                .access_count = 2, .params = &params, .bindings = bindings,
+                                                .binding_count = p.index ? 2 : 1),
                               out_node);
 }
 
@@ -67,7 +64,7 @@ static rota_status words(world *w, const char *name, uint32_t value, rota_buffer
 
 static rota_status compile(rota_runtime *runtime, rota_device *device, rota_graph *graph,
                            rota_plan **out_plan) {
-    return rota_compile(runtime, graph, &(rota_compile_options){.devices = &device, .device_count = 1},
+    return rota_compile(runtime, graph, &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1),
                         out_plan);
 }
 
@@ -80,7 +77,7 @@ static rota_status plan_of(rota_runtime *runtime, rota_device *device, const rot
     ROTA_TRY(rota_graph_create(NULL, &graph));
     ROTA_TRY(rota_recorder_open(graph, 1, NULL, &recorder));
     rota_status status = rota_record_kernel(
-        recorder, &(rota_kernel_node){.kernel = kernel, .accesses = &access, .access_count = 1}, NULL);
+        recorder, &ROTA_KERNEL_NODE(.kernel = kernel, .accesses = &access, .access_count = 1), NULL);
     rota_recorder_close(recorder);
     if (status == ROTA_OK) status = compile(runtime, device, graph, out_plan);
     rota_graph_release(graph);
@@ -90,7 +87,8 @@ static rota_status plan_of(rota_runtime *runtime, rota_device *device, const rot
 rota_status world_open(world *w) {
     memset(w, 0, sizeof *w);
     make_kernel();
-    rota_runtime_options options = {.timeout_ns = STOPPED_PATIENCE_NS, .worker_threads = 2};
+    rota_runtime_options options =
+        ROTA_RUNTIME_OPTIONS(.timeout_ns = STOPPED_PATIENCE_NS, .worker_threads = 2);
     ROTA_TRY(adversary_runtime_open(&w->adversary, &options, &w->runtime));
     ROTA_TRY(rota_device_open(w->runtime, "cpu", &w->device));
     ROTA_TRY(words(w, "shared", 0, &w->shared));
@@ -234,7 +232,7 @@ static struct {
 
 rota_status crowd_open(void) {
     for (uint32_t i = 0; i < CROWD; i++) {
-        ROTA_TRY(rota_runtime_open(&(rota_runtime_options){.worker_threads = 1}, &crowd[i].runtime));
+        ROTA_TRY(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.worker_threads = 1), &crowd[i].runtime));
         ROTA_TRY(rota_device_open(crowd[i].runtime, "cpu", &crowd[i].device));
         ROTA_TRY(rota_runtime_buffer(crowd[i].runtime, "x", 256, &crowd[i].buffer));
         test_fail = 0;
@@ -427,20 +425,18 @@ static rota_status submit_behind_another_queue(victim *v) {
         rota_access access = {v->buffer, 0, ROTA_WHOLE, ROTA_READWRITE};
         ROTA_TRY(rota_graph_create(NULL, &graph));
         ROTA_TRY(rota_recorder_open(graph, 1, NULL, &recorder));
-        rota_status status = rota_record_kernel(
-            recorder,
-            &(rota_kernel_node){
-                .kernel = queue == 0 ? &test_gate : &test_increment, .accesses = &access, .access_count = 1},
-            NULL);
+        rota_status status =
+            rota_record_kernel(recorder,
+                               &ROTA_KERNEL_NODE(.kernel = queue == 0 ? &test_gate : &test_increment,
+                                                 .accesses = &access, .access_count = 1),
+                               NULL);
         rota_recorder_close(recorder);
         if (status == ROTA_OK)
-            status = rota_compile(w->runtime, graph,
-                                  &(rota_compile_options){.devices = &w->device,
-                                                          .device_count = 1,
-                                                          .queues = 2,
-                                                          .queue_policy = on_queue,
-                                                          .queue_policy_user = &queue},
-                                  &plan);
+            status =
+                rota_compile(w->runtime, graph,
+                             &ROTA_COMPILE_OPTIONS(.devices = &w->device, .device_count = 1, .queues = 2,
+                                                   .queue_policy = on_queue, .queue_policy_user = &queue),
+                             &plan);
         rota_graph_release(graph);
         if (status == ROTA_OK) status = rota_submit(plan, NULL, &v->ticket);
         rota_plan_release(plan);

@@ -13,7 +13,7 @@
 #include "sched/runtime_internal.h"
 
 static uint64_t device_waits(const pair *p) {
-    rota_runtime_stats stats;
+    rota_runtime_stats stats = ROTA_RUNTIME_STATS();
     rota_runtime_get_stats(p->runtime, &stats);
     return stats.device_waits;
 }
@@ -212,7 +212,7 @@ static void what_is_lost_keeps_what_it_has(void **state) {
     assert_ok(rota_args_create(both, &args));
     assert_ok(rota_args_set_buffer(args, slot, x));
     rota_ticket ticket;
-    rota_runtime_stats stats;
+    rota_runtime_stats stats = ROTA_RUNTIME_STATS();
     test_gate_open(false);
     ra_store_seq_cst(&late_calls, 0);
     assert_ok(rota_submit_wait(both, args, 0, &ticket));

@@ -66,18 +66,17 @@ static rota_status compile(rota_device *device, const char *name, const recorded
                            rota_plan **out_plan) {
     rota_graph *graph;
     rota_recorder *recorder;
-    ROTA_TRY(rota_graph_create(&(rota_graph_options){.name = name}, &graph));
+    ROTA_TRY(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = name), &graph));
     ROTA_TRY(rota_recorder_open(graph, 0, NULL, &recorder));
     rota_status status = ROTA_OK;
     for (uint32_t i = 0; i < count && status == ROTA_OK; i++) {
-        rota_kernel_node node = {.kernel = nodes[i].kernel,
-                                 .params = nodes[i].params,
-                                 .accesses = nodes[i].accesses,
-                                 .access_count = nodes[i].access_count};
+        rota_kernel_node node =
+            ROTA_KERNEL_NODE(.kernel = nodes[i].kernel, .params = nodes[i].params,
+                             .accesses = nodes[i].accesses, .access_count = nodes[i].access_count);
         status = rota_record_kernel(recorder, &node, NULL);
     }
     rota_recorder_close(recorder);
-    rota_compile_options options = {.name = name, .devices = &device, .device_count = 1};
+    rota_compile_options options = ROTA_COMPILE_OPTIONS(.name = name, .devices = &device, .device_count = 1);
     if (status == ROTA_OK) status = rota_compile(rota_device_runtime(device), graph, &options, out_plan);
     rota_graph_release(graph);
     return status;
@@ -151,7 +150,8 @@ static int child(way how, uint32_t first) {
     static const char *const ids[] = {"vk:0", "cuda:0"};
     s.first = first;
     s.second = !first;
-    rota_runtime_options options = {.log = {log_line, NULL, ROTA_LOG_WARNING}, .timeout_ns = 400000000u};
+    rota_runtime_options options =
+        ROTA_RUNTIME_OPTIONS(.log = {log_line, NULL, ROTA_LOG_WARNING}, .timeout_ns = 400000000u);
     if (rota_runtime_open(&options, &s.runtime) != ROTA_OK) return CHILD_BAD;
     for (uint32_t d = 0; d < DEVICES; d++)
         if (rota_device_open(s.runtime, ids[d], &s.devices[d]) != ROTA_OK ||
@@ -167,7 +167,7 @@ static int child(way how, uint32_t first) {
     }
     WANT(compile_good(&s) == ROTA_OK && measure(&s) == ROTA_OK && compile_bad(&s, how) == ROTA_OK);
     rota_ticket copied, followed, alone, ticket;
-    rota_runtime_stats before, after;
+    rota_runtime_stats before = ROTA_RUNTIME_STATS(), after = ROTA_RUNTIME_STATS();
     for (uint32_t i = 0; i < 20; i++) {
         WANT(rota_submit_wait(s.step, NULL, 0, NULL) == ROTA_OK);
         WANT(rota_submit_wait(s.copy, NULL, 0, &copied) == ROTA_OK);

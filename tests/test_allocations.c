@@ -37,7 +37,7 @@ static rota_graph *record(rota_buffer *x) {
     rota_recorder *recorder;
     rota_buffer *t, *slot;
     static const step_params params = {COUNT, 1, 0};
-    assert_ok(rota_graph_create(&(rota_graph_options){.name = "g"}, &graph));
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "g"), &graph));
     assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_TRANSIENT, "t", BYTES, &t));
     assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_SLOT, "slot", BYTES, &slot));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
@@ -50,7 +50,7 @@ static rota_graph *record(rota_buffer *x) {
         if (accesses[0].buffer == accesses[1].buffer) continue;
         assert_ok(rota_record_kernel(
             recorder,
-            &(rota_kernel_node){.kernel = &step, .params = &params, .accesses = accesses, .access_count = 2},
+            &ROTA_KERNEL_NODE(.kernel = &step, .params = &params, .accesses = accesses, .access_count = 2),
             NULL));
     }
     rota_recorder_close(recorder);
@@ -63,7 +63,7 @@ static void each_of_a_compile(void **state) {
         rota_buffer *x;
         assert_ok(rota_buffer_create("x", BYTES, &x));
         rota_graph *graph = record(x);
-        const rota_compile_options options = {.queues = queues, .certify = true};
+        const rota_compile_options options = ROTA_COMPILE_OPTIONS(.queues = queues, .certify = true);
         uint32_t failed = 0;
         for (uint32_t at = 1;; at++) {
             rota_plan *plan = NULL;

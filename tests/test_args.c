@@ -64,16 +64,16 @@ static rota_plan *plan_of_sevens(rota_device *device, rota_buffer *out, rota_buf
                                     {*out_slot, 0, ROTA_WHOLE, ROTA_READ},
                                     {out, 0, ROTA_WHOLE, ROTA_READWRITE}};
     assert_ok(rota_record_kernel(
-        recorder, &(rota_kernel_node){.kernel = &sevens, .accesses = accesses, .access_count = 3}, NULL));
+        recorder, &ROTA_KERNEL_NODE(.kernel = &sevens, .accesses = accesses, .access_count = 3), NULL));
     rota_recorder_close(recorder);
     assert_ok(rota_compile(rota_device_runtime(device), graph,
-                           &(rota_compile_options){.devices = &device, .device_count = 1}, &plan));
+                           &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), &plan));
     rota_graph_release(graph);
     return plan;
 }
 
 static rota_runtime_stats stats_of(rota_runtime *runtime) {
-    rota_runtime_stats stats;
+    rota_runtime_stats stats = ROTA_RUNTIME_STATS();
     rota_runtime_get_stats(runtime, &stats);
     return stats;
 }
@@ -198,7 +198,7 @@ static void released_by_a_callback_while_it_closes(void **state) {
     begin();
     closing c = {0};
     rota_device *device;
-    assert_ok(rota_runtime_open(&(rota_runtime_options){.worker_threads = 1}, &c.runtime));
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.worker_threads = 1), &c.runtime));
     assert_ok(rota_device_open(c.runtime, "cpu", &device));
     rota_buffer *out = test_words(device, "out", WORDS, 0), *in, *slot,
                 *written = test_words(device, "written", WORDS, 1);
@@ -339,8 +339,8 @@ static void names_of_one_buffer(void **state) {
     assert_ok(rota_record_copy(recorder, slots[1], 0, slots[0], 0, ROTA_WHOLE, NULL));
     assert_ok(rota_record_copy(recorder, y, 0, x, 0, ROTA_WHOLE, NULL));
     rota_recorder_close(recorder);
-    assert_ok(rota_compile(f->runtime, graph,
-                           &(rota_compile_options){.devices = &f->device, .device_count = 1}, &plan));
+    assert_ok(rota_compile(f->runtime, graph, &ROTA_COMPILE_OPTIONS(.devices = &f->device, .device_count = 1),
+                           &plan));
     rota_graph_release(graph);
     assert_ok(rota_args_create(plan, &args));
     for (uint32_t i = 0; i < 2; i++) assert_ok(rota_buffer_view(two, i * WORDS * 4, WORDS * 4, &halves[i]));
@@ -398,7 +398,7 @@ static void every_input_is_asked_for(void **state) {
     }
     rota_recorder_close(recorder);
     assert_ok(
-        rota_compile(runtime, graph, &(rota_compile_options){.devices = &device, .device_count = 1}, &plan));
+        rota_compile(runtime, graph, &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), &plan));
     rota_graph_release(graph);
     assert_status(rota_submit(plan, NULL, NULL), ROTA_INVALID_ARGUMENT);
     for (uint32_t left = 0; left < INPUTS; left++) {

@@ -180,7 +180,7 @@ static run run_on(const char *id, rota_dtype dtype, bool replays) {
     rota_tensor inputs[3];
     rota_buffer *outputs[RESULTS];
     rota_plan *plan;
-    assert_ok(rota_runtime_open(&(rota_runtime_options){.cache_dir = ""}, &r.runtime));
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.cache_dir = ""), &r.runtime));
     assert_ok(rota_device_open(r.runtime, id, &r.device));
     if (strcmp(id, "cpu") != 0) {
         rota_cuda_device *device = (rota_cuda_device *)rota_device_exec(r.device);
@@ -189,7 +189,7 @@ static run run_on(const char *id, rota_dtype dtype, bool replays) {
         rota_cuda_leave(device);
     }
     rota_graph *graph = record_graph(&r, inputs, outputs);
-    const rota_compile_options options = {.devices = &r.device, .device_count = 1};
+    const rota_compile_options options = ROTA_COMPILE_OPTIONS(.devices = &r.device, .device_count = 1);
     assert_ok(rota_compile(r.runtime, graph, &options, &plan));
     if (replays) replay(&r, plan, inputs, outputs);
     rota_plan_release(plan);

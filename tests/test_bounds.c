@@ -128,7 +128,7 @@ static rota_graph *record(rota_buffer *kept) {
     rota_graph *graph;
     rota_recorder *recorder;
     rota_buffer *x, *out, *t;
-    assert_ok(rota_graph_create(&(rota_graph_options){.name = "g"}, &graph));
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "g"), &graph));
     assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_TRANSIENT, "x", BYTES, &x));
     assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_OUTPUT, "out", BYTES, &out));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
@@ -141,8 +141,7 @@ static rota_graph *record(rota_buffer *kept) {
                 {x, 0, BYTES, ROTA_READ},
                 {out, (uint64_t)i * 4, 4, round == 2 ? ROTA_ACCUMULATE : ROTA_WRITE}};
             assert_ok(rota_record_kernel(
-                recorder, &(rota_kernel_node){.kernel = &read, .accesses = accesses, .access_count = 2},
-                NULL));
+                recorder, &ROTA_KERNEL_NODE(.kernel = &read, .accesses = accesses, .access_count = 2), NULL));
         }
         assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_TRANSIENT, "t", BYTES, &t));
         assert_ok(rota_record_copy(recorder, t, 0, x, 0, BYTES, NULL));
@@ -151,9 +150,9 @@ static rota_graph *record(rota_buffer *kept) {
     const rota_access beside[] = {{kept, 0, BYTES / 2, ROTA_READ}, {kept, BYTES / 2, BYTES / 2, ROTA_WRITE}};
     const rota_access both[] = {{kept, 0, BYTES, ROTA_READ}, {out, 0, 4, ROTA_WRITE}};
     assert_ok(rota_record_kernel(
-        recorder, &(rota_kernel_node){.kernel = &read, .accesses = beside, .access_count = 2}, NULL));
+        recorder, &ROTA_KERNEL_NODE(.kernel = &read, .accesses = beside, .access_count = 2), NULL));
     assert_ok(rota_record_kernel(
-        recorder, &(rota_kernel_node){.kernel = &read, .accesses = both, .access_count = 2}, NULL));
+        recorder, &ROTA_KERNEL_NODE(.kernel = &read, .accesses = both, .access_count = 2), NULL));
     rota_recorder_close(recorder);
     return graph;
 }
@@ -167,8 +166,10 @@ static void of_a_compile(void **state) {
             rota_buffer *kept;
             assert_ok(rota_buffer_create("kept", BYTES, &kept));
             rota_graph *graph = record(kept);
-            const rota_compile_options options = {
-                .queues = queues, .packing = tight ? ROTA_PACK_TIGHT : ROTA_PACK_CONCURRENT, .certify = true};
+            const rota_compile_options options =
+                ROTA_COMPILE_OPTIONS(.queues = queues,
+                                     .packing = tight ? ROTA_PACK_TIGHT : ROTA_PACK_CONCURRENT,
+                                     .certify = true);
             assert_ok(rota_compile(NULL, graph, &options, &plan));
             rota_plan_release(plan);
             rota_graph_release(graph);
@@ -207,7 +208,7 @@ static void of_replays(const char *id) {
     blocks_begin();
     rota_runtime *runtime;
     rota_device *device;
-    assert_ok(rota_runtime_open(&(rota_runtime_options){.timeout_ns = 20000000000u}, &runtime));
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = 20000000000u), &runtime));
     if (rota_device_open(runtime, id, &device) == ROTA_OK) {
         rota_buffer *x = test_words(device, "x", WORDS, 5), *y = test_words(device, "y", WORDS, 0);
         rota_graph *graph;
@@ -219,9 +220,9 @@ static void of_replays(const char *id) {
             assert_ok(rota_record_copy(recorder, y, 4 * w, x, 4 * w, 4 * 64, NULL));
         assert_ok(rota_record_fill(recorder, x, 0, 4 * WORDS, 7, NULL));
         rota_recorder_close(recorder);
-        assert_ok(rota_compile(
-            runtime, graph, &(rota_compile_options){.devices = &device, .device_count = 1, .certify = true},
-            &plan));
+        assert_ok(rota_compile(runtime, graph,
+                               &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .certify = true),
+                               &plan));
         for (uint32_t i = 0; i < REPLAYS; i++) {
             rota_ticket ticket;
             assert_ok(rota_submit(plan, NULL, &ticket));

@@ -60,7 +60,7 @@ static rota_plan *reading(rota_device *device, rota_buffer *x, rota_buffer **out
     assert_ok(rota_record_copy(recorder, *out_output, 0, x, 0, WORDS * 4, NULL));
     rota_recorder_close(recorder);
     assert_ok(rota_compile(rota_device_runtime(device), graph,
-                           &(rota_compile_options){.devices = &device, .device_count = 1}, &plan));
+                           &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), &plan));
     rota_graph_release(graph);
     return plan;
 }
@@ -72,8 +72,8 @@ static void one_that_blocks_holds_up_callbacks_only(void **state) {
     blocking b = {0};
     rota_runtime *runtime;
     rota_device *device;
-    rota_runtime_options options = {.timeout_ns = 4 * (uint64_t)PATIENCE_NS,
-                                    .log = {test_hold_log, &log, ROTA_LOG_WARNING}};
+    rota_runtime_options options = ROTA_RUNTIME_OPTIONS(.timeout_ns = 4 * (uint64_t)PATIENCE_NS,
+                                                        .log = {test_hold_log, &log, ROTA_LOG_WARNING});
     assert_ok(adversary_runtime_open(&adversary, &options, &runtime));
     assert_ok(rota_device_open(runtime, "adversary", &device));
     rota_buffer *x = test_words(device, "x", WORDS, 7), *y = test_words(device, "y", WORDS, 0), *output;
@@ -161,7 +161,7 @@ static void one_may_use_the_runtime(void **state) {
     rota_runtime *runtime;
     rota_device *device;
     assert_ok(adversary_runtime_open(
-        &adversary, &(rota_runtime_options){.timeout_ns = 4 * (uint64_t)PATIENCE_NS}, &runtime));
+        &adversary, &ROTA_RUNTIME_OPTIONS(.timeout_ns = 4 * (uint64_t)PATIENCE_NS), &runtime));
     assert_ok(rota_device_open(runtime, "adversary", &device));
     rota_buffer *x = test_words(device, "x", WORDS, 7), *output;
     working w = {.y = test_words(device, "y", WORDS, 0)};
@@ -198,7 +198,7 @@ static void closed_while_one_does_not_return(void **state) {
     rota_device *device;
     rota_ticket ticket;
     memset(&b, 0, sizeof b);
-    assert_ok(rota_runtime_open(&(rota_runtime_options){.worker_threads = 1}, &runtime));
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.worker_threads = 1), &runtime));
     assert_ok(rota_device_open(runtime, "cpu", &device));
     rota_buffer *y = test_words(device, "y", WORDS, 0);
     rota_plan *gate = test_plan_1(device, "gate", &test_gate, y, ROTA_READWRITE);
@@ -220,7 +220,7 @@ static void closed_while_one_does_not_return(void **state) {
 /* ---- Many that wait ---- */
 
 static uint64_t cpu_of_steps(rota_runtime *runtime, rota_plan *step, uint32_t steps) {
-    rota_runtime_stats before, after;
+    rota_runtime_stats before = ROTA_RUNTIME_STATS(), after = ROTA_RUNTIME_STATS();
     rota_runtime_get_stats(runtime, &before);
     for (uint32_t i = 0; i < steps; i++) {
         rota_ticket ticket;
@@ -240,7 +240,7 @@ static void those_that_wait_cost_others_nothing(void **state) {
     rota_runtime *runtime;
     rota_device *device, *cpu;
     assert_ok(adversary_runtime_open(
-        &adversary, &(rota_runtime_options){.timeout_ns = 4 * (uint64_t)PATIENCE_NS}, &runtime));
+        &adversary, &ROTA_RUNTIME_OPTIONS(.timeout_ns = 4 * (uint64_t)PATIENCE_NS), &runtime));
     assert_ok(rota_device_open(runtime, "adversary", &device));
     assert_ok(rota_device_open(runtime, "cpu", &cpu));
     rota_buffer *x = test_words(device, "x", WORDS, 7), *y = test_words(cpu, "y", WORDS, 0);
@@ -277,7 +277,7 @@ static void those_before_their_turn_cost_others_nothing(void **state) {
     rota_runtime *runtime;
     rota_device *device, *beside, *cpu;
     assert_ok(adversary_runtime_open(
-        &adversary, &(rota_runtime_options){.timeout_ns = 4 * (uint64_t)PATIENCE_NS, .worker_threads = 2},
+        &adversary, &ROTA_RUNTIME_OPTIONS(.timeout_ns = 4 * (uint64_t)PATIENCE_NS, .worker_threads = 2),
         &runtime));
     assert_ok(rota_device_open(runtime, "adversary", &device));
     assert_ok(rota_device_open(runtime, "adversary:1", &beside));
@@ -291,14 +291,15 @@ static void those_before_their_turn_cost_others_nothing(void **state) {
         rota_device *on = i ? device : cpu;
         from[i] = test_words(on, "from", sizes[i], i + 1);
         const rota_access access = {from[i], 0, ROTA_WHOLE, ROTA_READWRITE};
-        const rota_kernel_node gate = {.kernel = &test_gate, .accesses = &access, .access_count = 1};
+        const rota_kernel_node gate =
+            ROTA_KERNEL_NODE(.kernel = &test_gate, .accesses = &access, .access_count = 1);
         assert_ok(rota_graph_create(NULL, &graph));
         assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_OUTPUT, "out", sizes[i] * 4, &outputs[i]));
         assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
         if (i == 0) assert_ok(rota_record_kernel(recorder, &gate, NULL));
         assert_ok(rota_record_copy(recorder, outputs[i], 0, from[i], 0, sizes[i] * 4, NULL));
         rota_recorder_close(recorder);
-        assert_ok(rota_compile(runtime, graph, &(rota_compile_options){.devices = &on, .device_count = 1},
+        assert_ok(rota_compile(runtime, graph, &ROTA_COMPILE_OPTIONS(.devices = &on, .device_count = 1),
                                &plans[i]));
         rota_graph_release(graph);
     }
@@ -402,8 +403,8 @@ static void one_that_was_over_at_once_is_not_late(void **state) {
     adversary_options options = {.seed = 2, .quiet_ns = 1};
     rota_runtime *runtime;
     rota_device *first, *second;
-    assert_ok(adversary_runtime_open(
-        &options, &(rota_runtime_options){.timeout_ns = 4 * (uint64_t)PATIENCE_NS}, &runtime));
+    assert_ok(adversary_runtime_open(&options, &ROTA_RUNTIME_OPTIONS(.timeout_ns = 4 * (uint64_t)PATIENCE_NS),
+                                     &runtime));
     assert_ok(rota_device_open(runtime, "adversary", &first));
     options.submit_never_blocks = true;
     assert_ok(rota_device_open(runtime, "adversary:1", &second));
@@ -434,7 +435,7 @@ static void calls_come_at_once(void **state) {
     rota_device *device;
     blocking b = {0};
     uint64_t shortest = UINT64_MAX;
-    assert_ok(rota_runtime_open(&(rota_runtime_options){.timeout_ns = 4 * (uint64_t)PATIENCE_NS}, &runtime));
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = 4 * (uint64_t)PATIENCE_NS), &runtime));
     assert_ok(rota_device_open(runtime, "cpu", &device));
     rota_buffer *x = test_words(device, "x", WORDS, 1);
     rota_plan *gate = test_plan_1(device, "gate", &test_gate, x, ROTA_READWRITE);
@@ -471,7 +472,7 @@ static void who_has_nothing_to_do_sleeps(void **state) {
     rota_device *device;
     rota_ticket ticket;
     blocking b = {0};
-    assert_ok(rota_runtime_open(&(rota_runtime_options){.timeout_ns = 4 * (uint64_t)PATIENCE_NS}, &runtime));
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = 4 * (uint64_t)PATIENCE_NS), &runtime));
     assert_ok(rota_device_open(runtime, "cpu", &device));
     rota_buffer *x = test_words(device, "x", WORDS, 1);
     rota_plan *plan = test_plan_1(device, "increment", &test_increment, x, ROTA_READWRITE);

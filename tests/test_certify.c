@@ -360,7 +360,7 @@ static const rota_kernel reads_and_adds = {.name = "reads and adds",
 static void record(rota_recorder *recorder, const rota_kernel *kernel, const rota_access *accesses) {
     assert_ok(rota_record_kernel(
         recorder,
-        &(rota_kernel_node){.kernel = kernel, .accesses = accesses, .access_count = kernel->operand_count},
+        &ROTA_KERNEL_NODE(.kernel = kernel, .accesses = accesses, .access_count = kernel->operand_count),
         NULL));
 }
 
@@ -392,9 +392,8 @@ static rota_plan *compile_crowd(crowd_shape shape, uint32_t queues, rota_buffer 
     }
     rota_recorder_close(recorder);
     assert_ok(rota_compile(NULL, graph,
-                           &(rota_compile_options){.certify = true,
-                                                   .queues = queues,
-                                                   .queue_policy = queues > 1 ? in_thirds : NULL},
+                           &ROTA_COMPILE_OPTIONS(.certify = true, .queues = queues,
+                                                 .queue_policy = queues > 1 ? in_thirds : NULL),
                            &plan));
     rota_graph_release(graph);
     return plan;
@@ -493,13 +492,12 @@ static void what_is_read_twice_is_not_overwritten(void **state) {
         rota_access accesses[] = {
             {x, 0, ROTA_WHOLE, ROTA_READ}, {x, 0, ROTA_WHOLE, ROTA_READ}, {y, 0, ROTA_WHOLE, ROTA_WRITE}};
         assert_ok(rota_record_kernel(
-            recorder, &(rota_kernel_node){.kernel = &reversed, .accesses = accesses, .access_count = 3},
-            NULL));
+            recorder, &ROTA_KERNEL_NODE(.kernel = &reversed, .accesses = accesses, .access_count = 3), NULL));
         assert_ok(rota_record_copy(recorder, out, 0, y, 0, ROTA_WHOLE, NULL));
         rota_recorder_close(recorder);
         assert_ok(rota_compile(
-            runtime, graph,
-            &(rota_compile_options){.devices = &device, .device_count = 1, .certify = certify}, &plan));
+            runtime, graph, &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .certify = certify),
+            &plan));
         assert_ok(rota_submit_wait(plan, NULL, 0, NULL));
         static uint32_t got[WORDS];
         assert_ok(rota_buffer_read(out, 0, got, sizeof got));

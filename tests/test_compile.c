@@ -25,7 +25,7 @@ typedef struct fixture {
 } fixture;
 
 static void set_up(fixture *f) {
-    assert_ok(rota_graph_create(&(rota_graph_options){.name = "g"}, &f->graph));
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "g"), &f->graph));
     assert_ok(rota_recorder_open(f->graph, 1, "main", &f->recorder));
 }
 
@@ -40,7 +40,7 @@ static rota_node map(fixture *f, const rota_kernel *kernel, rota_buffer *from, r
     rota_access accesses[] = {{from, 0, ROTA_WHOLE, ROTA_READ}, {to, 0, ROTA_WHOLE, mode}};
     rota_node node;
     assert_ok(rota_record_kernel(
-        f->recorder, &(rota_kernel_node){.kernel = kernel, .accesses = accesses, .access_count = 2}, &node));
+        f->recorder, &ROTA_KERNEL_NODE(.kernel = kernel, .accesses = accesses, .access_count = 2), &node));
     return node;
 }
 
@@ -53,7 +53,7 @@ static rota_node fill(fixture *f, rota_buffer *buffer) {
 static rota_plan *compile(fixture *f, const rota_compile_options *options) {
     rota_recorder_close(f->recorder);
     rota_plan *plan;
-    rota_compile_options mine = options ? *options : (rota_compile_options){0};
+    rota_compile_options mine = options ? *options : ROTA_COMPILE_OPTIONS();
     mine.certify = true;
     assert_ok(rota_compile(NULL, f->graph, &mine, &plan));
     return plan;
@@ -77,7 +77,7 @@ static void hazards_of_each_kind_and_implied_ones(void **state) {
     fill(&f, p);                                    /* 3: WAW on 2 */
     map(&f, &strict1_write1, p, q, ROTA_READWRITE); /* 4: RAW on 3; RAW on 1 through q is implied */
     rota_plan *plan = compile(&f, NULL);
-    rota_plan_stats stats;
+    rota_plan_stats stats = ROTA_PLAN_STATS();
     rota_plan_get_stats(plan, &stats);
     assert_int_equal(stats.nodes, 5);
     assert_int_equal(stats.edges, 4);
@@ -104,8 +104,8 @@ static void independent_nodes_share_a_batch(void **state) {
         fill(&f, t);
         map(&f, &atomic_sum, t, sum, ROTA_ACCUMULATE); /* commute: no edge between them */
     }
-    rota_plan *plan = compile(&f, &(rota_compile_options){.packing = ROTA_PACK_CONCURRENT});
-    rota_plan_stats stats;
+    rota_plan *plan = compile(&f, &ROTA_COMPILE_OPTIONS(.packing = ROTA_PACK_CONCURRENT));
+    rota_plan_stats stats = ROTA_PLAN_STATS();
     rota_plan_get_stats(plan, &stats);
     assert_int_equal(stats.batches, 2);
     assert_int_equal(stats.edges, 200);
@@ -156,7 +156,7 @@ static void undefined_reads_name_node_lane_and_buffer(void **state) {
     assert_non_null(strstr(rota_last_error(), "'strict' (lane 1 'main', node 1)"));
     assert_non_null(strstr(rota_last_error(), "[32, 64)"));
     assert_non_null(strstr(rota_last_error(), "'x'"));
-    assert_ok(rota_compile(NULL, f.graph, &(rota_compile_options){.allow_undefined_reads = true}, &plan));
+    assert_ok(rota_compile(NULL, f.graph, &ROTA_COMPILE_OPTIONS(.allow_undefined_reads = true), &plan));
     finish(&f, plan);
 }
 
@@ -203,8 +203,8 @@ static void packing_reuses_memory_in_place_and_not(void **state) {
     (void)state;
     const rota_packing packings[] = {ROTA_PACK_TIGHT, ROTA_PACK_CONCURRENT};
     for (int i = 0; i < 2; i++) {
-        rota_compile_options options = {.packing = packings[i]};
-        rota_plan_stats stats;
+        rota_compile_options options = ROTA_COMPILE_OPTIONS(.packing = packings[i]);
+        rota_plan_stats stats = ROTA_PLAN_STATS();
         fixture f;
         chain(&f, &read1_write1, 50);
         rota_plan *plan = compile(&f, &options);
@@ -235,8 +235,8 @@ static void queues_wait_and_the_last_segment_joins_all(void **state) {
     fill(&f, b);                                /* queue 1 */
     map(&f, &strict1_write1, b, a, ROTA_WRITE); /* queue 0: waits for queue 1 */
     map(&f, &strict1_write1, a, b, ROTA_WRITE); /* queue 1: waits for queue 0 */
-    rota_plan *plan = compile(&f, &(rota_compile_options){.queues = 2, .queue_policy = alternate});
-    rota_plan_stats stats;
+    rota_plan *plan = compile(&f, &ROTA_COMPILE_OPTIONS(.queues = 2, .queue_policy = alternate));
+    rota_plan_stats stats = ROTA_PLAN_STATS();
     rota_plan_get_stats(plan, &stats);
     assert_true(stats.segments >= 4);
     assert_true(stats.queue_waits >= 2);
@@ -261,11 +261,12 @@ static void queues_wait_and_the_last_segment_joins_all(void **state) {
 
 static rota_status drop_second(void *user, rota_rewriter *rewriter) {
     (*(int *)user)++;
-    rota_node_view view;
+    rota_node_view view = ROTA_NODE_VIEW();
     ROTA_TRY(rota_rewriter_view(rewriter, 1, &view));
     if (strcmp(view.name, "strict") != 0 || view.access_count != 2)
         return rota_fail(ROTA_INTERNAL, "unexpected node '%s'", view.name);
-    rota_kernel_node replacement = {.kernel = &read1_write1, .accesses = view.accesses, .access_count = 2};
+    rota_kernel_node replacement =
+        ROTA_KERNEL_NODE(.kernel = &read1_write1, .accesses = view.accesses, .access_count = 2);
     ROTA_TRY(rota_rewriter_replace(rewriter, 1, &replacement));
     return rota_rewriter_remove(rewriter, 2);
 }
@@ -282,7 +283,7 @@ static void rewriting_removes_and_replaces(void **state) {
     assert_ok(rota_graph_add_rewrite(f.graph, drop_second, &calls));
     rota_plan *plan = compile(&f, NULL);
     assert_int_equal(calls, 1);
-    rota_plan_stats stats;
+    rota_plan_stats stats = ROTA_PLAN_STATS();
     rota_plan_get_stats(plan, &stats);
     assert_int_equal(stats.commands, 2);
     char text[256];
@@ -304,7 +305,7 @@ static void dot_is_written_whole_or_not_at_all(void **state) {
     fill(&f, b);
     assert_ok(rota_record_copy(f.recorder, out, 64, b, 0, 64, NULL));
     rota_plan *plan = compile(&f, NULL);
-    rota_plan_stats stats;
+    rota_plan_stats stats = ROTA_PLAN_STATS();
     rota_plan_get_stats(plan, &stats);
     assert_int_equal(stats.edges_memory, 1);
     char path[] = "/tmp/rota-dot-XXXXXX";
@@ -355,12 +356,12 @@ static void after_is_about_all_parts(void **state) {
         rota_access accesses[] = {{transient(&f, "a", 64), 0, ROTA_WHOLE, ROTA_WRITE},
                                   {transient(&f, "b", 64), 0, ROTA_WHOLE, ROTA_WRITE}};
         assert_ok(rota_record_kernel(
-            f.recorder, &(rota_kernel_node){.kernel = &halves, .accesses = accesses, .access_count = 2},
+            f.recorder, &ROTA_KERNEL_NODE(.kernel = &halves, .accesses = accesses, .access_count = 2),
             &nodes[i]));
     }
     assert_ok(rota_node_after(f.recorder, nodes[1], nodes[0]));
-    rota_plan *plan = compile(&f, &(rota_compile_options){.packing = ROTA_PACK_CONCURRENT});
-    rota_plan_stats stats;
+    rota_plan *plan = compile(&f, &ROTA_COMPILE_OPTIONS(.packing = ROTA_PACK_CONCURRENT));
+    rota_plan_stats stats = ROTA_PLAN_STATS();
     rota_plan_get_stats(plan, &stats);
     assert_int_equal(stats.commands, 4);
     assert_int_equal(stats.edges_after, 4);
@@ -382,8 +383,8 @@ static void edges_stay_linear(void **state) {
         for (int i = 0; i < N; i++) map(&f, &strict1_write1, big, transient(&f, "t", N * 64), ROTA_WRITE);
         for (uint64_t i = 0; i < N; i++) assert_ok(rota_record_fill(f.recorder, big, i * 64, 64, 1, NULL));
     }
-    rota_plan *plan = compile(&f, &(rota_compile_options){.packing = ROTA_PACK_CONCURRENT});
-    rota_plan_stats stats;
+    rota_plan *plan = compile(&f, &ROTA_COMPILE_OPTIONS(.packing = ROTA_PACK_CONCURRENT));
+    rota_plan_stats stats = ROTA_PLAN_STATS();
     rota_plan_get_stats(plan, &stats);
     assert_true(stats.edges + stats.edges_dropped < 20u * N);
     finish(&f, plan);
@@ -414,10 +415,10 @@ static void nodes_do_not_come_after_themselves(void **state) {
     fill(&f, between); /* the node before is in no list */
     for (uint32_t i = 0; i < 2; i++)
         assert_ok(rota_record_kernel(
-            f.recorder, &(rota_kernel_node){.kernel = &adds_twice, .accesses = accesses, .access_count = 3},
+            f.recorder, &ROTA_KERNEL_NODE(.kernel = &adds_twice, .accesses = accesses, .access_count = 3),
             NULL));
-    rota_plan *plan = compile(&f, &(rota_compile_options){.packing = ROTA_PACK_CONCURRENT});
-    rota_plan_stats stats;
+    rota_plan *plan = compile(&f, &ROTA_COMPILE_OPTIONS(.packing = ROTA_PACK_CONCURRENT));
+    rota_plan_stats stats = ROTA_PLAN_STATS();
     rota_plan_get_stats(plan, &stats);
     assert_int_equal(stats.nodes, READERS + 4);
     assert_int_equal(stats.batches, 4); /* the fills, who reads, and the two one after the other */

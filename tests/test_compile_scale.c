@@ -56,10 +56,9 @@ static rota_buffer *transient(scene *s, uint64_t bytes) {
 static rota_node node(scene *s, const rota_kernel *kernel, const rota_access *accesses) {
     rota_node made;
     assert_ok(rota_record_kernel(s->recorder,
-                                 &(rota_kernel_node){.kernel = kernel,
-                                                     .accesses = accesses,
-                                                     .access_count = kernel->operand_count,
-                                                     .placement = {.device_plus_1 = s->device}},
+                                 &ROTA_KERNEL_NODE(.kernel = kernel, .accesses = accesses,
+                                                   .access_count = kernel->operand_count,
+                                                   .placement = {.device_plus_1 = s->device}),
                                  &made));
     return made;
 }
@@ -238,8 +237,7 @@ static void host_history(scene *s) {
         rota_access access = {x, i % 2 ? 0 : i * SLICE, i % 2 ? ROTA_WHOLE : SLICE,
                               i % 2 ? ROTA_READ : ROTA_WRITE};
         assert_ok(rota_record_host(
-            s->recorder, &(rota_host_node){.fn = host_nothing, .accesses = &access, .access_count = 1},
-            &made));
+            s->recorder, &ROTA_HOST_NODE(.fn = host_nothing, .accesses = &access, .access_count = 1), &made));
         if (i > 8) {
             assert_ok(rota_node_after(s->recorder, made, (rota_node){made.lane, made.index / 2}));
             assert_ok(rota_node_after(s->recorder, made, last));
@@ -302,7 +300,7 @@ static double thread_seconds(void) {
 
 /* The time is the least of so many compilations. */
 static cost measure(const kind *k, uint64_t n, uint32_t times, rota_device *const *on) {
-    scene s = {.n = n, .seed = 7};
+    scene s = {.n = n, .seed = 7, .options = ROTA_COMPILE_OPTIONS()};
     assert_ok(rota_graph_create(NULL, &s.graph));
     assert_ok(rota_recorder_open(s.graph, 0, NULL, &s.recorder));
     k->record(&s);
@@ -314,7 +312,7 @@ static cost measure(const kind *k, uint64_t n, uint32_t times, rota_device *cons
     cost least = {.seconds = INFINITY, .certificate = INFINITY};
     for (uint32_t i = 0; i < times; i++) {
         rota_plan *plan;
-        rota_plan_stats stats;
+        rota_plan_stats stats = ROTA_PLAN_STATS();
         const double begin = thread_seconds();
         assert_ok(
             rota_compile(k->on_devices ? rota_device_runtime(on[0]) : NULL, s.graph, &s.options, &plan));
@@ -443,7 +441,7 @@ static void joined_sets_run_in_order(void **state) {
     adder.cpu.items = grain;
     rota_runtime *runtime;
     rota_device *device;
-    assert_ok(rota_runtime_open(&(rota_runtime_options){.worker_threads = 4}, &runtime));
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.worker_threads = 4), &runtime));
     assert_ok(rota_device_open(runtime, "cpu", &device));
     rota_buffer *x = test_buffer(runtime, "x", SLICE);
     scene s = {0};
@@ -454,9 +452,9 @@ static void joined_sets_run_in_order(void **state) {
     for (int i = 0; i < ADDERS; i++) touch(&s, &adder, x, 0, ROTA_WHOLE, ROTA_ACCUMULATE);
     rota_recorder_close(s.recorder);
     rota_plan *plan;
-    assert_ok(rota_compile(runtime, s.graph, &(rota_compile_options){.devices = &device, .device_count = 1},
-                           &plan));
-    rota_plan_stats stats;
+    assert_ok(
+        rota_compile(runtime, s.graph, &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), &plan));
+    rota_plan_stats stats = ROTA_PLAN_STATS();
     rota_plan_get_stats(plan, &stats);
     assert_int_equal(stats.batches, 3); /* a join takes no batch */
     assert_true(stats.joins > 0);

@@ -45,7 +45,7 @@ static rota_status look(void *user, rota_rewriter *rewriter) {
     seen *s = user;
     uint64_t count = rota_rewriter_node_count(rewriter);
     for (uint64_t n = 0; n < count; n++) {
-        rota_node_view view;
+        rota_node_view view = ROTA_NODE_VIEW();
         ROTA_TRY(rota_rewriter_view(rewriter, n, &view));
         if (s->node_count == NODES_MAX) return rota_fail(ROTA_OUT_OF_RANGE, "more than %d nodes", NODES_MAX);
         seen_node *node = &s->nodes[s->node_count++];
@@ -102,18 +102,15 @@ static rota_status compile_alone(seen *s, const seen_node *node, rota_device *de
     }
     ROTA_TRY(rota_graph_create(NULL, &graph));
     ROTA_TRY(rota_recorder_open(graph, 1, NULL, &recorder));
-    rota_status status = rota_record_kernel(recorder,
-                                            &(rota_kernel_node){.kernel = node->kernel,
-                                                                .accesses = accesses,
-                                                                .access_count = node->access_count,
-                                                                .params = node->params,
-                                                                .bindings = bindings,
-                                                                .binding_count = bound},
-                                            NULL);
+    rota_status status = rota_record_kernel(
+        recorder,
+        &ROTA_KERNEL_NODE(.kernel = node->kernel, .accesses = accesses, .access_count = node->access_count,
+                          .params = node->params, .bindings = bindings, .binding_count = bound),
+        NULL);
     rota_recorder_close(recorder);
     if (status == ROTA_OK)
         status = rota_compile(rota_device_runtime(device), graph,
-                              &(rota_compile_options){.devices = &device, .device_count = 1}, out_plan);
+                              &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), out_plan);
     rota_graph_release(graph);
     return status;
 }

@@ -44,7 +44,7 @@ static void memory_is_aligned_and_bounded(void **state) {
 
 static void device_describes_itself(void **state) {
     (void)state;
-    rota_device_info info;
+    rota_device_info info = ROTA_DEVICE_INFO();
     uint32_t count = 0;
     assert_ok(rota_exec_cpu_driver.enumerate(&rota_exec_cpu_driver, NULL, 0, &count));
     assert_int_equal(count, 1);

@@ -138,13 +138,13 @@ static void sentences_are_bounded(void **state) {
     rota_recorder *recorder;
     rota_plan *plan;
     rota_access access = {a, 0, ROTA_WHOLE, ROTA_WRITE};
-    rota_host_node node = {says_something_else, NULL, "talks", &access, 1};
+    rota_host_node node = ROTA_HOST_NODE(says_something_else, NULL, "talks", &access, 1);
     assert_ok(rota_graph_create(NULL, &graph));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     assert_ok(rota_record_host(recorder, &node, NULL));
     rota_recorder_close(recorder);
-    assert_ok(rota_compile(f->runtime, graph,
-                           &(rota_compile_options){.devices = &f->device, .device_count = 1}, &plan));
+    assert_ok(rota_compile(f->runtime, graph, &ROTA_COMPILE_OPTIONS(.devices = &f->device, .device_count = 1),
+                           &plan));
     rota_graph_release(graph);
     rota_ticket first, last;
     submit_many(plan, ROTA_CAUSES_MAX, &first, &last);

@@ -23,7 +23,7 @@ static rota_plan *analysed(const char *name, rota_buffer *buffer) {
     rota_graph *graph;
     rota_recorder *recorder;
     rota_plan *plan;
-    assert_ok(rota_graph_create(&(rota_graph_options){.name = name}, &graph));
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = name), &graph));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     assert_ok(rota_record_fill(recorder, buffer, 0, ROTA_WHOLE, 0, NULL));
     rota_recorder_close(recorder);

@@ -118,7 +118,7 @@ static rota_status call_submit_wait(void) {
 }
 static rota_status call_compile(void) {
     rota_plan *plan;
-    return rota_compile(p.runtime, p.graph, &(rota_compile_options){.devices = &p.device, .device_count = 1},
+    return rota_compile(p.runtime, p.graph, &ROTA_COMPILE_OPTIONS(.devices = &p.device, .device_count = 1),
                         &plan);
 }
 static rota_status call_plan_write_trace(void) {
@@ -130,7 +130,7 @@ static rota_status call_plan_node_times(void) {
 }
 static rota_status call_plan_command_times(void) {
     rota_plan_time times[8];
-    rota_plan_replay replay;
+    rota_plan_replay replay = ROTA_PLAN_REPLAY();
     return rota_plan_command_times(p.plan, times, 8, &replay);
 }
 
@@ -215,7 +215,7 @@ static void no_call_is_left_out(void **state) {
 /* ---- The fork ---- */
 
 static void open_all(void) {
-    assert_ok(rota_runtime_open(&(rota_runtime_options){.diagnostics = true}, &p.runtime));
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.diagnostics = true), &p.runtime));
     assert_ok(rota_device_open(p.runtime, "cpu", &p.device));
     p.buffer = test_words(p.device, "x", WORDS, 5);
     rota_recorder *recorder;
@@ -228,8 +228,8 @@ static void open_all(void) {
     assert_ok(rota_record_copy(recorder, p.slot, 0, p.input, 0, BYTES, &p.node));
     assert_ok(rota_record_copy(recorder, p.output, 0, p.slot, 0, BYTES, NULL));
     rota_recorder_close(recorder);
-    assert_ok(rota_compile(p.runtime, p.graph,
-                           &(rota_compile_options){.devices = &p.device, .device_count = 1}, &p.plan));
+    assert_ok(rota_compile(p.runtime, p.graph, &ROTA_COMPILE_OPTIONS(.devices = &p.device, .device_count = 1),
+                           &p.plan));
     assert_ok(rota_args_create(p.plan, &p.args));
     assert_ok(rota_args_set_buffer(p.args, p.slot, p.buffer));
     assert_ok(rota_args_set_input(p.args, p.input, p.memory, BYTES, false));
@@ -249,7 +249,7 @@ static int try_all(int report) {
                               rota_last_error());
         if (write(report, text, (size_t)length) != length) return 2;
     }
-    rota_runtime_stats stats = {.buffers = 7};
+    rota_runtime_stats stats = ROTA_RUNTIME_STATS(.buffers = 7);
     rota_runtime_get_stats(p.runtime, &stats);
     if (stats.buffers != 0) return 3;
     rota_args_release(p.args);

@@ -65,7 +65,7 @@ static void run_graph(rota_runtime *runtime, rota_device *device, uint64_t seed,
     rota_recorder_close(recorder);
     if (fused) assert_ok(rota_graph_fuse(graph));
     if (more_hook) assert_ok(rota_graph_add_rewrite(graph, more_hook, NULL));
-    rota_compile_options options = more ? *more : (rota_compile_options){0};
+    rota_compile_options options = more ? *more : ROTA_COMPILE_OPTIONS();
     options.certify = true;
     options.devices = &device;
     options.device_count = 1;
@@ -93,7 +93,7 @@ static void run_graph(rota_runtime *runtime, rota_device *device, uint64_t seed,
         assert_ok(rota_submit_wait(plan, args, PATIENCE_NS, &ticket));
         assert_ok(rota_wait(ticket, PATIENCE_NS));
     }
-    rota_plan_stats stats;
+    rota_plan_stats stats = ROTA_PLAN_STATS();
     rota_plan_get_stats(plan, &stats);
     out->commands = stats.commands;
     out->merged = stats.merged;
@@ -133,13 +133,12 @@ static void the_cpu_gives_the_same_bits(void **state) {
     rota_runtime *runtime;
     rota_device *device;
     uint64_t merged = 0;
-    assert_ok(rota_runtime_open(&(rota_runtime_options){.worker_threads = 2}, &runtime));
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.worker_threads = 2), &runtime));
     assert_ok(rota_device_open(runtime, "cpu", &device));
     for (uint64_t seed = 1; seed <= 150; seed++)
-        merged +=
-            compare(runtime, device, seed, false,
-                    &(rota_compile_options){.packing = seed % 2 ? ROTA_PACK_TIGHT : ROTA_PACK_CONCURRENT,
-                                            .queues = 1 + (uint32_t)seed % 2});
+        merged += compare(runtime, device, seed, false,
+                          &ROTA_COMPILE_OPTIONS(.packing = seed % 2 ? ROTA_PACK_TIGHT : ROTA_PACK_CONCURRENT,
+                                                .queues = 1 + (uint32_t)seed % 2));
     assert_true(merged > 500);
     assert_ok(rota_runtime_close(runtime, PATIENCE_NS));
 }
@@ -157,7 +156,7 @@ static void the_adversary_gives_the_same_bits(void **state) {
         assert_ok(rota_device_open(runtime, "adversary", &device));
         merged +=
             compare(runtime, device, seed, false,
-                    &(rota_compile_options){.packing = seed % 2 ? ROTA_PACK_TIGHT : ROTA_PACK_CONCURRENT});
+                    &ROTA_COMPILE_OPTIONS(.packing = seed % 2 ? ROTA_PACK_TIGHT : ROTA_PACK_CONCURRENT));
         assert_ok(rota_runtime_close(runtime, PATIENCE_NS));
         assert_int_equal(atomic_load(&adversary.violations), 0);
     }
@@ -168,7 +167,7 @@ static void a_real_device_gives_the_same_bits(const char *id, uint64_t graphs) {
     rota_runtime *runtime;
     rota_device *device;
     uint64_t merged = 0;
-    const rota_runtime_options options = validation_on((rota_runtime_options){0});
+    const rota_runtime_options options = validation_on(ROTA_RUNTIME_OPTIONS());
     assert_ok(rota_runtime_open(&options, &runtime));
     if (rota_device_open(runtime, id, &device) != ROTA_OK) {
         print_message("skipped on %s: %s\n", id, rota_last_error());
@@ -193,7 +192,7 @@ static void vulkan_gives_the_same_bits(void **state) {
 static rota_status tell_stub(void *user, rota_rewriter *rewriter) {
     (void)user;
     for (uint64_t n = 0; n < rota_rewriter_node_count(rewriter); n++) {
-        rota_node_view view;
+        rota_node_view view = ROTA_NODE_VIEW();
         ROTA_TRY(rota_rewriter_view(rewriter, n, &view));
         if (view.kernel && strncmp(view.kernel->name, "fused:", 6) == 0) cuda_stub_kernel(view.kernel);
     }
@@ -266,7 +265,7 @@ static rota_plan *end_small(small *s) {
 }
 
 static void expect(rota_plan *plan, uint64_t nodes, uint64_t merged) {
-    rota_plan_stats stats;
+    rota_plan_stats stats = ROTA_PLAN_STATS();
     rota_plan_get_stats(plan, &stats);
     assert_int_equal(stats.nodes - stats.merged, nodes);
     assert_int_equal(stats.merged, merged);
@@ -282,7 +281,7 @@ static void a_chain_is_one_node(void **state) {
     assert_ok(rota_op_add_into(s.tape, u, t, s.y));
     rota_plan *plan = end_small(&s);
     char text[2048];
-    rota_plan_stats stats;
+    rota_plan_stats stats = ROTA_PLAN_STATS();
     rota_plan_get_stats(plan, &stats);
     assert_int_equal(stats.arena_bytes, ROTA_BUFFER_ALIGNMENT); /* y lies where x did */
     /* What is asked about a merged node is answered for the one that does its work. */

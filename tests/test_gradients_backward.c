@@ -117,7 +117,7 @@ static void gradients_go_where_they_are_asked(void **state) {
     rota_tensor grads[2] = {g, ROTA_TENSOR_NONE}, again[2] = {g, ROTA_TENSOR_NONE};
     assert_ok(rota_op_mul(kit.tape, p, w, &y));
     assert_ok(rota_backward(kit.tape, total(&kit, y), params, 2, grads,
-                            &(rota_backward_options){.accumulate = true}));
+                            &ROTA_BACKWARD_OPTIONS(.accumulate = true)));
     assert_ptr_equal(grads[0].buffer, g.buffer);
     uint32_t added = op_kit_output(&kit, g), none = op_kit_output(&kit, grads[1]);
     assert_ok(rota_op_mul(kit.tape, p, w, &y));
@@ -194,7 +194,7 @@ static void impossible_gradients_are_refused(void **state) {
     grads[0] = y;
     assert_status(rota_backward(kit.tape, y, &p, 1, grads, NULL), ROTA_INVALID_ARGUMENT);
     assert_message("like its parameter");
-    assert_ok(rota_tape_create(kit.recorder, &(rota_tape_options){.no_gradients = true}, &without));
+    assert_ok(rota_tape_create(kit.recorder, &ROTA_TAPE_OPTIONS(.no_gradients = true), &without));
     assert_status(rota_backward(without, y, &p, 1, grads, NULL), ROTA_WRONG_STATE);
     rota_tape_destroy(without);
     op_kit_close(&kit);
@@ -216,7 +216,7 @@ static void halves_accumulate(void **state) {
         assert_ok(rota_op_add(kit.tape, part, part, &y)); /* twice, of six elements */
         assert_ok(rota_op_cast(kit.tape, y, ROTA_F32, &y));
         assert_ok(rota_backward(kit.tape, total(&kit, y), &p, 1, &g,
-                                &(rota_backward_options){.accumulate = accumulate}));
+                                &ROTA_BACKWARD_OPTIONS(.accumulate = accumulate)));
         uint32_t output = op_kit_output(&kit, sink);
         op_kit_run(&kit);
         for (uint64_t i = 0; i < N + 1; i++) {
@@ -281,8 +281,8 @@ static void losses_add_up(void **state) {
     assert_ok(rota_op_mul(kit.tape, a, p, &z)); /* both go through a */
     assert_ok(rota_op_mul(kit.tape, z, w, &z));
     losses[1] = losses[2] = total(&kit, z);
-    assert_ok(rota_backward(kit.tape, losses[0], &p, 1, &one, &(rota_backward_options){.keep = true}));
-    assert_ok(rota_backward(kit.tape, losses[1], &p, 1, &other, &(rota_backward_options){.keep = true}));
+    assert_ok(rota_backward(kit.tape, losses[0], &p, 1, &one, &ROTA_BACKWARD_OPTIONS(.keep = true)));
+    assert_ok(rota_backward(kit.tape, losses[1], &p, 1, &other, &ROTA_BACKWARD_OPTIONS(.keep = true)));
     assert_ok(rota_backward_losses(kit.tape, losses, 3, &p, 1, &both, NULL));
     /* Now the ops are forgotten: p has no part in a loss. */
     rota_tensor none = ROTA_TENSOR_NONE;
@@ -431,7 +431,7 @@ static void results_in_part_are_no_parameters(void **state) {
         }
         if (way == 3) grads[0] = g;
         assert_status(rota_backward(kit.tape, total(&kit, z), &part, 1, grads,
-                                    &(rota_backward_options){.accumulate = way == 3}),
+                                    &ROTA_BACKWARD_OPTIONS(.accumulate = way == 3)),
                       ROTA_UNSUPPORTED);
         assert_message("wrote a parameter in buffer '");
         assert_message(expected[way]);

@@ -72,7 +72,7 @@ static void long_sums_of_a_weight_are_whole(void **state) {
         for (uint32_t again = 0; again < 2; again++) {
             assert_ok(rota_op_matmul(kit.tape, input, w, false, false, &y));
             assert_ok(rota_backward(kit.tape, weighted_sum(&kit, y, c), &w, 1, &grad,
-                                    &(rota_backward_options){.accumulate = again}));
+                                    &ROTA_BACKWARD_OPTIONS(.accumulate = again)));
             outputs[again] = op_kit_output(&kit, grad);
         }
         op_kit_run(&kit);
@@ -113,8 +113,8 @@ static void a_classifier_keeps_its_gradient_in_place(void **state) {
         params[0] = op_kit_input(kit, ROTA_F32, ROTA_SHAPE(ROWS, DIM), x);
         params[1] = op_kit_input(kit, ROTA_F32, ROTA_SHAPE(DIM, CLASSES), w);
         rota_tensor label = op_kit_input(kit, ROTA_I32, ROTA_SHAPE(ROWS), labels);
-        const rota_classifier options = {
-            .ignored = ROTA_IGNORED_LABEL, .smoothing = 0.1f, .in_place = in_place != 0};
+        const rota_classifier options =
+            ROTA_CLASSIFIER(.ignored = ROTA_IGNORED_LABEL, .smoothing = 0.1f, .in_place = in_place != 0);
         assert_ok(rota_op_matmul(kit->tape, params[0], params[1], false, false, &logits));
         assert_ok(rota_op_classifier(kit->tape, logits, label, &options, &loss));
         assert_ok(rota_backward(kit->tape, loss, params, 2, grads, NULL));
@@ -151,7 +151,7 @@ static void a_classifier_leaves_no_logits_to_others(void **state) {
     op_kit_open(&kit);
     rota_tensor p = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(3, 4), x), grads[1] = {{0}}, logits, other, loss;
     rota_tensor label = op_kit_input(&kit, ROTA_I32, ROTA_SHAPE(3), labels);
-    const rota_classifier options = {.ignored = ROTA_IGNORED_LABEL, .in_place = true};
+    const rota_classifier options = ROTA_CLASSIFIER(.ignored = ROTA_IGNORED_LABEL, .in_place = true);
     assert_ok(rota_op_scale(kit.tape, p, rota_value_plain(2), &logits));
     assert_ok(rota_op_sum_squares(kit.tape, logits, &other));
     assert_ok(rota_op_classifier(kit.tape, logits, label, &options, &loss));

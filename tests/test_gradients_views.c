@@ -285,7 +285,7 @@ static void ops_without_gradients_read_constants(void **state) {
     assert_ok(rota_op_add(kit.tape, total(&kit, p), sum, &sum));
     rota_tensor grad = ROTA_TENSOR_NONE, with;
     assert_ok(rota_op_add(kit.tape, sum, of_parameter.outputs[0], &with));
-    assert_status(rota_backward(kit.tape, with, &p, 1, &grad, &(rota_backward_options){.keep = true}),
+    assert_status(rota_backward(kit.tape, with, &p, 1, &grad, &ROTA_BACKWARD_OPTIONS(.keep = true)),
                   ROTA_UNSUPPORTED);
     assert_message("op 'plain': the loss depends on it, and it has no gradient");
     check_loss(&kit, sum, p, all_of_it, x, "constants");
@@ -302,9 +302,9 @@ static void calls_know_their_own_parameters_alone(void **state) {
     assert_ok(rota_op_scale(kit.tape, q, ROTA_PLAIN(2), &powers));
     assert_ok(rota_op_exp(kit.tape, powers, &powers));
     sum = sum_of(&kit, powers, p);
-    assert_ok(rota_backward(kit.tape, sum, &q, 1, &first, &(rota_backward_options){.keep = true}));
+    assert_ok(rota_backward(kit.tape, sum, &q, 1, &first, &ROTA_BACKWARD_OPTIONS(.keep = true)));
     assert_ok(rota_op_fill_into(kit.tape, powers, 0)); /* which q's gradient needs */
-    assert_ok(rota_backward(kit.tape, sum, &p, 1, &second, &(rota_backward_options){.keep = true}));
+    assert_ok(rota_backward(kit.tape, sum, &p, 1, &second, &ROTA_BACKWARD_OPTIONS(.keep = true)));
     const uint32_t output = op_kit_output(&kit, second);
     rota_tensor third = ROTA_TENSOR_NONE;
     assert_status(rota_backward(kit.tape, sum, &q, 1, &third, NULL), ROTA_WRONG_STATE);
@@ -472,7 +472,7 @@ static void a_bias_may_lie_in_its_weight(void **state) {
     op_kit kit;
     op_kit_open(&kit);
     rota_tensor p = parameter(&kit, x), y;
-    const rota_linear options = {.bias = PART(p, 8, (3), 1)};
+    const rota_linear options = ROTA_LINEAR(.bias = PART(p, 8, (3), 1));
     assert_ok(rota_op_linear(kit.tape, PART(p, 0, (2, 2), 2, 1), PART(p, 4, (2, 3), 3, 1), &options, &y));
     assert_ok(rota_op_square(kit.tape, y, &y));
     check_loss(&kit, total(&kit, y), p, shared_bias, x, "bias in the weight");
@@ -608,10 +608,10 @@ static void a_classifier_is_gone_through_twice(void **state) {
     rota_tensor grads[3] = {ROTA_TENSOR_NONE, ROTA_TENSOR_NONE, ROTA_TENSOR_NONE};
     uint32_t outputs[3];
     assert_ok(rota_op_copy(kit.tape, PART(p, 0, (3, 4), 4, 1), &logits));
-    const rota_classifier options = {.ignored = ROTA_IGNORED_LABEL, .in_place = true};
+    const rota_classifier options = ROTA_CLASSIFIER(.ignored = ROTA_IGNORED_LABEL, .in_place = true);
     assert_ok(rota_op_classifier(kit.tape, logits, index, &options, &loss));
     for (int i = 0; i < 3; i++)
-        assert_ok(rota_backward(kit.tape, loss, &p, 1, &grads[i], &(rota_backward_options){.keep = i < 2}));
+        assert_ok(rota_backward(kit.tape, loss, &p, 1, &grads[i], &ROTA_BACKWARD_OPTIONS(.keep = i < 2)));
     for (int i = 0; i < 3; i++) outputs[i] = op_kit_output(&kit, grads[i]);
     const uint32_t taken = op_kit_output(&kit, logits);
     op_kit_run(&kit);
@@ -634,7 +634,7 @@ static void logits_that_others_read_stay_until_they_did(void **state) {
     rota_tensor p = parameter(&kit, x), index = op_kit_input(&kit, ROTA_I32, ROTA_SHAPE(3), labels), logits,
                 loss, squares;
     assert_ok(rota_op_copy(kit.tape, PART(p, 0, (3, 4), 4, 1), &logits));
-    const rota_classifier options = {.ignored = ROTA_IGNORED_LABEL, .in_place = true};
+    const rota_classifier options = ROTA_CLASSIFIER(.ignored = ROTA_IGNORED_LABEL, .in_place = true);
     assert_ok(rota_op_classifier(kit.tape, logits, index, &options, &loss));
     assert_ok(rota_op_mul(kit.tape, logits, logits, &squares));
     check_loss(&kit, sum_of(&kit, loss, squares), p, both, x, "two uses");
@@ -660,7 +660,7 @@ static void logits_among_others_keep_their_place(void **state) {
         assert_ok(rota_op_fill_into(kit.tape, all, 1));
         assert_ok(rota_op_copy_into(kit.tape, p, PART(all, 4 * before, (N), 1)));
         assert_ok(rota_op_scale(kit.tape, all, ROTA_PLAIN(2), &sum));
-        const rota_classifier options = {.ignored = ROTA_IGNORED_LABEL, .in_place = true};
+        const rota_classifier options = ROTA_CLASSIFIER(.ignored = ROTA_IGNORED_LABEL, .in_place = true);
         assert_ok(rota_op_classifier(kit.tape, PART(all, 4 * before, (3, 4), 4, 1), index, &options, &loss));
         check_loss(&kit, sum_of(&kit, sum, loss), p, some_logits, x, before ? "the last" : "the first");
     }
@@ -680,7 +680,7 @@ static void logits_share_a_word_with_others(void **state) {
     rota_tensor loss, grad = ROTA_TENSOR_NONE;
     assert_ok(rota_op_scale(kit.tape, PART(p, 0, (4), 1), ROTA_PLAIN(4), &all));
     assert_ok(rota_op_cast(kit.tape, all, ROTA_F32, &wide));
-    const rota_classifier options = {.ignored = ROTA_IGNORED_LABEL, .in_place = true};
+    const rota_classifier options = ROTA_CLASSIFIER(.ignored = ROTA_IGNORED_LABEL, .in_place = true);
     assert_ok(rota_op_classifier(kit.tape, PART(all, 0, (1, 3), 3, 1), index, &options, &loss));
     assert_ok(rota_op_add(kit.tape, total(&kit, wide), loss, &loss));
     assert_ok(rota_backward(kit.tape, loss, &p, 1, &grad, NULL));
@@ -709,7 +709,7 @@ static void logits_of_others_stay(void **state) {
     kit.output_bytes[output] = N * sizeof(float);
     assert_non_null(kit.output_data[output] = calloc(N, sizeof(float)));
     assert_ok(rota_op_copy_into(kit.tape, PART(p, 0, (3, 4), 4, 1), logits));
-    const rota_classifier options = {.ignored = ROTA_IGNORED_LABEL, .in_place = true};
+    const rota_classifier options = ROTA_CLASSIFIER(.ignored = ROTA_IGNORED_LABEL, .in_place = true);
     assert_ok(rota_op_classifier(kit.tape, logits, index, &options, &loss));
     assert_ok(rota_backward(kit.tape, loss, &p, 1, &grad, NULL));
     const uint32_t gradient = op_kit_output(&kit, grad);
@@ -730,7 +730,7 @@ static void overwritten_logits_and_labels_are_refused(void **state) {
                     logits, loss;
         rota_tensor other, grad = ROTA_TENSOR_NONE;
         assert_ok(rota_op_copy(kit.tape, PART(p, 0, (3, 4), 4, 1), &logits));
-        const rota_classifier options = {.ignored = ROTA_IGNORED_LABEL, .in_place = true};
+        const rota_classifier options = ROTA_CLASSIFIER(.ignored = ROTA_IGNORED_LABEL, .in_place = true);
         assert_ok(rota_op_classifier(kit.tape, logits, index, &options, &loss));
         if (form == 0) assert_ok(rota_op_fill_into(kit.tape, logits, 0));
         if (form == 1) assert_ok(rota_op_fill_into(kit.tape, index, 0));

@@ -29,7 +29,7 @@ typedef struct fixture {
 } fixture;
 
 static void set_up(fixture *f) {
-    assert_ok(rota_graph_create(&(rota_graph_options){.name = "g"}, &f->graph));
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "g"), &f->graph));
     assert_ok(rota_recorder_open(f->graph, 1, "main", &f->recorder));
     assert_ok(rota_graph_buffer(f->graph, ROTA_BUFFER_TRANSIENT, "a", 1024, &f->a));
     assert_ok(rota_graph_buffer(f->graph, ROTA_BUFFER_TRANSIENT, "b", 1024, &f->b));
@@ -43,8 +43,7 @@ static void tear_down(fixture *f) {
 static rota_status record(fixture *f, const rota_kernel *kernel, const rota_access *accesses,
                           uint32_t count) {
     return rota_record_kernel(
-        f->recorder, &(rota_kernel_node){.kernel = kernel, .accesses = accesses, .access_count = count},
-        NULL);
+        f->recorder, &ROTA_KERNEL_NODE(.kernel = kernel, .accesses = accesses, .access_count = count), NULL);
 }
 
 static void expect_words(const char *a, const char *b, const char *c) {
@@ -77,7 +76,7 @@ static void accesses_are_checked(void **state) {
     expect_words("INPUT", "'x'", "WRITE");
     rota_graph *other;
     rota_buffer *foreign;
-    assert_ok(rota_graph_create(&(rota_graph_options){.name = "other"}, &other));
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "other"), &other));
     assert_ok(rota_graph_buffer(other, ROTA_BUFFER_TRANSIENT, "f", 64, &foreign));
     rota_access of_other[] = {{foreign, 0, 4, ROTA_READ}, {f.b, 0, 4, ROTA_WRITE}};
     assert_status(record(&f, &plain, of_other, 2), ROTA_INVALID_ARGUMENT);
@@ -94,7 +93,7 @@ static void placements_are_checked(void **state) {
     fixture f;
     set_up(&f);
     const rota_access good[] = {{f.a, 0, 512, ROTA_READ}, {f.b, 0, ROTA_WHOLE, ROTA_WRITE}};
-    rota_kernel_node node = {.kernel = &plain, .accesses = good, .access_count = 2};
+    rota_kernel_node node = ROTA_KERNEL_NODE(.kernel = &plain, .accesses = good, .access_count = 2);
     node.placement = (rota_placement){.device_plus_1 = UINT8_MAX, .queue_plus_1 = UINT16_MAX};
     assert_ok(rota_record_kernel(f.recorder, &node, NULL));
     node.placement = (rota_placement){.device_plus_1 = UINT8_MAX + 1, .queue_plus_1 = 1};
@@ -141,7 +140,7 @@ static void no_memory_for_a_name(void **state) {
     for (uint32_t round = 0; round < ROUNDS; round++) {
         rota_graph *graph = NULL;
         refused +=
-            rota_graph_create(&(rota_graph_options){.name = name}, &graph) == ROTA_OUT_OF_MEMORY && !graph;
+            rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = name), &graph) == ROTA_OUT_OF_MEMORY && !graph;
         after = mallinfo2().uordblks;
         if (round == 0) before = after;
     }
@@ -201,7 +200,8 @@ static void step_varying_parameters_need_a_slot_or_a_word(void **state) {
     set_up(&f);
     rota_access access = {f.a, 0, 64, ROTA_WRITE};
     uint32_t params[2] = {1, 2};
-    rota_kernel_node node = {.kernel = &stepped, .accesses = &access, .access_count = 1, .params = params};
+    rota_kernel_node node =
+        ROTA_KERNEL_NODE(.kernel = &stepped, .accesses = &access, .access_count = 1, .params = params);
     assert_status(rota_record_kernel(f.recorder, &node, NULL), ROTA_INVALID_ARGUMENT);
     expect_words("'seed'", "plain value", "ROTA_CONSTANT");
     rota_param_binding constant = {1, ROTA_SLOT_CONSTANT};
@@ -248,12 +248,8 @@ static void slots_have_one_type(void **state) {
                                    .param_bytes = 8,
                                    .bindables = &types[i],
                                    .bindable_count = 1};
-        nodes[i] = (rota_kernel_node){.kernel = &kernels[i],
-                                      .accesses = &access,
-                                      .access_count = 1,
-                                      .params = params,
-                                      .bindings = &binding,
-                                      .binding_count = 1};
+        nodes[i] = ROTA_KERNEL_NODE(.kernel = &kernels[i], .accesses = &access, .access_count = 1,
+                                    .params = params, .bindings = &binding, .binding_count = 1);
     }
     assert_ok(rota_record_kernel(f.recorder, &nodes[0], NULL));
     assert_ok(rota_record_kernel(f.recorder, &nodes[1], NULL));
@@ -282,7 +278,8 @@ static void bindables_lie_in_the_parameters(void **state) {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         const rota_kernel kernel = {
             .name = "bad", .operand_count = 1, .param_bytes = 8, .bindables = &wrong[i], .bindable_count = 1};
-        rota_kernel_node node = {.kernel = &kernel, .accesses = &access, .access_count = 1, .params = params};
+        rota_kernel_node node =
+            ROTA_KERNEL_NODE(.kernel = &kernel, .accesses = &access, .access_count = 1, .params = params);
         assert_status(rota_record_kernel(f.recorder, &node, NULL), ROTA_INVALID_ARGUMENT);
         expect_words(wrong[i].name, "'bad'", "inside the parameters");
     }
@@ -331,12 +328,9 @@ static void reserved_room_is_enough_for_odd_parameters(void **state) {
         const rota_lane_chunk *chunk = f.recorder->chunk;
         for (uint32_t i = 0; i < nodes; i++)
             assert_ok(rota_record_kernel(f.recorder,
-                                         &(rota_kernel_node){.kernel = &kernel,
-                                                             .accesses = &access,
-                                                             .access_count = 1,
-                                                             .params = params,
-                                                             .bindings = bindings,
-                                                             .binding_count = words},
+                                         &ROTA_KERNEL_NODE(.kernel = &kernel, .accesses = &access,
+                                                           .access_count = 1, .params = params,
+                                                           .bindings = bindings, .binding_count = words),
                                          NULL));
         assert_ptr_equal(f.recorder->chunk, chunk);
         tear_down(&f);
@@ -373,12 +367,9 @@ static void reserved_room_is_enough(void **state) {
     for (uint32_t i = 0; i < NODES; i++) {
         rota_access access = {buffers[i % 2 ? 0 : 64], 0, 64, ROTA_WRITE};
         assert_ok(rota_record_kernel(f.recorder,
-                                     &(rota_kernel_node){.kernel = &kernel,
-                                                         .accesses = &access,
-                                                         .access_count = 1,
-                                                         .params = params,
-                                                         .bindings = bindings,
-                                                         .binding_count = BOUND},
+                                     &ROTA_KERNEL_NODE(.kernel = &kernel, .accesses = &access,
+                                                       .access_count = 1, .params = params,
+                                                       .bindings = bindings, .binding_count = BOUND),
                                      NULL));
     }
     assert_ptr_equal(f.recorder->chunk, chunk);

@@ -76,14 +76,12 @@ static rota_plan *on_cpu(rota_device *cpu, const rota_kernel *kernel, uint32_t q
     assert_ok(rota_graph_create(NULL, &graph));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     assert_ok(rota_record_kernel(recorder,
-                                 &(rota_kernel_node){.kernel = kernel,
-                                                     .accesses = &access,
-                                                     .access_count = 1,
-                                                     .placement = {.queue_plus_1 = queue + 1}},
+                                 &ROTA_KERNEL_NODE(.kernel = kernel, .accesses = &access, .access_count = 1,
+                                                   .placement = {.queue_plus_1 = queue + 1}),
                                  NULL));
     rota_recorder_close(recorder);
     assert_ok(rota_compile(rota_device_runtime(cpu), graph,
-                           &(rota_compile_options){.devices = &cpu, .device_count = 1, .queues = 3}, &plan));
+                           &ROTA_COMPILE_OPTIONS(.devices = &cpu, .device_count = 1, .queues = 3), &plan));
     rota_graph_release(graph);
     return plan;
 }
@@ -105,7 +103,7 @@ static void halt_at(uint32_t halt, bool another) {
     rota_device *cpu, *first, *second;
     assert_ok(adversary_runtime_open(
         &options,
-        &(rota_runtime_options){.timeout_ns = TIMEOUT_NS, .queues_per_device = 3, .worker_threads = 4},
+        &ROTA_RUNTIME_OPTIONS(.timeout_ns = TIMEOUT_NS, .queues_per_device = 3, .worker_threads = 4),
         &runtime));
     assert_ok(rota_device_open(runtime, "cpu", &cpu));
     assert_ok(rota_device_open(runtime, "adversary", &first));

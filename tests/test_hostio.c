@@ -25,13 +25,13 @@ static void nap_us(uint64_t us) {
 }
 
 static uint64_t submissions(rota_runtime *runtime) {
-    rota_runtime_stats stats;
+    rota_runtime_stats stats = ROTA_RUNTIME_STATS();
     rota_runtime_get_stats(runtime, &stats);
     return stats.submissions;
 }
 
 static uint64_t memory_bytes(rota_runtime *runtime) {
-    rota_runtime_stats stats;
+    rota_runtime_stats stats = ROTA_RUNTIME_STATS();
     rota_runtime_get_stats(runtime, &stats);
     return stats.memory_bytes;
 }
@@ -139,7 +139,7 @@ enum { TORN_BYTES = 5 << 20 };
  * comes then sees all of it or nothing; and the ticket is that of the whole. */
 static void read_beside_a_large_write(device_kind kind) {
     place p;
-    if (!open_place(&p, kind, &(rota_runtime_options){.staging_slots = 2})) return;
+    if (!open_place(&p, kind, &ROTA_RUNTIME_OPTIONS(.staging_slots = 2))) return;
     uint8_t *old = bytes_of(TORN_BYTES, 1), *new = bytes_of(TORN_BYTES, 2), *got = bytes_of(TORN_BYTES, 3);
     rota_buffer *buffer = test_buffer(p.runtime, "large", TORN_BYTES);
     assert_ok(rota_buffer_write(buffer, p.device, 0, old, TORN_BYTES, NULL));
@@ -184,8 +184,7 @@ static void no_read_sees_a_part_of_a_write(void **state) {
 static void a_write_is_all_or_nothing(void **state) {
     (void)state;
     place p;
-    assert_true(
-        open_place(&p, ON_CPU, &(rota_runtime_options){.staging_slots = 2, .timeout_ns = 200000000u}));
+    assert_true(open_place(&p, ON_CPU, &ROTA_RUNTIME_OPTIONS(.staging_slots = 2, .timeout_ns = 200000000u)));
     uint8_t *old = bytes_of(TORN_BYTES, 1), *new = bytes_of(TORN_BYTES, 2), *got = bytes_of(TORN_BYTES, 3);
     rota_buffer *buffer = test_buffer(p.runtime, "large", TORN_BYTES);
     assert_ok(rota_buffer_write(buffer, p.device, 0, old, TORN_BYTES, NULL));
@@ -234,7 +233,7 @@ static void no_read_of_many_is_torn(void **state) {
     (void)state;
     for (device_kind kind = ON_CPU; kind < DEVICE_KINDS; kind++) {
         place p;
-        if (!open_place(&p, kind, &(rota_runtime_options){.staging_limit_bytes = 16 * MIB})) continue;
+        if (!open_place(&p, kind, &ROTA_RUNTIME_OPTIONS(.staging_limit_bytes = 16 * MIB))) continue;
         rounds r = {.buffer = test_buffer(p.runtime, "large", ROUNDS_BYTES)};
         uint32_t *words = calloc(ROUNDS_WORDS, 4);
         assert_non_null(words);
@@ -266,7 +265,7 @@ static void a_read_of_300_mib_is_one_submission(void **state) {
     (void)state;
     enum { MIBS = 300 / SCALE, FIRST = MIBS - 10 };
     place p;
-    assert_true(open_place(&p, ON_CPU, &(rota_runtime_options){.staging_idle_ns = 10000000u}));
+    assert_true(open_place(&p, ON_CPU, &ROTA_RUNTIME_OPTIONS(.staging_idle_ns = 10000000u)));
     rota_buffer *buffer = test_buffer(p.runtime, "huge", MIBS * MIB);
     uint8_t *data = bytes_of(MIBS * MIB, 9), *part = bytes_of(10 * MIB, 5);
     for (uint32_t at = 0; at < FIRST; at += 10)
@@ -305,7 +304,7 @@ static void reads_do_not_pay_for_past_writes(void **state) {
     static const device_kind kinds[] = {ON_CPU, ON_UNIFIED_ADVERSARY};
     for (uint32_t k = 0; k < 2; k++) {
         place p;
-        assert_true(open_place(&p, kinds[k], &(rota_runtime_options){0}));
+        assert_true(open_place(&p, kinds[k], &ROTA_RUNTIME_OPTIONS()));
         rota_buffer *table = test_buffer(p.runtime, "table", (uint64_t)ROWS * ROW);
         const rota_residency *residency = table->residency;
         uint8_t *all = bytes_of((uint64_t)ROWS * ROW, 0), row[ROW];
@@ -340,7 +339,7 @@ static void unfinished_writes_are_joined_later(void **state) {
     enum { SLOTS = 64 };
     place p;
     assert_true(
-        open_place(&p, ON_CPU, &(rota_runtime_options){.staging_slots = SLOTS, .staging_slot_bytes = 256}));
+        open_place(&p, ON_CPU, &ROTA_RUNTIME_OPTIONS(.staging_slots = SLOTS, .staging_slot_bytes = 256)));
     rota_buffer *table = test_buffer(p.runtime, "table", 2 * SLOTS * ROW);
     const rota_residency *residency = table->residency;
     uint8_t *all = bytes_of(2 * SLOTS * ROW, 1);
@@ -379,7 +378,7 @@ static void a_read_gathers_from_several_devices(void **state) {
     (void)state;
     enum { PIECES = 200 };
     place p;
-    assert_true(open_place(&p, ON_ADVERSARY, &(rota_runtime_options){0}));
+    assert_true(open_place(&p, ON_ADVERSARY, &ROTA_RUNTIME_OPTIONS()));
     rota_device *cpu;
     assert_ok(rota_device_open(p.runtime, "cpu", &cpu));
     rota_buffer *table = test_buffer(p.runtime, "table", PIECES * ROW);
@@ -440,8 +439,8 @@ static void a_read_gathers_from_several_devices(void **state) {
 static void large_writes_stay_within_the_limit(void **state) {
     (void)state;
     place p;
-    assert_true(open_place(
-        &p, ON_CPU, &(rota_runtime_options){.staging_limit_bytes = 8 * MIB, .timeout_ns = 300000000u}));
+    assert_true(open_place(&p, ON_CPU,
+                           &ROTA_RUNTIME_OPTIONS(.staging_limit_bytes = 8 * MIB, .timeout_ns = 300000000u)));
     rota_buffer *buffer = test_buffer(p.runtime, "large", 32 * MIB);
     uint8_t *data = bytes_of(32 * MIB, 1);
     rota_ticket ticket;
@@ -477,7 +476,8 @@ static void staging_memory_makes_room(void **state) {
     (void)state;
     for (device_kind kind = ON_CPU; kind <= ON_UNIFIED_ADVERSARY; kind++) {
         place p;
-        rota_runtime_options options = {.memory_limit_bytes = 40 * MIB, .staging_slots = 1};
+        rota_runtime_options options =
+            ROTA_RUNTIME_OPTIONS(.memory_limit_bytes = 40 * MIB, .staging_slots = 1);
         assert_true(open_place(&p, kind, &options));
         rota_buffer *x = test_buffer(p.runtime, "x", 13 * MIB), *y = test_buffer(p.runtime, "y", 15 * MIB),
                     *z = test_buffer(p.runtime, "z", 13 * MIB);
@@ -536,7 +536,7 @@ static void reads_under_a_limit_take_turns(void **state) {
     (void)state;
     enum { THREADS = 6 };
     place p;
-    rota_runtime_options options = {.memory_limit_bytes = 24 * MIB, .staging_slots = 1};
+    rota_runtime_options options = ROTA_RUNTIME_OPTIONS(.memory_limit_bytes = 24 * MIB, .staging_slots = 1);
     assert_true(open_place(&p, ON_CPU, &options));
     uint8_t *data = bytes_of(6 * MIB, 1);
     rota_buffer *buffer = test_buffer(p.runtime, "buffer", 6 * MIB);
@@ -579,7 +579,7 @@ static void idle_staging_memory_is_given_back(void **state) {
     (void)state;
     for (device_kind kind = ON_CPU; kind < DEVICE_KINDS; kind++) {
         place p;
-        if (!open_place(&p, kind, &(rota_runtime_options){.staging_idle_ns = 10000000u})) continue;
+        if (!open_place(&p, kind, &ROTA_RUNTIME_OPTIONS(.staging_idle_ns = 10000000u))) continue;
         rota_buffer *buffer = test_buffer(p.runtime, "large", 24 * MIB);
         uint8_t *data = bytes_of(24 * MIB, 1);
         assert_ok(rota_buffer_prepare(buffer, p.device));
@@ -602,7 +602,7 @@ static void trimming_says_whether_it_helped(void **state) {
     (void)state;
     for (device_kind kind = ON_CPU; kind < DEVICE_KINDS; kind++) {
         place p;
-        if (!open_place(&p, kind, &(rota_runtime_options){.staging_idle_ns = PATIENCE_NS})) continue;
+        if (!open_place(&p, kind, &ROTA_RUNTIME_OPTIONS(.staging_idle_ns = PATIENCE_NS))) continue;
         rota_buffer *buffer = test_buffer(p.runtime, "x", MIB);
         uint8_t *data = bytes_of(MIB, 1);
         assert_ok(rota_buffer_write(buffer, p.device, 0, data, MIB, NULL));
@@ -625,7 +625,7 @@ static uint32_t wrong_after_reuse(bool early_signals) {
     enum { BUFFERS = 4, SIZE = 12 << 10, ROUNDS = 12 };
     place p;
     uint32_t wrong = 0;
-    rota_runtime_options options = {.staging_slots = 2, .staging_slot_bytes = 4096};
+    rota_runtime_options options = ROTA_RUNTIME_OPTIONS(.staging_slots = 2, .staging_slot_bytes = 4096);
     assert_true(open_place(&p, ON_ADVERSARY, &options));
     rota_buffer *buffers[BUFFERS];
     uint8_t *data = bytes_of(SIZE, 0);
@@ -786,10 +786,9 @@ static void stopped_threads_keep_their_own(void **state) {
                  {"asynchronous read", read_async, false}};
     for (uint32_t c = 0; c < sizeof calls / sizeof *calls; c++) {
         place p;
-        rota_runtime_options options = {.staging_limit_bytes = 128 << 10,
-                                        .memory_limit_bytes = 64 * MIB,
-                                        .staging_slots = 2,
-                                        .staging_slot_bytes = 16 << 10};
+        rota_runtime_options options =
+            ROTA_RUNTIME_OPTIONS(.staging_limit_bytes = 128 << 10, .memory_limit_bytes = 64 * MIB,
+                                 .staging_slots = 2, .staging_slot_bytes = 16 << 10);
         assert_true(open_place(&p, ON_CPU, &options));
         static halting h;
         h = (halting){.call = calls[c].call, .data = bytes_of(OTHER_BYTES, 3)};
@@ -835,7 +834,7 @@ static void async_reads_bring_the_bytes_before_their_ticket(void **state) {
     enum { SIZE = 4096, READS = 500 };
     for (device_kind kind = ON_CPU; kind <= ON_UNIFIED_ADVERSARY; kind++) {
         place p;
-        assert_true(open_place(&p, kind, &(rota_runtime_options){0}));
+        assert_true(open_place(&p, kind, &ROTA_RUNTIME_OPTIONS()));
         rota_buffer *buffer = test_buffer(p.runtime, "b", SIZE);
         uint8_t *one = bytes_of(SIZE, 1), *two = bytes_of(SIZE, 2),
                 *got = bytes_of((uint64_t)SIZE * READS, 0xee), *late = bytes_of(SIZE, 0xee);
@@ -879,7 +878,7 @@ static void async_reads_bring_the_bytes_before_their_ticket(void **state) {
 static void async_reads_are_delivered_in_order(void **state) {
     (void)state;
     place p;
-    assert_true(open_place(&p, ON_ADVERSARY, &(rota_runtime_options){0}));
+    assert_true(open_place(&p, ON_ADVERSARY, &ROTA_RUNTIME_OPTIONS()));
     rota_device *cpu;
     assert_ok(rota_device_open(p.runtime, "cpu", &cpu));
     rota_buffer *slow = test_words(cpu, "slow", 64, 1), *quick = test_words(p.device, "quick", 64, 2),
@@ -918,7 +917,7 @@ static void async_reads_that_fail(void **state) {
     (void)state;
     enum { WORDS = 1024 };
     place p;
-    assert_true(open_place(&p, ON_ADVERSARY, &(rota_runtime_options){.timeout_ns = 5000000000u}));
+    assert_true(open_place(&p, ON_ADVERSARY, &ROTA_RUNTIME_OPTIONS(.timeout_ns = 5000000000u)));
     rota_device *cpu;
     assert_ok(rota_device_open(p.runtime, "cpu", &cpu));
     rota_buffer *failed = test_words(cpu, "failed", WORDS, 1), *never = test_buffer(p.runtime, "never", 64),

@@ -25,11 +25,11 @@ static rota_plan *plan_with_slots(rota_device *device, rota_buffer *x, rota_args
     }
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     assert_ok(rota_record_kernel(
-        recorder, &(rota_kernel_node){.kernel = &test_increment, .accesses = &access, .access_count = 1},
+        recorder, &ROTA_KERNEL_NODE(.kernel = &test_increment, .accesses = &access, .access_count = 1),
         NULL));
     rota_recorder_close(recorder);
     assert_ok(rota_compile(rota_device_runtime(device), graph,
-                           &(rota_compile_options){.devices = &device, .device_count = 1}, &plan));
+                           &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), &plan));
     rota_graph_release(graph);
     assert_ok(rota_args_create(plan, out_args));
     return plan;
@@ -48,7 +48,7 @@ static void a_burst_of_submissions(void **state) {
     rota_device *device;
     rota_ticket ticket;
     assert_ok(rota_runtime_open(
-        &(rota_runtime_options){.timeout_ns = 20000000000u, .staging_idle_ns = 10000000u}, &runtime));
+        &ROTA_RUNTIME_OPTIONS(.timeout_ns = 20000000000u, .staging_idle_ns = 10000000u), &runtime));
     assert_ok(rota_device_open(runtime, "cpu", &device));
     rota_buffer *x = test_words(device, "x", 1, 0);
     rota_plan *gate = test_plan_1(device, "gate", &test_gate, x, ROTA_READWRITE);
@@ -129,7 +129,7 @@ static void threads_sleep(void **state) {
     rota_runtime *runtime;
     rota_device *device;
     rota_ticket ticket;
-    assert_ok(rota_runtime_open(&(rota_runtime_options){.timeout_ns = 20000000000u}, &runtime));
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = 20000000000u), &runtime));
     assert_ok(rota_device_open(runtime, "cpu", &device));
     rota_buffer *x = test_words(device, "x", 1, 0);
     rota_plan *plan = test_plan_1(device, "step", &test_increment, x, ROTA_READWRITE);

@@ -35,14 +35,11 @@ static rota_plan *plan_on(rota_device *device, uint32_t queue, const rota_kernel
     assert_ok(rota_graph_create(NULL, &graph));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     assert_ok(rota_record_kernel(
-        recorder, &(rota_kernel_node){.kernel = kernel, .accesses = &access, .access_count = 1}, NULL));
+        recorder, &ROTA_KERNEL_NODE(.kernel = kernel, .accesses = &access, .access_count = 1), NULL));
     rota_recorder_close(recorder);
     assert_ok(rota_compile(rota_device_runtime(device), graph,
-                           &(rota_compile_options){.devices = &device,
-                                                   .device_count = 1,
-                                                   .queues = 2,
-                                                   .queue_policy = on_queue,
-                                                   .queue_policy_user = &queue},
+                           &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .queues = 2,
+                                                 .queue_policy = on_queue, .queue_policy_user = &queue),
                            &plan));
     rota_graph_release(graph);
     return plan;
@@ -254,7 +251,7 @@ static void many_devices(void **state) {
     adversary_options adversary = {.seed = 3};
     rota_runtime *runtime;
     rota_device *devices[SHOWN + 1];
-    assert_ok(rota_runtime_open(&(rota_runtime_options){.staging_slots = 1, .staging_slot_bytes = 1 << 19},
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.staging_slots = 1, .staging_slot_bytes = 1 << 19),
                                 &runtime));
     assert_ok(rota_runtime_add_driver(runtime, &many, &adversary));
     for (uint32_t i = 0; i < SHOWN; i++) {
@@ -313,7 +310,7 @@ static void refused_devices_take_no_more_room(void **state) {
  * of the later one back, which another thread has. */
 static void a_lane_of_an_earlier_open(void **state) {
     (void)state;
-    const rota_runtime_options options = {.worker_threads = 1};
+    const rota_runtime_options options = ROTA_RUNTIME_OPTIONS(.worker_threads = 1);
     rota_runtime *first, *later;
     rota_device *device;
     assert_ok(rota_runtime_open(&options, &first));

@@ -62,16 +62,18 @@ static void replays_in_a_row(void **state) {
     rota_graph *graph;
     rota_recorder *recorder;
     rota_plan *plan;
-    assert_ok(rota_graph_create(&(rota_graph_options){.name = "copies"}, &graph));
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "copies"), &graph));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     for (uint32_t i = 0; i < COPIES; i++) {
         to[i] = test_words(s.p->devices[1], "to", WORDS, 77);
         rota_access accesses[] = {{s.x, 0, ROTA_WHOLE, ROTA_READ}, {to[i], 0, ROTA_WHOLE, ROTA_WRITE}};
-        rota_kernel_node node = {.kernel = &test_copy, .accesses = accesses, .access_count = 2};
+        rota_kernel_node node =
+            ROTA_KERNEL_NODE(.kernel = &test_copy, .accesses = accesses, .access_count = 2);
         assert_ok(rota_record_kernel(recorder, &node, NULL));
     }
     rota_recorder_close(recorder);
-    rota_compile_options options = {.name = "copies", .devices = &s.p->devices[1], .device_count = 1};
+    rota_compile_options options =
+        ROTA_COMPILE_OPTIONS(.name = "copies", .devices = &s.p->devices[1], .device_count = 1);
     assert_ok(rota_compile(s.p->runtime, graph, &options, &plan));
     rota_graph_release(graph);
     rota_ticket tickets[REPLAYS];
@@ -284,15 +286,13 @@ static void an_input_that_is_being_taken(void **state) {
     for (uint32_t i = 0; i < 2; i++) {
         rota_access accesses[] = {{i ? t : in, 0, ROTA_WHOLE, ROTA_READ},
                                   {i ? y : t, 0, ROTA_WHOLE, ROTA_WRITE}};
-        rota_kernel_node node = {.kernel = &test_copy,
-                                 .accesses = accesses,
-                                 .access_count = 2,
-                                 .placement = {.device_plus_1 = 1 + i}};
+        rota_kernel_node node = ROTA_KERNEL_NODE(.kernel = &test_copy, .accesses = accesses,
+                                                 .access_count = 2, .placement = {.device_plus_1 = 1 + i});
         assert_ok(rota_record_kernel(recorder, &node, NULL));
     }
     rota_recorder_close(recorder);
-    assert_ok(rota_compile(p->runtime, graph, &(rota_compile_options){.devices = devices, .device_count = 2},
-                           &plan));
+    assert_ok(
+        rota_compile(p->runtime, graph, &ROTA_COMPILE_OPTIONS(.devices = devices, .device_count = 2), &plan));
     rota_graph_release(graph);
     rota_args *args;
     rota_ticket ticket, last;
@@ -332,15 +332,16 @@ static rota_plan *by_way_of(rota_device *first, rota_device *other, const rota_k
     rota_plan *plan;
     rota_access change = {from, 0, ROTA_WHOLE, ROTA_READWRITE};
     rota_access copy[] = {{from, 0, ROTA_WHOLE, ROTA_READ}, {a, 0, ROTA_WHOLE, ROTA_WRITE}};
-    rota_kernel_node nodes[] = {
-        {.kernel = kernel, .accesses = &change, .access_count = 1, .placement = {.device_plus_1 = 2}},
-        {.kernel = &test_copy, .accesses = copy, .access_count = 2, .placement = {.device_plus_1 = 1}}};
+    rota_kernel_node nodes[] = {ROTA_KERNEL_NODE(.kernel = kernel, .accesses = &change, .access_count = 1,
+                                                 .placement = {.device_plus_1 = 2}),
+                                ROTA_KERNEL_NODE(.kernel = &test_copy, .accesses = copy, .access_count = 2,
+                                                 .placement = {.device_plus_1 = 1})};
     assert_ok(rota_graph_create(NULL, &graph));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     for (uint32_t i = 0; i < 2; i++) assert_ok(rota_record_kernel(recorder, &nodes[i], NULL));
     rota_recorder_close(recorder);
     assert_ok(rota_compile(rota_device_runtime(first), graph,
-                           &(rota_compile_options){.devices = devices, .device_count = 2}, &plan));
+                           &ROTA_COMPILE_OPTIONS(.devices = devices, .device_count = 2), &plan));
     rota_graph_release(graph);
     return plan;
 }

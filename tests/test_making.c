@@ -24,7 +24,7 @@ static stage *open_stage(uint64_t timeout_ns) {
     assert_non_null(s);
     s->options.seed = 5;
     assert_ok(
-        adversary_runtime_open(&s->options, &(rota_runtime_options){.timeout_ns = timeout_ns}, &s->runtime));
+        adversary_runtime_open(&s->options, &ROTA_RUNTIME_OPTIONS(.timeout_ns = timeout_ns), &s->runtime));
     assert_ok(rota_device_open(s->runtime, "adversary", &s->device));
     return s;
 }
@@ -51,7 +51,7 @@ static replayed *new_replayed(stage *s) {
     assert_non_null(r);
     r->y = test_words(s->device, "y", WORDS, 1);
     test_expect_words(r->y, 1, 1); /* it is sequenced: overlap counts submissions */
-    assert_ok(rota_graph_create(&(rota_graph_options){.name = "replayed"}, &graph));
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "replayed"), &graph));
     assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_INPUT, "in", WORDS * 4, &r->in));
     assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_OUTPUT, "out", WORDS * 4, &r->out));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
@@ -59,12 +59,12 @@ static replayed *new_replayed(stage *s) {
         rota_access accesses[] = {{r->in, 0, ROTA_WHOLE, ROTA_READ},
                                   {i ? r->out : r->y, 0, ROTA_WHOLE, ROTA_WRITE}};
         assert_ok(rota_record_kernel(
-            recorder, &(rota_kernel_node){.kernel = &test_copy, .accesses = accesses, .access_count = 2},
+            recorder, &ROTA_KERNEL_NODE(.kernel = &test_copy, .accesses = accesses, .access_count = 2),
             NULL));
     }
     rota_recorder_close(recorder);
-    assert_ok(rota_compile(s->runtime, graph,
-                           &(rota_compile_options){.devices = &s->device, .device_count = 1}, &r->plan));
+    assert_ok(rota_compile(s->runtime, graph, &ROTA_COMPILE_OPTIONS(.devices = &s->device, .device_count = 1),
+                           &r->plan));
     rota_graph_release(graph);
     for (uint32_t i = 0; i < 3; i++) {
         r->from[i][WORDS - 1] = 10 + i;
@@ -84,7 +84,7 @@ static void free_replayed(replayed *r) {
 
 /* Replays at once: the device takes nothing before the last of them is sequenced. */
 static void overlap(stage *s, replayed *r, uint32_t count) {
-    rota_runtime_stats stats;
+    rota_runtime_stats stats = ROTA_RUNTIME_STATS();
     rota_runtime_get_stats(s->runtime, &stats);
     const uint64_t wanted = stats.submissions + count, deadline = rota_deadline_after(SOON_NS);
     ra_store_seq_cst(&s->options.faults.submits_stay, 1);
@@ -156,10 +156,10 @@ static void a_long_making_keeps_no_others(void **state) {
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     rota_access accesses[] = {{x, 0, ROTA_WHOLE, ROTA_READ}, {t, 0, ROTA_WHOLE, ROTA_WRITE}};
     assert_ok(rota_record_kernel(
-        recorder, &(rota_kernel_node){.kernel = &test_copy, .accesses = accesses, .access_count = 2}, NULL));
+        recorder, &ROTA_KERNEL_NODE(.kernel = &test_copy, .accesses = accesses, .access_count = 2), NULL));
     rota_recorder_close(recorder);
     assert_ok(rota_compile(s->runtime, graph,
-                           &(rota_compile_options){.devices = &s->device, .device_count = 1, .arenas = 2},
+                           &ROTA_COMPILE_OPTIONS(.devices = &s->device, .device_count = 1, .arenas = 2),
                            &shared));
     rota_graph_release(graph);
     const uint32_t made = ra_load_seq_cst(&s->options.instance_creations);

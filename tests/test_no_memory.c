@@ -209,7 +209,8 @@ typedef struct unlucky {
 
 static void unlucky_make(unlucky *u) {
     enum { SLOTS = 11 }; /* more than a work has room for */
-    static const rota_runtime_options options = {.worker_threads = 3, .timeout_ns = 20000000000u};
+    static const rota_runtime_options options = {
+        .struct_size = sizeof(rota_runtime_options), .worker_threads = 3, .timeout_ns = 20000000000u};
     assert_ok(rota_runtime_open(&options, &u->runtime));
     assert_ok(rota_device_open(u->runtime, "cpu", &u->device));
     u->held = test_buffer(u->runtime, "held", HELD_BYTES);
@@ -224,12 +225,12 @@ static void unlucky_make(unlucky *u) {
     for (uint32_t i = 0; i < SLOTS; i++) {
         assert_ok(rota_recorder_buffer(recorder, ROTA_BUFFER_SLOT, "slot", WORDS * 4, &slots[i]));
         const rota_access access = {slots[i], 0, ROTA_WHOLE, ROTA_READWRITE};
-        const rota_kernel_node node = {
-            .kernel = &test_increment, .name = "add", .accesses = &access, .access_count = 1};
+        const rota_kernel_node node = ROTA_KERNEL_NODE(.kernel = &test_increment, .name = "add",
+                                                       .accesses = &access, .access_count = 1);
         assert_ok(rota_record_kernel(recorder, &node, NULL));
     }
     rota_recorder_close(recorder);
-    const rota_compile_options compile = {.devices = &u->device, .device_count = 1};
+    const rota_compile_options compile = ROTA_COMPILE_OPTIONS(.devices = &u->device, .device_count = 1);
     assert_ok(rota_compile(u->runtime, graph, &compile, &plan));
     assert_ok(rota_args_create(plan, &args));
     for (uint32_t i = 0; i < SLOTS; i++) {
@@ -319,8 +320,8 @@ static bool refuse_allocation(uint32_t number, bool all) {
     (void)snprintf(when, sizeof when, "allocation %u%s", number, all ? " and all others" : "");
     rota_runtime *runtime;
     rota_device *device;
-    assert_ok(rota_runtime_open(&(rota_runtime_options){.worker_threads = 3, .timeout_ns = 20000000000u},
-                                &runtime));
+    assert_ok(
+        rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.worker_threads = 3, .timeout_ns = 20000000000u), &runtime));
     assert_ok(rota_device_open(runtime, "cpu", &device));
     rota_buffer *held = test_words(device, "held", WORDS, 1), *x = test_words(device, "x", WORDS, 1),
                 *y = test_words(device, "y", WORDS, 2), *w = test_words(device, "w", WORDS, 3);
@@ -391,7 +392,8 @@ static to_host plan_to_host(rota_device *device, rota_buffer *from, bool gated) 
     rota_graph *graph;
     rota_recorder *recorder;
     const rota_access access = {from, 0, ROTA_WHOLE, ROTA_READWRITE};
-    const rota_kernel_node gate = {.kernel = &test_gate, .accesses = &access, .access_count = 1};
+    const rota_kernel_node gate =
+        ROTA_KERNEL_NODE(.kernel = &test_gate, .accesses = &access, .access_count = 1);
     assert_ok(rota_graph_create(NULL, &graph));
     assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_OUTPUT, "out", WORDS * 4, &t.output));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
@@ -399,7 +401,7 @@ static to_host plan_to_host(rota_device *device, rota_buffer *from, bool gated) 
     assert_ok(rota_record_copy(recorder, t.output, 0, from, 0, WORDS * 4, NULL));
     rota_recorder_close(recorder);
     assert_ok(rota_compile(rota_device_runtime(device), graph,
-                           &(rota_compile_options){.devices = &device, .device_count = 1}, &t.plan));
+                           &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), &t.plan));
     rota_graph_release(graph);
     return t;
 }
@@ -426,8 +428,8 @@ static bool refuse_order(uint32_t number, bool all) {
     rota_device *device;
     static _Atomic uint32_t ended;
     uint32_t memory[WORDS] = {0};
-    assert_ok(rota_runtime_open(&(rota_runtime_options){.worker_threads = 3, .timeout_ns = 20000000000u},
-                                &runtime));
+    assert_ok(
+        rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.worker_threads = 3, .timeout_ns = 20000000000u), &runtime));
     assert_ok(rota_device_open(runtime, "cpu", &device));
     to_host older = plan_to_host(device, test_words(device, "from", WORDS, 5), true),
             fails = plan_to_host(device, test_buffer(runtime, "never written", WORDS * 4), false);

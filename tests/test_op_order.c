@@ -554,8 +554,8 @@ static void norms(void **state) {
                 x[at] = singles[s];
                 rota_tensor t = input(&kit, ROTA_F32, ROTA_SHAPE(N), x), norm_factor, norm, factor,
                             scale = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(2), state_data);
-                const rota_loss_scale options = {
-                    .growth = 2, .backoff = 0.5f, .interval = 100, .max_norm = INFINITY};
+                const rota_loss_scale options =
+                    ROTA_LOSS_SCALE(.growth = 2, .backoff = 0.5f, .interval = 100, .max_norm = INFINITY);
                 assert_ok(rota_op_global_norm(kit.tape, &t, 1, 1.0f, &norm_factor));
                 assert_ok(rota_tensor_slice(&norm_factor, 0, 0, 1, &norm));
                 assert_ok(rota_op_loss_scale(kit.tape, norm, scale, &options, &factor));

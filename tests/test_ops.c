@@ -436,7 +436,8 @@ static void what_varies_by_step_is_no_plain_number(void **state) {
                 g = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(4), data),
                 m = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(4), data),
                 v = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(4), data), y;
-    rota_adamw options = {.lr = ROTA_PLAIN(0.1), .step = ROTA_CONSTANT(1), .beta1 = 0.9f, .beta2 = 0.99f};
+    rota_adamw options =
+        ROTA_ADAMW(.lr = ROTA_PLAIN(0.1), .step = ROTA_CONSTANT(1), .beta1 = 0.9f, .beta2 = 0.99f);
     assert_status(rota_op_adamw(kit.tape, p, g, m, v, &options), ROTA_INVALID_ARGUMENT);
     assert_message("lr");
     options.lr = ROTA_CONSTANT(0.1);

@@ -32,9 +32,9 @@ typedef struct bench {
 static bench *open_bench(void) {
     bench *b = calloc(1, sizeof *b);
     assert_non_null(b);
-    rota_runtime_options options = {.timeout_ns = 4 * (uint64_t)PATIENCE_NS,
-                                    .worker_threads = 2,
-                                    .log = {test_hold_log, &b->hold, ROTA_LOG_WARNING}};
+    rota_runtime_options options =
+        ROTA_RUNTIME_OPTIONS(.timeout_ns = 4 * (uint64_t)PATIENCE_NS, .worker_threads = 2,
+                             .log = {test_hold_log, &b->hold, ROTA_LOG_WARNING});
     assert_ok(adversary_runtime_open(&b->options, &options, &b->runtime));
     assert_ok(rota_device_open(b->runtime, "adversary", &b->devices[0]));
     assert_ok(rota_device_open(b->runtime, "adversary:1", &b->devices[1]));
@@ -69,20 +69,18 @@ static source make_from(bench *b, uint32_t device, uint32_t words, rota_buffer *
     source s = {.words = words, .from = from};
     rota_graph *graph;
     rota_recorder *recorder;
-    assert_ok(rota_graph_create(&(rota_graph_options){.name = "source"}, &graph));
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "source"), &graph));
     assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_OUTPUT, "out", words * 4, &s.output));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     rota_access access = {s.from, 0, ROTA_WHOLE, ROTA_READWRITE};
     if (gated)
         assert_ok(rota_record_kernel(
-            recorder, &(rota_kernel_node){.kernel = &test_gate, .accesses = &access, .access_count = 1},
-            NULL));
+            recorder, &ROTA_KERNEL_NODE(.kernel = &test_gate, .accesses = &access, .access_count = 1), NULL));
     assert_ok(rota_record_copy(recorder, s.output, 0, s.from, 0, words * 4, NULL));
     rota_recorder_close(recorder);
     assert_ok(rota_compile(
         b->runtime, graph,
-        &(rota_compile_options){.name = "source", .devices = &b->devices[device], .device_count = 1},
-        &s.plan));
+        &ROTA_COMPILE_OPTIONS(.name = "source", .devices = &b->devices[device], .device_count = 1), &s.plan));
     rota_graph_release(graph);
     return s;
 }
@@ -305,7 +303,7 @@ static void a_slots_buffer_is_not_looked_into(void **state) {
     assert_ok(rota_record_copy(recorder, output, 0, from, 0, WORDS * 4, NULL));
     rota_recorder_close(recorder);
     assert_ok(rota_compile(b->runtime, graph,
-                           &(rota_compile_options){.devices = &b->devices[2], .device_count = 1}, &plan));
+                           &ROTA_COMPILE_OPTIONS(.devices = &b->devices[2], .device_count = 1), &plan));
     rota_graph_release(graph);
     test_fail = 1;
     assert_ok(rota_submit_wait(fails, NULL, 0, &ticket));

@@ -111,7 +111,8 @@ static void record_takes_no_lock(void **state) {
     rota_recorder *recorder;
     rota_node nodes[2];
     rota_access access = {buffer, 0, ROTA_WHOLE, ROTA_READWRITE};
-    rota_kernel_node node = {.kernel = &test_increment, .accesses = &access, .access_count = 1};
+    rota_kernel_node node =
+        ROTA_KERNEL_NODE(.kernel = &test_increment, .accesses = &access, .access_count = 1);
     assert_ok(rota_graph_create(NULL, &graph));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     assert_ok(rota_recorder_reserve(recorder, 8, 8, 256));
@@ -190,8 +191,8 @@ static void arguments_take_no_lock(void **state) {
     assert_ok(rota_record_copy(recorder, slot, 0, input, 0, BYTES, NULL));
     assert_ok(rota_record_copy(recorder, output, 0, slot, 0, BYTES, NULL));
     rota_recorder_close(recorder);
-    assert_ok(rota_compile(f->runtime, graph,
-                           &(rota_compile_options){.devices = &f->device, .device_count = 1}, &plan));
+    assert_ok(rota_compile(f->runtime, graph, &ROTA_COMPILE_OPTIONS(.devices = &f->device, .device_count = 1),
+                           &plan));
     assert_ok(rota_args_create(plan, &args));
     FREE_OK(rota_args_set_buffer(args, slot, view));
     FREE_OK(rota_args_set_buffer(args, slot, bound));

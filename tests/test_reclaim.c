@@ -22,7 +22,7 @@ static void nap_ms(uint32_t ms) {
 }
 
 static uint64_t reclaim_pending(const pair *p) {
-    rota_runtime_stats stats;
+    rota_runtime_stats stats = ROTA_RUNTIME_STATS();
     rota_runtime_get_stats(p->runtime, &stats);
     return stats.reclaim_pending;
 }
@@ -55,12 +55,13 @@ static rota_plan *reading(rota_device *device, rota_buffer *x, rota_buffer **out
     rota_graph *graph;
     rota_recorder *recorder;
     rota_plan *plan;
-    assert_ok(rota_graph_create(&(rota_graph_options){.name = "reading"}, &graph));
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "reading"), &graph));
     assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_OUTPUT, "out", WORDS * 4, out_output));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     assert_ok(rota_record_copy(recorder, *out_output, 0, x, 0, WORDS * 4, NULL));
     rota_recorder_close(recorder);
-    rota_compile_options options = {.name = "reading", .devices = &device, .device_count = 1};
+    rota_compile_options options =
+        ROTA_COMPILE_OPTIONS(.name = "reading", .devices = &device, .device_count = 1);
     assert_ok(rota_compile(rota_device_runtime(device), graph, &options, &plan));
     rota_graph_release(graph);
     return plan;
@@ -191,7 +192,7 @@ static void closed_while_a_submit_thread_does_not_return(void **state) {
     rota_runtime *runtime;
     rota_device *device, *other;
     assert_ok(adversary_runtime_open(
-        &options, &(rota_runtime_options){.timeout_ns = 20000000000u, .queues_per_device = 1}, &runtime));
+        &options, &ROTA_RUNTIME_OPTIONS(.timeout_ns = 20000000000u, .queues_per_device = 1), &runtime));
     assert_ok(rota_device_open(runtime, "adversary", &device));
     assert_ok(rota_device_open(runtime, "adversary:1", &other));
     rota_buffer *far = test_words(other, "far", WORDS, 3), *y = test_words(device, "y", WORDS, 4);
@@ -219,7 +220,7 @@ static void closed_while_an_instance_is_made(void **state) {
     static rota_args *args; /* never released: the runtime that would free it is left */
     rota_ticket ticket;
     assert_ok(adversary_runtime_open(
-        &options, &(rota_runtime_options){.timeout_ns = 20000000000u, .queues_per_device = 1}, &runtime));
+        &options, &ROTA_RUNTIME_OPTIONS(.timeout_ns = 20000000000u, .queues_per_device = 1), &runtime));
     assert_ok(rota_device_open(runtime, "adversary", &device));
     assert_ok(rota_device_open(runtime, "adversary:1", &other));
     rota_buffer *g = test_words(device, "g", WORDS, 1), *x = test_words(device, "x", WORDS, 2),
@@ -276,8 +277,8 @@ static bool close_at_an_end(void) {
     pthread_t thread;
     rota_ticket ticket;
     memset(&late, 0, sizeof late);
-    assert_ok(rota_runtime_open(&(rota_runtime_options){.log = {test_hold_log, &late.hold, ROTA_LOG_WARNING},
-                                                        .timeout_ns = 20000000000u},
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.log = {test_hold_log, &late.hold, ROTA_LOG_WARNING},
+                                                      .timeout_ns = 20000000000u),
                                 &runtime));
     assert_ok(rota_device_open(runtime, "cpu", &late.device));
     rota_buffer *x = test_words(late.device, "x", WORDS, 1);

@@ -130,8 +130,7 @@ static rota_graph *record(const random_graph *g, rota_buffer *const *persistent,
     rota_graph *graph;
     rota_recorder *recorder;
     rota_buffer *buffers[NODES_MAX + PERSISTENT];
-    assert_ok(
-        rota_graph_create(&(rota_graph_options){.name = "random", .memory_limit_bytes = limit}, &graph));
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "random", .memory_limit_bytes = limit), &graph));
     for (uint32_t p = 0; p < PERSISTENT; p++) buffers[NODES_MAX + p] = persistent[p];
     for (uint32_t i = 0; i < g->node_count; i++) {
         char name[16];
@@ -148,10 +147,9 @@ static rota_graph *record(const random_graph *g, rota_buffer *const *persistent,
         accesses[node->input_count] = (rota_access){buffers[node->output], 0, ROTA_WHOLE,
                                                     node->kernel == &update ? ROTA_READWRITE : ROTA_WRITE};
         assert_ok(rota_record_kernel(recorder,
-                                     &(rota_kernel_node){.kernel = node->kernel,
-                                                         .accesses = accesses,
-                                                         .access_count = node->input_count + 1,
-                                                         .params = &(mix_params){i}},
+                                     &ROTA_KERNEL_NODE(.kernel = node->kernel, .accesses = accesses,
+                                                       .access_count = node->input_count + 1,
+                                                       .params = &(mix_params){i}),
                                      NULL));
     }
     rota_recorder_close(recorder);
@@ -172,13 +170,12 @@ static void limited(rota_device *device, const random_graph *g, uint32_t percent
         persistent[p] = test_words(device, "kept", PERSISTENT_WORDS, p);
         for (uint32_t w = 0; w < PERSISTENT_WORDS; w++) expected[p][w] = p;
     }
-    rota_compile_options options = {.devices = &device,
-                                    .certify = true,
-                                    .device_count = 1,
-                                    .queues = 1 + (uint32_t)(seed % 3),
-                                    .packing = seed % 5 ? ROTA_PACK_TIGHT : ROTA_PACK_CONCURRENT};
+    rota_compile_options options =
+        ROTA_COMPILE_OPTIONS(.devices = &device, .certify = true, .device_count = 1,
+                             .queues = 1 + (uint32_t)(seed % 3),
+                             .packing = seed % 5 ? ROTA_PACK_TIGHT : ROTA_PACK_CONCURRENT);
     rota_plan *plan;
-    rota_plan_stats stats;
+    rota_plan_stats stats = ROTA_PLAN_STATS();
     rota_graph *graph = record(g, persistent, 0);
     assert_ok(rota_compile(runtime, graph, &options, &plan));
     rota_plan_get_stats(plan, &stats);
@@ -234,8 +231,8 @@ static void same_bits_in_less(const char *id) {
         adversary_options adversary = {.seed = seed};
         rota_runtime *runtime;
         rota_device *device;
-        assert_ok(rota_runtime_open(
-            &(rota_runtime_options){.timeout_ns = 20000000000u, .queues_per_device = 3}, &runtime));
+        assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = 20000000000u, .queues_per_device = 3),
+                                    &runtime));
         assert_ok(rota_runtime_add_driver(runtime, &adversary_driver, &adversary));
         assert_ok(rota_device_open(runtime, id, &device));
         generate(&g, seed, 20 + (uint32_t)(seed * 37 % 300));
@@ -265,7 +262,7 @@ static rota_graph *chain(uint32_t half, uint64_t limit) {
     enum { BYTES = 4096 };
     rota_graph *graph;
     rota_recorder *recorder;
-    assert_ok(rota_graph_create(&(rota_graph_options){.name = "chain", .memory_limit_bytes = limit}, &graph));
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "chain", .memory_limit_bytes = limit), &graph));
     rota_buffer **values = calloc(2 * (size_t)half, sizeof *values);
     assert_non_null(values);
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
@@ -278,10 +275,8 @@ static rota_graph *chain(uint32_t half, uint64_t limit) {
         if (i > half) accesses[count++] = (rota_access){values[2 * half - 1 - i], 0, ROTA_WHOLE, ROTA_READ};
         accesses[count++] = (rota_access){values[i], 0, ROTA_WHOLE, ROTA_WRITE};
         assert_ok(rota_record_kernel(recorder,
-                                     &(rota_kernel_node){.kernel = &pure[count - 1],
-                                                         .accesses = accesses,
-                                                         .access_count = count,
-                                                         .params = &(mix_params){0}},
+                                     &ROTA_KERNEL_NODE(.kernel = &pure[count - 1], .accesses = accesses,
+                                                       .access_count = count, .params = &(mix_params){0}),
                                      NULL));
     }
     free(values);
@@ -294,20 +289,20 @@ static void runs_between_kept_buffers(void **state) {
     enum { HALF = 1000 };
     rota_graph *graph = chain(HALF, 0);
     rota_plan *plan;
-    rota_plan_stats stats;
+    rota_plan_stats stats = ROTA_PLAN_STATS();
     assert_ok(rota_compile(NULL, graph, NULL, &plan));
     rota_plan_get_stats(plan, &stats);
     const uint64_t all = stats.arena_bytes;
     assert_true(all >= (uint64_t)(HALF - 1) * 4096);
     rota_plan_release(plan);
     /* A tenth, with every forward node at most twice. */
-    assert_ok(rota_compile(NULL, graph, &(rota_compile_options){.memory_limit_bytes = all / 10}, &plan));
+    assert_ok(rota_compile(NULL, graph, &ROTA_COMPILE_OPTIONS(.memory_limit_bytes = all / 10), &plan));
     rota_plan_get_stats(plan, &stats);
     assert_true(stats.arena_bytes <= all / 10);
     assert_in_range(stats.recomputed, HALF / 2, HALF);
     rota_plan_release(plan);
     /* Out of reach: both numbers, the place and the largest buffers are named. */
-    assert_int_equal(rota_compile(NULL, graph, &(rota_compile_options){.memory_limit_bytes = 4096}, &plan),
+    assert_int_equal(rota_compile(NULL, graph, &ROTA_COMPILE_OPTIONS(.memory_limit_bytes = 4096), &plan),
                      ROTA_OUT_OF_MEMORY);
     assert_non_null(strstr(rota_last_error(), "over the limit of 4096"));
     assert_non_null(strstr(rota_last_error(), "node '"));
@@ -344,10 +339,9 @@ static void run_writing(const rota_kernel *kernel, rota_buffer *const *operands,
     for (uint32_t i = 0; i < kernel->operand_count; i++)
         accesses[i] = (rota_access){operands[i], 0, ROTA_WHOLE, i == written ? ROTA_WRITE : ROTA_READ};
     assert_ok(rota_record_kernel(recorder_of_limits,
-                                 &(rota_kernel_node){.kernel = kernel,
-                                                     .accesses = accesses,
-                                                     .access_count = kernel->operand_count,
-                                                     .params = &(mix_params){0}},
+                                 &ROTA_KERNEL_NODE(.kernel = kernel, .accesses = accesses,
+                                                   .access_count = kernel->operand_count,
+                                                   .params = &(mix_params){0}),
                                  NULL));
 }
 
@@ -356,21 +350,21 @@ static void run_kernel(const rota_kernel *kernel, rota_buffer *const *operands) 
 }
 
 static void begin_limited(const char *name) {
-    assert_ok(rota_graph_create(&(rota_graph_options){.name = name}, &graph_of_limits));
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = name), &graph_of_limits));
     assert_ok(rota_recorder_open(graph_of_limits, 0, NULL, &recorder_of_limits));
 }
 
 /* Without a limit it takes `all`; with this one `less`, and so many nodes run twice. */
 static void end_limited(uint64_t all, uint64_t limit, uint64_t less, uint64_t twice) {
     rota_plan *plan;
-    rota_plan_stats stats;
+    rota_plan_stats stats = ROTA_PLAN_STATS();
     rota_recorder_close(recorder_of_limits);
     assert_ok(rota_compile(NULL, graph_of_limits, NULL, &plan));
     rota_plan_get_stats(plan, &stats);
     assert_int_equal(stats.arena_bytes, HALVES(all));
     rota_plan_release(plan);
     assert_ok(rota_compile(NULL, graph_of_limits,
-                           &(rota_compile_options){.memory_limit_bytes = HALVES(limit), .certify = true},
+                           &ROTA_COMPILE_OPTIONS(.memory_limit_bytes = HALVES(limit), .certify = true),
                            &plan));
     rota_plan_get_stats(plan, &stats);
     assert_int_equal(stats.arena_bytes, HALVES(less));
@@ -466,7 +460,7 @@ static uint64_t train(rota_device *device, uint64_t limit, uint32_t steps, uint3
     rota_tensor x, weights[LAYERS], grads[LAYERS] = {{0}}, loss, total;
     rota_slot step_slot;
     assert_ok(
-        rota_graph_create(&(rota_graph_options){.name = "training", .memory_limit_bytes = limit}, &graph));
+        rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "training", .memory_limit_bytes = limit), &graph));
     assert_ok(rota_graph_slot(graph, "step", 4, &step_slot));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     assert_ok(rota_tape_create(recorder, NULL, &tape));
@@ -505,9 +499,9 @@ static uint64_t train(rota_device *device, uint64_t limit, uint32_t steps, uint3
     rota_recorder_close(recorder);
     rota_plan *plan;
     rota_args *args;
-    rota_plan_stats stats;
+    rota_plan_stats stats = ROTA_PLAN_STATS();
     assert_ok(
-        rota_compile(runtime, graph, &(rota_compile_options){.devices = &device, .device_count = 1}, &plan));
+        rota_compile(runtime, graph, &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), &plan));
     rota_plan_get_stats(plan, &stats);
     *out_recomputed = stats.recomputed;
     assert_ok(rota_args_create(plan, &args));
@@ -531,8 +525,7 @@ static void training_gives_the_same(void **state) {
     for (uint32_t d = 0; d < 2; d++) {
         rota_runtime *runtime;
         rota_device *device;
-        const rota_runtime_options options =
-            validation_on((rota_runtime_options){.timeout_ns = 60000000000u});
+        const rota_runtime_options options = validation_on(ROTA_RUNTIME_OPTIONS(.timeout_ns = 60000000000u));
         assert_ok(rota_runtime_open(&options, &runtime));
         rota_status status = rota_device_open(runtime, ids[d], &device);
         if (status != ROTA_OK) {

@@ -32,10 +32,9 @@ static void record(rota_recorder *recorder, const rota_kernel *kernel, uint32_t 
                    rota_access_mode mode, rota_buffer *y) {
     const rota_access accesses[] = {{x, 0, ROTA_WHOLE, mode}, {y, 0, ROTA_WHOLE, ROTA_READ}};
     assert_ok(rota_record_kernel(recorder,
-                                 &(rota_kernel_node){.kernel = kernel,
-                                                     .accesses = accesses,
-                                                     .access_count = kernel->operand_count,
-                                                     .placement = {.queue_plus_1 = queue + 1}},
+                                 &ROTA_KERNEL_NODE(.kernel = kernel, .accesses = accesses,
+                                                   .access_count = kernel->operand_count,
+                                                   .placement = {.queue_plus_1 = queue + 1}),
                                  NULL));
 }
 
@@ -45,8 +44,8 @@ static void sums_stay_in_their_replay(void **state) {
         adversary_options options = {.seed = round};
         rota_runtime *runtime;
         rota_device *device;
-        assert_ok(rota_runtime_open(
-            &(rota_runtime_options){.timeout_ns = 20000000000u, .queues_per_device = 4}, &runtime));
+        assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = 20000000000u, .queues_per_device = 4),
+                                    &runtime));
         assert_ok(rota_runtime_add_driver(runtime, &adversary_driver, &options));
         assert_ok(rota_device_open(runtime, "adversary", &device));
         rota_buffer *x = test_words(device, "x", WORDS, 1), *a = test_words(device, "a", WORDS, 5),
@@ -67,7 +66,7 @@ static void sums_stay_in_their_replay(void **state) {
         rota_plan *plan;
         assert_ok(rota_compile(
             runtime, graph,
-            &(rota_compile_options){.devices = &device, .device_count = 1, .queues = 4, .instances = 8},
+            &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .queues = 4, .instances = 8),
             &plan));
         rota_ticket ticket;
         uint32_t expected = 1;
@@ -101,30 +100,23 @@ static rota_plan *by_transients(rota_device *device, const char *name, rota_buff
         rota_buffer *to;
         assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_TRANSIENT, "stop", WORDS * 4, &to));
         const rota_access accesses[] = {{from, 0, ROTA_WHOLE, ROTA_READ}, {to, 0, ROTA_WHOLE, ROTA_WRITE}};
-        assert_ok(rota_record_kernel(recorder,
-                                     &(rota_kernel_node){.kernel = &test_copy,
-                                                         .accesses = accesses,
-                                                         .access_count = 2,
-                                                         .placement = {.queue_plus_1 = queue + 1}},
-                                     NULL));
+        assert_ok(
+            rota_record_kernel(recorder,
+                               &ROTA_KERNEL_NODE(.kernel = &test_copy, .accesses = accesses,
+                                                 .access_count = 2, .placement = {.queue_plus_1 = queue + 1}),
+                               NULL));
         from = to;
     }
     record(recorder, &triple_kernel, queue, from, ROTA_READWRITE, NULL);
     const rota_access back[] = {{from, 0, ROTA_WHOLE, ROTA_READ}, {x, 0, ROTA_WHOLE, ROTA_WRITE}};
     assert_ok(rota_record_kernel(recorder,
-                                 &(rota_kernel_node){.kernel = &test_copy,
-                                                     .accesses = back,
-                                                     .access_count = 2,
-                                                     .placement = {.queue_plus_1 = queue + 1}},
+                                 &ROTA_KERNEL_NODE(.kernel = &test_copy, .accesses = back, .access_count = 2,
+                                                   .placement = {.queue_plus_1 = queue + 1}),
                                  NULL));
     rota_recorder_close(recorder);
     assert_ok(rota_compile(rota_device_runtime(device), graph,
-                           &(rota_compile_options){.name = name,
-                                                   .devices = &device,
-                                                   .device_count = 1,
-                                                   .queues = queue + 1,
-                                                   .instances = 8,
-                                                   .arena_of = other},
+                           &ROTA_COMPILE_OPTIONS(.name = name, .devices = &device, .device_count = 1,
+                                                 .queues = queue + 1, .instances = 8, .arena_of = other),
                            &plan));
     rota_graph_release(graph);
     return plan;
@@ -145,8 +137,8 @@ static void plans_share_an_arena(void **state) {
         adversary_options options = {.seed = round};
         rota_runtime *runtime;
         rota_device *device;
-        assert_ok(rota_runtime_open(
-            &(rota_runtime_options){.timeout_ns = 20000000000u, .queues_per_device = 4}, &runtime));
+        assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = 20000000000u, .queues_per_device = 4),
+                                    &runtime));
         assert_ok(rota_runtime_add_driver(runtime, &adversary_driver, &options));
         assert_ok(rota_device_open(runtime, "adversary", &device));
         rota_buffer *x = test_words(device, "x", WORDS, 1), *y = test_words(device, "y", WORDS, 2),
@@ -205,15 +197,14 @@ static void arenas_are_shared_as_far_as_they_go(void **state) {
     rota_graph *graph;
     rota_plan *refused;
     assert_ok(rota_graph_create(NULL, &graph));
-    assert_int_equal(
-        rota_compile(
-            f->runtime, graph,
-            &(rota_compile_options){.devices = &f->device, .device_count = 1, .arenas = 2, .arena_of = small},
-            &refused),
-        ROTA_INVALID_ARGUMENT);
+    assert_int_equal(rota_compile(f->runtime, graph,
+                                  &ROTA_COMPILE_OPTIONS(.devices = &f->device, .device_count = 1, .arenas = 2,
+                                                        .arena_of = small),
+                                  &refused),
+                     ROTA_INVALID_ARGUMENT);
     assert_non_null(strstr(rota_last_error(), "2 arenas"));
     assert_non_null(strstr(rota_last_error(), "'small'"));
-    assert_int_equal(rota_compile(f->runtime, graph, &(rota_compile_options){.arena_of = small}, &refused),
+    assert_int_equal(rota_compile(f->runtime, graph, &ROTA_COMPILE_OPTIONS(.arena_of = small), &refused),
                      ROTA_INVALID_ARGUMENT);
     assert_non_null(strstr(rota_last_error(), "one device"));
     rota_graph_release(graph);
@@ -231,7 +222,7 @@ static void more_works_than_the_ring_takes(void **state) {
     static adversary_options options;
     rota_runtime *runtime;
     rota_device *device;
-    assert_ok(rota_runtime_open(&(rota_runtime_options){.timeout_ns = 20000000000u, .queues_per_device = 4},
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = 20000000000u, .queues_per_device = 4),
                                 &runtime));
     assert_ok(rota_runtime_add_driver(runtime, &adversary_driver, &options));
     assert_ok(rota_device_open(runtime, "adversary", &device));
@@ -244,8 +235,8 @@ static void more_works_than_the_ring_takes(void **state) {
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     for (uint32_t i = 0; i < NODES; i++) record(recorder, &triple_kernel, i % 4, x, ROTA_READWRITE, NULL);
     rota_recorder_close(recorder);
-    assert_ok(rota_compile(
-        runtime, graph, &(rota_compile_options){.devices = &device, .device_count = 1, .queues = 4}, &plan));
+    assert_ok(rota_compile(runtime, graph,
+                           &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .queues = 4), &plan));
     rota_graph_release(graph);
     assert_true((uint64_t)plan->segment_count * SUBMISSIONS > ROTA_HANDOVER_RING + ROTA_HANDOVER_BATCH);
     assert_ok(rota_graph_create(NULL, &graph));
@@ -256,7 +247,7 @@ static void more_works_than_the_ring_takes(void **state) {
     rota_recorder_close(recorder);
     assert_ok(rota_compile(
         runtime, graph,
-        &(rota_compile_options){.devices = &device, .device_count = 1, .queues = 4, .instances = 4}, &first));
+        &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .queues = 4, .instances = 4), &first));
     rota_graph_release(graph);
     rota_args *args;
     rota_ticket ticket;

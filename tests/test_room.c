@@ -41,10 +41,9 @@ static stage *open_stage(keeper by, uint64_t timeout_ns) {
     s->options.seed = 3;
     test_gate_open(false);
     assert_ok(adversary_runtime_open(&s->options,
-                                     &(rota_runtime_options){.timeout_ns = timeout_ns,
-                                                             .staging_slots = SLOTS,
-                                                             .staging_slot_bytes = SLOT_BYTES,
-                                                             .staging_limit_bytes = LIMIT},
+                                     &ROTA_RUNTIME_OPTIONS(.timeout_ns = timeout_ns, .staging_slots = SLOTS,
+                                                           .staging_slot_bytes = SLOT_BYTES,
+                                                           .staging_limit_bytes = LIMIT),
                                      &s->runtime));
     assert_ok(rota_device_open(s->runtime, "cpu", &cpu));
     assert_ok(rota_device_open(s->runtime, "adversary", &device));
@@ -312,13 +311,11 @@ static void a_free_keeps_no_others(void **state) {
     adversary_options options = {.seed = 3};
     rota_runtime *runtime;
     rota_device *cpu, *device;
-    assert_ok(adversary_runtime_open(&options,
-                                     &(rota_runtime_options){.timeout_ns = LATE_NS,
-                                                             .memory_limit_bytes = 14 << 20,
-                                                             .staging_slots = 2,
-                                                             .staging_idle_ns = 1000000000000u,
-                                                             .staging_slot_bytes = PIECE},
-                                     &runtime));
+    assert_ok(adversary_runtime_open(
+        &options,
+        &ROTA_RUNTIME_OPTIONS(.timeout_ns = LATE_NS, .memory_limit_bytes = 14 << 20, .staging_slots = 2,
+                              .staging_idle_ns = 1000000000000u, .staging_slot_bytes = PIECE),
+        &runtime));
     assert_ok(rota_device_open(runtime, "cpu", &cpu));
     assert_ok(rota_device_open(runtime, "adversary", &device));
     rota_buffer *x = test_buffer(runtime, "x", LARGE), *y = test_buffer(runtime, "y", LARGE),
@@ -370,13 +367,12 @@ static void many_small_frees(void **state) {
     adversary_options options = {.seed = 3};
     rota_runtime *runtime;
     rota_device *cpu, *device;
-    assert_ok(adversary_runtime_open(&options,
-                                     &(rota_runtime_options){.timeout_ns = LATE_NS,
-                                                             .memory_limit_bytes = (8 << 20) + 12 * PIECE,
-                                                             .staging_slots = 2,
-                                                             .staging_idle_ns = 1000000000000u,
-                                                             .staging_slot_bytes = PIECE},
-                                     &runtime));
+    assert_ok(adversary_runtime_open(
+        &options,
+        &ROTA_RUNTIME_OPTIONS(.timeout_ns = LATE_NS, .memory_limit_bytes = (8 << 20) + 12 * PIECE,
+                              .staging_slots = 2, .staging_idle_ns = 1000000000000u,
+                              .staging_slot_bytes = PIECE),
+        &runtime));
     assert_ok(rota_device_open(runtime, "cpu", &cpu));
     assert_ok(rota_device_open(runtime, "adversary", &device));
     rota_buffer *x = test_buffer(runtime, "x", LARGE), *y = test_buffer(runtime, "y", PIECE);
@@ -418,10 +414,9 @@ static bool crowd_waits(uint64_t size) {
     assert_non_null(s);
     s->options.seed = 3;
     assert_ok(adversary_runtime_open(&s->options,
-                                     &(rota_runtime_options){.timeout_ns = LATE_NS,
-                                                             .staging_slots = SLOTS,
-                                                             .staging_slot_bytes = SLOT_BYTES,
-                                                             .staging_limit_bytes = LIMIT},
+                                     &ROTA_RUNTIME_OPTIONS(.timeout_ns = LATE_NS, .staging_slots = SLOTS,
+                                                           .staging_slot_bytes = SLOT_BYTES,
+                                                           .staging_limit_bytes = LIMIT),
                                      &s->runtime));
     assert_ok(rota_device_open(s->runtime, "adversary", &s->device));
     s->z = test_buffer(s->runtime, "z", sizeof s->bytes);
@@ -471,12 +466,10 @@ static void a_stopped_waiter_holds_up_nobody(void **state) {
     (void)state;
     stage *s = calloc(1, sizeof *s);
     assert_non_null(s);
-    assert_ok(rota_runtime_open(&(rota_runtime_options){.timeout_ns = LATE_NS,
-                                                        .memory_limit_bytes = 64 << 20,
-                                                        .staging_slots = SLOTS,
-                                                        .staging_slot_bytes = SLOT_BYTES,
-                                                        .staging_limit_bytes = LIMIT},
-                                &s->runtime));
+    assert_ok(rota_runtime_open(
+        &ROTA_RUNTIME_OPTIONS(.timeout_ns = LATE_NS, .memory_limit_bytes = 64 << 20, .staging_slots = SLOTS,
+                              .staging_slot_bytes = SLOT_BYTES, .staging_limit_bytes = LIMIT),
+        &s->runtime));
     assert_ok(rota_device_open(s->runtime, "cpu", &s->device));
     s->z = test_buffer(s->runtime, "z", sizeof s->bytes);
     rota_turns *all[] = {&s->device->staging.slot_turns, &s->device->staging.turns,
@@ -528,7 +521,7 @@ static void a_stopped_waiter_beside_a_promise_holds_up_nobody(void **state) {
     assert_non_null(s);
     test_gate_open(false);
     assert_ok(rota_runtime_open(
-        &(rota_runtime_options){.timeout_ns = 2000000000u, .memory_limit_bytes = 64 << 20}, &s->runtime));
+        &ROTA_RUNTIME_OPTIONS(.timeout_ns = 2000000000u, .memory_limit_bytes = 64 << 20), &s->runtime));
     assert_ok(rota_device_open(s->runtime, "cpu", &s->device));
     s->y = test_words(s->device, "y", 64, 0);
     s->z = test_words(s->device, "z", 64, 7);

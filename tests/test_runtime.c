@@ -68,7 +68,7 @@ static void uploads_reuse_the_ring(void **state) {
     rota_runtime *runtime;
     rota_device *device;
     assert_ok(
-        rota_runtime_open(&(rota_runtime_options){.staging_slots = 4, .staging_slot_bytes = 4096}, &runtime));
+        rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.staging_slots = 4, .staging_slot_bytes = 4096), &runtime));
     assert_ok(rota_device_open(runtime, "cpu", &device));
     rota_buffer *buffers[64];
     rota_plan *plans[64];
@@ -338,7 +338,7 @@ static void spinning_ends_at_deadlines(void **state) {
     rota_runtime *runtime;
     rota_device *device;
     const uint64_t spin_ns = 120000000000u, soon_ns = 60000000000u;
-    assert_ok(rota_runtime_open(&(rota_runtime_options){.spin_ns = spin_ns}, &runtime));
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.spin_ns = spin_ns), &runtime));
     assert_ok(rota_runtime_add_driver(runtime, &adversary_driver, &adversary));
     assert_ok(rota_device_open(runtime, "adversary", &device));
     rota_buffer *buffer = test_words(device, "x", 4, 0);
@@ -367,7 +367,7 @@ static void spinning_ends_at_deadlines(void **state) {
 
 static void releasing_in_flight_is_legal(void **state) {
     runtime_fixture *f = *state;
-    rota_runtime_stats after;
+    rota_runtime_stats after = ROTA_RUNTIME_STATS();
     test_gate_open(false);
     rota_buffer *buffer = test_words(f->device, "x", 1024, 3), *result = test_words(f->device, "y", 1024, 0);
     rota_plan *gate = test_plan_1(f->device, "gate", &test_gate, buffer, ROTA_READWRITE);
@@ -432,7 +432,7 @@ static void closed_runtimes_say_so(void **state) {
     assert_ok(rota_record_fill(recorder, buffer, 0, ROTA_WHOLE, 0, NULL));
     rota_recorder_close(recorder);
     assert_status(
-        rota_compile(runtime, graph, &(rota_compile_options){.devices = &device, .device_count = 1}, &stale),
+        rota_compile(runtime, graph, &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), &stale),
         ROTA_INVALID_ARGUMENT);
     assert_non_null(strstr(rota_last_error(), "buffer 'x' is not of this runtime"));
     rota_graph_release(graph);
@@ -459,7 +459,7 @@ static void closing_drops_nothing_in_silence(void **state) {
     for (uint32_t round = 0; round <= ROUNDS; round++) {
         rota_runtime *runtime;
         rota_device *device;
-        assert_ok(rota_runtime_open(&(rota_runtime_options){.worker_threads = 2}, &runtime));
+        assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.worker_threads = 2), &runtime));
         assert_ok(rota_device_open(runtime, "cpu", &device));
         rota_buffer *buffer = test_words(device, "x", 64, 0);
         rota_plan *plan = test_plan_1(device, "count", &counting, buffer, ROTA_READWRITE);
@@ -491,7 +491,7 @@ static void closing_ends_at_its_deadline(void **state) {
     (void)state;
     rota_runtime *runtime;
     rota_device *device;
-    assert_ok(rota_runtime_open(&(rota_runtime_options){.worker_threads = 2}, &runtime));
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.worker_threads = 2), &runtime));
     assert_ok(rota_device_open(runtime, "cpu", &device));
     rota_buffer *buffer = test_words(device, "x", 64, 0);
     rota_plan *plan = test_plan_1(device, "gate", &test_gate, buffer, ROTA_READWRITE);
@@ -549,9 +549,8 @@ static void the_memory_limit_holds(void **state) {
     rota_runtime *runtime;
     rota_device *device;
     rota_buffer *small, *large;
-    assert_ok(rota_runtime_open(&(rota_runtime_options){.memory_limit_bytes = 8u << 20,
-                                                        .staging_slots = 4,
-                                                        .staging_slot_bytes = 65536},
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.memory_limit_bytes = 8u << 20, .staging_slots = 4,
+                                                      .staging_slot_bytes = 65536),
                                 &runtime));
     assert_ok(rota_device_open(runtime, "cpu", &device));
     assert_ok(rota_runtime_buffer(runtime, "small", 1u << 20, &small));
@@ -572,7 +571,7 @@ static void the_memory_limit_holds(void **state) {
 static void compiling_and_releasing_is_even(void **state) {
     runtime_fixture *f = *state;
     rota_buffer *buffer = test_words(f->device, "x", 64, 0);
-    rota_runtime_stats stats;
+    rota_runtime_stats stats = ROTA_RUNTIME_STATS();
     uint64_t memory = 0;
     for (int i = 0; i < 300; i++) {
         rota_plan *plan = test_plan_1(f->device, "inc", &test_increment, buffer, ROTA_READWRITE);
@@ -603,14 +602,14 @@ static void merging_is_bounded(void **state) {
         rota_runtime *runtime;
         rota_device *device;
         assert_ok(adversary_runtime_open(
-            &options, &(rota_runtime_options){.timeout_ns = 20000000000u, .merge_max = merge_max}, &runtime));
+            &options, &ROTA_RUNTIME_OPTIONS(.timeout_ns = 20000000000u, .merge_max = merge_max), &runtime));
         assert_ok(rota_device_open(runtime, "adversary", &device));
         rota_buffer *buffer = test_words(device, "x", 64, 0);
         rota_plan *plan = test_plan_1(device, "inc", &test_increment, buffer, ROTA_READWRITE);
         rota_ticket ticket;
         assert_ok(rota_submit(plan, NULL, &ticket));
         assert_ok(rota_wait(ticket, 0)); /* for the write before it, too */
-        rota_runtime_stats before, after;
+        rota_runtime_stats before = ROTA_RUNTIME_STATS(), after = ROTA_RUNTIME_STATS();
         rota_runtime_get_stats(runtime, &before);
         for (int i = 0; i < SUBMISSIONS; i++) assert_ok(rota_submit(plan, NULL, &ticket));
         assert_ok(rota_wait(ticket, 0));

@@ -26,21 +26,19 @@ static rota_plan *three(fixture *f) {
     rota_recorder *recorder;
     rota_plan *plan;
     const uint32_t words = WORDS;
-    assert_ok(rota_graph_create(&(rota_graph_options){.name = "three"}, &graph));
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "three"), &graph));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     assert_ok(rota_record_fill(recorder, f->b, 0, WORDS * 4, 0, NULL));
     rota_access accesses[] = {{f->a, 0, ROTA_WHOLE, ROTA_READ},
                               {f->b, 0, ROTA_WHOLE, ROTA_READ},
                               {f->c, 0, ROTA_WHOLE, ROTA_WRITE}};
-    rota_kernel_node node = {.kernel = &rota_smoke_kernel,
-                             .name = "the culprit",
-                             .accesses = accesses,
-                             .access_count = 3,
-                             .params = &words};
+    rota_kernel_node node = ROTA_KERNEL_NODE(.kernel = &rota_smoke_kernel, .name = "the culprit",
+                                             .accesses = accesses, .access_count = 3, .params = &words);
     assert_ok(rota_record_kernel(recorder, &node, NULL));
     assert_ok(rota_record_copy(recorder, f->a, 0, f->c, 0, WORDS * 4, NULL));
     rota_recorder_close(recorder);
-    rota_compile_options options = {.name = "three", .devices = &f->cuda, .device_count = 1};
+    rota_compile_options options =
+        ROTA_COMPILE_OPTIONS(.name = "three", .devices = &f->cuda, .device_count = 1);
     assert_ok(rota_compile(f->runtime, graph, &options, &plan));
     rota_graph_release(graph);
     return plan;
@@ -49,7 +47,8 @@ static rota_plan *three(fixture *f) {
 static void open_all(fixture *f, bool diagnostics) {
     memset(f, 0, sizeof *f);
     cuda_stub_start(9, 1);
-    rota_runtime_options options = {.timeout_ns = 10000000000u, .diagnostics = diagnostics};
+    rota_runtime_options options =
+        ROTA_RUNTIME_OPTIONS(.timeout_ns = 10000000000u, .diagnostics = diagnostics);
     assert_ok(rota_runtime_open(&options, &f->runtime));
     assert_ok(rota_device_open(f->runtime, "cpu", &f->cpu));
     assert_ok(rota_device_open(f->runtime, "cuda:0", &f->cuda));
@@ -142,12 +141,12 @@ static void times_of_nothing(void **state) {
     rota_node node;
     uint32_t words[WORDS] = {0};
     uint64_t begin, end;
-    assert_ok(rota_graph_create(&(rota_graph_options){.name = "fed"}, &graph));
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "fed"), &graph));
     assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_INPUT, "in", sizeof words, &in));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     assert_ok(rota_record_copy(recorder, f.c, 0, in, 0, sizeof words, &node));
     rota_recorder_close(recorder);
-    rota_compile_options options = {.name = "fed", .devices = &f.cuda, .device_count = 1};
+    rota_compile_options options = ROTA_COMPILE_OPTIONS(.name = "fed", .devices = &f.cuda, .device_count = 1);
     assert_ok(rota_compile(f.runtime, graph, &options, &plan));
     rota_graph_release(graph);
     assert_ok(rota_args_create(plan, &args));
@@ -187,7 +186,7 @@ static void out_of_memory(void **state) {
         assert_ok(rota_record_fill(recorder, large, 0, ROTA_WHOLE, 0, NULL));
         rota_recorder_close(recorder);
         if (!i) cuda_stub_fail("MemCreate", 0, CUDA_ERROR_OUT_OF_MEMORY);
-        rota_compile_options options = {.devices = &f.cuda, .device_count = 1};
+        rota_compile_options options = ROTA_COMPILE_OPTIONS(.devices = &f.cuda, .device_count = 1);
         assert_status(rota_compile(f.runtime, graph, &options, &plan), ROTA_OUT_OF_MEMORY);
         const char *said[] = {"'large'", i ? "3221225472" : "3145728", "12345 of 1073741824 are free",
                               "rota holds "};

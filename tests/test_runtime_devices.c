@@ -27,9 +27,8 @@ static devices *open_devices(bool unified, uint64_t timeout_ns) {
     d->options.seed = 7;
     assert_ok(
         adversary_runtime_open(&d->options,
-                               &(rota_runtime_options){.timeout_ns = timeout_ns,
-                                                       .queues_per_device = 3,
-                                                       .log = {test_hold_log, &d->hold, ROTA_LOG_WARNING}},
+                               &ROTA_RUNTIME_OPTIONS(.timeout_ns = timeout_ns, .queues_per_device = 3,
+                                                     .log = {test_hold_log, &d->hold, ROTA_LOG_WARNING}),
                                &d->runtime));
     assert_ok(rota_device_open(d->runtime, "cpu", &d->cpu));
     assert_ok(rota_device_open(d->runtime, "adversary", &d->first));
@@ -106,7 +105,7 @@ static void bytes_follow_their_readers_on(bool unified) {
         assert_ok(rota_buffer_read(buffers[b], 0, read, sizeof read));
         assert_memory_equal(read, expected[b], sizeof read);
     }
-    rota_runtime_stats stats;
+    rota_runtime_stats stats = ROTA_RUNTIME_STATS();
     rota_runtime_get_stats(d->runtime, &stats);
     assert_true(stats.migrations > 50);
     assert_true(stats.migrated_bytes > stats.migrations * 64);
@@ -142,15 +141,11 @@ static void inputs_and_outputs_are_staged(void **state) {
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     rota_access accesses[] = {{in, 0, ROTA_WHOLE, ROTA_READ}, {out, 0, ROTA_WHOLE, ROTA_WRITE}};
     assert_ok(rota_record_kernel(
-        recorder, &(rota_kernel_node){.kernel = &test_copy, .accesses = accesses, .access_count = 2}, NULL));
+        recorder, &ROTA_KERNEL_NODE(.kernel = &test_copy, .accesses = accesses, .access_count = 2), NULL));
     rota_recorder_close(recorder);
     assert_ok(rota_compile(d->runtime, graph,
-                           &(rota_compile_options){.name = "staged",
-                                                   .devices = &d->first,
-                                                   .device_count = 1,
-                                                   .instances = 3,
-                                                   .arenas = 2,
-                                                   .transfer_queue = true},
+                           &ROTA_COMPILE_OPTIONS(.name = "staged", .devices = &d->first, .device_count = 1,
+                                                 .instances = 3, .arenas = 2, .transfer_queue = true),
                            &plan));
     rota_graph_release(graph);
     assert_ok(rota_args_create(plan, &args));
@@ -210,15 +205,15 @@ static void callbacks_at_close_have_the_outcome(void **state) {
     rota_graph *graph;
     rota_recorder *recorder;
     rota_buffer *out;
-    assert_ok(rota_graph_create(&(rota_graph_options){.name = "late"}, &graph));
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "late"), &graph));
     assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_OUTPUT, "out", 4, &out));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     assert_ok(rota_record_fill(recorder, out, 0, 4, 7, NULL));
     rota_recorder_close(recorder);
     rota_plan *plan;
     rota_args *args;
-    assert_ok(rota_compile(d->runtime, graph,
-                           &(rota_compile_options){.devices = &d->first, .device_count = 1}, &plan));
+    assert_ok(rota_compile(d->runtime, graph, &ROTA_COMPILE_OPTIONS(.devices = &d->first, .device_count = 1),
+                           &plan));
     rota_graph_release(graph);
     assert_ok(rota_args_create(plan, &args));
     uint32_t value = 0;
@@ -260,17 +255,15 @@ static void a_failed_binding_changes_nothing(void **state) {
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     for (uint32_t i = 0; i < 2; i++) {
         rota_access access = {slot, 0, ROTA_WHOLE, ROTA_READWRITE};
-        assert_ok(rota_record_kernel(recorder,
-                                     &(rota_kernel_node){.kernel = &test_increment,
-                                                         .accesses = &access,
-                                                         .access_count = 1,
-                                                         .placement = {.device_plus_1 = i + 1}},
-                                     NULL));
+        assert_ok(
+            rota_record_kernel(recorder,
+                               &ROTA_KERNEL_NODE(.kernel = &test_increment, .accesses = &access,
+                                                 .access_count = 1, .placement = {.device_plus_1 = i + 1}),
+                               NULL));
     }
     rota_recorder_close(recorder);
     assert_ok(rota_compile(d->runtime, graph,
-                           &(rota_compile_options){.name = "two", .devices = both, .device_count = 2},
-                           &plan));
+                           &ROTA_COMPILE_OPTIONS(.name = "two", .devices = both, .device_count = 2), &plan));
     rota_graph_release(graph);
     rota_buffer *bound = test_words(d->first, "bound", WORDS, 10),
                 *other = test_words(d->first, "other", WORDS, 50);
@@ -405,7 +398,7 @@ static void failures_reach_a_gpu(void **state) {
     assert_ok(rota_record_copy(recorder, b, 0, a, 0, WORDS * 4, NULL));
     rota_recorder_close(recorder);
     assert_ok(rota_compile(runtime, graph,
-                           &(rota_compile_options){.name = "on gpu", .devices = &gpu, .device_count = 1},
+                           &ROTA_COMPILE_OPTIONS(.name = "on gpu", .devices = &gpu, .device_count = 1),
                            &on_gpu));
     rota_graph_release(graph);
     rota_ticket ticket;
@@ -440,7 +433,8 @@ static rota_plan *filling(rota_device *device, rota_buffer *buffer, uint64_t byt
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     assert_ok(rota_record_fill(recorder, buffer, 0, bytes, 6, NULL));
     rota_recorder_close(recorder);
-    rota_compile_options options = {.name = "filling", .devices = &device, .device_count = 1};
+    rota_compile_options options =
+        ROTA_COMPILE_OPTIONS(.name = "filling", .devices = &device, .device_count = 1);
     assert_ok(rota_compile(rota_device_runtime(device), graph, &options, &plan));
     rota_graph_release(graph);
     return plan;

@@ -181,7 +181,7 @@ static void plans_that_cannot_run_say_why(void **state) {
     assert_ok(rota_runtime_open(NULL, &other));
     assert_ok(rota_device_open(other, "cpu", &device));
     assert_status(
-        rota_compile(other, graph, &(rota_compile_options){.devices = &device, .device_count = 1}, &plan),
+        rota_compile(other, graph, &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), &plan),
         ROTA_INVALID_ARGUMENT);
     assert_non_null(strstr(rota_last_error(), "buffer 'own' is not of this runtime"));
     const char *first = strstr(rota_last_error(), "plan 'graph': ");
@@ -352,17 +352,14 @@ static argued make_argued(rota_device *device) {
         rota_param_binding binding = {0, a.factor};
         scale_params params = {0};
         assert_ok(rota_record_kernel(recorder,
-                                     &(rota_kernel_node){.kernel = &scale_kernel,
-                                                         .accesses = accesses,
-                                                         .access_count = 2,
-                                                         .params = &params,
-                                                         .bindings = &binding,
-                                                         .binding_count = 1},
+                                     &ROTA_KERNEL_NODE(.kernel = &scale_kernel, .accesses = accesses,
+                                                       .access_count = 2, .params = &params,
+                                                       .bindings = &binding, .binding_count = 1),
                                      NULL));
     }
     rota_recorder_close(recorder);
     assert_ok(rota_compile(rota_device_runtime(device), graph,
-                           &(rota_compile_options){.name = "argued", .devices = &device, .device_count = 1},
+                           &ROTA_COMPILE_OPTIONS(.name = "argued", .devices = &device, .device_count = 1),
                            &a.plan));
     rota_graph_release(graph);
     assert_ok(rota_args_create(a.plan, &a.args));
@@ -460,11 +457,11 @@ static void no_argument_is_needed(void **state) {
     assert_ok(rota_graph_slot(graph, "unused", 4, &slot));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     assert_ok(rota_record_kernel(
-        recorder, &(rota_kernel_node){.kernel = &test_increment, .accesses = &access, .access_count = 1},
+        recorder, &ROTA_KERNEL_NODE(.kernel = &test_increment, .accesses = &access, .access_count = 1),
         NULL));
     rota_recorder_close(recorder);
-    assert_ok(rota_compile(f->runtime, graph,
-                           &(rota_compile_options){.devices = &f->device, .device_count = 1}, &plan));
+    assert_ok(rota_compile(f->runtime, graph, &ROTA_COMPILE_OPTIONS(.devices = &f->device, .device_count = 1),
+                           &plan));
     rota_graph_release(graph);
     assert_ok(rota_submit(plan, NULL, NULL));
     test_expect_words(x, WORDS, 2);
@@ -506,7 +503,7 @@ static void devices_of_another_runtime_are_refused(void **state) {
     rota_buffer *x = test_buffer(f->runtime, "x", 64);
     rota_graph *graph;
     rota_recorder *recorder;
-    assert_ok(rota_graph_create(&(rota_graph_options){.name = "strays"}, &graph));
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "strays"), &graph));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     assert_ok(rota_record_fill(recorder, x, 0, ROTA_WHOLE, 1, NULL));
     rota_recorder_close(recorder);
@@ -514,8 +511,7 @@ static void devices_of_another_runtime_are_refused(void **state) {
     for (uint32_t strays = 1; strays <= 2; strays++) {
         rota_device *devices[] = {strays == 1 ? other.device : f->device, other.device};
         assert_status(rota_compile(f->runtime, graph,
-                                   &(rota_compile_options){.devices = devices, .device_count = strays},
-                                   &plan),
+                                   &ROTA_COMPILE_OPTIONS(.devices = devices, .device_count = strays), &plan),
                       ROTA_INVALID_ARGUMENT);
         char expected[128];
         (void)snprintf(expected, sizeof expected,
@@ -526,8 +522,8 @@ static void devices_of_another_runtime_are_refused(void **state) {
         assert_null(plan);
     }
     /* Nothing of it was kept: the graph still compiles for its own. */
-    assert_ok(rota_compile(f->runtime, graph,
-                           &(rota_compile_options){.devices = &f->device, .device_count = 1}, &plan));
+    assert_ok(rota_compile(f->runtime, graph, &ROTA_COMPILE_OPTIONS(.devices = &f->device, .device_count = 1),
+                           &plan));
     rota_plan_release(plan);
     rota_graph_release(graph);
     rota_buffer_release(x);

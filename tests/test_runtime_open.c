@@ -18,21 +18,21 @@
 static void impossible_options_are_refused(void **state) {
     (void)state;
     rota_runtime *runtime;
-    assert_status(rota_runtime_open(&(rota_runtime_options){.queues_per_device = 17}, &runtime),
+    assert_status(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.queues_per_device = 17), &runtime),
                   ROTA_INVALID_ARGUMENT);
-    assert_status(rota_runtime_open(&(rota_runtime_options){.staging_slot_bytes = 1000}, &runtime),
+    assert_status(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.staging_slot_bytes = 1000), &runtime),
                   ROTA_INVALID_ARGUMENT);
     /* Sixteen of these are 4096 bytes, modulo 2^64. */
     assert_status(
-        rota_runtime_open(&(rota_runtime_options){.staging_slot_bytes = ((uint64_t)1 << 60) + 256}, &runtime),
+        rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.staging_slot_bytes = ((uint64_t)1 << 60) + 256), &runtime),
         ROTA_INVALID_ARGUMENT);
     assert_non_null(strstr(rota_last_error(), "16 staging slots of 1152921504606847232 bytes"));
-    assert_status(rota_runtime_open(&(rota_runtime_options){.staging_slots = UINT32_MAX,
-                                                            .staging_slot_bytes = (uint64_t)1 << 32},
+    assert_status(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.staging_slots = UINT32_MAX,
+                                                          .staging_slot_bytes = (uint64_t)1 << 32),
                                     &runtime),
                   ROTA_INVALID_ARGUMENT);
     /* A slot that is left to the default has the default's size. */
-    assert_status(rota_runtime_open(&(rota_runtime_options){.staging_slots = 4294967292u}, &runtime),
+    assert_status(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.staging_slots = 4294967292u), &runtime),
                   ROTA_INVALID_ARGUMENT);
     assert_non_null(strstr(rota_last_error(), "4294967292 staging slots of 1048576 bytes"));
     assert_null(runtime);
@@ -55,7 +55,7 @@ static void the_cache_folder_is_copied(void **state) {
     char folder[] = "/tmp/somewhere";
     rota_runtime *runtime;
     rota_device *device;
-    assert_ok(rota_runtime_open(&(rota_runtime_options){.cache_dir = folder}, &runtime));
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.cache_dir = folder), &runtime));
     memset(folder, 'x', sizeof folder - 1);
     assert_ok(rota_runtime_add_driver(runtime, &driver, &adversary));
     assert_ok(rota_device_open(runtime, "adversary", &device));
@@ -157,18 +157,18 @@ static void fault_on_a_worker(int number) {
     rota_ticket ticket;
     fault_signal = number;
     (void)signal(number, end_by_fault);
-    assert_ok(rota_runtime_open(&(rota_runtime_options){.cache_dir = ""}, &runtime));
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.cache_dir = ""), &runtime));
     assert_ok(rota_device_open(runtime, "cpu", &device));
     assert_ok(rota_runtime_buffer(runtime, "b", 64, &buffer));
     assert_ok(rota_graph_create(NULL, &graph));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     const rota_access access = {buffer, 0, 64, ROTA_WRITE};
-    const rota_host_node node = {
-        .fn = raise_a_fault, .name = "faults", .accesses = &access, .access_count = 1};
+    const rota_host_node node =
+        ROTA_HOST_NODE(.fn = raise_a_fault, .name = "faults", .accesses = &access, .access_count = 1);
     assert_ok(rota_record_host(recorder, &node, NULL));
     rota_recorder_close(recorder);
     assert_ok(
-        rota_compile(runtime, graph, &(rota_compile_options){.devices = &device, .device_count = 1}, &plan));
+        rota_compile(runtime, graph, &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), &plan));
     assert_ok(rota_submit(plan, NULL, &ticket));
     (void)rota_wait(ticket, 0);
     _exit(9); /* the handler didn't run */

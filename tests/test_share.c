@@ -34,8 +34,8 @@ static pair *open_pair(uint32_t import_fails_in) {
     p->options.shares_memory = true;
     p->options.timelines = timelines;
     p->options.seed = 11;
-    rota_runtime_options options = {
-        .log = {log_line, p, ROTA_LOG_INFO}, .timeout_ns = 10000000000u, .queues_per_device = 3};
+    rota_runtime_options options = ROTA_RUNTIME_OPTIONS(.log = {log_line, p, ROTA_LOG_INFO},
+                                                        .timeout_ns = 10000000000u, .queues_per_device = 3);
     assert_ok(adversary_runtime_open(&p->options, &options, &p->runtime));
     assert_ok(rota_device_open(p->runtime, "adversary", &p->devices[0]));
     p->options.faults.import_fails_in = import_fails_in;
@@ -61,26 +61,22 @@ static void close_after_loss(pair *p) {
 }
 
 static uint64_t migrations(const pair *p) {
-    rota_runtime_stats stats;
+    rota_runtime_stats stats = ROTA_RUNTIME_STATS();
     rota_runtime_get_stats(p->runtime, &stats);
     return stats.migrations;
 }
 
 static void increment(rota_recorder *recorder, rota_buffer *buffer, uint32_t device) {
     rota_access access = {buffer, 0, ROTA_WHOLE, ROTA_READWRITE};
-    rota_kernel_node node = {.kernel = &test_increment,
-                             .accesses = &access,
-                             .access_count = 1,
-                             .placement = {.device_plus_1 = 1 + device}};
+    rota_kernel_node node = ROTA_KERNEL_NODE(.kernel = &test_increment, .accesses = &access,
+                                             .access_count = 1, .placement = {.device_plus_1 = 1 + device});
     assert_ok(rota_record_kernel(recorder, &node, NULL));
 }
 
 static void copy(rota_recorder *recorder, rota_buffer *to, rota_buffer *from, uint32_t device) {
     rota_access accesses[] = {{from, 0, ROTA_WHOLE, ROTA_READ}, {to, 0, ROTA_WHOLE, ROTA_WRITE}};
-    rota_kernel_node node = {.kernel = &test_copy,
-                             .accesses = accesses,
-                             .access_count = 2,
-                             .placement = {.device_plus_1 = 1 + device}};
+    rota_kernel_node node = ROTA_KERNEL_NODE(.kernel = &test_copy, .accesses = accesses, .access_count = 2,
+                                             .placement = {.device_plus_1 = 1 + device});
     assert_ok(rota_record_kernel(recorder, &node, NULL));
 }
 
@@ -89,7 +85,7 @@ static rota_status compile_both(pair *p, rota_buffer *from, rota_buffer **out_sl
     rota_graph *graph;
     rota_recorder *recorder;
     rota_buffer *between;
-    assert_ok(rota_graph_create(&(rota_graph_options){.name = "both"}, &graph));
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "both"), &graph));
     assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_TRANSIENT, "between", WORDS * 4, &between));
     assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_SLOT, "slot", WORDS * 4, out_slot));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
@@ -100,7 +96,8 @@ static rota_status compile_both(pair *p, rota_buffer *from, rota_buffer **out_sl
     increment(recorder, *out_slot, 0);
     increment(recorder, *out_slot, 1);
     rota_recorder_close(recorder);
-    rota_compile_options options = {.name = "both", .devices = p->devices, .device_count = 2};
+    rota_compile_options options =
+        ROTA_COMPILE_OPTIONS(.name = "both", .devices = p->devices, .device_count = 2);
     rota_status status = rota_compile(p->runtime, graph, &options, out_plan);
     rota_graph_release(graph);
     return status;
@@ -119,7 +116,7 @@ static void one_memory_for_both(void **state) {
     for (uint32_t d = 0; d < 2; d++) assert_ok(rota_buffer_address(x, p->devices[d], &addresses[d]));
     assert_true(addresses[0] != addresses[1]);
     assert_ok(compile_both(p, x, &slot, &plan));
-    rota_plan_stats stats;
+    rota_plan_stats stats = ROTA_PLAN_STATS();
     rota_plan_get_stats(plan, &stats);
     assert_int_equal(stats.commands, 6); /* no copies */
     rota_args *args;
@@ -195,10 +192,10 @@ static void three_share_one_memory(void **state) {
         assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
         for (uint32_t i = 0; i < 6; i++) increment(recorder, x, (owner + 1 + i) % 3);
         rota_recorder_close(recorder);
-        assert_ok(rota_compile(
-            p->runtime, graph,
-            &(rota_compile_options){.devices = devices, .device_count = 3, .certify = true}, &plan));
-        rota_plan_stats stats;
+        assert_ok(rota_compile(p->runtime, graph,
+                               &ROTA_COMPILE_OPTIONS(.devices = devices, .device_count = 3, .certify = true),
+                               &plan));
+        rota_plan_stats stats = ROTA_PLAN_STATS();
         rota_plan_get_stats(plan, &stats);
         assert_int_equal(stats.commands, 6); /* no copies */
         assert_int_equal(p->options.imports, imports + 2);
@@ -230,13 +227,13 @@ static void shared_memory_fits_both(void **state) {
                           then[] = {{large, 0, WORDS * 4, ROTA_READ}, {x, 0, ROTA_WHOLE, ROTA_WRITE}};
         for (uint32_t d = 0; d < 2; d++)
             assert_ok(rota_record_kernel(recorder,
-                                         &(rota_kernel_node){.kernel = &test_copy,
-                                                             .accesses = d ? then : first,
-                                                             .access_count = 2,
-                                                             .placement = {.device_plus_1 = 1 + d}},
+                                         &ROTA_KERNEL_NODE(.kernel = &test_copy, .accesses = d ? then : first,
+                                                           .access_count = 2,
+                                                           .placement = {.device_plus_1 = 1 + d}),
                                          NULL));
         rota_recorder_close(recorder);
-        const rota_compile_options options = {.devices = p->devices, .device_count = 2, .certify = true};
+        const rota_compile_options options =
+            ROTA_COMPILE_OPTIONS(.devices = p->devices, .device_count = 2, .certify = true);
         assert_status(rota_compile(p->runtime, graph, &options, &plan), ROTA_OUT_OF_MEMORY);
         assert_non_null(
             strstr(rota_last_error(), "'large' of 2097152 bytes; the device allocates at most 1048576"));
@@ -305,16 +302,15 @@ static void adds_of_two_devices_are_ordered(void **state) {
         for (uint32_t i = 0; i < 4; i++)
             assert_ok(rota_record_kernel(
                 recorder,
-                &(rota_kernel_node){.kernel = &add,
-                                    .accesses = &(rota_access){x, 0, ROTA_WHOLE, ROTA_ACCUMULATE},
-                                    .access_count = 1,
-                                    .placement = {.device_plus_1 = 1 + (both ? i % 2 : 0)}},
+                &ROTA_KERNEL_NODE(.kernel = &add,
+                                  .accesses = &(rota_access){x, 0, ROTA_WHOLE, ROTA_ACCUMULATE},
+                                  .access_count = 1, .placement = {.device_plus_1 = 1 + (both ? i % 2 : 0)}),
                 NULL));
         rota_recorder_close(recorder);
         assert_ok(rota_compile(
             p->runtime, graph,
-            &(rota_compile_options){.devices = p->devices, .device_count = 2, .certify = true}, &plan));
-        rota_plan_stats stats;
+            &ROTA_COMPILE_OPTIONS(.devices = p->devices, .device_count = 2, .certify = true), &plan));
+        rota_plan_stats stats = ROTA_PLAN_STATS();
         rota_plan_get_stats(plan, &stats);
         assert_int_equal(stats.edges, both ? 3 : 0);
         for (uint32_t i = 0; i < 10; i++) assert_ok(rota_submit_wait(plan, NULL, 0, NULL));
@@ -343,14 +339,13 @@ static void orders_hold_across(void **state) {
     assert_ok(rota_graph_create(NULL, &graph));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     rota_access access = {x, 0, ROTA_WHOLE, ROTA_READWRITE};
-    assert_ok(rota_record_kernel(
-        recorder,
-        &(rota_kernel_node){
-            .kernel = &test_gate, .accesses = &access, .access_count = 1, .placement = {.device_plus_1 = 1}},
-        NULL));
+    assert_ok(rota_record_kernel(recorder,
+                                 &ROTA_KERNEL_NODE(.kernel = &test_gate, .accesses = &access,
+                                                   .access_count = 1, .placement = {.device_plus_1 = 1}),
+                                 NULL));
     increment(recorder, x, 1);
     rota_recorder_close(recorder);
-    rota_compile_options options = {.devices = p->devices, .device_count = 2};
+    rota_compile_options options = ROTA_COMPILE_OPTIONS(.devices = p->devices, .device_count = 2);
     assert_ok(rota_compile(p->runtime, graph, &options, &both));
     rota_graph_release(graph);
     for (uint32_t round = 0; round < 2; round++) {

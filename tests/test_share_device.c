@@ -29,8 +29,8 @@ static void log_line(void *user, rota_log_level level, const char *message) {
 static bool open_pair(pair *p, bool apart, bool host_ordered, bool cuda_first, uint64_t spin_ns) {
     static const char *const ids[] = {"vk:0", "cuda:0"};
     memset(p, 0, sizeof *p);
-    rota_runtime_options options = {
-        .log = {log_line, p, ROTA_LOG_INFO}, .timeout_ns = 20000000000u, .spin_ns = spin_ns};
+    rota_runtime_options options = ROTA_RUNTIME_OPTIONS(.log = {log_line, p, ROTA_LOG_INFO},
+                                                        .timeout_ns = 20000000000u, .spin_ns = spin_ns);
     assert_ok(rota_runtime_open(&options, &p->runtime));
     assert_ok(rota_runtime_set_apart(p->runtime, apart));
     assert_ok(rota_runtime_set_host_ordered(p->runtime, host_ordered));
@@ -59,7 +59,7 @@ static rota_plan *alternating(pair *p, rota_buffer *x, rota_buffer *y, uint32_t 
     rota_graph *graph;
     rota_recorder *recorder;
     rota_plan *plan;
-    assert_ok(rota_graph_create(&(rota_graph_options){.name = "alternating"}, &graph));
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "alternating"), &graph));
     rota_buffer *between;
     assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_TRANSIENT, "between", elements * 4ull, &between));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
@@ -67,15 +67,13 @@ static rota_plan *alternating(pair *p, rota_buffer *x, rota_buffer *y, uint32_t 
         rota_access accesses[] = {{i % 2 ? between : x, 0, ROTA_WHOLE, ROTA_READ},
                                   {y, 0, ROTA_WHOLE, ROTA_READ},
                                   {i % 2 ? x : between, 0, ROTA_WHOLE, ROTA_WRITE}};
-        rota_kernel_node node = {.kernel = &rota_smoke_kernel,
-                                 .accesses = accesses,
-                                 .access_count = 3,
-                                 .params = &elements,
-                                 .placement = {.device_plus_1 = 1 + i % 2}};
+        rota_kernel_node node =
+            ROTA_KERNEL_NODE(.kernel = &rota_smoke_kernel, .accesses = accesses, .access_count = 3,
+                             .params = &elements, .placement = {.device_plus_1 = 1 + i % 2});
         assert_ok(rota_record_kernel(recorder, &node, NULL));
     }
     rota_recorder_close(recorder);
-    rota_compile_options options = {.devices = p->devices, .device_count = 2};
+    rota_compile_options options = ROTA_COMPILE_OPTIONS(.devices = p->devices, .device_count = 2);
     assert_ok(rota_compile(p->runtime, graph, &options, &plan));
     rota_graph_release(graph);
     return plan;
@@ -103,12 +101,12 @@ static void expect(rota_buffer *buffer, uint32_t elements, float base, float fac
 }
 
 static void run(pair *p, uint32_t elements, uint32_t nodes, uint32_t replays, bool shared) {
-    rota_runtime_stats before, after;
+    rota_runtime_stats before = ROTA_RUNTIME_STATS(), after = ROTA_RUNTIME_STATS();
     /* x is made by one device, y by the other: each imports one. */
     rota_buffer *x = floats(p, p->devices[0], "x", elements, 0),
                 *y = floats(p, p->devices[1], "y", elements, 1);
     rota_plan *plan = alternating(p, x, y, elements, nodes);
-    rota_plan_stats stats;
+    rota_plan_stats stats = ROTA_PLAN_STATS();
     rota_plan_get_stats(plan, &stats);
     if (shared) assert_int_equal(stats.commands, nodes); /* no copies */
     rota_runtime_get_stats(p->runtime, &before);
@@ -197,11 +195,11 @@ static void test_plans_in_turn(void **state) {
         assert_ok(rota_record_fill(recorder, d ? y : x, 0, 4, d ? 0x40000000u : 0x3f800000u, NULL));
         assert_ok(rota_record_copy(recorder, d ? y : x, 4, d ? x : y, 0, (ELEMENTS - 1) * 4ull, NULL));
         rota_recorder_close(recorder);
-        rota_compile_options options = {.devices = &p.devices[d], .device_count = 1};
+        rota_compile_options options = ROTA_COMPILE_OPTIONS(.devices = &p.devices[d], .device_count = 1);
         assert_ok(rota_compile(p.runtime, graph, &options, &plans[d]));
         rota_graph_release(graph);
     }
-    rota_runtime_stats before, after;
+    rota_runtime_stats before = ROTA_RUNTIME_STATS(), after = ROTA_RUNTIME_STATS();
     rota_runtime_get_stats(p.runtime, &before);
     /* Each shifts the other's contents in by one, behind its own mark: after that many rounds marks
      * alternate. */

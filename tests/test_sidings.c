@@ -31,7 +31,7 @@ static stage *open_stage(bool unified, bool direct, uint32_t queues, uint64_t ti
     test_gate_open(false);
     assert_ok(adversary_runtime_open(
         &s->options,
-        &(rota_runtime_options){.timeout_ns = timeout_ns, .queues_per_device = queues, .worker_threads = 4},
+        &ROTA_RUNTIME_OPTIONS(.timeout_ns = timeout_ns, .queues_per_device = queues, .worker_threads = 4),
         &s->runtime));
     assert_ok(rota_device_open(s->runtime, "cpu", &s->cpu));
     assert_ok(rota_device_open(s->runtime, "adversary", &s->first));
@@ -192,7 +192,7 @@ static void *read_first(void *user) {
 }
 
 static uint64_t submissions(rota_runtime *runtime) {
-    rota_runtime_stats stats;
+    rota_runtime_stats stats = ROTA_RUNTIME_STATS();
     rota_runtime_get_stats(runtime, &stats);
     return stats.submissions;
 }
@@ -387,17 +387,16 @@ static rota_plan *giving(rota_device *device, rota_buffer *from, rota_buffer **o
     rota_graph *graph;
     rota_recorder *recorder;
     rota_plan *plan;
-    assert_ok(rota_graph_create(&(rota_graph_options){.name = "giving"}, &graph));
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "giving"), &graph));
     assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_OUTPUT, "out", WORDS * 4, out_output));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     rota_access accesses[] = {{from, 0, ROTA_WHOLE, ROTA_READ}, {*out_output, 0, ROTA_WHOLE, ROTA_WRITE}};
     assert_ok(rota_record_kernel(
-        recorder, &(rota_kernel_node){.kernel = &test_copy, .accesses = accesses, .access_count = 2}, NULL));
+        recorder, &ROTA_KERNEL_NODE(.kernel = &test_copy, .accesses = accesses, .access_count = 2), NULL));
     rota_recorder_close(recorder);
     assert_ok(rota_compile(
         rota_device_runtime(device), graph,
-        &(rota_compile_options){.name = "giving", .devices = &device, .device_count = 1, .arenas = 2},
-        &plan));
+        &ROTA_COMPILE_OPTIONS(.name = "giving", .devices = &device, .device_count = 1, .arenas = 2), &plan));
     rota_graph_release(graph);
     return plan;
 }
@@ -495,15 +494,14 @@ static rota_plan *on_queue(rota_device *device, uint32_t queue, uint32_t queues,
     rota_plan *plan;
     assert_ok(rota_graph_create(NULL, &graph));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
-    assert_ok(rota_record_kernel(recorder,
-                                 &(rota_kernel_node){.kernel = kernel,
-                                                     .accesses = accesses,
-                                                     .access_count = count,
-                                                     .placement = {.queue_plus_1 = queue + 1}},
-                                 NULL));
+    assert_ok(
+        rota_record_kernel(recorder,
+                           &ROTA_KERNEL_NODE(.kernel = kernel, .accesses = accesses, .access_count = count,
+                                             .placement = {.queue_plus_1 = queue + 1}),
+                           NULL));
     rota_recorder_close(recorder);
     assert_ok(rota_compile(rota_device_runtime(device), graph,
-                           &(rota_compile_options){.devices = &device, .device_count = 1, .queues = queues},
+                           &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .queues = queues),
                            &plan));
     rota_graph_release(graph);
     return plan;
@@ -528,9 +526,8 @@ static void every_reader_is_waited_for(void **state) {
         rota_runtime *runtime;
         rota_device *device;
         test_gate_open(false);
-        assert_ok(rota_runtime_open(&(rota_runtime_options){.timeout_ns = 20000000000u,
-                                                            .queues_per_device = QUEUES,
-                                                            .worker_threads = 3},
+        assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = 20000000000u,
+                                                          .queues_per_device = QUEUES, .worker_threads = 3),
                                     &runtime));
         assert_ok(rota_device_open(runtime, "cpu", &device));
         rota_buffer *x = test_words(device, "x", WORDS, 5), *y[READERS];
@@ -609,10 +606,9 @@ static void large_writes_pass_one_that_is_held(void **state) {
     rota_device *cpu, *device;
     test_gate_open(false);
     assert_ok(adversary_runtime_open(&options,
-                                     &(rota_runtime_options){.timeout_ns = 3000000000u,
-                                                             .staging_slots = 4,
-                                                             .staging_slot_bytes = 4096,
-                                                             .staging_limit_bytes = LIMIT},
+                                     &ROTA_RUNTIME_OPTIONS(.timeout_ns = 3000000000u, .staging_slots = 4,
+                                                           .staging_slot_bytes = 4096,
+                                                           .staging_limit_bytes = LIMIT),
                                      &runtime));
     assert_ok(rota_device_open(runtime, "cpu", &cpu));
     assert_ok(rota_device_open(runtime, "adversary", &device));

@@ -315,7 +315,7 @@ static void expect_sum(const world *w, uint32_t expected, const char *when) {
 /* While a thread is halted all that others submitted is recycled, and what they released is freed. It may
  * itself be about to push one released object, or wait for what a lost device keeps. */
 static void expect_recycled(const world *w, const char *when) {
-    rota_runtime_stats stats;
+    rota_runtime_stats stats = ROTA_RUNTIME_STATS();
     const uint64_t deadline = rota_deadline_after(STOPPED_PATIENCE_NS / 4);
     do {
         rota_runtime_get_stats(w->runtime, &stats);
@@ -434,7 +434,7 @@ static void a_message_keeps_what_it_is_made_of(void **state) {
     h.v.plan = NULL;
     others_finish(&w, in->name);
     expect_recycled(&w, in->name);
-    rota_runtime_stats stats;
+    rota_runtime_stats stats = ROTA_RUNTIME_STATS();
     rota_runtime_get_stats(w.runtime, &stats);
     assert_int_equal(stats.plans, 2);
     atomic_store(&h.go_on, 1);

@@ -28,7 +28,7 @@ static void sleep_ms(long ms) {
 
 /* False: there is no such device. */
 static bool open_device(const char *id, rota_runtime **out_runtime, rota_device **out_device) {
-    rota_runtime_options options = {.diagnostics = true, .timeout_ns = 20000000000u};
+    rota_runtime_options options = ROTA_RUNTIME_OPTIONS(.diagnostics = true, .timeout_ns = 20000000000u);
     if (strcmp(id, "vk:0") == 0 && !HAS_VULKAN) return false;
     assert_ok(rota_runtime_open(&options, out_runtime));
     if (rota_device_open(*out_runtime, id, out_device) == ROTA_OK) return true;
@@ -43,8 +43,8 @@ static rota_plan *fill_plan(rota_device *device, const char *name, rota_buffer *
     rota_graph *graph;
     rota_recorder *recorder;
     rota_plan *plan;
-    rota_compile_options options = {.name = name, .devices = &device, .device_count = 1};
-    assert_ok(rota_graph_create(&(rota_graph_options){.name = name}, &graph));
+    rota_compile_options options = ROTA_COMPILE_OPTIONS(.name = name, .devices = &device, .device_count = 1);
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = name), &graph));
     if (out_output) assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_OUTPUT, "out", WORDS * 4, out_output));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     assert_ok(rota_record_fill(recorder, buffer, 0, ROTA_WHOLE, 7, NULL));
@@ -59,7 +59,7 @@ static rota_plan *copy_plan(rota_device *device, const char *name, rota_buffer *
     rota_graph *graph;
     rota_recorder *recorder;
     rota_plan *plan;
-    rota_compile_options options = {.name = name, .devices = &device, .device_count = 1};
+    rota_compile_options options = ROTA_COMPILE_OPTIONS(.name = name, .devices = &device, .device_count = 1);
     assert_ok(rota_graph_create(NULL, &graph));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     assert_ok(rota_record_copy(recorder, to, 0, from, 0, ROTA_WHOLE, NULL));
@@ -79,7 +79,7 @@ static const rota_kernel slow = {.name = "slow", .operand_count = 1, .cpu = {.fn
 
 static rota_plan_replay replay_of(rota_plan *plan) {
     rota_plan_time times[8];
-    rota_plan_replay replay;
+    rota_plan_replay replay = ROTA_PLAN_REPLAY();
     assert_ok(rota_plan_command_times(plan, times, 8, &replay));
     return replay;
 }
@@ -192,10 +192,9 @@ static void a_lost_stamp_leaves_the_next_one(void **state) {
     rota_runtime *runtime;
     rota_device *device;
     test_hold hold = {0};
-    rota_runtime_options options = {.diagnostics = true,
-                                    .timeout_ns = 20000000000u,
-                                    .queues_per_device = 1,
-                                    .log = {test_hold_log, &hold, ROTA_LOG_WARNING}};
+    rota_runtime_options options =
+        ROTA_RUNTIME_OPTIONS(.diagnostics = true, .timeout_ns = 20000000000u, .queues_per_device = 1,
+                             .log = {test_hold_log, &hold, ROTA_LOG_WARNING});
     assert_ok(adversary_runtime_open(&adversary, &options, &runtime));
     assert_ok(rota_device_open(runtime, "adversary", &device));
     rota_buffer *buffer = test_words(device, "x", WORDS, 1), *output;

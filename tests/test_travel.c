@@ -56,9 +56,8 @@ static house *open_house(bool is_linked) {
     h->options.no_host_nodes = true;
     h->options.shares_memory = h->options.timelines = h->options.foreign = is_linked;
     assert_ok(adversary_runtime_open(&h->options,
-                                     &(rota_runtime_options){.timeout_ns = 20000000000u,
-                                                             .queues_per_device = 3,
-                                                             .memory_limit_bytes = PLENTY},
+                                     &ROTA_RUNTIME_OPTIONS(.timeout_ns = 20000000000u, .queues_per_device = 3,
+                                                           .memory_limit_bytes = PLENTY),
                                      &h->runtime));
     for (uint32_t k = 0; k < KINDS; k++)
         if (!has(k) || (k == VK && is_linked))
@@ -130,7 +129,7 @@ typedef struct sketch {
 
 static void sketch_open(sketch *s) {
     memset(s, 0, sizeof *s);
-    assert_ok(rota_graph_create(&(rota_graph_options){.name = "travel"}, &s->graph));
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "travel"), &s->graph));
     assert_ok(rota_recorder_open(s->graph, 0, NULL, &s->recorder));
 }
 
@@ -143,16 +142,14 @@ static uint32_t place(sketch *s, rota_device *device) {
 
 static void add_source_to(sketch *s, const house *h, source_kind kind, rota_access access, uint32_t bit) {
     if (kind == HOST_NODE) {
-        rota_host_node node = {source_host, (void *)(uintptr_t)bit, "source", &access, 1};
+        rota_host_node node = ROTA_HOST_NODE(source_host, (void *)(uintptr_t)bit, "source", &access, 1);
         assert_ok(rota_record_host(s->recorder, &node, NULL));
         return;
     }
-    rota_kernel_node node = {
-        .kernel = &source_kernel,
-        .accesses = &access,
-        .access_count = 1,
-        .params = &bit,
-        .placement = {.device_plus_1 = place(s, h->devices[kind == CPU_KERNEL ? CPU : ADVERSARY])}};
+    rota_kernel_node node =
+        ROTA_KERNEL_NODE(.kernel = &source_kernel, .accesses = &access, .access_count = 1, .params = &bit,
+                         .placement = {.device_plus_1 =
+                                           place(s, h->devices[kind == CPU_KERNEL ? CPU : ADVERSARY])});
     assert_ok(rota_record_kernel(s->recorder, &node, NULL));
 }
 
@@ -166,13 +163,10 @@ static void add_map_of(sketch *s, rota_placement placement, rota_access from, ro
     rota_access accesses[] = {from, to};
     test_params params = {.n = words, .m = words, .seed = SEED};
     rota_param_binding binding = {TEST_BIND_SEED, ROTA_SLOT_CONSTANT};
-    rota_kernel_node node = {.kernel = &test_kernels[TEST_KERNEL_map].kernel,
-                             .accesses = accesses,
-                             .access_count = 2,
-                             .params = &params,
-                             .bindings = &binding,
-                             .binding_count = 1,
-                             .placement = placement};
+    rota_kernel_node node =
+        ROTA_KERNEL_NODE(.kernel = &test_kernels[TEST_KERNEL_map].kernel, .accesses = accesses,
+                         .access_count = 2, .params = &params, .bindings = &binding, .binding_count = 1,
+                         .placement = placement);
     assert_ok(rota_record_kernel(s->recorder, &node, NULL));
 }
 
@@ -186,8 +180,8 @@ static rota_plan *sketch_compile(sketch *s, const house *h, const char *name) {
     rota_plan *plan;
     rota_recorder_close(s->recorder);
     if (s->device_count == 0) (void)place(s, h->devices[CPU]);
-    rota_compile_options options = {
-        .name = name, .devices = s->devices, .device_count = s->device_count, .queues = s->queues};
+    rota_compile_options options = ROTA_COMPILE_OPTIONS(.name = name, .devices = s->devices,
+                                                        .device_count = s->device_count, .queues = s->queues);
     assert_ok(rota_compile(h->runtime, s->graph, &options, &plan));
     rota_graph_release(s->graph);
     return plan;
@@ -484,7 +478,7 @@ static void moves_take_marks_along(void **state) {
         sketch s;
         sketch_open(&s);
         rota_access accesses[] = {{c.x, 64, 64, ROTA_WRITE}, {c.x, 0, ROTA_WHOLE, ROTA_READ}};
-        rota_host_node node = {source_host, NULL, "source", accesses, 1};
+        rota_host_node node = ROTA_HOST_NODE(source_host, NULL, "source", accesses, 1);
         assert_ok(rota_record_host(s.recorder, &node, NULL));
         rota_plan *part = sketch_compile(&s, h, "part"), *plan = map_plan(h, h->devices[device], c.x, c.y);
         uint32_t words[WORDS];
@@ -580,18 +574,15 @@ static void a_move_that_fails_is_made_again(void **state) {
         rota_access accesses[] = {{large, 0, ROTA_WHOLE, ROTA_READ}, {c.y, 0, ROTA_WHOLE, ROTA_WRITE}};
         test_params params = {.n = WORDS, .m = 65536, .seed = SEED};
         rota_param_binding binding = {TEST_BIND_SEED, ROTA_SLOT_CONSTANT};
-        rota_kernel_node node = {.kernel = &test_kernels[TEST_KERNEL_sum].kernel,
-                                 .accesses = accesses,
-                                 .access_count = 2,
-                                 .params = &params,
-                                 .bindings = &binding,
-                                 .binding_count = 1};
+        rota_kernel_node node =
+            ROTA_KERNEL_NODE(.kernel = &test_kernels[TEST_KERNEL_sum].kernel, .accesses = accesses,
+                             .access_count = 2, .params = &params, .bindings = &binding, .binding_count = 1);
         assert_ok(rota_graph_create(NULL, &graph));
         assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
         assert_ok(rota_record_kernel(recorder, &node, NULL));
         rota_recorder_close(recorder);
         assert_ok(rota_compile(h->runtime, graph,
-                               &(rota_compile_options){.devices = &h->devices[device], .device_count = 1},
+                               &ROTA_COMPILE_OPTIONS(.devices = &h->devices[device], .device_count = 1),
                                &plan));
         rota_graph_release(graph);
         test_expect_words(large, 65536, 6);
@@ -621,7 +612,7 @@ static void nap(void) {
 }
 
 static uint64_t device_waits(const house *h) {
-    rota_runtime_stats stats;
+    rota_runtime_stats stats = ROTA_RUNTIME_STATS();
     rota_runtime_get_stats(h->runtime, &stats);
     return stats.device_waits;
 }

@@ -54,19 +54,15 @@ static rota_plan *plan_on(rota_device *device, uint32_t queue, const rota_kernel
     rota_access accesses[] = {{to, 0, ROTA_WHOLE, ROTA_READWRITE}, {from, 0, ROTA_WHOLE, ROTA_READ}};
     assert_ok(rota_graph_create(NULL, &graph));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
-    assert_ok(rota_record_kernel(recorder,
-                                 &(rota_kernel_node){.kernel = kernel,
-                                                     .name = kernel->name,
-                                                     .accesses = accesses,
-                                                     .access_count = kernel->operand_count},
-                                 NULL));
+    assert_ok(
+        rota_record_kernel(recorder,
+                           &ROTA_KERNEL_NODE(.kernel = kernel, .name = kernel->name, .accesses = accesses,
+                                             .access_count = kernel->operand_count),
+                           NULL));
     rota_recorder_close(recorder);
     assert_ok(rota_compile(rota_device_runtime(device), graph,
-                           &(rota_compile_options){.devices = &device,
-                                                   .device_count = 1,
-                                                   .queues = QUEUES,
-                                                   .queue_policy = on_queue,
-                                                   .queue_policy_user = &queue},
+                           &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .queues = QUEUES,
+                                                 .queue_policy = on_queue, .queue_policy_user = &queue),
                            &plan));
     rota_graph_release(graph);
     return plan;
@@ -81,9 +77,8 @@ typedef struct waits_fixture {
 static int set_up(void **state) {
     waits_fixture *f = calloc(1, sizeof *f);
     assert_non_null(f);
-    assert_ok(rota_runtime_open(&(rota_runtime_options){.timeout_ns = DEADLINE_MS * MS,
-                                                        .queues_per_device = QUEUES,
-                                                        .worker_threads = QUEUES},
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = DEADLINE_MS * MS,
+                                                      .queues_per_device = QUEUES, .worker_threads = QUEUES),
                                 &f->runtime));
     assert_ok(rota_device_open(f->runtime, "cpu", &f->device));
     for (uint32_t i = 0; i < QUEUES; i++) f->buffers[i] = test_words(f->device, "x", 64, i);
@@ -229,11 +224,11 @@ static to_host plan_to_host(rota_device *device, const rota_kernel *kernel) {
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     rota_access access = {t.from, 0, ROTA_WHOLE, ROTA_READWRITE};
     assert_ok(rota_record_kernel(
-        recorder, &(rota_kernel_node){.kernel = kernel, .accesses = &access, .access_count = 1}, NULL));
+        recorder, &ROTA_KERNEL_NODE(.kernel = kernel, .accesses = &access, .access_count = 1), NULL));
     assert_ok(rota_record_copy(recorder, t.output, 0, t.from, 0, OUTPUT_WORDS * 4, NULL));
     rota_recorder_close(recorder);
     assert_ok(rota_compile(rota_device_runtime(device), graph,
-                           &(rota_compile_options){.devices = &device, .device_count = 1}, &t.plan));
+                           &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), &t.plan));
     rota_graph_release(graph);
     return t;
 }
@@ -263,7 +258,7 @@ typedef struct deliveries_fixture {
 static void open_deliveries(deliveries_fixture *f) {
     *f = (deliveries_fixture){.adversary = {.seed = 3}};
     assert_ok(adversary_runtime_open(
-        &f->adversary, &(rota_runtime_options){.timeout_ns = DEADLINE_MS * MS, .worker_threads = QUEUES},
+        &f->adversary, &ROTA_RUNTIME_OPTIONS(.timeout_ns = DEADLINE_MS * MS, .worker_threads = QUEUES),
         &f->runtime));
     assert_ok(rota_device_open(f->runtime, "cpu", &f->slow));
     assert_ok(rota_device_open(f->runtime, "adversary", &f->others[0]));
@@ -327,7 +322,7 @@ static void other_deliveries_extend_no_wait(void **state) {
 /* Everything that was released has been freed: nobody keeps what it used. */
 static void expect_all_freed(rota_runtime *runtime) {
     const uint64_t deadline = rota_deadline_after(20000 * MS);
-    rota_runtime_stats stats;
+    rota_runtime_stats stats = ROTA_RUNTIME_STATS();
     do {
         nap_ms(1);
         rota_runtime_get_stats(runtime, &stats);
@@ -363,19 +358,16 @@ static void the_smallest_unfinished_segment_is_named(void **state) {
             const bool hangs = i == 0 || (i == 3 && !ends);
             rota_access access = {f->buffers[i == 3], 0, ROTA_WHOLE, ROTA_READWRITE};
             assert_ok(rota_record_kernel(recorder,
-                                         &(rota_kernel_node){.kernel = hangs ? &test_gate : &test_increment,
-                                                             .name = names[i],
-                                                             .accesses = &access,
-                                                             .access_count = 1},
+                                         &ROTA_KERNEL_NODE(.kernel = hangs ? &test_gate : &test_increment,
+                                                           .name = names[i], .accesses = &access,
+                                                           .access_count = 1),
                                          NULL));
         }
         rota_recorder_close(recorder);
         assert_ok(rota_compile(f->runtime, graph,
-                               &(rota_compile_options){.devices = &f->device,
-                                                       .device_count = 1,
-                                                       .queues = 2,
-                                                       .queue_policy = by_node,
-                                                       .queue_policy_user = (void *)(uintptr_t)&queues},
+                               &ROTA_COMPILE_OPTIONS(.devices = &f->device, .device_count = 1, .queues = 2,
+                                                     .queue_policy = by_node,
+                                                     .queue_policy_user = (void *)(uintptr_t)&queues),
                                &plan));
         rota_graph_release(graph);
         test_gate_open(false);
@@ -436,7 +428,7 @@ static void a_spread_ticket_ends_with_its_last_device(void **state) {
         rota_recorder *recorders[2];
         rota_plan *plan;
         rota_ticket ticket;
-        assert_ok(adversary_runtime_open(&adversary, &(rota_runtime_options){.worker_threads = 2}, &runtime));
+        assert_ok(adversary_runtime_open(&adversary, &ROTA_RUNTIME_OPTIONS(.worker_threads = 2), &runtime));
         assert_ok(rota_device_open(runtime, "adversary", &lossy));
         assert_ok(rota_device_open(runtime, "cpu", &host));
         devices[order] = lossy;
@@ -448,14 +440,13 @@ static void a_spread_ticket_ends_with_its_last_device(void **state) {
             assert_ok(rota_recorder_open(graph, i, NULL, &recorders[i]));
             assert_ok(rota_record_kernel(
                 recorders[i],
-                &(rota_kernel_node){.kernel = devices[i] == host ? &test_gate : &test_increment,
-                                    .accesses = &access,
-                                    .access_count = 1,
-                                    .placement = {.device_plus_1 = i + 1}},
+                &ROTA_KERNEL_NODE(.kernel = devices[i] == host ? &test_gate : &test_increment,
+                                  .accesses = &access, .access_count = 1,
+                                  .placement = {.device_plus_1 = i + 1}),
                 NULL));
             rota_recorder_close(recorders[i]);
         }
-        assert_ok(rota_compile(runtime, graph, &(rota_compile_options){.devices = devices, .device_count = 2},
+        assert_ok(rota_compile(runtime, graph, &ROTA_COMPILE_OPTIONS(.devices = devices, .device_count = 2),
                                &plan));
         rota_graph_release(graph);
         if (plan->parts[plan->segments[plan->final_segment].part].device == lossy) {
@@ -506,7 +497,7 @@ static void work_that_comes_before_sleep_is_found(void **state) {
     rota_runtime *runtime;
     rota_device *device;
     rota_ticket ticket;
-    assert_ok(rota_runtime_open(&(rota_runtime_options){.worker_threads = 1}, &runtime));
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.worker_threads = 1), &runtime));
     assert_ok(rota_device_open(runtime, "cpu", &device));
     rota_buffer *buffer = test_words(device, "x", 4, 0);
     rota_plan *hook = test_plan_1(device, "hook", &hooking, buffer, ROTA_READWRITE);

@@ -65,21 +65,20 @@ static rota_plan *many_nodes(rota_device *device, rota_buffer *const *from, rota
     rota_graph *graph;
     rota_recorder *recorder;
     rota_plan *plan;
-    assert_ok(rota_graph_create(&(rota_graph_options){.name = "scratch"}, &graph));
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "scratch"), &graph));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     for (uint32_t i = 0; i < NODES; i++)
         assert_ok(rota_record_kernel(
             recorder,
-            &(rota_kernel_node){.kernel = i % 2 ? &scratch_kernel : &selecting_kernel,
-                                .accesses = (rota_access[]){{from[i], 0, ROTA_WHOLE, ROTA_READ},
-                                                            {to[i], 0, ROTA_WHOLE, ROTA_WRITE}},
-                                .access_count = 2,
-                                .placement = {.queue_plus_1 = i % queues + 1}},
+            &ROTA_KERNEL_NODE(.kernel = i % 2 ? &scratch_kernel : &selecting_kernel,
+                              .accesses = (rota_access[]){{from[i], 0, ROTA_WHOLE, ROTA_READ},
+                                                          {to[i], 0, ROTA_WHOLE, ROTA_WRITE}},
+                              .access_count = 2, .placement = {.queue_plus_1 = i % queues + 1}),
             NULL));
     rota_recorder_close(recorder);
     assert_ok(rota_compile(
         rota_device_runtime(device), graph,
-        &(rota_compile_options){.devices = &device, .device_count = 1, .packing = packing, .queues = queues},
+        &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .packing = packing, .queues = queues),
         &plan));
     rota_graph_release(graph);
     return plan;
@@ -95,8 +94,8 @@ static void nodes_get_their_scratch(void **state) {
         driver.open = open_with_target;
         rota_runtime *runtime;
         rota_device *device;
-        assert_ok(rota_runtime_open(
-            &(rota_runtime_options){.timeout_ns = 20000000000u, .queues_per_device = 3}, &runtime));
+        assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = 20000000000u, .queues_per_device = 3),
+                                    &runtime));
         assert_ok(rota_runtime_add_driver(runtime, &driver, &options));
         assert_ok(rota_device_open(runtime, "adversary", &device));
         rota_buffer *buffers[NODES + 1];
@@ -104,7 +103,7 @@ static void nodes_get_their_scratch(void **state) {
         rota_buffer *from[NODES];
         for (uint32_t i = 0; i < NODES; i++) from[i] = buffers[chain ? i : 0];
         rota_plan *plan = many_nodes(device, from, buffers + 1, packing, round & 4 ? 3 : 1);
-        rota_plan_stats stats;
+        rota_plan_stats stats = ROTA_PLAN_STATS();
         rota_plan_get_stats(plan, &stats);
         uint64_t one = WORDS * 8u;
         assert_true(stats.arena_bytes >= one);
@@ -160,13 +159,12 @@ static void a_full_node_gets_its_scratch(void **state) {
         accesses[i] = (rota_access){buffers[i], 0, ROTA_WHOLE, ROTA_WRITE};
     }
     assert_ok(rota_record_kernel(recorder,
-                                 &(rota_kernel_node){.kernel = &full_kernel,
-                                                     .accesses = accesses,
-                                                     .access_count = ROTA_KERNEL_OPERANDS_MAX},
+                                 &ROTA_KERNEL_NODE(.kernel = &full_kernel, .accesses = accesses,
+                                                   .access_count = ROTA_KERNEL_OPERANDS_MAX),
                                  NULL));
     rota_recorder_close(recorder);
     assert_ok(
-        rota_compile(runtime, graph, &(rota_compile_options){.devices = &device, .device_count = 1}, &plan));
+        rota_compile(runtime, graph, &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), &plan));
     rota_ticket ticket;
     assert_ok(rota_submit(plan, NULL, &ticket));
     assert_ok(rota_wait(ticket, 0));

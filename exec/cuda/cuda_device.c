@@ -30,7 +30,7 @@ static uint32_t capability(const rota_cuda_api *cu, CUdevice device) {
 }
 
 static void describe(const rota_cuda_api *cu, CUdevice handle, uint32_t index, rota_device_info *info) {
-    *info = (rota_device_info){.kind = ROTA_EXEC_CUDA, .device_class = ROTA_DEVICE_GPU, .usable = true};
+    *info = ROTA_DEVICE_INFO(.kind = ROTA_EXEC_CUDA, .device_class = ROTA_DEVICE_GPU, .usable = true);
     snprintf(info->id, sizeof info->id, "cuda:%u", index);
     if (cu->DeviceGetName(info->name, sizeof info->name, handle) != CUDA_SUCCESS)
         snprintf(info->name, sizeof info->name, "a device that does not tell its name");

@@ -14,10 +14,11 @@ static rota_status compile(rota_device *device, rota_buffer *from, rota_buffer *
     uint32_t words = TRIAL_WORDS;
     rota_access accesses[] = {
         {from, 0, ROTA_WHOLE, ROTA_READ}, {one, 0, ROTA_WHOLE, ROTA_READ}, {to, 0, ROTA_WHOLE, ROTA_WRITE}};
-    rota_kernel_node node = {
-        .kernel = &rota_smoke_kernel, .accesses = accesses, .access_count = 3, .params = &words};
-    rota_compile_options options = {.name = "ordering", .devices = &device, .device_count = 1};
-    ROTA_TRY(rota_graph_create(&(rota_graph_options){.name = "ordering"}, &graph));
+    rota_kernel_node node = ROTA_KERNEL_NODE(.kernel = &rota_smoke_kernel, .accesses = accesses,
+                                             .access_count = 3, .params = &words);
+    rota_compile_options options =
+        ROTA_COMPILE_OPTIONS(.name = "ordering", .devices = &device, .device_count = 1);
+    ROTA_TRY(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "ordering"), &graph));
     rota_status status = rota_recorder_open(graph, 0, NULL, &recorder);
     if (status == ROTA_OK) {
         status = rota_record_kernel(recorder, &node, NULL);

@@ -18,7 +18,7 @@ typedef struct trial {
 } trial;
 
 static rota_status compile(trial *t, rota_device *device) {
-    ROTA_TRY(rota_graph_create(&(rota_graph_options){.name = "sharing"}, &t->graph));
+    ROTA_TRY(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "sharing"), &t->graph));
     rota_recorder *recorder;
     ROTA_TRY(rota_recorder_open(t->graph, 0, NULL, &recorder));
     rota_status status = ROTA_OK;
@@ -26,7 +26,8 @@ static rota_status compile(trial *t, rota_device *device) {
         status = rota_record_copy(recorder, t->copied[i], 0, t->written[i], 0, t->bytes[i], NULL);
     rota_recorder_close(recorder);
     if (status != ROTA_OK) return status;
-    rota_compile_options options = {.name = "sharing", .devices = &device, .device_count = 1};
+    rota_compile_options options =
+        ROTA_COMPILE_OPTIONS(.name = "sharing", .devices = &device, .device_count = 1);
     return rota_plan_make(rota_device_runtime(device), t->graph, &options, NULL, &t->plan);
 }
 

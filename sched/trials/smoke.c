@@ -38,21 +38,22 @@ static uint32_t bits_of(float value) {
 }
 
 static rota_status record(smoke *test) {
-    ROTA_TRY(rota_graph_create(&(rota_graph_options){.name = "smoke"}, &test->graph));
+    ROTA_TRY(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "smoke"), &test->graph));
     rota_recorder *recorder;
     ROTA_TRY(rota_recorder_open(test->graph, 0, NULL, &recorder));
     uint32_t count = ELEMENTS;
     rota_access accesses[] = {{test->a, 0, ROTA_WHOLE, ROTA_READ},
                               {test->b, 0, ROTA_WHOLE, ROTA_READ},
                               {test->c, 0, ROTA_WHOLE, ROTA_WRITE}};
-    rota_kernel_node node = {
-        .kernel = &rota_smoke_kernel, .accesses = accesses, .access_count = 3, .params = &count};
+    rota_kernel_node node = ROTA_KERNEL_NODE(.kernel = &rota_smoke_kernel, .accesses = accesses,
+                                             .access_count = 3, .params = &count);
     rota_status status = rota_record_fill(recorder, test->a, 0, BYTES, bits_of(1.0f), NULL);
     if (status == ROTA_OK) status = rota_record_fill(recorder, test->b, 0, BYTES, bits_of(2.0f), NULL);
     if (status == ROTA_OK) status = rota_record_kernel(recorder, &node, NULL);
     rota_recorder_close(recorder);
     if (status != ROTA_OK) return status;
-    rota_compile_options options = {.name = "smoke", .devices = &test->device, .device_count = 1};
+    rota_compile_options options =
+        ROTA_COMPILE_OPTIONS(.name = "smoke", .devices = &test->device, .device_count = 1);
     return rota_plan_make(test->runtime, test->graph, &options, NULL, &test->plan);
 }
 

@@ -76,7 +76,8 @@ static rota_buffer *some_buffer(caller *c, uint32_t g) {
 
 static void make_graph(caller *c, uint32_t g) {
     if (c->graphs[g]) return;
-    const rota_graph_options options = {.name = "fuzzed", .memory_limit_bytes = below(c, 8) ? 0 : number(c)};
+    const rota_graph_options options =
+        ROTA_GRAPH_OPTIONS(.name = "fuzzed", .memory_limit_bytes = below(c, 8) ? 0 : number(c));
     if (said(rota_graph_create(&options, &c->graphs[g])) != ROTA_OK) return;
     if (said(rota_recorder_open(c->graphs[g], byte(c), NULL, &c->recorders[g])) != ROTA_OK)
         c->recorders[g] = NULL;
@@ -120,10 +121,9 @@ static void record_host(caller *c, uint32_t g) {
                                     (rota_access_mode)below(c, 5)};
         good = good && accesses[i].buffer;
     }
-    const rota_host_node node = {.fn = below(c, 16) ? run_on_host : NULL,
-                                 .user = below(c, 8) ? NULL : c,
-                                 .accesses = accesses,
-                                 .access_count = count};
+    const rota_host_node node =
+        ROTA_HOST_NODE(.fn = below(c, 16) ? run_on_host : NULL, .user = below(c, 8) ? NULL : c,
+                       .accesses = accesses, .access_count = count);
     if (good) (void)said(rota_record_host(c->recorders[g], &node, NULL));
 }
 
@@ -131,7 +131,7 @@ static void record_op(caller *c, uint32_t g) {
     static const char *const names[] = {"add", "mul", "exp", "copy", "softmax", "sum", "matmul", "fill"};
     rota_op_use use = {.op = rota_op_find(names[below(c, 8)])};
     rota_tape *tape;
-    const rota_tape_options options = {.placement = {below(c, 4), below(c, 4) / 3}};
+    const rota_tape_options options = ROTA_TAPE_OPTIONS(.placement = {below(c, 4), below(c, 4) / 3});
     bool good = c->recorders[g] != NULL;
     use.input_count = use.op->input_count;
     use.output_count = use.op->output_count;
@@ -180,17 +180,13 @@ static void compile(caller *c, uint32_t g, uint32_t p) {
     rota_device *devices[3];
     const uint32_t count = below(c, 4);
     for (uint32_t i = 0; i < count; i++) devices[i] = c->devices[below(c, 2)];
-    const rota_compile_options options = {.devices = count ? devices : NULL,
-                                          .device_count = count,
-                                          .packing = (rota_packing)below(c, 2),
-                                          .queues = below(c, 6),
-                                          .transfer_queue = below(c, 2),
-                                          .instances = below(c, 3),
-                                          .arenas = below(c, 3),
-                                          .certify = below(c, 2),
-                                          .allow_undefined_reads = below(c, 2),
-                                          .memory_limit_bytes = below(c, 8) ? 0 : number(c),
-                                          .arena_of = below(c, 4) ? NULL : c->plans[below(c, PLANS)]};
+    const rota_compile_options options =
+        ROTA_COMPILE_OPTIONS(.devices = count ? devices : NULL, .device_count = count,
+                             .packing = (rota_packing)below(c, 2), .queues = below(c, 6),
+                             .transfer_queue = below(c, 2), .instances = below(c, 3), .arenas = below(c, 3),
+                             .certify = below(c, 2), .allow_undefined_reads = below(c, 2),
+                             .memory_limit_bytes = below(c, 8) ? 0 : number(c),
+                             .arena_of = below(c, 4) ? NULL : c->plans[below(c, PLANS)]);
     if (below(c, 8)) close_recorder(c, g);
     if (said(rota_compile(c->runtime, c->graphs[g], below(c, 16) ? &options : NULL, &c->plans[p])) !=
         ROTA_OK) {
@@ -275,7 +271,7 @@ static void drop_plan(caller *c, uint32_t p) {
 static void look_at_plan(caller *c, uint32_t p) {
     char text[200];
     uint64_t length, begin, end;
-    rota_plan_stats stats;
+    rota_plan_stats stats = ROTA_PLAN_STATS();
     if (!c->plans[p]) return;
     const rota_node node = c->nodes[below(c, GRAPHS)];
     (void)said(rota_plan_explain(c->plans[p], node, text, below(c, 200), &length));
@@ -422,14 +418,11 @@ static void open_runtime(const uint8_t *data) {
     adversary.mode = (adversary_mode)(data[1] % 3);
     adversary.unified_host = data[1] & 8;
     adversary.no_host_nodes = data[1] & 16;
-    const rota_runtime_options options = {.timeout_ns = patience_ns,
-                                          .worker_threads = 1 + (data[2] & 1),
-                                          .queues_per_device = 1 + data[2] / 2 % 3,
-                                          .diagnostics = data[2] & 16,
-                                          .memory_limit_bytes = 1u << 24,
-                                          .staging_slots = 2,
-                                          .staging_slot_bytes = 65536,
-                                          .cache_dir = ""};
+    const rota_runtime_options options =
+        ROTA_RUNTIME_OPTIONS(.timeout_ns = patience_ns, .worker_threads = 1 + (data[2] & 1),
+                             .queues_per_device = 1 + data[2] / 2 % 3, .diagnostics = data[2] & 16,
+                             .memory_limit_bytes = 1u << 24, .staging_slots = 2, .staging_slot_bytes = 65536,
+                             .cache_dir = "");
     FUZZ_CHECK(rota_runtime_open(&options, &runtime) == ROTA_OK);
     FUZZ_CHECK(rota_runtime_add_driver(runtime, &adversary_driver, &adversary) == ROTA_OK);
     FUZZ_CHECK(rota_device_open(runtime, "cpu", &devices[0]) == ROTA_OK);

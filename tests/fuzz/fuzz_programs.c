@@ -11,7 +11,7 @@ static void close_runtime(void) {
 }
 
 static void open_runtime(void) {
-    const rota_runtime_options options = {.worker_threads = 1};
+    const rota_runtime_options options = ROTA_RUNTIME_OPTIONS(.worker_threads = 1);
     FUZZ_CHECK(rota_runtime_open(&options, &runtime) == ROTA_OK);
     FUZZ_CHECK(rota_device_open(runtime, "cpu", &device) == ROTA_OK);
     atexit(close_runtime);
