@@ -3,7 +3,6 @@
 #include "ops/kernels.h"
 
 #include <stddef.h>
-#include <string.h>
 #include "ops/cpu/cpu.h"
 #include "ops/cuda/kernels_cuda.h"
 #include "ops/cuda/matmul_bounded.h"
@@ -147,17 +146,6 @@ const rota_kernel *const *rota_kernel_table(uint32_t *out_count) {
     };
     *out_count = COUNT_OF(table);
     return table;
-}
-
-const rota_kernel *rota_kernel_find(const char *name) {
-    static const rota_kernel *const all[] = {
-#define KERNEL_ADDRESS(name) &rota_kernel_##name,
-        ROTA_KERNEL_LIST(KERNEL_ADDRESS) ROTA_KERNEL_COMPOSITE_LIST(KERNEL_ADDRESS)
-#undef KERNEL_ADDRESS
-    };
-    for (size_t i = 0; name && i < COUNT_OF(all); i++)
-        if (strcmp(all[i]->name, name) == 0) return all[i];
-    return NULL;
 }
 
 bool rota_kernels_have_cuda_images(void) {

@@ -1,0 +1,15 @@
+/* Kernels by name, those that are made of others among them. */
+#include <string.h>
+#include "ops/kernel_objects.h"
+#include "ops/kernels.h"
+
+const rota_kernel *rota_kernel_find(const char *name) {
+    static const rota_kernel *const all[] = {
+#define KERNEL_ADDRESS(name) &rota_kernel_##name,
+        ROTA_KERNEL_LIST(KERNEL_ADDRESS) ROTA_KERNEL_COMPOSITE_LIST(KERNEL_ADDRESS)
+#undef KERNEL_ADDRESS
+    };
+    for (size_t i = 0; name && i < sizeof all / sizeof *all; i++)
+        if (strcmp(all[i]->name, name) == 0) return all[i];
+    return NULL;
+}
