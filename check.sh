@@ -2,7 +2,7 @@
 # Installs what is missing, builds, and runs the tests: the release build's, then those of the address and
 # undefined-behaviour sanitizers and of the thread sanitizer, in one ctest whose summary is the last thing printed.
 # ./check.sh [--quick | --full] [ctest options], such as -R submit
-# --quick: the release build alone, without what takes long. --full, which continuous integration runs: clang's sanitizers, too,
+# --quick: the release build alone, without what takes long. --full: clang's sanitizers, too,
 # and more of everything, of which every day has another part (tests/draw.sh).
 set -euo pipefail
 cd "$(dirname "$0")"
