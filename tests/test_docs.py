@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""README.md and the pages of docs name files that are there: each path in their text, and in that of the drawings that
+they show, is a file of the tree or the end of one's path; each link leads to a file, and to a heading where it names
+one. And no line is over 120 columns. test_docs.py ROOT"""
+import fnmatch
+import os
+import re
+import sys
+import tempfile
+
+COLUMNS = 120
+# Pages that are not held to the columns yet.
+WIDE = ["README.md", "docs/guide.md", "docs/measurements.md"]
+# Pages that name files as they are planned to be: only their lines are measured.
+PLANS = ["docs/house*.md", "docs/glossary.md"]
+# Named in pages, and no files of this tree: of other projects, of users, or as installed.
+ELSEWHERE = {"llm.c", "merges.txt", "rota/rota.h", "rota/rota.hpp", "share/rota", "tinyshakespeare.txt"}
+ENDINGS = "abi|c|cmake|comp|cpp|cu|cuh|glsl|h|hpp|map|md|plants|pml|py|sh|svg|txt|xml"
+# A path, or a pattern for some; not a part of a longer word, nor one member of a struct after another.
+PATH = re.compile(rf"(?<![\w./*-])(?:\w[\w.*-]*/)*[\w*][\w*-]*(?:\.\d+)*\.(?:{ENDINGS})(?![\w/]|\.\w)")
+# A folder says so by the slash at its end, or stands alone in backquotes.
+FOLDER = re.compile(r"(?<![\w./*$-])((?:\w[\w-]*/)+)(?![\w.*])|`(\w[\w-]*(?:/\w[\w-]*)+)`")
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def find_files(root):
+    """All files and folders of the tree, by their paths from its root; not what is built."""
+    files, folders = set(), set()
+    for folder, below, names in os.walk(root):
+        below[:] = [name for name in below if not name.startswith((".", "build")) and name != "__pycache__"]
+        here = os.path.relpath(folder, root)
+        folders.update(os.path.normpath(os.path.join(here, name)) for name in below)
+        files.update(os.path.normpath(os.path.join(here, name)) for name in names)
+    return files, folders
+
+
+def is_there(path, known):
+    """`known` has each path with a slash before it, one a line."""
+    pattern = re.escape(path).replace(r"\*", r"[^/\n]*")
+    return re.search(f"/{pattern}\n", known) is not None
+
+
+def headings(text):
+    """What links call the headings of a page."""
+    return {re.sub(r"[^\w -]", "", line.lstrip("#").strip().lower()).replace(" ", "-")
+            for line in text.splitlines() if line.startswith("#")}
+
+
+def judge(root):
+    """The faults of the tree's pages, a sentence each, and how many paths and links were looked at."""
+    files, folders = find_files(root)
+    known = "".join(f"/{path}\n" for path in sorted(files))
+    known_folders = "".join(f"/{path}\n" for path in sorted(folders))
+    faults, seen = [], 0
+    pages = sorted(path for path in files if path == "README.md" or fnmatch.fnmatchcase(path, "docs/*.md"))
+    for page in pages:
+        text = read(os.path.join(root, page))
+        if page not in WIDE:
+            faults += [f"{page}:{number}: {len(line)} columns, expected {COLUMNS} at most"
+                       for number, line in enumerate(text.splitlines(), 1) if len(line) > COLUMNS]
+        named = {page: LINK.sub("]", text)}
+        for link in LINK.findall(text):
+            seen += 1
+            target, _, heading = link.partition("#")
+            if "://" in target:
+                continue
+            path = os.path.normpath(os.path.join(os.path.dirname(page), target)) if target else page
+            if path not in files:
+                faults.append(f"{page}: a link to {link}: there is no {path}")
+            elif heading and heading not in headings(read(os.path.join(root, path))):
+                faults.append(f"{page}: a link to {link}: {path} has no such heading")
+            source = path.removesuffix(".svg") + ".txt"
+            if path.endswith(".svg") and source in files:
+                named[source] = read(os.path.join(root, source))
+        if any(fnmatch.fnmatchcase(page, pattern) for pattern in PLANS):
+            continue
+        for name, words in named.items():
+            for path in sorted(set(PATH.findall(words)) - ELSEWHERE):
+                seen += 1
+                if not is_there(path, known):
+                    faults.append(f"{name} names {path}: no file of the tree has that path or ends in it")
+            for path in sorted({a.rstrip("/") or b for a, b in FOLDER.findall(words)} - ELSEWHERE):
+                seen += 1
+                if not path.startswith("build") and f"/{path}\n" not in known_folders:
+                    faults.append(f"{name} names {path}: there is no such folder")
+    return faults, seen
+
+
+def plant():
+    """A tree with one fault of each kind: whether each is found, and nothing else."""
+    page = ("![a](../drawings/a.svg) [b](../guide.md#one) `base/there.c` `there.c` `t*.c` base/ `docs/drawings` a.b.c\n"
+            "[c](gone.md) [d](../guide.md#two) `base/gone.c` `g*.c` nowhere/ `base/none`\n" + "x" * (COLUMNS + 1))
+    with tempfile.TemporaryDirectory() as root:
+        for name, text in {"docs/architecture/page.md": page, "docs/guide.md": "# One\n" + "x" * 200,
+                           "docs/drawings/a.txt": "box a there.c drawn.c", "docs/drawings/a.svg": "",
+                           "base/there.c": ""}.items():
+            os.makedirs(os.path.dirname(os.path.join(root, name)), exist_ok=True)
+            with open(os.path.join(root, name), "w", encoding="utf-8") as file:
+                file.write(text)
+        faults, _ = judge(root)
+    expected = ["gone.md", "guide.md#two", "names base/gone.c", "names g*.c", "names nowhere:", "names base/none:",
+                "names drawn.c", f"{COLUMNS + 1} columns"]
+    missed = [what for what in expected if not any(what in fault for fault in faults)]
+    if missed or len(faults) != len(expected):
+        sys.exit(f"planted, and not found: {missed}; found: {faults}")
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    plant()
+    faults, seen = judge(sys.argv[1])
+    if faults:
+        sys.exit("\n".join(faults))
+    if seen < 100:
+        sys.exit(f"only {seen} paths and links were looked at: the pages have moved")
+    print(f"{seen} paths and links lead to what is there")
+
+
+main()
