@@ -2,7 +2,7 @@
  * seen complete what it waited for.
  *
  * The driver may let such a wait end without that: it ends them all when it loses the other device, and so
- * does the rescue in across.c, so that nothing waits for ever. The works behind those waits have then run on
+ * does the rescue in rescue.c, so that nothing waits for ever. The works behind those waits have then run on
  * bytes that were never written. So `completed` of a linked device's timelines stays below the first work
  * handed over whose waits are not decided, on every queue, since what comes after it on another queue may
  * depend on it; and where the other device is lost before the host saw it get there, the work fails before

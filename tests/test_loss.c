@@ -337,10 +337,8 @@ typedef struct trio {
 
 static void add_node(rota_recorder *recorder, const rota_kernel *kernel, const rota_access *accesses,
                      uint32_t count, uint32_t role) {
-    rota_kernel_node node = {.kernel = kernel,
-                             .accesses = accesses,
-                             .access_count = count,
-                             .placement = {.device_plus_1 = (uint8_t)(1 + role)}};
+    rota_kernel_node node = ROTA_KERNEL_NODE(.kernel = kernel, .accesses = accesses, .access_count = count,
+                                             .placement = {.device_plus_1 = (uint8_t)(1 + role)});
     assert_ok(rota_record_kernel(recorder, &node, NULL));
 }
 
@@ -369,7 +367,7 @@ static rota_plan *trio_plan(trio *t, bool beside) {
     if (beside) add_node(recorder, &test_copy, also, 2, LAST);
     rota_recorder_close(recorder);
     assert_ok(rota_compile(t->runtime, graph,
-                           &(rota_compile_options){.devices = t->by_role, .device_count = ROLES}, &plan));
+                           &ROTA_COMPILE_OPTIONS(.devices = t->by_role, .device_count = ROLES), &plan));
     rota_graph_release(graph);
     return plan;
 }
@@ -379,8 +377,8 @@ static void trio_open(trio *t, const uint32_t *order, bool linked, bool beside) 
     memset(t, 0, sizeof *t);
     t->options.seed = 3;
     t->options.shares_memory = t->options.timelines = linked;
-    assert_ok(adversary_runtime_open(&t->options, &(rota_runtime_options){.timeout_ns = 20000000000u},
-                                     &t->runtime));
+    assert_ok(
+        adversary_runtime_open(&t->options, &ROTA_RUNTIME_OPTIONS(.timeout_ns = 20000000000u), &t->runtime));
     for (uint32_t d = 0; d < ROLES; d++)
         assert_ok(rota_device_open(t->runtime, ids[d], &t->by_role[order[d]]));
     assert_ok(rota_device_open(t->runtime, "cpu", &t->cpu));

@@ -1,4 +1,4 @@
-/* What each segment touches outside the plan: the notes that hazards.c made of accesses to PERSISTENT and
+/* What each segment touches outside the plan: the notes that edges.c made of accesses to PERSISTENT and
  * SLOT buffers, as disjoint ranges a segment. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Transient memory, TIGHT: places in the arena from lifetimes in record order. The order that makes sharing
- * safe is added as memory edges by hazards.c, so the packer need not know what is ordered; it only promises
+ * safe is added as memory edges by edges.c, so the packer need not know what is ordered; it only promises
  * that two physicals whose lifetimes overlap in record order do not share a byte, except in place.
  *
  * One pass places everything best fit. Small plans then also try placing by size and by area, and keep what
