@@ -93,7 +93,7 @@ def plant():
     page = ("![a](../drawings/a.svg) [b](../guide.md#one) `base/there.c` `there.c` `t*.c` base/ `docs/drawings` a.b.c\n"
             "[c](gone.md) [d](../guide.md#two) `base/gone.c` `g*.c` nowhere/ `base/none`\n" + "x" * (COLUMNS + 1))
     with tempfile.TemporaryDirectory() as root:
-        for name, text in {"docs/architecture/page.md": page, "docs/guide.md": "# One\n" + "x" * 200,
+        for name, text in {"docs/architecture/page.md": page, "docs/guide.md": "# One\n" + "x" * 120,
                            "docs/drawings/a.txt": "box a there.c drawn.c", "docs/drawings/a.svg": "",
                            "base/there.c": ""}.items():
             os.makedirs(os.path.dirname(os.path.join(root, name)), exist_ok=True)
