@@ -31,13 +31,19 @@ static rota_status compile(trial *t, rota_device *device) {
     return rota_plan_make(rota_device_runtime(device), t->graph, &options, NULL, &t->plan);
 }
 
+/* Another for each device: what one trial leaves in memory is not taken for what the next one writes. */
+static uint32_t salt_of(const rota_device *device) {
+    uint32_t salt = 1;
+    for (const char *id = rota_device_get_info(device)->id; *id; id++) salt = salt * 97u + (unsigned char)*id;
+    return salt;
+}
+
 /* What `from` wrote is read by `to`, in the same memory. */
 static rota_status run(trial *t, rota_device *from, rota_device *to) {
     uint64_t most = t->bytes[TRIAL_SIZES - 1];
     t->host = malloc(most);
     if (!t->host) return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory");
-    uint32_t words = (uint32_t)(most / sizeof *t->host),
-             salt = (unsigned char)rota_device_get_info(from)->id[0] * 97u + 1u;
+    uint32_t words = (uint32_t)(most / sizeof *t->host), salt = salt_of(from);
     for (uint32_t i = 0; i < words; i++) t->host[i] = i * 2654435761u + salt;
     for (uint32_t i = 0; i < TRIAL_SIZES; i++) {
         ROTA_TRY(rota_runtime_buffer(rota_device_runtime(from), "shared", t->bytes[i], &t->written[i]));
