@@ -323,6 +323,164 @@ static void an_input_that_is_being_taken(void **state) {
     close_after_loss(p);
 }
 
+/* ---- Three devices and a fourth ---- */
+
+enum { TAKES, LOST, LAST, ROLES };
+
+typedef struct trio {
+    adversary_options options;
+    rota_runtime *runtime;
+    rota_device *by_role[ROLES], *cpu;
+    rota_buffer *in, *z, *y, *own[ROLES];
+    rota_plan *plan, *gate, *alone[ROLES];
+} trio;
+
+static void add_node(rota_recorder *recorder, const rota_kernel *kernel, const rota_access *accesses,
+                     uint32_t count, uint32_t role) {
+    rota_kernel_node node = {.kernel = kernel,
+                             .accesses = accesses,
+                             .access_count = count,
+                             .placement = {.device_plus_1 = (uint8_t)(1 + role)}};
+    assert_ok(rota_record_kernel(recorder, &node, NULL));
+}
+
+/* z, which the gate on the CPU has, is changed where the input is taken; the last device has what came of
+ * that by way of the one that is lost, or, `beside`, of both of them. */
+static rota_plan *trio_plan(trio *t, bool beside) {
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    rota_buffer *taken, *passed;
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_INPUT, "in", WORDS * 4, &t->in));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_TRANSIENT, "taken", WORDS * 4, &taken));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_TRANSIENT, "passed", WORDS * 4, &passed));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    rota_access change = {t->z, 0, ROTA_WHOLE, ROTA_READWRITE};
+    rota_access take[] = {{t->in, 0, ROTA_WHOLE, ROTA_READ}, {taken, 0, ROTA_WHOLE, ROTA_WRITE}};
+    rota_access pass[] = {{beside ? t->own[LOST] : taken, 0, ROTA_WHOLE, ROTA_READ},
+                          {passed, 0, ROTA_WHOLE, ROTA_WRITE}};
+    rota_access end[] = {{passed, 0, ROTA_WHOLE, ROTA_READ}, {t->y, 0, ROTA_WHOLE, ROTA_WRITE}};
+    rota_access also[] = {{taken, 0, ROTA_WHOLE, ROTA_READ}, {t->y, 0, ROTA_WHOLE, ROTA_WRITE}};
+    add_node(recorder, &test_increment, &change, 1, TAKES);
+    add_node(recorder, &test_copy, take, 2, TAKES);
+    add_node(recorder, &test_copy, pass, 2, LOST);
+    add_node(recorder, &test_copy, end, 2, LAST);
+    if (beside) add_node(recorder, &test_copy, also, 2, LAST);
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(t->runtime, graph,
+                           &(rota_compile_options){.devices = t->by_role, .device_count = ROLES}, &plan));
+    rota_graph_release(graph);
+    return plan;
+}
+
+static void trio_open(trio *t, const uint32_t *order, bool linked, bool beside) {
+    static const char *const ids[] = {"adversary", "adversary:1", "adversary:2"};
+    memset(t, 0, sizeof *t);
+    t->options.seed = 3;
+    t->options.shares_memory = t->options.timelines = linked;
+    assert_ok(adversary_runtime_open(&t->options, &(rota_runtime_options){.timeout_ns = 20000000000u},
+                                     &t->runtime));
+    for (uint32_t d = 0; d < ROLES; d++)
+        assert_ok(rota_device_open(t->runtime, ids[d], &t->by_role[order[d]]));
+    assert_ok(rota_device_open(t->runtime, "cpu", &t->cpu));
+    t->z = test_words(t->cpu, "z", WORDS, 1);
+    t->y = test_words(t->by_role[LAST], "y", WORDS, 1);
+    for (uint32_t r = 0; r < ROLES; r++) {
+        t->own[r] = test_words(t->by_role[r], "own", WORDS, 1);
+        t->alone[r] = test_plan_1(t->by_role[r], "alone", &test_increment, t->own[r], ROTA_READWRITE);
+        test_expect_words(t->own[r], WORDS, 1);
+    }
+    t->gate = test_plan_1(t->cpu, "gate", &test_gate, t->z, ROTA_READWRITE);
+    t->plan = trio_plan(t, beside);
+}
+
+static void trio_close(trio *t) {
+    rota_buffer *buffers[] = {t->z, t->y, t->own[0], t->own[1], t->own[2]};
+    rota_plan *plans[] = {t->plan, t->gate, t->alone[0], t->alone[1], t->alone[2]};
+    for (uint32_t i = 0; i < 5; i++) {
+        rota_plan_release(plans[i]);
+        rota_buffer_release(buffers[i]);
+    }
+    assert_ok(rota_runtime_close(t->runtime, 5000000000u));
+    if (t->options.violations) fail_msg("%s", t->options.violation);
+}
+
+/* Whoever might end the ticket has looked since: the thread that hands over what comes last, and the
+ * sequencer. */
+static void all_have_looked(trio *t, bool last_is_lost) {
+    rota_ticket ticket;
+    for (uint32_t i = 0; i < 3 && !last_is_lost; i++) {
+        assert_ok(rota_submit_wait(t->alone[LAST], NULL, 0, &ticket));
+        assert_ok(rota_wait(ticket, 8000000000u));
+    }
+    for (uint32_t i = 0; i < 3; i++) rota_sequencer_reap_now(t->runtime);
+}
+
+static void inputs_of_one_of_three(const uint32_t *order, bool linked, bool beside, bool last_is_lost) {
+    trio *t = malloc(sizeof *t);
+    assert_non_null(t);
+    rota_args *args;
+    rota_ticket ticket, alone;
+    trio_open(t, order, linked, beside);
+    ra_store_seq_cst(&kept.is_read, 0);
+    ra_store_seq_cst(&kept.read_on, 0);
+    keep_readers(4096);
+    assert_ok(rota_args_create(t->plan, &args));
+    assert_ok(rota_args_set_input(args, t->in, kept.page, WORDS * 4, false));
+    test_gate_open(false);
+    assert_ok(rota_submit_wait(t->gate, NULL, 0, NULL));
+    test_gates_running(1);
+    /* What the lost one has to do beside does not come to its end. */
+    for (uint32_t d = 0; d < ROLES; d++)
+        if (order[d] == LOST) ra_store_seq_cst(&t->options.faults.submits_stay, 1u << d);
+    assert_ok(rota_submit_wait(t->plan, args, 0, &ticket));
+    all_have_looked(t, false);
+    rota_device_set_lost(t->by_role[LOST], "given up by the test");
+    if (last_is_lost) rota_device_set_lost(t->by_role[LAST], "given up by the test");
+    all_have_looked(t, last_is_lost);
+    assert_int_equal(rota_poll(ticket), ROTA_BUSY);
+    assert_false(rota_ticket_taken(ticket));
+    assert_status(rota_wait(ticket, 1000000u), ROTA_TIMEOUT);
+    assert_status(rota_wait_inputs_taken(ticket, 1000000u), ROTA_TIMEOUT);
+    assert_int_equal(ra_load_seq_cst(&kept.is_read), 0);
+    test_gate_open(true);
+    until(&kept.is_read); /* its thread is in the caller's memory, and stays there */
+    all_have_looked(t, last_is_lost);
+    assert_int_equal(rota_poll(ticket), ROTA_BUSY);
+    assert_false(rota_ticket_taken(ticket));
+    ra_store_seq_cst(&kept.read_on, 1);
+    rota_status status;
+    while ((status = rota_poll(ticket)) == ROTA_BUSY) {
+    }
+    assert_int_equal(mprotect(kept.page, kept.bytes, PROT_NONE), 0);
+    ra_store_seq_cst(&kept.is_read, 0);
+    assert_int_equal(status, ROTA_DEVICE_LOST);
+    assert_ok(rota_wait_inputs_taken(ticket, 0));
+    all_have_looked(t, last_is_lost);
+    assert_ok(rota_submit_wait(t->alone[TAKES], NULL, 0, &alone));
+    assert_ok(rota_wait(alone, 8000000000u));
+    test_expect_words(t->z, WORDS, 2); /* that device did all of its part */
+    assert_int_equal(ra_load_seq_cst(&kept.is_read), 0);
+    assert_int_equal(sigaction(SIGSEGV, &kept.before, NULL), 0);
+    assert_int_equal(munmap(kept.page, kept.bytes), 0);
+    ra_store_seq_cst(&t->options.faults.submits_stay, 0);
+    rota_args_release(args);
+    trio_close(t);
+    free(t);
+}
+
+/* A device takes inputs late, one is lost, and one, which may be lost too, comes last: the ticket has not
+ * ended before the first of them has let go of the caller's memory. Whichever two of them wait for each other
+ * on the device. */
+static void inputs_while_another_is_lost(void **state) {
+    (void)state;
+    static const uint32_t orders[6][ROLES] = {{0, 1, 2}, {1, 2, 0}, {2, 0, 1},
+                                              {1, 0, 2}, {2, 1, 0}, {0, 2, 1}};
+    for (uint32_t kind = 0; kind < 4; kind++) inputs_of_one_of_three(orders[0], false, kind & 1, kind & 2);
+    for (uint32_t o = 0; o < 6; o++) inputs_of_one_of_three(orders[o], true, o & 1, o > 2);
+}
+
 /* a of the first device becomes what `from` is after the kernel, on another device, has changed that. */
 static rota_plan *by_way_of(rota_device *first, rota_device *other, const rota_kernel *kernel,
                             rota_buffer *from, rota_buffer *a) {
@@ -383,7 +541,8 @@ static void those_behind_one_at_work(void **state) {
     close_after_loss(p);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_second_reader),
         cmocka_unit_test(replays_in_a_row),
@@ -392,6 +551,7 @@ int main(void) {
         cmocka_unit_test(copied_inputs),
         cmocka_unit_test(one_of_two_is_lost),
         cmocka_unit_test(an_input_that_is_being_taken),
+        cmocka_unit_test(inputs_while_another_is_lost),
         cmocka_unit_test(those_behind_one_at_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

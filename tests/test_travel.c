@@ -209,9 +209,16 @@ static rota_plan *map_plan(const house *h, rota_device *device, rota_buffer *fro
 
 /* ---- What is wanted ---- */
 
+static void expect_untouched(const uint32_t *words, uint32_t count, const char *when) {
+    for (uint32_t i = 0; i < count; i++)
+        if (words[i] != 0xeeeeeeee) fail_msg("%s: word %u of what failed is %u", when, i, words[i]);
+}
+
 static void expect_failed(rota_buffer *buffer, const char *when) {
     uint32_t words[WORDS];
+    memset(words, 0xee, sizeof words);
     rota_status status = rota_buffer_read(buffer, 0, words, sizeof words);
+    expect_untouched(words, WORDS, when);
     if (status != ROTA_NODE_FAILED)
         fail_msg("%s: reading '%s' gives %s", when, rota_buffer_name(buffer), rota_status_name(status));
     if (!strstr(rota_last_error(), "node 'source' failed with OUT_OF_RANGE: told to fail"))
@@ -366,6 +373,89 @@ static void across_submissions(const house *h, source_kind kind, uint32_t first,
 static void failures_cross_devices_between_submissions(void **state) {
     (void)state;
     for_all(across_submissions);
+}
+
+/* ---- Copies out ---- */
+
+enum { FROM_MAPPED, FROM_SOURCE, HALF_AND_HALF, OUTS };
+
+/* y is what the first device makes of the source's x. OUTPUTs: what the second makes of y; a copy of x by the
+ * second; and the first quarter of y, with the rest from a, which is good, on the second. */
+static void copied_out(const house *h, source_kind kind, uint32_t first, uint32_t second, bool across) {
+    char when[128];
+    describe(when, sizeof when, across ? "out, across" : "out", kind, first, second);
+    chain c = chain_make(h);
+    rota_buffer *outs[OUTS];
+    sketch s;
+    sketch_open(&s);
+    for (uint32_t o = 0; o < OUTS; o++)
+        assert_ok(rota_graph_buffer(s.graph, ROTA_BUFFER_OUTPUT, "out", WORDS * 4, &outs[o]));
+    if (!across) add_source(&s, h, kind, c.x);
+    add_map(&s, h->devices[first], c.x, c.y);
+    add_map(&s, h->devices[second], c.y, outs[FROM_MAPPED]);
+    const rota_placement on_first = {.device_plus_1 = place(&s, h->devices[first])},
+                         on_second = {.device_plus_1 = place(&s, h->devices[second])};
+    add_map_of(&s, on_second, (rota_access){c.x, 0, ROTA_WHOLE, ROTA_READ},
+               (rota_access){outs[FROM_SOURCE], 0, ROTA_WHOLE, ROTA_WRITE}, WORDS);
+    add_map_of(&s, on_first, (rota_access){c.y, 0, WORDS, ROTA_READ},
+               (rota_access){outs[HALF_AND_HALF], 0, WORDS, ROTA_WRITE}, WORDS / 4);
+    add_map_of(&s, on_second, (rota_access){c.a, WORDS, WORDS * 3, ROTA_READ},
+               (rota_access){outs[HALF_AND_HALF], WORDS, WORDS * 3, ROTA_WRITE}, WORDS * 3 / 4);
+    rota_plan *plan = sketch_compile(&s, h, "out"), *before = across ? source_plan(h, kind, c.x) : NULL;
+    rota_args *args;
+    static uint32_t words[OUTS][WORDS], read[WORDS];
+    assert_ok(rota_args_create(plan, &args));
+    for (uint32_t o = 0; o < OUTS; o++)
+        assert_ok(rota_args_set_output(args, outs[o], words[o], sizeof words[o]));
+    for (uint32_t round = 0; round < 4; round++) {
+        const bool fails = round % 2 == 0;
+        rota_ticket tickets[2];
+        memset(words, 0xee, sizeof words);
+        memset(read, 0xee, sizeof read);
+        ra_store_seq_cst(&must_fail, fails);
+        open_gate(false);
+        if (across) assert_ok(rota_submit_wait(before, NULL, 0, NULL));
+        assert_ok(rota_submit_wait(plan, args, 0, &tickets[0]));
+        assert_ok(rota_buffer_read_async(c.y, 0, read, sizeof read, &tickets[1]));
+        if (round > 1 && across) { /* all that it reads has failed when it is sequenced, too */
+            open_gate(true);
+            (void)rota_wait(tickets[1], 0);
+            assert_ok(rota_submit_wait(plan, args, 0, &tickets[0]));
+        }
+        open_gate(true);
+        for (uint32_t t = 0; t < 2; t++) expect_ticket(tickets[t], fails, when);
+        for (uint32_t o = 0; o < OUTS && fails; o++) expect_untouched(words[o], WORDS, when);
+        if (fails) {
+            expect_untouched(read, WORDS, when);
+            continue;
+        }
+        for (uint32_t i = 0; i < WORDS; i++) {
+            const uint32_t y = mapped(7, i), half = i < WORDS / 4 ? mapped(y, i) : mapped(4, i - WORDS / 4);
+            if (read[i] != y || words[FROM_MAPPED][i] != mapped(y, i) || words[FROM_SOURCE][i] != y ||
+                words[HALF_AND_HALF][i] != half)
+                fail_msg("%s: word %u is %u, %u, %u and %u", when, i, read[i], words[0][i], words[1][i],
+                         words[2][i]);
+        }
+    }
+    rota_args_release(args);
+    rota_plan_release(plan);
+    rota_plan_release(before);
+    chain_release(&c);
+}
+
+static void copied_out_both_ways(const house *h, source_kind kind, uint32_t first, uint32_t second) {
+    copied_out(h, kind, first, second, false);
+    copied_out(h, kind, first, second, true);
+}
+static void what_failed_is_not_copied_out(void **state) {
+    (void)state;
+    for_all(copied_out_both_ways);
+    house *h = open_house(true); /* they wait for each other on the device */
+    for (uint32_t kind = CPU_KERNEL; kind < SOURCES && h->devices[CUDA]; kind++) {
+        copied_out_both_ways(h, (source_kind)kind, ADVERSARY, CUDA);
+        copied_out_both_ways(h, (source_kind)kind, CUDA, ADVERSARY);
+    }
+    close_house(h);
 }
 
 /* ---- A work that its device cannot be given ---- */
@@ -873,6 +963,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(failures_cross_devices_in_a_submission),
         cmocka_unit_test(failures_cross_devices_between_submissions),
+        cmocka_unit_test(what_failed_is_not_copied_out),
         cmocka_unit_test(what_cannot_be_handed_over_fails_what_follows),
         cmocka_unit_test(copies_fail_apart),
         cmocka_unit_test(moves_take_marks_along),
