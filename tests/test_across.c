@@ -428,6 +428,122 @@ static void lost_at_random(void **state) {
     assert_true(lost_some > SEEDS / 2);
 }
 
+/* A move out of a device that waits on the device for one that is lost meanwhile is skipped; what it was to
+ * move gets on after all. Where the bytes did not leave, none arrive: who reads the copy later gets the right
+ * bytes, or is told. */
+typedef struct lateness {
+    pair *p;
+    uint32_t queue;            /* of `alone` */
+    const rota_work *out, *in; /* of the move */
+    bool out_is_skipped, in_is_skipped;
+} lateness;
+static lateness *late_one;
+
+/* Called by who says that the second device is lost, before anybody is told. The first one's thread, which
+ * stands before the gate, goes on to where it finds out, and stands there until the second has got on. */
+static void gets_on_late(void *user, rota_log_level level, const char *message) {
+    lateness *l = late_one;
+    (void)user, (void)level;
+    if (!l || !strstr(message, "is lost")) return;
+    late_one = NULL;
+    rota_device *first = l->p->devices[0], *second = l->p->devices[1];
+    const rota_timeline *timeline = &first->timelines[l->queue];
+    const uint64_t deadline = rota_deadline_after(2000000000u);
+    rota_gate_unlock(first);
+    while (ra_load_acquire(&timeline->handed_over) < ra_load_acquire(&timeline->issued) &&
+           rota_clock_ns() < deadline) {
+    }
+    rota_gate_lock(first);
+    while (!*(volatile const bool *)&l->out->skipped && rota_clock_ns() < deadline) {
+    }
+    l->out_is_skipped = l->out->skipped;
+    test_gate_open(true);
+    while (!rota_device_is_finished(second) && rota_clock_ns() < deadline)
+        (void)nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+    l->in_is_skipped = l->in->skipped;
+    rota_gate_unlock(first);
+    const uint64_t point = rota_point(first->index, l->out->queue, l->out->value);
+    while (!rota_point_passed(l->p->runtime, point) && rota_clock_ns() < deadline)
+        (void)nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+}
+
+/* Whether the CPU's thread, which sleeps with the move's second half, did not look in the meantime. */
+static bool moves_in_vain(void) {
+    pair *p = calloc(1, sizeof *p);
+    rota_device *cpu;
+    p->options.shares_memory = p->options.timelines = true;
+    p->options.seed = 7;
+    assert_ok(adversary_runtime_open(&p->options,
+                                     &(rota_runtime_options){.log = {gets_on_late, p, ROTA_LOG_INFO},
+                                                             .timeout_ns = 10000000000u,
+                                                             .queues_per_device = 3,
+                                                             .memory_limit_bytes = 256u << 20},
+                                     &p->runtime));
+    assert_ok(rota_device_open(p->runtime, "cpu", &cpu));
+    assert_ok(rota_device_open(p->runtime, "adversary", &p->devices[0]));
+    assert_ok(rota_device_open(p->runtime, "adversary:1", &p->devices[1]));
+    rota_buffer *x = test_words(p->devices[1], "x", WORDS, 5), *y = test_words(p->devices[0], "y", WORDS, 1),
+                *w = test_words(p->devices[0], "w", WORDS, 1), *seen = test_words(cpu, "seen", WORDS, 0);
+    rota_plan *step = test_plan_1(p->devices[1], "step", &late_kernel, x, ROTA_READWRITE),
+              *copy = copying(p->devices[0], "copy", x, y),
+              *alone = test_plan_1(p->devices[0], "alone", &test_increment, w, ROTA_READWRITE),
+              *look = copying(cpu, "look", x, seen);
+    rota_ticket ticket;
+    uint64_t number;
+    /* Once round, as in scene_open. */
+    test_gate_open(false);
+    assert_ok(rota_submit_wait(step, NULL, 0, NULL));
+    assert_ok(rota_submit_wait(copy, NULL, 0, NULL));
+    assert_ok(rota_submit_wait(alone, NULL, 0, &ticket));
+    while (rota_ticket_number(ticket, &number) == ROTA_BUSY)
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    test_gate_open(true);
+    test_expect_words(y, WORDS, 6);
+    test_expect_words(x, WORDS, 6);
+    rota_sequencer_reap_now(p->runtime);
+    test_gate_open(false);
+    assert_ok(rota_submit_wait(step, NULL, 0, NULL));
+    test_gates_running(1);
+    (void)nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    rota_device *device = p->devices[0];
+    rota_gate_lock(device);
+    uint64_t published = ra_load_acquire(&device->ring_published);
+    assert_ok(rota_submit_wait(alone, NULL, 0, NULL));
+    while (ra_load_acquire(&device->ring_taken) <= published)
+        (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    published = ra_load_acquire(&device->ring_published);
+    assert_ok(rota_submit_wait(look, NULL, 0, &ticket));
+    while (ra_load_acquire(&device->ring_published) <= published ||
+           ra_load_acquire(&cpu->held_count) < 2)
+        (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    (void)nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
+    lateness late = {.p = p, .queue = rota_point_queue(alone->run->last_point)};
+    late.out = device->ring[published % ROTA_HANDOVER_RING];
+    late.in = late.out + 1;
+    assert_int_equal(late.out->kind, ROTA_WORK_MIGRATE_OUT);
+    assert_int_equal(late.in->kind, ROTA_WORK_MIGRATE_IN);
+    late_one = &late;
+    rota_device_set_lost(p->devices[1], "given up");
+    assert_true(late.out_is_skipped);
+    assert_status(rota_wait(ticket, 0), ROTA_DEVICE_LOST);
+    assert_ok(rota_submit_wait(look, NULL, 0, &ticket));
+    rota_status status = rota_wait(ticket, 0);
+    if (status == ROTA_OK) test_expect_words(seen, WORDS, 7);
+    rota_plan *plans[] = {step, copy, alone, look};
+    for (uint32_t i = 0; i < 4; i++) rota_plan_release(plans[i]);
+    rota_buffer *buffers[] = {x, y, w, seen};
+    for (uint32_t i = 0; i < 4; i++) rota_buffer_release(buffers[i]);
+    close_after_loss(p);
+    return !late.in_is_skipped;
+}
+
+static void what_did_not_leave_does_not_arrive(void **state) {
+    (void)state;
+    bool any = false;
+    for (uint32_t i = 0; i < 40 && !any; i++) any = moves_in_vain();
+    assert_true(any);
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
@@ -436,6 +552,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(without_timelines),
         cmocka_unit_test(what_is_independent_passes),
         cmocka_unit_test(after_a_failure_too),
+        cmocka_unit_test(what_did_not_leave_does_not_arrive),
         cmocka_unit_test(the_other_is_lost),
         cmocka_unit_test(the_other_never_ends),
         cmocka_unit_test(closed_while_waiting),
