@@ -1,4 +1,5 @@
-/* Opening devices: what there is, which is the best one, and the trials that each passes before anybody gets it. */
+/* Opening devices: what there is, which is the best one, and the trials that each passes before anybody gets
+ * it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,12 +95,19 @@ static rota_device *find_refused(rota_runtime *runtime, const char *id) {
     return NULL;
 }
 
+/* A driver makes its first kernels now, on a machine that may be busy: what the application means to wait for
+ * replays is no measure of that. */
+static uint64_t trial_patience(const rota_runtime *runtime) {
+    const uint64_t least = 5000000000u;
+    return runtime->options.timeout_ns < least ? least : 0;
+}
+
 /* Lets two devices that share memory order their works on the GPU, if that does. */
 static void link(rota_device *a, rota_device *b) {
     if (!rota_across_may_link(a, b)) return;
     rota_status status = rota_across_link(a, b);
     if (status == ROTA_OK) {
-        status = rota_trial_ordering(a, b);
+        status = rota_trial_ordering(a, b, trial_patience(a->runtime));
         if (status != ROTA_OK) rota_across_unlink(a, b);
     }
     const rota_log *log = &a->runtime->options.log;
@@ -117,12 +125,13 @@ static void share(rota_device *device) {
     rota_runtime *runtime = device->runtime;
     if (runtime->apart || runtime->touch)
         return; /* in touch mode nothing is computed that could be compared */
+    const uint64_t patience_ns = trial_patience(runtime);
     for (uint32_t d = 0; d < device->index; d++) {
         rota_device *other = runtime->devices[d];
         if (!rota_share_may(other, device)) continue;
         const uint32_t before = rota_share_begin(device, other);
-        rota_status status = rota_trial_sharing(other, device);
-        if (status == ROTA_OK) status = rota_trial_sharing(device, other);
+        rota_status status = rota_trial_sharing(other, device, patience_ns);
+        if (status == ROTA_OK) status = rota_trial_sharing(device, other, patience_ns);
         if (status == ROTA_OK) {
             rota_log_write(&runtime->options.log, ROTA_LOG_INFO, "devices '%s' and '%s' share memory",
                            other->id, device->id);
@@ -144,7 +153,8 @@ static rota_status try_device(rota_device *device, rota_device **out_device) {
     rota_runtime *runtime = device->runtime;
     rota_status status = ROTA_OK;
     /* In touch mode a Vulkan device computes nothing that could be checked. */
-    if (!(runtime->touch && device->info.kind == ROTA_EXEC_VK)) status = rota_trial_smoke(device, 0);
+    if (!(runtime->touch && device->info.kind == ROTA_EXEC_VK))
+        status = rota_trial_smoke(device, 0, trial_patience(runtime));
     if (status != ROTA_OK) {
         char text[ROTA_ERROR_MESSAGE_MAX];
         (void)snprintf(text, sizeof text, "%s", rota_last_error());
@@ -241,5 +251,5 @@ const char *rota_device_choice(const rota_runtime *runtime) {
 
 rota_status rota_device_smoke(rota_device *device, uint64_t idle_ns) {
     ROTA_TRY(rota_runtime_check(device->runtime));
-    return rota_trial_smoke(device, idle_ns);
+    return rota_trial_smoke(device, idle_ns, 0);
 }

@@ -75,12 +75,12 @@ ROTA_API rota_status rota_runtime_open(const rota_runtime_options *options, rota
  * release is legal. No other call on the runtime may be running. */
 ROTA_API rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_ns);
 
-/* How many devices this process has given up so far: when their runtime was closed, or when they were refused while
- * opening, they, or a thread in their driver, had not come to an end, and may go on for ever. Where a callback does
- * not return by close's deadline all devices of its runtime count, as do those that lent memory to one that is given
- * up: none of them is closed. It never falls. Where
- * it is not 0, leave the process by fflush and _exit: returning from main, and exit, run the drivers' exit handlers,
- * some of which wait for their device without a deadline. Wait-free, any thread, with or without a runtime. */
+/* How many devices this process has given up so far: when their runtime was closed, or when they were refused
+ * while opening, they, or a thread in their driver, had not come to an end, and may go on for ever. Where a
+ * callback does not return by close's deadline all devices of its runtime count, as do those that lent memory
+ * to one that is given up: none of them is closed. It never falls. Where it is not 0, leave the process by
+ * fflush and _exit: returning from main, and exit, run the drivers' exit handlers, some of which wait for
+ * their device without a deadline. Wait-free, any thread, with or without a runtime. */
 ROTA_API uint32_t rota_devices_abandoned(void);
 
 /* ---- Devices ---- */
@@ -94,9 +94,10 @@ ROTA_API rota_status rota_devices(rota_runtime *runtime, rota_device_info *out_i
 
 /* Opens a device by id ("cpu", "vk:0"; NULL or "auto": the best that passes its smoke test, a real GPU before
  * the CPU before a software GPU), or returns it if it is open. The device belongs to the runtime. Runs the
- * smoke test (S1): a device that fails it is REFUSED, and tried again by the next call for it. NOT_FOUND
- * lists the ids there are; UNSUPPORTED says what the device lacks; OUT_OF_RANGE: there are 64 already, those
- * that were lost or refused counted in. May block. */
+ * smoke test (S1), which waits for the device up to the runtime's default deadline, at least 5 s: a device
+ * that fails it is REFUSED, and tried again by the next call for it. NOT_FOUND lists the ids there are;
+ * UNSUPPORTED says what the device lacks; OUT_OF_RANGE: there are 64 already, those that were lost or refused
+ * counted in. May block. */
 ROTA_API rota_status rota_device_open(rota_runtime *runtime, const char *id, rota_device **out_device);
 
 /* Why "auto" chose what it chose the first time: one sentence, valid until the runtime closes. "" before.
@@ -271,7 +272,7 @@ typedef struct rota_runtime_stats {
     uint64_t migrations, migrated_bytes; /* copies between devices */
     uint64_t reclaim_pending;            /* released objects that are not freed yet */
     uint64_t abandoned_bytes;            /* by devices that did not answer at close */
-    uint64_t scheduler_cpu_ns;           /* CPU time of the runtime's own threads; without spinning, callbacks */
+    uint64_t scheduler_cpu_ns; /* CPU time of the runtime's own threads; without spinning, callbacks */
 } rota_runtime_stats;
 #define ROTA_RUNTIME_STATS(...) ROTA_SIZED(rota_runtime_stats, __VA_ARGS__)
 

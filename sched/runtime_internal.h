@@ -3,7 +3,7 @@
  * Threads of a runtime and what each owns:
  *
  * - application threads claim a lane (lanes.c), write records into it (submit.c, hostio.c), read ticket cells
- *   and timelines (tickets.c), push released objects on a stack (reclaim.c);
+ *   and timelines (tickets.c), push released objects on a stack (released.c);
  *
  * - the sequencer takes records in order, owns hazard state, clocks and submissions (sequencer.c, hazard.c,
  *   sequence.c); calls submit of devices that never block, while their thread is idle;
@@ -21,7 +21,7 @@
  * - the reclaimer frees what the sequencer found unused (reclaim.c); a driver may keep it for as long as a
  *   device is busy, so nobody but close waits for it.
  *
- * Executor threads call advanced, failed, lost and the poison calls (device.c, poison.c). */
+ * Executor threads call advanced, failed, lost and the poison calls (device_start.c, poison.c). */
 #ifndef ROTA_SCHED_RUNTIME_INTERNAL_H
 #define ROTA_SCHED_RUNTIME_INTERNAL_H
 
@@ -722,7 +722,7 @@ struct rota_runtime {
     _Atomic(_Atomic uint32_t *) lane_next[ROTA_LANE_BLOCKS];
     /* Ticket sequences at or below the first are nobody's, up to the second of earlier opens. */
     uint64_t sequence_first, sequence_base;
-    struct rota_runtime *next_known; /* every shell there is: runtime.c */
+    struct rota_runtime *next_known; /* every shell there is: shell.c */
     uint32_t fork_generation;
 
     rota_runtime_options options;

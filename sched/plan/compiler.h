@@ -53,7 +53,6 @@ typedef struct rota_compiler {
     uint32_t node_count;
     uint32_t *lane_base; /* plan buffer of a lane's first buffer, by lane creation number (0: the graph's) */
     uint32_t graph_buffer_count;
-    uint32_t persistent_capacity;
     uint32_t *hash; /* plan buffer + 1 by address of a persistent buffer */
     uint32_t hash_mask;
     rota_vector buffers; /* rota_plan_buffer */

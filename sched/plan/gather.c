@@ -279,16 +279,8 @@ static rota_status choose_parts(rota_compiler *c) {
 }
 
 static rota_node handle_of(const rota_compiler *c, uint32_t node) {
-    uint32_t low = 0,
-             high = c->info->lane_count; /* the last lane that begins at or before it; empty ones first */
-    while (high - low > 1) {
-        uint32_t middle = (low + high) / 2;
-        if (c->info->lane_first_node[middle] <= node)
-            low = middle;
-        else
-            high = middle;
-    }
-    return (rota_node){c->info->lanes[low]->lane, node - c->info->lane_first_node[low]};
+    const uint32_t lane = rota_lane_of_node(c->info, node);
+    return (rota_node){c->info->lanes[lane]->lane, node - c->info->lane_first_node[lane]};
 }
 
 /* Nodes that run again stand for the same node of the graph, whose operation stays the first. */

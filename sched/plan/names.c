@@ -9,18 +9,6 @@ const char *rota_edge_name(rota_edge_kind kind) {
     return names[kind];
 }
 
-static uint32_t lane_of(const rota_compile_info *info, uint32_t node) {
-    uint32_t low = 0, high = info->lane_count;
-    while (high - low > 1) {
-        uint32_t middle = (low + high) / 2;
-        if (info->lane_first_node[middle] <= node)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 const char *rota_operation_name(const rota_plan *plan, uint32_t operation) {
     const rota_operation *at = &rota_plan_info(plan)->operations[operation];
     switch ((rota_operation_kind)at->kind) {
@@ -41,7 +29,7 @@ const char *rota_operation_describe(const rota_plan *plan, uint32_t operation) {
     const rota_compile_info *info = rota_plan_info(plan);
     const rota_operation *at = &info->operations[operation];
     if (at->kind == ROTA_OPERATION_NODE) {
-        uint32_t lane = lane_of(info, at->node);
+        uint32_t lane = rota_lane_of_node(info, at->node);
         (void)snprintf(text, sizeof text, "node '%s' (lane %u '%s', node %u)",
                        rota_node_record_name(at->record), info->lanes[lane]->lane, info->lanes[lane]->name,
                        at->node - info->lane_first_node[lane]);

@@ -125,6 +125,20 @@ typedef struct rota_compile_info {
     rota_vector kept[8]; /* the storage of what was built as vectors */
 } rota_compile_info;
 
+/* The rank of the lane that a node's number lies in: the last lane that begins at or before it, so that empty ones are
+ * passed over. O(log lanes). */
+static inline uint32_t rota_lane_of_node(const rota_compile_info *info, uint32_t node) {
+    uint32_t low = 0, high = info->lane_count;
+    while (high - low > 1) {
+        uint32_t middle = (low + high) / 2;
+        if (info->lane_first_node[middle] <= node)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 static inline const rota_compile_info *rota_plan_info(const rota_plan *plan) {
     return plan->compile_info;
 }

@@ -55,15 +55,8 @@ static rota_buffer *buffer_of(const rota_rewriter *rewriter, uint64_t stored) {
 
 static void view(rota_rewriter *rewriter, uint64_t position, rota_node_view *out_view) {
     const rota_compile_info *info = rewriter->c->info;
-    uint32_t low = 0, high = info->lane_count;
-    while (high - low > 1) {
-        uint32_t middle = (low + high) / 2;
-        if (info->lane_first_node[middle] <= position)
-            low = middle;
-        else
-            high = middle;
-    }
-    out_view->node = (rota_node){info->lanes[low]->lane, (uint32_t)position - info->lane_first_node[low]};
+    const uint32_t lane = rota_lane_of_node(info, (uint32_t)position);
+    out_view->node = (rota_node){info->lanes[lane]->lane, (uint32_t)position - info->lane_first_node[lane]};
     const rota_node_record *record = rewriter->records[position];
     if (!record) {
         out_view->name = "removed";

@@ -1,6 +1,7 @@
 /* Whether two devices wait for each other: a sum that goes to and fro between two buffers, by a plan on each.
  */
 #include "exec/smoke_kernel.h"
+#include "sched/host_read.h"
 #include "sched/plan.h"
 #include "sched/plan_make.h"
 #include "sched/trials/trials.h"
@@ -31,7 +32,8 @@ static rota_status compile(rota_device *device, rota_buffer *from, rota_buffer *
 }
 
 /* buffers: two for the sum, and what is added. */
-static rota_status run(rota_device *const *devices, rota_buffer *const *buffers, rota_plan **plans) {
+static rota_status run(rota_device *const *devices, rota_buffer *const *buffers, uint64_t patience_ns,
+                       rota_plan **plans) {
     float data[TRIAL_WORDS], added[TRIAL_WORDS];
     for (uint32_t i = 0; i < TRIAL_WORDS; i++) {
         data[i] = (float)i;
@@ -42,9 +44,10 @@ static rota_status run(rota_device *const *devices, rota_buffer *const *buffers,
     for (uint32_t d = 0; d < 2; d++)
         ROTA_TRY(compile(devices[d], buffers[d], buffers[2], buffers[!d], &plans[d]));
     rota_ticket ticket;
-    for (uint32_t i = 0; i < TRIAL_TURNS; i++) ROTA_TRY(rota_submit_wait(plans[i % 2], NULL, 0, &ticket));
-    ROTA_TRY(rota_wait(ticket, 0));
-    ROTA_TRY(rota_buffer_read(buffers[0], 0, data, sizeof data));
+    for (uint32_t i = 0; i < TRIAL_TURNS; i++)
+        ROTA_TRY(rota_submit_wait(plans[i % 2], NULL, patience_ns, &ticket));
+    ROTA_TRY(rota_wait(ticket, patience_ns));
+    ROTA_TRY(rota_buffer_read_within(buffers[0], 0, data, sizeof data, patience_ns));
     for (uint32_t i = 0; i < TRIAL_WORDS; i++)
         if (data[i] != (float)(i + i % 5 * TRIAL_TURNS))
             return rota_fail(ROTA_REFUSED, "element %u of a sum taken in turns is %g instead of %u", i,
@@ -52,7 +55,7 @@ static rota_status run(rota_device *const *devices, rota_buffer *const *buffers,
     return ROTA_OK;
 }
 
-rota_status rota_trial_ordering(rota_device *a, rota_device *b) {
+rota_status rota_trial_ordering(rota_device *a, rota_device *b, uint64_t patience_ns) {
     rota_device *devices[] = {a, b};
     rota_plan *plans[2] = {NULL, NULL};
     rota_buffer *buffers[3] = {NULL, NULL, NULL};
@@ -60,7 +63,7 @@ rota_status rota_trial_ordering(rota_device *a, rota_device *b) {
     for (uint32_t i = 0; i < 3 && status == ROTA_OK; i++)
         status =
             rota_runtime_buffer(rota_device_runtime(a), "ordering", TRIAL_WORDS * sizeof(float), &buffers[i]);
-    if (status == ROTA_OK) status = run(devices, buffers, plans);
+    if (status == ROTA_OK) status = run(devices, buffers, patience_ns, plans);
     for (uint32_t d = 0; d < 2; d++) rota_plan_release(plans[d]);
     for (uint32_t i = 0; i < 3; i++) rota_buffer_release(buffers[i]);
     return status;

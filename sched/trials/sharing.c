@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sched/host_read.h"
 #include "sched/plan.h"
 #include "sched/plan_make.h"
 #include "sched/trials/trials.h"
@@ -15,6 +16,7 @@ typedef struct trial {
     rota_graph *graph;
     rota_plan *plan;
     uint32_t *host;
+    uint64_t patience_ns;
 } trial;
 
 static rota_status compile(trial *t, rota_device *device) {
@@ -52,11 +54,11 @@ static rota_status run(trial *t, rota_device *from, rota_device *to) {
     }
     ROTA_TRY(compile(t, to));
     rota_ticket ticket;
-    ROTA_TRY(rota_submit_wait(t->plan, NULL, 0, &ticket));
-    ROTA_TRY(rota_wait(ticket, 0));
+    ROTA_TRY(rota_submit_wait(t->plan, NULL, t->patience_ns, &ticket));
+    ROTA_TRY(rota_wait(ticket, t->patience_ns));
     for (uint32_t i = 0; i < TRIAL_SIZES; i++) {
         memset(t->host, 0, t->bytes[i]);
-        ROTA_TRY(rota_buffer_read(t->copied[i], 0, t->host, t->bytes[i]));
+        ROTA_TRY(rota_buffer_read_within(t->copied[i], 0, t->host, t->bytes[i], t->patience_ns));
         for (uint32_t w = 0; w < t->bytes[i] / sizeof *t->host; w++)
             if (t->host[w] != w * 2654435761u + salt)
                 return rota_fail(ROTA_REFUSED, "word %u of %llu bytes written by '%s' is not what '%s' reads",
@@ -66,12 +68,13 @@ static rota_status run(trial *t, rota_device *from, rota_device *to) {
     return ROTA_OK;
 }
 
-rota_status rota_trial_sharing(rota_device *from, rota_device *to) {
+rota_status rota_trial_sharing(rota_device *from, rota_device *to, uint64_t patience_ns) {
     uint64_t large = TRIAL_LARGE, from_max = rota_device_get_info(from)->max_allocation_bytes,
              to_max = rota_device_get_info(to)->max_allocation_bytes;
     if (from_max && from_max < large) large = from_max;
     if (to_max && to_max < large) large = to_max;
-    trial t = {.bytes = {TRIAL_SMALL, large & ~(uint64_t)(ROTA_BUFFER_ALIGNMENT - 1)}};
+    trial t = {.bytes = {TRIAL_SMALL, large & ~(uint64_t)(ROTA_BUFFER_ALIGNMENT - 1)},
+               .patience_ns = patience_ns};
     rota_status status = run(&t, from, to);
     rota_plan_release(t.plan);
     rota_graph_release(t.graph);

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/futex.h"
 #include "exec/smoke_kernel.h"
+#include "sched/host_read.h"
 #include "sched/plan.h"
 #include "sched/plan_make.h"
 
@@ -16,7 +17,7 @@
 typedef struct smoke {
     rota_runtime *runtime;
     rota_device *device;
-    uint64_t idle_ns;
+    uint64_t idle_ns, patience_ns;
     float *host;
     rota_buffer *a, *b, *c, *uploads[2];
     rota_graph *graph;
@@ -59,7 +60,7 @@ static rota_status record(smoke *test) {
 
 static rota_status check(smoke *test, rota_buffer *buffer, float expected, const char *what) {
     for (uint32_t i = 0; i < ELEMENTS; i++) test->host[i] = -999.0f;
-    ROTA_TRY(rota_buffer_read(buffer, 0, test->host, BYTES));
+    ROTA_TRY(rota_buffer_read_within(buffer, 0, test->host, BYTES, test->patience_ns));
     for (uint32_t i = 0; i < ELEMENTS; i++)
         if (bits_of(test->host[i]) != bits_of(expected))
             return rota_fail(ROTA_REFUSED, "smoke test: element %u of %s is %g, expected %g", i, what,
@@ -88,16 +89,19 @@ static rota_status run(smoke *test) {
     ROTA_TRY(upload(test, test->c, -999.0f));
     idle(test);
     rota_ticket ticket;
-    ROTA_TRY(rota_submit_wait(test->plan, NULL, 0, &ticket));
-    ROTA_TRY(rota_wait(ticket, 0));
+    ROTA_TRY(rota_submit_wait(test->plan, NULL, test->patience_ns, &ticket));
+    ROTA_TRY(rota_wait(ticket, test->patience_ns));
     idle(test);
     ROTA_TRY(check(test, test->c, 3.0f, "c = a + b"));
     ROTA_TRY(check(test, test->uploads[0], 5.0f, "the first of two uploads"));
     return check(test, test->uploads[1], 7.0f, "the second of two uploads");
 }
 
-rota_status rota_trial_smoke(rota_device *device, uint64_t idle_ns) {
-    smoke test = {.runtime = rota_device_runtime(device), .device = device, .idle_ns = idle_ns};
+rota_status rota_trial_smoke(rota_device *device, uint64_t idle_ns, uint64_t patience_ns) {
+    smoke test = {.runtime = rota_device_runtime(device),
+                  .device = device,
+                  .idle_ns = idle_ns,
+                  .patience_ns = patience_ns};
     rota_status status = run(&test);
     rota_plan_release(test.plan);
     rota_graph_release(test.graph);

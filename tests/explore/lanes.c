@@ -27,48 +27,10 @@ static uint32_t taken[PRODUCERS];
 
 /* ---- In place of what is called ---- */
 
-unsigned lanes_self(void) {
-    const unsigned self = explore_self();
-    return self < EXPLORE_THREADS ? self : preparing;
-}
+#include "sequencer_rest.h"
 
-void *lanes_map(size_t bytes) {
-    return memset(explore_aligned_alloc(64, bytes), 0, bytes);
-}
-
-void rota_thread_cpus_begin(rota_thread_cpus *own) {
-    (void)own;
-}
-void rota_thread_cpus_end(rota_thread_cpus *own) {
-    (void)own;
-}
-void rota_runtime_thread_ends(rota_runtime *of) {
-    (void)of;
-}
-void rota_handover_flush(rota_device *device) {
-    (void)device;
-}
-void rota_gate_watch(rota_runtime *of, bool at_once) {
-    (void)of, (void)at_once;
-}
 void rota_sequence_reap(rota_runtime *of, bool all) {
     (void)of, (void)all;
-}
-void rota_reclaim_sweep(rota_runtime *of, rota_dead *fresh) {
-    (void)of, (void)fresh;
-}
-void rota_staging_sweep(rota_runtime *of) {
-    (void)of;
-}
-void rota_staging_sweep_idle(rota_runtime *of) {
-    (void)of;
-}
-void rota_submissions_trim(rota_runtime *of) {
-    (void)of;
-}
-bool rota_staging_is_held(const rota_runtime *of) {
-    (void)of;
-    return false;
 }
 bool rota_point_passed(rota_runtime *of, uint64_t point) {
     (void)of, (void)point;

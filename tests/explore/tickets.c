@@ -52,14 +52,7 @@ static char messages[EXPLORE_THREADS + 1][ROTA_ERROR_MESSAGE_MAX];
 
 /* ---- In place of what is called ---- */
 
-unsigned lanes_self(void) {
-    const unsigned self = explore_self();
-    return self < EXPLORE_THREADS ? self : preparing;
-}
-
-void *lanes_map(size_t bytes) {
-    return memset(explore_aligned_alloc(64, bytes), 0, bytes);
-}
+#include "sequencer_rest.h"
 
 /* A thread that says why its wait timed out reads its submission. */
 void tickets_pinned(void) {
@@ -78,37 +71,6 @@ rota_status rota_fail(rota_status status, const char *format, ...) {
     return status;
 }
 
-void rota_thread_cpus_begin(rota_thread_cpus *own) {
-    (void)own;
-}
-void rota_thread_cpus_end(rota_thread_cpus *own) {
-    (void)own;
-}
-void rota_runtime_thread_ends(rota_runtime *of) {
-    (void)of;
-}
-void rota_handover_flush(rota_device *of) {
-    (void)of;
-}
-void rota_gate_watch(rota_runtime *of, bool at_once) {
-    (void)of, (void)at_once;
-}
-void rota_reclaim_sweep(rota_runtime *of, rota_dead *fresh) {
-    (void)of, (void)fresh;
-}
-void rota_staging_sweep(rota_runtime *of) {
-    (void)of;
-}
-void rota_staging_sweep_idle(rota_runtime *of) {
-    (void)of;
-}
-void rota_submissions_trim(rota_runtime *of) {
-    (void)of;
-}
-bool rota_staging_is_held(const rota_runtime *of) {
-    (void)of;
-    return false;
-}
 void rota_stamps_add(rota_stamps *stamps, uint64_t value) {
     (void)stamps, (void)value;
 }
@@ -123,7 +85,7 @@ rota_status rota_runtime_check(const rota_runtime *of) {
     (void)of;
     return ROTA_OK;
 }
-/* As sched/runtime.c. */
+/* As sched/shell.c. */
 bool rota_point_passed(rota_runtime *of, uint64_t point) {
     if (point == ROTA_POINT_NONE || point == ROTA_POINT_PASSED) return true;
     return ra_load_seq_cst(&rota_runtime_timeline(of, point)->completed) >= rota_point_value(point);

@@ -248,7 +248,7 @@ inline publish_believed() {
     ((w) <= W && DEV(w) == d && given_to[TIME(w)] >= VAL(w) && done[TIME(w)] + 1 == VAL(w) && \
      (OWN(w) == 0 || done[TIME(OWN(w))] >= VAL(OWN(w))) && !(d == 0 && (hangs || is_over)) && MAY_READ(w))
 
-/* A device and its executor: runs what it has, then `advanced` in sched/device.c. */
+/* A device and its executor: runs what it has, then `advanced` in sched/device_start.c. */
 proctype executor(byte d) {
     byte w, i, gw, gq, gv;
     bool is_decided, seen_lost, seen_passed;
