@@ -52,6 +52,6 @@ done >build-check/CTestTestfile.cmake
 # The thread sanitizer's memory layout does not fit every kernel's address randomisation.
 fixed_addresses=()
 if setarch "$(uname -m)" -R true 2>/dev/null; then fixed_addresses=(setarch "$(uname -m)" -R); fi
-# Three tests for two cores: they wait for their own threads and devices more than they compute (of fuzz_cpu's 79 s the
+# Five tests for two cores: they wait for their own threads and devices more than they compute (of fuzz_cpu's 79 s the
 # processor has work for 19, of fuzz_adversary's 75 for 29, of fuzz_cuda_stub's 63 for 22).
-exec "${fixed_addresses[@]}" ctest --test-dir build-check --output-on-failure --parallel $((($(nproc) * 3 + 1) / 2)) "${labels[@]}" "$@"
+exec "${fixed_addresses[@]}" ctest --test-dir build-check --output-on-failure --parallel $((($(nproc) * 5 + 1) / 2)) "${labels[@]}" "$@"
