@@ -4,7 +4,7 @@
     bench/gpt2_against_torch.py build/examples/train_gpt --data TOKENS.bin [--steps 100] [--batch 4] [--device cuda:0]
 
 Weights are drawn at random by PyTorch and given to train_gpt as safetensors; the batches are those that train_gpt draws from
-its seed (examples/gpt_data.c), drawn here again. PyTorch keeps f32 weights and computes in bf16 under autocast, as train_gpt
+its seed (examples/gpt/data.c), drawn here again. PyTorch keeps f32 weights and computes in bf16 under autocast, as train_gpt
 --dtype bf16 does. Prints losses of some steps, and fails (exit code 1) where they differ by more than --bound, or where train_gpt
 started twice doesn't print the same bits. --control trains in PyTorch a second time with its attention computed another way:
 what rounding alone makes of the same steps. The settings' defaults are those that GPT-2 124M is commonly trained with from random

@@ -1,5 +1,5 @@
 /* An op of one's own, outside the library: what its functions (rota_op in ops/table.h) check shapes, record
- * nodes and pass gradients with. The library's own ops are made of the same. examples/custom_op.c is a
+ * nodes and pass gradients with. The library's own ops are made of the same. examples/basics/custom_op.c is a
  * complete one.
  *
  * Make one `static const rota_op` per op and keep it as long as tapes that used it; `shape`, `record` and

@@ -5,9 +5,9 @@
 #include <string.h>
 #include "base/clock.h"
 #include "bench/files.h"
-#include "examples/gpt_bpe.h"
-#include "examples/gpt_sample.h"
-#include "examples/gpt_weights.h"
+#include "examples/gpt/bpe.h"
+#include "examples/gpt/sample.h"
+#include "examples/gpt/weights.h"
 
 static int usage(void) {
     fprintf(stderr, "gpt_tool learn TEXT COUNT MERGES | encode TEXT MERGES [VOCABULARY] | decode TOKENS "
@@ -85,7 +85,7 @@ static rota_status print_logits(gpt_model *model, const char *weights, const int
     gpt_decoder decoder = {0};
     float *logits = malloc(count * vocabulary * sizeof *logits);
     const float *row;
-    gpt_random random = {1};
+    random_state random = {1};
     rota_status status = gpt_model_initialize(model, &random);
     if (status == ROTA_OK && !gpt_weights_load(weights, model)) status = ROTA_INVALID_ARGUMENT;
     if (status == ROTA_OK) status = gpt_plan_logits(model, count, &plan);
@@ -129,7 +129,7 @@ static int logits_of(int argc, char **argv) {
 static int choose(int argc, char **argv) {
     const gpt_sampling sampling = {
         .temperature = atof(argv[0]), .top_k = number(argv[1]), .top_p = atof(argv[2])};
-    gpt_random random = {number(argv[3])};
+    random_state random = {number(argv[3])};
     float logits[64];
     uint64_t drawn[64] = {0};
     const int count = argc - 5;

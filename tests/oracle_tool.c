@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "examples/gpt_graph.h"
-#include "examples/gpt_safetensors.h"
-#include "examples/gpt_weights.h"
-#include "examples/patchtst_graph.h"
+#include "examples/gpt/graph.h"
+#include "examples/common/safetensors.h"
+#include "examples/gpt/weights.h"
+#include "examples/patchtst/graph.h"
 
 #define LR 0.01f
 #define GPT_NUMBERS 8
@@ -43,8 +43,8 @@ static bool write_results(const char *path, const result *results, size_t count)
     uint64_t offset = 0;
     cJSON *header = cJSON_CreateObject();
     for (size_t i = 0; i < count; i++)
-        gpt_tensors_add(header, results[i].name, ROTA_F32, results[i].rank, results[i].shape, &offset);
-    bool good = file_open(&file, path) && gpt_tensors_begin(&file, header);
+        safetensors_add(header, results[i].name, ROTA_F32, results[i].rank, results[i].shape, &offset);
+    bool good = file_open(&file, path) && safetensors_begin(&file, header);
     for (size_t i = 0; good && i < count; i++) {
         const uint64_t bytes = rota_shape_bytes(ROTA_F32, results[i].rank, results[i].shape);
         float *values = malloc(bytes);
@@ -67,7 +67,7 @@ static rota_status gpt_step(gpt_model *model, const char *weights, const char *o
     static const uint64_t one[] = {1};
     gpt_plan plan = {0};
     float loss = 0, norm = 0;
-    gpt_random random = {1};
+    random_state random = {1};
     ROTA_TRY(gpt_model_initialize(model, &random));
     if (!gpt_weights_load(weights, model)) return ROTA_INVALID_ARGUMENT;
     ROTA_TRY(gpt_plan_train(model, false, &plan));
@@ -129,12 +129,12 @@ static rota_status run_gpt(rota_runtime *runtime, rota_device *device, int argc,
 /* Every parameter, the statistics and the windows, as a file has them. */
 static rota_status patchtst_load(const patchtst_model *model, const char *path, float *out_windows) {
     const patchtst_config *c = &model->config;
-    gpt_tensor_file file;
+    safetensors_file file;
     rota_status status = ROTA_OK;
-    if (!gpt_tensors_read(path, &file)) return ROTA_INVALID_ARGUMENT;
+    if (!safetensors_read(path, &file)) return ROTA_INVALID_ARGUMENT;
     for (uint32_t i = 0; i < model->parameter_count && status == ROTA_OK; i++) {
         const patchtst_parameter *p = &model->parameters[i];
-        const gpt_tensor *tensor = gpt_tensors_find(&file, p->name);
+        const safetensors_tensor *tensor = safetensors_find(&file, p->name);
         if (!tensor || !tensor->known || tensor->count != p->count)
             status = rota_fail(ROTA_INVALID_ARGUMENT, "'%s' lacks %s of %" PRIu64 " elements", path, p->name,
                                p->count);
@@ -142,8 +142,8 @@ static rota_status patchtst_load(const patchtst_model *model, const char *path, 
             status = rota_buffer_write(model->weights, model->device, p->offset * 4, tensor->data,
                                        p->count * 4, NULL);
     }
-    const gpt_tensor *statistics = gpt_tensors_find(&file, "statistics"),
-                     *windows = gpt_tensors_find(&file, "windows");
+    const safetensors_tensor *statistics = safetensors_find(&file, "statistics"),
+                             *windows = safetensors_find(&file, "windows");
     const uint64_t values = c->batch * c->channels * (c->look_back + c->horizon);
     if (status == ROTA_OK &&
         (!statistics || !windows || statistics->count != model->statistic_count || windows->count != values))
@@ -154,7 +154,7 @@ static rota_status patchtst_load(const patchtst_model *model, const char *path, 
         status = rota_buffer_write(model->statistics, model->device, 0, statistics->data,
                                    statistics->count * 4, NULL);
     if (status == ROTA_OK) memcpy(out_windows, windows->data, windows->count * 4);
-    gpt_tensors_free(&file);
+    safetensors_free(&file);
     return status;
 }
 
@@ -206,7 +206,7 @@ static rota_status run_patchtst(rota_runtime *runtime, rota_device *device, char
                                     .beta2 = 0.999};
     patchtst_model model = {0};
     patchtst_plan errors = {0}, train = {0};
-    gpt_random random = {1};
+    random_state random = {1};
     rota_status status = patchtst_model_create(&config, runtime, device, &model);
     if (status == ROTA_OK) status = patchtst_model_initialize(&model, &random);
     if (status == ROTA_OK) status = patchtst_plan_errors(&model, &errors);

@@ -36,7 +36,7 @@ echo 'int main() {}' >"$work/try.cpp"
 "$compiler" "${checked[@]}" "$work/try.cpp" -o "$work/try" 2>/dev/null || checked=()
 "$compiler" "${strict[@]}" "${checked[@]}" "$source_dir/tests/cpp/objects.cpp" -o "$work/objects" "${link[@]}"
 "$work/objects"
-"$compiler" "${strict[@]}" "$source_dir/examples/quickstart.cpp" -o "$work/quickstart" "${link[@]}"
+"$compiler" "${strict[@]}" "$source_dir/examples/basics/quickstart.cpp" -o "$work/quickstart" "${link[@]}"
 said=$("$work/quickstart" cpu)
 [[ $said == *": 1 + 1 + 2 + 3 = 7" ]] || { echo "quickstart.cpp says: $said"; exit 1; }
 if said=$("$work/quickstart" none:7 2>&1) || [[ $said != "NOT_FOUND: "*none:7* ]]; then
@@ -47,12 +47,12 @@ fi
 python3 - "$source_dir" <<'PYTHON'
 import pathlib, re, sys, textwrap
 root = pathlib.Path(sys.argv[1])
-example = textwrap.dedent("\n".join(line.strip() for line in (root / "examples/quickstart.cpp").read_text().splitlines()))
+example = textwrap.dedent("\n".join(line.strip() for line in (root / "examples/basics/quickstart.cpp").read_text().splitlines()))
 listings = [block for block in re.findall(r"^```c\+\+\n(.*?)^```$", (root / "docs/guide.md").read_text(), re.M | re.S) if "rota::" in block]
 if not listings:
     sys.exit("the guide lists nothing of rota.hpp")
 for block in listings:
     if "\n".join(line.strip() for line in block.strip().splitlines()) not in example:
-        sys.exit(f"the guide lists what examples/quickstart.cpp does not have:\n{block}")
+        sys.exit(f"the guide lists what examples/basics/quickstart.cpp does not have:\n{block}")
 PYTHON
 echo "$count headers and what uses them, by $compiler"

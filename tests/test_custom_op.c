@@ -1,12 +1,12 @@
-/* Ops of one's own: examples/custom_op.c's gradient against finite differences of its formula, its training,
- * and what is said of ops that are not complete. */
+/* Ops of one's own: examples/basics/custom_op.c's gradient against finite differences of its formula, its
+ * training, and what is said of ops that are not complete. */
 #include "tests/op_kit.h"
 
 #include <string.h>
 
 /* The example as it is, its main called like any function. */
 #define main custom_op_main
-#include "examples/custom_op.c"
+#include "examples/basics/custom_op.c"
 #undef main
 #undef TRY
 

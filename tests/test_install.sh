@@ -36,7 +36,7 @@ done < <(cd rota && find . -name '*.h' | sed 's,^\./,,')
 # On a machine without the development files of what rota itself is linked with: only its own pkg-config file is found.
 mkdir "$work/app"
 cd "$work/app"
-cp "$source_dir/examples/quickstart.c" .
+cp "$source_dir/examples/basics/quickstart.c" .
 pc=$(find "$prefix" -name rota.pc)
 eval "libdir=$(PKG_CONFIG_PATH=${pc%/*} pkg-config --variable=libdir rota)" # pkg-config quotes spaces, for a shell to read
 [ -e "$libdir/librota.so" ] || { echo "rota.pc says libdir=$libdir, where no library is"; exit 1; }

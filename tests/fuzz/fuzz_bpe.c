@@ -1,5 +1,5 @@
 /* Byte pairs: merges, a vocabulary and a text, 0xff between them. What they make of the text is the text. */
-#include "examples/gpt_bpe.h"
+#include "examples/gpt/bpe.h"
 #include "tests/fuzz/support.h"
 
 static void encode(const gpt_bpe *bpe, const uint8_t *text, size_t size) {

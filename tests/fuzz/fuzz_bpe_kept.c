@@ -1,5 +1,5 @@
 /* The cache of byte pairs: any bytes as the kept file. What is believed can be kept again and is the same. */
-#include "examples/gpt_bpe.h"
+#include "examples/gpt/bpe.h"
 #include "tests/fuzz/support.h"
 
 #define MOST (GPT_BPE_LEAST + 1)

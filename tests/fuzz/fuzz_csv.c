@@ -1,6 +1,6 @@
 /* A time series: any bytes as a CSV file, split as the first five bytes say; every window of it taken. */
 #include <math.h>
-#include "examples/patchtst_data.h"
+#include "examples/patchtst/data.h"
 #include "tests/fuzz/support.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

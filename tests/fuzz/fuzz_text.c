@@ -1,5 +1,5 @@
 /* A text to learn: merges out of it, and its characters; what either makes of the text is the text. */
-#include "examples/gpt_vocabulary.h"
+#include "examples/gpt/vocabulary.h"
 #include "tests/fuzz/support.h"
 
 static void check(const gpt_vocabulary *vocabulary, const uint8_t *text, size_t size) {

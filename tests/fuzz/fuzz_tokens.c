@@ -1,5 +1,5 @@
 /* Token files. What is read can be written, and is the same. */
-#include "examples/gpt_tokens.h"
+#include "examples/gpt/tokens.h"
 #include "tests/fuzz/support.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -1,5 +1,5 @@
 /* vocab.json, any bytes as one: of the bytes alone, or of a few merges, as the first byte says. */
-#include "examples/gpt_bpe.h"
+#include "examples/gpt/bpe.h"
 #include "tests/fuzz/support.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

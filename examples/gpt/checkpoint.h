@@ -1,0 +1,28 @@
+/* Checkpoints of train_gpt: one safetensors file with parameters, optimizer state, and, as metadata, the
+ * step, the generator, the model's sizes and the vocabulary. */
+#ifndef ROTA_EXAMPLES_GPT_CHECKPOINT_H
+#define ROTA_EXAMPLES_GPT_CHECKPOINT_H
+
+#include "examples/gpt/data.h"
+#include "examples/gpt/model.h"
+
+#define GPT_CHECKPOINT_FILE "checkpoint.safetensors"
+
+typedef struct gpt_progress {
+    uint64_t step; /* steps done */
+    random_state random;
+    uint64_t seed;
+    uint64_t best_bits;  /* of the least validation loss so far, a double; infinite before the first */
+    uint64_t since_best; /* evaluations since then */
+} gpt_progress;
+
+/* Writes DIR/checkpoint.safetensors under a temporary name and renames it; makes DIR. On failure prints one
+ * sentence, returns false, and an older checkpoint stays. */
+bool gpt_checkpoint_save(const char *dir, const gpt_model *model, const gpt_text *text,
+                         const gpt_progress *progress);
+
+/* Reads it back into the model's buffers. False with one sentence: unreadable, truncated, or of a model or
+ * text of other sizes (both numbers); the buffers are then as before. */
+bool gpt_checkpoint_load(const char *dir, gpt_model *model, const gpt_text *text, gpt_progress *out_progress);
+
+#endif

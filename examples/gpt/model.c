@@ -1,0 +1,201 @@
+/* A GPT's parameters. */
+#include "examples/gpt/model.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "examples/common/safetensors.h"
+
+/* The largest tensor the ops count: 2^32 - 1 elements. */
+#define ELEMENTS_MAX 4294967295.0
+
+double gpt_model_bytes(const gpt_config *c) {
+    double rows = (double)c->batch * (double)c->block, dim = (double)c->dim;
+    double weights = ((double)c->vocabulary + (double)c->block) * dim +
+                     (double)c->layers * (12 * dim * dim + (c->arch == GPT_2 ? 13 : 2) * dim) + 2 * dim;
+    double bytes = (double)rota_dtype_bytes((rota_dtype)c->dtype), copies = c->dtype == ROTA_F32 ? 0 : bytes;
+    /* Per layer, kept from forward to backward: two norms, qkv, attention, projection, residuals, the wide
+     * layer twice. */
+    double activations = rows * dim * (double)c->layers * 16 + rows * (double)c->vocabulary;
+    return ((c->batch ? 12 + bytes : 4) + copies) * weights + bytes * activations;
+}
+
+static rota_status check_sizes(const gpt_config *c, const rota_device_info *info) {
+    const struct {
+        const char *what;
+        double elements;
+    } tensors[] = {{"all weights together",
+                    ((double)c->vocabulary + (double)c->block + 12 * (double)c->layers * (double)c->dim) *
+                        (double)c->dim},
+                   {"the token table", (double)c->vocabulary * (double)c->dim},
+                   {"the logits", (double)c->batch * (double)c->block * (double)c->vocabulary},
+                   {"a wide layer", (double)c->batch * (double)c->block * 4 * (double)c->dim},
+                   {"a layer's weight", 4 * (double)c->dim * (double)c->dim}};
+    double bytes = gpt_model_bytes(c);
+    if (info->memory_bytes && bytes > (double)info->memory_bytes)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "%s needs about %.0f bytes, and device %s has %" PRIu64,
+                         c->batch ? "training" : "the model", bytes, info->id, info->memory_bytes);
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
+        if (tensors[i].elements > ELEMENTS_MAX)
+            return rota_fail(ROTA_INVALID_ARGUMENT,
+                             "%s would have %.0f elements, more than the %.0f that one tensor may have",
+                             tensors[i].what, tensors[i].elements, ELEMENTS_MAX);
+    return ROTA_OK;
+}
+
+static void add_parameter(gpt_model *model, uint32_t place, const char *name, uint64_t rows, uint64_t columns,
+                          double deviation) {
+    const bool bias = strcmp(name + strlen(name) - 5, ".bias") == 0;
+    if (bias && model->config.arch == GPT_PLAIN) return;
+    gpt_parameter *p = &model->parameters[model->parameter_count++];
+    *p = (gpt_parameter){.place = place,
+                         .rank = rows ? 2 : 1,
+                         .shape = {rows ? rows : columns, rows ? columns : 1},
+                         .count = (rows ? rows : 1) * columns,
+                         .deviation = deviation};
+    snprintf(p->name, sizeof p->name, "transformer.%s", name);
+    model->weight_count += p->count;
+}
+
+static void describe_parameters(gpt_model *model) {
+    const gpt_config *c = &model->config;
+    const uint64_t dim = c->dim;
+    /* As in GPT-2: what adds to the residual stream starts smaller, the more layers there are. */
+    const double plain = 0.02, residual = 0.02 / sqrt(2 * (double)c->layers), one = -1;
+    /* Matrices are [in, out], as GPT-2's are there. */
+    const struct {
+        const char *name;
+        uint64_t rows, columns;
+        double deviation;
+    } layer[GPT_LAYER_PLACES] = {[GPT_NORM1] = {"ln_1.weight", 0, dim, one},
+                                 [GPT_NORM1_BIAS] = {"ln_1.bias", 0, dim, 0},
+                                 [GPT_QKV] = {"attn.c_attn.weight", dim, 3 * dim, plain},
+                                 [GPT_QKV_BIAS] = {"attn.c_attn.bias", 0, 3 * dim, 0},
+                                 [GPT_PROJECT] = {"attn.c_proj.weight", dim, dim, residual},
+                                 [GPT_PROJECT_BIAS] = {"attn.c_proj.bias", 0, dim, 0},
+                                 [GPT_NORM2] = {"ln_2.weight", 0, dim, one},
+                                 [GPT_NORM2_BIAS] = {"ln_2.bias", 0, dim, 0},
+                                 [GPT_WIDEN] = {"mlp.c_fc.weight", dim, 4 * dim, plain},
+                                 [GPT_WIDEN_BIAS] = {"mlp.c_fc.bias", 0, 4 * dim, 0},
+                                 [GPT_NARROW] = {"mlp.c_proj.weight", 4 * dim, dim, residual},
+                                 [GPT_NARROW_BIAS] = {"mlp.c_proj.bias", 0, dim, 0}};
+    add_parameter(model, GPT_TOKENS, "wte.weight", c->vocabulary, dim, plain);
+    add_parameter(model, GPT_POSITIONS, "wpe.weight", c->block, dim, plain);
+    for (uint64_t l = 0; l < c->layers; l++)
+        for (uint32_t i = 0; i < GPT_LAYER_PLACES; i++) {
+            char name[36];
+            snprintf(name, sizeof name, "h.%" PRIu64 ".%s", l, layer[i].name);
+            add_parameter(model, gpt_place(l, i), name, layer[i].rows, layer[i].columns, layer[i].deviation);
+        }
+    add_parameter(model, GPT_LAST_NORM(c->layers), "ln_f.weight", 0, dim, one);
+    add_parameter(model, GPT_LAST_NORM(c->layers) + 1, "ln_f.bias", 0, dim, 0);
+}
+
+static uint64_t round_up(uint64_t count, uint64_t unit) {
+    return (count + unit - 1) / unit * unit;
+}
+
+uint64_t gpt_model_table_rows(const gpt_model *model) {
+    return round_up(model->config.vocabulary, GPT_VOCABULARY_ALIGNMENT);
+}
+
+static void place_parameters(gpt_model *model) {
+    for (uint32_t rank = 2; rank > 0; rank--) {
+        for (uint32_t i = 0; i < model->parameter_count; i++) {
+            gpt_parameter *p = &model->parameters[i];
+            if (p->rank != rank) continue;
+            const uint64_t own =
+                p->place == GPT_TOKENS ? gpt_model_table_rows(model) * p->shape[1] : p->count;
+            p->first = model->element_count;
+            p->room = round_up(own, GPT_ALIGNMENT);
+            model->element_count += p->room;
+        }
+        if (rank == 2) model->decayed_count = model->element_count;
+    }
+}
+
+/* What no parameter lies at, the optimizer's state, and the copies until there are values. */
+static rota_status clear(gpt_model *model, rota_buffer *buffer, uint64_t bytes) {
+    const uint64_t piece = bytes < 1 << 24 ? bytes : 1 << 24;
+    void *zeroes = calloc(1, piece);
+    if (!zeroes) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for %" PRIu64 " zeroes", piece);
+    rota_status status = ROTA_OK;
+    for (uint64_t at = 0; at < bytes && status == ROTA_OK; at += piece)
+        status = rota_buffer_write(buffer, model->device, at, zeroes, bytes - at < piece ? bytes - at : piece,
+                                   NULL);
+    free(zeroes);
+    return status;
+}
+
+static rota_status make_buffers(gpt_model *model) {
+    static const char *const names[] = {"weights", "first moments", "second moments"};
+    const gpt_config *c = &model->config;
+    for (int i = 0; i < (c->batch ? GPT_PARTS : 1); i++) {
+        ROTA_TRY(rota_runtime_buffer(model->runtime, names[i], model->element_count * 4, &model->parts[i]));
+        ROTA_TRY(clear(model, model->parts[i], model->element_count * 4));
+    }
+    if (c->dtype == ROTA_F32) return ROTA_OK;
+    ROTA_TRY(rota_runtime_buffer(model->runtime, "16-bit weights", model->element_count * 2, &model->copies));
+    ROTA_TRY(clear(model, model->copies, model->element_count * 2));
+    if (c->dtype != ROTA_F16 || !c->batch) return ROTA_OK;
+    const float first_scale[] = {65536, 0};
+    ROTA_TRY(rota_runtime_buffer(model->runtime, "loss scale", sizeof first_scale, &model->scale));
+    return rota_buffer_write(model->scale, model->device, 0, first_scale, sizeof first_scale, NULL);
+}
+
+rota_status gpt_model_create(const gpt_config *config, rota_runtime *runtime, rota_device *device,
+                             gpt_model *out) {
+    ROTA_TRY(check_sizes(config, rota_device_get_info(device)));
+    *out = (gpt_model){.config = *config, .runtime = runtime, .device = device};
+    out->parameters = calloc(GPT_PLACES(config->layers), sizeof *out->parameters);
+    if (!out->parameters)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for the parameters of %" PRIu64 " layers",
+                         config->layers);
+    describe_parameters(out);
+    place_parameters(out);
+    return make_buffers(out);
+}
+
+void gpt_model_free(gpt_model *model) {
+    for (int i = 0; i < GPT_PARTS; i++) rota_buffer_release(model->parts[i]);
+    rota_buffer_release(model->copies);
+    rota_buffer_release(model->scale);
+    free(model->parameters);
+    *model = (gpt_model){0};
+}
+
+rota_status gpt_model_write(gpt_model *model, const gpt_parameter *p, int part, const float *values) {
+    ROTA_TRY(rota_buffer_write(model->parts[part], model->device, p->first * 4, values, p->count * 4, NULL));
+    if (part != GPT_VALUES || !model->copies) return ROTA_OK;
+    float *rounded = malloc(p->count * sizeof *rounded);
+    if (!rounded) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for %" PRIu64 " rounded values", p->count);
+    memcpy(rounded, values, p->count * sizeof *rounded);
+    size_t bytes = safetensors_from_f32(rounded, p->count, (rota_dtype)model->config.dtype);
+    rota_status status = rota_buffer_write(model->copies, model->device, p->first * 2, rounded, bytes, NULL);
+    free(rounded);
+    return status;
+}
+
+rota_status gpt_model_read(const gpt_model *model, const gpt_parameter *p, int part, float *out_values) {
+    return rota_buffer_read(model->parts[part], p->first * 4, out_values, p->count * 4);
+}
+
+rota_status gpt_model_initialize(gpt_model *model, random_state *random) {
+    uint64_t largest = 0;
+    for (uint32_t i = 0; i < model->parameter_count; i++)
+        if (model->parameters[i].count > largest) largest = model->parameters[i].count;
+    float *values = malloc(largest * sizeof *values);
+    rota_status status = ROTA_OK;
+    if (!values) status = rota_fail(ROTA_OUT_OF_MEMORY, "no memory for %" PRIu64 " first values", largest);
+    for (uint32_t i = 0; i < model->parameter_count && status == ROTA_OK; i++) {
+        const gpt_parameter *p = &model->parameters[i];
+        for (uint64_t e = 0; e < p->count; e++)
+            values[e] = p->deviation < 0    ? 1.0f
+                        : p->deviation == 0 ? 0.0f
+                                            : (float)(p->deviation * random_normal(random));
+        status = gpt_model_write(model, p, GPT_VALUES, values);
+    }
+    free(values);
+    return status;
+}

@@ -1,0 +1,99 @@
+/* A GPT: layers of pre-norm causal attention and a four times wider GELU layer, learned positions, the output
+ * head tied to the token table. Parameters have the names, shapes and layout of the Hugging Face model of
+ * GPT-2; GPT_PLAIN has no biases. The graphs made of it are graph.h's. */
+#ifndef ROTA_EXAMPLES_GPT_MODEL_H
+#define ROTA_EXAMPLES_GPT_MODEL_H
+
+#include "examples/gpt/data.h"
+#include "ops/ops.h"
+#include "rota.h"
+
+/* In the order of --arch. */
+typedef enum gpt_arch { GPT_PLAIN, GPT_2 } gpt_arch;
+
+typedef struct gpt_config {
+    int arch;  /* gpt_arch */
+    int dtype; /* rota_dtype: what training and its losses are calculated in; f32: no copies, no loss scale */
+    uint64_t vocabulary, block, layers, heads, dim;
+    /* Windows of a micro-batch, and micro-batches of a step; 0: no training, so no optimizer's state. */
+    uint64_t batch, accumulate;
+    double dropout, weight_decay, beta1, beta2, grad_clip; /* grad_clip 0: none */
+} gpt_config;
+
+/* A parameter: a range of the model's buffers. */
+typedef struct gpt_parameter {
+    char name[48];
+    uint32_t place; /* in the list of all parameters that either arch has */
+    uint32_t rank;
+    uint64_t shape[2];
+    uint64_t count;   /* elements */
+    uint64_t room;    /* elements from `first` on that are its own, or gaps */
+    uint64_t first;   /* place of its first element in each buffer */
+    double deviation; /* of the normal distribution it starts with; 0: at zero; below: at 1 */
+} gpt_parameter;
+
+/* The buffers, PERSISTENT, with all parameters one after the other, so that one optimizer node updates many:
+ * first the matrices, which decay, then norms and biases, which don't. Parameters begin at multiples of
+ * GPT_ALIGNMENT elements; what lies between them stays zero. */
+enum { GPT_VALUES, GPT_FIRST_MOMENTS, GPT_SECOND_MOMENTS, GPT_PARTS };
+#define GPT_ALIGNMENT 64u
+/* The token table has its rows rounded up to a multiple of this in memory, zeroes that stay so: the logits'
+ * rows then begin where the products' fast kernels can read them. */
+#define GPT_VOCABULARY_ALIGNMENT 16u
+
+/* Places: tokens, positions, then a layer's twelve for each layer, then the last norm's two. */
+enum { GPT_TOKENS, GPT_POSITIONS, GPT_FIRST_LAYER };
+enum {
+    GPT_NORM1,
+    GPT_NORM1_BIAS,
+    GPT_QKV,
+    GPT_QKV_BIAS,
+    GPT_PROJECT,
+    GPT_PROJECT_BIAS,
+    GPT_NORM2,
+    GPT_NORM2_BIAS,
+    GPT_WIDEN,
+    GPT_WIDEN_BIAS,
+    GPT_NARROW,
+    GPT_NARROW_BIAS,
+    GPT_LAYER_PLACES
+};
+static inline uint32_t gpt_place(uint64_t layer, uint32_t which) {
+    return (uint32_t)(GPT_FIRST_LAYER + layer * GPT_LAYER_PLACES + which);
+}
+#define GPT_LAST_NORM(layers) gpt_place(layers, 0)
+#define GPT_PLACES(layers) (GPT_LAST_NORM(layers) + 2)
+
+typedef struct gpt_model {
+    gpt_config config;
+    rota_runtime *runtime;
+    rota_device *device;
+    gpt_parameter *parameters; /* by place */
+    uint32_t parameter_count;
+    uint64_t weight_count;                 /* elements of all parameters */
+    uint64_t decayed_count, element_count; /* of a buffer: what decays, which comes first; all */
+    rota_buffer *parts[GPT_PARTS];         /* f32; the moments with training only */
+    rota_buffer *copies; /* of the values, in the model's dtype, which graphs of that dtype read; or NULL */
+    rota_buffer *scale;  /* f16 with training: f32 {of the loss, steps since it changed} */
+    bool fuse;           /* elementwise nodes of plans made from now on */
+} gpt_model;
+
+/* Bytes that training needs on the device, about: parameters, optimizer state, gradients, activations.
+ * Infinite where a size overflows. */
+double gpt_model_bytes(const gpt_config *config);
+
+/* Makes the parameters' buffers. INVALID_ARGUMENT and OUT_OF_MEMORY with both numbers. */
+rota_status gpt_model_create(const gpt_config *config, rota_runtime *runtime, rota_device *device,
+                             gpt_model *out);
+void gpt_model_free(gpt_model *model);
+/* Rows of the token table in memory. */
+uint64_t gpt_model_table_rows(const gpt_model *model);
+/* Writes a part of a parameter; the values to their copies too, rounded. */
+rota_status gpt_model_write(gpt_model *model, const gpt_parameter *p, int part, const float *values);
+rota_status gpt_model_read(const gpt_model *model, const gpt_parameter *p, int part, float *out_values);
+
+/* Writes the first values: normal numbers for matrices, ones for norms, zeroes for biases and the optimizer's
+ * state. */
+rota_status gpt_model_initialize(gpt_model *model, random_state *random);
+
+#endif

@@ -1,0 +1,27 @@
+/* From a GPT's losses to its next weights: the loss scale, where gradients lie, their norm, AdamW. */
+#ifndef ROTA_EXAMPLES_GPT_OPTIMIZER_H
+#define ROTA_EXAMPLES_GPT_OPTIMIZER_H
+
+#include "examples/gpt/graph.h"
+
+/* One buffer laid out as the model's. 16-bit gradients of several micro-batches are added up in f32, since a
+ * sum kept in 16 bits would lose what is small beside it. */
+typedef struct gpt_gradients {
+    rota_tensor *each; /* by parameter, of the recording's dtype; the caller frees it */
+    rota_tensor all;   /* of one micro-batch, or of all of them in f32 */
+    rota_tensor sum;   /* f32, where they are added up; or none */
+} gpt_gradients;
+
+/* A parameter in a buffer laid out as the model's. */
+rota_status gpt_part_tensor(const gpt_parameter *p, rota_buffer *buffer, rota_dtype dtype, rota_tensor *out);
+/* The token table with all of its rows in memory. */
+rota_status gpt_table_tensor(const gpt_model *model, rota_buffer *buffer, rota_dtype dtype, rota_tensor *out);
+
+rota_status gpt_gradients_make(gpt_recording *r, gpt_gradients *out);
+/* After each backward pass. */
+rota_status gpt_gradients_gather(gpt_recording *r, gpt_gradients *g, uint64_t micro_batch);
+/* f16: the loss, scaled. */
+rota_status gpt_scale_loss(gpt_recording *r, rota_tensor *loss);
+rota_status gpt_record_optimizer(gpt_recording *r, const gpt_gradients *g);
+
+#endif

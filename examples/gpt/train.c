@@ -1,0 +1,232 @@
+/* Training a GPT: steps, measuring, saving, stopping. */
+#include "examples/gpt/train.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "examples/gpt/eval.h"
+#include "examples/gpt/memory.h"
+#include "examples/gpt/weights.h"
+
+static const char program[] = "train_gpt";
+
+static double learning_rate(const gpt_settings *s, uint64_t step) {
+    if (step <= s->warmup) return s->lr * (double)step / (double)s->warmup;
+    if (s->schedule == GPT_CONSTANT) return s->lr;
+    if (step >= s->iters) return s->min_lr;
+    double part = (double)(step - s->warmup) / (double)(s->iters - s->warmup);
+    double left = s->schedule == GPT_LINEAR ? 1 - part : 0.5 * (1 + cos(3.141592653589793 * part));
+    return s->min_lr + (s->lr - s->min_lr) * left;
+}
+
+/* ---- Steps, which take turns ---- */
+
+/* After such a step the weights are looked at, so the next isn't begun before. */
+static bool pauses_after(const gpt_settings *s, uint64_t step) {
+    return step == s->iters || (s->eval_interval && step % s->eval_interval == 0);
+}
+
+static gpt_turn *turn_of(gpt_trainer *t, uint64_t step) {
+    return &t->train.turns[step % GPT_TURNS];
+}
+
+/* Draws the next step's batch and sends it. */
+static rota_status send(gpt_trainer *t) {
+    const uint64_t step = t->submitted + 1;
+    if (t->sent == step) return ROTA_OK;
+    gpt_turn *turn = turn_of(t, step);
+    random_state random =
+        t->submitted == t->progress.step ? t->progress.random : t->random_after[t->submitted % GPT_TURNS];
+    gpt_text_batch(&t->text, 0, t->text.train_count, t->train.rows, t->settings->config.block, &random,
+                   turn->tokens, turn->targets);
+    t->random_after[step % GPT_TURNS] = random;
+    const uint64_t begin = rota_clock_ns();
+    rota_ticket ticket;
+    ROTA_TRY(gpt_train_send(&t->train, turn, &ticket));
+    t->sent = step;
+    if (t->report) {
+        char name[48];
+        snprintf(name, sizeof name, "batch of step %" PRIu64, step);
+        run_report_follow_upload(t->report, name, begin, 2 * t->train.rows * t->train.length * 4, ticket);
+    }
+    return ROTA_OK;
+}
+
+static rota_status submit(gpt_trainer *t) {
+    const gpt_settings *s = t->settings;
+    const uint64_t step = t->submitted + 1;
+    ROTA_TRY(gpt_train_submit(&t->train, turn_of(t, step), (float)learning_rate(s, step), (uint32_t)step,
+                              (uint32_t)(s->seed ^ s->seed >> 32)));
+    t->submitted = step;
+    return ROTA_OK;
+}
+
+/* The step that the report shows: a later one, when all is warm, with the next one's batch on its way. The
+ * step after it is not submitted until its times were taken; failing all that, the last step is shown. */
+static bool is_reported(const gpt_trainer *t, uint64_t step) {
+    enum { WARM = 8 };
+    return t->report && !run_report_has_times(t->report) && step + 1 - t->meter.first_step >= WARM &&
+           !pauses_after(t->settings, step);
+}
+
+/* Keeps the device busy: the batch of the next step is drawn and sent while this one runs. */
+static rota_status submit_ahead(gpt_trainer *t) {
+    if (t->submitted == t->progress.step) t->began_ns = rota_clock_ns();
+    while (t->submitted < t->settings->iters && t->submitted - t->progress.step < GPT_TURNS) {
+        bool idle = t->submitted == t->progress.step;
+        if (!idle && (*t->interrupted || pauses_after(t->settings, t->submitted))) break;
+        ROTA_TRY(send(t));
+        if (!idle && is_reported(t, t->submitted)) break;
+        ROTA_TRY(submit(t));
+    }
+    return ROTA_OK;
+}
+
+/* A loss that isn't finite ends the training; --find-nan says where it came from. */
+static int check_loss(gpt_trainer *t, const gpt_turn *turn, uint64_t step, float loss) {
+    char text[256] = "";
+    bool found = gpt_train_find_nan(&t->train, turn, text, sizeof text);
+    if (isfinite(loss) && !found) return EXIT_GOOD;
+    gpt_meter_break(&t->meter);
+    fprintf(stderr, "%s: %s of step %" PRIu64 " %s; nothing was saved%s\n", program,
+            found ? "the first" : "the loss", step, found ? text : "is not finite",
+            found || t->settings->find_nan ? "" : "; --find-nan says which tensor was the first");
+    return EXIT_CHECK_FAILED;
+}
+
+/* ---- Measuring and saving ---- */
+
+static double best_loss(const gpt_progress *p) {
+    double best;
+    memcpy(&best, &p->best_bits, sizeof best);
+    return best;
+}
+
+static int save_weights(gpt_trainer *t, const char *path) {
+    gpt_meter_break(&t->meter);
+    return gpt_weights_save(path, &t->model, (rota_dtype)t->settings->weights_dtype) ? EXIT_GOOD
+                                                                                     : EXIT_BAD_ARGUMENT;
+}
+
+static int save(gpt_trainer *t) {
+    if (!t->settings->checkpoint) return EXIT_GOOD;
+    gpt_meter_break(&t->meter);
+    return gpt_checkpoint_save(t->settings->checkpoint, &t->model, &t->text, &t->progress)
+               ? EXIT_GOOD
+               : EXIT_BAD_ARGUMENT;
+}
+
+/* Counts evaluations without a better loss; weights better than any before are kept beside the checkpoint. */
+static int note_evaluation(gpt_trainer *t, double val_loss) {
+    const gpt_settings *s = t->settings;
+    t->progress.since_best++;
+    if (!(val_loss < best_loss(&t->progress))) return EXIT_GOOD;
+    memcpy(&t->progress.best_bits, &val_loss, sizeof val_loss);
+    t->progress.since_best = 0;
+    if (!s->patience || !s->checkpoint) return EXIT_GOOD;
+    size_t size = strlen(s->checkpoint) + sizeof "/best.safetensors";
+    char *path = malloc(size);
+    if (!path) {
+        fprintf(stderr, "%s: no memory for a name\n", program);
+        return EXIT_BAD_ARGUMENT;
+    }
+    snprintf(path, size, "%s/best.safetensors", s->checkpoint);
+    int code = save_weights(t, path);
+    free(path);
+    return code;
+}
+
+static bool out_of_patience(const gpt_trainer *t) {
+    return t->settings->patience && t->progress.since_best >= t->settings->patience;
+}
+
+/* The split's loss after the last step is over all of it, in between over random batches. */
+static int measure(gpt_trainer *t, gpt_metrics *metrics) {
+    const gpt_settings *s = t->settings;
+    const bool last = metrics->step == s->iters;
+    int code = EXIT_GOOD;
+    if (*t->interrupted || !s->eval_iters || !pauses_after(s, metrics->step)) return EXIT_GOOD;
+    /* A split shorter than a block has no random windows. */
+    bool whole = last || t->text.count - t->text.train_count <= s->config.block;
+    if (whole)
+        REPORT_TRY(gpt_whole_loss(&t->model, &t->text, &t->loss, t->interrupted, &metrics->val_loss));
+    else
+        REPORT_TRY(gpt_sampled_loss(&t->text, &t->loss, s->seed, metrics->step, s->eval_iters, t->interrupted,
+                                    &metrics->val_loss));
+    if (!*t->interrupted) code = note_evaluation(t, metrics->val_loss);
+    if (code == EXIT_GOOD && !whole && out_of_patience(t))
+        REPORT_TRY(gpt_whole_loss(&t->model, &t->text, &t->loss, t->interrupted, &metrics->val_loss));
+    /* Cut short, it is no mean of anything. */
+    if (*t->interrupted) metrics->val_loss = NAN;
+done:
+    return code;
+}
+
+static rota_status report_step(gpt_trainer *t, const gpt_metrics *m) {
+    if (!t->report) return ROTA_OK;
+    run_report_add_step(t->report, &(run_report_step){m->step, m->loss, m->val_loss, m->lr, m->tok_s, m->ms});
+    const bool last = m->step == t->settings->iters && !run_report_has_times(t->report);
+    /* A step may have been submitted behind the first of them before. */
+    const bool alone = t->submitted == m->step;
+    return alone && (last || is_reported(t, m->step)) ? run_report_take_plan(t->report, t->train.plan)
+                                                      : ROTA_OK;
+}
+
+/* ---- Training ---- */
+
+/* Waits for the next step and sees to what follows it; *out_stop: it was the last one for now. */
+static int finish_step(gpt_trainer *t, bool *out_stop) {
+    const gpt_settings *s = t->settings;
+    const uint64_t step = t->progress.step + 1;
+    gpt_turn *turn = turn_of(t, step);
+    gpt_metrics metrics = {.step = step, .lr = learning_rate(s, step), .val_loss = NAN};
+    float loss = NAN, norm = NAN;
+    int code = EXIT_GOOD;
+    rota_status status = gpt_train_wait(&t->train, turn, &loss, &norm);
+    if (status != ROTA_OK) return gpt_memory_failure(program, status, &t->model);
+    uint64_t now = rota_clock_ns();
+    double seconds = (double)(now - t->began_ns) / 1e9;
+    t->began_ns = now;
+    t->progress.step = step;
+    t->progress.random = t->random_after[step % GPT_TURNS];
+    metrics.loss = loss;
+    metrics.grad_norm = norm;
+    metrics.scales = t->model.scale != NULL;
+    if (metrics.scales && !isfinite(norm))
+        t->skipped++; /* as the loss scale's op has it: nothing was updated */
+    metrics.skipped = t->skipped;
+    metrics.ms = seconds * 1e3;
+    metrics.tok_s = (double)(t->train.rows * t->train.length) / seconds;
+    code = check_loss(t, turn, step, loss);
+    if (code == EXIT_GOOD) code = measure(t, &metrics);
+    if (code == EXIT_GOOD && !gpt_meter_step(&t->meter, &metrics)) code = EXIT_BAD_ARGUMENT;
+    if (code == EXIT_GOOD) REPORT_TRY(report_step(t, &metrics));
+    bool interrupted = *t->interrupted && t->submitted == step, tired = out_of_patience(t);
+    if (code == EXIT_GOOD && (pauses_after(s, step) || interrupted)) code = save(t);
+    *out_stop = step == s->iters || interrupted || tired;
+    if (code != EXIT_GOOD || step == s->iters || !*out_stop) goto done;
+    gpt_meter_break(&t->meter);
+    if (interrupted)
+        printf("stopped after step %" PRIu64 "%s%s\n", step, s->checkpoint ? ", saved in " : "",
+               s->checkpoint ? s->checkpoint : "");
+    else
+        printf("stopped early after step %" PRIu64 ": %" PRIu64
+               " evaluations without a validation loss below %.4f\n",
+               step, t->progress.since_best, best_loss(&t->progress));
+done:
+    return code;
+}
+
+int gpt_train(gpt_trainer *t) {
+    int code = EXIT_GOOD;
+    bool stop = t->progress.step >= t->settings->iters || out_of_patience(t);
+    t->submitted = t->sent = t->progress.step;
+    while (!stop && code == EXIT_GOOD) {
+        rota_status status = submit_ahead(t);
+        code = status == ROTA_OK ? finish_step(t, &stop) : gpt_memory_failure(program, status, &t->model);
+    }
+    if (code == EXIT_GOOD && t->settings->save_weights) code = save_weights(t, t->settings->save_weights);
+    return code;
+}

@@ -1,0 +1,50 @@
+/* Training a GPT: steps, measuring, saving, stopping. */
+#ifndef ROTA_EXAMPLES_GPT_TRAIN_H
+#define ROTA_EXAMPLES_GPT_TRAIN_H
+
+#include <signal.h>
+#include "bench/report.h"
+#include "examples/gpt/checkpoint.h"
+#include "examples/gpt/graph.h"
+#include "examples/gpt/progress.h"
+#include "examples/gpt/sample.h"
+#include "examples/common/run_report.h"
+
+/* In the order of --schedule. */
+typedef enum gpt_schedule { GPT_COSINE, GPT_LINEAR, GPT_CONSTANT } gpt_schedule;
+
+/* What the command line says. */
+typedef struct gpt_settings {
+    const char *device, *checkpoint, *resume, *init_from, *save_weights, *log, *dot, *trace, *report, *prompt,
+        *write_tokens;
+    int argc; /* the command line, for the report */
+    char **argv;
+    bool generate, find_nan, no_fuse;
+    int schedule, weights_dtype;
+    uint64_t iters, warmup, eval_interval, eval_iters, seed, sample, patience, memory_limit;
+    uint64_t timeout; /* seconds in which a device may get no further */
+    double lr, min_lr;
+    gpt_sampling sampling;
+    gpt_source source;
+    gpt_config config;
+} gpt_settings;
+
+typedef struct gpt_trainer {
+    const gpt_settings *settings;
+    const volatile sig_atomic_t *interrupted;
+    gpt_text text;
+    gpt_model model;
+    gpt_plan train, loss;
+    gpt_progress progress;
+    gpt_meter meter;
+    run_report *report;                   /* --report; else NULL */
+    random_state random_after[GPT_TURNS]; /* the generator when a turn's batch had been drawn */
+    uint64_t submitted, sent;             /* steps; sent: their batches */
+    uint64_t skipped;                     /* steps whose gradients overflowed f16 */
+    uint64_t began_ns;                    /* the step at work */
+} gpt_trainer;
+
+/* Runs the steps that are left. Returns the exit code. */
+int gpt_train(gpt_trainer *t);
+
+#endif

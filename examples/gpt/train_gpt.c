@@ -1,0 +1,308 @@
+/* train_gpt: a GPT that learns a text, from one forward/backward/optimizer graph built once and replayed each
+ * step, and that writes. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "bench/options.h"
+#include "examples/common/checkpoint.h"
+#include "examples/gpt/memory.h"
+#include "examples/gpt/tokens.h"
+#include "examples/gpt/train.h"
+#include "examples/gpt/weights.h"
+
+static const char program[] = "train_gpt";
+#define BPE_TOKENS 8192 /* --tokenizer bpe without --vocab */
+
+static volatile sig_atomic_t interrupted;
+static void on_interrupt(int signal_number) {
+    (void)signal_number;
+    interrupted = 1;
+}
+
+/* The model, its first weights, and where training stands. */
+static int prepare_model(gpt_trainer *t, opened_device *opened) {
+    const gpt_settings *s = t->settings;
+    int code = EXIT_GOOD;
+    const double infinite = INFINITY;
+    gpt_config config = s->config;
+    config.vocabulary = t->text.vocabulary.count;
+    if (s->generate) config.batch = 0, config.dtype = ROTA_F32;
+    REPORT_TRY(gpt_model_create(&config, opened->runtime, opened->device, &t->model));
+    t->model.fuse = !s->no_fuse;
+    t->progress = (gpt_progress){.random = {s->seed}, .seed = s->seed};
+    memcpy(&t->progress.best_bits, &infinite, sizeof infinite);
+    if (s->resume) {
+        if (!gpt_checkpoint_load(s->resume, &t->model, &t->text, &t->progress)) return EXIT_BAD_ARGUMENT;
+        if (t->progress.seed != s->seed && !s->generate) {
+            fprintf(stderr,
+                    "train_gpt: the checkpoint in '%s' was made with --seed %" PRIu64 ", not %" PRIu64 "\n",
+                    s->resume, t->progress.seed, s->seed);
+            return EXIT_BAD_ARGUMENT;
+        }
+        return EXIT_GOOD;
+    }
+    /* The optimizer's state is set in any case. */
+    REPORT_TRY(gpt_model_initialize(&t->model, &t->progress.random));
+    if (s->init_from && !gpt_weights_load(s->init_from, &t->model)) code = EXIT_BAD_ARGUMENT;
+done:
+    return code;
+}
+
+static int prepare_training(gpt_trainer *t) {
+    const gpt_settings *s = t->settings;
+    int code = EXIT_GOOD;
+    uint64_t begin = rota_clock_ns();
+    rota_status status = gpt_plan_train(&t->model, s->find_nan, &t->train);
+    if (status != ROTA_OK) return gpt_memory_failure(program, status, &t->model);
+    if (s->eval_iters)
+        REPORT_TRY(gpt_plan_loss(&t->model, s->config.batch, s->config.block, &t->train, &t->loss));
+    if (s->dot) REPORT_TRY(rota_plan_write_dot(t->train.plan, s->dot));
+    rota_plan_stats stats = ROTA_PLAN_STATS();
+    rota_plan_get_stats(t->train.plan, &stats);
+    printf("%zu tokens of %u kinds; %" PRIu64 " weights; one step is a graph of %" PRIu64 " nodes in %" PRIu64
+           " batches, arena %.1f MiB, compiled in %.0f ms and replayed each step\n",
+           t->text.count, t->text.vocabulary.count, t->model.weight_count, stats.nodes, stats.batches,
+           (double)stats.arena_bytes / (1 << 20), (double)(rota_clock_ns() - begin) / 1e6);
+    if (s->resume)
+        printf("resumed after step %" PRIu64 "%s\n", t->progress.step,
+               t->progress.step < s->iters ? "" : ", the last of --iters: nothing is left to train");
+done:
+    return code;
+}
+
+/* Writes on from the prompt; without one, from the text's first token, or from the end of a text. */
+static int write_sample(gpt_trainer *t) {
+    const gpt_settings *s = t->settings;
+    const gpt_vocabulary *vocabulary = &t->text.vocabulary;
+    const size_t size = s->prompt ? strlen(s->prompt) : 0;
+    int code = EXIT_GOOD;
+    size_t count = 1;
+    int32_t *prompt = malloc((size + 1) * sizeof *prompt);
+    if (!prompt) {
+        fprintf(stderr, "train_gpt: no memory for a prompt\n");
+        return EXIT_BAD_ARGUMENT;
+    }
+    prompt[0] = t->text.count           ? t->text.tokens[0]
+                : vocabulary->bpe.count ? (int32_t)gpt_bpe_end_of_text(&vocabulary->bpe)
+                                        : '\n';
+    if (s->prompt &&
+        !gpt_vocabulary_encode(vocabulary, (const unsigned char *)s->prompt, size, prompt, &count)) {
+        code = EXIT_BAD_ARGUMENT;
+        goto done;
+    }
+    if (s->prompt) printf("%s", s->prompt);
+    random_state random = s->generate ? (random_state){s->seed} : t->progress.random;
+    REPORT_TRY(
+        gpt_write(&t->model, vocabulary, prompt, count, s->sample, &s->sampling, random, &interrupted));
+done:
+    free(prompt);
+    return code;
+}
+
+/* What the report says beside what it was given step by step. */
+static int write_report(gpt_trainer *t) {
+    const gpt_settings *s = t->settings;
+    const gpt_config *c = &s->config;
+    char text[256];
+    gpt_meter_break(&t->meter);
+    snprintf(text, sizeof text,
+             "%" PRIu64 " layers, %" PRIu64 " heads, dim %" PRIu64 ", block %" PRIu64 ", %u tokens, %" PRIu64
+             " weights, f32",
+             c->layers, c->heads, c->dim, c->block, t->text.vocabulary.count, t->model.weight_count);
+    run_report_add_fact(t->report, "Model", text);
+    snprintf(text, sizeof text, "%" PRIu64 " windows, in %" PRIu64 " part(s); dropout %g; seed %" PRIu64,
+             t->train.rows, t->train.micro_batches, c->dropout, s->seed);
+    run_report_add_fact(t->report, "A step's batch", text);
+    run_report_add_fact(t->report, "Text", s->source.data);
+    run_report_measure(t->report, t->model.runtime, t->model.device);
+    if (!run_report_write(t->report, t->model.device)) return EXIT_BAD_ARGUMENT;
+    printf("the report is in %s\n", s->report);
+    return EXIT_GOOD;
+}
+
+static int train_and_write(gpt_trainer *t) {
+    const gpt_settings *s = t->settings;
+    int code = prepare_training(t);
+    if (code != EXIT_GOOD) return code;
+    if (s->report) {
+        t->report = run_report_create(&(run_report_options){s->report, "GPT on text", "tokens per second",
+                                                            NULL, s->argc, s->argv,
+                                                            t->model.weight_count * 3 * sizeof(float)});
+        if (!t->report) return EXIT_BAD_ARGUMENT;
+    }
+    if (!gpt_meter_open(&t->meter, s->log, s->resume != NULL, t->progress.step + 1, s->iters))
+        return EXIT_BAD_ARGUMENT;
+    code = gpt_train(t);
+    if (code == EXIT_GOOD && t->report) code = write_report(t);
+    if (code == EXIT_GOOD && s->trace) REPORT_TRY(rota_plan_write_trace(t->train.plan, s->trace));
+    gpt_meter_break(&t->meter);
+    if (code == EXIT_GOOD && s->sample && !interrupted) {
+        printf("\n");
+        code = write_sample(t);
+    }
+done:
+    if (!gpt_meter_close(&t->meter) && code == EXIT_GOOD) code = EXIT_BAD_ARGUMENT;
+    return code;
+}
+
+static int run(const gpt_settings *s) {
+    gpt_trainer t = {.settings = s, .interrupted = &interrupted};
+    if (s->checkpoint && !checkpoint_folder(s->checkpoint)) return EXIT_BAD_ARGUMENT;
+    if (!(s->source.data ? gpt_text_read(&t.text, &s->source) : gpt_text_vocabulary(&t.text, &s->source)))
+        return EXIT_BAD_ARGUMENT;
+    if (s->write_tokens) {
+        bool good = gpt_text_tokenize(&t.text, &s->source) &&
+                    gpt_tokens_write(s->write_tokens, t.text.tokens, t.text.count);
+        if (good)
+            printf("%zu tokens of %u kinds are in %s\n", t.text.count, t.text.vocabulary.count,
+                   s->write_tokens);
+        gpt_text_free(&t.text);
+        return good ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
+    }
+    opened_device opened;
+    int code = report_open(program, s->device,
+                           &ROTA_RUNTIME_OPTIONS(.diagnostics = s->trace || s->report,
+                                                 .timeout_ns = s->timeout * 1000000000u,
+                                                 .memory_limit_bytes = s->memory_limit),
+                           &opened);
+    if (code == EXIT_GOOD && s->source.data && !gpt_text_tokenize(&t.text, &s->source))
+        code = EXIT_BAD_ARGUMENT;
+    if (code == EXIT_GOOD) code = prepare_model(&t, &opened);
+    if (code == EXIT_GOOD) code = s->generate ? write_sample(&t) : train_and_write(&t);
+    gpt_plan_free(&t.train);
+    gpt_plan_free(&t.loss);
+    gpt_model_free(&t.model);
+    report_close(&opened);
+    run_report_free(t.report);
+    gpt_text_free(&t.text);
+    return code;
+}
+
+/* Options that say nothing beside the others are mistakes. */
+static bool check_settings(gpt_settings *s) {
+    gpt_source *d = &s->source;
+    gpt_config *c = &s->config;
+    char number[160];
+    const char *wrong = NULL;
+    if (!d->data && (!s->generate || s->write_tokens))
+        wrong = "--data FILE is needed, except with --generate";
+    if (d->validation && d->tokenizer != GPT_BIN) wrong = "--val-data goes with --tokenizer bin";
+    if (d->merges && d->tokenizer < GPT_BPE) wrong = "--merges goes with --tokenizer bpe or bin";
+    if (d->vocabulary && !d->merges) wrong = "--merges-vocab goes with --merges";
+    if (d->cache && (d->tokenizer != GPT_BPE || d->merges))
+        wrong = "--bpe-cache goes with --tokenizer bpe without --merges";
+    if (d->count && d->tokenizer != GPT_BIN && (d->tokenizer != GPT_BPE || d->merges))
+        wrong = "--vocab goes with --tokenizer bin, or with bpe without --merges";
+    if (d->count && d->count < GPT_BPE_LEAST && d->tokenizer == GPT_BPE)
+        wrong = "--vocab for byte pairs is at least 257: the bytes, and the end of text";
+    if (s->generate && !s->resume && !s->init_from)
+        wrong = "--generate needs a model's weights: --resume DIR or --init-from FILE";
+    if (s->init_from && s->resume) wrong = "--init-from and --resume both say where the weights come from";
+    if (c->dim % c->heads != 0) {
+        snprintf(number, sizeof number, "--heads %" PRIu64 " does not divide --dim %" PRIu64, c->heads,
+                 c->dim);
+        wrong = number;
+    }
+    if (s->min_lr > s->lr) {
+        snprintf(number, sizeof number, "--min-lr %g is above --lr %g", s->min_lr, s->lr);
+        wrong = number;
+    }
+    if (wrong) fprintf(stderr, "train_gpt: %s\n", wrong);
+    if (d->tokenizer == GPT_BPE && !d->merges && !d->count) d->count = BPE_TOKENS;
+    if (s->generate && !s->sample) s->sample = 200;
+    d->block = c->block;
+    return !wrong;
+}
+
+int main(int argc, char **argv) {
+    gpt_settings s = {.argc = argc,
+                      .argv = argv,
+                      .iters = 2000,
+                      .warmup = 100,
+                      .eval_interval = 250,
+                      .eval_iters = 20,
+                      .seed = 1337,
+                      .timeout = 120,
+                      .lr = 1e-3,
+                      .min_lr = 1e-4,
+                      .sampling = {.temperature = 0.8, .top_p = 1},
+                      .config = {.batch = 12,
+                                 .accumulate = 1,
+                                 .block = 64,
+                                 .layers = 4,
+                                 .heads = 4,
+                                 .dim = 128,
+                                 .weight_decay = 0.1,
+                                 .beta1 = 0.9,
+                                 .beta2 = 0.99,
+                                 .grad_clip = 1}};
+    gpt_config *c = &s.config;
+    gpt_source *d = &s.source;
+    const option options[] = {
+        {"--data", OPTION_STRING, &d->data, "FILE", 0, 0, false},
+        {"--device", OPTION_STRING, &s.device, "auto|cpu|vk:N|cuda:N", 0, 0, false},
+        {"--tokenizer", OPTION_CHOICE, &d->tokenizer, "char|byte|bpe|bin", 0, 0, false},
+        {"--vocab", OPTION_COUNT, &d->count, "N", 1, GPT_BPE_MOST, false},
+        {"--merges", OPTION_STRING, &d->merges, "merges.txt", 0, 0, false},
+        {"--merges-vocab", OPTION_STRING, &d->vocabulary, "vocab.json", 0, 0, false},
+        {"--bpe-cache", OPTION_STRING, &d->cache, "DIR", 0, 0, false},
+        {"--val-data", OPTION_STRING, &d->validation, "FILE.bin", 0, 0, false},
+        {"--write-tokens", OPTION_OUTPUT, &s.write_tokens, "FILE.bin", 0, 0, false},
+        {"--arch", OPTION_CHOICE, &c->arch, "plain|gpt2", 0, 0, false},
+        {"--init-from", OPTION_STRING, &s.init_from, "FILE.safetensors", 0, 0, false},
+        {"--save-weights", OPTION_OUTPUT, &s.save_weights, "FILE.safetensors", 0, 0, false},
+        {"--dtype", OPTION_CHOICE, &c->dtype, "f32|f16|bf16", 0, 0, false},
+        {"--weights-dtype", OPTION_CHOICE, &s.weights_dtype, "f32|f16|bf16", 0, 0, false},
+        {"--iters", OPTION_COUNT, &s.iters, "N", 1, 1e9, false},
+        {"--batch", OPTION_COUNT, &c->batch, "N", 1, 1 << 20, false},
+        {"--accumulate", OPTION_COUNT, &c->accumulate, "N", 1, 1024, false},
+        {"--block", OPTION_COUNT, &c->block, "N", 1, 1 << 20, false},
+        {"--layers", OPTION_COUNT, &c->layers, "N", 1, 1024, false},
+        {"--heads", OPTION_COUNT, &c->heads, "N", 1, 1 << 20, false},
+        {"--dim", OPTION_COUNT, &c->dim, "N", 1, 1 << 20, false},
+        {"--dropout", OPTION_REAL, &c->dropout, "P", 0, 0.99, false},
+        {"--lr", OPTION_REAL, &s.lr, "RATE", 0, 1e3, false},
+        {"--min-lr", OPTION_REAL, &s.min_lr, "RATE", 0, 1e3, false},
+        {"--schedule", OPTION_CHOICE, &s.schedule, "cosine|linear|constant", 0, 0, false},
+        {"--warmup", OPTION_COUNT, &s.warmup, "N", 0, 1e9, false},
+        {"--weight-decay", OPTION_REAL, &c->weight_decay, "RATE", 0, 1e3, false},
+        {"--beta1", OPTION_REAL, &c->beta1, "B", 0, 0.999999, false},
+        {"--beta2", OPTION_REAL, &c->beta2, "B", 0, 0.999999, false},
+        {"--grad-clip", OPTION_REAL, &c->grad_clip, "NORM", 0, 1e9, false},
+        {"--eval-interval", OPTION_COUNT, &s.eval_interval, "N", 0, 1e9, false},
+        {"--eval-iters", OPTION_COUNT, &s.eval_iters, "N", 0, 1e6, false},
+        {"--patience", OPTION_COUNT, &s.patience, "N", 1, 1e9, false},
+        {"--seed", OPTION_COUNT, &s.seed, "N", 0, 9007199254740992.0, false},
+        {"--checkpoint", OPTION_STRING, &s.checkpoint, "DIR", 0, 0, false},
+        {"--resume", OPTION_STRING, &s.resume, "DIR", 0, 0, false},
+        {"--generate", OPTION_FLAG, &s.generate, NULL, 0, 0, false},
+        {"--sample", OPTION_COUNT, &s.sample, "N", 0, 1e6, false},
+        {"--prompt", OPTION_STRING, &s.prompt, "TEXT", 0, 0, false},
+        {"--temperature", OPTION_REAL, &s.sampling.temperature, "T", 0, 100, false},
+        {"--top-k", OPTION_COUNT, &s.sampling.top_k, "K", 1, 1e9, false},
+        {"--top-p", OPTION_REAL, &s.sampling.top_p, "P", 1e-9, 1, false},
+        {"--no-fuse", OPTION_FLAG, &s.no_fuse, NULL, 0, 0, false},
+        {"--find-nan", OPTION_FLAG, &s.find_nan, NULL, 0, 0, false},
+        {"--memory-limit", OPTION_COUNT, &s.memory_limit, "BYTES", 1, 1e18, false},
+        {"--timeout", OPTION_COUNT, &s.timeout, "SECONDS", 1, 1e9, false},
+        {"--log", OPTION_OUTPUT, &s.log, "FILE.jsonl", 0, 0, false},
+        {"--dot", OPTION_OUTPUT, &s.dot, "FILE", 0, 0, false},
+        {"--trace", OPTION_OUTPUT, &s.trace, "FILE", 0, 0, false},
+        {"--report", OPTION_OUTPUT, &s.report, "FILE.html", 0, 0, false},
+    };
+    const size_t count = sizeof options / sizeof *options;
+    option_result parsed = options_parse(program, options, count, argc - 1, argv + 1);
+    if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
+    if (!s.source.data && !s.generate) {
+        options_bad(program, options, count, "--data FILE is needed, except with --generate");
+        return EXIT_BAD_ARGUMENT;
+    }
+    if (!check_settings(&s)) return EXIT_BAD_ARGUMENT;
+    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    return report_end(program, run(&s));
+}

@@ -1,0 +1,175 @@
+/* train_patchtst: a PatchTST that forecasts a multivariate time series, from one forward/backward/optimizer
+ * graph built once and replayed each step, and one for evaluation. Its defaults are the published settings
+ * for ETTh1. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include "base/clock.h"
+#include "bench/options.h"
+#include "examples/common/checkpoint.h"
+#include "examples/patchtst/train.h"
+
+static const char program[] = "train_patchtst";
+
+static volatile sig_atomic_t interrupted;
+static void on_interrupt(int signal_number) {
+    (void)signal_number;
+    interrupted = 1;
+}
+
+static int resume(patchtst_trainer *t) {
+    const patchtst_settings *s = t->settings;
+    if (!patchtst_checkpoint_load(s->resume, &t->model, &t->progress)) return EXIT_BAD_ARGUMENT;
+    if (t->progress.seed != s->seed) {
+        fprintf(stderr, "%s: the checkpoint in '%s' was made with --seed %" PRIu64 ", not %" PRIu64 "\n",
+                program, s->resume, t->progress.seed, s->seed);
+        return EXIT_BAD_ARGUMENT;
+    }
+    return EXIT_GOOD;
+}
+
+/* A plan that could not be made: where memory is short, with the largest tensors. Returns the exit code. */
+static int plan_failure(rota_status status, const patchtst_config *c) {
+    if (status != ROTA_OUT_OF_MEMORY) return report_failure(program, status);
+    const uint64_t rows = c->batch * c->channels, patches = patchtst_patches(c);
+    fprintf(stderr,
+            "%s: %s; the largest tensors: a layer's attention scores %" PRIu64 ", its widened rows %" PRIu64
+            ", its rows %" PRIu64 "; a smaller --batch needs less\n",
+            program, rota_last_error(), rows * c->heads * patches * patches * 4, rows * patches * c->wide * 4,
+            rows * patches * c->dim * 4);
+    return EXIT_BAD_ARGUMENT;
+}
+
+static int prepare(patchtst_trainer *t, const opened_device *opened) {
+    const patchtst_settings *s = t->settings;
+    int code = EXIT_GOOD;
+    uint64_t begin = rota_clock_ns();
+    rota_plan_stats stats = ROTA_PLAN_STATS();
+    patchtst_config config = s->config;
+    config.channels = t->series.channels;
+    REPORT_TRY(patchtst_model_create(&config, opened->runtime, opened->device, &t->model));
+    REPORT_TRY(patchtst_progress_create(&t->model, s->seed, &t->progress));
+    REPORT_TRY(patchtst_model_initialize(&t->model, &t->progress.random));
+    rota_status status = patchtst_plan_train(&t->model, &t->train);
+    if (status == ROTA_OK) status = patchtst_plan_errors(&t->model, &t->errors);
+    if (status != ROTA_OK) return plan_failure(status, &config);
+    rota_plan_get_stats(t->train.plan, &stats);
+    printf("%" PRIu64 " rows of %" PRIu64 " channels: %" PRIu64 " windows to train on, %" PRIu64
+           " to validate, %" PRIu64 " to test\n",
+           t->series.rows, t->series.channels, t->series.count[SERIES_TRAIN],
+           t->series.count[SERIES_VALIDATE], t->series.count[SERIES_TEST]);
+    printf("%" PRIu64 " patches; %" PRIu64 " weights; one step is a graph of %" PRIu64 " nodes in %" PRIu64
+           " batches, arena %.1f MiB, compiled in %.0f ms and replayed each step\n",
+           patchtst_patches(&config), t->model.weight_count, stats.nodes, stats.batches,
+           (double)stats.arena_bytes / (1 << 20), (double)(rota_clock_ns() - begin) / 1e6);
+    if (config.fuse) printf("%" PRIu64 " elementwise nodes were put together with others\n", stats.merged);
+    if (s->resume) code = resume(t);
+    if (code == EXIT_GOOD && s->resume) printf("resumed after step %" PRIu64 "\n", t->progress.step);
+    fflush(stdout);
+done:
+    return code;
+}
+
+static int run(const patchtst_settings *s) {
+    patchtst_trainer t = {.settings = s, .interrupted = &interrupted};
+    opened_device opened = {0};
+    if (s->checkpoint && !checkpoint_folder(s->checkpoint)) return EXIT_BAD_ARGUMENT;
+    if (!series_read(&s->source, &t.series)) return EXIT_BAD_ARGUMENT;
+    int code = EXIT_GOOD;
+    if (t.series.count[SERIES_TRAIN] < s->config.batch) {
+        fprintf(stderr, "%s: '%s' has %" PRIu64 " windows to train on, fewer than --batch %" PRIu64 "\n",
+                program, s->source.path, t.series.count[SERIES_TRAIN], s->config.batch);
+        code = EXIT_BAD_ARGUMENT;
+    }
+    if (code == EXIT_GOOD)
+        code = report_open(program, s->device,
+                           &ROTA_RUNTIME_OPTIONS(.diagnostics = s->trace || s->report,
+                                                 .timeout_ns = s->timeout * 1000000000u,
+                                                 .memory_limit_bytes = s->memory_limit),
+                           &opened);
+    if (code == EXIT_GOOD) code = prepare(&t, &opened);
+    if (code == EXIT_GOOD && s->report) {
+        t.report = run_report_create(
+            &(run_report_options){s->report, "PatchTST", "windows per second", "epoch", s->argc, s->argv,
+                                  (t.model.weight_count * 3 + t.model.statistic_count) * sizeof(float)});
+        if (!t.report) code = EXIT_BAD_ARGUMENT;
+    }
+    if (code == EXIT_GOOD) code = patchtst_train(&t);
+    if (code == EXIT_GOOD && t.report) {
+        run_report_add_fact(t.report, "Data", s->source.path);
+        run_report_measure(t.report, opened.runtime, opened.device);
+        if (!run_report_write(t.report, opened.device)) code = EXIT_BAD_ARGUMENT;
+        if (code == EXIT_GOOD) printf("the report is in %s\n", s->report);
+    }
+    if (code == EXIT_GOOD && s->trace) REPORT_TRY(rota_plan_write_trace(t.train.plan, s->trace));
+done:
+    patchtst_plan_free(&t.train);
+    patchtst_plan_free(&t.errors);
+    patchtst_progress_free(&t.progress);
+    patchtst_model_free(&t.model);
+    report_close(&opened);
+    run_report_free(t.report);
+    series_free(&t.series);
+    return code;
+}
+
+int main(int argc, char **argv) {
+    patchtst_settings s = {
+        .argc = argc,
+        .argv = argv,
+        .epochs = 100,
+        .seed = 2021,
+        .timeout = 120,
+        .lr = 1e-4,
+        .source = {.rows = {8640, 2880, 2880}}, /* 12, 4 and 4 months of 30 days of hours */
+        .config = {.look_back = 336,
+                   .horizon = 96,
+                   .patch = 16,
+                   .stride = 8,
+                   .layers = 3,
+                   .heads = 4,
+                   .dim = 16,
+                   .wide = 128,
+                   .batch = 128,
+                   .dropout = 0.3,
+                   .beta1 = 0.9,
+                   .beta2 = 0.999}};
+    patchtst_config *c = &s.config;
+    const option options[] = {
+        {"--data", OPTION_STRING, &s.source.path, "FILE.csv", 0, 0, true},
+        {"--device", OPTION_STRING, &s.device, "auto|cpu|vk:N|cuda:N", 0, 0, false},
+        {"--epochs", OPTION_COUNT, &s.epochs, "N", 1, 1e6, false},
+        {"--batch", OPTION_COUNT, &c->batch, "N", 1, 1 << 20, false},
+        {"--lr", OPTION_REAL, &s.lr, "RATE", 0, 1e3, false},
+        {"--seed", OPTION_COUNT, &s.seed, "N", 0, 9007199254740992.0, false},
+        {"--train-rows", OPTION_COUNT, &s.source.rows[SERIES_TRAIN], "N", 1, 1e9, false},
+        {"--val-rows", OPTION_COUNT, &s.source.rows[SERIES_VALIDATE], "N", 1, 1e9, false},
+        {"--test-rows", OPTION_COUNT, &s.source.rows[SERIES_TEST], "N", 1, 1e9, false},
+        {"--look-back", OPTION_COUNT, &c->look_back, "N", 1, 1e6, false},
+        {"--horizon", OPTION_COUNT, &c->horizon, "N", 1, 1e6, false},
+        {"--patch", OPTION_COUNT, &c->patch, "N", 1, 1e6, false},
+        {"--stride", OPTION_COUNT, &c->stride, "N", 1, 1e6, false},
+        {"--layers", OPTION_COUNT, &c->layers, "N", 1, 1024, false},
+        {"--heads", OPTION_COUNT, &c->heads, "N", 1, 1 << 20, false},
+        {"--dim", OPTION_COUNT, &c->dim, "N", 1, 1 << 20, false},
+        {"--wide", OPTION_COUNT, &c->wide, "N", 1, 1 << 20, false},
+        {"--dropout", OPTION_REAL, &c->dropout, "P", 0, 0.9, false},
+        {"--checkpoint", OPTION_STRING, &s.checkpoint, "DIR", 0, 0, false},
+        {"--resume", OPTION_STRING, &s.resume, "DIR", 0, 0, false},
+        {"--fuse", OPTION_FLAG, &c->fuse, NULL, 0, 0, false},
+        {"--memory-limit", OPTION_COUNT, &s.memory_limit, "BYTES", 1, 1e18, false},
+        {"--timeout", OPTION_COUNT, &s.timeout, "SECONDS", 1, 1e9, false},
+        {"--trace", OPTION_OUTPUT, &s.trace, "FILE", 0, 0, false},
+        {"--report", OPTION_OUTPUT, &s.report, "FILE.html", 0, 0, false},
+        {"--log", OPTION_OUTPUT, &s.log, "FILE.jsonl", 0, 0, false},
+    };
+    option_result parsed =
+        options_parse(program, options, sizeof options / sizeof *options, argc - 1, argv + 1);
+    if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
+    s.source.look_back = c->look_back;
+    s.source.horizon = c->horizon;
+    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    return report_end(program, run(&s));
+}
