@@ -19,7 +19,7 @@ void rota_device_publish(rota_device *device, uint32_t queue, uint64_t value) {
     rota_runtime *runtime = device->runtime;
     rota_timeline *timeline = &device->timelines[queue];
     if (timeline->stamps) rota_stamps_add(timeline->stamps, value); /* first: who sees the value finds it */
-    /* Each load below pairs with a store of somebody about to sleep; see sched/wait.h. Releases the works'
+    /* Each load below pairs with a store of somebody about to sleep; see base/sleep.h. Releases the works'
      * results. */
     ra_store_relaxed(&timeline->progress_ns, rota_clock_ns()); /* with rota_progress_look */
     ra_store_seq_cst(&timeline->completed, value);

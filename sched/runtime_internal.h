@@ -32,7 +32,9 @@
 #include "base/clock.h"
 #include "base/futex.h"
 #include "base/log.h"
+#include "base/sleep.h"
 #include "base/thread_cpus.h"
+#include "base/turns.h"
 #include "exec/exec.h"
 #include "graph/buffer_internal.h"
 #include "sched/chain.h"
@@ -40,8 +42,6 @@
 #include "sched/marks.h"
 #include "sched/plan/compiled.h"
 #include "sched/runtime.h"
-#include "sched/turns.h"
-#include "sched/wait.h"
 
 #define ROTA_DRIVERS_MAX 8
 /* Lanes are made in blocks: the first of so many, each later one of as many as there are before it. */

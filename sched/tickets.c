@@ -44,7 +44,7 @@ static rota_status view_ticket(rota_ticket ticket, cell_view *out_view, rota_cel
      * load of id can't miss that ticket. */
     out_view->point = ra_load_acquire(&cell->point);
     out_view->number = ra_load_acquire(&cell->number);
-    /* seq_cst, here and in rota_ticket_status: a sleeper is visible before it looks (see sched/wait.h). */
+    /* seq_cst, here and in rota_ticket_status: a sleeper is visible before it looks (see base/sleep.h). */
     out_view->state = ra_load_seq_cst(&cell->state);
     out_view->old = ra_load_acquire(&cell->id) != ticket.id;
     return ROTA_OK;
