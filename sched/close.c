@@ -9,10 +9,8 @@
 #define RESCUE_NS 500000000u
 #define THREAD_NS 1000000000u /* for a thread that has nothing left to do, on a machine with much to do */
 
-static _Atomic uint32_t never;
-
 static void nap(void) {
-    (void)rota_futex_wait(&never, 0, rota_deadline_after(50000));
+    rota_nap_until(rota_deadline_after(50000));
 }
 
 /* Whether some device that is not lost has works before it and is linked to one that is. */

@@ -6,8 +6,6 @@
 #include "sched/host_read.h"
 #include "sched/runtime_internal.h"
 
-static _Atomic uint32_t never_word;
-
 static rota_status check_range(rota_buffer *buffer, uint64_t offset_bytes, const void *data,
                                uint64_t size_bytes, rota_residency **out) {
     if (!buffer || !data) return rota_fail(ROTA_INVALID_ARGUMENT, "buffer or data is NULL");
@@ -93,7 +91,7 @@ static rota_status check_deadline(waiting *w, const rota_device *device, const c
 }
 
 static rota_status pause_a_little(waiting *w) {
-    (void)rota_futex_wait(&never_word, 0, rota_deadline_after(w->pause_ns));
+    rota_nap_until(rota_deadline_after(w->pause_ns));
     if (w->pause_ns < 200000) w->pause_ns *= 2;
     return rota_runtime_check(w->runtime);
 }

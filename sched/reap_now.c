@@ -6,7 +6,6 @@ void rota_sequencer_reap_now(rota_runtime *runtime) {
     uint64_t request = ra_fetch_add_seq_cst(&runtime->reap_requested, 1) + 1;
     rota_sleeper_wake(&runtime->sequencer_sleeper);
     uint64_t deadline = rota_deadline_after(runtime->options.timeout_ns);
-    static _Atomic uint32_t never;
     while (ra_load_acquire(&runtime->reap_done) < request && rota_clock_ns() < deadline)
-        (void)rota_futex_wait(&never, 0, rota_deadline_after(20000));
+        rota_nap_until(rota_deadline_after(20000));
 }
