@@ -39,9 +39,13 @@
 #include "graph/buffer_internal.h"
 #include "sched/chain.h"
 #include "sched/deliver.h"
+#include "sched/devices.h"
+#include "sched/loss.h"
 #include "sched/marks.h"
 #include "sched/plan/compiled.h"
+#include "sched/point.h"
 #include "sched/runtime.h"
+#include "sched/timeline.h"
 
 #define ROTA_DRIVERS_MAX 8
 /* Lanes are made in blocks: the first of so many, each later one of as many as there are before it. */
@@ -69,35 +73,6 @@ _Static_assert(ROTA_CHUNK_CELLS > ROTA_LANE_RECORDS, "see rota_lane_provide");
 #define ROTA_SETTLED_MAX 8
 #define ROTA_CLOCK_HISTORY 8
 #define ROTA_SPIN_NS 50000u
-
-/* ---- Points: a value of a queue's timeline in one word ---- */
-
-_Static_assert(ROTA_DEVICES_MAX <= 1024 && ROTA_EXEC_QUEUES_MAX <= 64, "a point has 10 and 6 bits for them");
-#define ROTA_POINT_NONE 0u
-#define ROTA_POINT_PASSED UINT64_MAX /* of a ticket that ended without any work */
-
-static inline uint64_t rota_point(uint32_t device, uint32_t queue, uint64_t value) {
-    return value << 16 | (uint64_t)device << 6 | queue;
-}
-static inline uint32_t rota_point_device(uint64_t point) {
-    return (uint32_t)(point >> 6) & 1023u;
-}
-static inline uint32_t rota_point_queue(uint64_t point) {
-    return (uint32_t)point & 63u;
-}
-/* The same for points of one timeline, of which the higher is the later. */
-static inline uint32_t rota_point_timeline(uint64_t point) {
-    return (uint32_t)point & 65535u;
-}
-static inline uint64_t rota_point_value(uint64_t point) {
-    return point >> 16;
-}
-
-/* A work's hold: a point, with this bit where its device can wait for it itself. */
-#define ROTA_HOLD_ON_DEVICE ((uint64_t)1 << 63)
-static inline uint64_t rota_hold_point(uint64_t hold) {
-    return hold & ~ROTA_HOLD_ON_DEVICE;
-}
 
 /* ---- Causes and failed tickets ---- */
 
@@ -845,8 +820,6 @@ uint32_t rota_runtime_queue_count(const rota_runtime *runtime);
 /* Whether a pointer that a caller made up or kept is a runtime, open or closed, without looking at what it
  * points to. Wait-free; O(runtimes) for one that the thread has not asked about before. */
 bool rota_runtime_is_known(const rota_runtime *runtime);
-/* Whether the point's timeline has reached it. PASSED is true. */
-bool rota_point_passed(rota_runtime *runtime, uint64_t point);
 
 /* A thread of the runtime adds its CPU time before it ends. */
 void rota_runtime_thread_ends(rota_runtime *runtime);
@@ -976,31 +949,7 @@ rota_status rota_device_memory_try(rota_device *device, uint64_t size_bytes, uin
                                    bool *out_is_limited, rota_exec_memory **out_memory);
 void rota_device_memory_destroy(rota_device *device, rota_exec_memory *memory);
 
-/* device.c */
-rota_exec_device *rota_device_exec(const rota_device *device);
-/* "'cpu', 'vk:0'": the runtime's open devices, for messages; cut to the capacity. */
-void rota_runtime_name_devices(const rota_runtime *runtime, char *text, size_t capacity);
-/* The device is given up: it gets nothing more. The first message stays. */
-void rota_device_set_lost(rota_device *device, const char *message);
-/* It said so itself: nothing of it touches memory any more. */
-void rota_device_gone(rota_device *device, const char *message);
-/* The queue's timeline has reached the value, and so everybody may know. */
-void rota_device_publish(rota_device *device, uint32_t queue, uint64_t value);
-bool rota_device_is_lost(const rota_device *device);
-/* Around taking a submission's inputs out of memory that is its caller's once its ticket has ended, which the
- * loss of the device may bring about at any time; `end` once what it says has been done with the submission's
- * cell, too. False: the device is lost, nothing may be taken. */
-bool rota_device_begin_filling(rota_device *device, uint64_t number);
-void rota_device_end_filling(rota_device *device);
-/* Whether that is going on for a device that is lost: the ticket has not ended yet. */
-bool rota_device_fills(rota_runtime *runtime, uint64_t number);
-/* Whether the executor is through with all that it will get. */
-bool rota_device_is_finished(const rota_device *device);
-void rota_device_wake_waiters(rota_device *device);
-/* So many devices more are given up: rota_devices_abandoned. */
-void rota_device_note_abandoned(uint32_t count);
-/* Submit threads that sleep until the timeline has the value, which was stored with seq_cst. */
-void rota_device_wake_holders(rota_runtime *runtime, rota_timeline *timeline, uint64_t value);
+/* device_start.c */
 void rota_device_free(rota_device *device);
 /* stamps.c */
 #define ROTA_STAMPS 1024               /* that a timeline keeps */
