@@ -7,14 +7,6 @@
 
 #define LONG_NS 1000000000u
 
-void rota_callbacks_push(rota_runtime *runtime, rota_job *job) {
-    job->next = ra_load_relaxed(&runtime->calls);
-    /* Releases the job to the exchange in call_all; seq_cst with the thread's sleep flag. */
-    while (!ra_cas_seq_cst(&runtime->calls, &job->next, job)) {
-    }
-    rota_sleeper_wake(&runtime->caller_sleeper);
-}
-
 bool rota_callbacks_watch(rota_runtime *runtime) {
     /* Acquire: the two others are this callback's, or a later one's, which then shows below. */
     const uint64_t since = ra_load_acquire(&runtime->call_since_ns);

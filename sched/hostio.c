@@ -96,12 +96,6 @@ static rota_status pause_a_little(waiting *w) {
     return rota_runtime_check(w->runtime);
 }
 
-/* The sequencer gives back what has passed. */
-static void request_reap(rota_runtime *runtime) {
-    (void)ra_fetch_add_seq_cst(&runtime->reap_requested, 1);
-    rota_sleeper_wake(&runtime->sequencer_sleeper);
-}
-
 static rota_status device_lost(const rota_device *device) {
     const rota_cause *cause = ra_load_acquire(&device->lost_cause);
     return rota_fail(ROTA_DEVICE_LOST, "%s", cause ? cause->message : "device lost");
@@ -163,7 +157,7 @@ static rota_status take_in_turn(waiting *w, const room *r, place *p, taking *out
         if (counted != w->counted) w->is_watching = false;
         w->counted = counted;
         ROTA_TRY(check_deadline(w, r->device, r->what));
-        if (r->is_staging) request_reap(w->runtime);
+        if (r->is_staging) rota_sequencer_request_reap(w->runtime);
         if (turn == ROTA_TURN_LATER) { /* a look now and then lets a stopped one's turn lapse */
             rota_turns_sleep(p->turns, p->number, rota_deadline_after(ROTA_TURN_LAPSE_NS / 2));
             w->pause_ns = 10000;
@@ -495,7 +489,7 @@ static rota_status promise(const rota_host_read *read, waiting *w) {
 /* Those that nobody waits for in the call have no other bound: each of the others keeps its thread. */
 static rota_status check_kept(const rota_residency *residency) {
     if (ra_load_relaxed(&residency->kept) < ROTA_KEPT_MAX) return ROTA_OK;
-    request_reap(residency->runtime);
+    rota_sequencer_request_reap(residency->runtime);
     return rota_fail(ROTA_BUSY,
                      "read of buffer '%s': %d reads and writes of it wait for kernels or other devices, at "
                      "most %d may",

@@ -3,7 +3,7 @@
  * Threads of a runtime and what each owns:
  *
  * - application threads claim a lane (lanes.c), write records into it (submit.c, hostio.c), read ticket cells
- *   and timelines (tickets.c), push released objects on a stack (released.c);
+ *   and timelines (tickets.c), push released objects on a stack (mailboxes.c);
  *
  * - the sequencer takes records in order, owns hazard state, clocks and submissions (sequencer.c, hazard.c,
  *   sequence.c); calls submit of devices that never block, while their thread is idle;
@@ -41,9 +41,11 @@
 #include "sched/deliver.h"
 #include "sched/devices.h"
 #include "sched/loss.h"
+#include "sched/mailboxes.h"
 #include "sched/marks.h"
 #include "sched/plan/compiled.h"
 #include "sched/point.h"
+#include "sched/released.h"
 #include "sched/runtime.h"
 #include "sched/timeline.h"
 
@@ -232,21 +234,6 @@ typedef struct rota_timeline {
     uint64_t entered, reported, believed;
     _Atomic uint64_t held_for[ROTA_DEVICES_MAX]; /* by device of `holders`: from which value on to wake it */
 } rota_timeline;
-
-/* ---- Released objects ---- */
-
-typedef enum rota_dead_kind {
-    ROTA_DEAD_BUFFER,
-    ROTA_DEAD_PLAN,
-    ROTA_DEAD_ARGS,
-    ROTA_DEAD_STAGING
-} rota_dead_kind;
-
-/* First members of every object that is reclaimed. */
-typedef struct rota_dead {
-    struct rota_dead *next;
-    uint32_t kind;
-} rota_dead;
 
 /* ---- Staging (staging.c) ---- */
 
@@ -1111,8 +1098,6 @@ void rota_completer_free(rota_runtime *runtime);
 void *rota_completer_main(void *runtime);
 
 /* callbacks.c */
-/* The completer's: the callback of a ticket that has ended. */
-void rota_callbacks_push(rota_runtime *runtime, rota_job *job);
 /* The completer's, now and then: names one that takes long. True: there is one, or may be soon. */
 bool rota_callbacks_watch(rota_runtime *runtime);
 void *rota_callbacks_main(void *runtime);
@@ -1202,20 +1187,8 @@ void rota_submission_fail(rota_runtime *runtime, rota_submission *submission, ro
 /* The extents that a read's work takes from its device. */
 const rota_extent *rota_host_read_extents(const rota_work *work, uint32_t *out_count);
 
-/* released.c */
-void rota_reclaim_push(rota_runtime *runtime, rota_dead *dead);
-/* What has no use left: to the reclaimer. */
-void rota_reclaim_push_unused(rota_runtime *runtime, rota_dead *dead);
-
-/* jobs.c */
-void rota_completer_push(rota_runtime *runtime, rota_job *job);
-
 /* rescue.c */
 /* The completer's: works of a lost device will signal nothing more; who waits for them goes on. */
 void rota_across_rescue(rota_runtime *runtime);
-
-/* reap_now.c */
-/* Waits until the sequencer has recycled what is complete by now (diagnostics). */
-void rota_sequencer_reap_now(rota_runtime *runtime);
 
 #endif
