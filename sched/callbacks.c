@@ -26,7 +26,7 @@ bool rota_callbacks_watch(rota_runtime *runtime) {
 
 static void call(rota_runtime *runtime, rota_job *job) {
     uint64_t number = 0;
-    (void)rota_ticket_number(job->u.watch.ticket, &number); /* 0: it is no longer known */
+    (void)rota_ticket_point(job->u.watch.ticket, &number); /* 0: it is no longer known */
     /* Each releases that the callback before has ended to the loads in rota_callbacks_watch. */
     ra_store_release(&runtime->call_number, number);
     ra_store_release(&runtime->call_fn, (uintptr_t)job->u.watch.fn);

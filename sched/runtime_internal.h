@@ -37,9 +37,11 @@
 #include "base/turns.h"
 #include "exec/exec.h"
 #include "graph/buffer_internal.h"
+#include "sched/causes.h"
 #include "sched/chain.h"
 #include "sched/deliver.h"
 #include "sched/devices.h"
+#include "sched/failures.h"
 #include "sched/loss.h"
 #include "sched/mailboxes.h"
 #include "sched/marks.h"
@@ -47,6 +49,8 @@
 #include "sched/point.h"
 #include "sched/released.h"
 #include "sched/runtime.h"
+#include "sched/text.h"
+#include "sched/ticket_state.h"
 #include "sched/timeline.h"
 
 #define ROTA_DRIVERS_MAX 8
@@ -76,19 +80,8 @@ _Static_assert(ROTA_CHUNK_CELLS > ROTA_LANE_RECORDS, "see rota_lane_provide");
 #define ROTA_CLOCK_HISTORY 8
 #define ROTA_SPIN_NS 50000u
 
-/* ---- Causes and failed tickets ---- */
+/* ---- Failed tickets ---- */
 
-/* A sentence that says why something failed; lives until the runtime closes. Where it names a submission, it
- * has ROTA_CAUSE_NUMBER in the number's place, which a rota_reason (marks.h) has. */
-struct rota_cause {
-    struct rota_cause *next;
-    rota_status status;
-    uint32_t number_at;  /* UINT32_MAX: it names none */
-    const char *message; /* in the same block */
-};
-#define ROTA_CAUSE_NUMBER "\x1a"
-#define ROTA_CAUSE_BUCKETS 1024
-#define ROTA_CAUSES_MAX 16384
 #define ROTA_POISON_RESERVE 16
 
 /* Tickets of a lane, one after the other, that failed with the same cause; `number` is the first one's. */
@@ -844,32 +837,6 @@ rota_status rota_lane_publish(rota_runtime *runtime, rota_record_kind kind, void
 rota_status rota_lanes_create(rota_runtime *runtime);
 void rota_lanes_destroy(rota_runtime *runtime);
 
-/* tickets.c */
-rota_status rota_ticket_status(rota_ticket ticket); /* as rota_poll, with no check of the runtime */
-bool rota_ticket_taken(rota_ticket ticket);
-/* The point that the ticket's end waits for: NONE before it is sequenced, PASSED where it waits for none; and
- * its submission's number, from when it is sequenced on. */
-uint64_t rota_ticket_point(rota_ticket ticket, uint64_t *out_number);
-/* Appends to a text of that capacity, cutting. */
-void rota_append(char *text, size_t capacity, size_t *length, const char *format, ...) ROTA_PRINTF(4, 5);
-
-/* failures.c */
-/* The cause of that sentence: of sentences that are the same it is the same. */
-const rota_cause *rota_cause_new(rota_runtime *runtime, rota_status status, const char *format, ...)
-    ROTA_PRINTF(3, 4);
-/* The status that a ticket has whose work depends on what failed with this cause. */
-rota_status rota_cause_inherited(const rota_cause *cause);
-/* rota_fail with the reason's sentence. Wait-free. */
-rota_status rota_reason_fail(rota_status status, rota_reason reason);
-void rota_ticket_set_failed(rota_runtime *runtime, rota_cell *cell, uint64_t ticket_id, rota_status status,
-                            rota_reason reason);
-/* How a ticket ended whose cell has gone on to a later one: ROTA_OK, or as rota_fail. Wait-free. */
-rota_status rota_failure_find(const rota_runtime *runtime, uint64_t ticket_id);
-/* With what the ticket failed, as its cell says. False: the cell has gone on. Wait-free. */
-bool rota_cell_failure(const rota_cell *cell, uint64_t ticket_id, rota_status *out_status,
-                       rota_reason *out_reason);
-void rota_causes_free(rota_runtime *runtime);
-
 /* The bit of rota_range.valid that stands for the residency's memory on a device: the same for devices that
  * share it. */
 static inline rota_places rota_residency_bit(const rota_residency *residency, const rota_device *device) {
@@ -1182,8 +1149,6 @@ bool rota_args_copies(const rota_args *args);
 void rota_args_ended(rota_args *args);
 
 /* submission.c */
-/* Fails the submission's ticket unless it has a cause already. */
-void rota_submission_fail(rota_runtime *runtime, rota_submission *submission, rota_reason reason, bool first);
 /* The extents that a read's work takes from its device. */
 const rota_extent *rota_host_read_extents(const rota_work *work, uint32_t *out_count);
 
