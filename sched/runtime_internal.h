@@ -42,11 +42,13 @@
 #include "sched/deliver.h"
 #include "sched/devices.h"
 #include "sched/failures.h"
+#include "sched/import.h"
 #include "sched/loss.h"
 #include "sched/mailboxes.h"
 #include "sched/marks.h"
 #include "sched/plan/compiled.h"
 #include "sched/point.h"
+#include "sched/ranges.h"
 #include "sched/released.h"
 #include "sched/runtime.h"
 #include "sched/text.h"
@@ -75,7 +77,6 @@ _Static_assert(ROTA_CHUNK_CELLS > ROTA_LANE_RECORDS, "see rota_lane_provide");
 #define ROTA_KEPT_MAX 4096
 /* Logical queues of a device beyond those that plans know (sidings.c). */
 #define ROTA_SIDINGS (ROTA_EXEC_QUEUES_MAX - ROTA_PLAN_QUEUES_MAX)
-#define ROTA_READERS_MAX 6
 #define ROTA_SETTLED_MAX 8
 #define ROTA_CLOCK_HISTORY 8
 #define ROTA_SPIN_NS 50000u
@@ -310,7 +311,7 @@ struct rota_device {
     rota_runtime *runtime;
     uint32_t index;
     uint32_t domain; /* the lowest index of the open devices that share memory with this one, or its own
-                        (share.c) */
+                        (import.c) */
     _Atomic uint32_t is_shared; /* another device is in its domain */
     _Atomic uint64_t linked;    /* bit per device whose works this one's can wait for without the host */
     rota_gate gate;
@@ -392,19 +393,6 @@ typedef struct rota_job {
 } rota_job;
 
 /* ---- Persistent buffers ---- */
-
-typedef struct rota_range rota_range;
-struct rota_range {
-    uint64_t begin, end;
-    uint64_t writer; /* point; NONE: never written, or as the residency's settled ones say */
-    uint64_t readers[ROTA_READERS_MAX]; /* since the last write; at most one a timeline */
-    uint32_t reader_count;
-    rota_places valid; /* where the bytes are (rota_residency_bit); 0: never written */
-    bool is_joint;     /* some of the readers stand for others */
-    uint32_t priority; /* of the residency's tree by `begin`, a treap; so are the next two */
-    rota_range *left, *right;
-    rota_range *next; /* the bytes after it */
-};
 
 typedef struct rota_replay rota_replay; /* replay.c */
 
@@ -881,22 +869,6 @@ void rota_gate_spread(rota_device *device);
  */
 void rota_gate_watch(rota_runtime *runtime, bool at_once);
 
-/* share.c */
-/* Whether buffers have the same memory on both devices: they are one, or of one GPU. */
-bool rota_device_shares(const rota_device *a, const rota_device *b);
-/* Whether the two say that they are of one GPU, and can. */
-bool rota_share_may(const rota_device *a, const rota_device *b);
-/* The new device, not visible yet, has its memory in common with the other from here on; returns what `refuse` takes,
- * which makes that undone. */
-uint32_t rota_share_begin(rota_device *device, rota_device *other);
-void rota_share_refuse(rota_device *device, rota_device *other, uint32_t before);
-/* `memory` of another device of its domain as memory of `device`; it counts as no memory of the runtime's. */
-rota_status rota_share_import(rota_device *owner, rota_exec_memory *memory, rota_device *device,
-                              const char *name, rota_exec_memory **out_memory);
-/* Ends the import. False: its device is lost and may still touch the owner's memory, which then stays until
- * the owner's device is closed. */
-bool rota_share_end(rota_device *device, rota_exec_memory *memory);
-
 /* memory.c */
 /* Within the runtime's limit, or OUT_OF_MEMORY and *out_is_limited. */
 rota_status rota_device_memory_try(rota_device *device, uint64_t size_bytes, uint32_t flags, const char *name,
@@ -966,17 +938,12 @@ void rota_hazard_read(rota_runtime *runtime, rota_residency *residency, uint64_t
                       uint64_t point);
 void rota_hazard_write(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
                        uint64_t point, rota_places valid);
-/* Says where the range's bytes are, without touching its history. `valid`: as rota_range.valid. */
-void rota_hazard_place(rota_residency *residency, uint64_t begin, uint64_t end, rota_places valid);
 /* Bytes of the range become valid on one more device. */
 void rota_hazard_move(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
                       uint64_t point, const rota_device *to);
 /* Turns the wanted values into waits and holds of the work, dropping what the clocks prove; updates the
  * clocks. */
 void rota_hazard_settle(rota_runtime *runtime, rota_work *work);
-rota_range *rota_hazard_find(rota_residency *residency, uint64_t offset);
-void rota_hazard_start(rota_residency *residency); /* one range, never written */
-void rota_hazard_end(rota_residency *residency);
 /* Before an access of the host's: joins ranges around [begin, end) that differ by nothing but what has passed,
  * which is forgotten. Accesses of plans leave it, since a replay notes what it waits for, passed or not, and the
  * points of a plan that owns the residency move with its replays (replay.c). */
