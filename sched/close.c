@@ -142,6 +142,7 @@ static void free_released(rota_runtime *runtime, uint64_t stuck) {
             dead->next = left;
             left = dead;
         } else {
+            if (dead->kind == ROTA_DEAD_PLAN) rota_replay_release((rota_plan_run *)dead);
             rota_reclaim_free(dead); /* args may release a plan, which then is next */
         }
         dead = next;
@@ -160,6 +161,7 @@ static void empty_objects(rota_runtime *runtime, uint64_t stuck) {
             run->next = abandoned;
             abandoned = run;
         } else {
+            rota_replay_release(run);
             rota_run_destroy(run);
         }
         run = next;

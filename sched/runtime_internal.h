@@ -11,7 +11,7 @@
  * - a submit thread per device hands works over, and holds those that wait for other devices until that has
  *   passed, while others pass them (handover.c, sidings.c);
  *
- * - a maker per device makes instances beyond a plan's first (run.c): a driver may take seconds for that;
+ * - a maker per device makes instances beyond a plan's first (maker.c): a driver may take seconds for that;
  *
  * - the completer: outputs in their order, eventfds, and the end of waits for a lost device (complete.c); it
  *   enters drivers for nothing else, and nothing of an application's but its log;
@@ -42,18 +42,23 @@
 #include "sched/deliver.h"
 #include "sched/devices.h"
 #include "sched/failures.h"
+#include "sched/handle.h"
 #include "sched/import.h"
+#include "sched/instances.h"
 #include "sched/loss.h"
 #include "sched/mailboxes.h"
+#include "sched/maker.h"
 #include "sched/marks.h"
 #include "sched/plan/compiled.h"
 #include "sched/point.h"
 #include "sched/ranges.h"
 #include "sched/released.h"
+#include "sched/run.h"
 #include "sched/runtime.h"
 #include "sched/text.h"
 #include "sched/ticket_state.h"
 #include "sched/timeline.h"
+#include "sched/times.h"
 
 #define ROTA_DRIVERS_MAX 8
 /* Lanes are made in blocks: the first of so many, each later one of as many as there are before it. */
@@ -349,7 +354,7 @@ struct rota_device {
     rota_thread_cpus thread_cpus; /* the submit thread's */
     bool thread_started;
     _Atomic uint32_t thread_ended;
-    /* Makes instances of the plans whose first part is on this device (run.c). */
+    /* Makes instances of the plans whose first part is on this device (maker.c). */
     _Atomic(rota_run_instance *) asked; /* stack; the maker takes all */
     rota_sleeper maker_sleeper;
     pthread_t maker;
@@ -455,7 +460,7 @@ struct rota_run_instance {
     _Atomic(const rota_cause *) failure;
     rota_exec_instance **parts;      /* part_count */
     rota_exec_memory ***memories;    /* [part][memory] */
-    uint8_t **owned;                 /* [part][memory]: how it is let go (run.c) */
+    uint8_t **owned;                 /* [part][memory]: how it is let go (instances.c) */
     uint64_t last_point;             /* the sequencer's */
     uint64_t outputs_issued;         /* the sequencer's: replays whose outputs are in its staging memory */
     _Atomic uint64_t outputs_copied; /* and how many of them the completer is through with */
@@ -980,7 +985,6 @@ void rota_siding_note(rota_work *work, const rota_ahead *ahead);
 void rota_replay_disown(rota_residency *residency);
 /* The plan is going: nothing is owned by it any more. */
 void rota_replay_release(rota_plan_run *run);
-void rota_replay_destroy(rota_replay *replay);
 /* A replay: `known` (asked before) means that its waits on the one before are noted. `base`, of
  * ROTA_DEVICES_MAX * ROTA_EXEC_QUEUES_MAX entries, carries the issued values from begin to end; begin returns
  * how many it set. */
@@ -1043,31 +1047,6 @@ void rota_reclaim_sweep(rota_runtime *runtime, rota_dead *fresh);
 void *rota_reclaimer_main(void *runtime);
 void rota_residency_destroy(rota_residency *residency, bool keep_struct);
 void rota_args_destroy(rota_args *args);
-
-/* plan_make.c: frees the plan's host memory and drops its buffers, its graph and the plan whose memory it uses. */
-void rota_plan_free(rota_plan *plan);
-
-/* run.c */
-/* Compile's last step: checks the memory limit, gives persistent buffers their memory, creates programs and the
- * first instance. On failure the plan is as before. */
-rota_status rota_plan_run_create(rota_plan *plan);
-/* Called when the last reference to a plan goes: hands everything to the reclaimer, which frees the plan with
- * rota_plan_free once what is in flight has passed. */
-void rota_plan_run_release(rota_plan *plan);
-/* ROTA_OK, or WRONG_STATE: the plan is only analysed, or its runtime was closed (whose struct may serve
- * another by now). Wait-free. */
-rota_status rota_plan_check(const rota_plan *plan);
-/* Times of every command of a part's last completed replay: fills command_count entries (diagnostics). */
-rota_status rota_plan_run_times(rota_plan *plan, uint32_t part, rota_exec_time *out);
-rota_status rota_plan_run_replay_times(rota_plan *plan, rota_plan_replay_times *out);
-/* The sequencer's: has the instance made, where it is not. True: it is there. */
-bool rota_run_instance_ask(rota_plan_run *run, uint32_t instance);
-/* The sequencer's: whether it is there, or is made next if it is asked for. */
-bool rota_run_instance_is_near(const rota_plan_run *run, uint32_t instance);
-/* Whether it is, or will not be. */
-bool rota_run_instance_is_decided(const rota_run_instance *instance);
-rota_status rota_makers_start(rota_device *device);
-void rota_run_destroy(rota_plan_run *run); /* all but the struct */
 
 /* hostio.c */
 void rota_host_read_release(rota_host_read *read);

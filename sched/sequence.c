@@ -484,7 +484,7 @@ static uint64_t choose_instance(rota_runtime *runtime, rota_submission *submissi
         return ROTA_POINT_NONE;
     }
     do submission->instance = run->next_instance++ % run->instance_count;
-    while (!ra_load_acquire(&run->instances[submission->instance].created)); /* with make */
+    while (!ra_load_acquire(&run->instances[submission->instance].created)); /* with rota_run_instance_make */
     return run->instances[submission->instance].last_point;
 }
 
