@@ -18,3 +18,9 @@ bool rota_futex_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t deadlin
 void rota_futex_wake(_Atomic uint32_t *word, int count) {
     (void)syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, count, NULL, NULL, 0);
 }
+
+void rota_nap_until(uint64_t deadline_ns) {
+    static _Atomic uint32_t never; /* nobody changes or wakes it */
+    while (rota_futex_wait(&never, 0, deadline_ns)) {
+    }
+}

@@ -13,4 +13,7 @@ bool rota_futex_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t deadlin
 /* Wakes up to `count` sleepers (INT32_MAX: all). */
 void rota_futex_wake(_Atomic uint32_t *word, int count);
 
+/* Sleeps until `deadline_ns` of rota_clock_ns; nothing wakes it. */
+void rota_nap_until(uint64_t deadline_ns);
+
 #endif

@@ -7,14 +7,6 @@
 
 #define LONG_NS 1000000000u
 
-void rota_callbacks_push(rota_runtime *runtime, rota_job *job) {
-    job->next = ra_load_relaxed(&runtime->calls);
-    /* Releases the job to the exchange in call_all; seq_cst with the thread's sleep flag. */
-    while (!ra_cas_seq_cst(&runtime->calls, &job->next, job)) {
-    }
-    rota_sleeper_wake(&runtime->caller_sleeper);
-}
-
 bool rota_callbacks_watch(rota_runtime *runtime) {
     /* Acquire: the two others are this callback's, or a later one's, which then shows below. */
     const uint64_t since = ra_load_acquire(&runtime->call_since_ns);
@@ -34,7 +26,7 @@ bool rota_callbacks_watch(rota_runtime *runtime) {
 
 static void call(rota_runtime *runtime, rota_job *job) {
     uint64_t number = 0;
-    (void)rota_ticket_number(job->u.watch.ticket, &number); /* 0: it is no longer known */
+    (void)rota_ticket_point(job->u.watch.ticket, &number); /* 0: it is no longer known */
     /* Each releases that the callback before has ended to the loads in rota_callbacks_watch. */
     ra_store_release(&runtime->call_number, number);
     ra_store_release(&runtime->call_fn, (uintptr_t)job->u.watch.fn);

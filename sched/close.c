@@ -9,10 +9,8 @@
 #define RESCUE_NS 500000000u
 #define THREAD_NS 1000000000u /* for a thread that has nothing left to do, on a machine with much to do */
 
-static _Atomic uint32_t never;
-
 static void nap(void) {
-    (void)rota_futex_wait(&never, 0, rota_deadline_after(50000));
+    rota_nap_until(rota_deadline_after(50000));
 }
 
 /* Whether some device that is not lost has works before it and is linked to one that is. */
@@ -144,6 +142,7 @@ static void free_released(rota_runtime *runtime, uint64_t stuck) {
             dead->next = left;
             left = dead;
         } else {
+            if (dead->kind == ROTA_DEAD_PLAN) rota_replay_release((rota_plan_run *)dead);
             rota_reclaim_free(dead); /* args may release a plan, which then is next */
         }
         dead = next;
@@ -162,6 +161,7 @@ static void empty_objects(rota_runtime *runtime, uint64_t stuck) {
             run->next = abandoned;
             abandoned = run;
         } else {
+            rota_replay_release(run);
             rota_run_destroy(run);
         }
         run = next;

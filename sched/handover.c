@@ -50,7 +50,7 @@ static void enter(rota_work *work, rota_exec_work *out, rota_exec_timeline_wait 
 static void inputs_taken(rota_runtime *runtime, rota_submission *submission, uint32_t count) {
     if (count == 0 || ra_fetch_sub_acq_rel(&submission->inputs_left, count) != count) return;
     (void)ra_fetch_or_seq_cst(&submission->cell->state,
-                              (uint32_t)ROTA_CELL_TAKEN); /* seq_cst: as sched/wait.h argues */
+                              (uint32_t)ROTA_CELL_TAKEN); /* seq_cst: as base/sleep.h argues */
     rota_wait_table_wake(&runtime->hosted_waiters, 1);
 }
 

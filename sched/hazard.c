@@ -4,180 +4,21 @@
  * Waits are cumulative along a queue, and a value reached on one queue proves what its works waited for: a
  * clock per queue keeps, for every timeline, the value that all later works of the queue are known to come
  * after. A wait that the clock proves is dropped. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "sched/runtime_internal.h"
 #include "sched/wanted.h"
 
-/* Shorter lists are not folded as a whole. */
-#define FOLD_AT_LEAST 32u
-
-/* ---- Ranges ---- */
-
-void rota_hazard_start(rota_residency *residency) {
-    residency->first.end = residency->buffer->size_bytes;
-    residency->root = &residency->first;
-    residency->range_count = 1;
-    residency->fold_at = FOLD_AT_LEAST;
-}
-
-void rota_hazard_end(rota_residency *residency) {
-    for (rota_range *range = residency->first.next; range;) {
-        rota_range *next = range->next;
-        free(range);
-        range = next;
-    }
-    residency->first = (rota_range){0};
-    residency->root = &residency->first;
-}
-
-rota_range *rota_hazard_find(rota_residency *residency, uint64_t offset) {
-    rota_range *found = &residency->first;
-    for (rota_range *range = residency->root; range;) {
-        bool is_before = range->begin <= offset;
-        if (is_before) found = range;
-        range = is_before ? range->right : range->left;
-    }
-    return found;
-}
-
-/* The address, mixed: those of one allocator lie in rows. */
-static uint32_t priority_of(const rota_range *range) {
-    uint64_t x = (uintptr_t)range;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return (uint32_t)(x >> 32);
-}
-
-/* What points to the range in the tree, or would if its priority let it stand there. */
-static rota_range **place_of(rota_residency *residency, const rota_range *range) {
-    rota_range **link = &residency->root;
-    while (*link && *link != range && (*link)->priority >= range->priority)
-        link = range->begin < (*link)->begin ? &(*link)->left : &(*link)->right;
-    return link;
-}
-
-static void put_into_tree(rota_residency *residency, rota_range *range) {
-    rota_range **link = place_of(residency, range), *under = *link;
-    rota_range **left = &range->left, **right = &range->right;
-    *link = range;
-    while (under) { /* what was there, by side */
-        bool is_before = under->begin < range->begin;
-        rota_range **side = is_before ? left : right, **inner = is_before ? &under->right : &under->left;
-        *side = under;
-        if (is_before)
-            left = inner;
-        else
-            right = inner;
-        under = *inner;
-    }
-    *left = *right = NULL;
-}
-
-static void take_from_tree(rota_residency *residency, rota_range *range) {
-    rota_range **link = place_of(residency, range), *left = range->left, *right = range->right;
-    while (left && right) {
-        bool is_left = left->priority > right->priority;
-        *link = is_left ? left : right;
-        link = is_left ? &left->right : &right->left;
-        if (is_left)
-            left = left->right;
-        else
-            right = right->left;
-    }
-    *link = left ? left : right;
-}
-
-/* Makes a range begin at `offset`. Without memory it stays as it is: the caller then treats more bytes as
- * touched than were, which orders too much and never too little; which devices hold them is in set_valid. */
-static void split(rota_residency *residency, uint64_t offset) {
-    if (offset >= residency->buffer->size_bytes) return;
-    rota_range *range = rota_hazard_find(residency, offset);
-    if (range->begin == offset) return;
-    rota_range *rest = malloc(sizeof *rest);
-    if (!rest) return;
-    *rest = *range;
-    range->end = rest->begin = offset;
-    range->next = rest;
-    rest->priority = priority_of(rest);
-    put_into_tree(residency, rest);
-    residency->range_count++;
-}
-
-static bool same_history(const rota_range *a, const rota_range *b) {
-    return a->writer == b->writer && a->valid == b->valid && a->is_joint == b->is_joint &&
-           a->reader_count == b->reader_count &&
-           memcmp(a->readers, b->readers, a->reader_count * sizeof a->readers[0]) == 0;
-}
-
-static bool is_settled(rota_residency *residency, uint64_t point) {
-    for (uint32_t i = 0; i < residency->settled_count; i++)
-        if (rota_point_timeline(residency->settled[i]) == rota_point_timeline(point)) {
-            if (residency->settled[i] < point) residency->settled[i] = point;
-            return true;
-        }
-    if (residency->settled_count == ROTA_SETTLED_MAX) return false;
-    residency->settled[residency->settled_count++] = point;
-    return true;
-}
-
-/* Forgets what has passed: a reader, which nobody has to wait for any more; and which of the settled writers
- * it was, where others want only what that one made visible. */
-static void forget_passed(rota_residency *residency, rota_range *range) {
-    uint32_t kept = 0;
-    for (uint32_t r = 0; r < range->reader_count; r++)
-        if (!rota_point_passed(residency->runtime, range->readers[r]))
-            range->readers[kept++] = range->readers[r];
-    range->reader_count = kept;
-    if (kept == 0) range->is_joint = false;
-    if (range->writer != ROTA_POINT_NONE && rota_point_passed(residency->runtime, range->writer) &&
-        is_settled(residency, range->writer))
-        range->writer = ROTA_POINT_NONE;
-}
-
-/* Joins what has the same history around [begin, end), so that the list stays as long as the history is
- * varied; and, where what has passed is forgotten, no longer than what is unfinished makes it. */
-static void join(rota_residency *residency, uint64_t begin, uint64_t end, bool forgets) {
-    if (residency->range_count == 1) return;
-    rota_range *range = rota_hazard_find(residency, begin > 0 ? begin - 1 : 0);
-    if (forgets) forget_passed(residency, range);
-    while (range->next && range->next->begin <= end) {
-        rota_range *next = range->next;
-        if (forgets) forget_passed(residency, next);
-        if (!same_history(range, next)) {
-            range = next;
-            continue;
-        }
-        take_from_tree(residency, next);
-        range->end = next->end;
-        range->next = next->next;
-        free(next);
-        residency->range_count--;
-    }
-}
-
-/* Makes ranges begin at both ends; returns the first that has bytes of [begin, end). */
-static rota_range *cut(rota_residency *residency, uint64_t begin, uint64_t end) {
-    rota_range *range = rota_hazard_find(residency, begin);
-    /* Who comes again touches the same again. */
-    if (range->begin == begin && range->end == end) return range;
-    if (begin == 0 && end >= residency->buffer->size_bytes) return range;
-    split(residency, begin);
-    split(residency, end);
-    return rota_hazard_find(residency, begin);
-}
-
 /* When the list has become twice as long it is gone over as a whole: that costs O(1) a cut. */
 void rota_hazard_fold(rota_residency *residency, uint64_t begin, uint64_t end) {
     if (residency->owner) rota_replay_disown(residency);
     if (residency->range_count < residency->fold_at) {
-        join(residency, begin, end, true);
+        rota_ranges_join(residency, begin, end, true);
         return;
     }
-    join(residency, 0, residency->buffer->size_bytes, true);
+    rota_ranges_join(residency, 0, residency->buffer->size_bytes, true);
     residency->fold_at = 2 * residency->range_count;
-    if (residency->fold_at < FOLD_AT_LEAST) residency->fold_at = FOLD_AT_LEAST;
+    if (residency->fold_at < ROTA_RANGES_FOLD_AT_LEAST) residency->fold_at = ROTA_RANGES_FOLD_AT_LEAST;
 }
 
 static void want_settled(rota_runtime *runtime, const rota_residency *residency) {
@@ -201,30 +42,22 @@ static void add_reader(rota_runtime *runtime, rota_range *range, uint64_t point)
     range->is_joint = true;
 }
 
-/* Where [begin, end) of the range is. Of a range that could not be cut the other bytes are where
- * they were: what not all of them have counts as nobody's, so that a reader is told and gets no stale bytes.
- */
-static void set_valid(rota_range *range, uint64_t begin, uint64_t end, rota_places valid) {
-    bool whole = range->begin >= begin && range->end <= end;
-    range->valid = whole ? valid : range->valid & valid;
-}
-
 void rota_hazard_read(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
                       uint64_t point) {
     if (residency->owner) rota_replay_disown(residency);
-    rota_range *first = cut(residency, begin, end);
+    rota_range *first = rota_ranges_cut(residency, begin, end);
     want_settled(runtime, residency);
     for (rota_range *range = first; range && range->begin < end; range = range->next) {
         rota_hazard_want(runtime, range->writer);
         add_reader(runtime, range, point);
     }
-    join(residency, begin, end, false);
+    rota_ranges_join(residency, begin, end, false);
 }
 
 void rota_hazard_write(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
                        uint64_t point, rota_places valid) {
     if (residency->owner) rota_replay_disown(residency);
-    rota_range *first = cut(residency, begin, end);
+    rota_range *first = rota_ranges_cut(residency, begin, end);
     want_settled(runtime, residency);
     for (rota_range *range = first; range && range->begin < end; range = range->next) {
         rota_hazard_want(runtime, range->writer);
@@ -232,16 +65,16 @@ void rota_hazard_write(rota_runtime *runtime, rota_residency *residency, uint64_
         range->writer = point;
         range->reader_count = 0;
         range->is_joint = false;
-        set_valid(range, begin, end, valid);
+        rota_range_set_valid(range, begin, end, valid);
     }
-    join(residency, begin, end, false);
+    rota_ranges_join(residency, begin, end, false);
 }
 
 void rota_hazard_move(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
                       uint64_t point, const rota_device *to) {
     rota_places bit = rota_residency_bit(residency, to);
     if (residency->owner) rota_replay_disown(residency);
-    rota_range *first = cut(residency, begin, end);
+    rota_range *first = rota_ranges_cut(residency, begin, end);
     want_settled(runtime, residency);
     for (rota_range *range = first; range && range->begin < end; range = range->next) {
         /* The move waits for the writer and then stands for it. Readers of other devices' copies go on; a
@@ -255,16 +88,9 @@ void rota_hazard_move(rota_runtime *runtime, rota_residency *residency, uint64_t
                 rota_hazard_want(runtime, range->readers[r]);
         }
         range->writer = point;
-        set_valid(range, begin, end, range->valid | bit);
+        rota_range_set_valid(range, begin, end, range->valid | bit);
     }
-    join(residency, begin, end, false);
-}
-
-void rota_hazard_place(rota_residency *residency, uint64_t begin, uint64_t end, rota_places valid) {
-    rota_range *first = cut(residency, begin, end);
-    for (rota_range *range = first; range && range->begin < end; range = range->next)
-        set_valid(range, begin, end, valid);
-    join(residency, begin, end, false);
+    rota_ranges_join(residency, begin, end, false);
 }
 
 /* ---- Clocks ---- */

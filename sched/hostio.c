@@ -6,8 +6,6 @@
 #include "sched/host_read.h"
 #include "sched/runtime_internal.h"
 
-static _Atomic uint32_t never_word;
-
 static rota_status check_range(rota_buffer *buffer, uint64_t offset_bytes, const void *data,
                                uint64_t size_bytes, rota_residency **out) {
     if (!buffer || !data) return rota_fail(ROTA_INVALID_ARGUMENT, "buffer or data is NULL");
@@ -93,15 +91,9 @@ static rota_status check_deadline(waiting *w, const rota_device *device, const c
 }
 
 static rota_status pause_a_little(waiting *w) {
-    (void)rota_futex_wait(&never_word, 0, rota_deadline_after(w->pause_ns));
+    rota_nap_until(rota_deadline_after(w->pause_ns));
     if (w->pause_ns < 200000) w->pause_ns *= 2;
     return rota_runtime_check(w->runtime);
-}
-
-/* The sequencer gives back what has passed. */
-static void request_reap(rota_runtime *runtime) {
-    (void)ra_fetch_add_seq_cst(&runtime->reap_requested, 1);
-    rota_sleeper_wake(&runtime->sequencer_sleeper);
 }
 
 static rota_status device_lost(const rota_device *device) {
@@ -165,7 +157,7 @@ static rota_status take_in_turn(waiting *w, const room *r, place *p, taking *out
         if (counted != w->counted) w->is_watching = false;
         w->counted = counted;
         ROTA_TRY(check_deadline(w, r->device, r->what));
-        if (r->is_staging) request_reap(w->runtime);
+        if (r->is_staging) rota_sequencer_request_reap(w->runtime);
         if (turn == ROTA_TURN_LATER) { /* a look now and then lets a stopped one's turn lapse */
             rota_turns_sleep(p->turns, p->number, rota_deadline_after(ROTA_TURN_LAPSE_NS / 2));
             w->pause_ns = 10000;
@@ -497,7 +489,7 @@ static rota_status promise(const rota_host_read *read, waiting *w) {
 /* Those that nobody waits for in the call have no other bound: each of the others keeps its thread. */
 static rota_status check_kept(const rota_residency *residency) {
     if (ra_load_relaxed(&residency->kept) < ROTA_KEPT_MAX) return ROTA_OK;
-    request_reap(residency->runtime);
+    rota_sequencer_request_reap(residency->runtime);
     return rota_fail(ROTA_BUSY,
                      "read of buffer '%s': %d reads and writes of it wait for kernels or other devices, at "
                      "most %d may",

@@ -9,8 +9,7 @@ rota_status rota_runtime_lock_submission(rota_runtime *runtime, bool locked) {
     uint64_t deadline = rota_deadline_after(runtime->options.timeout_ns);
     while (ra_load_acquire(&runtime->lent_away) != locked) {
         if (rota_clock_ns() > deadline) return rota_fail(ROTA_TIMEOUT, "the sequencer does not answer");
-        static _Atomic uint32_t never;
-        (void)rota_futex_wait(&never, 0, rota_deadline_after(20000));
+        rota_nap_until(rota_deadline_after(20000));
     }
     return ROTA_OK;
 }

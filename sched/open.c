@@ -6,6 +6,7 @@
 
 #include "base/sized_copy.h"
 #include "sched/device_start.h"
+#include "sched/testing.h"
 #include "sched/trials/trials.h"
 
 /* ---- What there is ---- */
@@ -252,4 +253,10 @@ const char *rota_device_choice(const rota_runtime *runtime) {
 rota_status rota_device_smoke(rota_device *device, uint64_t idle_ns) {
     ROTA_TRY(rota_runtime_check(device->runtime));
     return rota_trial_smoke(device, idle_ns, 0);
+}
+
+rota_status rota_runtime_set_apart(rota_runtime *runtime, bool apart) {
+    ROTA_TRY(rota_runtime_check(runtime));
+    runtime->apart = apart;
+    return ROTA_OK;
 }

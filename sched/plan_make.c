@@ -127,22 +127,3 @@ rota_status rota_plan_make(rota_runtime *runtime, rota_graph *graph, const rota_
     free(traits);
     return status;
 }
-
-void rota_plan_retain(rota_plan *plan) {
-    if (plan) (void)ra_fetch_add_relaxed(&plan->references, 1);
-}
-
-void rota_plan_release(rota_plan *plan) {
-    /* acq_rel: publishes this thread's use; the last one sees all others'. */
-    if (!plan || ra_fetch_sub_acq_rel(&plan->references, 1) != 1) return;
-    if (plan->run)
-        rota_plan_run_release(plan);
-    else
-        rota_plan_free(plan);
-}
-
-void rota_plan_free(rota_plan *plan) {
-    rota_plan *lender = plan->options.arena_of;
-    rota_plan_destroy(plan);
-    rota_plan_release(lender);
-}

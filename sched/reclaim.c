@@ -58,23 +58,14 @@ static bool is_held(rota_runtime *runtime, const rota_dead *dead) {
     return false;
 }
 
-static void prepend(rota_dead **list, rota_dead *objects) {
-    while (objects) {
-        rota_dead *next = objects->next;
-        objects->next = *list;
-        *list = objects;
-        objects = next;
-    }
-}
-
 void rota_reclaim_sweep(rota_runtime *runtime, rota_dead *fresh) {
     const uint64_t at_large = devices_at_large(runtime);
     if (runtime->held && at_large != runtime->held_by) {
-        prepend(&runtime->dead, runtime->held);
+        rota_dead_prepend(&runtime->dead, runtime->held);
         runtime->held = NULL;
     }
     runtime->held_by = at_large;
-    prepend(&runtime->dead, fresh);
+    rota_dead_prepend(&runtime->dead, fresh);
     for (rota_dead **link = &runtime->dead; *link;) {
         rota_dead *dead = *link;
         if (!is_unused(runtime, dead)) {
@@ -146,7 +137,7 @@ void rota_reclaim_free(rota_dead *dead) {
 static rota_dead *take_unused(rota_runtime *runtime) {
     rota_dead *stack = ra_exchange_acq_rel(&runtime->unused, NULL); /* with push_unused */
     rota_dead *taken = NULL;
-    prepend(&taken, stack);
+    rota_dead_prepend(&taken, stack);
     return taken;
 }
 

@@ -40,7 +40,7 @@ struct rota_replay {
     uint32_t wait_count, wait_capacity;
 };
 
-void rota_replay_destroy(rota_replay *replay) {
+static void destroy(rota_replay *replay) {
     if (!replay) return;
     free(replay->resolved_base);
     free(replay->last_base);
@@ -60,7 +60,7 @@ static rota_replay *create(rota_runtime *runtime, const rota_plan *plan) {
     replay->count = calloc(replay->timelines, sizeof *replay->count);
     replay->first_wait = calloc((size_t)plan->segment_count + 1, sizeof *replay->first_wait);
     if (!replay->resolved_base || !replay->last_base || !replay->count || !replay->first_wait) {
-        rota_replay_destroy(replay);
+        destroy(replay);
         return NULL;
     }
     for (uint32_t s = 0; s < plan->segment_count; s++)
@@ -97,7 +97,7 @@ void rota_replay_release(rota_plan_run *run) {
         rota_residency *residency = plan->buffers[plan->externals[e].buffer].buffer->residency;
         if (residency && residency->owner == run->replay) rota_replay_disown(residency);
     }
-    rota_replay_destroy(run->replay);
+    destroy(run->replay);
     run->replay = NULL;
 }
 

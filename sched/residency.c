@@ -31,7 +31,7 @@ rota_status rota_runtime_buffer(rota_runtime *runtime, const char *name, uint64_
     residency->dead.kind = ROTA_DEAD_BUFFER;
     residency->runtime = runtime;
     residency->buffer = buffer;
-    rota_hazard_start(residency);
+    rota_ranges_start(residency);
     (void)pthread_mutex_init(&residency->memory_mutex, NULL);
     buffer->residency = residency;
     (void)pthread_mutex_lock(&runtime->objects_mutex);
@@ -100,7 +100,7 @@ void rota_residency_destroy(rota_residency *residency, bool keep_struct) {
             else if (memory && !kept)
                 rota_device_memory_destroy(residency->runtime->devices[d], memory);
         }
-    rota_hazard_end(residency);
+    rota_ranges_end(residency);
     free(ra_load_acquire(&residency->turns)); /* with turns_of in hostio.c */
     ra_store_relaxed(&residency->turns, NULL);
     (void)pthread_mutex_destroy(&residency->memory_mutex);

@@ -3,7 +3,7 @@
  * Threads of a runtime and what each owns:
  *
  * - application threads claim a lane (lanes.c), write records into it (submit.c, hostio.c), read ticket cells
- *   and timelines (tickets.c), push released objects on a stack (released.c);
+ *   and timelines (tickets.c), push released objects on a stack (mailboxes.c);
  *
  * - the sequencer takes records in order, owns hazard state, clocks and submissions (sequencer.c, hazard.c,
  *   sequence.c); calls submit of devices that never block, while their thread is idle;
@@ -11,7 +11,7 @@
  * - a submit thread per device hands works over, and holds those that wait for other devices until that has
  *   passed, while others pass them (handover.c, sidings.c);
  *
- * - a maker per device makes instances beyond a plan's first (run.c): a driver may take seconds for that;
+ * - a maker per device makes instances beyond a plan's first (maker.c): a driver may take seconds for that;
  *
  * - the completer: outputs in their order, eventfds, and the end of waits for a lost device (complete.c); it
  *   enters drivers for nothing else, and nothing of an application's but its log;
@@ -32,16 +32,33 @@
 #include "base/clock.h"
 #include "base/futex.h"
 #include "base/log.h"
+#include "base/sleep.h"
 #include "base/thread_cpus.h"
+#include "base/turns.h"
 #include "exec/exec.h"
 #include "graph/buffer_internal.h"
+#include "sched/causes.h"
 #include "sched/chain.h"
 #include "sched/deliver.h"
+#include "sched/devices.h"
+#include "sched/failures.h"
+#include "sched/handle.h"
+#include "sched/import.h"
+#include "sched/instances.h"
+#include "sched/loss.h"
+#include "sched/mailboxes.h"
+#include "sched/maker.h"
 #include "sched/marks.h"
 #include "sched/plan/compiled.h"
+#include "sched/point.h"
+#include "sched/ranges.h"
+#include "sched/released.h"
+#include "sched/run.h"
 #include "sched/runtime.h"
-#include "sched/turns.h"
-#include "sched/wait.h"
+#include "sched/text.h"
+#include "sched/ticket_state.h"
+#include "sched/timeline.h"
+#include "sched/times.h"
 
 #define ROTA_DRIVERS_MAX 8
 /* Lanes are made in blocks: the first of so many, each later one of as many as there are before it. */
@@ -65,53 +82,12 @@ _Static_assert(ROTA_CHUNK_CELLS > ROTA_LANE_RECORDS, "see rota_lane_provide");
 #define ROTA_KEPT_MAX 4096
 /* Logical queues of a device beyond those that plans know (sidings.c). */
 #define ROTA_SIDINGS (ROTA_EXEC_QUEUES_MAX - ROTA_PLAN_QUEUES_MAX)
-#define ROTA_READERS_MAX 6
 #define ROTA_SETTLED_MAX 8
 #define ROTA_CLOCK_HISTORY 8
 #define ROTA_SPIN_NS 50000u
 
-/* ---- Points: a value of a queue's timeline in one word ---- */
+/* ---- Failed tickets ---- */
 
-_Static_assert(ROTA_DEVICES_MAX <= 1024 && ROTA_EXEC_QUEUES_MAX <= 64, "a point has 10 and 6 bits for them");
-#define ROTA_POINT_NONE 0u
-#define ROTA_POINT_PASSED UINT64_MAX /* of a ticket that ended without any work */
-
-static inline uint64_t rota_point(uint32_t device, uint32_t queue, uint64_t value) {
-    return value << 16 | (uint64_t)device << 6 | queue;
-}
-static inline uint32_t rota_point_device(uint64_t point) {
-    return (uint32_t)(point >> 6) & 1023u;
-}
-static inline uint32_t rota_point_queue(uint64_t point) {
-    return (uint32_t)point & 63u;
-}
-/* The same for points of one timeline, of which the higher is the later. */
-static inline uint32_t rota_point_timeline(uint64_t point) {
-    return (uint32_t)point & 65535u;
-}
-static inline uint64_t rota_point_value(uint64_t point) {
-    return point >> 16;
-}
-
-/* A work's hold: a point, with this bit where its device can wait for it itself. */
-#define ROTA_HOLD_ON_DEVICE ((uint64_t)1 << 63)
-static inline uint64_t rota_hold_point(uint64_t hold) {
-    return hold & ~ROTA_HOLD_ON_DEVICE;
-}
-
-/* ---- Causes and failed tickets ---- */
-
-/* A sentence that says why something failed; lives until the runtime closes. Where it names a submission, it
- * has ROTA_CAUSE_NUMBER in the number's place, which a rota_reason (marks.h) has. */
-struct rota_cause {
-    struct rota_cause *next;
-    rota_status status;
-    uint32_t number_at;  /* UINT32_MAX: it names none */
-    const char *message; /* in the same block */
-};
-#define ROTA_CAUSE_NUMBER "\x1a"
-#define ROTA_CAUSE_BUCKETS 1024
-#define ROTA_CAUSES_MAX 16384
 #define ROTA_POISON_RESERVE 16
 
 /* Tickets of a lane, one after the other, that failed with the same cause; `number` is the first one's. */
@@ -258,21 +234,6 @@ typedef struct rota_timeline {
     _Atomic uint64_t held_for[ROTA_DEVICES_MAX]; /* by device of `holders`: from which value on to wake it */
 } rota_timeline;
 
-/* ---- Released objects ---- */
-
-typedef enum rota_dead_kind {
-    ROTA_DEAD_BUFFER,
-    ROTA_DEAD_PLAN,
-    ROTA_DEAD_ARGS,
-    ROTA_DEAD_STAGING
-} rota_dead_kind;
-
-/* First members of every object that is reclaimed. */
-typedef struct rota_dead {
-    struct rota_dead *next;
-    uint32_t kind;
-} rota_dead;
-
 /* ---- Staging (staging.c) ---- */
 
 /* Blocks are of 4 KiB << class. */
@@ -355,7 +316,7 @@ struct rota_device {
     rota_runtime *runtime;
     uint32_t index;
     uint32_t domain; /* the lowest index of the open devices that share memory with this one, or its own
-                        (share.c) */
+                        (import.c) */
     _Atomic uint32_t is_shared; /* another device is in its domain */
     _Atomic uint64_t linked;    /* bit per device whose works this one's can wait for without the host */
     rota_gate gate;
@@ -393,7 +354,7 @@ struct rota_device {
     rota_thread_cpus thread_cpus; /* the submit thread's */
     bool thread_started;
     _Atomic uint32_t thread_ended;
-    /* Makes instances of the plans whose first part is on this device (run.c). */
+    /* Makes instances of the plans whose first part is on this device (maker.c). */
     _Atomic(rota_run_instance *) asked; /* stack; the maker takes all */
     rota_sleeper maker_sleeper;
     pthread_t maker;
@@ -437,19 +398,6 @@ typedef struct rota_job {
 } rota_job;
 
 /* ---- Persistent buffers ---- */
-
-typedef struct rota_range rota_range;
-struct rota_range {
-    uint64_t begin, end;
-    uint64_t writer; /* point; NONE: never written, or as the residency's settled ones say */
-    uint64_t readers[ROTA_READERS_MAX]; /* since the last write; at most one a timeline */
-    uint32_t reader_count;
-    rota_places valid; /* where the bytes are (rota_residency_bit); 0: never written */
-    bool is_joint;     /* some of the readers stand for others */
-    uint32_t priority; /* of the residency's tree by `begin`, a treap; so are the next two */
-    rota_range *left, *right;
-    rota_range *next; /* the bytes after it */
-};
 
 typedef struct rota_replay rota_replay; /* replay.c */
 
@@ -512,7 +460,7 @@ struct rota_run_instance {
     _Atomic(const rota_cause *) failure;
     rota_exec_instance **parts;      /* part_count */
     rota_exec_memory ***memories;    /* [part][memory] */
-    uint8_t **owned;                 /* [part][memory]: how it is let go (run.c) */
+    uint8_t **owned;                 /* [part][memory]: how it is let go (instances.c) */
     uint64_t last_point;             /* the sequencer's */
     uint64_t outputs_issued;         /* the sequencer's: replays whose outputs are in its staging memory */
     _Atomic uint64_t outputs_copied; /* and how many of them the completer is through with */
@@ -845,8 +793,6 @@ uint32_t rota_runtime_queue_count(const rota_runtime *runtime);
 /* Whether a pointer that a caller made up or kept is a runtime, open or closed, without looking at what it
  * points to. Wait-free; O(runtimes) for one that the thread has not asked about before. */
 bool rota_runtime_is_known(const rota_runtime *runtime);
-/* Whether the point's timeline has reached it. PASSED is true. */
-bool rota_point_passed(rota_runtime *runtime, uint64_t point);
 
 /* A thread of the runtime adds its CPU time before it ends. */
 void rota_runtime_thread_ends(rota_runtime *runtime);
@@ -883,32 +829,6 @@ rota_status rota_lane_publish(rota_runtime *runtime, rota_record_kind kind, void
                               const uint64_t *payload, uint32_t payload_words, rota_ticket *out_ticket);
 rota_status rota_lanes_create(rota_runtime *runtime);
 void rota_lanes_destroy(rota_runtime *runtime);
-
-/* tickets.c */
-rota_status rota_ticket_status(rota_ticket ticket); /* as rota_poll, with no check of the runtime */
-bool rota_ticket_taken(rota_ticket ticket);
-/* The point that the ticket's end waits for: NONE before it is sequenced, PASSED where it waits for none; and
- * its submission's number, from when it is sequenced on. */
-uint64_t rota_ticket_point(rota_ticket ticket, uint64_t *out_number);
-/* Appends to a text of that capacity, cutting. */
-void rota_append(char *text, size_t capacity, size_t *length, const char *format, ...) ROTA_PRINTF(4, 5);
-
-/* failures.c */
-/* The cause of that sentence: of sentences that are the same it is the same. */
-const rota_cause *rota_cause_new(rota_runtime *runtime, rota_status status, const char *format, ...)
-    ROTA_PRINTF(3, 4);
-/* The status that a ticket has whose work depends on what failed with this cause. */
-rota_status rota_cause_inherited(const rota_cause *cause);
-/* rota_fail with the reason's sentence. Wait-free. */
-rota_status rota_reason_fail(rota_status status, rota_reason reason);
-void rota_ticket_set_failed(rota_runtime *runtime, rota_cell *cell, uint64_t ticket_id, rota_status status,
-                            rota_reason reason);
-/* How a ticket ended whose cell has gone on to a later one: ROTA_OK, or as rota_fail. Wait-free. */
-rota_status rota_failure_find(const rota_runtime *runtime, uint64_t ticket_id);
-/* With what the ticket failed, as its cell says. False: the cell has gone on. Wait-free. */
-bool rota_cell_failure(const rota_cell *cell, uint64_t ticket_id, rota_status *out_status,
-                       rota_reason *out_reason);
-void rota_causes_free(rota_runtime *runtime);
 
 /* The bit of rota_range.valid that stands for the residency's memory on a device: the same for devices that
  * share it. */
@@ -954,53 +874,13 @@ void rota_gate_spread(rota_device *device);
  */
 void rota_gate_watch(rota_runtime *runtime, bool at_once);
 
-/* share.c */
-/* Whether buffers have the same memory on both devices: they are one, or of one GPU. */
-bool rota_device_shares(const rota_device *a, const rota_device *b);
-/* Whether the two say that they are of one GPU, and can. */
-bool rota_share_may(const rota_device *a, const rota_device *b);
-/* The new device, not visible yet, has its memory in common with the other from here on; returns what `refuse` takes,
- * which makes that undone. */
-uint32_t rota_share_begin(rota_device *device, rota_device *other);
-void rota_share_refuse(rota_device *device, rota_device *other, uint32_t before);
-/* `memory` of another device of its domain as memory of `device`; it counts as no memory of the runtime's. */
-rota_status rota_share_import(rota_device *owner, rota_exec_memory *memory, rota_device *device,
-                              const char *name, rota_exec_memory **out_memory);
-/* Ends the import. False: its device is lost and may still touch the owner's memory, which then stays until
- * the owner's device is closed. */
-bool rota_share_end(rota_device *device, rota_exec_memory *memory);
-
 /* memory.c */
 /* Within the runtime's limit, or OUT_OF_MEMORY and *out_is_limited. */
 rota_status rota_device_memory_try(rota_device *device, uint64_t size_bytes, uint32_t flags, const char *name,
                                    bool *out_is_limited, rota_exec_memory **out_memory);
 void rota_device_memory_destroy(rota_device *device, rota_exec_memory *memory);
 
-/* device.c */
-rota_exec_device *rota_device_exec(const rota_device *device);
-/* "'cpu', 'vk:0'": the runtime's open devices, for messages; cut to the capacity. */
-void rota_runtime_name_devices(const rota_runtime *runtime, char *text, size_t capacity);
-/* The device is given up: it gets nothing more. The first message stays. */
-void rota_device_set_lost(rota_device *device, const char *message);
-/* It said so itself: nothing of it touches memory any more. */
-void rota_device_gone(rota_device *device, const char *message);
-/* The queue's timeline has reached the value, and so everybody may know. */
-void rota_device_publish(rota_device *device, uint32_t queue, uint64_t value);
-bool rota_device_is_lost(const rota_device *device);
-/* Around taking a submission's inputs out of memory that is its caller's once its ticket has ended, which the
- * loss of the device may bring about at any time; `end` once what it says has been done with the submission's
- * cell, too. False: the device is lost, nothing may be taken. */
-bool rota_device_begin_filling(rota_device *device, uint64_t number);
-void rota_device_end_filling(rota_device *device);
-/* Whether that is going on for a device that is lost: the ticket has not ended yet. */
-bool rota_device_fills(rota_runtime *runtime, uint64_t number);
-/* Whether the executor is through with all that it will get. */
-bool rota_device_is_finished(const rota_device *device);
-void rota_device_wake_waiters(rota_device *device);
-/* So many devices more are given up: rota_devices_abandoned. */
-void rota_device_note_abandoned(uint32_t count);
-/* Submit threads that sleep until the timeline has the value, which was stored with seq_cst. */
-void rota_device_wake_holders(rota_runtime *runtime, rota_timeline *timeline, uint64_t value);
+/* device_start.c */
 void rota_device_free(rota_device *device);
 /* stamps.c */
 #define ROTA_STAMPS 1024               /* that a timeline keeps */
@@ -1063,17 +943,12 @@ void rota_hazard_read(rota_runtime *runtime, rota_residency *residency, uint64_t
                       uint64_t point);
 void rota_hazard_write(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
                        uint64_t point, rota_places valid);
-/* Says where the range's bytes are, without touching its history. `valid`: as rota_range.valid. */
-void rota_hazard_place(rota_residency *residency, uint64_t begin, uint64_t end, rota_places valid);
 /* Bytes of the range become valid on one more device. */
 void rota_hazard_move(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
                       uint64_t point, const rota_device *to);
 /* Turns the wanted values into waits and holds of the work, dropping what the clocks prove; updates the
  * clocks. */
 void rota_hazard_settle(rota_runtime *runtime, rota_work *work);
-rota_range *rota_hazard_find(rota_residency *residency, uint64_t offset);
-void rota_hazard_start(rota_residency *residency); /* one range, never written */
-void rota_hazard_end(rota_residency *residency);
 /* Before an access of the host's: joins ranges around [begin, end) that differ by nothing but what has passed,
  * which is forgotten. Accesses of plans leave it, since a replay notes what it waits for, passed or not, and the
  * points of a plan that owns the residency move with its replays (replay.c). */
@@ -1110,7 +985,6 @@ void rota_siding_note(rota_work *work, const rota_ahead *ahead);
 void rota_replay_disown(rota_residency *residency);
 /* The plan is going: nothing is owned by it any more. */
 void rota_replay_release(rota_plan_run *run);
-void rota_replay_destroy(rota_replay *replay);
 /* A replay: `known` (asked before) means that its waits on the one before are noted. `base`, of
  * ROTA_DEVICES_MAX * ROTA_EXEC_QUEUES_MAX entries, carries the issued values from begin to end; begin returns
  * how many it set. */
@@ -1162,8 +1036,6 @@ void rota_completer_free(rota_runtime *runtime);
 void *rota_completer_main(void *runtime);
 
 /* callbacks.c */
-/* The completer's: the callback of a ticket that has ended. */
-void rota_callbacks_push(rota_runtime *runtime, rota_job *job);
 /* The completer's, now and then: names one that takes long. True: there is one, or may be soon. */
 bool rota_callbacks_watch(rota_runtime *runtime);
 void *rota_callbacks_main(void *runtime);
@@ -1175,31 +1047,6 @@ void rota_reclaim_sweep(rota_runtime *runtime, rota_dead *fresh);
 void *rota_reclaimer_main(void *runtime);
 void rota_residency_destroy(rota_residency *residency, bool keep_struct);
 void rota_args_destroy(rota_args *args);
-
-/* plan_make.c: frees the plan's host memory and drops its buffers, its graph and the plan whose memory it uses. */
-void rota_plan_free(rota_plan *plan);
-
-/* run.c */
-/* Compile's last step: checks the memory limit, gives persistent buffers their memory, creates programs and the
- * first instance. On failure the plan is as before. */
-rota_status rota_plan_run_create(rota_plan *plan);
-/* Called when the last reference to a plan goes: hands everything to the reclaimer, which frees the plan with
- * rota_plan_free once what is in flight has passed. */
-void rota_plan_run_release(rota_plan *plan);
-/* ROTA_OK, or WRONG_STATE: the plan is only analysed, or its runtime was closed (whose struct may serve
- * another by now). Wait-free. */
-rota_status rota_plan_check(const rota_plan *plan);
-/* Times of every command of a part's last completed replay: fills command_count entries (diagnostics). */
-rota_status rota_plan_run_times(rota_plan *plan, uint32_t part, rota_exec_time *out);
-rota_status rota_plan_run_replay_times(rota_plan *plan, rota_plan_replay_times *out);
-/* The sequencer's: has the instance made, where it is not. True: it is there. */
-bool rota_run_instance_ask(rota_plan_run *run, uint32_t instance);
-/* The sequencer's: whether it is there, or is made next if it is asked for. */
-bool rota_run_instance_is_near(const rota_plan_run *run, uint32_t instance);
-/* Whether it is, or will not be. */
-bool rota_run_instance_is_decided(const rota_run_instance *instance);
-rota_status rota_makers_start(rota_device *device);
-void rota_run_destroy(rota_plan_run *run); /* all but the struct */
 
 /* hostio.c */
 void rota_host_read_release(rota_host_read *read);
@@ -1248,25 +1095,11 @@ bool rota_args_copies(const rota_args *args);
 void rota_args_ended(rota_args *args);
 
 /* submission.c */
-/* Fails the submission's ticket unless it has a cause already. */
-void rota_submission_fail(rota_runtime *runtime, rota_submission *submission, rota_reason reason, bool first);
 /* The extents that a read's work takes from its device. */
 const rota_extent *rota_host_read_extents(const rota_work *work, uint32_t *out_count);
-
-/* released.c */
-void rota_reclaim_push(rota_runtime *runtime, rota_dead *dead);
-/* What has no use left: to the reclaimer. */
-void rota_reclaim_push_unused(rota_runtime *runtime, rota_dead *dead);
-
-/* jobs.c */
-void rota_completer_push(rota_runtime *runtime, rota_job *job);
 
 /* rescue.c */
 /* The completer's: works of a lost device will signal nothing more; who waits for them goes on. */
 void rota_across_rescue(rota_runtime *runtime);
-
-/* reap_now.c */
-/* Waits until the sequencer has recycled what is complete by now (diagnostics). */
-void rota_sequencer_reap_now(rota_runtime *runtime);
 
 #endif

@@ -316,13 +316,13 @@ static void drop_failed_copies(rota_runtime *runtime, rota_residency *residency,
         return;
     if (residency->owner) rota_replay_disown(residency);
     for (uint64_t at = begin; at < end;) {
-        const rota_range *range = rota_hazard_find(residency, at);
+        const rota_range *range = rota_ranges_find(residency, at);
         const uint64_t to = range->end < end ? range->end : end;
         const rota_places valid = range->valid;
         if (valid & (valid - 1) &&
             (range->writer == ROTA_POINT_NONE || rota_point_passed(runtime, range->writer))) {
             const rota_places good = valid & ~rota_poison_copies(runtime, residency->buffer, at, to, valid);
-            if (good && good != valid) rota_hazard_place(residency, at, to, good);
+            if (good && good != valid) rota_ranges_place(residency, at, to, good);
         }
         at = to;
     }
@@ -333,7 +333,7 @@ static void drop_failed_copies(rota_runtime *runtime, rota_residency *residency,
 static bool check_incoming(rota_runtime *runtime, rota_submission *submission, rota_residency *residency,
                            uint64_t begin, uint64_t end, rota_places there, const char *node, uint32_t *moves,
                            rota_reason *out_reason, rota_status *out_status) {
-    for (const rota_range *range = rota_hazard_find(residency, begin); range && range->begin < end;
+    for (const rota_range *range = rota_ranges_find(residency, begin); range && range->begin < end;
          range = range->next) {
         if (range->valid & there) continue;
         uint64_t from = range->begin > begin ? range->begin : begin, to = range->end < end ? range->end : end;
@@ -411,7 +411,7 @@ static void send(rota_runtime *runtime, rota_work *work, const rota_ahead *ahead
 
 /* Up to where, at most `end`, bytes from `at` on are on the same devices. */
 static uint64_t end_of_same(rota_residency *residency, uint64_t at, uint64_t end, rota_places *out_valid) {
-    const rota_range *range = rota_hazard_find(residency, at);
+    const rota_range *range = rota_ranges_find(residency, at);
     rota_places valid = *out_valid = range->valid;
     while (range->end < end && range->next->valid == valid) range = range->next;
     return range->end < end ? range->end : end;
@@ -484,7 +484,7 @@ static uint64_t choose_instance(rota_runtime *runtime, rota_submission *submissi
         return ROTA_POINT_NONE;
     }
     do submission->instance = run->next_instance++ % run->instance_count;
-    while (!ra_load_acquire(&run->instances[submission->instance].created)); /* with make */
+    while (!ra_load_acquire(&run->instances[submission->instance].created)); /* with rota_run_instance_make */
     return run->instances[submission->instance].last_point;
 }
 
@@ -598,7 +598,7 @@ static void place_written(const rota_submission *submission) {
         rota_places valid = 0;
         for (uint32_t part = 0; part < plan->part_count; part++)
             if (placed->parts >> part & 1u) valid |= rota_residency_bit(residency, plan->parts[part].device);
-        rota_hazard_place(residency, begin, begin + placed->size_bytes, valid);
+        rota_ranges_place(residency, begin, begin + placed->size_bytes, valid);
     }
 }
 

@@ -246,8 +246,7 @@ void *rota_sequencer_main(void *user) {
     while (!ra_load_acquire(&runtime->stop)) {
         if (ra_load_acquire(&runtime->lent)) { /* with the stores in rota_runtime_lock_submission */
             ra_store_release(&runtime->lent_away, 1);
-            static _Atomic uint32_t never;
-            (void)rota_futex_wait(&never, 0, rota_deadline_after(LENT_SLICE_NS));
+            rota_nap_until(rota_deadline_after(LENT_SLICE_NS));
             continue;
         }
         ra_store_release(&runtime->lent_away, 0);

@@ -109,12 +109,6 @@ void rota_runtime_note_opened(void) {
 
 /* ---- What all threads ask ---- */
 
-bool rota_point_passed(rota_runtime *runtime, uint64_t point) {
-    if (point == ROTA_POINT_NONE || point == ROTA_POINT_PASSED) return true;
-    /* With advanced, as acquire for the results and as seq_cst for sleepers. */
-    return ra_load_seq_cst(&rota_runtime_timeline(runtime, point)->completed) >= rota_point_value(point);
-}
-
 uint32_t rota_runtime_queue_count(const rota_runtime *runtime) {
     return runtime->plan_queue_count;
 }

@@ -57,7 +57,7 @@ void rota_ahead_add(rota_ahead *ahead, uint64_t point) {
 void rota_ahead_access(rota_ahead *ahead, rota_residency *residency, uint64_t begin, uint64_t end,
                        bool writes) {
     if (residency->owner) rota_replay_disown(residency);
-    for (const rota_range *range = rota_hazard_find(residency, begin); range && range->begin < end;
+    for (const rota_range *range = rota_ranges_find(residency, begin); range && range->begin < end;
          range = range->next) {
         rota_ahead_add(ahead, range->writer);
         for (uint32_t r = 0; writes && r < range->reader_count; r++) rota_ahead_add(ahead, range->readers[r]);

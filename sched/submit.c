@@ -78,7 +78,6 @@ static void watch_devices(waiter *w) {
  * led to a submission (one that was given up, or lapsed, did not), or records of its thread that were not
  * taken. */
 static rota_status nap(waiter *w, uint64_t seen, bool is_later) {
-    static _Atomic uint32_t never;
     if (w->seen != seen && w->from_progress) watch_devices(w);
     w->seen = seen;
     const uint64_t from = w->from_progress ? rota_progress_look(&w->progress) : w->start_ns;
@@ -88,7 +87,7 @@ static rota_status nap(waiter *w, uint64_t seen, bool is_later) {
     if (is_later) {
         rota_turns_sleep(w->turns, w->number, now + ROTA_TURN_LAPSE_NS / 2);
     } else {
-        (void)rota_futex_wait(&never, 0, now + w->pause_ns);
+        rota_nap_until(now + w->pause_ns);
         if (w->pause_ns < 200000) w->pause_ns *= 2;
     }
     return rota_runtime_check(w->plan->runtime);

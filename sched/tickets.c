@@ -1,89 +1,15 @@
-/* Tickets: what became of a submission, read from its lane's cell and its queue's timeline. */
+/* Tickets: asked for, waited for and watched. */
 #include <sched.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "sched/runtime_internal.h"
 
 #define WAIT_SPIN_NS 10000u
 
-/* ---- Status ---- */
-
-typedef struct cell_view {
-    bool old; /* the cell has gone on to a later ticket: this one has ended */
-    uint64_t number, point;
-    uint32_t state;
-} cell_view;
-
-/* No ticket that the runtime ever gave out: nothing of it is followed. */
-static rota_status not_a_ticket(void) {
-    return rota_fail(
-        ROTA_INVALID_ARGUMENT,
-        "not a ticket of this runtime: of another one, or made up (expected what a submission gave)");
-}
-
-static rota_status view_ticket(rota_ticket ticket, cell_view *out_view, rota_cell **out_cell) {
-    rota_runtime *runtime = ticket.runtime;
-    const uint64_t sequence = rota_ticket_sequence(ticket.id);
-    const uint32_t index = rota_ticket_lane(ticket.id);
-    if (sequence <= runtime->sequence_base)
-        return sequence <= runtime->sequence_first
-                   ? not_a_ticket()
-                   : rota_fail(ROTA_WRONG_STATE, "the ticket is of a runtime that was closed");
-    if (index >= ra_load_acquire(&runtime->lanes_ready)) return not_a_ticket(); /* with add_block */
-    const rota_lane *lane = rota_lane_at(runtime, index);
-    /* Acquire: the cell has been this ticket's. */
-    if (sequence > ra_load_acquire(&lane->sequence)) return not_a_ticket();
-    rota_cell *cell = rota_lane_cell(lane, sequence);
-    if (out_cell) *out_cell = cell;
-    *out_view = (cell_view){.old = true};
-    if (!cell) return ROTA_OK;
-    /* Each acquire pairs with the release that stored the field: having read another ticket's field, the last
-     * load of id can't miss that ticket. */
-    out_view->point = ra_load_acquire(&cell->point);
-    out_view->number = ra_load_acquire(&cell->number);
-    /* seq_cst, here and in rota_ticket_status: a sleeper is visible before it looks (see sched/wait.h). */
-    out_view->state = ra_load_seq_cst(&cell->state);
-    out_view->old = ra_load_acquire(&cell->id) != ticket.id;
-    return ROTA_OK;
-}
-
-rota_status rota_ticket_status(rota_ticket ticket) {
-    rota_runtime *runtime = ticket.runtime;
-    cell_view view;
-    rota_cell *cell;
-    ROTA_TRY(view_ticket(ticket, &view, &cell));
-    if (view.old) return rota_failure_find(runtime, ticket.id);
-    if (view.point == ROTA_POINT_NONE) return ROTA_BUSY;
-    if (!rota_point_passed(runtime, view.point)) {
-        rota_device *device = runtime->devices[rota_point_device(view.point)];
-        /* Where other devices may be at work for it, the sequencer ends it: strand in sequence.c. */
-        if (!rota_device_is_lost(device) || view.state & ROTA_CELL_SPREAD) return ROTA_BUSY;
-        /* The value may have been reached just before. */
-        if (!rota_point_passed(runtime, view.point)) {
-            if (rota_device_fills(runtime, view.number)) return ROTA_BUSY;
-            const rota_cause *cause = ra_load_acquire(&device->lost_cause);
-            return rota_fail(ROTA_DEVICE_LOST, "%s", cause ? cause->message : "device lost");
-        }
-    }
-    /* What failed was noted before its value was reached: look again now that it was. */
-    view.state = ra_load_seq_cst(&cell->state);
-    if (ra_load_acquire(&cell->id) != ticket.id) return rota_failure_find(runtime, ticket.id);
-    if ((view.state & ROTA_CELL_HOSTED) && !(view.state & ROTA_CELL_DONE)) return ROTA_BUSY;
-    if (!(view.state & ROTA_CELL_TAKEN) && rota_device_fills(runtime, view.number)) return ROTA_BUSY;
-    if (!(view.state & ROTA_CELL_FAILED)) return ROTA_OK;
-    rota_status status;
-    rota_reason reason;
-    if (!rota_cell_failure(cell, ticket.id, &status, &reason)) return rota_failure_find(runtime, ticket.id);
-    return rota_reason_fail(status, reason);
-}
-
 static rota_status check_ticket(rota_ticket ticket) {
     if (!ticket.runtime || !ticket.id)
         return rota_fail(ROTA_INVALID_ARGUMENT, "the ticket names no submission");
-    if (!rota_runtime_is_known(ticket.runtime)) return not_a_ticket();
+    if (!rota_runtime_is_known(ticket.runtime)) return rota_not_a_ticket();
     return rota_runtime_check(ticket.runtime);
 }
 
@@ -94,25 +20,11 @@ rota_status rota_poll(rota_ticket ticket) {
     return status;
 }
 
-bool rota_ticket_taken(rota_ticket ticket) {
-    cell_view view;
-    if (view_ticket(ticket, &view, NULL) != ROTA_OK || view.old || (view.state & ROTA_CELL_TAKEN))
-        return true;
-    return rota_ticket_status(ticket) != ROTA_BUSY;
-}
-
-uint64_t rota_ticket_point(rota_ticket ticket, uint64_t *out_number) {
-    cell_view view = {.number = 0};
-    const bool is_over = view_ticket(ticket, &view, NULL) != ROTA_OK || view.old;
-    *out_number = view.number;
-    return is_over ? ROTA_POINT_PASSED : view.point;
-}
-
 rota_status rota_ticket_number(rota_ticket ticket, uint64_t *out_number) {
     *out_number = 0;
     ROTA_TRY(check_ticket(ticket));
-    cell_view view;
-    ROTA_TRY(view_ticket(ticket, &view, NULL));
+    rota_cell_view view;
+    ROTA_TRY(rota_ticket_view(ticket, &view, NULL));
     /* Of some that are older the number may be left: which ones, nobody could say. */
     const rota_lane *lane = rota_lane_at(ticket.runtime, rota_ticket_lane(ticket.id));
     if (view.old || ra_load_relaxed(&lane->sequence) - rota_ticket_sequence(ticket.id) >= ROTA_TICKET_HISTORY)
@@ -124,15 +36,6 @@ rota_status rota_ticket_number(rota_ticket ticket, uint64_t *out_number) {
 }
 
 /* ---- Deadlines ---- */
-
-void rota_append(char *text, size_t capacity, size_t *length, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    int written = vsnprintf(text + *length, capacity - *length, format, arguments);
-    va_end(arguments);
-    if (written > 0)
-        *length += (size_t)written < capacity - *length ? (size_t)written : capacity - *length - 1;
-}
 
 static void describe_segment(const rota_submission *submission, const rota_work *work, char *text,
                              size_t capacity, size_t *length) {
@@ -161,7 +64,7 @@ static uint32_t devices_of(rota_runtime *runtime) {
 }
 
 /* The ticket's submission, pinned, where it is sequenced and has not been recycled; else NULL. */
-static rota_submission *pin_viewed(const cell_view *view, rota_cell *cell) {
+static rota_submission *pin_viewed(const rota_cell_view *view, rota_cell *cell) {
     if (view->old || view->point == ROTA_POINT_NONE) return NULL;
     return rota_submission_pin(ra_load_acquire(&cell->submission), view->number);
 }
@@ -173,9 +76,9 @@ static rota_status timed_out(rota_ticket ticket, uint64_t timeout_ns, const char
     size_t length = 0;
     rota_append(text, sizeof text, &length, "%s after %.3f s without %s: ", "deadline passed",
                 (double)timeout_ns * 1e-9, what);
-    cell_view view;
+    rota_cell_view view;
     rota_cell *cell;
-    const bool known = view_ticket(ticket, &view, &cell) == ROTA_OK;
+    const bool known = rota_ticket_view(ticket, &view, &cell) == ROTA_OK;
     rota_submission *submission = known ? pin_viewed(&view, cell) : NULL;
     if (submission) {
         static const char *const kinds[] = {"plan", "write to buffer", "read of buffer"};
@@ -246,8 +149,8 @@ static bool point_is_over(void *user) {
 /* Sleeps on whatever the ticket waits for next: being sequenced, its timeline, or the completer. */
 static void sleep_once(waiting *wait, uint64_t deadline_ns) {
     rota_runtime *runtime = wait->ticket.runtime;
-    cell_view view;
-    if (view_ticket(wait->ticket, &view, NULL) != ROTA_OK || view.old) return;
+    rota_cell_view view;
+    if (rota_ticket_view(wait->ticket, &view, NULL) != ROTA_OK || view.old) return;
     if (view.point == ROTA_POINT_NONE) {
         rota_lane *lane = wait->lane;
         uint32_t word = ra_load_seq_cst(&lane->taken_word);
@@ -255,7 +158,8 @@ static void sleep_once(waiting *wait, uint64_t deadline_ns) {
          * sleepers: it sees this one, or this load sees its head and with it the point. */
         (void)ra_fetch_add_seq_cst(&lane->sleepers, 1);
         (void)ra_load_seq_cst(&lane->head);
-        if (view_ticket(wait->ticket, &view, NULL) == ROTA_OK && !view.old && view.point == ROTA_POINT_NONE)
+        if (rota_ticket_view(wait->ticket, &view, NULL) == ROTA_OK && !view.old &&
+            view.point == ROTA_POINT_NONE)
             (void)rota_futex_wait(&lane->taken_word, word, deadline_ns);
         (void)ra_fetch_add_seq_cst(&lane->sleepers, (uint32_t)-1);
         return;
@@ -271,7 +175,7 @@ static void sleep_once(waiting *wait, uint64_t deadline_ns) {
 }
 
 /* What a delivery comes after, beside its own works. */
-static void watch_delivery(waiting *wait, const cell_view *view, rota_cell *cell) {
+static void watch_delivery(waiting *wait, const rota_cell_view *view, rota_cell *cell) {
     wait->is_hosted = true;
     rota_submission *submission = pin_viewed(view, cell);
     if (!submission) { /* it is over; or failed, and there was no memory for its place: all came before */
@@ -290,12 +194,12 @@ static void watch_delivery(waiting *wait, const cell_view *view, rota_cell *cell
 static uint64_t last_progress(waiting *wait) {
     rota_runtime *runtime = wait->ticket.runtime;
     if (!wait->is_sequenced) {
-        cell_view view;
+        rota_cell_view view;
         rota_cell *cell;
         const uint64_t sequenced = ra_load_relaxed(&runtime->stat_submissions);
         if (sequenced != wait->sequenced) wait->progress.since_ns = rota_clock_ns();
         wait->sequenced = sequenced;
-        if (view_ticket(wait->ticket, &view, &cell) == ROTA_OK && !view.old &&
+        if (rota_ticket_view(wait->ticket, &view, &cell) == ROTA_OK && !view.old &&
             view.point != ROTA_POINT_NONE) {
             wait->is_sequenced = true;
             rota_progress_watch_chain(&wait->progress, view.point);
@@ -358,9 +262,9 @@ rota_status rota_wait(rota_ticket ticket, uint64_t timeout_ns) {
 }
 
 rota_status rota_wait_inputs_taken(rota_ticket ticket, uint64_t timeout_ns) {
-    cell_view view;
+    rota_cell_view view;
     ROTA_TRY(check_ticket(ticket));
-    ROTA_TRY(view_ticket(ticket, &view, NULL));
+    ROTA_TRY(rota_ticket_view(ticket, &view, NULL));
     return wait_until(ticket, rota_ticket_taken, timeout_ns, "the inputs being taken");
 }
 

@@ -7,6 +7,42 @@
 #include "sched/plan/operations.h"
 #include "sched/runtime_internal.h"
 
+/* Host times of the last completed replay, and the instance that ran it. */
+static rota_status last_replay(rota_plan *plan, rota_plan_replay_times *out_times, uint32_t *out_instance) {
+    ROTA_TRY(rota_plan_check(plan));
+    rota_runtime *runtime = plan->runtime;
+    if (!runtime->options.diagnostics)
+        return rota_fail(ROTA_WRONG_STATE, "plan '%s': times need a runtime opened with diagnostics",
+                         plan->name);
+    rota_sequencer_reap_now(runtime);
+    (void)pthread_mutex_lock(&runtime->times_mutex);
+    *out_times = plan->run->times;
+    *out_instance = plan->run->times_instance;
+    (void)pthread_mutex_unlock(&runtime->times_mutex);
+    if (out_times->number == 0)
+        return rota_fail(ROTA_WRONG_STATE, "plan '%s' has completed no replay", plan->name);
+    return ROTA_OK;
+}
+
+rota_status rota_plan_run_times(rota_plan *plan, uint32_t part, rota_exec_time *out) {
+    rota_plan_replay_times replay;
+    uint32_t instance;
+    ROTA_TRY(last_replay(plan, &replay, &instance));
+    rota_device *device = plan->run->parts[part].device;
+    if (!device->exec->vtable->times)
+        return rota_fail(ROTA_UNSUPPORTED, "device '%s' measures no times", device->id);
+    const rota_run_instance *of = &plan->run->instances[instance];
+    if (!ra_load_acquire(&of->created)) /* with rota_run_instance_make */
+        return rota_fail(ROTA_WRONG_STATE, "plan '%s': the last replay failed before it reached a device",
+                         plan->name);
+    return device->exec->vtable->times(device->exec, of->parts[part], out);
+}
+
+rota_status rota_plan_run_replay_times(rota_plan *plan, rota_plan_replay_times *out) {
+    uint32_t instance;
+    return last_replay(plan, out, &instance);
+}
+
 rota_status rota_plan_node_times(rota_plan *plan, rota_node node, uint64_t *out_begin_ns,
                                  uint64_t *out_end_ns) {
     *out_begin_ns = *out_end_ns = 0;

@@ -51,7 +51,7 @@ static desk *desk_new(void) {
     d.residency.runtime = r;
     d.residency.buffer = &d.buffer;
     d.residency.dead.kind = ROTA_DEAD_BUFFER;
-    rota_hazard_start(&d.residency);
+    rota_ranges_start(&d.residency);
     return &d;
 }
 
@@ -90,7 +90,7 @@ static void a_move_waits_for_whom_others_stand_for(void **state) {
         rota_hazard_move(&d->runtime, &d->residency, 0, BYTES, rota_point(0, 7, 1), &d->devices[0]);
         assert_int_equal(d->wanted[more ? QUEUES + ROTA_READERS_MAX - 1 : 0], more ? 3 : 1);
         assert_int_equal(d->wanted[QUEUES], more ? 3 : 0);
-        rota_hazard_end(&d->residency);
+        rota_ranges_end(&d->residency);
     }
 }
 
@@ -107,7 +107,7 @@ static void readers_that_stand_for_others_are_not_forgotten(void **state) {
     assert_int_equal(take_wanted(d, 0, 0), 5);
     rota_hazard_move(&d->runtime, &d->residency, BYTES / 2, BYTES, rota_point(0, 7, 1), &d->devices[0]);
     assert_int_equal(take_wanted(d, 1, 0), 2);
-    rota_hazard_end(&d->residency);
+    rota_ranges_end(&d->residency);
 }
 
 /* ---- Clocks ---- */

@@ -1,5 +1,5 @@
-/* Who waits for room has it in turn (sched/turns.h), and any number of threads may wait for a timeline's
- * values (sched/wait.h). */
+/* Who waits for room has it in turn (base/turns.h), and any number of threads may wait for a timeline's
+ * values (base/sleep.h). */
 #include "tests/runtime_support.h"
 
 #include <pthread.h>
@@ -8,9 +8,9 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/futex.h"
+#include "base/turns.h"
 #include "sched/plan.h"
 #include "sched/runtime_internal.h"
-#include "sched/turns.h"
 
 #define MS 1000000ull
 static _Atomic uint32_t never;

@@ -11,8 +11,8 @@
 
 /* ---- Loss ---- */
 
-static void nap(rota_cuda_device *device) {
-    rota_futex_wait(&device->never, 0, rota_deadline_after(DRAIN_NAP_NS));
+static void nap(void) {
+    rota_nap_until(rota_deadline_after(DRAIN_NAP_NS));
 }
 
 /* Waits until nothing more is put on the queues and all are through; false if they are not in time, or do not
@@ -22,14 +22,14 @@ static bool drain(rota_cuda_device *device) {
     /* The submit thread looks at `lost` before each work; it may be the one that is here. */
     while (pthread_mutex_trylock(&device->submit_lock) != 0) {
         if (rota_clock_ns() > deadline) return false;
-        nap(device);
+        nap();
     }
     bool quiet = rota_cuda_push(device) == CUDA_SUCCESS, entered = quiet;
     for (uint32_t i = 0; i < device->options.queue_count && quiet; i++) {
         CUresult result = CUDA_ERROR_NOT_READY;
         while (device->queues[i].stream && result == CUDA_ERROR_NOT_READY && quiet) {
             result = device->cu->StreamQuery(device->queues[i].stream);
-            if (result == CUDA_ERROR_NOT_READY) nap(device);
+            if (result == CUDA_ERROR_NOT_READY) nap();
             quiet = rota_clock_ns() < deadline;
         }
         quiet = quiet && (result == CUDA_SUCCESS || rota_cuda_is_fatal(result) || !device->queues[i].stream);
@@ -114,5 +114,5 @@ rota_status rota_cuda_stream_create(rota_cuda_device *device, CUstream *out_stre
 
 void rota_cuda_settle(rota_cuda_device *device, CUstream stream, uint64_t timeout_ns) {
     uint64_t deadline = rota_deadline_after(timeout_ns);
-    while (device->cu->StreamQuery(stream) == CUDA_ERROR_NOT_READY && rota_clock_ns() < deadline) nap(device);
+    while (device->cu->StreamQuery(stream) == CUDA_ERROR_NOT_READY && rota_clock_ns() < deadline) nap();
 }

@@ -258,7 +258,7 @@ static uint64_t abandon(rota_cuda_device *device, const char *why) {
 static CUresult push_until(rota_cuda_device *device, uint64_t deadline_ns) {
     CUresult result = rota_cuda_push(device);
     while (result != CUDA_SUCCESS && rota_clock_ns() < deadline_ns) {
-        rota_futex_wait(&device->never, 0, rota_deadline_after(PUSH_NAP_NS));
+        rota_nap_until(rota_deadline_after(PUSH_NAP_NS));
         result = rota_cuda_push(device);
     }
     return result;

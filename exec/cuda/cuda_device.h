@@ -348,7 +348,6 @@ struct rota_cuda_device {
     _Atomic uint32_t progress;     /* futex of a submit that waits for room: counts what was seen complete */
     _Atomic uint32_t room_wanted;
     _Atomic uint64_t spin_ns; /* of the completion thread */
-    _Atomic uint32_t never;   /* stays 0: threads nap on it */
     _Atomic uint32_t lost;
     _Atomic uint32_t noisy; /* lost, and still at work */
 };

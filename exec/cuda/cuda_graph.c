@@ -269,7 +269,7 @@ static rota_status wait_for(rota_cuda_device *device, CUevent event) {
             return rota_fail(ROTA_TIMEOUT, "%s: a graph's upload did not end within two minutes",
                              device->base.info.id);
         if (now - begin > UPLOAD_SPIN_NS)
-            rota_futex_wait(&device->never, 0, now + UPLOAD_NAP_NS);
+            rota_nap_until(now + UPLOAD_NAP_NS);
         else
             ra_pause();
     }

@@ -282,7 +282,7 @@ void *rota_vk_complete_main(void *argument) {
         if (period == LOOK_ON)
             look_on(device);
         else if (period)
-            (void)rota_futex_wait(&device->never, 0, rota_deadline_after(period));
+            rota_nap_until(rota_deadline_after(period));
         else
             result = wait_slice(device);
         if (result == VK_TIMEOUT || period) {

@@ -447,7 +447,6 @@ struct rota_vk_device {
     pthread_t thread;
     bool thread_started;
     _Atomic uint32_t closing;
-    _Atomic uint32_t never; /* stays 0: the completion thread naps on it */
     _Atomic uint32_t thread_done;
     _Atomic uint32_t sleeping; /* futex of the completion thread: 1 while it sleeps or is about to */
     _Atomic uint32_t

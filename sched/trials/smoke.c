@@ -25,9 +25,7 @@ typedef struct smoke {
 } smoke;
 
 static void idle(const smoke *test) {
-    static _Atomic uint32_t never;
-    uint64_t deadline = rota_deadline_after(test->idle_ns);
-    while (test->idle_ns && rota_clock_ns() < deadline) (void)rota_futex_wait(&never, 0, deadline);
+    if (test->idle_ns) rota_nap_until(rota_deadline_after(test->idle_ns));
 }
 
 static uint32_t bits_of(float value) {

@@ -16,6 +16,9 @@ void *lanes_map(size_t bytes) {
     return memset(explore_aligned_alloc(64, bytes), 0, bytes);
 }
 
+void rota_nap_until(uint64_t deadline_ns) {
+    (void)deadline_ns;
+}
 void rota_thread_cpus_begin(rota_thread_cpus *own) {
     (void)own;
 }

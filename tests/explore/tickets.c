@@ -1,8 +1,8 @@
 /* Tickets: what their cells say while they end, fail and go on to later tickets, and who waits for them
- * (sched/tickets.c, failures.c, lanes.c, sequencer.c, device.c, wait.c, chain.c, pins.c). Chunks are of two
- * cells, so that the fifth ticket of a lane has the first one's (tickets.plants). The sequencer takes records
- * as it does; what a record becomes, its device and the completer are the short ones below, which write to
- * cells as sequence.c, poison.c and complete.c do. */
+ * (sched/tickets.c, ticket_state.c, failures.c, lanes.c, sequencer.c, loss.c, timeline.c, base/sleep.c,
+ * chain.c, pins.c). Chunks are of two cells, so that the fifth ticket of a lane has the first one's
+ * (tickets.plants). The sequencer takes records as it does; what a record becomes, its device and the
+ * completer are the short ones below, which write to cells as sequence.c, poison.c and complete.c do. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,11 +84,6 @@ bool rota_runtime_is_known(const rota_runtime *of) {
 rota_status rota_runtime_check(const rota_runtime *of) {
     (void)of;
     return ROTA_OK;
-}
-/* As sched/shell.c. */
-bool rota_point_passed(rota_runtime *of, uint64_t point) {
-    if (point == ROTA_POINT_NONE || point == ROTA_POINT_PASSED) return true;
-    return ra_load_seq_cst(&rota_runtime_timeline(of, point)->completed) >= rota_point_value(point);
 }
 
 /* ---- The sequencer's ---- */

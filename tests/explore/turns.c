@@ -1,10 +1,10 @@
-/* Turns for room (sched/turns.c): order, exclusion while nothing lapses, wakes, and those who stop or leave.
+/* Turns for room (base/turns.c): order, exclusion while nothing lapses, wakes, and those who stop or leave.
  */
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/turns.h"
 #include "explore.h"
-#include "sched/turns.h"
 
 static rota_turns turns;
 static _Atomic uint32_t room;

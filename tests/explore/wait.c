@@ -1,10 +1,10 @@
-/* Sleeping on a flag and on a timeline's value (sched/wait.c). */
+/* Sleeping on a flag and on a timeline's value (base/sleep.c). */
 #include <string.h>
 
 #include "base/atomic.h"
 #include "base/futex.h"
+#include "base/sleep.h"
 #include "explore.h"
-#include "sched/wait.h"
 
 /* ---- A thread that sleeps while it has nothing to do, and those who give it work ---- */
 

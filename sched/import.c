@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "sched/runtime_internal.h"
-#include "sched/testing.h"
 
 rota_status rota_share_import(rota_device *owner, rota_exec_memory *memory, rota_device *device,
                               const char *name, rota_exec_memory **out_memory) {
@@ -41,10 +40,4 @@ void rota_share_refuse(rota_device *device, rota_device *other, uint32_t before)
     device->domain = device->index;
     ra_store_relaxed(&device->is_shared, 0);
     ra_store_relaxed(&other->is_shared, before);
-}
-
-rota_status rota_runtime_set_apart(rota_runtime *runtime, bool apart) {
-    ROTA_TRY(rota_runtime_check(runtime));
-    runtime->apart = apart;
-    return ROTA_OK;
 }

@@ -1,5 +1,5 @@
 /* Who waits for room has it in turn. */
-#include "sched/turns.h"
+#include "base/turns.h"
 
 #include "base/futex.h"
 

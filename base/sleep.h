@@ -3,8 +3,8 @@
  * Both pair a seq_cst store with a seq_cst load on either side: the waker stores what changed and then loads
  * whether somebody sleeps; the sleeper stores that it sleeps and then loads whether it changed. One of the
  * two sees the other, so that a waker makes a system call only when somebody does sleep. */
-#ifndef ROTA_SCHED_WAIT_H
-#define ROTA_SCHED_WAIT_H
+#ifndef ROTA_BASE_SLEEP_H
+#define ROTA_BASE_SLEEP_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

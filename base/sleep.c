@@ -1,5 +1,5 @@
 /* Sleeping on a flag or on a timeline's value. */
-#include "sched/wait.h"
+#include "base/sleep.h"
 
 #include "base/atomic.h"
 #include "base/clock.h"

@@ -1,41 +1,6 @@
-/* What the runtime knows of its devices, and who is told when that changes: timelines, loss, inputs that are being
- * taken. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
+/* A device is lost: the one place that makes it so, and who is told; and inputs that are being taken
+ * meanwhile. */
 #include "sched/runtime_internal.h"
-
-void rota_device_wake_holders(rota_runtime *runtime, rota_timeline *timeline, uint64_t value) {
-    /* seq_cst, as the loads below: with watch_for in handover.c. */
-    for (uint64_t holders = ra_load_seq_cst(&timeline->holders); holders; holders &= holders - 1) {
-        uint32_t d = (uint32_t)__builtin_ctzll(holders);
-        if (ra_load_seq_cst(&timeline->held_for[d]) <= value)
-            rota_sleeper_wake(&runtime->devices[d]->sleeper);
-    }
-}
-
-void rota_device_publish(rota_device *device, uint32_t queue, uint64_t value) {
-    rota_runtime *runtime = device->runtime;
-    rota_timeline *timeline = &device->timelines[queue];
-    if (timeline->stamps) rota_stamps_add(timeline->stamps, value); /* first: who sees the value finds it */
-    /* Each load below pairs with a store of somebody about to sleep; see sched/wait.h. Releases the works'
-     * results. */
-    ra_store_relaxed(&timeline->progress_ns, rota_clock_ns()); /* with rota_progress_look */
-    ra_store_seq_cst(&timeline->completed, value);
-    rota_wait_table_wake(&timeline->waiters, value);
-    rota_device_wake_holders(runtime, timeline, value);
-    if (ra_load_seq_cst(&runtime->sequencer_interest)) rota_sleeper_wake(&runtime->sequencer_sleeper);
-    if (ra_load_seq_cst(&runtime->completer_interest)) rota_sleeper_wake(&runtime->completer_sleeper);
-}
-
-void rota_device_wake_waiters(rota_device *device) {
-    for (uint32_t q = 0; q < device->runtime->queue_count; q++)
-        rota_wait_table_wake(&device->timelines[q].waiters, UINT64_MAX);
-    uint32_t devices = ra_load_acquire(&device->runtime->device_count);
-    for (uint32_t d = 0; d < devices; d++) rota_sleeper_wake(&device->runtime->devices[d]->sleeper);
-    rota_wait_table_wake(&device->runtime->hosted_waiters, UINT64_MAX);
-}
 
 bool rota_device_is_lost(const rota_device *device) {
     return ra_load_seq_cst(&device->lost) != 0;
@@ -101,24 +66,6 @@ bool rota_device_fills(rota_runtime *runtime, uint64_t number) {
             ra_load_seq_cst(&runtime->devices[d]->filling) == number)
             return true;
     return false;
-}
-
-const rota_device_info *rota_device_get_info(const rota_device *device) {
-    return &device->info;
-}
-rota_runtime *rota_device_runtime(const rota_device *device) {
-    return device->runtime;
-}
-void rota_runtime_name_devices(const rota_runtime *runtime, char *text, size_t capacity) {
-    uint32_t devices = ra_load_acquire(&runtime->device_count); /* with the release of who opened the last */
-    size_t length = 0;
-    text[0] = 0;
-    for (uint32_t d = 0; d < devices && length < capacity; d++)
-        length += (size_t)snprintf(text + length, capacity - length, "%s'%s'", d ? ", " : "",
-                                   runtime->devices[d]->id);
-}
-rota_exec_device *rota_device_exec(const rota_device *device) {
-    return device->exec;
 }
 
 /* Of the process: a driver's exit handlers know no runtimes. */

@@ -7,8 +7,8 @@
  * A stopped thread keeps nobody waiting: a turn that is not taken ROTA_TURN_LAPSE_NS after somebody saw room
  * for it lapses, and so it costs those behind it that long, once. Who finds that its turn lapsed takes
  * another number. Lock-free; the object is zero to begin with and needs no end. */
-#ifndef ROTA_SCHED_TURNS_H
-#define ROTA_SCHED_TURNS_H
+#ifndef ROTA_BASE_TURNS_H
+#define ROTA_BASE_TURNS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
