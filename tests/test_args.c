@@ -418,6 +418,55 @@ static void every_input_is_asked_for(void **state) {
     assert_ok(rota_runtime_close(runtime, 0));
 }
 
+static rota_status give_parameter(const rota_kernel_call *call) {
+    memcpy(call->operands[0], call->params, sizeof(uint32_t));
+    return ROTA_OK;
+}
+
+/* A number comes to the kernel as it was given, each bit of it. */
+static void numbers_keep_their_bits(void **state) {
+    runtime_fixture *f = *state;
+    static const rota_kernel_bindable bindable = {.name = "p", .size_bytes = 4, .type = ROTA_VALUE_F32};
+    static const rota_kernel kernel = {.name = "parameter",
+                                       .operand_count = 1,
+                                       .param_bytes = sizeof(uint32_t),
+                                       .bindables = &bindable,
+                                       .bindable_count = 1,
+                                       .cpu = {.fn = give_parameter}};
+    static const uint32_t bits[] = {0x3fc00000, 0xbf000000, 0x80000000, 0x00000001, 0x7fc01234, 0xff7fffff};
+    static float numbers[sizeof bits / sizeof *bits];
+    memcpy(numbers, bits, sizeof bits);
+    rota_buffer *x = test_words(f->device, "x", 1, 0);
+    const rota_access access = {x, 0, ROTA_WHOLE, ROTA_WRITE};
+    const uint32_t params = 0;
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_slot slot;
+    rota_plan *plan;
+    rota_args *args;
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_graph_slot(graph, "p", 4, &slot));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    assert_ok(rota_record_kernel(
+        recorder,
+        &ROTA_KERNEL_NODE(.kernel = &kernel, .accesses = &access, .access_count = 1, .params = &params,
+                          .bindings = &(const rota_param_binding){0, slot}, .binding_count = 1),
+        NULL));
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(f->runtime, graph, &ROTA_COMPILE_OPTIONS(.devices = &f->device, .device_count = 1),
+                           &plan));
+    rota_graph_release(graph);
+    assert_ok(rota_args_create(plan, &args));
+    for (uint32_t i = 0; i < sizeof bits / sizeof *bits; i++) {
+        assert_ok(rota_args_set_f32(args, slot, numbers[i]));
+        assert_ok(rota_submit_wait(plan, args, 0, NULL));
+        test_expect_words(x, 1, bits[i]);
+    }
+    rota_args_release(args);
+    rota_plan_release(plan);
+    rota_buffer_release(x);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(copies_outlive_the_last_submission, runtime_setup, runtime_teardown),
@@ -429,6 +478,7 @@ int main(void) {
                                         runtime_teardown),
         cmocka_unit_test_setup_teardown(names_of_one_buffer, runtime_setup, runtime_teardown),
         cmocka_unit_test(every_input_is_asked_for),
+        cmocka_unit_test_setup_teardown(numbers_keep_their_bits, runtime_setup, runtime_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,8 @@
 #include <unistd.h>
 #include "base/arena.h"
 #include "base/atomic.h"
+#include "sched/runtime_internal.h"
+#include "tests/adversary.h"
 #include "tests/runtime_support.h"
 
 /* ---- Blocks ---- */
@@ -17,6 +19,8 @@ void *__real_malloc(size_t bytes);
 void *__wrap_malloc(size_t bytes);
 void *__real_calloc(size_t count, size_t bytes);
 void *__wrap_calloc(size_t count, size_t bytes);
+void *__real_aligned_alloc(size_t alignment, size_t bytes);
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
 void *__real_realloc(void *block, size_t bytes);
 void *__wrap_realloc(void *block, size_t bytes);
 void __real_free(void *block);
@@ -30,28 +34,38 @@ void *__wrap_rota_arena_calloc(rota_arena *arena, size_t size, size_t alignment)
 #define AREA_BYTES ((size_t)4 << 30)
 
 static uint8_t *area; /* NULL: blocks come from where they always do */
+/* Of aligned blocks: it stays, as the library keeps some of them for what comes later. */
+static uint8_t *lasting;
 static size_t page;
-static _Atomic uint64_t used_bytes, blocks;
+static _Atomic uint64_t used_bytes, lasting_bytes, blocks;
 
 typedef struct block_head {
     size_t bytes, pages; /* pages: with that of the head, without the one behind it */
 } block_head;
 
-static void *new_block(size_t bytes, size_t alignment) {
+static void *block_in(uint8_t *from, _Atomic uint64_t *used, size_t bytes, size_t alignment) {
     if (bytes > AREA_BYTES / 2) return NULL;
     const size_t pages = (sizeof(block_head) + bytes + alignment + page - 1) / page;
-    const uint64_t at = ra_fetch_add_relaxed(&used_bytes, (pages + 1) * page);
+    const uint64_t at = ra_fetch_add_relaxed(used, (pages + 1) * page);
     if (at + (pages + 1) * page > AREA_BYTES) return NULL;
-    if (mprotect(area + at, pages * page, PROT_READ | PROT_WRITE) != 0) return NULL;
-    uint8_t *block = area + at + pages * page - bytes;
+    if (mprotect(from + at, pages * page, PROT_READ | PROT_WRITE) != 0) return NULL;
+    uint8_t *block = from + at + pages * page - bytes;
     block -= (uintptr_t)block % alignment;
     memcpy(block - sizeof(block_head), &(block_head){bytes, pages}, sizeof(block_head));
     ra_fetch_add_relaxed(&blocks, 1);
     return block;
 }
 
+static void *new_block(size_t bytes, size_t alignment) {
+    return block_in(area, &used_bytes, bytes, alignment);
+}
+
+static bool is_in(const uint8_t *from, const void *block) {
+    return from && (const uint8_t *)block > from && (const uint8_t *)block <= from + AREA_BYTES;
+}
+
 static bool is_ours(const void *block) {
-    return area && (const uint8_t *)block > area && (const uint8_t *)block <= area + AREA_BYTES;
+    return is_in(area, block) || is_in(lasting, block);
 }
 
 static block_head head_of(const void *block) {
@@ -72,6 +86,10 @@ void *__wrap_malloc(size_t bytes) {
 void *__wrap_calloc(size_t count, size_t bytes) {
     if (!area || (bytes && count > SIZE_MAX / bytes)) return __real_calloc(count, bytes);
     return new_block(count * bytes, alignment_of(count * bytes)); /* fresh pages are 0 */
+}
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes) {
+    if (!area || alignment > page) return __real_aligned_alloc(alignment, bytes);
+    return block_in(lasting, &lasting_bytes, bytes, alignment);
 }
 void __wrap_free(void *block) {
     if (!is_ours(block)) {
@@ -98,11 +116,17 @@ void *__wrap_rota_arena_calloc(rota_arena *arena, size_t size, size_t alignment)
     return area ? new_block(size, alignment) : __real_rota_arena_calloc(arena, size, alignment);
 }
 
-/* Blocks of what a test makes from now on; all of it ends before blocks_end. */
-static void blocks_begin(void) {
-    page = (size_t)sysconf(_SC_PAGESIZE);
+static uint8_t *reserve(void) {
     uint8_t *reserved = mmap(NULL, AREA_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     assert_true(reserved != MAP_FAILED);
+    return reserved;
+}
+
+/* Blocks of what a test makes from now on; all of it but what is aligned ends before blocks_end. */
+static void blocks_begin(void) {
+    page = (size_t)sysconf(_SC_PAGESIZE);
+    if (!lasting) lasting = reserve();
+    uint8_t *reserved = reserve();
     ra_store_relaxed(&used_bytes, 0);
     ra_store_relaxed(&blocks, 0);
     area = reserved;
@@ -250,6 +274,47 @@ static void of_replays_on_vulkan(void **state) {
     of_replays("vk:0");
 }
 
+static bool is_watched(const rota_runtime *runtime, const rota_device *device) {
+    for (uint32_t q = 0; q < runtime->queue_count; q++)
+        if (ra_load_seq_cst(&device->timelines[q].holders)) return true;
+    return false;
+}
+
+/* A work is held for another device's; its submit thread watches that one's timelines, sleeps, and then
+ * watches none. */
+static void of_a_held_work(void **state) {
+    (void)state;
+    enum { WORDS = 64 };
+    static adversary_options options;
+    blocks_begin();
+    rota_runtime *runtime;
+    rota_device *devices[2];
+    rota_ticket ticket;
+    assert_ok(adversary_runtime_open(&options, NULL, &runtime));
+    assert_ok(rota_device_open(runtime, "adversary", &devices[0]));
+    assert_ok(rota_device_open(runtime, "adversary:1", &devices[1]));
+    rota_buffer *x = test_words(devices[0], "x", WORDS, 5), *y = test_words(devices[1], "y", WORDS, 0);
+    rota_plan *gate = test_plan_1(devices[0], "gate", &test_gate, x, ROTA_READWRITE);
+    const test_node node = {
+        &test_copy, "copy", {{x, 0, ROTA_WHOLE, ROTA_READ}, {y, 0, ROTA_WHOLE, ROTA_WRITE}}, 2};
+    rota_plan *copy = test_plan(devices[1], "copy", &node, 1);
+    test_gate_open(false);
+    assert_ok(rota_submit_wait(gate, NULL, 0, NULL));
+    assert_ok(rota_submit_wait(copy, NULL, 0, &ticket));
+    const uint64_t deadline = rota_deadline_after(5000000000u);
+    while (!is_watched(runtime, devices[0]) && rota_clock_ns() < deadline) usleep(100);
+    assert_true(is_watched(runtime, devices[0]));
+    test_gate_open(true);
+    assert_ok(rota_wait(ticket, 0));
+    test_expect_words(y, WORDS, 5);
+    rota_plan_release(gate);
+    rota_plan_release(copy);
+    rota_buffer_release(x);
+    rota_buffer_release(y);
+    assert_ok(rota_runtime_close(runtime, 0));
+    blocks_end(10);
+}
+
 /* Whether a byte may be read (an address, as its block may have ended): else a pipe does not take it. */
 static __attribute__((noinline)) bool is_readable(const int *pipes, uintptr_t address) {
     uint8_t byte;
@@ -273,6 +338,14 @@ static void ends_are_guarded(void **state) {
                         arena_end = (uintptr_t)of_arena + (bytes + 7) / 8 * 8;
         assert_true(is_readable(pipes, end - 1) && is_readable(pipes, arena_end - 1));
         assert_false(is_readable(pipes, end) || is_readable(pipes, arena_end));
+        uint8_t *aligned = aligned_alloc(64, (bytes + 63) / 64 * 64);
+        assert_non_null(aligned);
+        assert_int_equal((uintptr_t)aligned % 64, 0);
+        const uintptr_t aligned_end = (uintptr_t)aligned + (bytes + 63) / 64 * 64;
+        assert_true(is_readable(pipes, aligned_end - 1));
+        assert_false(is_readable(pipes, aligned_end));
+        free(aligned);
+        assert_false(is_readable(pipes, aligned_end - 1));
         block = realloc(block, bytes + 8);
         assert_non_null(block);
         for (size_t i = 0; i < bytes; i++) assert_int_equal(block[i], 1);
@@ -291,6 +364,7 @@ int main(void) {
         cmocka_unit_test(of_an_instance_in_touch_mode),
         cmocka_unit_test(of_replays_on_the_cpu),
         cmocka_unit_test(of_replays_on_vulkan),
+        cmocka_unit_test(of_a_held_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

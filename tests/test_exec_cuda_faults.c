@@ -463,11 +463,46 @@ static void test_out_of_memory(void **state) {
     cuda_close(f);
 }
 
+/* A wait for a value that its queue was not given, or of a queue that there is not, is not taken for one that
+ * has ended: the work does not run, and the device is given up with those numbers. */
+static void test_waits_for_nothing(void **state) {
+    (void)state;
+    static const struct {
+        rota_exec_wait wait;
+        const char *said;
+    } ways[] = {{{1, 2}, "waits for value 2 of queue 1, "}, {{QUEUES, 0}, "waits for value 0 of queue 3, "}};
+    for (uint32_t i = 0; i < 2; i++) {
+        cuda_stub_start(5, 1);
+        lost_host host = {0};
+        rota_exec_open_options options = options_for(&host, false);
+        rota_exec_device *device;
+        assert_ok(rota_exec_cuda_driver.open(&rota_exec_cuda_driver, 0, &options, &device));
+        const rota_exec_device_vtable *v = device->vtable;
+        const rota_exec_work well = {.queue = 1, .signal_value = 1},
+                             bad = {.queue = 0, .signal_value = 1, .waits = &ways[i].wait, .wait_count = 1};
+        assert_ok(v->submit(device, &well, 1));
+        assert_true(wait_either(&host, 1, 1));
+        assert_status(v->submit(device, &bad, 1), ROTA_INTERNAL);
+        assert_non_null(strstr(rota_last_error(), ways[i].said));
+        assert_true(wait_lost(&host));
+        assert_non_null(strstr(host.message, ways[i].said));
+        assert_int_equal(atomic_load(&host.host.reached[0]), 0);
+        assert_int_equal(atomic_load(&host.host.reached[1]), 1);
+        uint64_t abandoned = 1;
+        v->close(device, rota_deadline_after(5000000000u), &abandoned);
+        assert_int_equal(abandoned, 0);
+        char text[128];
+        if (cuda_stub_alive(text, sizeof text)) fail_msg("left: %s", text);
+        cuda_stub_stop();
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_function), cmocka_unit_test(test_fault),
-        cmocka_unit_test(test_endless),       cmocka_unit_test(test_noisy),
-        cmocka_unit_test(test_no_context),    cmocka_unit_test(test_out_of_memory)};
+        cmocka_unit_test(test_each_function),    cmocka_unit_test(test_fault),
+        cmocka_unit_test(test_endless),          cmocka_unit_test(test_noisy),
+        cmocka_unit_test(test_no_context),       cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_waits_for_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 #else

@@ -492,7 +492,8 @@ static VkResult VKAPI_CALL stuck_queries(VkDevice device, VkQueryPool pool, uint
  */
 static void test_stuck(void **state) {
     (void)state;
-#ifdef __SANITIZE_ADDRESS__ /* lavapipe allocates for each workgroup, which the sanitizer makes eight times as slow */
+#ifdef __SANITIZE_ADDRESS__ /* lavapipe allocates for each workgroup, which the sanitizer makes eight times  \
+                               as slow */
     enum { LONG = 48, MANY = 1u << 16 };
 #else
     enum { LONG = 48, MANY = 1u << 19 };
@@ -719,6 +720,50 @@ static void test_spin(void **state) {
     run_and_look(open_with(&(rota_exec_open_options){.spin_ns = for_ever_ns}), 0);
 }
 
+/* ---- Between the last look and the sleep ---- */
+
+bool __real_rota_futex_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t deadline_ns);
+bool __wrap_rota_futex_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t deadline_ns);
+
+/* Who is about to sleep for the word at `kept_at` stays before its sleep until that is 0. */
+static _Atomic uintptr_t kept_at;
+static _Atomic uint32_t is_kept, sleeps_on;
+
+bool __wrap_rota_futex_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t deadline_ns) {
+    if (ra_load_seq_cst(&kept_at) == (uintptr_t)word) {
+        ra_store_seq_cst(&is_kept, 1);
+        while (ra_load_seq_cst(&kept_at)) usleep(100);
+        ra_store_seq_cst(&sleeps_on, ra_load_seq_cst(word) == expected);
+    }
+    return __real_rota_futex_wait(word, expected, deadline_ns);
+}
+
+/* Works that come once the completion thread has seen that there are none keep it from sleeping. */
+static void test_sleep(void **state) {
+    (void)state;
+    fixture *f = open_with(NULL);
+    rota_exec_memory *memories[] = {shared(f, 2 * BYTES)};
+    uint32_t *x = memories[0]->host;
+    for (uint32_t i = 0; i < COUNT; i++) x[i] = x[COUNT + i] = i;
+    step_params params = {COUNT, 1, 0};
+    test_program *p = chain_program(1, &params);
+    loaded l = load(f, p, memories);
+    ra_store_seq_cst(&kept_at, (uintptr_t) & ((rota_vk_device *)f->device)->sleeping);
+    const uint64_t deadline = rota_deadline_after(10000000000ull);
+    while (!ra_load_seq_cst(&is_kept) && rota_clock_ns() < deadline) usleep(100);
+    const bool was_kept = ra_load_seq_cst(&is_kept);
+    rota_exec_work w = work(f, l, 0, 0, NULL, 0, NULL);
+    submit(f, &w, 1);
+    ra_store_seq_cst(&kept_at, 0);
+    wait_for(f, 0);
+    assert_true(was_kept);
+    assert_int_equal(ra_load_seq_cst(&sleeps_on), 0);
+    for (uint32_t i = 0; i < COUNT; i++) assert_int_equal(x[i], stepped(i, i, 1));
+    unload(f, l);
+    free(p);
+    close_quiet(f, false);
+}
+
 int main(void) {
     static int split;
     const struct CMUnitTest tests[] = {
@@ -730,7 +775,7 @@ int main(void) {
         cmocka_unit_test(test_touch_words), cmocka_unit_test(test_subgroup_size),
         cmocka_unit_test(test_stuck),       cmocka_unit_test(test_cache),
         cmocka_unit_test(test_leaks),       cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_spin),
+        cmocka_unit_test(test_spin),        cmocka_unit_test(test_sleep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

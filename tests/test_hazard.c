@@ -110,6 +110,34 @@ static void readers_that_stand_for_others_are_not_forgotten(void **state) {
     rota_ranges_end(&d->residency);
 }
 
+/* Ranges whose mixed addresses agree have the same priority: each is found all the same, and it is that one
+ * which is taken out where two are joined. */
+static void ranges_of_one_priority(void **state) {
+    (void)state;
+    enum { PARTS = 16, PART = BYTES / PARTS };
+    desk *d = desk_new();
+    uint64_t writers[PARTS];
+    for (uint32_t i = 0; i < PARTS; i++)
+        rota_hazard_write(&d->runtime, &d->residency, i * PART, (i + 1) * PART,
+                          writers[i] = rota_point(0, 0, i + 1), 1);
+    assert_int_equal(d->residency.range_count, PARTS);
+    for (rota_range *range = &d->residency.first; range; range = range->next) range->priority = 1;
+    for (uint32_t i = 0; i < PARTS; i += 2) {
+        (void)take_wanted(d, 0, 0);
+        writers[i] = writers[i + 1] = rota_point(0, 0, PARTS + 1 + i);
+        rota_hazard_write(&d->runtime, &d->residency, i * PART, (i + 2) * PART, writers[i], 1);
+        assert_int_equal(take_wanted(d, 0, 0), i + 2);
+        for (uint32_t at = 0; at < PARTS; at++) {
+            const rota_range *range = rota_hazard_find(&d->residency, at * PART);
+            assert_non_null(range);
+            assert_in_range(at * PART, range->begin, range->end - 1);
+            assert_int_equal(range->writer, writers[at]);
+        }
+    }
+    assert_int_equal(d->residency.range_count, PARTS / 2);
+    rota_hazard_end(&d->residency);
+}
+
 /* ---- Clocks ---- */
 
 /* From the queue's `value` on its works come after that of another timeline. */
@@ -321,6 +349,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_move_waits_for_whom_others_stand_for),
         cmocka_unit_test(readers_that_stand_for_others_are_not_forgotten),
+        cmocka_unit_test(ranges_of_one_priority),
         cmocka_unit_test(waits_of_the_own_device_prove),
         cmocka_unit_test(earlier_values_prove_nothing),
         cmocka_unit_test(the_own_queue_is_waited_for),
