@@ -128,14 +128,14 @@ static void ranges_of_one_priority(void **state) {
         rota_hazard_write(&d->runtime, &d->residency, i * PART, (i + 2) * PART, writers[i], 1);
         assert_int_equal(take_wanted(d, 0, 0), i + 2);
         for (uint32_t at = 0; at < PARTS; at++) {
-            const rota_range *range = rota_hazard_find(&d->residency, at * PART);
+            const rota_range *range = rota_ranges_find(&d->residency, at * PART);
             assert_non_null(range);
             assert_in_range(at * PART, range->begin, range->end - 1);
             assert_int_equal(range->writer, writers[at]);
         }
     }
     assert_int_equal(d->residency.range_count, PARTS / 2);
-    rota_hazard_end(&d->residency);
+    rota_ranges_end(&d->residency);
 }
 
 /* ---- Clocks ---- */
