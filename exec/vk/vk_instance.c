@@ -59,6 +59,47 @@ static bool layer_installed(const rota_vk_global *global) {
     return found;
 }
 
+/* `messenger`: NULL without the validation layer. */
+static rota_status create(rota_vk_instance *instance, const VkDebugUtilsMessengerCreateInfoEXT *messenger) {
+    VkApplicationInfo application = {
+        .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
+        .pApplicationName = "rota",
+        .pEngineName = "rota",
+        .engineVersion = VK_MAKE_API_VERSION(0, ROTA_VERSION_MAJOR, ROTA_VERSION_MINOR, ROTA_VERSION_PATCH),
+        .apiVersion = instance->api_version,
+    };
+    VkInstanceCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
+        .pApplicationInfo = &application,
+    };
+    const char *layers[] = {VALIDATION_LAYER};
+    const char *extensions[] = {VK_EXT_DEBUG_UTILS_EXTENSION_NAME, VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME};
+    VkValidationFeatureEnableEXT enabled[] = {VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT};
+    VkValidationFeaturesEXT features = {
+        .sType = VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT,
+        .pNext = messenger,
+        .enabledValidationFeatureCount = 1,
+        .pEnabledValidationFeatures = enabled,
+    };
+    if (messenger) {
+        pin_layer();
+        info.pNext = &features;
+        info.enabledLayerCount = 1;
+        info.ppEnabledLayerNames = layers;
+        info.enabledExtensionCount = 2;
+        info.ppEnabledExtensionNames = extensions;
+    }
+    VkResult result = instance->global->CreateInstance(&info, NULL, &instance->handle);
+    if (result != VK_SUCCESS) {
+        rota_vk_fail(result, "vkCreateInstance");
+        return result == VK_ERROR_INCOMPATIBLE_DRIVER
+                   ? rota_fail(ROTA_UNSUPPORTED,
+                               "no Vulkan driver is installed (VK_ERROR_INCOMPATIBLE_DRIVER)")
+                   : ROTA_UNSUPPORTED;
+    }
+    return ROTA_OK;
+}
+
 rota_status rota_vk_instance_open(rota_vk_device *device, bool validation, rota_vk_instance *out_instance) {
     rota_vk_instance instance = {0};
     ROTA_TRY(rota_vk_global_get(&instance.global));
@@ -74,44 +115,9 @@ rota_status rota_vk_instance_open(rota_vk_device *device, bool validation, rota_
         rota_log_write(&device->host.log, ROTA_LOG_WARNING,
                        "validation was asked for, but " VALIDATION_LAYER " is not installed");
 
-    VkApplicationInfo application = {
-        .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
-        .pApplicationName = "rota",
-        .pEngineName = "rota",
-        .engineVersion = VK_MAKE_API_VERSION(0, ROTA_VERSION_MAJOR, ROTA_VERSION_MINOR, ROTA_VERSION_PATCH),
-        .apiVersion = instance.api_version,
-    };
-    VkInstanceCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
-        .pApplicationInfo = &application,
-    };
-    const char *layers[] = {VALIDATION_LAYER};
-    const char *extensions[] = {VK_EXT_DEBUG_UTILS_EXTENSION_NAME, VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME};
-    VkValidationFeatureEnableEXT enabled[] = {VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT};
-    VkDebugUtilsMessengerCreateInfoEXT messenger;
-    VkValidationFeaturesEXT features = {
-        .sType = VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT,
-        .pNext = &messenger,
-        .enabledValidationFeatureCount = 1,
-        .pEnabledValidationFeatures = enabled,
-    };
-    if (instance.validation) {
-        pin_layer();
-        messenger = messenger_info(device);
-        info.pNext = &features;
-        info.enabledLayerCount = 1;
-        info.ppEnabledLayerNames = layers;
-        info.enabledExtensionCount = 2;
-        info.ppEnabledExtensionNames = extensions;
-    }
-    result = instance.global->CreateInstance(&info, NULL, &instance.handle);
-    if (result != VK_SUCCESS) {
-        rota_vk_fail(result, "vkCreateInstance");
-        return result == VK_ERROR_INCOMPATIBLE_DRIVER
-                   ? rota_fail(ROTA_UNSUPPORTED,
-                               "no Vulkan driver is installed (VK_ERROR_INCOMPATIBLE_DRIVER)")
-                   : ROTA_UNSUPPORTED;
-    }
+    VkDebugUtilsMessengerCreateInfoEXT messenger = {0};
+    if (instance.validation) messenger = messenger_info(device);
+    ROTA_TRY(create(&instance, instance.validation ? &messenger : NULL));
     rota_status status = rota_vk_instance_load(instance.global, instance.handle, &instance.vk);
     if (status == ROTA_OK && instance.validation) {
         if (!instance.vk.CreateDebugUtilsMessengerEXT || !instance.vk.DestroyDebugUtilsMessengerEXT)

@@ -96,6 +96,49 @@ static VkResult get_memory(rota_vk_device *device, const request *wish, uint64_t
     return result;
 }
 
+static VkResult create_buffer(rota_vk_device *device, const request *wish, uint64_t size_bytes,
+                              rota_vk_memory *memory) {
+    uint32_t families[2] = {device->physical.compute_family, device->physical.transfer_family};
+    bool concurrent = device->real_count > 1 && families[0] != families[1];
+    VkExternalMemoryBufferCreateInfo external = {.sType =
+                                                     VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,
+                                                 .handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT};
+    VkBufferCreateInfo buffer_info = {
+        .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+        .pNext = wish->shared || wish->from ? &external : NULL,
+        .size = size_bytes,
+        .usage = ROTA_VK_BUFFER_USAGE,
+        .sharingMode = concurrent ? VK_SHARING_MODE_CONCURRENT : VK_SHARING_MODE_EXCLUSIVE,
+        .queueFamilyIndexCount = concurrent ? 2 : 0,
+        .pQueueFamilyIndices = families,
+    };
+    return device->vk.CreateBuffer(device->handle, &buffer_info, NULL, &memory->buffer);
+}
+
+/* The buffer has its memory: where the device and the host find what was asked for. */
+static rota_status find_addresses(rota_vk_device *device, const request *wish, rota_vk_memory *memory) {
+    VkBufferDeviceAddressInfo address_info = {.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO,
+                                              .buffer = memory->buffer};
+    uint64_t address = device->vk.GetBufferDeviceAddress(device->handle, &address_info);
+    if (wish->from) address += wish->from->offset_bytes;
+    uint64_t aligned = (address + ROTA_BUFFER_ALIGNMENT - 1) & ~(uint64_t)(ROTA_BUFFER_ALIGNMENT - 1);
+    if (wish->from && aligned != address)
+        return rota_fail(
+            ROTA_UNSUPPORTED, "%s: '%s' of another device begins at %llx here, expected a multiple of %d",
+            device->base.info.id, wish->name, (unsigned long long)address, ROTA_BUFFER_ALIGNMENT);
+    memory->buffer_offset = wish->from ? wish->from->offset_bytes : aligned - address;
+    memory->base.address = aligned;
+    memory->base.size_bytes = wish->size_bytes;
+    memory->is_import = wish->from != NULL;
+    if (wish->map) {
+        void *host = NULL;
+        VkResult result = device->vk.MapMemory(device->handle, memory->memory, 0, VK_WHOLE_SIZE, 0, &host);
+        if (result != VK_SUCCESS) return rota_vk_fail(result, "vkMapMemory");
+        memory->base.host = (uint8_t *)host + memory->buffer_offset;
+    }
+    return ROTA_OK;
+}
+
 static rota_status allocate(rota_vk_device *device, const request *wish, rota_vk_memory *memory) {
     const rota_device_info *info = &device->base.info;
     const char *name = wish->name;
@@ -108,21 +151,7 @@ static rota_status allocate(rota_vk_device *device, const request *wish, rota_vk
                          "%s: '%s' asks for %llu bytes; one allocation holds at most %llu", info->id, name,
                          (unsigned long long)size_bytes,
                          (unsigned long long)(info->max_allocation_bytes - ROTA_BUFFER_ALIGNMENT));
-    uint32_t families[2] = {device->physical.compute_family, device->physical.transfer_family};
-    bool concurrent = device->real_count > 1 && families[0] != families[1];
-    VkExternalMemoryBufferCreateInfo external = {.sType =
-                                                     VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,
-                                                 .handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT};
-    VkBufferCreateInfo buffer_info = {
-        .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
-        .pNext = wish->shared || wish->from ? &external : NULL,
-        .size = buffer_bytes,
-        .usage = ROTA_VK_BUFFER_USAGE,
-        .sharingMode = concurrent ? VK_SHARING_MODE_CONCURRENT : VK_SHARING_MODE_EXCLUSIVE,
-        .queueFamilyIndexCount = concurrent ? 2 : 0,
-        .pQueueFamilyIndices = families,
-    };
-    VkResult result = device->vk.CreateBuffer(device->handle, &buffer_info, NULL, &memory->buffer);
+    VkResult result = create_buffer(device, wish, buffer_bytes, memory);
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkCreateBuffer");
     VkMemoryRequirements needs;
     device->vk.GetBufferMemoryRequirements(device->handle, memory->buffer, &needs);
@@ -143,26 +172,7 @@ static rota_status allocate(rota_vk_device *device, const request *wish, rota_vk
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkAllocateMemory");
     result = device->vk.BindBufferMemory(device->handle, memory->buffer, memory->memory, 0);
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkBindBufferMemory");
-    VkBufferDeviceAddressInfo address_info = {.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO,
-                                              .buffer = memory->buffer};
-    uint64_t address = device->vk.GetBufferDeviceAddress(device->handle, &address_info);
-    if (wish->from) address += wish->from->offset_bytes;
-    uint64_t aligned = (address + ROTA_BUFFER_ALIGNMENT - 1) & ~(uint64_t)(ROTA_BUFFER_ALIGNMENT - 1);
-    if (wish->from && aligned != address)
-        return rota_fail(ROTA_UNSUPPORTED,
-                         "%s: '%s' of another device begins at %llx here, expected a multiple of %d",
-                         info->id, name, (unsigned long long)address, ROTA_BUFFER_ALIGNMENT);
-    memory->buffer_offset = wish->from ? wish->from->offset_bytes : aligned - address;
-    memory->base.address = aligned;
-    memory->base.size_bytes = size_bytes;
-    memory->is_import = wish->from != NULL;
-    if (wish->map) {
-        void *host = NULL;
-        result = device->vk.MapMemory(device->handle, memory->memory, 0, VK_WHOLE_SIZE, 0, &host);
-        if (result != VK_SUCCESS) return rota_vk_fail(result, "vkMapMemory");
-        memory->base.host = (uint8_t *)host + memory->buffer_offset;
-    }
-    return ROTA_OK;
+    return find_addresses(device, wish, memory);
 }
 
 static rota_status memory_new(rota_vk_device *device, const request *wish, rota_vk_memory **out_memory) {

@@ -1,5 +1,6 @@
 /* Lowering: the description that an executor gets of each part, and the argument block. */
 #include "sched/plan/lower.h"
+#include "sched/plan/lower_parts.h"
 #include "sched/plan/edges.h"
 #include "sched/plan/names.h"
 #include "sched/plan/parts.h"
@@ -9,35 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/atomic.h"
-
-/* Per part, while it is built. */
-typedef struct part_builder {
-    rota_exec_command *commands;
-    rota_exec_batch *batches;
-    rota_exec_segment *segments;
-    rota_vector memories; /* rota_plan_memory */
-    uint32_t *first_successor, *successor, *predecessor_count;
-    uint32_t command_count, batch_count, segment_count, edge_count, join_count;
-    uint32_t input_memory, output_memory; /* staging of INPUT and OUTPUT contents */
-    uint64_t input_bytes, output_bytes;
-    uint32_t first_piece; /* memory of arena piece 0 */
-    uint32_t
-        *foreign_piece; /* memory index here of the pieces of memory_part's arena; ROTA_NONE: not used yet */
-    rota_exec_binding *bindings;
-    uint32_t binding_count;
-} part_builder;
-
-typedef struct lowering {
-    rota_compiler *c;
-    part_builder *parts;
-    rota_vector words;        /* rota_plan_word */
-    uint32_t *first_batch;    /* by plan segment, in its part */
-    uint32_t *level_count;    /* by plan segment */
-    uint32_t *command_of;     /* by operation: its command, dense for the passes over edges */
-    uint32_t *first_join, *joins_end; /* by plan segment, in its part */
-    uint32_t *foreign_memory; /* by physical and part: its memory index (SLOT: word) in a part that does not
-                                 own it */
-} lowering;
 
 static uint32_t add_memory(lowering *l, uint32_t part, rota_plan_memory memory) {
     rota_vector *memories = &l->parts[part].memories;
@@ -439,8 +411,7 @@ static rota_status check_kernel(const lowering *l, uint32_t n, const rota_kernel
     if (there) return ROTA_OK;
     static const char *const forms[ROTA_EXEC_KIND_COUNT] = {"C function", "SPIR-V", "CUDA image"};
     return rota_fail(ROTA_UNSUPPORTED, "%s: kernel '%s' brings no %s, which device %s needs",
-                     rota_operation_describe(l->c->plan, n), kernel->name, forms[device->kind],
-                     device->id);
+                     rota_operation_describe(l->c->plan, n), kernel->name, forms[device->kind], device->id);
 }
 
 static rota_status emit_command(lowering *l, uint32_t n) {
@@ -539,64 +510,7 @@ static void sum_successors(lowering *l) {
             l->parts[p].first_successor[i + 2] += l->parts[p].first_successor[i + 1];
 }
 
-/* ---- Descriptions ---- */
-
-static rota_status write_parts(lowering *l) {
-    rota_compiler *c = l->c;
-    rota_plan *plan = c->plan;
-    plan->word_count = (uint32_t)l->words.count;
-    plan->words = rota_arena_alloc(&plan->arena, sizeof *plan->words * (plan->word_count + 1u), 8);
-    plan->parts = rota_arena_calloc(&plan->arena, sizeof *plan->parts * c->part_count, 8);
-    if (!plan->words || !plan->parts) return rota_compile_no_memory(c);
-    if (plan->word_count) memcpy(plan->words, l->words.data, sizeof *plan->words * plan->word_count);
-    plan->part_count = c->part_count;
-    for (uint32_t p = 0; p < c->part_count; p++) {
-        part_builder *from = &l->parts[p];
-        rota_plan_part *part = &plan->parts[p];
-        uint32_t memory_count = (uint32_t)from->memories.count;
-        rota_plan_memory *memories =
-            rota_arena_alloc(&plan->arena, sizeof *memories * (memory_count + 1u), 8);
-        uint8_t *kinds = rota_arena_alloc(&plan->arena, memory_count + 1u, 1);
-        if (!memories || !kinds) return rota_compile_no_memory(c);
-        if (memory_count) memcpy(memories, from->memories.data, sizeof *memories * memory_count);
-        for (uint32_t i = 0; i < memory_count; i++) kinds[i] = memories[i].kind;
-        uint32_t highest_queue = 0;
-        for (uint32_t i = 0; i < from->segment_count; i++) {
-            uint32_t queue = from->segments[i].queue;
-            part->values_per_queue[queue]++;
-            if (queue > highest_queue) highest_queue = queue;
-        }
-        part->device = c->part_device[p] ? c->part_device[p]->device : NULL;
-        part->memories = memories;
-        part->plan = plan;
-        part->memory_part = c->memory_part[p];
-        part->desc = (rota_exec_program_desc){.name = plan->name,
-                                              .queue_count = highest_queue + 1,
-                                              .command_count = from->command_count,
-                                              .operand_count = (uint32_t)c->accesses.count,
-                                              .binding_count = from->binding_count,
-                                              .batch_count = from->batch_count,
-                                              .segment_count = from->segment_count,
-                                              .join_count = from->join_count,
-                                              .memory_count = memory_count,
-                                              .commands = from->commands,
-                                              .operands = c->info->accesses,
-                                              .bindings = from->bindings,
-                                              .batches = from->batches,
-                                              .segments = from->segments,
-                                              .first_successor = from->first_successor,
-                                              .successor = from->successor,
-                                              .predecessor_count = from->predecessor_count,
-                                              .block_words = plan->word_count,
-                                              .memory_kind = kinds,
-                                              .owner = part};
-    }
-    plan->stats.devices = c->part_count;
-    plan->stats.segments = plan->segment_count;
-    plan->stats.commands = c->operations.count;
-    plan->stats.accesses = c->accesses.count;
-    return ROTA_OK;
-}
+/* ---- The pass ---- */
 
 static rota_status lower_all(lowering *l) {
     rota_compiler *c = l->c;
@@ -624,7 +538,7 @@ static rota_status lower_all(lowering *l) {
         emit_plain_edges(l);
     else
         emit_edges(l);
-    return write_parts(l);
+    return rota_lower_write_parts(l);
 }
 
 rota_status rota_compile_lower(rota_compiler *c) {

@@ -2,17 +2,16 @@
  * safe is added as memory edges by edges.c, so the packer need not know what is ordered; it only promises
  * that two physicals whose lifetimes overlap in record order do not share a byte, except in place.
  *
- * One pass places everything best fit. Small plans then also try placing by size and by area, and keep what
- * is smallest: placing a physical costs a look at all those placed before it, so this stops at SEARCH_MAX of
- * them. */
+ * One pass places everything best fit; pack_search.c then looks for something smaller. */
 #include "sched/plan/pack.h"
 #include "sched/plan/names.h"
+#include "sched/plan/pack_search.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { PHASE_UNBORN, PHASE_LIVE, PHASE_DEAD };
-enum { SEARCH_MAX = 2048, CLASSES = 64 * 4, SCAN_MAX = 32 };
+enum { CLASSES = 64 * 4, SCAN_MAX = 32 };
 
 /* ---- Lifetimes and the lower bound ---- */
 
@@ -359,30 +358,19 @@ static bool give_block(space *s, uint32_t index, uint32_t tenant) {
     return true;
 }
 
-/* Of the part and of those that share its memory. */
-static uint64_t piece_limit(const rota_compiler *c, uint32_t part) {
-    uint64_t limit = UINT64_MAX / 2;
-    for (uint32_t p = 0; p < c->part_count; p++) {
-        if (c->memory_part[p] != part || !c->part_device[p]) continue;
-        uint64_t own = c->part_device[p]->max_allocation_bytes;
-        if (own && own < limit) limit = own;
-    }
-    return limit & ~(uint64_t)(ROTA_BUFFER_ALIGNMENT - 1);
-}
-
 static rota_status check_size(const rota_compiler *c, const rota_physical *at) {
-    if (rota_aligned_size(at->size_bytes) <= piece_limit(c, at->part)) return ROTA_OK;
+    if (rota_aligned_size(at->size_bytes) <= rota_piece_limit(c, at->part)) return ROTA_OK;
     const rota_buffer *root = ((rota_plan_buffer *)c->buffers.data)[at->buffer].buffer;
     return rota_fail(ROTA_OUT_OF_MEMORY,
                      "compile of graph '%s': %s buffer '%s' of %llu bytes; the device allocates at most %llu",
                      c->graph->name, rota_buffer_kind_name((rota_buffer_kind)at->kind), root->name,
-                     (unsigned long long)at->size_bytes, (unsigned long long)piece_limit(c, at->part));
+                     (unsigned long long)at->size_bytes, (unsigned long long)rota_piece_limit(c, at->part));
 }
 
 static rota_status space_init(space *s, rota_compiler *c, uint32_t part) {
     memset(s, 0, sizeof *s);
     s->c = c;
-    s->piece_limit = piece_limit(c, part);
+    s->piece_limit = rota_piece_limit(c, part);
     s->blocks.count = s->granules.count = 1; /* index 0 is none */
     return rota_vector_reserve(&s->blocks, sizeof(block), 64) &&
                    rota_vector_reserve(&s->granules, sizeof(granule), 64)
@@ -434,134 +422,6 @@ static rota_status best_fit_operation(space *spaces, rota_compiler *c, const rot
     return ROTA_OK;
 }
 
-/* ---- Search, for small plans ---- */
-
-/* One place in the arena: a physical and those that take it over in place. */
-typedef struct item {
-    uint32_t first, last; /* operations */
-    uint32_t physical;    /* first of the in-place chain */
-    uint64_t size, offset;
-} item;
-
-static int by_size(const void *left, const void *right) {
-    const item *a = left, *b = right;
-    if (a->size != b->size) return a->size < b->size ? 1 : -1;
-    uint32_t life_a = a->last - a->first, life_b = b->last - b->first;
-    if (life_a != life_b) return life_a < life_b ? 1 : -1;
-    return a->physical < b->physical ? -1 : 1;
-}
-
-static int by_area(const void *left, const void *right) {
-    const item *a = left, *b = right;
-    double area_a = (double)a->size * (a->last - a->first + 1.0),
-           area_b = (double)b->size * (b->last - b->first + 1.0);
-    if (area_a != area_b) return area_a < area_b ? 1 : -1;
-    return a->physical < b->physical ? -1 : 1;
-}
-
-static int by_life(const void *left, const void *right) {
-    const item *a = left, *b = right;
-    uint32_t life_a = a->last - a->first, life_b = b->last - b->first;
-    if (life_a != life_b) return life_a < life_b ? 1 : -1;
-    return by_size(left, right);
-}
-
-/* Puts each item, in the given order, into the smallest gap left by those it lives with. `placed` is sorted
- * by offset. */
-static uint64_t place_items(item *items, uint32_t count, uint32_t *placed) {
-    uint64_t total = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        uint64_t at = 0, best = UINT64_MAX, best_gap = UINT64_MAX;
-        for (uint32_t k = 0; k < i; k++) {
-            const item *other = &items[placed[k]];
-            if (other->first > items[i].last || items[i].first > other->last) continue;
-            if (other->offset > at && other->offset - at >= items[i].size && other->offset - at < best_gap) {
-                best = at;
-                best_gap = other->offset - at;
-            }
-            if (other->offset + other->size > at) at = other->offset + other->size;
-        }
-        if (best == UINT64_MAX) best = at;
-        items[i].offset = best;
-        if (best + items[i].size > total) total = best + items[i].size;
-        uint32_t k = i;
-        for (; k && items[placed[k - 1]].offset > best; k--) placed[k] = placed[k - 1];
-        placed[k] = i;
-    }
-    return total;
-}
-
-static uint32_t gather_items(const rota_compiler *c, uint32_t part, item *items, uint32_t *item_of) {
-    const rota_physical *physicals = ROTA_PHYSICALS(c);
-    uint32_t count = 0;
-    /* An input starts before the output that takes its place, but may have a higher number: follow chains
-     * from their start. */
-    for (uint32_t pass = 0; pass < 2; pass++)
-        for (uint32_t i = 0; i < c->physicals.count; i++) {
-            const rota_physical *at = &physicals[i];
-            if (!at->packed || at->first_operation == ROTA_NONE || at->part != part) continue;
-            if (pass == 0) {
-                if (at->inplace_of != ROTA_NONE) continue;
-                item_of[i] = count;
-                items[count++] =
-                    (item){at->first_operation, at->last_operation, i, rota_aligned_size(at->size_bytes), 0};
-            } else if (at->inplace_of != ROTA_NONE) {
-                uint32_t root = at->inplace_of;
-                while (physicals[root].inplace_of != ROTA_NONE) root = physicals[root].inplace_of;
-                item_of[i] = item_of[root];
-                item *whole = &items[item_of[root]];
-                if (whole->last < at->last_operation) whole->last = at->last_operation;
-            }
-        }
-    return count;
-}
-
-static uint32_t count_items(const rota_compiler *c, uint32_t part) {
-    uint32_t items = 0;
-    for (uint32_t i = 0; i < c->physicals.count; i++) {
-        const rota_physical *at = &ROTA_PHYSICALS(c)[i];
-        if (at->packed && at->first_operation != ROTA_NONE && at->part == part && at->inplace_of == ROTA_NONE)
-            items++;
-    }
-    return items;
-}
-
-/* Tries other placements of a part's items and takes the best one if it beats `best_bytes`. */
-static rota_status search_part(rota_compiler *c, uint32_t part, uint32_t item_count, uint64_t best_bytes) {
-    static int (*const orders[])(const void *, const void *) = {by_size, by_area, by_life};
-    item *items = rota_arena_alloc(&c->scratch, sizeof *items * (item_count + 1u), 8);
-    uint32_t *placed = rota_arena_alloc(&c->scratch, sizeof *placed * (item_count + 1u), 8);
-    uint32_t *item_of = rota_arena_alloc(&c->scratch, sizeof *item_of * ((size_t)c->physicals.count + 1), 8);
-    uint64_t *offset_of = rota_arena_alloc(&c->scratch, sizeof *offset_of * (item_count + 1u), 8);
-    if (!items || !placed || !item_of || !offset_of) return rota_compile_no_memory(c);
-    uint32_t count = gather_items(c, part, items, item_of);
-    bool better = false;
-    for (uint32_t i = 0; i < count; i++)
-        items[i].offset = i; /* remembers the item's number until it is placed */
-    item *sorted = rota_arena_alloc(&c->scratch, sizeof *sorted * (item_count + 1u), 8);
-    if (!sorted) return rota_compile_no_memory(c);
-    for (size_t order = 0; order < sizeof orders / sizeof *orders; order++) {
-        memcpy(sorted, items, sizeof *items * count);
-        qsort(sorted, count, sizeof *sorted, orders[order]);
-        uint64_t bytes = place_items(sorted, count, placed);
-        if (bytes >= best_bytes) continue;
-        best_bytes = bytes;
-        better = true;
-        for (uint32_t i = 0; i < count; i++) offset_of[item_of[sorted[i].physical]] = sorted[i].offset;
-    }
-    if (!better || best_bytes > piece_limit(c, part)) return ROTA_OK;
-    for (uint32_t i = 0; i < c->physicals.count; i++) {
-        rota_physical *at = &ROTA_PHYSICALS(c)[i];
-        if (!at->packed || at->first_operation == ROTA_NONE || at->part != part) continue;
-        at->offset_bytes = offset_of[item_of[i]];
-        at->piece = 0;
-    }
-    c->piece_count[part] = 1;
-    c->piece_bytes[part][0] = best_bytes;
-    c->placed_anew[part] = true; /* the tenants noted by the first pass no longer hold */
-    return ROTA_OK;
-}
-
 static void sum_arenas(rota_compiler *c) {
     uint64_t total = 0;
     for (uint32_t part = 0; part < c->part_count; part++)
@@ -597,8 +457,7 @@ rota_status rota_compile_pack_tight(rota_compiler *c) {
         /* Within half a percent of the bound there is nothing to search for. */
         if (bytes <= c->plan->stats.arena_lower_bound_bytes + c->plan->stats.arena_lower_bound_bytes / 200)
             continue;
-        uint32_t items = count_items(c, part);
-        if (items > 0 && items <= SEARCH_MAX) ROTA_TRY(search_part(c, part, items, bytes));
+        ROTA_TRY(rota_compile_pack_search(c, part, bytes));
     }
     sum_arenas(c);
     return ROTA_OK;

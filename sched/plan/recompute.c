@@ -17,15 +17,10 @@
 #include "sched/plan/recompute.h"
 
 #include "sched/plan/pack.h"
-#include "sched/plan/peaks.h"
+#include "sched/plan/recompute_state.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include "graph/buffer_internal.h"
-
-#define TICK_BEFORE(node) (2 * (int64_t)(node))
-#define TICK_DURING(node) (2 * (int64_t)(node) + 1)
-#define TICK_AFTER(node) (2 * (int64_t)(node) + 2)
 
 /* Buffers whose loss frees nothing at the moment, because of what it keeps alive, are tried again so often.
  */
@@ -38,57 +33,6 @@ enum { MOVED_MAX = 128 };
 #define DEARER 1.01
 /* Operations of arithmetic that cost as much as moving a byte. */
 #define WORK_PER_BYTE 32.0
-
-typedef struct life {
-    uint64_t bytes;       /* 0: no memory of the plan's */
-    uint32_t producer;    /* the one node that writes it, all of it, and may run again; ROTA_NONE: none */
-    uint32_t early, late; /* nodes: the last use before the largest gap, the first after it (ROTA_NONE: only
-                             clones read it) */
-    int64_t begin, end;   /* ticks; once given up: of the time before the gap */
-    int64_t late_end;     /* once given up */
-    uint32_t taken_over;  /* plus 1: the buffer that takes its memory over in its last node */
-    uint32_t clone_reads; /* list in state.reads of the nodes whose clones read it; plus 1 */
-    uint32_t again;       /* the plan buffer that it is computed into again; ROTA_NONE: none */
-    bool given_up;
-} life;
-
-typedef struct clone_read {
-    uint32_t node, next;
-} clone_read;
-
-typedef struct candidate {
-    uint32_t buffer;
-    double cost; /* of a byte */
-} candidate;
-
-typedef struct lowering {
-    uint32_t node, to;
-} lowering;
-
-typedef struct state {
-    rota_compiler *c;
-    const rota_node_record **records;
-    uint32_t node_count, buffer_count;
-    uint32_t *first_access;                  /* by node */
-    uint32_t *buffer_of;                     /* by access: plan buffer */
-    uint32_t *first_use, *uses;              /* by buffer: nodes in order */
-    uint32_t *first_write, *writes;          /* the same, of those that write */
-    uint32_t *slot_writes, *external_writes; /* nodes that write a slot buffer; a slot or persistent one */
-    uint32_t slot_write_count, external_write_count;
-    life *lives;       /* by buffer */
-    uint32_t *restore; /* by node: the node that its clone comes before; ROTA_NONE: no clone */
-    rota_peaks peaks;
-    rota_vector reads;   /* clone_read */
-    rota_vector lowered; /* lowering: still to do */
-    uint32_t *seen;      /* by node: number of the question that last met it */
-    uint32_t questions;
-    candidate *candidates;
-    uint32_t candidate_count;
-} state;
-
-static const rota_buffer *buffer_at(const state *s, uint32_t buffer) {
-    return ((const rota_plan_buffer *)s->c->buffers.data)[buffer].buffer;
-}
 
 /* ---- Who uses what ---- */
 
@@ -318,11 +262,6 @@ static rota_status prepare(state *s) {
 
 /* ---- Giving up ---- */
 
-/* Where a clone that comes before node `at` finds a buffer: in its first time of life, or computed again. */
-static bool in_first_life(const life *l, uint32_t at) {
-    return !l->given_up || l->end >= TICK_BEFORE(at);
-}
-
 /* Nobody takes its memory over any more: who did begins as its node does. */
 static void keep_memory(state *s, life *l) {
     if (!l->taken_over) return;
@@ -530,88 +469,7 @@ static rota_status choose(state *s, uint64_t target) {
     return ROTA_OK;
 }
 
-/* ---- What the plan becomes ---- */
-
-/* The plan's own transient in which a buffer is computed again, or which takes an output that nobody needs.
- */
-static rota_status new_buffer(state *s, uint32_t like, uint32_t *out_index) {
-    const rota_buffer *root = buffer_at(s, like);
-    rota_buffer *buffer = rota_buffer_new(ROTA_BUFFER_TRANSIENT, root->name, root->size_bytes);
-    if (!buffer) return rota_compile_no_memory(s->c);
-    return rota_compile_own_buffer(s->c, buffer, out_index);
-}
-
-static rota_node_record *copy_record(state *s, uint32_t node) {
-    const rota_node_record *record = s->records[node];
-    rota_node_record *copy = rota_arena_alloc(&s->c->plan->arena, record->record_bytes, 8);
-    if (copy) memcpy(copy, record, record->record_bytes);
-    return copy;
-}
-
-static rota_access_record *accesses_of(rota_node_record *record) {
-    return (rota_access_record *)(record + 1);
-}
-
-static rota_status make_clone(state *s, uint32_t node, const rota_node_record **out_clone) {
-    const uint32_t before = s->restore[node];
-    rota_node_record *clone = copy_record(s, node);
-    if (!clone) return rota_compile_no_memory(s->c);
-    rota_access_record *accesses = accesses_of(clone);
-    for (uint32_t i = 0; i < clone->access_count; i++) {
-        const uint32_t buffer = s->buffer_of[s->first_access[node] + i];
-        life *l = &s->lives[buffer];
-        if (ROTA_ACCESS_MODE(&accesses[i]) != ROTA_READ) {
-            uint32_t index = l->again;
-            if (!l->given_up) ROTA_TRY(new_buffer(s, buffer, &index));
-            accesses[i].buffer = rota_compile_own_reference(s->c, index);
-        } else if (!in_first_life(l, before)) {
-            accesses[i].buffer = rota_compile_own_reference(s->c, l->again);
-        }
-    }
-    *out_clone = clone;
-    return ROTA_OK;
-}
-
-/* Uses after the gap go to the buffer that it is computed into again. */
-static rota_status redirect(state *s, uint32_t node) {
-    const rota_node_record *record = s->records[node];
-    rota_node_record *changed = NULL;
-    for (uint32_t i = 0; record && i < record->access_count; i++) {
-        const life *l = &s->lives[s->buffer_of[s->first_access[node] + i]];
-        if (!l->given_up || node < l->late) continue;
-        if (!changed) changed = copy_record(s, node);
-        if (!changed) return rota_compile_no_memory(s->c);
-        accesses_of(changed)[i].buffer = rota_compile_own_reference(s->c, l->again);
-    }
-    if (changed) s->records[node] = changed;
-    return ROTA_OK;
-}
-
-static rota_status write_out(state *s, rota_recomputed *out) {
-    rota_arena *arena = &s->c->scratch;
-    uint32_t count = 0;
-    for (uint32_t node = 0; node < s->node_count; node++) count += s->restore[node] != ROTA_NONE;
-    out->count = count;
-    if (!count) return ROTA_OK;
-    out->first = rota_arena_calloc(arena, sizeof(uint32_t) * ((size_t)s->node_count + 3), 8);
-    out->nodes = rota_arena_alloc(arena, sizeof(uint32_t) * count, 8);
-    out->clones = rota_arena_alloc(arena, sizeof *out->clones * count, 8);
-    if (!out->first || !out->nodes || !out->clones) return rota_compile_no_memory(s->c);
-    for (uint32_t buffer = 0; buffer < s->buffer_count; buffer++)
-        if (s->lives[buffer].given_up) ROTA_TRY(new_buffer(s, buffer, &s->lives[buffer].again));
-    for (uint32_t node = 0; node < s->node_count; node++)
-        if (s->restore[node] != ROTA_NONE) out->first[s->restore[node] + 2]++;
-    for (uint32_t node = 0; node < s->node_count; node++) out->first[node + 2] += out->first[node + 1];
-    /* Those before one node in record order, so that they read what earlier ones wrote. */
-    for (uint32_t node = 0; node < s->node_count; node++) {
-        if (s->restore[node] == ROTA_NONE) continue;
-        const uint32_t at = out->first[s->restore[node] + 1]++;
-        out->nodes[at] = node;
-        ROTA_TRY(make_clone(s, node, &out->clones[at]));
-    }
-    for (uint32_t node = 0; node < s->node_count; node++) ROTA_TRY(redirect(s, node));
-    return ROTA_OK;
-}
+/* ---- The pass ---- */
 
 rota_status rota_compile_recompute(rota_compiler *c, const rota_node_record **records) {
     rota_recomputed *out = &c->recomputed;
@@ -621,7 +479,7 @@ rota_status rota_compile_recompute(rota_compiler *c, const rota_node_record **re
     if (status == ROTA_OK) status = choose(&s, c->memory_target);
     if (status == ROTA_OK) {
         out->bytes = rota_peaks_most(&s.peaks, &out->peak_tick);
-        status = write_out(&s, out);
+        status = rota_recompute_write(&s, out);
     }
     rota_peaks_free(&s.peaks);
     rota_vector_free(&s.reads);

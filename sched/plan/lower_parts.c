@@ -1,0 +1,61 @@
+/* Lowering: the description that an executor gets of each part. */
+#include "sched/plan/lower_parts.h"
+
+#include <string.h>
+
+rota_status rota_lower_write_parts(lowering *l) {
+    rota_compiler *c = l->c;
+    rota_plan *plan = c->plan;
+    plan->word_count = (uint32_t)l->words.count;
+    plan->words = rota_arena_alloc(&plan->arena, sizeof *plan->words * (plan->word_count + 1u), 8);
+    plan->parts = rota_arena_calloc(&plan->arena, sizeof *plan->parts * c->part_count, 8);
+    if (!plan->words || !plan->parts) return rota_compile_no_memory(c);
+    if (plan->word_count) memcpy(plan->words, l->words.data, sizeof *plan->words * plan->word_count);
+    plan->part_count = c->part_count;
+    for (uint32_t p = 0; p < c->part_count; p++) {
+        part_builder *from = &l->parts[p];
+        rota_plan_part *part = &plan->parts[p];
+        uint32_t memory_count = (uint32_t)from->memories.count;
+        rota_plan_memory *memories =
+            rota_arena_alloc(&plan->arena, sizeof *memories * (memory_count + 1u), 8);
+        uint8_t *kinds = rota_arena_alloc(&plan->arena, memory_count + 1u, 1);
+        if (!memories || !kinds) return rota_compile_no_memory(c);
+        if (memory_count) memcpy(memories, from->memories.data, sizeof *memories * memory_count);
+        for (uint32_t i = 0; i < memory_count; i++) kinds[i] = memories[i].kind;
+        uint32_t highest_queue = 0;
+        for (uint32_t i = 0; i < from->segment_count; i++) {
+            uint32_t queue = from->segments[i].queue;
+            part->values_per_queue[queue]++;
+            if (queue > highest_queue) highest_queue = queue;
+        }
+        part->device = c->part_device[p] ? c->part_device[p]->device : NULL;
+        part->memories = memories;
+        part->plan = plan;
+        part->memory_part = c->memory_part[p];
+        part->desc = (rota_exec_program_desc){.name = plan->name,
+                                              .queue_count = highest_queue + 1,
+                                              .command_count = from->command_count,
+                                              .operand_count = (uint32_t)c->accesses.count,
+                                              .binding_count = from->binding_count,
+                                              .batch_count = from->batch_count,
+                                              .segment_count = from->segment_count,
+                                              .join_count = from->join_count,
+                                              .memory_count = memory_count,
+                                              .commands = from->commands,
+                                              .operands = c->info->accesses,
+                                              .bindings = from->bindings,
+                                              .batches = from->batches,
+                                              .segments = from->segments,
+                                              .first_successor = from->first_successor,
+                                              .successor = from->successor,
+                                              .predecessor_count = from->predecessor_count,
+                                              .block_words = plan->word_count,
+                                              .memory_kind = kinds,
+                                              .owner = part};
+    }
+    plan->stats.devices = c->part_count;
+    plan->stats.segments = plan->segment_count;
+    plan->stats.commands = c->operations.count;
+    plan->stats.accesses = c->accesses.count;
+    return ROTA_OK;
+}

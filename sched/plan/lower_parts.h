@@ -1,0 +1,39 @@
+/* What lowering builds of each part. Internal to lower*.c. */
+#ifndef ROTA_SCHED_PLAN_LOWER_PARTS_H
+#define ROTA_SCHED_PLAN_LOWER_PARTS_H
+
+#include "sched/plan/compiler.h"
+
+/* Per part, while it is built. */
+typedef struct part_builder {
+    rota_exec_command *commands;
+    rota_exec_batch *batches;
+    rota_exec_segment *segments;
+    rota_vector memories; /* rota_plan_memory */
+    uint32_t *first_successor, *successor, *predecessor_count;
+    uint32_t command_count, batch_count, segment_count, edge_count, join_count;
+    uint32_t input_memory, output_memory; /* staging of INPUT and OUTPUT contents */
+    uint64_t input_bytes, output_bytes;
+    uint32_t first_piece; /* memory of arena piece 0 */
+    uint32_t
+        *foreign_piece; /* memory index here of the pieces of memory_part's arena; ROTA_NONE: not used yet */
+    rota_exec_binding *bindings;
+    uint32_t binding_count;
+} part_builder;
+
+typedef struct lowering {
+    rota_compiler *c;
+    part_builder *parts;
+    rota_vector words;                /* rota_plan_word */
+    uint32_t *first_batch;            /* by plan segment, in its part */
+    uint32_t *level_count;            /* by plan segment */
+    uint32_t *command_of;             /* by operation: its command, dense for the passes over edges */
+    uint32_t *first_join, *joins_end; /* by plan segment, in its part */
+    uint32_t *foreign_memory; /* by physical and part: its memory index (SLOT: word) in a part that does not
+                                 own it */
+} lowering;
+
+/* lower_parts.c: what executors get. */
+rota_status rota_lower_write_parts(lowering *l);
+
+#endif
