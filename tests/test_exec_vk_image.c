@@ -3,6 +3,7 @@
 #include "tests/exec_vk_kit.h"
 
 #include <string.h>
+#include "cuda/architecture.h"
 #include "cuda/test_kernels.h"
 
 #define STEP_IMAGE ROTA_CUDA_IMAGE_test_kernels, .entry = "test_step", .grid = step_grid, .block = {64, 1, 1}
@@ -265,6 +266,71 @@ static void what_is_recorded(void **state) {
     close_quiet(f, false);
 }
 
+#if ROTA_CUDA_HAVE_architecture
+static uint32_t modules, functions; /* those that there are */
+static uint32_t functions_made, wrong_ends;
+
+static VKAPI_ATTR VkResult VKAPI_CALL make_counted_module(VkDevice device,
+                                                          const VkCuModuleCreateInfoNVX *info,
+                                                          const VkAllocationCallbacks *callbacks,
+                                                          VkCuModuleNVX *out) {
+    modules++;
+    return make_module(device, info, callbacks, out);
+}
+
+/* Of a processor of capability 9.0: the module has no other one's function. */
+static VKAPI_ATTR VkResult VKAPI_CALL make_counted_function(VkDevice device,
+                                                            const VkCuFunctionCreateInfoNVX *info,
+                                                            const VkAllocationCallbacks *callbacks,
+                                                            VkCuFunctionNVX *out) {
+    if (strcmp(info->pName, "architecture_90") != 0) return VK_ERROR_INITIALIZATION_FAILED;
+    functions++;
+    functions_made++;
+    return make_function(device, info, callbacks, out);
+}
+
+static VKAPI_ATTR void VKAPI_CALL end_counted_module(VkDevice device, VkCuModuleNVX module,
+                                                     const VkAllocationCallbacks *callbacks) {
+    (void)device, (void)callbacks;
+    wrong_ends += module == VK_NULL_HANDLE || functions != 0; /* those go first */
+    modules--;
+}
+
+static VKAPI_ATTR void VKAPI_CALL end_counted_function(VkDevice device, VkCuFunctionNVX function,
+                                                       const VkAllocationCallbacks *callbacks) {
+    (void)device, (void)callbacks;
+    wrong_ends += function == VK_NULL_HANDLE;
+    functions -= function != VK_NULL_HANDLE;
+}
+#endif
+
+/* What the processor is, is asked of a module: neither that nor a function of it is left. */
+static void the_processor_is_asked_for(void **state) {
+    (void)state;
+#if ROTA_CUDA_HAVE_architecture
+    fixture *f = open_as(NULL, false);
+    rota_vk_device *device = (rota_vk_device *)f->device;
+    device->base.info.features |= ROTA_FEATURE_CUDA_IMAGES;
+    device->physical.binary_import = true;
+    device->vk.CreateCuModuleNVX = make_counted_module;
+    device->vk.CreateCuFunctionNVX = make_counted_function;
+    device->vk.DestroyCuModuleNVX = end_counted_module;
+    device->vk.DestroyCuFunctionNVX = end_counted_function;
+    device->vk.CmdCuLaunchKernelNVX = launch_noted;
+    rota_vk_images_open(device);
+    assert_int_equal(device->target.compute_capability, 90);
+    assert_true(device->base.info.features & ROTA_FEATURE_CUDA_IMAGES);
+    assert_int_equal(functions_made, 1);
+    assert_int_equal(functions, 0);
+    assert_int_equal(modules, 0);
+    assert_int_equal(wrong_ends, 0);
+    close_quiet(f, false);
+#else
+    print_message("skipped: this build has no image to ask with\n");
+    skip();
+#endif
+}
+
 /* What a launch is made of: groups that were given and none of 0, the kernel's own block and shared memory.
  */
 static void launches_are_the_kernels(void **state) {
@@ -291,6 +357,7 @@ int main(void) {
         cmocka_unit_test(images_and_shaders_in_a_chain),
         cmocka_unit_test(images_take_slots),
         cmocka_unit_test(what_is_recorded),
+        cmocka_unit_test(the_processor_is_asked_for),
         cmocka_unit_test(launches_are_the_kernels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
