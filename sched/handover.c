@@ -486,17 +486,31 @@ static bool give_up_on(rota_device *device, rota_work *work, uint64_t hold) {
 }
 
 /* Has the submit thread woken when the point is reached (rota_device_wake_holders). */
-static bool watch_for(rota_device *device, rota_work *work, uint64_t hold) {
-    (void)work;
-    const uint64_t point = rota_hold_point(hold), value = rota_point_value(point);
+static void watch_for(rota_device *device, uint64_t point) {
+    const uint64_t value = rota_point_value(point);
     rota_timeline *timeline = rota_runtime_timeline(device->runtime, point);
     const uint64_t mine = (uint64_t)1 << device->index;
+    if (rota_point_passed(device->runtime, point)) return;
     bool watched = ra_load_relaxed(&timeline->holders) & mine;
     if (!watched || value < ra_load_relaxed(&timeline->held_for[device->index]))
         ra_store_seq_cst(&timeline->held_for[device->index], value);
     /* Both before the last look at the timeline; who moves it does so first. */
     if (!watched) (void)ra_fetch_or_seq_cst(&timeline->holders, mine);
-    return true;
+}
+
+/* All that may keep the work at the last look, not what keeps it now: what is with the other driver keeps it
+ * once something has failed, which wakes nobody; so does, once a device is lost, what for_keepers says, and
+ * who was told of that before may find it only then. */
+static void watch(rota_device *device, const rota_work *work) {
+    bool comes_last = work->comes_last;
+    for (uint32_t h = 0; h < work->hold_count; h++) {
+        const uint64_t point = rota_hold_point(work->submission->holds[work->first_hold + h]);
+        comes_last = comes_last || rota_device_is_lost(device->runtime->devices[rota_point_device(point)]);
+        watch_for(device, point);
+    }
+    for (const rota_work *before = work; comes_last && before-- != work->submission->works;)
+        if (before->device != device)
+            watch_for(device, rota_point(before->device->index, before->queue, before->value));
 }
 
 static void watch_nothing(rota_device *device) {
@@ -580,7 +594,8 @@ static void rest(rota_device *device) {
     const bool holds = ra_load_relaxed(&device->held_count) != 0;
     if ((holds && look_for_signal(device)) || look_for_work(device)) return;
     rota_sleeper_prepare(&device->sleeper);
-    if (holds) for_first(device, watch_for);
+    for (uint32_t q = 0; holds && q < runtime->queue_count; q++)
+        if (device->held_first[q]) watch(device, device->held_first[q]);
     if (ra_load_seq_cst(&device->ring_published) == ra_load_relaxed(&device->ring_taken) &&
         !ra_load_seq_cst(&runtime->stop) && !any_ready(device))
         rota_sleeper_wait(&device->sleeper, rota_deadline_after(holds ? HOLD_SLICE_NS : 1000000000u));
