@@ -6,7 +6,8 @@
  *   - what it waits for on other devices has passed there, or its own device can wait for it;
  *   - its instance is made;
  *   - all that it waits for on its own device has gone over before: the executor hears of no value later than
- *     of a wait for it.
+ *     of a wait for it;
+ *   - the gate takes it (gate.c): what that needs is with devices already.
  * All of that comes earlier in the one order of submissions, so the earliest work that is held anywhere waits
  * for no other: there is no circle. Which queue a work is on, and so what it can hold up, is the sequencer's
  * business (sidings.c). */
@@ -19,7 +20,6 @@
 
 #define HOLD_SLICE_NS 50000000u
 #define ACROSS_SPIN_NS 30000u
-#define GATE_NAP_NS 200000u
 
 /* ---- One work ---- */
 
@@ -298,8 +298,8 @@ static bool push_ring(rota_device *device, rota_work *work) {
 void rota_handover_push(rota_device *device, rota_work *work) {
     /* Lent out (the benchmarks' baseline): the caller is in the driver itself, with its lock held. */
     bool direct = device->exec->caps.submit_never_blocks || ra_load_relaxed(&device->runtime->lent);
-    /* What waits on the device for another one is the thread's, which may have to wait for room in the gate.
-     */
+    /* What waits on the device for another one is the thread's, which may have to hold it for room in the
+     * gate. */
     if (ra_load_acquire(&device->linked)) direct = false; /* with rota_across_open */
     /* Under a memory limit staging memory may have to wait until another device's is freed. */
     if (device->runtime->is_limited && work->kind != ROTA_WORK_SEGMENT && work->kind != ROTA_WORK_WRITE)
@@ -389,7 +389,17 @@ static bool is_oldest(const rota_device *device, const rota_work *work) {
     return true;
 }
 
-/* The work is the next of its queue. While nothing is held all that came before has gone over. */
+/* What the work waits for on its own device. While nothing is held all that came before has gone over. */
+static bool is_next(const rota_device *device, const rota_work *work) {
+    if (ra_load_relaxed(&device->held_count) == 0) return true;
+    if (work->comes_last && !is_oldest(device, work)) return false;
+    const rota_exec_wait *waits = work->submission->waits + work->first_wait;
+    for (uint32_t w = 0; w < work->wait_count; w++)
+        if (device->given[waits[w].queue] < waits[w].value) return false;
+    return true;
+}
+
+/* The work is the next of its queue. */
 static bool is_ready(rota_device *device, rota_work *work) {
     const rota_submission *submission = work->submission;
     if (work->parks && work->kind == ROTA_WORK_SEGMENT &&
@@ -399,12 +409,7 @@ static bool is_ready(rota_device *device, rota_work *work) {
         look_for_loss(device->runtime, work);
         if (!for_keepers(device, work, keeps)) return false;
     }
-    if (ra_load_relaxed(&device->held_count) == 0) return true;
-    if (work->comes_last && !is_oldest(device, work)) return false;
-    const rota_exec_wait *waits = submission->waits + work->first_wait;
-    for (uint32_t w = 0; w < work->wait_count; w++)
-        if (device->given[waits[w].queue] < waits[w].value) return false;
-    return true;
+    return is_next(device, work) && rota_gate_takes(work);
 }
 
 static void hold_back(rota_device *device, rota_work *work) {
@@ -560,17 +565,6 @@ static bool look_for_signal(rota_device *device) {
     return over;
 }
 
-/* Until the gate can take so many more works: they leave it as devices get on, or are lost. False: the
- * runtime stops. */
-static bool wait_for_gate(rota_device *device, uint32_t works) {
-    static _Atomic uint32_t never;
-    while (!rota_gate_has_room(device, works)) {
-        if (ra_load_acquire(&device->runtime->stop)) return false;
-        (void)rota_futex_wait(&never, 0, rota_deadline_after(GATE_NAP_NS));
-    }
-    return true;
-}
-
 /* Looks for work as long as the options say; false: there is none. */
 static bool look_for_work(rota_device *device) {
     rota_runtime *runtime = device->runtime;
@@ -615,7 +609,6 @@ static void serve(rota_device *device) {
             rest(device);
             continue;
         }
-        if (!wait_for_gate(device, count)) return;
         hand_over(device, works, count);
         /* Release: with thread_is_idle, after which the sequencer may be in submit. */
         ra_store_release(&device->ring_consumed, ra_load_relaxed(&device->ring_consumed) + count);

@@ -218,6 +218,9 @@ typedef struct rota_timeline {
     uint32_t late_for_plus_1; /* that one timeline, as an index over all devices; 0: several, or none */
     uint32_t behind_queue;
     uint64_t risky, behind, behind_value;
+    /* The newest value whose work waits on the device for another one, or may come after one that does; the
+     * sequencer's. */
+    uint64_t crosses;
     /* The newest value whose work was to wait for an instance, the sequencer's; and who makes such, by
      * device, for works that have not passed. */
     uint64_t made_for;
@@ -228,9 +231,9 @@ typedef struct rota_timeline {
     rota_exec_timeline *shared[ROTA_DEVICES_MAX];
     _Atomic uint32_t awaited;
     _Atomic uint64_t signalled;
-    /* Under the gate's mutex (gate.c): the last work handed over, what the executor reported, and up to where
-     * that is believed. */
-    uint64_t entered, reported, believed;
+    /* Under the gate's mutex (gate.c): what the executor reported; how many of the queue's works are in the
+     * gate; and, while there are, up to where that is believed: to the one before the first of them. */
+    uint64_t reported, gated, believed;
     _Atomic uint64_t held_for[ROTA_DEVICES_MAX]; /* by device of `holders`: from which value on to wake it */
 } rota_timeline;
 
@@ -309,6 +312,7 @@ typedef struct rota_gate {
     rota_work **works; /* ROTA_GATE_WORKS, at index % ROTA_GATE_WORKS; NULL until the device is linked */
     uint64_t head, tail;
     uint64_t since_ns; /* the work at the head is the oldest since then */
+    bool is_wanted;    /* the submit thread holds a work until others have left */
     _Atomic uint32_t pending;
 } rota_gate;
 
@@ -863,9 +867,10 @@ void rota_gate_lock(rota_device *device);
  * Returns why it would wait in vain, NULL: it does not. */
 const rota_cause *rota_gate_push(rota_work *work, bool waits);
 void rota_gate_unlock(rota_device *device);
-/* Whether so many more works may be handed over. While something has failed none may that the gate would have
- * to judge: nothing should run on bytes that are known to be bad. */
-bool rota_gate_has_room(rota_device *device, uint32_t works);
+/* The submit thread's: whether the work may be handed over. One that would be in the gate needs room there,
+ * and while something has failed it waits for those before it: nothing should run on bytes that are known to
+ * be bad. False: the thread is woken when some have left. */
+bool rota_gate_takes(const rota_work *work);
 /* A call of the executor's `advanced`. */
 void rota_gate_report(rota_device *device, uint32_t queue, uint64_t value);
 /* A timeline of the device moved, or it is lost: what others wait for may be decided now. */
@@ -961,6 +966,7 @@ const uint64_t *rota_hazard_clock(const rota_timeline *timeline, uint64_t value)
 typedef struct rota_ahead {
     rota_device *device;
     uint32_t queues;   /* bit for each where they would be; 0: they can't wait for other devices there */
+    bool crosses;      /* they wait on the device for another one */
     uint32_t late;     /* timelines whose works can't be waited for on the device yet: 0, 1, or 2 */
     uint32_t timeline; /* the one, as an index over all devices */
     uint64_t value;    /* of it */
@@ -972,6 +978,9 @@ void rota_ahead_access(rota_ahead *ahead, rota_residency *residency, uint64_t be
                        bool writes);
 /* Whether the point is with its executor, or gets there without anything being waited for. */
 bool rota_siding_is_at_hand(rota_runtime *runtime, uint64_t point);
+/* Whether they would come after a work of one of their queues that waits on the device for another one, and
+ * don't otherwise. */
+bool rota_siding_is_crossed(const rota_ahead *ahead);
 /* The logical queue for works that are late, and for one of copies; `parks`: it is late. */
 uint32_t rota_siding_choose(const rota_ahead *ahead);
 uint32_t rota_siding_for_copies(const rota_ahead *ahead, bool *parks);

@@ -634,6 +634,16 @@ static bool waits_for_other_parts(const rota_plan *plan, const rota_device *devi
     return false;
 }
 
+/* Whether the plan is to leave its queues to works that wait on the device for another one. A replay that is
+ * known comes after the one before, and after nothing else that is not through. */
+static bool steps_aside(const rota_plan *plan, bool known, rota_ahead *ahead) {
+    const uint64_t last = plan->run->last_point;
+    if (plan->part_count > 1 || ahead->crosses || !ra_load_relaxed(&ahead->device->linked)) return false;
+    if (known && ahead->wanted[rota_point_queue(last)] < rota_point_value(last))
+        ahead->wanted[rota_point_queue(last)] = rota_point_value(last);
+    return rota_siding_is_crossed(ahead);
+}
+
 /* The devices, as bits, whose works of this submission go to sidings; and what they are late for. `is_late`:
  * for the instance. */
 static uint64_t choose_parking(rota_runtime *runtime, const rota_submission *submission, bool is_late,
@@ -646,7 +656,8 @@ static uint64_t choose_parking(rota_runtime *runtime, const rota_submission *sub
         *ahead = (rota_ahead){.device = plan->parts[p].device};
         look_ahead(submission, known, arena, ahead);
         if (waits_for_other_parts(plan, ahead->device)) ahead->late = 2;
-        if (ahead->late || is_late) parking |= (uint64_t)1 << ahead->device->index;
+        if (ahead->late || is_late || steps_aside(plan, known, ahead))
+            parking |= (uint64_t)1 << ahead->device->index;
     }
     return parking;
 }

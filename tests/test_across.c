@@ -105,6 +105,100 @@ static void scene_expect_failed(scene *s) {
     test_expect_words(s->z, WORDS, 0);
 }
 
+#define SOON_NS 8000000000u /* for what nothing keeps: the runtime's deadline is later */
+
+static void runs_now(rota_plan *plan) {
+    rota_ticket ticket;
+    assert_ok(rota_submit_wait(plan, NULL, 0, &ticket));
+    assert_ok(rota_wait(ticket, SOON_NS));
+}
+
+static void are_kept(const rota_ticket *tickets, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) assert_int_equal(rota_poll(tickets[i]), ROTA_BUSY);
+}
+
+/* Works, and reads and writes, that don't come after the copy. */
+static void others_pass(scene *s, uint32_t *w) {
+    static uint32_t words[WORDS];
+    for (uint32_t i = 0; i < 12; i++) {
+        runs_now(s->alone);
+        if (i % 4) continue;
+        test_expect_words(s->w, WORDS, *w + i + 1);
+    }
+    for (uint32_t i = 0; i < WORDS; i++) words[i] = *w;
+    assert_ok(rota_buffer_write(s->w, s->p->devices[1], 0, words, sizeof words, NULL));
+    test_expect_words(s->w, WORDS, *w);
+    runs_now(s->alone);
+    test_expect_words(s->w, WORDS, ++*w);
+}
+
+/* While a copy waits on the device for the other one's kernel, what does not depend on it goes on, though it
+ * is of the same logical queue; what does depends keeps its place: y is what the copy wrote until `next` has
+ * read it. With `fails`, also when something has failed meanwhile, and what has failed travels as ever. */
+static void passes_on(bool fails) {
+    scene s;
+    uint32_t w = 3, word;
+    scene_open(&s, 20000000000u);
+    rota_device *device = s.p->devices[1];
+    rota_buffer *f = test_words(device, "f", WORDS, 1), *g = test_words(device, "g", WORDS, 1);
+    rota_plan *failing = test_plan_1(device, "failing", &test_failing, f, ROTA_WRITE),
+              *reader = copying(device, "reader", f, g),
+              *more = test_plan_1(device, "more", &test_increment, s.y, ROTA_READWRITE),
+              *spoil = copying(device, "spoil", f, s.z), *again = copying(device, "again", s.x, g);
+    rota_ticket kept[5], ticket;
+    test_fail = 0;
+    runs_now(failing);
+    runs_now(reader);
+    test_expect_words(g, WORDS, 7);
+    scene_wait_on_device(&s);
+    assert_ok(rota_wait(s.alone_ticket, SOON_NS));
+    if (fails) {
+        test_fail = 1;
+        assert_ok(rota_submit_wait(failing, NULL, 0, &ticket));
+        assert_status(rota_wait(ticket, SOON_NS), ROTA_NODE_FAILED);
+        assert_ok(rota_submit_wait(reader, NULL, 0, &ticket));
+        assert_status(rota_wait(ticket, SOON_NS), ROTA_NODE_FAILED);
+        assert_status(rota_buffer_read(g, 0, &word, 4), ROTA_NODE_FAILED);
+    }
+    kept[0] = s.copy_ticket;
+    kept[1] = s.next_ticket;
+    assert_ok(rota_submit_wait(more, NULL, 0, &kept[2])); /* after `next` has read y */
+    others_pass(&s, &w);
+    assert_ok(rota_submit_wait(spoil, NULL, 0, &kept[3])); /* after `next` has written z */
+    assert_ok(rota_submit_wait(again, NULL, 0, &kept[4])); /* after the other device, as the copy */
+    others_pass(&s, &w);
+    are_kept(kept, 5);
+    test_gate_open(true);
+    for (uint32_t i = 0; i < 5; i++)
+        assert_status(rota_wait(kept[i], 0), fails && i == 3 ? ROTA_NODE_FAILED : ROTA_OK);
+    test_expect_words(s.y, WORDS, 4); /* x is 3 now */
+    test_expect_words(g, WORDS, 3);
+    if (fails) {
+        assert_status(rota_buffer_read(s.z, 0, &word, 4), ROTA_NODE_FAILED);
+        test_fail = 0;
+        runs_now(failing);
+        runs_now(spoil);
+    }
+    test_expect_words(s.z, WORDS, 7);
+    others_pass(&s, &w);
+    rota_plan *plans[] = {failing, reader, more, spoil, again};
+    for (uint32_t i = 0; i < 5; i++) rota_plan_release(plans[i]);
+    rota_buffer_release(f);
+    rota_buffer_release(g);
+    scene_release(&s);
+    close_pair(s.p);
+}
+
+static void what_is_independent_passes(void **state) {
+    (void)state;
+    passes_on(false);
+}
+
+static void after_a_failure_too(void **state) {
+    (void)state;
+    passes_on(true);
+}
+
 /* After close: who is linked to a device that was left stays, as that one's executor looks at it. */
 static void expect_kept(const pair *p) {
     for (uint32_t d = 0; d < 2; d++) {
@@ -334,11 +428,14 @@ static void lost_at_random(void **state) {
     assert_true(lost_some > SEEDS / 2);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waits_are_the_devices),
         cmocka_unit_test(a_wait_left_out_is_noticed),
         cmocka_unit_test(without_timelines),
+        cmocka_unit_test(what_is_independent_passes),
+        cmocka_unit_test(after_a_failure_too),
         cmocka_unit_test(the_other_is_lost),
         cmocka_unit_test(the_other_never_ends),
         cmocka_unit_test(closed_while_waiting),

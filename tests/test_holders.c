@@ -1,6 +1,7 @@
-/* What a submit thread rests with is ended by somebody (sched/handover.c): as it goes to sleep, each point that
- * keeps a work of its is watched for. It is halted where it looks, and what it sees next is changed then. A
- * slice of 50 ms would hide a lost wake-up from who only measures. */
+/* What a submit thread rests with is ended by somebody (sched/handover.c, sched/gate.c): as it goes to sleep,
+ * each point that keeps a work of its is watched for, and a gate from which works are to leave has some. It
+ * is halted where it looks, and what it sees next is changed then. A slice of 50 ms would hide a lost wake-up
+ * from who only measures. */
 #include "tests/across_kit.h"
 
 #include <string.h>
@@ -48,6 +49,9 @@ static bool rests_well(rota_device *device) {
     bool well = true;
     for (uint32_t q = 0; q < device->runtime->queue_count; q++)
         if (device->held_first[q]) well = well && work_is_watched(device, device->held_first[q]);
+    rota_gate_lock(device);
+    well = well && (!device->gate.is_wanted || device->gate.head != device->gate.tail);
+    rota_gate_unlock(device);
     return well;
 }
 
@@ -180,6 +184,61 @@ static rota_status wait_at_second(const rota_kernel_call *call) {
 }
 static const rota_kernel second_gate = {
     .name = "second gate", .operand_count = 1, .cpu = {.fn = wait_at_second}};
+static const rota_kernel late_gate = {
+    .name = "late gate", .operand_count = 2, .cpu = {.fn = wait_at_second}};
+
+/* The thread has seen works in the gate, and before it looks whether the next one is to wait for them, they
+ * have left, and something has failed. */
+static void a_gate_that_is_empty_by_then(void **state) {
+    (void)state;
+    scene s;
+    rota_device *cpu;
+    scene_open(&s, 20000000000u);
+    assert_ok(rota_device_open(s.p->runtime, "cpu", &cpu));
+    rota_buffer *f = test_words(cpu, "f", WORDS, 1), *v = test_words(s.p->devices[0], "v", WORDS, 5),
+                *u = test_words(s.p->devices[1], "u", WORDS, 1);
+    /* After the step: the first device may begin with whatever it can. */
+    test_node late = {
+        &late_gate, "second", {{s.x, 0, ROTA_WHOLE, ROTA_READ}, {v, 0, ROTA_WHOLE, ROTA_READWRITE}}, 2};
+    rota_plan *failing = test_plan_1(cpu, "failing", &test_failing, f, ROTA_WRITE),
+              *second = test_plan(s.p->devices[0], "second", &late, 1),
+              *copy = copying(s.p->devices[1], "second copy", v, u);
+    rota_ticket second_ticket, ticket;
+    set_failed(s.p->runtime, failing, false);
+    test_gate_open(false);
+    ra_store_seq_cst(&second_is_open, 0);
+    assert_ok(rota_submit_wait(s.gate, NULL, 0, NULL));
+    assert_ok(rota_submit_wait(s.step, NULL, 0, NULL));
+    assert_ok(rota_submit_wait(second, NULL, 0, &second_ticket));
+    halt(s.p, s.p->devices[1], s.alone, "rota_sleeper_prepare", 1);
+    expect_halt();
+    assert_ok(rota_submit_wait(s.copy, NULL, 0, &s.copy_ticket));
+    is_sequenced(s.copy_ticket);
+    go_on("rota_sleeper_prepare", 2); /* once more, as that came, and now it is with the device */
+    assert_int_equal(ra_load_acquire(&s.p->devices[1]->gate.pending), 1);
+    assert_ok(rota_submit_wait(copy, NULL, 0, &ticket));
+    is_sequenced(ticket);
+    go_on("rota_gate_takes", 2);
+    test_gate_open(true);
+    assert_ok(rota_wait(s.copy_ticket, SOON_NS));
+    const uint64_t deadline = rota_deadline_after(SOON_NS); /* `pending` is the last that is stored */
+    while (ra_load_acquire(&s.p->devices[1]->gate.pending) && rota_clock_ns() < deadline) nap();
+    assert_int_equal(ra_load_acquire(&s.p->devices[1]->gate.pending), 0);
+    set_failed(s.p->runtime, failing, true);
+    go_on(NULL, 0);
+    ra_store_seq_cst(&second_is_open, 1);
+    assert_ok(rota_wait(ticket, SOON_NS));
+    set_failed(s.p->runtime, failing, false);
+    test_expect_words(u, WORDS, 5);
+    assert_int_equal(ra_load_seq_cst(&bad_sleeps), 0);
+    ra_store_seq_cst(&s.p->options.on_submit, NULL);
+    rota_plan *plans[] = {failing, second, copy};
+    rota_buffer *buffers[] = {f, v, u};
+    for (uint32_t i = 0; i < 3; i++) rota_plan_release(plans[i]);
+    for (uint32_t i = 0; i < 3; i++) rota_buffer_release(buffers[i]);
+    scene_release(&s);
+    close_pair(s.p);
+}
 
 /* A work that waits for the second device, of a submission whose first work is the first one's, at a gate.
  * The second is lost as the thread goes to rest, which is told before it is about to sleep: at its last look
@@ -241,6 +300,7 @@ int main(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_with_the_other_driver),
+        cmocka_unit_test(a_gate_that_is_empty_by_then),
         cmocka_unit_test(what_comes_before_once_a_device_is_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
