@@ -157,6 +157,14 @@ static void fill(const rota_staging *to, const uint8_t *from) {
     }
 }
 
+/* Whether what a move brings has left the device that had it: its first half, which is the work before it and
+ * has ended, did not fail; or the host sees it where it is. That there is memory for it says nothing. */
+static bool has_left(const rota_work *move_in) {
+    const rota_transfer *transfer = &move_in->submission->transfers[move_in->segment];
+    if (move_in->device->runtime->devices[transfer->from]->exec->caps.unified_host) return true;
+    return !ra_load_acquire(&move_in[-1].failed); /* with rota_poison_work, before its end was published */
+}
+
 /* Out of the other device's staging memory, or, where the host sees it, its memory itself: at once where this
  * device can, else by way of its own staging memory. */
 static rota_status prepare_move_in(rota_work *work, rota_exec_work *out) {
@@ -165,7 +173,7 @@ static rota_status prepare_move_in(rota_work *work, rota_exec_work *out) {
     const rota_device *from = device->runtime->devices[transfer->from];
     rota_exec_memory *destination = ra_load_acquire(&transfer->residency->memory[device->index]);
     rota_exec_memory *source = ra_load_acquire(&transfer->residency->memory[transfer->from]);
-    if (!transfer->down && !from->exec->caps.unified_host)
+    if (!has_left(work))
         return rota_fail(ROTA_OUT_OF_MEMORY, "the bytes did not leave device '%s'", from->id);
     if (!device->exec->caps.unified_host) {
         ROTA_TRY(rota_staging_acquire(device, transfer->size, ROTA_EXEC_MEMORY_HOST_WRITE, &transfer->up));
