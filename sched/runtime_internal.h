@@ -287,6 +287,18 @@ typedef struct rota_staging_pool {
     _Atomic uint32_t next_slot; /* of the ring, where the next claim begins to look */
 } rota_staging_pool;
 
+/* Memory under the limit that is on its way back, and is waited for: so many bytes, since so many were there.
+ */
+typedef struct rota_trim {
+    uint64_t size_bytes, before;
+    uint64_t least, fewest; /* that were held since then; blocks that the reclaimer had */
+    uint64_t deadline_ns, last_ns;
+} rota_trim;
+
+typedef enum rota_trim_state { ROTA_TRIM_ROOM, ROTA_TRIM_WAIT, ROTA_TRIM_NONE } rota_trim_state;
+/* What was given back others may take: so often it is tried again. */
+#define ROTA_TRIMS_MAX 16
+
 typedef struct rota_upload_slot {
     _Atomic uint64_t state; /* 0: free; 1: claimed; else the point after which it is free, with: */
 } rota_upload_slot;
@@ -304,6 +316,13 @@ typedef enum rota_slot_state {
 
 typedef struct rota_work rota_work;
 typedef struct rota_run_instance rota_run_instance;
+
+/* The work of a queue, by value, that is held for staging memory, or was last. */
+typedef struct rota_starving {
+    uint64_t value;
+    uint32_t rounds;
+    rota_trim trim;
+} rota_starving;
 
 /* Works of a device of which some wait on the device for another one: gate.c. */
 #define ROTA_GATE_WORKS 8192
@@ -352,6 +371,8 @@ struct rota_device {
      * was handed over. */
     rota_work *held_first[ROTA_EXEC_QUEUES_MAX], *held_last[ROTA_EXEC_QUEUES_MAX];
     uint64_t given[ROTA_EXEC_QUEUES_MAX];
+    rota_starving starving[ROTA_EXEC_QUEUES_MAX];
+    bool starves; /* one of the first was found to be held for that */
     _Atomic uint32_t held_count;
     _Atomic uint64_t handed_ns; /* when works were handed over last, where there are other devices */
     pthread_t thread;
@@ -908,6 +929,11 @@ rota_status rota_device_memory_create(rota_device *device, uint64_t size_bytes, 
 /* A span for so many bytes, to be read or written by the host as `flags` (rota_exec_memory_flags) say. */
 rota_status rota_staging_acquire(rota_device *device, uint64_t size_bytes, uint32_t flags,
                                  rota_staging **out_span);
+/* The same without waiting for memory under the limit; *out_is_limited: that is what keeps it. */
+rota_status rota_staging_try(rota_device *device, uint64_t size_bytes, uint32_t flags, bool *out_is_limited,
+                             rota_staging **out_span);
+/* Only of what lies idle; NULL: that is not enough. Lock-free. */
+rota_staging *rota_staging_take(rota_device *device, uint64_t size_bytes, uint32_t flags);
 void rota_staging_release(rota_staging *span);
 /* Under a memory limit: whether so many bytes fit beside what is promised to others; alone they always do,
  * and may then not be had. To be returned when the span is released. */
@@ -936,6 +962,10 @@ bool rota_staging_is_held(const rota_runtime *runtime);
 /* Gives all idle memory back, since so many bytes are needed, and waits until there is room for them under the
  * memory limit; false: there will be none. */
 bool rota_staging_trim(rota_runtime *runtime, uint64_t size_bytes);
+/* The same in steps: gives it back; and looks what has come of that. Span: what it takes as blocks. */
+void rota_trim_begin(rota_runtime *runtime, uint64_t size_bytes, rota_trim *out_trim);
+void rota_trim_begin_for_span(rota_runtime *runtime, uint64_t size_bytes, rota_trim *out_trim);
+rota_trim_state rota_trim_look(rota_runtime *runtime, rota_trim *trim);
 void rota_staging_free_memory(rota_staging *block); /* the reclaimer's */
 bool rota_staging_is_busy(const rota_device *device);
 /* Closing: the memory of all blocks, idle or not; and the blocks. */

@@ -3,7 +3,8 @@
  *
  * The works of a queue go over in order, and its timeline passes one only when all before have ended. So
  *   - a work that is *late*, since it waits for something that its device can't wait for (a work of another
- *     device that has not passed, or one of its own that is held itself), goes to a siding, with all works of
+ *     device that has not passed, one of its own that is held itself, or, of copies under a memory limit,
+ *     staging memory that others are to give back), goes to a siding, with all works of
  *     its submission that are of the same queue. Works on plans' own queues are then never held for another
  *     device, and what follows them isn't either;
  *   - copies that come with no plan (host reads and writes, moves) go to one where their queue has works

@@ -577,6 +577,77 @@ static void what_left_in_vain_does_not_arrive(void **state) {
     moves_in_vain(true);
 }
 
+static rota_status look_at_two(const rota_kernel_call *call) {
+    memcpy(call->operands[2], call->operands[0], WORDS * 4);
+    return ROTA_OK;
+}
+static const rota_kernel look_at_two_kernel = {
+    .name = "look at two", .operand_count = 3, .cpu = {.fn = look_at_two}};
+
+static rota_plan *looking(rota_device *device, rota_buffer *first, rota_buffer *second, rota_buffer *to) {
+    test_node node = {&look_at_two_kernel,
+                      "look",
+                      {{first, 0, ROTA_WHOLE, ROTA_READ},
+                       {second, 0, ROTA_WHOLE, ROTA_READ},
+                       {to, 0, ROTA_WHOLE, ROTA_WRITE}},
+                      3};
+    return test_plan(device, "look", &node, 1);
+}
+
+/* Under a memory limit a move has its memory from when it was sequenced. Where its device is lost before it
+ * was given the move, nobody has that memory any more, though the submission is kept; and what another move
+ * of the same submission had, of a device that is well, is that one's again. */
+static void what_a_lost_device_did_not_get(void **state) {
+    (void)state;
+    pair *p = calloc(1, sizeof *p);
+    rota_device *cpu, *third;
+    assert_non_null(p);
+    p->options.shares_memory = p->options.timelines = true;
+    p->options.seed = 7;
+    assert_ok(adversary_runtime_open(&p->options,
+                                     &ROTA_RUNTIME_OPTIONS(.timeout_ns = 10000000000u, .queues_per_device = 3,
+                                                           .memory_limit_bytes = 256u << 20),
+                                     &p->runtime));
+    assert_ok(rota_device_open(p->runtime, "cpu", &cpu));
+    for (uint32_t d = 0; d < 2; d++)
+        assert_ok(rota_device_open(p->runtime, d ? "adversary:1" : "adversary", &p->devices[d]));
+    p->options.shares_memory = false;
+    assert_ok(rota_device_open(p->runtime, "adversary:2", &third));
+    rota_device *device = p->devices[0];
+    rota_buffer *buffers[] = {test_words(device, "x", WORDS, 5), test_words(device, "y", WORDS, 6),
+                              test_words(cpu, "a", WORDS, 7),    test_words(cpu, "b", WORDS, 8),
+                              test_words(device, "w", WORDS, 1), test_words(third, "seen", WORDS, 0)};
+    rota_plan *plans[] = {looking(third, buffers[2], buffers[0], buffers[5]),
+                          looking(third, buffers[3], buffers[1], buffers[5]),
+                          test_plan_1(device, "alone", &test_increment, buffers[4], ROTA_READWRITE)};
+    rota_ticket ticket;
+    uint64_t number = 0;
+    runs_now(plans[2]);
+    runs_now(plans[0]); /* what its moves had lies idle from then on */
+    rota_sequencer_reap_now(p->runtime);
+    assert_false(rota_staging_is_busy(device) || rota_staging_is_busy(third));
+    rota_gate_lock(device); /* the thread stops before it gives its device the next work */
+    const uint64_t taken = ra_load_acquire(&device->ring_taken);
+    assert_ok(rota_submit_wait(plans[2], NULL, 0, NULL));
+    const uint64_t deadline = rota_deadline_after(SOON_NS);
+    while (ra_load_acquire(&device->ring_taken) == taken && rota_clock_ns() < deadline)
+        (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    assert_ok(rota_submit_wait(plans[1], NULL, 0, &ticket));
+    while (rota_ticket_number(ticket, &number) == ROTA_BUSY && rota_clock_ns() < deadline)
+        (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    assert_true(rota_staging_is_busy(device) && rota_staging_is_busy(third));
+    rota_device_set_lost(device, "given up");
+    rota_gate_unlock(device);
+    assert_status(rota_wait(ticket, SOON_NS), ROTA_DEVICE_LOST);
+    while ((rota_staging_is_busy(device) || rota_staging_is_busy(third)) && rota_clock_ns() < deadline)
+        (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    assert_false(rota_staging_is_busy(device));
+    assert_false(rota_staging_is_busy(third));
+    for (uint32_t i = 0; i < 3; i++) rota_plan_release(plans[i]);
+    for (uint32_t i = 0; i < 6; i++) rota_buffer_release(buffers[i]);
+    close_after_loss(p);
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
@@ -587,6 +658,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(after_a_failure_too),
         cmocka_unit_test(what_did_not_leave_does_not_arrive),
         cmocka_unit_test(what_left_in_vain_does_not_arrive),
+        cmocka_unit_test(what_a_lost_device_did_not_get),
         cmocka_unit_test(the_other_is_lost),
         cmocka_unit_test(the_other_never_ends),
         cmocka_unit_test(closed_while_waiting),
