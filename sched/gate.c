@@ -3,12 +3,18 @@
  *
  * The driver may let such a wait end without that: it ends them all when it loses the other device, and so
  * does the rescue in rescue.c, so that nothing waits for ever. The works behind those waits have then run on
- * bytes that were never written. So `completed` of a linked device's timelines stays below the first work
- * handed over whose waits are not decided, on every queue, since what comes after it on another queue may
- * depend on it; and where the other device is lost before the host saw it get there, the work fails before
- * anybody can take it for done. Each work is judged as it leaves: what it waited for is decided then, and so
- * it is known whether what it read had failed. Thus a ticket, a buffer's bytes, a freed object never rest on
- * a wait that merely ended, or on bytes that another device did not write.
+ * bytes that were never written. So a work whose waits are not decided is in the gate, with all that is
+ * handed over after it and may depend on it: what is on its queue, what waits for it or for another one in
+ * the gate, and what comes last. `completed` of a queue stays below the first of its works that is there; and
+ * where the other device is lost before the host saw it get there, the work fails before anybody can take it
+ * for done. Each work is judged as it leaves: what it waited for is decided then, and so it is known whether
+ * what it read had failed. Thus a ticket, a buffer's bytes, a freed object never rest on a wait that merely
+ * ended, or on bytes that another device did not write.
+ *
+ * What depends on none of them is not here: it is judged when it is handed over, as on any device, and its
+ * end is believed when the device says so. Its own waits tell. One that was left out since its queue, or
+ * another value that it waits for, comes after the same in any case, was some earlier work's, which is in the
+ * gate for it; and what it waited for on other devices has been published there, and so what that came after.
  *
  * A work comes in here, by the submit thread, before its device has it. What it waits for was handed over
  * before, so the oldest undecided work of all devices waits for nothing undecided, and gates always drain. */
@@ -42,26 +48,34 @@ static bool is_decided(rota_runtime *runtime, const rota_work *work, const rota_
                        work->device->timelines[work->queue].reported >= work->value);
 }
 
+/* Whether the work comes after one that is in the gate. */
+static bool is_behind(const rota_work *work) {
+    const rota_device *device = work->device;
+    if (device->gate.head == device->gate.tail) return false;
+    if (work->comes_last || device->timelines[work->queue].gated) return true;
+    const rota_exec_wait *waits = work->submission->waits + work->first_wait;
+    for (uint32_t w = 0; w < work->wait_count; w++) {
+        const rota_timeline *timeline = &device->timelines[waits[w].queue];
+        if (timeline->gated && waits[w].value > timeline->believed) return true;
+    }
+    return false;
+}
+
 const rota_cause *rota_gate_push(rota_work *work, bool waits) {
     rota_device *device = work->device;
     rota_runtime *runtime = device->runtime;
     rota_gate *gate = &device->gate;
-    if (gate->head != gate->tail || waits) {
-        if (gate->head == gate->tail) {
-            for (uint32_t q = 0; q < runtime->queue_count; q++) {
-                rota_timeline *timeline = &device->timelines[q];
-                uint64_t before = ra_load_relaxed(&timeline->handed_over); /* before it was linked */
-                timeline->believed = timeline->entered > before ? timeline->entered : before;
-            }
-            gate->since_ns = rota_clock_ns();
-        }
+    if (waits || is_behind(work)) {
+        rota_timeline *timeline = &device->timelines[work->queue];
+        if (gate->head == gate->tail) gate->since_ns = rota_clock_ns();
+        /* From the first one on all of a queue are here, so what leaves is believed up to the next. */
+        if (timeline->gated++ == 0) timeline->believed = work->value - 1;
         gate->works[gate->tail++ % ROTA_GATE_WORKS] = work;
         /* Before the device has the work: its `advanced` sees it. And before the other device's timelines are
          * looked at: who moves them afterwards sees it too. */
         ra_store_seq_cst(&gate->pending, 1);
         work->gated = true;
     }
-    device->timelines[work->queue].entered = work->value;
     /* After `pending`. Of a device that is lost now the waits may have been ended before this one stood here;
      * of one that is lost later it fails before they are. */
     const rota_cause *cause = NULL;
@@ -69,14 +83,32 @@ const rota_cause *rota_gate_push(rota_work *work, bool waits) {
     return cause;
 }
 
-bool rota_gate_has_room(rota_device *device, uint32_t works) {
+/* Whether the work will wait on its device. */
+static bool will_wait(const rota_work *work) {
+    for (uint32_t h = 0; h < work->hold_count; h++) {
+        const uint64_t hold = work->submission->holds[work->first_hold + h];
+        if (hold & ROTA_HOLD_ON_DEVICE && !rota_point_passed(work->device->runtime, rota_hold_point(hold)))
+            return true;
+    }
+    return false;
+}
+
+/* Those of one batch may come to be in the gate by each other: there is room for them all, or none of them is
+ * to be there. */
+bool rota_gate_takes(const rota_work *work) {
+    rota_device *device = work->device;
     rota_gate *gate = &device->gate;
     if (!ra_load_acquire(&gate->pending)) return true; /* with settle */
-    if (ra_load_acquire(&device->runtime->poison_active) != 0) return false;
+    const bool has_failed = ra_load_acquire(&device->runtime->poison_active) != 0;
     rota_gate_lock(device);
-    bool has = gate->tail - gate->head + works <= ROTA_GATE_WORKS;
+    /* Those of the look at `pending` may have left by now: nobody would wake the thread. */
+    const bool is_empty = gate->head == gate->tail;
+    const bool is_full = gate->tail - gate->head > ROTA_GATE_WORKS - ROTA_HANDOVER_BATCH;
+    const bool takes = is_empty || !(has_failed || is_full) || !(is_behind(work) || will_wait(work));
+    /* Before the thread's last look: who lets works leave after that finds this, and the thread asleep. */
+    if (!takes) gate->is_wanted = true;
     rota_gate_unlock(device);
-    return has;
+    return takes;
 }
 
 static bool is_linked_to_lost(const rota_device *device) {
@@ -104,15 +136,19 @@ static bool settle(rota_device *device) {
         if (reason.cause || (leaves && rota_poison_of_work(work, &reason)))
             rota_poison_work(work, reason, false);
         if (!leaves) continue;
-        device->timelines[work->queue].believed = work->value;
+        rota_timeline *timeline = &device->timelines[work->queue];
+        timeline->believed = work->value;
+        timeline->gated--;
         gate->head++;
     }
     bool empty = gate->head == gate->tail;
+    const bool wakes = gate->head != first && gate->is_wanted;
     if (gate->head != first) gate->since_ns = rota_clock_ns();
+    if (wakes) gate->is_wanted = false;
     for (uint32_t q = 0; q < runtime->queue_count; q++) {
         rota_timeline *timeline = &device->timelines[q];
         uint64_t value = timeline->reported;
-        if (!empty && value > timeline->believed) value = timeline->believed;
+        if (timeline->gated && value > timeline->believed) value = timeline->believed;
         if (value <= ra_load_relaxed(&timeline->completed)) continue;
         rota_device_publish(device, q, value);
         moved = true;
@@ -120,6 +156,7 @@ static bool settle(rota_device *device) {
     /* Last, and releases what was published to `advanced`, which goes on without the gate. */
     if (empty) ra_store_seq_cst(&gate->pending, 0);
     rota_gate_unlock(device);
+    if (wakes) rota_sleeper_wake(&device->sleeper);
     return moved;
 }
 

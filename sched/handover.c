@@ -6,7 +6,10 @@
  *   - what it waits for on other devices has passed there, or its own device can wait for it;
  *   - its instance is made;
  *   - all that it waits for on its own device has gone over before: the executor hears of no value later than
- *     of a wait for it.
+ *     of a wait for it;
+ *   - the gate takes it (gate.c): what that needs is with devices already;
+ *   - under a memory limit, its staging memory is there, or won't be: what is waited for there comes from the
+ *     reclaimer, in a bounded time.
  * All of that comes earlier in the one order of submissions, so the earliest work that is held anywhere waits
  * for no other: there is no circle. Which queue a work is on, and so what it can hold up, is the sequencer's
  * business (sidings.c). */
@@ -18,8 +21,8 @@
 #include "sched/runtime_internal.h"
 
 #define HOLD_SLICE_NS 50000000u
+#define STARVED_SLICE_NS 200000u
 #define ACROSS_SPIN_NS 30000u
-#define GATE_NAP_NS 200000u
 
 /* ---- One work ---- */
 
@@ -111,13 +114,49 @@ static rota_status prepare_segment(rota_work *work, rota_exec_work *out) {
     return ROTA_OK;
 }
 
+/* Whether what a move brings has left the device that had it: its first half, which is the work before it and
+ * has ended, did not fail; or the host sees it where it is. That there is memory for it says nothing. */
+static bool has_left(const rota_work *move_in) {
+    const rota_transfer *transfer = &move_in->submission->transfers[move_in->segment];
+    if (move_in->device->runtime->devices[transfer->from]->exec->caps.unified_host) return true;
+    return !ra_load_acquire(&move_in[-1].failed); /* with rota_poison_work, before its end was published */
+}
+
+/* What a work needs of its device's staging memory: where it is noted, NULL: nothing. */
+typedef struct need {
+    rota_staging **span;
+    uint64_t size;
+    uint32_t flags;
+} need;
+
+static need need_of(const rota_work *work) {
+    const rota_submission *submission = work->submission;
+    if (work->kind == ROTA_WORK_READ) {
+        rota_read_part *part = &submission->read->parts[work->segment];
+        return (need){&part->down, part->size, ROTA_EXEC_MEMORY_HOST_READ};
+    }
+    if (work->kind != ROTA_WORK_MIGRATE_OUT && work->kind != ROTA_WORK_MIGRATE_IN) return (need){NULL, 0, 0};
+    rota_transfer *transfer = &submission->transfers[work->segment];
+    if (work->kind == ROTA_WORK_MIGRATE_OUT)
+        return (need){&transfer->down, transfer->size, ROTA_EXEC_MEMORY_HOST_READ};
+    if (work->device->exec->caps.unified_host || !has_left(work)) return (need){NULL, 0, 0};
+    return (need){&transfer->up, transfer->size, ROTA_EXEC_MEMORY_HOST_WRITE};
+}
+
+/* It may have it from when it was sequenced, or held. */
+static rota_status take_staging(const rota_work *work) {
+    const need needed = need_of(work);
+    bool is_limited;
+    if (!needed.span || *needed.span) return ROTA_OK;
+    return rota_staging_try(work->device, needed.size, needed.flags, &is_limited, needed.span);
+}
+
 static rota_status prepare_read(rota_work *work, rota_exec_work *out) {
     const rota_host_read *read = work->submission->read;
-    rota_read_part *part = &read->parts[work->segment];
+    const rota_read_part *part = &read->parts[work->segment];
     uint32_t count;
     const rota_extent *extents = rota_host_read_extents(work, &count);
-    rota_status status =
-        rota_staging_acquire(work->device, part->size, ROTA_EXEC_MEMORY_HOST_READ, &part->down);
+    rota_status status = take_staging(work);
     if (status == ROTA_OK)
         status = rota_staging_copies_in(
             part->down, ra_load_acquire(&read->residency->memory[work->device->index]), extents, count, out);
@@ -145,7 +184,7 @@ static rota_status prepare_write(rota_work *work, rota_exec_work *out) {
 static rota_status prepare_move_out(rota_work *work, rota_exec_work *out) {
     rota_transfer *transfer = &work->submission->transfers[work->segment];
     rota_extent extent = {transfer->offset, transfer->size, transfer->from};
-    ROTA_TRY(rota_staging_acquire(work->device, transfer->size, ROTA_EXEC_MEMORY_HOST_READ, &transfer->down));
+    ROTA_TRY(take_staging(work));
     return rota_staging_copies_in(
         transfer->down, ra_load_acquire(&transfer->residency->memory[work->device->index]), &extent, 1, out);
 }
@@ -165,10 +204,10 @@ static rota_status prepare_move_in(rota_work *work, rota_exec_work *out) {
     const rota_device *from = device->runtime->devices[transfer->from];
     rota_exec_memory *destination = ra_load_acquire(&transfer->residency->memory[device->index]);
     rota_exec_memory *source = ra_load_acquire(&transfer->residency->memory[transfer->from]);
-    if (!transfer->down && !from->exec->caps.unified_host)
+    if (!has_left(work))
         return rota_fail(ROTA_OUT_OF_MEMORY, "the bytes did not leave device '%s'", from->id);
     if (!device->exec->caps.unified_host) {
-        ROTA_TRY(rota_staging_acquire(device, transfer->size, ROTA_EXEC_MEMORY_HOST_WRITE, &transfer->up));
+        ROTA_TRY(take_staging(work));
         rota_staging *up = transfer->up;
         if (!transfer->down) fill(up, (const uint8_t *)source->host + transfer->offset);
         for (const rota_staging *down = transfer->down; down; down = down->more, up = up->more)
@@ -218,6 +257,30 @@ static void note_hand_over(rota_device *device) {
         ra_store_relaxed(&device->handed_ns, rota_clock_ns());
 }
 
+static void release_span(rota_staging **span) {
+    rota_staging_release(*span);
+    *span = NULL;
+}
+
+static bool has_passed(const rota_work *work) {
+    return rota_point_passed(work->device->runtime,
+                             rota_point(work->device->index, work->queue, work->value));
+}
+
+/* A lost device is not given the works, whose submissions are kept until close (keep in sequence.c): what
+ * moves have of staging memory is not. Nobody else looks at it: the second half of a move whose first half
+ * never ends is skipped, and `keep` leaves alone what was for a work that has not ended. */
+static void give_moves_back(rota_work *const *works, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        const rota_work *work = works[i];
+        if (work->kind != ROTA_WORK_MIGRATE_OUT && work->kind != ROTA_WORK_MIGRATE_IN) continue;
+        rota_transfer *transfer = &work->submission->transfers[work->segment];
+        const bool is_second = work->kind == ROTA_WORK_MIGRATE_IN;
+        if (is_second) release_span(&transfer->up);
+        if (!is_second || (transfer->down && has_passed(work - 1))) release_span(&transfer->down);
+    }
+}
+
 static void hand_over(rota_device *device, rota_work **works, uint32_t count) {
     rota_exec_wait all[ROTA_HANDOVER_BATCH * ROTA_EXEC_QUEUES_MAX];
     rota_exec_work lowered[ROTA_HANDOVER_BATCH];
@@ -250,7 +313,10 @@ static void hand_over(rota_device *device, rota_work **works, uint32_t count) {
                       true);
         if (submission->submitted_ns) ra_store_relaxed(&submission->handed_over_ns, rota_clock_ns());
     }
-    if (rota_device_is_lost(device)) return;
+    if (rota_device_is_lost(device)) {
+        give_moves_back(works, count);
+        return;
+    }
     note_hand_over(device);
     for (uint32_t i = 0; i < count; i++)
         ra_store_release(&device->timelines[works[i]->queue].handed_over, works[i]->value);
@@ -298,10 +364,10 @@ static bool push_ring(rota_device *device, rota_work *work) {
 void rota_handover_push(rota_device *device, rota_work *work) {
     /* Lent out (the benchmarks' baseline): the caller is in the driver itself, with its lock held. */
     bool direct = device->exec->caps.submit_never_blocks || ra_load_relaxed(&device->runtime->lent);
-    /* What waits on the device for another one is the thread's, which may have to wait for room in the gate.
-     */
+    /* What waits on the device for another one is the thread's, which may have to hold it for room in the
+     * gate. */
     if (ra_load_acquire(&device->linked)) direct = false; /* with rota_across_open */
-    /* Under a memory limit staging memory may have to wait until another device's is freed. */
+    /* Under a memory limit it may have to be held until another device's staging memory is freed. */
     if (device->runtime->is_limited && work->kind != ROTA_WORK_SEGMENT && work->kind != ROTA_WORK_WRITE)
         direct = false;
     if (direct && work->hold_count == 0 && !work->parks && thread_is_idle(device)) {
@@ -389,7 +455,41 @@ static bool is_oldest(const rota_device *device, const rota_work *work) {
     return true;
 }
 
-/* The work is the next of its queue. While nothing is held all that came before has gone over. */
+/* What the work waits for on its own device. While nothing is held all that came before has gone over. */
+static bool is_next(const rota_device *device, const rota_work *work) {
+    if (ra_load_relaxed(&device->held_count) == 0) return true;
+    if (work->comes_last && !is_oldest(device, work)) return false;
+    const rota_exec_wait *waits = work->submission->waits + work->first_wait;
+    for (uint32_t w = 0; w < work->wait_count; w++)
+        if (device->given[waits[w].queue] < waits[w].value) return false;
+    return true;
+}
+
+/* Under a memory limit: whether the work has its staging memory, or is to fail since that will not come.
+ * Meanwhile it is held as rota_staging_trim waits: while the reclaimer gets on with what was given back. */
+static bool has_staging(rota_device *device, const rota_work *work) {
+    rota_runtime *runtime = device->runtime;
+    if (!runtime->is_limited || work->skipped || rota_device_is_lost(device)) return true;
+    const need needed = need_of(work);
+    if (!needed.span || *needed.span) return true;
+    rota_starving *starving = &device->starving[work->queue];
+    bool is_limited;
+    while (rota_staging_try(device, needed.size, needed.flags, &is_limited, needed.span) != ROTA_OK) {
+        if (!is_limited) return true; /* tried once more when it is prepared, which says why */
+        rota_trim_state state = ROTA_TRIM_ROOM;
+        if (starving->value == work->value)
+            state = rota_trim_look(runtime, &starving->trim);
+        else
+            *starving = (rota_starving){.value = work->value};
+        if (state == ROTA_TRIM_WAIT) device->starves = true;
+        if (state != ROTA_TRIM_ROOM) return state == ROTA_TRIM_NONE;
+        if (starving->rounds++ == ROTA_TRIMS_MAX) return true;
+        rota_trim_begin_for_span(runtime, needed.size, &starving->trim);
+    }
+    return true;
+}
+
+/* The work is the next of its queue. */
 static bool is_ready(rota_device *device, rota_work *work) {
     const rota_submission *submission = work->submission;
     if (work->parks && work->kind == ROTA_WORK_SEGMENT &&
@@ -399,12 +499,7 @@ static bool is_ready(rota_device *device, rota_work *work) {
         look_for_loss(device->runtime, work);
         if (!for_keepers(device, work, keeps)) return false;
     }
-    if (ra_load_relaxed(&device->held_count) == 0) return true;
-    if (work->comes_last && !is_oldest(device, work)) return false;
-    const rota_exec_wait *waits = submission->waits + work->first_wait;
-    for (uint32_t w = 0; w < work->wait_count; w++)
-        if (device->given[waits[w].queue] < waits[w].value) return false;
-    return true;
+    return is_next(device, work) && rota_gate_takes(work) && has_staging(device, work);
 }
 
 static void hold_back(rota_device *device, rota_work *work) {
@@ -486,17 +581,31 @@ static bool give_up_on(rota_device *device, rota_work *work, uint64_t hold) {
 }
 
 /* Has the submit thread woken when the point is reached (rota_device_wake_holders). */
-static bool watch_for(rota_device *device, rota_work *work, uint64_t hold) {
-    (void)work;
-    const uint64_t point = rota_hold_point(hold), value = rota_point_value(point);
+static void watch_for(rota_device *device, uint64_t point) {
+    const uint64_t value = rota_point_value(point);
     rota_timeline *timeline = rota_runtime_timeline(device->runtime, point);
     const uint64_t mine = (uint64_t)1 << device->index;
+    if (rota_point_passed(device->runtime, point)) return;
     bool watched = ra_load_relaxed(&timeline->holders) & mine;
     if (!watched || value < ra_load_relaxed(&timeline->held_for[device->index]))
         ra_store_seq_cst(&timeline->held_for[device->index], value);
     /* Both before the last look at the timeline; who moves it does so first. */
     if (!watched) (void)ra_fetch_or_seq_cst(&timeline->holders, mine);
-    return true;
+}
+
+/* All that may keep the work at the last look, not what keeps it now: what is with the other driver keeps it
+ * once something has failed, which wakes nobody; so does, once a device is lost, what for_keepers says, and
+ * who was told of that before may find it only then. */
+static void watch(rota_device *device, const rota_work *work) {
+    bool comes_last = work->comes_last;
+    for (uint32_t h = 0; h < work->hold_count; h++) {
+        const uint64_t point = rota_hold_point(work->submission->holds[work->first_hold + h]);
+        comes_last = comes_last || rota_device_is_lost(device->runtime->devices[rota_point_device(point)]);
+        watch_for(device, point);
+    }
+    for (const rota_work *before = work; comes_last && before-- != work->submission->works;)
+        if (before->device != device)
+            watch_for(device, rota_point(before->device->index, before->queue, before->value));
 }
 
 static void watch_nothing(rota_device *device) {
@@ -546,17 +655,6 @@ static bool look_for_signal(rota_device *device) {
     return over;
 }
 
-/* Until the gate can take so many more works: they leave it as devices get on, or are lost. False: the
- * runtime stops. */
-static bool wait_for_gate(rota_device *device, uint32_t works) {
-    static _Atomic uint32_t never;
-    while (!rota_gate_has_room(device, works)) {
-        if (ra_load_acquire(&device->runtime->stop)) return false;
-        (void)rota_futex_wait(&never, 0, rota_deadline_after(GATE_NAP_NS));
-    }
-    return true;
-}
-
 /* Looks for work as long as the options say; false: there is none. */
 static bool look_for_work(rota_device *device) {
     rota_runtime *runtime = device->runtime;
@@ -580,10 +678,14 @@ static void rest(rota_device *device) {
     const bool holds = ra_load_relaxed(&device->held_count) != 0;
     if ((holds && look_for_signal(device)) || look_for_work(device)) return;
     rota_sleeper_prepare(&device->sleeper);
-    if (holds) for_first(device, watch_for);
+    for (uint32_t q = 0; holds && q < runtime->queue_count; q++)
+        if (device->held_first[q]) watch(device, device->held_first[q]);
+    device->starves = false;
     if (ra_load_seq_cst(&device->ring_published) == ra_load_relaxed(&device->ring_taken) &&
         !ra_load_seq_cst(&runtime->stop) && !any_ready(device))
-        rota_sleeper_wait(&device->sleeper, rota_deadline_after(holds ? HOLD_SLICE_NS : 1000000000u));
+        rota_sleeper_wait(&device->sleeper, rota_deadline_after(device->starves ? STARVED_SLICE_NS
+                                                                : holds         ? HOLD_SLICE_NS
+                                                                                : 1000000000u));
     else
         rota_sleeper_cancel(&device->sleeper);
     if (!holds) return;
@@ -600,7 +702,6 @@ static void serve(rota_device *device) {
             rest(device);
             continue;
         }
-        if (!wait_for_gate(device, count)) return;
         hand_over(device, works, count);
         /* Release: with thread_is_idle, after which the sequencer may be in submit. */
         ra_store_release(&device->ring_consumed, ra_load_relaxed(&device->ring_consumed) + count);

@@ -218,6 +218,9 @@ typedef struct rota_timeline {
     uint32_t late_for_plus_1; /* that one timeline, as an index over all devices; 0: several, or none */
     uint32_t behind_queue;
     uint64_t risky, behind, behind_value;
+    /* The newest value whose work waits on the device for another one, or may come after one that does; the
+     * sequencer's. */
+    uint64_t crosses;
     /* The newest value whose work was to wait for an instance, the sequencer's; and who makes such, by
      * device, for works that have not passed. */
     uint64_t made_for;
@@ -228,9 +231,9 @@ typedef struct rota_timeline {
     rota_exec_timeline *shared[ROTA_DEVICES_MAX];
     _Atomic uint32_t awaited;
     _Atomic uint64_t signalled;
-    /* Under the gate's mutex (gate.c): the last work handed over, what the executor reported, and up to where
-     * that is believed. */
-    uint64_t entered, reported, believed;
+    /* Under the gate's mutex (gate.c): what the executor reported; how many of the queue's works are in the
+     * gate; and, while there are, up to where that is believed: to the one before the first of them. */
+    uint64_t reported, gated, believed;
     _Atomic uint64_t held_for[ROTA_DEVICES_MAX]; /* by device of `holders`: from which value on to wake it */
 } rota_timeline;
 
@@ -284,6 +287,18 @@ typedef struct rota_staging_pool {
     _Atomic uint32_t next_slot; /* of the ring, where the next claim begins to look */
 } rota_staging_pool;
 
+/* Memory under the limit that is on its way back, and is waited for: so many bytes, since so many were there.
+ */
+typedef struct rota_trim {
+    uint64_t size_bytes, before;
+    uint64_t least, fewest; /* that were held since then; blocks that the reclaimer had */
+    uint64_t deadline_ns, last_ns;
+} rota_trim;
+
+typedef enum rota_trim_state { ROTA_TRIM_ROOM, ROTA_TRIM_WAIT, ROTA_TRIM_NONE } rota_trim_state;
+/* What was given back others may take: so often it is tried again. */
+#define ROTA_TRIMS_MAX 16
+
 typedef struct rota_upload_slot {
     _Atomic uint64_t state; /* 0: free; 1: claimed; else the point after which it is free, with: */
 } rota_upload_slot;
@@ -302,6 +317,13 @@ typedef enum rota_slot_state {
 typedef struct rota_work rota_work;
 typedef struct rota_run_instance rota_run_instance;
 
+/* The work of a queue, by value, that is held for staging memory, or was last. */
+typedef struct rota_starving {
+    uint64_t value;
+    uint32_t rounds;
+    rota_trim trim;
+} rota_starving;
+
 /* Works of a device of which some wait on the device for another one: gate.c. */
 #define ROTA_GATE_WORKS 8192
 typedef struct rota_gate {
@@ -309,6 +331,7 @@ typedef struct rota_gate {
     rota_work **works; /* ROTA_GATE_WORKS, at index % ROTA_GATE_WORKS; NULL until the device is linked */
     uint64_t head, tail;
     uint64_t since_ns; /* the work at the head is the oldest since then */
+    bool is_wanted;    /* the submit thread holds a work until others have left */
     _Atomic uint32_t pending;
 } rota_gate;
 
@@ -348,6 +371,8 @@ struct rota_device {
      * was handed over. */
     rota_work *held_first[ROTA_EXEC_QUEUES_MAX], *held_last[ROTA_EXEC_QUEUES_MAX];
     uint64_t given[ROTA_EXEC_QUEUES_MAX];
+    rota_starving starving[ROTA_EXEC_QUEUES_MAX];
+    bool starves; /* one of the first was found to be held for that */
     _Atomic uint32_t held_count;
     _Atomic uint64_t handed_ns; /* when works were handed over last, where there are other devices */
     pthread_t thread;
@@ -863,9 +888,10 @@ void rota_gate_lock(rota_device *device);
  * Returns why it would wait in vain, NULL: it does not. */
 const rota_cause *rota_gate_push(rota_work *work, bool waits);
 void rota_gate_unlock(rota_device *device);
-/* Whether so many more works may be handed over. While something has failed none may that the gate would have
- * to judge: nothing should run on bytes that are known to be bad. */
-bool rota_gate_has_room(rota_device *device, uint32_t works);
+/* The submit thread's: whether the work may be handed over. One that would be in the gate needs room there,
+ * and while something has failed it waits for those before it: nothing should run on bytes that are known to
+ * be bad. False: the thread is woken when some have left. */
+bool rota_gate_takes(const rota_work *work);
 /* A call of the executor's `advanced`. */
 void rota_gate_report(rota_device *device, uint32_t queue, uint64_t value);
 /* A timeline of the device moved, or it is lost: what others wait for may be decided now. */
@@ -903,6 +929,11 @@ rota_status rota_device_memory_create(rota_device *device, uint64_t size_bytes, 
 /* A span for so many bytes, to be read or written by the host as `flags` (rota_exec_memory_flags) say. */
 rota_status rota_staging_acquire(rota_device *device, uint64_t size_bytes, uint32_t flags,
                                  rota_staging **out_span);
+/* The same without waiting for memory under the limit; *out_is_limited: that is what keeps it. */
+rota_status rota_staging_try(rota_device *device, uint64_t size_bytes, uint32_t flags, bool *out_is_limited,
+                             rota_staging **out_span);
+/* Only of what lies idle; NULL: that is not enough. Lock-free. */
+rota_staging *rota_staging_take(rota_device *device, uint64_t size_bytes, uint32_t flags);
 void rota_staging_release(rota_staging *span);
 /* Under a memory limit: whether so many bytes fit beside what is promised to others; alone they always do,
  * and may then not be had. To be returned when the span is released. */
@@ -931,6 +962,10 @@ bool rota_staging_is_held(const rota_runtime *runtime);
 /* Gives all idle memory back, since so many bytes are needed, and waits until there is room for them under the
  * memory limit; false: there will be none. */
 bool rota_staging_trim(rota_runtime *runtime, uint64_t size_bytes);
+/* The same in steps: gives it back; and looks what has come of that. Span: what it takes as blocks. */
+void rota_trim_begin(rota_runtime *runtime, uint64_t size_bytes, rota_trim *out_trim);
+void rota_trim_begin_for_span(rota_runtime *runtime, uint64_t size_bytes, rota_trim *out_trim);
+rota_trim_state rota_trim_look(rota_runtime *runtime, rota_trim *trim);
 void rota_staging_free_memory(rota_staging *block); /* the reclaimer's */
 bool rota_staging_is_busy(const rota_device *device);
 /* Closing: the memory of all blocks, idle or not; and the blocks. */
@@ -961,6 +996,7 @@ const uint64_t *rota_hazard_clock(const rota_timeline *timeline, uint64_t value)
 typedef struct rota_ahead {
     rota_device *device;
     uint32_t queues;   /* bit for each where they would be; 0: they can't wait for other devices there */
+    bool crosses;      /* they wait on the device for another one */
     uint32_t late;     /* timelines whose works can't be waited for on the device yet: 0, 1, or 2 */
     uint32_t timeline; /* the one, as an index over all devices */
     uint64_t value;    /* of it */
@@ -972,6 +1008,9 @@ void rota_ahead_access(rota_ahead *ahead, rota_residency *residency, uint64_t be
                        bool writes);
 /* Whether the point is with its executor, or gets there without anything being waited for. */
 bool rota_siding_is_at_hand(rota_runtime *runtime, uint64_t point);
+/* Whether they would come after a work of one of their queues that waits on the device for another one, and
+ * don't otherwise. */
+bool rota_siding_is_crossed(const rota_ahead *ahead);
 /* The logical queue for works that are late, and for one of copies; `parks`: it is late. */
 uint32_t rota_siding_choose(const rota_ahead *ahead);
 uint32_t rota_siding_for_copies(const rota_ahead *ahead, bool *parks);

@@ -402,6 +402,15 @@ static rota_work *add_copy(rota_submission *submission, const rota_ahead *ahead,
     return work;
 }
 
+/* Under a memory limit a copy whose staging memory does not lie idle may have to be held until there is some:
+ * it is late. What goes over soon has its own from here on. */
+static void provide(rota_runtime *runtime, rota_ahead *ahead, uint64_t size, uint32_t flags,
+                    rota_staging **out_span) {
+    if (!runtime->is_limited || ahead->late) return;
+    *out_span = rota_staging_take(ahead->device, size, flags);
+    if (!*out_span) ahead->late = 2;
+}
+
 static void send(rota_runtime *runtime, rota_work *work, const rota_ahead *ahead) {
     rota_hazard_settle(runtime, work);
     rota_chain_note(runtime, work);
@@ -429,6 +438,7 @@ static void move_range(rota_runtime *runtime, rota_submission *submission, rota_
     if (!from->exec->caps.unified_host) {
         rota_ahead ahead = {.device = from, .queues = 1u << from->io_queue};
         rota_ahead_access(&ahead, residency, begin, end, false);
+        provide(runtime, &ahead, end - begin, ROTA_EXEC_MEMORY_HOST_READ, &submission->transfers[index].down);
         rota_work *out = add_copy(submission, &ahead, ROTA_WORK_MIGRATE_OUT, index);
         out_point = work_point(out);
         rota_hazard_read(runtime, residency, begin, end, out_point);
@@ -437,6 +447,8 @@ static void move_range(rota_runtime *runtime, rota_submission *submission, rota_
     rota_ahead ahead = {.device = to}; /* such a work never waits for another device on its own */
     rota_ahead_add(&ahead, out_point);
     rota_ahead_access(&ahead, residency, begin, end, true);
+    if (!to->exec->caps.unified_host)
+        provide(runtime, &ahead, end - begin, ROTA_EXEC_MEMORY_HOST_WRITE, &submission->transfers[index].up);
     rota_work *in = add_copy(submission, &ahead, ROTA_WORK_MIGRATE_IN, index);
     rota_hazard_want(runtime, out_point);
     rota_hazard_move(runtime, residency, begin, end, work_point(in), to);
@@ -634,6 +646,16 @@ static bool waits_for_other_parts(const rota_plan *plan, const rota_device *devi
     return false;
 }
 
+/* Whether the plan is to leave its queues to works that wait on the device for another one. A replay that is
+ * known comes after the one before, and after nothing else that is not through. */
+static bool steps_aside(const rota_plan *plan, bool known, rota_ahead *ahead) {
+    const uint64_t last = plan->run->last_point;
+    if (plan->part_count > 1 || ahead->crosses || !ra_load_relaxed(&ahead->device->linked)) return false;
+    if (known && ahead->wanted[rota_point_queue(last)] < rota_point_value(last))
+        ahead->wanted[rota_point_queue(last)] = rota_point_value(last);
+    return rota_siding_is_crossed(ahead);
+}
+
 /* The devices, as bits, whose works of this submission go to sidings; and what they are late for. `is_late`:
  * for the instance. */
 static uint64_t choose_parking(rota_runtime *runtime, const rota_submission *submission, bool is_late,
@@ -646,7 +668,8 @@ static uint64_t choose_parking(rota_runtime *runtime, const rota_submission *sub
         *ahead = (rota_ahead){.device = plan->parts[p].device};
         look_ahead(submission, known, arena, ahead);
         if (waits_for_other_parts(plan, ahead->device)) ahead->late = 2;
-        if (ahead->late || is_late) parking |= (uint64_t)1 << ahead->device->index;
+        if (ahead->late || is_late || steps_aside(plan, known, ahead))
+            parking |= (uint64_t)1 << ahead->device->index;
     }
     return parking;
 }
@@ -831,12 +854,13 @@ static bool sequence_read(rota_runtime *runtime, rota_submission *submission, ui
         return false;
     }
     for (uint32_t p = 0; p < read->part_count; p++) {
-        const rota_read_part *part = &read->parts[p];
+        rota_read_part *part = &read->parts[p];
         rota_ahead ahead = {.device = part->device, .queues = 1u << part->device->io_queue};
         if (p > 0) rota_ahead_add(&ahead, *out_final);
         for (uint32_t e = part->first_extent; e < part->first_extent + part->extent_count; e++)
             rota_ahead_access(&ahead, residency, read->extents[e].offset,
                               read->extents[e].offset + read->extents[e].size, false);
+        provide(runtime, &ahead, part->size, ROTA_EXEC_MEMORY_HOST_READ, &part->down);
         rota_work *work = add_copy(submission, &ahead, ROTA_WORK_READ, p);
         /* The last one stands for all. */
         if (p > 0) rota_hazard_want(runtime, *out_final);
@@ -1018,6 +1042,20 @@ static void fail_for_loss(rota_runtime *runtime, rota_submission *submission, co
     tell_completer(runtime);
 }
 
+/* Of moves that have ended; of those that a lost device did not get its thread gives it back (handover.c). */
+static void release_ended_transfers(rota_runtime *runtime, rota_submission *submission) {
+    for (uint32_t i = 0; i < submission->work_count; i++) {
+        const rota_work *work = &submission->works[i];
+        if (work->kind != ROTA_WORK_MIGRATE_IN || !rota_point_passed(runtime, work_point(work))) continue;
+        rota_transfer *transfer = &submission->transfers[work->segment];
+        rota_staging_release(transfer->up);
+        transfer->up = NULL;
+        if (!transfer->down || !rota_point_passed(runtime, work_point(work - 1))) continue;
+        rota_staging_release(transfer->down);
+        transfer->down = NULL;
+    }
+}
+
 /* A lost device, or the thread that hands works to it, may still touch the submission: it is kept until
  * close, and with it its plan. */
 static void keep(rota_runtime *runtime, rota_submission *submission) {
@@ -1025,6 +1063,7 @@ static void keep(rota_runtime *runtime, rota_submission *submission) {
     rota_deliver_end(runtime, submission);
     if (submission->parked) end_parking(runtime, submission);
     if (submission->kind != ROTA_RECORD_PLAN) end_keeping(submission);
+    release_ended_transfers(runtime, submission);
     submission->next = runtime->stranded;
     runtime->stranded = submission;
 }

@@ -3,12 +3,15 @@
  *
  * The works of a queue go over in order, and its timeline passes one only when all before have ended. So
  *   - a work that is *late*, since it waits for something that its device can't wait for (a work of another
- *     device that has not passed, or one of its own that is held itself), goes to a siding, with all works of
+ *     device that has not passed, one of its own that is held itself, or, of copies under a memory limit,
+ *     staging memory that others are to give back), goes to a siding, with all works of
  *     its submission that are of the same queue. Works on plans' own queues are then never held for another
  *     device, and what follows them isn't either;
  *   - copies that come with no plan (host reads and writes, moves) go to one where their queue has works
- * before them whose end depends on more than copies (*risky* ones, and copies *behind* such), and which they
- * don't come after in any case.
+ *     before them whose end depends on more than copies (*risky* ones, and copies *behind* such), and which
+ *     they don't come after in any case;
+ *   - works that wait on their device for another one (across.c) stay, and so does what depends on them: they
+ *     *cross*. What doesn't steps aside, where it is all of its submission and does not cross itself.
  *
  * What is on a siding is a work of a queue like any other to hazards, clocks and executors: an order that two
  * submissions have from a shared queue is a wait in settle, which the executor may find to hold already, and
@@ -38,8 +41,10 @@ void rota_ahead_add(rota_ahead *ahead, uint64_t point) {
     if (rota_point_device(point) == device->index) {
         if (ahead->wanted[queue] < value) ahead->wanted[queue] = value;
         if (is_at_hand(timeline, value)) return;
-    } else if (rota_point_passed(runtime, point) ||
-               (rota_across_can_wait(device, ahead->queues, point) && is_at_hand(timeline, value))) {
+    } else if (rota_point_passed(runtime, point)) {
+        return;
+    } else if (rota_across_can_wait(device, ahead->queues, point) && is_at_hand(timeline, value)) {
+        ahead->crosses = true;
         return;
     }
     const uint32_t index = rota_point_device(point) * runtime->queue_count + queue;
@@ -68,6 +73,16 @@ static uint64_t unfinished(const rota_timeline *timeline) {
     return ra_load_relaxed(&timeline->issued) - ra_load_relaxed(&timeline->completed);
 }
 
+static bool has_crossing(const rota_timeline *timeline) {
+    return timeline->crosses > ra_load_relaxed(&timeline->completed);
+}
+
+/* Whether another one would rather be on this queue: none there waits on the device, or there are fewer. */
+static bool is_better(const rota_timeline *timeline, const rota_timeline *other) {
+    if (has_crossing(timeline) != has_crossing(other)) return has_crossing(other);
+    return unfinished(timeline) < unfinished(other);
+}
+
 uint32_t rota_siding_choose(const rota_ahead *ahead) {
     const rota_device *device = ahead->device;
     const rota_runtime *runtime = device->runtime;
@@ -83,7 +98,7 @@ uint32_t rota_siding_choose(const rota_ahead *ahead) {
         if (ahead->late == 1 && timeline->late_for_plus_1 == ahead->timeline + 1 &&
             timeline->late_value <= ahead->value && !is_at_hand(timeline, timeline->parked))
             alike = q;
-        if (unfinished(timeline) < unfinished(&device->timelines[least])) least = q;
+        if (is_better(timeline, &device->timelines[least])) least = q;
     }
     return alike != ROTA_NONE ? alike : idle != ROTA_NONE ? idle : least;
 }
@@ -111,6 +126,13 @@ static bool is_clear(const rota_ahead *ahead, uint32_t queue) {
             is_covered(ahead, timeline->behind_queue, timeline->behind_value));
 }
 
+bool rota_siding_is_crossed(const rota_ahead *ahead) {
+    for (uint32_t q = 0; ahead->queues >> q; q++)
+        if (ahead->queues >> q & 1u && !is_covered(ahead, q, ahead->device->timelines[q].crosses))
+            return true;
+    return false;
+}
+
 uint32_t rota_siding_for_copies(const rota_ahead *ahead, bool *parks) {
     const rota_device *device = ahead->device;
     *parks = ahead->late != 0;
@@ -121,9 +143,20 @@ uint32_t rota_siding_for_copies(const rota_ahead *ahead, bool *parks) {
     return device->io_queue;
 }
 
+static bool crosses(const rota_work *work) {
+    const rota_submission *submission = work->submission;
+    for (uint32_t h = 0; h < work->hold_count; h++)
+        if (submission->holds[work->first_hold + h] & ROTA_HOLD_ON_DEVICE) return true;
+    for (uint32_t w = 0; w < work->wait_count; w++)
+        if (has_crossing(&work->device->timelines[submission->waits[work->first_wait + w].queue]))
+            return true;
+    return false;
+}
+
 void rota_siding_note(rota_work *work, const rota_ahead *ahead) {
     const rota_device *device = work->device;
     rota_timeline *timeline = &device->timelines[work->queue];
+    if (ra_load_relaxed(&device->linked) && crosses(work)) timeline->crosses = work->value;
     if (work->parks || (work->hold_count != 0 && work->queue >= device->runtime->plan_queue_count)) {
         /* One that is late for an earlier one here is late for what that is late for. */
         if (!ahead || ahead->late != 1)

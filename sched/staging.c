@@ -10,7 +10,9 @@
  * What lay on a shelf unneeded for the idle time is given back, by the reclaimer, since a driver may keep who
  * frees; so is all that is idle when an allocation does not fit into the runtime's memory limit. Under such a
  * limit reads and large writes are promised their memory before they are submitted, or wait until others have
- * returned theirs: once submitted they have their place in the order, and cannot. */
+ * returned theirs: once submitted they have their place in the order, and cannot. What is then still on its
+ * way back, since a driver takes its time to free, is waited for by who needs it: a caller in its call, and a
+ * work that is to be handed over by being held (handover.c). */
 #include <stdlib.h>
 
 #include "sched/runtime_internal.h"
@@ -61,12 +63,16 @@ static rota_staging *pop(const rota_staging_pool *pool, _Atomic uint64_t *stack)
 
 static rota_staging *take_idle(rota_staging_pool *pool, rota_staging_shelf *shelf) {
     rota_staging *block = pop(pool, &shelf->head);
-    if (!block) return NULL;
-    uint32_t left = ra_fetch_add_relaxed(&shelf->count, (uint32_t)-1) - 1;
+    if (block) (void)ra_fetch_add_relaxed(&shelf->count, (uint32_t)-1);
+    return block;
+}
+
+/* No more than these were there without being needed. */
+static void note_left(rota_staging_shelf *shelf) {
+    const uint32_t left = ra_load_relaxed(&shelf->count);
     uint32_t fewest = ra_load_relaxed(&shelf->fewest);
     while (left < fewest && !ra_cas_acq_rel(&shelf->fewest, &fewest, left)) {
     }
-    return block;
 }
 
 static void put_idle(rota_staging *block) {
@@ -97,8 +103,9 @@ static rota_staging *add_block(rota_device *device) {
     return block;
 }
 
+/* `out_is_limited` NULL: waits for what others may give back. */
 static rota_status new_block(rota_device *device, uint8_t use, uint8_t size_class, uint32_t flags,
-                             rota_staging **out_block) {
+                             bool *out_is_limited, rota_staging **out_block) {
     rota_staging_pool *pool = &device->staging;
     rota_staging *block = pop(pool, &pool->blanks);
     if (!block) block = add_block(device);
@@ -106,8 +113,11 @@ static rota_status new_block(rota_device *device, uint8_t use, uint8_t size_clas
         return rota_fail(ROTA_OUT_OF_MEMORY,
                          "device '%s': no host memory for a staging block, or %d are in use", device->id,
                          ROTA_STAGING_CHUNK * ROTA_STAGING_CHUNKS);
+    const uint64_t bytes = BLOCK_BYTES_MIN << size_class;
     rota_status status =
-        rota_device_memory_create(device, BLOCK_BYTES_MIN << size_class, flags, "staging", &block->memory);
+        out_is_limited
+            ? rota_device_memory_try(device, bytes, flags, "staging", out_is_limited, &block->memory)
+            : rota_device_memory_create(device, bytes, flags, "staging", &block->memory);
     if (status != ROTA_OK) {
         push(&pool->blanks, block);
         return status;
@@ -125,8 +135,8 @@ static uint8_t class_for(uint64_t size_bytes) {
     return size_class;
 }
 
-rota_status rota_staging_acquire(rota_device *device, uint64_t size_bytes, uint32_t flags,
-                                 rota_staging **out_span) {
+static rota_status acquire(rota_device *device, uint64_t size_bytes, uint32_t flags, bool makes,
+                           bool *out_is_limited, rota_staging **out_span) {
     rota_staging_pool *pool = &device->staging;
     *out_span = NULL;
     uint8_t use = flags & ROTA_EXEC_MEMORY_HOST_READ ? USE_READ : USE_WRITE;
@@ -138,10 +148,13 @@ rota_status rota_staging_acquire(rota_device *device, uint64_t size_bytes, uint3
     for (uint64_t left = size_bytes; left != 0;) {
         uint8_t size_class = class_for(left);
         rota_staging *block = take_idle(pool, &pool->shelves[use][size_class]);
-        rota_status status = block ? ROTA_OK : new_block(device, use, size_class, flags, &block);
+        rota_status status = block    ? ROTA_OK
+                             : !makes ? ROTA_BUSY
+                                      : new_block(device, use, size_class, flags, out_is_limited, &block);
         if (status != ROTA_OK) {
             rota_staging_release(*out_span);
             *out_span = NULL;
+            if (!makes) return status;
             return rota_fail_context(status, "%llu bytes of staging memory on device '%s': ",
                                      (unsigned long long)size_bytes, device->id);
         }
@@ -152,7 +165,27 @@ rota_status rota_staging_acquire(rota_device *device, uint64_t size_bytes, uint3
         *end = block;
         end = &block->more;
     }
+    /* What is put back, as there is not enough, was not needed. */
+    for (const rota_staging *block = *out_span; block; block = block->more)
+        note_left(&pool->shelves[block->use][block->size_class]);
     return ROTA_OK;
+}
+
+rota_status rota_staging_acquire(rota_device *device, uint64_t size_bytes, uint32_t flags,
+                                 rota_staging **out_span) {
+    return acquire(device, size_bytes, flags, true, NULL, out_span);
+}
+
+rota_status rota_staging_try(rota_device *device, uint64_t size_bytes, uint32_t flags, bool *out_is_limited,
+                             rota_staging **out_span) {
+    *out_is_limited = false;
+    return acquire(device, size_bytes, flags, true, out_is_limited, out_span);
+}
+
+rota_staging *rota_staging_take(rota_device *device, uint64_t size_bytes, uint32_t flags) {
+    rota_staging *span;
+    (void)acquire(device, size_bytes, flags, false, NULL, &span);
+    return span;
 }
 
 void rota_staging_release(rota_staging *span) {
@@ -395,30 +428,48 @@ static void give_back_all(rota_runtime *runtime, rota_device *device) {
                 rota_staging_free_memory(block);
             else
                 give_back(runtime, block);
+        note_left(shelf);
     }
+}
+
+void rota_trim_begin(rota_runtime *runtime, uint64_t size_bytes, rota_trim *out_trim) {
+    const uint64_t before = ra_load_relaxed(&runtime->memory_bytes);
+    *out_trim = (rota_trim){.size_bytes = size_bytes,
+                            .before = before,
+                            .least = before,
+                            .fewest = UINT64_MAX,
+                            .last_ns = rota_deadline_after(TRIMS_NS)};
+    uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++) give_back_all(runtime, runtime->devices[d]);
+}
+
+void rota_trim_begin_for_span(rota_runtime *runtime, uint64_t size_bytes, rota_trim *out_trim) {
+    rota_trim_begin(runtime, bytes_of_blocks(size_bytes), out_trim);
 }
 
 /* What a driver has to free is the reclaimer's, who may be kept for long. What it frees counts no more from when
  * it begins; where it gets to nothing, it is not waited for after a while. */
+rota_trim_state rota_trim_look(rota_runtime *runtime, rota_trim *trim) {
+    const uint64_t limit = runtime->options.memory_limit_bytes;
+    /* Acquire: with the reclaimer's release, after which the memory counts no more. */
+    const uint64_t dying = ra_load_acquire(&runtime->staging_dying);
+    const uint64_t held = ra_load_relaxed(&runtime->memory_bytes), now = rota_clock_ns();
+    if (trim->size_bytes <= limit && held <= limit - trim->size_bytes) return ROTA_TRIM_ROOM;
+    if (dying == 0) return held < trim->before ? ROTA_TRIM_ROOM : ROTA_TRIM_NONE;
+    if (held < trim->least || dying < trim->fewest) trim->deadline_ns = now + TRIM_NS; /* it gets on */
+    if (held < trim->least) trim->least = held;
+    if (dying < trim->fewest) trim->fewest = dying;
+    return now >= trim->deadline_ns || now >= trim->last_ns ? ROTA_TRIM_NONE : ROTA_TRIM_WAIT;
+}
+
 bool rota_staging_trim(rota_runtime *runtime, uint64_t size_bytes) {
     static _Atomic uint32_t never;
-    const uint64_t limit = runtime->options.memory_limit_bytes;
-    const uint64_t before = ra_load_relaxed(&runtime->memory_bytes), last = rota_deadline_after(TRIMS_NS);
-    uint64_t least = before, fewest = UINT64_MAX, deadline = 0;
-    uint32_t devices = ra_load_acquire(&runtime->device_count);
-    for (uint32_t d = 0; d < devices; d++) give_back_all(runtime, runtime->devices[d]);
-    for (;;) {
-        /* Acquire: with the reclaimer's release, after which the memory counts no more. */
-        const uint64_t dying = ra_load_acquire(&runtime->staging_dying);
-        const uint64_t held = ra_load_relaxed(&runtime->memory_bytes), now = rota_clock_ns();
-        if (size_bytes <= limit && held <= limit - size_bytes) return true;
-        if (dying == 0) return held < before;
-        if (held < least || dying < fewest) deadline = now + TRIM_NS; /* it gets on */
-        if (held < least) least = held;
-        if (dying < fewest) fewest = dying;
-        if (now >= deadline || now >= last) return false;
-        (void)rota_futex_wait(&never, 0, now + 50000);
-    }
+    rota_trim trim;
+    rota_trim_state state;
+    rota_trim_begin(runtime, size_bytes, &trim);
+    while ((state = rota_trim_look(runtime, &trim)) == ROTA_TRIM_WAIT)
+        (void)rota_futex_wait(&never, 0, rota_deadline_after(50000));
+    return state == ROTA_TRIM_ROOM;
 }
 
 void rota_staging_close(rota_device *device) {
@@ -445,13 +496,11 @@ uint64_t rota_runtime_staging_bytes(rota_runtime *runtime) {
 
 /* ---- Memory of devices, in whose favour staging gives way ---- */
 
-#define TRIMS_MAX 16 /* others may take what was given back */
-
 rota_status rota_device_memory_create(rota_device *device, uint64_t size_bytes, uint32_t flags,
                                       const char *name, rota_exec_memory **out_memory) {
     bool is_limited;
     rota_status status = rota_device_memory_try(device, size_bytes, flags, name, &is_limited, out_memory);
-    for (int i = 0; i < TRIMS_MAX && status != ROTA_OK && is_limited; i++) {
+    for (int i = 0; i < ROTA_TRIMS_MAX && status != ROTA_OK && is_limited; i++) {
         if (!rota_staging_trim(device->runtime, size_bytes)) break;
         status = rota_device_memory_try(device, size_bytes, flags, name, &is_limited, out_memory);
     }

@@ -3,8 +3,10 @@
  * their own queues as sidings.c lays them; with -DLINKED the device waits, and the gate keeps what it says.
  *
  * Asked: works of a queue go over in order, and none before what it waits for on its own device; where everything rests
- * each work has ended but those that come after what hangs; what is published as good has read good bytes, also after a
- * loss; a loss that came after what was waited for fails nothing; with -DPATIENCE: a device that is well is not given up.
+ * each work has ended but those that come after what hangs, those beside the gate too (-DPASSES), whatever has failed
+ * meanwhile, also where two wait for one after the other (-DTWICE); what is published as good has read good bytes, also
+ * after a loss; a loss that came after what was waited for fails nothing; who waits for others to leave the gate finds
+ * some there; with -DPATIENCE: a device that is well is not given up.
  *
  * Left out: full batches and rings, the direct way, spins before sleep, works that come last, staging and inputs, choosing
  * queues, three devices and more, the gate's room; where no device may be lost a look at one work (is_ready) is one step.
@@ -17,9 +19,11 @@
  * run safe maker: -DMAKER
  * run safe patience: -DPATIENCE
  * run safe linked: -DLINKED
+ * run safe twice: -DLINKED -DPASSES -DTWICE -DGIVEN
  * run safe lost: -DLOST -DLOSS
  * run safe given_and_loss: -DLINKED -DLOSS -DGIVEN -DW=2
  * full safe linked_and_loss: -DLINKED -DLOSS -DW=2
+ * full safe passes_and_follows: -DLINKED -DPASSES
  * full safe linked_loss_and_failures: -DLINKED -DLOSS -DFAILS -DW=2
  * plant 1 safe: -DHELD | everything behind the first held work is held
  * plant 2 safe: -DHELD | a hold is watched for after the last look
@@ -35,6 +39,13 @@
  * plant 12 safe: -DPATIENCE -DREVERSE | held_count falls with handed_over, before it is noted when
  * plant 13 safe: -DLOST -DLOSS | a work is let go for a loss after the look that would have failed it
  * plant 14 safe: -DLINKED -DLOSS -DGIVEN -DW=2 -DREVERSE | who enters the gate does not look whether it comes after the rescue
+ * plant 15 safe: -DLINKED -DPASSES -DW=3 | the gate keeps all that comes after a work that waits
+ * plant 16 safe: -DLINKED | what waits for a work in the gate passes it on another queue
+ * plant 17 safe: -DLINKED -DPASSES | who lets a work leave the gate does not wake the thread that waits for that
+ * plant 18 safe: -DLINKED -DPASSES -DW=3 | once something has failed nothing goes over before the gate is empty
+ * plant 19 safe: -DLINKED | only the queue of the oldest work in the gate is kept back
+ * plant 20 safe: -DLINKED -DPASSES -DW=3 -DREVERSE | what is with the other driver is not watched for
+ * plant 21 safe: -DLINKED -DPASSES -DTWICE -DGIVEN | a work waits for others to leave a gate that is empty by then
  */
 #ifndef PLANT
 #define PLANT 0
@@ -47,6 +58,9 @@
 #endif
 #ifdef MAKER
 #define W 2
+#endif
+#if defined(PASSES) && !defined(W)
+#define W 4
 #endif
 #if defined(LINKED) && !defined(W)
 #define W 3
@@ -92,7 +106,25 @@
 #define PARKS(w) ((w) == 1)
 #define COUNT0 0
 #endif
-#if defined(LINKED) || defined(LOST)
+#ifdef TWICE
+#define DEV(w) ((w) <= 2 -> 0 : 1)
+#define QUE(w) ((w) == 4 -> 1 : 0)
+#define VAL(w) ((w) == 2 -> 2 : 1)
+#define HOLD(w) ((w) > 2 -> (w) - 2 : 0)
+#define OWN(w) 0
+#define FOLLOWING(w) 0
+#define PARKS(w) false
+#define COUNT0 2
+#elif defined(PASSES)
+#define DEV(w) ((w) == 1 -> 0 : 1)
+#define QUE(w) ((w) <= 2 -> 0 : 1)
+#define VAL(w) ((w) == 4 -> 2 : 1)
+#define HOLD(w) ((w) == 2 -> 1 : 0)
+#define OWN(w) ((w) == 4 -> 2 : 0)
+#define FOLLOWING(w) ((w) + 1)
+#define PARKS(w) false
+#define COUNT0 1
+#elif defined(LINKED) || defined(LOST)
 #define DEV(w) ((w) == 1 -> 0 : 1)
 #define QUE(w) ((w) == 3 -> 1 : 0)
 #define VAL(w) 1
@@ -130,9 +162,21 @@ bool good[6]; /* ghost: its bytes are right */
 bool hangs, is_rescued;
 byte passed_at_loss; /* ghost: how far device 0 had got */
 
-bool pending, gate_mutex; /* device 1's gate */
+bool pending, gate_mutex, is_wanted; /* device 1's gate */
 byte gate_head, gate_tail, gate_works[4];
-byte believed[2], reported[2], entered[2];
+byte believed[2], reported[2], gated[2];
+
+/* is_behind, will_wait in gate.c */
+#if PLANT == 15
+#define IS_BEHIND(w) (gate_head != gate_tail)
+#elif PLANT == 16
+#define IS_BEHIND(w) (gated[QUE(w)] != 0)
+#else
+#define IS_BEHIND(w) \
+    (gated[QUE(w)] != 0 || \
+     (OWN(w) != 0 && gated[QUE(OWN(w))] != 0 && VAL(OWN(w)) > believed[QUE(OWN(w))]))
+#endif
+#define WILL_WAIT(w) (HOLD(w) != 0 && completed[TIME(HOLD(w))] < VAL(HOLD(w)))
 
 bool is_resting[2], handed_is_old = true, progress_is_old = true, since_is_old; /* older than the deadline */
 
@@ -204,7 +248,13 @@ inline settle() {
         :: is_decided -> skip
         :: else -> break
         fi;
-        atomic { judge(gw, seen_lost); believed[QUE(gw)] = VAL(gw); gate_head++ } /* all with the mutex */
+        atomic { /* all with the mutex */
+            judge(gw, seen_lost);
+            believed[QUE(gw)] = VAL(gw);
+            gated[QUE(gw)]--;
+            gate_head++;
+            has_left = true
+        }
     :: else -> break
     od;
 #if PLANT != 8
@@ -214,7 +264,18 @@ inline settle() {
     :: gate_head == gate_tail -> pending = false
     :: else
     fi;
-    atomic { gate_mutex = false; gw = 0; is_decided = false; seen_lost = false; seen_passed = false }
+    atomic {
+        has_left = has_left && is_wanted;
+        is_wanted = is_wanted && !has_left;
+        gate_mutex = false; gw = 0; is_decided = false; seen_lost = false; seen_passed = false
+    }
+#if PLANT != 17
+    if
+    :: has_left -> WAKE(1)
+    :: else
+    fi;
+#endif
+    has_left = false
 }
 
 inline publish_believed() {
@@ -225,8 +286,10 @@ inline publish_believed() {
         if
 #if PLANT == 8
         :: false
+#elif PLANT == 19
+        :: gated[gq] != 0 && gq == QUE(gate_works[gate_head % 4]) && gv > believed[gq] -> gv = believed[gq]
 #else
-        :: gate_head != gate_tail && gv > believed[gq] -> gv = believed[gq]
+        :: gated[gq] != 0 && gv > believed[gq] -> gv = believed[gq]
 #endif
         :: else
         fi;
@@ -251,7 +314,7 @@ inline publish_believed() {
 /* A device and its executor: runs what it has, then `advanced` in sched/device_start.c. */
 proctype executor(byte d) {
     byte w, i, gw, gq, gv;
-    bool is_decided, seen_lost, seen_passed;
+    bool is_decided, seen_lost, seen_passed, has_left;
 end_device:
     do
     :: atomic {
@@ -266,7 +329,7 @@ end_device:
             done[TIME(w)] = VAL(w);
             good[w] = (HOLD(w) == 0 || good[HOLD(w)]) && (OWN(w) == 0 || good[OWN(w)])
         }
-#if defined(LINKED) && (!defined(LOSS) || defined(FAILS))
+#if defined(LINKED) && (!defined(LOSS) || defined(FAILS)) && !defined(PASSES)
         if
         :: true
         :: d == 0 -> atomic { good[w] = false; failed[w] = true; poison_active = true } /* rota_poison_failed */
@@ -347,6 +410,28 @@ inline look(w) {
     if
     :: ready && held_count[d] != 0 && OWN(w) != 0 && given[QUE(OWN(w))] < VAL(OWN(w)) -> ready = false
     :: else
+    fi;
+#endif
+#ifdef LINKED
+    if
+    :: ready && d == 1 && pending -> /* rota_gate_takes */
+        has_failed = poison_active;
+        atomic {
+            !gate_mutex ->
+#if PLANT == 18
+            ready = !(has_failed && gate_head != gate_tail);
+#else
+#if PLANT == 21
+            ready = !(has_failed && (IS_BEHIND(w) || WILL_WAIT(w)));
+#else
+            ready = gate_head == gate_tail || !(has_failed && (IS_BEHIND(w) || WILL_WAIT(w)));
+#endif
+#endif
+            is_wanted = is_wanted || !ready;
+            assert(!is_wanted || gate_head != gate_tail); /* else nobody ends the wait */
+            has_failed = false
+        }
+    :: else
     fi
 #endif
 }
@@ -366,14 +451,18 @@ inline look_at_all() {
     od
 }
 
-/* for_first of watch_for */
+/* for_first of watch: whatever else the work waits for, and also where it waits for the signal only, as yet */
 inline watch() {
     q = 0;
     do
     :: q < Q ->
         w = held_first[q];
         if
-        :: w != 0 && HOLD(w) != 0 && completed[TIME(HOLD(w))] < VAL(HOLD(w)) && !lost[0] ->
+#if PLANT == 20
+        :: w != 0 && HOLD(w) != 0 && !IS_THERE(w) && !lost[0] ->
+#else
+        :: w != 0 && HOLD(w) != 0 && completed[TIME(HOLD(w))] < VAL(HOLD(w)) ->
+#endif
             if
 #if PLANT == 3
             :: !holders[TIME(HOLD(w))] ->
@@ -401,7 +490,7 @@ inline add_work(w) {
 proctype submitter(byte d) {
     byte held_first[Q], held_last[Q], given[Q], works[W];
     byte taken, until, count, w, q, i;
-    bool ready, seen_lost, any, holds, is_gated;
+    bool ready, seen_lost, any, holds, is_gated, has_failed;
     do
     :: /* take */
         until = published[d];
@@ -563,22 +652,13 @@ spared:
                 atomic { !gate_mutex -> gate_mutex = true }
                 /* rota_across_waits, rota_gate_push */
                 if
-                :: gate_head != gate_tail ||
-                    (HOLD(w) != 0 && completed[TIME(HOLD(w))] < VAL(HOLD(w)) &&
-                     signalled[TIME(HOLD(w))] >= VAL(HOLD(w))) ->
+                :: IS_BEHIND(w) || (WILL_WAIT(w) && signalled[TIME(HOLD(w))] >= VAL(HOLD(w))) ->
                     atomic {
                         if
-                        :: gate_head == gate_tail ->
-                            q = 0;
-                            do
-                            :: q < Q ->
-                                believed[q] =
-                                    (entered[q] > handed_over[AT(1, q)] -> entered[q] : handed_over[AT(1, q)]);
-                                q++
-                            :: else -> q = 0; break
-                            od
+                        :: gated[QUE(w)] == 0 -> believed[QUE(w)] = VAL(w) - 1
                         :: else
                         fi;
+                        gated[QUE(w)]++;
                         gate_works[gate_tail % 4] = w;
                         gate_tail++
                     }
@@ -601,7 +681,6 @@ spared:
                     fi;
                     is_gated = false;
                     seen_lost = false;
-                    entered[QUE(w)] = VAL(w);
                     gate_mutex = false;
                     i++
                 }
@@ -717,7 +796,7 @@ proctype maker() {
 /* rota_device_set_lost, tell_of_loss; rota_across_rescue of the completer */
 proctype loss() {
     byte i, gw, gq, gv;
-    bool is_decided, seen_lost, seen_passed;
+    bool is_decided, seen_lost, seen_passed, has_left;
     atomic {
         lost[0] = true;
         passed_at_loss = completed[0];
@@ -735,6 +814,22 @@ proctype loss() {
     fi;
     is_rescued = true
 #endif
+}
+#endif
+
+#ifdef PASSES
+/* The rest is sequenced, and something else fails and is not healed, before that or after it. */
+proctype failure() {
+    if
+    :: poison_active = true
+    :: true
+    fi;
+    published[1] = W - COUNT0;
+    if
+    :: ring_taken[1] != published[1] -> WAKE(1)
+    :: else
+    fi;
+    poison_active = true
 }
 #endif
 
@@ -770,9 +865,17 @@ proctype monitor() {
 #ifdef MAKER
     assert(completed[AT(1, 0)] == 1 && completed[AT(1, 1)] == 1);
 #endif
-#ifdef LINKED
+#ifdef TWICE
+    assert(completed[0] < 1 || completed[AT(1, 0)] == 1);
+    assert(completed[0] < 2 || (completed[AT(1, 1)] == 1 && !pending));
+    skip
+#elif defined(LINKED)
     assert(!pending || (completed[0] < 1 && !lost[0]));
-    assert((completed[0] < 1 && !lost[0]) || (completed[AT(1, 0)] == 1 && completed[AT(1, 1)] == W - 2))
+    assert((completed[0] < 1 && !lost[0]) || (completed[AT(1, 0)] == 1 && completed[AT(1, 1)] == W - 2));
+#ifdef PASSES
+    assert(completed[AT(1, 1)] >= 1);
+#endif
+    skip
 #endif
 #ifdef PATIENCE
     assert(hangs || completed[AT(1, 0)] == 1)
@@ -783,20 +886,27 @@ init {
     atomic {
         good[0] = true;
 #ifdef LINKED
-        published[0] = 1; /* all is sequenced */
+        published[0] = COUNT0; /* all is sequenced */
+#ifdef PASSES
+        published[1] = 1;
+#else
         published[1] = W - 1;
+#endif
 #else
         run sequencer();
 #endif
 #if defined(MAKER) || defined(PATIENCE)
         run maker();
 #endif
+#ifdef PASSES
+        run failure();
+#endif
 #if defined(PATIENCE)
         run submitter(0);
 #elif defined(GIVEN)
-        handed_over[0] = 1;
-        given_to[0] = 1;
-        signalled[0] = 1;
+        handed_over[0] = COUNT0;
+        given_to[0] = COUNT0;
+        signalled[0] = COUNT0;
 #else
         run hand_over_0();
 #endif
