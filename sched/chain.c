@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "sched/runtime_internal.h"
-#include "sched/wanted.h"
 
 enum { ENTRIES = 32 };
 
@@ -52,33 +51,22 @@ static const entry *entry_at(rota_chain *chain, uint64_t value) {
 }
 
 /* Adds what has not passed of the entry for the value to the wanted values. */
-static void want_entry(rota_runtime *runtime, rota_chain *chain, uint64_t value) {
+static void want_entry(rota_runtime *runtime, rota_wanted *wanted, rota_chain *chain, uint64_t value) {
     const entry *at = entry_at(chain, value);
     const uint64_t count = at ? ra_load_relaxed(&at->count) : 0;
     for (uint64_t i = 0; i < count; i++) {
         const uint64_t point = ra_load_relaxed(&at->points[i]);
-        if (!rota_point_passed(runtime, point)) rota_hazard_want(runtime, point);
+        if (!rota_point_passed(runtime, point)) rota_wanted_add(wanted, runtime->queue_count, point);
     }
 }
 
-static void want_chain(rota_runtime *runtime, uint64_t point) {
-    rota_hazard_want(runtime, point);
-    want_entry(runtime, rota_runtime_timeline(runtime, point)->chain, rota_point_value(point));
+static void want_chain(rota_runtime *runtime, rota_wanted *wanted, uint64_t point) {
+    rota_wanted_add(wanted, runtime->queue_count, point);
+    want_entry(runtime, wanted, rota_runtime_timeline(runtime, point)->chain, rota_point_value(point));
 }
 
-void rota_chain_want(rota_runtime *runtime, uint64_t point) {
-    if (!rota_point_passed(runtime, point)) want_chain(runtime, point);
-}
-
-uint32_t rota_chain_take(rota_runtime *runtime, uint64_t *out_points) {
-    const uint32_t count = runtime->touched_count;
-    for (uint32_t i = 0; i < count; i++) {
-        const uint32_t t = runtime->touched[i];
-        out_points[i] = rota_point(t / runtime->queue_count, t % runtime->queue_count, runtime->wanted[t]);
-        runtime->wanted[t] = 0;
-    }
-    runtime->touched_count = 0;
-    return count;
+void rota_chain_want(rota_runtime *runtime, rota_wanted *wanted, uint64_t point) {
+    if (!rota_point_passed(runtime, point)) want_chain(runtime, wanted, point);
 }
 
 static bool waits_for_others(const rota_work *work) {
@@ -88,18 +76,18 @@ static bool waits_for_others(const rota_work *work) {
     return work->hold_count != 0;
 }
 
-void rota_chain_note(rota_runtime *runtime, const rota_work *work) {
+void rota_chain_note(rota_runtime *runtime, rota_wanted *wanted, const rota_work *work) {
     if (!waits_for_others(work)) return;
     const rota_submission *submission = work->submission;
     rota_chain *chain = work->device->timelines[work->queue].chain;
-    want_entry(runtime, chain, UINT64_MAX);
+    want_entry(runtime, wanted, chain, UINT64_MAX);
     for (uint32_t i = 0; i < work->wait_count; i++) {
         const rota_exec_wait *wait = &submission->waits[work->first_wait + i];
         if (wait->queue != work->queue)
-            want_chain(runtime, rota_point(work->device->index, wait->queue, wait->value));
+            want_chain(runtime, wanted, rota_point(work->device->index, wait->queue, wait->value));
     }
     for (uint32_t i = 0; i < work->hold_count; i++)
-        want_chain(runtime, rota_hold_point(submission->holds[work->first_hold + i]));
+        want_chain(runtime, wanted, rota_hold_point(submission->holds[work->first_hold + i]));
 
     const uint64_t begun = ra_load_relaxed(&chain->begun);
     entry *newest = entry_of(chain, begun);
@@ -109,15 +97,15 @@ void rota_chain_note(rota_runtime *runtime, const rota_work *work) {
     ra_store_release(&newest->from_value, 0);
     const uint32_t own = work->device->index * runtime->queue_count + work->queue;
     uint64_t count = 0;
-    for (uint32_t i = 0; i < runtime->touched_count; i++) {
-        const uint32_t t = runtime->touched[i];
+    for (uint32_t i = 0; i < wanted->count; i++) {
+        const uint32_t t = wanted->touched[i];
         if (t != own)
             ra_store_release(
                 &newest->points[count++],
-                rota_point(t / runtime->queue_count, t % runtime->queue_count, runtime->wanted[t]));
-        runtime->wanted[t] = 0;
+                rota_point(t / runtime->queue_count, t % runtime->queue_count, wanted->value[t]));
+        wanted->value[t] = 0;
     }
-    runtime->touched_count = 0;
+    wanted->count = 0;
     ra_store_release(&newest->count, count);
     ra_store_release(&newest->from_value, work->value); /* with watch_noted */
 }

@@ -15,9 +15,7 @@
 #include <stdint.h>
 #include "exec/exec.h"
 #include "sched/runtime.h"
-
-#define ROTA_DEVICES_MAX 64
-#define ROTA_TIMELINES_MAX (ROTA_DEVICES_MAX * ROTA_EXEC_QUEUES_MAX)
+#include "sched/wanted.h"
 
 /* A timeline's newest entries. For a value before all that are left the oldest of them stands, whose points
  * later works wanted, too. */
@@ -29,13 +27,11 @@ struct rota_work;
 rota_chain *rota_chain_create(uint32_t timelines);
 void rota_chain_destroy(rota_chain *chain);
 
-/* The sequencer's: adds a point and its chain, as far as that has not passed, to the wanted values; and takes
- * those as points, one a timeline at most, leaving none. Returns how many. */
-void rota_chain_want(rota_runtime *runtime, uint64_t point);
-uint32_t rota_chain_take(rota_runtime *runtime, uint64_t *out_points);
+/* The sequencer's: adds a point and its chain, as far as that has not passed, to the wanted values. */
+void rota_chain_want(rota_runtime *runtime, rota_wanted *wanted, uint64_t point);
 /* The sequencer's: the work, whose waits and holds are settled, is the newest of its timeline. Uses the
  * wanted values, and leaves them empty. */
-void rota_chain_note(rota_runtime *runtime, const struct rota_work *work);
+void rota_chain_note(rota_runtime *runtime, rota_wanted *wanted, const struct rota_work *work);
 /* The sequencer's: the work waits for an instance, for which `maker`'s maker was asked. */
 void rota_chain_note_making(const struct rota_work *work, const struct rota_device *maker);
 

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "sched/runtime_internal.h"
-#include "sched/wanted.h"
 
 /* When the list has become twice as long it is gone over as a whole: that costs O(1) a cut. */
 void rota_hazard_fold(rota_residency *residency, uint64_t begin, uint64_t end) {
@@ -21,11 +20,12 @@ void rota_hazard_fold(rota_residency *residency, uint64_t begin, uint64_t end) {
     if (residency->fold_at < ROTA_RANGES_FOLD_AT_LEAST) residency->fold_at = ROTA_RANGES_FOLD_AT_LEAST;
 }
 
-static void want_settled(rota_runtime *runtime, const rota_residency *residency) {
-    for (uint32_t i = 0; i < residency->settled_count; i++) rota_hazard_want(runtime, residency->settled[i]);
+static void want_settled(rota_runtime *runtime, rota_wanted *wanted, const rota_residency *residency) {
+    for (uint32_t i = 0; i < residency->settled_count; i++)
+        rota_wanted_add(wanted, runtime->queue_count, residency->settled[i]);
 }
 
-static void add_reader(rota_runtime *runtime, rota_range *range, uint64_t point) {
+static void add_reader(rota_runtime *runtime, rota_wanted *wanted, rota_range *range, uint64_t point) {
     for (uint32_t r = 0; r < range->reader_count; r++)
         if (rota_point_timeline(range->readers[r]) ==
             rota_point_timeline(point)) { /* the later value covers both */
@@ -37,31 +37,32 @@ static void add_reader(rota_runtime *runtime, rota_range *range, uint64_t point)
         return;
     }
     /* No room: this reader waits for another one and then stands for both. */
-    rota_hazard_want(runtime, range->readers[0]);
+    rota_wanted_add(wanted, runtime->queue_count, range->readers[0]);
     range->readers[0] = point;
     range->is_joint = true;
 }
 
-void rota_hazard_read(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
-                      uint64_t point) {
+void rota_hazard_read(rota_runtime *runtime, rota_wanted *wanted, rota_residency *residency, uint64_t begin,
+                      uint64_t end, uint64_t point) {
     if (residency->owner) rota_replay_disown(residency);
     rota_range *first = rota_ranges_cut(residency, begin, end);
-    want_settled(runtime, residency);
+    want_settled(runtime, wanted, residency);
     for (rota_range *range = first; range && range->begin < end; range = range->next) {
-        rota_hazard_want(runtime, range->writer);
-        add_reader(runtime, range, point);
+        rota_wanted_add(wanted, runtime->queue_count, range->writer);
+        add_reader(runtime, wanted, range, point);
     }
     rota_ranges_join(residency, begin, end, false);
 }
 
-void rota_hazard_write(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
-                       uint64_t point, rota_places valid) {
+void rota_hazard_write(rota_runtime *runtime, rota_wanted *wanted, rota_residency *residency, uint64_t begin,
+                       uint64_t end, uint64_t point, rota_places valid) {
     if (residency->owner) rota_replay_disown(residency);
     rota_range *first = rota_ranges_cut(residency, begin, end);
-    want_settled(runtime, residency);
+    want_settled(runtime, wanted, residency);
     for (rota_range *range = first; range && range->begin < end; range = range->next) {
-        rota_hazard_want(runtime, range->writer);
-        for (uint32_t r = 0; r < range->reader_count; r++) rota_hazard_want(runtime, range->readers[r]);
+        rota_wanted_add(wanted, runtime->queue_count, range->writer);
+        for (uint32_t r = 0; r < range->reader_count; r++)
+            rota_wanted_add(wanted, runtime->queue_count, range->readers[r]);
         range->writer = point;
         range->reader_count = 0;
         range->is_joint = false;
@@ -70,22 +71,22 @@ void rota_hazard_write(rota_runtime *runtime, rota_residency *residency, uint64_
     rota_ranges_join(residency, begin, end, false);
 }
 
-void rota_hazard_move(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
-                      uint64_t point, const rota_device *to) {
+void rota_hazard_move(rota_runtime *runtime, rota_wanted *wanted, rota_residency *residency, uint64_t begin,
+                      uint64_t end, uint64_t point, const rota_device *to) {
     rota_places bit = rota_residency_bit(residency, to);
     if (residency->owner) rota_replay_disown(residency);
     rota_range *first = rota_ranges_cut(residency, begin, end);
-    want_settled(runtime, residency);
+    want_settled(runtime, wanted, residency);
     for (rota_range *range = first; range && range->begin < end; range = range->next) {
         /* The move waits for the writer and then stands for it. Readers of other devices' copies go on; a
          * later writer waits for them and for the move. Readers of this memory may still look at the bytes
          * that the move replaces: a plan's segment may read there what its segment on another device
          * overwrites. */
-        rota_hazard_want(runtime, range->writer);
+        rota_wanted_add(wanted, runtime->queue_count, range->writer);
         for (uint32_t r = 0; r < range->reader_count; r++) {
             const rota_device *reader = runtime->devices[rota_point_device(range->readers[r])];
             if (rota_residency_bit(residency, reader) == bit || range->is_joint)
-                rota_hazard_want(runtime, range->readers[r]);
+                rota_wanted_add(wanted, runtime->queue_count, range->readers[r]);
         }
         range->writer = point;
         rota_range_set_valid(range, begin, end, range->valid | bit);
@@ -112,14 +113,14 @@ static rota_timeline *timeline_at(rota_runtime *runtime, uint32_t index) {
 /* Whether waiting for another of the wanted values proves this one. Only values of the work's own device do,
  * and only of values of its own: a wait for another device ends without having been kept when that one is
  * lost, and then nothing that it had waited for is known. */
-static bool implied_by_other(rota_runtime *runtime, uint32_t which, uint32_t device) {
-    uint32_t t = runtime->touched[which];
+static bool implied_by_other(rota_runtime *runtime, rota_wanted *wanted, uint32_t which, uint32_t device) {
+    uint32_t t = wanted->touched[which];
     if (t / runtime->queue_count != device) return false;
-    for (uint32_t i = 0; i < runtime->touched_count; i++) {
-        uint32_t other = runtime->touched[i];
-        if (i == which || runtime->wanted[other] == 0 || other / runtime->queue_count != device) continue;
-        const uint64_t *clock = rota_hazard_clock(timeline_at(runtime, other), runtime->wanted[other]);
-        if (clock && clock[t] >= runtime->wanted[t]) return true;
+    for (uint32_t i = 0; i < wanted->count; i++) {
+        uint32_t other = wanted->touched[i];
+        if (i == which || wanted->value[other] == 0 || other / runtime->queue_count != device) continue;
+        const uint64_t *clock = rota_hazard_clock(timeline_at(runtime, other), wanted->value[other]);
+        if (clock && clock[t] >= wanted->value[t]) return true;
     }
     return false;
 }
@@ -131,7 +132,7 @@ static bool brings_shared(const rota_runtime *runtime, const rota_device *device
     return ra_load_relaxed(&device->is_shared) && timeline / runtime->queue_count != device->index;
 }
 
-void rota_hazard_settle(rota_runtime *runtime, rota_work *work) {
+void rota_hazard_settle(rota_runtime *runtime, rota_wanted *wanted, rota_work *work) {
     rota_submission *submission = work->submission;
     rota_device *device = work->device;
     rota_timeline *own = &device->timelines[work->queue];
@@ -140,19 +141,19 @@ void rota_hazard_settle(rota_runtime *runtime, rota_work *work) {
     uint32_t dropped = 0, on_device = 0;
     work->first_wait = submission->wait_count;
     work->first_hold = submission->hold_count;
-    for (uint32_t i = 0; i < runtime->touched_count; i++) {
-        uint32_t t = runtime->touched[i];
-        uint64_t value = runtime->wanted[t];
+    for (uint32_t i = 0; i < wanted->count; i++) {
+        uint32_t t = wanted->touched[i];
+        uint64_t value = wanted->value[t];
         if (t == own_index && value >= work->value) {
-            runtime->wanted[t] = 0; /* the work's own accesses */
+            wanted->value[t] = 0; /* the work's own accesses */
         } else if (t - first < queues && own->clock[t] >= value) {
-            runtime->wanted[t] = 0;
+            wanted->value[t] = 0;
             dropped++;
         } else if (t - first >= queues || device->exec->caps.unified_host) {
             /* Seen complete by the host: on host memory, and for holds, that is all there is to wait for. A
              * GPU's queues need the wait all the same: it makes the writes visible. */
             if (ra_load_acquire(&timeline_at(runtime, t)->completed) >= value) { /* with advanced */
-                runtime->wanted[t] = 0;
+                wanted->value[t] = 0;
                 dropped++;
                 if (own->clock[t] >= value) continue; /* acquired by a work before */
                 own->clock[t] = value;
@@ -160,18 +161,19 @@ void rota_hazard_settle(rota_runtime *runtime, rota_work *work) {
             }
         }
     }
-    if (runtime->touched_count > 1)
-        for (uint32_t i = 0; i < runtime->touched_count; i++)
-            if (runtime->wanted[runtime->touched[i]] != 0 && implied_by_other(runtime, i, device->index)) {
-                runtime->wanted[runtime->touched[i]] = 0;
+    if (wanted->count > 1)
+        for (uint32_t i = 0; i < wanted->count; i++)
+            if (wanted->value[wanted->touched[i]] != 0 &&
+                implied_by_other(runtime, wanted, i, device->index)) {
+                wanted->value[wanted->touched[i]] = 0;
                 dropped++;
             }
     bool learned = false;
     uint32_t timelines = ra_load_acquire(&runtime->device_count) * queues;
-    for (uint32_t i = 0; i < runtime->touched_count; i++) {
-        uint32_t t = runtime->touched[i];
-        uint64_t value = runtime->wanted[t];
-        runtime->wanted[t] = 0;
+    for (uint32_t i = 0; i < wanted->count; i++) {
+        uint32_t t = wanted->touched[i];
+        uint64_t value = wanted->value[t];
+        wanted->value[t] = 0;
         if (value == 0) continue;
         if (t - first < queues) {
             submission->waits[submission->wait_count++] = (rota_exec_wait){t - first, value};
@@ -188,7 +190,7 @@ void rota_hazard_settle(rota_runtime *runtime, rota_work *work) {
         for (uint32_t k = 0; clock && k < timelines; k++)
             if (own->clock[k] < clock[k]) own->clock[k] = clock[k];
     }
-    runtime->touched_count = 0;
+    wanted->count = 0;
     if (learned) {
         rota_clock_entry *entry = &own->history[own->history_next];
         own->history_next = (own->history_next + 1) % ROTA_CLOCK_HISTORY;
