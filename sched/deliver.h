@@ -39,7 +39,7 @@ struct rota_delivery {
     rota_delivery_wait *waits; /* deliveries by the completer that come before */
     uint64_t *points;          /* and writes by devices, the newest of each queue */
     /* All that these come after, their chains and what deliveries before them come after among it: whoever
-     * waits for the ticket watches it (chain.h), with the submission pinned. */
+     * waits for the ticket watches it (progress.h), with the submission pinned. */
     uint64_t *after;
     uint64_t noted; /* scratch: number of the last one that found this one before it */
     /* The completer's. */

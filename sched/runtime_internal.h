@@ -39,18 +39,22 @@
 #include "graph/buffer_internal.h"
 #include "sched/causes.h"
 #include "sched/chain.h"
+#include "sched/clocks.h"
 #include "sched/deliver.h"
 #include "sched/devices.h"
 #include "sched/failures.h"
 #include "sched/handle.h"
+#include "sched/hazard.h"
 #include "sched/import.h"
 #include "sched/instances.h"
+#include "sched/linked.h"
 #include "sched/loss.h"
 #include "sched/mailboxes.h"
 #include "sched/maker.h"
 #include "sched/marks.h"
 #include "sched/plan/compiled.h"
 #include "sched/point.h"
+#include "sched/progress.h"
 #include "sched/ranges.h"
 #include "sched/released.h"
 #include "sched/run.h"
@@ -843,10 +847,6 @@ bool rota_across_may_link(const rota_device *a, const rota_device *b);
 /* From here on they do / no longer. */
 rota_status rota_across_link(rota_device *a, rota_device *b);
 void rota_across_unlink(rota_device *a, rota_device *b);
-/* Settling: what the hold is for the work, which waits for `queue` of another device. */
-uint64_t rota_across_hold(const rota_work *work, uint64_t point, uint32_t *count);
-/* Whether works of these queues (bits, at least one) can wait for the point's timeline on the device. */
-bool rota_across_can_wait(const rota_device *device, uint32_t queues, uint64_t point);
 /* Whether the device can be given the work as far as this hold goes: it has passed, or the device can wait
  * for it. */
 bool rota_across_is_ready(rota_runtime *runtime, uint64_t hold);
@@ -936,25 +936,6 @@ bool rota_staging_is_busy(const rota_device *device);
 /* Closing: the memory of all blocks, idle or not; and the blocks. */
 void rota_staging_close(rota_device *device);
 void rota_staging_free(rota_device *device);
-
-/* hazard.c (the sequencer's) */
-/* Adds what an access must wait for to the wanted values; then records the access. */
-void rota_hazard_read(rota_runtime *runtime, rota_wanted *wanted, rota_residency *residency, uint64_t begin,
-                      uint64_t end, uint64_t point);
-void rota_hazard_write(rota_runtime *runtime, rota_wanted *wanted, rota_residency *residency, uint64_t begin,
-                       uint64_t end, uint64_t point, rota_places valid);
-/* Bytes of the range become valid on one more device. */
-void rota_hazard_move(rota_runtime *runtime, rota_wanted *wanted, rota_residency *residency, uint64_t begin,
-                      uint64_t end, uint64_t point, const rota_device *to);
-/* Turns the wanted values into waits and holds of the work, dropping what the clocks prove; updates the
- * clocks. */
-void rota_hazard_settle(rota_runtime *runtime, rota_wanted *wanted, rota_work *work);
-/* Before an access of the host's: joins ranges around [begin, end) that differ by nothing but what has passed,
- * which is forgotten. Accesses of plans leave it, since a replay notes what it waits for, passed or not, and the
- * points of a plan that owns the residency move with its replays (replay.c). */
-void rota_hazard_fold(rota_residency *residency, uint64_t begin, uint64_t end);
-/* What a work knows that waited for `value` of the timeline; NULL: nothing beyond the value. */
-const uint64_t *rota_hazard_clock(const rota_timeline *timeline, uint64_t value);
 
 /* sidings.c (the sequencer's) */
 /* What works are going to come after, as far as their place depends on it. Begins with device and queues. */
