@@ -43,15 +43,13 @@ static bool brings_shared(const rota_runtime *runtime, const rota_device *device
     return ra_load_relaxed(&device->is_shared) && timeline / runtime->queue_count != device->index;
 }
 
-void rota_hazard_settle(rota_runtime *runtime, rota_wanted *wanted, rota_work *work) {
-    rota_submission *submission = work->submission;
-    rota_device *device = work->device;
+/* What the work need not wait for, as its queue's clock or the host says; returns how many. */
+static uint32_t drop_proved(rota_runtime *runtime, rota_wanted *wanted, rota_work *work) {
+    const rota_device *device = work->device;
     rota_timeline *own = &device->timelines[work->queue];
     const uint32_t queues = runtime->queue_count, first = device->index * queues; /* the device's timelines */
     const uint32_t own_index = first + work->queue;
-    uint32_t dropped = 0, on_device = 0;
-    work->first_wait = submission->wait_count;
-    work->first_hold = submission->hold_count;
+    uint32_t dropped = 0;
     for (uint32_t i = 0; i < wanted->count; i++) {
         uint32_t t = wanted->touched[i];
         uint64_t value = wanted->value[t];
@@ -72,15 +70,29 @@ void rota_hazard_settle(rota_runtime *runtime, rota_wanted *wanted, rota_work *w
             }
         }
     }
-    if (wanted->count > 1)
-        for (uint32_t i = 0; i < wanted->count; i++)
-            if (wanted->value[wanted->touched[i]] != 0 &&
-                implied_by_other(runtime, wanted, i, device->index)) {
-                wanted->value[wanted->touched[i]] = 0;
-                dropped++;
-            }
+    return dropped;
+}
+
+/* What another of the wanted values proves; returns how many. */
+static uint32_t drop_implied(rota_runtime *runtime, rota_wanted *wanted, uint32_t device) {
+    uint32_t dropped = 0;
+    for (uint32_t i = 0; wanted->count > 1 && i < wanted->count; i++)
+        if (wanted->value[wanted->touched[i]] != 0 && implied_by_other(runtime, wanted, i, device)) {
+            wanted->value[wanted->touched[i]] = 0;
+            dropped++;
+        }
+    return dropped;
+}
+
+/* What is left becomes waits and holds, and the clock learns of it; whether of more than its own queue. */
+static bool write_out(rota_runtime *runtime, rota_wanted *wanted, rota_work *work, uint32_t timelines) {
+    rota_submission *submission = work->submission;
+    const rota_device *device = work->device;
+    rota_timeline *own = &device->timelines[work->queue];
+    const uint32_t queues = runtime->queue_count, first = device->index * queues;
+    const uint32_t own_index = first + work->queue;
+    uint32_t on_device = 0;
     bool learned = false;
-    uint32_t timelines = ra_load_acquire(&runtime->device_count) * queues;
     for (uint32_t i = 0; i < wanted->count; i++) {
         uint32_t t = wanted->touched[i];
         uint64_t value = wanted->value[t];
@@ -102,7 +114,18 @@ void rota_hazard_settle(rota_runtime *runtime, rota_wanted *wanted, rota_work *w
             if (own->clock[k] < clock[k]) own->clock[k] = clock[k];
     }
     wanted->count = 0;
-    if (learned) {
+    return learned;
+}
+
+void rota_hazard_settle(rota_runtime *runtime, rota_wanted *wanted, rota_work *work) {
+    rota_submission *submission = work->submission;
+    work->first_wait = submission->wait_count;
+    work->first_hold = submission->hold_count;
+    uint32_t dropped = drop_proved(runtime, wanted, work);
+    dropped += drop_implied(runtime, wanted, work->device->index);
+    const uint32_t timelines = ra_load_acquire(&runtime->device_count) * runtime->queue_count;
+    if (write_out(runtime, wanted, work, timelines)) {
+        rota_timeline *own = &work->device->timelines[work->queue];
         rota_clock_entry *entry = &own->history[own->history_next];
         own->history_next = (own->history_next + 1) % ROTA_CLOCK_HISTORY;
         entry->from_value = work->value;
