@@ -65,26 +65,6 @@ void rota_across_unlink(rota_device *a, rota_device *b) {
 
 /* ---- Waits ---- */
 
-bool rota_across_can_wait(const rota_device *device, uint32_t queues, uint64_t point) {
-    const rota_device *other = device->runtime->devices[rota_point_device(point)];
-    /* While something has failed the host waits: rota_across_is_ready. */
-    return queues && ra_load_acquire(&device->runtime->poison_active) == 0 &&
-           (ra_load_acquire(&device->linked) >> other->index & 1u) &&
-           (device->exec->caps.timeline_queues & queues) == queues &&
-           other->timelines[rota_point_queue(point)].shared[device->index];
-}
-
-uint64_t rota_across_hold(const rota_work *work, uint64_t point, uint32_t *count) {
-    rota_timeline *timeline = rota_runtime_timeline(work->device->runtime, point);
-    /* A move's bytes may be put in place by the host when it is handed over. */
-    if (work->kind == ROTA_WORK_MIGRATE_IN || *count == ROTA_EXEC_TIMELINE_WAITS_MAX ||
-        !rota_across_can_wait(work->device, 1u << work->queue, point))
-        return point;
-    if (!ra_load_relaxed(&timeline->awaited)) ra_store_relaxed(&timeline->awaited, 1);
-    (*count)++;
-    return point | ROTA_HOLD_ON_DEVICE;
-}
-
 bool rota_across_is_ready(rota_runtime *runtime, uint64_t hold) {
     uint64_t point = rota_hold_point(hold);
     if (rota_point_passed(runtime, point)) return true;

@@ -1,67 +1,20 @@
-/* What a submission's end waits for, and when that last got on: default deadlines count from there, so that
- * nothing else that goes on in the runtime can make a wait endless. Internal; not installed.
- *
- * A point's *chain* is the point itself and the newest value of each other timeline that a work up to the
- * point waits for, directly or through works that it waits for. The sequencer notes it for each work that
- * waits for another timeline; whoever waits takes it once and then watches those timelines, each only up to
- * its value. Where works of those are not with their devices since instances are made, it watches who makes
- * them, up to the newest that was asked for. Such a wait is finite: every progress that counts is one of the
- * values in the chain, or a step of one of those instances. */
+/* What a point comes after, noted as works are sequenced: the sequencer's. See progress.h. Internal; not
+ * installed. */
 #ifndef ROTA_SCHED_CHAIN_H
 #define ROTA_SCHED_CHAIN_H
 
-#include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
-#include "exec/exec.h"
 #include "sched/runtime.h"
-
-#define ROTA_DEVICES_MAX 64
-#define ROTA_TIMELINES_MAX (ROTA_DEVICES_MAX * ROTA_EXEC_QUEUES_MAX)
-
-/* A timeline's newest entries. For a value before all that are left the oldest of them stands, whose points
- * later works wanted, too. */
-typedef struct rota_chain rota_chain;
+#include "sched/wanted.h"
 
 struct rota_work;
 
-/* With room for so many timelines in each entry; NULL: no host memory. */
-rota_chain *rota_chain_create(uint32_t timelines);
-void rota_chain_destroy(rota_chain *chain);
-
-/* The sequencer's: adds a point and its chain, as far as that has not passed, to the wanted values; and takes
- * those as points, one a timeline at most, leaving none. Returns how many. */
-void rota_chain_want(rota_runtime *runtime, uint64_t point);
-uint32_t rota_chain_take(rota_runtime *runtime, uint64_t *out_points);
+/* The sequencer's: adds a point and its chain, as far as that has not passed, to the wanted values. */
+void rota_chain_want(rota_runtime *runtime, rota_wanted *wanted, uint64_t point);
 /* The sequencer's: the work, whose waits and holds are settled, is the newest of its timeline. Uses the
  * wanted values, and leaves them empty. */
-void rota_chain_note(rota_runtime *runtime, const struct rota_work *work);
+void rota_chain_note(rota_runtime *runtime, rota_wanted *wanted, const struct rota_work *work);
 /* The sequencer's: the work waits for an instance, for which `maker`'s maker was asked. */
 void rota_chain_note_making(const struct rota_work *work, const struct rota_device *maker);
-
-typedef struct rota_watched {
-    uint64_t point, completed;
-} rota_watched;
-
-/* Watching a chain: a waiting call's own. */
-typedef struct rota_progress {
-    rota_runtime *runtime;
-    uint64_t since_ns; /* of the last progress seen, at first when the watching began */
-    uint32_t count;
-    uint64_t makers; /* bit per device whose maker is watched, up to `made` instances */
-    uint64_t made[ROTA_DEVICES_MAX];
-    rota_watched watched[ROTA_TIMELINES_MAX];
-} rota_progress;
-
-/* Lock-free. From now on, nothing watched yet. */
-void rota_progress_begin(rota_progress *progress, rota_runtime *runtime);
-/* Watches one more point, with its chain. Lock-free. */
-void rota_progress_watch_chain(rota_progress *progress, uint64_t point);
-/* Watches points whose chains are among them. Lock-free. */
-void rota_progress_watch_points(rota_progress *progress, const uint64_t *points, uint32_t count);
-/* All that a device was given so far, chains aside: whether the device is alive. Lock-free. */
-void rota_progress_watch_device(rota_progress *progress, const rota_device *device);
-/* Looks again; when what is watched last got on. Lock-free. */
-uint64_t rota_progress_look(rota_progress *progress);
 
 #endif

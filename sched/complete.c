@@ -255,7 +255,7 @@ static void finish_delivery(completion *c, rota_submission *submission) {
         rota_sleeper_wake(&runtime->sequencer_sleeper);
         return;
     }
-    /* seq_cst: with the load in view_ticket, around the sleep of who waits. */
+    /* seq_cst: with the load in rota_ticket_view, around the sleep of who waits. */
     (void)ra_fetch_or_seq_cst(&submission->cell->state, (uint32_t)ROTA_CELL_DONE);
     if (was_handed_over) {
         /* Releases the submission to the sequencer, which may recycle it after this. seq_cst, with its

@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "sched/runtime_internal.h"
-#include "sched/wanted.h"
 
 /* ---- The treap ---- */
 
@@ -221,15 +220,17 @@ static bool reserve(rota_runtime *runtime, rota_submission *submission, uint64_t
 }
 
 /* What the completer's turn comes after, all taken over. Those before are there: their ranges were. */
-static void note_after(rota_runtime *runtime, rota_delivery *delivery) {
-    for (uint32_t i = 0; i < delivery->point_count; i++) rota_chain_want(runtime, delivery->points[i]);
+static void note_after(rota_runtime *runtime, rota_wanted *wanted, rota_delivery *delivery) {
+    for (uint32_t i = 0; i < delivery->point_count; i++)
+        rota_chain_want(runtime, wanted, delivery->points[i]);
     for (uint32_t i = 0; i < delivery->wait_count; i++) {
         const rota_delivery *older = delivery->waits[i].older;
-        rota_chain_want(runtime, older->submission->final_point);
+        rota_chain_want(runtime, wanted, older->submission->final_point);
         for (uint32_t k = 0; k < older->after_count; k++)
-            if (!rota_point_passed(runtime, older->after[k])) rota_hazard_want(runtime, older->after[k]);
+            if (!rota_point_passed(runtime, older->after[k]))
+                rota_wanted_add(wanted, runtime->queue_count, older->after[k]);
     }
-    delivery->after_count = rota_chain_take(runtime, delivery->after);
+    delivery->after_count = rota_wanted_take(wanted, runtime->queue_count, delivery->after);
 }
 
 static uint64_t address_of(const rota_submission *submission, uint32_t t) {
@@ -249,7 +250,7 @@ static bool is_direct(const rota_plan_transfer *transfer, const rota_device *dev
            (b->unpassed & ~((uint64_t)1 << device->index)) == 0;
 }
 
-bool rota_deliver_outputs(rota_runtime *runtime, rota_submission *submission) {
+bool rota_deliver_outputs(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission) {
     const rota_plan *plan = submission->plan;
     rota_delivery *delivery = &submission->delivery;
     const uint32_t outputs = plan->transfer_count - plan->input_count;
@@ -288,22 +289,23 @@ bool rota_deliver_outputs(rota_runtime *runtime, rota_submission *submission) {
                 (uint64_t)(uintptr_t)submission->bounce + submission->bounces[bounced++].offset;
         take_over(runtime, delivery, address, address + bytes, ROTA_POINT_NONE, 0);
     }
-    note_after(runtime, delivery);
+    note_after(runtime, wanted, delivery);
     return true;
 }
 
-bool rota_deliver_to(rota_runtime *runtime, rota_submission *submission, const void *memory, uint64_t bytes) {
+bool rota_deliver_to(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
+                     const void *memory, uint64_t bytes) {
     const uint64_t address = (uint64_t)(uintptr_t)memory;
     overlap b = {0};
     look(runtime, &submission->delivery, runtime->deliveries.root, address, address + bytes, &b);
     if (!reserve(runtime, submission, 1, b.ranges)) return false;
     take_over(runtime, &submission->delivery, address, address + bytes, ROTA_POINT_NONE, 0);
-    note_after(runtime, &submission->delivery);
+    note_after(runtime, wanted, &submission->delivery);
     return true;
 }
 
-void rota_deliver_segment(rota_runtime *runtime, rota_submission *submission, uint32_t segment,
-                          uint64_t point, uint32_t *next) {
+void rota_deliver_segment(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
+                          uint32_t segment, uint64_t point, uint32_t *next) {
     const rota_plan *plan = submission->plan;
     const rota_plan_run *run = plan->run;
     rota_delivery *delivery = &submission->delivery;
@@ -314,7 +316,7 @@ void rota_deliver_segment(rota_runtime *runtime, rota_submission *submission, ui
         if (submission->bounce_count && in_bounce < submission->bounce_bytes) continue;
         take_over(runtime, delivery, address, address + bytes_of(plan, t), point, noted);
         while (delivery->point_count > noted)
-            rota_hazard_want(runtime, delivery->points[--delivery->point_count]);
+            rota_wanted_add(wanted, runtime->queue_count, delivery->points[--delivery->point_count]);
     }
 }
 
@@ -343,9 +345,9 @@ bool rota_deliver_is_behind(rota_runtime *runtime, const rota_submission *submis
     return submission->kind != ROTA_RECORD_WRITE && overlapping_ranges(runtime, submission) != 0;
 }
 
-bool rota_deliver_nothing(rota_runtime *runtime, rota_submission *submission) {
+bool rota_deliver_nothing(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission) {
     const rota_host_read *read = submission->read;
-    if (read) return rota_deliver_to(runtime, submission, read->data, read->size);
+    if (read) return rota_deliver_to(runtime, wanted, submission, read->data, read->size);
     const rota_plan *plan = submission->plan;
     rota_delivery *delivery = &submission->delivery;
     const uint32_t outputs = plan->transfer_count - plan->input_count;
@@ -354,7 +356,7 @@ bool rota_deliver_nothing(rota_runtime *runtime, rota_submission *submission) {
         const uint64_t address = address_of(submission, t);
         take_over(runtime, delivery, address, address + bytes_of(plan, t), ROTA_POINT_NONE, 0);
     }
-    note_after(runtime, delivery);
+    note_after(runtime, wanted, delivery);
     return true;
 }
 

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "sched/wanted.h"
 
 typedef struct rota_runtime rota_runtime;
 typedef struct rota_submission rota_submission;
@@ -38,7 +39,7 @@ struct rota_delivery {
     rota_delivery_wait *waits; /* deliveries by the completer that come before */
     uint64_t *points;          /* and writes by devices, the newest of each queue */
     /* All that these come after, their chains and what deliveries before them come after among it: whoever
-     * waits for the ticket watches it (chain.h), with the submission pinned. */
+     * waits for the ticket watches it (progress.h), with the submission pinned. */
     uint64_t *after;
     uint64_t noted; /* scratch: number of the last one that found this one before it */
     /* The completer's. */
@@ -67,18 +68,19 @@ void rota_deliver_begin(rota_submission *submission);
 /* Before a replay is handed over: finds what comes before its OUTPUTs and has them come before what follows.
  * May make it a hosted one. False, with nothing changed: no host memory. O(log n) for each OUTPUT, with n
  * those of unfinished submissions. */
-bool rota_deliver_outputs(rota_runtime *runtime, rota_submission *submission);
+bool rota_deliver_outputs(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission);
 /* The same for one piece of memory that the completer will write for the submission, which is hosted. */
-bool rota_deliver_to(rota_runtime *runtime, rota_submission *submission, const void *memory, uint64_t bytes);
+bool rota_deliver_to(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
+                     const void *memory, uint64_t bytes);
 /* As the works are made, in order: adds what a segment that writes host memory itself must wait for to the
  * wanted values. `*next` begins at 0. */
-void rota_deliver_segment(rota_runtime *runtime, rota_submission *submission, uint32_t segment,
-                          uint64_t point, uint32_t *next);
+void rota_deliver_segment(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
+                          uint32_t segment, uint64_t point, uint32_t *next);
 /* The submission ends without having been handed over: whether its ticket must wait all the same, since
  * what was submitted before will still write memory that it names. Needs no memory. */
 bool rota_deliver_is_behind(rota_runtime *runtime, const rota_submission *submission);
 /* If so: it takes its place. False, with nothing changed: no host memory for that. */
-bool rota_deliver_nothing(rota_runtime *runtime, rota_submission *submission);
+bool rota_deliver_nothing(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission);
 /* Nothing more will be written for the submission: its ranges are nobody's. */
 void rota_deliver_end(rota_runtime *runtime, rota_submission *submission);
 void rota_deliveries_free(rota_runtime *runtime);

@@ -1,13 +1,6 @@
 /* Hazards between submissions: who last wrote and since read each range of a persistent buffer, and which
- * waits follow. The sequencer's alone, so nothing here is shared.
- *
- * Waits are cumulative along a queue, and a value reached on one queue proves what its works waited for: a
- * clock per queue keeps, for every timeline, the value that all later works of the queue are known to come
- * after. A wait that the clock proves is dropped. */
-#include <string.h>
-
+ * waits follow (clocks.c). The sequencer's alone, so nothing here is shared. */
 #include "sched/runtime_internal.h"
-#include "sched/wanted.h"
 
 /* When the list has become twice as long it is gone over as a whole: that costs O(1) a cut. */
 void rota_hazard_fold(rota_residency *residency, uint64_t begin, uint64_t end) {
@@ -21,11 +14,12 @@ void rota_hazard_fold(rota_residency *residency, uint64_t begin, uint64_t end) {
     if (residency->fold_at < ROTA_RANGES_FOLD_AT_LEAST) residency->fold_at = ROTA_RANGES_FOLD_AT_LEAST;
 }
 
-static void want_settled(rota_runtime *runtime, const rota_residency *residency) {
-    for (uint32_t i = 0; i < residency->settled_count; i++) rota_hazard_want(runtime, residency->settled[i]);
+static void want_settled(rota_runtime *runtime, rota_wanted *wanted, const rota_residency *residency) {
+    for (uint32_t i = 0; i < residency->settled_count; i++)
+        rota_wanted_add(wanted, runtime->queue_count, residency->settled[i]);
 }
 
-static void add_reader(rota_runtime *runtime, rota_range *range, uint64_t point) {
+static void add_reader(rota_runtime *runtime, rota_wanted *wanted, rota_range *range, uint64_t point) {
     for (uint32_t r = 0; r < range->reader_count; r++)
         if (rota_point_timeline(range->readers[r]) ==
             rota_point_timeline(point)) { /* the later value covers both */
@@ -37,31 +31,32 @@ static void add_reader(rota_runtime *runtime, rota_range *range, uint64_t point)
         return;
     }
     /* No room: this reader waits for another one and then stands for both. */
-    rota_hazard_want(runtime, range->readers[0]);
+    rota_wanted_add(wanted, runtime->queue_count, range->readers[0]);
     range->readers[0] = point;
     range->is_joint = true;
 }
 
-void rota_hazard_read(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
-                      uint64_t point) {
+void rota_hazard_read(rota_runtime *runtime, rota_wanted *wanted, rota_residency *residency, uint64_t begin,
+                      uint64_t end, uint64_t point) {
     if (residency->owner) rota_replay_disown(residency);
     rota_range *first = rota_ranges_cut(residency, begin, end);
-    want_settled(runtime, residency);
+    want_settled(runtime, wanted, residency);
     for (rota_range *range = first; range && range->begin < end; range = range->next) {
-        rota_hazard_want(runtime, range->writer);
-        add_reader(runtime, range, point);
+        rota_wanted_add(wanted, runtime->queue_count, range->writer);
+        add_reader(runtime, wanted, range, point);
     }
     rota_ranges_join(residency, begin, end, false);
 }
 
-void rota_hazard_write(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
-                       uint64_t point, rota_places valid) {
+void rota_hazard_write(rota_runtime *runtime, rota_wanted *wanted, rota_residency *residency, uint64_t begin,
+                       uint64_t end, uint64_t point, rota_places valid) {
     if (residency->owner) rota_replay_disown(residency);
     rota_range *first = rota_ranges_cut(residency, begin, end);
-    want_settled(runtime, residency);
+    want_settled(runtime, wanted, residency);
     for (rota_range *range = first; range && range->begin < end; range = range->next) {
-        rota_hazard_want(runtime, range->writer);
-        for (uint32_t r = 0; r < range->reader_count; r++) rota_hazard_want(runtime, range->readers[r]);
+        rota_wanted_add(wanted, runtime->queue_count, range->writer);
+        for (uint32_t r = 0; r < range->reader_count; r++)
+            rota_wanted_add(wanted, runtime->queue_count, range->readers[r]);
         range->writer = point;
         range->reader_count = 0;
         range->is_joint = false;
@@ -70,22 +65,22 @@ void rota_hazard_write(rota_runtime *runtime, rota_residency *residency, uint64_
     rota_ranges_join(residency, begin, end, false);
 }
 
-void rota_hazard_move(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
-                      uint64_t point, const rota_device *to) {
+void rota_hazard_move(rota_runtime *runtime, rota_wanted *wanted, rota_residency *residency, uint64_t begin,
+                      uint64_t end, uint64_t point, const rota_device *to) {
     rota_places bit = rota_residency_bit(residency, to);
     if (residency->owner) rota_replay_disown(residency);
     rota_range *first = rota_ranges_cut(residency, begin, end);
-    want_settled(runtime, residency);
+    want_settled(runtime, wanted, residency);
     for (rota_range *range = first; range && range->begin < end; range = range->next) {
         /* The move waits for the writer and then stands for it. Readers of other devices' copies go on; a
          * later writer waits for them and for the move. Readers of this memory may still look at the bytes
          * that the move replaces: a plan's segment may read there what its segment on another device
          * overwrites. */
-        rota_hazard_want(runtime, range->writer);
+        rota_wanted_add(wanted, runtime->queue_count, range->writer);
         for (uint32_t r = 0; r < range->reader_count; r++) {
             const rota_device *reader = runtime->devices[rota_point_device(range->readers[r])];
             if (rota_residency_bit(residency, reader) == bit || range->is_joint)
-                rota_hazard_want(runtime, range->readers[r]);
+                rota_wanted_add(wanted, runtime->queue_count, range->readers[r]);
         }
         range->writer = point;
         rota_range_set_valid(range, begin, end, range->valid | bit);
@@ -94,108 +89,3 @@ void rota_hazard_move(rota_runtime *runtime, rota_residency *residency, uint64_t
 }
 
 /* ---- Clocks ---- */
-
-const uint64_t *rota_hazard_clock(const rota_timeline *timeline, uint64_t value) {
-    for (uint32_t back = 1; back <= ROTA_CLOCK_HISTORY; back++) {
-        const rota_clock_entry *entry =
-            &timeline->history[(timeline->history_next + ROTA_CLOCK_HISTORY - back) % ROTA_CLOCK_HISTORY];
-        if (entry->from_value == 0) return NULL;
-        if (entry->from_value <= value) return entry->clock;
-    }
-    return NULL;
-}
-
-static rota_timeline *timeline_at(rota_runtime *runtime, uint32_t index) {
-    return &runtime->devices[index / runtime->queue_count]->timelines[index % runtime->queue_count];
-}
-
-/* Whether waiting for another of the wanted values proves this one. Only values of the work's own device do,
- * and only of values of its own: a wait for another device ends without having been kept when that one is
- * lost, and then nothing that it had waited for is known. */
-static bool implied_by_other(rota_runtime *runtime, uint32_t which, uint32_t device) {
-    uint32_t t = runtime->touched[which];
-    if (t / runtime->queue_count != device) return false;
-    for (uint32_t i = 0; i < runtime->touched_count; i++) {
-        uint32_t other = runtime->touched[i];
-        if (i == which || runtime->wanted[other] == 0 || other / runtime->queue_count != device) continue;
-        const uint64_t *clock = rota_hazard_clock(timeline_at(runtime, other), runtime->wanted[other]);
-        if (clock && clock[t] >= runtime->wanted[t]) return true;
-    }
-    return false;
-}
-
-/* Whether what the timeline's works wrote, or came after, may lie in memory that this device has too. Its own
- * points aside, any may stand for those of the device that it shares memory with: a move's stands for the
- * writer's. */
-static bool brings_shared(const rota_runtime *runtime, const rota_device *device, uint32_t timeline) {
-    return ra_load_relaxed(&device->is_shared) && timeline / runtime->queue_count != device->index;
-}
-
-void rota_hazard_settle(rota_runtime *runtime, rota_work *work) {
-    rota_submission *submission = work->submission;
-    rota_device *device = work->device;
-    rota_timeline *own = &device->timelines[work->queue];
-    const uint32_t queues = runtime->queue_count, first = device->index * queues; /* the device's timelines */
-    const uint32_t own_index = first + work->queue;
-    uint32_t dropped = 0, on_device = 0;
-    work->first_wait = submission->wait_count;
-    work->first_hold = submission->hold_count;
-    for (uint32_t i = 0; i < runtime->touched_count; i++) {
-        uint32_t t = runtime->touched[i];
-        uint64_t value = runtime->wanted[t];
-        if (t == own_index && value >= work->value) {
-            runtime->wanted[t] = 0; /* the work's own accesses */
-        } else if (t - first < queues && own->clock[t] >= value) {
-            runtime->wanted[t] = 0;
-            dropped++;
-        } else if (t - first >= queues || device->exec->caps.unified_host) {
-            /* Seen complete by the host: on host memory, and for holds, that is all there is to wait for. A
-             * GPU's queues need the wait all the same: it makes the writes visible. */
-            if (ra_load_acquire(&timeline_at(runtime, t)->completed) >= value) { /* with advanced */
-                runtime->wanted[t] = 0;
-                dropped++;
-                if (own->clock[t] >= value) continue; /* acquired by a work before */
-                own->clock[t] = value;
-                if (brings_shared(runtime, device, t)) work->acquires = true;
-            }
-        }
-    }
-    if (runtime->touched_count > 1)
-        for (uint32_t i = 0; i < runtime->touched_count; i++)
-            if (runtime->wanted[runtime->touched[i]] != 0 && implied_by_other(runtime, i, device->index)) {
-                runtime->wanted[runtime->touched[i]] = 0;
-                dropped++;
-            }
-    bool learned = false;
-    uint32_t timelines = ra_load_acquire(&runtime->device_count) * queues;
-    for (uint32_t i = 0; i < runtime->touched_count; i++) {
-        uint32_t t = runtime->touched[i];
-        uint64_t value = runtime->wanted[t];
-        runtime->wanted[t] = 0;
-        if (value == 0) continue;
-        if (t - first < queues) {
-            submission->waits[submission->wait_count++] = (rota_exec_wait){t - first, value};
-        } else {
-            uint64_t point = rota_point(t / queues, t % queues, value);
-            submission->holds[submission->hold_count++] = rota_across_hold(work, point, &on_device);
-            if (brings_shared(runtime, device, t)) work->acquires = true;
-        }
-        if (own->clock[t] < value) own->clock[t] = value;
-        if (t == own_index) continue;
-        learned = true;
-        if (t - first >= queues) continue; /* as in implied_by_other */
-        const uint64_t *clock = rota_hazard_clock(timeline_at(runtime, t), value);
-        for (uint32_t k = 0; clock && k < timelines; k++)
-            if (own->clock[k] < clock[k]) own->clock[k] = clock[k];
-    }
-    runtime->touched_count = 0;
-    if (learned) {
-        rota_clock_entry *entry = &own->history[own->history_next];
-        own->history_next = (own->history_next + 1) % ROTA_CLOCK_HISTORY;
-        entry->from_value = work->value;
-        memcpy(entry->clock, own->clock, timelines * sizeof *entry->clock);
-    }
-    work->wait_count = submission->wait_count - work->first_wait;
-    work->hold_count = submission->hold_count - work->first_hold;
-    if (dropped) (void)ra_fetch_add_relaxed(&runtime->stat_waits_dropped, dropped);
-}

@@ -118,7 +118,7 @@ static rota_status wrap_memory(rota_plan_run *run, rota_run_instance *instance, 
 #define PATIENCE 4u
 
 /* The maker's, and who compiles: begins what takes a driver's time for one part; that is progress of what
- * waits for the instance (chain.h), as is its taking as long as could be expected. */
+ * waits for the instance (progress.h), as is its taking as long as could be expected. */
 static uint64_t begin_step(rota_plan_run *run, uint32_t part) {
     rota_device *maker = run->parts[0].device;
     const uint64_t now = rota_clock_ns();

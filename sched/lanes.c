@@ -120,7 +120,7 @@ static bool add_block(rota_runtime *runtime) {
     if (!memory) return false;
     runtime->lane_blocks[block] = (rota_lane_block){
         (rota_lane *)(void *)memory, (rota_lane_store *)(void *)(memory + lanes * sizeof(rota_lane))};
-    ra_store_release(&runtime->lanes_ready, ready + (uint32_t)lanes); /* with claim and view_ticket */
+    ra_store_release(&runtime->lanes_ready, ready + (uint32_t)lanes); /* with claim and rota_ticket_view */
     return true;
 }
 
@@ -286,7 +286,7 @@ static rota_lane *claim(rota_runtime *runtime, uint32_t *out_index) {
         lane->store = &runtime->lane_blocks[block].stores[index - block_begin(block)];
         lane->first_chunk = number;
         begin_chunk(lane, number, &lane->store->first);
-        ra_store_release(&lane->sequence, runtime->sequence_base); /* with view_ticket */
+        ra_store_release(&lane->sequence, runtime->sequence_base); /* with rota_ticket_view */
     }
     cached_lane *entry = &cache[0];
     for (int k = 0; k < CACHED_LANES; k++)
@@ -369,7 +369,7 @@ rota_status rota_lane_publish(rota_runtime *runtime, rota_record_kind kind, void
     if (payload_words)
         memcpy(&lane->store->words[begin % ROTA_LANE_WORDS], payload, payload_words * sizeof *payload);
     lane->words_tail = words_end;
-    ra_store_release(&lane->sequence, sequence); /* the cell is the ticket's: with view_ticket */
+    ra_store_release(&lane->sequence, sequence); /* the cell is the ticket's: with rota_ticket_view */
     rota_record *record = &lane->store->records[tail % ROTA_LANE_RECORDS];
     record->sequence = sequence;
     record->object = object;

@@ -4,8 +4,9 @@
 
 #include <stdint.h>
 #include "exec/exec.h"
-#include "sched/runtime.h"
 
+#define ROTA_DEVICES_MAX 64
+#define ROTA_TIMELINES_MAX (ROTA_DEVICES_MAX * ROTA_EXEC_QUEUES_MAX)
 _Static_assert(ROTA_DEVICES_MAX <= 1024 && ROTA_EXEC_QUEUES_MAX <= 64, "a point has 10 and 6 bits for them");
 #define ROTA_POINT_NONE 0u
 #define ROTA_POINT_PASSED UINT64_MAX /* of a ticket that ended without any work */

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "sched/runtime_internal.h"
-#include "sched/wanted.h"
 
 /* Below this many external accesses, resolving costs no more than this bookkeeping. */
 enum { OWN_AT = 8 };
@@ -127,14 +126,15 @@ uint32_t rota_replay_begin(rota_runtime *runtime, rota_plan_run *run, uint64_t *
     return devices * runtime->queue_count;
 }
 
-void rota_replay_want(rota_runtime *runtime, const rota_plan_run *run, const uint64_t *base,
-                      uint32_t segment) {
+void rota_replay_want(rota_runtime *runtime, rota_wanted *wanted, const rota_plan_run *run,
+                      const uint64_t *base, uint32_t segment) {
     const rota_replay *replay = run->replay;
     for (uint32_t i = replay->first_wait[segment]; i < replay->first_wait[segment + 1]; i++) {
         const noted_wait *wait = &replay->waits[i];
         const uint32_t t = wait->timeline;
         const uint64_t value = (wait->own ? base[t] : replay->last_base[t]) + wait->offset;
-        rota_hazard_want(runtime, rota_point(t / runtime->queue_count, t % runtime->queue_count, value));
+        rota_wanted_add(wanted, runtime->queue_count,
+                        rota_point(t / runtime->queue_count, t % runtime->queue_count, value));
     }
 }
 
@@ -142,13 +142,13 @@ bool rota_replay_notes(const rota_plan_run *run) {
     return run->replay && run->replay->state == REPLAY_OWNED;
 }
 
-void rota_replay_note(rota_runtime *runtime, rota_plan_run *run, const uint64_t *own_base, uint32_t segment,
-                      bool *notes) {
+void rota_replay_note(rota_runtime *runtime, rota_wanted *wanted, rota_plan_run *run,
+                      const uint64_t *own_base, uint32_t segment, bool *notes) {
     rota_replay *replay = run->replay;
     replay->first_wait[segment] = replay->wait_count;
-    for (uint32_t i = 0; i < runtime->touched_count; i++) {
-        uint32_t t = runtime->touched[i];
-        const uint64_t value = runtime->wanted[t];
+    for (uint32_t i = 0; i < wanted->count; i++) {
+        uint32_t t = wanted->touched[i];
+        const uint64_t value = wanted->value[t];
         const bool own = value > own_base[t];
         const uint64_t base = own ? own_base[t] : replay->last_base[t];
         if (value <= base || value > base + replay->count[t]) {

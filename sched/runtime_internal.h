@@ -39,18 +39,22 @@
 #include "graph/buffer_internal.h"
 #include "sched/causes.h"
 #include "sched/chain.h"
+#include "sched/clocks.h"
 #include "sched/deliver.h"
 #include "sched/devices.h"
 #include "sched/failures.h"
 #include "sched/handle.h"
+#include "sched/hazard.h"
 #include "sched/import.h"
 #include "sched/instances.h"
+#include "sched/linked.h"
 #include "sched/loss.h"
 #include "sched/mailboxes.h"
 #include "sched/maker.h"
 #include "sched/marks.h"
 #include "sched/plan/compiled.h"
 #include "sched/point.h"
+#include "sched/progress.h"
 #include "sched/ranges.h"
 #include "sched/released.h"
 #include "sched/run.h"
@@ -59,6 +63,7 @@
 #include "sched/ticket_state.h"
 #include "sched/timeline.h"
 #include "sched/times.h"
+#include "sched/wanted.h"
 
 #define ROTA_DRIVERS_MAX 8
 /* Lanes are made in blocks: the first of so many, each later one of as many as there are before it. */
@@ -775,8 +780,7 @@ struct rota_runtime {
     uint64_t held_by; /* bit per device */
     uint64_t parked;  /* submissions of plans that were to wait and have not ended */
     bool stranding;   /* a lost device's submission waits for other devices to be through with it */
-    uint64_t *wanted; /* scratch: value wanted of each timeline */
-    uint32_t *touched, touched_count;
+    rota_wanted wanted;       /* empty between records; who needs it is given it */
     struct rota_merge *merge; /* sequencer.c */
     uint64_t rounds, idle_looked_ns;
     _Atomic uint64_t reap_requested, reap_done;
@@ -868,10 +872,6 @@ bool rota_across_may_link(const rota_device *a, const rota_device *b);
 /* From here on they do / no longer. */
 rota_status rota_across_link(rota_device *a, rota_device *b);
 void rota_across_unlink(rota_device *a, rota_device *b);
-/* Settling: what the hold is for the work, which waits for `queue` of another device. */
-uint64_t rota_across_hold(const rota_work *work, uint64_t point, uint32_t *count);
-/* Whether works of these queues (bits, at least one) can wait for the point's timeline on the device. */
-bool rota_across_can_wait(const rota_device *device, uint32_t queues, uint64_t point);
 /* Whether the device can be given the work as far as this hold goes: it has passed, or the device can wait
  * for it. */
 bool rota_across_is_ready(rota_runtime *runtime, uint64_t hold);
@@ -972,25 +972,6 @@ bool rota_staging_is_busy(const rota_device *device);
 void rota_staging_close(rota_device *device);
 void rota_staging_free(rota_device *device);
 
-/* hazard.c (the sequencer's) */
-/* Adds what an access must wait for to the wanted values; then records the access. */
-void rota_hazard_read(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
-                      uint64_t point);
-void rota_hazard_write(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
-                       uint64_t point, rota_places valid);
-/* Bytes of the range become valid on one more device. */
-void rota_hazard_move(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end,
-                      uint64_t point, const rota_device *to);
-/* Turns the wanted values into waits and holds of the work, dropping what the clocks prove; updates the
- * clocks. */
-void rota_hazard_settle(rota_runtime *runtime, rota_work *work);
-/* Before an access of the host's: joins ranges around [begin, end) that differ by nothing but what has passed,
- * which is forgotten. Accesses of plans leave it, since a replay notes what it waits for, passed or not, and the
- * points of a plan that owns the residency move with its replays (replay.c). */
-void rota_hazard_fold(rota_residency *residency, uint64_t begin, uint64_t end);
-/* What a work knows that waited for `value` of the timeline; NULL: nothing beyond the value. */
-const uint64_t *rota_hazard_clock(const rota_timeline *timeline, uint64_t value);
-
 /* sidings.c (the sequencer's) */
 /* What works are going to come after, as far as their place depends on it. Begins with device and queues. */
 typedef struct rota_ahead {
@@ -1032,13 +1013,13 @@ bool rota_replay_is_known(const rota_plan_run *run);
 void rota_replay_forget(rota_plan_run *run);
 uint32_t rota_replay_begin(rota_runtime *runtime, rota_plan_run *run, uint64_t *out_base);
 /* Known: adds the noted waits of a segment to the wanted values. */
-void rota_replay_want(rota_runtime *runtime, const rota_plan_run *run, const uint64_t *base,
-                      uint32_t segment);
+void rota_replay_want(rota_runtime *runtime, rota_wanted *wanted, const rota_plan_run *run,
+                      const uint64_t *base, uint32_t segment);
 /* Not known: whether this replay follows its like, so that what its segments want can be noted; and notes it,
  * with nothing but external accesses in the wanted values. *notes becomes false without memory. */
 bool rota_replay_notes(const rota_plan_run *run);
-void rota_replay_note(rota_runtime *runtime, rota_plan_run *run, const uint64_t *base, uint32_t segment,
-                      bool *notes);
+void rota_replay_note(rota_runtime *runtime, rota_wanted *wanted, rota_plan_run *run, const uint64_t *base,
+                      uint32_t segment, bool *notes);
 void rota_replay_end(rota_runtime *runtime, rota_plan_run *run, const uint64_t *base, uint32_t timelines,
                      bool known, bool noted, bool moves);
 

@@ -5,7 +5,6 @@
 
 #include "sched/runtime_internal.h"
 #include "sched/submission.h"
-#include "sched/wanted.h"
 
 /* ---- Submissions ---- */
 
@@ -232,10 +231,10 @@ static void end_later(rota_runtime *runtime, rota_cell *cell, rota_cell_chunk *c
 /* Returns whether the submission is over. It is not where what was submitted before is still to write OUTPUT
  * memory that it names, as who waits for its ticket may free that: then it has its turn among deliveries.
  * Without memory for that, or `has_record`, it is over, and its ticket ends later. */
-static bool end_without_works(rota_runtime *runtime, rota_submission *submission, bool has_record,
-                              rota_status status, rota_reason reason) {
+static bool end_without_works(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
+                              bool has_record, rota_status status, rota_reason reason) {
     const bool is_behind = rota_deliver_is_behind(runtime, submission);
-    const bool has_turn = is_behind && has_record && rota_deliver_nothing(runtime, submission);
+    const bool has_turn = is_behind && has_record && rota_deliver_nothing(runtime, wanted, submission);
     mark_unwritten(runtime, submission, reason);
     if (is_behind) (void)ra_fetch_or_acq_rel(&submission->cell->state, (uint32_t)ROTA_CELL_HOSTED);
     rota_ticket_set_failed(runtime, submission->cell, submission->ticket_id, status, reason);
@@ -411,9 +410,9 @@ static void provide(rota_runtime *runtime, rota_ahead *ahead, uint64_t size, uin
     if (!*out_span) ahead->late = 2;
 }
 
-static void send(rota_runtime *runtime, rota_work *work, const rota_ahead *ahead) {
-    rota_hazard_settle(runtime, work);
-    rota_chain_note(runtime, work);
+static void send(rota_runtime *runtime, rota_wanted *wanted, rota_work *work, const rota_ahead *ahead) {
+    rota_hazard_settle(runtime, wanted, work);
+    rota_chain_note(runtime, wanted, work);
     rota_siding_note(work, ahead);
     rota_handover_push(work->device, work);
 }
@@ -428,8 +427,9 @@ static uint64_t end_of_same(rota_residency *residency, uint64_t at, uint64_t end
 
 /* Moves bytes [begin, end), which one device has, to the device: out of the memory of one that has them, and
  * in. */
-static void move_range(rota_runtime *runtime, rota_submission *submission, rota_residency *residency,
-                       uint64_t begin, uint64_t end, rota_places valid, rota_device *to) {
+static void move_range(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
+                       rota_residency *residency, uint64_t begin, uint64_t end, rota_places valid,
+                       rota_device *to) {
     rota_device *from = holder_of(runtime, residency, valid);
     uint32_t index = submission->transfer_count++;
     submission->transfers[index] =
@@ -441,8 +441,8 @@ static void move_range(rota_runtime *runtime, rota_submission *submission, rota_
         provide(runtime, &ahead, end - begin, ROTA_EXEC_MEMORY_HOST_READ, &submission->transfers[index].down);
         rota_work *out = add_copy(submission, &ahead, ROTA_WORK_MIGRATE_OUT, index);
         out_point = work_point(out);
-        rota_hazard_read(runtime, residency, begin, end, out_point);
-        send(runtime, out, &ahead);
+        rota_hazard_read(runtime, wanted, residency, begin, end, out_point);
+        send(runtime, wanted, out, &ahead);
     }
     rota_ahead ahead = {.device = to}; /* such a work never waits for another device on its own */
     rota_ahead_add(&ahead, out_point);
@@ -450,20 +450,20 @@ static void move_range(rota_runtime *runtime, rota_submission *submission, rota_
     if (!to->exec->caps.unified_host)
         provide(runtime, &ahead, end - begin, ROTA_EXEC_MEMORY_HOST_WRITE, &submission->transfers[index].up);
     rota_work *in = add_copy(submission, &ahead, ROTA_WORK_MIGRATE_IN, index);
-    rota_hazard_want(runtime, out_point);
-    rota_hazard_move(runtime, residency, begin, end, work_point(in), to);
-    send(runtime, in, &ahead);
+    rota_wanted_add(wanted, runtime->queue_count, out_point);
+    rota_hazard_move(runtime, wanted, residency, begin, end, work_point(in), to);
+    send(runtime, wanted, in, &ahead);
     (void)ra_fetch_add_relaxed(&runtime->stat_migrations, 1);
     (void)ra_fetch_add_relaxed(&runtime->stat_migrated_bytes, end - begin);
 }
 
-static void bring(rota_runtime *runtime, rota_submission *submission, rota_residency *residency,
-                  uint64_t begin, uint64_t end, rota_device *device) {
+static void bring(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
+                  rota_residency *residency, uint64_t begin, uint64_t end, rota_device *device) {
     for (uint64_t at = begin; at < end;) {
         rota_places valid;
         uint64_t to = end_of_same(residency, at, end, &valid);
         if (!(valid & rota_residency_bit(residency, device)))
-            move_range(runtime, submission, residency, at, to, valid, device);
+            move_range(runtime, wanted, submission, residency, at, to, valid, device);
         at = to;
     }
 }
@@ -563,38 +563,41 @@ static bool check_plan(rota_runtime *runtime, rota_submission *submission, uint3
     return true;
 }
 
-static void access_external(rota_runtime *runtime, rota_submission *submission,
+static void access_external(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
                             const rota_plan_external *external, rota_device *device, uint64_t point) {
     uint64_t begin;
     rota_residency *residency = rota_submission_external(submission, external, &begin);
     uint64_t end = begin + external->size_bytes;
     if (external->flags & ROTA_EXTERNAL_WRITE) {
-        rota_hazard_write(runtime, residency, begin, end, point, rota_residency_bit(residency, device));
+        rota_hazard_write(runtime, wanted, residency, begin, end, point,
+                          rota_residency_bit(residency, device));
         if (ra_load_relaxed(&residency->home_plus_1) != device->index + 1)
             ra_store_relaxed(&residency->home_plus_1, device->index + 1);
     } else {
-        rota_hazard_read(runtime, residency, begin, end, point);
+        rota_hazard_read(runtime, wanted, residency, begin, end, point);
     }
 }
 
 /* What a segment comes after because of what it touches outside the plan. */
-static void want_external(rota_runtime *runtime, rota_submission *submission, uint32_t index,
-                          rota_device *device, uint64_t point, const uint64_t *base, bool *notes) {
+static void want_external(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
+                          uint32_t index, rota_device *device, uint64_t point, const uint64_t *base,
+                          bool *notes) {
     const rota_plan *plan = submission->plan;
     const rota_plan_segment *segment = &plan->segments[index];
     for (uint32_t e = 0; e < segment->external_count; e++)
-        access_external(runtime, submission, &plan->externals[segment->first_external + e], device, point);
-    if (*notes) rota_replay_note(runtime, plan->run, base, index, notes);
+        access_external(runtime, wanted, submission, &plan->externals[segment->first_external + e], device,
+                        point);
+    if (*notes) rota_replay_note(runtime, wanted, plan->run, base, index, notes);
 }
 
-static void bring_incoming(rota_runtime *runtime, rota_submission *submission,
+static void bring_incoming(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
                            const rota_plan_segment *segment, rota_device *device) {
     for (uint32_t e = 0; e < segment->external_count; e++) {
         const rota_plan_external *external = &submission->plan->externals[segment->first_external + e];
         if (!(external->flags & ROTA_EXTERNAL_INCOMING)) continue;
         uint64_t begin;
         rota_residency *residency = rota_submission_external(submission, external, &begin);
-        bring(runtime, submission, residency, begin, begin + external->size_bytes, device);
+        bring(runtime, wanted, submission, residency, begin, begin + external->size_bytes, device);
     }
 }
 
@@ -674,7 +677,8 @@ static uint64_t choose_parking(rota_runtime *runtime, const rota_submission *sub
     return parking;
 }
 
-static void sequence_plan(rota_runtime *runtime, rota_submission *submission, uint64_t *out_final) {
+static void sequence_plan(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
+                          uint64_t *out_final) {
     rota_plan *plan = submission->plan;
     rota_plan_run *run = plan->run;
     uint64_t base[ROTA_DEVICES_MAX * ROTA_EXEC_QUEUES_MAX];
@@ -700,7 +704,8 @@ static void sequence_plan(rota_runtime *runtime, rota_submission *submission, ui
     /* What a segment needs from before this replay moves first of all: an earlier segment on another device
      * may overwrite it there, and nothing in the plan orders the two. */
     for (uint32_t s = 0; s < plan->segment_count && !known; s++)
-        bring_incoming(runtime, submission, &plan->segments[s], plan->parts[plan->segments[s].part].device);
+        bring_incoming(runtime, wanted, submission, &plan->segments[s],
+                       plan->parts[plan->segments[s].part].device);
     if (!known) parking = choose_parking(runtime, submission, is_late, false, arena, aheads);
     notes = notes && !parking; /* whose waits are for queues of its own */
     for (uint32_t s = 0; s < plan->segment_count; s++) {
@@ -719,19 +724,20 @@ static void sequence_plan(rota_runtime *runtime, rota_submission *submission, ui
         uint64_t point = work_point(work);
         submission->segment_points[s] = point;
         if (known)
-            rota_replay_want(runtime, run, base, s);
+            rota_replay_want(runtime, wanted, run, base, s);
         else
-            want_external(runtime, submission, s, device, point, base, &notes);
+            want_external(runtime, wanted, submission, s, device, point, base, &notes);
         for (uint32_t w = 0; w < segment->wait_count; w++)
-            rota_hazard_want(runtime,
-                             submission->segment_points[plan->segment_waits[segment->first_wait + w]]);
-        if (run->direct_count) rota_deliver_segment(runtime, submission, s, point, &direct);
-        if (run->has_arena && is_first) rota_hazard_want(runtime, run->arena_points[arena]);
-        rota_hazard_settle(runtime, work);
+            rota_wanted_add(wanted, runtime->queue_count,
+                            submission->segment_points[plan->segment_waits[segment->first_wait + w]]);
+        if (run->direct_count) rota_deliver_segment(runtime, wanted, submission, s, point, &direct);
+        if (run->has_arena && is_first)
+            rota_wanted_add(wanted, runtime->queue_count, run->arena_points[arena]);
+        rota_hazard_settle(runtime, wanted, work);
         rota_siding_note(work, parks ? &aheads[segment->part] : NULL);
         if (!is_made) rota_chain_note_making(work, run->parts[0].device);
         if (instance_hold != ROTA_POINT_NONE && is_first) add_hold(submission, work, instance_hold);
-        if (work->wait_count | work->hold_count) rota_chain_note(runtime, work);
+        if (work->wait_count | work->hold_count) rota_chain_note(runtime, wanted, work);
         started[device->index] |= (uint64_t)1 << segment->queue;
         rota_handover_push(device, work);
     }
@@ -749,7 +755,8 @@ static void sequence_plan(rota_runtime *runtime, rota_submission *submission, ui
     run->unreaped++;
 }
 
-static void sequence_write(rota_runtime *runtime, rota_submission *submission, uint64_t *out_final) {
+static void sequence_write(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
+                           uint64_t *out_final) {
     rota_host_write *write = &submission->write;
     rota_device *device = write->device;
     rota_hazard_fold(write->residency, write->offset, write->offset + write->size);
@@ -757,10 +764,10 @@ static void sequence_write(rota_runtime *runtime, rota_submission *submission, u
     rota_ahead_access(&ahead, write->residency, write->offset, write->offset + write->size, true);
     rota_work *work = add_copy(submission, &ahead, ROTA_WORK_WRITE, 0);
     *out_final = work_point(work);
-    rota_hazard_write(runtime, write->residency, write->offset, write->offset + write->size, *out_final,
-                      rota_residency_bit(write->residency, device));
+    rota_hazard_write(runtime, wanted, write->residency, write->offset, write->offset + write->size,
+                      *out_final, rota_residency_bit(write->residency, device));
     ra_store_relaxed(&write->residency->home_plus_1, device->index + 1);
-    send(runtime, work, &ahead);
+    send(runtime, wanted, work, &ahead);
     const bool is_kept = rota_siding_keeps(work);
     uint64_t charge = write->staging ? rota_staging_charge(runtime, write->size) : 0;
     if (is_kept) {
@@ -824,19 +831,19 @@ static bool comes_after_others(const rota_submission *submission) {
 }
 
 /* Where nobody waits in the call, the completer brings the bytes, when it is their turn. */
-static bool deliver_read(rota_runtime *runtime, rota_submission *submission) {
+static bool deliver_read(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission) {
     const rota_host_read *read = submission->read;
     submission->hosted = read->data != NULL;
     if (!submission->hosted) return true;
-    if (!rota_deliver_to(runtime, submission, read->data, read->size)) return false;
+    if (!rota_deliver_to(runtime, wanted, submission, read->data, read->size)) return false;
     uint32_t state = ROTA_CELL_HOSTED | (comes_after_others(submission) ? ROTA_CELL_SPREAD : 0u);
     (void)ra_fetch_or_acq_rel(&submission->cell->state, state);
     return true;
 }
 
 /* A work for each device that some of the bytes come from. */
-static bool sequence_read(rota_runtime *runtime, rota_submission *submission, uint64_t *out_final,
-                          rota_reason *out_reason, rota_status *out_status) {
+static bool sequence_read(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
+                          uint64_t *out_final, rota_reason *out_reason, rota_status *out_status) {
     rota_host_read *read = submission->read;
     rota_residency *residency = read->residency;
     uint32_t unused = 0;
@@ -846,7 +853,7 @@ static bool sequence_read(rota_runtime *runtime, rota_submission *submission, ui
                         &unused, out_reason, out_status))
         return false;
     if (!make_parts(runtime, read) || !reserve(runtime, submission, read->part_count, 1, 1, 1) ||
-        !deliver_read(runtime, submission)) {
+        !deliver_read(runtime, wanted, submission)) {
         *out_status = ROTA_OUT_OF_MEMORY;
         out_reason->cause =
             rota_cause_new(runtime, ROTA_OUT_OF_MEMORY, "read of buffer '%s': no host memory for it",
@@ -863,12 +870,12 @@ static bool sequence_read(rota_runtime *runtime, rota_submission *submission, ui
         provide(runtime, &ahead, part->size, ROTA_EXEC_MEMORY_HOST_READ, &part->down);
         rota_work *work = add_copy(submission, &ahead, ROTA_WORK_READ, p);
         /* The last one stands for all. */
-        if (p > 0) rota_hazard_want(runtime, *out_final);
+        if (p > 0) rota_wanted_add(wanted, runtime->queue_count, *out_final);
         *out_final = work_point(work);
         for (uint32_t e = part->first_extent; e < part->first_extent + part->extent_count; e++)
-            rota_hazard_read(runtime, residency, read->extents[e].offset,
+            rota_hazard_read(runtime, wanted, residency, read->extents[e].offset,
                              read->extents[e].offset + read->extents[e].size, *out_final);
-        send(runtime, work, &ahead);
+        send(runtime, wanted, work, &ahead);
         if (!submission->kept_in && rota_siding_keeps(work)) begin_keeping(submission, residency, 0);
     }
     return true;
@@ -876,6 +883,7 @@ static bool sequence_read(rota_runtime *runtime, rota_submission *submission, ui
 
 void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_index,
                           const rota_record *record) {
+    rota_wanted *wanted = &runtime->wanted;
     rota_cell_chunk *chunk = rota_lane_take(runtime, lane, record->sequence);
     rota_cell *cell = &chunk->cells[record->sequence % ROTA_CHUNK_CELLS];
     const uint64_t id = rota_ticket_id(record->sequence, lane_index);
@@ -926,7 +934,7 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
         ok = ok && check_plan(runtime, submission, &moves, &reason, &status) &&
              (moves == 0 || reserve(runtime, submission, plan->segment_count + 2u * moves,
                                     plan->segment_count, moves, run->payload_words)) &&
-             rota_deliver_outputs(runtime, submission);
+             rota_deliver_outputs(runtime, wanted, submission);
         ra_store_relaxed(&submission->inputs_left, run->stages_inputs ? plan->input_count : 0);
         if (ok) {
             uint32_t state =
@@ -935,7 +943,7 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
                 (plan->input_count ? 0u : ROTA_CELL_TAKEN);
             if (state) (void)ra_fetch_or_acq_rel(&cell->state, state);
             ra_store_release(&cell->submission, submission);
-            sequence_plan(runtime, submission, &final);
+            sequence_plan(runtime, wanted, submission, &final);
         }
     } else if (record->kind == ROTA_RECORD_WRITE) {
         rota_host_write *request = record->object;
@@ -951,13 +959,13 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
             ok = false;
         }
         ra_store_release(&cell->submission, submission);
-        if (ok) sequence_write(runtime, submission, &final);
+        if (ok) sequence_write(runtime, wanted, submission, &final);
     } else {
         submission->read = record->object;
         submission->kept_in = NULL;
         note_name(submission, submission->read->residency->buffer->name);
         ra_store_release(&cell->submission, submission);
-        ok = has_record && sequence_read(runtime, submission, &final, &reason, &status);
+        ok = has_record && sequence_read(runtime, wanted, submission, &final, &reason, &status);
     }
     count_one(&runtime->stat_submissions);
     if (!ok) {
@@ -969,7 +977,7 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
                                    number};
         submission->hosted = false;
         if (!has_record) {
-            (void)end_without_works(runtime, submission, false, status, reason);
+            (void)end_without_works(runtime, wanted, submission, false, status, reason);
             submission->payload = payload;
             rota_chunk_ended(chunk);
             if (submission->args) rota_args_ended(submission->args);
@@ -980,7 +988,7 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
         if (submission->kind == ROTA_RECORD_PLAN) submission->plan->run->unreaped++;
         ra_store_release(&cell->submission, submission);
         rota_submission_publish(submission);
-        bool is_over = end_without_works(runtime, submission, true, status, reason);
+        bool is_over = end_without_works(runtime, wanted, submission, true, status, reason);
         if (submission->payload == words) submission->payload = payload;
         if (is_over) {
             let_go(runtime, submission);

@@ -27,20 +27,19 @@ typedef struct rota_merge {
 rota_status rota_sequencer_create(rota_runtime *runtime) {
     uint32_t timelines = ROTA_DEVICES_MAX * runtime->queue_count;
     runtime->merge = calloc(1, sizeof *runtime->merge);
-    runtime->wanted = calloc(timelines, sizeof *runtime->wanted);
-    runtime->touched = calloc(timelines, sizeof *runtime->touched);
-    if (!runtime->merge || !runtime->wanted || !runtime->touched)
+    runtime->wanted.value = calloc(timelines, sizeof *runtime->wanted.value);
+    runtime->wanted.touched = calloc(timelines, sizeof *runtime->wanted.touched);
+    if (!runtime->merge || !runtime->wanted.value || !runtime->wanted.touched)
         return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory for the sequencer");
     return ROTA_OK;
 }
 
 void rota_sequencer_free(rota_runtime *runtime) {
     free(runtime->merge);
-    free(runtime->wanted);
-    free(runtime->touched);
+    free(runtime->wanted.value);
+    free(runtime->wanted.touched);
     runtime->merge = NULL;
-    runtime->wanted = NULL;
-    runtime->touched = NULL;
+    runtime->wanted = (rota_wanted){0};
 }
 
 static uint64_t stamp_at(const rota_lane *lane, uint64_t position) {

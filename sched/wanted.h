@@ -1,16 +1,28 @@
-/* The points that the submission at hand comes after: the sequencer's, of each timeline the latest. Internal. */
+/* Points that a work is to come after, the newest of each timeline: the sequencer's. Filled for one work
+ * after the other, or for one delivery, and emptied by who makes waits, a chain or a list of it. Internal;
+ * not installed. */
 #ifndef ROTA_SCHED_WANTED_H
 #define ROTA_SCHED_WANTED_H
 
-#include "sched/runtime_internal.h"
+#include <stdint.h>
+#include "sched/point.h"
 
-/* The submission at hand comes after the point: what is wanted of its timeline is at least that. */
-static inline void rota_hazard_want(rota_runtime *runtime, uint64_t point) {
+typedef struct rota_wanted {
+    uint64_t *value;   /* by timeline, as an index over all devices; 0: none */
+    uint32_t *touched; /* timelines that have had a value since it was empty */
+    uint32_t count;
+} rota_wanted;
+
+/* What is wanted of the point's timeline is at least the point; a device has so many timelines. */
+static inline void rota_wanted_add(rota_wanted *wanted, uint32_t queue_count, uint64_t point) {
     if (point == ROTA_POINT_NONE) return;
-    uint32_t t = rota_point_device(point) * runtime->queue_count + rota_point_queue(point);
+    uint32_t t = rota_point_device(point) * queue_count + rota_point_queue(point);
     uint64_t value = rota_point_value(point);
-    if (runtime->wanted[t] == 0) runtime->touched[runtime->touched_count++] = t;
-    if (runtime->wanted[t] < value) runtime->wanted[t] = value;
+    if (wanted->value[t] == 0) wanted->touched[wanted->count++] = t;
+    if (wanted->value[t] < value) wanted->value[t] = value;
 }
+
+/* The points, one a timeline at most, leaving none. Returns how many. */
+uint32_t rota_wanted_take(rota_wanted *wanted, uint32_t queue_count, uint64_t *out_points);
 
 #endif

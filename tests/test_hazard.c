@@ -5,7 +5,6 @@
 
 #include <string.h>
 #include "sched/runtime_internal.h"
-#include "sched/wanted.h"
 
 enum { DEVICES = 3, QUEUES = 8, TIMELINES = DEVICES * QUEUES, BYTES = 4096 };
 
@@ -32,8 +31,7 @@ static desk *desk_new(void) {
     memset(&d, 0, sizeof d);
     rota_runtime *r = &d.runtime;
     r->queue_count = r->plan_queue_count = QUEUES;
-    r->wanted = d.wanted;
-    r->touched = d.touched;
+    r->wanted = (rota_wanted){.value = d.wanted, .touched = d.touched};
     ra_store_relaxed(&r->device_count, DEVICES);
     for (uint32_t i = 0; i < DEVICES; i++) {
         rota_device *device = r->devices[i] = &d.devices[i];
@@ -65,12 +63,12 @@ static rota_timeline *timeline(desk *d, uint32_t device, uint32_t queue) {
 static uint64_t take_wanted(desk *d, uint32_t device, uint32_t queue) {
     const uint64_t value = d->wanted[device * QUEUES + queue];
     memset(d->wanted, 0, sizeof d->wanted);
-    d->runtime.touched_count = 0;
+    d->runtime.wanted.count = 0;
     return value;
 }
 
 static void read_by(desk *d, uint64_t begin, uint64_t end, uint64_t point) {
-    rota_hazard_read(&d->runtime, &d->residency, begin, end, point);
+    rota_hazard_read(&d->runtime, &d->runtime.wanted, &d->residency, begin, end, point);
 }
 
 /* As many readers as a range can name, the first of them of the device that the bytes move to. One more waits
@@ -87,7 +85,8 @@ static void a_move_waits_for_whom_others_stand_for(void **state) {
             read_by(d, 0, BYTES, rota_point(1, q, 3));
         }
         assert_int_equal(take_wanted(d, 0, 0), more); /* the last's */
-        rota_hazard_move(&d->runtime, &d->residency, 0, BYTES, rota_point(0, 7, 1), &d->devices[0]);
+        rota_hazard_move(&d->runtime, &d->runtime.wanted, &d->residency, 0, BYTES, rota_point(0, 7, 1),
+                         &d->devices[0]);
         assert_int_equal(d->wanted[more ? QUEUES + ROTA_READERS_MAX - 1 : 0], more ? 3 : 1);
         assert_int_equal(d->wanted[QUEUES], more ? 3 : 0);
         rota_ranges_end(&d->residency);
@@ -105,7 +104,8 @@ static void readers_that_stand_for_others_are_not_forgotten(void **state) {
     (void)take_wanted(d, 0, 0);
     read_by(d, 0, BYTES, rota_point(1, 0, 2));
     assert_int_equal(take_wanted(d, 0, 0), 5);
-    rota_hazard_move(&d->runtime, &d->residency, BYTES / 2, BYTES, rota_point(0, 7, 1), &d->devices[0]);
+    rota_hazard_move(&d->runtime, &d->runtime.wanted, &d->residency, BYTES / 2, BYTES, rota_point(0, 7, 1),
+                     &d->devices[0]);
     assert_int_equal(take_wanted(d, 1, 0), 2);
     rota_ranges_end(&d->residency);
 }
@@ -118,14 +118,15 @@ static void ranges_of_one_priority(void **state) {
     desk *d = desk_new();
     uint64_t writers[PARTS];
     for (uint32_t i = 0; i < PARTS; i++)
-        rota_hazard_write(&d->runtime, &d->residency, i * PART, (i + 1) * PART,
+        rota_hazard_write(&d->runtime, &d->runtime.wanted, &d->residency, i * PART, (i + 1) * PART,
                           writers[i] = rota_point(0, 0, i + 1), 1);
     assert_int_equal(d->residency.range_count, PARTS);
     for (rota_range *range = &d->residency.first; range; range = range->next) range->priority = 1;
     for (uint32_t i = 0; i < PARTS; i += 2) {
         (void)take_wanted(d, 0, 0);
         writers[i] = writers[i + 1] = rota_point(0, 0, PARTS + 1 + i);
-        rota_hazard_write(&d->runtime, &d->residency, i * PART, (i + 2) * PART, writers[i], 1);
+        rota_hazard_write(&d->runtime, &d->runtime.wanted, &d->residency, i * PART, (i + 2) * PART,
+                          writers[i], 1);
         assert_int_equal(take_wanted(d, 0, 0), i + 2);
         for (uint32_t at = 0; at < PARTS; at++) {
             const rota_range *range = rota_ranges_find(&d->residency, at * PART);
@@ -155,9 +156,10 @@ static rota_work settle(desk *d, uint32_t device, uint32_t queue, uint64_t value
     rota_work work = {
         .submission = &d->submission, .device = &d->devices[device], .queue = queue, .value = value};
     d->submission.wait_count = d->submission.hold_count = 0;
-    for (uint32_t i = 0; i < count; i++) rota_hazard_want(&d->runtime, points[i]);
-    rota_hazard_settle(&d->runtime, &work);
+    for (uint32_t i = 0; i < count; i++) rota_wanted_add(&d->runtime.wanted, QUEUES, points[i]);
+    rota_hazard_settle(&d->runtime, &d->runtime.wanted, &work);
     for (uint32_t t = 0; t < TIMELINES; t++) assert_int_equal(d->wanted[t], 0);
+    assert_int_equal(d->runtime.wanted.count, 0);
     return work;
 }
 

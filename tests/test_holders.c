@@ -102,9 +102,14 @@ static void go_on(const char *function, uint32_t at) {
     assert_int_equal(ra_load_seq_cst(&bad_sleeps), 0);
 }
 
-/* Halts the device's thread, by way of that plan of its. */
+/* Halts the device's thread, by way of that plan of its, which is the next that its driver gets. */
 static void halt(pair *p, rota_device *device, rota_plan *plan, const char *function, uint32_t at) {
     rota_ticket ticket;
+    assert_ok(rota_submit_wait(plan, NULL, 0, &ticket)); /* what came before is sequenced by then */
+    assert_ok(rota_wait(ticket, SOON_NS));
+    const uint64_t deadline = rota_deadline_after(SOON_NS);
+    while (!rota_device_is_finished(device) && rota_clock_ns() < deadline) nap();
+    assert_true(rota_device_is_finished(device));
     halting = device;
     halts_in = function;
     halts_at = at;

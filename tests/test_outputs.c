@@ -422,7 +422,7 @@ static void ranges_are_taken_over(void **state) {
         const uint32_t end = begin + 1 + (uint32_t)(test_random(&random) % (SPACE - begin));
         s->number = ++number;
         rota_deliver_begin(s);
-        assert_true(rota_deliver_to(m->runtime, s, bytes + begin, end - begin));
+        assert_true(rota_deliver_to(m->runtime, &m->runtime->wanted, s, bytes + begin, end - begin));
         const uint32_t expected = count_before(m, s, begin, end);
         assert_int_equal(s->delivery.wait_count, expected);
         waits += expected;
