@@ -597,8 +597,7 @@ static rota_plan *looking(rota_device *device, rota_buffer *first, rota_buffer *
 /* Under a memory limit a move has its memory from when it was sequenced. Where its device is lost before it
  * was given the move, nobody has that memory any more, though the submission is kept; and what another move
  * of the same submission had, of a device that is well, is that one's again. */
-static void what_a_lost_device_did_not_get(void **state) {
-    (void)state;
+static void lost_before_it_gets(bool both) {
     pair *p = calloc(1, sizeof *p);
     rota_device *cpu, *third;
     assert_non_null(p);
@@ -637,8 +636,12 @@ static void what_a_lost_device_did_not_get(void **state) {
         (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
     assert_true(rota_staging_is_busy(device) && rota_staging_is_busy(third));
     rota_device_set_lost(device, "given up");
-    rota_gate_unlock(device);
+    if (!both) rota_gate_unlock(device);
     assert_status(rota_wait(ticket, SOON_NS), ROTA_DEVICE_LOST);
+    if (both) {
+        (void)nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+        rota_gate_unlock(device);
+    }
     while ((rota_staging_is_busy(device) || rota_staging_is_busy(third)) && rota_clock_ns() < deadline)
         (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
     assert_false(rota_staging_is_busy(device));
@@ -646,6 +649,17 @@ static void what_a_lost_device_did_not_get(void **state) {
     for (uint32_t i = 0; i < 3; i++) rota_plan_release(plans[i]);
     for (uint32_t i = 0; i < 6; i++) rota_buffer_release(buffers[i]);
     close_after_loss(p);
+}
+
+static void what_a_lost_device_did_not_get(void **state) {
+    (void)state;
+    lost_before_it_gets(false);
+}
+
+/* The same where the thread finds out only after the submission was kept. */
+static void what_it_finds_late(void **state) {
+    (void)state;
+    lost_before_it_gets(true);
 }
 
 int main(int argc, char **argv) {
@@ -659,6 +673,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_did_not_leave_does_not_arrive),
         cmocka_unit_test(what_left_in_vain_does_not_arrive),
         cmocka_unit_test(what_a_lost_device_did_not_get),
+        cmocka_unit_test(what_it_finds_late),
         cmocka_unit_test(the_other_is_lost),
         cmocka_unit_test(the_other_never_ends),
         cmocka_unit_test(closed_while_waiting),

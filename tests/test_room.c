@@ -462,6 +462,74 @@ static void what_starves_keeps_no_others(void **state) {
     for (starved what = READ; what < STARVED; what++) starved_beside(what);
 }
 
+/* While the plans' queue is busy with a kernel copies of other buffers go beside it; not behind a read that
+ * is held for its staging memory. */
+static void what_starves_keeps_no_copies(void **state) {
+    (void)state;
+    enum { LARGE = 4 << 20, PIECE = 64 << 10 };
+    adversary_options options = {.seed = 3};
+    rota_runtime *runtime;
+    rota_device *cpu, *device, *other;
+    assert_ok(adversary_runtime_open(
+        &options,
+        &ROTA_RUNTIME_OPTIONS(.timeout_ns = LATE_NS, .queues_per_device = 1, .memory_limit_bytes = 14 << 20,
+                              .staging_slots = 2, .staging_idle_ns = 1000000000000u,
+                              .staging_slot_bytes = PIECE),
+        &runtime));
+    assert_ok(rota_device_open(runtime, "cpu", &cpu));
+    assert_ok(rota_device_open(runtime, "adversary", &device));
+    assert_ok(rota_device_open(runtime, "adversary:1", &other));
+    rota_buffer *x = test_buffer(runtime, "x", LARGE), *y = test_buffer(runtime, "y", LARGE),
+                *w = test_words(cpu, "w", 64, 0), *v = test_words(cpu, "v", 64, 0),
+                *spare = test_words(device, "spare", 64, 0);
+    rota_plan *gate = test_plan_1(cpu, "gate", &test_gate, w, ROTA_READWRITE);
+    uint8_t *bytes = calloc(1, LARGE);
+    static const uint32_t words[64];
+    rota_ticket ticket, passing, gated;
+    assert_non_null(bytes);
+    for (uint32_t at = 0; at < LARGE; at += PIECE)
+        assert_ok(rota_buffer_write(x, cpu, at, bytes, PIECE, &ticket));
+    assert_ok(rota_wait(ticket, SOON_NS));
+    test_expect_words(w, 64, 0);
+    test_expect_words(v, 64, 0);
+    test_expect_words(spare, 64, 0);
+    rota_sequencer_reap_now(runtime);
+    (void)rota_staging_trim(runtime, UINT64_MAX);
+    assert_ok(rota_buffer_write(y, device, 0, bytes, LARGE, &ticket));
+    assert_ok(rota_wait(ticket, SOON_NS));
+    rota_sequencer_reap_now(runtime); /* the write's staging memory is all that lies idle */
+    ra_store_seq_cst(&options.faults.frees, ADVERSARY_FREES_NEVER);
+    rota_buffer_release(spare);
+    const uint64_t deadline = rota_deadline_after(SOON_NS);
+    while (!options.frees_waiting && rota_clock_ns() < deadline) nap_us(50);
+    assert_int_equal(options.frees_waiting, 1);
+    test_gate_open(false);
+    assert_ok(rota_submit_wait(gate, NULL, 0, &gated));
+    test_gates_running(1);
+    assert_ok(rota_buffer_write(v, cpu, 0, words, sizeof words, &passing));
+    assert_ok(rota_wait(passing, SOON_NS)); /* it goes beside the kernel */
+    bool has_passed = false;
+    for (uint32_t i = 0; i < 4 && !has_passed; i++) {
+        read_when_there_is_room(x, bytes, LARGE, &ticket);
+        const uint64_t begin = rota_clock_ns();
+        assert_ok(rota_buffer_write(v, cpu, 0, words, sizeof words, &passing));
+        assert_ok(rota_wait(passing, SOON_NS));
+        /* The read is held for a second, in which nothing is freed. */
+        has_passed = rota_clock_ns() - begin < 500000000u && rota_poll(ticket) == ROTA_BUSY;
+        assert_status(rota_wait(ticket, SOON_NS), ROTA_OUT_OF_MEMORY);
+    }
+    test_gate_open(true);
+    assert_ok(rota_wait(gated, SOON_NS));
+    ra_store_seq_cst(&options.faults.frees, ADVERSARY_FREES_AT_ONCE);
+    assert_true(has_passed);
+    free(bytes);
+    rota_plan_release(gate);
+    rota_buffer *buffers[] = {x, y, w, v};
+    for (uint32_t i = 0; i < 4; i++) rota_buffer_release(buffers[i]);
+    assert_ok(rota_runtime_close(runtime, 5000000000u));
+    if (options.violations) fail_msg("%s", options.violation);
+}
+
 /* Blocks that a look for more found too few are not thereby needed: the next sweep gives them back. */
 static void what_is_too_little_is_not_needed(void **state) {
     (void)state;
@@ -679,6 +747,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(closed_while_writes_are_kept),
         cmocka_unit_test(a_free_keeps_no_others),
         cmocka_unit_test(what_starves_keeps_no_others),
+        cmocka_unit_test(what_starves_keeps_no_copies),
         cmocka_unit_test(what_is_too_little_is_not_needed),
         cmocka_unit_test(many_small_frees),
         cmocka_unit_test(nobody_overtakes_who_waits),
