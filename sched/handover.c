@@ -277,7 +277,10 @@ static void give_moves_back(rota_work *const *works, uint32_t count) {
         rota_transfer *transfer = &work->submission->transfers[work->segment];
         const bool is_second = work->kind == ROTA_WORK_MIGRATE_IN;
         if (is_second) release_span(&transfer->up);
-        if (!is_second || (transfer->down && has_passed(work - 1))) release_span(&transfer->down);
+        /* A second half has a first where the device that is moved from is not unified. */
+        const rota_device *from = work->device->runtime->devices[transfer->from];
+        if (!is_second || (!from->exec->caps.unified_host && has_passed(work - 1)))
+            release_span(&transfer->down);
     }
 }
 

@@ -1058,7 +1058,10 @@ static void release_ended_transfers(rota_runtime *runtime, rota_submission *subm
         rota_transfer *transfer = &submission->transfers[work->segment];
         rota_staging_release(transfer->up);
         transfer->up = NULL;
-        if (!transfer->down || !rota_point_passed(runtime, work_point(work - 1))) continue;
+        /* The first half, where there is one; until it has passed its device's thread may look at `down`. */
+        if (runtime->devices[transfer->from]->exec->caps.unified_host ||
+            !rota_point_passed(runtime, work_point(work - 1)))
+            continue;
         rota_staging_release(transfer->down);
         transfer->down = NULL;
     }
