@@ -12,10 +12,12 @@
 
 /* ---- Linking ---- */
 
+/* What a try with another device has left is used again: values only rise. */
 static rota_status make_timeline(rota_device *maker, rota_device *other, rota_timeline *timeline) {
     const rota_exec_device_vtable *vtable = maker->exec->vtable;
     int fd = -1;
-    ROTA_TRY(vtable->timeline_create(maker->exec, -1, &timeline->shared[maker->index]));
+    if (!timeline->shared[maker->index])
+        ROTA_TRY(vtable->timeline_create(maker->exec, -1, &timeline->shared[maker->index]));
     ROTA_TRY(vtable->timeline_export(maker->exec, timeline->shared[maker->index], &fd));
     rota_status status =
         other->exec->vtable->timeline_create(other->exec, fd, &timeline->shared[other->index]);
@@ -26,7 +28,7 @@ static rota_status make_timeline(rota_device *maker, rota_device *other, rota_ti
 static rota_status link_queues(rota_device *maker, rota_device *other) {
     rota_device *both[] = {maker, other};
     for (uint32_t d = 0; d < 2; d++) {
-        both[d]->gate.works = calloc(ROTA_GATE_WORKS, sizeof *both[d]->gate.works);
+        if (!both[d]->gate.works) both[d]->gate.works = calloc(ROTA_GATE_WORKS, sizeof *both[d]->gate.works);
         if (!both[d]->gate.works) return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory");
         for (uint32_t q = 0; q < maker->runtime->queue_count; q++)
             if (both[d]->exec->caps.timeline_queues >> q & 1u)

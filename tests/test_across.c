@@ -622,7 +622,6 @@ static void lost_before_it_gets(bool both) {
                           looking(third, buffers[3], buffers[1], buffers[5]),
                           test_plan_1(device, "alone", &test_increment, buffers[4], ROTA_READWRITE)};
     rota_ticket ticket;
-    uint64_t number = 0;
     runs_now(plans[2]);
     runs_now(plans[0]); /* what its moves had lies idle from then on */
     rota_sequencer_reap_now(p->runtime);
@@ -634,7 +633,7 @@ static void lost_before_it_gets(bool both) {
     while (ra_load_acquire(&device->ring_taken) == taken && rota_clock_ns() < deadline)
         (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
     assert_ok(rota_submit_wait(plans[1], NULL, 0, &ticket));
-    while (rota_ticket_number(ticket, &number) == ROTA_BUSY && rota_clock_ns() < deadline)
+    while (!(rota_staging_is_busy(device) && rota_staging_is_busy(third)) && rota_clock_ns() < deadline)
         (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
     assert_true(rota_staging_is_busy(device) && rota_staging_is_busy(third));
     rota_device_set_lost(device, "given up");
