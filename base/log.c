@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 void rota_log_write(const rota_log *log, rota_log_level level, const char *format, ...) {
-    if (!log || !log->fn || level < log->level) return;
+    if (!log || !log->fn || !format || level < log->level) return;
     char text[1024];
     va_list arguments;
     va_start(arguments, format);

@@ -43,7 +43,7 @@ rota_status rota_fail(rota_status status, const char *format, ...) {
     char text[ROTA_ERROR_MESSAGE_MAX];
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(text, sizeof text, format, arguments);
+    (void)vsnprintf(text, sizeof text, format ? format : "", arguments);
     va_end(arguments);
     memcpy(error_message, text, sizeof text);
     return status;
@@ -53,7 +53,7 @@ rota_status rota_fail_context(rota_status status, const char *format, ...) {
     char text[ROTA_ERROR_MESSAGE_MAX];
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(text, sizeof text, format, arguments);
+    int length = vsnprintf(text, sizeof text, format ? format : "", arguments);
     va_end(arguments);
     if (length < 0) return status;
     size_t used = (size_t)length < sizeof text ? (size_t)length : sizeof text - 1;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/atomic.h"
+#include "base/given.h"
 #include "base/slab.h"
 #include "graph/graph_internal.h"
 
@@ -41,6 +42,7 @@ void rota_buffer_free(rota_buffer *buffer) {
 }
 
 rota_status rota_buffer_create(const char *name, uint64_t size_bytes, rota_buffer **out_buffer) {
+    ROTA_GIVEN(out_buffer);
     *out_buffer = NULL;
     if (size_bytes == 0 || size_bytes > ROTA_BUFFER_SIZE_MAX)
         return rota_fail(ROTA_INVALID_ARGUMENT, "buffer '%s': size %llu bytes, expected 1 to %llu",
@@ -54,6 +56,8 @@ rota_status rota_buffer_create(const char *name, uint64_t size_bytes, rota_buffe
 
 rota_status rota_buffer_view(rota_buffer *parent, uint64_t offset_bytes, uint64_t size_bytes,
                              rota_buffer **out_view) {
+    ROTA_GIVEN(parent);
+    ROTA_GIVEN(out_view);
     *out_view = NULL;
     if (size_bytes == 0 || offset_bytes > parent->size_bytes ||
         size_bytes > parent->size_bytes - offset_bytes)
@@ -106,11 +110,11 @@ void rota_buffer_release(rota_buffer *buffer) {
 }
 
 const char *rota_buffer_name(const rota_buffer *buffer) {
-    return buffer->name;
+    return buffer ? buffer->name : "";
 }
 uint64_t rota_buffer_size(const rota_buffer *buffer) {
-    return buffer->size_bytes;
+    return buffer ? buffer->size_bytes : 0;
 }
 rota_buffer_kind rota_buffer_get_kind(const rota_buffer *buffer) {
-    return (rota_buffer_kind)buffer->kind;
+    return buffer ? (rota_buffer_kind)buffer->kind : ROTA_BUFFER_KIND_COUNT;
 }

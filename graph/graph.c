@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/atomic.h"
+#include "base/given.h"
 #include "base/sized_copy.h"
 
 rota_status rota_graph_create(const rota_graph_options *options, rota_graph **out_graph) {
+    ROTA_GIVEN(out_graph);
     *out_graph = NULL;
     rota_graph_options room;
     if (options && !(options = ROTA_SIZED_IN(rota_graph_options, options, &room)))
@@ -116,6 +118,8 @@ static rota_status check_open(const rota_graph *graph, const char *what) {
 
 rota_status rota_graph_buffer(rota_graph *graph, rota_buffer_kind kind, const char *name, uint64_t size_bytes,
                               rota_buffer **out_buffer) {
+    ROTA_GIVEN(graph);
+    ROTA_GIVEN(out_buffer);
     *out_buffer = NULL;
     pthread_mutex_lock(&graph->mutex);
     rota_status status = check_open(graph, "new buffer");
@@ -126,6 +130,8 @@ rota_status rota_graph_buffer(rota_graph *graph, rota_buffer_kind kind, const ch
 
 rota_status rota_recorder_buffer(rota_recorder *recorder, rota_buffer_kind kind, const char *name,
                                  uint64_t size_bytes, rota_buffer **out_buffer) {
+    ROTA_GIVEN(recorder);
+    ROTA_GIVEN(out_buffer);
     *out_buffer = NULL;
     if (ra_load_relaxed(&recorder->closed))
         return rota_fail(ROTA_WRONG_STATE, "new buffer: recorder '%s' of graph '%s' is closed",
@@ -186,6 +192,9 @@ static rota_status add_slot(rota_graph *graph, const char *name, uint32_t size_b
 }
 
 rota_status rota_graph_slot(rota_graph *graph, const char *name, uint32_t size_bytes, rota_slot *out_slot) {
+    ROTA_GIVEN(graph);
+    ROTA_GIVEN(name);
+    ROTA_GIVEN(out_slot);
     *out_slot = (rota_slot){0};
     if (!name || !*name)
         return rota_fail(ROTA_INVALID_ARGUMENT, "slot of graph '%s': it needs a name", graph->name);
@@ -216,6 +225,8 @@ static rota_status add_lane(rota_graph *graph, rota_recorder *lane) {
 
 rota_status rota_recorder_open(rota_graph *graph, uint64_t order_key, const char *name,
                                rota_recorder **out_recorder) {
+    ROTA_GIVEN(graph);
+    ROTA_GIVEN(out_recorder);
     *out_recorder = NULL;
     char made[40];
     if (!name) {
@@ -251,11 +262,12 @@ void rota_recorder_close(rota_recorder *recorder) {
 }
 
 rota_graph *rota_recorder_graph(const rota_recorder *recorder) {
-    return recorder->graph;
+    return recorder ? recorder->graph : NULL;
 }
 
 uint64_t rota_graph_node_count(const rota_graph *graph) {
     uint64_t count = 0;
+    if (!graph) return 0;
     rota_graph *mutable_graph = (rota_graph *)(uintptr_t)graph; /* only its mutex changes */
     pthread_mutex_lock(&mutable_graph->mutex);
     for (uint32_t i = 0; i < graph->lane_count; i++)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/atomic.h"
+#include "base/given.h"
 #include "base/sized_copy.h"
 
 enum { FIRST_CHUNK_BYTES = 4096, CHUNK_MAX_BYTES = 1 << 20 };
@@ -77,6 +78,7 @@ static rota_status grow_held(rota_recorder *lane, uint64_t capacity) {
 
 rota_status rota_recorder_reserve(rota_recorder *recorder, uint64_t nodes, uint64_t accesses,
                                   uint64_t param_bytes) {
+    ROTA_GIVEN(recorder);
     if (ra_load_relaxed(&recorder->closed))
         return rota_fail(ROTA_WRONG_STATE, "reserve: recorder '%s' is closed", recorder->name);
     const uint64_t limit = (uint64_t)1 << 40;
@@ -408,6 +410,8 @@ record_other_kernel(rota_recorder *recorder, const rota_kernel_node *given, rota
 }
 
 rota_status rota_record_kernel(rota_recorder *recorder, const rota_kernel_node *node, rota_node *out_node) {
+    ROTA_GIVEN(recorder);
+    ROTA_GIVEN(node);
     if (__builtin_expect(node->struct_size != sizeof *node, 0))
         return record_other_kernel(recorder, node, out_node);
     if (__builtin_expect(!node->kernel, 0))
@@ -457,6 +461,9 @@ static uint32_t plain_bytes(uint32_t access_count) {
 rota_status rota_record_copy(rota_recorder *recorder, rota_buffer *destination,
                              uint64_t destination_offset_bytes, rota_buffer *source,
                              uint64_t source_offset_bytes, uint64_t size_bytes, rota_node *out_node) {
+    ROTA_GIVEN(recorder);
+    ROTA_GIVEN(destination);
+    ROTA_GIVEN(source);
     rota_access accesses[2] = {{destination, destination_offset_bytes, size_bytes, ROTA_WRITE},
                                {source, source_offset_bytes, size_bytes, ROTA_READ}};
     if (size_bytes == ROTA_WHOLE && destination && source &&
@@ -477,6 +484,8 @@ rota_status rota_record_copy(rota_recorder *recorder, rota_buffer *destination,
 
 rota_status rota_record_fill(rota_recorder *recorder, rota_buffer *destination, uint64_t offset_bytes,
                              uint64_t size_bytes, uint32_t pattern, rota_node *out_node) {
+    ROTA_GIVEN(recorder);
+    ROTA_GIVEN(destination);
     rota_access access = {destination, offset_bytes, size_bytes, ROTA_WRITE};
     rota_node_record header = {
         .record_bytes = plain_bytes(1), .kind = ROTA_NODE_FILL, .access_count = 1, .u.fill = {pattern}};
@@ -484,6 +493,8 @@ rota_status rota_record_fill(rota_recorder *recorder, rota_buffer *destination, 
 }
 
 rota_status rota_record_host(rota_recorder *recorder, const rota_host_node *node, rota_node *out_node) {
+    ROTA_GIVEN(recorder);
+    ROTA_GIVEN(node);
     rota_host_node room;
     if (!(node = ROTA_SIZED_IN(rota_host_node, node, &room))) return ROTA_INVALID_ARGUMENT;
     if (!node->fn)
@@ -503,6 +514,7 @@ rota_status rota_record_host(rota_recorder *recorder, const rota_host_node *node
 }
 
 rota_status rota_node_after(rota_recorder *recorder, rota_node later, rota_node earlier) {
+    ROTA_GIVEN(recorder);
     if (ra_load_relaxed(&recorder->closed))
         return rota_fail(ROTA_WRONG_STATE, "rota_node_after: recorder '%s' is closed", recorder->name);
     if (later.lane != recorder->lane || later.index >= recorder->node_count)

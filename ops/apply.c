@@ -1,5 +1,6 @@
 /* Applying an op: its operands checked, its results made, its nodes recorded, and the use remembered. */
 #include "ops/tape.h"
+#include "base/given.h"
 
 /* ---- Checks ---- */
 
@@ -171,11 +172,17 @@ static rota_status apply_to_nothing(rota_tape *tape, const rota_op_use *use) {
 }
 
 rota_status rota_op_apply(rota_tape *tape, rota_op_use *use) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(use);
     const rota_op *op = use->op;
     rota_tensor expected[ROTA_OP_OUTPUTS_MAX];
     for (uint32_t i = 0; i < ROTA_OP_OUTPUTS_MAX; i++)
         expected[i] = (rota_tensor){.dtype = ROTA_DTYPE_COUNT}; /* what no shape rule leaves */
     ROTA_TRY(check_op(op));
+    for (uint32_t i = 0; i < 2; i++)
+        if ((unsigned)use->attributes.value[i].kind > ROTA_VALUE_CONSTANT)
+            return rota_op_fail(op, ROTA_INVALID_ARGUMENT, "value %u is of kind %d, which is none", i,
+                                (int)use->attributes.value[i].kind);
     ROTA_TRY(enter_operands(use));
     ROTA_TRY(op->shape(use, expected));
     ROTA_TRY(check_shape(use, expected));

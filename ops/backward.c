@@ -1,5 +1,6 @@
 /* rota_backward: walks the remembered ops from the loss back, and has each record its gradient. */
 #include "ops/gradient.h"
+#include "base/given.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -250,6 +251,10 @@ static void forget_gradients(rota_tape *tape) {
 rota_status rota_backward_losses(rota_tape *tape, const rota_tensor *losses, uint32_t loss_count,
                                  const rota_tensor *params, uint32_t count, rota_tensor *grads,
                                  const rota_backward_options *options) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN_ARRAY(losses, loss_count);
+    ROTA_GIVEN_ARRAY(params, count);
+    ROTA_GIVEN_ARRAY(grads, count);
     char text[ROTA_TENSOR_TEXT_MAX];
     rota_backward_options room;
     if (options && !(options = ROTA_SIZED_IN(rota_backward_options, options, &room)))

@@ -1,6 +1,7 @@
 /* The rewrite hook of fusion: walks the nodes in record order with one run open, which each node joins,
  * passes by, or ends. What a node is to a run says fuse_piece.c, and what the run becomes fuse_run.c. */
 #include "ops/fuse.h"
+#include "base/given.h"
 
 #include <stdlib.h>
 #include "ops/fuse_run.h"
@@ -74,5 +75,6 @@ static rota_status fuse(void *user, rota_rewriter *rewriter) {
 }
 
 rota_status rota_graph_fuse(rota_graph *graph) {
+    ROTA_GIVEN(graph);
     return rota_graph_add_rewrite(graph, fuse, NULL);
 }

@@ -2,6 +2,7 @@
  * buffer, so a view's gradient is the same view of the region, and views need no ops of their own. A region
  * knows which bytes hold something (are written or zeroed) and which views were added to. */
 #include "ops/gradient.h"
+#include "base/given.h"
 
 #include <string.h>
 
@@ -172,7 +173,7 @@ static rota_tensor mirror(const rota_gradient_region *region, const rota_tensor 
 }
 
 bool rota_gradient_wanted(rota_tape *tape, const rota_tensor *x) {
-    return rota_gradient_passes(tape, x);
+    return tape && x && rota_gradient_passes(tape, x);
 }
 
 bool rota_gradient_passes(rota_tape *tape, const rota_tensor *x) {
@@ -299,6 +300,11 @@ bool rota_gradient_folds(const rota_tensor *x) {
 
 rota_status rota_gradient_target(rota_tape *tape, const rota_tensor *x, rota_tensor *out_dx,
                                  bool *out_fresh) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(x);
+    ROTA_GIVEN(out_dx);
+    ROTA_GIVEN(out_fresh);
+    if (!x->buffer) return rota_fail(ROTA_INVALID_ARGUMENT, "rota_gradient_target: x has no buffer");
     rota_gradient_region *region;
     ROTA_TRY(region_of(tape, x, &region));
     if (!region)
@@ -365,8 +371,18 @@ static rota_status add_parts(rota_tape *tape, const rota_tensor *x, const rota_t
     return ROTA_OK;
 }
 
+static rota_status check_rank(const rota_tensor *x) {
+    if (x->rank <= ROTA_RANK_MAX) return ROTA_OK;
+    return rota_fail(ROTA_INVALID_ARGUMENT, "backward: a tensor of rank %u, at most %d", x->rank,
+                     ROTA_RANK_MAX);
+}
+
 rota_status rota_gradient_add(rota_tape *tape, const rota_tensor *x, const rota_tensor *contribution,
                               float alpha) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(x);
+    ROTA_GIVEN(contribution);
+    ROTA_TRY(check_rank(contribution));
     if (!rota_gradient_wanted(tape, x)) return ROTA_OK;
     rota_tensor base = without_repeats(x), sum = *contribution;
     if (!rota_shapes_equal(&base, &sum)) {
@@ -377,6 +393,9 @@ rota_status rota_gradient_add(rota_tape *tape, const rota_tensor *x, const rota_
 }
 
 rota_status rota_gradient_begin(rota_tape *tape, const rota_tensor *x, rota_gradient_write *out_write) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(x);
+    ROTA_GIVEN(out_write);
     out_write->direct = false;
     if (rota_gradient_wanted(tape, x) && rota_tensor_is_contiguous(x)) {
         bool fresh;
@@ -392,9 +411,12 @@ rota_status rota_gradient_begin(rota_tape *tape, const rota_tensor *x, rota_grad
 }
 
 rota_status rota_gradient_end(rota_tape *tape, const rota_tensor *x, const rota_gradient_write *write) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(x);
+    ROTA_GIVEN(write);
     return write->direct ? ROTA_OK : rota_gradient_add(tape, x, &write->dx, 1.0f);
 }
 
 const rota_tensor *rota_gradient_output(const rota_tape *tape, uint32_t output) {
-    return &tape->output_gradients[output];
+    return tape && output < ROTA_OP_OUTPUTS_MAX ? &tape->output_gradients[output] : NULL;
 }

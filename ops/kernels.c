@@ -144,7 +144,7 @@ const rota_kernel *const *rota_kernel_table(uint32_t *out_count) {
         ROTA_KERNEL_LIST(KERNEL_ADDRESS)
 #undef KERNEL_ADDRESS
     };
-    *out_count = COUNT_OF(table);
+    if (out_count) *out_count = COUNT_OF(table);
     return table;
 }
 

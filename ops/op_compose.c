@@ -1,4 +1,5 @@
 /* Ops that are other ops with views around them: concat, broadcast, column_sums, prod. */
+#include "base/given.h"
 #include "ops/op.h"
 
 /* y's shape: that of the first, with the extents along the axis added up. */
@@ -10,6 +11,9 @@ static rota_status concat_shape(const rota_tensor *tensors, uint32_t count, uint
     for (uint32_t t = 0; t < count; t++) {
         const rota_tensor *x = &tensors[t];
         if (!x->buffer) return rota_fail(ROTA_INVALID_ARGUMENT, "concat: tensor %u is missing", t);
+        if (x->rank > ROTA_RANK_MAX)
+            return rota_fail(ROTA_INVALID_ARGUMENT, "concat: tensor %u is of rank %u, at most %d", t, x->rank,
+                             ROTA_RANK_MAX);
         if (axis >= x->rank)
             return rota_fail(ROTA_INVALID_ARGUMENT, "concat: axis %u of tensor %u, which is %s", axis, t,
                              rota_tensor_describe(x, text, sizeof text));
@@ -54,6 +58,8 @@ static rota_status copy_parts(rota_tape *tape, const rota_tensor *tensors, uint3
 
 rota_status rota_op_concat_into(rota_tape *tape, const rota_tensor *tensors, uint32_t count, uint32_t axis,
                                 rota_tensor y) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN_ARRAY(tensors, count);
     rota_tensor expected;
     char text[ROTA_TENSOR_TEXT_MAX], other[ROTA_TENSOR_TEXT_MAX];
     ROTA_TRY(concat_shape(tensors, count, axis, &expected));
@@ -70,6 +76,9 @@ rota_status rota_op_concat_into(rota_tape *tape, const rota_tensor *tensors, uin
 
 rota_status rota_op_concat(rota_tape *tape, const rota_tensor *tensors, uint32_t count, uint32_t axis,
                            rota_tensor *out_y) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN_ARRAY(tensors, count);
+    ROTA_GIVEN(out_y);
     rota_tensor y;
     *out_y = ROTA_TENSOR_NONE;
     ROTA_TRY(concat_shape(tensors, count, axis, &y));
@@ -81,6 +90,9 @@ rota_status rota_op_concat(rota_tape *tape, const rota_tensor *tensors, uint32_t
 
 rota_status rota_op_broadcast(rota_tape *tape, rota_tensor x, uint32_t rank, const uint64_t *shape,
                               rota_tensor *out_y) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN_ARRAY(shape, rank);
+    ROTA_GIVEN(out_y);
     rota_tensor view, y;
     *out_y = ROTA_TENSOR_NONE;
     ROTA_TRY(rota_tensor_broadcast(&x, rank, shape, &view)); /* says what does not fit */
@@ -91,9 +103,11 @@ rota_status rota_op_broadcast(rota_tape *tape, rota_tensor x, uint32_t rank, con
 }
 
 rota_status rota_op_column_sums(rota_tape *tape, rota_tensor x, rota_tensor *out_y) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(out_y);
     char text[ROTA_TENSOR_TEXT_MAX];
     *out_y = ROTA_TENSOR_NONE;
-    if (x.rank < 2)
+    if (x.rank < 2 || x.rank > ROTA_RANK_MAX)
         return rota_fail(ROTA_INVALID_ARGUMENT, "column_sums: x is %s, expected two axes or more",
                          rota_tensor_describe(&x, text, sizeof text));
     const uint64_t shape[] = {rota_tensor_rows(&x), x.shape[x.rank - 1]};
@@ -102,6 +116,8 @@ rota_status rota_op_column_sums(rota_tape *tape, rota_tensor x, rota_tensor *out
 }
 
 rota_status rota_op_prod(rota_tape *tape, rota_tensor x, uint32_t axis, bool keep, rota_tensor *out_y) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(out_y);
     char text[ROTA_TENSOR_TEXT_MAX];
     *out_y = ROTA_TENSOR_NONE;
     if (!x.buffer || !rota_dtype_is_real(x.dtype) || axis >= x.rank)

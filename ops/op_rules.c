@@ -1,10 +1,12 @@
 /* What the shape rules and examples of ops share. */
 #include "ops/op.h"
+#include "base/given.h"
 
 #include <stdio.h>
 #include <string.h>
 
 rota_status rota_shape_require(const rota_op_use *use, uint32_t inputs, rota_dtype dtype) {
+    ROTA_GIVEN(use);
     for (uint32_t i = 0; i < use->input_count; i++) {
         const rota_tensor *x = &use->inputs[i];
         bool absent = !x->buffer && (use->op->optional_inputs & 1u << i);
@@ -17,6 +19,8 @@ rota_status rota_shape_require(const rota_op_use *use, uint32_t inputs, rota_dty
 }
 
 rota_status rota_shape_require_real(const rota_op_use *use, uint32_t inputs, rota_dtype *out_dtype) {
+    ROTA_GIVEN(use);
+    ROTA_GIVEN(out_dtype);
     const rota_tensor *first = NULL;
     const char *name = NULL;
     char text[ROTA_TENSOR_TEXT_MAX], other[ROTA_TENSOR_TEXT_MAX];
@@ -52,6 +56,9 @@ rota_status rota_shape_require_real(const rota_op_use *use, uint32_t inputs, rot
 
 rota_status rota_shape_broadcast(const rota_op_use *use, uint32_t inputs, uint32_t *out_rank,
                                  uint64_t *out_shape) {
+    ROTA_GIVEN(use);
+    ROTA_GIVEN(out_rank);
+    ROTA_GIVEN(out_shape);
     uint32_t rank = 0;
     for (uint32_t i = 0; i < use->input_count; i++)
         if (inputs & 1u << i && use->inputs[i].rank > rank) rank = use->inputs[i].rank;
@@ -89,6 +96,8 @@ rota_status rota_shape_require_u32(const rota_op_use *use, uint32_t index, const
 }
 
 rota_status rota_shape_like(const rota_tensor *x, rota_dtype dtype, rota_tensor *out) {
+    ROTA_GIVEN(x);
+    ROTA_GIVEN(out);
     return rota_tensor_of(NULL, 0, dtype, x->rank, x->shape, out);
 }
 

@@ -29,6 +29,7 @@ uint32_t rota_op_count(void) {
 }
 
 const rota_op *rota_op_find(const char *name) {
+    if (!name) return NULL;
     uint32_t count;
     const rota_op *const *lists = families(&count);
     for (uint32_t f = 0; f < count; f++)
@@ -38,7 +39,7 @@ const rota_op *rota_op_find(const char *name) {
 }
 
 bool rota_op_get_example(const rota_op *op, uint32_t index, uint32_t size, rota_op_example *out_example) {
-    if (!op->example || !op->example(index, size, out_example)) return false;
+    if (!op || !out_example || !op->example || !op->example(index, size, out_example)) return false;
     out_example->use.op = op;
     out_example->use.input_count = op->input_count;
     out_example->use.output_count = op->output_count;

@@ -1,6 +1,7 @@
 /* The ops by name: each fills in a use and applies it. */
 #include <math.h>
 #include <string.h>
+#include "base/given.h"
 #include "base/sized_copy.h"
 #include "ops/op.h"
 
@@ -33,10 +34,13 @@ static rota_status apply_new(rota_tape *tape, const char *name, rota_op_use *use
 #define PARAMETERS(...) __VA_ARGS__
 #define BOTH(NAME, OP, INPUTS, PARAMS, ...)                                                                  \
     rota_status rota_op_##NAME(rota_tape *tape, PARAMS, rota_tensor *out_y) {                                \
+        ROTA_GIVEN(tape);                                                                                    \
+        ROTA_GIVEN(out_y);                                                                                   \
         rota_op_use use = __VA_ARGS__;                                                                       \
         return apply_new(tape, OP, &use, INPUTS, out_y);                                                     \
     }                                                                                                        \
     rota_status rota_op_##NAME##_into(rota_tape *tape, PARAMS, rota_tensor y) {                              \
+        ROTA_GIVEN(tape);                                                                                    \
         rota_op_use use = __VA_ARGS__;                                                                       \
         return apply_into(tape, OP, &use, INPUTS, y);                                                        \
     }
@@ -81,18 +85,25 @@ BOTH(variance, "variance", 1, PARAMETERS(rota_tensor x, uint32_t axis, int32_t c
 
 rota_status rota_op_one_hot(rota_tape *tape, rota_tensor index, uint64_t classes, rota_dtype dtype,
                             rota_tensor *out_y) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(out_y);
     rota_op_use use = {.inputs = {index}, .attributes = {.length = classes, .dtype = dtype}};
     return apply_new(tape, "one_hot", &use, 1, out_y);
 }
 
 rota_status rota_op_one_hot_into(rota_tape *tape, rota_tensor index, rota_tensor y) {
+    ROTA_GIVEN(tape);
     rota_op_use use = {.inputs = {index},
-                       .attributes = {.length = y.rank ? y.shape[y.rank - 1] : 1, .dtype = y.dtype}};
+                       .attributes = {.length = y.rank && y.rank <= ROTA_RANK_MAX ? y.shape[y.rank - 1] : 1,
+                                      .dtype = y.dtype}};
     return apply_into(tape, "one_hot", &use, 1, y);
 }
 
 rota_status rota_op_top_k(rota_tape *tape, rota_tensor x, uint32_t axis, uint64_t k, rota_tensor *out_values,
                           rota_tensor *out_index) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(out_values);
+    ROTA_GIVEN(out_index);
     rota_op_use use = {.inputs = {x}, .attributes = {.axis = {axis}, .length = k}};
     *out_index = ROTA_TENSOR_NONE;
     ROTA_TRY(apply_new(tape, "top_k", &use, 1, out_values));
@@ -136,12 +147,15 @@ static rota_status linear(rota_tape *tape, rota_tensor x, rota_tensor w, const r
 
 rota_status rota_op_linear(rota_tape *tape, rota_tensor x, rota_tensor w, const rota_linear *options,
                            rota_tensor *out_y) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(out_y);
     *out_y = ROTA_TENSOR_NONE;
     return linear(tape, x, w, options, out_y, false);
 }
 
 rota_status rota_op_linear_into(rota_tape *tape, rota_tensor x, rota_tensor w, const rota_linear *options,
                                 rota_tensor y) {
+    ROTA_GIVEN(tape);
     return linear(tape, x, w, options, &y, true);
 }
 
@@ -180,6 +194,8 @@ static rota_status for_each_query_head(rota_tape *tape, rota_tensor q, rota_tens
 
 rota_status rota_op_attention(rota_tape *tape, rota_tensor q, rota_tensor k, rota_tensor v, bool causal,
                               float scale, rota_tensor *out_y) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(out_y);
     *out_y = ROTA_TENSOR_NONE;
     ROTA_TRY(for_each_query_head(tape, q, &k));
     ROTA_TRY(for_each_query_head(tape, q, &v));
@@ -189,6 +205,7 @@ rota_status rota_op_attention(rota_tape *tape, rota_tensor q, rota_tensor k, rot
 
 rota_status rota_op_attention_into(rota_tape *tape, rota_tensor q, rota_tensor k, rota_tensor v, bool causal,
                                    float scale, rota_tensor y) {
+    ROTA_GIVEN(tape);
     ROTA_TRY(for_each_query_head(tape, q, &k));
     ROTA_TRY(for_each_query_head(tape, q, &v));
     rota_op_use use = {.inputs = {q, k, v}, .attributes = {.causal = causal, .scale = scale}};
@@ -206,6 +223,9 @@ BOTH(residual_dropout, "residual_dropout", 2,
 rota_status rota_op_residual_layernorm(rota_tape *tape, rota_tensor x, rota_tensor r, rota_tensor weight,
                                        rota_tensor bias, float eps, rota_tensor *out_y,
                                        rota_tensor *out_sum) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(out_y);
+    ROTA_GIVEN(out_sum);
     rota_op_use use = {.inputs = {x, r, weight, bias}, .attributes = {.eps = eps}};
     *out_sum = ROTA_TENSOR_NONE;
     ROTA_TRY(apply_new(tape, "residual_layernorm", &use, 4, out_y));
@@ -215,6 +235,8 @@ rota_status rota_op_residual_layernorm(rota_tape *tape, rota_tensor x, rota_tens
 
 rota_status rota_op_classifier(rota_tape *tape, rota_tensor logits, rota_tensor labels,
                                const rota_classifier *options, rota_tensor *out_loss) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(out_loss);
     rota_classifier room = ROTA_CLASSIFIER(.ignored = ROTA_IGNORED_LABEL);
     *out_loss = ROTA_TENSOR_NONE;
     options = options ? ROTA_SIZED_IN(rota_classifier, options, &room) : &room;
@@ -227,23 +249,40 @@ rota_status rota_op_classifier(rota_tape *tape, rota_tensor logits, rota_tensor 
 }
 
 rota_status rota_op_cast(rota_tape *tape, rota_tensor x, rota_dtype dtype, rota_tensor *out_y) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(out_y);
     rota_op_use use = {.inputs = {x}, .attributes = {.dtype = dtype}};
     return apply_new(tape, "cast", &use, 1, out_y);
 }
 
 rota_status rota_op_cast_into(rota_tape *tape, rota_tensor x, rota_tensor y) {
+    ROTA_GIVEN(tape);
     rota_op_use use = {.inputs = {x}, .attributes = {.dtype = y.dtype}};
     return apply_into(tape, "cast", &use, 1, y);
 }
 
+/* Of what may be no more than a view: the check that applying an op makes. */
+static rota_status check_view(const char *name, const rota_tensor *x) {
+    if (!x->buffer) return rota_fail(ROTA_INVALID_ARGUMENT, "op '%s': input 'x' is missing", name);
+    rota_status status = rota_tensor_check(x);
+    return status == ROTA_OK ? ROTA_OK : rota_fail(status, "op '%s': input 'x' %s", name, rota_last_error());
+}
+
 rota_status rota_op_contiguous(rota_tape *tape, rota_tensor x, rota_tensor *out_y) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(out_y);
+    ROTA_TRY(check_view("contiguous", &x));
     *out_y = x;
     return rota_tensor_is_contiguous(&x) ? ROTA_OK : rota_op_copy(tape, x, out_y);
 }
 
 rota_status rota_op_reshape(rota_tape *tape, rota_tensor x, uint32_t rank, const uint64_t *shape,
                             rota_tensor *out_y) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN_ARRAY(shape, rank);
+    ROTA_GIVEN(out_y);
     *out_y = ROTA_TENSOR_NONE;
+    ROTA_TRY(check_view("reshape", &x));
     uint64_t count = 1;
     for (uint32_t i = 0; i < rank && i < ROTA_RANK_MAX; i++) count *= shape[i];
     rota_status status = rota_tensor_reshape(&x, rank, shape, out_y);
@@ -253,17 +292,21 @@ rota_status rota_op_reshape(rota_tape *tape, rota_tensor x, uint32_t rank, const
 }
 
 rota_status rota_op_reshape_into(rota_tape *tape, rota_tensor x, rota_tensor y) {
+    ROTA_GIVEN(tape);
     rota_op_use use = {.inputs = {x}};
     return apply_into(tape, "reshape", &use, 1, y);
 }
 
 rota_status rota_op_fill_into(rota_tape *tape, rota_tensor y, double number) {
+    ROTA_GIVEN(tape);
     rota_op_use use = {.attributes = {.value = {rota_value_plain(number)}}};
     return apply_into(tape, "fill", &use, 0, y);
 }
 
 rota_status rota_op_attention_separate(rota_tape *tape, rota_tensor q, rota_tensor k, rota_tensor v,
                                        bool causal, float scale, rota_tensor *out_y) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(out_y);
     rota_tensor scores;
     *out_y = ROTA_TENSOR_NONE;
     if (q.rank != 4) return rota_fail(ROTA_INVALID_ARGUMENT, "attention: q has %u axes, expected 4", q.rank);
@@ -278,12 +321,16 @@ rota_status rota_op_attention_separate(rota_tape *tape, rota_tensor q, rota_tens
 }
 
 rota_status rota_op_index_add(rota_tape *tape, rota_tensor index, int32_t value, rota_tensor y) {
+    ROTA_GIVEN(tape);
     rota_op_use use = {.inputs = {index, y}, .attributes = {.integer = value}};
     return apply(tape, "index_add", &use, 2, NULL);
 }
 
 rota_status rota_op_global_norm(rota_tape *tape, const rota_tensor *tensors, uint32_t count, float max_norm,
                                 rota_tensor *out_norm_factor) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN_ARRAY(tensors, count);
+    ROTA_GIVEN(out_norm_factor);
     *out_norm_factor = ROTA_TENSOR_NONE;
     for (uint32_t i = 0; i < count; i++)
         if (!tensors[i].buffer || !rota_dtype_is_real(tensors[i].dtype))
@@ -297,6 +344,9 @@ rota_status rota_op_global_norm(rota_tape *tape, const rota_tensor *tensors, uin
 
 rota_status rota_op_clip_global_norm(rota_tape *tape, const rota_tensor *tensors, uint32_t count,
                                      float max_norm, rota_tensor *out_norm_factor) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN_ARRAY(tensors, count);
+    ROTA_GIVEN(out_norm_factor);
     rota_tensor factor;
     ROTA_TRY(rota_op_global_norm(tape, tensors, count, max_norm, out_norm_factor));
     ROTA_TRY(rota_tensor_slice(out_norm_factor, 0, 1, 1, &factor));
@@ -314,6 +364,7 @@ rota_status rota_op_clip_global_norm(rota_tape *tape, const rota_tensor *tensors
 }
 
 rota_status rota_op_check_finite(rota_tape *tape, rota_tensor x, rota_tensor *out_found) {
+    ROTA_GIVEN(tape);
     rota_op_use use = {.inputs = {x}};
     rota_tensor found;
     return apply_new(tape, "check_finite", &use, 1, out_found ? out_found : &found);

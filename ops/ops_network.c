@@ -1,10 +1,14 @@
 /* Ops of networks that take options, and those that are made of other ops. */
 #include <math.h>
+#include "base/given.h"
 #include "base/sized_copy.h"
 #include "ops/op.h"
 
 rota_status rota_op_batch_norm(rota_tape *tape, rota_tensor x, const rota_batch_norm *options,
                                rota_tensor *out_y) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(options);
+    ROTA_GIVEN(out_y);
     rota_batch_norm room;
     *out_y = ROTA_TENSOR_NONE;
     if (!(options = ROTA_SIZED_IN(rota_batch_norm, options, &room))) return ROTA_INVALID_ARGUMENT;
@@ -40,20 +44,27 @@ static rota_status rope(rota_tape *tape, rota_tensor x, const rota_rope *options
 }
 
 rota_status rota_op_rope(rota_tape *tape, rota_tensor x, const rota_rope *options, rota_tensor *out_y) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(options);
+    ROTA_GIVEN(out_y);
     *out_y = ROTA_TENSOR_NONE;
     return rope(tape, x, options, out_y);
 }
 
 rota_status rota_op_rope_into(rota_tape *tape, rota_tensor x, const rota_rope *options, rota_tensor y) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(options);
     if (!y.buffer) return rota_fail(ROTA_INVALID_ARGUMENT, "op 'rope': the destination is missing");
     return rope(tape, x, options, &y);
 }
 
 rota_status rota_op_group_norm(rota_tape *tape, rota_tensor x, uint32_t groups, rota_tensor weight,
                                rota_tensor bias, float eps, rota_tensor *out_y) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(out_y);
     char text[ROTA_TENSOR_TEXT_MAX];
     *out_y = ROTA_TENSOR_NONE;
-    if (x.rank < 2 || groups == 0 || x.shape[1] == 0 || x.shape[1] % groups != 0)
+    if (x.rank < 2 || x.rank > ROTA_RANK_MAX || groups == 0 || x.shape[1] == 0 || x.shape[1] % groups != 0)
         return rota_fail(
             ROTA_INVALID_ARGUMENT,
             "op 'group_norm': x is %s; expected [batch, channels, ...] with channels that %u groups divide",
@@ -93,6 +104,8 @@ static rota_status difference(rota_tape *tape, const char *name, rota_tensor x, 
 }
 
 rota_status rota_op_mse(rota_tape *tape, rota_tensor x, rota_tensor target, rota_tensor *out_loss) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(out_loss);
     rota_tensor d;
     *out_loss = ROTA_TENSOR_NONE;
     ROTA_TRY(difference(tape, "mse", x, target, &d));
@@ -107,6 +120,8 @@ static rota_status mean_of(rota_tape *tape, rota_tensor d, rota_tensor *out_loss
 }
 
 rota_status rota_op_l1(rota_tape *tape, rota_tensor x, rota_tensor target, rota_tensor *out_loss) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(out_loss);
     rota_tensor d;
     *out_loss = ROTA_TENSOR_NONE;
     ROTA_TRY(difference(tape, "l1", x, target, &d));
@@ -117,6 +132,8 @@ rota_status rota_op_l1(rota_tape *tape, rota_tensor x, rota_tensor target, rota_
 /* With c = clamp(d, -delta, delta): c (d - c / 2). */
 rota_status rota_op_huber(rota_tape *tape, rota_tensor x, rota_tensor target, float delta,
                           rota_tensor *out_loss) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(out_loss);
     rota_tensor d, c, rest;
     *out_loss = ROTA_TENSOR_NONE;
     if (!(delta > 0.0f))
@@ -135,6 +152,9 @@ rota_status rota_op_huber(rota_tape *tape, rota_tensor x, rota_tensor target, fl
 rota_status rota_op_attention_residual(rota_tape *tape, rota_tensor q, rota_tensor k, rota_tensor v,
                                        rota_tensor previous, float scale, rota_tensor *out_y,
                                        rota_tensor *out_scores) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(out_y);
+    ROTA_GIVEN(out_scores);
     rota_tensor scores, weights;
     *out_y = *out_scores = ROTA_TENSOR_NONE;
     if (q.rank != 4)

@@ -1,5 +1,6 @@
 /* The optimizers by name, and what goes with them: each fills in a use and applies it. */
 #include "base/sized_copy.h"
+#include "base/given.h"
 #include "ops/op.h"
 
 static rota_status apply(rota_tape *tape, const char *name, rota_op_use *use) {
@@ -11,6 +12,8 @@ static rota_status apply(rota_tape *tape, const char *name, rota_op_use *use) {
 
 rota_status rota_op_adamw(rota_tape *tape, rota_tensor p, rota_tensor g, rota_tensor m, rota_tensor v,
                           const rota_adamw *options) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(options);
     rota_adamw room;
     if (!(options = ROTA_SIZED_IN(rota_adamw, options, &room))) return ROTA_INVALID_ARGUMENT;
     rota_op_use use = {.inputs = {p, g, m, v, options->factor, options->half},
@@ -25,6 +28,8 @@ rota_status rota_op_adamw(rota_tape *tape, rota_tensor p, rota_tensor g, rota_te
 
 rota_status rota_op_sgd(rota_tape *tape, rota_tensor p, rota_tensor g, rota_tensor m,
                         const rota_sgd *options) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(options);
     rota_sgd room;
     if (!(options = ROTA_SIZED_IN(rota_sgd, options, &room))) return ROTA_INVALID_ARGUMENT;
     rota_op_use use = {.inputs = {p, g, m, options->factor, options->half},
@@ -37,6 +42,8 @@ rota_status rota_op_sgd(rota_tape *tape, rota_tensor p, rota_tensor g, rota_tens
 
 rota_status rota_op_lion(rota_tape *tape, rota_tensor p, rota_tensor g, rota_tensor m,
                          const rota_lion *options) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(options);
     rota_lion room;
     if (!(options = ROTA_SIZED_IN(rota_lion, options, &room))) return ROTA_INVALID_ARGUMENT;
     rota_op_use use = {.inputs = {p, g, m, options->factor, options->half},
@@ -49,12 +56,16 @@ rota_status rota_op_lion(rota_tape *tape, rota_tensor p, rota_tensor g, rota_ten
 }
 
 rota_status rota_op_ema(rota_tape *tape, rota_tensor x, rota_tensor average, float decay) {
+    ROTA_GIVEN(tape);
     rota_op_use use = {.inputs = {x, average}, .attributes = {.beta1 = decay}};
     return apply(tape, "ema", &use);
 }
 
 rota_status rota_op_loss_scale(rota_tape *tape, rota_tensor norm, rota_tensor state,
                                const rota_loss_scale *options, rota_tensor *out_factor) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(options);
+    ROTA_GIVEN(out_factor);
     rota_loss_scale room;
     *out_factor = ROTA_TENSOR_NONE;
     if (!(options = ROTA_SIZED_IN(rota_loss_scale, options, &room))) return ROTA_INVALID_ARGUMENT;

@@ -1,20 +1,27 @@
 /* Recording kernels for tensors: what several ops share. */
 #include "ops/kernel_objects.h"
+#include "base/given.h"
 #include "ops/tape.h"
 
 #include <string.h>
 
 rota_access rota_tensor_access(const rota_tensor *tensor, rota_access_mode mode) {
+    if (!tensor) return (rota_access){.mode = mode};
     return (rota_access){tensor->buffer, tensor->offset_bytes, rota_tensor_extent_bytes(tensor), mode};
 }
 
 rota_access rota_tensor_write(const rota_tensor *tensor) {
+    if (!tensor) return (rota_access){.mode = ROTA_WRITE};
     return rota_tensor_access(tensor, rota_tensor_is_dense(tensor) ? ROTA_WRITE : ROTA_READWRITE);
 }
 
 rota_status rota_tape_kernel(rota_tape *tape, const rota_kernel *kernel, const rota_access *accesses,
                              uint32_t count, const void *params, const rota_param_binding *bindings,
                              uint32_t binding_count) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(kernel);
+    ROTA_GIVEN_ARRAY(accesses, count);
+    ROTA_GIVEN_ARRAY(bindings, binding_count);
     rota_kernel_node node =
         ROTA_KERNEL_NODE(.kernel = kernel, .name = tape->name, .accesses = accesses, .access_count = count,
                          .params = params, .bindings = bindings, .binding_count = binding_count,
@@ -31,7 +38,7 @@ uint32_t rota_value_u32(rota_value value) {
 }
 
 void rota_value_bind(rota_value value, uint32_t bindable, rota_param_binding *bindings, uint32_t *count) {
-    if (value.kind == ROTA_VALUE_PLAIN) return;
+    if (value.kind == ROTA_VALUE_PLAIN || !bindings || !count) return;
     bindings[(*count)++] =
         (rota_param_binding){bindable, value.kind == ROTA_VALUE_SLOT ? value.slot : ROTA_SLOT_CONSTANT};
 }
@@ -104,6 +111,9 @@ rota_status rota_record_strided(rota_tape *tape, const rota_tensor *x, const rot
 }
 
 rota_status rota_record_contiguous(rota_tape *tape, const rota_tensor *x, rota_tensor *out_y) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(x);
+    ROTA_GIVEN(out_y);
     /* Kernels take addresses that are multiples of 4. */
     if (rota_tensor_is_contiguous(x) && x->offset_bytes % 4 == 0) {
         *out_y = *x;

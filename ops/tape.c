@@ -1,5 +1,6 @@
 /* Tapes: what ops are recorded with, and what is known of the buffers that they touch. */
 #include "ops/tape.h"
+#include "base/given.h"
 
 #include "base/sized_copy.h"
 #include "graph/graph_internal.h"
@@ -11,6 +12,8 @@
 
 rota_status rota_tape_create(rota_recorder *recorder, const rota_tape_options *options,
                              rota_tape **out_tape) {
+    ROTA_GIVEN(recorder);
+    ROTA_GIVEN(out_tape);
     *out_tape = NULL;
     rota_tape_options room;
     if (options && !(options = ROTA_SIZED_IN(rota_tape_options, options, &room)))
@@ -41,18 +44,19 @@ void rota_tape_destroy(rota_tape *tape) {
 }
 
 rota_recorder *rota_tape_recorder(const rota_tape *tape) {
-    return tape->recorder;
+    return tape ? tape->recorder : NULL;
 }
 
 rota_graph *rota_tape_graph(const rota_tape *tape) {
-    return tape->graph;
+    return tape ? tape->graph : NULL;
 }
 
 void rota_tape_remember(rota_tape *tape, bool remember) {
-    tape->remember = remember && !tape->options.no_gradients;
+    if (tape) tape->remember = remember && !tape->options.no_gradients;
 }
 
 rota_status rota_tape_name(rota_tape *tape, const char *name) {
+    ROTA_GIVEN(tape);
     /* The lane's arena lives as long as the graph, which its plans hold. */
     const char *copy = name ? rota_arena_strdup(&tape->recorder->arena, name) : NULL;
     if (name && !copy) return rota_fail(ROTA_OUT_OF_MEMORY, "tape: no host memory for a name");
@@ -62,6 +66,9 @@ rota_status rota_tape_name(rota_tape *tape, const char *name) {
 
 rota_status rota_tape_tensor(rota_tape *tape, rota_buffer_kind kind, const char *name, rota_dtype dtype,
                              uint32_t rank, const uint64_t *shape, rota_tensor *out_tensor) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN_ARRAY(shape, rank);
+    ROTA_GIVEN(out_tensor);
     rota_tensor tensor; /* not *out_tensor: shape may be its */
     ROTA_TRY(rota_tensor_of(NULL, 0, dtype, rank, shape, &tensor));
     uint64_t bytes = rota_shape_bytes(dtype, rank, shape);
@@ -75,6 +82,9 @@ rota_status rota_tape_tensor(rota_tape *tape, rota_buffer_kind kind, const char 
 
 rota_status rota_tape_temporary(rota_tape *tape, const char *name, rota_dtype dtype, uint32_t rank,
                                 const uint64_t *shape, rota_tensor *out_tensor) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN_ARRAY(shape, rank);
+    ROTA_GIVEN(out_tensor);
     return rota_tape_tensor(tape, ROTA_BUFFER_TRANSIENT, name, dtype, rank, shape, out_tensor);
 }
 
@@ -120,7 +130,7 @@ rota_status rota_op_fail(const rota_op *op, rota_status status, const char *form
     char text[ROTA_ERROR_MESSAGE_MAX];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    vsnprintf(text, sizeof text, format ? format : "", arguments);
     va_end(arguments);
-    return rota_fail(status, "op '%s': %s", op->name, text);
+    return rota_fail(status, "op '%s': %s", op && op->name ? op->name : "", text);
 }

@@ -1,5 +1,6 @@
 /* Tensors and their views. */
 #include "ops/tensor.h"
+#include "base/given.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -27,9 +28,11 @@ bool rota_dtype_is_real(rota_dtype dtype) {
 }
 
 const char *rota_tensor_describe(const rota_tensor *tensor, char *text, uint64_t capacity) {
-    if (capacity == 0) return text;
+    if (!text || capacity == 0) return text;
+    *text = 0;
+    if (!tensor) return text;
     uint64_t used = 0;
-    for (uint32_t i = 0; i <= tensor->rank && used < capacity; i++) {
+    for (uint32_t i = 0; i <= tensor->rank && i <= ROTA_RANK_MAX && used < capacity; i++) {
         int wrote;
         if (i == 0)
             wrote = snprintf(text, capacity, "%s [", rota_dtype_name(tensor->dtype));
@@ -44,6 +47,7 @@ const char *rota_tensor_describe(const rota_tensor *tensor, char *text, uint64_t
 
 uint64_t rota_tensor_count(const rota_tensor *tensor) {
     uint64_t count = 1;
+    if (!tensor || tensor->rank > ROTA_RANK_MAX) return 0;
     for (uint32_t i = 0; i < tensor->rank; i++) count *= tensor->shape[i];
     return count;
 }
@@ -67,6 +71,7 @@ uint64_t rota_tensor_extent_bytes(const rota_tensor *tensor) {
 
 uint64_t rota_shape_bytes(rota_dtype dtype, uint32_t rank, const uint64_t *shape) {
     uint64_t bytes = rota_dtype_bytes(dtype);
+    if (rank > ROTA_RANK_MAX || (rank && !shape)) return 0;
     for (uint32_t i = 0; i < rank; i++) bytes *= shape[i];
     return bytes;
 }
@@ -106,6 +111,8 @@ bool rota_tensor_is_dense(const rota_tensor *tensor) {
 
 rota_status rota_tensor_of(rota_buffer *buffer, uint64_t offset_bytes, rota_dtype dtype, uint32_t rank,
                            const uint64_t *shape, rota_tensor *out_tensor) {
+    ROTA_GIVEN_ARRAY(shape, rank);
+    ROTA_GIVEN(out_tensor);
     if ((unsigned)dtype >= ROTA_DTYPE_COUNT)
         return rota_fail(ROTA_INVALID_ARGUMENT, "tensor: dtype %d is none", (int)dtype);
     if (rank > ROTA_RANK_MAX)
@@ -136,6 +143,13 @@ rota_status rota_tensor_of(rota_buffer *buffer, uint64_t offset_bytes, rota_dtyp
     }
     *out_tensor = tensor;
     return ROTA_OK;
+}
+
+/* A tensor may be made by hand. */
+static rota_status check_rank(const char *what, const rota_tensor *tensor) {
+    if (tensor->rank <= ROTA_RANK_MAX) return ROTA_OK;
+    return rota_fail(ROTA_INVALID_ARGUMENT, "%s: a tensor of rank %u, at most %d", what, tensor->rank,
+                     ROTA_RANK_MAX);
 }
 
 /* Gives `to` (whose shape is set) strides that walk the same elements as `from` does, or returns false. Runs
@@ -171,8 +185,12 @@ static bool reshape_strides(const rota_tensor *from, rota_tensor *to) {
 
 rota_status rota_tensor_reshape(const rota_tensor *tensor, uint32_t rank, const uint64_t *shape,
                                 rota_tensor *out_view) {
+    ROTA_GIVEN(tensor);
+    ROTA_GIVEN_ARRAY(shape, rank);
+    ROTA_GIVEN(out_view);
     char before[ROTA_TENSOR_TEXT_MAX], after[ROTA_TENSOR_TEXT_MAX];
     rota_tensor view;
+    ROTA_TRY(check_rank("reshape", tensor));
     ROTA_TRY(rota_tensor_of(NULL, 0, tensor->dtype, rank, shape, &view));
     view.buffer = tensor->buffer;
     view.offset_bytes = tensor->offset_bytes;
@@ -192,6 +210,7 @@ rota_status rota_tensor_reshape(const rota_tensor *tensor, uint32_t rank, const 
 }
 
 static rota_status check_axis(const char *what, const rota_tensor *tensor, uint32_t axis) {
+    ROTA_TRY(check_rank(what, tensor));
     if (axis < tensor->rank) return ROTA_OK;
     char text[ROTA_TENSOR_TEXT_MAX];
     return rota_fail(ROTA_INVALID_ARGUMENT, "%s: axis %u of %s, which has %u", what, axis,
@@ -200,6 +219,8 @@ static rota_status check_axis(const char *what, const rota_tensor *tensor, uint3
 
 rota_status rota_tensor_slice(const rota_tensor *tensor, uint32_t axis, uint64_t start, uint64_t length,
                               rota_tensor *out_view) {
+    ROTA_GIVEN(tensor);
+    ROTA_GIVEN(out_view);
     ROTA_TRY(check_axis("slice", tensor, axis));
     char text[ROTA_TENSOR_TEXT_MAX];
     if (start > tensor->shape[axis] || length > tensor->shape[axis] - start)
@@ -225,6 +246,8 @@ rota_status rota_tensor_slice(const rota_tensor *tensor, uint32_t axis, uint64_t
 
 rota_status rota_tensor_split(const rota_tensor *tensor, uint32_t axis, uint32_t count,
                               rota_tensor *out_views) {
+    ROTA_GIVEN(tensor);
+    ROTA_GIVEN(out_views);
     ROTA_TRY(check_axis("split", tensor, axis));
     char text[ROTA_TENSOR_TEXT_MAX];
     if (count == 0 || tensor->shape[axis] % count != 0)
@@ -238,6 +261,10 @@ rota_status rota_tensor_split(const rota_tensor *tensor, uint32_t axis, uint32_t
 }
 
 rota_status rota_tensor_permute(const rota_tensor *tensor, const uint32_t *order, rota_tensor *out_view) {
+    ROTA_GIVEN(tensor);
+    ROTA_GIVEN_ARRAY(order, tensor->rank);
+    ROTA_GIVEN(out_view);
+    ROTA_TRY(check_rank("permute", tensor));
     rota_tensor view = *tensor;
     uint32_t seen = 0;
     for (uint32_t i = 0; i < tensor->rank; i++) {
@@ -254,6 +281,8 @@ rota_status rota_tensor_permute(const rota_tensor *tensor, const uint32_t *order
 
 rota_status rota_tensor_transpose(const rota_tensor *tensor, uint32_t axis_a, uint32_t axis_b,
                                   rota_tensor *out_view) {
+    ROTA_GIVEN(tensor);
+    ROTA_GIVEN(out_view);
     ROTA_TRY(check_axis("transpose", tensor, axis_a));
     ROTA_TRY(check_axis("transpose", tensor, axis_b));
     rota_tensor view = *tensor;
@@ -267,7 +296,11 @@ rota_status rota_tensor_transpose(const rota_tensor *tensor, uint32_t axis_a, ui
 
 rota_status rota_tensor_broadcast(const rota_tensor *tensor, uint32_t rank, const uint64_t *shape,
                                   rota_tensor *out_view) {
+    ROTA_GIVEN(tensor);
+    ROTA_GIVEN_ARRAY(shape, rank);
+    ROTA_GIVEN(out_view);
     rota_tensor view;
+    ROTA_TRY(check_rank("broadcast", tensor));
     ROTA_TRY(rota_tensor_of(NULL, 0, tensor->dtype, rank, shape, &view));
     char from[ROTA_TENSOR_TEXT_MAX], to[ROTA_TENSOR_TEXT_MAX];
     bool fits = tensor->rank <= rank;

@@ -1,6 +1,7 @@
 /* Argument sets: the block words, host pointers and bound buffers of one plan's submissions, checked against
  * the record. */
 #include "sched/args_internal.h"
+#include "base/given.h"
 #include "sched/shell.h"
 
 #include <stdlib.h>
@@ -15,6 +16,8 @@ static uint32_t bound_begin(const rota_plan_run *run) {
 }
 
 rota_status rota_args_create(rota_plan *plan, rota_args **out_args) {
+    ROTA_GIVEN(plan);
+    ROTA_GIVEN(out_args);
     *out_args = NULL;
     const rota_plan_run *run = plan->run;
     if (!run)
@@ -116,14 +119,17 @@ static rota_status set_value(rota_args *args, rota_slot slot, rota_value_type ty
 }
 
 rota_status rota_args_set_f32(rota_args *args, rota_slot slot, float value) {
+    ROTA_GIVEN(args);
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     return set_value(args, slot, ROTA_VALUE_F32, bits);
 }
 rota_status rota_args_set_u32(rota_args *args, rota_slot slot, uint32_t value) {
+    ROTA_GIVEN(args);
     return set_value(args, slot, ROTA_VALUE_U32, value);
 }
 rota_status rota_args_set_u64(rota_args *args, rota_slot slot, uint64_t value) {
+    ROTA_GIVEN(args);
     return set_value(args, slot, ROTA_VALUE_U64, value);
 }
 
@@ -170,7 +176,9 @@ static bool is_of_graph(const rota_plan *plan, const rota_buffer *buffer, rota_b
 }
 
 rota_status rota_args_set_buffer(rota_args *args, rota_buffer *slot_buffer, rota_buffer *buffer) {
+    ROTA_GIVEN(args);
     const rota_plan *plan = args->plan;
+    ROTA_TRY(rota_plan_check(plan)); /* what is read of `run` is gone with the runtime */
     const rota_plan_run *run = plan->run;
     uint32_t entry = 0;
     if (!slot_buffer || !buffer)
@@ -181,7 +189,6 @@ rota_status rota_args_set_buffer(rota_args *args, rota_buffer *slot_buffer, rota
         return rota_fail(ROTA_NOT_FOUND, "plan '%s' has no SLOT buffer '%s'", plan->name,
                          rota_buffer_name(slot_buffer));
     rota_residency *residency = buffer->root->residency;
-    ROTA_TRY(rota_plan_check(plan));
     if (buffer->kind != ROTA_BUFFER_PERSISTENT || !residency || residency->closed ||
         residency->runtime != args->runtime)
         return rota_fail(ROTA_INVALID_ARGUMENT,
@@ -265,6 +272,7 @@ static rota_status find_transfer(const rota_args *args, const rota_buffer *buffe
 
 rota_status rota_args_set_input(rota_args *args, rota_buffer *input, const void *data, uint64_t size_bytes,
                                 bool copy) {
+    ROTA_GIVEN(args);
     uint32_t t;
     ROTA_TRY(find_transfer(args, input, false, data, size_bytes, &t));
     if (t == ROTA_NONE) return ROTA_OK;
@@ -281,6 +289,7 @@ rota_status rota_args_set_input(rota_args *args, rota_buffer *input, const void 
 }
 
 rota_status rota_args_set_output(rota_args *args, rota_buffer *output, void *data, uint64_t size_bytes) {
+    ROTA_GIVEN(args);
     uint32_t t;
     ROTA_TRY(find_transfer(args, output, true, data, size_bytes, &t));
     if (t != ROTA_NONE) set_transfers(args, args->plan->transfers[t].buffer, data);

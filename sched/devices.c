@@ -4,10 +4,10 @@
 #include "sched/runtime_internal.h"
 
 const rota_device_info *rota_device_get_info(const rota_device *device) {
-    return &device->info;
+    return device ? &device->info : NULL;
 }
 rota_runtime *rota_device_runtime(const rota_device *device) {
-    return device->runtime;
+    return device ? device->runtime : NULL;
 }
 void rota_runtime_name_devices(const rota_runtime *runtime, char *text, size_t capacity) {
     uint32_t devices = ra_load_acquire(&runtime->device_count); /* with the release of who opened the last */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/given.h"
 #include "base/sized_copy.h"
 #include "sched/device_start.h"
 #include "sched/testing.h"
@@ -56,6 +57,8 @@ static rota_status list_devices(rota_runtime *runtime, listed **out_list, uint32
 
 rota_status rota_devices(rota_runtime *runtime, rota_device_info *out_infos, uint32_t capacity,
                          uint32_t *out_count) {
+    ROTA_GIVEN_ARRAY(out_infos, capacity);
+    ROTA_GIVEN(out_count);
     *out_count = 0;
     size_t stride = capacity ? out_infos->struct_size : 0;
     if (capacity) ROTA_TRY(rota_sized_check(stride, "rota_device_info"));
@@ -225,6 +228,7 @@ static rota_status open_best(rota_runtime *runtime, const listed *list, uint32_t
 }
 
 rota_status rota_device_open(rota_runtime *runtime, const char *id, rota_device **out_device) {
+    ROTA_GIVEN(out_device);
     *out_device = NULL;
     ROTA_TRY(rota_runtime_check(runtime));
     bool best = !id || strcmp(id, "auto") == 0;
@@ -247,10 +251,11 @@ rota_status rota_device_open(rota_runtime *runtime, const char *id, rota_device 
 }
 
 const char *rota_device_choice(const rota_runtime *runtime) {
-    return ra_load_acquire(&runtime->is_chosen) ? runtime->choice : ""; /* with open_best */
+    return runtime && ra_load_acquire(&runtime->is_chosen) ? runtime->choice : ""; /* with open_best */
 }
 
 rota_status rota_device_smoke(rota_device *device, uint64_t idle_ns) {
+    ROTA_GIVEN(device);
     ROTA_TRY(rota_runtime_check(device->runtime));
     return rota_trial_smoke(device, idle_ns, 0);
 }

@@ -2,6 +2,7 @@
  * have one for all of them. */
 #include <stdlib.h>
 
+#include "base/given.h"
 #include "sched/runtime_internal.h"
 
 /* The last reference went. */
@@ -17,6 +18,7 @@ static void released(rota_buffer *buffer) {
 
 rota_status rota_runtime_buffer(rota_runtime *runtime, const char *name, uint64_t size_bytes,
                                 rota_buffer **out_buffer) {
+    ROTA_GIVEN(out_buffer);
     *out_buffer = NULL;
     ROTA_TRY(rota_runtime_check(runtime));
     rota_residency *residency = calloc(1, sizeof *residency);
@@ -120,6 +122,7 @@ static rota_status residency_of(rota_buffer *buffer, rota_residency **out) {
 }
 
 rota_status rota_buffer_prepare(rota_buffer *buffer, rota_device *device) {
+    ROTA_GIVEN(device);
     rota_residency *residency;
     ROTA_TRY(residency_of(buffer, &residency));
     if (!device || device->runtime != residency->runtime)
@@ -129,6 +132,8 @@ rota_status rota_buffer_prepare(rota_buffer *buffer, rota_device *device) {
 }
 
 rota_status rota_buffer_address(rota_buffer *buffer, rota_device *device, uint64_t *out_address) {
+    ROTA_GIVEN(device);
+    ROTA_GIVEN(out_address);
     *out_address = 0;
     rota_residency *residency;
     ROTA_TRY(residency_of(buffer, &residency));

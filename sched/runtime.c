@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/arena.h"
+#include "base/given.h"
 #include "base/sized_copy.h"
 #include "base/signals.h"
 #include "exec/drivers.h"
@@ -85,6 +86,7 @@ static rota_status check_staging(const rota_runtime_options *options) {
 }
 
 rota_status rota_runtime_open(const rota_runtime_options *options, rota_runtime **out_runtime) {
+    ROTA_GIVEN(out_runtime);
     *out_runtime = NULL;
     rota_runtime_options room;
     if (options && !(options = ROTA_SIZED_IN(rota_runtime_options, options, &room)))
@@ -151,6 +153,7 @@ static void read_stats(rota_runtime *runtime, rota_runtime_stats *out_stats) {
 }
 
 rota_status rota_runtime_get_stats(rota_runtime *runtime, rota_runtime_stats *out_stats) {
+    ROTA_GIVEN(out_stats);
     ROTA_TRY(rota_sized_check(out_stats->struct_size, "rota_runtime_stats"));
     rota_runtime_stats counted = ROTA_RUNTIME_STATS();
     rota_status status = rota_runtime_check(runtime);

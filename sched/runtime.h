@@ -72,7 +72,7 @@ ROTA_API rota_status rota_runtime_open(const rota_runtime_options *options, rota
  * told to. Then TIMEOUT: what a device that doesn't answer may still touch is abandoned, counted in the
  * message, never freed, and submissions that had not begun are dropped. Tickets keep their meaning as values:
  * polling one after close is WRONG_STATE. Objects still referenced (plans, buffers) become empty shells whose
- * release is legal. No other call on the runtime may be running. */
+ * release is legal. No other call on the runtime may be running. NULL is ignored. */
 ROTA_API rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_ns);
 
 /* How many devices this process has given up so far: when their runtime was closed, or when they were refused

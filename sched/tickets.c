@@ -2,6 +2,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "base/given.h"
 #include "sched/runtime_internal.h"
 
 #define WAIT_SPIN_NS 10000u
@@ -21,6 +22,7 @@ rota_status rota_poll(rota_ticket ticket) {
 }
 
 rota_status rota_ticket_number(rota_ticket ticket, uint64_t *out_number) {
+    ROTA_GIVEN(out_number);
     *out_number = 0;
     ROTA_TRY(check_ticket(ticket));
     rota_cell_view view;

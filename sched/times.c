@@ -1,6 +1,7 @@
 /* When a plan's commands ran in its last completed replay. */
 #include <stdlib.h>
 #include "base/arena.h"
+#include "base/given.h"
 #include "base/sized_copy.h"
 #include "sched/plan/commands.h"
 #include "sched/plan/names.h"
@@ -45,6 +46,9 @@ rota_status rota_plan_run_replay_times(rota_plan *plan, rota_plan_replay_times *
 
 rota_status rota_plan_node_times(rota_plan *plan, rota_node node, uint64_t *out_begin_ns,
                                  uint64_t *out_end_ns) {
+    ROTA_GIVEN(plan);
+    ROTA_GIVEN(out_begin_ns);
+    ROTA_GIVEN(out_end_ns);
     *out_begin_ns = *out_end_ns = 0;
     uint32_t operation;
     ROTA_TRY(rota_plan_operation_of(plan, node, &operation));
@@ -66,6 +70,8 @@ rota_status rota_plan_node_times(rota_plan *plan, rota_node node, uint64_t *out_
 
 rota_status rota_plan_command_times(rota_plan *plan, rota_plan_time *out, uint64_t capacity,
                                     rota_plan_replay *out_replay) {
+    ROTA_GIVEN(plan);
+    ROTA_GIVEN_ARRAY(out, capacity);
     const rota_compile_info *info = plan->compile_info;
     rota_plan_replay_times replay;
     if (out_replay) ROTA_TRY(rota_sized_check(out_replay->struct_size, "rota_plan_replay"));

@@ -1,6 +1,7 @@
 /* A replay as Chrome trace JSON: one process a device, one track a queue, one slice a node; submissions and
  * waits on tracks of their own. */
 #include <stdio.h>
+#include "base/given.h"
 #include "base/output.h"
 #include "sched/plan/names.h"
 #include "sched/plan/operations.h"
@@ -89,6 +90,8 @@ static rota_status write_parts(FILE *file, rota_plan *plan, uint64_t origin) {
 }
 
 rota_status rota_plan_write_trace(rota_plan *plan, const char *path) {
+    ROTA_GIVEN(plan);
+    ROTA_GIVEN(path);
     rota_plan_replay_times replay;
     ROTA_TRY(rota_plan_run_replay_times(plan, &replay));
     rota_output output;

@@ -12,17 +12,31 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 MAP = ROOT / "cmake/rota.map"
 
 
-def declared():
+def preprocessed():
+    """All that the public headers declare."""
     listed = re.search(r"^set\(ROTA_PUBLIC_HEADERS([^)]*)\)", (ROOT / "cmake/install.cmake").read_text(), re.M).group(1).split()
     includes = [word for header in listed if header.endswith(".h") for word in ("-include", header)]
     # Preprocessed, since many declarations come from lists; each ends with a semicolon and starts with the attribute.
-    text = subprocess.run(["cc", "-E", "-P", "-I.", *includes, "-x", "c", "/dev/null"], cwd=ROOT, check=True, text=True,
+    return subprocess.run(["cc", "-E", "-P", "-I.", *includes, "-x", "c", "/dev/null"], cwd=ROOT, check=True, text=True,
                           stdout=subprocess.PIPE).stdout
+
+
+def declarations():
+    """Each public function as it is declared, on one line, without the semicolon."""
+    return [" ".join(found.split()) for found in
+            re.findall(r'extern __attribute__\(\(visibility\("default"\)\)\)\s*([^;{]*);', preprocessed())]
+
+
+def enums():
+    return set(re.findall(r"typedef enum (rota_\w+) \{", preprocessed()))
+
+
+def declared():
     names = set()
-    for declaration in re.findall(r'extern __attribute__\(\(visibility\("default"\)\)\)\s*([^;{]*);', text):
-        name = re.match(r"[^()]*?\b(rota_\w+)\s*\(", declaration.strip())
+    for declaration in declarations():
+        name = re.match(r"[^()]*?\b(rota_\w+)\s*\(", declaration)
         if not name:
-            sys.exit(f"exported, but no function: {declaration.strip()}")
+            sys.exit(f"exported, but no function: {declaration}")
         names.add(name.group(1))
     if len(names) < 100:
         sys.exit(f"only these public names were found: {sorted(names)}")

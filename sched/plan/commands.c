@@ -1,6 +1,7 @@
 /* A plan's commands as data: what each touches and calculates, and what is live while it runs. */
 #include <stdlib.h>
 #include <string.h>
+#include "base/given.h"
 #include "base/sized_copy.h"
 #include "sched/plan/commands.h"
 #include "sched/plan/names.h"
@@ -102,6 +103,8 @@ rota_status rota_plan_check_capacity(const rota_plan *plan, uint64_t capacity) {
 }
 
 rota_status rota_plan_get_commands(const rota_plan *plan, rota_plan_command *out, uint64_t capacity) {
+    ROTA_GIVEN(plan);
+    ROTA_GIVEN_ARRAY(out, capacity);
     const rota_compile_info *info = plan->compile_info;
     ROTA_TRY(rota_plan_check_capacity(plan, capacity));
     if (info->operation_count == 0) return ROTA_OK;

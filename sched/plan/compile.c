@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/atomic.h"
+#include "base/given.h"
 #include "base/sized_copy.h"
 #include "sched/plan/certify.h"
 #include "sched/plan/compiler.h"
@@ -261,6 +262,8 @@ void rota_plan_destroy(rota_plan *plan) {
 }
 
 rota_status rota_plan_get_stats(const rota_plan *plan, rota_plan_stats *out_stats) {
+    ROTA_GIVEN(plan);
+    ROTA_GIVEN(out_stats);
     ROTA_TRY(rota_sized_check(out_stats->struct_size, "rota_plan_stats"));
     rota_sized_out(out_stats, &plan->stats, sizeof plan->stats);
     return ROTA_OK;

@@ -1,5 +1,6 @@
 /* A plan in Graphviz's language. */
 #include "base/output.h"
+#include "base/given.h"
 #include "sched/plan/names.h"
 #include "sched/plan/operations.h"
 
@@ -25,6 +26,8 @@ static void write_dot_nodes(FILE *file, const rota_plan *plan) {
 }
 
 rota_status rota_plan_write_dot(const rota_plan *plan, const char *path) {
+    ROTA_GIVEN(plan);
+    ROTA_GIVEN(path);
     static const char *const styles[ROTA_EDGE_KIND_COUNT] = {
         "color=black", "color=blue", "color=red", "color=orange, style=dashed", "color=gray, style=dotted"};
     const rota_compile_info *info = rota_plan_info(plan);

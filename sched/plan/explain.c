@@ -1,6 +1,7 @@
 /* Why a node waits, in sentences. */
 #include <stdarg.h>
 #include <stdio.h>
+#include "base/given.h"
 #include "sched/plan/edges.h"
 #include "sched/plan/names.h"
 #include "sched/plan/operations.h"
@@ -131,6 +132,8 @@ static void explain_edge(text_out *out, const rota_plan *plan, uint32_t operatio
 
 rota_status rota_plan_explain(const rota_plan *plan, rota_node node, char *text, uint64_t capacity,
                               uint64_t *out_length) {
+    ROTA_GIVEN(plan);
+    ROTA_GIVEN_ARRAY(text, capacity);
     uint32_t operation;
     if (capacity) text[0] = 0;
     ROTA_TRY(rota_plan_operation_of(plan, node, &operation));

@@ -1,5 +1,6 @@
 /* The rewrite hook: a look at the recorded nodes, removal and replacement before hazards are resolved. */
 #include "sched/plan/rewriter.h"
+#include "base/given.h"
 
 #include <string.h>
 
@@ -36,7 +37,7 @@ static rota_status find_ordered(rota_rewriter *rewriter) {
 }
 
 uint64_t rota_rewriter_node_count(const rota_rewriter *rewriter) {
-    return rewriter->c->node_count;
+    return rewriter ? rewriter->c->node_count : 0;
 }
 
 static rota_status check_position(const rota_rewriter *rewriter, uint64_t position) {
@@ -82,6 +83,8 @@ static void view(rota_rewriter *rewriter, uint64_t position, rota_node_view *out
 }
 
 rota_status rota_rewriter_view(rota_rewriter *rewriter, uint64_t position, rota_node_view *out_view) {
+    ROTA_GIVEN(rewriter);
+    ROTA_GIVEN(out_view);
     ROTA_TRY(rota_sized_check(out_view->struct_size, "rota_node_view"));
     rota_node_view made = ROTA_NODE_VIEW();
     rota_status status = check_position(rewriter, position);
@@ -91,12 +94,14 @@ rota_status rota_rewriter_view(rota_rewriter *rewriter, uint64_t position, rota_
 }
 
 rota_status rota_rewriter_remove(rota_rewriter *rewriter, uint64_t position) {
+    ROTA_GIVEN(rewriter);
     ROTA_TRY(check_position(rewriter, position));
     rewriter->records[position] = NULL;
     return ROTA_OK;
 }
 
 rota_status rota_rewriter_merge(rota_rewriter *rewriter, uint64_t position, uint64_t into) {
+    ROTA_GIVEN(rewriter);
     rota_compiler *c = rewriter->c;
     ROTA_TRY(check_position(rewriter, position));
     ROTA_TRY(check_position(rewriter, into));
@@ -115,6 +120,8 @@ rota_status rota_rewriter_merge(rota_rewriter *rewriter, uint64_t position, uint
 }
 
 rota_status rota_rewriter_note(rota_rewriter *rewriter, uint64_t position, const char *text) {
+    ROTA_GIVEN(rewriter);
+    ROTA_GIVEN(text);
     rota_compiler *c = rewriter->c;
     ROTA_TRY(check_position(rewriter, position));
     rota_compile_note *note = rota_arena_alloc(&c->plan->arena, sizeof *note, 8);
@@ -127,6 +134,9 @@ rota_status rota_rewriter_note(rota_rewriter *rewriter, uint64_t position, const
 
 rota_status rota_rewriter_target(const rota_rewriter *rewriter, const rota_placement *placement,
                                  rota_rewrite_target *out_target) {
+    ROTA_GIVEN(rewriter);
+    ROTA_GIVEN(placement);
+    ROTA_GIVEN(out_target);
     ROTA_TRY(rota_sized_check(out_target->struct_size, "rota_rewrite_target"));
     const rota_compiler *c = rewriter->c;
     rota_rewrite_target made = ROTA_REWRITE_TARGET();
@@ -140,6 +150,8 @@ rota_status rota_rewriter_target(const rota_rewriter *rewriter, const rota_place
 }
 
 rota_status rota_rewriter_replace(rota_rewriter *rewriter, uint64_t position, const rota_kernel_node *node) {
+    ROTA_GIVEN(rewriter);
+    ROTA_GIVEN(node);
     ROTA_TRY(check_position(rewriter, position));
     rota_kernel_node room;
     if (!(node = ROTA_SIZED_IN(rota_kernel_node, node, &room))) return ROTA_INVALID_ARGUMENT;
@@ -159,6 +171,8 @@ rota_status rota_rewriter_replace(rota_rewriter *rewriter, uint64_t position, co
 }
 
 rota_status rota_graph_add_rewrite(rota_graph *graph, rota_rewrite_fn fn, void *user) {
+    ROTA_GIVEN(graph);
+    ROTA_GIVEN(fn);
     if (!fn) return rota_fail(ROTA_INVALID_ARGUMENT, "rewrite hook of graph '%s': no function", graph->name);
     return rota_graph_add_hook(graph, (rota_rewrite_opaque_fn)fn, user);
 }
