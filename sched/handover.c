@@ -19,6 +19,7 @@
 #include <time.h>
 
 #include "sched/runtime_internal.h"
+#include "sched/submission.h"
 
 #define HOLD_SLICE_NS 50000000u
 #define STARVED_SLICE_NS 200000u
@@ -86,7 +87,7 @@ static rota_status prepare_segment(rota_work *work, rota_exec_work *out) {
     rota_plan_run *run = plan->run;
     const rota_plan_segment *segment = &plan->segments[work->segment];
     const rota_run_instance *instance = &run->instances[submission->instance];
-    if (!ra_load_acquire(&instance->created)) { /* with make */
+    if (!ra_load_acquire(&instance->created)) { /* with rota_run_instance_make */
         /* Acquire: with answer, of this failure or of one after it. */
         const rota_cause *failure = ra_load_acquire(&instance->failure);
         return rota_fail(failure->status, "%s", failure->message);
@@ -263,8 +264,7 @@ static void release_span(rota_staging **span) {
 }
 
 static bool has_passed(const rota_work *work) {
-    return rota_point_passed(work->device->runtime,
-                             rota_point(work->device->index, work->queue, work->value));
+    return rota_point_passed(work->device->runtime, rota_work_point(work));
 }
 
 /* A lost device is not given the works, whose submissions are kept until close (keep in sequence.c): what
@@ -427,7 +427,7 @@ static bool for_keepers(rota_device *device, rota_work *work, keeper_fn fn) {
         if (!fn(device, work, hold)) return false;
     }
     for (const rota_work *before = work; work->comes_last && before-- != work->submission->works;) {
-        uint64_t point = rota_point(before->device->index, before->queue, before->value);
+        uint64_t point = rota_work_point(before);
         if (before->device != device && !hold_is_over(runtime, point, &lost) && !fn(device, work, point))
             return false;
     }
@@ -607,8 +607,7 @@ static void watch(rota_device *device, const rota_work *work) {
         watch_for(device, point);
     }
     for (const rota_work *before = work; comes_last && before-- != work->submission->works;)
-        if (before->device != device)
-            watch_for(device, rota_point(before->device->index, before->queue, before->value));
+        if (before->device != device) watch_for(device, rota_work_point(before));
 }
 
 static void watch_nothing(rota_device *device) {

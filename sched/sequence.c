@@ -387,10 +387,6 @@ static rota_work *add_work(rota_submission *submission, rota_device *device, uin
     return work;
 }
 
-static uint64_t work_point(const rota_work *work) {
-    return rota_point(work->device->index, work->queue, work->value);
-}
-
 /* The works of a submission that come with no plan, and those that move bytes for one. */
 static rota_work *add_copy(rota_submission *submission, const rota_ahead *ahead, rota_work_kind kind,
                            uint32_t index) {
@@ -440,7 +436,7 @@ static void move_range(rota_runtime *runtime, rota_wanted *wanted, rota_submissi
         rota_ahead_access(&ahead, residency, begin, end, false);
         provide(runtime, &ahead, end - begin, ROTA_EXEC_MEMORY_HOST_READ, &submission->transfers[index].down);
         rota_work *out = add_copy(submission, &ahead, ROTA_WORK_MIGRATE_OUT, index);
-        out_point = work_point(out);
+        out_point = rota_work_point(out);
         rota_hazard_read(runtime, wanted, residency, begin, end, out_point);
         send(runtime, wanted, out, &ahead);
     }
@@ -451,7 +447,7 @@ static void move_range(rota_runtime *runtime, rota_wanted *wanted, rota_submissi
         provide(runtime, &ahead, end - begin, ROTA_EXEC_MEMORY_HOST_WRITE, &submission->transfers[index].up);
     rota_work *in = add_copy(submission, &ahead, ROTA_WORK_MIGRATE_IN, index);
     rota_wanted_add(wanted, runtime->queue_count, out_point);
-    rota_hazard_move(runtime, wanted, residency, begin, end, work_point(in), to);
+    rota_hazard_move(runtime, wanted, residency, begin, end, rota_work_point(in), to);
     send(runtime, wanted, in, &ahead);
     (void)ra_fetch_add_relaxed(&runtime->stat_migrations, 1);
     (void)ra_fetch_add_relaxed(&runtime->stat_migrated_bytes, end - begin);
@@ -721,7 +717,7 @@ static void sequence_plan(rota_runtime *runtime, rota_wanted *wanted, rota_submi
         }
         rota_work *work = add_work(submission, device, queue, ROTA_WORK_SEGMENT, s);
         work->parks = parks;
-        uint64_t point = work_point(work);
+        uint64_t point = rota_work_point(work);
         submission->segment_points[s] = point;
         if (known)
             rota_replay_want(runtime, wanted, run, base, s);
@@ -763,7 +759,7 @@ static void sequence_write(rota_runtime *runtime, rota_wanted *wanted, rota_subm
     rota_ahead ahead = {.device = device, .queues = 1u << device->io_queue};
     rota_ahead_access(&ahead, write->residency, write->offset, write->offset + write->size, true);
     rota_work *work = add_copy(submission, &ahead, ROTA_WORK_WRITE, 0);
-    *out_final = work_point(work);
+    *out_final = rota_work_point(work);
     rota_hazard_write(runtime, wanted, write->residency, write->offset, write->offset + write->size,
                       *out_final, rota_residency_bit(write->residency, device));
     ra_store_relaxed(&write->residency->home_plus_1, device->index + 1);
@@ -871,7 +867,7 @@ static bool sequence_read(rota_runtime *runtime, rota_wanted *wanted, rota_submi
         rota_work *work = add_copy(submission, &ahead, ROTA_WORK_READ, p);
         /* The last one stands for all. */
         if (p > 0) rota_wanted_add(wanted, runtime->queue_count, *out_final);
-        *out_final = work_point(work);
+        *out_final = rota_work_point(work);
         for (uint32_t e = part->first_extent; e < part->first_extent + part->extent_count; e++)
             rota_hazard_read(runtime, wanted, residency, read->extents[e].offset,
                              read->extents[e].offset + read->extents[e].size, *out_final);
@@ -1054,13 +1050,14 @@ static void fail_for_loss(rota_runtime *runtime, rota_submission *submission, co
 static void release_ended_transfers(rota_runtime *runtime, rota_submission *submission) {
     for (uint32_t i = 0; i < submission->work_count; i++) {
         const rota_work *work = &submission->works[i];
-        if (work->kind != ROTA_WORK_MIGRATE_IN || !rota_point_passed(runtime, work_point(work))) continue;
+        if (work->kind != ROTA_WORK_MIGRATE_IN || !rota_point_passed(runtime, rota_work_point(work)))
+            continue;
         rota_transfer *transfer = &submission->transfers[work->segment];
         rota_staging_release(transfer->up);
         transfer->up = NULL;
         /* The first half, where there is one; until it has passed its device's thread may look at `down`. */
         if (runtime->devices[transfer->from]->exec->caps.unified_host ||
-            !rota_point_passed(runtime, work_point(work - 1)))
+            !rota_point_passed(runtime, rota_work_point(work - 1)))
             continue;
         rota_staging_release(transfer->down);
         transfer->down = NULL;
@@ -1084,7 +1081,8 @@ static void keep(rota_runtime *runtime, rota_submission *submission) {
 static bool is_at_work(rota_runtime *runtime, const rota_submission *submission) {
     for (uint32_t i = 0; i < submission->work_count; i++) {
         const rota_work *work = &submission->works[i];
-        if (!rota_device_is_lost(work->device) && !rota_point_passed(runtime, work_point(work))) return true;
+        if (!rota_device_is_lost(work->device) && !rota_point_passed(runtime, rota_work_point(work)))
+            return true;
     }
     return rota_device_fills(runtime, submission->number);
 }
@@ -1135,7 +1133,7 @@ static void strand(rota_runtime *runtime, rota_device *device, rota_timeline *ti
 static const rota_device *left_behind(rota_runtime *runtime, const rota_submission *submission) {
     for (uint32_t i = 0; submission->hold_count && i < submission->work_count; i++) {
         const rota_work *work = &submission->works[i];
-        if (rota_device_is_lost(work->device) && !rota_point_passed(runtime, work_point(work)))
+        if (rota_device_is_lost(work->device) && !rota_point_passed(runtime, rota_work_point(work)))
             return work->device;
     }
     return NULL;

@@ -463,12 +463,11 @@ rota_trim_state rota_trim_look(rota_runtime *runtime, rota_trim *trim) {
 }
 
 bool rota_staging_trim(rota_runtime *runtime, uint64_t size_bytes) {
-    static _Atomic uint32_t never;
     rota_trim trim;
     rota_trim_state state;
     rota_trim_begin(runtime, size_bytes, &trim);
     while ((state = rota_trim_look(runtime, &trim)) == ROTA_TRIM_WAIT)
-        (void)rota_futex_wait(&never, 0, rota_deadline_after(50000));
+        rota_nap_until(rota_deadline_after(50000));
     return state == ROTA_TRIM_ROOM;
 }
 

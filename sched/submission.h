@@ -4,6 +4,11 @@
 
 #include "sched/runtime_internal.h"
 
+/* The value of its timeline at which the work has ended. */
+static inline uint64_t rota_work_point(const rota_work *work) {
+    return rota_point(work->device->index, work->queue, work->value);
+}
+
 /* What is bound to a slot of a plan's submission: the root buffer's address and the offset in it. */
 static inline const uint64_t *rota_submission_bound(const rota_submission *submission, uint32_t slot) {
     const rota_plan_run *run = submission->plan->run;

@@ -4,6 +4,7 @@
 
 #include "base/given.h"
 #include "sched/runtime_internal.h"
+#include "sched/submission.h"
 
 #define WAIT_SPIN_NS 10000u
 
@@ -92,8 +93,7 @@ static rota_status timed_out(rota_ticket ticket, uint64_t timeout_ns, const char
             uint32_t smallest_size = UINT32_MAX;
             for (uint32_t i = 0; i < submission->work_count; i++) {
                 const rota_work *work = &submission->works[i];
-                if (work->kind != ROTA_WORK_SEGMENT ||
-                    rota_point_passed(runtime, rota_point(work->device->index, work->queue, work->value)))
+                if (work->kind != ROTA_WORK_SEGMENT || rota_point_passed(runtime, rota_work_point(work)))
                     continue;
                 const rota_plan_segment *segment = &submission->plan->segments[work->segment];
                 uint32_t size =

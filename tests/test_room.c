@@ -303,6 +303,25 @@ static void closed_while_writes_are_kept(void **state) {
     }
 }
 
+static void write_pieces(rota_buffer *x, rota_device *device, const uint8_t *bytes, uint32_t size,
+                         uint32_t piece) {
+    rota_ticket ticket;
+    for (uint32_t at = 0; at < size; at += piece)
+        assert_ok(rota_buffer_write(x, device, at, bytes, piece, &ticket));
+    assert_ok(rota_wait(ticket, SOON_NS));
+}
+
+/* The staging memory of a write of all of y is all that lies idle. */
+static void leave_idle(rota_runtime *runtime, rota_device *device, rota_buffer *y, const uint8_t *bytes,
+                       uint32_t size) {
+    rota_ticket ticket;
+    rota_sequencer_reap_now(runtime);
+    (void)rota_staging_trim(runtime, UINT64_MAX);
+    assert_ok(rota_buffer_write(y, device, 0, bytes, size, &ticket));
+    assert_ok(rota_wait(ticket, SOON_NS));
+    rota_sequencer_reap_now(runtime);
+}
+
 /* Under a memory limit a read's staging memory comes of another device's, whose driver does not come back
  * from freeing something before it: then there is none. Nothing waits for that but the read, for a while. */
 static void a_free_keeps_no_others(void **state) {
@@ -323,16 +342,10 @@ static void a_free_keeps_no_others(void **state) {
     uint8_t *bytes = calloc(1, LARGE);
     rota_ticket ticket, alone;
     assert_non_null(bytes);
-    for (uint32_t at = 0; at < LARGE; at += PIECE)
-        assert_ok(rota_buffer_write(x, cpu, at, bytes, PIECE, &ticket));
-    assert_ok(rota_wait(ticket, SOON_NS));
+    write_pieces(x, cpu, bytes, LARGE, PIECE);
     test_expect_words(w, 64, 0);
     test_expect_words(spare, 64, 0);
-    rota_sequencer_reap_now(runtime);
-    (void)rota_staging_trim(runtime, UINT64_MAX);
-    assert_ok(rota_buffer_write(y, device, 0, bytes, LARGE, &ticket));
-    assert_ok(rota_wait(ticket, SOON_NS));
-    rota_sequencer_reap_now(runtime); /* the write's staging memory is all that lies idle */
+    leave_idle(runtime, device, y, bytes, LARGE);
     rota_plan *plan = test_plan_1(device, "inc", &test_increment, w, ROTA_READWRITE);
     ra_store_seq_cst(&options.faults.frees, ADVERSARY_FREES_NEVER);
     const uint64_t deadline = rota_deadline_after(SOON_NS);
@@ -416,11 +429,7 @@ static void starved_beside(starved what) {
     }
     test_expect_words(w, 64, 0);
     test_expect_words(spare, 64, 0);
-    rota_sequencer_reap_now(runtime);
-    (void)rota_staging_trim(runtime, UINT64_MAX);
-    assert_ok(rota_buffer_write(y, device, 0, bytes, LARGE, &ticket));
-    assert_ok(rota_wait(ticket, SOON_NS));
-    rota_sequencer_reap_now(runtime); /* the write's staging memory is all that lies idle */
+    leave_idle(runtime, device, y, bytes, LARGE);
     ra_store_seq_cst(&options.faults.frees, ADVERSARY_FREES_NEVER);
     rota_buffer_release(spare);
     const uint64_t deadline = rota_deadline_after(SOON_NS);
@@ -470,12 +479,12 @@ static void what_starves_keeps_no_copies(void **state) {
     adversary_options options = {.seed = 3};
     rota_runtime *runtime;
     rota_device *cpu, *device, *other;
-    assert_ok(adversary_runtime_open(
-        &options,
-        &ROTA_RUNTIME_OPTIONS(.timeout_ns = LATE_NS, .queues_per_device = 1, .memory_limit_bytes = 14 << 20,
-                              .staging_slots = 2, .staging_idle_ns = 1000000000000u,
-                              .staging_slot_bytes = PIECE),
-        &runtime));
+    assert_ok(adversary_runtime_open(&options,
+                                     &ROTA_RUNTIME_OPTIONS(.timeout_ns = LATE_NS, .queues_per_device = 1,
+                                                           .memory_limit_bytes = 14 << 20, .staging_slots = 2,
+                                                           .staging_idle_ns = 1000000000000u,
+                                                           .staging_slot_bytes = PIECE),
+                                     &runtime));
     assert_ok(rota_device_open(runtime, "cpu", &cpu));
     assert_ok(rota_device_open(runtime, "adversary", &device));
     assert_ok(rota_device_open(runtime, "adversary:1", &other));
@@ -487,17 +496,11 @@ static void what_starves_keeps_no_copies(void **state) {
     static const uint32_t words[64];
     rota_ticket ticket, passing, gated;
     assert_non_null(bytes);
-    for (uint32_t at = 0; at < LARGE; at += PIECE)
-        assert_ok(rota_buffer_write(x, cpu, at, bytes, PIECE, &ticket));
-    assert_ok(rota_wait(ticket, SOON_NS));
+    write_pieces(x, cpu, bytes, LARGE, PIECE);
     test_expect_words(w, 64, 0);
     test_expect_words(v, 64, 0);
     test_expect_words(spare, 64, 0);
-    rota_sequencer_reap_now(runtime);
-    (void)rota_staging_trim(runtime, UINT64_MAX);
-    assert_ok(rota_buffer_write(y, device, 0, bytes, LARGE, &ticket));
-    assert_ok(rota_wait(ticket, SOON_NS));
-    rota_sequencer_reap_now(runtime); /* the write's staging memory is all that lies idle */
+    leave_idle(runtime, device, y, bytes, LARGE);
     ra_store_seq_cst(&options.faults.frees, ADVERSARY_FREES_NEVER);
     rota_buffer_release(spare);
     const uint64_t deadline = rota_deadline_after(SOON_NS);
@@ -574,9 +577,7 @@ static void many_small_frees(void **state) {
     uint8_t *bytes = calloc(1, LARGE);
     rota_ticket ticket, reads[PIECES];
     assert_non_null(bytes);
-    for (uint32_t at = 0; at < LARGE; at += PIECE)
-        assert_ok(rota_buffer_write(x, cpu, at, bytes, PIECE, &ticket));
-    assert_ok(rota_wait(ticket, SOON_NS));
+    write_pieces(x, cpu, bytes, LARGE, PIECE);
     assert_ok(rota_buffer_write(y, device, 0, bytes, PIECE, &ticket));
     assert_ok(rota_wait(ticket, SOON_NS));
     ra_store_seq_cst(&options.faults.submits_stay, 1);
