@@ -219,22 +219,29 @@ static void closed_while_one_does_not_return(void **state) {
 
 /* ---- Many that wait ---- */
 
+/* The least of a few: what else the machine does only adds to it. */
 static uint64_t cpu_of_steps(rota_runtime *runtime, rota_plan *step, uint32_t steps) {
-    rota_runtime_stats before = ROTA_RUNTIME_STATS(), after = ROTA_RUNTIME_STATS();
-    rota_runtime_get_stats(runtime, &before);
-    for (uint32_t i = 0; i < steps; i++) {
-        rota_ticket ticket;
-        assert_ok(rota_submit_wait(step, NULL, 0, &ticket));
-        assert_ok(rota_wait(ticket, 0));
+    enum { ROUNDS = 8 };
+    uint64_t least = UINT64_MAX;
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        rota_runtime_stats before = ROTA_RUNTIME_STATS(), after = ROTA_RUNTIME_STATS();
+        rota_runtime_get_stats(runtime, &before);
+        for (uint32_t i = 0; i < steps; i++) {
+            rota_ticket ticket;
+            assert_ok(rota_submit_wait(step, NULL, 0, &ticket));
+            assert_ok(rota_wait(ticket, 0));
+        }
+        rota_runtime_get_stats(runtime, &after);
+        const uint64_t took = after.scheduler_cpu_ns - before.scheduler_cpu_ns;
+        if (took < least) least = took;
     }
-    rota_runtime_get_stats(runtime, &after);
-    return after.scheduler_cpu_ns - before.scheduler_cpu_ns;
+    return least;
 }
 
 /* Of tickets that do not end for now: what ends meanwhile costs rota's threads what it does without them. */
 static void those_that_wait_cost_others_nothing(void **state) {
     (void)state;
-    enum { MANY = 4000, STEPS = 400 };
+    enum { MANY = 4000, STEPS = 100 };
     adversary_options adversary = {.seed = 5};
     blocking b = {0};
     rota_runtime *runtime;
@@ -271,7 +278,7 @@ static void those_that_wait_cost_others_nothing(void **state) {
  * device, which is to write all of the memory, of which each of them writes a piece. */
 static void those_before_their_turn_cost_others_nothing(void **state) {
     (void)state;
-    enum { REPLAYS = 1000, EACH = 4, STEPS = 400 };
+    enum { REPLAYS = 1000, EACH = 4, STEPS = 100 };
     adversary_options adversary = {.seed = 5};
     blocking b = {0};
     rota_runtime *runtime;

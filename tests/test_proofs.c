@@ -12,8 +12,10 @@
 #include "tests/adversary.h"
 #include "tests/conformance.h"
 
-/* ATTEMPTS: what depends on submissions that meet needs this thread to be let run for QUIET_NS at a time. */
-enum { ATTEMPTS = 10, PATIENCE_S = 60, QUIET_NS = 2000000 };
+/* ATTEMPTS: what depends on submissions that meet, or that are in flight at a call, needs its thread to be
+ * let run for QUIET_NS at a time; twice as long in each attempt, up to QUIET_MOST_NS, as the machine may be
+ * busy. */
+enum { ATTEMPTS = 10, PATIENCE_S = 60, QUIET_NS = 2000000, QUIET_MOST_NS = 128000000 };
 
 typedef enum mechanism {
     ORDER,       /* barriers and edges inside segments, and waits between works */
@@ -116,12 +118,12 @@ static void switch_off(conf *c, mechanism off) {
 }
 
 /* In a child: 0 if the case passed, 1 if it failed; it writes why to `out`. */
-static void run_child(const conf_case *one, mechanism off, uint64_t seed, int out) {
+static void run_child(const conf_case *one, mechanism off, uint64_t seed, uint64_t quiet_ns, int out) {
     static conf c;
     c.device = "adversary";
     c.seed = seed;
     c.expect_errors = true;
-    c.quiet_ns = QUIET_NS;
+    c.quiet_ns = quiet_ns;
     pthread_mutex_init(&c.lock, NULL);
     switch_off(&c, off);
     alarm(PATIENCE_S);
@@ -132,14 +134,15 @@ static void run_child(const conf_case *one, mechanism off, uint64_t seed, int ou
 
 /* Whether the case fails at this seed; an accident of the child (memory in use was freed) counts as failing.
  */
-static bool fails(const conf_case *one, mechanism off, uint64_t seed, char *why, size_t capacity) {
+static bool fails(const conf_case *one, mechanism off, uint64_t seed, uint64_t quiet_ns, char *why,
+                  size_t capacity) {
     int ends[2];
     assert_int_equal(pipe(ends), 0);
     fflush(stdout);
     fflush(stderr);
     pid_t child = fork();
     assert_true(child >= 0);
-    if (child == 0) run_child(one, off, seed, ends[1]);
+    if (child == 0) run_child(one, off, seed, quiet_ns, ends[1]);
     close(ends[1]);
     ssize_t got = read(ends[0], why, capacity - 1);
     why[got > 0 ? got : 0] = 0;
@@ -160,7 +163,11 @@ static void every_scenario_goes_red(void **state) {
         bool red = false;
         uint64_t seed = proofs[p].seed;
         uint32_t attempt = 0;
-        while (attempt++ < ATTEMPTS && !red) red = fails(one, proofs[p].off, seed, why, sizeof why);
+        uint64_t quiet_ns = QUIET_NS;
+        while (attempt++ < ATTEMPTS && !red) {
+            red = fails(one, proofs[p].off, seed, quiet_ns, why, sizeof why);
+            if (quiet_ns < QUIET_MOST_NS) quiet_ns *= 2;
+        }
         if (red)
             print_message("%-26s red at seed %llu%s: %s\n", one->name, (unsigned long long)seed,
                           attempt > 2 ? ", not at once" : "", why);
