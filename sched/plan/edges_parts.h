@@ -1,0 +1,152 @@
+/* What the files of edges share. Operations are numbers in record order; lists are rota_cons. Internal to
+ * edges*.c. */
+#ifndef ROTA_SCHED_PLAN_EDGES_PARTS_H
+#define ROTA_SCHED_PLAN_EDGES_PARTS_H
+
+#include "base/arena.h"
+#include "base/vector.h"
+#include "sched/plan/edges.h"
+#include "sched/plan/interval.h"
+#include "sched/plan/pack.h"
+
+/* Tests build these files with small ones, so that all is joined. */
+#ifndef ROTA_JOIN_AT
+#define ROTA_JOIN_AT 64
+#define ROTA_RANGES_PER_ACCESS 4
+#endif
+
+enum {
+    JOIN_AT = ROTA_JOIN_AT, /* operations in a list that is named one by one whoever comes after it */
+    RANGES_PER_ACCESS = ROTA_RANGES_PER_ACCESS /* looked at, on average */
+};
+
+/* The writer of bytes that come from outside the plan, once that was noted; nothing to come after. Like any
+ * writer it is kept plus 1. */
+#define INCOMING (ROTA_NONE - 1)
+
+/* What is known of one physical. */
+typedef struct touched {
+    uint64_t low, high; /* while map is NULL: the one range touched so far; empty: none */
+    rota_range_state state;
+    rota_interval_map *map;
+    uint32_t memory_edges; /* list: what initial uses come after, because of memory */
+    uint32_t last_uses;    /* list, once another physical took the memory over */
+} touched;
+
+/* Candidates for edges into the present operation, or into a join. */
+typedef struct candidate {
+    uint32_t from; /* operation or join (ROTA_JOIN) */
+    uint32_t kind; /* rota_edge_kind */
+} candidate;
+
+typedef struct seen_chain {
+    uint32_t stamp; /* the reduction for which `latest` holds */
+    uint32_t latest;
+} seen_chain;
+
+/* A cell of a long list that somebody went past: the next one joins what lies from there on. */
+typedef struct mark {
+    uint32_t cell; /* 0: empty */
+    uint32_t join; /* ROTA_NONE: none yet */
+} mark;
+
+typedef struct hazards {
+    rota_compiler *c;
+    touched *touched;
+    rota_vector cons; /* rota_cons; index 0 unused */
+    rota_vector candidates;
+    uint32_t *candidate_stamp; /* by operation: operation + 1 that has it as candidate */
+    rota_vector join_stamp;    /* uint32_t, the same by join */
+    rota_vector join_clocks;   /* rota_clock, of no chain */
+    rota_vector joined;        /* candidate: what a join is being made of */
+    rota_vector blocks;        /* uint32_t: cells that begin a block of a list */
+    mark *marks;               /* hash by cell */
+    uint32_t mark_mask, mark_count;
+    bool one_timeline;
+    seen_chain *seen;
+    uint32_t reductions;
+    uint32_t *chain_tail;
+    uint32_t chain_count;
+    rota_interval_map *piece_map[UINT8_MAX + 1];
+    rota_arena *arena;
+    rota_packer *packer; /* CONCURRENT only */
+    uint32_t operation;
+    /* Physicals with untouched ranges that this operation touches. */
+    uint32_t initial[ROTA_OPERATION_ACCESSES_MAX];
+    uint32_t initial_count;
+    bool failed;
+} hazards;
+
+static inline const rota_clock *clock_of(const hazards *h, uint32_t id) {
+    if (__builtin_expect(id & ROTA_JOIN, 0))
+        return (const rota_clock *)h->join_clocks.data + (id & ~ROTA_JOIN);
+    return &h->c->clocks[id];
+}
+
+/* ---- Lists and candidates ---- */
+
+static inline uint32_t push(hazards *h, uint32_t list, uint32_t operation) {
+    if (list && ((rota_cons *)h->cons.data)[list].operation == operation + 1) return list;
+    if (!rota_vector_reserve(&h->cons, sizeof(rota_cons), 1)) {
+        h->failed = true;
+        return list;
+    }
+    ((rota_cons *)h->cons.data)[h->cons.count] = (rota_cons){operation + 1, list};
+    return (uint32_t)h->cons.count++;
+}
+
+static inline rota_cons cell_at(const hazards *h, uint32_t list) {
+    return ((const rota_cons *)h->cons.data)[list];
+}
+
+static inline void append(hazards *h, rota_vector *candidates, uint32_t from, rota_edge_kind kind) {
+    if (from == INCOMING) return;
+    if (!rota_vector_reserve(candidates, sizeof(candidate), 1)) {
+        h->failed = true;
+        return;
+    }
+    ((candidate *)candidates->data)[candidates->count++] = (candidate){from, kind};
+}
+
+static inline void add_candidate(hazards *h, uint32_t from, rota_edge_kind kind) {
+    if (from == h->operation || from == INCOMING) return;
+    uint32_t *stamp =
+        from & ROTA_JOIN ? (uint32_t *)h->join_stamp.data + (from & ~ROTA_JOIN) : &h->candidate_stamp[from];
+    if (*stamp == h->operation + 1) return;
+    *stamp = h->operation + 1;
+    append(h, &h->candidates, from, kind);
+}
+
+/* ---- edges_reduce.c ---- */
+
+/* Keeps the candidates that no other one implies, the latest first; returns how many. */
+uint64_t rota_edges_reduce(hazards *h, candidate *list, uint64_t count);
+/* Adds what a predecessor and what comes before it are in other chains. */
+void rota_edges_clock_join(rota_clock *restrict clock, const rota_clock *restrict other, uint32_t from);
+
+/* ---- edges_join.c ---- */
+
+/* A join of what stands in h->joined from `base` on, or what that comes to: one operation, INCOMING if none.
+ * ROTA_NONE: out of memory. */
+uint32_t rota_edges_make_join(hazards *h, uint64_t base, rota_edge_kind kind);
+/* Longer than JOIN_AT. */
+bool rota_edges_is_long(const hazards *h, uint32_t list);
+/* Makes all of a list candidates, or joins of it. */
+void rota_edges_add_list(hazards *h, uint32_t list, rota_edge_kind kind);
+/* The list `list` with all of `more` before it. */
+uint32_t rota_edges_concatenate(hazards *h, uint32_t list, uint32_t more, rota_edge_kind kind);
+/* What a list adds to the join that is being made. */
+void rota_edges_join_list(hazards *h, uint32_t list, rota_edge_kind kind);
+
+/* ---- edges_ranges.c ---- */
+
+/* Adds what an access of the operation at hand comes after, and notes it for those to come. */
+rota_status rota_edges_visit(hazards *h, const rota_exec_operand *access, uint32_t physical,
+                             const rota_operation *operation);
+
+/* ---- edges_after.c ---- */
+
+/* compiler->afters: what rota_node_after was told, by later operation. */
+rota_status rota_edges_gather_afters(rota_compiler *c);
+
+#endif

@@ -1,0 +1,231 @@
+/* Edges by byte range: what one access comes after, and what it leaves behind. */
+#include "sched/plan/edges_parts.h"
+#include "sched/plan/externals.h"
+#include "sched/plan/names.h"
+#include "sched/plan/parts.h"
+
+typedef enum effect { EFFECT_READ, EFFECT_WRITE, EFFECT_ACCUMULATE } effect;
+
+static bool is_written(const rota_range_state *state) {
+    return state->writer || state->accumulators;
+}
+
+/* Adds what the access comes after and returns the range's next state. Writes: the state of the merged range.
+ */
+static inline __attribute__((always_inline)) rota_range_state apply(hazards *h, rota_range_state state,
+                                                                    effect what, bool reads) {
+    rota_edge_kind after_write = reads ? ROTA_EDGE_RAW : ROTA_EDGE_WAW;
+    switch (what) {
+    case EFFECT_READ:
+        if (state.accumulators)
+            rota_edges_add_list(h, state.accumulators, ROTA_EDGE_RAW);
+        else if (state.writer)
+            add_candidate(h, state.writer - 1, ROTA_EDGE_RAW);
+        state.readers = push(h, state.readers, h->operation);
+        return state;
+    case EFFECT_WRITE:
+        /* Readers come after the writer themselves. */
+        if (state.readers)
+            rota_edges_add_list(h, state.readers, ROTA_EDGE_WAR);
+        else if (state.accumulators)
+            rota_edges_add_list(h, state.accumulators, after_write);
+        else if (state.writer)
+            add_candidate(h, state.writer - 1, after_write);
+        return (rota_range_state){.writer = h->operation + 1};
+    case EFFECT_ACCUMULATE:
+        if (state.readers) {
+            state.base = state.readers;
+            state.accumulators = 0;
+            state.readers = 0;
+        } else if (!state.accumulators) {
+            state.base = state.writer ? push(h, 0, state.writer - 1) : 0;
+        }
+        rota_edges_add_list(h, state.base, ROTA_EDGE_RAW);
+        state.accumulators = push(h, state.accumulators, h->operation);
+        return state;
+    }
+    return state;
+}
+
+static rota_status undefined_read(const hazards *h, const rota_physical *at, uint64_t low, uint64_t high) {
+    const rota_buffer *root = h->c->plan->buffers[at->buffer].buffer;
+    return rota_fail(
+        ROTA_UNDEFINED_DATA, "%s reads bytes [%llu, %llu) of %s buffer '%s', which nothing has written",
+        rota_operation_describe(h->c->plan, h->operation), (unsigned long long)low, (unsigned long long)high,
+        rota_buffer_kind_name((rota_buffer_kind)root->kind), root->name);
+}
+
+static rota_status note_external(hazards *h, const rota_physical *at, uint64_t low, uint64_t high,
+                                 uint32_t flags) {
+    rota_vector *notes = &h->c->externals;
+    if (!rota_vector_reserve(notes, sizeof(rota_external_note), 1)) return rota_compile_no_memory(h->c);
+    ((rota_external_note *)notes->data)[notes->count++] =
+        (rota_external_note){at->buffer, h->operation, low, high, flags};
+    return ROTA_OK;
+}
+
+/* A range not written by this plan is read: an error for the graph's own buffers, incoming data for others.
+ */
+static rota_status read_unwritten(hazards *h, const rota_physical *at, uint64_t low, uint64_t high) {
+    if (at->is_mirror) return ROTA_OK;
+    if (at->kind == ROTA_BUFFER_PERSISTENT || at->kind == ROTA_BUFFER_SLOT)
+        return note_external(h, at, low, high, ROTA_EXTERNAL_READ | ROTA_EXTERNAL_INCOMING);
+    return h->c->plan->options.allow_undefined_reads ? ROTA_OK : undefined_read(h, at, low, high);
+}
+
+static void note_initial(hazards *h, uint32_t physical) {
+    for (uint32_t i = 0; i < h->initial_count; i++)
+        if (h->initial[i] == physical) return;
+    h->initial[h->initial_count++] = physical;
+}
+
+static bool is_untouched(const rota_range_state *state) {
+    return !(state->writer | state->readers | state->accumulators);
+}
+
+/* ---- Many ranges ---- */
+
+/* What a range's next readers come after. */
+static void join_writers(hazards *h, const rota_range_state *state) {
+    if (state->accumulators)
+        rota_edges_join_list(h, state->accumulators, ROTA_EDGE_RAW);
+    else if (state->writer)
+        append(h, &h->joined, state->writer - 1, ROTA_EDGE_RAW);
+}
+
+static uint32_t join_to_list(hazards *h, uint32_t list, uint64_t base, rota_edge_kind kind) {
+    uint32_t join = rota_edges_make_join(h, base, kind);
+    return join == ROTA_NONE || join == INCOMING ? list : push(h, list, join);
+}
+
+/* Leaves one range of those that a read has gone over: its writer joins theirs, and its readers are this
+ * operation and a join of theirs. */
+static rota_range_state merge_read(hazards *h, const rota_interval *first, uint64_t high) {
+    rota_range_state merged = {0}, last = {0};
+    const uint64_t base = h->joined.count;
+    for (const rota_interval *range = first; range && range->low < high; range = range->next[0]) {
+        if (range->state.writer != last.writer || range->state.accumulators != last.accumulators)
+            join_writers(h, &range->state);
+        last = range->state;
+    }
+    merged.writer = rota_edges_make_join(h, base, ROTA_EDGE_RAW) + 1;
+    last.readers = 0;
+    for (const rota_interval *range = first; range && range->low < high; range = range->next[0]) {
+        if (range->state.readers == last.readers) continue;
+        last.readers = range->state.readers;
+        uint32_t others = last.readers;
+        if (cell_at(h, others).operation == h->operation + 1) others = cell_at(h, others).next;
+        rota_edges_join_list(h, others, ROTA_EDGE_WAR);
+    }
+    merged.readers = push(h, join_to_list(h, 0, base, ROTA_EDGE_WAR), h->operation);
+    return merged;
+}
+
+/* The same for an accumulate, which has begun or joined each range's group. */
+static rota_range_state merge_accumulate(hazards *h, const rota_interval *first, uint64_t high) {
+    rota_range_state merged = {0}, last = {0};
+    const uint64_t base = h->joined.count;
+    for (const rota_interval *range = first; range && range->low < high; range = range->next[0])
+        if (range->state.base != last.base)
+            rota_edges_join_list(h, last.base = range->state.base, ROTA_EDGE_RAW);
+    merged.base = join_to_list(h, 0, base, ROTA_EDGE_RAW);
+    for (const rota_interval *range = first; range && range->low < high; range = range->next[0]) {
+        if (range->state.accumulators == last.accumulators) continue;
+        last.accumulators = range->state.accumulators;
+        uint32_t others = last.accumulators;
+        if (cell_at(h, others).operation == h->operation + 1) others = cell_at(h, others).next;
+        rota_edges_join_list(h, others, ROTA_EDGE_RAW);
+    }
+    merged.accumulators = push(h, join_to_list(h, 0, base, ROTA_EDGE_RAW), h->operation);
+    return merged;
+}
+
+/* The same on an interval map. */
+static rota_status apply_map(hazards *h, uint32_t physical, uint64_t low, uint64_t high, effect what,
+                             bool reads) {
+    rota_physical *at = &ROTA_PHYSICALS(h->c)[physical];
+    touched *t = &h->touched[physical];
+    rota_interval *first = rota_interval_map_cover(t->map, low, high);
+    if (!first) return rota_compile_no_memory(h->c);
+    const bool external =
+        (at->kind == ROTA_BUFFER_PERSISTENT || at->kind == ROTA_BUFFER_SLOT) && !at->is_mirror;
+    uint64_t looked_at = 0;
+    bool all_written = true;
+    rota_range_state merged = {0};
+    for (rota_interval *range = first; range && range->low < high; range = range->next[0], looked_at++) {
+        if (is_untouched(&range->state)) note_initial(h, physical);
+        if (!is_written(&range->state)) {
+            if (reads) ROTA_TRY(read_unwritten(h, at, range->low, range->high));
+            /* Noted once is enough where the plan is one segment; others note it for each of theirs. */
+            if (reads && (!external || h->one_timeline))
+                range->state.writer = INCOMING + 1;
+            else
+                all_written = false;
+        }
+        merged = apply(h, range->state, what, reads);
+        if (what != EFFECT_WRITE) range->state = merged;
+    }
+    t->map->credit += RANGES_PER_ACCESS;
+    if (what == EFFECT_WRITE) {
+        rota_interval_map_merge(t->map, low, high, merged);
+    } else if (looked_at <= t->map->credit) {
+        t->map->credit -= looked_at;
+    } else if (what == EFFECT_ACCUMULATE) {
+        rota_interval_map_merge(t->map, low, high, merge_accumulate(h, first, high));
+    } else if (all_written) {
+        rota_interval_map_merge(t->map, low, high, merge_read(h, first, high));
+    }
+    return ROTA_OK;
+}
+
+static rota_status to_map(hazards *h, touched *t) {
+    t->map = rota_arena_alloc(h->arena, sizeof *t->map, 16);
+    if (!t->map) return rota_compile_no_memory(h->c);
+    rota_interval_map_init(t->map, h->arena);
+    rota_interval *range = rota_interval_map_cover(t->map, t->low, t->high);
+    if (!range) return rota_compile_no_memory(h->c);
+    range->state = t->state;
+    return ROTA_OK;
+}
+
+static bool commuting_accumulates(const rota_compiler *c, const rota_operation *operation) {
+    if (!operation->record || operation->record->kind != ROTA_NODE_KERNEL) return false;
+    uint32_t flags = operation->record->u.kernel.kernel->flags;
+    return (flags & ROTA_KERNEL_ATOMIC_ACCUMULATE) &&
+           ((flags & ROTA_KERNEL_INTEGER_ACCUMULATE) || c->graph->allow_reassociation);
+}
+
+rota_status rota_edges_visit(hazards *h, const rota_exec_operand *access, uint32_t physical,
+                             const rota_operation *operation) {
+    rota_physical *at = &ROTA_PHYSICALS(h->c)[physical];
+    touched *t = &h->touched[physical];
+    uint64_t low = access->offset_bytes, high = low + access->size_bytes;
+    /* No two devices add to one place at once: nobody promises that their atomics are each other's. */
+    effect what =
+        access->mode == ROTA_READ ? EFFECT_READ
+        : access->mode == ROTA_ACCUMULATE && !at->is_shared && commuting_accumulates(h->c, operation)
+            ? EFFECT_ACCUMULATE
+            : EFFECT_WRITE;
+    bool reads = access->mode != ROTA_WRITE;
+    bool external = (at->kind == ROTA_BUFFER_PERSISTENT || at->kind == ROTA_BUFFER_SLOT) && !at->is_mirror;
+    uint32_t flags =
+        (reads ? ROTA_EXTERNAL_READ : 0u) | (access->mode != ROTA_READ ? ROTA_EXTERNAL_WRITE : 0u);
+    if (!t->map && t->high == 0) {
+        t->low = low;
+        t->high = high;
+    } else if (!t->map && (t->low != low || t->high != high)) {
+        ROTA_TRY(to_map(h, t));
+    }
+    if (t->map) {
+        if (external) ROTA_TRY(note_external(h, at, low, high, flags));
+        return apply_map(h, physical, low, high, what, reads);
+    }
+    if (is_untouched(&t->state)) note_initial(h, physical);
+    bool incoming = reads && !is_written(&t->state);
+    if (external)
+        ROTA_TRY(note_external(h, at, low, high, flags | (incoming ? ROTA_EXTERNAL_INCOMING : 0u)));
+    else if (incoming)
+        ROTA_TRY(read_unwritten(h, at, low, high));
+    t->state = apply(h, t->state, what, reads);
+    return ROTA_OK;
+}
