@@ -8,6 +8,7 @@
 #define LONG_NS 1000000000u
 
 bool rota_callbacks_watch(rota_runtime *runtime) {
+    rota_assert_owner(&runtime->completer_owner);
     /* Acquire: the two others are this callback's, or a later one's, which then shows below. */
     const uint64_t since = ra_load_acquire(&runtime->call_since_ns);
     if (since == 0) return ra_load_acquire(&runtime->calls) != NULL;

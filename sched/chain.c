@@ -33,6 +33,7 @@ static void want_chain(rota_runtime *runtime, rota_wanted *wanted, uint64_t poin
 }
 
 void rota_chain_want(rota_runtime *runtime, rota_wanted *wanted, uint64_t point) {
+    rota_assert_owner(&runtime->sequencer_owner);
     if (!rota_point_passed(runtime, point)) want_chain(runtime, wanted, point);
 }
 
@@ -44,6 +45,7 @@ static bool waits_for_others(const rota_work *work) {
 }
 
 void rota_chain_note(rota_runtime *runtime, rota_wanted *wanted, const rota_work *work) {
+    rota_assert_owner(&runtime->sequencer_owner);
     if (!waits_for_others(work)) return;
     const rota_submission *submission = work->submission;
     rota_chain *chain = work->device->timelines[work->queue].chain;

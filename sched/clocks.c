@@ -118,6 +118,7 @@ static bool write_out(rota_runtime *runtime, rota_wanted *wanted, rota_work *wor
 }
 
 void rota_hazard_settle(rota_runtime *runtime, rota_wanted *wanted, rota_work *work) {
+    rota_assert_owner(&runtime->sequencer_owner);
     rota_submission *submission = work->submission;
     work->first_wait = submission->wait_count;
     work->first_hold = submission->hold_count;

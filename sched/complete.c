@@ -497,6 +497,7 @@ static void look_at_apart(completion *c) {
 }
 
 static void pass(completion *c) {
+    rota_assert_owner(&c->runtime->completer_owner);
     uint32_t devices = ra_load_acquire(&c->runtime->device_count);
     take_jobs(c);
     look_again(c, &c->unsequenced);
@@ -539,6 +540,7 @@ static void give_up_tree(completion *c, rota_job *tree) {
 void *rota_completer_main(void *user) {
     rota_runtime *runtime = user;
     completion *c = runtime->completion;
+    rota_owner_take(&runtime->completer_owner);
     while (!ra_load_acquire(&runtime->completer_stop)) {
         pass(c);
         rota_across_rescue(runtime);
@@ -574,6 +576,7 @@ void *rota_completer_main(void *user) {
             give_up(c, job);
         }
     c->unsequenced = c->late = c->ending = NULL;
+    rota_owner_leave(&runtime->completer_owner);
     rota_runtime_thread_ends(runtime);
     ra_store_release(&runtime->completer_ended, 1); /* with rota_runtime_close */
     return NULL;

@@ -251,6 +251,7 @@ static bool is_direct(const rota_plan_transfer *transfer, const rota_device *dev
 }
 
 bool rota_deliver_outputs(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission) {
+    rota_assert_owner(&runtime->sequencer_owner);
     const rota_plan *plan = submission->plan;
     rota_delivery *delivery = &submission->delivery;
     const uint32_t outputs = plan->transfer_count - plan->input_count;
@@ -295,6 +296,7 @@ bool rota_deliver_outputs(rota_runtime *runtime, rota_wanted *wanted, rota_submi
 
 bool rota_deliver_to(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
                      const void *memory, uint64_t bytes) {
+    rota_assert_owner(&runtime->sequencer_owner);
     const uint64_t address = (uint64_t)(uintptr_t)memory;
     overlap b = {0};
     look(runtime, &submission->delivery, runtime->deliveries.root, address, address + bytes, &b);
@@ -306,6 +308,7 @@ bool rota_deliver_to(rota_runtime *runtime, rota_wanted *wanted, rota_submission
 
 void rota_deliver_segment(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
                           uint32_t segment, uint64_t point, uint32_t *next) {
+    rota_assert_owner(&runtime->sequencer_owner);
     const rota_plan *plan = submission->plan;
     const rota_plan_run *run = plan->run;
     rota_delivery *delivery = &submission->delivery;
@@ -342,10 +345,12 @@ static uint64_t overlapping_ranges(rota_runtime *runtime, const rota_submission 
 }
 
 bool rota_deliver_is_behind(rota_runtime *runtime, const rota_submission *submission) {
+    rota_assert_owner(&runtime->sequencer_owner);
     return submission->kind != ROTA_RECORD_WRITE && overlapping_ranges(runtime, submission) != 0;
 }
 
 bool rota_deliver_nothing(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission) {
+    rota_assert_owner(&runtime->sequencer_owner);
     const rota_host_read *read = submission->read;
     if (read) return rota_deliver_to(runtime, wanted, submission, read->data, read->size);
     const rota_plan *plan = submission->plan;
@@ -361,6 +366,7 @@ bool rota_deliver_nothing(rota_runtime *runtime, rota_wanted *wanted, rota_submi
 }
 
 void rota_deliver_end(rota_runtime *runtime, rota_submission *submission) {
+    rota_assert_owner(&runtime->sequencer_owner);
     while (submission->delivery.ranges) {
         rota_host_range *range = submission->delivery.ranges;
         erase(&runtime->deliveries.root, range);

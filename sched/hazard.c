@@ -38,6 +38,7 @@ static void add_reader(rota_runtime *runtime, rota_wanted *wanted, rota_range *r
 
 void rota_hazard_read(rota_runtime *runtime, rota_wanted *wanted, rota_residency *residency, uint64_t begin,
                       uint64_t end, uint64_t point) {
+    rota_assert_owner(&runtime->sequencer_owner);
     if (residency->owner) rota_replay_disown(residency);
     rota_range *first = rota_ranges_cut(residency, begin, end);
     want_settled(runtime, wanted, residency);
@@ -50,6 +51,7 @@ void rota_hazard_read(rota_runtime *runtime, rota_wanted *wanted, rota_residency
 
 void rota_hazard_write(rota_runtime *runtime, rota_wanted *wanted, rota_residency *residency, uint64_t begin,
                        uint64_t end, uint64_t point, rota_places valid) {
+    rota_assert_owner(&runtime->sequencer_owner);
     if (residency->owner) rota_replay_disown(residency);
     rota_range *first = rota_ranges_cut(residency, begin, end);
     want_settled(runtime, wanted, residency);
@@ -67,6 +69,7 @@ void rota_hazard_write(rota_runtime *runtime, rota_wanted *wanted, rota_residenc
 
 void rota_hazard_move(rota_runtime *runtime, rota_wanted *wanted, rota_residency *residency, uint64_t begin,
                       uint64_t end, uint64_t point, const rota_device *to) {
+    rota_assert_owner(&runtime->sequencer_owner);
     rota_places bit = rota_residency_bit(residency, to);
     if (residency->owner) rota_replay_disown(residency);
     rota_range *first = rota_ranges_cut(residency, begin, end);

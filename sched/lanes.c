@@ -235,8 +235,10 @@ static void provide(rota_runtime *runtime, rota_lane *lane) {
 /* A producer has at most ROTA_LANE_RECORDS records that were not taken, so when it comes to the end of a
  * chunk the sequencer has taken a record of that one, after which the next was there. */
 rota_cell_chunk *rota_lane_take(rota_runtime *runtime, rota_lane *lane, uint64_t sequence) {
+    rota_assert_owner(&runtime->sequencer_owner);
     const uint64_t number = sequence / ROTA_CHUNK_CELLS;
     rota_cell_chunk *chunk = ra_load_relaxed(chunk_slot(lane, number));
+    rota_assert(sequence > lane->taken && chunk && chunk->unsequenced > 0);
     chunk->unsequenced--;
     chunk->unfinished++;
     lane->taken = sequence;
@@ -245,6 +247,7 @@ rota_cell_chunk *rota_lane_take(rota_runtime *runtime, rota_lane *lane, uint64_t
 }
 
 void rota_lanes_provide(rota_runtime *runtime) {
+    rota_assert_owner(&runtime->sequencer_owner);
     if (!ra_load_relaxed(&runtime->provision_wanted)) return;
     (void)ra_exchange_seq_cst(&runtime->provision_wanted, 0);
     const uint32_t high = ra_load_seq_cst(&runtime->lane_high);

@@ -36,6 +36,8 @@ rota_status rota_device_memory_try(rota_device *device, uint64_t size_bytes, uin
 }
 
 void rota_device_memory_destroy(rota_device *device, rota_exec_memory *memory) {
-    (void)ra_fetch_sub_acq_rel(&device->runtime->memory_bytes, memory->size_bytes);
+    const uint64_t held = ra_fetch_sub_acq_rel(&device->runtime->memory_bytes, memory->size_bytes);
+    rota_assert(held >= memory->size_bytes);
+    (void)held;
     device->exec->vtable->memory_destroy(device->exec, memory);
 }

@@ -146,6 +146,7 @@ void rota_ranges_join(rota_residency *residency, uint64_t begin, uint64_t end, b
 }
 
 rota_range *rota_ranges_cut(rota_residency *residency, uint64_t begin, uint64_t end) {
+    rota_assert(begin < end && end <= residency->buffer->size_bytes);
     rota_range *range = rota_ranges_find(residency, begin);
     /* Who comes again touches the same again. */
     if (range->begin == begin && range->end == end) return range;

@@ -59,6 +59,7 @@ static bool is_held(rota_runtime *runtime, const rota_dead *dead) {
 }
 
 void rota_reclaim_sweep(rota_runtime *runtime, rota_dead *fresh) {
+    rota_assert_owner(&runtime->sequencer_owner);
     const uint64_t at_large = devices_at_large(runtime);
     if (runtime->held && at_large != runtime->held_by) {
         rota_dead_prepend(&runtime->dead, runtime->held);
@@ -135,6 +136,7 @@ void rota_reclaim_free(rota_dead *dead) {
 
 /* Oldest first. */
 static rota_dead *take_unused(rota_runtime *runtime) {
+    rota_assert_owner(&runtime->reclaimer_owner);
     rota_dead *stack = ra_exchange_acq_rel(&runtime->unused, NULL); /* with push_unused */
     rota_dead *taken = NULL;
     rota_dead_prepend(&taken, stack);
@@ -151,6 +153,7 @@ static void free_all(rota_dead *dead) {
 
 void *rota_reclaimer_main(void *user) {
     rota_runtime *runtime = user;
+    rota_owner_take(&runtime->reclaimer_owner);
     /* Acquire: the order to stop comes after the sequencer's end, and so after its last push. */
     while (!ra_load_acquire(&runtime->reclaimer_stop)) {
         free_all(take_unused(runtime));
@@ -162,6 +165,7 @@ void *rota_reclaimer_main(void *user) {
             rota_sleeper_wait(&runtime->reclaimer_sleeper, rota_deadline_after(1000000000u));
     }
     free_all(take_unused(runtime));
+    rota_owner_leave(&runtime->reclaimer_owner);
     rota_runtime_thread_ends(runtime);
     ra_store_release(&runtime->reclaimer_ended, 1); /* with rota_runtime_close */
     return NULL;

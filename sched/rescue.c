@@ -26,6 +26,7 @@ static void signal_all(rota_device *lost, rota_device *other) {
 }
 
 void rota_across_rescue(rota_runtime *runtime) {
+    rota_assert_owner(&runtime->completer_owner);
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) {
         rota_device *lost = runtime->devices[d];

@@ -32,6 +32,7 @@
 #include "base/clock.h"
 #include "base/futex.h"
 #include "base/log.h"
+#include "base/owner.h"
 #include "base/sleep.h"
 #include "base/thread_cpus.h"
 #include "base/turns.h"
@@ -749,6 +750,8 @@ struct rota_runtime {
     pthread_t sequencer, completer, reclaimer, caller;
     bool sequencer_started, completer_started, reclaimer_started, caller_started;
     rota_thread_cpus sequencer_cpus;
+    /* base/owner.h: the sequencer's functions are those of rota_submit_locked's caller while that has it lent. */
+    rota_owner sequencer_owner, completer_owner, reclaimer_owner;
     _Atomic uint32_t completer_ended, reclaimer_ended, caller_ended;
     struct rota_completion *completion; /* complete.c */
     _Atomic uint64_t delivered;         /* deliveries that are over */

@@ -218,6 +218,7 @@ static void idle(rota_runtime *runtime) {
 
 /* One look at everything; true if there was anything. */
 bool rota_sequencer_round(rota_runtime *runtime) {
+    rota_assert_owner(&runtime->sequencer_owner);
     uint64_t requested = ra_load_acquire(&runtime->reap_requested);
     (void)ra_exchange_seq_cst(&runtime->lost_pending, 0);
     /* Taken before the scan: every submission that uses these was published before they were released, so
@@ -242,15 +243,19 @@ bool rota_sequencer_round(rota_runtime *runtime) {
 void *rota_sequencer_main(void *user) {
     rota_runtime *runtime = user;
     rota_thread_cpus_begin(&runtime->sequencer_cpus);
+    rota_owner_take(&runtime->sequencer_owner);
     while (!ra_load_acquire(&runtime->stop)) {
         if (ra_load_acquire(&runtime->lent)) { /* with the stores in rota_runtime_lock_submission */
+            rota_owner_leave(&runtime->sequencer_owner);
             ra_store_release(&runtime->lent_away, 1);
             rota_nap_until(rota_deadline_after(LENT_SLICE_NS));
             continue;
         }
+        if (ra_load_relaxed(&runtime->lent_away)) rota_owner_take(&runtime->sequencer_owner);
         ra_store_release(&runtime->lent_away, 0);
         if (!rota_sequencer_round(runtime)) idle(runtime);
     }
+    rota_owner_leave(&runtime->sequencer_owner);
     rota_thread_cpus_end(&runtime->sequencer_cpus);
     rota_runtime_thread_ends(runtime);
     return NULL;

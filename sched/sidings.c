@@ -27,6 +27,7 @@ static bool is_at_hand(const rota_timeline *timeline, uint64_t value) {
 }
 
 bool rota_siding_is_at_hand(rota_runtime *runtime, uint64_t point) {
+    rota_assert_owner(&runtime->sequencer_owner);
     return point == ROTA_POINT_NONE ||
            is_at_hand(rota_runtime_timeline(runtime, point), rota_point_value(point));
 }

@@ -332,6 +332,7 @@ uint64_t rota_staging_charge(const rota_runtime *runtime, uint64_t size_bytes) {
 }
 
 void rota_staging_retire(rota_staging *span, uint64_t bytes, uint64_t uploading, uint64_t point) {
+    rota_assert_owner(&span->device->runtime->sequencer_owner);
     rota_staging_pool *pool = &span->device->staging;
     span->point = point;
     span->bytes = bytes;
@@ -409,11 +410,13 @@ bool rota_staging_is_held(const rota_runtime *runtime) {
 }
 
 void rota_staging_sweep(rota_runtime *runtime) {
+    rota_assert_owner(&runtime->sequencer_owner);
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) give_back_uploads(runtime, &runtime->devices[d]->staging);
 }
 
 void rota_staging_sweep_idle(rota_runtime *runtime) {
+    rota_assert_owner(&runtime->sequencer_owner);
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) give_back_idle(runtime, &runtime->devices[d]->staging);
 }

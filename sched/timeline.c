@@ -13,6 +13,7 @@ void rota_device_wake_holders(rota_runtime *runtime, rota_timeline *timeline, ui
 void rota_device_publish(rota_device *device, uint32_t queue, uint64_t value) {
     rota_runtime *runtime = device->runtime;
     rota_timeline *timeline = &device->timelines[queue];
+    rota_assert(value >= ra_load_relaxed(&timeline->completed));
     if (timeline->stamps) rota_stamps_add(timeline->stamps, value); /* first: who sees the value finds it */
     /* Each load below pairs with a store of somebody about to sleep; see base/sleep.h. Releases the works'
      * results. */

@@ -2,11 +2,16 @@
 #include "tests/support.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include "base/arena.h"
 #include "base/clock.h"
+#include "base/owner.h"
 #include "base/slab.h"
 
 static void status_names_and_sentences(void **state) {
@@ -190,6 +195,51 @@ static void deadlines_saturate(void **state) {
     assert_true(rota_deadline_after(1000) >= rota_clock_ns() - 1000000000u);
 }
 
+static void *may(void *owner) {
+    return rota_owner_may(owner) ? owner : NULL;
+}
+
+static bool another_may(rota_owner *owner) {
+    pthread_t thread;
+    void *result;
+    assert_int_equal(pthread_create(&thread, NULL, may, owner), 0);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    return result != NULL;
+}
+
+static void one_thread_owns(void **state) {
+    (void)state;
+    rota_owner owner = {0};
+    assert_true(rota_owner_may(&owner) && another_may(&owner));
+    rota_owner_take(&owner);
+    assert_true(rota_owner_may(&owner) && !another_may(&owner));
+    rota_owner_leave(&owner);
+    assert_true(rota_owner_may(&owner) && another_may(&owner));
+}
+
+/* In builds that have assertions a broken one ends the program, and in others it isn't computed. */
+static void assertions_end_the_program(void **state) {
+    (void)state;
+    uint32_t computed = 0;
+    rota_assert(++computed == 1);
+    assert_int_equal(computed, ROTA_ASSERTIONS);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+        (void)signal(SIGABRT, SIG_DFL);
+        (void)freopen("/dev/null", "w", stderr);
+        rota_assert(computed > 1);
+        _exit(7);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (ROTA_ASSERTIONS)
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    else
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(status_names_and_sentences),
@@ -200,6 +250,8 @@ int main(void) {
         cmocka_unit_test(a_slab_gives_freed_objects_again),
         cmocka_unit_test(slab_objects_are_one_threads_at_a_time),
         cmocka_unit_test(deadlines_saturate),
+        cmocka_unit_test(one_thread_owns),
+        cmocka_unit_test(assertions_end_the_program),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
 # driver's exit handlers would wait for ever.
 # test_endless.sh FOLDER_OF_PROGRAMS LAYER.so [DEVICE [SECONDS]]
 set -euo pipefail
-bin=$(readlink -f "$1") layer=$(readlink -f "$2") device=${3:-vk:0} most=${4:-100}
+bin=$(readlink -f "$1") layer=$(readlink -f "$2") device=${3:-vk:0} most=${4:-300}
 [ -e "$layer" ] || { echo "there is no layer '$layer'"; exit 1; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -28,7 +28,7 @@ look() {
     local id=$BASHPID before=$1 pattern=$2 codes=$3 name=$4 program code=0 begin=$SECONDS
     program=$(find_program "$4")
     shift 4
-    ROTA_TEST_ENDLESS=$before timeout -s KILL 120 nice -n 19 "$program" "$@" >"$id.output" 2>&1 || code=$?
+    ROTA_TEST_ENDLESS=$before timeout -s KILL $((most + 20)) nice -n 19 "$program" "$@" >"$id.output" 2>&1 || code=$?
     local seconds=$((SECONDS - begin))
     echo "$name $before: code $code after $seconds s: $(grep -aE "$pattern" "$id.output" | head -n 1)"
     if ! [[ $code =~ ^($codes)$ ]] || [ $seconds -gt "$most" ] || ! grep -qaE "$pattern" "$id.output"; then

@@ -135,6 +135,7 @@ static rota_status finish_operation(hazards *h) {
         return rota_compile_no_memory(c);
     for (uint64_t i = 0; i < kept; i++) {
         uint32_t from = list[i].from;
+        rota_assert(from & ROTA_JOIN ? (from & ~ROTA_JOIN) < c->joins.count : from < h->operation);
         ((uint32_t *)c->edge_from.data)[c->edge_from.count++] = from;
         ((uint8_t *)c->edge_kind.data)[c->edge_kind.count++] = (uint8_t)list[i].kind;
         rota_edges_clock_join(clock, clock_of(h, from), from);

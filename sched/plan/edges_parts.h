@@ -4,6 +4,7 @@
 #define ROTA_SCHED_PLAN_EDGES_PARTS_H
 
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/vector.h"
 #include "sched/plan/edges.h"
 #include "sched/plan/interval.h"
