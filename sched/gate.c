@@ -132,6 +132,7 @@ static bool settle(rota_device *device) {
         rota_work *work = gate->works[at % ROTA_GATE_WORKS];
         rota_reason reason = {NULL, 0};
         leaves = is_decided(runtime, work, &reason.cause) && leaves;
+        if (reason.cause) rota_poison_undone(work);
         /* What it read is known to be good or not now: before anybody can take it for done. */
         if (reason.cause || (leaves && rota_poison_of_work(work, &reason)))
             rota_poison_work(work, reason, false);

@@ -48,6 +48,8 @@ static void enter(rota_work *work, rota_exec_work *out, rota_exec_timeline_wait 
     if (!work->skipped &&
         (reason.cause || (!work->gated && !device->asks_poison && rota_poison_of_work(work, &reason))))
         skip_work(work, reason, false);
+    /* All that it was held for is over: what of that was not written is known. */
+    if (work->skipped) rota_poison_undone(work);
     if (linked) rota_gate_unlock(device);
 }
 

@@ -563,6 +563,7 @@ typedef struct rota_transfer {
     rota_residency *residency;
     uint64_t offset, size;
     uint32_t from, to; /* devices */
+    uint32_t first_unwritten, unwritten_count; /* of the submission's */
     rota_staging *down, *up;
 } rota_transfer;
 
@@ -647,7 +648,7 @@ struct rota_submission {
     uint64_t submitted_ns;
     uint32_t work_count, wait_count, hold_count, transfer_count;
     uint32_t work_capacity, wait_capacity, hold_capacity, payload_capacity, segment_capacity,
-        transfer_capacity;
+        transfer_capacity, unwritten_capacity;
     uint32_t instance;
     uint8_t kind; /* rota_record_kind */
     bool hosted;  /* over when the completer has delivered it */
@@ -668,6 +669,11 @@ struct rota_submission {
     _Atomic uint64_t handed_over_ns;
     struct rota_job *job_storage;
     rota_transfer *transfers;
+    rota_unwritten *unwritten;
+    /* Under poison_mutex, for rota_poison_undone: bit per lost device, and up to which of the works those that
+     * it left are marked. */
+    uint64_t undone;
+    uint32_t undone_to;
     rota_host_write write;
     /* Of the host's accesses: counted in its `kept`, and so much in its `kept_bytes`; NULL: not. */
     rota_residency *kept_in;
@@ -1102,6 +1108,9 @@ void rota_poison_drop(rota_runtime *runtime, const void *place);
 void rota_poison_all_free(rota_runtime *runtime);
 /* The work will not do, or has not done, what it should: fails its submission and marks what it writes. */
 void rota_poison_work(rota_work *work, rota_reason reason, bool first);
+/* Before the end of a work that a loss keeps from running: what it stands for, and a lost device will not
+ * write any more, is marked. */
+void rota_poison_undone(const rota_work *work);
 /* Judges a work of which nobody asks node by node, when all that it comes after is decided. True: it cannot
  * run, or ran in vain, and why; false: it reads nothing that failed, and what it overwrites is healed. */
 bool rota_poison_of_work(rota_work *work, rota_reason *out_reason);
