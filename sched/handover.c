@@ -3,7 +3,8 @@
  *
  * A work that waits for something that its device can't wait for is held, and with it what comes later on its
  * logical queue; works of other queues pass it. A work goes over once
- *   - what it waits for on other devices has passed there, or its own device can wait for it;
+ *   - what it waits for on other devices has passed there, or its own device can wait for it; where that one
+ *     is lost it won't run, and stays until what the lost work was to come after is over;
  *   - its instance is made;
  *   - all that it waits for on its own device has gone over before: the executor hears of no value later than
  *     of a wait for it;
@@ -286,6 +287,21 @@ static void give_moves_back(rota_work *const *works, uint32_t count) {
     }
 }
 
+/* The device is lost, and what the works were to come after on other devices is over: so it is for who comes
+ * after them (hold_is_over). Another thread may be at later ones: the newest value counts. */
+static void drop(rota_device *device, rota_work *const *works, uint32_t count) {
+    give_moves_back(works, count);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t value = works[i]->value;
+        rota_timeline *timeline = &device->timelines[works[i]->queue];
+        uint64_t dropped = ra_load_relaxed(&timeline->dropped);
+        /* Releases, to hold_is_over, that those are over; and seq_cst with watch_for, as what is published. */
+        while (dropped < value && !ra_cas_seq_cst(&timeline->dropped, &dropped, value)) {
+        }
+        rota_device_wake_holders(device->runtime, timeline, value);
+    }
+}
+
 static void hand_over(rota_device *device, rota_work **works, uint32_t count) {
     rota_exec_wait all[ROTA_HANDOVER_BATCH * ROTA_EXEC_QUEUES_MAX];
     rota_exec_work lowered[ROTA_HANDOVER_BATCH];
@@ -301,6 +317,7 @@ static void hand_over(rota_device *device, rota_work **works, uint32_t count) {
                                 .wait_count = work->wait_count,
                                 .acquires = work->acquires,
                                 .cookie = work};
+        if (rota_device_is_lost(device)) continue; /* first: is_ready asked no gate then */
         enter(work, out, &timeline_waits[i * ROTA_EXEC_TIMELINE_WAITS_MAX]);
         if (work->comes_last || out->timeline_wait_count) {
             out->waits = &all[i * ROTA_EXEC_QUEUES_MAX];
@@ -319,7 +336,7 @@ static void hand_over(rota_device *device, rota_work **works, uint32_t count) {
         if (submission->submitted_ns) ra_store_relaxed(&submission->handed_over_ns, rota_clock_ns());
     }
     if (rota_device_is_lost(device)) {
-        give_moves_back(works, count);
+        drop(device, works, count);
         return;
     }
     note_hand_over(device);
@@ -406,13 +423,37 @@ void rota_handover_flush(rota_device *device) {
 
 /* ---- The submit thread ---- */
 
-/* Whether what the hold is for has come about; `*lost`: it will not, since the other device is lost. */
+static uint32_t take(rota_device *device, rota_work **works);
+
+/* Whether all that the work of this point on a lost device was to come after on other devices is over: it was
+ * given to its device, or would be. Who comes after the work comes after that, though the work itself won't
+ * do anything: what is older may read what is to be written, or the marks of it. */
+static bool is_through_before(rota_device *lost, uint64_t point) {
+    const uint64_t value = rota_point_value(point);
+    const rota_timeline *timeline = &lost->timelines[rota_point_queue(point)];
+    if (ra_load_acquire(&timeline->handed_over) >= value) return true; /* with hand_over */
+    if (ra_load_seq_cst(&timeline->dropped) >= value) return true;     /* with drop */
+    /* Its thread, that would look, may not come back from the driver. */
+    uint32_t expected = ROTA_HANDS_OVER;
+    if (!ra_cas_acq_rel(&lost->hands_over, &expected, ROTA_HANDS_LOOKED)) return false; /* with serve */
+    rota_work *works[ROTA_HANDOVER_BATCH];
+    for (uint32_t count = 1; count != 0;) {
+        count = take(lost, works);
+        drop(lost, works, count);
+    }
+    ra_store_release(&lost->hands_over, ROTA_HANDS_OVER); /* with serve, and the next one here */
+    return ra_load_seq_cst(&timeline->dropped) >= value;
+}
+
+/* Whether what the hold is for has come about; `*lost`: it will not, since the other device is lost. Then it
+ * is over when what was to come before is. */
 static bool hold_is_over(rota_runtime *runtime, uint64_t hold, rota_device **lost) {
-    rota_device *device = runtime->devices[rota_point_device(rota_hold_point(hold))];
+    const uint64_t point = rota_hold_point(hold);
+    rota_device *device = runtime->devices[rota_point_device(point)];
     bool is_lost = rota_device_is_lost(device); /* first: then what was reached before is seen */
     if (rota_across_is_ready(runtime, hold)) return true;
     if (is_lost) *lost = device;
-    return is_lost;
+    return is_lost && is_through_before(device, point);
 }
 
 /* Calls fn for each point of another device that keeps the work; of those it waits for because one is lost,
@@ -445,6 +486,7 @@ static void look_for_loss(rota_runtime *runtime, rota_work *work) {
         if (!lost) continue;
         if (!work->skipped) skip_work(work, (rota_reason){ra_load_acquire(&lost->lost_cause), 0}, false);
         work->comes_last = true;
+        ra_store_release(&work->in_vain, 1); /* with is_at_work in sequence.c */
     }
 }
 
@@ -494,20 +536,37 @@ static bool has_staging(rota_device *device, const rota_work *work) {
     return true;
 }
 
-/* The work is the next of its queue. */
+/* The work is the next of its queue. Where its device is lost it is not handed over, and needs only what it
+ * comes after. */
 static bool is_ready(rota_device *device, rota_work *work) {
     const rota_submission *submission = work->submission;
-    if (work->parks && work->kind == ROTA_WORK_SEGMENT &&
+    const bool is_lost = rota_device_is_lost(device);
+    if (!is_lost && work->parks && work->kind == ROTA_WORK_SEGMENT &&
         !rota_run_instance_is_decided(&submission->plan->run->instances[submission->instance]))
         return false;
     if (work->hold_count) {
         look_for_loss(device->runtime, work);
         if (!for_keepers(device, work, keeps)) return false;
     }
-    return is_next(device, work) && rota_gate_takes(work) && has_staging(device, work);
+    return is_next(device, work) && (is_lost || (rota_gate_takes(work) && has_staging(device, work)));
+}
+
+/* What is held and waits for a lost device fails at once, wherever it stands: nobody waits for its end (is_at_work
+ * in sequence.c) who needs but that. Once for each loss. */
+static void see_losses(rota_device *device) {
+    rota_runtime *runtime = device->runtime;
+    const uint32_t devices = ra_load_acquire(&runtime->device_count);
+    uint64_t lost = 0;
+    for (uint32_t d = 0; d < devices; d++)
+        if (rota_device_is_lost(runtime->devices[d])) lost |= (uint64_t)1 << d;
+    if (lost == device->losses_seen) return;
+    device->losses_seen = lost;
+    for (uint32_t q = 0; q < runtime->queue_count; q++)
+        for (rota_work *work = device->held_first[q]; work; work = work->next) look_for_loss(runtime, work);
 }
 
 static void hold_back(rota_device *device, rota_work *work) {
+    look_for_loss(device->runtime, work); /* the losses that were seen before it came here */
     work->next = NULL;
     if (device->held_last[work->queue]) {
         device->held_last[work->queue]->next = work;
@@ -523,6 +582,7 @@ static void hold_back(rota_device *device, rota_work *work) {
 static uint32_t take_held(rota_device *device, rota_work **works) {
     uint32_t count = 0;
     bool any = ra_load_relaxed(&device->held_count) != 0;
+    if (any) see_losses(device);
     while (any) {
         any = false;
         for (uint32_t q = 0; q < device->runtime->queue_count; q++)
@@ -706,7 +766,12 @@ static void serve(rota_device *device) {
             rest(device);
             continue;
         }
+        ra_store_release(&device->hands_over, ROTA_HANDS_OVER); /* with is_through_before */
         hand_over(device, works, count);
+        /* Acquires what another one took meanwhile, which does not take long. */
+        for (uint32_t expected = ROTA_HANDS_OVER;
+             !ra_cas_acq_rel(&device->hands_over, &expected, ROTA_HANDS_NOTHING); expected = ROTA_HANDS_OVER)
+            (void)sched_yield();
         /* Release: with thread_is_idle, after which the sequencer may be in submit. */
         ra_store_release(&device->ring_consumed, ra_load_relaxed(&device->ring_consumed) + count);
     }

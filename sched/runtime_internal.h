@@ -193,6 +193,10 @@ typedef struct rota_lane_block {
 
 /* ---- Timelines and devices ---- */
 
+/* A submit thread that is at handing works over may be in the driver for ever, where its device is lost:
+ * another one may then look through what it holds. */
+typedef enum rota_hands_over { ROTA_HANDS_NOTHING, ROTA_HANDS_OVER, ROTA_HANDS_LOOKED } rota_hands_over;
+
 typedef struct rota_clock_entry {
     uint64_t from_value; /* the clock below holds for this value and later ones */
     uint64_t *clock;
@@ -208,6 +212,7 @@ typedef struct rota_timeline {
     rota_wait_table waiters;
     _Alignas(64) _Atomic uint64_t issued; /* newest value given out; written by the sequencer */
     _Atomic uint64_t handed_over;         /* newest value that the executor was given */
+    _Atomic uint64_t dropped; /* newest value that was to be given to it, and was not, since it is lost */
     /* The sequencer's: what every later work of this queue is known to come after, by timeline; how that was;
      * and submissions whose last work is here, oldest first. */
     uint64_t *clock;
@@ -379,6 +384,8 @@ struct rota_device {
     rota_starving starving[ROTA_EXEC_QUEUES_MAX];
     bool starves; /* one of the first was found to be held for that */
     _Atomic uint32_t held_count;
+    uint64_t losses_seen;        /* the submit thread's: devices, as bits */
+    _Atomic uint32_t hands_over; /* rota_hands_over: who has what the submit thread holds */
     _Atomic uint64_t handed_ns; /* when works were handed over last, where there are other devices */
     pthread_t thread;
     rota_thread_cpus thread_cpus; /* the submit thread's */
@@ -585,6 +592,7 @@ struct rota_work {
     bool gated;    /* was behind the gate when it was handed over, which judges it: poison.c */
     /* Failed as a whole, and what it was to write is marked. Release; with the acquires in poison.c. */
     _Atomic uint32_t failed;
+    _Atomic uint32_t in_vain; /* it was to come after one that was lost, and won't run */
     rota_exec_copy copy;
 };
 

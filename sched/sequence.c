@@ -1092,6 +1092,8 @@ static void keep(rota_runtime *runtime, rota_submission *submission) {
 static bool is_at_work(rota_runtime *runtime, const rota_submission *submission) {
     for (uint32_t i = 0; i < submission->work_count; i++) {
         const rota_work *work = &submission->works[i];
+        /* Acquire: with look_for_loss. What moves have of staging memory is given back at their end. */
+        if (work->kind == ROTA_WORK_SEGMENT && ra_load_acquire(&work->in_vain)) continue;
         if (!rota_device_is_lost(work->device) && !rota_point_passed(runtime, rota_work_point(work)))
             return true;
     }
