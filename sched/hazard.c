@@ -59,7 +59,7 @@ void rota_hazard_write(rota_runtime *runtime, rota_wanted *wanted, rota_residenc
             rota_wanted_add(wanted, runtime->queue_count, range->readers[r]);
         range->writer = point;
         range->reader_count = 0;
-        range->is_joint = range->is_chain = false;
+        range->is_joint = false;
         rota_range_set_valid(range, begin, end, valid);
     }
     rota_ranges_join(residency, begin, end, false);
@@ -86,10 +86,8 @@ uint32_t rota_hazard_move(rota_runtime *runtime, rota_wanted *wanted, rota_resid
         }
         const bool has_passed = range->writer == ROTA_POINT_NONE || rota_point_passed(runtime, range->writer);
         if (!has_passed)
-            out_unwritten[count++] =
-                (rota_unwritten){range->begin > begin ? range->begin : begin,
-                                 range->end < end ? range->end : end, range->writer, range->is_chain};
-        range->is_chain = !has_passed;
+            out_unwritten[count++] = (rota_unwritten){range->begin > begin ? range->begin : begin,
+                                                      range->end < end ? range->end : end, range->writer};
         range->writer = point;
         rota_range_set_valid(range, begin, end, range->valid | bit);
     }

@@ -16,7 +16,6 @@ void rota_hazard_write(rota_runtime *runtime, rota_wanted *wanted, rota_residenc
  * stands for it. */
 typedef struct rota_unwritten {
     uint64_t begin, end, writer;
-    bool is_chain; /* as rota_range.is_chain */
 } rota_unwritten;
 /* Bytes of the range become valid on one more device. Writes such bytes out, at most one entry a range that
  * there is in [begin, end), and returns how many. */

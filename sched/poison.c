@@ -497,8 +497,9 @@ static const rota_cause *cause_of_loss(rota_runtime *runtime, uint64_t point) {
 }
 
 /* A move stands for the writer of what it brings. Of one that is lost nothing else says that it did not write
- * its own memory. In others nothing was on its way when it was sequenced, and what is there stays good; but
- * where it stood for another one itself, nobody knows whether that has come about: all of them fail. */
+ * its own memory. What is in others was written before, or whoever was to write it has marked it by now: all
+ * that the lost one came after is over, and where that one stood for another itself, it has marked that one's
+ * memory when it was dropped. */
 static void mark_unwritten(rota_runtime *runtime, const rota_work *move_in) {
     const rota_submission *submission = move_in->submission;
     const rota_transfer *move = &submission->transfers[move_in->segment];
@@ -506,9 +507,9 @@ static void mark_unwritten(rota_runtime *runtime, const rota_work *move_in) {
         const rota_unwritten *unwritten = &submission->unwritten[move->first_unwritten + i];
         const rota_cause *cause = cause_of_loss(runtime, unwritten->writer);
         if (!cause) continue;
-        rota_place where = copy_place(move->residency, runtime->devices[rota_point_device(unwritten->writer)],
-                                      unwritten->begin, unwritten->end - unwritten->begin);
-        if (unwritten->is_chain) where.copies = ROTA_COPIES_ALL;
+        const rota_place where =
+            copy_place(move->residency, runtime->devices[rota_point_device(unwritten->writer)],
+                       unwritten->begin, unwritten->end - unwritten->begin);
         mark(runtime, &where, turn_of(move_in), (rota_reason){cause, 0}, true);
     }
 }

@@ -138,7 +138,6 @@ void rota_ranges_join(rota_residency *residency, uint64_t begin, uint64_t end, b
             continue;
         }
         take_from_tree(residency, next);
-        range->is_chain = range->is_chain || next->is_chain;
         range->end = next->end;
         range->next = next->next;
         free(next);
@@ -158,9 +157,7 @@ rota_range *rota_ranges_cut(rota_residency *residency, uint64_t begin, uint64_t 
 
 void rota_ranges_place(rota_residency *residency, uint64_t begin, uint64_t end, rota_places valid) {
     rota_range *first = rota_ranges_cut(residency, begin, end);
-    for (rota_range *range = first; range && range->begin < end; range = range->next) {
-        range->is_chain = true;
+    for (rota_range *range = first; range && range->begin < end; range = range->next)
         rota_range_set_valid(range, begin, end, valid);
-    }
     rota_ranges_join(residency, begin, end, false);
 }

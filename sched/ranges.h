@@ -20,7 +20,6 @@ struct rota_range {
     uint32_t reader_count;
     rota_places valid; /* where the bytes are (rota_residency_bit); 0: never written */
     bool is_joint;     /* some of the readers stand for others */
-    bool is_chain;     /* the writer stands for others, in other memories, that had not passed */
     uint32_t priority; /* of the residency's tree by `begin`, a treap; so are the next two */
     rota_range *left, *right;
     rota_range *next; /* the bytes after it */
@@ -42,8 +41,7 @@ static inline void rota_range_set_valid(rota_range *range, uint64_t begin, uint6
     bool whole = range->begin >= begin && range->end <= end;
     range->valid = whole ? valid : range->valid & valid;
 }
-/* Says where the range's bytes are, whoever brought them there; touches nothing else of its history.
- * `valid`: as rota_range.valid. */
+/* Says where the range's bytes are, without touching its history. `valid`: as rota_range.valid. */
 void rota_ranges_place(rota_residency *residency, uint64_t begin, uint64_t end, rota_places valid);
 
 #endif

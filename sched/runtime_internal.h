@@ -220,6 +220,7 @@ typedef struct rota_timeline {
     rota_clock_entry history[ROTA_CLOCK_HISTORY];
     uint32_t history_next;
     rota_submission *oldest, *newest;
+    uint64_t issued_at_loss;       /* how many there were when a device was seen to be lost (reclaim.c) */
     rota_submission *strand_after; /* of a lost device, the one that was looked at last; NULL: none of it */
     /* The sequencer's, for sidings.c: the newest value whose work was to wait here, and what that is late
      * for; the newest of a work that is no copy, or whose end depends on several such; and the newest of a
@@ -244,6 +245,7 @@ typedef struct rota_timeline {
     /* Under the gate's mutex (gate.c): what the executor reported; how many of the queue's works are in the
      * gate; and, while there are, up to where that is believed: to the one before the first of them. */
     uint64_t reported, gated, believed;
+    uint64_t through; /* a lost device's newest value there that waits for nothing more (rota_gate_is_through) */
     _Atomic uint64_t held_for[ROTA_DEVICES_MAX]; /* by device of `holders`: from which value on to wake it */
 } rota_timeline;
 
@@ -341,6 +343,7 @@ typedef struct rota_gate {
     rota_work **works; /* ROTA_GATE_WORKS, at index % ROTA_GATE_WORKS; NULL until the device is linked */
     uint64_t head, tail;
     uint64_t since_ns; /* the work at the head is the oldest since then */
+    uint64_t through;  /* of a lost device: those before it wait for nothing more */
     bool is_wanted;    /* the submit thread holds a work until others have left */
     _Atomic uint32_t pending;
 } rota_gate;
@@ -386,6 +389,7 @@ struct rota_device {
     _Atomic uint32_t held_count;
     uint64_t losses_seen;        /* the submit thread's: devices, as bits */
     _Atomic uint32_t hands_over; /* rota_hands_over: who has what the submit thread holds */
+    uint64_t looked_at;          /* with that: works that others dropped, not yet in ring_consumed */
     _Atomic uint64_t handed_ns; /* when works were handed over last, where there are other devices */
     pthread_t thread;
     rota_thread_cpus thread_cpus; /* the submit thread's */
@@ -589,6 +593,7 @@ struct rota_work {
     uint64_t since_ns; /* it is the first of its queue to wait */
     uint32_t first_wait, wait_count, first_hold, hold_count;
     bool acquires; /* comes after works of other devices, one of which shares memory with this one */
+    bool dropped;  /* taken when its device was lost, which won't have it */
     bool gated;    /* was behind the gate when it was handed over, which judges it: poison.c */
     /* Failed as a whole, and what it was to write is marked. Release; with the acquires in poison.c. */
     _Atomic uint32_t failed;
@@ -792,6 +797,8 @@ struct rota_runtime {
     rota_dead *dead;
     rota_dead *held;  /* buffers that are dead but for the lost devices `held_by`, which still have works */
     uint64_t held_by; /* bit per device */
+    uint64_t losses_noted; /* lost devices that were seen, as bits */
+    bool losses_past;      /* all has passed that others had by then */
     uint64_t parked;  /* submissions of plans that were to wait and have not ended */
     bool stranding;   /* a lost device's submission waits for other devices to be through with it */
     rota_wanted wanted;       /* empty between records; who needs it is given it */
@@ -910,6 +917,10 @@ bool rota_gate_takes(const rota_work *work);
 void rota_gate_report(rota_device *device, uint32_t queue, uint64_t value);
 /* A timeline of the device moved, or it is lost: what others wait for may be decided now. */
 void rota_gate_spread(rota_device *device);
+/* Whether what works of a lost device up to the value of the queue, as far as they were handed over or given
+ * up, waited for on the device is over: it has passed, or is the other's of the two and that is lost too, which
+ * then waits for nothing else. */
+bool rota_gate_is_through(rota_device *lost, uint32_t queue, uint64_t value);
 /* The sequencer's: a device that lets others wait beyond the deadline is lost. `at_once`: whatever the time.
  */
 void rota_gate_watch(rota_runtime *runtime, bool at_once);

@@ -1,5 +1,6 @@
 /* An order of works that goes through a lost device: what was to come after a work there comes after what
- * that was to come after. Who reads a buffer is told what failed, though later writers have failed by then. */
+ * that was to come after. Who reads a buffer is told what failed, though later writers have failed by then.
+ */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,10 +125,101 @@ static void nobody_waits_for_the_thread(void **state) {
     world_close(w);
 }
 
+/* ---- Of two devices that wait for each other ---- */
+
+/* The reader's and the lost one are one GPU. */
+typedef struct linked {
+    adversary_options options;
+    rota_runtime *runtime;
+    rota_device *devices[DEVICES];
+    rota_buffer *x, *y, *z, *w;
+    rota_plan *busy, *first, *fails, *look, *next, *last;
+} linked;
+
+static rota_plan *copying(rota_device *device, const char *name, rota_buffer *from, rota_buffer *to) {
+    test_node node = {
+        &test_copy, name, {{from, 0, ROTA_WHOLE, ROTA_READ}, {to, 0, ROTA_WHOLE, ROTA_WRITE}}, 2};
+    return test_plan(device, name, &node, 1);
+}
+
+static linked *linked_open(void) {
+    static const char *const ids[] = {"adversary", "adversary:1", "adversary:2"};
+    linked *l = calloc(1, sizeof *l);
+    assert_non_null(l);
+    l->options.shares_memory = l->options.timelines = true;
+    const rota_runtime_options options = ROTA_RUNTIME_OPTIONS(.timeout_ns = 20000000000u);
+    assert_ok(adversary_runtime_open(&l->options, &options, &l->runtime));
+    for (uint32_t d = 0; d < DEVICES; d++) {
+        if (d == OTHER) l->options.shares_memory = l->options.timelines = false;
+        assert_ok(rota_device_open(l->runtime, ids[d], &l->devices[d]));
+    }
+    assert_int_not_equal(ra_load_relaxed(&l->devices[READER]->linked), 0);
+    rota_device *reader = l->devices[READER], *lost = l->devices[LOST];
+    l->x = test_words(reader, "x", WORDS, 1);
+    l->y = test_words(reader, "y", WORDS, 2);
+    l->w = test_words(reader, "w", WORDS, 3);
+    l->z = test_words(l->devices[OTHER], "z", WORDS, 4);
+    l->busy = test_plan_1(reader, "busy", &test_gate, l->w, ROTA_READWRITE);
+    l->first = test_plan_1(lost, "first", &test_gate, l->x, ROTA_READWRITE);
+    l->fails = copying(reader, "fails", l->x, l->y);
+    l->look = copying(reader, "look", l->y, l->w);
+    l->next = test_plan_1(lost, "next", &test_increment, l->y, ROTA_READWRITE);
+    l->last = copying(l->devices[OTHER], "last", l->z, l->y);
+    return l;
+}
+
+/* Each of the two comes after works of the other one; the last but one, on the lost device, after the look at
+ * what is to fail. It is with its device when this returns. */
+static void begin_linked(linked *l, rota_ticket *out_look, rota_ticket *out_next) {
+    test_gate_open(false);
+    const uint64_t waits = l->options.timeline_waits;
+    assert_ok(rota_submit_wait(l->busy, NULL, 0, NULL));
+    assert_ok(rota_submit_wait(l->first, NULL, 0, NULL));
+    test_gates_running(2);
+    assert_ok(rota_submit_wait(l->fails, NULL, 0, NULL));
+    assert_ok(rota_submit_wait(l->look, NULL, 0, out_look));
+    assert_ok(rota_submit_wait(l->next, NULL, 0, out_next));
+    until_sequenced(*out_next);
+    const uint64_t deadline = rota_deadline_after(5000000000u);
+    while (l->options.timeline_waits < waits + 2 && rota_clock_ns() < deadline) nap();
+}
+
+/* The lost one had been given what comes after the look, which it was to wait for itself. */
+static void an_order_that_the_lost_one_was_to_keep(void **state) {
+    (void)state;
+    linked *l = linked_open();
+    rota_ticket look, next, last;
+    begin_linked(l, &look, &next); /* once round: from then on both signal what is waited for */
+    test_gate_open(true);
+    assert_ok(rota_wait(next, 0));
+    const uint64_t waits = l->options.timeline_waits;
+    begin_linked(l, &look, &next);
+    assert_true(l->options.timeline_waits >= waits + 2);
+    assert_ok(rota_submit_wait(l->last, NULL, 0, &last));
+    until_sequenced(last);
+    rota_device_set_lost(l->devices[LOST], "given up by the test");
+    const rota_places other = rota_residency_bit(l->y->residency, l->devices[OTHER]);
+    while (rota_poison_copies(l->runtime, l->y, 0, WORDS * 4, other) == 0) nap();
+    assert_status(rota_wait(last, 100000000u), ROTA_TIMEOUT);
+    rota_sequencer_reap_now(l->runtime);
+    test_gate_open(true);
+    assert_status(rota_wait(look, 0), ROTA_DEVICE_LOST);
+    assert_status(rota_wait(next, 0), ROTA_DEVICE_LOST);
+    assert_status(rota_wait(last, 0), ROTA_DEVICE_LOST);
+    rota_plan *plans[] = {l->busy, l->first, l->fails, l->look, l->next, l->last};
+    rota_buffer *buffers[] = {l->x, l->y, l->z, l->w};
+    for (uint32_t i = 0; i < 6; i++) rota_plan_release(plans[i]);
+    for (uint32_t i = 0; i < 4; i++) rota_buffer_release(buffers[i]);
+    (void)rota_runtime_close(l->runtime, 5000000000u);
+    if (l->options.violations) fail_msg("%s", l->options.violation);
+    free(l);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(marks_stay_for_those_before),
         cmocka_unit_test(nobody_waits_for_the_thread),
+        cmocka_unit_test(an_order_that_the_lost_one_was_to_keep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -170,9 +170,11 @@ static void a_copy_meets_the_loss(meeting when, bool asks, bool writes) {
     if (when == AFTER_HANDED_OVER) { /* once round: from then on the first signals what is waited for */
         test_gate_open(false);
         assert_ok(rota_submit_wait(gate, NULL, 0, NULL));
+        static const uint32_t ones[WORDS] = {1};
+        if (writes) assert_ok(rota_buffer_write(s.x, s.first, 0, ones, sizeof ones, NULL));
         (void)begin(near);
         test_gate_open(true);
-        expect_x(&s, 0, WORDS, 1);
+        expect_x(&s, 0, 1, 1);
     }
     const uint64_t waits = s.p->options.timeline_waits;
     test_gate_open(false);
@@ -295,6 +297,36 @@ static void copies_of_copies(void **state) {
     }
 }
 
+/* Where the copy for the third stands for what the first was to write, and one for the CPU for that one's:
+ * the third is lost first, before it is given the copy, and so nobody looks at what that stood for in its
+ * turn. */
+static void copies_of_lost_copies(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        stage s;
+        open_stage(&s, i, i, true, false);
+        rota_plan *near = copying_x(&s, s.second, "near"), *far = copying_x(&s, s.cpu, "far"),
+                  *third = copying_x(&s, s.third, "third"),
+                  *gate = changing(&s, s.first, &test_gate, 0, WORDS),
+                  *step = changing(&s, s.first, &test_increment, 0, WORDS);
+        run(near);
+        test_gate_open(false);
+        assert_ok(rota_submit_wait(gate, NULL, 0, NULL));
+        assert_ok(rota_submit_wait(step, NULL, 0, NULL));
+        test_gates_running(1);
+        rota_ticket one = begin(third), two = begin(far);
+        lose(s.third);
+        assert_status(rota_wait(two, 50000000u), ROTA_TIMEOUT);
+        lose(s.first);
+        is_lost(one);
+        is_lost(two);
+        expect_x(&s, 0, WORDS, 0);
+        fails_too(near);
+        fails_too(far);
+        close_stage(&s);
+    }
+}
+
 /* A plan's own copy stands for what it copies, too. */
 static rota_plan *change_and_look(stage *s, rota_buffer *seen) {
     rota_graph *graph;
@@ -344,9 +376,9 @@ static void a_copy_of_the_same_plan(void **state) {
 /* ---- What was written ---- */
 
 /* x is the third's, the first gets a copy, and is lost before that arrived; so one for the CPU fails. What is
- * in the memory that the copy was for was never x; the third's is x, where it had been written, and else
- * nobody knows: a move that is in vain waits for nothing that the lost one would have waited for. */
-static void a_copy_for_the_lost_one(bool is_written) {
+ * in the memory that the copy was for was never x; the third's is x, which the CPU's copy, though in vain,
+ * comes after; unless that one is lost as well. */
+static void a_copy_for_the_lost_one(bool is_written, bool both_are_lost) {
     for (uint32_t i = 0; i < 2; i++) {
         stage s;
         open_stage(&s, i, !i, true, true);
@@ -363,25 +395,29 @@ static void a_copy_for_the_lost_one(bool is_written) {
         s.p->options.faults.submits_stay = 1u << s.first->index;
         rota_ticket one = begin(arrives), two = begin(far);
         lose(s.first);
-        is_lost(two);
-        if (is_written) {
-            expect_x(&s, 0, WORDS, 3);
-        } else {
-            expect_x(&s, 0, WORDS, 0);
+        if (!is_written) assert_status(rota_wait(two, 50000000u), ROTA_TIMEOUT);
+        if (both_are_lost)
+            lose(s.third);
+        else
             ra_store_release(&late_may, 1);
-            assert_ok(rota_wait(ticket, 0));
-        }
+        is_lost(two);
+        assert_status(rota_wait(ticket, 0), both_are_lost ? ROTA_DEVICE_LOST : ROTA_OK);
+        expect_x(&s, 0, WORDS, both_are_lost ? 0 : 3);
         is_lost(one);
         close_stage(&s);
     }
 }
 static void one_of_what_was_written(void **state) {
     (void)state;
-    a_copy_for_the_lost_one(true);
+    a_copy_for_the_lost_one(true, false);
 }
 static void one_of_what_was_not(void **state) {
     (void)state;
-    a_copy_for_the_lost_one(false);
+    a_copy_for_the_lost_one(false, false);
+}
+static void one_of_what_is_lost_too(void **state) {
+    (void)state;
+    a_copy_for_the_lost_one(false, true);
 }
 
 /* x has been written, and is in three memories. The first, which a copy for the CPU is made from, is lost
@@ -420,9 +456,11 @@ int main(int argc, char **argv) {
         cmocka_unit_test(lost_where_there_is_no_first_half),
         cmocka_unit_test(ranges_of_one_move),
         cmocka_unit_test(copies_of_copies),
+        cmocka_unit_test(copies_of_lost_copies),
         cmocka_unit_test(a_copy_of_the_same_plan),
         cmocka_unit_test(one_of_what_was_written),
         cmocka_unit_test(one_of_what_was_not),
+        cmocka_unit_test(one_of_what_is_lost_too),
         cmocka_unit_test(what_was_written_stays_good),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
