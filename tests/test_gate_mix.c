@@ -284,24 +284,28 @@ static void mix(uint64_t seed, bool gpu, uint32_t lost_in) {
         close_pair(p);
 }
 
-enum { SEEDS = 6, LOST_SEEDS = 4 };
+static uint64_t first_seed = 1, seeds = 2;
 
 static void asks(void **state) {
     (void)state;
-    for (uint64_t s = 1; s <= SEEDS; s++) mix(s, false, 0);
+    for (uint64_t s = 0; s < seeds; s++) mix(first_seed + s, false, 0);
 }
 static void does_not_ask(void **state) {
     (void)state;
-    for (uint64_t s = 1; s <= SEEDS; s++) mix(s, true, 0);
+    for (uint64_t s = 0; s < seeds; s++) mix(first_seed + s, true, 0);
 }
 /* One of the two is lost on the way: what has failed then may be more. */
 static void lost(void **state) {
     (void)state;
-    for (uint64_t s = 0; s < 2 * LOST_SEEDS; s++) mix(1 + s / 2, s % 2, 1 + (uint32_t)((1 + s) * 13 % 160));
+    for (uint64_t s = first_seed; s < first_seed + seeds; s++)
+        for (uint32_t gpu = 0; gpu < 2; gpu++) mix(s, gpu, 1 + (uint32_t)((2 * s + gpu - 1) * 13 % 160));
 }
 
+/* Arguments: a test's name, the first seed, and how many. */
 int main(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]);
+    if (argc > 2) first_seed = strtoull(argv[2], NULL, 10);
+    if (argc > 3) seeds = strtoull(argv[3], NULL, 10);
     const struct CMUnitTest tests[] = {cmocka_unit_test(asks), cmocka_unit_test(does_not_ask),
                                        cmocka_unit_test(lost)};
     return cmocka_run_group_tests(tests, NULL, NULL);
