@@ -29,9 +29,9 @@ void rota_gate_unlock(rota_device *device) {
     (void)pthread_mutex_unlock(&device->gate.mutex);
 }
 
-/* Whether what the work waited for on the device is decided; with the cause where it will not come, whatever
- * else is not decided. */
-static bool is_decided(rota_runtime *runtime, const rota_work *work, const rota_cause **out_cause) {
+/* Whether what the work waited for on the device has come, or won't; with the cause where it will not come,
+ * whatever else may. */
+static bool waits_are_over(rota_runtime *runtime, const rota_work *work, const rota_cause **out_cause) {
     bool decided = true;
     *out_cause = NULL;
     for (uint32_t h = 0; h < work->hold_count; h++) {
@@ -43,9 +43,15 @@ static bool is_decided(rota_runtime *runtime, const rota_work *work, const rota_
         decided = decided && lost;
         if (lost) *out_cause = ra_load_acquire(&other->lost_cause);
     }
+    return decided;
+}
+
+/* Whether the work can be judged; with the cause as above. */
+static bool is_decided(rota_runtime *runtime, const rota_work *work, const rota_cause **out_cause) {
     /* Where nodes fail by themselves those of works before it on its own device may, until it is done. */
-    return decided && (*out_cause || !work->device->asks_poison ||
-                       work->device->timelines[work->queue].reported >= work->value);
+    return waits_are_over(runtime, work, out_cause) &&
+           (*out_cause || !work->device->asks_poison ||
+            work->device->timelines[work->queue].reported >= work->value);
 }
 
 /* Whether the work comes after one that is in the gate. */
@@ -132,6 +138,7 @@ static bool settle(rota_device *device) {
         rota_work *work = gate->works[at % ROTA_GATE_WORKS];
         rota_reason reason = {NULL, 0};
         leaves = is_decided(runtime, work, &reason.cause) && leaves;
+        if (reason.cause) rota_poison_undone(work);
         /* What it read is known to be good or not now: before anybody can take it for done. */
         if (reason.cause || (leaves && rota_poison_of_work(work, &reason)))
             rota_poison_work(work, reason, false);
@@ -142,6 +149,7 @@ static bool settle(rota_device *device) {
         gate->head++;
     }
     bool empty = gate->head == gate->tail;
+    const bool is_lost = rota_device_is_lost(device);
     const bool wakes = gate->head != first && gate->is_wanted;
     if (gate->head != first) gate->since_ns = rota_clock_ns();
     if (wakes) gate->is_wanted = false;
@@ -157,7 +165,28 @@ static bool settle(rota_device *device) {
     if (empty) ra_store_seq_cst(&gate->pending, 0);
     rota_gate_unlock(device);
     if (wakes) rota_sleeper_wake(&device->sleeper);
+    for (uint32_t q = 0; is_lost && q < runtime->queue_count; q++) /* rota_gate_is_through */
+        rota_device_wake_holders(runtime, &device->timelines[q], UINT64_MAX);
     return moved;
+}
+
+bool rota_gate_is_through(rota_device *lost, uint32_t queue, uint64_t value) {
+    rota_gate *gate = &lost->gate;
+    const rota_timeline *timeline = &lost->timelines[queue];
+    if (!ra_load_acquire(&gate->pending)) return true; /* with settle */
+    rota_gate_lock(lost);
+    if (gate->through < gate->head) gate->through = gate->head;
+    for (; gate->through != gate->tail; gate->through++) {
+        const rota_work *work = gate->works[gate->through % ROTA_GATE_WORKS];
+        const rota_cause *cause;
+        if (!waits_are_over(lost->runtime, work, &cause)) break;
+        if (cause) rota_poison_undone(work); /* as in settle, for who looks now */
+        lost->timelines[work->queue].through = work->value;
+    }
+    const bool is_through = gate->through == gate->tail || timeline->gated == 0 ||
+                            timeline->believed >= value || timeline->through >= value;
+    rota_gate_unlock(lost);
+    return is_through;
 }
 
 void rota_gate_report(rota_device *device, uint32_t queue, uint64_t value) {

@@ -3,7 +3,8 @@
  *
  * A work that waits for something that its device can't wait for is held, and with it what comes later on its
  * logical queue; works of other queues pass it. A work goes over once
- *   - what it waits for on other devices has passed there, or its own device can wait for it;
+ *   - what it waits for on other devices has passed there, or its own device can wait for it; where the other
+ * is lost it won't run, and stays until what the lost work was to come after is over;
  *   - its instance is made;
  *   - all that it waits for on its own device has gone over before: the executor hears of no value later than
  *     of a wait for it;
@@ -32,6 +33,20 @@ static void skip_work(rota_work *work, rota_reason reason, bool first) {
     rota_poison_work(work, reason, first);
 }
 
+/* Whether what a move brings has left the device that had it: its first half, which is the work before it and
+ * has ended, did not fail; or the host sees it where it is. That there is memory for it says nothing. */
+static bool has_left(const rota_work *move_in) {
+    const rota_transfer *transfer = &move_in->submission->transfers[move_in->segment];
+    if (move_in->device->runtime->devices[transfer->from]->exec->caps.unified_host) return true;
+    return !ra_load_acquire(&move_in[-1].failed); /* with rota_poison_work, before its end was published */
+}
+
+/* Why the submission failed, with what the first of its works to fail said; seen with has_left. */
+static rota_reason first_reason(const rota_submission *submission) {
+    return (rota_reason){ra_load_acquire(&submission->cause),
+                         ra_load_acquire(&submission->cell->cause_number)};
+}
+
 /* Puts the work behind the gate where the device is linked, and looks whether it may run at all. */
 static void enter(rota_work *work, rota_exec_work *out, rota_exec_timeline_wait *waits) {
     rota_device *device = work->device;
@@ -44,10 +59,14 @@ static void enter(rota_work *work, rota_exec_work *out, rota_exec_timeline_wait 
         rota_gate_lock(device);
         reason.cause = rota_gate_push(work, out->timeline_wait_count != 0);
     }
+    if (!work->skipped && work->kind == ROTA_WORK_MIGRATE_IN && !has_left(work))
+        skip_work(work, first_reason(work->submission), false);
     /* Works before it in the gate are not decided, and so is not what it will read: it is judged there. */
     if (!work->skipped &&
         (reason.cause || (!work->gated && !device->asks_poison && rota_poison_of_work(work, &reason))))
         skip_work(work, reason, false);
+    /* All that it was held for is over: what of that was not written is known. */
+    if (work->skipped) rota_poison_undone(work);
     if (linked) rota_gate_unlock(device);
 }
 
@@ -113,14 +132,6 @@ static rota_status prepare_segment(rota_work *work, rota_exec_work *out) {
     out->segment = segment->index;
     out->block = plan->word_count ? submission->payload : NULL;
     return ROTA_OK;
-}
-
-/* Whether what a move brings has left the device that had it: its first half, which is the work before it and
- * has ended, did not fail; or the host sees it where it is. That there is memory for it says nothing. */
-static bool has_left(const rota_work *move_in) {
-    const rota_transfer *transfer = &move_in->submission->transfers[move_in->segment];
-    if (move_in->device->runtime->devices[transfer->from]->exec->caps.unified_host) return true;
-    return !ra_load_acquire(&move_in[-1].failed); /* with rota_poison_work, before its end was published */
 }
 
 /* What a work needs of its device's staging memory: where it is noted, NULL: nothing. */
@@ -202,11 +213,8 @@ static void fill(const rota_staging *to, const uint8_t *from) {
 static rota_status prepare_move_in(rota_work *work, rota_exec_work *out) {
     rota_transfer *transfer = &work->submission->transfers[work->segment];
     rota_device *device = work->device;
-    const rota_device *from = device->runtime->devices[transfer->from];
     rota_exec_memory *destination = ra_load_acquire(&transfer->residency->memory[device->index]);
     rota_exec_memory *source = ra_load_acquire(&transfer->residency->memory[transfer->from]);
-    if (!has_left(work))
-        return rota_fail(ROTA_OUT_OF_MEMORY, "the bytes did not leave device '%s'", from->id);
     if (!device->exec->caps.unified_host) {
         ROTA_TRY(take_staging(work));
         rota_staging *up = transfer->up;
@@ -284,6 +292,24 @@ static void give_moves_back(rota_work *const *works, uint32_t count) {
     }
 }
 
+/* The device is lost, and what the works were to come after on other devices is over, or the gate's business:
+ * so it is for who comes after them (hold_is_over). Another thread may be at later ones: the newest value
+ * counts. */
+static void drop(rota_device *device, rota_work *const *works, uint32_t count) {
+    give_moves_back(works, count);
+    for (uint32_t i = 0; i < count; i++) {
+        rota_poison_undone(works[i]); /* first: who comes after it looks at marks */
+        const uint64_t value = works[i]->value;
+        rota_timeline *timeline = &device->timelines[works[i]->queue];
+        uint64_t dropped = ra_load_relaxed(&timeline->dropped);
+        /* Releases, to hold_is_over, that those are over; and seq_cst with watch_for, as what is published.
+         */
+        while (dropped < value && !ra_cas_seq_cst(&timeline->dropped, &dropped, value)) {
+        }
+        rota_device_wake_holders(device->runtime, timeline, value);
+    }
+}
+
 static void hand_over(rota_device *device, rota_work **works, uint32_t count) {
     rota_exec_wait all[ROTA_HANDOVER_BATCH * ROTA_EXEC_QUEUES_MAX];
     rota_exec_work lowered[ROTA_HANDOVER_BATCH];
@@ -299,6 +325,7 @@ static void hand_over(rota_device *device, rota_work **works, uint32_t count) {
                                 .wait_count = work->wait_count,
                                 .acquires = work->acquires,
                                 .cookie = work};
+        if (work->dropped) continue;
         enter(work, out, &timeline_waits[i * ROTA_EXEC_TIMELINE_WAITS_MAX]);
         if (work->comes_last || out->timeline_wait_count) {
             out->waits = &all[i * ROTA_EXEC_QUEUES_MAX];
@@ -317,7 +344,7 @@ static void hand_over(rota_device *device, rota_work **works, uint32_t count) {
         if (submission->submitted_ns) ra_store_relaxed(&submission->handed_over_ns, rota_clock_ns());
     }
     if (rota_device_is_lost(device)) {
-        give_moves_back(works, count);
+        drop(device, works, count);
         return;
     }
     note_hand_over(device);
@@ -404,13 +431,53 @@ void rota_handover_flush(rota_device *device) {
 
 /* ---- The submit thread ---- */
 
-/* Whether what the hold is for has come about; `*lost`: it will not, since the other device is lost. */
-static bool hold_is_over(rota_runtime *runtime, uint64_t hold, rota_device **lost) {
-    rota_device *device = runtime->devices[rota_point_device(rota_hold_point(hold))];
-    bool is_lost = rota_device_is_lost(device); /* first: then what was reached before is seen */
-    if (rota_across_is_ready(runtime, hold)) return true;
-    if (is_lost) *lost = device;
-    return is_lost;
+static uint32_t take(rota_device *device, rota_work **works);
+static void give_up_on_first(rota_device *device);
+
+static bool has_left_thread(const rota_device *lost, uint32_t queue, uint64_t value) {
+    const rota_timeline *timeline = &lost->timelines[queue];
+    return ra_load_acquire(&timeline->handed_over) >= value || /* with hand_over */
+           ra_load_seq_cst(&timeline->dropped) >= value;       /* with drop */
+}
+
+/* A lost device's thread, that would look through what it holds, may not come back from the driver: then this
+ * one does, and gives up on who keeps it. */
+static void look_for_thread(rota_device *lost) {
+    uint32_t expected = ROTA_HANDS_OVER;
+    if (!ra_cas_acq_rel(&lost->hands_over, &expected, ROTA_HANDS_LOOKED)) return; /* with serve */
+    rota_work *works[ROTA_HANDOVER_BATCH];
+    for (uint32_t count = 1; count != 0;) {
+        count = take(lost, works);
+        drop(lost, works, count);
+        lost->looked_at += count;
+    }
+    give_up_on_first(lost);
+    ra_store_release(&lost->hands_over, ROTA_HANDS_OVER); /* with serve, and the next one here */
+}
+
+/* Whether all that the work of this point on a lost device was to come after on other devices is over: it was
+ * given to its device, or would be. Who comes after the work comes after that, though the work itself won't
+ * do anything: what is older may read what is to be written, or the marks of it. */
+static bool is_through_before(rota_device *lost, uint64_t point) {
+    const uint32_t queue = rota_point_queue(point);
+    const uint64_t value = rota_point_value(point);
+    if (!has_left_thread(lost, queue, value)) {
+        look_for_thread(lost);
+        if (!has_left_thread(lost, queue, value)) return false;
+    }
+    return rota_gate_is_through(lost, queue, value);
+}
+
+/* Whether what a work of the device is held for has come about; `*lost`: it will not, since the other device
+ * is lost. Then it is over when what was to come before is. A lost device waits for nothing itself. */
+static bool hold_is_over(const rota_device *device, uint64_t hold, rota_device **lost) {
+    rota_runtime *runtime = device->runtime;
+    const uint64_t point = rota_hold_point(hold);
+    rota_device *other = runtime->devices[rota_point_device(point)];
+    bool is_lost = rota_device_is_lost(other); /* first: then what was reached before is seen */
+    if (rota_across_is_ready(runtime, rota_device_is_lost(device) ? point : hold)) return true;
+    if (is_lost) *lost = other;
+    return is_lost && is_through_before(other, point);
 }
 
 /* Calls fn for each point of another device that keeps the work; of those it waits for because one is lost,
@@ -418,17 +485,16 @@ static bool hold_is_over(rota_runtime *runtime, uint64_t hold, rota_device **los
  * (look_for_loss), however late the loss is seen. Stops at false. */
 typedef bool (*keeper_fn)(rota_device *device, rota_work *work, uint64_t hold);
 static bool for_keepers(rota_device *device, rota_work *work, keeper_fn fn) {
-    rota_runtime *runtime = device->runtime;
     rota_device *lost = NULL;
     for (uint32_t h = 0; h < work->hold_count; h++) {
         uint64_t hold = work->submission->holds[work->first_hold + h];
         lost = NULL;
-        if (hold_is_over(runtime, hold, &lost) && (!lost || work->skipped)) continue;
+        if (hold_is_over(device, hold, &lost) && (!lost || work->skipped)) continue;
         if (!fn(device, work, hold)) return false;
     }
     for (const rota_work *before = work; work->comes_last && before-- != work->submission->works;) {
         uint64_t point = rota_work_point(before);
-        if (before->device != device && !hold_is_over(runtime, point, &lost) && !fn(device, work, point))
+        if (before->device != device && !hold_is_over(device, point, &lost) && !fn(device, work, point))
             return false;
     }
     return true;
@@ -436,13 +502,14 @@ static bool for_keepers(rota_device *device, rota_work *work, keeper_fn fn) {
 
 /* One that is not kept, since the other device is lost, leaves the rest to be waited for, and what the lost
  * one's works came after: the work won't run, but the end of its submission may not come before theirs. */
-static void look_for_loss(rota_runtime *runtime, rota_work *work) {
+static void look_for_loss(rota_work *work) {
     for (uint32_t h = 0; h < work->hold_count; h++) {
         rota_device *lost = NULL;
-        (void)hold_is_over(runtime, work->submission->holds[work->first_hold + h], &lost);
+        (void)hold_is_over(work->device, work->submission->holds[work->first_hold + h], &lost);
         if (!lost) continue;
         if (!work->skipped) skip_work(work, (rota_reason){ra_load_acquire(&lost->lost_cause), 0}, false);
         work->comes_last = true;
+        ra_store_release(&work->in_vain, 1); /* with is_at_work in sequence.c */
     }
 }
 
@@ -492,20 +559,39 @@ static bool has_staging(rota_device *device, const rota_work *work) {
     return true;
 }
 
-/* The work is the next of its queue. */
+/* The work is the next of its queue. Where its device is lost it is not handed over, and needs only what it
+ * comes after. */
 static bool is_ready(rota_device *device, rota_work *work) {
     const rota_submission *submission = work->submission;
-    if (work->parks && work->kind == ROTA_WORK_SEGMENT &&
+    const bool is_lost = rota_device_is_lost(device);
+    if (!is_lost && work->parks && work->kind == ROTA_WORK_SEGMENT &&
         !rota_run_instance_is_decided(&submission->plan->run->instances[submission->instance]))
         return false;
     if (work->hold_count) {
-        look_for_loss(device->runtime, work);
+        look_for_loss(work);
         if (!for_keepers(device, work, keeps)) return false;
     }
-    return is_next(device, work) && rota_gate_takes(work) && has_staging(device, work);
+    if (!is_next(device, work)) return false;
+    work->dropped = is_lost;
+    return is_lost || (rota_gate_takes(work) && has_staging(device, work));
+}
+
+/* What is held and waits for a lost device fails at once, wherever it stands: nobody waits for its end
+ * (is_at_work in sequence.c) who needs but that. Once for each loss. */
+static void see_losses(rota_device *device) {
+    rota_runtime *runtime = device->runtime;
+    const uint32_t devices = ra_load_acquire(&runtime->device_count);
+    uint64_t lost = 0;
+    for (uint32_t d = 0; d < devices; d++)
+        if (rota_device_is_lost(runtime->devices[d])) lost |= (uint64_t)1 << d;
+    if (lost == device->losses_seen) return;
+    device->losses_seen = lost;
+    for (uint32_t q = 0; q < runtime->queue_count; q++)
+        for (rota_work *work = device->held_first[q]; work; work = work->next) look_for_loss(work);
 }
 
 static void hold_back(rota_device *device, rota_work *work) {
+    look_for_loss(work); /* the losses that were seen before it came here */
     work->next = NULL;
     if (device->held_last[work->queue]) {
         device->held_last[work->queue]->next = work;
@@ -521,6 +607,7 @@ static void hold_back(rota_device *device, rota_work *work) {
 static uint32_t take_held(rota_device *device, rota_work **works) {
     uint32_t count = 0;
     bool any = ra_load_relaxed(&device->held_count) != 0;
+    if (any) see_losses(device);
     while (any) {
         any = false;
         for (uint32_t q = 0; q < device->runtime->queue_count; q++)
@@ -627,6 +714,10 @@ static void for_first(rota_device *device, keeper_fn fn) {
         if (device->held_first[q]) (void)for_keepers(device, device->held_first[q], fn);
 }
 
+static void give_up_on_first(rota_device *device) {
+    for_first(device, give_up_on);
+}
+
 static bool any_ready(rota_device *device) {
     for (uint32_t q = 0; q < device->runtime->queue_count; q++)
         if (device->held_first[q] && is_ready(device, device->held_first[q])) return true;
@@ -692,7 +783,7 @@ static void rest(rota_device *device) {
         rota_sleeper_cancel(&device->sleeper);
     if (!holds) return;
     watch_nothing(device);
-    for_first(device, give_up_on);
+    give_up_on_first(device);
 }
 
 static void serve(rota_device *device) {
@@ -704,9 +795,16 @@ static void serve(rota_device *device) {
             rest(device);
             continue;
         }
+        ra_store_release(&device->hands_over, ROTA_HANDS_OVER); /* with is_through_before */
         hand_over(device, works, count);
+        /* Acquires what another one took meanwhile, which does not take long. */
+        for (uint32_t expected = ROTA_HANDS_OVER;
+             !ra_cas_acq_rel(&device->hands_over, &expected, ROTA_HANDS_NOTHING); expected = ROTA_HANDS_OVER)
+            (void)sched_yield();
         /* Release: with thread_is_idle, after which the sequencer may be in submit. */
-        ra_store_release(&device->ring_consumed, ra_load_relaxed(&device->ring_consumed) + count);
+        ra_store_release(&device->ring_consumed,
+                         ra_load_relaxed(&device->ring_consumed) + count + device->looked_at);
+        device->looked_at = 0;
     }
 }
 

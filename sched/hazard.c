@@ -67,9 +67,11 @@ void rota_hazard_write(rota_runtime *runtime, rota_wanted *wanted, rota_residenc
     rota_ranges_join(residency, begin, end, false);
 }
 
-void rota_hazard_move(rota_runtime *runtime, rota_wanted *wanted, rota_residency *residency, uint64_t begin,
-                      uint64_t end, uint64_t point, const rota_device *to) {
+uint32_t rota_hazard_move(rota_runtime *runtime, rota_wanted *wanted, rota_residency *residency,
+                          uint64_t begin, uint64_t end, uint64_t point, const rota_device *to,
+                          rota_unwritten *out_unwritten) {
     rota_assert_owner(&runtime->sequencer_owner);
+    uint32_t count = 0;
     rota_places bit = rota_residency_bit(residency, to);
     if (residency->owner) rota_replay_disown(residency);
     rota_range *first = rota_ranges_cut(residency, begin, end);
@@ -85,10 +87,15 @@ void rota_hazard_move(rota_runtime *runtime, rota_wanted *wanted, rota_residency
             if (rota_residency_bit(residency, reader) == bit || range->is_joint)
                 rota_wanted_add(wanted, runtime->queue_count, range->readers[r]);
         }
+        const bool has_passed = range->writer == ROTA_POINT_NONE || rota_point_passed(runtime, range->writer);
+        if (!has_passed)
+            out_unwritten[count++] = (rota_unwritten){range->begin > begin ? range->begin : begin,
+                                                      range->end < end ? range->end : end, range->writer};
         range->writer = point;
         rota_range_set_valid(range, begin, end, range->valid | bit);
     }
     rota_ranges_join(residency, begin, end, false);
+    return count;
 }
 
 /* ---- Clocks ---- */

@@ -489,6 +489,60 @@ void rota_poison_work(rota_work *work, rota_reason reason, bool first) {
     (void)pthread_mutex_unlock(&runtime->poison_mutex);
 }
 
+/* Why the point will never pass, or NULL. */
+static const rota_cause *cause_of_loss(rota_runtime *runtime, uint64_t point) {
+    const rota_device *device = runtime->devices[rota_point_device(point)];
+    const bool is_lost = rota_device_is_lost(device); /* first: then what was reached before is seen */
+    return is_lost && !rota_point_passed(runtime, point) ? ra_load_acquire(&device->lost_cause) : NULL;
+}
+
+/* A move stands for the writer of what it brings. Of one that is lost nothing else says that it did not write
+ * its own memory. What is in others was written before, or whoever was to write it has marked it by now: all
+ * that the lost one came after is over, and where that one stood for another itself, it has marked that one's
+ * memory when it was dropped. */
+static void mark_unwritten(rota_runtime *runtime, const rota_work *move_in) {
+    const rota_submission *submission = move_in->submission;
+    const rota_transfer *move = &submission->transfers[move_in->segment];
+    for (uint32_t i = 0; i < move->unwritten_count; i++) {
+        const rota_unwritten *unwritten = &submission->unwritten[move->first_unwritten + i];
+        const rota_cause *cause = cause_of_loss(runtime, unwritten->writer);
+        if (!cause) continue;
+        const rota_place where =
+            copy_place(move->residency, runtime->devices[rota_point_device(unwritten->writer)],
+                       unwritten->begin, unwritten->end - unwritten->begin);
+        mark(runtime, &where, turn_of(move_in), (rota_reason){cause, 0}, true);
+    }
+}
+
+/* A segment that copies what another part wrote stands for that one's, which is before it. All that lost
+ * devices left of what is before it is marked, each work once for them: a submission may have many, all of
+ * which are in vain. */
+static void mark_undone(rota_runtime *runtime, const rota_work *segment) {
+    rota_submission *submission = segment->submission;
+    const rota_plan *plan = submission->plan;
+    uint64_t lost = 0;
+    for (uint32_t p = 0; p < plan->part_count; p++)
+        if (rota_device_is_lost(plan->parts[p].device)) lost |= (uint64_t)1 << plan->parts[p].device->index;
+    if (lost != submission->undone) submission->undone_to = 0;
+    submission->undone = lost;
+    for (const rota_work *work = submission->works + submission->undone_to; work < segment; work++) {
+        submission->undone_to++;
+        if (work->kind != ROTA_WORK_SEGMENT || !(lost >> work->device->index & 1u)) continue;
+        rota_reason reason = {cause_of_loss(runtime, rota_work_point(work)), 0};
+        if (reason.cause) (void)for_segment(runtime, work, NULL, mark_early, &reason);
+    }
+}
+
+void rota_poison_undone(const rota_work *work) {
+    rota_runtime *runtime = work->device->runtime;
+    (void)pthread_mutex_lock(&runtime->poison_mutex);
+    if (work->kind == ROTA_WORK_MIGRATE_IN)
+        mark_unwritten(runtime, work);
+    else if (work->kind == ROTA_WORK_SEGMENT && work->submission->plan->part_count > 1)
+        mark_undone(runtime, work);
+    (void)pthread_mutex_unlock(&runtime->poison_mutex);
+}
+
 bool rota_poison_of_work(rota_work *work, rota_reason *out_reason) {
     rota_runtime *runtime = work->device->runtime;
     if (ra_load_acquire(&runtime->poison_active) == 0) return false;

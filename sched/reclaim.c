@@ -31,21 +31,44 @@ static bool is_unused(rota_runtime *runtime, const rota_dead *dead) {
     return true;
 }
 
+/* Whether all has passed that other devices had when these were seen to be lost. A submission of several
+ * devices is looked at for what the lost ones left of it (rota_poison_undone) until then, though later ones
+ * may have ended. */
+static bool others_are_past(rota_runtime *runtime, uint64_t lost) {
+    const bool is_new = lost != runtime->losses_noted;
+    if (!is_new && runtime->losses_past) return true;
+    runtime->losses_noted = lost;
+    runtime->losses_past = true;
+    const uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++)
+        for (uint32_t q = 0; q < runtime->queue_count; q++) {
+            rota_timeline *timeline = &runtime->devices[d]->timelines[q];
+            if (is_new) timeline->issued_at_loss = ra_load_relaxed(&timeline->issued);
+            if (!(lost >> d & 1u) && ra_load_acquire(&timeline->completed) < timeline->issued_at_loss)
+                runtime->losses_past = false;
+        }
+    return runtime->losses_past;
+}
+
 /* Lost devices that may still have works: in the ring, with the thread that empties it (whose last store is
  * seen with ring_consumed, and what it handed over with it), behind the gate, or with their executors. No
- * point tells when those have passed: what came after them on other devices has ended without them. */
+ * point tells when those have passed: what came after them on other devices has ended without them. And all
+ * that are lost, while there may be works that look at what any of them left. */
 static uint64_t devices_at_large(rota_runtime *runtime) {
-    uint64_t mask = 0;
+    uint64_t mask = 0, lost = 0;
+    bool any_has = false;
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) {
         const rota_device *device = runtime->devices[d];
         if (!rota_device_is_lost(device)) continue;
-        if (device->overflow_first || device->direct_count ||
-            ra_load_acquire(&device->ring_consumed) != ra_load_relaxed(&device->ring_published) ||
-            ra_load_acquire(&device->gate.pending) || !rota_device_is_finished(device))
+        const bool has = device->overflow_first || device->direct_count ||
+                         ra_load_acquire(&device->ring_consumed) != ra_load_relaxed(&device->ring_published);
+        lost |= (uint64_t)1 << d;
+        any_has = any_has || has;
+        if (has || ra_load_acquire(&device->gate.pending) || !rota_device_is_finished(device))
             mask |= (uint64_t)1 << d;
     }
-    return mask;
+    return lost && (any_has || !others_are_past(runtime, lost)) ? lost : mask;
 }
 
 /* Asked of what is unused: a loss that let its last use pass is seen here. Plans and arguments are held by

@@ -194,6 +194,10 @@ typedef struct rota_lane_block {
 
 /* ---- Timelines and devices ---- */
 
+/* A submit thread that is at handing works over may be in the driver for ever, where its device is lost:
+ * another one may then look through what it holds. */
+typedef enum rota_hands_over { ROTA_HANDS_NOTHING, ROTA_HANDS_OVER, ROTA_HANDS_LOOKED } rota_hands_over;
+
 typedef struct rota_clock_entry {
     uint64_t from_value; /* the clock below holds for this value and later ones */
     uint64_t *clock;
@@ -209,6 +213,7 @@ typedef struct rota_timeline {
     rota_wait_table waiters;
     _Alignas(64) _Atomic uint64_t issued; /* newest value given out; written by the sequencer */
     _Atomic uint64_t handed_over;         /* newest value that the executor was given */
+    _Atomic uint64_t dropped; /* newest value that was to be given to it, and was not, since it is lost */
     /* The sequencer's: what every later work of this queue is known to come after, by timeline; how that was;
      * and submissions whose last work is here, oldest first. */
     uint64_t *clock;
@@ -216,6 +221,7 @@ typedef struct rota_timeline {
     rota_clock_entry history[ROTA_CLOCK_HISTORY];
     uint32_t history_next;
     rota_submission *oldest, *newest;
+    uint64_t issued_at_loss;       /* how many there were when a device was seen to be lost (reclaim.c) */
     rota_submission *strand_after; /* of a lost device, the one that was looked at last; NULL: none of it */
     /* The sequencer's, for sidings.c: the newest value whose work was to wait here, and what that is late
      * for; the newest of a work that is no copy, or whose end depends on several such; and the newest of a
@@ -240,6 +246,7 @@ typedef struct rota_timeline {
     /* Under the gate's mutex (gate.c): what the executor reported; how many of the queue's works are in the
      * gate; and, while there are, up to where that is believed: to the one before the first of them. */
     uint64_t reported, gated, believed;
+    uint64_t through; /* a lost device's newest value there that waits for nothing more (rota_gate_is_through) */
     _Atomic uint64_t held_for[ROTA_DEVICES_MAX]; /* by device of `holders`: from which value on to wake it */
 } rota_timeline;
 
@@ -337,6 +344,7 @@ typedef struct rota_gate {
     rota_work **works; /* ROTA_GATE_WORKS, at index % ROTA_GATE_WORKS; NULL until the device is linked */
     uint64_t head, tail;
     uint64_t since_ns; /* the work at the head is the oldest since then */
+    uint64_t through;  /* of a lost device: those before it wait for nothing more */
     bool is_wanted;    /* the submit thread holds a work until others have left */
     _Atomic uint32_t pending;
 } rota_gate;
@@ -380,6 +388,9 @@ struct rota_device {
     rota_starving starving[ROTA_EXEC_QUEUES_MAX];
     bool starves; /* one of the first was found to be held for that */
     _Atomic uint32_t held_count;
+    uint64_t losses_seen;        /* the submit thread's: devices, as bits */
+    _Atomic uint32_t hands_over; /* rota_hands_over: who has what the submit thread holds */
+    uint64_t looked_at;          /* with that: works that others dropped, not yet in ring_consumed */
     _Atomic uint64_t handed_ns; /* when works were handed over last, where there are other devices */
     pthread_t thread;
     rota_thread_cpus thread_cpus; /* the submit thread's */
@@ -564,6 +575,7 @@ typedef struct rota_transfer {
     rota_residency *residency;
     uint64_t offset, size;
     uint32_t from, to; /* devices */
+    uint32_t first_unwritten, unwritten_count; /* of the submission's */
     rota_staging *down, *up;
 } rota_transfer;
 
@@ -582,9 +594,11 @@ struct rota_work {
     uint64_t since_ns; /* it is the first of its queue to wait */
     uint32_t first_wait, wait_count, first_hold, hold_count;
     bool acquires; /* comes after works of other devices, one of which shares memory with this one */
+    bool dropped;  /* taken when its device was lost, which won't have it */
     bool gated;    /* was behind the gate when it was handed over, which judges it: poison.c */
     /* Failed as a whole, and what it was to write is marked. Release; with the acquires in poison.c. */
     _Atomic uint32_t failed;
+    _Atomic uint32_t in_vain; /* it was to come after one that was lost, and won't run */
     rota_exec_copy copy;
 };
 
@@ -648,7 +662,7 @@ struct rota_submission {
     uint64_t submitted_ns;
     uint32_t work_count, wait_count, hold_count, transfer_count;
     uint32_t work_capacity, wait_capacity, hold_capacity, payload_capacity, segment_capacity,
-        transfer_capacity;
+        transfer_capacity, unwritten_capacity;
     uint32_t instance;
     uint8_t kind; /* rota_record_kind */
     bool hosted;  /* over when the completer has delivered it */
@@ -669,6 +683,11 @@ struct rota_submission {
     _Atomic uint64_t handed_over_ns;
     struct rota_job *job_storage;
     rota_transfer *transfers;
+    rota_unwritten *unwritten;
+    /* Under poison_mutex, for rota_poison_undone: bit per lost device, and up to which of the works those that
+     * it left are marked. */
+    uint64_t undone;
+    uint32_t undone_to;
     rota_host_write write;
     /* Of the host's accesses: counted in its `kept`, and so much in its `kept_bytes`; NULL: not. */
     rota_residency *kept_in;
@@ -781,6 +800,8 @@ struct rota_runtime {
     rota_dead *dead;
     rota_dead *held;  /* buffers that are dead but for the lost devices `held_by`, which still have works */
     uint64_t held_by; /* bit per device */
+    uint64_t losses_noted; /* lost devices that were seen, as bits */
+    bool losses_past;      /* all has passed that others had by then */
     uint64_t parked;  /* submissions of plans that were to wait and have not ended */
     bool stranding;   /* a lost device's submission waits for other devices to be through with it */
     rota_wanted wanted;       /* empty between records; who needs it is given it */
@@ -899,6 +920,10 @@ bool rota_gate_takes(const rota_work *work);
 void rota_gate_report(rota_device *device, uint32_t queue, uint64_t value);
 /* A timeline of the device moved, or it is lost: what others wait for may be decided now. */
 void rota_gate_spread(rota_device *device);
+/* Whether what works of a lost device up to the value of the queue, as far as they were handed over or given
+ * up, waited for on the device is over: it has passed, or is the other's of the two and that is lost too, which
+ * then waits for nothing else. */
+bool rota_gate_is_through(rota_device *lost, uint32_t queue, uint64_t value);
 /* The sequencer's: a device that lets others wait beyond the deadline is lost. `at_once`: whatever the time.
  */
 void rota_gate_watch(rota_runtime *runtime, bool at_once);
@@ -1105,6 +1130,9 @@ void rota_poison_drop(rota_runtime *runtime, const void *place);
 void rota_poison_all_free(rota_runtime *runtime);
 /* The work will not do, or has not done, what it should: fails its submission and marks what it writes. */
 void rota_poison_work(rota_work *work, rota_reason reason, bool first);
+/* Before the end of a work that a loss keeps from running: what it stands for, and a lost device will not
+ * write any more, is marked. */
+void rota_poison_undone(const rota_work *work);
 /* Judges a work of which nobody asks node by node, when all that it comes after is decided. True: it cannot
  * run, or ran in vain, and why; false: it reads nothing that failed, and what it overwrites is healed. */
 bool rota_poison_of_work(rota_work *work, rota_reason *out_reason);

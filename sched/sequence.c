@@ -57,6 +57,7 @@ static void strip(rota_submission *submission) {
     drop(&submission->payload, &submission->payload_capacity);
     drop(&submission->segment_points, &submission->segment_capacity);
     drop(&submission->transfers, &submission->transfer_capacity);
+    drop(&submission->unwritten, &submission->unwritten_capacity);
     drop(&submission->delivery.waits, &submission->delivery.wait_capacity);
     drop(&submission->delivery.points, &submission->delivery.point_capacity);
     drop(&submission->delivery.after, &submission->delivery.after_capacity);
@@ -177,6 +178,8 @@ static bool reserve(rota_runtime *runtime, rota_submission *submission, uint64_t
                 sizeof *submission->segment_points) &&
            room(&submission->transfers, &submission->transfer_capacity, transfers,
                 sizeof *submission->transfers) &&
+           room(&submission->unwritten, &submission->unwritten_capacity, transfers,
+                sizeof *submission->unwritten) &&
            room(&submission->payload, &submission->payload_capacity, payload, sizeof *submission->payload);
 }
 
@@ -428,13 +431,19 @@ static void move_range(rota_runtime *runtime, rota_wanted *wanted, rota_submissi
                        rota_device *to) {
     rota_device *from = holder_of(runtime, residency, valid);
     uint32_t index = submission->transfer_count++;
-    submission->transfers[index] =
-        (rota_transfer){residency, begin, end - begin, from->index, to->index, NULL, NULL};
+    rota_transfer *transfer = &submission->transfers[index];
+    const uint32_t first = index ? transfer[-1].first_unwritten + transfer[-1].unwritten_count : 0;
+    *transfer = (rota_transfer){.residency = residency,
+                                .offset = begin,
+                                .size = end - begin,
+                                .from = from->index,
+                                .to = to->index,
+                                .first_unwritten = first};
     uint64_t out_point = ROTA_POINT_NONE;
     if (!from->exec->caps.unified_host) {
         rota_ahead ahead = {.device = from, .queues = 1u << from->io_queue};
         rota_ahead_access(&ahead, residency, begin, end, false);
-        provide(runtime, &ahead, end - begin, ROTA_EXEC_MEMORY_HOST_READ, &submission->transfers[index].down);
+        provide(runtime, &ahead, end - begin, ROTA_EXEC_MEMORY_HOST_READ, &transfer->down);
         rota_work *out = add_copy(submission, &ahead, ROTA_WORK_MIGRATE_OUT, index);
         out_point = rota_work_point(out);
         rota_hazard_read(runtime, wanted, residency, begin, end, out_point);
@@ -444,10 +453,11 @@ static void move_range(rota_runtime *runtime, rota_wanted *wanted, rota_submissi
     rota_ahead_add(&ahead, out_point);
     rota_ahead_access(&ahead, residency, begin, end, true);
     if (!to->exec->caps.unified_host)
-        provide(runtime, &ahead, end - begin, ROTA_EXEC_MEMORY_HOST_WRITE, &submission->transfers[index].up);
+        provide(runtime, &ahead, end - begin, ROTA_EXEC_MEMORY_HOST_WRITE, &transfer->up);
     rota_work *in = add_copy(submission, &ahead, ROTA_WORK_MIGRATE_IN, index);
     rota_wanted_add(wanted, runtime->queue_count, out_point);
-    rota_hazard_move(runtime, wanted, residency, begin, end, rota_work_point(in), to);
+    transfer->unwritten_count = rota_hazard_move(runtime, wanted, residency, begin, end, rota_work_point(in),
+                                                 to, submission->unwritten + first);
     send(runtime, wanted, in, &ahead);
     (void)ra_fetch_add_relaxed(&runtime->stat_migrations, 1);
     (void)ra_fetch_add_relaxed(&runtime->stat_migrated_bytes, end - begin);
@@ -904,6 +914,7 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
     rota_deliver_begin(submission);
     submission->read = NULL;
     submission->instance = 0;
+    submission->undone = submission->undone_to = 0;
     ra_store_relaxed(&submission->cause, NULL);
     ra_store_relaxed(&submission->hosted_done, ROTA_HOSTED_PENDING);
     submission->submitted_ns = record->submitted_ns;
@@ -1081,6 +1092,8 @@ static void keep(rota_runtime *runtime, rota_submission *submission) {
 static bool is_at_work(rota_runtime *runtime, const rota_submission *submission) {
     for (uint32_t i = 0; i < submission->work_count; i++) {
         const rota_work *work = &submission->works[i];
+        /* Acquire: with look_for_loss. What moves have of staging memory is given back at their end. */
+        if (work->kind == ROTA_WORK_SEGMENT && ra_load_acquire(&work->in_vain)) continue;
         if (!rota_device_is_lost(work->device) && !rota_point_passed(runtime, rota_work_point(work)))
             return true;
     }

@@ -86,7 +86,7 @@ static void a_move_waits_for_whom_others_stand_for(void **state) {
         }
         assert_int_equal(take_wanted(d, 0, 0), more); /* the last's */
         rota_hazard_move(&d->runtime, &d->runtime.wanted, &d->residency, 0, BYTES, rota_point(0, 7, 1),
-                         &d->devices[0]);
+                         &d->devices[0], (rota_unwritten[2]){{0}});
         assert_int_equal(d->wanted[more ? QUEUES + ROTA_READERS_MAX - 1 : 0], more ? 3 : 1);
         assert_int_equal(d->wanted[QUEUES], more ? 3 : 0);
         rota_ranges_end(&d->residency);
@@ -105,7 +105,7 @@ static void readers_that_stand_for_others_are_not_forgotten(void **state) {
     read_by(d, 0, BYTES, rota_point(1, 0, 2));
     assert_int_equal(take_wanted(d, 0, 0), 5);
     rota_hazard_move(&d->runtime, &d->runtime.wanted, &d->residency, BYTES / 2, BYTES, rota_point(0, 7, 1),
-                     &d->devices[0]);
+                     &d->devices[0], (rota_unwritten[2]){{0}});
     assert_int_equal(take_wanted(d, 1, 0), 2);
     rota_ranges_end(&d->residency);
 }

@@ -130,6 +130,7 @@ static const place outside[] = {
     {"sched/plan/", "*"},
     {"sched/poison.c", "*"},
     {"sched/reclaim.c", "devices_at_large"},
+    {"sched/reclaim.c", "others_are_past"},
     {"sched/reclaim.c", "is_held"},
     {"sched/reclaim.c", "is_unused"},
     {"sched/reclaim.c", "rota_reclaim_free"},
