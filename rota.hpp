@@ -225,6 +225,12 @@ class plan : public detail::reference<rota_plan, rota_plan_retain, rota_plan_rel
     /* rota_submit_wait. */
     ticket submit(std::uint64_t timeout_ns = 0) const { return submitted_waiting(nullptr, timeout_ns); }
     inline ticket submit(const args &arguments, std::uint64_t timeout_ns = 0) const;
+    /* rota_submit_with. */
+    ticket submit(const rota_submit_options &options) const {
+        rota_ticket made;
+        check(rota_submit_with(get(), &options, &made));
+        return ticket(made);
+    }
 
   private:
     ticket submitted(rota_args *arguments) const {

@@ -31,7 +31,7 @@ VALUES = {
     "rota_runtime_stats *": "&ROTA_RUNTIME_STATS()", "rota_plan_stats *": "&ROTA_PLAN_STATS()",
     "rota_runtime_options *": '&ROTA_RUNTIME_OPTIONS(.worker_threads = 1, .cache_dir = "")',
     "rota_graph_options *": "&ROTA_GRAPH_OPTIONS()", "rota_compile_options *": "&ROTA_COMPILE_OPTIONS()",
-    "rota_tape_options *": "&ROTA_TAPE_OPTIONS()", "rota_backward_options *": "&ROTA_BACKWARD_OPTIONS()",
+    "rota_submit_options *": "&ROTA_SUBMIT_OPTIONS(.args = w.args)", "rota_tape_options *": "&ROTA_TAPE_OPTIONS()", "rota_backward_options *": "&ROTA_BACKWARD_OPTIONS()",
     "rota_linear *": "&ROTA_LINEAR()", "rota_classifier *": "&ROTA_CLASSIFIER(.ignored = -100)",
     "rota_rope *": "&ROTA_ROPE(.offset = ROTA_CONSTANT(0), .base = 10000)",
     "rota_batch_norm *": "&ROTA_BATCH_NORM(.axis = 1, .eps = 1e-5f, .momentum = 0.1f, .running_mean = TENSOR(20, ROTA_F32, 4), "
