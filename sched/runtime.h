@@ -93,7 +93,7 @@ ROTA_API rota_status rota_devices(rota_runtime *runtime, rota_device_info *out_i
                                   uint32_t *out_count);
 
 /* Opens a device by id ("cpu", "vk:0"; NULL or "auto": the best that passes its smoke test, a real GPU before
- * the CPU before a software GPU), or returns it if it is open. The device
+ * the CPU before a software GPU, and of GPUs those of CUDA first), or returns it if it is open. The device
  * belongs to the runtime. Runs the smoke test (S1), which waits for the device up to the runtime's default
  * deadline, at least 5 s: a device that fails it is REFUSED, and tried again by the next call for it.
  * NOT_FOUND lists the ids there are; UNSUPPORTED says what the device lacks; OUT_OF_RANGE: there are 64
