@@ -172,9 +172,8 @@ static rota_status apply_to_nothing(rota_tape *tape, const rota_op_use *use) {
 }
 
 /* All but the checks of the op itself. */
-static rota_status apply(rota_tape *tape, rota_op_use *use) {
+static rota_status expect(rota_op_use *use, rota_tensor *expected) {
     const rota_op *op = use->op;
-    rota_tensor expected[ROTA_OP_OUTPUTS_MAX];
     for (uint32_t i = 0; i < ROTA_OP_OUTPUTS_MAX; i++)
         expected[i] = (rota_tensor){.dtype = ROTA_DTYPE_COUNT}; /* what no shape rule leaves */
     for (uint32_t i = 0; i < 2; i++)
@@ -186,6 +185,19 @@ static rota_status apply(rota_tape *tape, rota_op_use *use) {
     ROTA_TRY(check_shape(use, expected));
     for (uint32_t i = 0; i < use->output_count; i++)
         if (use->outputs[i].buffer) ROTA_TRY(check_output(use, i, &expected[i]));
+    return ROTA_OK;
+}
+
+rota_status rota_tape_expect(rota_op_use *use, rota_tensor *out_outputs) {
+    ROTA_TRY(check_op(use->op));
+    return expect(use, out_outputs);
+}
+
+/* Of an op that was checked. */
+static rota_status apply(rota_tape *tape, rota_op_use *use) {
+    const rota_op *op = use->op;
+    rota_tensor expected[ROTA_OP_OUTPUTS_MAX];
+    ROTA_TRY(expect(use, expected));
     for (uint32_t i = 0; i < use->output_count; i++)
         if (!use->outputs[i].buffer)
             ROTA_TRY(rota_tape_temporary(tape, op->name, expected[i].dtype, expected[i].rank,

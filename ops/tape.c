@@ -39,6 +39,11 @@ void rota_tape_forget(rota_tape *tape) {
 void rota_tape_destroy(rota_tape *tape) {
     if (!tape) return;
     rota_tape_forget(tape);
+    if (tape->device) {
+        rota_recorder_close(tape->recorder);
+        rota_plan_release(tape->plan);
+        rota_graph_release(tape->graph);
+    }
     free(tape->uses);
     free(tape);
 }

@@ -7,6 +7,8 @@
 #include "ops/layout.h"
 #include "ops/ops.h"
 #include "ops/table.h"
+#include "sched/opened.h"
+#include "sched/plan.h"
 
 /* A remembered use, with the names its nodes had. */
 typedef struct rota_tape_use {
@@ -45,6 +47,10 @@ typedef struct rota_tape_buffer {
 struct rota_tape {
     rota_recorder *recorder;
     rota_graph *graph;
+    /* Of rota_device_tape, whose recorder and graph are its own; else NULL. */
+    rota_device *device; /* as long as `opened` lasts */
+    rota_opened opened;
+    rota_plan *plan; /* once it is compiled */
     rota_tape_options options;
     bool remember;
     bool keep; /* during rota_backward: the ops stay for another one */
@@ -70,6 +76,9 @@ rota_tape_buffer *rota_tape_lookup(rota_tape *tape, const rota_tensor *tensor);
 /* rota_op_apply for an op of the library's, which is in order; its nodes are named `name`, which is static,
  * but where they are part of another op. */
 rota_status rota_tape_apply(rota_tape *tape, rota_op_use *use, const char *name);
+/* Checks a use as rota_op_apply does, takes its tensors in (they are of root buffers then), and says what its
+ * outputs are to be. */
+rota_status rota_tape_expect(rota_op_use *use, rota_tensor *out_outputs);
 /* `text` with `suffix` behind it, for as long as the graph lives; without a suffix the text need not live on,
  * with one it does as long as the tape. OUT_OF_MEMORY. */
 rota_status rota_tape_label_of(rota_tape *tape, const char *text, const char *suffix, const char **out_made);

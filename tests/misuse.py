@@ -68,7 +68,9 @@ OF = {
     "rota_graph_release": {"graph": "misuse_new_graph()"}, "rota_plan_release": {"plan": "misuse_new_plan()"},
     "rota_args_release": {"args": "misuse_new_args()"}, "rota_recorder_close": {"recorder": "misuse_take_recorder()"},
     "rota_tape_destroy": {"tape": "misuse_take_tape()"},
-    "rota_device_open": {"id": '"cpu"'}, "rota_devices": {"capacity": "4"},
+    "rota_device_open": {"id": '"cpu"'}, "rota_open": {"id": '"cpu"'}, "rota_close": {"device": "misuse_new_device()"},
+    "rota_tape_compile": {"tape": "misuse_device_tape()"}, "rota_tape_submit": {"tape": "misuse_device_tape()", "options": "&ROTA_SUBMIT_OPTIONS()"},
+    "rota_devices": {"capacity": "4"},
     "rota_args_set_f32": {"slot": "w.f32_slot"}, "rota_args_set_u32": {"slot": "w.u32_slot"},
     "rota_args_set_u64": {"slot": "w.u64_slot"}, "rota_args_set_buffer": {"buffer": "w.other"},
     "rota_plan_get_commands": {"out": "w.plan_commands", "capacity": "w.commands"},
@@ -108,7 +110,8 @@ OPTIONAL = {
     "rota_device_open": {"id"}, "rota_devices": {"out_infos"}, "rota_buffer_write": {"device"}, "rota_submit": {"args"},
     "rota_submit_wait": {"args"}, "rota_plan_explain": {"out_length", "text"}, "rota_plan_command_times": {"out_replay"},
     "rota_op_check_finite": {"out_found"}, "rota_tensor_of": {"buffer"}, "rota_tape_kernel": {"params", "bindings"},
-    "rota_op_fail": {"op"}, "rota_runtime_close": {"runtime"}, "rota_compile": {"runtime"},
+    "rota_op_fail": {"op"}, "rota_runtime_close": {"runtime"}, "rota_compile": {"runtime"}, "rota_open": {"id"}, "rota_close": {"device"},
+    "rota_device_tensor": {"name", "data"},
 }
 REQUIRED = {"rota_op_batch_norm", "rota_op_rope", "rota_op_adamw", "rota_op_sgd", "rota_op_lion", "rota_op_loss_scale"}  # options
 NONE_ALLOWED = {"layernorm": {"weight", "bias"}, "rmsnorm": {"weight"}, "residual_layernorm": {"weight", "bias"},
