@@ -17,6 +17,7 @@
 #include "ops/kernels.h"
 #include "ops/fuse.h"
 #include "ops/table.h"
+#include "ops/direct.h"
 #include "ops/custom.h"
 
 #endif

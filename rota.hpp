@@ -225,6 +225,12 @@ class plan : public detail::reference<rota_plan, rota_plan_retain, rota_plan_rel
     /* rota_submit_wait. */
     ticket submit(std::uint64_t timeout_ns = 0) const { return submitted_waiting(nullptr, timeout_ns); }
     inline ticket submit(const args &arguments, std::uint64_t timeout_ns = 0) const;
+    /* rota_submit_with. */
+    ticket submit(const rota_submit_options &options) const {
+        rota_ticket made;
+        check(rota_submit_with(get(), &options, &made));
+        return ticket(made);
+    }
 
   private:
     ticket submitted(rota_args *arguments) const {
@@ -301,6 +307,12 @@ class recorder : public detail::owner<rota_recorder, rota_recorder_close> {
         return recorded;
     }
     void after(rota_node later, rota_node earlier) { check(rota_node_after(get(), later, earlier)); }
+    /* Of whatever was recorded last, an op too. */
+    rota_node last_node() const {
+        rota_node recorded;
+        check(rota_recorder_last_node(get(), &recorded));
+        return recorded;
+    }
 };
 
 /* Records ops. It borrows its recorder: declare it after that, so that it ends before. */
@@ -309,6 +321,19 @@ class tape : public detail::owner<rota_tape, rota_tape_destroy> {
     using owner::owner;
     explicit tape(const recorder &into, const rota_tape_options *options = nullptr)
         : owner(made(into, options)) {}
+    /* With a graph of its own, for submit() and compile(). */
+    explicit tape(device on, const rota_tape_options *options = nullptr) : owner(made(on, options)) {}
+    /* rota_tape_submit: compiles what was recorded, the first time. */
+    ticket submit(const rota_submit_options *options = nullptr) {
+        rota_ticket submitted;
+        check(rota_tape_submit(get(), options, &submitted));
+        return ticket(submitted);
+    }
+    plan compile() {
+        rota_plan *object;
+        check(rota_tape_compile(get(), &object));
+        return plan(object);
+    }
     /* An op that makes its result: tape.op(rota_op_add, a, b). */
     template <typename Op, typename... Operands> rota_tensor op(Op function, Operands &&...operands) {
         rota_tensor result;
@@ -338,6 +363,11 @@ class tape : public detail::owner<rota_tape, rota_tape_destroy> {
     static rota_tape *made(const recorder &into, const rota_tape_options *options) {
         rota_tape *object;
         check(rota_tape_create(into.get(), options, &object));
+        return object;
+    }
+    static rota_tape *made(device on, const rota_tape_options *options) {
+        rota_tape *object;
+        check(rota_device_tape(on.get(), options, &object));
         return object;
     }
 };

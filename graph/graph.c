@@ -261,6 +261,15 @@ void rota_recorder_close(rota_recorder *recorder) {
     ra_store_release(&recorder->closed, true);
 }
 
+rota_status rota_recorder_last_node(const rota_recorder *recorder, rota_node *out_node) {
+    ROTA_GIVEN(recorder);
+    ROTA_GIVEN(out_node);
+    if (recorder->node_count == 0)
+        return rota_fail(ROTA_NOT_FOUND, "recorder '%s' has no node yet", recorder->name);
+    *out_node = (rota_node){recorder->lane, recorder->node_count - 1};
+    return ROTA_OK;
+}
+
 rota_graph *rota_recorder_graph(const rota_recorder *recorder) {
     return recorder ? recorder->graph : NULL;
 }

@@ -119,6 +119,12 @@ ROTA_API rota_status rota_recorder_buffer(rota_recorder *recorder, rota_buffer_k
  * is ignored. Wait-free. */
 ROTA_API void rota_recorder_close(rota_recorder *recorder);
 
+/* The node that was recorded last in this lane, whatever recorded it: an op, rota_backward, a call of this
+ * header. Nodes of a lane have consecutive indexes: those of an op are the ones after the node that this gave
+ * before it (none, where the op only made a view, or had no element to write). NOT_FOUND: the lane has no
+ * node. Of a closed recorder, too, while its graph lives. Wait-free. */
+ROTA_API rota_status rota_recorder_last_node(const rota_recorder *recorder, rota_node *out_node);
+
 /* The graph that the recorder records into. */
 ROTA_API rota_graph *rota_recorder_graph(const rota_recorder *recorder);
 

@@ -151,6 +151,10 @@ static inline rota_slot_info *rota_graph_slot_info(const rota_graph *graph, uint
 void rota_graph_freeze(rota_graph *graph);
 rota_status rota_graph_add_hook(rota_graph *graph, rota_rewrite_opaque_fn fn, void *user);
 
+/* As rota_record_fill, with a name, which is borrowed for the life of graph and plans; NULL: "fill". */
+rota_status rota_record_named_fill(rota_recorder *recorder, const char *name, rota_buffer *destination,
+                                   uint64_t offset_bytes, uint64_t size_bytes, uint32_t pattern);
+
 /* Builds a kernel node's record in memory of the caller (size from rota_kernel_record_bytes), after the same
  * checks as rota_record_kernel; for rewriting. */
 size_t rota_kernel_record_bytes(const rota_kernel_node *node);

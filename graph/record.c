@@ -482,14 +482,28 @@ rota_status rota_record_copy(rota_recorder *recorder, rota_buffer *destination,
     return record_plain(recorder, &header, accesses, out_node);
 }
 
+static rota_status record_fill(rota_recorder *recorder, const char *name, rota_buffer *destination,
+                               uint64_t offset_bytes, uint64_t size_bytes, uint32_t pattern,
+                               rota_node *out_node) {
+    rota_access access = {destination, offset_bytes, size_bytes, ROTA_WRITE};
+    rota_node_record header = {.record_bytes = plain_bytes(1),
+                               .kind = ROTA_NODE_FILL,
+                               .access_count = 1,
+                               .name = name,
+                               .u.fill = {pattern}};
+    return record_plain(recorder, &header, &access, out_node);
+}
+
 rota_status rota_record_fill(rota_recorder *recorder, rota_buffer *destination, uint64_t offset_bytes,
                              uint64_t size_bytes, uint32_t pattern, rota_node *out_node) {
     ROTA_GIVEN(recorder);
     ROTA_GIVEN(destination);
-    rota_access access = {destination, offset_bytes, size_bytes, ROTA_WRITE};
-    rota_node_record header = {
-        .record_bytes = plain_bytes(1), .kind = ROTA_NODE_FILL, .access_count = 1, .u.fill = {pattern}};
-    return record_plain(recorder, &header, &access, out_node);
+    return record_fill(recorder, NULL, destination, offset_bytes, size_bytes, pattern, out_node);
+}
+
+rota_status rota_record_named_fill(rota_recorder *recorder, const char *name, rota_buffer *destination,
+                                   uint64_t offset_bytes, uint64_t size_bytes, uint32_t pattern) {
+    return record_fill(recorder, name, destination, offset_bytes, size_bytes, pattern, NULL);
 }
 
 rota_status rota_record_host(rota_recorder *recorder, const rota_host_node *node, rota_node *out_node) {

@@ -171,14 +171,11 @@ static rota_status apply_to_nothing(rota_tape *tape, const rota_op_use *use) {
                         rota_tensor_describe(full, other, sizeof other));
 }
 
-rota_status rota_op_apply(rota_tape *tape, rota_op_use *use) {
-    ROTA_GIVEN(tape);
-    ROTA_GIVEN(use);
+/* All but the checks of the op itself. */
+static rota_status expect(rota_op_use *use, rota_tensor *expected) {
     const rota_op *op = use->op;
-    rota_tensor expected[ROTA_OP_OUTPUTS_MAX];
     for (uint32_t i = 0; i < ROTA_OP_OUTPUTS_MAX; i++)
         expected[i] = (rota_tensor){.dtype = ROTA_DTYPE_COUNT}; /* what no shape rule leaves */
-    ROTA_TRY(check_op(op));
     for (uint32_t i = 0; i < 2; i++)
         if ((unsigned)use->attributes.value[i].kind > ROTA_VALUE_CONSTANT)
             return rota_op_fail(op, ROTA_INVALID_ARGUMENT, "value %u is of kind %d, which is none", i,
@@ -188,6 +185,19 @@ rota_status rota_op_apply(rota_tape *tape, rota_op_use *use) {
     ROTA_TRY(check_shape(use, expected));
     for (uint32_t i = 0; i < use->output_count; i++)
         if (use->outputs[i].buffer) ROTA_TRY(check_output(use, i, &expected[i]));
+    return ROTA_OK;
+}
+
+rota_status rota_tape_expect(rota_op_use *use, rota_tensor *out_outputs) {
+    ROTA_TRY(check_op(use->op));
+    return expect(use, out_outputs);
+}
+
+/* Of an op that was checked. */
+static rota_status apply(rota_tape *tape, rota_op_use *use) {
+    const rota_op *op = use->op;
+    rota_tensor expected[ROTA_OP_OUTPUTS_MAX];
+    ROTA_TRY(expect(use, expected));
     for (uint32_t i = 0; i < use->output_count; i++)
         if (!use->outputs[i].buffer)
             ROTA_TRY(rota_tape_temporary(tape, op->name, expected[i].dtype, expected[i].rank,
@@ -215,4 +225,18 @@ rota_status rota_op_apply(rota_tape *tape, rota_op_use *use) {
                 ROTA_TRY(rota_record_strided(tape, &detour.outputs[i], &use->outputs[i], 1.0f, false));
     }
     return rota_tape_remember_use(tape, use);
+}
+
+rota_status rota_tape_apply(rota_tape *tape, rota_op_use *use, const char *name) {
+    ROTA_TAPE_AS_OP(tape, name, apply(tape, use));
+}
+
+rota_status rota_op_apply(rota_tape *tape, rota_op_use *use) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(use);
+    ROTA_TRY(check_op(use->op));
+    /* An op from outside need not live as long as the nodes. */
+    const char *name = NULL;
+    if (!tape->op_name) ROTA_TRY(rota_tape_label_of(tape, use->op->name, "", &name));
+    return rota_tape_apply(tape, use, name);
 }

@@ -193,6 +193,8 @@ static rota_status step_back(rota_tape *tape, const rota_tape_use *used, bool ac
         return ROTA_OK;
     if (made) ROTA_TRY(check_made_parameter(tape, used, made, accumulate));
     tape->name = used->name;
+    tape->op_name = NULL;
+    if (used->op_name) ROTA_TRY(rota_tape_label_of(tape, used->op_name, "_backward", &tape->op_name));
     bool cleared = false;
     if (!use->op->stops_gradient && passes_any(tape, use)) {
         if (!use->op->gradient)
@@ -222,21 +224,22 @@ static rota_status seed(rota_tape *tape, const rota_tensor *loss) {
     bool fresh;
     if (!rota_gradient_wanted(tape, loss)) return ROTA_OK;
     ROTA_TRY(rota_gradient_target(tape, loss, &target, &fresh));
-    if (fresh)
-        return rota_record_fill(tape->recorder, target.buffer, target.offset_bytes, sizeof(float),
-                                0x3F800000u, NULL);
+    if (fresh) return rota_tape_fill(tape, target.buffer, target.offset_bytes, sizeof(float), 0x3F800000u);
     ROTA_TRY(rota_tape_temporary(tape, "one", ROTA_F32, target.rank, target.shape, &one));
-    ROTA_TRY(rota_record_fill(tape->recorder, one.buffer, 0, sizeof(float), 0x3F800000u, NULL));
+    ROTA_TRY(rota_tape_fill(tape, one.buffer, 0, sizeof(float), 0x3F800000u));
     return rota_record_strided(tape, &one, &target, 1.0f, true);
 }
 
 static rota_status record(rota_tape *tape, const rota_tensor *losses, uint32_t loss_count,
                           const rota_tensor *params, uint32_t count, rota_tensor *grads, bool accumulate) {
     const uint64_t uses = tape->use_count;
+    const char *const name = tape->name;
     ROTA_TRY(open_parameters(tape, params, count, grads, accumulate));
     ROTA_TRY(spread_wanted(tape));
     for (uint32_t i = 0; i < loss_count; i++) ROTA_TRY(seed(tape, &losses[i]));
     for (uint64_t u = uses; u-- > 0;) ROTA_TRY(step_back(tape, tape->uses[u], accumulate));
+    tape->name = name;
+    tape->op_name = "backward";
     return close_parameters(tape, params, count);
 }
 
@@ -269,13 +272,15 @@ rota_status rota_backward_losses(rota_tape *tape, const rota_tensor *losses, uin
         return rota_fail(ROTA_INVALID_ARGUMENT, "backward: loss %u is %s; expected one f32 element", i,
                          loss->buffer ? rota_tensor_describe(loss, text, sizeof text) : "missing");
     }
-    const char *name = tape->name;
+    const char *const name = tape->name, *const op_name = tape->op_name;
     const bool remember = tape->remember;
     tape->keep = options && options->keep;
     tape->remember = false; /* ops that gradients are made of */
+    tape->op_name = "backward";
     rota_status status =
         record(tape, losses, loss_count, params, count, grads, options && options->accumulate);
     tape->name = name;
+    tape->op_name = op_name;
     tape->remember = remember;
     if (tape->keep)
         forget_gradients(tape);

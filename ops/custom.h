@@ -42,7 +42,8 @@ ROTA_API rota_status rota_shape_like(const rota_tensor *x, rota_dtype dtype, rot
 ROTA_API rota_access rota_tensor_access(const rota_tensor *tensor, rota_access_mode mode);
 /* WRITE, or READWRITE if the tensor has gaps. */
 ROTA_API rota_access rota_tensor_write(const rota_tensor *tensor);
-/* A node of the kernel, with the tape's name and placement. `params` is kernel->param_bytes long and copied.
+/* A node of the kernel, with the tape's placement and name, or the op's. `params` is kernel->param_bytes long
+ * and copied.
  */
 ROTA_API rota_status rota_tape_kernel(rota_tape *tape, const rota_kernel *kernel, const rota_access *accesses,
                                       uint32_t count, const void *params, const rota_param_binding *bindings,

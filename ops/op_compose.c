@@ -56,10 +56,8 @@ static rota_status copy_parts(rota_tape *tape, const rota_tensor *tensors, uint3
     return ROTA_OK;
 }
 
-rota_status rota_op_concat_into(rota_tape *tape, const rota_tensor *tensors, uint32_t count, uint32_t axis,
-                                rota_tensor y) {
-    ROTA_GIVEN(tape);
-    ROTA_GIVEN_ARRAY(tensors, count);
+static rota_status concat_into(rota_tape *tape, const rota_tensor *tensors, uint32_t count, uint32_t axis,
+                               rota_tensor y) {
     rota_tensor expected;
     char text[ROTA_TENSOR_TEXT_MAX], other[ROTA_TENSOR_TEXT_MAX];
     ROTA_TRY(concat_shape(tensors, count, axis, &expected));
@@ -74,16 +72,38 @@ rota_status rota_op_concat_into(rota_tape *tape, const rota_tensor *tensors, uin
     return copy_parts(tape, tensors, count, axis, &y);
 }
 
+rota_status rota_op_concat_into(rota_tape *tape, const rota_tensor *tensors, uint32_t count, uint32_t axis,
+                                rota_tensor y) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN_ARRAY(tensors, count);
+    ROTA_TAPE_AS_OP(tape, "concat", concat_into(tape, tensors, count, axis, y));
+}
+
+static rota_status concat(rota_tape *tape, const rota_tensor *tensors, uint32_t count, uint32_t axis,
+                          rota_tensor *out_y) {
+    rota_tensor y;
+    ROTA_TRY(concat_shape(tensors, count, axis, &y));
+    ROTA_TRY(rota_tape_temporary(tape, "concat", y.dtype, y.rank, y.shape, &y));
+    ROTA_TRY(rota_op_concat_into(tape, tensors, count, axis, y));
+    *out_y = y;
+    return ROTA_OK;
+}
+
 rota_status rota_op_concat(rota_tape *tape, const rota_tensor *tensors, uint32_t count, uint32_t axis,
                            rota_tensor *out_y) {
     ROTA_GIVEN(tape);
     ROTA_GIVEN_ARRAY(tensors, count);
     ROTA_GIVEN(out_y);
-    rota_tensor y;
     *out_y = ROTA_TENSOR_NONE;
-    ROTA_TRY(concat_shape(tensors, count, axis, &y));
-    ROTA_TRY(rota_tape_temporary(tape, "concat", y.dtype, y.rank, y.shape, &y));
-    ROTA_TRY(rota_op_concat_into(tape, tensors, count, axis, y));
+    ROTA_TAPE_AS_OP(tape, "concat", concat(tape, tensors, count, axis, out_y));
+}
+
+static rota_status broadcast(rota_tape *tape, rota_tensor x, uint32_t rank, const uint64_t *shape,
+                             rota_tensor *out_y) {
+    rota_tensor view, y;
+    ROTA_TRY(rota_tensor_broadcast(&x, rank, shape, &view)); /* says what does not fit */
+    ROTA_TRY(rota_tape_temporary(tape, "broadcast", x.dtype, rank, shape, &y));
+    ROTA_TRY(rota_op_copy_into(tape, x, y));
     *out_y = y;
     return ROTA_OK;
 }
@@ -93,20 +113,12 @@ rota_status rota_op_broadcast(rota_tape *tape, rota_tensor x, uint32_t rank, con
     ROTA_GIVEN(tape);
     ROTA_GIVEN_ARRAY(shape, rank);
     ROTA_GIVEN(out_y);
-    rota_tensor view, y;
     *out_y = ROTA_TENSOR_NONE;
-    ROTA_TRY(rota_tensor_broadcast(&x, rank, shape, &view)); /* says what does not fit */
-    ROTA_TRY(rota_tape_temporary(tape, "broadcast", x.dtype, rank, shape, &y));
-    ROTA_TRY(rota_op_copy_into(tape, x, y));
-    *out_y = y;
-    return ROTA_OK;
+    ROTA_TAPE_AS_OP(tape, "broadcast", broadcast(tape, x, rank, shape, out_y));
 }
 
-rota_status rota_op_column_sums(rota_tape *tape, rota_tensor x, rota_tensor *out_y) {
-    ROTA_GIVEN(tape);
-    ROTA_GIVEN(out_y);
+static rota_status column_sums(rota_tape *tape, rota_tensor x, rota_tensor *out_y) {
     char text[ROTA_TENSOR_TEXT_MAX];
-    *out_y = ROTA_TENSOR_NONE;
     if (x.rank < 2 || x.rank > ROTA_RANK_MAX)
         return rota_fail(ROTA_INVALID_ARGUMENT, "column_sums: x is %s, expected two axes or more",
                          rota_tensor_describe(&x, text, sizeof text));
@@ -115,11 +127,15 @@ rota_status rota_op_column_sums(rota_tape *tape, rota_tensor x, rota_tensor *out
     return rota_op_sum(tape, x, 0, false, out_y);
 }
 
-rota_status rota_op_prod(rota_tape *tape, rota_tensor x, uint32_t axis, bool keep, rota_tensor *out_y) {
+rota_status rota_op_column_sums(rota_tape *tape, rota_tensor x, rota_tensor *out_y) {
     ROTA_GIVEN(tape);
     ROTA_GIVEN(out_y);
-    char text[ROTA_TENSOR_TEXT_MAX];
     *out_y = ROTA_TENSOR_NONE;
+    ROTA_TAPE_AS_OP(tape, "column_sums", column_sums(tape, x, out_y));
+}
+
+static rota_status prod(rota_tape *tape, rota_tensor x, uint32_t axis, bool keep, rota_tensor *out_y) {
+    char text[ROTA_TENSOR_TEXT_MAX];
     if (!x.buffer || !rota_dtype_is_real(x.dtype) || axis >= x.rank)
         return rota_fail(ROTA_INVALID_ARGUMENT,
                          "prod: x is %s, the axis %u; expected f32, f16 or bf16 and an axis of it",
@@ -146,4 +162,11 @@ rota_status rota_op_prod(rota_tape *tape, rota_tensor x, uint32_t axis, bool kee
     for (uint32_t i = 0; i < x.rank; i++)
         if (keep || i != axis) shape[rank++] = x.shape[i];
     return rota_tensor_reshape(&x, rank, shape, out_y);
+}
+
+rota_status rota_op_prod(rota_tape *tape, rota_tensor x, uint32_t axis, bool keep, rota_tensor *out_y) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(out_y);
+    *out_y = ROTA_TENSOR_NONE;
+    ROTA_TAPE_AS_OP(tape, "prod", prod(tape, x, axis, keep, out_y));
 }

@@ -137,11 +137,11 @@ static rota_status record_fill(rota_tape *tape, rota_op_use *use) {
     uint64_t bytes = rota_tensor_extent_bytes(y);
     bool words = y->offset_bytes % 4 == 0 && bytes % 4 == 0;
     if (rota_tensor_is_dense(y) && words)
-        return rota_record_fill(tape->recorder, y->buffer, y->offset_bytes, bytes, pattern, NULL);
+        return rota_tape_fill(tape, y->buffer, y->offset_bytes, bytes, pattern);
     /* Gaps or half words: one element, repeated. */
     rota_tensor one;
     ROTA_TRY(rota_tape_temporary(tape, "fill", y->dtype, 0, NULL, &one));
-    ROTA_TRY(rota_record_fill(tape->recorder, one.buffer, 0, 4, pattern, NULL));
+    ROTA_TRY(rota_tape_fill(tape, one.buffer, 0, 4, pattern));
     return rota_record_strided(tape, &one, y, 1.0f, false);
 }
 

@@ -125,8 +125,8 @@ static rota_status record_check_finite(rota_tape *tape, rota_op_use *use) {
     rota_tensor x;
     const rota_tensor *found = &use->outputs[0];
     ROTA_TRY(rota_record_contiguous(tape, &use->inputs[0], &x));
-    ROTA_TRY(rota_record_fill(tape->recorder, found->buffer, found->offset_bytes, 4, 0, NULL));
-    ROTA_TRY(rota_record_fill(tape->recorder, found->buffer, found->offset_bytes + 4, 4, UINT32_MAX, NULL));
+    ROTA_TRY(rota_tape_fill(tape, found->buffer, found->offset_bytes, 4, 0));
+    ROTA_TRY(rota_tape_fill(tape, found->buffer, found->offset_bytes + 4, 4, UINT32_MAX));
     if (rota_tensor_is_empty(&x)) return ROTA_OK;
     rota_check_finite_params params = {.count = (uint32_t)rota_tensor_count(&x), .dtype = x.dtype};
     rota_access accesses[] = {rota_tensor_access(&x, ROTA_READ), rota_tensor_access(found, ROTA_READWRITE)};

@@ -5,14 +5,14 @@
 #include "base/sized_copy.h"
 #include "ops/op.h"
 
-/* Applies `use` with its first output as given (NULL buffer: made), and hands that output back. */
-static rota_status apply(rota_tape *tape, const char *name, rota_op_use *use, uint32_t inputs,
+/* Applies `use` of an op with its first output as given (NULL buffer: made), and hands that output back. */
+static rota_status apply(rota_tape *tape, const char *op, rota_op_use *use, uint32_t inputs,
                          rota_tensor *output) {
-    use->op = rota_op_find(name);
+    use->op = rota_op_find(op);
     use->input_count = inputs;
     use->output_count = use->op->output_count;
     if (output) use->outputs[0] = *output;
-    ROTA_TRY(rota_op_apply(tape, use));
+    ROTA_TRY(rota_tape_apply(tape, use, use->op->name));
     if (output) *output = use->outputs[0];
     return ROTA_OK;
 }
@@ -37,12 +37,12 @@ static rota_status apply_new(rota_tape *tape, const char *name, rota_op_use *use
         ROTA_GIVEN(tape);                                                                                    \
         ROTA_GIVEN(out_y);                                                                                   \
         rota_op_use use = __VA_ARGS__;                                                                       \
-        return apply_new(tape, OP, &use, INPUTS, out_y);                                                     \
+        ROTA_TAPE_AS_OP(tape, #NAME, apply_new(tape, OP, &use, INPUTS, out_y));                              \
     }                                                                                                        \
     rota_status rota_op_##NAME##_into(rota_tape *tape, PARAMS, rota_tensor y) {                              \
         ROTA_GIVEN(tape);                                                                                    \
         rota_op_use use = __VA_ARGS__;                                                                       \
-        return apply_into(tape, OP, &use, INPUTS, y);                                                        \
+        ROTA_TAPE_AS_OP(tape, #NAME, apply_into(tape, OP, &use, INPUTS, y));                                 \
     }
 
 #define BINARY(NAME) BOTH(NAME, #NAME, 2, PARAMETERS(rota_tensor a, rota_tensor b), {.inputs = {a, b}})
@@ -150,13 +150,13 @@ rota_status rota_op_linear(rota_tape *tape, rota_tensor x, rota_tensor w, const 
     ROTA_GIVEN(tape);
     ROTA_GIVEN(out_y);
     *out_y = ROTA_TENSOR_NONE;
-    return linear(tape, x, w, options, out_y, false);
+    ROTA_TAPE_AS_OP(tape, "linear", linear(tape, x, w, options, out_y, false));
 }
 
 rota_status rota_op_linear_into(rota_tape *tape, rota_tensor x, rota_tensor w, const rota_linear *options,
                                 rota_tensor y) {
     ROTA_GIVEN(tape);
-    return linear(tape, x, w, options, &y, true);
+    ROTA_TAPE_AS_OP(tape, "linear", linear(tape, x, w, options, &y, true));
 }
 
 BOTH(weighted_matmul, "weighted_matmul", 2, PARAMETERS(rota_tensor weight, rota_tensor value),
@@ -192,24 +192,27 @@ static rota_status for_each_query_head(rota_tape *tape, rota_tensor q, rota_tens
     return rota_tensor_reshape(&view, 4, shape, x);
 }
 
+static rota_status attention(rota_tape *tape, rota_tensor q, rota_tensor k, rota_tensor v, bool causal,
+                             float scale, rota_tensor *y) {
+    ROTA_TRY(for_each_query_head(tape, q, &k));
+    ROTA_TRY(for_each_query_head(tape, q, &v));
+    rota_op_use use = {.inputs = {q, k, v}, .attributes = {.causal = causal, .scale = scale}};
+    return apply(tape, "attention", &use, 3, y);
+}
+
 rota_status rota_op_attention(rota_tape *tape, rota_tensor q, rota_tensor k, rota_tensor v, bool causal,
                               float scale, rota_tensor *out_y) {
     ROTA_GIVEN(tape);
     ROTA_GIVEN(out_y);
     *out_y = ROTA_TENSOR_NONE;
-    ROTA_TRY(for_each_query_head(tape, q, &k));
-    ROTA_TRY(for_each_query_head(tape, q, &v));
-    rota_op_use use = {.inputs = {q, k, v}, .attributes = {.causal = causal, .scale = scale}};
-    return apply_new(tape, "attention", &use, 3, out_y);
+    ROTA_TAPE_AS_OP(tape, "attention", attention(tape, q, k, v, causal, scale, out_y));
 }
 
 rota_status rota_op_attention_into(rota_tape *tape, rota_tensor q, rota_tensor k, rota_tensor v, bool causal,
                                    float scale, rota_tensor y) {
     ROTA_GIVEN(tape);
-    ROTA_TRY(for_each_query_head(tape, q, &k));
-    ROTA_TRY(for_each_query_head(tape, q, &v));
-    rota_op_use use = {.inputs = {q, k, v}, .attributes = {.causal = causal, .scale = scale}};
-    return apply_into(tape, "attention", &use, 3, y);
+    if (!y.buffer) return rota_fail(ROTA_INVALID_ARGUMENT, "op 'attention': the destination is missing");
+    ROTA_TAPE_AS_OP(tape, "attention", attention(tape, q, k, v, causal, scale, &y));
 }
 
 /* Each dropout of a tape draws from a stream of its own. */
@@ -245,7 +248,8 @@ rota_status rota_op_classifier(rota_tape *tape, rota_tensor logits, rota_tensor 
                        .attributes = {.integer = options->ignored,
                                       .smoothing = options->smoothing,
                                       .length = options->classes}};
-    return apply_new(tape, options->in_place ? "classifier" : "cross_entropy", &use, 2, out_loss);
+    ROTA_TAPE_AS_OP(tape, "classifier",
+                    apply_new(tape, options->in_place ? "classifier" : "cross_entropy", &use, 2, out_loss));
 }
 
 rota_status rota_op_cast(rota_tape *tape, rota_tensor x, rota_dtype dtype, rota_tensor *out_y) {
@@ -273,7 +277,8 @@ rota_status rota_op_contiguous(rota_tape *tape, rota_tensor x, rota_tensor *out_
     ROTA_GIVEN(out_y);
     ROTA_TRY(check_view("contiguous", &x));
     *out_y = x;
-    return rota_tensor_is_contiguous(&x) ? ROTA_OK : rota_op_copy(tape, x, out_y);
+    if (rota_tensor_is_contiguous(&x)) return ROTA_OK;
+    ROTA_TAPE_AS_OP(tape, "contiguous", rota_op_copy(tape, x, out_y));
 }
 
 rota_status rota_op_reshape(rota_tape *tape, rota_tensor x, uint32_t rank, const uint64_t *shape,
@@ -287,8 +292,10 @@ rota_status rota_op_reshape(rota_tape *tape, rota_tensor x, uint32_t rank, const
     for (uint32_t i = 0; i < rank && i < ROTA_RANK_MAX; i++) count *= shape[i];
     rota_status status = rota_tensor_reshape(&x, rank, shape, out_y);
     if (status == ROTA_OK || count != rota_tensor_count(&x)) return status;
-    ROTA_TRY(rota_op_contiguous(tape, x, &x));
-    return rota_tensor_reshape(&x, rank, shape, out_y);
+    const char *const outer = rota_tape_begin_op(tape, "reshape");
+    status = rota_op_contiguous(tape, x, &x);
+    rota_tape_end_op(tape, outer);
+    return status == ROTA_OK ? rota_tensor_reshape(&x, rank, shape, out_y) : status;
 }
 
 rota_status rota_op_reshape_into(rota_tape *tape, rota_tensor x, rota_tensor y) {
@@ -303,12 +310,9 @@ rota_status rota_op_fill_into(rota_tape *tape, rota_tensor y, double number) {
     return apply_into(tape, "fill", &use, 0, y);
 }
 
-rota_status rota_op_attention_separate(rota_tape *tape, rota_tensor q, rota_tensor k, rota_tensor v,
-                                       bool causal, float scale, rota_tensor *out_y) {
-    ROTA_GIVEN(tape);
-    ROTA_GIVEN(out_y);
+static rota_status attention_separate(rota_tape *tape, rota_tensor q, rota_tensor k, rota_tensor v,
+                                      bool causal, float scale, rota_tensor *out_y) {
     rota_tensor scores;
-    *out_y = ROTA_TENSOR_NONE;
     if (q.rank != 4) return rota_fail(ROTA_INVALID_ARGUMENT, "attention: q has %u axes, expected 4", q.rank);
     if (scale == 0.0f) scale = 1.0f / sqrtf((float)q.shape[3]);
     ROTA_TRY(for_each_query_head(tape, q, &k));
@@ -318,6 +322,14 @@ rota_status rota_op_attention_separate(rota_tape *tape, rota_tensor q, rota_tens
     if (causal) ROTA_TRY(rota_op_causal_mask(tape, scores, &scores));
     ROTA_TRY(rota_op_softmax(tape, scores, &scores));
     return rota_op_weighted_matmul(tape, scores, v, out_y);
+}
+
+rota_status rota_op_attention_separate(rota_tape *tape, rota_tensor q, rota_tensor k, rota_tensor v,
+                                       bool causal, float scale, rota_tensor *out_y) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(out_y);
+    *out_y = ROTA_TENSOR_NONE;
+    ROTA_TAPE_AS_OP(tape, "attention_separate", attention_separate(tape, q, k, v, causal, scale, out_y));
 }
 
 rota_status rota_op_index_add(rota_tape *tape, rota_tensor index, int32_t value, rota_tensor y) {
@@ -339,14 +351,12 @@ rota_status rota_op_global_norm(rota_tape *tape, const rota_tensor *tensors, uin
                              tensors[i].buffer ? rota_dtype_name(tensors[i].dtype) : "missing");
     if (count == 0) return rota_fail(ROTA_INVALID_ARGUMENT, "op 'global_norm': no tensors");
     ROTA_TRY(rota_tape_temporary(tape, "global_norm", ROTA_F32, ROTA_SHAPE(2), out_norm_factor));
-    return rota_record_global_norm(tape, tensors, count, max_norm, out_norm_factor);
+    ROTA_TAPE_AS_OP(tape, "global_norm",
+                    rota_record_global_norm(tape, tensors, count, max_norm, out_norm_factor));
 }
 
-rota_status rota_op_clip_global_norm(rota_tape *tape, const rota_tensor *tensors, uint32_t count,
-                                     float max_norm, rota_tensor *out_norm_factor) {
-    ROTA_GIVEN(tape);
-    ROTA_GIVEN_ARRAY(tensors, count);
-    ROTA_GIVEN(out_norm_factor);
+static rota_status clip_global_norm(rota_tape *tape, const rota_tensor *tensors, uint32_t count,
+                                    float max_norm, rota_tensor *out_norm_factor) {
     rota_tensor factor;
     ROTA_TRY(rota_op_global_norm(tape, tensors, count, max_norm, out_norm_factor));
     ROTA_TRY(rota_tensor_slice(out_norm_factor, 0, 1, 1, &factor));
@@ -361,6 +371,15 @@ rota_status rota_op_clip_global_norm(rota_tape *tape, const rota_tensor *tensors
     }
     tape->remember = remembered;
     return status;
+}
+
+rota_status rota_op_clip_global_norm(rota_tape *tape, const rota_tensor *tensors, uint32_t count,
+                                     float max_norm, rota_tensor *out_norm_factor) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN_ARRAY(tensors, count);
+    ROTA_GIVEN(out_norm_factor);
+    ROTA_TAPE_AS_OP(tape, "clip_global_norm",
+                    clip_global_norm(tape, tensors, count, max_norm, out_norm_factor));
 }
 
 rota_status rota_op_check_finite(rota_tape *tape, rota_tensor x, rota_tensor *out_found) {

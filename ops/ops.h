@@ -16,6 +16,10 @@
  *
  * Inputs may be strided views and broadcast views; where a kernel needs contiguity the op records a copy.
  *
+ * All nodes of an op have its name: those of rota_op_add "add", of rota_op_mse "mse", and of their gradients
+ * "add_backward" and "mse_backward", unless rota_tape_name gave them one; errors, explanations, pictures and
+ * traces show it. Which nodes an op has recorded rota_recorder_last_node says.
+ *
  * Errors name the op, the shapes and what was expected; nothing is recorded for an op that failed (but see
  * OUT_OF_MEMORY: part of an op of several nodes may be). Shapes and dtypes: INVALID_ARGUMENT. A tape is used
  * by one thread at a time (as its recorder). Ops may block in malloc. Cost of an op: O(1), whatever was
@@ -38,14 +42,15 @@ typedef struct rota_tape_options {
 /* A tape that records into `recorder`, which it borrows until destroyed. `options` may be NULL. */
 ROTA_API rota_status rota_tape_create(rota_recorder *recorder, const rota_tape_options *options,
                                       rota_tape **out_tape);
-/* Neither closes the recorder nor touches what was recorded. NULL is ignored. */
+/* Neither closes the recorder nor touches what was recorded (of rota_device_tape, ops/direct.h, it ends both,
+ * and lets go of the plan). NULL is ignored. */
 ROTA_API void rota_tape_destroy(rota_tape *tape);
 ROTA_API rota_recorder *rota_tape_recorder(const rota_tape *tape);
 ROTA_API rota_graph *rota_tape_graph(const rota_tape *tape);
 /* Stops and resumes remembering ops for gradients (optimizer steps, statistics). */
 ROTA_API void rota_tape_remember(rota_tape *tape, bool remember);
 /* Name given to the nodes recorded from now on ("block 3 attention"), and to their gradients'. Copied into
- * the graph; NULL: the kernels' names. */
+ * the graph; NULL: the ops' names. */
 ROTA_API rota_status rota_tape_name(rota_tape *tape, const char *name);
 
 /* A new buffer of the tape's graph, dense. `name` is copied and may be NULL for a transient. */

@@ -21,7 +21,7 @@ rota_status rota_op_batch_norm(rota_tape *tape, rota_tensor x, const rota_batch_
                        .eps = options->eps,
                        .beta1 = options->momentum,
                        .evaluate = options->evaluate}};
-    ROTA_TRY(rota_op_apply(tape, &use));
+    ROTA_TRY(rota_tape_apply(tape, &use, use.op->name));
     *out_y = use.outputs[0];
     return ROTA_OK;
 }
@@ -38,7 +38,7 @@ static rota_status rope(rota_tape *tape, rota_tensor x, const rota_rope *options
                                       .length = options->rotary,
                                       .scale = options->base,
                                       .interleaved = options->interleaved}};
-    ROTA_TRY(rota_op_apply(tape, &use));
+    ROTA_TRY(rota_tape_apply(tape, &use, use.op->name));
     *y = use.outputs[0];
     return ROTA_OK;
 }
@@ -58,12 +58,9 @@ rota_status rota_op_rope_into(rota_tape *tape, rota_tensor x, const rota_rope *o
     return rope(tape, x, options, &y);
 }
 
-rota_status rota_op_group_norm(rota_tape *tape, rota_tensor x, uint32_t groups, rota_tensor weight,
-                               rota_tensor bias, float eps, rota_tensor *out_y) {
-    ROTA_GIVEN(tape);
-    ROTA_GIVEN(out_y);
+static rota_status group_norm(rota_tape *tape, rota_tensor x, uint32_t groups, rota_tensor weight,
+                              rota_tensor bias, float eps, rota_tensor *out_y) {
     char text[ROTA_TENSOR_TEXT_MAX];
-    *out_y = ROTA_TENSOR_NONE;
     if (x.rank < 2 || x.rank > ROTA_RANK_MAX || groups == 0 || x.shape[1] == 0 || x.shape[1] % groups != 0)
         return rota_fail(
             ROTA_INVALID_ARGUMENT,
@@ -87,6 +84,14 @@ rota_status rota_op_group_norm(rota_tape *tape, rota_tensor x, uint32_t groups, 
     return ROTA_OK;
 }
 
+rota_status rota_op_group_norm(rota_tape *tape, rota_tensor x, uint32_t groups, rota_tensor weight,
+                               rota_tensor bias, float eps, rota_tensor *out_y) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(out_y);
+    *out_y = ROTA_TENSOR_NONE;
+    ROTA_TAPE_AS_OP(tape, "group_norm", group_norm(tape, x, groups, weight, bias, eps, out_y));
+}
+
 /* ---- Losses ---- */
 
 static rota_status difference(rota_tape *tape, const char *name, rota_tensor x, rota_tensor target,
@@ -103,14 +108,18 @@ static rota_status difference(rota_tape *tape, const char *name, rota_tensor x, 
     return rota_op_reshape(tape, *out_d, ROTA_SHAPE(rota_tensor_count(out_d)), out_d);
 }
 
-rota_status rota_op_mse(rota_tape *tape, rota_tensor x, rota_tensor target, rota_tensor *out_loss) {
-    ROTA_GIVEN(tape);
-    ROTA_GIVEN(out_loss);
+static rota_status mse(rota_tape *tape, rota_tensor x, rota_tensor target, rota_tensor *out_loss) {
     rota_tensor d;
-    *out_loss = ROTA_TENSOR_NONE;
     ROTA_TRY(difference(tape, "mse", x, target, &d));
     ROTA_TRY(rota_op_sum_squares(tape, d, &d));
     return rota_op_scale(tape, d, rota_value_plain(1.0 / (double)rota_tensor_count(&x)), out_loss);
+}
+
+rota_status rota_op_mse(rota_tape *tape, rota_tensor x, rota_tensor target, rota_tensor *out_loss) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(out_loss);
+    *out_loss = ROTA_TENSOR_NONE;
+    ROTA_TAPE_AS_OP(tape, "mse", mse(tape, x, target, out_loss));
 }
 
 /* The mean of all elements, in f32. */
@@ -119,23 +128,24 @@ static rota_status mean_of(rota_tape *tape, rota_tensor d, rota_tensor *out_loss
     return rota_op_mean(tape, d, 0, true, out_loss);
 }
 
-rota_status rota_op_l1(rota_tape *tape, rota_tensor x, rota_tensor target, rota_tensor *out_loss) {
-    ROTA_GIVEN(tape);
-    ROTA_GIVEN(out_loss);
+static rota_status l1(rota_tape *tape, rota_tensor x, rota_tensor target, rota_tensor *out_loss) {
     rota_tensor d;
-    *out_loss = ROTA_TENSOR_NONE;
     ROTA_TRY(difference(tape, "l1", x, target, &d));
     ROTA_TRY(rota_op_abs(tape, d, &d));
     return mean_of(tape, d, out_loss);
 }
 
-/* With c = clamp(d, -delta, delta): c (d - c / 2). */
-rota_status rota_op_huber(rota_tape *tape, rota_tensor x, rota_tensor target, float delta,
-                          rota_tensor *out_loss) {
+rota_status rota_op_l1(rota_tape *tape, rota_tensor x, rota_tensor target, rota_tensor *out_loss) {
     ROTA_GIVEN(tape);
     ROTA_GIVEN(out_loss);
-    rota_tensor d, c, rest;
     *out_loss = ROTA_TENSOR_NONE;
+    ROTA_TAPE_AS_OP(tape, "l1", l1(tape, x, target, out_loss));
+}
+
+/* With c = clamp(d, -delta, delta): c (d - c / 2). */
+static rota_status huber(rota_tape *tape, rota_tensor x, rota_tensor target, float delta,
+                         rota_tensor *out_loss) {
+    rota_tensor d, c, rest;
     if (!(delta > 0.0f))
         return rota_fail(ROTA_INVALID_ARGUMENT, "op 'huber': delta is %g; expected more than 0",
                          (double)delta);
@@ -147,16 +157,20 @@ rota_status rota_op_huber(rota_tape *tape, rota_tensor x, rota_tensor target, fl
     return mean_of(tape, rest, out_loss);
 }
 
+rota_status rota_op_huber(rota_tape *tape, rota_tensor x, rota_tensor target, float delta,
+                          rota_tensor *out_loss) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(out_loss);
+    *out_loss = ROTA_TENSOR_NONE;
+    ROTA_TAPE_AS_OP(tape, "huber", huber(tape, x, target, delta, out_loss));
+}
+
 /* ---- Attention ---- */
 
-rota_status rota_op_attention_residual(rota_tape *tape, rota_tensor q, rota_tensor k, rota_tensor v,
-                                       rota_tensor previous, float scale, rota_tensor *out_y,
-                                       rota_tensor *out_scores) {
-    ROTA_GIVEN(tape);
-    ROTA_GIVEN(out_y);
-    ROTA_GIVEN(out_scores);
+static rota_status attention_residual(rota_tape *tape, rota_tensor q, rota_tensor k, rota_tensor v,
+                                      rota_tensor previous, float scale, rota_tensor *out_y,
+                                      rota_tensor *out_scores) {
     rota_tensor scores, weights;
-    *out_y = *out_scores = ROTA_TENSOR_NONE;
     if (q.rank != 4)
         return rota_fail(ROTA_INVALID_ARGUMENT, "op 'attention_residual': q has %u axes, expected 4", q.rank);
     if (scale == 0.0f) scale = 1.0f / sqrtf((float)q.shape[3]);
@@ -168,4 +182,15 @@ rota_status rota_op_attention_residual(rota_tape *tape, rota_tensor q, rota_tens
     ROTA_TRY(rota_op_weighted_matmul(tape, weights, v, out_y));
     *out_scores = scores;
     return ROTA_OK;
+}
+
+rota_status rota_op_attention_residual(rota_tape *tape, rota_tensor q, rota_tensor k, rota_tensor v,
+                                       rota_tensor previous, float scale, rota_tensor *out_y,
+                                       rota_tensor *out_scores) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(out_y);
+    ROTA_GIVEN(out_scores);
+    *out_y = *out_scores = ROTA_TENSOR_NONE;
+    ROTA_TAPE_AS_OP(tape, "attention_residual",
+                    attention_residual(tape, q, k, v, previous, scale, out_y, out_scores));
 }

@@ -1,6 +1,7 @@
 /* Recording kernels for tensors: what several ops share. */
 #include "ops/kernel_objects.h"
 #include "base/given.h"
+#include "graph/graph_internal.h"
 #include "ops/tape.h"
 
 #include <string.h>
@@ -23,9 +24,9 @@ rota_status rota_tape_kernel(rota_tape *tape, const rota_kernel *kernel, const r
     ROTA_GIVEN_ARRAY(accesses, count);
     ROTA_GIVEN_ARRAY(bindings, binding_count);
     rota_kernel_node node =
-        ROTA_KERNEL_NODE(.kernel = kernel, .name = tape->name, .accesses = accesses, .access_count = count,
-                         .params = params, .bindings = bindings, .binding_count = binding_count,
-                         .placement = tape->options.placement);
+        ROTA_KERNEL_NODE(.kernel = kernel, .name = tape->name ? tape->name : tape->op_name,
+                         .accesses = accesses, .access_count = count, .params = params, .bindings = bindings,
+                         .binding_count = binding_count, .placement = tape->options.placement);
     return rota_record_kernel(tape->recorder, &node, NULL);
 }
 
@@ -43,9 +44,15 @@ void rota_value_bind(rota_value value, uint32_t bindable, rota_param_binding *bi
         (rota_param_binding){bindable, value.kind == ROTA_VALUE_SLOT ? value.slot : ROTA_SLOT_CONSTANT};
 }
 
+rota_status rota_tape_fill(rota_tape *tape, rota_buffer *buffer, uint64_t offset_bytes, uint64_t size_bytes,
+                           uint32_t pattern) {
+    return rota_record_named_fill(tape->recorder, tape->name ? tape->name : tape->op_name, buffer,
+                                  offset_bytes, size_bytes, pattern);
+}
+
 rota_status rota_record_zero(rota_tape *tape, rota_buffer *buffer, uint64_t offset_bytes,
                              uint64_t size_bytes) {
-    return rota_record_fill(tape->recorder, buffer, offset_bytes, size_bytes, 0, NULL);
+    return rota_tape_fill(tape, buffer, offset_bytes, size_bytes, 0);
 }
 
 /* An access to 2-byte elements begins at a multiple of 4 bytes; the odd element is said in the parameters. */

@@ -65,7 +65,11 @@ rota_status rota_tape_remember_use(rota_tape *tape, const rota_op_use *use) {
     }
     rota_tape_use *used = rota_arena_alloc(&tape->arena, sizeof *used, 8);
     if (!used) return rota_op_fail(use->op, ROTA_OUT_OF_MEMORY, "no host memory for the tape");
-    *used = (rota_tape_use){*use, tape->name, tape->sequence, writes_onto(tape, &use->outputs[0])};
+    *used = (rota_tape_use){.use = *use,
+                            .name = tape->name,
+                            .op_name = tape->op_name,
+                            .sequence = tape->sequence,
+                            .onto = writes_onto(tape, &use->outputs[0])};
     ROTA_TRY(note_writes(tape, &used->use, true));
     tape->sequence++;
     tape->uses[tape->use_count++] = used;

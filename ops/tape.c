@@ -39,6 +39,11 @@ void rota_tape_forget(rota_tape *tape) {
 void rota_tape_destroy(rota_tape *tape) {
     if (!tape) return;
     rota_tape_forget(tape);
+    if (tape->device) {
+        rota_recorder_close(tape->recorder);
+        rota_plan_release(tape->plan);
+        rota_graph_release(tape->graph);
+    }
     free(tape->uses);
     free(tape);
 }
@@ -88,12 +93,29 @@ rota_status rota_tape_temporary(rota_tape *tape, const char *name, rota_dtype dt
     return rota_tape_tensor(tape, ROTA_BUFFER_TRANSIENT, name, dtype, rank, shape, out_tensor);
 }
 
-/* ---- Buffers by address ---- */
-
 static uint64_t hash(const void *pointer) {
     uint64_t x = (uint64_t)(uintptr_t)pointer * 0x9E3779B97F4A7C15u;
     return x ^ x >> 32;
 }
+
+/* ---- Names ---- */
+
+rota_status rota_tape_label_of(rota_tape *tape, const char *text, const char *suffix, const char **out_made) {
+    rota_tape_label *label = &tape->labels[(hash(text) + (uint8_t)suffix[0]) & (ROTA_TAPE_LABELS - 1)];
+    /* An op's own name may be another one's by now, in the same place; what this made of it stays. */
+    if (label->of != text || (!suffix[0] && strcmp(label->made, text) != 0)) {
+        const size_t length = strlen(text), more = strlen(suffix) + 1;
+        char *made = rota_arena_alloc(&tape->recorder->arena, length + more, 1);
+        if (!made) return rota_fail(ROTA_OUT_OF_MEMORY, "tape: no host memory for a name");
+        memcpy(made, text, length);
+        memcpy(made + length, suffix, more);
+        *label = (rota_tape_label){text, made};
+    }
+    *out_made = label->made;
+    return ROTA_OK;
+}
+
+/* ---- Buffers by address ---- */
 
 static rota_tape_buffer *find(rota_tape_buffer *map, uint64_t capacity, const rota_buffer *root) {
     uint64_t at = hash(root) & (capacity - 1);

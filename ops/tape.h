@@ -7,11 +7,13 @@
 #include "ops/layout.h"
 #include "ops/ops.h"
 #include "ops/table.h"
+#include "sched/opened.h"
+#include "sched/plan.h"
 
-/* A remembered use, with the name its nodes had. */
+/* A remembered use, with the names its nodes had. */
 typedef struct rota_tape_use {
     rota_op_use use;
-    const char *name;
+    const char *name, *op_name; /* rota_tape's */
     uint64_t sequence;
     bool onto; /* output 0 has gaps, and what a remembered op wrote before may lie in its place */
 } rota_tape_use;
@@ -27,6 +29,12 @@ typedef struct rota_tape_write {
 
 typedef struct rota_gradient_region rota_gradient_region;
 
+/* A name that was made of another, in the lane's arena. */
+typedef struct rota_tape_label {
+    const char *of, *made;
+} rota_tape_label;
+enum { ROTA_TAPE_LABELS = 32 }; /* a power of two */
+
 /* What a tape knows of a root buffer. */
 typedef struct rota_tape_buffer {
     rota_buffer *root;
@@ -39,10 +47,16 @@ typedef struct rota_tape_buffer {
 struct rota_tape {
     rota_recorder *recorder;
     rota_graph *graph;
+    /* Of rota_device_tape, whose recorder and graph are its own; else NULL. */
+    rota_device *device; /* as long as `opened` lasts */
+    rota_opened opened;
+    rota_plan *plan; /* once it is compiled */
     rota_tape_options options;
     bool remember;
     bool keep; /* during rota_backward: the ops stay for another one */
-    const char *name;
+    const char *name;    /* of nodes, as the caller said; NULL: op_name */
+    const char *op_name; /* of the op that is being recorded, the outermost one; NULL: the kernels' names */
+    rota_tape_label labels[ROTA_TAPE_LABELS]; /* by the hash of `of` */
     rota_arena arena; /* writes, regions; emptied by rota_backward */
     rota_tape_use **uses;
     uint64_t use_count, use_capacity;
@@ -57,7 +71,42 @@ struct rota_tape {
  * is made. */
 rota_tape_buffer *rota_tape_lookup(rota_tape *tape, const rota_tensor *tensor);
 
+/* ---- Ops and their nodes' names ---- */
+
+/* rota_op_apply for an op of the library's, which is in order; its nodes are named `name`, which is static,
+ * but where they are part of another op. */
+rota_status rota_tape_apply(rota_tape *tape, rota_op_use *use, const char *name);
+/* Checks a use as rota_op_apply does, takes its tensors in (they are of root buffers then), and says what its
+ * outputs are to be. */
+rota_status rota_tape_expect(rota_op_use *use, rota_tensor *out_outputs);
+/* `text` with `suffix` behind it, for as long as the graph lives; without a suffix the text need not live on,
+ * with one it does as long as the tape. OUT_OF_MEMORY. */
+rota_status rota_tape_label_of(rota_tape *tape, const char *text, const char *suffix, const char **out_made);
+
+/* From here to rota_tape_end_op, which is given what this returns, nodes belong to the op of that (static)
+ * name. */
+static inline const char *rota_tape_begin_op(rota_tape *tape, const char *name) {
+    const char *outer = tape->op_name;
+    if (!outer) tape->op_name = name;
+    return outer;
+}
+static inline void rota_tape_end_op(rota_tape *tape, const char *outer) {
+    tape->op_name = outer;
+}
+/* An op that is made of others: returns what `CALL` does, which records them. */
+#define ROTA_TAPE_AS_OP(TAPE, NAME, CALL)                                                                    \
+    do {                                                                                                     \
+        const char *const outer_ = rota_tape_begin_op(TAPE, NAME);                                           \
+        const rota_status status_ = (CALL);                                                                  \
+        rota_tape_end_op(TAPE, outer_);                                                                      \
+        return status_;                                                                                      \
+    } while (0)
+
 /* ---- Nodes, beside those of ops/custom.h ---- */
+
+/* As rota_record_fill. */
+rota_status rota_tape_fill(rota_tape *tape, rota_buffer *buffer, uint64_t offset_bytes, uint64_t size_bytes,
+                           uint32_t pattern);
 
 /* y = alpha * x, or y += alpha * x; x is broadcast to y's shape; any strides, dtypes alike. alpha other than
  * 1, and accumulate, real numbers only. */

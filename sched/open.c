@@ -199,15 +199,19 @@ static rota_status open_by_id(rota_runtime *runtime, const listed *list, uint32_
                      notes[0] ? "; " : "", notes);
 }
 
-/* A real GPU before the CPU before a software GPU, in the order listed; says why. */
+/* A real GPU, by CUDA rather than by Vulkan, before the CPU before a software GPU, in the order listed; says
+ * why. */
 static rota_status open_best(rota_runtime *runtime, const listed *list, uint32_t count, const char *notes,
                              rota_device **out_device) {
     static const rota_device_class order[] = {ROTA_DEVICE_GPU, ROTA_DEVICE_CPU, ROTA_DEVICE_SOFTWARE_GPU};
     static const char *const names[] = {"a GPU", "the CPU", "a software GPU"};
     char refused[600] = "";
-    for (uint32_t c = 0; c < 3; c++)
+    /* A round for each class; of GPUs one for CUDA before all others. */
+    for (uint32_t round = 0; round < 4; round++) {
+        const uint32_t c = round ? round - 1 : 0;
         for (uint32_t i = 0; i < count; i++) {
-            if (list[i].info.device_class != order[c]) continue;
+            const bool first = c == 0 && list[i].info.kind == ROTA_EXEC_CUDA;
+            if (list[i].info.device_class != order[c] || first != (round == 0)) continue;
             rota_status status = open_by_id(runtime, list, count, list[i].info.id, notes, out_device);
             if (status == ROTA_OK) {
                 /* Once: others may be reading it. */
@@ -224,6 +228,7 @@ static rota_status open_best(rota_runtime *runtime, const listed *list, uint32_t
             (void)snprintf(refused + used, sizeof refused - used, "%s%s", used ? "; " : "",
                            rota_last_error());
         }
+    }
     return rota_fail(ROTA_NOT_FOUND, "no usable device: %s%s%.300s", refused, refused[0] ? "; " : "", notes);
 }
 

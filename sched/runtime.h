@@ -93,11 +93,11 @@ ROTA_API rota_status rota_devices(rota_runtime *runtime, rota_device_info *out_i
                                   uint32_t *out_count);
 
 /* Opens a device by id ("cpu", "vk:0"; NULL or "auto": the best that passes its smoke test, a real GPU before
- * the CPU before a software GPU), or returns it if it is open. The device belongs to the runtime. Runs the
- * smoke test (S1), which waits for the device up to the runtime's default deadline, at least 5 s: a device
- * that fails it is REFUSED, and tried again by the next call for it. NOT_FOUND lists the ids there are;
- * UNSUPPORTED says what the device lacks; OUT_OF_RANGE: there are 64 already, those that were lost or refused
- * counted in. May block. */
+ * the CPU before a software GPU, and of GPUs those of CUDA first), or returns it if it is open. The device
+ * belongs to the runtime. Runs the smoke test (S1), which waits for the device up to the runtime's default
+ * deadline, at least 5 s: a device that fails it is REFUSED, and tried again by the next call for it.
+ * NOT_FOUND lists the ids there are; UNSUPPORTED says what the device lacks; OUT_OF_RANGE: there are 64
+ * already, those that were lost or refused counted in. May block. */
 ROTA_API rota_status rota_device_open(rota_runtime *runtime, const char *id, rota_device **out_device);
 
 /* Why "auto" chose what it chose the first time: one sentence, valid until the runtime closes. "" before.
@@ -257,6 +257,21 @@ ROTA_API rota_status rota_submit(rota_plan *plan, rota_args *args, rota_ticket *
  * just before, one a thread, and unless the waiting thread is stopped for 50 ms while there is room for it:
  * then its turn lapses, and it waits anew. Lock-free. */
 ROTA_API rota_status rota_submit_wait(rota_plan *plan, rota_args *args, uint64_t timeout_ns,
+                                      rota_ticket *out_ticket);
+
+typedef struct rota_submit_options {
+    size_t struct_size;  /* sizeof, by ROTA_SUBMIT_OPTIONS() */
+    rota_args *args;     /* borrowed during the call; NULL: for a plan whose nodes take no arguments */
+    uint64_t timeout_ns; /* how long to wait for room, as of rota_submit_wait; 0: the default */
+    bool no_wait;        /* BUSY where there is no room, as rota_submit; timeout_ns is 0 then */
+} rota_submit_options;
+#define ROTA_SUBMIT_OPTIONS(...) ROTA_SIZED(rota_submit_options, __VA_ARGS__)
+
+/* Submits a replay as the options say; what a submission can be told besides comes as members of theirs.
+ * NULL: no arguments, and it waits for room up to the default deadline. `options` is not needed afterwards.
+ * INVALID_ARGUMENT: also no_wait with a timeout. Lock-free; the rest is as of rota_submit and
+ * rota_submit_wait, which are this with fewer words. */
+ROTA_API rota_status rota_submit_with(rota_plan *plan, const rota_submit_options *options,
                                       rota_ticket *out_ticket);
 
 /* ---- Statistics ---- */

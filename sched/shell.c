@@ -1,5 +1,6 @@
 /* What outlives a runtime: its struct, which a later one takes, and what a call checks first of it. */
 #include "sched/shell.h"
+#include "sched/opened.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,16 @@ rota_status rota_runtime_check(const rota_runtime *runtime) {
         return rota_fail(ROTA_WRONG_STATE,
                          "the runtime was opened before a fork and does not work in the child");
     return ROTA_OK;
+}
+
+rota_opened rota_opened_now(rota_runtime *runtime) {
+    return (rota_opened){runtime, ra_load_relaxed(&runtime->generation)};
+}
+
+rota_status rota_opened_check(rota_opened opened) {
+    ROTA_TRY(rota_runtime_check(opened.runtime));
+    if (ra_load_relaxed(&opened.runtime->generation) == opened.generation) return ROTA_OK;
+    return rota_fail(ROTA_WRONG_STATE, "the runtime was closed");
 }
 
 /* ---- Shells ---- */

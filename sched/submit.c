@@ -1,4 +1,5 @@
 /* rota_submit: what a caller does. Lock-free; nothing here allocates or enters a driver. */
+#include "base/sized_copy.h"
 #include "sched/runtime_internal.h"
 
 /* Whether the device has so much unfinished that more would only pile up. What waits on sidings keeps its own
@@ -155,4 +156,17 @@ rota_status rota_submit_wait(rota_plan *plan, rota_args *args, uint64_t timeout_
     if (status == ROTA_OK) status = wait_for_lane(&w, args, out_ticket);
     leave_turn(&w);
     return status;
+}
+
+rota_status rota_submit_with(rota_plan *plan, const rota_submit_options *options, rota_ticket *out_ticket) {
+    rota_submit_options room = ROTA_SUBMIT_OPTIONS();
+    if (out_ticket) *out_ticket = (rota_ticket){NULL, 0};
+    options = options ? ROTA_SIZED_IN(rota_submit_options, options, &room) : &room;
+    if (!options) return ROTA_INVALID_ARGUMENT;
+    if (!options->no_wait) return rota_submit_wait(plan, options->args, options->timeout_ns, out_ticket);
+    if (options->timeout_ns)
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         "rota_submit_options has no_wait, and a timeout_ns of %llu; expected one of them",
+                         (unsigned long long)options->timeout_ns);
+    return rota_submit(plan, options->args, out_ticket);
 }

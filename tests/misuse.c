@@ -127,6 +127,21 @@ rota_args *misuse_new_args(void) {
     return rota_args_create(w.plan, &args) == ROTA_OK ? args : NULL;
 }
 
+rota_device *misuse_new_device(void) {
+    rota_device *device;
+    MUST(rota_open("cpu", &ROTA_RUNTIME_OPTIONS(.worker_threads = 1, .cache_dir = ""), &device));
+    return device;
+}
+
+/* With an op; not of a runtime that was closed. */
+rota_tape *misuse_device_tape(void) {
+    rota_tape *tape;
+    if (probe->end == MISUSE_RUNTIME) return w.tape;
+    MUST(rota_device_tape(w.device, NULL, &tape));
+    MUST(rota_op_exp_into(tape, w.tensors[0], w.tensors[1]));
+    return tape;
+}
+
 rota_tape *misuse_take_tape(void) {
     rota_tape *tape = w.tape;
     w.tape = NULL;

@@ -74,6 +74,8 @@ rota_graph *misuse_closed_graph(void); /* the world's, its recorder closed */
 rota_plan *misuse_new_plan(void);
 rota_args *misuse_new_args(void);
 rota_recorder *misuse_take_recorder(void);
+rota_device *misuse_new_device(void);
+rota_tape *misuse_device_tape(void);
 rota_tape *misuse_take_tape(void);
 int misuse_eventfd(void);
 /* What rota_gradient_begin gave. */

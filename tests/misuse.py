@@ -31,7 +31,7 @@ VALUES = {
     "rota_runtime_stats *": "&ROTA_RUNTIME_STATS()", "rota_plan_stats *": "&ROTA_PLAN_STATS()",
     "rota_runtime_options *": '&ROTA_RUNTIME_OPTIONS(.worker_threads = 1, .cache_dir = "")',
     "rota_graph_options *": "&ROTA_GRAPH_OPTIONS()", "rota_compile_options *": "&ROTA_COMPILE_OPTIONS()",
-    "rota_tape_options *": "&ROTA_TAPE_OPTIONS()", "rota_backward_options *": "&ROTA_BACKWARD_OPTIONS()",
+    "rota_submit_options *": "&ROTA_SUBMIT_OPTIONS(.args = w.args)", "rota_tape_options *": "&ROTA_TAPE_OPTIONS()", "rota_backward_options *": "&ROTA_BACKWARD_OPTIONS()",
     "rota_linear *": "&ROTA_LINEAR()", "rota_classifier *": "&ROTA_CLASSIFIER(.ignored = -100)",
     "rota_rope *": "&ROTA_ROPE(.offset = ROTA_CONSTANT(0), .base = 10000)",
     "rota_batch_norm *": "&ROTA_BATCH_NORM(.axis = 1, .eps = 1e-5f, .momentum = 0.1f, .running_mean = TENSOR(20, ROTA_F32, 4), "
@@ -68,7 +68,9 @@ OF = {
     "rota_graph_release": {"graph": "misuse_new_graph()"}, "rota_plan_release": {"plan": "misuse_new_plan()"},
     "rota_args_release": {"args": "misuse_new_args()"}, "rota_recorder_close": {"recorder": "misuse_take_recorder()"},
     "rota_tape_destroy": {"tape": "misuse_take_tape()"},
-    "rota_device_open": {"id": '"cpu"'}, "rota_devices": {"capacity": "4"},
+    "rota_device_open": {"id": '"cpu"'}, "rota_open": {"id": '"cpu"'}, "rota_close": {"device": "misuse_new_device()"},
+    "rota_tape_compile": {"tape": "misuse_device_tape()"}, "rota_tape_submit": {"tape": "misuse_device_tape()", "options": "&ROTA_SUBMIT_OPTIONS()"},
+    "rota_devices": {"capacity": "4"},
     "rota_args_set_f32": {"slot": "w.f32_slot"}, "rota_args_set_u32": {"slot": "w.u32_slot"},
     "rota_args_set_u64": {"slot": "w.u64_slot"}, "rota_args_set_buffer": {"buffer": "w.other"},
     "rota_plan_get_commands": {"out": "w.plan_commands", "capacity": "w.commands"},
@@ -108,7 +110,8 @@ OPTIONAL = {
     "rota_device_open": {"id"}, "rota_devices": {"out_infos"}, "rota_buffer_write": {"device"}, "rota_submit": {"args"},
     "rota_submit_wait": {"args"}, "rota_plan_explain": {"out_length", "text"}, "rota_plan_command_times": {"out_replay"},
     "rota_op_check_finite": {"out_found"}, "rota_tensor_of": {"buffer"}, "rota_tape_kernel": {"params", "bindings"},
-    "rota_op_fail": {"op"}, "rota_runtime_close": {"runtime"}, "rota_compile": {"runtime"},
+    "rota_op_fail": {"op"}, "rota_runtime_close": {"runtime"}, "rota_compile": {"runtime"}, "rota_open": {"id"}, "rota_close": {"device"},
+    "rota_device_tensor": {"name", "data"},
 }
 REQUIRED = {"rota_op_batch_norm", "rota_op_rope", "rota_op_adamw", "rota_op_sgd", "rota_op_lion", "rota_op_loss_scale"}  # options
 NONE_ALLOWED = {"layernorm": {"weight", "bias"}, "rmsnorm": {"weight"}, "residual_layernorm": {"weight", "bias"},

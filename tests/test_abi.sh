@@ -46,7 +46,7 @@ noticed() { # NAME, what is said of it
 }
 change appended sched/runtime.h '} rota_runtime_options;' 'uint64_t later; } rota_runtime_options;'
 "$source_dir/scripts/abi.py" --check "$stored.txt" --root "$work/appended/rota" >/dev/null
-change middle sched/runtime.h '    uint64_t timeout_ns;' '    uint64_t later; uint64_t timeout_ns;'
+change middle sched/runtime.h $'    uint64_t timeout_ns;\n' $'    uint64_t later; uint64_t timeout_ns;\n'
 noticed middle "member rota_runtime_options.timeout_ns was "
 change padding ops/ops.h '} rota_linear;' 'bool later; } rota_linear;'
 noticed padding "member rota_linear.later is new at "

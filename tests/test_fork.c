@@ -116,6 +116,9 @@ static rota_status call_submit(void) {
 static rota_status call_submit_wait(void) {
     return rota_submit_wait(p.plan, p.args, 1000000, NULL);
 }
+static rota_status call_submit_with(void) {
+    return rota_submit_with(p.plan, &ROTA_SUBMIT_OPTIONS(.args = p.args), NULL);
+}
 static rota_status call_compile(void) {
     rota_plan *plan;
     return rota_compile(p.runtime, p.graph, &ROTA_COMPILE_OPTIONS(.devices = &p.device, .device_count = 1),
@@ -164,6 +167,7 @@ static const struct {
     CALL(args_set_output),
     CALL(submit),
     CALL(submit_wait),
+    CALL(submit_with),
     CALL(compile),
     CALL(plan_write_trace),
     CALL(plan_node_times),

@@ -117,6 +117,7 @@ static void record_takes_no_lock(void **state) {
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     assert_ok(rota_recorder_reserve(recorder, 8, 8, 256));
     for (uint32_t i = 0; i < 2; i++) FREE_OK(rota_record_kernel(recorder, &node, &nodes[i]));
+    FREE_OK(rota_recorder_last_node(recorder, &nodes[0]));
     FREE(rota_recorder_close(recorder));
     FREE(rota_graph_retain(graph));
     FREE(rota_graph_release(graph));
@@ -136,6 +137,13 @@ static void submissions_take_no_lock(void **state) {
     FREE_OK(rota_poll(ticket));
     FREE_OK(rota_ticket_number(ticket, &number));
     FREE_OK(rota_wait_inputs_taken(ticket, 0));
+    FREE_OK(rota_submit_with(plan, NULL, NULL));
+    FREE_OK(rota_submit_with(plan, &ROTA_SUBMIT_OPTIONS(.no_wait = true), NULL));
+    rota_tape *tape;
+    assert_ok(rota_device_tape(f->device, NULL, &tape));
+    assert_ok(rota_tape_submit(tape, NULL, NULL)); /* compiles */
+    for (uint32_t i = 0; i < 300; i++) FREE_OK(rota_tape_submit(tape, NULL, NULL));
+    rota_tape_destroy(tape);
     test_gate_open(false);
     FREE_OK(rota_submit(gate, NULL, &hung));
     FREE(rota_poll(hung));

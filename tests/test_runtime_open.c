@@ -254,6 +254,42 @@ static void the_choice_gives_its_reason(void **state) {
     assert_ok(rota_runtime_close(runtime, 0));
 }
 
+/* One GPU, by both of its drivers, Vulkan's first. */
+static rota_status list_both(const rota_exec_driver *driver, rota_device_info *out_infos, uint32_t capacity,
+                             uint32_t *out_count) {
+    ROTA_TRY(adversary_driver.enumerate(driver, out_infos, capacity, out_count));
+    for (uint32_t i = 0; i < *out_count && i < 2; i++) out_infos[i].device_class = ROTA_DEVICE_GPU;
+    out_infos[1].kind = ROTA_EXEC_CUDA;
+    return ROTA_OK;
+}
+
+static rota_status open_first_only(const rota_exec_driver *driver, uint32_t index,
+                                   const rota_exec_open_options *options, rota_exec_device **out_device) {
+    if (index == 1) return rota_fail(ROTA_UNSUPPORTED, "this one does not open");
+    return adversary_driver.open(driver, index, options, out_device);
+}
+
+/* CUDA is the faster way to a GPU; where it does not work there is the other. */
+static void of_one_gpu_cuda_comes_first(void **state) {
+    (void)state;
+    adversary_options adversary = {.seed = 1};
+    rota_exec_driver gpu = adversary_driver;
+    rota_runtime *runtime;
+    rota_device *device;
+    gpu.enumerate = list_both;
+    for (int works = 0; works < 2; works++) {
+        gpu.open = works ? adversary_driver.open : open_first_only;
+        assert_ok(rota_runtime_open(NULL, &runtime));
+        assert_ok(rota_runtime_add_driver(runtime, &gpu, &adversary));
+        assert_ok(rota_device_open(runtime, NULL, &device));
+        const rota_device_info *info = rota_device_get_info(device);
+        assert_string_equal(info->id, works ? "adversary:1" : "adversary");
+        assert_non_null(strstr(rota_device_choice(runtime), info->id));
+        assert_int_equal(strstr(rota_device_choice(runtime), "this one does not open") != NULL, !works);
+        assert_ok(rota_runtime_close(runtime, 0));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(impossible_options_are_refused),
@@ -262,6 +298,7 @@ int main(void) {
         cmocka_unit_test(faults_reach_the_applications_handler),
         cmocka_unit_test(the_choice_is_made_once),
         cmocka_unit_test(the_choice_gives_its_reason),
+        cmocka_unit_test(of_one_gpu_cuda_comes_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

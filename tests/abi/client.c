@@ -105,7 +105,9 @@ int main(void) {
         ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .certify = true);
     REFUSED(of_plan, rota_compile(runtime, graph, &of_plan, &plan));
     TRY(rota_compile(runtime, graph, &of_plan, &plan));
-    TRY(rota_submit(plan, NULL, NULL));
+    rota_submit_options of_submit = ROTA_SUBMIT_OPTIONS(.timeout_ns = UINT64_C(20000000000));
+    REFUSED(of_submit, rota_submit_with(plan, &of_submit, NULL));
+    TRY(rota_submit_with(plan, &of_submit, NULL));
     TRY(rota_buffer_read(buffer, 0, result, sizeof result));
     for (int i = 0; i < COUNT; i++) EXPECT(result[i] == 2 * (float)i + 1);
 

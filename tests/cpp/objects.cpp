@@ -87,7 +87,9 @@ static void work(rota::runtime &runtime, rota::device device) {
             rota::tape tape(recorder);
             const rota_tensor x = input.tensor(ROTA_F32, {4}), p = w.tensor(ROTA_F32, {4});
             tape.name("product");
+            EXPECT(thrown([&] { recorder.last_node(); }).status() == ROTA_NOT_FOUND);
             const rota_tensor y = tape.op(rota_op_mul, x, p);
+            EXPECT(recorder.last_node().index == 0);
             tape.into(rota_op_copy_into, y, output.tensor(ROTA_F32, {4}));
             const rota_tensor loss = tape.op(rota_op_sum, y, 0u, true);
             const std::vector<rota_tensor> gradients =
@@ -119,6 +121,29 @@ static void work(rota::runtime &runtime, rota::device device) {
     EXPECT(runtime.stats().completed >= 2);
 }
 
+// The short way: a tape with a graph of its own, submitted as options say.
+static void direct(rota::runtime &runtime, rota::device device) {
+    const float ones[] = {1, 1, 1};
+    rota::buffer x = runtime.buffer("x", ones, device);
+    rota::plan plan;
+    rota_submit_options options = ROTA_SUBMIT_OPTIONS();
+    {
+        rota::tape tape(device);
+        tape.into(rota_op_scale_into, x.tensor(ROTA_F32, {3}), ROTA_PLAIN(2), x.tensor(ROTA_F32, {3}));
+        tape.submit().wait();
+        options.no_wait = true;
+        tape.submit(&options).wait();
+        plan = tape.compile();
+        EXPECT(thrown([&] { tape.op(rota_op_exp, x.tensor(ROTA_F32, {3})); }).status() == ROTA_WRONG_STATE);
+    }
+    plan.submit(options).wait();
+    std::array<float, 3> got{};
+    x.read(got);
+    EXPECT(got[0] == 8 && got[2] == 8);
+    options.timeout_ns = 1;
+    EXPECT(thrown([&] { plan.submit(options); }).status() == ROTA_INVALID_ARGUMENT);
+}
+
 int main() {
     ranges();
     rota::runtime empty{nullptr}, runtime;
@@ -127,6 +152,7 @@ int main() {
     device.smoke();
     errors(runtime);
     work(runtime, device);
+    direct(runtime, device);
     // What was released is freed by a thread of the runtime's.
     const std::uint64_t deadline = rota_deadline_after(UINT64_C(20000000000));
     while (runtime.stats().plans + runtime.stats().buffers && rota_clock_ns() < deadline)
