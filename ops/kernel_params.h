@@ -256,8 +256,9 @@ typedef struct rota_matmul_params {
 /* ---- embedding: table:READ [classes, dim], index:READ i32 [rows], y:WRITE [rows, dim]. y[r] =
  * table[index[r]] ----
  * ---- embedding_backward: dy:READ [rows, dim], index:READ i32 [rows], dtable:WRITE (READWRITE with
- * accumulate) [classes, dim]. dtable[c] = (dtable[c] +) sum of dy[r] with index[r] == c, in order of r; 0
- * where none. 16-bit: rounded once a sum, but on CUDA again after each 6144 rows of one block's classes ----
+ * accumulate) [classes, dim]. dtable[c] = (dtable[c] +) sum of dy[r] with index[r] == c, in order of r (on
+ * CUDA in another that follows from the index); 0 where none. 16-bit: rounded once a sum, but on CUDA again
+ * after each 5632 rows or so of one block's classes ----
  */
 
 typedef struct rota_embedding_params {
@@ -297,6 +298,9 @@ typedef struct rota_causal_mask_params {
  * ---- layernorm_backward_weight: x:READ, stats:READ, dy:READ, partial:WRITE [2, chunks, dim], chunks =
  * ceil(rows / chunk): partial[0, c] = sum over the rows of chunk c of dy * h, partial[1, c] = of dy; then
  * summed over c by reduce ----
+ * ---- layernorm_gradient: x:READ, weight:READ, stats:READ, dy:READ, dx:WRITE (READWRITE with ACCUMULATE),
+ * partial:WRITE; in place dx on dy. layernorm_backward and layernorm_backward_weight in one pass over x and
+ * dy where a device has that, else as those two (rota_kernel.parts). rmsnorm_gradient likewise ----
  * ---- rmsnorm: x:READ, weight:READ, y:WRITE, stats:WRITE [rows]. rstd = 1 / sqrt(mean(x^2) + eps),
  * y = x * rstd * weight ----
  * ---- rmsnorm_backward: x:READ, weight:READ, stats:READ, dy:READ, dx:WRITE (READWRITE with ACCUMULATE); in
@@ -313,7 +317,7 @@ typedef struct rota_norm_params {
     uint32_t rows, dim;
     uint32_t flags; /* which of weight and bias are there; absent: 1 and 0 */
     float eps;
-    uint32_t chunk; /* rows a partial sum covers; _backward_weight only */
+    uint32_t chunk; /* rows a partial sum covers; _backward_weight and _gradient only */
     uint32_t dtype;
 } rota_norm_params;
 

@@ -79,8 +79,9 @@
     X(loss_scale)                                                                                            \
     X(check_finite)
 
-/* Kernels that run as one call of a library or as several of the list, as the device has it. */
-#define ROTA_KERNEL_COMPOSITE_LIST(X) X(linear) X(linear_gradient) X(attention_backward)
+/* Kernels that run as one, or as one call of a library, or as several of the list, as the device has it. */
+#define ROTA_KERNEL_COMPOSITE_LIST(X)                                                                        \
+    X(linear) X(linear_gradient) X(attention_backward) X(layernorm_gradient) X(rmsnorm_gradient)
 
 /* A built-in kernel of either list by its name ("matmul"); NULL if there is none. Static: compared by
  * address, and never released. Wait-free; linear in the kernels there are, so keep what it gives. */

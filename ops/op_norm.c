@@ -1,4 +1,5 @@
 /* Ops: layernorm, rmsnorm, residual_layernorm. */
+#include <string.h>
 #include "ops/kernel_objects.h"
 #include "ops/op.h"
 
@@ -108,27 +109,33 @@ static rota_status add_partial(rota_tape *tape, const rota_tensor *w, rota_tenso
     return rota_gradient_end(tape, w, &write);
 }
 
-/* dx is added in place to what x's gradient holds already: a residual stream's is read and written once. */
+/* dx is added in place to what x's gradient holds already: a residual stream's is read and written once.
+ * partial: NULL, or the weights' partial sums, which the kernel makes too; `kernel` is then a gradient's. */
 static rota_status gradient_of_x(rota_tape *tape, const rota_tensor *x, const rota_kernel *kernel,
-                                 rota_norm_params params, rota_access accesses[5]) {
+                                 rota_norm_params params, rota_access accesses[5],
+                                 const rota_tensor *partial) {
     bool fresh = true;
     rota_tensor dx, whole;
+    rota_access all[6];
+    uint32_t count = 5;
+    memcpy(all, accesses, 5 * sizeof *all);
+    if (partial) all[count++] = rota_tensor_write(partial);
     if (!rota_tensor_is_contiguous(x)) {
         rota_gradient_write write;
         ROTA_TRY(rota_gradient_begin(tape, x, &write));
-        accesses[4] = rota_tensor_write(&write.dx);
-        ROTA_TRY(rota_tape_kernel(tape, kernel, accesses, 5, &params, NULL, 0));
+        all[4] = rota_tensor_write(&write.dx);
+        ROTA_TRY(rota_tape_kernel(tape, kernel, all, count, &params, NULL, 0));
         return rota_gradient_end(tape, x, &write);
     }
     ROTA_TRY(rota_gradient_target(tape, x, &dx, &fresh));
     if (dx.offset_bytes % 4 == 0) {
         if (!fresh) params.flags |= ROTA_NORM_ACCUMULATE;
-        accesses[4] = rota_tensor_access(&dx, fresh ? ROTA_WRITE : ROTA_READWRITE);
-        return rota_tape_kernel(tape, kernel, accesses, 5, &params, NULL, 0);
+        all[4] = rota_tensor_access(&dx, fresh ? ROTA_WRITE : ROTA_READWRITE);
+        return rota_tape_kernel(tape, kernel, all, count, &params, NULL, 0);
     }
     ROTA_TRY(rota_tape_temporary(tape, "gradient", dx.dtype, dx.rank, dx.shape, &whole));
-    accesses[4] = rota_tensor_write(&whole);
-    ROTA_TRY(rota_tape_kernel(tape, kernel, accesses, 5, &params, NULL, 0));
+    all[4] = rota_tensor_write(&whole);
+    ROTA_TRY(rota_tape_kernel(tape, kernel, all, count, &params, NULL, 0));
     return rota_record_strided(tape, &whole, &dx, 1.0f, !fresh);
 }
 
@@ -136,32 +143,44 @@ static rota_status gradient_norm(rota_tape *tape, const rota_op_use *use) {
     const bool layer = is_layernorm(use);
     const rota_norm_params params = params_of(use);
     const rota_tensor *stats = &use->outputs[1];
-    rota_tensor x, dy;
+    rota_tensor x, dy, partial;
     ROTA_TRY(rota_record_contiguous(tape, &use->inputs[0], &x));
     ROTA_TRY(rota_record_contiguous(tape, rota_gradient_output(tape, 0), &dy));
     rota_access read_x = rota_tensor_access(&x, ROTA_READ), read_dy = rota_tensor_access(&dy, ROTA_READ);
     rota_access read_stats = rota_tensor_access(stats, ROTA_READ), read_weight;
     ROTA_TRY(vector(tape, &use->inputs[1], &x, &read_weight));
-    bool weights = false;
-    for (uint32_t i = 1; i < use->input_count; i++)
-        weights = weights || (use->inputs[i].buffer && rota_gradient_wanted(tape, &use->inputs[i]));
-    if (weights) {
-        const uint64_t chunks = (params.rows + params.chunk - 1) / params.chunk, halves = layer ? 2 : 1;
-        rota_tensor partial;
+    rota_access of_x[5] = {read_x, read_weight, read_stats, read_dy};
+    const bool wants_x = rota_gradient_wanted(tape, &use->inputs[0]);
+    bool weights = false, apart = true;
+    for (uint32_t i = 1; i < use->input_count; i++) {
+        if (!use->inputs[i].buffer) continue;
+        weights = weights || rota_gradient_wanted(tape, &use->inputs[i]);
+        apart = apart && !rota_tensors_overlap(&use->inputs[0], &use->inputs[i]);
+    }
+    const uint64_t chunks = (params.rows + params.chunk - 1) / params.chunk, halves = layer ? 2 : 1;
+    const bool at_once = weights && wants_x && apart;
+    if (weights)
         ROTA_TRY(
             rota_tape_temporary(tape, "partial", ROTA_F32, ROTA_SHAPE(halves, chunks, params.dim), &partial));
+    if (at_once) {
+        ROTA_TRY(gradient_of_x(tape, &use->inputs[0],
+                               layer ? &rota_kernel_layernorm_gradient : &rota_kernel_rmsnorm_gradient,
+                               params, of_x, &partial));
+    } else if (weights) {
         rota_access accesses[] = {read_x, read_stats, read_dy, rota_tensor_write(&partial)};
         ROTA_TRY(rota_tape_kernel(
             tape, layer ? &rota_kernel_layernorm_backward_weight : &rota_kernel_rmsnorm_backward_weight,
             accesses, 4, &params, NULL, 0));
+    }
+    if (weights) {
         ROTA_TRY(add_partial(tape, &use->inputs[1], partial, 0, chunks, params.dim));
         if (layer)
             ROTA_TRY(add_partial(tape, &use->inputs[2], partial, chunks * params.dim, chunks, params.dim));
     }
-    if (!rota_gradient_wanted(tape, &use->inputs[0])) return ROTA_OK;
+    if (!wants_x || at_once) return ROTA_OK;
     return gradient_of_x(tape, &use->inputs[0],
                          layer ? &rota_kernel_layernorm_backward : &rota_kernel_rmsnorm_backward, params,
-                         (rota_access[5]){read_x, read_weight, read_stats, read_dy});
+                         of_x, NULL);
 }
 
 /* For gradients it is the two ops that it is made of. */

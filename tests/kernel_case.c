@@ -178,10 +178,25 @@ static layout lay_out(const kernel_array *arrays, uint32_t count) {
     return l;
 }
 
+/* What is several kernels there: one after the other. */
 static void run_on_cpu(const rota_kernel *kernel, const void *params, uint32_t count, const layout *l,
                        uint8_t *block) {
     void *operands[ARRAYS_MAX];
     for (uint32_t i = 0; i < count; i++) operands[i] = block + l->offset[i];
+    if (!kernel->cpu.fn) {
+        rota_kernel_part parts[ROTA_KERNEL_PARTS_MAX] = {0};
+        const uint32_t part_count = kernel->parts(ROTA_EXEC_CPU, params, l->bytes, 0, NULL, parts);
+        assert_true(part_count > 0);
+        for (uint32_t i = 0; i < part_count; i++) {
+            layout own = {.total = l->total};
+            for (uint32_t o = 0; o < parts[i].operand_count; o++) {
+                own.offset[o] = l->offset[parts[i].operand[o]];
+                own.bytes[o] = l->bytes[parts[i].operand[o]];
+            }
+            run_on_cpu(parts[i].kernel, parts[i].params, parts[i].operand_count, &own, block);
+        }
+        return;
+    }
     rota_kernel_call call = {
         .operands = operands, .params = params, .operand_count = count, .operand_bytes = l->bytes};
     uint64_t items = 1, grain = 1;
@@ -330,6 +345,11 @@ static bool first_time(const rota_kernel *kernel) {
  * for both. */
 static bool compiles_apart(void) {
     return device->info.kind == ROTA_EXEC_VK && device->info.device_class == ROTA_DEVICE_GPU;
+}
+
+bool kernel_case_is_one(const rota_kernel *kernel, const void *params) {
+    rota_kernel_part parts[ROTA_KERNEL_PARTS_MAX] = {0};
+    return kernel->parts(device->info.kind, params, NULL, 0, device->cuda, parts) == 0;
 }
 
 void kernel_check(const rota_kernel *kernel, const void *params, const kernel_array *arrays, uint32_t count,

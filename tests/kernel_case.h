@@ -39,6 +39,9 @@ void kernel_check(const rota_kernel *kernel, const void *params, const kernel_ar
 void kernel_check_variants(const rota_kernel *kernel, const void *params, const kernel_array *arrays,
                            uint32_t count, double tolerance);
 
+/* Whether a kernel that is several on some devices is one on this. */
+bool kernel_case_is_one(const rota_kernel *kernel, const void *params);
+
 #define CHECK(kernel, params, tolerance, ...)                                                                \
     kernel_check(&rota_kernel_##kernel, params, (const kernel_array[]){__VA_ARGS__},                         \
                  sizeof((const kernel_array[]){__VA_ARGS__}) / sizeof(kernel_array), tolerance)

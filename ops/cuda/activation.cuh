@@ -7,7 +7,12 @@
 constexpr float GELU_SCALE = 1.5957691216f; /* 2 sqrt(2 / pi): 0.5 (1 + tanh u) is sigmoid(2 u) */
 constexpr float GELU_CUBE = 0.044715f;
 
-ROTA_DEVICE float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
+/* 1 / (1 + exp(-x)), the reciprocal within one unit of the last place, and 0 below 2^-126. */
+ROTA_DEVICE float sigmoid(float x) {
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(1.0f + expf(-x)));
+    return y;
+}
 ROTA_DEVICE float gelu_sigmoid(float x) { return sigmoid(GELU_SCALE * (x + GELU_CUBE * x * x * x)); }
 ROTA_DEVICE float gelu(float x) { return x * gelu_sigmoid(x); }
 ROTA_DEVICE float gelu_derivative(float x) {

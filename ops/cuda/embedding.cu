@@ -35,129 +35,171 @@ ROTA_KERNEL(embedding, 3, rota_embedding_params, ROTA_CUDA_THREADS) {
         embedding_groups<true, 1>(args);
 }
 
-/* A block owns some classes and columns of the table. It walks over the index in tiles and lists the rows of its classes in
- * order; when the list may overflow, and at the end, each class and group of columns is one warp's, which adds the listed
- * rows to the table: sums in row order without atomics, the same whatever the timing. */
-constexpr uint32_t TILE = 2048, PER_THREAD = TILE / ROTA_CUDA_THREADS, WARPS = ROTA_CUDA_THREADS / 32;
-constexpr uint32_t LISTED = 6144 + TILE; /* at least 6144 rows are added at a time: what is 16-bit is rounded as rarely */
+/* A block owns some classes, and the columns of one warp, of the table. Its warps take turns at walking over the index, and
+ * each lists the rows of those classes that it meets; when a list may overflow, and at the end, the listed rows are added to
+ * the table: where a class has few, all of them by one warp; where it has many, each list by its own warp, and then the
+ * warps' sums. Which row is added where follows from the index alone: no atomics, the same whatever the timing. */
+constexpr uint32_t WARPS = ROTA_CUDA_THREADS / 32;
+constexpr uint32_t ROUNDS = 4, TURN = 32 * 4 * ROUNDS; /* rows that a warp looks at in a turn: four a lane, so many times */
+constexpr uint32_t LISTED = 704 + TURN; /* WARPS * 704 rows are added at a time where they are spread evenly */
+constexpr uint32_t ROW_BITS = 26, FEW = 32, IN_FLIGHT = 4;
+constexpr uint32_t CLASSES = ROTA_CUDA_EMBEDDING_CLASSES;
+static_assert(CLASSES <= 1u << (32 - ROW_BITS), "class and row in one word");
 
-struct listed_rows {
-    uint32_t row[LISTED];
-    uint8_t own[LISTED]; /* class of the block */
-    uint32_t before[WARPS + 1];
+template <int W> struct listed_rows {
+    uint32_t entry[WARPS][LISTED]; /* the class above ROW_BITS, the row, less `base`, below */
+    uint32_t count[WARPS], of_class[CLASSES];
+    float part[WARPS][W][32];
 };
 
-/* Adds to the list those of rows [first, first + TILE) whose class is one of the block's; how many are listed now. */
-ROTA_DEVICE uint32_t list_rows(const uint32_t *index, uint64_t first, uint64_t rows, uint32_t class0, uint32_t classes,
-                               uint32_t listed, listed_rows &list) {
-    const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    uint32_t own[PER_THREAD], hits[PER_THREAD], total = 0;
+/* Four neighbours of the index, all ones where there are no rows. */
+ROTA_DEVICE uint4 load_index(const uint32_t *index, uint64_t row, uint64_t rows, bool whole) {
+    if (whole && row + 4 <= rows) return *reinterpret_cast<const uint4 *>(index + row);
+    uint32_t v[4];
 #pragma unroll
-    for (uint32_t k = 0; k < PER_THREAD; k++) { /* a warp's rows are neighbours, so that order is kept */
-        const uint64_t row = first + warp * (32 * PER_THREAD) + k * 32 + lane;
-        own[k] = row < rows ? index[row] - class0 : 0xFFFFFFFFu;
-    }
+    for (int k = 0; k < 4; k++) v[k] = row + k < rows ? index[row + k] : 0xFFFFFFFFu;
+    return make_uint4(v[0], v[1], v[2], v[3]);
+}
+
+/* Lists those of the warp's next TURN rows whose class is one of the block's; how many are listed now. */
+template <int W>
+ROTA_DEVICE uint32_t list_rows(const uint32_t *index, uint64_t first, uint64_t rows, uint64_t base, uint32_t class0,
+                               uint32_t classes, uint32_t listed, listed_rows<W> &list) {
+    const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, below = (1u << lane) - 1u;
+    const bool whole = aligned16(index);
+    uint4 given[ROUNDS];
 #pragma unroll
-    for (uint32_t k = 0; k < PER_THREAD; k++) {
-        hits[k] = __ballot_sync(0xFFFFFFFFu, own[k] < classes);
-        total += __popc(hits[k]);
-    }
-    __syncthreads(); /* what was listed before has been counted, or added up */
-    if (lane == 0) list.before[warp + 1] = total;
-    __syncthreads();
-    uint32_t at = listed, all = listed;
-    for (uint32_t w = 0; w < WARPS; w++) {
-        if (w == warp) at = all;
-        all += list.before[w + 1];
-    }
+    for (uint32_t r = 0; r < ROUNDS; r++) given[r] = load_index(index, first + (r * 32 + lane) * 4, rows, whole);
 #pragma unroll
-    for (uint32_t k = 0; k < PER_THREAD; k++) {
-        if (own[k] < classes) {
-            const uint32_t to = at + __popc(hits[k] & ((1u << lane) - 1u));
-            list.row[to] = static_cast<uint32_t>(first) + warp * (32 * PER_THREAD) + k * 32 + lane;
-            list.own[to] = static_cast<uint8_t>(own[k]);
+    for (uint32_t r = 0; r < ROUNDS; r++) {
+        const uint32_t own[4] = {given[r].x - class0, given[r].y - class0, given[r].z - class0, given[r].w - class0};
+        if (!__any_sync(0xFFFFFFFFu, min(min(own[0], own[1]), min(own[2], own[3])) < classes)) continue;
+        uint32_t at = listed;
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            const uint32_t hits = __ballot_sync(0xFFFFFFFFu, own[k] < classes);
+            at += __popc(hits & below);
+            listed += __popc(hits);
         }
-        at += __popc(hits[k]);
+        const uint32_t row = static_cast<uint32_t>(first - base) + (r * 32 + lane) * 4;
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            if (own[k] < classes) {
+                list.entry[warp][at++] = own[k] << ROW_BITS | (row + k);
+                atomicAdd(&list.of_class[own[k]], 1u); /* of integers: in any order */
+            }
     }
-    __syncthreads();
-    return all;
+    return listed;
+}
+
+/* Adds to `total` the rows of a class that one warp has listed, in order. */
+template <bool HALF, int W>
+ROTA_DEVICE void add_list(const values<HALF> &dy, uint64_t dim, uint64_t base, uint32_t own, uint32_t column, bool inside,
+                          bool whole, uint32_t of_warp, const listed_rows<W> &list, pack<W> &total) {
+    const uint32_t lane = threadIdx.x % 32, count = list.count[of_warp];
+    const uint32_t *entry = list.entry[of_warp];
+    for (uint32_t e = 0; e < count; e += 32) {
+        uint32_t hits = __ballot_sync(0xFFFFFFFFu, e + lane < count && entry[e + lane] >> ROW_BITS == own);
+        while (hits) { /* several rows in flight, added in order */
+            pack<W> value[IN_FLIGHT];
+            uint32_t found = 0;
+#pragma unroll
+            for (int k = 0; k < IN_FLIGHT; k++) {
+                if (hits == 0) continue;
+                const uint64_t row = base + (entry[e + __ffs(static_cast<int>(hits)) - 1] & ((1u << ROW_BITS) - 1u));
+                if (inside) value[k] = dy.template load<W>(row * dim + column, whole);
+                hits &= hits - 1;
+                found++;
+            }
+#pragma unroll
+            for (uint32_t k = 0; k < IN_FLIGHT; k++)
+                if (k < found) {
+#pragma unroll
+                    for (int j = 0; j < W; j++) total.v[j] += value[k].v[j];
+                }
+        }
+    }
 }
 
 /* Adds the listed rows to the block's part of the table. fresh: what is there does not count. */
 template <bool HALF, int W>
-ROTA_DEVICE void add_listed(const values<HALF> &dy, const values<HALF> &dtable, uint64_t dim, uint32_t classes, uint32_t columns,
-                            uint32_t listed, bool fresh, const listed_rows &list) {
+ROTA_DEVICE void add_listed(const values<HALF> &dy, const values<HALF> &dtable, uint64_t dim, uint64_t base, uint32_t classes,
+                            uint32_t columns, bool fresh, listed_rows<W> &list) {
     const bool whole = dy.aligned() && dtable.aligned();
-    const uint32_t lane = threadIdx.x % 32, strips = (columns + 32 * W - 1) / (32 * W), units = classes * strips;
-    for (uint32_t u = threadIdx.x / 32; u < units; u += WARPS) {
-        const uint32_t column = (u % strips * 32 + lane) * W, own = u / strips;
-        const bool inside = column < columns;
-        const uint64_t to = own * dim + column;
+    const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, column = lane * W;
+    const bool inside = column < columns;
+    for (uint32_t own = warp; own < classes; own += WARPS) {
+        const uint32_t count = list.of_class[own];
+        if (count > FEW || (count == 0 && !fresh)) continue;
         pack<W> total = {};
-        if (inside && !fresh) total = dtable.template load<W>(to, whole);
-        bool any = fresh;
-        for (uint32_t e = 0; e < listed; e += 32) {
-            const bool mine = e + lane < listed && list.own[e + lane] == own;
-            uint32_t hits = __ballot_sync(0xFFFFFFFFu, mine);
-            any = any || hits;
-            while (hits) { /* four rows in flight, added in order */
-                pack<W> value[4];
-                uint32_t count = 0;
+        if (inside && !fresh) total = dtable.template load<W>(own * dim + column, whole);
+        for (uint32_t w = 0; count && w < WARPS; w++)
+            add_list<HALF, W>(dy, dim, base, own, column, inside, whole, w, list, total);
+        if (inside) dtable.template store<W>(own * dim + column, total, whole);
+    }
+    for (uint32_t own = 0; own < classes; own++) {
+        if (list.of_class[own] <= FEW) continue;
+        pack<W> total = {};
+        add_list<HALF, W>(dy, dim, base, own, column, inside, whole, warp, list, total);
+        __syncthreads(); /* the sums of the class before have been read */
 #pragma unroll
-                for (int k = 0; k < 4; k++) {
-                    if (hits == 0) continue;
-                    const uint64_t row = list.row[e + __ffs(static_cast<int>(hits)) - 1];
-                    if (inside) value[k] = dy.template load<W>(row * dim + column, whole);
-                    hits &= hits - 1;
-                    count++;
-                }
+        for (int j = 0; j < W; j++) list.part[warp][j][lane] = total.v[j];
+        __syncthreads();
+        if (warp != 0 || !inside) continue;
+        pack<W> sum = {};
+        if (!fresh) sum = dtable.template load<W>(own * dim + column, whole);
 #pragma unroll
-                for (uint32_t k = 0; k < 4; k++)
-                    if (k < count) {
+        for (int j = 0; j < W; j++)
 #pragma unroll
-                        for (int j = 0; j < W; j++) total.v[j] += value[k].v[j];
-                    }
-            }
-        }
-        if (inside && any) dtable.template store<W>(to, total, whole);
+            for (uint32_t w = 0; w < WARPS; w++) sum.v[j] += list.part[w][j][lane];
+        dtable.template store<W>(own * dim + column, sum, whole);
     }
 }
 
-template <bool HALF, int W, typename A> ROTA_DEVICE void embedding_backward_block(const A &args, listed_rows &list) {
+template <bool HALF, int W, typename A> ROTA_DEVICE void embedding_backward_block(const A &args, listed_rows<W> &list) {
     const rota_embedding_params &p = args.params;
-    const uint32_t *index = rota_operand<const uint32_t>(args, 1);
-    const uint32_t class_step = rota_cuda_embedding_classes(p.classes);
-    const uint32_t column_step = rota_cuda_embedding_columns(p.classes, p.dim);
-    const uint32_t parts = (p.dim - 1) / column_step + 1;
+    const uint32_t *index = rota_operand<const uint32_t>(args, 1); /* a negative one is far outside */
+    const uint32_t class_step = rota_cuda_embedding_classes(p.classes), lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const uint32_t parts = (p.dim + 32 * W - 1) / (32 * W);
     const uint64_t group = rota_group_index(), class_at = group / parts * class_step;
     if (class_at >= p.classes) return;
     const uint32_t class0 = static_cast<uint32_t>(class_at), classes = min(class_step, p.classes - class0);
-    const uint32_t column0 = static_cast<uint32_t>(group % parts) * column_step;
-    const uint32_t columns = min(column_step, p.dim - column0);
+    const uint32_t column0 = static_cast<uint32_t>(group % parts) * (32 * W), columns = min(32u * W, p.dim - column0);
     const values<HALF> dy(rota_operand<const void>(args, 0), column0, p.dtype);
     const values<HALF> dtable(rota_operand<void>(args, 2), static_cast<uint64_t>(class0) * p.dim + column0, p.dtype);
     bool fresh = !p.accumulate;
     uint32_t listed = 0;
-    for (uint64_t first = 0; first < p.rows; first += TILE) {
-        listed = list_rows(index, first, p.rows, class0, classes, listed, list);
-        if (listed <= LISTED - TILE && first + TILE < p.rows) continue;
-        if (listed || fresh) add_listed<HALF, W>(dy, dtable, p.dim, classes, columns, listed, fresh, list);
+    uint64_t base = 0;
+    for (uint32_t i = threadIdx.x; i < CLASSES; i += ROTA_CUDA_THREADS) list.of_class[i] = 0;
+    __syncthreads();
+    for (uint64_t first = 0; first < p.rows;) {
+        listed = list_rows<W>(index, first + warp * TURN, p.rows, base, class0, classes, listed, list);
+        first += WARPS * TURN;
+        const bool full = listed > LISTED - TURN || first + WARPS * TURN - base > 1u << ROW_BITS;
+        if (!__syncthreads_or(full || first >= p.rows)) continue;
+        if (lane == 0) list.count[warp] = listed;
+        __syncthreads();
+        add_listed<HALF, W>(dy, dtable, p.dim, base, classes, columns, fresh, list);
+        __syncthreads(); /* before the lists and counts are of other rows */
+        for (uint32_t i = threadIdx.x; i < CLASSES; i += ROTA_CUDA_THREADS) list.of_class[i] = 0;
+        __syncthreads();
         fresh = false;
         listed = 0;
+        base = first;
     }
 }
 
 ROTA_KERNEL(embedding_backward, 3, rota_embedding_params, ROTA_CUDA_THREADS) {
-    __shared__ listed_rows list;
+    __shared__ __align__(16) unsigned char room[sizeof(listed_rows<8>)];
     if (args.params.dtype == DTYPE_F32) {
         if (args.params.dim % 4 == 0)
-            embedding_backward_block<false, 4>(args, list);
+            embedding_backward_block<false, 4>(args, *reinterpret_cast<listed_rows<4> *>(room));
         else
-            embedding_backward_block<false, 1>(args, list);
+            embedding_backward_block<false, 1>(args, *reinterpret_cast<listed_rows<1> *>(room));
     } else if (args.params.dim % 8 == 0)
-        embedding_backward_block<true, 8>(args, list);
+        embedding_backward_block<true, 8>(args, *reinterpret_cast<listed_rows<8> *>(room));
     else
-        embedding_backward_block<true, 1>(args, list);
+        embedding_backward_block<true, 1>(args, *reinterpret_cast<listed_rows<1> *>(room));
 }
 
 /* Integer and atomic. Rows outside are skipped. */

@@ -46,6 +46,9 @@ static const char bf16_text[] =
     "__device__ __forceinline__ float __bfloat162float(__nv_bfloat16 x) {\n"
     "    return __uint_as_float(static_cast<unsigned>(x.bits) << 16);\n}\n"
     "__device__ __forceinline__ __nv_bfloat16 __float2bfloat16_rn(float x) {\n"
+    "#if __CUDA_ARCH__ >= 800\n"
+    "    __nv_bfloat16 y; asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(y.bits) : \"f\"(x)); return y;\n"
+    "#endif\n"
     "    const unsigned u = __float_as_uint(x);\n"
     "    if ((u & 0x7FFFFFFFu) > 0x7F800000u) return {0x7FFF};\n"
     "    return {static_cast<unsigned short>((u + 0x7FFFu + (u >> 16 & 1u)) >> 16)};\n}\n";

@@ -2,6 +2,10 @@
 # Copies that run beside the arithmetic, and matrix units for bf16, begin with 80; 75 has a version without either.
 set(ROTA_CUDA_VIRTUAL_matmul_half 75 80)
 set(ROTA_CUDA_VIRTUAL_attention_half 75 80)
+# One instruction rounds to bf16, two values at once, from 80 on.
+foreach(image binary copy elementwise embedding norm reduce rows unary)
+  set(ROTA_CUDA_VIRTUAL_${image} 75 80)
+endforeach()
 # wgmma and setmaxnreg are of this one architecture.
 set(ROTA_CUDA_VIRTUAL_matmul_sm90 90a)
 set(ROTA_CUDA_VIRTUAL_matmul_bounded 90a)

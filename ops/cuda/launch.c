@@ -93,10 +93,7 @@ THREADS(variance, rota_variance_params, (uint64_t)p->outer *(p->inner == 1 ? 32 
 THREADS(variance_backward, rota_variance_params, (uint64_t)p->outer * p->n * p->inner)
 
 ELEMENTS(embedding, rota_embedding_params, (uint64_t)p->rows * p->dim)
-LAUNCH(embedding_backward, rota_embedding_params,
-       divide_up(p->classes, rota_cuda_embedding_classes(p->classes)) *
-           divide_up(p->dim, rota_cuda_embedding_columns(p->classes, p->dim)),
-       ROTA_CUDA_THREADS)
+LAUNCH(embedding_backward, rota_embedding_params, rota_cuda_embedding_blocks(p), ROTA_CUDA_THREADS)
 THREADS(index_add, rota_index_add_params, p->rows)
 
 ROWS(softmax, rota_softmax_params, p->rows, p->n)
@@ -112,7 +109,7 @@ ELEMENTS(batch_norm, rota_batch_norm_params, (uint64_t)p->outer * p->channels * 
 ELEMENTS(batch_norm_backward, rota_batch_norm_params, (uint64_t)p->outer * p->channels * p->inner)
 THREADS(rope, rota_rope_params, (uint64_t)p->rows *(p->dim - p->rotary / 2))
 
-ROWS(layernorm, rota_norm_params, p->rows, p->dim)
+LAUNCH(layernorm, rota_norm_params, rota_cuda_norm_blocks(p), ROTA_CUDA_THREADS)
 ROWS(residual_layernorm, rota_norm_params, p->rows, p->dim)
 ROWS(layernorm_backward, rota_norm_params, p->rows, p->dim)
 /* Columns of a thread, as norm.cu has it. */
@@ -123,3 +120,5 @@ THREADS(layernorm_backward_weight, rota_norm_params, norm_weight_threads(p))
 ROWS(rmsnorm, rota_norm_params, p->rows, p->dim)
 ROWS(rmsnorm_backward, rota_norm_params, p->rows, p->dim)
 THREADS(rmsnorm_backward_weight, rota_norm_params, norm_weight_threads(p))
+LAUNCH(layernorm_gradient, rota_norm_params, divide_up(p->rows, p->chunk), ROTA_CUDA_THREADS)
+LAUNCH(rmsnorm_gradient, rota_norm_params, divide_up(p->rows, p->chunk), ROTA_CUDA_THREADS)

@@ -9,6 +9,8 @@
     void rota_cuda_launch_##name(const void *params, const uint64_t *operand_bytes,                          \
                                  const rota_cuda_target *target, rota_cuda_launch *out_launch);
 ROTA_KERNEL_LIST(ROTA_CUDA_LAUNCH)
+ROTA_CUDA_LAUNCH(layernorm_gradient)
+ROTA_CUDA_LAUNCH(rmsnorm_gradient)
 #undef ROTA_CUDA_LAUNCH
 
 /* A launch of at least `blocks` blocks of `threads`, along y too where x alone would not hold them. Kernels

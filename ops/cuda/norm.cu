@@ -60,6 +60,89 @@ template <bool HALF, bool BLOCK, int W, bool LAYER, bool RESIDUAL, typename A> R
     stats[LAYER ? 2 * t.row + 1 : t.row] = rstd;
 }
 
+/* layernorm of 16-bit rows of whole vectors that a warp's registers hold, K vectors a lane: a warp has several rows, and loads
+ * the next one before it calculates. */
+template <uint32_t K, typename A> ROTA_DEVICE void layernorm_rows(const A &args) {
+    using array = values<true>;
+    constexpr uint32_t W = array::VECTOR, WARPS = ROTA_CUDA_THREADS / 32, SPAN = 32 * W;
+    const rota_norm_params &p = args.params;
+    const bool has_weight = p.flags & ROTA_NORM_WEIGHT, has_bias = p.flags & ROTA_NORM_BIAS;
+    const array x(rota_operand<const void>(args, 0), 0, p.dtype), y(rota_operand<void>(args, 3), 0, p.dtype);
+    const array weight(rota_operand<const void>(args, 1), 0, p.dtype), bias(rota_operand<const void>(args, 2), 0, p.dtype);
+    float *stats = rota_operand<float>(args, 4);
+    const bool whole = x.aligned() && y.aligned() && (!has_weight || weight.aligned()) && (!has_bias || bias.aligned());
+    const uint32_t lane = threadIdx.x % 32, column = lane * W, dim = p.dim;
+    const uint64_t rows_of_block = static_cast<uint64_t>(rota_cuda_norm_rows(p.rows)) * WARPS;
+    const uint64_t begin = rota_group_index() * rows_of_block, end = min(begin + rows_of_block, static_cast<uint64_t>(p.rows));
+    uint4 weights[K], biases[K], next[K];
+#pragma unroll
+    for (uint32_t k = 0; k < K; k++) {
+        if (column + k * SPAN >= dim) continue;
+        if (has_weight) weights[k] = weight.fetch(column + k * SPAN, whole);
+        if (has_bias) biases[k] = bias.fetch(column + k * SPAN, whole);
+    }
+    auto fetch = [&](uint64_t row) {
+#pragma unroll
+        for (uint32_t k = 0; k < K; k++)
+            if (column + k * SPAN < dim) next[k] = x.fetch(row * dim + column + k * SPAN, whole);
+    };
+    const row_threads<false> t;
+    const float inverse = 1.0f / static_cast<float>(dim);
+    uint64_t row = begin + threadIdx.x / 32;
+    if (row < end) fetch(row);
+    for (; row < end; row += WARPS) {
+        const uint64_t first = row * dim + column;
+        pack<W> value[K];
+#pragma unroll
+        for (uint32_t k = 0; k < K; k++)
+            if (column + k * SPAN < dim) value[k] = x.open(next[k]);
+        if (row + WARPS < end) fetch(row + WARPS);
+        float mean = 0.0f, squares = 0.0f;
+#pragma unroll
+        for (uint32_t k = 0; k < K; k++)
+#pragma unroll
+            for (uint32_t j = 0; j < W; j++)
+                if (column + k * SPAN < dim) mean += value[k].v[j];
+        mean = t.sum(mean) * inverse;
+#pragma unroll
+        for (uint32_t k = 0; k < K; k++)
+#pragma unroll
+            for (uint32_t j = 0; j < W; j++)
+                if (column + k * SPAN < dim) squares = fmaf(value[k].v[j] - mean, value[k].v[j] - mean, squares);
+        const float rstd = 1.0f / sqrtf(t.sum(squares) * inverse + p.eps);
+#pragma unroll
+        for (uint32_t k = 0; k < K; k++) {
+            if (column + k * SPAN >= dim) continue;
+            pack<W> w, b;
+            if (has_weight) w = weight.open(weights[k]);
+            if (has_bias) b = bias.open(biases[k]);
+#pragma unroll
+            for (uint32_t j = 0; j < W; j++) {
+                value[k].v[j] = (value[k].v[j] - mean) * rstd;
+                if (has_weight) value[k].v[j] *= w.v[j];
+                if (has_bias) value[k].v[j] += b.v[j];
+            }
+            y.place(first + k * SPAN, y.close(value[k]), whole);
+        }
+        if (lane != 0) continue;
+        stats[2 * row] = mean;
+        stats[2 * row + 1] = rstd;
+    }
+}
+
+/* run<K>: K vectors of 16 bytes a lane, for what rota_cuda_norm_by_vectors says. */
+#define ROTA_BY_VECTORS(dim, run, ...)                                                                       \
+    do {                                                                                                     \
+        if ((dim) <= 256)                                                                                    \
+            run<1>(__VA_ARGS__);                                                                             \
+        else if ((dim) <= 512)                                                                               \
+            run<2>(__VA_ARGS__);                                                                             \
+        else if ((dim) <= 768)                                                                               \
+            run<3>(__VA_ARGS__);                                                                             \
+        else                                                                                                 \
+            run<4>(__VA_ARGS__);                                                                             \
+    } while (0)
+
 template <bool HALF, bool BLOCK, int W, typename A> ROTA_DEVICE void layernorm_row(const A &args) {
     norm_row<HALF, BLOCK, W, true, false>(args);
 }
@@ -70,7 +153,10 @@ template <bool HALF, bool BLOCK, int W, typename A> ROTA_DEVICE void rmsnorm_row
     norm_row<HALF, BLOCK, W, false, false>(args);
 }
 ROTA_KERNEL(layernorm, 5, rota_norm_params, ROTA_CUDA_ROW_THREADS) {
-    ROTA_BY_VALUES(args.params.dtype, args.params.dim, layernorm_row, args);
+    if (rota_cuda_norm_by_vectors(&args.params))
+        ROTA_BY_VECTORS(args.params.dim, layernorm_rows, args);
+    else
+        ROTA_BY_VALUES(args.params.dtype, args.params.dim, layernorm_row, args);
 }
 ROTA_KERNEL(residual_layernorm, 7, rota_norm_params, ROTA_CUDA_ROW_THREADS) {
     ROTA_BY_VALUES(args.params.dtype, args.params.dim, residual_layernorm_row, args);
@@ -176,3 +262,100 @@ template <bool LAYER, typename A> ROTA_DEVICE void norm_backward_weight(const A 
 }
 ROTA_KERNEL(layernorm_backward_weight, 4, rota_norm_params, ROTA_CUDA_THREADS) { norm_backward_weight<true>(args); }
 ROTA_KERNEL(rmsnorm_backward_weight, 4, rota_norm_params, ROTA_CUDA_THREADS) { norm_backward_weight<false>(args); }
+
+/* Both of the above in one pass. A block has a chunk of rows, dealt to its warps in turns; of each row a lane has the same
+ * columns, K vectors, whose sums it keeps in registers, and in the end the warps' sums are added up in their order. */
+template <uint32_t K, bool LAYER, typename A> ROTA_DEVICE void norm_gradient_block(const A &args, float *shared) {
+    using array = values<true>;
+    constexpr uint32_t W = array::VECTOR, WARPS = ROTA_CUDA_THREADS / 32, SPAN = 32 * W;
+    const rota_norm_params &p = args.params;
+    const bool has_weight = p.flags & ROTA_NORM_WEIGHT, add = p.flags & ROTA_NORM_ACCUMULATE;
+    const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, column = lane * W, dim = p.dim;
+    const uint64_t chunk = rota_group_index(), chunks = (static_cast<uint64_t>(p.rows) + p.chunk - 1) / p.chunk;
+    if (chunk >= chunks) return;
+    const uint64_t begin = chunk * p.chunk, end = min(begin + p.chunk, static_cast<uint64_t>(p.rows));
+    const array x(rota_operand<const void>(args, 0), 0, p.dtype), dy(rota_operand<const void>(args, 3), 0, p.dtype);
+    const array weight(rota_operand<const void>(args, 1), 0, p.dtype), dx(rota_operand<void>(args, 4), 0, p.dtype);
+    const float *stats = rota_operand<const float>(args, 2);
+    const bool whole = x.aligned() && dy.aligned() && dx.aligned() && (!has_weight || weight.aligned());
+    const row_threads<false> t;
+    const float inverse = 1.0f / static_cast<float>(dim);
+    pack<W> sum[K] = {}, sum_h[K] = {};
+    for (uint64_t row = begin + warp; row < end; row += WARPS) {
+        const uint64_t first = row * dim + column;
+        uint4 xs[K], dys[K], before[K];
+#pragma unroll
+        for (uint32_t k = 0; k < K; k++) {
+            if (column + k * SPAN >= dim) continue;
+            xs[k] = x.fetch(first + k * SPAN, whole);
+            dys[k] = dy.fetch(first + k * SPAN, whole);
+            if (add) before[k] = dx.fetch(first + k * SPAN, whole);
+        }
+        const float mean = LAYER ? stats[2 * row] : 0.0f, rstd = stats[LAYER ? 2 * row + 1 : row];
+        float total = 0.0f, total_h = 0.0f;
+#pragma unroll
+        for (uint32_t k = 0; k < K; k++) {
+            if (column + k * SPAN >= dim) continue;
+            const pack<W> value = x.open(xs[k]);
+            pack<W> g = dy.open(dys[k]), w;
+            if (has_weight) w = weight.open(weight.fetch(column + k * SPAN, whole));
+#pragma unroll
+            for (uint32_t j = 0; j < W; j++) {
+                const float h = (value.v[j] - mean) * rstd;
+                sum_h[k].v[j] = fmaf(g.v[j], h, sum_h[k].v[j]);
+                if (LAYER) sum[k].v[j] += g.v[j];
+                if (has_weight) g.v[j] *= w.v[j];
+                if (LAYER) total += g.v[j];
+                total_h = fmaf(g.v[j], h, total_h);
+            }
+        }
+        total = LAYER ? t.sum(total) * inverse : 0.0f;
+        total_h = t.sum(total_h) * inverse;
+#pragma unroll
+        for (uint32_t k = 0; k < K; k++) {
+            if (column + k * SPAN >= dim) continue;
+            const pack<W> value = x.open(xs[k]);
+            pack<W> g = dy.open(dys[k]), w, b;
+            if (has_weight) w = weight.open(weight.fetch(column + k * SPAN, whole));
+            if (add) b = dx.open(before[k]);
+#pragma unroll
+            for (uint32_t j = 0; j < W; j++) {
+                if (has_weight) g.v[j] *= w.v[j];
+                g.v[j] = rstd * (g.v[j] - total - (value.v[j] - mean) * rstd * total_h);
+                if (add) g.v[j] += b.v[j];
+            }
+            dx.place(first + k * SPAN, dx.close(g), whole);
+        }
+    }
+    float *partial = rota_operand<float>(args, 5);
+#pragma unroll
+    for (int half = 0; half < (LAYER ? 2 : 1); half++) {
+        if (half) __syncthreads();
+#pragma unroll
+        for (uint32_t k = 0; k < K; k++)
+            if (column + k * SPAN < dim)
+#pragma unroll
+                for (uint32_t j = 0; j < W; j++) shared[warp * dim + column + k * SPAN + j] = (half ? sum : sum_h)[k].v[j];
+        __syncthreads();
+        for (uint32_t i = threadIdx.x; i < dim; i += ROTA_CUDA_THREADS) {
+            float all = shared[i];
+#pragma unroll
+            for (uint32_t w = 1; w < WARPS; w++) all += shared[w * dim + i];
+            partial[(half * chunks + chunk) * dim + i] = all;
+        }
+    }
+}
+
+template <uint32_t K, typename A> ROTA_DEVICE void layernorm_gradient_block(const A &args, float *shared) {
+    norm_gradient_block<K, true>(args, shared);
+}
+template <uint32_t K, typename A> ROTA_DEVICE void rmsnorm_gradient_block(const A &args, float *shared) {
+    norm_gradient_block<K, false>(args, shared);
+}
+#define ROTA_NORM_GRADIENT(name)                                                                             \
+    ROTA_KERNEL_BLOCKS(name, 6, rota_norm_params, ROTA_CUDA_THREADS, 2) {                                    \
+        __shared__ float shared[ROTA_CUDA_THREADS / 32 * ROTA_CUDA_WARP_ROW];                                \
+        ROTA_BY_VECTORS(args.params.dim, name##_block, args, shared);                                        \
+    }
+ROTA_NORM_GRADIENT(layernorm_gradient)
+ROTA_NORM_GRADIENT(rmsnorm_gradient)

@@ -91,7 +91,7 @@ template <int OP, typename T, bool BLOCK> ROTA_DEVICE void reduce_row(const redu
 
 /* A block has a tile of columns of a chunk, a lane neighbouring ones; warp w takes rows w, w + WARPS, and so on. */
 template <int OP, typename T> ROTA_DEVICE void reduce_column(const reduction<T> &r) {
-    constexpr uint32_t W = sizeof(T) == 4 ? 1 : 4, TILE = 32 * W;
+    constexpr uint32_t W = sizeof(T) == 4 ? 1 : 8, TILE = 32 * W;
     static_assert(TILE == (sizeof(T) == 4 ? ROTA_CUDA_REDUCE_TILE : ROTA_CUDA_REDUCE_TILE_HALF), "as the host counts blocks");
     using vector = several<T, W>;
     float(*part)[TILE] = reinterpret_cast<float(*)[TILE]>(r.shared);

@@ -119,26 +119,32 @@ template <bool HALF, bool BLOCK, int W, typename A> ROTA_DEVICE void cross_entro
     float maximum = negative_infinity(), sum = 0.0f, total = 0.0f;
     row.pass(t, p.pitch, [&](uint32_t i, const pack<W> *read) {
         if (i >= p.classes) return;
-        pack<W> all = *read;
-        const pack<W> *value = &all;
+        pack<W> value = *read;
         if (i + W > p.classes) {
 #pragma unroll
             for (int j = 1; j < W; j++)
-                if (i + j >= p.classes) all.v[j] = negative_infinity();
+                if (i + j >= p.classes) value.v[j] = negative_infinity();
         }
-        float highest = value->v[0];
+        float most[W]; /* of what are numbers: the sum is NaN if one is not */
 #pragma unroll
-        for (int j = 1; j < W; j++) highest = larger(value->v[j], highest);
-        if (!(highest <= maximum)) {
-            sum *= quick_exp(maximum - highest);
-            maximum = highest;
+        for (int j = 0; j < W; j++) most[j] = value.v[j];
+#pragma unroll
+        for (int step = W / 2; step > 0; step /= 2)
+#pragma unroll
+            for (int j = 0; j < step; j++) most[j] = fmaxf(most[j], most[j + step]);
+        if (!(most[0] <= maximum)) {
+            sum *= quick_exp(maximum - most[0]);
+            maximum = most[0];
         }
         const float base = maximum == negative_infinity() ? 0.0f : maximum;
+        float part = 0.0f;
 #pragma unroll
-        for (int j = 0; j < W; j++) {
-            sum += quick_exp(value->v[j] - base);
-            if (p.smoothing != 0.0f && i + j < p.classes) total += value->v[j];
-        }
+        for (int j = 0; j < W; j++) part += quick_exp(value.v[j] - base);
+        sum += part;
+        if (p.smoothing == 0.0f) return;
+#pragma unroll
+        for (int j = 0; j < W; j++)
+            if (i + j < p.classes) total += value.v[j];
     });
     const float highest = t.maximum(maximum);
     sum = t.sum(maximum == negative_infinity() ? 0.0f : sum * quick_exp(maximum - highest));
@@ -199,14 +205,31 @@ template <bool HALF, bool BLOCK, int W, typename A> ROTA_DEVICE void cross_entro
     const float scale = label < p.classes ? factor : not_a_number();
     const float hot = 1.0f - p.smoothing, every = p.smoothing / static_cast<float>(p.classes);
     const bool whole = logits.aligned() && dlogits.aligned(), ignored = given == p.ignored;
-    t.template walk<W>(p.pitch, [&](uint32_t i) {
-        pack<W> value = {};
-        if (!ignored) value = logits.template load<W>(i, whole);
+    /* All of a thread's loads of a stride before its stores, which may be to the same memory. */
+    constexpr uint32_t K = 4, STEP = row_threads<BLOCK>::size * W;
+    for (uint64_t first = t.lane * W; first < p.pitch; first += K * STEP) {
+        pack<W> value[K];
 #pragma unroll
-        for (int j = 0; j < W; j++)
-            value.v[j] = ignored || i + j >= p.classes ? 0.0f : (quick_exp(value.v[j] - lse) - (i + j == label ? hot : 0.0f) - every) * scale;
-        dlogits.template store<W>(i, value, whole);
-    });
+        for (uint32_t k = 0; k < K; k++)
+            if (first + k * STEP < p.pitch && !ignored) value[k] = logits.template load<W>(first + k * STEP, whole);
+#pragma unroll
+        for (uint32_t k = 0; k < K; k++) {
+            if (first + k * STEP >= p.pitch) break;
+            const uint32_t i = static_cast<uint32_t>(first + k * STEP);
+            pack<W> &v = value[k];
+            if (i + W <= p.classes && label - i >= W && !ignored) {
+#pragma unroll
+                for (int j = 0; j < W; j++) v.v[j] = (quick_exp(v.v[j] - lse) - every) * scale;
+            } else {
+#pragma unroll
+                for (int j = 0; j < W; j++)
+                    v.v[j] = ignored || i + j >= p.classes
+                                 ? 0.0f
+                                 : (quick_exp(v.v[j] - lse) - (i + j == label ? hot : 0.0f) - every) * scale;
+            }
+            dlogits.template store<W>(i, v, whole);
+        }
+    }
 }
 
 ROTA_KERNEL(cross_entropy_backward, 6, rota_cross_entropy_params, ROTA_CUDA_ROW_THREADS) {

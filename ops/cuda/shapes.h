@@ -23,7 +23,7 @@ enum {
     ROTA_CUDA_ROW_THREADS = 256,
     /* Columns of a block of a reduction along columns: of f32, and of 16 bits. */
     ROTA_CUDA_REDUCE_TILE = 32,
-    ROTA_CUDA_REDUCE_TILE_HALF = 128,
+    ROTA_CUDA_REDUCE_TILE_HALF = 256,
     /* Side of the tiles through which transposing copies go. */
     ROTA_CUDA_TRANSPOSE_TILE = 32,
     /* Matmul of f32: shared memory of the tiles of 128 x 128, 64 x 64 and 32 x 32. */
@@ -37,6 +37,8 @@ enum {
     ROTA_CUDA_MATMUL_HALF_THREADS = 128,
     /* ... on Hopper, within what a launch on Vulkan may ask for (matmul_bounded.cu): every tile's. */
     ROTA_CUDA_MATMUL_BOUNDED_SHARED = 43 * 1024,
+    /* Classes of a block of embedding_backward, at most. */
+    ROTA_CUDA_EMBEDDING_CLASSES = 64,
     /* Queries, or keys, of a block of attention, and its threads. */
     ROTA_CUDA_ATTENTION_ROWS = 64,
     ROTA_CUDA_ATTENTION_THREADS = 128,
@@ -58,6 +60,21 @@ ROTA_SHAPE_FN uint64_t rota_cuda_row_blocks(uint64_t rows, uint64_t n) {
 }
 ROTA_SHAPE_FN uint32_t rota_cuda_row_threads(uint64_t n) {
     return n <= ROTA_CUDA_WARP_ROW ? ROTA_CUDA_THREADS : ROTA_CUDA_ROW_THREADS;
+}
+
+/* Norms: whether 16-bit rows are whole vectors of 16 bytes that a warp's registers hold. */
+ROTA_SHAPE_FN bool rota_cuda_norm_by_vectors(const rota_norm_params *p) {
+    return p->dtype != 0 && p->dim <= ROTA_CUDA_WARP_ROW && p->dim % 8 == 0;
+}
+/* ... layernorm: rows of a warp then, several where that leaves enough warps for a large device. */
+ROTA_SHAPE_FN uint32_t rota_cuda_norm_rows(uint32_t rows) {
+    const uint32_t share = rows / 4096;
+    return share < 1 ? 1 : share > 8 ? 8 : share;
+}
+ROTA_SHAPE_FN uint64_t rota_cuda_norm_blocks(const rota_norm_params *p) {
+    if (!rota_cuda_norm_by_vectors(p)) return rota_cuda_row_blocks(p->rows, p->dim);
+    const uint64_t rows_of_block = (uint64_t)rota_cuda_norm_rows(p->rows) * (ROTA_CUDA_THREADS / 32);
+    return (p->rows + rows_of_block - 1) / rows_of_block;
 }
 
 /* The dimension along which x is contiguous, where y is contiguous along the innermost and a transposing copy
@@ -89,13 +106,16 @@ ROTA_SHAPE_FN rota_cuda_reduction rota_cuda_reduction_of(const rota_reduce_param
     return p->inner < 32 ? ROTA_CUDA_REDUCE_NARROW : ROTA_CUDA_REDUCE_COLUMN;
 }
 
-/* embedding_backward: classes of a block (many only where there are many), and its columns. */
+/* embedding_backward: classes of a block (many only where there are many); it has the columns of a warp, each
+ * lane a vector of 16 bytes where rows are made of whole ones, else an element. */
 ROTA_SHAPE_FN uint32_t rota_cuda_embedding_classes(uint32_t classes) {
     const uint32_t share = classes / 256;
-    return share < 1 ? 1 : share > 32 ? 32 : share;
+    return share < 1 ? 1 : share > ROTA_CUDA_EMBEDDING_CLASSES ? ROTA_CUDA_EMBEDDING_CLASSES : share;
 }
-ROTA_SHAPE_FN uint32_t rota_cuda_embedding_columns(uint32_t classes, uint32_t dim) {
-    return rota_cuda_embedding_classes(classes) >= 8 || dim < 128 ? dim : 128;
+ROTA_SHAPE_FN uint64_t rota_cuda_embedding_blocks(const rota_embedding_params *p) {
+    const uint32_t vector = p->dtype == 0 ? 4 : 8, columns = 32 * (p->dim % vector == 0 ? vector : 1);
+    const uint32_t step = rota_cuda_embedding_classes(p->classes);
+    return ((uint64_t)p->classes + step - 1) / step * (((uint64_t)p->dim + columns - 1) / columns);
 }
 
 #endif

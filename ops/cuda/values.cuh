@@ -17,13 +17,36 @@ ROTA_DEVICE uint32_t narrow_f16(float x) {
 }
 /* To nearest even; NaN stays NaN. */
 ROTA_DEVICE uint32_t narrow_bf16(float x) {
+#if __CUDA_ARCH__ >= 800
+    uint16_t bits;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    return bits;
+#else
     const uint32_t bits = __float_as_uint(x);
     return (x != x ? bits | 0x400000u : bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16;
+#endif
+}
+/* Two neighbours, the first in the low half. */
+ROTA_DEVICE uint32_t narrow_two_bf16(float first, float second) {
+#if __CUDA_ARCH__ >= 800
+    uint32_t bits;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(second), "f"(first));
+    return bits;
+#else
+    return narrow_bf16(first) | narrow_bf16(second) << 16;
+#endif
 }
 
-/* exp for exponents that are 0 or less, or close to it: two instructions, and a relative error of |x| 2^-24 or so. */
-ROTA_DEVICE float quick_exp(float x) { return exp2f(x * 1.4426950408889634f); }
+/* exp for exponents that are 0 or less, or close to it: two instructions, and a relative error of |x| 2^-24 or so; 0 below
+ * 2^-126. */
+ROTA_DEVICE float quick_exp(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.4426950408889634f));
+    return y;
+}
 
+/* values::fetch and ::place move VECTOR neighbours as they lie, for a kernel that keeps many of them; ::open and ::close are
+ * between those and f32. */
 template <bool HALF> struct values;
 
 template <> struct values<false> {
@@ -34,6 +57,18 @@ template <> struct values<false> {
     ROTA_DEVICE bool aligned() const { return aligned16(p); }
     ROTA_DEVICE float at(uint64_t i) const { return p[i]; }
     ROTA_DEVICE void put(uint64_t i, float value) const { p[i] = value; }
+    ROTA_DEVICE uint4 fetch(uint64_t i, bool whole) const {
+        const uint32_t *from = reinterpret_cast<const uint32_t *>(p) + i;
+        return whole ? *reinterpret_cast<const uint4 *>(from) : make_uint4(from[0], from[1], from[2], from[3]);
+    }
+    ROTA_DEVICE void place(uint64_t i, uint4 q, bool whole) const { store<4>(i, open(q), whole); }
+    ROTA_DEVICE pack<4> open(uint4 q) const {
+        return {{__uint_as_float(q.x), __uint_as_float(q.y), __uint_as_float(q.z), __uint_as_float(q.w)}};
+    }
+    ROTA_DEVICE uint4 close(const pack<4> &value) const {
+        return make_uint4(__float_as_uint(value.v[0]), __float_as_uint(value.v[1]), __float_as_uint(value.v[2]),
+                          __float_as_uint(value.v[3]));
+    }
     template <int W> ROTA_DEVICE pack<W> load(uint64_t i, bool whole) const {
         pack<W> value;
         if constexpr (W % 4 == 0)
@@ -74,23 +109,50 @@ template <> struct values<true> {
     ROTA_DEVICE uint32_t narrow(float x) const { return f16 ? narrow_f16(x) : narrow_bf16(x); }
     ROTA_DEVICE float at(uint64_t i) const { return widen(p[i]); }
     ROTA_DEVICE void put(uint64_t i, float value) const { p[i] = static_cast<uint16_t>(narrow(value)); }
+    ROTA_DEVICE uint4 fetch(uint64_t i, bool whole) const {
+        if (whole) return *reinterpret_cast<const uint4 *>(p + i);
+        uint32_t word[4];
+#pragma unroll
+        for (int j = 0; j < 4; j++) word[j] = p[i + 2 * j] | static_cast<uint32_t>(p[i + 2 * j + 1]) << 16;
+        return make_uint4(word[0], word[1], word[2], word[3]);
+    }
+    ROTA_DEVICE void place(uint64_t i, uint4 q, bool whole) const {
+        if (whole) {
+            *reinterpret_cast<uint4 *>(p + i) = q;
+            return;
+        }
+        const uint32_t word[4] = {q.x, q.y, q.z, q.w};
+#pragma unroll
+        for (int j = 0; j < 8; j++) p[i + j] = static_cast<uint16_t>(word[j / 2] >> 16 * (j % 2));
+    }
+    ROTA_DEVICE pack<8> open(uint4 q) const {
+        const uint32_t word[4] = {q.x, q.y, q.z, q.w};
+        pack<8> value;
+        if (f16) {
+#pragma unroll
+            for (int j = 0; j < 8; j++) value.v[j] = widen_f16(word[j / 2] >> 16 * (j % 2));
+        } else {
+#pragma unroll
+            for (int j = 0; j < 8; j++) value.v[j] = __uint_as_float(j % 2 ? word[j / 2] & 0xFFFF0000u : word[j / 2] << 16);
+        }
+        return value;
+    }
+    ROTA_DEVICE uint4 close(const pack<8> &value) const {
+        uint32_t word[4];
+        if (f16) {
+#pragma unroll
+            for (int j = 0; j < 8; j += 2) word[j / 2] = narrow_f16(value.v[j]) | narrow_f16(value.v[j + 1]) << 16;
+        } else {
+#pragma unroll
+            for (int j = 0; j < 8; j += 2) word[j / 2] = narrow_two_bf16(value.v[j], value.v[j + 1]);
+        }
+        return make_uint4(word[0], word[1], word[2], word[3]);
+    }
     /* W 8: one vector of 16 bytes. */
     template <int W> ROTA_DEVICE pack<W> load(uint64_t i, bool whole) const {
         pack<W> value;
         if constexpr (W == 8)
-            if (whole) {
-                const uint4 q = *reinterpret_cast<const uint4 *>(p + i);
-                const uint32_t word[4] = {q.x, q.y, q.z, q.w};
-                if (f16) {
-#pragma unroll
-                    for (int j = 0; j < 8; j++) value.v[j] = widen_f16(word[j / 2] >> 16 * (j % 2));
-                } else {
-#pragma unroll
-                    for (int j = 0; j < 8; j++)
-                        value.v[j] = __uint_as_float(j % 2 ? word[j / 2] & 0xFFFF0000u : word[j / 2] << 16);
-                }
-                return value;
-            }
+            if (whole) return open(fetch(i, true));
 #pragma unroll
         for (int j = 0; j < W; j++) value.v[j] = at(i + j);
         return value;
@@ -98,10 +160,7 @@ template <> struct values<true> {
     template <int W> ROTA_DEVICE void store(uint64_t i, const pack<W> &value, bool whole) const {
         if constexpr (W == 8)
             if (whole) {
-                uint32_t word[4];
-#pragma unroll
-                for (int j = 0; j < 8; j += 2) word[j / 2] = narrow(value.v[j]) | narrow(value.v[j + 1]) << 16;
-                *reinterpret_cast<uint4 *>(p + i) = make_uint4(word[0], word[1], word[2], word[3]);
+                place(i, close(value), true);
                 return;
             }
 #pragma unroll
