@@ -348,9 +348,9 @@ static double rounding(rota_dtype type, double tolerance) {
 
 static void test_embedding(void **state) {
     (void)state;
-    const uint32_t shapes[][3] = {{1, 1, 1},          {70, 33, 9},        {300, 130, 65}, {129, 1300, 4},
-                                  {5000, 40, 3000},   {2100, 300, 10000}, {9000, 24, 5},  {20001, 16, 700},
-                                  {33003, 24, 50257}, {9000, 264, 600}};
+    const uint32_t shapes[][3] = {{1, 1, 1},         {70, 33, 9},        {300, 130, 65}, {129, 1300, 4},
+                                  {5000, 40, 3000},  {2100, 300, 10000}, {9000, 24, 5},  {20001, 16, 700},
+                                  {1100, 24, 17000}, {9000, 264, 600}};
     for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         FOR_DTYPE(type) {
             rota_embedding_params p = {shapes[i][0], shapes[i][1], shapes[i][2], 0, type};
@@ -436,9 +436,9 @@ static void norm_case(const rota_norm_params *given, rota_dtype type) {
 static void test_norm(void **state) {
     (void)state;
     /* among them rows that end within a warp's last vectors, and more rows than warps */
-    const uint32_t shapes[][3] = {{1, 1, 1},     {7, 33, 3},   {130, 128, 32}, {5, 1031, 2},
-                                  {9, 2052, 4},  {3, 9000, 2}, {1, 768, 8},    {70, 776, 16},
-                                  {33, 1024, 9}, {40, 520, 8}, {19, 264, 64},  {33001, 16, 32}};
+    const uint32_t shapes[][3] = {{1, 1, 1},    {7, 33, 3},   {130, 128, 32}, {5, 1031, 2},
+                                  {9, 2052, 4}, {3, 9000, 2}, {1, 768, 8},    {18, 776, 8},
+                                  {9, 1024, 4}, {16, 520, 8}, {19, 264, 64},  {8200, 8, 32}};
     for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (uint32_t flags = 0; flags < 4; flags++) FOR_DTYPE(type) {
                 const rota_norm_params p = {shapes[i][0], shapes[i][1], flags, 1e-2f, shapes[i][2], type};
