@@ -16,11 +16,17 @@ static void log_line(void *user, rota_log_level level, const char *message) {
 }
 
 pair *open_pair(uint64_t seed, uint64_t timeout_ns, uint32_t timeline_fails_in) {
+    return open_pair_with(&(adversary_options){.shares_memory = true,
+                                               .timelines = true,
+                                               .seed = seed,
+                                               .faults.timeline_fails_in = timeline_fails_in},
+                          timeout_ns);
+}
+
+pair *open_pair_with(const adversary_options *adversary, uint64_t timeout_ns) {
     pair *p = calloc(1, sizeof *p);
     assert_non_null(p);
-    p->options.shares_memory = p->options.timelines = true;
-    p->options.seed = seed;
-    p->options.faults.timeline_fails_in = timeline_fails_in;
+    p->options = *adversary;
     rota_runtime_options options = ROTA_RUNTIME_OPTIONS(.log = {log_line, p, ROTA_LOG_INFO},
                                                         .timeout_ns = timeout_ns, .queues_per_device = 3);
     assert_ok(adversary_runtime_open(&p->options, &options, &p->runtime));

@@ -18,6 +18,7 @@ typedef struct pair {
 
 /* timeline_fails_in: as adversary_options.faults; with 1 the host orders the two. */
 pair *open_pair(uint64_t seed, uint64_t timeout_ns, uint32_t timeline_fails_in);
+pair *open_pair_with(const adversary_options *adversary, uint64_t timeout_ns);
 /* In order: nothing is left, and nothing was done that may not be. */
 void close_pair(pair *p);
 

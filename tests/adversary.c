@@ -445,7 +445,7 @@ static rota_status open_device(const rota_exec_driver *driver, uint32_t index,
     device->base.caps.unified_host = device->options->unified_host;
     device->base.caps.runs_host_nodes = !device->options->no_host_nodes;
     device->base.caps.submit_never_blocks = device->options->submit_never_blocks;
-    device->base.caps.shares_memory = device->options->shares_memory && !device->options->unified_host;
+    device->base.caps.shares_memory = device->options->shares_memory;
     device->base.caps.makes_timelines = device->options->timelines;
     if (device->base.caps.shares_memory && device->options->timelines)
         device->base.caps.timeline_queues = (1u << options->queue_count) - 1;

@@ -69,7 +69,7 @@ typedef struct adversary_options {
     bool unified_host;  /* offered as a capability; both are tested */
     bool no_host_nodes; /* host functions must go elsewhere */
     bool submit_never_blocks;
-    bool shares_memory; /* all devices say that they are one GPU; not with unified_host */
+    bool shares_memory; /* all devices say that they are one GPU */
     bool timelines;     /* and wait for each other; with shares_memory */
     bool foreign; /* with shares_memory: one GPU with the CUDA stand-in's, which signals timelines too */
     uint64_t max_allocation_bytes; /* 0: 1 GiB */

@@ -126,7 +126,6 @@ static int open_runtime(fuzz *f, uint64_t seed) {
     f->adversary.shares_memory = f->shared;
     f->adversary.timelines = f->shared && configuration % 4 != 0;
     f->adversary.foreign = f->shared && strcmp(f->ids[0], "cuda-stub") == 0;
-    if (f->shared) f->adversary.unified_host = false;
     /* No less than the smoke test's buffers; arenas are cut at it. */
     if (f->mode) f->adversary.mode = (adversary_mode)(f->mode - 1);
     if (test_below(&random, 3) == 0) f->adversary.max_allocation_bytes = 262144;

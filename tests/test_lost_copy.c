@@ -90,23 +90,35 @@ static rota_ticket begin(rota_plan *plan) {
     return ticket;
 }
 
-/* x is 1 everywhere. `from_first`: while the first is well, what both have is copied from it, else from the
- * second. `host_orders`: nothing waits on its device for another one. */
-static void open_stage(stage *s, bool asks, bool from_first, bool host_orders, bool at_third) {
-    *s = (stage){.p = open_pair(7, 20000000000u, host_orders ? 1 : 0)};
-    s->first = s->p->devices[from_first ? 0 : 1];
-    s->second = s->p->devices[from_first ? 1 : 0];
-    s->p->options.shares_memory = false;
+typedef struct setting {
+    bool asks;        /* what failed, node by node; as a GPU, which does not, else */
+    bool from_first;  /* while the first is well, what both have is copied from it; else from the second */
+    bool host_orders; /* nothing waits on its device for another one */
+    bool unified;     /* the host sees the memory of the first and of the second */
+    bool at_third;    /* x is written there, not to the first */
+} setting;
+
+/* x is 1 everywhere. */
+static void open_stage(stage *s, setting a) {
+    *s = (stage){.p = open_pair_with(&(adversary_options){.shares_memory = true,
+                                                          .timelines = true,
+                                                          .seed = 7,
+                                                          .unified_host = a.unified,
+                                                          .faults.timeline_fails_in = a.host_orders ? 1 : 0},
+                                     20000000000u)};
+    s->first = s->p->devices[a.from_first ? 0 : 1];
+    s->second = s->p->devices[a.from_first ? 1 : 0];
+    s->p->options.shares_memory = s->p->options.unified_host = false;
     assert_ok(rota_device_open(s->p->runtime, "cpu", &s->cpu));
     assert_ok(rota_device_open(s->p->runtime, "adversary:2", &s->third));
-    assert_int_equal(ra_load_relaxed(&s->first->linked) != 0, !host_orders);
-    if (!asks) {
+    assert_int_equal(ra_load_relaxed(&s->first->linked) != 0, !a.host_orders);
+    if (!a.asks) {
         never_asks(s->first);
         never_asks(s->second);
         never_asks(s->third);
     }
     ra_store_release(&late_may, 0);
-    s->x = words(s, at_third ? s->third : s->first, "x", 1);
+    s->x = words(s, a.at_third ? s->third : s->first, "x", 1);
 }
 
 static void close_stage(stage *s) {
@@ -162,7 +174,10 @@ typedef enum meeting {
 static void a_copy_meets_the_loss(meeting when, bool asks, bool writes) {
     stage s;
     rota_ticket far_ticket = {0}, step_ticket;
-    open_stage(&s, asks, when == WITH_THE_LOST, when == BEFORE_HANDED_OVER, false);
+    open_stage(&s, (setting){.asks = asks,
+                             .from_first = when == WITH_THE_LOST,
+                             .host_orders = when == BEFORE_HANDED_OVER,
+                             .unified = when == WITHOUT_FIRST_HALF});
     rota_plan *near = copying_x(&s, s.second, "near"), *far = copying_x(&s, s.cpu, "far"),
               *gate = changing(&s, s.first, &test_gate, 0, WORDS),
               *step = changing(&s, s.first, &test_increment, 0, WORDS);
@@ -186,8 +201,6 @@ static void a_copy_meets_the_loss(meeting when, bool asks, bool writes) {
         assert_ok(rota_submit_wait(step, NULL, 0, &step_ticket));
     }
     test_gates_running(1);
-    if (when == WITHOUT_FIRST_HALF)
-        s.second->exec->caps.unified_host = s.first->exec->caps.unified_host = true;
     if (when != BEFORE_SEQUENCED) far_ticket = begin(far);
     const uint64_t deadline = rota_deadline_after(10000000000u);
     while (when == AFTER_HANDED_OVER && s.p->options.timeline_waits == waits && rota_clock_ns() < deadline)
@@ -197,7 +210,6 @@ static void a_copy_meets_the_loss(meeting when, bool asks, bool writes) {
     is_lost(step_ticket);
     if (when == BEFORE_SEQUENCED) assert_ok(rota_submit_wait(far, NULL, 0, &far_ticket));
     is_lost(far_ticket);
-    s.second->exec->caps.unified_host = s.first->exec->caps.unified_host = false;
     expect_x(&s, 0, WORDS, 0);
     fails_too(near);
     fails_too(far);
@@ -237,7 +249,7 @@ static void ranges_of_one_move(void **state) {
     for (uint32_t i = 0; i < 2; i++) {
         const bool is_late = i % 2;
         stage s;
-        open_stage(&s, is_late, false, is_late, false);
+        open_stage(&s, (setting){.asks = is_late, .host_orders = is_late});
         rota_plan *near = copying_x(&s, s.second, "near"), *far = copying_x(&s, s.cpu, "far"),
                   *gate = changing(&s, s.first, &test_gate, 0, HALF),
                   *step = changing(&s, s.first, &test_increment, 0, HALF),
@@ -274,7 +286,7 @@ static void copies_of_copies(void **state) {
     (void)state;
     for (uint32_t i = 0; i < 2; i++) {
         stage s;
-        open_stage(&s, i, i, !i, false);
+        open_stage(&s, (setting){.asks = i, .from_first = i, .host_orders = !i});
         rota_plan *near = copying_x(&s, s.second, "near"), *far = copying_x(&s, s.cpu, "far"),
                   *third = copying_x(&s, s.third, "third"),
                   *gate = changing(&s, s.first, &test_gate, 0, WORDS),
@@ -304,7 +316,7 @@ static void copies_of_lost_copies(void **state) {
     (void)state;
     for (uint32_t i = 0; i < 2; i++) {
         stage s;
-        open_stage(&s, i, i, true, false);
+        open_stage(&s, (setting){.asks = i, .from_first = i, .host_orders = true});
         rota_plan *near = copying_x(&s, s.second, "near"), *far = copying_x(&s, s.cpu, "far"),
                   *third = copying_x(&s, s.third, "third"),
                   *gate = changing(&s, s.first, &test_gate, 0, WORDS),
@@ -354,7 +366,7 @@ static void a_copy_of_the_same_plan(void **state) {
     (void)state;
     for (uint32_t i = 0; i < 2; i++) {
         stage s;
-        open_stage(&s, i, i, !i, false);
+        open_stage(&s, (setting){.asks = i, .from_first = i, .host_orders = !i});
         rota_plan *near = copying_x(&s, s.second, "near"), *far = copying_x(&s, s.cpu, "far"),
                   *gate = changing(&s, s.first, &test_gate, 0, WORDS),
                   *both = change_and_look(&s, words(&s, s.cpu, "seen", 0));
@@ -381,7 +393,7 @@ static void a_copy_of_the_same_plan(void **state) {
 static void a_copy_for_the_lost_one(bool is_written, bool both_are_lost) {
     for (uint32_t i = 0; i < 2; i++) {
         stage s;
-        open_stage(&s, i, !i, true, true);
+        open_stage(&s, (setting){.asks = i, .from_first = !i, .host_orders = true, .at_third = true});
         rota_plan *near = copying_x(&s, s.second, "near"),
                   *back = changing(&s, s.third, &test_increment, 0, WORDS),
                   *step = changing(&s, s.third, &late_kernel, 0, WORDS),
@@ -426,7 +438,7 @@ static void what_was_written_stays_good(void **state) {
     (void)state;
     for (uint32_t i = 0; i < 2; i++) {
         stage s;
-        open_stage(&s, i, true, !i, false);
+        open_stage(&s, (setting){.asks = i, .from_first = true, .host_orders = !i});
         rota_plan *near = copying_x(&s, s.second, "near"), *third = copying_x(&s, s.third, "third"),
                   *far = copying_x(&s, s.cpu, "far"),
                   *step = changing(&s, s.first, &test_increment, 0, WORDS);

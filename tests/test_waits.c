@@ -13,7 +13,8 @@
 #include "sched/testing.h"
 #include "tests/adversary.h"
 
-enum { DEADLINE_MS = 300, BEAT_MS = 60, QUEUES = 4 };
+/* Of beats several are within a deadline, so that a busy machine may make one late. */
+enum { DEADLINE_MS = 1200, BEAT_MS = 200, SOON_MS = 2 * DEADLINE_MS + 1000, QUEUES = 4 };
 #define MS 1000000ull
 
 static _Atomic uint32_t never;
@@ -136,7 +137,7 @@ static void others_progress_extends_no_wait(void **state) {
     assert_null(failure);
     assert_int_equal(status, ROTA_TIMEOUT);
     assert_true(took >= DEADLINE_MS * MS);
-    assert_true(took < (DEADLINE_MS + 450) * MS);
+    assert_true(took < SOON_MS * MS);
     assert_ok(rota_wait(hung, 20000 * MS));
     rota_plan_release(hangs);
     rota_plan_release(h.plan);
@@ -156,7 +157,7 @@ static void later_chains_extend_no_wait(void **state) {
     uint64_t number, begin = rota_clock_ns();
     while (rota_ticket_number(last, &number) == ROTA_BUSY) nap_ms(1);
     assert_status(rota_wait(hung, 0), ROTA_TIMEOUT);
-    assert_true(rota_clock_ns() - begin < (DEADLINE_MS + 450) * MS);
+    assert_true(rota_clock_ns() - begin < SOON_MS * MS);
     test_gate_open(true);
     assert_ok(rota_wait(last, 20000 * MS));
     rota_plan_release(hangs);
@@ -306,7 +307,7 @@ static void other_deliveries_extend_no_wait(void **state) {
     assert_status(rota_wait(t2, 0), ROTA_TIMEOUT);
     const uint64_t took = rota_clock_ns() - begin;
     assert_true(took >= DEADLINE_MS * MS);
-    assert_true(took < (DEADLINE_MS + 450) * MS);
+    assert_true(took < SOON_MS * MS);
     assert_int_equal(rota_poll(last), ROTA_BUSY);
     test_gate_open(true);
     assert_ok(rota_wait(t2, 20000 * MS));
@@ -452,9 +453,12 @@ static void a_spread_ticket_ends_with_its_last_device(void **state) {
         if (plan->parts[plan->segments[plan->final_segment].part].device == lossy) {
             tried++;
             test_gate_open(false);
-            ra_store_seq_cst(&adversary.faults.lost_in_works, 1);
+            ra_store_seq_cst(&adversary.faults.silent,
+                             true); /* what is not begun before the loss is not run */
             assert_ok(rota_submit(plan, NULL, &ticket));
             test_gates_running(1);
+            ra_store_seq_cst(&adversary.faults.lost_in_works, 1);
+            ra_store_seq_cst(&adversary.faults.silent, false);
             const uint64_t deadline = rota_deadline_after(20000 * MS);
             while (!rota_device_is_lost(lossy) && rota_clock_ns() < deadline) nap_ms(1);
             assert_true(rota_device_is_lost(lossy));
