@@ -6,6 +6,7 @@
 #include <time.h>
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "tests/sequenced.h"
 
 static void log_line(void *user, rota_log_level level, const char *message) {
     pair *p = user;
@@ -125,14 +126,12 @@ void scene_open(scene *s, uint64_t timeout_ns) {
     /* Once round, with the copy sequenced while the gate is shut: from then on the first signals what it
      * waits for. */
     rota_ticket ticket;
-    uint64_t number = 0;
     test_gate_open(false);
     assert_ok(rota_submit_wait(s->gate, NULL, 0, NULL));
     assert_ok(rota_submit_wait(s->step, NULL, 0, NULL));
     assert_ok(rota_submit_wait(s->copy, NULL, 0, NULL));
     assert_ok(rota_submit_wait(s->alone, NULL, 0, &ticket)); /* comes after it */
-    while (rota_ticket_number(ticket, &number) == ROTA_BUSY)
-        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    test_sequenced(ticket);
     test_gate_open(true);
     test_expect_words(s->y, WORDS, 2);
 }

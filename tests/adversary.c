@@ -317,8 +317,10 @@ static rota_status submit(rota_exec_device *base, const rota_exec_work *works, u
         }
         device->queues[work->queue].handed_over = work->signal_value;
         if (work->timeline) adversary_timeline_promise(device, work->timeline, work->signal_value);
-        if (device->options->breaks.early_signal)
+        if (device->options->breaks.early_signal) {
+            atomic_store(&device->queues[work->queue].too_early, work->signal_value);
             device->host.advanced(device->host.user, work->queue, work->signal_value);
+        }
         atomic_fetch_add(&device->unfinished, 1);
         pthread_mutex_lock(&device->lock);
         if (device->inbox_tail)

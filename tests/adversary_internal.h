@@ -100,6 +100,7 @@ typedef struct adversary_queue {
     adversary_work *next_start;  /* first work not started */
     uint64_t reached;            /* its timeline */
     uint64_t handed_over;        /* submit side: the newest value */
+    _Atomic uint64_t too_early;  /* the newest value that breaks.early_signal reported */
 } adversary_queue;
 
 typedef struct adversary_device {

@@ -482,7 +482,8 @@ static void advance(adversary_device *device, uint32_t q) {
     }
     if (device->options->trace)
         fprintf(stderr, "  %u: q%u reached %llu\n", device->index, q, (unsigned long long)queue->reached);
-    if (!device->options->breaks.early_signal) device->host.advanced(device->host.user, q, queue->reached);
+    if (!device->options->breaks.early_signal && queue->reached > atomic_load(&queue->too_early))
+        device->host.advanced(device->host.user, q, queue->reached);
 }
 
 /* Chooses one of the started works. Uniform choice alone rarely finds an order in which one work is far

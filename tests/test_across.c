@@ -11,6 +11,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "sched/runtime_internal.h"
+#include "tests/sequenced.h"
 
 static uint64_t device_waits(const pair *p) {
     rota_runtime_stats stats = ROTA_RUNTIME_STATS();
@@ -519,8 +520,7 @@ static void moves_in_vain(bool is_given) {
     assert_ok(rota_submit_wait(step, NULL, 0, NULL));
     assert_ok(rota_submit_wait(copy, NULL, 0, NULL));
     assert_ok(rota_submit_wait(alone, NULL, 0, &ticket));
-    while (rota_ticket_number(ticket, &number) == ROTA_BUSY)
-        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    test_sequenced(ticket);
     test_gate_open(true);
     test_expect_words(y, WORDS, 6);
     test_expect_words(x, WORDS, 6);

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "sched/runtime_internal.h"
 #include "tests/across_kit.h"
+#include "tests/sequenced.h"
 
 typedef struct strike {
     rota_device *first, *second;
@@ -80,11 +81,10 @@ static const rota_kernel read_early_kernel = {
 static void begin_copy(pair *p, rota_plan *copy, bool on_device) {
     const uint64_t before = p->options.timeline_waits;
     const uint64_t deadline = rota_deadline_after(5000000000u);
-    uint64_t number = 0;
     rota_ticket ticket;
     assert_ok(rota_submit_wait(copy, NULL, 0, &ticket));
-    while (rota_ticket_number(ticket, &number) == ROTA_BUSY ||
-           (on_device && p->options.timeline_waits == before && rota_clock_ns() < deadline))
+    test_sequenced(ticket);
+    while (on_device && p->options.timeline_waits == before && rota_clock_ns() < deadline)
         (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
 }
 

@@ -9,6 +9,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "sched/runtime_internal.h"
+#include "tests/sequenced.h"
 
 #define SOON_NS 10000000000u
 
@@ -124,13 +125,6 @@ static void halt(pair *p, rota_device *device, rota_plan *plan, const char *func
 
 /* ---- What it waits for ---- */
 
-static void is_sequenced(rota_ticket ticket) {
-    uint64_t number = 0;
-    const uint64_t deadline = rota_deadline_after(SOON_NS);
-    while (rota_ticket_number(ticket, &number) == ROTA_BUSY && rota_clock_ns() < deadline) nap();
-    assert_true(number != 0);
-}
-
 /* Something fails that has to do with nothing else, or is well again. */
 static void set_failed(rota_runtime *runtime, rota_plan *failing, bool fails) {
     rota_ticket ticket;
@@ -159,7 +153,7 @@ static void what_is_with_the_other_driver(void **state) {
     halt(s.p, s.p->devices[1], s.alone, "rota_sleeper_prepare", 1);
     expect_halt();
     assert_ok(rota_submit_wait(s.copy, NULL, 0, &s.copy_ticket));
-    is_sequenced(s.copy_ticket);
+    test_sequenced(s.copy_ticket);
     set_failed(s.p->runtime, failing, true);
     go_on("rota_sleeper_prepare", 1); /* after the copy came, and is held */
     assert_int_equal(ra_load_relaxed(&s.p->devices[1]->held_count), 1);
@@ -189,8 +183,7 @@ static rota_status wait_at_second(const rota_kernel_call *call) {
 }
 static const rota_kernel second_gate = {
     .name = "second gate", .operand_count = 1, .cpu = {.fn = wait_at_second}};
-static const rota_kernel late_gate = {
-    .name = "late gate", .operand_count = 2, .cpu = {.fn = wait_at_second}};
+static const rota_kernel late_gate = {.name = "late gate", .operand_count = 2, .cpu = {.fn = wait_at_second}};
 
 /* The thread has seen works in the gate, and before it looks whether the next one is to wait for them, they
  * have left, and something has failed. */
@@ -218,11 +211,11 @@ static void a_gate_that_is_empty_by_then(void **state) {
     halt(s.p, s.p->devices[1], s.alone, "rota_sleeper_prepare", 1);
     expect_halt();
     assert_ok(rota_submit_wait(s.copy, NULL, 0, &s.copy_ticket));
-    is_sequenced(s.copy_ticket);
+    test_sequenced(s.copy_ticket);
     go_on("rota_sleeper_prepare", 2); /* once more, as that came, and now it is with the device */
     assert_int_equal(ra_load_acquire(&s.p->devices[1]->gate.pending), 1);
     assert_ok(rota_submit_wait(copy, NULL, 0, &ticket));
-    is_sequenced(ticket);
+    test_sequenced(ticket);
     go_on("rota_gate_takes", 2);
     test_gate_open(true);
     assert_ok(rota_wait(s.copy_ticket, SOON_NS));
@@ -284,7 +277,7 @@ static void what_comes_before_once_a_device_is_lost(void **state) {
     halt(p, all[2], alone, "rota_sleeper_prepare", 1);
     expect_halt();
     assert_ok(rota_submit_wait(plan, NULL, 0, &ticket));
-    is_sequenced(ticket);
+    test_sequenced(ticket);
     go_on("rota_sleeper_prepare", 1);
     assert_int_equal(ra_load_relaxed(&all[2]->held_count), 1);
     rota_device_set_lost(all[1], "given up by the test");

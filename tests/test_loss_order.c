@@ -11,6 +11,7 @@
 #include "sched/runtime_internal.h"
 #include "tests/adversary.h"
 #include "tests/runtime_support.h"
+#include "tests/sequenced.h"
 
 enum { WORDS = 64, DEVICES = 3 };
 
@@ -29,11 +30,6 @@ typedef struct world {
 
 static void nap(void) {
     (void)nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
-}
-
-static void until_sequenced(rota_ticket ticket) {
-    uint64_t number = 0;
-    while (rota_ticket_number(ticket, &number) == ROTA_BUSY) nap();
 }
 
 static world *world_open(void) {
@@ -72,7 +68,7 @@ static void submit_all(world *w, bool stays) {
     assert_ok(rota_buffer_read_async(w->x, 0, w->words, sizeof w->words, &w->read));
     assert_ok(rota_submit_wait(w->second, NULL, 0, NULL));
     assert_ok(rota_submit_wait(w->third, NULL, 0, &w->last));
-    until_sequenced(w->last);
+    test_sequenced(w->last);
 }
 
 static void lose(world *w) {
@@ -179,7 +175,7 @@ static void begin_linked(linked *l, rota_ticket *out_look, rota_ticket *out_next
     assert_ok(rota_submit_wait(l->fails, NULL, 0, NULL));
     assert_ok(rota_submit_wait(l->look, NULL, 0, out_look));
     assert_ok(rota_submit_wait(l->next, NULL, 0, out_next));
-    until_sequenced(*out_next);
+    test_sequenced(*out_next);
     const uint64_t deadline = rota_deadline_after(5000000000u);
     while (l->options.timeline_waits < waits + 2 && rota_clock_ns() < deadline) nap();
 }
@@ -196,7 +192,7 @@ static void an_order_that_the_lost_one_was_to_keep(void **state) {
     begin_linked(l, &look, &next);
     assert_true(l->options.timeline_waits >= waits + 2);
     assert_ok(rota_submit_wait(l->last, NULL, 0, &last));
-    until_sequenced(last);
+    test_sequenced(last);
     rota_device_set_lost(l->devices[LOST], "given up by the test");
     const rota_places other = rota_residency_bit(l->y->residency, l->devices[OTHER]);
     while (rota_poison_copies(l->runtime, l->y, 0, WORDS * 4, other) == 0) nap();

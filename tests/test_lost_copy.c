@@ -9,6 +9,7 @@
 #include "sched/runtime_internal.h"
 #include "tests/across_kit.h"
 #include "tests/adversary_internal.h"
+#include "tests/sequenced.h"
 
 #define HALF (WORDS / 2)
 
@@ -82,10 +83,8 @@ static void run(rota_plan *plan) {
 /* Sequenced, and not over. */
 static rota_ticket begin(rota_plan *plan) {
     rota_ticket ticket;
-    uint64_t number;
-    const uint64_t deadline = rota_deadline_after(10000000000u);
     assert_ok(rota_submit_wait(plan, NULL, 0, &ticket));
-    while (rota_ticket_number(ticket, &number) == ROTA_BUSY && rota_clock_ns() < deadline) nap();
+    test_sequenced(ticket);
     assert_int_equal(rota_poll(ticket), ROTA_BUSY);
     return ticket;
 }
