@@ -92,7 +92,7 @@ function(rota_cuda_compile name source)
   set(folder ${PROJECT_BINARY_DIR}/generated/cuda)
   set(script ${PROJECT_SOURCE_DIR}/cmake/cuda_image.cmake)
   file(GLOB includes CONFIGURE_DEPENDS
-    ${PROJECT_SOURCE_DIR}/exec/cuda/*.cuh ${PROJECT_SOURCE_DIR}/ops/cuda/*.cuh ${PROJECT_SOURCE_DIR}/ops/cuda/*_tiles.h ${PROJECT_SOURCE_DIR}/ops/kernel_params.h)
+    ${PROJECT_SOURCE_DIR}/exec/cuda/*.cuh ${PROJECT_SOURCE_DIR}/ops/cuda/*.cuh ${PROJECT_SOURCE_DIR}/ops/cuda/*_tiles.h ${PROJECT_SOURCE_DIR}/ops/*_params.h)
   get_filename_component(source ${source} ABSOLUTE)
   string(JOIN "|" flags ${ROTA_CUDA_FLAGS} ${codes} -I${PROJECT_SOURCE_DIR} -I${PROJECT_SOURCE_DIR}/exec/cuda)
   string(JOIN "|" inputs ${source} ${includes})

@@ -20,9 +20,7 @@
 #define ROTA_OPS_KERNELS_H
 
 #include "../graph/kernel.h"
-#include "attention_params.h"
 #include "kernel_params.h"
-#include "linear_params.h"
 #include "tensor.h"
 
 /* Every built-in kernel: rota_kernel_find("<name>"), shader ops/vk/<name>.comp, entry <name> of an image of

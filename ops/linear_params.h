@@ -1,9 +1,31 @@
-/* The linear kernels' operands, parameters, and what they compute. Apart from kernel_params.h, since no CUDA
- * image reads them. */
+/* Products of matrices: operands, parameters, and what each computes. C and CUDA C++; see kernel_params.h. */
 #ifndef ROTA_OPS_LINEAR_PARAMS_H
 #define ROTA_OPS_LINEAR_PARAMS_H
 
 #include <stdint.h>
+
+/* ---- matmul, matmul_f16, matmul_bf16: a:READ, b:READ, c:WRITE (READWRITE with ACCUMULATE or gaps).
+ * For each of batch[0] * batch[1] * batch[2] batches, c[i, j] = alpha * sum_p a(i, p) * b(p, j) (+ c[i, j]).
+ * a(i, p) is a[i * lda + p], or a[p * lda + i] with TRANSPOSE_A; b(p, j) is b[p * ldb + j], or b[j * ldb + p]
+ * with TRANSPOSE_B; c[i * ldc + j]. matmul: all f32. matmul_f16 and _bf16: a and b of that type, sums in f32,
+ * c f32 or of that type (c_dtype). ---- */
+
+#define ROTA_MATMUL_TRANSPOSE_A 1u
+#define ROTA_MATMUL_TRANSPOSE_B 2u
+#define ROTA_MATMUL_ACCUMULATE 4u /* c f32 only */
+/* A promise: a, b and c begin at multiples of 16 bytes. Changes no result; lets a device take a kernel that
+ * needs it. */
+#define ROTA_MATMUL_ALIGNED_16 8u
+
+typedef struct rota_matmul_params {
+    uint32_t m, n, k;
+    uint32_t lda, ldb, ldc;
+    uint32_t flags;
+    uint32_t c_dtype; /* rota_dtype */
+    float alpha;
+    uint32_t batch[3];
+    uint32_t a_batch_stride[3], b_batch_stride[3], c_batch_stride[3];
+} rota_matmul_params;
 
 /* ---- linear: x:READ, w:READ, bias:READ [n], residual:READ [m, n], kept:WRITE [m, n], y:WRITE [m, n]. All of
  * `dtype`; x is a and w is b of a matmul without batches; the rest contiguous. y = act(x w + bias) +

@@ -48,7 +48,7 @@ change appended sched/runtime.h '} rota_runtime_options;' 'uint64_t later; } rot
 "$source_dir/scripts/abi.py" --check "$stored.txt" --root "$work/appended/rota" >/dev/null
 change middle sched/runtime.h $'    uint64_t timeout_ns;\n' $'    uint64_t later; uint64_t timeout_ns;\n'
 noticed middle "member rota_runtime_options.timeout_ns was "
-change padding ops/ops.h '} rota_linear;' 'bool later; } rota_linear;'
+change padding ops/ops_linear.h '} rota_linear;' 'bool later; } rota_linear;'
 noticed padding "member rota_linear.later is new at "
 change value ops/tensor.h '} rota_tensor;' 'uint64_t later; } rota_tensor;'
 noticed value "struct rota_tensor was of "

@@ -4,7 +4,6 @@
 
 #include "graph/kernel.h"
 #include "ops/kernel_params.h"
-#include "ops/linear_params.h"
 #include "ops/tensor.h"
 
 /* One way of cuBLASLt's to compute a product; its bytes may be kept for as long as the library's version and

@@ -271,8 +271,7 @@ static void compile_variant(variant *made, const rota_cuda_target *target) {
     const char *texts[TEXTS_MAX] = {stdint_text, "\n", fp16_text, bf16_text};
     uint32_t count = 4;
     for (const rota_fused_text *text = rota_fused_texts; text->path && count < TEXTS_MAX; text++, count++) {
-        const bool is_abi = strcmp(text->path, "exec/cuda/rota_kernel.cuh") == 0;
-        names[count] = is_abi ? "rota_kernel.cuh" : text->path;
+        names[count] = text->path;
         texts[count] = (const char *)text->text;
     }
     char *source = malloc(SOURCE_BYTES_MAX);

@@ -4,7 +4,6 @@
 
 #include "graph/kernel.h"
 #include "ops/kernel_params.h"
-#include "ops/linear_params.h"
 
 #ifdef ROTA_HAVE_CUDA
 

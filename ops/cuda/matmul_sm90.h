@@ -6,7 +6,6 @@
 #include "graph/kernel.h"
 #include "ops/cuda/matmul_sm90_tiles.h"
 #include "ops/kernel_params.h"
-#include "ops/linear_params.h"
 #include "ops/tensor.h"
 
 #define ROTA_MATMUL_SM90_COUNT_TILE(...) +1
