@@ -1,0 +1,101 @@
+/* Lowered programs: what sched makes of a plan and gives to a device (exec.h). Internal; not installed. */
+#ifndef ROTA_EXEC_EXEC_PROGRAM_H
+#define ROTA_EXEC_EXEC_PROGRAM_H
+
+#include <stdint.h>
+#include "graph/graph.h"
+
+typedef struct rota_exec_program rota_exec_program;
+/* A program with memories of its own. */
+typedef struct rota_exec_instance rota_exec_instance;
+
+typedef enum rota_exec_command_kind {
+    ROTA_EXEC_COMMAND_KERNEL,
+    ROTA_EXEC_COMMAND_COPY, /* operand 0 destination (WRITE), operand 1 source (READ) */
+    ROTA_EXEC_COMMAND_FILL, /* operand 0 */
+    ROTA_EXEC_COMMAND_HOST  /* CPU executor only */
+} rota_exec_command_kind;
+
+typedef struct rota_exec_operand {
+    uint64_t offset_bytes; /* added to the base; below 2^48 */
+    uint64_t size_bytes;
+    /* Base: the address of memories[memory] of the instance; or, if is_slot, block[memory], a 64-bit address
+     * given at each submission (on the CPU executor it may be any host pointer). */
+    uint32_t memory;
+    uint8_t is_slot;
+    uint8_t mode; /* rota_access_mode */
+    uint16_t reserved;
+} rota_exec_operand;
+
+/* A bindable parameter taken from the argument block: the low 4 or all 8 bytes of block[word] at every
+ * submission. */
+typedef struct rota_exec_binding {
+    uint32_t bindable; /* index in kernel->bindables */
+    uint32_t word;
+} rota_exec_binding;
+
+typedef struct rota_exec_command {
+    uint32_t node;         /* for messages and per-node times: see rota_exec_host.node_name */
+    uint8_t kind;          /* rota_exec_command_kind */
+    uint8_t operand_count; /* a kernel's, and one more where the scheduler added a workspace (last) */
+    uint8_t binding_count;
+    uint8_t reserved;
+    uint32_t first_operand; /* in program->operands */
+    uint32_t first_binding; /* in program->bindings */
+    union {
+        struct {
+            const rota_kernel *kernel;
+            const void *params; /* kernel->param_bytes; lives as long as the program description */
+            uint32_t groups[3]; /* where the kernel has no grid function */
+        } kernel;
+        struct {
+            uint32_t pattern;
+        } fill;
+        struct {
+            rota_host_fn fn;
+            void *user;
+        } host;
+    } u;
+} rota_exec_command;
+
+typedef struct rota_exec_batch {
+    uint32_t first_command, command_count; /* commands of a segment are contiguous, batch after batch */
+} rota_exec_batch;
+
+typedef struct rota_exec_segment {
+    uint32_t queue;
+    uint32_t first_batch, batch_count; /* batch_count 0: an empty segment that only waits and signals */
+    uint32_t first_command, command_count;
+    uint32_t first_join, join_count; /* of the program's joins */
+} rota_exec_segment;
+
+typedef enum rota_exec_memory_kind {
+    ROTA_EXEC_BASE_PERSISTENT, /* one persistent buffer's memory: the same in every instance */
+    ROTA_EXEC_BASE_ARENA,      /* a piece of a transient arena: per arena */
+    ROTA_EXEC_BASE_STAGING     /* mapped memory of INPUT or OUTPUT contents: per instance */
+} rota_exec_memory_kind;
+
+/* A lowered program. Borrowed by program_create until program_destroy; immutable. */
+typedef struct rota_exec_program_desc {
+    const char *name;
+    uint32_t queue_count;
+    uint32_t command_count, operand_count, binding_count, batch_count, segment_count, memory_count;
+    const rota_exec_command *commands;
+    const rota_exec_operand *operands;
+    const rota_exec_binding *bindings;
+    const rota_exec_batch *batches;
+    const rota_exec_segment *segments;
+    /* Edges inside segments, over command indices: successors of c are successor[first_successor[c] ..
+     * first_successor[c+1]); predecessor_count[c] is how many there are. From command_count on stand joins,
+     * which have no command: one is passed when its predecessors completed or were passed, and has
+     * successors, commands or joins of higher numbers, in the same segment. Batches need none. */
+    uint32_t join_count;
+    const uint32_t *first_successor; /* command_count + join_count + 1 */
+    const uint32_t *successor;
+    const uint32_t *predecessor_count;
+    uint32_t block_words;       /* 8-byte words of the argument block; 0: none */
+    const uint8_t *memory_kind; /* rota_exec_memory_kind of each memory */
+    const void *owner;          /* for rota_exec_host.node_name and the poison calls */
+} rota_exec_program_desc;
+
+#endif

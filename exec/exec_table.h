@@ -1,0 +1,104 @@
+/* A device and its calls: the table that each executor fills (exec.h says who calls what). Internal; not
+ * installed. */
+#ifndef ROTA_EXEC_EXEC_TABLE_H
+#define ROTA_EXEC_EXEC_TABLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "base/status.h"
+#include "exec/device.h"
+#include "exec/exec_host.h"
+#include "exec/exec_memory.h"
+#include "exec/exec_program.h"
+#include "exec/exec_work.h"
+
+typedef struct rota_exec_device rota_exec_device;
+
+/* Times of one command in its last completed run, on the host's clock (rota_clock_ns), only with diagnostics.
+ */
+typedef struct rota_exec_time {
+    uint64_t begin_ns, end_ns; /* both 0: not run */
+} rota_exec_time;
+
+typedef struct rota_exec_device_vtable {
+    /* Stops the device. Ends at the deadline whatever the driver does: what it may still touch, or call the
+     * host from, is then abandoned, its bytes counted in out_abandoned_bytes (never 0 then). No calls follow.
+     */
+    void (*close)(rota_exec_device *device, uint64_t deadline_ns, uint64_t *out_abandoned_bytes);
+    /* OUT_OF_MEMORY names asked and free bytes. */
+    rota_status (*memory_create)(rota_exec_device *device, uint64_t size_bytes, uint32_t flags,
+                                 const char *name, rota_exec_memory **out_memory);
+    void (*memory_destroy)(rota_exec_device *device, rota_exec_memory *memory);
+    /* Where caps.shares_memory: a descriptor of memory made with ROTA_EXEC_MEMORY_SHARED; and memory of
+     * another device by its descriptor, at an address of this device's own, which memory_destroy ends. */
+    rota_status (*memory_export)(rota_exec_device *device, rota_exec_memory *memory,
+                                 rota_exec_export *out_export);
+    rota_status (*memory_import)(rota_exec_device *device, const rota_exec_export *from, const char *name,
+                                 rota_exec_memory **out_memory);
+    /* Where caps.timeline_queues: a timeline at 0, new where fd is -1 (caps.makes_timelines), else the one
+     * that fd stands for, which stays the caller's. It lives until close. */
+    rota_status (*timeline_create)(rota_exec_device *device, int fd, rota_exec_timeline **out_timeline);
+    /* Where caps.makes_timelines; the descriptor is the caller's to close. */
+    rota_status (*timeline_export)(rota_exec_device *device, rota_exec_timeline *timeline, int *out_fd);
+    /* Lets the timeline reach the value, from outside all queues: whoever should have signalled it is lost,
+     * and what waits for it on this GPU is to go on. May be asked again and again, and of a device that is
+     * lost itself. One thread at a time. */
+    rota_status (*timeline_signal)(rota_exec_device *device, rota_exec_timeline *timeline, uint64_t value);
+    /* Compiles pipelines and so on; may block. UNSUPPORTED names kernel and reason. */
+    rota_status (*program_create)(rota_exec_device *device, const rota_exec_program_desc *desc,
+                                  rota_exec_program **out_program);
+    void (*program_destroy)(rota_exec_device *device, rota_exec_program *program);
+    /* A program with its memories (memory_count of them, borrowed until instance_destroy): command buffers
+     * are recorded here, once. If the program has argument words, an instance is not submitted again before
+     * its earlier submission completed, unless caps.reuse_in_flight. Without, it may be in flight any number
+     * of times. */
+    rota_status (*instance_create)(rota_exec_device *device, rota_exec_program *program,
+                                   rota_exec_memory *const *memories, rota_exec_instance **out_instance);
+    void (*instance_destroy)(rota_exec_device *device, rota_exec_instance *instance);
+    /* Hands over works, in order; may merge them into one driver call and signal only the last value of a
+     * run. May block in the driver, never for a stopped application thread. DEVICE_LOST or OUT_OF_MEMORY:
+     * nothing of the rest was submitted and `lost` was or will be called. */
+    rota_status (*submit)(rota_exec_device *device, const rota_exec_work *works, uint32_t count);
+    /* Per-command times of the instance's last completed run (diagnostics only). `out` has the program's
+     * command_count entries. */
+    rota_status (*times)(rota_exec_device *device, rota_exec_instance *instance, rota_exec_time *out);
+    /* Diagnostics: the node most likely running or stuck, for deadline messages. False if not known.
+     * Wait-free, as who asks is inside a wait: takes what the executor's own threads have noted, enters no
+     * driver. */
+    bool (*stuck_node)(rota_exec_device *device, rota_exec_instance *instance, uint32_t *out_node);
+    /* NULL, or: the CPU time so far of the threads with which the executor watches the device (not of those
+     * that run kernels), spinning excluded. Any thread. */
+    uint64_t (*own_cpu_ns)(rota_exec_device *device);
+} rota_exec_device_vtable;
+
+typedef struct rota_exec_caps {
+    bool unified_host; /* device addresses are host pointers: no staging memory, slots may hold host pointers
+                        */
+    bool reuse_in_flight;     /* an instance with argument words may be submitted again before it completed */
+    bool submit_never_blocks; /* the sequencer may call submit itself */
+    bool runs_host_nodes;
+    bool shares_memory;       /* with devices that say so too and whose `gpu` is the same */
+    bool makes_timelines;     /* that those take over by descriptor */
+    uint32_t timeline_queues; /* bit per logical queue whose works can wait for and signal such timelines */
+} rota_exec_caps;
+
+/* An executor's device object starts with this. */
+struct rota_exec_device {
+    const rota_exec_device_vtable *vtable;
+    rota_exec_caps caps;
+    rota_device_info info;
+    uint8_t gpu[16]; /* which GPU it is, as its vendor tells them apart; with caps.shares_memory */
+    const rota_cuda_target *cuda; /* what CUDA kernels are chosen by; NULL on other devices */
+};
+
+/* The kernel whose cuda part a node of `kernel` runs on a device: asked in the same way by who compiles a
+ * plan and by who launches it. */
+static inline const rota_kernel *rota_exec_cuda_kernel(const rota_kernel *kernel, const void *params,
+                                                       const uint64_t *operand_bytes, uint32_t slot_mask,
+                                                       const rota_cuda_target *target) {
+    const rota_kernel *other =
+        kernel->cuda.select ? kernel->cuda.select(params, operand_bytes, slot_mask, target) : NULL;
+    return other ? other : kernel;
+}
+
+#endif

@@ -1,0 +1,69 @@
+/* Works: what is handed to a device's submit (exec.h says what orders them). Internal; not installed. */
+#ifndef ROTA_EXEC_EXEC_WORK_H
+#define ROTA_EXEC_EXEC_WORK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "exec/exec_memory.h"
+#include "exec/exec_program.h"
+
+typedef struct rota_exec_timeline rota_exec_timeline;
+
+#define ROTA_EXEC_QUEUES_MAX 22
+
+typedef struct rota_exec_wait {
+    uint32_t queue;
+    uint64_t value;
+} rota_exec_wait;
+
+/* Most timeline_waits of one work. */
+#define ROTA_EXEC_TIMELINE_WAITS_MAX 4
+
+/* A wait, on the device, for another device of the same GPU: until a timeline that both have has the value.
+ */
+typedef struct rota_exec_timeline_wait {
+    rota_exec_timeline *timeline; /* this device's object */
+    uint64_t value;
+} rota_exec_timeline_wait;
+
+/* A copy that comes with a work instead of with a program: host reads and writes, moves between devices. Any
+ * byte offsets and sizes. Both are memories of this device; on a device with caps.unified_host either may
+ * instead be any mapped memory, of which only `host` is used. The copies of one work do not overlap and are
+ * unordered. */
+typedef struct rota_exec_copy {
+    rota_exec_memory *destination, *source;
+    uint64_t destination_offset, source_offset, size_bytes;
+} rota_exec_copy;
+
+/* One submission of one segment, or of a list of copies. */
+typedef struct rota_exec_work {
+    rota_exec_instance *instance; /* NULL: no commands, only waits, copies if any, and a signal */
+    const rota_exec_copy *copies; /* with instance NULL; read during submit only */
+    uint32_t copy_count;
+    uint32_t segment;
+    /* The segment's own, or in its place one from segment_queues on: that for all works of the submission
+     * whose segments are of the same queue. */
+    uint32_t queue;
+    uint64_t signal_value;       /* greater than every earlier one of this queue */
+    const rota_exec_wait *waits; /* read during submit only, as is block */
+    uint32_t wait_count;
+    /* The work comes after works of devices that share memory with this one, which the host has seen complete
+     * or which timeline_waits are for. What they wrote is to be visible to this work and to all that are
+     * handed over after it. */
+    bool acquires;
+    /* Cumulative along the queue like waits. Each is for a value whose signal the other device's driver was
+     * given before, so what waits for what on the GPU follows the order of submission, and no circle can
+     * arise. */
+    const rota_exec_timeline_wait *timeline_waits; /* read during submit only */
+    uint32_t timeline_wait_count;
+    /* NULL, or what other devices wait for instead of this queue: made to reach signal_value, or a later
+     * value of the queue, once the queue's timeline may, and the driver has been told to when submit returns.
+     */
+    rota_exec_timeline *timeline;
+    /* block_words words of arguments; the executor copies them during submit. Every work of a submission has
+     * the same contents. NULL where block_words is 0. */
+    const uint64_t *block;
+    void *cookie; /* handed back through rota_exec_host */
+} rota_exec_work;
+
+#endif
