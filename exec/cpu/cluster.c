@@ -5,7 +5,7 @@
  * gathered in a depth-first topological order and as contiguous pieces of it: all edges go forward in that
  * order, so edges between pieces go forward too and no cycle of units can arise. Large kernels whose items
  * may be split stand alone, and so do joins, which are units without commands. */
-#include "exec/cpu/cpu.h"
+#include "exec/cpu/cluster.h"
 
 #include <string.h>
 

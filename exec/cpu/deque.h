@@ -19,6 +19,14 @@
 
 typedef struct rota_cpu_task rota_cpu_task;
 
+/* What deques hold: a work about to start, or a unit of a started one. */
+typedef enum rota_cpu_task_kind { ROTA_CPU_TASK_WORK, ROTA_CPU_TASK_UNIT } rota_cpu_task_kind;
+struct rota_cpu_task {
+    rota_cpu_task *overflow_next; /* while it stands on the overflow list (all deques full) */
+    uint32_t kind;
+    uint32_t unit; /* UNIT: index in the program */
+};
+
 typedef struct rota_cpu_deque {
     _Alignas(64) _Atomic int64_t top;
     _Alignas(64) _Atomic int64_t bottom;

@@ -1,5 +1,5 @@
 /* The CPU executor's driver: opening a device with its workers, and closing it by a deadline. */
-#include "exec/cpu/cpu.h"
+#include "exec/cpu/device.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -9,6 +9,9 @@
 #include "base/clock.h"
 #include "base/futex.h"
 #include "base/signals.h"
+#include "exec/cpu/info.h"
+#include "exec/cpu/instance.h"
+#include "exec/cpu/program.h"
 
 enum {
     STOP_LEAST_NS = 2000000, /* what any close may take */
@@ -44,11 +47,12 @@ static void free_device(rota_cpu_device *device) {
     for (uint32_t i = 0; device->workers && i < device->worker_count; i++)
         rota_cpu_deque_free(&device->workers[i].deque);
     free(device->workers);
-    rota_cpu_deque_free(&device->inject);
+    rota_cpu_deque_free(&device->tasks.inject);
     rota_cpu_queues_free(device);
+    rota_cpu_instance_free_all(device);
     rota_cpu_program_free_all(device);
     rota_cpu_memory_free_all(device);
-    (void)pthread_mutex_destroy(&device->mutex);
+    (void)pthread_mutex_destroy(&device->objects.mutex);
     free(device);
 }
 
@@ -67,16 +71,16 @@ static bool is_any_outside_kernels(rota_cpu_device *device, uint32_t started) {
  * before the host may go. */
 static bool stop_workers(rota_cpu_device *device, uint32_t started, uint64_t deadline_ns) {
     /* Pairs with the loads after each command, in next_task and in park. */
-    ra_store_seq_cst(&device->stop, ROTA_CPU_CLOSES);
+    ra_store_seq_cst(&device->end.stop, ROTA_CPU_CLOSES);
     rota_cpu_wake_all(device);
-    rota_futex_wake(&device->stop, INT32_MAX); /* those parked */
+    rota_futex_wake(&device->end.stop, INT32_MAX); /* those parked */
     uint64_t least = rota_deadline_after(STOP_LEAST_NS), most = rota_deadline_after(STOP_MOST_NS);
     if (deadline_ns < least) deadline_ns = least;
     if (most < deadline_ns) most = deadline_ns;
     for (;;) {
-        uint32_t exited = ra_load_seq_cst(&device->exited_count);
+        uint32_t exited = ra_load_seq_cst(&device->end.exited_count);
         if (exited == started) break;
-        if (rota_futex_wait(&device->exited_count, exited, deadline_ns) || rota_clock_ns() < deadline_ns)
+        if (rota_futex_wait(&device->end.exited_count, exited, deadline_ns) || rota_clock_ns() < deadline_ns)
             continue;
         if (deadline_ns >= most || !is_any_outside_kernels(device, started)) break;
         deadline_ns = rota_deadline_after(STOP_LEAST_NS);
@@ -107,10 +111,11 @@ static void close_device(rota_exec_device *base, uint64_t deadline_ns, uint64_t 
     if (stop_workers(device, device->worker_count, deadline_ns)) {
         free_device(device);
     } else {
-        pthread_mutex_lock(&device->mutex);
+        pthread_mutex_lock(&device->objects.mutex);
         /* With the device itself, so that the count is never 0 where something is abandoned. */
-        abandoned = device->allocated_bytes + sizeof *device + device->worker_count * sizeof *device->workers;
-        pthread_mutex_unlock(&device->mutex);
+        abandoned =
+            device->objects.allocated_bytes + sizeof *device + device->worker_count * sizeof *device->workers;
+        pthread_mutex_unlock(&device->objects.mutex);
         rota_cpu_device *head = ra_load_relaxed(&abandoned_devices);
         do {
             device->next_abandoned = head;
@@ -191,7 +196,7 @@ static rota_status fill_device(rota_cpu_device *device, const rota_exec_open_opt
     if (!device->workers)
         return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for %u workers", device->worker_count);
     memset(device->workers, 0, bytes);
-    bool is_ready = rota_cpu_deque_init(&device->inject, ROTA_CPU_INJECT_CAPACITY);
+    bool is_ready = rota_cpu_deque_init(&device->tasks.inject, ROTA_CPU_INJECT_CAPACITY);
     for (uint32_t i = 0; i < device->worker_count; i++) {
         rota_cpu_worker *worker = &device->workers[i];
         worker->device = device;
@@ -219,7 +224,7 @@ static rota_status open_device(const rota_exec_driver *driver, uint32_t index,
     rota_cpu_device *device = aligned_alloc(64, sizeof *device);
     if (!device) return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for a device");
     memset(device, 0, sizeof *device);
-    int error = pthread_mutex_init(&device->mutex, NULL);
+    int error = pthread_mutex_init(&device->objects.mutex, NULL);
     if (error) {
         free(device);
         return rota_fail(ROTA_SYSTEM, "cpu: a mutex cannot be made: %s", strerror(error));

@@ -1,7 +1,7 @@
 /* What the machine is: cores, memory and names, by hwloc.
  *
  * Threads: any at once. Each call reads the topology anew, which takes some milliseconds. */
-#include "exec/cpu/cpu.h"
+#include "exec/cpu/info.h"
 
 #include <hwloc.h>
 #include <hwloc/glibc-sched.h>

@@ -1,10 +1,12 @@
 /* Memory of the CPU executor: host memory, page-aligned and untouched when large.
  *
  * Threads: any at once; blocks in malloc, mmap and the device's list mutex. */
-#include "exec/cpu/cpu.h"
+#include "exec/cpu/memory.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
+
+#include "exec/cpu/device.h"
 
 enum {
     MAP_MIN_BYTES =
@@ -22,11 +24,12 @@ struct rota_cpu_memory {
 /* Takes `size` from what the machine has, or fails with both numbers. */
 static rota_status reserve(rota_cpu_device *device, uint64_t size, const char *name) {
     uint64_t total = device->base.info.memory_bytes;
-    pthread_mutex_lock(&device->mutex);
-    uint64_t free_bytes = device->allocated_bytes < total ? total - device->allocated_bytes : 0;
+    pthread_mutex_lock(&device->objects.mutex);
+    uint64_t free_bytes =
+        device->objects.allocated_bytes < total ? total - device->objects.allocated_bytes : 0;
     bool fits = size <= free_bytes;
-    if (fits) device->allocated_bytes += size;
-    pthread_mutex_unlock(&device->mutex);
+    if (fits) device->objects.allocated_bytes += size;
+    pthread_mutex_unlock(&device->objects.mutex);
     if (fits) return ROTA_OK;
     return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: '%s' asks for %llu bytes; %llu of the machine's %llu are free",
                      name ? name : "", (unsigned long long)size, (unsigned long long)free_bytes,
@@ -34,9 +37,9 @@ static rota_status reserve(rota_cpu_device *device, uint64_t size, const char *n
 }
 
 static void unreserve(rota_cpu_device *device, uint64_t size) {
-    pthread_mutex_lock(&device->mutex);
-    device->allocated_bytes -= size;
-    pthread_mutex_unlock(&device->mutex);
+    pthread_mutex_lock(&device->objects.mutex);
+    device->objects.allocated_bytes -= size;
+    pthread_mutex_unlock(&device->objects.mutex);
 }
 
 rota_status rota_cpu_memory_create(rota_exec_device *base, uint64_t size_bytes, uint32_t flags,
@@ -74,11 +77,11 @@ rota_status rota_cpu_memory_create(rota_exec_device *base, uint64_t size_bytes, 
     memory->base =
         (rota_exec_memory){.address = (uint64_t)(uintptr_t)host, .host = host, .size_bytes = size_bytes};
     memory->allocated_bytes = (size_t)rounded;
-    pthread_mutex_lock(&device->mutex);
-    memory->next = device->memories;
+    pthread_mutex_lock(&device->objects.mutex);
+    memory->next = device->objects.memories;
     if (memory->next) memory->next->previous = memory;
-    device->memories = memory;
-    pthread_mutex_unlock(&device->mutex);
+    device->objects.memories = memory;
+    pthread_mutex_unlock(&device->objects.mutex);
     *out_memory = &memory->base;
     return ROTA_OK;
 }
@@ -87,14 +90,14 @@ void rota_cpu_memory_destroy(rota_exec_device *base, rota_exec_memory *given) {
     if (!given) return;
     rota_cpu_device *device = rota_cpu_device_of(base);
     rota_cpu_memory *memory = (rota_cpu_memory *)given;
-    pthread_mutex_lock(&device->mutex);
+    pthread_mutex_lock(&device->objects.mutex);
     if (memory->next) memory->next->previous = memory->previous;
     if (memory->previous)
         memory->previous->next = memory->next;
     else
-        device->memories = memory->next;
-    device->allocated_bytes -= memory->allocated_bytes;
-    pthread_mutex_unlock(&device->mutex);
+        device->objects.memories = memory->next;
+    device->objects.allocated_bytes -= memory->allocated_bytes;
+    pthread_mutex_unlock(&device->objects.mutex);
     if (memory->is_mapped)
         (void)munmap(memory->base.host, memory->allocated_bytes);
     else
@@ -103,5 +106,5 @@ void rota_cpu_memory_destroy(rota_exec_device *base, rota_exec_memory *given) {
 }
 
 void rota_cpu_memory_free_all(rota_cpu_device *device) {
-    while (device->memories) rota_cpu_memory_destroy(&device->base, &device->memories->base);
+    while (device->objects.memories) rota_cpu_memory_destroy(&device->base, &device->objects.memories->base);
 }

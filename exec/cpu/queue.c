@@ -12,10 +12,13 @@
  *
  * Progress: submit is lock-free; it allocates only when more works are in flight than ever before, or for a
  * large block: of free works some keep theirs, and the others give it back. */
-#include "exec/cpu/cpu.h"
+#include "exec/cpu/queue.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "exec/cpu/device.h"
+#include "exec/cpu/instance.h"
 
 enum { WORKS_PER_CHUNK = 128 };
 /* Free works that keep the memory for large blocks and many copies: beyond these a burst's is given back. */
@@ -32,14 +35,14 @@ static bool grow_pool(rota_cpu_device *device) {
     work_chunk *chunk = aligned_alloc(64, sizeof *chunk);
     if (!chunk) return false;
     memset(chunk, 0, sizeof *chunk);
-    chunk->next = device->work_chunks;
-    device->work_chunks = chunk;
+    chunk->next = device->works.chunks;
+    device->works.chunks = chunk;
     for (uint32_t i = 0; i < WORKS_PER_CHUNK; i++) {
         atomic_init(&chunk->works[i].next,
-                    i + 1 < WORKS_PER_CHUNK ? &chunk->works[i + 1] : device->local_free);
+                    i + 1 < WORKS_PER_CHUNK ? &chunk->works[i + 1] : device->works.free);
         chunk->works[i].task.kind = ROTA_CPU_TASK_WORK;
     }
-    device->local_free = chunk->works;
+    device->works.free = chunk->works;
     return true;
 }
 
@@ -56,31 +59,31 @@ static void give_memory(rota_cpu_work *work) {
 }
 
 static rota_cpu_work *take_work(rota_cpu_device *device) {
-    if (!device->local_free) {
+    if (!device->works.free) {
         /* Pairs with the swap in recycle. */
-        if (ra_load_relaxed(&device->free_works))
-            device->local_free = ra_exchange_acq_rel(&device->free_works, NULL);
-        if (!device->local_free && !grow_pool(device)) return NULL;
+        if (ra_load_relaxed(&device->recycled.free))
+            device->works.free = ra_exchange_acq_rel(&device->recycled.free, NULL);
+        if (!device->works.free && !grow_pool(device)) return NULL;
     }
-    rota_cpu_work *work = device->local_free;
-    device->local_free = ra_load_relaxed(&work->next);
+    rota_cpu_work *work = device->works.free;
+    device->works.free = ra_load_relaxed(&work->next);
     ra_store_relaxed(&work->next, NULL);
     ra_store_relaxed(&work->done, 0);
-    if (keeps_memory(work)) (void)ra_fetch_add_relaxed(&device->large_kept, UINT32_MAX);
+    if (keeps_memory(work)) (void)ra_fetch_add_relaxed(&device->recycled.large_kept, UINT32_MAX);
     return work;
 }
 
 /* Pump only. Several pushers are excluded, so the head cannot come back with another successor in between. */
 static void recycle(rota_cpu_device *device, rota_cpu_work *work) {
     /* Counted before it is free: take_work never takes off what was not added. */
-    if (keeps_memory(work) && ra_fetch_add_relaxed(&device->large_kept, 1) >= LARGE_KEPT) {
-        (void)ra_fetch_add_relaxed(&device->large_kept, UINT32_MAX);
+    if (keeps_memory(work) && ra_fetch_add_relaxed(&device->recycled.large_kept, 1) >= LARGE_KEPT) {
+        (void)ra_fetch_add_relaxed(&device->recycled.large_kept, UINT32_MAX);
         give_memory(work);
     }
-    rota_cpu_work *head = ra_load_relaxed(&device->free_works);
+    rota_cpu_work *head = ra_load_relaxed(&device->recycled.free);
     do {
         ra_store_relaxed(&work->next, head);
-    } while (!ra_cas_acq_rel(&device->free_works, &head, work)); /* pairs with the exchange in take_work */
+    } while (!ra_cas_acq_rel(&device->recycled.free, &head, work)); /* pairs with the exchange in take_work */
 }
 
 rota_status rota_cpu_queues_init(rota_cpu_device *device) {
@@ -90,19 +93,19 @@ rota_status rota_cpu_queues_init(rota_cpu_device *device) {
             return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for the works of %u queues",
                              device->queue_count);
         atomic_init(&stub->done, 1);
-        device->queues[i].tail = device->queues[i].retired = stub;
+        device->queues[i].submit.tail = device->queues[i].pump.retired = stub;
     }
     return ROTA_OK;
 }
 
 void rota_cpu_queues_free(rota_cpu_device *device) {
-    for (work_chunk *chunk = device->work_chunks; chunk;) {
+    for (work_chunk *chunk = device->works.chunks; chunk;) {
         work_chunk *next = chunk->next;
         for (uint32_t i = 0; i < WORKS_PER_CHUNK; i++) give_memory(&chunk->works[i]);
         free(chunk);
         chunk = next;
     }
-    device->work_chunks = NULL;
+    device->works.chunks = NULL;
 }
 
 /* ---- Submission ---- */
@@ -149,11 +152,11 @@ static bool take_copies(rota_cpu_work *work, const rota_exec_copy *copies, uint3
 
 /* Keeps a wait unless the timeline has reached it or an earlier work of this queue waits for as much. */
 static void add_wait(rota_cpu_device *device, rota_cpu_work *work, uint32_t queue, uint64_t value) {
-    uint64_t *waited = &device->queues[work->queue].waited[queue];
+    uint64_t *waited = &device->queues[work->queue].submit.waited[queue];
     if (value <= *waited) return;
     *waited = value;
     /* Pairs with the store in retire: what the awaited works wrote is visible. */
-    if (ra_load_acquire(&device->queues[queue].timeline) >= value) return;
+    if (ra_load_acquire(&device->queues[queue].shared.timeline) >= value) return;
     for (uint32_t i = 0; i < work->wait_count; i++) {
         if (work->waits[i].queue == queue) {
             work->waits[i].value = value;
@@ -166,7 +169,7 @@ static void add_wait(rota_cpu_device *device, rota_cpu_work *work, uint32_t queu
 static bool waits_met(rota_cpu_device *device, const rota_cpu_work *work) {
     for (uint32_t i = 0; i < work->wait_count; i++) {
         /* Pairs with the store in retire; seq_cst for block_work. */
-        if (ra_load_seq_cst(&device->queues[work->waits[i].queue].timeline) < work->waits[i].value)
+        if (ra_load_seq_cst(&device->queues[work->waits[i].queue].shared.timeline) < work->waits[i].value)
             return false;
     }
     return true;
@@ -177,18 +180,18 @@ static void block_work(rota_cpu_device *device, rota_cpu_queue *queue, rota_cpu_
     /* Copied: once published, the work may be started, completed and recycled at any time. */
     bool has_wait = work->wait_count != 0;
     rota_cpu_wait wait = has_wait ? work->waits[0] : (rota_cpu_wait){0};
-    queue->blocked++;
+    queue->submit.blocked++;
     if (is_open) {
-        queue->blocked_head = work;
-        queue->blocked_head_number = queue->blocked;
+        queue->shared.blocked_head = work;
+        queue->shared.blocked_head_number = queue->submit.blocked;
     }
     /* Publishes the work and blocked_head to release_blocked. seq_cst, here and in the loads that follow:
      * either the pump, which stores a timeline or `released` and then loads this count, sees the new work, or
      * we see what it stored and ask for another look. */
-    ra_store_seq_cst(&queue->blocked_published, queue->blocked);
-    if (has_wait && ra_load_seq_cst(&device->queues[wait.queue].timeline) < wait.value) return;
-    if (!is_open && ra_load_seq_cst(&queue->released) + 1 < queue->blocked) return;
-    ra_store_seq_cst(&device->kick, 1);
+    ra_store_seq_cst(&queue->shared.blocked_published, queue->submit.blocked);
+    if (has_wait && ra_load_seq_cst(&device->queues[wait.queue].shared.timeline) < wait.value) return;
+    if (!is_open && ra_load_seq_cst(&queue->shared.released) + 1 < queue->submit.blocked) return;
+    ra_store_seq_cst(&device->pump.kick, 1);
     rota_cpu_notify(device);
 }
 
@@ -200,8 +203,8 @@ static rota_status submit_one(rota_cpu_device *device, const rota_exec_work *in)
         return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for another work in flight");
     rota_cpu_queue *queue = &device->queues[in->queue];
     /* Before the work is anywhere: who completes it, or answers for it, looks at its queue. */
-    if (ra_load_relaxed(&device->queues_used) <= in->queue)
-        ra_store_seq_cst(&device->queues_used, in->queue + 1);
+    if (ra_load_relaxed(&device->pump.queues_used) <= in->queue)
+        ra_store_seq_cst(&device->pump.queues_used, in->queue + 1);
     work->instance = instance;
     work->cookie = in->cookie;
     work->signal_value = in->signal_value;
@@ -217,10 +220,10 @@ static rota_status submit_one(rota_cpu_device *device, const rota_exec_work *in)
         run->last_signal = in->signal_value;
         run->last_queue = in->queue;
     }
-    ra_store_release(&queue->tail->next, work); /* pairs with the load in retire */
-    queue->tail = work;
+    ra_store_release(&queue->submit.tail->next, work); /* pairs with the load in retire */
+    queue->submit.tail = work;
     /* Pairs with the store in release_blocked: all works blocked before have been started. */
-    bool is_open = ra_load_acquire(&queue->released) == queue->blocked;
+    bool is_open = ra_load_acquire(&queue->shared.released) == queue->submit.blocked;
     if (is_open && work->wait_count == 0)
         rota_cpu_inject(device, &work->task);
     else
@@ -233,7 +236,7 @@ rota_status rota_cpu_submit(rota_exec_device *base, const rota_exec_work *works,
     for (uint32_t i = 0; i < count; i++) {
         /* No work runs any more, and the host is told of the loss by the last worker that leaves its command:
          * as long as one may still read or write the caller's memory, the host must not end what it runs. */
-        if (ra_load_relaxed(&device->lost)) return ROTA_OK;
+        if (ra_load_relaxed(&device->end.lost)) return ROTA_OK;
         /* Without memory works may be missing for ever, and no timeline may pass them. */
         if (submit_one(device, &works[i]) != ROTA_OK) rota_cpu_lose(device, rota_last_error());
     }
@@ -247,18 +250,19 @@ static void retire(rota_cpu_device *device, uint32_t index) {
     rota_cpu_queue *queue = &device->queues[index];
     uint64_t value = 0;
     for (;;) {
-        rota_cpu_work *next = ra_load_acquire(&queue->retired->next); /* pairs with submit_one */
-        if (!next || !ra_load_acquire(&next->done)) break;            /* pairs with rota_cpu_complete */
+        rota_cpu_work *next = ra_load_acquire(&queue->pump.retired->next); /* pairs with submit_one */
+        if (!next || !ra_load_acquire(&next->done)) break;                 /* pairs with rota_cpu_complete */
         value = next->signal_value;
-        if (queue->retired == queue->last_released)
-            queue->is_last_retired = true;
+        if (queue->pump.retired == queue->pump.last_released)
+            queue->pump.is_last_retired = true;
         else
-            recycle(device, queue->retired);
-        queue->retired = next;
+            recycle(device, queue->pump.retired);
+        queue->pump.retired = next;
     }
     if (value == 0) return;
-    ra_store_seq_cst(&queue->timeline, value); /* pairs with add_wait and waits_met; seq_cst for block_work */
-    if (!ra_load_relaxed(&device->stop) && !ra_load_relaxed(&device->lost))
+    /* Pairs with add_wait and waits_met; seq_cst for block_work. */
+    ra_store_seq_cst(&queue->shared.timeline, value);
+    if (!ra_load_relaxed(&device->end.stop) && !ra_load_relaxed(&device->end.lost))
         device->host.advanced(device->host.user, index, value);
 }
 
@@ -267,19 +271,20 @@ static void retire(rota_cpu_device *device, uint32_t index) {
 static bool release_blocked(rota_cpu_worker *worker, uint32_t index, bool *is_first) {
     rota_cpu_device *device = worker->device;
     rota_cpu_queue *queue = &device->queues[index];
-    uint64_t released = ra_load_relaxed(&queue->released); /* only the pump writes it */
+    uint64_t released = ra_load_relaxed(&queue->shared.released); /* only the pump writes it */
     bool completed = false;
     /* Loaded again after each store of released: see block_work. */
-    while (released < ra_load_seq_cst(&queue->blocked_published)) {
+    while (released < ra_load_seq_cst(&queue->shared.blocked_published)) {
         /* The next blocked work: where the gate was shut, else behind the last one released. */
-        rota_cpu_work *last = queue->last_released;
-        rota_cpu_work *work =
-            queue->blocked_head_number == released + 1 ? queue->blocked_head : ra_load_acquire(&last->next);
+        rota_cpu_work *last = queue->pump.last_released;
+        rota_cpu_work *work = queue->shared.blocked_head_number == released + 1
+                                  ? queue->shared.blocked_head
+                                  : ra_load_acquire(&last->next);
         if (!waits_met(device, work)) break;
         released++;
-        queue->last_released = work; /* kept out of the pool: its successor may be blocked */
-        if (queue->is_last_retired) recycle(device, last);
-        queue->is_last_retired = false;
+        queue->pump.last_released = work; /* kept out of the pool: its successor may be blocked */
+        if (queue->pump.is_last_retired) recycle(device, last);
+        queue->pump.is_last_retired = false;
         if (work->instance || work->copy_count) {
             /* The pump's own worker pops the first one next: waking another would only move it there. */
             if (*is_first)
@@ -291,27 +296,28 @@ static bool release_blocked(rota_cpu_worker *worker, uint32_t index, bool *is_fi
             ra_store_release(&work->done, 1); /* pairs with the load in retire */
             completed = true;
         }
-        ra_store_seq_cst(&queue->released, released); /* pairs with the loads in submit_one and block_work */
+        /* Pairs with the loads in submit_one and block_work. */
+        ra_store_seq_cst(&queue->shared.released, released);
     }
     return completed;
 }
 
 void rota_cpu_pump(rota_cpu_worker *worker) {
     rota_cpu_device *device = worker->device;
-    if (ra_fetch_add_acq_rel(&device->events, 1) != 0) return;
+    if (ra_fetch_add_acq_rel(&device->pump.events, 1) != 0) return;
     uint32_t seen = 1;
     bool is_first = true;
     do {
         bool again;
         do {
-            uint32_t queues = ra_load_acquire(&device->queues_used); /* pairs with submit_one */
+            uint32_t queues = ra_load_acquire(&device->pump.queues_used); /* pairs with submit_one */
             for (uint32_t i = 0; i < queues; i++) retire(device, i);
             again = false;
             /* After the timelines were stored, as the count of blocked works: see block_work. */
-            queues = ra_load_seq_cst(&device->queues_used);
+            queues = ra_load_seq_cst(&device->pump.queues_used);
             for (uint32_t i = 0; i < queues; i++) again |= release_blocked(worker, i, &is_first);
         } while (again);
-        seen = ra_fetch_add_acq_rel(&device->events, 0 - seen) -
+        seen = ra_fetch_add_acq_rel(&device->pump.events, 0 - seen) -
                seen; /* pairs with itself in all who leave an event */
     } while (seen != 0);
 }

@@ -6,11 +6,13 @@
  *
  * The last worker to leave a work's run completes it; whatever runs after a counter's decrement uses only
  * local copies, because the instance may be gone by then. */
-#include "exec/cpu/cpu.h"
+#include "exec/cpu/run.h"
 
 #include <string.h>
 
 #include "base/clock.h"
+#include "exec/cpu/device.h"
+#include "exec/cpu/instance.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "a 4-byte parameter is the first half of its block word");
@@ -25,7 +27,7 @@ typedef struct prepared_call {
 
 static void report_failure(rota_cpu_device *device, const rota_cpu_work *work, const rota_cpu_record *record,
                            rota_status status) {
-    if (ra_load_acquire(&device->stop)) return; /* pairs with close */
+    if (ra_load_acquire(&device->end.stop)) return; /* pairs with close */
     device->host.failed(device->host.user, work->cookie, work->instance->program->owner, record->node, status,
                         rota_last_error());
 }
@@ -109,7 +111,7 @@ static void run_slow(rota_cpu_worker *worker, const rota_cpu_work *work, const r
         status = record->fn.kernel(&prepared.call);
     }
     ra_store_relaxed(&worker->node, ROTA_CPU_NONE);
-    if (ra_load_acquire(&device->stop)) return; /* pairs with close */
+    if (ra_load_acquire(&device->end.stop)) return; /* pairs with close */
     if (device->diagnostics) {
         ra_store_relaxed(&instance->times[record->command].begin_ns, begin);
         ra_store_relaxed(&instance->times[record->command].end_ns, rota_clock_ns());
@@ -131,7 +133,7 @@ static bool run_records(rota_cpu_worker *worker, const rota_cpu_work *work, cons
     const bool diagnostics = device->diagnostics;
     rota_kernel_call call = {.begin = 0};
     for (const rota_cpu_record *end = record + count; record != end; record++) {
-        if (ra_load_acquire(&device->stop)) return false;                  /* pairs with close */
+        if (ra_load_acquire(&device->end.stop)) return false;              /* pairs with close */
         if (record->flags | diagnostics || ra_load_acquire(poison) != 0) { /* see must_skip */
             run_slow(worker, work, record);
         } else {
@@ -146,7 +148,7 @@ static bool run_records(rota_cpu_worker *worker, const rota_cpu_work *work, cons
             if (status != ROTA_OK) report_failure(device, work, record, status);
         }
     }
-    return !ra_load_acquire(&device->stop); /* pairs with close */
+    return !ra_load_acquire(&device->end.stop); /* pairs with close */
 }
 
 /* ---- Split kernels ---- */
@@ -166,7 +168,7 @@ static bool run_pieces(rota_cpu_worker *worker, const rota_cpu_work *work, const
         ra_store_relaxed(&worker->node, record->node);
         rota_status status = record->fn.kernel(&prepared.call);
         ra_store_relaxed(&worker->node, ROTA_CPU_NONE);
-        if (ra_load_acquire(&device->stop)) return false; /* pairs with close */
+        if (ra_load_acquire(&device->end.stop)) return false; /* pairs with close */
         if (status != ROTA_OK && ra_fetch_add_relaxed(&split->failed, 1) == 0)
             report_failure(device, work, record, status);
     }
@@ -294,7 +296,7 @@ static void run_copies(rota_cpu_device *device, const rota_cpu_work *work) {
     if (watched && host->must_skip(host->user, work->cookie, NULL, 0)) return;
     for (uint32_t i = 0; i < work->copy_count; i++)
         memcpy(work->copies[i].destination, work->copies[i].source, work->copies[i].size_bytes);
-    if (watched && !ra_load_acquire(&device->stop)) /* pairs with close */
+    if (watched && !ra_load_acquire(&device->end.stop)) /* pairs with close */
         host->succeeded(host->user, work->cookie, NULL, 0);
 }
 
@@ -303,7 +305,7 @@ static void run_work(rota_cpu_worker *worker, rota_cpu_work *work) {
     if (!instance) {
         if (work->copy_count) {
             run_copies(worker->device, work);
-            if (ra_load_acquire(&worker->device->stop)) return; /* pairs with close */
+            if (ra_load_acquire(&worker->device->end.stop)) return; /* pairs with close */
         }
         rota_cpu_complete(worker, work);
         return;

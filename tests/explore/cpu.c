@@ -1,7 +1,9 @@
-/* The CPU executor's workers: submission, deques, sleepers and the pump (exec/cpu/wake.c, queue.c, run.c,
- * deque.h). Thread 0 submits; the others are workers. Works copy plain data, so that a wait that does not
+/* The CPU executor's workers: submission, deques, sleepers and the pump (exec/cpu/wake.c, worker.c, queue.c,
+ * run.c, deque.h). Thread 0 submits; the others are workers. Works copy plain data, so that a wait that does not
  * hold is a race. */
-#include "exec/cpu/cpu.h"
+#include "exec/cpu/device.h"
+#include "exec/cpu/instance.h"
+#include "exec/cpu/program.h"
 
 #include <string.h>
 
@@ -61,8 +63,8 @@ static void begin_with(int64_t capacity) {
                                    .poison_active = &poison};
     ra_store_relaxed(&poison, 0);
     cookie = NULL;
-    device.inject.capacity = capacity;
-    device.inject.slots = slots[WORKERS];
+    device.tasks.inject.capacity = capacity;
+    device.tasks.inject.slots = slots[WORKERS];
     for (uint32_t i = 0; i < WORKERS; i++) {
         workers[i].device = &device;
         workers[i].index = i;
@@ -78,14 +80,14 @@ static void begin_with(int64_t capacity) {
         memories[i] = (rota_exec_memory){.address = (uintptr_t)&cells[i], .host = &cells[i], .size_bytes = 8};
     }
     explore_check(rota_cpu_queues_init(&device) == ROTA_OK, "no memory");
-    explore_name(&device.inject.bottom, 8, "inject.bottom");
-    explore_name(&device.inject.top, 8, "inject.top");
-    explore_name(&device.searchers, 4, "searchers");
-    explore_name(&device.idle[0], 8, "idle");
-    explore_name(&device.kick, 4, "kick");
-    explore_name(&device.events, 4, "events");
-    explore_name(&device.overflow, 8, "overflow");
-    explore_name(&device.stop, 4, "stop");
+    explore_name(&device.tasks.inject.bottom, 8, "inject.bottom");
+    explore_name(&device.tasks.inject.top, 8, "inject.top");
+    explore_name(&device.tasks.searchers, 4, "searchers");
+    explore_name(&device.tasks.idle[0], 8, "idle");
+    explore_name(&device.pump.kick, 4, "kick");
+    explore_name(&device.pump.events, 4, "events");
+    explore_name(&device.tasks.overflow, 8, "overflow");
+    explore_name(&device.end.stop, 4, "stop");
     explore_name(device.queues, sizeof device.queues, "queues");
     explore_name(workers, sizeof workers, "workers");
     explore_name(cells, sizeof cells, "cells");

@@ -1,0 +1,18 @@
+/* Cutting segments into units: see cluster.c. Internal to exec/cpu. */
+#ifndef ROTA_EXEC_CPU_CLUSTER_H
+#define ROTA_EXEC_CPU_CLUSTER_H
+
+#include "exec/cpu/program.h"
+
+typedef struct rota_cpu_estimate {
+    uint64_t cost_ns; /* a rough guess from bytes and grains */
+    uint64_t items, grain;
+    bool split; /* worth splitting over workers */
+} rota_cpu_estimate;
+/* Cuts the segments into units: fills segments, units, unit_successors, roots and their counts, from the
+ * program's arena. out_order[command_count] gets the commands in the order in which their records must stand.
+ * Time and memory are linear in commands and edges. */
+rota_status rota_cpu_cluster(rota_exec_program *program, const rota_cpu_estimate *estimates,
+                             uint32_t worker_count, uint32_t *out_order);
+
+#endif

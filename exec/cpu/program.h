@@ -1,0 +1,83 @@
+/* Programs as workers run them: commands as compact records, gathered in units. Internal to exec/cpu. */
+#ifndef ROTA_EXEC_CPU_PROGRAM_H
+#define ROTA_EXEC_CPU_PROGRAM_H
+
+#include "base/arena.h"
+#include "exec/exec.h"
+
+typedef struct rota_cpu_device rota_cpu_device;
+
+#define ROTA_CPU_NONE UINT32_MAX
+
+/* Items of a kernel at the most. Each worker that looks for a piece past the last one counts a piece on;
+ * there are no more workers than pieces, so that the count stays below seven times the items, and does not
+ * wrap. */
+#define ROTA_CPU_ITEMS_MAX ((uint64_t)1 << 60)
+
+typedef enum rota_cpu_record_flags {
+    ROTA_CPU_RECORD_SLOTS = 1u << 0,    /* an operand's base is in the block */
+    ROTA_CPU_RECORD_BINDINGS = 1u << 1, /* a parameter is in the block */
+    ROTA_CPU_RECORD_HOST = 1u << 2
+} rota_cpu_record_flags;
+
+/* One command as the hot loop reads it, in execution order. */
+typedef struct rota_cpu_record {
+    union {
+        rota_cpu_fn kernel;
+        rota_host_fn host;
+    } fn;
+    union {
+        const void *params; /* the program's own copy */
+        void *user;
+    } u;
+    uint64_t items;
+    uint32_t first_operand; /* in the program's operand_bytes and operand_word, and the instance's operands */
+    uint32_t node;
+    uint32_t command; /* index in the description */
+    uint8_t operand_count;
+    uint8_t flags;
+    uint16_t reserved;
+} rota_cpu_record;
+
+typedef struct rota_cpu_unit {
+    uint32_t first_record, record_count;       /* none: a join */
+    uint32_t first_successor, successor_count; /* in unit_successors; 0: a sink */
+    uint32_t predecessor_count;
+    uint32_t split; /* index of its split state; ROTA_CPU_NONE: run by one worker */
+    uint64_t grain; /* of a split kernel */
+} rota_cpu_unit;
+
+typedef struct rota_cpu_segment {
+    uint32_t first_unit, unit_count; /* unit_count 1 and not split: serial */
+    uint32_t first_root, root_count; /* in roots: units without predecessors */
+    uint32_t sink_count;
+    bool serial;
+} rota_cpu_segment;
+
+struct rota_exec_program {
+    rota_exec_program *previous, *next; /* the device's list, under its mutex */
+    rota_arena arena;                   /* of this struct's arrays */
+    const rota_exec_program_desc *desc;
+    const void *owner;
+    rota_cpu_record *records; /* command_count */
+    /* Operands in record order: size, block word of a slot (ROTA_CPU_NONE: fixed), and index in the
+     * description. */
+    uint64_t *operand_bytes;
+    uint32_t *operand_word;
+    uint32_t *operand_source;
+    uint32_t operand_count;
+    rota_cpu_unit *units;
+    uint32_t *unit_successors;
+    uint32_t *roots;
+    uint32_t unit_count, split_count;
+    rota_cpu_segment *segments;
+    uint32_t block_words;
+};
+
+rota_status rota_cpu_program_create(rota_exec_device *device, const rota_exec_program_desc *desc,
+                                    rota_exec_program **out_program);
+void rota_cpu_program_destroy(rota_exec_device *device, rota_exec_program *program);
+/* What is left (close); no instance is. */
+void rota_cpu_program_free_all(rota_cpu_device *device);
+
+#endif

@@ -1,0 +1,36 @@
+/* Tasks on their way to workers, and workers woken for them: see wake.c. Internal to exec/cpu. */
+#ifndef ROTA_EXEC_CPU_WAKE_H
+#define ROTA_EXEC_CPU_WAKE_H
+
+#include "base/atomic.h"
+#include "exec/cpu/deque.h"
+#include "exec/cpu/info.h"
+
+typedef struct rota_cpu_device rota_cpu_device;
+typedef struct rota_cpu_worker rota_cpu_worker;
+
+/* Where tasks stand that no worker has, and which workers look for some or sleep. */
+typedef struct rota_cpu_tasks_shared {
+    rota_cpu_deque inject; /* owned by the submit thread */
+    _Alignas(64) _Atomic(rota_cpu_task *) overflow;
+    _Alignas(64) _Atomic uint32_t searchers; /* workers looking for tasks, and workers woken to do so */
+    _Alignas(64) _Atomic uint64_t idle[ROTA_CPU_WORKERS_MAX / 64]; /* sleeping workers */
+} rota_cpu_tasks_shared;
+
+/* Pushes to the worker's own deque, or the overflow list, and wakes a sleeper if nobody is looking. */
+void rota_cpu_push(rota_cpu_worker *worker, rota_cpu_task *task);
+/* The same without waking anyone: for a task that this worker is about to pop itself. */
+void rota_cpu_push_quietly(rota_cpu_worker *worker, rota_cpu_task *task);
+/* Pushes from the submit thread, and wakes. */
+void rota_cpu_inject(rota_cpu_device *device, rota_cpu_task *task);
+/* Something was pushed: wakes one sleeper if no worker is looking for tasks. */
+void rota_cpu_notify(rota_cpu_device *device);
+/* What a full deque does not take, from `first` on to `last`. */
+void rota_cpu_push_overflow(rota_cpu_device *device, rota_cpu_task *first, rota_cpu_task *last);
+/* Gives the device up: its workers leave what they do after their present command, and the last of them tells
+ * the host, as nothing touches memory any more. Submit thread. */
+void rota_cpu_lose(rota_cpu_device *device, const char *message);
+/* Wakes everyone (a loss, close). */
+void rota_cpu_wake_all(rota_cpu_device *device);
+
+#endif

@@ -1,0 +1,199 @@
+/* Workers' lives: where tasks are looked for, and how workers sleep.
+ *
+ * A worker with nothing to do searches for up to SEARCH_NS, yielding its core between looks, and then sleeps
+ * on its own futex word. At most half of the workers search at a time, the others sleep at once. Why no wake
+ * is lost stands in wake.c. */
+#include "exec/cpu/worker.h"
+
+#include <sched.h>
+
+#include "base/clock.h"
+#include "base/futex.h"
+#include "exec/cpu/device.h"
+#include "exec/cpu/run.h"
+
+enum {
+    SEARCH_NS = 50000,
+    LOOKS_PER_YIELD = 8,
+    PAUSES_PER_LOOK = 16,
+    INJECT_EVERY = 61 /* so that a worker busy with its own tasks still takes up new works */
+};
+/* A sleeper looks again after this long, so that no wait is without a deadline. */
+static const uint64_t sleep_ns = 10000000000u;
+
+/* ---- Finding ---- */
+
+/* Takes the whole overflow list: keeps one task, pushes what fits to the own deque, and puts the rest back.
+ */
+static rota_cpu_task *take_overflow(rota_cpu_worker *worker) {
+    rota_cpu_device *device = worker->device;
+    if (!ra_load_seq_cst(&device->tasks.overflow)) return NULL;
+    rota_cpu_task *task = ra_exchange_seq_cst(&device->tasks.overflow, NULL);
+    if (!task) return NULL;
+    rota_cpu_task *rest = task->overflow_next;
+    while (rest) {
+        rota_cpu_task *next = rest->overflow_next; /* read first: once pushed, another worker may reuse it */
+        if (!rota_cpu_deque_push(&worker->deque, rest)) break;
+        rest = next;
+    }
+    if (rest) {
+        rota_cpu_task *last = rest;
+        while (last->overflow_next) last = last->overflow_next;
+        rota_cpu_push_overflow(device, rest, last);
+    }
+    /* A worker may have found the list empty meanwhile and gone to sleep. */
+    rota_cpu_notify(device);
+    return task;
+}
+
+static rota_cpu_task *steal_from_others(rota_cpu_worker *worker) {
+    rota_cpu_device *device = worker->device;
+    uint32_t count = device->worker_count;
+    if (count == 1) return NULL;
+    worker->random = worker->random * 6364136223846793005u + 1442695040888963407u;
+    uint32_t start = (uint32_t)(worker->random >> 33) % count;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t victim = start + i < count ? start + i : start + i - count;
+        if (victim == worker->index) continue;
+        rota_cpu_task *task = rota_cpu_deque_steal(&device->workers[victim].deque);
+        if (task) return task;
+    }
+    return NULL;
+}
+
+static rota_cpu_task *find_task(rota_cpu_worker *worker) {
+    rota_cpu_task *task;
+    /* Pairs with block_work. What the pump starts lands in this worker's deque. */
+    if (ra_load_seq_cst(&worker->device->pump.kick) && ra_exchange_seq_cst(&worker->device->pump.kick, 0))
+        rota_cpu_pump(worker);
+    if (++worker->tick % INJECT_EVERY == 0) {
+        task = rota_cpu_deque_steal(&worker->device->tasks.inject);
+        if (task) {
+            if (!rota_cpu_deque_is_empty(&worker->deque))
+                rota_cpu_notify(worker->device); /* see push_quietly */
+            return task;
+        }
+    }
+    task = rota_cpu_deque_pop(&worker->deque);
+    if (!task) task = rota_cpu_deque_steal(&worker->device->tasks.inject);
+    if (!task) task = steal_from_others(worker);
+    if (!task) task = take_overflow(worker);
+    return task;
+}
+
+static bool is_work_left(rota_cpu_device *device) {
+    if (!rota_cpu_deque_is_empty(&device->tasks.inject) || ra_load_seq_cst(&device->tasks.overflow) ||
+        ra_load_seq_cst(&device->pump.kick))
+        return true;
+    for (uint32_t i = 0; i < device->worker_count; i++) {
+        if (!rota_cpu_deque_is_empty(&device->workers[i].deque)) return true;
+    }
+    return false;
+}
+
+/* The worker counts as searching. Leaves that state either way. */
+static rota_cpu_task *search(rota_cpu_worker *worker) {
+    rota_cpu_device *device = worker->device;
+    rota_cpu_task *task = NULL;
+    uint64_t until = 0;
+    for (uint32_t look = 0;; look++) {
+        task = find_task(worker);
+        if (task || ra_load_acquire(&device->end.stop)) break; /* stop: as in next_task */
+        if (look % LOOKS_PER_YIELD == LOOKS_PER_YIELD - 1) {
+            uint64_t now = rota_clock_ns();
+            if (until == 0) until = now + SEARCH_NS;
+            if (now >= until) break;
+            (void)sched_yield();
+        } else {
+            for (int pause = 0; pause < PAUSES_PER_LOOK; pause++) ra_pause();
+        }
+    }
+    ra_fetch_add_seq_cst(&device->tasks.searchers, UINT32_MAX);
+    if (task && is_work_left(device)) rota_cpu_notify(device);
+    return task;
+}
+
+/* Sleeps until woken. A task found at the last look is returned; otherwise *out_searching says whether the
+ * waker counted this worker as searching. */
+static rota_cpu_task *sleep_until_woken(rota_cpu_worker *worker, bool *out_searching) {
+    rota_cpu_device *device = worker->device;
+    _Atomic uint64_t *idle = &device->tasks.idle[worker->index / 64];
+    uint64_t bit = (uint64_t)1 << (worker->index % 64);
+    /* Only wake_all can have written it since the last sleep; the exchange then makes `stop` visible below.
+     */
+    ra_exchange_acq_rel(&worker->wake_word, 0);
+    ra_fetch_add_seq_cst(idle, bit); /* sets it: it was clear */
+    rota_cpu_task *task = find_task(worker);
+    if (!task && !ra_load_seq_cst(&device->end.stop))
+        (void)rota_futex_wait(&worker->wake_word, 0, rota_deadline_after(sleep_ns));
+    uint64_t mask = ra_load_seq_cst(idle);
+    *out_searching = false;
+    while (mask & bit) {
+        if (!ra_cas_seq_cst(idle, &mask, mask & ~bit)) continue;
+        /* Who pushed what else there is may have taken this worker for a searcher, and woken nobody. */
+        if (task && is_work_left(device)) rota_cpu_notify(device);
+        return task;
+    }
+    /* A waker took the bit, and has counted this worker or is about to. Its write of wake_word comes after
+     * that. */
+    while (!ra_load_acquire(&worker->wake_word))
+        (void)rota_futex_wait(&worker->wake_word, 0, rota_deadline_after(sleep_ns));
+    *out_searching = true;
+    if (!task) return NULL;
+    ra_fetch_add_seq_cst(&device->tasks.searchers, UINT32_MAX);
+    *out_searching = false;
+    if (is_work_left(device)) rota_cpu_notify(device);
+    return task;
+}
+
+static bool enter_search(rota_cpu_device *device) {
+    uint32_t limit = device->worker_count > 2 ? device->worker_count / 2 : 1;
+    uint32_t searchers = ra_load_relaxed(&device->tasks.searchers);
+    while (searchers < limit) {
+        if (ra_cas_seq_cst(&device->tasks.searchers, &searchers, searchers + 1)) return true;
+    }
+    return false;
+}
+
+/* The next task; NULL when the device stops. */
+static rota_cpu_task *next_task(rota_cpu_worker *worker) {
+    rota_cpu_device *device = worker->device;
+    bool searching = false;
+    for (;;) {
+        if (ra_load_acquire(&device->end.stop)) return NULL; /* pairs with close and rota_cpu_lose */
+        rota_cpu_task *task;
+        if (!searching) {
+            task = find_task(worker);
+            if (task) return task;
+            searching = enter_search(device);
+        }
+        if (searching) {
+            task = search(worker);
+            if (task) return task;
+        }
+        task = sleep_until_woken(worker, &searching);
+        if (task) return task;
+    }
+}
+
+/* ---- The end ---- */
+
+/* Until close. Whoever comes last has seen (acquire and release of `parked`) that no worker is in a command,
+ * and none will begin another. */
+static void park(rota_cpu_device *device) {
+    if (ra_fetch_add_acq_rel(&device->end.parked, 1) + 1 == device->worker_count)
+        device->host.lost(device->host.user, ROTA_OUT_OF_MEMORY, device->end.loss);
+    while (ra_load_acquire(&device->end.stop) == ROTA_CPU_IS_LOST) /* pairs with close */
+        (void)rota_futex_wait(&device->end.stop, ROTA_CPU_IS_LOST, rota_deadline_after(sleep_ns));
+}
+
+void *rota_cpu_worker_main(void *argument) {
+    rota_cpu_worker *worker = argument;
+    rota_cpu_device *device = worker->device;
+    for (rota_cpu_task *task; (task = next_task(worker));) rota_cpu_run_task(worker, task);
+    if (ra_load_acquire(&device->end.stop) == ROTA_CPU_IS_LOST) park(device); /* pairs with rota_cpu_lose */
+    ra_store_release(&worker->exited, 1);                                     /* pairs with close */
+    ra_fetch_add_seq_cst(&device->end.exited_count, 1);
+    rota_futex_wake(&device->end.exited_count, 1);
+    return NULL;
+}

@@ -1,0 +1,32 @@
+/* Workers: see worker.c. Internal to exec/cpu. */
+#ifndef ROTA_EXEC_CPU_WORKER_H
+#define ROTA_EXEC_CPU_WORKER_H
+
+#include <pthread.h>
+#include "base/atomic.h"
+#include "exec/cpu/deque.h"
+#include "exec/exec.h"
+
+typedef struct rota_cpu_device rota_cpu_device;
+typedef struct rota_cpu_worker rota_cpu_worker;
+
+/* One thread's, but for what is atomic. */
+struct rota_cpu_worker {
+    rota_cpu_deque deque;
+    _Alignas(64) rota_cpu_device *device;
+    /* What it runs now, for stuck_node and close: node is ROTA_CPU_NONE outside kernels and host
+     * functions. */
+    _Atomic(rota_exec_instance *) instance;
+    _Atomic uint32_t node;
+    uint32_t index;
+    uint32_t tick; /* tasks run: now and then the injection deque comes first */
+    uint64_t random;
+    _Alignas(64) _Atomic uint32_t wake_word; /* 1: woken by wake.c, which counted it as searching */
+    _Atomic uint32_t exited;
+    pthread_t thread;
+};
+
+/* A worker's whole life: takes and runs tasks until the device stops. */
+void *rota_cpu_worker_main(void *worker);
+
+#endif
