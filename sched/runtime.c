@@ -119,11 +119,6 @@ rota_status rota_runtime_open(const rota_runtime_options *options, rota_runtime 
 
 /* ---- Statistics ---- */
 
-static uint64_t cpu_ns_of(pthread_t thread) {
-    clockid_t clock;
-    return pthread_getcpuclockid(thread, &clock) == 0 ? rota_thread_cpu_ns(clock) : 0;
-}
-
 static void read_stats(rota_runtime *runtime, rota_runtime_stats *out_stats) {
     /* First: what is no longer pending here is no longer counted below; with the releases in reclaim.c. */
     out_stats->reclaim_pending = ra_load_acquire(&runtime->stat_reclaim_pending);
@@ -141,11 +136,13 @@ static void read_stats(rota_runtime *runtime, rota_runtime_stats *out_stats) {
     out_stats->abandoned_bytes = ra_load_relaxed(&runtime->stat_abandoned);
     out_stats->completed = ra_load_relaxed(&runtime->stat_completed);
     uint64_t cpu =
-        cpu_ns_of(runtime->sequencer) + cpu_ns_of(runtime->completer) + cpu_ns_of(runtime->reclaimer);
+        rota_thread_cpu_ns_of(runtime->sequencer) + rota_thread_cpu_ns_of(runtime->completer) +
+        rota_thread_cpu_ns_of(runtime->reclaimer);
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) {
         rota_exec_device *exec = runtime->devices[d]->exec;
-        cpu += cpu_ns_of(runtime->devices[d]->thread) + cpu_ns_of(runtime->devices[d]->maker);
+        cpu += rota_thread_cpu_ns_of(runtime->devices[d]->thread) +
+               rota_thread_cpu_ns_of(runtime->devices[d]->maker);
         if (exec->vtable->own_cpu_ns) cpu += exec->vtable->own_cpu_ns(exec);
     }
     uint64_t spinning = ra_load_relaxed(&runtime->spin_ns);

@@ -124,12 +124,6 @@ uint32_t rota_runtime_queue_count(const rota_runtime *runtime) {
     return runtime->plan_queue_count;
 }
 
-uint64_t rota_thread_cpu_ns(clockid_t clock) {
-    struct timespec time;
-    if (clock_gettime(clock, &time) != 0) return 0;
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
-
 void rota_runtime_thread_ends(rota_runtime *runtime) {
     (void)ra_fetch_add_relaxed(&runtime->ended_cpu_ns, rota_thread_cpu_ns(CLOCK_THREAD_CPUTIME_ID));
 }

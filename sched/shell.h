@@ -2,7 +2,7 @@
 #ifndef ROTA_SCHED_SHELL_H
 #define ROTA_SCHED_SHELL_H
 
-#include <time.h>
+#include "base/thread_time.h"
 #include "sched/runtime_internal.h"
 
 /* A struct for a new runtime of this process, zero from `options` on; NULL: no host memory. */
@@ -17,8 +17,5 @@ void rota_runtime_note_closed(void);
 void rota_runtime_abandon_shell(rota_runtime *runtime);
 /* Ends the threads and frees everything of a runtime with no devices (a failed open). */
 void rota_runtime_dismantle(rota_runtime *runtime);
-
-/* What the thread whose clock that is has used of a processor. */
-uint64_t rota_thread_cpu_ns(clockid_t clock);
 
 #endif
