@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # An #include points down in DESIGN.md's picture or stays in its folder; anything else is listed, and fails.
-#   ops > sched > exec/cpu, exec/vk, exec/cuda > exec > graph > base; tests, bench and examples may know everything public.
+#   ops > sched > exec/cpu, exec/vk, exec/cuda > exec/common > exec > graph > base; tests, bench and examples may know everything public.
 # Executors know neither sched nor ops nor one another; sched knows executors only through exec/*.h; graph knows no device.
 # sched/plan knows of sched what everybody may know; sched/trials stands above both.
 set -euo pipefail
@@ -11,9 +11,10 @@ declare -A allowed=(
   [base]="base"
   [graph]="graph base"
   [exec]="exec graph base spv cuda"
-  [exec/cpu]="exec/cpu exec graph base"
-  [exec/vk]="exec/vk exec graph base spv cuda vulkan"
-  [exec/cuda]="exec/cuda exec graph base cuda"
+  [exec/common]="exec/common exec graph base"
+  [exec/cpu]="exec/cpu exec/common exec graph base"
+  [exec/vk]="exec/vk exec/common exec graph base spv cuda vulkan"
+  [exec/cuda]="exec/cuda exec/common exec graph base cuda"
   [sched]="sched sched/plan sched/trials exec graph base"
   [sched/plan]="sched/plan sched/plan.h sched/rewrite.h sched/runtime.h exec graph base"
   [sched/trials]="sched/trials sched exec graph base"

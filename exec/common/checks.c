@@ -1,0 +1,56 @@
+/* See checks.h. */
+#include "exec/common/checks.h"
+
+rota_status rota_check_slots(const rota_exec_command *command, const rota_exec_operand *operands,
+                             const rota_kernel *kernel) {
+    for (uint32_t i = 0; i < command->operand_count; i++)
+        if (operands[i].is_slot && operands[i].memory > UINT16_MAX)
+            return rota_fail(ROTA_UNSUPPORTED,
+                             "kernel '%s': argument word %u of operand %u; the highest possible is %u",
+                             kernel->name, operands[i].memory, i, UINT16_MAX);
+    return ROTA_OK;
+}
+
+rota_status rota_check_groups(const rota_kernel *kernel, const uint32_t *groups, const uint32_t *most,
+                              const char *things, const char *whose) {
+    for (uint32_t i = 0; i < 3; i++)
+        if (groups[i] > most[i])
+            return rota_fail(ROTA_UNSUPPORTED, "kernel '%s' asks for %u %s along %c; %s has at most %u",
+                             kernel->name, groups[i], things, "xyz"[i], whose, most[i]);
+    return ROTA_OK;
+}
+
+rota_status rota_check_queues(const rota_exec_device *device, const rota_exec_program_desc *desc,
+                              uint32_t queue_count) {
+    for (uint32_t i = 0; i < desc->segment_count; i++)
+        if (desc->segments[i].queue >= queue_count)
+            return rota_fail(ROTA_OUT_OF_RANGE, "segment %u is on queue %u; %s was opened with %u", i,
+                             desc->segments[i].queue, device->info.id, queue_count);
+    return ROTA_OK;
+}
+
+rota_status rota_fail_kind(const rota_exec_device *device, const rota_exec_command *command) {
+    return rota_fail(ROTA_UNSUPPORTED,
+                     "%s runs no commands of kind %u (host functions run on the CPU executor)",
+                     device->info.id, command->kind);
+}
+
+rota_status rota_fail_at_node(rota_status status, const rota_exec_host *host,
+                              const rota_exec_program_desc *desc, uint32_t command) {
+    const char *name = NULL;
+    if (host->node_name) name = host->node_name(desc->owner, desc->commands[command].node);
+    return rota_fail_context(status, "node '%s': ", name ? name : "unnamed");
+}
+
+uint32_t rota_slot_mask(const rota_exec_command *command, const rota_exec_operand *operands) {
+    uint32_t mask = 0;
+    for (uint32_t i = 0; i < command->operand_count && i < 32; i++)
+        if (operands[i].is_slot) mask |= 1u << i;
+    return mask;
+}
+
+uint32_t rota_bind_mask(const rota_exec_command *command, const rota_exec_binding *bindings) {
+    uint32_t mask = 0;
+    for (uint32_t i = 0; i < command->binding_count; i++) mask |= 1u << bindings[i].bindable;
+    return mask;
+}

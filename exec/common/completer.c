@@ -1,0 +1,81 @@
+/* See completer.h. */
+#include "exec/common/completer.h"
+
+#include "base/clock.h"
+#include "base/futex.h"
+#include "base/thread_time.h"
+
+/* A sleeper looks again after this long, so that no wait is without a deadline. */
+#define IDLE_SLICE_NS (1000ull * 1000000ull)
+/* How long a thread that is told to stop at its next look may take to it. */
+#define CUT_NS 100000000ull
+
+rota_status rota_completer_start(rota_completer_shared *completer, void *(*main)(void *), void *device,
+                                 const char *id) {
+    if (pthread_create(&completer->thread, NULL, main, device) != 0)
+        return rota_fail(ROTA_SYSTEM, "the completion thread of %s could not be started", id);
+    completer->is_started = true;
+    return ROTA_OK;
+}
+
+static bool is_done_by(rota_completer_shared *completer, uint64_t deadline_ns) {
+    /* Pairs with rota_completer_is_done. */
+    while (!ra_load_acquire(&completer->done) && rota_futex_wait(&completer->done, 0, deadline_ns)) continue;
+    return ra_load_acquire(&completer->done);
+}
+
+rota_completer_end rota_completer_stop(rota_completer_shared *completer, uint64_t deadline_ns) {
+    if (!completer->is_started) return ROTA_COMPLETER_QUIET;
+    ra_store_seq_cst(&completer->closing, ROTA_COMPLETER_ENDS);
+    ra_store_seq_cst(&completer->sleeping, 0);
+    rota_futex_wake(&completer->sleeping, 1);
+    rota_completer_end end = ROTA_COMPLETER_QUIET;
+    if (!is_done_by(completer, deadline_ns)) {
+        ra_store_seq_cst(&completer->closing, ROTA_COMPLETER_STOPS);
+        end = is_done_by(completer, rota_deadline_after(CUT_NS)) ? ROTA_COMPLETER_CUT : ROTA_COMPLETER_STUCK;
+    }
+    if (end == ROTA_COMPLETER_STUCK)
+        (void)pthread_detach(completer->thread);
+    else
+        (void)pthread_join(completer->thread, NULL);
+    return end;
+}
+
+void rota_completer_is_done(rota_completer_shared *completer) {
+    ra_store_release(&completer->done, 1); /* pairs with the loads in is_done_by */
+    rota_futex_wake(&completer->done, INT32_MAX);
+}
+
+void rota_completer_wake(rota_completer_shared *completer) {
+    if (!ra_load_seq_cst(&completer->sleeping)) return;
+    ra_store_seq_cst(&completer->sleeping, 0);
+    rota_futex_wake(&completer->sleeping, 1);
+}
+
+void rota_completer_sleep(rota_completer_shared *completer, rota_completer_work_fn has_work, void *user,
+                          uint64_t until_ns) {
+    ra_store_seq_cst(&completer->sleeping, 1);
+    if (!has_work(user) && !ra_load_seq_cst(&completer->closing))
+        (void)rota_futex_wait(&completer->sleeping, 1, until_ns);
+    ra_store_seq_cst(&completer->sleeping, 0);
+}
+
+void rota_completer_rest(rota_completer_shared *completer, rota_completer_work_fn has_work, void *user,
+                         uint64_t spin_ns) {
+    uint64_t begin = rota_clock_ns(), now = begin;
+    bool work = false;
+    while (!work && now - begin < spin_ns) {
+        work = has_work(user) || ra_load_acquire(&completer->closing); /* pairs with stop */
+        ra_pause();
+        now = rota_clock_ns();
+    }
+    ra_fetch_add_relaxed(&completer->spin_ns, now - begin);
+    if (!work) rota_completer_sleep(completer, has_work, user, rota_deadline_after(IDLE_SLICE_NS));
+}
+
+uint64_t rota_completer_cpu_ns(rota_completer_shared *completer) {
+    if (ra_load_acquire(&completer->done)) return 0; /* pairs with rota_completer_is_done */
+    uint64_t cpu = rota_thread_cpu_ns_of(completer->thread);
+    uint64_t spinning = ra_load_relaxed(&completer->spin_ns);
+    return cpu > spinning ? cpu - spinning : 0;
+}
