@@ -229,6 +229,9 @@ static rota_status open_device(const rota_exec_driver *driver, uint32_t index,
         free(device);
         return rota_fail(ROTA_SYSTEM, "cpu: a mutex cannot be made: %s", strerror(error));
     }
+    rota_link_begin(&device->objects.memories);
+    rota_link_begin(&device->objects.programs);
+    rota_link_begin(&device->objects.instances);
     rota_status status = rota_cpu_describe(&device->base.info, &sets);
     core_count = device->base.info.compute_units;
     if (status == ROTA_OK) status = fill_device(device, options, sets, core_count);

@@ -19,6 +19,7 @@
 
 #include <pthread.h>
 #include "base/atomic.h"
+#include "exec/common/link.h"
 #include "exec/cpu/memory.h"
 #include "exec/cpu/queue.h"
 #include "exec/cpu/wake.h"
@@ -48,9 +49,7 @@ typedef struct rota_cpu_end_shared {
 /* What the host has made and not destroyed; under the mutex, create and destroy only. */
 typedef struct rota_cpu_objects_shared {
     pthread_mutex_t mutex;
-    rota_cpu_memory *memories;
-    rota_exec_program *programs;
-    rota_exec_instance *instances;
+    rota_link memories, programs, instances;
     uint64_t allocated_bytes;
 } rota_cpu_objects_shared;
 

@@ -63,9 +63,7 @@ rota_status rota_cpu_instance_create(rota_exec_device *base, rota_exec_program *
         return status;
     }
     pthread_mutex_lock(&device->objects.mutex);
-    instance->next = device->objects.instances;
-    if (instance->next) instance->next->previous = instance;
-    device->objects.instances = instance;
+    rota_link_add(&device->objects.instances, &instance->link);
     pthread_mutex_unlock(&device->objects.mutex);
     *out_instance = instance;
     return ROTA_OK;
@@ -75,18 +73,16 @@ void rota_cpu_instance_destroy(rota_exec_device *base, rota_exec_instance *insta
     if (!instance) return;
     rota_cpu_device *device = rota_cpu_device_of(base);
     pthread_mutex_lock(&device->objects.mutex);
-    if (instance->next) instance->next->previous = instance->previous;
-    if (instance->previous)
-        instance->previous->next = instance->next;
-    else
-        device->objects.instances = instance->next;
+    rota_link_remove(&instance->link);
     pthread_mutex_unlock(&device->objects.mutex);
     rota_arena_free(&instance->arena);
     free(instance);
 }
 
 void rota_cpu_instance_free_all(rota_cpu_device *device) {
-    while (device->objects.instances) rota_cpu_instance_destroy(&device->base, device->objects.instances);
+    rota_link *list = &device->objects.instances;
+    while (!rota_link_is_alone(list))
+        rota_cpu_instance_destroy(&device->base, ROTA_LINKED(list->next, rota_exec_instance, link));
 }
 
 rota_status rota_cpu_times_read(rota_exec_device *base, rota_exec_instance *instance, rota_exec_time *out) {

@@ -6,6 +6,7 @@
 #include "base/atomic.h"
 #include "exec/cpu/deque.h"
 #include "exec/cpu/program.h"
+#include "exec/common/link.h"
 #include "exec/exec.h"
 
 typedef struct rota_cpu_device rota_cpu_device;
@@ -41,8 +42,8 @@ typedef struct rota_cpu_times {
 } rota_cpu_times;
 
 struct rota_exec_instance {
-    rota_exec_instance *previous, *next; /* the device's list, under its mutex */
-    rota_arena arena;                    /* of this struct's arrays */
+    rota_link link;   /* the device's list, under its mutex */
+    rota_arena arena; /* of this struct's arrays */
     rota_exec_program *program;
     void **operands;    /* resolved; of a slot operand: its offset */
     rota_cpu_run *runs; /* per segment */

@@ -14,12 +14,12 @@ enum {
     HUGE_MIN_BYTES = 8 << 20 /* from here on large pages are asked for */
 };
 
-struct rota_cpu_memory {
+typedef struct rota_cpu_memory {
     rota_exec_memory base;
-    rota_cpu_memory *previous, *next; /* the device's list, under its mutex */
+    rota_link link; /* the device's list, under its mutex */
     size_t allocated_bytes;
     bool is_mapped;
-};
+} rota_cpu_memory;
 
 /* Takes `size` from what the machine has, or fails with both numbers. */
 static rota_status reserve(rota_cpu_device *device, uint64_t size, const char *name) {
@@ -78,9 +78,7 @@ rota_status rota_cpu_memory_create(rota_exec_device *base, uint64_t size_bytes, 
         (rota_exec_memory){.address = (uint64_t)(uintptr_t)host, .host = host, .size_bytes = size_bytes};
     memory->allocated_bytes = (size_t)rounded;
     pthread_mutex_lock(&device->objects.mutex);
-    memory->next = device->objects.memories;
-    if (memory->next) memory->next->previous = memory;
-    device->objects.memories = memory;
+    rota_link_add(&device->objects.memories, &memory->link);
     pthread_mutex_unlock(&device->objects.mutex);
     *out_memory = &memory->base;
     return ROTA_OK;
@@ -91,11 +89,7 @@ void rota_cpu_memory_destroy(rota_exec_device *base, rota_exec_memory *given) {
     rota_cpu_device *device = rota_cpu_device_of(base);
     rota_cpu_memory *memory = (rota_cpu_memory *)given;
     pthread_mutex_lock(&device->objects.mutex);
-    if (memory->next) memory->next->previous = memory->previous;
-    if (memory->previous)
-        memory->previous->next = memory->next;
-    else
-        device->objects.memories = memory->next;
+    rota_link_remove(&memory->link);
     device->objects.allocated_bytes -= memory->allocated_bytes;
     pthread_mutex_unlock(&device->objects.mutex);
     if (memory->is_mapped)
@@ -106,5 +100,7 @@ void rota_cpu_memory_destroy(rota_exec_device *base, rota_exec_memory *given) {
 }
 
 void rota_cpu_memory_free_all(rota_cpu_device *device) {
-    while (device->objects.memories) rota_cpu_memory_destroy(&device->base, &device->objects.memories->base);
+    rota_link *list = &device->objects.memories;
+    while (!rota_link_is_alone(list))
+        rota_cpu_memory_destroy(&device->base, &ROTA_LINKED(list->next, rota_cpu_memory, link)->base);
 }

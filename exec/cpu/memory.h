@@ -5,7 +5,6 @@
 #include "exec/exec.h"
 
 typedef struct rota_cpu_device rota_cpu_device;
-typedef struct rota_cpu_memory rota_cpu_memory;
 
 rota_status rota_cpu_memory_create(rota_exec_device *device, uint64_t size_bytes, uint32_t flags,
                                    const char *name, rota_exec_memory **out_memory);

@@ -264,9 +264,7 @@ rota_status rota_cpu_program_create(rota_exec_device *base, const rota_exec_prog
         return status;
     }
     pthread_mutex_lock(&device->objects.mutex);
-    program->next = device->objects.programs;
-    if (program->next) program->next->previous = program;
-    device->objects.programs = program;
+    rota_link_add(&device->objects.programs, &program->link);
     pthread_mutex_unlock(&device->objects.mutex);
     *out_program = program;
     return ROTA_OK;
@@ -276,16 +274,14 @@ void rota_cpu_program_destroy(rota_exec_device *base, rota_exec_program *program
     if (!program) return;
     rota_cpu_device *device = rota_cpu_device_of(base);
     pthread_mutex_lock(&device->objects.mutex);
-    if (program->next) program->next->previous = program->previous;
-    if (program->previous)
-        program->previous->next = program->next;
-    else
-        device->objects.programs = program->next;
+    rota_link_remove(&program->link);
     pthread_mutex_unlock(&device->objects.mutex);
     rota_arena_free(&program->arena);
     free(program);
 }
 
 void rota_cpu_program_free_all(rota_cpu_device *device) {
-    while (device->objects.programs) rota_cpu_program_destroy(&device->base, device->objects.programs);
+    rota_link *list = &device->objects.programs;
+    while (!rota_link_is_alone(list))
+        rota_cpu_program_destroy(&device->base, ROTA_LINKED(list->next, rota_exec_program, link));
 }

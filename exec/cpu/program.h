@@ -3,6 +3,7 @@
 #define ROTA_EXEC_CPU_PROGRAM_H
 
 #include "base/arena.h"
+#include "exec/common/link.h"
 #include "exec/exec.h"
 
 typedef struct rota_cpu_device rota_cpu_device;
@@ -55,8 +56,8 @@ typedef struct rota_cpu_segment {
 } rota_cpu_segment;
 
 struct rota_exec_program {
-    rota_exec_program *previous, *next; /* the device's list, under its mutex */
-    rota_arena arena;                   /* of this struct's arrays */
+    rota_link link;   /* the device's list, under its mutex */
+    rota_arena arena; /* of this struct's arrays */
     const rota_exec_program_desc *desc;
     const void *owner;
     rota_cpu_record *records; /* command_count */
