@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include "base/clock.h"
 #include "exec/vk/vk_device.h"
+#include "exec/vk/vk_image.h"
+#include "exec/vk/vk_record.h"
 #include "spv/test_saxpy.h"
 #include "spv/test_step.h"
 

@@ -259,8 +259,8 @@ static void test_cumulative(void **state) {
     /* The kernel ran on the compute queue with a wait of its own for the chain. */
     assert_int_equal(device->logical[transfer].points[0].real, 1);
     assert_int_equal(device->logical[transfer].points[1].real, 0);
-    assert_int_equal(device->reals[0].covered[0], 1);
-    assert_int_equal(device->reals[1].covered[0], 1);
+    assert_int_equal(device->reals[0].submit.covered[0], 1);
+    assert_int_equal(device->reals[1].submit.covered[0], 1);
     wait_for(f, transfer);
     assert_int_equal(atomic_load(&f->host.reached[0]), 1);
     for (uint32_t i = 0; i < COUNT; i++) {
@@ -630,8 +630,8 @@ static void test_leaks(void **state) {
         wait_for(f, 0);
         unload(f, l);
         free(p);
-        if (round == 10) held = atomic_load(&device->memory_bytes);
-        if (round > 10) assert_int_equal(atomic_load(&device->memory_bytes), held);
+        if (round == 10) held = atomic_load(&device->objects.memory_bytes);
+        if (round > 10) assert_int_equal(atomic_load(&device->objects.memory_bytes), held);
     }
     close_quiet(f, false);
 }
@@ -701,9 +701,9 @@ static void run_and_look(fixture *f, uint64_t least_ns) {
     for (uint32_t i = 0; i < COUNT; i++) assert_int_equal(x[i], stepped(i, i, 1));
     rota_vk_device *device = (rota_vk_device *)f->device;
     uint64_t deadline = rota_deadline_after(10000000000ull);
-    while (atomic_load(&device->spin_ns) < least_ns) {
+    while (atomic_load(&device->completer.spin_ns) < least_ns) {
         if (rota_clock_ns() > deadline)
-            fail_msg("looked for %llu ns of %llu", (unsigned long long)atomic_load(&device->spin_ns),
+            fail_msg("looked for %llu ns of %llu", (unsigned long long)atomic_load(&device->completer.spin_ns),
                      (unsigned long long)least_ns);
         usleep(1000);
     }
@@ -748,7 +748,7 @@ static void test_sleep(void **state) {
     step_params params = {COUNT, 1, 0};
     test_program *p = chain_program(1, &params);
     loaded l = load(f, p, memories);
-    ra_store_seq_cst(&kept_at, (uintptr_t) & ((rota_vk_device *)f->device)->sleeping);
+    ra_store_seq_cst(&kept_at, (uintptr_t) & ((rota_vk_device *)f->device)->completer.sleeping);
     const uint64_t deadline = rota_deadline_after(10000000000ull);
     while (!ra_load_seq_cst(&is_kept) && rota_clock_ns() < deadline) usleep(100);
     const bool was_kept = ra_load_seq_cst(&is_kept);

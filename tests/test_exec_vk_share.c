@@ -16,7 +16,7 @@ static void test_shared(void **state) {
     assert_memory_equal(f[0]->device->gpu, f[1]->device->gpu, sizeof f[0]->device->gpu);
     enum { WORDS = 3000 };
     rota_exec_memory *mapped[2], *m[2] = {memory(f[0], WORDS * 4, ROTA_EXEC_MEMORY_SHARED), NULL};
-    uint64_t held = ra_load_relaxed(&((rota_vk_device *)f[1]->device)->memory_bytes);
+    uint64_t held = ra_load_relaxed(&((rota_vk_device *)f[1]->device)->objects.memory_bytes);
     rota_exec_export export;
     assert_ok(f[0]->device->vtable->memory_export(f[0]->device, m[0], &export));
     assert_ok(f[1]->device->vtable->memory_import(f[1]->device, &export, "imported", &m[1]));
@@ -29,7 +29,7 @@ static void test_shared(void **state) {
     assert_int_equal(close(export.fd), 0);
     assert_int_equal(m[1]->address % 256, 0);
     assert_int_equal(m[1]->size_bytes, WORDS * 4);
-    assert_int_equal(ra_load_relaxed(&((rota_vk_device *)f[1]->device)->memory_bytes),
+    assert_int_equal(ra_load_relaxed(&((rota_vk_device *)f[1]->device)->objects.memory_bytes),
                      held); /* its owner's */
     for (uint32_t d = 0; d < 2; d++) mapped[d] = shared(f[d], WORDS * 4);
     for (uint32_t round = 0; round < 20; round++)

@@ -1,10 +1,11 @@
 /* The pipeline cache on disk: one file per device and driver in the user's cache folder (base/file.h), with a
  * checksum so that a damaged file is ignored. */
-#include "exec/vk/vk_device.h"
+#include "exec/vk/vk_cache.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/file.h"
+#include "exec/vk/vk_device.h"
 
 #define MAGIC 0x726F7461766B3031ull /* "rotavk01" */
 /* No pipeline cache of ours comes near; a larger file is not one. */
@@ -68,24 +69,26 @@ rota_status rota_vk_cache_open(rota_vk_device *device) {
     uint8_t *data = read_kept(device, &size);
     VkPipelineCacheCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO, .initialDataSize = size, .pInitialData = data};
-    VkResult result = device->vk.CreatePipelineCache(device->handle, &info, NULL, &device->cache);
+    VkResult result = device->vk.CreatePipelineCache(device->handle, &info, NULL, &device->compiled.cache);
     if (result != VK_SUCCESS && data) { /* the driver doesn't like it: without */
         info.initialDataSize = 0;
         info.pInitialData = NULL;
-        result = device->vk.CreatePipelineCache(device->handle, &info, NULL, &device->cache);
+        result = device->vk.CreatePipelineCache(device->handle, &info, NULL, &device->compiled.cache);
     }
     free(data);
     return result == VK_SUCCESS ? ROTA_OK : rota_vk_fail(result, "vkCreatePipelineCache");
 }
 
 void rota_vk_cache_save(rota_vk_device *device) {
-    char *path = device->cache_dirty ? cache_path(device) : NULL;
+    char *path = device->compiled.cache_dirty ? cache_path(device) : NULL;
     size_t size = 0;
     uint8_t *data = NULL;
-    if (path && device->vk.GetPipelineCacheData(device->handle, device->cache, &size, NULL) == VK_SUCCESS &&
+    if (path &&
+        device->vk.GetPipelineCacheData(device->handle, device->compiled.cache, &size, NULL) == VK_SUCCESS &&
         size)
         data = malloc(size);
-    if (data && device->vk.GetPipelineCacheData(device->handle, device->cache, &size, data) == VK_SUCCESS) {
+    if (data &&
+        device->vk.GetPipelineCacheData(device->handle, device->compiled.cache, &size, data) == VK_SUCCESS) {
         const file_header header = {.magic = MAGIC, .size_bytes = size, .checksum = checksum(data, size)};
         const int error = rota_cache_write(path, &header, sizeof header, data, size);
         if (error)

@@ -1,8 +1,12 @@
 /* The completion thread: waits for the real queues' timelines in bounded slices and reports what the logical
  * queues reached. Asleep on a futex while nothing is in flight. */
-#include "exec/vk/vk_device.h"
+#include "exec/vk/vk_complete.h"
 #include "base/clock.h"
 #include "base/futex.h"
+#include "base/thread_time.h"
+#include "exec/vk/vk_device.h"
+#include "exec/vk/vk_loss.h"
+#include "exec/vk/vk_times.h"
 #include <sys/prctl.h>
 #include <time.h>
 
@@ -22,7 +26,6 @@
 #define JUDGED_NS 1000000ull
 #define DUE_MAX_NS 250000ull
 #define TIMER_SLACK_NS 1000ul
-#define IDLE_SLICE_NS (1000ull * 1000000ull)
 /* After the last completion the thread looks out for new work this long before it sleeps, or as long as
  * spin_ns asks: waking it costs the submit thread several microseconds. */
 #define SPIN_NS 20000ull
@@ -34,18 +37,25 @@
 static bool in_flight(rota_vk_device *device) {
     for (uint32_t i = 0; i < device->real_count; i++) {
         rota_vk_real *real = &device->reals[i];
-        if (ra_load_seq_cst(&real->submitted) > ra_load_relaxed(&real->completed)) return true;
+        if (ra_load_seq_cst(&real->shared.submitted) > ra_load_relaxed(&real->shared.completed)) return true;
     }
     return false;
+}
+
+/* What the thread does not sleep through. */
+static bool has_work(void *user) {
+    rota_vk_device *device = user;
+    return in_flight(device) || ra_load_acquire(&device->lost); /* pairs with rota_vk_lose */
 }
 
 /* The signal value to wait for: of the first submission of a real queue that is not complete, or of one a few
  * places later; 0: none in flight. */
 static uint64_t next_end(const rota_vk_real *real, uint32_t skip) {
-    uint64_t in_flight = ra_load_acquire(&real->end_published) - real->end_cursor; /* pairs with publish */
+    /* Pairs with publish. */
+    uint64_t in_flight = ra_load_acquire(&real->shared.end_published) - real->watch.end_cursor;
     if (in_flight == 0) return 0;
-    uint64_t index = real->end_cursor + (skip < in_flight / 4 ? skip : in_flight / 4);
-    return real->ends[index % ROTA_VK_IN_FLIGHT_MAX];
+    uint64_t index = real->watch.end_cursor + (skip < in_flight / 4 ? skip : in_flight / 4);
+    return real->shared.ends[index % ROTA_VK_IN_FLIGHT_MAX];
 }
 
 /* Short submissions in quick succession are collected several at a time, at most GATHER_NS late: waking for
@@ -53,28 +63,22 @@ static uint64_t next_end(const rota_vk_real *real, uint32_t skip) {
 static void choose_skip(rota_vk_real *real, uint64_t passed, uint64_t elapsed_ns) {
     if (passed == 0) return;
     uint64_t each_ns = elapsed_ns / passed + 1;
-    real->each_ns = each_ns;
-    real->end_skip = each_ns < GATHER_NS ? (uint32_t)(GATHER_NS / each_ns) : 0;
-}
-
-static uint64_t thread_cpu_ns(void) {
-    struct timespec time;
-    if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time) != 0) return 0;
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+    real->watch.each_ns = each_ns;
+    real->watch.end_skip = each_ns < GATHER_NS ? (uint32_t)(GATHER_NS / each_ns) : 0;
 }
 
 /* A few submissions are in flight and the driver's wait would work: how long to sleep, from what one took of
  * late and how long ago the last one completed. */
 static uint64_t until_due(const rota_vk_real *real, uint64_t since_ns) {
     uint64_t nap;
-    if (real->each_ns > since_ns + SPIN_NS)
-        nap = real->each_ns - since_ns - SPIN_NS / 2;
-    else if (since_ns < real->each_ns + SPIN_NS)
+    if (real->watch.each_ns > since_ns + SPIN_NS)
+        nap = real->watch.each_ns - since_ns - SPIN_NS / 2;
+    else if (since_ns < real->watch.each_ns + SPIN_NS)
         nap = LOOK_ON;
     else
-        nap = SPIN_NS + (since_ns - real->each_ns) / 4;
+        nap = SPIN_NS + (since_ns - real->watch.each_ns) / 4;
     /* What is in flight may be shorter than what came before: late by no more than a quarter of that. */
-    uint64_t longest = real->each_ns / 4 > DUE_MAX_NS ? real->each_ns / 4 : DUE_MAX_NS;
+    uint64_t longest = real->watch.each_ns / 4 > DUE_MAX_NS ? real->watch.each_ns / 4 : DUE_MAX_NS;
     if (longest > 4 * DUE_MAX_NS) longest = 4 * DUE_MAX_NS;
     return nap < longest ? nap : longest;
 }
@@ -87,15 +91,17 @@ static uint64_t poll_period(rota_vk_device *device, uint64_t since_ns) {
     if (since_ns < device->options.spin_ns) return LOOK_ON;
     for (uint32_t i = 0; i < device->real_count; i++) {
         rota_vk_real *real = &device->reals[i];
-        uint64_t waiting = ra_load_acquire(&real->end_published) - real->end_cursor; /* pairs with publish */
+        /* Pairs with publish. */
+        uint64_t waiting = ra_load_acquire(&real->shared.end_published) - real->watch.end_cursor;
         if (waiting == 0) continue;
         /* Many: until half of them are done, which is what a submit thread without room waits for. */
         bool many = waiting >= POLL_MANY;
-        uint64_t own = real->each_ns * waiting / (many ? 2 : 4), most = many ? 2 * POLL_MAX_NS : POLL_MAX_NS;
+        uint64_t own = real->watch.each_ns * waiting / (many ? 2 : 4),
+                 most = many ? 2 * POLL_MAX_NS : POLL_MAX_NS;
         if (own < GATHER_NS) own = GATHER_NS;
         if (own > most) own = most;
-        if (waiting < POLL_FROM || real->each_ns == 0) {
-            if (!device->wait_works) return 0;
+        if (waiting < POLL_FROM || real->watch.each_ns == 0) {
+            if (!device->watch.wait_works) return 0;
             own = until_due(real, since_ns);
         }
         if (period == 0 || own < period) period = own;
@@ -110,8 +116,8 @@ static VkResult wait_slice(rota_vk_device *device) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < device->real_count; i++) {
         rota_vk_real *real = &device->reals[i];
-        uint64_t end = next_end(real, real->end_skip);
-        if (real->end_skip && slice_ns > GATHER_NS)
+        uint64_t end = next_end(real, real->watch.end_skip);
+        if (real->watch.end_skip && slice_ns > GATHER_NS)
             slice_ns = GATHER_NS; /* whatever the later ones do, the first is reported by then */
         if (!end) {
             /* Work may come to an idle queue meanwhile, so look again soon. (Waiting for a value that nothing
@@ -134,13 +140,13 @@ static VkResult wait_slice(rota_vk_device *device) {
     if (device->base.info.device_class !=
         ROTA_DEVICE_GPU) /* looking on would take cores from its own threads */
         return device->vk.WaitSemaphores(device->handle, &info, slice_ns);
-    uint64_t begin = rota_clock_ns(), cpu = thread_cpu_ns();
+    uint64_t begin = rota_clock_ns(), cpu = rota_thread_cpu_ns(CLOCK_THREAD_CPUTIME_ID);
     VkResult result = device->vk.WaitSemaphores(device->handle, &info, slice_ns);
-    device->waited_ns += rota_clock_ns() - begin;
-    device->waited_cpu_ns += thread_cpu_ns() - cpu;
-    if (device->waited_ns >= JUDGED_NS) {
-        device->wait_works = device->waited_cpu_ns * 4 > device->waited_ns;
-        device->waited_ns = device->waited_cpu_ns = 0;
+    device->watch.waited_ns += rota_clock_ns() - begin;
+    device->watch.waited_cpu_ns += rota_thread_cpu_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;
+    if (device->watch.waited_ns >= JUDGED_NS) {
+        device->watch.wait_works = device->watch.waited_cpu_ns * 4 > device->watch.waited_ns;
+        device->watch.waited_ns = device->watch.waited_cpu_ns = 0;
     }
     return result;
 }
@@ -162,7 +168,7 @@ static void look_on(rota_vk_device *device) {
             now = rota_clock_ns();
         }
     }
-    ra_fetch_add_relaxed(&device->spin_ns, now - begin);
+    ra_fetch_add_relaxed(&device->completer.spin_ns, now - begin);
 }
 
 /* Moves a logical queue on over the points whose works completed. */
@@ -172,7 +178,7 @@ static void report(rota_vk_device *device, uint32_t queue) {
     uint64_t tail = ra_load_relaxed(&logical->tail), reached = 0;
     while (tail != published) {
         const rota_vk_point *point = &logical->points[tail % ROTA_VK_HISTORY];
-        if (ra_load_relaxed(&device->reals[point->real].completed) < point->sequence) break;
+        if (ra_load_relaxed(&device->reals[point->real].shared.completed) < point->sequence) break;
         reached = point->value;
         tail++;
     }
@@ -185,10 +191,10 @@ static bool collect(rota_vk_device *device, uint64_t elapsed_ns, uint64_t *out_c
     bool room = false; /* what submit sleeps for is complete */
     for (uint32_t i = 0; i < device->real_count; i++) {
         rota_vk_real *real = &device->reals[i];
-        uint64_t value = 0, submitted = ra_load_seq_cst(&real->submitted);
+        uint64_t value = 0, submitted = ra_load_seq_cst(&real->shared.submitted);
         VkResult result = device->vk.GetSemaphoreCounterValue(device->handle, real->timeline, &value);
         /* Drivers may set every counter to its highest value when they lose the device. */
-        if (result == VK_SUCCESS && value > submitted && value > ra_load_seq_cst(&real->submitted))
+        if (result == VK_SUCCESS && value > submitted && value > ra_load_seq_cst(&real->shared.submitted))
             result = VK_ERROR_DEVICE_LOST;
         if (result != VK_SUCCESS) {
             rota_vk_lose(device, result, "vkGetSemaphoreCounterValue");
@@ -197,20 +203,21 @@ static bool collect(rota_vk_device *device, uint64_t elapsed_ns, uint64_t *out_c
         /* Before `completed` moves: then the submit thread may write over the ends passed. */
         uint64_t passed = 0;
         for (uint64_t end = next_end(real, 0); end && end <= value; end = next_end(real, 0)) {
-            real->end_cursor++;
+            real->watch.end_cursor++;
             passed++;
         }
         choose_skip(real, passed, elapsed_ns);
         *out_completed += passed;
         /* Releases to the submit thread's is_completed; seq_cst for wait_completed. */
-        if (value > ra_load_relaxed(&real->completed)) ra_store_seq_cst(&real->completed, value);
-        uint64_t wanted = ra_load_seq_cst(&real->room_sequence);
+        if (value > ra_load_relaxed(&real->shared.completed))
+            ra_store_seq_cst(&real->shared.completed, value);
+        uint64_t wanted = ra_load_seq_cst(&real->shared.room_sequence);
         room = room || (wanted && wanted <= value);
     }
     for (uint32_t i = 0; i < device->options.queue_count; i++) report(device, i);
     if (*out_completed) ra_store_relaxed(&device->moves, ra_load_relaxed(&device->moves) + 1);
-    ra_fetch_add_seq_cst(&device->progress, 1);
-    if (room) rota_futex_wake(&device->progress, INT32_MAX);
+    ra_fetch_add_seq_cst(&device->completer.progress, 1);
+    if (room) rota_futex_wake(&device->completer.progress, INT32_MAX);
     return true;
 }
 
@@ -218,62 +225,37 @@ static bool collect(rota_vk_device *device, uint64_t elapsed_ns, uint64_t *out_c
 static void look_for_stuck(rota_vk_device *device, uint64_t collected_ns) {
     const uint64_t now = rota_clock_ns();
     if (!device->options.diagnostics || now - collected_ns < STUCK_NS / 2 ||
-        now - device->looked_ns < STUCK_NS / 2)
+        now - device->watch.looked_ns < STUCK_NS / 2)
         return;
-    device->looked_ns = now;
+    device->watch.looked_ns = now;
     rota_vk_look_for_stuck(device);
-}
-
-static void sleep_until_work(rota_vk_device *device) {
-    const uint64_t spin_ns = device->options.spin_ns > SPIN_NS ? device->options.spin_ns : SPIN_NS;
-    uint64_t begin = rota_clock_ns(), now = begin;
-    bool work = false;
-    while (!work && now - begin < spin_ns) {
-        /* pairs with close and rota_vk_lose */
-        work = in_flight(device) || ra_load_acquire(&device->closing) || ra_load_acquire(&device->lost);
-        ra_pause();
-        now = rota_clock_ns();
-    }
-    ra_fetch_add_relaxed(&device->spin_ns, now - begin);
-    if (work) return;
-    ra_store_seq_cst(&device->sleeping, 1);
-    if (!in_flight(device) && !ra_load_seq_cst(&device->closing))
-        rota_futex_wait(&device->sleeping, 1, rota_deadline_after(IDLE_SLICE_NS));
-    ra_store_seq_cst(&device->sleeping, 0);
 }
 
 /* A CPU that takes an interrupt for every submission is no place for rota's threads: exec/interrupts.h. */
 static void watch_interrupts(rota_vk_device *device, uint64_t completed, uint64_t now_ns) {
-    device->unlooked += completed;
-    if (device->unlooked < UNLOOKED_MAX) return;
-    device->unlooked = 0;
-    if (!rota_interrupts_look(&device->interrupts, now_ns)) return;
-    rota_thread_cpus_keep_off(&device->thread_cpus, &device->interrupts.busy);
-    if (device->host.interrupted) device->host.interrupted(device->host.user, &device->interrupts.busy);
+    device->watch.unlooked += completed;
+    if (device->watch.unlooked < UNLOOKED_MAX) return;
+    device->watch.unlooked = 0;
+    if (!rota_interrupts_look(&device->watch.interrupts, now_ns)) return;
+    rota_thread_cpus_keep_off(&device->watch.thread_cpus, &device->watch.interrupts.busy);
+    if (device->host.interrupted) device->host.interrupted(device->host.user, &device->watch.interrupts.busy);
 }
 
 uint64_t rota_vk_own_cpu_ns(rota_exec_device *base) {
-    rota_vk_device *device = (rota_vk_device *)base;
-    clockid_t clock;
-    struct timespec time;
-    if (ra_load_acquire(&device->thread_done) || pthread_getcpuclockid(device->thread, &clock) != 0 ||
-        clock_gettime(clock, &time) != 0)
-        return 0;
-    uint64_t cpu = (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-    uint64_t spinning = ra_load_relaxed(&device->spin_ns);
-    return cpu > spinning ? cpu - spinning : 0;
+    return rota_completer_cpu_ns(&((rota_vk_device *)base)->completer);
 }
 
 void *rota_vk_complete_main(void *argument) {
     rota_vk_device *device = argument;
     (void)pthread_setname_np(pthread_self(), "rota-vk-done"); /* for who reads a profile */
     (void)prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS);           /* the usual 50 us would be most of a nap */
-    rota_thread_cpus_begin(&device->thread_cpus);
+    rota_thread_cpus_begin(&device->watch.thread_cpus);
+    const uint64_t spin_ns = device->options.spin_ns > SPIN_NS ? device->options.spin_ns : SPIN_NS;
     uint64_t collected_ns = rota_clock_ns();
     while (!ra_load_acquire(&device->lost)) { /* pairs with rota_vk_lose */
         if (!in_flight(device)) {
-            if (ra_load_acquire(&device->closing)) break; /* pairs with close */
-            sleep_until_work(device);
+            if (ra_load_acquire(&device->completer.closing)) break; /* pairs with close */
+            rota_completer_rest(&device->completer, has_work, device, spin_ns);
             collected_ns = rota_clock_ns(); /* what comes now begins now */
             continue;
         }
@@ -287,11 +269,12 @@ void *rota_vk_complete_main(void *argument) {
             result = wait_slice(device);
         if (result == VK_TIMEOUT || period) {
             look_for_stuck(device, collected_ns);
-            if (ra_load_acquire(&device->closing) >= 2) break; /* close gave up waiting for the device */
+            /* Close gave up waiting for the device. */
+            if (ra_load_acquire(&device->completer.closing) == ROTA_COMPLETER_STOPS) break;
             bool gathering = false;
             for (uint32_t i = 0; i < device->real_count; i++) {
-                gathering = gathering || device->reals[i].end_skip;
-                device->reals[i].end_skip = 0;
+                gathering = gathering || device->reals[i].watch.end_skip;
+                device->reals[i].watch.end_skip = 0;
             }
             if (!gathering && !period) continue;
         }
@@ -305,8 +288,7 @@ void *rota_vk_complete_main(void *argument) {
         if (completed) collected_ns = now_ns;
         watch_interrupts(device, completed, now_ns);
     }
-    rota_thread_cpus_end(&device->thread_cpus);
-    ra_store_release(&device->thread_done, 1); /* pairs with close's acquire load */
-    rota_futex_wake(&device->thread_done, INT32_MAX);
+    rota_thread_cpus_end(&device->watch.thread_cpus);
+    rota_completer_is_done(&device->completer);
     return NULL;
 }

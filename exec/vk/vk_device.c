@@ -2,6 +2,14 @@
 #include "exec/vk/vk_device.h"
 #include "base/clock.h"
 #include "base/futex.h"
+#include "exec/vk/vk_cache.h"
+#include "exec/vk/vk_block.h"
+#include "exec/vk/vk_image.h"
+#include "exec/vk/vk_memory.h"
+#include "exec/vk/vk_program.h"
+#include "exec/vk/vk_record.h"
+#include "exec/vk/vk_times.h"
+#include "exec/vk/vk_timeline.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +66,7 @@ static rota_status open_real(rota_vk_device *device, rota_vk_real *real, uint32_
                                            .commandPool = real->pool,
                                            .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
                                            .commandBufferCount = ROTA_VK_COPIES_MAX};
-    result = device->vk.AllocateCommandBuffers(device->handle, &buffers, real->copies);
+    result = device->vk.AllocateCommandBuffers(device->handle, &buffers, real->submit.copies.buffers);
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkAllocateCommandBuffers");
     return ROTA_OK;
 }
@@ -134,9 +142,9 @@ static rota_status open_layout(rota_vk_device *device) {
 /* Everything made by open, in reverse; whatever is missing is skipped, so it also ends a failed open. */
 static void destroy_device(rota_vk_device *device) {
     if (device->handle && device->vk.DestroyDevice) {
-        while (device->runs.next != &device->runs) {
-            rota_vk_run *run = (rota_vk_run *)device->runs.next; /* its link is its first member */
-            rota_vk_link_remove(&run->link);
+        while (!rota_link_is_alone(&device->objects.runs)) {
+            rota_vk_run *run = ROTA_LINKED(device->objects.runs.next, rota_vk_run, link);
+            rota_link_remove(&run->link);
             rota_vk_run_free(device, run);
         }
         rota_vk_memories_free(device);
@@ -150,21 +158,23 @@ static void destroy_device(rota_vk_device *device) {
             if (real->timeline) device->vk.DestroySemaphore(device->handle, real->timeline, NULL);
         }
         rota_vk_timelines_free(device);
-        if (device->cache) device->vk.DestroyPipelineCache(device->handle, device->cache, NULL);
+        if (device->compiled.cache)
+            device->vk.DestroyPipelineCache(device->handle, device->compiled.cache, NULL);
         if (device->layout) device->vk.DestroyPipelineLayout(device->handle, device->layout, NULL);
         rota_vk_cuda_lock();
         device->vk.DestroyDevice(device->handle, NULL);
         rota_vk_cuda_unlock();
     }
-    if (device->messenger)
-        device->instance.vk.DestroyDebugUtilsMessengerEXT(device->instance.handle, device->messenger, NULL);
+    if (device->messages.messenger)
+        device->instance.vk.DestroyDebugUtilsMessengerEXT(device->instance.handle, device->messages.messenger,
+                                                          NULL);
     rota_vk_instance_close(&device->instance);
     for (uint32_t i = 0; i < ROTA_EXEC_QUEUES_MAX; i++) free(device->logical[i].points);
     free(device->reals);
-    rota_interrupts_close(&device->interrupts);
-    pthread_mutex_destroy(&device->compile_lock);
-    pthread_mutex_destroy(&device->lock);
-    pthread_mutex_destroy(&device->message_lock);
+    rota_interrupts_close(&device->watch.interrupts);
+    pthread_mutex_destroy(&device->compiled.lock);
+    pthread_mutex_destroy(&device->objects.lock);
+    pthread_mutex_destroy(&device->messages.lock);
     free(device);
 }
 
@@ -177,7 +187,7 @@ static bool driver_done(rota_vk_device *device, uint64_t deadline_ns) {
         VkSemaphoreWaitInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
                                     .semaphoreCount = 1,
                                     .pSemaphores = &real->timeline,
-                                    .pValues = &real->flushed};
+                                    .pValues = &real->submit.flushed};
         uint64_t left_ns = deadline_ns > now ? deadline_ns - now : 0;
         VkResult result =
             device->vk.WaitSemaphores(device->handle, &info, left_ns < CLOSE_NS_MAX ? left_ns : CLOSE_NS_MAX);
@@ -192,35 +202,12 @@ static bool driver_done(rota_vk_device *device, uint64_t deadline_ns) {
     return true;
 }
 
-/* Ends the completion thread; false if it is still inside the driver at the deadline. */
-static bool stop_thread(rota_vk_device *device, uint64_t deadline_ns) {
-    if (!device->thread_started) return true;
-    ra_store_seq_cst(&device->closing, 1); /* the thread ends when nothing is in flight */
-    ra_store_seq_cst(&device->sleeping, 0);
-    rota_futex_wake(&device->sleeping, 1);
-    /* Pairs with the thread's release store. */
-    while (!ra_load_acquire(&device->thread_done) && rota_futex_wait(&device->thread_done, 0, deadline_ns))
-        continue;
-    if (!ra_load_acquire(&device->thread_done)) {
-        ra_store_seq_cst(&device->closing, 2); /* it ends after its slice */
-        uint64_t grace = rota_deadline_after(100000000);
-        while (!ra_load_acquire(&device->thread_done) && rota_futex_wait(&device->thread_done, 0, grace))
-            continue;
-    }
-    if (!ra_load_acquire(&device->thread_done)) {
-        pthread_detach(device->thread);
-        return false;
-    }
-    pthread_join(device->thread, NULL);
-    return true;
-}
-
 static void vk_close(rota_exec_device *base, uint64_t deadline_ns, uint64_t *out_abandoned_bytes) {
     rota_vk_device *device = (rota_vk_device *)base;
-    bool stopped = stop_thread(device, deadline_ns);
+    const bool stopped = rota_completer_stop(&device->completer, deadline_ns) != ROTA_COMPLETER_STUCK;
     if (!stopped || !driver_done(device, deadline_ns)) {
         /* With the device itself, so that the count is never 0 where something is abandoned. */
-        uint64_t bytes = ra_load_relaxed(&device->memory_bytes) + sizeof *device;
+        uint64_t bytes = ra_load_relaxed(&device->objects.memory_bytes) + sizeof *device;
         rota_log_write(&device->host.log, ROTA_LOG_ERROR,
                        "%s does not answer; %llu bytes of its memory are abandoned", base->info.id,
                        (unsigned long long)bytes);
@@ -293,13 +280,9 @@ static rota_status open_device(rota_vk_device *device, uint32_t index) {
     if (device->physical.pci[0]) {
         char folder[128];
         snprintf(folder, sizeof folder, "/sys/bus/pci/devices/%s", device->physical.pci);
-        rota_interrupts_open(&device->interrupts, folder, "/sys/kernel/irq");
+        rota_interrupts_open(&device->watch.interrupts, folder, "/sys/kernel/irq");
     }
-    if (pthread_create(&device->thread, NULL, rota_vk_complete_main, device) != 0)
-        return rota_fail(ROTA_SYSTEM, "the completion thread of %s could not be started",
-                         device->base.info.id);
-    device->thread_started = true;
-    return ROTA_OK;
+    return rota_completer_start(&device->completer, rota_vk_complete_main, device, device->base.info.id);
 }
 
 static rota_status vk_open(const rota_exec_driver *driver, uint32_t index,
@@ -314,16 +297,17 @@ static rota_status vk_open(const rota_exec_driver *driver, uint32_t index,
     device->host = options->host;
     device->options = *options;
     snprintf(device->base.info.id, sizeof device->base.info.id, "vk:%u", index);
-    device->memories.next = device->memories.previous = &device->memories;
-    device->runs.next = device->runs.previous = &device->runs;
-    device->skip_barrier = -1;
+    rota_link_begin(&device->objects.memories);
+    rota_link_begin(&device->objects.runs);
+    device->objects.pages.page_size = sizeof(rota_vk_block_page);
+    device->counts.skip_barrier = -1;
     const rota_vk_test_options *test = options->test;
     device->stall_ns = test && test->stall_ns ? test->stall_ns : ROTA_VK_STALL_NS;
     device->in_flight_max = options->max_in_flight ? options->max_in_flight : ROTA_VK_IN_FLIGHT_DEFAULT;
     if (device->in_flight_max > ROTA_VK_IN_FLIGHT_MAX) device->in_flight_max = ROTA_VK_IN_FLIGHT_MAX;
-    pthread_mutex_init(&device->compile_lock, NULL);
-    pthread_mutex_init(&device->lock, NULL);
-    pthread_mutex_init(&device->message_lock, NULL);
+    pthread_mutex_init(&device->compiled.lock, NULL);
+    pthread_mutex_init(&device->objects.lock, NULL);
+    pthread_mutex_init(&device->messages.lock, NULL);
     rota_status status = open_device(device, index);
     if (status != ROTA_OK) {
         destroy_device(device);

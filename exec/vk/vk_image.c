@@ -4,6 +4,7 @@
  * Vulkan says nothing of the device's CUDA architecture. An image of kernels named after theirs does: the
  * driver loads the best that the device can run. */
 #include "cuda/architecture.h"
+#include "exec/vk/vk_image.h"
 #include "exec/vk/vk_device.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,9 +116,9 @@ void rota_vk_images_open(rota_vk_device *device) {
 }
 
 void rota_vk_images_close(rota_vk_device *device) {
-    while (device->images) {
-        rota_vk_image *image = device->images;
-        device->images = image->next;
+    while (device->compiled.images) {
+        rota_vk_image *image = device->compiled.images;
+        device->compiled.images = image->next;
         image_free(device, image);
     }
 }
@@ -158,18 +159,18 @@ static bool same_image(const rota_vk_image *image, const rota_kernel *kernel) {
 /* The kernels that run by image are few (products), so a list does. */
 rota_status rota_vk_image_get(rota_vk_device *device, const rota_kernel *kernel,
                               const rota_vk_image **out_image) {
-    pthread_mutex_lock(&device->compile_lock);
-    rota_vk_image *image = device->images;
+    pthread_mutex_lock(&device->compiled.lock);
+    rota_vk_image *image = device->compiled.images;
     while (image && !same_image(image, kernel)) image = image->next;
     rota_status status = ROTA_OK;
     if (!image) {
         status = image_new(device, kernel, &image);
         if (status == ROTA_OK) {
-            image->next = device->images;
-            device->images = image;
+            image->next = device->compiled.images;
+            device->compiled.images = image;
         }
     }
-    pthread_mutex_unlock(&device->compile_lock);
+    pthread_mutex_unlock(&device->compiled.lock);
     if (status == ROTA_OK) *out_image = image;
     return status;
 }

@@ -1,4 +1,5 @@
 /* The VkInstance: layers, the validation messenger, and the driver's list of devices. */
+#include "exec/vk/vk_instance.h"
 #include "exec/vk/vk_device.h"
 #include <dlfcn.h>
 #include <stdio.h>
@@ -18,10 +19,10 @@ static VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlag
         rota_log_write(&device->host.log, ROTA_LOG_DEBUG, "%s: Vulkan: %s", device->base.info.id, text);
         return VK_FALSE;
     }
-    ra_fetch_add_relaxed(&device->validation_messages, 1);
-    pthread_mutex_lock(&device->message_lock);
-    snprintf(device->last_message, sizeof device->last_message, "%s", text);
-    pthread_mutex_unlock(&device->message_lock);
+    ra_fetch_add_relaxed(&device->messages.count, 1);
+    pthread_mutex_lock(&device->messages.lock);
+    snprintf(device->messages.last, sizeof device->messages.last, "%s", text);
+    pthread_mutex_unlock(&device->messages.lock);
     bool error = (severity & VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT) != 0;
     rota_log_write(&device->host.log, error ? ROTA_LOG_ERROR : ROTA_LOG_WARNING, "%s: Vulkan validation: %s",
                    device->base.info.id, text);
@@ -122,8 +123,8 @@ rota_status rota_vk_instance_open(rota_vk_device *device, bool validation, rota_
     if (status == ROTA_OK && instance.validation) {
         if (!instance.vk.CreateDebugUtilsMessengerEXT || !instance.vk.DestroyDebugUtilsMessengerEXT)
             status = rota_fail(ROTA_UNSUPPORTED, "the validation layer has no VK_EXT_debug_utils");
-        else if ((result = instance.vk.CreateDebugUtilsMessengerEXT(instance.handle, &messenger, NULL,
-                                                                    &device->messenger)) != VK_SUCCESS)
+        else if ((result = instance.vk.CreateDebugUtilsMessengerEXT(
+                      instance.handle, &messenger, NULL, &device->messages.messenger)) != VK_SUCCESS)
             status = rota_vk_fail(result, "vkCreateDebugUtilsMessengerEXT");
     }
     if (status != ROTA_OK) {
@@ -155,11 +156,11 @@ rota_status rota_vk_physical_list(const rota_vk_instance *instance, VkPhysicalDe
 uint64_t rota_vk_validation_messages(rota_exec_device *base, char *out_text, size_t text_bytes) {
     rota_vk_device *device = (rota_vk_device *)base;
     if (out_text && text_bytes > 0) {
-        pthread_mutex_lock(&device->message_lock);
-        snprintf(out_text, text_bytes, "%s", device->last_message);
-        pthread_mutex_unlock(&device->message_lock);
+        pthread_mutex_lock(&device->messages.lock);
+        snprintf(out_text, text_bytes, "%s", device->messages.last);
+        pthread_mutex_unlock(&device->messages.lock);
     }
-    return ra_load_relaxed(&device->validation_messages);
+    return ra_load_relaxed(&device->messages.count);
 }
 
 bool rota_vk_validation_active(rota_exec_device *base) {

@@ -1,4 +1,5 @@
 /* A Vulkan device that is lost, or given up. */
+#include "exec/vk/vk_loss.h"
 #include "exec/vk/vk_device.h"
 
 rota_status rota_vk_lose(rota_vk_device *device, VkResult result, const char *what) {

@@ -1,6 +1,7 @@
-/* Device memory: one VkBuffer with memory of its own and a device address per rota_exec_memory; and the pool
- * from which argument blocks are cut. */
+/* Device memory: one VkBuffer with memory of its own and a device address per rota_exec_memory. */
+#include "exec/vk/vk_memory.h"
 #include "exec/vk/vk_device.h"
+#include "exec/vk/vk_loss.h"
 #include "graph/buffer.h"
 #include <fcntl.h>
 #include <stdlib.h>
@@ -50,7 +51,7 @@ static uint64_t heap_free(rota_vk_device *device, uint32_t heap) {
                    ? budget.heapBudget[heap] - budget.heapUsage[heap]
                    : 0;
     }
-    uint64_t held = ra_load_relaxed(&device->memory_bytes);
+    uint64_t held = ra_load_relaxed(&device->objects.memory_bytes);
     return size > held ? size - held : 0;
 }
 
@@ -186,7 +187,7 @@ static rota_status memory_new(rota_vk_device *device, const request *wish, rota_
         return status;
     }
     /* Imported bytes are their owner's. */
-    if (!memory->is_import) ra_fetch_add_relaxed(&device->memory_bytes, wish->size_bytes);
+    if (!memory->is_import) ra_fetch_add_relaxed(&device->objects.memory_bytes, wish->size_bytes);
     *out_memory = memory;
     return ROTA_OK;
 }
@@ -194,9 +195,9 @@ static rota_status memory_new(rota_vk_device *device, const request *wish, rota_
 static rota_status memory_add(rota_vk_device *device, const request *wish, rota_exec_memory **out_memory) {
     rota_vk_memory *memory;
     ROTA_TRY(memory_new(device, wish, &memory));
-    pthread_mutex_lock(&device->lock);
-    rota_vk_link_add(&device->memories, &memory->link);
-    pthread_mutex_unlock(&device->lock);
+    pthread_mutex_lock(&device->objects.lock);
+    rota_link_add(&device->objects.memories, &memory->link);
+    pthread_mutex_unlock(&device->objects.lock);
     *out_memory = &memory->base;
     return ROTA_OK;
 }
@@ -242,11 +243,11 @@ rota_status rota_vk_memory_import(rota_exec_device *base, const rota_exec_export
 }
 
 static void memory_destroy(rota_vk_device *device, rota_vk_memory *memory) {
-    pthread_mutex_lock(&device->lock);
-    rota_vk_link_remove(&memory->link);
-    pthread_mutex_unlock(&device->lock);
+    pthread_mutex_lock(&device->objects.lock);
+    rota_link_remove(&memory->link);
+    pthread_mutex_unlock(&device->objects.lock);
     if (!memory->is_import)
-        ra_fetch_add_relaxed(&device->memory_bytes, (uint64_t)0 - memory->base.size_bytes);
+        ra_fetch_add_relaxed(&device->objects.memory_bytes, (uint64_t)0 - memory->base.size_bytes);
     memory_release(device, memory);
 }
 
@@ -258,124 +259,17 @@ void rota_vk_memory_destroy(rota_exec_device *base, rota_exec_memory *memory_bas
 }
 
 void rota_vk_memories_free(rota_vk_device *device) {
-    while (device->memories.next != &device->memories) {
-        rota_vk_link *link = device->memories.next;
-        rota_vk_memory *memory = (rota_vk_memory *)(void *)((uint8_t *)link - offsetof(rota_vk_memory, link));
-        memory_destroy(device, memory);
-    }
+    while (!rota_link_is_alone(&device->objects.memories))
+        memory_destroy(device, ROTA_LINKED(device->objects.memories.next, rota_vk_memory, link));
 }
 
-/* ---- Argument blocks ---- */
-
-#define BLOCK_SLOT_MIN 256u
-#define BLOCK_PAGE_BYTES (64u * 1024u)
-
-static rota_status page_new(rota_vk_device *device, uint32_t slot_bytes, rota_vk_block_page *out_page) {
-    rota_vk_block_page page = {.slot_bytes = slot_bytes};
-    page.slot_count = slot_bytes < BLOCK_PAGE_BYTES ? BLOCK_PAGE_BYTES / slot_bytes : 1;
-    page.free_count = page.slot_count;
-    page.used = calloc(page.slot_count, 1);
-    if (!page.used) return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for argument blocks");
-    request wish = {.size_bytes = (uint64_t)page.slot_count * slot_bytes,
-                    .types = &types_block,
-                    .map = true,
-                    .name = "argument blocks"};
-    rota_status status = memory_new(device, &wish, &page.memory);
-    if (status == ROTA_OK)
-        *out_page = page;
-    else
-        free(page.used);
-    return status;
+rota_status rota_vk_memory_take(rota_vk_device *device, uint64_t size_bytes, rota_vk_memory **out_memory) {
+    const request wish = {
+        .size_bytes = size_bytes, .types = &types_block, .map = true, .name = "argument blocks"};
+    return memory_new(device, &wish, out_memory);
 }
 
-static void page_free(rota_vk_device *device, rota_vk_block_page *page) {
-    if (!page->memory) return;
-    ra_fetch_add_relaxed(&device->memory_bytes, (uint64_t)0 - page->memory->base.size_bytes);
-    memory_release(device, page->memory);
-    free(page->used);
-}
-
-/* Under the lock. */
-static rota_status page_keep(rota_vk_device *device, const rota_vk_block_page *page, uint32_t *out_index) {
-    uint32_t index = 0;
-    while (index < device->page_count && device->pages[index].memory) index++;
-    if (index == device->page_capacity) {
-        uint32_t capacity = device->page_capacity ? device->page_capacity * 2 : 8;
-        rota_vk_block_page *pages = realloc(device->pages, capacity * sizeof *pages);
-        if (!pages) return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for argument blocks");
-        device->pages = pages;
-        device->page_capacity = capacity;
-    }
-    device->pages[index] = *page;
-    if (index == device->page_count) device->page_count++;
-    *out_index = index;
-    return ROTA_OK;
-}
-
-/* Under the lock: a page with a free slot of that size, or page_count. */
-static uint32_t page_with_room(const rota_vk_device *device, uint32_t slot_bytes) {
-    uint32_t index = 0;
-    while (index < device->page_count &&
-           (!device->pages[index].memory || device->pages[index].slot_bytes != slot_bytes ||
-            device->pages[index].free_count == 0))
-        index++;
-    return index;
-}
-
-rota_status rota_vk_block_take(rota_vk_device *device, uint32_t words, rota_vk_block *out_block) {
-    uint32_t slot_bytes = BLOCK_SLOT_MIN;
-    while (slot_bytes < (uint64_t)words * 8) slot_bytes *= 2;
-    pthread_mutex_lock(&device->lock);
-    uint32_t index = page_with_room(device, slot_bytes);
-    if (index == device->page_count) {
-        /* The driver allocates without the lock: the completion thread takes it. */
-        pthread_mutex_unlock(&device->lock);
-        rota_vk_block_page page;
-        ROTA_TRY(page_new(device, slot_bytes, &page));
-        pthread_mutex_lock(&device->lock);
-        rota_status status = page_keep(device, &page, &index);
-        if (status != ROTA_OK) {
-            pthread_mutex_unlock(&device->lock);
-            page_free(device, &page);
-            return status;
-        }
-    }
-    rota_vk_block_page *page = &device->pages[index];
-    while (page->used[page->free_hint]) page->free_hint = (page->free_hint + 1) % page->slot_count;
-    page->used[page->free_hint] = 1;
-    page->free_count--;
-    uint64_t offset = (uint64_t)page->free_hint * slot_bytes;
-    *out_block = (rota_vk_block){
-        .address = page->memory->base.address + offset,
-        .words = (uint64_t *)(void *)((uint8_t *)page->memory->base.host + offset),
-        .page = index,
-        .slot = page->free_hint,
-    };
-    pthread_mutex_unlock(&device->lock);
-    return ROTA_OK;
-}
-
-void rota_vk_block_give(rota_vk_device *device, rota_vk_block *block) {
-    if (!block->words) return;
-    rota_vk_block_page unused = {0};
-    pthread_mutex_lock(&device->lock);
-    rota_vk_block_page *page = &device->pages[block->page];
-    page->used[block->slot] = 0;
-    page->free_hint = block->slot;
-    page->free_count++;
-    /* Large blocks have a page each and are not kept; of the small ones an empty page is. */
-    if (page->slot_count == 1) {
-        unused = *page;
-        *page = (rota_vk_block_page){0};
-    }
-    pthread_mutex_unlock(&device->lock);
-    page_free(device, &unused);
-    block->words = NULL;
-}
-
-void rota_vk_blocks_free(rota_vk_device *device) {
-    for (uint32_t i = 0; i < device->page_count; i++) page_free(device, &device->pages[i]);
-    free(device->pages);
-    device->pages = NULL;
-    device->page_count = device->page_capacity = 0;
+void rota_vk_memory_give(rota_vk_device *device, rota_vk_memory *memory) {
+    ra_fetch_add_relaxed(&device->objects.memory_bytes, (uint64_t)0 - memory->base.size_bytes);
+    memory_release(device, memory);
 }

@@ -1,5 +1,7 @@
 /* Looking a physical device over, and creating the VkDevice with what it has. */
-#include "exec/vk/vk_device.h"
+#include "exec/vk/vk_physical.h"
+#include "exec/vk/vk_image.h"
+#include "exec/vk/vk_memory.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,9 @@
 /* Compute pipelines, one per SPIR-V module, slot masks, specialization values and subgroup size, kept by the
  * device until it closes. */
-#include "exec/vk/vk_device.h"
+#include "exec/vk/vk_pipeline.h"
 #include "exec/vk/vk_spirv.h"
+#include "exec/vk/vk_device.h"
+#include "exec/vk/vk_loss.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,8 +81,8 @@ static rota_status build(rota_vk_device *device, const rota_vk_pipeline_key *key
                   .pSpecializationInfo = &specialization},
         .layout = device->layout,
     };
-    result =
-        device->vk.CreateComputePipelines(device->handle, device->cache, 1, &info, NULL, &pipeline->handle);
+    result = device->vk.CreateComputePipelines(device->handle, device->compiled.cache, 1, &info, NULL,
+                                               &pipeline->handle);
     device->vk.DestroyShaderModule(device->handle, module, NULL);
     if (result == VK_ERROR_DEVICE_LOST) return rota_vk_lose(device, result, "vkCreateComputePipelines");
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkCreateComputePipelines");
@@ -132,8 +134,8 @@ static rota_status pipeline_new(rota_vk_device *device, const rota_vk_pipeline_k
 rota_status rota_vk_pipeline_get(rota_vk_device *device, const rota_vk_pipeline_key *key,
                                  const rota_vk_pipeline **out_pipeline) {
     uint64_t hash = key_hash(key);
-    pthread_mutex_lock(&device->compile_lock);
-    rota_vk_pipeline **bucket = &device->pipelines[hash % ROTA_VK_PIPELINE_BUCKETS];
+    pthread_mutex_lock(&device->compiled.lock);
+    rota_vk_pipeline **bucket = &device->compiled.pipelines[hash % ROTA_VK_PIPELINE_BUCKETS];
     rota_vk_pipeline *pipeline = *bucket;
     while (pipeline && !key_equal(pipeline, hash, key)) pipeline = pipeline->next;
     rota_status status = ROTA_OK;
@@ -142,19 +144,19 @@ rota_status rota_vk_pipeline_get(rota_vk_device *device, const rota_vk_pipeline_
         if (status == ROTA_OK) {
             pipeline->next = *bucket;
             *bucket = pipeline;
-            device->cache_dirty = true;
+            device->compiled.cache_dirty = true;
         }
     }
-    pthread_mutex_unlock(&device->compile_lock);
+    pthread_mutex_unlock(&device->compiled.lock);
     if (status == ROTA_OK) *out_pipeline = pipeline;
     return status;
 }
 
 void rota_vk_pipelines_free(rota_vk_device *device) {
     for (uint32_t i = 0; i < ROTA_VK_PIPELINE_BUCKETS; i++)
-        while (device->pipelines[i]) {
-            rota_vk_pipeline *pipeline = device->pipelines[i];
-            device->pipelines[i] = pipeline->next;
+        while (device->compiled.pipelines[i]) {
+            rota_vk_pipeline *pipeline = device->compiled.pipelines[i];
+            device->compiled.pipelines[i] = pipeline->next;
             pipeline_free(device, pipeline);
         }
 }

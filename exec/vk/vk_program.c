@@ -1,5 +1,8 @@
 /* Programs: every kernel command checked against the device and given its pipeline and workgroup counts;
  * every segment given its real queue. */
+#include "exec/vk/vk_program.h"
+#include <stdio.h>
+#include "exec/common/checks.h"
 #include "exec/vk/vk_device.h"
 #include "spv/vk_copy.h"
 #include "spv/vk_copy_bytes.h"
@@ -75,12 +78,7 @@ static rota_status check_operands(const rota_exec_command *command, const rota_e
     if (command->operand_count == 0 || command->operand_count > ROTA_KERNEL_OPERANDS_MAX)
         return rota_fail(ROTA_INVALID_ARGUMENT, "kernel '%s' has %u operands; Vulkan kernels have 1 to %u",
                          kernel->name, command->operand_count, ROTA_KERNEL_OPERANDS_MAX);
-    for (uint32_t i = 0; i < command->operand_count; i++)
-        if (operands[i].is_slot && operands[i].memory > UINT16_MAX)
-            return rota_fail(ROTA_UNSUPPORTED,
-                             "kernel '%s': argument word %u of operand %u; the highest possible is %u",
-                             kernel->name, operands[i].memory, i, UINT16_MAX);
-    return ROTA_OK;
+    return rota_check_slots(command, operands, kernel);
 }
 
 static rota_status check_kernel(const maker *m, const rota_exec_command *command, const rota_kernel *kernel) {
@@ -154,30 +152,24 @@ static rota_status check_turns(const maker *m, const rota_kernel *kernel, const 
 }
 
 static rota_status check_grid(const maker *m, const rota_kernel *kernel, const uint32_t *groups) {
-    const uint32_t *limits = m->device->physical.properties.limits.maxComputeWorkGroupCount;
-    for (uint32_t i = 0; i < 3; i++)
-        if (groups[i] > limits[i])
-            return rota_fail(ROTA_UNSUPPORTED,
-                             "kernel '%s' asks for %u workgroups along %c; %s (%s) has at most %u",
-                             kernel->name, groups[i], "xyz"[i], m -> device -> base.info.id,
-                             m->device->base.info.name, limits[i]);
-    return ROTA_OK;
+    const rota_device_info *info = &m->device->base.info;
+    char whose[sizeof info->id + sizeof info->name + 4];
+    (void)snprintf(whose, sizeof whose, "%s (%s)", info->id, info->name);
+    return rota_check_groups(kernel, groups, m->device->physical.properties.limits.maxComputeWorkGroupCount,
+                             "workgroups", whose);
 }
 
 static rota_status make_dispatch(maker *m, const rota_exec_command *command, const rota_kernel *kernel,
                                  const void *params, const uint32_t *given_groups,
                                  rota_vk_dispatch *out_dispatch) {
     const rota_exec_operand *operands = m->desc->operands + command->first_operand;
-    const rota_exec_binding *bindings = m->desc->bindings + command->first_binding;
     ROTA_TRY(check_operands(command, operands, kernel));
     uint64_t operand_bytes[ROTA_KERNEL_OPERANDS_MAX] = {0};
     rota_vk_pipeline_key key;
     memset(&key, 0, sizeof key); /* compared as bytes */
-    for (uint32_t i = 0; i < command->operand_count; i++) {
-        operand_bytes[i] = operands[i].size_bytes;
-        if (operands[i].is_slot) key.slot_mask |= 1u << i;
-    }
-    for (uint32_t i = 0; i < command->binding_count; i++) key.bind_mask |= 1u << bindings[i].bindable;
+    for (uint32_t i = 0; i < command->operand_count; i++) operand_bytes[i] = operands[i].size_bytes;
+    key.slot_mask = rota_slot_mask(command, operands);
+    key.bind_mask = rota_bind_mask(command, m->desc->bindings + command->first_binding);
 
     const rota_kernel *image = select_image(m, kernel, params, operand_bytes, key.slot_mask);
     if (image) {
@@ -238,9 +230,7 @@ static rota_status make_command(maker *m, uint32_t index) {
     case ROTA_EXEC_COMMAND_FILL:
         return make_transfer(m, command, dispatch);
     default:
-        return rota_fail(ROTA_UNSUPPORTED,
-                         "%s runs no commands of kind %u (host functions run on the CPU executor)",
-                         m->device->base.info.id, command->kind);
+        return rota_fail_kind(&m->device->base, command);
     }
 }
 
@@ -262,16 +252,10 @@ static rota_status make_program(maker *m) {
                          desc->command_count);
     for (uint32_t i = 0; i < desc->command_count; i++) {
         rota_status status = make_command(m, i);
-        if (status == ROTA_OK) continue;
-        const char *name = NULL;
-        if (m->device->host.node_name) name = m->device->host.node_name(desc->owner, desc->commands[i].node);
-        return rota_fail_context(status, "node '%s': ", name ? name : "unnamed");
+        if (status != ROTA_OK) return rota_fail_at_node(status, &m->device->host, desc, i);
     }
+    ROTA_TRY(rota_check_queues(&m->device->base, desc, m->device->options.queue_count));
     for (uint32_t i = 0; i < desc->segment_count; i++) {
-        if (desc->segments[i].queue >= m->device->options.queue_count)
-            return rota_fail(ROTA_OUT_OF_RANGE, "segment %u is on queue %u; %s was opened with %u", i,
-                             desc->segments[i].queue, m->device->base.info.id,
-                             m->device->options.queue_count);
         uint8_t kinds = m->program->segment_kinds[i] = kinds_of_segment(m, &desc->segments[i]);
         /* The transfer queue takes segments of its logical queue that hold nothing but plain copies and
          * fills. */

@@ -1,5 +1,6 @@
 /* Instances: a program's command buffers, recorded once with the addresses of an instance's memories and
  * argument block, for any number of submissions. */
+#include "exec/vk/vk_record.h"
 #include "exec/vk/vk_device.h"
 #include <stdlib.h>
 #include <string.h>
@@ -176,7 +177,7 @@ static rota_status record_batches(recording *r, const rota_exec_segment *segment
         const rota_exec_batch *batch = &desc->batches[segment->first_batch + b];
         if (batch->command_count == 0) continue;
         uint32_t kinds = batch_kinds(r, batch);
-        if (!first && (int64_t)r->barriers++ != device->skip_barrier) record_batch_barrier(r, kinds);
+        if (!first && (int64_t)r->barriers++ != device->counts.skip_barrier) record_batch_barrier(r, kinds);
         first = false;
         if (kinds & ROTA_VK_DISPATCH) r->after_dispatch = ROTA_VK_BOTH;
         if (kinds & ROTA_VK_TRANSFER) r->after_transfer = ROTA_VK_BOTH;
@@ -263,7 +264,7 @@ static rota_status record_run(rota_vk_device *device, rota_vk_run *run,
     recording r = {.device = device, .program = run->program, .run = run, .memories = memories};
     if (device->options.touch) ROTA_TRY(rota_vk_touch_begin(device, run));
     for (uint32_t i = 0; i < run->program->desc->segment_count; i++) ROTA_TRY(record_segment(&r, i));
-    ra_store_relaxed(&device->barriers_recorded, r.barriers);
+    ra_store_relaxed(&device->counts.barriers_recorded, r.barriers);
     return ROTA_OK;
 }
 
@@ -317,9 +318,9 @@ rota_status rota_vk_instance_create(rota_exec_device *base, rota_exec_program *p
         return rota_fail_context(status, "program '%s' on %s: ", ((rota_vk_program *)program)->desc->name,
                                  base->info.id);
     }
-    pthread_mutex_lock(&device->lock);
-    rota_vk_link_add(&device->runs, &run->link);
-    pthread_mutex_unlock(&device->lock);
+    pthread_mutex_lock(&device->objects.lock);
+    rota_link_add(&device->objects.runs, &run->link);
+    pthread_mutex_unlock(&device->objects.lock);
     *out_instance = (rota_exec_instance *)run;
     return ROTA_OK;
 }
@@ -328,16 +329,16 @@ void rota_vk_instance_destroy(rota_exec_device *base, rota_exec_instance *instan
     rota_vk_device *device = (rota_vk_device *)base;
     rota_vk_run *run = (rota_vk_run *)instance;
     if (!run || ra_load_acquire(&device->noisy)) return; /* close finds it; pairs with rota_vk_lose */
-    pthread_mutex_lock(&device->lock);
-    rota_vk_link_remove(&run->link);
-    pthread_mutex_unlock(&device->lock);
+    pthread_mutex_lock(&device->objects.lock);
+    rota_link_remove(&run->link);
+    pthread_mutex_unlock(&device->objects.lock);
     rota_vk_run_free(device, run);
 }
 
 uint32_t rota_vk_barriers_recorded(rota_exec_device *base) {
-    return ra_load_relaxed(&((rota_vk_device *)base)->barriers_recorded);
+    return ra_load_relaxed(&((rota_vk_device *)base)->counts.barriers_recorded);
 }
 
 void rota_vk_skip_barrier(rota_exec_device *base, int64_t index) {
-    ((rota_vk_device *)base)->skip_barrier = index;
+    ((rota_vk_device *)base)->counts.skip_barrier = index;
 }

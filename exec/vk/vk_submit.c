@@ -1,8 +1,13 @@
 /* Submission: works gathered into as few vkQueueSubmit2 calls as their waits allow. One thread per device;
  * nothing is allocated. See vk_device.h for queues, sequences and waits. */
-#include "exec/vk/vk_device.h"
+#include "exec/vk/vk_submit.h"
 #include "base/clock.h"
 #include "base/futex.h"
+#include "exec/vk/vk_device.h"
+#include "exec/vk/vk_loss.h"
+#include "exec/vk/vk_memory.h"
+#include "exec/vk/vk_record.h"
+#include "exec/vk/vk_timeline.h"
 #include <sched.h>
 #include <string.h>
 
@@ -11,37 +16,38 @@
 /* ---- Room ---- */
 
 static bool is_completed(rota_vk_real *real, uint64_t sequence) {
-    return ra_load_acquire(&real->completed) >= sequence; /* pairs with the completion thread's store */
+    /* Pairs with the completion thread's store. */
+    return ra_load_acquire(&real->shared.completed) >= sequence;
 }
 
 /* Sleeps until the completion thread has seen sequence `until` of `real`. */
 static rota_status wait_completed(rota_vk_device *device, rota_vk_real *real, uint64_t until) {
-    uint32_t seen = ra_load_seq_cst(&device->progress);
+    uint32_t seen = ra_load_seq_cst(&device->completer.progress);
     uint64_t last_progress = rota_clock_ns();
     rota_status status = ROTA_OK;
     /* Stored before `completed` is looked at; the completion thread does it the other way round, both
      * seq_cst. */
-    ra_store_seq_cst(&real->room_sequence, until);
-    while (ra_load_seq_cst(&real->completed) < until && status == ROTA_OK) {
+    ra_store_seq_cst(&real->shared.room_sequence, until);
+    while (ra_load_seq_cst(&real->shared.completed) < until && status == ROTA_OK) {
         if (ra_load_acquire(&device->lost)) { /* pairs with rota_vk_lose */
             status = rota_fail(ROTA_DEVICE_LOST, "%s is lost", device->base.info.id);
             break;
         }
-        rota_futex_wait(&device->progress, seen, rota_deadline_after(WAIT_SLICE_NS));
-        uint32_t now = ra_load_seq_cst(&device->progress);
+        rota_futex_wait(&device->completer.progress, seen, rota_deadline_after(WAIT_SLICE_NS));
+        uint32_t now = ra_load_seq_cst(&device->completer.progress);
         if (now != seen) last_progress = rota_clock_ns();
         seen = now;
         if (rota_clock_ns() - last_progress > device->stall_ns)
             status = rota_vk_lose(device, VK_TIMEOUT, "no submission completed for too long");
     }
-    ra_store_relaxed(&real->room_sequence, 0);
+    ra_store_relaxed(&real->shared.room_sequence, 0);
     return status;
 }
 
 /* ---- Handing over to the driver ---- */
 
-static void add_signal(rota_vk_real *real, VkSubmitInfo2 *info, VkSemaphore semaphore, uint64_t value) {
-    real->signals[real->signal_count++] = (VkSemaphoreSubmitInfo){
+static void add_signal(rota_vk_gather *gather, VkSubmitInfo2 *info, VkSemaphore semaphore, uint64_t value) {
+    gather->signals[gather->signal_count++] = (VkSemaphoreSubmitInfo){
         .sType = VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO,
         .semaphore = semaphore,
         .value = value,
@@ -51,28 +57,29 @@ static void add_signal(rota_vk_real *real, VkSubmitInfo2 *info, VkSemaphore sema
 }
 
 static void close_info(rota_vk_device *device, rota_vk_real *real) {
-    if (!real->open) return;
-    VkSubmitInfo2 *info = &real->infos[real->info_count];
-    info->pSignalSemaphoreInfos = &real->signals[real->signal_count];
-    add_signal(real, info, real->timeline, real->sequence);
-    for (; real->shared_mask; real->shared_mask &= real->shared_mask - 1) {
-        uint32_t queue = (uint32_t)__builtin_ctz(real->shared_mask);
-        add_signal(real, info, rota_vk_timeline_handle(real->shared[queue]), real->shared_value[queue]);
+    rota_vk_gather *gather = &real->submit.gather;
+    if (!gather->is_open) return;
+    VkSubmitInfo2 *info = &gather->infos[gather->info_count];
+    info->pSignalSemaphoreInfos = &gather->signals[gather->signal_count];
+    add_signal(gather, info, real->timeline, real->submit.sequence);
+    for (; gather->shared_mask; gather->shared_mask &= gather->shared_mask - 1) {
+        uint32_t queue = (uint32_t)__builtin_ctz(gather->shared_mask);
+        add_signal(gather, info, rota_vk_timeline_handle(gather->shared[queue]), gather->shared_value[queue]);
     }
-    real->ends[real->end_head++ % ROTA_VK_IN_FLIGHT_MAX] = real->sequence;
-    real->info_count++;
-    real->open = false;
-    device->submit_infos++;
+    real->shared.ends[real->submit.end_head++ % ROTA_VK_IN_FLIGHT_MAX] = real->submit.sequence;
+    gather->info_count++;
+    gather->is_open = false;
+    device->counts.submit_infos++;
 }
 
-static void open_info(rota_vk_real *real) {
-    real->infos[real->info_count] = (VkSubmitInfo2){
+static void open_info(rota_vk_gather *gather) {
+    gather->infos[gather->info_count] = (VkSubmitInfo2){
         .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO_2,
-        .pCommandBufferInfos = &real->buffers[real->buffer_count],
-        .pWaitSemaphoreInfos = &real->waits[real->wait_count],
+        .pCommandBufferInfos = &gather->buffers[gather->buffer_count],
+        .pWaitSemaphoreInfos = &gather->waits[gather->wait_count],
     };
-    real->open = true;
-    real->open_works = 0;
+    gather->is_open = true;
+    gather->open_works = 0;
 }
 
 /* Tells the completion thread of what is about to be submitted, before the driver has it: told later, it
@@ -84,27 +91,26 @@ static void publish(rota_vk_device *device, rota_vk_real *real) {
         if (logical->head != ra_load_relaxed(&logical->published))
             ra_store_release(&logical->published, logical->head);
     }
-    ra_store_release(&real->end_published, real->end_head); /* pairs with the completion thread's next_end */
+    /* Pairs with the completion thread's next_end. */
+    ra_store_release(&real->shared.end_published, real->submit.end_head);
     /* Both seq_cst, and the thread does the two in the other order: it sees work, or this sees it sleep. */
-    ra_store_seq_cst(&real->submitted, real->sequence);
-    if (ra_load_seq_cst(&device->sleeping)) {
-        ra_store_seq_cst(&device->sleeping, 0);
-        rota_futex_wake(&device->sleeping, 1);
-    }
+    ra_store_seq_cst(&real->shared.submitted, real->submit.sequence);
+    rota_completer_wake(&device->completer);
 }
 
 static rota_status flush_real(rota_vk_device *device, rota_vk_real *real) {
+    rota_vk_gather *gather = &real->submit.gather;
     close_info(device, real);
-    if (real->info_count == 0) return ROTA_OK;
+    if (gather->info_count == 0) return ROTA_OK;
     VkResult result = VK_ERROR_DEVICE_LOST;
     if (!ra_load_acquire(&device->lost)) { /* pairs with rota_vk_lose */
         publish(device, real);
-        result = device->vk.QueueSubmit2(real->queue, real->info_count, real->infos, VK_NULL_HANDLE);
+        result = device->vk.QueueSubmit2(real->queue, gather->info_count, gather->infos, VK_NULL_HANDLE);
     }
-    device->submit_calls++;
-    real->info_count = real->buffer_count = real->wait_count = real->signal_count = 0;
+    device->counts.submit_calls++;
+    gather->info_count = gather->buffer_count = gather->wait_count = gather->signal_count = 0;
     if (result != VK_SUCCESS) return rota_vk_lose(device, result, "vkQueueSubmit2");
-    real->flushed = real->sequence;
+    real->submit.flushed = real->submit.sequence;
     return ROTA_OK;
 }
 
@@ -119,18 +125,20 @@ static rota_status flush_all(rota_vk_device *device) {
 
 /* Room for one more VkSubmitInfo2 with everything it may hold. */
 static rota_status make_info_room(rota_vk_device *device, rota_vk_real *real) {
-    if (real->info_count == ROTA_VK_INFOS_MAX ||
-        real->wait_count + ROTA_VK_INFO_WAITS_MAX > ROTA_VK_WAITS_MAX ||
-        real->signal_count + ROTA_VK_INFO_SIGNALS_MAX > ROTA_VK_SIGNALS_MAX)
+    rota_vk_real_submit *own = &real->submit;
+    const rota_vk_gather *gather = &own->gather;
+    if (gather->info_count == ROTA_VK_INFOS_MAX ||
+        gather->wait_count + ROTA_VK_INFO_WAITS_MAX > ROTA_VK_WAITS_MAX ||
+        gather->signal_count + ROTA_VK_INFO_SIGNALS_MAX > ROTA_VK_SIGNALS_MAX)
         ROTA_TRY(flush_real(device, real));
-    while (real->end_tail != real->end_head &&
-           is_completed(real, real->ends[real->end_tail % ROTA_VK_IN_FLIGHT_MAX]))
-        real->end_tail++;
-    if (real->end_head - real->end_tail < device->in_flight_max) return ROTA_OK;
+    while (own->end_tail != own->end_head &&
+           is_completed(real, real->shared.ends[own->end_tail % ROTA_VK_IN_FLIGHT_MAX]))
+        own->end_tail++;
+    if (own->end_head - own->end_tail < device->in_flight_max) return ROTA_OK;
     ROTA_TRY(flush_real(device, real));
     /* Until half is free, not one place: a saturated device then wakes this thread seldom. */
-    return wait_completed(device, real,
-                          real->ends[(real->end_tail + device->in_flight_max / 2) % ROTA_VK_IN_FLIGHT_MAX]);
+    return wait_completed(
+        device, real, real->shared.ends[(own->end_tail + device->in_flight_max / 2) % ROTA_VK_IN_FLIGHT_MAX]);
 }
 
 /* ---- Waits ---- */
@@ -170,7 +178,7 @@ static void need(rota_vk_device *device, uint32_t real_index, uint32_t queue, ui
     const rota_vk_logical *waited = &device->logical[waited_queue];
     for (uint32_t target = 0; target < device->real_count; target++) {
         uint64_t sequence = sequence_of(waited, target, value);
-        if (sequence <= real->covered[target]) continue;
+        if (sequence <= real->submit.covered[target]) continue;
         if (target == real_index && waited_queue == queue)
             out->barrier = true;
         else if (sequence > out->semaphore[target])
@@ -203,36 +211,38 @@ static rota_status gather_needs(rota_vk_device *device, const rota_exec_work *wo
 /* Opens the info that the work goes to and puts its waits there. */
 static rota_status place_waits(rota_vk_device *device, rota_vk_real *real, uint32_t real_index,
                                const rota_exec_work *work, const needs *wanted) {
+    rota_vk_gather *gather = &real->submit.gather;
     bool waits = work->timeline_wait_count != 0;
     for (uint32_t target = 0; target < device->real_count; target++) {
         uint64_t sequence = wanted->semaphore[target];
         if (!sequence) continue;
         waits = true;
         /* Only signals that the driver has are waited for. */
-        if (target != real_index && sequence > device->reals[target].flushed)
+        if (target != real_index && sequence > device->reals[target].submit.flushed)
             ROTA_TRY(flush_real(device, &device->reals[target]));
     }
-    if (real->open && (waits || real->open_works == ROTA_VK_MERGE_MAX)) close_info(device, real);
-    if (!real->open) {
+    if (gather->is_open && (waits || gather->open_works == ROTA_VK_MERGE_MAX)) close_info(device, real);
+    if (!gather->is_open) {
         ROTA_TRY(make_info_room(device, real));
-        open_info(real);
+        open_info(gather);
     }
-    VkSubmitInfo2 *info = &real->infos[real->info_count];
+    VkSubmitInfo2 *info = &gather->infos[gather->info_count];
     for (uint32_t target = 0; target < device->real_count; target++) {
         if (!wanted->semaphore[target]) continue;
-        real->waits[real->wait_count++] = (VkSemaphoreSubmitInfo){
+        gather->waits[gather->wait_count++] = (VkSemaphoreSubmitInfo){
             .sType = VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO,
             .semaphore = device->reals[target].timeline,
             .value = wanted->semaphore[target],
             .stageMask = VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT,
         };
         info->waitSemaphoreInfoCount++;
-        real->covered[target] = wanted->semaphore[target];
+        real->submit.covered[target] = wanted->semaphore[target];
         for (uint32_t k = 0; k < 2 && target == real_index; k++) /* a semaphore wait is for all kinds */
-            if (real->covered_for[k] < real->covered[target]) real->covered_for[k] = real->covered[target];
+            if (real->submit.covered_for[k] < real->submit.covered[target])
+                real->submit.covered_for[k] = real->submit.covered[target];
     }
     for (uint32_t i = 0; i < work->timeline_wait_count; i++, info->waitSemaphoreInfoCount++)
-        real->waits[real->wait_count++] = (VkSemaphoreSubmitInfo){
+        gather->waits[gather->wait_count++] = (VkSemaphoreSubmitInfo){
             .sType = VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO,
             .semaphore = rota_vk_timeline_handle(work->timeline_waits[i].timeline),
             .value = work->timeline_waits[i].value,
@@ -243,10 +253,10 @@ static rota_status place_waits(rota_vk_device *device, rota_vk_real *real, uint3
 
 /* ---- Works ---- */
 
-static void add_buffer(rota_vk_real *real, VkCommandBuffer buffer) {
-    real->buffers[real->buffer_count++] = (VkCommandBufferSubmitInfo){
+static void add_buffer(rota_vk_gather *gather, VkCommandBuffer buffer) {
+    gather->buffers[gather->buffer_count++] = (VkCommandBufferSubmitInfo){
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_SUBMIT_INFO, .commandBuffer = buffer};
-    real->infos[real->info_count].commandBufferInfoCount++;
+    gather->infos[gather->info_count].commandBufferInfoCount++;
 }
 
 /* Places the barrier that a work of these kinds needs after what was waited for so far, if it was not placed.
@@ -256,32 +266,33 @@ static void add_buffer(rota_vk_real *real, VkCommandBuffer buffer) {
  * what the semaphore (or event) behind those works, waited for here or by the host, and this barrier do, and
  * it costs one barrier however many they are. */
 static void place_barrier(rota_vk_real *real, uint32_t real_index, uint32_t kinds) {
+    rota_vk_real_submit *own = &real->submit;
     uint32_t from = 0, to = 0, all = real_index == 0 ? ROTA_VK_BOTH : ROTA_VK_TRANSFER;
-    if (real->acquire && kinds) {
-        real->acquire = false;
-        real->covered_for[0] = real->covered_for[1] = real->sequence;
-        real->pending[0] = real->pending[1] = 0;
-        add_buffer(real, real->barriers[all][all]);
+    if (own->acquire && kinds) {
+        own->acquire = false;
+        own->covered_for[0] = own->covered_for[1] = own->sequence;
+        own->pending[0] = own->pending[1] = 0;
+        add_buffer(&own->gather, real->barriers[all][all]);
         return;
     }
     for (uint32_t k = 0; k < 2; k++) {
-        if (!(kinds & (1u << k)) || real->covered_for[k] >= real->covered[real_index]) continue;
+        if (!(kinds & (1u << k)) || own->covered_for[k] >= own->covered[real_index]) continue;
         to |= 1u << k;
-        from |= real->pending[k];
-        real->covered_for[k] = real->sequence; /* a barrier is after everything before it */
-        real->pending[k] = 0;
+        from |= own->pending[k];
+        own->covered_for[k] = own->sequence; /* a barrier is after everything before it */
+        own->pending[k] = 0;
     }
-    if (from) add_buffer(real, real->barriers[from][to]);
+    if (from) add_buffer(&own->gather, real->barriers[from][to]);
 }
 
 /* A command buffer with the work's copies, from the ring; P1: not before its last use has completed. */
 static rota_status record_copies(rota_vk_device *device, rota_vk_real *real, const rota_exec_work *work,
                                  VkCommandBuffer *out_buffer) {
-    uint32_t index = real->copy_next++ % ROTA_VK_COPIES_MAX;
-    uint64_t last_use = real->copy_sequence[index];
-    if (last_use > real->flushed) ROTA_TRY(flush_real(device, real));
+    uint32_t index = real->submit.copies.next++ % ROTA_VK_COPIES_MAX;
+    uint64_t last_use = real->submit.copies.sequence[index];
+    if (last_use > real->submit.flushed) ROTA_TRY(flush_real(device, real));
     if (!is_completed(real, last_use)) ROTA_TRY(wait_completed(device, real, last_use));
-    VkCommandBuffer buffer = real->copies[index];
+    VkCommandBuffer buffer = real->submit.copies.buffers[index];
     VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
                                       .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
     VkResult result = device->vk.BeginCommandBuffer(buffer, &begin);
@@ -302,7 +313,7 @@ static rota_status record_copies(rota_vk_device *device, rota_vk_real *real, con
     if (to_host) rota_vk_record_host_barrier(device, buffer, ROTA_VK_TRANSFER);
     result = device->vk.EndCommandBuffer(buffer);
     if (result != VK_SUCCESS) return rota_vk_lose(device, result, "vkEndCommandBuffer");
-    real->copy_sequence[index] = real->sequence + 1;
+    real->submit.copies.sequence[index] = real->submit.sequence + 1;
     *out_buffer = buffer;
     return ROTA_OK;
 }
@@ -343,37 +354,39 @@ static rota_status add_work(rota_vk_device *device, const rota_exec_work *work) 
     else if (logical->split)
         real_index = 1;
     rota_vk_real *real = &device->reals[real_index];
+    rota_vk_gather *gather = &real->submit.gather;
 
     ROTA_TRY(make_point_room(device, logical));
     if (run) ROTA_TRY(write_block(device, run, work->block));
     VkCommandBuffer buffer = run ? run->buffers[work->segment] : VK_NULL_HANDLE;
     if (!run && work->copy_count) ROTA_TRY(record_copies(device, real, work, &buffer));
-    if (real->buffer_count + 2 > ROTA_VK_BUFFERS_MAX) ROTA_TRY(flush_real(device, real));
+    if (gather->buffer_count + 2 > ROTA_VK_BUFFERS_MAX) ROTA_TRY(flush_real(device, real));
     needs wanted = {0};
     ROTA_TRY(gather_needs(device, work, real_index, &wanted));
     ROTA_TRY(place_waits(device, real, real_index, work, &wanted));
-    if (wanted.barrier) real->covered[real_index] = real->sequence;
+    if (wanted.barrier) real->submit.covered[real_index] = real->submit.sequence;
     if (work->acquires)
-        for (uint32_t i = 0; i < device->real_count; i++) device->reals[i].acquire = true;
+        for (uint32_t i = 0; i < device->real_count; i++) device->reals[i].submit.acquire = true;
     uint32_t kinds = buffer ? ROTA_VK_TRANSFER : 0;
     if (run) kinds = run->program->segment_kinds[work->segment];
     place_barrier(real, real_index, kinds);
-    real->pending[0] |= kinds;
-    real->pending[1] |= kinds;
-    if (buffer) add_buffer(real, buffer);
+    real->submit.pending[0] |= kinds;
+    real->submit.pending[1] |= kinds;
+    if (buffer) add_buffer(&real->submit.gather, buffer);
     if (work->timeline) {
-        real->shared_mask |= 1u << work->queue;
-        real->shared[work->queue] = work->timeline;
-        real->shared_value[work->queue] = work->signal_value;
+        gather->shared_mask |= 1u << work->queue;
+        gather->shared[work->queue] = work->timeline;
+        gather->shared_value[work->queue] = work->signal_value;
     }
-    real->sequence++;
-    real->open_works++;
+    real->submit.sequence++;
+    gather->open_works++;
     logical->last_value = work->signal_value;
-    logical->last_sequence[real_index] = real->sequence;
+    logical->last_sequence[real_index] = real->submit.sequence;
     rota_vk_point *point = &logical->points[logical->head++ % ROTA_VK_HISTORY];
-    *point = (rota_vk_point){.value = work->signal_value, .sequence = real->sequence, .real = real_index};
+    *point =
+        (rota_vk_point){.value = work->signal_value, .sequence = real->submit.sequence, .real = real_index};
     memcpy(point->last, logical->last_sequence, sizeof point->last);
-    const uint64_t in_flight = real->end_head - real->end_tail;
+    const uint64_t in_flight = real->submit.end_head - real->submit.end_tail;
     if (in_flight < ROTA_VK_UNMERGED_MAX && in_flight < device->in_flight_max / 2) close_info(device, real);
     return ROTA_OK;
 }
@@ -390,6 +403,6 @@ rota_status rota_vk_submit(rota_exec_device *base, const rota_exec_work *works, 
 
 void rota_vk_submit_counts(rota_exec_device *base, uint64_t *out_calls, uint64_t *out_infos) {
     rota_vk_device *device = (rota_vk_device *)base;
-    *out_calls = device->submit_calls;
-    *out_infos = device->submit_infos;
+    *out_calls = device->counts.submit_calls;
+    *out_infos = device->counts.submit_infos;
 }

@@ -2,6 +2,7 @@
  * descriptor, signalled and waited for by works (vk_submit.c). */
 #include <stdlib.h>
 
+#include "exec/vk/vk_timeline.h"
 #include "exec/vk/vk_device.h"
 
 struct rota_exec_timeline {
@@ -29,10 +30,10 @@ rota_status rota_vk_timeline_create(rota_exec_device *base, int fd, rota_exec_ti
         free(timeline);
         return rota_vk_fail(result, "vkCreateSemaphore");
     }
-    pthread_mutex_lock(&device->lock);
-    timeline->next = device->timelines;
-    device->timelines = timeline;
-    pthread_mutex_unlock(&device->lock);
+    pthread_mutex_lock(&device->objects.lock);
+    timeline->next = device->objects.timelines;
+    device->objects.timelines = timeline;
+    pthread_mutex_unlock(&device->objects.lock);
     *out_timeline = timeline;
     return ROTA_OK;
 }
@@ -59,9 +60,9 @@ rota_status rota_vk_timeline_signal(rota_exec_device *base, rota_exec_timeline *
 }
 
 void rota_vk_timelines_free(rota_vk_device *device) {
-    while (device->timelines) {
-        rota_exec_timeline *timeline = device->timelines;
-        device->timelines = timeline->next;
+    while (device->objects.timelines) {
+        rota_exec_timeline *timeline = device->objects.timelines;
+        device->objects.timelines = timeline->next;
         device->vk.DestroySemaphore(device->handle, timeline->handle, NULL);
         free(timeline);
     }

@@ -1,6 +1,8 @@
 /* Diagnostics: per-command times from timestamp queries, and which command a hung device is at. */
-#include "exec/vk/vk_device.h"
+#include "exec/vk/vk_times.h"
 #include "base/clock.h"
+#include "exec/vk/vk_device.h"
+#include "exec/vk/vk_record.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -115,16 +117,16 @@ static bool find_stuck(const rota_exec_program_desc *desc, const stamp *stamps, 
 
 void rota_vk_look_for_stuck(rota_vk_device *device) {
     /* Whoever has the lock makes or destroys objects: there will be another look. */
-    if (pthread_mutex_trylock(&device->lock) != 0) return;
+    if (pthread_mutex_trylock(&device->objects.lock) != 0) return;
     const uint64_t moves = ra_load_relaxed(&device->moves);
-    for (rota_vk_link *link = device->runs.next; link != &device->runs; link = link->next) {
-        rota_vk_run *run = (rota_vk_run *)link; /* its link is its first member */
+    for (rota_link *link = device->objects.runs.next; link != &device->objects.runs; link = link->next) {
+        rota_vk_run *run = ROTA_LINKED(link, rota_vk_run, link);
         uint32_t node;
         if (!run->looked_at || !read_queries(device, run, run->looked_at)) continue;
         const bool found = find_stuck(run->program->desc, run->looked_at, &node);
         ra_store_relaxed(&run->stuck, moves << 32 | (found ? 1u + node : 0u));
     }
-    pthread_mutex_unlock(&device->lock);
+    pthread_mutex_unlock(&device->objects.lock);
 }
 
 bool rota_vk_stuck_node(rota_exec_device *base, rota_exec_instance *instance, uint32_t *out_node) {

@@ -18,7 +18,9 @@
  * it has seen so far it forgets the part beyond (seen in 1.3.239).
  *
  * The data stay as they are: nothing is really read or written, so results in touch mode mean nothing. */
+#include "exec/vk/vk_touch.h"
 #include "exec/vk/vk_device.h"
+#include "exec/vk/vk_record.h"
 #include "spv/vk_touch.h"
 #include "spv/vk_touch_write.h"
 #include <stdlib.h>
@@ -80,7 +82,8 @@ static rota_status make_pipeline(rota_vk_device *device, const uint32_t *words, 
                   .pName = "main"},
         .layout = device->touch.pipeline_layout,
     };
-    result = device->vk.CreateComputePipelines(device->handle, device->cache, 1, &info, NULL, out_pipeline);
+    result = device->vk.CreateComputePipelines(device->handle, device->compiled.cache, 1, &info, NULL,
+                                               out_pipeline);
     device->vk.DestroyShaderModule(device->handle, module, NULL);
     return result == VK_SUCCESS ? ROTA_OK : rota_vk_fail(result, "vkCreateComputePipelines");
 }
@@ -144,15 +147,16 @@ void rota_vk_touch_run_free(rota_vk_device *device, rota_vk_run *run) {
 /* The device's memory that holds [address, address + size). */
 static const rota_vk_memory *memory_at(rota_vk_device *device, uint64_t address, uint64_t size_bytes) {
     const rota_vk_memory *found = NULL;
-    pthread_mutex_lock(&device->lock);
-    for (rota_vk_link *link = device->memories.next; link != &device->memories && !found; link = link->next) {
+    pthread_mutex_lock(&device->objects.lock);
+    for (rota_link *link = device->objects.memories.next; link != &device->objects.memories && !found;
+         link = link->next) {
         const rota_vk_memory *memory =
             (const rota_vk_memory *)((char *)link - offsetof(rota_vk_memory, link));
         uint64_t base = memory->base.address, bytes = memory->base.size_bytes;
         if (address >= base && address - base <= bytes && size_bytes <= bytes - (address - base))
             found = memory;
     }
-    pthread_mutex_unlock(&device->lock);
+    pthread_mutex_unlock(&device->objects.lock);
     return found;
 }
 

@@ -1,5 +1,5 @@
 /* The cache of Vulkan pipelines: any bytes as its file. */
-#include "exec/vk/vk_device.h"
+#include "exec/vk/vk_cache.h"
 #include "tests/fuzz/support.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -1,0 +1,28 @@
+/* The completion thread: see vk_complete.c. Internal to exec/vk. */
+#ifndef ROTA_EXEC_VK_VK_COMPLETE_H
+#define ROTA_EXEC_VK_VK_COMPLETE_H
+
+#include <stdbool.h>
+#include "base/thread_cpus.h"
+#include "exec/exec.h"
+#include "exec/interrupts.h"
+
+typedef struct rota_vk_device rota_vk_device;
+
+/* The completion thread's own. */
+typedef struct rota_vk_watch {
+    uint64_t looked_ns; /* when it last looked which commands run (diagnostics) */
+    /* Where the device's interrupts go, and submissions completed since it looked. */
+    rota_thread_cpus thread_cpus;
+    rota_interrupts interrupts;
+    uint64_t unlooked;
+    /* Time in the driver's waits since it was last judged, the CPU time they took, and the judgement, which
+     * stays once made. */
+    uint64_t waited_ns, waited_cpu_ns;
+    bool wait_works;
+} rota_vk_watch;
+
+void *rota_vk_complete_main(void *device);
+uint64_t rota_vk_own_cpu_ns(rota_exec_device *device);
+
+#endif

@@ -1,0 +1,37 @@
+/* Physical devices: what they can do, and a VkDevice of one. Internal to exec/vk. */
+#ifndef ROTA_EXEC_VK_VK_PHYSICAL_H
+#define ROTA_EXEC_VK_VK_PHYSICAL_H
+
+#include <stdbool.h>
+#include "exec/exec.h"
+#include "exec/vk/vk_instance.h"
+#include "exec/vk/vk_loader.h"
+
+/* What a device lent by the driver can do and which extensions and features are switched on for it. */
+typedef struct rota_vk_physical {
+    VkPhysicalDevice handle;
+    VkPhysicalDeviceProperties properties;
+    VkPhysicalDeviceMemoryProperties memory;
+    VkPhysicalDeviceSubgroupSizeControlProperties subgroup;
+    uint32_t turns_max; /* of the loops of an invocation, all together: what the driver ends them after; 0:
+                           nothing */
+    uint8_t cache_uuid[VK_UUID_SIZE];
+    uint32_t compute_family, transfer_family; /* transfer_family == compute_family: no family of its own */
+    uint32_t timestamp_bits;                  /* of the compute family */
+    bool core13, memory_budget, calibrated_timestamps, bytes_8bit, host_query_reset;
+    bool cooperative_matrix, bfloat16, cooperative_matrix_2, subgroup_control_extension, binary_import;
+    bool shares_memory;   /* by opaque file descriptors */
+    bool makes_timelines; /* that others take over by such */
+    uint8_t uuid[VK_UUID_SIZE];
+    char pci[40]; /* its folder under /sys/bus/pci/devices; "" where it does not say */
+    rota_device_info info;
+} rota_vk_physical;
+
+/* Looks a device over; info.usable and info.missing say whether rota can run on it. */
+void rota_vk_physical_query(const rota_vk_instance *instance, VkPhysicalDevice handle, uint32_t index,
+                            rota_vk_physical *out_physical);
+/* Creates the VkDevice with the queues and everything switched on that rota's kernels may use. */
+rota_status rota_vk_physical_open(const rota_vk_instance *instance, const rota_vk_physical *physical,
+                                  VkDevice *out_device);
+
+#endif

@@ -1,0 +1,56 @@
+/* Instances: command buffers recorded once. See vk_record.c. Internal to exec/vk. */
+#ifndef ROTA_EXEC_VK_VK_RECORD_H
+#define ROTA_EXEC_VK_VK_RECORD_H
+
+#include <stdbool.h>
+#include "base/atomic.h"
+#include "exec/common/link.h"
+#include "exec/exec.h"
+#include "exec/vk/vk_block.h"
+#include "exec/vk/vk_program.h"
+#include "exec/vk/vk_submit.h"
+#include "exec/vk/vk_touch.h"
+
+typedef struct rota_vk_device rota_vk_device;
+typedef struct rota_vk_run rota_vk_run;
+
+typedef struct rota_vk_stamp {
+    uint64_t ticks, available;
+} rota_vk_stamp;
+
+struct rota_vk_run {
+    rota_link link;
+    rota_vk_program *program;
+    VkCommandPool pools[ROTA_VK_REALS_MAX];
+    VkCommandBuffer *buffers; /* per segment; VK_NULL_HANDLE where a segment has no commands */
+    rota_vk_block block;
+    uint64_t *block_copy; /* what the block holds, readable: the block itself may be write-combined */
+    bool block_written;
+    VkQueryPool queries;      /* diagnostics: two timestamps a command */
+    rota_vk_stamp *looked_at; /* with queries: room for them, the completion thread's */
+    _Atomic uint64_t stuck;   /* what its last look found: device->moves then, and 1 + the node, or 0 */
+    rota_vk_touch_run touch;
+};
+
+rota_status rota_vk_instance_create(rota_exec_device *device, rota_exec_program *program,
+                                    rota_exec_memory *const *memories, rota_exec_instance **out_instance);
+void rota_vk_instance_destroy(rota_exec_device *device, rota_exec_instance *instance);
+void rota_vk_run_free(rota_vk_device *device, rota_vk_run *run);
+
+/* Touch mode: records the instance's command buffers again, with the addresses that its argument block holds
+ * now. No submission of it may be in flight. */
+rota_status rota_vk_run_record_anew(rota_vk_device *device, rota_vk_run *run);
+
+/* A barrier: what came before and ran as `from` (kinds), before what follows and runs as `to`. */
+void rota_vk_record_barrier(rota_vk_device *device, VkCommandBuffer buffer, uint32_t from, uint32_t to);
+/* Makes what was written before visible to the host's reads. */
+void rota_vk_record_host_barrier(rota_vk_device *device, VkCommandBuffer buffer, uint32_t from);
+
+/* ---- For tests ---- */
+
+/* Leaves out barrier `index` (counted over the segments) of the instances created from now on; -1: none. */
+void rota_vk_skip_barrier(rota_exec_device *device, int64_t index);
+/* Barriers recorded between batches of the last instance created. */
+uint32_t rota_vk_barriers_recorded(rota_exec_device *device);
+
+#endif
