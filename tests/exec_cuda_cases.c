@@ -320,8 +320,8 @@ static void test_leaks(void **state) {
         cuda_run(f, l, block, 1);
         cuda_unload(f, l);
         free(p);
-        if (round == 10) held = atomic_load(&device->memory_bytes);
-        if (round > 10) assert_int_equal(atomic_load(&device->memory_bytes), held);
+        if (round == 10) held = atomic_load(&device->objects.memory_bytes);
+        if (round > 10) assert_int_equal(atomic_load(&device->objects.memory_bytes), held);
     }
     cuda_close(f);
 }

@@ -10,6 +10,9 @@
 #include "base/clock.h"
 #include "cuda/test_kernels.h"
 #include "exec/cuda/cuda_device.h"
+#include "exec/cuda/cuda_context.h"
+#include "exec/cuda/cuda_module.h"
+#include "exec/cuda/cuda_program.h"
 #include "tests/cuda_stub.h"
 
 #define COUNT 1024u

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "exec/cuda/cuda_context.h"
 #include "exec/cuda/cuda_device.h"
 #include "ops/cpu/cpu.h"
 #include "ops/cuda/choices.h"

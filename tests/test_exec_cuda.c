@@ -354,7 +354,7 @@ static void test_library(void **state) {
     p = library_program(&kernel, &params, false, false);
     l.edges = cuda_edges(p);
     assert_ok(f->device->vtable->program_create(f->device, &p->desc, &l.program));
-    pthread_mutex_t *lock = &((rota_cuda_device *)f->device)->library_lock;
+    pthread_mutex_t *lock = &((rota_cuda_device *)f->device)->own.lock;
     pthread_mutex_lock(lock);
     const uint64_t before = cuda_stub_calls("StreamCreate");
     assert_ok(f->device->vtable->instance_create(f->device, l.program, memories, &l.instance));

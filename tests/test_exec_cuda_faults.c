@@ -122,7 +122,7 @@ static uint32_t whole_life(lost_host *host, bool *out_hung) {
     *out_hung = false;
     if (rota_exec_cuda_driver.open(&rota_exec_cuda_driver, 0, &options, &device) != ROTA_OK) goto done;
     reached = 1;
-    library_function = ((rota_cuda_device *)device)->stamp_function;
+    library_function = ((rota_cuda_device *)device)->helpers.stamp;
     const rota_exec_device_vtable *v = device->vtable;
     bool good = v->memory_create(device, 2 * BYTES, 0, "a", &memories[0]) == ROTA_OK &&
                 v->memory_create(device, 1u << 20, 0, "b", &memories[1]) == ROTA_OK &&
@@ -288,7 +288,7 @@ static void test_endless(void **state) {
     assert_ok(rota_exec_cuda_driver.open(&rota_exec_cuda_driver, 0, &options, &device));
     abandoned_things[0] = device;
     const rota_exec_device_vtable *v = device->vtable;
-    uint64_t before = atomic_load(&((rota_cuda_device *)device)->memory_bytes);
+    uint64_t before = atomic_load(&((rota_cuda_device *)device)->objects.memory_bytes);
     rota_exec_memory *m;
     assert_ok(v->memory_create(device, 2 * BYTES, 0, "m", &m));
     step_params params = {COUNT, 1, 0};

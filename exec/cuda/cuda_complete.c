@@ -5,13 +5,13 @@
  * the flag that keeps it from spinning it returns 44 to 141 us late (H200, driver 580); naps 12 to 65 us, for
  * about the same CPU time. Nor a counter in pinned memory that the stream writes: that costs 2 us of device
  * time and 1.3 us of CPU for each mark, an event 0 and 0.3. */
-#include "exec/cuda/cuda_device.h"
+#include "exec/cuda/cuda_complete.h"
 #include "base/clock.h"
 #include "base/futex.h"
+#include "exec/cuda/cuda_context.h"
+#include "exec/cuda/cuda_device.h"
 #include <sys/prctl.h>
-#include <time.h>
 
-#define IDLE_SLICE_NS (1000ull * 1000000ull)
 /* After the last completion, and while a mark is younger than this, the thread keeps looking: a sleep and the
  * waking from it cost more. */
 #define SPIN_NS 20000ull
@@ -36,6 +36,10 @@ static bool in_flight(rota_cuda_device *device) {
         if (ra_load_seq_cst(&device->queues[i].published) != ra_load_relaxed(&device->queues[i].tail))
             return true;
     return false;
+}
+
+static bool has_work(void *device) {
+    return in_flight(device);
 }
 
 /* How long a queue needs no look; 0: keep looking. UINT64_MAX: nothing is in flight on it. */
@@ -96,8 +100,8 @@ static bool look(rota_cuda_device *device, bool *out_moved) {
     for (uint32_t i = 0; i < device->options.queue_count; i++)
         if (!report(device, i, out_moved)) return false;
     if (!*out_moved) return true;
-    ra_fetch_add_seq_cst(&device->progress, 1);
-    if (ra_load_seq_cst(&device->room_wanted)) rota_futex_wake(&device->progress, INT32_MAX);
+    ra_fetch_add_seq_cst(&device->completer.progress, 1);
+    if (ra_load_seq_cst(&device->room_wanted)) rota_futex_wake(&device->completer.progress, INT32_MAX);
     return true;
 }
 
@@ -108,26 +112,28 @@ static uint64_t marks_published(rota_cuda_device *device) {
     return sum;
 }
 
-/* Sleeps until `until_ns` unless marks came after `seen` of them, or come and say so (wake_completion). */
-static void sleep_until(rota_cuda_device *device, uint64_t seen, uint64_t until_ns, bool is_nap) {
-    ra_store_relaxed(&device->nap_until_ns, is_nap ? until_ns : 0);
-    ra_store_seq_cst(&device->sleeping, 1);
-    if (marks_published(device) == seen && !ra_load_seq_cst(&device->closing))
-        rota_futex_wait(&device->sleeping, 1, until_ns);
-    ra_store_seq_cst(&device->sleeping, 0);
+/* A nap ends with marks that came after so many. */
+typedef struct nap_end {
+    rota_cuda_device *device;
+    uint64_t seen;
+} nap_end;
+
+static bool marks_came(void *user) {
+    const nap_end *own = user;
+    return marks_published(own->device) != own->seen;
+}
+
+/* Unless marks come and say so (wake_completion). */
+static void nap_until(rota_cuda_device *device, uint64_t seen, uint64_t until_ns) {
+    nap_end own = {device, seen};
+    ra_store_relaxed(&device->nap_until_ns, until_ns);
+    rota_completer_sleep(&device->completer, marks_came, &own, until_ns);
 }
 
 static void sleep_until_work(rota_cuda_device *device) {
-    uint64_t begin = rota_clock_ns(), now = begin, seen = marks_published(device);
     const uint64_t spin_ns = device->options.spin_ns > SPIN_NS ? device->options.spin_ns : SPIN_NS;
-    bool work = in_flight(device);
-    while (!work && now - begin < spin_ns) {
-        work = marks_published(device) != seen || ra_load_acquire(&device->closing); /* pairs with close */
-        ra_pause();
-        now = rota_clock_ns();
-    }
-    ra_fetch_add_relaxed(&device->spin_ns, now - begin);
-    if (!work) sleep_until(device, seen, rota_deadline_after(IDLE_SLICE_NS), false);
+    ra_store_relaxed(&device->nap_until_ns, 0);
+    rota_completer_rest(&device->completer, has_work, device, spin_ns);
 }
 
 /* False: there is no time to rest. */
@@ -138,20 +144,12 @@ static bool rest(rota_cuda_device *device) {
         if (own < nap) nap = own;
     }
     if (nap == 0) return false;
-    if (nap != UINT64_MAX) sleep_until(device, seen, now + nap, true);
+    if (nap != UINT64_MAX) nap_until(device, seen, now + nap);
     return true;
 }
 
 uint64_t rota_cuda_own_cpu_ns(rota_exec_device *base) {
-    rota_cuda_device *device = (rota_cuda_device *)base;
-    clockid_t clock;
-    struct timespec time;
-    if (ra_load_acquire(&device->thread_done) || pthread_getcpuclockid(device->thread, &clock) != 0 ||
-        clock_gettime(clock, &time) != 0)
-        return 0;
-    uint64_t cpu = (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-    uint64_t spinning = ra_load_relaxed(&device->spin_ns);
-    return cpu > spinning ? cpu - spinning : 0;
+    return rota_completer_cpu_ns(&((rota_cuda_device *)base)->completer);
 }
 
 void *rota_cuda_complete_main(void *argument) {
@@ -162,18 +160,19 @@ void *rota_cuda_complete_main(void *argument) {
     if (entered != CUDA_SUCCESS) rota_cuda_lose(device, entered, "cuCtxPushCurrent");
     while (!ra_load_acquire(&device->lost)) { /* pairs with rota_cuda_lose */
         if (!in_flight(device)) {
-            if (ra_load_acquire(&device->closing)) break; /* pairs with close */
+            if (ra_load_acquire(&device->completer.closing)) break; /* pairs with close */
             sleep_until_work(device);
             continue;
         }
-        if (ra_load_acquire(&device->closing) >= 2) break; /* close gave up waiting for the device */
+        /* Close gave up waiting for the device. */
+        if (ra_load_acquire(&device->completer.closing) == ROTA_COMPLETER_STOPS) break;
         uint64_t begin = rota_clock_ns();
         bool moved;
         if (!look(device, &moved)) break;
-        if (!rest(device) && !moved) ra_fetch_add_relaxed(&device->spin_ns, rota_clock_ns() - begin);
+        if (!rest(device) && !moved)
+            ra_fetch_add_relaxed(&device->completer.spin_ns, rota_clock_ns() - begin);
     }
     if (entered == CUDA_SUCCESS) rota_cuda_leave(device);
-    ra_store_release(&device->thread_done, 1); /* pairs with close's acquire load */
-    rota_futex_wake(&device->thread_done, INT32_MAX);
+    rota_completer_is_done(&device->completer);
     return NULL;
 }

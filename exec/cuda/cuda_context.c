@@ -1,8 +1,10 @@
 /* What every other file of the executor stands on: the device's context made current, results judged, a
  * device that is lost, and streams. */
-#include "exec/cuda/cuda_device.h"
+#include "exec/cuda/cuda_context.h"
 #include "base/clock.h"
 #include "base/futex.h"
+#include "exec/cuda/cuda_device.h"
+#include "exec/cuda/cuda_running.h"
 #include <stdio.h>
 
 /* How long a lost device may take to come to rest. */

@@ -3,6 +3,14 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/futex.h"
+#include "exec/cuda/cuda_complete.h"
+#include "exec/cuda/cuda_context.h"
+#include "exec/cuda/cuda_instance.h"
+#include "exec/cuda/cuda_memory.h"
+#include "exec/cuda/cuda_program.h"
+#include "exec/cuda/cuda_running.h"
+#include "exec/cuda/cuda_share.h"
+#include "exec/cuda/cuda_times.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,9 +174,9 @@ static rota_status open_helpers(rota_cuda_device *device) {
     const struct {
         const char *entry;
         CUfunction *out;
-    } helpers[] = {{"rota_upload", &device->upload_function},
-                   {"rota_stamp", &device->stamp_function},
-                   {"rota_fill", &device->fill_function}};
+    } helpers[] = {{"rota_upload", &device->helpers.upload},
+                   {"rota_stamp", &device->helpers.stamp},
+                   {"rota_fill", &device->helpers.fill}};
     for (uint32_t i = 0; i < sizeof helpers / sizeof helpers[0]; i++) {
         rota_kernel kernel = rota_cuda_copy_kernel; /* of the same image */
         kernel.name = kernel.cuda.entry = helpers[i].entry;
@@ -180,9 +188,9 @@ static rota_status open_helpers(rota_cuda_device *device) {
 static rota_status open_in_context(rota_cuda_device *device) {
     open_granularity(device);
     ROTA_TRY(open_helpers(device));
-    ROTA_TRY(rota_cuda_stream_create(device, &device->private_stream));
+    ROTA_TRY(rota_cuda_stream_create(device, &device->own.stream));
     ROTA_TRY(rota_cuda_stream_create(device, &device->submit_stream));
-    ROTA_TRY(rota_cuda_stream_create(device, &device->upload_stream));
+    ROTA_TRY(rota_cuda_stream_create(device, &device->upload.stream));
     for (uint32_t i = 0; i < device->options.queue_count; i++)
         ROTA_TRY(rota_cuda_stream_create(device, &device->queues[i].stream));
     return ROTA_OK;
@@ -206,10 +214,7 @@ static rota_status open_device(rota_cuda_device *device, uint32_t index) {
     rota_status status = open_in_context(device);
     rota_cuda_leave(device);
     ROTA_TRY(status);
-    if (pthread_create(&device->thread, NULL, rota_cuda_complete_main, device) != 0)
-        return rota_fail(ROTA_SYSTEM, "the completion thread of %s could not be started", info->id);
-    device->thread_started = true;
-    return ROTA_OK;
+    return rota_completer_start(&device->completer, rota_cuda_complete_main, device, info->id);
 }
 
 /* ---- Closing ---- */
@@ -219,34 +224,34 @@ static rota_status open_device(rota_cuda_device *device, uint32_t index) {
 static void destroy_in_context(rota_cuda_device *device) {
     const rota_cuda_api *cu = device->cu;
     /* At most a stamp of the clock is on its way there, whose memory goes now. */
-    if (device->private_stream && cu->StreamSynchronize(device->private_stream) != CUDA_SUCCESS)
-        rota_cuda_settle(device, device->private_stream, SETTLE_NS);
-    while (device->runs.next != &device->runs) {
-        rota_cuda_run *run = (rota_cuda_run *)device->runs.next; /* its link is its first member */
-        rota_cuda_link_remove(&run->link);
+    if (device->own.stream && cu->StreamSynchronize(device->own.stream) != CUDA_SUCCESS)
+        rota_cuda_settle(device, device->own.stream, SETTLE_NS);
+    while (!rota_link_is_alone(&device->objects.runs)) {
+        rota_cuda_run *run = ROTA_LINKED(device->objects.runs.next, rota_cuda_run, link);
+        rota_link_remove(&run->link);
         rota_cuda_run_free(device, run);
     }
     rota_cuda_timelines_free(device);
     rota_cuda_memories_free(device);
-    rota_cuda_piece_give(device, &device->pinned, &device->clock_piece);
-    rota_cuda_pool_free(device, &device->pinned);
-    rota_cuda_pool_free(device, &device->blocks);
-    rota_cuda_pool_free(device, &device->shared);
+    rota_cuda_piece_give(device, &device->objects.pinned, &device->own.clock_piece);
+    rota_cuda_pool_free(device, &device->objects.pinned);
+    rota_cuda_pool_free(device, &device->objects.blocks);
+    rota_cuda_pool_free(device, &device->objects.shared);
     for (uint32_t i = 0; i < ROTA_EXEC_QUEUES_MAX; i++) {
         rota_cuda_queue *queue = &device->queues[i];
         for (uint32_t m = 0; m < ROTA_CUDA_MARKS; m++)
             if (queue->marks[m].event) (void)cu->EventDestroy(queue->marks[m].event);
         if (queue->stream) (void)cu->StreamDestroy(queue->stream);
     }
-    if (device->private_stream) (void)cu->StreamDestroy(device->private_stream);
+    if (device->own.stream) (void)cu->StreamDestroy(device->own.stream);
     if (device->submit_stream) (void)cu->StreamDestroy(device->submit_stream);
-    if (device->upload_stream) (void)cu->StreamDestroy(device->upload_stream);
+    if (device->upload.stream) (void)cu->StreamDestroy(device->upload.stream);
     rota_cuda_modules_free(device);
 }
 
 /* Bytes that stay with a device that cannot be freed; never 0. */
 static uint64_t abandon(rota_cuda_device *device, const char *why) {
-    uint64_t bytes = ra_load_relaxed(&device->memory_bytes);
+    uint64_t bytes = ra_load_relaxed(&device->objects.memory_bytes);
     if (bytes == 0) bytes = sizeof *device;
     rota_log_write(&device->host.log, ROTA_LOG_ERROR, "%s %s; %llu bytes of its memory are abandoned",
                    device->base.info.id, why, (unsigned long long)bytes);
@@ -278,44 +283,20 @@ static uint64_t destroy_device(rota_cuda_device *device) {
         rota_cuda_leave(device);
         (void)device->cu->DevicePrimaryCtxRelease(device->handle);
     }
-    pthread_mutex_destroy(&device->lock);
-    pthread_mutex_destroy(&device->module_lock);
-    pthread_mutex_destroy(&device->library_lock);
-    pthread_mutex_destroy(&device->upload_lock);
+    pthread_mutex_destroy(&device->objects.lock);
+    pthread_mutex_destroy(&device->modules.lock);
+    pthread_mutex_destroy(&device->own.lock);
+    pthread_mutex_destroy(&device->upload.lock);
     pthread_mutex_destroy(&device->submit_lock);
     free(device->cache_dir);
     free(device);
     return 0;
 }
 
-/* Ends the completion thread, which does so when nothing is in flight. False: something is at the deadline,
- * or the thread is inside the driver. */
-static bool stop_thread(rota_cuda_device *device, uint64_t deadline_ns) {
-    if (!device->thread_started) return true;
-    ra_store_seq_cst(&device->closing, 1);
-    ra_store_seq_cst(&device->sleeping, 0);
-    rota_futex_wake(&device->sleeping, 1);
-    /* Pairs with the thread's release store. */
-    while (!ra_load_acquire(&device->thread_done) && rota_futex_wait(&device->thread_done, 0, deadline_ns))
-        continue;
-    bool quiet = ra_load_acquire(&device->thread_done);
-    if (!quiet) {
-        ra_store_seq_cst(&device->closing, 2); /* it ends after its next look */
-        uint64_t grace = rota_deadline_after(100000000);
-        while (!ra_load_acquire(&device->thread_done) && rota_futex_wait(&device->thread_done, 0, grace))
-            continue;
-    }
-    if (ra_load_acquire(&device->thread_done))
-        pthread_join(device->thread, NULL);
-    else
-        pthread_detach(device->thread);
-    return quiet;
-}
-
 static void cuda_close(rota_exec_device *base, uint64_t deadline_ns, uint64_t *out_abandoned_bytes) {
     rota_cuda_device *device = (rota_cuda_device *)base;
     /* Work in flight keeps the driver from freeing anything: every call would wait for it. */
-    bool stopped = stop_thread(device, deadline_ns);
+    const bool stopped = rota_completer_stop(&device->completer, deadline_ns) == ROTA_COMPLETER_QUIET;
     /* Pairs with rota_cuda_give_up. */
     uint64_t bytes = !stopped || ra_load_acquire(&device->noisy) ? abandon(device, "does not answer")
                                                                  : destroy_device(device);
@@ -352,16 +333,17 @@ static rota_status cuda_open(const rota_exec_driver *driver, uint32_t index,
     device->host = options->host;
     device->options = *options;
     snprintf(device->base.info.id, sizeof device->base.info.id, "cuda:%u", index);
-    device->memories.next = device->memories.previous = &device->memories;
-    device->runs.next = device->runs.previous = &device->runs;
-    device->pinned.kind = ROTA_CUDA_POOL_PINNED;
-    device->shared.kind = ROTA_CUDA_POOL_SHARED;
+    rota_link_begin(&device->objects.memories);
+    rota_link_begin(&device->objects.runs);
+    rota_cuda_pool_begin(&device->objects.pinned, ROTA_CUDA_POOL_PINNED);
+    rota_cuda_pool_begin(&device->objects.blocks, ROTA_CUDA_POOL_DEVICE);
+    rota_cuda_pool_begin(&device->objects.shared, ROTA_CUDA_POOL_SHARED);
     device->in_flight_max = options->max_in_flight ? options->max_in_flight : ROTA_CUDA_IN_FLIGHT_DEFAULT;
     if (device->in_flight_max > ROTA_CUDA_MARKS) device->in_flight_max = ROTA_CUDA_MARKS;
-    pthread_mutex_init(&device->lock, NULL);
-    pthread_mutex_init(&device->module_lock, NULL);
-    pthread_mutex_init(&device->library_lock, NULL);
-    pthread_mutex_init(&device->upload_lock, NULL);
+    pthread_mutex_init(&device->objects.lock, NULL);
+    pthread_mutex_init(&device->modules.lock, NULL);
+    pthread_mutex_init(&device->own.lock, NULL);
+    pthread_mutex_init(&device->upload.lock, NULL);
     pthread_mutexattr_t recursive;
     pthread_mutexattr_init(&recursive);
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);

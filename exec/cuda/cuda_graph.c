@@ -1,8 +1,11 @@
 /* Executable graphs of segments, built node by node with the addresses of an instance's memories. */
-#include "exec/cuda/cuda_device.h"
+#include "exec/cuda/cuda_graph.h"
 #include "base/clock.h"
 #include "base/futex.h"
 #include "exec/cuda/cuda_fold.h"
+#include "exec/cuda/cuda_context.h"
+#include "exec/cuda/cuda_device.h"
+#include "exec/cuda/cuda_library.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,7 +93,7 @@ static rota_status prepare(building *b, const rota_exec_command *command, const 
     memset(b->prepared, 0, ROTA_CUDA_PREPARED_MAX);
     rota_cuda_call call = {
         .target = &b->device->target,
-        .stream = b->device->private_stream,
+        .stream = b->device->own.stream,
         .operands = arguments->words,
         .operand_bytes = operand_bytes,
         .operand_count = command->operand_count,
@@ -190,7 +193,7 @@ static rota_status add_stamp(building *b, uint32_t command, bool end, const CUgr
     rota_cuda_launch one = {.groups = {1, 1, 1}, .block = {1, 1, 1}, .cluster = {1, 1, 1}};
     uint64_t address = b->run->stamps_address + (2 * (uint64_t)command + end) * 8;
     void *parameters[] = {&address};
-    return add_kernel(b, b->device->stamp_function, &one, parameters, before, before_count, out_node);
+    return add_kernel(b, b->device->helpers.stamp, &one, parameters, before, before_count, out_node);
 }
 
 static rota_status add_command(building *b, uint32_t place) {
@@ -243,7 +246,7 @@ static rota_status add_head(building *b, const rota_cuda_segment *about) {
         memcpy(&arguments.words[1], &(rota_cuda_fill_params){.size_bytes = bytes},
                sizeof(rota_cuda_fill_params));
         void *parameters[] = {&arguments};
-        ROTA_TRY(add_kernel(b, b->device->fill_function, &few, parameters, NULL, 0, &b->head));
+        ROTA_TRY(add_kernel(b, b->device->helpers.fill, &few, parameters, NULL, 0, &b->head));
     }
     if (!about->uses_block) return ROTA_OK;
     uint64_t to = b->block_address, from = b->run->host_block.address;
@@ -252,7 +255,7 @@ static rota_status add_head(building *b, const rota_cuda_segment *about) {
     if (words > UPLOAD_THREADS_MAX) one.block[0] = UPLOAD_THREADS_MAX;
     void *parameters[] = {&to, &from, &words};
     CUgraphNode before = b->head;
-    return add_kernel(b, b->device->upload_function, &one, parameters, before ? &before : NULL,
+    return add_kernel(b, b->device->helpers.upload, &one, parameters, before ? &before : NULL,
                       before != NULL, &b->head);
 }
 
@@ -284,16 +287,16 @@ static rota_status upload(rota_cuda_device *device, CUgraphExec exec) {
     const rota_cuda_api *cu = device->cu;
     CUevent event;
     ROTA_TRY(rota_cuda_check(device, cu->EventCreate(&event, CU_EVENT_DISABLE_TIMING), "cuEventCreate"));
-    pthread_mutex_lock(&device->upload_lock);
-    CUresult result = cu->GraphUpload(exec, device->upload_stream);
+    pthread_mutex_lock(&device->upload.lock);
+    CUresult result = cu->GraphUpload(exec, device->upload.stream);
     bool uploads = result == CUDA_SUCCESS;
-    if (uploads) result = cu->EventRecord(event, device->upload_stream);
-    pthread_mutex_unlock(&device->upload_lock);
+    if (uploads) result = cu->EventRecord(event, device->upload.stream);
+    pthread_mutex_unlock(&device->upload.lock);
     rota_status status = rota_cuda_check(device, result, "cuGraphUpload");
     if (status == ROTA_OK) status = wait_for(device, event);
     /* The caller destroys the graph. */
     if (uploads && status != ROTA_OK && status != ROTA_TIMEOUT && !ra_load_acquire(&device->noisy))
-        rota_cuda_settle(device, device->upload_stream, UPLOAD_SETTLE_NS);
+        rota_cuda_settle(device, device->upload.stream, UPLOAD_SETTLE_NS);
     (void)cu->EventDestroy(event);
     return status;
 }

@@ -1,6 +1,10 @@
 /* Instances: the executable graphs of a program's segments with an instance's memories, its argument blocks,
  * and the graphs that hold for certain values only. */
+#include "exec/cuda/cuda_instance.h"
+#include "exec/cuda/cuda_context.h"
 #include "exec/cuda/cuda_device.h"
+#include "exec/cuda/cuda_graph.h"
+#include "exec/cuda/cuda_times.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,8 +103,8 @@ static rota_status make_blocks(rota_cuda_device *device, rota_cuda_run *run) {
     const rota_exec_program_desc *desc = run->program->desc;
     if (desc->block_words == 0 || run->program->block_segments == 0) return ROTA_OK;
     uint64_t bytes = block_bytes(desc);
-    ROTA_TRY(rota_cuda_piece_take(device, &device->pinned, bytes, &run->host_block));
-    ROTA_TRY(rota_cuda_piece_take(device, &device->blocks, bytes * run->program->block_segments,
+    ROTA_TRY(rota_cuda_piece_take(device, &device->objects.pinned, bytes, &run->host_block));
+    ROTA_TRY(rota_cuda_piece_take(device, &device->objects.blocks, bytes * run->program->block_segments,
                                   &run->device_block));
     uint64_t at = run->device_block.address;
     for (uint32_t s = 0; s < desc->segment_count; s++) {
@@ -155,8 +159,8 @@ void rota_cuda_run_free(rota_cuda_device *device, rota_cuda_run *run) {
         free(at->variants);
     }
     rota_cuda_stamps_destroy(device, run);
-    rota_cuda_piece_give(device, &device->pinned, &run->host_block);
-    rota_cuda_piece_give(device, &device->blocks, &run->device_block);
+    rota_cuda_piece_give(device, &device->objects.pinned, &run->host_block);
+    rota_cuda_piece_give(device, &device->objects.blocks, &run->device_block);
     free(run->segments);
     free(run->memories);
     free(run);
@@ -179,9 +183,9 @@ rota_status rota_cuda_instance_create(rota_exec_device *base, rota_exec_program 
     if (status != ROTA_OK)
         return rota_fail_context(status, "program '%s' on %s: ", ((rota_cuda_program *)program)->desc->name,
                                  base->info.id);
-    pthread_mutex_lock(&device->lock);
-    rota_cuda_link_add(&device->runs, &run->link);
-    pthread_mutex_unlock(&device->lock);
+    pthread_mutex_lock(&device->objects.lock);
+    rota_link_add(&device->objects.runs, &run->link);
+    pthread_mutex_unlock(&device->objects.lock);
     *out_instance = (rota_exec_instance *)run;
     return ROTA_OK;
 }
@@ -191,12 +195,12 @@ void rota_cuda_instance_destroy(rota_exec_device *base, rota_exec_instance *inst
     rota_cuda_run *run = (rota_cuda_run *)instance;
     if (!run || ra_load_acquire(&device->noisy)) return; /* pairs with rota_cuda_give_up */
     bool entered = rota_cuda_push_to_free(device, "a plan's instance");
-    pthread_mutex_lock(&device->lock);
+    pthread_mutex_lock(&device->objects.lock);
     if (entered)
-        rota_cuda_link_remove(&run->link);
+        rota_link_remove(&run->link);
     else
         run->program = NULL; /* which goes now */
-    pthread_mutex_unlock(&device->lock);
+    pthread_mutex_unlock(&device->objects.lock);
     if (!entered) return;
     rota_cuda_run_free(device, run);
     rota_cuda_leave(device);

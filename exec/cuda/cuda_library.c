@@ -7,6 +7,8 @@
  * ROTA_CUDA_VARIANTS graphs, the least recently used one making room. A submission with values that have a
  * graph costs a comparison; with new ones, the capture (5 to 9 us) and the whole segment's graph anew (about
  * 5 us a node; docs/measurements.md). */
+#include "exec/cuda/cuda_library.h"
+#include "exec/cuda/cuda_context.h"
 #include "exec/cuda/cuda_device.h"
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +62,7 @@ rota_status rota_cuda_library_capture(rota_cuda_device *device, const rota_cuda_
     }
     rota_cuda_call call = {
         .target = &device->target,
-        .stream = block ? device->submit_stream : device->private_stream,
+        .stream = block ? device->submit_stream : device->own.stream,
         .operands = addresses,
         .operand_bytes = bytes,
         .operand_count = command->operand_count,
@@ -68,7 +70,7 @@ rota_status rota_cuda_library_capture(rota_cuda_device *device, const rota_cuda_
     };
     /* Where another thread measures on the private stream, on one of its own: the submit thread may be here.
      */
-    const bool locked = !block && pthread_mutex_trylock(&device->library_lock) == 0;
+    const bool locked = !block && pthread_mutex_trylock(&device->own.lock) == 0;
     CUstream own = NULL;
     if (!block && !locked) {
         ROTA_TRY(rota_cuda_stream_create(device, &own));
@@ -81,7 +83,7 @@ rota_status rota_cuda_library_capture(rota_cuda_device *device, const rota_cuda_
         call.again = true;
         status = capture(device, kernel, &call, out_graph);
     }
-    if (locked) pthread_mutex_unlock(&device->library_lock);
+    if (locked) pthread_mutex_unlock(&device->own.lock);
     if (own) (void)device->cu->StreamDestroy(own);
     return status;
 }
@@ -155,16 +157,16 @@ static rota_status tune(rota_cuda_device *device, const rota_cuda_program *progr
     for (uint32_t i = 0; i < command->operand_count; i++) addresses[i] += scratch;
     rota_cuda_call call = {
         .target = &device->target,
-        .stream = device->private_stream,
+        .stream = device->own.stream,
         .operands = addresses,
         .operand_bytes = bytes,
         .operand_count = command->operand_count,
         .params = command->u.kernel.params,
     };
-    pthread_mutex_lock(&device->library_lock);
+    pthread_mutex_lock(&device->own.lock);
     rota_status status = kernel->cuda.tune(&call);
-    result = device->cu->StreamSynchronize(device->private_stream);
-    pthread_mutex_unlock(&device->library_lock);
+    result = device->cu->StreamSynchronize(device->own.stream);
+    pthread_mutex_unlock(&device->own.lock);
     if (status == ROTA_OK) status = rota_cuda_check(device, result, "cuStreamSynchronize");
     result = device->cu->MemFree(scratch);
     if (status == ROTA_OK) status = rota_cuda_check(device, result, "cuMemFree");

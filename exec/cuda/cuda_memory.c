@@ -1,16 +1,18 @@
-/* Device memory, pinned host memory, and the pools from which argument blocks are cut.
+/* Device memory and pinned host memory.
  *
  * Memory from 2 MiB is made with cuMemCreate and can be exported as a file descriptor where the driver offers
  * that: it costs what cuMemAlloc does (measured: 92 us against 87 us for 64 MiB). Its granularity is 2 MiB,
  * so smaller memory comes from cuMemAlloc, which shares such blocks among allocations and cannot be exported;
  * or, where others may want to import it, from a pool whose pages are such blocks. */
-#include "exec/cuda/cuda_device.h"
+#include "exec/cuda/cuda_memory.h"
 #include "graph/buffer.h"
+#include "exec/cuda/cuda_context.h"
+#include "exec/cuda/cuda_device.h"
 #include <stdlib.h>
 #include <string.h>
 
-static rota_status fail_memory(rota_cuda_device *device, const char *name, uint64_t size_bytes,
-                               CUresult result, const char *what) {
+rota_status rota_cuda_fail_memory(rota_cuda_device *device, const char *name, uint64_t size_bytes,
+                                  CUresult result, const char *what) {
     if (result != CUDA_ERROR_OUT_OF_MEMORY) return rota_cuda_check(device, result, what);
     size_t free_bytes = 0, total_bytes = 0;
     if (device->cu->MemGetInfo(&free_bytes, &total_bytes) != CUDA_SUCCESS) free_bytes = 0;
@@ -18,7 +20,7 @@ static rota_status fail_memory(rota_cuda_device *device, const char *name, uint6
                      "%s: '%s' asks for %llu bytes; %llu of %llu are free, rota holds %llu",
                      device->base.info.id, name, (unsigned long long)size_bytes,
                      (unsigned long long)free_bytes, (unsigned long long)device->base.info.memory_bytes,
-                     (unsigned long long)ra_load_relaxed(&device->memory_bytes));
+                     (unsigned long long)ra_load_relaxed(&device->objects.memory_bytes));
 }
 
 /* ---- Memory that can be exported ---- */
@@ -67,7 +69,7 @@ CUresult rota_cuda_map(rota_cuda_device *device, uint64_t size_bytes, rota_cuda_
 static rota_status allocate_device(rota_cuda_device *device, uint64_t size_bytes, bool shared,
                                    const char *name, rota_cuda_memory *memory) {
     if (shared && size_bytes <= device->granularity / 2) {
-        ROTA_TRY(rota_cuda_piece_take(device, &device->shared, size_bytes, &memory->piece));
+        ROTA_TRY(rota_cuda_piece_take(device, &device->objects.shared, size_bytes, &memory->piece));
         memory->base.address = memory->piece.address;
         return ROTA_OK;
     }
@@ -75,20 +77,21 @@ static rota_status allocate_device(rota_cuda_device *device, uint64_t size_bytes
         CUresult result = rota_cuda_map(device, size_bytes, &memory->mapping);
         memory->base.address = memory->mapping.address;
         if (shared || (result != CUDA_ERROR_NOT_SUPPORTED && result != CUDA_ERROR_NOT_PERMITTED))
-            return result == CUDA_SUCCESS ? ROTA_OK
-                                          : fail_memory(device, name, size_bytes, result, "cuMemCreate");
+            return result == CUDA_SUCCESS
+                       ? ROTA_OK
+                       : rota_cuda_fail_memory(device, name, size_bytes, result, "cuMemCreate");
     }
     CUdeviceptr address = 0;
     CUresult result = device->cu->MemAlloc(&address, size_bytes);
-    if (result != CUDA_SUCCESS) return fail_memory(device, name, size_bytes, result, "cuMemAlloc");
+    if (result != CUDA_SUCCESS) return rota_cuda_fail_memory(device, name, size_bytes, result, "cuMemAlloc");
     memory->base.address = address;
     return ROTA_OK;
 }
 
 /* ---- Pinned memory ---- */
 
-static rota_status allocate_pinned(rota_cuda_device *device, uint64_t size_bytes, const char *name,
-                                   void **out_host, uint64_t *out_address) {
+rota_status rota_cuda_pin(rota_cuda_device *device, uint64_t size_bytes, const char *name, void **out_host,
+                          uint64_t *out_address) {
     void *host = NULL;
     CUdeviceptr address = 0;
     CUresult result =
@@ -97,7 +100,7 @@ static rota_status allocate_pinned(rota_cuda_device *device, uint64_t size_bytes
         return rota_fail(ROTA_OUT_OF_MEMORY,
                          "%s: '%s' asks for %llu bytes of pinned host memory; rota holds %llu",
                          device->base.info.id, name, (unsigned long long)size_bytes,
-                         (unsigned long long)ra_load_relaxed(&device->memory_bytes));
+                         (unsigned long long)ra_load_relaxed(&device->objects.memory_bytes));
     if (result != CUDA_SUCCESS) return rota_cuda_check(device, result, "cuMemHostAlloc");
     result = device->cu->MemHostGetDevicePointer(&address, host, 0);
     if (result != CUDA_SUCCESS) {
@@ -119,7 +122,7 @@ static void release(rota_cuda_device *device, rota_cuda_memory *memory) {
     } else if (memory->mapping.bytes)
         rota_cuda_unmap(device, &memory->mapping);
     else if (memory->piece.taken)
-        rota_cuda_piece_give(device, &device->shared, &memory->piece);
+        rota_cuda_piece_give(device, &device->objects.shared, &memory->piece);
     else if (memory->base.host)
         (void)device->cu->MemFreeHost(memory->base.host);
     else if (memory->base.address)
@@ -138,9 +141,9 @@ rota_status rota_cuda_memory_create(rota_exec_device *base, uint64_t size_bytes,
     rota_status status = rota_cuda_enter(device);
     if (status == ROTA_OK) {
         if (size_bytes > base->info.max_allocation_bytes && !pinned) /* more than there ever is */
-            status = fail_memory(device, title, size_bytes, CUDA_ERROR_OUT_OF_MEMORY, "");
+            status = rota_cuda_fail_memory(device, title, size_bytes, CUDA_ERROR_OUT_OF_MEMORY, "");
         else if (pinned)
-            status = allocate_pinned(device, size_bytes, title, &memory->base.host, &memory->base.address);
+            status = rota_cuda_pin(device, size_bytes, title, &memory->base.host, &memory->base.address);
         else
             status = allocate_device(device, size_bytes, shared, title, memory);
         rota_cuda_leave(device);
@@ -161,23 +164,24 @@ static uint64_t own_bytes(const rota_cuda_memory *memory) {
 }
 
 void rota_cuda_memory_keep(rota_cuda_device *device, rota_cuda_memory *memory) {
-    ra_fetch_add_relaxed(&device->memory_bytes, own_bytes(memory));
-    pthread_mutex_lock(&device->lock);
-    rota_cuda_link_add(&device->memories, &memory->link);
-    pthread_mutex_unlock(&device->lock);
+    ra_fetch_add_relaxed(&device->objects.memory_bytes, own_bytes(memory));
+    pthread_mutex_lock(&device->objects.lock);
+    rota_link_add(&device->objects.memories, &memory->link);
+    pthread_mutex_unlock(&device->objects.lock);
 }
 
 static void forget(rota_cuda_device *device, rota_cuda_memory *memory) {
-    pthread_mutex_lock(&device->lock);
-    rota_cuda_link_remove(&memory->link);
-    pthread_mutex_unlock(&device->lock);
-    ra_fetch_add_relaxed(&device->memory_bytes, (uint64_t)0 - own_bytes(memory));
+    pthread_mutex_lock(&device->objects.lock);
+    rota_link_remove(&memory->link);
+    pthread_mutex_unlock(&device->objects.lock);
+    ra_fetch_add_relaxed(&device->objects.memory_bytes, (uint64_t)0 - own_bytes(memory));
 }
 
 void rota_cuda_memory_destroy(rota_exec_device *base, rota_exec_memory *memory_base) {
     rota_cuda_device *device = (rota_cuda_device *)base;
     rota_cuda_memory *memory = (rota_cuda_memory *)memory_base;
-    if (!memory || ra_load_acquire(&device->noisy)) return; /* pairs with rota_cuda_give_up; close counts it */
+    if (!memory || ra_load_acquire(&device->noisy))
+        return; /* pairs with rota_cuda_give_up; close counts it */
     /* Also on a lost device, whose context takes the calls and refuses them. */
     if (!rota_cuda_push_to_free(device, "memory")) return;
     forget(device, memory);
@@ -186,135 +190,9 @@ void rota_cuda_memory_destroy(rota_exec_device *base, rota_exec_memory *memory_b
 }
 
 void rota_cuda_memories_free(rota_cuda_device *device) {
-    while (device->memories.next != &device->memories) {
-        rota_cuda_link *link = device->memories.next;
-        rota_cuda_memory *memory =
-            (rota_cuda_memory *)(void *)((uint8_t *)link - offsetof(rota_cuda_memory, link));
+    while (!rota_link_is_alone(&device->objects.memories)) {
+        rota_cuda_memory *memory = ROTA_LINKED(device->objects.memories.next, rota_cuda_memory, link);
         forget(device, memory);
         release(device, memory);
     }
-}
-
-/* ---- Pools ---- */
-
-#define SLOT_MIN 256u
-#define PAGE_BYTES (64u * 1024u)
-
-static rota_status page_fill(rota_cuda_device *device, const rota_cuda_pool *pool, rota_cuda_page *page) {
-    uint64_t bytes = page->slot_count * page->slot_bytes;
-    page->used = calloc(page->slot_count, 1);
-    if (!page->used) return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for argument blocks");
-    rota_status status = ROTA_OK;
-    if (pool->kind == ROTA_CUDA_POOL_PINNED) {
-        void *host = NULL;
-        status = allocate_pinned(device, bytes, "argument blocks", &host, &page->address);
-        page->host = host;
-    } else if (pool->kind == ROTA_CUDA_POOL_SHARED) {
-        CUresult result = rota_cuda_map(device, bytes, &page->mapping);
-        page->address = page->mapping.address;
-        if (result != CUDA_SUCCESS)
-            status = fail_memory(device, "small buffers", bytes, result, "cuMemCreate");
-    } else {
-        CUdeviceptr address = 0;
-        CUresult result = device->cu->MemAlloc(&address, bytes);
-        page->address = address;
-        if (result != CUDA_SUCCESS)
-            status = fail_memory(device, "argument blocks", bytes, result, "cuMemAlloc");
-    }
-    if (status != ROTA_OK) {
-        free(page->used);
-        return status;
-    }
-    ra_fetch_add_relaxed(&device->memory_bytes, bytes);
-    return ROTA_OK;
-}
-
-static rota_status page_add(rota_cuda_device *device, rota_cuda_pool *pool, uint64_t slot_bytes,
-                            uint32_t *out_index) {
-    uint32_t index = 0;
-    while (index < pool->page_count && pool->pages[index].used) index++;
-    if (index == pool->page_capacity) {
-        uint32_t capacity = pool->page_capacity ? pool->page_capacity * 2 : 8;
-        rota_cuda_page *pages = realloc(pool->pages, capacity * sizeof *pages);
-        if (!pages) return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for argument blocks");
-        pool->pages = pages;
-        pool->page_capacity = capacity;
-    }
-    rota_cuda_page page = {.slot_bytes = slot_bytes};
-    uint64_t page_bytes = pool->kind == ROTA_CUDA_POOL_SHARED ? device->granularity : PAGE_BYTES;
-    page.slot_count = slot_bytes < page_bytes ? (uint32_t)(page_bytes / slot_bytes) : 1;
-    page.free_count = page.slot_count;
-    ROTA_TRY(page_fill(device, pool, &page));
-    pool->pages[index] = page;
-    if (index == pool->page_count) pool->page_count++;
-    *out_index = index;
-    return ROTA_OK;
-}
-
-rota_status rota_cuda_piece_take(rota_cuda_device *device, rota_cuda_pool *pool, uint64_t size_bytes,
-                                 rota_cuda_piece *out_piece) {
-    uint64_t slot_bytes = SLOT_MIN;
-    while (slot_bytes < size_bytes) slot_bytes *= 2;
-    pthread_mutex_lock(&device->lock);
-    uint32_t index = 0;
-    while (index < pool->page_count &&
-           (!pool->pages[index].used || pool->pages[index].slot_bytes != slot_bytes ||
-            pool->pages[index].free_count == 0))
-        index++;
-    rota_status status = ROTA_OK;
-    if (index == pool->page_count) status = page_add(device, pool, slot_bytes, &index);
-    if (status == ROTA_OK) {
-        rota_cuda_page *page = &pool->pages[index];
-        while (page->used[page->free_hint]) page->free_hint = (page->free_hint + 1) % page->slot_count;
-        page->used[page->free_hint] = 1;
-        page->free_count--;
-        uint64_t offset = page->free_hint * slot_bytes;
-        *out_piece = (rota_cuda_piece){
-            .address = page->address + offset,
-            .host = page->host ? page->host + offset : NULL,
-            .page = index,
-            .slot = page->free_hint,
-            .taken = true,
-        };
-    }
-    pthread_mutex_unlock(&device->lock);
-    return status;
-}
-
-static void page_free(rota_cuda_device *device, rota_cuda_page *page) {
-    if (!page->used) return;
-    if (page->mapping.bytes)
-        rota_cuda_unmap(device, &page->mapping);
-    else if (page->host)
-        (void)device->cu->MemFreeHost(page->host);
-    else
-        (void)device->cu->MemFree(page->address);
-    ra_fetch_add_relaxed(&device->memory_bytes, (uint64_t)0 - page->slot_count * page->slot_bytes);
-    free(page->used);
-    *page = (rota_cuda_page){0};
-}
-
-void rota_cuda_piece_give(rota_cuda_device *device, rota_cuda_pool *pool, rota_cuda_piece *piece) {
-    if (!piece->taken) return;
-    rota_cuda_page unused = {0};
-    pthread_mutex_lock(&device->lock);
-    rota_cuda_page *page = &pool->pages[piece->page];
-    page->used[piece->slot] = 0;
-    page->free_hint = piece->slot;
-    page->free_count++;
-    /* Large blocks have a page each and are not kept; of the small ones an empty page is. */
-    if (page->slot_count == 1) {
-        unused = *page;
-        *page = (rota_cuda_page){0};
-    }
-    pthread_mutex_unlock(&device->lock);
-    /* Without the lock: the driver may keep it until the device has nothing to do. */
-    page_free(device, &unused);
-    piece->taken = false;
-}
-
-void rota_cuda_pool_free(rota_cuda_device *device, rota_cuda_pool *pool) {
-    for (uint32_t i = 0; i < pool->page_count; i++) page_free(device, &pool->pages[i]);
-    free(pool->pages);
-    *pool = (rota_cuda_pool){.kind = pool->kind};
 }

@@ -1,4 +1,6 @@
 /* Images loaded as modules, each content once, and the functions in them. */
+#include "exec/cuda/cuda_module.h"
+#include "exec/cuda/cuda_context.h"
 #include "exec/cuda/cuda_device.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +49,7 @@ static rota_status load_module(rota_cuda_device *device, const rota_kernel *kern
 static rota_status get_module(rota_cuda_device *device, const rota_kernel *kernel, CUmodule *out_module) {
     uint64_t hash[2];
     hash_image(kernel->cuda.image, kernel->cuda.size_bytes, hash);
-    for (rota_cuda_module *m = device->modules; m; m = m->next)
+    for (rota_cuda_module *m = device->modules.first; m; m = m->next)
         if (m->hash[0] == hash[0] && m->hash[1] == hash[1] && m->size_bytes == kernel->cuda.size_bytes) {
             *out_module = m->handle;
             return ROTA_OK;
@@ -62,8 +64,8 @@ static rota_status get_module(rota_cuda_device *device, const rota_kernel *kerne
     m->hash[0] = hash[0];
     m->hash[1] = hash[1];
     m->size_bytes = kernel->cuda.size_bytes;
-    m->next = device->modules;
-    device->modules = m;
+    m->next = device->modules.first;
+    device->modules.first = m;
     *out_module = m->handle;
     return ROTA_OK;
 }
@@ -74,9 +76,9 @@ rota_status rota_cuda_function_get(rota_cuda_device *device, const rota_kernel *
     if (!kernel->cuda.entry)
         return rota_fail(ROTA_INVALID_ARGUMENT, "kernel '%s' does not name its entry in the CUDA image",
                          kernel->name);
-    pthread_mutex_lock(&device->module_lock);
+    pthread_mutex_lock(&device->modules.lock);
     rota_status status = get_module(device, kernel, &module);
-    pthread_mutex_unlock(&device->module_lock);
+    pthread_mutex_unlock(&device->modules.lock);
     if (status != ROTA_OK) return status;
     CUresult result = device->cu->ModuleGetFunction(out_function, module, kernel->cuda.entry);
     if (result == CUDA_ERROR_NOT_FOUND)
@@ -86,9 +88,9 @@ rota_status rota_cuda_function_get(rota_cuda_device *device, const rota_kernel *
 }
 
 void rota_cuda_modules_free(rota_cuda_device *device) {
-    while (device->modules) {
-        rota_cuda_module *m = device->modules;
-        device->modules = m->next;
+    while (device->modules.first) {
+        rota_cuda_module *m = device->modules.first;
+        device->modules.first = m->next;
         (void)device->cu->ModuleUnload(m->handle); /* fails on a lost device, whose context goes anyway */
         free(m);
     }

@@ -1,6 +1,10 @@
 /* Programs: every command checked against the device and given the form in which it becomes a graph node,
  * kernels with their function and launch. */
+#include "exec/cuda/cuda_program.h"
+#include "exec/common/checks.h"
+#include "exec/cuda/cuda_context.h"
 #include "exec/cuda/cuda_device.h"
+#include "exec/cuda/cuda_library.h"
 #include "cuda/exec_helpers.h"
 #include <stdlib.h>
 #include <string.h>
@@ -89,13 +93,13 @@ static rota_status allow(maker *m, known_function *known, const rota_cuda_launch
     uint32_t cluster = launch->cluster[0] * launch->cluster[1] * launch->cluster[2];
     if (launch->shared_bytes > 48u * 1024u && launch->shared_bytes > known->shared_bytes) {
         int has = 0;
-        pthread_mutex_lock(&m->device->module_lock);
+        pthread_mutex_lock(&m->device->modules.lock);
         CUresult result = m->device->cu->FuncGetAttribute(
             &has, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, known->function);
         if (result == CUDA_SUCCESS && (uint32_t)has < launch->shared_bytes)
             result = m->device->cu->FuncSetAttribute(
                 known->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)launch->shared_bytes);
-        pthread_mutex_unlock(&m->device->module_lock);
+        pthread_mutex_unlock(&m->device->modules.lock);
         if (result == CUDA_ERROR_INVALID_VALUE)
             return rota_fail(
                 ROTA_UNSUPPORTED,
@@ -120,10 +124,7 @@ static rota_status check_launch(const maker *m, const known_function *known, con
     const rota_device_info *info = &m->device->base.info;
     const char *name = known->kernel->name;
     static const uint32_t most[3] = {INT32_MAX, 65535, 65535};
-    for (uint32_t i = 0; i < 3; i++)
-        if (launch->groups[i] > most[i])
-            return rota_fail(ROTA_UNSUPPORTED, "kernel '%s' asks for %u blocks along %c; CUDA has at most %u",
-                             name, launch->groups[i], "xyz"[i], most[i]);
+    ROTA_TRY(rota_check_groups(known->kernel, launch->groups, most, "blocks", "CUDA"));
     uint64_t threads = (uint64_t)launch->block[0] * launch->block[1] * launch->block[2];
     if (threads > (uint64_t)known->threads_max)
         return rota_fail(ROTA_UNSUPPORTED,
@@ -208,17 +209,12 @@ static rota_status check_kernel(const maker *m, const rota_exec_command *command
 static rota_status make_kernel(maker *m, const rota_exec_command *command, const rota_kernel *kernel,
                                const void *params, const uint32_t *given_groups, rota_cuda_dispatch *out) {
     const rota_exec_operand *operands = m->desc->operands + command->first_operand;
-    const rota_exec_binding *bindings = m->desc->bindings + command->first_binding;
     uint64_t operand_bytes[ROTA_CUDA_OPERANDS_MAX] = {0};
-    for (uint32_t i = 0; i < command->operand_count && i < ROTA_CUDA_OPERANDS_MAX; i++) {
+    ROTA_TRY(rota_check_slots(command, operands, kernel));
+    for (uint32_t i = 0; i < command->operand_count && i < ROTA_CUDA_OPERANDS_MAX; i++)
         operand_bytes[i] = operands[i].size_bytes;
-        if (operands[i].is_slot) out->slot_mask |= 1u << i;
-        if (operands[i].is_slot && operands[i].memory > UINT16_MAX)
-            return rota_fail(ROTA_UNSUPPORTED,
-                             "kernel '%s': argument word %u of operand %u; the highest possible is %u",
-                             kernel->name, operands[i].memory, i, UINT16_MAX);
-    }
-    for (uint32_t i = 0; i < command->binding_count; i++) out->bind_mask |= 1u << bindings[i].bindable;
+    out->slot_mask = rota_slot_mask(command, operands);
+    out->bind_mask = rota_bind_mask(command, m->desc->bindings + command->first_binding);
     kernel = rota_exec_cuda_kernel(kernel, params, operand_bytes, out->slot_mask, &m->device->target);
     ROTA_TRY(check_kernel(m, command, kernel, out->slot_mask));
     out->kernel = kernel;
@@ -273,19 +269,14 @@ static rota_status make_command(maker *m, uint32_t index) {
     case ROTA_EXEC_COMMAND_FILL:
         return make_transfer(m, command, dispatch);
     default:
-        return rota_fail(ROTA_UNSUPPORTED,
-                         "%s runs no commands of kind %u (host functions run on the CPU executor)",
-                         m->device->base.info.id, command->kind);
+        return rota_fail_kind(&m->device->base, command);
     }
 }
 
-static rota_status describe_segments(maker *m) {
+static void describe_segments(maker *m) {
     const rota_exec_program_desc *desc = m->desc;
     for (uint32_t s = 0; s < desc->segment_count; s++) {
         const rota_exec_segment *segment = &desc->segments[s];
-        if (segment->queue >= m->device->options.queue_count)
-            return rota_fail(ROTA_OUT_OF_RANGE, "segment %u is on queue %u; %s was opened with %u", s,
-                             segment->queue, m->device->base.info.id, m->device->options.queue_count);
         rota_cuda_segment *out = &m->program->segments[s];
         for (uint32_t c = segment->first_command; c < segment->first_command + segment->command_count; c++) {
             const rota_cuda_dispatch *dispatch = &m->program->dispatches[c];
@@ -295,7 +286,6 @@ static rota_status describe_segments(maker *m) {
         }
         if (out->uses_block) m->program->block_segments++;
     }
-    return ROTA_OK;
 }
 
 static rota_status make_program(maker *m) {
@@ -307,12 +297,10 @@ static rota_status make_program(maker *m) {
                          desc->command_count);
     for (uint32_t i = 0; i < desc->command_count; i++) {
         rota_status status = make_command(m, i);
-        if (status == ROTA_OK) continue;
-        const char *name = NULL;
-        if (m->device->host.node_name) name = m->device->host.node_name(desc->owner, desc->commands[i].node);
-        return rota_fail_context(status, "node '%s': ", name ? name : "unnamed");
+        if (status != ROTA_OK) return rota_fail_at_node(status, &m->device->host, desc, i);
     }
-    ROTA_TRY(describe_segments(m));
+    ROTA_TRY(rota_check_queues(&m->device->base, desc, m->device->options.queue_count));
+    describe_segments(m);
     return rota_cuda_library_tune(m->device, m->program);
 }
 

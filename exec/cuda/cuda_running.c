@@ -1,6 +1,8 @@
 /* Which command a hung or lost device is at, from the stamps that cuda_times.c describes: they are read
  * without a call of the driver, so also while a loss is made known. */
+#include "exec/cuda/cuda_running.h"
 #include "exec/cuda/cuda_device.h"
+#include "exec/cuda/cuda_times.h"
 
 /* A command that began and did not end; commands have several lanes, so the first found is taken. */
 static bool running_command(const rota_cuda_run *run, uint32_t *out_command) {
@@ -27,14 +29,15 @@ const char *rota_cuda_running_node(rota_cuda_device *device) {
     const char *name = NULL;
     if (!device->options.diagnostics || !device->host.node_name) return NULL;
     /* Whoever found the loss may hold the lock; then the name is not worth waiting for. */
-    if (pthread_mutex_trylock(&device->lock) != 0) return NULL;
-    for (rota_cuda_link *link = device->runs.next; link != &device->runs && !name; link = link->next) {
-        const rota_cuda_run *run = (const rota_cuda_run *)link; /* its link is its first member */
+    if (pthread_mutex_trylock(&device->objects.lock) != 0) return NULL;
+    for (rota_link *link = device->objects.runs.next; link != &device->objects.runs && !name;
+         link = link->next) {
+        const rota_cuda_run *run = ROTA_LINKED(link, rota_cuda_run, link);
         uint32_t command;
         if (run->program && running_command(run, &command))
             name =
                 device->host.node_name(run->program->desc->owner, run->program->desc->commands[command].node);
     }
-    pthread_mutex_unlock(&device->lock);
+    pthread_mutex_unlock(&device->objects.lock);
     return name;
 }

@@ -4,17 +4,21 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "exec/cuda/cuda_device.h"
+#include "exec/cuda/cuda_share.h"
 #include "graph/buffer.h"
+#include "exec/cuda/cuda_context.h"
+#include "exec/cuda/cuda_device.h"
+#include "exec/cuda/cuda_memory.h"
 
 /* Where the memory lies: a mapping of its own, or a page of the pool. */
 static rota_status find_mapping(rota_cuda_device *device, const rota_cuda_memory *memory,
                                 rota_cuda_mapping *out_mapping) {
     *out_mapping = memory->mapping;
     if (memory->piece.taken) {
-        pthread_mutex_lock(&device->lock);
-        *out_mapping = device->shared.pages[memory->piece.page].mapping;
-        pthread_mutex_unlock(&device->lock);
+        pthread_mutex_lock(&device->objects.lock);
+        const rota_cuda_page *page = rota_slot_pages_at(&device->objects.shared.pages, memory->piece.page);
+        *out_mapping = page->mapping;
+        pthread_mutex_unlock(&device->objects.lock);
     }
     if (out_mapping->bytes && !memory->external) return ROTA_OK;
     return rota_fail(ROTA_INTERNAL, "%s: memory that was not made to be shared is exported",

@@ -1,9 +1,12 @@
 /* Submission: works put on their queues' streams in order, with marks behind them. One thread per device;
  * nothing is allocated but where a library node has values of its arguments for the first time. See
  * cuda_device.h for marks. */
-#include "exec/cuda/cuda_device.h"
+#include "exec/cuda/cuda_submit.h"
 #include "base/clock.h"
 #include "base/futex.h"
+#include "exec/cuda/cuda_context.h"
+#include "exec/cuda/cuda_device.h"
+#include "exec/cuda/cuda_instance.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +25,7 @@ static rota_status wait_for_room(rota_cuda_device *device, rota_cuda_queue *queu
     uint64_t last_progress = rota_clock_ns();
     rota_status status = ROTA_OK;
     while (status == ROTA_OK) {
-        uint32_t seen = ra_load_seq_cst(&device->progress);
+        uint32_t seen = ra_load_seq_cst(&device->completer.progress);
         /* Stored before `tail` is looked at; the completion thread does it the other way round, both seq_cst.
          */
         ra_store_seq_cst(&device->room_wanted, 1);
@@ -31,8 +34,8 @@ static rota_status wait_for_room(rota_cuda_device *device, rota_cuda_queue *queu
             status = rota_fail(ROTA_DEVICE_LOST, "%s is lost", device->base.info.id);
             break;
         }
-        rota_futex_wait(&device->progress, seen, rota_deadline_after(WAIT_SLICE_NS));
-        if (ra_load_seq_cst(&device->progress) != seen) last_progress = rota_clock_ns();
+        rota_futex_wait(&device->completer.progress, seen, rota_deadline_after(WAIT_SLICE_NS));
+        if (ra_load_seq_cst(&device->completer.progress) != seen) last_progress = rota_clock_ns();
         if (rota_clock_ns() - last_progress > STALL_NS)
             status = rota_cuda_lose(device, CUDA_ERROR_NOT_READY, "no work completed for two minutes");
     }
@@ -42,11 +45,10 @@ static rota_status wait_for_room(rota_cuda_device *device, rota_cuda_queue *queu
 
 static void wake_completion(rota_cuda_device *device, bool was_idle, uint64_t now_ns) {
     /* seq_cst, as is the store of `published` before: the thread sees the mark, or this sees it asleep. */
-    bool asleep = ra_load_seq_cst(&device->sleeping);
+    bool asleep = ra_load_seq_cst(&device->completer.sleeping);
     uint64_t nap = ra_load_relaxed(&device->nap_until_ns);
     if (!asleep || (nap && !(was_idle && nap > now_ns + NAP_LEFT_NS))) return;
-    ra_store_seq_cst(&device->sleeping, 0);
-    rota_futex_wake(&device->sleeping, 1);
+    rota_completer_wake(&device->completer);
 }
 
 /* An event behind everything that the queue was given. */

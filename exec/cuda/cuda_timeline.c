@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "exec/cuda/cuda_timeline.h"
+#include "exec/cuda/cuda_context.h"
 #include "exec/cuda/cuda_device.h"
 
 struct rota_exec_timeline {
@@ -13,7 +15,8 @@ struct rota_exec_timeline {
 
 /* The context is current. */
 static rota_status import(rota_cuda_device *device, int fd, rota_exec_timeline *timeline) {
-    if (!device->signal_stream) ROTA_TRY(rota_cuda_stream_create(device, &device->signal_stream));
+    if (!device->timelines.signal_stream)
+        ROTA_TRY(rota_cuda_stream_create(device, &device->timelines.signal_stream));
     CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC from = {.type =
                                                     CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD,
                                                 .handle.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)};
@@ -38,10 +41,10 @@ rota_status rota_cuda_timeline_create(rota_exec_device *base, int fd, rota_exec_
         free(timeline);
         return status;
     }
-    pthread_mutex_lock(&device->lock);
-    timeline->next = device->timelines;
-    device->timelines = timeline;
-    pthread_mutex_unlock(&device->lock);
+    pthread_mutex_lock(&device->objects.lock);
+    timeline->next = device->timelines.first;
+    device->timelines.first = timeline;
+    pthread_mutex_unlock(&device->objects.lock);
     *out_timeline = timeline;
     return ROTA_OK;
 }
@@ -69,19 +72,19 @@ rota_status rota_cuda_timeline_reach(rota_cuda_device *device, CUstream stream, 
 rota_status rota_cuda_timeline_signal(rota_exec_device *base, rota_exec_timeline *timeline, uint64_t value) {
     rota_cuda_device *device = (rota_cuda_device *)base;
     ROTA_TRY(rota_cuda_enter(device));
-    rota_status status = rota_cuda_timeline_reach(device, device->signal_stream, timeline, value);
+    rota_status status = rota_cuda_timeline_reach(device, device->timelines.signal_stream, timeline, value);
     rota_cuda_leave(device);
     return status;
 }
 
 void rota_cuda_timelines_free(rota_cuda_device *device) {
     /* At most such a signal is on its way there. */
-    if (device->signal_stream) (void)device->cu->StreamSynchronize(device->signal_stream);
-    while (device->timelines) {
-        rota_exec_timeline *timeline = device->timelines;
-        device->timelines = timeline->next;
+    if (device->timelines.signal_stream) (void)device->cu->StreamSynchronize(device->timelines.signal_stream);
+    while (device->timelines.first) {
+        rota_exec_timeline *timeline = device->timelines.first;
+        device->timelines.first = timeline->next;
         (void)device->cu->DestroyExternalSemaphore(timeline->handle);
         free(timeline);
     }
-    if (device->signal_stream) (void)device->cu->StreamDestroy(device->signal_stream);
+    if (device->timelines.signal_stream) (void)device->cu->StreamDestroy(device->timelines.signal_stream);
 }

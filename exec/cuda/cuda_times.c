@@ -1,8 +1,10 @@
 /* Diagnostics: a kernel of one thread before and one after each command writes the device's timer to pinned
  * memory, where it can be read whatever became of the context: per-command times, and (cuda_running.c) which
  * command a hung or lost device is at. */
-#include "exec/cuda/cuda_device.h"
+#include "exec/cuda/cuda_times.h"
 #include "base/clock.h"
+#include "exec/cuda/cuda_context.h"
+#include "exec/cuda/cuda_device.h"
 #include <string.h>
 
 #define CALIBRATIONS 8u
@@ -32,17 +34,17 @@ void rota_cuda_stamps_destroy(rota_cuda_device *device, rota_cuda_run *run) {
  * looks at the clock. What was found earlier stands where the device does not get to it in time. */
 static rota_status calibrate(rota_cuda_device *device) {
     uint64_t best = UINT64_MAX;
-    uint64_t *word = (uint64_t *)(void *)device->clock_piece.host;
-    rota_cuda_piece *piece = &device->clock_piece;
-    if (!piece->taken) ROTA_TRY(rota_cuda_piece_take(device, &device->pinned, sizeof *word, piece));
+    uint64_t *word = (uint64_t *)(void *)device->own.clock_piece.host;
+    rota_cuda_piece *piece = &device->own.clock_piece;
+    if (!piece->taken) ROTA_TRY(rota_cuda_piece_take(device, &device->objects.pinned, sizeof *word, piece));
     word = (uint64_t *)(void *)piece->host;
     for (uint32_t i = 0; i < CALIBRATIONS; i++) {
         void *parameters[] = {&piece->address};
         ra_store_relaxed((_Atomic uint64_t *)word, 0);
         uint64_t before = rota_clock_ns(), after = before, stamp = 0;
         ROTA_TRY(rota_cuda_check(device,
-                                 device->cu->LaunchKernel(device->stamp_function, 1, 1, 1, 1, 1, 1, 0,
-                                                          device->private_stream, parameters, NULL),
+                                 device->cu->LaunchKernel(device->helpers.stamp, 1, 1, 1, 1, 1, 1, 0,
+                                                          device->own.stream, parameters, NULL),
                                  "cuLaunchKernel"));
         while ((stamp = rota_cuda_stamp_at(word, 0)) == 0 && after - before < CALIBRATION_NS_MAX)
             after = rota_clock_ns();
@@ -50,7 +52,7 @@ static rota_status calibrate(rota_cuda_device *device) {
         if (!stamp) break; /* the stamp still to come may end a later try early: no more tries */
         if (after - before >= best) continue;
         best = after - before;
-        device->clock_offset_ns = (int64_t)(before + best / 2 - stamp);
+        device->own.clock_offset_ns = (int64_t)(before + best / 2 - stamp);
     }
     return ROTA_OK;
 }
@@ -63,10 +65,10 @@ rota_status rota_cuda_times(rota_exec_device *base, rota_exec_instance *instance
     if (desc->command_count == 0) return ROTA_OK;
     if (!run->stamps) return rota_fail(ROTA_UNSUPPORTED, "%s was opened without diagnostics", base->info.id);
     ROTA_TRY(rota_cuda_enter(device));
-    pthread_mutex_lock(&device->library_lock);
+    pthread_mutex_lock(&device->own.lock);
     rota_status status = calibrate(device);
-    int64_t offset = device->clock_offset_ns;
-    pthread_mutex_unlock(&device->library_lock);
+    int64_t offset = device->own.clock_offset_ns;
+    pthread_mutex_unlock(&device->own.lock);
     rota_cuda_leave(device);
     ROTA_TRY(status);
     for (uint32_t c = 0; c < desc->command_count; c++) {

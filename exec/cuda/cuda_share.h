@@ -1,0 +1,12 @@
+/* Memory that other drivers use too: see cuda_share.c. Internal to exec/cuda. */
+#ifndef ROTA_EXEC_CUDA_CUDA_SHARE_H
+#define ROTA_EXEC_CUDA_CUDA_SHARE_H
+
+#include "exec/exec.h"
+
+rota_status rota_cuda_memory_export(rota_exec_device *device, rota_exec_memory *memory,
+                                    rota_exec_export *out_export);
+rota_status rota_cuda_memory_import(rota_exec_device *device, const rota_exec_export *from, const char *name,
+                                    rota_exec_memory **out_memory);
+
+#endif
