@@ -413,6 +413,8 @@ static const rota_exec_device_vtable vtable = {
     .stuck_node = stuck_node,
 };
 
+enum { DEVICES = 3 };
+
 static void describe(uint32_t index, rota_device_info *info) {
     memset(info, 0, sizeof *info);
     snprintf(info->id, sizeof info->id, index ? "adversary:%u" : "adversary", index);
@@ -431,8 +433,8 @@ static void describe(uint32_t index, rota_device_info *info) {
 static rota_status enumerate(const rota_exec_driver *driver, rota_device_info *out_infos, uint32_t capacity,
                              uint32_t *out_count) {
     (void)driver;
-    *out_count = 3;
-    for (uint32_t i = 0; i < 3 && i < capacity; i++) describe(i, &out_infos[i]);
+    *out_count = DEVICES;
+    for (uint32_t i = 0; i < DEVICES && i < capacity; i++) describe(i, &out_infos[i]);
     return ROTA_OK;
 }
 
@@ -440,6 +442,10 @@ static rota_status open_device(const rota_exec_driver *driver, uint32_t index,
                                const rota_exec_open_options *options, rota_exec_device **out_device) {
     (void)driver;
     if (!options->test) return rota_fail(ROTA_INVALID_ARGUMENT, "adversary: no options were given");
+    if (index >= DEVICES) return rota_fail(ROTA_NOT_FOUND, "adversary: there is no device %u of %u", index, DEVICES);
+    if (options->queue_count == 0 || options->queue_count > ROTA_EXEC_QUEUES_MAX)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "adversary: %u queues asked for; 1 to %u are possible",
+                         options->queue_count, ROTA_EXEC_QUEUES_MAX);
     adversary_device *device = calloc(1, sizeof *device);
     if (!device) return rota_fail(ROTA_OUT_OF_MEMORY, "adversary: no memory for a device");
     device->options = options->test;

@@ -57,6 +57,8 @@ rota_status adversary_memory_create(rota_exec_device *base, uint64_t size_bytes,
                                     const char *name, rota_exec_memory **out_memory) {
     adversary_device *device = (adversary_device *)base;
     if (!name) name = "memory";
+    if (size_bytes == 0)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "%s: '%s' asks for 0 bytes", base->info.id, name);
     bool fail = adversary_strikes(&device->options->faults.memory_fails_in);
     if (fail || size_bytes > base->info.max_allocation_bytes)
         return rota_fail(ROTA_OUT_OF_MEMORY, "%s: '%s' asks for %llu bytes, 0 free", base->info.id, name,

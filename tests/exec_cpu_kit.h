@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "exec/exec.h"

@@ -45,6 +45,23 @@ static const char *name_of(const void *owner, uint32_t node) {
     return name;
 }
 
+static void start_standin(contract *c, rota_exec_open_options *options) {
+    (void)c, (void)options;
+    if (exec_cuda_real) return;
+    cuda_stub_start(7, 1);
+    cuda_stub_kernel(&cuda_step);
+    cuda_stub_kernel(&contract_step);
+}
+
+static void stop_standin(contract *c) {
+    (void)c;
+    if (exec_cuda_real) return;
+    char text[256];
+    if (cuda_stub_violations(text, sizeof text)) fail_msg("violated: %s", text);
+    if (cuda_stub_alive(text, sizeof text)) fail_msg("left in the driver: %s", text);
+    cuda_stub_stop();
+}
+
 cuda_fixture *cuda_open(const rota_exec_open_options *changes) {
     cuda_fixture *f = calloc(1, sizeof *f);
     assert_non_null(f);
@@ -55,10 +72,7 @@ cuda_fixture *cuda_open(const rota_exec_open_options *changes) {
         options.max_in_flight = changes->max_in_flight;
         if (changes->queue_count) options.queue_count = changes->queue_count;
     }
-    if (!exec_cuda_real) {
-        cuda_stub_start(7, 1);
-        cuda_stub_kernel(&cuda_step);
-    }
+    start_standin(NULL, NULL);
     rota_status status = rota_exec_cuda_driver.open(&rota_exec_cuda_driver, 0, &options, &f->device);
     if (status == ROTA_OK) return f;
     free(f);
@@ -74,11 +88,7 @@ void cuda_close(cuda_fixture *f) {
     f->device->vtable->close(f->device, rota_deadline_after(10000000000ull), &abandoned);
     assert_int_equal(abandoned, 0);
     free(f);
-    if (exec_cuda_real) return;
-    char text[256];
-    if (cuda_stub_violations(text, sizeof text)) fail_msg("violated: %s", text);
-    if (cuda_stub_alive(text, sizeof text)) fail_msg("left in the driver: %s", text);
-    cuda_stub_stop();
+    stop_standin(NULL);
 }
 
 rota_exec_memory *cuda_memory(cuda_fixture *f, uint64_t size, uint32_t flags) {
@@ -180,6 +190,21 @@ test_program *cuda_chain(uint32_t length, const step_params *params) {
         test_program_operand(p, 0, false, BYTES, BYTES, ROTA_READ);
     }
     return p;
+}
+
+/* ---- The contract's cases ---- */
+
+static uint64_t bytes_in_use(contract *c) {
+    return atomic_load(&((rota_cuda_device *)c->device)->objects.memory_bytes);
+}
+
+contract_kit exec_cuda_contract(void) {
+    return (contract_kit){.name = exec_cuda_real ? "cuda" : "cuda over the stand-in",
+                          .driver = &rota_exec_cuda_driver,
+                          .is_optional = exec_cuda_real,
+                          .before_open = start_standin,
+                          .after_close = stop_standin,
+                          .in_use = bytes_in_use};
 }
 
 int exec_cuda_run(const char *name, const struct CMUnitTest *more, size_t more_count) {

@@ -13,6 +13,7 @@
 #include "exec/cuda/cuda_context.h"
 #include "exec/cuda/cuda_module.h"
 #include "exec/cuda/cuda_program.h"
+#include "tests/exec_contract.h"
 #include "tests/cuda_stub.h"
 
 #define COUNT 1024u
@@ -67,7 +68,10 @@ uint32_t cuda_stepped(uint32_t x, uint32_t y, uint32_t times);
 /* `length` steps, a batch each. */
 test_program *cuda_chain(uint32_t length, const step_params *params);
 
-/* The cases that run over both. */
+/* For exec_contract.h, over either. */
+contract_kit exec_cuda_contract(void);
+
+/* The cases of its own that run over both. */
 extern const struct CMUnitTest exec_cuda_cases[];
 extern const size_t exec_cuda_case_count;
 int exec_cuda_run(const char *name, const struct CMUnitTest *more, size_t more_count);

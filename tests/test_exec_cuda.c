@@ -1,13 +1,12 @@
-/* exec/cuda through its contract over a stand-in for the CUDA driver (cuda_stub.h): the cases that hold on a
- * device too, and what only the stand-in shows: the driver's absence, the graphs made, library nodes, which
- * contexts are current. */
+/* exec/cuda over a stand-in for the CUDA driver (cuda_stub.h), beside what the contract asks of every executor
+ * (exec_contract.h): the cases that hold on a device too, and what only the stand-in shows: the driver's
+ * absence, the graphs made, library nodes, which contexts are current. */
 #include "support.h"
 #include <malloc.h>
 #include <stdio.h>
 
 #ifdef ROTA_HAVE_CUDA
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #include "tests/exec_cuda_kit.h"
 
@@ -662,8 +661,8 @@ static void *try_submit_lock(void *user) {
     return NULL;
 }
 
-/* As many queues as there can be, each used; and with nothing to do the completion thread sleeps. */
-static void test_all_queues(void **state) {
+/* Nobody has the submit thread's lock between its calls. */
+static void test_lock_is_free(void **state) {
     (void)state;
     cuda_fixture *f = cuda_open(&(rota_exec_open_options){.queue_count = ROTA_EXEC_QUEUES_MAX});
     for (uint32_t q = 0; q < ROTA_EXEC_QUEUES_MAX; q++) {
@@ -676,15 +675,6 @@ static void test_all_queues(void **state) {
     assert_int_equal(pthread_create(&other, NULL, try_submit_lock, f->device), 0);
     assert_int_equal(pthread_join(other, &held), 0);
     assert_null(held);
-    (void)usleep(100000);
-    struct timespec before, after;
-    assert_int_equal(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before), 0);
-    (void)usleep(1000000);
-    assert_int_equal(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after), 0);
-    const double took_ms =
-        (double)(after.tv_sec - before.tv_sec) * 1e3 + (double)(after.tv_nsec - before.tv_nsec) * 1e-6;
-    print_message("%.3f ms in a second\n", took_ms);
-    assert_true(took_ms < 30);
     cuda_close(f);
 }
 
@@ -706,7 +696,7 @@ int main(void) {
         cmocka_unit_test(test_reported_apart),
         cmocka_unit_test(test_shared_memory),
         cmocka_unit_test(test_refused_leaves_nothing),
-        cmocka_unit_test(test_all_queues),
+        cmocka_unit_test(test_lock_is_free),
     };
     return exec_cuda_run("exec_cuda", tests, sizeof tests / sizeof tests[0]);
 }

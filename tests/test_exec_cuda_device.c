@@ -238,7 +238,9 @@ int main(void) {
         results[i] = WIFEXITED(status) ? WEXITSTATUS(status) : CHILD_BAD;
     }
     exec_cuda_real = true;
-    return exec_cuda_run("exec_cuda_device", tests, sizeof tests / sizeof tests[0]);
+    const contract_kit kit = exec_cuda_contract();
+    const int failed = contract_main(&kit);
+    return failed + exec_cuda_run("exec_cuda_device", tests, sizeof tests / sizeof tests[0]);
 }
 #else
 int main(void) {
