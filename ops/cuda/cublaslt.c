@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include "ops/cuda/driver.h"
+#include "ops/cuda/handles.h"
 #include "ops/cuda/libraries.h"
 
 /* ---- Batches ---- */
@@ -106,45 +106,22 @@ static rota_status check(cublasStatus_t result, const char *what) {
     return rota_fail(status, "%s: %s (%d)", what, lt.GetStatusName(result), (int)result);
 }
 
-/* ---- Handles: one for each context, which cuBLASLt lets any number of threads use; kept for the life of the
- * process, since a context may be gone before them. */
+/* ---- Handles ---- */
 
-typedef struct handle_entry {
-    struct handle_entry *next;
-    unsigned long long context;
+static rota_cuda_handles_shared handles = ROTA_CUDA_HANDLES_INIT;
+
+static rota_status make_handle(void **out_handle) {
     cublasLtHandle_t handle;
-} handle_entry;
-static pthread_mutex_t handles_lock = PTHREAD_MUTEX_INITIALIZER;
-static handle_entry *handles;
+    ROTA_TRY(check(lt.Create(&handle), "cublasLtCreate"));
+    *out_handle = handle;
+    return ROTA_OK;
+}
 
 static rota_status handle_of_context(cublasLtHandle_t *out_handle) {
-    const rota_cuda_driver *cu;
-    CUcontext current;
-    unsigned long long context;
-    ROTA_TRY(rota_cuda_driver_get(&cu));
-    ROTA_TRY(rota_cuda_driver_check(cu, cu->CtxGetCurrent(&current), "cuCtxGetCurrent"));
-    ROTA_TRY(rota_cuda_driver_check(cu, cu->CtxGetId(current, &context), "cuCtxGetId"));
-    rota_status status = ROTA_OK;
-    pthread_mutex_lock(&handles_lock);
-    handle_entry *entry = handles;
-    while (entry && entry->context != context) entry = entry->next;
-    if (!entry) {
-        entry = calloc(1, sizeof *entry);
-        if (entry)
-            status = check(lt.Create(&entry->handle), "cublasLtCreate");
-        else
-            status = rota_fail(ROTA_OUT_OF_MEMORY, "no memory for a handle of cuBLASLt");
-        if (status == ROTA_OK) {
-            entry->context = context;
-            entry->next = handles;
-            handles = entry;
-        } else {
-            free(entry);
-        }
-    }
-    if (status == ROTA_OK) *out_handle = entry->handle;
-    pthread_mutex_unlock(&handles_lock);
-    return status;
+    void *handle;
+    ROTA_TRY(rota_cuda_handle_get(&handles, make_handle, "cuBLASLt", &handle));
+    *out_handle = handle;
+    return ROTA_OK;
 }
 
 /* ---- Describing a product ---- */

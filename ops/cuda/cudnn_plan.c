@@ -4,9 +4,8 @@
 #if __has_include(<cudnn.h>)
 
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
-#include "ops/cuda/driver.h"
+#include "ops/cuda/handles.h"
 #include "ops/cuda/libraries.h"
 
 #define FUNCTIONS(X)                                                                                         \
@@ -63,43 +62,21 @@ static rota_status check(cudnnStatus_t result, const char *what) {
 
 /* ---- Handles ---- */
 
-typedef struct handle_entry {
-    struct handle_entry *next;
-    unsigned long long context;
+static rota_cuda_handles_shared handles = ROTA_CUDA_HANDLES_INIT;
+
+static rota_status make_handle(void **out_handle) {
     cudnnHandle_t handle;
-} handle_entry;
-static pthread_mutex_t handles_lock = PTHREAD_MUTEX_INITIALIZER;
-static handle_entry *handles;
+    ROTA_TRY(check(dnn.Create(&handle), "cudnnCreate"));
+    *out_handle = handle;
+    return ROTA_OK;
+}
 
 rota_status rota_cudnn_handle(cudnnHandle_t *out_handle) {
-    const rota_cuda_driver *cu;
-    CUcontext current;
-    unsigned long long context;
+    void *handle;
     if (!rota_cudnn_present()) return rota_fail(ROTA_UNSUPPORTED, "cuDNN is not there");
-    ROTA_TRY(rota_cuda_driver_get(&cu));
-    ROTA_TRY(rota_cuda_driver_check(cu, cu->CtxGetCurrent(&current), "cuCtxGetCurrent"));
-    ROTA_TRY(rota_cuda_driver_check(cu, cu->CtxGetId(current, &context), "cuCtxGetId"));
-    rota_status status = ROTA_OK;
-    pthread_mutex_lock(&handles_lock);
-    handle_entry *entry = handles;
-    while (entry && entry->context != context) entry = entry->next;
-    if (!entry) {
-        entry = calloc(1, sizeof *entry);
-        if (entry)
-            status = check(dnn.Create(&entry->handle), "cudnnCreate");
-        else
-            status = rota_fail(ROTA_OUT_OF_MEMORY, "no memory for a handle of cuDNN");
-        if (status == ROTA_OK) {
-            entry->context = context;
-            entry->next = handles;
-            handles = entry;
-        } else {
-            free(entry);
-        }
-    }
-    if (status == ROTA_OK) *out_handle = entry->handle;
-    pthread_mutex_unlock(&handles_lock);
-    return status;
+    ROTA_TRY(rota_cuda_handle_get(&handles, make_handle, "cuDNN", &handle));
+    *out_handle = handle;
+    return ROTA_OK;
 }
 
 /* ---- Describing ---- */
