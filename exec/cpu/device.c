@@ -148,15 +148,17 @@ static rota_status start_worker(rota_cpu_device *device, rota_cpu_worker *worker
     return ROTA_OK;
 }
 
-static rota_status start_workers(rota_cpu_device *device, const cpu_set_t *sets, uint32_t core_count) {
+static rota_status start_workers(rota_cpu_device *device, const rota_cpu_core *cores, uint32_t core_count) {
     sigset_t before;
     rota_signals_block(&before);
     rota_status status = ROTA_OK;
     uint32_t started = 0;
     /* More workers than cores: two pinned to one core could not move to another that is idle. */
     bool is_placed = device->worker_count <= core_count;
+    for (uint32_t i = 0; is_placed && i < device->worker_count; i++)
+        device->workers[i].near = rota_cpu_near_cut(&cores[i].near, device->worker_count);
     while (started < device->worker_count && status == ROTA_OK) {
-        status = start_worker(device, &device->workers[started], is_placed ? &sets[started] : NULL);
+        status = start_worker(device, &device->workers[started], is_placed ? &cores[started].set : NULL);
         if (status == ROTA_OK) started++;
     }
     rota_signals_restore(&before);
@@ -180,7 +182,7 @@ static const rota_exec_device_vtable vtable = {
 };
 
 static rota_status fill_device(rota_cpu_device *device, const rota_exec_open_options *options,
-                               const cpu_set_t *sets, uint32_t core_count) {
+                               const rota_cpu_core *cores, uint32_t core_count) {
     device->base.vtable = &vtable;
     device->base.caps = (rota_exec_caps){
         .unified_host = true, .reuse_in_flight = true, .submit_never_blocks = true, .runs_host_nodes = true};
@@ -209,7 +211,7 @@ static rota_status fill_device(rota_cpu_device *device, const rota_exec_open_opt
         return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for the task queues of %u workers",
                          device->worker_count);
     ROTA_TRY(rota_cpu_queues_init(device));
-    return start_workers(device, sets, core_count);
+    return start_workers(device, cores, core_count);
 }
 
 static rota_status open_device(const rota_exec_driver *driver, uint32_t index,
@@ -219,7 +221,7 @@ static rota_status open_device(const rota_exec_driver *driver, uint32_t index,
     if (options->queue_count == 0 || options->queue_count > ROTA_EXEC_QUEUES_MAX)
         return rota_fail(ROTA_INVALID_ARGUMENT, "cpu: %u queues asked for; 1 to %d are possible",
                          options->queue_count, ROTA_EXEC_QUEUES_MAX);
-    void *sets = NULL;
+    rota_cpu_core *cores = NULL;
     uint32_t core_count = 0;
     rota_cpu_device *device = aligned_alloc(64, sizeof *device);
     if (!device) return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for a device");
@@ -232,10 +234,10 @@ static rota_status open_device(const rota_exec_driver *driver, uint32_t index,
     rota_link_begin(&device->objects.memories);
     rota_link_begin(&device->objects.programs);
     rota_link_begin(&device->objects.instances);
-    rota_status status = rota_cpu_describe(&device->base.info, &sets);
+    rota_status status = rota_cpu_describe(&device->base.info, &cores);
     core_count = device->base.info.compute_units;
-    if (status == ROTA_OK) status = fill_device(device, options, sets, core_count);
-    free(sets);
+    if (status == ROTA_OK) status = fill_device(device, options, cores, core_count);
+    free(cores);
     if (status != ROTA_OK) {
         if (!device->is_abandoned) free_device(device);
         return status;

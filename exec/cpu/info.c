@@ -49,42 +49,85 @@ static uint64_t memory_total(void) {
     return limit < total ? limit : total;
 }
 
-/* One set per core of the process's affinity. */
-static rota_status list_cores(hwloc_topology_t topology, cpu_set_t **out_sets, uint32_t *out_count) {
-    rota_status status = ROTA_OK;
-    int cores = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE);
-    hwloc_obj_type_t type = cores > 0 ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
-    if (cores <= 0) cores = hwloc_get_nbobjs_by_type(topology, type);
-    hwloc_bitmap_t allowed = affinity(topology), part = hwloc_bitmap_alloc();
-    cpu_set_t *sets = calloc(cores > 0 ? (size_t)cores : 1, sizeof *sets);
-    uint32_t count = 0;
-    if (!allowed || !part || !sets) {
-        status = rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for a list of %d cores", cores);
-        goto done;
+/* The cores that may be used, in the topology's order. */
+typedef struct listed {
+    hwloc_obj_t objects[ROTA_CPU_WORKERS_MAX];
+    uint32_t count;
+} listed;
+
+/* Around core `index`: those that lie in the set, as far as they follow one another. */
+static rota_cpu_range run_in(const listed *cores, uint32_t index, hwloc_const_bitmap_t set) {
+    uint32_t first = index, end = index + 1;
+    while (first > 0 && hwloc_bitmap_isincluded(cores->objects[first - 1]->cpuset, set)) first--;
+    while (end < cores->count && hwloc_bitmap_isincluded(cores->objects[end]->cpuset, set)) end++;
+    return (rota_cpu_range){first, end - first};
+}
+
+static hwloc_obj_t node_of(hwloc_topology_t topology, hwloc_obj_t core) {
+    const int nodes = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE);
+    for (int i = 0; i < nodes; i++) {
+        hwloc_obj_t node = hwloc_get_obj_by_type(topology, HWLOC_OBJ_NUMANODE, (unsigned)i);
+        if (hwloc_bitmap_isincluded(core->cpuset, node->cpuset)) return node;
     }
-    for (int i = 0; i < cores && count < ROTA_CPU_WORKERS_MAX; i++) {
+    return NULL;
+}
+
+static rota_cpu_near find_near(hwloc_topology_t topology, const listed *cores, uint32_t index) {
+    hwloc_obj_t core = cores->objects[index];
+    hwloc_obj_t cache = hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_L3CACHE, core);
+    if (!cache) cache = hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_L2CACHE, core);
+    const hwloc_obj_t around[ROTA_CPU_LEVELS_MAX] = {
+        cache, node_of(topology, core), hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_PACKAGE, core)};
+    rota_cpu_near near = {.level_count = 0};
+    for (uint32_t level = 0; level < ROTA_CPU_LEVELS_MAX; level++)
+        if (around[level])
+            rota_cpu_near_add(&near, run_in(cores, index, around[level]->cpuset), cores->count);
+    return near;
+}
+
+static void fill_cores(hwloc_topology_t topology, hwloc_const_bitmap_t allowed, hwloc_bitmap_t part,
+                       listed *list, rota_cpu_core *out_cores) {
+    int cores = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE);
+    const hwloc_obj_type_t type = cores > 0 ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
+    if (cores <= 0) cores = hwloc_get_nbobjs_by_type(topology, type);
+    for (int i = 0; i < cores && list->count < ROTA_CPU_WORKERS_MAX; i++) {
         hwloc_obj_t core = hwloc_get_obj_by_type(topology, type, (unsigned)i);
+        cpu_set_t *set = &out_cores[list->count].set;
         hwloc_bitmap_and(part, core->cpuset, allowed);
         if (hwloc_bitmap_iszero(part)) continue;
-        if (hwloc_cpuset_to_glibc_sched_affinity(topology, part, &sets[count], sizeof sets[count]) == 0)
-            count++;
+        if (hwloc_cpuset_to_glibc_sched_affinity(topology, part, set, sizeof *set) == 0)
+            list->objects[list->count++] = core;
     }
-    if (count == 0) {
+    for (uint32_t i = 0; i < list->count; i++) out_cores[i].near = find_near(topology, list, i);
+    if (list->count == 0) {
         /* Nothing known: one worker, wherever the process may run. */
-        memset(&sets[0], 0xff, sizeof sets[0]);
-        count = 1;
+        memset(&out_cores[0].set, 0xff, sizeof out_cores[0].set);
+        list->count = 1;
     }
-    *out_sets = sets;
-    *out_count = count;
-    sets = NULL;
-done:
-    free(sets);
+}
+
+/* One for each core of the process's affinity. */
+static rota_status list_cores(hwloc_topology_t topology, rota_cpu_core **out_cores, uint32_t *out_count) {
+    hwloc_bitmap_t allowed = affinity(topology), part = hwloc_bitmap_alloc();
+    rota_cpu_core *cores = calloc(ROTA_CPU_WORKERS_MAX, sizeof *cores);
+    listed list = {.count = 0};
+    rota_status status = ROTA_OK;
+    if (!allowed || !part || !cores)
+        status = rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for a list of cores");
+    else
+        fill_cores(topology, allowed, part, &list, cores);
+    if (status == ROTA_OK) {
+        *out_cores = cores;
+        *out_count = list.count;
+    } else {
+        free(cores);
+    }
     if (part) hwloc_bitmap_free(part);
     if (allowed) hwloc_bitmap_free(allowed);
     return status;
 }
 
-rota_status rota_cpu_describe(rota_device_info *out, void **out_sets) {
+rota_status rota_cpu_describe(rota_device_info *out, rota_cpu_core **out_cores) {
     hwloc_topology_t topology;
     ROTA_TRY(load_topology(&topology));
     memset(out, 0, sizeof *out);
@@ -94,14 +137,14 @@ rota_status rota_cpu_describe(rota_device_info *out, void **out_sets) {
     (void)snprintf(out->id, sizeof out->id, "cpu");
     (void)snprintf(out->name, sizeof out->name, "%s", model ? model : "CPU");
     (void)snprintf(out->driver, sizeof out->driver, "rota %s", rota_version());
-    cpu_set_t *sets = NULL;
-    rota_status status = list_cores(topology, &sets, &out->compute_units);
+    rota_cpu_core *cores = NULL;
+    rota_status status = list_cores(topology, &cores, &out->compute_units);
     hwloc_topology_destroy(topology);
     ROTA_TRY(status);
-    if (out_sets)
-        *out_sets = sets;
+    if (out_cores)
+        *out_cores = cores;
     else
-        free(sets);
+        free(cores);
     out->kind = ROTA_EXEC_CPU;
     out->device_class = ROTA_DEVICE_CPU;
     out->usable = true;

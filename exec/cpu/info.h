@@ -1,14 +1,22 @@
-/* What the machine is. Internal to exec/cpu. */
+/* What the machine is: its cores, and which are near one another. Internal to exec/cpu. */
 #ifndef ROTA_EXEC_CPU_INFO_H
 #define ROTA_EXEC_CPU_INFO_H
 
+#include <sched.h>
 #include "base/status.h"
+#include "exec/cpu/near.h"
 #include "exec/device.h"
 
 #define ROTA_CPU_WORKERS_MAX 256
 
-/* What the machine is. If out_sets is not NULL it gets one cpu_set_t for each of the info's
- * compute_units, which are the cores of the process's affinity; malloc'ed, the caller frees. */
-rota_status rota_cpu_describe(rota_device_info *out_info, void **out_sets);
+/* Cores are numbered so that those which share something follow one another. */
+typedef struct rota_cpu_core {
+    cpu_set_t set; /* of its threads, those that the process may use */
+    rota_cpu_near near;
+} rota_cpu_core;
+
+/* What the machine is. If out_cores is not NULL it gets one for each of the info's compute_units, which are
+ * the cores of the process's affinity; malloc'ed, the caller frees. */
+rota_status rota_cpu_describe(rota_device_info *out_info, rota_cpu_core **out_cores);
 
 #endif

@@ -46,17 +46,29 @@ static rota_cpu_task *take_overflow(rota_cpu_worker *worker) {
     return task;
 }
 
-static rota_cpu_task *steal_from_others(rota_cpu_worker *worker) {
-    rota_cpu_device *device = worker->device;
-    uint32_t count = device->worker_count;
-    if (count == 1) return NULL;
-    worker->random = worker->random * 6364136223846793005u + 1442695040888963407u;
-    uint32_t start = (uint32_t)(worker->random >> 33) % count;
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t victim = start + i < count ? start + i : start + i - count;
-        if (victim == worker->index) continue;
-        rota_cpu_task *task = rota_cpu_deque_steal(&device->workers[victim].deque);
+/* From workers of the range that were not asked before. */
+static rota_cpu_task *steal_within(rota_cpu_worker *worker, rota_cpu_range range, rota_cpu_range asked) {
+    const uint32_t start = (uint32_t)(worker->random >> 33) % range.count;
+    for (uint32_t i = 0; i < range.count; i++) {
+        const uint32_t victim = range.first + (start + i < range.count ? start + i : start + i - range.count);
+        if (victim == worker->index || rota_cpu_range_has(asked, victim)) continue;
+        rota_cpu_task *task = rota_cpu_deque_steal(&worker->device->workers[victim].deque);
         if (task) return task;
+    }
+    return NULL;
+}
+
+rota_cpu_task *rota_cpu_steal(rota_cpu_worker *worker) {
+    const rota_cpu_near *near = &worker->near;
+    const rota_cpu_range all = {0, worker->device->worker_count};
+    if (all.count == 1) return NULL;
+    worker->random = worker->random * 6364136223846793005u + 1442695040888963407u;
+    rota_cpu_range asked = {0, 0};
+    for (uint32_t level = 0; level <= near->level_count; level++) {
+        const rota_cpu_range range = level < near->level_count ? near->levels[level] : all;
+        rota_cpu_task *task = steal_within(worker, range, asked);
+        if (task) return task;
+        asked = range;
     }
     return NULL;
 }
@@ -76,7 +88,7 @@ static rota_cpu_task *find_task(rota_cpu_worker *worker) {
     }
     task = rota_cpu_deque_pop(&worker->deque);
     if (!task) task = rota_cpu_deque_steal(&worker->device->tasks.inject);
-    if (!task) task = steal_from_others(worker);
+    if (!task) task = rota_cpu_steal(worker);
     if (!task) task = take_overflow(worker);
     return task;
 }

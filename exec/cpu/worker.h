@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include "base/atomic.h"
 #include "exec/cpu/deque.h"
+#include "exec/cpu/near.h"
 #include "exec/exec.h"
 
 typedef struct rota_cpu_device rota_cpu_device;
@@ -21,11 +22,14 @@ struct rota_cpu_worker {
     uint32_t index;
     uint32_t tick; /* tasks run: now and then the injection deque comes first */
     uint64_t random;
+    rota_cpu_near near;                      /* of the workers, as of the cores that they are on */
     _Alignas(64) _Atomic uint32_t wake_word; /* 1: woken by wake.c, which counted it as searching */
     _Atomic uint32_t exited;
     pthread_t thread;
 };
 
+/* A task of another worker's, the nearest that has one; of those equally near, any first. NULL: none has. */
+rota_cpu_task *rota_cpu_steal(rota_cpu_worker *worker);
 /* A worker's whole life: takes and runs tasks until the device stops. */
 void *rota_cpu_worker_main(void *worker);
 
