@@ -37,7 +37,7 @@ static uint32_t parts_of(rota_exec_kind kind, const rota_norm_params *p, const r
         .inplace_outputs = 1u << DX,                                                                         \
         .inplace_inputs = 1u << DY,                                                                          \
         .parts = parts_##NORM,                                                                               \
-        .cuda = {ROTA_CUDA_##NORM##_gradient},                                                               \
+        .cuda = {ROTA_CUDA_KERNEL(NORM##_gradient, norm)},                                                   \
     };
 GRADIENT_KERNEL(layernorm)
 GRADIENT_KERNEL(rmsnorm)
