@@ -184,7 +184,7 @@ static rota_status gradient_norm(rota_tape *tape, const rota_op_use *use) {
 
 /* For gradients it is the two ops that it is made of. */
 static rota_status remember_residual(rota_tape *tape, const rota_op_use *use) {
-    rota_op_use sum = {.op = &rota_ops_binary[ROTA_OPS_BINARY_ADD], .input_count = 2, .output_count = 1};
+    rota_op_use sum = {.op = rota_op_at(ROTA_OP_add), .input_count = 2, .output_count = 1};
     rota_op_use norm = {.op = &rota_ops_norm[LAYERNORM], .input_count = 3, .output_count = 2};
     sum.inputs[0] = use->inputs[0];
     sum.inputs[1] = use->inputs[1];

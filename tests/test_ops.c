@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "ops/op.h"
 #include "tests/random.h"
 
 static const double poison = -999;
@@ -550,9 +551,35 @@ static void every_kernel_is_found_by_its_name(void **state) {
     assert_null(rota_kernel_find(NULL));
 }
 
+/* The list from which places come, and the arrays that it counts through, say the same. */
+static void ops_stand_where_the_list_says(void **state) {
+    (void)state;
+    static const char *const names[] = {
+#define FAMILY(NAME)
+#define OP(FAMILY, NAME) #NAME,
+#include "ops/ops.def"
+    };
+    const uint32_t count = sizeof names / sizeof *names;
+    assert_int_equal(rota_op_count(), count);
+    assert_null(rota_op_at(count));
+    for (uint32_t i = 0; i < count; i++) {
+        assert_string_equal(rota_op_at(i)->name, names[i]);
+        assert_ptr_equal(rota_op_find(names[i]), rota_op_at(i));
+    }
+    assert_null(rota_op_find("ad"));
+    assert_null(rota_op_find(NULL));
+    uint32_t in_arrays = 0;
+#define FAMILY(NAME)                                                                                         \
+    for (const rota_op *op = rota_ops_##NAME; op->name; op++) in_arrays++;
+#define OP(FAMILY, NAME)
+#include "ops/ops.def"
+    assert_int_equal(in_arrays, count);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kernel_is_found_by_its_name),
+        cmocka_unit_test(ops_stand_where_the_list_says),
         cmocka_unit_test(views_walk_the_same_memory),
         cmocka_unit_test(every_op_gives_its_reference),
         cmocka_unit_test(every_op_writes_into_destinations),
