@@ -31,6 +31,14 @@ static void every_op_gives_its_reference(void **state) {
     each_trial(op_trial_check);
 }
 
+/* No kernel of the library's does what it does not declare, and watched ones give the same. */
+static void every_op_runs_watched(void **state) {
+    (void)state;
+    op_kit_watch(true);
+    each_trial(op_trial_check);
+    op_kit_watch(false);
+}
+
 /* ---- Destinations (S3) ---- */
 
 /* The first output goes into the middle columns of a wider tensor, all of it -999 before: it is the same as
@@ -582,6 +590,7 @@ int main(void) {
         cmocka_unit_test(ops_stand_where_the_list_says),
         cmocka_unit_test(views_walk_the_same_memory),
         cmocka_unit_test(every_op_gives_its_reference),
+        cmocka_unit_test(every_op_runs_watched),
         cmocka_unit_test(every_op_writes_into_destinations),
         cmocka_unit_test(ops_in_place_are_ops_elsewhere),
         cmocka_unit_test(every_op_reads_strided_views),
