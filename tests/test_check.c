@@ -7,6 +7,9 @@
 #include <string.h>
 #include "spv/test_unsized.h"
 #include "spv/test_wrong.h"
+#include "spv/test_wrong_few.h"
+#include "spv/test_wrong_many.h"
+#include "spv/test_wrong_more.h"
 #include "tests/cuda_stub.h"
 
 enum { WORDS = 100, OFFSET = 12 }; /* x begins where no buffer does */
@@ -121,6 +124,10 @@ static const rota_kernel composite = {
     .cuda = {.image = "composite", .size_bytes = 9, .entry = "composite", .grid = grid, .block = {64, 1, 1}}};
 /* Its shader says no local_size_x: of each 64 items one runs. */
 static const rota_kernel unsized = WRONG(ROTA_KERNEL_PURE, rota_spv_test_unsized);
+/* Its shader has room for other operands and parameters than it has. */
+static const rota_kernel few = WRONG(0, rota_spv_test_wrong_few);
+static const rota_kernel many = WRONG(0, rota_spv_test_wrong_many);
+static const rota_kernel more = WRONG(0, rota_spv_test_wrong_more);
 
 /* What the sentence has, by fault. */
 static const char *const said[FAULTS][2] = {
@@ -181,12 +188,11 @@ static void close_world(world *w) {
     assert_ok(rota_runtime_close(w->runtime, 5000000000u));
 }
 
-/* One node, whose `add` comes from a slot, compiled to be watched. */
-static rota_plan *compile_one(const world *w, const rota_kernel *kernel, uint32_t which,
-                              rota_slot *out_slot) {
+/* One node, whose `add` comes from a slot. */
+static rota_status compile_one(const world *w, const rota_kernel *kernel, uint32_t which, bool watched,
+                               rota_slot *out_slot, rota_plan **out_plan) {
     rota_graph *graph;
     rota_recorder *recorder;
-    rota_plan *plan;
     const wrong_params params = {WORDS, which, 0};
     const rota_access accesses[] = {{w->x, OFFSET, WORDS * 4, ROTA_READ},
                                     {w->y, 0, ROTA_WHOLE, ROTA_WRITE},
@@ -201,12 +207,12 @@ static rota_plan *compile_one(const world *w, const rota_kernel *kernel, uint32_
                                                    .binding_count = 1),
                                  NULL));
     rota_recorder_close(recorder);
-    assert_ok(rota_compile(w->runtime, graph,
-                           &ROTA_COMPILE_OPTIONS(.devices = &w->device, .device_count = 1, .certify = true,
-                                                 .check_kernels = true),
-                           &plan));
+    const rota_status status = rota_compile(w->runtime, graph,
+                                            &ROTA_COMPILE_OPTIONS(.devices = &w->device, .device_count = 1,
+                                                                  .certify = true, .check_kernels = watched),
+                                            out_plan);
     rota_graph_release(graph);
-    return plan;
+    return status;
 }
 
 /* The replay's status, with its sentence as the last error. */
@@ -214,7 +220,8 @@ static rota_status replay(const world *w, const rota_kernel *kernel, uint32_t wh
     rota_slot slot;
     rota_args *args;
     rota_ticket ticket;
-    rota_plan *plan = compile_one(w, kernel, which, &slot);
+    rota_plan *plan;
+    assert_ok(compile_one(w, kernel, which, true, &slot, &plan));
     assert_ok(rota_args_create(plan, &args));
     assert_ok(rota_args_set_u32(args, slot, 3));
     assert_ok(rota_submit_wait(plan, args, 0, &ticket));
@@ -311,6 +318,24 @@ static void on_vulkan(void **state) {
     assert_status(replay(&w, &unsized, RIGHT), ROTA_NODE_FAILED);
     expect_said("it left byte 8 unwritten");
     expect_said("workgroups");
+    /* These are refused, watched or not: they would take operands for parameters. */
+    static const struct {
+        const rota_kernel *kernel;
+        const char *said;
+    } refused[] = {
+        {&few, "its push constants have 2 operands, and the kernel has 3: expected ROTA_KERNEL_BEGIN(3)"},
+        {&many, "its push constants have 4 operands, and the kernel has 3: expected ROTA_KERNEL_BEGIN(3)"},
+        {&more, "its push constants have 56 bytes, and the kernel's 44: 8, 8 for each of 3 operands, and 12"},
+    };
+    for (uint32_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        for (uint32_t watched = 0; watched < 2; watched++) {
+            rota_slot slot;
+            rota_plan *plan;
+            assert_status(compile_one(&w, refused[i].kernel, RIGHT, watched != 0, &slot, &plan),
+                          ROTA_INVALID_ARGUMENT);
+            expect_said("kernel 'wrong', its SPIR-V: ");
+            expect_said(refused[i].said);
+        }
     close_world(&w);
 }
 

@@ -1,6 +1,7 @@
 /* Compute pipelines, one per SPIR-V module, slot masks, specialization values and subgroup size, kept by the
  * device until it closes. */
 #include "exec/vk/vk_device.h"
+#include "exec/vk/vk_interface.h"
 #include "exec/vk/vk_spirv.h"
 #include <stdlib.h>
 #include <string.h>
@@ -90,6 +91,9 @@ static rota_status build(rota_vk_device *device, const rota_vk_pipeline_key *key
 /* Before the driver sees it. */
 static rota_status check_spirv(const rota_vk_device *device, const rota_kernel *kernel) {
     rota_status status = rota_spirv_check(kernel->vk.words, kernel->vk.size_bytes, entry_of(kernel));
+    if (status == ROTA_OK)
+        status = rota_spirv_check_interface(kernel->vk.words, kernel->vk.size_bytes, kernel->operand_count,
+                                            kernel->param_bytes);
     if (status == ROTA_OK)
         status =
             rota_spirv_validate(&device->host.log, kernel->name, kernel->vk.words, kernel->vk.size_bytes);

@@ -7,10 +7,17 @@
 layout(local_size_x = 64) in;
 #endif
 
-ROTA_KERNEL_BEGIN(3)
+#ifndef OPERANDS
+#define OPERANDS 3
+#endif
+
+ROTA_KERNEL_BEGIN(OPERANDS)
     uint n;
     uint fault;
     uint add;
+#ifdef MORE
+    uvec2 more;
+#endif
 ROTA_KERNEL_END
 
 const uint PAST_END = 1, BEFORE = 2, CHANGES_READ = 3, LEAVES_WRITE = 4, READS_WRITE = 5, READS_OUTSIDE = 6;
