@@ -193,7 +193,7 @@ static rota_status compile_one(const world *w, const rota_kernel *kernel, uint32
                                rota_slot *out_slot, rota_plan **out_plan) {
     rota_graph *graph;
     rota_recorder *recorder;
-    const wrong_params params = {WORDS, which, 0};
+    const wrong_params params[2] = {{WORDS, which, 0}}; /* room for a kernel that says it has more */
     const rota_access accesses[] = {{w->x, OFFSET, WORDS * 4, ROTA_READ},
                                     {w->y, 0, ROTA_WHOLE, ROTA_WRITE},
                                     {w->z, 0, ROTA_WHOLE, ROTA_READWRITE}};
@@ -202,7 +202,7 @@ static rota_status compile_one(const world *w, const rota_kernel *kernel, uint32
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     assert_ok(rota_record_kernel(recorder,
                                  &ROTA_KERNEL_NODE(.kernel = kernel, .name = "the culprit",
-                                                   .accesses = accesses, .access_count = 3, .params = &params,
+                                                   .accesses = accesses, .access_count = 3, .params = params,
                                                    .bindings = &(rota_param_binding){0, *out_slot},
                                                    .binding_count = 1),
                                  NULL));
@@ -347,6 +347,22 @@ static void on_cuda(void **state) {
     check_device("cuda:0");
     cuda_stub_kernel(&composite);
     check_composite("cuda:0");
+    /* The image's entry has three operands: one of another number, and one of other parameters, are refused.
+     */
+    rota_kernel other = wrong;
+    world w;
+    assert_true(open_world(&w, "cuda:0"));
+    for (uint32_t turn = 0; turn < 2; turn++) {
+        rota_slot slot;
+        rota_plan *plan;
+        other.param_bytes = sizeof(wrong_params) + (turn ? 4 : 8);
+        assert_status(compile_one(&w, &other, RIGHT, false, &slot, &plan),
+                      turn ? ROTA_OK : ROTA_INVALID_ARGUMENT);
+        if (turn) rota_plan_release(plan);
+        if (!turn)
+            expect_said("has arguments of 56 bytes, and the kernel's have 64: 16, 8 for each of 3 operands");
+    }
+    close_world(&w);
     char text[256];
     if (cuda_stub_violations(text, sizeof text)) fail_msg("violated: %s", text);
     cuda_stub_stop();
