@@ -1,10 +1,10 @@
 /* Compute pipelines, one per SPIR-V module, slot masks, specialization values and subgroup size, kept by the
  * device until it closes. */
 #include "exec/vk/vk_device.h"
-#include "exec/vk/vk_interface.h"
 #include "exec/vk/vk_spirv.h"
 #include <stdlib.h>
 #include <string.h>
+#include "exec/vk/vk_interface.h"
 
 static uint64_t hash_bytes(uint64_t hash, const void *data, size_t size) {
     const uint8_t *bytes = data;
