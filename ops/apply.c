@@ -1,5 +1,5 @@
 /* Applying an op: its operands checked, its results made, its nodes recorded, and the use remembered. */
-#include "ops/tape.h"
+#include "ops/op.h"
 #include "base/given.h"
 
 /* ---- Checks ---- */
@@ -127,8 +127,8 @@ static bool takes_nothing(const rota_op_use *use, bool *out_writes_nothing) {
 }
 
 /* Another op in the place of `use`: it records, and remembers, what its result is. */
-static rota_status apply_instead(rota_tape *tape, const rota_op_use *use, const char *name, double number) {
-    rota_op_use other = {.op = rota_op_find(name), .output_count = 1, .outputs = {use->outputs[0]}};
+static rota_status apply_instead(rota_tape *tape, const rota_op_use *use, uint32_t op, double number) {
+    rota_op_use other = {.op = rota_op_at(op), .output_count = 1, .outputs = {use->outputs[0]}};
     other.input_count = other.op->input_count;
     if (other.input_count) other.inputs[0] = use->inputs[0];
     other.attributes.value[0] = rota_value_plain(number);
@@ -140,9 +140,9 @@ static rota_status apply_to_nothing(rota_tape *tape, const rota_op_use *use) {
     char text[ROTA_TENSOR_TEXT_MAX], other[ROTA_TENSOR_TEXT_MAX];
     switch (use->op->of_nothing) {
     case ROTA_OF_NOTHING_ZERO:
-        return apply_instead(tape, use, "fill", 0);
+        return apply_instead(tape, use, ROTA_OP_fill, 0);
     case ROTA_OF_NOTHING_FIRST:
-        return apply_instead(tape, use, "copy", 0);
+        return apply_instead(tape, use, ROTA_OP_copy, 0);
     case ROTA_OF_NOTHING_UNCHANGED:
         return ROTA_OK;
     default:

@@ -2,26 +2,10 @@
  * the three kernels that together compute the same. */
 #include "ops/attention.h"
 
-#include <string.h>
 #include "graph/graph.h"
 #include "ops/cuda/attention_cudnn.h"
 #include "ops/kernel_objects.h"
-
-/* One more part: a kernel on some of the node's operands, all of which it reads but for the last `written`.
- */
-static rota_kernel_part *add(const rota_attention_backward_params *p, rota_kernel_part *part,
-                             const rota_kernel *kernel, const uint8_t *operands, uint32_t written) {
-    rota_attention_backward_params own = *p;
-    own.flags &= ~ROTA_ATTENTION_NODE_FLAGS;
-    part->kernel = kernel;
-    part->operand_count = kernel->operand_count;
-    memcpy(part->params, &own, sizeof own);
-    for (uint32_t i = 0; i < kernel->operand_count; i++) {
-        part->operand[i] = operands[i];
-        part->mode[i] = i + written < kernel->operand_count ? ROTA_READ : ROTA_WRITE;
-    }
-    return part;
-}
+#include "ops/kernel_parts.h"
 
 uint32_t rota_attention_backward_parts(const rota_attention_backward_params *p, rota_kernel_part *parts) {
     static const uint8_t prepare[] = {ROTA_ATTENTION_BACKWARD_OUT, ROTA_ATTENTION_BACKWARD_DOUT,
@@ -33,9 +17,11 @@ uint32_t rota_attention_backward_parts(const rota_attention_backward_params *p, 
                                         ROTA_ATTENTION_BACKWARD_V,     ROTA_ATTENTION_BACKWARD_DOUT,
                                         ROTA_ATTENTION_BACKWARD_STATS, ROTA_ATTENTION_BACKWARD_DK,
                                         ROTA_ATTENTION_BACKWARD_DV};
-    add(p, &parts[0], &rota_kernel_attention_backward_prepare, prepare, 1);
-    add(p, &parts[1], &rota_kernel_attention_backward_query, query, 1);
-    add(p, &parts[2], &rota_kernel_attention_backward_key_value, key_value, 2);
+    rota_attention_backward_params own = *p;
+    own.flags &= ~ROTA_ATTENTION_NODE_FLAGS;
+    rota_kernel_part_fill(&rota_kernel_attention_backward_prepare, &own, prepare, 1, &parts[0]);
+    rota_kernel_part_fill(&rota_kernel_attention_backward_query, &own, query, 1, &parts[1]);
+    rota_kernel_part_fill(&rota_kernel_attention_backward_key_value, &own, key_value, 2, &parts[2]);
     if (p->flags & ROTA_ATTENTION_DQ_GAPS) parts[1].mode[5] = ROTA_READWRITE;
     if (p->flags & ROTA_ATTENTION_DK_GAPS) parts[2].mode[5] = ROTA_READWRITE;
     if (p->flags & ROTA_ATTENTION_DV_GAPS) parts[2].mode[6] = ROTA_READWRITE;

@@ -5,9 +5,9 @@
 
 const rota_kernel *rota_kernel_find(const char *name) {
     static const rota_kernel *const all[] = {
-#define KERNEL_ADDRESS(name) &rota_kernel_##name,
-        ROTA_KERNEL_LIST(KERNEL_ADDRESS) ROTA_KERNEL_COMPOSITE_LIST(KERNEL_ADDRESS)
-#undef KERNEL_ADDRESS
+#define KERNEL(NAME, ...) &rota_kernel_##NAME,
+#define COMPOSITE(NAME) &rota_kernel_##NAME,
+#include "ops/kernels.def"
     };
     for (size_t i = 0; name && i < sizeof all / sizeof *all; i++)
         if (strcmp(all[i]->name, name) == 0) return all[i];

@@ -5,9 +5,8 @@
 
 #include "ops/kernels.h"
 
-#define ROTA_KERNEL_DECLARE(name) extern const rota_kernel rota_kernel_##name;
-ROTA_KERNEL_LIST(ROTA_KERNEL_DECLARE)
-ROTA_KERNEL_COMPOSITE_LIST(ROTA_KERNEL_DECLARE)
-#undef ROTA_KERNEL_DECLARE
+#define KERNEL(NAME, ...) extern const rota_kernel rota_kernel_##NAME;
+#define COMPOSITE(NAME) extern const rota_kernel rota_kernel_##NAME;
+#include "ops/kernels.def"
 
 #endif

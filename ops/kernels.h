@@ -23,66 +23,9 @@
 #include "kernel_params.h"
 #include "tensor.h"
 
-/* Every built-in kernel: rota_kernel_find("<name>"), shader ops/vk/<name>.comp, entry <name> of an image of
- * ops/cuda. */
-#define ROTA_KERNEL_LIST(X)                                                                                  \
-    X(unary)                                                                                                 \
-    X(unary_backward)                                                                                        \
-    X(binary)                                                                                                \
-    X(binary_backward)                                                                                       \
-    X(where)                                                                                                 \
-    X(copy_strided)                                                                                          \
-    X(cast)                                                                                                  \
-    X(reduce)                                                                                                \
-    X(max_backward)                                                                                          \
-    X(gather)                                                                                                \
-    X(scatter_add)                                                                                           \
-    X(one_hot)                                                                                               \
-    X(top_k)                                                                                                 \
-    X(cumulative_sum)                                                                                        \
-    X(variance)                                                                                              \
-    X(variance_backward)                                                                                     \
-    X(matmul)                                                                                                \
-    X(matmul_f16)                                                                                            \
-    X(matmul_bf16)                                                                                           \
-    X(embedding)                                                                                             \
-    X(embedding_backward)                                                                                    \
-    X(softmax)                                                                                               \
-    X(softmax_backward)                                                                                      \
-    X(causal_mask)                                                                                           \
-    X(layernorm)                                                                                             \
-    X(layernorm_backward)                                                                                    \
-    X(layernorm_backward_weight)                                                                             \
-    X(residual_layernorm)                                                                                    \
-    X(rmsnorm)                                                                                               \
-    X(rmsnorm_backward)                                                                                      \
-    X(rmsnorm_backward_weight)                                                                               \
-    X(batch_norm_sums)                                                                                       \
-    X(batch_norm_update)                                                                                     \
-    X(batch_norm)                                                                                            \
-    X(batch_norm_backward)                                                                                   \
-    X(rope)                                                                                                  \
-    X(cross_entropy)                                                                                         \
-    X(cross_entropy_mean)                                                                                    \
-    X(cross_entropy_backward)                                                                                \
-    X(attention)                                                                                             \
-    X(attention_backward_prepare)                                                                            \
-    X(attention_backward_query)                                                                              \
-    X(attention_backward_key_value)                                                                          \
-    X(dropout)                                                                                               \
-    X(index_add)                                                                                             \
-    X(global_norm)                                                                                           \
-    X(adamw)                                                                                                 \
-    X(momentum)                                                                                              \
-    X(loss_scale)                                                                                            \
-    X(check_finite)
-
-/* Kernels that run as one, or as one call of a library, or as several of the list, as the device has it. */
-#define ROTA_KERNEL_COMPOSITE_LIST(X)                                                                        \
-    X(linear) X(linear_gradient) X(attention_backward) X(layernorm_gradient) X(rmsnorm_gradient)
-
-/* A built-in kernel of either list by its name ("matmul"); NULL if there is none. Static: compared by
- * address, and never released. Wait-free; linear in the kernels there are, so keep what it gives. */
+/* A built-in kernel by its name, by which kernel_params.h describes it ("matmul"); NULL if there is none.
+ * Static: compared by address, and never released. Wait-free; linear in the kernels there are, so keep what
+ * it gives. */
 ROTA_API const rota_kernel *rota_kernel_find(const char *name);
 
 /* Whether this library was built with the kernels' CUDA images (with nvcc). Wait-free. */

@@ -2,10 +2,10 @@
  * that together compute the same. */
 #include "ops/linear.h"
 
-#include <string.h>
 #include "graph/graph.h"
 #include "ops/cuda/linear_cuda.h"
 #include "ops/kernel_objects.h"
+#include "ops/kernel_parts.h"
 
 rota_matmul_params rota_linear_product(const rota_linear_params *p) {
     return (rota_matmul_params){
@@ -28,32 +28,20 @@ static const rota_kernel *product_kernel(uint32_t dtype) {
                                 : &rota_kernel_matmul;
 }
 
-/* One more part: a kernel on some of the node's operands. */
-static rota_kernel_part *add(rota_kernel_part *parts, uint32_t *count, const rota_kernel *kernel,
-                             const void *params) {
-    rota_kernel_part *part = &parts[(*count)++];
-    part->kernel = kernel;
-    memcpy(part->params, params, kernel->param_bytes);
-    return part;
-}
+/* One more part: a kernel on these of the node's operands, of which it writes the last. */
+#define ADD(KERNEL, PARAMS, ...)                                                                             \
+    rota_kernel_part_fill((KERNEL), (PARAMS), (const uint8_t[]){__VA_ARGS__}, 1, &parts[(*count)++])
 
-static void use(rota_kernel_part *part, uint32_t operand, rota_access_mode mode) {
-    part->operand[part->operand_count] = (uint8_t)operand;
-    part->mode[part->operand_count++] = (uint8_t)mode;
-}
-
-static void add_product(const rota_linear_params *p, uint32_t to, rota_kernel_part *parts, uint32_t *count) {
+static void add_product(const rota_linear_params *p, uint8_t to, rota_kernel_part *parts, uint32_t *count) {
     rota_matmul_params params = rota_linear_product(p);
     params.flags &= ~(uint32_t)ROTA_LINEAR_EPILOGUE;
-    rota_kernel_part *part = add(parts, count, product_kernel(p->dtype), &params);
-    use(part, 0, ROTA_READ);
-    use(part, 1, ROTA_READ);
-    use(part, to, p->flags & ROTA_MATMUL_ACCUMULATE ? ROTA_READWRITE : ROTA_WRITE);
+    ADD(product_kernel(p->dtype), &params, 0, 1, to);
+    if (p->flags & ROTA_MATMUL_ACCUMULATE) parts[*count - 1].mode[2] = ROTA_READWRITE;
 }
 
 /* to = from (op) operand: with a bias, which repeats by rows, or with a residual. */
-static void add_binary(const rota_linear_params *p, rota_binary op, uint32_t from, uint32_t operand,
-                       uint32_t to, rota_kernel_part *parts, uint32_t *count) {
+static void add_binary(const rota_linear_params *p, rota_binary op, uint8_t from, uint8_t operand, uint8_t to,
+                       rota_kernel_part *parts, uint32_t *count) {
     const bool by_rows = operand == ROTA_LINEAR_OPERAND_BIAS;
     const rota_binary_params params = {
         .count = p->m * p->n,
@@ -62,16 +50,13 @@ static void add_binary(const rota_linear_params *p, rota_binary op, uint32_t fro
         .b_stride = {[ROTA_KERNEL_DIMS - 1] = 1},
         .dtype = p->dtype,
     };
-    rota_kernel_part *part = add(parts, count, &rota_kernel_binary, &params);
-    use(part, from, ROTA_READ);
-    use(part, operand, ROTA_READ);
-    use(part, to, ROTA_WRITE);
+    ADD(&rota_kernel_binary, &params, from, operand, to);
 }
 
 uint32_t rota_linear_parts(const rota_linear_params *p, rota_kernel_part *parts) {
     uint32_t count = 0;
     const bool keeps = (p->flags & ROTA_LINEAR_KEEP) != 0, has_bias = (p->flags & ROTA_LINEAR_BIAS) != 0;
-    const uint32_t y = ROTA_LINEAR_OPERAND_Y, product = keeps ? ROTA_LINEAR_OPERAND_KEPT : y;
+    const uint8_t y = ROTA_LINEAR_OPERAND_Y, product = keeps ? ROTA_LINEAR_OPERAND_KEPT : y;
     const bool is_gelu = (p->flags & ROTA_LINEAR_GELU) != 0;
     add_product(p, product, parts, &count);
     const bool at_once = is_gelu && has_bias && !keeps;
@@ -81,9 +66,7 @@ uint32_t rota_linear_parts(const rota_linear_params *p, rota_kernel_part *parts)
     if (p->flags & ROTA_LINEAR_RELU || (is_gelu && !at_once)) {
         const rota_unary_params params = {
             .count = p->m * p->n, .op = is_gelu ? ROTA_UNARY_GELU : ROTA_UNARY_RELU, .dtype = p->dtype};
-        rota_kernel_part *part = add(parts, &count, &rota_kernel_unary, &params);
-        use(part, product, ROTA_READ);
-        use(part, y, ROTA_WRITE);
+        rota_kernel_part_fill(&rota_kernel_unary, &params, (const uint8_t[]){product, y}, 1, &parts[count++]);
     }
     if (p->flags & ROTA_LINEAR_RESIDUAL)
         add_binary(p, ROTA_BINARY_ADD, y, ROTA_LINEAR_OPERAND_RESIDUAL, y, parts, &count);
@@ -91,7 +74,7 @@ uint32_t rota_linear_parts(const rota_linear_params *p, rota_kernel_part *parts)
 }
 
 static void add_reduce(uint32_t n, uint32_t inner, uint32_t chunk, uint32_t from_dtype, uint32_t to_dtype,
-                       uint32_t from, uint32_t to, rota_kernel_part *parts, uint32_t *count) {
+                       uint8_t from, uint8_t to, rota_kernel_part *parts, uint32_t *count) {
     const rota_reduce_params params = {.op = ROTA_REDUCE_SUM,
                                        .outer = 1,
                                        .n = n,
@@ -100,18 +83,16 @@ static void add_reduce(uint32_t n, uint32_t inner, uint32_t chunk, uint32_t from
                                        .scale = 1.0f,
                                        .from = from_dtype,
                                        .to = to_dtype};
-    rota_kernel_part *part = add(parts, count, &rota_kernel_reduce, &params);
-    use(part, from, ROTA_READ);
-    use(part, to, ROTA_WRITE);
+    ADD(&rota_kernel_reduce, &params, from, to);
 }
 
 uint32_t rota_linear_gradient_parts(const rota_linear_params *p, rota_kernel_part *parts) {
     uint32_t count = 0;
     const bool of_a = (p->flags & ROTA_LINEAR_SUMS_A) != 0;
-    const uint32_t summed = of_a ? ROTA_LINEAR_GRADIENT_OPERAND_A : ROTA_LINEAR_GRADIENT_OPERAND_B;
+    const uint8_t summed = of_a ? ROTA_LINEAR_GRADIENT_OPERAND_A : ROTA_LINEAR_GRADIENT_OPERAND_B;
     const uint32_t columns = of_a ? p->m : p->n;
     add_product(p, ROTA_LINEAR_GRADIENT_OPERAND_C, parts, &count);
-    const uint32_t sums = ROTA_LINEAR_GRADIENT_OPERAND_SUMS, partial = ROTA_LINEAR_GRADIENT_OPERAND_PARTIAL;
+    const uint8_t sums = ROTA_LINEAR_GRADIENT_OPERAND_SUMS, partial = ROTA_LINEAR_GRADIENT_OPERAND_PARTIAL;
     if (p->chunk >= p->k) {
         add_reduce(p->k, columns, p->k, p->dtype, p->dtype, summed, sums, parts, &count);
         return count;

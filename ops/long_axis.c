@@ -2,9 +2,9 @@
  * run. */
 #include "ops/long_axis.h"
 
-#include <string.h>
 #include "graph/graph.h"
 #include "ops/kernel_objects.h"
+#include "ops/kernel_parts.h"
 #include "ops/vk/dispatch.h"
 #include "spv/cumulative_sum_chunks.h"
 #include "spv/cumulative_sum_chunks_half.h"
@@ -142,20 +142,9 @@ KERNEL(max_backward_spread, 3, 1, spec_dtype, NULL)
 
 /* ---- Parts ---- */
 
-/* One more part: a kernel on these of the node's operands, of which the last `written` are written. */
-static void add(rota_kernel_part *parts, uint32_t *count, const rota_kernel *kernel, const void *params,
-                const uint8_t *operands, uint32_t written) {
-    rota_kernel_part *part = &parts[(*count)++];
-    part->kernel = kernel;
-    part->operand_count = kernel->operand_count;
-    memcpy(part->params, params, kernel->param_bytes);
-    for (uint32_t i = 0; i < kernel->operand_count; i++) {
-        part->operand[i] = operands[i];
-        part->mode[i] = i + written < kernel->operand_count ? ROTA_READ : ROTA_WRITE;
-    }
-}
+/* One more part: a kernel on these of the node's operands, of which the last WRITTEN are written. */
 #define ADD(KERNEL, PARAMS, WRITTEN, ...)                                                                    \
-    add(parts, &count, &(KERNEL), (PARAMS), (const uint8_t[]){__VA_ARGS__}, (WRITTEN))
+    rota_kernel_part_fill(&(KERNEL), (PARAMS), (const uint8_t[]){__VA_ARGS__}, (WRITTEN), &parts[count++])
 
 /* Sums of chunks of [outer, n, inner]. */
 static rota_reduce_params sums_of(const rota_long_params *p, uint32_t n, uint32_t chunk, float scale,

@@ -5,12 +5,17 @@
 #include "ops/tape.h"
 
 /* Ops of each file, ended by one without name. */
-extern const rota_op rota_ops_binary[], rota_ops_unary[], rota_ops_choose[], rota_ops_move[],
-    rota_ops_reduce[], rota_ops_along[], rota_ops_matmul[], rota_ops_norm[], rota_ops_batch_norm[],
-    rota_ops_rope[], rota_ops_scores[], rota_ops_loss[], rota_ops_attention[], rota_ops_update[],
-    rota_ops_optimizer[], rota_ops_linear[];
-/* Where in rota_ops_binary an op stands that others are made of. */
-enum { ROTA_OPS_BINARY_ADD };
+#define FAMILY(NAME) extern const rota_op rota_ops_##NAME[];
+#define OP(FAMILY, NAME)
+#include "ops/ops.def"
+
+/* The places of ops: rota_op_at(ROTA_OP_add). Between two families' nothing is left out. */
+enum {
+#define FAMILY(NAME) ROTA_OPS_FIRST_##NAME, ROTA_OPS_BEFORE_##NAME = ROTA_OPS_FIRST_##NAME - 1,
+#define OP(FAMILY, NAME) ROTA_OP_##NAME,
+#include "ops/ops.def"
+    ROTA_OPS_COUNT
+};
 
 /* Value `index` of the op, called `name`, is a u32 (a slot's is whatever it is filled with); else an error.
  */

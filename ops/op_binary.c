@@ -183,7 +183,7 @@ static const rota_kernel *const binary_kernels[] = {&rota_kernel_binary, &rota_k
 
 /* In the order of `kinds`. */
 const rota_op rota_ops_binary[] = {
-    [ROTA_OPS_BINARY_ADD] = BINARY("add", 3, 0, 0, 3, gradient_arithmetic, example_arithmetic),
+    BINARY("add", 3, 0, 0, 3, gradient_arithmetic, example_arithmetic),
     BINARY("sub", 3, 0, 0, 3, gradient_arithmetic, example_arithmetic),
     BINARY("mul", 3, 3, 0, 3, gradient_arithmetic, example_arithmetic),
     BINARY("div", 3, 2, 1, 3, gradient_arithmetic, example_arithmetic),

@@ -1,9 +1,11 @@
 /* Ops: layernorm, rmsnorm, residual_layernorm. */
-#include <string.h>
 #include "ops/kernel_objects.h"
 #include "ops/op.h"
 
 enum { LAYERNORM, RMSNORM, RESIDUAL_LAYERNORM };
+
+/* Of the kernels that make x's gradient: its place among their operands. */
+enum { DX = 4 };
 
 /* Rows whose sums make one partial gradient of the weights: so few that a large device's threads, each of
  * which has some columns of a chunk, all have one, and as many as leave few partials to add up. */
@@ -109,33 +111,29 @@ static rota_status add_partial(rota_tape *tape, const rota_tensor *w, rota_tenso
     return rota_gradient_end(tape, w, &write);
 }
 
-/* dx is added in place to what x's gradient holds already: a residual stream's is read and written once.
- * partial: NULL, or the weights' partial sums, which the kernel makes too; `kernel` is then a gradient's. */
+/* dx is added in place to what x's gradient holds already: a residual stream's is read and written once. It
+ * is the one of the kernel's accesses that the caller leaves open. */
 static rota_status gradient_of_x(rota_tape *tape, const rota_tensor *x, const rota_kernel *kernel,
-                                 rota_norm_params params, rota_access accesses[5],
-                                 const rota_tensor *partial) {
+                                 rota_norm_params params, rota_access *accesses) {
+    const uint32_t count = kernel->operand_count;
     bool fresh = true;
     rota_tensor dx, whole;
-    rota_access all[6];
-    uint32_t count = 5;
-    memcpy(all, accesses, 5 * sizeof *all);
-    if (partial) all[count++] = rota_tensor_write(partial);
     if (!rota_tensor_is_contiguous(x)) {
         rota_gradient_write write;
         ROTA_TRY(rota_gradient_begin(tape, x, &write));
-        all[4] = rota_tensor_write(&write.dx);
-        ROTA_TRY(rota_tape_kernel(tape, kernel, all, count, &params, NULL, 0));
+        accesses[DX] = rota_tensor_write(&write.dx);
+        ROTA_TRY(rota_tape_kernel(tape, kernel, accesses, count, &params, NULL, 0));
         return rota_gradient_end(tape, x, &write);
     }
     ROTA_TRY(rota_gradient_target(tape, x, &dx, &fresh));
     if (dx.offset_bytes % 4 == 0) {
         if (!fresh) params.flags |= ROTA_NORM_ACCUMULATE;
-        all[4] = rota_tensor_access(&dx, fresh ? ROTA_WRITE : ROTA_READWRITE);
-        return rota_tape_kernel(tape, kernel, all, count, &params, NULL, 0);
+        accesses[DX] = rota_tensor_access(&dx, fresh ? ROTA_WRITE : ROTA_READWRITE);
+        return rota_tape_kernel(tape, kernel, accesses, count, &params, NULL, 0);
     }
     ROTA_TRY(rota_tape_temporary(tape, "gradient", dx.dtype, dx.rank, dx.shape, &whole));
-    all[4] = rota_tensor_write(&whole);
-    ROTA_TRY(rota_tape_kernel(tape, kernel, all, count, &params, NULL, 0));
+    accesses[DX] = rota_tensor_write(&whole);
+    ROTA_TRY(rota_tape_kernel(tape, kernel, accesses, count, &params, NULL, 0));
     return rota_record_strided(tape, &whole, &dx, 1.0f, !fresh);
 }
 
@@ -149,7 +147,7 @@ static rota_status gradient_norm(rota_tape *tape, const rota_op_use *use) {
     rota_access read_x = rota_tensor_access(&x, ROTA_READ), read_dy = rota_tensor_access(&dy, ROTA_READ);
     rota_access read_stats = rota_tensor_access(stats, ROTA_READ), read_weight;
     ROTA_TRY(vector(tape, &use->inputs[1], &x, &read_weight));
-    rota_access of_x[5] = {read_x, read_weight, read_stats, read_dy};
+    rota_access of_x[6] = {read_x, read_weight, read_stats, read_dy};
     const bool wants_x = rota_gradient_wanted(tape, &use->inputs[0]);
     bool weights = false, apart = true;
     for (uint32_t i = 1; i < use->input_count; i++) {
@@ -163,9 +161,10 @@ static rota_status gradient_norm(rota_tape *tape, const rota_op_use *use) {
         ROTA_TRY(
             rota_tape_temporary(tape, "partial", ROTA_F32, ROTA_SHAPE(halves, chunks, params.dim), &partial));
     if (at_once) {
+        of_x[5] = rota_tensor_write(&partial);
         ROTA_TRY(gradient_of_x(tape, &use->inputs[0],
                                layer ? &rota_kernel_layernorm_gradient : &rota_kernel_rmsnorm_gradient,
-                               params, of_x, &partial));
+                               params, of_x));
     } else if (weights) {
         rota_access accesses[] = {read_x, read_stats, read_dy, rota_tensor_write(&partial)};
         ROTA_TRY(rota_tape_kernel(
@@ -180,12 +179,12 @@ static rota_status gradient_norm(rota_tape *tape, const rota_op_use *use) {
     if (!wants_x || at_once) return ROTA_OK;
     return gradient_of_x(tape, &use->inputs[0],
                          layer ? &rota_kernel_layernorm_backward : &rota_kernel_rmsnorm_backward, params,
-                         of_x, NULL);
+                         of_x);
 }
 
 /* For gradients it is the two ops that it is made of. */
 static rota_status remember_residual(rota_tape *tape, const rota_op_use *use) {
-    rota_op_use sum = {.op = &rota_ops_binary[ROTA_OPS_BINARY_ADD], .input_count = 2, .output_count = 1};
+    rota_op_use sum = {.op = rota_op_at(ROTA_OP_add), .input_count = 2, .output_count = 1};
     rota_op_use norm = {.op = &rota_ops_norm[LAYERNORM], .input_count = 3, .output_count = 2};
     sum.inputs[0] = use->inputs[0];
     sum.inputs[1] = use->inputs[1];

@@ -5,10 +5,11 @@
 #include "base/sized_copy.h"
 #include "ops/op.h"
 
-/* Applies `use` of an op with its first output as given (NULL buffer: made), and hands that output back. */
-static rota_status apply(rota_tape *tape, const char *op, rota_op_use *use, uint32_t inputs,
+/* Applies `use` of an op (ROTA_OP_) with its first output as given (NULL buffer: made), and hands that output
+ * back. */
+static rota_status apply(rota_tape *tape, uint32_t op, rota_op_use *use, uint32_t inputs,
                          rota_tensor *output) {
-    use->op = rota_op_find(op);
+    use->op = rota_op_at(op);
     use->input_count = inputs;
     use->output_count = use->op->output_count;
     if (output) use->outputs[0] = *output;
@@ -18,16 +19,17 @@ static rota_status apply(rota_tape *tape, const char *op, rota_op_use *use, uint
 }
 
 /* A destination is there. */
-static rota_status apply_into(rota_tape *tape, const char *name, rota_op_use *use, uint32_t inputs,
+static rota_status apply_into(rota_tape *tape, uint32_t op, rota_op_use *use, uint32_t inputs,
                               rota_tensor y) {
-    if (!y.buffer) return rota_fail(ROTA_INVALID_ARGUMENT, "op '%s': the destination is missing", name);
-    return apply(tape, name, use, inputs, &y);
+    if (!y.buffer)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "op '%s': the destination is missing", rota_op_at(op)->name);
+    return apply(tape, op, use, inputs, &y);
 }
 
-static rota_status apply_new(rota_tape *tape, const char *name, rota_op_use *use, uint32_t inputs,
+static rota_status apply_new(rota_tape *tape, uint32_t op, rota_op_use *use, uint32_t inputs,
                              rota_tensor *out_y) {
     *out_y = ROTA_TENSOR_NONE;
-    return apply(tape, name, use, inputs, out_y);
+    return apply(tape, op, use, inputs, out_y);
 }
 
 /* Both forms of an op: declarations of parameters, inputs and attributes. */
@@ -37,22 +39,22 @@ static rota_status apply_new(rota_tape *tape, const char *name, rota_op_use *use
         ROTA_GIVEN(tape);                                                                                    \
         ROTA_GIVEN(out_y);                                                                                   \
         rota_op_use use = __VA_ARGS__;                                                                       \
-        ROTA_TAPE_AS_OP(tape, #NAME, apply_new(tape, OP, &use, INPUTS, out_y));                              \
+        ROTA_TAPE_AS_OP(tape, #NAME, apply_new(tape, ROTA_OP_##OP, &use, INPUTS, out_y));                    \
     }                                                                                                        \
     rota_status rota_op_##NAME##_into(rota_tape *tape, PARAMS, rota_tensor y) {                              \
         ROTA_GIVEN(tape);                                                                                    \
         rota_op_use use = __VA_ARGS__;                                                                       \
-        ROTA_TAPE_AS_OP(tape, #NAME, apply_into(tape, OP, &use, INPUTS, y));                                 \
+        ROTA_TAPE_AS_OP(tape, #NAME, apply_into(tape, ROTA_OP_##OP, &use, INPUTS, y));                       \
     }
 
-#define BINARY(NAME) BOTH(NAME, #NAME, 2, PARAMETERS(rota_tensor a, rota_tensor b), {.inputs = {a, b}})
+#define BINARY(NAME) BOTH(NAME, NAME, 2, PARAMETERS(rota_tensor a, rota_tensor b), {.inputs = {a, b}})
 ROTA_OP_BINARY_LIST(BINARY)
 
-#define UNARY(NAME) BOTH(NAME, #NAME, 1, PARAMETERS(rota_tensor x), {.inputs = {x}})
+#define UNARY(NAME) BOTH(NAME, NAME, 1, PARAMETERS(rota_tensor x), {.inputs = {x}})
 ROTA_OP_UNARY_LIST(UNARY)
 
 #define REDUCE(NAME)                                                                                         \
-    BOTH(NAME, #NAME, 1, PARAMETERS(rota_tensor x, uint32_t axis, bool keep),                                \
+    BOTH(NAME, NAME, 1, PARAMETERS(rota_tensor x, uint32_t axis, bool keep),                                 \
          {.inputs = {x}, .attributes = {.axis = {axis}, .keep = keep}})
 ROTA_OP_REDUCE_LIST(REDUCE)
 
@@ -60,27 +62,27 @@ ROTA_OP_REDUCE_LIST(REDUCE)
 #define WITH_VALUE(NAME, OP, VALUE)                                                                          \
     BOTH(NAME, OP, 1, PARAMETERS(rota_tensor x, rota_value VALUE),                                           \
          {.inputs = {x}, .attributes = {.value = {VALUE}}})
-WITH_VALUE(leaky_relu, "leaky_relu", alpha)
-WITH_VALUE(elu, "elu", alpha)
-WITH_VALUE(pow_scalar, "pow_scalar", exponent)
-WITH_VALUE(softcap, "softcap", cap)
-BOTH(clamp, "clamp", 1, PARAMETERS(rota_tensor x, rota_value low, rota_value high),
+WITH_VALUE(leaky_relu, leaky_relu, alpha)
+WITH_VALUE(elu, elu, alpha)
+WITH_VALUE(pow_scalar, pow_scalar, exponent)
+WITH_VALUE(softcap, softcap, cap)
+BOTH(clamp, clamp, 1, PARAMETERS(rota_tensor x, rota_value low, rota_value high),
      {.inputs = {x}, .attributes = {.value = {low, high}}})
-BOTH(bias_gelu, "bias_gelu", 2, PARAMETERS(rota_tensor x, rota_tensor bias), {.inputs = {x, bias}})
-BOTH(where, "where", 3, PARAMETERS(rota_tensor condition, rota_tensor a, rota_tensor b),
+BOTH(bias_gelu, bias_gelu, 2, PARAMETERS(rota_tensor x, rota_tensor bias), {.inputs = {x, bias}})
+BOTH(where, where, 3, PARAMETERS(rota_tensor condition, rota_tensor a, rota_tensor b),
      {.inputs = {condition, a, b}})
-BOTH(masked_fill, "masked_fill", 2, PARAMETERS(rota_tensor x, rota_tensor mask, float number),
+BOTH(masked_fill, masked_fill, 2, PARAMETERS(rota_tensor x, rota_tensor mask, float number),
      {.inputs = {x, mask}, .attributes = {.value = {{.number = (double)number}}}})
-BOTH(gather, "gather", 2, PARAMETERS(rota_tensor x, uint32_t axis, rota_tensor index),
+BOTH(gather, gather, 2, PARAMETERS(rota_tensor x, uint32_t axis, rota_tensor index),
      {.inputs = {x, index}, .attributes = {.axis = {axis}}})
-BOTH(scatter_add, "scatter_add", 3,
+BOTH(scatter_add, scatter_add, 3,
      PARAMETERS(rota_tensor base, uint32_t axis, rota_tensor index, rota_tensor x),
      {.inputs = {base, index, x}, .attributes = {.axis = {axis}}})
-BOTH(argmax, "argmax", 1, PARAMETERS(rota_tensor x, uint32_t axis, bool keep),
+BOTH(argmax, argmax, 1, PARAMETERS(rota_tensor x, uint32_t axis, bool keep),
      {.inputs = {x}, .attributes = {.axis = {axis}, .keep = keep}})
-BOTH(cumulative_sum, "cumulative_sum", 1, PARAMETERS(rota_tensor x, uint32_t axis),
+BOTH(cumulative_sum, cumulative_sum, 1, PARAMETERS(rota_tensor x, uint32_t axis),
      {.inputs = {x}, .attributes = {.axis = {axis}}})
-BOTH(variance, "variance", 1, PARAMETERS(rota_tensor x, uint32_t axis, int32_t correction, bool keep),
+BOTH(variance, variance, 1, PARAMETERS(rota_tensor x, uint32_t axis, int32_t correction, bool keep),
      {.inputs = {x}, .attributes = {.axis = {axis}, .integer = correction, .keep = keep}})
 
 rota_status rota_op_one_hot(rota_tape *tape, rota_tensor index, uint64_t classes, rota_dtype dtype,
@@ -88,7 +90,7 @@ rota_status rota_op_one_hot(rota_tape *tape, rota_tensor index, uint64_t classes
     ROTA_GIVEN(tape);
     ROTA_GIVEN(out_y);
     rota_op_use use = {.inputs = {index}, .attributes = {.length = classes, .dtype = dtype}};
-    return apply_new(tape, "one_hot", &use, 1, out_y);
+    return apply_new(tape, ROTA_OP_one_hot, &use, 1, out_y);
 }
 
 rota_status rota_op_one_hot_into(rota_tape *tape, rota_tensor index, rota_tensor y) {
@@ -96,7 +98,7 @@ rota_status rota_op_one_hot_into(rota_tape *tape, rota_tensor index, rota_tensor
     rota_op_use use = {.inputs = {index},
                        .attributes = {.length = y.rank && y.rank <= ROTA_RANK_MAX ? y.shape[y.rank - 1] : 1,
                                       .dtype = y.dtype}};
-    return apply_into(tape, "one_hot", &use, 1, y);
+    return apply_into(tape, ROTA_OP_one_hot, &use, 1, y);
 }
 
 rota_status rota_op_top_k(rota_tape *tape, rota_tensor x, uint32_t axis, uint64_t k, rota_tensor *out_values,
@@ -106,22 +108,22 @@ rota_status rota_op_top_k(rota_tape *tape, rota_tensor x, uint32_t axis, uint64_
     ROTA_GIVEN(out_index);
     rota_op_use use = {.inputs = {x}, .attributes = {.axis = {axis}, .length = k}};
     *out_index = ROTA_TENSOR_NONE;
-    ROTA_TRY(apply_new(tape, "top_k", &use, 1, out_values));
+    ROTA_TRY(apply_new(tape, ROTA_OP_top_k, &use, 1, out_values));
     *out_index = use.outputs[1];
     return ROTA_OK;
 }
 
-BOTH(affine, "affine", 1, PARAMETERS(rota_tensor x, rota_value alpha, rota_value beta),
+BOTH(affine, affine, 1, PARAMETERS(rota_tensor x, rota_value alpha, rota_value beta),
      {.inputs = {x}, .attributes = {.value = {alpha, beta}}})
-BOTH(scale, "affine", 1, PARAMETERS(rota_tensor x, rota_value alpha),
+BOTH(scale, affine, 1, PARAMETERS(rota_tensor x, rota_value alpha),
      {.inputs = {x}, .attributes = {.value = {alpha}}})
-BOTH(sum_squares, "sum_squares", 1, PARAMETERS(rota_tensor x), {.inputs = {x}})
-BOTH(matmul, "matmul", 2, PARAMETERS(rota_tensor a, rota_tensor b, bool transpose_a, bool transpose_b),
+BOTH(sum_squares, sum_squares, 1, PARAMETERS(rota_tensor x), {.inputs = {x}})
+BOTH(matmul, matmul, 2, PARAMETERS(rota_tensor a, rota_tensor b, bool transpose_a, bool transpose_b),
      {.inputs = {a, b}, .attributes = {.transpose_a = transpose_a, .transpose_b = transpose_b}})
 /* With an activation the residual is an op of its own: cuBLASLt adds it before. */
 static rota_status linear(rota_tape *tape, rota_tensor x, rota_tensor w, const rota_linear *options,
                           rota_tensor *y, bool into) {
-    static const char *const names[] = {"linear", "linear_gelu", "linear_relu"};
+    static const uint32_t ops[] = {ROTA_OP_linear, ROTA_OP_linear_gelu, ROTA_OP_linear_relu};
     rota_linear room = ROTA_LINEAR();
     const rota_linear *o = options ? ROTA_SIZED_IN(rota_linear, options, &room) : &room;
     if (!o) return ROTA_INVALID_ARGUMENT;
@@ -131,14 +133,15 @@ static rota_status linear(rota_tape *tape, rota_tensor x, rota_tensor w, const r
     rota_op_use use = {.inputs = {x, w, o->bias}, .attributes = {.transpose_b = o->transposed}};
     if (!apart && o->activation == ROTA_ACTIVATION_NONE) use.inputs[3] = o->residual;
     const uint32_t inputs = o->activation == ROTA_ACTIVATION_NONE ? 4 : 3;
-    if (!apart && into) return apply_into(tape, names[o->activation], &use, inputs, *y);
-    if (!apart) return apply_new(tape, names[o->activation], &use, inputs, y);
+    if (!apart && into) return apply_into(tape, ops[o->activation], &use, inputs, *y);
+    if (!apart) return apply_new(tape, ops[o->activation], &use, inputs, y);
     rota_tensor activated;
-    ROTA_TRY(apply_new(tape, names[o->activation], &use, inputs, &activated));
+    ROTA_TRY(apply_new(tape, ops[o->activation], &use, inputs, &activated));
     if (!rota_shapes_equal(&activated, &o->residual)) {
         char text[ROTA_TENSOR_TEXT_MAX], other[ROTA_TENSOR_TEXT_MAX];
         return rota_fail(ROTA_INVALID_ARGUMENT, "op '%s': residual is %s, y is %s; expected one shape",
-                         names[o->activation], rota_tensor_describe(&o->residual, text, sizeof text),
+                         rota_op_at(ops[o->activation])->name,
+                         rota_tensor_describe(&o->residual, text, sizeof text),
                          rota_tensor_describe(&activated, other, sizeof other));
     }
     return into ? rota_op_add_into(tape, activated, o->residual, *y)
@@ -159,23 +162,23 @@ rota_status rota_op_linear_into(rota_tape *tape, rota_tensor x, rota_tensor w, c
     ROTA_TAPE_AS_OP(tape, "linear", linear(tape, x, w, options, &y, true));
 }
 
-BOTH(weighted_matmul, "weighted_matmul", 2, PARAMETERS(rota_tensor weight, rota_tensor value),
+BOTH(weighted_matmul, weighted_matmul, 2, PARAMETERS(rota_tensor weight, rota_tensor value),
      {.inputs = {weight, value}})
-BOTH(transpose, "transpose", 1, PARAMETERS(rota_tensor x, uint32_t axis_a, uint32_t axis_b),
+BOTH(transpose, transpose, 1, PARAMETERS(rota_tensor x, uint32_t axis_a, uint32_t axis_b),
      {.inputs = {x}, .attributes = {.axis = {axis_a, axis_b}}})
-BOTH(slice, "slice", 1, PARAMETERS(rota_tensor x, uint32_t axis, uint64_t start, uint64_t length),
+BOTH(slice, slice, 1, PARAMETERS(rota_tensor x, uint32_t axis, uint64_t start, uint64_t length),
      {.inputs = {x}, .attributes = {.axis = {axis}, .start = start, .length = length}})
-BOTH(copy, "copy", 1, PARAMETERS(rota_tensor x), {.inputs = {x}})
-BOTH(stop_gradient, "stop_gradient", 1, PARAMETERS(rota_tensor x), {.inputs = {x}})
-BOTH(embedding, "embedding", 2, PARAMETERS(rota_tensor table, rota_tensor index), {.inputs = {table, index}})
-BOTH(softmax, "softmax", 1, PARAMETERS(rota_tensor x), {.inputs = {x}})
-BOTH(causal_mask, "causal_mask", 1, PARAMETERS(rota_tensor x), {.inputs = {x}})
-BOTH(layernorm, "layernorm", 3, PARAMETERS(rota_tensor x, rota_tensor weight, rota_tensor bias, float eps),
+BOTH(copy, copy, 1, PARAMETERS(rota_tensor x), {.inputs = {x}})
+BOTH(stop_gradient, stop_gradient, 1, PARAMETERS(rota_tensor x), {.inputs = {x}})
+BOTH(embedding, embedding, 2, PARAMETERS(rota_tensor table, rota_tensor index), {.inputs = {table, index}})
+BOTH(softmax, softmax, 1, PARAMETERS(rota_tensor x), {.inputs = {x}})
+BOTH(causal_mask, causal_mask, 1, PARAMETERS(rota_tensor x), {.inputs = {x}})
+BOTH(layernorm, layernorm, 3, PARAMETERS(rota_tensor x, rota_tensor weight, rota_tensor bias, float eps),
      {.inputs = {x, weight, bias}, .attributes = {.eps = eps}})
-BOTH(rmsnorm, "rmsnorm", 2, PARAMETERS(rota_tensor x, rota_tensor weight, float eps),
+BOTH(rmsnorm, rmsnorm, 2, PARAMETERS(rota_tensor x, rota_tensor weight, float eps),
      {.inputs = {x, weight}, .attributes = {.eps = eps}})
-BOTH(log_softmax, "log_softmax", 1, PARAMETERS(rota_tensor x), {.inputs = {x}})
-BOTH(cross_entropy, "cross_entropy", 2, PARAMETERS(rota_tensor logits, rota_tensor labels),
+BOTH(log_softmax, log_softmax, 1, PARAMETERS(rota_tensor x), {.inputs = {x}})
+BOTH(cross_entropy, cross_entropy, 2, PARAMETERS(rota_tensor logits, rota_tensor labels),
      {.inputs = {logits, labels}, .attributes = {.integer = ROTA_IGNORED_LABEL}})
 /* Keys or values of fewer heads than there are of queries: each serves a group of neighbours, and is repeated
  * in memory, which costs little beside the attention itself. Their gradients add up. */
@@ -197,7 +200,7 @@ static rota_status attention(rota_tape *tape, rota_tensor q, rota_tensor k, rota
     ROTA_TRY(for_each_query_head(tape, q, &k));
     ROTA_TRY(for_each_query_head(tape, q, &v));
     rota_op_use use = {.inputs = {q, k, v}, .attributes = {.causal = causal, .scale = scale}};
-    return apply(tape, "attention", &use, 3, y);
+    return apply(tape, ROTA_OP_attention, &use, 3, y);
 }
 
 rota_status rota_op_attention(rota_tape *tape, rota_tensor q, rota_tensor k, rota_tensor v, bool causal,
@@ -216,10 +219,10 @@ rota_status rota_op_attention_into(rota_tape *tape, rota_tensor q, rota_tensor k
 }
 
 /* Each dropout of a tape draws from a stream of its own. */
-BOTH(dropout, "dropout", 1, PARAMETERS(rota_tensor x, float p, rota_value seed, rota_value step),
+BOTH(dropout, dropout, 1, PARAMETERS(rota_tensor x, float p, rota_value seed, rota_value step),
      {.inputs = {x}, .attributes = {.p = p, .value = {seed, step}, .stream = tape->streams++}})
 
-BOTH(residual_dropout, "residual_dropout", 2,
+BOTH(residual_dropout, residual_dropout, 2,
      PARAMETERS(rota_tensor x, rota_tensor residual, float p, rota_value seed, rota_value step),
      {.inputs = {x, residual}, .attributes = {.p = p, .value = {seed, step}, .stream = tape->streams++}})
 
@@ -231,7 +234,7 @@ rota_status rota_op_residual_layernorm(rota_tape *tape, rota_tensor x, rota_tens
     ROTA_GIVEN(out_sum);
     rota_op_use use = {.inputs = {x, r, weight, bias}, .attributes = {.eps = eps}};
     *out_sum = ROTA_TENSOR_NONE;
-    ROTA_TRY(apply_new(tape, "residual_layernorm", &use, 4, out_y));
+    ROTA_TRY(apply_new(tape, ROTA_OP_residual_layernorm, &use, 4, out_y));
     *out_sum = use.outputs[2];
     return ROTA_OK;
 }
@@ -248,21 +251,22 @@ rota_status rota_op_classifier(rota_tape *tape, rota_tensor logits, rota_tensor 
                        .attributes = {.integer = options->ignored,
                                       .smoothing = options->smoothing,
                                       .length = options->classes}};
-    ROTA_TAPE_AS_OP(tape, "classifier",
-                    apply_new(tape, options->in_place ? "classifier" : "cross_entropy", &use, 2, out_loss));
+    ROTA_TAPE_AS_OP(
+        tape, "classifier",
+        apply_new(tape, options->in_place ? ROTA_OP_classifier : ROTA_OP_cross_entropy, &use, 2, out_loss));
 }
 
 rota_status rota_op_cast(rota_tape *tape, rota_tensor x, rota_dtype dtype, rota_tensor *out_y) {
     ROTA_GIVEN(tape);
     ROTA_GIVEN(out_y);
     rota_op_use use = {.inputs = {x}, .attributes = {.dtype = dtype}};
-    return apply_new(tape, "cast", &use, 1, out_y);
+    return apply_new(tape, ROTA_OP_cast, &use, 1, out_y);
 }
 
 rota_status rota_op_cast_into(rota_tape *tape, rota_tensor x, rota_tensor y) {
     ROTA_GIVEN(tape);
     rota_op_use use = {.inputs = {x}, .attributes = {.dtype = y.dtype}};
-    return apply_into(tape, "cast", &use, 1, y);
+    return apply_into(tape, ROTA_OP_cast, &use, 1, y);
 }
 
 /* Of what may be no more than a view: the check that applying an op makes. */
@@ -301,13 +305,13 @@ rota_status rota_op_reshape(rota_tape *tape, rota_tensor x, uint32_t rank, const
 rota_status rota_op_reshape_into(rota_tape *tape, rota_tensor x, rota_tensor y) {
     ROTA_GIVEN(tape);
     rota_op_use use = {.inputs = {x}};
-    return apply_into(tape, "reshape", &use, 1, y);
+    return apply_into(tape, ROTA_OP_reshape, &use, 1, y);
 }
 
 rota_status rota_op_fill_into(rota_tape *tape, rota_tensor y, double number) {
     ROTA_GIVEN(tape);
     rota_op_use use = {.attributes = {.value = {rota_value_plain(number)}}};
-    return apply_into(tape, "fill", &use, 0, y);
+    return apply_into(tape, ROTA_OP_fill, &use, 0, y);
 }
 
 static rota_status attention_separate(rota_tape *tape, rota_tensor q, rota_tensor k, rota_tensor v,
@@ -335,7 +339,7 @@ rota_status rota_op_attention_separate(rota_tape *tape, rota_tensor q, rota_tens
 rota_status rota_op_index_add(rota_tape *tape, rota_tensor index, int32_t value, rota_tensor y) {
     ROTA_GIVEN(tape);
     rota_op_use use = {.inputs = {index, y}, .attributes = {.integer = value}};
-    return apply(tape, "index_add", &use, 2, NULL);
+    return apply(tape, ROTA_OP_index_add, &use, 2, NULL);
 }
 
 rota_status rota_op_global_norm(rota_tape *tape, const rota_tensor *tensors, uint32_t count, float max_norm,
@@ -386,5 +390,5 @@ rota_status rota_op_check_finite(rota_tape *tape, rota_tensor x, rota_tensor *ou
     ROTA_GIVEN(tape);
     rota_op_use use = {.inputs = {x}};
     rota_tensor found;
-    return apply_new(tape, "check_finite", &use, 1, out_found ? out_found : &found);
+    return apply_new(tape, ROTA_OP_check_finite, &use, 1, out_found ? out_found : &found);
 }

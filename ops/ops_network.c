@@ -13,7 +13,7 @@ rota_status rota_op_batch_norm(rota_tape *tape, rota_tensor x, const rota_batch_
     *out_y = ROTA_TENSOR_NONE;
     if (!(options = ROTA_SIZED_IN(rota_batch_norm, options, &room))) return ROTA_INVALID_ARGUMENT;
     rota_op_use use = {
-        .op = rota_op_find("batch_norm"),
+        .op = rota_op_at(ROTA_OP_batch_norm),
         .input_count = 5,
         .output_count = 2,
         .inputs = {x, options->weight, options->bias, options->running_mean, options->running_variance},
@@ -29,7 +29,7 @@ rota_status rota_op_batch_norm(rota_tape *tape, rota_tensor x, const rota_batch_
 static rota_status rope(rota_tape *tape, rota_tensor x, const rota_rope *options, rota_tensor *y) {
     rota_rope room;
     if (!(options = ROTA_SIZED_IN(rota_rope, options, &room))) return ROTA_INVALID_ARGUMENT;
-    rota_op_use use = {.op = rota_op_find("rope"),
+    rota_op_use use = {.op = rota_op_at(ROTA_OP_rope),
                        .input_count = 1,
                        .output_count = 1,
                        .inputs = {x},

@@ -4,8 +4,8 @@
 #include "ops/op.h"
 
 /* The op `op` as the one that callers know as `name`. */
-static rota_status apply(rota_tape *tape, const char *op, const char *name, rota_op_use *use) {
-    use->op = rota_op_find(op);
+static rota_status apply(rota_tape *tape, uint32_t op, const char *name, rota_op_use *use) {
+    use->op = rota_op_at(op);
     use->input_count = use->op->input_count;
     use->output_count = use->op->output_count;
     return rota_tape_apply(tape, use, name);
@@ -24,7 +24,7 @@ rota_status rota_op_adamw(rota_tape *tape, rota_tensor p, rota_tensor g, rota_te
                                       .eps = options->eps,
                                       .weight_decay = options->weight_decay,
                                       .flags = options->coupled ? ROTA_UPDATE_COUPLED : 0}};
-    return apply(tape, "adamw", "adamw", &use);
+    return apply(tape, ROTA_OP_adamw, "adamw", &use);
 }
 
 rota_status rota_op_sgd(rota_tape *tape, rota_tensor p, rota_tensor g, rota_tensor m,
@@ -38,7 +38,7 @@ rota_status rota_op_sgd(rota_tape *tape, rota_tensor p, rota_tensor g, rota_tens
                                       .beta1 = options->momentum,
                                       .weight_decay = options->weight_decay,
                                       .flags = options->nesterov ? ROTA_UPDATE_NESTEROV : 0}};
-    return apply(tape, "momentum", "sgd", &use);
+    return apply(tape, ROTA_OP_momentum, "sgd", &use);
 }
 
 rota_status rota_op_lion(rota_tape *tape, rota_tensor p, rota_tensor g, rota_tensor m,
@@ -53,13 +53,13 @@ rota_status rota_op_lion(rota_tape *tape, rota_tensor p, rota_tensor g, rota_ten
                                       .beta2 = options->beta2,
                                       .weight_decay = options->weight_decay,
                                       .flags = ROTA_UPDATE_SIGN}};
-    return apply(tape, "momentum", "lion", &use);
+    return apply(tape, ROTA_OP_momentum, "lion", &use);
 }
 
 rota_status rota_op_ema(rota_tape *tape, rota_tensor x, rota_tensor average, float decay) {
     ROTA_GIVEN(tape);
     rota_op_use use = {.inputs = {x, average}, .attributes = {.beta1 = decay}};
-    return apply(tape, "ema", "ema", &use);
+    return apply(tape, ROTA_OP_ema, "ema", &use);
 }
 
 rota_status rota_op_loss_scale(rota_tape *tape, rota_tensor norm, rota_tensor state,
@@ -75,7 +75,7 @@ rota_status rota_op_loss_scale(rota_tape *tape, rota_tensor norm, rota_tensor st
                                       .growth = options->growth,
                                       .backoff = options->backoff,
                                       .scale = options->max_norm}};
-    ROTA_TRY(apply(tape, "loss_scale", "loss_scale", &use));
+    ROTA_TRY(apply(tape, ROTA_OP_loss_scale, "loss_scale", &use));
     *out_factor = use.outputs[0];
     return ROTA_OK;
 }

@@ -41,6 +41,14 @@ typedef struct rota_compile_options {
      * replays of the two wait for one another. Both are for one device, the same, with one arena. The new
      * plan holds a reference on it. NULL: none. */
     rota_plan *arena_of;
+    /* Every kernel, one of the caller's own too, is watched at each replay, on any device: it runs on copies of
+     * its operands between bands of a pattern, twice, over two patterns, before what it made takes its place.
+     * Where it changes a byte outside of its operands or of a READ one, leaves one of a WRITE unwritten, or
+     * (ROTA_KERNEL_PURE) makes other bytes the second time, which is what it does that reads where it declares
+     * nothing, the node fails; the sentence names node, kernel, operand, buffer and byte, and what to do about
+     * it. Results are the same. Many times the time and memory, part of it on the CPU device: for finding what
+     * is wrong with a kernel. Times of nodes, commands and statistics are of what is added, too. */
+    bool check_kernels;
 } rota_compile_options;
 #define ROTA_COMPILE_OPTIONS(...) ROTA_SIZED(rota_compile_options, __VA_ARGS__)
 

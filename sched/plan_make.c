@@ -93,7 +93,8 @@ static rota_status make_for(rota_runtime *runtime, rota_graph *graph, const rota
     const uint32_t count = options->device_count;
     for (uint32_t i = 0; i < count; i++) traits[i] = traits_of(options->devices[i]);
     rota_plan_devices devices = {traits, count, NULL, runtime ? rota_runtime_queue_count(runtime) : 0};
-    if (rota_plan_needs_host(graph, traits, count)) {
+    const bool watched = options->check_kernels && count && !traits[0].runs_host_nodes;
+    if (watched || rota_plan_needs_host(graph, traits, count)) {
         if (!host) return ROTA_OK;
         traits[count] = traits_of(host);
         devices.cpu = &traits[count];

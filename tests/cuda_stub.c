@@ -14,7 +14,7 @@
 
 static const char *const names[] = {
 #define STUB_NAME(name, version, parameters) #name,
-    ROTA_CUDA_FUNCTIONS(STUB_NAME)
+    ROTA_CUDA_FUNCTIONS(STUB_NAME) ROTA_CUDA_NEWER_FUNCTIONS(STUB_NAME)
 #undef STUB_NAME
         NULL};
 
@@ -378,6 +378,16 @@ CUresult CUDAAPI stub_FuncGetAttribute(int *out, CUfunction_attribute which, CUf
     *out = which == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? 1024 : 0;
     return stub_leave(CUDA_SUCCESS);
 }
+CUresult CUDAAPI stub_FuncGetParamInfo(CUfunction function, size_t index, size_t *out_offset,
+                                       size_t *out_size) {
+    const stub_kernel *kernel = (const stub_kernel *)(void *)function;
+    ENTER(FuncGetParamInfo);
+    if (index >= kernel->param_count) return stub_leave(CUDA_ERROR_INVALID_VALUE);
+    *out_offset = 0;
+    for (size_t i = 0; i < index; i++) *out_offset += (kernel->param_bytes[i] + 63) / 64 * 64;
+    *out_size = kernel->param_bytes[index];
+    return stub_leave(CUDA_SUCCESS);
+}
 CUresult CUDAAPI stub_FuncSetAttribute(CUfunction function, CUfunction_attribute which, int value) {
     (void)function, (void)which, (void)value;
     ENTER(FuncSetAttribute);
@@ -389,7 +399,7 @@ CUresult CUDAAPI stub_FuncSetAttribute(CUfunction function, CUfunction_attribute
 const rota_cuda_api *cuda_stub_api(void) {
     static const rota_cuda_api api = {
 #define STUB_ENTRY(name, version, parameters) .name = stub_##name,
-        ROTA_CUDA_FUNCTIONS(STUB_ENTRY)
+        ROTA_CUDA_FUNCTIONS(STUB_ENTRY) ROTA_CUDA_NEWER_FUNCTIONS(STUB_ENTRY)
 #undef STUB_ENTRY
     };
     return &api;

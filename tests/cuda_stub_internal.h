@@ -13,7 +13,7 @@
 
 enum {
 #define STUB_ID(name, version, parameters) ID_##name,
-    ROTA_CUDA_FUNCTIONS(STUB_ID)
+    ROTA_CUDA_FUNCTIONS(STUB_ID) ROTA_CUDA_NEWER_FUNCTIONS(STUB_ID)
 #undef STUB_ID
         ID_COUNT
 };
@@ -154,6 +154,7 @@ void stub_check_stream(CUstream stream);
 
 #define STUB_DECLARE(name, version, parameters) CUresult CUDAAPI stub_##name parameters;
 ROTA_CUDA_FUNCTIONS(STUB_DECLARE)
+ROTA_CUDA_NEWER_FUNCTIONS(STUB_DECLARE)
 #undef STUB_DECLARE
 
 /* The thread that runs what is on the streams. */

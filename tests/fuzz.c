@@ -29,6 +29,7 @@ typedef struct fuzz {
     uint64_t order;  /* changes the adversary's choices and nothing else */
     const char *dot; /* the last graph's plan goes there */
     bool touch, validation, print, trace, no_reach;
+    bool watched;           /* kernels are (check_kernels) */
     bool shared, apart;     /* the devices must share memory, the adversary's say so; they must not */
     bool ordered;           /* and some must have waited for each other without the host */
     uint64_t configuration; /* of the open runtime */
@@ -214,6 +215,7 @@ static bool compile_graphs(run *r) {
         const mirror_graph *before = g > 0 ? &r->mirror.graphs[g - 1] : NULL;
         if (before && r->f->device_count == 1 && before->options.arenas == 1 && graph->options.arenas == 1)
             graph->options.arena_of = before->plan;
+        graph->options.check_kernels = r->f->watched;
         if (mirror_compile(graph, r->f->runtime, r->f->devices, r->f->device_count) != ROTA_OK)
             return trouble(r, "compiling");
         r->f->nodes += graph->node_count;
@@ -353,9 +355,9 @@ static bool run_case(fuzz *f, uint64_t seed) {
     if (!good) {
         printf("FAILED seed %" PRIu64 ": %s\nrepeat: rota-fuzz", seed, r->trouble);
         for (uint32_t d = 0; d < f->device_count; d++) printf(" %s %s", device_option[d], f->ids[d]);
-        printf(" --seed %" PRIu64 " --count 1 --nodes %u --bytes %u%s%s%s\n", seed, f->limits.nodes,
+        printf(" --seed %" PRIu64 " --count 1 --nodes %u --bytes %u%s%s%s%s\n", seed, f->limits.nodes,
                f->limits.bytes, f->touch ? " --touch" : "", f->shared ? " --shared" : "",
-               f->apart ? " --apart" : "");
+               f->apart ? " --apart" : "", f->watched ? " --watched" : "");
     }
     if (good)
         for (uint32_t i = 0; i < r->replay_count; i++)
@@ -371,7 +373,7 @@ static const char usage[] =
     "rota-fuzz [--device cpu|adversary|vk:0|cuda:0|cuda-stub|...] [--second DEVICE [--third DEVICE]] "
     "[--shared [--ordered]] [--apart]\n"
     "          [--count N] [--seed S] [--nodes N] [--bytes N] [--touch] [--validation] [--no-reach] "
-    "[--no-host-nodes] [--print]\n"
+    "[--no-host-nodes] [--watched] [--print]\n"
     "          [--trace] [--keep NODES] [--dot FILE] [--seconds N] [--mode 1|2|3 (either, batches, edges)] "
     "[--order N]\n";
 
@@ -420,6 +422,8 @@ static int run_all(int argc, char **argv) {
                 f.apart = true;
             else if (strcmp(option, "--no-reach") == 0)
                 f.no_reach = true;
+            else if (strcmp(option, "--watched") == 0)
+                f.watched = true;
             else if (strcmp(option, "--no-host-nodes") == 0)
                 f.limits.host_nodes = false;
             else if (strcmp(option, "--print") == 0)

@@ -243,8 +243,8 @@ static bool set_result(run *r, const result *x) {
 
 static bool play(run *r, rota_runtime *runtime, rota_device *device, bool certify) {
     rota_ticket ticket;
-    const rota_compile_options options =
-        ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .certify = certify);
+    const rota_compile_options options = ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1,
+                                                              .certify = certify, .check_kernels = certify);
     if (rota_compile(runtime, r->graph, &options, &r->plan) != ROTA_OK) return said(r, "compiling");
     if (rota_args_create(r->plan, &r->args) != ROTA_OK) return said(r, "arguments");
     for (uint32_t i = 0; i < r->p->root_count; i++) {

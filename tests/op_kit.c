@@ -9,6 +9,7 @@
 
 static rota_runtime *runtime;
 static rota_device *device;
+static bool watched;
 
 static uint32_t troubles; /* beside the tests: opening, closing, and what the validation layer says */
 
@@ -46,6 +47,10 @@ bool op_kit_use_device(const char *id) {
     }
     device = opened;
     return true;
+}
+
+void op_kit_watch(bool watch) {
+    watched = watch;
 }
 
 const rota_device_info *op_kit_device_info(void) {
@@ -111,8 +116,8 @@ static rota_status compile(op_kit *kit) {
     rota_recorder_close(kit->recorder);
     kit->tape = NULL;
     kit->recorder = NULL;
-    rota_compile_options options =
-        ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .certify = true);
+    rota_compile_options options = ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1,
+                                                        .certify = true, .check_kernels = watched);
     ROTA_TRY(rota_compile(runtime, kit->graph, &options, &kit->plan));
     assert_ok(rota_args_create(kit->plan, &kit->args));
     for (uint32_t i = 0; i < kit->input_count; i++)

@@ -13,7 +13,7 @@ COLUMNS = 120
 PLANS = ["docs/house*.md", "docs/glossary.md"]
 # Named in pages, and no files of this tree: of other projects, of users, or as installed.
 ELSEWHERE = {"llm.c", "merges.txt", "rota/rota.h", "rota/rota.hpp", "share/rota", "stdio.h", "tinyshakespeare.txt"}
-ENDINGS = "abi|c|cmake|comp|cpp|cu|cuh|glsl|h|hpp|map|md|plants|pml|py|sh|svg|txt|xml"
+ENDINGS = "abi|c|cmake|comp|cpp|cu|cuh|def|glsl|h|hpp|map|md|plants|pml|py|sh|svg|txt|xml"
 # A path, or a pattern for some; not a part of a longer word, nor one member of a struct after another.
 PATH = re.compile(rf"(?<![\w./*-])(?:\w[\w.*-]*/)*[\w*][\w*-]*(?:\.\d+)*\.(?:{ENDINGS})(?![\w/]|\.\w)")
 # A folder says so by the slash at its end, or stands alone in backquotes.

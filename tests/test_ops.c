@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "ops/op.h"
 #include "tests/random.h"
 
 static const double poison = -999;
@@ -28,6 +29,14 @@ static void each_trial(void (*test)(const op_trial *trial)) {
 static void every_op_gives_its_reference(void **state) {
     (void)state;
     each_trial(op_trial_check);
+}
+
+/* No kernel of the library's does what it does not declare, and watched ones give the same. */
+static void every_op_runs_watched(void **state) {
+    (void)state;
+    op_kit_watch(true);
+    each_trial(op_trial_check);
+    op_kit_watch(false);
 }
 
 /* ---- Destinations (S3) ---- */
@@ -533,13 +542,16 @@ static void bad_contents_fail_the_node(void **state) {
 
 static void every_kernel_is_found_by_its_name(void **state) {
     (void)state;
-#define FOUND(kernel)                                                                                        \
-    assert_non_null(rota_kernel_find(#kernel));                                                              \
-    assert_string_equal(rota_kernel_find(#kernel)->name, #kernel);
-    ROTA_KERNEL_LIST(FOUND)
-    ROTA_KERNEL_COMPOSITE_LIST(FOUND)
-#undef FOUND
-        uint32_t count = 0;
+    static const char *const names[] = {
+#define KERNEL(NAME, ...) #NAME,
+#define COMPOSITE(NAME) #NAME,
+#include "ops/kernels.def"
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        assert_non_null(rota_kernel_find(names[i]));
+        assert_string_equal(rota_kernel_find(names[i])->name, names[i]);
+    }
+    uint32_t count = 0;
     const rota_kernel *const *table = rota_kernel_table(&count);
     for (uint32_t i = 0; i < count; i++) assert_ptr_equal(rota_kernel_find(table[i]->name), table[i]);
     assert_null(rota_kernel_find("matmul_"));
@@ -547,11 +559,38 @@ static void every_kernel_is_found_by_its_name(void **state) {
     assert_null(rota_kernel_find(NULL));
 }
 
+/* The list from which places come, and the arrays that it counts through, say the same. */
+static void ops_stand_where_the_list_says(void **state) {
+    (void)state;
+    static const char *const names[] = {
+#define FAMILY(NAME)
+#define OP(FAMILY, NAME) #NAME,
+#include "ops/ops.def"
+    };
+    const uint32_t count = sizeof names / sizeof *names;
+    assert_int_equal(rota_op_count(), count);
+    assert_null(rota_op_at(count));
+    for (uint32_t i = 0; i < count; i++) {
+        assert_string_equal(rota_op_at(i)->name, names[i]);
+        assert_ptr_equal(rota_op_find(names[i]), rota_op_at(i));
+    }
+    assert_null(rota_op_find("ad"));
+    assert_null(rota_op_find(NULL));
+    uint32_t in_arrays = 0;
+#define FAMILY(NAME)                                                                                         \
+    for (const rota_op *op = rota_ops_##NAME; op->name; op++) in_arrays++;
+#define OP(FAMILY, NAME)
+#include "ops/ops.def"
+    assert_int_equal(in_arrays, count);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kernel_is_found_by_its_name),
+        cmocka_unit_test(ops_stand_where_the_list_says),
         cmocka_unit_test(views_walk_the_same_memory),
         cmocka_unit_test(every_op_gives_its_reference),
+        cmocka_unit_test(every_op_runs_watched),
         cmocka_unit_test(every_op_writes_into_destinations),
         cmocka_unit_test(ops_in_place_are_ops_elsewhere),
         cmocka_unit_test(every_op_reads_strided_views),

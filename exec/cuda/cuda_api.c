@@ -35,6 +35,10 @@ rota_status rota_cuda_api_fill(int version, rota_cuda_find_fn find, void *user, 
                          version / 1000, version % 1000 / 10);
     ROTA_CUDA_FUNCTIONS(LOAD)
 #undef LOAD
+#define LOAD(name, since, parameters)                                                                        \
+    if (version >= (since)) ASSIGN(out_api->name, find(user, "cu" #name, since));
+    ROTA_CUDA_NEWER_FUNCTIONS(LOAD)
+#undef LOAD
     return ROTA_OK;
 }
 

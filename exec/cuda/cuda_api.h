@@ -96,9 +96,13 @@
     X(GraphLaunch, 10000, (CUgraphExec, CUstream))                                                           \
     X(GraphExecDestroy, 10000, (CUgraphExec))
 
+/* Those that a newer driver has; NULL in the table of an older one. */
+#define ROTA_CUDA_NEWER_FUNCTIONS(X) X(FuncGetParamInfo, 12040, (CUfunction, size_t, size_t *, size_t *))
+
 typedef struct rota_cuda_api {
 #define ROTA_CUDA_MEMBER(name, version, parameters) CUresult(CUDAAPI *name) parameters;
     ROTA_CUDA_FUNCTIONS(ROTA_CUDA_MEMBER)
+    ROTA_CUDA_NEWER_FUNCTIONS(ROTA_CUDA_MEMBER)
 #undef ROTA_CUDA_MEMBER
 } rota_cuda_api;
 

@@ -71,6 +71,24 @@ typedef struct maker {
     known_function known[KNOWN_MAX]; /* a direct-mapped cache */
 } maker;
 
+/* A function with other parameters than rota_args of the kernel's would take operands for parameters, or what
+ * lies behind them. A driver that does not tell is not asked. */
+static rota_status check_parameters(const rota_cuda_device *device, const rota_kernel *kernel,
+                                    CUfunction function) {
+    size_t offset = 0, size = 0;
+    if (!device->cu->FuncGetParamInfo ||
+        device->cu->FuncGetParamInfo(function, 0, &offset, &size) != CUDA_SUCCESS)
+        return ROTA_OK;
+    const size_t expected = (16 + 8 * (size_t)kernel->operand_count + kernel->param_bytes + 7) / 8 * 8;
+    if (size == expected) return ROTA_OK;
+    return rota_fail(ROTA_INVALID_ARGUMENT,
+                     "kernel '%s': entry '%s' of its CUDA image has arguments of %zu bytes, and the kernel's "
+                     "have %zu: 16, "
+                     "8 for each of %u operands, and %u of parameters; expected ROTA_KERNEL(%s, %u, ...)",
+                     kernel->name, kernel->cuda.entry, size, expected, kernel->operand_count,
+                     kernel->param_bytes, kernel->cuda.entry, kernel->operand_count);
+}
+
 static rota_status find_function(maker *m, const rota_kernel *kernel, known_function **out_known) {
     uint64_t hash = ((uint64_t)(uintptr_t)kernel >> 4) * 0x9E3779B97F4A7C15ull;
     known_function *known = &m->known[hash >> 58];
@@ -78,6 +96,7 @@ static rota_status find_function(maker *m, const rota_kernel *kernel, known_func
     if (known->kernel == kernel) return ROTA_OK;
     *known = (known_function){0};
     ROTA_TRY(rota_cuda_function_get(m->device, kernel, &known->function));
+    ROTA_TRY(check_parameters(m->device, kernel, known->function));
     ROTA_TRY(rota_cuda_check(m->device,
                              m->device->cu->FuncGetAttribute(&known->threads_max,
                                                              CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,

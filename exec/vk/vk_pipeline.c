@@ -6,6 +6,7 @@
 #include "exec/vk/vk_loss.h"
 #include <stdlib.h>
 #include <string.h>
+#include "exec/vk/vk_interface.h"
 
 static uint64_t hash_bytes(uint64_t hash, const void *data, size_t size) {
     const uint8_t *bytes = data;
@@ -92,6 +93,9 @@ static rota_status build(rota_vk_device *device, const rota_vk_pipeline_key *key
 /* Before the driver sees it. */
 static rota_status check_spirv(const rota_vk_device *device, const rota_kernel *kernel) {
     rota_status status = rota_spirv_check(kernel->vk.words, kernel->vk.size_bytes, entry_of(kernel));
+    if (status == ROTA_OK)
+        status = rota_spirv_check_interface(kernel->vk.words, kernel->vk.size_bytes, kernel->operand_count,
+                                            kernel->param_bytes);
     if (status == ROTA_OK)
         status =
             rota_spirv_validate(&device->host.log, kernel->name, kernel->vk.words, kernel->vk.size_bytes);

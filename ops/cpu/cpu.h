@@ -10,12 +10,11 @@
 #include <string.h>
 #include "ops/kernels.h"
 
-#define ROTA_CPU_DECLARE(name)                                                                               \
-    rota_status rota_cpu_##name(const rota_kernel_call *call);                                               \
-    void rota_cpu_items_##name(const void *params, const uint64_t *operand_bytes, uint64_t *out_items,       \
+#define KERNEL(NAME, ...)                                                                                    \
+    rota_status rota_cpu_##NAME(const rota_kernel_call *call);                                               \
+    void rota_cpu_items_##NAME(const void *params, const uint64_t *operand_bytes, uint64_t *out_items,       \
                                uint64_t *out_grain);
-ROTA_KERNEL_LIST(ROTA_CPU_DECLARE)
-#undef ROTA_CPU_DECLARE
+#include "ops/kernels.def"
 
 /* Fails the node for the index of position `at`, which is not below n. */
 rota_status rota_cpu_outside(const char *kernel, uint64_t at, int32_t index, uint32_t n);

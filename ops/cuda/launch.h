@@ -8,7 +8,8 @@
 #define ROTA_CUDA_LAUNCH(name)                                                                               \
     void rota_cuda_launch_##name(const void *params, const uint64_t *operand_bytes,                          \
                                  const rota_cuda_target *target, rota_cuda_launch *out_launch);
-ROTA_KERNEL_LIST(ROTA_CUDA_LAUNCH)
+#define KERNEL(NAME, ...) ROTA_CUDA_LAUNCH(NAME)
+#include "ops/kernels.def"
 ROTA_CUDA_LAUNCH(layernorm_gradient)
 ROTA_CUDA_LAUNCH(rmsnorm_gradient)
 #undef ROTA_CUDA_LAUNCH

@@ -246,3 +246,11 @@ void rota_vk_spec_global_norm(const void *params, uint32_t *out_values) {
 GRID(adamw, rota_adamw_params, divide_up(p->count, ELEMENTWISE_GROUP))
 GRID(momentum, rota_momentum_params, divide_up(p->count, ELEMENTWISE_GROUP))
 GRID(check_finite, rota_check_finite_params, divide_up(p->count, ELEMENTS_OF_FOUR))
+
+/* Of the shaders for 16-bit floats alone. */
+void rota_vk_spec_attention(const void *params, uint32_t *out_values) {
+    out_values[0] = ((const rota_attention_params *)params)->flags >> ROTA_ATTENTION_DTYPE_SHIFT;
+}
+void rota_vk_spec_attention_backward(const void *params, uint32_t *out_values) {
+    out_values[0] = ((const rota_attention_backward_params *)params)->flags >> ROTA_ATTENTION_DTYPE_SHIFT;
+}

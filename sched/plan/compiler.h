@@ -4,6 +4,7 @@
  *   rewriter.c  the graph's rewrite hooks
  *   recompute.c under a memory limit: nodes that run again, so that less is live at once
  *   parts.c     kernels that are several on some devices
+ *   check.c     kernels that are watched (check_kernels)
  *   workspace.c scratch memory that kernels ask for
  *   place.c     several devices: physical buffers per device, copies between them
  *   pack.c      transient memory, from lifetimes in record order (TIGHT) or from proven order (CONCURRENT)

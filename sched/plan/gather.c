@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/atomic.h"
+#include "sched/plan/check.h"
 #include "sched/plan/externals.h"
 #include "sched/plan/interval.h"
 #include "sched/plan/parts.h"
@@ -87,7 +88,8 @@ static rota_status add_graph_buffers(rota_compiler *c) {
         return rota_compile_no_memory(c);
     for (uint32_t lane = 0; lane <= c->graph->lane_count; lane++) {
         const rota_recorder *recorder = lane ? c->graph->lanes[lane - 1] : &c->graph->own;
-        for (uint32_t i = 0; i < recorder->buffer_count; i++) ROTA_TRY(rota_compile_add_buffer(c, recorder->buffers[i]));
+        for (uint32_t i = 0; i < recorder->buffer_count; i++)
+            ROTA_TRY(rota_compile_add_buffer(c, recorder->buffers[i]));
     }
     return ROTA_OK;
 }
@@ -217,24 +219,39 @@ static rota_operation *newest(const rota_compiler *c) {
     return &ROTA_OPERATIONS(c)[c->operations.count - 1];
 }
 
-static rota_status add_node(rota_compiler *c, const rota_node_record *record, uint32_t node,
-                            rota_node handle) {
-    uint32_t part = 0, queue = 0, count = 0;
-    const rota_node_record *parts[ROTA_KERNEL_PARTS_MAX];
-    if (record->device_plus_1 | record->queue_plus_1 || c->plan->options.queue_policy ||
-        c->cpu_part != ROTA_NONE)
-        ROTA_TRY(place_node(c, record, handle, &part, &queue));
+/* The operations of a record, which other records of its node may stand before and behind. */
+static rota_status add_record(rota_compiler *c, const rota_node_record *record, uint32_t node, uint32_t part,
+                              uint32_t queue, bool is_first, bool is_last) {
+    uint32_t count = 0;
+    const rota_node_record *parts[ROTA_KERNEL_PARTS_MAX] = {record};
     if (record->kind == ROTA_NODE_KERNEL && record->u.kernel.kernel->parts)
         ROTA_TRY(rota_compile_parts(c, part, record, parts, &count));
     if (count == 0) {
-        ROTA_TRY(add_operation(c, record, node, part, queue));
-        c->info->operation_of_node[node] = (uint32_t)c->operations.count - 1;
-        return ROTA_OK;
+        parts[0] = record;
+        count = 1;
     }
     for (uint32_t i = 0; i < count; i++) {
         ROTA_TRY(add_operation(c, parts[i], node, part, queue));
-        newest(c)->goes_on = i + 1 < count;
-        if (i == 0) c->info->operation_of_node[node] = (uint32_t)c->operations.count - 1;
+        newest(c)->goes_on = i + 1 < count || !is_last;
+        if (i == 0 && is_first) c->info->operation_of_node[node] = (uint32_t)c->operations.count - 1;
+    }
+    return ROTA_OK;
+}
+
+static rota_status add_node(rota_compiler *c, const rota_node_record *record, uint32_t node,
+                            rota_node handle) {
+    uint32_t part = 0, queue = 0;
+    if (record->device_plus_1 | record->queue_plus_1 || c->plan->options.queue_policy ||
+        c->cpu_part != ROTA_NONE)
+        ROTA_TRY(place_node(c, record, handle, &part, &queue));
+    if (!c->plan->options.check_kernels || record->kind != ROTA_NODE_KERNEL)
+        return add_record(c, record, node, part, queue, true, true);
+    rota_check_records records;
+    ROTA_TRY(rota_compile_check(c, part, record, &records));
+    for (uint32_t i = 0; i < records.count; i++) {
+        const bool is_host = records.list[i]->kind == ROTA_NODE_HOST && c->cpu_part != ROTA_NONE;
+        ROTA_TRY(add_record(c, records.list[i], node, is_host ? c->cpu_part : part, queue, i == 0,
+                            i + 1 == records.count));
     }
     return ROTA_OK;
 }

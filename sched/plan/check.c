@@ -1,0 +1,206 @@
+/* A kernel node of a plan with check_kernels as the records that run and watch it (check.h). */
+#include "sched/plan/check.h"
+
+#include <string.h>
+#include "graph/buffer_internal.h"
+
+/* One of an operand's two shadows, as access records name it. */
+typedef struct shadow {
+    uint64_t reference, size_bytes;
+} shadow;
+
+typedef struct maker {
+    rota_compiler *c;
+    const rota_node_record *node;
+    const rota_access_record *accesses; /* of it */
+    rota_check_operand *operands;
+    shadow shadows[2][ROTA_KERNEL_OPERANDS_MAX];
+    uint32_t written[ROTA_KERNEL_OPERANDS_MAX], written_count; /* operands that it does not only read */
+    rota_check_records *out;
+} maker;
+
+static bool is_read(const maker *m, uint32_t operand) {
+    return m->operands[operand].mode == ROTA_READ;
+}
+
+/* A record behind the others, whose accesses are to be filled in. */
+static rota_node_record *add_record(maker *m, rota_node_kind kind, uint32_t access_count) {
+    const size_t bytes = sizeof(rota_node_record) + sizeof(rota_access_record) * access_count;
+    rota_node_record *made = rota_arena_alloc(&m->c->plan->arena, bytes, 8);
+    if (!made) return NULL;
+    *made = (rota_node_record){.record_bytes = (uint32_t)bytes,
+                               .kind = (uint8_t)kind,
+                               .access_count = (uint8_t)access_count,
+                               .device_plus_1 = m->node->device_plus_1,
+                               .queue_plus_1 = m->node->queue_plus_1,
+                               .name = rota_node_record_name(m->node)};
+    m->out->list[m->out->count++] = made;
+    return made;
+}
+
+static rota_access_record *accesses_of(rota_node_record *record) {
+    return (rota_access_record *)(record + 1);
+}
+
+static rota_access_record access_to(uint64_t buffer, uint64_t offset, uint64_t size, rota_access_mode mode) {
+    return (rota_access_record){buffer, offset | (uint64_t)mode << 56, size};
+}
+static rota_access_record whole_shadow(const maker *m, int run, uint32_t operand, rota_access_mode mode) {
+    const shadow *s = &m->shadows[run][operand];
+    return access_to(s->reference, 0, s->size_bytes, mode);
+}
+static rota_access_record in_shadow(const maker *m, int run, uint32_t operand, rota_access_mode mode) {
+    const rota_check_operand *at = &m->operands[operand];
+    return access_to(m->shadows[run][operand].reference, at->lead_bytes, at->size_bytes, mode);
+}
+static rota_access_record at_original(const maker *m, uint32_t operand, rota_access_mode mode) {
+    const rota_access_record *access = &m->accesses[operand];
+    return access_to(access->buffer, ROTA_ACCESS_OFFSET(access), access->size_bytes, mode);
+}
+
+/* An operand keeps its place modulo a buffer's alignment: what its kernel was promised of it stays true. */
+static rota_status describe(maker *m, uint32_t operand) {
+    const rota_access_record *access = &m->accesses[operand];
+    uint32_t buffer = ROTA_NONE;
+    ROTA_TRY(rota_compile_buffer_index(m->c, access->buffer, &buffer));
+    m->operands[operand] = (rota_check_operand){
+        .buffer = ((const rota_plan_buffer *)m->c->buffers.data)[buffer].buffer->name,
+        .offset_bytes = ROTA_ACCESS_OFFSET(access),
+        .lead_bytes = ROTA_CHECK_BAND + ROTA_ACCESS_OFFSET(access) % ROTA_BUFFER_ALIGNMENT,
+        .size_bytes = access->size_bytes,
+        .mode = ROTA_ACCESS_MODE(access),
+        .number = operand,
+    };
+    if (!is_read(m, operand)) m->written[m->written_count++] = operand;
+    return ROTA_OK;
+}
+
+/* A kernel that is several on other devices, and runs as one here, may leave what those hand to one another:
+ * what the last of them that has it reads. */
+static void find_scratch(maker *m, const rota_device_traits *device) {
+    const rota_kernel *kernel = m->node->u.kernel.kernel;
+    if (!kernel->parts || !device) return;
+    const void *params = rota_node_params(m->node);
+    uint64_t bytes[ROTA_KERNEL_OPERANDS_MAX];
+    for (uint32_t i = 0; i < m->node->access_count; i++) bytes[i] = m->operands[i].size_bytes;
+    rota_kernel_part parts[ROTA_KERNEL_PARTS_MAX] = {{0}};
+    if (kernel->parts(device->kind, params, bytes, 0, device->cuda, parts)) return;
+    memset(parts, 0, sizeof parts);
+    const uint32_t count = kernel->parts(ROTA_EXEC_CPU, params, bytes, 0, NULL, parts);
+    for (uint32_t p = 0; p < count; p++)
+        for (uint32_t i = 0; i < parts[p].operand_count; i++)
+            if (parts[p].operand[i] < m->node->access_count) {
+                rota_check_operand *at = &m->operands[parts[p].operand[i]];
+                at->is_scratch = at->mode == ROTA_WRITE && parts[p].mode[i] == ROTA_READ;
+            }
+}
+
+/* The shadows of one run, with their pattern, and what the kernel may read. */
+static rota_status prepare_run(maker *m, int run, uint32_t pattern) {
+    for (uint32_t i = 0; i < m->node->access_count; i++) {
+        const rota_check_operand *at = &m->operands[i];
+        const uint64_t bytes = (at->lead_bytes + at->size_bytes + ROTA_CHECK_BAND + 3) & ~(uint64_t)3;
+        rota_buffer *buffer = rota_buffer_new(ROTA_BUFFER_TRANSIENT, "checked operand", bytes);
+        if (!buffer) return rota_compile_no_memory(m->c);
+        uint32_t index = ROTA_NONE;
+        ROTA_TRY(rota_compile_own_buffer(m->c, buffer, &index));
+        m->shadows[run][i] = (shadow){rota_compile_own_reference(m->c, index), bytes};
+        rota_node_record *fill = add_record(m, ROTA_NODE_FILL, 1);
+        if (!fill) return rota_compile_no_memory(m->c);
+        fill->u.fill.pattern = pattern;
+        accesses_of(fill)[0] = whole_shadow(m, run, i, ROTA_WRITE);
+        if (at->mode == ROTA_WRITE) continue;
+        rota_node_record *copy = add_record(m, ROTA_NODE_COPY, 2);
+        if (!copy) return rota_compile_no_memory(m->c);
+        accesses_of(copy)[0] = in_shadow(m, run, i, ROTA_WRITE);
+        accesses_of(copy)[1] = at_original(m, i, ROTA_READ);
+    }
+    return ROTA_OK;
+}
+
+static rota_status add_run(maker *m, int run) {
+    rota_node_record *made = rota_arena_alloc(&m->c->plan->arena, m->node->record_bytes, 8);
+    if (!made) return rota_compile_no_memory(m->c);
+    memcpy(made, m->node, m->node->record_bytes);
+    for (uint32_t i = 0; i < made->access_count; i++)
+        accesses_of(made)[i] = in_shadow(m, run, i, m->operands[i].mode);
+    m->out->list[m->out->count++] = made;
+    return ROTA_OK;
+}
+
+/* A host node has all that was written in its first run, as READWRITE, so that nothing of it is copied out
+ * where a comparison fails; then the rest of operands [from, to). */
+static rota_status add_comparison(maker *m, uint32_t from, uint32_t to, uint32_t access_count) {
+    rota_check *check = rota_arena_alloc(&m->c->plan->arena, sizeof *check, 8);
+    rota_node_record *host = add_record(m, ROTA_NODE_HOST, access_count);
+    if (!check || !host) return rota_compile_no_memory(m->c);
+    *check = (rota_check){m->node->u.kernel.kernel, m->operands + from, to - from};
+    host->u.host.fn = rota_check_compare;
+    host->u.host.user = check;
+    rota_access_record *accesses = accesses_of(host);
+    uint32_t used = 0;
+    for (uint32_t w = 0; w < m->written_count; w++) {
+        m->operands[m->written[w]].first = used;
+        accesses[used++] = whole_shadow(m, 0, m->written[w], ROTA_READWRITE);
+    }
+    for (uint32_t i = from; i < to; i++) {
+        rota_check_operand *at = &m->operands[i];
+        if (is_read(m, i)) {
+            at->first = used;
+            accesses[used++] = whole_shadow(m, 0, i, ROTA_READ);
+            at->original = used;
+            accesses[used++] = at_original(m, i, ROTA_READ);
+        }
+        at->second = used;
+        accesses[used++] = whole_shadow(m, 1, i, ROTA_READ);
+    }
+    return ROTA_OK;
+}
+
+/* As many host nodes as it takes for none to have too many accesses. */
+static rota_status add_comparisons(maker *m) {
+    uint32_t from = 0, used = m->written_count;
+    for (uint32_t i = 0; i < m->node->access_count; i++) {
+        const uint32_t needs = is_read(m, i) ? 3 : 1;
+        if (used + needs > ROTA_KERNEL_OPERANDS_MAX && i > from) {
+            ROTA_TRY(add_comparison(m, from, i, used));
+            from = i;
+            used = m->written_count;
+        }
+        used += needs;
+    }
+    return add_comparison(m, from, m->node->access_count, used);
+}
+
+static rota_status copy_out(maker *m) {
+    for (uint32_t w = 0; w < m->written_count; w++) {
+        rota_node_record *copy = add_record(m, ROTA_NODE_COPY, 2);
+        if (!copy) return rota_compile_no_memory(m->c);
+        accesses_of(copy)[0] = at_original(m, m->written[w], ROTA_WRITE);
+        accesses_of(copy)[1] = in_shadow(m, 0, m->written[w], ROTA_READ);
+    }
+    return ROTA_OK;
+}
+
+rota_status rota_compile_check(rota_compiler *c, uint32_t part, const rota_node_record *record,
+                               rota_check_records *out_records) {
+    const uint32_t count = record->access_count;
+    maker m = {.c = c, .node = record, .accesses = rota_node_accesses(record), .out = out_records};
+    /* Of each operand two fills, two copies in, a comparison and a copy out at most, and two runs. */
+    *out_records = (rota_check_records){
+        .list = rota_arena_alloc(&c->scratch, sizeof *out_records->list * (6 * (size_t)count + 3), 8)};
+    m.operands = rota_arena_alloc(&c->plan->arena, sizeof *m.operands * (count + (size_t)1), 8);
+    if (!out_records->list || !m.operands) return rota_compile_no_memory(c);
+    for (uint32_t i = 0; i < count; i++) ROTA_TRY(describe(&m, i));
+    find_scratch(&m, c->part_device[part]);
+    if (m.written_count + 3 > ROTA_KERNEL_OPERANDS_MAX)
+        return rota_fail(ROTA_UNSUPPORTED,
+                         "check_kernels: node '%s' writes %u operands, at most %d can be watched",
+                         rota_node_record_name(record), m.written_count, ROTA_KERNEL_OPERANDS_MAX - 3);
+    ROTA_TRY(prepare_run(&m, 0, ROTA_CHECK_PATTERN_A));
+    ROTA_TRY(prepare_run(&m, 1, ROTA_CHECK_PATTERN_B));
+    ROTA_TRY(add_run(&m, 0));
+    ROTA_TRY(add_run(&m, 1));
+    ROTA_TRY(add_comparisons(&m));
+    return copy_out(&m);
+}
