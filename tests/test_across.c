@@ -514,7 +514,6 @@ static void moves_in_vain(bool is_given) {
               *look = copying(third, "look", x, seen),
               *busy = test_plan_1(third, "busy", &test_increment, v, ROTA_READWRITE);
     rota_ticket ticket;
-    uint64_t number;
     /* Once round, as in scene_open. */
     test_gate_open(false);
     assert_ok(rota_submit_wait(step, NULL, 0, NULL));
@@ -543,10 +542,9 @@ static void moves_in_vain(bool is_given) {
         published = ra_load_acquire(&device->ring_published);
     }
     assert_ok(rota_submit_wait(look, NULL, 0, &ticket));
-    rota_ticket next; /* once it has a number, what came before has all its works */
+    rota_ticket next; /* once it is sequenced, what came before has all its works */
     assert_ok(rota_submit_wait(busy, NULL, 0, &next));
-    while (rota_ticket_number(next, &number) == ROTA_BUSY)
-        (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    test_sequenced(next);
     lateness late = {.p = p, .queue = rota_point_queue(alone->run->last_point), .is_given = is_given};
     late.out = device->ring[published % ROTA_HANDOVER_RING];
     late.in = late.out + 1;

@@ -14,6 +14,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "sched/runtime_internal.h"
+#include "tests/sequenced.h"
 
 #define PATIENCE_NS 5000000000u
 
@@ -290,8 +291,8 @@ static bool close_at_an_end(void) {
     assert_ok(rota_submit_wait(gate, NULL, 0, NULL));
     test_hold_begin(&late.hold, ticket);
     for (uint32_t i = 0; i < BEHIND; i++) assert_ok(rota_submit_wait(step, NULL, 0, &ticket));
-    uint64_t number, deadline = rota_deadline_after(PATIENCE_NS);
-    while (rota_ticket_number(ticket, &number) == ROTA_BUSY && rota_clock_ns() < deadline) nap_ms(1);
+    test_sequenced(ticket);
+    const uint64_t deadline = rota_deadline_after(PATIENCE_NS);
     while (ra_load_acquire(&late.device->ring_consumed) != ra_load_acquire(&late.device->ring_published) &&
            rota_clock_ns() < deadline)
         nap_ms(1);

@@ -10,6 +10,7 @@
 #include "sched/runtime_internal.h"
 #include "sched/testing.h"
 #include "tests/adversary.h"
+#include "tests/sequenced.h"
 
 #define WORDS 2048u
 
@@ -510,10 +511,8 @@ static void who_lends_memory_is_left(void **state) {
         if (how == LENDS_AND_IS_STUCK) {
             d->options.faults.silent = true;
             rota_ticket ticket;
-            uint64_t number, deadline = rota_deadline_after(20000000000u);
             assert_ok(rota_submit_wait(stuck, NULL, 0, &ticket));
-            while (rota_ticket_number(ticket, &number) == ROTA_BUSY && rota_clock_ns() < deadline)
-                ra_pause(); /* it is to be taken */
+            test_sequenced(ticket); /* it is to be taken */
         }
         assert_status(rota_runtime_close(d->runtime, 100000000u), ROTA_TIMEOUT);
         assert_non_null(strstr(rota_last_error(), "'cpu'"));

@@ -12,6 +12,7 @@
 #include "sched/runtime_internal.h"
 #include "sched/testing.h"
 #include "tests/adversary.h"
+#include "tests/sequenced.h"
 
 /* Of beats several are within a deadline, so that a busy machine may make one late. */
 enum { DEADLINE_MS = 1200, BEAT_MS = 200, SOON_MS = 2 * DEADLINE_MS + 1000, QUEUES = 4 };
@@ -154,8 +155,8 @@ static void later_chains_extend_no_wait(void **state) {
     assert_ok(rota_submit(hangs, NULL, &hung));
     for (uint32_t i = 0; i < 15; i++) assert_ok(rota_submit(beats, NULL, NULL));
     assert_ok(rota_submit(reads, NULL, &last));
-    uint64_t number, begin = rota_clock_ns();
-    while (rota_ticket_number(last, &number) == ROTA_BUSY) nap_ms(1);
+    const uint64_t begin = rota_clock_ns();
+    test_sequenced(last);
     assert_status(rota_wait(hung, 0), ROTA_TIMEOUT);
     assert_true(rota_clock_ns() - begin < SOON_MS * MS);
     test_gate_open(true);
@@ -513,13 +514,12 @@ static void work_that_comes_before_sleep_is_found(void **state) {
     while (!ra_load_seq_cst(&worker_halts) && rota_clock_ns() < deadline) nap_ms(1);
     assert_int_equal(ra_load_seq_cst(&worker_halts), 1);
     assert_ok(rota_submit(plan, NULL, &ticket));
+    test_sequenced(ticket);
     /* Until the executor has it, with nobody to wake. */
     while (ra_load_seq_cst(&device->timelines[0].handed_over) <
                ra_load_seq_cst(&device->timelines[0].issued) &&
            rota_clock_ns() < deadline)
         nap_ms(1);
-    uint64_t number;
-    while (rota_ticket_number(ticket, &number) == ROTA_BUSY && rota_clock_ns() < deadline) nap_ms(1);
     nap_ms(5);
     const uint64_t begin = rota_clock_ns();
     ra_store_seq_cst(&worker_goes_on, 1);

@@ -177,6 +177,16 @@ static void end_chain(void) {
     expect(2, 1, 3, 1);
 }
 
+/* One more that waits for nothing, but behind one that is held: where that is let go meanwhile, nobody else
+ * looks. */
+static void submit_behind(void) {
+    submit_pair();
+    submit(1, 2, 5, 4, 0, 0);
+}
+static void end_behind(void) {
+    expect(1, 2, 5, 5);
+}
+
 /* A work without copies, which the pump itself completes. */
 static void submit_empty(void) {
     submit(0, 1, 1, 0, 0, 0);
@@ -258,6 +268,7 @@ int main(int argc, char **argv) {
     static const explore_scenario scenarios[] = {
         {"a deque and two thieves", 5, 3, {own, steal, steal_twice}, begin_deque, end_deque, false, 0},
         {"one worker, two works in order", 3, 2, {submit_pair, work}, begin, end_pair, false, SLEEP},
+        {"a work behind one that is let go", 2, 1, {submit_behind, work}, begin, end_behind, false, SLEEP},
         {"one work", 3, 2, {submit_one, work, work}, begin, end_one, false, SLEEP},
         {"two works", 2, 1, {submit_two, work, work}, begin, end_two, false, SLEEP},
         {"a work that never ends, and another",
