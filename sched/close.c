@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "sched/args_internal.h"
+#include "sched/runtime/sequencer/submission_pool.h"
+#include "sched/runtime/shared/failed_ranges.h"
 #include "sched/runtime_internal.h"
 #include "sched/shell.h"
 

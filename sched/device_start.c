@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "base/signals.h"
+#include "sched/runtime/submitter/judge.h"
+#include "sched/runtime/submitter/thread.h"
 #include "sched/device_start.h"
 #include "sched/testing.h"
 

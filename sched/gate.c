@@ -20,6 +20,7 @@
  * before, so the oldest undecided work of all devices waits for nothing undecided, and gates always drain. */
 #include <stdlib.h>
 
+#include "sched/runtime/submitter/judge.h"
 #include "sched/runtime_internal.h"
 
 void rota_gate_lock(rota_device *device) {

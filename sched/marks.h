@@ -2,7 +2,7 @@
  *
  * A graph may leave as many marks as it has nodes, and each node that depends on one asks for those that
  * overlap what it reads. All calls but those that say otherwise take O(log n + marks that overlap). Not
- * synchronised: poison.c holds its mutex. */
+ * synchronised: failed_ranges.c and who calls that hold its mutex. */
 #ifndef ROTA_SCHED_MARKS_H
 #define ROTA_SCHED_MARKS_H
 

@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "sched/args_internal.h"
+#include "sched/runtime/shared/failed_ranges.h"
 #include "sched/runtime_internal.h"
 
 static bool range_passed(rota_runtime *runtime, const rota_range *range) {

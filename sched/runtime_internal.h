@@ -6,10 +6,10 @@
  *   and timelines (tickets.c), push released objects on a stack (mailboxes.c);
  *
  * - the sequencer takes records in order, owns hazard state, clocks and submissions (sequencer.c, hazard.c,
- *   sequence.c); calls submit of devices that never block, while their thread is idle;
+ *   record.c); calls submit of devices that never block, while their thread is idle;
  *
  * - a submit thread per device hands works over, and holds those that wait for other devices until that has
- *   passed, while others pass them (handover.c, sidings.c);
+ *   passed, while others pass them (thread.c, held.c, sidings.c);
  *
  * - a maker per device makes instances beyond a plan's first (maker.c): a driver may take seconds for that;
  *
@@ -21,7 +21,7 @@
  * - the reclaimer frees what the sequencer found unused (reclaim.c); a driver may keep it for as long as a
  *   device is busy, so nobody but close waits for it.
  *
- * Executor threads call advanced, failed, lost and the poison calls (device_start.c, poison.c). */
+ * Executor threads call advanced, failed, lost and the poison calls (device_start.c, judge.c). */
 #ifndef ROTA_SCHED_RUNTIME_INTERNAL_H
 #define ROTA_SCHED_RUNTIME_INTERNAL_H
 
@@ -595,8 +595,8 @@ struct rota_work {
     uint32_t first_wait, wait_count, first_hold, hold_count;
     bool acquires; /* comes after works of other devices, one of which shares memory with this one */
     bool dropped;  /* taken when its device was lost, which won't have it */
-    bool gated;    /* was behind the gate when it was handed over, which judges it: poison.c */
-    /* Failed as a whole, and what it was to write is marked. Release; with the acquires in poison.c. */
+    bool gated;    /* was behind the gate when it was handed over, which judges it: judge.c */
+    /* Failed as a whole, and what it was to write is marked. Release; with the acquires in judge.c. */
     _Atomic uint32_t failed;
     _Atomic uint32_t in_vain; /* it was to come after one that was lost, and won't run */
     rota_exec_copy copy;
@@ -945,11 +945,6 @@ void rota_stamps_add(rota_stamps *stamps, uint64_t value);
 /* The sequencer's: when a value was published that it has seen published; values ascend from call to call.
  * Where that stamp is lost, that of the oldest later value that is kept. */
 uint64_t rota_stamps_take(rota_stamps *stamps, uint64_t value);
-/* handover.c */
-rota_status rota_handover_start(rota_device *device);
-void rota_handover_push(rota_device *device, rota_work *work); /* sequencer */
-void rota_handover_flush(rota_device *device);                 /* sequencer, after a batch */
-
 /* staging.c: lock-free, but where memory is made or given back */
 /* Memory of the device; where the limit is in the way, idle staging memory is given back. */
 rota_status rota_device_memory_create(rota_device *device, uint64_t size_bytes, uint32_t flags,
@@ -1051,15 +1046,6 @@ void rota_replay_note(rota_runtime *runtime, rota_wanted *wanted, rota_plan_run 
 void rota_replay_end(rota_runtime *runtime, rota_plan_run *run, const uint64_t *base, uint32_t timelines,
                      bool known, bool noted, bool moves);
 
-/* sequence.c */
-void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_index,
-                          const rota_record *record);
-/* `all`: looks at all that lost devices left, and not only at some of it. */
-void rota_sequence_reap(rota_runtime *runtime, bool all);
-void rota_submission_free(rota_submission *submission);
-/* Gives back what free ones own, where nobody needed them since the last look. */
-void rota_submissions_trim(rota_runtime *runtime);
-
 /* pins.c */
 /* The sequencer's: from now on the submission may be pinned. */
 void rota_submission_publish(rota_submission *submission);
@@ -1108,35 +1094,6 @@ void rota_host_record_drop(const rota_record *record);
 /* residency.c */
 rota_status rota_residency_prepare(rota_residency *residency, rota_device *device);
 
-/* poison.c: calls of executors (cookie is a rota_work) and of hand-over */
-void rota_poison_failed(void *user, void *cookie, const void *owner, uint32_t node, rota_status status,
-                        const char *message);
-bool rota_poison_must_skip(void *user, void *cookie, const void *owner, uint32_t node);
-void rota_poison_succeeded(void *user, void *cookie, const void *owner, uint32_t node);
-/* The sequencer's: a submission that will not run should have written the range. No unfinished one is older
- * than `oldest`. */
-void rota_poison_mark(rota_runtime *runtime, const rota_buffer *root, uint64_t begin, uint64_t end,
-                      uint64_t number, rota_reason reason, uint64_t oldest);
-/* Whether any copy of the range failed before that submission. */
-bool rota_poison_find(rota_runtime *runtime, const rota_buffer *root, uint64_t begin, uint64_t end,
-                      uint64_t before_number, rota_reason *out_reason);
-/* Those of the copies in which something of the range failed. */
-rota_places rota_poison_copies(rota_runtime *runtime, const rota_buffer *root, uint64_t begin, uint64_t end,
-                               rota_places copies);
-/* The submission has ended: its marks of memory that it had for itself go, and older ones that it wrote over.
- */
-void rota_poison_end(rota_runtime *runtime, rota_submission *submission);
-void rota_poison_drop(rota_runtime *runtime, const void *place);
-void rota_poison_all_free(rota_runtime *runtime);
-/* The work will not do, or has not done, what it should: fails its submission and marks what it writes. */
-void rota_poison_work(rota_work *work, rota_reason reason, bool first);
-/* Before the end of a work that a loss keeps from running: what it stands for, and a lost device will not
- * write any more, is marked. */
-void rota_poison_undone(const rota_work *work);
-/* Judges a work of which nobody asks node by node, when all that it comes after is decided. True: it cannot
- * run, or ran in vain, and why; false: it reads nothing that failed, and what it overwrites is healed. */
-bool rota_poison_of_work(rota_work *work, rota_reason *out_reason);
-
 /* args.c: what rota_submit needs of an argument set. */
 rota_status rota_args_payload(rota_plan *plan, rota_args *args, const uint64_t **out_payload);
 void rota_args_submitted(rota_args *args, rota_ticket ticket);
@@ -1144,10 +1101,6 @@ void rota_args_submitted(rota_args *args, rota_ticket ticket);
 bool rota_args_copies(const rota_args *args);
 /* The sequencer's: one of those submissions reads it no more. */
 void rota_args_ended(rota_args *args);
-
-/* submission.c */
-/* The extents that a read's work takes from its device. */
-const rota_extent *rota_host_read_extents(const rota_work *work, uint32_t *out_count);
 
 /* rescue.c */
 /* The completer's: works of a lost device will signal nothing more; who waits for them goes on. */

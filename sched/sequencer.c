@@ -8,6 +8,10 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "sched/runtime/sequencer/reap.h"
+#include "sched/runtime/sequencer/record.h"
+#include "sched/runtime/sequencer/submission_pool.h"
+#include "sched/runtime/submitter/ring.h"
 #include "sched/runtime_internal.h"
 #include "sched/testing.h"
 

@@ -42,7 +42,7 @@ rota_status rota_ticket_status(rota_ticket ticket) {
     if (view.point == ROTA_POINT_NONE) return ROTA_BUSY;
     if (!rota_point_passed(runtime, view.point)) {
         rota_device *device = runtime->devices[rota_point_device(view.point)];
-        /* Where other devices may be at work for it, the sequencer ends it: strand in sequence.c. */
+        /* Where other devices may be at work for it, the sequencer ends it: strand in reap.c. */
         if (!rota_device_is_lost(device) || view.state & ROTA_CELL_SPREAD) return ROTA_BUSY;
         /* The value may have been reached just before. */
         if (!rota_point_passed(runtime, view.point)) {

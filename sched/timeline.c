@@ -2,7 +2,7 @@
 #include "sched/runtime_internal.h"
 
 void rota_device_wake_holders(rota_runtime *runtime, rota_timeline *timeline, uint64_t value) {
-    /* seq_cst, as the loads below: with watch_for in handover.c. */
+    /* seq_cst, as the loads below: with watch_for in held.c. */
     for (uint64_t holders = ra_load_seq_cst(&timeline->holders); holders; holders &= holders - 1) {
         uint32_t d = (uint32_t)__builtin_ctzll(holders);
         if (ra_load_seq_cst(&timeline->held_for[d]) <= value)

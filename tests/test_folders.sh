@@ -7,6 +7,7 @@ set -euo pipefail
 script=$(realpath "$0")
 cd "${1:-$(dirname "$0")/..}"
 
+rooms=$(printf " sched/runtime/%s" kinds sequencer shared submitter)
 declare -A allowed=(
   [base]="base"
   [graph]="graph base"
@@ -14,8 +15,12 @@ declare -A allowed=(
   [exec/cpu]="exec/cpu exec graph base"
   [exec/vk]="exec/vk exec graph base spv cuda vulkan"
   [exec/cuda]="exec/cuda exec graph base cuda"
-  [sched]="sched sched/plan sched/trials exec graph base"
+  [sched]="sched sched/plan sched/trials$rooms exec graph base"
   [sched/plan]="sched/plan sched/plan.h sched/rewrite.h sched/runtime.h exec graph base"
+  [sched/runtime/kinds]="sched/runtime/kinds sched/runtime/shared sched sched/plan exec graph base"
+  [sched/runtime/sequencer]="sched/runtime/sequencer sched/runtime/kinds sched/runtime/shared sched/runtime/submitter sched sched/plan exec graph base"
+  [sched/runtime/shared]="sched/runtime/shared sched sched/plan exec graph base"
+  [sched/runtime/submitter]="sched/runtime/submitter sched/runtime/kinds sched/runtime/shared sched sched/plan exec graph base"
   [sched/trials]="sched/trials sched exec graph base"
   [ops]="ops ops/cpu ops/vk ops/cuda sched exec graph base spv"
   [ops/cpu]="ops ops/cpu exec graph base"

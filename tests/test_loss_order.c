@@ -8,6 +8,7 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "sched/runtime/shared/failed_ranges.h"
 #include "sched/runtime_internal.h"
 #include "tests/adversary.h"
 #include "tests/runtime_support.h"

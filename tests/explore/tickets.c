@@ -2,7 +2,7 @@
  * (sched/tickets.c, ticket_state.c, failures.c, lanes.c, sequencer.c, loss.c, timeline.c, base/sleep.c,
  * chain.c, progress.c, pins.c). Chunks are of two cells, so that the fifth ticket of a lane has the first
  * one's (tickets.plants). The sequencer takes records as it does; what a record becomes, its device and the
- * completer are the short ones below, which write to cells as sequence.c, poison.c and complete.c do. */
+ * completer are the short ones below, which write to cells as record.c, judge.c and complete.c do. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,7 +130,7 @@ static rota_reason reason_of(unsigned i, uint64_t number) {
     return (rota_reason){&causes[i], number};
 }
 
-/* As sequence.c has it. */
+/* As record.c has it. */
 void rota_sequence_record(rota_runtime *of, rota_lane *from, uint32_t index, const rota_record *record) {
     rota_cell_chunk *chunk = rota_lane_take(of, from, record->sequence);
     rota_cell *cell = &chunk->cells[record->sequence % ROTA_CHUNK_CELLS];
@@ -185,7 +185,7 @@ static void sequence(void) {
 static void end_value(uint64_t value) {
     rota_submission *submission = by_value[value];
     const unsigned i = (unsigned)(submission - submissions);
-    if (fates[i].fails) /* as poison.c */
+    if (fates[i].fails) /* as judge.c */
         rota_ticket_set_failed(&runtime, submission->cell, submission->ticket_id, causes[i].status,
                                reason_of(i, submission->number));
     else if (!fates[i].hosted)

@@ -1,4 +1,4 @@
-/* Held work and the gate: sched/handover.c, sched/gate.c, and who wakes a submit thread (sched/timeline.c, sched/loss.c, sched/maker.c,
+/* Held work and the gate: submitter/held.c, sched/gate.c, and who wakes a submit thread (sched/timeline.c, sched/loss.c, sched/maker.c,
  * sched/across.c). Works go over to device 1 that come after works of device 0: without links the host holds them, on
  * their own queues as sidings.c lays them; with -DLINKED the device waits, and the gate keeps what it says.
  *
