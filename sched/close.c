@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "sched/args_internal.h"
+#include "sched/runtime/kinds/kinds.h"
+#include "sched/runtime/kinds/read.h"
 #include "sched/runtime/sequencer/submission_pool.h"
 #include "sched/runtime/shared/failed_ranges.h"
 #include "sched/runtime_internal.h"
@@ -44,7 +46,10 @@ static void drop_waiting(rota_runtime *runtime) {
     for (uint32_t i = 0; i < lanes; i++) {
         rota_lane *lane = rota_lane_at(runtime, i);
         uint64_t tail = ra_load_acquire(&lane->tail), head = ra_load_relaxed(&lane->head);
-        for (; head != tail; head++) rota_host_record_drop(&lane->store->records[head % ROTA_LANE_RECORDS]);
+        for (; head != tail; head++) {
+            const rota_record *record = &lane->store->records[head % ROTA_LANE_RECORDS];
+            if (rota_kinds[record->kind].drop) rota_kinds[record->kind].drop(record->object);
+        }
         ra_store_release(&lane->head, tail);
     }
 }

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "sched/runtime/kinds/read.h"
 #include "sched/runtime_internal.h"
 
 /* The thread's own. */
@@ -27,8 +28,8 @@ typedef struct rota_completion {
     rota_job *late;        /* watches of tickets whose device is lost and that are not over */
     uint64_t ended_apart;  /* the runtime's, and the sum of lost timelines, when those were looked at */
     uint64_t lost_progress;
-    rota_job *due;         /* deliveries whose turn has just come */
-    uint64_t waiting;      /* deliveries before their turn */
+    rota_job *due;    /* deliveries whose turn has just come */
+    uint64_t waiting; /* deliveries before their turn */
     rota_job *heaps[ROTA_DEVICES_MAX * ROTA_EXEC_QUEUES_MAX];
 } completion;
 

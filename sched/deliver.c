@@ -346,7 +346,7 @@ static uint64_t overlapping_ranges(rota_runtime *runtime, const rota_submission 
 
 bool rota_deliver_is_behind(rota_runtime *runtime, const rota_submission *submission) {
     rota_assert_owner(&runtime->sequencer_owner);
-    return submission->kind != ROTA_RECORD_WRITE && overlapping_ranges(runtime, submission) != 0;
+    return overlapping_ranges(runtime, submission) != 0;
 }
 
 bool rota_deliver_nothing(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission) {

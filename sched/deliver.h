@@ -76,7 +76,7 @@ bool rota_deliver_to(rota_runtime *runtime, rota_wanted *wanted, rota_submission
  * wanted values. `*next` begins at 0. */
 void rota_deliver_segment(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
                           uint32_t segment, uint64_t point, uint32_t *next);
-/* The submission ends without having been handed over: whether its ticket must wait all the same, since
+/* A submission of a kind that writes host memory ends without having been handed over: whether its ticket must wait all the same, since
  * what was submitted before will still write memory that it names. Needs no memory. */
 bool rota_deliver_is_behind(rota_runtime *runtime, const rota_submission *submission);
 /* If so: it takes its place. False, with nothing changed: no host memory for that. */

@@ -3,39 +3,10 @@
 #include <string.h>
 
 #include "base/signals.h"
-#include "sched/runtime/submitter/judge.h"
+#include "sched/runtime/submitter/events.h"
 #include "sched/runtime/submitter/thread.h"
 #include "sched/device_start.h"
 #include "sched/testing.h"
-
-/* ---- Calls of the executor ---- */
-
-static void advanced(void *user, uint32_t queue, uint64_t value) {
-    rota_device *device = user;
-    if (ra_load_relaxed(&device->closed)) return;
-    if (ra_load_seq_cst(&device->gate.pending)) /* with rota_gate_push */
-        rota_gate_report(device, queue, value);
-    else
-        rota_device_publish(device, queue, value);
-    if (ra_load_relaxed(&device->linked)) rota_gate_spread(device);
-}
-
-static void interrupted(void *user, const cpu_set_t *cpus) {
-    rota_device *device = user;
-    if (ra_load_relaxed(&device->closed)) return;
-    rota_thread_cpus_keep_off(&device->thread_cpus, cpus);
-    /* Of several devices the last one to say so has it. */
-    rota_thread_cpus_keep_off(&device->runtime->sequencer_cpus, cpus);
-}
-
-static void lost(void *user, rota_status status, const char *message) {
-    (void)status;
-    rota_device *device = user;
-    if (ra_load_relaxed(&device->closed)) return;
-    rota_device_gone(device, message);
-}
-
-/* ---- Making ---- */
 
 void rota_device_free(rota_device *device) {
     for (uint32_t q = 0; device->timelines && q < device->runtime->queue_count; q++) {
@@ -97,16 +68,7 @@ static rota_status start_device(rota_device *device, const rota_driver_entry *en
     device->transfer_queue =
         runtime->plan_queue_count > 1 ? runtime->plan_queue_count - 1 : ROTA_EXEC_QUEUES_MAX;
     rota_exec_open_options options = {
-        .host = {.user = device,
-                 .log = runtime->options.log,
-                 .advanced = advanced,
-                 .failed = rota_poison_failed,
-                 .lost = lost,
-                 .poison_active = &runtime->poison_active,
-                 .must_skip = rota_poison_must_skip,
-                 .succeeded = rota_poison_succeeded,
-                 .interrupted = interrupted,
-                 .node_name = rota_plan_node_name},
+        .host = rota_events_for(device),
         .queue_count = runtime->queue_count,
         .transfer_queue = device->transfer_queue,
         .segment_queues = runtime->plan_queue_count,

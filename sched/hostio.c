@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "sched/host_read.h"
+#include "sched/runtime/kinds/read.h"
+#include "sched/runtime/kinds/write.h"
 #include "sched/runtime_internal.h"
 
 static rota_status check_range(rota_buffer *buffer, uint64_t offset_bytes, const void *data,
@@ -172,11 +174,6 @@ static rota_status take_in_turn(waiting *w, const room *r, place *p, taking *out
 
 static const char NO_STAGING[] = "no room for staging memory";
 
-/* Of the memory that waits are for, by bytes: how much of it the write counts for. */
-static uint64_t charge_of(const rota_host_write *write) {
-    return rota_staging_charge(write->device->runtime, write->size);
-}
-
 /* What writes may have under way on a device: all that will come to an end by itself, and those of the buffer
  * that are kept, which take no other buffer's room. One that is larger than that goes when it is alone. */
 static bool fits(const rota_host_write *write, bool beside_others) {
@@ -187,7 +184,7 @@ static bool fits(const rota_host_write *write, bool beside_others) {
     const uint64_t others = beside_others && under_way > 0 ? (uint64_t)under_way : 0;
     const uint64_t kept = ra_load_relaxed(&write->residency->kept_bytes);
     if (ra_load_relaxed(&write->residency->kept) >= ROTA_KEPT_MAX) return false;
-    return others + kept == 0 || others + kept + charge_of(write) <= limit;
+    return others + kept == 0 || others + kept + rota_host_write_charge(write) <= limit;
 }
 
 static taking take_own(void *user, bool may) {
@@ -250,14 +247,8 @@ static rota_status turns_of(rota_residency *residency, rota_turns **out) {
  * that writes to others wait behind. */
 static rota_status wait_for_pool(rota_host_write *write, waiting *w) {
     rota_runtime *runtime = write->device->runtime;
-    const room in_pool = {&write->device->staging.turns,
-                          NO_STAGING,
-                          write->device,
-                          true,
-                          charge_of(write),
-                          take_pool,
-                          pool_is_free,
-                          write};
+    const room in_pool = {&write->device->staging.turns, NO_STAGING, write->device, true,
+                          rota_host_write_charge(write), take_pool,  pool_is_free,  write};
     promised wanted = {runtime, write->size};
     const room in_limit = promise_room(&wanted, write->device);
     taking got = NOT_YET;
@@ -265,7 +256,7 @@ static rota_status wait_for_pool(rota_host_write *write, waiting *w) {
         rota_turns *before = ra_load_acquire(&write->residency->turns); /* with turns_of */
         if (w->own.turns || (before && !rota_turns_are_none(before)) || !fits(write, false)) {
             leave(&w->pool);
-            room of_own = {NULL,     NO_STAGING,  write->device, true, charge_of(write),
+            room of_own = {NULL,     NO_STAGING,  write->device, true, rota_host_write_charge(write),
                            take_own, own_is_free, write};
             ROTA_TRY(turns_of(write->residency, &of_own.turns));
             ROTA_TRY(take_in_turn(w, &of_own, &w->own, &got));
@@ -336,23 +327,6 @@ static rota_status stage_small(rota_host_write *write, const uint8_t *data, wait
     return ROTA_OK;
 }
 
-static void unstage(const rota_host_write *write) {
-    if (write->staging) {
-        rota_staging_release(write->staging);
-        rota_staging_return(write->device->runtime, write->size);
-    } else {
-        /* Release: with the claim; nothing reads the slot. */
-        ra_store_release(&write->device->upload_slots[write->slot].state, 0);
-    }
-}
-
-void rota_host_write_drop(const rota_host_write *write) {
-    if (write->staging)
-        (void)ra_fetch_sub_release(&write->device->staging.uploading,
-                                   (int64_t)charge_of(write)); /* with fits */
-    unstage(write);
-}
-
 /* Waits for room, where `w` is given. */
 static rota_status publish(rota_runtime *runtime, rota_record_kind kind, void *object, waiting *w,
                            rota_ticket *out_ticket) {
@@ -371,12 +345,12 @@ static rota_status submit_write(rota_host_write *write, const uint8_t *data, wai
     bool is_large = write->size > device->runtime->options.staging_slot_bytes;
     ROTA_TRY(is_large ? stage_in_pool(write, data, w) : stage_small(write, data, w));
     /* The sequencer has the write once it is published. */
-    const int64_t charge = write->staging ? (int64_t)charge_of(write) : 0;
+    const int64_t charge = write->staging ? (int64_t)rota_host_write_charge(write) : 0;
     rota_status status = rota_device_is_lost(device)
                              ? device_lost(device)
                              : publish(device->runtime, ROTA_RECORD_WRITE, write, w, out_ticket);
     if (status != ROTA_OK)
-        unstage(write);
+        rota_host_write_unstage(write);
     else if (charge) /* afterwards: a thread that is stopped before it takes nobody's room */
         (void)ra_fetch_add_relaxed(&device->staging.uploading, charge);
     return status;
@@ -425,46 +399,6 @@ rota_status rota_buffer_write(rota_buffer *buffer, rota_device *device, uint64_t
 }
 
 /* ---- Reads ---- */
-
-static void return_staging(rota_host_read *read) {
-    for (uint32_t p = 0; p < read->part_count; p++) {
-        rota_staging_release(read->parts[p].down);
-        read->parts[p].down = NULL;
-    }
-    if (!read->is_returned) rota_staging_return(read->runtime, read->size);
-    read->is_returned = true;
-}
-
-void rota_host_read_release(rota_host_read *read) {
-    if (ra_fetch_sub_acq_rel(&read->references, 1) != 1) return;
-    return_staging(read);
-    if (read->extents != &read->one_extent) free(read->extents);
-    if (read->parts != &read->one_part) free(read->parts);
-    free(read);
-}
-
-void rota_host_read_deliver(rota_host_read *read, uint8_t *out) {
-    for (uint32_t p = 0; p < read->part_count; p++) {
-        rota_read_part *part = &read->parts[p];
-        const rota_extent *extent = &read->extents[part->first_extent];
-        uint64_t done = 0; /* of the extent */
-        for (const rota_staging *block = part->down; block; block = block->more)
-            for (uint64_t at = 0; at < block->used;) {
-                if (done == extent->size) {
-                    extent++;
-                    done = 0;
-                }
-                uint64_t left = extent->size - done, here = block->used - at,
-                         bytes = left < here ? left : here;
-                memcpy(out + (extent->offset - read->offset) + done,
-                       (const uint8_t *)block->memory->host + at, bytes);
-                done += bytes;
-                at += bytes;
-            }
-    }
-    return_staging(
-        read); /* at once, not when the sequencer next recycles, which looks at it only afterwards */
-}
 
 static rota_status promise(const rota_host_read *read, waiting *w) {
     rota_runtime *runtime = read->runtime;
@@ -519,7 +453,7 @@ static rota_status submit_read(rota_residency *residency, uint64_t offset, uint6
         read->is_returned = true;
     leave_all(&w);
     if (status != ROTA_OK) {
-        return_staging(read);
+        rota_host_read_return_staging(read);
         free(read);
     }
     return status;
@@ -553,12 +487,4 @@ rota_status rota_buffer_read_async(rota_buffer *buffer, uint64_t offset_bytes, v
     if (size_bytes == 0) return ROTA_OK;
     return submit_read(residency, buffer->root_offset + offset_bytes, size_bytes, out_data, &read,
                        out_ticket);
-}
-
-void rota_host_record_drop(const rota_record *record) {
-    if (record->kind == ROTA_RECORD_READ) rota_host_read_release(record->object);
-    if (record->kind != ROTA_RECORD_WRITE) return;
-    rota_host_write *write = record->object;
-    rota_host_write_drop(write);
-    free(write);
 }

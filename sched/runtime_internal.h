@@ -21,7 +21,7 @@
  * - the reclaimer frees what the sequencer found unused (reclaim.c); a driver may keep it for as long as a
  *   device is busy, so nobody but close waits for it.
  *
- * Executor threads call advanced, failed, lost and the poison calls (device_start.c, judge.c). */
+ * Executor threads call what events.c has. */
 #ifndef ROTA_SCHED_RUNTIME_INTERNAL_H
 #define ROTA_SCHED_RUNTIME_INTERNAL_H
 
@@ -596,9 +596,11 @@ struct rota_work {
     bool acquires; /* comes after works of other devices, one of which shares memory with this one */
     bool dropped;  /* taken when its device was lost, which won't have it */
     bool gated;    /* was behind the gate when it was handed over, which judges it: judge.c */
+    bool by_host;  /* the host may put its bytes in place when it is handed over: its device waits for nothing */
     /* Failed as a whole, and what it was to write is marked. Release; with the acquires in judge.c. */
     _Atomic uint32_t failed;
     _Atomic uint32_t in_vain; /* it was to come after one that was lost, and won't run */
+    uint32_t step;            /* in the order of its submission's segments, from 1; 0: it is a copy */
     rota_exec_copy copy;
 };
 
@@ -1081,15 +1083,6 @@ void rota_reclaim_sweep(rota_runtime *runtime, rota_dead *fresh);
 void *rota_reclaimer_main(void *runtime);
 void rota_residency_destroy(rota_residency *residency, bool keep_struct);
 void rota_args_destroy(rota_args *args);
-
-/* hostio.c */
-void rota_host_read_release(rota_host_read *read);
-/* Brings what was read to the caller's memory, and gives the staging memory back. */
-void rota_host_read_deliver(rota_host_read *read, uint8_t *out);
-/* Gives back what a write holds that no device has been given. */
-void rota_host_write_drop(const rota_host_write *write);
-/* Gives back what a record holds that will not be sequenced. */
-void rota_host_record_drop(const rota_record *record);
 
 /* residency.c */
 rota_status rota_residency_prepare(rota_residency *residency, rota_device *device);

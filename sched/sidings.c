@@ -168,7 +168,7 @@ void rota_siding_note(rota_work *work, const rota_ahead *ahead) {
         }
         timeline->parked = work->value;
     }
-    if (work->kind == ROTA_WORK_SEGMENT || work->parks || work->hold_count != 0) {
+    if (work->step != 0 || work->parks || work->hold_count != 0) {
         timeline->risky = work->value;
         return;
     }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/given.h"
+#include "sched/runtime/kinds/kinds.h"
 #include "sched/runtime_internal.h"
 #include "sched/submission.h"
 
@@ -40,28 +41,6 @@ rota_status rota_ticket_number(rota_ticket ticket, uint64_t *out_number) {
 
 /* ---- Deadlines ---- */
 
-static void describe_segment(const rota_submission *submission, const rota_work *work, char *text,
-                             size_t capacity, size_t *length) {
-    const rota_plan *plan = submission->plan;
-    const rota_plan_segment *segment = &plan->segments[work->segment];
-    const rota_plan_part *part = &plan->parts[segment->part];
-    const rota_exec_segment *commands = &part->desc.segments[segment->index];
-    if (commands->command_count > 0) {
-        uint32_t first = part->desc.commands[commands->first_command].node;
-        uint32_t last = part->desc.commands[commands->first_command + commands->command_count - 1].node;
-        rota_append(text, capacity, length, ", segment %u of queue %u on '%s' from node '%s' to node '%s'",
-                    work->segment, work->queue, work->device->id, rota_plan_node_name(part, first),
-                    rota_plan_node_name(part, last));
-    }
-    const rota_exec_device_vtable *vtable = work->device->exec->vtable;
-    rota_plan_run *run = plan->run;
-    uint32_t node;
-    if (vtable->stuck_node && ra_load_acquire(&run->instances[submission->instance].created) &&
-        vtable->stuck_node(work->device->exec, run->instances[submission->instance].parts[segment->part],
-                           &node))
-        rota_append(text, capacity, length, ", stuck at node '%s'", rota_plan_node_name(part, node));
-}
-
 static uint32_t devices_of(rota_runtime *runtime) {
     return ra_load_acquire(&runtime->device_count);
 }
@@ -84,26 +63,10 @@ static rota_status timed_out(rota_ticket ticket, uint64_t timeout_ns, const char
     const bool known = rota_ticket_view(ticket, &view, &cell) == ROTA_OK;
     rota_submission *submission = known ? pin_viewed(&view, cell) : NULL;
     if (submission) {
-        static const char *const kinds[] = {"plan", "write to buffer", "read of buffer"};
-        const char *name = submission->kind == ROTA_RECORD_PLAN ? submission->plan->name : submission->name;
-        rota_append(text, sizeof text, &length, "%s '%s', submission %llu", kinds[submission->kind], name,
-                    (unsigned long long)submission->number);
-        if (submission->kind == ROTA_RECORD_PLAN) {
-            const rota_work *smallest = NULL;
-            uint32_t smallest_size = UINT32_MAX;
-            for (uint32_t i = 0; i < submission->work_count; i++) {
-                const rota_work *work = &submission->works[i];
-                if (work->kind != ROTA_WORK_SEGMENT || rota_point_passed(runtime, rota_work_point(work)))
-                    continue;
-                const rota_plan_segment *segment = &submission->plan->segments[work->segment];
-                uint32_t size =
-                    submission->plan->parts[segment->part].desc.segments[segment->index].command_count;
-                if (size == 0 || size >= smallest_size) continue;
-                smallest = work;
-                smallest_size = size;
-            }
-            if (smallest) describe_segment(submission, smallest, text, sizeof text, &length);
-        }
+        const rota_kind *kind = &rota_kinds[submission->kind];
+        rota_append(text, sizeof text, &length, "%s '%s', submission %llu", kind->noun,
+                    kind->name(submission), (unsigned long long)submission->number);
+        if (kind->describe) kind->describe(runtime, submission, text, sizeof text, &length);
         rota_submission_unpin(runtime, submission);
     } else {
         rota_append(text, sizeof text, &length, "a submission that %s",

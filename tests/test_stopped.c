@@ -60,7 +60,7 @@ static const place inside[] = {
     {"sched/failures.c", "rota_failure_find"},
     {"sched/ticket_state.c", "rota_ticket_view"},
     {"sched/ticket_state.c", "rota_ticket_status"},
-    {"sched/tickets.c", "describe_segment"},
+    {"sched/runtime/kinds/plan.c", "describe_segment"},
     {"sched/tickets.c", "devices_of"},
     {"sched/tickets.c", "pin_viewed"},
     {"sched/tickets.c", "timed_out"},

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "explore.h"
+#include "sched/runtime/kinds/kinds.h"
 #include "sched/runtime_internal.h"
 
 enum { TICKETS = 6, QUEUES = 2 };
@@ -74,10 +75,10 @@ rota_status rota_fail(rota_status status, const char *format, ...) {
 void rota_stamps_add(rota_stamps *stamps, uint64_t value) {
     (void)stamps, (void)value;
 }
-const char *rota_plan_node_name(const void *part, uint32_t node) {
-    (void)part, (void)node;
-    return "";
+static const char *name_of(const rota_submission *submission) {
+    return submission->name;
 }
+const rota_kind rota_kinds[] = {[ROTA_RECORD_READ] = {.noun = "read of buffer", .name = name_of}};
 bool rota_runtime_is_known(const rota_runtime *of) {
     return of == &runtime;
 }

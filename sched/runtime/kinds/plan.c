@@ -4,12 +4,20 @@
 
 #include "sched/runtime/kinds/plan.h"
 #include "sched/runtime/kinds/works.h"
+#include "sched/runtime/shared/failed_ranges.h"
 #include "sched/runtime_internal.h"
 #include "sched/submission.h"
 
 #define OUTPUTS_SLICE_NS 50000000u
 
-void rota_kind_plan_end_parking(rota_runtime *runtime, rota_submission *submission) {
+static void begin_parking(rota_runtime *runtime, rota_submission *submission) {
+    _Atomic uint32_t *parked = &submission->plan->run->parked;
+    ra_store_relaxed(parked, ra_load_relaxed(parked) + 1);
+    runtime->parked++;
+    submission->parked = true;
+}
+
+static void end_parking(rota_runtime *runtime, rota_submission *submission) {
     _Atomic uint32_t *parked = &submission->plan->run->parked;
     ra_store_relaxed(parked, ra_load_relaxed(parked) - 1);
     runtime->parked--;
@@ -70,14 +78,16 @@ static uint32_t inner_boundaries(const rota_submission *submission, const rota_r
     return count;
 }
 
-bool rota_kind_plan_check(rota_runtime *runtime, rota_submission *submission, uint32_t *moves,
-                          rota_reason *out_reason, rota_status *out_status) {
+/* Whether it can run: its devices are there, and what it reads; counts the moves that takes. */
+static bool check(rota_sequencing *s, uint32_t *moves) {
+    rota_runtime *runtime = s->runtime;
+    rota_submission *submission = s->submission;
     const rota_plan *plan = submission->plan;
     for (uint32_t p = 0; p < plan->part_count; p++) {
         rota_device *device = plan->parts[p].device;
         if (!rota_device_is_lost(device)) continue;
-        *out_reason = (rota_reason){ra_load_acquire(&device->lost_cause), 0};
-        *out_status = ROTA_DEVICE_LOST;
+        s->reason = (rota_reason){ra_load_acquire(&device->lost_cause), 0};
+        s->status = ROTA_DEVICE_LOST;
         return false;
     }
     for (uint32_t e = 0; ra_load_acquire(&runtime->poison_active) != 0 && e < plan->external_count; e++) {
@@ -88,8 +98,8 @@ bool rota_kind_plan_check(rota_runtime *runtime, rota_submission *submission, ui
     }
     /* Owned residencies are as this plan's last replay left them: what could be had then can be had now. */
     if (rota_replay_is_known(plan->run)) return true;
-    for (uint32_t s = 0; s < plan->segment_count; s++) {
-        const rota_plan_segment *segment = &plan->segments[s];
+    for (uint32_t i = 0; i < plan->segment_count; i++) {
+        const rota_plan_segment *segment = &plan->segments[i];
         const rota_plan_part *part = &plan->parts[segment->part];
         const rota_exec_segment *commands = &part->desc.segments[segment->index];
         for (uint32_t e = 0; e < segment->external_count; e++) {
@@ -102,9 +112,8 @@ bool rota_kind_plan_check(rota_runtime *runtime, rota_submission *submission, ui
                     ? rota_plan_node_name(part, part->desc.commands[commands->first_command].node)
                     : "";
             uint32_t before = *moves;
-            if (!rota_incoming_check(runtime, submission, residency, begin, begin + external->size_bytes,
-                                     rota_residency_bit(residency, part->device), node, moves, out_reason,
-                                     out_status))
+            if (!rota_incoming_check(s, residency, begin, begin + external->size_bytes,
+                                     rota_residency_bit(residency, part->device), node, moves))
                 return false;
             if (*moves != before || plan->part_count > 1)
                 *moves += inner_boundaries(submission, residency, begin, begin + external->size_bytes);
@@ -227,81 +236,189 @@ static uint64_t choose_parking(rota_runtime *runtime, const rota_submission *sub
     return parking;
 }
 
-void rota_kind_plan_sequence(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
-                             uint64_t *out_final) {
+/* A replay while its works are made. */
+typedef struct replay {
+    rota_runtime *runtime;
+    rota_wanted *wanted;
+    rota_submission *submission;
+    uint64_t base[ROTA_DEVICES_MAX * ROTA_EXEC_QUEUES_MAX]; /* rota_replay_begin */
+    uint64_t instance_hold;
+    bool is_made; /* its instance */
+    bool known;   /* its waits on the one before are noted; or, `notes`, they will be */
+    bool notes;
+    uint32_t arena;
+    uint32_t direct;                     /* rota_deliver_segment */
+    uint64_t parking;                    /* devices, as bits, whose works of this replay go to sidings */
+    rota_ahead aheads[ROTA_DEVICES_MAX]; /* by part */
+    uint8_t lanes[ROTA_DEVICES_MAX][ROTA_PLAN_QUEUES_MAX]; /* by part and queue, of those that are parked */
+    uint64_t started[ROTA_DEVICES_MAX]; /* queues that have a work of this replay already */
+} replay;
+
+/* The queue of the segment's work. `is_first`: none of the replay's is on it. */
+static uint32_t choose_queue(replay *r, const rota_plan_segment *segment, bool is_first, bool parks) {
+    if (!parks) return segment->queue;
+    uint8_t *lane = &r->lanes[segment->part][segment->queue];
+    if (is_first) *lane = (uint8_t)rota_siding_choose(&r->aheads[segment->part]);
+    return *lane;
+}
+
+static void sequence_segment(replay *r, uint32_t s) {
+    rota_runtime *runtime = r->runtime;
+    rota_wanted *wanted = r->wanted;
+    rota_submission *submission = r->submission;
+    const rota_plan *plan = submission->plan;
+    const rota_plan_run *run = plan->run;
+    const rota_plan_segment *segment = &plan->segments[s];
+    rota_device *device = plan->parts[segment->part].device;
+    const bool parks = r->parking >> device->index & 1u;
+    const bool is_first = !(r->started[device->index] >> segment->queue & 1u);
+    const uint32_t queue = choose_queue(r, segment, is_first, parks);
+    rota_work *work = rota_work_add(submission, device, queue, ROTA_WORK_SEGMENT, s);
+    work->step = s + 1;
+    work->parks = parks;
+    const uint64_t point = rota_work_point(work);
+    submission->segment_points[s] = point;
+    if (r->known)
+        rota_replay_want(runtime, wanted, run, r->base, s);
+    else
+        want_external(runtime, wanted, submission, s, device, point, r->base, &r->notes);
+    for (uint32_t w = 0; w < segment->wait_count; w++)
+        rota_wanted_add(wanted, runtime->queue_count,
+                        submission->segment_points[plan->segment_waits[segment->first_wait + w]]);
+    if (run->direct_count) rota_deliver_segment(runtime, wanted, submission, s, point, &r->direct);
+    if (run->has_arena && is_first)
+        rota_wanted_add(wanted, runtime->queue_count, run->arena_points[r->arena]);
+    rota_hazard_settle(runtime, wanted, work);
+    rota_siding_note(work, parks ? &r->aheads[segment->part] : NULL);
+    if (!r->is_made) rota_chain_note_making(work, run->parts[0].device);
+    if (r->instance_hold != ROTA_POINT_NONE && is_first) add_hold(submission, work, r->instance_hold);
+    if (work->wait_count | work->hold_count) rota_chain_note(runtime, wanted, work);
+    r->started[device->index] |= (uint64_t)1 << segment->queue;
+}
+
+static uint64_t make_works(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission) {
     rota_plan *plan = submission->plan;
     rota_plan_run *run = plan->run;
-    uint64_t base[ROTA_DEVICES_MAX * ROTA_EXEC_QUEUES_MAX];
-    uint64_t instance_hold = choose_instance(runtime, submission);
+    replay r; /* as much of it as the plan has parts is set */
+    r.runtime = runtime;
+    r.wanted = wanted;
+    r.submission = submission;
+    r.instance_hold = choose_instance(runtime, submission);
     /* One that is in use by a replay that is not held itself has its works held on their own queues: where
      * those of that replay are, behind which nothing would end any sooner. */
-    const bool is_made = rota_run_instance_ask(run, submission->instance);
-    const bool is_late = !is_made || !rota_siding_is_at_hand(runtime, instance_hold);
+    r.is_made = rota_run_instance_ask(run, submission->instance);
+    const bool is_late = !r.is_made || !rota_siding_is_at_hand(runtime, r.instance_hold);
     submission->outputs_before = run->instances[submission->instance].outputs_issued;
     if (submission->hosted) run->instances[submission->instance].outputs_issued++;
-    uint32_t arena = submission->instance % run->arena_count;
-    uint64_t started[ROTA_DEVICES_MAX]; /* queues that have a work of this replay already */
-    for (uint32_t p = 0; p < plan->part_count; p++) started[plan->parts[p].device->index] = 0;
-    uint32_t direct = 0;
-    bool known = rota_replay_is_known(run);
-    rota_ahead aheads[ROTA_DEVICES_MAX];                   /* by part */
-    uint8_t lanes[ROTA_DEVICES_MAX][ROTA_PLAN_QUEUES_MAX]; /* by part and queue, of those that are parked */
-    uint64_t parking = known ? choose_parking(runtime, submission, is_late, true, arena, aheads) : 0;
-    if (parking) rota_replay_forget(run);
-    known = known && !parking;
-    bool notes = !known && rota_replay_notes(run);
-    uint32_t timelines = rota_replay_begin(runtime, run, base);
+    r.arena = submission->instance % run->arena_count;
+    for (uint32_t p = 0; p < plan->part_count; p++) r.started[plan->parts[p].device->index] = 0;
+    r.direct = 0;
+    const bool like_before = rota_replay_is_known(run);
+    r.parking = like_before ? choose_parking(runtime, submission, is_late, true, r.arena, r.aheads) : 0;
+    if (r.parking) rota_replay_forget(run);
+    r.known = like_before && !r.parking;
+    r.notes = !r.known && rota_replay_notes(run);
+    const uint32_t timelines = rota_replay_begin(runtime, run, r.base);
     /* What a segment needs from before this replay moves first of all: an earlier segment on another device
      * may overwrite it there, and nothing in the plan orders the two. */
-    for (uint32_t s = 0; s < plan->segment_count && !known; s++)
+    for (uint32_t s = 0; s < plan->segment_count && !r.known; s++)
         bring_incoming(runtime, wanted, submission, &plan->segments[s],
                        plan->parts[plan->segments[s].part].device);
-    if (!known) parking = choose_parking(runtime, submission, is_late, false, arena, aheads);
-    notes = notes && !parking; /* whose waits are for queues of its own */
-    for (uint32_t s = 0; s < plan->segment_count; s++) {
-        const rota_plan_segment *segment = &plan->segments[s];
-        rota_device *device = plan->parts[segment->part].device;
-        const bool parks = parking >> device->index & 1u;
-        const bool is_first = !(started[device->index] >> segment->queue & 1u);
-        uint32_t queue = segment->queue;
-        if (parks) {
-            uint8_t *lane = &lanes[segment->part][segment->queue];
-            if (is_first) *lane = (uint8_t)rota_siding_choose(&aheads[segment->part]);
-            queue = *lane;
-        }
-        rota_work *work = rota_work_add(submission, device, queue, ROTA_WORK_SEGMENT, s);
-        work->parks = parks;
-        uint64_t point = rota_work_point(work);
-        submission->segment_points[s] = point;
-        if (known)
-            rota_replay_want(runtime, wanted, run, base, s);
-        else
-            want_external(runtime, wanted, submission, s, device, point, base, &notes);
-        for (uint32_t w = 0; w < segment->wait_count; w++)
-            rota_wanted_add(wanted, runtime->queue_count,
-                            submission->segment_points[plan->segment_waits[segment->first_wait + w]]);
-        if (run->direct_count) rota_deliver_segment(runtime, wanted, submission, s, point, &direct);
-        if (run->has_arena && is_first)
-            rota_wanted_add(wanted, runtime->queue_count, run->arena_points[arena]);
-        rota_hazard_settle(runtime, wanted, work);
-        rota_siding_note(work, parks ? &aheads[segment->part] : NULL);
-        if (!is_made) rota_chain_note_making(work, run->parts[0].device);
-        if (instance_hold != ROTA_POINT_NONE && is_first) add_hold(submission, work, instance_hold);
-        if (work->wait_count | work->hold_count) rota_chain_note(runtime, wanted, work);
-        started[device->index] |= (uint64_t)1 << segment->queue;
+    if (!r.known) r.parking = choose_parking(runtime, submission, is_late, false, r.arena, r.aheads);
+    r.notes = r.notes && !r.parking; /* whose waits are for queues of its own */
+    for (uint32_t s = 0; s < plan->segment_count; s++) sequence_segment(&r, s);
+    if (!r.known) place_written(submission);
+    rota_replay_end(runtime, run, r.base, timelines, r.known, r.notes,
+                    submission->transfer_count != 0 || r.parking);
+    if (r.parking) begin_parking(runtime, submission);
+    const uint64_t final = submission->segment_points[plan->final_segment];
+    if (run->has_arena) run->arena_points[r.arena] = final;
+    run->instances[submission->instance].last_point = final;
+    run->last_point = final;
+    return final;
+}
+
+/* Room for its works, but for what it moves between devices: that is not known before its arguments are. */
+static bool take_arguments(rota_sequencing *s) {
+    rota_submission *submission = s->submission;
+    const rota_plan *plan = submission->plan;
+    const uint32_t words = plan->run->payload_words;
+    if (s->has_record &&
+        rota_submission_reserve(s->runtime, submission, plan->segment_count, plan->segment_count, 0, words)) {
+        if (words) memcpy(submission->payload, s->words, words * sizeof *submission->payload);
+        return true;
     }
-    if (!known) place_written(submission);
-    rota_replay_end(runtime, run, base, timelines, known, notes, submission->transfer_count != 0 || parking);
-    submission->parked = parking != 0;
-    if (parking) {
-        ra_store_relaxed(&run->parked, ra_load_relaxed(&run->parked) + 1);
-        runtime->parked++;
+    /* Without room for the arguments they are read where the caller left them. */
+    s->own_payload = submission->payload;
+    submission->payload = s->words;
+    return false;
+}
+
+bool rota_kind_plan_sequence(rota_sequencing *s) {
+    rota_runtime *runtime = s->runtime;
+    rota_submission *submission = s->submission;
+    rota_plan *plan = submission->plan = s->object;
+    rota_plan_run *run = plan->run;
+    uint32_t moves = 0;
+    if (s->has_record) run->unreaped++;
+    bool ok = take_arguments(s);
+    submission->hosted = run->has_staging && plan->transfer_count > plan->input_count;
+    ok = ok && check(s, &moves) &&
+         (moves == 0 || rota_submission_reserve(runtime, submission, plan->segment_count + 2u * moves,
+                                                plan->segment_count, moves, run->payload_words)) &&
+         rota_deliver_outputs(runtime, s->wanted, submission);
+    ra_store_relaxed(&submission->inputs_left, run->stages_inputs ? plan->input_count : 0);
+    if (!ok) return false;
+    const uint32_t state =
+        (submission->hosted ? ROTA_CELL_HOSTED : 0u) |
+        (plan->part_count > 1 || rota_submission_comes_after_others(submission) ? ROTA_CELL_SPREAD : 0u) |
+        (plan->input_count ? 0u : ROTA_CELL_TAKEN);
+    if (state) (void)ra_fetch_or_acq_rel(&submission->cell->state, state);
+    s->final = make_works(runtime, s->wanted, submission);
+    return true;
+}
+
+void rota_kind_plan_for_written(rota_runtime *runtime, const rota_submission *submission, rota_written_fn fn,
+                                void *user) {
+    const rota_plan *plan = submission->plan;
+    for (uint32_t e = 0; e < plan->external_count; e++) {
+        const rota_plan_external *external = &plan->externals[e];
+        if (!(external->flags & ROTA_EXTERNAL_WRITE)) continue;
+        uint64_t begin;
+        const rota_buffer *root = rota_submission_root(submission, external, &begin);
+        fn(runtime, submission, root, begin, begin + external->size_bytes, user);
     }
-    *out_final = submission->segment_points[plan->final_segment];
-    if (run->has_arena) run->arena_points[arena] = *out_final;
-    run->instances[submission->instance].last_point = *out_final;
-    run->last_point = *out_final;
-    run->unreaped++;
+}
+
+/* ---- Ended ---- */
+
+/* A replay's end is that of its last segment, which comes after all others and by which its ticket ends: what
+ * is published afterwards of other queues is no part of what who waits for the ticket waits for. */
+void rota_kind_plan_note_end(rota_runtime *runtime, const rota_submission *submission) {
+    if (submission->submitted_ns == 0) return;
+    rota_plan_run *run = submission->plan->run;
+    uint64_t final = submission->final_point;
+    uint64_t completed_ns =
+        rota_stamps_take(rota_runtime_timeline(runtime, final)->stamps, rota_point_value(final));
+    (void)pthread_mutex_lock(&runtime->times_mutex);
+    run->times = (rota_plan_replay_times){submission->submitted_ns, submission->sequenced_ns,
+                                          ra_load_relaxed(&submission->handed_over_ns), completed_ns,
+                                          submission->number};
+    run->times_instance = submission->instance;
+    (void)pthread_mutex_unlock(&runtime->times_mutex);
+}
+
+void rota_kind_plan_uncount(rota_runtime *runtime, rota_submission *submission) {
+    if (submission->parked) end_parking(runtime, submission);
+}
+
+/* Its marks are those of memory of its own. */
+void rota_kind_plan_end(rota_runtime *runtime, rota_submission *submission) {
+    if (ra_load_relaxed(&runtime->poison_active)) rota_poison_drop(runtime, submission);
+}
+
+void rota_kind_plan_forget(const rota_submission *submission) {
+    submission->plan->run->unreaped--;
 }
 
 /* ---- Prepared, by a submit thread ---- */
@@ -336,7 +453,7 @@ static rota_status wait_for_outputs(rota_runtime *runtime, rota_submission *subm
     return ROTA_OK;
 }
 
-rota_status rota_kind_plan_prepare(rota_work *work, rota_exec_work *out) {
+rota_status rota_segment_prepare(rota_work *work, rota_exec_work *out) {
     rota_submission *submission = work->submission;
     rota_plan *plan = submission->plan;
     rota_plan_run *run = plan->run;
@@ -368,4 +485,56 @@ rota_status rota_kind_plan_prepare(rota_work *work, rota_exec_work *out) {
     out->segment = segment->index;
     out->block = plan->word_count ? submission->payload : NULL;
     return ROTA_OK;
+}
+
+bool rota_segment_is_decided(const rota_work *work) {
+    const rota_submission *submission = work->submission;
+    return !work->parks ||
+           rota_run_instance_is_decided(&submission->plan->run->instances[submission->instance]);
+}
+
+/* ---- Described, by who waits for it ---- */
+
+const char *rota_kind_plan_name(const rota_submission *submission) {
+    return submission->plan->name;
+}
+
+static void describe_segment(const rota_submission *submission, const rota_work *work, char *text,
+                             size_t capacity, size_t *length) {
+    const rota_plan *plan = submission->plan;
+    const rota_plan_segment *segment = &plan->segments[work->segment];
+    const rota_plan_part *part = &plan->parts[segment->part];
+    const rota_exec_segment *commands = &part->desc.segments[segment->index];
+    if (commands->command_count > 0) {
+        uint32_t first = part->desc.commands[commands->first_command].node;
+        uint32_t last = part->desc.commands[commands->first_command + commands->command_count - 1].node;
+        rota_append(text, capacity, length, ", segment %u of queue %u on '%s' from node '%s' to node '%s'",
+                    work->segment, work->queue, work->device->id, rota_plan_node_name(part, first),
+                    rota_plan_node_name(part, last));
+    }
+    const rota_exec_device_vtable *vtable = work->device->exec->vtable;
+    rota_plan_run *run = plan->run;
+    uint32_t node;
+    if (vtable->stuck_node && ra_load_acquire(&run->instances[submission->instance].created) &&
+        vtable->stuck_node(work->device->exec, run->instances[submission->instance].parts[segment->part],
+                           &node))
+        rota_append(text, capacity, length, ", stuck at node '%s'", rota_plan_node_name(part, node));
+}
+
+/* The smallest segment that has not passed. */
+void rota_kind_plan_describe(rota_runtime *runtime, const rota_submission *submission, char *text,
+                             size_t capacity, size_t *length) {
+    const rota_plan *plan = submission->plan;
+    const rota_work *smallest = NULL;
+    uint32_t smallest_size = UINT32_MAX;
+    for (uint32_t i = 0; i < submission->work_count; i++) {
+        const rota_work *work = &submission->works[i];
+        if (work->step == 0 || rota_point_passed(runtime, rota_work_point(work))) continue;
+        const rota_plan_segment *segment = &plan->segments[work->segment];
+        const uint32_t size = plan->parts[segment->part].desc.segments[segment->index].command_count;
+        if (size == 0 || size >= smallest_size) continue;
+        smallest = work;
+        smallest_size = size;
+    }
+    if (smallest) describe_segment(submission, smallest, text, capacity, length);
 }

@@ -1,23 +1,25 @@
-/* A replay of a plan. Internal; not installed. */
+/* A replay of a plan: as rota_kind and rota_work_row say (kinds.h). Internal; not installed. */
 #ifndef ROTA_SCHED_RUNTIME_KINDS_PLAN_H
 #define ROTA_SCHED_RUNTIME_KINDS_PLAN_H
 
-#include "sched/runtime_internal.h"
+#include "sched/runtime/kinds/sequencing.h"
 
-/* ---- The sequencer's ---- */
+/* ---- The submission ---- */
 
-/* Whether it can run: its devices are there, and what it reads; counts the moves that takes. On failure the
- * cause and status of the ticket. */
-bool rota_kind_plan_check(rota_runtime *runtime, rota_submission *submission, uint32_t *moves,
-                          rota_reason *out_reason, rota_status *out_status);
-/* Makes its works; *out_final is the point of its end. */
-void rota_kind_plan_sequence(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
-                             uint64_t *out_final);
-/* A replay that was to wait has ended. */
-void rota_kind_plan_end_parking(rota_runtime *runtime, rota_submission *submission);
+const char *rota_kind_plan_name(const rota_submission *submission);
+void rota_kind_plan_describe(rota_runtime *runtime, const rota_submission *submission, char *text,
+                             size_t capacity, size_t *length);
+bool rota_kind_plan_sequence(rota_sequencing *sequencing);
+void rota_kind_plan_for_written(rota_runtime *runtime, const rota_submission *submission, rota_written_fn fn,
+                                void *user);
+void rota_kind_plan_note_end(rota_runtime *runtime, const rota_submission *submission);
+void rota_kind_plan_uncount(rota_runtime *runtime, rota_submission *submission);
+void rota_kind_plan_end(rota_runtime *runtime, rota_submission *submission);
+void rota_kind_plan_forget(const rota_submission *submission);
 
-/* ---- The submit thread's ---- */
+/* ---- Its segments; what they touch: plan_touch.h ---- */
 
-rota_status rota_kind_plan_prepare(rota_work *work, rota_exec_work *out);
+rota_status rota_segment_prepare(rota_work *work, rota_exec_work *out);
+bool rota_segment_is_decided(const rota_work *work);
 
 #endif

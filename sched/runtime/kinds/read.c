@@ -1,6 +1,6 @@
-/* Bytes of a buffer to the host: sequenced, a work for each device that has some, and prepared by submit
- * threads. */
+/* Bytes of a buffer to the host: a work for each device that has some. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "sched/runtime/kinds/move.h"
 #include "sched/runtime/kinds/read.h"
@@ -8,11 +8,59 @@
 #include "sched/runtime_internal.h"
 #include "sched/submission.h"
 
-const rota_extent *rota_host_read_extents(const rota_work *work, uint32_t *out_count) {
-    const rota_host_read *read = work->submission->read;
-    *out_count = read->parts[work->segment].extent_count;
-    return &read->extents[read->parts[work->segment].first_extent];
+/* ---- What it holds ---- */
+
+void rota_host_read_return_staging(rota_host_read *read) {
+    for (uint32_t p = 0; p < read->part_count; p++) {
+        rota_staging_release(read->parts[p].down);
+        read->parts[p].down = NULL;
+    }
+    if (!read->is_returned) rota_staging_return(read->runtime, read->size);
+    read->is_returned = true;
 }
+
+void rota_host_read_release(rota_host_read *read) {
+    if (ra_fetch_sub_acq_rel(&read->references, 1) != 1) return;
+    rota_host_read_return_staging(read);
+    if (read->extents != &read->one_extent) free(read->extents);
+    if (read->parts != &read->one_part) free(read->parts);
+    free(read);
+}
+
+void rota_host_read_deliver(rota_host_read *read, uint8_t *out) {
+    for (uint32_t p = 0; p < read->part_count; p++) {
+        rota_read_part *part = &read->parts[p];
+        const rota_extent *extent = &read->extents[part->first_extent];
+        uint64_t done = 0; /* of the extent */
+        for (const rota_staging *block = part->down; block; block = block->more)
+            for (uint64_t at = 0; at < block->used;) {
+                if (done == extent->size) {
+                    extent++;
+                    done = 0;
+                }
+                uint64_t left = extent->size - done, here = block->used - at,
+                         bytes = left < here ? left : here;
+                memcpy(out + (extent->offset - read->offset) + done,
+                       (const uint8_t *)block->memory->host + at, bytes);
+                done += bytes;
+                at += bytes;
+            }
+    }
+    rota_host_read_return_staging(
+        read); /* at once, not when the sequencer next recycles, which looks at it only afterwards */
+}
+
+void rota_kind_read_drop(void *object) {
+    rota_host_read_release(object);
+}
+
+void rota_kind_read_end(rota_runtime *runtime, rota_submission *submission) {
+    (void)runtime;
+    if (submission->read) rota_host_read_release(submission->read);
+    submission->read = NULL; /* once, though the submission may be kept */
+}
+
+/* ---- Sequenced ---- */
 
 /* Cuts what is read into extents, those of one device together; false without memory. */
 static bool make_parts(rota_runtime *runtime, rota_host_read *read) {
@@ -68,57 +116,102 @@ static bool deliver_read(rota_runtime *runtime, rota_wanted *wanted, rota_submis
     return true;
 }
 
-/* A work for each device that some of the bytes come from. */
-bool rota_kind_read_sequence(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
-                             uint64_t *out_final, rota_reason *out_reason, rota_status *out_status) {
-    rota_host_read *read = submission->read;
+/* A work for each device that some of the bytes come from; returns the point of the last one's end. */
+static uint64_t make_works(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission) {
+    const rota_host_read *read = submission->read;
     rota_residency *residency = read->residency;
-    uint32_t unused = 0;
-    rota_copies_drop_failed(runtime, residency, read->offset, read->offset + read->size);
-    rota_hazard_fold(residency, read->offset, read->offset + read->size);
-    if (!rota_incoming_check(runtime, submission, residency, read->offset, read->offset + read->size, 0,
-                             "read", &unused, out_reason, out_status))
-        return false;
-    if (!make_parts(runtime, read) ||
-        !rota_submission_reserve(runtime, submission, read->part_count, 1, 1, 1) ||
-        !deliver_read(runtime, wanted, submission)) {
-        *out_status = ROTA_OUT_OF_MEMORY;
-        out_reason->cause =
-            rota_cause_new(runtime, ROTA_OUT_OF_MEMORY, "read of buffer '%s': no host memory for it",
-                           residency->buffer->name);
-        return false;
-    }
+    uint64_t final = ROTA_POINT_NONE;
     for (uint32_t p = 0; p < read->part_count; p++) {
         rota_read_part *part = &read->parts[p];
         rota_ahead ahead = {.device = part->device, .queues = 1u << part->device->io_queue};
-        if (p > 0) rota_ahead_add(&ahead, *out_final);
+        if (p > 0) rota_ahead_add(&ahead, final);
         for (uint32_t e = part->first_extent; e < part->first_extent + part->extent_count; e++)
             rota_ahead_access(&ahead, residency, read->extents[e].offset,
                               read->extents[e].offset + read->extents[e].size, false);
         rota_work_provide(runtime, &ahead, part->size, ROTA_EXEC_MEMORY_HOST_READ, &part->down);
         rota_work *work = rota_work_add_copy(submission, &ahead, ROTA_WORK_READ, p);
         /* The last one stands for all. */
-        if (p > 0) rota_wanted_add(wanted, runtime->queue_count, *out_final);
-        *out_final = rota_work_point(work);
+        if (p > 0) rota_wanted_add(wanted, runtime->queue_count, final);
+        final = rota_work_point(work);
         for (uint32_t e = part->first_extent; e < part->first_extent + part->extent_count; e++)
             rota_hazard_read(runtime, wanted, residency, read->extents[e].offset,
-                             read->extents[e].offset + read->extents[e].size, *out_final);
+                             read->extents[e].offset + read->extents[e].size, final);
         rota_work_settle(runtime, wanted, work, &ahead);
         if (!submission->kept_in && rota_siding_keeps(work)) rota_keeping_begin(submission, residency, 0);
     }
+    return final;
+}
+
+bool rota_kind_read_sequence(rota_sequencing *s) {
+    rota_runtime *runtime = s->runtime;
+    rota_submission *submission = s->submission;
+    rota_host_read *read = submission->read = s->object;
+    rota_residency *residency = read->residency;
+    uint32_t unused = 0;
+    submission->kept_in = NULL;
+    rota_submission_note_name(submission, residency->buffer->name);
+    if (!s->has_record) return false;
+    rota_copies_drop_failed(runtime, residency, read->offset, read->offset + read->size);
+    rota_hazard_fold(residency, read->offset, read->offset + read->size);
+    if (!rota_incoming_check(s, residency, read->offset, read->offset + read->size, 0, "read", &unused))
+        return false;
+    if (!make_parts(runtime, read) ||
+        !rota_submission_reserve(runtime, submission, read->part_count, 1, 1, 1) ||
+        !deliver_read(runtime, s->wanted, submission)) {
+        s->status = ROTA_OUT_OF_MEMORY;
+        s->reason.cause =
+            rota_cause_new(runtime, ROTA_OUT_OF_MEMORY, "read of buffer '%s': no host memory for it",
+                           residency->buffer->name);
+        return false;
+    }
+    s->final = make_works(runtime, s->wanted, submission);
     return true;
 }
 
-rota_status rota_kind_read_prepare(rota_work *work, rota_exec_work *out) {
+/* ---- Its works ---- */
+
+/* The extents that the work takes from its device. */
+static const rota_extent *extents_of(const rota_work *work, uint32_t *out_count) {
+    const rota_host_read *read = work->submission->read;
+    *out_count = read->parts[work->segment].extent_count;
+    return &read->extents[read->parts[work->segment].first_extent];
+}
+
+rota_need rota_read_need(const rota_work *work) {
+    rota_read_part *part = &work->submission->read->parts[work->segment];
+    return (rota_need){&part->down, part->size, ROTA_EXEC_MEMORY_HOST_READ};
+}
+
+rota_status rota_read_prepare(rota_work *work, rota_exec_work *out) {
     const rota_host_read *read = work->submission->read;
     const rota_read_part *part = &read->parts[work->segment];
     uint32_t count;
-    const rota_extent *extents = rota_host_read_extents(work, &count);
-    rota_status status = rota_need_take(work);
+    const rota_extent *extents = extents_of(work, &count);
+    rota_status status = rota_need_take(work, rota_read_need(work));
     if (status == ROTA_OK)
         status = rota_staging_copies_in(
             part->down, ra_load_acquire(&read->residency->memory[work->device->index]), extents, count, out);
     return status == ROTA_OK
                ? status
                : rota_fail_context(status, "read of buffer '%s': ", read->residency->buffer->name);
+}
+
+bool rota_read_touch_node(rota_runtime *runtime, const rota_work *work, const void *owner, uint32_t node,
+                          rota_touch_fn fn, void *user) {
+    (void)owner, (void)node;
+    const rota_host_read *read = work->submission->read;
+    uint32_t count;
+    const rota_extent *extents = extents_of(work, &count);
+    for (uint32_t e = 0; e < count; e++) {
+        const rota_place where =
+            rota_place_of_copy(read->residency, work->device, extents[e].offset, extents[e].size);
+        if (fn(runtime, work, &where, ROTA_READ, user)) return true;
+    }
+    return false;
+}
+
+bool rota_read_touch(rota_runtime *runtime, const rota_work *work, rota_touch_fn before, rota_touch_fn after,
+                     void *user) {
+    (void)after;
+    return before && rota_read_touch_node(runtime, work, NULL, 0, before, user);
 }

@@ -16,7 +16,7 @@ void rota_keeping_begin(rota_submission *submission, rota_residency *residency, 
     ra_store_relaxed(&residency->kept, ra_load_relaxed(&residency->kept) + 1);
 }
 
-void rota_keeping_end(rota_submission *submission) {
+static void keeping_end(rota_submission *submission) {
     rota_residency *residency = submission->kept_in;
     if (!residency) return;
     ra_store_relaxed(&residency->kept_bytes,
@@ -61,10 +61,6 @@ void rota_submission_note_name(rota_submission *submission, const char *name) {
     if (length >= sizeof submission->name) length = sizeof submission->name - 1;
     memcpy(submission->name, name, length);
     submission->name[length] = 0;
-}
-
-const char *rota_submission_plan_name(const rota_submission *submission) {
-    return submission->kind == ROTA_RECORD_PLAN ? submission->plan->name : "host access";
 }
 
 /* Whether the device has memory of the residency with what `valid` says. */
@@ -113,44 +109,54 @@ void rota_copies_drop_failed(rota_runtime *runtime, rota_residency *residency, u
 
 /* Whether bytes [begin, end) can be had where `there` says (as rota_range.valid; 0: by the host); counts the
  * moves that takes. On failure the cause and status of the ticket. */
-bool rota_incoming_check(rota_runtime *runtime, rota_submission *submission, rota_residency *residency,
-                         uint64_t begin, uint64_t end, rota_places there, const char *node, uint32_t *moves,
-                         rota_reason *out_reason, rota_status *out_status) {
+bool rota_incoming_check(rota_sequencing *s, rota_residency *residency, uint64_t begin, uint64_t end,
+                         rota_places there, const char *node, uint32_t *moves) {
+    rota_runtime *runtime = s->runtime;
+    const rota_submission *submission = s->submission;
+    const char *plan_name = submission->plan ? submission->plan->name : "host access";
     for (const rota_range *range = rota_ranges_find(residency, begin); range && range->begin < end;
          range = range->next) {
         if (range->valid & there) continue;
         uint64_t from = range->begin > begin ? range->begin : begin, to = range->end < end ? range->end : end;
         if (range->valid == 0) {
-            if (rota_poison_find(runtime, residency->buffer, from, to, submission->number, out_reason)) {
-                *out_status = rota_cause_inherited(out_reason->cause);
+            if (rota_poison_find(runtime, residency->buffer, from, to, submission->number, &s->reason)) {
+                s->status = rota_cause_inherited(s->reason.cause);
                 return false;
             }
-            *out_status = ROTA_UNDEFINED_DATA;
-            out_reason->number = submission->number;
-            out_reason->cause = rota_cause_new(
+            s->status = ROTA_UNDEFINED_DATA;
+            s->reason.number = submission->number;
+            s->reason.cause = rota_cause_new(
                 runtime, ROTA_UNDEFINED_DATA,
                 "plan '%s', submission " ROTA_CAUSE_NUMBER ", node '%s' reads bytes [%llu, %llu) of buffer "
                 "'%s', which nothing wrote",
-                rota_submission_plan_name(submission), node, (unsigned long long)from, (unsigned long long)to,
-                residency->buffer->name);
+                plan_name, node, (unsigned long long)from, (unsigned long long)to, residency->buffer->name);
             return false;
         }
         rota_device *lost = rota_residency_holder(runtime, residency, range->valid);
         if (rota_device_is_lost(lost)) {
             const rota_cause *cause = ra_load_acquire(&lost->lost_cause);
-            *out_status = ROTA_DEVICE_LOST;
-            out_reason->number = submission->number;
-            out_reason->cause = rota_cause_new(
-                runtime, ROTA_DEVICE_LOST,
-                "plan '%s', submission " ROTA_CAUSE_NUMBER
-                ": bytes [%llu, %llu) of buffer '%s' were only on device '%s': %s",
-                rota_submission_plan_name(submission), (unsigned long long)from, (unsigned long long)to,
-                residency->buffer->name, lost->id, cause ? cause->message : "device lost");
+            s->status = ROTA_DEVICE_LOST;
+            s->reason.number = submission->number;
+            s->reason.cause =
+                rota_cause_new(runtime, ROTA_DEVICE_LOST,
+                               "plan '%s', submission " ROTA_CAUSE_NUMBER
+                               ": bytes [%llu, %llu) of buffer '%s' were only on device '%s': %s",
+                               plan_name, (unsigned long long)from, (unsigned long long)to,
+                               residency->buffer->name, lost->id, cause ? cause->message : "device lost");
             return false;
         }
         (*moves)++;
     }
     return true;
+}
+
+const char *rota_kind_host_name(const rota_submission *submission) {
+    return submission->name;
+}
+
+void rota_kind_host_uncount(rota_runtime *runtime, rota_submission *submission) {
+    (void)runtime;
+    keeping_end(submission);
 }
 
 /* ---- Works ---- */
@@ -236,6 +242,7 @@ static void move_range(rota_runtime *runtime, rota_wanted *wanted, rota_submissi
     if (!to->exec->caps.unified_host)
         rota_work_provide(runtime, &ahead, end - begin, ROTA_EXEC_MEMORY_HOST_WRITE, &transfer->up);
     rota_work *in = rota_work_add_copy(submission, &ahead, ROTA_WORK_MIGRATE_IN, index);
+    in->by_host = true;
     rota_wanted_add(wanted, runtime->queue_count, out_point);
     transfer->unwritten_count = rota_hazard_move(runtime, wanted, residency, begin, end, rota_work_point(in),
                                                  to, submission->unwritten + first);

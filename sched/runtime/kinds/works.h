@@ -2,18 +2,19 @@
 #ifndef ROTA_SCHED_RUNTIME_KINDS_WORKS_H
 #define ROTA_SCHED_RUNTIME_KINDS_WORKS_H
 
-#include "sched/runtime_internal.h"
+#include "sched/runtime/kinds/sequencing.h"
 
 /* The host's access to the buffer waits for more than copies: it is counted there until it is over. */
 void rota_keeping_begin(rota_submission *submission, rota_residency *residency, uint64_t bytes);
-void rota_keeping_end(rota_submission *submission);
 
 /* Room for so many of each; contents are not kept. False: no host memory. */
 bool rota_submission_reserve(rota_runtime *runtime, rota_submission *submission, uint64_t works,
                              uint64_t segments, uint64_t transfers, uint64_t payload);
 /* Of the buffer that is read or written. */
 void rota_submission_note_name(rota_submission *submission, const char *name);
-const char *rota_submission_plan_name(const rota_submission *submission);
+/* Of rota_kind, for accesses of the host's. */
+const char *rota_kind_host_name(const rota_submission *submission);
+void rota_kind_host_uncount(rota_runtime *runtime, rota_submission *submission);
 /* Whether the completer is to deliver others' bytes to the same memory first. */
 static inline bool rota_submission_comes_after_others(const rota_submission *submission) {
     return submission->hosted && (submission->delivery.wait_count || submission->delivery.point_count);
@@ -29,10 +30,9 @@ uint64_t rota_residency_end_of_same(rota_residency *residency, uint64_t at, uint
  * there, and is made again if it is needed. Not before who wrote or moved the bytes last is through. */
 void rota_copies_drop_failed(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end);
 /* Whether bytes [begin, end) can be had where `there` says (as rota_range.valid; 0: by the host); counts the
- * moves that takes. On failure the cause and status of the ticket. */
-bool rota_incoming_check(rota_runtime *runtime, rota_submission *submission, rota_residency *residency,
-                         uint64_t begin, uint64_t end, rota_places there, const char *node, uint32_t *moves,
-                         rota_reason *out_reason, rota_status *out_status);
+ * moves that takes. On failure status and reason say why not. */
+bool rota_incoming_check(rota_sequencing *sequencing, rota_residency *residency, uint64_t begin, uint64_t end,
+                         rota_places there, const char *node, uint32_t *moves);
 /* Moves what of bytes [begin, end) the device has not to it. */
 void rota_bytes_bring(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
                       rota_residency *residency, uint64_t begin, uint64_t end, rota_device *device);

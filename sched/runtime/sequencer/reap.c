@@ -1,5 +1,5 @@
 /* What has ended is recycled, and what a lost device left fails. The sequencer's. */
-#include "sched/runtime/kinds/plan.h"
+#include "sched/runtime/kinds/kinds.h"
 #include "sched/runtime/kinds/works.h"
 #include "sched/runtime/sequencer/reap.h"
 #include "sched/runtime/sequencer/submission_pool.h"
@@ -18,22 +18,6 @@ static void remove_undelivered(rota_runtime *runtime, const rota_submission *sub
         after->undelivered_before = before;
     else
         runtime->undelivered_last = before;
-}
-
-/* A replay's end is that of its last segment, which comes after all others and by which its ticket ends: what
- * is published afterwards of other queues is no part of what who waits for the ticket waits for. */
-static void note_times(rota_runtime *runtime, rota_submission *submission) {
-    if (submission->submitted_ns == 0 || submission->kind != ROTA_RECORD_PLAN) return;
-    rota_plan_run *run = submission->plan->run;
-    uint64_t final = submission->final_point;
-    uint64_t completed_ns =
-        rota_stamps_take(rota_runtime_timeline(runtime, final)->stamps, rota_point_value(final));
-    (void)pthread_mutex_lock(&runtime->times_mutex);
-    run->times = (rota_plan_replay_times){submission->submitted_ns, submission->sequenced_ns,
-                                          ra_load_relaxed(&submission->handed_over_ns), completed_ns,
-                                          submission->number};
-    run->times_instance = submission->instance;
-    (void)pthread_mutex_unlock(&runtime->times_mutex);
 }
 
 static void release_transfers(rota_submission *submission) {
@@ -57,32 +41,16 @@ static void fail_for_loss(rota_runtime *runtime, rota_submission *submission, co
     tell_completer(runtime);
 }
 
-/* Of moves that have ended; of those that a lost device did not get its thread gives it back (move.c). */
-static void release_ended_transfers(rota_runtime *runtime, rota_submission *submission) {
-    for (uint32_t i = 0; i < submission->work_count; i++) {
-        const rota_work *work = &submission->works[i];
-        if (work->kind != ROTA_WORK_MIGRATE_IN || !rota_point_passed(runtime, rota_work_point(work)))
-            continue;
-        rota_transfer *transfer = &submission->transfers[work->segment];
-        rota_staging_release(transfer->up);
-        transfer->up = NULL;
-        /* The first half, where there is one; until it has passed its device's thread may look at `down`. */
-        if (runtime->devices[transfer->from]->exec->caps.unified_host ||
-            !rota_point_passed(runtime, rota_work_point(work - 1)))
-            continue;
-        rota_staging_release(transfer->down);
-        transfer->down = NULL;
-    }
-}
-
 /* A lost device, or the thread that hands works to it, may still touch the submission: it is kept until
  * close, and with it its plan. */
 static void keep(rota_runtime *runtime, rota_submission *submission) {
     rota_chunk_ended(submission->chunk); /* it has failed, which is done once */
     rota_deliver_end(runtime, submission);
-    if (submission->parked) rota_kind_plan_end_parking(runtime, submission);
-    if (submission->kind != ROTA_RECORD_PLAN) rota_keeping_end(submission);
-    release_ended_transfers(runtime, submission);
+    rota_kinds[submission->kind].uncount(runtime, submission);
+    for (uint32_t i = 0; i < submission->work_count; i++) {
+        const rota_work_row *row = rota_work_row_of(&submission->works[i]);
+        if (row->release) row->release(runtime, &submission->works[i]);
+    }
     submission->next = runtime->stranded;
     runtime->stranded = submission;
 }
@@ -93,7 +61,7 @@ static bool is_at_work(rota_runtime *runtime, const rota_submission *submission)
     for (uint32_t i = 0; i < submission->work_count; i++) {
         const rota_work *work = &submission->works[i];
         /* Acquire: with look_for_loss. What moves have of staging memory is given back at their end. */
-        if (work->kind == ROTA_WORK_SEGMENT && ra_load_acquire(&work->in_vain)) continue;
+        if (work->step != 0 && ra_load_acquire(&work->in_vain)) continue;
         if (!rota_device_is_lost(work->device) && !rota_point_passed(runtime, rota_work_point(work)))
             return true;
     }
@@ -152,29 +120,24 @@ static const rota_device *left_behind(rota_runtime *runtime, const rota_submissi
     return NULL;
 }
 
-void rota_poison_end(rota_runtime *runtime, rota_submission *submission) {
-    const rota_moment before = {submission->number - 1, UINT32_MAX};
+/* In copies that the submission did not write these bytes are none that anybody could still read. Unlike a
+ * plan's own buffers, what was bound to its slots, or was written by the host, may be gone: its last use has
+ * passed. It is but compared with what marks name, and those of another buffer in its place are of later
+ * submissions. */
+static void heal_older(rota_runtime *runtime, const rota_submission *submission, const rota_buffer *root,
+                       uint64_t begin, uint64_t end, void *user) {
+    (void)user;
+    const rota_place where = rota_place_of_buffer(root, begin, end);
+    rota_failed_ranges_heal(runtime, &where, (rota_moment){submission->number - 1, UINT32_MAX});
+}
+
+/* The submission has ended: its marks of memory that it had for itself go, and older ones that it wrote over.
+ */
+static void end_marks(rota_runtime *runtime, const rota_submission *submission) {
+    const rota_kind *kind = &rota_kinds[submission->kind];
     (void)pthread_mutex_lock(&runtime->poison_mutex);
     rota_failed_ranges_remove(runtime, rota_marks_take_of(&runtime->poisons, submission));
-    /* In copies that it did not write these bytes are none that anybody could still read. Unlike a plan's own
-     * buffers, what was bound to its slots, or was written by the host, may be gone: its last use has passed.
-     * It is but compared with what marks name, and those of another buffer in its place are of later
-     * submissions. */
-    if (submission->kind == ROTA_RECORD_PLAN) {
-        const rota_plan *plan = submission->plan;
-        for (uint32_t e = 0; e < plan->external_count; e++) {
-            const rota_plan_external *external = &plan->externals[e];
-            if (!(external->flags & ROTA_EXTERNAL_WRITE)) continue;
-            uint64_t begin;
-            const rota_buffer *root = rota_submission_root(submission, external, &begin);
-            rota_place where = rota_place_of_buffer(root, begin, begin + external->size_bytes);
-            rota_failed_ranges_heal(runtime, &where, before);
-        }
-    } else if (submission->kind == ROTA_RECORD_WRITE) {
-        const rota_host_write *write = &submission->write;
-        rota_place where = rota_place_of_buffer(write->buffer, write->offset, write->offset + write->size);
-        rota_failed_ranges_heal(runtime, &where, before);
-    }
+    if (kind->for_written) kind->for_written(runtime, submission, heal_older, NULL);
     (void)pthread_mutex_unlock(&runtime->poison_mutex);
 }
 
@@ -187,9 +150,10 @@ static void put_away(rota_runtime *runtime, rota_submission *submission, const r
         keep(runtime, submission);
         return;
     }
-    note_times(runtime, submission); /* of all its parts */
+    const rota_kind *kind = &rota_kinds[submission->kind];
+    if (kind->note_end) kind->note_end(runtime, submission); /* of all its parts */
     release_transfers(submission);
-    if (ra_load_relaxed(&runtime->poison_active)) rota_poison_end(runtime, submission);
+    if (ra_load_relaxed(&runtime->poison_active)) end_marks(runtime, submission);
     rota_submission_let_go(runtime, submission);
 }
 

@@ -1,11 +1,5 @@
 /* One record in order: number, hazards, instance, works. The sequencer's. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "sched/runtime/kinds/plan.h"
-#include "sched/runtime/kinds/read.h"
-#include "sched/runtime/kinds/works.h"
-#include "sched/runtime/kinds/write.h"
+#include "sched/runtime/kinds/kinds.h"
 #include "sched/runtime/sequencer/record.h"
 #include "sched/runtime/sequencer/submission_pool.h"
 #include "sched/runtime/shared/stats.h"
@@ -29,25 +23,23 @@ static uint64_t oldest_unfinished(rota_runtime *runtime, uint64_t number) {
     return number;
 }
 
+typedef struct unwritten {
+    rota_reason reason;
+    uint64_t oldest; /* no unfinished submission is older */
+} unwritten;
+
+static void mark_range(rota_runtime *runtime, const rota_submission *submission, const rota_buffer *root,
+                       uint64_t begin, uint64_t end, void *user) {
+    const unwritten *failed = user;
+    rota_poison_mark(runtime, root, begin, end, submission->number, failed->reason, failed->oldest);
+}
+
 /* What the submission should have written has failed. */
-static void mark_unwritten(rota_runtime *runtime, rota_submission *submission, rota_reason reason) {
-    const uint64_t oldest = oldest_unfinished(runtime, submission->number);
-    if (submission->kind == ROTA_RECORD_PLAN) {
-        const rota_plan *plan = submission->plan;
-        for (uint32_t e = 0; e < plan->external_count; e++) {
-            const rota_plan_external *external = &plan->externals[e];
-            if (!(external->flags & ROTA_EXTERNAL_WRITE)) continue;
-            uint64_t begin;
-            rota_residency *residency = rota_submission_external(submission, external, &begin);
-            rota_poison_mark(runtime, residency->buffer, begin, begin + external->size_bytes,
-                             submission->number, reason, oldest);
-        }
-    } else if (submission->kind == ROTA_RECORD_WRITE) {
-        const rota_host_write *write = &submission->write;
-        rota_poison_mark(runtime, write->residency->buffer, write->offset, write->offset + write->size,
-                         submission->number, reason, oldest);
-        rota_host_write_drop(write);
-    }
+static void mark_unwritten(rota_runtime *runtime, const rota_submission *submission, rota_reason reason) {
+    const rota_kind *kind = &rota_kinds[submission->kind];
+    unwritten failed = {reason, oldest_unfinished(runtime, submission->number)};
+    if (kind->for_written) kind->for_written(runtime, submission, mark_range, &failed);
+    if (kind->give_back) kind->give_back(submission);
 }
 
 /* The ticket ends once all that came before is over: end_unordered. Its chunk counts it until then, whatever
@@ -67,7 +59,8 @@ static void end_later(rota_runtime *runtime, rota_cell *cell, rota_cell_chunk *c
  * Without memory for that, or `has_record`, it is over, and its ticket ends later. */
 static bool end_without_works(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
                               bool has_record, rota_status status, rota_reason reason) {
-    const bool is_behind = rota_deliver_is_behind(runtime, submission);
+    const bool is_behind =
+        rota_kinds[submission->kind].writes_host && rota_deliver_is_behind(runtime, submission);
     const bool has_turn = is_behind && has_record && rota_deliver_nothing(runtime, wanted, submission);
     mark_unwritten(runtime, submission, reason);
     if (is_behind) (void)ra_fetch_or_acq_rel(&submission->cell->state, (uint32_t)ROTA_CELL_HOSTED);
@@ -96,27 +89,16 @@ static void push_delivery(rota_runtime *runtime, rota_submission *submission) {
 
 /* ---- A record ---- */
 
-void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_index,
-                          const rota_record *record) {
-    rota_wanted *wanted = &runtime->wanted;
-    rota_cell_chunk *chunk = rota_lane_take(runtime, lane, record->sequence);
-    rota_cell *cell = &chunk->cells[record->sequence % ROTA_CHUNK_CELLS];
-    const uint64_t id = rota_ticket_id(record->sequence, lane_index);
-    uint64_t number = ++runtime->next_number;
-    ra_store_release(&cell->number, number);
-    /* Without memory it fails below, as whatever else has no room for its works. */
-    rota_submission *submission = rota_submission_take(runtime);
-    const bool has_record = submission != NULL;
-    if (!has_record) submission = &runtime->without_memory;
-    rota_status status = ROTA_OUT_OF_MEMORY;
-    rota_reason reason = {NULL, 0};
+/* As it is before its kind looks at the record. */
+static void begin(rota_submission *submission, const rota_record *record, rota_cell_chunk *chunk, uint64_t id,
+                  uint64_t number) {
     submission->next = NULL;
     submission->kind = (uint8_t)record->kind;
-    submission->plan = record->kind == ROTA_RECORD_PLAN ? record->object : NULL;
+    submission->plan = NULL;
     submission->args = record->args;
     submission->number = number;
     submission->ticket_id = id;
-    submission->cell = cell;
+    submission->cell = &chunk->cells[record->sequence % ROTA_CHUNK_CELLS];
     submission->chunk = chunk;
     submission->work_count = submission->wait_count = submission->hold_count = submission->transfer_count = 0;
     submission->hosted = submission->parked = false;
@@ -129,97 +111,17 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
     submission->submitted_ns = record->submitted_ns;
     submission->sequenced_ns = record->submitted_ns ? rota_clock_ns() : 0;
     ra_store_relaxed(&submission->handed_over_ns, 0);
+}
 
-    uint64_t final = ROTA_POINT_NONE;
-    bool ok;
-    uint64_t *words = &lane->store->words[record->payload_begin % ROTA_LANE_WORDS], *payload = NULL;
-    if (record->kind == ROTA_RECORD_PLAN) {
-        rota_plan *plan = submission->plan;
-        rota_plan_run *run = plan->run;
-        uint32_t moves = 0;
-        /* What it moves between devices is not known before its arguments are. */
-        ok = has_record && rota_submission_reserve(runtime, submission, plan->segment_count,
-                                                   plan->segment_count, 0, run->payload_words);
-        if (ok && run->payload_words)
-            memcpy(submission->payload, words, run->payload_words * sizeof *submission->payload);
-        if (!ok) { /* without room for the arguments they are read where the caller left them */
-            payload = submission->payload;
-            submission->payload = words;
-        }
-        submission->hosted = run->has_staging && plan->transfer_count > plan->input_count;
-        ok = ok && rota_kind_plan_check(runtime, submission, &moves, &reason, &status) &&
-             (moves == 0 || rota_submission_reserve(runtime, submission, plan->segment_count + 2u * moves,
-                                                    plan->segment_count, moves, run->payload_words)) &&
-             rota_deliver_outputs(runtime, wanted, submission);
-        ra_store_relaxed(&submission->inputs_left, run->stages_inputs ? plan->input_count : 0);
-        if (ok) {
-            uint32_t state =
-                (submission->hosted ? ROTA_CELL_HOSTED : 0u) |
-                (plan->part_count > 1 || rota_submission_comes_after_others(submission) ? ROTA_CELL_SPREAD
-                                                                                        : 0u) |
-                (plan->input_count ? 0u : ROTA_CELL_TAKEN);
-            if (state) (void)ra_fetch_or_acq_rel(&cell->state, state);
-            ra_store_release(&cell->submission, submission);
-            rota_kind_plan_sequence(runtime, wanted, submission, &final);
-        }
-    } else if (record->kind == ROTA_RECORD_WRITE) {
-        rota_host_write *request = record->object;
-        submission->write = *request;
-        submission->kept_in = NULL;
-        free(request);
-        rota_submission_note_name(submission, submission->write.residency->buffer->name);
-        rota_device *device = submission->write.device;
-        ok = has_record && rota_submission_reserve(runtime, submission, 1, 1, 0, 0);
-        if (ok && rota_device_is_lost(device)) {
-            status = ROTA_DEVICE_LOST;
-            reason.cause = ra_load_acquire(&device->lost_cause);
-            ok = false;
-        }
-        ra_store_release(&cell->submission, submission);
-        if (ok) rota_kind_write_sequence(runtime, wanted, submission, &final);
-    } else {
-        submission->read = record->object;
-        submission->kept_in = NULL;
-        rota_submission_note_name(submission, submission->read->residency->buffer->name);
-        ra_store_release(&cell->submission, submission);
-        ok = has_record && rota_kind_read_sequence(runtime, wanted, submission, &final, &reason, &status);
-    }
-    rota_stat_count(&runtime->stat_submissions);
-    if (!ok) {
-        if (!reason.cause)
-            reason = (rota_reason){rota_cause_new(runtime, status,
-                                                  "plan '%s', submission " ROTA_CAUSE_NUMBER
-                                                  ": no host memory to sequence it",
-                                                  rota_submission_plan_name(submission)),
-                                   number};
-        submission->hosted = false;
-        if (!has_record) {
-            (void)end_without_works(runtime, wanted, submission, false, status, reason);
-            submission->payload = payload;
-            rota_chunk_ended(chunk);
-            if (submission->args) rota_args_ended(submission->args);
-            if (submission->read) rota_host_read_release(submission->read);
-            return;
-        }
-        submission->final_point = ROTA_POINT_PASSED;
-        if (submission->kind == ROTA_RECORD_PLAN) submission->plan->run->unreaped++;
-        ra_store_release(&cell->submission, submission);
-        rota_submission_publish(submission);
-        bool is_over = end_without_works(runtime, wanted, submission, true, status, reason);
-        if (submission->payload == words) submission->payload = payload;
-        if (is_over) {
-            rota_submission_let_go(runtime, submission);
-        } else {
-            add_undelivered(runtime, submission);
-            push_delivery(runtime, submission);
-        }
-        return;
-    }
-    /* Before the point is published: what callers see of it is under way. */
+/* The submission has its works: they go to their devices, and its ticket is one that can be waited for. */
+static void start(rota_sequencing *s) {
+    rota_runtime *runtime = s->runtime;
+    rota_submission *submission = s->submission;
+    ra_store_release(&submission->cell->submission, submission);
     for (uint32_t i = 0; i < submission->work_count; i++)
         rota_handover_push(submission->works[i].device, &submission->works[i]);
-    submission->final_point = final;
-    rota_timeline *timeline = rota_runtime_timeline(runtime, final);
+    submission->final_point = s->final;
+    rota_timeline *timeline = rota_runtime_timeline(runtime, s->final);
     if (timeline->newest)
         timeline->newest->next = submission;
     else
@@ -228,5 +130,70 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
     if (submission->hosted) push_delivery(runtime, submission);
     rota_submission_publish(submission);
     /* Release: who sees the point sees number and submission. */
-    ra_store_release(&cell->point, final);
+    ra_store_release(&submission->cell->point, s->final);
+}
+
+/* There was no memory for a submission: its ticket fails, and nothing is kept. */
+static void fail_without_record(rota_sequencing *s) {
+    rota_submission *submission = s->submission;
+    (void)end_without_works(s->runtime, s->wanted, submission, false, s->status, s->reason);
+    if (submission->payload == s->words) submission->payload = s->own_payload;
+    rota_chunk_ended(submission->chunk);
+    if (submission->args) rota_args_ended(submission->args);
+    const rota_kind *kind = &rota_kinds[submission->kind];
+    if (kind->end) kind->end(s->runtime, submission);
+}
+
+/* It has no works. */
+static void fail(rota_sequencing *s) {
+    rota_runtime *runtime = s->runtime;
+    rota_submission *submission = s->submission;
+    if (!s->reason.cause) {
+        const rota_kind *kind = &rota_kinds[submission->kind];
+        s->reason = (rota_reason){rota_cause_new(runtime, s->status,
+                                                 "%s '%s', submission " ROTA_CAUSE_NUMBER
+                                                 ": no host memory to sequence it",
+                                                 kind->noun, kind->name(submission)),
+                                  submission->number};
+    }
+    submission->hosted = false;
+    if (!s->has_record) {
+        fail_without_record(s);
+        return;
+    }
+    submission->final_point = ROTA_POINT_PASSED;
+    ra_store_release(&submission->cell->submission, submission);
+    rota_submission_publish(submission);
+    const bool is_over = end_without_works(runtime, s->wanted, submission, true, s->status, s->reason);
+    if (submission->payload == s->words) submission->payload = s->own_payload;
+    if (is_over) {
+        rota_submission_let_go(runtime, submission);
+    } else {
+        add_undelivered(runtime, submission);
+        push_delivery(runtime, submission);
+    }
+}
+
+void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_index,
+                          const rota_record *record) {
+    rota_cell_chunk *chunk = rota_lane_take(runtime, lane, record->sequence);
+    const uint64_t number = ++runtime->next_number;
+    ra_store_release(&chunk->cells[record->sequence % ROTA_CHUNK_CELLS].number, number);
+    /* Without memory it fails below, as whatever else has no room for its works. */
+    rota_submission *submission = rota_submission_take(runtime);
+    rota_sequencing sequencing = {.runtime = runtime,
+                                  .wanted = &runtime->wanted,
+                                  .submission = submission ? submission : &runtime->without_memory,
+                                  .object = record->object,
+                                  .words = &lane->store->words[record->payload_begin % ROTA_LANE_WORDS],
+                                  .has_record = submission != NULL,
+                                  .final = ROTA_POINT_NONE,
+                                  .status = ROTA_OUT_OF_MEMORY};
+    begin(sequencing.submission, record, chunk, rota_ticket_id(record->sequence, lane_index), number);
+    const bool ok = rota_kinds[record->kind].sequence(&sequencing);
+    rota_stat_count(&runtime->stat_submissions);
+    if (ok)
+        start(&sequencing);
+    else
+        fail(&sequencing);
 }

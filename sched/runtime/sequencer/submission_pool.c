@@ -2,10 +2,8 @@
  * sequencer's. */
 #include <stdlib.h>
 
-#include "sched/runtime/kinds/plan.h"
-#include "sched/runtime/kinds/works.h"
+#include "sched/runtime/kinds/kinds.h"
 #include "sched/runtime/sequencer/submission_pool.h"
-#include "sched/runtime/shared/failed_ranges.h"
 #include "sched/runtime_internal.h"
 
 rota_submission *rota_submission_take(rota_runtime *runtime) {
@@ -89,22 +87,20 @@ void rota_submissions_trim(rota_runtime *runtime) {
 
 /* Nothing reads the submission any more, nor its plan on its behalf. */
 static void forget(rota_runtime *runtime, rota_submission *submission) {
-    if (submission->kind == ROTA_RECORD_PLAN) submission->plan->run->unreaped--;
+    const rota_kind *kind = &rota_kinds[submission->kind];
+    if (kind->forget) kind->forget(submission);
     recycle(runtime, submission);
 }
 
 /* No device and no completer has the submission any more. */
 void rota_submission_let_go(rota_runtime *runtime, rota_submission *submission) {
-    if (submission->parked) rota_kind_plan_end_parking(runtime, submission);
-    if (submission->kind != ROTA_RECORD_PLAN) rota_keeping_end(submission);
+    const rota_kind *kind = &rota_kinds[submission->kind];
+    kind->uncount(runtime, submission);
     if (submission->delivery.ranges) rota_deliver_end(runtime, submission);
     if (submission->bounce) free(submission->bounce);
     submission->bounce = NULL;
     if (submission->args) rota_args_ended(submission->args);
-    if (submission->kind == ROTA_RECORD_PLAN && ra_load_relaxed(&runtime->poison_active))
-        rota_poison_drop(runtime, submission);
-    if (submission->read) rota_host_read_release(submission->read);
-    submission->read = NULL; /* once, though the submission may be kept */
+    if (kind->end) kind->end(runtime, submission);
     /* Its ticket has ended, and nobody marks the cell any more. Before the pins: a thread that reads the
      * submission does not look at its cell, and if it is stopped the lane needs the chunk. */
     rota_chunk_ended(submission->chunk);

@@ -1,9 +1,6 @@
 /* Works are handed over to a device's driver, those that piled up in one call: by its submit thread, or by
  * the sequencer while that has nothing. */
-#include "sched/runtime/kinds/move.h"
-#include "sched/runtime/kinds/plan.h"
-#include "sched/runtime/kinds/read.h"
-#include "sched/runtime/kinds/write.h"
+#include "sched/runtime/kinds/kinds.h"
 #include "sched/runtime/submitter/handover.h"
 #include "sched/runtime/submitter/judge.h"
 #include "sched/runtime_internal.h"
@@ -14,7 +11,7 @@ void rota_work_skip(rota_work *work, rota_reason reason, bool first) {
     rota_poison_work(work, reason, first);
 }
 
-/* Why the submission failed, with what the first of its works to fail said; seen with has_left. */
+/* Why the submission failed, with what the first of its works to fail said; seen with has_source. */
 static rota_reason first_reason(const rota_submission *submission) {
     return (rota_reason){ra_load_acquire(&submission->cause),
                          ra_load_acquire(&submission->cell->cause_number)};
@@ -24,6 +21,7 @@ static rota_reason first_reason(const rota_submission *submission) {
 static void enter(rota_work *work, rota_exec_work *out, rota_exec_timeline_wait *waits) {
     rota_device *device = work->device;
     bool linked = ra_load_acquire(&device->linked) != 0; /* with rota_across_open */
+    const rota_work_row *row = rota_work_row_of(work);
     rota_reason reason = {NULL, 0};
     if (linked) {
         out->timeline_wait_count = rota_across_waits(work, waits);
@@ -32,7 +30,7 @@ static void enter(rota_work *work, rota_exec_work *out, rota_exec_timeline_wait 
         rota_gate_lock(device);
         reason.cause = rota_gate_push(work, out->timeline_wait_count != 0);
     }
-    if (!work->skipped && work->kind == ROTA_WORK_MIGRATE_IN && !rota_move_has_left(work))
+    if (!work->skipped && row->has_source && !row->has_source(work))
         rota_work_skip(work, first_reason(work->submission), false);
     /* Works before it in the gate are not decided, and so is not what it will read: it is judged there. */
     if (!work->skipped &&
@@ -41,22 +39,6 @@ static void enter(rota_work *work, rota_exec_work *out, rota_exec_timeline_wait 
     /* All that it was held for is over: what of that was not written is known. */
     if (work->skipped) rota_poison_undone(work);
     if (linked) rota_gate_unlock(device);
-}
-
-static rota_status prepare_copy(rota_work *work, rota_exec_work *out) {
-    switch ((rota_work_kind)work->kind) {
-    case ROTA_WORK_READ:
-        return rota_kind_read_prepare(work, out);
-    case ROTA_WORK_WRITE:
-        return rota_kind_write_prepare(work, out);
-    case ROTA_WORK_MIGRATE_OUT:
-        return rota_kind_move_out_prepare(work, out);
-    case ROTA_WORK_MIGRATE_IN:
-        return rota_kind_move_in_prepare(work, out);
-    case ROTA_WORK_SEGMENT:
-        break;
-    }
-    return ROTA_OK;
 }
 
 /* A work that waits for another device, on the GPU or in vain, comes after all that was handed over to its
@@ -85,7 +67,10 @@ void rota_handover_note(rota_device *device) {
  * so it is for who comes after them (hold_is_over). Another thread may be at later ones: the newest value
  * counts. */
 void rota_handover_drop(rota_device *device, rota_work *const *works, uint32_t count) {
-    rota_moves_give_back(works, count);
+    for (uint32_t i = 0; i < count; i++) {
+        const rota_work_row *row = rota_work_row_of(works[i]);
+        if (row->give_back) row->give_back(works[i]);
+    }
     for (uint32_t i = 0; i < count; i++) {
         rota_poison_undone(works[i]); /* first: who comes after it looks at marks */
         const uint64_t value = works[i]->value;
@@ -121,9 +106,7 @@ void rota_hand_over(rota_device *device, rota_work **works, uint32_t count) {
             out->wait_count = wait_for_all(device, works, i, &all[i * ROTA_EXEC_QUEUES_MAX]);
         }
         if (rota_device_is_lost(device)) continue; /* not handed over below */
-        rota_status status = work->skipped                     ? ROTA_OK
-                             : work->kind == ROTA_WORK_SEGMENT ? rota_kind_plan_prepare(work, out)
-                                                               : prepare_copy(work, out);
+        const rota_status status = work->skipped ? ROTA_OK : rota_work_row_of(work)->prepare(work, out);
         if (status != ROTA_OK)
             rota_work_skip(
                 work,

@@ -15,7 +15,7 @@
  * business (sidings.c). */
 #include <sched.h>
 
-#include "sched/runtime/kinds/move.h"
+#include "sched/runtime/kinds/kinds.h"
 #include "sched/runtime/submitter/handover.h"
 #include "sched/runtime/submitter/held.h"
 #include "sched/runtime_internal.h"
@@ -129,7 +129,9 @@ static bool is_next(const rota_device *device, const rota_work *work) {
 static bool has_staging(rota_device *device, const rota_work *work) {
     rota_runtime *runtime = device->runtime;
     if (!runtime->is_limited || work->skipped || rota_device_is_lost(device)) return true;
-    const rota_need needed = rota_need_of(work);
+    const rota_work_row *row = rota_work_row_of(work);
+    if (!row->need) return true;
+    const rota_need needed = row->need(work);
     if (!needed.span || *needed.span) return true;
     rota_starving *starving = &device->starving[work->queue];
     bool is_limited;
@@ -151,11 +153,9 @@ static bool has_staging(rota_device *device, const rota_work *work) {
 /* The work is the next of its queue. Where its device is lost it is not handed over, and needs only what it
  * comes after. */
 static bool is_ready(rota_device *device, rota_work *work) {
-    const rota_submission *submission = work->submission;
+    const rota_work_row *row = rota_work_row_of(work);
     const bool is_lost = rota_device_is_lost(device);
-    if (!is_lost && work->parks && work->kind == ROTA_WORK_SEGMENT &&
-        !rota_run_instance_is_decided(&submission->plan->run->instances[submission->instance]))
-        return false;
+    if (!is_lost && row->is_decided && !row->is_decided(work)) return false;
     if (work->hold_count) {
         look_for_loss(work);
         if (!for_keepers(device, work, keeps)) return false;

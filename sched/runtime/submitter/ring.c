@@ -1,5 +1,6 @@
 /* The sequencer's side of a hand-over: works go into the ring of the device's submit thread, or the direct
  * way to executors whose submit never blocks. */
+#include "sched/runtime/kinds/kinds.h"
 #include "sched/runtime/submitter/handover.h"
 #include "sched/runtime/submitter/ring.h"
 #include "sched/runtime_internal.h"
@@ -36,8 +37,7 @@ void rota_handover_push(rota_device *device, rota_work *work) {
      * gate. */
     if (ra_load_acquire(&device->linked)) direct = false; /* with rota_across_open */
     /* Under a memory limit it may have to be held until another device's staging memory is freed. */
-    if (device->runtime->is_limited && work->kind != ROTA_WORK_SEGMENT && work->kind != ROTA_WORK_WRITE)
-        direct = false;
+    if (device->runtime->is_limited && rota_work_row_of(work)->need) direct = false;
     if (direct && work->hold_count == 0 && !work->parks && thread_is_idle(device)) {
         device->direct[device->direct_count++] = work;
         if (device->direct_count == ROTA_HANDOVER_BATCH) flush_direct(device);
