@@ -18,7 +18,7 @@
  *
  * - the caller calls tickets' callbacks (callbacks.c), which may take any time: only other callbacks wait;
  *
- * - the reclaimer frees what the sequencer found unused (reclaim.c); a driver may keep it for as long as a
+ * - the reclaimer frees what the sequencer found unused (reclaimer.c); a driver may keep it for as long as a
  *   device is busy, so nobody but close waits for it.
  *
  * Executor threads call what events.c has. */
@@ -38,33 +38,33 @@
 #include "base/turns.h"
 #include "exec/exec.h"
 #include "graph/buffer_internal.h"
-#include "sched/causes.h"
-#include "sched/chain.h"
-#include "sched/clocks.h"
-#include "sched/deliver.h"
-#include "sched/devices.h"
-#include "sched/failures.h"
-#include "sched/handle.h"
-#include "sched/hazard.h"
-#include "sched/import.h"
-#include "sched/instances.h"
-#include "sched/linked.h"
-#include "sched/loss.h"
-#include "sched/mailboxes.h"
-#include "sched/maker.h"
-#include "sched/marks.h"
+#include "sched/runtime/shared/causes.h"
+#include "sched/runtime/order/chain.h"
+#include "sched/runtime/order/clocks.h"
+#include "sched/runtime/order/deliver.h"
+#include "sched/runtime/shared/devices.h"
+#include "sched/runtime/shared/failures.h"
+#include "sched/runtime/plans/handle.h"
+#include "sched/runtime/order/hazard.h"
+#include "sched/runtime/memory/import.h"
+#include "sched/runtime/plans/instances.h"
+#include "sched/runtime/order/linked.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/mailboxes.h"
+#include "sched/runtime/plans/maker.h"
+#include "sched/runtime/shared/marks.h"
 #include "sched/plan/compiled.h"
-#include "sched/point.h"
-#include "sched/progress.h"
-#include "sched/ranges.h"
-#include "sched/released.h"
-#include "sched/run.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/progress.h"
+#include "sched/runtime/memory/ranges.h"
+#include "sched/runtime/shared/released.h"
+#include "sched/runtime/plans/executable.h"
 #include "sched/runtime.h"
-#include "sched/text.h"
-#include "sched/ticket_state.h"
-#include "sched/timeline.h"
-#include "sched/times.h"
-#include "sched/wanted.h"
+#include "sched/runtime/shared/text.h"
+#include "sched/runtime/shared/ticket_state.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/plans/times.h"
+#include "sched/runtime/order/wanted.h"
 
 #define ROTA_DRIVERS_MAX 8
 /* Lanes are made in blocks: the first of so many, each later one of as many as there are before it. */
@@ -203,7 +203,7 @@ typedef struct rota_clock_entry {
     uint64_t *clock;
 } rota_clock_entry;
 
-typedef struct rota_stamps rota_stamps; /* stamps.c */
+typedef struct rota_stamps rota_stamps; /* end_times.c */
 
 typedef struct rota_timeline {
     _Alignas(64) _Atomic uint64_t completed; /* written by `advanced` */
@@ -221,7 +221,7 @@ typedef struct rota_timeline {
     rota_clock_entry history[ROTA_CLOCK_HISTORY];
     uint32_t history_next;
     rota_submission *oldest, *newest;
-    uint64_t issued_at_loss;       /* how many there were when a device was seen to be lost (reclaim.c) */
+    uint64_t issued_at_loss;       /* how many there were when a device was seen to be lost (last_use.c) */
     rota_submission *strand_after; /* of a lost device, the one that was looked at last; NULL: none of it */
     /* The sequencer's, for sidings.c: the newest value whose work was to wait here, and what that is late
      * for; the newest of a work that is no copy, or whose end depends on several such; and the newest of a
@@ -237,7 +237,7 @@ typedef struct rota_timeline {
      * device, for works that have not passed. */
     uint64_t made_for;
     _Atomic uint64_t makers;
-    /* Where devices of one GPU wait for each other without the host (across.c): the timeline as each of them
+    /* Where devices of one GPU wait for each other without the host (device_wait.c): the timeline as each of them
      * names it, before `linked` says so; whether one had to wait for it, so that works signal it from now on;
      * and the newest value whose signal the driver has. */
     rota_exec_timeline *shared[ROTA_DEVICES_MAX];
@@ -938,7 +938,7 @@ void rota_device_memory_destroy(rota_device *device, rota_exec_memory *memory);
 
 /* device_start.c */
 void rota_device_free(rota_device *device);
-/* stamps.c */
+/* end_times.c */
 #define ROTA_STAMPS 1024               /* that a timeline keeps */
 rota_stamps *rota_stamps_create(void); /* NULL: no host memory */
 void rota_stamps_destroy(rota_stamps *stamps);

@@ -1,4 +1,4 @@
-/* What a submit thread rests with is ended by somebody (submitter/held.c, sched/gate.c): as it goes to sleep,
+/* What a submit thread rests with is ended by somebody (submitter/held.c, sched/runtime/submitter/gate.c): as it goes to sleep,
  * each point that keeps a work of its is watched for, and a gate from which works are to leave has some. It
  * is halted where it looks, and what it sees next is changed then. A slice of 50 ms would hide a lost wake-up
  * from who only measures. */

@@ -1,5 +1,5 @@
 /* Tickets: what their cells say while they end, fail and go on to later tickets, and who waits for them
- * (sched/tickets.c, ticket_state.c, failures.c, lanes.c, sequencer.c, loss.c, timeline.c, base/sleep.c,
+ * (sched/runtime/caller/tickets.c, ticket_state.c, failures.c, lanes.c, sequencer.c, loss.c, timeline.c, base/sleep.c,
  * chain.c, progress.c, pins.c). Chunks are of two cells, so that the fifth ticket of a lane has the first
  * one's (tickets.plants). The sequencer takes records as it does; what a record becomes, its device and the
  * completer are the short ones below, which write to cells as record.c, judge.c and complete.c do. */

@@ -5,7 +5,7 @@
 #include "sched/runtime/kinds/move.h"
 #include "sched/runtime/shared/failed_ranges.h"
 #include "sched/runtime_internal.h"
-#include "sched/submission.h"
+#include "sched/runtime/kinds/plan_externals.h"
 
 /* ---- What copies share ---- */
 

@@ -6,7 +6,7 @@
 #include "sched/runtime/kinds/works.h"
 #include "sched/runtime/shared/failed_ranges.h"
 #include "sched/runtime_internal.h"
-#include "sched/submission.h"
+#include "sched/runtime/kinds/plan_externals.h"
 
 #define OUTPUTS_SLICE_NS 50000000u
 

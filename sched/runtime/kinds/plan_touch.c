@@ -3,7 +3,7 @@
 
 #include "sched/runtime/kinds/plan_touch.h"
 #include "sched/runtime/shared/failed_ranges.h"
-#include "sched/submission.h"
+#include "sched/runtime/kinds/plan_externals.h"
 
 static int compare_nodes(const void *a, const void *b) {
     const rota_exec_command *const *left = a, *const *right = b;

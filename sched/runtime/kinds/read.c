@@ -6,7 +6,7 @@
 #include "sched/runtime/kinds/read.h"
 #include "sched/runtime/kinds/works.h"
 #include "sched/runtime_internal.h"
-#include "sched/submission.h"
+#include "sched/runtime/kinds/plan_externals.h"
 
 /* ---- What it holds ---- */
 

@@ -1,7 +1,7 @@
 /* What kinds of works have to say of the places that they touch. */
 #include "sched/runtime/kinds/touch.h"
 #include "sched/runtime/shared/failed_ranges.h"
-#include "sched/submission.h"
+#include "sched/runtime/kinds/plan_externals.h"
 
 bool rota_touch_mark_early(rota_runtime *runtime, const rota_work *work, const rota_place *where,
                            uint8_t mode, void *reason) {

@@ -6,7 +6,7 @@
 #include "sched/runtime/kinds/works.h"
 #include "sched/runtime/shared/failed_ranges.h"
 #include "sched/runtime_internal.h"
-#include "sched/submission.h"
+#include "sched/runtime/kinds/plan_externals.h"
 
 /* The host's access to the buffer waits for more than copies: it is counted there until it is over. */
 void rota_keeping_begin(rota_submission *submission, rota_residency *residency, uint64_t bytes) {

@@ -5,7 +5,7 @@
 #include "sched/runtime/kinds/works.h"
 #include "sched/runtime/kinds/write.h"
 #include "sched/runtime_internal.h"
-#include "sched/submission.h"
+#include "sched/runtime/kinds/plan_externals.h"
 
 /* ---- What it holds ---- */
 

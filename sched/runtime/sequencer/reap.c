@@ -6,7 +6,7 @@
 #include "sched/runtime/shared/failed_ranges.h"
 #include "sched/runtime/shared/stats.h"
 #include "sched/runtime_internal.h"
-#include "sched/submission.h"
+#include "sched/runtime/kinds/plan_externals.h"
 
 static void remove_undelivered(rota_runtime *runtime, const rota_submission *submission) {
     rota_submission *before = submission->undelivered_before, *after = submission->undelivered_after;

@@ -6,7 +6,7 @@
 #include "sched/runtime/submitter/ring.h"
 #include "sched/runtime/shared/failed_ranges.h"
 #include "sched/runtime_internal.h"
-#include "sched/submission.h"
+#include "sched/runtime/kinds/plan_externals.h"
 
 /* ---- Failing before anything was handed over ---- */
 

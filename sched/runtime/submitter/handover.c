@@ -4,7 +4,7 @@
 #include "sched/runtime/submitter/handover.h"
 #include "sched/runtime/submitter/judge.h"
 #include "sched/runtime_internal.h"
-#include "sched/submission.h"
+#include "sched/runtime/kinds/plan_externals.h"
 
 void rota_work_skip(rota_work *work, rota_reason reason, bool first) {
     work->skipped = true;

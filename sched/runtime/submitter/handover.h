@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "sched/marks.h"
+#include "sched/runtime/shared/marks.h"
 #include "sched/runtime.h"
 
 typedef struct rota_work rota_work;

@@ -19,7 +19,7 @@
 #include "sched/runtime/submitter/handover.h"
 #include "sched/runtime/submitter/held.h"
 #include "sched/runtime_internal.h"
-#include "sched/submission.h"
+#include "sched/runtime/kinds/plan_externals.h"
 
 #define ACROSS_SPIN_NS 30000u
 

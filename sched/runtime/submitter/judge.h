@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "exec/exec.h"
-#include "sched/marks.h"
+#include "sched/runtime/shared/marks.h"
 
 typedef struct rota_work rota_work;
 
