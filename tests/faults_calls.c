@@ -16,7 +16,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "exec/vk/vk_loader.h"
-#include "sched/runtime_internal.h"
+#include "graph/buffer_internal.h"
+#include "sched/runtime/shared/marks.h"
+#include "sched/runtime/state/runtime.h"
 
 /* ---- Points ---- */
 

@@ -8,7 +8,9 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/futex.h"
-#include "sched/runtime_internal.h"
+#include "graph/buffer_internal.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/state/runtime.h"
 #include "tests/adversary.h"
 
 enum { WORDS = 64 };

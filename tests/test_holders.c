@@ -8,7 +8,12 @@
 #include <time.h>
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "sched/runtime_internal.h"
+#include "graph/buffer_internal.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/submitter/gate.h"
 #include "tests/sequenced.h"
 
 #define SOON_NS 10000000000u

@@ -4,9 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/atomic.h"
 #include "base/given.h"
+#include "base/log.h"
 #include "base/sized_copy.h"
 #include "sched/runtime/life/device.h"
+#include "sched/runtime/life/link.h"
+#include "sched/runtime/memory/import.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/state/runtime.h"
 #include "sched/testing.h"
 #include "sched/trials/trials.h"
 

@@ -3,8 +3,16 @@
  * becomes of a record is not here: it is judged when it is taken, and its ticket has ended then. */
 #include <string.h>
 
+#include "base/atomic.h"
+#include "base/futex.h"
 #include "explore.h"
-#include "sched/runtime_internal.h"
+#include "sched/runtime/sequencer/reap.h"
+#include "sched/runtime/sequencer/record.h"
+#include "sched/runtime/sequencer/sequencer.h"
+#include "sched/runtime/shared/lanes.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
 
 enum { LANES = 4, PRODUCERS = 3, WORDS_MAX = 5 };
 

@@ -8,9 +8,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/futex.h"
 #include "explore.h"
 #include "sched/runtime/kinds/kinds.h"
-#include "sched/runtime_internal.h"
+#include "sched/runtime/sequencer/reap.h"
+#include "sched/runtime/sequencer/record.h"
+#include "sched/runtime/sequencer/sequencer.h"
+#include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/chain_entries.h"
+#include "sched/runtime/shared/end_times.h"
+#include "sched/runtime/shared/failures.h"
+#include "sched/runtime/shared/lanes.h"
+#include "sched/runtime/shared/marks.h"
+#include "sched/runtime/shared/pins.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/progress.h"
+#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
 
 enum { TICKETS = 6, QUEUES = 2 };
 #define FIRST ((uint64_t)ROTA_CHUNK_CELLS) /* the first ticket's sequence */

@@ -3,10 +3,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/futex.h"
+#include "graph/buffer_internal.h"
 #include "sched/host_read.h"
 #include "sched/runtime/kinds/read.h"
 #include "sched/runtime/kinds/write.h"
-#include "sched/runtime_internal.h"
+#include "sched/runtime/memory/residency.h"
+#include "sched/runtime/memory/staging.h"
+#include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/lanes.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/mailboxes.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/progress.h"
+#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/state/runtime.h"
 
 static rota_status check_range(rota_buffer *buffer, uint64_t offset_bytes, const void *data,
                                uint64_t size_bytes, rota_residency **out) {

@@ -1,6 +1,15 @@
 /* rota_submit: what a caller does. Lock-free; nothing here allocates or enters a driver. */
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/futex.h"
 #include "base/sized_copy.h"
-#include "sched/runtime_internal.h"
+#include "sched/runtime/plans/args.h"
+#include "sched/runtime/plans/handle.h"
+#include "sched/runtime/shared/lanes.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/progress.h"
+#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/state/runtime.h"
 
 /* Whether the device has so much unfinished that more would only pile up. What waits on sidings keeps its own
  * plan from more, and no other. */

@@ -2,10 +2,22 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/futex.h"
 #include "base/given.h"
 #include "sched/runtime/kinds/kinds.h"
-#include "sched/runtime_internal.h"
 #include "sched/runtime/kinds/plan_externals.h"
+#include "sched/runtime/shared/lanes.h"
+#include "sched/runtime/shared/mailboxes.h"
+#include "sched/runtime/shared/pins.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/progress.h"
+#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/shared/text.h"
+#include "sched/runtime/shared/ticket_state.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
 
 #define WAIT_SPIN_NS 10000u
 

@@ -3,7 +3,12 @@
  * them here, looks at how long one takes, and says so in the log. */
 #include <stdlib.h>
 
-#include "sched/runtime_internal.h"
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "sched/runtime/completer/callbacks.h"
+#include "sched/runtime/shared/ticket_state.h"
+#include "sched/runtime/state/runtime.h"
 
 #define LONG_NS 1000000000u
 

@@ -16,8 +16,21 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "sched/runtime/completer/callbacks.h"
+#include "sched/runtime/completer/complete.h"
+#include "sched/runtime/completer/rescue.h"
 #include "sched/runtime/kinds/read.h"
-#include "sched/runtime_internal.h"
+#include "sched/runtime/shared/lanes.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/mailboxes.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/shared/ticket_state.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
 
 /* The thread's own. */
 typedef struct rota_completion {

@@ -1,5 +1,9 @@
 /* Devices that wait for a lost one without the host: what is in vain fails, and the host signals in its place. */
-#include "sched/runtime_internal.h"
+#include "base/atomic.h"
+#include "sched/runtime/completer/rescue.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/submitter/gate.h"
 
 static bool is_through(rota_device *device) {
     for (uint32_t q = 0; q < device->runtime->queue_count; q++)

@@ -3,9 +3,12 @@
 #ifndef ROTA_SCHED_RUNTIME_KINDS_KINDS_H
 #define ROTA_SCHED_RUNTIME_KINDS_KINDS_H
 
+#include "exec/exec.h"
 #include "sched/runtime/kinds/sequencing.h"
 #include "sched/runtime/kinds/touch.h"
-#include "sched/runtime_internal.h"
+#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/state/submission.h"
+#include "sched/runtime/state/work.h"
 
 /* What a submission is. NULL: there is nothing to be done for such. */
 typedef struct rota_kind {

@@ -2,10 +2,19 @@
  * does not see that, and into the other's. */
 #include <string.h>
 
+#include "base/atomic.h"
 #include "sched/runtime/kinds/move.h"
-#include "sched/runtime/shared/failed_ranges.h"
-#include "sched/runtime_internal.h"
 #include "sched/runtime/kinds/plan_externals.h"
+#include "sched/runtime/kinds/sequencing.h"
+#include "sched/runtime/kinds/touch.h"
+#include "sched/runtime/memory/staging.h"
+#include "sched/runtime/order/hazard.h"
+#include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/failed_ranges.h"
+#include "sched/runtime/shared/marks.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
 
 /* ---- What copies share ---- */
 

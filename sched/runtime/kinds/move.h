@@ -3,8 +3,11 @@
 #ifndef ROTA_SCHED_RUNTIME_KINDS_MOVE_H
 #define ROTA_SCHED_RUNTIME_KINDS_MOVE_H
 
+#include "exec/exec.h"
 #include "sched/runtime/kinds/sequencing.h"
 #include "sched/runtime/kinds/touch.h"
+#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/state/work.h"
 
 /* ---- What copies share ---- */
 

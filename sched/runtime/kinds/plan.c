@@ -2,11 +2,31 @@
  * threads. */
 #include <string.h>
 
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "graph/buffer_internal.h"
 #include "sched/runtime/kinds/plan.h"
-#include "sched/runtime/kinds/works.h"
-#include "sched/runtime/shared/failed_ranges.h"
-#include "sched/runtime_internal.h"
 #include "sched/runtime/kinds/plan_externals.h"
+#include "sched/runtime/kinds/sequencing.h"
+#include "sched/runtime/kinds/works.h"
+#include "sched/runtime/memory/ranges.h"
+#include "sched/runtime/order/chain.h"
+#include "sched/runtime/order/clocks.h"
+#include "sched/runtime/order/deliver.h"
+#include "sched/runtime/order/hazard.h"
+#include "sched/runtime/order/replay.h"
+#include "sched/runtime/order/sidings.h"
+#include "sched/runtime/order/wanted.h"
+#include "sched/runtime/plans/instances.h"
+#include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/end_times.h"
+#include "sched/runtime/shared/failed_ranges.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/marks.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/text.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
 
 #define OUTPUTS_SLICE_NS 50000000u
 

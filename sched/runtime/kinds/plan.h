@@ -2,7 +2,11 @@
 #ifndef ROTA_SCHED_RUNTIME_KINDS_PLAN_H
 #define ROTA_SCHED_RUNTIME_KINDS_PLAN_H
 
+#include "exec/exec.h"
 #include "sched/runtime/kinds/sequencing.h"
+#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/state/submission.h"
+#include "sched/runtime/state/work.h"
 
 /* ---- The submission ---- */
 

@@ -2,12 +2,11 @@
 #ifndef ROTA_SCHED_RUNTIME_KINDS_PLAN_EXTERNALS_H
 #define ROTA_SCHED_RUNTIME_KINDS_PLAN_EXTERNALS_H
 
-#include "sched/runtime_internal.h"
-
-/* The value of its timeline at which the work has ended. */
-static inline uint64_t rota_work_point(const rota_work *work) {
-    return rota_point(work->device->index, work->queue, work->value);
-}
+#include "graph/buffer_internal.h"
+#include "sched/plan/compiled.h"
+#include "sched/runtime/state/executable.h"
+#include "sched/runtime/state/residency.h"
+#include "sched/runtime/state/submission.h"
 
 /* What is bound to a slot of a plan's submission: the root buffer's address and the offset in it. */
 static inline const uint64_t *rota_submission_bound(const rota_submission *submission, uint32_t slot) {

@@ -1,9 +1,14 @@
 /* What a segment's commands touch, node by node, and what outside its plan. */
 #include <stdlib.h>
 
-#include "sched/runtime/kinds/plan_touch.h"
-#include "sched/runtime/shared/failed_ranges.h"
+#include "graph/buffer_internal.h"
 #include "sched/runtime/kinds/plan_externals.h"
+#include "sched/runtime/kinds/plan_touch.h"
+#include "sched/runtime/kinds/touch.h"
+#include "sched/runtime/shared/failed_ranges.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/marks.h"
+#include "sched/runtime/state/runtime.h"
 
 static int compare_nodes(const void *a, const void *b) {
     const rota_exec_command *const *left = a, *const *right = b;

@@ -4,6 +4,8 @@
 #define ROTA_SCHED_RUNTIME_KINDS_PLAN_TOUCH_H
 
 #include "sched/runtime/kinds/touch.h"
+#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/state/work.h"
 
 bool rota_segment_touch(rota_runtime *runtime, const rota_work *work, rota_touch_fn before,
                         rota_touch_fn after, void *user);

@@ -2,11 +2,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/atomic.h"
 #include "sched/runtime/kinds/move.h"
-#include "sched/runtime/kinds/read.h"
-#include "sched/runtime/kinds/works.h"
-#include "sched/runtime_internal.h"
 #include "sched/runtime/kinds/plan_externals.h"
+#include "sched/runtime/kinds/read.h"
+#include "sched/runtime/kinds/sequencing.h"
+#include "sched/runtime/kinds/touch.h"
+#include "sched/runtime/kinds/works.h"
+#include "sched/runtime/memory/staging.h"
+#include "sched/runtime/order/deliver.h"
+#include "sched/runtime/order/hazard.h"
+#include "sched/runtime/order/sidings.h"
+#include "sched/runtime/order/wanted.h"
+#include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/marks.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/state/runtime.h"
 
 /* ---- What it holds ---- */
 

@@ -2,8 +2,12 @@
 #ifndef ROTA_SCHED_RUNTIME_KINDS_READ_H
 #define ROTA_SCHED_RUNTIME_KINDS_READ_H
 
+#include "exec/exec.h"
 #include "sched/runtime/kinds/sequencing.h"
 #include "sched/runtime/kinds/touch.h"
+#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/state/submission.h"
+#include "sched/runtime/state/work.h"
 
 /* ---- What a read holds ---- */
 

@@ -2,7 +2,12 @@
 #ifndef ROTA_SCHED_RUNTIME_KINDS_SEQUENCING_H
 #define ROTA_SCHED_RUNTIME_KINDS_SEQUENCING_H
 
-#include "sched/runtime_internal.h"
+#include "graph/buffer_internal.h"
+#include "sched/runtime/order/wanted.h"
+#include "sched/runtime/shared/marks.h"
+#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/state/staging.h"
+#include "sched/runtime/state/submission.h"
 
 typedef struct rota_sequencing {
     rota_runtime *runtime;

@@ -3,7 +3,12 @@
 #ifndef ROTA_SCHED_RUNTIME_KINDS_TOUCH_H
 #define ROTA_SCHED_RUNTIME_KINDS_TOUCH_H
 
-#include "sched/runtime_internal.h"
+#include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/marks.h"
+#include "sched/runtime/state/device.h"
+#include "sched/runtime/state/residency.h"
+#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/state/work.h"
 
 /* `mode`: rota_access_mode. */
 typedef bool (*rota_touch_fn)(rota_runtime *runtime, const rota_work *work, const rota_place *where,

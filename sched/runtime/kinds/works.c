@@ -3,10 +3,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sched/runtime/kinds/works.h"
-#include "sched/runtime/shared/failed_ranges.h"
-#include "sched/runtime_internal.h"
+#include "base/atomic.h"
 #include "sched/runtime/kinds/plan_externals.h"
+#include "sched/runtime/kinds/sequencing.h"
+#include "sched/runtime/kinds/works.h"
+#include "sched/runtime/memory/ranges.h"
+#include "sched/runtime/memory/staging.h"
+#include "sched/runtime/order/chain.h"
+#include "sched/runtime/order/clocks.h"
+#include "sched/runtime/order/hazard.h"
+#include "sched/runtime/order/replay.h"
+#include "sched/runtime/order/sidings.h"
+#include "sched/runtime/order/wanted.h"
+#include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/failed_ranges.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/marks.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
 
 /* The host's access to the buffer waits for more than copies: it is counted there until it is over. */
 void rota_keeping_begin(rota_submission *submission, rota_residency *residency, uint64_t bytes) {

@@ -3,6 +3,14 @@
 #define ROTA_SCHED_RUNTIME_KINDS_WORKS_H
 
 #include "sched/runtime/kinds/sequencing.h"
+#include "sched/runtime/order/sidings.h"
+#include "sched/runtime/order/wanted.h"
+#include "sched/runtime/state/device.h"
+#include "sched/runtime/state/residency.h"
+#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/state/staging.h"
+#include "sched/runtime/state/submission.h"
+#include "sched/runtime/state/work.h"
 
 /* The host's access to the buffer waits for more than copies: it is counted there until it is over. */
 void rota_keeping_begin(rota_submission *submission, rota_residency *residency, uint64_t bytes);

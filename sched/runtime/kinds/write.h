@@ -3,8 +3,12 @@
 #ifndef ROTA_SCHED_RUNTIME_KINDS_WRITE_H
 #define ROTA_SCHED_RUNTIME_KINDS_WRITE_H
 
+#include "exec/exec.h"
 #include "sched/runtime/kinds/sequencing.h"
 #include "sched/runtime/kinds/touch.h"
+#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/state/submission.h"
+#include "sched/runtime/state/work.h"
 
 /* ---- What a write holds: its caller's, until it is published ---- */
 

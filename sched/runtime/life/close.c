@@ -2,13 +2,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sched/runtime/plans/args.h"
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/futex.h"
+#include "sched/runtime/completer/complete.h"
 #include "sched/runtime/kinds/kinds.h"
 #include "sched/runtime/kinds/read.h"
+#include "sched/runtime/life/device.h"
+#include "sched/runtime/memory/memory.h"
+#include "sched/runtime/memory/residency.h"
+#include "sched/runtime/memory/staging.h"
+#include "sched/runtime/order/deliver.h"
+#include "sched/runtime/order/replay.h"
+#include "sched/runtime/plans/executable.h"
+#include "sched/runtime/reclaimer/reclaimer.h"
+#include "sched/runtime/sequencer/sequencer.h"
 #include "sched/runtime/sequencer/submission_pool.h"
+#include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/failed_ranges.h"
-#include "sched/runtime_internal.h"
+#include "sched/runtime/shared/lanes.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/mailboxes.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/released.h"
 #include "sched/runtime/shared/shell.h"
+#include "sched/runtime/shared/text.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/submitter/gate.h"
 
 #define RESCUE_NS 500000000u
 #define THREAD_NS 1000000000u /* for a thread that has nothing left to do, on a machine with much to do */

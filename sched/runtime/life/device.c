@@ -1,11 +1,22 @@
-/* Devices from their making to where they are tried: their structs, executors and threads, and what executors call. */
+/* Devices from their making to where they are tried: their structs, executors and threads. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/atomic.h"
+#include "base/clock.h"
 #include "base/signals.h"
+#include "sched/runtime/life/device.h"
+#include "sched/runtime/memory/memory.h"
+#include "sched/runtime/memory/staging.h"
+#include "sched/runtime/plans/maker.h"
+#include "sched/runtime/shared/end_times.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/progress.h"
+#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/state/runtime.h"
 #include "sched/runtime/submitter/events.h"
 #include "sched/runtime/submitter/thread.h"
-#include "sched/runtime/life/device.h"
 #include "sched/testing.h"
 
 void rota_device_free(rota_device *device) {

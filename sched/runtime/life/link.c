@@ -1,9 +1,12 @@
-/* Devices of one GPU are linked: each logical queue of the two gets a timeline that both drivers know, which its own
- * device signals and the other waits for (device_wait.c). */
+/* Devices of one GPU are linked: each logical queue of the two gets a timeline that both drivers know, which
+ * its own device signals and the other waits for (device_wait.c). */
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "sched/runtime_internal.h"
+#include "base/atomic.h"
+#include "sched/runtime/life/link.h"
+#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/state/runtime.h"
 #include "sched/testing.h"
 
 /* What a try with another device has left is used again: values only rise. */

@@ -4,12 +4,18 @@
 #include <time.h>
 
 #include "base/arena.h"
+#include "base/atomic.h"
 #include "base/given.h"
-#include "base/sized_copy.h"
 #include "base/signals.h"
+#include "base/sized_copy.h"
 #include "exec/drivers.h"
-#include "sched/runtime_internal.h"
+#include "sched/runtime/completer/callbacks.h"
+#include "sched/runtime/completer/complete.h"
+#include "sched/runtime/reclaimer/reclaimer.h"
+#include "sched/runtime/sequencer/sequencer.h"
+#include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/shell.h"
+#include "sched/runtime/state/runtime.h"
 
 #define DEFAULT_TIMEOUT_NS 30000000000u
 #define DEFAULT_QUEUES 2

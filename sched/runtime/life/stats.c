@@ -2,10 +2,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/atomic.h"
 #include "base/given.h"
 #include "base/sized_copy.h"
-#include "sched/runtime_internal.h"
 #include "sched/runtime/shared/shell.h"
+#include "sched/runtime/state/runtime.h"
 
 static uint64_t cpu_ns_of(pthread_t thread) {
     clockid_t clock;

@@ -1,6 +1,9 @@
 /* Submission behind one mutex: what rota-bench submit is compared with. */
+#include "base/atomic.h"
+#include "base/clock.h"
 #include "base/futex.h"
-#include "sched/runtime_internal.h"
+#include "sched/runtime/sequencer/sequencer.h"
+#include "sched/runtime/state/runtime.h"
 #include "sched/testing.h"
 
 rota_status rota_runtime_lock_submission(rota_runtime *runtime, bool locked) {

@@ -1,5 +1,7 @@
 /* Memory of devices, within the runtime's limit. */
-#include "sched/runtime_internal.h"
+#include "base/atomic.h"
+#include "sched/runtime/memory/memory.h"
+#include "sched/runtime/state/runtime.h"
 
 rota_status rota_device_memory_try(rota_device *device, uint64_t size_bytes, uint32_t flags, const char *name,
                                  bool *out_is_limited, rota_exec_memory **out_memory) {

@@ -2,7 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sched/runtime_internal.h"
+#include "sched/runtime/memory/ranges.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
 
 void rota_ranges_start(rota_residency *residency) {
     residency->first.end = residency->buffer->size_bytes;

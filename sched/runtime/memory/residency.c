@@ -2,8 +2,19 @@
  * have one for all of them. */
 #include <stdlib.h>
 
+#include "base/atomic.h"
 #include "base/given.h"
-#include "sched/runtime_internal.h"
+#include "graph/buffer_internal.h"
+#include "sched/runtime/memory/import.h"
+#include "sched/runtime/memory/memory.h"
+#include "sched/runtime/memory/ranges.h"
+#include "sched/runtime/memory/residency.h"
+#include "sched/runtime/memory/staging.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/mailboxes.h"
+#include "sched/runtime/shared/released.h"
+#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/state/runtime.h"
 
 /* The last reference went. */
 static void released(rota_buffer *buffer) {

@@ -15,7 +15,16 @@
  * work that is to be handed over by being held (held.c). */
 #include <stdlib.h>
 
-#include "sched/runtime_internal.h"
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/futex.h"
+#include "sched/runtime/memory/memory.h"
+#include "sched/runtime/memory/staging.h"
+#include "sched/runtime/shared/mailboxes.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/released.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
 #include "sched/testing.h"
 
 #define BLOCK_BYTES_MIN ((uint64_t)4096)

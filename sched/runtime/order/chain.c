@@ -1,8 +1,12 @@
 /* What points come after, noted by the sequencer. */
 #include "sched/runtime/order/chain.h"
 
+#include "base/atomic.h"
+#include "sched/runtime/order/wanted.h"
 #include "sched/runtime/shared/chain_entries.h"
-#include "sched/runtime_internal.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
 
 /* The newest entry for the value, else the oldest there is; NULL: no work up to the value waits for others.
  */

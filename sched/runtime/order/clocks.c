@@ -5,7 +5,12 @@
  * after. A wait that the clock proves is dropped. */
 #include <string.h>
 
-#include "sched/runtime_internal.h"
+#include "base/atomic.h"
+#include "sched/runtime/order/clocks.h"
+#include "sched/runtime/order/linked.h"
+#include "sched/runtime/order/wanted.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/state/runtime.h"
 
 const uint64_t *rota_hazard_clock(const rota_timeline *timeline, uint64_t value) {
     for (uint32_t back = 1; back <= ROTA_CLOCK_HISTORY; back++) {

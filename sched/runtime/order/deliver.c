@@ -12,7 +12,12 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "sched/runtime_internal.h"
+#include "base/atomic.h"
+#include "sched/runtime/order/chain.h"
+#include "sched/runtime/order/wanted.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
 
 /* ---- The treap ---- */
 

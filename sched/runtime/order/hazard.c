@@ -1,6 +1,12 @@
 /* Hazards between submissions: who last wrote and since read each range of a persistent buffer, and which
  * waits follow (clocks.c). The sequencer's alone, so nothing here is shared. */
-#include "sched/runtime_internal.h"
+#include "sched/runtime/memory/ranges.h"
+#include "sched/runtime/order/hazard.h"
+#include "sched/runtime/order/replay.h"
+#include "sched/runtime/order/wanted.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
 
 /* When the list has become twice as long it is gone over as a whole: that costs O(1) a cut. */
 void rota_hazard_fold(rota_residency *residency, uint64_t begin, uint64_t end) {

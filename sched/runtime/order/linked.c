@@ -1,5 +1,8 @@
 /* What a device of one GPU with another can wait for itself: asked while works are sequenced. */
-#include "sched/runtime_internal.h"
+#include "base/atomic.h"
+#include "sched/runtime/order/linked.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/state/runtime.h"
 
 bool rota_across_can_wait(const rota_device *device, uint32_t queues, uint64_t point) {
     const rota_device *other = device->runtime->devices[rota_point_device(point)];

@@ -10,7 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sched/runtime_internal.h"
+#include "base/atomic.h"
+#include "sched/runtime/memory/ranges.h"
+#include "sched/runtime/order/replay.h"
+#include "sched/runtime/order/wanted.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
 
 /* Below this many external accesses, resolving costs no more than this bookkeeping. */
 enum { OWN_AT = 8 };

@@ -18,7 +18,15 @@
  * the clocks are those of timelines, whichever they are. Among works that are late those for one timeline
  * share a siding, in the order of its values, so that none is held for another one's sake; with all sidings
  * taken, one that has few works is shared. */
-#include "sched/runtime_internal.h"
+#include "base/atomic.h"
+#include "sched/runtime/memory/ranges.h"
+#include "sched/runtime/order/clocks.h"
+#include "sched/runtime/order/linked.h"
+#include "sched/runtime/order/replay.h"
+#include "sched/runtime/order/sidings.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
 
 /* Whether the executor has the value, or gets it without anything being waited for. */
 static bool is_at_hand(const rota_timeline *timeline, uint64_t value) {

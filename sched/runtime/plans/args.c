@@ -1,8 +1,16 @@
 /* Argument sets: the block words, host pointers and bound buffers of one plan's submissions, checked against
  * the record. */
-#include "sched/runtime/plans/args.h"
+#include "base/atomic.h"
 #include "base/given.h"
+#include "graph/buffer_internal.h"
+#include "sched/runtime/memory/residency.h"
+#include "sched/runtime/plans/args.h"
+#include "sched/runtime/plans/handle.h"
+#include "sched/runtime/shared/mailboxes.h"
+#include "sched/runtime/shared/released.h"
 #include "sched/runtime/shared/shell.h"
+#include "sched/runtime/shared/ticket_state.h"
+#include "sched/runtime/state/runtime.h"
 
 #include <stdlib.h>
 #include <string.h>

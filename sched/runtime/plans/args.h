@@ -2,7 +2,10 @@
 #ifndef ROTA_SCHED_RUNTIME_PLANS_ARGS_H
 #define ROTA_SCHED_RUNTIME_PLANS_ARGS_H
 
-#include "sched/runtime_internal.h"
+#include "graph/buffer_internal.h"
+#include "sched/plan/compiled.h"
+#include "sched/runtime/shared/released.h"
+#include "sched/runtime/state/runtime.h"
 
 #define ROTA_INPUT_COPIES 4
 
@@ -32,5 +35,15 @@ struct rota_args {
 /* The sequencer's, of a set that was released: whether no submission uses it any more. That the set was
  * released brings the last of `submitted` along, since it was submitted before. */
 bool rota_args_idle(const rota_args *args);
+
+void rota_args_destroy(rota_args *args);
+
+/* What rota_submit needs of an argument set. */
+rota_status rota_args_payload(rota_plan *plan, rota_args *args, const uint64_t **out_payload);
+void rota_args_submitted(rota_args *args, rota_ticket ticket);
+/* Whether submissions made now read memory of the set's, and so hold it: copies of inputs. */
+bool rota_args_copies(const rota_args *args);
+/* The sequencer's: one of those submissions reads it no more. */
+void rota_args_ended(rota_args *args);
 
 #endif

@@ -2,7 +2,13 @@
  * (instances.c). */
 #include <stdlib.h>
 
-#include "sched/runtime_internal.h"
+#include "base/atomic.h"
+#include "graph/buffer_internal.h"
+#include "sched/runtime/plans/executable.h"
+#include "sched/runtime/plans/instances.h"
+#include "sched/runtime/shared/released.h"
+#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/state/runtime.h"
 
 void rota_run_destroy(rota_plan_run *run) {
     const rota_plan *plan = run->plan;

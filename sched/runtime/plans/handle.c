@@ -1,8 +1,12 @@
 /* References to a plan, and whether it can be used. */
 #include <stdlib.h>
 
+#include "base/atomic.h"
 #include "sched/plan/compile.h"
-#include "sched/runtime_internal.h"
+#include "sched/runtime/plans/handle.h"
+#include "sched/runtime/shared/mailboxes.h"
+#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/state/runtime.h"
 
 void rota_plan_retain(rota_plan *plan) {
     if (plan) (void)ra_fetch_add_relaxed(&plan->references, 1);

@@ -2,7 +2,14 @@
  * with the plan, others by a thread that does nothing else (maker.c). */
 #include <stdlib.h>
 
-#include "sched/runtime_internal.h"
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "sched/runtime/memory/import.h"
+#include "sched/runtime/memory/memory.h"
+#include "sched/runtime/memory/residency.h"
+#include "sched/runtime/memory/staging.h"
+#include "sched/runtime/plans/instances.h"
+#include "sched/runtime/state/runtime.h"
 
 enum { MEMORY_BORROWED, MEMORY_OWNED, MEMORY_WRAPPER };
 

@@ -7,7 +7,11 @@
 #include "base/sized_copy.h"
 #include "graph/graph_internal.h"
 #include "sched/plan/compile.h"
-#include "sched/runtime_internal.h"
+#include "sched/runtime/plans/executable.h"
+#include "sched/runtime/plans/handle.h"
+#include "sched/runtime/shared/devices.h"
+#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/state/runtime.h"
 
 static const rota_compile_options default_options = {.struct_size = sizeof default_options};
 

@@ -8,7 +8,13 @@
  * it is for, and no others. */
 #include <string.h>
 
-#include "sched/runtime_internal.h"
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "sched/runtime/plans/instances.h"
+#include "sched/runtime/plans/maker.h"
+#include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/state/runtime.h"
 
 /* Its works go on, and with the last of them the plan may be gone. */
 static void answer(rota_device *device, rota_run_instance *instance) {

@@ -1,12 +1,16 @@
 /* When a plan's commands ran in its last completed replay. */
 #include <stdlib.h>
 #include "base/arena.h"
+#include "base/atomic.h"
 #include "base/given.h"
 #include "base/sized_copy.h"
 #include "sched/plan/commands.h"
 #include "sched/plan/names.h"
 #include "sched/plan/operations.h"
-#include "sched/runtime_internal.h"
+#include "sched/runtime/plans/handle.h"
+#include "sched/runtime/plans/times.h"
+#include "sched/runtime/shared/mailboxes.h"
+#include "sched/runtime/state/runtime.h"
 
 /* Host times of the last completed replay, and the instance that ran it. */
 static rota_status last_replay(rota_plan *plan, rota_plan_replay_times *out_times, uint32_t *out_instance) {

@@ -5,7 +5,8 @@
 #include "base/output.h"
 #include "sched/plan/names.h"
 #include "sched/plan/operations.h"
-#include "sched/runtime_internal.h"
+#include "sched/runtime/plans/times.h"
+#include "sched/runtime/state/runtime.h"
 
 static double microseconds(uint64_t ns, uint64_t origin) {
     return ((double)ns - (double)origin) / 1000.0;

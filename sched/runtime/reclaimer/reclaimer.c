@@ -6,9 +6,19 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "graph/buffer_internal.h"
+#include "sched/runtime/memory/residency.h"
+#include "sched/runtime/memory/staging.h"
 #include "sched/runtime/plans/args.h"
+#include "sched/runtime/plans/executable.h"
+#include "sched/runtime/plans/handle.h"
+#include "sched/runtime/reclaimer/reclaimer.h"
 #include "sched/runtime/shared/failed_ranges.h"
-#include "sched/runtime_internal.h"
+#include "sched/runtime/shared/released.h"
+#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/state/runtime.h"
 
 void rota_reclaim_free(rota_dead *dead) {
     rota_runtime *runtime;

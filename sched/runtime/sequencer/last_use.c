@@ -1,7 +1,15 @@
-/* Released objects until their last use has passed: pushed by whoever drops the last reference (lock-free), held
- * by the sequencer, and then the reclaimer's (reclaimer.c). */
+/* Released objects until their last use has passed: pushed by whoever drops the last reference (lock-free),
+ * held by the sequencer, and then the reclaimer's (reclaimer.c). */
+#include "base/atomic.h"
+#include "sched/runtime/memory/ranges.h"
+#include "sched/runtime/order/replay.h"
 #include "sched/runtime/plans/args.h"
-#include "sched/runtime_internal.h"
+#include "sched/runtime/sequencer/last_use.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/mailboxes.h"
+#include "sched/runtime/shared/released.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
 
 static bool range_passed(rota_runtime *runtime, const rota_range *range) {
     if (!rota_point_passed(runtime, range->writer)) return false;

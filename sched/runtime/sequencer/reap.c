@@ -1,12 +1,22 @@
 /* What has ended is recycled, and what a lost device left fails. The sequencer's. */
+#include "base/atomic.h"
+#include "graph/buffer_internal.h"
 #include "sched/runtime/kinds/kinds.h"
+#include "sched/runtime/kinds/plan_externals.h"
 #include "sched/runtime/kinds/works.h"
+#include "sched/runtime/memory/staging.h"
+#include "sched/runtime/order/deliver.h"
 #include "sched/runtime/sequencer/reap.h"
 #include "sched/runtime/sequencer/submission_pool.h"
 #include "sched/runtime/shared/failed_ranges.h"
+#include "sched/runtime/shared/failures.h"
+#include "sched/runtime/shared/lanes.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/marks.h"
+#include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/stats.h"
-#include "sched/runtime_internal.h"
-#include "sched/runtime/kinds/plan_externals.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
 
 static void remove_undelivered(rota_runtime *runtime, const rota_submission *submission) {
     rota_submission *before = submission->undelivered_before, *after = submission->undelivered_after;

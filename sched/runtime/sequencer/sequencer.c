@@ -8,11 +8,24 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/futex.h"
+#include "sched/runtime/memory/staging.h"
+#include "sched/runtime/order/wanted.h"
+#include "sched/runtime/sequencer/last_use.h"
 #include "sched/runtime/sequencer/reap.h"
 #include "sched/runtime/sequencer/record.h"
+#include "sched/runtime/sequencer/sequencer.h"
 #include "sched/runtime/sequencer/submission_pool.h"
+#include "sched/runtime/shared/lanes.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/released.h"
+#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/submitter/gate.h"
 #include "sched/runtime/submitter/ring.h"
-#include "sched/runtime_internal.h"
 #include "sched/testing.h"
 
 #define FLUSH_RECORDS 64

@@ -3,8 +3,12 @@
 #include <stdlib.h>
 
 #include "sched/runtime/kinds/kinds.h"
+#include "sched/runtime/order/deliver.h"
+#include "sched/runtime/plans/args.h"
 #include "sched/runtime/sequencer/submission_pool.h"
-#include "sched/runtime_internal.h"
+#include "sched/runtime/shared/lanes.h"
+#include "sched/runtime/shared/pins.h"
+#include "sched/runtime/state/runtime.h"
 
 rota_submission *rota_submission_take(rota_runtime *runtime) {
     rota_submission *submission = runtime->free_submissions;

@@ -2,7 +2,8 @@
 #ifndef ROTA_SCHED_RUNTIME_SEQUENCER_SUBMISSION_POOL_H
 #define ROTA_SCHED_RUNTIME_SEQUENCER_SUBMISSION_POOL_H
 
-#include "sched/runtime_internal.h"
+#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/state/submission.h"
 
 /* What lies where many others have been used since comes from memory: early enough if it is asked for while
  * those before it are worked on. */

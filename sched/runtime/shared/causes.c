@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sched/runtime_internal.h"
+#include "base/atomic.h"
+#include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/marks.h"
+#include "sched/runtime/state/runtime.h"
 
 static _Atomic(rota_cause *) *cause_bucket(rota_runtime *runtime, rota_status status, const char *text) {
     uint64_t hash = 0xcbf29ce484222325u + (uint64_t)status; /* FNV-1a */

@@ -1,7 +1,9 @@
 /* The table of devices, and what each is. */
 #include <stdio.h>
 
-#include "sched/runtime_internal.h"
+#include "base/atomic.h"
+#include "sched/runtime/shared/devices.h"
+#include "sched/runtime/state/runtime.h"
 
 const rota_device_info *rota_device_get_info(const rota_device *device) {
     return device ? &device->info : NULL;

@@ -7,7 +7,9 @@
  */
 #include <stdlib.h>
 
-#include "sched/runtime_internal.h"
+#include "base/clock.h"
+#include "sched/runtime/shared/end_times.h"
+#include "sched/runtime/state/runtime.h"
 
 typedef struct stamp {
     uint64_t value, ns;

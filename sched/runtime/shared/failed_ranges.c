@@ -8,8 +8,12 @@
  * Behind one mutex: only rota's and executors' threads come here, and only while something has failed. */
 #include <stdlib.h>
 
+#include "base/atomic.h"
+#include "graph/buffer_internal.h"
+#include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/failed_ranges.h"
-#include "sched/runtime_internal.h"
+#include "sched/runtime/shared/marks.h"
+#include "sched/runtime/state/runtime.h"
 
 static rota_mark *mark_new(rota_runtime *runtime) {
     rota_mark *mark = malloc(sizeof *mark);

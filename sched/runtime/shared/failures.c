@@ -6,7 +6,12 @@
  *
  * Written under poison_mutex by rota's and executors' threads; read without a lock, as tickets are asked for
  * by calls that wait for nobody. */
-#include "sched/runtime_internal.h"
+#include "base/atomic.h"
+#include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/failures.h"
+#include "sched/runtime/shared/lanes.h"
+#include "sched/runtime/shared/marks.h"
+#include "sched/runtime/state/runtime.h"
 
 /* Tickets of the lane from `first` to `last` (sequences) are among those of which it is not known any more
  * which ones failed. */

@@ -7,7 +7,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "sched/runtime_internal.h"
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "sched/runtime/shared/lanes.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/state/runtime.h"
 
 #define CACHED_LANES 8
 /* Lanes that the sequencer keeps ready: so many threads may come at once. */

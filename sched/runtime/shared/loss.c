@@ -1,6 +1,11 @@
 /* A device is lost: the one place that makes it so, and who is told; and inputs that are being taken
  * meanwhile. */
-#include "sched/runtime_internal.h"
+#include "base/atomic.h"
+#include "base/log.h"
+#include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
 
 bool rota_device_is_lost(const rota_device *device) {
     return ra_load_seq_cst(&device->lost) != 0;

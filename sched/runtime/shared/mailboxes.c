@@ -1,6 +1,10 @@
 /* What one thread gives another: pushed on the other's stack, or asked of it, and it is woken. */
+#include "base/atomic.h"
+#include "base/clock.h"
 #include "base/futex.h"
-#include "sched/runtime_internal.h"
+#include "sched/runtime/shared/mailboxes.h"
+#include "sched/runtime/shared/released.h"
+#include "sched/runtime/state/runtime.h"
 
 void rota_reclaim_push(rota_runtime *runtime, rota_dead *dead) {
     (void)ra_fetch_add_relaxed(&runtime->stat_reclaim_pending, 1);

@@ -8,7 +8,9 @@
  * thread finds the number gone and reads nothing, or the sequencer finds the thread and lets the submission
  * lie until a later round. The word itself can be looked at whatever it belongs to by then, since the memory
  * of submissions is not given back before close. */
-#include "sched/runtime_internal.h"
+#include "base/atomic.h"
+#include "sched/runtime/shared/pins.h"
+#include "sched/runtime/state/runtime.h"
 
 #define THREAD_BITS 16 /* threads that read one submission at a time */
 

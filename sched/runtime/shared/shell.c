@@ -1,6 +1,8 @@
 /* What outlives a runtime: its struct, which a later one takes, and what a call checks first of it. */
-#include "sched/runtime/shared/shell.h"
+#include "base/atomic.h"
 #include "sched/opened.h"
+#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/state/runtime.h"
 
 #include <stdlib.h>
 #include <string.h>

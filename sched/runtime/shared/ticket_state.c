@@ -1,5 +1,14 @@
 /* What a ticket's cell and its queue's timeline say of it. */
-#include "sched/runtime_internal.h"
+#include "base/atomic.h"
+#include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/failures.h"
+#include "sched/runtime/shared/lanes.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/marks.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/ticket_state.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
 
 rota_status rota_not_a_ticket(void) {
     return rota_fail(

@@ -1,5 +1,10 @@
 /* Timelines: a value is published, and whoever sleeps for it woken. */
-#include "sched/runtime_internal.h"
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "sched/runtime/shared/end_times.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
 
 void rota_device_wake_holders(rota_runtime *runtime, rota_timeline *timeline, uint64_t value) {
     /* seq_cst, as the loads below: with watch_for in held.c. */

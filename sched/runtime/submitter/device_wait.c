@@ -4,7 +4,12 @@
  * and what it has done is believed when the host has seen the other's end too (gate.c).
  *
  * Without it, or where a queue cannot, such waits are the submit thread's, as between any two devices. */
-#include "sched/runtime_internal.h"
+#include "base/atomic.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/submitter/device_wait.h"
 
 bool rota_across_is_ready(rota_runtime *runtime, uint64_t hold) {
     uint64_t point = rota_hold_point(hold);

@@ -1,7 +1,14 @@
 /* What executors call back, on threads of theirs. Calls no executor. */
+#include "base/atomic.h"
+#include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/failures.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/marks.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
 #include "sched/runtime/submitter/events.h"
+#include "sched/runtime/submitter/gate.h"
 #include "sched/runtime/submitter/judge.h"
-#include "sched/runtime_internal.h"
 
 static void advanced(void *user, uint32_t queue, uint64_t value) {
     rota_device *device = user;

@@ -20,8 +20,16 @@
  * before, so the oldest undecided work of all devices waits for nothing undecided, and gates always drain. */
 #include <stdlib.h>
 
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/marks.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/submitter/gate.h"
 #include "sched/runtime/submitter/judge.h"
-#include "sched/runtime_internal.h"
 
 void rota_gate_lock(rota_device *device) {
     (void)pthread_mutex_lock(&device->gate.mutex);

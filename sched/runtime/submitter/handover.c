@@ -1,10 +1,18 @@
 /* Works are handed over to a device's driver, those that piled up in one call: by its submit thread, or by
  * the sequencer while that has nothing. */
+#include "base/atomic.h"
+#include "base/clock.h"
 #include "sched/runtime/kinds/kinds.h"
+#include "sched/runtime/kinds/plan_externals.h"
+#include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/marks.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/submitter/device_wait.h"
+#include "sched/runtime/submitter/gate.h"
 #include "sched/runtime/submitter/handover.h"
 #include "sched/runtime/submitter/judge.h"
-#include "sched/runtime_internal.h"
-#include "sched/runtime/kinds/plan_externals.h"
 
 void rota_work_skip(rota_work *work, rota_reason reason, bool first) {
     work->skipped = true;

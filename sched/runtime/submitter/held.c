@@ -15,11 +15,21 @@
  * business (sidings.c). */
 #include <sched.h>
 
+#include "base/atomic.h"
+#include "base/clock.h"
 #include "sched/runtime/kinds/kinds.h"
+#include "sched/runtime/kinds/plan_externals.h"
+#include "sched/runtime/kinds/sequencing.h"
+#include "sched/runtime/memory/staging.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/marks.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/submitter/device_wait.h"
+#include "sched/runtime/submitter/gate.h"
 #include "sched/runtime/submitter/handover.h"
 #include "sched/runtime/submitter/held.h"
-#include "sched/runtime_internal.h"
-#include "sched/runtime/kinds/plan_externals.h"
 
 #define ACROSS_SPIN_NS 30000u
 

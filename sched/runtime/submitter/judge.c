@@ -7,10 +7,14 @@
  * - for the others the hand-over does, of whole segments, as nothing undecided is before them;
  * - of works behind a gate (their device waits on the GPU for another one, or works before them do) the gate
  *   does when it lets them out: by then they have run, in vain where what they read had failed. */
+#include "base/atomic.h"
 #include "sched/runtime/kinds/kinds.h"
+#include "sched/runtime/kinds/touch.h"
 #include "sched/runtime/shared/failed_ranges.h"
+#include "sched/runtime/shared/failures.h"
+#include "sched/runtime/shared/marks.h"
+#include "sched/runtime/state/runtime.h"
 #include "sched/runtime/submitter/judge.h"
-#include "sched/runtime_internal.h"
 
 /* ---- Places ---- */
 

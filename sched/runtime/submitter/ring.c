@@ -1,9 +1,10 @@
 /* The sequencer's side of a hand-over: works go into the ring of the device's submit thread, or the direct
  * way to executors whose submit never blocks. */
+#include "base/atomic.h"
 #include "sched/runtime/kinds/kinds.h"
+#include "sched/runtime/state/runtime.h"
 #include "sched/runtime/submitter/handover.h"
 #include "sched/runtime/submitter/ring.h"
-#include "sched/runtime_internal.h"
 
 static bool thread_is_idle(rota_device *device) {
     /* Acquire: with the thread's release after its last submit call returned. */

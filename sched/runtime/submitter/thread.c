@@ -4,10 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/state/runtime.h"
 #include "sched/runtime/submitter/handover.h"
 #include "sched/runtime/submitter/held.h"
 #include "sched/runtime/submitter/thread.h"
-#include "sched/runtime_internal.h"
 
 #define HOLD_SLICE_NS 50000000u
 #define STARVED_SLICE_NS 200000u
