@@ -10,11 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include "exec/cuda/cuda_device.h"
+#include "graph/buffer_internal.h"
 #include "ops/cpu/cpu.h"
 #include "ops/cuda/choices.h"
 #include "rota.h"
 #include "sched/plan/compiled.h"
-#include "sched/runtime_internal.h"
+#include "sched/runtime/shared/devices.h"
+#include "sched/runtime/state/runtime.h"
 #include "tests/cuda_stub.h"
 #include "tests/cuda_stub_internal.h"
 #include "tests/random.h"

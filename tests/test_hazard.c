@@ -4,7 +4,19 @@
 #include "tests/support.h"
 
 #include <string.h>
-#include "sched/runtime_internal.h"
+#include "base/atomic.h"
+#include "graph/buffer_internal.h"
+#include "sched/runtime/memory/ranges.h"
+#include "sched/runtime/order/clocks.h"
+#include "sched/runtime/order/hazard.h"
+#include "sched/runtime/order/wanted.h"
+#include "sched/runtime/sequencer/last_use.h"
+#include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/lanes.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/released.h"
+#include "sched/runtime/shared/ticket_state.h"
+#include "sched/runtime/state/runtime.h"
 
 enum { DEVICES = 3, QUEUES = 8, TIMELINES = DEVICES * QUEUES, BYTES = 4096 };
 

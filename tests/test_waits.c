@@ -8,8 +8,10 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/futex.h"
+#include "graph/buffer_internal.h"
 #include "sched/plan.h"
-#include "sched/runtime_internal.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/state/runtime.h"
 #include "sched/testing.h"
 #include "tests/adversary.h"
 
