@@ -310,13 +310,13 @@ static void a_lost_devices_works_hold_buffers(void **state) {
                 put_work(d, place, true);
                 rota_reclaim_sweep(&d->runtime, dead);
                 assert_ptr_equal(d->runtime.held, stays ? dead : NULL);
-                assert_ptr_equal(ra_load_relaxed(&d->runtime.unused), stays ? NULL : dead);
+                assert_ptr_equal(ra_load_relaxed(&d->runtime.unused.head), stays ? NULL : &dead->entry);
                 rota_reclaim_sweep(&d->runtime, NULL);
                 assert_ptr_equal(d->runtime.held, stays ? dead : NULL);
                 put_work(d, place, false);
                 rota_reclaim_sweep(&d->runtime, NULL);
                 assert_null(d->runtime.held);
-                assert_ptr_equal(ra_load_relaxed(&d->runtime.unused), dead);
+                assert_ptr_equal(ra_load_relaxed(&d->runtime.unused.head), &dead->entry);
             }
 }
 

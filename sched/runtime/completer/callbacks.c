@@ -16,7 +16,7 @@ bool rota_callbacks_watch(rota_runtime *runtime) {
     rota_assert_owner(&runtime->completer_owner);
     /* Acquire: the two others are this callback's, or a later one's, which then shows below. */
     const uint64_t since = ra_load_acquire(&runtime->call_since_ns);
-    if (since == 0) return ra_load_acquire(&runtime->calls) != NULL;
+    if (since == 0) return !rota_stack_seems_empty_upmc(&runtime->calls);
     const uint64_t now = rota_clock_ns();
     if (now - since < LONG_NS || runtime->call_named_ns == since) return true;
     const uintptr_t fn = ra_load_acquire(&runtime->call_fn);
@@ -44,18 +44,12 @@ static void call(rota_runtime *runtime, rota_job *job) {
 }
 
 static void call_all(rota_runtime *runtime) {
-    rota_job *stack = ra_exchange_acq_rel(&runtime->calls, NULL); /* with rota_callbacks_push */
-    rota_job *jobs = NULL;
-    while (stack) { /* newest first: turned round */
-        rota_job *next = stack->next;
-        stack->next = jobs;
-        jobs = stack;
-        stack = next;
-    }
-    while (jobs) {
-        rota_job *next = jobs->next;
-        call(runtime, jobs);
-        jobs = next;
+    /* With rota_callbacks_push. */
+    rota_stack_entry *entry = rota_stack_turned(rota_stack_take_upmc(&runtime->calls));
+    while (entry) {
+        rota_job *job = ROTA_STACK_OBJECT(entry, rota_job, entry);
+        entry = entry->next;
+        call(runtime, job);
     }
 }
 
@@ -65,7 +59,7 @@ void *rota_callbacks_main(void *user) {
     while (!ra_load_acquire(&runtime->caller_stop)) {
         call_all(runtime);
         rota_sleeper_prepare(&runtime->caller_sleeper);
-        if (ra_load_seq_cst(&runtime->calls) || ra_load_seq_cst(&runtime->caller_stop))
+        if (!rota_stack_is_empty_upmc(&runtime->calls) || ra_load_seq_cst(&runtime->caller_stop))
             rota_sleeper_cancel(&runtime->caller_sleeper);
         else
             rota_sleeper_wait(&runtime->caller_sleeper, rota_deadline_after(1000000000u));

@@ -277,10 +277,8 @@ static void finish_delivery(completion *c, rota_submission *submission) {
         ra_store_seq_cst(&submission->hosted_done, ROTA_HOSTED_COPIED);
         if (ra_load_seq_cst(&runtime->sequencer_interest)) rota_sleeper_wake(&runtime->sequencer_sleeper);
     } else {
-        submission->next = ra_load_relaxed(&runtime->ended);
-        /* Likewise, to the exchange in rota_sequence_reap; seq_cst with the sequencer's sleep flag. */
-        while (!ra_cas_seq_cst(&runtime->ended, &submission->next, submission)) {
-        }
+        /* Likewise, to the take in rota_sequence_reap; ordered with the sequencer's sleep flag. */
+        rota_stack_push_upmc(&runtime->ended, &submission->ended);
         rota_sleeper_wake(&runtime->sequencer_sleeper);
     }
     rota_wait_table_wake(&runtime->hosted_waiters, 1);
@@ -437,16 +435,11 @@ static void sort_in(completion *c, rota_job *job) {
 }
 
 static void take_jobs(completion *c) {
-    rota_job *stack = ra_exchange_acq_rel(&c->runtime->jobs, NULL); /* with rota_completer_push */
-    rota_job *fresh = NULL;
-    while (stack) { /* newest first: turned round */
-        rota_job *job = stack;
-        stack = job->next;
-        prepend(&fresh, job);
-    }
+    /* With rota_completer_push. */
+    rota_stack_entry *fresh = rota_stack_turned(rota_stack_take_upmc(&c->runtime->jobs));
     while (fresh) {
-        rota_job *job = fresh;
-        fresh = job->next;
+        rota_job *job = ROTA_STACK_OBJECT(fresh, rota_job, entry);
+        fresh = fresh->next;
         if (job->kind == ROTA_JOB_OUTPUTS) wait_for_turn(job->u.submission);
         sort_in(c, job);
         finish_due(c);
@@ -559,7 +552,7 @@ void *rota_completer_main(void *user) {
         pass(c);
         rota_across_rescue(runtime);
         const bool calls = rota_callbacks_watch(runtime);
-        if (ra_load_acquire(&runtime->jobs)) continue;
+        if (!rota_stack_seems_empty_upmc(&runtime->jobs)) continue;
         rota_sleeper_prepare(&runtime->completer_sleeper);
         const bool awaits = c->unsequenced != NULL;
         /* With `advanced`: it sees the interest, or the pass below sees the new value. */
@@ -568,7 +561,7 @@ void *rota_completer_main(void *user) {
             if (awaits) ra_store_seq_cst(&runtime->completer_awaits, 1); /* with tell_of_point */
             pass(c);
         }
-        if (ra_load_seq_cst(&runtime->jobs) || ra_load_seq_cst(&runtime->completer_stop) ||
+        if (!rota_stack_is_empty_upmc(&runtime->jobs) || ra_load_seq_cst(&runtime->completer_stop) ||
             (c->unsequenced && !awaits)) /* it came with that pass */
             rota_sleeper_cancel(&runtime->completer_sleeper);
         else

@@ -163,7 +163,7 @@ static void free_released(rota_runtime *runtime, uint64_t stuck) {
             dead = runtime->held;
             runtime->held = NULL;
         }
-        if (!dead) dead = ra_exchange_acq_rel(&runtime->released, NULL);
+        if (!dead) dead = rota_dead_take(&runtime->released);
         if (!dead) break;
         rota_dead *next = dead->next;
         if (is_held(dead, stuck)) {
@@ -223,12 +223,25 @@ static void let_go_of_all_reads(rota_runtime *runtime, uint64_t stuck) {
             let_go_of_reads(runtime->devices[d]->timelines[q].oldest);
 }
 
+static void free_submission(rota_submission *submission) {
+    if (submission->read) rota_host_read_release(submission->read);
+    rota_submission_free(submission);
+}
+
 static void free_submissions(rota_submission *submission) {
     while (submission) {
         rota_submission *next = submission->next;
-        if (submission->read) rota_host_read_release(submission->read);
-        rota_submission_free(submission);
+        free_submission(submission);
         submission = next;
+    }
+}
+
+static void free_ended(rota_runtime *runtime) {
+    rota_stack_entry *entry = rota_stack_take_upmc(&runtime->ended);
+    while (entry) {
+        rota_submission *submission = ROTA_STACK_OBJECT(entry, rota_submission, ended);
+        entry = entry->next;
+        free_submission(submission);
     }
 }
 
@@ -318,7 +331,7 @@ static void free_host_side(rota_runtime *runtime) {
     free_submissions(runtime->bare_submissions);
     free_submissions(runtime->stranded);
     free_submissions(runtime->pinned);
-    free_submissions(ra_exchange_acq_rel(&runtime->ended, NULL));
+    free_ended(runtime);
     rota_deliveries_free(runtime);
     rota_completer_free(runtime);
     rota_poison_all_free(runtime);

@@ -203,10 +203,8 @@ bool rota_run_instance_ask(rota_plan_run *run, uint32_t index) {
     ra_store_relaxed(&instance->making, ROTA_MAKING_ASKED);
     rota_device *device = run->parts[0].device;
     ra_store_relaxed(&device->makings_asked, ra_load_relaxed(&device->makings_asked) + 1);
-    instance->next_asked = ra_load_relaxed(&device->asked);
-    /* Releases the request to the maker's exchange; seq_cst: with its last look before it sleeps. */
-    while (!ra_cas_seq_cst(&device->asked, &instance->next_asked, instance)) {
-    }
+    /* Releases the request to the maker; ordered with its last look before it sleeps. */
+    rota_stack_push_upmc(&device->asked, &instance->asked);
     rota_sleeper_wake(&device->maker_sleeper);
     return false;
 }

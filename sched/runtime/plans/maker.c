@@ -34,24 +34,19 @@ static void *maker_main(void *user) {
     rota_device *device = user;
     rota_runtime *runtime = device->runtime;
     while (!ra_load_acquire(&runtime->stop) && !ra_load_acquire(&device->closed)) {
-        rota_run_instance *stack = ra_exchange_acq_rel(&device->asked, NULL), *oldest = NULL;
-        while (stack) {
-            rota_run_instance *next = stack->next_asked;
-            stack->next_asked = oldest;
-            oldest = stack;
-            stack = next;
-        }
+        /* With rota_run_instance_ask. */
+        rota_stack_entry *oldest = rota_stack_turned(rota_stack_take_upmc(&device->asked));
         if (!oldest) {
             rota_sleeper_prepare(&device->maker_sleeper);
-            if (ra_load_seq_cst(&device->asked) || ra_load_seq_cst(&runtime->stop) ||
+            if (!rota_stack_is_empty_upmc(&device->asked) || ra_load_seq_cst(&runtime->stop) ||
                 ra_load_seq_cst(&device->closed))
                 rota_sleeper_cancel(&device->maker_sleeper);
             else
                 rota_sleeper_wait(&device->maker_sleeper, rota_deadline_after(1000000000u));
         }
         while (oldest && !ra_load_acquire(&runtime->stop)) {
-            rota_run_instance *instance = oldest;
-            oldest = instance->next_asked; /* before its works go on */
+            rota_run_instance *instance = ROTA_STACK_OBJECT(oldest, rota_run_instance, asked);
+            oldest = oldest->next; /* before its works go on */
             answer(device, instance);
         }
     }

@@ -71,9 +71,8 @@ void rota_reclaim_free(rota_dead *dead) {
 /* Oldest first. */
 static rota_dead *take_unused(rota_runtime *runtime) {
     rota_assert_owner(&runtime->reclaimer_owner);
-    rota_dead *stack = ra_exchange_acq_rel(&runtime->unused, NULL); /* with push_unused */
     rota_dead *taken = NULL;
-    rota_dead_prepend(&taken, stack);
+    rota_dead_prepend(&taken, rota_dead_take(&runtime->unused)); /* with push_unused */
     return taken;
 }
 
@@ -93,7 +92,7 @@ void *rota_reclaimer_main(void *user) {
         free_all(take_unused(runtime));
         rota_chunk_cache_sweep(rota_clock_ns());
         rota_sleeper_prepare(&runtime->reclaimer_sleeper);
-        if (ra_load_seq_cst(&runtime->unused) || ra_load_seq_cst(&runtime->reclaimer_stop))
+        if (!rota_stack_is_empty_upmc(&runtime->unused) || ra_load_seq_cst(&runtime->reclaimer_stop))
             rota_sleeper_cancel(&runtime->reclaimer_sleeper);
         else
             rota_sleeper_wait(&runtime->reclaimer_sleeper, rota_deadline_after(1000000000u));

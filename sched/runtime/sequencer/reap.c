@@ -197,14 +197,14 @@ static void end_unordered(rota_runtime *runtime) {
 void rota_sequence_reap(rota_runtime *runtime, bool all) {
     runtime->stranding = false;
     if (runtime->pinned) rota_submissions_forget_unpinned(runtime);
-    if (ra_load_relaxed(&runtime->ended)) {
-        rota_submission *ended = ra_exchange_acq_rel(&runtime->ended, NULL); /* with finish_delivery */
-        while (ended) {
-            rota_submission *submission = ended;
-            ended = submission->next;
-            remove_undelivered(runtime, submission);
-            rota_submission_let_go(runtime, submission);
-        }
+    /* With finish_delivery. */
+    rota_stack_entry *ended =
+        rota_stack_seems_empty_upmc(&runtime->ended) ? NULL : rota_stack_take_upmc(&runtime->ended);
+    while (ended) {
+        rota_submission *submission = ROTA_STACK_OBJECT(ended, rota_submission, ended);
+        ended = ended->next;
+        remove_undelivered(runtime, submission);
+        rota_submission_let_go(runtime, submission);
     }
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) {

@@ -162,8 +162,8 @@ static void take_all(rota_runtime *runtime) {
 }
 
 static bool has_work(rota_runtime *runtime) {
-    if (ra_load_seq_cst(&runtime->released) || ra_load_seq_cst(&runtime->lost_pending) ||
-        ra_load_seq_cst(&runtime->ended) || ra_load_seq_cst(&runtime->stop) ||
+    if (!rota_stack_is_empty_upmc(&runtime->released) || ra_load_seq_cst(&runtime->lost_pending) ||
+        !rota_stack_is_empty_upmc(&runtime->ended) || ra_load_seq_cst(&runtime->stop) ||
         ra_load_seq_cst(&runtime->lent) || ra_load_seq_cst(&runtime->provision_wanted) ||
         ra_load_seq_cst(&runtime->reap_requested) != ra_load_relaxed(&runtime->reap_done))
         return true;
@@ -241,7 +241,7 @@ bool rota_sequencer_round(rota_runtime *runtime) {
     /* Taken before the scan: every submission that uses these was published before they were released, so
      * it is sequenced, and known as their last use, in this round. */
     rota_dead *fresh =
-        ra_load_seq_cst(&runtime->released) ? ra_exchange_acq_rel(&runtime->released, NULL) : NULL;
+        rota_stack_seems_empty_upmc(&runtime->released) ? NULL : rota_dead_take(&runtime->released);
     rota_lanes_provide(runtime);
     bool any = scan(runtime);
     if (any)

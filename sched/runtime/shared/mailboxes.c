@@ -8,36 +8,28 @@
 
 void rota_reclaim_push(rota_runtime *runtime, rota_dead *dead) {
     (void)ra_fetch_add_relaxed(&runtime->stat_reclaim_pending, 1);
-    dead->next = ra_load_relaxed(&runtime->released);
-    /* Releases the object to the sequencer's exchange; seq_cst with its sleep flag. */
-    while (!ra_cas_seq_cst(&runtime->released, &dead->next, dead)) {
-    }
+    /* Releases the object to the take in rota_sequencer_round; ordered with its sleep flag. */
+    rota_stack_push_upmc(&runtime->released, &dead->entry);
     rota_sleeper_wake(&runtime->sequencer_sleeper);
 }
 
-/* Releases to the exchange in take_unused what the sequencer saw of the object's uses: points that have
+/* Releases to the take in take_unused what the sequencer saw of the object's uses: points that have
  * passed, and submissions that the completer and the executors are through with (each seen by an acquire). So
- * the reclaimer comes after them all. seq_cst: with its sleep flag. */
+ * the reclaimer comes after them all. Ordered with its sleep flag. */
 void rota_reclaim_push_unused(rota_runtime *runtime, rota_dead *dead) {
-    dead->next = ra_load_relaxed(&runtime->unused);
-    while (!ra_cas_seq_cst(&runtime->unused, &dead->next, dead)) {
-    }
+    rota_stack_push_upmc(&runtime->unused, &dead->entry);
     rota_sleeper_wake(&runtime->reclaimer_sleeper);
 }
 
 void rota_completer_push(rota_runtime *runtime, rota_job *job) {
-    job->next = ra_load_relaxed(&runtime->jobs);
-    /* Releases the job to the exchange in the completer; seq_cst with its sleep flag. */
-    while (!ra_cas_seq_cst(&runtime->jobs, &job->next, job)) {
-    }
+    /* Releases the job to take_jobs; ordered with the completer's sleep flag. */
+    rota_stack_push_upmc(&runtime->jobs, &job->entry);
     rota_sleeper_wake(&runtime->completer_sleeper);
 }
 
 void rota_callbacks_push(rota_runtime *runtime, rota_job *job) {
-    job->next = ra_load_relaxed(&runtime->calls);
-    /* Releases the job to the exchange in call_all; seq_cst with the thread's sleep flag. */
-    while (!ra_cas_seq_cst(&runtime->calls, &job->next, job)) {
-    }
+    /* Releases the job to call_all; ordered with the thread's sleep flag. */
+    rota_stack_push_upmc(&runtime->calls, &job->entry);
     rota_sleeper_wake(&runtime->caller_sleeper);
 }
 

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include "base/sleep.h"
+#include "base/stack_upmc.h"
 #include "base/thread_cpus.h"
 #include "base/turns.h"
 #include "exec/exec.h"
@@ -92,7 +93,7 @@ struct rota_device {
     bool thread_started;
     _Atomic uint32_t thread_ended;
     /* Makes instances of the plans whose first part is on this device (maker.c). */
-    _Atomic(rota_run_instance *) asked; /* stack; the maker takes all */
+    rota_stack_upmc asked; /* instances that the maker is to make */
     rota_sleeper maker_sleeper;
     pthread_t maker;
     bool maker_started;

@@ -28,7 +28,7 @@ typedef enum rota_making {
 
 struct rota_run_instance {
     rota_plan_run *run;
-    rota_run_instance *next_asked;
+    rota_stack_entry asked; /* on the way to the maker */
     uint32_t arena;
     _Atomic uint32_t created;
     _Atomic uint32_t making; /* rota_making */

@@ -3,6 +3,7 @@
 #define ROTA_SCHED_RUNTIME_STATE_JOB_H
 
 #include <stdint.h>
+#include "base/stack_upmc.h"
 #include "sched/runtime.h"
 
 typedef struct rota_submission rota_submission;
@@ -11,6 +12,7 @@ typedef enum rota_job_kind { ROTA_JOB_OUTPUTS, ROTA_JOB_CALLBACK, ROTA_JOB_EVENT
 
 typedef struct rota_job {
     struct rota_job *next;
+    rota_stack_entry entry; /* on the way to the completer, or to the callback thread */
     uint32_t kind;
     /* The completer's: by value of the timeline that is waited for, and then by arrival; a heap. */
     uint64_t value, arrival;

@@ -101,12 +101,11 @@ struct rota_runtime {
     _Alignas(64) _Atomic uint32_t sequencer_interest;      /* wants to be woken when any timeline moves */
     _Atomic uint32_t completer_interest, completer_awaits; /* awaits: that tickets are given their points */
     _Atomic uint32_t lost_pending;
-    _Atomic(rota_dead *) released; /* stack; the sequencer takes all */
-    _Atomic(rota_dead *) unused;   /* stack, of what is to be freed; the reclaimer takes all */
-    _Atomic(rota_job *) jobs;      /* stack; the completer takes all */
-    _Atomic(rota_job *) calls;     /* stack, of callbacks; their thread takes all */
-    _Atomic(rota_submission *)
-        ended; /* stack, of those that were never handed over; the sequencer takes all */
+    rota_stack_upmc released;         /* of rota_dead, to the sequencer */
+    rota_stack_upmc unused;           /* of rota_dead that is to be freed, to the reclaimer */
+    rota_stack_upmc jobs;             /* of rota_job, to the completer */
+    rota_stack_upmc calls;            /* of rota_job, the callbacks, to their thread */
+    rota_stack_upmc ended;            /* of rota_submission that were never handed over, to the sequencer */
     _Atomic uint32_t lent, lent_away; /* rota_runtime_lock_submission */
     _Atomic uint32_t stop, completer_stop, reclaimer_stop, caller_stop;
     rota_wait_table hosted_waiters;

@@ -22,7 +22,8 @@ typedef enum rota_hosted_done {
 /* A submission's struct lies in memory that stays a submission's until the runtime closes. What every replay
  * touches comes first, in as few cache lines as it takes: with many in flight each is a miss. */
 struct rota_submission {
-    rota_submission *next; /* of its final timeline, or free */
+    rota_submission *next;  /* of its final timeline, or free */
+    rota_stack_entry ended; /* on the way to the sequencer */
     uint64_t final_point;
     _Atomic uint64_t pins; /* pins.c */
     uint64_t number;
