@@ -17,6 +17,12 @@
     "compiled once for the builds with marks and without: name this file in CMakeLists.txt's ROTA_PLAIN_SOURCES filter"
 #endif
 
+/* Defined where somebody must see each operation on an object that threads share, and none may be done by code that
+ * does not go through here: who halts threads at marked points, the thread sanitizer. */
+#if defined(ROTA_TEST_MARKS) || defined(__SANITIZE_THREAD__)
+#define ROTA_ATOMICS_ARE_SEEN 1
+#endif
+
 #ifdef ROTA_TEST_MARKS
 /* A place in the source. All of the program's stand, as pointers, between __start_rota_marks and
  * __stop_rota_marks; one in an inline function of a header stands there once for each file that uses it. */

@@ -11,6 +11,7 @@
     X(fuse, "a chain of elementwise ops, fused and one by one")                                              \
     X(submit, "many threads submitting small plans, against the same behind a mutex")                        \
     X(soak, "minutes of everything at once, all of it checked: what comes out wrong, grows or is left over") \
+    X(structures, "structures for threads: Concurrency Kit's beside the same in C11")                        \
     X(plan, "record and compile times, edges, barriers and arena of a graph; needs no device")
 
 #define BENCH_DECLARE(name, text) int bench_##name(int argc, char **argv);

@@ -38,6 +38,7 @@ file(RELATIVE_PATH ROTA_PC_TO_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /
 # files of all that hwloc itself is made from.
 list(JOIN ROTA_HWLOC_LDFLAGS " " hwloc_flags)
 list(JOIN ROTA_BLAS_LDFLAGS " " blas_flags)
-set(ROTA_PC_LIBS_PRIVATE "${hwloc_flags} ${blas_flags}")
+list(JOIN ROTA_CK_LDFLAGS " " ck_flags)
+set(ROTA_PC_LIBS_PRIVATE "${hwloc_flags} ${blas_flags} ${ck_flags}")
 configure_file(cmake/rota.pc.in ${PROJECT_BINARY_DIR}/rota.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/rota.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

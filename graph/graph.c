@@ -8,6 +8,18 @@
 #include "base/given.h"
 #include "base/sized_copy.h"
 
+/* FNV-1a. */
+static unsigned long hash_slot(const void *slot, unsigned long seed) {
+    uint64_t hash = 0xcbf29ce484222325u ^ seed;
+    for (const char *name = ((const rota_slot_info *)slot)->name; *name; name++)
+        hash = (hash ^ (uint8_t)*name) * 0x100000001b3u;
+    return hash;
+}
+
+static bool same_name(const void *a, const void *b) {
+    return strcmp(((const rota_slot_info *)a)->name, ((const rota_slot_info *)b)->name) == 0;
+}
+
 rota_status rota_graph_create(const rota_graph_options *options, rota_graph **out_graph) {
     ROTA_GIVEN(out_graph);
     *out_graph = NULL;
@@ -20,6 +32,7 @@ rota_status rota_graph_create(const rota_graph_options *options, rota_graph **ou
     pthread_mutex_init(&graph->mutex, NULL);
     graph->own.graph = graph;
     graph->own.name = "graph";
+    graph->slot_names = (rota_set)ROTA_SET(hash_slot, same_name);
     graph->allow_reassociation = options && options->allow_reassociation;
     graph->memory_limit_bytes = options ? options->memory_limit_bytes : 0;
     graph->name = rota_arena_strdup(&graph->arena, options && options->name ? options->name : "graph");
@@ -59,7 +72,7 @@ void rota_graph_release(rota_graph *graph) {
     free_lane(&graph->own);
     free(graph->lanes);
     free(graph->hooks);
-    free(graph->slot_table);
+    rota_set_end(&graph->slot_names);
     rota_arena_free(&graph->arena);
     pthread_mutex_destroy(&graph->mutex);
     free(graph);
@@ -139,42 +152,9 @@ rota_status rota_recorder_buffer(rota_recorder *recorder, rota_buffer_kind kind,
     return lane_buffer(recorder, kind, name, size_bytes, out_buffer);
 }
 
-/* FNV-1a. */
-static uint32_t hash_name(const char *name) {
-    uint32_t hash = 2166136261u;
-    for (; *name; name++) hash = (hash ^ (uint8_t)*name) * 16777619u;
-    return hash;
-}
-
-/* Where the name's slot stands in the table, or would. */
-static uint32_t *slot_cell(const rota_graph *graph, const char *name) {
-    const uint32_t mask = graph->slot_table_size - 1;
-    uint32_t at = hash_name(name) & mask;
-    while (graph->slot_table[at] &&
-           strcmp(rota_graph_slot_info(graph, graph->slot_table[at])->name, name) != 0)
-        at = (at + 1) & mask;
-    return &graph->slot_table[at];
-}
-
-/* Keeps the table at most half full with one more. */
-static bool make_cell_room(rota_graph *graph, uint32_t count) {
-    if (2 * (count + 1) <= graph->slot_table_size) return true;
-    const uint32_t size = graph->slot_table_size ? 2 * graph->slot_table_size : 64;
-    uint32_t *table = calloc(size, sizeof *table);
-    if (!table) return false;
-    free(graph->slot_table);
-    graph->slot_table = table;
-    graph->slot_table_size = size;
-    for (uint32_t i = 1; i <= count; i++) *slot_cell(graph, rota_graph_slot_info(graph, i)->name) = i;
-    return true;
-}
-
 static rota_status add_slot(rota_graph *graph, const char *name, uint32_t size_bytes, rota_slot *out_slot) {
     uint32_t count = ra_load_relaxed(&graph->slot_count);
-    if (count < ROTA_GRAPH_SLOTS_MAX && !make_cell_room(graph, count))
-        return rota_fail(ROTA_OUT_OF_MEMORY, "slot '%s': no host memory", name);
-    uint32_t *cell = slot_cell(graph, name);
-    if (*cell)
+    if (rota_set_get(&graph->slot_names, &(rota_slot_info){.name = name}))
         return rota_fail(ROTA_ALREADY_EXISTS, "slot '%s': graph '%s' has one of that name", name,
                          graph->name);
     if (count == ROTA_GRAPH_SLOTS_MAX)
@@ -183,9 +163,10 @@ static rota_status add_slot(rota_graph *graph, const char *name, uint32_t size_b
     rota_slot_info **block = &graph->slot_blocks[count / ROTA_SLOT_BLOCK];
     if (!*block) *block = rota_arena_alloc(&graph->arena, sizeof **block * ROTA_SLOT_BLOCK, 16);
     char *copy = *block ? rota_arena_strdup(&graph->arena, name) : NULL;
-    if (!copy) return rota_fail(ROTA_OUT_OF_MEMORY, "slot '%s': no host memory", name);
-    (*block)[count % ROTA_SLOT_BLOCK] = (rota_slot_info){copy, size_bytes, ROTA_VALUE_ANY};
-    *cell = out_slot->index = count + 1;
+    if (copy) (*block)[count % ROTA_SLOT_BLOCK] = (rota_slot_info){copy, size_bytes, ROTA_VALUE_ANY};
+    if (!copy || !rota_set_put(&graph->slot_names, &(*block)[count % ROTA_SLOT_BLOCK]))
+        return rota_fail(ROTA_OUT_OF_MEMORY, "slot '%s': no host memory", name);
+    out_slot->index = count + 1;
     /* Publishes the entry to check_bindings, which acquires the count. */
     ra_store_release(&graph->slot_count, count + 1);
     return ROTA_OK;

@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include "base/arena.h"
+#include "base/set.h"
 #include "graph/buffer_internal.h"
 #include "graph/graph.h"
 
@@ -135,8 +136,7 @@ struct rota_graph {
     /* Blocks of slots never move; slot_count is the release that publishes an entry to recording threads. */
     rota_slot_info *slot_blocks[ROTA_GRAPH_SLOTS_MAX / ROTA_SLOT_BLOCK];
     _Atomic uint32_t slot_count;
-    uint32_t *slot_table; /* by hash of the name, open addressing: indexes, 0: free; a power of two of them */
-    uint32_t slot_table_size;
+    rota_set slot_names; /* of rota_slot_info */
     rota_rewrite_hook *hooks;
     uint32_t hook_count, hook_capacity;
 };

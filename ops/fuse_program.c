@@ -7,12 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/set.h"
 #include "ops/op.h"
-
-#define BUCKETS 1024u
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static rota_fused_program *buckets[BUCKETS];
 
 /* FNV-1a. */
 static uint64_t hash_of(const rota_fused_shape *shape) {
@@ -21,6 +17,18 @@ static uint64_t hash_of(const rota_fused_shape *shape) {
     for (size_t i = 0; i < sizeof *shape; i++) hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
     return hash ^ hash >> 29;
 }
+
+/* The programs, each by its first member. */
+static unsigned long hash_shape(const void *shape, unsigned long seed) {
+    return hash_of(shape) ^ seed;
+}
+
+static bool same_shape(const void *a, const void *b) {
+    return memcmp(a, b, sizeof(rota_fused_shape)) == 0;
+}
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static rota_set programs = ROTA_SET(hash_shape, same_shape);
 
 const char *rota_fused_step_name(const rota_fused_step *step) {
     static const char *const binary[ROTA_BINARY_COUNT] = {
@@ -101,13 +109,12 @@ static rota_fused_program *make(const rota_fused_shape *shape) {
 }
 
 const rota_fused_program *rota_fused_program_get(const rota_fused_shape *shape) {
-    rota_fused_program **bucket = &buckets[hash_of(shape) % BUCKETS];
     pthread_mutex_lock(&lock);
-    rota_fused_program *program = *bucket;
-    while (program && memcmp(&program->shape, shape, sizeof *shape) != 0) program = program->next;
-    if (!program && (program = make(shape))) {
-        program->next = *bucket;
-        *bucket = program;
+    _Static_assert(offsetof(rota_fused_program, shape) == 0, "the set has shapes");
+    rota_fused_program *program = rota_set_get(&programs, shape);
+    if (!program && (program = make(shape)) && !rota_set_put(&programs, &program->shape)) {
+        free(program);
+        program = NULL;
     }
     pthread_mutex_unlock(&lock);
     return program;

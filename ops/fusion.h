@@ -77,7 +77,6 @@ struct rota_fused_program {
     rota_kernel_bindable bindables[ROTA_FUSED_WORDS_MAX];
     char name[96];
     char entry[32]; /* the kernel's name in a CUDA image */
-    rota_fused_program *next;
 };
 
 /* The program of that shape: made once, kept for the life of the process. NULL: no memory. Any thread. */

@@ -1,3 +1,6 @@
+#include "base/log.h"
+#include "graph/buffer_internal.h"
+#include "sched/runtime/state/runtime.h"
 #include "tests/across_kit.h"
 
 #include <stdio.h>

@@ -9,7 +9,11 @@ import sys
 
 CIRCLE_MAX = 3
 # Folders from the ground up: what stands in one may use what stands in it or in a lower line.
-STOREYS = [["base"], ["graph"], ["exec", "sched/plan"], ["sched"], ["ops"]]
+STOREYS = [["base"], ["graph"], ["exec", "sched/plan"], ["sched/runtime/shared"], ["sched/runtime/memory"],
+           ["sched/runtime/plans"], ["sched/runtime/order"], ["sched/runtime/kinds"],
+           ["sched/runtime/submitter"], ["sched/runtime/sequencer"],
+           ["sched/runtime/reclaimer", "sched/runtime/completer", "sched/runtime/caller"], ["sched/runtime/life"],
+           ["sched/trials"], ["ops"]]
 
 
 def read_symbols(objects):

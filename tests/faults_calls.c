@@ -16,7 +16,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "exec/vk/vk_loader.h"
-#include "sched/runtime_internal.h"
+#include "graph/buffer_internal.h"
+#include "sched/runtime/shared/marks.h"
+#include "sched/runtime/state/runtime.h"
 
 /* ---- Points ---- */
 
@@ -348,10 +350,13 @@ bool __wrap_rota_poison_of_work(rota_work *work, rota_reason *out_reason) {
     return !is_planted(PLANT_FORGOTTEN) && __real_rota_poison_of_work(work, out_reason);
 }
 
-bool __real_rota_poison_must_skip(void *user, void *cookie, const void *owner, uint32_t node);
-bool __wrap_rota_poison_must_skip(void *user, void *cookie, const void *owner, uint32_t node);
-bool __wrap_rota_poison_must_skip(void *user, void *cookie, const void *owner, uint32_t node) {
-    return !is_planted(PLANT_FORGOTTEN) && __real_rota_poison_must_skip(user, cookie, owner, node);
+bool __real_rota_judge_must_skip(const rota_work *work, const void *owner, uint32_t node,
+                                 rota_reason *out_reason);
+bool __wrap_rota_judge_must_skip(const rota_work *work, const void *owner, uint32_t node,
+                                 rota_reason *out_reason);
+bool __wrap_rota_judge_must_skip(const rota_work *work, const void *owner, uint32_t node,
+                                 rota_reason *out_reason) {
+    return !is_planted(PLANT_FORGOTTEN) && __real_rota_judge_must_skip(work, owner, node, out_reason);
 }
 
 void __real_rota_host_read_deliver(rota_host_read *read, uint8_t *out);

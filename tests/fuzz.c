@@ -6,9 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/clock.h"
+#include "base/log.h"
 #include "sched/plan/compiled.h"
-#include "sched/runtime_internal.h"
 #include "sched/runtime.h"
+#include "sched/runtime/memory/import.h"
+#include "sched/runtime/state/runtime.h"
 #include "sched/testing.h"
 #include "tests/adversary.h"
 #include "tests/cuda_stub.h"

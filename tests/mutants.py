@@ -34,11 +34,12 @@ SEED = 20261123
 COUNT = 140
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "build-mutants"
-FOLDERS = ["sched", "sched/plan", "sched/trials", "exec", "exec/common", "exec/cpu", "exec/vk", "exec/cuda", "graph"]
+FOLDERS = ["sched", "sched/plan", "sched/runtime/*", "sched/trials", "exec", "exec/common", "exec/cpu", "exec/vk", "exec/cuda",
+           "graph"]
 GRADIENT = "ops/gradient*.c"
 # What cannot change what anybody sees: words for people, and what only measures.
-LEFT_OUT = {"sched/plan/explain.c", "sched/plan/dot.c", "sched/plan/names.c", "sched/plan/commands.c", "sched/trace.c",
-            "sched/times.c", "exec/cuda/cuda_error.c"}
+LEFT_OUT = {"sched/plan/explain.c", "sched/plan/dot.c", "sched/plan/names.c", "sched/plan/commands.c", "sched/runtime/plans/trace.c",
+            "sched/runtime/plans/times.c", "exec/cuda/cuda_error.c"}
 # Tests that judge no behaviour of the release build: texts of proofs, and what judges shaders alone.
 LEFT_OUT_TESTS = r"test_proofs|test_models.*|explore_.*|test_shaders|test_cuda_kernels"
 MEMORY_MAX = 6 << 30  # of private memory in bytes, for mutants that allocate without end
@@ -98,7 +99,7 @@ def changes_of(line, before):
 
 
 def sources():
-    files = [path for folder in FOLDERS for path in sorted((ROOT / folder).glob("*.c"))] + sorted(ROOT.glob(GRADIENT))
+    files = [path for folder in FOLDERS for path in sorted(ROOT.glob(f"{folder}/*.c"))] + sorted(ROOT.glob(GRADIENT))
     return [path for path in files if str(path.relative_to(ROOT)) not in LEFT_OUT]
 
 

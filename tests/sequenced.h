@@ -5,7 +5,8 @@
 
 #include <time.h>
 #include "base/clock.h"
-#include "sched/runtime_internal.h"
+#include "sched/runtime/shared/mailboxes.h"
+#include "sched/runtime/state/runtime.h"
 #include "tests/support.h"
 
 static inline void test_sequenced(rota_ticket ticket) {

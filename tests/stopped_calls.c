@@ -4,7 +4,9 @@
 #include <pthread.h>
 #include <string.h>
 #include <time.h>
-#include "sched/runtime_internal.h"
+#include "base/clock.h"
+#include "graph/buffer_internal.h"
+#include "sched/runtime/state/runtime.h"
 #include "sched/testing.h"
 #include "tests/kernels.h"
 #include "tests/runtime_support.h"

@@ -10,7 +10,15 @@
 #include <time.h>
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "sched/runtime_internal.h"
+#include "base/log.h"
+#include "graph/buffer_internal.h"
+#include "sched/runtime/memory/staging.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/mailboxes.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/submitter/gate.h"
 #include "tests/sequenced.h"
 
 static uint64_t device_waits(const pair *p) {

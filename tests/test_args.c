@@ -9,7 +9,8 @@
 #include "base/arena.h"
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "sched/runtime_internal.h"
+#include "graph/buffer_internal.h"
+#include "sched/runtime/state/runtime.h"
 #include "tests/adversary.h"
 
 #define PATIENCE_NS 5000000000u

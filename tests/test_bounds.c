@@ -9,7 +9,9 @@
 #include <unistd.h>
 #include "base/arena.h"
 #include "base/atomic.h"
-#include "sched/runtime_internal.h"
+#include "base/clock.h"
+#include "graph/buffer_internal.h"
+#include "sched/runtime/state/runtime.h"
 #include "tests/adversary.h"
 #include "tests/runtime_support.h"
 

@@ -6,7 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/atomic.h"
-#include "sched/runtime_internal.h"
+#include "graph/buffer_internal.h"
+#include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/mailboxes.h"
+#include "sched/runtime/state/runtime.h"
 
 #define WORDS 16u
 

@@ -7,6 +7,7 @@ set -euo pipefail
 script=$(realpath "$0")
 cd "${1:-$(dirname "$0")/..}"
 
+outside="sched/runtime/state sched sched/plan exec graph base" # what each room of the runtime may include
 declare -A allowed=(
   [base]="base"
   [graph]="graph base"
@@ -15,9 +16,22 @@ declare -A allowed=(
   [exec/cpu]="exec/cpu exec/common exec graph base"
   [exec/vk]="exec/vk exec/common exec graph base spv cuda vulkan"
   [exec/cuda]="exec/cuda exec/common exec graph base cuda"
-  [sched]="sched sched/plan sched/trials exec graph base"
+    [sched]="sched sched/plan exec graph base"
   [sched/plan]="sched/plan sched/plan.h sched/rewrite.h sched/runtime.h exec graph base"
-  [sched/trials]="sched/trials sched exec graph base"
+  # Data alone: of the rooms it includes the types that it holds by value.
+  [sched/runtime/state]="sched/runtime/order sched/runtime/memory sched/runtime/shared $outside"
+  [sched/runtime/shared]="sched/runtime/shared $outside"
+  [sched/runtime/memory]="sched/runtime/memory sched/runtime/shared $outside"
+  [sched/runtime/plans]="sched/runtime/plans sched/runtime/memory sched/runtime/shared $outside"
+  [sched/runtime/order]="sched/runtime/order sched/runtime/memory sched/runtime/plans sched/runtime/shared $outside"
+  [sched/runtime/kinds]="sched/runtime/kinds sched/runtime/order sched/runtime/plans sched/runtime/memory sched/runtime/shared $outside"
+  [sched/runtime/submitter]="sched/runtime/submitter sched/runtime/kinds sched/runtime/order sched/runtime/plans sched/runtime/memory sched/runtime/shared $outside"
+  [sched/runtime/sequencer]="sched/runtime/sequencer sched/runtime/submitter sched/runtime/kinds sched/runtime/order sched/runtime/plans sched/runtime/memory sched/runtime/shared $outside"
+  [sched/runtime/reclaimer]="sched/runtime/reclaimer sched/runtime/sequencer sched/runtime/plans sched/runtime/memory sched/runtime/shared $outside"
+  [sched/runtime/completer]="sched/runtime/completer sched/runtime/submitter sched/runtime/kinds sched/runtime/shared $outside"
+  [sched/runtime/caller]="sched/runtime/caller sched/runtime/kinds sched/runtime/plans sched/runtime/memory sched/runtime/shared sched/runtime/order $outside"
+  [sched/runtime/life]="sched/runtime/life sched/runtime/caller sched/runtime/completer sched/runtime/reclaimer sched/runtime/sequencer sched/runtime/submitter sched/runtime/kinds sched/runtime/order sched/runtime/plans sched/runtime/memory sched/runtime/shared $outside"
+  [sched/trials]="sched/trials sched/runtime/life sched/runtime/plans sched/runtime/memory sched/runtime/shared $outside"
   [ops]="ops ops/cpu ops/vk ops/cuda sched exec graph base spv"
   [ops/cpu]="ops ops/cpu exec graph base"
   [ops/cuda]="ops ops/cuda exec graph base cuda"

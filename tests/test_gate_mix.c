@@ -1,5 +1,5 @@
 /* Works of two linked devices and a third one at random, some of which fail: each ticket, and each range of a
- * buffer, is as if they had run one at a time, whatever passes the gate (sched/gate.c). */
+ * buffer, is as if they had run one at a time, whatever passes the gate (sched/runtime/submitter/gate.c). */
 #include "tests/across_kit.h"
 
 #include <stdlib.h>
@@ -7,7 +7,8 @@
 #include <time.h>
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "sched/runtime_internal.h"
+#include "graph/buffer_internal.h"
+#include "sched/runtime/state/runtime.h"
 #include "tests/adversary_internal.h"
 #include "tests/random.h"
 

@@ -1,5 +1,5 @@
 /* A device that others wait for is not given up for what it has only just been given: when that was is noted
- * before it is seen that it was (sched/handover.c). Its submit thread is halted between the two. */
+ * before it is seen that it was (submitter/held.c). Its submit thread is halted between the two. */
 #include "tests/runtime_support.h"
 
 #include <pthread.h>
@@ -8,7 +8,9 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/futex.h"
-#include "sched/runtime_internal.h"
+#include "graph/buffer_internal.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/state/runtime.h"
 #include "tests/adversary.h"
 
 enum { WORDS = 64 };
@@ -29,7 +31,7 @@ static _Thread_local const rota_mark_site *first_mark;
 
 static void at_note(void *user, const rota_mark_site *site) {
     (void)user;
-    if (!first_mark && strcmp(site->function, "note_hand_over") == 0) first_mark = site;
+    if (!first_mark && strcmp(site->function, "rota_handover_note") == 0) first_mark = site;
     if (site != first_mark || ++calls != ra_load_seq_cst(&halts_at)) return;
     rota_mark_hook = NULL;
     ra_store_seq_cst(&is_halted, 1);

@@ -4,7 +4,19 @@
 #include "tests/support.h"
 
 #include <string.h>
-#include "sched/runtime_internal.h"
+#include "base/atomic.h"
+#include "graph/buffer_internal.h"
+#include "sched/runtime/memory/ranges.h"
+#include "sched/runtime/order/clocks.h"
+#include "sched/runtime/order/hazard.h"
+#include "sched/runtime/order/wanted.h"
+#include "sched/runtime/sequencer/last_use.h"
+#include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/lanes.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/released.h"
+#include "sched/runtime/shared/ticket_state.h"
+#include "sched/runtime/state/runtime.h"
 
 enum { DEVICES = 3, QUEUES = 8, TIMELINES = DEVICES * QUEUES, BYTES = 4096 };
 
@@ -298,13 +310,13 @@ static void a_lost_devices_works_hold_buffers(void **state) {
                 put_work(d, place, true);
                 rota_reclaim_sweep(&d->runtime, dead);
                 assert_ptr_equal(d->runtime.held, stays ? dead : NULL);
-                assert_ptr_equal(ra_load_relaxed(&d->runtime.unused), stays ? NULL : dead);
+                assert_ptr_equal(ra_load_relaxed(&d->runtime.unused.head), stays ? NULL : &dead->entry);
                 rota_reclaim_sweep(&d->runtime, NULL);
                 assert_ptr_equal(d->runtime.held, stays ? dead : NULL);
                 put_work(d, place, false);
                 rota_reclaim_sweep(&d->runtime, NULL);
                 assert_null(d->runtime.held);
-                assert_ptr_equal(ra_load_relaxed(&d->runtime.unused), dead);
+                assert_ptr_equal(ra_load_relaxed(&d->runtime.unused.head), &dead->entry);
             }
 }
 

@@ -1,4 +1,4 @@
-/* What a submit thread rests with is ended by somebody (sched/handover.c, sched/gate.c): as it goes to sleep,
+/* What a submit thread rests with is ended by somebody (submitter/held.c, sched/runtime/submitter/gate.c): as it goes to sleep,
  * each point that keeps a work of its is watched for, and a gate from which works are to leave has some. It
  * is halted where it looks, and what it sees next is changed then. A slice of 50 ms would hide a lost wake-up
  * from who only measures. */
@@ -8,7 +8,12 @@
 #include <time.h>
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "sched/runtime_internal.h"
+#include "graph/buffer_internal.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/submitter/gate.h"
 #include "tests/sequenced.h"
 
 #define SOON_NS 10000000000u

@@ -7,7 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "sched/runtime_internal.h"
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "graph/buffer_internal.h"
+#include "sched/runtime/memory/staging.h"
+#include "sched/runtime/state/runtime.h"
 #include "tests/adversary.h"
 
 #define MIB ((uint64_t)1 << 20)

@@ -7,10 +7,15 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/atomic.h"
+#include "base/clock.h"
 #include "base/futex.h"
 #include "exec/exec.h"
+#include "graph/buffer_internal.h"
 #include "sched/plan.h"
-#include "sched/runtime_internal.h"
+#include "sched/runtime/shared/lanes.h"
+#include "sched/runtime/shared/mailboxes.h"
+#include "sched/runtime/shared/pins.h"
+#include "sched/runtime/state/runtime.h"
 #include "sched/testing.h"
 #include "tests/adversary.h"
 

@@ -10,7 +10,12 @@
 #include <time.h>
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "sched/runtime_internal.h"
+#include "graph/buffer_internal.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/mailboxes.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/ticket_state.h"
+#include "sched/runtime/state/runtime.h"
 
 static void nap_ms(uint32_t ms) {
     (void)nanosleep(&(struct timespec){.tv_nsec = (long)ms * 1000000}, NULL);

@@ -8,7 +8,11 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "sched/runtime_internal.h"
+#include "graph/buffer_internal.h"
+#include "sched/runtime/shared/failed_ranges.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/mailboxes.h"
+#include "sched/runtime/state/runtime.h"
 #include "tests/adversary.h"
 #include "tests/runtime_support.h"
 #include "tests/sequenced.h"

@@ -6,7 +6,9 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "sched/runtime_internal.h"
+#include "graph/buffer_internal.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/state/runtime.h"
 #include "tests/across_kit.h"
 #include "tests/adversary_internal.h"
 #include "tests/sequenced.h"

@@ -1,12 +1,13 @@
 /* Instances that are made while replays overlap: how long a driver may be at one before who waits for it
- * gives up, and that nobody else waits for it (sched/maker.c). */
+ * gives up, and that nobody else waits for it (sched/runtime/plans/maker.c). */
 #include "tests/runtime_support.h"
 
 #include <stdlib.h>
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/futex.h"
-#include "sched/runtime_internal.h"
+#include "graph/buffer_internal.h"
+#include "sched/runtime/state/runtime.h"
 #include "tests/adversary.h"
 
 enum { WORDS = 64 };

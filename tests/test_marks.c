@@ -1,5 +1,5 @@
 /* Marks of failed ranges: random marks, searches and removals against a plain list. */
-#include "sched/marks.h"
+#include "sched/runtime/shared/marks.h"
 
 #include <stdlib.h>
 #include "tests/random.h"

@@ -6,7 +6,12 @@
 #include <time.h>
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "sched/runtime_internal.h"
+#include "base/log.h"
+#include "graph/buffer_internal.h"
+#include "sched/runtime/order/deliver.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/mailboxes.h"
+#include "sched/runtime/state/runtime.h"
 #include "tests/adversary.h"
 #include "tests/random.h"
 #include "tests/runtime_support.h"

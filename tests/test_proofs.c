@@ -8,7 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "sched/plan/compiled.h"
-#include "sched/runtime_internal.h"
+#include "sched/runtime/shared/devices.h"
+#include "sched/runtime/state/runtime.h"
 #include "tests/adversary.h"
 #include "tests/conformance.h"
 

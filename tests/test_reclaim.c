@@ -13,7 +13,10 @@
 #include <unistd.h>
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "sched/runtime_internal.h"
+#include "base/log.h"
+#include "graph/buffer_internal.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/state/runtime.h"
 #include "tests/sequenced.h"
 
 #define PATIENCE_NS 5000000000u

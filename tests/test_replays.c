@@ -4,7 +4,10 @@
 #include "tests/runtime_support.h"
 
 #include <string.h>
-#include "sched/runtime_internal.h"
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "graph/buffer_internal.h"
+#include "sched/runtime/state/runtime.h"
 #include "sched/testing.h"
 #include "tests/adversary.h"
 

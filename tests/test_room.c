@@ -1,5 +1,5 @@
 /* Room for the host's reads and writes: what waits for kernels or other devices takes none that others need,
- * is bounded by itself, and who waits for room has it in turn (sched/hostio.c). */
+ * is bounded by itself, and who waits for room has it in turn (sched/runtime/caller/hostio.c). */
 #include "tests/runtime_support.h"
 
 #include <pthread.h>
@@ -8,7 +8,11 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/futex.h"
-#include "sched/runtime_internal.h"
+#include "graph/buffer_internal.h"
+#include "sched/runtime/memory/staging.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/mailboxes.h"
+#include "sched/runtime/state/runtime.h"
 #include "sched/testing.h"
 #include "tests/adversary.h"
 

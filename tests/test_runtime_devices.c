@@ -6,8 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/atomic.h"
+#include "base/clock.h"
 #include "base/futex.h"
-#include "sched/runtime_internal.h"
+#include "base/log.h"
+#include "graph/buffer_internal.h"
+#include "sched/runtime/state/runtime.h"
 #include "sched/testing.h"
 #include "tests/adversary.h"
 #include "tests/sequenced.h"

@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "base/log.h"
+#include "graph/buffer_internal.h"
 #include "sched/plan/compiled.h"
-#include "sched/runtime_internal.h"
+#include "sched/runtime/state/runtime.h"
 #include "tests/adversary.h"
 
 #define WORDS 2048u

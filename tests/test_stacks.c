@@ -4,7 +4,10 @@
 #include "tests/runtime_support.h"
 
 #include <pthread.h>
-#include "sched/runtime_internal.h"
+#include "base/atomic.h"
+#include "graph/buffer_internal.h"
+#include "sched/runtime/memory/staging.h"
+#include "sched/runtime/state/runtime.h"
 
 enum { ROUNDS = 16 };
 

@@ -10,7 +10,10 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/futex.h"
-#include "sched/runtime_internal.h"
+#include "base/log.h"
+#include "graph/buffer_internal.h"
+#include "sched/runtime/shared/end_times.h"
+#include "sched/runtime/state/runtime.h"
 
 #define WORDS 64u
 #define LATER_MS 100

@@ -9,8 +9,9 @@
 #include "base/clock.h"
 #include "base/futex.h"
 #include "base/turns.h"
+#include "graph/buffer_internal.h"
 #include "sched/plan.h"
-#include "sched/runtime_internal.h"
+#include "sched/runtime/state/runtime.h"
 
 #define MS 1000000ull
 static _Atomic uint32_t never;

@@ -3,7 +3,7 @@
 #include "exec/smoke_kernel.h"
 #include "sched/host_read.h"
 #include "sched/plan.h"
-#include "sched/plan_make.h"
+#include "sched/runtime/plans/make.h"
 #include "sched/trials/trials.h"
 
 enum { TRIAL_WORDS = 1024, TRIAL_TURNS = 32 };

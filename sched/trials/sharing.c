@@ -4,7 +4,7 @@
 
 #include "sched/host_read.h"
 #include "sched/plan.h"
-#include "sched/plan_make.h"
+#include "sched/runtime/plans/make.h"
 #include "sched/trials/trials.h"
 
 /* One below the granularity at which executors allocate, one above where they allow that. */

@@ -9,7 +9,7 @@
 #include "exec/smoke_kernel.h"
 #include "sched/host_read.h"
 #include "sched/plan.h"
-#include "sched/plan_make.h"
+#include "sched/runtime/plans/make.h"
 
 #define ELEMENTS 65536u
 #define BYTES (ELEMENTS * sizeof(float))

@@ -1,10 +1,18 @@
-/* Lanes and the sequencer (sched/lanes.c, sched/sequencer.c): threads publish records, each in a lane of its
+/* Lanes and the sequencer (sched/runtime/shared/lanes.c, sched/runtime/sequencer/sequencer.c): threads publish records, each in a lane of its
  * own, and the sequencer takes them. Rings, chunks and their number are small (lanes.plants), and what
  * becomes of a record is not here: it is judged when it is taken, and its ticket has ended then. */
 #include <string.h>
 
+#include "base/atomic.h"
+#include "base/futex.h"
 #include "explore.h"
-#include "sched/runtime_internal.h"
+#include "sched/runtime/sequencer/reap.h"
+#include "sched/runtime/sequencer/record.h"
+#include "sched/runtime/sequencer/sequencer.h"
+#include "sched/runtime/shared/lanes.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
 
 enum { LANES = 4, PRODUCERS = 3, WORDS_MAX = 5 };
 
@@ -70,7 +78,7 @@ void rota_sequence_record(rota_runtime *of, rota_lane *lane, uint32_t index, con
 
 /* ---- Producers ---- */
 
-/* Until there is room, as a wait of sched/tickets.c sleeps until a record was taken. */
+/* Until there is room, as a wait of sched/runtime/caller/tickets.c sleeps until a record was taken. */
 static void wait_for_room(rota_lane *lane) {
     const uint32_t word = ra_load_seq_cst(&lane->taken_word);
     (void)ra_fetch_add_seq_cst(&lane->sleepers, 1);

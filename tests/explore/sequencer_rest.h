@@ -4,8 +4,16 @@
 #define ROTA_TESTS_EXPLORE_SEQUENCER_REST_H
 
 #include <string.h>
+#include "base/futex.h"
 #include "explore.h"
-#include "sched/runtime_internal.h"
+#include "sched/runtime/memory/staging.h"
+#include "sched/runtime/sequencer/last_use.h"
+#include "sched/runtime/sequencer/submission_pool.h"
+#include "sched/runtime/shared/released.h"
+#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/submitter/gate.h"
+#include "sched/runtime/submitter/ring.h"
 
 unsigned lanes_self(void) {
     const unsigned self = explore_self();

@@ -1,15 +1,33 @@
 /* Tickets: what their cells say while they end, fail and go on to later tickets, and who waits for them
- * (sched/tickets.c, ticket_state.c, failures.c, lanes.c, sequencer.c, loss.c, timeline.c, base/sleep.c,
+ * (sched/runtime/caller/tickets.c, ticket_state.c, failures.c, lanes.c, sequencer.c, loss.c, timeline.c, base/sleep.c,
  * chain.c, progress.c, pins.c). Chunks are of two cells, so that the fifth ticket of a lane has the first
  * one's (tickets.plants). The sequencer takes records as it does; what a record becomes, its device and the
- * completer are the short ones below, which write to cells as sequence.c, poison.c and complete.c do. */
+ * completer are the short ones below, which write to cells as record.c, judge.c and complete.c do. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/futex.h"
 #include "explore.h"
-#include "sched/runtime_internal.h"
+#include "sched/runtime/kinds/kinds.h"
+#include "sched/runtime/sequencer/reap.h"
+#include "sched/runtime/sequencer/record.h"
+#include "sched/runtime/sequencer/sequencer.h"
+#include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/chain_entries.h"
+#include "sched/runtime/shared/end_times.h"
+#include "sched/runtime/shared/failures.h"
+#include "sched/runtime/shared/lanes.h"
+#include "sched/runtime/shared/marks.h"
+#include "sched/runtime/shared/pins.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/progress.h"
+#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
 
 enum { TICKETS = 6, QUEUES = 2 };
 #define FIRST ((uint64_t)ROTA_CHUNK_CELLS) /* the first ticket's sequence */
@@ -74,10 +92,10 @@ rota_status rota_fail(rota_status status, const char *format, ...) {
 void rota_stamps_add(rota_stamps *stamps, uint64_t value) {
     (void)stamps, (void)value;
 }
-const char *rota_plan_node_name(const void *part, uint32_t node) {
-    (void)part, (void)node;
-    return "";
+static const char *name_of(const rota_submission *submission) {
+    return submission->name;
 }
+const rota_kind rota_kinds[] = {[ROTA_RECORD_READ] = {.noun = "read of buffer", .name = name_of}};
 bool rota_runtime_is_known(const rota_runtime *of) {
     return of == &runtime;
 }
@@ -130,7 +148,7 @@ static rota_reason reason_of(unsigned i, uint64_t number) {
     return (rota_reason){&causes[i], number};
 }
 
-/* As sequence.c has it. */
+/* As record.c has it. */
 void rota_sequence_record(rota_runtime *of, rota_lane *from, uint32_t index, const rota_record *record) {
     rota_cell_chunk *chunk = rota_lane_take(of, from, record->sequence);
     rota_cell *cell = &chunk->cells[record->sequence % ROTA_CHUNK_CELLS];
@@ -185,7 +203,7 @@ static void sequence(void) {
 static void end_value(uint64_t value) {
     rota_submission *submission = by_value[value];
     const unsigned i = (unsigned)(submission - submissions);
-    if (fates[i].fails) /* as poison.c */
+    if (fates[i].fails) /* as judge.c */
         rota_ticket_set_failed(&runtime, submission->cell, submission->ticket_id, causes[i].status,
                                reason_of(i, submission->number));
     else if (!fates[i].hosted)

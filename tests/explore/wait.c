@@ -20,7 +20,7 @@ static void begin_sleeper(void) {
     explore_name(work, sizeof work, "work");
 }
 
-/* As sched/sequencer.c: a look, and where there is nothing another one before it sleeps. */
+/* As sched/runtime/sequencer/sequencer.c: a look, and where there is nothing another one before it sleeps. */
 static void serve(unsigned givers) {
     uint32_t taken[GIVERS] = {0};
     for (;;) {

@@ -1,5 +1,5 @@
-/* Held work and the gate: sched/handover.c, sched/gate.c, and who wakes a submit thread (sched/timeline.c, sched/loss.c, sched/maker.c,
- * sched/across.c). Works go over to device 1 that come after works of device 0: without links the host holds them, on
+/* Held work and the gate: submitter/held.c, sched/runtime/submitter/gate.c, and who wakes a submit thread (sched/runtime/shared/timeline.c, sched/runtime/shared/loss.c, sched/runtime/plans/maker.c,
+ * sched/runtime/submitter/device_wait.c). Works go over to device 1 that come after works of device 0: without links the host holds them, on
  * their own queues as sidings.c lays them; with -DLINKED the device waits, and the gate keeps what it says.
  *
  * Asked: works of a queue go over in order, and none before what it waits for on its own device; where everything rests
@@ -311,7 +311,7 @@ inline publish_believed() {
     ((w) <= W && DEV(w) == d && given_to[TIME(w)] >= VAL(w) && done[TIME(w)] + 1 == VAL(w) && \
      (OWN(w) == 0 || done[TIME(OWN(w))] >= VAL(OWN(w))) && !(d == 0 && (hangs || is_over)) && MAY_READ(w))
 
-/* A device and its executor: runs what it has, then `advanced` in sched/device_start.c. */
+/* A device and its executor: runs what it has, then `advanced` in sched/runtime/life/device.c. */
 proctype executor(byte d) {
     byte w, i, gw, gq, gv;
     bool is_decided, seen_lost, seen_passed, has_left;
@@ -779,7 +779,7 @@ proctype sequencer() {
     od
 }
 
-/* answer in sched/maker.c */
+/* answer in sched/runtime/plans/maker.c */
 proctype maker() {
 #if PLANT == 6
     WAKE(0);

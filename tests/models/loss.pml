@@ -1,4 +1,4 @@
-/* End and loss of a device: sched/loss.c, handover.c, complete.c, tickets.c, reclaim.c, close.c, and the CPU executor's
+/* End and loss of a device: sched/runtime/shared/loss.c, submitter/handover.c, complete.c, tickets.c, last_use.c, close.c, and the CPU executor's
  * end and loss (exec/cpu/wake.c, queue.c).
  *
  * Submissions 1 to N on device A take inputs out of the caller's memory, run on two workers, and are delivered into the

@@ -1,4 +1,4 @@
-/* Who owns a completed submission's memory, and close: sched/sequence.c (recycling), reclaim.c, args.c, pins.c,
+/* Who owns a completed submission's memory, and close: sequencer/reap.c (recycling), last_use.c, reclaimer.c, args.c, pins.c,
  * complete.c and callbacks.c (as far as they let go), close.c.
  *
  * Three records on one queue of one device: two replays of a plan with copies of inputs in one argument set, of which

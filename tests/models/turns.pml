@@ -1,4 +1,4 @@
-/* Turns for room: base/turns.c, and who takes them in sched/submit.c.
+/* Turns for room: base/turns.c, and who takes them in sched/runtime/caller/submit.c.
  *
  * Asked: a waiter that has its number is overtaken by nobody with a later one, and by calls without one at most
  * once a thread (by one that had looked before); every waiter that is not stopped returns, whoever gives up, is

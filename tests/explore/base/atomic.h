@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include "tests/explore/explore.h"
 
+#define ROTA_ATOMICS_ARE_SEEN 1
 #define EXPLORE_SITE(name)                                                                                   \
     __extension__({                                                                                          \
         static const explore_site explore_site_ = {__FILE__, __func__, name, __LINE__};                      \

@@ -1,0 +1,30 @@
+/* What the structures are given, and how it is hashed. */
+#ifndef ROTA_BENCH_STRUCTURES_OBJECTS_H
+#define ROTA_BENCH_STRUCTURES_OBJECTS_H
+
+#include <stdint.h>
+#include "bench/structures.h"
+
+typedef struct structure_object {
+    char name[24];
+    struct structure_object *next; /* in a bucket */
+} structure_object;
+
+typedef struct structure_objects {
+    void *entries[STRUCTURE_ENTRIES]; /* each an entry of a stack */
+    structure_object objects[STRUCTURE_OBJECTS];
+} structure_objects;
+
+/* FNV-1a. */
+static inline uint64_t structure_hash_name(const structure_object *object) {
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (const char *c = object->name; *c; c++) hash = (hash ^ (uint8_t)*c) * 0x100000001b3u;
+    return hash;
+}
+
+static inline uint64_t structure_hash_pointer(const void *pointer) {
+    const uint64_t x = (uint64_t)(uintptr_t)pointer * 0x9e3779b97f4a7c15u;
+    return x ^ x >> 32;
+}
+
+#endif

@@ -1,0 +1,590 @@
+/* The completer thread: brings what was made for callers into their memory, in the order of submissions where
+ * that is the same memory (deliver.h), adds to eventfds, hands tickets' callbacks to their own thread, and
+ * ends the waits of devices for one that is lost. It frees nothing of a driver's, since a driver may let that
+ * wait for all that its device has to do, and so for the very waits that are ended here. It never waits for
+ * one thing while it could do another: what is not over is looked at again when its timeline has moved.
+ *
+ * Jobs come in the order of submissions. Each lies in its timeline's heap until its value is reached; then,
+ * if it is a delivery whose turn has not come, with those that it waits for, whichever of them is over last
+ * going on with it, or in the heap of what a device is to write before. The watch of a ticket whose delivery
+ * is not over lies in a tree by number, where the delivery finds it. So what happens costs what it ends and
+ * O(log n), however many others wait; but all that is left is looked at when a device is lost, which does
+ * not happen often, and when the sequencer has ended tickets itself (ended_apart). */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "sched/runtime/completer/callbacks.h"
+#include "sched/runtime/completer/complete.h"
+#include "sched/runtime/completer/rescue.h"
+#include "sched/runtime/kinds/read.h"
+#include "sched/runtime/shared/lanes.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/mailboxes.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/shared/ticket_state.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
+
+/* The thread's own. */
+typedef struct rota_completion {
+    rota_runtime *runtime;
+    uint64_t arrivals;
+    rota_job *unsequenced; /* watches of tickets that have no point yet */
+    rota_job *ending;      /* watches of tickets whose value was reached and that are not over: a treap */
+    rota_job *late;        /* watches of tickets whose device is lost and that are not over */
+    uint64_t ended_apart;  /* the runtime's, and the sum of lost timelines, when those were looked at */
+    uint64_t lost_progress;
+    rota_job *due;    /* deliveries whose turn has just come */
+    uint64_t waiting; /* deliveries before their turn */
+    rota_job *heaps[ROTA_DEVICES_MAX * ROTA_EXEC_QUEUES_MAX];
+} completion;
+
+rota_status rota_completer_create(rota_runtime *runtime) {
+    runtime->completion = calloc(1, sizeof *runtime->completion);
+    if (!runtime->completion) return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory for the completer");
+    runtime->completion->runtime = runtime;
+    return ROTA_OK;
+}
+
+void rota_completer_free(rota_runtime *runtime) {
+    free(runtime->completion);
+    runtime->completion = NULL;
+}
+
+/* ---- Jobs by value: a pairing heap a timeline ---- */
+
+static bool is_before(const rota_job *a, const rota_job *b) {
+    return a->value != b->value ? a->value < b->value : a->arrival < b->arrival;
+}
+
+static rota_job *meld(rota_job *a, rota_job *b) {
+    if (!a) return b;
+    if (!b) return a;
+    if (is_before(b, a)) {
+        rota_job *first = b;
+        b = a;
+        a = first;
+    }
+    b->sibling = a->child;
+    a->child = b;
+    return a;
+}
+
+static rota_job *without_first(rota_job *heap) {
+    rota_job *pairs = NULL, *rest = heap->child;
+    while (rest) { /* two by two, and then all from the last pair on */
+        rota_job *a = rest, *b = a->sibling;
+        rest = b ? b->sibling : NULL;
+        a->sibling = NULL;
+        if (b) b->sibling = NULL;
+        a = meld(a, b);
+        a->sibling = pairs;
+        pairs = a;
+    }
+    rota_job *whole = NULL;
+    while (pairs) {
+        rota_job *next = pairs->sibling;
+        pairs->sibling = NULL;
+        whole = meld(whole, pairs);
+        pairs = next;
+    }
+    return whole;
+}
+
+static rota_job **heap_of(completion *c, uint64_t point) {
+    return &c->heaps[rota_point_device(point) * ROTA_EXEC_QUEUES_MAX + rota_point_queue(point)];
+}
+
+static void put(completion *c, rota_job *job, uint64_t point) {
+    job->value = rota_point_value(point);
+    job->arrival = ++c->arrivals;
+    job->child = job->sibling = NULL;
+    rota_job **heap = heap_of(c, point);
+    *heap = meld(*heap, job);
+}
+
+/* ---- Watches by submission's number: a treap, through `child` and `sibling` ---- */
+
+static uint64_t priority_of(const rota_job *job) {
+    return (uintptr_t)job * 0x9e3779b97f4a7c15u; /* addresses lie in rows */
+}
+
+/* Numbers below go left. */
+static void split(rota_job *root, uint64_t number, rota_job **out_left, rota_job **out_right) {
+    if (!root) {
+        *out_left = *out_right = NULL;
+    } else if (root->value < number) {
+        split(root->sibling, number, &root->sibling, out_right);
+        *out_left = root;
+    } else {
+        split(root->child, number, out_left, &root->child);
+        *out_right = root;
+    }
+}
+
+static rota_job *merge(rota_job *left, rota_job *right) {
+    if (!left) return right;
+    if (!right) return left;
+    if (priority_of(left) > priority_of(right)) {
+        left->sibling = merge(left->sibling, right);
+        return left;
+    }
+    right->child = merge(left, right->child);
+    return right;
+}
+
+static void put_ending(completion *c, rota_job *job, uint64_t number) {
+    rota_job *left, *right;
+    job->value = number;
+    job->child = job->sibling = NULL;
+    split(c->ending, number, &left, &right);
+    c->ending = merge(merge(left, job), right);
+}
+
+static void prepend(rota_job **list, rota_job *job) {
+    job->next = *list;
+    *list = job;
+}
+
+/* ---- Deliveries ---- */
+
+static rota_run_instance *staging_of(const rota_submission *submission) {
+    const bool has = submission->plan && submission->final_point != ROTA_POINT_PASSED;
+    return has ? &submission->plan->run->instances[submission->instance] : NULL;
+}
+
+typedef enum leg { FROM_STAGING, TO_ASIDE, FROM_ASIDE } leg;
+
+/* Copies the OUTPUTs that are in the instance's staging memory; returns how many bytes they are. */
+static uint64_t copy_staged(const rota_submission *submission, leg way, bool copies) {
+    const rota_plan *plan = submission->plan;
+    const rota_run_instance *instance = staging_of(submission);
+    uint64_t bytes = 0;
+    for (uint32_t t = plan->input_count; t < plan->transfer_count; t++) {
+        const rota_plan_transfer *transfer = &plan->transfers[t];
+        if (transfer->memory == ROTA_NONE) continue;
+        const uint64_t size = plan->buffers[transfer->buffer].buffer->size_bytes;
+        if (copies) {
+            const uint8_t *from =
+                way == FROM_ASIDE
+                    ? submission->aside + bytes
+                    : (const uint8_t *)instance->memories[transfer->part][transfer->memory]->host +
+                          transfer->offset_bytes;
+            void *to = way == TO_ASIDE ? (void *)(submission->aside + bytes)
+                                       : (void *)(uintptr_t)submission->payload[plan->word_count + t];
+            memcpy(to, from, size);
+        }
+        bytes += size;
+    }
+    return bytes;
+}
+
+/* The submission's bytes go to the caller's memory. */
+static void deliver(const rota_submission *submission) {
+    if (submission->plan) (void)copy_staged(submission, submission->aside ? FROM_ASIDE : FROM_STAGING, true);
+    if (submission->read) rota_host_read_deliver(submission->read, submission->read->data);
+    for (uint32_t i = 0; i < submission->bounce_count; i++) {
+        const rota_bounce *bounce = &submission->bounces[i];
+        memcpy((void *)(uintptr_t)bounce->destination, submission->bounce + bounce->offset, bounce->size);
+    }
+}
+
+static bool is_good(const rota_submission *submission) {
+    /* Acquire: with rota_submission_fail; what failed was noted before the value was reached. */
+    return !submission->is_lost && submission->final_point != ROTA_POINT_PASSED &&
+           !ra_load_acquire(&submission->cause);
+}
+
+/* The instance's staging memory is not needed any more, and may be filled again. seq_cst: with the load in
+ * outputs_are_copied, around the sleep of who wants that. */
+static void give_staging_back(rota_runtime *runtime, const rota_submission *submission) {
+    rota_run_instance *instance = staging_of(submission);
+    if (!instance) return;
+    (void)ra_fetch_add_seq_cst(&instance->outputs_copied, 1);
+    rota_wait_table_wake(&runtime->hosted_waiters, 1);
+}
+
+/* So that nobody who wants the instance waits for what this delivery waits for. Without memory they do. */
+static void set_aside(rota_runtime *runtime, rota_submission *submission) {
+    if (!submission->plan || submission->aside) return;
+    const bool good = is_good(submission);
+    const uint64_t bytes = good ? copy_staged(submission, TO_ASIDE, false) : 0;
+    submission->aside = malloc(bytes + 1);
+    if (!submission->aside) return;
+    if (good) (void)copy_staged(submission, TO_ASIDE, true);
+    give_staging_back(runtime, submission);
+}
+
+/* Of what devices write into the same memory before: one that has not been written; a lost one's never will
+ * be. NONE: there is none. */
+static uint64_t unpassed_of(rota_runtime *runtime, const rota_delivery *delivery) {
+    for (uint32_t i = 0; i < delivery->point_count; i++)
+        if (!rota_point_passed(runtime, delivery->points[i]) &&
+            !rota_device_is_lost(runtime->devices[rota_point_device(delivery->points[i])]))
+            return delivery->points[i];
+    return ROTA_POINT_NONE;
+}
+
+/* Those whose turn comes after this one. */
+static void end_turn(completion *c, rota_delivery *delivery) {
+    rota_delivery_wait *wait = delivery->waiters;
+    delivery->waiters = NULL;
+    delivery->over = delivery->number;
+    while (wait) {
+        rota_delivery_wait *next = wait->next;
+        rota_delivery *waiter = wait->waiter;
+        if (--waiter->left == 0 && waiter->is_due) {
+            waiter->is_due = false;
+            c->waiting--;
+            prepend(&c->due, waiter->submission->job_storage);
+        }
+        wait = next;
+    }
+}
+
+static void end_watches(completion *c, uint64_t number);
+
+/* Its turn: delivers the submission, if there is something to deliver, and ends its ticket. Nothing of it may
+ * be touched afterwards. */
+static void finish_delivery(completion *c, rota_submission *submission) {
+    rota_runtime *runtime = c->runtime;
+    const bool was_handed_over = submission->final_point != ROTA_POINT_PASSED;
+    const uint64_t number = submission->number;
+    if (is_good(submission)) deliver(submission);
+    if (!submission->aside) give_staging_back(runtime, submission);
+    free(submission->aside);
+    submission->aside = NULL;
+    end_turn(c, &submission->delivery);
+    ra_store_relaxed(&runtime->delivered, ra_load_relaxed(&runtime->delivered) + 1);
+    if (submission->is_lost) { /* the caller's memory may be gone; the sequencer fails the ticket */
+        ra_store_release(&submission->hosted_done, ROTA_HOSTED_LOST);
+        ra_store_seq_cst(&runtime->lost_pending, 1);
+        rota_sleeper_wake(&runtime->sequencer_sleeper);
+        return;
+    }
+    /* seq_cst: with the load in rota_ticket_view, around the sleep of who waits. */
+    (void)ra_fetch_or_seq_cst(&submission->cell->state, (uint32_t)ROTA_CELL_DONE);
+    if (was_handed_over) {
+        /* Releases the submission to the sequencer, which may recycle it after this. seq_cst, with its
+         * interest: it finds this when it looks before it sleeps, or is woken. */
+        ra_store_seq_cst(&submission->hosted_done, ROTA_HOSTED_COPIED);
+        if (ra_load_seq_cst(&runtime->sequencer_interest)) rota_sleeper_wake(&runtime->sequencer_sleeper);
+    } else {
+        /* Likewise, to the take in rota_sequence_reap; ordered with the sequencer's sleep flag. */
+        rota_stack_push_upmc(&runtime->ended, &submission->ended);
+        rota_sleeper_wake(&runtime->sequencer_sleeper);
+    }
+    rota_wait_table_wake(&runtime->hosted_waiters, 1);
+    end_watches(c, number);
+}
+
+/* Its value was reached, or its device is lost. */
+static void try_delivery(completion *c, rota_submission *submission) {
+    rota_runtime *runtime = c->runtime;
+    rota_delivery *delivery = &submission->delivery;
+    if (delivery->left != 0) {
+        set_aside(c->runtime, submission);
+        delivery->is_due = true;
+        c->waiting++;
+        return;
+    }
+    const uint64_t before = unpassed_of(runtime, delivery);
+    if (before != ROTA_POINT_NONE) {
+        set_aside(c->runtime, submission);
+        put(c, submission->job_storage, before);
+        return;
+    }
+    finish_delivery(c, submission);
+}
+
+/* Whether its end was reached; how, is judged the first time. */
+static bool is_reached(rota_runtime *runtime, rota_submission *submission) {
+    if (submission->is_reached || submission->final_point == ROTA_POINT_PASSED) return true;
+    bool passed = rota_point_passed(runtime, submission->final_point);
+    /* After it, both seq_cst: whoever saw the device lost and then the point not passed, and told the caller
+     * that the ticket has ended, is seen here, though the point has passed since. Who asks later finds it
+     * passed. */
+    bool lost = rota_device_is_lost(runtime->devices[rota_point_device(submission->final_point)]);
+    submission->is_lost = lost;
+    submission->is_reached = passed || lost;
+    return submission->is_reached;
+}
+
+/* Of those before that are not over. They came earlier, as all jobs of submissions come in their order. */
+static void wait_for_turn(rota_submission *submission) {
+    rota_delivery *delivery = &submission->delivery;
+    delivery->left = 0;
+    delivery->is_due = false;
+    submission->is_lost = submission->is_reached = false;
+    for (uint32_t i = 0; i < delivery->wait_count; i++) {
+        rota_delivery_wait *wait = &delivery->waits[i];
+        /* Of a struct that serves a later submission by now: a delivery is over before that. */
+        if (wait->older->over >= wait->number) continue;
+        wait->next = wait->older->waiters;
+        wait->older->waiters = wait;
+        delivery->left++;
+    }
+}
+
+/* ---- Watches ---- */
+
+/* A descriptor that cannot take the 1 now (its count is at the highest, or it is no eventfd) is left alone: a
+ * write that waits would hold up everything else. */
+static void add_to_eventfd(const rota_job *job) {
+    struct pollfd ready = {.fd = job->u.watch.eventfd, .events = POLLOUT};
+    const rota_log *log = &job->u.watch.ticket.runtime->options.log;
+    if (poll(&ready, 1, 0) != 1 || !(ready.revents & POLLOUT)) {
+        rota_log_write(log, ROTA_LOG_WARNING, "a ticket's eventfd %d takes nothing more", ready.fd);
+        return;
+    }
+    uint64_t one = 1;
+    ssize_t written;
+    do written = write(ready.fd, &one, sizeof one);
+    while (written < 0 && errno == EINTR);
+    if (written < 0)
+        rota_log_write(log, ROTA_LOG_WARNING, "a ticket's eventfd %d could not be written: %s", ready.fd,
+                       strerror(errno));
+}
+
+static void end_watch(rota_runtime *runtime, rota_job *job, rota_status status, const char *message) {
+    if (job->kind == ROTA_JOB_CALLBACK) {
+        job->u.watch.status = status;
+        job->u.watch.message = status == ROTA_OK ? NULL : strdup(message);
+        rota_callbacks_push(runtime, job);
+        return;
+    }
+    add_to_eventfd(job);
+    free(job);
+}
+
+/* Ends it, or lays it where what it waits for finds it. What that is, is asked first: who ends the ticket
+ * after this thread saw that it has not ended is this thread itself, later, or says so afterwards. */
+static void sort_in_watch(completion *c, rota_job *job) {
+    rota_runtime *runtime = c->runtime;
+    const rota_ticket ticket = job->u.watch.ticket;
+    uint64_t number;
+    const uint64_t point = rota_ticket_point(ticket, &number);
+    const bool has_passed = rota_point_passed(runtime, point);
+    const rota_status status = point == ROTA_POINT_NONE ? ROTA_BUSY : rota_ticket_status(ticket);
+    if (status != ROTA_BUSY)
+        end_watch(runtime, job, status, status == ROTA_OK ? "" : rota_last_error());
+    else if (point == ROTA_POINT_NONE)
+        prepend(&c->unsequenced, job);
+    else if (has_passed)
+        put_ending(c, job, number);
+    else if (rota_device_is_lost(runtime->devices[rota_point_device(point)]))
+        prepend(&c->late, job);
+    else
+        put(c, job, point);
+}
+
+static void sort_in_tree(completion *c, rota_job *tree) {
+    while (tree) {
+        rota_job *right = tree->sibling;
+        sort_in_tree(c, tree->child);
+        sort_in_watch(c, tree);
+        tree = right;
+    }
+}
+
+static void end_watches(completion *c, uint64_t number) {
+    rota_job *before, *found, *after;
+    if (!c->ending) return;
+    split(c->ending, number, &before, &found);
+    split(found, number + 1, &found, &after);
+    c->ending = merge(before, after);
+    sort_in_tree(c, found);
+}
+
+/* ---- Passes ---- */
+
+/* Its value was reached, or its device is lost. */
+static void try_job(completion *c, rota_job *job) {
+    if (job->kind != ROTA_JOB_OUTPUTS)
+        sort_in_watch(c, job);
+    else if (is_reached(c->runtime, job->u.submission))
+        try_delivery(c, job->u.submission);
+    else
+        put(c, job, job->u.submission->final_point);
+}
+
+/* What each delivery that was finished let go on, until nothing does. */
+static void finish_due(completion *c) {
+    while (c->due) {
+        rota_job *job = c->due;
+        c->due = job->next;
+        try_delivery(c, job->u.submission);
+    }
+}
+
+/* To where it waits, or it is over at once. */
+static void sort_in(completion *c, rota_job *job) {
+    if (job->kind != ROTA_JOB_OUTPUTS)
+        sort_in_watch(c, job);
+    else if (job->u.submission->final_point != ROTA_POINT_PASSED)
+        put(c, job, job->u.submission->final_point);
+    else
+        try_delivery(c, job->u.submission);
+}
+
+static void take_jobs(completion *c) {
+    /* With rota_completer_push. */
+    rota_stack_entry *fresh = rota_stack_turned(rota_stack_take_upmc(&c->runtime->jobs));
+    while (fresh) {
+        rota_job *job = ROTA_STACK_OBJECT(fresh, rota_job, entry);
+        fresh = fresh->next;
+        if (job->kind == ROTA_JOB_OUTPUTS) wait_for_turn(job->u.submission);
+        sort_in(c, job);
+        finish_due(c);
+    }
+}
+
+/* What waits for a timeline of the device, as far as that got; of a lost device all, as what becomes of that
+ * is not a matter of its timelines alone. */
+static void look_at_device(completion *c, const rota_device *device) {
+    rota_runtime *runtime = c->runtime;
+    for (uint32_t q = 0; q < runtime->queue_count; q++) {
+        rota_job **heap = &c->heaps[device->index * ROTA_EXEC_QUEUES_MAX + q];
+        while (*heap) {
+            rota_job *job = *heap;
+            /* seq_cst: with `advanced`, around this thread's sleep. */
+            if (job->value > ra_load_seq_cst(&device->timelines[q].completed) && !rota_device_is_lost(device))
+                break;
+            *heap = without_first(job);
+            try_job(c, job);
+            finish_due(c);
+        }
+    }
+}
+
+/* Takes each of the list and sorts it in anew. */
+static void look_again(completion *c, rota_job **list) {
+    rota_job *jobs = *list;
+    *list = NULL;
+    while (jobs) {
+        rota_job *job = jobs;
+        jobs = job->next;
+        const uint32_t lane = rota_ticket_lane(job->u.watch.ticket.id);
+        (void)ra_load_seq_cst(&rota_lane_at(c->runtime, lane)->head); /* with tell_of_point */
+        sort_in_watch(c, job);
+    }
+}
+
+/* How far lost devices got: one may go on after all. */
+static uint64_t progress_of_lost(const rota_runtime *runtime) {
+    const uint32_t devices = ra_load_acquire(&runtime->device_count);
+    uint64_t sum = 0;
+    for (uint32_t d = 0; d < devices; d++)
+        for (uint32_t q = 0; rota_device_is_lost(runtime->devices[d]) && q < runtime->queue_count; q++)
+            sum += ra_load_seq_cst(&runtime->devices[d]->timelines[q].completed);
+    return sum;
+}
+
+/* Watches that are found by nothing that ends. Before they are asked, both are loaded, seq_cst: whoever
+ * changes one of them after that wakes this thread. */
+static void look_at_apart(completion *c) {
+    const uint64_t apart = ra_load_seq_cst(&c->runtime->ended_apart);
+    const uint64_t progress = c->late ? progress_of_lost(c->runtime) : c->lost_progress;
+    if (apart == c->ended_apart && progress == c->lost_progress) return;
+    if (apart != c->ended_apart) {
+        rota_job *tree = c->ending;
+        c->ending = NULL;
+        sort_in_tree(c, tree);
+    }
+    c->ended_apart = apart;
+    c->lost_progress = progress;
+    look_again(c, &c->late);
+}
+
+static void pass(completion *c) {
+    rota_assert_owner(&c->runtime->completer_owner);
+    uint32_t devices = ra_load_acquire(&c->runtime->device_count);
+    take_jobs(c);
+    look_again(c, &c->unsequenced);
+    for (uint32_t d = 0; d < devices; d++) look_at_device(c, c->runtime->devices[d]);
+    look_at_apart(c);
+}
+
+static bool has_pending(const completion *c) {
+    if (c->unsequenced || c->ending || c->late || c->waiting) return true;
+    uint32_t devices = ra_load_acquire(&c->runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++)
+        for (uint32_t q = 0; q < c->runtime->queue_count; q++)
+            if (c->heaps[d * ROTA_EXEC_QUEUES_MAX + q]) return true;
+    return false;
+}
+
+/* Watches of what did not end. Deliveries are left to their submissions. */
+static void give_up(completion *c, rota_job *job) {
+    if (job->kind != ROTA_JOB_OUTPUTS)
+        end_watch(c->runtime, job, ROTA_TIMEOUT, "the runtime was closed before the submission ended");
+}
+
+static void give_up_all(completion *c, rota_job *jobs) {
+    while (jobs) {
+        rota_job *job = jobs;
+        jobs = job->next;
+        give_up(c, job);
+    }
+}
+
+static void give_up_tree(completion *c, rota_job *tree) {
+    while (tree) {
+        rota_job *right = tree->sibling;
+        give_up_tree(c, tree->child);
+        give_up(c, tree);
+        tree = right;
+    }
+}
+
+void *rota_completer_main(void *user) {
+    rota_runtime *runtime = user;
+    completion *c = runtime->completion;
+    rota_owner_take(&runtime->completer_owner);
+    while (!ra_load_acquire(&runtime->completer_stop)) {
+        pass(c);
+        rota_across_rescue(runtime);
+        const bool calls = rota_callbacks_watch(runtime);
+        if (!rota_stack_seems_empty_upmc(&runtime->jobs)) continue;
+        rota_sleeper_prepare(&runtime->completer_sleeper);
+        const bool awaits = c->unsequenced != NULL;
+        /* With `advanced`: it sees the interest, or the pass below sees the new value. */
+        if (has_pending(c)) {
+            ra_store_seq_cst(&runtime->completer_interest, 1);
+            if (awaits) ra_store_seq_cst(&runtime->completer_awaits, 1); /* with tell_of_point */
+            pass(c);
+        }
+        if (!rota_stack_is_empty_upmc(&runtime->jobs) || ra_load_seq_cst(&runtime->completer_stop) ||
+            (c->unsequenced && !awaits)) /* it came with that pass */
+            rota_sleeper_cancel(&runtime->completer_sleeper);
+        else
+            rota_sleeper_wait(&runtime->completer_sleeper,
+                              rota_deadline_after(has_pending(c) || calls ? 100000000u : 1000000000u));
+        ra_store_relaxed(&runtime->completer_interest, 0);
+        ra_store_relaxed(&runtime->completer_awaits, 0);
+    }
+    /* At the end nothing is in flight any more: tickets have ended, or their device is abandoned. Twice,
+     * since a ticket's callback may stand before its outputs. */
+    for (int i = 0; i < 2; i++) pass(c);
+    give_up_all(c, c->unsequenced);
+    give_up_all(c, c->late);
+    give_up_tree(c, c->ending);
+    for (uint32_t i = 0; i < sizeof c->heaps / sizeof *c->heaps; i++)
+        while (c->heaps[i]) {
+            rota_job *job = c->heaps[i];
+            c->heaps[i] = without_first(job);
+            give_up(c, job);
+        }
+    c->unsequenced = c->late = c->ending = NULL;
+    rota_owner_leave(&runtime->completer_owner);
+    rota_runtime_thread_ends(runtime);
+    ra_store_release(&runtime->completer_ended, 1); /* with rota_runtime_close */
+    return NULL;
+}

@@ -1,0 +1,560 @@
+/* A replay of a plan: sequenced, works on its devices' queues by segment; and prepared, by the submit
+ * threads. */
+#include <string.h>
+
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "graph/buffer_internal.h"
+#include "sched/runtime/kinds/plan.h"
+#include "sched/runtime/kinds/plan_externals.h"
+#include "sched/runtime/kinds/sequencing.h"
+#include "sched/runtime/kinds/works.h"
+#include "sched/runtime/memory/ranges.h"
+#include "sched/runtime/order/chain.h"
+#include "sched/runtime/order/clocks.h"
+#include "sched/runtime/order/deliver.h"
+#include "sched/runtime/order/hazard.h"
+#include "sched/runtime/order/replay.h"
+#include "sched/runtime/order/sidings.h"
+#include "sched/runtime/order/wanted.h"
+#include "sched/runtime/plans/instances.h"
+#include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/end_times.h"
+#include "sched/runtime/shared/failed_ranges.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/marks.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/text.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
+
+#define OUTPUTS_SLICE_NS 50000000u
+
+static void begin_parking(rota_runtime *runtime, rota_submission *submission) {
+    _Atomic uint32_t *parked = &submission->plan->run->parked;
+    ra_store_relaxed(parked, ra_load_relaxed(parked) + 1);
+    runtime->parked++;
+    submission->parked = true;
+}
+
+static void end_parking(rota_runtime *runtime, rota_submission *submission) {
+    _Atomic uint32_t *parked = &submission->plan->run->parked;
+    ra_store_relaxed(parked, ra_load_relaxed(parked) - 1);
+    runtime->parked--;
+    submission->parked = false;
+}
+
+/* ---- Sequenced ---- */
+
+/* The replay's instance, and what it must wait for on the host first (a hold), if anything: an earlier replay
+ * of the same plan. */
+static uint64_t choose_instance(rota_runtime *runtime, rota_submission *submission) {
+    rota_plan_run *run = submission->plan->run;
+    /* The first is always there. */
+    if (!run->rotates) {
+        do submission->instance = run->next_instance++ % run->arena_count;
+        while (!rota_run_instance_is_near(run, submission->instance));
+        return ROTA_POINT_NONE;
+    }
+    for (uint32_t i = 0; i < run->instance_count; i++) {
+        uint32_t candidate = (run->next_instance + i) % run->instance_count;
+        const rota_run_instance *instance = &run->instances[candidate];
+        /* Acquire: with the completer's release, after which it reads the staging memory no more. */
+        if (!rota_point_passed(runtime, instance->last_point) ||
+            ra_load_acquire(&instance->outputs_copied) != instance->outputs_issued ||
+            !rota_run_instance_is_near(run, candidate))
+            continue;
+        submission->instance = candidate;
+        run->next_instance = candidate + 1;
+        return ROTA_POINT_NONE;
+    }
+    if (run->instance_count < run->instance_capacity && rota_run_instance_is_near(run, run->instance_count)) {
+        submission->instance = run->instance_count++;
+        run->next_instance = 0; /* next time the oldest is looked at first */
+        return ROTA_POINT_NONE;
+    }
+    do submission->instance = run->next_instance++ % run->instance_count;
+    while (!ra_load_acquire(&run->instances[submission->instance].created)); /* with rota_run_instance_make */
+    return run->instances[submission->instance].last_point;
+}
+
+static void add_hold(rota_submission *submission, rota_work *work, uint64_t point) {
+    submission->holds[submission->hold_count++] = point;
+    work->hold_count++;
+}
+
+/* How often the plan's own accesses to a buffer may cut [begin, end), each piece of which then moves by
+ * itself. */
+static uint32_t inner_boundaries(const rota_submission *submission, const rota_residency *residency,
+                                 uint64_t begin, uint64_t end) {
+    const rota_plan *plan = submission->plan;
+    uint32_t count = 1;
+    for (uint32_t e = 0; e < plan->external_count; e++) {
+        uint64_t low;
+        if (rota_submission_external(submission, &plan->externals[e], &low) != residency) continue;
+        uint64_t high = low + plan->externals[e].size_bytes;
+        count += (uint32_t)(low > begin && low < end) + (uint32_t)(high > begin && high < end);
+    }
+    return count;
+}
+
+/* Whether it can run: its devices are there, and what it reads; counts the moves that takes. */
+static bool check(rota_sequencing *s, uint32_t *moves) {
+    rota_runtime *runtime = s->runtime;
+    rota_submission *submission = s->submission;
+    const rota_plan *plan = submission->plan;
+    for (uint32_t p = 0; p < plan->part_count; p++) {
+        rota_device *device = plan->parts[p].device;
+        if (!rota_device_is_lost(device)) continue;
+        s->reason = (rota_reason){ra_load_acquire(&device->lost_cause), 0};
+        s->status = ROTA_DEVICE_LOST;
+        return false;
+    }
+    for (uint32_t e = 0; ra_load_acquire(&runtime->poison_active) != 0 && e < plan->external_count; e++) {
+        if (!(plan->externals[e].flags & ROTA_EXTERNAL_INCOMING)) continue;
+        uint64_t begin;
+        rota_residency *residency = rota_submission_external(submission, &plan->externals[e], &begin);
+        rota_copies_drop_failed(runtime, residency, begin, begin + plan->externals[e].size_bytes);
+    }
+    /* Owned residencies are as this plan's last replay left them: what could be had then can be had now. */
+    if (rota_replay_is_known(plan->run)) return true;
+    for (uint32_t i = 0; i < plan->segment_count; i++) {
+        const rota_plan_segment *segment = &plan->segments[i];
+        const rota_plan_part *part = &plan->parts[segment->part];
+        const rota_exec_segment *commands = &part->desc.segments[segment->index];
+        for (uint32_t e = 0; e < segment->external_count; e++) {
+            const rota_plan_external *external = &plan->externals[segment->first_external + e];
+            if (!(external->flags & ROTA_EXTERNAL_INCOMING)) continue;
+            uint64_t begin;
+            rota_residency *residency = rota_submission_external(submission, external, &begin);
+            const char *node =
+                commands->command_count
+                    ? rota_plan_node_name(part, part->desc.commands[commands->first_command].node)
+                    : "";
+            uint32_t before = *moves;
+            if (!rota_incoming_check(s, residency, begin, begin + external->size_bytes,
+                                     rota_residency_bit(residency, part->device), node, moves))
+                return false;
+            if (*moves != before || plan->part_count > 1)
+                *moves += inner_boundaries(submission, residency, begin, begin + external->size_bytes);
+        }
+    }
+    return true;
+}
+
+static void access_external(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
+                            const rota_plan_external *external, rota_device *device, uint64_t point) {
+    uint64_t begin;
+    rota_residency *residency = rota_submission_external(submission, external, &begin);
+    uint64_t end = begin + external->size_bytes;
+    if (external->flags & ROTA_EXTERNAL_WRITE) {
+        rota_hazard_write(runtime, wanted, residency, begin, end, point,
+                          rota_residency_bit(residency, device));
+        if (ra_load_relaxed(&residency->home_plus_1) != device->index + 1)
+            ra_store_relaxed(&residency->home_plus_1, device->index + 1);
+    } else {
+        rota_hazard_read(runtime, wanted, residency, begin, end, point);
+    }
+}
+
+/* What a segment comes after because of what it touches outside the plan. */
+static void want_external(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
+                          uint32_t index, rota_device *device, uint64_t point, const uint64_t *base,
+                          bool *notes) {
+    const rota_plan *plan = submission->plan;
+    const rota_plan_segment *segment = &plan->segments[index];
+    for (uint32_t e = 0; e < segment->external_count; e++)
+        access_external(runtime, wanted, submission, &plan->externals[segment->first_external + e], device,
+                        point);
+    if (*notes) rota_replay_note(runtime, wanted, plan->run, base, index, notes);
+}
+
+static void bring_incoming(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
+                           const rota_plan_segment *segment, rota_device *device) {
+    for (uint32_t e = 0; e < segment->external_count; e++) {
+        const rota_plan_external *external = &submission->plan->externals[segment->first_external + e];
+        if (!(external->flags & ROTA_EXTERNAL_INCOMING)) continue;
+        uint64_t begin;
+        rota_residency *residency = rota_submission_external(submission, external, &begin);
+        rota_bytes_bring(runtime, wanted, submission, residency, begin, begin + external->size_bytes, device);
+    }
+}
+
+/* Segments of different devices were taken in any order: who holds what they wrote is a matter of record
+ * order. */
+static void place_written(const rota_submission *submission) {
+    const rota_plan *plan = submission->plan;
+    for (uint32_t p = 0; p < plan->placed_count; p++) {
+        const rota_plan_placed *placed = &plan->placed[p];
+        const rota_plan_external external = {.buffer = placed->buffer, .offset_bytes = placed->offset_bytes};
+        uint64_t begin;
+        rota_residency *residency = rota_submission_external(submission, &external, &begin);
+        rota_places valid = 0;
+        for (uint32_t part = 0; part < plan->part_count; part++)
+            if (placed->parts >> part & 1u) valid |= rota_residency_bit(residency, plan->parts[part].device);
+        rota_ranges_place(residency, begin, begin + placed->size_bytes, valid);
+    }
+}
+
+/* What the plan's segments on a device come after. Of a replay that is known that is there already, since
+ * it is the replay before. */
+static void look_ahead(const rota_submission *submission, bool known, uint32_t arena, rota_ahead *ahead) {
+    const rota_plan *plan = submission->plan;
+    const rota_plan_run *run = plan->run;
+    for (uint32_t s = 0; s < plan->segment_count; s++)
+        if (plan->parts[plan->segments[s].part].device == ahead->device)
+            ahead->queues |= 1u << plan->segments[s].queue;
+    if (run->has_arena) rota_ahead_add(ahead, run->arena_points[arena]);
+    for (uint32_t s = 0; s < plan->segment_count && !known; s++) {
+        const rota_plan_segment *segment = &plan->segments[s];
+        if (plan->parts[segment->part].device != ahead->device) continue;
+        for (uint32_t e = 0; e < segment->external_count; e++) {
+            const rota_plan_external *external = &plan->externals[segment->first_external + e];
+            uint64_t begin;
+            rota_residency *residency = rota_submission_external(submission, external, &begin);
+            rota_ahead_access(ahead, residency, begin, begin + external->size_bytes,
+                              external->flags & ROTA_EXTERNAL_WRITE);
+        }
+    }
+}
+
+/* Whether segments on the part's device wait for others of the plan that it can't wait for itself. */
+static bool waits_for_other_parts(const rota_plan *plan, const rota_device *device) {
+    /* While something has failed none can: rota_across_is_ready. */
+    const uint64_t linked =
+        ra_load_acquire(&device->runtime->poison_active) == 0 ? ra_load_acquire(&device->linked) : 0;
+    for (uint32_t p = 0; p < plan->part_count; p++)
+        if (plan->parts[p].device != device && !(linked >> plan->parts[p].device->index & 1u)) return true;
+    return false;
+}
+
+/* Whether the plan is to leave its queues to works that wait on the device for another one. A replay that is
+ * known comes after the one before, and after nothing else that is not through. */
+static bool steps_aside(const rota_plan *plan, bool known, rota_ahead *ahead) {
+    const uint64_t last = plan->run->last_point;
+    if (plan->part_count > 1 || ahead->crosses || !ra_load_relaxed(&ahead->device->linked)) return false;
+    if (known && ahead->wanted[rota_point_queue(last)] < rota_point_value(last))
+        ahead->wanted[rota_point_queue(last)] = rota_point_value(last);
+    return rota_siding_is_crossed(ahead);
+}
+
+/* The devices, as bits, whose works of this submission go to sidings; and what they are late for. `is_late`:
+ * for the instance. */
+static uint64_t choose_parking(rota_runtime *runtime, const rota_submission *submission, bool is_late,
+                               bool known, uint32_t arena, rota_ahead *aheads) {
+    const rota_plan *plan = submission->plan;
+    uint64_t parking = 0;
+    if (!is_late && runtime->parked == 0 && ra_load_relaxed(&runtime->device_count) == 1) return 0;
+    for (uint32_t p = 0; p < plan->part_count; p++) {
+        rota_ahead *ahead = &aheads[p];
+        *ahead = (rota_ahead){.device = plan->parts[p].device};
+        look_ahead(submission, known, arena, ahead);
+        if (waits_for_other_parts(plan, ahead->device)) ahead->late = 2;
+        if (ahead->late || is_late || steps_aside(plan, known, ahead))
+            parking |= (uint64_t)1 << ahead->device->index;
+    }
+    return parking;
+}
+
+/* A replay while its works are made. */
+typedef struct replay {
+    rota_runtime *runtime;
+    rota_wanted *wanted;
+    rota_submission *submission;
+    uint64_t base[ROTA_DEVICES_MAX * ROTA_EXEC_QUEUES_MAX]; /* rota_replay_begin */
+    uint64_t instance_hold;
+    bool is_made; /* its instance */
+    bool known;   /* its waits on the one before are noted; or, `notes`, they will be */
+    bool notes;
+    uint32_t arena;
+    uint32_t direct;                     /* rota_deliver_segment */
+    uint64_t parking;                    /* devices, as bits, whose works of this replay go to sidings */
+    rota_ahead aheads[ROTA_DEVICES_MAX]; /* by part */
+    uint8_t lanes[ROTA_DEVICES_MAX][ROTA_PLAN_QUEUES_MAX]; /* by part and queue, of those that are parked */
+    uint64_t started[ROTA_DEVICES_MAX]; /* queues that have a work of this replay already */
+} replay;
+
+/* The queue of the segment's work. `is_first`: none of the replay's is on it. */
+static uint32_t choose_queue(replay *r, const rota_plan_segment *segment, bool is_first, bool parks) {
+    if (!parks) return segment->queue;
+    uint8_t *lane = &r->lanes[segment->part][segment->queue];
+    if (is_first) *lane = (uint8_t)rota_siding_choose(&r->aheads[segment->part]);
+    return *lane;
+}
+
+static void sequence_segment(replay *r, uint32_t s) {
+    rota_runtime *runtime = r->runtime;
+    rota_wanted *wanted = r->wanted;
+    rota_submission *submission = r->submission;
+    const rota_plan *plan = submission->plan;
+    const rota_plan_run *run = plan->run;
+    const rota_plan_segment *segment = &plan->segments[s];
+    rota_device *device = plan->parts[segment->part].device;
+    const bool parks = r->parking >> device->index & 1u;
+    const bool is_first = !(r->started[device->index] >> segment->queue & 1u);
+    const uint32_t queue = choose_queue(r, segment, is_first, parks);
+    rota_work *work = rota_work_add(submission, device, queue, ROTA_WORK_SEGMENT, s);
+    work->step = s + 1;
+    work->parks = parks;
+    const uint64_t point = rota_work_point(work);
+    submission->segment_points[s] = point;
+    if (r->known)
+        rota_replay_want(runtime, wanted, run, r->base, s);
+    else
+        want_external(runtime, wanted, submission, s, device, point, r->base, &r->notes);
+    for (uint32_t w = 0; w < segment->wait_count; w++)
+        rota_wanted_add(wanted, runtime->queue_count,
+                        submission->segment_points[plan->segment_waits[segment->first_wait + w]]);
+    if (run->direct_count) rota_deliver_segment(runtime, wanted, submission, s, point, &r->direct);
+    if (run->has_arena && is_first)
+        rota_wanted_add(wanted, runtime->queue_count, run->arena_points[r->arena]);
+    rota_hazard_settle(runtime, wanted, work);
+    rota_siding_note(work, parks ? &r->aheads[segment->part] : NULL);
+    if (!r->is_made) rota_chain_note_making(work, run->parts[0].device);
+    if (r->instance_hold != ROTA_POINT_NONE && is_first) add_hold(submission, work, r->instance_hold);
+    if (work->wait_count | work->hold_count) rota_chain_note(runtime, wanted, work);
+    r->started[device->index] |= (uint64_t)1 << segment->queue;
+}
+
+static uint64_t make_works(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission) {
+    rota_plan *plan = submission->plan;
+    rota_plan_run *run = plan->run;
+    replay r; /* as much of it as the plan has parts is set */
+    r.runtime = runtime;
+    r.wanted = wanted;
+    r.submission = submission;
+    r.instance_hold = choose_instance(runtime, submission);
+    /* One that is in use by a replay that is not held itself has its works held on their own queues: where
+     * those of that replay are, behind which nothing would end any sooner. */
+    r.is_made = rota_run_instance_ask(run, submission->instance);
+    const bool is_late = !r.is_made || !rota_siding_is_at_hand(runtime, r.instance_hold);
+    submission->outputs_before = run->instances[submission->instance].outputs_issued;
+    if (submission->hosted) run->instances[submission->instance].outputs_issued++;
+    r.arena = submission->instance % run->arena_count;
+    for (uint32_t p = 0; p < plan->part_count; p++) r.started[plan->parts[p].device->index] = 0;
+    r.direct = 0;
+    const bool like_before = rota_replay_is_known(run);
+    r.parking = like_before ? choose_parking(runtime, submission, is_late, true, r.arena, r.aheads) : 0;
+    if (r.parking) rota_replay_forget(run);
+    r.known = like_before && !r.parking;
+    r.notes = !r.known && rota_replay_notes(run);
+    const uint32_t timelines = rota_replay_begin(runtime, run, r.base);
+    /* What a segment needs from before this replay moves first of all: an earlier segment on another device
+     * may overwrite it there, and nothing in the plan orders the two. */
+    for (uint32_t s = 0; s < plan->segment_count && !r.known; s++)
+        bring_incoming(runtime, wanted, submission, &plan->segments[s],
+                       plan->parts[plan->segments[s].part].device);
+    if (!r.known) r.parking = choose_parking(runtime, submission, is_late, false, r.arena, r.aheads);
+    r.notes = r.notes && !r.parking; /* whose waits are for queues of its own */
+    for (uint32_t s = 0; s < plan->segment_count; s++) sequence_segment(&r, s);
+    if (!r.known) place_written(submission);
+    rota_replay_end(runtime, run, r.base, timelines, r.known, r.notes,
+                    submission->transfer_count != 0 || r.parking);
+    if (r.parking) begin_parking(runtime, submission);
+    const uint64_t final = submission->segment_points[plan->final_segment];
+    if (run->has_arena) run->arena_points[r.arena] = final;
+    run->instances[submission->instance].last_point = final;
+    run->last_point = final;
+    return final;
+}
+
+/* Room for its works, but for what it moves between devices: that is not known before its arguments are. */
+static bool take_arguments(rota_sequencing *s) {
+    rota_submission *submission = s->submission;
+    const rota_plan *plan = submission->plan;
+    const uint32_t words = plan->run->payload_words;
+    if (s->has_record &&
+        rota_submission_reserve(s->runtime, submission, plan->segment_count, plan->segment_count, 0, words)) {
+        if (words) memcpy(submission->payload, s->words, words * sizeof *submission->payload);
+        return true;
+    }
+    /* Without room for the arguments they are read where the caller left them. */
+    s->own_payload = submission->payload;
+    submission->payload = s->words;
+    return false;
+}
+
+bool rota_kind_plan_sequence(rota_sequencing *s) {
+    rota_runtime *runtime = s->runtime;
+    rota_submission *submission = s->submission;
+    rota_plan *plan = submission->plan = s->object;
+    rota_plan_run *run = plan->run;
+    uint32_t moves = 0;
+    if (s->has_record) run->unreaped++;
+    bool ok = take_arguments(s);
+    submission->hosted = run->has_staging && plan->transfer_count > plan->input_count;
+    ok = ok && check(s, &moves) &&
+         (moves == 0 || rota_submission_reserve(runtime, submission, plan->segment_count + 2u * moves,
+                                                plan->segment_count, moves, run->payload_words)) &&
+         rota_deliver_outputs(runtime, s->wanted, submission);
+    ra_store_relaxed(&submission->inputs_left, run->stages_inputs ? plan->input_count : 0);
+    if (!ok) return false;
+    const uint32_t state =
+        (submission->hosted ? ROTA_CELL_HOSTED : 0u) |
+        (plan->part_count > 1 || rota_submission_comes_after_others(submission) ? ROTA_CELL_SPREAD : 0u) |
+        (plan->input_count ? 0u : ROTA_CELL_TAKEN);
+    if (state) (void)ra_fetch_or_acq_rel(&submission->cell->state, state);
+    s->final = make_works(runtime, s->wanted, submission);
+    return true;
+}
+
+void rota_kind_plan_for_written(rota_runtime *runtime, const rota_submission *submission, rota_written_fn fn,
+                                void *user) {
+    const rota_plan *plan = submission->plan;
+    for (uint32_t e = 0; e < plan->external_count; e++) {
+        const rota_plan_external *external = &plan->externals[e];
+        if (!(external->flags & ROTA_EXTERNAL_WRITE)) continue;
+        uint64_t begin;
+        const rota_buffer *root = rota_submission_root(submission, external, &begin);
+        fn(runtime, submission, root, begin, begin + external->size_bytes, user);
+    }
+}
+
+/* ---- Ended ---- */
+
+/* A replay's end is that of its last segment, which comes after all others and by which its ticket ends: what
+ * is published afterwards of other queues is no part of what who waits for the ticket waits for. */
+void rota_kind_plan_note_end(rota_runtime *runtime, const rota_submission *submission) {
+    if (submission->submitted_ns == 0) return;
+    rota_plan_run *run = submission->plan->run;
+    uint64_t final = submission->final_point;
+    uint64_t completed_ns =
+        rota_stamps_take(rota_runtime_timeline(runtime, final)->stamps, rota_point_value(final));
+    (void)pthread_mutex_lock(&runtime->times_mutex);
+    run->times = (rota_plan_replay_times){submission->submitted_ns, submission->sequenced_ns,
+                                          ra_load_relaxed(&submission->handed_over_ns), completed_ns,
+                                          submission->number};
+    run->times_instance = submission->instance;
+    (void)pthread_mutex_unlock(&runtime->times_mutex);
+}
+
+void rota_kind_plan_uncount(rota_runtime *runtime, rota_submission *submission) {
+    if (submission->parked) end_parking(runtime, submission);
+}
+
+/* Its marks are those of memory of its own. */
+void rota_kind_plan_end(rota_runtime *runtime, rota_submission *submission) {
+    if (ra_load_relaxed(&runtime->poison_active)) rota_poison_drop(runtime, submission);
+}
+
+void rota_kind_plan_forget(const rota_submission *submission) {
+    submission->plan->run->unreaped--;
+}
+
+/* ---- Prepared, by a submit thread ---- */
+
+static void inputs_taken(rota_runtime *runtime, rota_submission *submission, uint32_t count) {
+    if (count == 0 || ra_fetch_sub_acq_rel(&submission->inputs_left, count) != count) return;
+    (void)ra_fetch_or_seq_cst(&submission->cell->state,
+                              (uint32_t)ROTA_CELL_TAKEN); /* seq_cst: as base/sleep.h argues */
+    rota_wait_table_wake(&runtime->hosted_waiters, 1);
+}
+
+static bool outputs_are_copied(void *user) {
+    const rota_submission *submission = user;
+    const rota_plan_run *run = submission->plan->run;
+    return ra_load_seq_cst(
+               &run->instances[submission->instance].outputs_copied) >= /* with give_staging_back */
+           submission->outputs_before;
+}
+
+/* An instance's staging memory is written again only when the completer has taken the outputs out of it (P1).
+ */
+static rota_status wait_for_outputs(rota_runtime *runtime, rota_submission *submission) {
+    uint64_t deadline = rota_deadline_after(runtime->options.timeout_ns);
+    while (!outputs_are_copied(submission)) {
+        uint64_t now = rota_clock_ns();
+        if (now >= deadline || ra_load_acquire(&runtime->stop))
+            return rota_fail(ROTA_TIMEOUT, "plan '%s': the outputs of an earlier replay were not taken",
+                             submission->plan->name);
+        rota_wait_table_sleep(&runtime->hosted_waiters, 1, outputs_are_copied, submission,
+                              now + OUTPUTS_SLICE_NS);
+    }
+    return ROTA_OK;
+}
+
+rota_status rota_segment_prepare(rota_work *work, rota_exec_work *out) {
+    rota_submission *submission = work->submission;
+    rota_plan *plan = submission->plan;
+    rota_plan_run *run = plan->run;
+    const rota_plan_segment *segment = &plan->segments[work->segment];
+    const rota_run_instance *instance = &run->instances[submission->instance];
+    if (!ra_load_acquire(&instance->created)) { /* with rota_run_instance_make */
+        /* Acquire: with answer, of this failure or of one after it. */
+        const rota_cause *failure = ra_load_acquire(&instance->failure);
+        return rota_fail(failure->status, "%s", failure->message);
+    }
+    if (run->has_staging) {
+        ROTA_TRY(wait_for_outputs(work->device->runtime, submission));
+        if (!rota_device_begin_filling(work->device, submission->number)) return ROTA_OK;
+        uint32_t taken = 0;
+        for (uint32_t t = 0; t < plan->input_count; t++) {
+            const rota_plan_transfer *transfer = &plan->transfers[t];
+            if (transfer->segment != work->segment) continue;
+            taken++;
+            if (transfer->memory == ROTA_NONE) continue;
+            uint8_t *host = instance->memories[transfer->part][transfer->memory]->host;
+            memcpy(host + transfer->offset_bytes,
+                   (const void *)(uintptr_t)submission->payload[plan->word_count + t],
+                   plan->buffers[transfer->buffer].buffer->size_bytes);
+        }
+        if (run->stages_inputs) inputs_taken(work->device->runtime, submission, taken);
+        rota_device_end_filling(work->device);
+    }
+    out->instance = instance->parts[segment->part];
+    out->segment = segment->index;
+    out->block = plan->word_count ? submission->payload : NULL;
+    return ROTA_OK;
+}
+
+bool rota_segment_is_decided(const rota_work *work) {
+    const rota_submission *submission = work->submission;
+    return !work->parks ||
+           rota_run_instance_is_decided(&submission->plan->run->instances[submission->instance]);
+}
+
+/* ---- Described, by who waits for it ---- */
+
+const char *rota_kind_plan_name(const rota_submission *submission) {
+    return submission->plan->name;
+}
+
+static void describe_segment(const rota_submission *submission, const rota_work *work, char *text,
+                             size_t capacity, size_t *length) {
+    const rota_plan *plan = submission->plan;
+    const rota_plan_segment *segment = &plan->segments[work->segment];
+    const rota_plan_part *part = &plan->parts[segment->part];
+    const rota_exec_segment *commands = &part->desc.segments[segment->index];
+    if (commands->command_count > 0) {
+        uint32_t first = part->desc.commands[commands->first_command].node;
+        uint32_t last = part->desc.commands[commands->first_command + commands->command_count - 1].node;
+        rota_append(text, capacity, length, ", segment %u of queue %u on '%s' from node '%s' to node '%s'",
+                    work->segment, work->queue, work->device->id, rota_plan_node_name(part, first),
+                    rota_plan_node_name(part, last));
+    }
+    const rota_exec_device_vtable *vtable = work->device->exec->vtable;
+    rota_plan_run *run = plan->run;
+    uint32_t node;
+    if (vtable->stuck_node && ra_load_acquire(&run->instances[submission->instance].created) &&
+        vtable->stuck_node(work->device->exec, run->instances[submission->instance].parts[segment->part],
+                           &node))
+        rota_append(text, capacity, length, ", stuck at node '%s'", rota_plan_node_name(part, node));
+}
+
+/* The smallest segment that has not passed. */
+void rota_kind_plan_describe(rota_runtime *runtime, const rota_submission *submission, char *text,
+                             size_t capacity, size_t *length) {
+    const rota_plan *plan = submission->plan;
+    const rota_work *smallest = NULL;
+    uint32_t smallest_size = UINT32_MAX;
+    for (uint32_t i = 0; i < submission->work_count; i++) {
+        const rota_work *work = &submission->works[i];
+        if (work->step == 0 || rota_point_passed(runtime, rota_work_point(work))) continue;
+        const rota_plan_segment *segment = &plan->segments[work->segment];
+        const uint32_t size = plan->parts[segment->part].desc.segments[segment->index].command_count;
+        if (size == 0 || size >= smallest_size) continue;
+        smallest = work;
+        smallest_size = size;
+    }
+    if (smallest) describe_segment(submission, smallest, text, capacity, length);
+}

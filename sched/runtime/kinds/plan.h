@@ -1,0 +1,29 @@
+/* A replay of a plan: as rota_kind and rota_work_row say (kinds.h). Internal; not installed. */
+#ifndef ROTA_SCHED_RUNTIME_KINDS_PLAN_H
+#define ROTA_SCHED_RUNTIME_KINDS_PLAN_H
+
+#include "exec/exec.h"
+#include "sched/runtime/kinds/sequencing.h"
+#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/state/submission.h"
+#include "sched/runtime/state/work.h"
+
+/* ---- The submission ---- */
+
+const char *rota_kind_plan_name(const rota_submission *submission);
+void rota_kind_plan_describe(rota_runtime *runtime, const rota_submission *submission, char *text,
+                             size_t capacity, size_t *length);
+bool rota_kind_plan_sequence(rota_sequencing *sequencing);
+void rota_kind_plan_for_written(rota_runtime *runtime, const rota_submission *submission, rota_written_fn fn,
+                                void *user);
+void rota_kind_plan_note_end(rota_runtime *runtime, const rota_submission *submission);
+void rota_kind_plan_uncount(rota_runtime *runtime, rota_submission *submission);
+void rota_kind_plan_end(rota_runtime *runtime, rota_submission *submission);
+void rota_kind_plan_forget(const rota_submission *submission);
+
+/* ---- Its segments; what they touch: plan_touch.h ---- */
+
+rota_status rota_segment_prepare(rota_work *work, rota_exec_work *out);
+bool rota_segment_is_decided(const rota_work *work);
+
+#endif

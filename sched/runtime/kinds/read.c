@@ -1,0 +1,228 @@
+/* Bytes of a buffer to the host: a work for each device that has some. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/atomic.h"
+#include "sched/runtime/kinds/move.h"
+#include "sched/runtime/kinds/plan_externals.h"
+#include "sched/runtime/kinds/read.h"
+#include "sched/runtime/kinds/sequencing.h"
+#include "sched/runtime/kinds/touch.h"
+#include "sched/runtime/kinds/works.h"
+#include "sched/runtime/memory/staging.h"
+#include "sched/runtime/order/deliver.h"
+#include "sched/runtime/order/hazard.h"
+#include "sched/runtime/order/sidings.h"
+#include "sched/runtime/order/wanted.h"
+#include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/marks.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/state/runtime.h"
+
+/* ---- What it holds ---- */
+
+void rota_host_read_return_staging(rota_host_read *read) {
+    for (uint32_t p = 0; p < read->part_count; p++) {
+        rota_staging_release(read->parts[p].down);
+        read->parts[p].down = NULL;
+    }
+    if (!read->is_returned) rota_staging_return(read->runtime, read->size);
+    read->is_returned = true;
+}
+
+void rota_host_read_release(rota_host_read *read) {
+    if (ra_fetch_sub_acq_rel(&read->references, 1) != 1) return;
+    rota_host_read_return_staging(read);
+    if (read->extents != &read->one_extent) free(read->extents);
+    if (read->parts != &read->one_part) free(read->parts);
+    free(read);
+}
+
+void rota_host_read_deliver(rota_host_read *read, uint8_t *out) {
+    for (uint32_t p = 0; p < read->part_count; p++) {
+        rota_read_part *part = &read->parts[p];
+        const rota_extent *extent = &read->extents[part->first_extent];
+        uint64_t done = 0; /* of the extent */
+        for (const rota_staging *block = part->down; block; block = block->more)
+            for (uint64_t at = 0; at < block->used;) {
+                if (done == extent->size) {
+                    extent++;
+                    done = 0;
+                }
+                uint64_t left = extent->size - done, here = block->used - at,
+                         bytes = left < here ? left : here;
+                memcpy(out + (extent->offset - read->offset) + done,
+                       (const uint8_t *)block->memory->host + at, bytes);
+                done += bytes;
+                at += bytes;
+            }
+    }
+    rota_host_read_return_staging(
+        read); /* at once, not when the sequencer next recycles, which looks at it only afterwards */
+}
+
+void rota_kind_read_drop(void *object) {
+    rota_host_read_release(object);
+}
+
+void rota_kind_read_end(rota_runtime *runtime, rota_submission *submission) {
+    (void)runtime;
+    if (submission->read) rota_host_read_release(submission->read);
+    submission->read = NULL; /* once, though the submission may be kept */
+}
+
+/* ---- Sequenced ---- */
+
+/* Cuts what is read into extents, those of one device together; false without memory. */
+static bool make_parts(rota_runtime *runtime, rota_host_read *read) {
+    rota_residency *residency = read->residency;
+    uint64_t end = read->offset + read->size;
+    uint32_t count = 0, devices = ra_load_acquire(&runtime->device_count);
+    rota_places valid;
+    for (uint64_t at = read->offset; at < end; at = rota_residency_end_of_same(residency, at, end, &valid))
+        count++;
+    rota_extent *found = &read->one_extent;
+    read->extents = &read->one_extent;
+    read->parts = &read->one_part;
+    if (count > 1) {
+        read->extents = malloc(2 * (size_t)count * sizeof *read->extents);
+        read->parts = calloc(devices, sizeof *read->parts);
+        if (!read->extents || !read->parts) return false;
+        found = read->extents + count;
+    }
+    /* Who has them is asked once: a device may be lost meanwhile. */
+    uint32_t of_device[ROTA_DEVICES_MAX] = {0};
+    uint64_t at = read->offset;
+    for (uint32_t e = 0; e < count; e++) {
+        uint64_t to = rota_residency_end_of_same(residency, at, end, &valid);
+        found[e] = (rota_extent){at, to - at, rota_residency_holder(runtime, residency, valid)->index};
+        of_device[found[e].device]++;
+        at = to;
+    }
+    uint32_t first = 0;
+    for (uint32_t d = 0; d < devices; d++) {
+        if (of_device[d] == 0) continue;
+        rota_read_part *part = &read->parts[read->part_count];
+        *part = (rota_read_part){.device = runtime->devices[d], .first_extent = first};
+        read->part_count++;
+        for (uint32_t e = 0; e < count; e++) {
+            if (found[e].device != d) continue;
+            read->extents[first++] = found[e];
+            part->extent_count++;
+            part->size += found[e].size;
+        }
+    }
+    return true;
+}
+
+/* Where nobody waits in the call, the completer brings the bytes, when it is their turn. */
+static bool deliver_read(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission) {
+    const rota_host_read *read = submission->read;
+    submission->hosted = read->data != NULL;
+    if (!submission->hosted) return true;
+    if (!rota_deliver_to(runtime, wanted, submission, read->data, read->size)) return false;
+    uint32_t state =
+        ROTA_CELL_HOSTED | (rota_submission_comes_after_others(submission) ? ROTA_CELL_SPREAD : 0u);
+    (void)ra_fetch_or_acq_rel(&submission->cell->state, state);
+    return true;
+}
+
+/* A work for each device that some of the bytes come from; returns the point of the last one's end. */
+static uint64_t make_works(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission) {
+    const rota_host_read *read = submission->read;
+    rota_residency *residency = read->residency;
+    uint64_t final = ROTA_POINT_NONE;
+    for (uint32_t p = 0; p < read->part_count; p++) {
+        rota_read_part *part = &read->parts[p];
+        rota_ahead ahead = {.device = part->device, .queues = 1u << part->device->io_queue};
+        if (p > 0) rota_ahead_add(&ahead, final);
+        for (uint32_t e = part->first_extent; e < part->first_extent + part->extent_count; e++)
+            rota_ahead_access(&ahead, residency, read->extents[e].offset,
+                              read->extents[e].offset + read->extents[e].size, false);
+        rota_work_provide(runtime, &ahead, part->size, ROTA_EXEC_MEMORY_HOST_READ, &part->down);
+        rota_work *work = rota_work_add_copy(submission, &ahead, ROTA_WORK_READ, p);
+        /* The last one stands for all. */
+        if (p > 0) rota_wanted_add(wanted, runtime->queue_count, final);
+        final = rota_work_point(work);
+        for (uint32_t e = part->first_extent; e < part->first_extent + part->extent_count; e++)
+            rota_hazard_read(runtime, wanted, residency, read->extents[e].offset,
+                             read->extents[e].offset + read->extents[e].size, final);
+        rota_work_settle(runtime, wanted, work, &ahead);
+        if (!submission->kept_in && rota_siding_keeps(work)) rota_keeping_begin(submission, residency, 0);
+    }
+    return final;
+}
+
+bool rota_kind_read_sequence(rota_sequencing *s) {
+    rota_runtime *runtime = s->runtime;
+    rota_submission *submission = s->submission;
+    rota_host_read *read = submission->read = s->object;
+    rota_residency *residency = read->residency;
+    uint32_t unused = 0;
+    submission->kept_in = NULL;
+    rota_submission_note_name(submission, residency->buffer->name);
+    if (!s->has_record) return false;
+    rota_copies_drop_failed(runtime, residency, read->offset, read->offset + read->size);
+    rota_hazard_fold(residency, read->offset, read->offset + read->size);
+    if (!rota_incoming_check(s, residency, read->offset, read->offset + read->size, 0, "read", &unused))
+        return false;
+    if (!make_parts(runtime, read) ||
+        !rota_submission_reserve(runtime, submission, read->part_count, 1, 1, 1) ||
+        !deliver_read(runtime, s->wanted, submission)) {
+        s->status = ROTA_OUT_OF_MEMORY;
+        s->reason.cause =
+            rota_cause_new(runtime, ROTA_OUT_OF_MEMORY, "read of buffer '%s': no host memory for it",
+                           residency->buffer->name);
+        return false;
+    }
+    s->final = make_works(runtime, s->wanted, submission);
+    return true;
+}
+
+/* ---- Its works ---- */
+
+/* The extents that the work takes from its device. */
+static const rota_extent *extents_of(const rota_work *work, uint32_t *out_count) {
+    const rota_host_read *read = work->submission->read;
+    *out_count = read->parts[work->segment].extent_count;
+    return &read->extents[read->parts[work->segment].first_extent];
+}
+
+rota_need rota_read_need(const rota_work *work) {
+    rota_read_part *part = &work->submission->read->parts[work->segment];
+    return (rota_need){&part->down, part->size, ROTA_EXEC_MEMORY_HOST_READ};
+}
+
+rota_status rota_read_prepare(rota_work *work, rota_exec_work *out) {
+    const rota_host_read *read = work->submission->read;
+    const rota_read_part *part = &read->parts[work->segment];
+    uint32_t count;
+    const rota_extent *extents = extents_of(work, &count);
+    rota_status status = rota_need_take(work, rota_read_need(work));
+    if (status == ROTA_OK)
+        status = rota_staging_copies_in(
+            part->down, ra_load_acquire(&read->residency->memory[work->device->index]), extents, count, out);
+    return status == ROTA_OK
+               ? status
+               : rota_fail_context(status, "read of buffer '%s': ", read->residency->buffer->name);
+}
+
+bool rota_read_touch_node(rota_runtime *runtime, const rota_work *work, const void *owner, uint32_t node,
+                          rota_touch_fn fn, void *user) {
+    (void)owner, (void)node;
+    const rota_host_read *read = work->submission->read;
+    uint32_t count;
+    const rota_extent *extents = extents_of(work, &count);
+    for (uint32_t e = 0; e < count; e++) {
+        const rota_place where =
+            rota_place_of_copy(read->residency, work->device, extents[e].offset, extents[e].size);
+        if (fn(runtime, work, &where, ROTA_READ, user)) return true;
+    }
+    return false;
+}
+
+bool rota_read_touch(rota_runtime *runtime, const rota_work *work, rota_touch_fn before, rota_touch_fn after,
+                     void *user) {
+    (void)after;
+    return before && rota_read_touch_node(runtime, work, NULL, 0, before, user);
+}

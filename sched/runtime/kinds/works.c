@@ -1,0 +1,278 @@
+/* What kinds of submissions share: room in a submission, works added and handed over, bytes checked and moved
+ * between devices. The sequencer's. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/atomic.h"
+#include "sched/runtime/kinds/plan_externals.h"
+#include "sched/runtime/kinds/sequencing.h"
+#include "sched/runtime/kinds/works.h"
+#include "sched/runtime/memory/ranges.h"
+#include "sched/runtime/memory/staging.h"
+#include "sched/runtime/order/chain.h"
+#include "sched/runtime/order/clocks.h"
+#include "sched/runtime/order/hazard.h"
+#include "sched/runtime/order/replay.h"
+#include "sched/runtime/order/sidings.h"
+#include "sched/runtime/order/wanted.h"
+#include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/failed_ranges.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/marks.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
+
+/* The host's access to the buffer waits for more than copies: it is counted there until it is over. */
+void rota_keeping_begin(rota_submission *submission, rota_residency *residency, uint64_t bytes) {
+    submission->kept_in = residency;
+    submission->kept_bytes = bytes;
+    ra_store_relaxed(&residency->kept_bytes, ra_load_relaxed(&residency->kept_bytes) + bytes);
+    ra_store_relaxed(&residency->kept, ra_load_relaxed(&residency->kept) + 1);
+}
+
+static void keeping_end(rota_submission *submission) {
+    rota_residency *residency = submission->kept_in;
+    if (!residency) return;
+    ra_store_relaxed(&residency->kept_bytes,
+                     ra_load_relaxed(&residency->kept_bytes) - submission->kept_bytes);
+    ra_store_relaxed(&residency->kept, ra_load_relaxed(&residency->kept) - 1);
+    submission->kept_in = NULL;
+}
+
+/* Makes *array hold at least `count` elements; contents are not kept. */
+static bool room(void *array, uint32_t *capacity, uint64_t count, size_t element) {
+    void **pointer = array;
+    if (count <= *capacity) return true;
+    uint64_t wanted = *capacity * 2u > count ? *capacity * 2u : count;
+    if (wanted > UINT32_MAX) return false;
+    void *memory = malloc(wanted * element);
+    if (!memory) return false;
+    free(*pointer);
+    *pointer = memory;
+    *capacity = (uint32_t)wanted;
+    return true;
+}
+
+bool rota_submission_reserve(rota_runtime *runtime, rota_submission *submission, uint64_t works,
+                             uint64_t segments, uint64_t transfers, uint64_t payload) {
+    uint64_t timelines = (uint64_t)ra_load_acquire(&runtime->device_count) * runtime->queue_count;
+    return room(&submission->works, &submission->work_capacity, works, sizeof *submission->works) &&
+           room(&submission->waits, &submission->wait_capacity, works * timelines,
+                sizeof *submission->waits) &&
+           room(&submission->holds, &submission->hold_capacity, works * (timelines + 1),
+                sizeof *submission->holds) &&
+           room(&submission->segment_points, &submission->segment_capacity, segments,
+                sizeof *submission->segment_points) &&
+           room(&submission->transfers, &submission->transfer_capacity, transfers,
+                sizeof *submission->transfers) &&
+           room(&submission->unwritten, &submission->unwritten_capacity, transfers,
+                sizeof *submission->unwritten) &&
+           room(&submission->payload, &submission->payload_capacity, payload, sizeof *submission->payload);
+}
+
+void rota_submission_note_name(rota_submission *submission, const char *name) {
+    size_t length = strlen(name);
+    if (length >= sizeof submission->name) length = sizeof submission->name - 1;
+    memcpy(submission->name, name, length);
+    submission->name[length] = 0;
+}
+
+/* Whether the device has memory of the residency with what `valid` says. */
+static bool holds(const rota_residency *residency, rota_device *device, rota_places valid) {
+    /* Acquire: with the release in rota_residency_prepare. */
+    return ra_load_acquire(&residency->memory[device->index]) &&
+           valid & rota_residency_bit(residency, device);
+}
+
+/* A device that has the bytes: best one whose memory the host sees. One that is lost only where there is no
+ * other: what is handed to it fails with its cause. */
+rota_device *rota_residency_holder(rota_runtime *runtime, const rota_residency *residency,
+                                   rota_places valid) {
+    rota_device *holder = NULL, *lost = NULL;
+    uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++) {
+        rota_device *device = runtime->devices[d];
+        if (!holds(residency, device, valid)) continue;
+        if (rota_device_is_lost(device))
+            lost = lost ? lost : device;
+        else if (!holder || device->exec->caps.unified_host)
+            holder = device;
+    }
+    return holder ? holder : lost;
+}
+
+/* Where one copy of some bytes is good and another is not, only the copying failed: that one counts as not
+ * there, and is made again if it is needed. Not before who wrote or moved the bytes last is through. */
+void rota_copies_drop_failed(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end) {
+    if (ra_load_acquire(&runtime->poison_active) == 0 ||
+        rota_poison_copies(runtime, residency->buffer, begin, end, ROTA_COPIES_ALL) == 0)
+        return;
+    if (residency->owner) rota_replay_disown(residency);
+    for (uint64_t at = begin; at < end;) {
+        const rota_range *range = rota_ranges_find(residency, at);
+        const uint64_t to = range->end < end ? range->end : end;
+        const rota_places valid = range->valid;
+        if (valid & (valid - 1) &&
+            (range->writer == ROTA_POINT_NONE || rota_point_passed(runtime, range->writer))) {
+            const rota_places good = valid & ~rota_poison_copies(runtime, residency->buffer, at, to, valid);
+            if (good && good != valid) rota_ranges_place(residency, at, to, good);
+        }
+        at = to;
+    }
+}
+
+/* Whether bytes [begin, end) can be had where `there` says (as rota_range.valid; 0: by the host); counts the
+ * moves that takes. On failure the cause and status of the ticket. */
+bool rota_incoming_check(rota_sequencing *s, rota_residency *residency, uint64_t begin, uint64_t end,
+                         rota_places there, const char *node, uint32_t *moves) {
+    rota_runtime *runtime = s->runtime;
+    const rota_submission *submission = s->submission;
+    const char *plan_name = submission->plan ? submission->plan->name : "host access";
+    for (const rota_range *range = rota_ranges_find(residency, begin); range && range->begin < end;
+         range = range->next) {
+        if (range->valid & there) continue;
+        uint64_t from = range->begin > begin ? range->begin : begin, to = range->end < end ? range->end : end;
+        if (range->valid == 0) {
+            if (rota_poison_find(runtime, residency->buffer, from, to, submission->number, &s->reason)) {
+                s->status = rota_cause_inherited(s->reason.cause);
+                return false;
+            }
+            s->status = ROTA_UNDEFINED_DATA;
+            s->reason.number = submission->number;
+            s->reason.cause = rota_cause_new(
+                runtime, ROTA_UNDEFINED_DATA,
+                "plan '%s', submission " ROTA_CAUSE_NUMBER ", node '%s' reads bytes [%llu, %llu) of buffer "
+                "'%s', which nothing wrote",
+                plan_name, node, (unsigned long long)from, (unsigned long long)to, residency->buffer->name);
+            return false;
+        }
+        rota_device *lost = rota_residency_holder(runtime, residency, range->valid);
+        if (rota_device_is_lost(lost)) {
+            const rota_cause *cause = ra_load_acquire(&lost->lost_cause);
+            s->status = ROTA_DEVICE_LOST;
+            s->reason.number = submission->number;
+            s->reason.cause =
+                rota_cause_new(runtime, ROTA_DEVICE_LOST,
+                               "plan '%s', submission " ROTA_CAUSE_NUMBER
+                               ": bytes [%llu, %llu) of buffer '%s' were only on device '%s': %s",
+                               plan_name, (unsigned long long)from, (unsigned long long)to,
+                               residency->buffer->name, lost->id, cause ? cause->message : "device lost");
+            return false;
+        }
+        (*moves)++;
+    }
+    return true;
+}
+
+const char *rota_kind_host_name(const rota_submission *submission) {
+    return submission->name;
+}
+
+void rota_kind_host_uncount(rota_runtime *runtime, rota_submission *submission) {
+    (void)runtime;
+    keeping_end(submission);
+}
+
+/* ---- Works ---- */
+
+rota_work *rota_work_add(rota_submission *submission, rota_device *device, uint32_t queue,
+                         rota_work_kind kind, uint32_t index) {
+    rota_timeline *timeline = &device->timelines[queue];
+    rota_work *work = &submission->works[submission->work_count++];
+    memset(work, 0, sizeof *work);
+    work->submission = submission;
+    work->device = device;
+    work->kind = (uint8_t)kind;
+    work->segment = index;
+    work->queue = queue;
+    work->value = ra_load_relaxed(&timeline->issued) + 1;
+    ra_store_release(&timeline->issued, work->value);
+    if (ra_load_relaxed(&device->queues_used) <= queue) ra_store_relaxed(&device->queues_used, queue + 1);
+    return work;
+}
+
+/* The works of a submission that come with no plan, and those that move bytes for one. */
+rota_work *rota_work_add_copy(rota_submission *submission, const rota_ahead *ahead, rota_work_kind kind,
+                              uint32_t index) {
+    bool parks;
+    uint32_t queue = rota_siding_for_copies(ahead, &parks);
+    rota_work *work = rota_work_add(submission, ahead->device, queue, kind, index);
+    work->parks = parks;
+    return work;
+}
+
+/* Under a memory limit a copy whose staging memory does not lie idle may have to be held until there is some:
+ * it is late. What goes over soon has its own from here on. */
+void rota_work_provide(rota_runtime *runtime, rota_ahead *ahead, uint64_t size, uint32_t flags,
+                       rota_staging **out_span) {
+    if (!runtime->is_limited || ahead->late) return;
+    *out_span = rota_staging_take(ahead->device, size, flags);
+    if (!*out_span) ahead->late = 2;
+}
+
+void rota_work_settle(rota_runtime *runtime, rota_wanted *wanted, rota_work *work, const rota_ahead *ahead) {
+    rota_hazard_settle(runtime, wanted, work);
+    rota_chain_note(runtime, wanted, work);
+    rota_siding_note(work, ahead);
+}
+
+/* Up to where, at most `end`, bytes from `at` on are on the same devices. */
+uint64_t rota_residency_end_of_same(rota_residency *residency, uint64_t at, uint64_t end,
+                                    rota_places *out_valid) {
+    const rota_range *range = rota_ranges_find(residency, at);
+    rota_places valid = *out_valid = range->valid;
+    while (range->end < end && range->next->valid == valid) range = range->next;
+    return range->end < end ? range->end : end;
+}
+
+/* Moves bytes [begin, end), which one device has, to the device: out of the memory of one that has them, and
+ * in. */
+static void move_range(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
+                       rota_residency *residency, uint64_t begin, uint64_t end, rota_places valid,
+                       rota_device *to) {
+    rota_device *from = rota_residency_holder(runtime, residency, valid);
+    uint32_t index = submission->transfer_count++;
+    rota_transfer *transfer = &submission->transfers[index];
+    const uint32_t first = index ? transfer[-1].first_unwritten + transfer[-1].unwritten_count : 0;
+    *transfer = (rota_transfer){.residency = residency,
+                                .offset = begin,
+                                .size = end - begin,
+                                .from = from->index,
+                                .to = to->index,
+                                .first_unwritten = first};
+    uint64_t out_point = ROTA_POINT_NONE;
+    if (!from->exec->caps.unified_host) {
+        rota_ahead ahead = {.device = from, .queues = 1u << from->io_queue};
+        rota_ahead_access(&ahead, residency, begin, end, false);
+        rota_work_provide(runtime, &ahead, end - begin, ROTA_EXEC_MEMORY_HOST_READ, &transfer->down);
+        rota_work *out = rota_work_add_copy(submission, &ahead, ROTA_WORK_MIGRATE_OUT, index);
+        out_point = rota_work_point(out);
+        rota_hazard_read(runtime, wanted, residency, begin, end, out_point);
+        rota_work_settle(runtime, wanted, out, &ahead);
+    }
+    rota_ahead ahead = {.device = to}; /* such a work never waits for another device on its own */
+    rota_ahead_add(&ahead, out_point);
+    rota_ahead_access(&ahead, residency, begin, end, true);
+    if (!to->exec->caps.unified_host)
+        rota_work_provide(runtime, &ahead, end - begin, ROTA_EXEC_MEMORY_HOST_WRITE, &transfer->up);
+    rota_work *in = rota_work_add_copy(submission, &ahead, ROTA_WORK_MIGRATE_IN, index);
+    in->by_host = true;
+    rota_wanted_add(wanted, runtime->queue_count, out_point);
+    transfer->unwritten_count = rota_hazard_move(runtime, wanted, residency, begin, end, rota_work_point(in),
+                                                 to, submission->unwritten + first);
+    rota_work_settle(runtime, wanted, in, &ahead);
+    (void)ra_fetch_add_relaxed(&runtime->stat_migrations, 1);
+    (void)ra_fetch_add_relaxed(&runtime->stat_migrated_bytes, end - begin);
+}
+
+void rota_bytes_bring(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
+                      rota_residency *residency, uint64_t begin, uint64_t end, rota_device *device) {
+    for (uint64_t at = begin; at < end;) {
+        rota_places valid;
+        uint64_t to = rota_residency_end_of_same(residency, at, end, &valid);
+        if (!(valid & rota_residency_bit(residency, device)))
+            move_range(runtime, wanted, submission, residency, at, to, valid, device);
+        at = to;
+    }
+}

@@ -1,0 +1,443 @@
+/* Closing a runtime: within a deadline, whatever the devices do. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/futex.h"
+#include "sched/runtime/completer/complete.h"
+#include "sched/runtime/kinds/kinds.h"
+#include "sched/runtime/kinds/read.h"
+#include "sched/runtime/life/device.h"
+#include "sched/runtime/memory/memory.h"
+#include "sched/runtime/memory/residency.h"
+#include "sched/runtime/memory/staging.h"
+#include "sched/runtime/order/deliver.h"
+#include "sched/runtime/order/replay.h"
+#include "sched/runtime/plans/executable.h"
+#include "sched/runtime/reclaimer/reclaimer.h"
+#include "sched/runtime/sequencer/sequencer.h"
+#include "sched/runtime/sequencer/submission_pool.h"
+#include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/failed_ranges.h"
+#include "sched/runtime/shared/lanes.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/mailboxes.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/released.h"
+#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/shared/text.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/submitter/gate.h"
+
+#define RESCUE_NS 500000000u
+#define THREAD_NS 1000000000u /* for a thread that has nothing left to do, on a machine with much to do */
+
+static void nap(void) {
+    rota_nap_until(rota_deadline_after(50000));
+}
+
+/* Whether some device that is not lost has works before it and is linked to one that is. */
+static bool is_waiting_for_lost(rota_runtime *runtime) {
+    uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++) {
+        rota_device *device = runtime->devices[d];
+        if (rota_device_is_lost(device) || rota_device_is_finished(device)) continue;
+        for (uint64_t others = ra_load_acquire(&device->linked); others; others &= others - 1)
+            if (rota_device_is_lost(runtime->devices[__builtin_ctzll(others)])) return true;
+    }
+    return false;
+}
+
+/* Submissions that the sequencer has not taken. */
+static uint64_t waiting_submissions(rota_runtime *runtime) {
+    uint64_t count = 0;
+    uint32_t lanes = ra_load_acquire(&runtime->lane_high);
+    for (uint32_t i = 0; i < lanes; i++) { /* acquire: the works of what was taken are seen as issued */
+        rota_lane *lane = rota_lane_at(runtime, i);
+        count += ra_load_acquire(&lane->tail) - ra_load_acquire(&lane->head);
+    }
+    return count;
+}
+
+/* Gives back what they hold; the sequencer has ended. */
+static void drop_waiting(rota_runtime *runtime) {
+    uint32_t lanes = ra_load_acquire(&runtime->lane_high);
+    for (uint32_t i = 0; i < lanes; i++) {
+        rota_lane *lane = rota_lane_at(runtime, i);
+        uint64_t tail = ra_load_acquire(&lane->tail), head = ra_load_relaxed(&lane->head);
+        for (; head != tail; head++) {
+            const rota_record *record = &lane->store->records[head % ROTA_LANE_RECORDS];
+            if (rota_kinds[record->kind].drop) rota_kinds[record->kind].drop(record->object);
+        }
+        ra_store_release(&lane->head, tail);
+    }
+}
+
+static uint64_t unfinished_devices(rota_runtime *runtime) {
+    uint64_t mask = 0;
+    uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++)
+        if (!rota_device_is_finished(runtime->devices[d])) mask |= (uint64_t)1 << d;
+    return mask;
+}
+
+static bool is_finished(rota_runtime *runtime) {
+    return waiting_submissions(runtime) == 0 && unfinished_devices(runtime) == 0;
+}
+
+/* What did not end by the deadline. */
+typedef struct stuck_threads {
+    uint64_t submit; /* bit per device: its submit thread, or who makes instances */
+    bool completer, reclaimer, caller;
+} stuck_threads;
+
+/* Whether a thread that was told to end is still at something at the deadline: then it is left to itself. */
+static bool outlasts(pthread_t thread, const _Atomic uint32_t *ended, uint64_t deadline_ns) {
+    while (!ra_load_acquire(ended) && rota_clock_ns() < deadline_ns) nap();
+    bool has_ended = ra_load_acquire(ended) != 0;
+    if (has_ended)
+        (void)pthread_join(thread, NULL);
+    else
+        (void)pthread_detach(thread);
+    return !has_ended;
+}
+
+/* What a thread or an executor is given that is told to end only now, where others have used up the deadline.
+ */
+static uint64_t at_least(uint64_t deadline_ns) {
+    uint64_t least = rota_deadline_after(THREAD_NS);
+    return deadline_ns > least ? deadline_ns : least;
+}
+
+/* Ends the threads: the reclaimer after the sequencer, which alone gives it something, and the completer
+ * then: by then nothing is given to it, and until then it ends waits that may hold up a submit thread or the
+ * reclaimer. Last the one that the completer gives callbacks to. What a callback releases now is left to
+ * free_released. */
+static stuck_threads stop_threads(rota_runtime *runtime, uint64_t deadline_ns) {
+    stuck_threads stuck = {0};
+    ra_store_seq_cst(&runtime->stop, 1);
+    rota_sleeper_wake(&runtime->sequencer_sleeper);
+    if (runtime->sequencer_started) (void)pthread_join(runtime->sequencer, NULL);
+    uint32_t devices = ra_load_relaxed(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++) {
+        rota_device *device = runtime->devices[d];
+        rota_sleeper_wake(&device->sleeper);
+        rota_sleeper_wake(&device->maker_sleeper);
+        for (uint32_t other = 0; other < devices; other++) rota_device_wake_waiters(runtime->devices[other]);
+        if (outlasts(device->thread, &device->thread_ended, at_least(deadline_ns)))
+            stuck.submit |= (uint64_t)1 << d;
+        /* What it is making is other devices' too. */
+        if (outlasts(device->maker, &device->maker_ended, at_least(deadline_ns)))
+            stuck.submit |= (uint64_t)1 << d;
+    }
+    ra_store_seq_cst(&runtime->reclaimer_stop, 1);
+    rota_sleeper_wake(&runtime->reclaimer_sleeper);
+    stuck.reclaimer = runtime->reclaimer_started &&
+                      outlasts(runtime->reclaimer, &runtime->reclaimer_ended, at_least(deadline_ns));
+    ra_store_seq_cst(&runtime->completer_stop, 1);
+    rota_sleeper_wake(&runtime->completer_sleeper);
+    stuck.completer = runtime->completer_started &&
+                      outlasts(runtime->completer, &runtime->completer_ended, at_least(deadline_ns));
+    ra_store_seq_cst(&runtime->caller_stop, 1);
+    rota_sleeper_wake(&runtime->caller_sleeper);
+    stuck.caller =
+        runtime->caller_started && outlasts(runtime->caller, &runtime->caller_ended, at_least(deadline_ns));
+    return stuck;
+}
+
+/* Whether the object may be touched by a device of the mask. */
+static bool is_held(const rota_dead *dead, uint64_t stuck) {
+    if (stuck == 0) return false;
+    if (dead->kind == ROTA_DEAD_PLAN) return (((const rota_plan_run *)dead)->device_mask & stuck) != 0;
+    return true;
+}
+
+/* Frees what was released and can't be in use; what a stuck device may touch is left, in `dead`. */
+static void free_released(rota_runtime *runtime, uint64_t stuck) {
+    rota_dead *dead = runtime->dead, *left = NULL;
+    runtime->dead = NULL;
+    for (;;) {
+        if (!dead) {
+            dead = runtime->held;
+            runtime->held = NULL;
+        }
+        if (!dead) dead = rota_dead_take(&runtime->released);
+        if (!dead) break;
+        rota_dead *next = dead->next;
+        if (is_held(dead, stuck)) {
+            dead->next = left;
+            left = dead;
+        } else {
+            if (dead->kind == ROTA_DEAD_PLAN) rota_replay_release((rota_plan_run *)dead);
+            rota_reclaim_free(dead); /* args may release a plan, which then is next */
+        }
+        dead = next;
+    }
+    runtime->dead = left;
+}
+
+/* What callers still hold becomes a shell: the structs stay, the executors' objects go. */
+static void empty_objects(rota_runtime *runtime, uint64_t stuck) {
+    rota_plan_run *abandoned = NULL;
+    for (rota_plan_run *run = runtime->runs; run;) {
+        rota_plan_run *next = run->next;
+        run->closed = true;
+        run->abandoned = (run->device_mask & stuck) != 0;
+        if (run->abandoned) {
+            run->next = abandoned;
+            abandoned = run;
+        } else {
+            rota_replay_release(run);
+            rota_run_destroy(run);
+        }
+        run = next;
+    }
+    for (rota_residency *residency = runtime->residencies; residency;) {
+        rota_residency *next = residency->next;
+        residency->closed = true;
+        for (uint32_t d = 0; d < ROTA_DEVICES_MAX; d++)
+            if (stuck >> d & 1u) ra_store_relaxed(&residency->memory[d], NULL);
+        rota_residency_destroy(residency, true);
+        residency = next;
+    }
+    runtime->runs = abandoned;
+    runtime->residencies = NULL;
+}
+
+static void let_go_of_reads(rota_submission *submission) {
+    for (; submission; submission = submission->next) {
+        if (submission->read) rota_host_read_release(submission->read);
+        submission->read = NULL;
+    }
+}
+
+/* Of devices that are through, while the staging memory is there that they give back, which may be another
+ * device's. */
+static void let_go_of_all_reads(rota_runtime *runtime, uint64_t stuck) {
+    if (stuck == 0) let_go_of_reads(runtime->stranded);
+    uint32_t devices = ra_load_relaxed(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++)
+        for (uint32_t q = 0; !(stuck >> d & 1u) && q < runtime->queue_count; q++)
+            let_go_of_reads(runtime->devices[d]->timelines[q].oldest);
+}
+
+static void free_submission(rota_submission *submission) {
+    if (submission->read) rota_host_read_release(submission->read);
+    rota_submission_free(submission);
+}
+
+static void free_submissions(rota_submission *submission) {
+    while (submission) {
+        rota_submission *next = submission->next;
+        free_submission(submission);
+        submission = next;
+    }
+}
+
+static void free_ended(rota_runtime *runtime) {
+    rota_stack_entry *entry = rota_stack_take_upmc(&runtime->ended);
+    while (entry) {
+        rota_submission *submission = ROTA_STACK_OBJECT(entry, rota_submission, ended);
+        entry = entry->next;
+        free_submission(submission);
+    }
+}
+
+/* Returns the bytes that are abandoned to the device. */
+static uint64_t close_device(rota_device *device, bool is_stuck, uint64_t deadline_ns) {
+    for (uint32_t q = 0; !is_stuck && q < device->runtime->queue_count; q++)
+        free_submissions(device->timelines[q].oldest);
+    if (!is_stuck) rota_staging_close(device);
+    if (!is_stuck && device->upload_memory) rota_device_memory_destroy(device, device->upload_memory);
+    uint64_t bytes = 0;
+    device->exec->vtable->close(device->exec, deadline_ns, &bytes);
+    ra_store_release(&device->closed, 1);
+    return bytes;
+}
+
+typedef struct closing {
+    bool was_finished;     /* all, at the deadline */
+    uint64_t late;         /* bit per device: it had works unfinished then */
+    stuck_threads threads; /* at the end of what they were given */
+    uint64_t waiting;      /* submissions that the sequencer had not taken */
+    uint64_t stuck;        /* it has works unfinished, now that nothing is handed over any more */
+    uint64_t answers_not;  /* its executor could not be closed */
+    uint64_t left;         /* it is left as it is */
+    uint64_t abandoned_bytes;
+} closing;
+
+static uint64_t all_devices(const rota_runtime *runtime) {
+    const uint32_t devices = ra_load_acquire(&runtime->device_count);
+    return devices == 64 ? UINT64_MAX : ((uint64_t)1 << devices) - 1;
+}
+
+static void close_devices_of(rota_runtime *runtime, closing *c, uint64_t mask, uint64_t deadline_ns) {
+    for (; mask; mask &= mask - 1) {
+        uint32_t d = (uint32_t)__builtin_ctzll(mask);
+        uint64_t bytes = close_device(runtime->devices[d], c->stuck >> d & 1u, at_least(deadline_ns));
+        c->abandoned_bytes += bytes;
+        if (bytes != 0) c->answers_not |= (uint64_t)1 << d;
+    }
+    c->left |= c->answers_not;
+}
+
+static void leave(rota_runtime *runtime, closing *c, uint64_t mask) {
+    c->left |= mask;
+    for (; mask; mask &= mask - 1) ra_store_release(&runtime->devices[__builtin_ctzll(mask)]->closed, 1);
+}
+
+/* Devices with memory that is known to works of those that are left: staging memory of what moves, and
+ * instances of plans on several devices. */
+static uint64_t lent_devices(const rota_runtime *runtime, uint64_t left) {
+    uint64_t lent = 0;
+    uint32_t devices = ra_load_relaxed(&runtime->device_count);
+    for (const rota_plan_run *run = runtime->runs; run; run = run->next)
+        if (run->device_mask & left) lent |= run->device_mask;
+    for (uint32_t d = 0; d < devices; d++)
+        if (rota_staging_is_busy(runtime->devices[d])) lent |= (uint64_t)1 << d;
+    return lent & ~left;
+}
+
+/* Executors that work on the host come first, where they are not through: they may be copying to or from
+ * other devices' memory, stuck or not. Where one does not come to an end, what it may touch there is left. */
+static void close_devices(rota_runtime *runtime, closing *c, uint64_t deadline_ns) {
+    uint64_t first = 0, all = all_devices(runtime);
+    for (uint64_t mask = c->stuck; mask; mask &= mask - 1) {
+        uint32_t d = (uint32_t)__builtin_ctzll(mask);
+        if (runtime->devices[d]->exec->caps.unified_host) first |= (uint64_t)1 << d;
+    }
+    close_devices_of(runtime, c, first, deadline_ns);
+    let_go_of_all_reads(runtime, c->stuck);
+    free_released(runtime, c->stuck);
+    empty_objects(runtime, c->stuck);
+    if (c->left) leave(runtime, c, lent_devices(runtime, c->left));
+    close_devices_of(runtime, c, all & ~first & ~c->left, deadline_ns);
+}
+
+/* But for those that stay, and those linked to them, since executors of linked devices look at each other's.
+ */
+static void free_devices(rota_runtime *runtime, uint64_t stay) {
+    uint32_t devices = ra_load_relaxed(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++) {
+        rota_device *device = runtime->devices[d];
+        if ((((uint64_t)1 << d | ra_load_acquire(&device->linked)) & stay) == 0) rota_device_free(device);
+    }
+}
+
+static void free_host_side(rota_runtime *runtime) {
+    free_submissions(runtime->free_submissions);
+    free_submissions(runtime->bare_submissions);
+    free_submissions(runtime->stranded);
+    free_submissions(runtime->pinned);
+    free_ended(runtime);
+    rota_deliveries_free(runtime);
+    rota_completer_free(runtime);
+    rota_poison_all_free(runtime);
+    rota_causes_free(runtime);
+    rota_sequencer_free(runtime);
+    rota_lanes_destroy(runtime);
+    free(runtime->cache_dir);
+    runtime->cache_dir = NULL;
+    (void)pthread_mutex_destroy(&runtime->open_mutex);
+    (void)pthread_mutex_destroy(&runtime->objects_mutex);
+    (void)pthread_mutex_destroy(&runtime->poison_mutex);
+    (void)pthread_mutex_destroy(&runtime->times_mutex);
+}
+
+void rota_runtime_dismantle(rota_runtime *runtime) {
+    /* Nothing was opened that could keep a thread, and one left behind would go on in the next runtime. */
+    (void)stop_threads(runtime, UINT64_MAX);
+    free_host_side(runtime);
+    ra_store_release(&runtime->state, ROTA_RUNTIME_CLOSED);
+    rota_runtime_keep_shell(runtime);
+}
+
+/* In a forked child the threads and the drivers' state are the parent's: only memory of ours is given back.
+ */
+static rota_status close_in_child(rota_runtime *runtime) {
+    for (rota_plan_run *run = runtime->runs; run; run = run->next) run->closed = true;
+    for (rota_residency *residency = runtime->residencies; residency; residency = residency->next)
+        residency->closed = true;
+    ra_store_release(&runtime->state, ROTA_RUNTIME_CLOSED);
+    return ROTA_OK;
+}
+
+/* OK, or TIMEOUT with what did not end. */
+static rota_status outcome(const rota_runtime *runtime, const closing *c, double seconds) {
+    char text[640] = "";
+    size_t length = 0;
+    if (c->threads.caller || c->threads.completer || c->threads.reclaimer)
+        rota_append(text, sizeof text, &length,
+                    "%s did not return within %.3f s: nothing of the runtime is freed",
+                    c->threads.caller      ? "a ticket's callback"
+                    : c->threads.completer ? "the log's function, or an eventfd's write,"
+                                           : "a driver that frees what was released",
+                    seconds);
+    const uint64_t devices = c->late | c->threads.submit | c->answers_not;
+    for (uint64_t mask = devices; mask; mask &= mask - 1)
+        rota_append(text, sizeof text, &length, "%s'%s'",
+                    mask != devices ? ", "
+                    : length        ? "; device "
+                                    : "device ",
+                    runtime->devices[__builtin_ctzll(mask)]->id);
+    if (devices)
+        rota_append(text, sizeof text, &length,
+                    " did not finish within %.3f s: %llu bytes are abandoned to it", seconds,
+                    (unsigned long long)c->abandoned_bytes);
+    if (c->waiting)
+        rota_append(text, sizeof text, &length,
+                    "%s%llu submissions had not begun within %.3f s, and were dropped", length ? "; " : "",
+                    (unsigned long long)c->waiting, seconds);
+    if (c->was_finished && length == 0) return ROTA_OK;
+    return rota_fail(ROTA_TIMEOUT, "%s", length ? text : "the last submissions did not finish in time");
+}
+
+rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_ns) {
+    if (!runtime) return ROTA_OK;
+    if (rota_runtime_is_forked(runtime)) return close_in_child(runtime);
+    ROTA_TRY(rota_runtime_check(runtime));
+    ra_store_seq_cst(&runtime->state, ROTA_RUNTIME_CLOSING);
+    if (timeout_ns == 0) timeout_ns = runtime->options.timeout_ns;
+    uint64_t deadline = rota_deadline_after(timeout_ns);
+    while (!is_finished(runtime) && rota_clock_ns() < deadline) nap();
+    /* Who only waits on the GPU for a device that does not end can be ended. */
+    uint64_t rescue = rota_deadline_after(RESCUE_NS);
+    if (!is_finished(runtime)) rota_gate_watch(runtime, true);
+    while (is_waiting_for_lost(runtime) && rota_clock_ns() < rescue) nap();
+    /* One more round: what completed is recycled, outputs are copied, and what was released is freed. */
+    if (is_finished(runtime)) rota_sequencer_reap_now(runtime);
+    /* Threads that end as they should do so at once; a little time beyond the deadline keeps that orderly. */
+    uint64_t thread_deadline = rota_deadline_after(THREAD_NS);
+    if (thread_deadline < deadline) thread_deadline = deadline;
+    closing c = {.was_finished = is_finished(runtime), .late = unfinished_devices(runtime)};
+    c.threads = stop_threads(runtime, thread_deadline);
+    /* What may be freed. A device that has come to its end since was too late for outputs and callbacks. */
+    c.stuck = unfinished_devices(runtime);
+    c.late |= c.stuck;
+    c.waiting = waiting_submissions(runtime);
+    drop_waiting(runtime);
+    /* A thread that is stuck, inside a driver or a callback, still uses the runtime when it goes on, and what
+     * it has before it may use any device, its staging memory, its timelines: all is left as it is. */
+    if (c.threads.completer || c.threads.caller || c.threads.reclaimer || c.threads.submit) {
+        c.stuck = UINT64_MAX;
+        leave(runtime, &c, all_devices(runtime));
+    } else {
+        close_devices(runtime, &c, thread_deadline);
+    }
+    rota_status status = outcome(runtime, &c, (double)timeout_ns * 1e-9);
+    rota_device_note_abandoned((uint32_t)__builtin_popcountll(c.left));
+    free_devices(runtime, c.stuck | c.left);
+    bool stays = c.stuck != 0 || c.left != 0;
+    if (!stays) free_host_side(runtime);
+    ra_store_release(&runtime->state, ROTA_RUNTIME_CLOSED);
+    /* What a device may still touch, and what its executor may still call, stays for the life of the process.
+     */
+    if (stays)
+        rota_runtime_abandon_shell(runtime);
+    else
+        rota_runtime_keep_shell(runtime);
+    rota_runtime_note_closed();
+    return status;
+}

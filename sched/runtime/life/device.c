@@ -1,0 +1,168 @@
+/* Devices from their making to where they are tried: their structs, executors and threads. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/signals.h"
+#include "sched/runtime/life/device.h"
+#include "sched/runtime/memory/memory.h"
+#include "sched/runtime/memory/staging.h"
+#include "sched/runtime/plans/maker.h"
+#include "sched/runtime/shared/end_times.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/progress.h"
+#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/submitter/events.h"
+#include "sched/runtime/submitter/thread.h"
+#include "sched/testing.h"
+
+void rota_device_free(rota_device *device) {
+    for (uint32_t q = 0; device->timelines && q < device->runtime->queue_count; q++) {
+        free(device->timelines[q].clock);
+        rota_chain_destroy(device->timelines[q].chain);
+        rota_stamps_destroy(device->timelines[q].stamps);
+        for (uint32_t h = 0; h < ROTA_CLOCK_HISTORY; h++) free(device->timelines[q].history[h].clock);
+    }
+    free(device->timelines);
+    free(device->ring);
+    free(device->upload_slots);
+    free(device->gate.works);
+    rota_staging_free(device);
+    (void)pthread_mutex_destroy(&device->gate.mutex);
+    free(device);
+}
+
+static rota_device *new_device(rota_runtime *runtime, const rota_device_info *info) {
+    rota_device *device = aligned_alloc(64, (sizeof *device + 63) / 64 * 64);
+    if (!device) return NULL;
+    memset(device, 0, sizeof *device);
+    device->runtime = runtime;
+    device->index = device->domain = ra_load_relaxed(&runtime->device_count);
+    device->info = *info;
+    device->asks_poison = info->kind == ROTA_EXEC_CPU;
+    memcpy(device->id, info->id, sizeof device->id);
+    (void)pthread_mutex_init(&device->gate.mutex, NULL);
+    size_t bytes = (runtime->queue_count * sizeof *device->timelines + 63) / 64 * 64;
+    device->timelines = aligned_alloc(64, bytes);
+    if (device->timelines) memset(device->timelines, 0, bytes);
+    device->upload_slot_count = runtime->options.staging_slots;
+    device->upload_slots = calloc(device->upload_slot_count, sizeof *device->upload_slots);
+    if (!device->timelines || !device->upload_slots) {
+        rota_device_free(device);
+        return NULL;
+    }
+    uint32_t timelines = ROTA_DEVICES_MAX * runtime->queue_count;
+    bool ok = true;
+    for (uint32_t q = 0; q < runtime->queue_count; q++) {
+        device->timelines[q].clock = calloc(timelines, sizeof(uint64_t));
+        device->timelines[q].chain = rota_chain_create(timelines);
+        ok = ok && device->timelines[q].clock && device->timelines[q].chain;
+        if (runtime->options.diagnostics) {
+            device->timelines[q].stamps = rota_stamps_create();
+            ok = ok && device->timelines[q].stamps;
+        }
+        for (uint32_t h = 0; h < ROTA_CLOCK_HISTORY; h++) {
+            device->timelines[q].history[h].clock = calloc(timelines, sizeof(uint64_t));
+            ok = ok && device->timelines[q].history[h].clock;
+        }
+    }
+    if (ok) return device;
+    rota_device_free(device);
+    return NULL;
+}
+
+static rota_status start_device(rota_device *device, const rota_driver_entry *entry, uint32_t index) {
+    rota_runtime *runtime = device->runtime;
+    device->transfer_queue =
+        runtime->plan_queue_count > 1 ? runtime->plan_queue_count - 1 : ROTA_EXEC_QUEUES_MAX;
+    rota_exec_open_options options = {
+        .host = rota_events_for(device),
+        .queue_count = runtime->queue_count,
+        .transfer_queue = device->transfer_queue,
+        .segment_queues = runtime->plan_queue_count,
+        .worker_threads = runtime->options.worker_threads,
+        .spin_ns = runtime->options.spin_ns,
+        .diagnostics = runtime->options.diagnostics,
+        .cache_dir = runtime->options.cache_dir,
+        .validation = runtime->options.validation,
+        .test = entry->test,
+        .touch = runtime->touch,
+    };
+    const rota_exec_driver *driver = entry->driver;
+    ROTA_TRY(driver->open(driver, index, &options, &device->exec));
+    device->info = device->exec->info;
+    device->info.struct_size = sizeof device->info;
+    memcpy(device->id, device->info.id, sizeof device->id);
+    device->asks_poison = device->info.kind == ROTA_EXEC_CPU;
+    /* On host memory a queue of its own for copies brings nothing but waits between queues. */
+    if (device->exec->caps.unified_host) device->transfer_queue = ROTA_EXEC_QUEUES_MAX;
+    device->io_queue = device->transfer_queue < runtime->plan_queue_count ? device->transfer_queue : 0;
+    ROTA_TRY(rota_device_memory_create(device,
+                                       runtime->options.staging_slots * runtime->options.staging_slot_bytes,
+                                       ROTA_EXEC_MEMORY_HOST_WRITE, "upload ring", &device->upload_memory));
+    ROTA_TRY(rota_makers_start(device));
+    return rota_handover_start(device);
+}
+
+static void stop_unpublished(rota_device *device) {
+    uint64_t abandoned = 0;
+    ra_store_seq_cst(&device->closed, 1);
+    rota_sleeper_wake(&device->maker_sleeper);
+    if (device->maker_started) (void)pthread_join(device->maker, NULL); /* it has nothing */
+    if (device->upload_memory) rota_device_memory_destroy(device, device->upload_memory);
+    if (device->exec) device->exec->vtable->close(device->exec, rota_deadline_after(1000000000u), &abandoned);
+    if (abandoned == 0) {
+        rota_device_free(device);
+        return;
+    }
+    (void)ra_fetch_add_relaxed(&device->runtime->stat_abandoned, abandoned);
+    rota_device_note_abandoned(1);
+}
+
+rota_status rota_device_start(rota_runtime *runtime, const rota_driver_entry *entry, uint32_t index,
+                              const rota_device_info *info, rota_device **out_device) {
+    if (ra_load_relaxed(&runtime->device_count) == ROTA_DEVICES_MAX)
+        return rota_fail(ROTA_OUT_OF_RANGE,
+                         "device '%s': a runtime has %d devices at most, those that were lost counted in",
+                         info->id, ROTA_DEVICES_MAX);
+    rota_device *device = new_device(runtime, info);
+    if (!device) return rota_fail(ROTA_OUT_OF_MEMORY, "device '%s': no host memory", info->id);
+    /* The executor's threads, a driver's own and the submit thread. */
+    sigset_t before;
+    rota_signals_block(&before);
+    rota_status status = start_device(device, entry, index);
+    rota_signals_restore(&before);
+    if (status != ROTA_OK) {
+        stop_unpublished(device);
+        return status;
+    }
+    runtime->devices[device->index] = device;
+    ra_store_release(&runtime->device_count, device->index + 1);
+    *out_device = device;
+    return ROTA_OK;
+}
+
+/* ---- For tests ---- */
+
+rota_status rota_runtime_add_driver(rota_runtime *runtime, const rota_exec_driver *driver, void *test) {
+    ROTA_TRY(rota_runtime_check(runtime));
+    for (uint32_t i = 0; i < runtime->driver_count; i++)
+        if (strcmp(runtime->drivers[i].driver->name, driver->name) == 0) {
+            runtime->drivers[i] = (rota_driver_entry){driver, test};
+            return ROTA_OK;
+        }
+    if (runtime->driver_count == ROTA_DRIVERS_MAX)
+        return rota_fail(ROTA_OUT_OF_RANGE, "driver '%s': at most %d drivers", driver->name,
+                         ROTA_DRIVERS_MAX);
+    runtime->drivers[runtime->driver_count++] = (rota_driver_entry){driver, test};
+    return ROTA_OK;
+}
+
+rota_status rota_runtime_set_touch(rota_runtime *runtime, bool touch) {
+    ROTA_TRY(rota_runtime_check(runtime));
+    runtime->touch = touch;
+    return ROTA_OK;
+}

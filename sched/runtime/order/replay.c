@@ -1,0 +1,212 @@
+/* Replays of one plan in a row, with nothing else in between: their hazards are the same each time but for
+ * the values, so they are resolved once and then counted on. The sequencer's alone.
+ *
+ * A plan *owns* the residencies that it touches from its last resolved replay until any other submission
+ * looks at one of them. While it owns all of them, and the replay before was its own too, each segment's
+ * waits on that replay are the ones noted when it was last resolved, at values moved by what replays have
+ * added since. The points stored in the ranges are then out of date by that much; whoever else comes first
+ * has them brought up to date (rota_replay_disown), one residency at a time. A replay so costs the sequencer
+ * nothing per buffer. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/atomic.h"
+#include "sched/runtime/memory/ranges.h"
+#include "sched/runtime/order/replay.h"
+#include "sched/runtime/order/wanted.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
+
+/* Below this many external accesses, resolving costs no more than this bookkeeping. */
+enum { OWN_AT = 8 };
+
+typedef enum replay_state {
+    REPLAY_NONE,  /* something else touched a residency since */
+    REPLAY_OWNED, /* all residencies are as this plan's last replay left them */
+    REPLAY_KNOWN  /* and the waits of a replay on the one before are noted */
+} replay_state;
+
+/* A wait on the replay before, or on an earlier segment of the same one, as two that only add up have it
+ * whose order the plan leaves open: the timeline, and the value counted from that replay's first. */
+typedef struct noted_wait {
+    uint32_t timeline;
+    uint32_t offset : 31, own : 1;
+} noted_wait;
+
+struct rota_replay {
+    uint32_t state;
+    uint32_t timelines;      /* entries of the three arrays */
+    uint64_t *resolved_base; /* issued values before the replay whose points the ranges hold */
+    uint64_t *last_base;     /* and before the plan's last replay */
+    uint32_t *count;         /* values that a replay adds */
+    uint32_t *first_wait;    /* by segment, one more than there are segments */
+    noted_wait *waits;
+    uint32_t wait_count, wait_capacity;
+};
+
+static void destroy(rota_replay *replay) {
+    if (!replay) return;
+    free(replay->resolved_base);
+    free(replay->last_base);
+    free(replay->count);
+    free(replay->first_wait);
+    free(replay->waits);
+    free(replay);
+}
+
+/* Without memory there is no replay object, and every replay is resolved. */
+static rota_replay *create(rota_runtime *runtime, const rota_plan *plan) {
+    rota_replay *replay = calloc(1, sizeof *replay);
+    if (!replay) return NULL;
+    replay->timelines = ROTA_DEVICES_MAX * runtime->queue_count;
+    replay->resolved_base = calloc(replay->timelines, sizeof *replay->resolved_base);
+    replay->last_base = calloc(replay->timelines, sizeof *replay->last_base);
+    replay->count = calloc(replay->timelines, sizeof *replay->count);
+    replay->first_wait = calloc((size_t)plan->segment_count + 1, sizeof *replay->first_wait);
+    if (!replay->resolved_base || !replay->last_base || !replay->count || !replay->first_wait) {
+        destroy(replay);
+        return NULL;
+    }
+    for (uint32_t s = 0; s < plan->segment_count; s++)
+        replay->count[plan->parts[plan->segments[s].part].device->index * runtime->queue_count +
+                      plan->segments[s].queue]++;
+    return replay;
+}
+
+/* Moves a point of the owner's resolved replay to where its last one put it. */
+static uint64_t moved(const rota_runtime *runtime, const rota_replay *replay, uint64_t point) {
+    if (point == ROTA_POINT_NONE) return point;
+    uint32_t t = rota_point_device(point) * runtime->queue_count + rota_point_queue(point);
+    uint64_t value = rota_point_value(point), base = replay->resolved_base[t];
+    if (value <= base || value > base + replay->count[t]) return point;
+    return rota_point(rota_point_device(point), rota_point_queue(point), value - base + replay->last_base[t]);
+}
+
+void rota_replay_disown(rota_residency *residency) {
+    rota_replay *replay = residency->owner;
+    if (!replay) return;
+    residency->owner = NULL;
+    replay->state = REPLAY_NONE;
+    for (rota_range *range = &residency->first; range; range = range->next) {
+        range->writer = moved(residency->runtime, replay, range->writer);
+        for (uint32_t r = 0; r < range->reader_count; r++)
+            range->readers[r] = moved(residency->runtime, replay, range->readers[r]);
+    }
+}
+
+void rota_replay_release(rota_plan_run *run) {
+    if (!run->replay) return;
+    const rota_plan *plan = run->plan;
+    for (uint32_t e = 0; e < plan->external_count; e++) {
+        rota_residency *residency = plan->buffers[plan->externals[e].buffer].buffer->residency;
+        if (residency && residency->owner == run->replay) rota_replay_disown(residency);
+    }
+    destroy(run->replay);
+    run->replay = NULL;
+}
+
+static bool is_worth_it(const rota_plan_run *run) {
+    return run->plan->external_count >= OWN_AT && run->slot_buffer_count == 0;
+}
+
+bool rota_replay_is_known(const rota_plan_run *run) {
+    return run->replay && run->replay->state == REPLAY_KNOWN;
+}
+
+void rota_replay_forget(rota_plan_run *run) {
+    /* Residencies keep their owner until they are looked at, which brings them up to date. */
+    if (run->replay) run->replay->state = REPLAY_NONE;
+}
+
+uint32_t rota_replay_begin(rota_runtime *runtime, rota_plan_run *run, uint64_t *out_base) {
+    rota_assert_owner(&runtime->sequencer_owner);
+    if (!is_worth_it(run)) return 0;
+    uint32_t devices = ra_load_acquire(&runtime->device_count); /* with the open of the newest */
+    for (uint32_t d = 0; d < devices; d++) {
+        const rota_device *device = runtime->devices[d];
+        for (uint32_t q = 0; q < runtime->queue_count; q++)
+            out_base[d * runtime->queue_count + q] =
+                q < device->queues_used ? ra_load_relaxed(&device->timelines[q].issued) : 0;
+    }
+    if (run->replay && run->replay->state != REPLAY_KNOWN) run->replay->wait_count = 0;
+    return devices * runtime->queue_count;
+}
+
+void rota_replay_want(rota_runtime *runtime, rota_wanted *wanted, const rota_plan_run *run,
+                      const uint64_t *base, uint32_t segment) {
+    rota_assert_owner(&runtime->sequencer_owner);
+    const rota_replay *replay = run->replay;
+    for (uint32_t i = replay->first_wait[segment]; i < replay->first_wait[segment + 1]; i++) {
+        const noted_wait *wait = &replay->waits[i];
+        const uint32_t t = wait->timeline;
+        const uint64_t value = (wait->own ? base[t] : replay->last_base[t]) + wait->offset;
+        rota_wanted_add(wanted, runtime->queue_count,
+                        rota_point(t / runtime->queue_count, t % runtime->queue_count, value));
+    }
+}
+
+bool rota_replay_notes(const rota_plan_run *run) {
+    return run->replay && run->replay->state == REPLAY_OWNED;
+}
+
+void rota_replay_note(rota_runtime *runtime, rota_wanted *wanted, rota_plan_run *run,
+                      const uint64_t *own_base, uint32_t segment, bool *notes) {
+    rota_assert_owner(&runtime->sequencer_owner);
+    rota_replay *replay = run->replay;
+    replay->first_wait[segment] = replay->wait_count;
+    for (uint32_t i = 0; i < wanted->count; i++) {
+        uint32_t t = wanted->touched[i];
+        const uint64_t value = wanted->value[t];
+        const bool own = value > own_base[t];
+        const uint64_t base = own ? own_base[t] : replay->last_base[t];
+        if (value <= base || value > base + replay->count[t]) {
+            /* Earlier values were waited for by the replay before, and waits hold along a queue; but those
+             * for another device only where it got there. */
+            const rota_plan *plan = run->plan;
+            const rota_device *device = plan->parts[plan->segments[segment].part].device;
+            if (t / runtime->queue_count == device->index ||
+                rota_point_passed(runtime,
+                                  rota_point(t / runtime->queue_count, t % runtime->queue_count, value)))
+                continue;
+            *notes = false;
+            return;
+        }
+        if (replay->wait_count == replay->wait_capacity) {
+            uint32_t capacity = replay->wait_capacity ? replay->wait_capacity * 2 : 16;
+            noted_wait *grown = realloc(replay->waits, capacity * sizeof *grown);
+            if (!grown) {
+                *notes = false;
+                return;
+            }
+            replay->waits = grown;
+            replay->wait_capacity = capacity;
+        }
+        replay->waits[replay->wait_count++] = (noted_wait){t, (uint32_t)(value - base) & INT32_MAX, own};
+    }
+    replay->first_wait[segment + 1] = replay->wait_count;
+}
+
+void rota_replay_end(rota_runtime *runtime, rota_plan_run *run, const uint64_t *base, uint32_t timelines,
+                     bool known, bool noted, bool moves) {
+    rota_assert_owner(&runtime->sequencer_owner);
+    const rota_plan *plan = run->plan;
+    if (known) {
+        memcpy(run->replay->last_base, base, timelines * sizeof *base);
+        return;
+    }
+    if (!is_worth_it(run) || moves) {
+        if (run->replay) run->replay->state = REPLAY_NONE;
+        return;
+    }
+    if (!run->replay) run->replay = create(runtime, plan);
+    rota_replay *replay = run->replay;
+    if (!replay) return;
+    memcpy(replay->resolved_base, base, timelines * sizeof *base);
+    memcpy(replay->last_base, base, timelines * sizeof *base);
+    for (uint32_t e = 0; e < plan->external_count; e++) {
+        rota_residency *residency = plan->buffers[plan->externals[e].buffer].buffer->residency;
+        residency->owner = replay;
+    }
+    replay->state = noted ? REPLAY_KNOWN : REPLAY_OWNED;
+}

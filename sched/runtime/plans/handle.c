@@ -1,0 +1,48 @@
+/* References to a plan, and whether it can be used. */
+#include <stdlib.h>
+
+#include "base/atomic.h"
+#include "sched/plan/compile.h"
+#include "sched/runtime/plans/handle.h"
+#include "sched/runtime/shared/mailboxes.h"
+#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/state/runtime.h"
+
+void rota_plan_retain(rota_plan *plan) {
+    if (plan) (void)ra_fetch_add_relaxed(&plan->references, 1);
+}
+
+void rota_plan_release(rota_plan *plan) {
+    /* acq_rel: publishes this thread's use; the last one sees all others'. */
+    if (!plan || ra_fetch_sub_acq_rel(&plan->references, 1) != 1) return;
+    if (plan->run)
+        rota_plan_run_release(plan);
+    else
+        rota_plan_free(plan);
+}
+
+void rota_plan_free(rota_plan *plan) {
+    rota_plan *lender = plan->options.arena_of;
+    rota_plan_destroy(plan);
+    rota_plan_release(lender);
+}
+
+void rota_plan_run_release(rota_plan *plan) {
+    /* After close only the plan's own memory is left. */
+    if (plan->run && plan->run->abandoned) return;
+    if (!plan->run || plan->run->closed) {
+        free(plan->run);
+        plan->run = NULL;
+        rota_plan_free(plan);
+        return;
+    }
+    rota_reclaim_push(plan->runtime, &plan->run->dead);
+}
+
+rota_status rota_plan_check(const rota_plan *plan) {
+    if (!plan->run) return rota_fail(ROTA_WRONG_STATE, "plan '%s': " ROTA_PLAN_ANALYSED, plan->name);
+    ROTA_TRY(rota_runtime_check(plan->runtime));
+    if (plan->run->closed)
+        return rota_fail(ROTA_WRONG_STATE, "plan '%s': its runtime was closed", plan->name);
+    return ROTA_OK;
+}

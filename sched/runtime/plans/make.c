@@ -1,0 +1,134 @@
+/* A plan out of a graph, for the runtime's devices: tells the compiler of plans what they are like, then gives the
+ * plan its memory and instances. */
+#include "sched/runtime/plans/make.h"
+
+#include <stdlib.h>
+#include "base/atomic.h"
+#include "base/sized_copy.h"
+#include "graph/graph_internal.h"
+#include "sched/plan/compile.h"
+#include "sched/runtime/plans/executable.h"
+#include "sched/runtime/plans/handle.h"
+#include "sched/runtime/shared/devices.h"
+#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/state/runtime.h"
+
+static const rota_compile_options default_options = {.struct_size = sizeof default_options};
+
+static rota_status check_arena_of(const rota_runtime *runtime, const rota_graph *graph,
+                                  const rota_compile_options *options) {
+    const rota_plan *other = options->arena_of;
+    ROTA_TRY(rota_plan_check(other));
+    if (other->runtime != runtime || other->options.device_count != 1 || options->device_count != 1 ||
+        other->options.devices[0] != options->devices[0])
+        return rota_fail(
+            ROTA_INVALID_ARGUMENT,
+            "compile of graph '%s': arena_of is plan '%s'; expected both to be for one device, the same",
+            graph->name, other->name);
+    if (other->options.arenas > 1 || options->arenas > 1)
+        return rota_fail(
+            ROTA_INVALID_ARGUMENT,
+            "compile of graph '%s': %u arenas, and plan '%s' of arena_of has %u; expected one of each",
+            graph->name, options->arenas, other->name, other->options.arenas);
+    return ROTA_OK;
+}
+
+/* Refuses a device of another runtime: says which devices this one has. */
+static rota_status other_runtime(const rota_runtime *runtime, const rota_graph *graph,
+                                 const rota_compile_options *options, uint32_t device) {
+    char own[256];
+    rota_runtime_name_devices(runtime, own, sizeof own);
+    char theirs[256];
+    rota_runtime_name_devices(rota_device_runtime(options->devices[device]), theirs, sizeof theirs);
+    return rota_fail(ROTA_INVALID_ARGUMENT,
+                     "compile of graph '%s': devices[%u], '%s', is of another runtime, whose devices are %s; "
+                     "this one's are %s",
+                     graph->name, device, rota_device_exec(options->devices[device])->info.id, theirs, own);
+}
+
+static rota_status check_options(rota_runtime *runtime, const rota_graph *graph,
+                                 const rota_compile_options *options) {
+    if (runtime) ROTA_TRY(rota_runtime_check(runtime));
+    if (options->device_count && !runtime)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "compile of graph '%s': devices without a runtime",
+                         graph->name);
+    if (options->device_count && !options->devices)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "compile of graph '%s': device_count %u, but devices is NULL",
+                         graph->name, options->device_count);
+    for (uint32_t i = 0; i < options->device_count; i++)
+        if (!options->devices[i])
+            return rota_fail(ROTA_INVALID_ARGUMENT, "compile of graph '%s': devices[%u] is NULL", graph->name,
+                             i);
+    for (uint32_t i = 0; i < options->device_count; i++)
+        if (rota_device_runtime(options->devices[i]) != runtime)
+            ROTA_TRY(other_runtime(runtime, graph, options, i));
+    if (options->queues > ROTA_PLAN_QUEUES_MAX ||
+        (runtime && options->device_count && options->queues > rota_runtime_queue_count(runtime)))
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         "compile of graph '%s': %u queues; the runtime has %u a device (at most %d)",
+                         graph->name, options->queues,
+                         runtime ? rota_runtime_queue_count(runtime) : ROTA_PLAN_QUEUES_MAX,
+                         ROTA_PLAN_QUEUES_MAX);
+    if (options->packing != ROTA_PACK_TIGHT && options->packing != ROTA_PACK_CONCURRENT)
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         "compile of graph '%s': packing %d, expected TIGHT or CONCURRENT", graph->name,
+                         (int)options->packing);
+    if (options->arena_of) ROTA_TRY(check_arena_of(runtime, graph, options));
+    return ROTA_OK;
+}
+
+static rota_device_traits traits_of(rota_device *device) {
+    const rota_exec_device *exec = device->exec;
+    return (rota_device_traits){.device = device,
+                                .id = exec->info.id,
+                                .kind = exec->info.kind,
+                                .features = exec->info.features,
+                                .domain = device->domain,
+                                .transfer_queue = device->transfer_queue,
+                                .max_allocation_bytes = exec->info.max_allocation_bytes,
+                                .unified_host = exec->caps.unified_host,
+                                .runs_host_nodes = exec->caps.runs_host_nodes,
+                                .cuda = exec->cuda};
+}
+
+/* Compiles for the devices of the options, the first of which are `traits`, with room for one more. */
+static rota_status make_for(rota_runtime *runtime, rota_graph *graph, const rota_compile_options *options,
+                            rota_device *host, rota_device_traits *traits, rota_plan **out_plan) {
+    const uint32_t count = options->device_count;
+    for (uint32_t i = 0; i < count; i++) traits[i] = traits_of(options->devices[i]);
+    rota_plan_devices devices = {traits, count, NULL, runtime ? rota_runtime_queue_count(runtime) : 0};
+    const bool watched = options->check_kernels && count && !traits[0].runs_host_nodes;
+    if (watched || rota_plan_needs_host(graph, traits, count)) {
+        if (!host) return ROTA_OK;
+        traits[count] = traits_of(host);
+        devices.cpu = &traits[count];
+    }
+    rota_plan *plan;
+    ROTA_TRY(rota_plan_compile(graph, options, &devices, &plan));
+    plan->runtime = runtime;
+    rota_plan_retain(plan->options.arena_of);
+    if (count) {
+        rota_status status = rota_plan_run_create(plan);
+        if (status != ROTA_OK) {
+            rota_plan_free(plan);
+            return status;
+        }
+    }
+    *out_plan = plan;
+    return ROTA_OK;
+}
+
+rota_status rota_plan_make(rota_runtime *runtime, rota_graph *graph, const rota_compile_options *options,
+                           rota_device *host, rota_plan **out_plan) {
+    *out_plan = NULL;
+    rota_compile_options room;
+    if (!options) options = &default_options;
+    if (!(options = ROTA_SIZED_IN(rota_compile_options, options, &room))) return ROTA_INVALID_ARGUMENT;
+    ROTA_TRY(check_options(runtime, graph, options));
+    rota_device_traits *traits = calloc(options->device_count + (size_t)1, sizeof *traits);
+    if (!traits) return rota_fail(ROTA_OUT_OF_MEMORY, "compile of graph '%s': no host memory", graph->name);
+    rota_graph_freeze(graph);
+    rota_status status = make_for(runtime, graph, options, host, traits, out_plan);
+    free(traits);
+    return status;
+}

@@ -1,0 +1,103 @@
+/* When a plan's commands ran in its last completed replay. */
+#include <stdlib.h>
+#include "base/arena.h"
+#include "base/atomic.h"
+#include "base/given.h"
+#include "base/sized_copy.h"
+#include "sched/plan/commands.h"
+#include "sched/plan/names.h"
+#include "sched/plan/operations.h"
+#include "sched/runtime/plans/handle.h"
+#include "sched/runtime/plans/times.h"
+#include "sched/runtime/shared/mailboxes.h"
+#include "sched/runtime/state/runtime.h"
+
+/* Host times of the last completed replay, and the instance that ran it. */
+static rota_status last_replay(rota_plan *plan, rota_plan_replay_times *out_times, uint32_t *out_instance) {
+    ROTA_TRY(rota_plan_check(plan));
+    rota_runtime *runtime = plan->runtime;
+    if (!runtime->options.diagnostics)
+        return rota_fail(ROTA_WRONG_STATE, "plan '%s': times need a runtime opened with diagnostics",
+                         plan->name);
+    rota_sequencer_reap_now(runtime);
+    (void)pthread_mutex_lock(&runtime->times_mutex);
+    *out_times = plan->run->times;
+    *out_instance = plan->run->times_instance;
+    (void)pthread_mutex_unlock(&runtime->times_mutex);
+    if (out_times->number == 0)
+        return rota_fail(ROTA_WRONG_STATE, "plan '%s' has completed no replay", plan->name);
+    return ROTA_OK;
+}
+
+rota_status rota_plan_run_times(rota_plan *plan, uint32_t part, rota_exec_time *out) {
+    rota_plan_replay_times replay;
+    uint32_t instance;
+    ROTA_TRY(last_replay(plan, &replay, &instance));
+    rota_device *device = plan->run->parts[part].device;
+    if (!device->exec->vtable->times)
+        return rota_fail(ROTA_UNSUPPORTED, "device '%s' measures no times", device->id);
+    const rota_run_instance *of = &plan->run->instances[instance];
+    if (!ra_load_acquire(&of->created)) /* with rota_run_instance_make */
+        return rota_fail(ROTA_WRONG_STATE, "plan '%s': the last replay failed before it reached a device",
+                         plan->name);
+    return device->exec->vtable->times(device->exec, of->parts[part], out);
+}
+
+rota_status rota_plan_run_replay_times(rota_plan *plan, rota_plan_replay_times *out) {
+    uint32_t instance;
+    return last_replay(plan, out, &instance);
+}
+
+rota_status rota_plan_node_times(rota_plan *plan, rota_node node, uint64_t *out_begin_ns,
+                                 uint64_t *out_end_ns) {
+    ROTA_GIVEN(plan);
+    ROTA_GIVEN(out_begin_ns);
+    ROTA_GIVEN(out_end_ns);
+    *out_begin_ns = *out_end_ns = 0;
+    uint32_t operation;
+    ROTA_TRY(rota_plan_operation_of(plan, node, &operation));
+    const rota_operation *at = &rota_plan_info(plan)->operations[operation];
+    rota_arena arena = ROTA_ARENA_INIT;
+    rota_exec_time *times =
+        rota_arena_calloc(&arena, sizeof *times * (plan->parts[at->part].desc.command_count + 1u), 8);
+    rota_status status =
+        !times       ? rota_fail(ROTA_OUT_OF_MEMORY, "times of plan '%s': no host memory", plan->name)
+        : !plan->run ? rota_fail(ROTA_WRONG_STATE, "plan '%s' has no times: " ROTA_PLAN_ANALYSED, plan->name)
+                     : rota_plan_run_times(plan, at->part, times);
+    if (status == ROTA_OK) {
+        *out_begin_ns = times[at->command].begin_ns;
+        *out_end_ns = times[at->command].end_ns;
+    }
+    rota_arena_free(&arena);
+    return status;
+}
+
+rota_status rota_plan_command_times(rota_plan *plan, rota_plan_time *out, uint64_t capacity,
+                                    rota_plan_replay *out_replay) {
+    ROTA_GIVEN(plan);
+    ROTA_GIVEN_ARRAY(out, capacity);
+    const rota_compile_info *info = plan->compile_info;
+    rota_plan_replay_times replay;
+    if (out_replay) ROTA_TRY(rota_sized_check(out_replay->struct_size, "rota_plan_replay"));
+    ROTA_TRY(rota_plan_check_capacity(plan, capacity));
+    ROTA_TRY(rota_plan_run_replay_times(plan, &replay));
+    if (out_replay) {
+        const rota_plan_replay made = {sizeof made,         replay.number,         replay.submitted_ns,
+                                       replay.sequenced_ns, replay.handed_over_ns, replay.completed_ns};
+        rota_sized_out(out_replay, &made, sizeof made);
+    }
+    for (uint32_t p = 0; p < plan->part_count; p++) {
+        const rota_exec_program_desc *desc = &plan->parts[p].desc;
+        rota_exec_time *times = calloc(desc->command_count + 1u, sizeof *times);
+        if (!times) return rota_fail(ROTA_OUT_OF_MEMORY, "times of plan '%s': no host memory", plan->name);
+        rota_status status = rota_plan_run_times(plan, p, times);
+        for (uint32_t n = 0; status == ROTA_OK && n < info->operation_count; n++) {
+            const rota_operation *at = &info->operations[n];
+            if (at->part == p)
+                out[n] = (rota_plan_time){times[at->command].begin_ns, times[at->command].end_ns};
+        }
+        free(times);
+        ROTA_TRY(status);
+    }
+    return ROTA_OK;
+}

@@ -1,0 +1,15 @@
+/* When a plan's commands ran in its last completed replay. Internal; not installed. */
+#ifndef ROTA_SCHED_RUNTIME_PLANS_TIMES_H
+#define ROTA_SCHED_RUNTIME_PLANS_TIMES_H
+
+#include <stdint.h>
+#include "exec/exec.h"
+#include "sched/plan.h"
+
+typedef struct rota_plan_replay_times rota_plan_replay_times;
+
+/* Times of every command of a part's last completed replay: fills command_count entries (diagnostics). */
+rota_status rota_plan_run_times(rota_plan *plan, uint32_t part, rota_exec_time *out);
+rota_status rota_plan_run_replay_times(rota_plan *plan, rota_plan_replay_times *out);
+
+#endif

@@ -1,0 +1,109 @@
+/* Released objects until their last use has passed: pushed by whoever drops the last reference (lock-free),
+ * held by the sequencer, and then the reclaimer's (reclaimer.c). */
+#include "base/atomic.h"
+#include "sched/runtime/memory/ranges.h"
+#include "sched/runtime/order/replay.h"
+#include "sched/runtime/plans/args.h"
+#include "sched/runtime/sequencer/last_use.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/mailboxes.h"
+#include "sched/runtime/shared/released.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
+
+static bool range_passed(rota_runtime *runtime, const rota_range *range) {
+    if (!rota_point_passed(runtime, range->writer)) return false;
+    for (uint32_t r = 0; r < range->reader_count; r++)
+        if (!rota_point_passed(runtime, range->readers[r])) return false;
+    return true;
+}
+
+/* Whether every use has passed and no submission record names the object any more. */
+static bool is_unused(rota_runtime *runtime, const rota_dead *dead) {
+    if (dead->kind == ROTA_DEAD_PLAN) {
+        const rota_plan_run *run = (const rota_plan_run *)dead;
+        return run->unreaped == 0;
+    }
+    if (dead->kind == ROTA_DEAD_ARGS) return rota_args_idle((const rota_args *)dead);
+    const rota_residency *residency = rota_residency_of_dead(dead);
+    if (ra_load_relaxed(&residency->kept)) return false;
+    for (const rota_range *range = &residency->first; range; range = range->next)
+        if (!range_passed(runtime, range)) return false;
+    return true;
+}
+
+/* Whether all has passed that other devices had when these were seen to be lost. A submission of several
+ * devices is looked at for what the lost ones left of it (rota_poison_undone) until then, though later ones
+ * may have ended. */
+static bool others_are_past(rota_runtime *runtime, uint64_t lost) {
+    const bool is_new = lost != runtime->losses_noted;
+    if (!is_new && runtime->losses_past) return true;
+    runtime->losses_noted = lost;
+    runtime->losses_past = true;
+    const uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++)
+        for (uint32_t q = 0; q < runtime->queue_count; q++) {
+            rota_timeline *timeline = &runtime->devices[d]->timelines[q];
+            if (is_new) timeline->issued_at_loss = ra_load_relaxed(&timeline->issued);
+            if (!(lost >> d & 1u) && ra_load_acquire(&timeline->completed) < timeline->issued_at_loss)
+                runtime->losses_past = false;
+        }
+    return runtime->losses_past;
+}
+
+/* Lost devices that may still have works: in the ring, with the thread that empties it (whose last store is
+ * seen with ring_consumed, and what it handed over with it), behind the gate, or with their executors. No
+ * point tells when those have passed: what came after them on other devices has ended without them. And all
+ * that are lost, while there may be works that look at what any of them left. */
+static uint64_t devices_at_large(rota_runtime *runtime) {
+    uint64_t mask = 0, lost = 0;
+    bool any_has = false;
+    uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++) {
+        const rota_device *device = runtime->devices[d];
+        if (!rota_device_is_lost(device)) continue;
+        const bool has = device->overflow_first || device->direct_count ||
+                         ra_load_acquire(&device->ring_consumed) != ra_load_relaxed(&device->ring_published);
+        lost |= (uint64_t)1 << d;
+        any_has = any_has || has;
+        if (has || ra_load_acquire(&device->gate.pending) || !rota_device_is_finished(device))
+            mask |= (uint64_t)1 << d;
+    }
+    return lost && (any_has || !others_are_past(runtime, lost)) ? lost : mask;
+}
+
+/* Asked of what is unused: a loss that let its last use pass is seen here. Plans and arguments are held by
+ * their submissions, which are kept. */
+static bool is_held(rota_runtime *runtime, const rota_dead *dead) {
+    if (dead->kind != ROTA_DEAD_BUFFER) return false;
+    const rota_residency *residency = rota_residency_of_dead(dead);
+    for (uint64_t at_large = devices_at_large(runtime); at_large; at_large &= at_large - 1)
+        if (ra_load_acquire(&residency->memory[__builtin_ctzll(at_large)])) return true;
+    return false;
+}
+
+void rota_reclaim_sweep(rota_runtime *runtime, rota_dead *fresh) {
+    rota_assert_owner(&runtime->sequencer_owner);
+    const uint64_t at_large = devices_at_large(runtime);
+    if (runtime->held && at_large != runtime->held_by) {
+        rota_dead_prepend(&runtime->dead, runtime->held);
+        runtime->held = NULL;
+    }
+    runtime->held_by = at_large;
+    rota_dead_prepend(&runtime->dead, fresh);
+    for (rota_dead **link = &runtime->dead; *link;) {
+        rota_dead *dead = *link;
+        if (!is_unused(runtime, dead)) {
+            link = &dead->next;
+            continue;
+        }
+        *link = dead->next;
+        if (is_held(runtime, dead)) {
+            dead->next = runtime->held;
+            runtime->held = dead;
+            continue;
+        }
+        if (dead->kind == ROTA_DEAD_PLAN) rota_replay_release((rota_plan_run *)dead);
+        rota_reclaim_push_unused(runtime, dead);
+    }
+}

@@ -1,0 +1,243 @@
+/* What has ended is recycled, and what a lost device left fails. The sequencer's. */
+#include "base/atomic.h"
+#include "graph/buffer_internal.h"
+#include "sched/runtime/kinds/kinds.h"
+#include "sched/runtime/kinds/plan_externals.h"
+#include "sched/runtime/kinds/works.h"
+#include "sched/runtime/memory/staging.h"
+#include "sched/runtime/order/deliver.h"
+#include "sched/runtime/sequencer/reap.h"
+#include "sched/runtime/sequencer/submission_pool.h"
+#include "sched/runtime/shared/failed_ranges.h"
+#include "sched/runtime/shared/failures.h"
+#include "sched/runtime/shared/lanes.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/marks.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/stats.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
+
+static void remove_undelivered(rota_runtime *runtime, const rota_submission *submission) {
+    rota_submission *before = submission->undelivered_before, *after = submission->undelivered_after;
+    if (before)
+        before->undelivered_after = after;
+    else
+        runtime->undelivered_first = after;
+    if (after)
+        after->undelivered_before = before;
+    else
+        runtime->undelivered_last = before;
+}
+
+static void release_transfers(rota_submission *submission) {
+    for (uint32_t i = 0; i < submission->transfer_count; i++) {
+        if (submission->transfers[i].down) rota_staging_release(submission->transfers[i].down);
+        if (submission->transfers[i].up) rota_staging_release(submission->transfers[i].up);
+    }
+}
+
+/* Tickets were ended here: what waits for that has no other way to know. */
+static void tell_completer(rota_runtime *runtime) {
+    (void)ra_fetch_add_seq_cst(&runtime->ended_apart, 1); /* with look_at_apart in complete.c */
+    rota_sleeper_wake(&runtime->completer_sleeper);
+}
+
+static void fail_for_loss(rota_runtime *runtime, rota_submission *submission, const rota_device *device) {
+    rota_submission_fail(runtime, submission, (rota_reason){ra_load_acquire(&device->lost_cause), 0}, false);
+    if (!submission->hosted) return;
+    (void)ra_fetch_or_seq_cst(&submission->cell->state, (uint32_t)ROTA_CELL_DONE); /* as in complete.c */
+    rota_wait_table_wake(&runtime->hosted_waiters, 1);
+    tell_completer(runtime);
+}
+
+/* A lost device, or the thread that hands works to it, may still touch the submission: it is kept until
+ * close, and with it its plan. */
+static void keep(rota_runtime *runtime, rota_submission *submission) {
+    rota_chunk_ended(submission->chunk); /* it has failed, which is done once */
+    rota_deliver_end(runtime, submission);
+    rota_kinds[submission->kind].uncount(runtime, submission);
+    for (uint32_t i = 0; i < submission->work_count; i++) {
+        const rota_work_row *row = rota_work_row_of(&submission->works[i]);
+        if (row->release) row->release(runtime, &submission->works[i]);
+    }
+    submission->next = runtime->stranded;
+    runtime->stranded = submission;
+}
+
+/* Whether a device that is well, or one that takes inputs for it, is at work for a submission: its caller's
+ * memory is in use. */
+static bool is_at_work(rota_runtime *runtime, const rota_submission *submission) {
+    for (uint32_t i = 0; i < submission->work_count; i++) {
+        const rota_work *work = &submission->works[i];
+        /* Acquire: with look_for_loss. What moves have of staging memory is given back at their end. */
+        if (work->step != 0 && ra_load_acquire(&work->in_vain)) continue;
+        if (!rota_device_is_lost(work->device) && !rota_point_passed(runtime, rota_work_point(work)))
+            return true;
+    }
+    return rota_device_fills(runtime, submission->number);
+}
+
+/* How many a round looks at of what a lost device left: not all of it, again and again, while others are at
+ * work. Before a sleep all are. */
+#define STRANDED_LOOKED_AT 64u
+
+/* What a lost device left unfinished fails, each as soon as no other device is at work for it, nor for what
+ * is to be delivered to the same memory before. Nothing is added to a lost device's lists, but what was under
+ * way when it was lost. */
+static void strand(rota_runtime *runtime, rota_device *device, rota_timeline *timeline, bool all) {
+    rota_submission *before = all ? NULL : timeline->strand_after;
+    bool any = false;
+    for (uint32_t looks = 0; all || looks < STRANDED_LOOKED_AT; looks++) {
+        rota_submission *submission = before ? before->next : timeline->oldest;
+        if (!submission || rota_point_passed(runtime, submission->final_point)) {
+            before = NULL; /* from the beginning, next time */
+            break;
+        }
+        if (is_at_work(runtime, submission) ||
+            (rota_submission_comes_after_others(submission) &&
+             ra_load_acquire(&submission->hosted_done) == ROTA_HOSTED_PENDING)) { /* with complete.c */
+            before = submission;
+            continue;
+        }
+        if (before)
+            before->next = submission->next;
+        else
+            timeline->oldest = submission->next;
+        if (timeline->newest == submission) timeline->newest = before;
+        fail_for_loss(runtime, submission, device);
+        ra_store_release(&submission->cell->point, ROTA_POINT_PASSED);
+        keep(runtime, submission);
+        any = true;
+    }
+    timeline->strand_after = before;
+    if (timeline->oldest && !rota_point_passed(runtime, timeline->oldest->final_point))
+        runtime->stranding = true;
+    if (!any) return;
+    rota_device_wake_waiters(device);
+    tell_completer(runtime);
+}
+
+/* The lost device that may still have a work of a submission whose last work has passed, or NULL. That one
+ * was on another device and no longer waited for what was lost: whoever let it pass saw the loss before, and
+ * so it is seen here. */
+static const rota_device *left_behind(rota_runtime *runtime, const rota_submission *submission) {
+    for (uint32_t i = 0; submission->hold_count && i < submission->work_count; i++) {
+        const rota_work *work = &submission->works[i];
+        if (rota_device_is_lost(work->device) && !rota_point_passed(runtime, rota_work_point(work)))
+            return work->device;
+    }
+    return NULL;
+}
+
+/* In copies that the submission did not write these bytes are none that anybody could still read. Unlike a
+ * plan's own buffers, what was bound to its slots, or was written by the host, may be gone: its last use has
+ * passed. It is but compared with what marks name, and those of another buffer in its place are of later
+ * submissions. */
+static void heal_older(rota_runtime *runtime, const rota_submission *submission, const rota_buffer *root,
+                       uint64_t begin, uint64_t end, void *user) {
+    (void)user;
+    const rota_place where = rota_place_of_buffer(root, begin, end);
+    rota_failed_ranges_heal(runtime, &where, (rota_moment){submission->number - 1, UINT32_MAX});
+}
+
+/* The submission has ended: its marks of memory that it had for itself go, and older ones that it wrote over.
+ */
+static void end_marks(rota_runtime *runtime, const rota_submission *submission) {
+    const rota_kind *kind = &rota_kinds[submission->kind];
+    (void)pthread_mutex_lock(&runtime->poison_mutex);
+    rota_failed_ranges_remove(runtime, rota_marks_take_of(&runtime->poisons, submission));
+    if (kind->for_written) kind->for_written(runtime, submission, heal_older, NULL);
+    (void)pthread_mutex_unlock(&runtime->poison_mutex);
+}
+
+/* The submission has ended; `lost` was left behind, or NULL. */
+static void put_away(rota_runtime *runtime, rota_submission *submission, const rota_device *lost) {
+    rota_stat_count(&runtime->stat_completed);
+    if (lost) {
+        rota_submission_fail(runtime, submission, (rota_reason){ra_load_acquire(&lost->lost_cause), 0},
+                             false);
+        keep(runtime, submission);
+        return;
+    }
+    const rota_kind *kind = &rota_kinds[submission->kind];
+    if (kind->note_end) kind->note_end(runtime, submission); /* of all its parts */
+    release_transfers(submission);
+    if (ra_load_relaxed(&runtime->poison_active)) end_marks(runtime, submission);
+    rota_submission_let_go(runtime, submission);
+}
+
+/* Failed tickets that wait for all that came before: what is left of that is on a timeline, or undelivered,
+ * each in its order. */
+static void end_unordered(rota_runtime *runtime) {
+    uint64_t oldest = runtime->undelivered_first ? runtime->undelivered_first->number : UINT64_MAX;
+    uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++)
+        for (uint32_t q = 0; q < runtime->devices[d]->queues_used; q++) {
+            const rota_submission *first = runtime->devices[d]->timelines[q].oldest;
+            if (first && first->number < oldest) oldest = first->number;
+        }
+    bool any = false;
+    while (runtime->unordered_first && ra_load_relaxed(&runtime->unordered_first->number) < oldest) {
+        rota_cell *cell = runtime->unordered_first;
+        const uint64_t place = rota_ticket_sequence(ra_load_relaxed(&cell->id)) % ROTA_CHUNK_CELLS;
+        rota_cell_chunk *chunk =
+            (rota_cell_chunk *)((uintptr_t)(cell - place) - offsetof(rota_cell_chunk, cells));
+        runtime->unordered_first = cell->later;
+        if (!cell->later) runtime->unordered_last = NULL;
+        (void)ra_fetch_or_seq_cst(&cell->state, (uint32_t)ROTA_CELL_DONE); /* as in complete.c */
+        rota_chunk_ended(chunk);
+        any = true;
+    }
+    if (!any) return;
+    rota_wait_table_wake(&runtime->hosted_waiters, 1);
+    tell_completer(runtime);
+}
+
+void rota_sequence_reap(rota_runtime *runtime, bool all) {
+    runtime->stranding = false;
+    if (runtime->pinned) rota_submissions_forget_unpinned(runtime);
+    /* With finish_delivery. */
+    rota_stack_entry *ended =
+        rota_stack_seems_empty_upmc(&runtime->ended) ? NULL : rota_stack_take_upmc(&runtime->ended);
+    while (ended) {
+        rota_submission *submission = ROTA_STACK_OBJECT(ended, rota_submission, ended);
+        ended = ended->next;
+        remove_undelivered(runtime, submission);
+        rota_submission_let_go(runtime, submission);
+    }
+    uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++) {
+        rota_device *device = runtime->devices[d];
+        bool lost = rota_device_is_lost(device);
+        for (uint32_t q = 0; q < device->queues_used; q++) {
+            rota_timeline *timeline = &device->timelines[q];
+            if (!timeline->oldest) continue;
+            uint64_t completed = ra_load_acquire(&timeline->completed); /* with advanced */
+            while (timeline->oldest && rota_point_value(timeline->oldest->final_point) <= completed) {
+                rota_submission *submission = timeline->oldest;
+                /* With finish_delivery; seq_cst, with this thread's interest before it sleeps. */
+                uint32_t hosted = submission->hosted ? ra_load_seq_cst(&submission->hosted_done)
+                                                     : (uint32_t)ROTA_HOSTED_COPIED;
+                if (hosted == ROTA_HOSTED_PENDING) break;
+                const rota_device *behind = left_behind(runtime, submission);
+                /* Its ticket has not ended, and its cell is marked when it has: rota_device_end_filling. */
+                if (behind && rota_device_fills(runtime, submission->number)) {
+                    runtime->stranding = true;
+                    break;
+                }
+                if (hosted == ROTA_HOSTED_LOST) {
+                    fail_for_loss(runtime, submission, device);
+                    ra_store_relaxed(&submission->hosted_done, ROTA_HOSTED_COPIED); /* once */
+                }
+                timeline->oldest = submission->next;
+                if (submission->next) rota_submission_fetch(submission->next);
+                if (lost) timeline->strand_after = NULL;
+                put_away(runtime, submission, behind);
+            }
+            if (!timeline->oldest) timeline->newest = NULL;
+            if (lost && timeline->oldest) strand(runtime, device, timeline, all);
+        }
+    }
+    if (runtime->unordered_first) end_unordered(runtime);
+}

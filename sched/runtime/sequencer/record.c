@@ -1,0 +1,214 @@
+/* One record in order: number, hazards, instance, works. The sequencer's. */
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "graph/buffer_internal.h"
+#include "sched/runtime/kinds/kinds.h"
+#include "sched/runtime/kinds/plan_externals.h"
+#include "sched/runtime/kinds/sequencing.h"
+#include "sched/runtime/order/deliver.h"
+#include "sched/runtime/order/wanted.h"
+#include "sched/runtime/plans/args.h"
+#include "sched/runtime/sequencer/record.h"
+#include "sched/runtime/sequencer/submission_pool.h"
+#include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/failed_ranges.h"
+#include "sched/runtime/shared/failures.h"
+#include "sched/runtime/shared/lanes.h"
+#include "sched/runtime/shared/mailboxes.h"
+#include "sched/runtime/shared/marks.h"
+#include "sched/runtime/shared/pins.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/stats.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/submitter/ring.h"
+
+/* ---- Failing before anything was handed over ---- */
+
+/* No submission that has works and a lower number than this is unfinished; `number` where none is at all. */
+static uint64_t oldest_unfinished(rota_runtime *runtime, uint64_t number) {
+    uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++)
+        for (uint32_t q = 0; q < runtime->devices[d]->queues_used; q++) {
+            const rota_timeline *timeline = &runtime->devices[d]->timelines[q];
+            /* Not recycled yet is not unfinished. */
+            if (!timeline->oldest || rota_point_passed(runtime, timeline->newest->final_point)) continue;
+            if (timeline->oldest->number < number) number = timeline->oldest->number;
+        }
+    return number;
+}
+
+typedef struct unwritten {
+    rota_reason reason;
+    uint64_t oldest; /* no unfinished submission is older */
+} unwritten;
+
+static void mark_range(rota_runtime *runtime, const rota_submission *submission, const rota_buffer *root,
+                       uint64_t begin, uint64_t end, void *user) {
+    const unwritten *failed = user;
+    rota_poison_mark(runtime, root, begin, end, submission->number, failed->reason, failed->oldest);
+}
+
+/* What the submission should have written has failed. */
+static void mark_unwritten(rota_runtime *runtime, const rota_submission *submission, rota_reason reason) {
+    const rota_kind *kind = &rota_kinds[submission->kind];
+    unwritten failed = {reason, oldest_unfinished(runtime, submission->number)};
+    if (kind->for_written) kind->for_written(runtime, submission, mark_range, &failed);
+    if (kind->give_back) kind->give_back(submission);
+}
+
+/* The ticket ends once all that came before is over: end_unordered. Its chunk counts it until then, whatever
+ * becomes of its submission. */
+static void end_later(rota_runtime *runtime, rota_cell *cell, rota_cell_chunk *chunk) {
+    chunk->unfinished++;
+    cell->later = NULL;
+    if (runtime->unordered_last)
+        runtime->unordered_last->later = cell;
+    else
+        runtime->unordered_first = cell;
+    runtime->unordered_last = cell;
+}
+
+/* Returns whether the submission is over. It is not where what was submitted before is still to write OUTPUT
+ * memory that it names, as who waits for its ticket may free that: then it has its turn among deliveries.
+ * Without memory for that, or `has_record`, it is over, and its ticket ends later. */
+static bool end_without_works(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
+                              bool has_record, rota_status status, rota_reason reason) {
+    const bool is_behind =
+        rota_kinds[submission->kind].writes_host && rota_deliver_is_behind(runtime, submission);
+    const bool has_turn = is_behind && has_record && rota_deliver_nothing(runtime, wanted, submission);
+    mark_unwritten(runtime, submission, reason);
+    if (is_behind) (void)ra_fetch_or_acq_rel(&submission->cell->state, (uint32_t)ROTA_CELL_HOSTED);
+    rota_ticket_set_failed(runtime, submission->cell, submission->ticket_id, status, reason);
+    ra_store_release(&submission->cell->point, ROTA_POINT_PASSED);
+    rota_sleeper_wake(&runtime->completer_sleeper); /* callbacks */
+    if (is_behind && !has_turn) end_later(runtime, submission->cell, submission->chunk);
+    return !has_turn;
+}
+
+static void add_undelivered(rota_runtime *runtime, rota_submission *submission) {
+    submission->undelivered_before = runtime->undelivered_last;
+    submission->undelivered_after = NULL;
+    if (runtime->undelivered_last)
+        runtime->undelivered_last->undelivered_after = submission;
+    else
+        runtime->undelivered_first = submission;
+    runtime->undelivered_last = submission;
+}
+
+static void push_delivery(rota_runtime *runtime, rota_submission *submission) {
+    submission->job_storage->kind = ROTA_JOB_OUTPUTS;
+    submission->job_storage->u.submission = submission;
+    rota_completer_push(runtime, submission->job_storage);
+}
+
+/* ---- A record ---- */
+
+/* As it is before its kind looks at the record. */
+static void begin(rota_submission *submission, const rota_record *record, rota_cell_chunk *chunk, uint64_t id,
+                  uint64_t number) {
+    submission->next = NULL;
+    submission->kind = (uint8_t)record->kind;
+    submission->plan = NULL;
+    submission->args = record->args;
+    submission->number = number;
+    submission->ticket_id = id;
+    submission->cell = &chunk->cells[record->sequence % ROTA_CHUNK_CELLS];
+    submission->chunk = chunk;
+    submission->work_count = submission->wait_count = submission->hold_count = submission->transfer_count = 0;
+    submission->hosted = submission->parked = false;
+    rota_deliver_begin(submission);
+    submission->read = NULL;
+    submission->instance = 0;
+    submission->undone = submission->undone_to = 0;
+    ra_store_relaxed(&submission->cause, NULL);
+    ra_store_relaxed(&submission->hosted_done, ROTA_HOSTED_PENDING);
+    submission->submitted_ns = record->submitted_ns;
+    submission->sequenced_ns = record->submitted_ns ? rota_clock_ns() : 0;
+    ra_store_relaxed(&submission->handed_over_ns, 0);
+}
+
+/* The submission has its works: they go to their devices, and its ticket is one that can be waited for. */
+static void start(rota_sequencing *s) {
+    rota_runtime *runtime = s->runtime;
+    rota_submission *submission = s->submission;
+    ra_store_release(&submission->cell->submission, submission);
+    for (uint32_t i = 0; i < submission->work_count; i++)
+        rota_handover_push(submission->works[i].device, &submission->works[i]);
+    submission->final_point = s->final;
+    rota_timeline *timeline = rota_runtime_timeline(runtime, s->final);
+    if (timeline->newest)
+        timeline->newest->next = submission;
+    else
+        timeline->oldest = submission;
+    timeline->newest = submission;
+    if (submission->hosted) push_delivery(runtime, submission);
+    rota_submission_publish(submission);
+    /* Release: who sees the point sees number and submission. */
+    ra_store_release(&submission->cell->point, s->final);
+}
+
+/* There was no memory for a submission: its ticket fails, and nothing is kept. */
+static void fail_without_record(rota_sequencing *s) {
+    rota_submission *submission = s->submission;
+    (void)end_without_works(s->runtime, s->wanted, submission, false, s->status, s->reason);
+    if (submission->payload == s->words) submission->payload = s->own_payload;
+    rota_chunk_ended(submission->chunk);
+    if (submission->args) rota_args_ended(submission->args);
+    const rota_kind *kind = &rota_kinds[submission->kind];
+    if (kind->end) kind->end(s->runtime, submission);
+}
+
+/* It has no works. */
+static void fail(rota_sequencing *s) {
+    rota_runtime *runtime = s->runtime;
+    rota_submission *submission = s->submission;
+    if (!s->reason.cause) {
+        const rota_kind *kind = &rota_kinds[submission->kind];
+        s->reason = (rota_reason){rota_cause_new(runtime, s->status,
+                                                 "%s '%s', submission " ROTA_CAUSE_NUMBER
+                                                 ": no host memory to sequence it",
+                                                 kind->noun, kind->name(submission)),
+                                  submission->number};
+    }
+    submission->hosted = false;
+    if (!s->has_record) {
+        fail_without_record(s);
+        return;
+    }
+    submission->final_point = ROTA_POINT_PASSED;
+    ra_store_release(&submission->cell->submission, submission);
+    rota_submission_publish(submission);
+    const bool is_over = end_without_works(runtime, s->wanted, submission, true, s->status, s->reason);
+    if (submission->payload == s->words) submission->payload = s->own_payload;
+    if (is_over) {
+        rota_submission_let_go(runtime, submission);
+    } else {
+        add_undelivered(runtime, submission);
+        push_delivery(runtime, submission);
+    }
+}
+
+void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_index,
+                          const rota_record *record) {
+    rota_cell_chunk *chunk = rota_lane_take(runtime, lane, record->sequence);
+    const uint64_t number = ++runtime->next_number;
+    ra_store_release(&chunk->cells[record->sequence % ROTA_CHUNK_CELLS].number, number);
+    /* Without memory it fails below, as whatever else has no room for its works. */
+    rota_submission *submission = rota_submission_take(runtime);
+    rota_sequencing sequencing = {.runtime = runtime,
+                                  .wanted = &runtime->wanted,
+                                  .submission = submission ? submission : &runtime->without_memory,
+                                  .object = record->object,
+                                  .words = &lane->store->words[record->payload_begin % ROTA_LANE_WORDS],
+                                  .has_record = submission != NULL,
+                                  .final = ROTA_POINT_NONE,
+                                  .status = ROTA_OUT_OF_MEMORY};
+    begin(sequencing.submission, record, chunk, rota_ticket_id(record->sequence, lane_index), number);
+    const bool ok = rota_kinds[record->kind].sequence(&sequencing);
+    rota_stat_count(&runtime->stat_submissions);
+    if (ok)
+        start(&sequencing);
+    else
+        fail(&sequencing);
+}

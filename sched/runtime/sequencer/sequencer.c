@@ -1,0 +1,279 @@
+/* The sequencer thread: takes records of all lanes in the order of their stamps.
+ *
+ * A stamp is drawn before its record is published, so a lower stamp may appear after a higher one. Each round
+ * scans all lanes twice and takes, in stamp order, what the second scan holds up to the highest stamp of the
+ * first: a record that was published before that stamp was drawn is in the second scan; one that comes later
+ * was submitted by a call that had not returned then, so nobody can tell that it comes after. A thread
+ * stopped between stamp and publication holds up nobody. */
+#include <sched.h>
+#include <stdlib.h>
+
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/futex.h"
+#include "sched/runtime/memory/staging.h"
+#include "sched/runtime/order/wanted.h"
+#include "sched/runtime/sequencer/last_use.h"
+#include "sched/runtime/sequencer/reap.h"
+#include "sched/runtime/sequencer/record.h"
+#include "sched/runtime/sequencer/sequencer.h"
+#include "sched/runtime/sequencer/submission_pool.h"
+#include "sched/runtime/shared/lanes.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/released.h"
+#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/submitter/gate.h"
+#include "sched/runtime/submitter/ring.h"
+#include "sched/testing.h"
+
+#define FLUSH_RECORDS 64
+#define SLEEP_SLICE_NS 1000000000u
+#define OVERFLOW_SLICE_NS 200000u
+#define CLOCK_ROUNDS 64 /* from one look at the clock to the next */
+#define LENT_SLICE_NS 1000000u
+
+typedef struct rota_merge {
+    uint32_t count;
+    uint32_t lanes[ROTA_LANES_MAX]; /* heap, lowest stamp first */
+    uint64_t stamps[ROTA_LANES_MAX];
+    uint64_t limits[ROTA_LANES_MAX]; /* by lane: end of what may be taken */
+} rota_merge;
+
+rota_status rota_sequencer_create(rota_runtime *runtime) {
+    uint32_t timelines = ROTA_DEVICES_MAX * runtime->queue_count;
+    runtime->merge = calloc(1, sizeof *runtime->merge);
+    runtime->wanted.value = calloc(timelines, sizeof *runtime->wanted.value);
+    runtime->wanted.touched = calloc(timelines, sizeof *runtime->wanted.touched);
+    if (!runtime->merge || !runtime->wanted.value || !runtime->wanted.touched)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory for the sequencer");
+    return ROTA_OK;
+}
+
+void rota_sequencer_free(rota_runtime *runtime) {
+    free(runtime->merge);
+    free(runtime->wanted.value);
+    free(runtime->wanted.touched);
+    runtime->merge = NULL;
+    runtime->wanted = (rota_wanted){0};
+}
+
+static uint64_t stamp_at(const rota_lane *lane, uint64_t position) {
+    return lane->store->records[position % ROTA_LANE_RECORDS].stamp;
+}
+
+static void sift_down(rota_merge *merge, uint32_t at) {
+    uint32_t lane = merge->lanes[at];
+    uint64_t stamp = merge->stamps[at];
+    for (;;) {
+        uint32_t child = 2 * at + 1;
+        if (child >= merge->count) break;
+        if (child + 1 < merge->count && merge->stamps[child + 1] < merge->stamps[child]) child++;
+        if (merge->stamps[child] >= stamp) break;
+        merge->lanes[at] = merge->lanes[child];
+        merge->stamps[at] = merge->stamps[child];
+        at = child;
+    }
+    merge->lanes[at] = lane;
+    merge->stamps[at] = stamp;
+}
+
+/* Fills the heap; false if no lane has anything. */
+static bool scan(rota_runtime *runtime) {
+    rota_merge *merge = runtime->merge;
+    uint64_t highest = 0;
+    uint32_t lanes = ra_load_seq_cst(&runtime->lane_high);
+    for (uint32_t i = 0; i < lanes; i++) {
+        rota_lane *lane = rota_lane_at(runtime, i);
+        uint64_t tail = ra_load_seq_cst(&lane->tail); /* with rota_lane_publish */
+        if (tail == ra_load_relaxed(&lane->head)) continue;
+        uint64_t stamp = stamp_at(lane, tail - 1);
+        if (stamp > highest) highest = stamp;
+    }
+    if (highest == 0) return false;
+    merge->count = 0;
+    lanes = ra_load_seq_cst(&runtime->lane_high);
+    for (uint32_t i = 0; i < lanes; i++) {
+        rota_lane *lane = rota_lane_at(runtime, i);
+        uint64_t tail = ra_load_seq_cst(&lane->tail);
+        uint64_t head = ra_load_relaxed(&lane->head);
+        while (tail > head && stamp_at(lane, tail - 1) > highest) tail--;
+        if (tail == head) continue;
+        merge->limits[i] = tail;
+        merge->lanes[merge->count] = i;
+        merge->stamps[merge->count++] = stamp_at(lane, head);
+    }
+    for (uint32_t i = merge->count / 2; i-- > 0;) sift_down(merge, i);
+    return true;
+}
+
+static void flush(rota_runtime *runtime) {
+    uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++) rota_handover_flush(runtime->devices[d]);
+}
+
+static void wake_lane(rota_lane *lane) {
+    if (ra_load_seq_cst(&lane->sleepers) == 0) return; /* with sleep_once in tickets.c */
+    (void)ra_fetch_add_seq_cst(&lane->taken_word, 1);
+    rota_futex_wake(&lane->taken_word, INT32_MAX);
+}
+
+/* The completer is about to sleep for a ticket without a point. Where the device was through with it before
+ * it had one, that has woken the completer in vain. All seq_cst: this thread stores `head` after the point
+ * and then loads completer_awaits and the timeline; the completer stores that and then loads `head`
+ * (look_again); the device moves the timeline and then loads completer_interest. So the completer sees the
+ * point, or is woken here, or is woken by the device and sees the point then. */
+static void tell_of_point(rota_runtime *runtime, const rota_lane *lane, uint64_t sequence) {
+    const rota_cell *cell = rota_lane_cell(lane, sequence);
+    if (cell && rota_point_passed(runtime, ra_load_relaxed(&cell->point)))
+        rota_sleeper_wake(&runtime->completer_sleeper);
+}
+
+static void take_all(rota_runtime *runtime) {
+    rota_merge *merge = runtime->merge;
+    uint32_t since_flush = 0;
+    while (merge->count > 0) {
+        uint32_t index = merge->lanes[0];
+        rota_lane *lane = rota_lane_at(runtime, index);
+        uint64_t head = ra_load_relaxed(&lane->head);
+        const rota_record *record = &lane->store->records[head % ROTA_LANE_RECORDS];
+        const uint64_t sequence = record->sequence;
+        rota_sequence_record(runtime, lane, index, record);
+        /* Releases the record and its words to the producer. */
+        ra_store_release(&lane->words_head, record->words_end);
+        ra_store_seq_cst(&lane->head, ++head);
+        wake_lane(lane);
+        if (ra_load_seq_cst(&runtime->completer_awaits)) tell_of_point(runtime, lane, sequence);
+        if (head == merge->limits[index]) {
+            merge->count--;
+            merge->lanes[0] = merge->lanes[merge->count];
+            merge->stamps[0] = merge->stamps[merge->count];
+        } else {
+            merge->stamps[0] = stamp_at(lane, head);
+        }
+        if (merge->count > 0) sift_down(merge, 0);
+        if (++since_flush == FLUSH_RECORDS) {
+            since_flush = 0;
+            flush(runtime);
+        }
+    }
+    flush(runtime);
+}
+
+static bool has_work(rota_runtime *runtime) {
+    if (!rota_stack_is_empty_upmc(&runtime->released) || ra_load_seq_cst(&runtime->lost_pending) ||
+        !rota_stack_is_empty_upmc(&runtime->ended) || ra_load_seq_cst(&runtime->stop) ||
+        ra_load_seq_cst(&runtime->lent) || ra_load_seq_cst(&runtime->provision_wanted) ||
+        ra_load_seq_cst(&runtime->reap_requested) != ra_load_relaxed(&runtime->reap_done))
+        return true;
+    uint32_t lanes = ra_load_seq_cst(&runtime->lane_high);
+    for (uint32_t i = 0; i < lanes; i++) {
+        rota_lane *lane = rota_lane_at(runtime, i);
+        if (ra_load_seq_cst(&lane->tail) != ra_load_relaxed(&lane->head)) return true;
+    }
+    return false;
+}
+
+/* Works that found no room in a device's ring. */
+static bool has_overflow(const rota_runtime *runtime) {
+    uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++)
+        if (runtime->devices[d]->overflow_first) return true;
+    return false;
+}
+
+/* What a yield takes when no other thread wants the core. */
+#define YIELD_NS 1000u
+
+/* What nobody needed for a while is given back. */
+static void look_at_idle_memory(rota_runtime *runtime, uint64_t now_ns) {
+    if (now_ns < runtime->idle_looked_ns + runtime->options.staging_idle_ns) return;
+    runtime->idle_looked_ns = now_ns;
+    rota_staging_sweep_idle(runtime);
+    rota_submissions_trim(runtime);
+}
+
+static void idle(rota_runtime *runtime) {
+    uint64_t now = rota_clock_ns(), spun = 0;
+    const uint64_t asked = runtime->options.spin_ns, limit = asked > ROTA_SPIN_NS ? asked : ROTA_SPIN_NS;
+    bool found = false;
+    while (!found && spun < limit) {
+        /* What it waits for may need this core: with fewer cores than threads a spin that kept it would last
+         * its full time, time and again. */
+        (void)sched_yield();
+        uint64_t back = rota_clock_ns();
+        /* A longer absence was another thread's time, not spinning. */
+        spun += back - now < YIELD_NS ? back - now : YIELD_NS;
+        for (int i = 0; i < 32; i++) ra_pause();
+        found = has_work(runtime);
+        now = rota_clock_ns();
+        spun += now - back;
+    }
+    (void)ra_fetch_add_relaxed(&runtime->spin_ns, spun);
+    if (found) return;
+    rota_sleeper_prepare(&runtime->sequencer_sleeper);
+    /* With `advanced`: either it sees the interest and wakes this thread, or the sweep below sees the new
+     * value. */
+    if (runtime->dead || runtime->held || runtime->stranding || runtime->pinned || runtime->unordered_first) {
+        ra_store_seq_cst(&runtime->sequencer_interest, 1);
+        rota_sequence_reap(runtime, true);
+        rota_reclaim_sweep(runtime, NULL);
+    }
+    uint64_t slice = has_overflow(runtime) ? OVERFLOW_SLICE_NS : SLEEP_SLICE_NS;
+    rota_staging_sweep(runtime);
+    look_at_idle_memory(runtime, now);
+    if ((rota_staging_is_held(runtime) || runtime->free_submissions) &&
+        slice > runtime->options.staging_idle_ns)
+        slice = runtime->options.staging_idle_ns;
+    if (has_work(runtime))
+        rota_sleeper_cancel(&runtime->sequencer_sleeper);
+    else
+        rota_sleeper_wait(&runtime->sequencer_sleeper, rota_deadline_after(slice));
+    ra_store_relaxed(&runtime->sequencer_interest, 0);
+}
+
+/* One look at everything; true if there was anything. */
+bool rota_sequencer_round(rota_runtime *runtime) {
+    rota_assert_owner(&runtime->sequencer_owner);
+    uint64_t requested = ra_load_acquire(&runtime->reap_requested);
+    (void)ra_exchange_seq_cst(&runtime->lost_pending, 0);
+    /* Taken before the scan: every submission that uses these was published before they were released, so
+     * it is sequenced, and known as their last use, in this round. */
+    rota_dead *fresh =
+        rota_stack_seems_empty_upmc(&runtime->released) ? NULL : rota_dead_take(&runtime->released);
+    rota_lanes_provide(runtime);
+    bool any = scan(runtime);
+    if (any)
+        take_all(runtime);
+    else
+        flush(runtime);
+    rota_gate_watch(runtime, false);
+    rota_sequence_reap(runtime, false);
+    rota_staging_sweep(runtime);
+    if (++runtime->rounds % CLOCK_ROUNDS == 0) look_at_idle_memory(runtime, rota_clock_ns());
+    if (fresh || runtime->dead || runtime->held) rota_reclaim_sweep(runtime, fresh);
+    ra_store_release(&runtime->reap_done, requested);
+    return any || fresh;
+}
+
+void *rota_sequencer_main(void *user) {
+    rota_runtime *runtime = user;
+    rota_thread_cpus_begin(&runtime->sequencer_cpus);
+    rota_owner_take(&runtime->sequencer_owner);
+    while (!ra_load_acquire(&runtime->stop)) {
+        if (ra_load_acquire(&runtime->lent)) { /* with the stores in rota_runtime_lock_submission */
+            rota_owner_leave(&runtime->sequencer_owner);
+            ra_store_release(&runtime->lent_away, 1);
+            rota_nap_until(rota_deadline_after(LENT_SLICE_NS));
+            continue;
+        }
+        if (ra_load_relaxed(&runtime->lent_away)) rota_owner_take(&runtime->sequencer_owner);
+        ra_store_release(&runtime->lent_away, 0);
+        if (!rota_sequencer_round(runtime)) idle(runtime);
+    }
+    rota_owner_leave(&runtime->sequencer_owner);
+    rota_thread_cpus_end(&runtime->sequencer_cpus);
+    rota_runtime_thread_ends(runtime);
+    return NULL;
+}

@@ -1,0 +1,130 @@
+/* Submissions: their structs, used again, and what each owns, given back when nothing has it any more. The
+ * sequencer's. */
+#include <stdlib.h>
+
+#include "sched/runtime/kinds/kinds.h"
+#include "sched/runtime/order/deliver.h"
+#include "sched/runtime/plans/args.h"
+#include "sched/runtime/sequencer/submission_pool.h"
+#include "sched/runtime/shared/lanes.h"
+#include "sched/runtime/shared/pins.h"
+#include "sched/runtime/state/runtime.h"
+
+rota_submission *rota_submission_take(rota_runtime *runtime) {
+    rota_submission *submission = runtime->free_submissions;
+    if (submission) {
+        const rota_submission *next = runtime->free_submissions = submission->next;
+        if (--runtime->free_count < runtime->free_fewest) runtime->free_fewest = runtime->free_count;
+        if (next && next->works) { /* one that failed before may have none */
+            ra_prefetch(next->works);
+            ra_prefetch((const unsigned char *)next->works + 64);
+        }
+        if (next && next->next) rota_submission_fetch(next->next);
+        return submission;
+    }
+    submission = runtime->bare_submissions;
+    if (submission) {
+        runtime->bare_submissions = submission->next;
+        return submission;
+    }
+    submission = calloc(1, sizeof *submission);
+    if (!submission) return NULL;
+    submission->job_storage = calloc(1, sizeof *submission->job_storage);
+    if (!submission->job_storage) {
+        free(submission);
+        return NULL;
+    }
+    return submission;
+}
+
+static void drop(void *array, uint32_t *capacity) {
+    void **pointer = array;
+    free(*pointer);
+    *pointer = NULL;
+    *capacity = 0;
+}
+
+/* What the next use would free to make room for more of it. */
+static void strip(rota_submission *submission) {
+    drop(&submission->works, &submission->work_capacity);
+    drop(&submission->waits, &submission->wait_capacity);
+    drop(&submission->holds, &submission->hold_capacity);
+    drop(&submission->payload, &submission->payload_capacity);
+    drop(&submission->segment_points, &submission->segment_capacity);
+    drop(&submission->transfers, &submission->transfer_capacity);
+    drop(&submission->unwritten, &submission->unwritten_capacity);
+    drop(&submission->delivery.waits, &submission->delivery.wait_capacity);
+    drop(&submission->delivery.points, &submission->delivery.point_capacity);
+    drop(&submission->delivery.after, &submission->delivery.after_capacity);
+    drop(&submission->bounces, &submission->bounce_capacity);
+}
+
+void rota_submission_free(rota_submission *submission) {
+    strip(submission);
+    free(submission->job_storage);
+    free(submission->bounce);
+    free(submission->aside);
+    free(submission);
+}
+
+static void recycle(rota_runtime *runtime, rota_submission *submission) {
+    submission->next = runtime->free_submissions;
+    runtime->free_submissions = submission;
+    runtime->free_count++;
+}
+
+/* Half at a time, so that a burst that comes now and then finds most of it, and so many at the most, since
+ * submissions wait for the sequencer. The structs stay: threads that are late look at their pins (pins.c). */
+#define TRIM_MOST 1024u
+void rota_submissions_trim(rota_runtime *runtime) {
+    uint32_t idle = (runtime->free_fewest + 1) / 2;
+    for (uint32_t left = idle < TRIM_MOST ? idle : TRIM_MOST; left > 0; left--) {
+        rota_submission *submission = runtime->free_submissions;
+        runtime->free_submissions = submission->next;
+        runtime->free_count--;
+        strip(submission);
+        submission->next = runtime->bare_submissions;
+        runtime->bare_submissions = submission;
+    }
+    runtime->free_fewest = runtime->free_count;
+}
+
+/* Nothing reads the submission any more, nor its plan on its behalf. */
+static void forget(rota_runtime *runtime, rota_submission *submission) {
+    const rota_kind *kind = &rota_kinds[submission->kind];
+    if (kind->forget) kind->forget(submission);
+    recycle(runtime, submission);
+}
+
+/* No device and no completer has the submission any more. */
+void rota_submission_let_go(rota_runtime *runtime, rota_submission *submission) {
+    const rota_kind *kind = &rota_kinds[submission->kind];
+    kind->uncount(runtime, submission);
+    if (submission->delivery.ranges) rota_deliver_end(runtime, submission);
+    if (submission->bounce) free(submission->bounce);
+    submission->bounce = NULL;
+    if (submission->args) rota_args_ended(submission->args);
+    if (kind->end) kind->end(runtime, submission);
+    /* Its ticket has ended, and nobody marks the cell any more. Before the pins: a thread that reads the
+     * submission does not look at its cell, and if it is stopped the lane needs the chunk. */
+    rota_chunk_ended(submission->chunk);
+    if (rota_submission_unpublish(submission)) {
+        forget(runtime, submission);
+        return;
+    }
+    submission->next = runtime->pinned;
+    runtime->pinned = submission;
+}
+
+/* Those that no thread reads any more. */
+void rota_submissions_forget_unpinned(rota_runtime *runtime) {
+    for (rota_submission **link = &runtime->pinned; *link;) {
+        rota_submission *submission = *link;
+        if (!rota_submission_unpublish(submission)) {
+            link = &submission->next;
+            continue;
+        }
+        *link = submission->next;
+        forget(runtime, submission);
+    }
+}

@@ -1,0 +1,26 @@
+/* Submissions' structs, used again: the sequencer's. Internal; not installed. */
+#ifndef ROTA_SCHED_RUNTIME_SEQUENCER_SUBMISSION_POOL_H
+#define ROTA_SCHED_RUNTIME_SEQUENCER_SUBMISSION_POOL_H
+
+#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/state/submission.h"
+
+/* What lies where many others have been used since comes from memory: early enough if it is asked for while
+ * those before it are worked on. */
+static inline void rota_submission_fetch(const rota_submission *submission) {
+    const unsigned char *bytes = (const unsigned char *)submission;
+    for (size_t at = 0; at < offsetof(rota_submission, bounce_bytes); at += 64) ra_prefetch(bytes + at);
+}
+
+/* One to be used; its fields are those of its last use. NULL: no host memory. */
+rota_submission *rota_submission_take(rota_runtime *runtime);
+/* No device and no completer has the submission any more: it is used again once no thread reads it. */
+void rota_submission_let_go(rota_runtime *runtime, rota_submission *submission);
+/* Those that were let go and that no thread reads any more. */
+void rota_submissions_forget_unpinned(rota_runtime *runtime);
+/* Gives back what free ones own, where nobody needed them since the last look. */
+void rota_submissions_trim(rota_runtime *runtime);
+/* Closing. */
+void rota_submission_free(rota_submission *submission);
+
+#endif

@@ -1,0 +1,242 @@
+/* Failed ranges of buffers, with the first cause: a mark for each.
+ *
+ * A mark carries the turn of what should have written the range. Later turns are affected, earlier ones still
+ * running are not, so a mark may be set before its own turn. Success of a node heals marks of its own and
+ * earlier turns where it wrote every byte. A buffer that several devices have a copy of is marked by copy:
+ * two segments of a plan may write it in memories of their own, in any order, and a move takes marks along.
+ *
+ * Behind one mutex: only rota's and executors' threads come here, and only while something has failed. */
+#include <stdlib.h>
+
+#include "base/atomic.h"
+#include "graph/buffer_internal.h"
+#include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/failed_ranges.h"
+#include "sched/runtime/shared/marks.h"
+#include "sched/runtime/state/runtime.h"
+
+static rota_mark *mark_new(rota_runtime *runtime) {
+    rota_mark *mark = malloc(sizeof *mark);
+    if (mark) return mark;
+    if ((mark = runtime->poison_spare)) {
+        runtime->poison_spare = mark->left;
+        return mark;
+    }
+    if (runtime->poison_reserve_used == ROTA_POISON_RESERVE) return NULL;
+    return &runtime->poison_reserve[runtime->poison_reserve_used++];
+}
+
+static void mark_free(rota_runtime *runtime, rota_mark *mark) {
+    uintptr_t first = (uintptr_t)runtime->poison_reserve;
+    if ((uintptr_t)mark - first >= sizeof runtime->poison_reserve) {
+        free(mark);
+        return;
+    }
+    mark->left = runtime->poison_spare;
+    runtime->poison_spare = mark;
+}
+
+static bool add(rota_runtime *runtime, const rota_place *where, rota_moment turn, rota_reason reason) {
+    rota_mark *mark = mark_new(runtime);
+    if (!mark) return false;
+    *mark = (rota_mark){.place = *where, .turn = turn, .reason = reason};
+    rota_marks_put(&runtime->poisons, mark);
+    (void)ra_fetch_add_acq_rel(&runtime->poison_active, 1);
+    return true;
+}
+
+/* A range that can't be marked: nobody knows any more which ones are good, so that whatever later submissions
+ * read has failed, until the runtime closes. (A mark of a whole buffer instead would be healed by overwriting
+ * the range of an earlier submission's mark alone, unless it kept both numbers; that is not worth it.) */
+static void lose(rota_runtime *runtime, uint64_t number, rota_reason reason) {
+    if (!runtime->poison_lost.cause) {
+        (void)rota_reason_fail(ROTA_OUT_OF_MEMORY, reason);
+        runtime->poison_lost.number = number;
+        runtime->poison_lost.cause = rota_cause_new(
+            runtime, ROTA_OUT_OF_MEMORY,
+            "no host memory to note which bytes failed: what is read after submission " ROTA_CAUSE_NUMBER
+            " counts as failed; %s",
+            rota_last_error());
+        runtime->poison_lost_number = number;
+        (void)ra_fetch_add_acq_rel(&runtime->poison_active, 1);
+    } else if (number < runtime->poison_lost_number) {
+        runtime->poison_lost_number = number;
+    }
+}
+
+void rota_failed_ranges_remove(rota_runtime *runtime, rota_mark *list) {
+    while (list) {
+        rota_mark *next = list->left;
+        mark_free(runtime, list);
+        (void)ra_fetch_sub_release(&runtime->poison_active, 1);
+        list = next;
+    }
+}
+
+static bool is_inside(const rota_place *place, const rota_place *where) {
+    return place->begin >= where->begin && place->end <= where->end;
+}
+
+/* Cuts off what of the mark, which is not put in, lies outside the place, and puts that in. False: there was
+ * no memory, and some of it is in the mark still. */
+static bool cut(rota_runtime *runtime, rota_mark *mark, const rota_place *where) {
+    rota_place after = mark->place, before = mark->place;
+    after.begin = where->end;
+    before.end = where->begin;
+    if (after.begin < after.end) {
+        if (!add(runtime, &after, mark->turn, mark->reason)) return false;
+        mark->place.end = where->end;
+    }
+    if (before.begin < before.end) {
+        if (!add(runtime, &before, mark->turn, mark->reason)) return false;
+        mark->place.begin = where->begin;
+    }
+    return true;
+}
+
+/* Takes the place out of a mark that is not put in, and puts in what is left. False: nothing is. */
+static bool reduce(rota_runtime *runtime, rota_mark *mark, const rota_place *where) {
+    const rota_places others = mark->place.copies & ~where->copies;
+    if (others) { /* a failed cut leaves the mark whole: it stays failed, which is more than need be */
+        if (cut(runtime, mark, where)) mark->place.copies = others;
+    } else if (is_inside(&mark->place, where)) {
+        return false;
+    } else if (mark->place.begin >= where->begin) {
+        mark->place.begin = where->end;
+    } else if (mark->place.end <= where->end) {
+        mark->place.end = where->begin;
+    } else {
+        rota_place after = mark->place;
+        after.begin = where->end;
+        if (add(runtime, &after, mark->turn, mark->reason)) mark->place.end = where->begin;
+    }
+    rota_marks_put(&runtime->poisons, mark);
+    return true;
+}
+
+/* Removes the place from all marks up to that turn. */
+void rota_failed_ranges_heal(rota_runtime *runtime, const rota_place *where, rota_moment up_to) {
+    rota_mark *list = rota_marks_take(&runtime->poisons, where, up_to);
+    rota_mark *healed = NULL;
+    while (list) {
+        rota_mark *mark = list;
+        list = mark->left;
+        if (reduce(runtime, mark, where)) continue;
+        mark->left = healed;
+        healed = mark;
+    }
+    rota_failed_ranges_remove(runtime, healed);
+}
+
+/* `early`: the turn has not come, so older marks stay. */
+void rota_failed_ranges_mark(rota_runtime *runtime, const rota_place *where, rota_moment turn,
+                             rota_reason reason, bool early) {
+    /* Whoever could still read an older mark has run by the time this range is written. */
+    if (!early) rota_failed_ranges_heal(runtime, where, turn);
+    if (!rota_marks_cover(runtime->poisons, where, turn) && !add(runtime, where, turn, reason))
+        lose(runtime, turn.number, reason);
+}
+
+bool rota_failed_ranges_find(rota_runtime *runtime, const rota_place *where, rota_moment up_to,
+                             rota_reason *out_reason) {
+    const rota_mark *oldest = rota_marks_oldest(runtime->poisons, where, up_to);
+    if (oldest)
+        *out_reason = oldest->reason;
+    else if (runtime->poison_lost.cause && runtime->poison_lost_number < up_to.number)
+        *out_reason = runtime->poison_lost;
+    else
+        return false;
+    return true;
+}
+
+/* The bytes of one place are moved to another of that size: they are as good or bad there. */
+void rota_failed_ranges_carry(rota_runtime *runtime, const rota_place *from, const rota_place *to,
+                              rota_moment turn) {
+    rota_failed_ranges_heal(runtime, to, turn);
+    rota_mark *list = rota_marks_take(&runtime->poisons, from, turn);
+    while (list) {
+        rota_mark *moved = list;
+        list = moved->left;
+        rota_place part = *to;
+        if (moved->place.begin > from->begin) part.begin += moved->place.begin - from->begin;
+        if (moved->place.end < from->end) part.end -= from->end - moved->place.end;
+        const rota_reason reason = moved->reason;
+        rota_marks_put(&runtime->poisons, moved);
+        rota_failed_ranges_mark(runtime, &part, turn, reason, true);
+    }
+}
+
+/* Of marks of the place that no unfinished submission is older than, only the newest one that covers it
+ * matters: whoever is still to read or to overwrite it comes after all of them. */
+static void prune(rota_runtime *runtime, const rota_place *where, uint64_t oldest) {
+    rota_mark *list = rota_marks_take(&runtime->poisons, where, (rota_moment){oldest - 1, UINT32_MAX});
+    const rota_mark *newest = NULL;
+    for (const rota_mark *mark = list; mark; mark = mark->left)
+        if (is_inside(where, &mark->place) && (mark->place.copies & where->copies) == where->copies &&
+            (!newest || rota_moment_is_before(newest->turn, mark->turn)))
+            newest = mark;
+    rota_mark *gone = NULL;
+    while (list) {
+        rota_mark *mark = list;
+        list = mark->left;
+        if (newest && rota_moment_is_before(mark->turn, newest->turn) && is_inside(&mark->place, where)) {
+            mark->left = gone;
+            gone = mark;
+        } else {
+            rota_marks_put(&runtime->poisons, mark);
+        }
+    }
+    rota_failed_ranges_remove(runtime, gone);
+}
+
+void rota_poison_mark(rota_runtime *runtime, const rota_buffer *root, uint64_t begin, uint64_t end,
+                      uint64_t number, rota_reason reason, uint64_t oldest) {
+    rota_place where = rota_place_of_buffer(root, begin, end);
+    (void)pthread_mutex_lock(&runtime->poison_mutex);
+    if (oldest < number)
+        prune(runtime, &where, oldest);
+    else
+        rota_failed_ranges_heal(runtime, &where, (rota_moment){number - 1, UINT32_MAX});
+    rota_failed_ranges_mark(runtime, &where, (rota_moment){number, 0}, reason, true);
+    (void)pthread_mutex_unlock(&runtime->poison_mutex);
+}
+
+bool rota_poison_find(rota_runtime *runtime, const rota_buffer *root, uint64_t begin, uint64_t end,
+                      uint64_t before_number, rota_reason *out_reason) {
+    if (ra_load_acquire(&runtime->poison_active) == 0) return false;
+    rota_place where = rota_place_of_buffer(root, begin, end);
+    (void)pthread_mutex_lock(&runtime->poison_mutex);
+    bool found =
+        rota_failed_ranges_find(runtime, &where, (rota_moment){before_number - 1, UINT32_MAX}, out_reason);
+    (void)pthread_mutex_unlock(&runtime->poison_mutex);
+    return found;
+}
+
+rota_places rota_poison_copies(rota_runtime *runtime, const rota_buffer *root, uint64_t begin, uint64_t end,
+                               rota_places copies) {
+    rota_places failed = 0;
+    (void)pthread_mutex_lock(&runtime->poison_mutex);
+    for (; copies; copies &= copies - 1) {
+        rota_place where = rota_place_of_buffer(root, begin, end);
+        where.copies = copies & -copies;
+        if (rota_marks_oldest(runtime->poisons, &where, (rota_moment){UINT64_MAX, UINT32_MAX}))
+            failed |= where.copies;
+    }
+    (void)pthread_mutex_unlock(&runtime->poison_mutex);
+    return failed;
+}
+
+void rota_poison_drop(rota_runtime *runtime, const void *of) {
+    (void)pthread_mutex_lock(&runtime->poison_mutex);
+    rota_failed_ranges_remove(runtime, rota_marks_take_of(&runtime->poisons, of));
+    (void)pthread_mutex_unlock(&runtime->poison_mutex);
+}
+
+void rota_poison_all_free(rota_runtime *runtime) {
+    while (runtime->poisons)
+        rota_failed_ranges_remove(runtime, rota_marks_take_of(&runtime->poisons, runtime->poisons->place.of));
+    if (runtime->poison_lost.cause) (void)ra_fetch_sub_release(&runtime->poison_active, 1);
+    runtime->poison_lost.cause = NULL;
+    runtime->poison_spare = NULL;
+    runtime->poison_reserve_used = 0;
+}

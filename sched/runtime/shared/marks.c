@@ -1,0 +1,162 @@
+/* A treap of marks: ordered by place, a heap by random priorities, so that its depth is logarithmic. Marks of
+ * one place may overlap; `reach` says which subtrees have nothing that reaches up to where one looks. It
+ * takes no notice of places, so that of a subtree with several it may be too high, which costs O(log n)
+ * steps. */
+#include "sched/runtime/shared/marks.h"
+
+#include <stddef.h>
+
+static int compare_places(const rota_place *a, const rota_place *b) {
+    if (a->of != b->of) return (uintptr_t)a->of < (uintptr_t)b->of ? -1 : 1;
+    if (a->part != b->part) return a->part < b->part ? -1 : 1;
+    if (a->memory != b->memory) return a->memory < b->memory ? -1 : 1;
+    return 0;
+}
+
+static bool comes_before(const rota_mark *a, const rota_mark *b) {
+    int order = compare_places(&a->place, &b->place);
+    return order != 0 ? order < 0 : a->place.begin < b->place.begin;
+}
+
+static void update(rota_mark *mark) {
+    mark->reach = mark->place.end;
+    if (mark->left && mark->left->reach > mark->reach) mark->reach = mark->left->reach;
+    if (mark->right && mark->right->reach > mark->reach) mark->reach = mark->right->reach;
+}
+
+/* What comes before `at` goes left. */
+static void split(rota_mark *root, const rota_mark *at, rota_mark **out_left, rota_mark **out_right) {
+    if (!root) {
+        *out_left = *out_right = NULL;
+        return;
+    }
+    if (comes_before(root, at)) {
+        split(root->right, at, &root->right, out_right);
+        *out_left = root;
+    } else {
+        split(root->left, at, out_left, &root->left);
+        *out_right = root;
+    }
+    update(root);
+}
+
+static rota_mark *merge(rota_mark *left, rota_mark *right) {
+    if (!left) return right;
+    if (!right) return left;
+    rota_mark *top;
+    if (left->priority > right->priority) {
+        left->right = merge(left->right, right);
+        top = left;
+    } else {
+        right->left = merge(left, right->left);
+        top = right;
+    }
+    update(top);
+    return top;
+}
+
+/* The mark's address, mixed: addresses of one allocator lie in rows. */
+static uint32_t priority_of(const rota_mark *mark) {
+    uint64_t x = (uintptr_t)mark;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return (uint32_t)(x >> 32);
+}
+
+void rota_marks_put(rota_mark **root, rota_mark *mark) {
+    rota_mark *left, *right;
+    mark->left = mark->right = NULL;
+    mark->priority = priority_of(mark);
+    update(mark);
+    split(*root, mark, &left, &right);
+    *root = merge(merge(left, mark), right);
+}
+
+static bool overlaps(const rota_mark *mark, const rota_place *where) {
+    return mark->place.begin < where->end && where->begin < mark->place.end &&
+           (mark->place.copies & where->copies) != 0;
+}
+
+/* Where marks that overlap the place may lie, seen from one. */
+static bool may_be_left(const rota_mark *mark, const rota_place *where, int order) {
+    return order >= 0 && mark->left && mark->left->reach > where->begin;
+}
+static bool may_be_right(const rota_mark *mark, const rota_place *where, int order) {
+    return order < 0 || (order == 0 && mark->place.begin < where->end);
+}
+
+static void prepend(rota_mark **list, rota_mark *mark) {
+    mark->left = *list;
+    *list = mark;
+}
+
+static rota_mark *take(rota_mark *root, const rota_place *where, rota_moment up_to, rota_mark **list) {
+    if (!root) return NULL;
+    int order = compare_places(&root->place, where);
+    if (may_be_left(root, where, order)) root->left = take(root->left, where, up_to, list);
+    if (may_be_right(root, where, order)) root->right = take(root->right, where, up_to, list);
+    if (order == 0 && !rota_moment_is_before(up_to, root->turn) && overlaps(root, where)) {
+        rota_mark *rest = merge(root->left, root->right);
+        prepend(list, root);
+        return rest;
+    }
+    update(root);
+    return root;
+}
+
+rota_mark *rota_marks_take(rota_mark **root, const rota_place *where, rota_moment up_to) {
+    rota_mark *list = NULL;
+    *root = take(*root, where, up_to, &list);
+    return list;
+}
+
+static rota_mark *take_of(rota_mark *root, const void *of, rota_mark **list) {
+    if (!root) return NULL;
+    uintptr_t here = (uintptr_t)root->place.of;
+    if (here >= (uintptr_t)of) root->left = take_of(root->left, of, list);
+    if (here <= (uintptr_t)of) root->right = take_of(root->right, of, list);
+    if (here == (uintptr_t)of) {
+        rota_mark *rest = merge(root->left, root->right);
+        prepend(list, root);
+        return rest;
+    }
+    update(root);
+    return root;
+}
+
+rota_mark *rota_marks_take_of(rota_mark **root, const void *of) {
+    rota_mark *list = NULL;
+    *root = take_of(*root, of, &list);
+    return list;
+}
+
+static void find_oldest(const rota_mark *mark, const rota_place *where, rota_moment up_to,
+                        const rota_mark **oldest) {
+    while (mark) {
+        int order = compare_places(&mark->place, where);
+        if (may_be_left(mark, where, order)) find_oldest(mark->left, where, up_to, oldest);
+        if (order == 0 && !rota_moment_is_before(up_to, mark->turn) && overlaps(mark, where) &&
+            (!*oldest || rota_moment_is_before(mark->turn, (*oldest)->turn)))
+            *oldest = mark;
+        mark = may_be_right(mark, where, order) ? mark->right : NULL;
+    }
+}
+
+const rota_mark *rota_marks_oldest(const rota_mark *root, const rota_place *where, rota_moment up_to) {
+    const rota_mark *oldest = NULL;
+    find_oldest(root, where, up_to, &oldest);
+    return oldest;
+}
+
+bool rota_marks_cover(const rota_mark *mark, const rota_place *where, rota_moment turn) {
+    while (mark) {
+        int order = compare_places(&mark->place, where);
+        if (order == 0 && mark->turn.number == turn.number && mark->turn.step == turn.step &&
+            mark->place.begin <= where->begin && mark->place.end >= where->end &&
+            (mark->place.copies & where->copies) == where->copies)
+            return true;
+        if (may_be_left(mark, where, order) && rota_marks_cover(mark->left, where, turn)) return true;
+        mark = may_be_right(mark, where, order) ? mark->right : NULL;
+    }
+    return false;
+}

@@ -1,0 +1,45 @@
+/* Timelines: a value is published, and whoever sleeps for it woken. */
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "sched/runtime/shared/end_times.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
+
+void rota_device_wake_holders(rota_runtime *runtime, rota_timeline *timeline, uint64_t value) {
+    /* seq_cst, as the loads below: with watch_for in held.c. */
+    for (uint64_t holders = ra_load_seq_cst(&timeline->holders); holders; holders &= holders - 1) {
+        uint32_t d = (uint32_t)__builtin_ctzll(holders);
+        if (ra_load_seq_cst(&timeline->held_for[d]) <= value)
+            rota_sleeper_wake(&runtime->devices[d]->sleeper);
+    }
+}
+
+void rota_device_publish(rota_device *device, uint32_t queue, uint64_t value) {
+    rota_runtime *runtime = device->runtime;
+    rota_timeline *timeline = &device->timelines[queue];
+    rota_assert(value >= ra_load_relaxed(&timeline->completed));
+    if (timeline->stamps) rota_stamps_add(timeline->stamps, value); /* first: who sees the value finds it */
+    /* Each load below pairs with a store of somebody about to sleep; see base/sleep.h. Releases the works'
+     * results. */
+    ra_store_relaxed(&timeline->progress_ns, rota_clock_ns()); /* with rota_progress_look */
+    ra_store_seq_cst(&timeline->completed, value);
+    rota_wait_table_wake(&timeline->waiters, value);
+    rota_device_wake_holders(runtime, timeline, value);
+    if (ra_load_seq_cst(&runtime->sequencer_interest)) rota_sleeper_wake(&runtime->sequencer_sleeper);
+    if (ra_load_seq_cst(&runtime->completer_interest)) rota_sleeper_wake(&runtime->completer_sleeper);
+}
+
+void rota_device_wake_waiters(rota_device *device) {
+    for (uint32_t q = 0; q < device->runtime->queue_count; q++)
+        rota_wait_table_wake(&device->timelines[q].waiters, UINT64_MAX);
+    uint32_t devices = ra_load_acquire(&device->runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++) rota_sleeper_wake(&device->runtime->devices[d]->sleeper);
+    rota_wait_table_wake(&device->runtime->hosted_waiters, UINT64_MAX);
+}
+
+bool rota_point_passed(rota_runtime *runtime, uint64_t point) {
+    if (point == ROTA_POINT_NONE || point == ROTA_POINT_PASSED) return true;
+    /* With advanced, as acquire for the results and as seq_cst for sleepers. */
+    return ra_load_seq_cst(&rota_runtime_timeline(runtime, point)->completed) >= rota_point_value(point);
+}

@@ -1,0 +1,37 @@
+/* How much of what a runtime has at most, and at first. Internal; not installed. */
+#ifndef ROTA_SCHED_RUNTIME_STATE_LIMITS_H
+#define ROTA_SCHED_RUNTIME_STATE_LIMITS_H
+
+#include "exec/exec.h"
+#include "sched/plan/compiled.h"
+#include "sched/runtime/shared/point.h"
+
+#define ROTA_DRIVERS_MAX 8
+/* Lanes are made in blocks: the first of so many, each later one of as many as there are before it. */
+#define ROTA_LANES_FIRST 1024
+#define ROTA_LANE_BLOCKS 8
+#define ROTA_LANE_BITS 17
+#define ROTA_LANES_MAX (1u << ROTA_LANE_BITS)
+_Static_assert(ROTA_LANES_FIRST << (ROTA_LANE_BLOCKS - 1) == ROTA_LANES_MAX, "the blocks are all the lanes");
+#define ROTA_LANE_RECORDS 256
+#define ROTA_LANE_WORDS 32768
+#define ROTA_PAYLOAD_WORDS_MAX (ROTA_LANE_WORDS / 2)
+/* Works that a queue of a device may have unfinished before callers are told BUSY; and submissions of a plan
+ * that wait on sidings. */
+#define ROTA_DEVICE_BACKLOG 4096
+/* Tickets of a lane are made in chunks, as many of which may be in use at once. */
+#define ROTA_CHUNK_CELLS 512
+#define ROTA_LANE_CHUNKS 1024
+_Static_assert(ROTA_CHUNK_CELLS > ROTA_LANE_RECORDS, "see rota_lane_provide");
+#define ROTA_PARKED_MAX 4096
+/* And the host's reads and writes of a buffer that wait for more than copies. */
+#define ROTA_KEPT_MAX 4096
+/* Logical queues of a device beyond those that plans know (sidings.c). */
+#define ROTA_SIDINGS (ROTA_EXEC_QUEUES_MAX - ROTA_PLAN_QUEUES_MAX)
+#define ROTA_SETTLED_MAX 8
+#define ROTA_CLOCK_HISTORY 8
+#define ROTA_SPIN_NS 50000u
+#define ROTA_POISON_RESERVE 16
+#define ROTA_FAILURE_RUNS 256
+
+#endif

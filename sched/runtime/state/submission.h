@@ -1,0 +1,78 @@
+/* Submissions: the sequencer's records of what is in flight. Data alone. Internal; not installed. */
+#ifndef ROTA_SCHED_RUNTIME_STATE_SUBMISSION_H
+#define ROTA_SCHED_RUNTIME_STATE_SUBMISSION_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include "sched/runtime.h"
+#include "sched/runtime/order/deliver.h"
+#include "sched/runtime/order/hazard.h"
+#include "sched/runtime/state/executable.h"
+#include "sched/runtime/state/job.h"
+#include "sched/runtime/state/lane.h"
+#include "sched/runtime/state/work.h"
+
+/* What the completer did with a submission that has outputs. */
+typedef enum rota_hosted_done {
+    ROTA_HOSTED_PENDING,
+    ROTA_HOSTED_COPIED,
+    ROTA_HOSTED_LOST /* nothing: the device was lost before */
+} rota_hosted_done;
+
+/* A submission's struct lies in memory that stays a submission's until the runtime closes. What every replay
+ * touches comes first, in as few cache lines as it takes: with many in flight each is a miss. */
+struct rota_submission {
+    rota_submission *next;  /* of its final timeline, or free */
+    rota_stack_entry ended; /* on the way to the sequencer */
+    uint64_t final_point;
+    _Atomic uint64_t pins; /* pins.c */
+    uint64_t number;
+    rota_plan *plan;
+    rota_args *args;
+    rota_cell *cell;
+    rota_cell_chunk *chunk; /* the cell's */
+    rota_work *works;
+    rota_exec_wait *waits;
+    uint64_t *holds;
+    uint64_t *payload;
+    uint64_t *segment_points; /* payload-like scratch: value of each segment's work */
+    rota_host_read *read;
+    uint64_t ticket_id;
+    uint64_t submitted_ns;
+    uint32_t work_count, wait_count, hold_count, transfer_count;
+    uint32_t work_capacity, wait_capacity, hold_capacity, payload_capacity, segment_capacity,
+        transfer_capacity, unwritten_capacity;
+    uint32_t instance;
+    uint8_t kind; /* rota_record_kind */
+    bool hosted;  /* over when the completer has delivered it */
+    bool parked;  /* counted in the plan's `parked` */
+    /* The completer's: whether the end was reached, if only by the loss of the device. */
+    bool is_reached, is_lost;
+    _Atomic uint32_t hosted_done;      /* rota_hosted_done, by the completer */
+    uint64_t outputs_before;           /* that the instance's staging memory must be free of first */
+    _Atomic(const rota_cause *) cause; /* the first that it failed with */
+    _Atomic uint32_t inputs_left;
+    uint32_t bounce_count, bounce_capacity;
+    uint8_t *bounce; /* OUTPUTs that are written here first */
+    rota_delivery delivery;
+    uint64_t bounce_bytes;
+    rota_bounce *bounces; /* and where to */
+    uint8_t *aside; /* the completer's: of the instance's staging memory, what is not to be delivered yet */
+    uint64_t sequenced_ns;
+    _Atomic uint64_t handed_over_ns;
+    struct rota_job *job_storage;
+    rota_transfer *transfers;
+    rota_unwritten *unwritten;
+    /* Under poison_mutex, for rota_poison_undone: bit per lost device, and up to which of the works those
+     * that it left are marked. */
+    uint64_t undone;
+    uint32_t undone_to;
+    rota_host_write write;
+    /* Of the host's accesses: counted in its `kept`, and so much in its `kept_bytes`; NULL: not. */
+    rota_residency *kept_in;
+    uint64_t kept_bytes;
+    rota_submission *undelivered_before, *undelivered_after; /* runtime->undelivered_first */
+    char name[64]; /* of the buffer that is read or written, which may go before the struct is read */
+};
+
+#endif

@@ -1,0 +1,101 @@
+/* What a submission gives to one queue at once, and what reads, writes and moves are. Data alone. Internal;
+ * not installed. */
+#ifndef ROTA_SCHED_RUNTIME_STATE_WORK_H
+#define ROTA_SCHED_RUNTIME_STATE_WORK_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include "exec/exec.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/state/device.h"
+#include "sched/runtime/state/residency.h"
+
+typedef struct rota_submission rota_submission;
+
+typedef enum rota_work_kind {
+    ROTA_WORK_SEGMENT,
+    ROTA_WORK_WRITE,       /* upload ring to buffer */
+    ROTA_WORK_READ,        /* buffer to read-back staging */
+    ROTA_WORK_MIGRATE_OUT, /* buffer to read-back staging of its device */
+    ROTA_WORK_MIGRATE_IN   /* into the buffer on the other device */
+} rota_work_kind;
+
+/* Bytes of a buffer. */
+typedef struct rota_extent {
+    uint64_t offset, size;
+    uint32_t device; /* a read's: that they come from */
+} rota_extent;
+
+/* One move of bytes between devices. */
+typedef struct rota_transfer {
+    rota_residency *residency;
+    uint64_t offset, size;
+    uint32_t from, to;                         /* devices */
+    uint32_t first_unwritten, unwritten_count; /* of the submission's */
+    rota_staging *down, *up;
+} rota_transfer;
+
+struct rota_work {
+    rota_submission *submission;
+    rota_work *next; /* overflow, held */
+    rota_device *device;
+    uint8_t kind;
+    bool parks; /* it was to wait when it was sequenced */
+    bool skipped;
+    bool comes_last;  /* of all that its device was given before: it was to wait for one that is lost */
+    uint32_t segment; /* of plan->segments; else index of the transfer, or of the read's part */
+    uint32_t queue;
+    uint64_t value;
+    uint64_t ordinal;  /* of those that went to the submit thread */
+    uint64_t since_ns; /* it is the first of its queue to wait */
+    uint32_t first_wait, wait_count, first_hold, hold_count;
+    bool acquires; /* comes after works of other devices, one of which shares memory with this one */
+    bool dropped;  /* taken when its device was lost, which won't have it */
+    bool gated;    /* was behind the gate when it was handed over, which judges it: judge.c */
+    bool by_host;  /* the host may put its bytes in place when it is handed over: its device waits for nothing
+                    */
+    /* Failed as a whole, and what it was to write is marked. Release; with the acquires in judge.c. */
+    _Atomic uint32_t failed;
+    _Atomic uint32_t in_vain; /* it was to come after one that was lost, and won't run */
+    uint32_t step;            /* in the order of its submission's segments, from 1; 0: it is a copy */
+    rota_exec_copy copy;
+};
+
+typedef struct rota_host_write {
+    rota_buffer *buffer;
+    rota_residency *residency;
+    rota_device *device;
+    uint64_t offset, size;
+    rota_staging *staging; /* NULL: it is in the upload ring's slot */
+    uint32_t slot;
+} rota_host_write;
+
+/* What a read takes from one device: a work. */
+typedef struct rota_read_part {
+    rota_device *device;
+    uint32_t first_extent, extent_count;
+    uint64_t size;
+    rota_staging *down; /* the bytes of its extents, one after the other */
+} rota_read_part;
+
+/* Shared by the reading thread, where it waits, and the sequencer; whoever lets go last frees it. */
+typedef struct rota_host_read {
+    _Atomic uint32_t references;
+    rota_runtime *runtime;
+    rota_residency *residency;
+    uint64_t offset, size;
+    uint8_t *data;    /* where the completer brings the bytes; NULL: the reading thread takes them */
+    bool is_returned; /* the memory that was promised */
+    rota_extent *extents;
+    rota_read_part *parts;
+    uint32_t part_count;
+    rota_extent one_extent; /* storage of the common case */
+    rota_read_part one_part;
+} rota_host_read;
+
+/* The value of its timeline at which the work has ended. */
+static inline uint64_t rota_work_point(const rota_work *work) {
+    return rota_point(work->device->index, work->queue, work->value);
+}
+
+#endif

@@ -1,0 +1,93 @@
+/* What executors call back, on threads of theirs. Calls no executor. */
+#include "base/atomic.h"
+#include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/failures.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/marks.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/submitter/events.h"
+#include "sched/runtime/submitter/gate.h"
+#include "sched/runtime/submitter/judge.h"
+
+static void advanced(void *user, uint32_t queue, uint64_t value) {
+    rota_device *device = user;
+    if (ra_load_relaxed(&device->closed)) return;
+    if (ra_load_seq_cst(&device->gate.pending)) /* with rota_gate_push */
+        rota_gate_report(device, queue, value);
+    else
+        rota_device_publish(device, queue, value);
+    if (ra_load_relaxed(&device->linked)) rota_gate_spread(device);
+}
+
+static void interrupted(void *user, const cpu_set_t *cpus) {
+    rota_device *device = user;
+    if (ra_load_relaxed(&device->closed)) return;
+    rota_thread_cpus_keep_off(&device->thread_cpus, cpus);
+    /* Of several devices the last one to say so has it. */
+    rota_thread_cpus_keep_off(&device->runtime->sequencer_cpus, cpus);
+}
+
+static void lost(void *user, rota_status status, const char *message) {
+    (void)status;
+    rota_device *device = user;
+    if (ra_load_relaxed(&device->closed)) return;
+    rota_device_gone(device, message);
+}
+
+static void failed(void *user, void *cookie, const void *owner, uint32_t node, rota_status status,
+                   const char *message) {
+    rota_device *device = user;
+    rota_runtime *runtime = device->runtime;
+    rota_work *work = cookie;
+    if (!work || ra_load_relaxed(&device->closed)) return;
+    rota_submission *submission = work->submission;
+    rota_reason reason = {NULL, submission->number};
+    reason.cause =
+        owner ? rota_cause_new(runtime, status == ROTA_DEVICE_LOST ? status : ROTA_NODE_FAILED,
+                               "plan '%s', submission " ROTA_CAUSE_NUMBER ", node '%s' failed with %s: %s",
+                               submission->plan->name, rota_plan_node_name(owner, node),
+                               rota_status_name(status), message)
+              : rota_cause_new(runtime, status, "submission " ROTA_CAUSE_NUMBER ", a copy on '%s' failed: %s",
+                               device->id, message);
+    if (work->gated) { /* is judged as a whole */
+        rota_poison_work(work, reason, true);
+        return;
+    }
+    rota_judge_failed(work, owner, node, reason);
+    rota_submission_fail(runtime, submission, reason, true);
+}
+
+static bool must_skip(void *user, void *cookie, const void *owner, uint32_t node) {
+    const rota_device *device = user;
+    rota_work *work = cookie;
+    if (!work || ra_load_relaxed(&device->closed)) return false;
+    if (ra_load_acquire(&work->failed)) return true; /* marks what it was to write, all of it */
+    if (work->gated) return false;
+    rota_reason reason;
+    const bool skips = rota_judge_must_skip(work, owner, node, &reason);
+    if (skips) rota_submission_fail(device->runtime, work->submission, reason, false);
+    return skips;
+}
+
+static void succeeded(void *user, void *cookie, const void *owner, uint32_t node) {
+    const rota_device *device = user;
+    const rota_work *work = cookie;
+    if (!work || ra_load_relaxed(&device->closed) || work->gated || ra_load_acquire(&work->failed)) return;
+    if (owner && rota_plan_is_transfer(work->submission->plan, node)) return; /* carried */
+    rota_judge_succeeded(work, owner, node);
+}
+
+rota_exec_host rota_events_for(rota_device *device) {
+    rota_runtime *runtime = device->runtime;
+    return (rota_exec_host){.user = device,
+                            .log = runtime->options.log,
+                            .advanced = advanced,
+                            .failed = failed,
+                            .lost = lost,
+                            .poison_active = &runtime->poison_active,
+                            .must_skip = must_skip,
+                            .succeeded = succeeded,
+                            .interrupted = interrupted,
+                            .node_name = rota_plan_node_name};
+}

@@ -1,0 +1,34 @@
+/* What a device that waits on the GPU for another one has done is believed when it is decided. Internal; not
+ * installed. */
+#ifndef ROTA_SCHED_RUNTIME_SUBMITTER_GATE_H
+#define ROTA_SCHED_RUNTIME_SUBMITTER_GATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "sched/runtime.h"
+#include "sched/runtime/shared/causes.h"
+
+typedef struct rota_work rota_work;
+
+void rota_gate_lock(rota_device *device);
+/* With the lock: the work, which waits on the device or not, is about to be handed over; sets work->gated.
+ * Returns why it would wait in vain, NULL: it does not. */
+const rota_cause *rota_gate_push(rota_work *work, bool waits);
+void rota_gate_unlock(rota_device *device);
+/* The submit thread's: whether the work may be handed over. One that would be in the gate needs room there,
+ * and while something has failed it waits for those before it: nothing should run on bytes that are known to
+ * be bad. False: the thread is woken when some have left. */
+bool rota_gate_takes(const rota_work *work);
+/* A call of the executor's `advanced`. */
+void rota_gate_report(rota_device *device, uint32_t queue, uint64_t value);
+/* A timeline of the device moved, or it is lost: what others wait for may be decided now. */
+void rota_gate_spread(rota_device *device);
+/* Whether what works of a lost device up to the value of the queue, as far as they were handed over or given
+ * up, waited for on the device is over: it has passed, or is the other's of the two and that is lost too,
+ * which then waits for nothing else. */
+bool rota_gate_is_through(rota_device *lost, uint32_t queue, uint64_t value);
+/* The sequencer's: a device that lets others wait beyond the deadline is lost. `at_once`: whatever the time.
+ */
+void rota_gate_watch(rota_runtime *runtime, bool at_once);
+
+#endif

@@ -1,0 +1,348 @@
+/* Works that wait for what their device cannot wait for: the submit thread's.
+ *
+ * A work that waits for something that its device can't wait for is held, and with it what comes later on its
+ * logical queue; works of other queues pass it. A work goes over once
+ *   - what it waits for on other devices has passed there, or its own device can wait for it; where the other
+ * is lost it won't run, and stays until what the lost work was to come after is over;
+ *   - its instance is made;
+ *   - all that it waits for on its own device has gone over before: the executor hears of no value later than
+ *     of a wait for it;
+ *   - the gate takes it (gate.c): what that needs is with devices already;
+ *   - under a memory limit, its staging memory is there, or won't be: what is waited for there comes from the
+ *     reclaimer, in a bounded time.
+ * All of that comes earlier in the one order of submissions, so the earliest work that is held anywhere waits
+ * for no other: there is no circle. Which queue a work is on, and so what it can hold up, is the sequencer's
+ * business (sidings.c). */
+#include <sched.h>
+
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "sched/runtime/kinds/kinds.h"
+#include "sched/runtime/kinds/plan_externals.h"
+#include "sched/runtime/kinds/sequencing.h"
+#include "sched/runtime/memory/staging.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/marks.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/submitter/device_wait.h"
+#include "sched/runtime/submitter/gate.h"
+#include "sched/runtime/submitter/handover.h"
+#include "sched/runtime/submitter/held.h"
+
+#define ACROSS_SPIN_NS 30000u
+
+static bool has_left_thread(const rota_device *lost, uint32_t queue, uint64_t value) {
+    const rota_timeline *timeline = &lost->timelines[queue];
+    return ra_load_acquire(&timeline->handed_over) >= value || /* with hand_over */
+           ra_load_seq_cst(&timeline->dropped) >= value;       /* with drop */
+}
+
+/* A lost device's thread, that would look through what it holds, may not come back from the driver: then this
+ * one does, and gives up on who keeps it. */
+static void look_for_thread(rota_device *lost) {
+    uint32_t expected = ROTA_HANDS_OVER;
+    if (!ra_cas_acq_rel(&lost->hands_over, &expected, ROTA_HANDS_LOOKED)) return; /* with serve */
+    rota_work *works[ROTA_HANDOVER_BATCH];
+    for (uint32_t count = 1; count != 0;) {
+        count = rota_held_take(lost, works);
+        rota_handover_drop(lost, works, count);
+        lost->looked_at += count;
+    }
+    rota_held_give_up(lost);
+    ra_store_release(&lost->hands_over, ROTA_HANDS_OVER); /* with serve, and the next one here */
+}
+
+/* Whether all that the work of this point on a lost device was to come after on other devices is over: it was
+ * given to its device, or would be. Who comes after the work comes after that, though the work itself won't
+ * do anything: what is older may read what is to be written, or the marks of it. */
+static bool is_through_before(rota_device *lost, uint64_t point) {
+    const uint32_t queue = rota_point_queue(point);
+    const uint64_t value = rota_point_value(point);
+    if (!has_left_thread(lost, queue, value)) {
+        look_for_thread(lost);
+        if (!has_left_thread(lost, queue, value)) return false;
+    }
+    return rota_gate_is_through(lost, queue, value);
+}
+
+/* Whether what a work of the device is held for has come about; `*lost`: it will not, since the other device
+ * is lost. Then it is over when what was to come before is. A lost device waits for nothing itself. */
+static bool hold_is_over(const rota_device *device, uint64_t hold, rota_device **lost) {
+    rota_runtime *runtime = device->runtime;
+    const uint64_t point = rota_hold_point(hold);
+    rota_device *other = runtime->devices[rota_point_device(point)];
+    bool is_lost = rota_device_is_lost(other); /* first: then what was reached before is seen */
+    if (rota_across_is_ready(runtime, rota_device_is_lost(device) ? point : hold)) return true;
+    if (is_lost) *lost = other;
+    return is_lost && is_through_before(other, point);
+}
+
+/* Calls fn for each point of another device that keeps the work; of those it waits for because one is lost,
+ * the works of its submission before it. One that waits for a lost device is kept until it is seen to
+ * (look_for_loss), however late the loss is seen. Stops at false. */
+typedef bool (*keeper_fn)(rota_device *device, rota_work *work, uint64_t hold);
+static bool for_keepers(rota_device *device, rota_work *work, keeper_fn fn) {
+    rota_device *lost = NULL;
+    for (uint32_t h = 0; h < work->hold_count; h++) {
+        uint64_t hold = work->submission->holds[work->first_hold + h];
+        lost = NULL;
+        if (hold_is_over(device, hold, &lost) && (!lost || work->skipped)) continue;
+        if (!fn(device, work, hold)) return false;
+    }
+    for (const rota_work *before = work; work->comes_last && before-- != work->submission->works;) {
+        uint64_t point = rota_work_point(before);
+        if (before->device != device && !hold_is_over(device, point, &lost) && !fn(device, work, point))
+            return false;
+    }
+    return true;
+}
+
+/* One that is not kept, since the other device is lost, leaves the rest to be waited for, and what the lost
+ * one's works came after: the work won't run, but the end of its submission may not come before theirs. */
+static void look_for_loss(rota_work *work) {
+    for (uint32_t h = 0; h < work->hold_count; h++) {
+        rota_device *lost = NULL;
+        (void)hold_is_over(work->device, work->submission->holds[work->first_hold + h], &lost);
+        if (!lost) continue;
+        if (!work->skipped) rota_work_skip(work, (rota_reason){ra_load_acquire(&lost->lost_cause), 0}, false);
+        work->comes_last = true;
+        ra_store_release(&work->in_vain, 1); /* with is_at_work in reap.c */
+    }
+}
+
+static bool keeps(rota_device *device, rota_work *work, uint64_t hold) {
+    (void)device, (void)work, (void)hold;
+    return false;
+}
+
+/* Whether all that its device got before it in the order of submissions has gone over. */
+static bool is_oldest(const rota_device *device, const rota_work *work) {
+    for (uint32_t q = 0; q < device->runtime->queue_count; q++)
+        if (device->held_first[q] && device->held_first[q]->ordinal < work->ordinal) return false;
+    return true;
+}
+
+/* What the work waits for on its own device. While nothing is held all that came before has gone over. */
+static bool is_next(const rota_device *device, const rota_work *work) {
+    if (ra_load_relaxed(&device->held_count) == 0) return true;
+    if (work->comes_last && !is_oldest(device, work)) return false;
+    const rota_exec_wait *waits = work->submission->waits + work->first_wait;
+    for (uint32_t w = 0; w < work->wait_count; w++)
+        if (device->given[waits[w].queue] < waits[w].value) return false;
+    return true;
+}
+
+/* Under a memory limit: whether the work has its staging memory, or is to fail since that will not come.
+ * Meanwhile it is held as rota_staging_trim waits: while the reclaimer gets on with what was given back. */
+static bool has_staging(rota_device *device, const rota_work *work) {
+    rota_runtime *runtime = device->runtime;
+    if (!runtime->is_limited || work->skipped || rota_device_is_lost(device)) return true;
+    const rota_work_row *row = rota_work_row_of(work);
+    if (!row->need) return true;
+    const rota_need needed = row->need(work);
+    if (!needed.span || *needed.span) return true;
+    rota_starving *starving = &device->starving[work->queue];
+    bool is_limited;
+    while (rota_staging_try(device, needed.size, needed.flags, &is_limited, needed.span) != ROTA_OK) {
+        if (!is_limited) return true; /* tried once more when it is prepared, which says why */
+        rota_trim_state state = ROTA_TRIM_ROOM;
+        if (starving->value == work->value)
+            state = rota_trim_look(runtime, &starving->trim);
+        else
+            *starving = (rota_starving){.value = work->value};
+        if (state == ROTA_TRIM_WAIT) device->starves = true;
+        if (state != ROTA_TRIM_ROOM) return state == ROTA_TRIM_NONE;
+        if (starving->rounds++ == ROTA_TRIMS_MAX) return true;
+        rota_trim_begin_for_span(runtime, needed.size, &starving->trim);
+    }
+    return true;
+}
+
+/* The work is the next of its queue. Where its device is lost it is not handed over, and needs only what it
+ * comes after. */
+static bool is_ready(rota_device *device, rota_work *work) {
+    const rota_work_row *row = rota_work_row_of(work);
+    const bool is_lost = rota_device_is_lost(device);
+    if (!is_lost && row->is_decided && !row->is_decided(work)) return false;
+    if (work->hold_count) {
+        look_for_loss(work);
+        if (!for_keepers(device, work, keeps)) return false;
+    }
+    if (!is_next(device, work)) return false;
+    work->dropped = is_lost;
+    return is_lost || (rota_gate_takes(work) && has_staging(device, work));
+}
+
+/* What is held and waits for a lost device fails at once, wherever it stands: nobody waits for its end
+ * (is_at_work in reap.c) who needs but that. Once for each loss. */
+static void see_losses(rota_device *device) {
+    rota_runtime *runtime = device->runtime;
+    const uint32_t devices = ra_load_acquire(&runtime->device_count);
+    uint64_t lost = 0;
+    for (uint32_t d = 0; d < devices; d++)
+        if (rota_device_is_lost(runtime->devices[d])) lost |= (uint64_t)1 << d;
+    if (lost == device->losses_seen) return;
+    device->losses_seen = lost;
+    for (uint32_t q = 0; q < runtime->queue_count; q++)
+        for (rota_work *work = device->held_first[q]; work; work = work->next) look_for_loss(work);
+}
+
+static void hold_back(rota_device *device, rota_work *work) {
+    look_for_loss(work); /* the losses that were seen before it came here */
+    work->next = NULL;
+    if (device->held_last[work->queue]) {
+        device->held_last[work->queue]->next = work;
+    } else {
+        work->since_ns = rota_clock_ns();
+        device->held_first[work->queue] = work;
+    }
+    device->held_last[work->queue] = work;
+    (void)ra_fetch_add_relaxed(&device->held_count, 1); /* others ask what a device waits for: give_up_on */
+}
+
+/* Takes works that were held and may go; one may let another one go. */
+static uint32_t take_held(rota_device *device, rota_work **works) {
+    uint32_t count = 0;
+    bool any = ra_load_relaxed(&device->held_count) != 0;
+    if (any) see_losses(device);
+    while (any) {
+        any = false;
+        for (uint32_t q = 0; q < device->runtime->queue_count; q++)
+            while (count < ROTA_HANDOVER_BATCH && device->held_first[q] &&
+                   is_ready(device, device->held_first[q])) {
+                rota_work *work = device->held_first[q];
+                device->held_first[q] = work->next;
+                if (work->next)
+                    work->next->since_ns = rota_clock_ns();
+                else
+                    device->held_last[q] = NULL;
+                rota_handover_note(device); /* first: released by the next, to give_up_on */
+                (void)ra_fetch_sub_release(&device->held_count, 1);
+                device->given[q] = work->value;
+                works[count++] = work;
+                any = true;
+            }
+    }
+    return count;
+}
+
+/* Takes what is to go over next; what must wait is held. */
+uint32_t rota_held_take(rota_device *device, rota_work **works) {
+    uint64_t taken = ra_load_relaxed(&device->ring_taken);
+    const uint64_t published = ra_load_seq_cst(&device->ring_published); /* with push_ring */
+    uint32_t count = take_held(device, works);
+    while (count < ROTA_HANDOVER_BATCH && taken < published) {
+        rota_work *work = device->ring[taken++ % ROTA_HANDOVER_RING];
+        if (device->held_first[work->queue] || !is_ready(device, work)) {
+            hold_back(device, work);
+        } else {
+            device->given[work->queue] = work->value;
+            works[count++] = work;
+        }
+    }
+    ra_store_release(&device->ring_taken, taken); /* with push_ring */
+    return count;
+}
+
+/* ---- While works are held ---- */
+
+/* A device that gets nowhere for the default deadline with what it was given is taken for lost: nobody knows
+ * then what it still touches, so going on without it would be going on over its memory. One that was not
+ * given it waits itself, and who keeps it is that one's business. */
+static bool give_up_on(rota_device *device, rota_work *work, uint64_t hold) {
+    rota_runtime *runtime = device->runtime;
+    const uint64_t point = rota_hold_point(hold);
+    rota_device *other = runtime->devices[rota_point_device(point)];
+    if (ra_load_acquire(&rota_runtime_timeline(runtime, point)->handed_over) < rota_point_value(point) &&
+        ra_load_acquire(&other->held_count) != 0)
+        return true;
+    uint64_t from = ra_load_relaxed(&other->handed_ns), now = rota_clock_ns();
+    for (uint32_t q = 0; q < runtime->queue_count; q++) {
+        uint64_t moved_ns = ra_load_relaxed(&other->timelines[q].progress_ns);
+        if (from < moved_ns) from = moved_ns;
+    }
+    if (from < work->since_ns) from = work->since_ns;
+    if (now > from && now - from > runtime->options.timeout_ns)
+        rota_device_set_lost(other, "no progress within the deadline while other devices waited for it");
+    return true;
+}
+
+/* Has the submit thread woken when the point is reached (rota_device_wake_holders). */
+static void watch_for(rota_device *device, uint64_t point) {
+    const uint64_t value = rota_point_value(point);
+    rota_timeline *timeline = rota_runtime_timeline(device->runtime, point);
+    const uint64_t mine = (uint64_t)1 << device->index;
+    if (rota_point_passed(device->runtime, point)) return;
+    bool watched = ra_load_relaxed(&timeline->holders) & mine;
+    if (!watched || value < ra_load_relaxed(&timeline->held_for[device->index]))
+        ra_store_seq_cst(&timeline->held_for[device->index], value);
+    /* Both before the last look at the timeline; who moves it does so first. */
+    if (!watched) (void)ra_fetch_or_seq_cst(&timeline->holders, mine);
+}
+
+/* All that may keep the work at the last look, not what keeps it now: what is with the other driver keeps it
+ * once something has failed, which wakes nobody; so does, once a device is lost, what for_keepers says, and
+ * who was told of that before may find it only then. */
+void rota_held_watch(rota_device *device, const rota_work *work) {
+    bool comes_last = work->comes_last;
+    for (uint32_t h = 0; h < work->hold_count; h++) {
+        const uint64_t point = rota_hold_point(work->submission->holds[work->first_hold + h]);
+        comes_last = comes_last || rota_device_is_lost(device->runtime->devices[rota_point_device(point)]);
+        watch_for(device, point);
+    }
+    for (const rota_work *before = work; comes_last && before-- != work->submission->works;)
+        if (before->device != device) watch_for(device, rota_work_point(before));
+}
+
+void rota_held_watch_nothing(rota_device *device) {
+    rota_runtime *runtime = device->runtime;
+    const uint64_t mine = (uint64_t)1 << device->index;
+    uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++)
+        for (uint32_t q = 0; q < runtime->queue_count; q++) {
+            rota_timeline *timeline = &runtime->devices[d]->timelines[q];
+            if (ra_load_relaxed(&timeline->holders) & mine)
+                (void)ra_fetch_and_seq_cst(&timeline->holders, ~mine);
+        }
+}
+
+static void for_first(rota_device *device, keeper_fn fn) {
+    for (uint32_t q = 0; q < device->runtime->queue_count; q++)
+        if (device->held_first[q]) (void)for_keepers(device, device->held_first[q], fn);
+}
+
+void rota_held_give_up(rota_device *device) {
+    for_first(device, give_up_on);
+}
+
+bool rota_held_any_ready(rota_device *device) {
+    for (uint32_t q = 0; q < device->runtime->queue_count; q++)
+        if (device->held_first[q] && is_ready(device, device->held_first[q])) return true;
+    return false;
+}
+
+static bool awaits_hand_over(rota_device *device, rota_work *work, uint64_t hold) {
+    (void)device, (void)work;
+    return !(hold & ROTA_HOLD_ON_DEVICE);
+}
+
+/* Where a work is only to be handed over on the other side, that takes a driver's call, less than going to
+ * sleep. */
+bool rota_held_look_for_signal(rota_device *device) {
+    bool worth = false, over = false;
+    for (uint32_t q = 0; q < device->runtime->queue_count; q++)
+        if (device->held_first[q])
+            worth = worth || !for_keepers(device, device->held_first[q], awaits_hand_over);
+    const uint64_t begin = rota_clock_ns();
+    uint64_t now = begin;
+    while (worth && !over && now - begin < ACROSS_SPIN_NS) {
+        (void)sched_yield(); /* whoever hands it over may need this core */
+        over = rota_held_any_ready(device) || ra_load_acquire(&device->runtime->stop) ||
+               ra_load_acquire(&device->ring_published) != ra_load_relaxed(&device->ring_taken);
+        now = rota_clock_ns();
+    }
+    (void)ra_fetch_add_relaxed(&device->runtime->spin_ns, now - begin);
+    return over;
+}

@@ -1,0 +1,96 @@
+/* A device's submit thread, which is the only one in the driver's submit path: takes works, hands them over,
+ * rests. */
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/submitter/handover.h"
+#include "sched/runtime/submitter/held.h"
+#include "sched/runtime/submitter/thread.h"
+
+#define HOLD_SLICE_NS 50000000u
+#define STARVED_SLICE_NS 200000u
+
+/* Looks for work as long as the options say; false: there is none. */
+static bool look_for_work(rota_device *device) {
+    rota_runtime *runtime = device->runtime;
+    if (runtime->options.spin_ns == 0) return false;
+    const uint64_t begin = rota_clock_ns(), taken = ra_load_relaxed(&device->ring_taken);
+    uint64_t now = begin;
+    bool found = false;
+    while (!found && now - begin < runtime->options.spin_ns) {
+        (void)sched_yield(); /* whoever brings the work may need this core */
+        found = ra_load_acquire(&device->ring_published) != taken || /* pairs with push_ring */
+                ra_load_acquire(&runtime->stop) || rota_held_any_ready(device);
+        now = rota_clock_ns();
+    }
+    (void)ra_fetch_add_relaxed(&runtime->spin_ns, now - begin);
+    return found;
+}
+
+/* Nothing may go over: sleeps until that changes. */
+static void rest(rota_device *device) {
+    rota_runtime *runtime = device->runtime;
+    const bool holds = ra_load_relaxed(&device->held_count) != 0;
+    if ((holds && rota_held_look_for_signal(device)) || look_for_work(device)) return;
+    rota_sleeper_prepare(&device->sleeper);
+    for (uint32_t q = 0; holds && q < runtime->queue_count; q++)
+        if (device->held_first[q]) rota_held_watch(device, device->held_first[q]);
+    device->starves = false;
+    if (ra_load_seq_cst(&device->ring_published) == ra_load_relaxed(&device->ring_taken) &&
+        !ra_load_seq_cst(&runtime->stop) && !rota_held_any_ready(device))
+        rota_sleeper_wait(&device->sleeper, rota_deadline_after(device->starves ? STARVED_SLICE_NS
+                                                                : holds         ? HOLD_SLICE_NS
+                                                                                : 1000000000u));
+    else
+        rota_sleeper_cancel(&device->sleeper);
+    if (!holds) return;
+    rota_held_watch_nothing(device);
+    rota_held_give_up(device);
+}
+
+static void serve(rota_device *device) {
+    rota_runtime *runtime = device->runtime;
+    rota_work *works[ROTA_HANDOVER_BATCH];
+    while (!ra_load_acquire(&runtime->stop)) {
+        uint32_t count = rota_held_take(device, works);
+        if (count == 0) {
+            rest(device);
+            continue;
+        }
+        ra_store_release(&device->hands_over, ROTA_HANDS_OVER); /* with is_through_before */
+        rota_hand_over(device, works, count);
+        /* Acquires what another one took meanwhile, which does not take long. */
+        for (uint32_t expected = ROTA_HANDS_OVER;
+             !ra_cas_acq_rel(&device->hands_over, &expected, ROTA_HANDS_NOTHING); expected = ROTA_HANDS_OVER)
+            (void)sched_yield();
+        /* Release: with thread_is_idle, after which the sequencer may be in submit. */
+        ra_store_release(&device->ring_consumed,
+                         ra_load_relaxed(&device->ring_consumed) + count + device->looked_at);
+        device->looked_at = 0;
+    }
+}
+
+static void *submit_thread(void *user) {
+    rota_device *device = user;
+    rota_thread_cpus_begin(&device->thread_cpus);
+    serve(device);
+    rota_thread_cpus_end(&device->thread_cpus);
+    rota_runtime_thread_ends(device->runtime);
+    ra_store_release(&device->thread_ended, 1); /* with rota_runtime_close */
+    return NULL;
+}
+
+rota_status rota_handover_start(rota_device *device) {
+    device->ring = calloc(ROTA_HANDOVER_RING, sizeof(rota_work *));
+    if (!device->ring) return rota_fail(ROTA_OUT_OF_MEMORY, "device '%s': no host memory", device->id);
+    int error = pthread_create(&device->thread, NULL, submit_thread, device);
+    if (error != 0)
+        return rota_fail(ROTA_SYSTEM, "device '%s': no submit thread: %s", device->id, strerror(error));
+    device->thread_started = true;
+    return ROTA_OK;
+}
