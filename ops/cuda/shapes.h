@@ -68,8 +68,8 @@ ROTA_SHAPE_FN bool rota_cuda_norm_by_vectors(const rota_norm_params *p) {
 }
 /* ... layernorm: rows of a warp then, several where that leaves enough warps for a large device. */
 ROTA_SHAPE_FN uint32_t rota_cuda_norm_rows(uint32_t rows) {
-    const uint32_t share = rows / 4096;
-    return share < 1 ? 1 : share > 8 ? 8 : share;
+    const uint32_t share = rows / 8192;
+    return share < 1 ? 1 : share > 4 ? 4 : share;
 }
 ROTA_SHAPE_FN uint64_t rota_cuda_norm_blocks(const rota_norm_params *p) {
     if (!rota_cuda_norm_by_vectors(p)) return rota_cuda_row_blocks(p->rows, p->dim);
