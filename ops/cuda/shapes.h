@@ -21,6 +21,8 @@ enum {
     /* A row up to this length is a warp's, a longer one a block's of so many threads. */
     ROTA_CUDA_WARP_ROW = 1024,
     ROTA_CUDA_ROW_THREADS = 256,
+    /* ... of a loss with its gradient in its place: two blocks a multiprocessor. */
+    ROTA_CUDA_LOSS_THREADS = 512,
     /* Columns of a block of a reduction along columns: of f32, and of 16 bits. */
     ROTA_CUDA_REDUCE_TILE = 32,
     ROTA_CUDA_REDUCE_TILE_HALF = 256,
