@@ -122,9 +122,12 @@ typedef struct rota_kernel_part {
 } rota_kernel_part;
 
 typedef enum rota_kernel_flags {
-    ROTA_KERNEL_PURE = 1u << 0,              /* result depends on operands and parameters only */
-    ROTA_KERNEL_ATOMIC_ACCUMULATE = 1u << 1, /* its integer ACCUMULATEs are atomic: may overlap in time */
-    ROTA_KERNEL_INTEGER_ACCUMULATE = 1u << 2 /* its ACCUMULATEs are integer sums: may be reordered */
+    ROTA_KERNEL_PURE = 1u << 0,               /* result depends on operands and parameters only */
+    ROTA_KERNEL_ATOMIC_ACCUMULATE = 1u << 1,  /* its integer ACCUMULATEs are atomic: may overlap in time */
+    ROTA_KERNEL_INTEGER_ACCUMULATE = 1u << 2, /* its ACCUMULATEs are integer sums: may be reordered */
+    /* Operands that it writes may overlap one another: the elements of one lie between another's. Each range
+     * is written whole by all of them together, where it is WRITE. */
+    ROTA_KERNEL_INTERLEAVED = 1u << 3
 } rota_kernel_flags;
 
 typedef struct rota_kernel {

@@ -181,16 +181,19 @@ static inline uint64_t buffer_bit(const rota_access_record *access) {
     return (uint64_t)1 << ((access->buffer >> 1 ^ access->buffer >> 7) % 64);
 }
 
-/* Two accesses of one node may overlap if neither writes, or if they are the same range and the kernel's
- * in-place masks pair them. `kernel` is NULL for nodes that allow no overlap. */
+/* Two accesses of one node may overlap if neither writes, if they are the same range and the kernel's
+ * in-place masks pair them, or if both write and the kernel interleaves what it writes. `kernel` is NULL for
+ * nodes that allow no overlap. */
 static __attribute__((noinline)) rota_status check_overlaps(const context *at, const rota_kernel *kernel,
                                                             const rota_access_record *accesses,
                                                             const rota_access *given, uint32_t count) {
     for (uint32_t j = 1; j < count; j++)
         for (uint32_t i = 0; i < j; i++) {
             if (__builtin_expect(!ranges_overlap(&accesses[i], &accesses[j]), 1)) continue;
-            if (ROTA_ACCESS_MODE(&accesses[i]) == ROTA_READ && ROTA_ACCESS_MODE(&accesses[j]) == ROTA_READ)
-                continue;
+            const bool writes_i = ROTA_ACCESS_MODE(&accesses[i]) != ROTA_READ,
+                       writes_j = ROTA_ACCESS_MODE(&accesses[j]) != ROTA_READ;
+            if (!writes_i && !writes_j) continue;
+            if (writes_i && writes_j && kernel && kernel->flags & ROTA_KERNEL_INTERLEAVED) continue;
             bool same = ROTA_ACCESS_OFFSET(&accesses[i]) == ROTA_ACCESS_OFFSET(&accesses[j]) &&
                         accesses[i].size_bytes == accesses[j].size_bytes;
             if (same && kernel) {

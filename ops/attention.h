@@ -5,7 +5,9 @@
 
 #include "ops/kernels.h"
 
-/* Places of the operands of rota_kernel_attention_backward. */
+/* Places of the operands of rota_kernel_attention_backward. Where q, k and v lie between one another in one
+ * tensor (columns of one product), dq, dk and dv do too, and fill it: each is WRITE, dq's range is that of
+ * all three, and the flags say that dk and dv have gaps. */
 enum {
     ROTA_ATTENTION_BACKWARD_Q,
     ROTA_ATTENTION_BACKWARD_K,

@@ -4,6 +4,7 @@
 #include "base/given.h"
 
 #include <stdlib.h>
+#include "ops/fuse_patterns.h"
 #include "ops/fuse_run.h"
 
 /* Nodes that may stand between two of a run. */
@@ -54,8 +55,23 @@ static rota_status walk(rota_rewriter *rewriter, uint64_t count, rota_fuse_run *
     return rota_fuse_run_end(run, rewriter);
 }
 
+/* Those that replace a few nodes; copies first, whose buffers the others then don't meet. */
+static rota_status fuse_patterns(rota_rewriter *rewriter) {
+    static rota_status (*const patterns[])(rota_rewriter *, const rota_fuse_index *) = {rota_fuse_copies,
+                                                                                        rota_fuse_losses};
+    rota_status status = ROTA_OK;
+    for (uint32_t i = 0; i < sizeof patterns / sizeof *patterns && status == ROTA_OK; i++) {
+        rota_fuse_index index;
+        status = rota_fuse_index_make(rewriter, &index);
+        if (status == ROTA_OK) status = patterns[i](rewriter, &index);
+        rota_fuse_index_free(&index);
+    }
+    return status;
+}
+
 static rota_status fuse(void *user, rota_rewriter *rewriter) {
     (void)user;
+    ROTA_TRY(fuse_patterns(rewriter));
     const uint64_t count = rota_rewriter_node_count(rewriter);
     bool any = false;
     ROTA_TRY(any_fusable(rewriter, count, &any));

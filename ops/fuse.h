@@ -11,6 +11,10 @@
  * made for it, at the place of its last node; what later nodes read of its results stays written, the rest is
  * not. Nodes that rota_node_after names, and what other nodes touch in between, end a run.
  *
+ * Before that, a plain copy of a whole transient buffer goes where nobody reads the original after the copy is
+ * written again; and on CUDA devices a cross entropy of 16-bit scores and its gradient in their place are one
+ * node, where the gradient is of the loss itself: its sums have another order than those of the two nodes.
+ *
  * Results are those of the nodes one by one, bit for bit on the CPU; on GPUs too wherever the compiler that
  * makes the kernel at run time takes the same instructions for a function as the one that built rota did, and
  * else to that function's rounding. On CUDA devices the kernels are compiled by NVRTC, once for each form of

@@ -324,6 +324,43 @@ rota_status rota_gradient_target(rota_tape *tape, const rota_tensor *x, rota_ten
     return ranges_insert(tape, region, begin, end);
 }
 
+/* Whether they are every byte from the first's beginning to the last one's end, each once. */
+static bool fill_a_range(const rota_tensor *const *xs, uint32_t count, uint64_t *out_begin, uint64_t *out_end) {
+    uint64_t bytes = 0;
+    *out_begin = rota_tensor_begin(xs[0]);
+    *out_end = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t begin = rota_tensor_begin(xs[i]), end = begin + rota_tensor_extent_bytes(xs[i]);
+        if (rota_tensor_root(xs[i]) != rota_tensor_root(xs[0]) || rota_gradient_folds(xs[i])) return false;
+        for (uint32_t j = 0; j < i; j++)
+            if (!rota_tensors_disjoint(xs[i], xs[j])) return false;
+        if (begin < *out_begin) return false;
+        if (end > *out_end) *out_end = end;
+        bytes += rota_tensor_count(xs[i]) * rota_dtype_bytes(xs[i]->dtype);
+    }
+    return bytes == *out_end - *out_begin;
+}
+
+rota_status rota_gradient_targets(rota_tape *tape, const rota_tensor *const *xs, uint32_t count,
+                                  rota_tensor *out_dx, bool *out_together) {
+    rota_gradient_region *region, *first = NULL;
+    uint64_t begin, end;
+    *out_together = false;
+    if (!fill_a_range(xs, count, &begin, &end)) return ROTA_OK;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!rota_gradient_wanted(tape, xs[i])) return ROTA_OK;
+        ROTA_TRY(region_of(tape, xs[i], &region));
+        if (!region || (first && region != first)) return ROTA_OK;
+        first = region;
+        out_dx[i] = mirror(region, xs[i]);
+        if (!is_fresh(region, &out_dx[i]) || out_dx[i].offset_bytes % 4 != 0) return ROTA_OK;
+    }
+    if ((out_dx[0].offset_bytes + end - begin) % 4 != 0) return ROTA_OK;
+    *out_together = true;
+    for (uint32_t i = 0; i < count; i++) ROTA_TRY(add_view(tape, first, &out_dx[i]));
+    return ranges_insert(tape, first, begin, end);
+}
+
 /* ---- Adding ---- */
 
 /* A view that repeats elements is a broadcast of the view that doesn't. */

@@ -206,17 +206,50 @@ static rota_status put_back(rota_tape *tape, const rota_tensor *dx, const rota_t
     return target->buffer ? rota_record_strided(tape, dx, target, 1.0f, false) : ROTA_OK;
 }
 
+/* Queries, keys and values that lie side by side in one tensor, as a product makes them: their gradients are
+ * written by one node, each between the others. *out_together: whether they are so. */
+static rota_status side_by_side(rota_tape *tape, const rota_op_use *use, const backward_operands *o,
+                                destination to[3], bool *out_together) {
+    const rota_tensor *const read[] = {&o->q, &o->k, &o->v};
+    const rota_tensor *const x[] = {&use->inputs[0], &use->inputs[1], &use->inputs[2]};
+    rota_tensor dx[3];
+    *out_together = false;
+    for (uint32_t i = 0; i < 3; i++)
+        if (read[i]->buffer != x[i]->buffer || !same_strides(read[i], x[i])) return ROTA_OK;
+    ROTA_TRY(rota_gradient_targets(tape, x, 3, dx, out_together));
+    for (uint32_t i = 0; *out_together && i < 3; i++) to[i] = (destination){.dx = dx[i], .direct = true};
+    return ROTA_OK;
+}
+
+/* Where they lie side by side, dq's range is that of all three: the first kernel of those that are elsewhere
+ * in the node's place writes it, and the next adds to what is there. */
+static void range_of_all(const destination to[3], rota_access accesses[3], uint32_t *flags) {
+    uint64_t end = 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        accesses[i] = rota_tensor_access(&to[i].dx, ROTA_WRITE);
+        const uint64_t own = to[i].dx.offset_bytes + accesses[i].size_bytes;
+        if (own > end) end = own;
+    }
+    accesses[0].size_bytes = end - to[0].dx.offset_bytes;
+    *flags |= ROTA_ATTENTION_DK_GAPS | ROTA_ATTENTION_DV_GAPS;
+}
+
 /* All three gradients by one node. */
 static rota_status record_backward(rota_tape *tape, const rota_op_use *use, const backward_operands *o) {
     rota_attention_backward_params params = o->params;
-    destination dq, dk, dv;
-    rota_tensor v_target, q_target;
-    ROTA_TRY(destination_of(tape, &use->inputs[0], &o->q, &dq));
-    ROTA_TRY(destination_of(tape, &use->inputs[1], &o->k, &dk));
-    ROTA_TRY(destination_of(tape, &use->inputs[2], &o->v, &dv));
-    ROTA_TRY(keep_apart(tape, &dv.dx, (const rota_tensor *[]){&dk.dx}, 1, &v_target));
-    ROTA_TRY(keep_apart(tape, &dq.dx, (const rota_tensor *[]){&dk.dx, &dv.dx}, 2, &q_target));
-    const rota_access accesses[] = {
+    destination to[3];
+    rota_tensor v_target = {0}, q_target = {0};
+    bool together;
+    ROTA_TRY(side_by_side(tape, use, o, to, &together));
+    if (!together) {
+        ROTA_TRY(destination_of(tape, &use->inputs[0], &o->q, &to[0]));
+        ROTA_TRY(destination_of(tape, &use->inputs[1], &o->k, &to[1]));
+        ROTA_TRY(destination_of(tape, &use->inputs[2], &o->v, &to[2]));
+        ROTA_TRY(keep_apart(tape, &to[2].dx, (const rota_tensor *[]){&to[1].dx}, 1, &v_target));
+        ROTA_TRY(keep_apart(tape, &to[0].dx, (const rota_tensor *[]){&to[1].dx, &to[2].dx}, 2, &q_target));
+    }
+    const rota_tensor *dq = &to[0].dx, *dk = &to[1].dx, *dv = &to[2].dx;
+    rota_access accesses[] = {
         rota_tensor_access(&o->q, ROTA_READ),
         rota_tensor_access(&o->k, ROTA_READ),
         rota_tensor_access(&o->v, ROTA_READ),
@@ -224,22 +257,22 @@ static rota_status record_backward(rota_tape *tape, const rota_op_use *use, cons
         rota_tensor_access(&o->dy, ROTA_READ),
         rota_tensor_access(&use->outputs[1], ROTA_READ),
         rota_tensor_write(&o->stats),
-        rota_tensor_write(&dq.dx),
-        rota_tensor_write(&dk.dx),
-        rota_tensor_write(&dv.dx),
+        rota_tensor_write(dq),
+        rota_tensor_write(dk),
+        rota_tensor_write(dv),
     };
     static const uint32_t gaps[] = {ROTA_ATTENTION_DQ_GAPS, ROTA_ATTENTION_DK_GAPS, ROTA_ATTENTION_DV_GAPS};
+    if (together) range_of_all(to, accesses + ROTA_ATTENTION_BACKWARD_DQ, &params.flags);
     for (uint32_t i = 0; i < 3; i++)
         if (accesses[ROTA_ATTENTION_BACKWARD_DQ + i].mode == ROTA_READWRITE) params.flags |= gaps[i];
-    if (lie_even((const rota_tensor *[]){&o->q, &o->k, &o->v, &o->y, &o->dy, &use->outputs[1], &dq.dx, &dk.dx,
-                                         &dv.dx},
+    if (lie_even((const rota_tensor *[]){&o->q, &o->k, &o->v, &o->y, &o->dy, &use->outputs[1], dq, dk, dv},
                  9))
         params.flags |= ROTA_ATTENTION_ALIGNED_16;
     ROTA_TRY(rota_tape_kernel(tape, &rota_kernel_attention_backward, accesses,
                               ROTA_ATTENTION_BACKWARD_OPERANDS, &params, NULL, 0));
-    ROTA_TRY(put_back(tape, &dv.dx, &v_target));
-    ROTA_TRY(put_back(tape, &dq.dx, &q_target));
-    return finish(tape, use, 0, 3, (const destination[]){dq, dk, dv});
+    ROTA_TRY(put_back(tape, dv, &v_target));
+    ROTA_TRY(put_back(tape, dq, &q_target));
+    return finish(tape, use, 0, 3, to);
 }
 
 /* Some of the gradients: the kernels that those need. */

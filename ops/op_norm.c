@@ -11,7 +11,7 @@ enum { DX = 4 };
  * which has some columns of a chunk, all have one, and as many as leave few partials to add up. */
 #define CHUNK_LEAST 8
 #define CHUNK_MOST 64
-#define CHUNKS 1024
+#define CHUNKS 512
 
 static uint64_t chunk_of(uint64_t rows) {
     const uint64_t chunk = rows / CHUNKS / CHUNK_LEAST * CHUNK_LEAST;

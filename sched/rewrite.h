@@ -20,13 +20,15 @@ typedef struct rota_node_view {
     uint32_t groups[3];
     rota_placement placement;
     bool ordered; /* it stands in a rota_node_after */
+    bool is_fill; /* of the words of its access with `pattern` */
+    uint32_t pattern;
 } rota_node_view;
 #define ROTA_NODE_VIEW(...) ROTA_SIZED(rota_node_view, __VA_ARGS__)
 
 /* Where a node is going to run, as far as a rewrite can know. */
 typedef struct rota_rewrite_target {
     size_t struct_size; /* sizeof, by ROTA_REWRITE_TARGET() */
-    bool known; /* false: the plan is only analysed, there is no device */
+    bool known;         /* false: the plan is only analysed, there is no device */
     rota_exec_kind kind;
     uint32_t features;            /* rota_device_feature bits */
     const rota_cuda_target *cuda; /* of a CUDA device, else NULL; lives as long as the device is open */

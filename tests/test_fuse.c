@@ -2,6 +2,7 @@
  * fused node may be in place of. */
 #include "tests/support.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -227,6 +228,137 @@ static void the_cuda_executor_gives_the_same_bits(void **state) {
 }
 #endif
 
+#ifdef ROTA_HAVE_CUDA
+/* ---- A loss and its gradient in one node ---- */
+
+enum { LOSS_ROWS = 5, LOSS_CLASSES = 13, LOSS_PITCH = 16 };
+static int losses_at_once;
+
+static float of_bf16(uint16_t bits) {
+    const uint32_t word = (uint32_t)bits << 16;
+    float value;
+    memcpy(&value, &word, sizeof value);
+    return value;
+}
+
+static uint16_t to_bf16(float value) {
+    uint32_t word;
+    memcpy(&word, &value, sizeof word);
+    return (uint16_t)((word + 0x7FFFu + (word >> 16 & 1)) >> 16);
+}
+
+/* What the kernel of the CUDA image does, for the stand-in, in f64. */
+static rota_status loss_in_place(const rota_kernel_call *call) {
+    const rota_cross_entropy_params *p = call->params;
+    uint16_t *logits = call->operands[0];
+    const int32_t *labels = call->operands[1];
+    float *losses = call->operands[2], *lse = call->operands[3];
+    uint32_t counted = 0;
+    for (uint32_t r = 0; r < p->rows; r++) counted += labels[r] != p->ignored;
+    for (uint32_t r = 0; r < p->rows; r++, logits += p->pitch) {
+        double sum = 0;
+        for (uint32_t c = 0; c < p->classes; c++) sum += exp((double)of_bf16(logits[c]));
+        const bool ignored = labels[r] == p->ignored;
+        lse[r] = (float)log(sum);
+        losses[r] = ignored ? 0.0f : (float)(log(sum) - (double)of_bf16(logits[labels[r]]));
+        for (uint32_t c = 0; c < p->pitch; c++) {
+            const double share = c < p->classes ? exp((double)of_bf16(logits[c])) / sum : 0;
+            const double hot = (int32_t)c == labels[r] ? 1 : 0;
+            logits[c] = to_bf16(ignored || c >= p->classes ? 0.0f : (float)((share - hot) / counted));
+        }
+    }
+    losses_at_once++;
+    return ROTA_OK;
+}
+
+/* times: what gradients are of is the loss times this; the gradient by the scores' input goes to out_grad. */
+static void run_loss(rota_runtime *runtime, rota_device *device, float times, float *out_loss,
+                     uint16_t out_grad[LOSS_ROWS * LOSS_PITCH]) {
+    static const int32_t labels[LOSS_ROWS] = {3, 12, ROTA_IGNORED_LABEL, 0, 7};
+    uint16_t x[LOSS_ROWS * LOSS_PITCH];
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_tape *tape;
+    rota_plan *plan;
+    rota_args *args;
+    rota_ticket ticket;
+    rota_tensor in, label, logits, loss, of, grad = ROTA_TENSOR_NONE, out[2];
+    for (int i = 0; i < LOSS_ROWS * LOSS_PITCH; i++) x[i] = to_bf16((float)(i * 7 % 23) * 0.125f - 1.0f);
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_graph_fuse(graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    assert_ok(rota_tape_create(recorder, NULL, &tape));
+    assert_ok(
+        rota_tape_tensor(tape, ROTA_BUFFER_INPUT, "x", ROTA_BF16, ROTA_SHAPE(LOSS_ROWS, LOSS_PITCH), &in));
+    assert_ok(rota_tape_tensor(tape, ROTA_BUFFER_INPUT, "labels", ROTA_I32, ROTA_SHAPE(LOSS_ROWS), &label));
+    assert_ok(rota_op_scale(tape, in, ROTA_PLAIN(2), &logits));
+    assert_ok(rota_op_classifier(
+        tape, logits, label,
+        &ROTA_CLASSIFIER(.ignored = ROTA_IGNORED_LABEL, .classes = LOSS_CLASSES, .in_place = true), &loss));
+    of = loss;
+    if (times != 1.0f) assert_ok(rota_op_scale(tape, loss, ROTA_PLAIN((double)times), &of));
+    assert_ok(rota_backward(tape, of, &in, 1, &grad, NULL));
+    assert_ok(rota_tape_tensor(tape, ROTA_BUFFER_OUTPUT, "loss", ROTA_F32, ROTA_SHAPE(1), &out[0]));
+    assert_ok(rota_tape_tensor(tape, ROTA_BUFFER_OUTPUT, "grad", ROTA_BF16, ROTA_SHAPE(LOSS_ROWS, LOSS_PITCH),
+                               &out[1]));
+    assert_ok(rota_op_copy_into(tape, loss, out[0]));
+    assert_ok(rota_op_copy_into(tape, grad, out[1]));
+    rota_tape_destroy(tape);
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(runtime, graph,
+                           &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .certify = true),
+                           &plan));
+    assert_ok(rota_args_create(plan, &args));
+    assert_ok(rota_args_set_input(args, in.buffer, x, sizeof x, false));
+    assert_ok(rota_args_set_input(args, label.buffer, labels, sizeof labels, false));
+    assert_ok(rota_args_set_output(args, out[0].buffer, out_loss, sizeof *out_loss));
+    assert_ok(rota_args_set_output(args, out[1].buffer, out_grad, sizeof(uint16_t) * LOSS_ROWS * LOSS_PITCH));
+    assert_ok(rota_submit_wait(plan, args, PATIENCE_NS, &ticket));
+    assert_ok(rota_wait(ticket, PATIENCE_NS));
+    rota_args_release(args);
+    rota_plan_release(plan);
+    rota_graph_release(graph);
+}
+
+/* On CUDA, where gradients are of the loss itself, and nowhere else. */
+static void a_loss_and_its_gradient_are_one_node(void **state) {
+    (void)state;
+    static const rota_kernel at_once = {.name = "cross_entropy_in_place",
+                                        .operand_count = 4,
+                                        .param_bytes = sizeof(rota_cross_entropy_params),
+                                        .cpu = {.fn = loss_in_place},
+                                        .cuda = {.entry = "cross_entropy_in_place"}};
+    uint32_t count;
+    const rota_kernel *const *kernels = rota_kernel_table(&count);
+    if (!rota_kernels_have_cuda_images()) {
+        print_message("skipped: no CUDA images were built\n");
+        return;
+    }
+    cuda_stub_start(7, 1);
+    for (uint32_t k = 0; k < count; k++)
+        if (kernels[k]->cuda.entry) cuda_stub_kernel(kernels[k]);
+    cuda_stub_kernel(&at_once);
+    rota_runtime *runtime;
+    rota_device *devices[2];
+    assert_ok(rota_runtime_open(NULL, &runtime));
+    assert_ok(rota_device_open(runtime, "cpu", &devices[0]));
+    assert_ok(rota_device_open(runtime, "cuda:0", &devices[1]));
+    for (int scaled = 0; scaled < 2; scaled++) {
+        float loss[2];
+        uint16_t grad[2][LOSS_ROWS * LOSS_PITCH];
+        losses_at_once = 0;
+        for (int d = 0; d < 2; d++) run_loss(runtime, devices[d], scaled ? 0.5f : 1.0f, &loss[d], grad[d]);
+        assert_int_equal(losses_at_once, !scaled);
+        assert_true(fabsf(loss[0] - loss[1]) < 1e-5f);
+        for (int i = 0; i < LOSS_ROWS * LOSS_PITCH; i++)
+            assert_true(fabsf(of_bf16(grad[0][i]) - of_bf16(grad[1][i])) <=
+                        0.01f * fabsf(of_bf16(grad[0][i])));
+    }
+    assert_ok(rota_runtime_close(runtime, PATIENCE_NS));
+    cuda_stub_stop();
+}
+#endif
+
 static void cuda_gives_the_same_bits(void **state) {
     (void)state;
     a_real_device_gives_the_same_bits("cuda:0", 30);
@@ -359,6 +491,31 @@ static void long_chains_become_several(void **state) {
     expect(end_small(&s), 4, 27); /* of at most 8, as many as Vulkan has room for */
 }
 
+/* A copy whose original nobody reads once the copy is changed: the copy's users take the original. */
+static void a_copy_that_nobody_needs_goes(void **state) {
+    (void)state;
+    small s = begin_small();
+    rota_tensor t, copy, sums;
+    assert_ok(rota_op_softmax(s.tape, s.x, &t));
+    assert_ok(rota_op_copy(s.tape, t, &copy));
+    assert_ok(rota_op_sum(s.tape, t, 1, true, &sums)); /* still the same in both */
+    assert_ok(rota_op_softmax_into(s.tape, copy, copy));
+    assert_ok(rota_op_log_softmax_into(s.tape, copy, s.y));
+    expect(end_small(&s), 4, 1);
+}
+
+static void a_copy_of_what_is_read_later_stays(void **state) {
+    (void)state;
+    small s = begin_small();
+    rota_tensor t, copy, sums;
+    assert_ok(rota_op_softmax(s.tape, s.x, &t));
+    assert_ok(rota_op_copy(s.tape, t, &copy));
+    assert_ok(rota_op_softmax_into(s.tape, copy, copy));
+    assert_ok(rota_op_sum(s.tape, t, 1, true, &sums)); /* of what was there before */
+    assert_ok(rota_op_mul_into(s.tape, copy, sums, s.y));
+    expect(end_small(&s), 5, 0);
+}
+
 /* What the source of a program's CUDA kernel compiles to is judged on a device; that it compiles, here. */
 static void cuda_sources_compile(void **state) {
     (void)state;
@@ -401,12 +558,15 @@ int main(void) {
         cmocka_unit_test(an_order_without_data_ends_a_run),
         cmocka_unit_test(other_counts_and_unrelated_nodes_stay_apart),
         cmocka_unit_test(long_chains_become_several),
+        cmocka_unit_test(a_copy_that_nobody_needs_goes),
+        cmocka_unit_test(a_copy_of_what_is_read_later_stays),
         cmocka_unit_test(the_cpu_gives_the_same_bits),
         cmocka_unit_test(the_adversary_gives_the_same_bits),
         cmocka_unit_test(cuda_sources_compile),
         cmocka_unit_test(vulkan_gives_the_same_bits),
 #ifdef ROTA_HAVE_CUDA
         cmocka_unit_test(the_cuda_executor_gives_the_same_bits),
+        cmocka_unit_test(a_loss_and_its_gradient_are_one_node),
 #endif
         cmocka_unit_test(cuda_gives_the_same_bits),
     };

@@ -48,6 +48,58 @@ static void attention_of_slices_is_attention(void **state) {
     }
 }
 
+/* Counts the nodes that only move or fill memory. */
+static rota_status count_moves(void *user, rota_rewriter *rewriter) {
+    uint32_t *count = user;
+    for (uint64_t n = 0; n < rota_rewriter_node_count(rewriter); n++) {
+        rota_node_view view = ROTA_NODE_VIEW();
+        ROTA_TRY(rota_rewriter_view(rewriter, n, &view));
+        *count += !view.kernel || strcmp(view.kernel->name, "copy_strided") == 0;
+    }
+    return ROTA_OK;
+}
+
+/* Side by side in one tensor, whose gradient is then written by one node, without copies or zeroes; not where
+ * one of them is used once more, for which it is added to. */
+static void gradients_side_by_side_are_written_at_once(void **state) {
+    (void)state;
+    enum { B = 2, T = 5, H = 2, D = 4, C = H * D };
+    static float x[B * T * 3 * C], weights[B * T * C];
+    make_weights(B * T * 3 * C, x);
+    make_weights(B * T * C, weights);
+    uint32_t moves[2] = {0};
+    for (int twice = 0; twice < 2; twice++) {
+        op_kit kit;
+        op_kit_open(&kit);
+        rota_tensor p = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(B, T, 3 * C), x), all, part[3], y, loss;
+        rota_tensor w = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(B, H, T, D), weights),
+                    grad = ROTA_TENSOR_NONE;
+        assert_ok(rota_op_scale(kit.tape, p, ROTA_PLAIN(2), &all));
+        for (uint32_t i = 0; i < 3; i++) {
+            assert_ok(rota_tensor_slice(&all, 2, i * C, C, &part[i]));
+            assert_ok(rota_tensor_reshape(&part[i], ROTA_SHAPE(B, T, H, D), &part[i]));
+            assert_ok(rota_tensor_transpose(&part[i], 1, 2, &part[i]));
+        }
+        assert_ok(rota_op_attention(kit.tape, part[0], part[1], part[2], true, 0, &y));
+        assert_ok(rota_op_mul(kit.tape, y, w, &y));
+        loss = total(&kit, y);
+        if (twice) {
+            rota_tensor squares;
+            assert_ok(rota_op_mul(kit.tape, part[2], part[2], &squares));
+            assert_ok(rota_op_add(kit.tape, loss, total(&kit, squares), &loss));
+        }
+        assert_ok(rota_backward(kit.tape, loss, &p, 1, &grad, NULL));
+        const uint32_t output = op_kit_output(&kit, grad);
+        assert_ok(rota_graph_add_rewrite(kit.graph, count_moves, &moves[twice]));
+        op_kit_run(&kit);
+        assert_true(op_kit_f32(&kit, output)[0] == op_kit_f32(&kit, output)[0]);
+        op_kit_close(&kit);
+    }
+    assert_true(moves[0] < moves[1]);
+    assert_int_equal(moves[0],
+                     3); /* y as it lies for its gradient, the loss's own gradient, and the output */
+}
+
 /* The gradient of a weight that all batches share is summed over so many rows that it is summed up in parts,
  * where their number allows it: 2^4 * 5 * 103 rows, and a prime number of them. It may be added to what there
  * is. */
@@ -403,6 +455,7 @@ static void gradients_cross_dtypes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attention_of_slices_is_attention),
+        cmocka_unit_test(gradients_side_by_side_are_written_at_once),
         cmocka_unit_test(long_sums_of_a_weight_are_whole),
         cmocka_unit_test(a_classifier_keeps_its_gradient_in_place),
         cmocka_unit_test(a_classifier_leaves_no_logits_to_others),

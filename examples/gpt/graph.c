@@ -106,10 +106,16 @@ rota_status gpt_record_qkv(gpt_recording *r, uint64_t layer, rota_tensor x, rota
     snprintf(name, sizeof name, "layer %" PRIu64 " attention", layer);
     ROTA_TRY(gpt_record_part(r, name));
     ROTA_TRY(norm(r, x, gpt_place(layer, GPT_NORM1), &h));
-    /* Three products, not one whose result is sliced: gradients of slices that lie within one another's rows
-     * would have to be put together from copies, over memory zeroed before. */
+    if (r->dropout) { /* gradients of what attend_dropping reads are added to slices one by one */
+        for (uint64_t i = 0; i < 3; i++) {
+            ROTA_TRY(linear_columns(r, what[i], h, gpt_place(layer, GPT_QKV), i * dim, dim, &qkv[i]));
+            ROTA_TRY(head_view(r, &qkv[i], &qkv[i]));
+        }
+        return ROTA_OK;
+    }
+    ROTA_TRY(linear(r, "queries, keys and values", h, gpt_place(layer, GPT_QKV), &h));
     for (uint64_t i = 0; i < 3; i++) {
-        ROTA_TRY(linear_columns(r, what[i], h, gpt_place(layer, GPT_QKV), i * dim, dim, &qkv[i]));
+        ROTA_TRY(rota_tensor_slice(&h, 2, i * dim, dim, &qkv[i]));
         ROTA_TRY(head_view(r, &qkv[i], &qkv[i]));
     }
     return ROTA_OK;

@@ -7,8 +7,9 @@
 #include "ops/cuda/attention_choice.h"
 
 /* Backward in a fixed order keeps 2 bytes for each score in its workspace (cuDNN pads both lengths to whole
- * tiles). What goes beyond this is computed piece by piece, one after the other. */
-#define SCORES_BYTES_MAX (UINT64_C(1) << 28)
+ * tiles). What goes beyond this is computed piece by piece, one after the other, each with a tail of its own.
+ */
+#define SCORES_BYTES_MAX (UINT64_C(1) << 30)
 #define TILE 128u
 #define ELEMENT_BYTES 2u
 

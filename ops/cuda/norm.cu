@@ -60,9 +60,17 @@ template <bool HALF, bool BLOCK, int W, bool LAYER, bool RESIDUAL, typename A> R
     stats[LAYER ? 2 * t.row + 1 : t.row] = rstd;
 }
 
-/* layernorm of 16-bit rows of whole vectors that a warp's registers hold, K vectors a lane: a warp has several rows, and loads
- * the next one before it calculates. */
-template <uint32_t K, typename A> ROTA_DEVICE void layernorm_rows(const A &args) {
+/* The compiler takes what follows for other bits: it does not keep in registers, over a reduction, what is quickly made of them
+ * again. */
+template <uint32_t K> ROTA_DEVICE void forget(uint4 (&bits)[K]) {
+#pragma unroll
+    for (uint32_t k = 0; k < K; k++) asm volatile("" : "+r"(bits[k].x), "+r"(bits[k].y), "+r"(bits[k].z), "+r"(bits[k].w));
+}
+
+/* layernorm of 16-bit rows of whole vectors that a warp's registers hold, K vectors a lane, as they lie in memory: what they
+ * are as f32 is made anew in each pass, and weights come from the caches, so that many warps fit on a multiprocessor. A warp has
+ * several rows, and loads the next one before it calculates. */
+template <uint32_t K, bool WHOLE, typename A> ROTA_DEVICE void layernorm_rows_of(const A &args) {
     using array = values<true>;
     constexpr uint32_t W = array::VECTOR, WARPS = ROTA_CUDA_THREADS / 32, SPAN = 32 * W;
     const rota_norm_params &p = args.params;
@@ -70,17 +78,11 @@ template <uint32_t K, typename A> ROTA_DEVICE void layernorm_rows(const A &args)
     const array x(rota_operand<const void>(args, 0), 0, p.dtype), y(rota_operand<void>(args, 3), 0, p.dtype);
     const array weight(rota_operand<const void>(args, 1), 0, p.dtype), bias(rota_operand<const void>(args, 2), 0, p.dtype);
     float *stats = rota_operand<float>(args, 4);
-    const bool whole = x.aligned() && y.aligned() && (!has_weight || weight.aligned()) && (!has_bias || bias.aligned());
+    constexpr bool whole = WHOLE;
     const uint32_t lane = threadIdx.x % 32, column = lane * W, dim = p.dim;
     const uint64_t rows_of_block = static_cast<uint64_t>(rota_cuda_norm_rows(p.rows)) * WARPS;
     const uint64_t begin = rota_group_index() * rows_of_block, end = min(begin + rows_of_block, static_cast<uint64_t>(p.rows));
-    uint4 weights[K], biases[K], next[K];
-#pragma unroll
-    for (uint32_t k = 0; k < K; k++) {
-        if (column + k * SPAN >= dim) continue;
-        if (has_weight) weights[k] = weight.fetch(column + k * SPAN, whole);
-        if (has_bias) biases[k] = bias.fetch(column + k * SPAN, whole);
-    }
+    uint4 now[K], next[K];
     auto fetch = [&](uint64_t row) {
 #pragma unroll
         for (uint32_t k = 0; k < K; k++)
@@ -92,42 +94,59 @@ template <uint32_t K, typename A> ROTA_DEVICE void layernorm_rows(const A &args)
     if (row < end) fetch(row);
     for (; row < end; row += WARPS) {
         const uint64_t first = row * dim + column;
-        pack<W> value[K];
 #pragma unroll
-        for (uint32_t k = 0; k < K; k++)
-            if (column + k * SPAN < dim) value[k] = x.open(next[k]);
+        for (uint32_t k = 0; k < K; k++) now[k] = next[k];
         if (row + WARPS < end) fetch(row + WARPS);
         float mean = 0.0f, squares = 0.0f;
 #pragma unroll
-        for (uint32_t k = 0; k < K; k++)
+        for (uint32_t k = 0; k < K; k++) {
+            if (column + k * SPAN >= dim) continue;
+            const pack<W> value = x.open(now[k]);
 #pragma unroll
-            for (uint32_t j = 0; j < W; j++)
-                if (column + k * SPAN < dim) mean += value[k].v[j];
+            for (uint32_t j = 0; j < W; j++) mean += value.v[j];
+        }
+        forget(now);
         mean = t.sum(mean) * inverse;
 #pragma unroll
-        for (uint32_t k = 0; k < K; k++)
+        for (uint32_t k = 0; k < K; k++) {
+            if (column + k * SPAN >= dim) continue;
+            const pack<W> value = x.open(now[k]);
 #pragma unroll
-            for (uint32_t j = 0; j < W; j++)
-                if (column + k * SPAN < dim) squares = fmaf(value[k].v[j] - mean, value[k].v[j] - mean, squares);
+            for (uint32_t j = 0; j < W; j++) squares = fmaf(value.v[j] - mean, value.v[j] - mean, squares);
+        }
+        forget(now);
         const float rstd = 1.0f / sqrtf(t.sum(squares) * inverse + p.eps);
 #pragma unroll
         for (uint32_t k = 0; k < K; k++) {
             if (column + k * SPAN >= dim) continue;
-            pack<W> w, b;
-            if (has_weight) w = weight.open(weights[k]);
-            if (has_bias) b = bias.open(biases[k]);
+            pack<W> value = x.open(now[k]), w, b;
+            if (has_weight) w = weight.template load<W>(column + k * SPAN, whole);
+            if (has_bias) b = bias.template load<W>(column + k * SPAN, whole);
 #pragma unroll
             for (uint32_t j = 0; j < W; j++) {
-                value[k].v[j] = (value[k].v[j] - mean) * rstd;
-                if (has_weight) value[k].v[j] *= w.v[j];
-                if (has_bias) value[k].v[j] += b.v[j];
+                value.v[j] = (value.v[j] - mean) * rstd;
+                if (has_weight) value.v[j] *= w.v[j];
+                if (has_bias) value.v[j] += b.v[j];
             }
-            y.place(first + k * SPAN, y.close(value[k]), whole);
+            y.place(first + k * SPAN, y.close(value), whole);
         }
         if (lane != 0) continue;
         stats[2 * row] = mean;
         stats[2 * row + 1] = rstd;
     }
+}
+
+/* Whether all of these operands, or'ed together, lie at multiples of 16 bytes. */
+template <typename A, typename... I> ROTA_DEVICE bool all_aligned(const A &args, I... operands) {
+    return ((reinterpret_cast<uint64_t>(rota_operand<const void>(args, operands)) | ...) & 15u) == 0;
+}
+
+/* An absent weight or bias is bound to an operand that is read anyway. */
+template <uint32_t K, typename A> ROTA_DEVICE void layernorm_rows(const A &args) {
+    if (all_aligned(args, 0, 1, 2, 3))
+        layernorm_rows_of<K, true>(args);
+    else
+        layernorm_rows_of<K, false>(args);
 }
 
 /* run<K>: K vectors of 16 bytes a lane, for what rota_cuda_norm_by_vectors says. */
@@ -152,7 +171,7 @@ template <bool HALF, bool BLOCK, int W, typename A> ROTA_DEVICE void residual_la
 template <bool HALF, bool BLOCK, int W, typename A> ROTA_DEVICE void rmsnorm_row(const A &args) {
     norm_row<HALF, BLOCK, W, false, false>(args);
 }
-ROTA_KERNEL(layernorm, 5, rota_norm_params, ROTA_CUDA_ROW_THREADS) {
+ROTA_KERNEL_BLOCKS(layernorm, 5, rota_norm_params, ROTA_CUDA_ROW_THREADS, 3) {
     if (rota_cuda_norm_by_vectors(&args.params))
         ROTA_BY_VECTORS(args.params.dim, layernorm_rows, args);
     else
@@ -265,7 +284,7 @@ ROTA_KERNEL(rmsnorm_backward_weight, 4, rota_norm_params, ROTA_CUDA_THREADS) { n
 
 /* Both of the above in one pass. A block has a chunk of rows, dealt to its warps in turns; of each row a lane has the same
  * columns, K vectors, whose sums it keeps in registers, and in the end the warps' sums are added up in their order. */
-template <uint32_t K, bool LAYER, typename A> ROTA_DEVICE void norm_gradient_block(const A &args, float *shared) {
+template <uint32_t K, bool LAYER, bool WHOLE, typename A> ROTA_DEVICE void norm_gradient_block(const A &args, float *shared) {
     using array = values<true>;
     constexpr uint32_t W = array::VECTOR, WARPS = ROTA_CUDA_THREADS / 32, SPAN = 32 * W;
     const rota_norm_params &p = args.params;
@@ -277,19 +296,18 @@ template <uint32_t K, bool LAYER, typename A> ROTA_DEVICE void norm_gradient_blo
     const array x(rota_operand<const void>(args, 0), 0, p.dtype), dy(rota_operand<const void>(args, 3), 0, p.dtype);
     const array weight(rota_operand<const void>(args, 1), 0, p.dtype), dx(rota_operand<void>(args, 4), 0, p.dtype);
     const float *stats = rota_operand<const float>(args, 2);
-    const bool whole = x.aligned() && dy.aligned() && dx.aligned() && (!has_weight || weight.aligned());
+    constexpr bool whole = WHOLE;
     const row_threads<false> t;
     const float inverse = 1.0f / static_cast<float>(dim);
     pack<W> sum[K] = {}, sum_h[K] = {};
     for (uint64_t row = begin + warp; row < end; row += WARPS) {
         const uint64_t first = row * dim + column;
-        uint4 xs[K], dys[K], before[K];
+        uint4 xs[K], dys[K];
 #pragma unroll
         for (uint32_t k = 0; k < K; k++) {
             if (column + k * SPAN >= dim) continue;
             xs[k] = x.fetch(first + k * SPAN, whole);
             dys[k] = dy.fetch(first + k * SPAN, whole);
-            if (add) before[k] = dx.fetch(first + k * SPAN, whole);
         }
         const float mean = LAYER ? stats[2 * row] : 0.0f, rstd = stats[LAYER ? 2 * row + 1 : row];
         float total = 0.0f, total_h = 0.0f;
@@ -309,6 +327,8 @@ template <uint32_t K, bool LAYER, typename A> ROTA_DEVICE void norm_gradient_blo
                 total_h = fmaf(g.v[j], h, total_h);
             }
         }
+        forget(xs);
+        forget(dys);
         total = LAYER ? t.sum(total) * inverse : 0.0f;
         total_h = t.sum(total_h) * inverse;
 #pragma unroll
@@ -317,7 +337,7 @@ template <uint32_t K, bool LAYER, typename A> ROTA_DEVICE void norm_gradient_blo
             const pack<W> value = x.open(xs[k]);
             pack<W> g = dy.open(dys[k]), w, b;
             if (has_weight) w = weight.open(weight.fetch(column + k * SPAN, whole));
-            if (add) b = dx.open(before[k]);
+            if (add) b = dx.template load<W>(first + k * SPAN, whole);
 #pragma unroll
             for (uint32_t j = 0; j < W; j++) {
                 if (has_weight) g.v[j] *= w.v[j];
@@ -346,11 +366,17 @@ template <uint32_t K, bool LAYER, typename A> ROTA_DEVICE void norm_gradient_blo
     }
 }
 
+template <uint32_t K, bool LAYER, typename A> ROTA_DEVICE void norm_gradient(const A &args, float *shared) {
+    if (all_aligned(args, 0, 1, 3, 4))
+        norm_gradient_block<K, LAYER, true>(args, shared);
+    else
+        norm_gradient_block<K, LAYER, false>(args, shared);
+}
 template <uint32_t K, typename A> ROTA_DEVICE void layernorm_gradient_block(const A &args, float *shared) {
-    norm_gradient_block<K, true>(args, shared);
+    norm_gradient<K, true>(args, shared);
 }
 template <uint32_t K, typename A> ROTA_DEVICE void rmsnorm_gradient_block(const A &args, float *shared) {
-    norm_gradient_block<K, false>(args, shared);
+    norm_gradient<K, false>(args, shared);
 }
 #define ROTA_NORM_GRADIENT(name)                                                                             \
     ROTA_KERNEL_BLOCKS(name, 6, rota_norm_params, ROTA_CUDA_THREADS, 2) {                                    \

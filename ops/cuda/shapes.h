@@ -21,6 +21,8 @@ enum {
     /* A row up to this length is a warp's, a longer one a block's of so many threads. */
     ROTA_CUDA_WARP_ROW = 1024,
     ROTA_CUDA_ROW_THREADS = 256,
+    /* ... of a loss with its gradient in its place: two blocks a multiprocessor. */
+    ROTA_CUDA_LOSS_THREADS = 512,
     /* Columns of a block of a reduction along columns: of f32, and of 16 bits. */
     ROTA_CUDA_REDUCE_TILE = 32,
     ROTA_CUDA_REDUCE_TILE_HALF = 256,
@@ -68,8 +70,8 @@ ROTA_SHAPE_FN bool rota_cuda_norm_by_vectors(const rota_norm_params *p) {
 }
 /* ... layernorm: rows of a warp then, several where that leaves enough warps for a large device. */
 ROTA_SHAPE_FN uint32_t rota_cuda_norm_rows(uint32_t rows) {
-    const uint32_t share = rows / 4096;
-    return share < 1 ? 1 : share > 8 ? 8 : share;
+    const uint32_t share = rows / 8192;
+    return share < 1 ? 1 : share > 4 ? 4 : share;
 }
 ROTA_SHAPE_FN uint64_t rota_cuda_norm_blocks(const rota_norm_params *p) {
     if (!rota_cuda_norm_by_vectors(p)) return rota_cuda_row_blocks(p->rows, p->dim);

@@ -300,6 +300,19 @@ static rota_node handle_of(const rota_compiler *c, uint32_t node) {
     return (rota_node){c->info->lanes[lane]->lane, node - c->info->lane_first_node[lane]};
 }
 
+/* The node that does a merged node's work: what that was merged into may have been merged itself. All on the
+ * way are told, so that no way is walked twice. */
+static uint32_t merged_at_last(rota_compiler *c, uint32_t node) {
+    uint32_t last = node;
+    while (c->merged_into[last] != ROTA_NONE) last = c->merged_into[last];
+    while (node != last) {
+        const uint32_t next = c->merged_into[node];
+        c->merged_into[node] = last;
+        node = next;
+    }
+    return last;
+}
+
 /* Nodes that run again stand for the same node of the graph, whose operation stays the first. */
 static rota_status add_rewritten(rota_compiler *c, const rota_node_record **records) {
     const rota_recomputed *again = &c->recomputed;
@@ -316,7 +329,7 @@ static rota_status add_rewritten(rota_compiler *c, const rota_node_record **reco
     }
     for (uint32_t i = 0; c->merged_into && i < c->node_count; i++)
         if (c->merged_into[i] != ROTA_NONE)
-            c->info->operation_of_node[i] = c->info->operation_of_node[c->merged_into[i]];
+            c->info->operation_of_node[i] = c->info->operation_of_node[merged_at_last(c, i)];
     return ROTA_OK;
 }
 

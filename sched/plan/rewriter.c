@@ -69,6 +69,10 @@ static void view(rota_rewriter *rewriter, uint64_t position, rota_node_view *out
         out_view->params = rota_node_params(record);
         memcpy(out_view->groups, record->u.kernel.groups, sizeof out_view->groups);
     }
+    if (record->kind == ROTA_NODE_FILL) {
+        out_view->is_fill = true;
+        out_view->pattern = record->u.fill.pattern;
+    }
     out_view->bindings = rota_node_bindings(record);
     out_view->binding_count = record->binding_count;
     out_view->placement = (rota_placement){record->device_plus_1, record->queue_plus_1};

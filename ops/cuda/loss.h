@@ -1,0 +1,19 @@
+/* The loss of a row of scores with its gradient in their place, on CUDA devices alone (fuse_loss.c).
+ * Internal. */
+#ifndef ROTA_OPS_CUDA_LOSS_H
+#define ROTA_OPS_CUDA_LOSS_H
+
+#include "graph/graph.h"
+#include "ops/kernel_params.h"
+
+/* ---- cross_entropy_in_place, with rota_cross_entropy_params: logits:READWRITE, labels:READ, losses:WRITE,
+ * lse:WRITE. What cross_entropy does, and then cross_entropy_backward to the place of the logits, with a
+ * dloss of 1 and the inverse that cross_entropy_mean gives. ---- */
+extern const rota_kernel rota_cuda_cross_entropy_in_place;
+
+/* Rows of whole vectors of 16-bit scores at a multiple of 16 bytes, two of which a multiprocessor has room
+ * for. */
+bool rota_cuda_loss_takes(const rota_cross_entropy_params *params, const rota_access *logits,
+                          const rota_cuda_target *target);
+
+#endif

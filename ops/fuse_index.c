@@ -1,0 +1,90 @@
+/* Which nodes of a graph touch a buffer, for patterns that look beyond neighbours. */
+#include "ops/fuse_index.h"
+
+#include <stdlib.h>
+
+static struct rota_fuse_chain *chain_of(const rota_fuse_index *index, const rota_buffer *buffer) {
+    const uint64_t hash = ((uint64_t)(uintptr_t)buffer >> 6) * UINT64_C(0x9E3779B97F4A7C15);
+    uint64_t at = (hash >> 20) & (index->chain_capacity - 1);
+    while (index->chains[at].buffer && index->chains[at].buffer != buffer)
+        at = (at + 1) & (index->chain_capacity - 1);
+    return &index->chains[at];
+}
+
+static bool grow_chains(rota_fuse_index *index) {
+    rota_fuse_index larger = {.chain_capacity = index->chain_capacity ? 2 * index->chain_capacity : 1024};
+    larger.chains = calloc(larger.chain_capacity, sizeof *larger.chains);
+    if (!larger.chains) return false;
+    for (uint64_t i = 0; i < index->chain_capacity; i++)
+        if (index->chains[i].buffer) *chain_of(&larger, index->chains[i].buffer) = index->chains[i];
+    free(index->chains);
+    index->chains = larger.chains;
+    index->chain_capacity = larger.chain_capacity;
+    return true;
+}
+
+static bool add(rota_fuse_index *index, uint64_t node, const rota_access *access, bool kernel) {
+    if (2 * (index->chain_count + 1) > index->chain_capacity && !grow_chains(index)) return false;
+    if (index->count == index->capacity) {
+        const uint64_t capacity = index->capacity ? 2 * index->capacity : 1024;
+        void *grown =
+            capacity > UINT32_MAX ? NULL : realloc(index->touches, capacity * sizeof *index->touches);
+        if (!grown) return false;
+        index->touches = grown;
+        index->capacity = capacity;
+    }
+    index->touches[index->count++] = (rota_fuse_touch){.access = *access, .node = node, .kernel = kernel};
+    struct rota_fuse_chain *chain = chain_of(index, access->buffer);
+    if (!chain->buffer) {
+        *chain = (struct rota_fuse_chain){access->buffer, (uint32_t)index->count, 0};
+        index->chain_count++;
+    } else {
+        index->touches[chain->last - 1].next = (uint32_t)index->count;
+    }
+    chain->last = (uint32_t)index->count;
+    return true;
+}
+
+rota_status rota_fuse_index_make(rota_rewriter *rewriter, rota_fuse_index *out_index) {
+    const uint64_t count = rota_rewriter_node_count(rewriter);
+    *out_index = (rota_fuse_index){0};
+    for (uint64_t n = 0; n < count; n++) {
+        rota_node_view view = ROTA_NODE_VIEW();
+        ROTA_TRY(rota_rewriter_view(rewriter, n, &view));
+        for (uint32_t i = 0; i < view.access_count; i++)
+            if (!add(out_index, n, &view.accesses[i], view.kernel && !view.ordered))
+                return rota_fail(ROTA_OUT_OF_MEMORY, "fusion: no host memory for the accesses of %llu nodes",
+                                 (unsigned long long)count);
+    }
+    return ROTA_OK;
+}
+
+void rota_fuse_index_free(rota_fuse_index *index) {
+    free(index->touches);
+    free(index->chains);
+    *index = (rota_fuse_index){0};
+}
+
+const rota_fuse_touch *rota_fuse_index_first(const rota_fuse_index *index, const rota_buffer *buffer) {
+    const uint32_t first = index->chain_capacity ? chain_of(index, buffer)->first : 0;
+    return first ? &index->touches[first - 1] : NULL;
+}
+
+const rota_fuse_touch *rota_fuse_index_of(const rota_fuse_index *index, const rota_buffer *buffer,
+                                          uint64_t n) {
+    uint64_t first = 0, end = index->count;
+    while (first < end) { /* they were added in the order of nodes */
+        const uint64_t middle = first + (end - first) / 2;
+        if (index->touches[middle].node < n)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    for (; first < index->count && index->touches[first].node == n; first++)
+        if (index->touches[first].access.buffer == buffer) return &index->touches[first];
+    return NULL;
+}
+
+const rota_fuse_touch *rota_fuse_index_next(const rota_fuse_index *index, const rota_fuse_touch *touch) {
+    return touch->next ? &index->touches[touch->next - 1] : NULL;
+}

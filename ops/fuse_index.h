@@ -1,0 +1,36 @@
+/* Which nodes of a graph touch a buffer, in record order. Internal; not installed. */
+#ifndef ROTA_OPS_FUSE_INDEX_H
+#define ROTA_OPS_FUSE_INDEX_H
+
+#include "sched/rewrite.h"
+
+/* One access of a node. */
+typedef struct rota_fuse_touch {
+    rota_access access;
+    uint64_t node;
+    bool kernel;   /* of a kernel node that no rota_node_after names */
+    uint32_t next; /* the buffer's next one, from 1; 0: there is none */
+} rota_fuse_touch;
+
+typedef struct rota_fuse_index {
+    rota_fuse_touch *touches;
+    uint64_t count, capacity;
+    struct rota_fuse_chain {
+        const rota_buffer *buffer;
+        uint32_t first, last; /* touches, from 1 */
+    } * chains;               /* open addressing; a power of two */
+    uint64_t chain_count, chain_capacity;
+} rota_fuse_index;
+
+/* Looks at all nodes: linear in their accesses. OUT_OF_MEMORY; either way rota_fuse_index_free takes it. */
+rota_status rota_fuse_index_make(rota_rewriter *rewriter, rota_fuse_index *out_index);
+void rota_fuse_index_free(rota_fuse_index *index);
+
+/* The buffer's first access; NULL: there is none. */
+const rota_fuse_touch *rota_fuse_index_first(const rota_fuse_index *index, const rota_buffer *buffer);
+/* Node n's own access of the buffer, by a search among all accesses; NULL: it has none. */
+const rota_fuse_touch *rota_fuse_index_of(const rota_fuse_index *index, const rota_buffer *buffer,
+                                          uint64_t n);
+const rota_fuse_touch *rota_fuse_index_next(const rota_fuse_index *index, const rota_fuse_touch *touch);
+
+#endif

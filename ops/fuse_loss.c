@@ -1,0 +1,113 @@
+/* A cross entropy and its gradient as one node. The scores are the largest tensors of a language model: read
+ * for the loss, they stay on the chip until their gradient takes their place. What the gradient is multiplied
+ * by must be known by then: it is where the loss itself is what gradients are of, and so its own gradient
+ * is 1. */
+#include <string.h>
+#include "ops/cuda/loss.h"
+#include "ops/fuse_patterns.h"
+#include "ops/kernel_objects.h"
+
+#define ONE 0x3F800000u /* 1.0f */
+/* Accesses of one buffer that are looked at for one loss: more, and it is left as it is. */
+#define LOOKS_MAX 64u
+
+enum { LOGITS, LABELS, LOSSES, LSE, FORWARD_OPERANDS };
+enum { OF_LOGITS, OF_LABELS, OF_LSE, OF_LOSS_GRADIENT, OF_INVERSE, OF_RESULT };
+
+static bool same_range(const rota_access *a, const rota_access *b) {
+    return a->buffer == b->buffer && a->offset_bytes == b->offset_bytes && a->size_bytes == b->size_bytes;
+}
+
+/* The node that touches the buffer, which node n touches, first after that; NULL: none. */
+static const rota_fuse_touch *touch_after(const rota_fuse_index *index, const rota_buffer *buffer,
+                                          uint64_t n) {
+    const rota_fuse_touch *t = rota_fuse_index_of(index, buffer, n);
+    while (t && t->node == n) t = rota_fuse_index_next(index, t);
+    return t;
+}
+
+/* The four bytes are a 1.0f that a fill put there, and nobody else writes the buffer. */
+static bool is_one(rota_rewriter *rewriter, const rota_fuse_index *index, const rota_access *access) {
+    const rota_fuse_touch *writer = NULL, *t = rota_fuse_index_first(index, access->buffer);
+    for (uint32_t looks = 0; t; t = rota_fuse_index_next(index, t), looks++) {
+        if (looks == LOOKS_MAX || (t->access.mode != ROTA_READ && writer)) return false;
+        if (t->access.mode != ROTA_READ) writer = t;
+    }
+    if (!writer || !same_range(&writer->access, access) || access->size_bytes != sizeof(float)) return false;
+    rota_node_view view = ROTA_NODE_VIEW();
+    return rota_rewriter_view(rewriter, writer->node, &view) == ROTA_OK && view.is_fill &&
+           view.pattern == ONE;
+}
+
+/* The buffer, which the node `from` touches, is not written between the two nodes. */
+static bool stays(const rota_fuse_index *index, const rota_buffer *buffer, uint64_t from, uint64_t to) {
+    const rota_fuse_touch *t = touch_after(index, buffer, from);
+    for (uint32_t looks = 0; t && t->node < to; t = rota_fuse_index_next(index, t), looks++)
+        if (looks == LOOKS_MAX || t->access.mode != ROTA_READ) return false;
+    return true;
+}
+
+/* Whether the node at `position`, with these accesses, is the gradient of the cross entropy at `forward`, in
+ * the place of its scores. */
+static rota_status is_gradient(rota_rewriter *rewriter, const rota_fuse_index *index, uint64_t forward,
+                               const rota_cross_entropy_params *p, const rota_access of[FORWARD_OPERANDS],
+                               uint64_t position, bool *out_is) {
+    rota_node_view view = ROTA_NODE_VIEW();
+    *out_is = false;
+    ROTA_TRY(rota_rewriter_view(rewriter, position, &view));
+    if (view.kernel != &rota_kernel_cross_entropy_backward || view.ordered ||
+        memcmp(view.params, p, sizeof *p) != 0)
+        return ROTA_OK;
+    const rota_access *a = view.accesses;
+    if (!same_range(&a[OF_LOGITS], &of[LOGITS]) || !same_range(&a[OF_RESULT], &of[LOGITS]) ||
+        !same_range(&a[OF_LABELS], &of[LABELS]) || !same_range(&a[OF_LSE], &of[LSE]))
+        return ROTA_OK;
+    const rota_access one = a[OF_LOSS_GRADIENT], inverse = a[OF_INVERSE];
+    /* inverse is what the mean of this loss gives: it counts the same labels. */
+    const rota_fuse_touch *mean = touch_after(index, of[LOSSES].buffer, forward);
+    if (!mean || !stays(index, of[LABELS].buffer, forward, position) || !is_one(rewriter, index, &one))
+        return ROTA_OK;
+    ROTA_TRY(rota_rewriter_view(rewriter, mean->node, &view));
+    *out_is = view.kernel == &rota_kernel_cross_entropy_mean && memcmp(view.params, p, sizeof *p) == 0 &&
+              same_range(&view.accesses[1], &of[LABELS]) && same_range(&view.accesses[3], &inverse) &&
+              stays(index, inverse.buffer, mean->node, position);
+    return ROTA_OK;
+}
+
+static rota_status try_loss(rota_rewriter *rewriter, const rota_fuse_index *index, uint64_t n,
+                            const rota_node_view *view) {
+    rota_cross_entropy_params params;
+    rota_access accesses[FORWARD_OPERANDS];
+    const char *name = view->name;
+    const rota_placement placement = view->placement;
+    memcpy(&params, view->params, sizeof params);
+    memcpy(accesses, view->accesses, sizeof accesses);
+    rota_rewrite_target target = ROTA_REWRITE_TARGET();
+    ROTA_TRY(rota_rewriter_target(rewriter, &placement, &target));
+    if (!target.known || target.kind != ROTA_EXEC_CUDA ||
+        !rota_cuda_loss_takes(&params, &accesses[LOGITS], target.cuda))
+        return ROTA_OK;
+    const rota_fuse_touch *next = touch_after(index, accesses[LOGITS].buffer, n);
+    bool is;
+    if (!next || !next->kernel) return ROTA_OK;
+    const uint64_t gradient = next->node;
+    ROTA_TRY(is_gradient(rewriter, index, n, &params, accesses, gradient, &is));
+    if (!is) return ROTA_OK;
+    accesses[LOGITS].mode = ROTA_READWRITE;
+    ROTA_TRY(rota_rewriter_replace(
+        rewriter, n,
+        &ROTA_KERNEL_NODE(.kernel = &rota_cuda_cross_entropy_in_place, .name = name, .accesses = accesses,
+                          .access_count = FORWARD_OPERANDS, .params = &params, .placement = placement)));
+    return rota_rewriter_merge(rewriter, gradient, n);
+}
+
+rota_status rota_fuse_losses(rota_rewriter *rewriter, const rota_fuse_index *index) {
+    const uint64_t count = rota_rewriter_node_count(rewriter);
+    for (uint64_t n = 0; n < count; n++) {
+        rota_node_view view = ROTA_NODE_VIEW();
+        ROTA_TRY(rota_rewriter_view(rewriter, n, &view));
+        if (view.kernel == &rota_kernel_cross_entropy && !view.ordered)
+            ROTA_TRY(try_loss(rewriter, index, n, &view));
+    }
+    return ROTA_OK;
+}
