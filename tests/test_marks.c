@@ -2,6 +2,7 @@
 #include "sched/runtime/shared/marks.h"
 
 #include <stdlib.h>
+#include <time.h>
 #include "tests/random.h"
 #include "tests/support.h"
 
@@ -106,7 +107,48 @@ static void marks_agree_with_a_list(void **state) {
     assert_null(root);
 }
 
+static uint64_t thread_ns(void) {
+    struct timespec now;
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* As many replays leave one mark each of one range, and who comes after each asks for the oldest. */
+static double mark_and_ask_ns(rota_mark *marks, uint32_t count) {
+    static const char place;
+    const rota_place where = {.of = &place, .end = 64, .copies = 1};
+    rota_mark *root = NULL;
+    const uint64_t begin = thread_ns();
+    for (uint32_t i = 0; i < count; i++) {
+        const rota_moment turn = {i + 1, 1};
+        assert_false(rota_marks_cover(root, &where, turn));
+        marks[i] = (rota_mark){.place = where, .turn = turn};
+        rota_marks_put(&root, &marks[i]);
+        assert_true(rota_marks_cover(root, &where, turn));
+        assert_ptr_equal(rota_marks_oldest(root, &where, turn), &marks[0]);
+        assert_null(rota_marks_take(&root, &where, (rota_moment){1, 0}));
+    }
+    return (double)(thread_ns() - begin);
+}
+
+/* 8 times as many of one range take 8 to 11 times as long; were each looked at for each, 64 times. */
+static void a_range_may_have_many_marks(void **state) {
+    (void)state;
+    enum { FEW = 4096, MANY_MARKS = 8 * FEW, TIMES = 3 };
+    rota_mark *marks = malloc(MANY_MARKS * sizeof *marks);
+    assert_non_null(marks);
+    double few = 1e18, many = 1e18;
+    for (uint32_t i = 0; i < TIMES; i++) {
+        const double few_ns = mark_and_ask_ns(marks, FEW), many_ns = mark_and_ask_ns(marks, MANY_MARKS);
+        if (few_ns < few) few = few_ns;
+        if (many_ns < many) many = many_ns;
+    }
+    free(marks);
+    if (many > 25 * few) fail_msg("%.1f ms, and of 8 times as many marks %.1f ms", few * 1e-6, many * 1e-6);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(marks_agree_with_a_list)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(marks_agree_with_a_list),
+                                       cmocka_unit_test(a_range_may_have_many_marks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
-/* A treap of marks: ordered by place, a heap by random priorities, so that its depth is logarithmic. Marks of
- * one place may overlap; `reach` says which subtrees have nothing that reaches up to where one looks. It
- * takes no notice of places, so that of a subtree with several it may be too high, which costs O(log n)
- * steps. */
+/* A treap of marks: ordered by place, then turn, a heap by random priorities, so that its depth is
+ * logarithmic. Marks of one place may overlap; `reach` says which subtrees have nothing that reaches up to
+ * where one looks. It takes no notice of places, so that of a subtree with several it may be too high, which
+ * costs O(log n) steps. */
 #include "sched/runtime/shared/marks.h"
 
 #include <stddef.h>
@@ -15,13 +15,23 @@ static int compare_places(const rota_place *a, const rota_place *b) {
 
 static bool comes_before(const rota_mark *a, const rota_mark *b) {
     int order = compare_places(&a->place, &b->place);
-    return order != 0 ? order < 0 : a->place.begin < b->place.begin;
+    if (order != 0) return order < 0;
+    if (a->place.begin != b->place.begin) return a->place.begin < b->place.begin;
+    return rota_moment_is_before(a->turn, b->turn);
+}
+
+static void include(rota_mark *mark, const rota_mark *below) {
+    if (!below) return;
+    if (below->reach > mark->reach) mark->reach = below->reach;
+    if (rota_moment_is_before(below->oldest, mark->oldest)) mark->oldest = below->oldest;
+    if (rota_moment_is_before(mark->newest, below->newest)) mark->newest = below->newest;
 }
 
 static void update(rota_mark *mark) {
     mark->reach = mark->place.end;
-    if (mark->left && mark->left->reach > mark->reach) mark->reach = mark->left->reach;
-    if (mark->right && mark->right->reach > mark->reach) mark->reach = mark->right->reach;
+    mark->oldest = mark->newest = mark->turn;
+    include(mark, mark->left);
+    include(mark, mark->right);
 }
 
 /* What comes before `at` goes left. */
@@ -91,7 +101,7 @@ static void prepend(rota_mark **list, rota_mark *mark) {
 }
 
 static rota_mark *take(rota_mark *root, const rota_place *where, rota_moment up_to, rota_mark **list) {
-    if (!root) return NULL;
+    if (!root || rota_moment_is_before(up_to, root->oldest)) return root;
     int order = compare_places(&root->place, where);
     if (may_be_left(root, where, order)) root->left = take(root->left, where, up_to, list);
     if (may_be_right(root, where, order)) root->right = take(root->right, where, up_to, list);
@@ -132,7 +142,8 @@ rota_mark *rota_marks_take_of(rota_mark **root, const void *of) {
 
 static void find_oldest(const rota_mark *mark, const rota_place *where, rota_moment up_to,
                         const rota_mark **oldest) {
-    while (mark) {
+    while (mark && !rota_moment_is_before(up_to, mark->oldest) &&
+           (!*oldest || rota_moment_is_before(mark->oldest, (*oldest)->turn))) {
         int order = compare_places(&mark->place, where);
         if (may_be_left(mark, where, order)) find_oldest(mark->left, where, up_to, oldest);
         if (order == 0 && !rota_moment_is_before(up_to, mark->turn) && overlaps(mark, where) &&
@@ -149,7 +160,7 @@ const rota_mark *rota_marks_oldest(const rota_mark *root, const rota_place *wher
 }
 
 bool rota_marks_cover(const rota_mark *mark, const rota_place *where, rota_moment turn) {
-    while (mark) {
+    while (mark && !rota_moment_is_before(turn, mark->oldest) && !rota_moment_is_before(mark->newest, turn)) {
         int order = compare_places(&mark->place, where);
         if (order == 0 && mark->turn.number == turn.number && mark->turn.step == turn.step &&
             mark->place.begin <= where->begin && mark->place.end >= where->end &&

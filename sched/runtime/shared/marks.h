@@ -1,8 +1,10 @@
 /* Marks of failed ranges, found by place: a treap. Internal; not installed.
  *
  * A graph may leave as many marks as it has nodes, and each node that depends on one asks for those that
- * overlap what it reads. All calls but those that say otherwise take O(log n + marks that overlap). Not
- * synchronised: failed_ranges.c and who calls that hold its mutex. */
+ * overlap what it reads. All calls but those that say otherwise take O(log n + marks that overlap). Thousands
+ * of replays of one plan mark one range, a turn each: among marks that begin at one place those of a turn,
+ * and the oldest, are found in O(log n). Not synchronised: failed_ranges.c and
+ * who calls that hold its mutex. */
 #ifndef ROTA_SCHED_RUNTIME_SHARED_MARKS_H
 #define ROTA_SCHED_RUNTIME_SHARED_MARKS_H
 
@@ -47,6 +49,7 @@ typedef struct rota_mark {
     rota_reason reason;
     struct rota_mark *left, *right; /* left: also the next of a list of marks taken out */
     uint64_t reach;                 /* the highest end in this subtree */
+    rota_moment oldest, newest;     /* turns in this subtree */
     uint32_t priority;
 } rota_mark;
 
