@@ -1,5 +1,5 @@
 /* Room for the host's reads and writes: what waits for kernels or other devices takes none that others need,
- * is bounded by itself, and who waits for room has it in turn (sched/runtime/caller/hostio.c). */
+ * is bounded by itself, and who waits for room has it in turn (sched/runtime/caller/room.c). */
 #include "tests/runtime_support.h"
 
 #include <pthread.h>

@@ -75,7 +75,7 @@ static uint64_t make_work(rota_runtime *runtime, rota_wanted *wanted, rota_submi
     uint64_t charge = write->staging ? rota_staging_charge(runtime, write->size) : 0;
     if (is_kept) {
         rota_keeping_begin(submission, write->residency, charge);
-        /* Release: with fits in hostio.c, which finds it counted there if no longer here. */
+        /* Release: with fits in caller/write.c, which finds it counted there if no longer here. */
         if (charge) (void)ra_fetch_sub_release(&device->staging.uploading, (int64_t)charge);
         charge = 0;
     }

@@ -114,7 +114,7 @@ void rota_residency_destroy(rota_residency *residency, bool keep_struct) {
                 rota_device_memory_destroy(residency->runtime->devices[d], memory);
         }
     rota_ranges_end(residency);
-    free(ra_load_acquire(&residency->turns)); /* with turns_of in hostio.c */
+    free(ra_load_acquire(&residency->turns)); /* with turns_of in caller/write.c */
     ra_store_relaxed(&residency->turns, NULL);
     (void)pthread_mutex_destroy(&residency->memory_mutex);
     if (!keep_struct) free(residency);

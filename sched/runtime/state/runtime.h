@@ -3,7 +3,7 @@
  *
  * Threads of a runtime and what each owns:
  *
- * - application threads claim a lane (lanes.c), write records into it (submit.c, hostio.c), read ticket cells
+ * - application threads claim a lane (lanes.c), write records into it (submit.c, room.c), read ticket cells
  *   and timelines (tickets.c), push released objects on a stack (mailboxes.c);
  *
  * - the sequencer takes records in order, owns hazard state, clocks and submissions (sequencer.c, hazard.c,
