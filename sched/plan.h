@@ -47,7 +47,9 @@ typedef struct rota_compile_options {
      * (ROTA_KERNEL_PURE) makes other bytes the second time, which is what it does that reads where it declares
      * nothing, the node fails; the sentence names node, kernel, operand, buffer and byte, and what to do about
      * it. Results are the same. Many times the time and memory, part of it on the CPU device: for finding what
-     * is wrong with a kernel. Times of nodes, commands and statistics are of what is added, too. */
+     * is wrong with a kernel. Times of nodes, commands and statistics are of what is added, too.
+     * A node whose kernel interleaves what it writes (ROTA_KERNEL_INTERLEAVED, ranges that overlap) is not
+     * watched. */
     bool check_kernels;
 } rota_compile_options;
 #define ROTA_COMPILE_OPTIONS(...) ROTA_SIZED(rota_compile_options, __VA_ARGS__)

@@ -517,8 +517,50 @@ static void many_operands_are_watched(void **state) {
     close_world(&w);
 }
 
+/* Words of y in turn: those at even places by one operand, at odd ones by the other, whose ranges overlap. */
+static rota_status run_interleaved(const rota_kernel_call *call) {
+    uint32_t *even = call->operands[0], *odd = call->operands[1];
+    for (uint32_t i = 0; i < WORDS / 2; i++) {
+        even[2 * i] = 2 * i;
+        odd[2 * i] = 2 * i + 1;
+    }
+    return ROTA_OK;
+}
+static const rota_kernel interleaved = {.name = "interleaved",
+                                        .operand_count = 2,
+                                        .flags = ROTA_KERNEL_PURE | ROTA_KERNEL_INTERLEAVED,
+                                        .cpu = {.fn = run_interleaved}};
+
+/* Not watched, and right. */
+static void what_is_interleaved_is_left_alone(void **state) {
+    (void)state;
+    world w;
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    uint32_t words[WORDS];
+    assert_true(open_world(&w, "cpu"));
+    const rota_access accesses[] = {{w.y, 0, WORDS * 4, ROTA_WRITE}, {w.y, 4, WORDS * 4 - 4, ROTA_WRITE}};
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    assert_ok(rota_record_kernel(
+        recorder, &ROTA_KERNEL_NODE(.kernel = &interleaved, .accesses = accesses, .access_count = 2), NULL));
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(w.runtime, graph,
+                           &ROTA_COMPILE_OPTIONS(.devices = &w.device, .device_count = 1, .certify = true,
+                                                 .check_kernels = true),
+                           &plan));
+    assert_ok(rota_submit(plan, NULL, NULL));
+    assert_ok(rota_buffer_read(w.y, 0, words, sizeof words));
+    for (uint32_t i = 0; i < WORDS; i++) assert_int_equal(words[i], i);
+    rota_plan_release(plan);
+    rota_graph_release(graph);
+    close_world(&w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_interleaved_is_left_alone),
         cmocka_unit_test(on_the_cpu),
         cmocka_unit_test(on_vulkan),
         cmocka_unit_test(on_cuda),

@@ -182,6 +182,22 @@ static rota_status copy_out(maker *m) {
     return ROTA_OK;
 }
 
+bool rota_compile_can_check(const rota_node_record *record) {
+    if (!(record->u.kernel.kernel->flags & ROTA_KERNEL_INTERLEAVED)) return true;
+    const rota_access_record *accesses = rota_node_accesses(record);
+    for (uint32_t j = 1; j < record->access_count; j++)
+        for (uint32_t i = 0; i < j; i++) {
+            const rota_access_record *a = &accesses[i], *b = &accesses[j];
+            if (ROTA_ACCESS_MODE(a) == ROTA_READ || ROTA_ACCESS_MODE(b) == ROTA_READ ||
+                a->buffer != b->buffer)
+                continue;
+            if (ROTA_ACCESS_OFFSET(a) < ROTA_ACCESS_OFFSET(b) + b->size_bytes &&
+                ROTA_ACCESS_OFFSET(b) < ROTA_ACCESS_OFFSET(a) + a->size_bytes)
+                return false;
+        }
+    return true;
+}
+
 rota_status rota_compile_check(rota_compiler *c, uint32_t part, const rota_node_record *record,
                                rota_check_records *out_records) {
     const uint32_t count = record->access_count;

@@ -16,6 +16,9 @@ typedef struct rota_check_records {
     uint32_t count;
 } rota_check_records;
 
+/* Whether a kernel node can be watched: not where what it writes lies interleaved, each operand between another's
+ * bytes, of which a shadow of its own would lack what the others write. */
+bool rota_compile_can_check(const rota_node_record *record);
 /* For a node on `part`. O(accesses). */
 rota_status rota_compile_check(rota_compiler *compiler, uint32_t part, const rota_node_record *record,
                                rota_check_records *out_records);
