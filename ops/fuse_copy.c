@@ -7,8 +7,8 @@
 
 /* What became of a buffer that was copied into. */
 typedef struct alias {
-    rota_buffer *from, *to; /* `to` stands in the place of `from` */
-    uint64_t last;          /* the last node that touches `to`, also by others' names */
+    rota_buffer *from, *to;    /* `to` stands in the place of `from` */
+    uint64_t last, last_write; /* the last nodes that touch, and write, `to`, also by others' names */
 } alias;
 
 typedef struct aliases {
@@ -47,23 +47,29 @@ static bool is_copy(const rota_node_view *view) {
            view->accesses[0].size_bytes == view->accesses[1].size_bytes;
 }
 
-static uint64_t last_touch(const rota_fuse_index *index, const rota_buffer *buffer) {
-    uint64_t last = 0;
+/* What is known of a buffer that nothing was copied into. */
+static alias itself(const rota_fuse_index *index, rota_buffer *buffer) {
+    alias own = {.from = buffer, .to = buffer};
     for (const rota_fuse_touch *t = rota_fuse_index_first(index, buffer); t;
-         t = rota_fuse_index_next(index, t))
-        last = t->node;
-    return last;
+         t = rota_fuse_index_next(index, t)) {
+        own.last = t->node;
+        if (t->access.mode != ROTA_READ) own.last_write = t->node;
+    }
+    return own;
 }
 
-/* Whether `to`, which the copy at `position` begins, can be `from`, last touched by the node `last`. */
+/* Whether `to`, which the copy at `position` begins, can be `root`: nobody writes that from there on, or
+ * reads it once `to` is written. *out_root: what root is then. */
 static bool may_stand_for(const rota_fuse_index *index, const rota_buffer *to, uint64_t position,
-                          uint64_t last, uint64_t *out_last) {
-    *out_last = last;
+                          const alias *root, alias *out_root) {
+    *out_root = *root;
+    if (root->last_write >= position) return false;
     for (const rota_fuse_touch *t = rota_fuse_index_first(index, to); t; t = rota_fuse_index_next(index, t)) {
         if (t->node < position || (t->node > position && !t->kernel)) return false;
         if (t->node == position) continue;
-        if (t->access.mode != ROTA_READ && t->node <= last) return false;
-        if (t->node > *out_last) *out_last = t->node;
+        if (t->access.mode != ROTA_READ && t->node <= root->last) return false;
+        if (t->access.mode != ROTA_READ) out_root->last_write = t->node;
+        if (t->node > out_root->last) out_root->last = t->node;
     }
     return true;
 }
@@ -104,14 +110,14 @@ static rota_status drop_copies(rota_rewriter *rewriter, const rota_fuse_index *i
         if (!is_copy(&view)) continue;
         rota_buffer *from = view.accesses[0].buffer, *to = view.accesses[1].buffer;
         alias *source = entry_of(a, from);
-        if (!source->from) *source = (alias){from, from, last_touch(index, from)};
+        if (!source->from) *source = itself(index, from);
         alias *root = entry_of(a, source->to);
         const rota_fuse_touch *next = rota_fuse_index_first(index, to);
         while (next && next->node <= n) next = rota_fuse_index_next(index, next);
-        uint64_t last;
-        if (!next || !may_stand_for(index, to, n, root->last, &last)) continue;
-        *entry_of(a, to) = (alias){to, root->to, 0};
-        root->last = last;
+        alias larger;
+        if (!next || !may_stand_for(index, to, n, root, &larger)) continue;
+        *root = larger;
+        *entry_of(a, to) = (alias){.from = to, .to = root->to};
         ROTA_TRY(rota_rewriter_merge(rewriter, n, next->node));
         a->count++;
     }

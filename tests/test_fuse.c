@@ -504,6 +504,17 @@ static void a_copy_that_nobody_needs_goes(void **state) {
     expect(end_small(&s), 4, 1);
 }
 
+static void a_copy_of_what_is_written_later_stays(void **state) {
+    (void)state;
+    small s = begin_small();
+    rota_tensor t, copy;
+    assert_ok(rota_op_softmax(s.tape, s.x, &t));
+    assert_ok(rota_op_copy(s.tape, t, &copy));
+    assert_ok(rota_op_softmax_into(s.tape, t, t));
+    assert_ok(rota_op_log_softmax_into(s.tape, copy, s.y));
+    expect(end_small(&s), 4, 0);
+}
+
 static void a_copy_of_what_is_read_later_stays(void **state) {
     (void)state;
     small s = begin_small();
@@ -559,6 +570,7 @@ int main(void) {
         cmocka_unit_test(other_counts_and_unrelated_nodes_stay_apart),
         cmocka_unit_test(long_chains_become_several),
         cmocka_unit_test(a_copy_that_nobody_needs_goes),
+        cmocka_unit_test(a_copy_of_what_is_written_later_stays),
         cmocka_unit_test(a_copy_of_what_is_read_later_stays),
         cmocka_unit_test(the_cpu_gives_the_same_bits),
         cmocka_unit_test(the_adversary_gives_the_same_bits),
