@@ -20,6 +20,11 @@
 
 #include <stdlib.h>
 
+/* Edges are numbered by 32 bits. A test makes it few. */
+#ifndef ROTA_EDGES_MAX
+#define ROTA_EDGES_MAX (UINT32_MAX - 1)
+#endif
+
 rota_edge_kind rota_hazard_between(rota_access_mode earlier, rota_access_mode later) {
     if (earlier != ROTA_READ && later != ROTA_WRITE) return ROTA_EDGE_RAW;
     if (earlier != ROTA_READ) return ROTA_EDGE_WAW;
@@ -125,11 +130,11 @@ static rota_status finish_operation(hazards *h) {
     if (clock->own_chain == ROTA_NONE) clock->own_chain = h->chain_count++;
     h->chain_tail[clock->own_chain] = h->operation;
 
-    if (c->edge_from.count + c->join_from.count + kept > UINT32_MAX - 1)
-        return rota_fail(ROTA_OUT_OF_RANGE,
-                         "compile of graph '%s': %llu edges up to %s, and %llu more; at most 2^32 - 2",
-                         c->graph->name, (unsigned long long)(c->edge_from.count + c->join_from.count),
-                         rota_operation_describe(c->plan, h->operation), (unsigned long long)kept);
+    if (c->edge_from.count + c->join_from.count + kept > ROTA_EDGES_MAX)
+        return rota_fail(
+            ROTA_OUT_OF_RANGE, "compile of graph '%s': %llu edges up to %s, and %llu more; at most %u",
+            c->graph->name, (unsigned long long)(c->edge_from.count + c->join_from.count),
+            rota_operation_describe(c->plan, h->operation), (unsigned long long)kept, ROTA_EDGES_MAX);
     if (!rota_vector_reserve(&c->edge_from, sizeof(uint32_t), kept) ||
         !rota_vector_reserve(&c->edge_kind, 1, kept))
         return rota_compile_no_memory(c);
