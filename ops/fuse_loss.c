@@ -35,8 +35,8 @@ static bool is_one(rota_rewriter *rewriter, const rota_fuse_index *index, const 
     }
     if (!writer || !same_range(&writer->access, access) || access->size_bytes != sizeof(float)) return false;
     rota_node_view view = ROTA_NODE_VIEW();
-    return rota_rewriter_view(rewriter, writer->node, &view) == ROTA_OK && view.is_fill &&
-           view.pattern == ONE;
+    return rota_rewriter_view(rewriter, writer->node, &view) == ROTA_OK &&
+           view.fill_plus_1 == (uint64_t)ONE + 1;
 }
 
 /* The buffer, which the node `from` touches, is not written between the two nodes. */

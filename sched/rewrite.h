@@ -19,9 +19,8 @@ typedef struct rota_node_view {
     uint32_t binding_count;
     uint32_t groups[3];
     rota_placement placement;
-    bool ordered; /* it stands in a rota_node_after */
-    bool is_fill; /* of the words of its access with `pattern` */
-    uint32_t pattern;
+    bool ordered;         /* it stands in a rota_node_after */
+    uint64_t fill_plus_1; /* of a fill: 1 more than the pattern of its access's words; else 0 */
 } rota_node_view;
 #define ROTA_NODE_VIEW(...) ROTA_SIZED(rota_node_view, __VA_ARGS__)
 

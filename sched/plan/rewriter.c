@@ -69,10 +69,7 @@ static void view(rota_rewriter *rewriter, uint64_t position, rota_node_view *out
         out_view->params = rota_node_params(record);
         memcpy(out_view->groups, record->u.kernel.groups, sizeof out_view->groups);
     }
-    if (record->kind == ROTA_NODE_FILL) {
-        out_view->is_fill = true;
-        out_view->pattern = record->u.fill.pattern;
-    }
+    if (record->kind == ROTA_NODE_FILL) out_view->fill_plus_1 = (uint64_t)record->u.fill.pattern + 1;
     out_view->bindings = rota_node_bindings(record);
     out_view->binding_count = record->binding_count;
     out_view->placement = (rota_placement){record->device_plus_1, record->queue_plus_1};
