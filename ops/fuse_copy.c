@@ -112,10 +112,12 @@ static rota_status drop_copies(rota_rewriter *rewriter, const rota_fuse_index *i
         alias *source = entry_of(a, from);
         if (!source->from) *source = itself(index, from);
         alias *root = entry_of(a, source->to);
+        alias larger;
+        if (!may_stand_for(index, to, n, root, &larger)) continue;
+        /* Nothing touches `to` before the copy: of many copies into one buffer only the first comes here. */
         const rota_fuse_touch *next = rota_fuse_index_first(index, to);
         while (next && next->node <= n) next = rota_fuse_index_next(index, next);
-        alias larger;
-        if (!next || !may_stand_for(index, to, n, root, &larger)) continue;
+        if (!next) continue;
         *root = larger;
         *entry_of(a, to) = (alias){.from = to, .to = root->to};
         ROTA_TRY(rota_rewriter_merge(rewriter, n, next->node));

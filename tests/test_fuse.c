@@ -1,5 +1,6 @@
 /* Fusion: random graphs of elementwise ops fused and not, with the same results; what ends a run; what a
  * fused node may be in place of. */
+#include "base/thread_time.h"
 #include "tests/support.h"
 
 #include <math.h>
@@ -560,6 +561,33 @@ static void cuda_sources_compile(void **state) {
     assert_non_null(strstr(reason, "NVRTC"));
 }
 
+/* Compiles `count` copies into one buffer, of which none is read; the thread's time, the least of three. */
+static uint64_t ns_of_copies(uint32_t count) {
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < 3; i++) {
+        small s = begin_small();
+        rota_tensor t, m;
+        assert_ok(rota_op_softmax(s.tape, s.x, &t));
+        assert_ok(rota_tape_temporary(s.tape, "m", ROTA_F32, 2, small_shape, &m));
+        for (uint32_t n = 0; n < count; n++) assert_ok(rota_op_copy_into(s.tape, t, m));
+        assert_ok(rota_op_copy_into(s.tape, m, s.y));
+        const uint64_t begin = rota_thread_cpu_ns(CLOCK_THREAD_CPUTIME_ID);
+        rota_plan *plan = end_small(&s);
+        const uint64_t took = rota_thread_cpu_ns(CLOCK_THREAD_CPUTIME_ID) - begin;
+        if (took < least) least = took;
+        rota_plan_release(plan);
+    }
+    return least;
+}
+
+/* Four times as many take some four times as long, not sixteen times. */
+static void many_copies_into_one_buffer_are_linear(void **state) {
+    (void)state;
+    const uint64_t few = ns_of_copies(5000), many = ns_of_copies(20000);
+    if (many > 9 * few)
+        fail_msg("5 000 copies took %llu ns, 20 000 %llu", (unsigned long long)few, (unsigned long long)many);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_chain_is_one_node),
@@ -572,6 +600,7 @@ int main(void) {
         cmocka_unit_test(a_copy_that_nobody_needs_goes),
         cmocka_unit_test(a_copy_of_what_is_written_later_stays),
         cmocka_unit_test(a_copy_of_what_is_read_later_stays),
+        cmocka_unit_test(many_copies_into_one_buffer_are_linear),
         cmocka_unit_test(the_cpu_gives_the_same_bits),
         cmocka_unit_test(the_adversary_gives_the_same_bits),
         cmocka_unit_test(cuda_sources_compile),
