@@ -29,10 +29,6 @@ bool rota_set_put(rota_set *set, const void *object) {
     return set->is_made && ck_hs_put(&set->table, CK_HS_HASH(&set->table, set->hash, object), object);
 }
 
-bool rota_set_next(rota_set *set, rota_set_iterator *iterator, void **out_object) {
-    return set->is_made && ck_hs_next(&set->table, iterator, out_object);
-}
-
 void rota_set_end(rota_set *set) {
     if (set->is_made) ck_hs_destroy(&set->table);
     set->is_made = false;

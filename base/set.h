@@ -16,9 +16,6 @@ typedef struct rota_set {
     ck_hs_t table;
 } rota_set;
 
-typedef ck_hs_iterator_t rota_set_iterator;
-#define ROTA_SET_ITERATOR CK_HS_ITERATOR_INITIALIZER
-
 /* An empty set, also for static storage. Both functions may be given keys that have no more of an object than
  * they read; `seed` is ck's, and 0: nobody gains by objects that collide but who names them. */
 #define ROTA_SET(hash_fn, equal_fn)                                                                          \
@@ -28,8 +25,6 @@ typedef ck_hs_iterator_t rota_set_iterator;
 void *rota_set_get(rota_set *set, const void *key);
 /* Puts in an object that has no equal there. False: no memory, and it is as it was. */
 bool rota_set_put(rota_set *set, const void *object);
-/* Each object once, in no order; false: there are no more. Nothing is put meanwhile. */
-bool rota_set_next(rota_set *set, rota_set_iterator *iterator, void **out_object);
 /* Frees the set's own memory, and leaves it empty. The objects stay. */
 void rota_set_end(rota_set *set);
 
