@@ -2,7 +2,7 @@
  *
  * An executor gets *lowered programs*: commands on logical queues, cut into segments, with batches, barriers,
  * waits and signals written out. It knows nothing of graphs or plans. Everything that orders two commands is
- * in what it receives; a correct executor may do anything that this allows (tests/adversary.c does).
+ * in what it receives; a correct executor may do anything that this allows (tests/adversary/adversary.c does).
  *
  * What orders commands, and nothing else does:
  *   - inside a segment, either of two equivalent descriptions; an executor picks one:

@@ -124,7 +124,7 @@ limited() {
 list() {
   local stage i environment previous=0
   echo "Programs to be built (release): cmake --build build --target ${programs[*]##*/}"
-  echo "and carried with scripts/, tests/conformance_processes.sh, tests/compute_sanitizer.xml and bench/gpt2_against_torch.py of the tree."
+  echo "and carried with scripts/, tests/conformance/conformance_processes.sh, tests/compute_sanitizer.xml and bench/gpt2_against_torch.py of the tree."
   for stage in "${stages[@]}"; do
     job_limit=() job_width=() job_wave=() job_command=() job_want=() job_show=() job_env=()
     "stage_$stage"

@@ -411,7 +411,7 @@ stage_same() {
     job -w 'same in both' 200 twice "series-${device%:*}" train_patchtst --data "$data/ETTh1.csv" ${series[@]+"${series[@]}"} \
       --device "$device" --epochs "$(pick 3 1)"
   done
-  job -w 'all good' 120 "$tree/tests/conformance_processes.sh" "$(path conformance)" "$(pick "$cuda" cpu)" "$(pick "$vk" cpu)"
+  job -w 'all good' 120 "$tree/tests/conformance/conformance_processes.sh" "$(path conformance)" "$(pick "$cuda" cpu)" "$(pick "$vk" cpu)"
 }
 
 stage_large() {

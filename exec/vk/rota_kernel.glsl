@@ -19,7 +19,7 @@
  *         result.v[i] = rota_param_f32(0, pc.scale) * a.v[i] + b.v[i];
  *     }
  *
- * (tests/kernels/test_saxpy.comp is this kernel, tests/test_exec_vk.c its C side.) No descriptors are bound.
+ * (tests/kernels/test_saxpy.comp is this kernel, tests/exec/vk/test_exec_vk.c its C side.) No descriptors are bound.
  *
  * Push constants, in this order, std430:
  *     uint64 block                    device address of the argument block; 0 when the node takes nothing from slots

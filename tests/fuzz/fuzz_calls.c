@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include "rota.h"
 #include "sched/testing.h"
-#include "tests/adversary.h"
+#include "tests/adversary/adversary.h"
 
 enum { GRAPHS = 2, BUFFERS = 6, OF_GRAPH = 12, PLANS = 3, TICKETS = 128, BYTES = 4096, CALLS = 120 };
 static const uint64_t patience_ns = 5000000000u;

@@ -1,7 +1,7 @@
 /* Bytes as a program of ops, with views and calls of rota_backward: whatever it is, rota gives what the
  * interpreter in f64 gives, or refuses it rightly. */
 #include "tests/fuzz/support.h"
-#include "tests/gradient_program.h"
+#include "tests/random/gradient_program.h"
 
 static rota_runtime *runtime;
 static rota_device *device;

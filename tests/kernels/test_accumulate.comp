@@ -1,4 +1,4 @@
-/* Adds into its first operand, each word once: see tests/kernels.c. */
+/* Adds into its first operand, each word once: see tests/kernels/kernels.c. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "rota_kernel.glsl"

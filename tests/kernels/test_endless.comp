@@ -1,4 +1,4 @@
-/* Does not end within any deadline, whatever it is bound to: tests/endless_layer.c puts it in the place of others. As long
+/* Does not end within any deadline, whatever it is bound to: tests/exec/vk/endless_layer.c puts it in the place of others. As long
  * as it is since some drivers end loops after 65 535 turns in all. */
 #version 460
 

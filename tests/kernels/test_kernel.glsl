@@ -1,4 +1,4 @@
-/* Shared by the test kernels: the parameters and the mixing function of tests/kernels.c. */
+/* Shared by the test kernels: the parameters and the mixing function of tests/kernels/kernels.c. */
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 
 #define TEST_PARAMS                                                                                          \

@@ -1,4 +1,4 @@
-/* Back to front: see tests/kernels.c. */
+/* Back to front: see tests/kernels/kernels.c. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "rota_kernel.glsl"

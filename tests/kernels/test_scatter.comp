@@ -1,4 +1,4 @@
-/* Adds atomically to words that its second operand names: see tests/kernels.c. */
+/* Adds atomically to words that its second operand names: see tests/kernels/kernels.c. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "rota_kernel.glsl"

@@ -1,4 +1,4 @@
-/* One input, two outputs: see tests/kernels.c. */
+/* One input, two outputs: see tests/kernels/kernels.c. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "rota_kernel.glsl"

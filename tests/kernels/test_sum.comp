@@ -1,4 +1,4 @@
-/* Every output from every input: see tests/kernels.c. */
+/* Every output from every input: see tests/kernels/kernels.c. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "rota_kernel.glsl"

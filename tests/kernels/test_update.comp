@@ -1,4 +1,4 @@
-/* Reads and writes its first operand: see tests/kernels.c. */
+/* Reads and writes its first operand: see tests/kernels/kernels.c. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "rota_kernel.glsl"

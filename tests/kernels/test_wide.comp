@@ -1,4 +1,4 @@
-/* Six inputs, one in and out, one output: see tests/kernels.c. */
+/* Six inputs, one in and out, one output: see tests/kernels/kernels.c. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "rota_kernel.glsl"

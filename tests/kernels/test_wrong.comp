@@ -1,4 +1,4 @@
-/* A kernel that does one thing that it does not declare: see tests/test_check.c. */
+/* A kernel that does one thing that it does not declare: see tests/sched/plan/test_check.c. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "rota_kernel.glsl"

@@ -1,0 +1,258 @@
+/* base: status sentences, arena, slab, clock. */
+#include "tests/kit/support.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/owner.h"
+#include "base/slab.h"
+
+static void status_names_and_sentences(void **state) {
+    (void)state;
+    assert_string_equal(rota_status_name(ROTA_OUT_OF_RANGE), "OUT_OF_RANGE");
+    assert_string_equal(rota_status_name((rota_status)999), "UNKNOWN");
+    assert_int_equal(rota_fail(ROTA_OUT_OF_RANGE, "offset %d of '%s'", 7, "x"), ROTA_OUT_OF_RANGE);
+    assert_string_equal(rota_last_error(), "offset 7 of 'x'");
+    assert_int_equal(rota_fail_context(ROTA_OUT_OF_RANGE, "node '%s': ", "n"), ROTA_OUT_OF_RANGE);
+    assert_string_equal(rota_last_error(), "node 'n': offset 7 of 'x'");
+    (void)rota_fail(ROTA_SYSTEM, "again: %s", rota_last_error());
+    assert_string_equal(rota_last_error(), "again: node 'n': offset 7 of 'x'");
+}
+
+static void arena_blocks_are_aligned_and_disjoint(void **state) {
+    (void)state;
+    rota_arena arena = ROTA_ARENA_INIT;
+    uint8_t *blocks[1000];
+    for (int i = 0; i < 1000; i++) {
+        size_t size = (size_t)(i * 37 % 5000 + 1);
+        blocks[i] = rota_arena_alloc(&arena, size, 64);
+        assert_non_null(blocks[i]);
+        assert_int_equal((uintptr_t)blocks[i] % 64, 0);
+        memset(blocks[i], i & 0xff, size);
+    }
+    for (int i = 0; i < 1000; i++)
+        for (int k = 0; k < i * 37 % 5000 + 1; k++) assert_int_equal(blocks[i][k], i & 0xff);
+    rota_arena_free(&arena);
+    assert_null(arena.chunks);
+    rota_chunk_cache_trim();
+}
+
+/* What was in use at once once is given back by halves; what is used now and then stays. */
+static void idle_chunks_are_given_back(void **state) {
+    (void)state;
+    enum { BLOCKS = 64, USED = 5, BLOCK_BYTES = 1 << 16 };
+    void *blocks[BLOCKS];
+    size_t usable;
+    uint64_t now = 0;
+    rota_chunk_cache_trim();
+    for (int i = 0; i < BLOCKS; i++) assert_non_null(blocks[i] = rota_chunk_alloc(BLOCK_BYTES, &usable));
+    for (int i = 0; i < BLOCKS; i++) rota_chunk_free(blocks[i], usable);
+    assert_int_equal(rota_chunk_cache_bytes(), BLOCKS * BLOCK_BYTES);
+    rota_chunk_cache_sweep(now += ROTA_CHUNK_CACHE_SWEEP_NS);
+    assert_int_equal(rota_chunk_cache_bytes(), BLOCKS * BLOCK_BYTES); /* all were needed before it */
+    rota_chunk_cache_sweep(now + ROTA_CHUNK_CACHE_SWEEP_NS - 1);
+    assert_int_equal(rota_chunk_cache_bytes(), BLOCKS * BLOCK_BYTES);
+    for (int round = 0; round < 10; round++) {
+        for (int i = 0; i < USED; i++) blocks[i] = rota_chunk_alloc(BLOCK_BYTES, &usable);
+        for (int i = 0; i < USED; i++) rota_chunk_free(blocks[i], usable);
+        rota_chunk_cache_sweep(now += ROTA_CHUNK_CACHE_SWEEP_NS);
+        if (round == 0)
+            assert_int_equal(rota_chunk_cache_bytes(), (BLOCKS - (BLOCKS - USED + 1) / 2) * BLOCK_BYTES);
+    }
+    assert_int_equal(rota_chunk_cache_bytes(), USED * BLOCK_BYTES);
+    for (int round = 0; round < 4; round++) rota_chunk_cache_sweep(now += ROTA_CHUNK_CACHE_SWEEP_NS);
+    assert_int_equal(rota_chunk_cache_bytes(), 0);
+}
+
+static uint64_t resident_bytes(void) {
+    unsigned long long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%*u %llu", &pages), 1);
+    fclose(file);
+    return pages * 4096;
+}
+
+/* Also while small things live between them. */
+static void chunks_go_back_to_the_system(void **state) {
+    (void)state;
+    enum { BLOCKS = 512, SIZES = 2 };
+    static void *blocks[BLOCKS], *between[BLOCKS];
+    static const size_t sizes[SIZES] = {1 << 16, 3 << 20};
+    for (uint32_t s = 0; s < SIZES; s++) {
+        const uint32_t count = s == 0 ? BLOCKS : BLOCKS / 32;
+        size_t usable = 0;
+        rota_chunk_cache_trim();
+        const uint64_t before = resident_bytes();
+        for (uint32_t i = 0; i < count; i++) {
+            assert_non_null(blocks[i] = rota_chunk_alloc(sizes[s], &usable));
+            assert_int_equal((uintptr_t)blocks[i] % (usable < (2 << 20) ? 4096 : 2 << 20), 0);
+            memset(blocks[i], 1, usable);
+            assert_non_null(between[i] = malloc(100));
+        }
+        const uint64_t full = resident_bytes();
+        for (uint32_t i = 0; i < count; i++) rota_chunk_free(blocks[i], usable);
+        rota_chunk_cache_trim();
+        const uint64_t after = resident_bytes();
+        for (uint32_t i = 0; i < count; i++) free(between[i]);
+#if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__ && !defined __clang__
+        assert_true(full >= before + count * (uint64_t)usable);
+        assert_true(after < before + count * (uint64_t)usable / 8);
+#else
+        (void)before, (void)full, (void)after;
+#endif
+    }
+}
+
+static void sizes_near_the_end_are_refused(void **state) {
+    (void)state;
+    size_t usable;
+    for (size_t less = 0; less < ((size_t)1 << 20); less += 4095)
+        assert_null(rota_chunk_alloc(SIZE_MAX - less, &usable));
+}
+
+enum { SLAB_OBJECTS = 1000, SLAB_ROUNDS = 200, SLAB_THREADS = 4 };
+
+static int by_address(const void *left, const void *right) {
+    uintptr_t a = *(const uintptr_t *)left, b = *(const uintptr_t *)right;
+    return a < b ? -1 : a > b;
+}
+
+/* What was freed is given again, in order of address, and a slab of as many objects as ever doesn't grow. */
+static void a_slab_gives_freed_objects_again(void **state) {
+    (void)state;
+    static rota_slab slab = ROTA_SLAB_INIT;
+    static void *objects[SLAB_OBJECTS];
+    for (int round = 0; round < SLAB_ROUNDS; round++) {
+        for (int i = 0; i < SLAB_OBJECTS; i++) {
+            objects[i] = rota_slab_alloc(&slab);
+            assert_non_null(objects[i]);
+            assert_int_equal((uintptr_t)objects[i] % ROTA_SLAB_OBJECT_BYTES, 0);
+            memset(objects[i], round, ROTA_SLAB_OBJECT_BYTES);
+        }
+        int falls = 0;
+        for (int i = 1; i < SLAB_OBJECTS; i++) falls += (uintptr_t)objects[i] < (uintptr_t)objects[i - 1];
+#ifndef __SANITIZE_ADDRESS__
+        assert_true(slab.block_count * 63 <= SLAB_OBJECTS * 4 / 3 + 63 * 2);
+        assert_true(falls <= 10); /* once a chunk, and where the cursor starts over */
+#else
+        (void)falls;
+#endif
+        qsort(objects, SLAB_OBJECTS, sizeof *objects, by_address);
+        for (int i = 1; i < SLAB_OBJECTS; i++) assert_true(objects[i] != objects[i - 1]);
+        /* In another order each time. */
+        for (int i = 0; i < SLAB_OBJECTS; i++)
+            rota_slab_free(&slab, objects[(i * (10 * round + 3) + round) % SLAB_OBJECTS]);
+    }
+}
+
+static rota_slab shared_slab = ROTA_SLAB_INIT;
+
+static void *slab_thread(void *argument) {
+    uint8_t mark = (uint8_t)(uintptr_t)argument;
+    uint8_t *mine[64] = {0};
+    uintptr_t wrong = 0;
+    for (uint32_t i = 0; i < 20000; i++) {
+        uint8_t **place = &mine[i * 2654435761u >> 26];
+        if (*place) {
+            for (int k = 0; k < ROTA_SLAB_OBJECT_BYTES; k++) wrong += (*place)[k] != mark;
+            rota_slab_free(&shared_slab, *place);
+            *place = NULL;
+        } else {
+            *place = rota_slab_alloc(&shared_slab);
+            if (*place) memset(*place, mark, ROTA_SLAB_OBJECT_BYTES);
+        }
+    }
+    for (int i = 0; i < 64; i++) rota_slab_free(&shared_slab, mine[i]);
+    return (void *)wrong;
+}
+
+static void slab_objects_are_one_threads_at_a_time(void **state) {
+    (void)state;
+    pthread_t threads[SLAB_THREADS];
+    for (uintptr_t t = 0; t < SLAB_THREADS; t++)
+        assert_int_equal(pthread_create(&threads[t], NULL, slab_thread, (void *)(t + 1)), 0);
+    for (int t = 0; t < SLAB_THREADS; t++) {
+        void *wrong;
+        assert_int_equal(pthread_join(threads[t], &wrong), 0);
+        assert_null(wrong);
+    }
+#ifndef __SANITIZE_ADDRESS__
+    assert_true(shared_slab.block_count <= SLAB_THREADS * 64 / 63 * 4 / 3 + 4);
+#endif
+}
+
+static void deadlines_saturate(void **state) {
+    (void)state;
+    assert_true(rota_deadline_after(UINT64_MAX) == UINT64_MAX);
+    assert_true(rota_deadline_after(1000) >= rota_clock_ns() - 1000000000u);
+}
+
+static void *may(void *owner) {
+    return rota_owner_may(owner) ? owner : NULL;
+}
+
+static bool another_may(rota_owner *owner) {
+    pthread_t thread;
+    void *result;
+    assert_int_equal(pthread_create(&thread, NULL, may, owner), 0);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    return result != NULL;
+}
+
+static void one_thread_owns(void **state) {
+    (void)state;
+    if (!ROTA_ASSERTIONS) skip();
+    rota_owner owner = {0};
+    assert_true(rota_owner_may(&owner) && another_may(&owner));
+    rota_owner_take(&owner);
+    assert_true(rota_owner_may(&owner) && !another_may(&owner));
+    rota_owner_leave(&owner);
+    assert_true(rota_owner_may(&owner) && another_may(&owner));
+}
+
+/* In builds that have assertions a broken one ends the program, and in others it isn't computed. */
+static void assertions_end_the_program(void **state) {
+    (void)state;
+    uint32_t computed = 0;
+    rota_assert(++computed == 1);
+    assert_int_equal(computed, ROTA_ASSERTIONS);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+        (void)signal(SIGABRT, SIG_DFL);
+        (void)freopen("/dev/null", "w", stderr);
+        rota_assert(computed > 1);
+        _exit(7);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (ROTA_ASSERTIONS)
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    else
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(status_names_and_sentences),
+        cmocka_unit_test(arena_blocks_are_aligned_and_disjoint),
+        cmocka_unit_test(idle_chunks_are_given_back),
+        cmocka_unit_test(chunks_go_back_to_the_system),
+        cmocka_unit_test(sizes_near_the_end_are_refused),
+        cmocka_unit_test(a_slab_gives_freed_objects_again),
+        cmocka_unit_test(slab_objects_are_one_threads_at_a_time),
+        cmocka_unit_test(deadlines_saturate),
+        cmocka_unit_test(one_thread_owns),
+        cmocka_unit_test(assertions_end_the_program),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

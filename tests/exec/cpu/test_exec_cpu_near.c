@@ -1,0 +1,185 @@
+/* Which cores are near one another, as hwloc tells it of machines that are made up, and that workers steal
+ * from near ones first. */
+#include "tests/exec/cpu/exec_cpu_kit.h"
+
+#include <hwloc.h>
+#include <stdio.h>
+#include <unistd.h>
+#include "exec/cpu/device.h"
+#include "exec/cpu/info.h"
+
+/* Two packages of two memories, of two caches, of two cores. */
+static const char two_by_two[] = "pack:2 node:2 l3:2 core:2 pu:1";
+
+static rota_cpu_core *describe(const char *synthetic, uint32_t expected) {
+    rota_device_info info;
+    rota_cpu_core *cores = NULL;
+    assert_int_equal(setenv("HWLOC_SYNTHETIC", synthetic, 1), 0);
+    assert_ok(rota_cpu_describe(&info, &cores));
+    assert_int_equal(unsetenv("HWLOC_SYNTHETIC"), 0);
+    assert_int_equal(info.compute_units, expected);
+    return cores;
+}
+
+static void expect_level(const rota_cpu_near *near, uint32_t level, uint32_t first, uint32_t count) {
+    assert_true(level < near->level_count);
+    assert_int_equal(near->levels[level].first, first);
+    assert_int_equal(near->levels[level].count, count);
+}
+
+static void expect_two_by_two(const rota_cpu_core *cores) {
+    for (uint32_t i = 0; i < 16; i++) {
+        assert_int_equal(cores[i].near.level_count, 3);
+        expect_level(&cores[i].near, 0, i / 2 * 2, 2);
+        expect_level(&cores[i].near, 1, i / 4 * 4, 4);
+        expect_level(&cores[i].near, 2, i / 8 * 8, 8);
+    }
+}
+
+static void neighbourhoods(void **state) {
+    (void)state;
+    rota_cpu_core *cores = describe(two_by_two, 16);
+    expect_two_by_two(cores);
+    free(cores);
+    /* A package has one memory and one cache: one level. Cores have two threads each. */
+    cores = describe("pack:2 node:1 l3:1 core:4 pu:2", 8);
+    for (uint32_t i = 0; i < 8; i++) {
+        assert_int_equal(cores[i].near.level_count, 1);
+        assert_int_equal(CPU_COUNT(&cores[i].set), 2);
+        expect_level(&cores[i].near, 0, i / 4 * 4, 4);
+    }
+    free(cores);
+    /* All are equally near. */
+    cores = describe("pack:1 l3:1 core:6 pu:1", 6);
+    for (uint32_t i = 0; i < 6; i++) assert_int_equal(cores[i].near.level_count, 0);
+    free(cores);
+}
+
+/* The same machine by a file, as hwloc writes it of a real one. */
+static void neighbourhoods_by_file(void **state) {
+    (void)state;
+    char path[] = "/tmp/rota-test-XXXXXX";
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    hwloc_topology_t topology;
+    assert_int_equal(hwloc_topology_init(&topology), 0);
+    assert_int_equal(hwloc_topology_set_synthetic(topology, two_by_two), 0);
+    assert_int_equal(hwloc_topology_load(topology), 0);
+    assert_int_equal(hwloc_topology_export_xml(topology, path, 0), 0);
+    hwloc_topology_destroy(topology);
+    rota_device_info info;
+    rota_cpu_core *cores = NULL;
+    assert_int_equal(setenv("HWLOC_XMLFILE", path, 1), 0);
+    assert_ok(rota_cpu_describe(&info, &cores));
+    assert_int_equal(unsetenv("HWLOC_XMLFILE"), 0);
+    assert_int_equal(info.compute_units, 16);
+    expect_two_by_two(cores);
+    free(cores);
+    (void)close(fd);
+    assert_int_equal(unlink(path), 0);
+}
+
+/* With fewer workers than cores a level ends where the workers do, and one that has all of them is none. */
+static void fewer_workers(void **state) {
+    (void)state;
+    rota_cpu_core *cores = describe(two_by_two, 16);
+    rota_cpu_near near = rota_cpu_near_cut(&cores[5].near, 6);
+    assert_int_equal(near.level_count, 1);
+    expect_level(&near, 0, 4, 2);
+    near = rota_cpu_near_cut(&cores[4].near, 5);
+    assert_int_equal(near.level_count, 0);
+    near = rota_cpu_near_cut(&cores[8].near, 11);
+    assert_int_equal(near.level_count, 2);
+    expect_level(&near, 0, 8, 2);
+    expect_level(&near, 1, 8, 3);
+    assert_int_equal(rota_cpu_near_cut(&cores[1].near, 1).level_count, 0);
+    free(cores);
+}
+
+/* How many of the three levels two cores have not in common. */
+static uint32_t distance(uint32_t a, uint32_t b) {
+    return a / 2 == b / 2 ? 0 : a / 4 == b / 4 ? 1 : a / 8 == b / 8 ? 2 : 3;
+}
+
+/* Every worker but the thief has a task: they come by distance, each once, and not always in one order. */
+static void the_nearest_first(void **state) {
+    (void)state;
+    enum { WORKERS = 16, ROUNDS = 64 };
+    static rota_cpu_device device;
+    static rota_cpu_worker workers[WORKERS];
+    static rota_cpu_task tasks[WORKERS];
+    rota_cpu_core *cores = describe(two_by_two, WORKERS);
+    device.workers = workers;
+    device.worker_count = WORKERS;
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        workers[i].device = &device;
+        workers[i].index = i;
+        workers[i].random = i;
+        workers[i].near = cores[i].near;
+        tasks[i].unit = i;
+        assert_true(rota_cpu_deque_init(&workers[i].deque, 4));
+    }
+    for (uint32_t thief = 0; thief < WORKERS; thief++) {
+        uint32_t firsts = 0; /* of those furthest away, a bit each that came first */
+        for (uint32_t round = 0; round < ROUNDS; round++) {
+            uint32_t taken = 1u << thief, last = 0;
+            for (uint32_t i = 0; i < WORKERS; i++)
+                if (i != thief) assert_true(rota_cpu_deque_push(&workers[i].deque, &tasks[i]));
+            for (uint32_t i = 1; i < WORKERS; i++) {
+                const rota_cpu_task *task = rota_cpu_steal(&workers[thief]);
+                assert_non_null(task);
+                assert_int_equal(taken >> task->unit & 1u, 0);
+                taken |= 1u << task->unit;
+                const uint32_t away = distance(thief, task->unit);
+                assert_true(away >= last);
+                if (away == 3 && last < 3) firsts |= 1u << task->unit;
+                last = away;
+            }
+            assert_null(rota_cpu_steal(&workers[thief]));
+        }
+        assert_true(__builtin_popcount(firsts) > 1);
+    }
+    for (uint32_t i = 0; i < WORKERS; i++) rota_cpu_deque_free(&workers[i].deque);
+    free(cores);
+}
+
+/* Workers that are not as near to one another do the same work. */
+static void work_is_shared(void **state) {
+    (void)state;
+    enum { NODES = 3000, BYTES = 4096 };
+    kit_host host;
+    assert_int_equal(setenv("HWLOC_SYNTHETIC", two_by_two, 1), 0);
+    rota_exec_device *device = kit_open(&host, 12, 1, false);
+    assert_int_equal(unsetenv("HWLOC_SYNTHETIC"), 0);
+    assert_int_equal(device->info.compute_units, 16);
+    assert_int_equal(rota_cpu_device_of(device)->workers[1].near.level_count, 3);
+    assert_int_equal(rota_cpu_device_of(device)->workers[9].near.level_count, 2);
+    rota_exec_memory *memory;
+    assert_ok(device->vtable->memory_create(device, BYTES, ROTA_EXEC_MEMORY_HOST_READ, "counter", &memory));
+    memset(memory->host, 0, BYTES);
+    kit_program *p = kit_begin(NODES, 1, 1);
+    const rota_exec_operand operand = {
+        .memory = 0, .is_slot = 1, .size_bytes = BYTES, .mode = ROTA_ACCUMULATE};
+    for (uint32_t i = 0; i < NODES; i++) kit_kernel(p, &count_kernel, NULL, 1, &operand);
+    rota_exec_program *program;
+    rota_exec_instance *instance;
+    assert_ok(device->vtable->program_create(device, kit_finish(p, 0), &program));
+    assert_ok(device->vtable->instance_create(device, program, &memory, &instance));
+    for (uint64_t r = 1; r <= 20; r++) kit_submit(device, instance, 0, r, &memory->address, 0, NULL);
+    kit_wait(&host, 0, 20);
+    assert_int_equal(ra_load_acquire((_Atomic uint32_t *)memory->host), 20 * NODES);
+    device->vtable->instance_destroy(device, instance);
+    device->vtable->program_destroy(device, program);
+    device->vtable->memory_destroy(device, memory);
+    kit_close(device);
+    kit_free(p);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(neighbourhoods), cmocka_unit_test(neighbourhoods_by_file),
+        cmocka_unit_test(fewer_workers),  cmocka_unit_test(the_nearest_first),
+        cmocka_unit_test(work_is_shared),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

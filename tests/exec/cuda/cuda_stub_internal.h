@@ -1,0 +1,163 @@
+/* What the files of the CUDA stand-in share: its state, and how its functions begin and end. */
+#ifndef ROTA_TESTS_CUDA_STUB_INTERNAL_H
+#define ROTA_TESTS_CUDA_STUB_INTERNAL_H
+
+#include <pthread.h>
+#include "tests/exec/cuda/cuda_stub.h"
+#include "tests/exec/cuda/cuda_stub_kernels.h"
+
+#define KERNELS_MAX 128
+#define STREAMS_MAX 64
+#define DEVICES_MAX 4
+#define MAPPINGS_MAX 4096
+
+enum {
+#define STUB_ID(name, version, parameters) ID_##name,
+    ROTA_CUDA_FUNCTIONS(STUB_ID) ROTA_CUDA_NEWER_FUNCTIONS(STUB_ID)
+#undef STUB_ID
+        ID_COUNT
+};
+
+enum {
+    CONTEXT,
+    STREAM,
+    EVENT,
+    GRAPH,
+    EXEC,
+    MODULE,
+    MEMORY,
+    HOST_MEMORY,
+    HANDLE,
+    RESERVED,
+    MAPPED,
+    EXTERNAL,
+    SEMAPHORE,
+    KIND_COUNT
+};
+
+typedef struct record {
+    CUstream stream;
+    uint64_t number; /* of the operations before it */
+    bool done;
+    uint32_t references;
+} record;
+
+struct CUevent_st {
+    record *last;
+};
+
+typedef enum node_kind { NODE_KERNEL, NODE_MEMCPY, NODE_EMPTY, NODE_CHILD } node_kind;
+
+struct CUgraphNode_st {
+    CUgraph graph;
+    node_kind kind;
+    uint32_t index, before_count, cluster;
+    uint32_t *before; /* indices */
+    stub_launch launch;
+    CUDA_MEMCPY3D copy;
+    CUgraph child;
+};
+
+struct CUgraph_st {
+    CUgraphNode *nodes;
+    uint32_t count;
+};
+
+struct CUgraphExec_st {
+    CUgraph graph; /* a copy */
+    uint32_t in_flight;
+    uint64_t upload; /* of the operations of its stream; 0: not uploaded */
+    CUstream uploaded_on;
+};
+
+/* An imported timeline: a word in a file in memory. */
+typedef struct stub_semaphore {
+    int fd;
+    uint32_t in_flight;
+    _Atomic uint64_t *word;
+} stub_semaphore;
+
+typedef struct operation {
+    struct operation *next;
+    enum { LAUNCH, UPLOAD, KERNEL, COPY, RECORD, WAIT, SEMAPHORE_WAIT, SEMAPHORE_SIGNAL } kind;
+    CUgraphExec exec;
+    stub_launch launch;
+    CUdeviceptr to, from;
+    size_t bytes;
+    record *mark;
+    stub_semaphore *semaphore;
+    uint64_t value;
+} operation;
+
+struct CUstream_st {
+    operation *first, *last;
+    CUgraph capturing;
+    CUgraphNode captured; /* the last */
+    bool uploads, works;  /* what was put on it: uploads of graphs; launches and waits for events */
+    uint64_t put, seen;   /* operations put on it; up to where the host was told that they are done */
+    pthread_t waiter;     /* who put a wait on it that nothing has come behind */
+    bool waits;
+};
+
+/* Of imported memory. */
+typedef struct stub_mapping {
+    CUdeviceptr address;
+    size_t bytes;
+} stub_mapping;
+
+typedef struct stub_state {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    pthread_t thread;
+    bool running, paused, captures_elsewhere;
+    uint64_t seed;
+    int devices, retained[DEVICES_MAX];
+    CUresult sticky;
+    CUstream streams[STREAMS_MAX];
+    stub_kernel kernels[KERNELS_MAX];
+    uint32_t kernel_count;
+    stub_mapping mappings[MAPPINGS_MAX];
+    uint32_t alive[KIND_COUNT];
+    uint64_t calls[ID_COUNT];
+    int fail_id;
+    uint64_t fail_at;
+    CUresult fail_with;
+    CUresult (*watch)(const char *name);
+    const char *hang, *fault;
+    uint32_t captured_cluster; /* of kernels put on a captured stream; 0: 1 */
+    CUdevice_attribute lacking;
+    int compute_mode;
+    uint32_t violations;
+    char violation[256];
+    cuda_stub_graph last;
+} stub_state;
+extern stub_state stub;
+extern _Thread_local bool stub_inside; /* this thread is in a function of the stand-in */
+
+/* Something that no correct program does. */
+void stub_violate(const char *what);
+CUresult stub_enter(int id, bool in_context);
+CUresult stub_leave(CUresult result);
+/* Starts a call that can fail; ENTER_END: one that ends an object's life, which it does even so. */
+#define ENTER(name)                                                                                          \
+    CUresult result_ = stub_enter(ID_##name, true);                                                          \
+    if (result_ != CUDA_SUCCESS) return stub_leave(result_)
+#define ENTER_FREE(name)                                                                                     \
+    CUresult result_ = stub_enter(ID_##name, false);                                                         \
+    if (result_ != CUDA_SUCCESS) return stub_leave(result_)
+#define ENTER_END(name) CUresult result_ = stub_enter(ID_##name, true)
+
+/* An object that is alive from now on; its end. */
+void *stub_take(int kind, size_t bytes);
+void stub_give(int kind);
+void stub_check_stream(CUstream stream);
+
+#define STUB_DECLARE(name, version, parameters) CUresult CUDAAPI stub_##name parameters;
+ROTA_CUDA_FUNCTIONS(STUB_DECLARE)
+ROTA_CUDA_NEWER_FUNCTIONS(STUB_DECLARE)
+#undef STUB_DECLARE
+
+/* The thread that runs what is on the streams. */
+void *stub_run_main(void *unused);
+
+#endif

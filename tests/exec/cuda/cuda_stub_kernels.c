@@ -1,0 +1,117 @@
+/* See cuda_stub_kernels.h. */
+#include "tests/exec/cuda/cuda_stub_kernels.h"
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+
+/* rota_args of exec/cuda/rota_kernel.cuh. */
+typedef struct arguments {
+    const uint64_t *block;
+    uint32_t slot_mask, bind_mask;
+    uint64_t operands[ROTA_KERNEL_OPERANDS_MAX + 1];
+} arguments;
+#define HEAD_BYTES 16u
+
+static void *operand(const arguments *a, uint32_t i) {
+    uint64_t value = a->operands[i];
+    if (a->slot_mask >> i & 1u) value = a->block[value >> 48] + (value & 0xFFFFFFFFFFFFull);
+    return (void *)(uintptr_t)value;
+}
+
+stub_kernel stub_kernel_of(const rota_kernel *kernel) {
+    uint32_t bytes = HEAD_BYTES + 8 * kernel->operand_count + (kernel->param_bytes + 7) / 8 * 8;
+    return (stub_kernel){.entry = kernel->cuda.entry,
+                         .kernel = kernel,
+                         .param_count = kernel->cuda.prepared_bytes ? 2 : 1,
+                         .param_bytes = {bytes, kernel->cuda.prepared_bytes}};
+}
+
+stub_launch stub_launch_new(const stub_kernel *kernel, void *const *params) {
+    stub_launch launch = {.kernel = kernel};
+    for (uint32_t i = 0; i < kernel->param_count; i++) {
+        launch.params[i] = malloc(kernel->param_bytes[i] + 1);
+        if (!launch.params[i]) abort();
+        memcpy(launch.params[i], params[i], kernel->param_bytes[i]);
+    }
+    return launch;
+}
+
+stub_launch stub_launch_copy(const stub_launch *launch) {
+    return launch->kernel ? stub_launch_new(launch->kernel, launch->params) : (stub_launch){0};
+}
+
+void stub_launch_free(stub_launch *launch) {
+    for (uint32_t i = 0; i < STUB_PARAMETERS_MAX; i++) free(launch->params[i]);
+    *launch = (stub_launch){0};
+}
+
+static void run_c_function(const rota_kernel *kernel, const arguments *a) {
+    void *operands[ROTA_KERNEL_OPERANDS_MAX];
+    uint64_t params[(ROTA_KERNEL_PARAM_BYTES_MAX + 7) / 8] = {0}, sizes[ROTA_KERNEL_OPERANDS_MAX] = {0};
+    for (uint32_t i = 0; i < kernel->operand_count; i++) operands[i] = operand(a, i);
+    memcpy(params, &a->operands[kernel->operand_count], kernel->param_bytes);
+    for (uint32_t j = 0; j < kernel->bindable_count; j++) {
+        if (!(a->bind_mask >> j & 1u)) continue;
+        uint8_t *field = (uint8_t *)params + kernel->bindables[j].offset_bytes;
+        uint32_t word;
+        memcpy(&word, field, sizeof word);
+        memcpy(field, &a->block[word], kernel->bindables[j].size_bytes);
+    }
+    uint64_t items = 1, grain = 1;
+    if (kernel->cpu.items) kernel->cpu.items(params, sizes, &items, &grain);
+    rota_kernel_call call = {.operands = operands,
+                             .params = params,
+                             .end = items,
+                             .items = items,
+                             .operand_count = kernel->operand_count,
+                             .operand_bytes = sizes};
+    if (kernel->cpu.fn(&call) != ROTA_OK) abort();
+}
+
+void stub_launch_run(const stub_launch *launch) {
+    if (launch->kernel->kernel)
+        run_c_function(launch->kernel->kernel, launch->params[0]);
+    else
+        launch->kernel->fn(launch->params);
+}
+
+/* ---- The executor's own ---- */
+
+static void run_copy(void *const *params) {
+    const arguments *a = params[0];
+    memmove(operand(a, 0), operand(a, 1), a->operands[2]);
+}
+
+static void run_fill(void *const *params) {
+    const arguments *a = params[0];
+    uint32_t *to = operand(a, 0), pattern;
+    memcpy(&pattern, &a->operands[2], sizeof pattern);
+    /* The executor looks at stamps while they are cleared. */
+    for (uint64_t i = 0; i < a->operands[1] / 4; i++) __atomic_store_n(&to[i], pattern, __ATOMIC_RELAXED);
+}
+
+static uint64_t word_at(const void *param) {
+    uint64_t word;
+    memcpy(&word, param, sizeof word);
+    return word;
+}
+
+static void run_upload(void *const *params) {
+    uint32_t words;
+    memcpy(&words, params[2], sizeof words);
+    memcpy((void *)(uintptr_t)word_at(params[0]), (const void *)(uintptr_t)word_at(params[1]),
+           8 * (size_t)words);
+}
+
+static void run_stamp(void *const *params) {
+    /* The executor looks at it while the kernel runs. */
+    __atomic_store_n((uint64_t *)(uintptr_t)word_at(params[0]), rota_clock_ns() + 1000000, __ATOMIC_RELAXED);
+}
+
+const stub_kernel stub_own_kernels[] = {
+    {.entry = "rota_copy", .fn = run_copy, .param_count = 1, .param_bytes = {HEAD_BYTES + 16 + 8}},
+    {.entry = "rota_fill", .fn = run_fill, .param_count = 1, .param_bytes = {HEAD_BYTES + 8 + 16}},
+    {.entry = "rota_upload", .fn = run_upload, .param_count = 3, .param_bytes = {8, 8, 4}},
+    {.entry = "rota_stamp", .fn = run_stamp, .param_count = 1, .param_bytes = {8}},
+};
+const uint32_t stub_own_kernel_count = sizeof stub_own_kernels / sizeof stub_own_kernels[0];

@@ -1,0 +1,244 @@
+/* Matrix products on a CUDA device: rota's Hopper kernels, and the library nodes that select gives, against
+ * sums in f64. Skipped where there is no Hopper GPU. */
+#include "tests/kit/support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "bench/half.h"
+#include "ops/cuda/choices.h"
+#include "ops/cuda/matmul_choice.h"
+#include "ops/cuda/matmul_cuda.h"
+#include "tests/ops/cuda/cuda_kit.h"
+
+typedef struct trial {
+    rota_matmul_params params;
+    rota_dtype dtype;
+    uint64_t count[3]; /* elements of the operands, batches and all */
+    uint64_t offset;   /* elements between a 256-byte boundary and each operand's first one */
+    float *values[3];  /* what a, b and, before the product, c hold */
+    uint64_t address[3];
+} trial;
+
+static rota_dtype dtype_of(const trial *t, int operand) {
+    return operand == 2 ? (rota_dtype)t->params.c_dtype : t->dtype;
+}
+
+static void trial_make(cuda_kit *kit, trial *t) {
+    const rota_matmul_params *p = &t->params;
+    const uint32_t *strides[3] = {p->a_batch_stride, p->b_batch_stride, p->c_batch_stride};
+    t->count[0] = (uint64_t)(p->flags & ROTA_MATMUL_TRANSPOSE_A ? p->k : p->m) * p->lda;
+    t->count[1] = (uint64_t)(p->flags & ROTA_MATMUL_TRANSPOSE_B ? p->n : p->k) * p->ldb;
+    t->count[2] = (uint64_t)p->m * p->ldc;
+    uint32_t seed = 1 + p->m + p->n * 3 + p->k * 5;
+    for (int o = 0; o < 3; o++) {
+        for (int axis = 0; axis < 3; axis++) t->count[o] += (uint64_t)(p->batch[axis] - 1) * strides[o][axis];
+        const uint64_t bytes = rota_dtype_bytes(dtype_of(t, o));
+        t->values[o] = malloc(t->count[o] * sizeof *t->values[o]);
+        void *data = malloc(t->count[o] * bytes);
+        assert_true(t->values[o] && data);
+        for (uint64_t i = 0; i < t->count[o]; i++) {
+            seed = seed * 1664525u + 1013904223u;
+            element_set(data, dtype_of(t, o), i, (float)(seed >> 8) / (1 << 23) - 1);
+            t->values[o][i] = element_get(data, dtype_of(t, o), i);
+        }
+        t->address[o] = cuda_kit_alloc(kit, (t->count[o] + t->offset) * bytes + 256) + t->offset * bytes;
+        cuda_kit_write(kit, t->address[o], data, t->count[o] * bytes);
+        free(data);
+    }
+}
+
+static void trial_free(cuda_kit *kit, trial *t) {
+    for (int o = 0; o < 3; o++) {
+        cuda_kit_free(kit, t->address[o] - t->offset * rota_dtype_bytes(dtype_of(t, o)));
+        free(t->values[o]);
+    }
+}
+
+/* c against sums in f64; what lies between c's rows must be as it was. */
+static void trial_check(cuda_kit *kit, const trial *t, const char *what) {
+    const rota_matmul_params *p = &t->params;
+    const rota_dtype type = dtype_of(t, 2);
+    void *got = malloc(t->count[2] * rota_dtype_bytes(type));
+    float *expected = malloc(t->count[2] * sizeof *expected), *bound = calloc(t->count[2], sizeof *bound);
+    assert_true(got && expected && bound);
+    cuda_kit_read(kit, t->address[2], got, t->count[2] * rota_dtype_bytes(type));
+    memcpy(expected, t->values[2], t->count[2] * sizeof *expected);
+    const double unit = type == ROTA_F16 ? 0x1p-11 : type == ROTA_BF16 ? 0x1p-8 : 0x1p-22;
+    for (uint32_t x = 0; x < p->batch[0]; x++)
+        for (uint32_t y = 0; y < p->batch[1]; y++)
+            for (uint32_t z = 0; z < p->batch[2]; z++)
+                for (uint32_t i = 0; i < p->m; i++)
+                    for (uint32_t j = 0; j < p->n; j++) {
+                        const float *a = t->values[0] + (uint64_t)x * p->a_batch_stride[0] +
+                                         (uint64_t)y * p->a_batch_stride[1] +
+                                         (uint64_t)z * p->a_batch_stride[2];
+                        const float *b = t->values[1] + (uint64_t)x * p->b_batch_stride[0] +
+                                         (uint64_t)y * p->b_batch_stride[1] +
+                                         (uint64_t)z * p->b_batch_stride[2];
+                        const uint64_t at = (uint64_t)i * p->ldc + j + (uint64_t)x * p->c_batch_stride[0] +
+                                            (uint64_t)y * p->c_batch_stride[1] +
+                                            (uint64_t)z * p->c_batch_stride[2];
+                        double sum = 0, size = 0;
+                        for (uint32_t s = 0; s < p->k; s++) {
+                            double product_ =
+                                (double)a[p->flags & ROTA_MATMUL_TRANSPOSE_A ? (uint64_t)s * p->lda + i
+                                                                             : (uint64_t)i * p->lda + s] *
+                                (double)b[p->flags & ROTA_MATMUL_TRANSPOSE_B ? (uint64_t)j * p->ldb + s
+                                                                             : (uint64_t)s * p->ldb + j];
+                            sum += product_;
+                            size += fabs(product_);
+                        }
+                        sum *= (double)p->alpha;
+                        if (p->flags & ROTA_MATMUL_ACCUMULATE) sum += (double)t->values[2][at];
+                        expected[at] = (float)sum;
+                        bound[at] = (float)(fabs(sum) * unit + (size + 1) * p->k * 0x1p-24 + 1e-6);
+                    }
+    for (uint64_t i = 0; i < t->count[2]; i++) {
+        const float value = element_get(got, type, i);
+        if (!(fabsf(value - expected[i]) <= bound[i]))
+            fail_msg("%s, %u x %u x %u, flags %u: c[%llu] is %.9g, expected %.9g within %.2g", what, p->m,
+                     p->n, p->k, p->flags, (unsigned long long)i, (double)value, (double)expected[i],
+                     (double)bound[i]);
+    }
+    free(got);
+    free(expected);
+    free(bound);
+}
+
+static rota_cuda_call call_of(cuda_kit *kit, const trial *t, uint64_t *operands, uint64_t *bytes) {
+    for (int o = 0; o < 3; o++) {
+        operands[o] = t->address[o];
+        bytes[o] = t->count[o] * rota_dtype_bytes(dtype_of(t, o));
+    }
+    return (rota_cuda_call){.target = &kit->target,
+                            .stream = kit->stream,
+                            .operands = operands,
+                            .operand_bytes = bytes,
+                            .operand_count = 3,
+                            .params = &t->params};
+}
+
+static void skip_without_hopper(cuda_kit *kit) {
+    const char *why = cuda_kit_open(kit);
+    if (!why && kit->target.compute_capability != 90) {
+        why = "the device is no Hopper GPU";
+        cuda_kit_close(kit);
+    }
+    if (why) {
+        print_message("skipped: %s\n", why);
+        skip();
+    }
+}
+
+static void test_every_tile(void **state) {
+    (void)state;
+    cuda_kit kit;
+    skip_without_hopper(&kit);
+    static const uint32_t shapes[][3] = {
+        {128, 256, 64}, {384, 384, 384}, {200, 72, 520}, {1, 8, 8}, {328, 1016, 136}};
+    for (uint32_t tile = 0; tile < ROTA_MATMUL_SM90_TILE_COUNT; tile++)
+        for (uint32_t flags = 0; flags < 4; flags++)
+            for (uint32_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+                const rota_dtype dtype = (tile + flags + s) % 2 ? ROTA_BF16 : ROTA_F16;
+                /* Rows that begin 16 bytes apart, and results with gaps. */
+                uint32_t m = (shapes[s][0] + 7) & ~7u;
+                trial t = {.params = cuda_kit_product(m, shapes[s][1], shapes[s][2], flags, dtype),
+                           .dtype = dtype};
+                t.params.m = shapes[s][0];
+                t.params.ldc += s % 2 ? 8 : 0;
+                t.params.lda += s % 3 ? 8 : 0;
+                t.params.alpha = s == 1 ? 0.5f : 1.0f;
+                t.offset = s == 2 ? 8 : 0;
+                if (!rota_matmul_sm90_takes(&t.params, dtype, &kit.target))
+                    fail_msg("a product is not taken");
+                trial_make(&kit, &t);
+                uint64_t operands[4], bytes[4];
+                rota_cuda_call call = call_of(&kit, &t, operands, bytes);
+                assert_ok(rota_matmul_sm90_run(&call, dtype, tile));
+                cuda_kit_finish(&kit);
+                char what[64];
+                snprintf(what, sizeof what, "tile %u x %u", rota_matmul_sm90_tiles[tile].rows,
+                         rota_matmul_sm90_tiles[tile].columns);
+                trial_check(&kit, &t, what);
+                trial_free(&kit, &t);
+            }
+    cuda_kit_close(&kit);
+}
+
+/* What select gives: measured or not, captured into a graph, replayed; aligned and not; one batch and many.
+ */
+static void test_library_nodes(void **state) {
+    (void)state;
+    cuda_kit kit;
+    skip_without_hopper(&kit);
+    char folder_path[] = "/tmp/rota-choices-XXXXXX";
+    assert_non_null(mkdtemp(folder_path));
+    kit.target.cache_dir = folder_path;
+    for (uint32_t i = 0; i < 14; i++) {
+        const rota_dtype dtype = i % 3 == 0 ? ROTA_F16 : i % 3 == 1 ? ROTA_BF16 : ROTA_F32;
+        trial t = {.params = cuda_kit_product(192, 264, 320, i % 4, dtype), .dtype = dtype};
+        if (i % 5 == 4) t.params.c_dtype = ROTA_F32, t.params.flags |= ROTA_MATMUL_ACCUMULATE;
+        if (i % 7 == 3) t.offset = 4 / rota_dtype_bytes(dtype);
+        if (i % 4 == 1) { /* a b^T, twelve batches of which a repeats along the outer axis */
+            t.params.batch[1] = 3, t.params.batch[2] = 4;
+            t.params.a_batch_stride[2] = 192 * t.params.lda;
+            t.params.b_batch_stride[2] = 264 * t.params.ldb,
+            t.params.b_batch_stride[1] = 4 * 264 * t.params.ldb;
+            t.params.c_batch_stride[2] = 192 * t.params.ldc,
+            t.params.c_batch_stride[1] = 4 * 192 * t.params.ldc;
+        }
+        const rota_kernel *kernel =
+            dtype == ROTA_F16    ? rota_cuda_select_matmul_f16(&t.params, NULL, 0, &kit.target)
+            : dtype == ROTA_BF16 ? rota_cuda_select_matmul_bf16(&t.params, NULL, 0, &kit.target)
+                                 : rota_cuda_select_matmul(&t.params, NULL, 0, &kit.target);
+        if (!kernel) continue; /* no cuBLASLt, and nothing of ours */
+        trial_make(&kit, &t);
+        uint64_t operands[4], bytes[4];
+        rota_cuda_call call = call_of(&kit, &t, operands, bytes);
+        bytes[3] = kernel->cuda.workspace(&t.params, bytes, &kit.target);
+        if (bytes[3]) {
+            operands[3] = cuda_kit_alloc(&kit, bytes[3]);
+            call.operand_count = 4;
+        }
+        rota_choices_forget();
+        if (i % 2) { /* measured on other memory, then found in its file */
+            uint64_t scratch[4], total = 0;
+            for (int o = 0; o < 3; o++) total += bytes[o] + 256;
+            const uint64_t memory = cuda_kit_alloc(&kit, total);
+            uint64_t at = memory;
+            for (int o = 0; o < 3; o++) scratch[o] = at, at = (at + bytes[o] + 255) & ~UINT64_C(255);
+            scratch[3] = operands[3];
+            rota_cuda_call tune = call;
+            tune.operands = scratch;
+            assert_ok(kernel->cuda.tune(&tune));
+            cuda_kit_free(&kit, memory);
+            rota_choices_forget();
+            rota_matmul_choice found;
+            assert_true(rota_matmul_choice_find(&t.params, dtype, &kit.target, &found));
+            print_message("%s %u x %u x %u, flags %u: %s\n", rota_dtype_name(dtype), t.params.m, t.params.n,
+                          t.params.k, t.params.flags,
+                          found.way == ROTA_MATMUL_BY_SM90 ? "rota's" : "cuBLASLt's");
+        }
+        cuda_kit_capture_begin(&kit);
+        assert_ok(kernel->cuda.call(&call));
+        cuda_kit_capture_end_and_run(&kit);
+        trial_check(&kit, &t, kernel->name);
+        if (bytes[3]) cuda_kit_free(&kit, operands[3]);
+        trial_free(&kit, &t);
+    }
+    char remove[128];
+    snprintf(remove, sizeof remove, "rm -r %s", folder_path);
+    assert_int_equal(system(remove), 0);
+    rota_choices_forget();
+    cuda_kit_close(&kit);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_tile),
+        cmocka_unit_test(test_library_nodes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

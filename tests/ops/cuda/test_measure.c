@@ -1,0 +1,119 @@
+/* Measuring ways of doing the same work, by the clock of a stand-in for the CUDA driver. */
+#include "tests/kit/support.h"
+
+#if defined(ROTA_HAVE_CUDA) && defined(ROTA_STANDINS)
+
+#include <dlfcn.h>
+#include <string.h>
+#include "exec/cuda/cuda_api.h"
+#include "ops/cuda/measure.h"
+
+/* A device whose clock settles under load: until it has worked for `cold_ms`, work takes four times as long.
+ */
+typedef struct device {
+    double *clock_ms, worked_ms, cold_ms;
+    const double *takes_ms; /* by candidate; 0: it can't */
+    uint32_t runs;
+} device;
+
+static double *standin_clock_ms;
+static char some_stream;
+
+static rota_status run(void *user, uint32_t candidate) {
+    device *d = user;
+    double ms = d->takes_ms[candidate];
+    if (ms == 0) return ROTA_UNSUPPORTED;
+    if (d->worked_ms < d->cold_ms) ms *= 4;
+    d->worked_ms += ms;
+    *d->clock_ms += ms;
+    d->runs++;
+    return ROTA_OK;
+}
+
+static int open_standin(void **state) {
+    (void)state;
+    void *cuda = dlopen(ROTA_STANDINS "/libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    standin_clock_ms = cuda ? dlsym(cuda, "standin_clock_ms") : NULL;
+    return standin_clock_ms ? 0 : -1;
+}
+
+/* The driver's functions are looked up by version, and what it says of that is believed, whatever address
+ * comes with it. */
+static void what_the_driver_has(void **state) {
+    (void)state;
+    rota_cuda_api api;
+    assert_ok(rota_cuda_api_load(ROTA_STANDINS "/libcuda.so.1", &api));
+    assert_non_null(api.LaunchKernel);
+    const char **newer = dlsym(dlopen(ROTA_STANDINS "/libcuda.so.1", RTLD_NOW | RTLD_LOCAL), "standin_newer");
+    assert_non_null(newer);
+    *newer = "cuLaunchKernel";
+    assert_status(rota_cuda_api_load(ROTA_STANDINS "/libcuda.so.1", &api), ROTA_UNSUPPORTED);
+    assert_non_null(strstr(rota_last_error(), "has no cuLaunchKernel"));
+    *newer = NULL;
+}
+
+static uint32_t fastest(device *d, uint32_t count) {
+    uint32_t best = UINT32_MAX;
+    d->clock_ms = standin_clock_ms;
+    assert_ok(rota_measure_fastest(
+        &(rota_measure){.stream = (CUstream)(void *)&some_stream, .count = count, .run = run, .user = d},
+        &best));
+    return best;
+}
+
+/* The fastest is found wherever it stands in the list, though the device is cold when the first are looked
+ * at.
+ */
+static void cold_device(void **state) {
+    (void)state;
+    enum { COUNT = 20 };
+    for (uint32_t best = 0; best < COUNT; best++)
+        for (uint32_t k = 0; k < 3; k++) {
+            const double scale = (double[]){0.02, 0.2, 2}[k];
+            double takes_ms[COUNT];
+            for (uint32_t i = 0; i < COUNT; i++) takes_ms[i] = scale * (1.3 + 0.01 * (i * 7 % COUNT));
+            takes_ms[best] = scale;
+            device d = {.cold_ms = 15, .takes_ms = takes_ms};
+            assert_int_equal(fastest(&d, COUNT), best);
+        }
+}
+
+/* What can't is left out, first in the list or not; what is hopeless costs little. */
+static void left_out(void **state) {
+    (void)state;
+    device d = {.takes_ms = (double[]){0, 3, 1, 0, 100}};
+    assert_int_equal(fastest(&d, 5), 2);
+    assert_true(d.worked_ms < 4 * 100 + 200);
+    d = (device){.takes_ms = (double[]){0, 0}};
+    uint32_t best;
+    d.clock_ms = standin_clock_ms;
+    assert_int_equal(
+        rota_measure_fastest(
+            &(rota_measure){.stream = (CUstream)(void *)&some_stream, .count = 2, .run = run, .user = &d},
+            &best),
+        ROTA_UNSUPPORTED);
+    assert_non_null(strstr(rota_last_error(), "none of 2 ways"));
+}
+
+/* A clock that doesn't move (work too short for it) ends, too. */
+static void no_time_at_all(void **state) {
+    (void)state;
+    device d = {.takes_ms = (double[]){1e-9, 1e-9, 1e-9}};
+    assert_in_range(fastest(&d, 3), 0, 2);
+    assert_true(d.runs < 10000);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(cold_device), cmocka_unit_test(left_out),
+                                       cmocka_unit_test(no_time_at_all),
+                                       cmocka_unit_test(what_the_driver_has)};
+    return cmocka_run_group_tests(tests, open_standin, NULL);
+}
+
+#else
+
+int main(void) {
+    return 77; /* built without CUDA's headers, or cuDNN's, which the stand-ins are made with */
+}
+
+#endif

@@ -1,0 +1,61 @@
+/* Runs one built-in kernel on a GPU and its CPU kernel on the same random operands, and compares. */
+#ifndef ROTA_TESTS_KERNEL_CASE_H
+#define ROTA_TESTS_KERNEL_CASE_H
+
+#include "tests/kit/support.h"
+
+#include "exec/exec.h"
+#include "ops/kernel_objects.h"
+
+/* One operand: its element type, mode, number of elements, and the range its random values come from. */
+typedef struct kernel_array {
+    rota_dtype dtype;
+    rota_access_mode mode;
+    uint64_t count;
+    double low, high;
+    uint32_t same_as; /* 1 + the operand whose memory this one is (in place); 0: its own */
+} kernel_array;
+
+#define IN(count)                                                                                            \
+    { ROTA_F32, ROTA_READ, (count), -2, 2, 0 }
+#define IN_RANGE(count, low, high)                                                                           \
+    { ROTA_F32, ROTA_READ, (count), (low), (high), 0 }
+#define INDEX(count, classes)                                                                                \
+    { ROTA_I32, ROTA_READ, (count), 0, (classes), 0 }
+#define OUT(count)                                                                                           \
+    { ROTA_F32, ROTA_WRITE, (count), 0, 0, 0 }
+#define OUT_ON(count, operand)                                                                               \
+    { ROTA_F32, ROTA_WRITE, (count), 0, 0, 1 + (operand) }
+#define INOUT(count)                                                                                         \
+    { ROTA_F32, ROTA_READWRITE, (count), -2, 2, 0 }
+
+/* Runs the kernel on the device; the test fails unless every written operand is within tolerance * (1 +
+ * |expected|) of what the CPU kernel gives (0: equal) and what is not written is unchanged. The first time
+ * for each kernel, runs it again with operands and bindable parameters in argument words: the same bits. */
+void kernel_check(const rota_kernel *kernel, const void *params, const kernel_array *arrays, uint32_t count,
+                  double tolerance);
+/* The same with each kernel that may stand in for this one on a device like the open one: with fewer or more
+ * features, or multiprocessors. */
+void kernel_check_variants(const rota_kernel *kernel, const void *params, const kernel_array *arrays,
+                           uint32_t count, double tolerance);
+
+/* Whether a kernel that is several on some devices is one on this. */
+bool kernel_case_is_one(const rota_kernel *kernel, const void *params);
+
+#define CHECK(kernel, params, tolerance, ...)                                                                \
+    kernel_check(&rota_kernel_##kernel, params, (const kernel_array[]){__VA_ARGS__},                         \
+                 sizeof((const kernel_array[]){__VA_ARGS__}) / sizeof(kernel_array), tolerance)
+
+/* The teardown of each case: fails it where a result was wrong. */
+int kernel_case_judge(void **state);
+#define KERNEL_CASE(test) cmocka_unit_test_teardown(test, kernel_case_judge)
+
+/* The cases (kernel_cases.c), for kernel_case_main. */
+extern const struct CMUnitTest kernel_cases[];
+extern const size_t kernel_case_count;
+/* Runs them all on a driver's first device, on Vulkan under the validation layer, and fails if that reported
+ * anything; a test program's whole main, where an argument picks cases by name (* for any
+ * characters) and --list names them. 77, with a line on stderr, where there is no device. */
+int kernel_case_main(const rota_exec_driver *driver, int argc, char **argv);
+
+#endif

@@ -1,0 +1,78 @@
+/* The reference: runs the nodes of a described graph one by one, in record order, on host arrays. */
+#include <stdlib.h>
+#include <string.h>
+#include "tests/random/mirror.h"
+
+static uint8_t *address_of(const mirror_graph *graph, const mirror_access *access) {
+    const mirror_buffer *buffer = &graph->buffers[access->buffer];
+    return graph->buffers[buffer->root].storage + buffer->root_offset + access->offset;
+}
+
+static void place_storage(mirror_case *mirror, mirror_graph *graph, const mirror_replay *replay) {
+    for (uint32_t b = 0; b < graph->buffer_count; b++) {
+        mirror_buffer *buffer = &graph->buffers[b];
+        if (buffer->is_view) continue;
+        switch (buffer->kind) {
+        case ROTA_BUFFER_PERSISTENT:
+            buffer->storage = mirror->persistents[buffer->persistent].values;
+            break;
+        case ROTA_BUFFER_SLOT:
+            buffer->storage = mirror->persistents[replay->bound[b]].values + replay->bound_offset[b];
+            break;
+        case ROTA_BUFFER_INPUT:
+            buffer->storage = replay->data[b];
+            break;
+        default:
+            buffer->storage = malloc(buffer->bytes);
+            if (!buffer->storage) abort();
+            memset(buffer->storage, 0xee, buffer->bytes);
+        }
+    }
+}
+
+static void run_node(const mirror_graph *graph, const mirror_node *node, const mirror_replay *replay) {
+    void *operands[MIRROR_ACCESSES_MAX];
+    uint64_t bytes[MIRROR_ACCESSES_MAX];
+    for (uint32_t k = 0; k < node->access_count; k++) {
+        operands[k] = address_of(graph, &node->access[k]);
+        bytes[k] = node->access[k].bytes;
+    }
+    if (node->kind == MIRROR_COPY) {
+        memcpy(operands[0], operands[1], bytes[0]);
+    } else if (node->kind == MIRROR_FILL) {
+        for (uint64_t i = 0; i + 4 <= bytes[0]; i += 4) memcpy((uint8_t *)operands[0] + i, &node->pattern, 4);
+    } else if (node->kind == MIRROR_HOST) {
+        uint32_t user = node->pattern;
+        (void)test_host_function(&user, operands, bytes, node->access_count);
+    } else {
+        test_params params = node->params;
+        if (node->p_slot) params.p = (uint32_t)replay->slot_value[node->p_slot - 1];
+        if (node->seed_slot) params.seed = replay->slot_value[node->seed_slot - 1];
+        const rota_kernel *kernel = &test_kernels[node->kind].kernel;
+        rota_kernel_call call = {operands, &params, 0, 0, 0, node->access_count, bytes};
+        uint64_t grain;
+        kernel->cpu.items(&params, bytes, &call.items, &grain);
+        call.end = call.items;
+        (void)kernel->cpu.fn(&call);
+    }
+}
+
+void reference_run(mirror_case *mirror, mirror_graph *graph, mirror_replay *replay) {
+    place_storage(mirror, graph, replay);
+    for (uint32_t n = 0; n < graph->node_count; n++) run_node(graph, &graph->nodes[n], replay);
+    for (uint32_t b = 0; b < graph->buffer_count; b++) {
+        mirror_buffer *buffer = &graph->buffers[b];
+        if (buffer->is_view) continue;
+        if (buffer->kind == ROTA_BUFFER_OUTPUT)
+            replay->expected[b] = buffer->storage;
+        else if (buffer->kind == ROTA_BUFFER_TRANSIENT)
+            free(buffer->storage);
+        buffer->storage = NULL;
+    }
+}
+
+int64_t reference_compare(const mirror_buffer *buffer, const uint8_t *expected, const uint8_t *got) {
+    for (uint32_t i = 0; i < buffer->bytes; i++)
+        if ((!buffer->defined || buffer->defined[i]) && expected[i] != got[i]) return i;
+    return -1;
+}

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# An #include points down in DESIGN.md's picture or stays in its folder; anything else is listed, and fails.
+#   ops > sched > exec/cpu, exec/vk, exec/cuda > exec/common > exec > graph > base; tests, bench and examples may know everything public.
+# Executors know neither sched nor ops nor one another; sched knows executors only through exec/*.h; graph knows no device.
+# sched/plan knows of sched what everybody may know; sched/trials stands above both.
+set -euo pipefail
+script=$(realpath "$0")
+cd "${1:-$(dirname "$0")/../..}"
+
+outside="sched/runtime/state sched sched/plan exec graph base" # what each room of the runtime may include
+declare -A allowed=(
+  [base]="base"
+  [graph]="graph base"
+  [exec]="exec graph base spv cuda"
+  [exec/common]="exec/common exec graph base"
+  [exec/cpu]="exec/cpu exec/common exec graph base"
+  [exec/vk]="exec/vk exec/common exec graph base spv cuda vulkan"
+  [exec/cuda]="exec/cuda exec/common exec graph base cuda"
+    [sched]="sched sched/plan exec graph base"
+  [sched/plan]="sched/plan sched/plan.h sched/rewrite.h sched/runtime.h exec graph base"
+  # Data alone: of the rooms it includes the types that it holds by value.
+  [sched/runtime/state]="sched/runtime/order sched/runtime/memory sched/runtime/shared $outside"
+  [sched/runtime/shared]="sched/runtime/shared $outside"
+  [sched/runtime/memory]="sched/runtime/memory sched/runtime/shared $outside"
+  [sched/runtime/plans]="sched/runtime/plans sched/runtime/memory sched/runtime/shared $outside"
+  [sched/runtime/order]="sched/runtime/order sched/runtime/memory sched/runtime/plans sched/runtime/shared $outside"
+  [sched/runtime/kinds]="sched/runtime/kinds sched/runtime/order sched/runtime/plans sched/runtime/memory sched/runtime/shared $outside"
+  [sched/runtime/submitter]="sched/runtime/submitter sched/runtime/kinds sched/runtime/order sched/runtime/plans sched/runtime/memory sched/runtime/shared $outside"
+  [sched/runtime/sequencer]="sched/runtime/sequencer sched/runtime/submitter sched/runtime/kinds sched/runtime/order sched/runtime/plans sched/runtime/memory sched/runtime/shared $outside"
+  [sched/runtime/reclaimer]="sched/runtime/reclaimer sched/runtime/sequencer sched/runtime/plans sched/runtime/memory sched/runtime/shared $outside"
+  [sched/runtime/completer]="sched/runtime/completer sched/runtime/submitter sched/runtime/kinds sched/runtime/shared $outside"
+  [sched/runtime/caller]="sched/runtime/caller sched/runtime/kinds sched/runtime/plans sched/runtime/memory sched/runtime/shared sched/runtime/order $outside"
+  [sched/runtime/life]="sched/runtime/life sched/runtime/caller sched/runtime/completer sched/runtime/reclaimer sched/runtime/sequencer sched/runtime/submitter sched/runtime/kinds sched/runtime/order sched/runtime/plans sched/runtime/memory sched/runtime/shared $outside"
+  [sched/trials]="sched/trials sched/runtime/life sched/runtime/plans sched/runtime/memory sched/runtime/shared $outside"
+  [ops]="ops ops/cpu ops/vk ops/cuda sched exec graph base spv"
+  [ops/cpu]="ops ops/cpu exec graph base"
+  [ops/cuda]="ops ops/cuda exec graph base cuda"
+  [ops/vk]="ops ops/vk ops/vk/coopmat exec graph base spv"
+)
+bad=0 seen=0
+for folder in "${!allowed[@]}"; do
+  shopt -s nullglob
+  for file in "$folder"/*.c "$folder"/*.h; do
+    while IFS= read -r include; do
+      target=$(realpath -m --relative-to=. "$folder/$include")
+      # As written beside the file, else from the root of the tree.
+      [[ $include == ../* || -e $folder/$include ]] || target=$include
+      to=$(dirname "$target")
+      seen=$((seen + 1))
+      for good in ${allowed[$folder]}; do [[ $to == "$good" || $target == "$good" ]] && continue 2; done
+      echo "$file includes \"$include\": $folder may include only: ${allowed[$folder]}"
+      bad=1
+    done < <(sed -n 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*"\([^"]*\)".*/\1/p' "$file")
+  done
+done
+if [[ ${2:-} != small ]] && ((seen < 50)); then
+  echo "only $seen includes were looked at: the tree has moved"
+  exit 1
+fi
+if ((bad)); then exit 1; fi
+# And it notices: a tree with one include that points up.
+if [[ ${2:-} != small ]]; then
+  planted=$(mktemp -d)
+  trap 'rm -rf "$planted"' EXIT
+  mkdir -p "$planted"/{graph,sched}
+  touch "$planted/sched/plan.h"
+  echo '#include "sched/plan.h"' >"$planted/graph/planted.c"
+  if "$script" "$planted" small >/dev/null; then
+    echo "a planted include from graph to sched went unnoticed"
+    exit 1
+  fi
+fi
+echo "$seen includes point down"
