@@ -2,6 +2,7 @@
  * more when the other is written again. Gradients of a residual stream begin with such a copy. */
 #include <stdlib.h>
 #include <string.h>
+#include "ops/buffer_hash.h"
 #include "ops/fuse_patterns.h"
 #include "ops/kernel_objects.h"
 
@@ -17,8 +18,7 @@ typedef struct aliases {
 } aliases;
 
 static alias *entry_of(const aliases *a, const rota_buffer *buffer) {
-    const uint64_t hash = ((uint64_t)(uintptr_t)buffer >> 6) * UINT64_C(0x9E3779B97F4A7C15);
-    uint64_t at = (hash >> 20) & (a->capacity - 1);
+    uint64_t at = rota_buffer_hash(buffer) & (a->capacity - 1);
     while (a->entries[at].from && a->entries[at].from != buffer) at = (at + 1) & (a->capacity - 1);
     return &a->entries[at];
 }

@@ -2,10 +2,10 @@
 #include "ops/fuse_index.h"
 
 #include <stdlib.h>
+#include "ops/buffer_hash.h"
 
 static struct rota_fuse_chain *chain_of(const rota_fuse_index *index, const rota_buffer *buffer) {
-    const uint64_t hash = ((uint64_t)(uintptr_t)buffer >> 6) * UINT64_C(0x9E3779B97F4A7C15);
-    uint64_t at = (hash >> 20) & (index->chain_capacity - 1);
+    uint64_t at = rota_buffer_hash(buffer) & (index->chain_capacity - 1);
     while (index->chains[at].buffer && index->chains[at].buffer != buffer)
         at = (at + 1) & (index->chain_capacity - 1);
     return &index->chains[at];

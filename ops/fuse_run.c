@@ -9,12 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "ops/buffer_hash.h"
 
 /* ---- Uses of buffers ---- */
 
 static uint64_t slot_of(const rota_fuse_uses *uses, const rota_buffer *buffer) {
-    const uint64_t hash = ((uint64_t)(uintptr_t)buffer >> 6) * UINT64_C(0x9E3779B97F4A7C15);
-    uint64_t at = (hash >> 20) & (uses->capacity - 1);
+    uint64_t at = rota_buffer_hash(buffer) & (uses->capacity - 1);
     while (uses->entries[at].buffer && uses->entries[at].buffer != buffer)
         at = (at + 1) & (uses->capacity - 1);
     return at;

@@ -11,9 +11,6 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "spv/test_step.h"
-#ifdef ROTA_HAVE_CUDA
-#include "cuda/test_kernels.h"
-#endif
 
 /* ---- The kernel ---- */
 
@@ -39,12 +36,6 @@ static void step_grid(const void *params, const uint64_t *operand_bytes, uint32_
     out_groups[1] = out_groups[2] = 1;
 }
 
-#if defined ROTA_CUDA_HAVE_test_kernels && ROTA_CUDA_HAVE_test_kernels
-#define STEP_IMAGE ROTA_CUDA_IMAGE_test_kernels
-#else
-#define STEP_IMAGE .image = "", .size_bytes = 1 /* enough for the stand-in */
-#endif
-
 static const rota_kernel_bindable step_bindables[] = {{.name = "add", .offset_bytes = 4, .size_bytes = 4},
                                                       {.name = "wide", .offset_bytes = 8, .size_bytes = 8}};
 const rota_kernel contract_step = {
@@ -55,7 +46,7 @@ const rota_kernel contract_step = {
     .bindable_count = 2,
     .cpu = {.fn = run_step, .items = step_items},
     .vk = {.words = rota_spv_test_step, .size_bytes = sizeof rota_spv_test_step, .grid = step_grid},
-    .cuda = {STEP_IMAGE, .entry = "test_step", .grid = step_grid, .block = {64, 1, 1}},
+    .cuda = {TEST_IMAGE, .entry = "test_step", .grid = step_grid, .block = {64, 1, 1}},
 };
 
 uint32_t contract_stepped(uint32_t x, uint32_t y, uint32_t times) {

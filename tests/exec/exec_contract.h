@@ -11,10 +11,20 @@
 #include <stdbool.h>
 #include "exec/exec.h"
 #include "tests/exec/vk_support.h"
+#ifdef ROTA_HAVE_CUDA
+#include "cuda/test_kernels.h"
+#endif
 
 #define CONTRACT_COUNT 1024u
 #define CONTRACT_BYTES (CONTRACT_COUNT * 4u)
 #define CONTRACT_QUEUES 3u
+
+/* Initializers of rota_kernel.cuda, for entries of tests/kernels/test_kernels.cu. */
+#if defined ROTA_CUDA_HAVE_test_kernels && ROTA_CUDA_HAVE_test_kernels
+#define TEST_IMAGE ROTA_CUDA_IMAGE_test_kernels
+#else
+#define TEST_IMAGE .image = "", .size_bytes = 1 /* enough for the stand-in */
+#endif
 
 typedef struct contract contract;
 

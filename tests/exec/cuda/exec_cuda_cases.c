@@ -9,10 +9,10 @@
 static void *churn(void *argument) {
     cuda_fixture *f = argument;
     const rota_exec_device_vtable *v = f->device->vtable;
-    step_params params = {COUNT, 1, 0};
+    contract_step_params params = {COUNT, 1, 0};
     for (uint32_t round = 0; round < 30; round++) {
-        test_program *p = cuda_chain(2 + round % 3, &params);
-        uint32_t *edges = cuda_edges(p);
+        test_program *p = contract_chain(2 + round % 3, &params);
+        uint32_t *edges = contract_edges(p);
         p->desc.block_words = round % 2;
         rota_exec_memory *m = NULL;
         rota_exec_program *program = NULL;
@@ -45,7 +45,7 @@ static void test_waits_beside_instances(void **state) {
     test_program_copy(p);
     test_program_operand(p, 1, false, 0, BYTES, ROTA_WRITE);
     test_program_operand(p, 0, false, UP_BYTES - BYTES, BYTES, ROTA_READ); /* what comes last */
-    cuda_loaded l = cuda_load(f, p, memories);
+    contract_loaded l = cuda_load(f, p, memories);
     pthread_t threads[3];
     bool running = false;
     uint32_t *last = (uint32_t *)up->host + (UP_BYTES - BYTES) / 4, *got = memories[1]->host;
@@ -89,11 +89,11 @@ static void test_refusals(void **state) {
                   ROTA_OUT_OF_MEMORY);
     assert_non_null(strstr(rota_last_error(), "too big"));
     assert_non_null(strstr(rota_last_error(), " are free, rota holds "));
-    step_params params = {COUNT, 1, 0};
-    test_program *p = cuda_chain(1, &params);
-    uint32_t *edges = cuda_edges(p);
+    contract_step_params params = {COUNT, 1, 0};
+    test_program *p = contract_chain(1, &params);
+    uint32_t *edges = contract_edges(p);
     rota_exec_program *program = NULL;
-    rota_kernel other = cuda_step;
+    rota_kernel other = contract_step;
     p->commands[0].u.kernel.kernel = &other;
     other.cuda.grid = NULL;
     p->commands[0].u.kernel.groups[1] = 65536;

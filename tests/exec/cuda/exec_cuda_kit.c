@@ -7,37 +7,6 @@
 
 bool exec_cuda_real;
 
-static rota_status run_step(const rota_kernel_call *call) {
-    const step_params *params = call->params;
-    uint32_t *x = call->operands[0];
-    const uint32_t *y = call->operands[1];
-    for (uint64_t i = call->begin; i < call->end; i++)
-        x[i] = x[i] * 3 + y[i] + params->add + (uint32_t)(params->wide >> 32);
-    return ROTA_OK;
-}
-static void step_items(const void *params, const uint64_t *operand_bytes, uint64_t *out_items,
-                       uint64_t *out_grain) {
-    (void)operand_bytes;
-    *out_items = ((const step_params *)params)->count;
-    *out_grain = 64;
-}
-static void step_grid(const void *params, const uint64_t *operand_bytes, uint32_t out_groups[3]) {
-    (void)operand_bytes;
-    out_groups[0] = (((const step_params *)params)->count + 63) / 64;
-    out_groups[1] = out_groups[2] = 1;
-}
-static const rota_kernel_bindable step_bindables[] = {{.name = "add", .offset_bytes = 4, .size_bytes = 4},
-                                                      {.name = "wide", .offset_bytes = 8, .size_bytes = 8}};
-const rota_kernel cuda_step = {
-    .name = "step",
-    .operand_count = 2,
-    .param_bytes = sizeof(step_params),
-    .bindables = step_bindables,
-    .bindable_count = 2,
-    .cpu = {.fn = run_step, .items = step_items},
-    .cuda = {TEST_IMAGE, .entry = "test_step", .grid = step_grid, .block = {64, 1, 1}},
-};
-
 static const char *name_of(const void *owner, uint32_t node) {
     static _Thread_local char name[32];
     (void)owner;
@@ -49,7 +18,6 @@ static void start_standin(contract *c, rota_exec_open_options *options) {
     (void)c, (void)options;
     if (exec_cuda_real) return;
     cuda_stub_start(7, 1);
-    cuda_stub_kernel(&cuda_step);
     cuda_stub_kernel(&contract_step);
 }
 
@@ -103,52 +71,20 @@ rota_exec_memory *cuda_shared(cuda_fixture *f, uint64_t size) {
     return cuda_memory(f, size, ROTA_EXEC_MEMORY_HOST_READ | ROTA_EXEC_MEMORY_HOST_WRITE);
 }
 
-uint32_t *cuda_edges(test_program *p) {
-    uint32_t count = p->desc.command_count, edges = 0;
-    uint32_t *first = calloc(count + 1, sizeof *first);
-    assert_non_null(first);
-    for (uint32_t pass = 0; pass < 2; pass++) {
-        uint32_t at = 0;
-        for (uint32_t s = 0; s < p->desc.segment_count; s++) {
-            const rota_exec_segment *segment = &p->segments[s];
-            for (uint32_t b = 0; b < segment->batch_count; b++) {
-                const rota_exec_batch *batch = &p->batches[segment->first_batch + b];
-                const rota_exec_batch *next = b + 1 < segment->batch_count ? batch + 1 : NULL;
-                for (uint32_t c = batch->first_command; c < batch->first_command + batch->command_count;
-                     c++) {
-                    first[c] = at;
-                    for (uint32_t n = 0; next && n < next->command_count; n++) {
-                        if (pass) first[count + 1 + at] = next->first_command + n;
-                        at++;
-                    }
-                }
-            }
-        }
-        first[count] = at;
-        if (pass) break;
-        edges = at;
-        first = realloc(first, (count + 1 + edges + 1) * sizeof *first);
-        assert_non_null(first);
-    }
-    p->desc.first_successor = first;
-    p->desc.successor = first + count + 1;
-    return first;
-}
-
-cuda_loaded cuda_load(cuda_fixture *f, test_program *p, rota_exec_memory *const *memories) {
-    cuda_loaded l = {.edges = cuda_edges(p)};
+contract_loaded cuda_load(cuda_fixture *f, test_program *p, rota_exec_memory *const *memories) {
+    contract_loaded l = {.edges = contract_edges(p)};
     assert_ok(f->device->vtable->program_create(f->device, &p->desc, &l.program));
     assert_ok(f->device->vtable->instance_create(f->device, l.program, memories, &l.instance));
     return l;
 }
 
-void cuda_unload(cuda_fixture *f, cuda_loaded l) {
+void cuda_unload(cuda_fixture *f, contract_loaded l) {
     f->device->vtable->instance_destroy(f->device, l.instance);
     f->device->vtable->program_destroy(f->device, l.program);
     free(l.edges);
 }
 
-rota_exec_work cuda_work(cuda_fixture *f, cuda_loaded l, uint32_t segment, uint32_t queue,
+rota_exec_work cuda_work(cuda_fixture *f, contract_loaded l, uint32_t segment, uint32_t queue,
                          const rota_exec_wait *waits, uint32_t wait_count, const uint64_t *block) {
     return (rota_exec_work){.instance = l.instance,
                             .segment = segment,
@@ -167,29 +103,12 @@ void cuda_wait(cuda_fixture *f, uint32_t queue) {
     if (!test_host_wait(&f->host, queue, f->next[queue])) fail_msg("queue %u never got there", queue);
 }
 
-void cuda_run(cuda_fixture *f, cuda_loaded l, const uint64_t *block, uint32_t times) {
+void cuda_run(cuda_fixture *f, contract_loaded l, const uint64_t *block, uint32_t times) {
     for (uint32_t i = 0; i < times; i++) {
         rota_exec_work w = cuda_work(f, l, 0, 0, NULL, 0, block);
         cuda_submit(f, &w, 1);
         cuda_wait(f, 0);
     }
-}
-
-uint32_t cuda_stepped(uint32_t x, uint32_t y, uint32_t times) {
-    for (uint32_t i = 0; i < times; i++) x = x * 3 + y + 1;
-    return x;
-}
-
-test_program *cuda_chain(uint32_t length, const step_params *params) {
-    test_program *p = test_program_new(QUEUES, 1, 0);
-    test_program_segment(p, 0);
-    for (uint32_t i = 0; i < length; i++) {
-        test_program_batch(p);
-        test_program_kernel(p, &cuda_step, params);
-        test_program_operand(p, 0, false, 0, BYTES, ROTA_READWRITE);
-        test_program_operand(p, 0, false, BYTES, BYTES, ROTA_READ);
-    }
-    return p;
 }
 
 /* ---- The contract's cases ---- */

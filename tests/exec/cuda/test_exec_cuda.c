@@ -116,9 +116,9 @@ static void test_capture_elsewhere(void **state) {
     const rota_cuda_api *cu = cuda_stub_api();
     cuda_stub_capture_elsewhere(true);
     rota_exec_memory *memories[] = {cuda_shared(f, 2 * BYTES), cuda_memory(f, 3u << 20, 0)};
-    step_params params = {COUNT, 1, 0};
-    test_program *p = cuda_chain(3, &params);
-    cuda_loaded l = cuda_load(f, p, memories);
+    contract_step_params params = {COUNT, 1, 0};
+    test_program *p = contract_chain(3, &params);
+    contract_loaded l = cuda_load(f, p, memories);
     cuda_run(f, l, NULL, 10);
     cuda_unload(f, l);
     for (uint32_t m = 0; m < 2; m++) f->device->vtable->memory_destroy(f->device, memories[m]);
@@ -143,9 +143,9 @@ static void test_contexts(void **state) {
     assert_int_equal(cu->DevicePrimaryCtxRetain(&own, 0), CUDA_SUCCESS);
     uint64_t pushes = cuda_stub_calls("CtxPushCurrent"), pops = cuda_stub_calls("CtxPopCurrent");
     rota_exec_memory *memories[] = {cuda_shared(f, 2 * BYTES)};
-    step_params params = {COUNT, 1, 0};
-    test_program *p = cuda_chain(3, &params);
-    cuda_loaded l = cuda_load(f, p, memories);
+    contract_step_params params = {COUNT, 1, 0};
+    test_program *p = contract_chain(3, &params);
+    contract_loaded l = cuda_load(f, p, memories);
     cuda_run(f, l, NULL, 1);
     cuda_unload(f, l);
     f->device->vtable->memory_destroy(f->device, memories[0]);
@@ -170,7 +170,7 @@ static void in_clusters(const void *params, const uint64_t *operand_bytes, const
 }
 
 static cuda_stub_graph graph_of(cuda_fixture *f, test_program *p, rota_exec_memory *const *memories) {
-    cuda_loaded l = cuda_load(f, p, memories);
+    contract_loaded l = cuda_load(f, p, memories);
     cuda_stub_graph graph = cuda_stub_last_graph();
     cuda_unload(f, l);
     free(p);
@@ -181,8 +181,8 @@ static void test_graphs(void **state) {
     (void)state;
     cuda_fixture *f = cuda_open(NULL);
     rota_exec_memory *memories[] = {cuda_memory(f, 2 * BYTES, 0)};
-    step_params params = {COUNT, 1, 0};
-    cuda_stub_graph g = graph_of(f, cuda_chain(1000, &params), memories);
+    contract_step_params params = {COUNT, 1, 0};
+    cuda_stub_graph g = graph_of(f, contract_chain(1000, &params), memories);
     assert_int_equal(g.nodes, 1000);
     assert_int_equal(g.kernels, 1000);
     assert_int_equal(g.edges, 999);
@@ -193,7 +193,7 @@ static void test_graphs(void **state) {
         test_program_segment(p, 0);
         test_program_batch(p);
         for (uint32_t i = 0; i < 1000; i++) {
-            test_program_kernel(p, &cuda_step, &params);
+            test_program_kernel(p, &contract_step, &params);
             test_program_operand(p, 0, slots, 0, BYTES, ROTA_READWRITE);
             test_program_operand(p, 0, false, BYTES, BYTES, ROTA_READ);
         }
@@ -204,7 +204,7 @@ static void test_graphs(void **state) {
         assert_int_equal(g.empties, 0);
     }
     /* A cluster, an empty grid, a copy of no bytes, a copy by the driver. */
-    rota_kernel clustered = cuda_step, empty = cuda_step;
+    rota_kernel clustered = contract_step, empty = contract_step;
 
     clustered.cuda.launch = in_clusters;
     clustered.cuda.grid = NULL;
@@ -326,9 +326,9 @@ static void test_reported_apart(void **state) {
 static void test_shared_memory(void **state) {
     (void)state;
     cuda_fixture *f = cuda_open(NULL);
-    const step_params params = {COUNT, 1, 0};
+    const contract_step_params params = {COUNT, 1, 0};
     for (uint32_t large = 0; large < 2; large++) {
-        rota_kernel kernel = cuda_step;
+        rota_kernel kernel = contract_step;
         kernel.cuda.shared_bytes = large ? 49153 : 49152;
         test_program *p = test_program_new(QUEUES, 1, 0);
         test_program_segment(p, 0);
@@ -336,7 +336,7 @@ static void test_shared_memory(void **state) {
         test_program_kernel(p, &kernel, &params);
         test_program_operand(p, 0, false, 0, BYTES, ROTA_READWRITE);
         test_program_operand(p, 0, false, BYTES, BYTES, ROTA_READ);
-        uint32_t *edges = cuda_edges(p);
+        uint32_t *edges = contract_edges(p);
         rota_exec_program *program;
         const uint64_t before = cuda_stub_calls("FuncSetAttribute");
         assert_ok(f->device->vtable->program_create(f->device, &p->desc, &program));
@@ -353,8 +353,8 @@ static void test_shared_memory(void **state) {
 static void test_refused_leaves_nothing(void **state) {
     (void)state;
     cuda_fixture *f = cuda_open(NULL);
-    const step_params params = {COUNT, 1, 0};
-    rota_kernel none = cuda_step;
+    const contract_step_params params = {COUNT, 1, 0};
+    rota_kernel none = contract_step;
     none.cuda = (__typeof__(none.cuda)){0};
     test_program *p = test_program_new(QUEUES, 1, 0);
     test_program_segment(p, 0);
@@ -362,7 +362,7 @@ static void test_refused_leaves_nothing(void **state) {
     test_program_kernel(p, &none, &params);
     test_program_operand(p, 0, false, 0, BYTES, ROTA_READWRITE);
     test_program_operand(p, 0, false, BYTES, BYTES, ROTA_READ);
-    uint32_t *edges = cuda_edges(p);
+    uint32_t *edges = contract_edges(p);
     size_t before = 0;
     for (uint32_t round = 0; round < 100; round++) {
         rota_exec_program *program = NULL;

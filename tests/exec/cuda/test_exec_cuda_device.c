@@ -33,9 +33,9 @@ static void test_tripwire(void **state) {
     rota_exec_memory *memories[] = {cuda_shared(f, 2 * BYTES)};
     uint32_t *x = memories[0]->host;
     for (uint32_t i = 0; i < COUNT; i++) x[i] = x[COUNT + i] = i;
-    step_params params = {COUNT, 1, 0};
-    test_program *p = cuda_chain(50, &params);
-    cuda_loaded l = cuda_load(f, p, memories);
+    contract_step_params params = {COUNT, 1, 0};
+    test_program *p = contract_chain(50, &params);
+    contract_loaded l = cuda_load(f, p, memories);
     CUfunction function;
     assert_int_equal(cu->CtxPushCurrent(device->context),
                      CUDA_SUCCESS); /* and it stays current, as an application would have it */
@@ -61,7 +61,7 @@ static void test_tripwire(void **state) {
     bool came = test_host_wait(&f->host, 1, f->next[1]);
     *word = 1; /* whatever happened, the kernel ends */
     assert_true(came);
-    for (uint32_t i = 0; i < COUNT; i++) assert_int_equal(x[i], cuda_stepped(i, i, 50));
+    for (uint32_t i = 0; i < COUNT; i++) assert_int_equal(x[i], contract_stepped(i, i, 50));
     CUcontext popped;
     assert_int_equal(cu->CtxPopCurrent(&popped), CUDA_SUCCESS);
     assert_ptr_equal(popped, device->context);
@@ -86,11 +86,11 @@ static void test_capture_elsewhere(void **state) {
     rota_exec_memory *memories[] = {cuda_shared(f, 2 * BYTES)};
     uint32_t *x = memories[0]->host;
     for (uint32_t i = 0; i < COUNT; i++) x[i] = x[COUNT + i] = i;
-    step_params params = {COUNT, 1, 0};
-    test_program *p = cuda_chain(1, &params);
-    cuda_loaded l = cuda_load(f, p, memories);
+    contract_step_params params = {COUNT, 1, 0};
+    test_program *p = contract_chain(1, &params);
+    contract_loaded l = cuda_load(f, p, memories);
     cuda_run(f, l, NULL, 20);
-    for (uint32_t i = 0; i < COUNT; i++) assert_int_equal(x[i], cuda_stepped(i, i, 20));
+    for (uint32_t i = 0; i < COUNT; i++) assert_int_equal(x[i], contract_stepped(i, i, 20));
     cuda_unload(f, l);
     free(p);
     f->device->vtable->memory_destroy(f->device, memories[0]);
@@ -131,7 +131,7 @@ static const char *name_of(const void *owner, uint32_t node) {
 }
 
 /* One segment: a step, the command under test, a step. The command: a step through a slot, or a spin. */
-static test_program *three(bool fault, const uint32_t *spin_params, const step_params *params) {
+static test_program *three(bool fault, const uint32_t *spin_params, const contract_step_params *params) {
     test_program *p = test_program_new(QUEUES, 2, 1);
     test_program_segment(p, 0);
     for (uint32_t i = 0; i < 3; i++) {
@@ -141,7 +141,7 @@ static test_program *three(bool fault, const uint32_t *spin_params, const step_p
             test_program_operand(p, 1, false, 0, 4, ROTA_READ);
             continue;
         }
-        test_program_kernel(p, &cuda_step, params);
+        test_program_kernel(p, &contract_step, params);
         test_program_operand(p, 0, i == 1, 0, BYTES, ROTA_READWRITE);
         test_program_operand(p, 0, false, BYTES, BYTES, ROTA_READ);
     }
@@ -165,9 +165,9 @@ static int child(bool fault) {
     WANT(v->memory_create(device, 256, ROTA_EXEC_MEMORY_HOST_WRITE, "flag", &memories[1]) == ROTA_OK);
     volatile uint32_t *flag = memories[1]->host;
     *flag = 0;
-    static const step_params params = {COUNT, 1, 0};
+    static const contract_step_params params = {COUNT, 1, 0};
     test_program *p = three(fault, &spin_params, &params);
-    (void)cuda_edges(p);
+    (void)contract_edges(p);
     rota_exec_program *program;
     rota_exec_instance *instance;
     WANT(v->program_create(device, &p->desc, &program) == ROTA_OK);

@@ -92,10 +92,10 @@ static bool share(rota_exec_device *device, rota_exec_memory **out_memories) {
 /* Uses everything that the executor does, goes on after a failure as a scheduler would, and ends. How far it
  * got. */
 static uint32_t whole_life(lost_host *host, bool *out_hung) {
-    step_params params = {COUNT, 1, 0};
-    rota_kernel library = cuda_step;
+    contract_step_params params = {COUNT, 1, 0};
+    rota_kernel library = contract_step;
     library.cuda = (__typeof__(library.cuda)){.call = library_call, .tune = library_tune};
-    rota_kernel clustered = cuda_step;
+    rota_kernel clustered = contract_step;
     clustered.cuda.shared_bytes = 100000;
     test_program *p = test_program_new(QUEUES, 3, 2);
     for (uint32_t s = 0; s < 2; s++) {
@@ -113,7 +113,7 @@ static uint32_t whole_life(lost_host *host, bool *out_hung) {
         test_program_operand(p, 0, false, 0, BYTES, ROTA_READWRITE);
         test_program_operand(p, 0, false, BYTES, BYTES, ROTA_READ);
     }
-    uint32_t *edges = cuda_edges(p), reached = 0;
+    uint32_t *edges = contract_edges(p), reached = 0;
     rota_exec_open_options options = options_for(host, true);
     rota_exec_device *device = NULL;
     rota_exec_memory *memories[7] = {0}; /* the last two are imports of the two before */
@@ -192,7 +192,7 @@ static void test_each_function(void **state) {
                 lost_host host = {0};
                 bool hung;
                 cuda_stub_start(n, 1);
-                cuda_stub_kernel(&cuda_step);
+                cuda_stub_kernel(&contract_step);
                 cuda_stub_fail(name, skip, results[r]);
                 uint32_t reached = whole_life(&host, &hung);
                 if (hung) fail_msg("cu%s fails with %d: nobody was told", name, (int)results[r]);
@@ -215,7 +215,7 @@ static void test_fault(void **state) {
     (void)state;
     for (uint32_t diagnostics = 0; diagnostics < 2; diagnostics++) {
         cuda_stub_start(3, 1);
-        cuda_stub_kernel(&cuda_step);
+        cuda_stub_kernel(&contract_step);
         lost_host host = {0};
         rota_exec_open_options options = options_for(&host, diagnostics);
         rota_exec_device *device;
@@ -223,19 +223,19 @@ static void test_fault(void **state) {
         const rota_exec_device_vtable *v = device->vtable;
         rota_exec_memory *m;
         assert_ok(v->memory_create(device, 2 * BYTES, 0, "m", &m));
-        step_params params = {COUNT, 1, 0};
+        contract_step_params params = {COUNT, 1, 0};
         test_program *p = test_program_new(QUEUES, 1, 0);
         test_program_segment(p, 0);
         for (uint32_t i = 0; i < 3; i++) { /* the second command faults */
             test_program_batch(p);
             if (i == 1)
-                test_program_kernel(p, &cuda_step, &params);
+                test_program_kernel(p, &contract_step, &params);
             else
                 test_program_fill(p, 0);
             test_program_operand(p, 0, false, 0, BYTES, ROTA_READWRITE);
             if (i == 1) test_program_operand(p, 0, false, BYTES, BYTES, ROTA_READ);
         }
-        uint32_t *edges = cuda_edges(p);
+        uint32_t *edges = contract_edges(p);
         rota_exec_program *program;
         rota_exec_instance *instance;
         assert_ok(v->program_create(device, &p->desc, &program));
@@ -280,7 +280,7 @@ static void *_Atomic abandoned_things[4];
 static void test_endless(void **state) {
     (void)state;
     cuda_stub_start(3, 1);
-    cuda_stub_kernel(&cuda_step);
+    cuda_stub_kernel(&contract_step);
     lost_host *host = abandoned_host = calloc(1, sizeof *host);
     assert_non_null(host);
     rota_exec_open_options options = options_for(host, true);
@@ -291,9 +291,9 @@ static void test_endless(void **state) {
     uint64_t before = atomic_load(&((rota_cuda_device *)device)->objects.memory_bytes);
     rota_exec_memory *m;
     assert_ok(v->memory_create(device, 2 * BYTES, 0, "m", &m));
-    step_params params = {COUNT, 1, 0};
-    test_program *p = cuda_chain(2, &params);
-    uint32_t *edges = cuda_edges(p);
+    contract_step_params params = {COUNT, 1, 0};
+    test_program *p = contract_chain(2, &params);
+    uint32_t *edges = contract_edges(p);
     abandoned_things[1] = p;
     abandoned_things[2] = edges;
     rota_exec_program *program;
@@ -320,7 +320,7 @@ static void test_endless(void **state) {
 static void test_noisy(void **state) {
     (void)state;
     cuda_stub_start(3, 1);
-    cuda_stub_kernel(&cuda_step);
+    cuda_stub_kernel(&contract_step);
     static lost_host *host;
     host = calloc(1, sizeof *host);
     assert_non_null(host);
@@ -331,9 +331,9 @@ static void test_noisy(void **state) {
     const rota_exec_device_vtable *v = device->vtable;
     rota_exec_memory *m;
     assert_ok(v->memory_create(device, 2 * BYTES, 0, "m", &m));
-    step_params params = {COUNT, 1, 0};
-    p = cuda_chain(2, &params);
-    abandoned_things[3] = cuda_edges(p);
+    contract_step_params params = {COUNT, 1, 0};
+    p = contract_chain(2, &params);
+    abandoned_things[3] = contract_edges(p);
     rota_exec_program *program;
     rota_exec_instance *instance;
     assert_ok(v->program_create(device, &p->desc, &program));
@@ -383,16 +383,16 @@ static void test_no_context(void **state) {
         host = calloc(1, sizeof *host);
         assert_non_null(host);
         cuda_stub_start(4, 1);
-        cuda_stub_kernel(&cuda_step);
+        cuda_stub_kernel(&contract_step);
         atomic_store(&context_is_refused, false);
         cuda_stub_watch(refuse_context);
         rota_exec_open_options options = options_for(host, true);
         options.host.log = (rota_log){keep_line, text, ROTA_LOG_WARNING};
         assert_ok(rota_exec_cuda_driver.open(&rota_exec_cuda_driver, 0, &options, &device));
         const rota_exec_device_vtable *v = device->vtable;
-        step_params params = {COUNT, 1, 0};
-        test_program *p = cuda_chain(2, &params);
-        uint32_t *edges = cuda_edges(p);
+        contract_step_params params = {COUNT, 1, 0};
+        test_program *p = contract_chain(2, &params);
+        uint32_t *edges = contract_edges(p);
         rota_exec_memory *m;
         rota_exec_program *program;
         rota_exec_instance *instance;

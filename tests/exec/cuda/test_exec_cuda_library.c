@@ -23,13 +23,13 @@ static rota_status library_call(const rota_cuda_call *call) {
     assert_int_equal(call->again, lib.status != ROTA_OK && lib.calls % 2 == 0);
     if (lib.status != ROTA_OK && !(call->again && lib.recovers))
         return rota_fail(lib.status, "the library does not want to");
-    const step_params *params = call->params;
+    const contract_step_params *params = call->params;
     if (params->count == 0) return ROTA_OK; /* nothing on the stream */
     struct {
         uint64_t block;
         uint32_t slots, binds;
         uint64_t operands[2];
-        step_params params;
+        contract_step_params params;
     } arguments = {.operands = {call->operands[0], call->operands[1]}, .params = *params};
     void *parameters[] = {&arguments};
     assert_int_equal(call->operand_count, 2);
@@ -48,7 +48,7 @@ static rota_status library_tune(const rota_cuda_call *call) {
 }
 
 static rota_kernel library_kernel(void) {
-    rota_kernel kernel = cuda_step;
+    rota_kernel kernel = contract_step;
     kernel.name = "library";
     kernel.cuda = (__typeof__(kernel.cuda)){.call = library_call, .tune = library_tune};
     lib = (library){.launches = 2};
@@ -58,17 +58,17 @@ static rota_kernel library_kernel(void) {
 static void find_step(cuda_fixture *f) {
     rota_cuda_device *device = (rota_cuda_device *)f->device;
     assert_ok(rota_cuda_enter(device));
-    assert_ok(rota_cuda_function_get(device, &cuda_step, &lib.step));
+    assert_ok(rota_cuda_function_get(device, &contract_step, &lib.step));
     rota_cuda_leave(device);
 }
 
-static test_program *library_program(const rota_kernel *kernel, const step_params *params, bool slot,
+static test_program *library_program(const rota_kernel *kernel, const contract_step_params *params, bool slot,
                                      bool bound) {
     test_program *p = test_program_new(QUEUES, 1, 3);
     test_program_segment(p, 0);
     for (uint32_t i = 0; i < 3; i++) { /* between ordinary ones */
         test_program_batch(p);
-        test_program_kernel(p, i == 1 ? kernel : &cuda_step, params);
+        test_program_kernel(p, i == 1 ? kernel : &contract_step, params);
         test_program_operand(p, i == 1 && slot ? 0 : 0, i == 1 && slot, 0, BYTES, ROTA_READWRITE);
         test_program_operand(p, 0, false, BYTES, BYTES, ROTA_READ);
         if (i == 1 && bound) test_program_binding(p, 0, 1);
@@ -81,12 +81,12 @@ static void test_library(void **state) {
     cuda_fixture *f = cuda_open(NULL);
     rota_exec_memory *memories[] = {cuda_shared(f, 2 * BYTES)};
     uint32_t *x = memories[0]->host;
-    step_params params = {COUNT, 1, 0};
+    contract_step_params params = {COUNT, 1, 0};
     rota_kernel kernel = library_kernel();
     find_step(f);
     test_program *p = library_program(&kernel, &params, false, false);
     const uint64_t streams = cuda_stub_calls("StreamCreate");
-    cuda_loaded l = cuda_load(f, p, memories);
+    contract_loaded l = cuda_load(f, p, memories);
     assert_int_equal(cuda_stub_calls("StreamCreate"), streams); /* the private one is free */
     cuda_stub_graph g = cuda_stub_last_graph();
     assert_int_equal(g.children, 1);
@@ -96,17 +96,17 @@ static void test_library(void **state) {
     for (uint32_t i = 0; i < COUNT; i++) x[i] = x[COUNT + i] = i;
     uint64_t block[3] = {0};
     cuda_run(f, l, block, 3);
-    for (uint32_t i = 0; i < COUNT; i++) assert_int_equal(x[i], cuda_stepped(i, i, 12));
+    for (uint32_t i = 0; i < COUNT; i++) assert_int_equal(x[i], contract_stepped(i, i, 12));
     assert_int_equal(lib.calls, 1);
     cuda_unload(f, l);
     free(p);
     /* Nothing put on the stream is no error; a refusal is one, with the node's name. */
-    step_params none = {0, 1, 0};
+    contract_step_params none = {0, 1, 0};
     p = library_program(&kernel, &none, false, false);
     l = cuda_load(f, p, memories);
     assert_int_equal(cuda_stub_last_graph().children, 0);
     cuda_unload(f, l);
-    l.edges = cuda_edges(p);
+    l.edges = contract_edges(p);
     lib.status = ROTA_UNSUPPORTED;
     assert_ok(f->device->vtable->program_create(f->device, &p->desc, &l.program));
     assert_status(f->device->vtable->instance_create(f->device, l.program, memories, &l.instance),
@@ -127,7 +127,7 @@ static void test_library(void **state) {
     free(p);
     /* Nobody waits for a thread that measures. */
     p = library_program(&kernel, &params, false, false);
-    l.edges = cuda_edges(p);
+    l.edges = contract_edges(p);
     assert_ok(f->device->vtable->program_create(f->device, &p->desc, &l.program));
     pthread_mutex_t *lock = &((rota_cuda_device *)f->device)->own.lock;
     pthread_mutex_lock(lock);
@@ -147,13 +147,13 @@ static void test_library_one_kernel(void **state) {
     cuda_fixture *f = cuda_open(NULL);
     rota_exec_memory *memories[] = {cuda_shared(f, 2 * BYTES)};
     uint32_t *x = memories[0]->host;
-    step_params params = {COUNT, 1, 0};
+    contract_step_params params = {COUNT, 1, 0};
     rota_kernel kernel = library_kernel();
     find_step(f);
     lib.launches = 1;
     cuda_stub_capture_clusters(2);
     test_program *p = library_program(&kernel, &params, false, false);
-    cuda_loaded l = cuda_load(f, p, memories);
+    contract_loaded l = cuda_load(f, p, memories);
     cuda_stub_graph g = cuda_stub_last_graph();
     assert_int_equal(g.children, 0);
     assert_int_equal(g.kernels, 3);
@@ -162,7 +162,7 @@ static void test_library_one_kernel(void **state) {
     for (uint32_t i = 0; i < COUNT; i++) x[i] = x[COUNT + i] = i;
     uint64_t block[3] = {0};
     cuda_run(f, l, block, 1);
-    for (uint32_t i = 0; i < COUNT; i++) assert_int_equal(x[i], cuda_stepped(i, i, 3));
+    for (uint32_t i = 0; i < COUNT; i++) assert_int_equal(x[i], contract_stepped(i, i, 3));
     cuda_unload(f, l);
     free(p);
     cuda_close(f);
@@ -178,11 +178,11 @@ static void test_variants(void **state) {
         rota_exec_memory *others[6];
         uint32_t *x = memories[0]->host;
         for (uint32_t i = 0; i < 6; i++) others[i] = cuda_shared(f, BYTES);
-        step_params params = {COUNT, 1, 0};
+        contract_step_params params = {COUNT, 1, 0};
         rota_kernel kernel = library_kernel();
         find_step(f);
         test_program *p = library_program(&kernel, &params, !bound, bound);
-        cuda_loaded l = cuda_load(f, p, memories);
+        contract_loaded l = cuda_load(f, p, memories);
         assert_int_equal(lib.calls, 0);
         static const struct {
             uint32_t binding, calls;
@@ -195,11 +195,11 @@ static void test_variants(void **state) {
             cuda_run(f, l, block, 1);
             if (lib.calls != steps[s].calls) fail_msg("step %u: %u captures", s, lib.calls);
             for (uint32_t i = 0; i < COUNT; i++) {
-                uint32_t expected = cuda_stepped(i, i, bound ? 1 : 2);
+                uint32_t expected = contract_stepped(i, i, bound ? 1 : 2);
                 for (uint32_t k = 0; k < 2 && bound; k++) expected = expected * 3 + i + 10 + binding;
-                if (bound) expected = cuda_stepped(expected, i, 1);
+                if (bound) expected = contract_stepped(expected, i, 1);
                 assert_int_equal(x[i], expected);
-                if (!bound) assert_int_equal(y[i], cuda_stepped(i, i, 2));
+                if (!bound) assert_int_equal(y[i], contract_stepped(i, i, 2));
             }
         }
         cuda_unload(f, l);
@@ -212,7 +212,7 @@ static void test_variants(void **state) {
 static void test_tune(void **state) {
     (void)state;
     cuda_fixture *f = cuda_open(NULL);
-    step_params params[2] = {{COUNT, 1, 0}, {COUNT, 2, 0}};
+    contract_step_params params[2] = {{COUNT, 1, 0}, {COUNT, 2, 0}};
     rota_kernel kernel = library_kernel();
     test_program *p = test_program_new(QUEUES, 1, 0);
     test_program_segment(p, 0);
@@ -222,7 +222,7 @@ static void test_tune(void **state) {
         test_program_operand(p, 0, false, 0, i % 4 < 2 ? BYTES : BYTES / 2, ROTA_READWRITE);
         test_program_operand(p, 0, false, BYTES, BYTES, ROTA_READ);
     }
-    uint32_t *edges = cuda_edges(p);
+    uint32_t *edges = contract_edges(p);
     rota_exec_program *program = NULL;
     assert_ok(f->device->vtable->program_create(f->device, &p->desc, &program));
     assert_int_equal(lib.tunes, 4);
@@ -255,28 +255,28 @@ static void test_select(void **state) {
     rota_exec_memory *memories[] = {cuda_shared(f, 2 * BYTES)};
     uint32_t *x = memories[0]->host;
     lib = (library){0};
-    prepared_step = cuda_step;
+    prepared_step = contract_step;
     prepared_step.cuda.entry = "prepared_step";
     prepared_step.cuda.prepared_bytes = 8;
     prepared_step.cuda.prepare = prepare_step;
     cuda_stub_kernel(&prepared_step);
-    rota_kernel chooser = cuda_step;
+    rota_kernel chooser = contract_step;
     chooser.cuda.select = choose;
-    step_params params = {COUNT, 1, 0};
+    contract_step_params params = {COUNT, 1, 0};
     for (uint32_t slot = 0; slot < 2; slot++) {
         test_program *p = library_program(&chooser, &params, slot, false);
-        cuda_loaded l = cuda_load(f, p, memories);
+        contract_loaded l = cuda_load(f, p, memories);
         assert_int_equal(lib.prepares, 1);
         for (uint32_t i = 0; i < COUNT; i++) x[i] = x[COUNT + i] = i;
         uint64_t block[3] = {memories[0]->address};
         cuda_run(f, l, block, 1);
-        for (uint32_t i = 0; i < COUNT; i++) assert_int_equal(x[i], cuda_stepped(i, i, 3));
+        for (uint32_t i = 0; i < COUNT; i++) assert_int_equal(x[i], contract_stepped(i, i, 3));
         cuda_unload(f, l);
         free(p);
     }
     /* Prepared for addresses that a slot gives: refused. */
     test_program *p = library_program(&prepared_step, &params, true, false);
-    uint32_t *edges = cuda_edges(p);
+    uint32_t *edges = contract_edges(p);
     rota_exec_program *program;
     assert_status(f->device->vtable->program_create(f->device, &p->desc, &program), ROTA_UNSUPPORTED);
     assert_non_null(strstr(rota_last_error(), "slot"));

@@ -4,6 +4,7 @@
 #define ROTA_TESTS_EXEC_VK_KIT_H
 
 #include "tests/kit/support.h"
+#include "tests/exec/exec_contract.h"
 #include "tests/exec/vk_support.h"
 #include <stdlib.h>
 #include "base/clock.h"
@@ -22,11 +23,6 @@ typedef struct saxpy_params {
     float scale;
 } saxpy_params;
 
-typedef struct step_params {
-    uint32_t count, add;
-    uint64_t wide;
-} step_params;
-
 static inline void saxpy_grid(const void *params, const uint64_t *operand_bytes, uint32_t out_groups[3]) {
     (void)operand_bytes;
     out_groups[0] = (((const saxpy_params *)params)->count + 255) / 256;
@@ -35,7 +31,7 @@ static inline void saxpy_grid(const void *params, const uint64_t *operand_bytes,
 
 static inline void step_grid(const void *params, const uint64_t *operand_bytes, uint32_t out_groups[3]) {
     (void)operand_bytes;
-    out_groups[0] = (((const step_params *)params)->count + 63) / 64;
+    out_groups[0] = (((const contract_step_params *)params)->count + 63) / 64;
     out_groups[1] = out_groups[2] = 1;
 }
 
@@ -53,7 +49,7 @@ static const rota_kernel_bindable step_bindables[] = {{.name = "add", .offset_by
 static const rota_kernel step __attribute__((unused)) = {
     .name = "step",
     .operand_count = 2,
-    .param_bytes = sizeof(step_params),
+    .param_bytes = sizeof(contract_step_params),
     .bindables = step_bindables,
     .bindable_count = 2,
     .vk = {.words = rota_spv_test_step, .size_bytes = sizeof rota_spv_test_step, .grid = step_grid},
@@ -160,7 +156,7 @@ static inline uint32_t stepped(uint32_t x, uint32_t y, uint32_t times) {
 
 #define CHAIN 200u
 
-static inline test_program *chain_program(uint32_t length, const step_params *params) {
+static inline test_program *chain_program(uint32_t length, const contract_step_params *params) {
     test_program *p = test_program_new(QUEUES, 1, 0);
     test_program_segment(p, 0);
     for (uint32_t i = 0; i < length; i++) {

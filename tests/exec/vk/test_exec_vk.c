@@ -57,7 +57,7 @@ static void test_merged(void **state) {
     rota_exec_memory *memories[] = {shared(f, 2 * BYTES)};
     uint32_t *x = memories[0]->host;
     for (uint32_t i = 0; i < COUNT; i++) x[i] = x[COUNT + i] = i;
-    step_params params = {COUNT, 1, 0};
+    contract_step_params params = {COUNT, 1, 0};
     test_program *p = chain_program(3, &params);
     loaded l = load(f, p, memories);
     for (uint32_t sent = 0; sent < 1000;) {
@@ -105,7 +105,7 @@ static void test_cumulative(void **state) {
     rota_exec_memory *memories[] = {shared(f, 3 * BYTES)};
     uint32_t *x = memories[0]->host;
     for (uint32_t i = 0; i < COUNT; i++) x[i] = x[COUNT + i] = i;
-    step_params params = {COUNT, 1, 0};
+    contract_step_params params = {COUNT, 1, 0};
     test_program *p = chain_program(CHAIN, &params); /* segment 0, queue 0 */
     uint32_t transfer = QUEUES - 1;
     test_program_segment(p, transfer); /* 1: a copy of something else */
@@ -183,7 +183,7 @@ static void test_touch(void **state) {
         skip();
     }
     rota_exec_memory *memories[] = {memory(f, 4 * BYTES, ROTA_EXEC_MEMORY_DEVICE)};
-    step_params params = {COUNT, 1, 0};
+    contract_step_params params = {COUNT, 1, 0};
     test_program *p = test_program_new(QUEUES, 1, 0);
     test_program_segment(p, 0);
     test_program_batch(p); /* independent: two fills */
@@ -239,7 +239,7 @@ static void test_touch_words(void **state) {
     enum { STEPS = 1000 };
     fixture *f = open_as(&(rota_exec_open_options){.touch = true}, false);
     rota_exec_memory *memories[] = {memory(f, 2 * BYTES, ROTA_EXEC_MEMORY_DEVICE)};
-    const step_params params = {COUNT, 1, 0};
+    const contract_step_params params = {COUNT, 1, 0};
     test_program *p = test_program_new(QUEUES, 1, 1);
     test_program_segment(p, 0);
     for (uint32_t i = 0; i < STEPS; i++) {
@@ -274,7 +274,7 @@ static void test_subgroup_size(void **state) {
         close_quiet(f, false);
         skip();
     }
-    const step_params params = {COUNT, 1, 0};
+    const contract_step_params params = {COUNT, 1, 0};
     const uint32_t sizes[] = {least, most, 2 * most, most + 1};
     for (uint32_t i = 0; i < 4; i++) {
         rota_kernel sized = step;
@@ -328,7 +328,7 @@ static void test_stuck(void **state) {
     asking = pthread_self();
     device->vk.GetQueryPoolResults = stuck_queries;
     rota_exec_memory *memories[] = {memory(f, 8ull * MANY, ROTA_EXEC_MEMORY_DEVICE)};
-    step_params params = {MANY, 1, 0};
+    contract_step_params params = {MANY, 1, 0};
     test_program *p = test_program_new(QUEUES, 1, 0);
     test_program_segment(p, 0);
     for (uint32_t i = 0; i < LONG; i++) {
@@ -442,7 +442,7 @@ static void run_and_look(fixture *f, uint64_t least_ns) {
     rota_exec_memory *memories[] = {shared(f, 2 * BYTES)};
     uint32_t *x = memories[0]->host;
     for (uint32_t i = 0; i < COUNT; i++) x[i] = x[COUNT + i] = i;
-    step_params params = {COUNT, 1, 0};
+    contract_step_params params = {COUNT, 1, 0};
     test_program *p = chain_program(1, &params);
     loaded l = load(f, p, memories);
     rota_exec_work w = work(f, l, 0, 0, NULL, 0, NULL);
@@ -495,7 +495,7 @@ static void test_sleep(void **state) {
     rota_exec_memory *memories[] = {shared(f, 2 * BYTES)};
     uint32_t *x = memories[0]->host;
     for (uint32_t i = 0; i < COUNT; i++) x[i] = x[COUNT + i] = i;
-    step_params params = {COUNT, 1, 0};
+    contract_step_params params = {COUNT, 1, 0};
     test_program *p = chain_program(1, &params);
     loaded l = load(f, p, memories);
     ra_store_seq_cst(&kept_at, (uintptr_t) & ((rota_vk_device *)f->device)->completer.sleeping);

@@ -89,7 +89,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL compile_slowly(VkDevice device, VkPipeline
 
 static void *compile(void *context) {
     fixture *f = context;
-    test_program *p = chain_program(1, &(step_params){.count = COUNT, .add = 1});
+    test_program *p = chain_program(1, &(contract_step_params){.count = COUNT, .add = 1});
     rota_exec_program *program = NULL;
     if (f->device->vtable->program_create(f->device, &p->desc, &program) == ROTA_OK)
         f->device->vtable->program_destroy(f->device, program);
@@ -164,7 +164,7 @@ static void test_stall(void **state) {
     rota_exec_memory *memories[] = {shared(f, 2 * BYTES)};
     uint32_t *x = memories[0]->host;
     for (uint32_t i = 0; i < 2 * COUNT; i++) x[i] = i;
-    step_params params = {COUNT, 1, 0};
+    contract_step_params params = {COUNT, 1, 0};
     test_program *p = chain_program(CHAIN, &params);
     loaded l = load(f, p, memories);
     rota_status status = ROTA_OK;
@@ -296,7 +296,7 @@ static void test_barriers_recorded(void **state) {
     };
     fixture *f = open_with(NULL);
     rota_vk_device *device = (rota_vk_device *)f->device;
-    const step_params params = {COUNT, 1, 0};
+    const contract_step_params params = {COUNT, 1, 0};
     real_barrier = device->vk.CmdPipelineBarrier2;
     device->vk.CmdPipelineBarrier2 = barrier_noted;
     for (uint32_t c = 0; c < sizeof cases / sizeof *cases; c++) {

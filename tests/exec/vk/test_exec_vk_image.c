@@ -11,7 +11,7 @@
 /* By image alone. */
 static const rota_kernel image_step = {.name = "image step",
                                        .operand_count = 2,
-                                       .param_bytes = sizeof(step_params),
+                                       .param_bytes = sizeof(contract_step_params),
                                        .bindables = step_bindables,
                                        .bindable_count = 2,
                                        .cuda = {STEP_IMAGE}};
@@ -28,7 +28,7 @@ static const rota_kernel *select_image(const void *params, const uint64_t *opera
 static const rota_kernel selecting_step = {
     .name = "selecting step",
     .operand_count = 2,
-    .param_bytes = sizeof(step_params),
+    .param_bytes = sizeof(contract_step_params),
     .bindables = step_bindables,
     .bindable_count = 2,
     .vk = {.words = rota_spv_test_step,
@@ -40,24 +40,24 @@ static const rota_kernel selecting_step = {
 static const rota_kernel big_blocks = {
     .name = "big blocks",
     .operand_count = 2,
-    .param_bytes = sizeof(step_params),
+    .param_bytes = sizeof(contract_step_params),
     .cuda = {ROTA_CUDA_IMAGE_test_kernels, .entry = "test_step", .block = {1025, 1, 1}}};
 static const rota_kernel much_shared = {.name = "much shared memory",
                                         .operand_count = 2,
-                                        .param_bytes = sizeof(step_params),
+                                        .param_bytes = sizeof(contract_step_params),
                                         .cuda = {ROTA_CUDA_IMAGE_test_kernels, .entry = "test_step",
                                                  .block = {64, 1, 1}, .shared_bytes = 48 * 1024}};
 static const rota_kernel no_entry = {
     .name = "no entry",
     .operand_count = 2,
-    .param_bytes = sizeof(step_params),
+    .param_bytes = sizeof(contract_step_params),
     .cuda = {ROTA_CUDA_IMAGE_test_kernels, .entry = "nonesuch", .block = {64, 1, 1}}};
 
 static bool has_images(const fixture *f) {
     return f->device->info.features & ROTA_FEATURE_CUDA_IMAGES;
 }
 
-static test_program *one_step(const rota_kernel *kernel, const step_params *params) {
+static test_program *one_step(const rota_kernel *kernel, const contract_step_params *params) {
     test_program *p = test_program_new(QUEUES, 1, 0);
     test_program_segment(p, 0);
     test_program_batch(p);
@@ -68,7 +68,7 @@ static test_program *one_step(const rota_kernel *kernel, const step_params *para
 }
 
 static void expect_refusal(fixture *f, const rota_kernel *kernel, rota_status status, const char *text) {
-    static const step_params params = {COUNT, 1, 0};
+    static const contract_step_params params = {COUNT, 1, 0};
     test_program *p = one_step(kernel, &params);
     rota_exec_program *program = NULL;
     assert_status(f->device->vtable->program_create(f->device, &p->desc, &program), status);
@@ -102,7 +102,7 @@ static void images_and_shaders_in_a_chain(void **state) {
     rota_exec_memory *memories[] = {shared(f, 2 * BYTES)};
     uint32_t *x = memories[0]->host;
     for (uint32_t i = 0; i < 2 * COUNT; i++) x[i] = i;
-    static const step_params params = {COUNT, 1, 0};
+    static const contract_step_params params = {COUNT, 1, 0};
     test_program *p = test_program_new(QUEUES, 1, 0);
     test_program_segment(p, 0);
     for (uint32_t i = 0; i < CHAIN; i++) {
@@ -132,7 +132,7 @@ static void images_take_slots(void **state) {
     bool images = has_images(f);
     rota_exec_memory *memories[] = {shared(f, BYTES), shared(f, 2 * BYTES)};
     uint32_t *x = memories[0]->host, *other = memories[1]->host;
-    step_params params = {COUNT, 0, 0};
+    contract_step_params params = {COUNT, 0, 0};
     test_program *p = test_program_new(QUEUES, 1, 4);
     test_program_segment(p, 0);
     test_program_batch(p);
@@ -228,9 +228,9 @@ static void what_is_recorded(void **state) {
     static const rota_kernel given = {
         .name = "image with the node's grid",
         .operand_count = 2,
-        .param_bytes = sizeof(step_params),
+        .param_bytes = sizeof(contract_step_params),
         .cuda = {ROTA_CUDA_IMAGE_test_kernels, .entry = "test_step", .block = {64, 1, 1}}};
-    static const step_params params = {COUNT, 1, 0};
+    static const contract_step_params params = {COUNT, 1, 0};
     const rota_kernel *const kernels[] = {&step, &step,  &image_step, &step,
                                           &step, &given, &image_step, &step};
     fixture *f = open_as(NULL, false);

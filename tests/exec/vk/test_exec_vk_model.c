@@ -114,7 +114,7 @@ static void test_model(void **state) {
             (PFN_vkSignalSemaphore)device->instance.vk.GetDeviceProcAddr(device->handle, "vkSignalSemaphore");
         device->vk.QueueSubmit2 = model_submit;
         rota_exec_memory *memories[] = {memory(f, 2 * BYTES, ROTA_EXEC_MEMORY_DEVICE)};
-        step_params params = {COUNT, 1, 0};
+        contract_step_params params = {COUNT, 1, 0};
         test_program *p = test_program_new(QUEUES, 1, 0);
         for (uint32_t queue = 0; queue <= QUEUES; queue++) { /* the last: a copy for the transfer queue */
             test_program_segment(p, queue < QUEUES ? queue : QUEUES - 1);

@@ -36,7 +36,7 @@ static rota_graph *record(rota_buffer *x) {
     rota_graph *graph;
     rota_recorder *recorder;
     rota_buffer *t, *slot;
-    static const step_params params = {COUNT, 1, 0};
+    static const contract_step_params params = {COUNT, 1, 0};
     assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "g"), &graph));
     assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_TRANSIENT, "t", BYTES, &t));
     assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_SLOT, "slot", BYTES, &slot));
@@ -88,7 +88,7 @@ static void each_of_a_compile(void **state) {
 
 static void each_of_an_instance_in_touch_mode(void **state) {
     (void)state;
-    static const step_params params = {COUNT, 1, 0};
+    static const contract_step_params params = {COUNT, 1, 0};
     fixture *f = open_as(&(rota_exec_open_options){.touch = true}, false);
     rota_exec_memory *memories[] = {memory(f, 2 * BYTES, ROTA_EXEC_MEMORY_DEVICE)};
     test_program *p = chain_program(4, &params);

@@ -208,7 +208,7 @@ static void of_a_compile(void **state) {
 static void of_an_instance_in_touch_mode(void **state) {
     (void)state;
     enum { LENGTH = 300 };
-    static const step_params params = {COUNT, 1, 0};
+    static const contract_step_params params = {COUNT, 1, 0};
     blocks_begin();
     fixture *f = open_as(&(rota_exec_open_options){.touch = true}, false);
     rota_exec_memory *memories[] = {shared(f, 2 * BYTES)};
