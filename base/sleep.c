@@ -2,7 +2,6 @@
 #include "base/sleep.h"
 
 #include "base/atomic.h"
-#include "base/clock.h"
 #include "base/futex.h"
 
 void rota_sleeper_prepare(rota_sleeper *sleeper) {

@@ -27,7 +27,7 @@ static rota_status tensor_of(rota_buffer *buffer, uint64_t rows, rota_tensor *ou
 
 static rota_status make_chain(const opened_device *opened, uint64_t rows, chain *out) {
     const uint64_t count = rows * COLUMNS;
-    *out = (chain){.rows = rows, .x_data = malloc(count * 4), .bias_data = malloc(COLUMNS * 4)};
+    *out = (chain){.rows = rows, .x_data = malloc(count * 4), .bias_data = malloc((size_t)COLUMNS * 4)};
     if (!out->x_data || !out->bias_data)
         return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory for %" PRIu64 " elements", count);
     for (uint64_t i = 0; i < count; i++)
@@ -35,10 +35,10 @@ static rota_status make_chain(const opened_device *opened, uint64_t rows, chain 
     for (uint64_t i = 0; i < COLUMNS; i++) out->bias_data[i] = (float)(i % 64) / 64.0f - 0.5f;
     ROTA_TRY(rota_runtime_buffer(opened->runtime, "x", count * 4, &out->x));
     ROTA_TRY(rota_runtime_buffer(opened->runtime, "y", count * 4, &out->y));
-    ROTA_TRY(rota_runtime_buffer(opened->runtime, "bias", COLUMNS * 4, &out->bias));
+    ROTA_TRY(rota_runtime_buffer(opened->runtime, "bias", (uint64_t)COLUMNS * 4, &out->bias));
     ROTA_TRY(rota_runtime_buffer(opened->runtime, "seen", 4, &out->seen));
     ROTA_TRY(rota_buffer_write(out->x, opened->device, 0, out->x_data, count * 4, NULL));
-    return rota_buffer_write(out->bias, opened->device, 0, out->bias_data, COLUMNS * 4, NULL);
+    return rota_buffer_write(out->bias, opened->device, 0, out->bias_data, (uint64_t)COLUMNS * 4, NULL);
 }
 
 static void free_chain(chain *c) {

@@ -186,7 +186,7 @@ static rota_status make_persistent(bench_graph *g, uint64_t place, const char *n
         ROTA_TRY(rota_graph_buffer(g->graph, ROTA_BUFFER_SLOT, name, size, &g->buffers[place]));
     if (!g->options.runtime) return rota_buffer_create(name, size, out);
     if (number / VIEWS_PER_ROOT == g->root_count) {
-        ROTA_TRY(rota_runtime_buffer(g->options.runtime, "bench root", VIEW_SPACING * VIEWS_PER_ROOT,
+        ROTA_TRY(rota_runtime_buffer(g->options.runtime, "bench root", (uint64_t)VIEW_SPACING * VIEWS_PER_ROOT,
                                      &g->roots[g->root_count]));
         g->root_count++;
     }
@@ -388,7 +388,7 @@ rota_status bench_graph_reset(const bench_graph *g, rota_device *device) {
     for (uint64_t r = 0; r < g->root_count && status == ROTA_OK; r++) {
         for (uint64_t i = 0; i < VIEWS_PER_ROOT; i++)
             words[i * (VIEW_SPACING / 4)] = first_word(r * VIEWS_PER_ROOT + i);
-        status = rota_buffer_write(g->roots[r], device, 0, words, VIEWS_PER_ROOT * VIEW_SPACING, NULL);
+        status = rota_buffer_write(g->roots[r], device, 0, words, (uint64_t)VIEWS_PER_ROOT * VIEW_SPACING, NULL);
     }
     free(words);
     return status;
@@ -426,7 +426,7 @@ uint32_t *bench_graph_state(const bench_graph *g, uint64_t replays, const uint8_
 
 rota_status bench_graph_check(const bench_graph *g, uint64_t replays, const uint8_t *sets) {
     uint32_t *state = bench_graph_state(g, replays, sets);
-    uint32_t *seen = malloc(VIEWS_PER_ROOT * VIEW_SPACING);
+    uint32_t *seen = malloc((size_t)VIEWS_PER_ROOT * VIEW_SPACING);
     rota_status status = ROTA_OK;
     if (!state || !seen) {
         status = rota_fail(ROTA_OUT_OF_MEMORY, "no memory for a benchmark's reference");
@@ -437,7 +437,7 @@ rota_status bench_graph_check(const bench_graph *g, uint64_t replays, const uint
         if (!g->persistent_number[place]) continue;
         uint64_t number = g->persistent_number[place] - 1, root = number / VIEWS_PER_ROOT;
         if (root != loaded) {
-            status = rota_buffer_read(g->roots[root], 0, seen, VIEWS_PER_ROOT * VIEW_SPACING);
+            status = rota_buffer_read(g->roots[root], 0, seen, (uint64_t)VIEWS_PER_ROOT * VIEW_SPACING);
             if (status != ROTA_OK) break;
             loaded = root;
         }

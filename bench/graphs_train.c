@@ -60,7 +60,7 @@ static const struct {
 #define PLACE(name, elements) {"GRAD_" #name, elements},
         TRAIN_PARAMETERS(PLACE)
 #undef PLACE
-            {"INPUT", 3 * TRAIN_WIDTH *TRAIN_WIDTH}};
+            {"INPUT", 3 * TRAIN_WIDTH * TRAIN_WIDTH}};
 
 uint64_t train_elements(uint64_t place) {
     return places[place].elements;

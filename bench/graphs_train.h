@@ -7,13 +7,13 @@
 /* batch, tokens, width, heads */
 #define TRAIN_BATCH 8
 #define TRAIN_TOKENS 256
-#define TRAIN_WIDTH 384
+#define TRAIN_WIDTH UINT64_C(384)
 #define TRAIN_HEADS 6
 
 /* What one layer owns: name, elements (f32). Transients first. STAT is a mean and a reciprocal deviation a
  * row; PART are sums over 32 blocks of rows. */
-#define TRAIN_ROWS (TRAIN_BATCH * TRAIN_TOKENS)
-#define TRAIN_SIZE_X ((uint64_t)TRAIN_ROWS * TRAIN_WIDTH)
+#define TRAIN_ROWS ((uint64_t)TRAIN_BATCH * TRAIN_TOKENS)
+#define TRAIN_SIZE_X (TRAIN_ROWS * TRAIN_WIDTH)
 #define TRAIN_SIZE_P ((uint64_t)TRAIN_BATCH * TRAIN_HEADS * TRAIN_TOKENS * TRAIN_TOKENS)
 /* clang-format off */
 #define TRAIN_TRANSIENTS(X)                                                                                  \

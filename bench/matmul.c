@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 #include "bench/commands.h"
-#include "bench/files.h"
 #include "bench/half.h"
 #include "bench/options.h"
 #include "bench/report.h"
@@ -404,6 +403,44 @@ static bool parse_shapes(const char *text, shape *out, uint32_t capacity, uint32
     }
 }
 
+/* Checks the product, times the shapes, and writes what came of it. */
+static int run(const settings *s, const char *id, const char *shapes, const char *out) {
+    opened_device opened;
+    const rota_runtime_options runtime_options =
+        ROTA_RUNTIME_OPTIONS(.diagnostics = s->trace != NULL, .spin_ns = s->compare ? COMPARED_SPIN_NS : 0);
+    int code = report_open(program, id, &runtime_options, &opened);
+    if (code != EXIT_GOOD) return code;
+    cJSON *result = report_new();
+    cJSON_AddNumberToObject(result, "iters", (double)s->iters);
+    cJSON_AddNumberToObject(result, "warmup", (double)s->warmup);
+    cJSON_AddNumberToObject(result, "repeat", (double)s->repeat);
+    cJSON_AddStringToObject(result, "dtype", rota_dtype_name(s->dtype));
+    cJSON_AddStringToObject(result, "shapes", shapes);
+    cJSON_AddItemToObject(result, "device", report_device(rota_device_get_info(opened.device)));
+    check result_check = {0};
+    cJSON *rows = cJSON_CreateArray();
+    code = check_shape(s, &opened, &result_check);
+    for (uint32_t i = 0; i < s->shape_count && code == EXIT_GOOD; i++)
+        code = time_shape(s, &opened, &s->shapes[i], rows, &result_check);
+    cJSON *checks = cJSON_AddObjectToObject(result, "check");
+    cJSON_AddNumberToObject(checks, "max_abs", result_check.max_abs);
+    cJSON_AddNumberToObject(checks, "max_rel", result_check.max_rel);
+    cJSON_AddNumberToObject(checks, "fails", (double)result_check.fails);
+    cJSON_AddNumberToObject(checks, "total", (double)result_check.total);
+    cJSON_AddItemToObject(result, "rows", rows);
+    if (code == EXIT_GOOD) {
+        printf("check: %" PRIu64 " of %" PRIu64
+               " elements outside the tolerance; largest difference %.3g, relative %.3g\n",
+               result_check.fails, result_check.total, result_check.max_abs, result_check.max_rel);
+        if (result_check.fails) {
+            fprintf(stderr, "%s: the products are wrong\n", program);
+            code = EXIT_CHECK_FAILED;
+        }
+    }
+    report_close(&opened);
+    return report_write(result, out, code);
+}
+
 int bench_matmul(int argc, char **argv) {
     static const rota_dtype dtypes[] = {ROTA_F32, ROTA_F16, ROTA_BF16};
     settings s = {.iters = 40, .warmup = 8, .repeat = 3, .atol = 2e-2, .rtol = 1e-2};
@@ -434,39 +471,5 @@ int bench_matmul(int argc, char **argv) {
     }
     s.dtype = dtypes[dtype];
     s.compare = compare == 0;
-
-    opened_device opened;
-    const rota_runtime_options runtime_options =
-        ROTA_RUNTIME_OPTIONS(.diagnostics = s.trace != NULL, .spin_ns = s.compare ? COMPARED_SPIN_NS : 0);
-    int code = report_open(program, id, &runtime_options, &opened);
-    if (code != EXIT_GOOD) return code;
-    cJSON *result = report_new();
-    cJSON_AddNumberToObject(result, "iters", (double)s.iters);
-    cJSON_AddNumberToObject(result, "warmup", (double)s.warmup);
-    cJSON_AddNumberToObject(result, "repeat", (double)s.repeat);
-    cJSON_AddStringToObject(result, "dtype", rota_dtype_name(s.dtype));
-    cJSON_AddStringToObject(result, "shapes", shapes);
-    cJSON_AddItemToObject(result, "device", report_device(rota_device_get_info(opened.device)));
-    check result_check = {0};
-    cJSON *rows = cJSON_CreateArray();
-    code = check_shape(&s, &opened, &result_check);
-    for (uint32_t i = 0; i < s.shape_count && code == EXIT_GOOD; i++)
-        code = time_shape(&s, &opened, &s.shapes[i], rows, &result_check);
-    cJSON *checks = cJSON_AddObjectToObject(result, "check");
-    cJSON_AddNumberToObject(checks, "max_abs", result_check.max_abs);
-    cJSON_AddNumberToObject(checks, "max_rel", result_check.max_rel);
-    cJSON_AddNumberToObject(checks, "fails", (double)result_check.fails);
-    cJSON_AddNumberToObject(checks, "total", (double)result_check.total);
-    cJSON_AddItemToObject(result, "rows", rows);
-    if (code == EXIT_GOOD) {
-        printf("check: %" PRIu64 " of %" PRIu64
-               " elements outside the tolerance; largest difference %.3g, relative %.3g\n",
-               result_check.fails, result_check.total, result_check.max_abs, result_check.max_rel);
-        if (result_check.fails) {
-            fprintf(stderr, "%s: the products are wrong\n", program);
-            code = EXIT_CHECK_FAILED;
-        }
-    }
-    report_close(&opened);
-    return report_write(result, out, code);
+    return run(&s, id, shapes, out);
 }

@@ -80,8 +80,8 @@ static rota_status make_input(trial *t, uint32_t i, const opened_device *opened)
         *x = ROTA_TENSOR_NONE;
         return ROTA_OK;
     }
-    uint64_t count = rota_tensor_count(x), bytes = rota_tensor_extent_bytes(x), state = 77 * (i + 1),
-             size = bytes ? (bytes + 3) / 4 * 4 : 4;
+    uint64_t count = rota_tensor_count(x), bytes = rota_tensor_extent_bytes(x),
+             state = (uint64_t)77 * (i + 1), size = bytes ? (bytes + 3) / 4 * 4 : 4;
     void *data = calloc(1, size);
     t->reference.in[i] = malloc((count + 1) * sizeof(double));
     rota_status status = ROTA_OK;
@@ -357,26 +357,64 @@ static rota_status run_example(const rota_op *op, rota_op_example *example, bool
 
 /* "K/N", K from 1 to N; K is counted from 0 then. */
 static bool parse_part(const char *text, uint32_t *out_part, uint32_t *out_parts) {
-    int end = 0;
-    if (sscanf(text, "%" SCNu32 "/%" SCNu32 "%n", out_part, out_parts, &end) != 2 || text[end]) return false;
-    return *out_part >= 1 && (*out_part)-- <= *out_parts;
+    char *slash = NULL, *end = NULL;
+    const unsigned long part = strtoul(text, &slash, 10);
+    if (*text < '0' || *text > '9' || *slash != '/' || slash[1] < '0' || slash[1] > '9') return false;
+    const unsigned long parts = strtoul(slash + 1, &end, 10);
+    if (*end || part < 1 || part > parts || parts > UINT32_MAX) return false;
+    *out_part = (uint32_t)part - 1;
+    *out_parts = (uint32_t)parts;
+    return true;
+}
+
+/* What is asked of each op. */
+typedef struct ops_settings {
+    int shapes;
+    uint64_t repeat, seed;
+    bool check_only;
+} ops_settings;
+
+/* An op's examples, in the shapes that are asked for. */
+static rota_status run_op(const ops_settings *s, const rota_op *op, opened_device *opened, cJSON *rows,
+                          uint64_t *out_fails, uint64_t *out_examples) {
+    /* One for each extent that becomes 0; by the first axis and by that which the op walks. */
+    static const uint64_t turns[] = {1, 1, UINT64_MAX, 2};
+    const bool is_large = s->shapes == SHAPES_LARGE;
+    for (uint32_t size = 0; size < (s->check_only || s->shapes != SHAPES_AS_GIVEN ? 1u : 2u); size++) {
+        rota_op_example example, changed;
+        uint32_t large[ROTA_DTYPE_COUNT + 1] = {0};
+        for (uint32_t e = 0; rota_op_get_example(op, e, size, &example); e++)
+            for (uint64_t turn = 0; turn < turns[s->shapes]; turn++) {
+                changed = example;
+                if (!shapes_change(&changed, (shapes_kind)s->shapes,
+                                   s->shapes == SHAPES_RANDOM ? 1000 * s->seed + e : turn)) {
+                    if (is_large) continue;
+                    break;
+                }
+                if (is_large && (large[example_dtype(&changed.use)]++ >= large_most(&example) ||
+                                 !is_bounded(&changed, opened->device)))
+                    continue;
+                ++*out_examples;
+                ROTA_TRY(run_example(op, &changed, size == 1, s->shapes != SHAPES_AS_GIVEN, is_large,
+                                     s->repeat, opened, rows, out_fails));
+            }
+        if (is_large && !large[ROTA_F32] && !large[ROTA_I32])
+            printf("%-16s skipped: none of its examples can be made so large by one axis\n", op->name);
+    }
+    return ROTA_OK;
 }
 
 int bench_ops(int argc, char **argv) {
     const char *id = NULL, *out = NULL, *only = NULL, *part_text = "1/1";
-    uint64_t repeat = 5, seed = 1;
+    ops_settings s = {.shapes = SHAPES_AS_GIVEN, .repeat = 5, .seed = 1};
     uint32_t part, parts;
-    bool check_only = false;
-    int shapes = SHAPES_AS_GIVEN;
-    /* One for each extent that becomes 0; by the first axis and by that which the op walks. */
-    static const uint64_t turns[] = {1, 1, UINT64_MAX, 2};
     const option options[] = {{"--device", OPTION_STRING, &id, "auto|cpu|vk:N|cuda:N", 0, 0, false},
                               {"--op", OPTION_STRING, &only, "NAME", 0, 0, false},
-                              {"--repeat", OPTION_COUNT, &repeat, "N", 1, 10000, false},
-                              {"--shapes", OPTION_CHOICE, &shapes, "given|random|empty|large", 0, 0, false},
-                              {"--seed", OPTION_COUNT, &seed, "N", 0, 4294967295.0, false},
+                              {"--repeat", OPTION_COUNT, &s.repeat, "N", 1, 10000, false},
+                              {"--shapes", OPTION_CHOICE, &s.shapes, "given|random|empty|large", 0, 0, false},
+                              {"--seed", OPTION_COUNT, &s.seed, "N", 0, 4294967295.0, false},
                               {"--part", OPTION_STRING, &part_text, "K/N", 0, 0, false},
-                              {"--check-only", OPTION_FLAG, &check_only, NULL, 0, 0, false},
+                              {"--check-only", OPTION_FLAG, &s.check_only, NULL, 0, 0, false},
                               {"--out", OPTION_OUTPUT, &out, "FILE", 0, 0, false}};
     const size_t count = sizeof options / sizeof *options;
     option_result parsed = options_parse(program, options, count, argc, argv);
@@ -402,28 +440,7 @@ int bench_ops(int argc, char **argv) {
     const rota_op *op;
     for (uint32_t o = 0; (op = rota_op_at(o)) != NULL; o++) {
         if (o % parts != part || (only && strcmp(only, op->name) != 0)) continue;
-        for (uint32_t size = 0; size < (check_only || shapes != SHAPES_AS_GIVEN ? 1u : 2u); size++) {
-            rota_op_example example, changed;
-            uint32_t large[ROTA_DTYPE_COUNT + 1] = {0};
-            for (uint32_t e = 0; rota_op_get_example(op, e, size, &example); e++)
-                for (uint64_t turn = 0; turn < turns[shapes]; turn++) {
-                    changed = example;
-                    if (!shapes_change(&changed, (shapes_kind)shapes,
-                                       shapes == SHAPES_RANDOM ? 1000 * seed + e : turn)) {
-                        if (shapes == SHAPES_LARGE) continue;
-                        break;
-                    }
-                    if (shapes == SHAPES_LARGE &&
-                        (large[example_dtype(&changed.use)]++ >= large_most(&example) ||
-                         !is_bounded(&changed, opened.device)))
-                        continue;
-                    examples++;
-                    REPORT_TRY(run_example(op, &changed, size == 1, shapes != SHAPES_AS_GIVEN,
-                                           shapes == SHAPES_LARGE, repeat, &opened, rows, &fails));
-                }
-            if (shapes == SHAPES_LARGE && !large[ROTA_F32] && !large[ROTA_I32])
-                printf("%-16s skipped: none of its examples can be made so large by one axis\n", op->name);
-        }
+        REPORT_TRY(run_op(&s, op, &opened, rows, &fails, &examples));
     }
     printf("%" PRIu64 " examples, %" PRIu64 " wrong elements\n", examples, fails);
     if (fails) code = EXIT_CHECK_FAILED;

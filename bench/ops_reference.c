@@ -388,10 +388,14 @@ static double longest_sum(const rota_op_use *use) {
         return additions((double)x->shape[x->rank - (use->attributes.transpose_a ? 2 : 1)]);
     if (strncmp(name, "linear", 6) == 0) return (double)x->shape[x->rank - 1];
     if (strcmp(name, "attention") == 0) return (double)(use->inputs[1].shape[2] + x->shape[3]);
-    if (strcmp(name, "batch_norm") == 0)
-        return (double)(rota_tensor_count(x) / x->shape[use->attributes.axis[0]]);
-    if (strcmp(name, "cross_entropy") == 0 || strcmp(name, "classifier") == 0)
-        return (double)(rota_tensor_count(x) / x->shape[2] + x->shape[2]);
+    if (strcmp(name, "batch_norm") == 0) {
+        const uint64_t of_channel = rota_tensor_count(x) / x->shape[use->attributes.axis[0]];
+        return (double)of_channel;
+    }
+    if (strcmp(name, "cross_entropy") == 0 || strcmp(name, "classifier") == 0) {
+        const uint64_t rows = rota_tensor_count(x) / x->shape[2];
+        return (double)(rows + x->shape[2]);
+    }
     if (reference_roundings_basic(&(reference){.use = use}) >= 0) return 0;
     return x->rank > 0 ? additions((double)x->shape[x->rank - 1]) : 1;
 }

@@ -80,6 +80,38 @@ static int output_error(const char *path) {
     return error;
 }
 
+/* An argument's value; OPTIONS_OK: it is taken. */
+static option_result take_value(const char *program, const option *options, size_t option_count,
+                                const option *o, const char *text) {
+    switch (o->kind) {
+    case OPTION_STRING:
+    case OPTION_OUTPUT:
+        *(const char **)o->value = text;
+        if (!*text)
+            return options_bad(program, options, option_count, "%s takes %s, not ''", o->name, o->form);
+        const int error = o->kind == OPTION_OUTPUT ? output_error(text) : 0;
+        if (!error) return OPTIONS_OK;
+        fprintf(stderr, "%s: %s: '%s' can't be written: %s\n", program, o->name, text, strerror(error));
+        return OPTIONS_BAD;
+    case OPTION_CHOICE:
+        *(int *)o->value = choice_index(o->form, text);
+        if (*(int *)o->value >= 0) return OPTIONS_OK;
+        return options_bad(program, options, option_count, "%s takes %s, not '%s'", o->name, o->form, text);
+    case OPTION_COUNT:
+        if (parse_count(o, text)) return OPTIONS_OK;
+        return options_bad(program, options, option_count,
+                           "%s takes a whole number from %.0f to %.0f, not '%s'", o->name, o->least, o->most,
+                           text);
+    case OPTION_REAL:
+        if (parse_real(o, text)) return OPTIONS_OK;
+        return options_bad(program, options, option_count, "%s takes a number from %g to %g, not '%s'",
+                           o->name, o->least, o->most, text);
+    case OPTION_FLAG:
+        break;
+    }
+    return OPTIONS_OK;
+}
+
 option_result options_parse(const char *program, const option *options, size_t option_count, int argc,
                             char **argv) {
     uint64_t seen = 0;
@@ -102,43 +134,8 @@ option_result options_parse(const char *program, const option *options, size_t o
         }
         if (a + 1 == argc)
             return options_bad(program, options, option_count, "%s needs a value: %s", o->name, o->form);
-        const char *text = argv[++a];
-        bool good = false;
-        switch (o->kind) {
-        case OPTION_STRING:
-        case OPTION_OUTPUT:
-            good = *text != 0;
-            *(const char **)o->value = text;
-            if (!good)
-                return options_bad(program, options, option_count, "%s takes %s, not ''", o->name, o->form);
-            const int error = o->kind == OPTION_OUTPUT ? output_error(text) : 0;
-            if (error) {
-                fprintf(stderr, "%s: %s: '%s' can't be written: %s\n", program, o->name, text,
-                        strerror(error));
-                return OPTIONS_BAD;
-            }
-            break;
-        case OPTION_CHOICE:
-            *(int *)o->value = choice_index(o->form, text);
-            if (*(int *)o->value < 0)
-                return options_bad(program, options, option_count, "%s takes %s, not '%s'", o->name, o->form,
-                                   text);
-            break;
-        case OPTION_COUNT:
-            if (!parse_count(o, text))
-                return options_bad(program, options, option_count,
-                                   "%s takes a whole number from %.0f to %.0f, not '%s'", o->name, o->least,
-                                   o->most, text);
-            break;
-        case OPTION_REAL:
-            if (!parse_real(o, text))
-                return options_bad(program, options, option_count,
-                                   "%s takes a number from %g to %g, not '%s'", o->name, o->least, o->most,
-                                   text);
-            break;
-        case OPTION_FLAG:
-            break;
-        }
+        const option_result taken = take_value(program, options, option_count, o, argv[++a]);
+        if (taken != OPTIONS_OK) return taken;
     }
     for (size_t i = 0; i < option_count; i++)
         if (options[i].required && !(seen >> i & 1))

@@ -153,6 +153,73 @@ static void print_table(const plan_settings *settings, const plan_build *last, c
     if (s->recomputed) printf("         %" PRIu64 " nodes run twice for the memory limit\n", s->recomputed);
 }
 
+static cJSON *described(const plan_settings *settings, const char *graph, uint64_t builds,
+                        const plan_build *last, const sample_stats *record, const sample_stats *compile,
+                        const sample_stats *certified) {
+    const rota_plan_stats *s = &last->stats;
+    cJSON *result = report_new();
+    cJSON_AddStringToObject(result, "graph", graph);
+    cJSON_AddNumberToObject(result, "nodes", (double)last->nodes);
+    cJSON_AddNumberToObject(result, "threads", (double)settings->threads);
+    cJSON_AddNumberToObject(result, "builds", (double)builds);
+    cJSON_AddNumberToObject(result, "record_ns_per_node", record->median);
+    cJSON_AddNumberToObject(result, "record_ns_per_node_min", record->least);
+    cJSON_AddNumberToObject(result, "record_ns_per_node_max", record->most);
+    cJSON_AddNumberToObject(result, "compile_ns_per_node", compile->median);
+    cJSON_AddNumberToObject(result, "compile_ns_per_node_min", compile->least);
+    cJSON_AddNumberToObject(result, "compile_ns_per_node_max", compile->most);
+    if (settings->certify) {
+        cJSON_AddNumberToObject(result, "certified_ns_per_node", certified->median);
+        cJSON_AddNumberToObject(result, "certified_ns_per_node_min", certified->least);
+        cJSON_AddNumberToObject(result, "certified_ns_per_node_max", certified->most);
+    }
+    cJSON_AddNumberToObject(result, "edges", (double)s->edges);
+    cJSON_AddNumberToObject(result, "joins", (double)s->joins);
+    cJSON_AddNumberToObject(result, "edges_dropped", (double)s->edges_dropped);
+    cJSON_AddNumberToObject(result, "barriers", (double)s->barriers);
+    cJSON_AddNumberToObject(result, "batches", (double)s->batches);
+    cJSON_AddNumberToObject(result, "queues", s->queues);
+    cJSON_AddNumberToObject(result, "bytes_per_node", (double)s->plan_bytes / (double)last->nodes);
+    cJSON_AddNumberToObject(result, "arena_bytes", (double)s->arena_bytes);
+    cJSON_AddNumberToObject(result, "recomputed", (double)s->recomputed);
+    cJSON_AddNumberToObject(result, "plan_lower_bound_bytes", (double)s->arena_lower_bound_bytes);
+    return result;
+}
+
+/* Builds the graph's plan `builds` times; what that took, and whether the arena can be. */
+static int run_plan(const plan_settings *settings, const char *graph, uint64_t builds, const char *dot,
+                    const char *out) {
+    double record_ns[BUILDS_MAX], compile_ns[BUILDS_MAX], buffers_ns[BUILDS_MAX], certified_ns[BUILDS_MAX];
+    plan_build last;
+    rota_status status = build(settings, NULL, &last); /* warms up */
+    for (uint64_t b = 0; b < builds && status == ROTA_OK; b++) {
+        status = build(settings, b + 1 == builds ? dot : NULL, &last);
+        record_ns[b] = last.record_ns;
+        compile_ns[b] = last.compile_ns;
+        buffers_ns[b] = last.buffers_ns;
+        certified_ns[b] = last.certified_ns;
+    }
+    if (status != ROTA_OK) return report_failure(PROGRAM, status);
+    sample_stats record = samples_describe(record_ns, builds), compile = samples_describe(compile_ns, builds);
+    sample_stats buffers = samples_describe(buffers_ns, builds);
+    sample_stats certified = samples_describe(certified_ns, builds);
+    uint64_t bound = lower_bound(settings);
+    print_table(settings, &last, &record, &compile, &certified, bound);
+
+    /* The bound is computed here from the graph's definition, apart from the plan's own. */
+    const rota_plan_stats *s = &last.stats;
+    int code = EXIT_GOOD;
+    if (s->arena_bytes < bound && !s->recomputed) {
+        fprintf(stderr, PROGRAM ": an arena of %" PRIu64 " bytes is below the lower bound %" PRIu64 "\n",
+                s->arena_bytes, bound);
+        code = EXIT_CHECK_FAILED;
+    }
+    cJSON *result = described(settings, graph, builds, &last, &record, &compile, &certified);
+    cJSON_AddNumberToObject(result, "buffers_ns_per_node", buffers.median);
+    cJSON_AddNumberToObject(result, "arena_lower_bound_bytes", (double)bound);
+    return report_write(result, out, code);
+}
+
 int bench_plan(int argc, char **argv) {
     static const char *const kinds[] = {"chain", "wide", "train", "random"};
     int kind = BENCH_TRAIN, packing = ROTA_PACK_TIGHT;
@@ -196,59 +263,5 @@ int bench_plan(int argc, char **argv) {
                                                               .queues = (uint32_t)queues,
                                                               .transfer_queue = uploads && queues > 1,
                                                               .memory_limit_bytes = limit)};
-
-    double record_ns[BUILDS_MAX], compile_ns[BUILDS_MAX], buffers_ns[BUILDS_MAX], certified_ns[BUILDS_MAX];
-    plan_build last;
-    rota_status status = build(&settings, NULL, &last); /* warms up */
-    for (uint64_t b = 0; b < builds && status == ROTA_OK; b++) {
-        status = build(&settings, b + 1 == builds ? dot : NULL, &last);
-        record_ns[b] = last.record_ns;
-        compile_ns[b] = last.compile_ns;
-        buffers_ns[b] = last.buffers_ns;
-        certified_ns[b] = last.certified_ns;
-    }
-    if (status != ROTA_OK) return report_failure(PROGRAM, status);
-    sample_stats record = samples_describe(record_ns, builds), compile = samples_describe(compile_ns, builds);
-    sample_stats buffers = samples_describe(buffers_ns, builds);
-    sample_stats certified = samples_describe(certified_ns, builds);
-    uint64_t bound = lower_bound(&settings);
-    print_table(&settings, &last, &record, &compile, &certified, bound);
-
-    /* The bound is computed here from the graph's definition, apart from the plan's own. */
-    const rota_plan_stats *s = &last.stats;
-    int code = EXIT_GOOD;
-    if (s->arena_bytes < bound && !s->recomputed) {
-        fprintf(stderr, PROGRAM ": an arena of %" PRIu64 " bytes is below the lower bound %" PRIu64 "\n",
-                s->arena_bytes, bound);
-        code = EXIT_CHECK_FAILED;
-    }
-    cJSON *result = report_new();
-    cJSON_AddStringToObject(result, "graph", kinds[kind]);
-    cJSON_AddNumberToObject(result, "nodes", (double)last.nodes);
-    cJSON_AddNumberToObject(result, "threads", (double)threads);
-    cJSON_AddNumberToObject(result, "builds", (double)builds);
-    cJSON_AddNumberToObject(result, "record_ns_per_node", record.median);
-    cJSON_AddNumberToObject(result, "record_ns_per_node_min", record.least);
-    cJSON_AddNumberToObject(result, "record_ns_per_node_max", record.most);
-    cJSON_AddNumberToObject(result, "compile_ns_per_node", compile.median);
-    cJSON_AddNumberToObject(result, "compile_ns_per_node_min", compile.least);
-    cJSON_AddNumberToObject(result, "compile_ns_per_node_max", compile.most);
-    cJSON_AddNumberToObject(result, "buffers_ns_per_node", buffers.median);
-    if (certify) {
-        cJSON_AddNumberToObject(result, "certified_ns_per_node", certified.median);
-        cJSON_AddNumberToObject(result, "certified_ns_per_node_min", certified.least);
-        cJSON_AddNumberToObject(result, "certified_ns_per_node_max", certified.most);
-    }
-    cJSON_AddNumberToObject(result, "edges", (double)s->edges);
-    cJSON_AddNumberToObject(result, "joins", (double)s->joins);
-    cJSON_AddNumberToObject(result, "edges_dropped", (double)s->edges_dropped);
-    cJSON_AddNumberToObject(result, "barriers", (double)s->barriers);
-    cJSON_AddNumberToObject(result, "batches", (double)s->batches);
-    cJSON_AddNumberToObject(result, "queues", s->queues);
-    cJSON_AddNumberToObject(result, "bytes_per_node", (double)s->plan_bytes / (double)last.nodes);
-    cJSON_AddNumberToObject(result, "arena_bytes", (double)s->arena_bytes);
-    cJSON_AddNumberToObject(result, "recomputed", (double)s->recomputed);
-    cJSON_AddNumberToObject(result, "arena_lower_bound_bytes", (double)bound);
-    cJSON_AddNumberToObject(result, "plan_lower_bound_bytes", (double)s->arena_lower_bound_bytes);
-    return report_write(result, out, code);
+    return run_plan(&settings, kinds[kind], builds, dot, out);
 }

@@ -200,7 +200,7 @@ static bool write_first(raw_cuda *raw, const bench_graph *graph) {
     uint8_t *host = calloc(1, raw->bytes);
     bool good = state && host;
     for (uint64_t place = 0; place < graph->buffer_count && good; place++)
-        memcpy(host + place * PLACE_BYTES, state + place * BENCH_WORDS_MAX, BENCH_WORDS_MAX * 4);
+        memcpy(host + place * PLACE_BYTES, state + place * BENCH_WORDS_MAX, (size_t)BENCH_WORDS_MAX * 4);
     good =
         good &&
         check_result(raw->MemcpyHtoDAsync(raw->memory, host, raw->bytes, raw->stream), "cuMemcpyHtoDAsync") &&

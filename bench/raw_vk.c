@@ -89,7 +89,7 @@ static bool check_result(VkResult result, const char *call) {
 #define CHECK(call)                                                                                          \
     if (!check_result(call, #call)) return false
 
-static bool open_device(raw_vk *raw, uint32_t index) {
+static bool open_instance(raw_vk *raw) {
     raw->library = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!raw->library) {
         fprintf(stderr, "raw Vulkan: %s\n", dlerror());
@@ -111,6 +111,27 @@ static bool open_device(raw_vk *raw, uint32_t index) {
 #define LOAD(name) raw->name = (PFN_vk##name)get(raw->instance, "vk" #name);
     INSTANCE_FUNCTIONS(LOAD)
 #undef LOAD
+    return true;
+}
+
+/* What commands and signals are made of. */
+static bool make_pool(raw_vk *raw, uint32_t family) {
+    CHECK(
+        raw->CreateCommandPool(raw->device,
+                               &(VkCommandPoolCreateInfo){.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+                                                          .queueFamilyIndex = family},
+                               NULL, &raw->pool));
+    const VkSemaphoreTypeCreateInfo timeline = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
+                                                .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
+    CHECK(raw->CreateSemaphore(
+        raw->device,
+        &(VkSemaphoreCreateInfo){.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &timeline}, NULL,
+        &raw->timeline));
+    return true;
+}
+
+static bool open_device(raw_vk *raw, uint32_t index) {
+    if (!open_instance(raw)) return false;
     VkPhysicalDevice physical[32];
     uint32_t count = 32;
     VkResult listed = raw->EnumeratePhysicalDevices(raw->instance, &count, physical);
@@ -160,18 +181,7 @@ static bool open_device(raw_vk *raw, uint32_t index) {
     raw->QueueSubmit2 = (PFN_vkQueueSubmit2)raw->GetDeviceProcAddr(raw->device, core ? "vkQueueSubmit2"
                                                                                      : "vkQueueSubmit2KHR");
     raw->GetDeviceQueue(raw->device, family, 0, &raw->queue);
-    CHECK(
-        raw->CreateCommandPool(raw->device,
-                               &(VkCommandPoolCreateInfo){.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
-                                                          .queueFamilyIndex = family},
-                               NULL, &raw->pool));
-    const VkSemaphoreTypeCreateInfo timeline = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
-                                                .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
-    CHECK(raw->CreateSemaphore(
-        raw->device,
-        &(VkSemaphoreCreateInfo){.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &timeline}, NULL,
-        &raw->timeline));
-    return true;
+    return make_pool(raw, family);
 }
 
 static bool make_buffer(raw_vk *raw, uint32_t index, bool host, VkBuffer *out_buffer,
@@ -385,7 +395,8 @@ static bool create(raw_vk *raw, const bench_graph *graph, uint32_t index) {
     if (!state) return false;
     memset(raw->mapped, 0, raw->bytes);
     for (uint64_t place = 0; place < graph->buffer_count; place++)
-        memcpy(raw->mapped + place * (PLACE_BYTES / 4), state + place * BENCH_WORDS_MAX, BENCH_WORDS_MAX * 4);
+        memcpy(raw->mapped + place * (PLACE_BYTES / 4), state + place * BENCH_WORDS_MAX,
+               (size_t)BENCH_WORDS_MAX * 4);
     free(state);
     return record_graph(raw, graph) && record_copy(raw, raw->upload_commands, raw->staging, raw->buffer) &&
            record_copy(raw, raw->download_commands, raw->buffer, raw->staging) &&

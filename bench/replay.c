@@ -1,7 +1,6 @@
 /* rota-bench replay: what replaying a graph of trivial kernels costs, beside the same work issued through the
  * raw API (on the CPU: plain calls) in the same run, both checked. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -56,12 +56,13 @@ static holdings look_at_process(void) {
 /* Bytes; 0: not known. What malloc keeps of freed memory is given back first, so that it is not taken for
  * growth. */
 static uint64_t resident_bytes(void) {
-    unsigned long long pages = 0;
-    malloc_trim(0);
+    char text[128] = "", *after = NULL;
+    (void)malloc_trim(0);
     FILE *file = fopen("/proc/self/statm", "re");
-    if (file && fscanf(file, "%*u %llu", &pages) != 1) pages = 0;
+    if (!file || !fgets(text, sizeof text, file)) text[0] = '\0';
     if (file) fclose(file);
-    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+    (void)strtoull(text, &after, 10); /* the whole of it; what is resident stands second */
+    return strtoull(after, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 /* What malloc has given out, of all of its arenas: what grows here is kept by somebody; resident memory that
@@ -313,24 +314,23 @@ static uint32_t left_in_process(holdings before, cJSON *json) {
     return (uint32_t)(threads + files) + rota_devices_abandoned();
 }
 
-static int run(soak *s, soak_thread *threads, uint32_t count, uint64_t length_ns, double most_slope,
-               holdings before, cJSON *json) {
-    pthread_t ids[THREADS_MAX];
-    line lines[2] = {{0}}, *rss = &lines[0];
-    uint32_t started = 0, bad = 0;
+/* What opening the devices tried them with goes first. */
+static uint64_t memory_settled(soak *s) {
     rota_runtime_stats stats = ROTA_RUNTIME_STATS();
     rota_runtime_get_stats(s->runtime, &stats);
-    uint64_t memory_before, settled_by = rota_deadline_after(SETTLE_NS);
+    const uint64_t settled_by = rota_deadline_after(SETTLE_NS);
     while ((stats.buffers || stats.plans || stats.reclaim_pending) && rota_clock_ns() < settled_by) {
-        usleep(1000); /* what opening the devices tried them with */
+        usleep(1000);
         rota_runtime_get_stats(s->runtime, &stats);
     }
-    memory_before = stats.memory_bytes - rota_runtime_staging_bytes(s->runtime);
-    rota_status filled = fill_rings(s);
-    if (filled != ROTA_OK) {
-        report_failure(program, filled);
-        return EXIT_CHECK_FAILED;
-    }
+    return stats.memory_bytes - rota_runtime_staging_bytes(s->runtime);
+}
+
+/* Lets the threads work for so long; how many of them were started. */
+static uint32_t work_for(soak *s, soak_thread *threads, uint32_t count, uint64_t length_ns,
+                         uint64_t memory_before, line lines[2], cJSON *json) {
+    pthread_t ids[THREADS_MAX];
+    uint32_t started = 0;
     for (; started < count; started++)
         if (pthread_create(&ids[started], NULL, thread_main, &threads[started]) != 0) break;
     if (started < count) {
@@ -339,14 +339,23 @@ static int run(soak *s, soak_thread *threads, uint32_t count, uint64_t length_ns
     }
     look_until(s, threads, started, length_ns, memory_before, lines, cJSON_AddArrayToObject(json, "minutes"));
     atomic_store(&s->stop, true);
-    for (uint32_t t = 0; t < started; t++) {
-        pthread_join(ids[t], NULL);
+    for (uint32_t t = 0; t < started; t++) pthread_join(ids[t], NULL);
+    return started;
+}
+
+/* What the threads saw, and how memory grew meanwhile: how many faults that is. */
+static uint32_t judge(soak *s, const soak_thread *threads, uint32_t count, const line lines[2],
+                      double most_slope, cJSON *json) {
+    const line *rss = &lines[0];
+    uint64_t refusals = 0, reopened = 0;
+    uint32_t bad = 0;
+    for (uint32_t t = 0; t < count; t++) {
+        refusals += threads[t].refusals, reopened += threads[t].reopened;
         if (!atomic_load(&threads[t].failures)) continue;
         fprintf(stderr, "%s: thread %u: %s\n", program, t, threads[t].message);
         bad++;
     }
-    uint64_t refusals = 0, reopened = 0;
-    for (uint32_t t = 0; t < count; t++) refusals += threads[t].refusals, reopened += threads[t].reopened;
+    rota_runtime_stats stats = ROTA_RUNTIME_STATS();
     rota_runtime_get_stats(s->runtime, &stats);
     double error, heap_error, slope = line_slope(rss, &error),
                               heap_slope = line_slope(&lines[1], &heap_error);
@@ -370,6 +379,20 @@ static int run(soak *s, soak_thread *threads, uint32_t count, uint64_t length_ns
                 most_slope);
         bad++;
     }
+    return bad;
+}
+
+static int run(soak *s, soak_thread *threads, uint32_t count, uint64_t length_ns, double most_slope,
+               holdings before, cJSON *json) {
+    line lines[2] = {{0}};
+    const uint64_t memory_before = memory_settled(s);
+    rota_status filled = fill_rings(s);
+    if (filled != ROTA_OK) {
+        report_failure(program, filled);
+        return EXIT_CHECK_FAILED;
+    }
+    const uint32_t started = work_for(s, threads, count, length_ns, memory_before, lines, json);
+    uint32_t bad = judge(s, threads, count, lines, most_slope, json);
     if (started < count) return EXIT_BAD_ARGUMENT;
     bad += left_in_runtime(s, memory_before, json);
     rota_status closed = rota_runtime_close(s->runtime, CLOSE_NS);

@@ -177,7 +177,7 @@ done:
  */
 static rota_status argument_plan(soak_thread *t, uint64_t filled, rota_buffer *out_buffers[3],
                                  rota_graph **out_graph, rota_plan **out_plan) {
-    const uint64_t size = ARGUMENT_WORDS * 4;
+    const uint64_t size = (uint64_t)ARGUMENT_WORDS * 4;
     rota_recorder *recorder;
     rota_buffer *middle;
     rota_device *device = any_device(t);
@@ -204,42 +204,55 @@ static void count_call(void *user, rota_status status, const char *message) {
     atomic_fetch_add((_Atomic uint32_t *)user, status == ROTA_OK ? 1u : 1000u);
 }
 
+typedef struct argument_memory {
+    uint8_t in[ARGUMENT_WORDS * 4], kept[ARGUMENT_WORDS * 4];
+    uint8_t out[ARGUMENT_REPLAYS][ARGUMENT_WORDS * 4], want[ARGUMENT_REPLAYS][ARGUMENT_WORDS * 4];
+    rota_ticket tickets[ARGUMENT_REPLAYS];
+    _Atomic uint32_t calls;
+    uint32_t called;
+} argument_memory;
+
+/* Submits the plan with the next contents of its input; if `copied`, not waiting for them to be taken. */
+static bool argument_replay(soak_thread *t, rota_plan *plan, rota_args *args, rota_buffer *output,
+                            uint64_t filled, bool copied, argument_memory *m) {
+    const uint64_t size = (uint64_t)ARGUMENT_WORDS * 4;
+    const uint32_t r = m->called;
+    bool good = false;
+    fill_random(t, m->in, size);
+    memcpy(m->kept, m->in, size);
+    memcpy(m->want[r], m->in, size);
+    memset(m->want[r], 0xA5, filled * 4);
+    GOOD(rota_args_set_output(args, output, m->out[r], size));
+    rota_status status = rota_submit_wait(plan, args, 0, &m->tickets[r]);
+    if (status == ROTA_BUSY && r) { /* all copies of the input are in flight */
+        GOOD(rota_wait(m->tickets[r - 1], 0));
+        status = rota_submit_wait(plan, args, 0, &m->tickets[r]);
+    }
+    GOOD(status);
+    GOOD(rota_ticket_on_complete(m->tickets[r], count_call, (void *)&m->calls));
+    m->called++;
+    if (!copied) GOOD(rota_wait_inputs_taken(m->tickets[r], 0));
+    good = true;
+done:
+    return good;
+}
+
 static bool arguments(soak_thread *t) {
-    const uint64_t size = ARGUMENT_WORDS * 4, filled = 1 + below(t, ARGUMENT_WORDS);
-    struct memory {
-        uint8_t in[ARGUMENT_WORDS * 4], kept[ARGUMENT_WORDS * 4];
-        uint8_t out[ARGUMENT_REPLAYS][ARGUMENT_WORDS * 4], want[ARGUMENT_REPLAYS][ARGUMENT_WORDS * 4];
-        _Atomic uint32_t calls;
-    } *m = calloc(1, sizeof *m);
+    const uint64_t size = (uint64_t)ARGUMENT_WORDS * 4, filled = 1 + below(t, ARGUMENT_WORDS);
+    argument_memory *m = calloc(1, sizeof *m);
     rota_graph *graph = NULL;
     rota_plan *plan = NULL;
     rota_args *args = NULL;
     rota_buffer *buffers[3], *bound = NULL;
-    rota_ticket tickets[ARGUMENT_REPLAYS] = {{0}};
     bool good = false, copied = below(t, 2);
-    uint32_t called = 0;
     if (!m) return wrong(t, "no host memory for arguments");
     GOOD(argument_plan(t, filled, buffers, &graph, &plan));
     GOOD(rota_runtime_buffer(t->soak->runtime, "bound", size, &bound));
     GOOD(rota_args_create(plan, &args));
     GOOD(rota_args_set_buffer(args, buffers[2], bound));
     GOOD(rota_args_set_input(args, buffers[0], m->in, size, copied));
-    for (uint32_t r = 0; r < ARGUMENT_REPLAYS; r++) {
-        fill_random(t, m->in, size);
-        memcpy(m->kept, m->in, size);
-        memcpy(m->want[r], m->in, size);
-        memset(m->want[r], 0xA5, filled * 4);
-        GOOD(rota_args_set_output(args, buffers[1], m->out[r], size));
-        rota_status status = rota_submit_wait(plan, args, 0, &tickets[r]);
-        if (status == ROTA_BUSY && r) { /* all copies of the input are in flight */
-            GOOD(rota_wait(tickets[r - 1], 0));
-            status = rota_submit_wait(plan, args, 0, &tickets[r]);
-        }
-        GOOD(status);
-        GOOD(rota_ticket_on_complete(tickets[r], count_call, (void *)&m->calls));
-        called++;
-        if (!copied) GOOD(rota_wait_inputs_taken(tickets[r], 0));
-    }
+    for (uint32_t r = 0; r < ARGUMENT_REPLAYS; r++)
+        if (!argument_replay(t, plan, args, buffers[1], filled, copied, m)) goto done;
     if (below(t, 2)) {
         rota_args_release(args);
         rota_plan_release(plan);
@@ -247,7 +260,7 @@ static bool arguments(soak_thread *t) {
         plan = NULL;
     }
     for (uint32_t r = 0; r < ARGUMENT_REPLAYS; r++) {
-        GOOD(rota_wait(tickets[r], 0));
+        GOOD(rota_wait(m->tickets[r], 0));
         if (!same(t, m->out[r], m->want[r], size, "an output")) goto done;
     }
     GOOD(rota_buffer_read(bound, 0, m->in, size));
@@ -255,12 +268,12 @@ static bool arguments(soak_thread *t) {
     good = true;
 done:
     for (uint32_t r = 0; r < ARGUMENT_REPLAYS; r++)
-        if (tickets[r].id) (void)rota_wait(tickets[r], WAIT_NS);
+        if (m->tickets[r].id) (void)rota_wait(m->tickets[r], WAIT_NS);
     uint64_t deadline = rota_deadline_after(WAIT_NS);
-    while (atomic_load(&m->calls) < called && rota_clock_ns() < deadline) usleep(100);
-    if (good && atomic_load(&m->calls) != called)
+    while (atomic_load(&m->calls) < m->called && rota_clock_ns() < deadline) usleep(100);
+    if (good && atomic_load(&m->calls) != m->called)
         good = wrong(t, "%u callbacks for %u tickets (those with a failure count 1000)",
-                     atomic_load(&m->calls), called);
+                     atomic_load(&m->calls), m->called);
     rota_args_release(args);
     rota_plan_release(plan);
     rota_graph_release(graph);
@@ -275,6 +288,32 @@ done:
 #define PIECE_BYTES (UINT64_C(512) << 10)
 #define PIECES_MAX 64
 #define STAGED_BYTES 65536
+
+/* A piece there and back, in parts, since what is staged counts too. Full to the last page there is no room to stage
+ * what is read: then one of the `spares` pieces from the second on is released. */
+static bool piece_returns(soak_thread *t, rota_device *device, rota_buffer **pieces, uint32_t p,
+                          uint32_t spares, uint8_t *bytes, uint8_t *got) {
+    bool good = false;
+    rota_status status = ROTA_OK;
+    fill_random(t, bytes, PIECE_BYTES);
+    for (uint64_t offset = 0; offset < PIECE_BYTES; offset += STAGED_BYTES)
+        GOOD(rota_buffer_write(pieces[p], device, offset, bytes + offset, STAGED_BYTES, NULL));
+    for (uint64_t offset = 0; offset < PIECE_BYTES; offset += STAGED_BYTES) {
+        uint32_t spare = 1;
+        while ((status = rota_buffer_read(pieces[p], offset, got + offset, STAGED_BYTES)) ==
+                   ROTA_OUT_OF_MEMORY &&
+               spare < spares) {
+            t->refusals++;
+            rota_buffer_release(pieces[spare]);
+            pieces[spare++] = NULL;
+            usleep(10000); /* freed by and by */
+        }
+        GOOD(status);
+    }
+    good = same(t, got, bytes, PIECE_BYTES, "a piece under a memory limit");
+done:
+    return good;
+}
 
 static bool opener(soak_thread *t) {
     rota_runtime *runtime = NULL;
@@ -313,25 +352,8 @@ static bool opener(soak_thread *t) {
            rota_clock_ns() < deadline)
         usleep(1000);
     GOOD(status);
-    for (uint32_t p = made - 2; p < made; p++) {
-        /* In parts, since what is staged counts too. */
-        fill_random(t, bytes, PIECE_BYTES);
-        for (uint64_t at = 0; at < PIECE_BYTES; at += STAGED_BYTES)
-            GOOD(rota_buffer_write(pieces[p], device, at, bytes + at, STAGED_BYTES, NULL));
-        for (uint64_t at = 0; at < PIECE_BYTES; at += STAGED_BYTES) {
-            uint32_t spare = 1;
-            /* Full to the last page there is no room to stage what is read. */
-            while ((status = rota_buffer_read(pieces[p], at, got + at, STAGED_BYTES)) == ROTA_OUT_OF_MEMORY &&
-                   spare < made - 2) {
-                t->refusals++;
-                rota_buffer_release(pieces[spare]);
-                pieces[spare++] = NULL;
-                usleep(10000); /* freed by and by */
-            }
-            GOOD(status);
-        }
-        if (!same(t, got, bytes, PIECE_BYTES, "a piece under a memory limit")) goto done;
-    }
+    for (uint32_t p = made - 2; p < made; p++)
+        if (!piece_returns(t, device, pieces, p, made - 2, bytes, got)) goto done;
     if (below(t, 2)) { /* else they are released when the runtime is gone */
         for (uint32_t p = 0; p < made; p++) rota_buffer_release(pieces[p]);
         memset(pieces, 0, sizeof pieces);
@@ -375,7 +397,7 @@ static rota_status failing_plan(soak_thread *t, rota_buffer *x, rota_buffer *y, 
     const rota_host_node node = ROTA_HOST_NODE(.fn = fail_or_add, .user = (void *)fails,
                                                .name = "fail or add", .accesses = &access, .access_count = 1);
     if (status == ROTA_OK) status = rota_record_host(recorder, &node, NULL);
-    if (status == ROTA_OK) status = rota_record_copy(recorder, y, 0, x, 0, FAILING_WORDS * 4, NULL);
+    if (status == ROTA_OK) status = rota_record_copy(recorder, y, 0, x, 0, (uint64_t)FAILING_WORDS * 4, NULL);
     if (status == ROTA_OK) {
         rota_recorder_close(recorder);
         rota_compile_options options =

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/set.h"
-#include "base/stack_upmc.h"
+#include "base/stack_upmc.h" /* IWYU pragma: keep */
 #include "bench/structures.h"
 #include "bench/structures_objects.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <stdio.h>
 #include "base/sleep.h"
-#include "base/stack_upmc.h"
+#include "base/stack_upmc.h" /* IWYU pragma: keep */
 #include "bench/structures.h"
 #include "bench/structures_objects.h"
 

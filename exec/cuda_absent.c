@@ -1,5 +1,5 @@
 /* Stands in for exec/cuda in a build without the CUDA toolkit's headers: lists no device, and says why. */
-#include "exec/exec.h"
+#include "exec/exec.h" /* IWYU pragma: keep */
 
 #ifndef ROTA_HAVE_CUDA
 static rota_status absent(void) {

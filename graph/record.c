@@ -395,7 +395,7 @@ static inline rota_status commit_record(rota_recorder *lane, const rota_access *
     }
     const rota_node_record *record = (const rota_node_record *)lane->next;
     lane->next += record->record_bytes;
-    for (uint32_t line = 0; line < 2; line++) __builtin_prefetch(lane->next + AHEAD_BYTES + 64 * line, 1);
+    for (uint32_t line = 0; line < 2; line++) __builtin_prefetch(lane->next + AHEAD_BYTES + (size_t)64 * line, 1);
     if (out_node) *out_node = (rota_node){lane->lane, lane->node_count};
     lane->node_count++;
     lane->access_count += record->access_count;

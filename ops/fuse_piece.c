@@ -3,7 +3,6 @@
 #include <string.h>
 #include "ops/fuse_run.h"
 #include "ops/kernel_objects.h"
-#include "ops/kernels.h"
 
 bool rota_fuse_is_elementwise(const rota_kernel *kernel) {
     return kernel == &rota_kernel_binary || kernel == &rota_kernel_unary ||

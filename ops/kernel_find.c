@@ -1,6 +1,6 @@
 /* Kernels by name, those that are made of others among them. */
 #include <string.h>
-#include "ops/kernel_objects.h"
+#include "ops/kernel_objects.h" /* IWYU pragma: keep */
 #include "ops/kernels.h"
 
 const rota_kernel *rota_kernel_find(const char *name) {

@@ -3,12 +3,12 @@
 #include "ops/kernels.h"
 
 #include <stddef.h>
-#include "ops/cpu/cpu.h"
+#include "ops/cpu/cpu.h" /* IWYU pragma: keep */
 #include "ops/cuda/kernels_cuda.h"
-#include "ops/cuda/matmul_bounded.h"
+#include "ops/cuda/matmul_bounded.h" /* IWYU pragma: keep */
 #include "ops/kernel_objects.h"
 #include "ops/table.h"
-#include "ops/vk/dispatch.h"
+#include "ops/vk/dispatch.h" /* IWYU pragma: keep */
 #include "spv/kernels.h"
 
 #define COUNT_OF(array) ((uint32_t)(sizeof(array) / sizeof((array)[0])))

@@ -2,7 +2,7 @@
 #include "ops/layout.h"
 
 #include <stdio.h>
-#include "graph/buffer_internal.h"
+#include "graph/buffer_internal.h" /* IWYU pragma: keep */
 
 void rota_walk_of(uint32_t rank, const uint64_t *shape, uint32_t count, const uint64_t *const *strides,
                   rota_walk *out_walk) {

@@ -2,7 +2,6 @@
  * run. */
 #include "ops/long_axis.h"
 
-#include "graph/graph.h"
 #include "ops/kernel_objects.h"
 #include "ops/kernel_parts.h"
 #include "ops/vk/dispatch.h"

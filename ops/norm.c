@@ -3,7 +3,7 @@
 #include "graph/graph.h"
 #include "ops/cuda/kernels_cuda.h"
 #include "ops/cuda/shapes.h"
-#include "ops/kernel_objects.h"
+#include "ops/kernel_objects.h" /* IWYU pragma: keep */
 #include "ops/kernel_parts.h"
 
 enum { X, WEIGHT, STATS, DY, DX, PARTIAL, OPERANDS };

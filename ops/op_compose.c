@@ -1,6 +1,6 @@
 /* Ops that are other ops with views around them: concat, broadcast, column_sums, prod. */
 #include "base/given.h"
-#include "ops/op.h"
+#include "ops/op.h" /* IWYU pragma: keep */
 
 /* y's shape: that of the first, with the extents along the axis added up. */
 static rota_status concat_shape(const rota_tensor *tensors, uint32_t count, uint32_t axis, rota_tensor *out) {

@@ -218,13 +218,15 @@ rota_status rota_op_attention_into(rota_tape *tape, rota_tensor q, rota_tensor k
     ROTA_TAPE_AS_OP(tape, "attention", attention(tape, q, k, v, causal, scale, &y));
 }
 
-/* Each dropout of a tape draws from a stream of its own. */
+/* Each dropout of a tape draws from a stream of its own. BOTH writes two functions, each of which draws once. */
+/* NOLINTBEGIN(bugprone-macro-repeated-side-effects) */
 BOTH(dropout, dropout, 1, PARAMETERS(rota_tensor x, float p, rota_value seed, rota_value step),
      {.inputs = {x}, .attributes = {.p = p, .value = {seed, step}, .stream = tape->streams++}})
 
 BOTH(residual_dropout, residual_dropout, 2,
      PARAMETERS(rota_tensor x, rota_tensor residual, float p, rota_value seed, rota_value step),
      {.inputs = {x, residual}, .attributes = {.p = p, .value = {seed, step}, .stream = tape->streams++}})
+/* NOLINTEND(bugprone-macro-repeated-side-effects) */
 
 rota_status rota_op_residual_layernorm(rota_tape *tape, rota_tensor x, rota_tensor r, rota_tensor weight,
                                        rota_tensor bias, float eps, rota_tensor *out_y,

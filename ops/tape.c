@@ -3,7 +3,7 @@
 #include "base/given.h"
 
 #include "base/sized_copy.h"
-#include "graph/graph_internal.h"
+#include "graph/graph_internal.h" /* IWYU pragma: keep */
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -74,8 +74,8 @@ static void *thread_main(void *argument) {
 }
 
 int main(int argc, char **argv) {
-    int threads = argc > 2 ? atoi(argv[2]) : 8;
-    if (argc > 3) rounds = atoi(argv[3]);
+    const long threads = argc > 2 ? strtol(argv[2], NULL, 10) : 8;
+    if (argc > 3) rounds = (int)strtol(argv[3], NULL, 10);
     /* The sums must be exact in a float. */
     if (threads < 1 || threads > THREADS_MAX || rounds < 1 || rounds > 100000)
         return fprintf(stderr, "concurrent [DEVICE [THREADS 1 to %d [ROUNDS 1 to 100000]]]\n", THREADS_MAX),

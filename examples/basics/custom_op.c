@@ -123,13 +123,13 @@ int main(int argc, char **argv) {
     TRY(rota_graph_create(NULL, &graph));
     TRY(rota_recorder_open(graph, 0, NULL, &recorder));
     TRY(rota_tape_create(recorder, NULL, &tape));
-    TRY(rota_tensor_of(buffer, STATE * 4, ROTA_F32, ROTA_SHAPE(ROWS, 1), &x));
-    TRY(rota_tensor_of(buffer, (STATE + ROWS) * 4, ROTA_F32, ROTA_SHAPE(ROWS, 1), &target));
-    TRY(rota_tensor_of(buffer, (STATE + 2 * ROWS) * 4, ROTA_F32, ROTA_SHAPE(1), &result));
+    TRY(rota_tensor_of(buffer, (uint64_t)STATE * 4, ROTA_F32, ROTA_SHAPE(ROWS, 1), &x));
+    TRY(rota_tensor_of(buffer, (uint64_t)(STATE + ROWS) * 4, ROTA_F32, ROTA_SHAPE(ROWS, 1), &target));
+    TRY(rota_tensor_of(buffer, (uint64_t)(STATE + 2 * ROWS) * 4, ROTA_F32, ROTA_SHAPE(1), &result));
     for (uint32_t i = 0; i < 3; i++) {
         const uint64_t shape[] = {i == 2 ? HIDDEN : 1, i == 2 ? 1 : HIDDEN};
-        TRY(rota_tensor_of(buffer, i * HIDDEN * 4, ROTA_F32, 2, shape, &p[i]));
-        TRY(rota_tensor_of(buffer, (i + 3) * HIDDEN * 4, ROTA_F32, 2, shape, &m[i]));
+        TRY(rota_tensor_of(buffer, (uint64_t)i * HIDDEN * 4, ROTA_F32, 2, shape, &p[i]));
+        TRY(rota_tensor_of(buffer, (uint64_t)(i + 3) * HIDDEN * 4, ROTA_F32, 2, shape, &m[i]));
     }
     TRY(rota_op_matmul(tape, x, p[0], false, false, &h));
     TRY(rota_op_add(tape, h, p[1], &h));
@@ -148,7 +148,7 @@ int main(int argc, char **argv) {
     for (int i = 1; i <= STEPS; i++) {
         TRY(rota_submit_wait(plan, NULL, 0, NULL));
         if (i > 1 && i % 100 != 0) continue;
-        TRY(rota_buffer_read(buffer, (STATE + 2 * ROWS) * 4, &loss_now, sizeof loss_now));
+        TRY(rota_buffer_read(buffer, (uint64_t)(STATE + 2 * ROWS) * 4, &loss_now, sizeof loss_now));
         printf("step %d: loss %.6f\n", i, (double)loss_now);
     }
     rota_plan_release(plan);

@@ -115,7 +115,7 @@ void run_report_add_step(run_report *report, const run_report_step *step) {
     report->in_open = 0;
     if (report->point_count < RUN_REPORT_POINTS) return;
     for (uint32_t i = 0; i < RUN_REPORT_POINTS / 2; i++)
-        report->points[i] = merged(&report->points[2 * i], &report->points[2 * i + 1]);
+        report->points[i] = merged(&report->points[(size_t)2 * i], &report->points[2 * i + 1]);
     report->point_count = RUN_REPORT_POINTS / 2;
     report->stride *= 2;
 }

@@ -1,12 +1,9 @@
 /* Checkpoints of train_gpt: a safetensors file. */
 #include "examples/gpt/checkpoint.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include "examples/common/checkpoint.h"
 #include "examples/gpt/weights.h"
 

@@ -2,7 +2,6 @@
 #include "examples/gpt/data.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -319,7 +319,7 @@ static rota_status make_turn(gpt_plan *plan, gpt_turn *turn) {
     if (plan->norm) ROTA_TRY(rota_args_set_output(turn->args, plan->norm, turn->norm, sizeof turn->norm));
     if (plan->found)
         ROTA_TRY(rota_args_set_output(turn->args, plan->found, turn->found,
-                                      plan->watched_count * 2 * sizeof *turn->found));
+                                      (size_t)plan->watched_count * 2 * sizeof *turn->found));
     if (!plan->batch) return ROTA_OK;
     uint64_t count = plan->rows * plan->length;
     turn->tokens = calloc(2 * count, sizeof *turn->tokens);

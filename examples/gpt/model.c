@@ -99,7 +99,7 @@ static uint64_t round_up(uint64_t count, uint64_t unit) {
 uint64_t gpt_model_table_rows(const gpt_model *model) {
     const uint64_t rows = model->config.vocabulary;
     return round_up(rows,
-                    rows >= 16 * GPT_VOCABULARY_LINES ? GPT_VOCABULARY_LINES : GPT_VOCABULARY_ALIGNMENT);
+                    rows >= (uint64_t)16 * GPT_VOCABULARY_LINES ? GPT_VOCABULARY_LINES : GPT_VOCABULARY_ALIGNMENT);
 }
 
 static void place_parameters(gpt_model *model) {

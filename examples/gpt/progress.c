@@ -26,7 +26,7 @@ bool gpt_meter_open(gpt_meter *meter, const char *log_path, bool append, uint64_
         fprintf(stderr, "'%s' can't be written: %s\n", log_path, strerror(errno));
         return false;
     }
-    fseek(meter->log, 0, SEEK_END);
+    (void)fseek(meter->log, 0, SEEK_END); /* a pipe has no end */
     meter->log_end = ftell(meter->log);
     return true;
 }

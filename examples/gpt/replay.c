@@ -38,9 +38,9 @@ rota_status gpt_train_wait(gpt_plan *plan, gpt_turn *turn, float *out_loss, floa
 
 bool gpt_train_find_nan(const gpt_plan *plan, const gpt_turn *turn, char *text, size_t capacity) {
     for (uint32_t i = 0; i < plan->watched_count; i++)
-        if (turn->found[2 * i]) {
+        if (turn->found[(size_t)2 * i]) {
             snprintf(text, capacity, "%s has %" PRIu32 " elements that are not finite, the first at %" PRIu32,
-                     plan->watched[i], turn->found[2 * i], turn->found[2 * i + 1]);
+                     plan->watched[i], turn->found[(size_t)2 * i], turn->found[2 * i + 1]);
             return true;
         }
     return false;

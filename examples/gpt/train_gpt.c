@@ -216,6 +216,7 @@ static bool check_settings(gpt_settings *s) {
     return !wrong;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): most of it is the table of options */
 int main(int argc, char **argv) {
     gpt_settings s = {.argc = argc,
                       .argv = argv,

@@ -52,7 +52,7 @@ static bool open_log(patchtst_trainer *t) {
         fprintf(stderr, "'%s' can't be written: %s\n", s->log, strerror(errno));
         return false;
     }
-    fseek(t->log, 0, SEEK_END);
+    (void)fseek(t->log, 0, SEEK_END); /* a pipe has no end */
     t->log_end = ftell(t->log);
     return true;
 }

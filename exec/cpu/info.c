@@ -33,13 +33,13 @@ static hwloc_bitmap_t affinity(hwloc_topology_t topology) {
 
 /* A control group's limit, or UINT64_MAX. */
 static uint64_t group_limit(void) {
-    uint64_t limit = UINT64_MAX;
+    char text[32] = "", *end = text;
     FILE *file = fopen("/sys/fs/cgroup/memory.max", "re");
-    if (!file) return limit;
-    unsigned long long value;
-    if (fscanf(file, "%llu", &value) == 1) limit = value;
+    if (!file) return UINT64_MAX;
+    const bool has_line = fgets(text, sizeof text, file) != NULL;
     (void)fclose(file);
-    return limit;
+    const unsigned long long limit = has_line ? strtoull(text, &end, 10) : 0;
+    return end == text ? UINT64_MAX : limit; /* "max" is no number */
 }
 
 static uint64_t memory_total(void) {

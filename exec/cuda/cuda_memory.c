@@ -5,7 +5,6 @@
  * so smaller memory comes from cuMemAlloc, which shares such blocks among allocations and cannot be exported;
  * or, where others may want to import it, from a pool whose pages are such blocks. */
 #include "exec/cuda/cuda_memory.h"
-#include "graph/buffer.h"
 #include "exec/cuda/cuda_context.h"
 #include "exec/cuda/cuda_device.h"
 #include <stdlib.h>

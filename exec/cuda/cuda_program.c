@@ -21,7 +21,7 @@ static void copy_grid(const void *params, const uint64_t *operand_bytes, uint32_
     (void)operand_bytes;
     uint64_t size_bytes;
     memcpy(&size_bytes, params, sizeof size_bytes); /* first in both parameter structs */
-    uint64_t per_group = COPY_THREADS * COPY_THREAD_BYTES;
+    uint64_t per_group = (uint64_t)COPY_THREADS * COPY_THREAD_BYTES;
     uint64_t groups = size_bytes / per_group + (size_bytes % per_group != 0);
     out_groups[0] = (uint32_t)(groups < COPY_GROUPS_MAX ? groups : COPY_GROUPS_MAX);
     out_groups[1] = out_groups[2] = 1;
@@ -272,7 +272,7 @@ static rota_status make_transfer(maker *m, const rota_exec_command *command, rot
     bool host = is_pinned(m, &operands[0]) || is_pinned(m, &operands[1]);
     out->form = ROTA_CUDA_MEMCPY;
     if (operands[0].is_slot || operands[1].is_slot ||
-        (host && operands[0].size_bytes <= HOST_COPY_KERNEL_MAX))
+        (host && operands[0].size_bytes <= (uint64_t)HOST_COPY_KERNEL_MAX))
         return make_kernel(m, command, &rota_cuda_copy_kernel, params, none, out);
     return ROTA_OK;
 }

@@ -7,7 +7,7 @@
 
 static rota_status page_new(rota_vk_device *device, uint64_t slot_bytes, rota_vk_block_page *out_page) {
     rota_vk_block_page page = {0};
-    ROTA_TRY(rota_slot_page_begin(&page.slots, slot_bytes, PAGE_BYTES));
+    ROTA_TRY(rota_slot_page_begin(&page.slots, slot_bytes, (uint64_t)PAGE_BYTES));
     rota_status status = rota_vk_memory_take(device, page.slots.slot_count * slot_bytes, &page.memory);
     if (status == ROTA_OK)
         *out_page = page;

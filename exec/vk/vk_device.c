@@ -1,7 +1,6 @@
 /* Opening and closing a Vulkan device, and the driver's entry in the executor contract. */
 #include "exec/vk/vk_device.h"
 #include "base/clock.h"
-#include "base/futex.h"
 #include "exec/vk/vk_cache.h"
 #include "exec/vk/vk_block.h"
 #include "exec/vk/vk_image.h"

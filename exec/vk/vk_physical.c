@@ -231,16 +231,12 @@ static void query_memory(const rota_vk_instance *instance, rota_vk_physical *phy
     }
 }
 
-void rota_vk_physical_query(const rota_vk_instance *instance, VkPhysicalDevice handle, uint32_t index,
-                            rota_vk_physical *physical) {
-    memset(physical, 0, sizeof *physical);
-    physical->handle = handle;
+/* What the device says of itself beyond Vulkan 1.0, in structs that it may know. */
+static void query_properties(const rota_vk_instance *instance, const extension_list *extensions,
+                             rota_vk_physical *physical) {
     rota_device_info *info = &physical->info;
-    snprintf(info->id, sizeof info->id, "vk:%u", index);
-    info->kind = ROTA_EXEC_VK;
-    info->usable = true;
-
-    extension_list extensions = extensions_of(instance, handle);
+    VkPhysicalDeviceShaderSMBuiltinsPropertiesNV sms = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV};
     VkPhysicalDeviceIDProperties id = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES};
     VkPhysicalDeviceDriverProperties driver = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES,
                                                .pNext = &id};
@@ -248,44 +244,22 @@ void rota_vk_physical_query(const rota_vk_instance *instance, VkPhysicalDevice h
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES, .pNext = &driver};
     VkPhysicalDeviceSubgroupProperties subgroup = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES, .pNext = &limits};
-    VkPhysicalDeviceShaderSMBuiltinsPropertiesNV sms = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV};
     VkPhysicalDevicePCIBusInfoPropertiesEXT pci = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT};
-    VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
-    instance->vk.GetPhysicalDeviceProperties2(handle, &properties);
-    physical->properties = properties.properties;
-    snprintf(info->name, sizeof info->name, "%s", physical->properties.deviceName);
-    switch (physical->properties.deviceType) {
-    case VK_PHYSICAL_DEVICE_TYPE_CPU:
-        info->device_class = ROTA_DEVICE_SOFTWARE_GPU;
-        break;
-    default:
-        info->device_class = ROTA_DEVICE_GPU;
-        break;
-    }
-    uint32_t version = physical->properties.apiVersion;
-    if (version < VK_API_VERSION_1_2) {
-        snprintf(info->missing, sizeof info->missing, "Vulkan 1.2 (it has %u.%u)",
-                 VK_API_VERSION_MAJOR(version), VK_API_VERSION_MINOR(version));
-        info->usable = false;
-        free(extensions.items);
-        return;
-    }
-    physical->core13 = version >= VK_API_VERSION_1_3 && instance->api_version >= VK_API_VERSION_1_3;
-    if (has(&extensions, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME)) id.pNext = &sms;
-    properties.pNext = &subgroup;
+    VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+                                              .pNext = &subgroup};
+    if (has(extensions, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME)) id.pNext = &sms;
     physical->subgroup.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES;
-    if (physical->core13 || has(&extensions, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME)) {
+    if (physical->core13 || has(extensions, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME)) {
         physical->subgroup.pNext = properties.pNext;
         properties.pNext = &physical->subgroup;
     }
-    bool on_pci = has(&extensions, VK_EXT_PCI_BUS_INFO_EXTENSION_NAME);
+    bool on_pci = has(extensions, VK_EXT_PCI_BUS_INFO_EXTENSION_NAME);
     if (on_pci) {
         pci.pNext = properties.pNext;
         properties.pNext = &pci;
     }
-    instance->vk.GetPhysicalDeviceProperties2(handle, &properties);
+    instance->vk.GetPhysicalDeviceProperties2(physical->handle, &properties);
     physical->subgroup.pNext = NULL;
     if (on_pci)
         snprintf(physical->pci, sizeof physical->pci, "%04x:%02x:%02x.%x", pci.pciDomain, pci.pciBus,
@@ -298,6 +272,33 @@ void rota_vk_physical_query(const rota_vk_instance *instance, VkPhysicalDevice h
     info->compute_units = sms.shaderSMCount;
     info->subgroup_size = subgroup.subgroupSize;
     info->max_push_constant_bytes = physical->properties.limits.maxPushConstantsSize;
+}
+
+void rota_vk_physical_query(const rota_vk_instance *instance, VkPhysicalDevice handle, uint32_t index,
+                            rota_vk_physical *physical) {
+    memset(physical, 0, sizeof *physical);
+    physical->handle = handle;
+    rota_device_info *info = &physical->info;
+    snprintf(info->id, sizeof info->id, "vk:%u", index);
+    info->kind = ROTA_EXEC_VK;
+    info->usable = true;
+
+    VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
+    instance->vk.GetPhysicalDeviceProperties2(handle, &properties);
+    physical->properties = properties.properties;
+    snprintf(info->name, sizeof info->name, "%s", physical->properties.deviceName);
+    const bool is_software = physical->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
+    info->device_class = is_software ? ROTA_DEVICE_SOFTWARE_GPU : ROTA_DEVICE_GPU;
+    uint32_t version = physical->properties.apiVersion;
+    if (version < VK_API_VERSION_1_2) {
+        snprintf(info->missing, sizeof info->missing, "Vulkan 1.2 (it has %u.%u)",
+                 VK_API_VERSION_MAJOR(version), VK_API_VERSION_MINOR(version));
+        info->usable = false;
+        return;
+    }
+    physical->core13 = version >= VK_API_VERSION_1_3 && instance->api_version >= VK_API_VERSION_1_3;
+    extension_list extensions = extensions_of(instance, handle);
+    query_properties(instance, &extensions, physical);
     query_memory(instance, physical);
     pick_families(instance, physical);
     if (physical->compute_family == UINT32_MAX) missing_add(info, "a compute queue");
@@ -305,37 +306,41 @@ void rota_vk_physical_query(const rota_vk_instance *instance, VkPhysicalDevice h
     free(extensions.items);
 }
 
-rota_status rota_vk_physical_open(const rota_vk_instance *instance, const rota_vk_physical *physical,
-                                  VkDevice *out_device) {
-    /* Asked again, and what rota may use left on. */
-    feature_chain have, want;
+/* Asked again, and what rota may use left on. */
+static void choose_features(const rota_vk_instance *instance, const rota_vk_physical *physical,
+                            feature_chain *out_want) {
+    feature_chain have;
     chain_build(&have, physical);
     instance->vk.GetPhysicalDeviceFeatures2(physical->handle, &have.core);
-    chain_build(&want, physical);
-    want.core.features.shaderInt64 = VK_TRUE;
-    want.core.features.shaderInt16 = have.core.features.shaderInt16;
-    want.v11.storageBuffer16BitAccess = have.v11.storageBuffer16BitAccess;
-    want.v12.timelineSemaphore = want.v12.bufferDeviceAddress = want.v12.scalarBlockLayout = VK_TRUE;
-    want.v12.hostQueryReset = have.v12.hostQueryReset;
-    want.v12.shaderFloat16 = have.v12.shaderFloat16;
-    want.v12.shaderInt8 = have.v12.shaderInt8;
-    want.v12.storageBuffer8BitAccess = have.v12.storageBuffer8BitAccess;
-    want.v12.shaderBufferInt64Atomics = have.v12.shaderBufferInt64Atomics;
-    want.v12.vulkanMemoryModel = have.v12.vulkanMemoryModel;
-    want.v12.vulkanMemoryModelDeviceScope = have.v12.vulkanMemoryModelDeviceScope;
-    want.sync2.synchronization2 = VK_TRUE;
-    want.subgroup.subgroupSizeControl = have.subgroup.subgroupSizeControl;
-    want.subgroup.computeFullSubgroups = have.subgroup.computeFullSubgroups;
-    want.matrix.cooperativeMatrix = have.matrix.cooperativeMatrix;
-    want.bfloat16.shaderBFloat16Type = have.bfloat16.shaderBFloat16Type;
-    want.bfloat16.shaderBFloat16CooperativeMatrix = have.bfloat16.shaderBFloat16CooperativeMatrix;
-    void *matrix2_next = want.matrix2.pNext;
-    VkStructureType matrix2_type = want.matrix2.sType;
-    want.matrix2 = have.matrix2;
-    want.matrix2.pNext = matrix2_next;
-    want.matrix2.sType = matrix2_type;
+    chain_build(out_want, physical);
+    out_want->core.features.shaderInt64 = VK_TRUE;
+    out_want->core.features.shaderInt16 = have.core.features.shaderInt16;
+    out_want->v11.storageBuffer16BitAccess = have.v11.storageBuffer16BitAccess;
+    out_want->v12.timelineSemaphore = out_want->v12.bufferDeviceAddress = out_want->v12.scalarBlockLayout =
+        VK_TRUE;
+    out_want->v12.hostQueryReset = have.v12.hostQueryReset;
+    out_want->v12.shaderFloat16 = have.v12.shaderFloat16;
+    out_want->v12.shaderInt8 = have.v12.shaderInt8;
+    out_want->v12.storageBuffer8BitAccess = have.v12.storageBuffer8BitAccess;
+    out_want->v12.shaderBufferInt64Atomics = have.v12.shaderBufferInt64Atomics;
+    out_want->v12.vulkanMemoryModel = have.v12.vulkanMemoryModel;
+    out_want->v12.vulkanMemoryModelDeviceScope = have.v12.vulkanMemoryModelDeviceScope;
+    out_want->sync2.synchronization2 = VK_TRUE;
+    out_want->subgroup.subgroupSizeControl = have.subgroup.subgroupSizeControl;
+    out_want->subgroup.computeFullSubgroups = have.subgroup.computeFullSubgroups;
+    out_want->matrix.cooperativeMatrix = have.matrix.cooperativeMatrix;
+    out_want->bfloat16.shaderBFloat16Type = have.bfloat16.shaderBFloat16Type;
+    out_want->bfloat16.shaderBFloat16CooperativeMatrix = have.bfloat16.shaderBFloat16CooperativeMatrix;
+    void *matrix2_next = out_want->matrix2.pNext;
+    VkStructureType matrix2_type = out_want->matrix2.sType;
+    out_want->matrix2 = have.matrix2;
+    out_want->matrix2.pNext = matrix2_next;
+    out_want->matrix2.sType = matrix2_type;
+}
 
-    const char *extensions[16];
+enum { EXTENSIONS_MAX = 16 };
+
+static uint32_t choose_extensions(const rota_vk_physical *physical, const char **extensions) {
     uint32_t count = 0;
     if (!physical->core13) extensions[count++] = VK_KHR_SYNCHRONIZATION_2_EXTENSION_NAME;
     if (!physical->core13 && physical->subgroup_control_extension)
@@ -348,7 +353,15 @@ rota_status rota_vk_physical_open(const rota_vk_instance *instance, const rota_v
     if (physical->binary_import) extensions[count++] = VK_NVX_BINARY_IMPORT_EXTENSION_NAME;
     if (physical->shares_memory) extensions[count++] = VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME;
     if (physical->makes_timelines) extensions[count++] = VK_KHR_EXTERNAL_SEMAPHORE_FD_EXTENSION_NAME;
+    return count;
+}
 
+rota_status rota_vk_physical_open(const rota_vk_instance *instance, const rota_vk_physical *physical,
+                                  VkDevice *out_device) {
+    feature_chain want;
+    choose_features(instance, physical, &want);
+    const char *extensions[EXTENSIONS_MAX];
+    const uint32_t count = choose_extensions(physical, extensions);
     float priority = 1.0f;
     VkDeviceQueueCreateInfo queues[2];
     for (uint32_t i = 0; i < 2; i++)

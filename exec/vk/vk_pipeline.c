@@ -40,7 +40,7 @@ static bool key_equal(const rota_vk_pipeline *p, uint64_t hash, const rota_vk_pi
     const rota_kernel *kernel = key->kernel;
     return p->hash == hash && p->size_bytes == kernel->vk.size_bytes && p->slot_mask == key->slot_mask &&
            p->bind_mask == key->bind_mask && p->subgroup_size == kernel->vk.subgroup_size &&
-           p->spec_count == kernel->vk.spec_count && memcmp(p->spec, key->spec, p->spec_count * 4) == 0 &&
+           p->spec_count == kernel->vk.spec_count && memcmp(p->spec, key->spec, (size_t)p->spec_count * 4) == 0 &&
            strcmp(p->entry, entry_of(kernel)) == 0 && memcmp(p->words, kernel->vk.words, p->size_bytes) == 0;
 }
 
@@ -58,11 +58,11 @@ static rota_status build(rota_vk_device *device, const rota_vk_pipeline_key *key
     uint32_t values[2 + ROTA_KERNEL_SPEC_MAX] = {key->slot_mask, key->bind_mask};
     VkSpecializationMapEntry entries[2 + ROTA_KERNEL_SPEC_MAX];
     uint32_t count = 2 + kernel->vk.spec_count;
-    memcpy(values + 2, key->spec, kernel->vk.spec_count * 4);
+    memcpy(values + 2, key->spec, (size_t)kernel->vk.spec_count * 4);
     for (uint32_t i = 0; i < count; i++)
         entries[i] = (VkSpecializationMapEntry){.constantID = i, .offset = i * 4, .size = 4};
     VkSpecializationInfo specialization = {
-        .mapEntryCount = count, .pMapEntries = entries, .dataSize = count * 4, .pData = values};
+        .mapEntryCount = count, .pMapEntries = entries, .dataSize = (size_t)count * 4, .pData = values};
     VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
         .requiredSubgroupSize = kernel->vk.subgroup_size};
@@ -122,7 +122,7 @@ static rota_status pipeline_new(rota_vk_device *device, const rota_vk_pipeline_k
         pipeline->bind_mask = key->bind_mask;
         pipeline->subgroup_size = kernel->vk.subgroup_size;
         pipeline->spec_count = kernel->vk.spec_count;
-        memcpy(pipeline->spec, key->spec, kernel->vk.spec_count * 4);
+        memcpy(pipeline->spec, key->spec, (size_t)kernel->vk.spec_count * 4);
         memcpy(pipeline->words, kernel->vk.words, kernel->vk.size_bytes);
         status = build(device, key, pipeline);
         if (status != ROTA_OK) rota_fail_context(status, "kernel '%s': ", kernel->name);

@@ -17,7 +17,7 @@ static void copy_grid(const void *params, const uint64_t *operand_bytes, uint32_
     (void)operand_bytes;
     uint64_t size_bytes;
     memcpy(&size_bytes, params, sizeof size_bytes); /* first in both parameter structs */
-    uint64_t groups = (size_bytes + COPY_ITEM_BYTES - 1) / COPY_ITEM_BYTES;
+    uint64_t groups = (size_bytes + (uint64_t)COPY_ITEM_BYTES - 1) / (uint64_t)COPY_ITEM_BYTES;
     out_groups[0] = (uint32_t)(groups < COPY_GROUPS_MAX ? groups : COPY_GROUPS_MAX);
     out_groups[1] = out_groups[2] = 1;
 }

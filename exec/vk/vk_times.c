@@ -79,7 +79,7 @@ rota_status rota_vk_times(rota_exec_device *base, rota_exec_instance *instance, 
             const rota_exec_batch *batch = &desc->batches[segment->first_batch + b];
             uint64_t batch_end = batch_begin;
             for (uint32_t c = batch->first_command; c < batch->first_command + batch->command_count; c++) {
-                const stamp *begin = &stamps[2 * c], *end = &stamps[2 * c + 1];
+                const stamp *begin = &stamps[(size_t)2 * c], *end = &stamps[2 * c + 1];
                 if (!begin->available || !end->available) continue;
                 /* Differences modulo the counter's width. */
                 uint64_t begin_ago = (now_ticks - begin->ticks) & mask,
@@ -105,7 +105,7 @@ static bool find_stuck(const rota_exec_program_desc *desc, const stamp *stamps, 
     for (uint32_t s = 0; s < desc->segment_count; s++) {
         const rota_exec_segment *segment = &desc->segments[s];
         uint32_t first = segment->first_command;
-        if (segment->command_count == 0 || !stamps[2 * first].available) continue;
+        if (segment->command_count == 0 || !stamps[(size_t)2 * first].available) continue;
         for (uint32_t c = first; c < first + segment->command_count; c++) {
             if (stamps[2 * c + 1].available) continue;
             *out_node = desc->commands[c].node;

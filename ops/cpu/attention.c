@@ -79,7 +79,7 @@ void rota_cpu_items_attention(const void *params, const uint64_t *operand_bytes,
     (void)operand_bytes;
     const rota_attention_params *p = params;
     *out_items = (uint64_t)p->batch * p->heads * blocks(p->queries, QUERIES);
-    *out_grain = 1 + ROTA_CPU_GRAIN * 4 / (least(p->queries, QUERIES) * p->keys * p->dim);
+    *out_grain = 1 + (uint64_t)ROTA_CPU_GRAIN * 4 / (least(p->queries, QUERIES) * p->keys * p->dim);
 }
 
 /* One tile of scores of `rows` queries from q0 and `columns` keys from k0 becomes exp(score - maximum);
@@ -226,7 +226,7 @@ static matrix part(const head_view *h, uint32_t operand, uint64_t row, uint64_t 
     const rota_attention_backward_params *p = h->call->params;
     const uint32_t *const strides[] = {p->q_stride, p->kv_stride, p->kv_stride, p->out_stride};
     const uint64_t dim = p->dim,
-                   buffers[] = {0, 2 * QUERIES * dim, (2 * QUERIES + KEYS) * dim, QUERIES * dim};
+                   buffers[] = {0, (uint64_t)2 * QUERIES * dim, (2 * QUERIES + KEYS) * dim, QUERIES * dim};
     return matrix_of(h->dtype, h->call->operands[operand], strides[operand], h->batch, h->head, row, rows,
                      dim, rota_cpu_part(h->scratch, buffers[operand]));
 }
@@ -264,7 +264,7 @@ void rota_cpu_items_attention_backward_query(const void *params, const uint64_t 
     (void)operand_bytes;
     const rota_attention_backward_params *p = params;
     *out_items = (uint64_t)p->batch * p->heads * blocks(p->queries, QUERIES);
-    *out_grain = 1 + ROTA_CPU_GRAIN * 3 / (least(p->queries, QUERIES) * p->keys * p->dim);
+    *out_grain = 1 + (uint64_t)ROTA_CPU_GRAIN * 3 / (least(p->queries, QUERIES) * p->keys * p->dim);
 }
 
 rota_status rota_cpu_attention_backward_query(const rota_kernel_call *call) {
@@ -299,7 +299,7 @@ void rota_cpu_items_attention_backward_key_value(const void *params, const uint6
     (void)operand_bytes;
     const rota_attention_backward_params *p = params;
     *out_items = (uint64_t)p->batch * p->heads * blocks(p->keys, KEYS);
-    *out_grain = 1 + ROTA_CPU_GRAIN * 2 / (least(p->keys, KEYS) * p->queries * p->dim);
+    *out_grain = 1 + (uint64_t)ROTA_CPU_GRAIN * 2 / (least(p->keys, KEYS) * p->queries * p->dim);
 }
 
 rota_status rota_cpu_attention_backward_key_value(const rota_kernel_call *call) {

@@ -45,13 +45,13 @@ typedef struct panel_call {
         for (uint64_t p = 0; p < call->depth; p++) {                                                         \
             vector right[VECTORS];                                                                           \
             _Pragma("GCC unroll 4") for (int v = 0; v < (VECTORS); v++) right[v] =                           \
-                *(const vector *)(b + v * (LANES));                                                          \
+                *(const vector *)(b + (ptrdiff_t)v * (LANES));                                               \
             _Pragma("GCC unroll 16") for (int r = 0; r < (ROWS); r++) {                                      \
                 const float left = a[(uint64_t)r * row_step];                                                \
                 _Pragma("GCC unroll 4") for (int v = 0; v < (VECTORS); v++) sum[r][v] += left * right[v];    \
             }                                                                                                \
             a += depth_step;                                                                                 \
-            b += (LANES) * (VECTORS);                                                                        \
+            b += (ptrdiff_t)(LANES) * (VECTORS);                                                             \
         }                                                                                                    \
         const float alpha = call->alpha, beta = call->beta;                                                  \
         for (int r = 0; r < (ROWS); r++) {                                                                   \

@@ -27,7 +27,7 @@ static tiling tile(const rota_matmul_params *p, bool wide) {
         t.height = t.height < WIDE_M ? t.height : WIDE_M;
         t.width = t.width < WIDE_N ? t.width : WIDE_N;
     }
-    while (t.height * t.width * p->k > TILE_WORK) {
+    while (t.height * t.width * p->k > (uint64_t)TILE_WORK) {
         if (t.height >= t.width && t.height > TILE_MIN)
             t.height = halve(t.height);
         else if (t.width > TILE_MIN)

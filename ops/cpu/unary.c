@@ -37,6 +37,7 @@ ROTA_INLINE float clamp(float x, float low, float high) {
     for (uint64_t i = 0; i < count; i++) y[i] = (EXPRESSION);                                                \
     break
 
+/* NOLINTNEXTLINE(readability-function-size): a line an op */
 ROTA_VECTOR static void unary(const rota_unary_params *p, const float *x, float *y, uint64_t count) {
     const float alpha = p->alpha, beta = p->beta;
     switch (p->op) {

@@ -1,6 +1,6 @@
 /* The shaders for 16-bit floats that stand in where a kernel's dtype is one, as kernels.def says; they need
  * 16-bit storage. */
-#include "ops/vk/dispatch.h"
+#include "ops/vk/dispatch.h" /* IWYU pragma: keep */
 #include "spv/halves.h"
 
 static bool is_half(uint32_t dtype) {

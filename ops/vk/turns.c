@@ -1,7 +1,7 @@
 /* How many turns the loops of an invocation take in the built-in shaders that walk an axis, all its loops
  * together: bounds (rota_kernel.vk.turns), which llvmpipe's limit needs. Others take some tens, or walk
  * chunks of some hundred. */
-#include "ops/vk/dispatch.h"
+#include "ops/vk/dispatch.h" /* IWYU pragma: keep */
 
 /* The last turn of a loop finds that there is nothing more to do, and counts. */
 #define LEAVE 1u

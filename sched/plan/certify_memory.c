@@ -1,7 +1,6 @@
 /* The certificate: which buffer in which memory an operand is of. */
 #include "sched/plan/certify_parts.h"
 
-#include "graph/buffer_internal.h"
 #include "sched/plan/names.h"
 
 static uint64_t space_of(const rota_plan *plan, uint32_t part, const rota_exec_operand *operand) {

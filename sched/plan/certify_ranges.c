@@ -280,7 +280,7 @@ static bool is_covered(const range_uses *ranges, uint32_t low, uint32_t high, ui
     if (first <= low && high <= end) return false;
     const uint32_t middle = low + (high - low) / 2;
     return (first >= middle || is_covered(ranges + 1, low, middle, first, end, operation)) &&
-           (end <= middle || is_covered(ranges + 2 * (middle - low), middle, high, first, end, operation));
+           (end <= middle || is_covered(ranges + (size_t)2 * (middle - low), middle, high, first, end, operation));
 }
 
 static bool is_overwritten(const certifier *c, const meeting *m, uint32_t operation) {
@@ -342,6 +342,6 @@ rota_status rota_certify_visit_range(certifier *c, range_uses *ranges, uint32_t 
     const uint32_t middle = low + (high - low) / 2;
     if (a->first < middle) ROTA_TRY(rota_certify_visit_range(c, ranges + 1, low, middle, since, last, a));
     if (a->end > middle)
-        ROTA_TRY(rota_certify_visit_range(c, ranges + 2 * (middle - low), middle, high, since, last, a));
+        ROTA_TRY(rota_certify_visit_range(c, ranges + (size_t)2 * (middle - low), middle, high, since, last, a));
     return ROTA_OK;
 }

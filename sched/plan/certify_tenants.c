@@ -90,7 +90,7 @@ static rota_status take_range(certifier *c, uint32_t *tree, uint32_t low, uint32
     }
     if (high - low == 1) return ROTA_OK; /* all of it, so never */
     const uint32_t middle = low + (high - low) / 2;
-    uint32_t *left = tree + 1, *right = tree + 2 * (middle - low);
+    uint32_t *left = tree + 1, *right = tree + (size_t)2 * (middle - low);
     if (*tree != ROTA_NONE) *left = *right = *tree;
     *tree = all ? by + 1 : ROTA_NONE;
     if (first < middle) ROTA_TRY(take_range(c, left, low, middle, first, end, by));

@@ -13,7 +13,6 @@
  * behind, joined from all that it saw. That orders later operations on some of those bytes behind the others'
  * too; writes leave one range anyway. */
 #include "sched/plan/edges.h"
-#include "sched/plan/externals.h"
 #include "sched/plan/edges_parts.h"
 #include "sched/plan/names.h"
 #include "sched/plan/segments.h"

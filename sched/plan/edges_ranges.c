@@ -2,7 +2,6 @@
 #include "sched/plan/edges_parts.h"
 #include "sched/plan/externals.h"
 #include "sched/plan/names.h"
-#include "sched/plan/parts.h"
 
 typedef enum effect { EFFECT_READ, EFFECT_WRITE, EFFECT_ACCUMULATE } effect;
 

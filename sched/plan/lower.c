@@ -1,9 +1,7 @@
 /* Lowering: the description that an executor gets of each part, and the argument block. */
 #include "sched/plan/lower.h"
 #include "sched/plan/lower_parts.h"
-#include "sched/plan/edges.h"
 #include "sched/plan/names.h"
-#include "sched/plan/parts.h"
 #include "sched/plan/segments.h"
 #include "sched/plan/pack.h"
 

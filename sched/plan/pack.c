@@ -4,7 +4,6 @@
  *
  * One pass places everything best fit; pack_search.c then looks for something smaller. */
 #include "sched/plan/pack.h"
-#include "sched/plan/names.h"
 #include "sched/plan/pack_search.h"
 
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* Kernels that are several on some devices (rota_kernel.parts): the records of what a node becomes there. To
  * the steps that follow, the parts are operations like any others; they share the node's number and name. */
 #include <string.h>
-#include "graph/buffer_internal.h"
 #include "sched/plan/parts.h"
 #include "sched/plan/workspace.h"
 

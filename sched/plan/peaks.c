@@ -32,7 +32,7 @@ void rota_peaks_free(rota_peaks *peaks) {
 
 static void lift(rota_peaks *peaks, uint32_t node) {
     for (node /= 2; node; node /= 2) {
-        const int64_t left = peaks->most[2 * node], right = peaks->most[2 * node + 1];
+        const int64_t left = peaks->most[(size_t)2 * node], right = peaks->most[2 * node + 1];
         peaks->most[node] = peaks->added[node] + (left > right ? left : right);
     }
 }
@@ -49,7 +49,7 @@ void rota_peaks_add(rota_peaks *peaks, int64_t first, int64_t last, int64_t byte
 
 uint64_t rota_peaks_most(const rota_peaks *peaks, uint32_t *out_tick) {
     uint32_t node = 1;
-    while (node < peaks->leaves) node = 2 * node + (peaks->most[2 * node + 1] > peaks->most[2 * node]);
+    while (node < peaks->leaves) node = 2 * node + (peaks->most[2 * node + 1] > peaks->most[(size_t)2 * node]);
     *out_tick = node - peaks->leaves;
     return peaks->most[1] > 0 ? (uint64_t)peaks->most[1] : 0;
 }
