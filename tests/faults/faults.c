@@ -404,9 +404,14 @@ static void try_other(run *r) {
     rota_buffer_release(buffer);
 }
 
+#ifdef ROTA_HAVE_CUDA
+static bool has_stub(void) {
+    return strcmp(under_test, "vk:0") != 0;
+}
+#endif
+
 __attribute__((noinline)) static void run_once(run *r) {
     outermost = __builtin_return_address(0);
-    const bool is_stub = strcmp(under_test, "vk:0") != 0;
     *r = (run){0};
     atomic_store(&fired, false);
     atomic_store(&vk_lost, false);
@@ -416,7 +421,7 @@ __attribute__((noinline)) static void run_once(run *r) {
     const uint32_t before = live, abandoned = rota_devices_abandoned();
     const int made_before = made;
 #ifdef ROTA_HAVE_CUDA
-    if (is_stub) {
+    if (has_stub()) {
         cuda_stub_start(1, 1);
         for (uint32_t k = 0; k < TEST_KERNEL_COUNT; k++) cuda_stub_kernel(&test_kernels[k].kernel);
         if (strcmp(under_test, "cuda-stub") == 0) cuda_stub_watch(ask_stub);
@@ -463,7 +468,7 @@ __attribute__((noinline)) static void run_once(run *r) {
     rota_chunk_cache_trim();
     if (rota_devices_abandoned() != abandoned) trouble(r, "a device was abandoned");
 #ifdef ROTA_HAVE_CUDA
-    if (is_stub) {
+    if (has_stub()) {
         char text[256];
         if (cuda_stub_alive(text, sizeof text)) trouble(r, "left in the driver: %s", text);
         if (cuda_stub_violations(text, sizeof text)) trouble(r, "violated: %s", text);
