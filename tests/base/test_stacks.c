@@ -51,7 +51,7 @@ static void staging_blocks(void **state) {
     for (uint32_t i = 0; i < ROUNDS; i++) {
         rota_staging *block;
         assert_ok(rota_staging_acquire(f->device, 1, ROTA_EXEC_MEMORY_HOST_WRITE, &block));
-        const rota_staging_shelf *shelf = &f->device->staging.shelves[block->use][block->size_class];
+        const rota_staging_shelf *shelf = &f->device->staging->shelves[block->use][block->size_class];
         rota_staging_release(block);
         heads[i] = ra_load_relaxed(&shelf->head);
         assert_true((uint32_t)heads[i] != 0);

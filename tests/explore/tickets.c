@@ -28,6 +28,7 @@
 #include "sched/runtime/shared/shell.h"
 #include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/state/runtime.h"
+#include "sched/runtime/submitter/ring.h"
 
 enum { TICKETS = 6, QUEUES = 2 };
 #define FIRST ((uint64_t)ROTA_CHUNK_CELLS) /* the first ticket's sequence */
@@ -41,6 +42,7 @@ extern void lanes_forget_threads(void);
 
 static rota_runtime runtime;
 static rota_device device;
+static rota_outbox outbox;
 static rota_timeline timelines[QUEUES];
 static rota_lane lane;
 static rota_lane_store store;
@@ -135,11 +137,11 @@ void rota_sequence_reap(rota_runtime *of, bool all) {
         }
     }
     rota_timeline *timeline = &timelines[0];
-    while (timeline->oldest && rota_point_passed(of, timeline->oldest->final_point)) {
-        rota_submission *submission = timeline->oldest;
+    while (timeline->order.oldest && rota_point_passed(of, timeline->order.oldest->final_point)) {
+        rota_submission *submission = timeline->order.oldest;
         if (submission->hosted && ra_load_acquire(&submission->hosted_done) == ROTA_HOSTED_PENDING) return;
-        timeline->oldest = submission->next;
-        if (!timeline->oldest) timeline->newest = NULL;
+        timeline->order.oldest = submission->next;
+        if (!timeline->order.oldest) timeline->order.newest = NULL;
         let_go(submission);
     }
 }
@@ -183,11 +185,11 @@ void rota_sequence_record(rota_runtime *of, rota_lane *from, uint32_t index, con
     ra_store_relaxed(&timelines[0].handed_over, value);
     submission->final_point = rota_point(0, 0, value);
     by_value[value] = submission;
-    if (timelines[0].newest)
-        timelines[0].newest->next = submission;
+    if (timelines[0].order.newest)
+        timelines[0].order.newest->next = submission;
     else
-        timelines[0].oldest = submission;
-    timelines[0].newest = submission;
+        timelines[0].order.oldest = submission;
+    timelines[0].order.newest = submission;
     rota_submission_publish(submission);
     ra_store_release(&cell->point, submission->final_point);
     ra_store_release(&given, (uint32_t)value); /* as handover.c to the device */
@@ -427,6 +429,7 @@ static void prepare(unsigned producer) {
     device.timelines = timelines;
     device.id[0] = 'd';
     runtime.devices[0] = &device;
+    device.outbox = &outbox;
     runtime.queue_count = runtime.plan_queue_count = QUEUES;
     ra_store_relaxed(&runtime.device_count, 1);
     static rota_lane_block block;

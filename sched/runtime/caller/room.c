@@ -3,6 +3,7 @@
 #include "base/futex.h"
 #include "graph/buffer_internal.h"
 #include "sched/runtime/caller/room.h"
+#include "sched/runtime/memory/residency.h"
 #include "sched/runtime/memory/staging.h"
 #include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/lanes.h"

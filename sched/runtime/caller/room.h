@@ -8,6 +8,8 @@
 #include "sched/runtime/shared/progress.h"
 #include "sched/runtime/state/runtime.h"
 
+typedef struct rota_residency rota_residency;
+
 /* A call's place among those that wait for one kind of room; zero: none. */
 typedef struct rota_room_place {
     rota_turns *turns;

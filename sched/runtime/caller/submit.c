@@ -4,6 +4,7 @@
 #include "base/futex.h"
 #include "base/sized_copy.h"
 #include "sched/runtime/plans/args.h"
+#include "sched/runtime/plans/executable.h"
 #include "sched/runtime/plans/handle.h"
 #include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/loss.h"

@@ -16,7 +16,7 @@ static bool fits(const rota_host_write *write, bool beside_others) {
     const uint64_t limit = write->device->runtime->options.staging_limit_bytes;
     /* First, acquire: with give_back_uploads, and with rota_sequence_record, which counts a write as kept
      * before it is no longer counted here. */
-    int64_t under_way = ra_load_acquire(&write->device->staging.uploading);
+    int64_t under_way = ra_load_acquire(&write->device->staging->uploading);
     const uint64_t others = beside_others && under_way > 0 ? (uint64_t)under_way : 0;
     const uint64_t kept = ra_load_relaxed(&write->residency->kept_bytes);
     if (ra_load_relaxed(&write->residency->kept) >= ROTA_KEPT_MAX) return false;
@@ -41,7 +41,7 @@ static rota_taking take_pool(void *user, bool may) {
 static bool pool_is_free(void *user, uint64_t wanted) {
     (void)wanted;
     const rota_host_write *write = user;
-    return ra_load_acquire(&write->device->staging.uploading) <= 0;
+    return ra_load_acquire(&write->device->staging->uploading) <= 0;
 }
 
 /* The turns of those that wait until less of the buffer's is kept: made when there is the first. */
@@ -63,8 +63,8 @@ static rota_status turns_of(rota_residency *residency, rota_turns **out) {
  * that writes to others wait behind. */
 static rota_status wait_for_pool(rota_host_write *write, rota_room_wait *w) {
     rota_runtime *runtime = write->device->runtime;
-    const rota_room in_pool = {&write->device->staging.turns, ROTA_NO_STAGING, write->device, true,
-                               rota_host_write_charge(write), take_pool,       pool_is_free,  write};
+    const rota_room in_pool = {&write->device->staging->turns, ROTA_NO_STAGING, write->device, true,
+                               rota_host_write_charge(write),  take_pool,       pool_is_free,  write};
     rota_promised wanted = {runtime, write->size};
     const rota_room in_limit = rota_promise_room(&wanted, write->device);
     rota_taking got = ROTA_NOT_YET;
@@ -124,7 +124,7 @@ static bool slot_is_free(void *user, uint64_t wanted) {
 /* Through the ring; but if none of its slots comes free by itself soon, as larger ones. */
 static rota_status stage_small(rota_host_write *write, const uint8_t *data, rota_room_wait *w) {
     rota_device *device = write->device;
-    const rota_room in_ring = {&device->staging.slot_turns,
+    const rota_room in_ring = {&device->staging->slot_turns,
                                "no free slot in the upload ring",
                                device,
                                false,
@@ -138,7 +138,8 @@ static rota_status stage_small(rota_host_write *write, const uint8_t *data, rota
         rota_room_leave(&w->slot);
         return stage_in_pool(write, data, w);
     }
-    memcpy((uint8_t *)device->upload_memory->host + write->slot * device->runtime->options.staging_slot_bytes,
+    memcpy((uint8_t *)device->uploads.memory->host +
+               write->slot * device->runtime->options.staging_slot_bytes,
            data, write->size);
     return ROTA_OK;
 }
@@ -156,7 +157,7 @@ static rota_status submit_write(rota_host_write *write, const uint8_t *data, rot
     if (status != ROTA_OK)
         rota_host_write_unstage(write);
     else if (charge) /* afterwards: a thread that is stopped before it takes nobody's room */
-        (void)ra_fetch_add_relaxed(&device->staging.uploading, charge);
+        (void)ra_fetch_add_relaxed(&device->staging->uploading, charge);
     return status;
 }
 

@@ -23,6 +23,7 @@
 #include "sched/runtime/completer/complete.h"
 #include "sched/runtime/completer/rescue.h"
 #include "sched/runtime/kinds/read.h"
+#include "sched/runtime/plans/executable.h"
 #include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/mailboxes.h"

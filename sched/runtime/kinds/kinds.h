@@ -7,8 +7,8 @@
 #include "sched/runtime/kinds/sequencing.h"
 #include "sched/runtime/kinds/touch.h"
 #include "sched/runtime/state/runtime.h"
-#include "sched/runtime/state/submission.h"
-#include "sched/runtime/state/work.h"
+#include "sched/runtime/shared/submission.h"
+#include "sched/runtime/shared/work.h"
 
 /* What a submission is. NULL: there is nothing to be done for such. */
 typedef struct rota_kind {

@@ -7,7 +7,7 @@
 #include "sched/runtime/kinds/sequencing.h"
 #include "sched/runtime/kinds/touch.h"
 #include "sched/runtime/state/runtime.h"
-#include "sched/runtime/state/work.h"
+#include "sched/runtime/shared/work.h"
 
 /* ---- What copies share ---- */
 

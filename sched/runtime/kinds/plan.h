@@ -5,8 +5,8 @@
 #include "exec/exec.h"
 #include "sched/runtime/kinds/sequencing.h"
 #include "sched/runtime/state/runtime.h"
-#include "sched/runtime/state/submission.h"
-#include "sched/runtime/state/work.h"
+#include "sched/runtime/shared/submission.h"
+#include "sched/runtime/shared/work.h"
 
 /* ---- The submission ---- */
 

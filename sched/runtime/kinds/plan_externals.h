@@ -4,9 +4,9 @@
 
 #include "graph/buffer_internal.h"
 #include "sched/plan/compiled.h"
-#include "sched/runtime/state/executable.h"
-#include "sched/runtime/state/residency.h"
-#include "sched/runtime/state/submission.h"
+#include "sched/runtime/plans/executable.h"
+#include "sched/runtime/memory/residency.h"
+#include "sched/runtime/shared/submission.h"
 
 /* What is bound to a slot of a plan's submission: the root buffer's address and the offset in it. */
 static inline const uint64_t *rota_submission_bound(const rota_submission *submission, uint32_t slot) {

@@ -5,7 +5,7 @@
 
 #include "sched/runtime/kinds/touch.h"
 #include "sched/runtime/state/runtime.h"
-#include "sched/runtime/state/work.h"
+#include "sched/runtime/shared/work.h"
 
 bool rota_segment_touch(rota_runtime *runtime, const rota_work *work, rota_touch_fn before,
                         rota_touch_fn after, void *user);

@@ -6,8 +6,8 @@
 #include "sched/runtime/order/wanted.h"
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime/state/runtime.h"
-#include "sched/runtime/state/staging.h"
-#include "sched/runtime/state/submission.h"
+#include "sched/runtime/memory/staging.h"
+#include "sched/runtime/shared/submission.h"
 
 typedef struct rota_sequencing {
     rota_runtime *runtime;

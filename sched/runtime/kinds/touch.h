@@ -5,10 +5,10 @@
 
 #include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/marks.h"
-#include "sched/runtime/state/device.h"
-#include "sched/runtime/state/residency.h"
+#include "sched/runtime/shared/devices.h"
+#include "sched/runtime/memory/residency.h"
 #include "sched/runtime/state/runtime.h"
-#include "sched/runtime/state/work.h"
+#include "sched/runtime/shared/work.h"
 
 /* `mode`: rota_access_mode. */
 typedef bool (*rota_touch_fn)(rota_runtime *runtime, const rota_work *work, const rota_place *where,

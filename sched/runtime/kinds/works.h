@@ -5,12 +5,12 @@
 #include "sched/runtime/kinds/sequencing.h"
 #include "sched/runtime/order/sidings.h"
 #include "sched/runtime/order/wanted.h"
-#include "sched/runtime/state/device.h"
-#include "sched/runtime/state/residency.h"
+#include "sched/runtime/shared/devices.h"
+#include "sched/runtime/memory/residency.h"
 #include "sched/runtime/state/runtime.h"
-#include "sched/runtime/state/staging.h"
-#include "sched/runtime/state/submission.h"
-#include "sched/runtime/state/work.h"
+#include "sched/runtime/memory/staging.h"
+#include "sched/runtime/shared/submission.h"
+#include "sched/runtime/shared/work.h"
 
 /* The host's access to the buffer waits for more than copies: it is counted there until it is over. */
 void rota_keeping_begin(rota_submission *submission, rota_residency *residency, uint64_t bytes);

@@ -28,14 +28,14 @@ void rota_host_write_unstage(const rota_host_write *write) {
         rota_staging_return(write->device->runtime, write->size);
     } else {
         /* Release: with the claim; nothing reads the slot. */
-        ra_store_release(&write->device->upload_slots[write->slot].state, 0);
+        ra_store_release(&write->device->uploads.slots[write->slot].state, 0);
     }
 }
 
 /* What no device has been given. */
 static void give_back(const rota_host_write *write) {
     if (write->staging)
-        (void)ra_fetch_sub_release(&write->device->staging.uploading,
+        (void)ra_fetch_sub_release(&write->device->staging->uploading,
                                    (int64_t)rota_host_write_charge(write)); /* with fits */
     rota_host_write_unstage(write);
 }
@@ -76,14 +76,14 @@ static uint64_t make_work(rota_runtime *runtime, rota_wanted *wanted, rota_submi
     if (is_kept) {
         rota_keeping_begin(submission, write->residency, charge);
         /* Release: with fits in caller/write.c, which finds it counted there if no longer here. */
-        if (charge) (void)ra_fetch_sub_release(&device->staging.uploading, (int64_t)charge);
+        if (charge) (void)ra_fetch_sub_release(&device->staging->uploading, (int64_t)charge);
         charge = 0;
     }
     /* Free once the copy has passed (P1). Release: with the claim. */
     if (write->staging)
         rota_staging_retire(write->staging, write->size, charge, final);
     else
-        ra_store_release(&device->upload_slots[write->slot].state, is_kept ? final | ROTA_SLOT_KEPT : final);
+        ra_store_release(&device->uploads.slots[write->slot].state, is_kept ? final | ROTA_SLOT_KEPT : final);
     return final;
 }
 
@@ -112,7 +112,7 @@ rota_status rota_write_prepare(rota_work *work, rota_exec_work *out) {
     rota_exec_memory *destination = ra_load_acquire(&write->residency->memory[work->device->index]);
     if (write->staging) return rota_staging_copies_out(write->staging, destination, write->offset, out);
     uint64_t begin = write->slot * work->device->runtime->options.staging_slot_bytes;
-    rota_exec_copy copy = {destination, work->device->upload_memory, write->offset, begin, write->size};
+    rota_exec_copy copy = {destination, work->device->uploads.memory, write->offset, begin, write->size};
     return rota_work_one_copy(work, copy, out);
 }
 

@@ -123,13 +123,13 @@ static stuck_threads stop_threads(rota_runtime *runtime, uint64_t deadline_ns) {
     uint32_t devices = ra_load_relaxed(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) {
         rota_device *device = runtime->devices[d];
-        rota_sleeper_wake(&device->sleeper);
-        rota_sleeper_wake(&device->maker_sleeper);
+        rota_sleeper_wake(&device->handover.sleeper);
+        rota_sleeper_wake(&device->making.sleeper);
         for (uint32_t other = 0; other < devices; other++) rota_device_wake_waiters(runtime->devices[other]);
-        if (outlasts(device->thread, &device->thread_ended, at_least(deadline_ns)))
+        if (outlasts(device->handover.thread, &device->handover.thread_ended, at_least(deadline_ns)))
             stuck.submit |= (uint64_t)1 << d;
         /* What it is making is other devices' too. */
-        if (outlasts(device->maker, &device->maker_ended, at_least(deadline_ns)))
+        if (outlasts(device->making.thread, &device->making.thread_ended, at_least(deadline_ns)))
             stuck.submit |= (uint64_t)1 << d;
     }
     ra_store_seq_cst(&runtime->reclaimer_stop, 1);
@@ -220,7 +220,7 @@ static void let_go_of_all_reads(rota_runtime *runtime, uint64_t stuck) {
     uint32_t devices = ra_load_relaxed(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++)
         for (uint32_t q = 0; !(stuck >> d & 1u) && q < runtime->queue_count; q++)
-            let_go_of_reads(runtime->devices[d]->timelines[q].oldest);
+            let_go_of_reads(runtime->devices[d]->timelines[q].order.oldest);
 }
 
 static void free_submission(rota_submission *submission) {
@@ -248,9 +248,9 @@ static void free_ended(rota_runtime *runtime) {
 /* Returns the bytes that are abandoned to the device. */
 static uint64_t close_device(rota_device *device, bool is_stuck, uint64_t deadline_ns) {
     for (uint32_t q = 0; !is_stuck && q < device->runtime->queue_count; q++)
-        free_submissions(device->timelines[q].oldest);
+        free_submissions(device->timelines[q].order.oldest);
     if (!is_stuck) rota_staging_close(device);
-    if (!is_stuck && device->upload_memory) rota_device_memory_destroy(device, device->upload_memory);
+    if (!is_stuck && device->uploads.memory) rota_device_memory_destroy(device, device->uploads.memory);
     uint64_t bytes = 0;
     device->exec->vtable->close(device->exec, deadline_ns, &bytes);
     ra_store_release(&device->closed, 1);

@@ -21,14 +21,16 @@
 
 void rota_device_free(rota_device *device) {
     for (uint32_t q = 0; device->timelines && q < device->runtime->queue_count; q++) {
-        free(device->timelines[q].clock);
+        free(device->timelines[q].order.clock);
         rota_chain_destroy(device->timelines[q].chain);
         rota_stamps_destroy(device->timelines[q].stamps);
-        for (uint32_t h = 0; h < ROTA_CLOCK_HISTORY; h++) free(device->timelines[q].history[h].clock);
+        for (uint32_t h = 0; h < ROTA_CLOCK_HISTORY; h++) free(device->timelines[q].order.history[h].clock);
     }
     free(device->timelines);
-    free(device->ring);
-    free(device->upload_slots);
+    free(device->handover.ring);
+    free(device->outbox);
+    free(device->submitter);
+    free(device->uploads.slots);
     free(device->gate.works);
     rota_staging_free(device);
     (void)pthread_mutex_destroy(&device->gate.mutex);
@@ -48,25 +50,25 @@ static rota_device *new_device(rota_runtime *runtime, const rota_device_info *in
     size_t bytes = (runtime->queue_count * sizeof *device->timelines + 63) / 64 * 64;
     device->timelines = aligned_alloc(64, bytes);
     if (device->timelines) memset(device->timelines, 0, bytes);
-    device->upload_slot_count = runtime->options.staging_slots;
-    device->upload_slots = calloc(device->upload_slot_count, sizeof *device->upload_slots);
-    if (!device->timelines || !device->upload_slots) {
+    device->uploads.slot_count = runtime->options.staging_slots;
+    device->uploads.slots = calloc(device->uploads.slot_count, sizeof *device->uploads.slots);
+    if (!device->timelines || !device->uploads.slots || rota_staging_create(device) != ROTA_OK) {
         rota_device_free(device);
         return NULL;
     }
     uint32_t timelines = ROTA_DEVICES_MAX * runtime->queue_count;
     bool ok = true;
     for (uint32_t q = 0; q < runtime->queue_count; q++) {
-        device->timelines[q].clock = calloc(timelines, sizeof(uint64_t));
+        device->timelines[q].order.clock = calloc(timelines, sizeof(uint64_t));
         device->timelines[q].chain = rota_chain_create(timelines);
-        ok = ok && device->timelines[q].clock && device->timelines[q].chain;
+        ok = ok && device->timelines[q].order.clock && device->timelines[q].chain;
         if (runtime->options.diagnostics) {
             device->timelines[q].stamps = rota_stamps_create();
             ok = ok && device->timelines[q].stamps;
         }
         for (uint32_t h = 0; h < ROTA_CLOCK_HISTORY; h++) {
-            device->timelines[q].history[h].clock = calloc(timelines, sizeof(uint64_t));
-            ok = ok && device->timelines[q].history[h].clock;
+            device->timelines[q].order.history[h].clock = calloc(timelines, sizeof(uint64_t));
+            ok = ok && device->timelines[q].order.history[h].clock;
         }
     }
     if (ok) return device;
@@ -102,7 +104,7 @@ static rota_status start_device(rota_device *device, const rota_driver_entry *en
     device->io_queue = device->transfer_queue < runtime->plan_queue_count ? device->transfer_queue : 0;
     ROTA_TRY(rota_device_memory_create(device,
                                        runtime->options.staging_slots * runtime->options.staging_slot_bytes,
-                                       ROTA_EXEC_MEMORY_HOST_WRITE, "upload ring", &device->upload_memory));
+                                       ROTA_EXEC_MEMORY_HOST_WRITE, "upload ring", &device->uploads.memory));
     ROTA_TRY(rota_makers_start(device));
     return rota_handover_start(device);
 }
@@ -110,9 +112,9 @@ static rota_status start_device(rota_device *device, const rota_driver_entry *en
 static void stop_unpublished(rota_device *device) {
     uint64_t abandoned = 0;
     ra_store_seq_cst(&device->closed, 1);
-    rota_sleeper_wake(&device->maker_sleeper);
-    if (device->maker_started) (void)pthread_join(device->maker, NULL); /* it has nothing */
-    if (device->upload_memory) rota_device_memory_destroy(device, device->upload_memory);
+    rota_sleeper_wake(&device->making.sleeper);
+    if (device->making.thread_started) (void)pthread_join(device->making.thread, NULL); /* it has nothing */
+    if (device->uploads.memory) rota_device_memory_destroy(device, device->uploads.memory);
     if (device->exec) device->exec->vtable->close(device->exec, rota_deadline_after(1000000000u), &abandoned);
     if (abandoned == 0) {
         rota_device_free(device);

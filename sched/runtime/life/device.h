@@ -2,7 +2,7 @@
 #ifndef ROTA_SCHED_RUNTIME_LIFE_DEVICE_H
 #define ROTA_SCHED_RUNTIME_LIFE_DEVICE_H
 
-#include "sched/runtime/state/device.h"
+#include "sched/runtime/shared/devices.h"
 #include "sched/runtime/state/runtime.h"
 
 /* Makes the runtime's struct of a driver's device, opens its executor and starts its threads. The device is not

@@ -27,8 +27,8 @@ static void read_stats(rota_runtime *runtime, rota_runtime_stats *out_stats) {
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) {
         rota_exec_device *exec = runtime->devices[d]->exec;
-        cpu += rota_thread_cpu_ns_of(runtime->devices[d]->thread) +
-               rota_thread_cpu_ns_of(runtime->devices[d]->maker);
+        cpu += rota_thread_cpu_ns_of(runtime->devices[d]->handover.thread) +
+               rota_thread_cpu_ns_of(runtime->devices[d]->making.thread);
         if (exec->vtable->own_cpu_ns) cpu += exec->vtable->own_cpu_ns(exec);
     }
     uint64_t spinning = ra_load_relaxed(&runtime->spin_ns);

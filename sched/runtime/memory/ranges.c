@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "sched/runtime/memory/ranges.h"
+#include "sched/runtime/memory/residency.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/state/runtime.h"

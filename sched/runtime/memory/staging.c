@@ -35,7 +35,7 @@
 /* Slots of the ring that a claim looks at: they come free in the order in which they were claimed, but for
  * those of stopped threads. */
 #define SLOTS_LOOKED_AT 64u
-#define TRIM_NS 1000000000u  /* without progress */
+#define TRIM_NS 1000000000u   /* without progress */
 #define TRIMS_NS 16000000000u /* in all */
 #define COPIES_MIN 8u
 
@@ -43,7 +43,7 @@ enum { USE_WRITE, USE_READ };
 
 /* ---- Stacks of blocks ---- */
 
-static rota_staging *block_at(const rota_staging_pool *pool, uint32_t number) {
+static rota_staging *block_at(const rota_staging_shared *pool, uint32_t number) {
     /* Acquire: with the release in add_block, of a thread that may not be the one that gave the number away.
      */
     rota_staging *chunk = ra_load_acquire(&pool->chunks[(number - 1) / ROTA_STAGING_CHUNK]);
@@ -60,7 +60,7 @@ static void push(_Atomic uint64_t *stack, rota_staging *block) {
     while (!ra_cas_acq_rel(stack, &head, changed(head, block->number))); /* releases the block to pop */
 }
 
-static rota_staging *pop(const rota_staging_pool *pool, _Atomic uint64_t *stack) {
+static rota_staging *pop(const rota_staging_shared *pool, _Atomic uint64_t *stack) {
     uint64_t head = ra_load_acquire(stack); /* with the push */
     while ((uint32_t)head) {
         rota_staging *block = block_at(pool, (uint32_t)head);
@@ -70,7 +70,7 @@ static rota_staging *pop(const rota_staging_pool *pool, _Atomic uint64_t *stack)
     return NULL;
 }
 
-static rota_staging *take_idle(rota_staging_pool *pool, rota_staging_shelf *shelf) {
+static rota_staging *take_idle(rota_staging_shared *pool, rota_staging_shelf *shelf) {
     rota_staging *block = pop(pool, &shelf->head);
     if (block) (void)ra_fetch_add_relaxed(&shelf->count, (uint32_t)-1);
     return block;
@@ -85,7 +85,7 @@ static void note_left(rota_staging_shelf *shelf) {
 }
 
 static void put_idle(rota_staging *block) {
-    rota_staging_shelf *shelf = &block->device->staging.shelves[block->use][block->size_class];
+    rota_staging_shelf *shelf = &block->device->staging->shelves[block->use][block->size_class];
     /* First, so that who pops it does not count below 0. */
     (void)ra_fetch_add_relaxed(&shelf->count, 1);
     push(&shelf->head, block);
@@ -95,7 +95,7 @@ static void put_idle(rota_staging *block) {
 
 /* One more block without memory; NULL: no host memory, or the pool is full. */
 static rota_staging *add_block(rota_device *device) {
-    rota_staging_pool *pool = &device->staging;
+    rota_staging_shared *pool = device->staging;
     uint32_t index = ra_load_relaxed(&pool->count);
     do {
         if (index == ROTA_STAGING_CHUNK * ROTA_STAGING_CHUNKS) return NULL;
@@ -115,7 +115,7 @@ static rota_staging *add_block(rota_device *device) {
 /* `out_is_limited` NULL: waits for what others may give back. */
 static rota_status new_block(rota_device *device, uint8_t use, uint8_t size_class, uint32_t flags,
                              bool *out_is_limited, rota_staging **out_block) {
-    rota_staging_pool *pool = &device->staging;
+    rota_staging_shared *pool = device->staging;
     rota_staging *block = pop(pool, &pool->blanks);
     if (!block) block = add_block(device);
     if (!block)
@@ -146,7 +146,7 @@ static uint8_t class_for(uint64_t size_bytes) {
 
 static rota_status acquire(rota_device *device, uint64_t size_bytes, uint32_t flags, bool makes,
                            bool *out_is_limited, rota_staging **out_span) {
-    rota_staging_pool *pool = &device->staging;
+    rota_staging_shared *pool = device->staging;
     *out_span = NULL;
     uint8_t use = flags & ROTA_EXEC_MEMORY_HOST_READ ? USE_READ : USE_WRITE;
     if (device->exec->caps.unified_host) { /* one kind of memory serves both */
@@ -207,7 +207,7 @@ void rota_staging_release(rota_staging *span) {
 }
 
 bool rota_staging_is_busy(const rota_device *device) {
-    const rota_staging_pool *pool = &device->staging;
+    const rota_staging_shared *pool = device->staging;
     uint32_t count = ra_load_acquire(&pool->count);
     for (uint32_t number = 1; number <= count; number++)
         if (ra_load_acquire(&block_at(pool, number)->busy)) return true;
@@ -311,11 +311,11 @@ rota_status rota_staging_copies_out(rota_staging *span, rota_exec_memory *destin
 /* ---- Uploads ---- */
 
 rota_slot_state rota_staging_claim_slot(rota_device *device, bool may_claim, uint32_t *out_slot) {
-    uint32_t count = device->upload_slot_count, looks = count < SLOTS_LOOKED_AT ? count : SLOTS_LOOKED_AT;
+    uint32_t count = device->uploads.slot_count, looks = count < SLOTS_LOOKED_AT ? count : SLOTS_LOOKED_AT;
     bool moves = false, is_kept = false;
     for (uint32_t i = 0; i < looks; i++) {
-        uint32_t index = ra_fetch_add_relaxed(&device->staging.next_slot, 1) % count;
-        rota_upload_slot *slot = &device->upload_slots[index];
+        uint32_t index = ra_fetch_add_relaxed(&device->staging->next_slot, 1) % count;
+        rota_upload_slot *slot = &device->uploads.slots[index];
         uint64_t state = ra_load_acquire(&slot->state); /* with the sequencer's release of the point */
         if (state == 1) continue;
         if (state != 0 && !rota_point_passed(device->runtime, state & ~ROTA_SLOT_KEPT)) {
@@ -342,7 +342,7 @@ uint64_t rota_staging_charge(const rota_runtime *runtime, uint64_t size_bytes) {
 
 void rota_staging_retire(rota_staging *span, uint64_t bytes, uint64_t uploading, uint64_t point) {
     rota_assert_owner(&span->device->runtime->sequencer_owner);
-    rota_staging_pool *pool = &span->device->staging;
+    rota_staging_shared *pool = span->device->staging;
     span->point = point;
     span->bytes = bytes;
     span->uploading = uploading;
@@ -356,7 +356,7 @@ void rota_staging_retire(rota_staging *span, uint64_t bytes, uint64_t uploading,
 }
 
 /* Uploads of one queue come to their ends in order. */
-static void give_back_uploads(rota_runtime *runtime, rota_staging_pool *pool) {
+static void give_back_uploads(rota_runtime *runtime, rota_staging_shared *pool) {
     for (uint32_t q = 0; q < runtime->queue_count; q++)
         while (pool->oldest[q] && rota_point_passed(runtime, pool->oldest[q]->point)) {
             rota_staging *span = pool->oldest[q];
@@ -376,7 +376,7 @@ void rota_staging_free_memory(rota_staging *block) {
     (void)ra_fetch_add_relaxed(&device->runtime->staging_bytes, (uint64_t)0 - block->memory->size_bytes);
     rota_device_memory_destroy(device, block->memory);
     block->memory = NULL;
-    push(&device->staging.blanks, block);
+    push(&device->staging->blanks, block);
 }
 
 static void give_back(rota_runtime *runtime, rota_staging *block) {
@@ -390,7 +390,7 @@ static uint32_t kept_blocks(uint32_t size_class) {
 }
 
 /* Gives back what no transfer needed since the last time. */
-static void give_back_idle(rota_runtime *runtime, rota_staging_pool *pool) {
+static void give_back_idle(rota_runtime *runtime, rota_staging_shared *pool) {
     for (uint32_t use = 0; use < 2; use++)
         for (uint32_t size_class = 0; size_class < ROTA_STAGING_CLASSES; size_class++) {
             rota_staging_shelf *shelf = &pool->shelves[use][size_class];
@@ -407,7 +407,7 @@ static void give_back_idle(rota_runtime *runtime, rota_staging_pool *pool) {
 bool rota_staging_is_held(const rota_runtime *runtime) {
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) {
-        const rota_staging_pool *pool = &runtime->devices[d]->staging;
+        const rota_staging_shared *pool = runtime->devices[d]->staging;
         for (uint32_t q = 0; q < runtime->queue_count; q++)
             if (pool->oldest[q]) return true;
         for (uint32_t size_class = 0; size_class < ROTA_STAGING_CLASSES; size_class++)
@@ -421,18 +421,18 @@ bool rota_staging_is_held(const rota_runtime *runtime) {
 void rota_staging_sweep(rota_runtime *runtime) {
     rota_assert_owner(&runtime->sequencer_owner);
     uint32_t devices = ra_load_acquire(&runtime->device_count);
-    for (uint32_t d = 0; d < devices; d++) give_back_uploads(runtime, &runtime->devices[d]->staging);
+    for (uint32_t d = 0; d < devices; d++) give_back_uploads(runtime, runtime->devices[d]->staging);
 }
 
 void rota_staging_sweep_idle(rota_runtime *runtime) {
     rota_assert_owner(&runtime->sequencer_owner);
     uint32_t devices = ra_load_acquire(&runtime->device_count);
-    for (uint32_t d = 0; d < devices; d++) give_back_idle(runtime, &runtime->devices[d]->staging);
+    for (uint32_t d = 0; d < devices; d++) give_back_idle(runtime, runtime->devices[d]->staging);
 }
 
 /* Those of a device whose memory is not the host's go by way of the reclaimer. */
 static void give_back_all(rota_runtime *runtime, rota_device *device) {
-    rota_staging_pool *pool = &device->staging;
+    rota_staging_shared *pool = device->staging;
     for (uint32_t i = 0; i < 2 * ROTA_STAGING_CLASSES; i++) {
         rota_staging_shelf *shelf = &pool->shelves[i / ROTA_STAGING_CLASSES][i % ROTA_STAGING_CLASSES];
         for (rota_staging *block; (block = take_idle(pool, shelf));)
@@ -483,8 +483,14 @@ bool rota_staging_trim(rota_runtime *runtime, uint64_t size_bytes) {
     return state == ROTA_TRIM_ROOM;
 }
 
+rota_status rota_staging_create(rota_device *device) {
+    device->staging = calloc(1, sizeof *device->staging);
+    if (!device->staging) return rota_fail(ROTA_OUT_OF_MEMORY, "device '%s': no host memory", device->id);
+    return ROTA_OK;
+}
+
 void rota_staging_close(rota_device *device) {
-    rota_staging_pool *pool = &device->staging;
+    rota_staging_shared *pool = device->staging;
     uint32_t count = ra_load_acquire(&pool->count);
     for (uint32_t number = 1; number <= count; number++) {
         rota_staging *block = block_at(pool, number);
@@ -494,11 +500,14 @@ void rota_staging_close(rota_device *device) {
 }
 
 void rota_staging_free(rota_device *device) {
-    rota_staging_pool *pool = &device->staging;
+    rota_staging_shared *pool = device->staging;
+    if (!pool) return;
     uint32_t count = ra_load_acquire(&pool->count);
     for (uint32_t number = 1; number <= count; number++) free(block_at(pool, number)->copies);
     for (uint32_t chunk = 0; chunk < ROTA_STAGING_CHUNKS; chunk++)
         free(ra_load_relaxed(&pool->chunks[chunk]));
+    free(pool);
+    device->staging = NULL;
 }
 
 uint64_t rota_runtime_staging_bytes(rota_runtime *runtime) {

@@ -85,9 +85,9 @@ void rota_chain_note(rota_runtime *runtime, rota_wanted *wanted, const rota_work
 
 void rota_chain_note_making(const rota_work *work, const rota_device *maker) {
     rota_timeline *timeline = &work->device->timelines[work->queue];
-    const bool is_over = timeline->made_for <= ra_load_relaxed(&timeline->completed);
+    const bool is_over = timeline->order.made_for <= ra_load_relaxed(&timeline->completed);
     const uint64_t others = is_over ? 0 : ra_load_relaxed(&timeline->makers);
-    timeline->made_for = work->value;
+    timeline->order.made_for = work->value;
     /* Release: with watch, which then sees that the instance was asked for. */
     ra_store_release(&timeline->makers, others | (uint64_t)1 << maker->index);
 }

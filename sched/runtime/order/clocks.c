@@ -15,7 +15,8 @@
 const uint64_t *rota_hazard_clock(const rota_timeline *timeline, uint64_t value) {
     for (uint32_t back = 1; back <= ROTA_CLOCK_HISTORY; back++) {
         const rota_clock_entry *entry =
-            &timeline->history[(timeline->history_next + ROTA_CLOCK_HISTORY - back) % ROTA_CLOCK_HISTORY];
+            &timeline->order
+                 .history[(timeline->order.history_next + ROTA_CLOCK_HISTORY - back) % ROTA_CLOCK_HISTORY];
         if (entry->from_value == 0) return NULL;
         if (entry->from_value <= value) return entry->clock;
     }
@@ -60,7 +61,7 @@ static uint32_t drop_proved(rota_runtime *runtime, rota_wanted *wanted, rota_wor
         uint64_t value = wanted->value[t];
         if (t == own_index && value >= work->value) {
             wanted->value[t] = 0; /* the work's own accesses */
-        } else if (t - first < queues && own->clock[t] >= value) {
+        } else if (t - first < queues && own->order.clock[t] >= value) {
             wanted->value[t] = 0;
             dropped++;
         } else if (t - first >= queues || device->exec->caps.unified_host) {
@@ -69,8 +70,8 @@ static uint32_t drop_proved(rota_runtime *runtime, rota_wanted *wanted, rota_wor
             if (ra_load_acquire(&timeline_at(runtime, t)->completed) >= value) { /* with advanced */
                 wanted->value[t] = 0;
                 dropped++;
-                if (own->clock[t] >= value) continue; /* acquired by a work before */
-                own->clock[t] = value;
+                if (own->order.clock[t] >= value) continue; /* acquired by a work before */
+                own->order.clock[t] = value;
                 if (brings_shared(runtime, device, t)) work->acquires = true;
             }
         }
@@ -110,13 +111,13 @@ static bool write_out(rota_runtime *runtime, rota_wanted *wanted, rota_work *wor
             submission->holds[submission->hold_count++] = rota_across_hold(work, point, &on_device);
             if (brings_shared(runtime, device, t)) work->acquires = true;
         }
-        if (own->clock[t] < value) own->clock[t] = value;
+        if (own->order.clock[t] < value) own->order.clock[t] = value;
         if (t == own_index) continue;
         learned = true;
         if (t - first >= queues) continue; /* as in implied_by_other */
         const uint64_t *clock = rota_hazard_clock(timeline_at(runtime, t), value);
         for (uint32_t k = 0; clock && k < timelines; k++)
-            if (own->clock[k] < clock[k]) own->clock[k] = clock[k];
+            if (own->order.clock[k] < clock[k]) own->order.clock[k] = clock[k];
     }
     wanted->count = 0;
     return learned;
@@ -132,10 +133,10 @@ void rota_hazard_settle(rota_runtime *runtime, rota_wanted *wanted, rota_work *w
     const uint32_t timelines = ra_load_acquire(&runtime->device_count) * runtime->queue_count;
     if (write_out(runtime, wanted, work, timelines)) {
         rota_timeline *own = &work->device->timelines[work->queue];
-        rota_clock_entry *entry = &own->history[own->history_next];
-        own->history_next = (own->history_next + 1) % ROTA_CLOCK_HISTORY;
+        rota_clock_entry *entry = &own->order.history[own->order.history_next];
+        own->order.history_next = (own->order.history_next + 1) % ROTA_CLOCK_HISTORY;
         entry->from_value = work->value;
-        memcpy(entry->clock, own->clock, timelines * sizeof *entry->clock);
+        memcpy(entry->clock, own->order.clock, timelines * sizeof *entry->clock);
     }
     work->wait_count = submission->wait_count - work->first_wait;
     work->hold_count = submission->hold_count - work->first_hold;

@@ -13,8 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/atomic.h"
+#include "graph/buffer_internal.h"
 #include "sched/runtime/order/chain.h"
 #include "sched/runtime/order/wanted.h"
+#include "sched/runtime/plans/executable.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/state/runtime.h"

@@ -30,7 +30,7 @@
 
 /* Whether the executor has the value, or gets it without anything being waited for. */
 static bool is_at_hand(const rota_timeline *timeline, uint64_t value) {
-    uint64_t last = timeline->parked < value ? timeline->parked : value;
+    uint64_t last = timeline->order.parked < value ? timeline->order.parked : value;
     return last == 0 || ra_load_acquire(&timeline->handed_over) >= last; /* with hand_over */
 }
 
@@ -83,7 +83,7 @@ static uint64_t unfinished(const rota_timeline *timeline) {
 }
 
 static bool has_crossing(const rota_timeline *timeline) {
-    return timeline->crosses > ra_load_relaxed(&timeline->completed);
+    return timeline->order.crosses > ra_load_relaxed(&timeline->completed);
 }
 
 /* Whether another one would rather be on this queue: none there waits on the device, or there are fewer. */
@@ -104,8 +104,8 @@ uint32_t rota_siding_choose(const rota_ahead *ahead) {
         }
         /* It comes after all that is there in any case. */
         if (ahead->wanted[q] && ahead->wanted[q] == ra_load_relaxed(&timeline->issued)) return q;
-        if (ahead->late == 1 && timeline->late_for_plus_1 == ahead->timeline + 1 &&
-            timeline->late_value <= ahead->value && !is_at_hand(timeline, timeline->parked))
+        if (ahead->late == 1 && timeline->order.late_for_plus_1 == ahead->timeline + 1 &&
+            timeline->order.late_value <= ahead->value && !is_at_hand(timeline, timeline->order.parked))
             alike = q;
         if (is_better(timeline, &device->timelines[least])) least = q;
     }
@@ -130,14 +130,14 @@ static bool is_covered(const rota_ahead *ahead, uint32_t queue, uint64_t value) 
  */
 static bool is_clear(const rota_ahead *ahead, uint32_t queue) {
     const rota_timeline *timeline = &ahead->device->timelines[queue];
-    return is_covered(ahead, queue, timeline->risky) &&
-           (is_covered(ahead, queue, timeline->behind) ||
-            is_covered(ahead, timeline->behind_queue, timeline->behind_value));
+    return is_covered(ahead, queue, timeline->order.risky) &&
+           (is_covered(ahead, queue, timeline->order.behind) ||
+            is_covered(ahead, timeline->order.behind_queue, timeline->order.behind_value));
 }
 
 bool rota_siding_is_crossed(const rota_ahead *ahead) {
     for (uint32_t q = 0; ahead->queues >> q; q++)
-        if (ahead->queues >> q & 1u && !is_covered(ahead, q, ahead->device->timelines[q].crosses))
+        if (ahead->queues >> q & 1u && !is_covered(ahead, q, ahead->device->timelines[q].order.crosses))
             return true;
     return false;
 }
@@ -165,40 +165,41 @@ static bool crosses(const rota_work *work) {
 void rota_siding_note(rota_work *work, const rota_ahead *ahead) {
     const rota_device *device = work->device;
     rota_timeline *timeline = &device->timelines[work->queue];
-    if (ra_load_relaxed(&device->linked) && crosses(work)) timeline->crosses = work->value;
+    if (ra_load_relaxed(&device->linked) && crosses(work)) timeline->order.crosses = work->value;
     if (work->parks || (work->hold_count != 0 && work->queue >= device->runtime->plan_queue_count)) {
         /* One that is late for an earlier one here is late for what that is late for. */
         if (!ahead || ahead->late != 1)
-            timeline->late_for_plus_1 = 0;
+            timeline->order.late_for_plus_1 = 0;
         else if (ahead->timeline != device->index * device->runtime->queue_count + work->queue) {
-            timeline->late_for_plus_1 = ahead->timeline + 1;
-            timeline->late_value = ahead->value;
+            timeline->order.late_for_plus_1 = ahead->timeline + 1;
+            timeline->order.late_value = ahead->value;
         }
-        timeline->parked = work->value;
+        timeline->order.parked = work->value;
     }
     if (work->step != 0 || work->parks || work->hold_count != 0) {
-        timeline->risky = work->value;
+        timeline->order.risky = work->value;
         return;
     }
     const rota_exec_wait *waits = work->submission->waits + work->first_wait;
     for (uint32_t w = 0; w < work->wait_count; w++) {
         const rota_timeline *other = &device->timelines[waits[w].queue];
         const uint64_t completed = ra_load_relaxed(&other->completed);
-        if (other->risky <= completed && other->behind <= completed) continue;
-        const uint64_t before = timeline->behind;
-        if (before > ra_load_relaxed(&timeline->completed) && timeline->behind_queue != waits[w].queue) {
-            timeline->risky = work->value;
+        if (other->order.risky <= completed && other->order.behind <= completed) continue;
+        const uint64_t before = timeline->order.behind;
+        if (before > ra_load_relaxed(&timeline->completed) &&
+            timeline->order.behind_queue != waits[w].queue) {
+            timeline->order.risky = work->value;
             return;
         }
-        if (timeline->behind_queue != waits[w].queue || timeline->behind_value < waits[w].value)
-            timeline->behind_value = waits[w].value;
-        timeline->behind_queue = waits[w].queue;
-        timeline->behind = work->value;
+        if (timeline->order.behind_queue != waits[w].queue || timeline->order.behind_value < waits[w].value)
+            timeline->order.behind_value = waits[w].value;
+        timeline->order.behind_queue = waits[w].queue;
+        timeline->order.behind = work->value;
     }
 }
 
 bool rota_siding_keeps(const rota_work *work) {
     const rota_timeline *timeline = &work->device->timelines[work->queue];
     const uint64_t completed = ra_load_relaxed(&timeline->completed);
-    return timeline->risky > completed || timeline->behind > completed;
+    return timeline->order.risky > completed || timeline->order.behind > completed;
 }

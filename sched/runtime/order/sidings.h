@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "sched/runtime/state/work.h"
+#include "sched/runtime/shared/work.h"
 
 /* What works are going to come after, as far as their place depends on it. Begins with device and queues. */
 typedef struct rota_ahead {

@@ -5,6 +5,7 @@
 #include "graph/buffer_internal.h"
 #include "sched/runtime/memory/residency.h"
 #include "sched/runtime/plans/args.h"
+#include "sched/runtime/plans/executable.h"
 #include "sched/runtime/plans/handle.h"
 #include "sched/runtime/shared/mailboxes.h"
 #include "sched/runtime/shared/released.h"

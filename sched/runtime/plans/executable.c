@@ -4,6 +4,7 @@
 
 #include "base/atomic.h"
 #include "graph/buffer_internal.h"
+#include "sched/runtime/memory/residency.h"
 #include "sched/runtime/plans/executable.h"
 #include "sched/runtime/plans/instances.h"
 #include "sched/runtime/shared/released.h"

@@ -2,9 +2,93 @@
 #ifndef ROTA_SCHED_RUNTIME_PLANS_EXECUTABLE_H
 #define ROTA_SCHED_RUNTIME_PLANS_EXECUTABLE_H
 
+#include <stdatomic.h>
+#include <stdint.h>
+#include "exec/exec.h"
 #include "sched/plan.h"
+#include "sched/plan/compiled.h"
+#include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/released.h"
+#include "sched/runtime/shared/devices.h"
 
 typedef struct rota_plan_run rota_plan_run;
+typedef struct rota_run_instance rota_run_instance;
+typedef struct rota_replay rota_replay;
+
+typedef struct rota_run_part {
+    rota_exec_program *program;
+    rota_device *device;
+    const rota_exec_command **by_node; /* commands sorted by node, made on first need under poison_mutex */
+    uint64_t made_ns;                  /* what its part of the first instance took */
+} rota_run_part;
+
+typedef enum rota_making {
+    ROTA_MAKING_NONE,
+    ROTA_MAKING_ASKED, /* the maker has it, or will */
+    ROTA_MAKING_FAILED /* may be asked again */
+} rota_making;
+
+struct rota_run_instance {
+    rota_plan_run *run;
+    rota_stack_entry asked; /* on the way to the maker */
+    uint32_t arena;
+    _Atomic uint32_t created;
+    _Atomic uint32_t making; /* rota_making */
+    /* Why it was last that it could not be made: from then on, though it is asked for again. */
+    _Atomic(const rota_cause *) failure;
+    rota_exec_instance **parts;      /* part_count */
+    rota_exec_memory ***memories;    /* [part][memory] */
+    uint8_t **owned;                 /* [part][memory]: how it is let go (instances.c) */
+    uint64_t last_point;             /* the sequencer's */
+    uint64_t outputs_issued;         /* the sequencer's: replays whose outputs are in its staging memory */
+    _Atomic uint64_t outputs_copied; /* and how many of them the completer is through with */
+};
+
+/* Host times of the last completed replay, as rota_plan_replay has them. */
+typedef struct rota_plan_replay_times {
+    uint64_t submitted_ns, sequenced_ns, handed_over_ns, completed_ns, number;
+} rota_plan_replay_times;
+
+struct rota_plan_run {
+    rota_dead dead;
+    rota_plan_run *next, *previous; /* runtime->runs */
+    rota_plan *plan;
+    bool closed;    /* the runtime is gone: only this struct is left */
+    bool abandoned; /* a device that did not stop may touch the plan for ever */
+    bool has_staging, has_arena, rotates, checks_external;
+    bool stages_inputs; /* every input goes through staging memory */
+    uint32_t
+        payload_words; /* of a record: block, host pointers, and two words for each bound buffer: its root,
+                          which its residency keeps, and its offset there (a view may be gone by then) */
+    uint8_t *needed;   /* by payload word: must be set before a submission; what no node uses need not */
+    uint32_t needed_count;
+    uint64_t *no_arguments;     /* the payload of a submission without arguments, where none are needed */
+    uint32_t slot_buffer_count; /* those that nodes use */
+    uint32_t *slot_buffers;     /* plan buffer of each bound-buffer entry */
+    uint32_t *slot_of_buffer;   /* plan buffer to entry, ROTA_NONE */
+    uint32_t *direct; /* OUTPUT transfers that the device writes where the caller has them, by segment */
+    uint32_t direct_count;
+    uint64_t device_mask; /* bit per device */
+    /* Submissions that were to wait and are not recycled yet; the sequencer's, and read by who submits: hence
+     * here, apart from what changes with every replay. */
+    _Atomic uint32_t parked;
+    rota_run_part *parts;
+    rota_run_instance *instances;
+    uint32_t instance_capacity;
+    uint32_t arena_count;
+    rota_exec_memory ***arenas; /* [arena][part * max + memory], flattened per part */
+    uint32_t *arena_base;       /* first index of each part in an arena's array */
+    uint32_t arena_memories;
+    /* The sequencer's. */
+    uint32_t instance_count, next_instance;
+    uint64_t *arena_points; /* last use of each arena: own_points, or those of the plan that lends it */
+    uint64_t *own_points;
+    uint64_t last_point;
+    rota_replay *replay;
+    uint64_t unreaped;            /* submissions not recycled yet */
+    rota_plan_replay_times times; /* under times_mutex */
+    uint32_t times_instance;
+};
 
 /* Compile's last step: checks the memory limit, gives persistent buffers their memory, creates programs and
  * the first instance. On failure the plan is as before. */

@@ -3,6 +3,7 @@
 
 #include "base/atomic.h"
 #include "sched/plan/compile.h"
+#include "sched/runtime/plans/executable.h"
 #include "sched/runtime/plans/handle.h"
 #include "sched/runtime/shared/mailboxes.h"
 #include "sched/runtime/shared/shell.h"

@@ -8,6 +8,7 @@
 #include "sched/runtime/memory/memory.h"
 #include "sched/runtime/memory/residency.h"
 #include "sched/runtime/memory/staging.h"
+#include "sched/runtime/plans/executable.h"
 #include "sched/runtime/plans/instances.h"
 #include "sched/runtime/state/runtime.h"
 
@@ -131,8 +132,8 @@ static uint64_t begin_step(rota_plan_run *run, uint32_t part) {
     const uint64_t now = rota_clock_ns();
     if (!ra_load_acquire(&run->instances[0].created))
         return now; /* with rota_run_instance_make: nobody waits for the first */
-    ra_store_relaxed(&maker->making_until_ns, now + PATIENCE * run->parts[part].made_ns);
-    ra_store_release(&maker->making_ns, now); /* with rota_progress_look */
+    ra_store_relaxed(&maker->making.until_ns, now + PATIENCE * run->parts[part].made_ns);
+    ra_store_release(&maker->making.began_ns, now); /* with rota_progress_look */
     return now;
 }
 
@@ -189,7 +190,7 @@ bool rota_run_instance_is_near(const rota_plan_run *run, uint32_t index) {
     const rota_device *maker = run->parts[0].device;
     if (ra_load_acquire(&instance->created)) return true; /* with rota_run_instance_make */
     /* With answer: the maker has left what it was asked for last. */
-    return ra_load_acquire(&maker->makings_done) == ra_load_relaxed(&maker->makings_asked);
+    return ra_load_acquire(&maker->making.done_count) == ra_load_relaxed(&maker->making.asked_count);
 }
 
 bool rota_run_instance_is_decided(const rota_run_instance *instance) {
@@ -202,10 +203,10 @@ bool rota_run_instance_ask(rota_plan_run *run, uint32_t index) {
     if (ra_load_acquire(&instance->making) == ROTA_MAKING_ASKED) return false;
     ra_store_relaxed(&instance->making, ROTA_MAKING_ASKED);
     rota_device *device = run->parts[0].device;
-    ra_store_relaxed(&device->makings_asked, ra_load_relaxed(&device->makings_asked) + 1);
+    ra_store_relaxed(&device->making.asked_count, ra_load_relaxed(&device->making.asked_count) + 1);
     /* Releases the request to the maker; ordered with its last look before it sleeps. */
-    rota_stack_push_upmc(&device->asked, &instance->asked);
-    rota_sleeper_wake(&device->maker_sleeper);
+    rota_stack_push_upmc(&device->making.asked, &instance->asked);
+    rota_sleeper_wake(&device->making.sleeper);
     return false;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "sched/runtime/plans/executable.h"
 #include "sched/runtime/plans/instances.h"
 #include "sched/runtime/plans/maker.h"
 #include "sched/runtime/shared/causes.h"
@@ -25,9 +26,9 @@ static void answer(rota_device *device, rota_run_instance *instance) {
         ra_store_release(&instance->failure, rota_cause_new(runtime, status, "%s", rota_last_error()));
         ra_store_seq_cst(&instance->making, ROTA_MAKING_FAILED); /* as `created` */
     }
-    ra_store_release(&device->makings_done, ra_load_relaxed(&device->makings_done) + 1);
+    ra_store_release(&device->making.done_count, ra_load_relaxed(&device->making.done_count) + 1);
     uint32_t devices = ra_load_acquire(&runtime->device_count);
-    for (uint32_t d = 0; d < devices; d++) rota_sleeper_wake(&runtime->devices[d]->sleeper);
+    for (uint32_t d = 0; d < devices; d++) rota_sleeper_wake(&runtime->devices[d]->handover.sleeper);
 }
 
 static void *maker_main(void *user) {
@@ -35,14 +36,14 @@ static void *maker_main(void *user) {
     rota_runtime *runtime = device->runtime;
     while (!ra_load_acquire(&runtime->stop) && !ra_load_acquire(&device->closed)) {
         /* With rota_run_instance_ask. */
-        rota_stack_entry *oldest = rota_stack_turned(rota_stack_take_upmc(&device->asked));
+        rota_stack_entry *oldest = rota_stack_turned(rota_stack_take_upmc(&device->making.asked));
         if (!oldest) {
-            rota_sleeper_prepare(&device->maker_sleeper);
-            if (!rota_stack_is_empty_upmc(&device->asked) || ra_load_seq_cst(&runtime->stop) ||
+            rota_sleeper_prepare(&device->making.sleeper);
+            if (!rota_stack_is_empty_upmc(&device->making.asked) || ra_load_seq_cst(&runtime->stop) ||
                 ra_load_seq_cst(&device->closed))
-                rota_sleeper_cancel(&device->maker_sleeper);
+                rota_sleeper_cancel(&device->making.sleeper);
             else
-                rota_sleeper_wait(&device->maker_sleeper, rota_deadline_after(1000000000u));
+                rota_sleeper_wait(&device->making.sleeper, rota_deadline_after(1000000000u));
         }
         while (oldest && !ra_load_acquire(&runtime->stop)) {
             rota_run_instance *instance = ROTA_STACK_OBJECT(oldest, rota_run_instance, asked);
@@ -51,15 +52,15 @@ static void *maker_main(void *user) {
         }
     }
     rota_runtime_thread_ends(runtime);
-    ra_store_release(&device->maker_ended, 1); /* with rota_runtime_close */
+    ra_store_release(&device->making.thread_ended, 1); /* with rota_runtime_close */
     return NULL;
 }
 
 rota_status rota_makers_start(rota_device *device) {
-    int error = pthread_create(&device->maker, NULL, maker_main, device);
+    int error = pthread_create(&device->making.thread, NULL, maker_main, device);
     if (error != 0)
         return rota_fail(ROTA_SYSTEM, "device '%s': no thread to make instances: %s", device->id,
                          strerror(error));
-    device->maker_started = true;
+    device->making.thread_started = true;
     return ROTA_OK;
 }

@@ -7,6 +7,7 @@
 #include "sched/plan/commands.h"
 #include "sched/plan/names.h"
 #include "sched/plan/operations.h"
+#include "sched/runtime/plans/executable.h"
 #include "sched/runtime/plans/handle.h"
 #include "sched/runtime/plans/times.h"
 #include "sched/runtime/shared/mailboxes.h"

@@ -5,6 +5,7 @@
 #include "base/output.h"
 #include "sched/plan/names.h"
 #include "sched/plan/operations.h"
+#include "sched/runtime/plans/executable.h"
 #include "sched/runtime/plans/times.h"
 #include "sched/runtime/state/runtime.h"
 
@@ -46,7 +47,8 @@ static void write_part(FILE *file, const rota_plan *plan, uint32_t index, const 
         write_slice(file, rota_operation_name(plan, n), "node", process, at->queue,
                     microseconds(times[i].begin_ns, origin), microseconds(times[i].end_ns, origin));
         const rota_exec_command *command = &part->desc.commands[i];
-        const rota_kernel *kernel = command->kind == ROTA_EXEC_COMMAND_KERNEL ? command->u.kernel.kernel : NULL;
+        const rota_kernel *kernel =
+            command->kind == ROTA_EXEC_COMMAND_KERNEL ? command->u.kernel.kernel : NULL;
         fprintf(file, ",\"args\":{\"node\":%u,\"segment\":%u,\"batch\":%u,\"kernel\":\"", n, at->segment,
                 at->level);
         rota_output_escape(file, kernel ? kernel->name : "");

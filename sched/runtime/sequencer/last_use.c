@@ -10,6 +10,7 @@
 #include "sched/runtime/shared/released.h"
 #include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/state/runtime.h"
+#include "sched/runtime/submitter/ring.h"
 
 static bool range_passed(rota_runtime *runtime, const rota_range *range) {
     if (!rota_point_passed(runtime, range->writer)) return false;
@@ -44,8 +45,8 @@ static bool others_are_past(rota_runtime *runtime, uint64_t lost) {
     for (uint32_t d = 0; d < devices; d++)
         for (uint32_t q = 0; q < runtime->queue_count; q++) {
             rota_timeline *timeline = &runtime->devices[d]->timelines[q];
-            if (is_new) timeline->issued_at_loss = ra_load_relaxed(&timeline->issued);
-            if (!(lost >> d & 1u) && ra_load_acquire(&timeline->completed) < timeline->issued_at_loss)
+            if (is_new) timeline->order.issued_at_loss = ra_load_relaxed(&timeline->issued);
+            if (!(lost >> d & 1u) && ra_load_acquire(&timeline->completed) < timeline->order.issued_at_loss)
                 runtime->losses_past = false;
         }
     return runtime->losses_past;
@@ -62,8 +63,9 @@ static uint64_t devices_at_large(rota_runtime *runtime) {
     for (uint32_t d = 0; d < devices; d++) {
         const rota_device *device = runtime->devices[d];
         if (!rota_device_is_lost(device)) continue;
-        const bool has = device->overflow_first || device->direct_count ||
-                         ra_load_acquire(&device->ring_consumed) != ra_load_relaxed(&device->ring_published);
+        const bool has =
+            device->outbox->overflow_first || device->outbox->direct_count ||
+            ra_load_acquire(&device->handover.consumed) != ra_load_relaxed(&device->handover.published);
         lost |= (uint64_t)1 << d;
         any_has = any_has || has;
         if (has || ra_load_acquire(&device->gate.pending) || !rota_device_is_finished(device))

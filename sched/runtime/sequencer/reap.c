@@ -86,10 +86,10 @@ static bool is_at_work(rota_runtime *runtime, const rota_submission *submission)
  * is to be delivered to the same memory before. Nothing is added to a lost device's lists, but what was under
  * way when it was lost. */
 static void strand(rota_runtime *runtime, rota_device *device, rota_timeline *timeline, bool all) {
-    rota_submission *before = all ? NULL : timeline->strand_after;
+    rota_submission *before = all ? NULL : timeline->order.strand_after;
     bool any = false;
     for (uint32_t looks = 0; all || looks < STRANDED_LOOKED_AT; looks++) {
-        rota_submission *submission = before ? before->next : timeline->oldest;
+        rota_submission *submission = before ? before->next : timeline->order.oldest;
         if (!submission || rota_point_passed(runtime, submission->final_point)) {
             before = NULL; /* from the beginning, next time */
             break;
@@ -103,15 +103,15 @@ static void strand(rota_runtime *runtime, rota_device *device, rota_timeline *ti
         if (before)
             before->next = submission->next;
         else
-            timeline->oldest = submission->next;
-        if (timeline->newest == submission) timeline->newest = before;
+            timeline->order.oldest = submission->next;
+        if (timeline->order.newest == submission) timeline->order.newest = before;
         fail_for_loss(runtime, submission, device);
         ra_store_release(&submission->cell->point, ROTA_POINT_PASSED);
         keep(runtime, submission);
         any = true;
     }
-    timeline->strand_after = before;
-    if (timeline->oldest && !rota_point_passed(runtime, timeline->oldest->final_point))
+    timeline->order.strand_after = before;
+    if (timeline->order.oldest && !rota_point_passed(runtime, timeline->order.oldest->final_point))
         runtime->stranding = true;
     if (!any) return;
     rota_device_wake_waiters(device);
@@ -174,7 +174,7 @@ static void end_unordered(rota_runtime *runtime) {
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++)
         for (uint32_t q = 0; q < runtime->devices[d]->queues_used; q++) {
-            const rota_submission *first = runtime->devices[d]->timelines[q].oldest;
+            const rota_submission *first = runtime->devices[d]->timelines[q].order.oldest;
             if (first && first->number < oldest) oldest = first->number;
         }
     bool any = false;
@@ -212,10 +212,11 @@ void rota_sequence_reap(rota_runtime *runtime, bool all) {
         bool lost = rota_device_is_lost(device);
         for (uint32_t q = 0; q < device->queues_used; q++) {
             rota_timeline *timeline = &device->timelines[q];
-            if (!timeline->oldest) continue;
+            if (!timeline->order.oldest) continue;
             uint64_t completed = ra_load_acquire(&timeline->completed); /* with advanced */
-            while (timeline->oldest && rota_point_value(timeline->oldest->final_point) <= completed) {
-                rota_submission *submission = timeline->oldest;
+            while (timeline->order.oldest &&
+                   rota_point_value(timeline->order.oldest->final_point) <= completed) {
+                rota_submission *submission = timeline->order.oldest;
                 /* With finish_delivery; seq_cst, with this thread's interest before it sleeps. */
                 uint32_t hosted = submission->hosted ? ra_load_seq_cst(&submission->hosted_done)
                                                      : (uint32_t)ROTA_HOSTED_COPIED;
@@ -230,13 +231,13 @@ void rota_sequence_reap(rota_runtime *runtime, bool all) {
                     fail_for_loss(runtime, submission, device);
                     ra_store_relaxed(&submission->hosted_done, ROTA_HOSTED_COPIED); /* once */
                 }
-                timeline->oldest = submission->next;
+                timeline->order.oldest = submission->next;
                 if (submission->next) rota_submission_fetch(submission->next);
-                if (lost) timeline->strand_after = NULL;
+                if (lost) timeline->order.strand_after = NULL;
                 put_away(runtime, submission, behind);
             }
-            if (!timeline->oldest) timeline->newest = NULL;
-            if (lost && timeline->oldest) strand(runtime, device, timeline, all);
+            if (!timeline->order.oldest) timeline->order.newest = NULL;
+            if (lost && timeline->order.oldest) strand(runtime, device, timeline, all);
         }
     }
     if (runtime->unordered_first) end_unordered(runtime);

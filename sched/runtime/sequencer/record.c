@@ -32,8 +32,9 @@ static uint64_t oldest_unfinished(rota_runtime *runtime, uint64_t number) {
         for (uint32_t q = 0; q < runtime->devices[d]->queues_used; q++) {
             const rota_timeline *timeline = &runtime->devices[d]->timelines[q];
             /* Not recycled yet is not unfinished. */
-            if (!timeline->oldest || rota_point_passed(runtime, timeline->newest->final_point)) continue;
-            if (timeline->oldest->number < number) number = timeline->oldest->number;
+            if (!timeline->order.oldest || rota_point_passed(runtime, timeline->order.newest->final_point))
+                continue;
+            if (timeline->order.oldest->number < number) number = timeline->order.oldest->number;
         }
     return number;
 }
@@ -137,11 +138,11 @@ static void start(rota_sequencing *s) {
         rota_handover_push(submission->works[i].device, &submission->works[i]);
     submission->final_point = s->final;
     rota_timeline *timeline = rota_runtime_timeline(runtime, s->final);
-    if (timeline->newest)
-        timeline->newest->next = submission;
+    if (timeline->order.newest)
+        timeline->order.newest->next = submission;
     else
-        timeline->oldest = submission;
-    timeline->newest = submission;
+        timeline->order.oldest = submission;
+    timeline->order.newest = submission;
     if (submission->hosted) push_delivery(runtime, submission);
     rota_submission_publish(submission);
     /* Release: who sees the point sees number and submission. */

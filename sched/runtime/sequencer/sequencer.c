@@ -179,7 +179,7 @@ static bool has_work(rota_runtime *runtime) {
 static bool has_overflow(const rota_runtime *runtime) {
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++)
-        if (runtime->devices[d]->overflow_first) return true;
+        if (runtime->devices[d]->outbox->overflow_first) return true;
     return false;
 }
 

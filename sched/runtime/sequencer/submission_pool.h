@@ -3,7 +3,7 @@
 #define ROTA_SCHED_RUNTIME_SEQUENCER_SUBMISSION_POOL_H
 
 #include "sched/runtime/state/runtime.h"
-#include "sched/runtime/state/submission.h"
+#include "sched/runtime/shared/submission.h"
 
 /* What lies where many others have been used since comes from memory: early enough if it is asked for while
  * those before it are worked on. */

@@ -1,10 +1,116 @@
-/* The table of devices. Internal; not installed. */
+/* Devices: what each is, and what threads share of it. Internal; not installed. */
 #ifndef ROTA_SCHED_RUNTIME_SHARED_DEVICES_H
 #define ROTA_SCHED_RUNTIME_SHARED_DEVICES_H
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
+#include <stdint.h>
+#include "base/sleep.h"
+#include "base/stack_upmc.h"
+#include "base/turns.h"
 #include "exec/exec.h"
 #include "sched/runtime.h"
+#include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/limits.h"
+#include "sched/runtime/shared/timeline.h"
+
+#define ROTA_HANDOVER_RING 8192
+#define ROTA_HANDOVER_BATCH 64
+
+typedef struct rota_work rota_work;
+typedef struct rota_submitter rota_submitter;           /* submitter.h */
+typedef struct rota_outbox rota_outbox;                 /* ring.h */
+typedef struct rota_staging_shared rota_staging_shared; /* staging.h */
+
+/* Works of a device of which some wait on the device for another one: gate.c. All but `pending` under the
+ * mutex. */
+#define ROTA_GATE_WORKS 8192
+typedef struct rota_gate_shared {
+    pthread_mutex_t mutex;
+    rota_work **works; /* ROTA_GATE_WORKS, at index % ROTA_GATE_WORKS; NULL until the device is linked */
+    uint64_t head, tail;
+    uint64_t since_ns; /* the work at the head is the oldest since then */
+    uint64_t through;  /* of a lost device: those before it wait for nothing more */
+    bool is_wanted;    /* the submit thread holds a work until others have left */
+    _Atomic uint32_t pending;
+} rota_gate_shared;
+
+/* A submit thread that is at handing works over may be in the driver for ever, where its device is lost:
+ * another one may then look through what it holds. */
+typedef enum rota_hands_over { ROTA_HANDS_NOTHING, ROTA_HANDS_OVER, ROTA_HANDS_LOOKED } rota_hands_over;
+
+/* Works on their way to the driver. The sequencer publishes; whoever is allowed to (the submit thread, or the
+ * sequencer while that has nothing) consumes. */
+typedef struct rota_handover_shared {
+    rota_work **ring;
+    _Alignas(64) _Atomic uint64_t published;
+    _Alignas(64) _Atomic uint64_t taken; /* out of the ring */
+    _Atomic uint64_t consumed;           /* and how many of those were handed over */
+    rota_sleeper sleeper;                /* the submit thread's */
+    _Atomic uint32_t held_count;         /* works that it holds */
+    _Atomic uint32_t hands_over;         /* rota_hands_over: who has what it holds */
+    _Atomic uint64_t handed_ns;          /* when works were handed over last, where there are other devices */
+    pthread_t thread;
+    bool thread_started;
+    _Atomic uint32_t thread_ended;
+} rota_handover_shared;
+
+/* Makes instances of the plans whose first part is on the device (maker.c). */
+typedef struct rota_making_shared {
+    rota_stack_upmc asked; /* instances that the maker is to make */
+    rota_sleeper sleeper;
+    _Atomic uint64_t asked_count, done_count; /* the sequencer's, and the maker's: how many so far */
+    /* When the maker last began with what takes a driver's time, and until when that may well take. */
+    _Atomic uint64_t began_ns, until_ns;
+    pthread_t thread;
+    bool thread_started;
+    _Atomic uint32_t thread_ended;
+} rota_making_shared;
+
+typedef struct rota_upload_slot {
+    _Atomic uint64_t state; /* 0: free; 1: claimed; else the point after which it is free, with: */
+} rota_upload_slot;
+#define ROTA_SLOT_KEPT ((uint64_t)1 << 63) /* that point comes after more than copies */
+
+/* The upload ring for rota_buffer_write: settled, but for what the slots say. */
+typedef struct rota_uploads_shared {
+    rota_exec_memory *memory;
+    rota_upload_slot *slots;
+    uint32_t slot_count;
+} rota_uploads_shared;
+
+/* What is neither atomic nor a part of its own is settled before the device is seen (device_count). */
+struct rota_device {
+    rota_runtime *runtime;
+    uint32_t index;
+    uint32_t domain; /* the lowest index of the open devices that share memory with this one, or its own
+                        (import.c) */
+    _Atomic uint32_t is_shared; /* another device is in its domain */
+    _Atomic uint64_t linked;    /* bit per device whose works this one's can wait for without the host */
+    rota_exec_device *exec;
+    rota_device_info info;
+    bool asks_poison; /* the executor calls must_skip; otherwise hand-over decides */
+    char id[16];
+    uint32_t transfer_queue, io_queue;
+    rota_timeline *timelines;     /* runtime->queue_count */
+    _Atomic uint32_t queues_used; /* the sequencer's: one more than the highest that had a work */
+    _Atomic uint32_t lost;
+    _Atomic(const rota_cause *) lost_cause;
+    _Atomic uint32_t visible; /* opened and smoke-tested */
+    _Atomic uint32_t gone;    /* the executor itself said that it is lost: it touches nothing any more */
+    _Atomic uint32_t closed;  /* calls of its executor are ignored */
+    _Atomic uint64_t
+        filling;      /* number of the submission whose inputs are being taken for this device, or 0 */
+    rota_turns turns; /* of callers, for room for submissions (submit.c) */
+    rota_outbox *outbox;
+    rota_submitter *submitter;
+    rota_handover_shared handover;
+    rota_gate_shared gate;
+    rota_making_shared making;
+    rota_uploads_shared uploads;
+    rota_staging_shared *staging;
+};
 
 rota_exec_device *rota_device_exec(const rota_device *device);
 /* "'cpu', 'vk:0'": the runtime's open devices, for messages; cut to the capacity. */

@@ -2,10 +2,35 @@
 #ifndef ROTA_SCHED_RUNTIME_SHARED_MAILBOXES_H
 #define ROTA_SCHED_RUNTIME_SHARED_MAILBOXES_H
 
-#include "sched/runtime/shared/released.h"
+#include <stdint.h>
+#include "base/stack_upmc.h"
 #include "sched/runtime.h"
+#include "sched/runtime/shared/released.h"
 
-typedef struct rota_job rota_job;
+typedef struct rota_submission rota_submission;
+
+typedef enum rota_job_kind { ROTA_JOB_OUTPUTS, ROTA_JOB_CALLBACK, ROTA_JOB_EVENTFD } rota_job_kind;
+
+typedef struct rota_job {
+    struct rota_job *next;
+    rota_stack_entry entry; /* on the way to the completer, or to the callback thread */
+    uint32_t kind;
+    /* The completer's: by value of the timeline that is waited for, and then by arrival; a heap. */
+    uint64_t value, arrival;
+    struct rota_job *child, *sibling;
+    union {
+        rota_submission *submission;
+        struct {
+            rota_ticket ticket;
+            rota_ticket_fn fn;
+            void *user;
+            int eventfd;
+            /* Once it has ended; the message is the job's, NULL: none. */
+            rota_status status;
+            char *message;
+        } watch;
+    } u;
+} rota_job;
 
 /* Released: to the sequencer, which knows when its last use is over. */
 void rota_reclaim_push(rota_runtime *runtime, rota_dead *dead);

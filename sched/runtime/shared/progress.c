@@ -34,7 +34,7 @@ static bool may_be_made(const rota_timeline *timeline, uint64_t point) {
 }
 
 static void watch_maker(rota_progress *progress, uint32_t device) {
-    progress->made[device] = ra_load_relaxed(&progress->runtime->devices[device]->makings_asked);
+    progress->made[device] = ra_load_relaxed(&progress->runtime->devices[device]->making.asked_count);
 }
 
 static void watch_makers(rota_progress *progress, const rota_timeline *timeline) {
@@ -50,12 +50,12 @@ static void look_at_makers(rota_progress *progress) {
     for (uint64_t left = progress->makers; left; left &= left - 1) {
         const uint32_t d = (uint32_t)__builtin_ctzll(left);
         const rota_device *maker = progress->runtime->devices[d];
-        if (ra_load_acquire(&maker->makings_done) >= progress->made[d]) {
+        if (ra_load_acquire(&maker->making.done_count) >= progress->made[d]) {
             progress->makers &= ~((uint64_t)1 << d);
             continue;
         }
-        const uint64_t began = ra_load_acquire(&maker->making_ns); /* with begin_step */
-        const uint64_t until = ra_load_relaxed(&maker->making_until_ns), now = rota_clock_ns();
+        const uint64_t began = ra_load_acquire(&maker->making.began_ns); /* with begin_step */
+        const uint64_t until = ra_load_relaxed(&maker->making.until_ns), now = rota_clock_ns();
         const uint64_t when = until < now ? until : now;
         if (began > progress->since_ns) progress->since_ns = began;
         if (when > progress->since_ns) progress->since_ns = when;

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include "sched/runtime.h"
 #include "sched/runtime/shared/causes.h"
-#include "sched/runtime/state/limits.h"
+#include "sched/runtime/shared/limits.h"
 
 /* Tickets of a lane, one after the other, that failed with the same cause; `number` is the first one's. */
 typedef struct rota_failure_run {

@@ -40,8 +40,11 @@
 #include "sched/runtime/order/wanted.h"
 #include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/marks.h"
-#include "sched/runtime/state/limits.h"
-#include "sched/runtime/state/submission.h"
+#include "sched/runtime/shared/limits.h"
+#include "sched/runtime/shared/submission.h"
+
+typedef struct rota_plan_run rota_plan_run;
+typedef struct rota_residency rota_residency;
 
 typedef enum rota_runtime_state {
     ROTA_RUNTIME_CLOSED,

@@ -9,6 +9,7 @@
 #include "sched/runtime/submitter/events.h"
 #include "sched/runtime/submitter/gate.h"
 #include "sched/runtime/submitter/judge.h"
+#include "sched/runtime/submitter/submitter.h"
 
 static void advanced(void *user, uint32_t queue, uint64_t value) {
     rota_device *device = user;
@@ -23,7 +24,7 @@ static void advanced(void *user, uint32_t queue, uint64_t value) {
 static void interrupted(void *user, const cpu_set_t *cpus) {
     rota_device *device = user;
     if (ra_load_relaxed(&device->closed)) return;
-    rota_thread_cpus_keep_off(&device->thread_cpus, cpus);
+    rota_thread_cpus_keep_off(&device->submitter->cpus, cpus);
     /* Of several devices the last one to say so has it. */
     rota_thread_cpus_keep_off(&device->runtime->sequencer_cpus, cpus);
 }

@@ -60,18 +60,18 @@ static bool is_decided(rota_runtime *runtime, const rota_work *work, const rota_
     /* Where nodes fail by themselves those of works before it on its own device may, until it is done. */
     return waits_are_over(runtime, work, out_cause) &&
            (*out_cause || !work->device->asks_poison ||
-            work->device->timelines[work->queue].reported >= work->value);
+            work->device->timelines[work->queue].gate.reported >= work->value);
 }
 
 /* Whether the work comes after one that is in the gate. */
 static bool is_behind(const rota_work *work) {
     const rota_device *device = work->device;
     if (device->gate.head == device->gate.tail) return false;
-    if (work->comes_last || device->timelines[work->queue].gated) return true;
+    if (work->comes_last || device->timelines[work->queue].gate.gated) return true;
     const rota_exec_wait *waits = work->submission->waits + work->first_wait;
     for (uint32_t w = 0; w < work->wait_count; w++) {
         const rota_timeline *timeline = &device->timelines[waits[w].queue];
-        if (timeline->gated && waits[w].value > timeline->believed) return true;
+        if (timeline->gate.gated && waits[w].value > timeline->gate.believed) return true;
     }
     return false;
 }
@@ -79,12 +79,12 @@ static bool is_behind(const rota_work *work) {
 const rota_cause *rota_gate_push(rota_work *work, bool waits) {
     rota_device *device = work->device;
     rota_runtime *runtime = device->runtime;
-    rota_gate *gate = &device->gate;
+    rota_gate_shared *gate = &device->gate;
     if (waits || is_behind(work)) {
         rota_timeline *timeline = &device->timelines[work->queue];
         if (gate->head == gate->tail) gate->since_ns = rota_clock_ns();
         /* From the first one on all of a queue are here, so what leaves is believed up to the next. */
-        if (timeline->gated++ == 0) timeline->believed = work->value - 1;
+        if (timeline->gate.gated++ == 0) timeline->gate.believed = work->value - 1;
         gate->works[gate->tail++ % ROTA_GATE_WORKS] = work;
         /* Before the device has the work: its `advanced` sees it. And before the other device's timelines are
          * looked at: who moves them afterwards sees it too. */
@@ -112,7 +112,7 @@ static bool will_wait(const rota_work *work) {
  * to be there. */
 bool rota_gate_takes(const rota_work *work) {
     rota_device *device = work->device;
-    rota_gate *gate = &device->gate;
+    rota_gate_shared *gate = &device->gate;
     if (!ra_load_acquire(&gate->pending)) return true; /* with settle */
     const bool has_failed = ra_load_acquire(&device->runtime->poison_active) != 0;
     rota_gate_lock(device);
@@ -137,7 +137,7 @@ static bool is_linked_to_lost(const rota_device *device) {
  * there late, which must not count. True: something moved. */
 static bool settle(rota_device *device) {
     rota_runtime *runtime = device->runtime;
-    rota_gate *gate = &device->gate;
+    rota_gate_shared *gate = &device->gate;
     bool moved = false;
     rota_gate_lock(device);
     const uint64_t first = gate->head;
@@ -153,8 +153,8 @@ static bool settle(rota_device *device) {
             rota_poison_work(work, reason, false);
         if (!leaves) continue;
         rota_timeline *timeline = &device->timelines[work->queue];
-        timeline->believed = work->value;
-        timeline->gated--;
+        timeline->gate.believed = work->value;
+        timeline->gate.gated--;
         gate->head++;
     }
     bool empty = gate->head == gate->tail;
@@ -164,8 +164,8 @@ static bool settle(rota_device *device) {
     if (wakes) gate->is_wanted = false;
     for (uint32_t q = 0; q < runtime->queue_count; q++) {
         rota_timeline *timeline = &device->timelines[q];
-        uint64_t value = timeline->reported;
-        if (timeline->gated && value > timeline->believed) value = timeline->believed;
+        uint64_t value = timeline->gate.reported;
+        if (timeline->gate.gated && value > timeline->gate.believed) value = timeline->gate.believed;
         if (value <= ra_load_relaxed(&timeline->completed)) continue;
         rota_device_publish(device, q, value);
         moved = true;
@@ -173,14 +173,14 @@ static bool settle(rota_device *device) {
     /* Last, and releases what was published to `advanced`, which goes on without the gate. */
     if (empty) ra_store_seq_cst(&gate->pending, 0);
     rota_gate_unlock(device);
-    if (wakes) rota_sleeper_wake(&device->sleeper);
+    if (wakes) rota_sleeper_wake(&device->handover.sleeper);
     for (uint32_t q = 0; is_lost && q < runtime->queue_count; q++) /* rota_gate_is_through */
         rota_device_wake_holders(runtime, &device->timelines[q], UINT64_MAX);
     return moved;
 }
 
 bool rota_gate_is_through(rota_device *lost, uint32_t queue, uint64_t value) {
-    rota_gate *gate = &lost->gate;
+    rota_gate_shared *gate = &lost->gate;
     const rota_timeline *timeline = &lost->timelines[queue];
     if (!ra_load_acquire(&gate->pending)) return true; /* with settle */
     rota_gate_lock(lost);
@@ -190,17 +190,17 @@ bool rota_gate_is_through(rota_device *lost, uint32_t queue, uint64_t value) {
         const rota_cause *cause;
         if (!waits_are_over(lost->runtime, work, &cause)) break;
         if (cause) rota_poison_undone(work); /* as in settle, for who looks now */
-        lost->timelines[work->queue].through = work->value;
+        lost->timelines[work->queue].gate.through = work->value;
     }
-    const bool is_through = gate->through == gate->tail || timeline->gated == 0 ||
-                            timeline->believed >= value || timeline->through >= value;
+    const bool is_through = gate->through == gate->tail || timeline->gate.gated == 0 ||
+                            timeline->gate.believed >= value || timeline->gate.through >= value;
     rota_gate_unlock(lost);
     return is_through;
 }
 
 void rota_gate_report(rota_device *device, uint32_t queue, uint64_t value) {
     rota_gate_lock(device);
-    device->timelines[queue].reported = value;
+    device->timelines[queue].gate.reported = value;
     rota_gate_unlock(device);
     (void)settle(device);
 }
@@ -220,7 +220,7 @@ void rota_gate_spread(rota_device *device) {
 /* The devices that the oldest work of the gate waits for, and of which it is not known what they will do. */
 static uint64_t waited_for(rota_device *device, uint64_t *out_since_ns) {
     rota_runtime *runtime = device->runtime;
-    rota_gate *gate = &device->gate;
+    rota_gate_shared *gate = &device->gate;
     uint64_t devices = 0;
     rota_gate_lock(device);
     *out_since_ns = gate->since_ns;

@@ -68,7 +68,7 @@ static uint32_t wait_for_all(const rota_device *device, rota_work *const *works,
  * device and the time when something else was given to that, long ago. */
 void rota_handover_note(rota_device *device) {
     if (ra_load_relaxed(&device->runtime->device_count) > 1) /* others may wait for it */
-        ra_store_relaxed(&device->handed_ns, rota_clock_ns());
+        ra_store_relaxed(&device->handover.handed_ns, rota_clock_ns());
 }
 
 /* The device is lost, and what the works were to come after on other devices is over, or the gate's business:

@@ -30,6 +30,7 @@
 #include "sched/runtime/submitter/gate.h"
 #include "sched/runtime/submitter/handover.h"
 #include "sched/runtime/submitter/held.h"
+#include "sched/runtime/submitter/submitter.h"
 
 #define ACROSS_SPIN_NS 30000u
 
@@ -43,15 +44,15 @@ static bool has_left_thread(const rota_device *lost, uint32_t queue, uint64_t va
  * one does, and gives up on who keeps it. */
 static void look_for_thread(rota_device *lost) {
     uint32_t expected = ROTA_HANDS_OVER;
-    if (!ra_cas_acq_rel(&lost->hands_over, &expected, ROTA_HANDS_LOOKED)) return; /* with serve */
+    if (!ra_cas_acq_rel(&lost->handover.hands_over, &expected, ROTA_HANDS_LOOKED)) return; /* with serve */
     rota_work *works[ROTA_HANDOVER_BATCH];
     for (uint32_t count = 1; count != 0;) {
         count = rota_held_take(lost, works);
         rota_handover_drop(lost, works, count);
-        lost->looked_at += count;
+        lost->submitter->looked_at += count;
     }
     rota_held_give_up(lost);
-    ra_store_release(&lost->hands_over, ROTA_HANDS_OVER); /* with serve, and the next one here */
+    ra_store_release(&lost->handover.hands_over, ROTA_HANDS_OVER); /* with serve, and the next one here */
 }
 
 /* Whether all that the work of this point on a lost device was to come after on other devices is over: it was
@@ -120,17 +121,18 @@ static bool keeps(rota_device *device, rota_work *work, uint64_t hold) {
 /* Whether all that its device got before it in the order of submissions has gone over. */
 static bool is_oldest(const rota_device *device, const rota_work *work) {
     for (uint32_t q = 0; q < device->runtime->queue_count; q++)
-        if (device->held_first[q] && device->held_first[q]->ordinal < work->ordinal) return false;
+        if (device->submitter->held_first[q] && device->submitter->held_first[q]->ordinal < work->ordinal)
+            return false;
     return true;
 }
 
 /* What the work waits for on its own device. While nothing is held all that came before has gone over. */
 static bool is_next(const rota_device *device, const rota_work *work) {
-    if (ra_load_relaxed(&device->held_count) == 0) return true;
+    if (ra_load_relaxed(&device->handover.held_count) == 0) return true;
     if (work->comes_last && !is_oldest(device, work)) return false;
     const rota_exec_wait *waits = work->submission->waits + work->first_wait;
     for (uint32_t w = 0; w < work->wait_count; w++)
-        if (device->given[waits[w].queue] < waits[w].value) return false;
+        if (device->submitter->given[waits[w].queue] < waits[w].value) return false;
     return true;
 }
 
@@ -143,7 +145,7 @@ static bool has_staging(rota_device *device, const rota_work *work) {
     if (!row->need) return true;
     const rota_need needed = row->need(work);
     if (!needed.span || *needed.span) return true;
-    rota_starving *starving = &device->starving[work->queue];
+    rota_starving *starving = &device->submitter->starving[work->queue];
     bool is_limited;
     while (rota_staging_try(device, needed.size, needed.flags, &is_limited, needed.span) != ROTA_OK) {
         if (!is_limited) return true; /* tried once more when it is prepared, which says why */
@@ -152,7 +154,7 @@ static bool has_staging(rota_device *device, const rota_work *work) {
             state = rota_trim_look(runtime, &starving->trim);
         else
             *starving = (rota_starving){.value = work->value};
-        if (state == ROTA_TRIM_WAIT) device->starves = true;
+        if (state == ROTA_TRIM_WAIT) device->submitter->starves = true;
         if (state != ROTA_TRIM_ROOM) return state == ROTA_TRIM_NONE;
         if (starving->rounds++ == ROTA_TRIMS_MAX) return true;
         rota_trim_begin_for_span(runtime, needed.size, &starving->trim);
@@ -183,44 +185,45 @@ static void see_losses(rota_device *device) {
     uint64_t lost = 0;
     for (uint32_t d = 0; d < devices; d++)
         if (rota_device_is_lost(runtime->devices[d])) lost |= (uint64_t)1 << d;
-    if (lost == device->losses_seen) return;
-    device->losses_seen = lost;
+    if (lost == device->submitter->losses_seen) return;
+    device->submitter->losses_seen = lost;
     for (uint32_t q = 0; q < runtime->queue_count; q++)
-        for (rota_work *work = device->held_first[q]; work; work = work->next) look_for_loss(work);
+        for (rota_work *work = device->submitter->held_first[q]; work; work = work->next) look_for_loss(work);
 }
 
 static void hold_back(rota_device *device, rota_work *work) {
     look_for_loss(work); /* the losses that were seen before it came here */
     work->next = NULL;
-    if (device->held_last[work->queue]) {
-        device->held_last[work->queue]->next = work;
+    if (device->submitter->held_last[work->queue]) {
+        device->submitter->held_last[work->queue]->next = work;
     } else {
         work->since_ns = rota_clock_ns();
-        device->held_first[work->queue] = work;
+        device->submitter->held_first[work->queue] = work;
     }
-    device->held_last[work->queue] = work;
-    (void)ra_fetch_add_relaxed(&device->held_count, 1); /* others ask what a device waits for: give_up_on */
+    device->submitter->held_last[work->queue] = work;
+    (void)ra_fetch_add_relaxed(&device->handover.held_count,
+                               1); /* others ask what a device waits for: give_up_on */
 }
 
 /* Takes works that were held and may go; one may let another one go. */
 static uint32_t take_held(rota_device *device, rota_work **works) {
     uint32_t count = 0;
-    bool any = ra_load_relaxed(&device->held_count) != 0;
+    bool any = ra_load_relaxed(&device->handover.held_count) != 0;
     if (any) see_losses(device);
     while (any) {
         any = false;
         for (uint32_t q = 0; q < device->runtime->queue_count; q++)
-            while (count < ROTA_HANDOVER_BATCH && device->held_first[q] &&
-                   is_ready(device, device->held_first[q])) {
-                rota_work *work = device->held_first[q];
-                device->held_first[q] = work->next;
+            while (count < ROTA_HANDOVER_BATCH && device->submitter->held_first[q] &&
+                   is_ready(device, device->submitter->held_first[q])) {
+                rota_work *work = device->submitter->held_first[q];
+                device->submitter->held_first[q] = work->next;
                 if (work->next)
                     work->next->since_ns = rota_clock_ns();
                 else
-                    device->held_last[q] = NULL;
+                    device->submitter->held_last[q] = NULL;
                 rota_handover_note(device); /* first: released by the next, to give_up_on */
-                (void)ra_fetch_sub_release(&device->held_count, 1);
-                device->given[q] = work->value;
+                (void)ra_fetch_sub_release(&device->handover.held_count, 1);
+                device->submitter->given[q] = work->value;
                 works[count++] = work;
                 any = true;
             }
@@ -230,19 +233,19 @@ static uint32_t take_held(rota_device *device, rota_work **works) {
 
 /* Takes what is to go over next; what must wait is held. */
 uint32_t rota_held_take(rota_device *device, rota_work **works) {
-    uint64_t taken = ra_load_relaxed(&device->ring_taken);
-    const uint64_t published = ra_load_seq_cst(&device->ring_published); /* with push_ring */
+    uint64_t taken = ra_load_relaxed(&device->handover.taken);
+    const uint64_t published = ra_load_seq_cst(&device->handover.published); /* with push_ring */
     uint32_t count = take_held(device, works);
     while (count < ROTA_HANDOVER_BATCH && taken < published) {
-        rota_work *work = device->ring[taken++ % ROTA_HANDOVER_RING];
-        if (device->held_first[work->queue] || !is_ready(device, work)) {
+        rota_work *work = device->handover.ring[taken++ % ROTA_HANDOVER_RING];
+        if (device->submitter->held_first[work->queue] || !is_ready(device, work)) {
             hold_back(device, work);
         } else {
-            device->given[work->queue] = work->value;
+            device->submitter->given[work->queue] = work->value;
             works[count++] = work;
         }
     }
-    ra_store_release(&device->ring_taken, taken); /* with push_ring */
+    ra_store_release(&device->handover.taken, taken); /* with push_ring */
     return count;
 }
 
@@ -256,9 +259,9 @@ static bool give_up_on(rota_device *device, rota_work *work, uint64_t hold) {
     const uint64_t point = rota_hold_point(hold);
     rota_device *other = runtime->devices[rota_point_device(point)];
     if (ra_load_acquire(&rota_runtime_timeline(runtime, point)->handed_over) < rota_point_value(point) &&
-        ra_load_acquire(&other->held_count) != 0)
+        ra_load_acquire(&other->handover.held_count) != 0)
         return true;
-    uint64_t from = ra_load_relaxed(&other->handed_ns), now = rota_clock_ns();
+    uint64_t from = ra_load_relaxed(&other->handover.handed_ns), now = rota_clock_ns();
     for (uint32_t q = 0; q < runtime->queue_count; q++) {
         uint64_t moved_ns = ra_load_relaxed(&other->timelines[q].progress_ns);
         if (from < moved_ns) from = moved_ns;
@@ -310,7 +313,7 @@ void rota_held_watch_nothing(rota_device *device) {
 
 static void for_first(rota_device *device, keeper_fn fn) {
     for (uint32_t q = 0; q < device->runtime->queue_count; q++)
-        if (device->held_first[q]) (void)for_keepers(device, device->held_first[q], fn);
+        if (device->submitter->held_first[q]) (void)for_keepers(device, device->submitter->held_first[q], fn);
 }
 
 void rota_held_give_up(rota_device *device) {
@@ -319,7 +322,8 @@ void rota_held_give_up(rota_device *device) {
 
 bool rota_held_any_ready(rota_device *device) {
     for (uint32_t q = 0; q < device->runtime->queue_count; q++)
-        if (device->held_first[q] && is_ready(device, device->held_first[q])) return true;
+        if (device->submitter->held_first[q] && is_ready(device, device->submitter->held_first[q]))
+            return true;
     return false;
 }
 
@@ -333,14 +337,14 @@ static bool awaits_hand_over(rota_device *device, rota_work *work, uint64_t hold
 bool rota_held_look_for_signal(rota_device *device) {
     bool worth = false, over = false;
     for (uint32_t q = 0; q < device->runtime->queue_count; q++)
-        if (device->held_first[q])
-            worth = worth || !for_keepers(device, device->held_first[q], awaits_hand_over);
+        if (device->submitter->held_first[q])
+            worth = worth || !for_keepers(device, device->submitter->held_first[q], awaits_hand_over);
     const uint64_t begin = rota_clock_ns();
     uint64_t now = begin;
     while (worth && !over && now - begin < ACROSS_SPIN_NS) {
         (void)sched_yield(); /* whoever hands it over may need this core */
         over = rota_held_any_ready(device) || ra_load_acquire(&device->runtime->stop) ||
-               ra_load_acquire(&device->ring_published) != ra_load_relaxed(&device->ring_taken);
+               ra_load_acquire(&device->handover.published) != ra_load_relaxed(&device->handover.taken);
         now = rota_clock_ns();
     }
     (void)ra_fetch_add_relaxed(&device->runtime->spin_ns, now - begin);

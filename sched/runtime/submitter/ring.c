@@ -5,29 +5,31 @@
 #include "sched/runtime/state/runtime.h"
 #include "sched/runtime/submitter/handover.h"
 #include "sched/runtime/submitter/ring.h"
+#include "sched/runtime/submitter/submitter.h"
 
 static bool thread_is_idle(rota_device *device) {
     /* Acquire: with the thread's release after its last submit call returned. */
-    return !device->overflow_first &&
-           ra_load_acquire(&device->ring_consumed) == ra_load_relaxed(&device->ring_published);
+    return !device->outbox->overflow_first &&
+           ra_load_acquire(&device->handover.consumed) == ra_load_relaxed(&device->handover.published);
 }
 
 static void flush_direct(rota_device *device) {
-    if (device->direct_count == 0) return;
-    uint32_t count = device->direct_count;
-    device->direct_count = 0;
+    if (device->outbox->direct_count == 0) return;
+    uint32_t count = device->outbox->direct_count;
+    device->outbox->direct_count = 0;
     /* The thread's, which has nothing now and looks again when it does. */
-    for (uint32_t i = 0; i < count; i++) device->given[device->direct[i]->queue] = device->direct[i]->value;
-    rota_hand_over(device, device->direct, count);
+    for (uint32_t i = 0; i < count; i++)
+        device->submitter->given[device->outbox->direct[i]->queue] = device->outbox->direct[i]->value;
+    rota_hand_over(device, device->outbox->direct, count);
 }
 
 static bool push_ring(rota_device *device, rota_work *work) {
-    uint64_t published = ra_load_relaxed(&device->ring_published);
+    uint64_t published = ra_load_relaxed(&device->handover.published);
     /* Acquire: with the thread's release, after which it does not look there. */
-    if (published - ra_load_acquire(&device->ring_taken) >= ROTA_HANDOVER_RING) return false;
+    if (published - ra_load_acquire(&device->handover.taken) >= ROTA_HANDOVER_RING) return false;
     work->ordinal = published;
-    device->ring[published % ROTA_HANDOVER_RING] = work;
-    ra_store_seq_cst(&device->ring_published, published + 1); /* seq_cst: with the thread's sleep flag */
+    device->handover.ring[published % ROTA_HANDOVER_RING] = work;
+    ra_store_seq_cst(&device->handover.published, published + 1); /* seq_cst: with the thread's sleep flag */
     return true;
 }
 
@@ -40,30 +42,30 @@ void rota_handover_push(rota_device *device, rota_work *work) {
     /* Under a memory limit it may have to be held until another device's staging memory is freed. */
     if (device->runtime->is_limited && rota_work_row_of(work)->need) direct = false;
     if (direct && work->hold_count == 0 && !work->parks && thread_is_idle(device)) {
-        device->direct[device->direct_count++] = work;
-        if (device->direct_count == ROTA_HANDOVER_BATCH) flush_direct(device);
+        device->outbox->direct[device->outbox->direct_count++] = work;
+        if (device->outbox->direct_count == ROTA_HANDOVER_BATCH) flush_direct(device);
         return;
     }
     flush_direct(device); /* what came before goes over before */
-    if (!device->overflow_first && push_ring(device, work)) return;
+    if (!device->outbox->overflow_first && push_ring(device, work)) return;
     work->next = NULL;
-    if (device->overflow_last)
-        device->overflow_last->next = work;
+    if (device->outbox->overflow_last)
+        device->outbox->overflow_last->next = work;
     else
-        device->overflow_first = work;
-    device->overflow_last = work;
+        device->outbox->overflow_first = work;
+    device->outbox->overflow_last = work;
 }
 
 void rota_handover_flush(rota_device *device) {
     flush_direct(device);
-    while (device->overflow_first) {
-        rota_work *work = device->overflow_first;
+    while (device->outbox->overflow_first) {
+        rota_work *work = device->outbox->overflow_first;
         rota_work *next = work->next; /* the work may be gone once it is pushed */
         if (!push_ring(device, work)) break;
-        device->overflow_first = next;
-        if (!next) device->overflow_last = NULL;
+        device->outbox->overflow_first = next;
+        if (!next) device->outbox->overflow_last = NULL;
     }
     /* What it holds is not brought on by this. */
-    if (ra_load_acquire(&device->ring_taken) != ra_load_relaxed(&device->ring_published))
-        rota_sleeper_wake(&device->sleeper);
+    if (ra_load_acquire(&device->handover.taken) != ra_load_relaxed(&device->handover.published))
+        rota_sleeper_wake(&device->handover.sleeper);
 }

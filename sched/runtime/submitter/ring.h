@@ -2,9 +2,15 @@
 #ifndef ROTA_SCHED_RUNTIME_SUBMITTER_RING_H
 #define ROTA_SCHED_RUNTIME_SUBMITTER_RING_H
 
-#include "sched/runtime.h"
+#include <stdint.h>
+#include "sched/runtime/shared/devices.h"
 
-typedef struct rota_work rota_work;
+/* The sequencer's: works that are not in the ring yet. */
+struct rota_outbox {
+    rota_work *overflow_first, *overflow_last; /* the ring is full */
+    rota_work *direct[ROTA_HANDOVER_BATCH];    /* they wait for one direct submit */
+    uint32_t direct_count;
+};
 
 /* The work, the newest of its queue, goes to the device's submit thread or, at the next flush at the latest,
  * to the driver. */

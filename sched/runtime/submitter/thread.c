@@ -10,6 +10,8 @@
 #include "sched/runtime/state/runtime.h"
 #include "sched/runtime/submitter/handover.h"
 #include "sched/runtime/submitter/held.h"
+#include "sched/runtime/submitter/ring.h"
+#include "sched/runtime/submitter/submitter.h"
 #include "sched/runtime/submitter/thread.h"
 
 #define HOLD_SLICE_NS 50000000u
@@ -19,12 +21,12 @@
 static bool look_for_work(rota_device *device) {
     rota_runtime *runtime = device->runtime;
     if (runtime->options.spin_ns == 0) return false;
-    const uint64_t begin = rota_clock_ns(), taken = ra_load_relaxed(&device->ring_taken);
+    const uint64_t begin = rota_clock_ns(), taken = ra_load_relaxed(&device->handover.taken);
     uint64_t now = begin;
     bool found = false;
     while (!found && now - begin < runtime->options.spin_ns) {
         (void)sched_yield(); /* whoever brings the work may need this core */
-        found = ra_load_acquire(&device->ring_published) != taken || /* pairs with push_ring */
+        found = ra_load_acquire(&device->handover.published) != taken || /* pairs with push_ring */
                 ra_load_acquire(&runtime->stop) || rota_held_any_ready(device);
         now = rota_clock_ns();
     }
@@ -35,19 +37,20 @@ static bool look_for_work(rota_device *device) {
 /* Nothing may go over: sleeps until that changes. */
 static void rest(rota_device *device) {
     rota_runtime *runtime = device->runtime;
-    const bool holds = ra_load_relaxed(&device->held_count) != 0;
+    const bool holds = ra_load_relaxed(&device->handover.held_count) != 0;
     if ((holds && rota_held_look_for_signal(device)) || look_for_work(device)) return;
-    rota_sleeper_prepare(&device->sleeper);
+    rota_sleeper_prepare(&device->handover.sleeper);
     for (uint32_t q = 0; holds && q < runtime->queue_count; q++)
-        if (device->held_first[q]) rota_held_watch(device, device->held_first[q]);
-    device->starves = false;
-    if (ra_load_seq_cst(&device->ring_published) == ra_load_relaxed(&device->ring_taken) &&
+        if (device->submitter->held_first[q]) rota_held_watch(device, device->submitter->held_first[q]);
+    device->submitter->starves = false;
+    if (ra_load_seq_cst(&device->handover.published) == ra_load_relaxed(&device->handover.taken) &&
         !ra_load_seq_cst(&runtime->stop) && !rota_held_any_ready(device))
-        rota_sleeper_wait(&device->sleeper, rota_deadline_after(device->starves ? STARVED_SLICE_NS
-                                                                : holds         ? HOLD_SLICE_NS
-                                                                                : 1000000000u));
+        rota_sleeper_wait(&device->handover.sleeper,
+                          rota_deadline_after(device->submitter->starves ? STARVED_SLICE_NS
+                                              : holds                    ? HOLD_SLICE_NS
+                                                                         : 1000000000u));
     else
-        rota_sleeper_cancel(&device->sleeper);
+        rota_sleeper_cancel(&device->handover.sleeper);
     if (!holds) return;
     rota_held_watch_nothing(device);
     rota_held_give_up(device);
@@ -62,35 +65,40 @@ static void serve(rota_device *device) {
             rest(device);
             continue;
         }
-        ra_store_release(&device->hands_over, ROTA_HANDS_OVER); /* with is_through_before */
+        ra_store_release(&device->handover.hands_over, ROTA_HANDS_OVER); /* with is_through_before */
         rota_hand_over(device, works, count);
         /* Acquires what another one took meanwhile, which does not take long. */
         for (uint32_t expected = ROTA_HANDS_OVER;
-             !ra_cas_acq_rel(&device->hands_over, &expected, ROTA_HANDS_NOTHING); expected = ROTA_HANDS_OVER)
+             !ra_cas_acq_rel(&device->handover.hands_over, &expected, ROTA_HANDS_NOTHING);
+             expected = ROTA_HANDS_OVER)
             (void)sched_yield();
         /* Release: with thread_is_idle, after which the sequencer may be in submit. */
-        ra_store_release(&device->ring_consumed,
-                         ra_load_relaxed(&device->ring_consumed) + count + device->looked_at);
-        device->looked_at = 0;
+        ra_store_release(&device->handover.consumed,
+                         ra_load_relaxed(&device->handover.consumed) + count + device->submitter->looked_at);
+        device->submitter->looked_at = 0;
     }
 }
 
 static void *submit_thread(void *user) {
     rota_device *device = user;
-    rota_thread_cpus_begin(&device->thread_cpus);
+    rota_thread_cpus_begin(&device->submitter->cpus);
     serve(device);
-    rota_thread_cpus_end(&device->thread_cpus);
+    rota_thread_cpus_end(&device->submitter->cpus);
     rota_runtime_thread_ends(device->runtime);
-    ra_store_release(&device->thread_ended, 1); /* with rota_runtime_close */
+    ra_store_release(&device->handover.thread_ended, 1); /* with rota_runtime_close */
     return NULL;
 }
 
 rota_status rota_handover_start(rota_device *device) {
-    device->ring = calloc(ROTA_HANDOVER_RING, sizeof(rota_work *));
-    if (!device->ring) return rota_fail(ROTA_OUT_OF_MEMORY, "device '%s': no host memory", device->id);
-    int error = pthread_create(&device->thread, NULL, submit_thread, device);
+    device->handover.ring = calloc(ROTA_HANDOVER_RING, sizeof(rota_work *));
+    device->outbox = calloc(1, sizeof *device->outbox);
+    device->submitter = calloc(1, sizeof *device->submitter);
+    if (!device->handover.ring || !device->outbox || !device->submitter)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "device '%s': no host memory", device->id);
+    device->submitter->device = device;
+    int error = pthread_create(&device->handover.thread, NULL, submit_thread, device);
     if (error != 0)
         return rota_fail(ROTA_SYSTEM, "device '%s': no submit thread: %s", device->id, strerror(error));
-    device->thread_started = true;
+    device->handover.thread_started = true;
     return ROTA_OK;
 }

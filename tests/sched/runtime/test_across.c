@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "graph/buffer_internal.h"
 #include "sched/runtime/memory/staging.h"
+#include "sched/runtime/plans/executable.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/mailboxes.h"
 #include "sched/runtime/shared/point.h"
@@ -541,20 +542,20 @@ static void moves_in_vain(bool is_given) {
     assert_ok(rota_submit_wait(busy, NULL, 0, NULL));
     while (!ra_load_acquire(&third_is_kept)) (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
     rota_device *device = p->devices[0];
-    uint64_t published = ra_load_acquire(&device->ring_published);
+    uint64_t published = ra_load_acquire(&device->handover.published);
     if (!is_given) {
         rota_gate_lock(device);
         assert_ok(rota_submit_wait(alone, NULL, 0, NULL));
-        while (ra_load_acquire(&device->ring_taken) <= published)
+        while (ra_load_acquire(&device->handover.taken) <= published)
             (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
-        published = ra_load_acquire(&device->ring_published);
+        published = ra_load_acquire(&device->handover.published);
     }
     assert_ok(rota_submit_wait(look, NULL, 0, &ticket));
     rota_ticket next; /* once it is sequenced, what came before has all its works */
     assert_ok(rota_submit_wait(busy, NULL, 0, &next));
     test_sequenced(next);
     lateness late = {.p = p, .queue = rota_point_queue(alone->run->last_point), .is_given = is_given};
-    late.out = device->ring[published % ROTA_HANDOVER_RING];
+    late.out = device->handover.ring[published % ROTA_HANDOVER_RING];
     late.in = late.out + 1;
     assert_int_equal(late.out->kind, ROTA_WORK_MIGRATE_OUT);
     assert_int_equal(late.in->kind, ROTA_WORK_MIGRATE_IN);
@@ -633,10 +634,10 @@ static void lost_before_it_gets(bool both) {
     rota_sequencer_reap_now(p->runtime);
     assert_false(rota_staging_is_busy(device) || rota_staging_is_busy(third));
     rota_gate_lock(device); /* the thread stops before it gives its device the next work */
-    const uint64_t taken = ra_load_acquire(&device->ring_taken);
+    const uint64_t taken = ra_load_acquire(&device->handover.taken);
     assert_ok(rota_submit_wait(plans[2], NULL, 0, NULL));
     const uint64_t deadline = rota_deadline_after(SOON_NS);
-    while (ra_load_acquire(&device->ring_taken) == taken && rota_clock_ns() < deadline)
+    while (ra_load_acquire(&device->handover.taken) == taken && rota_clock_ns() < deadline)
         (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
     assert_ok(rota_submit_wait(plans[1], NULL, 0, &ticket));
     while (!(rota_staging_is_busy(device) && rota_staging_is_busy(third)) && rota_clock_ns() < deadline)

@@ -144,7 +144,7 @@ static void halt_at(uint32_t halt, bool another) {
     const uint64_t deadline = rota_deadline_after(SOON_NS);
     while (!ra_load_seq_cst(&is_halted) && rota_clock_ns() < deadline) nap_ms(1);
     assert_int_equal(ra_load_seq_cst(&is_halted), 1);
-    assert_in_range(ra_load_seq_cst(&first->held_count), another ? 2 : 0, another ? 2 : 1);
+    assert_in_range(ra_load_seq_cst(&first->handover.held_count), another ? 2 : 0, another ? 2 : 1);
     nap_ms(TIMEOUT_NS / 1000000 + 300); /* the second device's thread looks every 50 ms */
     if (rota_device_is_lost(first)) fail_msg("%s", ra_load_acquire(&first->lost_cause)->message);
     ra_store_seq_cst(&goes_on, 1);

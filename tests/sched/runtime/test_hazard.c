@@ -7,6 +7,7 @@
 #include "base/atomic.h"
 #include "graph/buffer_internal.h"
 #include "sched/runtime/memory/ranges.h"
+#include "sched/runtime/memory/residency.h"
 #include "sched/runtime/order/clocks.h"
 #include "sched/runtime/order/hazard.h"
 #include "sched/runtime/order/wanted.h"
@@ -17,6 +18,7 @@
 #include "sched/runtime/shared/released.h"
 #include "sched/runtime/shared/ticket_state.h"
 #include "sched/runtime/state/runtime.h"
+#include "sched/runtime/submitter/ring.h"
 
 enum { DEVICES = 3, QUEUES = 8, TIMELINES = DEVICES * QUEUES, BYTES = 4096 };
 
@@ -52,8 +54,9 @@ static desk *desk_new(void) {
         ra_store_relaxed(&device->lost_cause, &d.cause);
     }
     for (uint32_t t = 0; t < TIMELINES; t++) {
-        d.timelines[t].clock = d.clocks[t];
-        for (uint32_t h = 0; h < ROTA_CLOCK_HISTORY; h++) d.timelines[t].history[h].clock = d.history[t][h];
+        d.timelines[t].order.clock = d.clocks[t];
+        for (uint32_t h = 0; h < ROTA_CLOCK_HISTORY; h++)
+            d.timelines[t].order.history[h].clock = d.history[t][h];
     }
     d.cause = (rota_cause){.status = ROTA_DEVICE_LOST, .number_at = UINT32_MAX, .message = "lost"};
     d.submission = (rota_submission){.waits = d.waits, .holds = d.holds};
@@ -156,10 +159,10 @@ static void ranges_of_one_priority(void **state) {
 /* From the queue's `value` on its works come after that of another timeline. */
 static void comes_after(desk *d, uint32_t device, uint32_t queue, uint64_t value, uint64_t point) {
     rota_timeline *t = timeline(d, device, queue);
-    rota_clock_entry *entry = &t->history[t->history_next++];
+    rota_clock_entry *entry = &t->order.history[t->order.history_next++];
     const uint32_t other = rota_point_device(point) * QUEUES + rota_point_queue(point);
     entry->from_value = value;
-    entry->clock[other] = t->clock[other] = rota_point_value(point);
+    entry->clock[other] = t->order.clock[other] = rota_point_value(point);
 }
 
 /* A work of the queue that is to come after these points, settled: its waits and holds. */
@@ -274,13 +277,13 @@ static void put_work(desk *d, at_large place, bool there) {
     static rota_work work;
     switch (place) {
     case IN_RING:
-        ra_store_relaxed(&device->ring_published, there);
+        ra_store_relaxed(&device->handover.published, there);
         break;
     case IN_OVERFLOW:
-        device->overflow_first = there ? &work : NULL;
+        device->outbox->overflow_first = there ? &work : NULL;
         break;
     case IN_DIRECT:
-        device->direct_count = there;
+        device->outbox->direct_count = there;
         break;
     case BEHIND_GATE:
         ra_store_relaxed(&device->gate.pending, there);

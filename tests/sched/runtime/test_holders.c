@@ -14,6 +14,7 @@
 #include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/state/runtime.h"
 #include "sched/runtime/submitter/gate.h"
+#include "sched/runtime/submitter/submitter.h"
 #include "tests/kit/sequenced.h"
 
 #define SOON_NS 10000000000u
@@ -54,7 +55,8 @@ static bool work_is_watched(const rota_device *device, const rota_work *work) {
 static bool rests_well(rota_device *device) {
     bool well = true;
     for (uint32_t q = 0; q < device->runtime->queue_count; q++)
-        if (device->held_first[q]) well = well && work_is_watched(device, device->held_first[q]);
+        if (device->submitter->held_first[q])
+            well = well && work_is_watched(device, device->submitter->held_first[q]);
     rota_gate_lock(device);
     well = well && (!device->gate.is_wanted || device->gate.head != device->gate.tail);
     rota_gate_unlock(device);
@@ -161,7 +163,7 @@ static void what_is_with_the_other_driver(void **state) {
     test_sequenced(s.copy_ticket);
     set_failed(s.p->runtime, failing, true);
     go_on("rota_sleeper_prepare", 1); /* after the copy came, and is held */
-    assert_int_equal(ra_load_relaxed(&s.p->devices[1]->held_count), 1);
+    assert_int_equal(ra_load_relaxed(&s.p->devices[1]->handover.held_count), 1);
     set_failed(s.p->runtime, failing, false);
     go_on("rest", 1);
     set_failed(s.p->runtime, failing, true);
@@ -284,7 +286,7 @@ static void what_comes_before_once_a_device_is_lost(void **state) {
     assert_ok(rota_submit_wait(plan, NULL, 0, &ticket));
     test_sequenced(ticket);
     go_on("rota_sleeper_prepare", 1);
-    assert_int_equal(ra_load_relaxed(&all[2]->held_count), 1);
+    assert_int_equal(ra_load_relaxed(&all[2]->handover.held_count), 1);
     rota_device_set_lost(all[1], "given up by the test");
     go_on(NULL, 0);
     assert_int_equal(rota_poll(ticket), ROTA_BUSY);

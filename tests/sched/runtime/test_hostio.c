@@ -10,6 +10,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "graph/buffer_internal.h"
+#include "sched/runtime/memory/residency.h"
 #include "sched/runtime/memory/staging.h"
 #include "sched/runtime/state/runtime.h"
 #include "tests/adversary/adversary.h"

@@ -9,6 +9,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "graph/buffer_internal.h"
+#include "sched/runtime/memory/residency.h"
 #include "sched/runtime/shared/failed_ranges.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/mailboxes.h"

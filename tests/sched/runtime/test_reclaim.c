@@ -265,7 +265,7 @@ typedef struct late_end {
 /* Opens the gate when close has waited for it and ended the sequencer, and then lets the completer go on. */
 static void *end_late(void *user) {
     late_end *late = user;
-    while (!ra_load_acquire(&late->device->thread_ended)) nap_ms(1);
+    while (!ra_load_acquire(&late->device->handover.thread_ended)) nap_ms(1);
     test_gate_open(true);
     while (!rota_device_is_finished(late->device)) nap_ms(1);
     test_hold_end(&late->hold);
@@ -296,7 +296,8 @@ static bool close_at_an_end(void) {
     for (uint32_t i = 0; i < BEHIND; i++) assert_ok(rota_submit_wait(step, NULL, 0, &ticket));
     test_sequenced(ticket);
     const uint64_t deadline = rota_deadline_after(PATIENCE_NS);
-    while (ra_load_acquire(&late.device->ring_consumed) != ra_load_acquire(&late.device->ring_published) &&
+    while (ra_load_acquire(&late.device->handover.consumed) !=
+               ra_load_acquire(&late.device->handover.published) &&
            rota_clock_ns() < deadline)
         nap_ms(1);
     rota_plan_release(gate);

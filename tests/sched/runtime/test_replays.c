@@ -7,6 +7,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "graph/buffer_internal.h"
+#include "sched/runtime/plans/executable.h"
 #include "sched/runtime/state/runtime.h"
 #include "sched/testing.h"
 #include "tests/adversary/adversary.h"
@@ -265,11 +266,11 @@ static void more_works_than_the_ring_takes(void **state) {
     const uint64_t deadline = rota_deadline_after(10000000000u);
     uint64_t number = 0;
     while ((rota_ticket_number(ticket, &number) != ROTA_OK ||
-            ra_load_acquire(&device->ring_published) - ra_load_acquire(&device->ring_taken) !=
+            ra_load_acquire(&device->handover.published) - ra_load_acquire(&device->handover.taken) !=
                 ROTA_HANDOVER_RING) &&
            rota_clock_ns() < deadline) {
     }
-    assert_int_equal(ra_load_acquire(&device->ring_published) - ra_load_acquire(&device->ring_taken),
+    assert_int_equal(ra_load_acquire(&device->handover.published) - ra_load_acquire(&device->handover.taken),
                      ROTA_HANDOVER_RING);
     assert_int_equal(rota_poll(ticket), ROTA_BUSY);
     options.faults.submits_stay = 0;

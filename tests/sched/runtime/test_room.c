@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/futex.h"
 #include "graph/buffer_internal.h"
+#include "sched/runtime/memory/residency.h"
 #include "sched/runtime/memory/staging.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/mailboxes.h"
@@ -627,7 +628,7 @@ static bool crowd_waits(uint64_t size) {
                                      &s->runtime));
     assert_ok(rota_device_open(s->runtime, "adversary", &s->device));
     s->z = test_buffer(s->runtime, "z", sizeof s->bytes);
-    rota_turns *turns = size > SLOT_BYTES ? &s->device->staging.turns : &s->device->staging.slot_turns;
+    rota_turns *turns = size > SLOT_BYTES ? &s->device->staging->turns : &s->device->staging->slot_turns;
     const uint64_t begin = ra_load_seq_cst(&turns->next);
     ra_store_seq_cst(&s->options.faults.submits_stay, 1);
     for (uint32_t i = 0; i < SLOTS; i++) (void)write_to(s, s->z, size);
@@ -679,7 +680,7 @@ static void a_stopped_waiter_holds_up_nobody(void **state) {
         &s->runtime));
     assert_ok(rota_device_open(s->runtime, "cpu", &s->device));
     s->z = test_buffer(s->runtime, "z", sizeof s->bytes);
-    rota_turns *all[] = {&s->device->staging.slot_turns, &s->device->staging.turns,
+    rota_turns *all[] = {&s->device->staging->slot_turns, &s->device->staging->turns,
                          &s->runtime->promise_turns};
     for (uint32_t i = 0; i < 3; i++) (void)rota_turns_take(all[i]);
     assert_ok(rota_wait(write_to(s, s->z, 64), SOON_NS));

@@ -144,7 +144,7 @@ static const place outside[] = {
     {"sched/runtime/shared/shell.c", "rota_opened_now"},
     {"sched/runtime/shared/shell.c", "rota_runtime_take_shell"},
     {"sched/runtime/shared/shell.c", "rota_runtime_note_opened"},
-    {"sched/runtime/state/residency.h", "rota_residency_bit"},
+    {"sched/runtime/memory/residency.h", "rota_residency_bit"},
     {"sched/runtime/life/open.c", "rota_runtime_open"},
     {"sched/runtime/shared/shell.c", "rota_runtime_note_closed"},
     {"sched/runtime/shared/shell.c", "rota_runtime_thread_ends"},

@@ -459,10 +459,11 @@ static void what_failed_is_not_copied_out(void **state) {
 /* Nobody makes an instance on the device; who had asked for one may know before its maker has left it. */
 static void expect_maker_at_rest(const rota_device *device) {
     const uint64_t deadline = rota_deadline_after(20000000000u);
-    while (ra_load_acquire(&device->makings_done) != ra_load_relaxed(&device->makings_asked) &&
+    while (ra_load_acquire(&device->making.done_count) != ra_load_relaxed(&device->making.asked_count) &&
            rota_clock_ns() < deadline)
         rota_nap_until(rota_deadline_after(100000));
-    assert_int_equal(ra_load_acquire(&device->makings_done), ra_load_relaxed(&device->makings_asked));
+    assert_int_equal(ra_load_acquire(&device->making.done_count),
+                     ra_load_relaxed(&device->making.asked_count));
 }
 
 /* The replay needs an instance that there is no memory for, which is found when it is handed over. */

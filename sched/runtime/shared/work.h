@@ -1,16 +1,17 @@
 /* What a submission gives to one queue at once, and what reads, writes and moves are. Data alone. Internal;
  * not installed. */
-#ifndef ROTA_SCHED_RUNTIME_STATE_WORK_H
-#define ROTA_SCHED_RUNTIME_STATE_WORK_H
+#ifndef ROTA_SCHED_RUNTIME_SHARED_WORK_H
+#define ROTA_SCHED_RUNTIME_SHARED_WORK_H
 
 #include <stdatomic.h>
 #include <stdint.h>
 #include "exec/exec.h"
 #include "sched/runtime/shared/point.h"
-#include "sched/runtime/state/device.h"
-#include "sched/runtime/state/residency.h"
+#include "sched/runtime/shared/devices.h"
 
 typedef struct rota_submission rota_submission;
+typedef struct rota_residency rota_residency;
+typedef struct rota_staging rota_staging;
 
 typedef enum rota_work_kind {
     ROTA_WORK_SEGMENT,

@@ -1,16 +1,16 @@
 /* Submissions: the sequencer's records of what is in flight. Data alone. Internal; not installed. */
-#ifndef ROTA_SCHED_RUNTIME_STATE_SUBMISSION_H
-#define ROTA_SCHED_RUNTIME_STATE_SUBMISSION_H
+#ifndef ROTA_SCHED_RUNTIME_SHARED_SUBMISSION_H
+#define ROTA_SCHED_RUNTIME_SHARED_SUBMISSION_H
 
 #include <stdatomic.h>
 #include <stdint.h>
 #include "sched/runtime.h"
-#include "sched/runtime/order/deliver.h"
-#include "sched/runtime/order/hazard.h"
-#include "sched/runtime/state/executable.h"
-#include "sched/runtime/state/job.h"
+#include "sched/runtime/shared/delivery.h"
+#include "sched/runtime/shared/mailboxes.h"
 #include "sched/runtime/state/lane.h"
-#include "sched/runtime/state/work.h"
+#include "sched/runtime/shared/work.h"
+
+typedef struct rota_unwritten rota_unwritten;
 
 /* What the completer did with a submission that has outputs. */
 typedef enum rota_hosted_done {

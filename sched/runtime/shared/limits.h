@@ -1,6 +1,6 @@
 /* How much of what a runtime has at most, and at first. Internal; not installed. */
-#ifndef ROTA_SCHED_RUNTIME_STATE_LIMITS_H
-#define ROTA_SCHED_RUNTIME_STATE_LIMITS_H
+#ifndef ROTA_SCHED_RUNTIME_SHARED_LIMITS_H
+#define ROTA_SCHED_RUNTIME_SHARED_LIMITS_H
 
 #include "exec/exec.h"
 #include "sched/plan/compiled.h"
