@@ -14,7 +14,7 @@
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/shell.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/testing.h"
 #include "sched/trials/trials.h"
 
@@ -41,8 +41,8 @@ static rota_status list_devices(rota_runtime *runtime, listed **out_list, uint32
         free(infos);
         return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory to list devices");
     }
-    for (uint32_t i = 0; i < runtime->driver_count; i++) {
-        const rota_exec_driver *driver = runtime->drivers[i].driver;
+    for (uint32_t i = 0; i < runtime->opening.driver_count; i++) {
+        const rota_exec_driver *driver = runtime->opening.drivers[i].driver;
         uint32_t found = 0;
         rota_status status = driver->enumerate(driver, infos, ROTA_DEVICES_MAX, &found);
         if ((status != ROTA_OK || found == 0) && notes_size) {
@@ -54,7 +54,7 @@ static rota_status list_devices(rota_runtime *runtime, listed **out_list, uint32
         if (found > ROTA_DEVICES_MAX) found = ROTA_DEVICES_MAX;
         for (uint32_t d = 0; d < found; d++) {
             infos[d].struct_size = sizeof *infos;
-            list[count++] = (listed){infos[d], &runtime->drivers[i], d};
+            list[count++] = (listed){infos[d], &runtime->opening.drivers[i], d};
         }
     }
     free(infos);
@@ -96,7 +96,7 @@ static rota_device *find_open(rota_runtime *runtime, const char *id) {
     return NULL;
 }
 
-/* One that was refused and is not lost: it may be tried again. With open_mutex held. */
+/* One that was refused and is not lost: it may be tried again. With opening.mutex held. */
 static rota_device *find_refused(rota_runtime *runtime, const char *id) {
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) {
@@ -135,7 +135,7 @@ static void link(rota_device *a, rota_device *b) {
 /* Finds out with which open device the new one, not visible yet, shares memory. */
 static void share(rota_device *device) {
     rota_runtime *runtime = device->runtime;
-    if (runtime->apart || runtime->touch)
+    if (runtime->opening.apart || runtime->opening.touch)
         return; /* in touch mode nothing is computed that could be compared */
     const uint64_t patience_ns = trial_patience(runtime);
     for (uint32_t d = 0; d < device->index; d++) {
@@ -165,7 +165,7 @@ static rota_status try_device(rota_device *device, rota_device **out_device) {
     rota_runtime *runtime = device->runtime;
     rota_status status = ROTA_OK;
     /* In touch mode a Vulkan device computes nothing that could be checked. */
-    if (!(runtime->touch && device->info.kind == ROTA_EXEC_VK))
+    if (!(runtime->opening.touch && device->info.kind == ROTA_EXEC_VK))
         status = rota_trial_smoke(device, 0, trial_patience(runtime));
     if (status != ROTA_OK) {
         char text[ROTA_ERROR_MESSAGE_MAX];
@@ -191,7 +191,7 @@ static rota_status open_listed(rota_runtime *runtime, const listed *entry, rota_
     return try_device(device, out_device);
 }
 
-/* Opens the device of this id; with open_mutex held. */
+/* Opens the device of this id; with opening.mutex held. */
 static rota_status open_by_id(rota_runtime *runtime, const listed *list, uint32_t count, const char *id,
                               const char *notes, rota_device **out_device) {
     *out_device = find_open(runtime, id);
@@ -223,13 +223,13 @@ static rota_status open_best(rota_runtime *runtime, const listed *list, uint32_t
             rota_status status = open_by_id(runtime, list, count, list[i].info.id, notes, out_device);
             if (status == ROTA_OK) {
                 /* Once: others may be reading it. */
-                if (ra_load_relaxed(&runtime->is_chosen)) return ROTA_OK;
-                (void)snprintf(runtime->choice, sizeof runtime->choice,
+                if (ra_load_relaxed(&runtime->opening.is_chosen)) return ROTA_OK;
+                (void)snprintf(runtime->opening.choice, sizeof runtime->opening.choice,
                                "chose '%s' (%.200s), %s that passed its smoke test%s%s%s%.250s",
                                list[i].info.id, list[i].info.name, names[c], refused[0] ? "; not used: " : "",
                                refused, c > 0 && !refused[0] && notes[0] ? "; no GPU: " : "",
                                c > 0 && !refused[0] ? notes : "");
-                ra_store_release(&runtime->is_chosen, 1); /* with rota_device_choice */
+                ra_store_release(&runtime->opening.is_chosen, 1); /* with rota_device_choice */
                 return ROTA_OK;
             }
             size_t used = strlen(refused);
@@ -249,7 +249,7 @@ rota_status rota_device_open(rota_runtime *runtime, const char *id, rota_device 
         *out_device = find_open(runtime, id);
         if (*out_device) return ROTA_OK;
     }
-    (void)pthread_mutex_lock(&runtime->open_mutex);
+    (void)pthread_mutex_lock(&runtime->opening.mutex);
     listed *list;
     uint32_t count;
     char notes[512];
@@ -259,12 +259,13 @@ rota_status rota_device_open(rota_runtime *runtime, const char *id, rota_device 
                       : open_by_id(runtime, list, count, id, notes, out_device);
     if (status != ROTA_OK) *out_device = NULL;
     free(list);
-    (void)pthread_mutex_unlock(&runtime->open_mutex);
+    (void)pthread_mutex_unlock(&runtime->opening.mutex);
     return status;
 }
 
 const char *rota_device_choice(const rota_runtime *runtime) {
-    return runtime && ra_load_acquire(&runtime->is_chosen) ? runtime->choice : ""; /* with open_best */
+    return runtime && ra_load_acquire(&runtime->opening.is_chosen) ? runtime->opening.choice
+                                                                   : ""; /* with open_best */
 }
 
 rota_status rota_device_smoke(rota_device *device, uint64_t idle_ns) {
@@ -275,6 +276,6 @@ rota_status rota_device_smoke(rota_device *device, uint64_t idle_ns) {
 
 rota_status rota_runtime_set_apart(rota_runtime *runtime, bool apart) {
     ROTA_TRY(rota_runtime_check(runtime));
-    runtime->apart = apart;
+    runtime->opening.apart = apart;
     return ROTA_OK;
 }

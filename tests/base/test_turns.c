@@ -11,7 +11,7 @@
 #include "base/turns.h"
 #include "graph/buffer_internal.h"
 #include "sched/plan.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 #define MS 1000000ull
 static _Atomic uint32_t never;

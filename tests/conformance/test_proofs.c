@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include "sched/plan/compiled.h"
 #include "sched/runtime/shared/devices.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "tests/adversary/adversary.h"
 #include "tests/conformance/conformance.h"
 

@@ -12,7 +12,7 @@
 #include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/timeline.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 enum { LANES = 4, PRODUCERS = 3, WORDS_MAX = 5 };
 
@@ -171,34 +171,34 @@ static void begin_with(unsigned count, unsigned records) {
     producers = count;
     words_each = 2;
     for (unsigned p = 0; p < PRODUCERS; p++) expected[p] = records;
-    runtime.lane_blocks[0] = (rota_lane_block){lanes, stores};
-    runtime.sequence_first = runtime.sequence_base = ROTA_CHUNK_CELLS - 1;
+    runtime.lanes.blocks[0] = (rota_lane_block){lanes, stores};
+    runtime.shell.sequence_first = runtime.shell.sequence_base = ROTA_CHUNK_CELLS - 1;
     runtime.options.staging_idle_ns = UINT64_MAX / 2;
-    runtime.idle_looked_ns = 0;
-    runtime.rounds = 0;
-    runtime.free_chunks = NULL;
-    runtime.chunk_slabs = NULL;
+    runtime.sequencer->idle_looked_ns = 0;
+    runtime.sequencer->rounds = 0;
+    runtime.lanes.chunks.free_chunks = NULL;
+    runtime.lanes.chunks.slabs = NULL;
     ra_store_relaxed(&runtime.generation, 1);
-    ra_store_relaxed(&runtime.lanes_ready, LANES);
-    ra_store_relaxed(&runtime.lanes_free, 0);
-    ra_store_relaxed(&runtime.lane_high, 0);
-    ra_store_relaxed(&runtime.stamp, 0);
-    ra_store_relaxed(&runtime.provision_wanted, 0);
-    ra_store_relaxed(&runtime.spin_ns, 0);
-    ra_store_relaxed(&runtime.sequencer_interest, 0);
-    ra_store_relaxed(&runtime.sequencer_sleeper.asleep, 0);
+    ra_store_relaxed(&runtime.lanes.ready, LANES);
+    ra_store_relaxed(&runtime.shell.lanes_free, 0);
+    ra_store_relaxed(&runtime.lanes.high, 0);
+    ra_store_relaxed(&runtime.lanes.stamp, 0);
+    ra_store_relaxed(&runtime.lanes.provision_wanted, 0);
+    ra_store_relaxed(&runtime.stats.spin_ns, 0);
+    ra_store_relaxed(&runtime.sequencing.interest, 0);
+    ra_store_relaxed(&runtime.sequencing.sleeper.asleep, 0);
     static _Atomic uint32_t next[LANES];
     memset((void *)next, 0, sizeof next);
-    ra_store_relaxed(&runtime.lane_next[0], next);
+    ra_store_relaxed(&runtime.shell.lane_next[0], next);
     explore_name(lanes, sizeof lanes, "lanes");
     explore_name(stores, sizeof stores, "stores");
     explore_name(returned, sizeof returned, "returned");
     explore_name(next, sizeof next, "lane_next");
-    explore_name(&runtime.stamp, 8, "stamp");
-    explore_name(&runtime.lanes_free, 8, "lanes_free");
-    explore_name(&runtime.lane_high, 4, "lane_high");
-    explore_name(&runtime.provision_wanted, 4, "provision_wanted");
-    explore_name(&runtime.sequencer_sleeper, 4, "asleep");
+    explore_name(&runtime.lanes.stamp, 8, "stamp");
+    explore_name(&runtime.shell.lanes_free, 8, "lanes_free");
+    explore_name(&runtime.lanes.high, 4, "lane_high");
+    explore_name(&runtime.lanes.provision_wanted, 4, "provision_wanted");
+    explore_name(&runtime.sequencing.sleeper, 4, "asleep");
 }
 
 static void begin_once(void) {
@@ -240,7 +240,7 @@ static void begin_at_end(void) {
         submit(0, i);
         if (i < 5) take_one();
     }
-    ra_store_relaxed(&runtime.provision_wanted, 0);
+    ra_store_relaxed(&runtime.lanes.provision_wanted, 0);
 }
 
 /* One has submitted before. */
@@ -251,7 +251,7 @@ static void begin_ahead(void) {
     for (preparing = 0; preparing < 2; preparing++) (void)rota_lane_of_thread(&runtime, &index);
     preparing = 1;
     submit(1, 0);
-    ra_store_relaxed(&runtime.provision_wanted, 0);
+    ra_store_relaxed(&runtime.lanes.provision_wanted, 0);
 }
 
 /* Two lanes were given back. */

@@ -11,7 +11,7 @@
 #include "sched/runtime/sequencer/submission_pool.h"
 #include "sched/runtime/shared/released.h"
 #include "sched/runtime/shared/shell.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/submitter/gate.h"
 #include "sched/runtime/submitter/ring.h"
 

@@ -27,7 +27,7 @@
 #include "sched/runtime/shared/progress.h"
 #include "sched/runtime/shared/shell.h"
 #include "sched/runtime/shared/timeline.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/submitter/ring.h"
 
 enum { TICKETS = 6, QUEUES = 2 };
@@ -121,13 +121,13 @@ static void let_go(rota_submission *submission) {
         forget(submission);
         return;
     }
-    submission->next = runtime.pinned;
-    runtime.pinned = submission;
+    submission->next = runtime.sequencer->pool->pinned;
+    runtime.sequencer->pool->pinned = submission;
 }
 
 void rota_sequence_reap(rota_runtime *of, bool all) {
     (void)all;
-    for (rota_submission **link = &of->pinned; *link;) {
+    for (rota_submission **link = &of->sequencer->pool->pinned; *link;) {
         rota_submission *submission = *link;
         if (rota_submission_unpublish(submission)) {
             *link = submission->next;
@@ -156,7 +156,7 @@ void rota_sequence_record(rota_runtime *of, rota_lane *from, uint32_t index, con
     rota_cell *cell = &chunk->cells[record->sequence % ROTA_CHUNK_CELLS];
     const unsigned i = (unsigned)(record->sequence - FIRST);
     rota_submission *submission = &submissions[i];
-    const uint64_t number = ++of->next_number;
+    const uint64_t number = ++of->sequencer->next_number;
     made++;
     ra_store_release(&cell->number, number);
     submission->next = NULL;
@@ -233,19 +233,19 @@ static void deliver_first(void) {
     wait_until_given(1);
     rota_submission *submission = by_value[1];
     while (ra_load_seq_cst(&timelines[0].completed) < 1) {
-        rota_sleeper_prepare(&runtime.completer_sleeper);
-        ra_store_seq_cst(&runtime.completer_interest, 1);
+        rota_sleeper_prepare(&runtime.completing.sleeper);
+        ra_store_seq_cst(&runtime.completing.interest, 1);
         if (ra_load_seq_cst(&timelines[0].completed) < 1)
-            rota_sleeper_wait(&runtime.completer_sleeper, UINT64_MAX);
+            rota_sleeper_wait(&runtime.completing.sleeper, UINT64_MAX);
         else
-            rota_sleeper_cancel(&runtime.completer_sleeper);
-        ra_store_relaxed(&runtime.completer_interest, 0);
+            rota_sleeper_cancel(&runtime.completing.sleeper);
+        ra_store_relaxed(&runtime.completing.interest, 0);
     }
     if (!fates[0].fails) results[0] = 1;
     (void)ra_fetch_or_seq_cst(&submission->cell->state, (uint32_t)ROTA_CELL_DONE);
     ra_store_seq_cst(&submission->hosted_done, ROTA_HOSTED_COPIED);
-    if (ra_load_seq_cst(&runtime.sequencer_interest)) rota_sleeper_wake(&runtime.sequencer_sleeper);
-    rota_wait_table_wake(&runtime.hosted_waiters, 1);
+    if (ra_load_seq_cst(&runtime.sequencing.interest)) rota_sleeper_wake(&runtime.sequencing.sleeper);
+    rota_wait_table_wake(&runtime.completing.hosted_waiters, 1);
 }
 
 /* ---- Who submits ---- */
@@ -367,8 +367,8 @@ static void wait_in_vain(void) {
 /* What is none of the ticket's. */
 static void others_get_on(void) {
     for (unsigned i = 1; i <= 6; i++) {
-        (void)ra_fetch_add_relaxed(&runtime.stat_submissions, 1);
-        (void)ra_fetch_add_relaxed(&runtime.delivered, 1);
+        (void)ra_fetch_add_relaxed(&runtime.stats.submissions, 1);
+        (void)ra_fetch_add_relaxed(&runtime.completing.delivered, 1);
         rota_device_publish(&device, 1, i);
         nap(TIMEOUT_NS / 2);
     }
@@ -419,8 +419,8 @@ static void prepare(unsigned producer) {
         memset((void *)&timelines[q], 0, sizeof timelines[q]);
         timelines[q].chain = chain;
     }
-    memset((void *)&runtime.hosted_waiters, 0, sizeof runtime.hosted_waiters);
-    memset((void *)&runtime.poison_mutex, 0, sizeof runtime.poison_mutex);
+    memset((void *)&runtime.completing.hosted_waiters, 0, sizeof runtime.completing.hosted_waiters);
+    memset((void *)&runtime.failed.mutex, 0, sizeof runtime.failed.mutex);
     lanes_forget_threads();
     preparing = producer;
     may_stop = has_stopped = false;
@@ -434,35 +434,35 @@ static void prepare(unsigned producer) {
     ra_store_relaxed(&runtime.device_count, 1);
     static rota_lane_block block;
     block = (rota_lane_block){&lane, &store};
-    runtime.lane_blocks[0] = block;
-    runtime.sequence_first = runtime.sequence_base = FIRST - 1;
+    runtime.lanes.blocks[0] = block;
+    runtime.shell.sequence_first = runtime.shell.sequence_base = FIRST - 1;
     runtime.options.staging_idle_ns = UINT64_MAX / 2;
     runtime.options.timeout_ns = TIMEOUT_NS;
-    runtime.idle_looked_ns = 0;
-    runtime.rounds = 0;
-    runtime.next_number = 0;
-    runtime.free_chunks = NULL;
-    runtime.chunk_slabs = NULL;
-    runtime.pinned = NULL;
+    runtime.sequencer->idle_looked_ns = 0;
+    runtime.sequencer->rounds = 0;
+    runtime.sequencer->next_number = 0;
+    runtime.lanes.chunks.free_chunks = NULL;
+    runtime.lanes.chunks.slabs = NULL;
+    runtime.sequencer->pool->pinned = NULL;
     static _Atomic uint32_t next[2];
-    ra_store_relaxed(&runtime.lane_next[0], next);
+    ra_store_relaxed(&runtime.shell.lane_next[0], next);
     ra_store_relaxed(&runtime.generation, 1);
-    ra_store_relaxed(&runtime.lanes_ready, 1);
-    ra_store_relaxed(&runtime.lanes_free, 0);
-    ra_store_relaxed(&runtime.lane_high, 0);
-    ra_store_relaxed(&runtime.stamp, 0);
-    ra_store_relaxed(&runtime.spin_ns, 0);
-    ra_store_relaxed(&runtime.delivered, 0);
-    ra_store_relaxed(&runtime.stat_submissions, 0);
-    ra_store_relaxed(&runtime.stat_failed, 0);
-    ra_store_relaxed(&runtime.sequencer_interest, 0);
-    ra_store_relaxed(&runtime.completer_interest, 0);
-    ra_store_relaxed(&runtime.sequencer_sleeper.asleep, 0);
-    ra_store_relaxed(&runtime.completer_sleeper.asleep, 0);
+    ra_store_relaxed(&runtime.lanes.ready, 1);
+    ra_store_relaxed(&runtime.shell.lanes_free, 0);
+    ra_store_relaxed(&runtime.lanes.high, 0);
+    ra_store_relaxed(&runtime.lanes.stamp, 0);
+    ra_store_relaxed(&runtime.stats.spin_ns, 0);
+    ra_store_relaxed(&runtime.completing.delivered, 0);
+    ra_store_relaxed(&runtime.stats.submissions, 0);
+    ra_store_relaxed(&runtime.stats.failed, 0);
+    ra_store_relaxed(&runtime.sequencing.interest, 0);
+    ra_store_relaxed(&runtime.completing.interest, 0);
+    ra_store_relaxed(&runtime.sequencing.sleeper.asleep, 0);
+    ra_store_relaxed(&runtime.completing.sleeper.asleep, 0);
     ra_store_relaxed(&given, 0);
     uint32_t index;
     (void)rota_lane_of_thread(&runtime, &index);
-    ra_store_relaxed(&runtime.provision_wanted, 0);
+    ra_store_relaxed(&runtime.lanes.provision_wanted, 0);
     explore_name(&lane, sizeof lane, "lane");
     explore_name(&store, sizeof store, "store");
     explore_name(timelines, sizeof timelines, "timelines");
@@ -530,7 +530,7 @@ static void begin_old(bool first_fails, bool last_fails) {
         end_value(i + 1);
     }
     (void)publish();
-    ra_store_relaxed(&runtime.provision_wanted, 0);
+    ra_store_relaxed(&runtime.lanes.provision_wanted, 0);
 }
 static void begin_old_fails(void) {
     begin_old(true, false);
@@ -552,7 +552,7 @@ static void begin_ending(void) {
         take_one();
     }
     (void)publish();
-    ra_store_relaxed(&runtime.provision_wanted, 0);
+    ra_store_relaxed(&runtime.lanes.provision_wanted, 0);
 }
 
 static void begin_runs(void) {

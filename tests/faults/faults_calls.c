@@ -18,7 +18,7 @@
 #include "exec/vk/vk_loader.h"
 #include "graph/buffer_internal.h"
 #include "sched/runtime/shared/marks.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 /* ---- Points ---- */
 

@@ -6,7 +6,7 @@
 #include <time.h>
 #include "base/clock.h"
 #include "sched/runtime/shared/mailboxes.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "tests/kit/support.h"
 
 static inline void test_sequenced(rota_ticket ticket) {

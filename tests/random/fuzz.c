@@ -10,7 +10,7 @@
 #include "sched/plan/compiled.h"
 #include "sched/runtime.h"
 #include "sched/runtime/memory/import.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/testing.h"
 #include "tests/adversary/adversary.h"
 #include "tests/exec/cuda/cuda_stub.h"

@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "graph/buffer_internal.h"
 #include "sched/runtime/shared/loss.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "tests/adversary/adversary.h"
 #include "tests/adversary/adversary_internal.h"
 #include "tests/kit/random.h"

@@ -7,7 +7,7 @@ set -euo pipefail
 script=$(realpath "$0")
 cd "${1:-$(dirname "$0")/../..}"
 
-outside="sched/runtime/state sched sched/plan exec graph base" # what each room of the runtime may include
+outside="sched sched/plan exec graph base" # what each room of the runtime may include
 declare -A allowed=(
   [base]="base"
   [graph]="graph base"
@@ -18,8 +18,6 @@ declare -A allowed=(
   [exec/cuda]="exec/cuda exec/common exec graph base cuda"
     [sched]="sched sched/plan exec graph base"
   [sched/plan]="sched/plan sched/plan.h sched/rewrite.h sched/runtime.h exec graph base"
-  # Data alone: of the rooms it includes the types that it holds by value.
-  [sched/runtime/state]="sched/runtime/order sched/runtime/memory sched/runtime/shared $outside"
   [sched/runtime/shared]="sched/runtime/shared $outside"
   [sched/runtime/memory]="sched/runtime/memory sched/runtime/shared $outside"
   [sched/runtime/plans]="sched/runtime/plans sched/runtime/memory sched/runtime/shared $outside"

@@ -14,7 +14,7 @@ static rota_status promise(const rota_host_read *read, rota_room_wait *w) {
     if (runtime->options.memory_limit_bytes == 0) return ROTA_OK;
     rota_promised wanted = {runtime, read->size};
     if (read->data) {
-        rota_turns *turns = &runtime->promise_turns;
+        rota_turns *turns = &runtime->budget.promise_turns;
         if ((rota_turns_are_none(turns) || (rota_promise_is_free(&wanted, ra_load_relaxed(&turns->wanted)) &&
                                             rota_turns_lapse(turns, rota_clock_ns()))) &&
             rota_staging_promise(runtime, read->size))

@@ -141,7 +141,7 @@ rota_status rota_room_take(rota_room_wait *w, const rota_room *r, rota_room_plac
 static rota_taking take_promise(void *user, bool may) {
     const rota_promised *p = user;
     if (!may || !rota_staging_promise(p->runtime, p->size)) return ROTA_NOT_YET;
-    ra_store_relaxed(&p->runtime->promise_turns.wanted, 0); /* it has it, should it be stopped now */
+    ra_store_relaxed(&p->runtime->budget.promise_turns.wanted, 0); /* it has it, should it be stopped now */
     return ROTA_TAKEN;
 }
 bool rota_promise_is_free(void *user, uint64_t wanted) {
@@ -149,7 +149,7 @@ bool rota_promise_is_free(void *user, uint64_t wanted) {
     return rota_staging_may_promise(p->runtime, wanted);
 }
 rota_room rota_promise_room(rota_promised *p, rota_device *device) {
-    return (rota_room){&p->runtime->promise_turns,
+    return (rota_room){&p->runtime->budget.promise_turns,
                        ROTA_NO_STAGING,
                        device,
                        true,

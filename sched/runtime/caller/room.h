@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include "base/turns.h"
 #include "sched/runtime/shared/progress.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 typedef struct rota_residency rota_residency;
 

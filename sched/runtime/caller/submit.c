@@ -10,7 +10,7 @@
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/progress.h"
 #include "sched/runtime/shared/shell.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 /* Whether the device has so much unfinished that more would only pile up. What waits on sidings keeps its own
  * plan from more, and no other. */

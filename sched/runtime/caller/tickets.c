@@ -17,7 +17,7 @@
 #include "sched/runtime/shared/text.h"
 #include "sched/runtime/shared/ticket_state.h"
 #include "sched/runtime/shared/timeline.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 #define WAIT_SPIN_NS 10000u
 
@@ -42,7 +42,7 @@ rota_status rota_ticket_number(rota_ticket ticket, uint64_t *out_number) {
     rota_cell_view view;
     ROTA_TRY(rota_ticket_view(ticket, &view, NULL));
     /* Of some that are older the number may be left: which ones, nobody could say. */
-    const rota_lane *lane = rota_lane_at(ticket.runtime, rota_ticket_lane(ticket.id));
+    const rota_lane *lane = rota_lane_at(&ticket.runtime->lanes, rota_ticket_lane(ticket.id));
     if (view.old || ra_load_relaxed(&lane->sequence) - rota_ticket_sequence(ticket.id) >= ROTA_TICKET_HISTORY)
         return rota_fail(ROTA_NOT_FOUND, "the numbers of a thread's last %d submissions are kept",
                          ROTA_TICKET_HISTORY);
@@ -148,7 +148,7 @@ static void sleep_once(waiting *wait, uint64_t deadline_ns) {
         rota_wait_table_sleep(&rota_runtime_timeline(runtime, view.point)->waiters,
                               rota_point_value(view.point), point_is_over, wait, deadline_ns);
     else
-        rota_wait_table_sleep(&runtime->hosted_waiters, 1, wait_is_over, wait, deadline_ns);
+        rota_wait_table_sleep(&runtime->completing.hosted_waiters, 1, wait_is_over, wait, deadline_ns);
 }
 
 /* What a delivery comes after, beside its own works. */
@@ -173,7 +173,7 @@ static uint64_t last_progress(waiting *wait) {
     if (!wait->is_sequenced) {
         rota_cell_view view;
         rota_cell *cell;
-        const uint64_t sequenced = ra_load_relaxed(&runtime->stat_submissions);
+        const uint64_t sequenced = ra_load_relaxed(&runtime->stats.submissions);
         if (sequenced != wait->sequenced) wait->progress.since_ns = rota_clock_ns();
         wait->sequenced = sequenced;
         if (rota_ticket_view(wait->ticket, &view, &cell) == ROTA_OK && !view.old &&
@@ -184,7 +184,7 @@ static uint64_t last_progress(waiting *wait) {
         }
     }
     (void)rota_progress_look(&wait->progress);
-    const uint64_t delivered = ra_load_relaxed(&runtime->delivered);
+    const uint64_t delivered = ra_load_relaxed(&runtime->completing.delivered);
     if (wait->is_hosted && wait->progress.count == 0 && delivered != wait->delivered)
         wait->progress.since_ns = rota_clock_ns();
     wait->delivered = delivered;
@@ -201,7 +201,7 @@ static rota_status wait_until(rota_ticket ticket, bool (*done)(rota_ticket), uin
     waiting wait; /* its list of what is watched begins empty */
     wait.ticket = ticket;
     wait.done = done;
-    wait.lane = rota_lane_at(runtime, rota_ticket_lane(ticket.id));
+    wait.lane = rota_lane_at(&runtime->lanes, rota_ticket_lane(ticket.id));
     wait.is_sequenced = wait.is_hosted = false;
     const uint64_t asked = runtime->options.spin_ns;
     uint64_t spin = asked > WAIT_SPIN_NS ? asked : WAIT_SPIN_NS;
@@ -212,8 +212,8 @@ static rota_status wait_until(rota_ticket ticket, bool (*done)(rota_ticket), uin
     }
     rota_progress_begin(&wait.progress, runtime);
     wait.progress.since_ns = start;
-    wait.sequenced = ra_load_relaxed(&runtime->stat_submissions);
-    wait.delivered = ra_load_relaxed(&runtime->delivered);
+    wait.sequenced = ra_load_relaxed(&runtime->stats.submissions);
+    wait.delivered = ra_load_relaxed(&runtime->completing.delivered);
     for (;;) {
         uint64_t from = from_progress ? last_progress(&wait) : start;
         uint64_t deadline = timeout_ns > UINT64_MAX - from ? UINT64_MAX : from + timeout_ns;

@@ -7,22 +7,23 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "sched/runtime/completer/callbacks.h"
+#include "sched/runtime/completer/completer.h"
 #include "sched/runtime/shared/ticket_state.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 #define LONG_NS 1000000000u
 
 bool rota_callbacks_watch(rota_runtime *runtime) {
-    rota_assert_owner(&runtime->completer_owner);
+    rota_assert_owner(&runtime->completing.owner);
     /* Acquire: the two others are this callback's, or a later one's, which then shows below. */
-    const uint64_t since = ra_load_acquire(&runtime->call_since_ns);
-    if (since == 0) return !rota_stack_seems_empty_upmc(&runtime->calls);
+    const uint64_t since = ra_load_acquire(&runtime->callbacks.since_ns);
+    if (since == 0) return !rota_stack_seems_empty_upmc(&runtime->callbacks.calls);
     const uint64_t now = rota_clock_ns();
-    if (now - since < LONG_NS || runtime->call_named_ns == since) return true;
-    const uintptr_t fn = ra_load_acquire(&runtime->call_fn);
-    const uint64_t number = ra_load_acquire(&runtime->call_number);
-    if (ra_load_acquire(&runtime->call_since_ns) != since) return true;
-    runtime->call_named_ns = since;
+    if (now - since < LONG_NS || runtime->completer->call_named_ns == since) return true;
+    const uintptr_t fn = ra_load_acquire(&runtime->callbacks.fn);
+    const uint64_t number = ra_load_acquire(&runtime->callbacks.number);
+    if (ra_load_acquire(&runtime->callbacks.since_ns) != since) return true;
+    runtime->completer->call_named_ns = since;
     rota_log_write(
         &runtime->options.log, ROTA_LOG_WARNING,
         "the callback 0x%llx of submission %llu has run for %.3f s: callbacks of other tickets wait for it",
@@ -34,18 +35,18 @@ static void call(rota_runtime *runtime, rota_job *job) {
     uint64_t number = 0;
     (void)rota_ticket_point(job->u.watch.ticket, &number); /* 0: it is no longer known */
     /* Each releases that the callback before has ended to the loads in rota_callbacks_watch. */
-    ra_store_release(&runtime->call_number, number);
-    ra_store_release(&runtime->call_fn, (uintptr_t)job->u.watch.fn);
-    ra_store_release(&runtime->call_since_ns, rota_clock_ns());
+    ra_store_release(&runtime->callbacks.number, number);
+    ra_store_release(&runtime->callbacks.fn, (uintptr_t)job->u.watch.fn);
+    ra_store_release(&runtime->callbacks.since_ns, rota_clock_ns());
     job->u.watch.fn(job->u.watch.user, job->u.watch.status, job->u.watch.message ? job->u.watch.message : "");
-    ra_store_release(&runtime->call_since_ns, 0);
+    ra_store_release(&runtime->callbacks.since_ns, 0);
     free(job->u.watch.message);
     free(job);
 }
 
 static void call_all(rota_runtime *runtime) {
     /* With rota_callbacks_push. */
-    rota_stack_entry *entry = rota_stack_turned(rota_stack_take_upmc(&runtime->calls));
+    rota_stack_entry *entry = rota_stack_turned(rota_stack_take_upmc(&runtime->callbacks.calls));
     while (entry) {
         rota_job *job = ROTA_STACK_OBJECT(entry, rota_job, entry);
         entry = entry->next;
@@ -56,15 +57,15 @@ static void call_all(rota_runtime *runtime) {
 void *rota_callbacks_main(void *user) {
     rota_runtime *runtime = user;
     /* Acquire: the order to stop comes after the completer's end, and so after its last push. */
-    while (!ra_load_acquire(&runtime->caller_stop)) {
+    while (!ra_load_acquire(&runtime->callbacks.stop)) {
         call_all(runtime);
-        rota_sleeper_prepare(&runtime->caller_sleeper);
-        if (!rota_stack_is_empty_upmc(&runtime->calls) || ra_load_seq_cst(&runtime->caller_stop))
-            rota_sleeper_cancel(&runtime->caller_sleeper);
+        rota_sleeper_prepare(&runtime->callbacks.sleeper);
+        if (!rota_stack_is_empty_upmc(&runtime->callbacks.calls) || ra_load_seq_cst(&runtime->callbacks.stop))
+            rota_sleeper_cancel(&runtime->callbacks.sleeper);
         else
-            rota_sleeper_wait(&runtime->caller_sleeper, rota_deadline_after(1000000000u));
+            rota_sleeper_wait(&runtime->callbacks.sleeper, rota_deadline_after(1000000000u));
     }
     call_all(runtime);
-    ra_store_release(&runtime->caller_ended, 1); /* with rota_runtime_close */
+    ra_store_release(&runtime->callbacks.thread_ended, 1); /* with rota_runtime_close */
     return NULL;
 }

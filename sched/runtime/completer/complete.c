@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "sched/runtime/completer/callbacks.h"
 #include "sched/runtime/completer/complete.h"
+#include "sched/runtime/completer/completer.h"
 #include "sched/runtime/completer/rescue.h"
 #include "sched/runtime/kinds/read.h"
 #include "sched/runtime/plans/executable.h"
@@ -31,32 +32,18 @@
 #include "sched/runtime/shared/shell.h"
 #include "sched/runtime/shared/ticket_state.h"
 #include "sched/runtime/shared/timeline.h"
-#include "sched/runtime/state/runtime.h"
-
-/* The thread's own. */
-typedef struct rota_completion {
-    rota_runtime *runtime;
-    uint64_t arrivals;
-    rota_job *unsequenced; /* watches of tickets that have no point yet */
-    rota_job *ending;      /* watches of tickets whose value was reached and that are not over: a treap */
-    rota_job *late;        /* watches of tickets whose device is lost and that are not over */
-    uint64_t ended_apart;  /* the runtime's, and the sum of lost timelines, when those were looked at */
-    uint64_t lost_progress;
-    rota_job *due;    /* deliveries whose turn has just come */
-    uint64_t waiting; /* deliveries before their turn */
-    rota_job *heaps[ROTA_DEVICES_MAX * ROTA_EXEC_QUEUES_MAX];
-} completion;
+#include "sched/runtime/shared/runtime.h"
 
 rota_status rota_completer_create(rota_runtime *runtime) {
-    runtime->completion = calloc(1, sizeof *runtime->completion);
-    if (!runtime->completion) return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory for the completer");
-    runtime->completion->runtime = runtime;
+    runtime->completer = calloc(1, sizeof *runtime->completer);
+    if (!runtime->completer) return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory for the completer");
+    runtime->completer->runtime = runtime;
     return ROTA_OK;
 }
 
 void rota_completer_free(rota_runtime *runtime) {
-    free(runtime->completion);
-    runtime->completion = NULL;
+    free(runtime->completer);
+    runtime->completer = NULL;
 }
 
 /* ---- Jobs by value: a pairing heap a timeline ---- */
@@ -99,11 +86,11 @@ static rota_job *without_first(rota_job *heap) {
     return whole;
 }
 
-static rota_job **heap_of(completion *c, uint64_t point) {
+static rota_job **heap_of(rota_completer *c, uint64_t point) {
     return &c->heaps[rota_point_device(point) * ROTA_EXEC_QUEUES_MAX + rota_point_queue(point)];
 }
 
-static void put(completion *c, rota_job *job, uint64_t point) {
+static void put(rota_completer *c, rota_job *job, uint64_t point) {
     job->value = rota_point_value(point);
     job->arrival = ++c->arrivals;
     job->child = job->sibling = NULL;
@@ -141,7 +128,7 @@ static rota_job *merge(rota_job *left, rota_job *right) {
     return right;
 }
 
-static void put_ending(completion *c, rota_job *job, uint64_t number) {
+static void put_ending(rota_completer *c, rota_job *job, uint64_t number) {
     rota_job *left, *right;
     job->value = number;
     job->child = job->sibling = NULL;
@@ -209,7 +196,7 @@ static void give_staging_back(rota_runtime *runtime, const rota_submission *subm
     rota_run_instance *instance = staging_of(submission);
     if (!instance) return;
     (void)ra_fetch_add_seq_cst(&instance->outputs_copied, 1);
-    rota_wait_table_wake(&runtime->hosted_waiters, 1);
+    rota_wait_table_wake(&runtime->completing.hosted_waiters, 1);
 }
 
 /* So that nobody who wants the instance waits for what this delivery waits for. Without memory they do. */
@@ -234,7 +221,7 @@ static uint64_t unpassed_of(rota_runtime *runtime, const rota_delivery *delivery
 }
 
 /* Those whose turn comes after this one. */
-static void end_turn(completion *c, rota_delivery *delivery) {
+static void end_turn(rota_completer *c, rota_delivery *delivery) {
     rota_delivery_wait *wait = delivery->waiters;
     delivery->waiters = NULL;
     delivery->over = delivery->number;
@@ -250,11 +237,11 @@ static void end_turn(completion *c, rota_delivery *delivery) {
     }
 }
 
-static void end_watches(completion *c, uint64_t number);
+static void end_watches(rota_completer *c, uint64_t number);
 
 /* Its turn: delivers the submission, if there is something to deliver, and ends its ticket. Nothing of it may
  * be touched afterwards. */
-static void finish_delivery(completion *c, rota_submission *submission) {
+static void finish_delivery(rota_completer *c, rota_submission *submission) {
     rota_runtime *runtime = c->runtime;
     const bool was_handed_over = submission->final_point != ROTA_POINT_PASSED;
     const uint64_t number = submission->number;
@@ -263,11 +250,11 @@ static void finish_delivery(completion *c, rota_submission *submission) {
     free(submission->aside);
     submission->aside = NULL;
     end_turn(c, &submission->delivery);
-    ra_store_relaxed(&runtime->delivered, ra_load_relaxed(&runtime->delivered) + 1);
+    ra_store_relaxed(&runtime->completing.delivered, ra_load_relaxed(&runtime->completing.delivered) + 1);
     if (submission->is_lost) { /* the caller's memory may be gone; the sequencer fails the ticket */
         ra_store_release(&submission->hosted_done, ROTA_HOSTED_LOST);
-        ra_store_seq_cst(&runtime->lost_pending, 1);
-        rota_sleeper_wake(&runtime->sequencer_sleeper);
+        ra_store_seq_cst(&runtime->sequencing.lost_pending, 1);
+        rota_sleeper_wake(&runtime->sequencing.sleeper);
         return;
     }
     /* seq_cst: with the load in rota_ticket_view, around the sleep of who waits. */
@@ -276,18 +263,18 @@ static void finish_delivery(completion *c, rota_submission *submission) {
         /* Releases the submission to the sequencer, which may recycle it after this. seq_cst, with its
          * interest: it finds this when it looks before it sleeps, or is woken. */
         ra_store_seq_cst(&submission->hosted_done, ROTA_HOSTED_COPIED);
-        if (ra_load_seq_cst(&runtime->sequencer_interest)) rota_sleeper_wake(&runtime->sequencer_sleeper);
+        if (ra_load_seq_cst(&runtime->sequencing.interest)) rota_sleeper_wake(&runtime->sequencing.sleeper);
     } else {
         /* Likewise, to the take in rota_sequence_reap; ordered with the sequencer's sleep flag. */
-        rota_stack_push_upmc(&runtime->ended, &submission->ended);
-        rota_sleeper_wake(&runtime->sequencer_sleeper);
+        rota_stack_push_upmc(&runtime->sequencing.ended, &submission->ended);
+        rota_sleeper_wake(&runtime->sequencing.sleeper);
     }
-    rota_wait_table_wake(&runtime->hosted_waiters, 1);
+    rota_wait_table_wake(&runtime->completing.hosted_waiters, 1);
     end_watches(c, number);
 }
 
 /* Its value was reached, or its device is lost. */
-static void try_delivery(completion *c, rota_submission *submission) {
+static void try_delivery(rota_completer *c, rota_submission *submission) {
     rota_runtime *runtime = c->runtime;
     rota_delivery *delivery = &submission->delivery;
     if (delivery->left != 0) {
@@ -367,7 +354,7 @@ static void end_watch(rota_runtime *runtime, rota_job *job, rota_status status, 
 
 /* Ends it, or lays it where what it waits for finds it. What that is, is asked first: who ends the ticket
  * after this thread saw that it has not ended is this thread itself, later, or says so afterwards. */
-static void sort_in_watch(completion *c, rota_job *job) {
+static void sort_in_watch(rota_completer *c, rota_job *job) {
     rota_runtime *runtime = c->runtime;
     const rota_ticket ticket = job->u.watch.ticket;
     uint64_t number;
@@ -386,7 +373,7 @@ static void sort_in_watch(completion *c, rota_job *job) {
         put(c, job, point);
 }
 
-static void sort_in_tree(completion *c, rota_job *tree) {
+static void sort_in_tree(rota_completer *c, rota_job *tree) {
     while (tree) {
         rota_job *right = tree->sibling;
         sort_in_tree(c, tree->child);
@@ -395,7 +382,7 @@ static void sort_in_tree(completion *c, rota_job *tree) {
     }
 }
 
-static void end_watches(completion *c, uint64_t number) {
+static void end_watches(rota_completer *c, uint64_t number) {
     rota_job *before, *found, *after;
     if (!c->ending) return;
     split(c->ending, number, &before, &found);
@@ -407,7 +394,7 @@ static void end_watches(completion *c, uint64_t number) {
 /* ---- Passes ---- */
 
 /* Its value was reached, or its device is lost. */
-static void try_job(completion *c, rota_job *job) {
+static void try_job(rota_completer *c, rota_job *job) {
     if (job->kind != ROTA_JOB_OUTPUTS)
         sort_in_watch(c, job);
     else if (is_reached(c->runtime, job->u.submission))
@@ -417,7 +404,7 @@ static void try_job(completion *c, rota_job *job) {
 }
 
 /* What each delivery that was finished let go on, until nothing does. */
-static void finish_due(completion *c) {
+static void finish_due(rota_completer *c) {
     while (c->due) {
         rota_job *job = c->due;
         c->due = job->next;
@@ -426,7 +413,7 @@ static void finish_due(completion *c) {
 }
 
 /* To where it waits, or it is over at once. */
-static void sort_in(completion *c, rota_job *job) {
+static void sort_in(rota_completer *c, rota_job *job) {
     if (job->kind != ROTA_JOB_OUTPUTS)
         sort_in_watch(c, job);
     else if (job->u.submission->final_point != ROTA_POINT_PASSED)
@@ -435,9 +422,9 @@ static void sort_in(completion *c, rota_job *job) {
         try_delivery(c, job->u.submission);
 }
 
-static void take_jobs(completion *c) {
+static void take_jobs(rota_completer *c) {
     /* With rota_completer_push. */
-    rota_stack_entry *fresh = rota_stack_turned(rota_stack_take_upmc(&c->runtime->jobs));
+    rota_stack_entry *fresh = rota_stack_turned(rota_stack_take_upmc(&c->runtime->completing.jobs));
     while (fresh) {
         rota_job *job = ROTA_STACK_OBJECT(fresh, rota_job, entry);
         fresh = fresh->next;
@@ -449,7 +436,7 @@ static void take_jobs(completion *c) {
 
 /* What waits for a timeline of the device, as far as that got; of a lost device all, as what becomes of that
  * is not a matter of its timelines alone. */
-static void look_at_device(completion *c, const rota_device *device) {
+static void look_at_device(rota_completer *c, const rota_device *device) {
     rota_runtime *runtime = c->runtime;
     for (uint32_t q = 0; q < runtime->queue_count; q++) {
         rota_job **heap = &c->heaps[device->index * ROTA_EXEC_QUEUES_MAX + q];
@@ -466,14 +453,14 @@ static void look_at_device(completion *c, const rota_device *device) {
 }
 
 /* Takes each of the list and sorts it in anew. */
-static void look_again(completion *c, rota_job **list) {
+static void look_again(rota_completer *c, rota_job **list) {
     rota_job *jobs = *list;
     *list = NULL;
     while (jobs) {
         rota_job *job = jobs;
         jobs = job->next;
         const uint32_t lane = rota_ticket_lane(job->u.watch.ticket.id);
-        (void)ra_load_seq_cst(&rota_lane_at(c->runtime, lane)->head); /* with tell_of_point */
+        (void)ra_load_seq_cst(&rota_lane_at(&c->runtime->lanes, lane)->head); /* with tell_of_point */
         sort_in_watch(c, job);
     }
 }
@@ -490,8 +477,8 @@ static uint64_t progress_of_lost(const rota_runtime *runtime) {
 
 /* Watches that are found by nothing that ends. Before they are asked, both are loaded, seq_cst: whoever
  * changes one of them after that wakes this thread. */
-static void look_at_apart(completion *c) {
-    const uint64_t apart = ra_load_seq_cst(&c->runtime->ended_apart);
+static void look_at_apart(rota_completer *c) {
+    const uint64_t apart = ra_load_seq_cst(&c->runtime->completing.ended_apart);
     const uint64_t progress = c->late ? progress_of_lost(c->runtime) : c->lost_progress;
     if (apart == c->ended_apart && progress == c->lost_progress) return;
     if (apart != c->ended_apart) {
@@ -504,8 +491,8 @@ static void look_at_apart(completion *c) {
     look_again(c, &c->late);
 }
 
-static void pass(completion *c) {
-    rota_assert_owner(&c->runtime->completer_owner);
+static void pass(rota_completer *c) {
+    rota_assert_owner(&c->runtime->completing.owner);
     uint32_t devices = ra_load_acquire(&c->runtime->device_count);
     take_jobs(c);
     look_again(c, &c->unsequenced);
@@ -513,7 +500,7 @@ static void pass(completion *c) {
     look_at_apart(c);
 }
 
-static bool has_pending(const completion *c) {
+static bool has_pending(const rota_completer *c) {
     if (c->unsequenced || c->ending || c->late || c->waiting) return true;
     uint32_t devices = ra_load_acquire(&c->runtime->device_count);
     for (uint32_t d = 0; d < devices; d++)
@@ -523,12 +510,12 @@ static bool has_pending(const completion *c) {
 }
 
 /* Watches of what did not end. Deliveries are left to their submissions. */
-static void give_up(completion *c, rota_job *job) {
+static void give_up(rota_completer *c, rota_job *job) {
     if (job->kind != ROTA_JOB_OUTPUTS)
         end_watch(c->runtime, job, ROTA_TIMEOUT, "the runtime was closed before the submission ended");
 }
 
-static void give_up_all(completion *c, rota_job *jobs) {
+static void give_up_all(rota_completer *c, rota_job *jobs) {
     while (jobs) {
         rota_job *job = jobs;
         jobs = job->next;
@@ -536,7 +523,7 @@ static void give_up_all(completion *c, rota_job *jobs) {
     }
 }
 
-static void give_up_tree(completion *c, rota_job *tree) {
+static void give_up_tree(rota_completer *c, rota_job *tree) {
     while (tree) {
         rota_job *right = tree->sibling;
         give_up_tree(c, tree->child);
@@ -547,29 +534,30 @@ static void give_up_tree(completion *c, rota_job *tree) {
 
 void *rota_completer_main(void *user) {
     rota_runtime *runtime = user;
-    completion *c = runtime->completion;
-    rota_owner_take(&runtime->completer_owner);
-    while (!ra_load_acquire(&runtime->completer_stop)) {
+    rota_completer *c = runtime->completer;
+    rota_owner_take(&runtime->completing.owner);
+    while (!ra_load_acquire(&runtime->completing.stop)) {
         pass(c);
         rota_across_rescue(runtime);
         const bool calls = rota_callbacks_watch(runtime);
-        if (!rota_stack_seems_empty_upmc(&runtime->jobs)) continue;
-        rota_sleeper_prepare(&runtime->completer_sleeper);
+        if (!rota_stack_seems_empty_upmc(&runtime->completing.jobs)) continue;
+        rota_sleeper_prepare(&runtime->completing.sleeper);
         const bool awaits = c->unsequenced != NULL;
         /* With `advanced`: it sees the interest, or the pass below sees the new value. */
         if (has_pending(c)) {
-            ra_store_seq_cst(&runtime->completer_interest, 1);
-            if (awaits) ra_store_seq_cst(&runtime->completer_awaits, 1); /* with tell_of_point */
+            ra_store_seq_cst(&runtime->completing.interest, 1);
+            if (awaits) ra_store_seq_cst(&runtime->completing.awaits, 1); /* with tell_of_point */
             pass(c);
         }
-        if (!rota_stack_is_empty_upmc(&runtime->jobs) || ra_load_seq_cst(&runtime->completer_stop) ||
+        if (!rota_stack_is_empty_upmc(&runtime->completing.jobs) ||
+            ra_load_seq_cst(&runtime->completing.stop) ||
             (c->unsequenced && !awaits)) /* it came with that pass */
-            rota_sleeper_cancel(&runtime->completer_sleeper);
+            rota_sleeper_cancel(&runtime->completing.sleeper);
         else
-            rota_sleeper_wait(&runtime->completer_sleeper,
+            rota_sleeper_wait(&runtime->completing.sleeper,
                               rota_deadline_after(has_pending(c) || calls ? 100000000u : 1000000000u));
-        ra_store_relaxed(&runtime->completer_interest, 0);
-        ra_store_relaxed(&runtime->completer_awaits, 0);
+        ra_store_relaxed(&runtime->completing.interest, 0);
+        ra_store_relaxed(&runtime->completing.awaits, 0);
     }
     /* At the end nothing is in flight any more: tickets have ended, or their device is abandoned. Twice,
      * since a ticket's callback may stand before its outputs. */
@@ -584,8 +572,8 @@ void *rota_completer_main(void *user) {
             give_up(c, job);
         }
     c->unsequenced = c->late = c->ending = NULL;
-    rota_owner_leave(&runtime->completer_owner);
+    rota_owner_leave(&runtime->completing.owner);
     rota_runtime_thread_ends(runtime);
-    ra_store_release(&runtime->completer_ended, 1); /* with rota_runtime_close */
+    ra_store_release(&runtime->completing.thread_ended, 1); /* with rota_runtime_close */
     return NULL;
 }

@@ -2,7 +2,7 @@
 #include "base/atomic.h"
 #include "sched/runtime/completer/rescue.h"
 #include "sched/runtime/shared/loss.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/submitter/gate.h"
 
 static bool is_through(rota_device *device) {
@@ -30,7 +30,7 @@ static void signal_all(rota_device *lost, rota_device *other) {
 }
 
 void rota_across_rescue(rota_runtime *runtime) {
-    rota_assert_owner(&runtime->completer_owner);
+    rota_assert_owner(&runtime->completing.owner);
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) {
         rota_device *lost = runtime->devices[d];

@@ -6,7 +6,7 @@
 #include "exec/exec.h"
 #include "sched/runtime/kinds/sequencing.h"
 #include "sched/runtime/kinds/touch.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/shared/submission.h"
 #include "sched/runtime/shared/work.h"
 
@@ -70,7 +70,7 @@ typedef struct rota_work_row {
      * no more, if it has ended. */
     void (*release)(rota_runtime *runtime, const rota_work *work);
 
-    /* ---- Judges', who hold poison_mutex (touch.h) ---- */
+    /* ---- Judges', who hold failed.mutex (touch.h) ---- */
 
     /* Calls `before` for each place that it reads and `after` for each that it writes, as far as others can
      * see them; either may be NULL. Stops at true. With `before`, marks of what is moved go along with it. */

@@ -14,6 +14,7 @@
 #include "sched/runtime/order/clocks.h"
 #include "sched/runtime/order/deliver.h"
 #include "sched/runtime/order/hazard.h"
+#include "sched/runtime/order/order.h"
 #include "sched/runtime/order/replay.h"
 #include "sched/runtime/order/sidings.h"
 #include "sched/runtime/order/wanted.h"
@@ -26,21 +27,21 @@
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/text.h"
 #include "sched/runtime/shared/timeline.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 #define OUTPUTS_SLICE_NS 50000000u
 
 static void begin_parking(rota_runtime *runtime, rota_submission *submission) {
     _Atomic uint32_t *parked = &submission->plan->run->parked;
     ra_store_relaxed(parked, ra_load_relaxed(parked) + 1);
-    runtime->parked++;
+    runtime->sequencer->parked++;
     submission->parked = true;
 }
 
 static void end_parking(rota_runtime *runtime, rota_submission *submission) {
     _Atomic uint32_t *parked = &submission->plan->run->parked;
     ra_store_relaxed(parked, ra_load_relaxed(parked) - 1);
-    runtime->parked--;
+    runtime->sequencer->parked--;
     submission->parked = false;
 }
 
@@ -110,7 +111,7 @@ static bool check(rota_sequencing *s, uint32_t *moves) {
         s->status = ROTA_DEVICE_LOST;
         return false;
     }
-    for (uint32_t e = 0; ra_load_acquire(&runtime->poison_active) != 0 && e < plan->external_count; e++) {
+    for (uint32_t e = 0; ra_load_acquire(&runtime->failed.active) != 0 && e < plan->external_count; e++) {
         if (!(plan->externals[e].flags & ROTA_EXTERNAL_INCOMING)) continue;
         uint64_t begin;
         rota_residency *residency = rota_submission_external(submission, &plan->externals[e], &begin);
@@ -222,7 +223,7 @@ static void look_ahead(const rota_submission *submission, bool known, uint32_t a
 static bool waits_for_other_parts(const rota_plan *plan, const rota_device *device) {
     /* While something has failed none can: rota_across_is_ready. */
     const uint64_t linked =
-        ra_load_acquire(&device->runtime->poison_active) == 0 ? ra_load_acquire(&device->linked) : 0;
+        ra_load_acquire(&device->runtime->failed.active) == 0 ? ra_load_acquire(&device->linked) : 0;
     for (uint32_t p = 0; p < plan->part_count; p++)
         if (plan->parts[p].device != device && !(linked >> plan->parts[p].device->index & 1u)) return true;
     return false;
@@ -244,7 +245,7 @@ static uint64_t choose_parking(rota_runtime *runtime, const rota_submission *sub
                                bool known, uint32_t arena, rota_ahead *aheads) {
     const rota_plan *plan = submission->plan;
     uint64_t parking = 0;
-    if (!is_late && runtime->parked == 0 && ra_load_relaxed(&runtime->device_count) == 1) return 0;
+    if (!is_late && runtime->sequencer->parked == 0 && ra_load_relaxed(&runtime->device_count) == 1) return 0;
     for (uint32_t p = 0; p < plan->part_count; p++) {
         rota_ahead *ahead = &aheads[p];
         *ahead = (rota_ahead){.device = plan->parts[p].device};
@@ -420,12 +421,12 @@ void rota_kind_plan_note_end(rota_runtime *runtime, const rota_submission *submi
     uint64_t final = submission->final_point;
     uint64_t completed_ns =
         rota_stamps_take(rota_runtime_timeline(runtime, final)->stamps, rota_point_value(final));
-    (void)pthread_mutex_lock(&runtime->times_mutex);
+    (void)pthread_mutex_lock(&runtime->objects.times_mutex);
     run->times = (rota_plan_replay_times){submission->submitted_ns, submission->sequenced_ns,
                                           ra_load_relaxed(&submission->handed_over_ns), completed_ns,
                                           submission->number};
     run->times_instance = submission->instance;
-    (void)pthread_mutex_unlock(&runtime->times_mutex);
+    (void)pthread_mutex_unlock(&runtime->objects.times_mutex);
 }
 
 void rota_kind_plan_uncount(rota_runtime *runtime, rota_submission *submission) {
@@ -434,7 +435,7 @@ void rota_kind_plan_uncount(rota_runtime *runtime, rota_submission *submission) 
 
 /* Its marks are those of memory of its own. */
 void rota_kind_plan_end(rota_runtime *runtime, rota_submission *submission) {
-    if (ra_load_relaxed(&runtime->poison_active)) rota_poison_drop(runtime, submission);
+    if (ra_load_relaxed(&runtime->failed.active)) rota_poison_drop(runtime, submission);
 }
 
 void rota_kind_plan_forget(const rota_submission *submission) {
@@ -447,7 +448,7 @@ static void inputs_taken(rota_runtime *runtime, rota_submission *submission, uin
     if (count == 0 || ra_fetch_sub_acq_rel(&submission->inputs_left, count) != count) return;
     (void)ra_fetch_or_seq_cst(&submission->cell->state,
                               (uint32_t)ROTA_CELL_TAKEN); /* seq_cst: as base/sleep.h argues */
-    rota_wait_table_wake(&runtime->hosted_waiters, 1);
+    rota_wait_table_wake(&runtime->completing.hosted_waiters, 1);
 }
 
 static bool outputs_are_copied(void *user) {
@@ -467,7 +468,7 @@ static rota_status wait_for_outputs(rota_runtime *runtime, rota_submission *subm
         if (now >= deadline || ra_load_acquire(&runtime->stop))
             return rota_fail(ROTA_TIMEOUT, "plan '%s': the outputs of an earlier replay were not taken",
                              submission->plan->name);
-        rota_wait_table_sleep(&runtime->hosted_waiters, 1, outputs_are_copied, submission,
+        rota_wait_table_sleep(&runtime->completing.hosted_waiters, 1, outputs_are_copied, submission,
                               now + OUTPUTS_SLICE_NS);
     }
     return ROTA_OK;

@@ -8,7 +8,7 @@
 #include "sched/runtime/shared/failed_ranges.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/marks.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 static int compare_nodes(const void *a, const void *b) {
     const rota_exec_command *const *left = a, *const *right = b;

@@ -1,10 +1,10 @@
-/* What a segment of a plan touches: as rota_work_row says (kinds.h). With poison_mutex held. Internal; not
+/* What a segment of a plan touches: as rota_work_row says (kinds.h). With failed.mutex held. Internal; not
  * installed. */
 #ifndef ROTA_SCHED_RUNTIME_KINDS_PLAN_TOUCH_H
 #define ROTA_SCHED_RUNTIME_KINDS_PLAN_TOUCH_H
 
 #include "sched/runtime/kinds/touch.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/shared/work.h"
 
 bool rota_segment_touch(rota_runtime *runtime, const rota_work *work, rota_touch_fn before,

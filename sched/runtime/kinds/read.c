@@ -17,7 +17,7 @@
 #include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime/shared/point.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 /* ---- What it holds ---- */
 

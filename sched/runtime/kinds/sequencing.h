@@ -5,7 +5,7 @@
 #include "graph/buffer_internal.h"
 #include "sched/runtime/order/wanted.h"
 #include "sched/runtime/shared/marks.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/memory/staging.h"
 #include "sched/runtime/shared/submission.h"
 

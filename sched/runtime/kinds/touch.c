@@ -8,7 +8,7 @@
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/timeline.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 bool rota_touch_mark_early(rota_runtime *runtime, const rota_work *work, const rota_place *where,
                            uint8_t mode, void *reason) {

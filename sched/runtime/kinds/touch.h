@@ -1,4 +1,4 @@
-/* Places that works touch: which of them failed is asked of failed_ranges.h. With poison_mutex held.
+/* Places that works touch: which of them failed is asked of failed_ranges.h. With failed.mutex held.
  * Internal; not installed. */
 #ifndef ROTA_SCHED_RUNTIME_KINDS_TOUCH_H
 #define ROTA_SCHED_RUNTIME_KINDS_TOUCH_H
@@ -7,7 +7,7 @@
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime/shared/devices.h"
 #include "sched/runtime/memory/residency.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/shared/work.h"
 
 /* `mode`: rota_access_mode. */

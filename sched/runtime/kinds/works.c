@@ -21,7 +21,7 @@
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/timeline.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 /* The host's access to the buffer waits for more than copies: it is counted there until it is over. */
 void rota_keeping_begin(rota_submission *submission, rota_residency *residency, uint64_t bytes) {
@@ -105,7 +105,7 @@ rota_device *rota_residency_holder(rota_runtime *runtime, const rota_residency *
 /* Where one copy of some bytes is good and another is not, only the copying failed: that one counts as not
  * there, and is made again if it is needed. Not before who wrote or moved the bytes last is through. */
 void rota_copies_drop_failed(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end) {
-    if (ra_load_acquire(&runtime->poison_active) == 0 ||
+    if (ra_load_acquire(&runtime->failed.active) == 0 ||
         rota_poison_copies(runtime, residency->buffer, begin, end, ROTA_COPIES_ALL) == 0)
         return;
     if (residency->owner) rota_replay_disown(residency);
@@ -206,7 +206,7 @@ rota_work *rota_work_add_copy(rota_submission *submission, const rota_ahead *ahe
  * it is late. What goes over soon has its own from here on. */
 void rota_work_provide(rota_runtime *runtime, rota_ahead *ahead, uint64_t size, uint32_t flags,
                        rota_staging **out_span) {
-    if (!runtime->is_limited || ahead->late) return;
+    if (!rota_runtime_is_limited(runtime) || ahead->late) return;
     *out_span = rota_staging_take(ahead->device, size, flags);
     if (!*out_span) ahead->late = 2;
 }
@@ -262,8 +262,8 @@ static void move_range(rota_runtime *runtime, rota_wanted *wanted, rota_submissi
     transfer->unwritten_count = rota_hazard_move(runtime, wanted, residency, begin, end, rota_work_point(in),
                                                  to, submission->unwritten + first);
     rota_work_settle(runtime, wanted, in, &ahead);
-    (void)ra_fetch_add_relaxed(&runtime->stat_migrations, 1);
-    (void)ra_fetch_add_relaxed(&runtime->stat_migrated_bytes, end - begin);
+    (void)ra_fetch_add_relaxed(&runtime->stats.migrations, 1);
+    (void)ra_fetch_add_relaxed(&runtime->stats.migrated_bytes, end - begin);
 }
 
 void rota_bytes_bring(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,

@@ -7,7 +7,7 @@
 #include "sched/runtime/order/wanted.h"
 #include "sched/runtime/shared/devices.h"
 #include "sched/runtime/memory/residency.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/memory/staging.h"
 #include "sched/runtime/shared/submission.h"
 #include "sched/runtime/shared/work.h"

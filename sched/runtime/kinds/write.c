@@ -14,7 +14,7 @@
 #include "sched/runtime/order/wanted.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/marks.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 /* ---- What it holds ---- */
 

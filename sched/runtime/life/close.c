@@ -16,6 +16,7 @@
 #include "sched/runtime/order/replay.h"
 #include "sched/runtime/plans/executable.h"
 #include "sched/runtime/reclaimer/reclaimer.h"
+#include "sched/runtime/sequencer/last_use.h"
 #include "sched/runtime/sequencer/sequencer.h"
 #include "sched/runtime/sequencer/submission_pool.h"
 #include "sched/runtime/shared/causes.h"
@@ -28,7 +29,7 @@
 #include "sched/runtime/shared/shell.h"
 #include "sched/runtime/shared/text.h"
 #include "sched/runtime/shared/timeline.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/submitter/gate.h"
 
 #define RESCUE_NS 500000000u
@@ -53,9 +54,9 @@ static bool is_waiting_for_lost(rota_runtime *runtime) {
 /* Submissions that the sequencer has not taken. */
 static uint64_t waiting_submissions(rota_runtime *runtime) {
     uint64_t count = 0;
-    uint32_t lanes = ra_load_acquire(&runtime->lane_high);
+    uint32_t lanes = ra_load_acquire(&runtime->lanes.high);
     for (uint32_t i = 0; i < lanes; i++) { /* acquire: the works of what was taken are seen as issued */
-        rota_lane *lane = rota_lane_at(runtime, i);
+        rota_lane *lane = rota_lane_at(&runtime->lanes, i);
         count += ra_load_acquire(&lane->tail) - ra_load_acquire(&lane->head);
     }
     return count;
@@ -63,9 +64,9 @@ static uint64_t waiting_submissions(rota_runtime *runtime) {
 
 /* Gives back what they hold; the sequencer has ended. */
 static void drop_waiting(rota_runtime *runtime) {
-    uint32_t lanes = ra_load_acquire(&runtime->lane_high);
+    uint32_t lanes = ra_load_acquire(&runtime->lanes.high);
     for (uint32_t i = 0; i < lanes; i++) {
-        rota_lane *lane = rota_lane_at(runtime, i);
+        rota_lane *lane = rota_lane_at(&runtime->lanes, i);
         uint64_t tail = ra_load_acquire(&lane->tail), head = ra_load_relaxed(&lane->head);
         for (; head != tail; head++) {
             const rota_record *record = &lane->store->records[head % ROTA_LANE_RECORDS];
@@ -118,8 +119,8 @@ static uint64_t at_least(uint64_t deadline_ns) {
 static stuck_threads stop_threads(rota_runtime *runtime, uint64_t deadline_ns) {
     stuck_threads stuck = {0};
     ra_store_seq_cst(&runtime->stop, 1);
-    rota_sleeper_wake(&runtime->sequencer_sleeper);
-    if (runtime->sequencer_started) (void)pthread_join(runtime->sequencer, NULL);
+    rota_sleeper_wake(&runtime->sequencing.sleeper);
+    if (runtime->sequencing.thread_started) (void)pthread_join(runtime->sequencing.thread, NULL);
     uint32_t devices = ra_load_relaxed(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) {
         rota_device *device = runtime->devices[d];
@@ -132,18 +133,21 @@ static stuck_threads stop_threads(rota_runtime *runtime, uint64_t deadline_ns) {
         if (outlasts(device->making.thread, &device->making.thread_ended, at_least(deadline_ns)))
             stuck.submit |= (uint64_t)1 << d;
     }
-    ra_store_seq_cst(&runtime->reclaimer_stop, 1);
-    rota_sleeper_wake(&runtime->reclaimer_sleeper);
-    stuck.reclaimer = runtime->reclaimer_started &&
-                      outlasts(runtime->reclaimer, &runtime->reclaimer_ended, at_least(deadline_ns));
-    ra_store_seq_cst(&runtime->completer_stop, 1);
-    rota_sleeper_wake(&runtime->completer_sleeper);
-    stuck.completer = runtime->completer_started &&
-                      outlasts(runtime->completer, &runtime->completer_ended, at_least(deadline_ns));
-    ra_store_seq_cst(&runtime->caller_stop, 1);
-    rota_sleeper_wake(&runtime->caller_sleeper);
+    ra_store_seq_cst(&runtime->reclaiming.stop, 1);
+    rota_sleeper_wake(&runtime->reclaiming.sleeper);
+    stuck.reclaimer =
+        runtime->reclaiming.thread_started &&
+        outlasts(runtime->reclaiming.thread, &runtime->reclaiming.thread_ended, at_least(deadline_ns));
+    ra_store_seq_cst(&runtime->completing.stop, 1);
+    rota_sleeper_wake(&runtime->completing.sleeper);
+    stuck.completer =
+        runtime->completing.thread_started &&
+        outlasts(runtime->completing.thread, &runtime->completing.thread_ended, at_least(deadline_ns));
+    ra_store_seq_cst(&runtime->callbacks.stop, 1);
+    rota_sleeper_wake(&runtime->callbacks.sleeper);
     stuck.caller =
-        runtime->caller_started && outlasts(runtime->caller, &runtime->caller_ended, at_least(deadline_ns));
+        runtime->callbacks.thread_started &&
+        outlasts(runtime->callbacks.thread, &runtime->callbacks.thread_ended, at_least(deadline_ns));
     return stuck;
 }
 
@@ -156,14 +160,14 @@ static bool is_held(const rota_dead *dead, uint64_t stuck) {
 
 /* Frees what was released and can't be in use; what a stuck device may touch is left, in `dead`. */
 static void free_released(rota_runtime *runtime, uint64_t stuck) {
-    rota_dead *dead = runtime->dead, *left = NULL;
-    runtime->dead = NULL;
+    rota_dead *dead = runtime->sequencer->last_uses->dead, *left = NULL;
+    runtime->sequencer->last_uses->dead = NULL;
     for (;;) {
         if (!dead) {
-            dead = runtime->held;
-            runtime->held = NULL;
+            dead = runtime->sequencer->last_uses->held;
+            runtime->sequencer->last_uses->held = NULL;
         }
-        if (!dead) dead = rota_dead_take(&runtime->released);
+        if (!dead) dead = rota_dead_take(&runtime->sequencing.released);
         if (!dead) break;
         rota_dead *next = dead->next;
         if (is_held(dead, stuck)) {
@@ -175,13 +179,13 @@ static void free_released(rota_runtime *runtime, uint64_t stuck) {
         }
         dead = next;
     }
-    runtime->dead = left;
+    runtime->sequencer->last_uses->dead = left;
 }
 
 /* What callers still hold becomes a shell: the structs stay, the executors' objects go. */
 static void empty_objects(rota_runtime *runtime, uint64_t stuck) {
     rota_plan_run *abandoned = NULL;
-    for (rota_plan_run *run = runtime->runs; run;) {
+    for (rota_plan_run *run = runtime->objects.runs; run;) {
         rota_plan_run *next = run->next;
         run->closed = true;
         run->abandoned = (run->device_mask & stuck) != 0;
@@ -194,7 +198,7 @@ static void empty_objects(rota_runtime *runtime, uint64_t stuck) {
         }
         run = next;
     }
-    for (rota_residency *residency = runtime->residencies; residency;) {
+    for (rota_residency *residency = runtime->objects.residencies; residency;) {
         rota_residency *next = residency->next;
         residency->closed = true;
         for (uint32_t d = 0; d < ROTA_DEVICES_MAX; d++)
@@ -202,8 +206,8 @@ static void empty_objects(rota_runtime *runtime, uint64_t stuck) {
         rota_residency_destroy(residency, true);
         residency = next;
     }
-    runtime->runs = abandoned;
-    runtime->residencies = NULL;
+    runtime->objects.runs = abandoned;
+    runtime->objects.residencies = NULL;
 }
 
 static void let_go_of_reads(rota_submission *submission) {
@@ -216,7 +220,7 @@ static void let_go_of_reads(rota_submission *submission) {
 /* Of devices that are through, while the staging memory is there that they give back, which may be another
  * device's. */
 static void let_go_of_all_reads(rota_runtime *runtime, uint64_t stuck) {
-    if (stuck == 0) let_go_of_reads(runtime->stranded);
+    if (stuck == 0) let_go_of_reads(runtime->sequencer->stranded);
     uint32_t devices = ra_load_relaxed(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++)
         for (uint32_t q = 0; !(stuck >> d & 1u) && q < runtime->queue_count; q++)
@@ -237,7 +241,7 @@ static void free_submissions(rota_submission *submission) {
 }
 
 static void free_ended(rota_runtime *runtime) {
-    rota_stack_entry *entry = rota_stack_take_upmc(&runtime->ended);
+    rota_stack_entry *entry = rota_stack_take_upmc(&runtime->sequencing.ended);
     while (entry) {
         rota_submission *submission = ROTA_STACK_OBJECT(entry, rota_submission, ended);
         entry = entry->next;
@@ -293,7 +297,7 @@ static void leave(rota_runtime *runtime, closing *c, uint64_t mask) {
 static uint64_t lent_devices(const rota_runtime *runtime, uint64_t left) {
     uint64_t lent = 0;
     uint32_t devices = ra_load_relaxed(&runtime->device_count);
-    for (const rota_plan_run *run = runtime->runs; run; run = run->next)
+    for (const rota_plan_run *run = runtime->objects.runs; run; run = run->next)
         if (run->device_mask & left) lent |= run->device_mask;
     for (uint32_t d = 0; d < devices; d++)
         if (rota_staging_is_busy(runtime->devices[d])) lent |= (uint64_t)1 << d;
@@ -327,12 +331,15 @@ static void free_devices(rota_runtime *runtime, uint64_t stay) {
 }
 
 static void free_host_side(rota_runtime *runtime) {
-    free_submissions(runtime->free_submissions);
-    free_submissions(runtime->bare_submissions);
-    free_submissions(runtime->stranded);
-    free_submissions(runtime->pinned);
+    const rota_sequencer *sequencer = runtime->sequencer;
+    if (sequencer && sequencer->pool) {
+        free_submissions(sequencer->pool->unused);
+        free_submissions(sequencer->pool->bare);
+        free_submissions(sequencer->stranded);
+        free_submissions(sequencer->pool->pinned);
+    }
+    if (sequencer) rota_deliveries_free(runtime);
     free_ended(runtime);
-    rota_deliveries_free(runtime);
     rota_completer_free(runtime);
     rota_poison_all_free(runtime);
     rota_causes_free(runtime);
@@ -340,10 +347,10 @@ static void free_host_side(rota_runtime *runtime) {
     rota_lanes_destroy(runtime);
     free(runtime->cache_dir);
     runtime->cache_dir = NULL;
-    (void)pthread_mutex_destroy(&runtime->open_mutex);
-    (void)pthread_mutex_destroy(&runtime->objects_mutex);
-    (void)pthread_mutex_destroy(&runtime->poison_mutex);
-    (void)pthread_mutex_destroy(&runtime->times_mutex);
+    (void)pthread_mutex_destroy(&runtime->opening.mutex);
+    (void)pthread_mutex_destroy(&runtime->objects.mutex);
+    (void)pthread_mutex_destroy(&runtime->failed.mutex);
+    (void)pthread_mutex_destroy(&runtime->objects.times_mutex);
 }
 
 void rota_runtime_dismantle(rota_runtime *runtime) {
@@ -357,8 +364,8 @@ void rota_runtime_dismantle(rota_runtime *runtime) {
 /* In a forked child the threads and the drivers' state are the parent's: only memory of ours is given back.
  */
 static rota_status close_in_child(rota_runtime *runtime) {
-    for (rota_plan_run *run = runtime->runs; run; run = run->next) run->closed = true;
-    for (rota_residency *residency = runtime->residencies; residency; residency = residency->next)
+    for (rota_plan_run *run = runtime->objects.runs; run; run = run->next) run->closed = true;
+    for (rota_residency *residency = runtime->objects.residencies; residency; residency = residency->next)
         residency->closed = true;
     ra_store_release(&runtime->state, ROTA_RUNTIME_CLOSED);
     return ROTA_OK;

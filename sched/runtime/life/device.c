@@ -14,7 +14,7 @@
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/progress.h"
 #include "sched/runtime/shared/shell.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/submitter/events.h"
 #include "sched/runtime/submitter/thread.h"
 #include "sched/testing.h"
@@ -91,7 +91,7 @@ static rota_status start_device(rota_device *device, const rota_driver_entry *en
         .cache_dir = runtime->options.cache_dir,
         .validation = runtime->options.validation,
         .test = entry->test,
-        .touch = runtime->touch,
+        .touch = runtime->opening.touch,
     };
     const rota_exec_driver *driver = entry->driver;
     ROTA_TRY(driver->open(driver, index, &options, &device->exec));
@@ -120,7 +120,7 @@ static void stop_unpublished(rota_device *device) {
         rota_device_free(device);
         return;
     }
-    (void)ra_fetch_add_relaxed(&device->runtime->stat_abandoned, abandoned);
+    (void)ra_fetch_add_relaxed(&device->runtime->stats.abandoned, abandoned);
     rota_device_note_abandoned(1);
 }
 
@@ -151,20 +151,20 @@ rota_status rota_device_start(rota_runtime *runtime, const rota_driver_entry *en
 
 rota_status rota_runtime_add_driver(rota_runtime *runtime, const rota_exec_driver *driver, void *test) {
     ROTA_TRY(rota_runtime_check(runtime));
-    for (uint32_t i = 0; i < runtime->driver_count; i++)
-        if (strcmp(runtime->drivers[i].driver->name, driver->name) == 0) {
-            runtime->drivers[i] = (rota_driver_entry){driver, test};
+    for (uint32_t i = 0; i < runtime->opening.driver_count; i++)
+        if (strcmp(runtime->opening.drivers[i].driver->name, driver->name) == 0) {
+            runtime->opening.drivers[i] = (rota_driver_entry){driver, test};
             return ROTA_OK;
         }
-    if (runtime->driver_count == ROTA_DRIVERS_MAX)
+    if (runtime->opening.driver_count == ROTA_DRIVERS_MAX)
         return rota_fail(ROTA_OUT_OF_RANGE, "driver '%s': at most %d drivers", driver->name,
                          ROTA_DRIVERS_MAX);
-    runtime->drivers[runtime->driver_count++] = (rota_driver_entry){driver, test};
+    runtime->opening.drivers[runtime->opening.driver_count++] = (rota_driver_entry){driver, test};
     return ROTA_OK;
 }
 
 rota_status rota_runtime_set_touch(rota_runtime *runtime, bool touch) {
     ROTA_TRY(rota_runtime_check(runtime));
-    runtime->touch = touch;
+    runtime->opening.touch = touch;
     return ROTA_OK;
 }

@@ -6,7 +6,7 @@
 #include "base/atomic.h"
 #include "sched/runtime/life/link.h"
 #include "sched/runtime/shared/shell.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/testing.h"
 
 /* What a try with another device has left is used again: values only rise. */
@@ -42,14 +42,14 @@ static void set_linked(rota_device *a, rota_device *b, bool linked) {
 
 rota_status rota_runtime_set_host_ordered(rota_runtime *runtime, bool host_ordered) {
     ROTA_TRY(rota_runtime_check(runtime));
-    runtime->host_ordered = host_ordered;
+    runtime->opening.host_ordered = host_ordered;
     return ROTA_OK;
 }
 
 bool rota_across_may_link(const rota_device *a, const rota_device *b) {
     const rota_exec_caps *can_a = &a->exec->caps, *can_b = &b->exec->caps;
-    return !a->runtime->host_ordered && can_a->timeline_queues && can_b->timeline_queues && !a->linked &&
-           !b->linked && (can_a->makes_timelines || can_b->makes_timelines);
+    return !a->runtime->opening.host_ordered && can_a->timeline_queues && can_b->timeline_queues &&
+           !a->linked && !b->linked && (can_a->makes_timelines || can_b->makes_timelines);
 }
 
 rota_status rota_across_link(rota_device *a, rota_device *b) {

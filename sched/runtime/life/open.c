@@ -15,7 +15,7 @@
 #include "sched/runtime/sequencer/sequencer.h"
 #include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/shell.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 #define DEFAULT_TIMEOUT_NS 30000000000u
 #define DEFAULT_QUEUES 2
@@ -40,11 +40,10 @@ static bool take_options(rota_runtime *runtime, const rota_runtime_options *opti
     if (own->staging_limit_bytes == 0) own->staging_limit_bytes = DEFAULT_STAGING_LIMIT_BYTES;
     if (own->staging_idle_ns == 0) own->staging_idle_ns = DEFAULT_STAGING_IDLE_NS;
     if (own->staging_idle_ns < STAGING_IDLE_NS_MIN) own->staging_idle_ns = STAGING_IDLE_NS_MIN;
-    runtime->is_limited = own->memory_limit_bytes != 0;
     runtime->plan_queue_count = own->queues_per_device;
     runtime->queue_count = own->queues_per_device + ROTA_SIDINGS;
     for (uint32_t i = 0; i < rota_exec_driver_count; i++)
-        runtime->drivers[runtime->driver_count++].driver = rota_exec_drivers[i];
+        runtime->opening.drivers[runtime->opening.driver_count++].driver = rota_exec_drivers[i];
     return true;
 }
 
@@ -62,14 +61,17 @@ static rota_status start(rota_runtime *runtime) {
     ROTA_TRY(rota_completer_create(runtime));
     sigset_t before;
     rota_signals_block(&before);
-    rota_status status =
-        start_thread(&runtime->completer, rota_completer_main, runtime, &runtime->completer_started);
+    rota_status status = start_thread(&runtime->completing.thread, rota_completer_main, runtime,
+                                      &runtime->completing.thread_started);
     if (status == ROTA_OK)
-        status = start_thread(&runtime->caller, rota_callbacks_main, runtime, &runtime->caller_started);
+        status = start_thread(&runtime->callbacks.thread, rota_callbacks_main, runtime,
+                              &runtime->callbacks.thread_started);
     if (status == ROTA_OK)
-        status = start_thread(&runtime->reclaimer, rota_reclaimer_main, runtime, &runtime->reclaimer_started);
+        status = start_thread(&runtime->reclaiming.thread, rota_reclaimer_main, runtime,
+                              &runtime->reclaiming.thread_started);
     if (status == ROTA_OK)
-        status = start_thread(&runtime->sequencer, rota_sequencer_main, runtime, &runtime->sequencer_started);
+        status = start_thread(&runtime->sequencing.thread, rota_sequencer_main, runtime,
+                              &runtime->sequencing.thread_started);
     rota_signals_restore(&before);
     return status;
 }
@@ -82,10 +84,9 @@ static rota_status check_staging(const rota_runtime_options *options) {
     uint64_t slots = options->staging_slots ? options->staging_slots : DEFAULT_STAGING_SLOTS;
     uint64_t bytes = options->staging_slot_bytes ? options->staging_slot_bytes : DEFAULT_STAGING_SLOT_BYTES;
     if (bytes > ROTA_BUFFER_SIZE_MAX / slots)
-        return rota_fail(ROTA_INVALID_ARGUMENT,
-                         "%llu staging slots of %llu bytes, at most %llu bytes together",
-                         (unsigned long long)slots, (unsigned long long)bytes,
-                         (unsigned long long)ROTA_BUFFER_SIZE_MAX);
+        return rota_fail(
+            ROTA_INVALID_ARGUMENT, "%llu staging slots of %llu bytes, at most %llu bytes together",
+            (unsigned long long)slots, (unsigned long long)bytes, (unsigned long long)ROTA_BUFFER_SIZE_MAX);
     return ROTA_OK;
 }
 
@@ -105,10 +106,10 @@ rota_status rota_runtime_open(const rota_runtime_options *options, rota_runtime 
         rota_runtime_keep_shell(runtime);
         return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory for a runtime");
     }
-    (void)pthread_mutex_init(&runtime->open_mutex, NULL);
-    (void)pthread_mutex_init(&runtime->objects_mutex, NULL);
-    (void)pthread_mutex_init(&runtime->poison_mutex, NULL);
-    (void)pthread_mutex_init(&runtime->times_mutex, NULL);
+    (void)pthread_mutex_init(&runtime->opening.mutex, NULL);
+    (void)pthread_mutex_init(&runtime->objects.mutex, NULL);
+    (void)pthread_mutex_init(&runtime->failed.mutex, NULL);
+    (void)pthread_mutex_init(&runtime->objects.times_mutex, NULL);
     (void)ra_fetch_add_relaxed(&runtime->generation, 1);
     rota_status status = start(runtime);
     if (status != ROTA_OK) {

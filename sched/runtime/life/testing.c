@@ -3,14 +3,14 @@
 #include "base/clock.h"
 #include "base/futex.h"
 #include "sched/runtime/sequencer/sequencer.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/testing.h"
 
 rota_status rota_runtime_lock_submission(rota_runtime *runtime, bool locked) {
-    ra_store_seq_cst(&runtime->lent, locked); /* with the sequencer's look before it sleeps */
-    rota_sleeper_wake(&runtime->sequencer_sleeper);
+    ra_store_seq_cst(&runtime->sequencing.lent, locked); /* with the sequencer's look before it sleeps */
+    rota_sleeper_wake(&runtime->sequencing.sleeper);
     uint64_t deadline = rota_deadline_after(runtime->options.timeout_ns);
-    while (ra_load_acquire(&runtime->lent_away) != locked) {
+    while (ra_load_acquire(&runtime->sequencing.lent_away) != locked) {
         if (rota_clock_ns() > deadline) return rota_fail(ROTA_TIMEOUT, "the sequencer does not answer");
         rota_nap_until(rota_deadline_after(20000));
     }

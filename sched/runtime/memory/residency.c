@@ -14,7 +14,7 @@
 #include "sched/runtime/shared/mailboxes.h"
 #include "sched/runtime/shared/released.h"
 #include "sched/runtime/shared/shell.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 /* The last reference went. */
 static void released(rota_buffer *buffer) {
@@ -47,12 +47,12 @@ rota_status rota_runtime_buffer(rota_runtime *runtime, const char *name, uint64_
     rota_ranges_start(residency);
     (void)pthread_mutex_init(&residency->memory_mutex, NULL);
     buffer->residency = residency;
-    (void)pthread_mutex_lock(&runtime->objects_mutex);
-    residency->next = runtime->residencies;
+    (void)pthread_mutex_lock(&runtime->objects.mutex);
+    residency->next = runtime->objects.residencies;
     if (residency->next) residency->next->previous = residency;
-    runtime->residencies = residency;
-    (void)pthread_mutex_unlock(&runtime->objects_mutex);
-    (void)ra_fetch_add_relaxed(&runtime->buffer_count, 1);
+    runtime->objects.residencies = residency;
+    (void)pthread_mutex_unlock(&runtime->objects.mutex);
+    (void)ra_fetch_add_relaxed(&runtime->objects.buffer_count, 1);
     *out_buffer = buffer;
     return ROTA_OK;
 }

@@ -21,7 +21,7 @@ typedef struct rota_residency rota_residency;
 struct rota_residency {
     rota_last_release_fn last_release; /* first: see rota_buffer.residency */
     rota_dead dead;
-    rota_residency *next, *previous; /* runtime->residencies, under objects_mutex */
+    rota_residency *next, *previous; /* objects.residencies, under objects.mutex */
     rota_runtime *runtime;
     rota_buffer *buffer;
     bool closed;                  /* the runtime is gone: only the struct is left */

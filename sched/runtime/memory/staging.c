@@ -24,7 +24,7 @@
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/released.h"
 #include "sched/runtime/shared/timeline.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/testing.h"
 
 #define BLOCK_BYTES_MIN ((uint64_t)4096)
@@ -131,7 +131,7 @@ static rota_status new_block(rota_device *device, uint8_t use, uint8_t size_clas
         push(&pool->blanks, block);
         return status;
     }
-    (void)ra_fetch_add_relaxed(&device->runtime->staging_bytes, block->memory->size_bytes);
+    (void)ra_fetch_add_relaxed(&device->runtime->budget.staging_bytes, block->memory->size_bytes);
     block->use = use;
     block->size_class = size_class;
     *out_block = block;
@@ -224,30 +224,31 @@ static uint64_t bytes_of_blocks(uint64_t size_bytes) {
 
 /* Beside so many bytes that others were promised. */
 static bool may_promise(const rota_runtime *runtime, uint64_t promised, uint64_t blocks) {
-    const uint64_t held = ra_load_relaxed(&runtime->memory_bytes),
-                   own = ra_load_relaxed(&runtime->staging_bytes);
+    const uint64_t held = ra_load_relaxed(&runtime->budget.memory_bytes),
+                   own = ra_load_relaxed(&runtime->budget.staging_bytes);
     const uint64_t others = held > own ? held - own : 0; /* not of one moment */
     return promised == 0 || others + promised + blocks <= runtime->options.memory_limit_bytes;
 }
 
 bool rota_staging_may_promise(const rota_runtime *runtime, uint64_t size_bytes) {
-    return may_promise(runtime, ra_load_relaxed(&runtime->staging_promised), bytes_of_blocks(size_bytes));
+    return may_promise(runtime, ra_load_relaxed(&runtime->budget.staging_promised),
+                       bytes_of_blocks(size_bytes));
 }
 
 bool rota_staging_promise(rota_runtime *runtime, uint64_t size_bytes) {
     const uint64_t wanted = bytes_of_blocks(size_bytes);
     if (runtime->options.memory_limit_bytes == 0) return true;
-    uint64_t promised = ra_load_relaxed(&runtime->staging_promised);
+    uint64_t promised = ra_load_relaxed(&runtime->budget.staging_promised);
     do {
         if (!may_promise(runtime, promised, wanted)) return false;
         /* Acquire: with the release in rota_staging_return, so that what came back is seen on its shelf. */
-    } while (!ra_cas_acq_rel(&runtime->staging_promised, &promised, promised + wanted));
+    } while (!ra_cas_acq_rel(&runtime->budget.staging_promised, &promised, promised + wanted));
     return true;
 }
 
 void rota_staging_return(rota_runtime *runtime, uint64_t size_bytes) {
     if (runtime->options.memory_limit_bytes == 0) return;
-    (void)ra_fetch_sub_release(&runtime->staging_promised, bytes_of_blocks(size_bytes));
+    (void)ra_fetch_sub_release(&runtime->budget.staging_promised, bytes_of_blocks(size_bytes));
 }
 
 /* ---- Copies ---- */
@@ -341,7 +342,7 @@ uint64_t rota_staging_charge(const rota_runtime *runtime, uint64_t size_bytes) {
 }
 
 void rota_staging_retire(rota_staging *span, uint64_t bytes, uint64_t uploading, uint64_t point) {
-    rota_assert_owner(&span->device->runtime->sequencer_owner);
+    rota_assert_owner(&span->device->runtime->sequencing.owner);
     rota_staging_shared *pool = span->device->staging;
     span->point = point;
     span->bytes = bytes;
@@ -373,7 +374,8 @@ static void give_back_uploads(rota_runtime *runtime, rota_staging_shared *pool) 
 
 void rota_staging_free_memory(rota_staging *block) {
     rota_device *device = block->device;
-    (void)ra_fetch_add_relaxed(&device->runtime->staging_bytes, (uint64_t)0 - block->memory->size_bytes);
+    (void)ra_fetch_add_relaxed(&device->runtime->budget.staging_bytes,
+                               (uint64_t)0 - block->memory->size_bytes);
     rota_device_memory_destroy(device, block->memory);
     block->memory = NULL;
     push(&device->staging->blanks, block);
@@ -381,7 +383,7 @@ void rota_staging_free_memory(rota_staging *block) {
 
 static void give_back(rota_runtime *runtime, rota_staging *block) {
     block->dead.kind = ROTA_DEAD_STAGING;
-    (void)ra_fetch_add_relaxed(&runtime->staging_dying, 1);
+    (void)ra_fetch_add_relaxed(&runtime->budget.staging_dying, 1);
     rota_reclaim_push_unused(runtime, &block->dead);
 }
 
@@ -419,13 +421,13 @@ bool rota_staging_is_held(const rota_runtime *runtime) {
 }
 
 void rota_staging_sweep(rota_runtime *runtime) {
-    rota_assert_owner(&runtime->sequencer_owner);
+    rota_assert_owner(&runtime->sequencing.owner);
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) give_back_uploads(runtime, runtime->devices[d]->staging);
 }
 
 void rota_staging_sweep_idle(rota_runtime *runtime) {
-    rota_assert_owner(&runtime->sequencer_owner);
+    rota_assert_owner(&runtime->sequencing.owner);
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) give_back_idle(runtime, runtime->devices[d]->staging);
 }
@@ -445,7 +447,7 @@ static void give_back_all(rota_runtime *runtime, rota_device *device) {
 }
 
 void rota_trim_begin(rota_runtime *runtime, uint64_t size_bytes, rota_trim *out_trim) {
-    const uint64_t before = ra_load_relaxed(&runtime->memory_bytes);
+    const uint64_t before = ra_load_relaxed(&runtime->budget.memory_bytes);
     *out_trim = (rota_trim){.size_bytes = size_bytes,
                             .before = before,
                             .least = before,
@@ -464,8 +466,8 @@ void rota_trim_begin_for_span(rota_runtime *runtime, uint64_t size_bytes, rota_t
 rota_trim_state rota_trim_look(rota_runtime *runtime, rota_trim *trim) {
     const uint64_t limit = runtime->options.memory_limit_bytes;
     /* Acquire: with the reclaimer's release, after which the memory counts no more. */
-    const uint64_t dying = ra_load_acquire(&runtime->staging_dying);
-    const uint64_t held = ra_load_relaxed(&runtime->memory_bytes), now = rota_clock_ns();
+    const uint64_t dying = ra_load_acquire(&runtime->budget.staging_dying);
+    const uint64_t held = ra_load_relaxed(&runtime->budget.memory_bytes), now = rota_clock_ns();
     if (trim->size_bytes <= limit && held <= limit - trim->size_bytes) return ROTA_TRIM_ROOM;
     if (dying == 0) return held < trim->before ? ROTA_TRIM_ROOM : ROTA_TRIM_NONE;
     if (held < trim->least || dying < trim->fewest) trim->deadline_ns = now + TRIM_NS; /* it gets on */
@@ -511,7 +513,7 @@ void rota_staging_free(rota_device *device) {
 }
 
 uint64_t rota_runtime_staging_bytes(rota_runtime *runtime) {
-    return ra_load_relaxed(&runtime->staging_bytes);
+    return ra_load_relaxed(&runtime->budget.staging_bytes);
 }
 
 /* ---- Memory of devices, in whose favour staging gives way ---- */

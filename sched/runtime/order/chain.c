@@ -6,7 +6,7 @@
 #include "sched/runtime/shared/chain_entries.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/timeline.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 /* The newest entry for the value, else the oldest there is; NULL: no work up to the value waits for others.
  */
@@ -37,7 +37,7 @@ static void want_chain(rota_runtime *runtime, rota_wanted *wanted, uint64_t poin
 }
 
 void rota_chain_want(rota_runtime *runtime, rota_wanted *wanted, uint64_t point) {
-    rota_assert_owner(&runtime->sequencer_owner);
+    rota_assert_owner(&runtime->sequencing.owner);
     if (!rota_point_passed(runtime, point)) want_chain(runtime, wanted, point);
 }
 
@@ -49,7 +49,7 @@ static bool waits_for_others(const rota_work *work) {
 }
 
 void rota_chain_note(rota_runtime *runtime, rota_wanted *wanted, const rota_work *work) {
-    rota_assert_owner(&runtime->sequencer_owner);
+    rota_assert_owner(&runtime->sequencing.owner);
     if (!waits_for_others(work)) return;
     const rota_submission *submission = work->submission;
     rota_chain *chain = work->device->timelines[work->queue].chain;

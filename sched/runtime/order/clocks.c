@@ -10,7 +10,7 @@
 #include "sched/runtime/order/linked.h"
 #include "sched/runtime/order/wanted.h"
 #include "sched/runtime/shared/point.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 const uint64_t *rota_hazard_clock(const rota_timeline *timeline, uint64_t value) {
     for (uint32_t back = 1; back <= ROTA_CLOCK_HISTORY; back++) {
@@ -124,7 +124,7 @@ static bool write_out(rota_runtime *runtime, rota_wanted *wanted, rota_work *wor
 }
 
 void rota_hazard_settle(rota_runtime *runtime, rota_wanted *wanted, rota_work *work) {
-    rota_assert_owner(&runtime->sequencer_owner);
+    rota_assert_owner(&runtime->sequencing.owner);
     rota_submission *submission = work->submission;
     work->first_wait = submission->wait_count;
     work->first_hold = submission->hold_count;
@@ -140,5 +140,5 @@ void rota_hazard_settle(rota_runtime *runtime, rota_wanted *wanted, rota_work *w
     }
     work->wait_count = submission->wait_count - work->first_wait;
     work->hold_count = submission->hold_count - work->first_hold;
-    if (dropped) (void)ra_fetch_add_relaxed(&runtime->stat_waits_dropped, dropped);
+    if (dropped) (void)ra_fetch_add_relaxed(&runtime->stats.waits_dropped, dropped);
 }

@@ -15,11 +15,12 @@
 #include "base/atomic.h"
 #include "graph/buffer_internal.h"
 #include "sched/runtime/order/chain.h"
+#include "sched/runtime/order/order.h"
 #include "sched/runtime/order/wanted.h"
 #include "sched/runtime/plans/executable.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/timeline.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 /* ---- The treap ---- */
 
@@ -134,7 +135,7 @@ static void take_over_all(rota_runtime *runtime, rota_delivery *delivery, uint32
         rota_host_range *right = taken->right;
         take_over_all(runtime, delivery, first_point, taken->left);
         comes_after(runtime, delivery, first_point, taken);
-        free_range(&runtime->deliveries, taken);
+        free_range(&runtime->sequencer->deliveries, taken);
         taken = right;
     }
 }
@@ -148,7 +149,7 @@ static rota_host_range *last_of(rota_host_range *root) {
  * are noted from `first_point` on. */
 static void take_over(rota_runtime *runtime, rota_delivery *delivery, uint64_t begin, uint64_t end,
                       uint64_t point, uint32_t first_point) {
-    rota_deliveries *all = &runtime->deliveries;
+    rota_deliveries *all = &runtime->sequencer->deliveries;
     if (begin >= end) return;
     rota_host_range *before, *taken, *after;
     split(all->root, begin, &before, &taken);
@@ -221,7 +222,7 @@ static bool reserve(rota_runtime *runtime, rota_submission *submission, uint64_t
     const uint64_t timelines =
         before ? (uint64_t)ra_load_acquire(&runtime->device_count) * runtime->queue_count : 0;
     return room(&delivery->after, &delivery->after_capacity, timelines, sizeof *delivery->after) &&
-           reserve_ranges(&runtime->deliveries, 2 * outputs) &&
+           reserve_ranges(&runtime->sequencer->deliveries, 2 * outputs) &&
            room(&delivery->waits, &delivery->wait_capacity, before, sizeof *delivery->waits) &&
            room(&delivery->points, &delivery->point_capacity, before, sizeof *delivery->points);
 }
@@ -258,7 +259,7 @@ static bool is_direct(const rota_plan_transfer *transfer, const rota_device *dev
 }
 
 bool rota_deliver_outputs(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission) {
-    rota_assert_owner(&runtime->sequencer_owner);
+    rota_assert_owner(&runtime->sequencing.owner);
     const rota_plan *plan = submission->plan;
     rota_delivery *delivery = &submission->delivery;
     const uint32_t outputs = plan->transfer_count - plan->input_count;
@@ -271,7 +272,7 @@ bool rota_deliver_outputs(rota_runtime *runtime, rota_wanted *wanted, rota_submi
         const rota_plan_transfer *transfer = &plan->transfers[t];
         const uint64_t address = address_of(submission, t), bytes = bytes_of(plan, t);
         overlap b = {0};
-        look(runtime, delivery, runtime->deliveries.root, address, address + bytes, &b);
+        look(runtime, delivery, runtime->sequencer->deliveries.root, address, address + bytes, &b);
         overlapping += b.ranges;
         if (transfer->word == ROTA_NONE || is_direct(transfer, plan->parts[transfer->part].device, &b))
             continue;
@@ -303,10 +304,10 @@ bool rota_deliver_outputs(rota_runtime *runtime, rota_wanted *wanted, rota_submi
 
 bool rota_deliver_to(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
                      const void *memory, uint64_t bytes) {
-    rota_assert_owner(&runtime->sequencer_owner);
+    rota_assert_owner(&runtime->sequencing.owner);
     const uint64_t address = (uint64_t)(uintptr_t)memory;
     overlap b = {0};
-    look(runtime, &submission->delivery, runtime->deliveries.root, address, address + bytes, &b);
+    look(runtime, &submission->delivery, runtime->sequencer->deliveries.root, address, address + bytes, &b);
     if (!reserve(runtime, submission, 1, b.ranges)) return false;
     take_over(runtime, &submission->delivery, address, address + bytes, ROTA_POINT_NONE, 0);
     note_after(runtime, wanted, &submission->delivery);
@@ -315,7 +316,7 @@ bool rota_deliver_to(rota_runtime *runtime, rota_wanted *wanted, rota_submission
 
 void rota_deliver_segment(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
                           uint32_t segment, uint64_t point, uint32_t *next) {
-    rota_assert_owner(&runtime->sequencer_owner);
+    rota_assert_owner(&runtime->sequencing.owner);
     const rota_plan *plan = submission->plan;
     const rota_plan_run *run = plan->run;
     rota_delivery *delivery = &submission->delivery;
@@ -337,7 +338,8 @@ static uint64_t overlapping_ranges(rota_runtime *runtime, const rota_submission 
     overlap b = {0};
     if (read) {
         const uint64_t address = (uint64_t)(uintptr_t)read->data;
-        if (read->data) look(runtime, delivery, runtime->deliveries.root, address, address + read->size, &b);
+        if (read->data)
+            look(runtime, delivery, runtime->sequencer->deliveries.root, address, address + read->size, &b);
         return b.ranges;
     }
     const rota_plan *plan = submission->plan;
@@ -345,19 +347,20 @@ static uint64_t overlapping_ranges(rota_runtime *runtime, const rota_submission 
     for (uint32_t t = plan->input_count; t < plan->transfer_count; t++) {
         const uint64_t address = address_of(submission, t);
         b = (overlap){0};
-        look(runtime, delivery, runtime->deliveries.root, address, address + bytes_of(plan, t), &b);
+        look(runtime, delivery, runtime->sequencer->deliveries.root, address, address + bytes_of(plan, t),
+             &b);
         overlapping += b.ranges;
     }
     return overlapping;
 }
 
 bool rota_deliver_is_behind(rota_runtime *runtime, const rota_submission *submission) {
-    rota_assert_owner(&runtime->sequencer_owner);
+    rota_assert_owner(&runtime->sequencing.owner);
     return overlapping_ranges(runtime, submission) != 0;
 }
 
 bool rota_deliver_nothing(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission) {
-    rota_assert_owner(&runtime->sequencer_owner);
+    rota_assert_owner(&runtime->sequencing.owner);
     const rota_host_read *read = submission->read;
     if (read) return rota_deliver_to(runtime, wanted, submission, read->data, read->size);
     const rota_plan *plan = submission->plan;
@@ -373,11 +376,11 @@ bool rota_deliver_nothing(rota_runtime *runtime, rota_wanted *wanted, rota_submi
 }
 
 void rota_deliver_end(rota_runtime *runtime, rota_submission *submission) {
-    rota_assert_owner(&runtime->sequencer_owner);
+    rota_assert_owner(&runtime->sequencing.owner);
     while (submission->delivery.ranges) {
         rota_host_range *range = submission->delivery.ranges;
-        erase(&runtime->deliveries.root, range);
-        free_range(&runtime->deliveries, range);
+        erase(&runtime->sequencer->deliveries.root, range);
+        free_range(&runtime->sequencer->deliveries, range);
     }
 }
 
@@ -391,7 +394,7 @@ static void free_all(rota_host_range *range) {
 }
 
 void rota_deliveries_free(rota_runtime *runtime) {
-    rota_deliveries *all = &runtime->deliveries;
+    rota_deliveries *all = &runtime->sequencer->deliveries;
     free_all(all->root);
     while (all->spare) {
         rota_host_range *next = all->spare->next_own;

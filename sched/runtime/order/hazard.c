@@ -6,7 +6,7 @@
 #include "sched/runtime/order/wanted.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/timeline.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 /* When the list has become twice as long it is gone over as a whole: that costs O(1) a cut. */
 void rota_hazard_fold(rota_residency *residency, uint64_t begin, uint64_t end) {
@@ -44,7 +44,7 @@ static void add_reader(rota_runtime *runtime, rota_wanted *wanted, rota_range *r
 
 void rota_hazard_read(rota_runtime *runtime, rota_wanted *wanted, rota_residency *residency, uint64_t begin,
                       uint64_t end, uint64_t point) {
-    rota_assert_owner(&runtime->sequencer_owner);
+    rota_assert_owner(&runtime->sequencing.owner);
     if (residency->owner) rota_replay_disown(residency);
     rota_range *first = rota_ranges_cut(residency, begin, end);
     want_settled(runtime, wanted, residency);
@@ -57,7 +57,7 @@ void rota_hazard_read(rota_runtime *runtime, rota_wanted *wanted, rota_residency
 
 void rota_hazard_write(rota_runtime *runtime, rota_wanted *wanted, rota_residency *residency, uint64_t begin,
                        uint64_t end, uint64_t point, rota_places valid) {
-    rota_assert_owner(&runtime->sequencer_owner);
+    rota_assert_owner(&runtime->sequencing.owner);
     if (residency->owner) rota_replay_disown(residency);
     rota_range *first = rota_ranges_cut(residency, begin, end);
     want_settled(runtime, wanted, residency);
@@ -76,7 +76,7 @@ void rota_hazard_write(rota_runtime *runtime, rota_wanted *wanted, rota_residenc
 uint32_t rota_hazard_move(rota_runtime *runtime, rota_wanted *wanted, rota_residency *residency,
                           uint64_t begin, uint64_t end, uint64_t point, const rota_device *to,
                           rota_unwritten *out_unwritten) {
-    rota_assert_owner(&runtime->sequencer_owner);
+    rota_assert_owner(&runtime->sequencing.owner);
     uint32_t count = 0;
     rota_places bit = rota_residency_bit(residency, to);
     if (residency->owner) rota_replay_disown(residency);

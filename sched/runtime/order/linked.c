@@ -2,12 +2,12 @@
 #include "base/atomic.h"
 #include "sched/runtime/order/linked.h"
 #include "sched/runtime/shared/point.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 bool rota_across_can_wait(const rota_device *device, uint32_t queues, uint64_t point) {
     const rota_device *other = device->runtime->devices[rota_point_device(point)];
     /* While something has failed the host waits: rota_across_is_ready. */
-    return queues && ra_load_acquire(&device->runtime->poison_active) == 0 &&
+    return queues && ra_load_acquire(&device->runtime->failed.active) == 0 &&
            (ra_load_acquire(&device->linked) >> other->index & 1u) &&
            (device->exec->caps.timeline_queues & queues) == queues &&
            other->timelines[rota_point_queue(point)].shared[device->index];

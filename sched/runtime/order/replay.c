@@ -16,7 +16,7 @@
 #include "sched/runtime/order/wanted.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/timeline.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 /* Below this many external accesses, resolving costs no more than this bookkeeping. */
 enum { OWN_AT = 8 };
@@ -120,7 +120,7 @@ void rota_replay_forget(rota_plan_run *run) {
 }
 
 uint32_t rota_replay_begin(rota_runtime *runtime, rota_plan_run *run, uint64_t *out_base) {
-    rota_assert_owner(&runtime->sequencer_owner);
+    rota_assert_owner(&runtime->sequencing.owner);
     if (!is_worth_it(run)) return 0;
     uint32_t devices = ra_load_acquire(&runtime->device_count); /* with the open of the newest */
     for (uint32_t d = 0; d < devices; d++) {
@@ -135,7 +135,7 @@ uint32_t rota_replay_begin(rota_runtime *runtime, rota_plan_run *run, uint64_t *
 
 void rota_replay_want(rota_runtime *runtime, rota_wanted *wanted, const rota_plan_run *run,
                       const uint64_t *base, uint32_t segment) {
-    rota_assert_owner(&runtime->sequencer_owner);
+    rota_assert_owner(&runtime->sequencing.owner);
     const rota_replay *replay = run->replay;
     for (uint32_t i = replay->first_wait[segment]; i < replay->first_wait[segment + 1]; i++) {
         const noted_wait *wait = &replay->waits[i];
@@ -152,7 +152,7 @@ bool rota_replay_notes(const rota_plan_run *run) {
 
 void rota_replay_note(rota_runtime *runtime, rota_wanted *wanted, rota_plan_run *run,
                       const uint64_t *own_base, uint32_t segment, bool *notes) {
-    rota_assert_owner(&runtime->sequencer_owner);
+    rota_assert_owner(&runtime->sequencing.owner);
     rota_replay *replay = run->replay;
     replay->first_wait[segment] = replay->wait_count;
     for (uint32_t i = 0; i < wanted->count; i++) {
@@ -189,7 +189,7 @@ void rota_replay_note(rota_runtime *runtime, rota_wanted *wanted, rota_plan_run 
 
 void rota_replay_end(rota_runtime *runtime, rota_plan_run *run, const uint64_t *base, uint32_t timelines,
                      bool known, bool noted, bool moves) {
-    rota_assert_owner(&runtime->sequencer_owner);
+    rota_assert_owner(&runtime->sequencing.owner);
     const rota_plan *plan = run->plan;
     if (known) {
         memcpy(run->replay->last_base, base, timelines * sizeof *base);

@@ -26,7 +26,7 @@
 #include "sched/runtime/order/sidings.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/timeline.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 /* Whether the executor has the value, or gets it without anything being waited for. */
 static bool is_at_hand(const rota_timeline *timeline, uint64_t value) {
@@ -35,7 +35,7 @@ static bool is_at_hand(const rota_timeline *timeline, uint64_t value) {
 }
 
 bool rota_siding_is_at_hand(rota_runtime *runtime, uint64_t point) {
-    rota_assert_owner(&runtime->sequencer_owner);
+    rota_assert_owner(&runtime->sequencing.owner);
     return point == ROTA_POINT_NONE ||
            is_at_hand(rota_runtime_timeline(runtime, point), rota_point_value(point));
 }

@@ -11,7 +11,7 @@
 #include "sched/runtime/shared/released.h"
 #include "sched/runtime/shared/shell.h"
 #include "sched/runtime/shared/ticket_state.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 #include <stdlib.h>
 #include <string.h>

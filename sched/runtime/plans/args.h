@@ -5,7 +5,7 @@
 #include "graph/buffer_internal.h"
 #include "sched/plan/compiled.h"
 #include "sched/runtime/shared/released.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 #define ROTA_INPUT_COPIES 4
 
@@ -26,9 +26,9 @@ struct rota_args {
     uint8_t *missing;  /* by payload word */
     uint32_t missing_count, copied_count;
     bool rebound; /* a slot was given another buffer since the bindings were last checked for overlaps */
-    rota_buffer **bound;       /* held; by slot buffer */
-    rota_input_copies *inputs; /* input_count */
-    uint64_t submitted;        /* submissions that read copies of the set's; by who submits */
+    rota_buffer **bound;         /* held; by slot buffer */
+    rota_input_copies *inputs;   /* input_count */
+    uint64_t submitted;          /* submissions that read copies of the set's; by who submits */
     _Alignas(64) uint64_t ended; /* and how many of them nothing reads for any more; the sequencer's */
 };
 

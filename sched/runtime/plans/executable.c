@@ -9,7 +9,7 @@
 #include "sched/runtime/plans/instances.h"
 #include "sched/runtime/shared/released.h"
 #include "sched/runtime/shared/shell.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 void rota_run_destroy(rota_plan_run *run) {
     const rota_plan *plan = run->plan;
@@ -174,11 +174,11 @@ rota_status rota_plan_run_create(rota_plan *plan) {
         return rota_fail_context(status, "plan '%s': ", plan->name);
     }
     plan->run = run;
-    (void)ra_fetch_add_relaxed(&runtime->plan_count, 1);
-    (void)pthread_mutex_lock(&runtime->objects_mutex);
-    run->next = runtime->runs;
+    (void)ra_fetch_add_relaxed(&runtime->objects.plan_count, 1);
+    (void)pthread_mutex_lock(&runtime->objects.mutex);
+    run->next = runtime->objects.runs;
     if (run->next) run->next->previous = run;
-    runtime->runs = run;
-    (void)pthread_mutex_unlock(&runtime->objects_mutex);
+    runtime->objects.runs = run;
+    (void)pthread_mutex_unlock(&runtime->objects.mutex);
     return ROTA_OK;
 }

@@ -18,7 +18,7 @@ typedef struct rota_replay rota_replay;
 typedef struct rota_run_part {
     rota_exec_program *program;
     rota_device *device;
-    const rota_exec_command **by_node; /* commands sorted by node, made on first need under poison_mutex */
+    const rota_exec_command **by_node; /* commands sorted by node, made on first need under failed.mutex */
     uint64_t made_ns;                  /* what its part of the first instance took */
 } rota_run_part;
 
@@ -51,7 +51,7 @@ typedef struct rota_plan_replay_times {
 
 struct rota_plan_run {
     rota_dead dead;
-    rota_plan_run *next, *previous; /* runtime->runs */
+    rota_plan_run *next, *previous; /* objects.runs */
     rota_plan *plan;
     bool closed;    /* the runtime is gone: only this struct is left */
     bool abandoned; /* a device that did not stop may touch the plan for ever */
@@ -86,7 +86,7 @@ struct rota_plan_run {
     uint64_t last_point;
     rota_replay *replay;
     uint64_t unreaped;            /* submissions not recycled yet */
-    rota_plan_replay_times times; /* under times_mutex */
+    rota_plan_replay_times times; /* under objects.times_mutex */
     uint32_t times_instance;
 };
 

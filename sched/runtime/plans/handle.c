@@ -7,7 +7,7 @@
 #include "sched/runtime/plans/handle.h"
 #include "sched/runtime/shared/mailboxes.h"
 #include "sched/runtime/shared/shell.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 void rota_plan_retain(rota_plan *plan) {
     if (plan) (void)ra_fetch_add_relaxed(&plan->references, 1);

@@ -10,7 +10,7 @@
 #include "sched/runtime/memory/staging.h"
 #include "sched/runtime/plans/executable.h"
 #include "sched/runtime/plans/instances.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 enum { MEMORY_BORROWED, MEMORY_OWNED, MEMORY_WRAPPER };
 

@@ -11,7 +11,7 @@
 #include "sched/runtime/plans/handle.h"
 #include "sched/runtime/shared/devices.h"
 #include "sched/runtime/shared/shell.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 static const rota_compile_options default_options = {.struct_size = sizeof default_options};
 

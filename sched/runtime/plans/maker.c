@@ -15,7 +15,7 @@
 #include "sched/runtime/plans/maker.h"
 #include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/shell.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 /* Its works go on, and with the last of them the plan may be gone. */
 static void answer(rota_device *device, rota_run_instance *instance) {

@@ -11,7 +11,7 @@
 #include "sched/runtime/plans/handle.h"
 #include "sched/runtime/plans/times.h"
 #include "sched/runtime/shared/mailboxes.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 /* Host times of the last completed replay, and the instance that ran it. */
 static rota_status last_replay(rota_plan *plan, rota_plan_replay_times *out_times, uint32_t *out_instance) {
@@ -21,10 +21,10 @@ static rota_status last_replay(rota_plan *plan, rota_plan_replay_times *out_time
         return rota_fail(ROTA_WRONG_STATE, "plan '%s': times need a runtime opened with diagnostics",
                          plan->name);
     rota_sequencer_reap_now(runtime);
-    (void)pthread_mutex_lock(&runtime->times_mutex);
+    (void)pthread_mutex_lock(&runtime->objects.times_mutex);
     *out_times = plan->run->times;
     *out_instance = plan->run->times_instance;
-    (void)pthread_mutex_unlock(&runtime->times_mutex);
+    (void)pthread_mutex_unlock(&runtime->objects.times_mutex);
     if (out_times->number == 0)
         return rota_fail(ROTA_WRONG_STATE, "plan '%s' has completed no replay", plan->name);
     return ROTA_OK;

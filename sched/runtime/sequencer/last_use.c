@@ -9,7 +9,7 @@
 #include "sched/runtime/shared/mailboxes.h"
 #include "sched/runtime/shared/released.h"
 #include "sched/runtime/shared/timeline.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/submitter/ring.h"
 
 static bool range_passed(rota_runtime *runtime, const rota_range *range) {
@@ -37,23 +37,23 @@ static bool is_unused(rota_runtime *runtime, const rota_dead *dead) {
  * devices is looked at for what the lost ones left of it (rota_poison_undone) until then, though later ones
  * may have ended. */
 static bool others_are_past(rota_runtime *runtime, uint64_t lost) {
-    const bool is_new = lost != runtime->losses_noted;
-    if (!is_new && runtime->losses_past) return true;
-    runtime->losses_noted = lost;
-    runtime->losses_past = true;
+    const bool is_new = lost != runtime->sequencer->last_uses->losses_noted;
+    if (!is_new && runtime->sequencer->last_uses->losses_past) return true;
+    runtime->sequencer->last_uses->losses_noted = lost;
+    runtime->sequencer->last_uses->losses_past = true;
     const uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++)
         for (uint32_t q = 0; q < runtime->queue_count; q++) {
             rota_timeline *timeline = &runtime->devices[d]->timelines[q];
             if (is_new) timeline->order.issued_at_loss = ra_load_relaxed(&timeline->issued);
             if (!(lost >> d & 1u) && ra_load_acquire(&timeline->completed) < timeline->order.issued_at_loss)
-                runtime->losses_past = false;
+                runtime->sequencer->last_uses->losses_past = false;
         }
-    return runtime->losses_past;
+    return runtime->sequencer->last_uses->losses_past;
 }
 
 /* Lost devices that may still have works: in the ring, with the thread that empties it (whose last store is
- * seen with ring_consumed, and what it handed over with it), behind the gate, or with their executors. No
+ * seen with handover.consumed, and what it handed over with it), behind the gate, or with their executors. No
  * point tells when those have passed: what came after them on other devices has ended without them. And all
  * that are lost, while there may be works that look at what any of them left. */
 static uint64_t devices_at_large(rota_runtime *runtime) {
@@ -85,15 +85,15 @@ static bool is_held(rota_runtime *runtime, const rota_dead *dead) {
 }
 
 void rota_reclaim_sweep(rota_runtime *runtime, rota_dead *fresh) {
-    rota_assert_owner(&runtime->sequencer_owner);
+    rota_assert_owner(&runtime->sequencing.owner);
     const uint64_t at_large = devices_at_large(runtime);
-    if (runtime->held && at_large != runtime->held_by) {
-        rota_dead_prepend(&runtime->dead, runtime->held);
-        runtime->held = NULL;
+    if (runtime->sequencer->last_uses->held && at_large != runtime->sequencer->last_uses->held_by) {
+        rota_dead_prepend(&runtime->sequencer->last_uses->dead, runtime->sequencer->last_uses->held);
+        runtime->sequencer->last_uses->held = NULL;
     }
-    runtime->held_by = at_large;
-    rota_dead_prepend(&runtime->dead, fresh);
-    for (rota_dead **link = &runtime->dead; *link;) {
+    runtime->sequencer->last_uses->held_by = at_large;
+    rota_dead_prepend(&runtime->sequencer->last_uses->dead, fresh);
+    for (rota_dead **link = &runtime->sequencer->last_uses->dead; *link;) {
         rota_dead *dead = *link;
         if (!is_unused(runtime, dead)) {
             link = &dead->next;
@@ -101,8 +101,8 @@ void rota_reclaim_sweep(rota_runtime *runtime, rota_dead *fresh) {
         }
         *link = dead->next;
         if (is_held(runtime, dead)) {
-            dead->next = runtime->held;
-            runtime->held = dead;
+            dead->next = runtime->sequencer->last_uses->held;
+            runtime->sequencer->last_uses->held = dead;
             continue;
         }
         if (dead->kind == ROTA_DEAD_PLAN) rota_replay_release((rota_plan_run *)dead);

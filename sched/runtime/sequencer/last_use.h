@@ -2,8 +2,18 @@
 #ifndef ROTA_SCHED_RUNTIME_SEQUENCER_LAST_USE_H
 #define ROTA_SCHED_RUNTIME_SEQUENCER_LAST_USE_H
 
-#include "sched/runtime.h"
+#include <stdbool.h>
+#include <stdint.h>
+#include "sched/runtime/order/order.h"
 #include "sched/runtime/shared/released.h"
+
+struct rota_last_uses {
+    rota_dead *dead;
+    rota_dead *held;  /* buffers that are dead but for the lost devices `held_by`, which still have works */
+    uint64_t held_by; /* bit per device */
+    uint64_t losses_noted; /* lost devices that were seen, as bits */
+    bool losses_past;      /* all has passed that others had by then */
+};
 
 /* The sequencer's: `dead` joins what waits for its last use; what has passed goes to the reclaimer. */
 void rota_reclaim_sweep(rota_runtime *runtime, rota_dead *fresh);

@@ -16,18 +16,18 @@
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/stats.h"
 #include "sched/runtime/shared/timeline.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 static void remove_undelivered(rota_runtime *runtime, const rota_submission *submission) {
     rota_submission *before = submission->undelivered_before, *after = submission->undelivered_after;
     if (before)
         before->undelivered_after = after;
     else
-        runtime->undelivered_first = after;
+        runtime->sequencer->undelivered_first = after;
     if (after)
         after->undelivered_before = before;
     else
-        runtime->undelivered_last = before;
+        runtime->sequencer->undelivered_last = before;
 }
 
 static void release_transfers(rota_submission *submission) {
@@ -39,15 +39,15 @@ static void release_transfers(rota_submission *submission) {
 
 /* Tickets were ended here: what waits for that has no other way to know. */
 static void tell_completer(rota_runtime *runtime) {
-    (void)ra_fetch_add_seq_cst(&runtime->ended_apart, 1); /* with look_at_apart in complete.c */
-    rota_sleeper_wake(&runtime->completer_sleeper);
+    (void)ra_fetch_add_seq_cst(&runtime->completing.ended_apart, 1); /* with look_at_apart in complete.c */
+    rota_sleeper_wake(&runtime->completing.sleeper);
 }
 
 static void fail_for_loss(rota_runtime *runtime, rota_submission *submission, const rota_device *device) {
     rota_submission_fail(runtime, submission, (rota_reason){ra_load_acquire(&device->lost_cause), 0}, false);
     if (!submission->hosted) return;
     (void)ra_fetch_or_seq_cst(&submission->cell->state, (uint32_t)ROTA_CELL_DONE); /* as in complete.c */
-    rota_wait_table_wake(&runtime->hosted_waiters, 1);
+    rota_wait_table_wake(&runtime->completing.hosted_waiters, 1);
     tell_completer(runtime);
 }
 
@@ -61,8 +61,8 @@ static void keep(rota_runtime *runtime, rota_submission *submission) {
         const rota_work_row *row = rota_work_row_of(&submission->works[i]);
         if (row->release) row->release(runtime, &submission->works[i]);
     }
-    submission->next = runtime->stranded;
-    runtime->stranded = submission;
+    submission->next = runtime->sequencer->stranded;
+    runtime->sequencer->stranded = submission;
 }
 
 /* Whether a device that is well, or one that takes inputs for it, is at work for a submission: its caller's
@@ -112,7 +112,7 @@ static void strand(rota_runtime *runtime, rota_device *device, rota_timeline *ti
     }
     timeline->order.strand_after = before;
     if (timeline->order.oldest && !rota_point_passed(runtime, timeline->order.oldest->final_point))
-        runtime->stranding = true;
+        runtime->sequencer->stranding = true;
     if (!any) return;
     rota_device_wake_waiters(device);
     tell_completer(runtime);
@@ -145,15 +145,15 @@ static void heal_older(rota_runtime *runtime, const rota_submission *submission,
  */
 static void end_marks(rota_runtime *runtime, const rota_submission *submission) {
     const rota_kind *kind = &rota_kinds[submission->kind];
-    (void)pthread_mutex_lock(&runtime->poison_mutex);
-    rota_failed_ranges_remove(runtime, rota_marks_take_of(&runtime->poisons, submission));
+    (void)pthread_mutex_lock(&runtime->failed.mutex);
+    rota_failed_ranges_remove(runtime, rota_marks_take_of(&runtime->failed.marks, submission));
     if (kind->for_written) kind->for_written(runtime, submission, heal_older, NULL);
-    (void)pthread_mutex_unlock(&runtime->poison_mutex);
+    (void)pthread_mutex_unlock(&runtime->failed.mutex);
 }
 
 /* The submission has ended; `lost` was left behind, or NULL. */
 static void put_away(rota_runtime *runtime, rota_submission *submission, const rota_device *lost) {
-    rota_stat_count(&runtime->stat_completed);
+    rota_stat_count(&runtime->stats.completed);
     if (lost) {
         rota_submission_fail(runtime, submission, (rota_reason){ra_load_acquire(&lost->lost_cause), 0},
                              false);
@@ -163,14 +163,15 @@ static void put_away(rota_runtime *runtime, rota_submission *submission, const r
     const rota_kind *kind = &rota_kinds[submission->kind];
     if (kind->note_end) kind->note_end(runtime, submission); /* of all its parts */
     release_transfers(submission);
-    if (ra_load_relaxed(&runtime->poison_active)) end_marks(runtime, submission);
+    if (ra_load_relaxed(&runtime->failed.active)) end_marks(runtime, submission);
     rota_submission_let_go(runtime, submission);
 }
 
 /* Failed tickets that wait for all that came before: what is left of that is on a timeline, or undelivered,
  * each in its order. */
 static void end_unordered(rota_runtime *runtime) {
-    uint64_t oldest = runtime->undelivered_first ? runtime->undelivered_first->number : UINT64_MAX;
+    uint64_t oldest =
+        runtime->sequencer->undelivered_first ? runtime->sequencer->undelivered_first->number : UINT64_MAX;
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++)
         for (uint32_t q = 0; q < runtime->devices[d]->queues_used; q++) {
@@ -178,28 +179,30 @@ static void end_unordered(rota_runtime *runtime) {
             if (first && first->number < oldest) oldest = first->number;
         }
     bool any = false;
-    while (runtime->unordered_first && ra_load_relaxed(&runtime->unordered_first->number) < oldest) {
-        rota_cell *cell = runtime->unordered_first;
+    while (runtime->sequencer->unordered_first &&
+           ra_load_relaxed(&runtime->sequencer->unordered_first->number) < oldest) {
+        rota_cell *cell = runtime->sequencer->unordered_first;
         const uint64_t place = rota_ticket_sequence(ra_load_relaxed(&cell->id)) % ROTA_CHUNK_CELLS;
         rota_cell_chunk *chunk =
             (rota_cell_chunk *)((uintptr_t)(cell - place) - offsetof(rota_cell_chunk, cells));
-        runtime->unordered_first = cell->later;
-        if (!cell->later) runtime->unordered_last = NULL;
+        runtime->sequencer->unordered_first = cell->later;
+        if (!cell->later) runtime->sequencer->unordered_last = NULL;
         (void)ra_fetch_or_seq_cst(&cell->state, (uint32_t)ROTA_CELL_DONE); /* as in complete.c */
         rota_chunk_ended(chunk);
         any = true;
     }
     if (!any) return;
-    rota_wait_table_wake(&runtime->hosted_waiters, 1);
+    rota_wait_table_wake(&runtime->completing.hosted_waiters, 1);
     tell_completer(runtime);
 }
 
 void rota_sequence_reap(rota_runtime *runtime, bool all) {
-    runtime->stranding = false;
-    if (runtime->pinned) rota_submissions_forget_unpinned(runtime);
+    runtime->sequencer->stranding = false;
+    if (runtime->sequencer->pool->pinned) rota_submissions_forget_unpinned(runtime);
     /* With finish_delivery. */
-    rota_stack_entry *ended =
-        rota_stack_seems_empty_upmc(&runtime->ended) ? NULL : rota_stack_take_upmc(&runtime->ended);
+    rota_stack_entry *ended = rota_stack_seems_empty_upmc(&runtime->sequencing.ended)
+                                  ? NULL
+                                  : rota_stack_take_upmc(&runtime->sequencing.ended);
     while (ended) {
         rota_submission *submission = ROTA_STACK_OBJECT(ended, rota_submission, ended);
         ended = ended->next;
@@ -224,7 +227,7 @@ void rota_sequence_reap(rota_runtime *runtime, bool all) {
                 const rota_device *behind = left_behind(runtime, submission);
                 /* Its ticket has not ended, and its cell is marked when it has: rota_device_end_filling. */
                 if (behind && rota_device_fills(runtime, submission->number)) {
-                    runtime->stranding = true;
+                    runtime->sequencer->stranding = true;
                     break;
                 }
                 if (hosted == ROTA_HOSTED_LOST) {
@@ -240,5 +243,5 @@ void rota_sequence_reap(rota_runtime *runtime, bool all) {
             if (lost && timeline->order.oldest) strand(runtime, device, timeline, all);
         }
     }
-    if (runtime->unordered_first) end_unordered(runtime);
+    if (runtime->sequencer->unordered_first) end_unordered(runtime);
 }

@@ -20,7 +20,7 @@
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/stats.h"
 #include "sched/runtime/shared/timeline.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/submitter/ring.h"
 
 /* ---- Failing before anything was handed over ---- */
@@ -63,11 +63,11 @@ static void mark_unwritten(rota_runtime *runtime, const rota_submission *submiss
 static void end_later(rota_runtime *runtime, rota_cell *cell, rota_cell_chunk *chunk) {
     chunk->unfinished++;
     cell->later = NULL;
-    if (runtime->unordered_last)
-        runtime->unordered_last->later = cell;
+    if (runtime->sequencer->unordered_last)
+        runtime->sequencer->unordered_last->later = cell;
     else
-        runtime->unordered_first = cell;
-    runtime->unordered_last = cell;
+        runtime->sequencer->unordered_first = cell;
+    runtime->sequencer->unordered_last = cell;
 }
 
 /* Returns whether the submission is over. It is not where what was submitted before is still to write OUTPUT
@@ -82,19 +82,19 @@ static bool end_without_works(rota_runtime *runtime, rota_wanted *wanted, rota_s
     if (is_behind) (void)ra_fetch_or_acq_rel(&submission->cell->state, (uint32_t)ROTA_CELL_HOSTED);
     rota_ticket_set_failed(runtime, submission->cell, submission->ticket_id, status, reason);
     ra_store_release(&submission->cell->point, ROTA_POINT_PASSED);
-    rota_sleeper_wake(&runtime->completer_sleeper); /* callbacks */
+    rota_sleeper_wake(&runtime->completing.sleeper); /* callbacks */
     if (is_behind && !has_turn) end_later(runtime, submission->cell, submission->chunk);
     return !has_turn;
 }
 
 static void add_undelivered(rota_runtime *runtime, rota_submission *submission) {
-    submission->undelivered_before = runtime->undelivered_last;
+    submission->undelivered_before = runtime->sequencer->undelivered_last;
     submission->undelivered_after = NULL;
-    if (runtime->undelivered_last)
-        runtime->undelivered_last->undelivered_after = submission;
+    if (runtime->sequencer->undelivered_last)
+        runtime->sequencer->undelivered_last->undelivered_after = submission;
     else
-        runtime->undelivered_first = submission;
-    runtime->undelivered_last = submission;
+        runtime->sequencer->undelivered_first = submission;
+    runtime->sequencer->undelivered_last = submission;
 }
 
 static void push_delivery(rota_runtime *runtime, rota_submission *submission) {
@@ -193,13 +193,14 @@ static void fail(rota_sequencing *s) {
 void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_index,
                           const rota_record *record) {
     rota_cell_chunk *chunk = rota_lane_take(runtime, lane, record->sequence);
-    const uint64_t number = ++runtime->next_number;
+    const uint64_t number = ++runtime->sequencer->next_number;
     ra_store_release(&chunk->cells[record->sequence % ROTA_CHUNK_CELLS].number, number);
     /* Without memory it fails below, as whatever else has no room for its works. */
     rota_submission *submission = rota_submission_take(runtime);
     rota_sequencing sequencing = {.runtime = runtime,
-                                  .wanted = &runtime->wanted,
-                                  .submission = submission ? submission : &runtime->without_memory,
+                                  .wanted = &runtime->sequencer->wanted,
+                                  .submission =
+                                      submission ? submission : &runtime->sequencer->pool->without_memory,
                                   .object = record->object,
                                   .words = &lane->store->words[record->payload_begin % ROTA_LANE_WORDS],
                                   .has_record = submission != NULL,
@@ -207,7 +208,7 @@ void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_
                                   .status = ROTA_OUT_OF_MEMORY};
     begin(sequencing.submission, record, chunk, rota_ticket_id(record->sequence, lane_index), number);
     const bool ok = rota_kinds[record->kind].sequence(&sequencing);
-    rota_stat_count(&runtime->stat_submissions);
+    rota_stat_count(&runtime->stats.submissions);
     if (ok)
         start(&sequencing);
     else

@@ -23,7 +23,7 @@
 #include "sched/runtime/shared/released.h"
 #include "sched/runtime/shared/shell.h"
 #include "sched/runtime/shared/timeline.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/submitter/gate.h"
 #include "sched/runtime/submitter/ring.h"
 #include "sched/testing.h"
@@ -42,21 +42,31 @@ typedef struct rota_merge {
 } rota_merge;
 
 rota_status rota_sequencer_create(rota_runtime *runtime) {
-    uint32_t timelines = ROTA_DEVICES_MAX * runtime->queue_count;
-    runtime->merge = calloc(1, sizeof *runtime->merge);
-    runtime->wanted.value = calloc(timelines, sizeof *runtime->wanted.value);
-    runtime->wanted.touched = calloc(timelines, sizeof *runtime->wanted.touched);
-    if (!runtime->merge || !runtime->wanted.value || !runtime->wanted.touched)
+    const uint32_t timelines = ROTA_DEVICES_MAX * runtime->queue_count;
+    rota_sequencer *sequencer = runtime->sequencer = calloc(1, sizeof *sequencer);
+    if (!sequencer) return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory for the sequencer");
+    sequencer->runtime = runtime;
+    sequencer->merge = calloc(1, sizeof *sequencer->merge);
+    sequencer->wanted.value = calloc(timelines, sizeof *sequencer->wanted.value);
+    sequencer->wanted.touched = calloc(timelines, sizeof *sequencer->wanted.touched);
+    sequencer->pool = calloc(1, sizeof *sequencer->pool);
+    sequencer->last_uses = calloc(1, sizeof *sequencer->last_uses);
+    if (!sequencer->merge || !sequencer->wanted.value || !sequencer->wanted.touched || !sequencer->pool ||
+        !sequencer->last_uses)
         return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory for the sequencer");
     return ROTA_OK;
 }
 
 void rota_sequencer_free(rota_runtime *runtime) {
-    free(runtime->merge);
-    free(runtime->wanted.value);
-    free(runtime->wanted.touched);
-    runtime->merge = NULL;
-    runtime->wanted = (rota_wanted){0};
+    rota_sequencer *sequencer = runtime->sequencer;
+    if (!sequencer) return;
+    free(sequencer->merge);
+    free(sequencer->wanted.value);
+    free(sequencer->wanted.touched);
+    free(sequencer->pool);
+    free(sequencer->last_uses);
+    free(sequencer);
+    runtime->sequencer = NULL;
 }
 
 static uint64_t stamp_at(const rota_lane *lane, uint64_t position) {
@@ -81,11 +91,11 @@ static void sift_down(rota_merge *merge, uint32_t at) {
 
 /* Fills the heap; false if no lane has anything. */
 static bool scan(rota_runtime *runtime) {
-    rota_merge *merge = runtime->merge;
+    rota_merge *merge = runtime->sequencer->merge;
     uint64_t highest = 0;
-    uint32_t lanes = ra_load_seq_cst(&runtime->lane_high);
+    uint32_t lanes = ra_load_seq_cst(&runtime->lanes.high);
     for (uint32_t i = 0; i < lanes; i++) {
-        rota_lane *lane = rota_lane_at(runtime, i);
+        rota_lane *lane = rota_lane_at(&runtime->lanes, i);
         uint64_t tail = ra_load_seq_cst(&lane->tail); /* with rota_lane_publish */
         if (tail == ra_load_relaxed(&lane->head)) continue;
         uint64_t stamp = stamp_at(lane, tail - 1);
@@ -93,9 +103,9 @@ static bool scan(rota_runtime *runtime) {
     }
     if (highest == 0) return false;
     merge->count = 0;
-    lanes = ra_load_seq_cst(&runtime->lane_high);
+    lanes = ra_load_seq_cst(&runtime->lanes.high);
     for (uint32_t i = 0; i < lanes; i++) {
-        rota_lane *lane = rota_lane_at(runtime, i);
+        rota_lane *lane = rota_lane_at(&runtime->lanes, i);
         uint64_t tail = ra_load_seq_cst(&lane->tail);
         uint64_t head = ra_load_relaxed(&lane->head);
         while (tail > head && stamp_at(lane, tail - 1) > highest) tail--;
@@ -121,21 +131,21 @@ static void wake_lane(rota_lane *lane) {
 
 /* The completer is about to sleep for a ticket without a point. Where the device was through with it before
  * it had one, that has woken the completer in vain. All seq_cst: this thread stores `head` after the point
- * and then loads completer_awaits and the timeline; the completer stores that and then loads `head`
- * (look_again); the device moves the timeline and then loads completer_interest. So the completer sees the
+ * and then loads completing.awaits and the timeline; the completer stores that and then loads `head`
+ * (look_again); the device moves the timeline and then loads completing.interest. So the completer sees the
  * point, or is woken here, or is woken by the device and sees the point then. */
 static void tell_of_point(rota_runtime *runtime, const rota_lane *lane, uint64_t sequence) {
     const rota_cell *cell = rota_lane_cell(lane, sequence);
     if (cell && rota_point_passed(runtime, ra_load_relaxed(&cell->point)))
-        rota_sleeper_wake(&runtime->completer_sleeper);
+        rota_sleeper_wake(&runtime->completing.sleeper);
 }
 
 static void take_all(rota_runtime *runtime) {
-    rota_merge *merge = runtime->merge;
+    rota_merge *merge = runtime->sequencer->merge;
     uint32_t since_flush = 0;
     while (merge->count > 0) {
         uint32_t index = merge->lanes[0];
-        rota_lane *lane = rota_lane_at(runtime, index);
+        rota_lane *lane = rota_lane_at(&runtime->lanes, index);
         uint64_t head = ra_load_relaxed(&lane->head);
         const rota_record *record = &lane->store->records[head % ROTA_LANE_RECORDS];
         const uint64_t sequence = record->sequence;
@@ -144,7 +154,7 @@ static void take_all(rota_runtime *runtime) {
         ra_store_release(&lane->words_head, record->words_end);
         ra_store_seq_cst(&lane->head, ++head);
         wake_lane(lane);
-        if (ra_load_seq_cst(&runtime->completer_awaits)) tell_of_point(runtime, lane, sequence);
+        if (ra_load_seq_cst(&runtime->completing.awaits)) tell_of_point(runtime, lane, sequence);
         if (head == merge->limits[index]) {
             merge->count--;
             merge->lanes[0] = merge->lanes[merge->count];
@@ -162,14 +172,16 @@ static void take_all(rota_runtime *runtime) {
 }
 
 static bool has_work(rota_runtime *runtime) {
-    if (!rota_stack_is_empty_upmc(&runtime->released) || ra_load_seq_cst(&runtime->lost_pending) ||
-        !rota_stack_is_empty_upmc(&runtime->ended) || ra_load_seq_cst(&runtime->stop) ||
-        ra_load_seq_cst(&runtime->lent) || ra_load_seq_cst(&runtime->provision_wanted) ||
-        ra_load_seq_cst(&runtime->reap_requested) != ra_load_relaxed(&runtime->reap_done))
+    if (!rota_stack_is_empty_upmc(&runtime->sequencing.released) ||
+        ra_load_seq_cst(&runtime->sequencing.lost_pending) ||
+        !rota_stack_is_empty_upmc(&runtime->sequencing.ended) || ra_load_seq_cst(&runtime->stop) ||
+        ra_load_seq_cst(&runtime->sequencing.lent) || ra_load_seq_cst(&runtime->lanes.provision_wanted) ||
+        ra_load_seq_cst(&runtime->sequencing.reap_requested) !=
+            ra_load_relaxed(&runtime->sequencing.reap_done))
         return true;
-    uint32_t lanes = ra_load_seq_cst(&runtime->lane_high);
+    uint32_t lanes = ra_load_seq_cst(&runtime->lanes.high);
     for (uint32_t i = 0; i < lanes; i++) {
-        rota_lane *lane = rota_lane_at(runtime, i);
+        rota_lane *lane = rota_lane_at(&runtime->lanes, i);
         if (ra_load_seq_cst(&lane->tail) != ra_load_relaxed(&lane->head)) return true;
     }
     return false;
@@ -188,8 +200,8 @@ static bool has_overflow(const rota_runtime *runtime) {
 
 /* What nobody needed for a while is given back. */
 static void look_at_idle_memory(rota_runtime *runtime, uint64_t now_ns) {
-    if (now_ns < runtime->idle_looked_ns + runtime->options.staging_idle_ns) return;
-    runtime->idle_looked_ns = now_ns;
+    if (now_ns < runtime->sequencer->idle_looked_ns + runtime->options.staging_idle_ns) return;
+    runtime->sequencer->idle_looked_ns = now_ns;
     rota_staging_sweep_idle(runtime);
     rota_submissions_trim(runtime);
 }
@@ -210,38 +222,41 @@ static void idle(rota_runtime *runtime) {
         now = rota_clock_ns();
         spun += now - back;
     }
-    (void)ra_fetch_add_relaxed(&runtime->spin_ns, spun);
+    (void)ra_fetch_add_relaxed(&runtime->stats.spin_ns, spun);
     if (found) return;
-    rota_sleeper_prepare(&runtime->sequencer_sleeper);
+    rota_sleeper_prepare(&runtime->sequencing.sleeper);
     /* With `advanced`: either it sees the interest and wakes this thread, or the sweep below sees the new
      * value. */
-    if (runtime->dead || runtime->held || runtime->stranding || runtime->pinned || runtime->unordered_first) {
-        ra_store_seq_cst(&runtime->sequencer_interest, 1);
+    if (runtime->sequencer->last_uses->dead || runtime->sequencer->last_uses->held ||
+        runtime->sequencer->stranding || runtime->sequencer->pool->pinned ||
+        runtime->sequencer->unordered_first) {
+        ra_store_seq_cst(&runtime->sequencing.interest, 1);
         rota_sequence_reap(runtime, true);
         rota_reclaim_sweep(runtime, NULL);
     }
     uint64_t slice = has_overflow(runtime) ? OVERFLOW_SLICE_NS : SLEEP_SLICE_NS;
     rota_staging_sweep(runtime);
     look_at_idle_memory(runtime, now);
-    if ((rota_staging_is_held(runtime) || runtime->free_submissions) &&
+    if ((rota_staging_is_held(runtime) || runtime->sequencer->pool->unused) &&
         slice > runtime->options.staging_idle_ns)
         slice = runtime->options.staging_idle_ns;
     if (has_work(runtime))
-        rota_sleeper_cancel(&runtime->sequencer_sleeper);
+        rota_sleeper_cancel(&runtime->sequencing.sleeper);
     else
-        rota_sleeper_wait(&runtime->sequencer_sleeper, rota_deadline_after(slice));
-    ra_store_relaxed(&runtime->sequencer_interest, 0);
+        rota_sleeper_wait(&runtime->sequencing.sleeper, rota_deadline_after(slice));
+    ra_store_relaxed(&runtime->sequencing.interest, 0);
 }
 
 /* One look at everything; true if there was anything. */
 bool rota_sequencer_round(rota_runtime *runtime) {
-    rota_assert_owner(&runtime->sequencer_owner);
-    uint64_t requested = ra_load_acquire(&runtime->reap_requested);
-    (void)ra_exchange_seq_cst(&runtime->lost_pending, 0);
+    rota_assert_owner(&runtime->sequencing.owner);
+    uint64_t requested = ra_load_acquire(&runtime->sequencing.reap_requested);
+    (void)ra_exchange_seq_cst(&runtime->sequencing.lost_pending, 0);
     /* Taken before the scan: every submission that uses these was published before they were released, so
      * it is sequenced, and known as their last use, in this round. */
-    rota_dead *fresh =
-        rota_stack_seems_empty_upmc(&runtime->released) ? NULL : rota_dead_take(&runtime->released);
+    rota_dead *fresh = rota_stack_seems_empty_upmc(&runtime->sequencing.released)
+                           ? NULL
+                           : rota_dead_take(&runtime->sequencing.released);
     rota_lanes_provide(runtime);
     bool any = scan(runtime);
     if (any)
@@ -251,29 +266,31 @@ bool rota_sequencer_round(rota_runtime *runtime) {
     rota_gate_watch(runtime, false);
     rota_sequence_reap(runtime, false);
     rota_staging_sweep(runtime);
-    if (++runtime->rounds % CLOCK_ROUNDS == 0) look_at_idle_memory(runtime, rota_clock_ns());
-    if (fresh || runtime->dead || runtime->held) rota_reclaim_sweep(runtime, fresh);
-    ra_store_release(&runtime->reap_done, requested);
+    if (++runtime->sequencer->rounds % CLOCK_ROUNDS == 0) look_at_idle_memory(runtime, rota_clock_ns());
+    if (fresh || runtime->sequencer->last_uses->dead || runtime->sequencer->last_uses->held)
+        rota_reclaim_sweep(runtime, fresh);
+    ra_store_release(&runtime->sequencing.reap_done, requested);
     return any || fresh;
 }
 
 void *rota_sequencer_main(void *user) {
     rota_runtime *runtime = user;
-    rota_thread_cpus_begin(&runtime->sequencer_cpus);
-    rota_owner_take(&runtime->sequencer_owner);
+    rota_thread_cpus_begin(&runtime->sequencing.cpus);
+    rota_owner_take(&runtime->sequencing.owner);
     while (!ra_load_acquire(&runtime->stop)) {
-        if (ra_load_acquire(&runtime->lent)) { /* with the stores in rota_runtime_lock_submission */
-            rota_owner_leave(&runtime->sequencer_owner);
-            ra_store_release(&runtime->lent_away, 1);
+        if (ra_load_acquire(
+                &runtime->sequencing.lent)) { /* with the stores in rota_runtime_lock_submission */
+            rota_owner_leave(&runtime->sequencing.owner);
+            ra_store_release(&runtime->sequencing.lent_away, 1);
             rota_nap_until(rota_deadline_after(LENT_SLICE_NS));
             continue;
         }
-        if (ra_load_relaxed(&runtime->lent_away)) rota_owner_take(&runtime->sequencer_owner);
-        ra_store_release(&runtime->lent_away, 0);
+        if (ra_load_relaxed(&runtime->sequencing.lent_away)) rota_owner_take(&runtime->sequencing.owner);
+        ra_store_release(&runtime->sequencing.lent_away, 0);
         if (!rota_sequencer_round(runtime)) idle(runtime);
     }
-    rota_owner_leave(&runtime->sequencer_owner);
-    rota_thread_cpus_end(&runtime->sequencer_cpus);
+    rota_owner_leave(&runtime->sequencing.owner);
+    rota_thread_cpus_end(&runtime->sequencing.cpus);
     rota_runtime_thread_ends(runtime);
     return NULL;
 }

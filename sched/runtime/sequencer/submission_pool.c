@@ -8,13 +8,14 @@
 #include "sched/runtime/sequencer/submission_pool.h"
 #include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/pins.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 rota_submission *rota_submission_take(rota_runtime *runtime) {
-    rota_submission *submission = runtime->free_submissions;
+    rota_submission *submission = runtime->sequencer->pool->unused;
     if (submission) {
-        const rota_submission *next = runtime->free_submissions = submission->next;
-        if (--runtime->free_count < runtime->free_fewest) runtime->free_fewest = runtime->free_count;
+        const rota_submission *next = runtime->sequencer->pool->unused = submission->next;
+        if (--runtime->sequencer->pool->unused_count < runtime->sequencer->pool->unused_fewest)
+            runtime->sequencer->pool->unused_fewest = runtime->sequencer->pool->unused_count;
         if (next && next->works) { /* one that failed before may have none */
             ra_prefetch(next->works);
             ra_prefetch((const unsigned char *)next->works + 64);
@@ -22,9 +23,9 @@ rota_submission *rota_submission_take(rota_runtime *runtime) {
         if (next && next->next) rota_submission_fetch(next->next);
         return submission;
     }
-    submission = runtime->bare_submissions;
+    submission = runtime->sequencer->pool->bare;
     if (submission) {
-        runtime->bare_submissions = submission->next;
+        runtime->sequencer->pool->bare = submission->next;
         return submission;
     }
     submission = calloc(1, sizeof *submission);
@@ -68,25 +69,25 @@ void rota_submission_free(rota_submission *submission) {
 }
 
 static void recycle(rota_runtime *runtime, rota_submission *submission) {
-    submission->next = runtime->free_submissions;
-    runtime->free_submissions = submission;
-    runtime->free_count++;
+    submission->next = runtime->sequencer->pool->unused;
+    runtime->sequencer->pool->unused = submission;
+    runtime->sequencer->pool->unused_count++;
 }
 
 /* Half at a time, so that a burst that comes now and then finds most of it, and so many at the most, since
  * submissions wait for the sequencer. The structs stay: threads that are late look at their pins (pins.c). */
 #define TRIM_MOST 1024u
 void rota_submissions_trim(rota_runtime *runtime) {
-    uint32_t idle = (runtime->free_fewest + 1) / 2;
+    uint32_t idle = (runtime->sequencer->pool->unused_fewest + 1) / 2;
     for (uint32_t left = idle < TRIM_MOST ? idle : TRIM_MOST; left > 0; left--) {
-        rota_submission *submission = runtime->free_submissions;
-        runtime->free_submissions = submission->next;
-        runtime->free_count--;
+        rota_submission *submission = runtime->sequencer->pool->unused;
+        runtime->sequencer->pool->unused = submission->next;
+        runtime->sequencer->pool->unused_count--;
         strip(submission);
-        submission->next = runtime->bare_submissions;
-        runtime->bare_submissions = submission;
+        submission->next = runtime->sequencer->pool->bare;
+        runtime->sequencer->pool->bare = submission;
     }
-    runtime->free_fewest = runtime->free_count;
+    runtime->sequencer->pool->unused_fewest = runtime->sequencer->pool->unused_count;
 }
 
 /* Nothing reads the submission any more, nor its plan on its behalf. */
@@ -112,13 +113,13 @@ void rota_submission_let_go(rota_runtime *runtime, rota_submission *submission) 
         forget(runtime, submission);
         return;
     }
-    submission->next = runtime->pinned;
-    runtime->pinned = submission;
+    submission->next = runtime->sequencer->pool->pinned;
+    runtime->sequencer->pool->pinned = submission;
 }
 
 /* Those that no thread reads any more. */
 void rota_submissions_forget_unpinned(rota_runtime *runtime) {
-    for (rota_submission **link = &runtime->pinned; *link;) {
+    for (rota_submission **link = &runtime->sequencer->pool->pinned; *link;) {
         rota_submission *submission = *link;
         if (!rota_submission_unpublish(submission)) {
             link = &submission->next;

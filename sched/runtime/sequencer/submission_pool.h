@@ -2,8 +2,17 @@
 #ifndef ROTA_SCHED_RUNTIME_SEQUENCER_SUBMISSION_POOL_H
 #define ROTA_SCHED_RUNTIME_SEQUENCER_SUBMISSION_POOL_H
 
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/order/order.h"
 #include "sched/runtime/shared/submission.h"
+
+struct rota_submission_pool {
+    /* Those that can be used again; those of which the memory that they own was given back; how many the
+     * former are, and the fewest that they were since the last look. */
+    rota_submission *unused, *bare;
+    uint32_t unused_count, unused_fewest;
+    rota_submission *pinned;        /* over, but a thread's message is being made of each */
+    rota_submission without_memory; /* for one that fails since there was none for its record */
+};
 
 /* What lies where many others have been used since comes from memory: early enough if it is asked for while
  * those before it are worked on. */

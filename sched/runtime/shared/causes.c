@@ -10,12 +10,12 @@
 #include "base/atomic.h"
 #include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/marks.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 static _Atomic(rota_cause *) *cause_bucket(rota_runtime *runtime, rota_status status, const char *text) {
     uint64_t hash = 0xcbf29ce484222325u + (uint64_t)status; /* FNV-1a */
     for (; *text; text++) hash = (hash ^ (uint8_t)*text) * 0x100000001b3u;
-    return &runtime->causes[hash % ROTA_CAUSE_BUCKETS];
+    return &runtime->causes.buckets[hash % ROTA_CAUSE_BUCKETS];
 }
 
 /* NULL: no memory. Two threads may both make the same one: then there are two. */
@@ -24,7 +24,7 @@ static const rota_cause *intern(rota_runtime *runtime, rota_status status, const
     /* Acquire pairs with the push below. */
     for (const rota_cause *cause = ra_load_acquire(bucket); cause; cause = cause->next)
         if (cause->status == status && strcmp(cause->message, text) == 0) return cause;
-    if (!is_last && ra_load_relaxed(&runtime->cause_count) >= ROTA_CAUSES_MAX) {
+    if (!is_last && ra_load_relaxed(&runtime->causes.count) >= ROTA_CAUSES_MAX) {
         char other[ROTA_ERROR_MESSAGE_MAX];
         (void)snprintf(other, sizeof other,
                        "submission " ROTA_CAUSE_NUMBER
@@ -39,7 +39,7 @@ static const rota_cause *intern(rota_runtime *runtime, rota_status status, const
     cause->message = memcpy(cause + 1, text, bytes);
     const char *number = strchr(cause->message, ROTA_CAUSE_NUMBER[0]);
     cause->number_at = number ? (uint32_t)(number - cause->message) : UINT32_MAX;
-    (void)ra_fetch_add_relaxed(&runtime->cause_count, 1);
+    (void)ra_fetch_add_relaxed(&runtime->causes.count, 1);
     cause->next = ra_load_acquire(bucket);
     while (!ra_cas_acq_rel(bucket, &cause->next, cause)) {
     }
@@ -80,12 +80,12 @@ rota_status rota_reason_fail(rota_status status, rota_reason reason) {
 
 void rota_causes_free(rota_runtime *runtime) {
     for (uint32_t i = 0; i < ROTA_CAUSE_BUCKETS; i++) {
-        rota_cause *cause = ra_exchange_acq_rel(&runtime->causes[i], NULL);
+        rota_cause *cause = ra_exchange_acq_rel(&runtime->causes.buckets[i], NULL);
         while (cause) {
             rota_cause *next = cause->next;
             free(cause);
             cause = next;
         }
     }
-    ra_store_relaxed(&runtime->cause_count, 0);
+    ra_store_relaxed(&runtime->causes.count, 0);
 }

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "sched/runtime/shared/end_times.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 typedef struct stamp {
     uint64_t value, ns;

@@ -13,35 +13,35 @@
 #include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/failed_ranges.h"
 #include "sched/runtime/shared/marks.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 static rota_mark *mark_new(rota_runtime *runtime) {
     rota_mark *mark = malloc(sizeof *mark);
     if (mark) return mark;
-    if ((mark = runtime->poison_spare)) {
-        runtime->poison_spare = mark->left;
+    if ((mark = runtime->failed.spare)) {
+        runtime->failed.spare = mark->left;
         return mark;
     }
-    if (runtime->poison_reserve_used == ROTA_POISON_RESERVE) return NULL;
-    return &runtime->poison_reserve[runtime->poison_reserve_used++];
+    if (runtime->failed.reserve_used == ROTA_POISON_RESERVE) return NULL;
+    return &runtime->failed.reserve[runtime->failed.reserve_used++];
 }
 
 static void mark_free(rota_runtime *runtime, rota_mark *mark) {
-    uintptr_t first = (uintptr_t)runtime->poison_reserve;
-    if ((uintptr_t)mark - first >= sizeof runtime->poison_reserve) {
+    uintptr_t first = (uintptr_t)runtime->failed.reserve;
+    if ((uintptr_t)mark - first >= sizeof runtime->failed.reserve) {
         free(mark);
         return;
     }
-    mark->left = runtime->poison_spare;
-    runtime->poison_spare = mark;
+    mark->left = runtime->failed.spare;
+    runtime->failed.spare = mark;
 }
 
 static bool add(rota_runtime *runtime, const rota_place *where, rota_moment turn, rota_reason reason) {
     rota_mark *mark = mark_new(runtime);
     if (!mark) return false;
     *mark = (rota_mark){.place = *where, .turn = turn, .reason = reason};
-    rota_marks_put(&runtime->poisons, mark);
-    (void)ra_fetch_add_acq_rel(&runtime->poison_active, 1);
+    rota_marks_put(&runtime->failed.marks, mark);
+    (void)ra_fetch_add_acq_rel(&runtime->failed.active, 1);
     return true;
 }
 
@@ -49,18 +49,18 @@ static bool add(rota_runtime *runtime, const rota_place *where, rota_moment turn
  * read has failed, until the runtime closes. (A mark of a whole buffer instead would be healed by overwriting
  * the range of an earlier submission's mark alone, unless it kept both numbers; that is not worth it.) */
 static void lose(rota_runtime *runtime, uint64_t number, rota_reason reason) {
-    if (!runtime->poison_lost.cause) {
+    if (!runtime->failed.lost.cause) {
         (void)rota_reason_fail(ROTA_OUT_OF_MEMORY, reason);
-        runtime->poison_lost.number = number;
-        runtime->poison_lost.cause = rota_cause_new(
+        runtime->failed.lost.number = number;
+        runtime->failed.lost.cause = rota_cause_new(
             runtime, ROTA_OUT_OF_MEMORY,
             "no host memory to note which bytes failed: what is read after submission " ROTA_CAUSE_NUMBER
             " counts as failed; %s",
             rota_last_error());
-        runtime->poison_lost_number = number;
-        (void)ra_fetch_add_acq_rel(&runtime->poison_active, 1);
-    } else if (number < runtime->poison_lost_number) {
-        runtime->poison_lost_number = number;
+        runtime->failed.lost_number = number;
+        (void)ra_fetch_add_acq_rel(&runtime->failed.active, 1);
+    } else if (number < runtime->failed.lost_number) {
+        runtime->failed.lost_number = number;
     }
 }
 
@@ -68,7 +68,7 @@ void rota_failed_ranges_remove(rota_runtime *runtime, rota_mark *list) {
     while (list) {
         rota_mark *next = list->left;
         mark_free(runtime, list);
-        (void)ra_fetch_sub_release(&runtime->poison_active, 1);
+        (void)ra_fetch_sub_release(&runtime->failed.active, 1);
         list = next;
     }
 }
@@ -110,13 +110,13 @@ static bool reduce(rota_runtime *runtime, rota_mark *mark, const rota_place *whe
         after.begin = where->end;
         if (add(runtime, &after, mark->turn, mark->reason)) mark->place.end = where->begin;
     }
-    rota_marks_put(&runtime->poisons, mark);
+    rota_marks_put(&runtime->failed.marks, mark);
     return true;
 }
 
 /* Removes the place from all marks up to that turn. */
 void rota_failed_ranges_heal(rota_runtime *runtime, const rota_place *where, rota_moment up_to) {
-    rota_mark *list = rota_marks_take(&runtime->poisons, where, up_to);
+    rota_mark *list = rota_marks_take(&runtime->failed.marks, where, up_to);
     rota_mark *healed = NULL;
     while (list) {
         rota_mark *mark = list;
@@ -133,17 +133,17 @@ void rota_failed_ranges_mark(rota_runtime *runtime, const rota_place *where, rot
                              rota_reason reason, bool early) {
     /* Whoever could still read an older mark has run by the time this range is written. */
     if (!early) rota_failed_ranges_heal(runtime, where, turn);
-    if (!rota_marks_cover(runtime->poisons, where, turn) && !add(runtime, where, turn, reason))
+    if (!rota_marks_cover(runtime->failed.marks, where, turn) && !add(runtime, where, turn, reason))
         lose(runtime, turn.number, reason);
 }
 
 bool rota_failed_ranges_find(rota_runtime *runtime, const rota_place *where, rota_moment up_to,
                              rota_reason *out_reason) {
-    const rota_mark *oldest = rota_marks_oldest(runtime->poisons, where, up_to);
+    const rota_mark *oldest = rota_marks_oldest(runtime->failed.marks, where, up_to);
     if (oldest)
         *out_reason = oldest->reason;
-    else if (runtime->poison_lost.cause && runtime->poison_lost_number < up_to.number)
-        *out_reason = runtime->poison_lost;
+    else if (runtime->failed.lost.cause && runtime->failed.lost_number < up_to.number)
+        *out_reason = runtime->failed.lost;
     else
         return false;
     return true;
@@ -153,7 +153,7 @@ bool rota_failed_ranges_find(rota_runtime *runtime, const rota_place *where, rot
 void rota_failed_ranges_carry(rota_runtime *runtime, const rota_place *from, const rota_place *to,
                               rota_moment turn) {
     rota_failed_ranges_heal(runtime, to, turn);
-    rota_mark *list = rota_marks_take(&runtime->poisons, from, turn);
+    rota_mark *list = rota_marks_take(&runtime->failed.marks, from, turn);
     while (list) {
         rota_mark *moved = list;
         list = moved->left;
@@ -161,7 +161,7 @@ void rota_failed_ranges_carry(rota_runtime *runtime, const rota_place *from, con
         if (moved->place.begin > from->begin) part.begin += moved->place.begin - from->begin;
         if (moved->place.end < from->end) part.end -= from->end - moved->place.end;
         const rota_reason reason = moved->reason;
-        rota_marks_put(&runtime->poisons, moved);
+        rota_marks_put(&runtime->failed.marks, moved);
         rota_failed_ranges_mark(runtime, &part, turn, reason, true);
     }
 }
@@ -169,7 +169,7 @@ void rota_failed_ranges_carry(rota_runtime *runtime, const rota_place *from, con
 /* Of marks of the place that no unfinished submission is older than, only the newest one that covers it
  * matters: whoever is still to read or to overwrite it comes after all of them. */
 static void prune(rota_runtime *runtime, const rota_place *where, uint64_t oldest) {
-    rota_mark *list = rota_marks_take(&runtime->poisons, where, (rota_moment){oldest - 1, UINT32_MAX});
+    rota_mark *list = rota_marks_take(&runtime->failed.marks, where, (rota_moment){oldest - 1, UINT32_MAX});
     const rota_mark *newest = NULL;
     for (const rota_mark *mark = list; mark; mark = mark->left)
         if (is_inside(where, &mark->place) && (mark->place.copies & where->copies) == where->copies &&
@@ -183,7 +183,7 @@ static void prune(rota_runtime *runtime, const rota_place *where, uint64_t oldes
             mark->left = gone;
             gone = mark;
         } else {
-            rota_marks_put(&runtime->poisons, mark);
+            rota_marks_put(&runtime->failed.marks, mark);
         }
     }
     rota_failed_ranges_remove(runtime, gone);
@@ -192,51 +192,52 @@ static void prune(rota_runtime *runtime, const rota_place *where, uint64_t oldes
 void rota_poison_mark(rota_runtime *runtime, const rota_buffer *root, uint64_t begin, uint64_t end,
                       uint64_t number, rota_reason reason, uint64_t oldest) {
     rota_place where = rota_place_of_buffer(root, begin, end);
-    (void)pthread_mutex_lock(&runtime->poison_mutex);
+    (void)pthread_mutex_lock(&runtime->failed.mutex);
     if (oldest < number)
         prune(runtime, &where, oldest);
     else
         rota_failed_ranges_heal(runtime, &where, (rota_moment){number - 1, UINT32_MAX});
     rota_failed_ranges_mark(runtime, &where, (rota_moment){number, 0}, reason, true);
-    (void)pthread_mutex_unlock(&runtime->poison_mutex);
+    (void)pthread_mutex_unlock(&runtime->failed.mutex);
 }
 
 bool rota_poison_find(rota_runtime *runtime, const rota_buffer *root, uint64_t begin, uint64_t end,
                       uint64_t before_number, rota_reason *out_reason) {
-    if (ra_load_acquire(&runtime->poison_active) == 0) return false;
+    if (ra_load_acquire(&runtime->failed.active) == 0) return false;
     rota_place where = rota_place_of_buffer(root, begin, end);
-    (void)pthread_mutex_lock(&runtime->poison_mutex);
+    (void)pthread_mutex_lock(&runtime->failed.mutex);
     bool found =
         rota_failed_ranges_find(runtime, &where, (rota_moment){before_number - 1, UINT32_MAX}, out_reason);
-    (void)pthread_mutex_unlock(&runtime->poison_mutex);
+    (void)pthread_mutex_unlock(&runtime->failed.mutex);
     return found;
 }
 
 rota_places rota_poison_copies(rota_runtime *runtime, const rota_buffer *root, uint64_t begin, uint64_t end,
                                rota_places copies) {
     rota_places failed = 0;
-    (void)pthread_mutex_lock(&runtime->poison_mutex);
+    (void)pthread_mutex_lock(&runtime->failed.mutex);
     for (; copies; copies &= copies - 1) {
         rota_place where = rota_place_of_buffer(root, begin, end);
         where.copies = copies & -copies;
-        if (rota_marks_oldest(runtime->poisons, &where, (rota_moment){UINT64_MAX, UINT32_MAX}))
+        if (rota_marks_oldest(runtime->failed.marks, &where, (rota_moment){UINT64_MAX, UINT32_MAX}))
             failed |= where.copies;
     }
-    (void)pthread_mutex_unlock(&runtime->poison_mutex);
+    (void)pthread_mutex_unlock(&runtime->failed.mutex);
     return failed;
 }
 
 void rota_poison_drop(rota_runtime *runtime, const void *of) {
-    (void)pthread_mutex_lock(&runtime->poison_mutex);
-    rota_failed_ranges_remove(runtime, rota_marks_take_of(&runtime->poisons, of));
-    (void)pthread_mutex_unlock(&runtime->poison_mutex);
+    (void)pthread_mutex_lock(&runtime->failed.mutex);
+    rota_failed_ranges_remove(runtime, rota_marks_take_of(&runtime->failed.marks, of));
+    (void)pthread_mutex_unlock(&runtime->failed.mutex);
 }
 
 void rota_poison_all_free(rota_runtime *runtime) {
-    while (runtime->poisons)
-        rota_failed_ranges_remove(runtime, rota_marks_take_of(&runtime->poisons, runtime->poisons->place.of));
-    if (runtime->poison_lost.cause) (void)ra_fetch_sub_release(&runtime->poison_active, 1);
-    runtime->poison_lost.cause = NULL;
-    runtime->poison_spare = NULL;
-    runtime->poison_reserve_used = 0;
+    while (runtime->failed.marks)
+        rota_failed_ranges_remove(
+            runtime, rota_marks_take_of(&runtime->failed.marks, runtime->failed.marks->place.of));
+    if (runtime->failed.lost.cause) (void)ra_fetch_sub_release(&runtime->failed.active, 1);
+    runtime->failed.lost.cause = NULL;
+    runtime->failed.spare = NULL;
+    runtime->failed.reserve_used = 0;
 }

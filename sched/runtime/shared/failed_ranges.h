@@ -7,7 +7,7 @@
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime.h"
 
-/* ---- By callers that hold poison_mutex ---- */
+/* ---- By callers that hold failed.mutex ---- */
 
 /* Bytes of a root buffer, in whatever memory. */
 static inline rota_place rota_place_of_buffer(const rota_buffer *root, uint64_t begin, uint64_t end) {

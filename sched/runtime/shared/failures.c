@@ -4,14 +4,14 @@
  * that has gone on to a later ticket, each lane keeps runs of tickets that failed one after the other with
  * the same cause, and of those that no longer find a place, from where to where they lie.
  *
- * Written under poison_mutex by rota's and executors' threads; read without a lock, as tickets are asked for
+ * Written under failed.mutex by rota's and executors' threads; read without a lock, as tickets are asked for
  * by calls that wait for nobody. */
 #include "base/atomic.h"
 #include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/failures.h"
 #include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/marks.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 /* Tickets of the lane from `first` to `last` (sequences) are among those of which it is not known any more
  * which ones failed. */
@@ -22,7 +22,7 @@ static void forget(rota_lane *lane, uint64_t first, uint64_t last) {
     if (last > to) ra_store_release(&lane->forgotten_last, last);
 }
 
-/* With poison_mutex held. */
+/* With failed.mutex held. */
 static void note(rota_lane *lane, uint64_t sequence, rota_status status, rota_reason reason) {
     rota_failure_run *run = &lane->store->failure_runs[lane->newest_run];
     if (ra_load_relaxed(&run->first) && ra_load_relaxed(&run->last) + 1 == sequence &&
@@ -47,10 +47,11 @@ static void note(rota_lane *lane, uint64_t sequence, rota_status status, rota_re
 
 void rota_ticket_set_failed(rota_runtime *runtime, rota_cell *cell, uint64_t ticket_id, rota_status status,
                             rota_reason reason) {
-    (void)pthread_mutex_lock(&runtime->poison_mutex);
-    note(rota_lane_at(runtime, rota_ticket_lane(ticket_id)), rota_ticket_sequence(ticket_id), status, reason);
-    (void)pthread_mutex_unlock(&runtime->poison_mutex);
-    (void)ra_fetch_add_relaxed(&runtime->stat_failed, 1);
+    (void)pthread_mutex_lock(&runtime->failed.mutex);
+    note(rota_lane_at(&runtime->lanes, rota_ticket_lane(ticket_id)), rota_ticket_sequence(ticket_id), status,
+         reason);
+    (void)pthread_mutex_unlock(&runtime->failed.mutex);
+    (void)ra_fetch_add_relaxed(&runtime->stats.failed, 1);
     /* Releases: who reads one of these with acquire and then the cell's id sees whose they are. */
     ra_store_release(&cell->cause, reason.cause);
     ra_store_release(&cell->cause_number, reason.number);
@@ -72,7 +73,7 @@ static bool is_in_run(const rota_failure_run *run, uint64_t sequence, rota_statu
 }
 
 rota_status rota_failure_find(const rota_runtime *runtime, uint64_t ticket_id) {
-    const rota_lane *lane = rota_lane_at(runtime, rota_ticket_lane(ticket_id));
+    const rota_lane *lane = rota_lane_at(&runtime->lanes, rota_ticket_lane(ticket_id));
     const uint64_t sequence = rota_ticket_sequence(ticket_id);
     rota_status status;
     rota_reason reason;

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/point.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 #define CACHED_LANES 8
 /* Lanes that the sequencer keeps ready: so many threads may come at once. */
@@ -59,7 +59,7 @@ static uint32_t block_lanes(uint32_t block) {
 
 static _Atomic uint32_t *next_of(rota_runtime *runtime, uint32_t index) {
     const uint32_t block = block_of(index);
-    return &ra_load_relaxed(&runtime->lane_next[block])[index - block_begin(block)];
+    return &ra_load_relaxed(&runtime->shell.lane_next[block])[index - block_begin(block)];
 }
 
 static void give_back(cached_lane *entry) {
@@ -68,22 +68,22 @@ static void give_back(cached_lane *entry) {
     entry->runtime = NULL;
     /* Here all of it counts; the head, which a close changes, has the lower bits. */
     if (entry->generation != ra_load_relaxed(&runtime->generation)) return;
-    uint64_t head = ra_load_acquire(&runtime->lanes_free);
+    uint64_t head = ra_load_acquire(&runtime->shell.lanes_free);
     do {
         if ((head & OPEN_MASK) != entry->opened) return; /* of a runtime that was closed */
         ra_store_relaxed(next_of(runtime, entry->lane), (uint32_t)(head & TOP_MASK));
         /* Releases the producer's plain fields to the next claimer's acquire in take_back. */
-    } while (!ra_cas_acq_rel(&runtime->lanes_free, &head, replaced(head, entry->lane + 1u)));
+    } while (!ra_cas_acq_rel(&runtime->shell.lanes_free, &head, replaced(head, entry->lane + 1u)));
 }
 
 static bool take_back(rota_runtime *runtime, uint32_t *out_index) {
-    uint64_t head = ra_load_acquire(&runtime->lanes_free); /* with give_back, as is the exchange */
+    uint64_t head = ra_load_acquire(&runtime->shell.lanes_free); /* with give_back, as is the exchange */
     uint64_t next;
     do {
         if ((head & TOP_MASK) == 0) return false;
         *out_index = (uint32_t)(head & TOP_MASK) - 1;
         next = ra_load_relaxed(next_of(runtime, *out_index));
-    } while (!ra_cas_acq_rel(&runtime->lanes_free, &head, replaced(head, next)));
+    } while (!ra_cas_acq_rel(&runtime->shell.lanes_free, &head, replaced(head, next)));
     return true;
 }
 
@@ -98,8 +98,8 @@ static void make_exit_key(void) {
 
 /* ---- Memory ---- */
 
-typedef struct chunk_slab {
-    struct chunk_slab *next;
+typedef struct rota_chunk_slab {
+    struct rota_chunk_slab *next;
     uint32_t used;
     rota_cell_chunk chunks[31]; /* their pages come as they are touched */
 } chunk_slab;
@@ -112,34 +112,34 @@ static void *map(size_t bytes) {
 
 /* One more block; the sequencer's, or of who opens the runtime. */
 static bool add_block(rota_runtime *runtime) {
-    const uint32_t ready = ra_load_relaxed(&runtime->lanes_ready), block = block_of(ready);
+    const uint32_t ready = ra_load_relaxed(&runtime->lanes.ready), block = block_of(ready);
     const size_t lanes = block_lanes(block);
-    if (!ra_load_relaxed(&runtime->lane_next[block])) {
+    if (!ra_load_relaxed(&runtime->shell.lane_next[block])) {
         /* Kept with the shell, since threads that end after it was closed look at it. */
         _Atomic uint32_t *next = calloc(lanes, sizeof *next);
         if (!next) return false;
-        ra_store_relaxed(&runtime->lane_next[block], next);
+        ra_store_relaxed(&runtime->shell.lane_next[block], next);
     }
     unsigned char *memory = map(lanes * (sizeof(rota_lane) + sizeof(rota_lane_store)));
     if (!memory) return false;
-    runtime->lane_blocks[block] = (rota_lane_block){
+    runtime->lanes.blocks[block] = (rota_lane_block){
         (rota_lane *)(void *)memory, (rota_lane_store *)(void *)(memory + lanes * sizeof(rota_lane))};
-    ra_store_release(&runtime->lanes_ready, ready + (uint32_t)lanes); /* with claim and rota_ticket_view */
+    ra_store_release(&runtime->lanes.ready, ready + (uint32_t)lanes); /* with claim and rota_ticket_view */
     return true;
 }
 
 /* Tickets begin at the first place of a chunk, at another sequence in every runtime and in every later open
  * of one, so that a ticket is of no runtime but its own. */
 static void choose_sequences(rota_runtime *runtime) {
-    uint64_t at = runtime->sequence_base / ROTA_CHUNK_CELLS + 1;
-    if (runtime->sequence_first == 0) {
+    uint64_t at = runtime->shell.sequence_base / ROTA_CHUNK_CELLS + 1;
+    if (runtime->shell.sequence_first == 0) {
         uint64_t mixed = rota_clock_ns() ^ (uint64_t)getpid() << 40 ^ (uint64_t)(uintptr_t)runtime << 16;
         mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9u; /* splitmix64 */
         mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111ebu;
         at = ((mixed ^ mixed >> 31) >> 29) + 1; /* 2^35 chunks: 2^44 of the 2^47 sequences */
-        runtime->sequence_first = at * ROTA_CHUNK_CELLS - 1;
+        runtime->shell.sequence_first = at * ROTA_CHUNK_CELLS - 1;
     }
-    runtime->sequence_base = at * ROTA_CHUNK_CELLS - 1;
+    runtime->shell.sequence_base = at * ROTA_CHUNK_CELLS - 1;
 }
 
 rota_status rota_lanes_create(rota_runtime *runtime) {
@@ -152,28 +152,29 @@ rota_status rota_lanes_create(rota_runtime *runtime) {
 }
 
 void rota_lanes_destroy(rota_runtime *runtime) {
-    const uint32_t high = ra_load_relaxed(&runtime->lane_high);
+    const uint32_t high = ra_load_relaxed(&runtime->lanes.high);
     for (uint32_t i = 0; i < high; i++) {
-        const uint64_t newest = ra_load_relaxed(&rota_lane_at(runtime, i)->sequence);
-        if (newest > runtime->sequence_base) runtime->sequence_base = newest;
+        const uint64_t newest = ra_load_relaxed(&rota_lane_at(&runtime->lanes, i)->sequence);
+        if (newest > runtime->shell.sequence_base) runtime->shell.sequence_base = newest;
     }
     /* Release: with give_back, which drops what is of the runtime that ends here. */
-    ra_store_release(&runtime->lanes_free,
-                     ((ra_load_relaxed(&runtime->lanes_free) & OPEN_MASK) + (~OPEN_MASK + 1)) & OPEN_MASK);
-    for (uint32_t block = 0; block < ROTA_LANE_BLOCKS && runtime->lane_blocks[block].lanes; block++) {
-        (void)munmap(runtime->lane_blocks[block].lanes,
+    ra_store_release(&runtime->shell.lanes_free,
+                     ((ra_load_relaxed(&runtime->shell.lanes_free) & OPEN_MASK) + (~OPEN_MASK + 1)) &
+                         OPEN_MASK);
+    for (uint32_t block = 0; block < ROTA_LANE_BLOCKS && runtime->lanes.blocks[block].lanes; block++) {
+        (void)munmap(runtime->lanes.blocks[block].lanes,
                      block_lanes(block) * (sizeof(rota_lane) + sizeof(rota_lane_store)));
-        runtime->lane_blocks[block] = (rota_lane_block){NULL, NULL};
+        runtime->lanes.blocks[block] = (rota_lane_block){NULL, NULL};
     }
-    for (chunk_slab *slab = runtime->chunk_slabs; slab;) {
+    for (chunk_slab *slab = runtime->lanes.chunks.slabs; slab;) {
         chunk_slab *next = slab->next;
         (void)munmap(slab, sizeof *slab);
         slab = next;
     }
-    runtime->chunk_slabs = NULL;
-    runtime->free_chunks = NULL;
-    ra_store_relaxed(&runtime->lane_high, 0);
-    ra_store_relaxed(&runtime->lanes_ready, 0);
+    runtime->lanes.chunks.slabs = NULL;
+    runtime->lanes.chunks.free_chunks = NULL;
+    ra_store_relaxed(&runtime->lanes.high, 0);
+    ra_store_relaxed(&runtime->lanes.ready, 0);
 }
 
 /* ---- Chunks of tickets ---- */
@@ -202,8 +203,8 @@ static void collect(rota_runtime *runtime, rota_lane *lane) {
         rota_cell_chunk *chunk = ra_load_relaxed(chunk_slot(lane, n));
         if (chunk && chunk->unsequenced == 0 && chunk->unfinished == 0) {
             ra_store_relaxed(chunk_slot(lane, n), NULL);
-            chunk->next_free = runtime->free_chunks;
-            runtime->free_chunks = chunk;
+            chunk->next_free = runtime->lanes.chunks.free_chunks;
+            runtime->lanes.chunks.free_chunks = chunk;
             chunk = NULL;
         }
         if (!chunk && n == lane->first_chunk) lane->first_chunk++;
@@ -211,17 +212,17 @@ static void collect(rota_runtime *runtime, rota_lane *lane) {
 }
 
 static rota_cell_chunk *free_chunk(rota_runtime *runtime) {
-    rota_cell_chunk *chunk = runtime->free_chunks;
+    rota_cell_chunk *chunk = runtime->lanes.chunks.free_chunks;
     if (chunk) {
-        runtime->free_chunks = chunk->next_free;
+        runtime->lanes.chunks.free_chunks = chunk->next_free;
         return chunk;
     }
-    chunk_slab *slab = runtime->chunk_slabs;
+    chunk_slab *slab = runtime->lanes.chunks.slabs;
     if (!slab || slab->used == sizeof slab->chunks / sizeof *slab->chunks) {
         slab = map(sizeof *slab);
         if (!slab) return NULL;
-        slab->next = runtime->chunk_slabs;
-        runtime->chunk_slabs = slab;
+        slab->next = runtime->lanes.chunks.slabs;
+        runtime->lanes.chunks.slabs = slab;
     }
     return &slab->chunks[slab->used++];
 }
@@ -239,7 +240,7 @@ static void provide(rota_runtime *runtime, rota_lane *lane) {
 /* A producer has at most ROTA_LANE_RECORDS records that were not taken, so when it comes to the end of a
  * chunk the sequencer has taken a record of that one, after which the next was there. */
 rota_cell_chunk *rota_lane_take(rota_runtime *runtime, rota_lane *lane, uint64_t sequence) {
-    rota_assert_owner(&runtime->sequencer_owner);
+    rota_assert_owner(&runtime->sequencing.owner);
     const uint64_t number = sequence / ROTA_CHUNK_CELLS;
     rota_cell_chunk *chunk = ra_load_relaxed(chunk_slot(lane, number));
     rota_assert(sequence > lane->taken && chunk && chunk->unsequenced > 0);
@@ -251,14 +252,14 @@ rota_cell_chunk *rota_lane_take(rota_runtime *runtime, rota_lane *lane, uint64_t
 }
 
 void rota_lanes_provide(rota_runtime *runtime) {
-    rota_assert_owner(&runtime->sequencer_owner);
-    if (!ra_load_relaxed(&runtime->provision_wanted)) return;
-    (void)ra_exchange_seq_cst(&runtime->provision_wanted, 0);
-    const uint32_t high = ra_load_seq_cst(&runtime->lane_high);
-    const uint32_t ready = ra_load_relaxed(&runtime->lanes_ready);
+    rota_assert_owner(&runtime->sequencing.owner);
+    if (!ra_load_relaxed(&runtime->lanes.provision_wanted)) return;
+    (void)ra_exchange_seq_cst(&runtime->lanes.provision_wanted, 0);
+    const uint32_t high = ra_load_seq_cst(&runtime->lanes.high);
+    const uint32_t ready = ra_load_relaxed(&runtime->lanes.ready);
     if (ready - high < SPARE_LANES && ready < ROTA_LANES_MAX) (void)add_block(runtime);
     for (uint32_t i = 0; i < high; i++) {
-        rota_lane *lane = rota_lane_at(runtime, i);
+        rota_lane *lane = rota_lane_at(&runtime->lanes, i);
         if (lane->taken && lane->taken / ROTA_CHUNK_CELLS + 1 == ra_load_relaxed(&lane->chunk_end))
             provide(runtime, lane);
     }
@@ -267,33 +268,33 @@ void rota_lanes_provide(rota_runtime *runtime) {
 /* ---- The producer ---- */
 
 static void want_provision(rota_runtime *runtime) {
-    ra_store_seq_cst(&runtime->provision_wanted, 1); /* with the sequencer's look before it sleeps */
-    rota_sleeper_wake(&runtime->sequencer_sleeper);
+    ra_store_seq_cst(&runtime->lanes.provision_wanted, 1); /* with the sequencer's look before it sleeps */
+    rota_sleeper_wake(&runtime->sequencing.sleeper);
 }
 
 static bool claim_new(rota_runtime *runtime, uint32_t *out_index) {
     want_provision(runtime);                                       /* there is one fewer now */
-    const uint32_t ready = ra_load_acquire(&runtime->lanes_ready); /* with add_block */
-    uint32_t high = ra_load_relaxed(&runtime->lane_high);
+    const uint32_t ready = ra_load_acquire(&runtime->lanes.ready); /* with add_block */
+    uint32_t high = ra_load_relaxed(&runtime->lanes.high);
     do {
         if (high == ready) return false;
-    } while (!ra_cas_seq_cst(&runtime->lane_high, &high, high + 1));
+    } while (!ra_cas_seq_cst(&runtime->lanes.high, &high, high + 1));
     *out_index = high;
     return true;
 }
 
 static rota_lane *claim(rota_runtime *runtime, uint32_t *out_index) {
     uint32_t index;
-    const uint64_t opened = ra_load_acquire(&runtime->lanes_free) & OPEN_MASK;
+    const uint64_t opened = ra_load_acquire(&runtime->shell.lanes_free) & OPEN_MASK;
     if (!take_back(runtime, &index) && !claim_new(runtime, &index)) return NULL;
-    rota_lane *lane = rota_lane_at(runtime, index);
+    rota_lane *lane = rota_lane_at(&runtime->lanes, index);
     if (!lane->store) {
         const uint32_t block = block_of(index);
-        const uint64_t number = (runtime->sequence_base + 1) / ROTA_CHUNK_CELLS;
-        lane->store = &runtime->lane_blocks[block].stores[index - block_begin(block)];
+        const uint64_t number = (runtime->shell.sequence_base + 1) / ROTA_CHUNK_CELLS;
+        lane->store = &runtime->lanes.blocks[block].stores[index - block_begin(block)];
         lane->first_chunk = number;
         begin_chunk(lane, number, &lane->store->first);
-        ra_store_release(&lane->sequence, runtime->sequence_base); /* with rota_ticket_view */
+        ra_store_release(&lane->sequence, runtime->shell.sequence_base); /* with rota_ticket_view */
     }
     cached_lane *entry = &cache[0];
     for (int k = 0; k < CACHED_LANES; k++)
@@ -312,7 +313,7 @@ rota_lane *rota_lane_of_thread(rota_runtime *runtime, uint32_t *out_index) {
         if (cache[i].runtime == runtime) {
             if (cache[i].generation == generation) {
                 *out_index = cache[i].lane;
-                return rota_lane_at(runtime, cache[i].lane);
+                return rota_lane_at(&runtime->lanes, cache[i].lane);
             }
             cache[i].runtime = NULL; /* a claim of an earlier open: nothing to give back */
         }
@@ -387,11 +388,11 @@ rota_status rota_lane_publish(rota_runtime *runtime, rota_record_kind kind, void
     record->words_end = words_end;
     record->submitted_ns = runtime->options.diagnostics ? rota_clock_ns() : 0;
     /* seq_cst: a submit that returned before this call was made has the lower stamp. */
-    record->stamp = ra_fetch_add_seq_cst(&runtime->stamp, 1) + 1;
+    record->stamp = ra_fetch_add_seq_cst(&runtime->lanes.stamp, 1) + 1;
     if (out_ticket) *out_ticket = (rota_ticket){runtime, id};
     /* Publishes the record; seq_cst so that either the sequencer sees it or this thread sees the sequencer
      * asleep. */
     ra_store_seq_cst(&lane->tail, tail + 1);
-    rota_sleeper_wake(&runtime->sequencer_sleeper);
+    rota_sleeper_wake(&runtime->sequencing.sleeper);
     return ROTA_OK;
 }

@@ -5,7 +5,7 @@
 #include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/timeline.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 bool rota_device_is_lost(const rota_device *device) {
     return ra_load_seq_cst(&device->lost) != 0;
@@ -25,10 +25,10 @@ bool rota_device_is_finished(const rota_device *device) {
 
 static void tell_of_loss(rota_device *device) {
     rota_runtime *runtime = device->runtime;
-    ra_store_seq_cst(&runtime->lost_pending, 1);
-    rota_sleeper_wake(&runtime->sequencer_sleeper);
-    (void)ra_fetch_add_seq_cst(&runtime->ended_apart, 1); /* with look_at_apart */
-    rota_sleeper_wake(&runtime->completer_sleeper);
+    ra_store_seq_cst(&runtime->sequencing.lost_pending, 1);
+    rota_sleeper_wake(&runtime->sequencing.sleeper);
+    (void)ra_fetch_add_seq_cst(&runtime->completing.ended_apart, 1); /* with look_at_apart */
+    rota_sleeper_wake(&runtime->completing.sleeper);
     rota_device_wake_waiters(device);
 }
 

@@ -10,7 +10,7 @@
  * of submissions is not given back before close. */
 #include "base/atomic.h"
 #include "sched/runtime/shared/pins.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 #define THREAD_BITS 16 /* threads that read one submission at a time */
 
@@ -32,7 +32,7 @@ void rota_submission_unpin(rota_runtime *runtime, rota_submission *submission) {
     /* Releases the reads to rota_submission_unpublish; seq_cst, with the sequencer's sleep flag: it sees this
      * when it looks before it sleeps, or this thread sees it asleep. */
     (void)ra_fetch_add_seq_cst(&submission->pins, (uint64_t)-1);
-    rota_sleeper_wake(&runtime->sequencer_sleeper);
+    rota_sleeper_wake(&runtime->sequencing.sleeper);
 }
 
 bool rota_submission_unpublish(rota_submission *submission) {

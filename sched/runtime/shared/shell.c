@@ -3,7 +3,7 @@
 #include "base/thread_time.h"
 #include "sched/opened.h"
 #include "sched/runtime/shared/shell.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static void watch_forks(void) {
 }
 
 bool rota_runtime_is_forked(const rota_runtime *runtime) {
-    return runtime->fork_generation != ra_load_relaxed(&forks);
+    return runtime->shell.fork_generation != ra_load_relaxed(&forks);
 }
 
 rota_status rota_runtime_check(const rota_runtime *runtime) {
@@ -60,15 +60,16 @@ static _Atomic(rota_runtime *) known_shells; /* all there are: none is ever free
 static rota_runtime *find_shell(void) {
     (void)pthread_mutex_lock(&shells_mutex);
     rota_runtime *runtime = free_shells;
-    if (runtime) free_shells = runtime->next_shell;
+    if (runtime) free_shells = runtime->shell.next;
     (void)pthread_mutex_unlock(&shells_mutex);
     if (runtime) return runtime;
     size_t bytes = (sizeof *runtime + 63) / 64 * 64;
     runtime = aligned_alloc(64, bytes);
     if (!runtime) return NULL;
     memset(runtime, 0, bytes);
-    runtime->next_known = ra_load_relaxed(&known_shells);
-    while (!ra_cas_acq_rel(&known_shells, &runtime->next_known, runtime)) { /* with rota_runtime_is_known */
+    runtime->shell.next_known = ra_load_relaxed(&known_shells);
+    while (!ra_cas_acq_rel(&known_shells, &runtime->shell.next_known,
+                           runtime)) { /* with rota_runtime_is_known */
     }
     return runtime;
 }
@@ -77,7 +78,7 @@ bool rota_runtime_is_known(const rota_runtime *runtime) {
     static _Thread_local const rota_runtime *last;
     if (runtime == last) return true;
     const rota_runtime *known = ra_load_acquire(&known_shells);
-    while (known && known != runtime) known = known->next_known;
+    while (known && known != runtime) known = known->shell.next_known;
     if (!known) return false;
     last = known;
     return true;
@@ -90,14 +91,14 @@ void rota_runtime_note_closed(void) {
 
 void rota_runtime_keep_shell(rota_runtime *runtime) {
     (void)pthread_mutex_lock(&shells_mutex);
-    runtime->next_shell = free_shells;
+    runtime->shell.next = free_shells;
     free_shells = runtime;
     (void)pthread_mutex_unlock(&shells_mutex);
 }
 
 void rota_runtime_abandon_shell(rota_runtime *runtime) {
     (void)pthread_mutex_lock(&shells_mutex);
-    runtime->next_shell = abandoned_shells;
+    runtime->shell.next = abandoned_shells;
     abandoned_shells = runtime;
     (void)pthread_mutex_unlock(&shells_mutex);
 }
@@ -113,7 +114,7 @@ rota_runtime *rota_runtime_take_shell(void) {
     rota_runtime *runtime = find_shell();
     if (!runtime) return NULL;
     clear_shell(runtime);
-    runtime->fork_generation = ra_load_relaxed(&forks);
+    runtime->shell.fork_generation = ra_load_relaxed(&forks);
     return runtime;
 }
 
@@ -128,5 +129,5 @@ uint32_t rota_runtime_queue_count(const rota_runtime *runtime) {
 }
 
 void rota_runtime_thread_ends(rota_runtime *runtime) {
-    (void)ra_fetch_add_relaxed(&runtime->ended_cpu_ns, rota_thread_cpu_ns(CLOCK_THREAD_CPUTIME_ID));
+    (void)ra_fetch_add_relaxed(&runtime->stats.ended_cpu_ns, rota_thread_cpu_ns(CLOCK_THREAD_CPUTIME_ID));
 }

@@ -2,7 +2,7 @@
 #ifndef ROTA_SCHED_RUNTIME_SHARED_SHELL_H
 #define ROTA_SCHED_RUNTIME_SHARED_SHELL_H
 
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 /* A struct for a new runtime of this process, zero from `options` on; NULL: no host memory. */
 rota_runtime *rota_runtime_take_shell(void);

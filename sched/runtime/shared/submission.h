@@ -7,7 +7,7 @@
 #include "sched/runtime.h"
 #include "sched/runtime/shared/delivery.h"
 #include "sched/runtime/shared/mailboxes.h"
-#include "sched/runtime/state/lane.h"
+#include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/work.h"
 
 typedef struct rota_unwritten rota_unwritten;
@@ -63,7 +63,7 @@ struct rota_submission {
     struct rota_job *job_storage;
     rota_transfer *transfers;
     rota_unwritten *unwritten;
-    /* Under poison_mutex, for rota_poison_undone: bit per lost device, and up to which of the works those
+    /* Under failed.mutex, for rota_poison_undone: bit per lost device, and up to which of the works those
      * that it left are marked. */
     uint64_t undone;
     uint32_t undone_to;
@@ -71,7 +71,7 @@ struct rota_submission {
     /* Of the host's accesses: counted in its `kept`, and so much in its `kept_bytes`; NULL: not. */
     rota_residency *kept_in;
     uint64_t kept_bytes;
-    rota_submission *undelivered_before, *undelivered_after; /* runtime->undelivered_first */
+    rota_submission *undelivered_before, *undelivered_after; /* rota_sequencer.undelivered_first */
     char name[64]; /* of the buffer that is read or written, which may go before the struct is read */
 };
 

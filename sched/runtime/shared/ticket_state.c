@@ -8,7 +8,7 @@
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/ticket_state.h"
 #include "sched/runtime/shared/timeline.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 rota_status rota_not_a_ticket(void) {
     return rota_fail(
@@ -20,12 +20,12 @@ rota_status rota_ticket_view(rota_ticket ticket, rota_cell_view *out_view, rota_
     rota_runtime *runtime = ticket.runtime;
     const uint64_t sequence = rota_ticket_sequence(ticket.id);
     const uint32_t index = rota_ticket_lane(ticket.id);
-    if (sequence <= runtime->sequence_base)
-        return sequence <= runtime->sequence_first
+    if (sequence <= runtime->shell.sequence_base)
+        return sequence <= runtime->shell.sequence_first
                    ? rota_not_a_ticket()
                    : rota_fail(ROTA_WRONG_STATE, "the ticket is of a runtime that was closed");
-    if (index >= ra_load_acquire(&runtime->lanes_ready)) return rota_not_a_ticket(); /* with add_block */
-    const rota_lane *lane = rota_lane_at(runtime, index);
+    if (index >= ra_load_acquire(&runtime->lanes.ready)) return rota_not_a_ticket(); /* with add_block */
+    const rota_lane *lane = rota_lane_at(&runtime->lanes, index);
     /* Acquire: the cell has been this ticket's. */
     if (sequence > ra_load_acquire(&lane->sequence)) return rota_not_a_ticket();
     rota_cell *cell = rota_lane_cell(lane, sequence);

@@ -4,7 +4,7 @@
 #include "sched/runtime/shared/end_times.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/timeline.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 void rota_device_wake_holders(rota_runtime *runtime, rota_timeline *timeline, uint64_t value) {
     /* seq_cst, as the loads below: with watch_for in held.c. */
@@ -26,8 +26,8 @@ void rota_device_publish(rota_device *device, uint32_t queue, uint64_t value) {
     ra_store_seq_cst(&timeline->completed, value);
     rota_wait_table_wake(&timeline->waiters, value);
     rota_device_wake_holders(runtime, timeline, value);
-    if (ra_load_seq_cst(&runtime->sequencer_interest)) rota_sleeper_wake(&runtime->sequencer_sleeper);
-    if (ra_load_seq_cst(&runtime->completer_interest)) rota_sleeper_wake(&runtime->completer_sleeper);
+    if (ra_load_seq_cst(&runtime->sequencing.interest)) rota_sleeper_wake(&runtime->sequencing.sleeper);
+    if (ra_load_seq_cst(&runtime->completing.interest)) rota_sleeper_wake(&runtime->completing.sleeper);
 }
 
 void rota_device_wake_waiters(rota_device *device) {
@@ -35,7 +35,7 @@ void rota_device_wake_waiters(rota_device *device) {
         rota_wait_table_wake(&device->timelines[q].waiters, UINT64_MAX);
     uint32_t devices = ra_load_acquire(&device->runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) rota_sleeper_wake(&device->runtime->devices[d]->handover.sleeper);
-    rota_wait_table_wake(&device->runtime->hosted_waiters, UINT64_MAX);
+    rota_wait_table_wake(&device->runtime->completing.hosted_waiters, UINT64_MAX);
 }
 
 bool rota_point_passed(rota_runtime *runtime, uint64_t point) {

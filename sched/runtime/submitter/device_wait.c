@@ -8,14 +8,14 @@
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/timeline.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/submitter/device_wait.h"
 
 bool rota_across_is_ready(rota_runtime *runtime, uint64_t hold) {
     uint64_t point = rota_hold_point(hold);
     if (rota_point_passed(runtime, point)) return true;
     /* Where something has failed the work is to be judged before its device has it. */
-    if (!(hold & ROTA_HOLD_ON_DEVICE) || ra_load_acquire(&runtime->poison_active) != 0) return false;
+    if (!(hold & ROTA_HOLD_ON_DEVICE) || ra_load_acquire(&runtime->failed.active) != 0) return false;
     /* seq_cst: with rota_across_signalled, around the sleep of who waits. */
     return ra_load_seq_cst(&rota_runtime_timeline(runtime, point)->signalled) >= rota_point_value(point) &&
            !rota_device_is_lost(runtime->devices[rota_point_device(point)]);
@@ -33,7 +33,7 @@ uint32_t rota_across_waits(rota_work *work, rota_exec_timeline_wait *out_waits) 
         out_waits[count++] =
             (rota_exec_timeline_wait){timeline->shared[work->device->index], rota_point_value(point)};
     }
-    if (count) (void)ra_fetch_add_relaxed(&runtime->stat_device_waits, count);
+    if (count) (void)ra_fetch_add_relaxed(&runtime->stats.device_waits, count);
     return count;
 }
 

@@ -5,7 +5,7 @@
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime/shared/timeline.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/submitter/events.h"
 #include "sched/runtime/submitter/gate.h"
 #include "sched/runtime/submitter/judge.h"
@@ -26,7 +26,7 @@ static void interrupted(void *user, const cpu_set_t *cpus) {
     if (ra_load_relaxed(&device->closed)) return;
     rota_thread_cpus_keep_off(&device->submitter->cpus, cpus);
     /* Of several devices the last one to say so has it. */
-    rota_thread_cpus_keep_off(&device->runtime->sequencer_cpus, cpus);
+    rota_thread_cpus_keep_off(&device->runtime->sequencing.cpus, cpus);
 }
 
 static void lost(void *user, rota_status status, const char *message) {
@@ -86,7 +86,7 @@ rota_exec_host rota_events_for(rota_device *device) {
                             .advanced = advanced,
                             .failed = failed,
                             .lost = lost,
-                            .poison_active = &runtime->poison_active,
+                            .poison_active = &runtime->failed.active,
                             .must_skip = must_skip,
                             .succeeded = succeeded,
                             .interrupted = interrupted,

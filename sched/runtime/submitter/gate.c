@@ -27,7 +27,7 @@
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/timeline.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/submitter/gate.h"
 #include "sched/runtime/submitter/judge.h"
 
@@ -114,7 +114,7 @@ bool rota_gate_takes(const rota_work *work) {
     rota_device *device = work->device;
     rota_gate_shared *gate = &device->gate;
     if (!ra_load_acquire(&gate->pending)) return true; /* with settle */
-    const bool has_failed = ra_load_acquire(&device->runtime->poison_active) != 0;
+    const bool has_failed = ra_load_acquire(&device->runtime->failed.active) != 0;
     rota_gate_lock(device);
     /* Those of the look at `pending` may have left by now: nobody would wake the thread. */
     const bool is_empty = gate->head == gate->tail;

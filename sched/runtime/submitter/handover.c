@@ -8,7 +8,7 @@
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime/shared/timeline.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/submitter/device_wait.h"
 #include "sched/runtime/submitter/gate.h"
 #include "sched/runtime/submitter/handover.h"
@@ -134,7 +134,7 @@ void rota_hand_over(rota_device *device, rota_work **works, uint32_t count) {
     uint32_t most = runtime->options.merge_max ? runtime->options.merge_max : count;
     for (uint32_t first = 0; first < count; first += most) {
         uint32_t here = count - first < most ? count - first : most;
-        (void)ra_fetch_add_relaxed(&runtime->stat_driver_submits, 1);
+        (void)ra_fetch_add_relaxed(&runtime->stats.driver_submits, 1);
         if (device->exec->vtable->submit(device->exec, lowered + first, here) != ROTA_OK) {
             rota_device_set_lost(device, rota_last_error());
             return;

@@ -25,7 +25,7 @@
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/timeline.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/submitter/device_wait.h"
 #include "sched/runtime/submitter/gate.h"
 #include "sched/runtime/submitter/handover.h"
@@ -140,7 +140,7 @@ static bool is_next(const rota_device *device, const rota_work *work) {
  * Meanwhile it is held as rota_staging_trim waits: while the reclaimer gets on with what was given back. */
 static bool has_staging(rota_device *device, const rota_work *work) {
     rota_runtime *runtime = device->runtime;
-    if (!runtime->is_limited || work->skipped || rota_device_is_lost(device)) return true;
+    if (!rota_runtime_is_limited(runtime) || work->skipped || rota_device_is_lost(device)) return true;
     const rota_work_row *row = rota_work_row_of(work);
     if (!row->need) return true;
     const rota_need needed = row->need(work);
@@ -347,6 +347,6 @@ bool rota_held_look_for_signal(rota_device *device) {
                ra_load_acquire(&device->handover.published) != ra_load_relaxed(&device->handover.taken);
         now = rota_clock_ns();
     }
-    (void)ra_fetch_add_relaxed(&device->runtime->spin_ns, now - begin);
+    (void)ra_fetch_add_relaxed(&device->runtime->stats.spin_ns, now - begin);
     return over;
 }

@@ -13,7 +13,7 @@
 #include "sched/runtime/shared/failed_ranges.h"
 #include "sched/runtime/shared/failures.h"
 #include "sched/runtime/shared/marks.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/submitter/judge.h"
 
 /* ---- Places ---- */
@@ -43,31 +43,31 @@ void rota_poison_work(rota_work *work, rota_reason reason, bool first) {
     rota_runtime *runtime = work->device->runtime;
     const rota_work_row *row = rota_work_row_of(work);
     rota_submission_fail(runtime, work->submission, reason, first);
-    (void)pthread_mutex_lock(&runtime->poison_mutex);
+    (void)pthread_mutex_lock(&runtime->failed.mutex);
     if (row->touch) (void)row->touch(runtime, work, NULL, rota_touch_mark_early, &reason);
     /* Under the lock: not between a judgement and what it heals. Release: with must_skip. */
     ra_store_release(&work->failed, 1);
-    (void)pthread_mutex_unlock(&runtime->poison_mutex);
+    (void)pthread_mutex_unlock(&runtime->failed.mutex);
 }
 
 void rota_poison_undone(const rota_work *work) {
     rota_runtime *runtime = work->device->runtime;
     const rota_work_row *row = rota_work_row_of(work);
     if (!row->undone) return;
-    (void)pthread_mutex_lock(&runtime->poison_mutex);
+    (void)pthread_mutex_lock(&runtime->failed.mutex);
     row->undone(runtime, work);
-    (void)pthread_mutex_unlock(&runtime->poison_mutex);
+    (void)pthread_mutex_unlock(&runtime->failed.mutex);
 }
 
 bool rota_poison_of_work(rota_work *work, rota_reason *out_reason) {
     rota_runtime *runtime = work->device->runtime;
     const rota_work_row *row = rota_work_row_of(work);
-    if (ra_load_acquire(&runtime->poison_active) == 0 || !row->touch) return false;
+    if (ra_load_acquire(&runtime->failed.active) == 0 || !row->touch) return false;
     bool failed = false;
-    (void)pthread_mutex_lock(&runtime->poison_mutex);
+    (void)pthread_mutex_lock(&runtime->failed.mutex);
     if (!ra_load_relaxed(&work->failed)) /* else it has marked what it was to write */
         failed = row->touch(runtime, work, find_read, heal_written, out_reason);
-    (void)pthread_mutex_unlock(&runtime->poison_mutex);
+    (void)pthread_mutex_unlock(&runtime->failed.mutex);
     return failed;
 }
 
@@ -77,20 +77,20 @@ void rota_judge_failed(const rota_work *work, const void *owner, uint32_t node, 
     rota_runtime *runtime = work->device->runtime;
     const rota_work_row *row = rota_work_row_of(work);
     if (!row->touch_node) return;
-    (void)pthread_mutex_lock(&runtime->poison_mutex);
+    (void)pthread_mutex_lock(&runtime->failed.mutex);
     (void)row->touch_node(runtime, work, owner, node, mark_written, &reason);
-    (void)pthread_mutex_unlock(&runtime->poison_mutex);
+    (void)pthread_mutex_unlock(&runtime->failed.mutex);
 }
 
 bool rota_judge_must_skip(const rota_work *work, const void *owner, uint32_t node, rota_reason *out_reason) {
     rota_runtime *runtime = work->device->runtime;
     const rota_work_row *row = rota_work_row_of(work);
-    (void)pthread_mutex_lock(&runtime->poison_mutex);
+    (void)pthread_mutex_lock(&runtime->failed.mutex);
     const bool moves = row->carry && row->carry(runtime, work, owner, node);
     const bool found =
         !moves && row->touch_node && row->touch_node(runtime, work, owner, node, find_read, out_reason);
     if (found) (void)row->touch_node(runtime, work, owner, node, mark_written, out_reason);
-    (void)pthread_mutex_unlock(&runtime->poison_mutex);
+    (void)pthread_mutex_unlock(&runtime->failed.mutex);
     return found;
 }
 
@@ -98,7 +98,7 @@ void rota_judge_succeeded(const rota_work *work, const void *owner, uint32_t nod
     rota_runtime *runtime = work->device->runtime;
     const rota_work_row *row = rota_work_row_of(work);
     if (!row->touch_node) return;
-    (void)pthread_mutex_lock(&runtime->poison_mutex);
+    (void)pthread_mutex_lock(&runtime->failed.mutex);
     (void)row->touch_node(runtime, work, owner, node, heal_written, NULL);
-    (void)pthread_mutex_unlock(&runtime->poison_mutex);
+    (void)pthread_mutex_unlock(&runtime->failed.mutex);
 }

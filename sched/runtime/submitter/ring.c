@@ -2,7 +2,7 @@
  * way to executors whose submit never blocks. */
 #include "base/atomic.h"
 #include "sched/runtime/kinds/kinds.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/submitter/handover.h"
 #include "sched/runtime/submitter/ring.h"
 #include "sched/runtime/submitter/submitter.h"
@@ -35,12 +35,13 @@ static bool push_ring(rota_device *device, rota_work *work) {
 
 void rota_handover_push(rota_device *device, rota_work *work) {
     /* Lent out (the benchmarks' baseline): the caller is in the driver itself, with its lock held. */
-    bool direct = device->exec->caps.submit_never_blocks || ra_load_relaxed(&device->runtime->lent);
+    bool direct =
+        device->exec->caps.submit_never_blocks || ra_load_relaxed(&device->runtime->sequencing.lent);
     /* What waits on the device for another one is the thread's, which may have to hold it for room in the
      * gate. */
     if (ra_load_acquire(&device->linked)) direct = false; /* with rota_across_open */
     /* Under a memory limit it may have to be held until another device's staging memory is freed. */
-    if (device->runtime->is_limited && rota_work_row_of(work)->need) direct = false;
+    if (rota_runtime_is_limited(device->runtime) && rota_work_row_of(work)->need) direct = false;
     if (direct && work->hold_count == 0 && !work->parks && thread_is_idle(device)) {
         device->outbox->direct[device->outbox->direct_count++] = work;
         if (device->outbox->direct_count == ROTA_HANDOVER_BATCH) flush_direct(device);

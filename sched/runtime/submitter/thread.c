@@ -7,7 +7,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "sched/runtime/shared/shell.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/submitter/handover.h"
 #include "sched/runtime/submitter/held.h"
 #include "sched/runtime/submitter/ring.h"
@@ -30,7 +30,7 @@ static bool look_for_work(rota_device *device) {
                 ra_load_acquire(&runtime->stop) || rota_held_any_ready(device);
         now = rota_clock_ns();
     }
-    (void)ra_fetch_add_relaxed(&runtime->spin_ns, now - begin);
+    (void)ra_fetch_add_relaxed(&runtime->stats.spin_ns, now - begin);
     return found;
 }
 

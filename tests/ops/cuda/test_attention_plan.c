@@ -17,7 +17,7 @@
 #include "rota.h"
 #include "sched/plan/compiled.h"
 #include "sched/runtime/shared/devices.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "tests/exec/cuda/cuda_stub.h"
 #include "tests/exec/cuda/cuda_stub_internal.h"
 #include "tests/kit/random.h"

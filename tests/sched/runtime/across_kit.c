@@ -1,7 +1,6 @@
 #include "base/log.h"
 #include "graph/buffer_internal.h"
-#include "sched/runtime/state/runtime.h"
-#include "tests/sched/runtime/across_kit.h"
+#include "sched/runtime/shared/runtime.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "tests/kit/sequenced.h"
+#include "tests/sched/runtime/across_kit.h"
 
 static void log_line(void *user, rota_log_level level, const char *message) {
     pair *p = user;

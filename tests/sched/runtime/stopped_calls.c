@@ -6,7 +6,7 @@
 #include <time.h>
 #include "base/clock.h"
 #include "graph/buffer_internal.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/testing.h"
 #include "tests/kernels/kernels.h"
 #include "tests/kit/runtime_support.h"

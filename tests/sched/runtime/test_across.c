@@ -18,7 +18,7 @@
 #include "sched/runtime/shared/mailboxes.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/timeline.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/submitter/gate.h"
 #include "tests/kit/sequenced.h"
 
@@ -479,7 +479,7 @@ static void gets_on_late(void *user, rota_log_level level, const char *message) 
     const rota_timeline *timeline = &first->timelines[l->queue];
     const uint64_t deadline = rota_deadline_after(2000000000u);
     if (l->is_given) {
-        rota_sleeper_wake(&l->p->runtime->completer_sleeper);
+        rota_sleeper_wake(&l->p->runtime->completing.sleeper);
         pause_until_passed(l, l->out);
     } else {
         rota_gate_unlock(first);

@@ -10,7 +10,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "graph/buffer_internal.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "tests/adversary/adversary.h"
 
 #define PATIENCE_NS 5000000000u

@@ -18,7 +18,7 @@
 #include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/timeline.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 #define WORDS 64u
 #define PATIENCE_NS 5000000000u
@@ -332,8 +332,8 @@ static void those_before_their_turn_cost_others_nothing(void **state) {
         rota_args_release(args);
     }
     /* The last one's value is reached. */
-    const rota_cell *cell =
-        rota_lane_cell(rota_lane_at(runtime, rota_ticket_lane(ticket.id)), rota_ticket_sequence(ticket.id));
+    const rota_cell *cell = rota_lane_cell(rota_lane_at(&runtime->lanes, rota_ticket_lane(ticket.id)),
+                                           rota_ticket_sequence(ticket.id));
     assert_non_null(cell);
     uint64_t point;
     do (void)sched_yield();
@@ -401,7 +401,7 @@ static uint64_t lateness(rota_runtime *runtime, rota_device *device, rota_plan *
             (void)sched_yield();
     nap(); /* the completer has looked again, in vain, and sleeps */
     nap();
-    while (!ra_load_seq_cst(&runtime->completer_sleeper.asleep) && rota_clock_ns() < deadline)
+    while (!ra_load_seq_cst(&runtime->completing.sleeper.asleep) && rota_clock_ns() < deadline)
         (void)sched_yield();
     const uint64_t begin = rota_clock_ns();
     ra_store_seq_cst(&goes_on, 1);

@@ -9,7 +9,7 @@
 #include "graph/buffer_internal.h"
 #include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/mailboxes.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 #define WORDS 16u
 
@@ -53,13 +53,13 @@ static void a_failure_is_kept_once(void **state) {
     submit_many(fails, 2 * ROTA_TICKET_HISTORY, &first, &last);
     const uint64_t number = number_of(last) - 2 * ROTA_TICKET_HISTORY + 1;
     const uint64_t bytes = heap_bytes();
-    const uint32_t causes = ra_load_seq_cst(&f->runtime->cause_count);
+    const uint32_t causes = ra_load_seq_cst(&f->runtime->causes.count);
     assert_int_equal(causes, 1);
     submit_many(fails, MANY, &first_after, &last);
     /* What depends on it names the submission that it depends on. */
     submit_many(depends, MANY, &first_after, &last_after);
-    assert_int_equal(ra_load_seq_cst(&f->runtime->cause_count), causes);
-    assert_in_range(ra_load_seq_cst(&f->runtime->poison_active), 2, 16);
+    assert_int_equal(ra_load_seq_cst(&f->runtime->causes.count), causes);
+    assert_in_range(ra_load_seq_cst(&f->runtime->failed.active), 2, 16);
     assert_true(heap_bytes() < bytes + 65536);
     (void)snprintf(text, sizeof text, "submission %llu, node 'failing'", (unsigned long long)number);
     assert_status(rota_poll(first), ROTA_NODE_FAILED); /* the first of its run */
@@ -153,9 +153,9 @@ static void sentences_are_bounded(void **state) {
     submit_many(plan, ROTA_CAUSES_MAX, &first, &last);
     assert_status(rota_poll(last), ROTA_NODE_FAILED);
     assert_non_null(strstr(rota_last_error(), "node 'talks' failed with OUT_OF_RANGE: message"));
-    assert_int_equal(ra_load_seq_cst(&f->runtime->cause_count), ROTA_CAUSES_MAX);
+    assert_int_equal(ra_load_seq_cst(&f->runtime->causes.count), ROTA_CAUSES_MAX);
     submit_many(plan, 5000, &first, &last);
-    assert_in_range(ra_load_seq_cst(&f->runtime->cause_count), ROTA_CAUSES_MAX, ROTA_CAUSES_MAX + 8);
+    assert_in_range(ra_load_seq_cst(&f->runtime->causes.count), ROTA_CAUSES_MAX, ROTA_CAUSES_MAX + 8);
     assert_status(rota_poll(last), ROTA_NODE_FAILED);
     char text[64];
     (void)snprintf(text, sizeof text, "submission %llu failed with NODE_FAILED",
@@ -196,7 +196,7 @@ static void early_failures_leave_one_mark(void **state) {
         test_expect_words(c, WORDS, round * 500); /* nothing is unfinished */
         submit_many(undefined, 500, &first, &last);
         assert_status(rota_wait(last, 0), ROTA_UNDEFINED_DATA);
-        assert_int_equal(ra_load_seq_cst(&f->runtime->poison_active), 1);
+        assert_int_equal(ra_load_seq_cst(&f->runtime->failed.active), 1);
         /* Others come and go between them. */
         for (uint32_t i = 0; i < 500; i++) {
             assert_ok(rota_submit_wait(other, NULL, 0, &ticket));
@@ -204,7 +204,7 @@ static void early_failures_leave_one_mark(void **state) {
             assert_ok(rota_wait(ticket, 0));
         }
         assert_status(rota_wait(last, 0), ROTA_UNDEFINED_DATA);
-        assert_in_range(ra_load_seq_cst(&f->runtime->poison_active), 1, 4);
+        assert_in_range(ra_load_seq_cst(&f->runtime->failed.active), 1, 4);
         assert_status(rota_buffer_read(b, 0, &word, 4), ROTA_UNDEFINED_DATA);
         /* What overwrites all of it heals them all, those of a time when something else was running too. */
         test_gate_open(false);
@@ -216,7 +216,7 @@ static void early_failures_leave_one_mark(void **state) {
         assert_ok(rota_buffer_write(b, f->device, 0, words, sizeof words, NULL));
         assert_ok(rota_buffer_read(b, 0, words, sizeof words));
         rota_sequencer_reap_now(f->runtime);
-        assert_int_equal(ra_load_seq_cst(&f->runtime->poison_active), 0);
+        assert_int_equal(ra_load_seq_cst(&f->runtime->failed.active), 0);
     }
     rota_plan_release(gate);
     rota_plan_release(other);

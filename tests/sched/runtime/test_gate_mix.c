@@ -8,7 +8,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "graph/buffer_internal.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "tests/adversary/adversary_internal.h"
 #include "tests/kit/random.h"
 
@@ -220,7 +220,7 @@ static void mix(uint64_t seed, bool gpu, uint32_t lost_in) {
             memset(model[b], 0, sizeof model[b]);
         }
         const uint64_t until = rota_deadline_after(50000000u);
-        while (ra_load_acquire(&p->runtime->poison_active) && rota_clock_ns() < until)
+        while (ra_load_acquire(&p->runtime->failed.active) && rota_clock_ns() < until)
             (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
         for (uint32_t k = 0; k < OPS; k++) {
             pending *q = &all[k];

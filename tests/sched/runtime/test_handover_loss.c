@@ -10,9 +10,9 @@
 #include "base/clock.h"
 #include "graph/buffer_internal.h"
 #include "sched/runtime/shared/loss.h"
-#include "sched/runtime/state/runtime.h"
-#include "tests/sched/runtime/across_kit.h"
+#include "sched/runtime/shared/runtime.h"
 #include "tests/kit/sequenced.h"
+#include "tests/sched/runtime/across_kit.h"
 
 typedef struct strike {
     rota_device *first, *second;

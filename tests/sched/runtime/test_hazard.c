@@ -17,14 +17,17 @@
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/released.h"
 #include "sched/runtime/shared/ticket_state.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/submitter/ring.h"
 
 enum { DEVICES = 3, QUEUES = 8, TIMELINES = DEVICES * QUEUES, BYTES = 4096 };
 
 typedef struct desk {
     rota_runtime runtime;
+    rota_sequencer sequencer;
+    rota_last_uses last_uses;
     rota_device devices[DEVICES];
+    rota_outbox outboxes[DEVICES];
     rota_exec_device execs[DEVICES];
     rota_timeline timelines[TIMELINES];
     uint64_t clocks[TIMELINES][TIMELINES], history[TIMELINES][ROTA_CLOCK_HISTORY][TIMELINES];
@@ -45,11 +48,15 @@ static desk *desk_new(void) {
     memset(&d, 0, sizeof d);
     rota_runtime *r = &d.runtime;
     r->queue_count = r->plan_queue_count = QUEUES;
-    r->wanted = (rota_wanted){.value = d.wanted, .touched = d.touched};
+    r->sequencer = &d.sequencer;
+    d.sequencer.runtime = r;
+    d.sequencer.last_uses = &d.last_uses;
+    d.sequencer.wanted = (rota_wanted){.value = d.wanted, .touched = d.touched};
     ra_store_relaxed(&r->device_count, DEVICES);
     for (uint32_t i = 0; i < DEVICES; i++) {
         rota_device *device = r->devices[i] = &d.devices[i];
-        *device = (rota_device){.runtime = r, .index = i, .domain = i, .exec = &d.execs[i]};
+        *device = (rota_device){
+            .runtime = r, .index = i, .domain = i, .exec = &d.execs[i], .outbox = &d.outboxes[i]};
         device->timelines = &d.timelines[i * QUEUES];
         ra_store_relaxed(&device->lost_cause, &d.cause);
     }
@@ -78,12 +85,12 @@ static rota_timeline *timeline(desk *d, uint32_t device, uint32_t queue) {
 static uint64_t take_wanted(desk *d, uint32_t device, uint32_t queue) {
     const uint64_t value = d->wanted[device * QUEUES + queue];
     memset(d->wanted, 0, sizeof d->wanted);
-    d->runtime.wanted.count = 0;
+    d->sequencer.wanted.count = 0;
     return value;
 }
 
 static void read_by(desk *d, uint64_t begin, uint64_t end, uint64_t point) {
-    rota_hazard_read(&d->runtime, &d->runtime.wanted, &d->residency, begin, end, point);
+    rota_hazard_read(&d->runtime, &d->sequencer.wanted, &d->residency, begin, end, point);
 }
 
 /* As many readers as a range can name, the first of them of the device that the bytes move to. One more waits
@@ -100,7 +107,7 @@ static void a_move_waits_for_whom_others_stand_for(void **state) {
             read_by(d, 0, BYTES, rota_point(1, q, 3));
         }
         assert_int_equal(take_wanted(d, 0, 0), more); /* the last's */
-        rota_hazard_move(&d->runtime, &d->runtime.wanted, &d->residency, 0, BYTES, rota_point(0, 7, 1),
+        rota_hazard_move(&d->runtime, &d->sequencer.wanted, &d->residency, 0, BYTES, rota_point(0, 7, 1),
                          &d->devices[0], (rota_unwritten[2]){{0}});
         assert_int_equal(d->wanted[more ? QUEUES + ROTA_READERS_MAX - 1 : 0], more ? 3 : 1);
         assert_int_equal(d->wanted[QUEUES], more ? 3 : 0);
@@ -119,7 +126,7 @@ static void readers_that_stand_for_others_are_not_forgotten(void **state) {
     (void)take_wanted(d, 0, 0);
     read_by(d, 0, BYTES, rota_point(1, 0, 2));
     assert_int_equal(take_wanted(d, 0, 0), 5);
-    rota_hazard_move(&d->runtime, &d->runtime.wanted, &d->residency, BYTES / 2, BYTES, rota_point(0, 7, 1),
+    rota_hazard_move(&d->runtime, &d->sequencer.wanted, &d->residency, BYTES / 2, BYTES, rota_point(0, 7, 1),
                      &d->devices[0], (rota_unwritten[2]){{0}});
     assert_int_equal(take_wanted(d, 1, 0), 2);
     rota_ranges_end(&d->residency);
@@ -133,14 +140,14 @@ static void ranges_of_one_priority(void **state) {
     desk *d = desk_new();
     uint64_t writers[PARTS];
     for (uint32_t i = 0; i < PARTS; i++)
-        rota_hazard_write(&d->runtime, &d->runtime.wanted, &d->residency, i * PART, (i + 1) * PART,
+        rota_hazard_write(&d->runtime, &d->sequencer.wanted, &d->residency, i * PART, (i + 1) * PART,
                           writers[i] = rota_point(0, 0, i + 1), 1);
     assert_int_equal(d->residency.range_count, PARTS);
     for (rota_range *range = &d->residency.first; range; range = range->next) range->priority = 1;
     for (uint32_t i = 0; i < PARTS; i += 2) {
         (void)take_wanted(d, 0, 0);
         writers[i] = writers[i + 1] = rota_point(0, 0, PARTS + 1 + i);
-        rota_hazard_write(&d->runtime, &d->runtime.wanted, &d->residency, i * PART, (i + 2) * PART,
+        rota_hazard_write(&d->runtime, &d->sequencer.wanted, &d->residency, i * PART, (i + 2) * PART,
                           writers[i], 1);
         assert_int_equal(take_wanted(d, 0, 0), i + 2);
         for (uint32_t at = 0; at < PARTS; at++) {
@@ -171,10 +178,10 @@ static rota_work settle(desk *d, uint32_t device, uint32_t queue, uint64_t value
     rota_work work = {
         .submission = &d->submission, .device = &d->devices[device], .queue = queue, .value = value};
     d->submission.wait_count = d->submission.hold_count = 0;
-    for (uint32_t i = 0; i < count; i++) rota_wanted_add(&d->runtime.wanted, QUEUES, points[i]);
-    rota_hazard_settle(&d->runtime, &d->runtime.wanted, &work);
+    for (uint32_t i = 0; i < count; i++) rota_wanted_add(&d->sequencer.wanted, QUEUES, points[i]);
+    rota_hazard_settle(&d->runtime, &d->sequencer.wanted, &work);
     for (uint32_t t = 0; t < TIMELINES; t++) assert_int_equal(d->wanted[t], 0);
-    assert_int_equal(d->runtime.wanted.count, 0);
+    assert_int_equal(d->sequencer.wanted.count, 0);
     return work;
 }
 
@@ -312,14 +319,15 @@ static void a_lost_devices_works_hold_buffers(void **state) {
                 ra_store_relaxed(&d->residency.memory[has_memory ? 1 : 0], &memory);
                 put_work(d, place, true);
                 rota_reclaim_sweep(&d->runtime, dead);
-                assert_ptr_equal(d->runtime.held, stays ? dead : NULL);
-                assert_ptr_equal(ra_load_relaxed(&d->runtime.unused.head), stays ? NULL : &dead->entry);
+                assert_ptr_equal(d->last_uses.held, stays ? dead : NULL);
+                assert_ptr_equal(ra_load_relaxed(&d->runtime.reclaiming.unused.head),
+                                 stays ? NULL : &dead->entry);
                 rota_reclaim_sweep(&d->runtime, NULL);
-                assert_ptr_equal(d->runtime.held, stays ? dead : NULL);
+                assert_ptr_equal(d->last_uses.held, stays ? dead : NULL);
                 put_work(d, place, false);
                 rota_reclaim_sweep(&d->runtime, NULL);
-                assert_null(d->runtime.held);
-                assert_ptr_equal(ra_load_relaxed(&d->runtime.unused.head), &dead->entry);
+                assert_null(d->last_uses.held);
+                assert_ptr_equal(ra_load_relaxed(&d->runtime.reclaiming.unused.head), &dead->entry);
             }
 }
 
@@ -330,8 +338,8 @@ enum { NUMBER = 7 };
 static rota_ticket give_ticket(desk *d, uint64_t point, uint32_t cell_state) {
     const rota_ticket ticket = {&d->runtime, rota_ticket_id(1, 0)};
     rota_cell *cell = &d->store.first.cells[1];
-    d->runtime.lane_blocks[0].lanes = &d->lane;
-    ra_store_relaxed(&d->runtime.lanes_ready, 1);
+    d->runtime.lanes.blocks[0].lanes = &d->lane;
+    ra_store_relaxed(&d->runtime.lanes.ready, 1);
     d->lane.store = &d->store;
     ra_store_relaxed(&d->lane.sequence, 1);
     ra_store_relaxed(&d->store.chunks[0], &d->store.first);

@@ -12,7 +12,7 @@
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/timeline.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/submitter/gate.h"
 #include "sched/runtime/submitter/submitter.h"
 #include "tests/kit/sequenced.h"
@@ -139,8 +139,8 @@ static void set_failed(rota_runtime *runtime, rota_plan *failing, bool fails) {
     assert_ok(rota_submit_wait(failing, NULL, 0, &ticket));
     assert_status(rota_wait(ticket, SOON_NS), fails ? ROTA_NODE_FAILED : ROTA_OK);
     const uint64_t deadline = rota_deadline_after(SOON_NS);
-    while ((ra_load_acquire(&runtime->poison_active) != 0) != fails && rota_clock_ns() < deadline) nap();
-    assert_int_equal(ra_load_acquire(&runtime->poison_active) != 0, fails);
+    while ((ra_load_acquire(&runtime->failed.active) != 0) != fails && rota_clock_ns() < deadline) nap();
+    assert_int_equal(ra_load_acquire(&runtime->failed.active) != 0, fails);
 }
 
 /* A copy that the device could wait for is kept since something has failed; that is well again as the thread

@@ -12,7 +12,7 @@
 #include "graph/buffer_internal.h"
 #include "sched/runtime/memory/residency.h"
 #include "sched/runtime/memory/staging.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "tests/adversary/adversary.h"
 
 #define MIB ((uint64_t)1 << 20)
@@ -615,7 +615,7 @@ static void trimming_says_whether_it_helped(void **state) {
         const uint64_t deadline = rota_deadline_after(PATIENCE_NS);
         while (rota_staging_is_busy(p.device) && rota_clock_ns() < deadline) nap_us(1000);
         assert_true(rota_staging_trim(p.runtime, UINT64_MAX));
-        while (ra_load_acquire(&p.runtime->staging_dying) && rota_clock_ns() < deadline) nap_us(1000);
+        while (ra_load_acquire(&p.runtime->budget.staging_dying) && rota_clock_ns() < deadline) nap_us(1000);
         assert_false(rota_staging_trim(p.runtime, UINT64_MAX));
         rota_buffer_release(buffer);
         free(data);

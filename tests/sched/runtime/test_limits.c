@@ -15,7 +15,7 @@
 #include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/mailboxes.h"
 #include "sched/runtime/shared/pins.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/testing.h"
 #include "tests/adversary/adversary.h"
 
@@ -145,7 +145,7 @@ static void a_stopped_message_keeps_no_tickets(void **state) {
     assert_ok(rota_submit(gate, NULL, &hung));
     assert_status(rota_wait(hung, 20000000u), ROTA_TIMEOUT);
     assert_ok(rota_ticket_number(hung, &number));
-    const rota_lane *lane = rota_lane_at(f->runtime, rota_ticket_lane(hung.id));
+    const rota_lane *lane = rota_lane_at(&f->runtime->lanes, rota_ticket_lane(hung.id));
     const uint64_t sequence = rota_ticket_sequence(hung.id);
     const rota_cell *cell = rota_lane_cell(lane, sequence);
     assert_non_null(cell);
@@ -343,14 +343,14 @@ static void a_lane_of_an_earlier_open(void **state) {
     assert_ptr_equal(later, first); /* its shell */
     /* As if the opens between had been. What is left of them in the head is its upper 16 bits. */
     const uint64_t one_open = (uint64_t)1 << 48;
-    (void)ra_fetch_sub_acq_rel(&later->lanes_free, one_open);
+    (void)ra_fetch_sub_acq_rel(&later->shell.lanes_free, one_open);
     (void)ra_fetch_add_acq_rel(&later->generation, 65535);
     assert_ok(rota_device_open(later, "cpu", &device));
     buffer = test_words(device, "x", 4, 3);
     ra_store_seq_cst(&c.go_on, 1);
     rota_futex_wake(&c.go_on, INT32_MAX);
     (void)pthread_join(thread, NULL); /* its ticket is of a runtime that was closed */
-    assert_true((ra_load_seq_cst(&later->lanes_free) & (one_open - 1)) == 0);
+    assert_true((ra_load_seq_cst(&later->shell.lanes_free) & (one_open - 1)) == 0);
     test_expect_words(buffer, 4, 3);
     rota_buffer_release(buffer);
     assert_ok(rota_runtime_close(later, 0));

@@ -15,7 +15,7 @@
 #include "sched/runtime/shared/mailboxes.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/ticket_state.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 static void nap_ms(uint32_t ms) {
     (void)nanosleep(&(struct timespec){.tv_nsec = (long)ms * 1000000}, NULL);

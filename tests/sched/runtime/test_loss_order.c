@@ -13,7 +13,7 @@
 #include "sched/runtime/shared/failed_ranges.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/mailboxes.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "tests/adversary/adversary.h"
 #include "tests/kit/runtime_support.h"
 #include "tests/kit/sequenced.h"

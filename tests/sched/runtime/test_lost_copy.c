@@ -8,10 +8,10 @@
 #include "base/clock.h"
 #include "graph/buffer_internal.h"
 #include "sched/runtime/shared/loss.h"
-#include "sched/runtime/state/runtime.h"
-#include "tests/sched/runtime/across_kit.h"
+#include "sched/runtime/shared/runtime.h"
 #include "tests/adversary/adversary_internal.h"
 #include "tests/kit/sequenced.h"
+#include "tests/sched/runtime/across_kit.h"
 
 #define HALF (WORDS / 2)
 

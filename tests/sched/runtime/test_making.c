@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/futex.h"
 #include "graph/buffer_internal.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "tests/adversary/adversary.h"
 
 enum { WORDS = 64 };

@@ -10,7 +10,7 @@
 #include "graph/buffer_internal.h"
 #include "sched/runtime/shared/mailboxes.h"
 #include "sched/runtime/shared/marks.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 void *__real_malloc(size_t bytes);
 void *__wrap_malloc(size_t bytes);
@@ -42,8 +42,8 @@ static bool is_refused(void) {
 
 static bool is_of_marks(void) {
     rota_runtime *runtime = refused_marks_of;
-    if (!runtime || pthread_mutex_trylock(&runtime->poison_mutex) != 0) return true;
-    (void)pthread_mutex_unlock(&runtime->poison_mutex);
+    if (!runtime || pthread_mutex_trylock(&runtime->failed.mutex) != 0) return true;
+    (void)pthread_mutex_unlock(&runtime->failed.mutex);
     return false;
 }
 

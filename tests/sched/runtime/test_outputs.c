@@ -9,9 +9,10 @@
 #include "base/log.h"
 #include "graph/buffer_internal.h"
 #include "sched/runtime/order/deliver.h"
+#include "sched/runtime/order/order.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/mailboxes.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "tests/adversary/adversary.h"
 #include "tests/kit/random.h"
 #include "tests/kit/runtime_support.h"
@@ -322,11 +323,11 @@ static void a_slots_buffer_is_not_looked_into(void **state) {
     assert_ok(rota_args_set_output(args, output, memory, WORDS * 4));
     assert_ok(rota_submit_wait(plan, args, 0, &ticket));
     rota_args_release(args);
-    const uint64_t buffers = ra_load_relaxed(&b->runtime->buffer_count);
+    const uint64_t buffers = ra_load_relaxed(&b->runtime->objects.buffer_count);
     rota_buffer_release(bound);
     const uint64_t deadline = rota_deadline_after(PATIENCE_NS);
-    while (ra_load_relaxed(&b->runtime->buffer_count) == buffers && rota_clock_ns() < deadline) nap();
-    assert_true(ra_load_relaxed(&b->runtime->buffer_count) < buffers);
+    while (ra_load_relaxed(&b->runtime->objects.buffer_count) == buffers && rota_clock_ns() < deadline) nap();
+    assert_true(ra_load_relaxed(&b->runtime->objects.buffer_count) < buffers);
     assert_int_equal(rota_poll(ticket), ROTA_BUSY);
     test_gate_open(true);
     assert_ok(rota_wait(ticket, 0));
@@ -385,6 +386,7 @@ typedef struct model {
     rota_submission submissions[LIVE];
     uint64_t owner[SPACE]; /* number; 0: nobody */
     rota_runtime *runtime;
+    rota_sequencer sequencer;
 } model;
 
 static uint32_t count_before(const model *m, const rota_submission *s, uint32_t begin, uint32_t end) {
@@ -411,6 +413,8 @@ static void ranges_are_taken_over(void **state) {
     m->runtime = aligned_alloc(64, (sizeof *m->runtime + 63) / 64 * 64);
     assert_non_null(m->runtime);
     memset(m->runtime, 0, sizeof *m->runtime);
+    m->runtime->sequencer = &m->sequencer;
+    m->sequencer.runtime = m->runtime;
     static uint8_t bytes[SPACE];
     uint64_t random = 11, number = 0;
     uint32_t waits = 0;
@@ -427,7 +431,8 @@ static void ranges_are_taken_over(void **state) {
         const uint32_t end = begin + 1 + (uint32_t)(test_random(&random) % (SPACE - begin));
         s->number = ++number;
         rota_deliver_begin(s);
-        assert_true(rota_deliver_to(m->runtime, &m->runtime->wanted, s, bytes + begin, end - begin));
+        assert_true(
+            rota_deliver_to(m->runtime, &m->runtime->sequencer->wanted, s, bytes + begin, end - begin));
         const uint32_t expected = count_before(m, s, begin, end);
         assert_int_equal(s->delivery.wait_count, expected);
         waits += expected;
@@ -439,7 +444,7 @@ static void ranges_are_taken_over(void **state) {
         free(m->submissions[i].delivery.waits);
         free(m->submissions[i].delivery.points);
     }
-    assert_null(m->runtime->deliveries.root);
+    assert_null(m->runtime->sequencer->deliveries.root);
     rota_deliveries_free(m->runtime);
     free(m->runtime);
     free(m);

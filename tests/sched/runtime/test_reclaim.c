@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "graph/buffer_internal.h"
 #include "sched/runtime/shared/loss.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "tests/kit/sequenced.h"
 
 #define PATIENCE_NS 5000000000u

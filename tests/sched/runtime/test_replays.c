@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "graph/buffer_internal.h"
 #include "sched/runtime/plans/executable.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/testing.h"
 #include "tests/adversary/adversary.h"
 

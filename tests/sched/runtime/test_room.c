@@ -13,7 +13,7 @@
 #include "sched/runtime/memory/staging.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/mailboxes.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/testing.h"
 #include "tests/adversary/adversary.h"
 
@@ -681,12 +681,12 @@ static void a_stopped_waiter_holds_up_nobody(void **state) {
     assert_ok(rota_device_open(s->runtime, "cpu", &s->device));
     s->z = test_buffer(s->runtime, "z", sizeof s->bytes);
     rota_turns *all[] = {&s->device->staging->slot_turns, &s->device->staging->turns,
-                         &s->runtime->promise_turns};
+                         &s->runtime->budget.promise_turns};
     for (uint32_t i = 0; i < 3; i++) (void)rota_turns_take(all[i]);
     assert_ok(rota_wait(write_to(s, s->z, 64), SOON_NS));
     assert_ok(rota_wait(write_to(s, s->z, LIMIT), SOON_NS));
     assert_ok(rota_buffer_read(s->z, 0, s->bytes, LIMIT));
-    (void)rota_turns_take(&s->runtime->promise_turns);
+    (void)rota_turns_take(&s->runtime->budget.promise_turns);
     rota_ticket ticket = {NULL, 0};
     const uint64_t deadline = rota_deadline_after(SOON_NS);
     while (rota_buffer_read_async(s->z, 0, s->bytes, LIMIT, &ticket) == ROTA_BUSY &&
@@ -739,8 +739,8 @@ static void a_stopped_waiter_beside_a_promise_holds_up_nobody(void **state) {
     static uint32_t word, other;
     rota_ticket kept;
     assert_ok(rota_buffer_read_async(s->y, 0, &word, 4, &kept));
-    assert_true(ra_load_relaxed(&s->runtime->staging_promised) > 0);
-    (void)rota_turns_take(&s->runtime->promise_turns);
+    assert_true(ra_load_relaxed(&s->runtime->budget.staging_promised) > 0);
+    (void)rota_turns_take(&s->runtime->budget.promise_turns);
     assert_ok(rota_buffer_read(s->z, 0, &other, 4));
     assert_int_equal(other, 7);
     assert_int_equal(rota_poll(kept), ROTA_BUSY);

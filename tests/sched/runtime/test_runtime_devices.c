@@ -10,7 +10,7 @@
 #include "base/futex.h"
 #include "base/log.h"
 #include "graph/buffer_internal.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/testing.h"
 #include "tests/adversary/adversary.h"
 #include "tests/kit/sequenced.h"
@@ -195,7 +195,7 @@ static void note_outcome(void *user, rota_status status, const char *message) {
 static void *hold_until_told_to_end(void *user) {
     devices *d = user;
     static _Atomic uint32_t never;
-    while (!ra_load_acquire(&d->runtime->completer_stop))
+    while (!ra_load_acquire(&d->runtime->completing.stop))
         (void)rota_futex_wait(&never, 0, rota_deadline_after(100000u));
     test_hold_end(&d->hold);
     return NULL;

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "graph/buffer_internal.h"
 #include "sched/runtime/shared/loss.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "tests/sched/runtime/across_kit.h"
 
 typedef enum scenario { A_MOVE, A_READ, BOTH_PARTS, A_WRITE, SCENARIOS } scenario;
@@ -43,7 +43,7 @@ static void at_mark(void *user, const rota_mark_site *site) {
 static void on_submit(void *user, uint32_t device) {
     strike *s = user;
     (void)device;
-    if (!atomic_load(&s->hooks) || !pthread_equal(pthread_self(), s->runtime->sequencer)) return;
+    if (!atomic_load(&s->hooks) || !pthread_equal(pthread_self(), s->runtime->sequencing.thread)) return;
     atomic_store(&s->hooks, false);
     rota_mark_user = s;
     rota_mark_hook = at_mark;

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "graph/buffer_internal.h"
 #include "sched/plan/compiled.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "tests/adversary/adversary.h"
 
 #define WORDS 2048u

@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "graph/buffer_internal.h"
 #include "sched/runtime/shared/end_times.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 #define WORDS 64u
 #define LATER_MS 100

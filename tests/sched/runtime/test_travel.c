@@ -15,7 +15,7 @@
 #include "base/futex.h"
 #include "graph/buffer_internal.h"
 #include "sched/runtime/shared/mailboxes.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 
 #define WORDS 256u
 #define SEED 5u
@@ -923,7 +923,7 @@ static void random_round(world *w, uint64_t seed) {
     }
     /* All was overwritten, and nothing is in flight: no mark is left. */
     rota_sequencer_reap_now(w->h->runtime);
-    assert_int_equal(ra_load_seq_cst(&w->h->runtime->poison_active), 0);
+    assert_int_equal(ra_load_seq_cst(&w->h->runtime->failed.active), 0);
     const uint32_t count = 1 + test_below(&w->random, PLANS_MAX),
                    times = 1 + test_below(&w->random, TIMES_MAX);
     for (uint32_t p = 0; p < count; p++) random_plan_make(w, &plans[p], &bits);

@@ -11,7 +11,7 @@
 #include "graph/buffer_internal.h"
 #include "sched/plan.h"
 #include "sched/runtime/shared/loss.h"
-#include "sched/runtime/state/runtime.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/testing.h"
 #include "tests/adversary/adversary.h"
 #include "tests/kit/sequenced.h"
