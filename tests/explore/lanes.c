@@ -37,7 +37,7 @@ static uint32_t taken[PRODUCERS];
 
 #include "sequencer_rest.h"
 
-void rota_sequence_reap(rota_runtime *of, bool all) {
+void rota_sequence_reap(rota_sequencer *of, bool all) {
     (void)of, (void)all;
 }
 bool rota_point_passed(rota_runtime *of, uint64_t point) {
@@ -51,8 +51,8 @@ static uint64_t told(unsigned producer, unsigned index) {
     return ((uint64_t)producer << 8) + index + 1;
 }
 
-void rota_sequence_record(rota_runtime *of, rota_lane *lane, uint32_t index, const rota_record *record) {
-    rota_cell_chunk *chunk = rota_lane_take(of, lane, record->sequence);
+void rota_sequence_record(rota_sequencer *of, rota_lane *lane, uint32_t index, const rota_record *record) {
+    rota_cell_chunk *chunk = rota_lane_take(of->runtime, lane, record->sequence);
     const uint64_t said = (uint64_t)(uintptr_t)record->object;
     const unsigned producer = (unsigned)(said >> 8), number = (unsigned)(said & 255) - 1;
     explore_check(producer < PRODUCERS && index < LANES, "a record was taken that nobody published");
@@ -227,7 +227,7 @@ static void take_one(void) {
     rota_lane *lane = &lanes[0];
     const uint64_t head = ra_load_relaxed(&lane->head);
     const rota_record *record = &stores[0].records[head % ROTA_LANE_RECORDS];
-    rota_sequence_record(&runtime, lane, 0, record);
+    rota_sequence_record(runtime.sequencer, lane, 0, record);
     ra_store_relaxed(&lane->words_head, record->words_end);
     ra_store_relaxed(&lane->head, head + 1);
 }

@@ -42,7 +42,7 @@ void rota_handover_flush(rota_device *of) {
 void rota_gate_watch(rota_runtime *of, bool at_once) {
     (void)of, (void)at_once;
 }
-void rota_reclaim_sweep(rota_runtime *of, rota_dead *fresh) {
+void rota_reclaim_sweep(rota_sequencer *of, rota_dead *fresh) {
     (void)of, (void)fresh;
 }
 void rota_staging_sweep(rota_runtime *of) {
@@ -51,7 +51,7 @@ void rota_staging_sweep(rota_runtime *of) {
 void rota_staging_sweep_idle(rota_runtime *of) {
     (void)of;
 }
-void rota_submissions_trim(rota_runtime *of) {
+void rota_submissions_trim(rota_sequencer *of) {
     (void)of;
 }
 bool rota_staging_is_held(const rota_runtime *of) {

@@ -125,9 +125,9 @@ static void let_go(rota_submission *submission) {
     runtime.sequencer->pool->pinned = submission;
 }
 
-void rota_sequence_reap(rota_runtime *of, bool all) {
+void rota_sequence_reap(rota_sequencer *of, bool all) {
     (void)all;
-    for (rota_submission **link = &of->sequencer->pool->pinned; *link;) {
+    for (rota_submission **link = &of->pool->pinned; *link;) {
         rota_submission *submission = *link;
         if (rota_submission_unpublish(submission)) {
             *link = submission->next;
@@ -137,7 +137,7 @@ void rota_sequence_reap(rota_runtime *of, bool all) {
         }
     }
     rota_timeline *timeline = &timelines[0];
-    while (timeline->order.oldest && rota_point_passed(of, timeline->order.oldest->final_point)) {
+    while (timeline->order.oldest && rota_point_passed(of->runtime, timeline->order.oldest->final_point)) {
         rota_submission *submission = timeline->order.oldest;
         if (submission->hosted && ra_load_acquire(&submission->hosted_done) == ROTA_HOSTED_PENDING) return;
         timeline->order.oldest = submission->next;
@@ -151,12 +151,12 @@ static rota_reason reason_of(unsigned i, uint64_t number) {
 }
 
 /* As record.c has it. */
-void rota_sequence_record(rota_runtime *of, rota_lane *from, uint32_t index, const rota_record *record) {
-    rota_cell_chunk *chunk = rota_lane_take(of, from, record->sequence);
+void rota_sequence_record(rota_sequencer *of, rota_lane *from, uint32_t index, const rota_record *record) {
+    rota_cell_chunk *chunk = rota_lane_take(of->runtime, from, record->sequence);
     rota_cell *cell = &chunk->cells[record->sequence % ROTA_CHUNK_CELLS];
     const unsigned i = (unsigned)(record->sequence - FIRST);
     rota_submission *submission = &submissions[i];
-    const uint64_t number = ++of->sequencer->next_number;
+    const uint64_t number = ++of->next_number;
     made++;
     ra_store_release(&cell->number, number);
     submission->next = NULL;
@@ -474,7 +474,7 @@ static void prepare(unsigned producer) {
 
 static void take_one(void) {
     const uint64_t head = ra_load_relaxed(&lane.head);
-    rota_sequence_record(&runtime, &lane, 0, &store.records[head % ROTA_LANE_RECORDS]);
+    rota_sequence_record(runtime.sequencer, &lane, 0, &store.records[head % ROTA_LANE_RECORDS]);
     ra_store_relaxed(&lane.head, head + 1);
 }
 
@@ -576,7 +576,7 @@ static void begin_message(void) {
 
 /* All is recycled but what a stopped thread reads. */
 static void end_message(void) {
-    rota_sequence_reap(&runtime, true);
+    rota_sequence_reap(runtime.sequencer, true);
     explore_check(recycled + has_stopped == made, "of %u submissions %u were recycled", made, recycled);
 }
 

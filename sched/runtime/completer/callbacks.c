@@ -13,17 +13,18 @@
 
 #define LONG_NS 1000000000u
 
-bool rota_callbacks_watch(rota_runtime *runtime) {
-    rota_assert_owner(&runtime->completing.owner);
+bool rota_callbacks_watch(rota_completer *completer) {
+    rota_runtime *runtime = completer->runtime;
+    rota_assert_completer(completer);
     /* Acquire: the two others are this callback's, or a later one's, which then shows below. */
     const uint64_t since = ra_load_acquire(&runtime->callbacks.since_ns);
     if (since == 0) return !rota_stack_seems_empty_upmc(&runtime->callbacks.calls);
     const uint64_t now = rota_clock_ns();
-    if (now - since < LONG_NS || runtime->completer->call_named_ns == since) return true;
+    if (now - since < LONG_NS || completer->call_named_ns == since) return true;
     const uintptr_t fn = ra_load_acquire(&runtime->callbacks.fn);
     const uint64_t number = ra_load_acquire(&runtime->callbacks.number);
     if (ra_load_acquire(&runtime->callbacks.since_ns) != since) return true;
-    runtime->completer->call_named_ns = since;
+    completer->call_named_ns = since;
     rota_log_write(
         &runtime->options.log, ROTA_LOG_WARNING,
         "the callback 0x%llx of submission %llu has run for %.3f s: callbacks of other tickets wait for it",

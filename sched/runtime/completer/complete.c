@@ -492,7 +492,7 @@ static void look_at_apart(rota_completer *c) {
 }
 
 static void pass(rota_completer *c) {
-    rota_assert_owner(&c->runtime->completing.owner);
+    rota_assert_completer(c);
     uint32_t devices = ra_load_acquire(&c->runtime->device_count);
     take_jobs(c);
     look_again(c, &c->unsequenced);
@@ -538,8 +538,8 @@ void *rota_completer_main(void *user) {
     rota_owner_take(&runtime->completing.owner);
     while (!ra_load_acquire(&runtime->completing.stop)) {
         pass(c);
-        rota_across_rescue(runtime);
-        const bool calls = rota_callbacks_watch(runtime);
+        rota_across_rescue(c);
+        const bool calls = rota_callbacks_watch(c);
         if (!rota_stack_seems_empty_upmc(&runtime->completing.jobs)) continue;
         rota_sleeper_prepare(&runtime->completing.sleeper);
         const bool awaits = c->unsequenced != NULL;

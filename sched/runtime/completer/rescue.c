@@ -1,5 +1,6 @@
 /* Devices that wait for a lost one without the host: what is in vain fails, and the host signals in its place. */
 #include "base/atomic.h"
+#include "sched/runtime/completer/completer.h"
 #include "sched/runtime/completer/rescue.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/runtime.h"
@@ -29,8 +30,9 @@ static void signal_all(rota_device *lost, rota_device *other) {
     }
 }
 
-void rota_across_rescue(rota_runtime *runtime) {
-    rota_assert_owner(&runtime->completing.owner);
+void rota_across_rescue(rota_completer *completer) {
+    rota_runtime *runtime = completer->runtime;
+    rota_assert_completer(completer);
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) {
         rota_device *lost = runtime->devices[d];

@@ -4,7 +4,9 @@
 
 #include "sched/runtime.h"
 
+typedef struct rota_completer rota_completer; /* completer.h */
+
 /* The completer's: works of a lost device will signal nothing more; who waits for them goes on. */
-void rota_across_rescue(rota_runtime *runtime);
+void rota_across_rescue(rota_completer *completer);
 
 #endif

@@ -37,11 +37,11 @@ typedef struct rota_kind {
     void (*for_written)(rota_runtime *runtime, const rota_submission *submission, rota_written_fn fn,
                         void *user);
     /* It has ended as it should. */
-    void (*note_end)(rota_runtime *runtime, const rota_submission *submission);
+    void (*note_end)(rota_sequencer *sequencer, const rota_submission *submission);
     /* It counts among those that wait no more. */
-    void (*uncount)(rota_runtime *runtime, rota_submission *submission);
+    void (*uncount)(rota_sequencer *sequencer, rota_submission *submission);
     /* No device and no completer has it any more. */
-    void (*end)(rota_runtime *runtime, rota_submission *submission);
+    void (*end)(rota_sequencer *sequencer, rota_submission *submission);
     /* Nor any thread that waited for it. */
     void (*forget)(const rota_submission *submission);
 } rota_kind;
@@ -68,7 +68,7 @@ typedef struct rota_work_row {
 
     /* Its submission is kept, since a lost device may still have works of it: gives back what this one needs
      * no more, if it has ended. */
-    void (*release)(rota_runtime *runtime, const rota_work *work);
+    void (*release)(rota_sequencer *sequencer, const rota_work *work);
 
     /* ---- Judges', who hold failed.mutex (touch.h) ---- */
 

@@ -9,6 +9,7 @@
 #include "sched/runtime/kinds/touch.h"
 #include "sched/runtime/memory/staging.h"
 #include "sched/runtime/order/hazard.h"
+#include "sched/runtime/order/order.h"
 #include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/failed_ranges.h"
 #include "sched/runtime/shared/marks.h"
@@ -123,7 +124,8 @@ void rota_move_in_give_back(const rota_work *work) {
 }
 
 /* Of a move that has ended; of one that a lost device did not get its thread gives it back, as above. */
-void rota_move_in_release(rota_runtime *runtime, const rota_work *work) {
+void rota_move_in_release(rota_sequencer *sequencer, const rota_work *work) {
+    rota_runtime *runtime = sequencer->runtime;
     (void)runtime;
     if (has_passed(work)) rota_move_in_give_back(work);
 }

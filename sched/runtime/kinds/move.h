@@ -30,7 +30,7 @@ bool rota_move_in_has_source(const rota_work *move_in);
 rota_status rota_move_in_prepare(rota_work *work, rota_exec_work *out);
 rota_need rota_move_in_need(const rota_work *work);
 void rota_move_in_give_back(const rota_work *work);
-void rota_move_in_release(rota_runtime *runtime, const rota_work *work);
+void rota_move_in_release(rota_sequencer *sequencer, const rota_work *work);
 bool rota_move_in_touch(rota_runtime *runtime, const rota_work *work, rota_touch_fn before,
                         rota_touch_fn after, void *user);
 bool rota_move_in_carry(rota_runtime *runtime, const rota_work *work, const void *owner, uint32_t node);

@@ -31,17 +31,17 @@
 
 #define OUTPUTS_SLICE_NS 50000000u
 
-static void begin_parking(rota_runtime *runtime, rota_submission *submission) {
+static void begin_parking(rota_sequencer *sequencer, rota_submission *submission) {
     _Atomic uint32_t *parked = &submission->plan->run->parked;
     ra_store_relaxed(parked, ra_load_relaxed(parked) + 1);
-    runtime->sequencer->parked++;
+    sequencer->parked++;
     submission->parked = true;
 }
 
-static void end_parking(rota_runtime *runtime, rota_submission *submission) {
+static void end_parking(rota_sequencer *sequencer, rota_submission *submission) {
     _Atomic uint32_t *parked = &submission->plan->run->parked;
     ra_store_relaxed(parked, ra_load_relaxed(parked) - 1);
-    runtime->sequencer->parked--;
+    sequencer->parked--;
     submission->parked = false;
 }
 
@@ -115,7 +115,7 @@ static bool check(rota_sequencing *s, uint32_t *moves) {
         if (!(plan->externals[e].flags & ROTA_EXTERNAL_INCOMING)) continue;
         uint64_t begin;
         rota_residency *residency = rota_submission_external(submission, &plan->externals[e], &begin);
-        rota_copies_drop_failed(runtime, residency, begin, begin + plan->externals[e].size_bytes);
+        rota_copies_drop_failed(s->sequencer, residency, begin, begin + plan->externals[e].size_bytes);
     }
     /* Owned residencies are as this plan's last replay left them: what could be had then can be had now. */
     if (rota_replay_is_known(plan->run)) return true;
@@ -143,41 +143,42 @@ static bool check(rota_sequencing *s, uint32_t *moves) {
     return true;
 }
 
-static void access_external(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
+static void access_external(rota_sequencer *sequencer, rota_wanted *wanted, rota_submission *submission,
                             const rota_plan_external *external, rota_device *device, uint64_t point) {
     uint64_t begin;
     rota_residency *residency = rota_submission_external(submission, external, &begin);
     uint64_t end = begin + external->size_bytes;
     if (external->flags & ROTA_EXTERNAL_WRITE) {
-        rota_hazard_write(runtime, wanted, residency, begin, end, point,
+        rota_hazard_write(sequencer, wanted, residency, begin, end, point,
                           rota_residency_bit(residency, device));
         if (ra_load_relaxed(&residency->home_plus_1) != device->index + 1)
             ra_store_relaxed(&residency->home_plus_1, device->index + 1);
     } else {
-        rota_hazard_read(runtime, wanted, residency, begin, end, point);
+        rota_hazard_read(sequencer, wanted, residency, begin, end, point);
     }
 }
 
 /* What a segment comes after because of what it touches outside the plan. */
-static void want_external(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
+static void want_external(rota_sequencer *sequencer, rota_wanted *wanted, rota_submission *submission,
                           uint32_t index, rota_device *device, uint64_t point, const uint64_t *base,
                           bool *notes) {
     const rota_plan *plan = submission->plan;
     const rota_plan_segment *segment = &plan->segments[index];
     for (uint32_t e = 0; e < segment->external_count; e++)
-        access_external(runtime, wanted, submission, &plan->externals[segment->first_external + e], device,
+        access_external(sequencer, wanted, submission, &plan->externals[segment->first_external + e], device,
                         point);
-    if (*notes) rota_replay_note(runtime, wanted, plan->run, base, index, notes);
+    if (*notes) rota_replay_note(sequencer, wanted, plan->run, base, index, notes);
 }
 
-static void bring_incoming(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
+static void bring_incoming(rota_sequencer *sequencer, rota_wanted *wanted, rota_submission *submission,
                            const rota_plan_segment *segment, rota_device *device) {
     for (uint32_t e = 0; e < segment->external_count; e++) {
         const rota_plan_external *external = &submission->plan->externals[segment->first_external + e];
         if (!(external->flags & ROTA_EXTERNAL_INCOMING)) continue;
         uint64_t begin;
         rota_residency *residency = rota_submission_external(submission, external, &begin);
-        rota_bytes_bring(runtime, wanted, submission, residency, begin, begin + external->size_bytes, device);
+        rota_bytes_bring(sequencer, wanted, submission, residency, begin, begin + external->size_bytes,
+                         device);
     }
 }
 
@@ -241,11 +242,12 @@ static bool steps_aside(const rota_plan *plan, bool known, rota_ahead *ahead) {
 
 /* The devices, as bits, whose works of this submission go to sidings; and what they are late for. `is_late`:
  * for the instance. */
-static uint64_t choose_parking(rota_runtime *runtime, const rota_submission *submission, bool is_late,
+static uint64_t choose_parking(rota_sequencer *sequencer, const rota_submission *submission, bool is_late,
                                bool known, uint32_t arena, rota_ahead *aheads) {
+    rota_runtime *runtime = sequencer->runtime;
     const rota_plan *plan = submission->plan;
     uint64_t parking = 0;
-    if (!is_late && runtime->sequencer->parked == 0 && ra_load_relaxed(&runtime->device_count) == 1) return 0;
+    if (!is_late && sequencer->parked == 0 && ra_load_relaxed(&runtime->device_count) == 1) return 0;
     for (uint32_t p = 0; p < plan->part_count; p++) {
         rota_ahead *ahead = &aheads[p];
         *ahead = (rota_ahead){.device = plan->parts[p].device};
@@ -260,6 +262,7 @@ static uint64_t choose_parking(rota_runtime *runtime, const rota_submission *sub
 /* A replay while its works are made. */
 typedef struct replay {
     rota_runtime *runtime;
+    rota_sequencer *sequencer;
     rota_wanted *wanted;
     rota_submission *submission;
     uint64_t base[ROTA_DEVICES_MAX * ROTA_EXEC_QUEUES_MAX]; /* rota_replay_begin */
@@ -300,58 +303,60 @@ static void sequence_segment(replay *r, uint32_t s) {
     const uint64_t point = rota_work_point(work);
     submission->segment_points[s] = point;
     if (r->known)
-        rota_replay_want(runtime, wanted, run, r->base, s);
+        rota_replay_want(r->sequencer, wanted, run, r->base, s);
     else
-        want_external(runtime, wanted, submission, s, device, point, r->base, &r->notes);
+        want_external(r->sequencer, wanted, submission, s, device, point, r->base, &r->notes);
     for (uint32_t w = 0; w < segment->wait_count; w++)
         rota_wanted_add(wanted, runtime->queue_count,
                         submission->segment_points[plan->segment_waits[segment->first_wait + w]]);
-    if (run->direct_count) rota_deliver_segment(runtime, wanted, submission, s, point, &r->direct);
+    if (run->direct_count) rota_deliver_segment(r->sequencer, wanted, submission, s, point, &r->direct);
     if (run->has_arena && is_first)
         rota_wanted_add(wanted, runtime->queue_count, run->arena_points[r->arena]);
-    rota_hazard_settle(runtime, wanted, work);
+    rota_hazard_settle(r->sequencer, wanted, work);
     rota_siding_note(work, parks ? &r->aheads[segment->part] : NULL);
     if (!r->is_made) rota_chain_note_making(work, run->parts[0].device);
     if (r->instance_hold != ROTA_POINT_NONE && is_first) add_hold(submission, work, r->instance_hold);
-    if (work->wait_count | work->hold_count) rota_chain_note(runtime, wanted, work);
+    if (work->wait_count | work->hold_count) rota_chain_note(r->sequencer, wanted, work);
     r->started[device->index] |= (uint64_t)1 << segment->queue;
 }
 
-static uint64_t make_works(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission) {
+static uint64_t make_works(rota_sequencer *sequencer, rota_wanted *wanted, rota_submission *submission) {
+    rota_runtime *runtime = sequencer->runtime;
     rota_plan *plan = submission->plan;
     rota_plan_run *run = plan->run;
     replay r; /* as much of it as the plan has parts is set */
     r.runtime = runtime;
+    r.sequencer = sequencer;
     r.wanted = wanted;
     r.submission = submission;
     r.instance_hold = choose_instance(runtime, submission);
     /* One that is in use by a replay that is not held itself has its works held on their own queues: where
      * those of that replay are, behind which nothing would end any sooner. */
     r.is_made = rota_run_instance_ask(run, submission->instance);
-    const bool is_late = !r.is_made || !rota_siding_is_at_hand(runtime, r.instance_hold);
+    const bool is_late = !r.is_made || !rota_siding_is_at_hand(sequencer, r.instance_hold);
     submission->outputs_before = run->instances[submission->instance].outputs_issued;
     if (submission->hosted) run->instances[submission->instance].outputs_issued++;
     r.arena = submission->instance % run->arena_count;
     for (uint32_t p = 0; p < plan->part_count; p++) r.started[plan->parts[p].device->index] = 0;
     r.direct = 0;
     const bool like_before = rota_replay_is_known(run);
-    r.parking = like_before ? choose_parking(runtime, submission, is_late, true, r.arena, r.aheads) : 0;
+    r.parking = like_before ? choose_parking(sequencer, submission, is_late, true, r.arena, r.aheads) : 0;
     if (r.parking) rota_replay_forget(run);
     r.known = like_before && !r.parking;
     r.notes = !r.known && rota_replay_notes(run);
-    const uint32_t timelines = rota_replay_begin(runtime, run, r.base);
+    const uint32_t timelines = rota_replay_begin(sequencer, run, r.base);
     /* What a segment needs from before this replay moves first of all: an earlier segment on another device
      * may overwrite it there, and nothing in the plan orders the two. */
     for (uint32_t s = 0; s < plan->segment_count && !r.known; s++)
-        bring_incoming(runtime, wanted, submission, &plan->segments[s],
+        bring_incoming(sequencer, wanted, submission, &plan->segments[s],
                        plan->parts[plan->segments[s].part].device);
-    if (!r.known) r.parking = choose_parking(runtime, submission, is_late, false, r.arena, r.aheads);
+    if (!r.known) r.parking = choose_parking(sequencer, submission, is_late, false, r.arena, r.aheads);
     r.notes = r.notes && !r.parking; /* whose waits are for queues of its own */
     for (uint32_t s = 0; s < plan->segment_count; s++) sequence_segment(&r, s);
     if (!r.known) place_written(submission);
-    rota_replay_end(runtime, run, r.base, timelines, r.known, r.notes,
+    rota_replay_end(sequencer, run, r.base, timelines, r.known, r.notes,
                     submission->transfer_count != 0 || r.parking);
-    if (r.parking) begin_parking(runtime, submission);
+    if (r.parking) begin_parking(sequencer, submission);
     const uint64_t final = submission->segment_points[plan->final_segment];
     if (run->has_arena) run->arena_points[r.arena] = final;
     run->instances[submission->instance].last_point = final;
@@ -387,7 +392,7 @@ bool rota_kind_plan_sequence(rota_sequencing *s) {
     ok = ok && check(s, &moves) &&
          (moves == 0 || rota_submission_reserve(runtime, submission, plan->segment_count + 2u * moves,
                                                 plan->segment_count, moves, run->payload_words)) &&
-         rota_deliver_outputs(runtime, s->wanted, submission);
+         rota_deliver_outputs(s->sequencer, s->wanted, submission);
     ra_store_relaxed(&submission->inputs_left, run->stages_inputs ? plan->input_count : 0);
     if (!ok) return false;
     const uint32_t state =
@@ -395,7 +400,7 @@ bool rota_kind_plan_sequence(rota_sequencing *s) {
         (plan->part_count > 1 || rota_submission_comes_after_others(submission) ? ROTA_CELL_SPREAD : 0u) |
         (plan->input_count ? 0u : ROTA_CELL_TAKEN);
     if (state) (void)ra_fetch_or_acq_rel(&submission->cell->state, state);
-    s->final = make_works(runtime, s->wanted, submission);
+    s->final = make_works(s->sequencer, s->wanted, submission);
     return true;
 }
 
@@ -415,7 +420,8 @@ void rota_kind_plan_for_written(rota_runtime *runtime, const rota_submission *su
 
 /* A replay's end is that of its last segment, which comes after all others and by which its ticket ends: what
  * is published afterwards of other queues is no part of what who waits for the ticket waits for. */
-void rota_kind_plan_note_end(rota_runtime *runtime, const rota_submission *submission) {
+void rota_kind_plan_note_end(rota_sequencer *sequencer, const rota_submission *submission) {
+    rota_runtime *runtime = sequencer->runtime;
     if (submission->submitted_ns == 0) return;
     rota_plan_run *run = submission->plan->run;
     uint64_t final = submission->final_point;
@@ -429,12 +435,13 @@ void rota_kind_plan_note_end(rota_runtime *runtime, const rota_submission *submi
     (void)pthread_mutex_unlock(&runtime->objects.times_mutex);
 }
 
-void rota_kind_plan_uncount(rota_runtime *runtime, rota_submission *submission) {
-    if (submission->parked) end_parking(runtime, submission);
+void rota_kind_plan_uncount(rota_sequencer *sequencer, rota_submission *submission) {
+    if (submission->parked) end_parking(sequencer, submission);
 }
 
 /* Its marks are those of memory of its own. */
-void rota_kind_plan_end(rota_runtime *runtime, rota_submission *submission) {
+void rota_kind_plan_end(rota_sequencer *sequencer, rota_submission *submission) {
+    rota_runtime *runtime = sequencer->runtime;
     if (ra_load_relaxed(&runtime->failed.active)) rota_poison_drop(runtime, submission);
 }
 

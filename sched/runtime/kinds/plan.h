@@ -16,9 +16,9 @@ void rota_kind_plan_describe(rota_runtime *runtime, const rota_submission *submi
 bool rota_kind_plan_sequence(rota_sequencing *sequencing);
 void rota_kind_plan_for_written(rota_runtime *runtime, const rota_submission *submission, rota_written_fn fn,
                                 void *user);
-void rota_kind_plan_note_end(rota_runtime *runtime, const rota_submission *submission);
-void rota_kind_plan_uncount(rota_runtime *runtime, rota_submission *submission);
-void rota_kind_plan_end(rota_runtime *runtime, rota_submission *submission);
+void rota_kind_plan_note_end(rota_sequencer *sequencer, const rota_submission *submission);
+void rota_kind_plan_uncount(rota_sequencer *sequencer, rota_submission *submission);
+void rota_kind_plan_end(rota_sequencer *sequencer, rota_submission *submission);
 void rota_kind_plan_forget(const rota_submission *submission);
 
 /* ---- Its segments; what they touch: plan_touch.h ---- */

@@ -12,6 +12,7 @@
 #include "sched/runtime/memory/staging.h"
 #include "sched/runtime/order/deliver.h"
 #include "sched/runtime/order/hazard.h"
+#include "sched/runtime/order/order.h"
 #include "sched/runtime/order/sidings.h"
 #include "sched/runtime/order/wanted.h"
 #include "sched/runtime/shared/causes.h"
@@ -65,7 +66,8 @@ void rota_kind_read_drop(void *object) {
     rota_host_read_release(object);
 }
 
-void rota_kind_read_end(rota_runtime *runtime, rota_submission *submission) {
+void rota_kind_read_end(rota_sequencer *sequencer, rota_submission *submission) {
+    rota_runtime *runtime = sequencer->runtime;
     (void)runtime;
     if (submission->read) rota_host_read_release(submission->read);
     submission->read = NULL; /* once, though the submission may be kept */
@@ -116,11 +118,11 @@ static bool make_parts(rota_runtime *runtime, rota_host_read *read) {
 }
 
 /* Where nobody waits in the call, the completer brings the bytes, when it is their turn. */
-static bool deliver_read(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission) {
+static bool deliver_read(rota_sequencer *sequencer, rota_wanted *wanted, rota_submission *submission) {
     const rota_host_read *read = submission->read;
     submission->hosted = read->data != NULL;
     if (!submission->hosted) return true;
-    if (!rota_deliver_to(runtime, wanted, submission, read->data, read->size)) return false;
+    if (!rota_deliver_to(sequencer, wanted, submission, read->data, read->size)) return false;
     uint32_t state =
         ROTA_CELL_HOSTED | (rota_submission_comes_after_others(submission) ? ROTA_CELL_SPREAD : 0u);
     (void)ra_fetch_or_acq_rel(&submission->cell->state, state);
@@ -128,7 +130,8 @@ static bool deliver_read(rota_runtime *runtime, rota_wanted *wanted, rota_submis
 }
 
 /* A work for each device that some of the bytes come from; returns the point of the last one's end. */
-static uint64_t make_works(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission) {
+static uint64_t make_works(rota_sequencer *sequencer, rota_wanted *wanted, rota_submission *submission) {
+    rota_runtime *runtime = sequencer->runtime;
     const rota_host_read *read = submission->read;
     rota_residency *residency = read->residency;
     uint64_t final = ROTA_POINT_NONE;
@@ -139,15 +142,15 @@ static uint64_t make_works(rota_runtime *runtime, rota_wanted *wanted, rota_subm
         for (uint32_t e = part->first_extent; e < part->first_extent + part->extent_count; e++)
             rota_ahead_access(&ahead, residency, read->extents[e].offset,
                               read->extents[e].offset + read->extents[e].size, false);
-        rota_work_provide(runtime, &ahead, part->size, ROTA_EXEC_MEMORY_HOST_READ, &part->down);
+        rota_work_provide(sequencer, &ahead, part->size, ROTA_EXEC_MEMORY_HOST_READ, &part->down);
         rota_work *work = rota_work_add_copy(submission, &ahead, ROTA_WORK_READ, p);
         /* The last one stands for all. */
         if (p > 0) rota_wanted_add(wanted, runtime->queue_count, final);
         final = rota_work_point(work);
         for (uint32_t e = part->first_extent; e < part->first_extent + part->extent_count; e++)
-            rota_hazard_read(runtime, wanted, residency, read->extents[e].offset,
+            rota_hazard_read(sequencer, wanted, residency, read->extents[e].offset,
                              read->extents[e].offset + read->extents[e].size, final);
-        rota_work_settle(runtime, wanted, work, &ahead);
+        rota_work_settle(sequencer, wanted, work, &ahead);
         if (!submission->kept_in && rota_siding_keeps(work)) rota_keeping_begin(submission, residency, 0);
     }
     return final;
@@ -162,20 +165,20 @@ bool rota_kind_read_sequence(rota_sequencing *s) {
     submission->kept_in = NULL;
     rota_submission_note_name(submission, residency->buffer->name);
     if (!s->has_record) return false;
-    rota_copies_drop_failed(runtime, residency, read->offset, read->offset + read->size);
+    rota_copies_drop_failed(s->sequencer, residency, read->offset, read->offset + read->size);
     rota_hazard_fold(residency, read->offset, read->offset + read->size);
     if (!rota_incoming_check(s, residency, read->offset, read->offset + read->size, 0, "read", &unused))
         return false;
     if (!make_parts(runtime, read) ||
         !rota_submission_reserve(runtime, submission, read->part_count, 1, 1, 1) ||
-        !deliver_read(runtime, s->wanted, submission)) {
+        !deliver_read(s->sequencer, s->wanted, submission)) {
         s->status = ROTA_OUT_OF_MEMORY;
         s->reason.cause =
             rota_cause_new(runtime, ROTA_OUT_OF_MEMORY, "read of buffer '%s': no host memory for it",
                            residency->buffer->name);
         return false;
     }
-    s->final = make_works(runtime, s->wanted, submission);
+    s->final = make_works(s->sequencer, s->wanted, submission);
     return true;
 }
 

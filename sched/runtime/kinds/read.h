@@ -22,7 +22,7 @@ void rota_host_read_deliver(rota_host_read *read, uint8_t *out);
 
 void rota_kind_read_drop(void *object);
 bool rota_kind_read_sequence(rota_sequencing *sequencing);
-void rota_kind_read_end(rota_runtime *runtime, rota_submission *submission);
+void rota_kind_read_end(rota_sequencer *sequencer, rota_submission *submission);
 
 /* ---- Its works ---- */
 

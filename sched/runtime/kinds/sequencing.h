@@ -11,6 +11,7 @@
 
 typedef struct rota_sequencing {
     rota_runtime *runtime;
+    rota_sequencer *sequencer;
     rota_wanted *wanted; /* empty but while a work, or a delivery, is being made */
     rota_submission *submission;
     void *object;          /* the record's */

@@ -12,6 +12,7 @@
 #include "sched/runtime/order/chain.h"
 #include "sched/runtime/order/clocks.h"
 #include "sched/runtime/order/hazard.h"
+#include "sched/runtime/order/order.h"
 #include "sched/runtime/order/replay.h"
 #include "sched/runtime/order/sidings.h"
 #include "sched/runtime/order/wanted.h"
@@ -104,7 +105,9 @@ rota_device *rota_residency_holder(rota_runtime *runtime, const rota_residency *
 
 /* Where one copy of some bytes is good and another is not, only the copying failed: that one counts as not
  * there, and is made again if it is needed. Not before who wrote or moved the bytes last is through. */
-void rota_copies_drop_failed(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end) {
+void rota_copies_drop_failed(rota_sequencer *sequencer, rota_residency *residency, uint64_t begin,
+                             uint64_t end) {
+    rota_runtime *runtime = sequencer->runtime;
     if (ra_load_acquire(&runtime->failed.active) == 0 ||
         rota_poison_copies(runtime, residency->buffer, begin, end, ROTA_COPIES_ALL) == 0)
         return;
@@ -169,7 +172,8 @@ const char *rota_kind_host_name(const rota_submission *submission) {
     return submission->name;
 }
 
-void rota_kind_host_uncount(rota_runtime *runtime, rota_submission *submission) {
+void rota_kind_host_uncount(rota_sequencer *sequencer, rota_submission *submission) {
+    rota_runtime *runtime = sequencer->runtime;
     (void)runtime;
     keeping_end(submission);
 }
@@ -204,16 +208,18 @@ rota_work *rota_work_add_copy(rota_submission *submission, const rota_ahead *ahe
 
 /* Under a memory limit a copy whose staging memory does not lie idle may have to be held until there is some:
  * it is late. What goes over soon has its own from here on. */
-void rota_work_provide(rota_runtime *runtime, rota_ahead *ahead, uint64_t size, uint32_t flags,
+void rota_work_provide(rota_sequencer *sequencer, rota_ahead *ahead, uint64_t size, uint32_t flags,
                        rota_staging **out_span) {
+    rota_runtime *runtime = sequencer->runtime;
     if (!rota_runtime_is_limited(runtime) || ahead->late) return;
     *out_span = rota_staging_take(ahead->device, size, flags);
     if (!*out_span) ahead->late = 2;
 }
 
-void rota_work_settle(rota_runtime *runtime, rota_wanted *wanted, rota_work *work, const rota_ahead *ahead) {
-    rota_hazard_settle(runtime, wanted, work);
-    rota_chain_note(runtime, wanted, work);
+void rota_work_settle(rota_sequencer *sequencer, rota_wanted *wanted, rota_work *work,
+                      const rota_ahead *ahead) {
+    rota_hazard_settle(sequencer, wanted, work);
+    rota_chain_note(sequencer, wanted, work);
     rota_siding_note(work, ahead);
 }
 
@@ -228,9 +234,10 @@ uint64_t rota_residency_end_of_same(rota_residency *residency, uint64_t at, uint
 
 /* Moves bytes [begin, end), which one device has, to the device: out of the memory of one that has them, and
  * in. */
-static void move_range(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
+static void move_range(rota_sequencer *sequencer, rota_wanted *wanted, rota_submission *submission,
                        rota_residency *residency, uint64_t begin, uint64_t end, rota_places valid,
                        rota_device *to) {
+    rota_runtime *runtime = sequencer->runtime;
     rota_device *from = rota_residency_holder(runtime, residency, valid);
     uint32_t index = submission->transfer_count++;
     rota_transfer *transfer = &submission->transfers[index];
@@ -245,34 +252,34 @@ static void move_range(rota_runtime *runtime, rota_wanted *wanted, rota_submissi
     if (!from->exec->caps.unified_host) {
         rota_ahead ahead = {.device = from, .queues = 1u << from->io_queue};
         rota_ahead_access(&ahead, residency, begin, end, false);
-        rota_work_provide(runtime, &ahead, end - begin, ROTA_EXEC_MEMORY_HOST_READ, &transfer->down);
+        rota_work_provide(sequencer, &ahead, end - begin, ROTA_EXEC_MEMORY_HOST_READ, &transfer->down);
         rota_work *out = rota_work_add_copy(submission, &ahead, ROTA_WORK_MIGRATE_OUT, index);
         out_point = rota_work_point(out);
-        rota_hazard_read(runtime, wanted, residency, begin, end, out_point);
-        rota_work_settle(runtime, wanted, out, &ahead);
+        rota_hazard_read(sequencer, wanted, residency, begin, end, out_point);
+        rota_work_settle(sequencer, wanted, out, &ahead);
     }
     rota_ahead ahead = {.device = to}; /* such a work never waits for another device on its own */
     rota_ahead_add(&ahead, out_point);
     rota_ahead_access(&ahead, residency, begin, end, true);
     if (!to->exec->caps.unified_host)
-        rota_work_provide(runtime, &ahead, end - begin, ROTA_EXEC_MEMORY_HOST_WRITE, &transfer->up);
+        rota_work_provide(sequencer, &ahead, end - begin, ROTA_EXEC_MEMORY_HOST_WRITE, &transfer->up);
     rota_work *in = rota_work_add_copy(submission, &ahead, ROTA_WORK_MIGRATE_IN, index);
     in->by_host = true;
     rota_wanted_add(wanted, runtime->queue_count, out_point);
-    transfer->unwritten_count = rota_hazard_move(runtime, wanted, residency, begin, end, rota_work_point(in),
-                                                 to, submission->unwritten + first);
-    rota_work_settle(runtime, wanted, in, &ahead);
+    transfer->unwritten_count = rota_hazard_move(sequencer, wanted, residency, begin, end,
+                                                 rota_work_point(in), to, submission->unwritten + first);
+    rota_work_settle(sequencer, wanted, in, &ahead);
     (void)ra_fetch_add_relaxed(&runtime->stats.migrations, 1);
     (void)ra_fetch_add_relaxed(&runtime->stats.migrated_bytes, end - begin);
 }
 
-void rota_bytes_bring(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
+void rota_bytes_bring(rota_sequencer *sequencer, rota_wanted *wanted, rota_submission *submission,
                       rota_residency *residency, uint64_t begin, uint64_t end, rota_device *device) {
     for (uint64_t at = begin; at < end;) {
         rota_places valid;
         uint64_t to = rota_residency_end_of_same(residency, at, end, &valid);
         if (!(valid & rota_residency_bit(residency, device)))
-            move_range(runtime, wanted, submission, residency, at, to, valid, device);
+            move_range(sequencer, wanted, submission, residency, at, to, valid, device);
         at = to;
     }
 }

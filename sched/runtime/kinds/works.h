@@ -22,7 +22,7 @@ bool rota_submission_reserve(rota_runtime *runtime, rota_submission *submission,
 void rota_submission_note_name(rota_submission *submission, const char *name);
 /* Of rota_kind, for accesses of the host's. */
 const char *rota_kind_host_name(const rota_submission *submission);
-void rota_kind_host_uncount(rota_runtime *runtime, rota_submission *submission);
+void rota_kind_host_uncount(rota_sequencer *sequencer, rota_submission *submission);
 /* Whether the completer is to deliver others' bytes to the same memory first. */
 static inline bool rota_submission_comes_after_others(const rota_submission *submission) {
     return submission->hosted && (submission->delivery.wait_count || submission->delivery.point_count);
@@ -36,13 +36,14 @@ uint64_t rota_residency_end_of_same(rota_residency *residency, uint64_t at, uint
                                     rota_places *out_valid);
 /* Where one copy of some bytes is good and another is not, only the copying failed: that one counts as not
  * there, and is made again if it is needed. Not before who wrote or moved the bytes last is through. */
-void rota_copies_drop_failed(rota_runtime *runtime, rota_residency *residency, uint64_t begin, uint64_t end);
+void rota_copies_drop_failed(rota_sequencer *sequencer, rota_residency *residency, uint64_t begin,
+                             uint64_t end);
 /* Whether bytes [begin, end) can be had where `there` says (as rota_range.valid; 0: by the host); counts the
  * moves that takes. On failure status and reason say why not. */
 bool rota_incoming_check(rota_sequencing *sequencing, rota_residency *residency, uint64_t begin, uint64_t end,
                          rota_places there, const char *node, uint32_t *moves);
 /* Moves what of bytes [begin, end) the device has not to it. */
-void rota_bytes_bring(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
+void rota_bytes_bring(rota_sequencer *sequencer, rota_wanted *wanted, rota_submission *submission,
                       rota_residency *residency, uint64_t begin, uint64_t end, rota_device *device);
 
 /* The next work of the submission, and of the queue. */
@@ -53,10 +54,11 @@ rota_work *rota_work_add_copy(rota_submission *submission, const rota_ahead *ahe
                               uint32_t index);
 /* Under a memory limit a copy whose staging memory does not lie idle may have to be held until there is some:
  * it is late. What goes over soon has its own from here on. */
-void rota_work_provide(rota_runtime *runtime, rota_ahead *ahead, uint64_t size, uint32_t flags,
+void rota_work_provide(rota_sequencer *sequencer, rota_ahead *ahead, uint64_t size, uint32_t flags,
                        rota_staging **out_span);
 /* The work has all that it comes after in the wanted values: they become its waits, and later works may come
  * after it. */
-void rota_work_settle(rota_runtime *runtime, rota_wanted *wanted, rota_work *work, const rota_ahead *ahead);
+void rota_work_settle(rota_sequencer *sequencer, rota_wanted *wanted, rota_work *work,
+                      const rota_ahead *ahead);
 
 #endif

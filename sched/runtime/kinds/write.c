@@ -10,6 +10,7 @@
 #include "sched/runtime/kinds/write.h"
 #include "sched/runtime/memory/staging.h"
 #include "sched/runtime/order/hazard.h"
+#include "sched/runtime/order/order.h"
 #include "sched/runtime/order/sidings.h"
 #include "sched/runtime/order/wanted.h"
 #include "sched/runtime/shared/loss.h"
@@ -59,7 +60,8 @@ void rota_kind_write_for_written(rota_runtime *runtime, const rota_submission *s
 }
 
 /* Its work; returns the point of its end. */
-static uint64_t make_work(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission) {
+static uint64_t make_work(rota_sequencer *sequencer, rota_wanted *wanted, rota_submission *submission) {
+    rota_runtime *runtime = sequencer->runtime;
     rota_host_write *write = &submission->write;
     rota_device *device = write->device;
     rota_hazard_fold(write->residency, write->offset, write->offset + write->size);
@@ -67,10 +69,10 @@ static uint64_t make_work(rota_runtime *runtime, rota_wanted *wanted, rota_submi
     rota_ahead_access(&ahead, write->residency, write->offset, write->offset + write->size, true);
     rota_work *work = rota_work_add_copy(submission, &ahead, ROTA_WORK_WRITE, 0);
     const uint64_t final = rota_work_point(work);
-    rota_hazard_write(runtime, wanted, write->residency, write->offset, write->offset + write->size, final,
+    rota_hazard_write(sequencer, wanted, write->residency, write->offset, write->offset + write->size, final,
                       rota_residency_bit(write->residency, device));
     ra_store_relaxed(&write->residency->home_plus_1, device->index + 1);
-    rota_work_settle(runtime, wanted, work, &ahead);
+    rota_work_settle(sequencer, wanted, work, &ahead);
     const bool is_kept = rota_siding_keeps(work);
     uint64_t charge = write->staging ? rota_staging_charge(runtime, write->size) : 0;
     if (is_kept) {
@@ -101,7 +103,7 @@ bool rota_kind_write_sequence(rota_sequencing *s) {
         s->reason.cause = ra_load_acquire(&device->lost_cause);
         return false;
     }
-    s->final = make_work(s->runtime, s->wanted, submission);
+    s->final = make_work(s->sequencer, s->wanted, submission);
     return true;
 }
 

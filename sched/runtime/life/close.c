@@ -338,7 +338,7 @@ static void free_host_side(rota_runtime *runtime) {
         free_submissions(sequencer->stranded);
         free_submissions(sequencer->pool->pinned);
     }
-    if (sequencer) rota_deliveries_free(runtime);
+    if (sequencer) rota_deliveries_free(runtime->sequencer);
     free_ended(runtime);
     rota_completer_free(runtime);
     rota_poison_all_free(runtime);

@@ -21,7 +21,7 @@ rota_status rota_submit_locked(rota_plan *plan, rota_args *args, rota_ticket *ou
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     (void)pthread_mutex_lock(&mutex);
     rota_status status = rota_submit(plan, args, out_ticket);
-    (void)rota_sequencer_round(plan->runtime);
+    (void)rota_sequencer_round(plan->runtime->sequencer);
     (void)pthread_mutex_unlock(&mutex);
     return status;
 }

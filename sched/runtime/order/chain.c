@@ -2,6 +2,7 @@
 #include "sched/runtime/order/chain.h"
 
 #include "base/atomic.h"
+#include "sched/runtime/order/order.h"
 #include "sched/runtime/order/wanted.h"
 #include "sched/runtime/shared/chain_entries.h"
 #include "sched/runtime/shared/point.h"
@@ -36,8 +37,9 @@ static void want_chain(rota_runtime *runtime, rota_wanted *wanted, uint64_t poin
     want_entry(runtime, wanted, rota_runtime_timeline(runtime, point)->chain, rota_point_value(point));
 }
 
-void rota_chain_want(rota_runtime *runtime, rota_wanted *wanted, uint64_t point) {
-    rota_assert_owner(&runtime->sequencing.owner);
+void rota_chain_want(rota_sequencer *sequencer, rota_wanted *wanted, uint64_t point) {
+    rota_runtime *runtime = sequencer->runtime;
+    rota_assert_sequencer(sequencer);
     if (!rota_point_passed(runtime, point)) want_chain(runtime, wanted, point);
 }
 
@@ -48,8 +50,9 @@ static bool waits_for_others(const rota_work *work) {
     return work->hold_count != 0;
 }
 
-void rota_chain_note(rota_runtime *runtime, rota_wanted *wanted, const rota_work *work) {
-    rota_assert_owner(&runtime->sequencing.owner);
+void rota_chain_note(rota_sequencer *sequencer, rota_wanted *wanted, const rota_work *work) {
+    rota_runtime *runtime = sequencer->runtime;
+    rota_assert_sequencer(sequencer);
     if (!waits_for_others(work)) return;
     const rota_submission *submission = work->submission;
     rota_chain *chain = work->device->timelines[work->queue].chain;

@@ -8,6 +8,7 @@
 #include "base/atomic.h"
 #include "sched/runtime/order/clocks.h"
 #include "sched/runtime/order/linked.h"
+#include "sched/runtime/order/order.h"
 #include "sched/runtime/order/wanted.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/runtime.h"
@@ -123,8 +124,9 @@ static bool write_out(rota_runtime *runtime, rota_wanted *wanted, rota_work *wor
     return learned;
 }
 
-void rota_hazard_settle(rota_runtime *runtime, rota_wanted *wanted, rota_work *work) {
-    rota_assert_owner(&runtime->sequencing.owner);
+void rota_hazard_settle(rota_sequencer *sequencer, rota_wanted *wanted, rota_work *work) {
+    rota_runtime *runtime = sequencer->runtime;
+    rota_assert_sequencer(sequencer);
     rota_submission *submission = work->submission;
     work->first_wait = submission->wait_count;
     work->first_hold = submission->hold_count;

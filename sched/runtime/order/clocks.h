@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 #include "sched/runtime.h"
+#include "sched/runtime/order/order.h"
 #include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/order/wanted.h"
 
@@ -11,7 +12,7 @@ typedef struct rota_work rota_work;
 
 /* Turns the wanted values into waits and holds of the work, dropping what the clocks prove; updates the
  * clocks. */
-void rota_hazard_settle(rota_runtime *runtime, rota_wanted *wanted, rota_work *work);
+void rota_hazard_settle(rota_sequencer *sequencer, rota_wanted *wanted, rota_work *work);
 /* What a work knows that waited for `value` of the timeline; NULL: nothing beyond the value. */
 const uint64_t *rota_hazard_clock(const rota_timeline *timeline, uint64_t value);
 

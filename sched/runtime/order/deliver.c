@@ -129,13 +129,14 @@ static void comes_after(rota_runtime *runtime, rota_delivery *delivery, uint32_t
 }
 
 /* All ranges of a part of the treap go: the delivery has them as a whole. */
-static void take_over_all(rota_runtime *runtime, rota_delivery *delivery, uint32_t first_point,
+static void take_over_all(rota_sequencer *sequencer, rota_delivery *delivery, uint32_t first_point,
                           rota_host_range *taken) {
+    rota_runtime *runtime = sequencer->runtime;
     while (taken) {
         rota_host_range *right = taken->right;
-        take_over_all(runtime, delivery, first_point, taken->left);
+        take_over_all(sequencer, delivery, first_point, taken->left);
         comes_after(runtime, delivery, first_point, taken);
-        free_range(&runtime->sequencer->deliveries, taken);
+        free_range(&sequencer->deliveries, taken);
         taken = right;
     }
 }
@@ -147,9 +148,10 @@ static rota_host_range *last_of(rota_host_range *root) {
 
 /* [begin, end) becomes the delivery's. Two spare ranges, and room for what comes before, are there. Points
  * are noted from `first_point` on. */
-static void take_over(rota_runtime *runtime, rota_delivery *delivery, uint64_t begin, uint64_t end,
+static void take_over(rota_sequencer *sequencer, rota_delivery *delivery, uint64_t begin, uint64_t end,
                       uint64_t point, uint32_t first_point) {
-    rota_deliveries *all = &runtime->sequencer->deliveries;
+    rota_runtime *runtime = sequencer->runtime;
+    rota_deliveries *all = &sequencer->deliveries;
     if (begin >= end) return;
     rota_host_range *before, *taken, *after;
     split(all->root, begin, &before, &taken);
@@ -169,7 +171,7 @@ static void take_over(rota_runtime *runtime, rota_delivery *delivery, uint64_t b
         last->begin = end;
         after = merge(last, after);
     }
-    take_over_all(runtime, delivery, first_point, taken);
+    take_over_all(sequencer, delivery, first_point, taken);
     all->root = merge(merge(before, new_range(all, delivery, begin, end, point)), after);
 }
 
@@ -217,23 +219,26 @@ void rota_deliver_begin(rota_submission *submission) {
     submission->bounce_count = 0;
 }
 
-static bool reserve(rota_runtime *runtime, rota_submission *submission, uint64_t outputs, uint64_t before) {
+static bool reserve(rota_sequencer *sequencer, rota_submission *submission, uint64_t outputs,
+                    uint64_t before) {
+    rota_runtime *runtime = sequencer->runtime;
     rota_delivery *delivery = &submission->delivery;
     const uint64_t timelines =
         before ? (uint64_t)ra_load_acquire(&runtime->device_count) * runtime->queue_count : 0;
     return room(&delivery->after, &delivery->after_capacity, timelines, sizeof *delivery->after) &&
-           reserve_ranges(&runtime->sequencer->deliveries, 2 * outputs) &&
+           reserve_ranges(&sequencer->deliveries, 2 * outputs) &&
            room(&delivery->waits, &delivery->wait_capacity, before, sizeof *delivery->waits) &&
            room(&delivery->points, &delivery->point_capacity, before, sizeof *delivery->points);
 }
 
 /* What the completer's turn comes after, all taken over. Those before are there: their ranges were. */
-static void note_after(rota_runtime *runtime, rota_wanted *wanted, rota_delivery *delivery) {
+static void note_after(rota_sequencer *sequencer, rota_wanted *wanted, rota_delivery *delivery) {
+    rota_runtime *runtime = sequencer->runtime;
     for (uint32_t i = 0; i < delivery->point_count; i++)
-        rota_chain_want(runtime, wanted, delivery->points[i]);
+        rota_chain_want(sequencer, wanted, delivery->points[i]);
     for (uint32_t i = 0; i < delivery->wait_count; i++) {
         const rota_delivery *older = delivery->waits[i].older;
-        rota_chain_want(runtime, wanted, older->submission->final_point);
+        rota_chain_want(sequencer, wanted, older->submission->final_point);
         for (uint32_t k = 0; k < older->after_count; k++)
             if (!rota_point_passed(runtime, older->after[k]))
                 rota_wanted_add(wanted, runtime->queue_count, older->after[k]);
@@ -258,8 +263,9 @@ static bool is_direct(const rota_plan_transfer *transfer, const rota_device *dev
            (b->unpassed & ~((uint64_t)1 << device->index)) == 0;
 }
 
-bool rota_deliver_outputs(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission) {
-    rota_assert_owner(&runtime->sequencing.owner);
+bool rota_deliver_outputs(rota_sequencer *sequencer, rota_wanted *wanted, rota_submission *submission) {
+    rota_runtime *runtime = sequencer->runtime;
+    rota_assert_sequencer(sequencer);
     const rota_plan *plan = submission->plan;
     rota_delivery *delivery = &submission->delivery;
     const uint32_t outputs = plan->transfer_count - plan->input_count;
@@ -272,14 +278,14 @@ bool rota_deliver_outputs(rota_runtime *runtime, rota_wanted *wanted, rota_submi
         const rota_plan_transfer *transfer = &plan->transfers[t];
         const uint64_t address = address_of(submission, t), bytes = bytes_of(plan, t);
         overlap b = {0};
-        look(runtime, delivery, runtime->sequencer->deliveries.root, address, address + bytes, &b);
+        look(runtime, delivery, sequencer->deliveries.root, address, address + bytes, &b);
         overlapping += b.ranges;
         if (transfer->word == ROTA_NONE || is_direct(transfer, plan->parts[transfer->part].device, &b))
             continue;
         submission->bounces[bounces++] = (rota_bounce){t, address, bytes, bounce_bytes};
         bounce_bytes += (bytes + 63) / 64 * 64;
     }
-    if (!reserve(runtime, submission, outputs, overlapping)) return false;
+    if (!reserve(sequencer, submission, outputs, overlapping)) return false;
     if (bounces) {
         submission->bounce = malloc(bounce_bytes);
         if (!submission->bounce) return false;
@@ -296,27 +302,29 @@ bool rota_deliver_outputs(rota_runtime *runtime, rota_wanted *wanted, rota_submi
         if (is_bounced)
             submission->payload[word] =
                 (uint64_t)(uintptr_t)submission->bounce + submission->bounces[bounced++].offset;
-        take_over(runtime, delivery, address, address + bytes, ROTA_POINT_NONE, 0);
+        take_over(sequencer, delivery, address, address + bytes, ROTA_POINT_NONE, 0);
     }
-    note_after(runtime, wanted, delivery);
+    note_after(sequencer, wanted, delivery);
     return true;
 }
 
-bool rota_deliver_to(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
+bool rota_deliver_to(rota_sequencer *sequencer, rota_wanted *wanted, rota_submission *submission,
                      const void *memory, uint64_t bytes) {
-    rota_assert_owner(&runtime->sequencing.owner);
+    rota_runtime *runtime = sequencer->runtime;
+    rota_assert_sequencer(sequencer);
     const uint64_t address = (uint64_t)(uintptr_t)memory;
     overlap b = {0};
-    look(runtime, &submission->delivery, runtime->sequencer->deliveries.root, address, address + bytes, &b);
-    if (!reserve(runtime, submission, 1, b.ranges)) return false;
-    take_over(runtime, &submission->delivery, address, address + bytes, ROTA_POINT_NONE, 0);
-    note_after(runtime, wanted, &submission->delivery);
+    look(runtime, &submission->delivery, sequencer->deliveries.root, address, address + bytes, &b);
+    if (!reserve(sequencer, submission, 1, b.ranges)) return false;
+    take_over(sequencer, &submission->delivery, address, address + bytes, ROTA_POINT_NONE, 0);
+    note_after(sequencer, wanted, &submission->delivery);
     return true;
 }
 
-void rota_deliver_segment(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
+void rota_deliver_segment(rota_sequencer *sequencer, rota_wanted *wanted, rota_submission *submission,
                           uint32_t segment, uint64_t point, uint32_t *next) {
-    rota_assert_owner(&runtime->sequencing.owner);
+    rota_runtime *runtime = sequencer->runtime;
+    rota_assert_sequencer(sequencer);
     const rota_plan *plan = submission->plan;
     const rota_plan_run *run = plan->run;
     rota_delivery *delivery = &submission->delivery;
@@ -325,21 +333,22 @@ void rota_deliver_segment(rota_runtime *runtime, rota_wanted *wanted, rota_submi
         const uint64_t address = address_of(submission, t);
         const uint64_t in_bounce = address - (uint64_t)(uintptr_t)submission->bounce;
         if (submission->bounce_count && in_bounce < submission->bounce_bytes) continue;
-        take_over(runtime, delivery, address, address + bytes_of(plan, t), point, noted);
+        take_over(sequencer, delivery, address, address + bytes_of(plan, t), point, noted);
         while (delivery->point_count > noted)
             rota_wanted_add(wanted, runtime->queue_count, delivery->points[--delivery->point_count]);
     }
 }
 
 /* Of memory that the submission names: how much of it others write, in ranges. */
-static uint64_t overlapping_ranges(rota_runtime *runtime, const rota_submission *submission) {
+static uint64_t overlapping_ranges(rota_sequencer *sequencer, const rota_submission *submission) {
+    rota_runtime *runtime = sequencer->runtime;
     const rota_delivery *delivery = &submission->delivery;
     const rota_host_read *read = submission->read;
     overlap b = {0};
     if (read) {
         const uint64_t address = (uint64_t)(uintptr_t)read->data;
         if (read->data)
-            look(runtime, delivery, runtime->sequencer->deliveries.root, address, address + read->size, &b);
+            look(runtime, delivery, sequencer->deliveries.root, address, address + read->size, &b);
         return b.ranges;
     }
     const rota_plan *plan = submission->plan;
@@ -347,40 +356,39 @@ static uint64_t overlapping_ranges(rota_runtime *runtime, const rota_submission 
     for (uint32_t t = plan->input_count; t < plan->transfer_count; t++) {
         const uint64_t address = address_of(submission, t);
         b = (overlap){0};
-        look(runtime, delivery, runtime->sequencer->deliveries.root, address, address + bytes_of(plan, t),
-             &b);
+        look(runtime, delivery, sequencer->deliveries.root, address, address + bytes_of(plan, t), &b);
         overlapping += b.ranges;
     }
     return overlapping;
 }
 
-bool rota_deliver_is_behind(rota_runtime *runtime, const rota_submission *submission) {
-    rota_assert_owner(&runtime->sequencing.owner);
-    return overlapping_ranges(runtime, submission) != 0;
+bool rota_deliver_is_behind(rota_sequencer *sequencer, const rota_submission *submission) {
+    rota_assert_sequencer(sequencer);
+    return overlapping_ranges(sequencer, submission) != 0;
 }
 
-bool rota_deliver_nothing(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission) {
-    rota_assert_owner(&runtime->sequencing.owner);
+bool rota_deliver_nothing(rota_sequencer *sequencer, rota_wanted *wanted, rota_submission *submission) {
+    rota_assert_sequencer(sequencer);
     const rota_host_read *read = submission->read;
-    if (read) return rota_deliver_to(runtime, wanted, submission, read->data, read->size);
+    if (read) return rota_deliver_to(sequencer, wanted, submission, read->data, read->size);
     const rota_plan *plan = submission->plan;
     rota_delivery *delivery = &submission->delivery;
     const uint32_t outputs = plan->transfer_count - plan->input_count;
-    if (!reserve(runtime, submission, outputs, overlapping_ranges(runtime, submission))) return false;
+    if (!reserve(sequencer, submission, outputs, overlapping_ranges(sequencer, submission))) return false;
     for (uint32_t t = plan->input_count; t < plan->transfer_count; t++) {
         const uint64_t address = address_of(submission, t);
-        take_over(runtime, delivery, address, address + bytes_of(plan, t), ROTA_POINT_NONE, 0);
+        take_over(sequencer, delivery, address, address + bytes_of(plan, t), ROTA_POINT_NONE, 0);
     }
-    note_after(runtime, wanted, delivery);
+    note_after(sequencer, wanted, delivery);
     return true;
 }
 
-void rota_deliver_end(rota_runtime *runtime, rota_submission *submission) {
-    rota_assert_owner(&runtime->sequencing.owner);
+void rota_deliver_end(rota_sequencer *sequencer, rota_submission *submission) {
+    rota_assert_sequencer(sequencer);
     while (submission->delivery.ranges) {
         rota_host_range *range = submission->delivery.ranges;
-        erase(&runtime->sequencer->deliveries.root, range);
-        free_range(&runtime->sequencer->deliveries, range);
+        erase(&sequencer->deliveries.root, range);
+        free_range(&sequencer->deliveries, range);
     }
 }
 
@@ -393,8 +401,8 @@ static void free_all(rota_host_range *range) {
     }
 }
 
-void rota_deliveries_free(rota_runtime *runtime) {
-    rota_deliveries *all = &runtime->sequencer->deliveries;
+void rota_deliveries_free(rota_sequencer *sequencer) {
+    rota_deliveries *all = &sequencer->deliveries;
     free_all(all->root);
     while (all->spare) {
         rota_host_range *next = all->spare->next_own;

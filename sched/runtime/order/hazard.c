@@ -2,6 +2,7 @@
  * waits follow (clocks.c). The sequencer's alone, so nothing here is shared. */
 #include "sched/runtime/memory/ranges.h"
 #include "sched/runtime/order/hazard.h"
+#include "sched/runtime/order/order.h"
 #include "sched/runtime/order/replay.h"
 #include "sched/runtime/order/wanted.h"
 #include "sched/runtime/shared/point.h"
@@ -42,9 +43,10 @@ static void add_reader(rota_runtime *runtime, rota_wanted *wanted, rota_range *r
     range->is_joint = true;
 }
 
-void rota_hazard_read(rota_runtime *runtime, rota_wanted *wanted, rota_residency *residency, uint64_t begin,
-                      uint64_t end, uint64_t point) {
-    rota_assert_owner(&runtime->sequencing.owner);
+void rota_hazard_read(rota_sequencer *sequencer, rota_wanted *wanted, rota_residency *residency,
+                      uint64_t begin, uint64_t end, uint64_t point) {
+    rota_runtime *runtime = sequencer->runtime;
+    rota_assert_sequencer(sequencer);
     if (residency->owner) rota_replay_disown(residency);
     rota_range *first = rota_ranges_cut(residency, begin, end);
     want_settled(runtime, wanted, residency);
@@ -55,9 +57,10 @@ void rota_hazard_read(rota_runtime *runtime, rota_wanted *wanted, rota_residency
     rota_ranges_join(residency, begin, end, false);
 }
 
-void rota_hazard_write(rota_runtime *runtime, rota_wanted *wanted, rota_residency *residency, uint64_t begin,
-                       uint64_t end, uint64_t point, rota_places valid) {
-    rota_assert_owner(&runtime->sequencing.owner);
+void rota_hazard_write(rota_sequencer *sequencer, rota_wanted *wanted, rota_residency *residency,
+                       uint64_t begin, uint64_t end, uint64_t point, rota_places valid) {
+    rota_runtime *runtime = sequencer->runtime;
+    rota_assert_sequencer(sequencer);
     if (residency->owner) rota_replay_disown(residency);
     rota_range *first = rota_ranges_cut(residency, begin, end);
     want_settled(runtime, wanted, residency);
@@ -73,10 +76,11 @@ void rota_hazard_write(rota_runtime *runtime, rota_wanted *wanted, rota_residenc
     rota_ranges_join(residency, begin, end, false);
 }
 
-uint32_t rota_hazard_move(rota_runtime *runtime, rota_wanted *wanted, rota_residency *residency,
+uint32_t rota_hazard_move(rota_sequencer *sequencer, rota_wanted *wanted, rota_residency *residency,
                           uint64_t begin, uint64_t end, uint64_t point, const rota_device *to,
                           rota_unwritten *out_unwritten) {
-    rota_assert_owner(&runtime->sequencing.owner);
+    rota_runtime *runtime = sequencer->runtime;
+    rota_assert_sequencer(sequencer);
     uint32_t count = 0;
     rota_places bit = rota_residency_bit(residency, to);
     if (residency->owner) rota_replay_disown(residency);

@@ -12,6 +12,7 @@
 
 #include "base/atomic.h"
 #include "sched/runtime/memory/ranges.h"
+#include "sched/runtime/order/order.h"
 #include "sched/runtime/order/replay.h"
 #include "sched/runtime/order/wanted.h"
 #include "sched/runtime/shared/point.h"
@@ -119,8 +120,9 @@ void rota_replay_forget(rota_plan_run *run) {
     if (run->replay) run->replay->state = REPLAY_NONE;
 }
 
-uint32_t rota_replay_begin(rota_runtime *runtime, rota_plan_run *run, uint64_t *out_base) {
-    rota_assert_owner(&runtime->sequencing.owner);
+uint32_t rota_replay_begin(rota_sequencer *sequencer, rota_plan_run *run, uint64_t *out_base) {
+    rota_runtime *runtime = sequencer->runtime;
+    rota_assert_sequencer(sequencer);
     if (!is_worth_it(run)) return 0;
     uint32_t devices = ra_load_acquire(&runtime->device_count); /* with the open of the newest */
     for (uint32_t d = 0; d < devices; d++) {
@@ -133,9 +135,10 @@ uint32_t rota_replay_begin(rota_runtime *runtime, rota_plan_run *run, uint64_t *
     return devices * runtime->queue_count;
 }
 
-void rota_replay_want(rota_runtime *runtime, rota_wanted *wanted, const rota_plan_run *run,
+void rota_replay_want(rota_sequencer *sequencer, rota_wanted *wanted, const rota_plan_run *run,
                       const uint64_t *base, uint32_t segment) {
-    rota_assert_owner(&runtime->sequencing.owner);
+    rota_runtime *runtime = sequencer->runtime;
+    rota_assert_sequencer(sequencer);
     const rota_replay *replay = run->replay;
     for (uint32_t i = replay->first_wait[segment]; i < replay->first_wait[segment + 1]; i++) {
         const noted_wait *wait = &replay->waits[i];
@@ -150,9 +153,10 @@ bool rota_replay_notes(const rota_plan_run *run) {
     return run->replay && run->replay->state == REPLAY_OWNED;
 }
 
-void rota_replay_note(rota_runtime *runtime, rota_wanted *wanted, rota_plan_run *run,
+void rota_replay_note(rota_sequencer *sequencer, rota_wanted *wanted, rota_plan_run *run,
                       const uint64_t *own_base, uint32_t segment, bool *notes) {
-    rota_assert_owner(&runtime->sequencing.owner);
+    rota_runtime *runtime = sequencer->runtime;
+    rota_assert_sequencer(sequencer);
     rota_replay *replay = run->replay;
     replay->first_wait[segment] = replay->wait_count;
     for (uint32_t i = 0; i < wanted->count; i++) {
@@ -187,9 +191,10 @@ void rota_replay_note(rota_runtime *runtime, rota_wanted *wanted, rota_plan_run 
     replay->first_wait[segment + 1] = replay->wait_count;
 }
 
-void rota_replay_end(rota_runtime *runtime, rota_plan_run *run, const uint64_t *base, uint32_t timelines,
+void rota_replay_end(rota_sequencer *sequencer, rota_plan_run *run, const uint64_t *base, uint32_t timelines,
                      bool known, bool noted, bool moves) {
-    rota_assert_owner(&runtime->sequencing.owner);
+    rota_runtime *runtime = sequencer->runtime;
+    rota_assert_sequencer(sequencer);
     const rota_plan *plan = run->plan;
     if (known) {
         memcpy(run->replay->last_base, base, timelines * sizeof *base);

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "sched/runtime/order/order.h"
 #include "sched/runtime/order/wanted.h"
 #include "sched/runtime/plans/executable.h"
 #include "sched/runtime/memory/residency.h"
@@ -18,16 +19,16 @@ void rota_replay_release(rota_plan_run *run);
 bool rota_replay_is_known(const rota_plan_run *run);
 /* The next replay goes by other queues than the one before: it is resolved, and so is the one after it. */
 void rota_replay_forget(rota_plan_run *run);
-uint32_t rota_replay_begin(rota_runtime *runtime, rota_plan_run *run, uint64_t *out_base);
+uint32_t rota_replay_begin(rota_sequencer *sequencer, rota_plan_run *run, uint64_t *out_base);
 /* Known: adds the noted waits of a segment to the wanted values. */
-void rota_replay_want(rota_runtime *runtime, rota_wanted *wanted, const rota_plan_run *run,
+void rota_replay_want(rota_sequencer *sequencer, rota_wanted *wanted, const rota_plan_run *run,
                       const uint64_t *base, uint32_t segment);
 /* Not known: whether this replay follows its like, so that what its segments want can be noted; and notes it,
  * with nothing but external accesses in the wanted values. *notes becomes false without memory. */
 bool rota_replay_notes(const rota_plan_run *run);
-void rota_replay_note(rota_runtime *runtime, rota_wanted *wanted, rota_plan_run *run, const uint64_t *base,
-                      uint32_t segment, bool *notes);
-void rota_replay_end(rota_runtime *runtime, rota_plan_run *run, const uint64_t *base, uint32_t timelines,
+void rota_replay_note(rota_sequencer *sequencer, rota_wanted *wanted, rota_plan_run *run,
+                      const uint64_t *base, uint32_t segment, bool *notes);
+void rota_replay_end(rota_sequencer *sequencer, rota_plan_run *run, const uint64_t *base, uint32_t timelines,
                      bool known, bool noted, bool moves);
 
 #endif

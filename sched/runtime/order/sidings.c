@@ -22,6 +22,7 @@
 #include "sched/runtime/memory/ranges.h"
 #include "sched/runtime/order/clocks.h"
 #include "sched/runtime/order/linked.h"
+#include "sched/runtime/order/order.h"
 #include "sched/runtime/order/replay.h"
 #include "sched/runtime/order/sidings.h"
 #include "sched/runtime/shared/point.h"
@@ -34,8 +35,9 @@ static bool is_at_hand(const rota_timeline *timeline, uint64_t value) {
     return last == 0 || ra_load_acquire(&timeline->handed_over) >= last; /* with hand_over */
 }
 
-bool rota_siding_is_at_hand(rota_runtime *runtime, uint64_t point) {
-    rota_assert_owner(&runtime->sequencing.owner);
+bool rota_siding_is_at_hand(rota_sequencer *sequencer, uint64_t point) {
+    rota_runtime *runtime = sequencer->runtime;
+    rota_assert_sequencer(sequencer);
     return point == ROTA_POINT_NONE ||
            is_at_hand(rota_runtime_timeline(runtime, point), rota_point_value(point));
 }

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "sched/runtime/order/order.h"
 #include "sched/runtime/shared/work.h"
 
 /* What works are going to come after, as far as their place depends on it. Begins with device and queues. */
@@ -21,7 +22,7 @@ void rota_ahead_add(rota_ahead *ahead, uint64_t point);
 void rota_ahead_access(rota_ahead *ahead, rota_residency *residency, uint64_t begin, uint64_t end,
                        bool writes);
 /* Whether the point is with its executor, or gets there without anything being waited for. */
-bool rota_siding_is_at_hand(rota_runtime *runtime, uint64_t point);
+bool rota_siding_is_at_hand(rota_sequencer *sequencer, uint64_t point);
 /* Whether they would come after a work of one of their queues that waits on the device for another one, and
  * don't otherwise. */
 bool rota_siding_is_crossed(const rota_ahead *ahead);

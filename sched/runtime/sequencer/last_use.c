@@ -36,27 +36,29 @@ static bool is_unused(rota_runtime *runtime, const rota_dead *dead) {
 /* Whether all has passed that other devices had when these were seen to be lost. A submission of several
  * devices is looked at for what the lost ones left of it (rota_poison_undone) until then, though later ones
  * may have ended. */
-static bool others_are_past(rota_runtime *runtime, uint64_t lost) {
-    const bool is_new = lost != runtime->sequencer->last_uses->losses_noted;
-    if (!is_new && runtime->sequencer->last_uses->losses_past) return true;
-    runtime->sequencer->last_uses->losses_noted = lost;
-    runtime->sequencer->last_uses->losses_past = true;
+static bool others_are_past(rota_sequencer *sequencer, uint64_t lost) {
+    rota_runtime *runtime = sequencer->runtime;
+    const bool is_new = lost != sequencer->last_uses->losses_noted;
+    if (!is_new && sequencer->last_uses->losses_past) return true;
+    sequencer->last_uses->losses_noted = lost;
+    sequencer->last_uses->losses_past = true;
     const uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++)
         for (uint32_t q = 0; q < runtime->queue_count; q++) {
             rota_timeline *timeline = &runtime->devices[d]->timelines[q];
             if (is_new) timeline->order.issued_at_loss = ra_load_relaxed(&timeline->issued);
             if (!(lost >> d & 1u) && ra_load_acquire(&timeline->completed) < timeline->order.issued_at_loss)
-                runtime->sequencer->last_uses->losses_past = false;
+                sequencer->last_uses->losses_past = false;
         }
-    return runtime->sequencer->last_uses->losses_past;
+    return sequencer->last_uses->losses_past;
 }
 
 /* Lost devices that may still have works: in the ring, with the thread that empties it (whose last store is
  * seen with handover.consumed, and what it handed over with it), behind the gate, or with their executors. No
  * point tells when those have passed: what came after them on other devices has ended without them. And all
  * that are lost, while there may be works that look at what any of them left. */
-static uint64_t devices_at_large(rota_runtime *runtime) {
+static uint64_t devices_at_large(rota_sequencer *sequencer) {
+    rota_runtime *runtime = sequencer->runtime;
     uint64_t mask = 0, lost = 0;
     bool any_has = false;
     uint32_t devices = ra_load_acquire(&runtime->device_count);
@@ -71,38 +73,39 @@ static uint64_t devices_at_large(rota_runtime *runtime) {
         if (has || ra_load_acquire(&device->gate.pending) || !rota_device_is_finished(device))
             mask |= (uint64_t)1 << d;
     }
-    return lost && (any_has || !others_are_past(runtime, lost)) ? lost : mask;
+    return lost && (any_has || !others_are_past(sequencer, lost)) ? lost : mask;
 }
 
 /* Asked of what is unused: a loss that let its last use pass is seen here. Plans and arguments are held by
  * their submissions, which are kept. */
-static bool is_held(rota_runtime *runtime, const rota_dead *dead) {
+static bool is_held(rota_sequencer *sequencer, const rota_dead *dead) {
     if (dead->kind != ROTA_DEAD_BUFFER) return false;
     const rota_residency *residency = rota_residency_of_dead(dead);
-    for (uint64_t at_large = devices_at_large(runtime); at_large; at_large &= at_large - 1)
+    for (uint64_t at_large = devices_at_large(sequencer); at_large; at_large &= at_large - 1)
         if (ra_load_acquire(&residency->memory[__builtin_ctzll(at_large)])) return true;
     return false;
 }
 
-void rota_reclaim_sweep(rota_runtime *runtime, rota_dead *fresh) {
-    rota_assert_owner(&runtime->sequencing.owner);
-    const uint64_t at_large = devices_at_large(runtime);
-    if (runtime->sequencer->last_uses->held && at_large != runtime->sequencer->last_uses->held_by) {
-        rota_dead_prepend(&runtime->sequencer->last_uses->dead, runtime->sequencer->last_uses->held);
-        runtime->sequencer->last_uses->held = NULL;
+void rota_reclaim_sweep(rota_sequencer *sequencer, rota_dead *fresh) {
+    rota_runtime *runtime = sequencer->runtime;
+    rota_assert_sequencer(sequencer);
+    const uint64_t at_large = devices_at_large(sequencer);
+    if (sequencer->last_uses->held && at_large != sequencer->last_uses->held_by) {
+        rota_dead_prepend(&sequencer->last_uses->dead, sequencer->last_uses->held);
+        sequencer->last_uses->held = NULL;
     }
-    runtime->sequencer->last_uses->held_by = at_large;
-    rota_dead_prepend(&runtime->sequencer->last_uses->dead, fresh);
-    for (rota_dead **link = &runtime->sequencer->last_uses->dead; *link;) {
+    sequencer->last_uses->held_by = at_large;
+    rota_dead_prepend(&sequencer->last_uses->dead, fresh);
+    for (rota_dead **link = &sequencer->last_uses->dead; *link;) {
         rota_dead *dead = *link;
         if (!is_unused(runtime, dead)) {
             link = &dead->next;
             continue;
         }
         *link = dead->next;
-        if (is_held(runtime, dead)) {
-            dead->next = runtime->sequencer->last_uses->held;
-            runtime->sequencer->last_uses->held = dead;
+        if (is_held(sequencer, dead)) {
+            dead->next = sequencer->last_uses->held;
+            sequencer->last_uses->held = dead;
             continue;
         }
         if (dead->kind == ROTA_DEAD_PLAN) rota_replay_release((rota_plan_run *)dead);

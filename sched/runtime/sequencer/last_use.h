@@ -16,6 +16,6 @@ struct rota_last_uses {
 };
 
 /* The sequencer's: `dead` joins what waits for its last use; what has passed goes to the reclaimer. */
-void rota_reclaim_sweep(rota_runtime *runtime, rota_dead *fresh);
+void rota_reclaim_sweep(rota_sequencer *sequencer, rota_dead *fresh);
 
 #endif

@@ -18,16 +18,16 @@
 #include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/shared/runtime.h"
 
-static void remove_undelivered(rota_runtime *runtime, const rota_submission *submission) {
+static void remove_undelivered(rota_sequencer *sequencer, const rota_submission *submission) {
     rota_submission *before = submission->undelivered_before, *after = submission->undelivered_after;
     if (before)
         before->undelivered_after = after;
     else
-        runtime->sequencer->undelivered_first = after;
+        sequencer->undelivered_first = after;
     if (after)
         after->undelivered_before = before;
     else
-        runtime->sequencer->undelivered_last = before;
+        sequencer->undelivered_last = before;
 }
 
 static void release_transfers(rota_submission *submission) {
@@ -53,16 +53,16 @@ static void fail_for_loss(rota_runtime *runtime, rota_submission *submission, co
 
 /* A lost device, or the thread that hands works to it, may still touch the submission: it is kept until
  * close, and with it its plan. */
-static void keep(rota_runtime *runtime, rota_submission *submission) {
+static void keep(rota_sequencer *sequencer, rota_submission *submission) {
     rota_chunk_ended(submission->chunk); /* it has failed, which is done once */
-    rota_deliver_end(runtime, submission);
-    rota_kinds[submission->kind].uncount(runtime, submission);
+    rota_deliver_end(sequencer, submission);
+    rota_kinds[submission->kind].uncount(sequencer, submission);
     for (uint32_t i = 0; i < submission->work_count; i++) {
         const rota_work_row *row = rota_work_row_of(&submission->works[i]);
-        if (row->release) row->release(runtime, &submission->works[i]);
+        if (row->release) row->release(sequencer, &submission->works[i]);
     }
-    submission->next = runtime->sequencer->stranded;
-    runtime->sequencer->stranded = submission;
+    submission->next = sequencer->stranded;
+    sequencer->stranded = submission;
 }
 
 /* Whether a device that is well, or one that takes inputs for it, is at work for a submission: its caller's
@@ -85,7 +85,8 @@ static bool is_at_work(rota_runtime *runtime, const rota_submission *submission)
 /* What a lost device left unfinished fails, each as soon as no other device is at work for it, nor for what
  * is to be delivered to the same memory before. Nothing is added to a lost device's lists, but what was under
  * way when it was lost. */
-static void strand(rota_runtime *runtime, rota_device *device, rota_timeline *timeline, bool all) {
+static void strand(rota_sequencer *sequencer, rota_device *device, rota_timeline *timeline, bool all) {
+    rota_runtime *runtime = sequencer->runtime;
     rota_submission *before = all ? NULL : timeline->order.strand_after;
     bool any = false;
     for (uint32_t looks = 0; all || looks < STRANDED_LOOKED_AT; looks++) {
@@ -107,12 +108,12 @@ static void strand(rota_runtime *runtime, rota_device *device, rota_timeline *ti
         if (timeline->order.newest == submission) timeline->order.newest = before;
         fail_for_loss(runtime, submission, device);
         ra_store_release(&submission->cell->point, ROTA_POINT_PASSED);
-        keep(runtime, submission);
+        keep(sequencer, submission);
         any = true;
     }
     timeline->order.strand_after = before;
     if (timeline->order.oldest && !rota_point_passed(runtime, timeline->order.oldest->final_point))
-        runtime->sequencer->stranding = true;
+        sequencer->stranding = true;
     if (!any) return;
     rota_device_wake_waiters(device);
     tell_completer(runtime);
@@ -152,26 +153,27 @@ static void end_marks(rota_runtime *runtime, const rota_submission *submission) 
 }
 
 /* The submission has ended; `lost` was left behind, or NULL. */
-static void put_away(rota_runtime *runtime, rota_submission *submission, const rota_device *lost) {
+static void put_away(rota_sequencer *sequencer, rota_submission *submission, const rota_device *lost) {
+    rota_runtime *runtime = sequencer->runtime;
     rota_stat_count(&runtime->stats.completed);
     if (lost) {
         rota_submission_fail(runtime, submission, (rota_reason){ra_load_acquire(&lost->lost_cause), 0},
                              false);
-        keep(runtime, submission);
+        keep(sequencer, submission);
         return;
     }
     const rota_kind *kind = &rota_kinds[submission->kind];
-    if (kind->note_end) kind->note_end(runtime, submission); /* of all its parts */
+    if (kind->note_end) kind->note_end(sequencer, submission); /* of all its parts */
     release_transfers(submission);
     if (ra_load_relaxed(&runtime->failed.active)) end_marks(runtime, submission);
-    rota_submission_let_go(runtime, submission);
+    rota_submission_let_go(sequencer, submission);
 }
 
 /* Failed tickets that wait for all that came before: what is left of that is on a timeline, or undelivered,
  * each in its order. */
-static void end_unordered(rota_runtime *runtime) {
-    uint64_t oldest =
-        runtime->sequencer->undelivered_first ? runtime->sequencer->undelivered_first->number : UINT64_MAX;
+static void end_unordered(rota_sequencer *sequencer) {
+    rota_runtime *runtime = sequencer->runtime;
+    uint64_t oldest = sequencer->undelivered_first ? sequencer->undelivered_first->number : UINT64_MAX;
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++)
         for (uint32_t q = 0; q < runtime->devices[d]->queues_used; q++) {
@@ -179,14 +181,13 @@ static void end_unordered(rota_runtime *runtime) {
             if (first && first->number < oldest) oldest = first->number;
         }
     bool any = false;
-    while (runtime->sequencer->unordered_first &&
-           ra_load_relaxed(&runtime->sequencer->unordered_first->number) < oldest) {
-        rota_cell *cell = runtime->sequencer->unordered_first;
+    while (sequencer->unordered_first && ra_load_relaxed(&sequencer->unordered_first->number) < oldest) {
+        rota_cell *cell = sequencer->unordered_first;
         const uint64_t place = rota_ticket_sequence(ra_load_relaxed(&cell->id)) % ROTA_CHUNK_CELLS;
         rota_cell_chunk *chunk =
             (rota_cell_chunk *)((uintptr_t)(cell - place) - offsetof(rota_cell_chunk, cells));
-        runtime->sequencer->unordered_first = cell->later;
-        if (!cell->later) runtime->sequencer->unordered_last = NULL;
+        sequencer->unordered_first = cell->later;
+        if (!cell->later) sequencer->unordered_last = NULL;
         (void)ra_fetch_or_seq_cst(&cell->state, (uint32_t)ROTA_CELL_DONE); /* as in complete.c */
         rota_chunk_ended(chunk);
         any = true;
@@ -196,9 +197,10 @@ static void end_unordered(rota_runtime *runtime) {
     tell_completer(runtime);
 }
 
-void rota_sequence_reap(rota_runtime *runtime, bool all) {
-    runtime->sequencer->stranding = false;
-    if (runtime->sequencer->pool->pinned) rota_submissions_forget_unpinned(runtime);
+void rota_sequence_reap(rota_sequencer *sequencer, bool all) {
+    rota_runtime *runtime = sequencer->runtime;
+    sequencer->stranding = false;
+    if (sequencer->pool->pinned) rota_submissions_forget_unpinned(sequencer);
     /* With finish_delivery. */
     rota_stack_entry *ended = rota_stack_seems_empty_upmc(&runtime->sequencing.ended)
                                   ? NULL
@@ -206,8 +208,8 @@ void rota_sequence_reap(rota_runtime *runtime, bool all) {
     while (ended) {
         rota_submission *submission = ROTA_STACK_OBJECT(ended, rota_submission, ended);
         ended = ended->next;
-        remove_undelivered(runtime, submission);
-        rota_submission_let_go(runtime, submission);
+        remove_undelivered(sequencer, submission);
+        rota_submission_let_go(sequencer, submission);
     }
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) {
@@ -227,7 +229,7 @@ void rota_sequence_reap(rota_runtime *runtime, bool all) {
                 const rota_device *behind = left_behind(runtime, submission);
                 /* Its ticket has not ended, and its cell is marked when it has: rota_device_end_filling. */
                 if (behind && rota_device_fills(runtime, submission->number)) {
-                    runtime->sequencer->stranding = true;
+                    sequencer->stranding = true;
                     break;
                 }
                 if (hosted == ROTA_HOSTED_LOST) {
@@ -237,11 +239,11 @@ void rota_sequence_reap(rota_runtime *runtime, bool all) {
                 timeline->order.oldest = submission->next;
                 if (submission->next) rota_submission_fetch(submission->next);
                 if (lost) timeline->order.strand_after = NULL;
-                put_away(runtime, submission, behind);
+                put_away(sequencer, submission, behind);
             }
             if (!timeline->order.oldest) timeline->order.newest = NULL;
-            if (lost && timeline->order.oldest) strand(runtime, device, timeline, all);
+            if (lost && timeline->order.oldest) strand(sequencer, device, timeline, all);
         }
     }
-    if (runtime->sequencer->unordered_first) end_unordered(runtime);
+    if (sequencer->unordered_first) end_unordered(sequencer);
 }

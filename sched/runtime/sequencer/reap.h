@@ -4,8 +4,9 @@
 
 #include <stdbool.h>
 #include "sched/runtime.h"
+#include "sched/runtime/order/order.h"
 
 /* `all`: looks at all that lost devices left, and not only at some of it. */
-void rota_sequence_reap(rota_runtime *runtime, bool all);
+void rota_sequence_reap(rota_sequencer *sequencer, bool all);
 
 #endif

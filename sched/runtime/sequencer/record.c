@@ -60,41 +60,42 @@ static void mark_unwritten(rota_runtime *runtime, const rota_submission *submiss
 
 /* The ticket ends once all that came before is over: end_unordered. Its chunk counts it until then, whatever
  * becomes of its submission. */
-static void end_later(rota_runtime *runtime, rota_cell *cell, rota_cell_chunk *chunk) {
+static void end_later(rota_sequencer *sequencer, rota_cell *cell, rota_cell_chunk *chunk) {
     chunk->unfinished++;
     cell->later = NULL;
-    if (runtime->sequencer->unordered_last)
-        runtime->sequencer->unordered_last->later = cell;
+    if (sequencer->unordered_last)
+        sequencer->unordered_last->later = cell;
     else
-        runtime->sequencer->unordered_first = cell;
-    runtime->sequencer->unordered_last = cell;
+        sequencer->unordered_first = cell;
+    sequencer->unordered_last = cell;
 }
 
 /* Returns whether the submission is over. It is not where what was submitted before is still to write OUTPUT
  * memory that it names, as who waits for its ticket may free that: then it has its turn among deliveries.
  * Without memory for that, or `has_record`, it is over, and its ticket ends later. */
-static bool end_without_works(rota_runtime *runtime, rota_wanted *wanted, rota_submission *submission,
+static bool end_without_works(rota_sequencer *sequencer, rota_wanted *wanted, rota_submission *submission,
                               bool has_record, rota_status status, rota_reason reason) {
+    rota_runtime *runtime = sequencer->runtime;
     const bool is_behind =
-        rota_kinds[submission->kind].writes_host && rota_deliver_is_behind(runtime, submission);
-    const bool has_turn = is_behind && has_record && rota_deliver_nothing(runtime, wanted, submission);
+        rota_kinds[submission->kind].writes_host && rota_deliver_is_behind(sequencer, submission);
+    const bool has_turn = is_behind && has_record && rota_deliver_nothing(sequencer, wanted, submission);
     mark_unwritten(runtime, submission, reason);
     if (is_behind) (void)ra_fetch_or_acq_rel(&submission->cell->state, (uint32_t)ROTA_CELL_HOSTED);
     rota_ticket_set_failed(runtime, submission->cell, submission->ticket_id, status, reason);
     ra_store_release(&submission->cell->point, ROTA_POINT_PASSED);
     rota_sleeper_wake(&runtime->completing.sleeper); /* callbacks */
-    if (is_behind && !has_turn) end_later(runtime, submission->cell, submission->chunk);
+    if (is_behind && !has_turn) end_later(sequencer, submission->cell, submission->chunk);
     return !has_turn;
 }
 
-static void add_undelivered(rota_runtime *runtime, rota_submission *submission) {
-    submission->undelivered_before = runtime->sequencer->undelivered_last;
+static void add_undelivered(rota_sequencer *sequencer, rota_submission *submission) {
+    submission->undelivered_before = sequencer->undelivered_last;
     submission->undelivered_after = NULL;
-    if (runtime->sequencer->undelivered_last)
-        runtime->sequencer->undelivered_last->undelivered_after = submission;
+    if (sequencer->undelivered_last)
+        sequencer->undelivered_last->undelivered_after = submission;
     else
-        runtime->sequencer->undelivered_first = submission;
-    runtime->sequencer->undelivered_last = submission;
+        sequencer->undelivered_first = submission;
+    sequencer->undelivered_last = submission;
 }
 
 static void push_delivery(rota_runtime *runtime, rota_submission *submission) {
@@ -152,12 +153,12 @@ static void start(rota_sequencing *s) {
 /* There was no memory for a submission: its ticket fails, and nothing is kept. */
 static void fail_without_record(rota_sequencing *s) {
     rota_submission *submission = s->submission;
-    (void)end_without_works(s->runtime, s->wanted, submission, false, s->status, s->reason);
+    (void)end_without_works(s->sequencer, s->wanted, submission, false, s->status, s->reason);
     if (submission->payload == s->words) submission->payload = s->own_payload;
     rota_chunk_ended(submission->chunk);
     if (submission->args) rota_args_ended(submission->args);
     const rota_kind *kind = &rota_kinds[submission->kind];
-    if (kind->end) kind->end(s->runtime, submission);
+    if (kind->end) kind->end(s->sequencer, submission);
 }
 
 /* It has no works. */
@@ -180,27 +181,28 @@ static void fail(rota_sequencing *s) {
     submission->final_point = ROTA_POINT_PASSED;
     ra_store_release(&submission->cell->submission, submission);
     rota_submission_publish(submission);
-    const bool is_over = end_without_works(runtime, s->wanted, submission, true, s->status, s->reason);
+    const bool is_over = end_without_works(s->sequencer, s->wanted, submission, true, s->status, s->reason);
     if (submission->payload == s->words) submission->payload = s->own_payload;
     if (is_over) {
-        rota_submission_let_go(runtime, submission);
+        rota_submission_let_go(s->sequencer, submission);
     } else {
-        add_undelivered(runtime, submission);
+        add_undelivered(s->sequencer, submission);
         push_delivery(runtime, submission);
     }
 }
 
-void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_index,
+void rota_sequence_record(rota_sequencer *sequencer, rota_lane *lane, uint32_t lane_index,
                           const rota_record *record) {
+    rota_runtime *runtime = sequencer->runtime;
     rota_cell_chunk *chunk = rota_lane_take(runtime, lane, record->sequence);
-    const uint64_t number = ++runtime->sequencer->next_number;
+    const uint64_t number = ++sequencer->next_number;
     ra_store_release(&chunk->cells[record->sequence % ROTA_CHUNK_CELLS].number, number);
     /* Without memory it fails below, as whatever else has no room for its works. */
-    rota_submission *submission = rota_submission_take(runtime);
+    rota_submission *submission = rota_submission_take(sequencer);
     rota_sequencing sequencing = {.runtime = runtime,
-                                  .wanted = &runtime->sequencer->wanted,
-                                  .submission =
-                                      submission ? submission : &runtime->sequencer->pool->without_memory,
+                                  .sequencer = sequencer,
+                                  .wanted = &sequencer->wanted,
+                                  .submission = submission ? submission : &sequencer->pool->without_memory,
                                   .object = record->object,
                                   .words = &lane->store->words[record->payload_begin % ROTA_LANE_WORDS],
                                   .has_record = submission != NULL,

@@ -4,11 +4,12 @@
 
 #include <stdint.h>
 #include "sched/runtime.h"
+#include "sched/runtime/order/order.h"
 
 typedef struct rota_lane rota_lane;
 typedef struct rota_record rota_record;
 
-void rota_sequence_record(rota_runtime *runtime, rota_lane *lane, uint32_t lane_index,
+void rota_sequence_record(rota_sequencer *sequencer, rota_lane *lane, uint32_t lane_index,
                           const rota_record *record);
 
 #endif

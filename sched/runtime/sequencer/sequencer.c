@@ -90,8 +90,9 @@ static void sift_down(rota_merge *merge, uint32_t at) {
 }
 
 /* Fills the heap; false if no lane has anything. */
-static bool scan(rota_runtime *runtime) {
-    rota_merge *merge = runtime->sequencer->merge;
+static bool scan(rota_sequencer *sequencer) {
+    rota_runtime *runtime = sequencer->runtime;
+    rota_merge *merge = sequencer->merge;
     uint64_t highest = 0;
     uint32_t lanes = ra_load_seq_cst(&runtime->lanes.high);
     for (uint32_t i = 0; i < lanes; i++) {
@@ -140,8 +141,9 @@ static void tell_of_point(rota_runtime *runtime, const rota_lane *lane, uint64_t
         rota_sleeper_wake(&runtime->completing.sleeper);
 }
 
-static void take_all(rota_runtime *runtime) {
-    rota_merge *merge = runtime->sequencer->merge;
+static void take_all(rota_sequencer *sequencer) {
+    rota_runtime *runtime = sequencer->runtime;
+    rota_merge *merge = sequencer->merge;
     uint32_t since_flush = 0;
     while (merge->count > 0) {
         uint32_t index = merge->lanes[0];
@@ -149,7 +151,7 @@ static void take_all(rota_runtime *runtime) {
         uint64_t head = ra_load_relaxed(&lane->head);
         const rota_record *record = &lane->store->records[head % ROTA_LANE_RECORDS];
         const uint64_t sequence = record->sequence;
-        rota_sequence_record(runtime, lane, index, record);
+        rota_sequence_record(sequencer, lane, index, record);
         /* Releases the record and its words to the producer. */
         ra_store_release(&lane->words_head, record->words_end);
         ra_store_seq_cst(&lane->head, ++head);
@@ -199,14 +201,16 @@ static bool has_overflow(const rota_runtime *runtime) {
 #define YIELD_NS 1000u
 
 /* What nobody needed for a while is given back. */
-static void look_at_idle_memory(rota_runtime *runtime, uint64_t now_ns) {
-    if (now_ns < runtime->sequencer->idle_looked_ns + runtime->options.staging_idle_ns) return;
-    runtime->sequencer->idle_looked_ns = now_ns;
+static void look_at_idle_memory(rota_sequencer *sequencer, uint64_t now_ns) {
+    rota_runtime *runtime = sequencer->runtime;
+    if (now_ns < sequencer->idle_looked_ns + runtime->options.staging_idle_ns) return;
+    sequencer->idle_looked_ns = now_ns;
     rota_staging_sweep_idle(runtime);
-    rota_submissions_trim(runtime);
+    rota_submissions_trim(sequencer);
 }
 
-static void idle(rota_runtime *runtime) {
+static void idle(rota_sequencer *sequencer) {
+    rota_runtime *runtime = sequencer->runtime;
     uint64_t now = rota_clock_ns(), spun = 0;
     const uint64_t asked = runtime->options.spin_ns, limit = asked > ROTA_SPIN_NS ? asked : ROTA_SPIN_NS;
     bool found = false;
@@ -227,17 +231,16 @@ static void idle(rota_runtime *runtime) {
     rota_sleeper_prepare(&runtime->sequencing.sleeper);
     /* With `advanced`: either it sees the interest and wakes this thread, or the sweep below sees the new
      * value. */
-    if (runtime->sequencer->last_uses->dead || runtime->sequencer->last_uses->held ||
-        runtime->sequencer->stranding || runtime->sequencer->pool->pinned ||
-        runtime->sequencer->unordered_first) {
+    if (sequencer->last_uses->dead || sequencer->last_uses->held || sequencer->stranding ||
+        sequencer->pool->pinned || sequencer->unordered_first) {
         ra_store_seq_cst(&runtime->sequencing.interest, 1);
-        rota_sequence_reap(runtime, true);
-        rota_reclaim_sweep(runtime, NULL);
+        rota_sequence_reap(sequencer, true);
+        rota_reclaim_sweep(sequencer, NULL);
     }
     uint64_t slice = has_overflow(runtime) ? OVERFLOW_SLICE_NS : SLEEP_SLICE_NS;
     rota_staging_sweep(runtime);
-    look_at_idle_memory(runtime, now);
-    if ((rota_staging_is_held(runtime) || runtime->sequencer->pool->unused) &&
+    look_at_idle_memory(sequencer, now);
+    if ((rota_staging_is_held(runtime) || sequencer->pool->unused) &&
         slice > runtime->options.staging_idle_ns)
         slice = runtime->options.staging_idle_ns;
     if (has_work(runtime))
@@ -248,8 +251,9 @@ static void idle(rota_runtime *runtime) {
 }
 
 /* One look at everything; true if there was anything. */
-bool rota_sequencer_round(rota_runtime *runtime) {
-    rota_assert_owner(&runtime->sequencing.owner);
+bool rota_sequencer_round(rota_sequencer *sequencer) {
+    rota_runtime *runtime = sequencer->runtime;
+    rota_assert_sequencer(sequencer);
     uint64_t requested = ra_load_acquire(&runtime->sequencing.reap_requested);
     (void)ra_exchange_seq_cst(&runtime->sequencing.lost_pending, 0);
     /* Taken before the scan: every submission that uses these was published before they were released, so
@@ -258,23 +262,24 @@ bool rota_sequencer_round(rota_runtime *runtime) {
                            ? NULL
                            : rota_dead_take(&runtime->sequencing.released);
     rota_lanes_provide(runtime);
-    bool any = scan(runtime);
+    bool any = scan(sequencer);
     if (any)
-        take_all(runtime);
+        take_all(sequencer);
     else
         flush(runtime);
     rota_gate_watch(runtime, false);
-    rota_sequence_reap(runtime, false);
+    rota_sequence_reap(sequencer, false);
     rota_staging_sweep(runtime);
-    if (++runtime->sequencer->rounds % CLOCK_ROUNDS == 0) look_at_idle_memory(runtime, rota_clock_ns());
-    if (fresh || runtime->sequencer->last_uses->dead || runtime->sequencer->last_uses->held)
-        rota_reclaim_sweep(runtime, fresh);
+    if (++sequencer->rounds % CLOCK_ROUNDS == 0) look_at_idle_memory(sequencer, rota_clock_ns());
+    if (fresh || sequencer->last_uses->dead || sequencer->last_uses->held)
+        rota_reclaim_sweep(sequencer, fresh);
     ra_store_release(&runtime->sequencing.reap_done, requested);
     return any || fresh;
 }
 
 void *rota_sequencer_main(void *user) {
     rota_runtime *runtime = user;
+    rota_sequencer *sequencer = runtime->sequencer;
     rota_thread_cpus_begin(&runtime->sequencing.cpus);
     rota_owner_take(&runtime->sequencing.owner);
     while (!ra_load_acquire(&runtime->stop)) {
@@ -287,7 +292,7 @@ void *rota_sequencer_main(void *user) {
         }
         if (ra_load_relaxed(&runtime->sequencing.lent_away)) rota_owner_take(&runtime->sequencing.owner);
         ra_store_release(&runtime->sequencing.lent_away, 0);
-        if (!rota_sequencer_round(runtime)) idle(runtime);
+        if (!rota_sequencer_round(sequencer)) idle(sequencer);
     }
     rota_owner_leave(&runtime->sequencing.owner);
     rota_thread_cpus_end(&runtime->sequencing.cpus);

@@ -10,12 +10,12 @@
 #include "sched/runtime/shared/pins.h"
 #include "sched/runtime/shared/runtime.h"
 
-rota_submission *rota_submission_take(rota_runtime *runtime) {
-    rota_submission *submission = runtime->sequencer->pool->unused;
+rota_submission *rota_submission_take(rota_sequencer *sequencer) {
+    rota_submission *submission = sequencer->pool->unused;
     if (submission) {
-        const rota_submission *next = runtime->sequencer->pool->unused = submission->next;
-        if (--runtime->sequencer->pool->unused_count < runtime->sequencer->pool->unused_fewest)
-            runtime->sequencer->pool->unused_fewest = runtime->sequencer->pool->unused_count;
+        const rota_submission *next = sequencer->pool->unused = submission->next;
+        if (--sequencer->pool->unused_count < sequencer->pool->unused_fewest)
+            sequencer->pool->unused_fewest = sequencer->pool->unused_count;
         if (next && next->works) { /* one that failed before may have none */
             ra_prefetch(next->works);
             ra_prefetch((const unsigned char *)next->works + 64);
@@ -23,9 +23,9 @@ rota_submission *rota_submission_take(rota_runtime *runtime) {
         if (next && next->next) rota_submission_fetch(next->next);
         return submission;
     }
-    submission = runtime->sequencer->pool->bare;
+    submission = sequencer->pool->bare;
     if (submission) {
-        runtime->sequencer->pool->bare = submission->next;
+        sequencer->pool->bare = submission->next;
         return submission;
     }
     submission = calloc(1, sizeof *submission);
@@ -68,64 +68,64 @@ void rota_submission_free(rota_submission *submission) {
     free(submission);
 }
 
-static void recycle(rota_runtime *runtime, rota_submission *submission) {
-    submission->next = runtime->sequencer->pool->unused;
-    runtime->sequencer->pool->unused = submission;
-    runtime->sequencer->pool->unused_count++;
+static void recycle(rota_sequencer *sequencer, rota_submission *submission) {
+    submission->next = sequencer->pool->unused;
+    sequencer->pool->unused = submission;
+    sequencer->pool->unused_count++;
 }
 
 /* Half at a time, so that a burst that comes now and then finds most of it, and so many at the most, since
  * submissions wait for the sequencer. The structs stay: threads that are late look at their pins (pins.c). */
 #define TRIM_MOST 1024u
-void rota_submissions_trim(rota_runtime *runtime) {
-    uint32_t idle = (runtime->sequencer->pool->unused_fewest + 1) / 2;
+void rota_submissions_trim(rota_sequencer *sequencer) {
+    uint32_t idle = (sequencer->pool->unused_fewest + 1) / 2;
     for (uint32_t left = idle < TRIM_MOST ? idle : TRIM_MOST; left > 0; left--) {
-        rota_submission *submission = runtime->sequencer->pool->unused;
-        runtime->sequencer->pool->unused = submission->next;
-        runtime->sequencer->pool->unused_count--;
+        rota_submission *submission = sequencer->pool->unused;
+        sequencer->pool->unused = submission->next;
+        sequencer->pool->unused_count--;
         strip(submission);
-        submission->next = runtime->sequencer->pool->bare;
-        runtime->sequencer->pool->bare = submission;
+        submission->next = sequencer->pool->bare;
+        sequencer->pool->bare = submission;
     }
-    runtime->sequencer->pool->unused_fewest = runtime->sequencer->pool->unused_count;
+    sequencer->pool->unused_fewest = sequencer->pool->unused_count;
 }
 
 /* Nothing reads the submission any more, nor its plan on its behalf. */
-static void forget(rota_runtime *runtime, rota_submission *submission) {
+static void forget(rota_sequencer *sequencer, rota_submission *submission) {
     const rota_kind *kind = &rota_kinds[submission->kind];
     if (kind->forget) kind->forget(submission);
-    recycle(runtime, submission);
+    recycle(sequencer, submission);
 }
 
 /* No device and no completer has the submission any more. */
-void rota_submission_let_go(rota_runtime *runtime, rota_submission *submission) {
+void rota_submission_let_go(rota_sequencer *sequencer, rota_submission *submission) {
     const rota_kind *kind = &rota_kinds[submission->kind];
-    kind->uncount(runtime, submission);
-    if (submission->delivery.ranges) rota_deliver_end(runtime, submission);
+    kind->uncount(sequencer, submission);
+    if (submission->delivery.ranges) rota_deliver_end(sequencer, submission);
     if (submission->bounce) free(submission->bounce);
     submission->bounce = NULL;
     if (submission->args) rota_args_ended(submission->args);
-    if (kind->end) kind->end(runtime, submission);
+    if (kind->end) kind->end(sequencer, submission);
     /* Its ticket has ended, and nobody marks the cell any more. Before the pins: a thread that reads the
      * submission does not look at its cell, and if it is stopped the lane needs the chunk. */
     rota_chunk_ended(submission->chunk);
     if (rota_submission_unpublish(submission)) {
-        forget(runtime, submission);
+        forget(sequencer, submission);
         return;
     }
-    submission->next = runtime->sequencer->pool->pinned;
-    runtime->sequencer->pool->pinned = submission;
+    submission->next = sequencer->pool->pinned;
+    sequencer->pool->pinned = submission;
 }
 
 /* Those that no thread reads any more. */
-void rota_submissions_forget_unpinned(rota_runtime *runtime) {
-    for (rota_submission **link = &runtime->sequencer->pool->pinned; *link;) {
+void rota_submissions_forget_unpinned(rota_sequencer *sequencer) {
+    for (rota_submission **link = &sequencer->pool->pinned; *link;) {
         rota_submission *submission = *link;
         if (!rota_submission_unpublish(submission)) {
             link = &submission->next;
             continue;
         }
         *link = submission->next;
-        forget(runtime, submission);
+        forget(sequencer, submission);
     }
 }

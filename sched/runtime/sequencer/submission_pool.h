@@ -22,13 +22,13 @@ static inline void rota_submission_fetch(const rota_submission *submission) {
 }
 
 /* One to be used; its fields are those of its last use. NULL: no host memory. */
-rota_submission *rota_submission_take(rota_runtime *runtime);
+rota_submission *rota_submission_take(rota_sequencer *sequencer);
 /* No device and no completer has the submission any more: it is used again once no thread reads it. */
-void rota_submission_let_go(rota_runtime *runtime, rota_submission *submission);
+void rota_submission_let_go(rota_sequencer *sequencer, rota_submission *submission);
 /* Those that were let go and that no thread reads any more. */
-void rota_submissions_forget_unpinned(rota_runtime *runtime);
+void rota_submissions_forget_unpinned(rota_sequencer *sequencer);
 /* Gives back what free ones own, where nobody needed them since the last look. */
-void rota_submissions_trim(rota_runtime *runtime);
+void rota_submissions_trim(rota_sequencer *sequencer);
 /* Closing. */
 void rota_submission_free(rota_submission *submission);
 

@@ -90,7 +90,7 @@ static uint64_t take_wanted(desk *d, uint32_t device, uint32_t queue) {
 }
 
 static void read_by(desk *d, uint64_t begin, uint64_t end, uint64_t point) {
-    rota_hazard_read(&d->runtime, &d->sequencer.wanted, &d->residency, begin, end, point);
+    rota_hazard_read(&d->sequencer, &d->sequencer.wanted, &d->residency, begin, end, point);
 }
 
 /* As many readers as a range can name, the first of them of the device that the bytes move to. One more waits
@@ -107,7 +107,7 @@ static void a_move_waits_for_whom_others_stand_for(void **state) {
             read_by(d, 0, BYTES, rota_point(1, q, 3));
         }
         assert_int_equal(take_wanted(d, 0, 0), more); /* the last's */
-        rota_hazard_move(&d->runtime, &d->sequencer.wanted, &d->residency, 0, BYTES, rota_point(0, 7, 1),
+        rota_hazard_move(&d->sequencer, &d->sequencer.wanted, &d->residency, 0, BYTES, rota_point(0, 7, 1),
                          &d->devices[0], (rota_unwritten[2]){{0}});
         assert_int_equal(d->wanted[more ? QUEUES + ROTA_READERS_MAX - 1 : 0], more ? 3 : 1);
         assert_int_equal(d->wanted[QUEUES], more ? 3 : 0);
@@ -126,8 +126,8 @@ static void readers_that_stand_for_others_are_not_forgotten(void **state) {
     (void)take_wanted(d, 0, 0);
     read_by(d, 0, BYTES, rota_point(1, 0, 2));
     assert_int_equal(take_wanted(d, 0, 0), 5);
-    rota_hazard_move(&d->runtime, &d->sequencer.wanted, &d->residency, BYTES / 2, BYTES, rota_point(0, 7, 1),
-                     &d->devices[0], (rota_unwritten[2]){{0}});
+    rota_hazard_move(&d->sequencer, &d->sequencer.wanted, &d->residency, BYTES / 2, BYTES,
+                     rota_point(0, 7, 1), &d->devices[0], (rota_unwritten[2]){{0}});
     assert_int_equal(take_wanted(d, 1, 0), 2);
     rota_ranges_end(&d->residency);
 }
@@ -140,14 +140,14 @@ static void ranges_of_one_priority(void **state) {
     desk *d = desk_new();
     uint64_t writers[PARTS];
     for (uint32_t i = 0; i < PARTS; i++)
-        rota_hazard_write(&d->runtime, &d->sequencer.wanted, &d->residency, i * PART, (i + 1) * PART,
+        rota_hazard_write(&d->sequencer, &d->sequencer.wanted, &d->residency, i * PART, (i + 1) * PART,
                           writers[i] = rota_point(0, 0, i + 1), 1);
     assert_int_equal(d->residency.range_count, PARTS);
     for (rota_range *range = &d->residency.first; range; range = range->next) range->priority = 1;
     for (uint32_t i = 0; i < PARTS; i += 2) {
         (void)take_wanted(d, 0, 0);
         writers[i] = writers[i + 1] = rota_point(0, 0, PARTS + 1 + i);
-        rota_hazard_write(&d->runtime, &d->sequencer.wanted, &d->residency, i * PART, (i + 2) * PART,
+        rota_hazard_write(&d->sequencer, &d->sequencer.wanted, &d->residency, i * PART, (i + 2) * PART,
                           writers[i], 1);
         assert_int_equal(take_wanted(d, 0, 0), i + 2);
         for (uint32_t at = 0; at < PARTS; at++) {
@@ -179,7 +179,7 @@ static rota_work settle(desk *d, uint32_t device, uint32_t queue, uint64_t value
         .submission = &d->submission, .device = &d->devices[device], .queue = queue, .value = value};
     d->submission.wait_count = d->submission.hold_count = 0;
     for (uint32_t i = 0; i < count; i++) rota_wanted_add(&d->sequencer.wanted, QUEUES, points[i]);
-    rota_hazard_settle(&d->runtime, &d->sequencer.wanted, &work);
+    rota_hazard_settle(&d->sequencer, &d->sequencer.wanted, &work);
     for (uint32_t t = 0; t < TIMELINES; t++) assert_int_equal(d->wanted[t], 0);
     assert_int_equal(d->sequencer.wanted.count, 0);
     return work;
@@ -318,14 +318,14 @@ static void a_lost_devices_works_hold_buffers(void **state) {
                 ra_store_relaxed(&d->devices[1].lost, lost);
                 ra_store_relaxed(&d->residency.memory[has_memory ? 1 : 0], &memory);
                 put_work(d, place, true);
-                rota_reclaim_sweep(&d->runtime, dead);
+                rota_reclaim_sweep(&d->sequencer, dead);
                 assert_ptr_equal(d->last_uses.held, stays ? dead : NULL);
                 assert_ptr_equal(ra_load_relaxed(&d->runtime.reclaiming.unused.head),
                                  stays ? NULL : &dead->entry);
-                rota_reclaim_sweep(&d->runtime, NULL);
+                rota_reclaim_sweep(&d->sequencer, NULL);
                 assert_ptr_equal(d->last_uses.held, stays ? dead : NULL);
                 put_work(d, place, false);
-                rota_reclaim_sweep(&d->runtime, NULL);
+                rota_reclaim_sweep(&d->sequencer, NULL);
                 assert_null(d->last_uses.held);
                 assert_ptr_equal(ra_load_relaxed(&d->runtime.reclaiming.unused.head), &dead->entry);
             }

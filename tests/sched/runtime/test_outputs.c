@@ -421,7 +421,7 @@ static void ranges_are_taken_over(void **state) {
     for (uint32_t step = 0; step < STEPS; step++) {
         rota_submission *s = &m->submissions[test_random(&random) % LIVE];
         if (s->number) {
-            rota_deliver_end(m->runtime, s);
+            rota_deliver_end(m->runtime->sequencer, s);
             for (uint32_t i = 0; i < SPACE; i++)
                 if (m->owner[i] == s->number) m->owner[i] = 0;
             s->number = 0;
@@ -431,8 +431,8 @@ static void ranges_are_taken_over(void **state) {
         const uint32_t end = begin + 1 + (uint32_t)(test_random(&random) % (SPACE - begin));
         s->number = ++number;
         rota_deliver_begin(s);
-        assert_true(
-            rota_deliver_to(m->runtime, &m->runtime->sequencer->wanted, s, bytes + begin, end - begin));
+        assert_true(rota_deliver_to(m->runtime->sequencer, &m->runtime->sequencer->wanted, s, bytes + begin,
+                                    end - begin));
         const uint32_t expected = count_before(m, s, begin, end);
         assert_int_equal(s->delivery.wait_count, expected);
         waits += expected;
@@ -440,12 +440,12 @@ static void ranges_are_taken_over(void **state) {
     }
     assert_true(waits > STEPS / 2);
     for (uint32_t i = 0; i < LIVE; i++) {
-        rota_deliver_end(m->runtime, &m->submissions[i]);
+        rota_deliver_end(m->runtime->sequencer, &m->submissions[i]);
         free(m->submissions[i].delivery.waits);
         free(m->submissions[i].delivery.points);
     }
     assert_null(m->runtime->sequencer->deliveries.root);
-    rota_deliveries_free(m->runtime);
+    rota_deliveries_free(m->runtime->sequencer);
     free(m->runtime);
     free(m);
 }
