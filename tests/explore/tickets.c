@@ -95,7 +95,7 @@ void rota_stamps_add(rota_stamps *stamps, uint64_t value) {
     (void)stamps, (void)value;
 }
 static const char *name_of(const rota_submission *submission) {
-    return submission->name;
+    return submission->access.name;
 }
 const rota_kind rota_kinds[] = {[ROTA_RECORD_READ] = {.noun = "read of buffer", .name = name_of}};
 bool rota_runtime_is_known(const rota_runtime *of) {
@@ -112,7 +112,7 @@ static void forget(rota_submission *submission) {
     rota_chunk_ended(submission->chunk);
     submission->number = 0;
     submission->cell = NULL;
-    submission->name[0] = 0;
+    submission->access.name[0] = 0;
     recycled++;
 }
 
@@ -139,7 +139,8 @@ void rota_sequence_reap(rota_sequencer *of, bool all) {
     rota_timeline *timeline = &timelines[0];
     while (timeline->order.oldest && rota_point_passed(of->runtime, timeline->order.oldest->final_point)) {
         rota_submission *submission = timeline->order.oldest;
-        if (submission->hosted && ra_load_acquire(&submission->hosted_done) == ROTA_HOSTED_PENDING) return;
+        if (submission->hosted && ra_load_acquire(&submission->shared.hosted_done) == ROTA_HOSTED_PENDING)
+            return;
         timeline->order.oldest = submission->next;
         if (!timeline->order.oldest) timeline->order.newest = NULL;
         let_go(submission);
@@ -166,9 +167,9 @@ void rota_sequence_record(rota_sequencer *of, rota_lane *from, uint32_t index, c
     submission->cell = cell;
     submission->chunk = chunk;
     submission->hosted = fates[i].hosted;
-    submission->name[0] = (char)('a' + i);
-    submission->name[1] = 0;
-    ra_store_relaxed(&submission->hosted_done, ROTA_HOSTED_PENDING);
+    submission->access.name[0] = (char)('a' + i);
+    submission->access.name[1] = 0;
+    ra_store_relaxed(&submission->shared.hosted_done, ROTA_HOSTED_PENDING);
     (void)ra_fetch_or_acq_rel(&cell->state,
                               (uint32_t)(ROTA_CELL_TAKEN | (fates[i].hosted ? ROTA_CELL_HOSTED : 0)));
     ra_store_release(&cell->submission, submission);
@@ -243,7 +244,7 @@ static void deliver_first(void) {
     }
     if (!fates[0].fails) results[0] = 1;
     (void)ra_fetch_or_seq_cst(&submission->cell->state, (uint32_t)ROTA_CELL_DONE);
-    ra_store_seq_cst(&submission->hosted_done, ROTA_HOSTED_COPIED);
+    ra_store_seq_cst(&submission->shared.hosted_done, ROTA_HOSTED_COPIED);
     if (ra_load_seq_cst(&runtime.sequencing.interest)) rota_sleeper_wake(&runtime.sequencing.sleeper);
     rota_wait_table_wake(&runtime.completing.hosted_waiters, 1);
 }

@@ -44,7 +44,7 @@ static rota_status publish(rota_plan *plan, rota_args *args, rota_ticket *out_ti
     rota_ticket ticket;
     ROTA_TRY(rota_lane_publish(plan->runtime, ROTA_RECORD_PLAN, plan,
                                args && rota_args_copies(args) ? args : NULL, payload,
-                               plan->run->payload_words, &ticket));
+                               plan->run->arguments.payload_words, &ticket));
     if (args) rota_args_submitted(args, ticket);
     if (out_ticket) *out_ticket = ticket;
     return ROTA_OK;

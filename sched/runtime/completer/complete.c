@@ -162,11 +162,11 @@ static uint64_t copy_staged(const rota_submission *submission, leg way, bool cop
         if (copies) {
             const uint8_t *from =
                 way == FROM_ASIDE
-                    ? submission->aside + bytes
+                    ? submission->turn.aside + bytes
                     : (const uint8_t *)instance->memories[transfer->part][transfer->memory]->host +
                           transfer->offset_bytes;
-            void *to = way == TO_ASIDE ? (void *)(submission->aside + bytes)
-                                       : (void *)(uintptr_t)submission->payload[plan->word_count + t];
+            void *to = way == TO_ASIDE ? (void *)(submission->turn.aside + bytes)
+                                       : (void *)(uintptr_t)submission->made.payload[plan->word_count + t];
             memcpy(to, from, size);
         }
         bytes += size;
@@ -176,18 +176,20 @@ static uint64_t copy_staged(const rota_submission *submission, leg way, bool cop
 
 /* The submission's bytes go to the caller's memory. */
 static void deliver(const rota_submission *submission) {
-    if (submission->plan) (void)copy_staged(submission, submission->aside ? FROM_ASIDE : FROM_STAGING, true);
+    if (submission->plan)
+        (void)copy_staged(submission, submission->turn.aside ? FROM_ASIDE : FROM_STAGING, true);
     if (submission->read) rota_host_read_deliver(submission->read, submission->read->data);
-    for (uint32_t i = 0; i < submission->bounce_count; i++) {
-        const rota_bounce *bounce = &submission->bounces[i];
-        memcpy((void *)(uintptr_t)bounce->destination, submission->bounce + bounce->offset, bounce->size);
+    for (uint32_t i = 0; i < submission->output.bounce_count; i++) {
+        const rota_bounce *bounce = &submission->output.bounces[i];
+        memcpy((void *)(uintptr_t)bounce->destination, submission->output.bounce + bounce->offset,
+               bounce->size);
     }
 }
 
 static bool is_good(const rota_submission *submission) {
     /* Acquire: with rota_submission_fail; what failed was noted before the value was reached. */
-    return !submission->is_lost && submission->final_point != ROTA_POINT_PASSED &&
-           !ra_load_acquire(&submission->cause);
+    return !submission->turn.is_lost && submission->final_point != ROTA_POINT_PASSED &&
+           !ra_load_acquire(&submission->shared.cause);
 }
 
 /* The instance's staging memory is not needed any more, and may be filled again. seq_cst: with the load in
@@ -201,11 +203,11 @@ static void give_staging_back(rota_runtime *runtime, const rota_submission *subm
 
 /* So that nobody who wants the instance waits for what this delivery waits for. Without memory they do. */
 static void set_aside(rota_runtime *runtime, rota_submission *submission) {
-    if (!submission->plan || submission->aside) return;
+    if (!submission->plan || submission->turn.aside) return;
     const bool good = is_good(submission);
     const uint64_t bytes = good ? copy_staged(submission, TO_ASIDE, false) : 0;
-    submission->aside = malloc(bytes + 1);
-    if (!submission->aside) return;
+    submission->turn.aside = malloc(bytes + 1);
+    if (!submission->turn.aside) return;
     if (good) (void)copy_staged(submission, TO_ASIDE, true);
     give_staging_back(runtime, submission);
 }
@@ -246,13 +248,13 @@ static void finish_delivery(rota_completer *c, rota_submission *submission) {
     const bool was_handed_over = submission->final_point != ROTA_POINT_PASSED;
     const uint64_t number = submission->number;
     if (is_good(submission)) deliver(submission);
-    if (!submission->aside) give_staging_back(runtime, submission);
-    free(submission->aside);
-    submission->aside = NULL;
+    if (!submission->turn.aside) give_staging_back(runtime, submission);
+    free(submission->turn.aside);
+    submission->turn.aside = NULL;
     end_turn(c, &submission->delivery);
     ra_store_relaxed(&runtime->completing.delivered, ra_load_relaxed(&runtime->completing.delivered) + 1);
-    if (submission->is_lost) { /* the caller's memory may be gone; the sequencer fails the ticket */
-        ra_store_release(&submission->hosted_done, ROTA_HOSTED_LOST);
+    if (submission->turn.is_lost) { /* the caller's memory may be gone; the sequencer fails the ticket */
+        ra_store_release(&submission->shared.hosted_done, ROTA_HOSTED_LOST);
         ra_store_seq_cst(&runtime->sequencing.lost_pending, 1);
         rota_sleeper_wake(&runtime->sequencing.sleeper);
         return;
@@ -262,7 +264,7 @@ static void finish_delivery(rota_completer *c, rota_submission *submission) {
     if (was_handed_over) {
         /* Releases the submission to the sequencer, which may recycle it after this. seq_cst, with its
          * interest: it finds this when it looks before it sleeps, or is woken. */
-        ra_store_seq_cst(&submission->hosted_done, ROTA_HOSTED_COPIED);
+        ra_store_seq_cst(&submission->shared.hosted_done, ROTA_HOSTED_COPIED);
         if (ra_load_seq_cst(&runtime->sequencing.interest)) rota_sleeper_wake(&runtime->sequencing.sleeper);
     } else {
         /* Likewise, to the take in rota_sequence_reap; ordered with the sequencer's sleep flag. */
@@ -294,15 +296,15 @@ static void try_delivery(rota_completer *c, rota_submission *submission) {
 
 /* Whether its end was reached; how, is judged the first time. */
 static bool is_reached(rota_runtime *runtime, rota_submission *submission) {
-    if (submission->is_reached || submission->final_point == ROTA_POINT_PASSED) return true;
+    if (submission->turn.is_reached || submission->final_point == ROTA_POINT_PASSED) return true;
     bool passed = rota_point_passed(runtime, submission->final_point);
     /* After it, both seq_cst: whoever saw the device lost and then the point not passed, and told the caller
      * that the ticket has ended, is seen here, though the point has passed since. Who asks later finds it
      * passed. */
     bool lost = rota_device_is_lost(runtime->devices[rota_point_device(submission->final_point)]);
-    submission->is_lost = lost;
-    submission->is_reached = passed || lost;
-    return submission->is_reached;
+    submission->turn.is_lost = lost;
+    submission->turn.is_reached = passed || lost;
+    return submission->turn.is_reached;
 }
 
 /* Of those before that are not over. They came earlier, as all jobs of submissions come in their order. */
@@ -310,7 +312,7 @@ static void wait_for_turn(rota_submission *submission) {
     rota_delivery *delivery = &submission->delivery;
     delivery->left = 0;
     delivery->is_due = false;
-    submission->is_lost = submission->is_reached = false;
+    submission->turn.is_lost = submission->turn.is_reached = false;
     for (uint32_t i = 0; i < delivery->wait_count; i++) {
         rota_delivery_wait *wait = &delivery->waits[i];
         /* Of a struct that serves a later submission by now: a delivery is over before that. */

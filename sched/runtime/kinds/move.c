@@ -33,7 +33,7 @@ rota_status rota_work_one_copy(rota_work *work, rota_exec_copy copy, rota_exec_w
 }
 
 static rota_transfer *transfer_of(const rota_work *work) {
-    return &work->submission->transfers[work->segment];
+    return &work->submission->made.transfers[work->segment];
 }
 
 /* ---- Prepared ---- */
@@ -41,7 +41,7 @@ static rota_transfer *transfer_of(const rota_work *work) {
 /* Whether what a move brings has left the device that had it: its first half, which is the work before it and
  * has ended, did not fail; or the host sees it where it is. That there is memory for it says nothing. */
 bool rota_move_in_has_source(const rota_work *move_in) {
-    const rota_transfer *transfer = &move_in->submission->transfers[move_in->segment];
+    const rota_transfer *transfer = &move_in->submission->made.transfers[move_in->segment];
     if (move_in->device->runtime->devices[transfer->from]->exec->caps.unified_host) return true;
     return !ra_load_acquire(&move_in[-1].failed); /* with rota_poison_work, before its end was published */
 }
@@ -59,7 +59,7 @@ rota_need rota_move_in_need(const rota_work *work) {
 }
 
 rota_status rota_move_out_prepare(rota_work *work, rota_exec_work *out) {
-    rota_transfer *transfer = &work->submission->transfers[work->segment];
+    rota_transfer *transfer = &work->submission->made.transfers[work->segment];
     rota_extent extent = {transfer->offset, transfer->size, transfer->from};
     ROTA_TRY(rota_need_take(work, rota_move_out_need(work)));
     return rota_staging_copies_in(
@@ -76,7 +76,7 @@ static void fill(const rota_staging *to, const uint8_t *from) {
 /* Out of the other device's staging memory, or, where the host sees it, its memory itself: at once where this
  * device can, else by way of its own staging memory. */
 rota_status rota_move_in_prepare(rota_work *work, rota_exec_work *out) {
-    rota_transfer *transfer = &work->submission->transfers[work->segment];
+    rota_transfer *transfer = &work->submission->made.transfers[work->segment];
     rota_device *device = work->device;
     rota_exec_memory *destination = ra_load_acquire(&transfer->residency->memory[device->index]);
     rota_exec_memory *source = ra_load_acquire(&transfer->residency->memory[transfer->from]);
@@ -165,9 +165,9 @@ bool rota_move_in_touch(rota_runtime *runtime, const rota_work *work, rota_touch
  * memory when it was dropped. */
 void rota_move_in_undone(rota_runtime *runtime, const rota_work *move_in) {
     const rota_submission *submission = move_in->submission;
-    const rota_transfer *move = &submission->transfers[move_in->segment];
+    const rota_transfer *move = &submission->made.transfers[move_in->segment];
     for (uint32_t i = 0; i < move->unwritten_count; i++) {
-        const rota_unwritten *unwritten = &submission->unwritten[move->first_unwritten + i];
+        const rota_unwritten *unwritten = &submission->made.unwritten[move->first_unwritten + i];
         const rota_cause *cause = rota_cause_of_loss(runtime, unwritten->writer);
         if (!cause) continue;
         const rota_place where =

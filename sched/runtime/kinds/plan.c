@@ -53,12 +53,12 @@ static uint64_t choose_instance(rota_runtime *runtime, rota_submission *submissi
     rota_plan_run *run = submission->plan->run;
     /* The first is always there. */
     if (!run->rotates) {
-        do submission->instance = run->next_instance++ % run->arena_count;
+        do submission->instance = run->order.next_instance++ % run->arenas.count;
         while (!rota_run_instance_is_near(run, submission->instance));
         return ROTA_POINT_NONE;
     }
-    for (uint32_t i = 0; i < run->instance_count; i++) {
-        uint32_t candidate = (run->next_instance + i) % run->instance_count;
+    for (uint32_t i = 0; i < run->order.instance_count; i++) {
+        uint32_t candidate = (run->order.next_instance + i) % run->order.instance_count;
         const rota_run_instance *instance = &run->instances[candidate];
         /* Acquire: with the completer's release, after which it reads the staging memory no more. */
         if (!rota_point_passed(runtime, instance->last_point) ||
@@ -66,21 +66,22 @@ static uint64_t choose_instance(rota_runtime *runtime, rota_submission *submissi
             !rota_run_instance_is_near(run, candidate))
             continue;
         submission->instance = candidate;
-        run->next_instance = candidate + 1;
+        run->order.next_instance = candidate + 1;
         return ROTA_POINT_NONE;
     }
-    if (run->instance_count < run->instance_capacity && rota_run_instance_is_near(run, run->instance_count)) {
-        submission->instance = run->instance_count++;
-        run->next_instance = 0; /* next time the oldest is looked at first */
+    if (run->order.instance_count < run->instance_capacity &&
+        rota_run_instance_is_near(run, run->order.instance_count)) {
+        submission->instance = run->order.instance_count++;
+        run->order.next_instance = 0; /* next time the oldest is looked at first */
         return ROTA_POINT_NONE;
     }
-    do submission->instance = run->next_instance++ % run->instance_count;
+    do submission->instance = run->order.next_instance++ % run->order.instance_count;
     while (!ra_load_acquire(&run->instances[submission->instance].created)); /* with rota_run_instance_make */
     return run->instances[submission->instance].last_point;
 }
 
 static void add_hold(rota_submission *submission, rota_work *work, uint64_t point) {
-    submission->holds[submission->hold_count++] = point;
+    submission->made.holds[submission->made.hold_count++] = point;
     work->hold_count++;
 }
 
@@ -206,7 +207,7 @@ static void look_ahead(const rota_submission *submission, bool known, uint32_t a
     for (uint32_t s = 0; s < plan->segment_count; s++)
         if (plan->parts[plan->segments[s].part].device == ahead->device)
             ahead->queues |= 1u << plan->segments[s].queue;
-    if (run->has_arena) rota_ahead_add(ahead, run->arena_points[arena]);
+    if (run->has_arena) rota_ahead_add(ahead, run->order.arena_points[arena]);
     for (uint32_t s = 0; s < plan->segment_count && !known; s++) {
         const rota_plan_segment *segment = &plan->segments[s];
         if (plan->parts[segment->part].device != ahead->device) continue;
@@ -233,7 +234,7 @@ static bool waits_for_other_parts(const rota_plan *plan, const rota_device *devi
 /* Whether the plan is to leave its queues to works that wait on the device for another one. A replay that is
  * known comes after the one before, and after nothing else that is not through. */
 static bool steps_aside(const rota_plan *plan, bool known, rota_ahead *ahead) {
-    const uint64_t last = plan->run->last_point;
+    const uint64_t last = plan->run->order.last_point;
     if (plan->part_count > 1 || ahead->crosses || !ra_load_relaxed(&ahead->device->linked)) return false;
     if (known && ahead->wanted[rota_point_queue(last)] < rota_point_value(last))
         ahead->wanted[rota_point_queue(last)] = rota_point_value(last);
@@ -301,17 +302,17 @@ static void sequence_segment(replay *r, uint32_t s) {
     work->step = s + 1;
     work->parks = parks;
     const uint64_t point = rota_work_point(work);
-    submission->segment_points[s] = point;
+    submission->made.segment_points[s] = point;
     if (r->known)
         rota_replay_want(r->sequencer, wanted, run, r->base, s);
     else
         want_external(r->sequencer, wanted, submission, s, device, point, r->base, &r->notes);
     for (uint32_t w = 0; w < segment->wait_count; w++)
         rota_wanted_add(wanted, runtime->queue_count,
-                        submission->segment_points[plan->segment_waits[segment->first_wait + w]]);
+                        submission->made.segment_points[plan->segment_waits[segment->first_wait + w]]);
     if (run->direct_count) rota_deliver_segment(r->sequencer, wanted, submission, s, point, &r->direct);
     if (run->has_arena && is_first)
-        rota_wanted_add(wanted, runtime->queue_count, run->arena_points[r->arena]);
+        rota_wanted_add(wanted, runtime->queue_count, run->order.arena_points[r->arena]);
     rota_hazard_settle(r->sequencer, wanted, work);
     rota_siding_note(work, parks ? &r->aheads[segment->part] : NULL);
     if (!r->is_made) rota_chain_note_making(work, run->parts[0].device);
@@ -334,9 +335,9 @@ static uint64_t make_works(rota_sequencer *sequencer, rota_wanted *wanted, rota_
      * those of that replay are, behind which nothing would end any sooner. */
     r.is_made = rota_run_instance_ask(run, submission->instance);
     const bool is_late = !r.is_made || !rota_siding_is_at_hand(sequencer, r.instance_hold);
-    submission->outputs_before = run->instances[submission->instance].outputs_issued;
+    submission->output.before = run->instances[submission->instance].outputs_issued;
     if (submission->hosted) run->instances[submission->instance].outputs_issued++;
-    r.arena = submission->instance % run->arena_count;
+    r.arena = submission->instance % run->arenas.count;
     for (uint32_t p = 0; p < plan->part_count; p++) r.started[plan->parts[p].device->index] = 0;
     r.direct = 0;
     const bool like_before = rota_replay_is_known(run);
@@ -355,12 +356,12 @@ static uint64_t make_works(rota_sequencer *sequencer, rota_wanted *wanted, rota_
     for (uint32_t s = 0; s < plan->segment_count; s++) sequence_segment(&r, s);
     if (!r.known) place_written(submission);
     rota_replay_end(sequencer, run, r.base, timelines, r.known, r.notes,
-                    submission->transfer_count != 0 || r.parking);
+                    submission->made.transfer_count != 0 || r.parking);
     if (r.parking) begin_parking(sequencer, submission);
-    const uint64_t final = submission->segment_points[plan->final_segment];
-    if (run->has_arena) run->arena_points[r.arena] = final;
+    const uint64_t final = submission->made.segment_points[plan->final_segment];
+    if (run->has_arena) run->order.arena_points[r.arena] = final;
     run->instances[submission->instance].last_point = final;
-    run->last_point = final;
+    run->order.last_point = final;
     return final;
 }
 
@@ -368,15 +369,15 @@ static uint64_t make_works(rota_sequencer *sequencer, rota_wanted *wanted, rota_
 static bool take_arguments(rota_sequencing *s) {
     rota_submission *submission = s->submission;
     const rota_plan *plan = submission->plan;
-    const uint32_t words = plan->run->payload_words;
+    const uint32_t words = plan->run->arguments.payload_words;
     if (s->has_record &&
         rota_submission_reserve(s->runtime, submission, plan->segment_count, plan->segment_count, 0, words)) {
-        if (words) memcpy(submission->payload, s->words, words * sizeof *submission->payload);
+        if (words) memcpy(submission->made.payload, s->words, words * sizeof *submission->made.payload);
         return true;
     }
     /* Without room for the arguments they are read where the caller left them. */
-    s->own_payload = submission->payload;
-    submission->payload = s->words;
+    s->own_payload = submission->made.payload;
+    submission->made.payload = s->words;
     return false;
 }
 
@@ -386,14 +387,14 @@ bool rota_kind_plan_sequence(rota_sequencing *s) {
     rota_plan *plan = submission->plan = s->object;
     rota_plan_run *run = plan->run;
     uint32_t moves = 0;
-    if (s->has_record) run->unreaped++;
+    if (s->has_record) run->order.unreaped++;
     bool ok = take_arguments(s);
     submission->hosted = run->has_staging && plan->transfer_count > plan->input_count;
     ok = ok && check(s, &moves) &&
          (moves == 0 || rota_submission_reserve(runtime, submission, plan->segment_count + 2u * moves,
-                                                plan->segment_count, moves, run->payload_words)) &&
+                                                plan->segment_count, moves, run->arguments.payload_words)) &&
          rota_deliver_outputs(s->sequencer, s->wanted, submission);
-    ra_store_relaxed(&submission->inputs_left, run->stages_inputs ? plan->input_count : 0);
+    ra_store_relaxed(&submission->shared.inputs_left, run->stages_inputs ? plan->input_count : 0);
     if (!ok) return false;
     const uint32_t state =
         (submission->hosted ? ROTA_CELL_HOSTED : 0u) |
@@ -428,10 +429,10 @@ void rota_kind_plan_note_end(rota_sequencer *sequencer, const rota_submission *s
     uint64_t completed_ns =
         rota_stamps_take(rota_runtime_timeline(runtime, final)->stamps, rota_point_value(final));
     (void)pthread_mutex_lock(&runtime->objects.times_mutex);
-    run->times = (rota_plan_replay_times){submission->submitted_ns, submission->sequenced_ns,
-                                          ra_load_relaxed(&submission->handed_over_ns), completed_ns,
-                                          submission->number};
-    run->times_instance = submission->instance;
+    run->times.replay = (rota_plan_replay_times){submission->submitted_ns, submission->sequenced_ns,
+                                                 ra_load_relaxed(&submission->shared.handed_over_ns),
+                                                 completed_ns, submission->number};
+    run->times.instance = submission->instance;
     (void)pthread_mutex_unlock(&runtime->objects.times_mutex);
 }
 
@@ -446,13 +447,13 @@ void rota_kind_plan_end(rota_sequencer *sequencer, rota_submission *submission) 
 }
 
 void rota_kind_plan_forget(const rota_submission *submission) {
-    submission->plan->run->unreaped--;
+    submission->plan->run->order.unreaped--;
 }
 
 /* ---- Prepared, by a submit thread ---- */
 
 static void inputs_taken(rota_runtime *runtime, rota_submission *submission, uint32_t count) {
-    if (count == 0 || ra_fetch_sub_acq_rel(&submission->inputs_left, count) != count) return;
+    if (count == 0 || ra_fetch_sub_acq_rel(&submission->shared.inputs_left, count) != count) return;
     (void)ra_fetch_or_seq_cst(&submission->cell->state,
                               (uint32_t)ROTA_CELL_TAKEN); /* seq_cst: as base/sleep.h argues */
     rota_wait_table_wake(&runtime->completing.hosted_waiters, 1);
@@ -463,7 +464,7 @@ static bool outputs_are_copied(void *user) {
     const rota_plan_run *run = submission->plan->run;
     return ra_load_seq_cst(
                &run->instances[submission->instance].outputs_copied) >= /* with give_staging_back */
-           submission->outputs_before;
+           submission->output.before;
 }
 
 /* An instance's staging memory is written again only when the completer has taken the outputs out of it (P1).
@@ -503,7 +504,7 @@ rota_status rota_segment_prepare(rota_work *work, rota_exec_work *out) {
             if (transfer->memory == ROTA_NONE) continue;
             uint8_t *host = instance->memories[transfer->part][transfer->memory]->host;
             memcpy(host + transfer->offset_bytes,
-                   (const void *)(uintptr_t)submission->payload[plan->word_count + t],
+                   (const void *)(uintptr_t)submission->made.payload[plan->word_count + t],
                    plan->buffers[transfer->buffer].buffer->size_bytes);
         }
         if (run->stages_inputs) inputs_taken(work->device->runtime, submission, taken);
@@ -511,7 +512,7 @@ rota_status rota_segment_prepare(rota_work *work, rota_exec_work *out) {
     }
     out->instance = instance->parts[segment->part];
     out->segment = segment->index;
-    out->block = plan->word_count ? submission->payload : NULL;
+    out->block = plan->word_count ? submission->made.payload : NULL;
     return ROTA_OK;
 }
 
@@ -555,8 +556,8 @@ void rota_kind_plan_describe(rota_runtime *runtime, const rota_submission *submi
     const rota_plan *plan = submission->plan;
     const rota_work *smallest = NULL;
     uint32_t smallest_size = UINT32_MAX;
-    for (uint32_t i = 0; i < submission->work_count; i++) {
-        const rota_work *work = &submission->works[i];
+    for (uint32_t i = 0; i < submission->made.work_count; i++) {
+        const rota_work *work = &submission->made.works[i];
         if (work->step == 0 || rota_point_passed(runtime, rota_work_point(work))) continue;
         const rota_plan_segment *segment = &plan->segments[work->segment];
         const uint32_t size = plan->parts[segment->part].desc.segments[segment->index].command_count;

@@ -50,7 +50,8 @@ static bool operand_place(const rota_submission *submission, uint32_t part_index
     if (operand->is_slot) {
         const rota_plan_word *word = &plan->words[operand->memory];
         if (word->kind != ROTA_WORD_BUFFER) return false;
-        const uint64_t *bound = rota_submission_bound(submission, plan->run->slot_of_buffer[word->index]);
+        const uint64_t *bound =
+            rota_submission_bound(submission, plan->run->arguments.slot_of_buffer[word->index]);
         const rota_buffer *root = (const rota_buffer *)(uintptr_t)bound[0];
         *out = rota_place_of_copy(root->residency, part->device, bound[1] + operand->offset_bytes,
                                   operand->size_bytes);
@@ -173,10 +174,10 @@ void rota_segment_undone(rota_runtime *runtime, const rota_work *segment) {
     uint64_t lost = 0;
     for (uint32_t p = 0; p < plan->part_count; p++)
         if (rota_device_is_lost(plan->parts[p].device)) lost |= (uint64_t)1 << plan->parts[p].device->index;
-    if (lost != submission->undone) submission->undone_to = 0;
-    submission->undone = lost;
-    for (const rota_work *work = submission->works + submission->undone_to; work < segment; work++) {
-        submission->undone_to++;
+    if (lost != submission->undone.devices) submission->undone.to = 0;
+    submission->undone.devices = lost;
+    for (const rota_work *work = submission->made.works + submission->undone.to; work < segment; work++) {
+        submission->undone.to++;
         if (work->step == 0 || !(lost >> work->device->index & 1u)) continue;
         rota_reason reason = {rota_cause_of_loss(runtime, rota_work_point(work)), 0};
         if (reason.cause) (void)rota_segment_touch(runtime, work, NULL, rota_touch_mark_early, &reason);

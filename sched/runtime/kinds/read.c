@@ -151,7 +151,8 @@ static uint64_t make_works(rota_sequencer *sequencer, rota_wanted *wanted, rota_
             rota_hazard_read(sequencer, wanted, residency, read->extents[e].offset,
                              read->extents[e].offset + read->extents[e].size, final);
         rota_work_settle(sequencer, wanted, work, &ahead);
-        if (!submission->kept_in && rota_siding_keeps(work)) rota_keeping_begin(submission, residency, 0);
+        if (!submission->access.kept_in && rota_siding_keeps(work))
+            rota_keeping_begin(submission, residency, 0);
     }
     return final;
 }
@@ -162,7 +163,7 @@ bool rota_kind_read_sequence(rota_sequencing *s) {
     rota_host_read *read = submission->read = s->object;
     rota_residency *residency = read->residency;
     uint32_t unused = 0;
-    submission->kept_in = NULL;
+    submission->access.kept_in = NULL;
     rota_submission_note_name(submission, residency->buffer->name);
     if (!s->has_record) return false;
     rota_copies_drop_failed(s->sequencer, residency, read->offset, read->offset + read->size);

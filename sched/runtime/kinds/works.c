@@ -26,19 +26,19 @@
 
 /* The host's access to the buffer waits for more than copies: it is counted there until it is over. */
 void rota_keeping_begin(rota_submission *submission, rota_residency *residency, uint64_t bytes) {
-    submission->kept_in = residency;
-    submission->kept_bytes = bytes;
+    submission->access.kept_in = residency;
+    submission->access.kept_bytes = bytes;
     ra_store_relaxed(&residency->kept_bytes, ra_load_relaxed(&residency->kept_bytes) + bytes);
     ra_store_relaxed(&residency->kept, ra_load_relaxed(&residency->kept) + 1);
 }
 
 static void keeping_end(rota_submission *submission) {
-    rota_residency *residency = submission->kept_in;
+    rota_residency *residency = submission->access.kept_in;
     if (!residency) return;
     ra_store_relaxed(&residency->kept_bytes,
-                     ra_load_relaxed(&residency->kept_bytes) - submission->kept_bytes);
+                     ra_load_relaxed(&residency->kept_bytes) - submission->access.kept_bytes);
     ra_store_relaxed(&residency->kept, ra_load_relaxed(&residency->kept) - 1);
-    submission->kept_in = NULL;
+    submission->access.kept_in = NULL;
 }
 
 /* Makes *array hold at least `count` elements; contents are not kept. */
@@ -58,25 +58,27 @@ static bool room(void *array, uint32_t *capacity, uint64_t count, size_t element
 bool rota_submission_reserve(rota_runtime *runtime, rota_submission *submission, uint64_t works,
                              uint64_t segments, uint64_t transfers, uint64_t payload) {
     uint64_t timelines = (uint64_t)ra_load_acquire(&runtime->device_count) * runtime->queue_count;
-    return room(&submission->works, &submission->work_capacity, works, sizeof *submission->works) &&
-           room(&submission->waits, &submission->wait_capacity, works * timelines,
-                sizeof *submission->waits) &&
-           room(&submission->holds, &submission->hold_capacity, works * (timelines + 1),
-                sizeof *submission->holds) &&
-           room(&submission->segment_points, &submission->segment_capacity, segments,
-                sizeof *submission->segment_points) &&
-           room(&submission->transfers, &submission->transfer_capacity, transfers,
-                sizeof *submission->transfers) &&
-           room(&submission->unwritten, &submission->unwritten_capacity, transfers,
-                sizeof *submission->unwritten) &&
-           room(&submission->payload, &submission->payload_capacity, payload, sizeof *submission->payload);
+    return room(&submission->made.works, &submission->made.work_capacity, works,
+                sizeof *submission->made.works) &&
+           room(&submission->made.waits, &submission->made.wait_capacity, works * timelines,
+                sizeof *submission->made.waits) &&
+           room(&submission->made.holds, &submission->made.hold_capacity, works * (timelines + 1),
+                sizeof *submission->made.holds) &&
+           room(&submission->made.segment_points, &submission->made.segment_capacity, segments,
+                sizeof *submission->made.segment_points) &&
+           room(&submission->made.transfers, &submission->made.transfer_capacity, transfers,
+                sizeof *submission->made.transfers) &&
+           room(&submission->made.unwritten, &submission->made.unwritten_capacity, transfers,
+                sizeof *submission->made.unwritten) &&
+           room(&submission->made.payload, &submission->made.payload_capacity, payload,
+                sizeof *submission->made.payload);
 }
 
 void rota_submission_note_name(rota_submission *submission, const char *name) {
     size_t length = strlen(name);
-    if (length >= sizeof submission->name) length = sizeof submission->name - 1;
-    memcpy(submission->name, name, length);
-    submission->name[length] = 0;
+    if (length >= sizeof submission->access.name) length = sizeof submission->access.name - 1;
+    memcpy(submission->access.name, name, length);
+    submission->access.name[length] = 0;
 }
 
 /* Whether the device has memory of the residency with what `valid` says. */
@@ -169,7 +171,7 @@ bool rota_incoming_check(rota_sequencing *s, rota_residency *residency, uint64_t
 }
 
 const char *rota_kind_host_name(const rota_submission *submission) {
-    return submission->name;
+    return submission->access.name;
 }
 
 void rota_kind_host_uncount(rota_sequencer *sequencer, rota_submission *submission) {
@@ -183,7 +185,7 @@ void rota_kind_host_uncount(rota_sequencer *sequencer, rota_submission *submissi
 rota_work *rota_work_add(rota_submission *submission, rota_device *device, uint32_t queue,
                          rota_work_kind kind, uint32_t index) {
     rota_timeline *timeline = &device->timelines[queue];
-    rota_work *work = &submission->works[submission->work_count++];
+    rota_work *work = &submission->made.works[submission->made.work_count++];
     memset(work, 0, sizeof *work);
     work->submission = submission;
     work->device = device;
@@ -239,8 +241,8 @@ static void move_range(rota_sequencer *sequencer, rota_wanted *wanted, rota_subm
                        rota_device *to) {
     rota_runtime *runtime = sequencer->runtime;
     rota_device *from = rota_residency_holder(runtime, residency, valid);
-    uint32_t index = submission->transfer_count++;
-    rota_transfer *transfer = &submission->transfers[index];
+    uint32_t index = submission->made.transfer_count++;
+    rota_transfer *transfer = &submission->made.transfers[index];
     const uint32_t first = index ? transfer[-1].first_unwritten + transfer[-1].unwritten_count : 0;
     *transfer = (rota_transfer){.residency = residency,
                                 .offset = begin,
@@ -267,7 +269,7 @@ static void move_range(rota_sequencer *sequencer, rota_wanted *wanted, rota_subm
     in->by_host = true;
     rota_wanted_add(wanted, runtime->queue_count, out_point);
     transfer->unwritten_count = rota_hazard_move(sequencer, wanted, residency, begin, end,
-                                                 rota_work_point(in), to, submission->unwritten + first);
+                                                 rota_work_point(in), to, submission->made.unwritten + first);
     rota_work_settle(sequencer, wanted, in, &ahead);
     (void)ra_fetch_add_relaxed(&runtime->stats.migrations, 1);
     (void)ra_fetch_add_relaxed(&runtime->stats.migrated_bytes, end - begin);

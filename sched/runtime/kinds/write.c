@@ -42,7 +42,7 @@ static void give_back(const rota_host_write *write) {
 }
 
 void rota_kind_write_give_back(const rota_submission *submission) {
-    give_back(&submission->write);
+    give_back(&submission->access.write);
 }
 
 void rota_kind_write_drop(void *object) {
@@ -55,14 +55,14 @@ void rota_kind_write_drop(void *object) {
 
 void rota_kind_write_for_written(rota_runtime *runtime, const rota_submission *submission, rota_written_fn fn,
                                  void *user) {
-    const rota_host_write *write = &submission->write;
+    const rota_host_write *write = &submission->access.write;
     fn(runtime, submission, write->buffer, write->offset, write->offset + write->size, user);
 }
 
 /* Its work; returns the point of its end. */
 static uint64_t make_work(rota_sequencer *sequencer, rota_wanted *wanted, rota_submission *submission) {
     rota_runtime *runtime = sequencer->runtime;
-    rota_host_write *write = &submission->write;
+    rota_host_write *write = &submission->access.write;
     rota_device *device = write->device;
     rota_hazard_fold(write->residency, write->offset, write->offset + write->size);
     rota_ahead ahead = {.device = device, .queues = 1u << device->io_queue};
@@ -92,12 +92,12 @@ static uint64_t make_work(rota_sequencer *sequencer, rota_wanted *wanted, rota_s
 bool rota_kind_write_sequence(rota_sequencing *s) {
     rota_submission *submission = s->submission;
     rota_host_write *request = s->object;
-    submission->write = *request;
-    submission->kept_in = NULL;
+    submission->access.write = *request;
+    submission->access.kept_in = NULL;
     free(request);
-    rota_submission_note_name(submission, submission->write.residency->buffer->name);
+    rota_submission_note_name(submission, submission->access.write.residency->buffer->name);
     if (!s->has_record || !rota_submission_reserve(s->runtime, submission, 1, 1, 0, 0)) return false;
-    const rota_device *device = submission->write.device;
+    const rota_device *device = submission->access.write.device;
     if (rota_device_is_lost(device)) {
         s->status = ROTA_DEVICE_LOST;
         s->reason.cause = ra_load_acquire(&device->lost_cause);
@@ -110,7 +110,7 @@ bool rota_kind_write_sequence(rota_sequencing *s) {
 /* ---- Its work ---- */
 
 rota_status rota_write_prepare(rota_work *work, rota_exec_work *out) {
-    const rota_host_write *write = &work->submission->write;
+    const rota_host_write *write = &work->submission->access.write;
     rota_exec_memory *destination = ra_load_acquire(&write->residency->memory[work->device->index]);
     if (write->staging) return rota_staging_copies_out(write->staging, destination, write->offset, out);
     uint64_t begin = write->slot * work->device->runtime->options.staging_slot_bytes;
@@ -121,7 +121,7 @@ rota_status rota_write_prepare(rota_work *work, rota_exec_work *out) {
 bool rota_write_touch_node(rota_runtime *runtime, const rota_work *work, const void *owner, uint32_t node,
                            rota_touch_fn fn, void *user) {
     (void)owner, (void)node;
-    const rota_host_write *write = &work->submission->write;
+    const rota_host_write *write = &work->submission->access.write;
     const rota_place where = rota_place_of_copy(write->residency, work->device, write->offset, write->size);
     return fn(runtime, work, &where, ROTA_WRITE, user);
 }

@@ -44,7 +44,7 @@ void rota_chain_want(rota_sequencer *sequencer, rota_wanted *wanted, uint64_t po
 }
 
 static bool waits_for_others(const rota_work *work) {
-    const rota_exec_wait *waits = &work->submission->waits[work->first_wait];
+    const rota_exec_wait *waits = &work->submission->made.waits[work->first_wait];
     for (uint32_t i = 0; i < work->wait_count; i++)
         if (waits[i].queue != work->queue) return true;
     return work->hold_count != 0;
@@ -58,12 +58,12 @@ void rota_chain_note(rota_sequencer *sequencer, rota_wanted *wanted, const rota_
     rota_chain *chain = work->device->timelines[work->queue].chain;
     want_entry(runtime, wanted, chain, UINT64_MAX);
     for (uint32_t i = 0; i < work->wait_count; i++) {
-        const rota_exec_wait *wait = &submission->waits[work->first_wait + i];
+        const rota_exec_wait *wait = &submission->made.waits[work->first_wait + i];
         if (wait->queue != work->queue)
             want_chain(runtime, wanted, rota_point(work->device->index, wait->queue, wait->value));
     }
     for (uint32_t i = 0; i < work->hold_count; i++)
-        want_chain(runtime, wanted, rota_hold_point(submission->holds[work->first_hold + i]));
+        want_chain(runtime, wanted, rota_hold_point(submission->made.holds[work->first_hold + i]));
 
     const uint64_t begun = ra_load_relaxed(&chain->begun);
     rota_chain_entry *newest = rota_chain_entry_of(chain, begun);

@@ -106,10 +106,10 @@ static bool write_out(rota_runtime *runtime, rota_wanted *wanted, rota_work *wor
         wanted->value[t] = 0;
         if (value == 0) continue;
         if (t - first < queues) {
-            submission->waits[submission->wait_count++] = (rota_exec_wait){t - first, value};
+            submission->made.waits[submission->made.wait_count++] = (rota_exec_wait){t - first, value};
         } else {
             uint64_t point = rota_point(t / queues, t % queues, value);
-            submission->holds[submission->hold_count++] = rota_across_hold(work, point, &on_device);
+            submission->made.holds[submission->made.hold_count++] = rota_across_hold(work, point, &on_device);
             if (brings_shared(runtime, device, t)) work->acquires = true;
         }
         if (own->order.clock[t] < value) own->order.clock[t] = value;
@@ -128,8 +128,8 @@ void rota_hazard_settle(rota_sequencer *sequencer, rota_wanted *wanted, rota_wor
     rota_runtime *runtime = sequencer->runtime;
     rota_assert_sequencer(sequencer);
     rota_submission *submission = work->submission;
-    work->first_wait = submission->wait_count;
-    work->first_hold = submission->hold_count;
+    work->first_wait = submission->made.wait_count;
+    work->first_hold = submission->made.hold_count;
     uint32_t dropped = drop_proved(runtime, wanted, work);
     dropped += drop_implied(runtime, wanted, work->device->index);
     const uint32_t timelines = ra_load_acquire(&runtime->device_count) * runtime->queue_count;
@@ -140,7 +140,7 @@ void rota_hazard_settle(rota_sequencer *sequencer, rota_wanted *wanted, rota_wor
         entry->from_value = work->value;
         memcpy(entry->clock, own->order.clock, timelines * sizeof *entry->clock);
     }
-    work->wait_count = submission->wait_count - work->first_wait;
-    work->hold_count = submission->hold_count - work->first_hold;
+    work->wait_count = submission->made.wait_count - work->first_wait;
+    work->hold_count = submission->made.hold_count - work->first_hold;
     if (dropped) (void)ra_fetch_add_relaxed(&runtime->stats.waits_dropped, dropped);
 }

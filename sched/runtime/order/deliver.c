@@ -216,7 +216,7 @@ void rota_deliver_begin(rota_submission *submission) {
     delivery->submission = submission;
     delivery->number = submission->number;
     delivery->wait_count = delivery->point_count = delivery->after_count = 0;
-    submission->bounce_count = 0;
+    submission->output.bounce_count = 0;
 }
 
 static bool reserve(rota_sequencer *sequencer, rota_submission *submission, uint64_t outputs,
@@ -249,7 +249,7 @@ static void note_after(rota_sequencer *sequencer, rota_wanted *wanted, rota_deli
 static uint64_t address_of(const rota_submission *submission, uint32_t t) {
     const rota_plan *plan = submission->plan;
     const uint32_t word = plan->transfers[t].word;
-    return submission->payload[word != ROTA_NONE ? word : plan->word_count + t];
+    return submission->made.payload[word != ROTA_NONE ? word : plan->word_count + t];
 }
 
 static uint64_t bytes_of(const rota_plan *plan, uint32_t t) {
@@ -270,7 +270,8 @@ bool rota_deliver_outputs(rota_sequencer *sequencer, rota_wanted *wanted, rota_s
     rota_delivery *delivery = &submission->delivery;
     const uint32_t outputs = plan->transfer_count - plan->input_count;
     if (outputs == 0) return true;
-    if (!room(&submission->bounces, &submission->bounce_capacity, outputs, sizeof *submission->bounces))
+    if (!room(&submission->output.bounces, &submission->output.bounce_capacity, outputs,
+              sizeof *submission->output.bounces))
         return false;
     uint64_t overlapping = 0, bounce_bytes = 0;
     uint32_t bounces = 0;
@@ -282,26 +283,26 @@ bool rota_deliver_outputs(rota_sequencer *sequencer, rota_wanted *wanted, rota_s
         overlapping += b.ranges;
         if (transfer->word == ROTA_NONE || is_direct(transfer, plan->parts[transfer->part].device, &b))
             continue;
-        submission->bounces[bounces++] = (rota_bounce){t, address, bytes, bounce_bytes};
+        submission->output.bounces[bounces++] = (rota_bounce){t, address, bytes, bounce_bytes};
         bounce_bytes += (bytes + 63) / 64 * 64;
     }
     if (!reserve(sequencer, submission, outputs, overlapping)) return false;
     if (bounces) {
-        submission->bounce = malloc(bounce_bytes);
-        if (!submission->bounce) return false;
-        submission->bounce_count = bounces;
-        submission->bounce_bytes = bounce_bytes;
+        submission->output.bounce = malloc(bounce_bytes);
+        if (!submission->output.bounce) return false;
+        submission->output.bounce_count = bounces;
+        submission->output.bounce_bytes = bounce_bytes;
         submission->hosted = true;
     }
     uint32_t bounced = 0;
     for (uint32_t t = plan->input_count; t < plan->transfer_count; t++) {
         const uint64_t address = address_of(submission, t), bytes = bytes_of(plan, t);
         const uint32_t word = plan->transfers[t].word;
-        const bool is_bounced = bounced < bounces && submission->bounces[bounced].transfer == t;
+        const bool is_bounced = bounced < bounces && submission->output.bounces[bounced].transfer == t;
         if (word != ROTA_NONE && !is_bounced) continue; /* in rota_deliver_segment */
         if (is_bounced)
-            submission->payload[word] =
-                (uint64_t)(uintptr_t)submission->bounce + submission->bounces[bounced++].offset;
+            submission->made.payload[word] =
+                (uint64_t)(uintptr_t)submission->output.bounce + submission->output.bounces[bounced++].offset;
         take_over(sequencer, delivery, address, address + bytes, ROTA_POINT_NONE, 0);
     }
     note_after(sequencer, wanted, delivery);
@@ -331,8 +332,8 @@ void rota_deliver_segment(rota_sequencer *sequencer, rota_wanted *wanted, rota_s
     for (; *next < run->direct_count && plan->transfers[run->direct[*next]].segment == segment; ++*next) {
         const uint32_t t = run->direct[*next], noted = delivery->point_count;
         const uint64_t address = address_of(submission, t);
-        const uint64_t in_bounce = address - (uint64_t)(uintptr_t)submission->bounce;
-        if (submission->bounce_count && in_bounce < submission->bounce_bytes) continue;
+        const uint64_t in_bounce = address - (uint64_t)(uintptr_t)submission->output.bounce;
+        if (submission->output.bounce_count && in_bounce < submission->output.bounce_bytes) continue;
         take_over(sequencer, delivery, address, address + bytes_of(plan, t), point, noted);
         while (delivery->point_count > noted)
             rota_wanted_add(wanted, runtime->queue_count, delivery->points[--delivery->point_count]);

@@ -97,27 +97,27 @@ void rota_replay_disown(rota_residency *residency) {
 }
 
 void rota_replay_release(rota_plan_run *run) {
-    if (!run->replay) return;
+    if (!run->order.replay) return;
     const rota_plan *plan = run->plan;
     for (uint32_t e = 0; e < plan->external_count; e++) {
         rota_residency *residency = plan->buffers[plan->externals[e].buffer].buffer->residency;
-        if (residency && residency->owner == run->replay) rota_replay_disown(residency);
+        if (residency && residency->owner == run->order.replay) rota_replay_disown(residency);
     }
-    destroy(run->replay);
-    run->replay = NULL;
+    destroy(run->order.replay);
+    run->order.replay = NULL;
 }
 
 static bool is_worth_it(const rota_plan_run *run) {
-    return run->plan->external_count >= OWN_AT && run->slot_buffer_count == 0;
+    return run->plan->external_count >= OWN_AT && run->arguments.slot_buffer_count == 0;
 }
 
 bool rota_replay_is_known(const rota_plan_run *run) {
-    return run->replay && run->replay->state == REPLAY_KNOWN;
+    return run->order.replay && run->order.replay->state == REPLAY_KNOWN;
 }
 
 void rota_replay_forget(rota_plan_run *run) {
     /* Residencies keep their owner until they are looked at, which brings them up to date. */
-    if (run->replay) run->replay->state = REPLAY_NONE;
+    if (run->order.replay) run->order.replay->state = REPLAY_NONE;
 }
 
 uint32_t rota_replay_begin(rota_sequencer *sequencer, rota_plan_run *run, uint64_t *out_base) {
@@ -131,7 +131,7 @@ uint32_t rota_replay_begin(rota_sequencer *sequencer, rota_plan_run *run, uint64
             out_base[d * runtime->queue_count + q] =
                 q < device->queues_used ? ra_load_relaxed(&device->timelines[q].issued) : 0;
     }
-    if (run->replay && run->replay->state != REPLAY_KNOWN) run->replay->wait_count = 0;
+    if (run->order.replay && run->order.replay->state != REPLAY_KNOWN) run->order.replay->wait_count = 0;
     return devices * runtime->queue_count;
 }
 
@@ -139,7 +139,7 @@ void rota_replay_want(rota_sequencer *sequencer, rota_wanted *wanted, const rota
                       const uint64_t *base, uint32_t segment) {
     rota_runtime *runtime = sequencer->runtime;
     rota_assert_sequencer(sequencer);
-    const rota_replay *replay = run->replay;
+    const rota_replay *replay = run->order.replay;
     for (uint32_t i = replay->first_wait[segment]; i < replay->first_wait[segment + 1]; i++) {
         const noted_wait *wait = &replay->waits[i];
         const uint32_t t = wait->timeline;
@@ -150,14 +150,14 @@ void rota_replay_want(rota_sequencer *sequencer, rota_wanted *wanted, const rota
 }
 
 bool rota_replay_notes(const rota_plan_run *run) {
-    return run->replay && run->replay->state == REPLAY_OWNED;
+    return run->order.replay && run->order.replay->state == REPLAY_OWNED;
 }
 
 void rota_replay_note(rota_sequencer *sequencer, rota_wanted *wanted, rota_plan_run *run,
                       const uint64_t *own_base, uint32_t segment, bool *notes) {
     rota_runtime *runtime = sequencer->runtime;
     rota_assert_sequencer(sequencer);
-    rota_replay *replay = run->replay;
+    rota_replay *replay = run->order.replay;
     replay->first_wait[segment] = replay->wait_count;
     for (uint32_t i = 0; i < wanted->count; i++) {
         uint32_t t = wanted->touched[i];
@@ -197,15 +197,15 @@ void rota_replay_end(rota_sequencer *sequencer, rota_plan_run *run, const uint64
     rota_assert_sequencer(sequencer);
     const rota_plan *plan = run->plan;
     if (known) {
-        memcpy(run->replay->last_base, base, timelines * sizeof *base);
+        memcpy(run->order.replay->last_base, base, timelines * sizeof *base);
         return;
     }
     if (!is_worth_it(run) || moves) {
-        if (run->replay) run->replay->state = REPLAY_NONE;
+        if (run->order.replay) run->order.replay->state = REPLAY_NONE;
         return;
     }
-    if (!run->replay) run->replay = create(runtime, plan);
-    rota_replay *replay = run->replay;
+    if (!run->order.replay) run->order.replay = create(runtime, plan);
+    rota_replay *replay = run->order.replay;
     if (!replay) return;
     memcpy(replay->resolved_base, base, timelines * sizeof *base);
     memcpy(replay->last_base, base, timelines * sizeof *base);

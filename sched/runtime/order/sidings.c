@@ -157,9 +157,9 @@ uint32_t rota_siding_for_copies(const rota_ahead *ahead, bool *parks) {
 static bool crosses(const rota_work *work) {
     const rota_submission *submission = work->submission;
     for (uint32_t h = 0; h < work->hold_count; h++)
-        if (submission->holds[work->first_hold + h] & ROTA_HOLD_ON_DEVICE) return true;
+        if (submission->made.holds[work->first_hold + h] & ROTA_HOLD_ON_DEVICE) return true;
     for (uint32_t w = 0; w < work->wait_count; w++)
-        if (has_crossing(&work->device->timelines[submission->waits[work->first_wait + w].queue]))
+        if (has_crossing(&work->device->timelines[submission->made.waits[work->first_wait + w].queue]))
             return true;
     return false;
 }
@@ -182,7 +182,7 @@ void rota_siding_note(rota_work *work, const rota_ahead *ahead) {
         timeline->order.risky = work->value;
         return;
     }
-    const rota_exec_wait *waits = work->submission->waits + work->first_wait;
+    const rota_exec_wait *waits = work->submission->made.waits + work->first_wait;
     for (uint32_t w = 0; w < work->wait_count; w++) {
         const rota_timeline *other = &device->timelines[waits[w].queue];
         const uint64_t completed = ra_load_relaxed(&other->completed);

@@ -21,7 +21,7 @@ static rota_status no_memory(const rota_plan *plan) {
 }
 
 static uint32_t bound_begin(const rota_plan_run *run) {
-    return run->payload_words - 2 * run->slot_buffer_count;
+    return run->arguments.payload_words - 2 * run->arguments.slot_buffer_count;
 }
 
 rota_status rota_args_create(rota_plan *plan, rota_args **out_args) {
@@ -37,9 +37,9 @@ rota_status rota_args_create(rota_plan *plan, rota_args **out_args) {
     memset(args, 0, sizeof *args);
     args->dead.kind = ROTA_DEAD_ARGS;
     args->runtime = plan->runtime;
-    args->payload = calloc(run->payload_words + 1u, sizeof *args->payload);
-    args->missing = calloc(run->payload_words + 1u, 1);
-    args->bound = calloc(run->slot_buffer_count + 1u, sizeof(rota_buffer *));
+    args->payload = calloc(run->arguments.payload_words + 1u, sizeof *args->payload);
+    args->missing = calloc(run->arguments.payload_words + 1u, 1);
+    args->bound = calloc(run->arguments.slot_buffer_count + 1u, sizeof(rota_buffer *));
     args->inputs = calloc(plan->input_count + 1u, sizeof *args->inputs);
     if (!args->payload || !args->missing || !args->bound || !args->inputs) {
         free(args->payload);
@@ -51,8 +51,8 @@ rota_status rota_args_create(rota_plan *plan, rota_args **out_args) {
     }
     args->plan = plan;
     rota_plan_retain(plan);
-    memcpy(args->missing, run->needed, run->payload_words);
-    args->missing_count = run->needed_count;
+    memcpy(args->missing, run->arguments.needed, run->arguments.payload_words);
+    args->missing_count = run->arguments.needed_count;
     *out_args = args;
     return ROTA_OK;
 }
@@ -84,7 +84,7 @@ void rota_args_release(rota_args *args) {
     if (!args) return;
     /* Buffers may go at once: submissions on their way are sequenced before what is released now is looked
      * at. */
-    for (uint32_t s = 0; s < args->plan->run->slot_buffer_count; s++) {
+    for (uint32_t s = 0; s < args->plan->run->arguments.slot_buffer_count; s++) {
         rota_buffer_release(args->bound[s]);
         args->bound[s] = NULL;
     }
@@ -154,15 +154,15 @@ static uint32_t usage(const rota_plan *plan, uint32_t buffer) {
 static rota_status check_alias(const rota_args *args, uint32_t slot_entry, const rota_buffer *buffer) {
     const rota_plan *plan = args->plan;
     const rota_plan_run *run = plan->run;
-    uint32_t own = run->slot_buffers[slot_entry];
+    uint32_t own = run->arguments.slot_buffers[slot_entry];
     uint64_t begin = buffer->root_offset, end = begin + plan->buffers[own].buffer->size_bytes;
     for (uint32_t b = 0; b < plan->buffer_count; b++) {
         const rota_buffer *other = plan->buffers[b].buffer;
         if (b == own) continue;
         uint64_t other_begin = 0, other_end = other->size_bytes;
         const char *name = other->name;
-        if (run->slot_of_buffer[b] != ROTA_NONE) {
-            const rota_buffer *bound = args->bound[run->slot_of_buffer[b]];
+        if (run->arguments.slot_of_buffer[b] != ROTA_NONE) {
+            const rota_buffer *bound = args->bound[run->arguments.slot_of_buffer[b]];
             if (!bound || bound->root != buffer->root) continue;
             other_begin = bound->root_offset;
             other_end += other_begin;
@@ -192,9 +192,10 @@ rota_status rota_args_set_buffer(rota_args *args, rota_buffer *slot_buffer, rota
     uint32_t entry = 0;
     if (!slot_buffer || !buffer)
         return rota_fail(ROTA_INVALID_ARGUMENT, "plan '%s': a buffer is NULL", plan->name);
-    while (entry < run->slot_buffer_count && plan->buffers[run->slot_buffers[entry]].buffer != slot_buffer)
+    while (entry < run->arguments.slot_buffer_count &&
+           plan->buffers[run->arguments.slot_buffers[entry]].buffer != slot_buffer)
         entry++;
-    if (entry == run->slot_buffer_count && !is_of_graph(plan, slot_buffer, ROTA_BUFFER_SLOT))
+    if (entry == run->arguments.slot_buffer_count && !is_of_graph(plan, slot_buffer, ROTA_BUFFER_SLOT))
         return rota_fail(ROTA_NOT_FOUND, "plan '%s' has no SLOT buffer '%s'", plan->name,
                          rota_buffer_name(slot_buffer));
     rota_residency *residency = buffer->root->residency;
@@ -213,14 +214,14 @@ rota_status rota_args_set_buffer(rota_args *args, rota_buffer *slot_buffer, rota
                          "plan '%s': view of '%s' at byte %llu bound to '%s', expected a multiple of 4",
                          plan->name, rota_buffer_name(buffer), (unsigned long long)buffer->root_offset,
                          rota_buffer_name(slot_buffer));
-    if (entry == run->slot_buffer_count) return ROTA_OK; /* no node uses it */
+    if (entry == run->arguments.slot_buffer_count) return ROTA_OK; /* no node uses it */
     rota_places bits = 0;
     uint64_t domains = 0;
     /* Memory on all devices first: if it fails on one, what was bound before still is, on all of them. */
     for (int pass = 0; pass < 2; pass++)
         for (uint32_t w = 0; w < plan->word_count; w++) {
             const rota_plan_word *word = &plan->words[w];
-            if (word->kind != ROTA_WORD_BUFFER || word->index != run->slot_buffers[entry]) continue;
+            if (word->kind != ROTA_WORD_BUFFER || word->index != run->arguments.slot_buffers[entry]) continue;
             rota_device *device = plan->parts[word->part].device;
             if (pass == 1) {
                 set_word(args, w,
@@ -307,9 +308,9 @@ rota_status rota_args_set_output(rota_args *args, rota_buffer *output, void *dat
 
 static rota_status name_missing(const rota_plan *plan, const rota_args *args) {
     const rota_plan_run *run = plan->run;
-    const uint8_t *missing = args ? args->missing : run->needed;
+    const uint8_t *missing = args ? args->missing : run->arguments.needed;
     uint32_t word = 0;
-    while (word < run->payload_words && !missing[word]) word++;
+    while (word < run->arguments.payload_words && !missing[word]) word++;
     const char *kind = "argument", *name = "";
     if (word < plan->word_count) {
         const rota_plan_word *described = &plan->words[word];
@@ -320,7 +321,7 @@ static rota_status name_missing(const rota_plan *plan, const rota_args *args) {
                    : plan->buffers[plan->transfers[described->index].buffer].buffer->name;
     } else if (word >= bound_begin(run)) {
         kind = "buffer";
-        name = plan->buffers[run->slot_buffers[(word - bound_begin(run)) / 2]].buffer->name;
+        name = plan->buffers[run->arguments.slot_buffers[(word - bound_begin(run)) / 2]].buffer->name;
     } else {
         kind = "buffer";
         name = plan->buffers[plan->transfers[word - plan->word_count].buffer].buffer->name;
@@ -355,15 +356,15 @@ rota_status rota_args_payload(rota_plan *plan, rota_args *args, const uint64_t *
     const rota_plan_run *run = plan->run;
     *out_payload = NULL;
     if (!args) {
-        *out_payload = run->no_arguments;
-        return run->needed_count ? name_missing(plan, NULL) : ROTA_OK;
+        *out_payload = run->arguments.no_arguments;
+        return run->arguments.needed_count ? name_missing(plan, NULL) : ROTA_OK;
     }
     if (args->plan != plan)
         return rota_fail(ROTA_INVALID_ARGUMENT, "plan '%s' is given the arguments of plan '%s'", plan->name,
                          args->plan->name);
     if (args->missing_count) return name_missing(plan, args);
     /* Here and not when a slot is set, so that two slots can exchange their buffers. */
-    for (uint32_t entry = 0; args->rebound && entry < run->slot_buffer_count; entry++)
+    for (uint32_t entry = 0; args->rebound && entry < run->arguments.slot_buffer_count; entry++)
         ROTA_TRY(check_alias(args, entry, args->bound[entry]));
     args->rebound = false;
     if (args->copied_count) ROTA_TRY(copy_inputs(args));

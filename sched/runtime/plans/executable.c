@@ -15,25 +15,25 @@ void rota_run_destroy(rota_plan_run *run) {
     const rota_plan *plan = run->plan;
     for (uint32_t i = 0; run->instances && i < run->instance_capacity; i++)
         if (run->instances[i].parts) rota_run_instance_free(run, &run->instances[i]);
-    for (uint32_t a = 0; run->arenas && a < run->arena_count; a++) {
-        if (run->arenas[a]) rota_run_arena_destroy(run, run->arenas[a]);
-        free(run->arenas[a]);
+    for (uint32_t a = 0; run->arenas.memory && a < run->arenas.count; a++) {
+        if (run->arenas.memory[a]) rota_run_arena_destroy(run, run->arenas.memory[a]);
+        free(run->arenas.memory[a]);
     }
     for (uint32_t p = 0; run->parts && p < plan->part_count; p++) {
         rota_run_part *part = &run->parts[p];
         if (part->program) part->device->exec->vtable->program_destroy(part->device->exec, part->program);
         free(part->by_node);
     }
-    free(run->arenas);
-    free(run->arena_base);
-    free(run->own_points);
+    free(run->arenas.memory);
+    free(run->arenas.base);
+    free(run->order.own_points);
     free(run->instances);
     free(run->parts);
-    free(run->slot_buffers);
-    free(run->slot_of_buffer);
+    free(run->arguments.slot_buffers);
+    free(run->arguments.slot_of_buffer);
     free(run->direct);
-    free(run->needed);
-    free(run->no_arguments);
+    free(run->arguments.needed);
+    free(run->arguments.no_arguments);
 }
 
 /* How replays share instances: those whose executor may have one in flight several times go round the arenas;
@@ -45,11 +45,11 @@ static void choose_sharing(rota_plan_run *run) {
         if (plan->parts[p].desc.block_words && !run->parts[p].device->exec->caps.reuse_in_flight)
             shared = false;
     run->rotates = !shared;
-    run->arena_count = plan->options.arenas ? plan->options.arenas : 1;
+    run->arenas.count = plan->options.arenas ? plan->options.arenas : 1;
     uint32_t instances = plan->options.instances ? plan->options.instances : 4;
-    if (instances < run->arena_count) instances = run->arena_count;
-    run->instance_capacity = shared ? run->arena_count : instances;
-    run->instance_count = shared ? run->arena_count : 1;
+    if (instances < run->arenas.count) instances = run->arenas.count;
+    run->instance_capacity = shared ? run->arenas.count : instances;
+    run->order.instance_count = shared ? run->arenas.count : 1;
 }
 
 static int by_segment(const void *a, const void *b, void *user) {
@@ -71,14 +71,15 @@ static rota_status list_direct(rota_plan_run *run) {
 
 static rota_status list_needed(rota_plan_run *run) {
     const rota_plan *plan = run->plan;
-    run->needed = malloc(run->payload_words + 1u);
-    run->no_arguments = calloc(run->payload_words + 1u, sizeof *run->no_arguments);
-    if (!run->needed || !run->no_arguments)
+    run->arguments.needed = malloc(run->arguments.payload_words + 1u);
+    run->arguments.no_arguments =
+        calloc(run->arguments.payload_words + 1u, sizeof *run->arguments.no_arguments);
+    if (!run->arguments.needed || !run->arguments.no_arguments)
         return rota_fail(ROTA_OUT_OF_MEMORY, "plan '%s': no host memory", plan->name);
-    for (uint32_t w = 0; w < run->payload_words; w++) {
-        run->needed[w] =
+    for (uint32_t w = 0; w < run->arguments.payload_words; w++) {
+        run->arguments.needed[w] =
             w >= plan->word_count || plan->words[w].kind != ROTA_WORD_VALUE || plan->words[w].used;
-        run->needed_count += run->needed[w];
+        run->arguments.needed_count += run->arguments.needed[w];
     }
     return ROTA_OK;
 }
@@ -90,7 +91,7 @@ static rota_status describe(rota_plan_run *run) {
         const rota_plan_part *part = &plan->parts[p];
         run->parts[p].device = part->device;
         run->device_mask |= (uint64_t)1 << part->device->index;
-        run->arena_base[p] = memories;
+        run->arenas.base[p] = memories;
         memories += part->desc.memory_count;
         for (uint32_t m = 0; m < part->desc.memory_count; m++) {
             if (part->memories[m].kind == ROTA_EXEC_BASE_ARENA) run->has_arena = true;
@@ -102,10 +103,10 @@ static rota_status describe(rota_plan_run *run) {
     run->stages_inputs = run->has_staging;
     for (uint32_t t = 0; t < plan->input_count; t++)
         if (plan->transfers[t].memory == ROTA_NONE) run->stages_inputs = false;
-    run->arena_memories = memories;
+    run->arenas.memories = memories;
     for (uint32_t b = 0; b < plan->buffer_count; b++) {
         const rota_buffer *buffer = plan->buffers[b].buffer;
-        run->slot_of_buffer[b] = ROTA_NONE;
+        run->arguments.slot_of_buffer[b] = ROTA_NONE;
         if (buffer->kind == ROTA_BUFFER_PERSISTENT) {
             const rota_residency *residency = buffer->residency;
             if (!residency || residency->closed || residency->runtime != plan->runtime)
@@ -115,16 +116,17 @@ static rota_status describe(rota_plan_run *run) {
     }
     for (uint32_t w = 0; w < plan->word_count; w++) {
         uint32_t b = plan->words[w].index;
-        if (plan->words[w].kind != ROTA_WORD_BUFFER || run->slot_of_buffer[b] != ROTA_NONE) continue;
-        run->slot_of_buffer[b] = run->slot_buffer_count;
-        run->slot_buffers[run->slot_buffer_count++] = b;
+        if (plan->words[w].kind != ROTA_WORD_BUFFER || run->arguments.slot_of_buffer[b] != ROTA_NONE)
+            continue;
+        run->arguments.slot_of_buffer[b] = run->arguments.slot_buffer_count;
+        run->arguments.slot_buffers[run->arguments.slot_buffer_count++] = b;
     }
-    run->payload_words =
-        plan->word_count + 2 * run->slot_buffer_count + (run->has_staging ? plan->transfer_count : 0);
-    if (run->payload_words > ROTA_PAYLOAD_WORDS_MAX)
+    run->arguments.payload_words = plan->word_count + 2 * run->arguments.slot_buffer_count +
+                                   (run->has_staging ? plan->transfer_count : 0);
+    if (run->arguments.payload_words > ROTA_PAYLOAD_WORDS_MAX)
         return rota_fail(ROTA_UNSUPPORTED,
                          "plan '%s': it takes %u words of arguments, at most %d are possible", plan->name,
-                         run->payload_words, ROTA_PAYLOAD_WORDS_MAX);
+                         run->arguments.payload_words, ROTA_PAYLOAD_WORDS_MAX);
     choose_sharing(run);
     ROTA_TRY(list_direct(run));
     return list_needed(run);
@@ -133,25 +135,27 @@ static rota_status describe(rota_plan_run *run) {
 static rota_status build(rota_plan_run *run) {
     rota_plan *plan = run->plan;
     run->parts = calloc(plan->part_count, sizeof *run->parts);
-    run->arena_base = calloc(plan->part_count, sizeof *run->arena_base);
-    run->slot_buffers = calloc(plan->buffer_count + 1u, sizeof *run->slot_buffers);
-    run->slot_of_buffer = calloc(plan->buffer_count + 1u, sizeof *run->slot_of_buffer);
-    if (!run->parts || !run->arena_base || !run->slot_buffers || !run->slot_of_buffer)
+    run->arenas.base = calloc(plan->part_count, sizeof *run->arenas.base);
+    run->arguments.slot_buffers = calloc(plan->buffer_count + 1u, sizeof *run->arguments.slot_buffers);
+    run->arguments.slot_of_buffer = calloc(plan->buffer_count + 1u, sizeof *run->arguments.slot_of_buffer);
+    if (!run->parts || !run->arenas.base || !run->arguments.slot_buffers || !run->arguments.slot_of_buffer)
         return rota_fail(ROTA_OUT_OF_MEMORY, "plan '%s': no host memory", plan->name);
     ROTA_TRY(describe(run));
     run->instances = calloc(run->instance_capacity, sizeof *run->instances);
-    run->arenas = calloc(run->arena_count, sizeof *run->arenas);
-    run->own_points = calloc(run->arena_count, sizeof *run->own_points);
-    if (!run->instances || !run->arenas || !run->own_points)
+    run->arenas.memory = calloc(run->arenas.count, sizeof *run->arenas.memory);
+    run->order.own_points = calloc(run->arenas.count, sizeof *run->order.own_points);
+    if (!run->instances || !run->arenas.memory || !run->order.own_points)
         return rota_fail(ROTA_OUT_OF_MEMORY, "plan '%s': no host memory", plan->name);
-    run->arena_points = rota_run_lender_of(run) ? rota_run_lender_of(run)->arena_points : run->own_points;
+    run->order.arena_points =
+        rota_run_lender_of(run) ? rota_run_lender_of(run)->order.arena_points : run->order.own_points;
     for (uint32_t i = 0; i < run->instance_capacity; i++) {
         run->instances[i].run = run;
-        run->instances[i].arena = i % run->arena_count;
+        run->instances[i].arena = i % run->arenas.count;
     }
-    for (uint32_t a = 0; a < run->arena_count; a++) {
-        run->arenas[a] = calloc(run->arena_memories + 1u, sizeof **run->arenas);
-        if (!run->arenas[a]) return rota_fail(ROTA_OUT_OF_MEMORY, "plan '%s': no host memory", plan->name);
+    for (uint32_t a = 0; a < run->arenas.count; a++) {
+        run->arenas.memory[a] = calloc(run->arenas.memories + 1u, sizeof **run->arenas.memory);
+        if (!run->arenas.memory[a])
+            return rota_fail(ROTA_OUT_OF_MEMORY, "plan '%s': no host memory", plan->name);
     }
     for (uint32_t p = 0; p < plan->part_count; p++) {
         rota_exec_device *exec = run->parts[p].device->exec;

@@ -49,6 +49,43 @@ typedef struct rota_plan_replay_times {
     uint64_t submitted_ns, sequenced_ns, handed_over_ns, completed_ns, number;
 } rota_plan_replay_times;
 
+/* What a submission's payload is made of. */
+typedef struct rota_run_arguments {
+    uint32_t
+        payload_words; /* of a record: block, host pointers, and two words for each bound buffer: its root,
+                          which its residency keeps, and its offset there (a view may be gone by then) */
+    uint32_t needed_count;
+    uint8_t *needed;        /* by payload word: must be set before a submission; what no node uses need not */
+    uint64_t *no_arguments; /* the payload of a submission without arguments, where none are needed */
+    uint32_t slot_buffer_count; /* those that nodes use */
+    uint32_t *slot_buffers;     /* plan buffer of each bound-buffer entry */
+    uint32_t *slot_of_buffer;   /* plan buffer to entry, ROTA_NONE */
+} rota_run_arguments;
+
+typedef struct rota_run_arenas {
+    uint32_t count, memories;   /* arenas, and memories of each */
+    rota_exec_memory ***memory; /* [arena][part * max + memory], flattened per part */
+    uint32_t *base;             /* first index of each part in an arena's array */
+} rota_run_arenas;
+
+/* The sequencer's. */
+typedef struct rota_run_order {
+    uint32_t instance_count, next_instance;
+    uint64_t *arena_points; /* last use of each arena: own_points, or those of the plan that lends it */
+    uint64_t *own_points;
+    uint64_t last_point;
+    rota_replay *replay;
+    uint64_t unreaped; /* submissions not recycled yet */
+} rota_run_order;
+
+/* Of the last completed replay, under objects.times_mutex. */
+typedef struct rota_run_times_shared {
+    rota_plan_replay_times replay;
+    uint32_t instance;
+} rota_run_times_shared;
+
+/* What is no part of its own is settled before the plan is given out, but for the list and `closed`, which
+ * objects.mutex and close have. */
 struct rota_plan_run {
     rota_dead dead;
     rota_plan_run *next, *previous; /* objects.runs */
@@ -57,15 +94,7 @@ struct rota_plan_run {
     bool abandoned; /* a device that did not stop may touch the plan for ever */
     bool has_staging, has_arena, rotates, checks_external;
     bool stages_inputs; /* every input goes through staging memory */
-    uint32_t
-        payload_words; /* of a record: block, host pointers, and two words for each bound buffer: its root,
-                          which its residency keeps, and its offset there (a view may be gone by then) */
-    uint8_t *needed;   /* by payload word: must be set before a submission; what no node uses need not */
-    uint32_t needed_count;
-    uint64_t *no_arguments;     /* the payload of a submission without arguments, where none are needed */
-    uint32_t slot_buffer_count; /* those that nodes use */
-    uint32_t *slot_buffers;     /* plan buffer of each bound-buffer entry */
-    uint32_t *slot_of_buffer;   /* plan buffer to entry, ROTA_NONE */
+    rota_run_arguments arguments;
     uint32_t *direct; /* OUTPUT transfers that the device writes where the caller has them, by segment */
     uint32_t direct_count;
     uint64_t device_mask; /* bit per device */
@@ -75,19 +104,9 @@ struct rota_plan_run {
     rota_run_part *parts;
     rota_run_instance *instances;
     uint32_t instance_capacity;
-    uint32_t arena_count;
-    rota_exec_memory ***arenas; /* [arena][part * max + memory], flattened per part */
-    uint32_t *arena_base;       /* first index of each part in an arena's array */
-    uint32_t arena_memories;
-    /* The sequencer's. */
-    uint32_t instance_count, next_instance;
-    uint64_t *arena_points; /* last use of each arena: own_points, or those of the plan that lends it */
-    uint64_t *own_points;
-    uint64_t last_point;
-    rota_replay *replay;
-    uint64_t unreaped;            /* submissions not recycled yet */
-    rota_plan_replay_times times; /* under objects.times_mutex */
-    uint32_t times_instance;
+    rota_run_arenas arenas;
+    rota_run_order order;
+    rota_run_times_shared times;
 };
 
 /* Compile's last step: checks the memory limit, gives persistent buffers their memory, creates programs and

@@ -70,7 +70,7 @@ static rota_exec_memory *lent(const rota_plan_run *run, uint32_t p, uint32_t m) 
     for (uint32_t i = 0; i < lender->plan->parts[0].desc.memory_count; i++) {
         if (theirs[i].kind != ROTA_EXEC_BASE_ARENA || before--) continue;
         const bool fits = theirs[i].size_bytes >= wanted[m].size_bytes && theirs[i].flags == wanted[m].flags;
-        return fits ? lender->arenas[0][i] : NULL;
+        return fits ? lender->arenas.memory[0][i] : NULL;
     }
     return NULL;
 }
@@ -80,7 +80,7 @@ static rota_status make_arena(rota_plan_run *run, uint32_t arena, uint32_t p, ui
                               rota_exec_memory **out) {
     const rota_plan *plan = run->plan;
     const rota_plan_memory *memory = &plan->parts[p].memories[m];
-    rota_exec_memory **slot = &run->arenas[arena][run->arena_base[p] + m];
+    rota_exec_memory **slot = &run->arenas.memory[arena][run->arenas.base[p] + m];
     rota_status status = ROTA_OK;
     uint32_t owner = memory->foreign_part;
     if (!*slot) *slot = lent(run, p, m);
@@ -88,9 +88,10 @@ static rota_status make_arena(rota_plan_run *run, uint32_t arena, uint32_t p, ui
         status = rota_device_memory_create(run->parts[p].device, memory->size_bytes, memory->flags,
                                            plan->name, slot);
     else if (!*slot)
-        status = rota_share_import(run->parts[owner].device,
-                                   run->arenas[arena][run->arena_base[owner] + memory->foreign_memory],
-                                   run->parts[p].device, plan->name, slot);
+        status =
+            rota_share_import(run->parts[owner].device,
+                              run->arenas.memory[arena][run->arenas.base[owner] + memory->foreign_memory],
+                              run->parts[p].device, plan->name, slot);
     *out = *slot;
     return status;
 }
@@ -216,7 +217,7 @@ void rota_run_arena_destroy(const rota_plan_run *run, rota_exec_memory *const *m
     for (uint32_t owners = 0; owners < 2; owners++) /* imports first */
         for (uint32_t p = 0; p < plan->part_count; p++)
             for (uint32_t m = 0; m < plan->parts[p].desc.memory_count; m++) {
-                rota_exec_memory *memory = memories[run->arena_base[p] + m];
+                rota_exec_memory *memory = memories[run->arenas.base[p] + m];
                 if (memory && memory == lent(run, p, m)) continue;
                 bool is_import = plan->parts[p].memories[m].foreign_part != ROTA_NONE;
                 if (memory && is_import && owners == 0)

@@ -22,8 +22,8 @@ static rota_status last_replay(rota_plan *plan, rota_plan_replay_times *out_time
                          plan->name);
     rota_sequencer_reap_now(runtime);
     (void)pthread_mutex_lock(&runtime->objects.times_mutex);
-    *out_times = plan->run->times;
-    *out_instance = plan->run->times_instance;
+    *out_times = plan->run->times.replay;
+    *out_instance = plan->run->times.instance;
     (void)pthread_mutex_unlock(&runtime->objects.times_mutex);
     if (out_times->number == 0)
         return rota_fail(ROTA_WRONG_STATE, "plan '%s' has completed no replay", plan->name);

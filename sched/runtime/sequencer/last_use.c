@@ -23,7 +23,7 @@ static bool range_passed(rota_runtime *runtime, const rota_range *range) {
 static bool is_unused(rota_runtime *runtime, const rota_dead *dead) {
     if (dead->kind == ROTA_DEAD_PLAN) {
         const rota_plan_run *run = (const rota_plan_run *)dead;
-        return run->unreaped == 0;
+        return run->order.unreaped == 0;
     }
     if (dead->kind == ROTA_DEAD_ARGS) return rota_args_idle((const rota_args *)dead);
     const rota_residency *residency = rota_residency_of_dead(dead);

@@ -31,9 +31,9 @@ static void remove_undelivered(rota_sequencer *sequencer, const rota_submission 
 }
 
 static void release_transfers(rota_submission *submission) {
-    for (uint32_t i = 0; i < submission->transfer_count; i++) {
-        if (submission->transfers[i].down) rota_staging_release(submission->transfers[i].down);
-        if (submission->transfers[i].up) rota_staging_release(submission->transfers[i].up);
+    for (uint32_t i = 0; i < submission->made.transfer_count; i++) {
+        if (submission->made.transfers[i].down) rota_staging_release(submission->made.transfers[i].down);
+        if (submission->made.transfers[i].up) rota_staging_release(submission->made.transfers[i].up);
     }
 }
 
@@ -57,9 +57,9 @@ static void keep(rota_sequencer *sequencer, rota_submission *submission) {
     rota_chunk_ended(submission->chunk); /* it has failed, which is done once */
     rota_deliver_end(sequencer, submission);
     rota_kinds[submission->kind].uncount(sequencer, submission);
-    for (uint32_t i = 0; i < submission->work_count; i++) {
-        const rota_work_row *row = rota_work_row_of(&submission->works[i]);
-        if (row->release) row->release(sequencer, &submission->works[i]);
+    for (uint32_t i = 0; i < submission->made.work_count; i++) {
+        const rota_work_row *row = rota_work_row_of(&submission->made.works[i]);
+        if (row->release) row->release(sequencer, &submission->made.works[i]);
     }
     submission->next = sequencer->stranded;
     sequencer->stranded = submission;
@@ -68,8 +68,8 @@ static void keep(rota_sequencer *sequencer, rota_submission *submission) {
 /* Whether a device that is well, or one that takes inputs for it, is at work for a submission: its caller's
  * memory is in use. */
 static bool is_at_work(rota_runtime *runtime, const rota_submission *submission) {
-    for (uint32_t i = 0; i < submission->work_count; i++) {
-        const rota_work *work = &submission->works[i];
+    for (uint32_t i = 0; i < submission->made.work_count; i++) {
+        const rota_work *work = &submission->made.works[i];
         /* Acquire: with look_for_loss. What moves have of staging memory is given back at their end. */
         if (work->step != 0 && ra_load_acquire(&work->in_vain)) continue;
         if (!rota_device_is_lost(work->device) && !rota_point_passed(runtime, rota_work_point(work)))
@@ -97,7 +97,7 @@ static void strand(rota_sequencer *sequencer, rota_device *device, rota_timeline
         }
         if (is_at_work(runtime, submission) ||
             (rota_submission_comes_after_others(submission) &&
-             ra_load_acquire(&submission->hosted_done) == ROTA_HOSTED_PENDING)) { /* with complete.c */
+             ra_load_acquire(&submission->shared.hosted_done) == ROTA_HOSTED_PENDING)) { /* with complete.c */
             before = submission;
             continue;
         }
@@ -123,8 +123,8 @@ static void strand(rota_sequencer *sequencer, rota_device *device, rota_timeline
  * was on another device and no longer waited for what was lost: whoever let it pass saw the loss before, and
  * so it is seen here. */
 static const rota_device *left_behind(rota_runtime *runtime, const rota_submission *submission) {
-    for (uint32_t i = 0; submission->hold_count && i < submission->work_count; i++) {
-        const rota_work *work = &submission->works[i];
+    for (uint32_t i = 0; submission->made.hold_count && i < submission->made.work_count; i++) {
+        const rota_work *work = &submission->made.works[i];
         if (rota_device_is_lost(work->device) && !rota_point_passed(runtime, rota_work_point(work)))
             return work->device;
     }
@@ -223,7 +223,7 @@ void rota_sequence_reap(rota_sequencer *sequencer, bool all) {
                    rota_point_value(timeline->order.oldest->final_point) <= completed) {
                 rota_submission *submission = timeline->order.oldest;
                 /* With finish_delivery; seq_cst, with this thread's interest before it sleeps. */
-                uint32_t hosted = submission->hosted ? ra_load_seq_cst(&submission->hosted_done)
+                uint32_t hosted = submission->hosted ? ra_load_seq_cst(&submission->shared.hosted_done)
                                                      : (uint32_t)ROTA_HOSTED_COPIED;
                 if (hosted == ROTA_HOSTED_PENDING) break;
                 const rota_device *behind = left_behind(runtime, submission);
@@ -234,7 +234,7 @@ void rota_sequence_reap(rota_sequencer *sequencer, bool all) {
                 }
                 if (hosted == ROTA_HOSTED_LOST) {
                     fail_for_loss(runtime, submission, device);
-                    ra_store_relaxed(&submission->hosted_done, ROTA_HOSTED_COPIED); /* once */
+                    ra_store_relaxed(&submission->shared.hosted_done, ROTA_HOSTED_COPIED); /* once */
                 }
                 timeline->order.oldest = submission->next;
                 if (submission->next) rota_submission_fetch(submission->next);

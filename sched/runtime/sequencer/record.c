@@ -117,17 +117,18 @@ static void begin(rota_submission *submission, const rota_record *record, rota_c
     submission->ticket_id = id;
     submission->cell = &chunk->cells[record->sequence % ROTA_CHUNK_CELLS];
     submission->chunk = chunk;
-    submission->work_count = submission->wait_count = submission->hold_count = submission->transfer_count = 0;
+    submission->made.work_count = submission->made.wait_count = submission->made.hold_count =
+        submission->made.transfer_count = 0;
     submission->hosted = submission->parked = false;
     rota_deliver_begin(submission);
     submission->read = NULL;
     submission->instance = 0;
-    submission->undone = submission->undone_to = 0;
-    ra_store_relaxed(&submission->cause, NULL);
-    ra_store_relaxed(&submission->hosted_done, ROTA_HOSTED_PENDING);
+    submission->undone = (rota_submission_undone){0};
+    ra_store_relaxed(&submission->shared.cause, NULL);
+    ra_store_relaxed(&submission->shared.hosted_done, ROTA_HOSTED_PENDING);
     submission->submitted_ns = record->submitted_ns;
     submission->sequenced_ns = record->submitted_ns ? rota_clock_ns() : 0;
-    ra_store_relaxed(&submission->handed_over_ns, 0);
+    ra_store_relaxed(&submission->shared.handed_over_ns, 0);
 }
 
 /* The submission has its works: they go to their devices, and its ticket is one that can be waited for. */
@@ -135,8 +136,8 @@ static void start(rota_sequencing *s) {
     rota_runtime *runtime = s->runtime;
     rota_submission *submission = s->submission;
     ra_store_release(&submission->cell->submission, submission);
-    for (uint32_t i = 0; i < submission->work_count; i++)
-        rota_handover_push(submission->works[i].device, &submission->works[i]);
+    for (uint32_t i = 0; i < submission->made.work_count; i++)
+        rota_handover_push(submission->made.works[i].device, &submission->made.works[i]);
     submission->final_point = s->final;
     rota_timeline *timeline = rota_runtime_timeline(runtime, s->final);
     if (timeline->order.newest)
@@ -154,7 +155,7 @@ static void start(rota_sequencing *s) {
 static void fail_without_record(rota_sequencing *s) {
     rota_submission *submission = s->submission;
     (void)end_without_works(s->sequencer, s->wanted, submission, false, s->status, s->reason);
-    if (submission->payload == s->words) submission->payload = s->own_payload;
+    if (submission->made.payload == s->words) submission->made.payload = s->own_payload;
     rota_chunk_ended(submission->chunk);
     if (submission->args) rota_args_ended(submission->args);
     const rota_kind *kind = &rota_kinds[submission->kind];
@@ -182,7 +183,7 @@ static void fail(rota_sequencing *s) {
     ra_store_release(&submission->cell->submission, submission);
     rota_submission_publish(submission);
     const bool is_over = end_without_works(s->sequencer, s->wanted, submission, true, s->status, s->reason);
-    if (submission->payload == s->words) submission->payload = s->own_payload;
+    if (submission->made.payload == s->words) submission->made.payload = s->own_payload;
     if (is_over) {
         rota_submission_let_go(s->sequencer, submission);
     } else {

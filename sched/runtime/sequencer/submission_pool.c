@@ -16,9 +16,9 @@ rota_submission *rota_submission_take(rota_sequencer *sequencer) {
         const rota_submission *next = sequencer->pool->unused = submission->next;
         if (--sequencer->pool->unused_count < sequencer->pool->unused_fewest)
             sequencer->pool->unused_fewest = sequencer->pool->unused_count;
-        if (next && next->works) { /* one that failed before may have none */
-            ra_prefetch(next->works);
-            ra_prefetch((const unsigned char *)next->works + 64);
+        if (next && next->made.works) { /* one that failed before may have none */
+            ra_prefetch(next->made.works);
+            ra_prefetch((const unsigned char *)next->made.works + 64);
         }
         if (next && next->next) rota_submission_fetch(next->next);
         return submission;
@@ -47,24 +47,24 @@ static void drop(void *array, uint32_t *capacity) {
 
 /* What the next use would free to make room for more of it. */
 static void strip(rota_submission *submission) {
-    drop(&submission->works, &submission->work_capacity);
-    drop(&submission->waits, &submission->wait_capacity);
-    drop(&submission->holds, &submission->hold_capacity);
-    drop(&submission->payload, &submission->payload_capacity);
-    drop(&submission->segment_points, &submission->segment_capacity);
-    drop(&submission->transfers, &submission->transfer_capacity);
-    drop(&submission->unwritten, &submission->unwritten_capacity);
+    drop(&submission->made.works, &submission->made.work_capacity);
+    drop(&submission->made.waits, &submission->made.wait_capacity);
+    drop(&submission->made.holds, &submission->made.hold_capacity);
+    drop(&submission->made.payload, &submission->made.payload_capacity);
+    drop(&submission->made.segment_points, &submission->made.segment_capacity);
+    drop(&submission->made.transfers, &submission->made.transfer_capacity);
+    drop(&submission->made.unwritten, &submission->made.unwritten_capacity);
     drop(&submission->delivery.waits, &submission->delivery.wait_capacity);
     drop(&submission->delivery.points, &submission->delivery.point_capacity);
     drop(&submission->delivery.after, &submission->delivery.after_capacity);
-    drop(&submission->bounces, &submission->bounce_capacity);
+    drop(&submission->output.bounces, &submission->output.bounce_capacity);
 }
 
 void rota_submission_free(rota_submission *submission) {
     strip(submission);
     free(submission->job_storage);
-    free(submission->bounce);
-    free(submission->aside);
+    free(submission->output.bounce);
+    free(submission->turn.aside);
     free(submission);
 }
 
@@ -102,8 +102,8 @@ void rota_submission_let_go(rota_sequencer *sequencer, rota_submission *submissi
     const rota_kind *kind = &rota_kinds[submission->kind];
     kind->uncount(sequencer, submission);
     if (submission->delivery.ranges) rota_deliver_end(sequencer, submission);
-    if (submission->bounce) free(submission->bounce);
-    submission->bounce = NULL;
+    if (submission->output.bounce) free(submission->output.bounce);
+    submission->output.bounce = NULL;
     if (submission->args) rota_args_ended(submission->args);
     if (kind->end) kind->end(sequencer, submission);
     /* Its ticket has ended, and nobody marks the cell any more. Before the pins: a thread that reads the

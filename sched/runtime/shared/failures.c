@@ -103,7 +103,7 @@ bool rota_cell_failure(const rota_cell *cell, uint64_t ticket_id, rota_status *o
 void rota_submission_fail(rota_runtime *runtime, rota_submission *submission, rota_reason reason,
                           bool first) {
     const rota_cause *none = NULL;
-    if (!ra_cas_acq_rel(&submission->cause, &none, reason.cause)) return;
+    if (!ra_cas_acq_rel(&submission->shared.cause, &none, reason.cause)) return;
     rota_status status = first && reason.cause->status != ROTA_UNDEFINED_DATA
                              ? reason.cause->status
                              : rota_cause_inherited(reason.cause);

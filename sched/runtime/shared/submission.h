@@ -19,8 +19,62 @@ typedef enum rota_hosted_done {
     ROTA_HOSTED_LOST /* nothing: the device was lost before */
 } rota_hosted_done;
 
+/* What the sequencer makes of a record, in memory that is the submission's and used again. */
+typedef struct rota_submission_made {
+    rota_work *works;
+    rota_exec_wait *waits;
+    uint64_t *holds;
+    uint64_t *payload;
+    uint64_t *segment_points; /* payload-like scratch: value of each segment's work */
+    rota_transfer *transfers;
+    rota_unwritten *unwritten;
+    uint32_t work_count, wait_count, hold_count, transfer_count;
+    uint32_t work_capacity, wait_capacity, hold_capacity, payload_capacity, segment_capacity,
+        transfer_capacity, unwritten_capacity;
+} rota_submission_made;
+
+/* What threads that have the submission share. */
+typedef struct rota_submission_shared {
+    _Atomic(const rota_cause *) cause; /* the first that it failed with */
+    _Atomic uint64_t handed_over_ns;   /* submitters */
+    _Atomic uint32_t inputs_left;      /* submitters */
+    _Atomic uint32_t hosted_done;      /* rota_hosted_done, by the completer */
+} rota_submission_shared;
+
+/* OUTPUTs, as the sequencer orders them; the completer reads it once it has the submission's job. */
+typedef struct rota_host_output {
+    uint64_t before; /* outputs that the instance's staging memory must be free of first */
+    uint32_t bounce_count, bounce_capacity;
+    uint8_t *bounce; /* those that are written here first */
+    uint64_t bounce_bytes;
+    rota_bounce *bounces; /* and where to */
+} rota_host_output;
+
+/* The completer's. */
+typedef struct rota_output_turn {
+    uint8_t *aside;           /* of the instance's staging memory, what is not to be delivered yet */
+    bool is_reached, is_lost; /* whether the end was reached, if only by the loss of the device */
+} rota_output_turn;
+
+/* The sequencer's, of a host's access. */
+typedef struct rota_host_access {
+    rota_host_write write;
+    /* Counted in its `kept`, and so much in its `kept_bytes`; NULL: not. */
+    rota_residency *kept_in;
+    uint64_t kept_bytes;
+    char name[64]; /* of the buffer that is read or written, which may go before the struct is read */
+} rota_host_access;
+
+/* Under failed.mutex, for rota_poison_undone: bit per lost device, and up to which of the works those that it
+ * left are marked. */
+typedef struct rota_submission_undone {
+    uint64_t devices;
+    uint32_t to;
+} rota_submission_undone;
+
 /* A submission's struct lies in memory that stays a submission's until the runtime closes. What every replay
- * touches comes first, in as few cache lines as it takes: with many in flight each is a miss. */
+ * touches comes first, in as few cache lines as it takes: with many in flight each is a miss. What is no part
+ * with a name of its own is the sequencer's, settled before the point is published. */
 struct rota_submission {
     rota_submission *next;  /* of its final timeline, or free */
     rota_stack_entry ended; /* on the way to the sequencer */
@@ -31,48 +85,22 @@ struct rota_submission {
     rota_args *args;
     rota_cell *cell;
     rota_cell_chunk *chunk; /* the cell's */
-    rota_work *works;
-    rota_exec_wait *waits;
-    uint64_t *holds;
-    uint64_t *payload;
-    uint64_t *segment_points; /* payload-like scratch: value of each segment's work */
     rota_host_read *read;
     uint64_t ticket_id;
-    uint64_t submitted_ns;
-    uint32_t work_count, wait_count, hold_count, transfer_count;
-    uint32_t work_capacity, wait_capacity, hold_capacity, payload_capacity, segment_capacity,
-        transfer_capacity, unwritten_capacity;
+    rota_submission_made made;
     uint32_t instance;
     uint8_t kind; /* rota_record_kind */
     bool hosted;  /* over when the completer has delivered it */
     bool parked;  /* counted in the plan's `parked` */
-    /* The completer's: whether the end was reached, if only by the loss of the device. */
-    bool is_reached, is_lost;
-    _Atomic uint32_t hosted_done;      /* rota_hosted_done, by the completer */
-    uint64_t outputs_before;           /* that the instance's staging memory must be free of first */
-    _Atomic(const rota_cause *) cause; /* the first that it failed with */
-    _Atomic uint32_t inputs_left;
-    uint32_t bounce_count, bounce_capacity;
-    uint8_t *bounce; /* OUTPUTs that are written here first */
+    rota_submission_shared shared;
+    uint64_t submitted_ns, sequenced_ns;
+    rota_output_turn turn;
+    rota_host_output output;
     rota_delivery delivery;
-    uint64_t bounce_bytes;
-    rota_bounce *bounces; /* and where to */
-    uint8_t *aside; /* the completer's: of the instance's staging memory, what is not to be delivered yet */
-    uint64_t sequenced_ns;
-    _Atomic uint64_t handed_over_ns;
-    struct rota_job *job_storage;
-    rota_transfer *transfers;
-    rota_unwritten *unwritten;
-    /* Under failed.mutex, for rota_poison_undone: bit per lost device, and up to which of the works those
-     * that it left are marked. */
-    uint64_t undone;
-    uint32_t undone_to;
-    rota_host_write write;
-    /* Of the host's accesses: counted in its `kept`, and so much in its `kept_bytes`; NULL: not. */
-    rota_residency *kept_in;
-    uint64_t kept_bytes;
+    struct rota_job *job_storage; /* the sequencer's, and from when it is pushed the completer's */
+    rota_submission_undone undone;
+    rota_host_access access;
     rota_submission *undelivered_before, *undelivered_after; /* rota_sequencer.undelivered_first */
-    char name[64]; /* of the buffer that is read or written, which may go before the struct is read */
 };
 
 #endif

@@ -25,7 +25,7 @@ uint32_t rota_across_waits(rota_work *work, rota_exec_timeline_wait *out_waits) 
     rota_runtime *runtime = work->device->runtime;
     uint32_t count = 0;
     for (uint32_t h = 0; h < work->hold_count; h++) {
-        uint64_t hold = work->submission->holds[work->first_hold + h], point = rota_hold_point(hold);
+        uint64_t hold = work->submission->made.holds[work->first_hold + h], point = rota_hold_point(hold);
         if (!(hold & ROTA_HOLD_ON_DEVICE) || rota_point_passed(runtime, point)) continue;
         const rota_timeline *timeline = rota_runtime_timeline(runtime, point);
         /* Of a device that is lost: what nobody signals is not waited for. */

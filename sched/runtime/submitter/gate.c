@@ -44,7 +44,7 @@ static bool waits_are_over(rota_runtime *runtime, const rota_work *work, const r
     bool decided = true;
     *out_cause = NULL;
     for (uint32_t h = 0; h < work->hold_count; h++) {
-        uint64_t hold = work->submission->holds[work->first_hold + h];
+        uint64_t hold = work->submission->made.holds[work->first_hold + h];
         if (!(hold & ROTA_HOLD_ON_DEVICE)) continue; /* over before the work was handed over */
         rota_device *other = runtime->devices[rota_point_device(rota_hold_point(hold))];
         bool lost = rota_device_is_lost(other); /* first: then what was reached before is seen */
@@ -68,7 +68,7 @@ static bool is_behind(const rota_work *work) {
     const rota_device *device = work->device;
     if (device->gate.head == device->gate.tail) return false;
     if (work->comes_last || device->timelines[work->queue].gate.gated) return true;
-    const rota_exec_wait *waits = work->submission->waits + work->first_wait;
+    const rota_exec_wait *waits = work->submission->made.waits + work->first_wait;
     for (uint32_t w = 0; w < work->wait_count; w++) {
         const rota_timeline *timeline = &device->timelines[waits[w].queue];
         if (timeline->gate.gated && waits[w].value > timeline->gate.believed) return true;
@@ -101,7 +101,7 @@ const rota_cause *rota_gate_push(rota_work *work, bool waits) {
 /* Whether the work will wait on its device. */
 static bool will_wait(const rota_work *work) {
     for (uint32_t h = 0; h < work->hold_count; h++) {
-        const uint64_t hold = work->submission->holds[work->first_hold + h];
+        const uint64_t hold = work->submission->made.holds[work->first_hold + h];
         if (hold & ROTA_HOLD_ON_DEVICE && !rota_point_passed(work->device->runtime, rota_hold_point(hold)))
             return true;
     }
@@ -226,7 +226,7 @@ static uint64_t waited_for(rota_device *device, uint64_t *out_since_ns) {
     *out_since_ns = gate->since_ns;
     const rota_work *work = gate->head != gate->tail ? gate->works[gate->head % ROTA_GATE_WORKS] : NULL;
     for (uint32_t h = 0; work && h < work->hold_count; h++) {
-        uint64_t hold = work->submission->holds[work->first_hold + h], point = rota_hold_point(hold);
+        uint64_t hold = work->submission->made.holds[work->first_hold + h], point = rota_hold_point(hold);
         if (hold & ROTA_HOLD_ON_DEVICE && !rota_point_passed(runtime, point))
             devices |= (uint64_t)1 << rota_point_device(point);
     }

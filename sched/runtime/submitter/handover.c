@@ -21,7 +21,7 @@ void rota_work_skip(rota_work *work, rota_reason reason, bool first) {
 
 /* Why the submission failed, with what the first of its works to fail said; seen with has_source. */
 static rota_reason first_reason(const rota_submission *submission) {
-    return (rota_reason){ra_load_acquire(&submission->cause),
+    return (rota_reason){ra_load_acquire(&submission->shared.cause),
                          ra_load_acquire(&submission->cell->cause_number)};
 }
 
@@ -103,7 +103,7 @@ void rota_hand_over(rota_device *device, rota_work **works, uint32_t count) {
         rota_exec_work *out = &lowered[i];
         *out = (rota_exec_work){.queue = work->queue,
                                 .signal_value = work->value,
-                                .waits = submission->waits + work->first_wait,
+                                .waits = submission->made.waits + work->first_wait,
                                 .wait_count = work->wait_count,
                                 .acquires = work->acquires,
                                 .cookie = work};
@@ -122,7 +122,7 @@ void rota_hand_over(rota_device *device, rota_work **works, uint32_t count) {
                                              rota_last_error()),
                               submission->number},
                 true);
-        if (submission->submitted_ns) ra_store_relaxed(&submission->handed_over_ns, rota_clock_ns());
+        if (submission->submitted_ns) ra_store_relaxed(&submission->shared.handed_over_ns, rota_clock_ns());
     }
     if (rota_device_is_lost(device)) {
         rota_handover_drop(device, works, count);

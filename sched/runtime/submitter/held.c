@@ -87,12 +87,12 @@ typedef bool (*keeper_fn)(rota_device *device, rota_work *work, uint64_t hold);
 static bool for_keepers(rota_device *device, rota_work *work, keeper_fn fn) {
     rota_device *lost = NULL;
     for (uint32_t h = 0; h < work->hold_count; h++) {
-        uint64_t hold = work->submission->holds[work->first_hold + h];
+        uint64_t hold = work->submission->made.holds[work->first_hold + h];
         lost = NULL;
         if (hold_is_over(device, hold, &lost) && (!lost || work->skipped)) continue;
         if (!fn(device, work, hold)) return false;
     }
-    for (const rota_work *before = work; work->comes_last && before-- != work->submission->works;) {
+    for (const rota_work *before = work; work->comes_last && before-- != work->submission->made.works;) {
         uint64_t point = rota_work_point(before);
         if (before->device != device && !hold_is_over(device, point, &lost) && !fn(device, work, point))
             return false;
@@ -105,7 +105,7 @@ static bool for_keepers(rota_device *device, rota_work *work, keeper_fn fn) {
 static void look_for_loss(rota_work *work) {
     for (uint32_t h = 0; h < work->hold_count; h++) {
         rota_device *lost = NULL;
-        (void)hold_is_over(work->device, work->submission->holds[work->first_hold + h], &lost);
+        (void)hold_is_over(work->device, work->submission->made.holds[work->first_hold + h], &lost);
         if (!lost) continue;
         if (!work->skipped) rota_work_skip(work, (rota_reason){ra_load_acquire(&lost->lost_cause), 0}, false);
         work->comes_last = true;
@@ -130,7 +130,7 @@ static bool is_oldest(const rota_device *device, const rota_work *work) {
 static bool is_next(const rota_device *device, const rota_work *work) {
     if (ra_load_relaxed(&device->handover.held_count) == 0) return true;
     if (work->comes_last && !is_oldest(device, work)) return false;
-    const rota_exec_wait *waits = work->submission->waits + work->first_wait;
+    const rota_exec_wait *waits = work->submission->made.waits + work->first_wait;
     for (uint32_t w = 0; w < work->wait_count; w++)
         if (device->submitter->given[waits[w].queue] < waits[w].value) return false;
     return true;
@@ -291,11 +291,11 @@ static void watch_for(rota_device *device, uint64_t point) {
 void rota_held_watch(rota_device *device, const rota_work *work) {
     bool comes_last = work->comes_last;
     for (uint32_t h = 0; h < work->hold_count; h++) {
-        const uint64_t point = rota_hold_point(work->submission->holds[work->first_hold + h]);
+        const uint64_t point = rota_hold_point(work->submission->made.holds[work->first_hold + h]);
         comes_last = comes_last || rota_device_is_lost(device->runtime->devices[rota_point_device(point)]);
         watch_for(device, point);
     }
-    for (const rota_work *before = work; comes_last && before-- != work->submission->works;)
+    for (const rota_work *before = work; comes_last && before-- != work->submission->made.works;)
         if (before->device != device) watch_for(device, rota_work_point(before));
 }
 

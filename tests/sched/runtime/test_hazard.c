@@ -66,7 +66,7 @@ static desk *desk_new(void) {
             d.timelines[t].order.history[h].clock = d.history[t][h];
     }
     d.cause = (rota_cause){.status = ROTA_DEVICE_LOST, .number_at = UINT32_MAX, .message = "lost"};
-    d.submission = (rota_submission){.waits = d.waits, .holds = d.holds};
+    d.submission = (rota_submission){.made = {.waits = d.waits, .holds = d.holds}};
     d.buffer.size_bytes = BYTES;
     d.residency.runtime = r;
     d.residency.buffer = &d.buffer;
@@ -177,7 +177,7 @@ static rota_work settle(desk *d, uint32_t device, uint32_t queue, uint64_t value
                         uint32_t count) {
     rota_work work = {
         .submission = &d->submission, .device = &d->devices[device], .queue = queue, .value = value};
-    d->submission.wait_count = d->submission.hold_count = 0;
+    d->submission.made.wait_count = d->submission.made.hold_count = 0;
     for (uint32_t i = 0; i < count; i++) rota_wanted_add(&d->sequencer.wanted, QUEUES, points[i]);
     rota_hazard_settle(&d->sequencer, &d->sequencer.wanted, &work);
     for (uint32_t t = 0; t < TIMELINES; t++) assert_int_equal(d->wanted[t], 0);

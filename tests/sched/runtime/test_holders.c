@@ -43,9 +43,9 @@ static bool is_watched(const rota_device *device, uint64_t point) {
 static bool work_is_watched(const rota_device *device, const rota_work *work) {
     bool watched = true;
     for (uint32_t h = 0; h < work->hold_count; h++)
-        watched =
-            watched && is_watched(device, rota_hold_point(work->submission->holds[work->first_hold + h]));
-    for (const rota_work *before = work; work->comes_last && before-- != work->submission->works;)
+        watched = watched &&
+                  is_watched(device, rota_hold_point(work->submission->made.holds[work->first_hold + h]));
+    for (const rota_work *before = work; work->comes_last && before-- != work->submission->made.works;)
         if (before->device != device)
             watched = watched &&
                       is_watched(device, rota_point(before->device->index, before->queue, before->value));
