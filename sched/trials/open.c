@@ -11,6 +11,7 @@
 #include "sched/runtime/life/device.h"
 #include "sched/runtime/life/link.h"
 #include "sched/runtime/memory/import.h"
+#include "sched/runtime/shared/device_life.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/shell.h"
@@ -91,7 +92,7 @@ rota_status rota_devices(rota_runtime *runtime, rota_device_info *out_infos, uin
 static rota_device *find_open(rota_runtime *runtime, const char *id) {
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++)
-        if (ra_load_acquire(&runtime->devices[d]->visible) && strcmp(runtime->devices[d]->id, id) == 0)
+        if (ra_load_acquire(&runtime->devices[d]->is_seen) && strcmp(runtime->devices[d]->id, id) == 0)
             return runtime->devices[d];
     return NULL;
 }
@@ -101,7 +102,7 @@ static rota_device *find_refused(rota_runtime *runtime, const char *id) {
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) {
         rota_device *device = runtime->devices[d];
-        if (!ra_load_acquire(&device->visible) && !rota_device_is_lost(device) && strcmp(device->id, id) == 0)
+        if (!ra_load_acquire(&device->is_seen) && !rota_device_is_lost(device) && strcmp(device->id, id) == 0)
             return device;
     }
     return NULL;
@@ -175,7 +176,8 @@ static rota_status try_device(rota_device *device, rota_device **out_device) {
                          600, text);
     }
     share(device);
-    ra_store_release(&device->visible, 1);
+    (void)rota_device_move(device, ROTA_LIFE_OPEN); /* unless it was lost meanwhile */
+    ra_store_release(&device->is_seen, 1);
     rota_log_write(&runtime->options.log, ROTA_LOG_INFO, "device '%s' (%s, %s) open, smoke test passed",
                    device->id, device->info.name, device->info.driver);
     *out_device = device;

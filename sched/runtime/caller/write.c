@@ -176,7 +176,7 @@ rota_status rota_buffer_write(rota_buffer *buffer, rota_device *device, uint64_t
             device = runtime->devices[home - 1];
         uint32_t devices = ra_load_acquire(&runtime->device_count);
         for (uint32_t d = 0; !device && d < devices; d++)
-            if (ra_load_acquire(&runtime->devices[d]->visible) && !rota_device_is_lost(runtime->devices[d]))
+            if (ra_load_acquire(&runtime->devices[d]->is_seen) && !rota_device_is_lost(runtime->devices[d]))
                 device = runtime->devices[d];
         if (!device)
             return rota_fail(ROTA_WRONG_STATE, "write to buffer '%s': the runtime has no open device",

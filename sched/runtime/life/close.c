@@ -20,6 +20,7 @@
 #include "sched/runtime/sequencer/sequencer.h"
 #include "sched/runtime/sequencer/submission_pool.h"
 #include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/device_life.h"
 #include "sched/runtime/shared/failed_ranges.h"
 #include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/loss.h"
@@ -124,6 +125,7 @@ static stuck_threads stop_threads(rota_runtime *runtime, uint64_t deadline_ns) {
     uint32_t devices = ra_load_relaxed(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) {
         rota_device *device = runtime->devices[d];
+        (void)rota_device_move(device, ROTA_LIFE_CLOSING);
         rota_sleeper_wake(&device->handover.sleeper);
         rota_sleeper_wake(&device->making.sleeper);
         for (uint32_t other = 0; other < devices; other++) rota_device_wake_waiters(runtime->devices[other]);
@@ -257,7 +259,7 @@ static uint64_t close_device(rota_device *device, bool is_stuck, uint64_t deadli
     if (!is_stuck && device->uploads.memory) rota_device_memory_destroy(device, device->uploads.memory);
     uint64_t bytes = 0;
     device->exec->vtable->close(device->exec, deadline_ns, &bytes);
-    ra_store_release(&device->closed, 1);
+    (void)rota_device_move(device, bytes ? ROTA_LIFE_ABANDONED : ROTA_LIFE_CLOSED);
     return bytes;
 }
 
@@ -289,7 +291,8 @@ static void close_devices_of(rota_runtime *runtime, closing *c, uint64_t mask, u
 
 static void leave(rota_runtime *runtime, closing *c, uint64_t mask) {
     c->left |= mask;
-    for (; mask; mask &= mask - 1) ra_store_release(&runtime->devices[__builtin_ctzll(mask)]->closed, 1);
+    for (; mask; mask &= mask - 1)
+        (void)rota_device_move(runtime->devices[__builtin_ctzll(mask)], ROTA_LIFE_ABANDONED);
 }
 
 /* Devices with memory that is known to works of those that are left: staging memory of what moves, and

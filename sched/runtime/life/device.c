@@ -9,6 +9,7 @@
 #include "sched/runtime/memory/memory.h"
 #include "sched/runtime/memory/staging.h"
 #include "sched/runtime/plans/maker.h"
+#include "sched/runtime/shared/device_life.h"
 #include "sched/runtime/shared/end_times.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/point.h"
@@ -111,7 +112,7 @@ static rota_status start_device(rota_device *device, const rota_driver_entry *en
 
 static void stop_unpublished(rota_device *device) {
     uint64_t abandoned = 0;
-    ra_store_seq_cst(&device->closed, 1);
+    (void)rota_device_move(device, ROTA_LIFE_CLOSED); /* with the maker's look before it sleeps */
     rota_sleeper_wake(&device->making.sleeper);
     if (device->making.thread_started) (void)pthread_join(device->making.thread, NULL); /* it has nothing */
     if (device->uploads.memory) rota_device_memory_destroy(device, device->uploads.memory);
@@ -120,6 +121,7 @@ static void stop_unpublished(rota_device *device) {
         rota_device_free(device);
         return;
     }
+    (void)rota_device_move(device, ROTA_LIFE_ABANDONED);
     (void)ra_fetch_add_relaxed(&device->runtime->stats.abandoned, abandoned);
     rota_device_note_abandoned(1);
 }

@@ -28,7 +28,7 @@ bool rota_device_shares(const rota_device *a, const rota_device *b) {
 }
 
 bool rota_share_may(const rota_device *a, const rota_device *b) {
-    return ra_load_acquire(&a->visible) && !rota_device_is_lost(a) && a->exec->caps.shares_memory &&
+    return ra_load_acquire(&a->is_seen) && !rota_device_is_lost(a) && a->exec->caps.shares_memory &&
            b->exec->caps.shares_memory && memcmp(a->exec->gpu, b->exec->gpu, sizeof a->exec->gpu) == 0;
 }
 

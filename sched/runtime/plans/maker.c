@@ -14,6 +14,7 @@
 #include "sched/runtime/plans/instances.h"
 #include "sched/runtime/plans/maker.h"
 #include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/device_life.h"
 #include "sched/runtime/shared/shell.h"
 #include "sched/runtime/shared/runtime.h"
 
@@ -34,13 +35,13 @@ static void answer(rota_device *device, rota_run_instance *instance) {
 static void *maker_main(void *user) {
     rota_device *device = user;
     rota_runtime *runtime = device->runtime;
-    while (!ra_load_acquire(&runtime->stop) && !ra_load_acquire(&device->closed)) {
+    while (!ra_load_acquire(&runtime->stop) && rota_device_life(device) < ROTA_LIFE_CLOSED) {
         /* With rota_run_instance_ask. */
         rota_stack_entry *oldest = rota_stack_turned(rota_stack_take_upmc(&device->making.asked));
         if (!oldest) {
             rota_sleeper_prepare(&device->making.sleeper);
             if (!rota_stack_is_empty_upmc(&device->making.asked) || ra_load_seq_cst(&runtime->stop) ||
-                ra_load_seq_cst(&device->closed))
+                rota_device_life(device) >= ROTA_LIFE_CLOSED)
                 rota_sleeper_cancel(&device->making.sleeper);
             else
                 rota_sleeper_wait(&device->making.sleeper, rota_deadline_after(1000000000u));

@@ -93,13 +93,11 @@ struct rota_device {
     bool asks_poison; /* the executor calls must_skip; otherwise hand-over decides */
     char id[16];
     uint32_t transfer_queue, io_queue;
-    rota_timeline *timelines;     /* runtime->queue_count */
-    _Atomic uint32_t queues_used; /* the sequencer's: one more than the highest that had a work */
-    _Atomic uint32_t lost;
-    _Atomic(const rota_cause *) lost_cause;
-    _Atomic uint32_t visible; /* opened and smoke-tested */
-    _Atomic uint32_t gone;    /* the executor itself said that it is lost: it touches nothing any more */
-    _Atomic uint32_t closed;  /* calls of its executor are ignored */
+    rota_timeline *timelines;               /* runtime->queue_count */
+    _Atomic uint32_t queues_used;           /* the sequencer's: one more than the highest that had a work */
+    _Atomic uint32_t life;                  /* rota_life, by rota_device_move */
+    _Atomic(const rota_cause *) lost_cause; /* stored before it is LOST or QUIET, and then for good */
+    _Atomic uint32_t is_seen; /* it passed its trials, if it was not lost since: found by its id */
     _Atomic uint64_t
         filling;      /* number of the submission whose inputs are being taken for this device, or 0 */
     rota_turns turns; /* of callers, for room for submissions (submit.c) */

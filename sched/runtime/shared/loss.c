@@ -3,17 +3,24 @@
 #include "base/atomic.h"
 #include "base/log.h"
 #include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/device_life.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/shared/runtime.h"
 
+/* Of one that was closed, or left, whose word says no more; asked by threads that close could not wait for. */
+static bool was_lost(const rota_device *device) {
+    return ra_load_seq_cst(&device->lost_cause) != NULL;
+}
+
 bool rota_device_is_lost(const rota_device *device) {
-    return ra_load_seq_cst(&device->lost) != 0;
+    const rota_life life = rota_device_life(device);
+    return life < ROTA_LIFE_CLOSED ? life >= ROTA_LIFE_LOST : was_lost(device);
 }
 
 /* A lost device gets nothing more, and one that said so itself touches nothing more. */
 bool rota_device_is_finished(const rota_device *device) {
-    if (ra_load_acquire(&device->gone)) return true;
+    if (rota_device_life(device) == ROTA_LIFE_QUIET) return true;
     bool lost = rota_device_is_lost(device);
     for (uint32_t q = 0; q < device->runtime->queue_count; q++) {
         const rota_timeline *timeline = &device->timelines[q];
@@ -32,24 +39,29 @@ static void tell_of_loss(rota_device *device) {
     rota_device_wake_waiters(device);
 }
 
-void rota_device_set_lost(rota_device *device, const char *message) {
+/* In this order: the cause, so that who reads that it is lost has it; the word; the log; and then whoever may sleep is
+ * woken. Of several the first cause stays, and who was not the first leaves the rest to that one, unless it knows
+ * more: what was kept for the device's sake can go once it is quiet. */
+static void give_up(rota_device *device, rota_life life, const char *message) {
     rota_runtime *runtime = device->runtime;
     const rota_cause *none = NULL;
     const rota_cause *cause = rota_cause_new(runtime, ROTA_DEVICE_LOST, "device '%s' is lost: %s", device->id,
                                              message ? message : "");
-    if (!ra_cas_acq_rel(&device->lost_cause, &none, cause)) return; /* the first cause stays */
-    ra_store_seq_cst(&device->lost, 1);
-    rota_log_write(&runtime->options.log, ROTA_LOG_ERROR, "%s", cause->message);
-    tell_of_loss(device);
+    const bool is_first = ra_cas_acq_rel(&device->lost_cause, &none, cause);
+    const bool is_new = (is_first || life == ROTA_LIFE_QUIET) && rota_device_move(device, life);
+    if (is_first) rota_log_write(&runtime->options.log, ROTA_LOG_ERROR, "%s", cause->message);
+    if (is_first || is_new) tell_of_loss(device);
+}
+
+void rota_device_set_lost(rota_device *device, const char *message) {
+    give_up(device, ROTA_LIFE_LOST, message);
 }
 
 void rota_device_gone(rota_device *device, const char *message) {
-    ra_store_release(&device->gone, 1);
-    rota_device_set_lost(device, message);
-    tell_of_loss(device); /* it may have been given up before: what was kept for its sake can go now */
+    give_up(device, ROTA_LIFE_QUIET, message);
 }
 
-/* With rota_device_fills: a seq_cst store and then a load of `lost` here, a load of `lost` and then one of
+/* With rota_device_fills: a seq_cst store and then a load of `life` here, a load of `life` and then one of
  * `filling` there. Either this thread sees that the device is lost and leaves the caller's memory alone, or
  * they see that it is in there. */
 bool rota_device_begin_filling(rota_device *device, uint64_t number) {

@@ -1,6 +1,7 @@
 /* What executors call back, on threads of theirs. Calls no executor. */
 #include "base/atomic.h"
 #include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/device_life.h"
 #include "sched/runtime/shared/failures.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/marks.h"
@@ -11,9 +12,14 @@
 #include "sched/runtime/submitter/judge.h"
 #include "sched/runtime/submitter/submitter.h"
 
+/* Closed or left: nobody listens any more. Relaxed: who closed it has ended its threads, or left them everything. */
+static bool is_over(const rota_device *device) {
+    return ra_load_relaxed(&device->life) >= ROTA_LIFE_CLOSED;
+}
+
 static void advanced(void *user, uint32_t queue, uint64_t value) {
     rota_device *device = user;
-    if (ra_load_relaxed(&device->closed)) return;
+    if (is_over(device)) return;
     if (ra_load_seq_cst(&device->gate.pending)) /* with rota_gate_push */
         rota_gate_report(device, queue, value);
     else
@@ -23,7 +29,7 @@ static void advanced(void *user, uint32_t queue, uint64_t value) {
 
 static void interrupted(void *user, const cpu_set_t *cpus) {
     rota_device *device = user;
-    if (ra_load_relaxed(&device->closed)) return;
+    if (is_over(device)) return;
     rota_thread_cpus_keep_off(&device->submitter->cpus, cpus);
     /* Of several devices the last one to say so has it. */
     rota_thread_cpus_keep_off(&device->runtime->sequencing.cpus, cpus);
@@ -32,7 +38,7 @@ static void interrupted(void *user, const cpu_set_t *cpus) {
 static void lost(void *user, rota_status status, const char *message) {
     (void)status;
     rota_device *device = user;
-    if (ra_load_relaxed(&device->closed)) return;
+    if (is_over(device)) return;
     rota_device_gone(device, message);
 }
 
@@ -41,7 +47,7 @@ static void failed(void *user, void *cookie, const void *owner, uint32_t node, r
     rota_device *device = user;
     rota_runtime *runtime = device->runtime;
     rota_work *work = cookie;
-    if (!work || ra_load_relaxed(&device->closed)) return;
+    if (!work || is_over(device)) return;
     rota_submission *submission = work->submission;
     rota_reason reason = {NULL, submission->number};
     reason.cause =
@@ -62,7 +68,7 @@ static void failed(void *user, void *cookie, const void *owner, uint32_t node, r
 static bool must_skip(void *user, void *cookie, const void *owner, uint32_t node) {
     const rota_device *device = user;
     rota_work *work = cookie;
-    if (!work || ra_load_relaxed(&device->closed)) return false;
+    if (!work || is_over(device)) return false;
     if (ra_load_acquire(&work->failed)) return true; /* marks what it was to write, all of it */
     if (work->gated) return false;
     rota_reason reason;
@@ -74,7 +80,7 @@ static bool must_skip(void *user, void *cookie, const void *owner, uint32_t node
 static void succeeded(void *user, void *cookie, const void *owner, uint32_t node) {
     const rota_device *device = user;
     const rota_work *work = cookie;
-    if (!work || ra_load_relaxed(&device->closed) || work->gated || ra_load_acquire(&work->failed)) return;
+    if (!work || is_over(device) || work->gated || ra_load_acquire(&work->failed)) return;
     if (owner && rota_plan_is_transfer(work->submission->plan, node)) return; /* carried */
     rota_judge_succeeded(work, owner, node);
 }

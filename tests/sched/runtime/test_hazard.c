@@ -13,6 +13,7 @@
 #include "sched/runtime/order/wanted.h"
 #include "sched/runtime/sequencer/last_use.h"
 #include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/device_life.h"
 #include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/released.h"
@@ -315,7 +316,7 @@ static void a_lost_devices_works_hold_buffers(void **state) {
                 rota_exec_memory memory = {0};
                 rota_dead *dead = &d->residency.dead;
                 const bool stays = has_memory && lost;
-                ra_store_relaxed(&d->devices[1].lost, lost);
+                ra_store_relaxed(&d->devices[1].life, lost ? ROTA_LIFE_LOST : ROTA_LIFE_OPEN);
                 ra_store_relaxed(&d->residency.memory[has_memory ? 1 : 0], &memory);
                 put_work(d, place, true);
                 rota_reclaim_sweep(&d->sequencer, dead);
@@ -361,7 +362,7 @@ static void a_ticket_ends_after_its_inputs_were_taken(void **state) {
             rota_device *lost = &d->devices[1];
             assert_int_equal(rota_ticket_status(ticket), ROTA_BUSY);
             ra_store_relaxed(&lost->filling, number);
-            ra_store_relaxed(&lost->lost, 1);
+            ra_store_relaxed(&lost->life, ROTA_LIFE_LOST);
             if (passed) ra_store_relaxed(&timeline(d, 0, 2)->completed, 5);
             const rota_status end = passed ? ROTA_OK : ROTA_DEVICE_LOST;
             assert_int_equal(rota_ticket_status(ticket), number == NUMBER ? ROTA_BUSY : end);

@@ -269,6 +269,12 @@ static void until(const _Atomic uint32_t *flag) {
     assert_int_equal(ra_load_seq_cst(flag), 1);
 }
 
+static void until_lost(const rota_device *device) {
+    const uint64_t deadline = rota_deadline_after(10000000000u);
+    while (!rota_device_is_lost(device) && rota_clock_ns() < deadline) nap_ms(1);
+    assert_true(rota_device_is_lost(device));
+}
+
 /* The lost device's thread is in the caller's INPUT memory when the plan's last work, which is another
  * device's, passes: the ticket has not ended, however many come after it. */
 static void an_input_that_is_being_taken(void **state) {
@@ -310,7 +316,7 @@ static void an_input_that_is_being_taken(void **state) {
     assert_ok(rota_submit_wait(plan, args, 0, &ticket));
     until(&kept.is_read);
     lose_the_first(p);
-    until(&devices[0]->lost);
+    until_lost(devices[0]);
     for (uint32_t i = 0; i < LATER; i++) assert_ok(rota_submit_wait(alone, NULL, 0, &last));
     assert_ok(rota_wait(last, 0));
     assert_int_equal(rota_poll(ticket), ROTA_BUSY);
