@@ -46,7 +46,7 @@ void rota_vk_record_barrier(rota_vk_device *device, VkCommandBuffer buffer, uint
 /* Makes what was written before visible to the host's reads. */
 void rota_vk_record_host_barrier(rota_vk_device *device, VkCommandBuffer buffer, uint32_t from);
 
-/* ---- For tests ---- */
+/* ---- For tests: in builds with hooks (base/hooks.h) ---- */
 
 /* Leaves out barrier `index` (counted over the segments) of the instances created from now on; -1: none. */
 void rota_vk_skip_barrier(rota_exec_device *device, int64_t index);

@@ -19,6 +19,8 @@
  *
  * The data stay as they are: nothing is really read or written, so results in touch mode mean nothing. */
 #include "exec/vk/vk_touch.h"
+
+#if ROTA_TEST_HOOKS
 #include "exec/vk/vk_device.h"
 #include "exec/vk/vk_record.h"
 #include "spv/vk_touch.h"
@@ -382,3 +384,5 @@ rota_status rota_vk_touch_copied(rota_vk_device *device, rota_vk_run *run, VkCom
     }
     return ROTA_OK;
 }
+
+#endif

@@ -16,7 +16,6 @@
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/shell.h"
 #include "sched/runtime/shared/runtime.h"
-#include "sched/testing.h"
 #include "sched/trials/trials.h"
 
 /* ---- What there is ---- */
@@ -136,7 +135,7 @@ static void link(rota_device *a, rota_device *b) {
 /* Finds out with which open device the new one, not visible yet, shares memory. */
 static void share(rota_device *device) {
     rota_runtime *runtime = device->runtime;
-    if (runtime->opening.apart || runtime->opening.touch)
+    if (rota_hooks_apart(&runtime->hooks) || rota_hooks_touch(&runtime->hooks))
         return; /* in touch mode nothing is computed that could be compared */
     const uint64_t patience_ns = trial_patience(runtime);
     for (uint32_t d = 0; d < device->index; d++) {
@@ -166,7 +165,7 @@ static rota_status try_device(rota_device *device, rota_device **out_device) {
     rota_runtime *runtime = device->runtime;
     rota_status status = ROTA_OK;
     /* In touch mode a Vulkan device computes nothing that could be checked. */
-    if (!(runtime->opening.touch && device->info.kind == ROTA_EXEC_VK))
+    if (!(rota_hooks_touch(&runtime->hooks) && device->info.kind == ROTA_EXEC_VK))
         status = rota_trial_smoke(device, 0, trial_patience(runtime));
     if (status != ROTA_OK) {
         char text[ROTA_ERROR_MESSAGE_MAX];
@@ -274,10 +273,4 @@ rota_status rota_device_smoke(rota_device *device, uint64_t idle_ns) {
     ROTA_GIVEN(device);
     ROTA_TRY(rota_runtime_check(device->runtime));
     return rota_trial_smoke(device, idle_ns, 0);
-}
-
-rota_status rota_runtime_set_apart(rota_runtime *runtime, bool apart) {
-    ROTA_TRY(rota_runtime_check(runtime));
-    runtime->opening.apart = apart;
-    return ROTA_OK;
 }

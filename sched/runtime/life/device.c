@@ -18,7 +18,6 @@
 #include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/submitter/events.h"
 #include "sched/runtime/submitter/thread.h"
-#include "sched/testing.h"
 
 void rota_device_free(rota_device *device) {
     for (uint32_t q = 0; device->timelines && q < device->runtime->queue_count; q++) {
@@ -92,7 +91,7 @@ static rota_status start_device(rota_device *device, const rota_driver_entry *en
         .cache_dir = runtime->options.cache_dir,
         .validation = runtime->options.validation,
         .test = entry->test,
-        .touch = runtime->opening.touch,
+        .touch = rota_hooks_touch(&runtime->hooks),
     };
     const rota_exec_driver *driver = entry->driver;
     ROTA_TRY(driver->open(driver, index, &options, &device->exec));
@@ -146,27 +145,5 @@ rota_status rota_device_start(rota_runtime *runtime, const rota_driver_entry *en
     runtime->devices[device->index] = device;
     ra_store_release(&runtime->device_count, device->index + 1);
     *out_device = device;
-    return ROTA_OK;
-}
-
-/* ---- For tests ---- */
-
-rota_status rota_runtime_add_driver(rota_runtime *runtime, const rota_exec_driver *driver, void *test) {
-    ROTA_TRY(rota_runtime_check(runtime));
-    for (uint32_t i = 0; i < runtime->opening.driver_count; i++)
-        if (strcmp(runtime->opening.drivers[i].driver->name, driver->name) == 0) {
-            runtime->opening.drivers[i] = (rota_driver_entry){driver, test};
-            return ROTA_OK;
-        }
-    if (runtime->opening.driver_count == ROTA_DRIVERS_MAX)
-        return rota_fail(ROTA_OUT_OF_RANGE, "driver '%s': at most %d drivers", driver->name,
-                         ROTA_DRIVERS_MAX);
-    runtime->opening.drivers[runtime->opening.driver_count++] = (rota_driver_entry){driver, test};
-    return ROTA_OK;
-}
-
-rota_status rota_runtime_set_touch(rota_runtime *runtime, bool touch) {
-    ROTA_TRY(rota_runtime_check(runtime));
-    runtime->opening.touch = touch;
     return ROTA_OK;
 }

@@ -7,7 +7,6 @@
 #include "sched/runtime/life/link.h"
 #include "sched/runtime/shared/shell.h"
 #include "sched/runtime/shared/runtime.h"
-#include "sched/testing.h"
 
 /* What a try with another device has left is used again: values only rise. */
 static rota_status make_timeline(rota_device *maker, rota_device *other, rota_timeline *timeline) {
@@ -40,15 +39,9 @@ static void set_linked(rota_device *a, rota_device *b, bool linked) {
     ra_store_release(&b->linked, linked ? (uint64_t)1 << a->index : 0);
 }
 
-rota_status rota_runtime_set_host_ordered(rota_runtime *runtime, bool host_ordered) {
-    ROTA_TRY(rota_runtime_check(runtime));
-    runtime->opening.host_ordered = host_ordered;
-    return ROTA_OK;
-}
-
 bool rota_across_may_link(const rota_device *a, const rota_device *b) {
     const rota_exec_caps *can_a = &a->exec->caps, *can_b = &b->exec->caps;
-    return !a->runtime->opening.host_ordered && can_a->timeline_queues && can_b->timeline_queues &&
+    return !rota_hooks_host_ordered(&a->runtime->hooks) && can_a->timeline_queues && can_b->timeline_queues &&
            !a->linked && !b->linked && (can_a->makes_timelines || can_b->makes_timelines);
 }
 

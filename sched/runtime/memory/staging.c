@@ -25,7 +25,6 @@
 #include "sched/runtime/shared/released.h"
 #include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/shared/runtime.h"
-#include "sched/testing.h"
 
 #define BLOCK_BYTES_MIN ((uint64_t)4096)
 #define BLOCK_BYTES_MAX (BLOCK_BYTES_MIN << (ROTA_STAGING_CLASSES - 1))
@@ -510,10 +509,6 @@ void rota_staging_free(rota_device *device) {
         free(ra_load_relaxed(&pool->chunks[chunk]));
     free(pool);
     device->staging = NULL;
-}
-
-uint64_t rota_runtime_staging_bytes(rota_runtime *runtime) {
-    return ra_load_relaxed(&runtime->budget.staging_bytes);
 }
 
 /* ---- Memory of devices, in whose favour staging gives way ---- */

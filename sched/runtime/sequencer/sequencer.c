@@ -177,7 +177,7 @@ static bool has_work(rota_runtime *runtime) {
     if (!rota_stack_is_empty_upmc(&runtime->sequencing.released) ||
         ra_load_seq_cst(&runtime->sequencing.lost_pending) ||
         !rota_stack_is_empty_upmc(&runtime->sequencing.ended) || ra_load_seq_cst(&runtime->stop) ||
-        ra_load_seq_cst(&runtime->sequencing.lent) || ra_load_seq_cst(&runtime->lanes.provision_wanted) ||
+        rota_hooks_lent(&runtime->hooks) || ra_load_seq_cst(&runtime->lanes.provision_wanted) ||
         ra_load_seq_cst(&runtime->sequencing.reap_requested) !=
             ra_load_relaxed(&runtime->sequencing.reap_done))
         return true;
@@ -277,21 +277,29 @@ bool rota_sequencer_round(rota_sequencer *sequencer) {
     return any || fresh;
 }
 
+/* Rests for a while where rota_submit_locked has it. */
+static bool is_lent(rota_runtime *runtime) {
+#if ROTA_TEST_HOOKS
+    if (rota_hooks_lent(&runtime->hooks)) {
+        rota_owner_leave(&runtime->sequencing.owner);
+        ra_store_release(&runtime->hooks.lent_away, 1); /* with rota_runtime_lock_submission */
+        rota_nap_until(rota_deadline_after(LENT_SLICE_NS));
+        return true;
+    }
+    if (ra_load_relaxed(&runtime->hooks.lent_away)) rota_owner_take(&runtime->sequencing.owner);
+    ra_store_release(&runtime->hooks.lent_away, 0);
+#endif
+    (void)runtime;
+    return false;
+}
+
 void *rota_sequencer_main(void *user) {
     rota_runtime *runtime = user;
     rota_sequencer *sequencer = runtime->sequencer;
     rota_thread_cpus_begin(&runtime->sequencing.cpus);
     rota_owner_take(&runtime->sequencing.owner);
     while (!ra_load_acquire(&runtime->stop)) {
-        if (ra_load_acquire(
-                &runtime->sequencing.lent)) { /* with the stores in rota_runtime_lock_submission */
-            rota_owner_leave(&runtime->sequencing.owner);
-            ra_store_release(&runtime->sequencing.lent_away, 1);
-            rota_nap_until(rota_deadline_after(LENT_SLICE_NS));
-            continue;
-        }
-        if (ra_load_relaxed(&runtime->sequencing.lent_away)) rota_owner_take(&runtime->sequencing.owner);
-        ra_store_release(&runtime->sequencing.lent_away, 0);
+        if (is_lent(runtime)) continue;
         if (!rota_sequencer_round(sequencer)) idle(sequencer);
     }
     rota_owner_leave(&runtime->sequencing.owner);

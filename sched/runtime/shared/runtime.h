@@ -40,6 +40,7 @@
 #include "sched/runtime.h"
 #include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/devices.h"
+#include "sched/runtime/shared/hooks.h"
 #include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/limits.h"
 #include "sched/runtime/shared/marks.h"
@@ -78,9 +79,6 @@ typedef struct rota_opening_shared {
     pthread_mutex_t mutex;
     rota_driver_entry drivers[ROTA_DRIVERS_MAX];
     uint32_t driver_count;
-    bool touch;        /* of rota_runtime_set_touch */
-    bool apart;        /* of rota_runtime_set_apart */
-    bool host_ordered; /* of rota_runtime_set_host_ordered */
     char choice[1400]; /* written once */
     _Atomic uint32_t is_chosen;
 } rota_opening_shared;
@@ -112,7 +110,6 @@ typedef struct rota_sequencing_shared {
     rota_stack_upmc released; /* of rota_dead */
     rota_stack_upmc ended;    /* of rota_submission that were never handed over */
     _Atomic uint64_t reap_requested, reap_done;
-    _Atomic uint32_t lent, lent_away; /* rota_runtime_lock_submission */
     rota_thread_cpus cpus;
     pthread_t thread;
     bool thread_started;
@@ -210,6 +207,7 @@ struct rota_runtime {
     rota_failed_shared failed;
     rota_causes_shared causes;
     rota_stats_shared stats;
+    rota_hooks_shared hooks;
 };
 
 static inline rota_timeline *rota_runtime_timeline(rota_runtime *runtime, uint64_t point) {

@@ -35,8 +35,7 @@ static bool push_ring(rota_device *device, rota_work *work) {
 
 void rota_handover_push(rota_device *device, rota_work *work) {
     /* Lent out (the benchmarks' baseline): the caller is in the driver itself, with its lock held. */
-    bool direct =
-        device->exec->caps.submit_never_blocks || ra_load_relaxed(&device->runtime->sequencing.lent);
+    bool direct = device->exec->caps.submit_never_blocks || rota_hooks_lent(&device->runtime->hooks);
     /* What waits on the device for another one is the thread's, which may have to hold it for room in the
      * gate. */
     if (ra_load_acquire(&device->linked)) direct = false; /* with rota_across_open */

@@ -105,6 +105,7 @@ static const place outside[] = {
     {"sched/runtime/shared/timeline.c", "rota_device_wake_holders"},
     {"sched/runtime/shared/timeline.c", "rota_device_wake_waiters"},
     {"sched/trials/open.c", "*"},
+    {"sched/runtime/shared/hooks.h", "rota_hooks_lent"},
     {"sched/runtime/shared/loss.c", "was_lost"},
     {"sched/runtime/shared/loss.c", "rota_device_note_abandoned"},
     {"sched/runtime/shared/loss.c", "rota_devices_abandoned"},
