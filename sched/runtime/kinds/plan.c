@@ -423,13 +423,13 @@ void rota_kind_plan_for_written(rota_runtime *runtime, const rota_submission *su
  * is published afterwards of other queues is no part of what who waits for the ticket waits for. */
 void rota_kind_plan_note_end(rota_sequencer *sequencer, const rota_submission *submission) {
     rota_runtime *runtime = sequencer->runtime;
-    if (submission->submitted_ns == 0) return;
+    if (submission->times.submitted_ns == 0) return;
     rota_plan_run *run = submission->plan->run;
     uint64_t final = submission->final_point;
     uint64_t completed_ns =
         rota_stamps_take(rota_runtime_timeline(runtime, final)->stamps, rota_point_value(final));
     (void)pthread_mutex_lock(&runtime->objects.times_mutex);
-    run->times.replay = (rota_plan_replay_times){submission->submitted_ns, submission->sequenced_ns,
+    run->times.replay = (rota_plan_replay_times){submission->times.submitted_ns, submission->times.sequenced_ns,
                                                  ra_load_relaxed(&submission->shared.handed_over_ns),
                                                  completed_ns, submission->number};
     run->times.instance = submission->instance;

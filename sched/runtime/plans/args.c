@@ -184,18 +184,26 @@ static bool is_of_graph(const rota_plan *plan, const rota_buffer *buffer, rota_b
     return buffer->graph == plan->graph && buffer->kind == kind && !buffer->is_view;
 }
 
+/* Which of the plan's slot buffers it is; their count: none that a node uses. */
+static uint32_t entry_of(const rota_plan *plan, const rota_buffer *slot_buffer) {
+    const rota_run_arguments *slots = &plan->run->arguments;
+    uint32_t entry = 0;
+    while (entry < slots->slot_buffer_count &&
+           plan->buffers[slots->slot_buffers[entry]].buffer != slot_buffer)
+        entry++;
+    return entry;
+}
+
 rota_status rota_args_set_buffer(rota_args *args, rota_buffer *slot_buffer, rota_buffer *buffer) {
     ROTA_GIVEN(args);
     const rota_plan *plan = args->plan;
     ROTA_TRY(rota_plan_check(plan)); /* what is read of `run` is gone with the runtime */
     const rota_plan_run *run = plan->run;
-    uint32_t entry = 0;
+    const rota_run_arguments *slots = &run->arguments;
     if (!slot_buffer || !buffer)
         return rota_fail(ROTA_INVALID_ARGUMENT, "plan '%s': a buffer is NULL", plan->name);
-    while (entry < run->arguments.slot_buffer_count &&
-           plan->buffers[run->arguments.slot_buffers[entry]].buffer != slot_buffer)
-        entry++;
-    if (entry == run->arguments.slot_buffer_count && !is_of_graph(plan, slot_buffer, ROTA_BUFFER_SLOT))
+    const uint32_t entry = entry_of(plan, slot_buffer);
+    if (entry == slots->slot_buffer_count && !is_of_graph(plan, slot_buffer, ROTA_BUFFER_SLOT))
         return rota_fail(ROTA_NOT_FOUND, "plan '%s' has no SLOT buffer '%s'", plan->name,
                          rota_buffer_name(slot_buffer));
     rota_residency *residency = buffer->root->residency;
@@ -214,14 +222,14 @@ rota_status rota_args_set_buffer(rota_args *args, rota_buffer *slot_buffer, rota
                          "plan '%s': view of '%s' at byte %llu bound to '%s', expected a multiple of 4",
                          plan->name, rota_buffer_name(buffer), (unsigned long long)buffer->root_offset,
                          rota_buffer_name(slot_buffer));
-    if (entry == run->arguments.slot_buffer_count) return ROTA_OK; /* no node uses it */
+    if (entry == slots->slot_buffer_count) return ROTA_OK; /* no node uses it */
     rota_places bits = 0;
     uint64_t domains = 0;
     /* Memory on all devices first: if it fails on one, what was bound before still is, on all of them. */
     for (int pass = 0; pass < 2; pass++)
         for (uint32_t w = 0; w < plan->word_count; w++) {
             const rota_plan_word *word = &plan->words[w];
-            if (word->kind != ROTA_WORD_BUFFER || word->index != run->arguments.slot_buffers[entry]) continue;
+            if (word->kind != ROTA_WORD_BUFFER || word->index != slots->slot_buffers[entry]) continue;
             rota_device *device = plan->parts[word->part].device;
             if (pass == 1) {
                 set_word(args, w,

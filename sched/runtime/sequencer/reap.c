@@ -19,13 +19,13 @@
 #include "sched/runtime/shared/runtime.h"
 
 static void remove_undelivered(rota_sequencer *sequencer, const rota_submission *submission) {
-    rota_submission *before = submission->undelivered_before, *after = submission->undelivered_after;
+    rota_submission *before = submission->undelivered.before, *after = submission->undelivered.after;
     if (before)
-        before->undelivered_after = after;
+        before->undelivered.after = after;
     else
         sequencer->undelivered_first = after;
     if (after)
-        after->undelivered_before = before;
+        after->undelivered.before = before;
     else
         sequencer->undelivered_last = before;
 }

@@ -89,10 +89,10 @@ static bool end_without_works(rota_sequencer *sequencer, rota_wanted *wanted, ro
 }
 
 static void add_undelivered(rota_sequencer *sequencer, rota_submission *submission) {
-    submission->undelivered_before = sequencer->undelivered_last;
-    submission->undelivered_after = NULL;
+    submission->undelivered.before = sequencer->undelivered_last;
+    submission->undelivered.after = NULL;
     if (sequencer->undelivered_last)
-        sequencer->undelivered_last->undelivered_after = submission;
+        sequencer->undelivered_last->undelivered.after = submission;
     else
         sequencer->undelivered_first = submission;
     sequencer->undelivered_last = submission;
@@ -126,8 +126,8 @@ static void begin(rota_submission *submission, const rota_record *record, rota_c
     submission->undone = (rota_submission_undone){0};
     ra_store_relaxed(&submission->shared.cause, NULL);
     ra_store_relaxed(&submission->shared.hosted_done, ROTA_HOSTED_PENDING);
-    submission->submitted_ns = record->submitted_ns;
-    submission->sequenced_ns = record->submitted_ns ? rota_clock_ns() : 0;
+    submission->times.submitted_ns = record->submitted_ns;
+    submission->times.sequenced_ns = record->submitted_ns ? rota_clock_ns() : 0;
     ra_store_relaxed(&submission->shared.handed_over_ns, 0);
 }
 

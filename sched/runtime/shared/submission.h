@@ -72,6 +72,16 @@ typedef struct rota_submission_undone {
     uint32_t to;
 } rota_submission_undone;
 
+/* Written by the caller, and by the sequencer. */
+typedef struct rota_submission_times {
+    uint64_t submitted_ns, sequenced_ns;
+} rota_submission_times;
+
+/* The sequencer's: rota_sequencer.undelivered_first. */
+typedef struct rota_submission_links {
+    rota_submission *before, *after;
+} rota_submission_links;
+
 /* A submission's struct lies in memory that stays a submission's until the runtime closes. What every replay
  * touches comes first, in as few cache lines as it takes: with many in flight each is a miss. What is no part
  * with a name of its own is the sequencer's, settled before the point is published. */
@@ -93,14 +103,14 @@ struct rota_submission {
     bool hosted;  /* over when the completer has delivered it */
     bool parked;  /* counted in the plan's `parked` */
     rota_submission_shared shared;
-    uint64_t submitted_ns, sequenced_ns;
+    rota_submission_times times;
     rota_output_turn turn;
     rota_host_output output;
     rota_delivery delivery;
     struct rota_job *job_storage; /* the sequencer's, and from when it is pushed the completer's */
     rota_submission_undone undone;
     rota_host_access access;
-    rota_submission *undelivered_before, *undelivered_after; /* rota_sequencer.undelivered_first */
+    rota_submission_links undelivered;
 };
 
 #endif
