@@ -122,7 +122,8 @@ void rota_hand_over(rota_device *device, rota_work **works, uint32_t count) {
                                              rota_last_error()),
                               submission->number},
                 true);
-        if (submission->times.submitted_ns) ra_store_relaxed(&submission->shared.handed_over_ns, rota_clock_ns());
+        if (submission->times.submitted_ns)
+            ra_store_relaxed(&submission->shared.handed_over_ns, rota_clock_ns());
     }
     if (rota_device_is_lost(device)) {
         rota_handover_drop(device, works, count);

@@ -47,11 +47,11 @@ static void look_for_thread(rota_device *lost) {
     if (!ra_cas_acq_rel(&lost->handover.hands_over, &expected, ROTA_HANDS_LOOKED)) return; /* with serve */
     rota_work *works[ROTA_HANDOVER_BATCH];
     for (uint32_t count = 1; count != 0;) {
-        count = rota_held_take(lost, works);
+        count = rota_held_take(lost->submitter, works);
         rota_handover_drop(lost, works, count);
         lost->submitter->looked_at += count;
     }
-    rota_held_give_up(lost);
+    rota_held_give_up(lost->submitter);
     ra_store_release(&lost->handover.hands_over, ROTA_HANDS_OVER); /* with serve, and the next one here */
 }
 
@@ -119,33 +119,35 @@ static bool keeps(rota_device *device, rota_work *work, uint64_t hold) {
 }
 
 /* Whether all that its device got before it in the order of submissions has gone over. */
-static bool is_oldest(const rota_device *device, const rota_work *work) {
+static bool is_oldest(const rota_submitter *submitter, const rota_work *work) {
+    const rota_device *device = submitter->device;
     for (uint32_t q = 0; q < device->runtime->queue_count; q++)
-        if (device->submitter->held_first[q] && device->submitter->held_first[q]->ordinal < work->ordinal)
-            return false;
+        if (submitter->held_first[q] && submitter->held_first[q]->ordinal < work->ordinal) return false;
     return true;
 }
 
 /* What the work waits for on its own device. While nothing is held all that came before has gone over. */
-static bool is_next(const rota_device *device, const rota_work *work) {
+static bool is_next(const rota_submitter *submitter, const rota_work *work) {
+    const rota_device *device = submitter->device;
     if (ra_load_relaxed(&device->handover.held_count) == 0) return true;
-    if (work->comes_last && !is_oldest(device, work)) return false;
+    if (work->comes_last && !is_oldest(submitter, work)) return false;
     const rota_exec_wait *waits = work->submission->made.waits + work->first_wait;
     for (uint32_t w = 0; w < work->wait_count; w++)
-        if (device->submitter->given[waits[w].queue] < waits[w].value) return false;
+        if (submitter->given[waits[w].queue] < waits[w].value) return false;
     return true;
 }
 
 /* Under a memory limit: whether the work has its staging memory, or is to fail since that will not come.
  * Meanwhile it is held as rota_staging_trim waits: while the reclaimer gets on with what was given back. */
-static bool has_staging(rota_device *device, const rota_work *work) {
+static bool has_staging(rota_submitter *submitter, const rota_work *work) {
+    rota_device *device = submitter->device;
     rota_runtime *runtime = device->runtime;
     if (!rota_runtime_is_limited(runtime) || work->skipped || rota_device_is_lost(device)) return true;
     const rota_work_row *row = rota_work_row_of(work);
     if (!row->need) return true;
     const rota_need needed = row->need(work);
     if (!needed.span || *needed.span) return true;
-    rota_starving *starving = &device->submitter->starving[work->queue];
+    rota_starving *starving = &submitter->starving[work->queue];
     bool is_limited;
     while (rota_staging_try(device, needed.size, needed.flags, &is_limited, needed.span) != ROTA_OK) {
         if (!is_limited) return true; /* tried once more when it is prepared, which says why */
@@ -154,7 +156,7 @@ static bool has_staging(rota_device *device, const rota_work *work) {
             state = rota_trim_look(runtime, &starving->trim);
         else
             *starving = (rota_starving){.value = work->value};
-        if (state == ROTA_TRIM_WAIT) device->submitter->starves = true;
+        if (state == ROTA_TRIM_WAIT) submitter->starves = true;
         if (state != ROTA_TRIM_ROOM) return state == ROTA_TRIM_NONE;
         if (starving->rounds++ == ROTA_TRIMS_MAX) return true;
         rota_trim_begin_for_span(runtime, needed.size, &starving->trim);
@@ -164,7 +166,8 @@ static bool has_staging(rota_device *device, const rota_work *work) {
 
 /* The work is the next of its queue. Where its device is lost it is not handed over, and needs only what it
  * comes after. */
-static bool is_ready(rota_device *device, rota_work *work) {
+static bool is_ready(rota_submitter *submitter, rota_work *work) {
+    rota_device *device = submitter->device;
     const rota_work_row *row = rota_work_row_of(work);
     const bool is_lost = rota_device_is_lost(device);
     if (!is_lost && row->is_decided && !row->is_decided(work)) return false;
@@ -172,58 +175,61 @@ static bool is_ready(rota_device *device, rota_work *work) {
         look_for_loss(work);
         if (!for_keepers(device, work, keeps)) return false;
     }
-    if (!is_next(device, work)) return false;
+    if (!is_next(submitter, work)) return false;
     work->dropped = is_lost;
-    return is_lost || (rota_gate_takes(work) && has_staging(device, work));
+    return is_lost || (rota_gate_takes(work) && has_staging(submitter, work));
 }
 
 /* What is held and waits for a lost device fails at once, wherever it stands: nobody waits for its end
  * (is_at_work in reap.c) who needs but that. Once for each loss. */
-static void see_losses(rota_device *device) {
+static void see_losses(rota_submitter *submitter) {
+    rota_device *device = submitter->device;
     rota_runtime *runtime = device->runtime;
     const uint32_t devices = ra_load_acquire(&runtime->device_count);
     uint64_t lost = 0;
     for (uint32_t d = 0; d < devices; d++)
         if (rota_device_is_lost(runtime->devices[d])) lost |= (uint64_t)1 << d;
-    if (lost == device->submitter->losses_seen) return;
-    device->submitter->losses_seen = lost;
+    if (lost == submitter->losses_seen) return;
+    submitter->losses_seen = lost;
     for (uint32_t q = 0; q < runtime->queue_count; q++)
-        for (rota_work *work = device->submitter->held_first[q]; work; work = work->next) look_for_loss(work);
+        for (rota_work *work = submitter->held_first[q]; work; work = work->next) look_for_loss(work);
 }
 
-static void hold_back(rota_device *device, rota_work *work) {
+static void hold_back(rota_submitter *submitter, rota_work *work) {
+    rota_device *device = submitter->device;
     look_for_loss(work); /* the losses that were seen before it came here */
     work->next = NULL;
-    if (device->submitter->held_last[work->queue]) {
-        device->submitter->held_last[work->queue]->next = work;
+    if (submitter->held_last[work->queue]) {
+        submitter->held_last[work->queue]->next = work;
     } else {
         work->since_ns = rota_clock_ns();
-        device->submitter->held_first[work->queue] = work;
+        submitter->held_first[work->queue] = work;
     }
-    device->submitter->held_last[work->queue] = work;
+    submitter->held_last[work->queue] = work;
     (void)ra_fetch_add_relaxed(&device->handover.held_count,
                                1); /* others ask what a device waits for: give_up_on */
 }
 
 /* Takes works that were held and may go; one may let another one go. */
-static uint32_t take_held(rota_device *device, rota_work **works) {
+static uint32_t take_held(rota_submitter *submitter, rota_work **works) {
+    rota_device *device = submitter->device;
     uint32_t count = 0;
     bool any = ra_load_relaxed(&device->handover.held_count) != 0;
-    if (any) see_losses(device);
+    if (any) see_losses(submitter);
     while (any) {
         any = false;
         for (uint32_t q = 0; q < device->runtime->queue_count; q++)
-            while (count < ROTA_HANDOVER_BATCH && device->submitter->held_first[q] &&
-                   is_ready(device, device->submitter->held_first[q])) {
-                rota_work *work = device->submitter->held_first[q];
-                device->submitter->held_first[q] = work->next;
+            while (count < ROTA_HANDOVER_BATCH && submitter->held_first[q] &&
+                   is_ready(submitter, submitter->held_first[q])) {
+                rota_work *work = submitter->held_first[q];
+                submitter->held_first[q] = work->next;
                 if (work->next)
                     work->next->since_ns = rota_clock_ns();
                 else
-                    device->submitter->held_last[q] = NULL;
+                    submitter->held_last[q] = NULL;
                 rota_handover_note(device); /* first: released by the next, to give_up_on */
                 (void)ra_fetch_sub_release(&device->handover.held_count, 1);
-                device->submitter->given[q] = work->value;
+                submitter->given[q] = work->value;
                 works[count++] = work;
                 any = true;
             }
@@ -232,16 +238,18 @@ static uint32_t take_held(rota_device *device, rota_work **works) {
 }
 
 /* Takes what is to go over next; what must wait is held. */
-uint32_t rota_held_take(rota_device *device, rota_work **works) {
+uint32_t rota_held_take(rota_submitter *submitter, rota_work **works) {
+    rota_device *device = submitter->device;
+    rota_assert_submitter(submitter);
     uint64_t taken = ra_load_relaxed(&device->handover.taken);
     const uint64_t published = ra_load_seq_cst(&device->handover.published); /* with push_ring */
-    uint32_t count = take_held(device, works);
+    uint32_t count = take_held(submitter, works);
     while (count < ROTA_HANDOVER_BATCH && taken < published) {
         rota_work *work = device->handover.ring[taken++ % ROTA_HANDOVER_RING];
-        if (device->submitter->held_first[work->queue] || !is_ready(device, work)) {
-            hold_back(device, work);
+        if (submitter->held_first[work->queue] || !is_ready(submitter, work)) {
+            hold_back(submitter, work);
         } else {
-            device->submitter->given[work->queue] = work->value;
+            submitter->given[work->queue] = work->value;
             works[count++] = work;
         }
     }
@@ -288,7 +296,9 @@ static void watch_for(rota_device *device, uint64_t point) {
 /* All that may keep the work at the last look, not what keeps it now: what is with the other driver keeps it
  * once something has failed, which wakes nobody; so does, once a device is lost, what for_keepers says, and
  * who was told of that before may find it only then. */
-void rota_held_watch(rota_device *device, const rota_work *work) {
+void rota_held_watch(rota_submitter *submitter, const rota_work *work) {
+    rota_device *device = submitter->device;
+    rota_assert_submitter(submitter);
     bool comes_last = work->comes_last;
     for (uint32_t h = 0; h < work->hold_count; h++) {
         const uint64_t point = rota_hold_point(work->submission->made.holds[work->first_hold + h]);
@@ -299,7 +309,9 @@ void rota_held_watch(rota_device *device, const rota_work *work) {
         if (before->device != device) watch_for(device, rota_work_point(before));
 }
 
-void rota_held_watch_nothing(rota_device *device) {
+void rota_held_watch_nothing(rota_submitter *submitter) {
+    rota_device *device = submitter->device;
+    rota_assert_submitter(submitter);
     rota_runtime *runtime = device->runtime;
     const uint64_t mine = (uint64_t)1 << device->index;
     uint32_t devices = ra_load_acquire(&runtime->device_count);
@@ -311,19 +323,22 @@ void rota_held_watch_nothing(rota_device *device) {
         }
 }
 
-static void for_first(rota_device *device, keeper_fn fn) {
+static void for_first(rota_submitter *submitter, keeper_fn fn) {
+    rota_device *device = submitter->device;
     for (uint32_t q = 0; q < device->runtime->queue_count; q++)
-        if (device->submitter->held_first[q]) (void)for_keepers(device, device->submitter->held_first[q], fn);
+        if (submitter->held_first[q]) (void)for_keepers(device, submitter->held_first[q], fn);
 }
 
-void rota_held_give_up(rota_device *device) {
-    for_first(device, give_up_on);
+void rota_held_give_up(rota_submitter *submitter) {
+    rota_assert_submitter(submitter);
+    for_first(submitter, give_up_on);
 }
 
-bool rota_held_any_ready(rota_device *device) {
+bool rota_held_any_ready(rota_submitter *submitter) {
+    rota_device *device = submitter->device;
+    rota_assert_submitter(submitter);
     for (uint32_t q = 0; q < device->runtime->queue_count; q++)
-        if (device->submitter->held_first[q] && is_ready(device, device->submitter->held_first[q]))
-            return true;
+        if (submitter->held_first[q] && is_ready(submitter, submitter->held_first[q])) return true;
     return false;
 }
 
@@ -334,16 +349,18 @@ static bool awaits_hand_over(rota_device *device, rota_work *work, uint64_t hold
 
 /* Where a work is only to be handed over on the other side, that takes a driver's call, less than going to
  * sleep. */
-bool rota_held_look_for_signal(rota_device *device) {
+bool rota_held_look_for_signal(rota_submitter *submitter) {
+    rota_device *device = submitter->device;
+    rota_assert_submitter(submitter);
     bool worth = false, over = false;
     for (uint32_t q = 0; q < device->runtime->queue_count; q++)
-        if (device->submitter->held_first[q])
-            worth = worth || !for_keepers(device, device->submitter->held_first[q], awaits_hand_over);
+        if (submitter->held_first[q])
+            worth = worth || !for_keepers(device, submitter->held_first[q], awaits_hand_over);
     const uint64_t begin = rota_clock_ns();
     uint64_t now = begin;
     while (worth && !over && now - begin < ACROSS_SPIN_NS) {
         (void)sched_yield(); /* whoever hands it over may need this core */
-        over = rota_held_any_ready(device) || ra_load_acquire(&device->runtime->stop) ||
+        over = rota_held_any_ready(submitter) || ra_load_acquire(&device->runtime->stop) ||
                ra_load_acquire(&device->handover.published) != ra_load_relaxed(&device->handover.taken);
         now = rota_clock_ns();
     }

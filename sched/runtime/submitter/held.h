@@ -7,20 +7,21 @@
 #include "sched/runtime.h"
 
 typedef struct rota_work rota_work;
+typedef struct rota_submitter rota_submitter; /* submitter.h */
 
 /* Takes what is to go over next out of the ring and from what is held, at most ROTA_HANDOVER_BATCH works;
  * what must wait is held. Returns how many. O(works taken + queues), and once after a loss O(held). */
-uint32_t rota_held_take(rota_device *device, rota_work **works);
+uint32_t rota_held_take(rota_submitter *submitter, rota_work **works);
 /* Whether the first of some queue may go. */
-bool rota_held_any_ready(rota_device *device);
+bool rota_held_any_ready(rota_submitter *submitter);
 /* Where a work is only to be handed over on the other side, that takes a driver's call, less than going to
  * sleep: waits so long. True: there is something to do. */
-bool rota_held_look_for_signal(rota_device *device);
+bool rota_held_look_for_signal(rota_submitter *submitter);
 /* Has the submit thread woken when something comes about that the first of a queue may be waiting for; and
  * not any more. */
-void rota_held_watch(rota_device *device, const rota_work *work);
-void rota_held_watch_nothing(rota_device *device);
+void rota_held_watch(rota_submitter *submitter, const rota_work *work);
+void rota_held_watch_nothing(rota_submitter *submitter);
 /* Looks whether who keeps the first of some queue is to be taken for lost. */
-void rota_held_give_up(rota_device *device);
+void rota_held_give_up(rota_submitter *submitter);
 
 #endif

@@ -1,4 +1,5 @@
-/* What a device's submit thread alone has. Internal; not installed. */
+/* What a device's submit thread alone has. Functions that take it are that thread's, or another submit thread's while
+ * it looks through what a lost device's thread holds (handover.hands_over). Internal; not installed. */
 #ifndef ROTA_SCHED_RUNTIME_SUBMITTER_SUBMITTER_H
 #define ROTA_SCHED_RUNTIME_SUBMITTER_SUBMITTER_H
 
@@ -29,5 +30,14 @@ struct rota_submitter {
     uint64_t losses_seen; /* devices, as bits */
     uint64_t looked_at;   /* with handover.hands_over: works that others dropped, not yet in `consumed` */
 };
+
+/* Relaxed, as in base/owner.h: who looks has taken `hands_over`. */
+static inline bool rota_submitter_may(const rota_submitter *submitter) {
+    return rota_owner_may(&submitter->owner) ||
+           atomic_load_explicit(&submitter->device->handover.hands_over, memory_order_relaxed) ==
+               ROTA_HANDS_LOOKED;
+}
+
+#define rota_assert_submitter(submitter) rota_assert(rota_submitter_may(submitter))
 
 #endif

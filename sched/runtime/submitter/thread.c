@@ -18,7 +18,8 @@
 #define STARVED_SLICE_NS 200000u
 
 /* Looks for work as long as the options say; false: there is none. */
-static bool look_for_work(rota_device *device) {
+static bool look_for_work(rota_submitter *submitter) {
+    rota_device *device = submitter->device;
     rota_runtime *runtime = device->runtime;
     if (runtime->options.spin_ns == 0) return false;
     const uint64_t begin = rota_clock_ns(), taken = ra_load_relaxed(&device->handover.taken);
@@ -27,7 +28,7 @@ static bool look_for_work(rota_device *device) {
     while (!found && now - begin < runtime->options.spin_ns) {
         (void)sched_yield(); /* whoever brings the work may need this core */
         found = ra_load_acquire(&device->handover.published) != taken || /* pairs with push_ring */
-                ra_load_acquire(&runtime->stop) || rota_held_any_ready(device);
+                ra_load_acquire(&runtime->stop) || rota_held_any_ready(submitter);
         now = rota_clock_ns();
     }
     (void)ra_fetch_add_relaxed(&runtime->stats.spin_ns, now - begin);
@@ -35,34 +36,35 @@ static bool look_for_work(rota_device *device) {
 }
 
 /* Nothing may go over: sleeps until that changes. */
-static void rest(rota_device *device) {
+static void rest(rota_submitter *submitter) {
+    rota_device *device = submitter->device;
     rota_runtime *runtime = device->runtime;
     const bool holds = ra_load_relaxed(&device->handover.held_count) != 0;
-    if ((holds && rota_held_look_for_signal(device)) || look_for_work(device)) return;
+    if ((holds && rota_held_look_for_signal(submitter)) || look_for_work(submitter)) return;
     rota_sleeper_prepare(&device->handover.sleeper);
     for (uint32_t q = 0; holds && q < runtime->queue_count; q++)
-        if (device->submitter->held_first[q]) rota_held_watch(device, device->submitter->held_first[q]);
-    device->submitter->starves = false;
+        if (submitter->held_first[q]) rota_held_watch(submitter, submitter->held_first[q]);
+    submitter->starves = false;
     if (ra_load_seq_cst(&device->handover.published) == ra_load_relaxed(&device->handover.taken) &&
-        !ra_load_seq_cst(&runtime->stop) && !rota_held_any_ready(device))
-        rota_sleeper_wait(&device->handover.sleeper,
-                          rota_deadline_after(device->submitter->starves ? STARVED_SLICE_NS
-                                              : holds                    ? HOLD_SLICE_NS
-                                                                         : 1000000000u));
+        !ra_load_seq_cst(&runtime->stop) && !rota_held_any_ready(submitter))
+        rota_sleeper_wait(&device->handover.sleeper, rota_deadline_after(submitter->starves ? STARVED_SLICE_NS
+                                                                         : holds            ? HOLD_SLICE_NS
+                                                                                            : 1000000000u));
     else
         rota_sleeper_cancel(&device->handover.sleeper);
     if (!holds) return;
-    rota_held_watch_nothing(device);
-    rota_held_give_up(device);
+    rota_held_watch_nothing(submitter);
+    rota_held_give_up(submitter);
 }
 
-static void serve(rota_device *device) {
+static void serve(rota_submitter *submitter) {
+    rota_device *device = submitter->device;
     rota_runtime *runtime = device->runtime;
     rota_work *works[ROTA_HANDOVER_BATCH];
     while (!ra_load_acquire(&runtime->stop)) {
-        uint32_t count = rota_held_take(device, works);
+        uint32_t count = rota_held_take(submitter, works);
         if (count == 0) {
-            rest(device);
+            rest(submitter);
             continue;
         }
         ra_store_release(&device->handover.hands_over, ROTA_HANDS_OVER); /* with is_through_before */
@@ -74,15 +76,17 @@ static void serve(rota_device *device) {
             (void)sched_yield();
         /* Release: with thread_is_idle, after which the sequencer may be in submit. */
         ra_store_release(&device->handover.consumed,
-                         ra_load_relaxed(&device->handover.consumed) + count + device->submitter->looked_at);
-        device->submitter->looked_at = 0;
+                         ra_load_relaxed(&device->handover.consumed) + count + submitter->looked_at);
+        submitter->looked_at = 0;
     }
 }
 
 static void *submit_thread(void *user) {
     rota_device *device = user;
     rota_thread_cpus_begin(&device->submitter->cpus);
-    serve(device);
+    rota_owner_take(&device->submitter->owner);
+    serve(device->submitter);
+    rota_owner_leave(&device->submitter->owner);
     rota_thread_cpus_end(&device->submitter->cpus);
     rota_runtime_thread_ends(device->runtime);
     ra_store_release(&device->handover.thread_ended, 1); /* with rota_runtime_close */
