@@ -33,14 +33,30 @@
 
 #define ACROSS_SPIN_NS 30000u
 
+/* Whether the work of this value, and so all before it on its queue, is with the device or was dropped: no thread
+ * prepares it, reads what it moves or marks what it leaves any more. Who dropped it found the one before it left
+ * (has_left_before), so that what is acquired here is what was done for all of them. */
 static bool has_left_thread(const rota_device *lost, uint32_t queue, uint64_t value) {
     const rota_timeline *timeline = &lost->timelines[queue];
     return ra_load_acquire(&timeline->handed_over) >= value || /* with hand_over */
            ra_load_seq_cst(&timeline->dropped) >= value;       /* with drop */
 }
 
+/* Whether what the work of a lost device comes after there has left the thread that took it, which may be
+ * preparing it still while another one looks through what is behind: to be taken is not enough. Who waits for
+ * the work waits for no more than that. */
+static bool has_left_before(const rota_device *lost, const rota_work *work) {
+    if (!has_left_thread(lost, work->queue, work->value - 1)) return false;
+    const rota_exec_wait *waits = work->submission->waits + work->first_wait;
+    for (uint32_t w = 0; w < work->wait_count; w++)
+        if (!has_left_thread(lost, waits[w].queue, waits[w].value)) return false;
+    for (uint32_t q = 0; work->comes_last && q < lost->runtime->queue_count; q++)
+        if (!has_left_thread(lost, q, lost->given[q])) return false;
+    return true;
+}
+
 /* A lost device's thread, that would look through what it holds, may not come back from the driver: then this
- * one does, and gives up on who keeps it. */
+ * one does, and gives up on who keeps it. What that thread has taken stays its own. */
 static void look_for_thread(rota_device *lost) {
     uint32_t expected = ROTA_HANDS_OVER;
     if (!ra_cas_acq_rel(&lost->hands_over, &expected, ROTA_HANDS_LOOKED)) return; /* with serve */
@@ -170,7 +186,7 @@ static bool is_ready(rota_device *device, rota_work *work) {
         look_for_loss(work);
         if (!for_keepers(device, work, keeps)) return false;
     }
-    if (!is_next(device, work)) return false;
+    if (!is_next(device, work) || (is_lost && !has_left_before(device, work))) return false;
     work->dropped = is_lost;
     return is_lost || (rota_gate_takes(work) && has_staging(device, work));
 }
