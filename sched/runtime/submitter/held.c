@@ -264,13 +264,24 @@ uint32_t rota_held_take(rota_device *device, rota_work **works) {
 
 /* ---- While works are held ---- */
 
+/* Whether the thread of another device sleeps for a value of this one. */
+static bool is_awaited(const rota_device *device) {
+    const uint64_t others = ~((uint64_t)1 << device->index);
+    for (uint32_t q = 0; q < device->runtime->queue_count; q++)
+        if (ra_load_relaxed(&device->timelines[q].holders) & others) return true;
+    return false;
+}
+
 /* A device that gets nowhere for the default deadline with what it was given is taken for lost: nobody knows
  * then what it still touches, so going on without it would be going on over its memory. One that was not
- * given it waits itself, and who keeps it is that one's business. */
+ * given it waits itself, and who keeps it is that one's business. That may be the device itself, at an earlier
+ * replay of the work's plan: nobody else is kept then but where another device waits for it, and who waits for a
+ * ticket has a deadline of his own. */
 static bool give_up_on(rota_device *device, rota_work *work, uint64_t hold) {
     rota_runtime *runtime = device->runtime;
     const uint64_t point = rota_hold_point(hold);
     rota_device *other = runtime->devices[rota_point_device(point)];
+    if (other == device && !is_awaited(device)) return true;
     if (ra_load_acquire(&rota_runtime_timeline(runtime, point)->handed_over) < rota_point_value(point) &&
         ra_load_acquire(&other->held_count) != 0)
         return true;
