@@ -278,7 +278,7 @@ ROTA_API rota_status rota_submit_with(rota_plan *plan, const rota_submit_options
 
 typedef struct rota_runtime_stats {
     size_t struct_size;                       /* sizeof, by ROTA_RUNTIME_STATS() */
-    uint64_t memory_bytes, memory_peak_bytes; /* device memory held by the runtime */
+    uint64_t memory_bytes, memory_peak_bytes; /* device memory held; also what lost devices may still touch */
     uint64_t buffers, plans;                  /* live ones */
     uint64_t submissions, completed, failed;
     uint64_t driver_submits;             /* driver submit calls made (merging makes this less) */

@@ -215,7 +215,8 @@ static void idle(rota_runtime *runtime) {
     rota_sleeper_prepare(&runtime->sequencer_sleeper);
     /* With `advanced`: either it sees the interest and wakes this thread, or the sweep below sees the new
      * value. */
-    if (runtime->dead || runtime->held || runtime->stranding || runtime->pinned || runtime->unordered_first) {
+    if (runtime->dead || runtime->held || runtime->stranding || runtime->pinned || runtime->unordered_first ||
+        runtime->is_unquiet) {
         ra_store_seq_cst(&runtime->sequencer_interest, 1);
         rota_sequence_reap(runtime, true);
         rota_reclaim_sweep(runtime, NULL);

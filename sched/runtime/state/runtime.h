@@ -135,7 +135,11 @@ struct rota_runtime {
     uint32_t free_count, free_fewest;
     rota_submission without_memory; /* for one that fails since there was none for its record */
     rota_submission *stranded;      /* lost devices may still have works of them: kept until close */
-    rota_submission *pinned;        /* over, but a thread's message is being made of each */
+    /* Reads among such, whose staging memory a lost device may write; and those that were added in this round. */
+    rota_submission *stranded_reads, *stranded_new;
+    uint64_t quiet;          /* lost devices that touch nothing any more, as bits */
+    bool is_unquiet;         /* there are lost ones that do */
+    rota_submission *pinned; /* over, but a thread's message is being made of each */
     /* Those that failed before they were handed over and end in the order of deliveries; and the tickets of
      * those for whose place in that there was no memory, which end when all that came before is over. Both
      * oldest first. */
