@@ -226,10 +226,10 @@ static void destroy_in_context(rota_cuda_device *device) {
     /* At most a stamp of the clock is on its way there, whose memory goes now. */
     if (device->own.stream && cu->StreamSynchronize(device->own.stream) != CUDA_SUCCESS)
         rota_cuda_settle(device, device->own.stream, SETTLE_NS);
-    while (!rota_link_is_alone(&device->objects.runs)) {
-        rota_cuda_run *run = ROTA_LINKED(device->objects.runs.next, rota_cuda_run, link);
-        rota_link_remove(&run->link);
-        rota_cuda_run_free(device, run);
+    while (!rota_link_is_alone(&device->objects.instances)) {
+        rota_cuda_instance *instance = ROTA_LINKED(device->objects.instances.next, rota_cuda_instance, link);
+        rota_link_remove(&instance->link);
+        rota_cuda_instance_free(device, instance);
     }
     rota_cuda_timelines_free(device);
     rota_cuda_memories_free(device);
@@ -334,7 +334,7 @@ static rota_status cuda_open(const rota_exec_driver *driver, uint32_t index,
     device->options = *options;
     snprintf(device->base.info.id, sizeof device->base.info.id, "cuda:%u", index);
     rota_link_begin(&device->objects.memories);
-    rota_link_begin(&device->objects.runs);
+    rota_link_begin(&device->objects.instances);
     rota_cuda_pool_begin(&device->objects.pinned, ROTA_CUDA_POOL_PINNED);
     rota_cuda_pool_begin(&device->objects.blocks, ROTA_CUDA_POOL_DEVICE);
     rota_cuda_pool_begin(&device->objects.shared, ROTA_CUDA_POOL_SHARED);

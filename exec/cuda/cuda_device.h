@@ -6,7 +6,7 @@
  * never named.
  *
  * Queues. Each logical queue is a stream. Works go to it in order, so waits for works of the same queue hold
- * by themselves. A *mark* is an event recorded behind a run of works: all of them are complete when it is.
+ * by themselves. A *mark* is an event recorded behind works in a row: all of them are complete when it is.
  * One is set at the end of each submit call on the queues that it used; behind each work while few marks are
  * in flight, else at the latest behind ROTA_CUDA_MERGE_MAX works; and where a work of another queue waits for
  * a value that no mark covers yet. A wait for (queue, value) is a wait for the first mark at or above the
@@ -37,7 +37,7 @@ typedef struct rota_cuda_device rota_cuda_device;
 typedef struct rota_cuda_objects_shared {
     pthread_mutex_t lock;
     rota_cuda_pool pinned, blocks, shared;
-    rota_link memories, runs;
+    rota_link memories, instances;
     _Atomic uint64_t memory_bytes;
 } rota_cuda_objects_shared;
 

@@ -54,7 +54,8 @@ static void page_free(rota_cuda_device *device, rota_cuda_page *page) {
 static rota_status page_add(rota_cuda_device *device, rota_cuda_pool *pool, uint64_t slot_bytes,
                             uint32_t *out_index) {
     rota_cuda_page page = {0};
-    const uint64_t page_bytes = pool->kind == ROTA_CUDA_POOL_SHARED ? device->granularity : (uint64_t)PAGE_BYTES;
+    const uint64_t page_bytes =
+        pool->kind == ROTA_CUDA_POOL_SHARED ? device->granularity : (uint64_t)PAGE_BYTES;
     ROTA_TRY(rota_slot_page_begin(&page.slots, slot_bytes, page_bytes));
     ROTA_TRY(page_fill(device, pool, &page));
     rota_status status = rota_slot_pages_keep(&pool->pages, &page, out_index);

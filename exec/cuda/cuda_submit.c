@@ -118,19 +118,19 @@ static rota_status place_wait(rota_cuda_device *device, rota_cuda_queue *own, co
 
 /* Writes the argument block unless it holds the same already (other works of the submission, an earlier one
  * alike). */
-static void write_block(rota_cuda_run *run, const uint64_t *block) {
-    size_t bytes = (size_t)run->program->desc->block_words * 8;
-    if (!run->host_block.taken || !block) return;
-    if (run->block_written && memcmp(run->host_block.host, block, bytes) == 0) return;
-    memcpy(run->host_block.host, block, bytes);
-    run->block_written = true;
+static void write_block(rota_cuda_instance *instance, const uint64_t *block) {
+    size_t bytes = (size_t)instance->program->desc->block_words * 8;
+    if (!instance->host_block.taken || !block) return;
+    if (instance->block_written && memcmp(instance->host_block.host, block, bytes) == 0) return;
+    memcpy(instance->host_block.host, block, bytes);
+    instance->block_written = true;
 }
 
 static rota_status launch(rota_cuda_device *device, rota_cuda_queue *queue, const rota_exec_work *work) {
-    rota_cuda_run *run = (rota_cuda_run *)work->instance;
+    rota_cuda_instance *instance = (rota_cuda_instance *)work->instance;
     CUgraphExec exec = NULL;
-    write_block(run, work->block);
-    ROTA_TRY(rota_cuda_run_exec(device, run, work->segment, work->block, &exec));
+    write_block(instance, work->block);
+    ROTA_TRY(rota_cuda_instance_exec(device, instance, work->segment, work->block, &exec));
     if (!exec) return ROTA_OK;
     return rota_cuda_check(device, device->cu->GraphLaunch(exec, queue->stream), "cuGraphLaunch");
 }

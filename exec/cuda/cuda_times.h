@@ -11,8 +11,8 @@ static inline uint64_t rota_cuda_stamp_at(const uint64_t *stamps, uint64_t index
 }
 
 /* Pinned memory for the stamps of an instance. */
-rota_status rota_cuda_stamps_create(rota_cuda_device *device, rota_cuda_run *run);
-void rota_cuda_stamps_destroy(rota_cuda_device *device, rota_cuda_run *run);
-rota_status rota_cuda_times(rota_exec_device *device, rota_exec_instance *instance, rota_exec_time *out);
+rota_status rota_cuda_stamps_create(rota_cuda_device *device, rota_cuda_instance *instance);
+void rota_cuda_stamps_destroy(rota_cuda_device *device, rota_cuda_instance *instance);
+rota_status rota_cuda_times(rota_exec_device *device, rota_exec_instance *handle, rota_exec_time *out);
 
 #endif

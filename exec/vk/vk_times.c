@@ -9,30 +9,30 @@
 typedef rota_vk_stamp stamp;
 
 /* Reads all queries of an instance without waiting. */
-static bool read_queries(rota_vk_device *device, const rota_vk_run *run, stamp *out_stamps) {
-    uint32_t count = 2 * run->program->desc->command_count;
+static bool read_queries(rota_vk_device *device, const rota_vk_recorded *recorded, stamp *out_stamps) {
+    uint32_t count = 2 * recorded->program->desc->command_count;
     VkResult result = device->vk.GetQueryPoolResults(
-        device->handle, run->queries, 0, count, count * sizeof *out_stamps, out_stamps, sizeof *out_stamps,
-        VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WITH_AVAILABILITY_BIT);
+        device->handle, recorded->queries, 0, count, count * sizeof *out_stamps, out_stamps,
+        sizeof *out_stamps, VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WITH_AVAILABILITY_BIT);
     if (result == VK_SUCCESS || result == VK_NOT_READY) return true;
     rota_vk_fail(result, "vkGetQueryPoolResults");
     return false;
 }
 
 /* The same; NULL with a sentence. */
-static stamp *read_stamps(rota_vk_device *device, const rota_vk_run *run) {
-    if (!run->queries) {
+static stamp *read_stamps(rota_vk_device *device, const rota_vk_recorded *recorded) {
+    if (!recorded->queries) {
         rota_fail(ROTA_UNSUPPORTED, "%s was opened without diagnostics, or has no timestamps",
                   device->base.info.id);
         return NULL;
     }
-    uint32_t count = 2 * run->program->desc->command_count;
+    uint32_t count = 2 * recorded->program->desc->command_count;
     stamp *stamps = calloc(count, sizeof *stamps);
     if (!stamps) {
         rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for the times of %u commands", count / 2);
         return NULL;
     }
-    if (read_queries(device, run, stamps)) return stamps;
+    if (read_queries(device, recorded, stamps)) return stamps;
     free(stamps);
     return NULL;
 }
@@ -62,10 +62,10 @@ static void calibrate(rota_vk_device *device, const stamp *stamps, uint32_t coun
 
 rota_status rota_vk_times(rota_exec_device *base, rota_exec_instance *instance, rota_exec_time *out) {
     rota_vk_device *device = (rota_vk_device *)base;
-    const rota_vk_run *run = (const rota_vk_run *)instance;
-    const rota_exec_program_desc *desc = run->program->desc;
+    const rota_vk_recorded *recorded = (const rota_vk_recorded *)instance;
+    const rota_exec_program_desc *desc = recorded->program->desc;
     memset(out, 0, desc->command_count * sizeof *out);
-    stamp *stamps = read_stamps(device, run);
+    stamp *stamps = read_stamps(device, recorded);
     if (!stamps) return desc->command_count ? ROTA_UNSUPPORTED : ROTA_OK;
     uint64_t now_ticks, now_ns;
     calibrate(device, stamps, 2 * desc->command_count, &now_ticks, &now_ns);
@@ -119,20 +119,21 @@ void rota_vk_look_for_stuck(rota_vk_device *device) {
     /* Whoever has the lock makes or destroys objects: there will be another look. */
     if (pthread_mutex_trylock(&device->objects.lock) != 0) return;
     const uint64_t moves = ra_load_relaxed(&device->moves);
-    for (rota_link *link = device->objects.runs.next; link != &device->objects.runs; link = link->next) {
-        rota_vk_run *run = ROTA_LINKED(link, rota_vk_run, link);
+    for (rota_link *link = device->objects.instances.next; link != &device->objects.instances;
+         link = link->next) {
+        rota_vk_recorded *recorded = ROTA_LINKED(link, rota_vk_recorded, link);
         uint32_t node;
-        if (!run->looked_at || !read_queries(device, run, run->looked_at)) continue;
-        const bool found = find_stuck(run->program->desc, run->looked_at, &node);
-        ra_store_relaxed(&run->stuck, moves << 32 | (found ? 1u + node : 0u));
+        if (!recorded->looked_at || !read_queries(device, recorded, recorded->looked_at)) continue;
+        const bool found = find_stuck(recorded->program->desc, recorded->looked_at, &node);
+        ra_store_relaxed(&recorded->stuck, moves << 32 | (found ? 1u + node : 0u));
     }
     pthread_mutex_unlock(&device->objects.lock);
 }
 
 bool rota_vk_stuck_node(rota_exec_device *base, rota_exec_instance *instance, uint32_t *out_node) {
     rota_vk_device *device = (rota_vk_device *)base;
-    const rota_vk_run *run = (const rota_vk_run *)instance;
-    const uint64_t stuck = ra_load_relaxed(&run->stuck);
+    const rota_vk_recorded *recorded = (const rota_vk_recorded *)instance;
+    const uint64_t stuck = ra_load_relaxed(&recorded->stuck);
     /* What was found before something completed says nothing. */
     if ((uint32_t)stuck == 0 || stuck >> 32 != ra_load_relaxed(&device->moves)) return false;
     *out_node = (uint32_t)stuck - 1;
