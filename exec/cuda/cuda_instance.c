@@ -136,7 +136,7 @@ static rota_status make_instance(rota_cuda_device *device, rota_cuda_instance *i
     instance->segment_count = desc->segment_count;
     ROTA_TRY(make_blocks(device, instance));
     if (device->options.diagnostics && desc->command_count)
-        ROTA_TRY(rota_cuda_stamps_create(device, instance));
+        ROTA_TRY(rota_cuda_timestamps_create(device, instance));
     for (uint32_t s = 0; s < desc->segment_count; s++) {
         if (desc->segments[s].command_count == 0) continue;
         if (instance->program->segments[s].has_variant) {
@@ -160,7 +160,7 @@ void rota_cuda_instance_free(rota_cuda_device *device, rota_cuda_instance *insta
         free(at->variants[0].words);
         free(at->variants);
     }
-    rota_cuda_stamps_destroy(device, instance);
+    rota_cuda_timestamps_destroy(device, instance);
     rota_cuda_piece_give(device, &device->objects.pinned, &instance->host_block);
     rota_cuda_piece_give(device, &device->objects.blocks, &instance->device_block);
     free(instance->segments);

@@ -34,8 +34,8 @@ struct rota_cuda_instance {
     rota_cuda_piece host_block, device_block;
     bool block_written;
     uint64_t launches;
-    uint64_t *stamps; /* diagnostics: pinned, two for each command */
-    uint64_t stamps_address;
+    uint64_t *timestamps; /* diagnostics: pinned, two for each command */
+    uint64_t timestamps_address;
 };
 
 rota_status rota_cuda_instance_create(rota_exec_device *device, rota_exec_program *program,

@@ -1,4 +1,4 @@
-/* Which command a hung or lost device is at, from the stamps that cuda_times.c describes: they are read
+/* Which command a hung or lost device is at, from the timestamps that cuda_times.c describes: they are read
  * without a call of the driver, so also while a loss is made known. */
 #include "exec/cuda/cuda_running.h"
 #include "exec/cuda/cuda_device.h"
@@ -6,9 +6,9 @@
 
 /* A command that began and did not end; commands have several lanes, so the first found is taken. */
 static bool running_command(const rota_cuda_instance *instance, uint32_t *out_command) {
-    for (uint32_t c = 0; instance->stamps && c < instance->program->desc->command_count; c++) {
-        if (!rota_cuda_stamp_at(instance->stamps, 2 * (uint64_t)c) ||
-            rota_cuda_stamp_at(instance->stamps, 2 * (uint64_t)c + 1))
+    for (uint32_t c = 0; instance->timestamps && c < instance->program->desc->command_count; c++) {
+        if (!rota_cuda_timestamp_at(instance->timestamps, 2 * (uint64_t)c) ||
+            rota_cuda_timestamp_at(instance->timestamps, 2 * (uint64_t)c + 1))
             continue;
         *out_command = c;
         return true;

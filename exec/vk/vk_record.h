@@ -14,9 +14,9 @@
 typedef struct rota_vk_device rota_vk_device;
 typedef struct rota_vk_recorded rota_vk_recorded;
 
-typedef struct rota_vk_stamp {
+typedef struct rota_vk_timestamp {
     uint64_t ticks, available;
-} rota_vk_stamp;
+} rota_vk_timestamp;
 
 struct rota_vk_recorded {
     rota_link link;
@@ -26,9 +26,9 @@ struct rota_vk_recorded {
     rota_vk_block block;
     uint64_t *block_copy; /* what the block holds, readable: the block itself may be write-combined */
     bool block_written;
-    VkQueryPool queries;      /* diagnostics: two timestamps a command */
-    rota_vk_stamp *looked_at; /* with queries: room for them, the completion thread's */
-    _Atomic uint64_t stuck;   /* what its last look found: device->moves then, and 1 + the node, or 0 */
+    VkQueryPool queries;          /* diagnostics: two timestamps a command */
+    rota_vk_timestamp *looked_at; /* with queries: room for them, the completion thread's */
+    _Atomic uint64_t stuck;       /* what its last look found: device->moves then, and 1 + the node, or 0 */
     rota_vk_touch_run touch;
 };
 
