@@ -25,7 +25,7 @@
 #include "base/atomic.h"
 #include "exec/common/completer.h"
 #include "exec/common/link.h"
-#include "exec/common/slot_pages.h"
+#include "exec/common/cell_pages.h"
 #include "exec/exec.h"
 #include "exec/vk/vk_complete.h"
 #include "exec/vk/vk_instance.h"
@@ -47,7 +47,7 @@ typedef struct rota_vk_counts {
 /* What the host has made and not destroyed, and pages of argument blocks; under the lock. */
 typedef struct rota_vk_objects_shared {
     pthread_mutex_t lock;
-    rota_slot_pages pages; /* rota_vk_block_page */
+    rota_cell_pages pages; /* rota_vk_block_page */
     rota_link memories, instances;
     rota_exec_timeline *timelines;
     _Atomic uint64_t memory_bytes;
