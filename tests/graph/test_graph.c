@@ -137,6 +137,9 @@ static void no_memory_for_a_name(void **state) {
     size_t before = 0, after = 0;
     uint32_t refused = 0;
     assert_int_equal(setrlimit(RLIMIT_AS, &least), 0);
+    void *beyond = malloc(NAME_BYTES);
+    const bool is_kept = beyond == NULL;
+    free(beyond);
     for (uint32_t round = 0; round < ROUNDS; round++) {
         rota_graph *graph = NULL;
         refused +=
@@ -145,9 +148,13 @@ static void no_memory_for_a_name(void **state) {
         if (round == 0) before = after;
     }
     assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
+    free(name);
+    if (!is_kept) {
+        print_message("skipped: RLIMIT_AS is not kept here (by qemu-user 7.2, for one)\n");
+        skip();
+    }
     assert_int_equal(refused, ROUNDS);
     assert_true(after <= before + 512);
-    free(name);
 #endif
 }
 

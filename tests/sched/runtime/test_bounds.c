@@ -235,7 +235,8 @@ static void of_replays(const char *id) {
     rota_runtime *runtime;
     rota_device *device;
     assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = 20000000000u), &runtime));
-    if (rota_device_open(runtime, id, &device) == ROTA_OK) {
+    const bool opened = rota_device_open(runtime, id, &device) == ROTA_OK;
+    if (opened) {
         rota_buffer *x = test_words(device, "x", WORDS, 5), *y = test_words(device, "y", WORDS, 0);
         rota_graph *graph;
         rota_recorder *recorder;
@@ -264,7 +265,8 @@ static void of_replays(const char *id) {
         assert_string_not_equal(id, "cpu");
     }
     assert_ok(rota_runtime_close(runtime, 0));
-    blocks_end(10);
+    blocks_end(opened ? 10 : 0);
+    if (!opened) skip();
 }
 
 static void of_replays_on_the_cpu(void **state) {
