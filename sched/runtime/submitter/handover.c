@@ -105,10 +105,10 @@ void rota_hand_over(rota_device *device, rota_work **works, uint32_t count) {
                                 .acquires = work->acquires,
                                 .cookie = work};
         if (work->dropped) continue;
-        enter(work, out, &timeline_waits[i * ROTA_EXEC_TIMELINE_WAITS_MAX]);
+        enter(work, out, &timeline_waits[(size_t)i * ROTA_EXEC_TIMELINE_WAITS_MAX]);
         if (work->comes_last || out->timeline_wait_count) {
-            out->waits = &all[i * ROTA_EXEC_QUEUES_MAX];
-            out->wait_count = wait_for_all(device, works, i, &all[i * ROTA_EXEC_QUEUES_MAX]);
+            out->waits = &all[(size_t)i * ROTA_EXEC_QUEUES_MAX];
+            out->wait_count = wait_for_all(device, works, i, &all[(size_t)i * ROTA_EXEC_QUEUES_MAX]);
         }
         if (rota_device_is_lost(device)) continue; /* not handed over below */
         const rota_status status = work->skipped ? ROTA_OK : rota_work_row_of(work)->prepare(work, out);

@@ -306,10 +306,10 @@ static VkResult VKAPI_CALL stuck_queries(VkDevice device, VkQueryPool pool, uint
     (void)device, (void)pool, (void)first, (void)size, (void)stride, (void)flags;
     (void)ra_fetch_add_relaxed(&asked, 1);
     if (pthread_equal(pthread_self(), asking)) (void)ra_fetch_add_relaxed(&asked_here, 1);
-    uint64_t *stamps = data;
+    uint64_t *timestamps = data;
     for (uint32_t q = 0; q < count; q++) {
-        stamps[2 * q] = 1;
-        stamps[2 * q + 1] = q < 2 * STUCK_AT || q % 2 == 0;
+        timestamps[2 * q] = 1;
+        timestamps[2 * q + 1] = q < 2 * STUCK_AT || q % 2 == 0;
     }
     return VK_NOT_READY;
 }
