@@ -1,23 +1,26 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and runs the tests: the release build's, then those of the address and
 # undefined-behaviour sanitizers and of the thread sanitizer, in one ctest whose summary is the last thing printed.
-# ./check.sh [--quick | --full] [ctest options], such as -R submit
+# ./check.sh [--quick | --full] [--profile] [ctest options], such as -R submit
 # --quick: the release build alone, without what takes long. --full: clang's sanitizers, too,
 # and more of everything, of which every day has another part (tests/draw.sh).
+# --profile: says at the end how long each build took, and the ten slowest tests.
 set -euo pipefail
 cd "$(dirname "$0")"
 . scripts/packages.sh
-level=usual
-case ${1-} in
-  --quick | --full)
-    level=${1#--}
-    shift
-    ;;
-esac
+level=usual profile=
+while :; do
+  case ${1-} in
+    --quick | --full) level=${1#--} ;;
+    --profile) profile=yes ;;
+    *) break ;;
+  esac
+  shift
+done
 if [ $level = full ]; then rota_packages+=(clang libclang-rt-dev abigail-tools); fi
 rota_install_missing
 
-started=$SECONDS
+started=$SECONDS builds=()
 presets=(release asan tsan)
 labels=(-LE full)
 case $level in
@@ -35,10 +38,12 @@ case $level in
 esac
 for preset in "${presets[@]}"; do
   echo "building $preset"
+  began=$SECONDS
   case $preset in
     release) rota_build release ;;
     *) rota_build "$preset" rota_tests ;;
   esac
+  builds+=("$((SECONDS - began)) s  building $preset")
 done
 echo "built in $((SECONDS - started)) s"
 
@@ -54,4 +59,12 @@ fixed_addresses=()
 if setarch "$(uname -m)" -R true 2>/dev/null; then fixed_addresses=(setarch "$(uname -m)" -R); fi
 # Five tests for two cores: they wait for their own threads and devices more than they compute (of fuzz_cpu's 79 s the
 # processor has work for 19, of fuzz_adversary's 75 for 29, of fuzz_cuda_stub's 63 for 22).
-exec "${fixed_addresses[@]}" ctest --test-dir build-check --output-on-failure --parallel $((($(nproc) * 5 + 1) / 2)) "${labels[@]}" "$@"
+tests=("${fixed_addresses[@]}" ctest --test-dir build-check --output-on-failure
+  --parallel $((($(nproc) * 5 + 1) / 2)) "${labels[@]}" "$@")
+[ -n "$profile" ] || exec "${tests[@]}"
+failed=0
+"${tests[@]}" --output-junit "$PWD/build-check/profile.xml" || failed=$?
+printf '%s\n' "" "${builds[@]}" "The ten slowest tests, with others beside them:"
+sed -n 's/.*<testcase name="\([^"]*\)".* time="\([0-9.]*\)".*/\2 \1/p' build-check/profile.xml | sort -rn |
+  awk 'NR <= 10 { printf "%.0f s  %s\n", $1, $2 }'
+exit "$failed"

@@ -3,6 +3,7 @@
 # an image appears under its name whole. Its name has the hash of all that it was made from. Beside it lies the list of its
 # entries, from the compiler's intermediate PTX: the header turns an entry that an image lacks into a compile error. FLAGS
 # empty: there is no image.
+include(${CMAKE_CURRENT_LIST_DIR}/image_cache.cmake)
 set(header ${FOLDER}/${NAME}.h)
 set(source ${FOLDER}/${NAME}.c)
 set(guard "/* Made by cmake/cuda_image.cmake. */\n")
@@ -51,13 +52,10 @@ if(NOT EXISTS ${cached} OR NOT EXISTS ${cached}.entries)
   endforeach()
   list(REMOVE_DUPLICATES entries)
   file(REMOVE_RECURSE ${work})
-  file(GLOB old ${CACHE}/${NAME}-*.fatbin ${CACHE}/${NAME}-*.entries)
-  if(old)
-    file(REMOVE ${old}) # other builds have copies of what they use
-  endif()
   file(WRITE ${cached}.entries "${entries}")
   file(RENAME ${cached}.new ${cached})
 endif()
+rota_image_cache_trim(${cached} ${CACHE}/${NAME}-*.fatbin)
 
 set(image ${FOLDER}/${NAME}.fatbin)
 file(COPY_FILE ${cached} ${image})

@@ -1,6 +1,7 @@
 # Run by the build for one shader (cmake/shaders.cmake): takes its header of SPIR-V words from the cache, or compiles it into
 # the cache. The cache is shared by builds that may run at the same time: a lock per shader, and a header appears under its
 # name whole. Its name has the hash of all that it was made from.
+include(${CMAKE_CURRENT_LIST_DIR}/image_cache.cmake)
 string(REPLACE "|" ";" inputs "${INPUTS}")
 string(REPLACE "|" ";" flags "${FLAGS}")
 string(REPLACE "${ROOT}" "" all "${VERSION} ${FLAGS}") # so that trees at other places share headers
@@ -24,10 +25,7 @@ if(NOT EXISTS ${cached})
     file(REMOVE ${cached}.new)
     message(FATAL_ERROR "${GLSLANG} could not compile ${SOURCE}")
   endif()
-  file(GLOB old ${CACHE}/${NAME}-*.h)
-  if(old)
-    file(REMOVE ${old}) # other builds have copies of what they use
-  endif()
   file(RENAME ${cached}.new ${cached})
 endif()
+rota_image_cache_trim(${cached} ${CACHE}/${NAME}-*.h)
 file(COPY_FILE ${cached} ${OUT})

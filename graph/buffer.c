@@ -1,12 +1,12 @@
 /* Buffers: identity, views, references. */
 #include "graph/buffer_internal.h"
-#include "graph/graph.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include "base/atomic.h"
 #include "base/given.h"
 #include "base/slab.h"
+#include "graph/graph.h"
 
 static _Atomic uint32_t next_number;
 static rota_slab buffer_slab = ROTA_SLAB_INIT; /* all but the graphs' own */

@@ -66,10 +66,10 @@ static rota_status open_parameters(rota_tape *tape, const rota_tensor *params, u
         ROTA_TRY(rota_gradient_region_add(tape, &params[i], &memory, true, &region));
         if (!given || !accumulate) continue;
         /* What is there stays, and is added to. */
-        region->held = rota_arena_calloc(&tape->arena, sizeof *region->held, 8);
+        region->written = rota_arena_calloc(&tape->arena, sizeof *region->written, 8);
         region->views = rota_arena_calloc(&tape->arena, sizeof *region->views, 8);
-        if (!region->held || !region->views) return rota_fail(ROTA_OUT_OF_MEMORY, "backward: no host memory");
-        *region->held = (rota_byte_range){NULL, region->begin, region->end};
+        if (!region->written || !region->views) return rota_fail(ROTA_OUT_OF_MEMORY, "backward: no host memory");
+        *region->written = (rota_byte_range){NULL, region->begin, region->end};
         region->views->tensor = memory;
         region->view_count = 1;
     }

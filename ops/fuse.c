@@ -1,13 +1,13 @@
-/* The rewrite hook of fusion: walks the nodes in record order with one run open, which each node joins,
- * passes by, or ends. What a node is to a run says fuse_piece.c, and what the run becomes fuse_run.c. */
+/* The rewrite hook of fusion: walks the nodes in record order with one group open, which each node joins,
+ * passes by, or ends. What a node is to a group says fuse_piece.c, and what the group becomes fuse_group.c. */
 #include "ops/fuse.h"
 #include "base/given.h"
 
 #include <stdlib.h>
 #include "ops/fuse_patterns.h"
-#include "ops/fuse_run.h"
+#include "ops/fuse_group.h"
 
-/* Nodes that may stand between two of a run. */
+/* Nodes that may stand between two of a group. */
 enum { GAP_MAX = 8 };
 
 /* Whether it makes sense to look further: two nodes that may be fused. */
@@ -34,7 +34,7 @@ static rota_status remember_uses(rota_rewriter *rewriter, uint64_t count, rota_f
     return ROTA_OK;
 }
 
-static rota_status walk(rota_rewriter *rewriter, uint64_t count, rota_fuse_run *run) {
+static rota_status walk(rota_rewriter *rewriter, uint64_t count, rota_fuse_group *group) {
     uint32_t gap = 0;
     for (uint64_t n = 0; n < count; n++) {
         rota_node_view view = ROTA_NODE_VIEW();
@@ -43,16 +43,16 @@ static rota_status walk(rota_rewriter *rewriter, uint64_t count, rota_fuse_run *
         rota_fuse_piece piece;
         if (rota_fuse_piece_of(&view, &piece)) {
             gap = 0;
-            if (rota_fuse_run_join(run, rewriter, n, &view, &piece)) continue;
-            /* Ending the run looks at nodes: the view must be taken again. */
-            ROTA_TRY(rota_fuse_run_end(run, rewriter));
+            if (rota_fuse_group_join(group, rewriter, n, &view, &piece)) continue;
+            /* Ending the group looks at nodes: the view must be taken again. */
+            ROTA_TRY(rota_fuse_group_end(group, rewriter));
             ROTA_TRY(rota_rewriter_view(rewriter, n, &view));
-            (void)rota_fuse_run_join(run, rewriter, n, &view, &piece);
-        } else if (++gap > GAP_MAX || rota_fuse_run_touches(run, &view)) {
-            ROTA_TRY(rota_fuse_run_end(run, rewriter));
+            (void)rota_fuse_group_join(group, rewriter, n, &view, &piece);
+        } else if (++gap > GAP_MAX || rota_fuse_group_touches(group, &view)) {
+            ROTA_TRY(rota_fuse_group_end(group, rewriter));
         }
     }
-    return rota_fuse_run_end(run, rewriter);
+    return rota_fuse_group_end(group, rewriter);
 }
 
 /* Those that replace a few nodes; copies first, whose buffers the others then don't meet. */
@@ -77,15 +77,15 @@ static rota_status fuse(void *user, rota_rewriter *rewriter) {
     ROTA_TRY(any_fusable(rewriter, count, &any));
     if (!any) return ROTA_OK;
     rota_fuse_uses uses = {0};
-    rota_fuse_run *run = calloc(2, sizeof *run);
-    rota_status status =
-        run ? remember_uses(rewriter, count, &uses) : rota_fail(ROTA_OUT_OF_MEMORY, "fusion: no host memory");
+    rota_fuse_group *group = calloc(2, sizeof *group);
+    rota_status status = group ? remember_uses(rewriter, count, &uses)
+                               : rota_fail(ROTA_OUT_OF_MEMORY, "fusion: no host memory");
     if (status == ROTA_OK) {
-        run->uses = &uses;
-        run->trial = run + 1;
-        status = walk(rewriter, count, run);
+        group->uses = &uses;
+        group->trial = group + 1;
+        status = walk(rewriter, count, group);
     }
-    free(run);
+    free(group);
     rota_fuse_uses_free(&uses);
     return status;
 }

@@ -4,12 +4,12 @@
 
 #include "../graph/graph.h"
 
-/* Has every compile of the graph fuse its elementwise nodes, by a rewrite hook (sched/rewrite.h): runs of the
+/* Has every compile of the graph fuse its elementwise nodes, by a rewrite hook (sched/rewrite.h): groups of the
  * kernels unary, unary_backward, binary, where, cast, dropout, and of copy_strided that adds to a contiguous
- * tensor, of the same number of elements, where each reads what one of the run reads or writes. Operands may
- * repeat along leading or trailing dimensions (a bias, a column, a number). A run becomes a node of a kernel
+ * tensor, of the same number of elements, where each reads what one of the group reads or writes. Operands may
+ * repeat along leading or trailing dimensions (a bias, a column, a number). A group becomes a node of a kernel
  * made for it, at the place of its last node; what later nodes read of its results stays written, the rest is
- * not. Nodes that rota_node_after names, and what other nodes touch in between, end a run.
+ * not. Nodes that rota_node_after names, and what other nodes touch in between, end a group.
  *
  * Before that, a plain copy of a whole transient buffer goes where nobody reads the original after the copy is
  * written again; and on CUDA devices a cross entropy of 16-bit scores and its gradient in their place are one
@@ -18,8 +18,8 @@
  * Results are those of the nodes one by one, bit for bit on the CPU; on GPUs too wherever the compiler that
  * makes the kernel at run time takes the same instructions for a function as the one that built rota did, and
  * else to that function's rounding. On CUDA devices the kernels are compiled by NVRTC, once for each form of
- * run and kind of device, and kept in the cache folder; without NVRTC nothing is fused there, which
- * rota_plan_explain says. On Vulkan devices each form of run is a pipeline of one shader. What was fused is
+ * group and kind of device, and kept in the cache folder; without NVRTC nothing is fused there, which
+ * rota_plan_explain says. On Vulkan devices each form of group is a pipeline of one shader. What was fused is
  * in rota_plan_stats.merged.
  *
  * Any thread; before the graph is compiled. WRONG_STATE: it is. OUT_OF_MEMORY. Compiling takes time linear in

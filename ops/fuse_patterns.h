@@ -1,4 +1,4 @@
-/* Patterns of a few nodes that fusion replaces, before it looks for runs of elementwise ones. Internal; not
+/* Patterns of a few nodes that fusion replaces, before it looks for groups of elementwise ones. Internal; not
  * installed. */
 #ifndef ROTA_OPS_FUSE_PATTERNS_H
 #define ROTA_OPS_FUSE_PATTERNS_H

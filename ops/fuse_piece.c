@@ -1,7 +1,7 @@
-/* What one recorded node would be in a run of fused ones: its step, what it reads and how that repeats, its
+/* What one recorded node would be in a group of fused ones: its step, what it reads and how that repeats, its
  * words. */
 #include <string.h>
-#include "ops/fuse_run.h"
+#include "ops/fuse_group.h"
 #include "ops/kernel_objects.h"
 
 bool rota_fuse_is_elementwise(const rota_kernel *kernel) {

@@ -1,4 +1,4 @@
-/* Programs of fused nodes: one for each shape of run in the process, with the kernel object that its nodes
+/* Programs of fused nodes: one for each shape of group in the process, with the kernel object that its nodes
  * name. */
 #include "ops/fusion.h"
 

@@ -1,4 +1,4 @@
-/* Inside of fusion: what a run of elementwise nodes computes, as data, from which each executor makes its
+/* Inside of fusion: what a group of elementwise nodes computes, as data, from which each executor makes its
  * kernel. Internal; not installed. */
 #ifndef ROTA_OPS_FUSION_H
 #define ROTA_OPS_FUSION_H
@@ -28,9 +28,9 @@ typedef enum rota_fused_kind {
     ROTA_FUSED_DROPOUT /* x and, perhaps, residual; words: threshold, scale, stream, seed, step */
 } rota_fused_kind;
 
-/* A number for each element of the run: read from an operand, or the result of a step. */
+/* A number for each element of the group: read from an operand, or the result of a step. */
 typedef struct rota_fused_value {
-    uint32_t div, mod; /* of an operand: element i of the run is its element (i / div) % mod; mod 0: i */
+    uint32_t div, mod; /* of an operand: element i of the group is its element (i / div) % mod; mod 0: i */
     uint8_t dtype;
     uint8_t operand; /* where it is read, or written; NONE: nowhere */
     uint8_t input;

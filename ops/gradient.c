@@ -14,7 +14,7 @@ static rota_status no_memory(void) {
 
 static rota_status ranges_insert(rota_tape *tape, rota_gradient_region *region, uint64_t begin,
                                  uint64_t end) {
-    rota_byte_range **at = &region->held;
+    rota_byte_range **at = &region->written;
     while (*at && (*at)->end < begin) at = &(*at)->next;
     while (*at && (*at)->begin <= end) {
         begin = (*at)->begin < begin ? (*at)->begin : begin;
@@ -30,7 +30,7 @@ static rota_status ranges_insert(rota_tape *tape, rota_gradient_region *region, 
 
 static rota_status ranges_remove(rota_tape *tape, rota_gradient_region *region, uint64_t begin,
                                  uint64_t end) {
-    rota_byte_range **at = &region->held;
+    rota_byte_range **at = &region->written;
     while (*at && (*at)->begin < end) {
         rota_byte_range *range = *at;
         if (range->end <= begin) {
@@ -59,7 +59,7 @@ static rota_status ranges_remove(rota_tape *tape, rota_gradient_region *region, 
 }
 
 static bool ranges_touch(const rota_gradient_region *region, uint64_t begin, uint64_t end) {
-    for (const rota_byte_range *range = region->held; range && range->begin < end; range = range->next)
+    for (const rota_byte_range *range = region->written; range && range->begin < end; range = range->next)
         if (range->end > begin) return true;
     return false;
 }
@@ -86,7 +86,7 @@ static rota_status zero_bytes(rota_tape *tape, const rota_gradient_region *regio
     return ROTA_OK;
 }
 
-/* Widens [begin, end) to whole words of the memory, as far as the region goes. What is held is whole words,
+/* Widens [begin, end) to whole words of the memory, as far as the region goes. What is written is whole words,
  * since a node that writes one half of a word reads the other. */
 static void to_words(const rota_gradient_region *region, uint64_t *begin, uint64_t *end) {
     const uint64_t before = (region->memory.offset_bytes + *begin - region->begin) % 4,
@@ -99,7 +99,7 @@ rota_status rota_gradient_zero_rest(rota_tape *tape, rota_gradient_region *regio
                                     uint64_t end) {
     to_words(region, &begin, &end);
     uint64_t from = begin;
-    for (const rota_byte_range *range = region->held; from < end; range = range->next) {
+    for (const rota_byte_range *range = region->written; from < end; range = range->next) {
         uint64_t to = range && range->begin < end ? range->begin : end;
         if (to > from) ROTA_TRY(zero_bytes(tape, region, from, to));
         if (!range || range->begin >= end) break;
@@ -325,7 +325,8 @@ rota_status rota_gradient_target(rota_tape *tape, const rota_tensor *x, rota_ten
 }
 
 /* Whether they are every byte from the first's beginning to the last one's end, each once. */
-static bool fill_a_range(const rota_tensor *const *xs, uint32_t count, uint64_t *out_begin, uint64_t *out_end) {
+static bool fill_a_range(const rota_tensor *const *xs, uint32_t count, uint64_t *out_begin,
+                         uint64_t *out_end) {
     uint64_t bytes = 0;
     *out_begin = rota_tensor_begin(xs[0]);
     *out_end = 0;

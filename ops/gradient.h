@@ -21,13 +21,13 @@ struct rota_gradient_region {
     rota_tensor memory;        /* its first byte mirrors `begin` */
     bool given;                /* a parameter's */
     bool kept;                 /* complete: the op that wrote the parameter has been gone through */
-    rota_byte_range *held;     /* bytes of [begin, end) whose mirror holds something */
-    rota_gradient_view *views; /* that were added to; the rest of what is held is 0 */
+    rota_byte_range *written;  /* bytes of [begin, end) whose mirror holds something */
+    rota_gradient_view *views; /* that were added to; the rest of what is written is 0 */
     uint32_t view_count;
     bool crowded; /* there were more, which nobody remembers */
 };
 
-/* A region for x, in `memory`, of which nothing is held. */
+/* A region for x, in `memory`, of which nothing is written. */
 rota_status rota_gradient_region_add(rota_tape *tape, const rota_tensor *x, const rota_tensor *memory,
                                      bool given, rota_gradient_region **out_region);
 /* x is of real numbers and was computed from a parameter. */

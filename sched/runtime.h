@@ -149,7 +149,7 @@ ROTA_API rota_status rota_poll(rota_ticket ticket);
 /* Waits until complete. `timeout_ns` 0: the runtime's default, counted from the last progress of what the
  * submission waits for (its queue up to it, and what that comes after on others); otherwise from the call.
  * TIMEOUT names what P2 says: plan, submission, first and last node of the smallest unfinished segment, each
- * queue's timeline; on `cpu` and with diagnostics the exact node. Lock-free. */
+ * queue's timeline; on `cpu` and with diagnostics (but on llvmpipe) the exact node. Lock-free. */
 ROTA_API rota_status rota_wait(rota_ticket ticket, uint64_t timeout_ns);
 
 /* Waits until the borrowed INPUT memory of the submission may be changed. Lock-free. */
@@ -278,7 +278,7 @@ ROTA_API rota_status rota_submit_with(rota_plan *plan, const rota_submit_options
 
 typedef struct rota_runtime_stats {
     size_t struct_size;                       /* sizeof, by ROTA_RUNTIME_STATS() */
-    uint64_t memory_bytes, memory_peak_bytes; /* device memory held by the runtime */
+    uint64_t memory_bytes, memory_peak_bytes; /* device memory held; also what lost devices may still touch */
     uint64_t buffers, plans;                  /* live ones */
     uint64_t submissions, completed, failed;
     uint64_t driver_submits;             /* driver submit calls made (merging makes this less) */

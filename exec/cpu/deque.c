@@ -7,11 +7,11 @@ bool rota_cpu_deque_init(rota_cpu_deque *deque, int64_t capacity) {
     atomic_init(&deque->top, 0);
     atomic_init(&deque->bottom, 0);
     deque->capacity = capacity;
-    deque->slots = calloc((size_t)capacity, sizeof *deque->slots);
-    return deque->slots != NULL;
+    deque->cells = calloc((size_t)capacity, sizeof *deque->cells);
+    return deque->cells != NULL;
 }
 
 void rota_cpu_deque_free(rota_cpu_deque *deque) {
-    free((void *)deque->slots);
-    deque->slots = NULL;
+    free((void *)deque->cells);
+    deque->cells = NULL;
 }

@@ -7,7 +7,7 @@
  * store of bottom before its load of top pairs with steal's load of top before its load of bottom, so of an
  * owner and a thief after the last task one at least sees the other, and the compare-and-swap of top settles
  * it. push's store of bottom also publishes the task's contents to the thief's load of it, and its seq_cst is
- * what the sleep protocol of wake.c relies on. A slot is read before the swap of top; it can only have been
+ * what the sleep protocol of wake.c relies on. A cell is read before the swap of top; it can only have been
  * overwritten if top moved, and then the swap fails. */
 #ifndef ROTA_EXEC_CPU_DEQUE_H
 #define ROTA_EXEC_CPU_DEQUE_H
@@ -31,15 +31,15 @@ typedef struct rota_cpu_deque {
     _Alignas(64) _Atomic int64_t top;
     _Alignas(64) _Atomic int64_t bottom;
     _Alignas(64) int64_t capacity; /* a power of two */
-    _Atomic(rota_cpu_task *) *slots;
+    _Atomic(rota_cpu_task *) *cells;
 } rota_cpu_deque;
 
 /* Owner only. False when full. */
 static inline bool rota_cpu_deque_push(rota_cpu_deque *deque, rota_cpu_task *task) {
     int64_t bottom = ra_load_relaxed(&deque->bottom); /* only the owner writes it */
-    int64_t top = ra_load_acquire(&deque->top);       /* pairs with the swap in steal: its slot was read */
+    int64_t top = ra_load_acquire(&deque->top);       /* pairs with the swap in steal: its cell was read */
     if (bottom - top >= deque->capacity) return false;
-    ra_store_relaxed(&deque->slots[bottom & (deque->capacity - 1)], task);
+    ra_store_relaxed(&deque->cells[bottom & (deque->capacity - 1)], task);
     ra_store_seq_cst(&deque->bottom, bottom + 1);
     return true;
 }
@@ -56,7 +56,7 @@ static inline rota_cpu_task *rota_cpu_deque_pop(rota_cpu_deque *deque) {
         ra_store_release(&deque->bottom, bottom + 1); /* pairs with the loads of bottom in steal */
         return NULL;
     }
-    rota_cpu_task *task = ra_load_relaxed(&deque->slots[bottom & (deque->capacity - 1)]);
+    rota_cpu_task *task = ra_load_relaxed(&deque->cells[bottom & (deque->capacity - 1)]);
     if (top == bottom) {
         if (!ra_cas_seq_cst(&deque->top, &top, top + 1)) task = NULL;
         ra_store_release(&deque->bottom, bottom + 1); /* pairs with the loads of bottom in steal */
@@ -70,7 +70,7 @@ static inline rota_cpu_task *rota_cpu_deque_steal(rota_cpu_deque *deque) {
         int64_t top = ra_load_seq_cst(&deque->top);
         int64_t bottom = ra_load_seq_cst(&deque->bottom);
         if (top >= bottom) return NULL;
-        rota_cpu_task *task = ra_load_relaxed(&deque->slots[top & (deque->capacity - 1)]);
+        rota_cpu_task *task = ra_load_relaxed(&deque->cells[top & (deque->capacity - 1)]);
         if (ra_cas_seq_cst(&deque->top, &top, top + 1)) return task;
     }
 }

@@ -1,10 +1,10 @@
-/* The completion thread: looks at the oldest marks of the queues and reports what the queues reached. Between
- * looks it naps, as long as a mark took of late allows; asleep on a futex while nothing is in flight.
+/* The completion thread: looks at the oldest fences of the queues and reports what the queues reached. Between
+ * looks it naps, as long as a fence took of late allows; asleep on a futex while nothing is in flight.
  *
  * Not cuEventSynchronize: it waits for one queue while another's works complete, has no deadline, and with
  * the flag that keeps it from spinning it returns 44 to 141 us late (H200, driver 580); naps 12 to 65 us, for
  * about the same CPU time. Nor a counter in pinned memory that the stream writes: that costs 2 us of device
- * time and 1.3 us of CPU for each mark, an event 0 and 0.3. */
+ * time and 1.3 us of CPU for each fence, an event 0 and 0.3. */
 #include "exec/cuda/cuda_complete.h"
 #include "base/clock.h"
 #include "base/futex.h"
@@ -12,15 +12,15 @@
 #include "exec/cuda/cuda_device.h"
 #include <sys/prctl.h>
 
-/* After the last completion, and while a mark is younger than this, the thread keeps looking: a sleep and the
+/* After the last completion, and while a fence is younger than this, the thread keeps looking: a sleep and the
  * waking from it cost more. */
 #define SPIN_NS 20000ull
 #define NAP_MIN_NS 4000ull
 #define NAP_MAX_NS 500000ull
-/* With this many marks in flight the queue has work for a while, and looking now and then is enough. */
+/* With this many fences in flight the queue has work for a while, and looking now and then is enough. */
 #define MANY_MARKS 3u
 #define MANY_NAP_MIN_NS 40000ull
-/* Around the time at which the last mark in flight is expected, by a sixteenth of what it takes and within
+/* Around the time at which the last fence in flight is expected, by a sixteenth of what it takes and within
  * these bounds, the thread keeps looking: whoever waits has nothing else to do, and a nap ends late by what
  * waking up takes. */
 #define NEAR_MIN_NS 20000ull
@@ -45,9 +45,9 @@ static bool has_work(void *device) {
 /* How long a queue needs no look; 0: keep looking. UINT64_MAX: nothing is in flight on it. */
 static uint64_t nap_of(rota_cuda_queue *queue, uint64_t spin_ns, uint64_t now_ns) {
     uint64_t tail = ra_load_relaxed(&queue->tail);
-    uint64_t waiting = ra_load_acquire(&queue->published) - tail; /* pairs with set_mark */
+    uint64_t waiting = ra_load_acquire(&queue->published) - tail; /* pairs with set_fence */
     if (waiting == 0) return UINT64_MAX;
-    uint64_t begin = queue->marks[tail % ROTA_CUDA_MARKS].submitted_ns;
+    uint64_t begin = queue->fences[tail % ROTA_CUDA_FENCES].submitted_ns;
     if (begin < queue->completed_ns) begin = queue->completed_ns;
     uint64_t age = now_ns > begin ? now_ns - begin : 0, each = queue->each_ns;
     if (waiting >= MANY_MARKS && each) return clamp(each / 2, MANY_NAP_MIN_NS, NAP_MAX_NS);
@@ -62,22 +62,22 @@ static uint64_t nap_of(rota_cuda_queue *queue, uint64_t spin_ns, uint64_t now_ns
     return clamp(step, NAP_MIN_NS, NAP_MAX_NS);
 }
 
-/* Moves a queue on over the marks that are complete. */
+/* Moves a queue on over the fences that are complete. */
 static bool report(rota_cuda_device *device, uint32_t index, bool *out_moved) {
     rota_cuda_queue *queue = &device->queues[index];
     uint64_t tail = ra_load_relaxed(&queue->tail), first = tail, reached = 0;
-    uint64_t published = ra_load_seq_cst(&queue->published); /* acquires the marks: pairs with set_mark */
+    uint64_t published = ra_load_seq_cst(&queue->published); /* acquires the fences: pairs with set_fence */
     uint64_t begin = 0;
     while (tail != published) {
-        const rota_cuda_mark *mark = &queue->marks[tail % ROTA_CUDA_MARKS];
-        CUresult result = device->cu->EventQuery(mark->event);
+        const rota_cuda_fence *fence = &queue->fences[tail % ROTA_CUDA_FENCES];
+        CUresult result = device->cu->EventQuery(fence->event);
         if (result == CUDA_ERROR_NOT_READY) break;
         if (result != CUDA_SUCCESS) {
             rota_cuda_lose(device, result, "cuEventQuery");
             return false;
         }
-        if (tail == first) begin = mark->submitted_ns;
-        reached = mark->value;
+        if (tail == first) begin = fence->submitted_ns;
+        reached = fence->value;
         tail++;
     }
     if (tail == first) return true;
@@ -88,7 +88,7 @@ static bool report(rota_cuda_device *device, uint32_t index, bool *out_moved) {
      * through the end of what takes its usual time. */
     queue->each_ns = took < queue->each_ns || !queue->each_ns ? took : (queue->each_ns * 3 + took) / 4;
     queue->completed_ns = now;
-    /* Releases to set_mark and find_mark: those marks may be written over, their works are complete. */
+    /* Releases to set_fence and find_fence: those fences may be written over, their works are complete. */
     ra_store_seq_cst(&queue->tail, tail);
     *out_moved = true;
     if (device->host.advanced) device->host.advanced(device->host.user, index, reached);
@@ -105,29 +105,29 @@ static bool look(rota_cuda_device *device, bool *out_moved) {
     return true;
 }
 
-static uint64_t marks_published(rota_cuda_device *device) {
+static uint64_t fences_published(rota_cuda_device *device) {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < device->options.queue_count; i++)
         sum += ra_load_seq_cst(&device->queues[i].published);
     return sum;
 }
 
-/* A nap ends with marks that came after so many. */
+/* A nap ends with fences that came after so many. */
 typedef struct nap_end {
     rota_cuda_device *device;
     uint64_t seen;
 } nap_end;
 
-static bool marks_came(void *user) {
+static bool fences_came(void *user) {
     const nap_end *own = user;
-    return marks_published(own->device) != own->seen;
+    return fences_published(own->device) != own->seen;
 }
 
-/* Unless marks come and say so (wake_completion). */
+/* Unless fences come and say so (wake_completion). */
 static void nap_until(rota_cuda_device *device, uint64_t seen, uint64_t until_ns) {
     nap_end own = {device, seen};
     ra_store_relaxed(&device->nap_until_ns, until_ns);
-    rota_completer_sleep(&device->completer, marks_came, &own, until_ns);
+    rota_completer_sleep(&device->completer, fences_came, &own, until_ns);
 }
 
 static void sleep_until_work(rota_cuda_device *device) {
@@ -138,7 +138,7 @@ static void sleep_until_work(rota_cuda_device *device) {
 
 /* False: there is no time to rest. */
 static bool rest(rota_cuda_device *device) {
-    uint64_t seen = marks_published(device), now = rota_clock_ns(), nap = UINT64_MAX;
+    uint64_t seen = fences_published(device), now = rota_clock_ns(), nap = UINT64_MAX;
     for (uint32_t i = 0; i < device->options.queue_count; i++) {
         uint64_t own = nap_of(&device->queues[i], device->options.spin_ns, now);
         if (own < nap) nap = own;

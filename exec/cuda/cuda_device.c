@@ -175,7 +175,7 @@ static rota_status open_helpers(rota_cuda_device *device) {
         const char *entry;
         CUfunction *out;
     } helpers[] = {{"rota_upload", &device->helpers.upload},
-                   {"rota_stamp", &device->helpers.stamp},
+                   {"rota_stamp", &device->helpers.timestamp},
                    {"rota_fill", &device->helpers.fill}};
     for (uint32_t i = 0; i < sizeof helpers / sizeof helpers[0]; i++) {
         rota_kernel kernel = rota_cuda_copy_kernel; /* of the same image */
@@ -223,13 +223,13 @@ static rota_status open_device(rota_cuda_device *device, uint32_t index) {
  * failed open. On a lost device the calls fail, and what they would free goes with the context. */
 static void destroy_in_context(rota_cuda_device *device) {
     const rota_cuda_api *cu = device->cu;
-    /* At most a stamp of the clock is on its way there, whose memory goes now. */
+    /* At most a timestamp of the clock is on its way there, whose memory goes now. */
     if (device->own.stream && cu->StreamSynchronize(device->own.stream) != CUDA_SUCCESS)
         rota_cuda_settle(device, device->own.stream, SETTLE_NS);
-    while (!rota_link_is_alone(&device->objects.runs)) {
-        rota_cuda_run *run = ROTA_LINKED(device->objects.runs.next, rota_cuda_run, link);
-        rota_link_remove(&run->link);
-        rota_cuda_run_free(device, run);
+    while (!rota_link_is_alone(&device->objects.instances)) {
+        rota_cuda_instance *instance = ROTA_LINKED(device->objects.instances.next, rota_cuda_instance, link);
+        rota_link_remove(&instance->link);
+        rota_cuda_instance_free(device, instance);
     }
     rota_cuda_timelines_free(device);
     rota_cuda_memories_free(device);
@@ -239,8 +239,8 @@ static void destroy_in_context(rota_cuda_device *device) {
     rota_cuda_pool_free(device, &device->objects.shared);
     for (uint32_t i = 0; i < ROTA_EXEC_QUEUES_MAX; i++) {
         rota_cuda_queue *queue = &device->queues[i];
-        for (uint32_t m = 0; m < ROTA_CUDA_MARKS; m++)
-            if (queue->marks[m].event) (void)cu->EventDestroy(queue->marks[m].event);
+        for (uint32_t m = 0; m < ROTA_CUDA_FENCES; m++)
+            if (queue->fences[m].event) (void)cu->EventDestroy(queue->fences[m].event);
         if (queue->stream) (void)cu->StreamDestroy(queue->stream);
     }
     if (device->own.stream) (void)cu->StreamDestroy(device->own.stream);
@@ -334,12 +334,12 @@ static rota_status cuda_open(const rota_exec_driver *driver, uint32_t index,
     device->options = *options;
     snprintf(device->base.info.id, sizeof device->base.info.id, "cuda:%u", index);
     rota_link_begin(&device->objects.memories);
-    rota_link_begin(&device->objects.runs);
+    rota_link_begin(&device->objects.instances);
     rota_cuda_pool_begin(&device->objects.pinned, ROTA_CUDA_POOL_PINNED);
     rota_cuda_pool_begin(&device->objects.blocks, ROTA_CUDA_POOL_DEVICE);
     rota_cuda_pool_begin(&device->objects.shared, ROTA_CUDA_POOL_SHARED);
     device->in_flight_max = options->max_in_flight ? options->max_in_flight : ROTA_CUDA_IN_FLIGHT_DEFAULT;
-    if (device->in_flight_max > ROTA_CUDA_MARKS) device->in_flight_max = ROTA_CUDA_MARKS;
+    if (device->in_flight_max > ROTA_CUDA_FENCES) device->in_flight_max = ROTA_CUDA_FENCES;
     pthread_mutex_init(&device->objects.lock, NULL);
     pthread_mutex_init(&device->modules.lock, NULL);
     pthread_mutex_init(&device->own.lock, NULL);

@@ -6,12 +6,12 @@
  * never named.
  *
  * Queues. Each logical queue is a stream. Works go to it in order, so waits for works of the same queue hold
- * by themselves. A *mark* is an event recorded behind a run of works: all of them are complete when it is.
- * One is set at the end of each submit call on the queues that it used; behind each work while few marks are
+ * by themselves. A *fence* is an event recorded behind works in a row: all of them are complete when it is.
+ * One is set at the end of each submit call on the queues that it used; behind each work while few fences are
  * in flight, else at the latest behind ROTA_CUDA_MERGE_MAX works; and where a work of another queue waits for
- * a value that no mark covers yet. A wait for (queue, value) is a wait for the first mark at or above the
+ * a value that no fence covers yet. A wait for (queue, value) is a wait for the first fence at or above the
  * value; it is left out when that is complete or an earlier wait of the same stream implies it. The
- * completion thread looks at the oldest marks of the queues and reports their values.
+ * completion thread looks at the oldest fences of the queues and reports their values.
  *
  * Instances. Each segment that has commands is one executable graph (cuda_graph.c), with parameters as fixed
  * values. Only what is in slots is read from the argument block: the submission's words are written to pinned
@@ -37,7 +37,7 @@ typedef struct rota_cuda_device rota_cuda_device;
 typedef struct rota_cuda_objects_shared {
     pthread_mutex_t lock;
     rota_cuda_pool pinned, blocks, shared;
-    rota_link memories, runs;
+    rota_link memories, instances;
     _Atomic uint64_t memory_bytes;
 } rota_cuda_objects_shared;
 
@@ -49,7 +49,7 @@ typedef struct rota_cuda_upload_shared {
 
 /* Of exec_helpers.cu. */
 typedef struct rota_cuda_helpers {
-    CUfunction upload, stamp, fill;
+    CUfunction upload, timestamp, fill;
 } rota_cuda_helpers;
 
 struct rota_cuda_device {

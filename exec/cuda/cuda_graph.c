@@ -19,7 +19,7 @@ typedef struct building {
     rota_cuda_device *device;
     const rota_cuda_program *program;
     const rota_exec_program_desc *desc;
-    rota_cuda_run *run;
+    rota_cuda_instance *instance;
     rota_exec_memory *const *memories;
     const uint64_t *block; /* the submission's words, where library nodes take some */
     const rota_exec_segment *segment;
@@ -188,12 +188,12 @@ static rota_status add_library(building *b, uint32_t command, size_t before_coun
     return status == ROTA_OK ? destroyed : status;
 }
 
-static rota_status add_stamp(building *b, uint32_t command, bool end, const CUgraphNode *before,
-                             size_t before_count, CUgraphNode *out_node) {
+static rota_status add_timestamp(building *b, uint32_t command, bool end, const CUgraphNode *before,
+                                 size_t before_count, CUgraphNode *out_node) {
     rota_cuda_launch one = {.groups = {1, 1, 1}, .block = {1, 1, 1}, .cluster = {1, 1, 1}};
-    uint64_t address = b->run->stamps_address + (2 * (uint64_t)command + end) * 8;
+    uint64_t address = b->instance->timestamps_address + (2 * (uint64_t)command + end) * 8;
     void *parameters[] = {&address};
-    return add_kernel(b, b->device->helpers.stamp, &one, parameters, before, before_count, out_node);
+    return add_kernel(b, b->device->helpers.timestamp, &one, parameters, before, before_count, out_node);
 }
 
 static rota_status add_command(building *b, uint32_t place) {
@@ -204,9 +204,9 @@ static rota_status add_command(building *b, uint32_t place) {
     for (uint32_t e = b->fold.first[place]; e < b->fold.first[place + 1]; e++)
         b->before[count++] = b->nodes[b->fold.before[e]];
     if (count == 0 && b->head) b->before[count++] = b->head;
-    if (b->run->stamps) {
+    if (b->instance->timestamps) {
         CUgraphNode begin = NULL;
-        ROTA_TRY(add_stamp(b, index, false, b->before, count, &begin));
+        ROTA_TRY(add_timestamp(b, index, false, b->before, count, &begin));
         b->before[0] = begin;
         count = 1;
     }
@@ -231,32 +231,32 @@ static rota_status add_command(building *b, uint32_t place) {
         if (b->device->host.node_name) name = b->device->host.node_name(b->desc->owner, command->node);
         return rota_fail_context(status, "node '%s': ", name ? name : "unnamed");
     }
-    if (b->run->stamps) ROTA_TRY(add_stamp(b, index, true, &node, 1, &node));
+    if (b->instance->timestamps) ROTA_TRY(add_timestamp(b, index, true, &node, 1, &node));
     b->nodes[place] = node;
     return ROTA_OK;
 }
 
-/* The first nodes: the stamps of an earlier run cleared, and the argument block brought to the device. */
+/* The first nodes: the timestamps of an earlier launch cleared, and the argument block brought to the device. */
 static rota_status add_head(building *b, const rota_cuda_segment *about) {
-    if (b->run->stamps) {
+    if (b->instance->timestamps) {
         argument_space arguments = {0};
         uint64_t bytes = 16 * (uint64_t)b->segment->command_count;
         rota_cuda_launch few = {.groups = {1, 1, 1}, .block = {256, 1, 1}, .cluster = {1, 1, 1}};
-        arguments.words[0] = b->run->stamps_address + 16 * (uint64_t)b->segment->first_command;
+        arguments.words[0] = b->instance->timestamps_address + 16 * (uint64_t)b->segment->first_command;
         memcpy(&arguments.words[1], &(rota_cuda_fill_params){.size_bytes = bytes},
                sizeof(rota_cuda_fill_params));
         void *parameters[] = {&arguments};
         ROTA_TRY(add_kernel(b, b->device->helpers.fill, &few, parameters, NULL, 0, &b->head));
     }
     if (!about->uses_block) return ROTA_OK;
-    uint64_t to = b->block_address, from = b->run->host_block.address;
+    uint64_t to = b->block_address, from = b->instance->host_block.address;
     uint32_t words = b->desc->block_words;
     rota_cuda_launch one = {.groups = {1, 1, 1}, .block = {words, 1, 1}, .cluster = {1, 1, 1}};
     if (words > UPLOAD_THREADS_MAX) one.block[0] = UPLOAD_THREADS_MAX;
     void *parameters[] = {&to, &from, &words};
     CUgraphNode before = b->head;
-    return add_kernel(b, b->device->helpers.upload, &one, parameters, before ? &before : NULL,
-                      before != NULL, &b->head);
+    return add_kernel(b, b->device->helpers.upload, &one, parameters, before ? &before : NULL, before != NULL,
+                      &b->head);
 }
 
 /* Looks until the event has come, for a moment without sleeping: an upload takes about 10 us. */
@@ -330,18 +330,18 @@ static rota_status build(building *b, uint32_t segment, CUgraphExec *out_exec) {
     return instantiate(b, out_exec);
 }
 
-rota_status rota_cuda_graph_build(rota_cuda_device *device, rota_cuda_run *run,
+rota_status rota_cuda_graph_build(rota_cuda_device *device, rota_cuda_instance *instance,
                                   rota_exec_memory *const *memories, uint32_t segment, const uint64_t *block,
                                   CUgraphExec *out_exec) {
     building b = {
         .device = device,
-        .program = run->program,
-        .desc = run->program->desc,
-        .run = run,
+        .program = instance->program,
+        .desc = instance->program->desc,
+        .instance = instance,
         .memories = memories,
         .block = block,
-        .segment = &run->program->desc->segments[segment],
-        .block_address = run->segments[segment].block_address,
+        .segment = &instance->program->desc->segments[segment],
+        .block_address = instance->segments[segment].block_address,
     };
     rota_status status = build(&b, segment, out_exec);
     if (b.graph) {

@@ -52,7 +52,7 @@ static void keep_word(void *user, uint32_t word) {
 }
 
 static rota_status make_variants(const rota_cuda_program *program, uint32_t segment,
-                                 rota_cuda_segment_run *out) {
+                                 rota_cuda_segment_instance *out) {
     word_visit visit = {0};
     for_each_word(program, segment, count_word, &visit);
     out->variants = calloc(ROTA_CUDA_VARIANTS, sizeof *out->variants);
@@ -67,21 +67,21 @@ static rota_status make_variants(const rota_cuda_program *program, uint32_t segm
     return ROTA_OK;
 }
 
-rota_status rota_cuda_run_exec(rota_cuda_device *device, rota_cuda_run *run, uint32_t segment,
-                               const uint64_t *block, CUgraphExec *out_exec) {
-    rota_cuda_segment_run *at = &run->segments[segment];
+rota_status rota_cuda_instance_exec(rota_cuda_device *device, rota_cuda_instance *instance, uint32_t segment,
+                                    const uint64_t *block, CUgraphExec *out_exec) {
+    rota_cuda_segment_instance *at = &instance->segments[segment];
     *out_exec = at->exec;
     if (!at->variants) return ROTA_OK;
     rota_cuda_variant *oldest = &at->variants[0];
-    run->launches++;
+    instance->launches++;
     for (uint32_t v = 0; v < ROTA_CUDA_VARIANTS; v++) {
         rota_cuda_variant *variant = &at->variants[v];
         if (variant->used < oldest->used) oldest = variant;
         if (!variant->exec) continue;
         word_visit visit = {.block = block, .words = variant->words};
-        for_each_word(run->program, segment, compare_word, &visit);
+        for_each_word(instance->program, segment, compare_word, &visit);
         if (visit.differs) continue;
-        variant->used = run->launches;
+        variant->used = instance->launches;
         *out_exec = variant->exec;
         return ROTA_OK;
     }
@@ -89,68 +89,70 @@ rota_status rota_cuda_run_exec(rota_cuda_device *device, rota_cuda_run *run, uin
      * (P1). */
     if (oldest->exec) (void)device->cu->GraphExecDestroy(oldest->exec);
     oldest->exec = NULL;
-    ROTA_TRY(rota_cuda_graph_build(device, run, run->memories, segment, block, &oldest->exec));
+    ROTA_TRY(rota_cuda_graph_build(device, instance, instance->memories, segment, block, &oldest->exec));
     word_visit visit = {.block = block, .words = oldest->words};
-    for_each_word(run->program, segment, keep_word, &visit);
-    oldest->used = run->launches;
+    for_each_word(instance->program, segment, keep_word, &visit);
+    oldest->used = instance->launches;
     *out_exec = oldest->exec;
     return ROTA_OK;
 }
 
 /* ---- Instances ---- */
 
-static rota_status make_blocks(rota_cuda_device *device, rota_cuda_run *run) {
-    const rota_exec_program_desc *desc = run->program->desc;
-    if (desc->block_words == 0 || run->program->block_segments == 0) return ROTA_OK;
+static rota_status make_blocks(rota_cuda_device *device, rota_cuda_instance *instance) {
+    const rota_exec_program_desc *desc = instance->program->desc;
+    if (desc->block_words == 0 || instance->program->block_segments == 0) return ROTA_OK;
     uint64_t bytes = block_bytes(desc);
-    ROTA_TRY(rota_cuda_piece_take(device, &device->objects.pinned, bytes, &run->host_block));
-    ROTA_TRY(rota_cuda_piece_take(device, &device->objects.blocks, bytes * run->program->block_segments,
-                                  &run->device_block));
-    uint64_t at = run->device_block.address;
+    ROTA_TRY(rota_cuda_piece_take(device, &device->objects.pinned, bytes, &instance->host_block));
+    ROTA_TRY(rota_cuda_piece_take(device, &device->objects.blocks, bytes * instance->program->block_segments,
+                                  &instance->device_block));
+    uint64_t at = instance->device_block.address;
     for (uint32_t s = 0; s < desc->segment_count; s++) {
-        if (!run->program->segments[s].uses_block) continue;
-        run->segments[s].block_address = at;
+        if (!instance->program->segments[s].uses_block) continue;
+        instance->segments[s].block_address = at;
         at += bytes;
     }
     return ROTA_OK;
 }
 
-static rota_status keep_memories(rota_cuda_run *run, rota_exec_memory *const *memories) {
-    uint32_t count = run->program->desc->memory_count;
-    if (run->memories) return ROTA_OK;
-    run->memories = calloc(count + 1, sizeof(rota_exec_memory *));
-    if (!run->memories)
+static rota_status keep_memories(rota_cuda_instance *instance, rota_exec_memory *const *memories) {
+    uint32_t count = instance->program->desc->memory_count;
+    if (instance->memories) return ROTA_OK;
+    instance->memories = calloc(count + 1, sizeof(rota_exec_memory *));
+    if (!instance->memories)
         return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for an instance of program '%s'",
-                         run->program->desc->name);
-    if (count) memcpy(run->memories, memories, count * sizeof(rota_exec_memory *));
+                         instance->program->desc->name);
+    if (count) memcpy(instance->memories, memories, count * sizeof(rota_exec_memory *));
     return ROTA_OK;
 }
 
-static rota_status make_run(rota_cuda_device *device, rota_cuda_run *run, rota_exec_memory *const *memories) {
-    const rota_exec_program_desc *desc = run->program->desc;
-    run->segments = calloc(desc->segment_count + 1, sizeof *run->segments);
-    if (!run->segments)
+static rota_status make_instance(rota_cuda_device *device, rota_cuda_instance *instance,
+                                 rota_exec_memory *const *memories) {
+    const rota_exec_program_desc *desc = instance->program->desc;
+    instance->segments = calloc(desc->segment_count + 1, sizeof *instance->segments);
+    if (!instance->segments)
         return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for an instance of program '%s'",
                          desc->name);
-    run->segment_count = desc->segment_count;
-    ROTA_TRY(make_blocks(device, run));
-    if (device->options.diagnostics && desc->command_count) ROTA_TRY(rota_cuda_stamps_create(device, run));
+    instance->segment_count = desc->segment_count;
+    ROTA_TRY(make_blocks(device, instance));
+    if (device->options.diagnostics && desc->command_count)
+        ROTA_TRY(rota_cuda_timestamps_create(device, instance));
     for (uint32_t s = 0; s < desc->segment_count; s++) {
         if (desc->segments[s].command_count == 0) continue;
-        if (run->program->segments[s].has_variant) {
-            ROTA_TRY(keep_memories(run, memories));
-            ROTA_TRY(make_variants(run->program, s, &run->segments[s]));
+        if (instance->program->segments[s].has_variant) {
+            ROTA_TRY(keep_memories(instance, memories));
+            ROTA_TRY(make_variants(instance->program, s, &instance->segments[s]));
         } else {
-            ROTA_TRY(rota_cuda_graph_build(device, run, memories, s, NULL, &run->segments[s].exec));
+            ROTA_TRY(rota_cuda_graph_build(device, instance, memories, s, NULL, &instance->segments[s].exec));
         }
     }
     return ROTA_OK;
 }
 
 /* The context is current; calls fail on a lost device, which holds nothing any more. */
-void rota_cuda_run_free(rota_cuda_device *device, rota_cuda_run *run) {
-    for (uint32_t s = 0; s < run->segment_count; s++) {
-        rota_cuda_segment_run *at = &run->segments[s];
+void rota_cuda_instance_free(rota_cuda_device *device, rota_cuda_instance *instance) {
+    for (uint32_t s = 0; s < instance->segment_count; s++) {
+        rota_cuda_segment_instance *at = &instance->segments[s];
         if (at->exec) (void)device->cu->GraphExecDestroy(at->exec);
         if (!at->variants) continue;
         for (uint32_t v = 0; v < ROTA_CUDA_VARIANTS; v++)
@@ -158,50 +160,50 @@ void rota_cuda_run_free(rota_cuda_device *device, rota_cuda_run *run) {
         free(at->variants[0].words);
         free(at->variants);
     }
-    rota_cuda_stamps_destroy(device, run);
-    rota_cuda_piece_give(device, &device->objects.pinned, &run->host_block);
-    rota_cuda_piece_give(device, &device->objects.blocks, &run->device_block);
-    free(run->segments);
-    free(run->memories);
-    free(run);
+    rota_cuda_timestamps_destroy(device, instance);
+    rota_cuda_piece_give(device, &device->objects.pinned, &instance->host_block);
+    rota_cuda_piece_give(device, &device->objects.blocks, &instance->device_block);
+    free(instance->segments);
+    free(instance->memories);
+    free(instance);
 }
 
 rota_status rota_cuda_instance_create(rota_exec_device *base, rota_exec_program *program,
                                       rota_exec_memory *const *memories, rota_exec_instance **out_instance) {
     rota_cuda_device *device = (rota_cuda_device *)base;
-    rota_cuda_run *run = calloc(1, sizeof *run);
-    if (!run) return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for a plan instance");
-    run->program = (rota_cuda_program *)program;
+    rota_cuda_instance *instance = calloc(1, sizeof *instance);
+    if (!instance) return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for a plan instance");
+    instance->program = (rota_cuda_program *)program;
     rota_status status = rota_cuda_enter(device);
     if (status != ROTA_OK) {
-        free(run);
+        free(instance);
         return status;
     }
-    status = make_run(device, run, memories);
-    if (status != ROTA_OK) rota_cuda_run_free(device, run);
+    status = make_instance(device, instance, memories);
+    if (status != ROTA_OK) rota_cuda_instance_free(device, instance);
     rota_cuda_leave(device);
     if (status != ROTA_OK)
         return rota_fail_context(status, "program '%s' on %s: ", ((rota_cuda_program *)program)->desc->name,
                                  base->info.id);
     pthread_mutex_lock(&device->objects.lock);
-    rota_link_add(&device->objects.runs, &run->link);
+    rota_link_add(&device->objects.instances, &instance->link);
     pthread_mutex_unlock(&device->objects.lock);
-    *out_instance = (rota_exec_instance *)run;
+    *out_instance = (rota_exec_instance *)instance;
     return ROTA_OK;
 }
 
-void rota_cuda_instance_destroy(rota_exec_device *base, rota_exec_instance *instance) {
+void rota_cuda_instance_destroy(rota_exec_device *base, rota_exec_instance *handle) {
     rota_cuda_device *device = (rota_cuda_device *)base;
-    rota_cuda_run *run = (rota_cuda_run *)instance;
-    if (!run || ra_load_acquire(&device->noisy)) return; /* pairs with rota_cuda_give_up */
+    rota_cuda_instance *instance = (rota_cuda_instance *)handle;
+    if (!instance || ra_load_acquire(&device->noisy)) return; /* pairs with rota_cuda_give_up */
     bool entered = rota_cuda_push_to_free(device, "a plan's instance");
     pthread_mutex_lock(&device->objects.lock);
     if (entered)
-        rota_link_remove(&run->link);
+        rota_link_remove(&instance->link);
     else
-        run->program = NULL; /* which goes now */
+        instance->program = NULL; /* which goes now */
     pthread_mutex_unlock(&device->objects.lock);
     if (!entered) return;
-    rota_cuda_run_free(device, run);
+    rota_cuda_instance_free(device, instance);
     rota_cuda_leave(device);
 }

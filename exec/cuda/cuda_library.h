@@ -12,7 +12,7 @@ typedef struct rota_cuda_device rota_cuda_device;
 typedef struct rota_cuda_private_shared {
     pthread_mutex_t lock;
     CUstream stream;
-    rota_cuda_piece clock_piece; /* diagnostics: where a stamp is written to compare clocks */
+    rota_cuda_piece clock_piece; /* diagnostics: where a timestamp is written to compare clocks */
     int64_t clock_offset_ns;     /* rota_clock_ns less the device's timer */
 } rota_cuda_private_shared;
 

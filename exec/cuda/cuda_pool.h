@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 #include "base/status.h"
-#include "exec/common/slot_pages.h"
+#include "exec/common/cell_pages.h"
 #include "exec/cuda/cuda_api.h"
 
 typedef struct rota_cuda_device rota_cuda_device;
@@ -13,7 +13,7 @@ typedef struct rota_cuda_device rota_cuda_device;
 typedef struct rota_cuda_piece {
     uint64_t address;
     uint8_t *host; /* pinned memory */
-    uint32_t page, slot;
+    uint32_t page, cell;
     bool taken;
 } rota_cuda_piece;
 
@@ -25,7 +25,7 @@ typedef struct rota_cuda_mapping {
 
 /* Pinning costs a millisecond, and freeing device memory waits for the device: pieces come from pages. */
 typedef struct rota_cuda_page {
-    rota_slot_page slots;      /* first */
+    rota_cell_page cells;      /* first */
     rota_cuda_mapping mapping; /* of pages that can be exported */
     uint64_t address;
     uint8_t *host;
@@ -39,7 +39,7 @@ typedef enum rota_cuda_pool_kind {
 
 typedef struct rota_cuda_pool {
     rota_cuda_pool_kind kind;
-    rota_slot_pages pages; /* rota_cuda_page */
+    rota_cell_pages pages; /* rota_cuda_page */
 } rota_cuda_pool;
 
 void rota_cuda_pool_begin(rota_cuda_pool *out_pool, rota_cuda_pool_kind kind);

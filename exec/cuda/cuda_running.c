@@ -1,14 +1,14 @@
-/* Which command a hung or lost device is at, from the stamps that cuda_times.c describes: they are read
+/* Which command a hung or lost device is at, from the timestamps that cuda_times.c describes: they are read
  * without a call of the driver, so also while a loss is made known. */
 #include "exec/cuda/cuda_running.h"
 #include "exec/cuda/cuda_device.h"
 #include "exec/cuda/cuda_times.h"
 
 /* A command that began and did not end; commands have several lanes, so the first found is taken. */
-static bool running_command(const rota_cuda_run *run, uint32_t *out_command) {
-    for (uint32_t c = 0; run->stamps && c < run->program->desc->command_count; c++) {
-        if (!rota_cuda_stamp_at(run->stamps, 2 * (uint64_t)c) ||
-            rota_cuda_stamp_at(run->stamps, 2 * (uint64_t)c + 1))
+static bool running_command(const rota_cuda_instance *instance, uint32_t *out_command) {
+    for (uint32_t c = 0; instance->timestamps && c < instance->program->desc->command_count; c++) {
+        if (!rota_cuda_timestamp_at(instance->timestamps, 2 * (uint64_t)c) ||
+            rota_cuda_timestamp_at(instance->timestamps, 2 * (uint64_t)c + 1))
             continue;
         *out_command = c;
         return true;
@@ -16,12 +16,12 @@ static bool running_command(const rota_cuda_run *run, uint32_t *out_command) {
     return false;
 }
 
-bool rota_cuda_stuck_node(rota_exec_device *base, rota_exec_instance *instance, uint32_t *out_node) {
+bool rota_cuda_stuck_node(rota_exec_device *base, rota_exec_instance *handle, uint32_t *out_node) {
     (void)base;
-    const rota_cuda_run *run = (const rota_cuda_run *)instance;
+    const rota_cuda_instance *instance = (const rota_cuda_instance *)handle;
     uint32_t command;
-    if (!running_command(run, &command)) return false;
-    *out_node = run->program->desc->commands[command].node;
+    if (!running_command(instance, &command)) return false;
+    *out_node = instance->program->desc->commands[command].node;
     return true;
 }
 
@@ -30,13 +30,13 @@ const char *rota_cuda_running_node(rota_cuda_device *device) {
     if (!device->options.diagnostics || !device->host.node_name) return NULL;
     /* Whoever found the loss may hold the lock; then the name is not worth waiting for. */
     if (pthread_mutex_trylock(&device->objects.lock) != 0) return NULL;
-    for (rota_link *link = device->objects.runs.next; link != &device->objects.runs && !name;
+    for (rota_link *link = device->objects.instances.next; link != &device->objects.instances && !name;
          link = link->next) {
-        const rota_cuda_run *run = ROTA_LINKED(link, rota_cuda_run, link);
+        const rota_cuda_instance *instance = ROTA_LINKED(link, rota_cuda_instance, link);
         uint32_t command;
-        if (run->program && running_command(run, &command))
-            name =
-                device->host.node_name(run->program->desc->owner, run->program->desc->commands[command].node);
+        if (instance->program && running_command(instance, &command))
+            name = device->host.node_name(instance->program->desc->owner,
+                                          instance->program->desc->commands[command].node);
     }
     pthread_mutex_unlock(&device->objects.lock);
     return name;

@@ -16,7 +16,7 @@ static rota_status find_mapping(rota_cuda_device *device, const rota_cuda_memory
     *out_mapping = memory->mapping;
     if (memory->piece.taken) {
         pthread_mutex_lock(&device->objects.lock);
-        const rota_cuda_page *page = rota_slot_pages_at(&device->objects.shared.pages, memory->piece.page);
+        const rota_cuda_page *page = rota_cell_pages_at(&device->objects.shared.pages, memory->piece.page);
         *out_mapping = page->mapping;
         pthread_mutex_unlock(&device->objects.lock);
     }

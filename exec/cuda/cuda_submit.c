@@ -1,6 +1,6 @@
-/* Submission: works put on their queues' streams in order, with marks behind them. One thread per device;
+/* Submission: works put on their queues' streams in order, with fences behind them. One thread per device;
  * nothing is allocated but where a library node has values of its arguments for the first time. See
- * cuda_device.h for marks. */
+ * cuda_device.h for fences. */
 #include "exec/cuda/cuda_submit.h"
 #include "base/clock.h"
 #include "base/futex.h"
@@ -18,9 +18,9 @@
  * costs the submit thread several microseconds. */
 #define NAP_LEFT_NS 50000u
 
-/* ---- Marks ---- */
+/* ---- Fences ---- */
 
-/* Sleeps until the completion thread has seen the oldest mark of the queue complete. */
+/* Sleeps until the completion thread has seen the oldest fence of the queue complete. */
 static rota_status wait_for_room(rota_cuda_device *device, rota_cuda_queue *queue, uint64_t tail) {
     uint64_t last_progress = rota_clock_ns();
     rota_status status = ROTA_OK;
@@ -44,7 +44,7 @@ static rota_status wait_for_room(rota_cuda_device *device, rota_cuda_queue *queu
 }
 
 static void wake_completion(rota_cuda_device *device, bool was_idle, uint64_t now_ns) {
-    /* seq_cst, as is the store of `published` before: the thread sees the mark, or this sees it asleep. */
+    /* seq_cst, as is the store of `published` before: the thread sees the fence, or this sees it asleep. */
     bool asleep = ra_load_seq_cst(&device->completer.sleeping);
     uint64_t nap = ra_load_relaxed(&device->nap_until_ns);
     if (!asleep || (nap && !(was_idle && nap > now_ns + NAP_LEFT_NS))) return;
@@ -52,52 +52,52 @@ static void wake_completion(rota_cuda_device *device, bool was_idle, uint64_t no
 }
 
 /* An event behind everything that the queue was given. */
-static rota_status set_mark(rota_cuda_device *device, rota_cuda_queue *queue) {
-    if (queue->marked_value == queue->last_value) return ROTA_OK;
+static rota_status set_fence(rota_cuda_device *device, rota_cuda_queue *queue) {
+    if (queue->fenced_value == queue->last_value) return ROTA_OK;
     uint64_t tail =
-        ra_load_acquire(&queue->tail); /* pairs with report: the thread is done with those marks */
+        ra_load_acquire(&queue->tail); /* pairs with report: the thread is done with those fences */
     if (queue->head - tail >= device->in_flight_max) {
         ROTA_TRY(wait_for_room(device, queue, tail));
         tail = ra_load_acquire(&queue->tail);
     }
-    rota_cuda_mark *mark = &queue->marks[queue->head % ROTA_CUDA_MARKS];
-    if (!mark->event)
-        ROTA_TRY(rota_cuda_check(device, device->cu->EventCreate(&mark->event, CU_EVENT_DISABLE_TIMING),
+    rota_cuda_fence *fence = &queue->fences[queue->head % ROTA_CUDA_FENCES];
+    if (!fence->event)
+        ROTA_TRY(rota_cuda_check(device, device->cu->EventCreate(&fence->event, CU_EVENT_DISABLE_TIMING),
                                  "cuEventCreate"));
     /* Before the event, so that a queue that is through has nothing left to signal. */
     if (queue->timeline)
         ROTA_TRY(rota_cuda_timeline_reach(device, queue->stream, queue->timeline, queue->last_value));
     queue->timeline = NULL;
-    ROTA_TRY(rota_cuda_check(device, device->cu->EventRecord(mark->event, queue->stream), "cuEventRecord"));
-    mark->value = queue->last_value;
-    mark->submitted_ns = rota_clock_ns();
-    queue->marked_value = queue->last_value;
-    queue->unmarked = 0;
+    ROTA_TRY(rota_cuda_check(device, device->cu->EventRecord(fence->event, queue->stream), "cuEventRecord"));
+    fence->value = queue->last_value;
+    fence->submitted_ns = rota_clock_ns();
+    queue->fenced_value = queue->last_value;
+    queue->unfenced = 0;
     queue->head++;
-    ra_store_seq_cst(&queue->published, queue->head); /* releases the mark to the completion thread */
-    wake_completion(device, tail + 1 == queue->head, mark->submitted_ns);
+    ra_store_seq_cst(&queue->published, queue->head); /* releases the fence to the completion thread */
+    wake_completion(device, tail + 1 == queue->head, fence->submitted_ns);
     return ROTA_OK;
 }
 
 /* ---- Waits ---- */
 
-/* The first mark of the queue at or above the value, which some mark in the ring or before it has. NULL: that
+/* The first fence of the queue at or above the value, which some fence in the ring or before it has. NULL: that
  * is complete. */
-static const rota_cuda_mark *find_mark(rota_cuda_queue *queue, uint64_t value) {
+static const rota_cuda_fence *find_fence(rota_cuda_queue *queue, uint64_t value) {
     uint64_t tail = ra_load_acquire(&queue->tail); /* pairs with report: those works are complete */
     uint64_t low = tail, high = queue->head;
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
-        if (queue->marks[middle % ROTA_CUDA_MARKS].value < value)
+        if (queue->fences[middle % ROTA_CUDA_FENCES].value < value)
             low = middle + 1;
         else
             high = middle;
     }
-    /* Where the oldest mark in flight is the answer, a complete one before it may cover the value already. */
-    if (low == tail && tail > 0 && queue->head - tail < ROTA_CUDA_MARKS &&
-        queue->marks[(tail - 1) % ROTA_CUDA_MARKS].value >= value)
+    /* Where the oldest fence in flight is the answer, a complete one before it may cover the value already. */
+    if (low == tail && tail > 0 && queue->head - tail < ROTA_CUDA_FENCES &&
+        queue->fences[(tail - 1) % ROTA_CUDA_FENCES].value >= value)
         return NULL;
-    return low < queue->head ? &queue->marks[low % ROTA_CUDA_MARKS] : NULL;
+    return low < queue->head ? &queue->fences[low % ROTA_CUDA_FENCES] : NULL;
 }
 
 static rota_status place_wait(rota_cuda_device *device, rota_cuda_queue *own, const rota_exec_wait *wait) {
@@ -106,11 +106,11 @@ static rota_status place_wait(rota_cuda_device *device, rota_cuda_queue *own, co
                          (unsigned long long)wait->value, wait->queue);
     rota_cuda_queue *other = &device->queues[wait->queue];
     if (other == own || own->covered[wait->queue] >= wait->value) return ROTA_OK;
-    if (wait->value > other->marked_value) ROTA_TRY(set_mark(device, other));
-    const rota_cuda_mark *mark = find_mark(other, wait->value);
-    own->covered[wait->queue] = mark ? mark->value : wait->value;
-    if (!mark) return ROTA_OK;
-    return rota_cuda_check(device, device->cu->StreamWaitEvent(own->stream, mark->event, 0),
+    if (wait->value > other->fenced_value) ROTA_TRY(set_fence(device, other));
+    const rota_cuda_fence *fence = find_fence(other, wait->value);
+    own->covered[wait->queue] = fence ? fence->value : wait->value;
+    if (!fence) return ROTA_OK;
+    return rota_cuda_check(device, device->cu->StreamWaitEvent(own->stream, fence->event, 0),
                            "cuStreamWaitEvent");
 }
 
@@ -118,19 +118,19 @@ static rota_status place_wait(rota_cuda_device *device, rota_cuda_queue *own, co
 
 /* Writes the argument block unless it holds the same already (other works of the submission, an earlier one
  * alike). */
-static void write_block(rota_cuda_run *run, const uint64_t *block) {
-    size_t bytes = (size_t)run->program->desc->block_words * 8;
-    if (!run->host_block.taken || !block) return;
-    if (run->block_written && memcmp(run->host_block.host, block, bytes) == 0) return;
-    memcpy(run->host_block.host, block, bytes);
-    run->block_written = true;
+static void write_block(rota_cuda_instance *instance, const uint64_t *block) {
+    size_t bytes = (size_t)instance->program->desc->block_words * 8;
+    if (!instance->host_block.taken || !block) return;
+    if (instance->block_written && memcmp(instance->host_block.host, block, bytes) == 0) return;
+    memcpy(instance->host_block.host, block, bytes);
+    instance->block_written = true;
 }
 
 static rota_status launch(rota_cuda_device *device, rota_cuda_queue *queue, const rota_exec_work *work) {
-    rota_cuda_run *run = (rota_cuda_run *)work->instance;
+    rota_cuda_instance *instance = (rota_cuda_instance *)work->instance;
     CUgraphExec exec = NULL;
-    write_block(run, work->block);
-    ROTA_TRY(rota_cuda_run_exec(device, run, work->segment, work->block, &exec));
+    write_block(instance, work->block);
+    ROTA_TRY(rota_cuda_instance_exec(device, instance, work->segment, work->block, &exec));
     if (!exec) return ROTA_OK;
     return rota_cuda_check(device, device->cu->GraphLaunch(exec, queue->stream), "cuGraphLaunch");
 }
@@ -159,10 +159,10 @@ static rota_status add_work(rota_cuda_device *device, const rota_exec_work *work
     ROTA_TRY(work->instance ? launch(device, queue, work) : copy(device, queue, work));
     queue->last_value = work->signal_value;
     if (work->timeline) queue->timeline = work->timeline;
-    queue->unmarked++;
+    queue->unfenced++;
     const uint64_t in_flight = queue->head - ra_load_acquire(&queue->tail); /* pairs with report */
     const bool few = in_flight < ROTA_CUDA_UNMERGED_MAX && in_flight < device->in_flight_max / 2;
-    return few || queue->unmarked >= ROTA_CUDA_MERGE_MAX ? set_mark(device, queue) : ROTA_OK;
+    return few || queue->unfenced >= ROTA_CUDA_MERGE_MAX ? set_fence(device, queue) : ROTA_OK;
 }
 
 rota_status rota_cuda_submit(rota_exec_device *base, const rota_exec_work *works, uint32_t count) {
@@ -176,7 +176,7 @@ rota_status rota_cuda_submit(rota_exec_device *base, const rota_exec_work *works
     rota_status status = ROTA_OK;
     for (uint32_t i = 0; i < count && status == ROTA_OK; i++) status = add_work(device, &works[i]);
     for (uint32_t i = 0; i < device->options.queue_count && status == ROTA_OK; i++)
-        status = set_mark(device, &device->queues[i]);
+        status = set_fence(device, &device->queues[i]);
     if (status != ROTA_OK) {
         /* What the driver has taken of a work that failed half way is unknown, so any failure here is the
          * device's. */

@@ -1,4 +1,4 @@
-/* Queues, marks and submission: see cuda_device.h and cuda_submit.c. Internal to exec/cuda. */
+/* Queues, fences and submission: see cuda_device.h and cuda_submit.c. Internal to exec/cuda. */
 #ifndef ROTA_EXEC_CUDA_CUDA_SUBMIT_H
 #define ROTA_EXEC_CUDA_CUDA_SUBMIT_H
 
@@ -7,36 +7,36 @@
 #include "exec/cuda/cuda_api.h"
 #include "exec/exec.h"
 
-/* Works behind which a mark is set at the latest: bounds how long the first of them waits to be reported. */
+/* Works behind which a fence is set at the latest: bounds how long the first of them waits to be reported. */
 #define ROTA_CUDA_MERGE_MAX 16u
-/* While fewer marks than this are in flight, each work has its own: two long works handed over at once, as by
+/* While fewer fences than this are in flight, each work has its own: two long works handed over at once, as by
  * a trainer that keeps one step ahead, are else reported together, and the device has nothing to do until
  * their caller has been woken and has sent the next. */
 #define ROTA_CUDA_UNMERGED_MAX 4u
-/* Marks of a queue in flight when the options give no bound. With MERGE_MAX works each this stays below the
+/* Fences of a queue in flight when the options give no bound. With MERGE_MAX works each this stays below the
  * depth (about 1 000 launches) at which a stream blocks the caller. */
 #define ROTA_CUDA_IN_FLIGHT_DEFAULT 32u
-#define ROTA_CUDA_MARKS 64u /* the most */
+#define ROTA_CUDA_FENCES 64u /* the most */
 
-typedef struct rota_cuda_mark {
+typedef struct rota_cuda_fence {
     uint64_t value;        /* of the queue */
     uint64_t submitted_ns; /* when it was recorded */
     CUevent event;
-} rota_cuda_mark;
+} rota_cuda_fence;
 
 typedef struct rota_cuda_queue {
     CUstream stream;
     uint64_t last_value;                    /* submit thread: of the last work */
-    uint32_t unmarked;                      /* submit thread: works behind the last mark */
+    uint32_t unfenced;                      /* submit thread: works behind the last fence */
     uint64_t covered[ROTA_EXEC_QUEUES_MAX]; /* submit thread: up to where the stream waits for each queue */
-    uint64_t marked_value;                  /* submit thread: of the last mark */
-    rota_exec_timeline *timeline; /* submit thread: signalled with the next mark, and nobody's after it */
-    uint64_t head;                /* submit thread: marks ever recorded */
+    uint64_t fenced_value;                  /* submit thread: of the last fence */
+    rota_exec_timeline *timeline; /* submit thread: signalled with the next fence, and nobody's after it */
+    uint64_t head;                /* submit thread: fences ever recorded */
     _Atomic uint64_t published;   /* head as the completion thread may see it */
-    _Atomic uint64_t tail;        /* marks seen complete by the completion thread */
-    rota_cuda_mark marks[ROTA_CUDA_MARKS]; /* at index % ROTA_CUDA_MARKS */
-    uint64_t completed_ns;                 /* completion thread: when the last mark was seen complete */
-    uint64_t each_ns;                      /* completion thread: what a mark takes, of late */
+    _Atomic uint64_t tail;        /* fences seen complete by the completion thread */
+    rota_cuda_fence fences[ROTA_CUDA_FENCES]; /* at index % ROTA_CUDA_FENCES */
+    uint64_t completed_ns;                    /* completion thread: when the last fence was seen complete */
+    uint64_t each_ns;                         /* completion thread: what a fence takes, of late */
 } rota_cuda_queue;
 
 rota_status rota_cuda_submit(rota_exec_device *device, const rota_exec_work *works, uint32_t count);

@@ -10,27 +10,28 @@
 #define CALIBRATIONS 8u
 #define CALIBRATION_NS_MAX 2000000ull
 
-rota_status rota_cuda_stamps_create(rota_cuda_device *device, rota_cuda_run *run) {
-    size_t bytes = 16 * (size_t)run->program->desc->command_count;
+rota_status rota_cuda_timestamps_create(rota_cuda_device *device, rota_cuda_instance *instance) {
+    size_t bytes = 16 * (size_t)instance->program->desc->command_count;
     void *host = NULL;
     CUdeviceptr address = 0;
     ROTA_TRY(rota_cuda_check(
         device, device->cu->MemHostAlloc(&host, bytes, CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE),
         "cuMemHostAlloc"));
-    run->stamps = host;
+    instance->timestamps = host;
     memset(host, 0, bytes);
     ROTA_TRY(rota_cuda_check(device, device->cu->MemHostGetDevicePointer(&address, host, 0),
                              "cuMemHostGetDevicePointer"));
-    run->stamps_address = address;
+    instance->timestamps_address = address;
     return ROTA_OK;
 }
 
-void rota_cuda_stamps_destroy(rota_cuda_device *device, rota_cuda_run *run) {
-    if (run->stamps) (void)device->cu->MemFreeHost(run->stamps); /* fails on a lost device only */
-    run->stamps = NULL;
+void rota_cuda_timestamps_destroy(rota_cuda_device *device, rota_cuda_instance *instance) {
+    if (instance->timestamps)
+        (void)device->cu->MemFreeHost(instance->timestamps); /* fails on a lost device only */
+    instance->timestamps = NULL;
 }
 
-/* What rota_clock_ns and the device's timer are apart: the best of several stamps, each written between two
+/* What rota_clock_ns and the device's timer are apart: the best of several timestamps, each written between two
  * looks at the clock. What was found earlier stands where the device does not get to it in time. */
 static rota_status calibrate(rota_cuda_device *device) {
     uint64_t best = UINT64_MAX;
@@ -41,29 +42,30 @@ static rota_status calibrate(rota_cuda_device *device) {
     for (uint32_t i = 0; i < CALIBRATIONS; i++) {
         void *parameters[] = {&piece->address};
         ra_store_relaxed((_Atomic uint64_t *)word, 0);
-        uint64_t before = rota_clock_ns(), after = before, stamp = 0;
+        uint64_t before = rota_clock_ns(), after = before, timestamp = 0;
         ROTA_TRY(rota_cuda_check(device,
-                                 device->cu->LaunchKernel(device->helpers.stamp, 1, 1, 1, 1, 1, 1, 0,
+                                 device->cu->LaunchKernel(device->helpers.timestamp, 1, 1, 1, 1, 1, 1, 0,
                                                           device->own.stream, parameters, NULL),
                                  "cuLaunchKernel"));
-        while ((stamp = rota_cuda_stamp_at(word, 0)) == 0 && after - before < CALIBRATION_NS_MAX)
+        while ((timestamp = rota_cuda_timestamp_at(word, 0)) == 0 && after - before < CALIBRATION_NS_MAX)
             after = rota_clock_ns();
         after = rota_clock_ns();
-        if (!stamp) break; /* the stamp still to come may end a later try early: no more tries */
+        if (!timestamp) break; /* the timestamp still to come may end a later try early: no more tries */
         if (after - before >= best) continue;
         best = after - before;
-        device->own.clock_offset_ns = (int64_t)(before + best / 2 - stamp);
+        device->own.clock_offset_ns = (int64_t)(before + best / 2 - timestamp);
     }
     return ROTA_OK;
 }
 
-rota_status rota_cuda_times(rota_exec_device *base, rota_exec_instance *instance, rota_exec_time *out) {
+rota_status rota_cuda_times(rota_exec_device *base, rota_exec_instance *handle, rota_exec_time *out) {
     rota_cuda_device *device = (rota_cuda_device *)base;
-    const rota_cuda_run *run = (const rota_cuda_run *)instance;
-    const rota_exec_program_desc *desc = run->program->desc;
+    const rota_cuda_instance *instance = (const rota_cuda_instance *)handle;
+    const rota_exec_program_desc *desc = instance->program->desc;
     memset(out, 0, desc->command_count * sizeof *out);
     if (desc->command_count == 0) return ROTA_OK;
-    if (!run->stamps) return rota_fail(ROTA_UNSUPPORTED, "%s was opened without diagnostics", base->info.id);
+    if (!instance->timestamps)
+        return rota_fail(ROTA_UNSUPPORTED, "%s was opened without diagnostics", base->info.id);
     ROTA_TRY(rota_cuda_enter(device));
     pthread_mutex_lock(&device->own.lock);
     rota_status status = calibrate(device);
@@ -72,8 +74,8 @@ rota_status rota_cuda_times(rota_exec_device *base, rota_exec_instance *instance
     rota_cuda_leave(device);
     ROTA_TRY(status);
     for (uint32_t c = 0; c < desc->command_count; c++) {
-        uint64_t begin = rota_cuda_stamp_at(run->stamps, 2 * (uint64_t)c),
-                 end = rota_cuda_stamp_at(run->stamps, 2 * (uint64_t)c + 1);
+        uint64_t begin = rota_cuda_timestamp_at(instance->timestamps, 2 * (uint64_t)c),
+                 end = rota_cuda_timestamp_at(instance->timestamps, 2 * (uint64_t)c + 1);
         if (!begin || !end) continue;
         out[c].begin_ns = begin + (uint64_t)offset;
         out[c].end_ns = end > begin ? end + (uint64_t)offset : out[c].begin_ns;

@@ -3,7 +3,7 @@
 #define ROTA_EXEC_VK_VK_BLOCK_H
 
 #include "base/status.h"
-#include "exec/common/slot_pages.h"
+#include "exec/common/cell_pages.h"
 #include "exec/vk/vk_memory.h"
 
 typedef struct rota_vk_device rota_vk_device;
@@ -12,11 +12,11 @@ typedef struct rota_vk_device rota_vk_device;
 typedef struct rota_vk_block {
     uint64_t address;
     uint64_t *words;
-    uint32_t page, slot; /* place in the pool; page UINT32_MAX: none */
+    uint32_t page, cell; /* place in the pool; page UINT32_MAX: none */
 } rota_vk_block;
 
 typedef struct rota_vk_block_page {
-    rota_slot_page slots; /* first */
+    rota_cell_page cells; /* first */
     rota_vk_memory *memory;
 } rota_vk_block_page;
 

@@ -221,10 +221,10 @@ static bool collect(rota_vk_device *device, uint64_t elapsed_ns, uint64_t *out_c
     return true;
 }
 
-/* Nothing has completed since then. */
+/* Nothing has completed since then. A driver whose answer comes after all that is in flight says nothing of that. */
 static void look_for_stuck(rota_vk_device *device, uint64_t collected_ns) {
     const uint64_t now = rota_clock_ns();
-    if (!device->options.diagnostics || now - collected_ns < STUCK_NS / 2 ||
+    if (!device->options.diagnostics || device->physical.queries_wait || now - collected_ns < STUCK_NS / 2 ||
         now - device->watch.looked_ns < STUCK_NS / 2)
         return;
     device->watch.looked_ns = now;

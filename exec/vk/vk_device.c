@@ -141,10 +141,10 @@ static rota_status open_layout(rota_vk_device *device) {
 /* Everything made by open, in reverse; whatever is missing is skipped, so it also ends a failed open. */
 static void destroy_device(rota_vk_device *device) {
     if (device->handle && device->vk.DestroyDevice) {
-        while (!rota_link_is_alone(&device->objects.runs)) {
-            rota_vk_run *run = ROTA_LINKED(device->objects.runs.next, rota_vk_run, link);
-            rota_link_remove(&run->link);
-            rota_vk_run_free(device, run);
+        while (!rota_link_is_alone(&device->objects.instances)) {
+            rota_vk_recorded *recorded = ROTA_LINKED(device->objects.instances.next, rota_vk_recorded, link);
+            rota_link_remove(&recorded->link);
+            rota_vk_recorded_free(device, recorded);
         }
         rota_vk_memories_free(device);
         rota_vk_blocks_free(device);
@@ -297,7 +297,7 @@ static rota_status vk_open(const rota_exec_driver *driver, uint32_t index,
     device->options = *options;
     snprintf(device->base.info.id, sizeof device->base.info.id, "vk:%u", index);
     rota_link_begin(&device->objects.memories);
-    rota_link_begin(&device->objects.runs);
+    rota_link_begin(&device->objects.instances);
     device->objects.pages.page_size = sizeof(rota_vk_block_page);
     device->counts.skip_barrier = -1;
     const rota_vk_test_options *test = options->test;

@@ -3,7 +3,7 @@
  * Queues. A *real* queue is a VkQueue: the compute queue, and where the device has a family that only copies,
  * a transfer queue. Each real queue has one timeline semaphore. The works of a real queue are numbered
  * (sequence), in the order in which they were handed over; the semaphore's value is the sequence up to which
- * all of them completed, so a run of works merged into one VkSubmitInfo2 needs one signal. The timeline of a
+ * all of them completed, so works in a row merged into one VkSubmitInfo2 needs one signal. The timeline of a
  * *logical* queue is a history of (value, real queue, sequence); a wait for (logical queue, value) becomes a
  * wait for a sequence of each real queue that had works of it, and `advanced` is called when the completion
  * thread sees those sequences reached.
@@ -25,7 +25,7 @@
 #include "base/atomic.h"
 #include "exec/common/completer.h"
 #include "exec/common/link.h"
-#include "exec/common/slot_pages.h"
+#include "exec/common/cell_pages.h"
 #include "exec/exec.h"
 #include "exec/vk/vk_complete.h"
 #include "exec/vk/vk_instance.h"
@@ -47,8 +47,8 @@ typedef struct rota_vk_counts {
 /* What the host has made and not destroyed, and pages of argument blocks; under the lock. */
 typedef struct rota_vk_objects_shared {
     pthread_mutex_t lock;
-    rota_slot_pages pages; /* rota_vk_block_page */
-    rota_link memories, runs;
+    rota_cell_pages pages; /* rota_vk_block_page */
+    rota_link memories, instances;
     rota_exec_timeline *timelines;
     _Atomic uint64_t memory_bytes;
 } rota_vk_objects_shared;

@@ -267,7 +267,10 @@ static void query_properties(const rota_vk_instance *instance, const extension_l
     memcpy(physical->cache_uuid, properties.properties.pipelineCacheUUID, VK_UUID_SIZE);
     memcpy(physical->uuid, id.deviceUUID, VK_UUID_SIZE);
     driver_text(&physical->properties, &driver, info);
-    if (driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE) physical->turns_max = LLVMPIPE_TURNS_MAX;
+    if (driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE) {
+        physical->turns_max = LLVMPIPE_TURNS_MAX;
+        physical->queries_wait = true; /* seen in Mesa 22.3 */
+    }
     info->max_allocation_bytes = limits.maxMemoryAllocationSize;
     info->compute_units = sms.shaderSMCount;
     info->subgroup_size = subgroup.subgroupSize;

@@ -22,6 +22,9 @@ typedef struct rota_vk_physical {
     bool cooperative_matrix, bfloat16, cooperative_matrix_2, subgroup_control_extension, binary_import;
     bool shares_memory;   /* by opaque file descriptors */
     bool makes_timelines; /* that others take over by such */
+    /* Asked for results of queries, whatever of them, the driver waits for the device, and looks then at queries that
+     * a reset in a submission that came since may be freeing. */
+    bool queries_wait;
     uint8_t uuid[VK_UUID_SIZE];
     char pci[40]; /* its folder under /sys/bus/pci/devices; "" where it does not say */
     rota_device_info info;

@@ -40,7 +40,8 @@ static bool key_equal(const rota_vk_pipeline *p, uint64_t hash, const rota_vk_pi
     const rota_kernel *kernel = key->kernel;
     return p->hash == hash && p->size_bytes == kernel->vk.size_bytes && p->slot_mask == key->slot_mask &&
            p->bind_mask == key->bind_mask && p->subgroup_size == kernel->vk.subgroup_size &&
-           p->spec_count == kernel->vk.spec_count && memcmp(p->spec, key->spec, (size_t)p->spec_count * 4) == 0 &&
+           p->spec_count == kernel->vk.spec_count &&
+           memcmp(p->spec, key->spec, (size_t)p->spec_count * 4) == 0 &&
            strcmp(p->entry, entry_of(kernel)) == 0 && memcmp(p->words, kernel->vk.words, p->size_bytes) == 0;
 }
 

@@ -48,7 +48,7 @@ void rota_vk_record_host_barrier(rota_vk_device *device, VkCommandBuffer buffer,
 typedef struct recording {
     rota_vk_device *device;
     const rota_vk_program *program;
-    rota_vk_run *run;
+    rota_vk_recorded *recorded;
     const rota_vk_memory *const *memories;
     VkCommandBuffer buffer;
     VkPipeline bound;
@@ -81,7 +81,8 @@ static void record_dispatch(recording *r, const rota_exec_command *command, cons
     const rota_vk_table *vk = &r->device->vk;
     /* Push constants begin with the block's address; a rota_args of exec/cuda/rota_kernel.cuh with that and
      * the masks. */
-    uint64_t words[2 + ROTA_KERNEL_OPERANDS_MAX + ROTA_KERNEL_PARAM_BYTES_MAX / 8] = {r->run->block.address};
+    uint64_t words[2 + ROTA_KERNEL_OPERANDS_MAX + ROTA_KERNEL_PARAM_BYTES_MAX / 8] = {
+        r->recorded->block.address};
     if (dispatch->image) {
         words[1] = dispatch->slot_mask | (uint64_t)dispatch->bind_mask << 32;
         write_arguments(r, command, params, param_bytes, words + 2);
@@ -127,7 +128,7 @@ static rota_status record_command(recording *r, uint32_t index) {
             r->memories[operands[i].memory]->base.host)
             r->writes_mapped = true;
     if (rota_vk_is_dispatch(dispatch) && r->device->options.touch)
-        return rota_vk_touch_record(r->device, r->run, r->buffer, command);
+        return rota_vk_touch_record(r->device, r->recorded, r->buffer, command);
     if (command->kind == ROTA_EXEC_COMMAND_KERNEL) {
         record_dispatch(r, command, dispatch, command->u.kernel.params,
                         command->u.kernel.kernel->param_bytes);
@@ -137,7 +138,7 @@ static rota_status record_command(recording *r, uint32_t index) {
             record_dispatch(r, command, dispatch, &params, sizeof params);
         else
             record_copy(r, operands);
-        if (r->device->options.touch) return rota_vk_touch_copied(r->device, r->run, r->buffer, command);
+        if (r->device->options.touch) return rota_vk_touch_copied(r->device, r->recorded, r->buffer, command);
     } else {
         rota_vk_fill_params params = {.size_bytes = operands[0].size_bytes,
                                       .pattern = command->u.fill.pattern};
@@ -188,13 +189,13 @@ static rota_status record_batches(recording *r, const rota_exec_segment *segment
         if (kinds & ROTA_VK_TRANSFER) r->after_transfer = ROTA_VK_BOTH;
         for (uint32_t i = 0; i < batch->command_count; i++) {
             uint32_t command = batch->first_command + i;
-            if (r->run->queries)
-                device->vk.CmdWriteTimestamp2(r->buffer, VK_PIPELINE_STAGE_2_TOP_OF_PIPE_BIT, r->run->queries,
-                                              2 * command);
+            if (r->recorded->queries)
+                device->vk.CmdWriteTimestamp2(r->buffer, VK_PIPELINE_STAGE_2_TOP_OF_PIPE_BIT,
+                                              r->recorded->queries, 2 * command);
             ROTA_TRY(record_command(r, command));
-            if (r->run->queries)
+            if (r->recorded->queries)
                 device->vk.CmdWriteTimestamp2(r->buffer, VK_PIPELINE_STAGE_2_BOTTOM_OF_PIPE_BIT,
-                                              r->run->queries, 2 * command + 1);
+                                              r->recorded->queries, 2 * command + 1);
         }
     }
     return ROTA_OK;
@@ -206,12 +207,12 @@ static rota_status record_segment(recording *r, uint32_t index) {
     if (segment->command_count == 0) return ROTA_OK;
     VkCommandBufferAllocateInfo allocate_info = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-        .commandPool = r->run->pools[r->program->segment_real[index]],
+        .commandPool = r->recorded->pools[r->program->segment_real[index]],
         .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
         .commandBufferCount = 1,
     };
     VkResult result = VK_SUCCESS;
-    r->buffer = r->run->buffers[index]; /* recorded anew */
+    r->buffer = r->recorded->buffers[index]; /* recorded anew */
     if (!r->buffer) result = device->vk.AllocateCommandBuffers(device->handle, &allocate_info, &r->buffer);
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkAllocateCommandBuffers");
     VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
@@ -221,91 +222,94 @@ static rota_status record_segment(recording *r, uint32_t index) {
     r->bound = VK_NULL_HANDLE;
     r->writes_mapped = false;
     r->after_dispatch = r->after_transfer = 0;
-    if (r->run->queries)
-        device->vk.CmdResetQueryPool(r->buffer, r->run->queries, 2 * segment->first_command,
+    if (r->recorded->queries)
+        device->vk.CmdResetQueryPool(r->buffer, r->recorded->queries, 2 * segment->first_command,
                                      2 * segment->command_count);
-    if (device->options.touch) ROTA_TRY(rota_vk_touch_segment(device, r->run, r->buffer));
+    if (device->options.touch) ROTA_TRY(rota_vk_touch_segment(device, r->recorded, r->buffer));
     ROTA_TRY(record_batches(r, segment));
     if (r->writes_mapped) rota_vk_record_host_barrier(device, r->buffer, r->program->segment_kinds[index]);
     result = device->vk.EndCommandBuffer(r->buffer);
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkEndCommandBuffer");
-    r->run->buffers[index] = r->buffer;
+    r->recorded->buffers[index] = r->buffer;
     return ROTA_OK;
 }
 
-static rota_status make_pools(rota_vk_device *device, rota_vk_run *run) {
+static rota_status make_pools(rota_vk_device *device, rota_vk_recorded *recorded) {
     bool used[ROTA_VK_REALS_MAX] = {false};
-    for (uint32_t i = 0; i < run->program->desc->segment_count; i++)
-        if (run->program->desc->segments[i].command_count) used[run->program->segment_real[i]] = true;
+    for (uint32_t i = 0; i < recorded->program->desc->segment_count; i++)
+        if (recorded->program->desc->segments[i].command_count)
+            used[recorded->program->segment_real[i]] = true;
     for (uint32_t i = 0; i < device->real_count; i++) {
         if (!used[i]) continue;
         VkCommandPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
                                         .queueFamilyIndex = device->reals[i].family};
-        VkResult result = device->vk.CreateCommandPool(device->handle, &info, NULL, &run->pools[i]);
+        VkResult result = device->vk.CreateCommandPool(device->handle, &info, NULL, &recorded->pools[i]);
         if (result != VK_SUCCESS) return rota_vk_fail(result, "vkCreateCommandPool");
     }
     return ROTA_OK;
 }
 
-static rota_status make_queries(rota_vk_device *device, rota_vk_run *run) {
-    uint32_t count = run->program->desc->command_count;
+static rota_status make_queries(rota_vk_device *device, rota_vk_recorded *recorded) {
+    uint32_t count = recorded->program->desc->command_count;
     if (!device->options.diagnostics || device->physical.timestamp_bits == 0 ||
         !device->physical.host_query_reset || count == 0)
         return ROTA_OK;
     VkQueryPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
                                   .queryType = VK_QUERY_TYPE_TIMESTAMP,
                                   .queryCount = 2 * count};
-    VkResult result = device->vk.CreateQueryPool(device->handle, &info, NULL, &run->queries);
+    VkResult result = device->vk.CreateQueryPool(device->handle, &info, NULL, &recorded->queries);
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkCreateQueryPool");
-    device->vk.ResetQueryPool(device->handle, run->queries, 0, 2 * count);
-    run->looked_at = calloc(2 * (size_t)count, sizeof *run->looked_at);
-    if (!run->looked_at)
+    device->vk.ResetQueryPool(device->handle, recorded->queries, 0, 2 * count);
+    recorded->looked_at = calloc(2 * (size_t)count, sizeof *recorded->looked_at);
+    if (!recorded->looked_at)
         return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for the times of %u commands", count);
     return ROTA_OK;
 }
 
-static rota_status record_run(rota_vk_device *device, rota_vk_run *run,
+static rota_status record_run(rota_vk_device *device, rota_vk_recorded *recorded,
                               const rota_vk_memory *const *memories) {
-    recording r = {.device = device, .program = run->program, .run = run, .memories = memories};
-    if (device->options.touch) ROTA_TRY(rota_vk_touch_begin(device, run));
-    for (uint32_t i = 0; i < run->program->desc->segment_count; i++) ROTA_TRY(record_segment(&r, i));
+    recording r = {
+        .device = device, .program = recorded->program, .recorded = recorded, .memories = memories};
+    if (device->options.touch) ROTA_TRY(rota_vk_touch_begin(device, recorded));
+    for (uint32_t i = 0; i < recorded->program->desc->segment_count; i++) ROTA_TRY(record_segment(&r, i));
     ra_store_relaxed(&device->counts.barriers_recorded, r.barriers);
     return ROTA_OK;
 }
 
-static rota_status make_run(rota_vk_device *device, rota_vk_run *run, const rota_vk_memory *const *memories) {
-    const rota_exec_program_desc *desc = run->program->desc;
-    run->buffers = calloc(desc->segment_count + 1, sizeof(VkCommandBuffer));
-    run->block_copy = calloc(desc->block_words + 1, sizeof *run->block_copy);
-    if (!run->buffers || !run->block_copy)
+static rota_status make_run(rota_vk_device *device, rota_vk_recorded *recorded,
+                            const rota_vk_memory *const *memories) {
+    const rota_exec_program_desc *desc = recorded->program->desc;
+    recorded->buffers = calloc(desc->segment_count + 1, sizeof(VkCommandBuffer));
+    recorded->block_copy = calloc(desc->block_words + 1, sizeof *recorded->block_copy);
+    if (!recorded->buffers || !recorded->block_copy)
         return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for an instance of program '%s'",
                          desc->name);
-    if (desc->block_words) ROTA_TRY(rota_vk_block_take(device, desc->block_words, &run->block));
-    ROTA_TRY(make_queries(device, run));
-    ROTA_TRY(make_pools(device, run));
-    if (device->options.touch) ROTA_TRY(rota_vk_touch_run_create(run, memories));
-    return run->touch.has_slots ? ROTA_OK : record_run(device, run, memories);
+    if (desc->block_words) ROTA_TRY(rota_vk_block_take(device, desc->block_words, &recorded->block));
+    ROTA_TRY(make_queries(device, recorded));
+    ROTA_TRY(make_pools(device, recorded));
+    if (device->options.touch) ROTA_TRY(rota_vk_touch_run_create(recorded, memories));
+    return recorded->touch.has_slots ? ROTA_OK : record_run(device, recorded, memories);
 }
 
-rota_status rota_vk_run_record_anew(rota_vk_device *device, rota_vk_run *run) {
+rota_status rota_vk_recorded_anew(rota_vk_device *device, rota_vk_recorded *recorded) {
     for (uint32_t i = 0; i < ROTA_VK_REALS_MAX; i++) {
-        if (!run->pools[i]) continue;
-        VkResult result = device->vk.ResetCommandPool(device->handle, run->pools[i], 0);
+        if (!recorded->pools[i]) continue;
+        VkResult result = device->vk.ResetCommandPool(device->handle, recorded->pools[i], 0);
         if (result != VK_SUCCESS) return rota_vk_fail(result, "vkResetCommandPool");
     }
-    return record_run(device, run, run->touch.memories);
+    return record_run(device, recorded, recorded->touch.memories);
 }
 
-void rota_vk_run_free(rota_vk_device *device, rota_vk_run *run) {
+void rota_vk_recorded_free(rota_vk_device *device, rota_vk_recorded *recorded) {
     for (uint32_t i = 0; i < ROTA_VK_REALS_MAX; i++)
-        if (run->pools[i]) device->vk.DestroyCommandPool(device->handle, run->pools[i], NULL);
-    if (run->queries) device->vk.DestroyQueryPool(device->handle, run->queries, NULL);
-    rota_vk_touch_run_free(device, run);
-    rota_vk_block_give(device, &run->block);
-    free(run->buffers);
-    free(run->block_copy);
-    free(run->looked_at);
-    free(run);
+        if (recorded->pools[i]) device->vk.DestroyCommandPool(device->handle, recorded->pools[i], NULL);
+    if (recorded->queries) device->vk.DestroyQueryPool(device->handle, recorded->queries, NULL);
+    rota_vk_touch_run_free(device, recorded);
+    rota_vk_block_give(device, &recorded->block);
+    free(recorded->buffers);
+    free(recorded->block_copy);
+    free(recorded->looked_at);
+    free(recorded);
 }
 
 rota_status rota_vk_instance_create(rota_exec_device *base, rota_exec_program *program,
@@ -313,31 +317,31 @@ rota_status rota_vk_instance_create(rota_exec_device *base, rota_exec_program *p
     rota_vk_device *device = (rota_vk_device *)base;
     if (ra_load_acquire(&device->lost)) /* pairs with rota_vk_lose */
         return rota_fail(ROTA_DEVICE_LOST, "%s is lost", base->info.id);
-    rota_vk_run *run = calloc(1, sizeof *run);
-    if (!run) return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for a plan instance");
-    run->program = (rota_vk_program *)program;
+    rota_vk_recorded *recorded = calloc(1, sizeof *recorded);
+    if (!recorded) return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for a plan instance");
+    recorded->program = (rota_vk_program *)program;
     /* The contract's memory object is the first member of ours. */
-    rota_status status = make_run(device, run, (const rota_vk_memory *const *)memories);
+    rota_status status = make_run(device, recorded, (const rota_vk_memory *const *)memories);
     if (status != ROTA_OK) {
-        rota_vk_run_free(device, run);
+        rota_vk_recorded_free(device, recorded);
         return rota_fail_context(status, "program '%s' on %s: ", ((rota_vk_program *)program)->desc->name,
                                  base->info.id);
     }
     pthread_mutex_lock(&device->objects.lock);
-    rota_link_add(&device->objects.runs, &run->link);
+    rota_link_add(&device->objects.instances, &recorded->link);
     pthread_mutex_unlock(&device->objects.lock);
-    *out_instance = (rota_exec_instance *)run;
+    *out_instance = (rota_exec_instance *)recorded;
     return ROTA_OK;
 }
 
 void rota_vk_instance_destroy(rota_exec_device *base, rota_exec_instance *instance) {
     rota_vk_device *device = (rota_vk_device *)base;
-    rota_vk_run *run = (rota_vk_run *)instance;
-    if (!run || ra_load_acquire(&device->noisy)) return; /* close finds it; pairs with rota_vk_lose */
+    rota_vk_recorded *recorded = (rota_vk_recorded *)instance;
+    if (!recorded || ra_load_acquire(&device->noisy)) return; /* close finds it; pairs with rota_vk_lose */
     pthread_mutex_lock(&device->objects.lock);
-    rota_link_remove(&run->link);
+    rota_link_remove(&recorded->link);
     pthread_mutex_unlock(&device->objects.lock);
-    rota_vk_run_free(device, run);
+    rota_vk_recorded_free(device, recorded);
 }
 
 #if ROTA_TEST_HOOKS

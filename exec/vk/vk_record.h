@@ -12,13 +12,13 @@
 #include "exec/vk/vk_touch.h"
 
 typedef struct rota_vk_device rota_vk_device;
-typedef struct rota_vk_run rota_vk_run;
+typedef struct rota_vk_recorded rota_vk_recorded;
 
-typedef struct rota_vk_stamp {
+typedef struct rota_vk_timestamp {
     uint64_t ticks, available;
-} rota_vk_stamp;
+} rota_vk_timestamp;
 
-struct rota_vk_run {
+struct rota_vk_recorded {
     rota_link link;
     rota_vk_program *program;
     VkCommandPool pools[ROTA_VK_REALS_MAX];
@@ -26,20 +26,20 @@ struct rota_vk_run {
     rota_vk_block block;
     uint64_t *block_copy; /* what the block holds, readable: the block itself may be write-combined */
     bool block_written;
-    VkQueryPool queries;      /* diagnostics: two timestamps a command */
-    rota_vk_stamp *looked_at; /* with queries: room for them, the completion thread's */
-    _Atomic uint64_t stuck;   /* what its last look found: device->moves then, and 1 + the node, or 0 */
+    VkQueryPool queries;          /* diagnostics: two timestamps a command */
+    rota_vk_timestamp *looked_at; /* with queries: room for them, the completion thread's */
+    _Atomic uint64_t stuck;       /* what its last look found: device->moves then, and 1 + the node, or 0 */
     rota_vk_touch_run touch;
 };
 
 rota_status rota_vk_instance_create(rota_exec_device *device, rota_exec_program *program,
                                     rota_exec_memory *const *memories, rota_exec_instance **out_instance);
 void rota_vk_instance_destroy(rota_exec_device *device, rota_exec_instance *instance);
-void rota_vk_run_free(rota_vk_device *device, rota_vk_run *run);
+void rota_vk_recorded_free(rota_vk_device *device, rota_vk_recorded *recorded);
 
 /* Touch mode: records the instance's command buffers again, with the addresses that its argument block holds
  * now. No submission of it may be in flight. */
-rota_status rota_vk_run_record_anew(rota_vk_device *device, rota_vk_run *run);
+rota_status rota_vk_recorded_anew(rota_vk_device *device, rota_vk_recorded *recorded);
 
 /* A barrier: what came before and ran as `from` (kinds), before what follows and runs as `to`. */
 void rota_vk_record_barrier(rota_vk_device *device, VkCommandBuffer buffer, uint32_t from, uint32_t to);

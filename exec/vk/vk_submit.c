@@ -320,14 +320,14 @@ static rota_status record_copies(rota_vk_device *device, rota_vk_real *real, con
 
 /* Writes the argument block unless it holds the same already (other works of the submission, an earlier one
  * alike). */
-static rota_status write_block(rota_vk_device *device, rota_vk_run *run, const uint64_t *block) {
-    size_t bytes = (size_t)run->program->desc->block_words * 8;
-    if (bytes == 0 || !block || (run->block_written && memcmp(run->block_copy, block, bytes) == 0))
+static rota_status write_block(rota_vk_device *device, rota_vk_recorded *recorded, const uint64_t *block) {
+    size_t bytes = (size_t)recorded->program->desc->block_words * 8;
+    if (bytes == 0 || !block || (recorded->block_written && memcmp(recorded->block_copy, block, bytes) == 0))
         return ROTA_OK;
-    memcpy(run->block_copy, block, bytes);
-    memcpy(run->block.words, block, bytes);
-    run->block_written = true;
-    return run->touch.has_slots ? rota_vk_run_record_anew(device, run) : ROTA_OK;
+    memcpy(recorded->block_copy, block, bytes);
+    memcpy(recorded->block.words, block, bytes);
+    recorded->block_written = true;
+    return recorded->touch.has_slots ? rota_vk_recorded_anew(device, recorded) : ROTA_OK;
 }
 
 static rota_status make_point_room(rota_vk_device *device, rota_vk_logical *logical) {
@@ -346,20 +346,20 @@ static rota_status make_point_room(rota_vk_device *device, rota_vk_logical *logi
 }
 
 static rota_status add_work(rota_vk_device *device, const rota_exec_work *work) {
-    rota_vk_run *run = (rota_vk_run *)work->instance;
+    rota_vk_recorded *recorded = (rota_vk_recorded *)work->instance;
     rota_vk_logical *logical = &device->logical[work->queue];
     uint32_t real_index = 0;
-    if (run)
-        real_index = run->program->segment_real[work->segment];
+    if (recorded)
+        real_index = recorded->program->segment_real[work->segment];
     else if (logical->split)
         real_index = 1;
     rota_vk_real *real = &device->reals[real_index];
     rota_vk_gather *gather = &real->submit.gather;
 
     ROTA_TRY(make_point_room(device, logical));
-    if (run) ROTA_TRY(write_block(device, run, work->block));
-    VkCommandBuffer buffer = run ? run->buffers[work->segment] : VK_NULL_HANDLE;
-    if (!run && work->copy_count) ROTA_TRY(record_copies(device, real, work, &buffer));
+    if (recorded) ROTA_TRY(write_block(device, recorded, work->block));
+    VkCommandBuffer buffer = recorded ? recorded->buffers[work->segment] : VK_NULL_HANDLE;
+    if (!recorded && work->copy_count) ROTA_TRY(record_copies(device, real, work, &buffer));
     if (gather->buffer_count + 2 > ROTA_VK_BUFFERS_MAX) ROTA_TRY(flush_real(device, real));
     needs wanted = {0};
     ROTA_TRY(gather_needs(device, work, real_index, &wanted));
@@ -368,7 +368,7 @@ static rota_status add_work(rota_vk_device *device, const rota_exec_work *work) 
     if (work->acquires)
         for (uint32_t i = 0; i < device->real_count; i++) device->reals[i].submit.acquire = true;
     uint32_t kinds = buffer ? ROTA_VK_TRANSFER : 0;
-    if (run) kinds = run->program->segment_kinds[work->segment];
+    if (recorded) kinds = recorded->program->segment_kinds[work->segment];
     place_barrier(real, real_index, kinds);
     real->submit.pending[0] |= kinds;
     real->submit.pending[1] |= kinds;

@@ -6,41 +6,42 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef rota_vk_stamp stamp;
+typedef rota_vk_timestamp timestamp;
 
 /* Reads all queries of an instance without waiting. */
-static bool read_queries(rota_vk_device *device, const rota_vk_run *run, stamp *out_stamps) {
-    uint32_t count = 2 * run->program->desc->command_count;
+static bool read_queries(rota_vk_device *device, const rota_vk_recorded *recorded,
+                         timestamp *out_timestamps) {
+    uint32_t count = 2 * recorded->program->desc->command_count;
     VkResult result = device->vk.GetQueryPoolResults(
-        device->handle, run->queries, 0, count, count * sizeof *out_stamps, out_stamps, sizeof *out_stamps,
-        VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WITH_AVAILABILITY_BIT);
+        device->handle, recorded->queries, 0, count, count * sizeof *out_timestamps, out_timestamps,
+        sizeof *out_timestamps, VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WITH_AVAILABILITY_BIT);
     if (result == VK_SUCCESS || result == VK_NOT_READY) return true;
     rota_vk_fail(result, "vkGetQueryPoolResults");
     return false;
 }
 
 /* The same; NULL with a sentence. */
-static stamp *read_stamps(rota_vk_device *device, const rota_vk_run *run) {
-    if (!run->queries) {
+static timestamp *read_timestamps(rota_vk_device *device, const rota_vk_recorded *recorded) {
+    if (!recorded->queries) {
         rota_fail(ROTA_UNSUPPORTED, "%s was opened without diagnostics, or has no timestamps",
                   device->base.info.id);
         return NULL;
     }
-    uint32_t count = 2 * run->program->desc->command_count;
-    stamp *stamps = calloc(count, sizeof *stamps);
-    if (!stamps) {
+    uint32_t count = 2 * recorded->program->desc->command_count;
+    timestamp *timestamps = calloc(count, sizeof *timestamps);
+    if (!timestamps) {
         rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for the times of %u commands", count / 2);
         return NULL;
     }
-    if (read_queries(device, run, stamps)) return stamps;
-    free(stamps);
+    if (read_queries(device, recorded, timestamps)) return timestamps;
+    free(timestamps);
     return NULL;
 }
 
-/* A moment on both clocks. Without calibrated timestamps the newest stamp is taken to be now: right for what
+/* A moment on both clocks. Without calibrated timestamps the newest timestamp is taken to be now: right for what
  * has just finished, and differences stay right. */
-static void calibrate(rota_vk_device *device, const stamp *stamps, uint32_t count, uint64_t *out_ticks,
-                      uint64_t *out_ns) {
+static void calibrate(rota_vk_device *device, const timestamp *timestamps, uint32_t count,
+                      uint64_t *out_ticks, uint64_t *out_ns) {
     if (device->physical.calibrated_timestamps && device->vk.GetCalibratedTimestampsEXT) {
         VkCalibratedTimestampInfoEXT infos[2] = {{.sType = VK_STRUCTURE_TYPE_CALIBRATED_TIMESTAMP_INFO_EXT,
                                                   .timeDomain = VK_TIME_DOMAIN_DEVICE_EXT},
@@ -56,19 +57,19 @@ static void calibrate(rota_vk_device *device, const stamp *stamps, uint32_t coun
     }
     *out_ticks = 0;
     for (uint32_t i = 0; i < count; i++)
-        if (stamps[i].available && stamps[i].ticks > *out_ticks) *out_ticks = stamps[i].ticks;
+        if (timestamps[i].available && timestamps[i].ticks > *out_ticks) *out_ticks = timestamps[i].ticks;
     *out_ns = rota_clock_ns();
 }
 
 rota_status rota_vk_times(rota_exec_device *base, rota_exec_instance *instance, rota_exec_time *out) {
     rota_vk_device *device = (rota_vk_device *)base;
-    const rota_vk_run *run = (const rota_vk_run *)instance;
-    const rota_exec_program_desc *desc = run->program->desc;
+    const rota_vk_recorded *recorded = (const rota_vk_recorded *)instance;
+    const rota_exec_program_desc *desc = recorded->program->desc;
     memset(out, 0, desc->command_count * sizeof *out);
-    stamp *stamps = read_stamps(device, run);
-    if (!stamps) return desc->command_count ? ROTA_UNSUPPORTED : ROTA_OK;
+    timestamp *timestamps = read_timestamps(device, recorded);
+    if (!timestamps) return desc->command_count ? ROTA_UNSUPPORTED : ROTA_OK;
     uint64_t now_ticks, now_ns;
-    calibrate(device, stamps, 2 * desc->command_count, &now_ticks, &now_ns);
+    calibrate(device, timestamps, 2 * desc->command_count, &now_ticks, &now_ns);
     uint32_t bits = device->physical.timestamp_bits;
     uint64_t mask = bits >= 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1;
     double period = (double)device->physical.properties.limits.timestampPeriod;
@@ -79,13 +80,13 @@ rota_status rota_vk_times(rota_exec_device *base, rota_exec_instance *instance, 
             const rota_exec_batch *batch = &desc->batches[segment->first_batch + b];
             uint64_t batch_end = batch_begin;
             for (uint32_t c = batch->first_command; c < batch->first_command + batch->command_count; c++) {
-                const stamp *begin = &stamps[(size_t)2 * c], *end = &stamps[2 * c + 1];
+                const timestamp *begin = &timestamps[(size_t)2 * c], *end = &timestamps[2 * c + 1];
                 if (!begin->available || !end->available) continue;
                 /* Differences modulo the counter's width. */
                 uint64_t begin_ago = (now_ticks - begin->ticks) & mask,
                          end_ago = (now_ticks - end->ticks) & mask;
                 if (begin_ago > mask / 2)
-                    begin_ago = 0; /* a stamp lies in the past, but for the calibration's error */
+                    begin_ago = 0; /* a timestamp lies in the past, but for the calibration's error */
                 if (end_ago > mask / 2) end_ago = 0;
                 out[c].begin_ns = now_ns - (uint64_t)((double)begin_ago * period);
                 out[c].end_ns = now_ns - (uint64_t)((double)end_ago * period);
@@ -96,18 +97,18 @@ rota_status rota_vk_times(rota_exec_device *base, rota_exec_instance *instance, 
             batch_begin = batch_end;
         }
     }
-    free(stamps);
+    free(timestamps);
     return ROTA_OK;
 }
 
 /* The first command of a begun segment that did not end. Beginnings run ahead of barriers, so ends decide. */
-static bool find_stuck(const rota_exec_program_desc *desc, const stamp *stamps, uint32_t *out_node) {
+static bool find_stuck(const rota_exec_program_desc *desc, const timestamp *timestamps, uint32_t *out_node) {
     for (uint32_t s = 0; s < desc->segment_count; s++) {
         const rota_exec_segment *segment = &desc->segments[s];
         uint32_t first = segment->first_command;
-        if (segment->command_count == 0 || !stamps[(size_t)2 * first].available) continue;
+        if (segment->command_count == 0 || !timestamps[(size_t)2 * first].available) continue;
         for (uint32_t c = first; c < first + segment->command_count; c++) {
-            if (stamps[2 * c + 1].available) continue;
+            if (timestamps[2 * c + 1].available) continue;
             *out_node = desc->commands[c].node;
             return true;
         }
@@ -119,20 +120,21 @@ void rota_vk_look_for_stuck(rota_vk_device *device) {
     /* Whoever has the lock makes or destroys objects: there will be another look. */
     if (pthread_mutex_trylock(&device->objects.lock) != 0) return;
     const uint64_t moves = ra_load_relaxed(&device->moves);
-    for (rota_link *link = device->objects.runs.next; link != &device->objects.runs; link = link->next) {
-        rota_vk_run *run = ROTA_LINKED(link, rota_vk_run, link);
+    for (rota_link *link = device->objects.instances.next; link != &device->objects.instances;
+         link = link->next) {
+        rota_vk_recorded *recorded = ROTA_LINKED(link, rota_vk_recorded, link);
         uint32_t node;
-        if (!run->looked_at || !read_queries(device, run, run->looked_at)) continue;
-        const bool found = find_stuck(run->program->desc, run->looked_at, &node);
-        ra_store_relaxed(&run->stuck, moves << 32 | (found ? 1u + node : 0u));
+        if (!recorded->looked_at || !read_queries(device, recorded, recorded->looked_at)) continue;
+        const bool found = find_stuck(recorded->program->desc, recorded->looked_at, &node);
+        ra_store_relaxed(&recorded->stuck, moves << 32 | (found ? 1u + node : 0u));
     }
     pthread_mutex_unlock(&device->objects.lock);
 }
 
 bool rota_vk_stuck_node(rota_exec_device *base, rota_exec_instance *instance, uint32_t *out_node) {
     rota_vk_device *device = (rota_vk_device *)base;
-    const rota_vk_run *run = (const rota_vk_run *)instance;
-    const uint64_t stuck = ra_load_relaxed(&run->stuck);
+    const rota_vk_recorded *recorded = (const rota_vk_recorded *)instance;
+    const uint64_t stuck = ra_load_relaxed(&recorded->stuck);
     /* What was found before something completed says nothing. */
     if ((uint32_t)stuck == 0 || stuck >> 32 != ra_load_relaxed(&device->moves)) return false;
     *out_node = (uint32_t)stuck - 1;

@@ -114,13 +114,13 @@ static bool is_sum(const rota_exec_command *command, const rota_exec_operand *op
            (command->u.kernel.kernel->flags & ROTA_KERNEL_ATOMIC_ACCUMULATE);
 }
 
-rota_status rota_vk_touch_run_create(rota_vk_run *run, const rota_vk_memory *const *memories) {
-    const rota_exec_program_desc *desc = run->program->desc;
-    rota_vk_touch_run *touch = &run->touch;
+rota_status rota_vk_touch_run_create(rota_vk_recorded *recorded, const rota_vk_memory *const *memories) {
+    const rota_exec_program_desc *desc = recorded->program->desc;
+    rota_vk_touch_run *touch = &recorded->touch;
     uint32_t sums = 0, copies = 0;
     for (uint32_t c = 0; c < desc->command_count; c++) {
         const rota_exec_command *command = &desc->commands[c];
-        copies += command->kind == ROTA_EXEC_COMMAND_COPY && !run->program->dispatches[c].pipeline;
+        copies += command->kind == ROTA_EXEC_COMMAND_COPY && !recorded->program->dispatches[c].pipeline;
         for (uint32_t i = 0; i < command->operand_count; i++) {
             const rota_exec_operand *operand = &desc->operands[command->first_operand + i];
             touch->has_slots = touch->has_slots || operand->is_slot;
@@ -136,8 +136,8 @@ rota_status rota_vk_touch_run_create(rota_vk_run *run, const rota_vk_memory *con
     return ROTA_OK;
 }
 
-void rota_vk_touch_run_free(rota_vk_device *device, rota_vk_run *run) {
-    rota_vk_touch_run *touch = &run->touch;
+void rota_vk_touch_run_free(rota_vk_device *device, rota_vk_recorded *recorded) {
+    rota_vk_touch_run *touch = &recorded->touch;
     for (uint32_t i = 0; i < touch->pool_count; i++)
         device->vk.DestroyDescriptorPool(device->handle, touch->pools[i], NULL);
     free(touch->pools);
@@ -162,27 +162,27 @@ static const rota_vk_memory *memory_at(rota_vk_device *device, uint64_t address,
     return found;
 }
 
-static rota_status resolve(rota_vk_device *device, const rota_vk_run *run, const rota_exec_operand *operand,
-                           touch_range *out_range) {
+static rota_status resolve(rota_vk_device *device, const rota_vk_recorded *recorded,
+                           const rota_exec_operand *operand, touch_range *out_range) {
     touch_range range = {.begin = operand->offset_bytes};
     if (operand->is_slot) {
-        uint64_t address = run->block_copy[operand->memory] + operand->offset_bytes;
+        uint64_t address = recorded->block_copy[operand->memory] + operand->offset_bytes;
         range.memory = memory_at(device, address, operand->size_bytes);
         if (!range.memory)
             return rota_fail(ROTA_OUT_OF_RANGE, "program '%s': argument word %u leads to no memory of %s",
-                             run->program->desc->name, operand->memory, device->base.info.id);
+                             recorded->program->desc->name, operand->memory, device->base.info.id);
         range.begin = address - range.memory->base.address;
     } else {
-        range.memory = run->touch.memories[operand->memory];
+        range.memory = recorded->touch.memories[operand->memory];
     }
     range.end = range.begin + operand->size_bytes;
     *out_range = range;
     return ROTA_OK;
 }
 
-rota_status rota_vk_touch_begin(rota_vk_device *device, rota_vk_run *run) {
-    const rota_exec_program_desc *desc = run->program->desc;
-    rota_vk_touch_run *touch = &run->touch;
+rota_status rota_vk_touch_begin(rota_vk_device *device, rota_vk_recorded *recorded) {
+    const rota_exec_program_desc *desc = recorded->program->desc;
+    rota_vk_touch_run *touch = &recorded->touch;
     for (uint32_t i = 0; i < touch->pools_used; i++) {
         VkResult result = device->vk.ResetDescriptorPool(device->handle, touch->pools[i], 0);
         if (result != VK_SUCCESS) return rota_vk_fail(result, "vkResetDescriptorPool");
@@ -198,7 +198,7 @@ rota_status rota_vk_touch_begin(rota_vk_device *device, rota_vk_run *run) {
             const rota_exec_operand *operand = &desc->operands[command->first_operand + i];
             touch_range range;
             if (!is_sum(command, operand)) continue;
-            ROTA_TRY(resolve(device, run, operand, &range));
+            ROTA_TRY(resolve(device, recorded, operand, &range));
             touch->sums[touch->sum_count++] =
                 (rota_vk_touch_sum){range.memory, range.begin, range.end, command->first_operand + i};
         }
@@ -279,7 +279,7 @@ static void add_read(touch_set *set, const touch_set *written, touch_range range
     }
 }
 
-static rota_status touch(rota_vk_device *device, rota_vk_run *run, VkCommandBuffer buffer,
+static rota_status touch(rota_vk_device *device, rota_vk_recorded *recorded, VkCommandBuffer buffer,
                          const touch_range *range, bool write) {
     const VkPhysicalDeviceLimits *limits = &device->physical.properties.limits;
     uint64_t alignment =
@@ -289,7 +289,7 @@ static rota_status touch(rota_vk_device *device, rota_vk_run *run, VkCommandBuff
     uint64_t begin = (range->memory->buffer_offset + range->begin + alignment - 1) / alignment * alignment;
     for (; begin + 4 <= end; begin += most) {
         VkDescriptorSet set;
-        ROTA_TRY(take_set(device, &run->touch, &set));
+        ROTA_TRY(take_set(device, &recorded->touch, &set));
         VkDescriptorBufferInfo info = {.buffer = range->memory->buffer,
                                        .offset = begin,
                                        .range = end - begin < most ? end - begin : most};
@@ -328,52 +328,55 @@ static uint32_t next_sum(const rota_vk_touch_run *touch, const touch_range *rang
 }
 
 /* Writes the word of a sum, or reads those of the sums that a READ meets. */
-static rota_status touch_words(rota_vk_device *device, rota_vk_run *run, VkCommandBuffer buffer,
+static rota_status touch_words(rota_vk_device *device, rota_vk_recorded *recorded, VkCommandBuffer buffer,
                                uint32_t operand, bool sum, const touch_range *range) {
-    const rota_vk_touch_run *touched = &run->touch;
+    const rota_vk_touch_run *touched = &recorded->touch;
     for (uint32_t s = next_sum(touched, range, 0); s < touched->sum_count;
          s = next_sum(touched, range, s + 1)) {
         if (sum && touched->sums[s].operand != operand) continue;
         touch_range word = word_of(touched, s);
-        ROTA_TRY(touch(device, run, buffer, &word, sum));
+        ROTA_TRY(touch(device, recorded, buffer, &word, sum));
     }
     return ROTA_OK;
 }
 
-rota_status rota_vk_touch_segment(rota_vk_device *device, rota_vk_run *run, VkCommandBuffer buffer) {
-    touch_range last = word_of(&run->touch, run->touch.word_count - 1);
-    return touch(device, run, buffer, &last, false);
+rota_status rota_vk_touch_segment(rota_vk_device *device, rota_vk_recorded *recorded,
+                                  VkCommandBuffer buffer) {
+    touch_range last = word_of(&recorded->touch, recorded->touch.word_count - 1);
+    return touch(device, recorded, buffer, &last, false);
 }
 
-rota_status rota_vk_touch_record(rota_vk_device *device, rota_vk_run *run, VkCommandBuffer buffer,
+rota_status rota_vk_touch_record(rota_vk_device *device, rota_vk_recorded *recorded, VkCommandBuffer buffer,
                                  const rota_exec_command *command) {
-    const rota_exec_operand *operands = run->program->desc->operands + command->first_operand;
+    const rota_exec_operand *operands = recorded->program->desc->operands + command->first_operand;
     touch_set reads = {.count = 0}, written = {.count = 0};
     for (uint32_t pass = 0; pass < 2; pass++)
         for (uint32_t i = 0; i < command->operand_count; i++) {
             bool sum = is_sum(command, &operands[i]), read = sum || operands[i].mode == ROTA_READ;
             touch_range range;
             if (read != (pass == 1)) continue;
-            ROTA_TRY(resolve(device, run, &operands[i], &range));
+            ROTA_TRY(resolve(device, recorded, &operands[i], &range));
             if (!read) {
                 add_written(&written, range);
                 continue;
             }
             add_read(&reads, &written, range);
-            ROTA_TRY(touch_words(device, run, buffer, command->first_operand + i, sum, &range));
+            ROTA_TRY(touch_words(device, recorded, buffer, command->first_operand + i, sum, &range));
         }
     /* Reads overlap one another harmlessly. */
-    for (uint32_t i = 0; i < reads.count; i++) ROTA_TRY(touch(device, run, buffer, &reads.ranges[i], false));
+    for (uint32_t i = 0; i < reads.count; i++)
+        ROTA_TRY(touch(device, recorded, buffer, &reads.ranges[i], false));
     for (uint32_t i = 0; i < written.count; i++)
-        ROTA_TRY(touch(device, run, buffer, &written.ranges[i], true));
+        ROTA_TRY(touch(device, recorded, buffer, &written.ranges[i], true));
     return ROTA_OK;
 }
 
-rota_status rota_vk_touch_copied(rota_vk_device *device, rota_vk_run *run, VkCommandBuffer buffer,
+rota_status rota_vk_touch_copied(rota_vk_device *device, rota_vk_recorded *recorded, VkCommandBuffer buffer,
                                  const rota_exec_command *command) {
-    rota_vk_touch_run *touch = &run->touch;
+    rota_vk_touch_run *touch = &recorded->touch;
     touch_range source;
-    ROTA_TRY(resolve(device, run, &run->program->desc->operands[command->first_operand + 1], &source));
+    ROTA_TRY(
+        resolve(device, recorded, &recorded->program->desc->operands[command->first_operand + 1], &source));
     for (uint32_t s = next_sum(touch, &source, 0); s < touch->sum_count;
          s = next_sum(touch, &source, s + 1)) {
         touch_range from = word_of(touch, s), to = word_of(touch, touch->words_used++);

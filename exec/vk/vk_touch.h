@@ -9,7 +9,7 @@
 #include "exec/vk/vk_memory.h"
 
 typedef struct rota_vk_device rota_vk_device;
-typedef struct rota_vk_run rota_vk_run;
+typedef struct rota_vk_recorded rota_vk_recorded;
 
 typedef struct rota_vk_touch {
     VkDescriptorSetLayout set_layout;
@@ -40,17 +40,17 @@ typedef struct rota_vk_touch_run {
 rota_status rota_vk_touch_open(rota_vk_device *device);
 void rota_vk_touch_close(rota_vk_device *device);
 /* Makes the touch mode's part of an instance. */
-rota_status rota_vk_touch_run_create(rota_vk_run *run, const rota_vk_memory *const *memories);
-void rota_vk_touch_run_free(rota_vk_device *device, rota_vk_run *run);
+rota_status rota_vk_touch_run_create(rota_vk_recorded *recorded, const rota_vk_memory *const *memories);
+void rota_vk_touch_run_free(rota_vk_device *device, rota_vk_recorded *recorded);
 /* Before all of an instance is recorded, for the first time or anew. */
-rota_status rota_vk_touch_begin(rota_vk_device *device, rota_vk_run *run);
+rota_status rota_vk_touch_begin(rota_vk_device *device, rota_vk_recorded *recorded);
 /* At the start of a segment. */
-rota_status rota_vk_touch_segment(rota_vk_device *device, rota_vk_run *run, VkCommandBuffer buffer);
+rota_status rota_vk_touch_segment(rota_vk_device *device, rota_vk_recorded *recorded, VkCommandBuffer buffer);
 /* Records a command's declared ranges as dispatches that touch them. */
-rota_status rota_vk_touch_record(rota_vk_device *device, rota_vk_run *run, VkCommandBuffer buffer,
+rota_status rota_vk_touch_record(rota_vk_device *device, rota_vk_recorded *recorded, VkCommandBuffer buffer,
                                  const rota_exec_command *command);
 /* After a copy by the transfer commands: what it reads of sums. */
-rota_status rota_vk_touch_copied(rota_vk_device *device, rota_vk_run *run, VkCommandBuffer buffer,
+rota_status rota_vk_touch_copied(rota_vk_device *device, rota_vk_recorded *recorded, VkCommandBuffer buffer,
                                  const rota_exec_command *command);
 #else /* no device is in touch mode */
 static inline rota_status rota_vk_touch_open(rota_vk_device *device) {

@@ -143,7 +143,7 @@ static rota_status check_operations(certifier *c) {
         const rota_exec_command *command = command_of(c, n);
         const rota_exec_operand *operands =
             c->plan->parts[part_of(c, n)].desc.operands + command->first_operand;
-        stamp_predecessors(c, c->node[n]);
+        remember_predecessors(c, c->node[n]);
         ROTA_TRY(rota_certify_check_inplace(c, n));
         /* Reads before writes: an operation in place reads what was there before it. */
         for (int writes = 0; writes < 2; writes++)
@@ -177,7 +177,7 @@ static rota_status check_afters(certifier *c) {
                 info->operation_of_node[info->lane_first_node[lane] + after.earlier.index];
             if (later == ROTA_NONE || earlier == ROTA_NONE) continue;
             for (uint32_t to = later; to != ROTA_NONE; to = next_part(c, to)) {
-                stamp_predecessors(c, c->node[to]);
+                remember_predecessors(c, c->node[to]);
                 for (uint32_t from = earlier; from != ROTA_NONE; from = next_part(c, from))
                     ROTA_TRY(rota_certify_check_pair(c, from, to, "rota_node_after"));
             }

@@ -157,7 +157,7 @@ rota_status rota_certify_sort_nodes(certifier *c);
 
 /* ---- certify_order.c: of two ---- */
 
-/* By an edge into `b`, whose predecessors are stamped, or by its clock. */
+/* By an edge into `b`, whose predecessors are remembered, or by its clock. */
 static inline bool known_before(const certifier *c, uint32_t a, uint32_t b) {
     if (c->chain[a] == c->chain[b]) return c->place[a] < c->place[b];
     if (c->is_before[a] == b + 1) return true;
@@ -167,7 +167,7 @@ static inline bool known_before(const certifier *c, uint32_t a, uint32_t b) {
     return false;
 }
 
-static inline void stamp_predecessors(certifier *c, uint32_t node) {
+static inline void remember_predecessors(certifier *c, uint32_t node) {
     for (uint32_t e = c->first_predecessor[node]; e < c->first_predecessor[node + 1]; e++)
         c->is_before[c->predecessor[e]] = node + 1;
 }

@@ -1,7 +1,7 @@
 /* The compiler's working state: what its steps hand on to one another. Internal; not installed.
  *
  *   gather.c    lanes in key order -> operations with resolved accesses; uploads and read-backs
- *   rewriter.c  the graph's rewrite hooks
+ *   hooks.c     the graph's rewrite hooks
  *   recompute.c under a memory limit: nodes that run again, so that less is live at once
  *   parts.c     kernels that are several on some devices
  *   check.c     kernels that are watched (check_kernels)

@@ -236,14 +236,14 @@ rota_status rota_compile_edges(rota_compiler *c) {
     size_t count = (size_t)c->operations.count;
     hazards h = {.c = c, .arena = &c->scratch, .one_timeline = rota_compile_on_one_queue(c)};
     h.touched = rota_arena_calloc(&c->scratch, sizeof *h.touched * ((size_t)c->physicals.count + 1), 16);
-    h.candidate_stamp = rota_arena_calloc(&c->scratch, sizeof(uint32_t) * (count + 1), 16);
+    h.candidate_epoch = rota_arena_calloc(&c->scratch, sizeof(uint32_t) * (count + 1), 16);
     h.seen = rota_arena_calloc(&c->scratch, sizeof *h.seen * (count + 1), 16);
     h.chain_tail = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * (count + 1), 16);
     c->clocks = rota_arena_alloc(&c->scratch, sizeof *c->clocks * (count + 1), 16);
     c->first_edge = rota_arena_alloc(&c->plan->arena, sizeof(uint32_t) * (count + 1), 16);
     h.cons.count = 1; /* index 0 ends lists */
     rota_status status = ROTA_OK;
-    if (!h.touched || !h.candidate_stamp || !h.seen || !h.chain_tail || !c->clocks || !c->first_edge ||
+    if (!h.touched || !h.candidate_epoch || !h.seen || !h.chain_tail || !c->clocks || !c->first_edge ||
         !rota_vector_reserve(&h.cons, sizeof(rota_cons), count))
         status = rota_compile_no_memory(c);
     else if (c->plan->options.packing == ROTA_PACK_CONCURRENT)
@@ -251,7 +251,7 @@ rota_status rota_compile_edges(rota_compiler *c) {
     if (status == ROTA_OK) status = visit_operations(&h);
     if (h.packer && status == ROTA_OK) status = rota_packer_finish(h.packer);
     rota_packer_free(h.packer);
-    rota_vector *const vectors[] = {&h.cons,        &h.candidates, &h.join_stamp,
+    rota_vector *const vectors[] = {&h.cons,        &h.candidates, &h.join_epoch,
                                     &h.join_clocks, &h.joined,     &h.blocks};
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) rota_vector_free(vectors[i]);
     return status;

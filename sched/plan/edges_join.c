@@ -16,7 +16,7 @@ uint32_t rota_edges_make_join(hazards *h, uint64_t base, rota_edge_kind kind) {
     if (h->failed || c->joins.count >= ROTA_JOINS_MAX ||
         !rota_vector_reserve(&c->joins, sizeof(rota_join), 1) ||
         !rota_vector_reserve(&c->join_from, sizeof(uint32_t), count) ||
-        !rota_vector_reserve(&h->join_stamp, sizeof(uint32_t), 1) ||
+        !rota_vector_reserve(&h->join_epoch, sizeof(uint32_t), 1) ||
         !rota_vector_reserve(&h->join_clocks, sizeof(rota_clock), 1)) {
         h->failed = true;
         return ROTA_NONE;
@@ -26,7 +26,7 @@ uint32_t rota_edges_make_join(hazards *h, uint64_t base, rota_edge_kind kind) {
                                                                  .first_from = (uint32_t)c->join_from.count,
                                                                  .count = (uint32_t)count,
                                                                  .kind = (uint8_t)kind};
-    ((uint32_t *)h->join_stamp.data)[h->join_stamp.count++] = 0;
+    ((uint32_t *)h->join_epoch.data)[h->join_epoch.count++] = 0;
     rota_clock *clock = (rota_clock *)h->join_clocks.data + h->join_clocks.count++;
     *clock = (rota_clock){.own_chain = ROTA_NONE};
     for (uint64_t i = 0; i < count; i++) {

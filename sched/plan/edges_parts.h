@@ -41,7 +41,7 @@ typedef struct candidate {
 } candidate;
 
 typedef struct seen_chain {
-    uint32_t stamp; /* the reduction for which `latest` holds */
+    uint32_t epoch; /* the reduction for which `latest` holds */
     uint32_t latest;
 } seen_chain;
 
@@ -56,8 +56,8 @@ typedef struct hazards {
     touched *touched;
     rota_vector cons; /* rota_cons; index 0 unused */
     rota_vector candidates;
-    uint32_t *candidate_stamp; /* by operation: operation + 1 that has it as candidate */
-    rota_vector join_stamp;    /* uint32_t, the same by join */
+    uint32_t *candidate_epoch; /* by operation: operation + 1 that has it as candidate */
+    rota_vector join_epoch;    /* uint32_t, the same by join */
     rota_vector join_clocks;   /* rota_clock, of no chain */
     rota_vector joined;        /* candidate: what a join is being made of */
     rota_vector blocks;        /* uint32_t: cells that begin a block of a list */
@@ -111,10 +111,10 @@ static inline void append(hazards *h, rota_vector *candidates, uint32_t from, ro
 
 static inline void add_candidate(hazards *h, uint32_t from, rota_edge_kind kind) {
     if (from == h->operation || from == INCOMING) return;
-    uint32_t *stamp =
-        from & ROTA_JOIN ? (uint32_t *)h->join_stamp.data + (from & ~ROTA_JOIN) : &h->candidate_stamp[from];
-    if (*stamp == h->operation + 1) return;
-    *stamp = h->operation + 1;
+    uint32_t *epoch =
+        from & ROTA_JOIN ? (uint32_t *)h->join_epoch.data + (from & ~ROTA_JOIN) : &h->candidate_epoch[from];
+    if (*epoch == h->operation + 1) return;
+    *epoch = h->operation + 1;
     append(h, &h->candidates, from, kind);
 }
 

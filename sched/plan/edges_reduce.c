@@ -63,7 +63,7 @@ void rota_edges_clock_join(rota_clock *restrict clock, const rota_clock *restric
 /* Keeps the candidates that no other one implies; the latest first, since only a later one can imply an
  * earlier. Joins come before all operations and stay: they are on no chain, and no clock knows them. */
 uint64_t rota_edges_reduce(hazards *h, candidate *list, uint64_t count) {
-    uint32_t stamp = ++h->reductions;
+    uint32_t epoch = ++h->reductions;
     uint64_t kept = 0;
     sort_candidates(list, count);
     for (uint64_t i = 0; i < count; i++) {
@@ -71,16 +71,16 @@ uint64_t rota_edges_reduce(hazards *h, candidate *list, uint64_t count) {
         const rota_clock *clock = clock_of(h, from);
         if (!(from & ROTA_JOIN)) {
             seen_chain *own = &h->seen[clock->own_chain];
-            if (own->stamp == stamp && own->latest >= from) continue;
-            *own = (seen_chain){stamp, from};
+            if (own->epoch == epoch && own->latest >= from) continue;
+            *own = (seen_chain){epoch, from};
         } else if (kept && list[kept - 1].from == from) {
             continue;
         }
         list[kept++] = list[i];
         for (uint32_t k = 0; k < clock->count; k++) {
             seen_chain *seen = &h->seen[clock->chain[k]];
-            if (seen->stamp != stamp || seen->latest < clock->latest[k])
-                *seen = (seen_chain){stamp, clock->latest[k]};
+            if (seen->epoch != epoch || seen->latest < clock->latest[k])
+                *seen = (seen_chain){epoch, clock->latest[k]};
         }
     }
     return kept;

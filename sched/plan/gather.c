@@ -10,7 +10,7 @@
 #include "sched/plan/parts.h"
 #include "sched/plan/place.h"
 #include "sched/plan/recompute.h"
-#include "sched/plan/rewriter.h"
+#include "sched/plan/hooks.h"
 #include "sched/plan/workspace.h"
 
 /* ---- Lanes ---- */

@@ -64,13 +64,13 @@ static void begin_with(int64_t capacity) {
     ra_store_relaxed(&poison, 0);
     cookie = NULL;
     device.tasks.inject.capacity = capacity;
-    device.tasks.inject.slots = slots[WORKERS];
+    device.tasks.inject.cells = slots[WORKERS];
     for (uint32_t i = 0; i < WORKERS; i++) {
         workers[i].device = &device;
         workers[i].index = i;
         workers[i].random = i;
         workers[i].deque.capacity = capacity;
-        workers[i].deque.slots = slots[i];
+        workers[i].deque.cells = slots[i];
     }
     memset((void *)slots, 0, sizeof slots);
     memset(reached, 0, sizeof reached);

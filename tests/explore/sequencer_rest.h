@@ -45,8 +45,8 @@ void rota_gate_watch(rota_runtime *of, bool at_once) {
 void rota_reclaim_sweep(rota_sequencer *of, rota_dead *fresh) {
     (void)of, (void)fresh;
 }
-void rota_staging_sweep(rota_runtime *of) {
-    (void)of;
+void rota_staging_sweep(rota_runtime *of, uint64_t quiet) {
+    (void)of, (void)quiet;
 }
 void rota_staging_sweep_idle(rota_runtime *of) {
     (void)of;

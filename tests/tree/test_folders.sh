@@ -40,10 +40,14 @@ for folder in "${!allowed[@]}"; do
   shopt -s nullglob
   for file in "$folder"/*.c "$folder"/*.h; do
     while IFS= read -r include; do
-      target=$(realpath -m --relative-to=. "$folder/$include")
       # As written beside the file, else from the root of the tree.
-      [[ $include == ../* || -e $folder/$include ]] || target=$include
-      to=$(dirname "$target")
+      target=$include
+      if [[ $include == ../* ]]; then
+        target=$(realpath -m --relative-to=. "$folder/$include")
+      elif [[ -e $folder/$include ]]; then
+        target=$folder/$include
+      fi
+      to=${target%/*}
       seen=$((seen + 1))
       for good in ${allowed[$folder]}; do [[ $to == "$good" || $target == "$good" ]] && continue 2; done
       echo "$file includes \"$include\": $folder may include only: ${allowed[$folder]}"

@@ -45,7 +45,7 @@ static void keeping_end(rota_submission *submission) {
 static bool room(void *array, uint32_t *capacity, uint64_t count, size_t element) {
     void **pointer = array;
     if (count <= *capacity) return true;
-    uint64_t wanted = *capacity * 2u > count ? *capacity * 2u : count;
+    const uint64_t twice = (uint64_t)*capacity * 2u, wanted = twice > count ? twice : count;
     if (wanted > UINT32_MAX) return false;
     void *memory = malloc(wanted * element);
     if (!memory) return false;

@@ -222,7 +222,7 @@ static void let_go_of_reads(rota_submission *submission) {
 /* Of devices that are through, while the staging memory is there that they give back, which may be another
  * device's. */
 static void let_go_of_all_reads(rota_runtime *runtime, uint64_t stuck) {
-    if (stuck == 0) let_go_of_reads(runtime->sequencer->stranded);
+    if (stuck == 0) let_go_of_reads(runtime->sequencer->stranded_reads);
     uint32_t devices = ra_load_relaxed(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++)
         for (uint32_t q = 0; !(stuck >> d & 1u) && q < runtime->queue_count; q++)
@@ -339,6 +339,7 @@ static void free_host_side(rota_runtime *runtime) {
         free_submissions(sequencer->pool->unused);
         free_submissions(sequencer->pool->bare);
         free_submissions(sequencer->stranded);
+        free_submissions(sequencer->stranded_reads);
         free_submissions(sequencer->pool->pinned);
     }
     if (sequencer) rota_deliveries_free(runtime->sequencer);

@@ -20,6 +20,7 @@
 #include "base/futex.h"
 #include "sched/runtime/memory/memory.h"
 #include "sched/runtime/memory/staging.h"
+#include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/mailboxes.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/released.h"
@@ -355,10 +356,10 @@ void rota_staging_retire(rota_staging *span, uint64_t bytes, uint64_t uploading,
     pool->newest[queue] = span;
 }
 
-/* Uploads of one queue come to their ends in order. */
-static void give_back_uploads(rota_runtime *runtime, rota_staging_shared *pool) {
+/* Uploads of one queue come to their ends in order; those that a lost device left, when it is quiet. */
+static void give_back_uploads(rota_runtime *runtime, rota_staging_shared *pool, bool is_quiet) {
     for (uint32_t q = 0; q < runtime->queue_count; q++)
-        while (pool->oldest[q] && rota_point_passed(runtime, pool->oldest[q]->point)) {
+        while (pool->oldest[q] && (is_quiet || rota_point_passed(runtime, pool->oldest[q]->point))) {
             rota_staging *span = pool->oldest[q];
             pool->oldest[q] = span->later;
             if (!pool->oldest[q]) pool->newest[q] = NULL;
@@ -386,16 +387,17 @@ static void give_back(rota_runtime *runtime, rota_staging *block) {
     rota_reclaim_push_unused(runtime, &block->dead);
 }
 
-static uint32_t kept_blocks(uint32_t size_class) {
-    return size_class < KEPT_CLASSES ? 1 : 0;
+static uint32_t kept_blocks(const rota_device *device, uint32_t size_class) {
+    return size_class < KEPT_CLASSES && !rota_device_is_lost(device) ? 1 : 0;
 }
 
 /* Gives back what no transfer needed since the last time. */
-static void give_back_idle(rota_runtime *runtime, rota_staging_shared *pool) {
+static void give_back_idle(rota_runtime *runtime, rota_device *device) {
+    rota_staging_shared *pool = device->staging;
     for (uint32_t use = 0; use < 2; use++)
         for (uint32_t size_class = 0; size_class < ROTA_STAGING_CLASSES; size_class++) {
             rota_staging_shelf *shelf = &pool->shelves[use][size_class];
-            uint32_t spare = ra_load_relaxed(&shelf->fewest), kept = kept_blocks(size_class);
+            uint32_t spare = ra_load_relaxed(&shelf->fewest), kept = kept_blocks(device, size_class);
             for (; spare > kept; spare--) {
                 rota_staging *block = take_idle(pool, shelf);
                 if (!block) break;
@@ -413,22 +415,24 @@ bool rota_staging_is_held(const rota_runtime *runtime) {
             if (pool->oldest[q]) return true;
         for (uint32_t size_class = 0; size_class < ROTA_STAGING_CLASSES; size_class++)
             for (uint32_t use = 0; use < 2; use++)
-                if (ra_load_relaxed(&pool->shelves[use][size_class].count) > kept_blocks(size_class))
+                if (ra_load_relaxed(&pool->shelves[use][size_class].count) >
+                    kept_blocks(runtime->devices[d], size_class))
                     return true;
     }
     return false;
 }
 
-void rota_staging_sweep(rota_runtime *runtime) {
+void rota_staging_sweep(rota_runtime *runtime, uint64_t quiet) {
     rota_assert_owner(&runtime->sequencing.owner);
     uint32_t devices = ra_load_acquire(&runtime->device_count);
-    for (uint32_t d = 0; d < devices; d++) give_back_uploads(runtime, runtime->devices[d]->staging);
+    for (uint32_t d = 0; d < devices; d++)
+        give_back_uploads(runtime, runtime->devices[d]->staging, quiet >> d & 1u);
 }
 
 void rota_staging_sweep_idle(rota_runtime *runtime) {
     rota_assert_owner(&runtime->sequencing.owner);
     uint32_t devices = ra_load_acquire(&runtime->device_count);
-    for (uint32_t d = 0; d < devices; d++) give_back_idle(runtime, runtime->devices[d]->staging);
+    for (uint32_t d = 0; d < devices; d++) give_back_idle(runtime, runtime->devices[d]);
 }
 
 /* Those of a device whose memory is not the host's go by way of the reclaimer. */

@@ -23,7 +23,11 @@ struct rota_sequencer {
     rota_submission_pool *pool;
     rota_last_uses *last_uses;
     rota_submission *stranded; /* lost devices may still have works of them: kept until close */
-    bool stranding;            /* a lost device's submission waits for other devices to be through with it */
+    /* Reads among such, whose staging memory a lost device may write; and those that were added in this round. */
+    rota_submission *stranded_reads, *stranded_new;
+    uint64_t quiet;  /* lost devices that touch nothing any more, as bits */
+    bool is_unquiet; /* there are lost ones that do */
+    bool stranding;  /* a lost device's submission waits for other devices to be through with it */
     /* Those that failed before they were handed over and end in the order of deliveries; and the tickets of
      * those for whose place in that there was no memory, which end when all that came before is over. Both
      * oldest first. */

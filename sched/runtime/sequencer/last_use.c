@@ -53,10 +53,26 @@ static bool others_are_past(rota_sequencer *sequencer, uint64_t lost) {
     return sequencer->last_uses->losses_past;
 }
 
-/* Lost devices that may still have works: in the ring, with the thread that empties it (whose last store is
- * seen with handover.consumed, and what it handed over with it), behind the gate, or with their executors. No
- * point tells when those have passed: what came after them on other devices has ended without them. And all
- * that are lost, while there may be works that look at what any of them left. */
+/* Works that are to be handed over: in the ring, or with the thread that empties it, whose last store is seen with
+ * handover.consumed, and what it handed over with it. */
+static bool has_before(const rota_device *device) {
+    return device->outbox->overflow_first || device->outbox->direct_count ||
+           ra_load_acquire(&device->handover.consumed) != ra_load_relaxed(&device->handover.published);
+}
+
+/* The rest after has_before: what that saw the thread hand over. */
+static bool has_after(const rota_device *device) {
+    return ra_load_acquire(&device->gate.pending) || !rota_device_is_finished(device);
+}
+
+bool rota_device_is_quiet(const rota_device *device) {
+    rota_assert_owner(&device->runtime->sequencing.owner);
+    return rota_device_is_lost(device) && !has_before(device) && !has_after(device);
+}
+
+/* Lost devices that may still have works: before or behind the gate, or with their executors. No point tells when
+ * those have passed: what came after them on other devices has ended without them. And all that are lost, while
+ * there may be works that look at what any of them left. */
 static uint64_t devices_at_large(rota_sequencer *sequencer) {
     rota_runtime *runtime = sequencer->runtime;
     uint64_t mask = 0, lost = 0;
@@ -65,13 +81,10 @@ static uint64_t devices_at_large(rota_sequencer *sequencer) {
     for (uint32_t d = 0; d < devices; d++) {
         const rota_device *device = runtime->devices[d];
         if (!rota_device_is_lost(device)) continue;
-        const bool has =
-            device->outbox->overflow_first || device->outbox->direct_count ||
-            ra_load_acquire(&device->handover.consumed) != ra_load_relaxed(&device->handover.published);
+        const bool has = has_before(device);
         lost |= (uint64_t)1 << d;
         any_has = any_has || has;
-        if (has || ra_load_acquire(&device->gate.pending) || !rota_device_is_finished(device))
-            mask |= (uint64_t)1 << d;
+        if (has || has_after(device)) mask |= (uint64_t)1 << d;
     }
     return lost && (any_has || !others_are_past(sequencer, lost)) ? lost : mask;
 }

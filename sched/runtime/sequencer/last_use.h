@@ -17,5 +17,7 @@ struct rota_last_uses {
 
 /* The sequencer's: `dead` joins what waits for its last use; what has passed goes to the reclaimer. */
 void rota_reclaim_sweep(rota_sequencer *sequencer, rota_dead *fresh);
+/* The sequencer's: the device is lost, and touches nothing any more, nor do works of it. */
+bool rota_device_is_quiet(const rota_device *device);
 
 #endif

@@ -6,6 +6,7 @@
 #include "sched/runtime/kinds/works.h"
 #include "sched/runtime/memory/staging.h"
 #include "sched/runtime/order/deliver.h"
+#include "sched/runtime/sequencer/last_use.h"
 #include "sched/runtime/sequencer/reap.h"
 #include "sched/runtime/sequencer/submission_pool.h"
 #include "sched/runtime/shared/failed_ranges.h"
@@ -52,7 +53,7 @@ static void fail_for_loss(rota_runtime *runtime, rota_submission *submission, co
 }
 
 /* A lost device, or the thread that hands works to it, may still touch the submission: it is kept until
- * close, and with it its plan. */
+ * close, and with it its plan; what it has of staging memory until the device is quiet. */
 static void keep(rota_sequencer *sequencer, rota_submission *submission) {
     rota_chunk_ended(submission->chunk); /* it has failed, which is done once */
     rota_deliver_end(sequencer, submission);
@@ -61,8 +62,54 @@ static void keep(rota_sequencer *sequencer, rota_submission *submission) {
         const rota_work_row *row = rota_work_row_of(&submission->made.works[i]);
         if (row->release) row->release(sequencer, &submission->made.works[i]);
     }
-    submission->next = sequencer->stranded;
-    sequencer->stranded = submission;
+    rota_submission **list = submission->read ? &sequencer->stranded_new : &sequencer->stranded;
+    submission->next = *list;
+    *list = submission;
+}
+
+/* Whether nothing writes what the submission reads any more. */
+static bool is_quiet(const rota_sequencer *sequencer, const rota_submission *submission) {
+    for (uint32_t i = 0; i < submission->made.work_count; i++) {
+        const rota_work *work = &submission->made.works[i];
+        if (!(sequencer->quiet >> work->device->index & 1u) &&
+            !rota_point_passed(sequencer->runtime, rota_work_point(work)))
+            return false;
+    }
+    return true;
+}
+
+/* Of stranded reads, those that are over let go of what they read into. The completer has nothing to deliver of
+ * them: each had failed before it came here. */
+static void let_go_of(rota_sequencer *sequencer, rota_submission *submission) {
+    while (submission) {
+        rota_submission *next = submission->next;
+        const bool is_over = is_quiet(sequencer, submission);
+        if (is_over) rota_kinds[submission->kind].end(sequencer, submission);
+        rota_submission **list = is_over ? &sequencer->stranded : &sequencer->stranded_reads;
+        submission->next = *list;
+        *list = submission;
+        submission = next;
+    }
+}
+
+/* What was written to a quiet device rota_staging_sweep gives back. Who waits for that looks at all again only when
+ * another device has become quiet. */
+static void look_at_lost(rota_sequencer *sequencer, uint64_t lost) {
+    uint64_t quiet = 0;
+    for (uint64_t left = lost; left; left &= left - 1) {
+        const uint32_t d = (uint32_t)__builtin_ctzll(left);
+        if (rota_device_is_quiet(sequencer->runtime->devices[d])) quiet |= (uint64_t)1 << d;
+    }
+    rota_submission *fresh = sequencer->stranded_new, *waiting = NULL;
+    if (quiet != sequencer->quiet) {
+        waiting = sequencer->stranded_reads;
+        sequencer->stranded_reads = NULL;
+    }
+    sequencer->quiet = quiet;
+    sequencer->is_unquiet = quiet != lost;
+    sequencer->stranded_new = NULL;
+    let_go_of(sequencer, waiting);
+    let_go_of(sequencer, fresh);
 }
 
 /* Whether a device that is well, or one that takes inputs for it, is at work for a submission: its caller's
@@ -212,9 +259,11 @@ void rota_sequence_reap(rota_sequencer *sequencer, bool all) {
         rota_submission_let_go(sequencer, submission);
     }
     uint32_t devices = ra_load_acquire(&runtime->device_count);
+    uint64_t all_lost = 0;
     for (uint32_t d = 0; d < devices; d++) {
         rota_device *device = runtime->devices[d];
         bool lost = rota_device_is_lost(device);
+        if (lost) all_lost |= (uint64_t)1 << d;
         for (uint32_t q = 0; q < device->queues_used; q++) {
             rota_timeline *timeline = &device->timelines[q];
             if (!timeline->order.oldest) continue;
@@ -246,4 +295,5 @@ void rota_sequence_reap(rota_sequencer *sequencer, bool all) {
         }
     }
     if (sequencer->unordered_first) end_unordered(sequencer);
+    if (all_lost) look_at_lost(sequencer, all_lost);
 }

@@ -232,13 +232,13 @@ static void idle(rota_sequencer *sequencer) {
     /* With `advanced`: either it sees the interest and wakes this thread, or the sweep below sees the new
      * value. */
     if (sequencer->last_uses->dead || sequencer->last_uses->held || sequencer->stranding ||
-        sequencer->pool->pinned || sequencer->unordered_first) {
+        sequencer->pool->pinned || sequencer->unordered_first || sequencer->is_unquiet) {
         ra_store_seq_cst(&runtime->sequencing.interest, 1);
         rota_sequence_reap(sequencer, true);
         rota_reclaim_sweep(sequencer, NULL);
     }
     uint64_t slice = has_overflow(runtime) ? OVERFLOW_SLICE_NS : SLEEP_SLICE_NS;
-    rota_staging_sweep(runtime);
+    rota_staging_sweep(runtime, sequencer->quiet);
     look_at_idle_memory(sequencer, now);
     if ((rota_staging_is_held(runtime) || sequencer->pool->unused) &&
         slice > runtime->options.staging_idle_ns)
@@ -269,7 +269,7 @@ bool rota_sequencer_round(rota_sequencer *sequencer) {
         flush(runtime);
     rota_gate_watch(runtime, false);
     rota_sequence_reap(sequencer, false);
-    rota_staging_sweep(runtime);
+    rota_staging_sweep(runtime, sequencer->quiet);
     if (++sequencer->rounds % CLOCK_ROUNDS == 0) look_at_idle_memory(sequencer, rota_clock_ns());
     if (fresh || sequencer->last_uses->dead || sequencer->last_uses->held)
         rota_reclaim_sweep(sequencer, fresh);

@@ -72,8 +72,8 @@ void rota_handover_note(rota_device *device) {
 }
 
 /* The device is lost, and what the works were to come after on other devices is over, or the gate's business:
- * so it is for who comes after them (hold_is_over). Another thread may be at later ones: the newest value
- * counts. */
+ * so it is for who comes after them (hold_is_over). Another thread comes to later ones of a queue only when it has
+ * seen these dropped (has_left_before), so there is one that stores at a time. */
 void rota_handover_drop(rota_device *device, rota_work *const *works, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         const rota_work_row *row = rota_work_row_of(works[i]);
@@ -83,11 +83,8 @@ void rota_handover_drop(rota_device *device, rota_work *const *works, uint32_t c
         rota_poison_undone(works[i]); /* first: who comes after it looks at marks */
         const uint64_t value = works[i]->value;
         rota_timeline *timeline = &device->timelines[works[i]->queue];
-        uint64_t dropped = ra_load_relaxed(&timeline->dropped);
-        /* Releases, to hold_is_over, that those are over; and seq_cst with watch_for, as what is published.
-         */
-        while (dropped < value && !ra_cas_seq_cst(&timeline->dropped, &dropped, value)) {
-        }
+        /* Releases, to has_left_thread, that those are over; and seq_cst with watch_for, as what is published. */
+        ra_store_seq_cst(&timeline->dropped, value);
         rota_device_wake_holders(device->runtime, timeline, value);
     }
 }
@@ -108,10 +105,10 @@ void rota_hand_over(rota_device *device, rota_work **works, uint32_t count) {
                                 .acquires = work->acquires,
                                 .cookie = work};
         if (work->dropped) continue;
-        enter(work, out, &timeline_waits[i * ROTA_EXEC_TIMELINE_WAITS_MAX]);
+        enter(work, out, &timeline_waits[(size_t)i * ROTA_EXEC_TIMELINE_WAITS_MAX]);
         if (work->comes_last || out->timeline_wait_count) {
-            out->waits = &all[i * ROTA_EXEC_QUEUES_MAX];
-            out->wait_count = wait_for_all(device, works, i, &all[i * ROTA_EXEC_QUEUES_MAX]);
+            out->waits = &all[(size_t)i * ROTA_EXEC_QUEUES_MAX];
+            out->wait_count = wait_for_all(device, works, i, &all[(size_t)i * ROTA_EXEC_QUEUES_MAX]);
         }
         if (rota_device_is_lost(device)) continue; /* not handed over below */
         const rota_status status = work->skipped ? ROTA_OK : rota_work_row_of(work)->prepare(work, out);

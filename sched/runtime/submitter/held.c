@@ -34,14 +34,30 @@
 
 #define ACROSS_SPIN_NS 30000u
 
+/* Whether the work of this value, and so all before it on its queue, is with the device or was dropped: no thread
+ * prepares it, reads what it moves or marks what it leaves any more. Who dropped it found the one before it left
+ * (has_left_before), so that what is acquired here is what was done for all of them. */
 static bool has_left_thread(const rota_device *lost, uint32_t queue, uint64_t value) {
     const rota_timeline *timeline = &lost->timelines[queue];
     return ra_load_acquire(&timeline->handed_over) >= value || /* with hand_over */
            ra_load_seq_cst(&timeline->dropped) >= value;       /* with drop */
 }
 
+/* Whether what the work of a lost device comes after there has left the thread that took it, which may be
+ * preparing it still while another one looks through what is behind: to be taken is not enough. Who waits for
+ * the work waits for no more than that. */
+static bool has_left_before(const rota_device *lost, const rota_work *work) {
+    if (!has_left_thread(lost, work->queue, work->value - 1)) return false;
+    const rota_exec_wait *waits = work->submission->made.waits + work->first_wait;
+    for (uint32_t w = 0; w < work->wait_count; w++)
+        if (!has_left_thread(lost, waits[w].queue, waits[w].value)) return false;
+    for (uint32_t q = 0; work->comes_last && q < lost->runtime->queue_count; q++)
+        if (!has_left_thread(lost, q, lost->submitter->given[q])) return false;
+    return true;
+}
+
 /* A lost device's thread, that would look through what it holds, may not come back from the driver: then this
- * one does, and gives up on who keeps it. */
+ * one does, and gives up on who keeps it. What that thread has taken stays its own. */
 static void look_for_thread(rota_device *lost) {
     uint32_t expected = ROTA_HANDS_OVER;
     if (!ra_cas_acq_rel(&lost->handover.hands_over, &expected, ROTA_HANDS_LOOKED)) return; /* with serve */
@@ -175,7 +191,7 @@ static bool is_ready(rota_submitter *submitter, rota_work *work) {
         look_for_loss(work);
         if (!for_keepers(device, work, keeps)) return false;
     }
-    if (!is_next(submitter, work)) return false;
+    if (!is_next(submitter, work) || (is_lost && !has_left_before(device, work))) return false;
     work->dropped = is_lost;
     return is_lost || (rota_gate_takes(work) && has_staging(submitter, work));
 }
@@ -259,13 +275,24 @@ uint32_t rota_held_take(rota_submitter *submitter, rota_work **works) {
 
 /* ---- While works are held ---- */
 
+/* Whether the thread of another device sleeps for a value of this one. */
+static bool is_awaited(const rota_device *device) {
+    const uint64_t others = ~((uint64_t)1 << device->index);
+    for (uint32_t q = 0; q < device->runtime->queue_count; q++)
+        if (ra_load_relaxed(&device->timelines[q].holders) & others) return true;
+    return false;
+}
+
 /* A device that gets nowhere for the default deadline with what it was given is taken for lost: nobody knows
  * then what it still touches, so going on without it would be going on over its memory. One that was not
- * given it waits itself, and who keeps it is that one's business. */
+ * given it waits itself, and who keeps it is that one's business. That may be the device itself, at an earlier
+ * replay of the work's plan: nobody else is kept then but where another device waits for it, and who waits for a
+ * ticket has a deadline of his own. */
 static bool give_up_on(rota_device *device, rota_work *work, uint64_t hold) {
     rota_runtime *runtime = device->runtime;
     const uint64_t point = rota_hold_point(hold);
     rota_device *other = runtime->devices[rota_point_device(point)];
+    if (other == device && !is_awaited(device)) return true;
     if (ra_load_acquire(&rota_runtime_timeline(runtime, point)->handed_over) < rota_point_value(point) &&
         ra_load_acquire(&other->handover.held_count) != 0)
         return true;

@@ -86,7 +86,7 @@ static void run_fill(void *const *params) {
     const arguments *a = params[0];
     uint32_t *to = operand(a, 0), pattern;
     memcpy(&pattern, &a->operands[2], sizeof pattern);
-    /* The executor looks at stamps while they are cleared. */
+    /* The executor looks at timestamps while they are cleared. */
     for (uint64_t i = 0; i < a->operands[1] / 4; i++) __atomic_store_n(&to[i], pattern, __ATOMIC_RELAXED);
 }
 
@@ -103,7 +103,7 @@ static void run_upload(void *const *params) {
            8 * (size_t)words);
 }
 
-static void run_stamp(void *const *params) {
+static void run_timestamp(void *const *params) {
     /* The executor looks at it while the kernel runs. */
     __atomic_store_n((uint64_t *)(uintptr_t)word_at(params[0]), rota_clock_ns() + 1000000, __ATOMIC_RELAXED);
 }
@@ -112,6 +112,6 @@ const stub_kernel stub_own_kernels[] = {
     {.entry = "rota_copy", .fn = run_copy, .param_count = 1, .param_bytes = {HEAD_BYTES + 16 + 8}},
     {.entry = "rota_fill", .fn = run_fill, .param_count = 1, .param_bytes = {HEAD_BYTES + 8 + 16}},
     {.entry = "rota_upload", .fn = run_upload, .param_count = 3, .param_bytes = {8, 8, 4}},
-    {.entry = "rota_stamp", .fn = run_stamp, .param_count = 1, .param_bytes = {8}},
+    {.entry = "rota_stamp", .fn = run_timestamp, .param_count = 1, .param_bytes = {8}},
 };
 const uint32_t stub_own_kernel_count = sizeof stub_own_kernels / sizeof stub_own_kernels[0];

@@ -122,7 +122,7 @@ static uint32_t whole_life(lost_host *host, bool *out_hung) {
     *out_hung = false;
     if (rota_exec_cuda_driver.open(&rota_exec_cuda_driver, 0, &options, &device) != ROTA_OK) goto done;
     reached = 1;
-    library_function = ((rota_cuda_device *)device)->helpers.stamp;
+    library_function = ((rota_cuda_device *)device)->helpers.timestamp;
     const rota_exec_device_vtable *v = device->vtable;
     bool good = v->memory_create(device, 2 * BYTES, 0, "a", &memories[0]) == ROTA_OK &&
                 v->memory_create(device, 1u << 20, 0, "b", &memories[1]) == ROTA_OK &&

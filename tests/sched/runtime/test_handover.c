@@ -1,5 +1,6 @@
 /* A device that others wait for is not given up for what it has only just been given: when that was is noted
- * before it is seen that it was (submitter/held.c). Its submit thread is halted between the two. */
+ * before it is seen that it was (submitter/held.c). Its submit thread is halted between the two. Nor is one that
+ * nobody waits for but itself. */
 #include "tests/kit/runtime_support.h"
 
 #include <pthread.h>
@@ -172,10 +173,87 @@ static void before_it_is_handed_over(void **state) {
     halt_at(4, true);
 }
 
+/* ---- A device that waits for itself ---- */
+
+/* A long kernel at x, which is given then; of one instance, so that a replay waits for the one before. */
+static rota_plan *long_and_given(rota_device *device, rota_buffer *x, rota_buffer **out_output) {
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_OUTPUT, "out", WORDS * 4, out_output));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    rota_access gate = {x, 0, ROTA_WHOLE, ROTA_READWRITE},
+                copy[] = {{x, 0, ROTA_WHOLE, ROTA_READ}, {*out_output, 0, ROTA_WHOLE, ROTA_WRITE}};
+    assert_ok(rota_record_kernel(
+        recorder, &ROTA_KERNEL_NODE(.kernel = &test_gate, .accesses = &gate, .access_count = 1), NULL));
+    assert_ok(rota_record_kernel(
+        recorder, &ROTA_KERNEL_NODE(.kernel = &test_copy, .accesses = copy, .access_count = 2), NULL));
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(rota_device_runtime(device), graph,
+                           &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .instances = 1),
+                           &plan));
+    rota_graph_release(graph);
+    return plan;
+}
+
+/* A plan's second replay waits for the first, whose kernel takes longer than the deadline; `awaited`: and another
+ * device for what the second one writes. */
+static void replays_at_a_long_kernel(bool awaited) {
+    adversary_options options = {.seed = 9};
+    rota_runtime *runtime;
+    rota_device *first, *second;
+    assert_ok(adversary_runtime_open(
+        &options, &ROTA_RUNTIME_OPTIONS(.timeout_ns = TIMEOUT_NS, .queues_per_device = 3), &runtime));
+    assert_ok(rota_device_open(runtime, "adversary", &first));
+    assert_ok(rota_device_open(runtime, "adversary:1", &second));
+    rota_buffer *x = test_words(first, "x", WORDS, 5), *y = test_words(second, "y", WORDS, 0), *output;
+    rota_plan *plan = long_and_given(first, x, &output), *copy = copying(second, x, y);
+    static uint32_t words[2][WORDS];
+    rota_args *args[2];
+    rota_ticket tickets[3];
+    test_expect_words(x, WORDS, 5);
+    test_expect_words(y, WORDS, 0);
+    test_gate_open(false);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_ok(rota_args_create(plan, &args[i]));
+        assert_ok(rota_args_set_output(args[i], output, words[i], sizeof words[i]));
+        assert_ok(rota_submit_wait(plan, args[i], 0, &tickets[i]));
+    }
+    if (awaited) assert_ok(rota_submit_wait(copy, NULL, 0, &tickets[2]));
+    const uint64_t deadline = rota_deadline_after(awaited ? SOON_NS : 3 * (uint64_t)TIMEOUT_NS);
+    while (!rota_device_is_lost(first) && rota_clock_ns() < deadline) nap_ms(1);
+    assert_int_equal(rota_device_is_lost(first), awaited);
+    if (!awaited) assert_int_equal(ra_load_seq_cst(&first->handover.held_count), 1);
+    test_gate_open(true);
+    const rota_status wanted = awaited ? ROTA_DEVICE_LOST : ROTA_OK;
+    for (uint32_t i = 0; i < 2u + awaited; i++) assert_status(rota_wait(tickets[i], SOON_NS), wanted);
+    for (uint32_t w = 0; !awaited && w < WORDS; w++) assert_int_equal(words[1][w], 5);
+    for (uint32_t i = 0; i < 2; i++) rota_args_release(args[i]);
+    rota_plan_release(plan);
+    rota_plan_release(copy);
+    rota_buffer_release(x);
+    rota_buffer_release(y);
+    assert_ok(rota_runtime_close(runtime, SOON_NS));
+    if (options.violations) fail_msg("%s", options.violation);
+}
+
+static void nobody_waits_for_a_long_kernel(void **state) {
+    (void)state;
+    replays_at_a_long_kernel(false);
+}
+
+static void another_waits_for_a_long_kernel(void **state) {
+    (void)state;
+    replays_at_a_long_kernel(true);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(before_it_is_held_no_longer),
         cmocka_unit_test(before_it_is_handed_over),
+        cmocka_unit_test(nobody_waits_for_a_long_kernel),
+        cmocka_unit_test(another_waits_for_a_long_kernel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

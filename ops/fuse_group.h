@@ -1,10 +1,10 @@
-/* A run of elementwise nodes while it grows. Internal; not installed. */
-#ifndef ROTA_OPS_FUSE_RUN_H
-#define ROTA_OPS_FUSE_RUN_H
+/* A group of elementwise nodes while it grows. Internal; not installed. */
+#ifndef ROTA_OPS_FUSE_GROUP_H
+#define ROTA_OPS_FUSE_GROUP_H
 
 #include "ops/fusion.h"
 
-/* ---- What one node would be in a run (fuse_piece.c) ---- */
+/* ---- What one node would be in a group (fuse_piece.c) ---- */
 
 typedef struct rota_fuse_read {
     rota_access access;
@@ -28,7 +28,7 @@ typedef struct rota_fuse_piece {
 
 /* Whether nodes of the kernel may be fused at all. */
 bool rota_fuse_is_elementwise(const rota_kernel *kernel);
-/* False: the node can be part of no run. */
+/* False: the node can be part of no group. */
 bool rota_fuse_piece_of(const rota_node_view *view, rota_fuse_piece *out_piece);
 
 /* ---- Uses of buffers ---- */
@@ -47,23 +47,23 @@ bool rota_fuse_uses_add(rota_fuse_uses *uses, const rota_buffer *buffer, uint64_
 uint64_t rota_fuse_uses_last(const rota_fuse_uses *uses, const rota_buffer *buffer);
 void rota_fuse_uses_free(rota_fuse_uses *uses);
 
-/* ---- The run (fuse_run.c) ---- */
+/* ---- The group (fuse_group.c) ---- */
 
-/* A range that the run touches. */
+/* A range that the group touches. */
 typedef struct rota_fuse_place {
     rota_buffer *buffer;
     uint64_t offset_bytes, size_bytes;
-    uint32_t div, mod; /* of what is read there from before the run */
+    uint32_t div, mod; /* of what is read there from before the group */
     uint8_t dtype;
-    uint8_t read;    /* value that was read from it before the run wrote it; NONE: none was */
-    uint8_t written; /* value that the run leaves there; NONE: it doesn't write it */
+    uint8_t read;    /* value that was read from it before the group wrote it; NONE: none was */
+    uint8_t written; /* value that the group leaves there; NONE: it doesn't write it */
     uint8_t last_read_step, write_step;
     bool may_be_replaced; /* by a result of last_read_step */
 } rota_fuse_place;
 
 enum { ROTA_FUSE_PLACES_MAX = 32 };
 
-typedef struct rota_fuse_run {
+typedef struct rota_fuse_group {
     uint32_t count; /* elements */
     rota_placement placement;
     rota_rewrite_target target;
@@ -74,15 +74,15 @@ typedef struct rota_fuse_run {
     rota_fuse_place places[ROTA_FUSE_PLACES_MAX];
     uint32_t place_count;
     const rota_fuse_uses *uses;
-    struct rota_fuse_run *trial; /* where a join is tried */
-} rota_fuse_run;
+    struct rota_fuse_group *trial; /* where a join is tried */
+} rota_fuse_group;
 
-/* Adds a node; an empty run takes any. False: it can't, and the run is as before. */
-bool rota_fuse_run_join(rota_fuse_run *run, rota_rewriter *rewriter, uint64_t position,
-                        const rota_node_view *view, const rota_fuse_piece *piece);
-/* Whether another node may not stay between the run's nodes: all of them move to the place of the last. */
-bool rota_fuse_run_touches(const rota_fuse_run *run, const rota_node_view *view);
-/* Makes the run a node, if it is one of several and can be, and empties it. */
-rota_status rota_fuse_run_end(rota_fuse_run *run, rota_rewriter *rewriter);
+/* Adds a node; an empty group takes any. False: it can't, and the group is as before. */
+bool rota_fuse_group_join(rota_fuse_group *group, rota_rewriter *rewriter, uint64_t position,
+                          const rota_node_view *view, const rota_fuse_piece *piece);
+/* Whether another node may not stay between the group's nodes: all of them move to the place of the last. */
+bool rota_fuse_group_touches(const rota_fuse_group *group, const rota_node_view *view);
+/* Makes the group a node, if it is one of several and can be, and empties it. */
+rota_status rota_fuse_group_end(rota_fuse_group *group, rota_rewriter *rewriter);
 
 #endif

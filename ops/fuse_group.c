@@ -1,10 +1,10 @@
-/* A run of elementwise nodes: which nodes join it, and the node that it becomes.
+/* A group of elementwise nodes: which nodes join it, and the node that it becomes.
  *
- * Every node of a run works on element i of all its operands for result i, but for operands that repeat. So a
- * run computes the same, element by element, as its nodes one after another, as long as what it writes
+ * Every node of a group works on element i of all its operands for result i, but for operands that repeat. So a
+ * group computes the same, element by element, as its nodes one after another, as long as what it writes
  * overlaps nothing that it reads or writes in any other way than whole. All of it moves to the place of its
  * last node; what stands in between must touch nothing of it. */
-#include "ops/fuse_run.h"
+#include "ops/fuse_group.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 /* ---- Uses of buffers ---- */
 
-static uint64_t slot_of(const rota_fuse_uses *uses, const rota_buffer *buffer) {
+static uint64_t place_of(const rota_fuse_uses *uses, const rota_buffer *buffer) {
     uint64_t at = rota_buffer_hash(buffer) & (uses->capacity - 1);
     while (uses->entries[at].buffer && uses->entries[at].buffer != buffer)
         at = (at + 1) & (uses->capacity - 1);
@@ -26,7 +26,7 @@ static bool grow_uses(rota_fuse_uses *uses) {
     if (!larger.entries) return false;
     for (uint64_t i = 0; i < uses->capacity; i++)
         if (uses->entries[i].buffer)
-            larger.entries[slot_of(&larger, uses->entries[i].buffer)] = uses->entries[i];
+            larger.entries[place_of(&larger, uses->entries[i].buffer)] = uses->entries[i];
     free(uses->entries);
     *uses = larger;
     return true;
@@ -34,7 +34,7 @@ static bool grow_uses(rota_fuse_uses *uses) {
 
 bool rota_fuse_uses_add(rota_fuse_uses *uses, const rota_buffer *buffer, uint64_t node) {
     if (2 * (uses->count + 1) > uses->capacity && !grow_uses(uses)) return false;
-    const uint64_t at = slot_of(uses, buffer);
+    const uint64_t at = place_of(uses, buffer);
     if (!uses->entries[at].buffer) uses->count++;
     uses->entries[at].buffer = buffer;
     uses->entries[at].last = node;
@@ -42,7 +42,7 @@ bool rota_fuse_uses_add(rota_fuse_uses *uses, const rota_buffer *buffer, uint64_
 }
 
 uint64_t rota_fuse_uses_last(const rota_fuse_uses *uses, const rota_buffer *buffer) {
-    const uint64_t at = slot_of(uses, buffer);
+    const uint64_t at = place_of(uses, buffer);
     return uses->entries[at].buffer ? uses->entries[at].last : 0;
 }
 
@@ -64,9 +64,9 @@ static bool exactly(const rota_fuse_place *place, const rota_access *access) {
            place->size_bytes == access->size_bytes;
 }
 
-static rota_fuse_place *add_place(rota_fuse_run *run, const rota_access *access) {
-    if (run->place_count == ROTA_FUSE_PLACES_MAX) return NULL;
-    rota_fuse_place *place = &run->places[run->place_count++];
+static rota_fuse_place *add_place(rota_fuse_group *group, const rota_access *access) {
+    if (group->place_count == ROTA_FUSE_PLACES_MAX) return NULL;
+    rota_fuse_place *place = &group->places[group->place_count++];
     *place = (rota_fuse_place){.buffer = access->buffer,
                                .offset_bytes = access->offset_bytes,
                                .size_bytes = access->size_bytes,
@@ -75,18 +75,19 @@ static rota_fuse_place *add_place(rota_fuse_run *run, const rota_access *access)
     return place;
 }
 
-static uint8_t add_value(rota_fuse_run *run, uint32_t div, uint32_t mod, uint8_t dtype, bool input) {
-    if (run->shape.value_count == ROTA_FUSED_VALUES_MAX) return ROTA_FUSED_NONE;
-    run->shape.values[run->shape.value_count] = (rota_fused_value){
+static uint8_t add_value(rota_fuse_group *group, uint32_t div, uint32_t mod, uint8_t dtype, bool input) {
+    if (group->shape.value_count == ROTA_FUSED_VALUES_MAX) return ROTA_FUSED_NONE;
+    group->shape.values[group->shape.value_count] = (rota_fused_value){
         .div = div, .mod = mod, .dtype = dtype, .operand = ROTA_FUSED_NONE, .input = input};
-    return (uint8_t)run->shape.value_count++;
+    return (uint8_t)group->shape.value_count++;
 }
 
-/* The value that a read finds; NONE: it can't be part of the run. *out_shared: the run had it before. */
-static uint8_t value_of_read(rota_fuse_run *run, const rota_fuse_read *read, uint8_t step, bool *out_shared) {
+/* The value that a read finds; NONE: it can't be part of the group. *out_shared: the group had it before. */
+static uint8_t value_of_read(rota_fuse_group *group, const rota_fuse_read *read, uint8_t step,
+                             bool *out_shared) {
     rota_fuse_place *found = NULL;
-    for (uint32_t p = 0; p < run->place_count; p++) {
-        rota_fuse_place *place = &run->places[p];
+    for (uint32_t p = 0; p < group->place_count; p++) {
+        rota_fuse_place *place = &group->places[p];
         if (!overlap(place, &read->access)) continue;
         if (exactly(place, &read->access) && place->dtype == read->dtype) {
             if (place->written != ROTA_FUSED_NONE) {
@@ -106,43 +107,43 @@ static uint8_t value_of_read(rota_fuse_run *run, const rota_fuse_read *read, uin
         found->last_read_step = step;
         return found->read;
     }
-    found = add_place(run, &read->access);
+    found = add_place(group, &read->access);
     if (!found) return ROTA_FUSED_NONE;
     found->div = read->div;
     found->mod = read->mod;
     found->dtype = read->dtype;
     found->last_read_step = step;
     found->may_be_replaced = read->may_be_replaced;
-    return found->read = add_value(run, read->div, read->mod, read->dtype, true);
+    return found->read = add_value(group, read->div, read->mod, read->dtype, true);
 }
 
-/* Writes the result: over a whole place of the run, or where the run touches nothing yet. */
-static bool put_result(rota_fuse_run *run, const rota_fuse_piece *piece, uint8_t step, uint8_t value) {
+/* Writes the result: over a whole place of the group, or where the group touches nothing yet. */
+static bool put_result(rota_fuse_group *group, const rota_fuse_piece *piece, uint8_t step, uint8_t value) {
     rota_fuse_place *found = NULL;
-    for (uint32_t p = 0; p < run->place_count; p++) {
-        rota_fuse_place *place = &run->places[p];
+    for (uint32_t p = 0; p < group->place_count; p++) {
+        rota_fuse_place *place = &group->places[p];
         if (!overlap(place, &piece->result)) continue;
         if (found || !exactly(place, &piece->result) || place->mod || place->dtype != piece->result_dtype)
             return false;
         found = place;
     }
-    if (!found && !(found = add_place(run, &piece->result))) return false;
+    if (!found && !(found = add_place(group, &piece->result))) return false;
     found->dtype = piece->result_dtype;
     found->written = value;
     found->write_step = step;
     return true;
 }
 
-/* ---- What a run would be ---- */
+/* ---- What a group would be ---- */
 
-/* Nobody reads what the run leaves there. */
-static bool is_dead(const rota_fuse_run *run, const rota_fuse_place *place) {
+/* Nobody reads what the group leaves there. */
+static bool is_dead(const rota_fuse_group *group, const rota_fuse_place *place) {
     return rota_buffer_get_kind(place->buffer) == ROTA_BUFFER_TRANSIENT &&
-           rota_fuse_uses_last(run->uses, place->buffer) <= run->positions[run->shape.step_count - 1];
+           rota_fuse_uses_last(group->uses, place->buffer) <= group->positions[group->shape.step_count - 1];
 }
 
-static bool is_stored(const rota_fuse_run *run, const rota_fuse_place *place) {
-    return place->written != ROTA_FUSED_NONE && !is_dead(run, place);
+static bool is_stored(const rota_fuse_group *group, const rota_fuse_place *place) {
+    return place->written != ROTA_FUSED_NONE && !is_dead(group, place);
 }
 
 /* Whether the result left at `out` may lie where `in` was read: it is written after the last read, or by the
@@ -152,25 +153,25 @@ static bool may_replace(const rota_fuse_place *out, const rota_fuse_place *in) {
            (in->last_read_step == out->write_step && in->may_be_replaced);
 }
 
-/* Nothing else of the run reads any of it, so that it may be given up for a result. */
-static bool is_apart(const rota_fuse_run *run, const rota_fuse_place *place) {
+/* Nothing else of the group reads any of it, so that it may be given up for a result. */
+static bool is_apart(const rota_fuse_group *group, const rota_fuse_place *place) {
     const rota_access whole = {place->buffer, place->offset_bytes, place->size_bytes, ROTA_READ};
-    for (uint32_t p = 0; p < run->place_count; p++)
-        if (&run->places[p] != place && overlap(&run->places[p], &whole)) return false;
+    for (uint32_t p = 0; p < group->place_count; p++)
+        if (&group->places[p] != place && overlap(&group->places[p], &whole)) return false;
     return true;
 }
 
 /* The operands, reads first, with the places that they are; and which results may lie in which reads' place:
- * all pairs of the two masks. False: there are too many, or the run's own order does not allow what it does
+ * all pairs of the two masks. False: there are too many, or the group's own order does not allow what it does
  * in place. */
-static bool find_operands(const rota_fuse_run *run, uint8_t operand_place[ROTA_FUSED_OPERANDS_MAX],
+static bool find_operands(const rota_fuse_group *group, uint8_t operand_place[ROTA_FUSED_OPERANDS_MAX],
                           uint32_t *out_reads, uint32_t *out_count, uint32_t *out_outputs,
                           uint32_t *out_inputs) {
     uint32_t count = 0;
     for (int written = 0; written < 2; written++) {
-        for (uint32_t p = 0; p < run->place_count; p++) {
-            const rota_fuse_place *place = &run->places[p];
-            if (written ? !is_stored(run, place) : place->read == ROTA_FUSED_NONE) continue;
+        for (uint32_t p = 0; p < group->place_count; p++) {
+            const rota_fuse_place *place = &group->places[p];
+            if (written ? !is_stored(group, place) : place->read == ROTA_FUSED_NONE) continue;
             if (count == ROTA_FUSED_OPERANDS_MAX) return false;
             operand_place[count++] = (uint8_t)p;
         }
@@ -179,8 +180,8 @@ static bool find_operands(const rota_fuse_run *run, uint8_t operand_place[ROTA_F
     *out_count = count;
     uint32_t inputs = 0, outputs = 0, last = ROTA_FUSED_NONE;
     for (uint32_t o = *out_reads; o < count; o++) {
-        const rota_fuse_place *out = &run->places[operand_place[o]];
-        if (last == ROTA_FUSED_NONE || out->write_step > run->places[operand_place[last]].write_step)
+        const rota_fuse_place *out = &group->places[operand_place[o]];
+        if (last == ROTA_FUSED_NONE || out->write_step > group->places[operand_place[last]].write_step)
             last = o;
         if (out->read == ROTA_FUSED_NONE) continue;
         outputs |= 1u << o;
@@ -191,20 +192,20 @@ static bool find_operands(const rota_fuse_run *run, uint8_t operand_place[ROTA_F
     for (uint32_t o = *out_reads; o < count; o++)
         for (uint32_t i = 0; i < *out_reads; i++)
             if ((outputs >> o & 1) && (inputs >> i & 1) &&
-                !may_replace(&run->places[operand_place[o]], &run->places[operand_place[i]]))
+                !may_replace(&group->places[operand_place[o]], &group->places[operand_place[i]]))
                 return false;
     for (uint32_t i = 0; i < *out_reads; i++) {
-        const rota_fuse_place *in = &run->places[operand_place[i]];
-        bool good = in->mod == 0 && is_apart(run, in);
+        const rota_fuse_place *in = &group->places[operand_place[i]];
+        bool good = in->mod == 0 && is_apart(group, in);
         for (uint32_t o = *out_reads; o < count && good; o++)
-            good = !(outputs >> o & 1) || may_replace(&run->places[operand_place[o]], in);
+            good = !(outputs >> o & 1) || may_replace(&group->places[operand_place[o]], in);
         if (good) inputs |= 1u << i;
     }
     for (uint32_t o = *out_reads; o < count; o++) {
         bool good = true;
         for (uint32_t i = 0; i < *out_reads && good; i++)
             good = !(inputs >> i & 1) ||
-                   may_replace(&run->places[operand_place[o]], &run->places[operand_place[i]]);
+                   may_replace(&group->places[operand_place[o]], &group->places[operand_place[i]]);
         if (good) outputs |= 1u << o;
     }
     *out_outputs = inputs ? outputs : 0;
@@ -213,76 +214,77 @@ static bool find_operands(const rota_fuse_run *run, uint8_t operand_place[ROTA_F
 }
 
 /* Whether it could end as it is. */
-static bool is_possible(const rota_fuse_run *run) {
+static bool is_possible(const rota_fuse_group *group) {
     uint8_t operand_place[ROTA_FUSED_OPERANDS_MAX];
     uint32_t reads, operands, outputs, inputs;
-    if (!find_operands(run, operand_place, &reads, &operands, &outputs, &inputs)) return false;
-    const bool for_vk = !run->target.known || run->target.kind == ROTA_EXEC_VK;
-    return !for_vk || rota_vk_fused_fits(&run->shape, operands);
+    if (!find_operands(group, operand_place, &reads, &operands, &outputs, &inputs)) return false;
+    const bool for_vk = !group->target.known || group->target.kind == ROTA_EXEC_VK;
+    return !for_vk || rota_vk_fused_fits(&group->shape, operands);
 }
 
 static bool same_placement(const rota_placement *a, const rota_placement *b) {
     return a->device_plus_1 == b->device_plus_1 && a->queue_plus_1 == b->queue_plus_1;
 }
 
-/* Adds the node; the run is spoiled where it can't. */
-static bool add(rota_fuse_run *run, uint64_t position, const rota_fuse_piece *piece) {
-    const uint32_t number = run->shape.step_count;
-    if (number == ROTA_FUSED_STEPS_MAX || run->shape.word_count + piece->word_count > ROTA_FUSED_WORDS_MAX)
+/* Adds the node; the group is spoiled where it can't. */
+static bool add(rota_fuse_group *group, uint64_t position, const rota_fuse_piece *piece) {
+    const uint32_t number = group->shape.step_count;
+    if (number == ROTA_FUSED_STEPS_MAX || group->shape.word_count + piece->word_count > ROTA_FUSED_WORDS_MAX)
         return false;
-    rota_fused_step *step = &run->shape.steps[number];
+    rota_fused_step *step = &group->shape.steps[number];
     *step = (rota_fused_step){.kind = (uint8_t)piece->kind,
                               .op = piece->op,
                               .dtype = piece->dtype,
                               .source_count = (uint8_t)piece->read_count,
-                              .word = (uint8_t)run->shape.word_count,
+                              .word = (uint8_t)group->shape.word_count,
                               .word_count = (uint8_t)piece->word_count};
     bool shared = number == 0;
     for (uint32_t i = 0; i < piece->read_count; i++) {
-        step->source[i] = value_of_read(run, &piece->read[i], (uint8_t)number, &shared);
+        step->source[i] = value_of_read(group, &piece->read[i], (uint8_t)number, &shared);
         if (step->source[i] == ROTA_FUSED_NONE) return false;
     }
-    step->result = add_value(run, 0, 0, piece->result_dtype, false);
-    if (!shared || step->result == ROTA_FUSED_NONE || !put_result(run, piece, (uint8_t)number, step->result))
+    step->result = add_value(group, 0, 0, piece->result_dtype, false);
+    if (!shared || step->result == ROTA_FUSED_NONE ||
+        !put_result(group, piece, (uint8_t)number, step->result))
         return false;
     for (uint32_t w = 0; w < piece->word_count; w++) {
-        run->words[run->shape.word_count] = piece->word[w];
-        run->slots[run->shape.word_count++] = piece->slot[w];
+        group->words[group->shape.word_count] = piece->word[w];
+        group->slots[group->shape.word_count++] = piece->slot[w];
     }
-    run->positions[run->shape.step_count++] = position;
+    group->positions[group->shape.step_count++] = position;
     return true;
 }
 
-bool rota_fuse_run_join(rota_fuse_run *run, rota_rewriter *rewriter, uint64_t position,
-                        const rota_node_view *view, const rota_fuse_piece *piece) {
-    if (run->shape.step_count == 0) {
-        run->count = piece->count;
-        run->placement = view->placement;
-        run->target = ROTA_REWRITE_TARGET();
-        (void)rota_rewriter_target(rewriter, &view->placement, &run->target);
+bool rota_fuse_group_join(rota_fuse_group *group, rota_rewriter *rewriter, uint64_t position,
+                          const rota_node_view *view, const rota_fuse_piece *piece) {
+    if (group->shape.step_count == 0) {
+        group->count = piece->count;
+        group->placement = view->placement;
+        group->target = ROTA_REWRITE_TARGET();
+        (void)rota_rewriter_target(rewriter, &view->placement, &group->target);
         /* What does not fit even alone is left as it is. */
-        if (add(run, position, piece) && is_possible(run)) return true;
-        const rota_fuse_uses *uses = run->uses;
-        rota_fuse_run *spare = run->trial;
-        *run = (rota_fuse_run){.uses = uses, .trial = spare};
+        if (add(group, position, piece) && is_possible(group)) return true;
+        const rota_fuse_uses *uses = group->uses;
+        rota_fuse_group *spare = group->trial;
+        *group = (rota_fuse_group){.uses = uses, .trial = spare};
         return false;
     }
-    if (piece->count != run->count || !same_placement(&view->placement, &run->placement)) return false;
-    rota_fuse_run *trial = run->trial;
-    *trial = *run;
+    if (piece->count != group->count || !same_placement(&view->placement, &group->placement)) return false;
+    rota_fuse_group *trial = group->trial;
+    *trial = *group;
     if (!add(trial, position, piece) || !is_possible(trial)) return false;
-    *run = *trial;
-    run->trial = trial;
+    *group = *trial;
+    group->trial = trial;
     return true;
 }
 
-bool rota_fuse_run_touches(const rota_fuse_run *run, const rota_node_view *view) {
-    if (run->shape.step_count == 0) return false;
+bool rota_fuse_group_touches(const rota_fuse_group *group, const rota_node_view *view) {
+    if (group->shape.step_count == 0) return false;
     if (view->ordered) return true;
     for (uint32_t a = 0; a < view->access_count; a++)
-        for (uint32_t p = 0; p < run->place_count; p++)
-            if (overlap(&run->places[p], &view->accesses[a]) &&
-                (view->accesses[a].mode != ROTA_READ || run->places[p].written != ROTA_FUSED_NONE))
+        for (uint32_t p = 0; p < group->place_count; p++)
+            if (overlap(&group->places[p], &view->accesses[a]) &&
+                (view->accesses[a].mode != ROTA_READ || group->places[p].written != ROTA_FUSED_NONE))
                 return true;
     return false;
 }
@@ -313,64 +315,64 @@ static void assign_slots(rota_fused_shape *shape) {
     }
 }
 
-/* Puts the program's node in the place of the run's. */
-static rota_status put_node(const rota_fuse_run *run, const rota_fused_program *program,
+/* Puts the program's node in the place of the group's. */
+static rota_status put_node(const rota_fuse_group *group, const rota_fused_program *program,
                             const uint8_t *operand_place, uint32_t reads, rota_rewriter *rewriter) {
-    const rota_fused_shape *shape = &run->shape;
+    const rota_fused_shape *shape = &group->shape;
     rota_access accesses[ROTA_FUSED_OPERANDS_MAX];
     for (uint32_t o = 0; o < shape->operand_count; o++) {
-        const rota_fuse_place *place = &run->places[operand_place[o]];
+        const rota_fuse_place *place = &group->places[operand_place[o]];
         accesses[o] = (rota_access){place->buffer, place->offset_bytes, place->size_bytes,
                                     o < reads ? ROTA_READ : ROTA_WRITE};
     }
-    rota_fused_params params = {.program = program, .count = run->count};
+    rota_fused_params params = {.program = program, .count = group->count};
     rota_param_binding bindings[ROTA_FUSED_WORDS_MAX];
     uint32_t bound = 0;
     for (uint32_t w = 0; w < shape->word_count; w++) {
-        params.words[w] = run->words[w];
-        if (run->slots[w].index) bindings[bound++] = (rota_param_binding){w, run->slots[w]};
+        params.words[w] = group->words[w];
+        if (group->slots[w].index) bindings[bound++] = (rota_param_binding){w, group->slots[w]};
     }
-    const uint64_t last = run->positions[shape->step_count - 1];
+    const uint64_t last = group->positions[shape->step_count - 1];
     ROTA_TRY(rota_rewriter_replace(rewriter, last,
                                    &ROTA_KERNEL_NODE(.kernel = &program->kernel, .accesses = accesses,
                                                      .access_count = shape->operand_count, .params = &params,
                                                      .bindings = bindings, .binding_count = bound,
-                                                     .placement = run->placement)));
+                                                     .placement = group->placement)));
     for (uint32_t s = 0; s + 1 < shape->step_count; s++)
-        ROTA_TRY(rota_rewriter_merge(rewriter, run->positions[s], last));
+        ROTA_TRY(rota_rewriter_merge(rewriter, group->positions[s], last));
     return ROTA_OK;
 }
 
-static rota_status end_run(rota_fuse_run *run, rota_rewriter *rewriter) {
+static rota_status end_run(rota_fuse_group *group, rota_rewriter *rewriter) {
     uint8_t operand_place[ROTA_FUSED_OPERANDS_MAX];
-    rota_fused_shape *shape = &run->shape;
+    rota_fused_shape *shape = &group->shape;
     uint32_t reads;
-    if (!find_operands(run, operand_place, &reads, &shape->operand_count, &shape->inplace_outputs,
+    if (!find_operands(group, operand_place, &reads, &shape->operand_count, &shape->inplace_outputs,
                        &shape->inplace_inputs))
         return ROTA_OK;
     if (reads == shape->operand_count) return ROTA_OK; /* nobody needs any of it */
     for (uint32_t o = 0; o < shape->operand_count; o++) {
-        const rota_fuse_place *place = &run->places[operand_place[o]];
+        const rota_fuse_place *place = &group->places[operand_place[o]];
         shape->values[o < reads ? place->read : place->written].operand = (uint8_t)o;
     }
     assign_slots(shape);
     const rota_fused_program *program = rota_fused_program_get(shape);
     if (!program) return rota_fail(ROTA_OUT_OF_MEMORY, "fusion: no host memory for a program");
     char reason[400], note[512];
-    if (rota_fused_prepare(program, &run->target, reason, sizeof reason))
-        return put_node(run, program, operand_place, reads, rewriter);
+    if (rota_fused_prepare(program, &group->target, reason, sizeof reason))
+        return put_node(group, program, operand_place, reads, rewriter);
     (void)snprintf(note, sizeof note, "not fused with %u nodes around it: %s", shape->step_count - 1, reason);
     for (uint32_t s = 0; s < shape->step_count; s++)
-        ROTA_TRY(rota_rewriter_note(rewriter, run->positions[s], note));
+        ROTA_TRY(rota_rewriter_note(rewriter, group->positions[s], note));
     return ROTA_OK;
 }
 
-rota_status rota_fuse_run_end(rota_fuse_run *run, rota_rewriter *rewriter) {
-    const rota_status status = run->shape.step_count > 1 ? end_run(run, rewriter) : ROTA_OK;
-    const rota_fuse_uses *uses = run->uses;
-    rota_fuse_run *trial = run->trial;
-    memset(run, 0, sizeof *run);
-    run->uses = uses;
-    run->trial = trial;
+rota_status rota_fuse_group_end(rota_fuse_group *group, rota_rewriter *rewriter) {
+    const rota_status status = group->shape.step_count > 1 ? end_run(group, rewriter) : ROTA_OK;
+    const rota_fuse_uses *uses = group->uses;
+    rota_fuse_group *trial = group->trial;
+    memset(group, 0, sizeof *group);
+    group->uses = uses;
+    group->trial = trial;
     return status;
 }

@@ -1,6 +1,6 @@
 /* The rewrite hooks of a graph, run. Internal. */
-#ifndef ROTA_SCHED_PLAN_REWRITER_H
-#define ROTA_SCHED_PLAN_REWRITER_H
+#ifndef ROTA_SCHED_PLAN_HOOKS_H
+#define ROTA_SCHED_PLAN_HOOKS_H
 
 #include "sched/plan/compiler.h"
 #include "sched/rewrite.h"

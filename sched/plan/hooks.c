@@ -1,5 +1,5 @@
 /* The rewrite hook: a look at the recorded nodes, removal and replacement before hazards are resolved. */
-#include "sched/plan/rewriter.h"
+#include "sched/plan/hooks.h"
 #include "base/given.h"
 
 #include <string.h>
