@@ -60,30 +60,31 @@ static inline rota_status rota_vk_touch_open(rota_vk_device *device) {
 static inline void rota_vk_touch_close(rota_vk_device *device) {
     (void)device;
 }
-static inline rota_status rota_vk_touch_run_create(rota_vk_run *run, const rota_vk_memory *const *memories) {
-    (void)run, (void)memories;
+static inline rota_status rota_vk_touch_run_create(rota_vk_recorded *recorded,
+                                                   const rota_vk_memory *const *memories) {
+    (void)recorded, (void)memories;
     return ROTA_OK;
 }
-static inline void rota_vk_touch_run_free(rota_vk_device *device, rota_vk_run *run) {
-    (void)device, (void)run;
+static inline void rota_vk_touch_run_free(rota_vk_device *device, rota_vk_recorded *recorded) {
+    (void)device, (void)recorded;
 }
-static inline rota_status rota_vk_touch_begin(rota_vk_device *device, rota_vk_run *run) {
-    (void)device, (void)run;
+static inline rota_status rota_vk_touch_begin(rota_vk_device *device, rota_vk_recorded *recorded) {
+    (void)device, (void)recorded;
     return ROTA_OK;
 }
-static inline rota_status rota_vk_touch_segment(rota_vk_device *device, rota_vk_run *run,
+static inline rota_status rota_vk_touch_segment(rota_vk_device *device, rota_vk_recorded *recorded,
                                                 VkCommandBuffer buffer) {
-    (void)device, (void)run, (void)buffer;
+    (void)device, (void)recorded, (void)buffer;
     return ROTA_OK;
 }
-static inline rota_status rota_vk_touch_record(rota_vk_device *device, rota_vk_run *run,
+static inline rota_status rota_vk_touch_record(rota_vk_device *device, rota_vk_recorded *recorded,
                                                VkCommandBuffer buffer, const rota_exec_command *command) {
-    (void)device, (void)run, (void)buffer, (void)command;
+    (void)device, (void)recorded, (void)buffer, (void)command;
     return ROTA_OK;
 }
-static inline rota_status rota_vk_touch_copied(rota_vk_device *device, rota_vk_run *run,
+static inline rota_status rota_vk_touch_copied(rota_vk_device *device, rota_vk_recorded *recorded,
                                                VkCommandBuffer buffer, const rota_exec_command *command) {
-    (void)device, (void)run, (void)buffer, (void)command;
+    (void)device, (void)recorded, (void)buffer, (void)command;
     return ROTA_OK;
 }
 #endif
