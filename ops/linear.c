@@ -113,11 +113,21 @@ static uint32_t parts_linear(rota_exec_kind kind, const void *params, const uint
     return rota_linear_parts(params, out_parts);
 }
 
+/* Sums in the epilogue of a product read nothing anew, but slow it down; those of what the second level's cache
+ * doesn't hold are kernels of their own, which run beside the product. */
+static bool sums_run_beside(const rota_linear_params *p, const rota_cuda_target *target) {
+    const uint64_t columns = p->flags & ROTA_LINEAR_SUMS_A ? p->m : p->n,
+                   bytes = (uint64_t)p->k * columns * rota_dtype_bytes((rota_dtype)p->dtype);
+    return target->l2_bytes && bytes > target->l2_bytes / 2;
+}
+
 static uint32_t parts_gradient(rota_exec_kind kind, const void *params, const uint64_t *operand_bytes,
                                uint32_t slot_mask, const rota_cuda_target *target,
                                rota_kernel_part out_parts[ROTA_KERNEL_PARTS_MAX]) {
     (void)operand_bytes, (void)slot_mask;
-    if (kind == ROTA_EXEC_CUDA && target && rota_linear_by_library(params)) return 0;
+    if (kind == ROTA_EXEC_CUDA && target && rota_linear_by_library(params) &&
+        !sums_run_beside(params, target))
+        return 0;
     return rota_linear_gradient_parts(params, out_parts);
 }
 
