@@ -9,6 +9,10 @@
 
 /* Nodes that may stand between two of a group. */
 enum { GAP_MAX = 8 };
+/* Scores of so many bytes are not all there at once, but in pieces of so many: the more pieces, the more often
+ * the weights' gradient is read and written. */
+#define SCORES_BYTES_MOST (UINT64_C(1) << 30)
+#define PIECE_BYTES_MOST (UINT64_C(5) << 26)
 
 /* Whether it makes sense to look further: two nodes that may be fused. */
 static rota_status any_fusable(rota_rewriter *rewriter, uint64_t count, bool *out_any) {
@@ -55,10 +59,14 @@ static rota_status walk(rota_rewriter *rewriter, uint64_t count, rota_fuse_group
     return rota_fuse_group_end(group, rewriter);
 }
 
+static rota_status fuse_classifiers(rota_rewriter *rewriter, const rota_fuse_index *index) {
+    return rota_fuse_classifiers(rewriter, index, SCORES_BYTES_MOST, PIECE_BYTES_MOST);
+}
+
 /* Those that replace a few nodes; copies first, whose buffers the others then don't meet. */
 static rota_status fuse_patterns(rota_rewriter *rewriter) {
-    static rota_status (*const patterns[])(rota_rewriter *, const rota_fuse_index *) = {rota_fuse_copies,
-                                                                                        rota_fuse_losses};
+    static rota_status (*const patterns[])(rota_rewriter *, const rota_fuse_index *) = {
+        rota_fuse_copies, rota_fuse_losses, fuse_classifiers};
     rota_status status = ROTA_OK;
     for (uint32_t i = 0; i < sizeof patterns / sizeof *patterns && status == ROTA_OK; i++) {
         rota_fuse_index index;

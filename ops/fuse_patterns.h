@@ -15,4 +15,10 @@ rota_status rota_fuse_copies(rota_rewriter *rewriter, const rota_fuse_index *ind
  * whose shared memory holds a row, one node that reads and writes the scores once. */
 rota_status rota_fuse_losses(rota_rewriter *rewriter, const rota_fuse_index *index);
 
+/* A cross entropy that rota_fuse_losses made one node, whose scores, at least least_bytes of them, come from a
+ * product and go into the two that are its gradients, and nowhere else: on CUDA devices that have cuBLASLt one
+ * node, which has the scores of some rows at a time, at most piece_bytes. */
+rota_status rota_fuse_classifiers(rota_rewriter *rewriter, const rota_fuse_index *index, uint64_t least_bytes,
+                                  uint64_t piece_bytes);
+
 #endif

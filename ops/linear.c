@@ -3,6 +3,8 @@
 #include "ops/linear.h"
 
 #include "graph/graph.h"
+#include "cuda/gelu.h"
+#include "ops/cuda/kernels_cuda.h"
 #include "ops/cuda/linear_cuda.h"
 #include "ops/kernel_objects.h"
 #include "ops/kernel_parts.h"
@@ -111,11 +113,21 @@ static uint32_t parts_linear(rota_exec_kind kind, const void *params, const uint
     return rota_linear_parts(params, out_parts);
 }
 
+/* Sums in the epilogue of a product read nothing anew, but slow it down; those of what the second level's cache
+ * doesn't hold are kernels of their own, which run beside the product. */
+static bool sums_run_beside(const rota_linear_params *p, const rota_cuda_target *target) {
+    const uint64_t columns = p->flags & ROTA_LINEAR_SUMS_A ? p->m : p->n,
+                   bytes = (uint64_t)p->k * columns * rota_dtype_bytes((rota_dtype)p->dtype);
+    return target->l2_bytes && bytes > target->l2_bytes / 2;
+}
+
 static uint32_t parts_gradient(rota_exec_kind kind, const void *params, const uint64_t *operand_bytes,
                                uint32_t slot_mask, const rota_cuda_target *target,
                                rota_kernel_part out_parts[ROTA_KERNEL_PARTS_MAX]) {
     (void)operand_bytes, (void)slot_mask;
-    if (kind == ROTA_EXEC_CUDA && target && rota_linear_by_library(params)) return 0;
+    if (kind == ROTA_EXEC_CUDA && target && rota_linear_by_library(params) &&
+        !sums_run_beside(params, target))
+        return 0;
     return rota_linear_gradient_parts(params, out_parts);
 }
 
@@ -123,6 +135,22 @@ static double work(const void *params, const uint64_t *operand_bytes) {
     const rota_linear_params *p = params;
     (void)operand_bytes;
     return 2.0 * p->m * p->n * p->k;
+}
+
+static uint32_t parts_gelu(rota_exec_kind kind, const void *params, const uint64_t *operand_bytes,
+                           uint32_t slot_mask, const rota_cuda_target *target,
+                           rota_kernel_part out_parts[ROTA_KERNEL_PARTS_MAX]) {
+    (void)operand_bytes, (void)slot_mask;
+    const rota_linear_params *p = params;
+    const rota_unary_params unary = {.count = p->m * p->n, .op = ROTA_UNARY_GELU, .dtype = p->dtype};
+    static const uint8_t operands[] = {ROTA_LINEAR_GELU_OPERAND_KEPT, ROTA_LINEAR_GELU_OPERAND_DY,
+                                       ROTA_LINEAR_GELU_OPERAND_DZ};
+    uint32_t count = 1;
+    if (kind == ROTA_EXEC_CUDA && target && p->dtype != ROTA_F32 && p->n % 8 == 0) return 0;
+    rota_kernel_part_fill(&rota_kernel_unary_backward, &unary, operands, 1, &out_parts[0]);
+    add_reduce(p->m, p->n, p->chunk, p->dtype, ROTA_F32, ROTA_LINEAR_GELU_OPERAND_DZ,
+               ROTA_LINEAR_GELU_OPERAND_PARTIAL, out_parts, &count);
+    return count;
 }
 
 const rota_kernel rota_kernel_linear = {
@@ -142,4 +170,14 @@ const rota_kernel rota_kernel_linear_gradient = {
     .work = work,
     .parts = parts_gradient,
     .cuda = ROTA_CUDA_LINEAR(linear_gradient),
+};
+const rota_kernel rota_kernel_linear_gelu_gradient = {
+    .name = "linear_gelu_gradient",
+    .operand_count = ROTA_LINEAR_GELU_OPERANDS,
+    .param_bytes = sizeof(rota_linear_params),
+    .flags = ROTA_KERNEL_PURE,
+    .inplace_outputs = 1u << ROTA_LINEAR_GELU_OPERAND_DZ,
+    .inplace_inputs = 1u << ROTA_LINEAR_GELU_OPERAND_DY,
+    .parts = parts_gelu,
+    .cuda = {ROTA_CUDA_KERNEL(linear_gelu_gradient, gelu)},
 };

@@ -23,6 +23,20 @@ enum {
     ROTA_LINEAR_GRADIENT_OPERANDS
 };
 
+enum {
+    ROTA_LINEAR_GELU_OPERAND_KEPT,
+    ROTA_LINEAR_GELU_OPERAND_DY,
+    ROTA_LINEAR_GELU_OPERAND_DZ,
+    ROTA_LINEAR_GELU_OPERAND_PARTIAL,
+    ROTA_LINEAR_GELU_OPERANDS
+};
+
+/* ---- linear_gelu_gradient, with rota_linear_params of which m, n, dtype and chunk count: kept:READ [m, n],
+ * dy:READ [m, n], dz:WRITE [m, n], partial:WRITE f32 [ceil(m / chunk), n]; in place dz on dy. dz = dy times the
+ * derivative of GELU at kept, rounded to dtype, and partial the sums of its columns over chunks of rows. In one
+ * pass over 16-bit rows of whole vectors on CUDA devices, where exp is one instruction's; elsewhere as
+ * unary_backward and reduce. ---- */
+
 /* The product alone, as matmul has it, with all of the flags. */
 rota_matmul_params rota_linear_product(const rota_linear_params *params);
 

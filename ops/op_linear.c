@@ -1,6 +1,7 @@
 /* Ops: linear, linear_gelu, linear_relu: a matrix product and what follows it as one node. */
 #include "ops/gradient.h"
 #include "ops/kernel_objects.h"
+#include "ops/linear.h"
 #include "ops/op.h"
 
 #include <string.h>
@@ -110,10 +111,38 @@ static rota_status record_linear(rota_tape *tape, rota_op_use *use) {
 
 /* ---- Gradient ---- */
 
-/* The gradient of the product: of y through the activation. */
-static rota_status product_gradient(rota_tape *tape, const rota_op_use *use, rota_tensor *out_dz) {
+/* Chunks of rows that gelu_gradient sums: some for each of a large device's workers, and few to be added up. */
+#define GELU_CHUNKS 128u
+#define GELU_CHUNK_LEAST 8u
+
+/* dz = dy through GELU at what was kept, with the bias' gradient, which is the sum of its rows. */
+static rota_status gelu_gradient(rota_tape *tape, const rota_op_use *use, const rota_tensor *kept,
+                                 const rota_tensor *dy, const rota_tensor *dz) {
+    const rota_tensor *bias = &use->inputs[BIAS];
+    rota_tensor partial;
+    rota_gradient_write write;
+    const uint64_t n = dz->shape[dz->rank - 1], rows = rota_tensor_count(dz) / n;
+    const uint64_t share = rows / GELU_CHUNKS / GELU_CHUNK_LEAST * GELU_CHUNK_LEAST,
+                   chunk = share < GELU_CHUNK_LEAST ? GELU_CHUNK_LEAST : share,
+                   chunks = (rows + chunk - 1) / chunk;
+    ROTA_TRY(rota_tape_temporary(tape, "partial", ROTA_F32, 2, (const uint64_t[]){chunks, n}, &partial));
+    const rota_linear_params params = {
+        .m = (uint32_t)rows, .n = (uint32_t)n, .dtype = dz->dtype, .chunk = (uint32_t)chunk};
+    rota_access accesses[] = {rota_tensor_access(kept, ROTA_READ), rota_tensor_access(dy, ROTA_READ),
+                              rota_tensor_write(dz), rota_tensor_write(&partial)};
+    ROTA_TRY(rota_tape_kernel(tape, &rota_kernel_linear_gelu_gradient, accesses, ROTA_LINEAR_GELU_OPERANDS,
+                              &params, NULL, 0));
+    ROTA_TRY(rota_gradient_begin(tape, bias, &write));
+    ROTA_TRY(rota_record_partial_sums(tape, chunks, n, &partial, &write.dx));
+    return rota_gradient_end(tape, bias, &write);
+}
+
+/* The gradient of the product: of y through the activation. *out_bias_left: that of the bias is yet to be made. */
+static rota_status product_gradient(rota_tape *tape, const rota_op_use *use, rota_tensor *out_dz,
+                                    bool *out_bias_left) {
     const rota_tensor *y = &use->outputs[0];
     rota_tensor dy, dz, value;
+    *out_bias_left = rota_gradient_wanted(tape, &use->inputs[BIAS]);
     ROTA_TRY(rota_record_contiguous(tape, rota_gradient_output(tape, 0), &dy));
     *out_dz = dy;
     if (use->op == &rota_ops_linear[LINEAR]) return ROTA_OK;
@@ -123,6 +152,11 @@ static rota_status product_gradient(rota_tape *tape, const rota_op_use *use, rot
                             "its gradient needs what was not kept while the tape did not remember");
     ROTA_TRY(rota_tape_temporary(tape, "gradient", y->dtype, y->rank, y->shape, &dz));
     ROTA_TRY(rota_record_contiguous(tape, gelu ? &use->attributes.kept : y, &value));
+    if (gelu && *out_bias_left && y->dtype != ROTA_F32) {
+        *out_bias_left = false;
+        *out_dz = dz;
+        return gelu_gradient(tape, use, &value, &dy, &dz);
+    }
     /* Of relu the result is as good as what it came from: both are above 0, or neither. */
     const rota_unary_params params = {.count = (uint32_t)rota_tensor_count(y),
                                       .op = gelu ? ROTA_UNARY_GELU : ROTA_UNARY_RELU,
@@ -173,10 +207,11 @@ static rota_status both_gradients(rota_tape *tape, const rota_tensor *x, const r
     return rota_tape_kernel(tape, &rota_kernel_linear_gradient, accesses, 5, &params, NULL, 0);
 }
 
-static rota_status weight_gradients(rota_tape *tape, const rota_op_use *use, const rota_tensor *dz) {
+static rota_status weight_gradients(rota_tape *tape, const rota_op_use *use, const rota_tensor *dz,
+                                    bool wants_bias) {
     const rota_tensor *w = &use->inputs[W], *bias = &use->inputs[BIAS];
     const bool transposed = use->attributes.transpose_b;
-    const bool wants_w = rota_gradient_wanted(tape, w), wants_bias = rota_gradient_wanted(tape, bias);
+    const bool wants_w = rota_gradient_wanted(tape, w);
     rota_tensor x, rows, dw;
     bool fresh, begun = false;
     ROTA_TRY(as_rows(tape, dz, &rows));
@@ -209,11 +244,11 @@ static rota_status weight_gradients(rota_tape *tape, const rota_op_use *use, con
 static rota_status gradient_linear(rota_tape *tape, const rota_op_use *use) {
     const rota_tensor *x = &use->inputs[X], *w = &use->inputs[W];
     rota_tensor dz, dx;
-    bool fresh;
+    bool fresh, bias_left;
     if (inputs_of(use->op) > RESIDUAL)
         ROTA_TRY(rota_gradient_add(tape, &use->inputs[RESIDUAL], rota_gradient_output(tape, 0), 1.0f));
-    ROTA_TRY(product_gradient(tape, use, &dz));
-    ROTA_TRY(weight_gradients(tape, use, &dz));
+    ROTA_TRY(product_gradient(tape, use, &dz, &bias_left));
+    ROTA_TRY(weight_gradients(tape, use, &dz, bias_left));
     if (!rota_gradient_wanted(tape, x)) return ROTA_OK;
     const bool transposed = use->attributes.transpose_b;
     if (x->rank >= 2 && !rota_gradient_folds(x)) {

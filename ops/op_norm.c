@@ -10,8 +10,8 @@ enum { DX = 4 };
 /* Rows whose sums make one partial gradient of the weights: so few that a large device's threads, each of
  * which has some columns of a chunk, all have one, and as many as leave few partials to add up. */
 #define CHUNK_LEAST 8
-#define CHUNK_MOST 64
-#define CHUNKS 512
+#define CHUNK_MOST 128
+#define CHUNKS 256
 
 static uint64_t chunk_of(uint64_t rows) {
     const uint64_t chunk = rows / CHUNKS / CHUNK_LEAST * CHUNK_LEAST;
@@ -107,7 +107,7 @@ static rota_status add_partial(rota_tape *tape, const rota_tensor *w, rota_tenso
     ROTA_TRY(
         rota_tensor_of(partial.buffer, partial.offset_bytes, ROTA_F32, ROTA_SHAPE(chunks, dim), &partial));
     ROTA_TRY(rota_gradient_begin(tape, w, &write));
-    ROTA_TRY(rota_record_reduce(tape, ROTA_REDUCE_SUM, 1.0f, 1, chunks, dim, &partial, &write.dx));
+    ROTA_TRY(rota_record_partial_sums(tape, chunks, dim, &partial, &write.dx));
     return rota_gradient_end(tape, w, &write);
 }
 

@@ -44,14 +44,25 @@ static bool example_index_add(uint32_t index, uint32_t size, rota_op_example *ou
 
 /* ---- global_norm ---- */
 
-/* Elements whose squares make one partial sum. */
+/* Elements whose squares make one partial sum; of a tensor of more elements than NORM_LARGE there are enough sums
+ * of more elements, and they are added up by one workgroup. */
 #define NORM_CHUNK 4096
+#define NORM_CHUNK_LARGE 32768
+#define NORM_LARGE (UINT64_C(1) << 24)
+
+static uint64_t norm_chunk(uint64_t elements) {
+    return elements > NORM_LARGE ? NORM_CHUNK_LARGE : NORM_CHUNK;
+}
+
+static uint64_t norm_chunks(const rota_tensor *x) {
+    const uint64_t elements = rota_tensor_count(x), chunk = norm_chunk(elements);
+    return (elements + chunk - 1) / chunk;
+}
 
 rota_status rota_record_global_norm(rota_tape *tape, const rota_tensor *tensors, uint32_t count,
                                     float max_norm, const rota_tensor *out) {
     uint64_t chunks = 0, at = 0;
-    for (uint32_t i = 0; i < count; i++)
-        chunks += (rota_tensor_count(&tensors[i]) + NORM_CHUNK - 1) / NORM_CHUNK;
+    for (uint32_t i = 0; i < count; i++) chunks += norm_chunks(&tensors[i]);
     const bool nothing = chunks == 0; /* its norm is 0: a sum of one 0 */
     if (nothing) chunks = 1;
     rota_tensor partial;
@@ -61,13 +72,13 @@ rota_status rota_record_global_norm(rota_tape *tape, const rota_tensor *tensors,
         rota_tensor x, part;
         if (rota_tensor_is_empty(&tensors[i])) continue;
         ROTA_TRY(rota_record_contiguous(tape, &tensors[i], &x));
-        const uint64_t elements = rota_tensor_count(&x), own = (elements + NORM_CHUNK - 1) / NORM_CHUNK;
+        const uint64_t elements = rota_tensor_count(&x), own = norm_chunks(&x);
         ROTA_TRY(rota_tensor_slice(&partial, 0, at, own, &part));
         rota_reduce_params params = {.op = ROTA_REDUCE_SUM_SQUARES,
                                      .outer = 1,
                                      .n = (uint32_t)elements,
                                      .inner = 1,
-                                     .chunk = NORM_CHUNK,
+                                     .chunk = (uint32_t)norm_chunk(elements),
                                      .scale = 1.0f,
                                      .from = x.dtype,
                                      .to = ROTA_F32};

@@ -231,6 +231,20 @@ uint64_t rota_reduce_chunk(uint64_t outer, uint64_t n, uint64_t inner) {
     return n >= 2 * chunk && outer * ((inner + 63) / 64) < REDUCE_OUTPUTS_FEW ? chunk : n;
 }
 
+rota_status rota_record_partial_sums(rota_tape *tape, uint64_t rows, uint64_t columns, const rota_tensor *x,
+                                     const rota_tensor *y) {
+    const rota_reduce_params params = {.op = ROTA_REDUCE_SUM,
+                                       .outer = 1,
+                                       .n = (uint32_t)rows,
+                                       .inner = (uint32_t)columns,
+                                       .chunk = (uint32_t)rows,
+                                       .scale = 1.0f,
+                                       .from = x->dtype,
+                                       .to = y->dtype};
+    const rota_access accesses[] = {rota_tensor_access(x, ROTA_READ), rota_tensor_write(y)};
+    return rota_tape_kernel(tape, &rota_kernel_reduce, accesses, 2, &params, NULL, 0);
+}
+
 rota_status rota_record_reduce(rota_tape *tape, rota_reduce op, float scale, uint64_t outer, uint64_t n,
                                uint64_t inner, const rota_tensor *x, const rota_tensor *y) {
     const uint64_t chunk = rota_reduce_chunk(outer, n, inner);

@@ -53,11 +53,11 @@ struct rota_tape {
     rota_plan *plan; /* once it is compiled */
     rota_tape_options options;
     bool remember;
-    bool keep; /* during rota_backward: the ops stay for another one */
+    bool keep;           /* during rota_backward: the ops stay for another one */
     const char *name;    /* of nodes, as the caller said; NULL: op_name */
     const char *op_name; /* of the op that is being recorded, the outermost one; NULL: the kernels' names */
     rota_tape_label labels[ROTA_TAPE_LABELS]; /* by the hash of `of` */
-    rota_arena arena; /* writes, regions; emptied by rota_backward */
+    rota_arena arena;                         /* writes, regions; emptied by rota_backward */
     rota_tape_use **uses;
     uint64_t use_count, use_capacity;
     uint64_t sequence;                                 /* of the next op */
@@ -143,6 +143,9 @@ rota_status rota_record_matrix(rota_tape *tape, const rota_tensor *x, rota_tenso
                                bool *out_transposed, uint64_t *out_ld);
 /* The reduction of rows that rota_record_reduce makes in two nodes: rows of a partial sum; n: in one. */
 uint64_t rota_reduce_chunk(uint64_t outer, uint64_t n, uint64_t inner);
+/* y [columns] = the sums of the columns of x [rows, columns], partial sums so few that they are added at once. */
+rota_status rota_record_partial_sums(rota_tape *tape, uint64_t rows, uint64_t columns, const rota_tensor *x,
+                                     const rota_tensor *y);
 /* out [2] = {norm, factor} of the contiguous tensors together. */
 rota_status rota_record_global_norm(rota_tape *tape, const rota_tensor *tensors, uint32_t count,
                                     float max_norm, const rota_tensor *out);

@@ -3,7 +3,7 @@
 set(ROTA_CUDA_VIRTUAL_matmul_half 75 80)
 set(ROTA_CUDA_VIRTUAL_attention_half 75 80)
 # One instruction rounds to bf16, two values at once, from 80 on.
-foreach(image binary copy elementwise embedding loss norm reduce rows unary)
+foreach(image binary copy elementwise embedding gelu loss norm reduce rows unary)
   set(ROTA_CUDA_VIRTUAL_${image} 75 80)
 endforeach()
 # wgmma and setmaxnreg are of this one architecture.

@@ -120,5 +120,7 @@ THREADS(layernorm_backward_weight, rota_norm_params, norm_weight_threads(p))
 ROWS(rmsnorm, rota_norm_params, p->rows, p->dim)
 ROWS(rmsnorm_backward, rota_norm_params, p->rows, p->dim)
 THREADS(rmsnorm_backward_weight, rota_norm_params, norm_weight_threads(p))
+LAUNCH(linear_gelu_gradient, rota_linear_params,
+       divide_up(p->m, p->chunk) * divide_up(p->n, ROTA_CUDA_REDUCE_TILE_HALF), ROTA_CUDA_THREADS)
 LAUNCH(layernorm_gradient, rota_norm_params, divide_up(p->rows, p->chunk), ROTA_CUDA_THREADS)
 LAUNCH(rmsnorm_gradient, rota_norm_params, divide_up(p->rows, p->chunk), ROTA_CUDA_THREADS)

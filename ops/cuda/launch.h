@@ -10,6 +10,7 @@
                                  const rota_cuda_target *target, rota_cuda_launch *out_launch);
 #define KERNEL(NAME, ...) ROTA_CUDA_LAUNCH(NAME)
 #include "ops/kernels.def"
+ROTA_CUDA_LAUNCH(linear_gelu_gradient)
 ROTA_CUDA_LAUNCH(layernorm_gradient)
 ROTA_CUDA_LAUNCH(rmsnorm_gradient)
 #undef ROTA_CUDA_LAUNCH

@@ -1,7 +1,8 @@
-/* CUDA kernel: cross_entropy_in_place: the loss of rows of 16-bit scores and its gradient, which takes their place, in one read
- * and one write. Blocks take rows in turns. A thread keeps its vectors of a row in shared memory, each at a place that is its
- * own, and has those of the next row copied there as it writes the gradient. */
+/* CUDA kernels: cross_entropy_in_place: the loss of rows of 16-bit scores and its gradient, which takes their place, in one read
+ * and one write; cross_entropy_piece: the same of some of the rows. Blocks take rows in turns. A thread keeps its vectors of a
+ * row in shared memory, each at a place that is its own, and has those of the next row copied there as it writes the gradient. */
 #include "ops/cuda/ahead.h"
+#include "ops/cuda/loss_params.h"
 #include "ops/cuda/values.cuh"
 
 constexpr uint32_t THREADS = ROTA_CUDA_LOSS_THREADS;
@@ -63,25 +64,25 @@ ROTA_DEVICE void take(row_sums &s, pack<8> value, uint32_t i, const rota_cross_e
     for (int j = 0; j < 8; j++) s.sum += quick_exp(value.v[j] - base);
 }
 
-ROTA_KERNEL_BLOCKS(cross_entropy_in_place, 4, rota_cross_entropy_params, ROTA_CUDA_LOSS_THREADS, 2) {
+/* Rows [first, end) of all that the labels count; the scores begin with row `first`. */
+template <typename A> ROTA_DEVICE void rows_in_place(const A &args, const rota_cross_entropy_params &p, uint64_t first, uint64_t end) {
     extern __shared__ uint4 slots[];
     __shared__ float warps[THREADS / 32];
     __shared__ int counted;
-    const rota_cross_entropy_params &p = args.params;
     const int32_t *labels = rota_operand<const int32_t>(args, 1);
     const uint32_t vectors = p.pitch / 8;
     const uint64_t step = static_cast<uint64_t>(gridDim.x) * gridDim.y;
-    uint64_t row = rota_group_index();
-    if (row >= p.rows) return;
+    uint64_t row = first + rota_group_index();
+    if (row >= end) return;
     auto fetch = [&](uint64_t of) {
-        const uint4 *from = rota_operand<const uint4>(args, 0) + of * vectors;
+        const uint4 *from = rota_operand<const uint4>(args, 0) + (of - first) * vectors;
         for (uint32_t v = threadIdx.x; v < vectors; v += THREADS) copy_ahead(&slots[v], &from[v]);
     };
     fetch(row);
     const float factor = inverse_count(labels, p, &counted);
     const float hot = 1.0f - p.smoothing, every = p.smoothing / static_cast<float>(p.classes);
-    for (; row < p.rows; row += step) {
-        const values<true> logits(rota_operand<void>(args, 0), row * p.pitch, p.dtype);
+    for (; row < end; row += step) {
+        const values<true> logits(rota_operand<void>(args, 0), (row - first) * p.pitch, p.dtype);
         const int32_t given = labels[row];
         const uint32_t label = static_cast<uint32_t>(given); /* a negative one is far outside */
         const bool ignored = given == p.ignored;
@@ -104,8 +105,8 @@ ROTA_KERNEL_BLOCKS(cross_entropy_in_place, 4, rota_cross_entropy_params, ROTA_CU
             rota_operand<float>(args, 3)[row] = lse;
         }
         const float scale = label < p.classes ? factor : not_a_number();
-        const bool more = row + step < p.rows;
-        const uint4 *next = rota_operand<const uint4>(args, 0) + (row + step) * vectors;
+        const bool more = row + step < end;
+        const uint4 *next = rota_operand<const uint4>(args, 0) + (row + step - first) * vectors;
         for (uint32_t v = threadIdx.x; v < vectors; v += THREADS) {
             const uint32_t i = 8 * v;
             pack<8> value = logits.open(slots[v]);
@@ -123,4 +124,11 @@ ROTA_KERNEL_BLOCKS(cross_entropy_in_place, 4, rota_cross_entropy_params, ROTA_CU
             logits.place(i, logits.close(value), true);
         }
     }
+}
+
+ROTA_KERNEL_BLOCKS(cross_entropy_in_place, 4, rota_cross_entropy_params, ROTA_CUDA_LOSS_THREADS, 2) {
+    rows_in_place(args, args.params, 0, args.params.rows);
+}
+ROTA_KERNEL_BLOCKS(cross_entropy_piece, 4, rota_cuda_loss_piece_params, ROTA_CUDA_LOSS_THREADS, 2) {
+    rows_in_place(args, args.params.all, args.params.first, static_cast<uint64_t>(args.params.first) + args.params.count);
 }

@@ -1,4 +1,4 @@
-/* The kernel cross_entropy_in_place: its launch, and what it takes. */
+/* The kernels cross_entropy_in_place and cross_entropy_piece: their launches, and what they take. */
 #include "ops/cuda/loss.h"
 
 #include "cuda/loss.h"
@@ -23,13 +23,26 @@ bool rota_cuda_loss_takes(const rota_cross_entropy_params *p, const rota_access 
            BLOCKS * ((uint64_t)row_bytes(p) + OWN_BYTES) <= target->shared_bytes_max;
 }
 
-static void launch(const void *params, const uint64_t *operand_bytes, const rota_cuda_target *target,
-                   rota_cuda_launch *out_launch) {
+static rota_cuda_launch launch_of(const rota_cross_entropy_params *p, uint64_t rows,
+                                  const rota_cuda_target *target) {
+    const uint64_t most = (uint64_t)BLOCKS * (target ? target->multiprocessors : 1);
+    rota_cuda_launch launch = rota_cuda_fold(rows < most ? rows : most, ROTA_CUDA_LOSS_THREADS);
+    launch.shared_bytes = row_bytes(p);
+    return launch;
+}
+
+static void launch_in_place(const void *params, const uint64_t *operand_bytes, const rota_cuda_target *target,
+                            rota_cuda_launch *out_launch) {
     (void)operand_bytes;
     const rota_cross_entropy_params *p = params;
-    const uint64_t most = (uint64_t)BLOCKS * (target ? target->multiprocessors : 1);
-    *out_launch = rota_cuda_fold(p->rows < most ? p->rows : most, ROTA_CUDA_LOSS_THREADS);
-    out_launch->shared_bytes = row_bytes(p);
+    *out_launch = launch_of(p, p->rows, target);
+}
+
+static void launch_piece(const void *params, const uint64_t *operand_bytes, const rota_cuda_target *target,
+                         rota_cuda_launch *out_launch) {
+    (void)operand_bytes;
+    const rota_cuda_loss_piece_params *p = params;
+    *out_launch = launch_of(&p->all, p->count, target);
 }
 
 const rota_kernel rota_cuda_cross_entropy_in_place = {
@@ -37,5 +50,15 @@ const rota_kernel rota_cuda_cross_entropy_in_place = {
     .operand_count = 4,
     .param_bytes = sizeof(rota_cross_entropy_params),
     .flags = ROTA_KERNEL_PURE,
-    .cuda = {ROTA_CUDA_IMAGE_loss, .entry = ROTA_CUDA_ENTRY_loss(cross_entropy_in_place), .launch = launch},
+    .cuda = {ROTA_CUDA_IMAGE_loss, .entry = ROTA_CUDA_ENTRY_loss(cross_entropy_in_place),
+             .launch = launch_in_place},
+};
+
+const rota_kernel rota_cuda_cross_entropy_piece = {
+    .name = "cross_entropy_piece",
+    .operand_count = 4,
+    .param_bytes = sizeof(rota_cuda_loss_piece_params),
+    .flags = ROTA_KERNEL_PURE,
+    .cuda = {ROTA_CUDA_IMAGE_loss, .entry = ROTA_CUDA_ENTRY_loss(cross_entropy_piece),
+             .launch = launch_piece},
 };

@@ -85,11 +85,18 @@ static rota_status look_first(bench *b) {
         kept++;
     }
     b->count = 0;
-    for (uint32_t i = 0; i < kept; i++)
+    for (uint32_t i = 0; i < kept; i++) {
+        /* Before one is dropped it is looked at once more: what else went on may have held it up. */
+        float again_ms;
+        if (b->first_ms[i] > least * (float)HOPELESS) {
+            ROTA_TRY(time_runs(b, b->candidates[i], 1, &again_ms));
+            if (again_ms < b->first_ms[i]) b->first_ms[i] = again_ms;
+        }
         if (b->first_ms[i] <= least * (float)HOPELESS) {
             b->candidates[b->count] = b->candidates[i];
             b->first_ms[b->count++] = b->first_ms[i];
         }
+    }
     return ROTA_OK;
 }
 

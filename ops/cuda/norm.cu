@@ -1,5 +1,6 @@
 /* CUDA kernels: layernorm (with or without a sum before it) and rmsnorm, forward, backward, and the partial sums of their
  * weights' gradients. */
+#include "ops/cuda/ahead.h"
 #include "ops/cuda/values.cuh"
 
 /* y = (x - mean) * rstd * weight + bias: mean first, then the variance around it. */
@@ -283,10 +284,11 @@ ROTA_KERNEL(layernorm_backward_weight, 4, rota_norm_params, ROTA_CUDA_THREADS) {
 ROTA_KERNEL(rmsnorm_backward_weight, 4, rota_norm_params, ROTA_CUDA_THREADS) { norm_backward_weight<false>(args); }
 
 /* Both of the above in one pass. A block has a chunk of rows, dealt to its warps in turns; of each row a lane has the same
- * columns, K vectors, whose sums it keeps in registers, and in the end the warps' sums are added up in their order. */
-template <uint32_t K, bool LAYER, bool WHOLE, typename A> ROTA_DEVICE void norm_gradient_block(const A &args, float *shared) {
+ * columns, K vectors, whose sums it keeps in registers, and in the end the warps' sums are added up in their order. What a lane
+ * reads of its next row is copied to shared memory, to places of its own, while it calculates. */
+template <uint32_t K, bool LAYER, bool WHOLE, typename A> ROTA_DEVICE void norm_gradient_block(const A &args, uint4 *slots) {
     using array = values<true>;
-    constexpr uint32_t W = array::VECTOR, WARPS = ROTA_CUDA_THREADS / 32, SPAN = 32 * W;
+    constexpr uint32_t W = array::VECTOR, WARPS = ROTA_CUDA_THREADS / 32, SPAN = 32 * W, ARRAY = K * ROTA_CUDA_THREADS;
     const rota_norm_params &p = args.params;
     const bool has_weight = p.flags & ROTA_NORM_WEIGHT, add = p.flags & ROTA_NORM_ACCUMULATE;
     const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, column = lane * W, dim = p.dim;
@@ -299,17 +301,53 @@ template <uint32_t K, bool LAYER, bool WHOLE, typename A> ROTA_DEVICE void norm_
     constexpr bool whole = WHOLE;
     const row_threads<false> t;
     const float inverse = 1.0f / static_cast<float>(dim);
+    uint4 *mine = slots + threadIdx.x;
+    auto bring = [&](uint4 *to, const array &from, uint64_t i) {
+        if (whole)
+            copy_ahead(to, from.p + i);
+        else
+            *to = from.fetch(i, false);
+    };
+    /* Two groups of copies a row: what is read first, then what dx is added to. */
+    auto fetch = [&](uint64_t row) {
+#pragma unroll
+        for (uint32_t k = 0; row < end && k < K; k++) {
+            if (column + k * SPAN >= dim) continue;
+            bring(mine + k * ROTA_CUDA_THREADS, x, row * dim + column + k * SPAN);
+            bring(mine + ARRAY + k * ROTA_CUDA_THREADS, dy, row * dim + column + k * SPAN);
+        }
+        end_of_copies();
+    };
+    auto fetch_before = [&](uint64_t row) {
+#pragma unroll
+        for (uint32_t k = 0; add && row < end && k < K; k++)
+            if (column + k * SPAN < dim) bring(mine + 2 * ARRAY + k * ROTA_CUDA_THREADS, dx, row * dim + column + k * SPAN);
+        end_of_copies();
+    };
+    float next_mean = 0.0f, next_rstd = 0.0f;
+    auto fetch_stats = [&](uint64_t row) {
+        if (row >= end) return;
+        if (LAYER) next_mean = stats[2 * row];
+        next_rstd = stats[LAYER ? 2 * row + 1 : row];
+    };
     pack<W> sum[K] = {}, sum_h[K] = {};
-    for (uint64_t row = begin + warp; row < end; row += WARPS) {
+    uint64_t row = begin + warp;
+    fetch(row);
+    fetch_before(row);
+    fetch_stats(row);
+    for (; row < end; row += WARPS) {
         const uint64_t first = row * dim + column;
         uint4 xs[K], dys[K];
+        const float mean = next_mean, rstd = next_rstd;
+        fetch_stats(row + WARPS);
+        wait_for_copies_but_last();
 #pragma unroll
         for (uint32_t k = 0; k < K; k++) {
             if (column + k * SPAN >= dim) continue;
-            xs[k] = x.fetch(first + k * SPAN, whole);
-            dys[k] = dy.fetch(first + k * SPAN, whole);
+            xs[k] = mine[k * ROTA_CUDA_THREADS];
+            dys[k] = mine[ARRAY + k * ROTA_CUDA_THREADS];
         }
-        const float mean = LAYER ? stats[2 * row] : 0.0f, rstd = stats[LAYER ? 2 * row + 1 : row];
+        fetch(row + WARPS);
         float total = 0.0f, total_h = 0.0f;
 #pragma unroll
         for (uint32_t k = 0; k < K; k++) {
@@ -331,13 +369,14 @@ template <uint32_t K, bool LAYER, bool WHOLE, typename A> ROTA_DEVICE void norm_
         forget(dys);
         total = LAYER ? t.sum(total) * inverse : 0.0f;
         total_h = t.sum(total_h) * inverse;
+        wait_for_copies_but_last();
 #pragma unroll
         for (uint32_t k = 0; k < K; k++) {
             if (column + k * SPAN >= dim) continue;
             const pack<W> value = x.open(xs[k]);
             pack<W> g = dy.open(dys[k]), w, b;
             if (has_weight) w = weight.open(weight.fetch(column + k * SPAN, whole));
-            if (add) b = dx.template load<W>(first + k * SPAN, whole);
+            if (add) b = dx.open(mine[2 * ARRAY + k * ROTA_CUDA_THREADS]);
 #pragma unroll
             for (uint32_t j = 0; j < W; j++) {
                 if (has_weight) g.v[j] *= w.v[j];
@@ -346,7 +385,10 @@ template <uint32_t K, bool LAYER, bool WHOLE, typename A> ROTA_DEVICE void norm_
             }
             dx.place(first + k * SPAN, dx.close(g), whole);
         }
+        fetch_before(row + WARPS);
     }
+    float *shared = reinterpret_cast<float *>(slots);
+    __syncthreads();
     float *partial = rota_operand<float>(args, 5);
 #pragma unroll
     for (int half = 0; half < (LAYER ? 2 : 1); half++) {
@@ -366,22 +408,22 @@ template <uint32_t K, bool LAYER, bool WHOLE, typename A> ROTA_DEVICE void norm_
     }
 }
 
-template <uint32_t K, bool LAYER, typename A> ROTA_DEVICE void norm_gradient(const A &args, float *shared) {
+template <uint32_t K, bool LAYER, typename A> ROTA_DEVICE void norm_gradient(const A &args, uint4 *slots) {
     if (all_aligned(args, 0, 1, 3, 4))
-        norm_gradient_block<K, LAYER, true>(args, shared);
+        norm_gradient_block<K, LAYER, true>(args, slots);
     else
-        norm_gradient_block<K, LAYER, false>(args, shared);
+        norm_gradient_block<K, LAYER, false>(args, slots);
 }
-template <uint32_t K, typename A> ROTA_DEVICE void layernorm_gradient_block(const A &args, float *shared) {
-    norm_gradient<K, true>(args, shared);
+template <uint32_t K, typename A> ROTA_DEVICE void layernorm_gradient_block(const A &args, uint4 *slots) {
+    norm_gradient<K, true>(args, slots);
 }
-template <uint32_t K, typename A> ROTA_DEVICE void rmsnorm_gradient_block(const A &args, float *shared) {
-    norm_gradient<K, false>(args, shared);
+template <uint32_t K, typename A> ROTA_DEVICE void rmsnorm_gradient_block(const A &args, uint4 *slots) {
+    norm_gradient<K, false>(args, slots);
 }
 #define ROTA_NORM_GRADIENT(name)                                                                             \
     ROTA_KERNEL_BLOCKS(name, 6, rota_norm_params, ROTA_CUDA_THREADS, 2) {                                    \
-        __shared__ float shared[ROTA_CUDA_THREADS / 32 * ROTA_CUDA_WARP_ROW];                                \
-        ROTA_BY_VECTORS(args.params.dim, name##_block, args, shared);                                        \
+        __shared__ uint4 slots[3 * (ROTA_CUDA_WARP_ROW / 256) * ROTA_CUDA_THREADS];                          \
+        ROTA_BY_VECTORS(args.params.dim, name##_block, args, slots);                                         \
     }
 ROTA_NORM_GRADIENT(layernorm_gradient)
 ROTA_NORM_GRADIENT(rmsnorm_gradient)

@@ -399,6 +399,24 @@ static void test_softmax(void **state) {
             }
 }
 
+static void test_linear_gelu_gradient(void **state) {
+    (void)state;
+    /* among them rows that end within a block's columns, and chunks with rows for some of its warps */
+    static const uint32_t shapes[][3] = {{1, 8, 8}, {37, 264, 16}, {130, 520, 64}, {9, 256, 8}, {70, 24, 70}};
+    for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (rota_dtype type = ROTA_F16; type <= ROTA_BF16; type++) {
+            const rota_linear_params p = {
+                .m = shapes[i][0], .n = shapes[i][1], .dtype = type, .chunk = shapes[i][2]};
+            const uint64_t n = (uint64_t)p.m * p.n, chunks = (p.m + p.chunk - 1) / p.chunk;
+            if (!kernel_case_is_one(&rota_kernel_linear_gelu_gradient, &p)) continue;
+            const double tolerance = rounding(type, 1e-5);
+            CHECK(linear_gelu_gradient, &p, tolerance, IN_TYPE_RANGE(type, n, -6, 6), IN_TYPE(type, n),
+                  OUT_TYPE(type, n), OUT(chunks * p.n));
+            CHECK(linear_gelu_gradient, &p, tolerance, IN_TYPE_RANGE(type, n, -6, 6), IN_TYPE(type, n),
+                  OUT_TYPE_ON(type, n, 1), OUT(chunks * p.n));
+        }
+}
+
 static void norm_case(const rota_norm_params *given, rota_dtype type) {
     const rota_norm_params p = *given;
     const uint64_t n = (uint64_t)p.rows * p.dim, chunks = (p.rows + p.chunk - 1) / p.chunk;
@@ -677,13 +695,13 @@ static void test_large_counts(void **state) {
 }
 
 const struct CMUnitTest kernel_cases[] = {
-    KERNEL_CASE(test_unary),        KERNEL_CASE(test_binary),         KERNEL_CASE(test_where),
-    KERNEL_CASE(test_along),        KERNEL_CASE(test_copy),           KERNEL_CASE(test_cast),
-    KERNEL_CASE(test_reduce),       KERNEL_CASE(test_matmul),         KERNEL_CASE(test_matmul_large),
-    KERNEL_CASE(test_scatter_long), KERNEL_CASE(test_matmul_fine),    KERNEL_CASE(test_embedding),
-    KERNEL_CASE(test_softmax),      KERNEL_CASE(test_norm),           KERNEL_CASE(test_cross_entropy),
-    KERNEL_CASE(test_attention),    KERNEL_CASE(test_attention_half), KERNEL_CASE(test_dropout),
-    KERNEL_CASE(test_optimizer),    KERNEL_CASE(test_loss_scale),     KERNEL_CASE(test_batch_norm),
-    KERNEL_CASE(test_rope),         KERNEL_CASE(test_large_counts),
+    KERNEL_CASE(test_unary),         KERNEL_CASE(test_binary),      KERNEL_CASE(test_where),
+    KERNEL_CASE(test_along),         KERNEL_CASE(test_copy),        KERNEL_CASE(test_cast),
+    KERNEL_CASE(test_reduce),        KERNEL_CASE(test_matmul),      KERNEL_CASE(test_matmul_large),
+    KERNEL_CASE(test_scatter_long),  KERNEL_CASE(test_matmul_fine), KERNEL_CASE(test_embedding),
+    KERNEL_CASE(test_softmax),       KERNEL_CASE(test_norm),        KERNEL_CASE(test_linear_gelu_gradient),
+    KERNEL_CASE(test_cross_entropy), KERNEL_CASE(test_attention),   KERNEL_CASE(test_attention_half),
+    KERNEL_CASE(test_dropout),       KERNEL_CASE(test_optimizer),   KERNEL_CASE(test_loss_scale),
+    KERNEL_CASE(test_batch_norm),    KERNEL_CASE(test_rope),        KERNEL_CASE(test_large_counts),
 };
 const size_t kernel_case_count = sizeof kernel_cases / sizeof *kernel_cases;

@@ -76,7 +76,7 @@ static void ops_over_long_rows(void **state) {
             op_kit kit;
             op_kit_open(&kit);
             rota_tensor row = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(1, n), x), y;
-            uint32_t sums[4], normed[SOME], root[SOME], logs[SOME], scanned[SOME];
+            uint32_t sums[5], normed[SOME], root[SOME], logs[SOME], scanned[SOME];
             assert_ok(rota_op_sum(kit.tape, row, 1, true, &y));
             sums[0] = op_kit_output(&kit, y);
             assert_ok(rota_op_mean(kit.tape, row, 1, true, &y));
@@ -85,6 +85,8 @@ static void ops_over_long_rows(void **state) {
             sums[2] = op_kit_output(&kit, y);
             assert_ok(rota_op_variance(kit.tape, row, 1, 1, true, &y));
             sums[3] = op_kit_output(&kit, y);
+            assert_ok(rota_op_global_norm(kit.tape, &row, 1, 1.0f, &y));
+            sums[4] = op_kit_output(&kit, y);
             assert_ok(rota_op_layernorm(kit.tape, row, ROTA_TENSOR_NONE, ROTA_TENSOR_NONE, 1e-5f, &y));
             put_some(&kit, y, n, normed);
             assert_ok(rota_op_rmsnorm(kit.tape, row, ROTA_TENSOR_NONE, 1e-5f, &y));
@@ -102,6 +104,8 @@ static void ops_over_long_rows(void **state) {
             check("mean", kind, 0, results[1], mean, BOUND * mean);
             check("sum_squares", kind, 0, results[2], squares, BOUND * squares);
             check("variance", kind, 0, results[3], variance, 4 * UNIT * variance);
+            check("global_norm", kind, 0, (double)op_kit_f32(&kit, sums[4])[0], sqrtl(squares),
+                  BOUND * sqrtl(squares));
             const long double deviation = sqrtl(biased + 1e-5L),
                               quadratic = sqrtl(squares / (long double)n + 1e-5L);
             for (int s = 0; s < SOME; s++) {

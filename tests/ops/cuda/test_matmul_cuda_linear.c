@@ -12,6 +12,7 @@
 #include "ops/cuda/driver.h"
 #include "ops/cuda/libraries.h"
 #include "ops/cuda/linear_cuda.h"
+#include "ops/kernel_objects.h"
 #include "ops/linear.h"
 
 /* ---- The library ---- */
@@ -455,10 +456,32 @@ static void what_is_refused_runs_apart(void **state) {
     rota_choices_forget();
 }
 
+static uint32_t parts_of_gradient(rota_exec_kind kind, uint32_t rows, uint32_t flags, uint32_t *out_first) {
+    rota_kernel_part parts[ROTA_KERNEL_PARTS_MAX] = {0};
+    const rota_linear_params p = {
+        .m = 3072, .n = 768, .k = rows, .flags = flags, .dtype = ROTA_BF16, .chunk = 512};
+    const uint32_t count = rota_kernel_linear_gradient.parts(kind, &p, NULL, 0, &target, parts);
+    *out_first = count && parts[0].kernel == &rota_kernel_matmul_bf16;
+    return count;
+}
+
+/* Of what is summed half of the cache holds 20 480 rows of 768, and 5 120 of 3 072. */
+static void sums_of_much_run_beside_the_product(void **state) {
+    (void)state;
+    uint32_t first;
+    assert_int_equal(parts_of_gradient(ROTA_EXEC_CUDA, 4096, ROTA_LINEAR_SUMS_A, &first), 0);
+    assert_int_equal(parts_of_gradient(ROTA_EXEC_CUDA, 20480, ROTA_LINEAR_SUMS_B, &first), 0);
+    assert_int_equal(parts_of_gradient(ROTA_EXEC_CUDA, 20481, ROTA_LINEAR_SUMS_B, &first), 3);
+    assert_true(first);
+    assert_int_equal(parts_of_gradient(ROTA_EXEC_CUDA, 5121, ROTA_LINEAR_SUMS_A, &first), 3);
+    assert_true(first);
+    assert_int_equal(parts_of_gradient(ROTA_EXEC_CPU, 4096, ROTA_LINEAR_SUMS_B, &first), 3);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_follows_is_one_call),
-                                       cmocka_unit_test(sums_are_made_in_the_product),
-                                       cmocka_unit_test(what_is_refused_runs_apart)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_of_much_run_beside_the_product), cmocka_unit_test(what_follows_is_one_call),
+        cmocka_unit_test(sums_are_made_in_the_product), cmocka_unit_test(what_is_refused_runs_apart)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 #else /* nor has the library */
