@@ -1,7 +1,7 @@
 /* A classifier in pieces of rows on CUDA devices: what fusion makes one node and what it leaves, and what that
  * node puts on its stream, by stand-ins for cuBLASLt and the driver that do on host memory what they are told.
  */
-#include "tests/support.h"
+#include "tests/kit/support.h"
 
 #if __has_include(<cublasLt.h>)
 #include <cublasLt.h>
@@ -15,7 +15,7 @@
 #include "ops/cuda/loss.h"
 #include "ops/fuse_patterns.h"
 #include "rota.h"
-#include "tests/cuda_stub.h"
+#include "tests/exec/cuda/cuda_stub.h"
 
 static float of_bf16(uint16_t bits) {
     const uint32_t word = (uint32_t)bits << 16;
