@@ -176,7 +176,8 @@ void rota_sequence_record(rota_sequencer *of, rota_lane *from, uint32_t index, c
     if (fates[i].early) {
         submission->final_point = ROTA_POINT_PASSED;
         rota_submission_publish(submission);
-        rota_ticket_set_failed(of, cell, submission->ticket_id, causes[i].status, reason_of(i, number));
+        rota_ticket_set_failed(of->runtime, cell, submission->ticket_id, causes[i].status,
+                               reason_of(i, number));
         ra_store_release(&cell->point, ROTA_POINT_PASSED);
         let_go(submission);
         return;

@@ -14,7 +14,7 @@ static bool was_lost(const rota_device *device) {
 }
 
 bool rota_device_is_lost(const rota_device *device) {
-    const rota_life life = rota_device_life(device);
+    const uint32_t life = ra_load_seq_cst(&device->life); /* where tests stop who asks */
     return life < ROTA_LIFE_CLOSED ? life >= ROTA_LIFE_LOST : was_lost(device);
 }
 
