@@ -3,7 +3,6 @@
 #include "ops/linear.h"
 
 #include "graph/graph.h"
-#include "cuda/gelu.h"
 #include "ops/cuda/kernels_cuda.h"
 #include "ops/cuda/linear_cuda.h"
 #include "ops/kernel_objects.h"

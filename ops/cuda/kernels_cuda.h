@@ -11,6 +11,7 @@
 #include "cuda/copy.h"
 #include "cuda/elementwise.h"
 #include "cuda/embedding.h"
+#include "cuda/gelu.h"
 #include "cuda/matmul.h"
 #include "cuda/matmul_half.h"
 #include "cuda/norm.h"
