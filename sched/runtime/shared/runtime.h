@@ -105,10 +105,11 @@ typedef struct rota_budget_shared {
 typedef struct rota_sequencing_shared {
     rota_owner owner; /* base/owner.h: the caller's of rota_submit_locked while that has the sequencer lent */
     rota_sleeper sleeper;
-    _Alignas(64) _Atomic uint32_t interest; /* wants to be woken when any timeline moves */
-    _Atomic uint32_t lost_pending;
-    rota_stack_upmc released; /* of rota_dead */
-    rota_stack_upmc ended;    /* of rota_submission that were never handed over */
+    /* Wants to be woken when any timeline moves: read whenever one does. */
+    _Alignas(64) _Atomic uint32_t interest;
+    _Alignas(64) _Atomic uint32_t lost_pending; /* from here on written with each round */
+    rota_stack_upmc released;                   /* of rota_dead */
+    rota_stack_upmc ended;                      /* of rota_submission that were never handed over */
     _Atomic uint64_t reap_requested, reap_done;
     rota_thread_cpus cpus;
     pthread_t thread;

@@ -65,8 +65,8 @@ typedef struct rota_timeline {
     rota_chain *chain;        /* the sequencer's, which others read, too */
     _Atomic uint64_t
         makers; /* the sequencer's: who makes instances for works that have not passed, by device */
-    rota_timeline_order order;
-    rota_timeline_gate gate;
+    _Alignas(64) rota_timeline_order order; /* callers read what stands before, with each submission */
+    _Alignas(64) rota_timeline_gate gate;
     /* Where devices of one GPU wait for each other without the host (device_wait.c): the timeline as each of
      * them names it, before `linked` says so; whether one had to wait for it, so that works signal it from
      * now on; and the newest value whose signal the driver has. */
