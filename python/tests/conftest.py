@@ -1,0 +1,24 @@
+"""Devices that tests run on: the CPU, and Vulkan by the CPU (lavapipe) where it is there."""
+
+from collections.abc import Iterator
+
+import pytest
+
+import rota
+
+
+def usable() -> list[str]:
+    there = {str(device["id"]) for device in rota.devices() if device["usable"]}
+    return [name for name in ("cpu", "vk:0") if name in there]
+
+
+@pytest.fixture(scope="session", params=usable())
+def device(request: pytest.FixtureRequest) -> Iterator[rota.Device]:
+    with rota.open(request.param) as opened:
+        yield opened
+
+
+@pytest.fixture
+def cpu() -> Iterator[rota.Device]:
+    with rota.open("cpu", threads=2) as opened:
+        yield opened
