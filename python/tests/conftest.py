@@ -1,10 +1,14 @@
 """Devices that tests run on: the CPU, and Vulkan by the CPU (lavapipe) where it is there."""
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import rota
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 
 
 def usable() -> list[str]:

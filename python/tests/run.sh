@@ -21,5 +21,5 @@ fi
 "$venv/bin/pip" install -q --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall \
   -C cmake.define.ROTA_BUILT="$build" -C build-dir="$build/python-build" "$here/.."
 cd "$here"
-"$venv/bin/pytest" -q -p no:cacheprovider .
+ROTA_GPT_TOOL=$build/tests/gpt_tool "$venv/bin/pytest" -q -p no:cacheprovider .
 "$venv/bin/mypy" --strict --cache-dir "$build/python-mypy" . ../examples -p rota

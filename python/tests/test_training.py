@@ -2,17 +2,16 @@
 
 import re
 import runpy
-import sys
 from pathlib import Path
 from typing import Any
 
+import gpt
 import numpy as np
 import pytest
 
 import rota
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "examples"))
 
 
 def steps_of(device: rota.Device, optimizer: Any, grads: list[Any], p: Any) -> Any:
@@ -144,8 +143,6 @@ def test_example_fit(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_example_gpt(cpu: rota.Device) -> None:
-    import gpt
-
     step, losses, letters = gpt.train(cpu, gpt.PROVERBS, steps=120, block=16, layers=1, heads=2, dim=32, batch=8)
     assert losses[-1] < 1.6 < 2.8 < losses[0]
     text = gpt.write(step.params, cpu, letters, heads=2, length=8, prompt="a stitch in ")
