@@ -173,8 +173,6 @@ struct Tensor {
 
 /* The graph of a `with` block of this thread, or none. */
 Graph current_graph();
-void push_graph(const Graph &graph);
-void pop_graph();
 
 /* Recording of one op: into the graph of its operands, else that of the `with` block. */
 class Recording {

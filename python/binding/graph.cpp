@@ -13,17 +13,27 @@ const Arg *GraphCore::find(const std::string &arg) const {
     return nullptr;
 }
 
-/* Graphs of the `with` blocks that this thread is in. */
-static thread_local std::vector<Graph> entered;
+/* Graphs of the `with` blocks that this thread is in; none where it is in no block, so that nothing of Python's
+ * is left when a thread ends. */
+static thread_local std::vector<Graph> *entered;
 
 Graph current_graph() {
-    return entered.empty() ? nullptr : entered.back();
+    return entered ? entered->back() : nullptr;
 }
-void push_graph(const Graph &graph) {
-    entered.push_back(graph);
+
+static void enter(const Graph &graph) {
+    if (!entered) entered = new std::vector<Graph>;
+    entered->push_back(graph);
 }
-void pop_graph() {
-    entered.pop_back();
+
+static void leave(const Graph &graph) {
+    if (current_graph() != graph)
+        fail(ROTA_WRONG_STATE,
+             "graph '" + graph->name + "': its `with` block ends where it is not the innermost one");
+    entered->pop_back();
+    if (!entered->empty()) return;
+    delete entered;
+    entered = nullptr;
 }
 
 Recording::Recording(std::initializer_list<const Tensor *> operands, const char *what) {
@@ -253,11 +263,11 @@ void bind_graph(nb::module_ &m) {
             nb::sig("def device(self) -> Device | None"))
         .def("__enter__",
              [](const Graph &core) {
-                 push_graph(core);
+                 enter(core);
                  return core;
              })
         .def(
-            "__exit__", [](const Graph &, nb::args) { pop_graph(); },
+            "__exit__", [](const Graph &core, nb::args) { leave(core); },
             nb::sig("def __exit__(self, *args: object) -> None"))
         .def("__repr__", &graph_text);
     m.def("graph", &make_graph, "device"_a = nb::none(), nb::kw_only(), "name"_a = "graph",

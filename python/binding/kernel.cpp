@@ -241,7 +241,9 @@ void bind_kernel(nb::module_ &m) {
                      "name: str | None = None) -> None"),
              "A node that calls a Python function with numpy arrays over its operands, those it reads first. "
              "It writes "
-             "all of those that it writes, and keeps none beyond the call. What it raises fails the node.")
+             "all of those that it writes, and keeps none beyond the call. What it raises fails the node. "
+             "Graph and plans hold the function: one "
+             "that refers to them is never freed.")
         .def("empty", &transient, "shape"_a, "dtype"_a = "f32", nb::kw_only(), "name"_a = nb::none(),
              nb::sig("def empty(self, shape: int | typing.Sequence[int], dtype: str = 'f32', *, name: str | "
                      "None = None) "

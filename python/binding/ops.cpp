@@ -99,9 +99,10 @@ static void bind_elementwise(nb::module_ &m) {
     bind_value(m, #name, value, rota_op_##name, rota_op_##name##_into, sentence);
     BINARY(add, "a + b, broadcast.")
     BINARY(sub, "a - b, broadcast.")
-    BINARY(mul, "a * b, broadcast.") BINARY(div, "a / b, broadcast.") BINARY(
-        minimum, "The smaller of two; NaN if either is.") BINARY(maximum,
-                                                                 "The larger of two; NaN if either is.")
+    BINARY(mul, "a * b, broadcast.")
+    BINARY(div, "a / b, broadcast.")
+    BINARY(minimum, "The smaller of two; NaN if either is.") BINARY(maximum,
+                                                                    "The larger of two; NaN if either is.")
         BINARY(pow, "a to the power of b.") BINARY(silu_mul, "silu(a) * b (SwiGLU).") BINARY(
             eq, "1 where a == b, else 0, in the inputs' dtype.") BINARY(ne, "1 where a != b, else 0.")
             BINARY(lt, "1 where a < b, else 0.") BINARY(le, "1 where a <= b, else 0.") BINARY(
@@ -347,18 +348,19 @@ static void bind_along(nb::module_ &m) {
 #define REDUCE(name, sentence) bind_reduce(m, #name, rota_op_##name, rota_op_##name##_into, sentence);
     REDUCE(sum, "The sum along an axis.")
     REDUCE(mean, "The mean along an axis.")
-    REDUCE(max, "The largest along an axis.") REDUCE(min, "The smallest along an axis.")
-        REDUCE(argmax, "The index (i32) of the largest along an axis.")
-            UNARY(sum_squares, "The sum of all squares, f32 [1].") m.def(
-                "variance",
-                [](const Tensor &x, int64_t axis, int32_t correction, bool keep) {
-                    const uint32_t i = op_axis(x, axis, "variance");
-                    return record({&x}, "variance", [&](rota_tape *tape, rota_tensor *y) {
-                        return rota_op_variance(tape, x.t, i, correction, keep, y);
-                    });
-                },
-                "x"_a, "axis"_a = -1, "correction"_a = 0, "keep"_a = false,
-                op_doc("variance", "The sum of (x - mean)^2 over n - correction.").c_str());
+    REDUCE(max, "The largest along an axis.")
+    REDUCE(min, "The smallest along an axis.")
+    REDUCE(argmax, "The index (i32) of the largest along an axis.")
+        UNARY(sum_squares, "The sum of all squares, f32 [1].") m.def(
+            "variance",
+            [](const Tensor &x, int64_t axis, int32_t correction, bool keep) {
+                const uint32_t i = op_axis(x, axis, "variance");
+                return record({&x}, "variance", [&](rota_tape *tape, rota_tensor *y) {
+                    return rota_op_variance(tape, x.t, i, correction, keep, y);
+                });
+            },
+            "x"_a, "axis"_a = -1, "correction"_a = 0, "keep"_a = false,
+            op_doc("variance", "The sum of (x - mean)^2 over n - correction.").c_str());
     m.def(
         "column_sums",
         [](const Tensor &x) {

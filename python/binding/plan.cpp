@@ -261,9 +261,11 @@ static nb::dict plan_stats(const PlanRef &plan) {
 #define FACT(name) facts[#name] = counted.name;
     FACT(nodes)
     FACT(accesses)
-    FACT(commands) FACT(edges) FACT(edges_dropped) FACT(barriers) FACT(batches) FACT(segments)
-        FACT(arena_bytes) FACT(arena_lower_bound_bytes) FACT(recomputed) FACT(merged) FACT(plan_bytes)
-            FACT(queues) FACT(devices)
+    FACT(commands)
+    FACT(edges)
+    FACT(edges_dropped) FACT(barriers) FACT(batches) FACT(segments) FACT(arena_bytes)
+        FACT(arena_lower_bound_bytes) FACT(recomputed) FACT(merged) FACT(plan_bytes) FACT(queues)
+            FACT(devices)
 #undef FACT
                 return facts;
 }

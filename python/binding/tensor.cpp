@@ -316,6 +316,11 @@ void bind_tensor(nb::module_ &m) {
         .def("broadcast_to", &broadcast, "shape"_a,
              nb::sig("def broadcast_to(self, shape: int | typing.Sequence[int]) -> Tensor"),
              "A view in which missing and 1-long axes repeat.")
+        .def("__bool__",
+             [](const Tensor &) -> bool {
+                 throw nb::type_error(
+                     "a tensor has no truth value: what it holds is known when a replay has ended");
+             })
         .def("__repr__", &tensor_text);
     bind_operators(c);
 }

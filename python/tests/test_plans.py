@@ -3,6 +3,8 @@
 import asyncio
 import gc
 import os
+import subprocess
+import sys
 import threading
 import time
 import weakref
@@ -116,6 +118,10 @@ def test_wrong_uses_have_sentences(cpu: rota.Device) -> None:
             rota.exp(3)  # type: ignore[arg-type]
         with pytest.raises(IndexError):
             x[0, 1, 2]
+        with pytest.raises(TypeError, match="no truth value"):
+            bool(x < x)
+        with rota.graph(cpu), pytest.raises(rota.errors.WrongState, match="not the innermost"):
+            g.__exit__()
     plan = g.compile()
     with pytest.raises(rota.errors.WrongState, match="is compiled"):
         rota.exp(rota.add(x, x)) if rota.current_graph() else g.slot("late")
@@ -344,6 +350,23 @@ def test_threads_record_graphs_of_their_own(cpu: rota.Device) -> None:
         thread.join()
     for i in range(16):
         np.testing.assert_array_equal(results[i], np.full(4, i + 1))
+
+
+def test_devices_are_closed_when_the_interpreter_ends() -> None:
+    """Also while a replay is to call a function of Python's."""
+    program = """
+import numpy as np, rota, time
+device = rota.open("cpu", threads=1)
+def late(x):
+    time.sleep(0.2)
+    print("called")
+with rota.graph(device) as g:
+    g.host(late, reads=[g.input("x", 4)])
+ticket = g.compile()(x=np.zeros(4, np.float32))
+ticket.add_done_callback(lambda of: print("done"))
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "called\ndone\n", "")
 
 
 def test_order_numbers(cpu: rota.Device) -> None:

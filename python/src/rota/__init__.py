@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import sys
 import weakref
 
 from . import errors as errors
@@ -58,8 +59,11 @@ def _close_all() -> None:
     for device in list(_devices):
         try:
             device.close()
-        except Error:
-            # What it may still touch is given up, and drivers' exit handlers may wait for it for ever.
+        except Error as error:
+            # It may go on calling into Python, and drivers' exit handlers may wait for it for ever.
+            print(f"rota: {error}", file=sys.stderr)
+            sys.stdout.flush()
+            sys.stderr.flush()
             os._exit(1)
 
 
