@@ -11,6 +11,10 @@ import rota
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--gpt-tool", type=Path, help="the tests' gpt_tool of a build, which has the C trainer's model")
+
+
 def usable() -> list[str]:
     there = {str(device["id"]) for device in rota.devices() if device["usable"]}
     return [name for name in ("cpu", "vk:0") if name in there]

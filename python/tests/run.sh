@@ -21,5 +21,7 @@ fi
 "$venv/bin/pip" install -q --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall \
   -C cmake.define.ROTA_BUILT="$build" -C build-dir="$build/python-build" "$here/.."
 cd "$here"
-ROTA_GPT_TOOL=$build/tests/gpt_tool "$venv/bin/pytest" -q -p no:cacheprovider .
+gpt_tool=()
+if [ -x "$build/tests/gpt_tool" ]; then gpt_tool=(--gpt-tool "$build/tests/gpt_tool"); fi
+"$venv/bin/pytest" -q -rs -p no:cacheprovider "${gpt_tool[@]}" .
 "$venv/bin/mypy" --strict --cache-dir "$build/python-mypy" . ../examples -p rota

@@ -1,6 +1,5 @@
 """GPT-2 from a file of its published layout: the logits of the C trainer's model, writing, and further training."""
 
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -36,10 +35,10 @@ def test_names_of_the_file(file: Path) -> None:
     np.testing.assert_allclose(gpt2.weights(again)["wte.weight"], arrays["wte.weight"], rtol=2**-7)
 
 
-def test_logits_are_the_c_trainers(device: rota.Device, file: Path) -> None:
-    tool = Path(os.environ.get("ROTA_GPT_TOOL", "none"))
-    if not tool.exists():
-        pytest.skip("no gpt_tool (ROTA_GPT_TOOL), the C trainer's model")
+def test_logits_are_the_c_trainers(device: rota.Device, file: Path, pytestconfig: pytest.Config) -> None:
+    tool = pytestconfig.getoption("--gpt-tool")
+    if tool is None:
+        pytest.skip("no --gpt-tool, which has the C trainer's model")
     numbers = [VOCABULARY, BLOCK, LAYERS, HEADS, DIM, *TOKENS]
     command = [str(tool), "logits", device.id, str(file), "gpt2", *map(str, numbers)]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
