@@ -108,6 +108,31 @@ void wait_for(DeviceCore &device, rota_ticket ticket, uint64_t timeout_ns) {
 
 using Device = std::shared_ptr<DeviceCore>;
 
+/* Every device that may be open; never destroyed, as threads may open some while the process ends. */
+struct Registry {
+    std::mutex mutex;
+    std::vector<std::weak_ptr<DeviceCore>> devices;
+};
+
+static Registry &registry() {
+    static auto *made = new Registry;
+    return *made;
+}
+
+static std::vector<Device> open_devices() {
+    std::vector<Device> open; /* before the lock: letting go of the last reference closes a device */
+    Locked lock(registry().mutex);
+    std::vector<std::weak_ptr<DeviceCore>> kept;
+    for (const std::weak_ptr<DeviceCore> &one : registry().devices) {
+        Device device = one.lock();
+        if (!device) continue;
+        kept.push_back(device);
+        open.push_back(std::move(device));
+    }
+    registry().devices.swap(kept);
+    return open;
+}
+
 static Device open_device(const std::optional<std::string> &id, std::optional<double> timeout,
                           bool diagnostics, uint64_t memory_limit, uint32_t threads, bool validation,
                           const std::optional<std::string> &cache_dir) {
@@ -132,6 +157,9 @@ static Device open_device(const std::optional<std::string> &id, std::optional<do
     core->id = rota_device_get_info(core->device)->id;
     core->timeout_ns = options.timeout_ns ? options.timeout_ns : 30ull * 1000 * 1000 * 1000;
     core->closed.store(false);
+    open_devices(); /* forgets those that are gone */
+    Locked lock(registry().mutex);
+    registry().devices.push_back(core);
     return core;
 }
 
@@ -287,11 +315,16 @@ void bind_device(nb::module_ &m) {
             "__exit__", [](const Device &core, nb::args) { core->close(0); },
             nb::sig("def __exit__(self, *args: object) -> None"))
         .def("__repr__", &device_text);
-    m.def(
-        "open_device", &open_device, "device"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(),
-        "diagnostics"_a = false, "memory_limit"_a = 0, "threads"_a = 0, "validation"_a = false,
-        "cache_dir"_a = nb::none(),
-        "What rota.open calls, which also sees to it that the device is closed before the interpreter ends.");
+    m.def("open", &open_device, "device"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(),
+          "diagnostics"_a = false, "memory_limit"_a = 0, "threads"_a = 0, "validation"_a = false,
+          "cache_dir"_a = nb::none(),
+          "Opens a device by its id ('cpu', 'vk:0', 'cuda:0'), or the best one there is; for `with`, or "
+          "close() ends it. "
+          "`timeout`: the default deadline of waits, in seconds from the last progress (30). `diagnostics`: "
+          "times of "
+          "every node, for write_trace. `memory_limit`: bytes of device memory. `threads`: workers of the "
+          "CPU device.");
+    m.def("open_devices", &open_devices, "Devices that are not gone, closed ones too.");
     m.def("devices", &devices, nb::sig("def devices() -> list[dict[str, object]]"),
           "What devices there are, also those that can't be used, and what they lack.");
     m.def(

@@ -101,49 +101,48 @@ static void bind_elementwise(nb::module_ &m) {
     BINARY(sub, "a - b, broadcast.")
     BINARY(mul, "a * b, broadcast.")
     BINARY(div, "a / b, broadcast.")
-    BINARY(minimum, "The smaller of two; NaN if either is.") BINARY(maximum,
-                                                                    "The larger of two; NaN if either is.")
-        BINARY(pow, "a to the power of b.") BINARY(silu_mul, "silu(a) * b (SwiGLU).") BINARY(
-            eq, "1 where a == b, else 0, in the inputs' dtype.") BINARY(ne, "1 where a != b, else 0.")
-            BINARY(lt, "1 where a < b, else 0.") BINARY(le, "1 where a <= b, else 0.") BINARY(
-                gt, "1 where a > b, else 0.") BINARY(ge, "1 where a >= b, else 0.")
-                BINARY(bias_gelu, "gelu(a + b), the tanh form; b is the bias.") UNARY(neg, "-x.") UNARY(
-                    exp, "e to the power of x.") UNARY(log, "The natural logarithm.")
-                    UNARY(sqrt, "The square root.") UNARY(relu, "max(x, 0).") UNARY(
-                        gelu, "0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).")
-                        UNARY(silu, "x / (1 + exp(-x)).") UNARY(abs, "The magnitude.") UNARY(
-                            square, "x * x.") UNARY(reciprocal, "1 / x.") UNARY(rsqrt, "1 / sqrt(x).")
-                            UNARY(tanh, "The hyperbolic tangent.") UNARY(sigmoid, "1 / (1 + exp(-x)).") UNARY(
-                                sin, "The sine.") UNARY(cos, "The cosine.") UNARY(sign, "-1, 0 or 1.")
-                                UNARY(floor, "The next whole number down.") UNARY(ceil,
-                                                                                  "The next whole number up.")
-                                    UNARY(round, "The nearest whole number, halves to even.") UNARY(
-                                        gelu_erf, "0.5 x (1 + erf(x / sqrt 2)).") UNARY(softplus,
-                                                                                        "log(1 + exp(x)).")
-                                        UNARY(hardswish, "x * min(max(x + 3, 0), 6) / 6.") VALUE(
-                                            leaky_relu, "alpha", "x where x > 0, else alpha * x.")
-                                            VALUE(elu, "alpha", "x where x > 0, else alpha * (exp(x) - 1).")
-                                                VALUE(pow_scalar, "exponent", "x to the power of a number.")
-                                                    VALUE(softcap, "cap", "cap * tanh(x / cap).")
-                                                        VALUE(scale, "alpha", "alpha * x.") m.def(
-                                                            "affine",
-                                                            [](const Tensor &x, const Value &alpha,
-                                                               const Value &beta, const Out &out) {
-                                                                const rota_value a = value_of(alpha),
-                                                                                 b = value_of(beta);
-                                                                return record(
-                                                                    {&x}, out, "affine",
-                                                                    [&](rota_tape *tape, rota_tensor *y) {
-                                                                        return rota_op_affine(tape, x.t, a, b,
-                                                                                              y);
-                                                                    },
-                                                                    [&](rota_tape *tape, rota_tensor y) {
-                                                                        return rota_op_affine_into(tape, x.t,
-                                                                                                   a, b, y);
-                                                                    });
-                                                            },
-                                                            "x"_a, "alpha"_a, "beta"_a, "out"_a = nb::none(),
-                                                            op_doc("affine", "alpha * x + beta.").c_str());
+    BINARY(minimum, "The smaller of two; NaN if either is.")
+    BINARY(maximum, "The larger of two; NaN if either is.")
+    BINARY(pow, "a to the power of b.") BINARY(silu_mul, "silu(a) * b (SwiGLU).") BINARY(
+        eq, "1 where a == b, else 0, in the inputs' dtype.") BINARY(ne, "1 where a != b, else 0.")
+        BINARY(lt, "1 where a < b, else 0.") BINARY(le, "1 where a <= b, else 0.") BINARY(
+            gt, "1 where a > b, else 0.") BINARY(ge, "1 where a >= b, else 0.")
+            BINARY(bias_gelu, "gelu(a + b), the tanh form; b is the bias.") UNARY(neg, "-x.") UNARY(
+                exp, "e to the power of x.") UNARY(log, "The natural logarithm.") UNARY(sqrt,
+                                                                                        "The square root.")
+                UNARY(relu, "max(x, 0).") UNARY(gelu, "0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).")
+                    UNARY(silu, "x / (1 + exp(-x)).") UNARY(abs, "The magnitude.") UNARY(
+                        square, "x * x.") UNARY(reciprocal, "1 / x.") UNARY(rsqrt, "1 / sqrt(x).")
+                        UNARY(tanh, "The hyperbolic tangent.") UNARY(sigmoid, "1 / (1 + exp(-x)).") UNARY(
+                            sin, "The sine.") UNARY(cos, "The cosine.") UNARY(sign, "-1, 0 or 1.")
+                            UNARY(floor, "The next whole number down.") UNARY(ceil,
+                                                                              "The next whole number up.")
+                                UNARY(round, "The nearest whole number, halves to even.")
+                                    UNARY(gelu_erf, "0.5 x (1 + erf(x / sqrt 2)).") UNARY(
+                                        softplus, "log(1 + exp(x)).") UNARY(hardswish,
+                                                                            "x * min(max(x + 3, 0), 6) / 6.")
+                                        VALUE(leaky_relu, "alpha", "x where x > 0, else alpha * x.") VALUE(
+                                            elu, "alpha", "x where x > 0, else alpha * (exp(x) - 1).")
+                                            VALUE(pow_scalar, "exponent", "x to the power of a number.")
+                                                VALUE(softcap, "cap", "cap * tanh(x / cap).")
+                                                    VALUE(scale, "alpha", "alpha * x.") m.def(
+                                                        "affine",
+                                                        [](const Tensor &x, const Value &alpha,
+                                                           const Value &beta, const Out &out) {
+                                                            const rota_value a = value_of(alpha),
+                                                                             b = value_of(beta);
+                                                            return record(
+                                                                {&x}, out, "affine",
+                                                                [&](rota_tape *tape, rota_tensor *y) {
+                                                                    return rota_op_affine(tape, x.t, a, b, y);
+                                                                },
+                                                                [&](rota_tape *tape, rota_tensor y) {
+                                                                    return rota_op_affine_into(tape, x.t, a,
+                                                                                               b, y);
+                                                                });
+                                                        },
+                                                        "x"_a, "alpha"_a, "beta"_a, "out"_a = nb::none(),
+                                                        op_doc("affine", "alpha * x + beta.").c_str());
     m.def(
         "clamp",
         [](const Tensor &x, const Value &low, const Value &high, const Out &out) {
@@ -351,16 +350,17 @@ static void bind_along(nb::module_ &m) {
     REDUCE(max, "The largest along an axis.")
     REDUCE(min, "The smallest along an axis.")
     REDUCE(argmax, "The index (i32) of the largest along an axis.")
-        UNARY(sum_squares, "The sum of all squares, f32 [1].") m.def(
-            "variance",
-            [](const Tensor &x, int64_t axis, int32_t correction, bool keep) {
-                const uint32_t i = op_axis(x, axis, "variance");
-                return record({&x}, "variance", [&](rota_tape *tape, rota_tensor *y) {
-                    return rota_op_variance(tape, x.t, i, correction, keep, y);
-                });
-            },
-            "x"_a, "axis"_a = -1, "correction"_a = 0, "keep"_a = false,
-            op_doc("variance", "The sum of (x - mean)^2 over n - correction.").c_str());
+    UNARY(sum_squares, "The sum of all squares, f32 [1].")
+    m.def(
+        "variance",
+        [](const Tensor &x, int64_t axis, int32_t correction, bool keep) {
+            const uint32_t i = op_axis(x, axis, "variance");
+            return record({&x}, "variance", [&](rota_tape *tape, rota_tensor *y) {
+                return rota_op_variance(tape, x.t, i, correction, keep, y);
+            });
+        },
+        "x"_a, "axis"_a = -1, "correction"_a = 0, "keep"_a = false,
+        op_doc("variance", "The sum of (x - mean)^2 over n - correction.").c_str());
     m.def(
         "column_sums",
         [](const Tensor &x) {

@@ -263,11 +263,12 @@ static nb::dict plan_stats(const PlanRef &plan) {
     FACT(accesses)
     FACT(commands)
     FACT(edges)
-    FACT(edges_dropped) FACT(barriers) FACT(batches) FACT(segments) FACT(arena_bytes)
-        FACT(arena_lower_bound_bytes) FACT(recomputed) FACT(merged) FACT(plan_bytes) FACT(queues)
-            FACT(devices)
+    FACT(edges_dropped)
+    FACT(barriers)
+    FACT(batches) FACT(segments) FACT(arena_bytes) FACT(arena_lower_bound_bytes) FACT(recomputed) FACT(merged)
+        FACT(plan_bytes) FACT(queues) FACT(devices)
 #undef FACT
-                return facts;
+            return facts;
 }
 
 static nb::list commands(const PlanRef &plan) {

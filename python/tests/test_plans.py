@@ -356,6 +356,7 @@ def test_devices_are_closed_when_the_interpreter_ends() -> None:
     """Also while a replay is to call a function of Python's."""
     program = """
 import numpy as np, rota, time
+with_data = rota.open("cpu", threads=1).tensor(np.ones(3, np.float32))  # holds its device
 device = rota.open("cpu", threads=1)
 def late(x):
     time.sleep(0.2)

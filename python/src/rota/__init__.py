@@ -3,11 +3,10 @@
 import atexit
 import os
 import sys
-import weakref
 
 from . import errors as errors
 from ._rota import *  # noqa: F403
-from ._rota import Device, Tensor, open_device
+from ._rota import Device, Tensor, open_devices
 from .errors import Error as Error
 from .kernels import Kernel as Kernel
 from .kernels import compile_cuda as compile_cuda
@@ -18,36 +17,6 @@ from .optimizers import Lion as Lion
 from .training import Trainer as Trainer
 from .training import trainer as trainer
 
-_devices: weakref.WeakSet[Device] = weakref.WeakSet()
-
-
-def open(  # noqa: A001
-    device: str | None = None,
-    *,
-    timeout: float | None = None,
-    diagnostics: bool = False,
-    memory_limit: int = 0,
-    threads: int = 0,
-    validation: bool = False,
-    cache_dir: str | None = None,
-) -> Device:
-    """Opens a device by its id ('cpu', 'vk:0', 'cuda:0'), or the best one there is; for `with`, or close() ends it.
-
-    `timeout`: the default deadline of waits, in seconds from the last progress (30). `diagnostics`: times of every
-    node, for write_trace. `memory_limit`: bytes of device memory. `threads`: workers of the CPU device.
-    """
-    opened = open_device(
-        device,
-        timeout=timeout,
-        diagnostics=diagnostics,
-        memory_limit=memory_limit,
-        threads=threads,
-        validation=validation,
-        cache_dir=cache_dir,
-    )
-    _devices.add(opened)
-    return opened
-
 
 def from_dlpack(array: object, device: Device, *, name: str | None = None) -> Tensor:
     """A tensor on a device with a copy of an array of any library with DLPack, in host memory."""
@@ -56,7 +25,7 @@ def from_dlpack(array: object, device: Device, *, name: str | None = None) -> Te
 
 # Threads of a device call into Python (callbacks, functions in graphs): none may be left when the interpreter ends.
 def _close_all() -> None:
-    for device in list(_devices):
+    for device in open_devices():
         try:
             device.close()
         except Error as error:
