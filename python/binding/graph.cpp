@@ -3,7 +3,7 @@
 
 GraphCore::~GraphCore() {
     rota_tape_destroy(tape);
-    rota_recorder_close(recorder);
+    if (!ended) rota_recorder_close(recorder);
     rota_graph_release(graph);
 }
 
@@ -207,16 +207,8 @@ static std::string graph_text(const Graph &core) {
     return text + (core->ended ? ", compiled>" : ">");
 }
 
-void bind_graph(nb::module_ &m) {
-    nb::class_<Slot>(m, "Slot", "A number that is given at each call of a plan.")
-        .def_ro("name", &Slot::name)
-        .def("__repr__", [](const Slot &slot) { return "<rota.Slot '" + slot.name + "'>"; });
-    nb::class_<Constant>(m, "Constant",
-                         "A number for what varies by step (lr, step, seed) that is meant to stay.")
-        .def(nb::init<double>(), "number"_a)
-        .def_ro("number", &Constant::number);
-    nb::class_<GraphCore>(m, "Graph", "A graph that ops are recorded into, inside of `with`.")
-        .def_prop_ro("name", [](const Graph &core) { return core->name; })
+static void bind_arguments(nb::class_<GraphCore> &graph) {
+    graph
         .def("slot", &add_slot, "name"_a, "dtype"_a = "f32", nb::kw_only(), "default"_a = nb::none(),
              "counts"_a = false,
              "A number that is given at each call of a plan, by name (f32, u32 or u64). `counts`: the plan "
@@ -233,7 +225,19 @@ void bind_graph(nb::module_ &m) {
              "A place to which a tensor of a device is bound at each call.")
         .def("output", &add_output, "name"_a, "tensor"_a,
              "What a ticket's `result()` has under this name: the tensor's elements at this place of the "
-             "record.")
+             "record.");
+}
+
+void bind_graph(nb::module_ &m) {
+    nb::class_<Slot>(m, "Slot", "A number that is given at each call of a plan.")
+        .def_ro("name", &Slot::name)
+        .def("__repr__", [](const Slot &slot) { return "<rota.Slot '" + slot.name + "'>"; });
+    nb::class_<Constant>(m, "Constant",
+                         "A number for what varies by step (lr, step, seed) that is meant to stay.")
+        .def(nb::init<double>(), "number"_a)
+        .def_ro("number", &Constant::number);
+    nb::class_<GraphCore> graph(m, "Graph", "A graph that ops are recorded into, inside of `with`.");
+    graph.def_prop_ro("name", [](const Graph &core) { return core->name; })
         .def(
             "backward", &backward, "loss"_a, "params"_a, "grads"_a = nb::none(), nb::kw_only(),
             "accumulate"_a = false, "keep"_a = false,
@@ -270,6 +274,7 @@ void bind_graph(nb::module_ &m) {
             "__exit__", [](const Graph &core, nb::args) { leave(core); },
             nb::sig("def __exit__(self, *args: object) -> None"))
         .def("__repr__", &graph_text);
+    bind_arguments(graph);
     m.def("graph", &make_graph, "device"_a = nb::none(), nb::kw_only(), "name"_a = "graph",
           "gradients"_a = true, "allow_reassociation"_a = false, "memory_limit"_a = 0,
           nb::sig("def graph(device: Device | None = None, *, name: str = 'graph', gradients: bool = True, "

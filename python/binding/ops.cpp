@@ -93,56 +93,65 @@ static void bind_value(nb::module_ &m, const char *name, const char *value_name,
 }
 
 static void bind_elementwise(nb::module_ &m) {
-#define UNARY(name, sentence) bind_unary(m, #name, rota_op_##name, rota_op_##name##_into, sentence);
-#define BINARY(name, sentence) bind_binary(m, #name, rota_op_##name, rota_op_##name##_into, sentence);
+#define UNARY(name, sentence) bind_unary(m, #name, rota_op_##name, rota_op_##name##_into, sentence)
+#define BINARY(name, sentence) bind_binary(m, #name, rota_op_##name, rota_op_##name##_into, sentence)
 #define VALUE(name, value, sentence)                                                                         \
-    bind_value(m, #name, value, rota_op_##name, rota_op_##name##_into, sentence);
-    BINARY(add, "a + b, broadcast.")
-    BINARY(sub, "a - b, broadcast.")
-    BINARY(mul, "a * b, broadcast.")
-    BINARY(div, "a / b, broadcast.")
-    BINARY(minimum, "The smaller of two; NaN if either is.")
-    BINARY(maximum, "The larger of two; NaN if either is.")
-    BINARY(pow, "a to the power of b.") BINARY(silu_mul, "silu(a) * b (SwiGLU).") BINARY(
-        eq, "1 where a == b, else 0, in the inputs' dtype.") BINARY(ne, "1 where a != b, else 0.")
-        BINARY(lt, "1 where a < b, else 0.") BINARY(le, "1 where a <= b, else 0.") BINARY(
-            gt, "1 where a > b, else 0.") BINARY(ge, "1 where a >= b, else 0.")
-            BINARY(bias_gelu, "gelu(a + b), the tanh form; b is the bias.") UNARY(neg, "-x.") UNARY(
-                exp, "e to the power of x.") UNARY(log, "The natural logarithm.") UNARY(sqrt,
-                                                                                        "The square root.")
-                UNARY(relu, "max(x, 0).") UNARY(gelu, "0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).")
-                    UNARY(silu, "x / (1 + exp(-x)).") UNARY(abs, "The magnitude.") UNARY(
-                        square, "x * x.") UNARY(reciprocal, "1 / x.") UNARY(rsqrt, "1 / sqrt(x).")
-                        UNARY(tanh, "The hyperbolic tangent.") UNARY(sigmoid, "1 / (1 + exp(-x)).") UNARY(
-                            sin, "The sine.") UNARY(cos, "The cosine.") UNARY(sign, "-1, 0 or 1.")
-                            UNARY(floor, "The next whole number down.") UNARY(ceil,
-                                                                              "The next whole number up.")
-                                UNARY(round, "The nearest whole number, halves to even.")
-                                    UNARY(gelu_erf, "0.5 x (1 + erf(x / sqrt 2)).") UNARY(
-                                        softplus, "log(1 + exp(x)).") UNARY(hardswish,
-                                                                            "x * min(max(x + 3, 0), 6) / 6.")
-                                        VALUE(leaky_relu, "alpha", "x where x > 0, else alpha * x.") VALUE(
-                                            elu, "alpha", "x where x > 0, else alpha * (exp(x) - 1).")
-                                            VALUE(pow_scalar, "exponent", "x to the power of a number.")
-                                                VALUE(softcap, "cap", "cap * tanh(x / cap).")
-                                                    VALUE(scale, "alpha", "alpha * x.") m.def(
-                                                        "affine",
-                                                        [](const Tensor &x, const Value &alpha,
-                                                           const Value &beta, const Out &out) {
-                                                            const rota_value a = value_of(alpha),
-                                                                             b = value_of(beta);
-                                                            return record(
-                                                                {&x}, out, "affine",
-                                                                [&](rota_tape *tape, rota_tensor *y) {
-                                                                    return rota_op_affine(tape, x.t, a, b, y);
-                                                                },
-                                                                [&](rota_tape *tape, rota_tensor y) {
-                                                                    return rota_op_affine_into(tape, x.t, a,
-                                                                                               b, y);
-                                                                });
-                                                        },
-                                                        "x"_a, "alpha"_a, "beta"_a, "out"_a = nb::none(),
-                                                        op_doc("affine", "alpha * x + beta.").c_str());
+    bind_value(m, #name, value, rota_op_##name, rota_op_##name##_into, sentence)
+    BINARY(add, "a + b, broadcast.");
+    BINARY(sub, "a - b, broadcast.");
+    BINARY(mul, "a * b, broadcast.");
+    BINARY(div, "a / b, broadcast.");
+    BINARY(minimum, "The smaller of two; NaN if either is.");
+    BINARY(maximum, "The larger of two; NaN if either is.");
+    BINARY(pow, "a to the power of b.");
+    BINARY(silu_mul, "silu(a) * b (SwiGLU).");
+    BINARY(eq, "1 where a == b, else 0, in the inputs' dtype.");
+    BINARY(ne, "1 where a != b, else 0.");
+    BINARY(lt, "1 where a < b, else 0.");
+    BINARY(le, "1 where a <= b, else 0.");
+    BINARY(gt, "1 where a > b, else 0.");
+    BINARY(ge, "1 where a >= b, else 0.");
+    BINARY(bias_gelu, "gelu(a + b), the tanh form; b is the bias.");
+    UNARY(neg, "-x.");
+    UNARY(exp, "e to the power of x.");
+    UNARY(log, "The natural logarithm.");
+    UNARY(sqrt, "The square root.");
+    UNARY(relu, "max(x, 0).");
+    UNARY(gelu, "0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).");
+    UNARY(silu, "x / (1 + exp(-x)).");
+    UNARY(abs, "The magnitude.");
+    UNARY(square, "x * x.");
+    UNARY(reciprocal, "1 / x.");
+    UNARY(rsqrt, "1 / sqrt(x).");
+    UNARY(tanh, "The hyperbolic tangent.");
+    UNARY(sigmoid, "1 / (1 + exp(-x)).");
+    UNARY(sin, "The sine.");
+    UNARY(cos, "The cosine.");
+    UNARY(sign, "-1, 0 or 1.");
+    UNARY(floor, "The next whole number down.");
+    UNARY(ceil, "The next whole number up.");
+    UNARY(round, "The nearest whole number, halves to even.");
+    UNARY(gelu_erf, "0.5 x (1 + erf(x / sqrt 2)).");
+    UNARY(softplus, "log(1 + exp(x)).");
+    UNARY(hardswish, "x * min(max(x + 3, 0), 6) / 6.");
+    VALUE(leaky_relu, "alpha", "x where x > 0, else alpha * x.");
+    VALUE(elu, "alpha", "x where x > 0, else alpha * (exp(x) - 1).");
+    VALUE(pow_scalar, "exponent", "x to the power of a number.");
+    VALUE(softcap, "cap", "cap * tanh(x / cap).");
+    VALUE(scale, "alpha", "alpha * x.");
+}
+
+static void bind_affine(nb::module_ &m) {
+    m.def(
+        "affine",
+        [](const Tensor &x, const Value &alpha, const Value &beta, const Out &out) {
+            const rota_value a = value_of(alpha), b = value_of(beta);
+            return record(
+                {&x}, out, "affine",
+                [&](rota_tape *tape, rota_tensor *y) { return rota_op_affine(tape, x.t, a, b, y); },
+                [&](rota_tape *tape, rota_tensor y) { return rota_op_affine_into(tape, x.t, a, b, y); });
+        },
+        "x"_a, "alpha"_a, "beta"_a, "out"_a = nb::none(), op_doc("affine", "alpha * x + beta.").c_str());
     m.def(
         "clamp",
         [](const Tensor &x, const Value &low, const Value &high, const Out &out) {
@@ -215,8 +224,8 @@ static void bind_choose(nb::module_ &m) {
 }
 
 static void bind_move(nb::module_ &m) {
-    UNARY(copy, "x's elements, in new memory.")
-    UNARY(stop_gradient, "x's elements, through which no gradient flows.")
+    UNARY(copy, "x's elements, in new memory.");
+    UNARY(stop_gradient, "x's elements, through which no gradient flows.");
     m.def(
         "contiguous",
         [](const Tensor &x) {
@@ -269,6 +278,9 @@ static void bind_move(nb::module_ &m) {
         },
         "x"_a, "shape"_a,
         "x repeated in memory to a larger shape (x.broadcast_to is the view). Gradient flows to x.");
+}
+
+static void bind_joined(nb::module_ &m) {
     m.def(
         "fill",
         [](const Tensor &y, double number) {
@@ -304,6 +316,9 @@ static void bind_move(nb::module_ &m) {
         },
         "table"_a, "index"_a, "out"_a = nb::none(),
         op_doc("embedding", "Rows of a table by index (i32).").c_str());
+}
+
+static void bind_indexed(nb::module_ &m) {
     m.def(
         "gather",
         [](const Tensor &x, int64_t axis, const Tensor &index, const Out &out) {
@@ -344,13 +359,13 @@ static void bind_move(nb::module_ &m) {
 }
 
 static void bind_along(nb::module_ &m) {
-#define REDUCE(name, sentence) bind_reduce(m, #name, rota_op_##name, rota_op_##name##_into, sentence);
-    REDUCE(sum, "The sum along an axis.")
-    REDUCE(mean, "The mean along an axis.")
-    REDUCE(max, "The largest along an axis.")
-    REDUCE(min, "The smallest along an axis.")
-    REDUCE(argmax, "The index (i32) of the largest along an axis.")
-    UNARY(sum_squares, "The sum of all squares, f32 [1].")
+#define REDUCE(name, sentence) bind_reduce(m, #name, rota_op_##name, rota_op_##name##_into, sentence)
+    REDUCE(sum, "The sum along an axis.");
+    REDUCE(mean, "The mean along an axis.");
+    REDUCE(max, "The largest along an axis.");
+    REDUCE(min, "The smallest along an axis.");
+    REDUCE(argmax, "The index (i32) of the largest along an axis.");
+    UNARY(sum_squares, "The sum of all squares, f32 [1].");
     m.def(
         "variance",
         [](const Tensor &x, int64_t axis, int32_t correction, bool keep) {
@@ -361,6 +376,9 @@ static void bind_along(nb::module_ &m) {
         },
         "x"_a, "axis"_a = -1, "correction"_a = 0, "keep"_a = false,
         op_doc("variance", "The sum of (x - mean)^2 over n - correction.").c_str());
+}
+
+static void bind_sums(nb::module_ &m) {
     m.def(
         "column_sums",
         [](const Tensor &x) {
@@ -408,8 +426,12 @@ static nb::list op_names() {
 
 void bind_ops(nb::module_ &m) {
     bind_elementwise(m);
+    bind_affine(m);
     bind_choose(m);
     bind_move(m);
+    bind_joined(m);
+    bind_indexed(m);
     bind_along(m);
+    bind_sums(m);
     m.def("op_names", &op_names, nb::sig("def op_names() -> list[str]"), "Every op of the library's table.");
 }

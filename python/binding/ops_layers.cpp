@@ -94,6 +94,9 @@ static void bind_norms(nb::module_ &m) {
         },
         "x"_a, "r"_a, "weight"_a = nb::none(), "bias"_a = nb::none(), "eps"_a = 1e-5f,
         op_doc("residual_layernorm", "layernorm(x + r) and x + r, in one pass.").c_str());
+}
+
+static void bind_group_norms(nb::module_ &m) {
     m.def(
         "batch_norm",
         [](const Tensor &x, const Tensor &mean, const Tensor &variance, const Out &weight, const Out &bias,
@@ -295,6 +298,9 @@ static void bind_updates(nb::module_ &m) {
         },
         "index"_a, "value"_a, "y"_a,
         op_doc("index_add", "y[index[r]] += value for every r; y and index are i32.").c_str());
+}
+
+static void bind_scaling(nb::module_ &m) {
     m.def(
         "ema",
         [](const Tensor &x, const Tensor &average, float decay) {
@@ -392,8 +398,10 @@ static void bind_optimizers(nb::module_ &m) {
 void bind_layers(nb::module_ &m) {
     bind_products(m);
     bind_norms(m);
+    bind_group_norms(m);
     bind_attention(m);
     bind_losses(m);
     bind_updates(m);
+    bind_scaling(m);
     bind_optimizers(m);
 }

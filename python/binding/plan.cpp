@@ -10,7 +10,6 @@ static void end_recording(GraphCore &core, bool fuse) {
     rota_node last{};
     if (rota_recorder_last_node(core.recorder, &last) == ROTA_OK) core.lane = last.lane;
     rota_recorder_close(core.recorder);
-    core.recorder = nullptr;
     core.ended = true;
 }
 
@@ -265,8 +264,10 @@ static nb::dict plan_stats(const PlanRef &plan) {
     FACT(edges)
     FACT(edges_dropped)
     FACT(barriers)
-    FACT(batches) FACT(segments) FACT(arena_bytes) FACT(arena_lower_bound_bytes) FACT(recomputed) FACT(merged)
-        FACT(plan_bytes) FACT(queues) FACT(devices)
+    FACT(batches)
+    FACT(segments)
+    FACT(arena_bytes) FACT(arena_lower_bound_bytes) FACT(recomputed) FACT(merged) FACT(plan_bytes)
+        FACT(queues) FACT(devices)
 #undef FACT
             return facts;
 }

@@ -260,6 +260,24 @@ static void bind_operators(nb::class_<Tensor> &c) {
         .def("__ge__", &both<rota_op_ge>, op);
 }
 
+static void bind_views(nb::class_<Tensor> &c) {
+    c.def(
+         "permute",
+         [](const Tensor &x, nb::args order) {
+             return permute(
+                 x, nb::cast<std::vector<int64_t>>(order.size() == 1 && !nb::isinstance<nb::int_>(order[0])
+                                                       ? nb::object(order[0])
+                                                       : nb::object(order)));
+         },
+         nb::sig("def permute(self, *order: int) -> Tensor"), "A view whose axis i is axis order[i].")
+        .def("transpose", &swapped, "axis_a"_a, "axis_b"_a, "A view with two axes swapped.")
+        .def("reshape", &reshape, nb::sig("def reshape(self, *shape: int) -> Tensor"),
+             "A view where the strides allow it, else of a contiguous copy. One extent may be -1.")
+        .def("broadcast_to", &broadcast, "shape"_a,
+             nb::sig("def broadcast_to(self, shape: int | typing.Sequence[int]) -> Tensor"),
+             "A view in which missing and 1-long axes repeat.");
+}
+
 void bind_tensor(nb::module_ &m) {
     nb::class_<Tensor> c(
         m, "Tensor",
@@ -301,26 +319,12 @@ void bind_tensor(nb::module_ &m) {
                  if (x.t.rank == 0) throw nb::type_error("a tensor without axes has no len");
                  return x.t.shape[0];
              })
-        .def(
-            "permute",
-            [](const Tensor &x, nb::args order) {
-                return permute(
-                    x, nb::cast<std::vector<int64_t>>(order.size() == 1 && !nb::isinstance<nb::int_>(order[0])
-                                                          ? nb::object(order[0])
-                                                          : nb::object(order)));
-            },
-            nb::sig("def permute(self, *order: int) -> Tensor"), "A view whose axis i is axis order[i].")
-        .def("transpose", &swapped, "axis_a"_a, "axis_b"_a, "A view with two axes swapped.")
-        .def("reshape", &reshape, nb::sig("def reshape(self, *shape: int) -> Tensor"),
-             "A view where the strides allow it, else of a contiguous copy. One extent may be -1.")
-        .def("broadcast_to", &broadcast, "shape"_a,
-             nb::sig("def broadcast_to(self, shape: int | typing.Sequence[int]) -> Tensor"),
-             "A view in which missing and 1-long axes repeat.")
         .def("__bool__",
              [](const Tensor &) -> bool {
                  throw nb::type_error(
                      "a tensor has no truth value: what it holds is known when a replay has ended");
              })
         .def("__repr__", &tensor_text);
+    bind_views(c);
     bind_operators(c);
 }
