@@ -1,4 +1,4 @@
-"""Devices that tests run on: the CPU, and Vulkan by the CPU (lavapipe) where it is there."""
+"""Devices that tests run on: the CPU, and a Vulkan (lavapipe) and a CUDA device where they are there."""
 
 import sys
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def usable() -> list[str]:
     there = {str(device["id"]) for device in rota.devices() if device["usable"]}
-    return [name for name in ("cpu", "vk:0") if name in there]
+    return [name for name in ("cpu", "vk:0", "cuda:0") if name in there]
 
 
 @pytest.fixture(scope="session", params=usable())

@@ -96,12 +96,16 @@ def compile_glsl(source: str) -> bytes:
 def compile_cuda(source: str, architecture: str = "compute_75") -> bytes:
     """PTX of CUDA C, by NVRTC."""
     import ctypes
-    import ctypes.util
 
-    found = ctypes.util.find_library("nvrtc")
-    if found is None:
+    nvrtc = None
+    for name in ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "/usr/local/cuda/lib64/libnvrtc.so"):
+        try:
+            nvrtc = ctypes.CDLL(name)
+            break
+        except OSError:
+            continue
+    if nvrtc is None:
         raise Unsupported("CUDA C is compiled by NVRTC (libnvrtc), which is not there; give ptx instead")
-    nvrtc = ctypes.CDLL(found)
     program = ctypes.c_void_p()
     created = nvrtc.nvrtcCreateProgram(
         ctypes.byref(program),
