@@ -288,21 +288,18 @@ void bind_device(nb::module_ &m) {
         .def_prop_ro("held", &held, "Submissions that have not ended and hold host arrays or functions.")
         .def("tensor", &tensor_from, "array"_a, nb::kw_only(), "name"_a = nb::none(),
              nb::sig("def tensor(self, array: object, *, name: str | None = None) -> Tensor"),
-             "A tensor that lives on the device across replays, with a copy of an array's elements (numpy's, "
-             "or of "
-             "any library with buffers or DLPack, in host memory).")
+             "A tensor that lives on the device across replays, with a copy of an array's elements "
+             "(numpy's, or of any library with buffers or DLPack, in host memory).")
         .def("from_dlpack", &tensor_from, "array"_a, nb::kw_only(), "name"_a = nb::none(),
              nb::sig("def from_dlpack(self, array: object, *, name: str | None = None) -> Tensor"),
              "The same as `tensor`: a copy.")
         .def("empty", &empty_tensor, "shape"_a, "dtype"_a = "f32", nb::kw_only(), "name"_a = nb::none(),
-             nb::sig("def empty(self, shape: int | typing.Sequence[int], dtype: str = 'f32', *, name: str | "
-                     "None = None) "
-                     "-> Tensor"),
+             nb::sig("def empty(self, shape: int | typing.Sequence[int], dtype: str = 'f32', *, name: "
+                     "str | None = None) -> Tensor"),
              "A tensor that lives across replays; undefined until something writes it.")
         .def("zeros", &zeros, "shape"_a, "dtype"_a = "f32", nb::kw_only(), "name"_a = nb::none(),
-             nb::sig("def zeros(self, shape: int | typing.Sequence[int], dtype: str = 'f32', *, name: str | "
-                     "None = None) "
-                     "-> Tensor"),
+             nb::sig("def zeros(self, shape: int | typing.Sequence[int], dtype: str = 'f32', *, name: "
+                     "str | None = None) -> Tensor"),
              "A tensor of zeroes that lives across replays.")
         .def(
             "close",
@@ -319,11 +316,9 @@ void bind_device(nb::module_ &m) {
           "diagnostics"_a = false, "memory_limit"_a = 0, "threads"_a = 0, "validation"_a = false,
           "cache_dir"_a = nb::none(),
           "Opens a device by its id ('cpu', 'vk:0', 'cuda:0'), or the best one there is; for `with`, or "
-          "close() ends it. "
-          "`timeout`: the default deadline of waits, in seconds from the last progress (30). `diagnostics`: "
-          "times of "
-          "every node, for write_trace. `memory_limit`: bytes of device memory. `threads`: workers of the "
-          "CPU device.");
+          "close() ends it. `timeout`: the default deadline of waits, in seconds from the last progress "
+          "(30). `diagnostics`: times of every node, for write_trace. `memory_limit`: bytes of device "
+          "memory. `threads`: workers of the CPU device.");
     m.def("open_devices", &open_devices, "Devices that are not gone, closed ones too.");
     m.def("devices", &devices, nb::sig("def devices() -> list[dict[str, object]]"),
           "What devices there are, also those that can't be used, and what they lack.");

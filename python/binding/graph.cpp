@@ -211,12 +211,11 @@ static void bind_arguments(nb::class_<GraphCore> &graph) {
     graph
         .def("slot", &add_slot, "name"_a, "dtype"_a = "f32", nb::kw_only(), "default"_a = nb::none(),
              "counts"_a = false,
-             "A number that is given at each call of a plan, by name (f32, u32 or u64). `counts`: the plan "
-             "gives it "
-             "itself, its calls' number from 1, unless the call does.")
+             "A number that is given at each call of a plan, by name (f32, u32 or u64). `counts`: the "
+             "plan gives it itself, its calls' number from 1, unless the call does.")
         .def("input", &add_input, "name"_a, "shape"_a, "dtype"_a = "f32", nb::kw_only(), "copy"_a = false,
-             nb::sig("def input(self, name: str, shape: int | typing.Sequence[int], dtype: str = 'f32', *, "
-                     "copy: bool = False) -> Tensor"),
+             nb::sig("def input(self, name: str, shape: int | typing.Sequence[int], dtype: str = 'f32', "
+                     "*, copy: bool = False) -> Tensor"),
              "An array that is given at each call. It is read in place, and is not to be changed until "
              "`ticket.wait_inputs()` has returned, or, with `copy`, copied during the call.")
         .def("buffer_slot", &add_buffer_slot, "name"_a, "shape"_a, "dtype"_a = "f32",
@@ -238,15 +237,12 @@ void bind_graph(nb::module_ &m) {
         .def_ro("number", &Constant::number);
     nb::class_<GraphCore> graph(m, "Graph", "A graph that ops are recorded into, inside of `with`.");
     graph.def_prop_ro("name", [](const Graph &core) { return core->name; })
-        .def(
-            "backward", &backward, "loss"_a, "params"_a, "grads"_a = nb::none(), nb::kw_only(),
-            "accumulate"_a = false, "keep"_a = false,
-            nb::sig(
-                "def backward(self, loss: Tensor | typing.Sequence[Tensor], params: typing.Sequence[Tensor], "
-                "grads: typing.Sequence[Tensor] | None = None, *, accumulate: bool = False, keep: bool = "
-                "False) "
-                "-> list[Tensor]"),
-            "Records the gradients of a loss (or of the sum of several) by each of the params.")
+        .def("backward", &backward, "loss"_a, "params"_a, "grads"_a = nb::none(), nb::kw_only(),
+             "accumulate"_a = false, "keep"_a = false,
+             nb::sig("def backward(self, loss: Tensor | typing.Sequence[Tensor], params: "
+                     "typing.Sequence[Tensor], grads: typing.Sequence[Tensor] | None = None, *, accumulate: "
+                     "bool = False, keep: bool = False) -> list[Tensor]"),
+             "Records the gradients of a loss (or of the sum of several) by each of the params.")
         .def("name_nodes", &name_nodes, "name"_a.none(),
              "The name of nodes recorded from now on, in errors, traces and pictures; None: the ops' names.")
         .def("remember", &remember, "on"_a, "Stops and resumes remembering ops for gradients.")
@@ -277,8 +273,8 @@ void bind_graph(nb::module_ &m) {
     bind_arguments(graph);
     m.def("graph", &make_graph, "device"_a = nb::none(), nb::kw_only(), "name"_a = "graph",
           "gradients"_a = true, "allow_reassociation"_a = false, "memory_limit"_a = 0,
-          nb::sig("def graph(device: Device | None = None, *, name: str = 'graph', gradients: bool = True, "
-                  "allow_reassociation: bool = False, memory_limit: int = 0) -> Graph"),
+          nb::sig("def graph(device: Device | None = None, *, name: str = 'graph', gradients: bool = "
+                  "True, allow_reassociation: bool = False, memory_limit: int = 0) -> Graph"),
           "An empty graph, for `with`. The device is that of the tensors it uses, if none is given.");
     m.def("current_graph", &current_graph, "The graph of this thread's innermost `with` block.",
           nb::sig("def current_graph() -> Graph | None"));

@@ -229,30 +229,28 @@ void bind_kernel(nb::module_ &m) {
     m.def("make_kernel", &make_kernel, "name"_a, "operands"_a, "params"_a, nb::kw_only(),
           "spirv"_a = nb::none(), "cuda"_a = nb::none(), "entry"_a = "", "block"_a = 0, "cpu"_a = 0,
           "pure"_a = false,
-          "A kernel of operands ('read', 'write', ...) and parameters (name, 'f32' or 'u32'), with its code "
-          "for each "
-          "kind of device; `cpu` is the address of a C function. rota.Kernel makes it from sources.");
+          "A kernel of operands ('read', 'write', ...) and parameters (name, 'f32' or 'u32'), with its "
+          "code for each kind of device; `cpu` is the address of a C function. rota.Kernel makes it from "
+          "sources.");
     nb::class_<GraphCore> graph = nb::borrow<nb::class_<GraphCore>>(m.attr("Graph"));
     graph
         .def("host", &record_host, "function"_a, nb::kw_only(), "reads"_a = std::vector<Tensor *>(),
              "writes"_a = std::vector<Tensor *>(), "name"_a = nb::none(),
-             nb::sig("def host(self, function: collections.abc.Callable[..., object], *, "
-                     "reads: typing.Sequence[Tensor] = (), writes: typing.Sequence[Tensor] = (), "
-                     "name: str | None = None) -> None"),
-             "A node that calls a Python function with numpy arrays over its operands, those it reads first. "
-             "It writes "
-             "all of those that it writes, and keeps none beyond the call. What it raises fails the node. "
-             "Graph and plans hold the function: one "
-             "that refers to them is never freed.")
+             nb::sig("def host(self, function: collections.abc.Callable[..., object], *, reads: "
+                     "typing.Sequence[Tensor] = (), writes: typing.Sequence[Tensor] = (), name: str | "
+                     "None = None) -> None"),
+             "A node that calls a Python function with numpy arrays over its operands, those it reads "
+             "first. It writes all of those that it writes, and keeps none beyond the call. What it "
+             "raises fails the node. Graph and plans hold the function: one that refers to them is never "
+             "freed.")
         .def("empty", &transient, "shape"_a, "dtype"_a = "f32", nb::kw_only(), "name"_a = nb::none(),
-             nb::sig("def empty(self, shape: int | typing.Sequence[int], dtype: str = 'f32', *, name: str | "
-                     "None = None) "
-                     "-> Tensor"),
+             nb::sig("def empty(self, shape: int | typing.Sequence[int], dtype: str = 'f32', *, name: "
+                     "str | None = None) -> Tensor"),
              "A tensor inside of a replay, undefined until something writes it.")
         .def("kernel", &record_kernel, "kernel"_a, "operands"_a, "params"_a = std::vector<Value>(),
              "groups"_a = std::vector<uint32_t>(),
              nb::sig("def kernel(self, kernel: CompiledKernel, operands: typing.Sequence[Tensor], "
-                     "params: typing.Sequence[float | Slot | Constant] = (), groups: typing.Sequence[int] = "
-                     "()) -> None"),
+                     "params: typing.Sequence[float | Slot | Constant] = (), groups: "
+                     "typing.Sequence[int] = ()) -> None"),
              "A node of a kernel of one's own. `groups`: how many workgroups (blocks) run on a GPU.");
 }

@@ -184,8 +184,8 @@ static void bind_attention(nb::module_ &m) {
         },
         "q"_a, "k"_a, "v"_a, "causal"_a = false, "scale"_a = 0.0f, "separate"_a = false, "out"_a = nb::none(),
         op_doc("attention",
-               "softmax(scale * q k^T) v of [batch, heads, rows, dim]; scale 0 is 1 / sqrt(dim). separate: "
-               "as nodes of its own for each step.")
+               "softmax(scale * q k^T) v of [batch, heads, rows, dim]; scale 0 is 1 / sqrt(dim). "
+               "separate: as nodes of its own for each step.")
             .c_str());
     m.def(
         "attention_residual",
@@ -250,8 +250,8 @@ static void bind_losses(nb::module_ &m) {
         "logits"_a, "labels"_a, "ignored"_a = ROTA_IGNORED_LABEL, "smoothing"_a = 0.0f, "classes"_a = 0,
         "in_place"_a = false,
         op_doc("classifier",
-               "cross_entropy with label smoothing, an ignored label, and the gradient in the place of the "
-               "logits.")
+               "cross_entropy with label smoothing, an ignored label, and the gradient in the place of "
+               "the logits.")
             .c_str());
 }
 

@@ -266,10 +266,10 @@ static nb::dict plan_stats(const PlanRef &plan) {
     FACT(barriers)
     FACT(batches)
     FACT(segments)
-    FACT(arena_bytes) FACT(arena_lower_bound_bytes) FACT(recomputed) FACT(merged) FACT(plan_bytes)
-        FACT(queues) FACT(devices)
+    FACT(arena_bytes)
+    FACT(arena_lower_bound_bytes) FACT(recomputed) FACT(merged) FACT(plan_bytes) FACT(queues) FACT(devices)
 #undef FACT
-            return facts;
+        return facts;
 }
 
 static nb::list commands(const PlanRef &plan) {
@@ -345,10 +345,9 @@ static nb::list names_of(const PlanRef &plan, bool outputs) {
 void bind_plan(nb::module_ &m) {
     nb::class_<Plan>(m, "Plan", "A compiled graph: call it with its arguments by name, as often as you like.")
         .def("__call__", &call, nb::sig("def __call__(self, **arguments: typing.Any) -> Ticket"),
-             "Submits a replay and returns its ticket, waiting only where there is no room. Arguments are "
-             "the graph's "
-             "inputs and numbers, by name; `out`: a dict of arrays that outputs are written to, in place of "
-             "new ones.")
+             "Submits a replay and returns its ticket, waiting only where there is no room. Arguments "
+             "are the graph's inputs and numbers, by name; `out`: a dict of arrays that outputs are "
+             "written to, in place of new ones.")
         .def_prop_ro("name", [](const PlanRef &plan) { return plan->name; })
         .def_prop_ro(
             "device", [](const PlanRef &plan) { return plan->device; },
@@ -389,12 +388,10 @@ void bind_plan(nb::module_ &m) {
               "packing"_a = "tight", "fuse"_a = true, "instances"_a = 0, "arenas"_a = 0, "queues"_a = 0,
               "transfer_queue"_a = false, "memory_limit"_a = 0, "certify"_a = false,
               "check_kernels"_a = false, "analyse"_a = false,
-              nb::sig("def compile(self, device: Device | None = None, *, name: str | None = None, packing: "
-                      "str = 'tight', "
-                      "fuse: bool = True, instances: int = 0, arenas: int = 0, queues: int = 0, "
-                      "transfer_queue: bool = False, memory_limit: int = 0, certify: bool = False, "
-                      "check_kernels: bool = False, analyse: bool = False) -> Plan"),
-              "Ends the recording and compiles: hazards, barriers, memory, command buffers. `fuse` counts at "
-              "the first "
-              "compile. `analyse`: without a device, for statistics and pictures.");
+              nb::sig("def compile(self, device: Device | None = None, *, name: str | None = None, "
+                      "packing: str = 'tight', fuse: bool = True, instances: int = 0, arenas: int = 0, "
+                      "queues: int = 0, transfer_queue: bool = False, memory_limit: int = 0, certify: "
+                      "bool = False, check_kernels: bool = False, analyse: bool = False) -> Plan"),
+              "Ends the recording and compiles: hazards, barriers, memory, command buffers. `fuse` "
+              "counts at the first compile. `analyse`: without a device, for statistics and pictures.");
 }

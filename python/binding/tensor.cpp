@@ -281,8 +281,8 @@ static void bind_views(nb::class_<Tensor> &c) {
 void bind_tensor(nb::module_ &m) {
     nb::class_<Tensor> c(
         m, "Tensor",
-        "A way to read a part of a buffer as an array. Tensors of a device (`device.tensor`) live "
-        "across replays; those that ops make live inside of one.");
+        "A way to read a part of a buffer as an array. Tensors of a device (`device.tensor`) live across "
+        "replays; those that ops make live inside of one.");
     c.def_prop_ro(
          "shape", [](const Tensor &x) { return nb::tuple(nb::cast(extents(x.t))); },
          nb::sig("def shape(self) -> tuple[int, ...]"))
@@ -303,8 +303,8 @@ void bind_tensor(nb::module_ &m) {
              "Replaces all elements, ordered like a node: copied before the call returns.")
         .def("__dlpack__", &dlpack,
              nb::sig(
-                 "def __dlpack__(self, *, stream: object = None, max_version: tuple[int, int] | None = None, "
-                 "dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> typing.Any"),
+                 "def __dlpack__(self, *, stream: object = None, max_version: tuple[int, int] | None = "
+                 "None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> typing.Any"),
              "A copy of the elements in host memory.")
         .def(
             "__dlpack_device__", [](const Tensor &) { return nb::make_tuple(1, 0); },

@@ -88,12 +88,10 @@ void bind_ticket(nb::module_ &m) {
                        "A submission. It can be awaited; its result is a dict of the graph's outputs.")
         .def("done", &is_done, "Whether it has ended, well or not.")
         .def("wait", &wait, "timeout"_a = nb::none(),
-             "Waits until it has ended; raises what made it fail. Without a timeout (in seconds) that is the "
-             "device's "
-             "default, counted from the last progress.")
+             "Waits until it has ended; raises what made it fail. Without a timeout (in seconds) that is "
+             "the device's default, counted from the last progress.")
         .def("result", &result, "timeout"_a = nb::none(),
-             nb::sig("def result(self, timeout: float | None = None) -> "
-                     "dict[str, typing.Any]"),
+             nb::sig("def result(self, timeout: float | None = None) -> dict[str, typing.Any]"),
              "Waits as `wait` does, and gives the outputs by name, as numpy arrays.")
         .def("wait_inputs", &wait_inputs, "timeout"_a = nb::none(),
              "Waits until the arrays that were given as inputs may be changed.")
