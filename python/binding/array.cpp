@@ -1,0 +1,216 @@
+/* Host memory of Python's: arrays that are borrowed for the library, and arrays made over its results. */
+#include "core.h"
+
+#include <nanobind/ndarray.h>
+
+#include <cstdlib>
+#include <cstring>
+
+static const char *const DTYPE_TEXTS[ROTA_DTYPE_COUNT] = {
+#define NAME_OF(name, text, bytes) text,
+    ROTA_DTYPE_LIST(NAME_OF)
+#undef NAME_OF
+};
+
+rota_dtype dtype_of(const std::string &name) {
+    std::string known;
+    for (int i = 0; i < ROTA_DTYPE_COUNT; i++) {
+        if (name == DTYPE_TEXTS[i]) return static_cast<rota_dtype>(i);
+        known += std::string(i ? ", " : "") + DTYPE_TEXTS[i];
+    }
+    fail(ROTA_INVALID_ARGUMENT, "there is no dtype '" + name + "'; there are " + known);
+}
+
+std::string shape_text(const std::vector<uint64_t> &shape) {
+    std::string text = "[";
+    for (size_t i = 0; i < shape.size(); i++) text += (i ? ", " : "") + std::to_string(shape[i]);
+    return text + "]";
+}
+
+std::vector<uint64_t> shape_of(nb::handle shape) {
+    std::vector<uint64_t> extents;
+    if (nb::isinstance<nb::int_>(shape)) {
+        extents.push_back(nb::cast<uint64_t>(shape));
+    } else {
+        for (nb::handle extent : shape) extents.push_back(nb::cast<uint64_t>(extent));
+    }
+    if (extents.size() <= ROTA_RANK_MAX) return extents;
+    fail(ROTA_INVALID_ARGUMENT, "a shape has at most 8 axes; " + shape_text(extents) + " has more");
+}
+
+/* What an array has, whichever way it was got. */
+struct Found {
+    HostArray memory;
+    std::string dtype; /* rota's name, or the array's own */
+    bool known;
+    std::vector<uint64_t> shape;
+    std::vector<int64_t> stride_bytes;
+    bool contiguous;
+};
+
+static bool is_contiguous(const std::vector<uint64_t> &shape, const std::vector<int64_t> &stride,
+                          int64_t item_bytes) {
+    int64_t expected = item_bytes;
+    for (size_t i = shape.size(); i-- > 0;) {
+        if (shape[i] == 0) return true;
+        if (shape[i] != 1 && stride[i] != expected) return false;
+        expected *= static_cast<int64_t>(shape[i]);
+    }
+    return true;
+}
+
+static std::string name_of_format(const char *format, Py_ssize_t item_bytes, bool *out_known) {
+    const char code = format ? (strchr("<=@", format[0]) ? format[1] : format[0]) : 'B';
+    *out_known = true;
+    if (code == 'f') return "f32";
+    if (code == 'e') return "f16";
+    if (code == 'H') return "bf16"; /* its bits: Python has no such format */
+    if (item_bytes == 4 && (code == 'i' || code == 'l')) return "i32";
+    if (item_bytes == 4 && (code == 'I' || code == 'L')) return "u32";
+    *out_known = false;
+    if (code == 'd') return "float64";
+    if (code == 'l' || code == 'q') return "int64";
+    return std::string("of format '") + (format ? format : "B") + "'";
+}
+
+/* A view of an object's buffer lives as long as the memoryview that is its owner. */
+static bool find_buffer(nb::handle array, bool writable, Found *out) {
+    if (!PyObject_CheckBuffer(array.ptr())) return false;
+    Py_buffer view;
+    const int flags = PyBUF_RECORDS_RO | (writable ? PyBUF_WRITABLE : 0);
+    if (PyObject_GetBuffer(array.ptr(), &view, flags) != 0) {
+        PyErr_Clear();
+        return false;
+    }
+    out->dtype = name_of_format(view.format, view.itemsize, &out->known);
+    out->memory.data = view.buf;
+    for (int i = 0; i < view.ndim; i++) out->shape.push_back(static_cast<uint64_t>(view.shape[i]));
+    if (view.strides) out->stride_bytes.assign(view.strides, view.strides + view.ndim);
+    out->contiguous = !view.strides || is_contiguous(out->shape, out->stride_bytes, view.itemsize);
+    /* An export of its own, which keeps a bytearray from being resized as long as the owner lives. */
+    out->memory.owner = nb::steal(PyMemoryView_FromObject(array.ptr()));
+    PyBuffer_Release(&view);
+    if (out->memory.owner.is_valid()) return true;
+    nb::raise_python_error();
+}
+
+static std::string name_of_dlpack(const nb::dlpack::dtype &dtype, bool *out_known) {
+    using nb::dlpack::dtype_code;
+    const auto code = static_cast<dtype_code>(dtype.code);
+    *out_known = dtype.lanes == 1;
+    if (code == dtype_code::Float && dtype.bits == 32) return "f32";
+    if (code == dtype_code::Float && dtype.bits == 16) return "f16";
+    if (code == dtype_code::Bfloat && dtype.bits == 16) return "bf16";
+    if (code == dtype_code::Int && dtype.bits == 32) return "i32";
+    if (code == dtype_code::UInt && dtype.bits == 32) return "u32";
+    *out_known = false;
+    const char *kind = code == dtype_code::Float  ? "float"
+                       : code == dtype_code::Int  ? "int"
+                       : code == dtype_code::UInt ? "uint"
+                                                  : "another kind of ";
+    return kind + std::to_string(dtype.bits);
+}
+
+template <typename Array> static bool find_dlpack(nb::handle array, Found *out, const std::string &what) {
+    Array found;
+    if (PyObject_CheckBuffer(array.ptr()) || !nb::try_cast(array, found)) return false;
+    if (found.device_type() != nb::device::cpu::value)
+        fail(ROTA_UNSUPPORTED,
+             what + ": the array is in a device's memory, which can't be taken; copy it to the host");
+    out->dtype = name_of_dlpack(found.dtype(), &out->known);
+    out->memory.data = const_cast<void *>(found.data());
+    const int64_t item_bytes = static_cast<int64_t>(found.itemsize());
+    for (size_t i = 0; i < found.ndim(); i++) {
+        out->shape.push_back(found.shape(i));
+        out->stride_bytes.push_back(found.stride(i) * item_bytes);
+    }
+    out->contiguous = is_contiguous(out->shape, out->stride_bytes, item_bytes);
+    out->memory.owner = nb::borrow(array);
+    return true;
+}
+
+static Found find(nb::handle array, bool writable, const std::string &what) {
+    Found found;
+    if (find_buffer(array, writable, &found)) return found;
+    if (writable ? find_dlpack<nb::ndarray<>>(array, &found, what)
+                 : find_dlpack<nb::ndarray<nb::ro>>(array, &found, what))
+        return found;
+    fail(ROTA_INVALID_ARGUMENT, what + (writable ? ": a writable" : ": an") + " array is expected, not " +
+                                    nb::cast<std::string>(nb::repr(array.type())));
+}
+
+HostArray borrow(nb::handle array, const rota_tensor &like, bool writable, const std::string &what) {
+    Found found = find(array, writable, what);
+    const std::vector<uint64_t> shape = extents(like);
+    const char *const dtype = DTYPE_TEXTS[like.dtype];
+    if (found.dtype != dtype || found.shape != shape)
+        fail(ROTA_INVALID_ARGUMENT, what + ": " + dtype + " " + shape_text(shape) +
+                                        " is expected, the array is " + found.dtype + " " +
+                                        shape_text(found.shape));
+    if (!found.contiguous)
+        fail(ROTA_INVALID_ARGUMENT,
+             what + ": the array has gaps; give a contiguous one (numpy.ascontiguousarray)");
+    return found.memory;
+}
+
+/* Appends the elements of an array's axes from this one on, row-major, at *end. */
+static void copy_axis(const Found &found, size_t axis, const char *from, uint32_t item_bytes, char **end) {
+    if (axis == found.shape.size()) {
+        memcpy(*end, from, item_bytes);
+        *end += item_bytes;
+        return;
+    }
+    for (uint64_t i = 0; i < found.shape[axis]; i++)
+        copy_axis(found, axis + 1, from + static_cast<int64_t>(i) * found.stride_bytes[axis], item_bytes,
+                  end);
+}
+
+HostArray borrow_any(nb::handle array, rota_tensor *out_like, const std::string &what) {
+    Found found = find(array, false, what);
+    if (!found.known)
+        fail(ROTA_INVALID_ARGUMENT,
+             what + ": an array is " + found.dtype + "; rota has f32, f16, bf16, i32, u32");
+    if (found.shape.size() > ROTA_RANK_MAX)
+        fail(ROTA_INVALID_ARGUMENT,
+             what + ": an array has at most 8 axes, not " + std::to_string(found.shape.size()));
+    *out_like = rota_tensor{};
+    out_like->dtype = dtype_of(found.dtype);
+    out_like->rank = static_cast<uint32_t>(found.shape.size());
+    for (size_t i = 0; i < found.shape.size(); i++) out_like->shape[i] = found.shape[i];
+    if (found.contiguous) return found.memory;
+    HostArray dense = host_memory(*out_like);
+    char *end = static_cast<char *>(dense.data);
+    copy_axis(found, 0, static_cast<const char *>(found.memory.data), rota_dtype_bytes(out_like->dtype),
+              &end);
+    return dense;
+}
+
+HostArray host_memory(const rota_tensor &like) {
+    const uint64_t bytes = rota_shape_bytes(like.dtype, like.rank, like.shape);
+    /* Whole cache lines, so that no other memory's line is written with it. */
+    void *data = aligned_alloc(64, (bytes + 64) / 64 * 64);
+    if (!data) fail(ROTA_OUT_OF_MEMORY, "no memory for an array of " + std::to_string(bytes) + " bytes");
+    return {data, nb::capsule(data, [](void *memory) noexcept { free(memory); })};
+}
+
+nb::object array_over(const HostArray &memory, const rota_tensor &like, bool numpy) {
+    using nb::dlpack::dtype_code;
+    static const struct {
+        dtype_code code;
+        uint8_t bits;
+    } DTYPES[ROTA_DTYPE_COUNT] = {{dtype_code::Float, 32},
+                                  {dtype_code::Float, 16},
+                                  {dtype_code::Bfloat, 16},
+                                  {dtype_code::Int, 32},
+                                  {dtype_code::UInt, 32}};
+    nb::dlpack::dtype dtype{};
+    dtype.code = static_cast<uint8_t>(DTYPES[like.dtype].code);
+    dtype.bits = DTYPES[like.dtype].bits;
+    dtype.lanes = 1;
+    if (numpy && like.dtype == ROTA_BF16) dtype.code = static_cast<uint8_t>(dtype_code::UInt); /* its bits */
+    size_t shape[ROTA_RANK_MAX];
+    for (uint32_t i = 0; i < like.rank; i++) shape[i] = like.shape[i];
+    if (numpy)
+        return nb::cast(nb::ndarray<nb::numpy>(memory.data, like.rank, shape, memory.owner, nullptr, dtype));
+    return nb::cast(nb::ndarray<>(memory.data, like.rank, shape, memory.owner, nullptr, dtype));
+}

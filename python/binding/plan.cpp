@@ -1,0 +1,397 @@
+/* Plans: compiling a graph, calling what came of it, and seeing it. */
+#include "plan.h"
+
+using PlanRef = std::shared_ptr<Plan>;
+
+/* Ends the recording; the graph is locked. What is fused is so in every plan of the graph. */
+static void end_recording(GraphCore &core, bool fuse) {
+    if (core.ended) return;
+    if (fuse) check(rota_graph_fuse(core.graph));
+    rota_node last{};
+    if (rota_recorder_last_node(core.recorder, &last) == ROTA_OK) core.lane = last.lane;
+    rota_recorder_close(core.recorder);
+    core.ended = true;
+}
+
+static rota_packing packing_of(const std::string &name) {
+    if (name == "tight") return ROTA_PACK_TIGHT;
+    if (name == "concurrent") return ROTA_PACK_CONCURRENT;
+    fail(ROTA_INVALID_ARGUMENT, "packing is 'tight' or 'concurrent', not '" + name + "'");
+}
+
+static PlanRef compile(const Graph &core, const std::shared_ptr<DeviceCore> &given,
+                       const std::optional<std::string> &name, const std::string &packing, bool fuse,
+                       uint32_t instances, uint32_t arenas, uint32_t queues, bool transfer_queue,
+                       uint64_t memory_limit, bool certify, bool check_kernels, bool analyse) {
+    auto plan = std::make_shared<Plan>();
+    Locked lock(core->mutex);
+    plan->device = analyse ? nullptr : given ? given : core->device;
+    if (!plan->device && !analyse)
+        fail(ROTA_INVALID_ARGUMENT,
+             "graph '" + core->name + "' has no device yet: compile(device), or analyse=True");
+    rota_compile_options options = ROTA_COMPILE_OPTIONS();
+    options.name = name ? name->c_str() : nullptr;
+    options.packing = packing_of(packing);
+    options.instances = instances;
+    options.arenas = arenas;
+    options.queues = queues;
+    options.transfer_queue = transfer_queue;
+    options.memory_limit_bytes = memory_limit;
+    options.certify = certify;
+    options.check_kernels = check_kernels;
+    std::optional<Use> use;
+    if (plan->device) use.emplace(*plan->device);
+    rota_device *device = plan->device ? plan->device->device : nullptr;
+    options.devices = device ? &device : nullptr;
+    options.device_count = device ? 1 : 0;
+    end_recording(*core, fuse);
+    rota_status status;
+    std::string sentence;
+    {
+        nb::gil_scoped_release released;
+        status = rota_compile(device ? plan->device->runtime : nullptr, core->graph, &options, &plan->plan);
+        if (status != ROTA_OK) sentence = rota_last_error();
+    }
+    if (status != ROTA_OK) fail(status, sentence);
+    plan->graph = core;
+    plan->lane = core->lane;
+    plan->name = name ? *name : core->name;
+    plan->args = core->args;
+    plan->holds = !core->anchors->empty();
+    for (const Arg &arg : plan->args)
+        plan->holds = plan->holds || arg.kind == ArgKind::INPUT || arg.kind == ArgKind::OUTPUT;
+    return plan;
+}
+
+/* ---- Calling ---- */
+
+/* An argument set for one call, which is given back when the call is over. */
+class ArgsSet {
+  public:
+    explicit ArgsSet(Plan &plan) : plan_(plan) {
+        if (plan.args.empty()) return;
+        {
+            Locked lock(plan.mutex);
+            if (!plan.idle.empty()) {
+                set_ = plan.idle.back();
+                plan.idle.pop_back();
+            }
+        }
+        if (!set_) check(rota_args_create(plan.plan, &set_));
+    }
+    ~ArgsSet() {
+        if (!set_) return;
+        Locked lock(plan_.mutex);
+        plan_.idle.push_back(set_);
+    }
+    rota_args *get() const { return set_; }
+
+  private:
+    Plan &plan_;
+    rota_args *set_ = nullptr;
+};
+
+static std::string what_of(const Plan &plan, const Arg &arg) {
+    return "plan '" + plan.name + "': argument '" + arg.name + "'";
+}
+
+static void set_scalar(Plan &plan, rota_args *set, const Arg &arg, PyObject *given) {
+    double real = 0;
+    uint64_t whole = 0;
+    bool right = true;
+    if (!given && arg.counts) {
+        whole = plan.calls.fetch_add(1, std::memory_order_relaxed) + 1;
+    } else if (!given && !arg.preset) {
+        fail(ROTA_INVALID_ARGUMENT, what_of(plan, arg) + " is missing");
+    } else if (arg.slot.type == ROTA_VALUE_F32) {
+        real = given ? PyFloat_AsDouble(given) : *arg.preset;
+        right = !PyErr_Occurred();
+    } else {
+        whole = given ? PyLong_AsUnsignedLongLong(given) : static_cast<uint64_t>(*arg.preset);
+        right = !PyErr_Occurred() && (arg.slot.type == ROTA_VALUE_U64 || whole <= UINT32_MAX);
+    }
+    if (!right) {
+        PyErr_Clear();
+        fail(ROTA_INVALID_ARGUMENT, what_of(plan, arg) + " is a number, " +
+                                        (arg.slot.type == ROTA_VALUE_F32   ? "f32"
+                                         : arg.slot.type == ROTA_VALUE_U32 ? "u32, from 0 to 4294967295"
+                                                                           : "u64") +
+                                        ", not " + nb::cast<std::string>(nb::repr(given)));
+    }
+    if (arg.slot.type == ROTA_VALUE_F32)
+        check(rota_args_set_f32(set, arg.slot.slot, static_cast<float>(real)));
+    else if (arg.slot.type == ROTA_VALUE_U32)
+        check(rota_args_set_u32(set, arg.slot.slot, static_cast<uint32_t>(whole)));
+    else
+        check(rota_args_set_u64(set, arg.slot.slot, whole));
+}
+
+static void set_buffer(Plan &plan, rota_args *set, const Arg &arg, nb::handle given) {
+    const Tensor *tensor;
+    if (!nb::try_cast(given, tensor) || !tensor->device)
+        fail(ROTA_INVALID_ARGUMENT,
+             what_of(plan, arg) + " is a tensor of a device, not " + nb::cast<std::string>(nb::repr(given)));
+    if (tensor->t.dtype != arg.tensor.dtype || extents(tensor->t) != extents(arg.tensor) ||
+        !rota_tensor_is_contiguous(&tensor->t)) {
+        char text[ROTA_TENSOR_TEXT_MAX];
+        fail(ROTA_INVALID_ARGUMENT, what_of(plan, arg) + " is contiguous, " +
+                                        rota_tensor_describe(&arg.tensor, text, sizeof text) +
+                                        ", the tensor is " + tensor->describe());
+    }
+    const uint64_t bytes = rota_shape_bytes(tensor->t.dtype, tensor->t.rank, tensor->t.shape);
+    rota_buffer *view;
+    check(rota_buffer_view(tensor->t.buffer, tensor->t.offset_bytes, bytes, &view));
+    const rota_status status = rota_args_set_buffer(set, arg.tensor.buffer, view);
+    rota_buffer_release(view);
+    check(status);
+}
+
+static uint64_t bytes_of(const rota_tensor &t) {
+    return rota_shape_bytes(t.dtype, t.rank, t.shape);
+}
+
+static void set_input(Plan &plan, rota_args *set, const Arg &arg, nb::handle given, Submission *submission) {
+    HostArray host = borrow(given, arg.tensor, false, what_of(plan, arg));
+    check(rota_args_set_input(set, arg.tensor.buffer, host.data, bytes_of(arg.tensor), arg.copy));
+    submission->arrays.push_back(std::move(host));
+}
+
+static void set_output(Plan &plan, rota_args *set, const Arg &arg, nb::handle given, Submission *submission,
+                       Ticket *ticket) {
+    Output output{arg.key, arg.tensor, {}, nb::object()};
+    if (given.is_valid()) {
+        output.memory = borrow(given, arg.tensor, true, what_of(plan, arg));
+        output.given = nb::borrow(given);
+    } else {
+        output.memory = host_memory(arg.tensor);
+    }
+    check(rota_args_set_output(set, arg.tensor.buffer, output.memory.data, bytes_of(arg.tensor)));
+    submission->arrays.push_back(output.memory);
+    ticket->outputs.push_back(std::move(output));
+}
+
+[[noreturn]] static void fail_unknown(const Plan &plan, nb::handle keywords, const char *what, bool outputs) {
+    std::string known, unknown;
+    for (const Arg &arg : plan.args)
+        if ((arg.kind == ArgKind::OUTPUT) == outputs) known += (known.empty() ? "" : ", ") + arg.name;
+    for (nb::handle key : keywords) {
+        const std::string name = nb::cast<std::string>(nb::str(key));
+        bool found = !outputs && name == "out";
+        for (const Arg &arg : plan.args)
+            found = found || ((arg.kind == ArgKind::OUTPUT) == outputs && arg.name == name);
+        if (!found) unknown = name;
+    }
+    fail(ROTA_NOT_FOUND, "plan '" + plan.name + "' has no " + what + " '" + unknown + "'; it has " +
+                             (known.empty() ? "none" : known));
+}
+
+/* Sets every argument from the keywords of a call. */
+static void set_arguments(Plan &plan, rota_args *set, nb::handle keywords, Submission *submission,
+                          Ticket *ticket) {
+    PyObject *const dict = keywords.ptr();
+    const nb::str out_key("out");
+    PyObject *const out = PyDict_GetItemWithError(dict, out_key.ptr());
+    if (out && !PyDict_Check(out))
+        fail(ROTA_INVALID_ARGUMENT, "plan '" + plan.name + "': out is a dict of arrays");
+    Py_ssize_t taken = out ? 1 : 0, taken_out = 0;
+    for (const Arg &arg : plan.args) {
+        PyObject *const from = arg.kind == ArgKind::OUTPUT ? out : dict;
+        PyObject *const given = from ? PyDict_GetItemWithError(from, arg.key.ptr()) : nullptr;
+        if (given) (arg.kind == ArgKind::OUTPUT ? taken_out : taken)++;
+        if (arg.kind == ArgKind::SCALAR) {
+            set_scalar(plan, set, arg, given);
+        } else if (arg.kind == ArgKind::OUTPUT) {
+            set_output(plan, set, arg, given, submission, ticket);
+        } else if (!given) {
+            fail(ROTA_INVALID_ARGUMENT, what_of(plan, arg) + " is missing");
+        } else if (arg.kind == ArgKind::INPUT) {
+            set_input(plan, set, arg, given, submission);
+        } else {
+            set_buffer(plan, set, arg, given);
+        }
+    }
+    if (taken != PyDict_Size(dict)) fail_unknown(plan, keywords, "argument", false);
+    if (out && taken_out != PyDict_Size(out)) fail_unknown(plan, out, "output", true);
+}
+
+static void submit(Plan &plan, rota_args *set, rota_ticket *out_ticket) {
+    rota_status status = rota_submit(plan.plan, set, out_ticket);
+    if (status != ROTA_BUSY) return check(status);
+    std::string sentence;
+    {
+        nb::gil_scoped_release released;
+        status = rota_submit_wait(plan.plan, set, 0, out_ticket);
+        if (status != ROTA_OK) sentence = rota_last_error();
+    }
+    if (status != ROTA_OK) fail(status, sentence);
+}
+
+static Ticket call(const PlanRef &plan, nb::kwargs keywords) {
+    if (!plan->device) fail(ROTA_WRONG_STATE, "plan '" + plan->name + "' is only analysed: it has no device");
+    Use use(*plan->device);
+    Ticket ticket;
+    ticket.device = plan->device;
+    ticket.plan = plan->name;
+    std::shared_ptr<Submission> submission;
+    if (plan->holds) {
+        plan->device->sweep();
+        submission = std::make_shared<Submission>();
+        submission->anchors = plan->graph->anchors;
+    }
+    {
+        ArgsSet set(*plan);
+        set_arguments(*plan, set.get(), keywords, submission.get(), &ticket);
+        submit(*plan, set.get(), &ticket.ticket);
+    }
+    if (submission) {
+        submission->ticket = ticket.ticket;
+        Locked lock(plan->device->mutex);
+        plan->device->flying.push_back(std::move(submission));
+    }
+    return ticket;
+}
+
+/* ---- Seeing ---- */
+
+static nb::dict plan_stats(const PlanRef &plan) {
+    rota_plan_stats counted = ROTA_PLAN_STATS();
+    check(rota_plan_get_stats(plan->plan, &counted));
+    nb::dict facts;
+#define FACT(name) facts[#name] = counted.name;
+    FACT(nodes)
+    FACT(accesses)
+    FACT(commands)
+    FACT(edges)
+    FACT(edges_dropped)
+    FACT(barriers)
+    FACT(batches)
+    FACT(segments)
+    FACT(arena_bytes)
+    FACT(arena_lower_bound_bytes) FACT(recomputed) FACT(merged) FACT(plan_bytes) FACT(queues) FACT(devices)
+#undef FACT
+        return facts;
+}
+
+static nb::list commands(const PlanRef &plan) {
+    static const char *const KINDS[] = {"kernel", "copy", "fill", "host", "upload", "read back", "transfer"};
+    rota_plan_stats counted = ROTA_PLAN_STATS();
+    check(rota_plan_get_stats(plan->plan, &counted));
+    std::vector<rota_plan_command> all(counted.commands + 1, ROTA_PLAN_COMMAND());
+    check(rota_plan_get_commands(plan->plan, all.data(), all.size()));
+    nb::list list;
+    for (uint64_t i = 0; i < counted.commands; i++) {
+        nb::dict one;
+        one["name"] = all[i].name;
+        one["kind"] = KINDS[all[i].kind];
+        one["queue"] = all[i].queue;
+        one["segment"] = all[i].segment;
+        one["batch"] = all[i].batch;
+        one["read_bytes"] = all[i].read_bytes;
+        one["written_bytes"] = all[i].written_bytes;
+        one["work"] = all[i].work;
+        one["live_bytes"] = all[i].live_bytes;
+        list.append(one);
+    }
+    return list;
+}
+
+static std::string explain(const PlanRef &plan, uint32_t node) {
+    uint64_t length = 0;
+    const rota_node asked = {plan->lane, node};
+    check(rota_plan_explain(plan->plan, asked, nullptr, 0, &length));
+    std::string text(length + 1, '\0');
+    check(rota_plan_explain(plan->plan, asked, text.data(), text.size(), &length));
+    text.resize(length);
+    return text;
+}
+
+static void write_file(const PlanRef &plan, const std::string &path,
+                       rota_status (*write)(rota_plan *, const char *)) {
+    std::optional<Use> use;
+    if (plan->device) use.emplace(*plan->device);
+    rota_status status;
+    std::string sentence;
+    {
+        nb::gil_scoped_release released;
+        status = write(plan->plan, path.c_str());
+        if (status != ROTA_OK) sentence = rota_last_error();
+    }
+    if (status != ROTA_OK) fail(status, sentence);
+}
+
+static std::string plan_text(const PlanRef &plan) {
+    rota_plan_stats counted = ROTA_PLAN_STATS();
+    check(rota_plan_get_stats(plan->plan, &counted));
+    std::string text =
+        "<rota.Plan '" + plan->name + "' on " + (plan->device ? plan->device->id : "no device") + ": " +
+        std::to_string(counted.nodes) + " nodes, " + std::to_string(counted.batches) + " batches, " +
+        std::to_string(counted.arena_bytes) + " bytes of transients; call it with (";
+    bool first = true;
+    for (const Arg &arg : plan->args) {
+        if (arg.kind == ArgKind::OUTPUT) continue;
+        text += (first ? "" : ", ") + arg.name + (arg.counts || arg.preset ? "=..." : "");
+        first = false;
+    }
+    return text + ")>";
+}
+
+static nb::list names_of(const PlanRef &plan, bool outputs) {
+    nb::list names;
+    for (const Arg &arg : plan->args)
+        if ((arg.kind == ArgKind::OUTPUT) == outputs) names.append(arg.key);
+    return names;
+}
+
+void bind_plan(nb::module_ &m) {
+    nb::class_<Plan>(m, "Plan", "A compiled graph: call it with its arguments by name, as often as you like.")
+        .def("__call__", &call, nb::sig("def __call__(self, **arguments: typing.Any) -> Ticket"),
+             "Submits a replay and returns its ticket, waiting only where there is no room. Arguments "
+             "are the graph's inputs and numbers, by name; `out`: a dict of arrays that outputs are "
+             "written to, in place of new ones.")
+        .def_prop_ro("name", [](const PlanRef &plan) { return plan->name; })
+        .def_prop_ro(
+            "device", [](const PlanRef &plan) { return plan->device; },
+            nb::sig("def device(self) -> Device | None"))
+        .def_prop_ro(
+            "arguments", [](const PlanRef &plan) { return names_of(plan, false); },
+            nb::sig("def arguments(self) -> list[str]"))
+        .def_prop_ro(
+            "outputs", [](const PlanRef &plan) { return names_of(plan, true); },
+            nb::sig("def outputs(self) -> list[str]"))
+        .def_prop_ro("stats", &plan_stats, "What compiling counted.",
+                     nb::sig("def stats(self) -> dict[str, int]"))
+        .def("commands", &commands, nb::sig("def commands(self) -> list[dict[str, typing.Any]]"),
+             "All commands in record order: nodes, and the copies that rota added.")
+        .def("explain", &explain, "node"_a, "Why a node waits, on what, by which buffer and range.")
+        .def(
+            "write_dot",
+            [](const PlanRef &plan, const std::string &path) {
+                write_file(plan, path,
+                           [](rota_plan *of, const char *to) { return rota_plan_write_dot(of, to); });
+            },
+            "path"_a, "Writes the plan for Graphviz.")
+        .def(
+            "write_trace",
+            [](const PlanRef &plan, const std::string &path) {
+                write_file(plan, path,
+                           [](rota_plan *of, const char *to) { return rota_plan_write_trace(of, to); });
+            },
+            "path"_a,
+            "Writes the last replay as a Chrome trace; of a device that was opened with diagnostics.")
+        .def(
+            "_repr_svg_",
+            [](const PlanRef &plan) { return nb::module_::import_("rota.draw").attr("plan_svg")(plan); },
+            nb::sig("def _repr_svg_(self) -> str"))
+        .def("__repr__", &plan_text);
+    nb::class_<GraphCore> graph = nb::borrow<nb::class_<GraphCore>>(m.attr("Graph"));
+    graph.def("compile", &compile, "device"_a = nb::none(), nb::kw_only(), "name"_a = nb::none(),
+              "packing"_a = "tight", "fuse"_a = true, "instances"_a = 0, "arenas"_a = 0, "queues"_a = 0,
+              "transfer_queue"_a = false, "memory_limit"_a = 0, "certify"_a = false,
+              "check_kernels"_a = false, "analyse"_a = false,
+              nb::sig("def compile(self, device: Device | None = None, *, name: str | None = None, "
+                      "packing: str = 'tight', fuse: bool = True, instances: int = 0, arenas: int = 0, "
+                      "queues: int = 0, transfer_queue: bool = False, memory_limit: int = 0, certify: "
+                      "bool = False, check_kernels: bool = False, analyse: bool = False) -> Plan"),
+              "Ends the recording and compiles: hazards, barriers, memory, command buffers. `fuse` "
+              "counts at the first compile. `analyse`: without a device, for statistics and pictures.");
+}

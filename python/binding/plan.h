@@ -1,0 +1,39 @@
+/* Plans and tickets: what plan.cpp and ticket.cpp share. */
+#ifndef ROTA_PYTHON_PLAN_H
+#define ROTA_PYTHON_PLAN_H
+
+#include "core.h"
+
+struct Plan : std::enable_shared_from_this<Plan> {
+    rota_plan *plan = nullptr;
+    std::shared_ptr<DeviceCore> device; /* none: the plan is only analysed */
+    Graph graph;
+    uint32_t lane = 0; /* of all its nodes */
+    std::string name;
+    std::vector<Arg> args;
+    bool holds = false; /* calls need host arrays or functions until they have ended */
+    std::atomic<uint32_t> calls{0};
+    std::mutex mutex;
+    std::vector<rota_args *> idle; /* argument sets that no call uses */
+
+    ~Plan() {
+        for (rota_args *set : idle) rota_args_release(set);
+        rota_plan_release(plan);
+    }
+};
+
+struct Output {
+    nb::object key;
+    rota_tensor like;
+    HostArray memory;
+    nb::object given; /* the caller's array, or none */
+};
+
+struct Ticket {
+    rota_ticket ticket{};
+    std::shared_ptr<DeviceCore> device;
+    std::string plan;
+    std::vector<Output> outputs;
+};
+
+#endif

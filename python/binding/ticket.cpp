@@ -1,0 +1,111 @@
+/* Tickets: asking, waiting and awaiting what was submitted. */
+#include "plan.h"
+
+static bool is_done(const Ticket &ticket) {
+    Use use(*ticket.device);
+    return rota_poll(ticket.ticket) != ROTA_BUSY;
+}
+
+static void wait(const Ticket &ticket, std::optional<double> timeout) {
+    Use use(*ticket.device);
+    wait_for(*ticket.device, ticket.ticket, nanoseconds(timeout));
+    ticket.device->sweep();
+}
+
+static nb::dict result(const Ticket &ticket, std::optional<double> timeout) {
+    wait(ticket, timeout);
+    nb::dict arrays;
+    for (const Output &output : ticket.outputs)
+        arrays[output.key] =
+            output.given.is_valid() ? output.given : array_over(output.memory, output.like, true);
+    return arrays;
+}
+
+static void wait_inputs(const Ticket &ticket, std::optional<double> timeout) {
+    Use use(*ticket.device);
+    const uint64_t timeout_ns = nanoseconds(timeout);
+    rota_status status;
+    std::string sentence;
+    {
+        nb::gil_scoped_release released;
+        status = rota_wait_inputs_taken(ticket.ticket, timeout_ns);
+        if (status != ROTA_OK) sentence = rota_last_error();
+    }
+    if (status != ROTA_OK) fail(status, sentence);
+}
+
+static uint64_t number(const Ticket &ticket) {
+    Use use(*ticket.device);
+    uint64_t order = 0;
+    check(rota_ticket_number(ticket.ticket, &order));
+    return order;
+}
+
+/* A function of Python's that a ticket calls: what is given to the library, and freed by the call. */
+struct Callback {
+    nb::object function;
+    nb::object ticket;
+};
+
+/* On the library's callback thread. A device is closed before the interpreter ends (rota/__init__.py), and its
+ * close waits for callbacks, so there is an interpreter. */
+static void call_back(void *user, rota_status, const char *) {
+    nb::gil_scoped_acquire acquired;
+    const std::unique_ptr<Callback> callback(static_cast<Callback *>(user));
+    try {
+        callback->function(callback->ticket);
+    } catch (nb::python_error &error) {
+        error.discard_as_unraisable(callback->function);
+    }
+}
+
+static void add_done_callback(nb::handle_t<Ticket> self, nb::object function) {
+    const Ticket &ticket = nb::cast<const Ticket &>(self);
+    Use use(*ticket.device);
+    auto callback = std::make_unique<Callback>(Callback{std::move(function), nb::borrow(self)});
+    rota_status status;
+    std::string sentence;
+    {
+        nb::gil_scoped_release released;
+        status = rota_ticket_on_complete(ticket.ticket, call_back, callback.get());
+        if (status != ROTA_OK) sentence = rota_last_error();
+    }
+    if (status != ROTA_OK) fail(status, sentence);
+    callback.release(); /* the call's */
+}
+
+static std::string ticket_text(const Ticket &ticket) {
+    std::string state = "of a closed device";
+    if (!ticket.device->closing.load()) {
+        const rota_status status = rota_poll(ticket.ticket);
+        state = status == ROTA_OK ? "complete" : status == ROTA_BUSY ? "running" : rota_status_name(status);
+    }
+    return "<rota.Ticket of plan '" + ticket.plan + "': " + state + ">";
+}
+
+void bind_ticket(nb::module_ &m) {
+    nb::class_<Ticket>(m, "Ticket",
+                       "A submission. It can be awaited; its result is a dict of the graph's outputs.")
+        .def("done", &is_done, "Whether it has ended, well or not.")
+        .def("wait", &wait, "timeout"_a = nb::none(),
+             "Waits until it has ended; raises what made it fail. Without a timeout (in seconds) that is "
+             "the device's default, counted from the last progress.")
+        .def("result", &result, "timeout"_a = nb::none(),
+             nb::sig("def result(self, timeout: float | None = None) -> dict[str, typing.Any]"),
+             "Waits as `wait` does, and gives the outputs by name, as numpy arrays.")
+        .def("wait_inputs", &wait_inputs, "timeout"_a = nb::none(),
+             "Waits until the arrays that were given as inputs may be changed.")
+        .def("add_done_callback", &add_done_callback, "function"_a,
+             nb::sig(
+                 "def add_done_callback(self, function: collections.abc.Callable[[Ticket], object]) -> None"),
+             "Calls function(ticket) once it has ended, on a thread that the device has for that.")
+        .def_prop_ro("number", &number, "Its place in the one order of the device's submissions.")
+        .def(
+            "__await__",
+            [](nb::handle_t<Ticket> self) {
+                return nb::module_::import_("rota.wait").attr("await_ticket")(self).attr("__await__")();
+            },
+            nb::sig(
+                "def __await__(self) -> collections.abc.Generator[typing.Any, None, dict[str, typing.Any]]"))
+        .def("__repr__", &ticket_text);
+}

@@ -1,0 +1,135 @@
+"""Kernels of one's own, from sources: GLSL and SPIR-V for Vulkan, CUDA C and PTX for CUDA, C functions for the CPU."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ._rota import CompiledKernel, Constant, Graph, Slot, Tensor, current_graph, make_kernel
+from .errors import InvalidArgument, Unsupported, WrongState
+
+# rota_kernel.glsl and rota_kernel.cuh, which sources include.
+INCLUDE = Path(__file__).parent / "include"
+
+# NVRTC has no headers of the C library.
+STDINT = b"""
+typedef signed char int8_t; typedef short int16_t; typedef int int32_t; typedef long long int64_t;
+typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned uint32_t;
+typedef unsigned long long uint64_t; typedef unsigned long long uintptr_t;
+"""
+
+
+class Kernel:
+    """A kernel of one's own: call it inside of a graph's `with` block with its operands, then its parameters.
+
+    `operands` says what it does with each: 'read', 'write' (all of it), 'readwrite', 'accumulate'. `params` are pairs
+    of a name and 'f32' or 'u32', in the order of its parameter struct; each may be given as a slot. The code is that of
+    the devices it is to run on: `glsl` (a source that includes rota_kernel.glsl) or `spirv` (bytes); `cuda` (a source
+    that includes rota_kernel.cuh, compiled by NVRTC) or `ptx` (bytes), with `entry` and the `block`'s threads; `cpu`,
+    the address of a C function `rota_status f(const rota_kernel_call *)`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        operands: Sequence[str],
+        params: Sequence[tuple[str, str]] = (),
+        *,
+        glsl: str | None = None,
+        spirv: bytes | None = None,
+        cuda: str | None = None,
+        ptx: bytes | None = None,
+        entry: str | None = None,
+        block: int = 64,
+        cpu: int = 0,
+        pure: bool = False,
+    ) -> None:
+        if glsl is not None:
+            spirv = compile_glsl(glsl)
+        if cuda is not None:
+            ptx = compile_cuda(cuda)
+        if spirv is None and ptx is None and not cpu:
+            raise InvalidArgument(f"kernel '{name}' has no code: give glsl, spirv, cuda, ptx or cpu")
+        self.compiled: CompiledKernel = make_kernel(
+            name,
+            list(operands),
+            list(params),
+            spirv=spirv,
+            cuda=ptx,
+            entry=name if entry is None else entry,
+            block=block,
+            cpu=cpu,
+            pure=pure,
+        )
+        self._operand_count = len(operands)
+
+    def __call__(self, *arguments: Tensor | float | Slot | Constant, groups: Sequence[int] = (1,)) -> None:
+        """Records a node: as many tensors as there are operands, then the parameters. `groups`: workgroups on a GPU."""
+        tensors, numbers = arguments[: self._operand_count], arguments[self._operand_count :]
+        graph: Graph | None = current_graph()
+        if graph is None:
+            raise WrongState(f"kernel '{self.compiled.name}': call it inside of `with rota.graph():`")
+        graph.kernel(self.compiled, tensors, numbers, groups)  # type: ignore[arg-type]
+
+    def __repr__(self) -> str:
+        return f"<rota.Kernel '{self.compiled.name}'>"
+
+
+def compile_glsl(source: str) -> bytes:
+    """SPIR-V of a compute shader, by glslangValidator."""
+    # Here and below: what few need would take a third of the time that importing rota takes.
+    import shutil
+    import subprocess
+    import tempfile
+
+    compiler = shutil.which("glslangValidator")
+    if compiler is None:
+        raise Unsupported("GLSL is compiled by glslangValidator, which is not on PATH; give spirv instead")
+    with tempfile.TemporaryDirectory() as folder:
+        shader, out = Path(folder) / "kernel.comp", Path(folder) / "kernel.spv"
+        shader.write_text(source)
+        command = [compiler, "-V", "--quiet", "--target-env", "vulkan1.2", f"-I{INCLUDE}", "-o", str(out), str(shader)]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        if ended.returncode != 0:
+            raise InvalidArgument(f"glslangValidator: {ended.stdout.strip() or ended.stderr.strip()}")
+        return out.read_bytes()
+
+
+def compile_cuda(source: str, architecture: str = "compute_75") -> bytes:
+    """PTX of CUDA C, by NVRTC."""
+    import ctypes
+
+    nvrtc = None
+    for name in ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "/usr/local/cuda/lib64/libnvrtc.so"):
+        try:
+            nvrtc = ctypes.CDLL(name)
+            break
+        except OSError:
+            continue
+    if nvrtc is None:
+        raise Unsupported("CUDA C is compiled by NVRTC (libnvrtc), which is not there; give ptx instead")
+    program = ctypes.c_void_p()
+    created = nvrtc.nvrtcCreateProgram(
+        ctypes.byref(program),
+        source.encode(),
+        b"kernel.cu",
+        1,
+        (ctypes.c_char_p * 1)(STDINT),
+        (ctypes.c_char_p * 1)(b"stdint.h"),
+    )
+    if created != 0:
+        raise Unsupported(f"NVRTC: error {created}")
+    try:
+        options = [f"--gpu-architecture={architecture}", "-std=c++17", f"-I{INCLUDE}"]
+        texts = (ctypes.c_char_p * len(options))(*[option.encode() for option in options])
+        status = nvrtc.nvrtcCompileProgram(program, len(options), texts)
+        size = ctypes.c_size_t()
+        if status != 0:
+            nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+            log = ctypes.create_string_buffer(size.value)
+            nvrtc.nvrtcGetProgramLog(program, log)
+            raise InvalidArgument(f"NVRTC: {log.value.decode().strip()}")
+        nvrtc.nvrtcGetPTXSize(program, ctypes.byref(size))
+        text = ctypes.create_string_buffer(size.value)
+        nvrtc.nvrtcGetPTX(program, text)
+        return text.value
+    finally:
+        nvrtc.nvrtcDestroyProgram(ctypes.byref(program))

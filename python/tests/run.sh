@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Builds the Python package over a release build's library, in a virtual environment of its own, and runs its tests and
+# the type checker there. run.sh BUILD [--torch]
+# Exits with 77, which is skipped, only where the Python registry does not answer.
+set -euo pipefail
+build=$(realpath "$1")
+here=$(dirname "$(realpath "$0")")
+venv=$build/python-venv
+packages=(nanobind scikit-build-core cmake ninja numpy pytest mypy)
+if [ "${2:-}" = --torch ]; then packages+=(torch); fi
+
+[ -x "$venv/bin/pip" ] || python3 -m venv "$venv"
+if ! "$venv/bin/pip" install -q --disable-pip-version-check "${packages[@]}" >"$venv/pip.log" 2>&1; then
+  cat "$venv/pip.log"
+  if grep -qE "NewConnectionError|ConnectTimeout|Could not fetch URL|name resolution|Max retries" "$venv/pip.log"; then
+    echo "skipped: the Python registry does not answer"
+    exit 77
+  fi
+  exit 1
+fi
+"$venv/bin/pip" install -q --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall \
+  -C cmake.define.ROTA_BUILT="$build" -C build-dir="$build/python-build" "$here/.."
+cd "$here"
+gpt_tool=()
+if [ -x "$build/tests/gpt_tool" ]; then gpt_tool=(--gpt-tool "$build/tests/gpt_tool"); fi
+"$venv/bin/pytest" -q -rs -p no:cacheprovider "${gpt_tool[@]}" .
+"$venv/bin/mypy" --strict --cache-dir "$build/python-mypy" . ../examples
+"$venv/bin/mypy" --strict --cache-dir "$build/python-mypy" -p rota

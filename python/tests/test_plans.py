@@ -1,0 +1,483 @@
+"""Plans, tickets and tensors: arguments, waiting, lifetimes, threads, errors."""
+
+import asyncio
+import gc
+import os
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import rota
+
+
+def doubled(device: rota.Device, n: int = 4, **options: Any) -> rota.Plan:
+    with rota.graph(device, name="doubled") as g:
+        g.output("y", g.input("x", n, **options) * g.slot("k", default=2))
+    return g.compile()
+
+
+def slow(device: rota.Device, seconds: float) -> tuple[rota.Plan, list[str]]:
+    """A plan whose only node takes its time, and a list of when it ran."""
+    seen: list[str] = []
+
+    def sleep(x: Any, y: Any) -> None:
+        time.sleep(seconds)
+        y[:] = x + 1
+        seen.append("ran")
+
+    with rota.graph(device, name="slow") as g:
+        x = g.input("x", 4)
+        y = g.empty(4)
+        g.host(sleep, reads=[x], writes=[y])
+        g.output("y", y)
+    return g.compile(), seen
+
+
+def test_arguments_by_name(device: rota.Device) -> None:
+    plan = doubled(device)
+    x = np.arange(4, dtype=np.float32)
+    assert plan.arguments == ["x", "k"] or plan.arguments == ["k", "x"]
+    assert plan.outputs == ["y"]
+    np.testing.assert_array_equal(plan(x=x).result()["y"], 2 * x)
+    np.testing.assert_array_equal(plan(x=x, k=3.5).result()["y"], 3.5 * x)
+    np.testing.assert_array_equal(plan(x=x).result()["y"], 2 * x)
+
+
+def test_outputs_into_arrays_that_are_given(device: rota.Device) -> None:
+    plan = doubled(device)
+    y = np.zeros(4, np.float32)
+    result = plan(x=np.ones(4, np.float32), out={"y": y}).result()
+    assert result["y"] is y
+    np.testing.assert_array_equal(y, np.full(4, 2))
+
+
+def test_inputs_are_taken_in_place_or_copied(cpu: rota.Device) -> None:
+    x = np.ones(4, np.float32)
+    plan = doubled(cpu, copy=True)
+    tickets = []
+    for i in range(20):
+        x[:] = i
+        tickets.append(plan(x=x))
+    for i, ticket in enumerate(tickets):
+        np.testing.assert_array_equal(ticket.result()["y"], np.full(4, 2 * i))
+    ticket = doubled(cpu)(x=x)
+    ticket.wait_inputs(10)
+    x[:] = -1
+    np.testing.assert_array_equal(ticket.result()["y"], np.full(4, 38))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "sentence"),
+    [
+        ({}, rota.errors.InvalidArgument, "plan 'doubled': argument 'x' is missing"),
+        ({"x": np.ones(5, "f4")}, rota.errors.InvalidArgument, r"f32 \[4\] is expected, the array is f32 \[5\]"),
+        ({"x": np.ones(4)}, rota.errors.InvalidArgument, r"f32 \[4\] is expected, the array is float64 \[4\]"),
+        ({"x": np.ones(4, "i8")}, rota.errors.InvalidArgument, r"the array is int64 \[4\]"),
+        ({"x": np.ones(8, "f4")[::2]}, rota.errors.InvalidArgument, "has gaps"),
+        ({"x": [1, 2, 3, 4]}, rota.errors.InvalidArgument, "an array is expected, not <class 'list'>"),
+        ({"x": np.ones(4, "f4"), "k": "two"}, rota.errors.InvalidArgument, "is a number, f32, not 'two'"),
+        ({"x": np.ones(4, "f4"), "z": 1}, rota.errors.NotFound, "has no argument 'z'; it has"),
+        ({"x": np.ones(4, "f4"), "out": {"z": 1}}, rota.errors.NotFound, "has no output 'z'; it has y"),
+        ({"x": np.ones(4, "f4"), "out": {"y": bytes(16)}}, rota.errors.InvalidArgument, "a writable array is expected"),
+    ],
+)
+def test_wrong_arguments(cpu: rota.Device, arguments: dict[str, Any], error: type, sentence: str) -> None:
+    plan = doubled(cpu)
+    with pytest.raises(error, match=sentence):
+        plan(**arguments)
+    np.testing.assert_array_equal(plan(x=np.ones(4, "f4")).result()["y"], np.full(4, 2))
+
+
+def test_wrong_uses_have_sentences(cpu: rota.Device) -> None:
+    x = cpu.tensor(np.ones((2, 3), np.float32), name="weights")
+    with pytest.raises(rota.errors.WrongState, match="no graph to record into"):
+        rota.exp(x)
+    with rota.graph(cpu) as g:
+        with pytest.raises(rota.errors.InvalidArgument, match="matmul") as raised:
+            x @ x
+        assert raised.value.status == "INVALID_ARGUMENT" and isinstance(raised.value, ValueError)
+        with pytest.raises(rota.errors.InvalidArgument, match="dropout"):
+            rota.dropout(x, 0.5, 1, 2)
+        with pytest.raises(rota.errors.AlreadyExists, match="has an argument 'a' already"):
+            g.slot("a")
+            g.slot("a")
+        with pytest.raises(rota.errors.InvalidArgument, match="no dtype 'f64'"):
+            g.input("b", 3, "f64")
+        with pytest.raises(rota.errors.InvalidArgument, match="has data only inside of a replay"):
+            rota.exp(x).numpy()
+        with pytest.raises(rota.errors.InvalidArgument, match="axis 2"):
+            rota.sum(x, 2)
+        with pytest.raises(TypeError):
+            rota.exp(3)  # type: ignore[arg-type]
+        with pytest.raises(IndexError):
+            x[0, 1, 2]
+        with pytest.raises(TypeError, match="no truth value"):
+            bool(x < x)
+        with rota.graph(cpu), pytest.raises(rota.errors.WrongState, match="not the innermost"):
+            g.__exit__()
+    plan = g.compile()
+    with pytest.raises(rota.errors.WrongState, match="is compiled"):
+        rota.exp(rota.add(x, x)) if rota.current_graph() else g.slot("late")
+    assert "call it with (a" in repr(plan)
+    with pytest.raises(rota.errors.InvalidArgument, match="has no device yet"):
+        rota.graph().compile()
+    with pytest.raises(rota.errors.NotFound):
+        rota.open("cpu:7")
+    with pytest.raises(rota.errors.UndefinedData):
+        cpu.empty(3).numpy()
+    with rota.open("cpu", threads=1) as other:
+        with rota.graph(cpu), pytest.raises(rota.errors.InvalidArgument, match="is another's"):
+            x + other.tensor(np.ones(3, np.float32))
+
+
+def test_every_status_has_an_exception() -> None:
+    assert len(rota.errors.BY_STATUS) == 18
+    for status, error in rota.errors.BY_STATUS.items():
+        assert issubclass(error, rota.Error) and (status == "OK" or error.status == status)
+
+
+def test_undefined_transient_is_refused(cpu: rota.Device) -> None:
+    with rota.graph(cpu) as g:
+        g.output("y", g.empty(4))
+    with pytest.raises(rota.errors.UndefinedData):
+        g.compile()
+
+
+def test_await(device: rota.Device) -> None:
+    async def several() -> list[Any]:
+        plan = doubled(device)
+        tickets = [plan(x=np.full(4, i, np.float32)) for i in range(30)]
+        late, _ = slow(device, 0.2)
+        pending = late(x=np.zeros(4, np.float32))
+        ticks = 0
+
+        async def tick() -> None:
+            nonlocal ticks
+            while not pending.done():
+                ticks += 1
+                await asyncio.sleep(0.01)
+
+        results, waited, _ = await asyncio.gather(asyncio.gather(*map(awaited, tickets)), awaited(pending), tick())
+        assert ticks > 3  # the loop went on
+        np.testing.assert_array_equal(waited["y"], np.ones(4))
+        return list(results)
+
+    async def awaited(ticket: rota.Ticket) -> Any:
+        return await ticket
+
+    for i, result in enumerate(asyncio.run(several())):
+        np.testing.assert_array_equal(result["y"], np.full(4, 2 * i))
+
+
+def test_timeout(cpu: rota.Device) -> None:
+    plan, _ = slow(cpu, 0.5)
+    ticket = plan(x=np.zeros(4, np.float32))
+    begun = time.monotonic()
+    with pytest.raises(TimeoutError, match="slow"):
+        ticket.result(timeout=0.05)
+    assert time.monotonic() - begun < 0.4
+    assert not ticket.done()
+    np.testing.assert_array_equal(ticket.result(timeout=10)["y"], np.ones(4))
+
+
+def test_function_that_raises_fails_its_ticket(device: rota.Device) -> None:
+    def fail(x: Any, y: Any) -> None:
+        raise KeyError("no such thing")
+
+    with rota.graph(device, name="failing") as g:
+        y = g.empty(4)
+        g.host(fail, reads=[g.input("x", 4)], writes=[y], name="lookup")
+        g.output("y", y)
+    plan = g.compile()
+    ticket = plan(x=np.zeros(4, np.float32))
+    with pytest.raises(rota.errors.NodeFailed, match="function 'lookup' raised KeyError: 'no such thing'"):
+        ticket.result()
+    assert "NODE_FAILED" in repr(ticket)
+    np.testing.assert_array_equal(doubled(device)(x=np.ones(4, "f4")).result()["y"], np.full(4, 2))
+
+
+def test_function_that_keeps_an_array_fails(cpu: rota.Device) -> None:
+    kept = []
+
+    def keep(x: Any) -> None:
+        kept.append(x)
+
+    with rota.graph(cpu) as g:
+        g.host(keep, reads=[g.input("x", 4)])
+    with pytest.raises(rota.errors.NodeFailed, match="kept an array beyond its call"):
+        g.compile()(x=np.zeros(4, np.float32)).result()
+    kept.clear()
+
+
+def test_function_cannot_write_what_it_reads(cpu: rota.Device) -> None:
+    def write(x: Any) -> None:
+        x[:] = 1
+
+    with rota.graph(cpu) as g:
+        g.host(write, reads=[g.input("x", 4)])
+    with pytest.raises(rota.errors.NodeFailed, match="read-only"):
+        g.compile()(x=np.zeros(4, np.float32)).result()
+
+
+class Watched(np.ndarray):
+    pass
+
+
+def test_arrays_and_functions_live_until_the_ticket_ended(cpu: rota.Device) -> None:
+    """Python lets go of arrays, function, plan and graph while a replay runs: it ends well all the same."""
+    plan, seen = slow(cpu, 0.3)
+    x = np.full(4, 5, np.float32).view(Watched)
+    y = np.zeros(4, np.float32).view(Watched)
+    gone = [weakref.ref(x), weakref.ref(y)]
+    ticket = plan(x=x, out={"y": y})
+    del x, y, plan
+    gc.collect()
+    assert all(ref() is not None for ref in gone) and cpu.held == 1
+    np.testing.assert_array_equal(ticket.result()["y"], np.full(4, 6))
+    assert seen == ["ran"] and cpu.held == 0
+    del ticket
+    gc.collect()
+    assert all(ref() is None for ref in gone)
+
+
+def test_nobody_waits_for_a_ticket_that_is_dropped(cpu: rota.Device) -> None:
+    plan, seen = slow(cpu, 0.2)
+    plan(x=np.zeros(4, np.float32))
+    del plan
+    gc.collect()
+    cpu.close()
+    assert seen == ["ran"]
+
+
+def test_tensors_outlive_their_device() -> None:
+    device = rota.open("cpu", threads=1)
+    x = device.tensor(np.ones(3, np.float32))
+    plan = doubled(device)
+    ticket = plan(x=np.ones(4, np.float32))
+    device.close()
+    device.close()
+    with pytest.raises(rota.errors.WrongState, match="device 'cpu' is closed"):
+        x.numpy()
+    with pytest.raises(rota.errors.WrongState, match="is closed"):
+        plan(x=np.ones(4, np.float32))
+    with pytest.raises(rota.errors.WrongState, match="is closed"):
+        ticket.result()
+    assert "closed" in repr(device) and "closed" in repr(ticket)
+
+
+def test_closing_waits_for_calls_of_other_threads() -> None:
+    device = rota.open("cpu", threads=1)
+    plan, _ = slow(device, 0.3)
+    ticket = plan(x=np.zeros(4, np.float32))
+    got: list[Any] = []
+    thread = threading.Thread(target=lambda: got.append(ticket.result()))
+    thread.start()
+    time.sleep(0.05)
+    device.close()
+    thread.join()
+    np.testing.assert_array_equal(got[0]["y"], np.ones(4))
+
+
+def test_callbacks(cpu: rota.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = doubled(cpu)
+    unraisable: list[Any] = []
+    monkeypatch.setattr("sys.unraisablehook", unraisable.append)
+    called = threading.Event()
+
+    def raises(_: rota.Ticket) -> None:
+        raise ValueError("from a callback")
+
+    ticket = plan(x=np.ones(4, np.float32))
+    ticket.add_done_callback(raises)
+    ticket.add_done_callback(lambda of: called.set() if of.done() else None)
+    assert called.wait(10)
+    deadline = time.monotonic() + 10
+    while not unraisable and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert isinstance(unraisable[0].exc_value, ValueError)
+
+
+def test_threads_submit_at_once_bit_equal(device: rota.Device) -> None:
+    """16 threads replay plans on one tensor in turns and on tensors of their own: the bits of one thread."""
+    rng = np.random.default_rng(1)
+    xs = [rng.standard_normal((8, 16)).astype(np.float32) for _ in range(16)]
+    w = device.tensor(rng.standard_normal((16, 16)).astype(np.float32))
+    count = device.zeros(1)
+    with rota.graph(device) as g:
+        rota.add(count, rota.sum(g.input("one", (1, 1)), 0), out=count)
+        g.output("y", rota.softmax(g.input("x", (8, 16)) @ w))
+    plan = g.compile()
+    one = np.ones((1, 1), np.float32)
+    alone = [plan(x=x, one=one).result()["y"] for x in xs]
+    wrong: list[int] = []
+
+    def work(i: int) -> None:
+        for _ in range(25):
+            if not np.array_equal(plan(x=xs[i], one=one).result()["y"], alone[i]):
+                wrong.append(i)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert count.numpy()[0] == 16 * 26
+
+
+def test_threads_record_graphs_of_their_own(cpu: rota.Device) -> None:
+    results: dict[int, Any] = {}
+
+    def work(i: int) -> None:
+        with rota.graph(cpu) as g:
+            y = g.input("x", 4)
+            for _ in range(i + 1):
+                y = y + 1
+            g.output("y", y)
+        results[i] = g.compile()(x=np.zeros(4, np.float32)).result()["y"]
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for i in range(16):
+        np.testing.assert_array_equal(results[i], np.full(4, i + 1))
+
+
+def test_devices_are_closed_when_the_interpreter_ends() -> None:
+    """Also while a replay is to call a function of Python's."""
+    program = """
+import numpy as np, rota, time
+with_data = rota.open("cpu", threads=1).tensor(np.ones(3, np.float32))  # holds its device
+device = rota.open("cpu", threads=1)
+def late(x):
+    time.sleep(0.2)
+    print("called")
+with rota.graph(device) as g:
+    g.host(late, reads=[g.input("x", 4)])
+ticket = g.compile()(x=np.zeros(4, np.float32))
+ticket.add_done_callback(lambda of: print("done"))
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "called\ndone\n", "")
+
+
+def test_order_numbers(cpu: rota.Device) -> None:
+    plan = doubled(cpu)
+    tickets = [plan(x=np.ones(4, np.float32)) for _ in range(5)]
+    for ticket in tickets:
+        ticket.wait()
+    numbers = [ticket.number for ticket in tickets]
+    assert numbers == sorted(set(numbers))
+
+
+def test_fork(cpu: rota.Device) -> None:
+    plan = doubled(cpu)
+    plan(x=np.ones(4, np.float32)).result()
+    child = os.fork()
+    if child == 0:
+        try:
+            plan(x=np.ones(4, np.float32)).result()
+            os._exit(1)
+        except rota.errors.WrongState:
+            del plan
+            gc.collect()
+            os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    np.testing.assert_array_equal(plan(x=np.ones(4, "f4")).result()["y"], np.full(4, 2))
+
+
+def test_buffer_slots(device: rota.Device) -> None:
+    with rota.graph(device) as g:
+        w = g.buffer_slot("w", (2, 2))
+        rota.add(w, w, out=w)
+    plan = g.compile()
+    a, b = (device.tensor(np.full((2, 2), i, np.float32)) for i in (1, 10))
+    plan(w=a).wait()
+    plan(w=b).wait()
+    plan(w=b).wait()
+    np.testing.assert_array_equal(a.numpy(), np.full((2, 2), 2))
+    np.testing.assert_array_equal(b.numpy(), np.full((2, 2), 40))
+    with pytest.raises(rota.errors.InvalidArgument, match="is a tensor of a device"):
+        plan(w=np.ones((2, 2), np.float32))
+
+
+def test_views_and_operators(device: rota.Device) -> None:
+    array = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    x = device.tensor(array)
+    np.testing.assert_array_equal(x[1].numpy(), array[1])
+    np.testing.assert_array_equal(x[:, 1:, ...].numpy(), array[:, 1:])
+    np.testing.assert_array_equal(x[..., -1].numpy(), array[..., -1])
+    np.testing.assert_array_equal(x.T.numpy(), array.swapaxes(1, 2))
+    np.testing.assert_array_equal(x.permute(2, 0, 1).numpy(), array.transpose(2, 0, 1))
+    np.testing.assert_array_equal(x.reshape(-1, 4).numpy(), array.reshape(6, 4))
+    np.testing.assert_array_equal(x[1, 2:, :].broadcast_to((2, 2, 4)).numpy(), np.broadcast_to(array[1, 2:], (2, 2, 4)))
+    assert x.shape == (2, 3, 4) and x.ndim == 3 and x.size == 24 and len(x) == 2 and x.dtype == "f32"
+    with rota.graph(device) as g:
+        k = g.slot("k")
+        y = (2 - x * 3) / 4 + x**2 - (1 / (x + 1)) + k * x - (-x) + (x < k * x) + (x + k)
+        g.output("y", y)
+    expected = (2 - array * 3) / 4 + array**2 - 1 / (array + 1) + 2 * array + array + (array < 2 * array) + array + 2
+    np.testing.assert_allclose(g.compile()(k=2).result()["y"], expected, rtol=1e-6)
+
+
+def test_arrays_with_gaps_are_copied_to_a_device(cpu: rota.Device) -> None:
+    array = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    for part in (array[:, ::2, 1:], array.T, array[::-1], np.broadcast_to(array[0], (2, 3, 4))):
+        np.testing.assert_array_equal(cpu.tensor(part).numpy(), part)
+
+
+def test_dlpack(device: rota.Device) -> None:
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    x = device.from_dlpack(array)
+    np.testing.assert_array_equal(np.from_dlpack(x), array)
+    np.testing.assert_array_equal(np.asarray(x), array)
+    x.write(array + 1)
+    np.testing.assert_array_equal(np.from_dlpack(x), array + 1)
+    assert x.__dlpack_device__() == (1, 0)
+    with pytest.raises(BufferError, match="as a copy"):
+        x.__dlpack__(copy=False)
+    half = device.tensor(np.full(3, 0x3F80, np.uint16))
+    assert half.dtype == "bf16" and half.numpy().tolist() == [0x3F80] * 3
+
+
+def test_torch(device: rota.Device) -> None:
+    torch = pytest.importorskip("torch")
+    plan = doubled(device)
+    y = torch.zeros(4)
+    plan(x=torch.ones(4), out={"y": y}).wait()
+    assert y.tolist() == [2, 2, 2, 2]
+    x = device.tensor(torch.arange(4, dtype=torch.bfloat16))
+    assert x.dtype == "bf16" and torch.from_dlpack(x).tolist() == [0, 1, 2, 3]
+
+
+def test_plan_draws_itself(cpu: rota.Device) -> None:
+    with rota.graph(cpu, name="picture <&>") as g:
+        x = g.input("x", (64, 64))
+        for _ in range(60):
+            x = rota.softmax(x @ x)
+        g.output("y", x)
+    plan = g.compile()
+    svg = getattr(plan, "_repr_svg_")()
+    root = ElementTree.fromstring(svg)
+    text = " ".join(root.itertext())
+    assert "softmax" in text and "levels more" in text and "arena" in text
+    assert len(plan.commands()) == plan.stats["commands"]
+    assert "softmax" in plan.explain(1)
+
+
+def test_analysed_without_a_device() -> None:
+    with rota.graph() as g:
+        g.output("y", rota.exp(g.input("x", 4)))
+    plan = g.compile(analyse=True)
+    assert plan.stats["nodes"] == 2 and plan.device is None
+    with pytest.raises(rota.errors.WrongState, match="only analysed"):
+        plan(x=np.ones(4, np.float32))
