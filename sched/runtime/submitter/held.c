@@ -196,6 +196,34 @@ static bool is_ready(rota_submitter *submitter, rota_work *work) {
     return is_lost || (rota_gate_takes(work) && has_staging(submitter, work));
 }
 
+/* Calls fn for each point that may keep the work, whether it does now or not: what is with the other driver keeps it
+ * once something has failed, and once a device is lost so does what for_keepers says. */
+static void for_points(rota_device *device, const rota_work *work, void (*fn)(rota_device *, uint64_t)) {
+    bool comes_last = work->comes_last;
+    for (uint32_t h = 0; h < work->hold_count; h++) {
+        const uint64_t point = rota_hold_point(work->submission->made.holds[work->first_hold + h]);
+        comes_last = comes_last || rota_device_is_lost(device->runtime->devices[rota_point_device(point)]);
+        fn(device, point);
+    }
+    for (const rota_work *before = work; comes_last && before-- != work->submission->made.works;)
+        if (before->device != device) fn(device, rota_work_point(before));
+}
+
+/* Relaxed: who looks at it (is_awaited) reads nothing else by it, and looks again. It is not lowered: a value that has
+ * passed keeps nobody. */
+static void note_point(rota_device *device, uint64_t point) {
+    _Atomic uint64_t *kept_for = &rota_runtime_timeline(device->runtime, point)->kept_for[device->index];
+    if (rota_point_value(point) > ra_load_relaxed(kept_for))
+        ra_store_relaxed(kept_for, rota_point_value(point));
+}
+
+/* The work is the first of its queue to wait. */
+static void begin_to_wait(rota_submitter *submitter, rota_work *work) {
+    work->since_ns = rota_clock_ns();
+    submitter->held_first[work->queue] = work;
+    for_points(submitter->device, work, note_point);
+}
+
 /* What is held and waits for a lost device fails at once, wherever it stands: nobody waits for its end
  * (is_at_work in reap.c) who needs but that. Once for each loss. */
 static void see_losses(rota_submitter *submitter) {
@@ -209,18 +237,18 @@ static void see_losses(rota_submitter *submitter) {
     submitter->losses_seen = lost;
     for (uint32_t q = 0; q < runtime->queue_count; q++)
         for (rota_work *work = submitter->held_first[q]; work; work = work->next) look_for_loss(work);
+    for (uint32_t q = 0; q < runtime->queue_count; q++) /* now for works of their submissions as well */
+        if (submitter->held_first[q]) for_points(device, submitter->held_first[q], note_point);
 }
 
 static void hold_back(rota_submitter *submitter, rota_work *work) {
     rota_device *device = submitter->device;
     look_for_loss(work); /* the losses that were seen before it came here */
     work->next = NULL;
-    if (submitter->held_last[work->queue]) {
+    if (submitter->held_last[work->queue])
         submitter->held_last[work->queue]->next = work;
-    } else {
-        work->since_ns = rota_clock_ns();
-        submitter->held_first[work->queue] = work;
-    }
+    else
+        begin_to_wait(submitter, work);
     submitter->held_last[work->queue] = work;
     (void)ra_fetch_add_relaxed(&device->handover.held_count,
                                1); /* others ask what a device waits for: give_up_on */
@@ -240,7 +268,7 @@ static uint32_t take_held(rota_submitter *submitter, rota_work **works) {
                 rota_work *work = submitter->held_first[q];
                 submitter->held_first[q] = work->next;
                 if (work->next)
-                    work->next->since_ns = rota_clock_ns();
+                    begin_to_wait(submitter, work->next);
                 else
                     submitter->held_last[q] = NULL;
                 rota_handover_note(device); /* first: released by the next, to give_up_on */
@@ -275,11 +303,17 @@ uint32_t rota_held_take(rota_submitter *submitter, rota_work **works) {
 
 /* ---- While works are held ---- */
 
-/* Whether the thread of another device sleeps for a value of this one. */
+/* Whether a work of another device is kept by a value of this one. By what their threads noted, not by who sleeps: one
+ * that looks for work, or has some all the time, is kept no less. */
 static bool is_awaited(const rota_device *device) {
-    const uint64_t others = ~((uint64_t)1 << device->index);
-    for (uint32_t q = 0; q < device->runtime->queue_count; q++)
-        if (ra_load_relaxed(&device->timelines[q].holders) & others) return true;
+    const rota_runtime *runtime = device->runtime;
+    const uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t q = 0; q < runtime->queue_count; q++) {
+        const rota_timeline *timeline = &device->timelines[q];
+        const uint64_t completed = ra_load_relaxed(&timeline->completed);
+        for (uint32_t d = 0; d < devices; d++)
+            if (d != device->index && ra_load_relaxed(&timeline->kept_for[d]) > completed) return true;
+    }
     return false;
 }
 
@@ -320,20 +354,12 @@ static void watch_for(rota_device *device, uint64_t point) {
     if (!watched) (void)ra_fetch_or_seq_cst(&timeline->holders, mine);
 }
 
-/* All that may keep the work at the last look, not what keeps it now: what is with the other driver keeps it
- * once something has failed, which wakes nobody; so does, once a device is lost, what for_keepers says, and
- * who was told of that before may find it only then. */
+/* Not what keeps it now: nobody is woken when something fails, and who was told of a loss before may find what it
+ * brings only then. */
 void rota_held_watch(rota_submitter *submitter, const rota_work *work) {
     rota_device *device = submitter->device;
     rota_assert_submitter(submitter);
-    bool comes_last = work->comes_last;
-    for (uint32_t h = 0; h < work->hold_count; h++) {
-        const uint64_t point = rota_hold_point(work->submission->made.holds[work->first_hold + h]);
-        comes_last = comes_last || rota_device_is_lost(device->runtime->devices[rota_point_device(point)]);
-        watch_for(device, point);
-    }
-    for (const rota_work *before = work; comes_last && before-- != work->submission->made.works;)
-        if (before->device != device) watch_for(device, rota_work_point(before));
+    for_points(device, work, watch_for);
 }
 
 void rota_held_watch_nothing(rota_submitter *submitter) {

@@ -28,6 +28,7 @@ struct rota_submitter {
     rota_starving starving[ROTA_EXEC_QUEUES_MAX];
     bool starves;         /* one of the first was found to be held for that */
     uint64_t losses_seen; /* devices, as bits */
+    uint64_t keepers_ns;  /* when it last looked whether to give up on who keeps what it holds */
     uint64_t looked_at;   /* with handover.hands_over: works that others dropped, not yet in `consumed` */
 };
 

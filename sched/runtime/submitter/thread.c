@@ -52,8 +52,15 @@ static void rest(rota_submitter *submitter) {
                                                                                             : 1000000000u));
     else
         rota_sleeper_cancel(&device->handover.sleeper);
-    if (!holds) return;
-    rota_held_watch_nothing(submitter);
+    if (holds) rota_held_watch_nothing(submitter);
+}
+
+/* Looks now and then whether who keeps what it holds is to be taken for lost: also where it never comes to rest. */
+static void look_at_keepers(rota_submitter *submitter) {
+    if (ra_load_relaxed(&submitter->device->handover.held_count) == 0) return;
+    const uint64_t now = rota_clock_ns();
+    if (now - submitter->keepers_ns < HOLD_SLICE_NS) return;
+    submitter->keepers_ns = now;
     rota_held_give_up(submitter);
 }
 
@@ -62,6 +69,7 @@ static void serve(rota_submitter *submitter) {
     rota_runtime *runtime = device->runtime;
     rota_work *works[ROTA_HANDOVER_BATCH];
     while (!ra_load_acquire(&runtime->stop)) {
+        look_at_keepers(submitter);
         uint32_t count = rota_held_take(submitter, works);
         if (count == 0) {
             rest(submitter);
