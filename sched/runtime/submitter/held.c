@@ -56,11 +56,20 @@ static bool has_left_before(const rota_device *lost, const rota_work *work) {
     return true;
 }
 
+static void put_back(rota_submitter *submitter);
+
 /* A lost device's thread, that would look through what it holds, may not come back from the driver: then this
- * one does, and gives up on who keeps it. What that thread has taken stays its own. */
+ * one does, and gives up on who keeps it. What that thread has taken stays its own, but for what it only makes memory
+ * for: that goes back to what is held, and is looked at like all of that. */
 static void look_for_thread(rota_device *lost) {
-    uint32_t expected = ROTA_HANDS_OVER;
-    if (!ra_cas_acq_rel(&lost->handover.hands_over, &expected, ROTA_HANDS_LOOKED)) return; /* with serve */
+    uint32_t state = ra_load_relaxed(&lost->handover.hands_over);
+    if (state == ROTA_HANDS_NOTHING || state == ROTA_HANDS_LOOKED) return;
+    /* Acquires what the thread took and holds, or the one that looked before; with begin_to_hand_over and serve. */
+    if (!ra_cas_acq_rel(&lost->handover.hands_over, &state, ROTA_HANDS_LOOKED)) return;
+    if (state == ROTA_HANDS_MEMORY) {
+        put_back(lost->submitter);
+        state = ROTA_HANDS_AWAY;
+    }
     rota_work *works[ROTA_HANDOVER_BATCH];
     for (uint32_t count = 1; count != 0;) {
         count = rota_held_take(lost->submitter, works);
@@ -68,7 +77,7 @@ static void look_for_thread(rota_device *lost) {
         lost->submitter->looked_at += count;
     }
     rota_held_give_up(lost->submitter);
-    ra_store_release(&lost->handover.hands_over, ROTA_HANDS_OVER); /* with serve, and the next one here */
+    ra_store_release(&lost->handover.hands_over, state); /* with serve, and the next one here */
 }
 
 /* Whether all that the work of this point on a lost device was to come after on other devices is over: it was
@@ -252,6 +261,20 @@ static void hold_back(rota_submitter *submitter, rota_work *work) {
     submitter->held_last[work->queue] = work;
     (void)ra_fetch_add_relaxed(&device->handover.held_count,
                                1); /* others ask what a device waits for: give_up_on */
+}
+
+/* What the thread took last is held again, before what it holds of the same queues. */
+static void put_back(rota_submitter *submitter) {
+    for (uint32_t i = submitter->batch_count; i-- > 0;) {
+        rota_work *work = submitter->batch[i];
+        look_for_loss(work);
+        work->next = submitter->held_first[work->queue];
+        if (!work->next) submitter->held_last[work->queue] = work;
+        begin_to_wait(submitter, work);
+        submitter->given[work->queue] = work->value - 1;
+        (void)ra_fetch_add_relaxed(&submitter->device->handover.held_count, 1); /* as in hold_back */
+    }
+    submitter->batch_count = 0;
 }
 
 /* Takes works that were held and may go; one may let another one go. */
