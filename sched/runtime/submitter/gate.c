@@ -192,8 +192,12 @@ bool rota_gate_is_through(rota_device *lost, uint32_t queue, uint64_t value) {
         if (cause) rota_poison_undone(work); /* as in settle, for who looks now */
         lost->timelines[work->queue].gate.through = work->value;
     }
-    const bool is_through = gate->through == gate->tail || timeline->gate.gated == 0 ||
-                            timeline->gate.believed >= value || timeline->gate.through >= value;
+    /* By its queue only what came in here, or had no need to: that is known of works that were handed over, and acquired
+     * with their value from hand_over. One that was dropped comes after any of the gate, on whichever queue. */
+    const bool was_given = ra_load_acquire(&timeline->handed_over) >= value;
+    const bool is_through = gate->through == gate->tail ||
+                            (was_given && (timeline->gate.gated == 0 || timeline->gate.believed >= value ||
+                                           timeline->gate.through >= value));
     rota_gate_unlock(lost);
     return is_through;
 }
