@@ -27,6 +27,9 @@ void rota_gate_spread(rota_device *device);
  * is the other's of the two and that is lost too, which then waits for nothing else. One that was dropped was to come
  * after all that is in the gate. */
 bool rota_gate_is_through(rota_device *lost, uint32_t queue, uint64_t value);
+/* Whether the device itself waits for another one before it gets to this point of it: who keeps that one is its gate's
+ * business. */
+bool rota_gate_keeps(rota_device *device, uint64_t point);
 /* The sequencer's: a device that lets others wait beyond the deadline is lost. `at_once`: whatever the time.
  */
 void rota_gate_watch(rota_runtime *runtime, bool at_once);

@@ -326,17 +326,41 @@ uint32_t rota_held_take(rota_submitter *submitter, rota_work **works) {
 
 /* ---- While works are held ---- */
 
-/* Whether a work of another device is kept by a value of this one. By what their threads noted, not by who sleeps: one
- * that looks for work, or has some all the time, is kept no less. */
-static bool is_awaited(const rota_device *device) {
-    const rota_runtime *runtime = device->runtime;
-    const uint32_t devices = ra_load_acquire(&runtime->device_count);
-    for (uint32_t q = 0; q < runtime->queue_count; q++) {
+/* Whether a work of the other device is kept by a value of this one. By what that one's thread noted, not by whether it
+ * sleeps: one that looks for work, or has some all the time, is kept no less. A lost device's values come no more:
+ * what it was not given keeps others until it is dropped, and then its gate does. */
+static bool is_awaited_by(const rota_device *device, uint32_t other) {
+    const bool is_lost = rota_device_is_lost(device);
+    for (uint32_t q = 0; q < device->runtime->queue_count; q++) {
         const rota_timeline *timeline = &device->timelines[q];
-        const uint64_t completed = ra_load_relaxed(&timeline->completed);
-        for (uint32_t d = 0; d < devices; d++)
-            if (d != device->index && ra_load_relaxed(&timeline->kept_for[d]) > completed) return true;
+        const uint64_t value = ra_load_relaxed(&timeline->kept_for[other]);
+        if (value > ra_load_relaxed(&timeline->completed) && !(is_lost && has_left_thread(device, q, value)))
+            return true;
     }
+    return false;
+}
+
+/* The devices whose waits count, as bits: those that are well; and of those that are lost, whose works are in vain but
+ * keep what comes after them in its order, the ones that such a device waits for. */
+static uint64_t devices_that_count(rota_runtime *runtime) {
+    const uint32_t devices = ra_load_acquire(&runtime->device_count);
+    uint64_t count = 0, before;
+    for (uint32_t d = 0; d < devices; d++)
+        if (!rota_device_is_lost(runtime->devices[d])) count |= (uint64_t)1 << d;
+    do {
+        before = count;
+        for (uint32_t d = 0; d < devices; d++)
+            for (uint64_t left = before; left && !(count >> d & 1u); left &= left - 1)
+                if (is_awaited_by(runtime->devices[d], (uint32_t)__builtin_ctzll(left)))
+                    count |= (uint64_t)1 << d;
+    } while (count != before);
+    return count;
+}
+
+/* Whether a device whose waits count is kept by a value of this one. */
+static bool is_awaited(const rota_device *device, uint64_t devices) {
+    for (devices &= ~((uint64_t)1 << device->index); devices; devices &= devices - 1)
+        if (is_awaited_by(device, (uint32_t)__builtin_ctzll(devices))) return true;
     return false;
 }
 
@@ -344,21 +368,28 @@ static bool is_awaited(const rota_device *device) {
  * then what it still touches, so going on without it would be going on over its memory. One that was not
  * given it waits itself, and who keeps it is that one's business. That may be the device itself, at an earlier
  * replay of the work's plan: nobody else is kept then but where another device waits for it, and who waits for a
- * ticket has a deadline of his own. */
+ * ticket has a deadline of his own. One that waits on the GPU is its gate's business. Nor does a lost device, whose
+ * works are in vain, give up another one for itself. */
 static bool give_up_on(rota_device *device, rota_work *work, uint64_t hold) {
     rota_runtime *runtime = device->runtime;
     const uint64_t point = rota_hold_point(hold);
     rota_device *other = runtime->devices[rota_point_device(point)];
-    if (other == device && !is_awaited(device)) return true;
+    const uint64_t counting = devices_that_count(runtime);
+    if (!(counting >> device->index & 1u)) return true;
+    if (other == device && !is_awaited(device, counting)) return true;
     if (ra_load_acquire(&rota_runtime_timeline(runtime, point)->handed_over) < rota_point_value(point) &&
         ra_load_acquire(&other->handover.held_count) != 0)
         return true;
+    if (rota_gate_keeps(other, point)) return true;
     uint64_t from = ra_load_relaxed(&other->handover.handed_ns), now = rota_clock_ns();
     for (uint32_t q = 0; q < runtime->queue_count; q++) {
         uint64_t moved_ns = ra_load_relaxed(&other->timelines[q].progress_ns);
         if (from < moved_ns) from = moved_ns;
     }
     if (from < work->since_ns) from = work->since_ns;
+    /* Anew at a loss, which lets go what waited for that one: rota_gate_keeps saw it. */
+    const uint64_t lost_ns = ra_load_relaxed(&runtime->lost_ns);
+    if (from < lost_ns) from = lost_ns;
     if (now > from && now - from > runtime->options.timeout_ns)
         rota_device_set_lost(other, "no progress within the deadline while other devices waited for it");
     return true;
