@@ -65,8 +65,8 @@ static uint32_t wait_for_all(const rota_device *device, rota_work *const *works,
     return count;
 }
 
-/* Before the works are seen as handed over, or as held no longer: who waits for one must not find it with its
- * device and the time when something else was given to that, long ago. */
+/* Before the works are seen as handed over, or as held no longer, or the thread on its way to the driver: who waits for
+ * one must not find it with its device and the time when something else was given to that, long ago. */
 void rota_handover_note(rota_device *device) {
     if (ra_load_relaxed(&device->runtime->device_count) > 1) /* others may wait for it */
         ra_store_relaxed(&device->handover.handed_ns, rota_clock_ns());

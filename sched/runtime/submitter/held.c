@@ -366,10 +366,10 @@ static bool is_awaited(const rota_device *device, uint64_t devices) {
 
 /* A device that gets nowhere for the default deadline with what it was given is taken for lost: nobody knows
  * then what it still touches, so going on without it would be going on over its memory. One that was not
- * given it waits itself, and who keeps it is that one's business. That may be the device itself, at an earlier
- * replay of the work's plan: nobody else is kept then but where another device waits for it, and who waits for a
- * ticket has a deadline of his own. One that waits on the GPU is its gate's business. Nor does a lost device, whose
- * works are in vain, give up another one for itself. */
+ * given it waits itself, and who keeps it is that one's business, unless its thread stays in the driver, where it
+ * looks at nothing. That may be the device itself, at an earlier replay of the work's plan: nobody else is kept then
+ * but where another device waits for it, and who waits for a ticket has a deadline of his own. One that waits on the
+ * GPU is its gate's business. Nor does a lost device, whose works are in vain, give up another one for itself. */
 static bool give_up_on(rota_device *device, rota_work *work, uint64_t hold) {
     rota_runtime *runtime = device->runtime;
     const uint64_t point = rota_hold_point(hold);
@@ -378,7 +378,8 @@ static bool give_up_on(rota_device *device, rota_work *work, uint64_t hold) {
     if (!(counting >> device->index & 1u)) return true;
     if (other == device && !is_awaited(device, counting)) return true;
     if (ra_load_acquire(&rota_runtime_timeline(runtime, point)->handed_over) < rota_point_value(point) &&
-        ra_load_acquire(&other->handover.held_count) != 0)
+        ra_load_acquire(&other->handover.held_count) != 0 &&
+        ra_load_acquire(&other->handover.hands_over) == ROTA_HANDS_NOTHING) /* with begin_to_hand_over */
         return true;
     if (rota_gate_keeps(other, point)) return true;
     uint64_t from = ra_load_relaxed(&other->handover.handed_ns), now = rota_clock_ns();

@@ -70,6 +70,7 @@ static void look_at_keepers(rota_submitter *submitter) {
 static bool begin_to_hand_over(rota_submitter *submitter, uint32_t count, rota_batch_memory *memory) {
     rota_device *device = submitter->device;
     rota_batch_memory_ask(device, submitter->batch, count, memory);
+    rota_handover_note(device); /* first: released by the next, to give_up_on */
     if (!memory->is_needed) {
         ra_store_release(&device->handover.hands_over, ROTA_HANDS_OVER); /* with look_for_thread */
         return true;
