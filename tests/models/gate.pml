@@ -12,7 +12,7 @@
  * queues, three devices and more, the gate's room; where no device may be lost a look at one work (is_ready) is one step.
  * A lost device does nothing more, or gets on late. A sleep ends by itself in PATIENCE only, so that elsewhere a lost
  * wake-up shows. There time passes (a deadline, at once) only while device 0 and its thread have nothing that they could
- * do and the other thread sleeps too.
+ * do and the other thread sleeps too; with -DDRIVER device 0's thread hands something over while it holds the work.
  *
  * run safe held: -DHELD
  * run safe nearer: -DNEARER
@@ -25,6 +25,7 @@
  * full safe linked_and_loss: -DLINKED -DLOSS -DW=2
  * full safe passes_and_follows: -DLINKED -DPASSES
  * full safe linked_loss_and_failures: -DLINKED -DLOSS -DFAILS -DW=2
+ * full safe driver: -DPATIENCE -DDRIVER
  * plant 1 safe: -DHELD | everything behind the first held work is held
  * plant 2 safe: -DHELD | a hold is watched for after the last look
  * plant 3 safe: -DNEARER | what is watched for is not lowered for a nearer hold
@@ -46,6 +47,7 @@
  * plant 19 safe: -DLINKED | only the queue of the oldest work in the gate is kept back
  * plant 20 safe: -DLINKED -DPASSES -DW=3 -DREVERSE | what is with the other driver is not watched for
  * plant 21 safe: -DLINKED -DPASSES -DTWICE -DGIVEN | a work waits for others to leave a gate that is empty by then
+ * plant 22 safe: -DPATIENCE -DDRIVER | that the thread hands something over is said before it is noted when
  */
 #ifndef PLANT
 #define PLANT 0
@@ -68,7 +70,9 @@
 #ifdef LOST
 #define W 2
 #endif
-#ifdef PATIENCE
+#ifdef DRIVER
+#define W 3
+#elif defined(PATIENCE)
 #define W 2
 #endif
 #define Q 2
@@ -135,8 +139,8 @@
 #define COUNT0 1
 #endif
 #ifdef PATIENCE
-#define DEV(w) ((w) == 1 -> 0 : 1)
-#define QUE(w) 0
+#define DEV(w) ((w) == 2 -> 1 : 0)
+#define QUE(w) ((w) == 3 -> 1 : 0)
 #define VAL(w) 1
 #define HOLD(w) ((w) == 2 -> 1 : 0)
 #define OWN(w) 0
@@ -152,6 +156,7 @@ bool holders[4]; /* the other device's bit */
 byte published[2], ring_taken[2];
 bool asleep[2];
 byte held_count[2];
+bool hands_over[2]; /* its thread is in the driver, or on the way there: ROTA_HANDS_NOTHING is false */
 bool lost[2], created;
 bool is_over; /* the lost device does nothing more */
 bool failed[6], poison_active;
@@ -625,7 +630,11 @@ end_rest:       if
                 if
                 :: handed_over[0] < 1 ->
                     if
-                    :: held_count[0] != 0 -> goto spared
+                    :: held_count[0] != 0 ->
+                        if
+                        :: !hands_over[0] -> goto spared /* else it may hang there */
+                        :: else
+                        fi
                     :: else
                     fi
                 :: else
@@ -644,6 +653,18 @@ spared:
 #endif
             holds = false
         :: else -> /* hand_over */
+#ifdef PATIENCE
+#if PLANT == 22
+            hands_over[d] = true;
+#endif
+#if PLANT != 12
+            if
+            :: d == 0 -> handed_is_old = false
+            :: else
+            fi;
+#endif
+            hands_over[d] = true;
+#endif
             i = 0;
 #ifdef LINKED
             do /* enter */
@@ -730,6 +751,7 @@ spared:
             fi;
 #endif
             atomic {
+                hands_over[d] = false;
                 i = 0;
                 do
                 :: i < W -> works[i] = 0; i++
@@ -839,7 +861,7 @@ proctype clock() {
 end_clock:
     do
     :: atomic {
-            is_resting[0] && asleep[0] && is_resting[1] && given_to[0] == completed[0] && !(handed_is_old && progress_is_old && since_is_old) ->
+            is_resting[0] && asleep[0] && is_resting[1] && given_to[0] == completed[0] && given_to[1] == completed[1] && !(handed_is_old && progress_is_old && since_is_old) ->
             handed_is_old = true;
             progress_is_old = true;
             since_is_old = true

@@ -50,6 +50,7 @@ typedef struct op {
 typedef struct world {
     adversary_options options;
     uint64_t seed, limit, random;
+    uint32_t queues;
     rota_runtime *runtime;
     rota_device *devices[DEVICES];
     rota_buffer *buffers[BUFFERS];
@@ -98,8 +99,9 @@ static void world_open(world *w, uint64_t seed, uint64_t limit) {
     w->options.seed = seed;
     w->options.shares_memory = w->options.timelines = is_linked;
     w->options.faults.slow_command_ns = draw(w, 3) ? 0 : 20000;
+    w->queues = 1 + draw(w, 3);
     const rota_runtime_options options =
-        ROTA_RUNTIME_OPTIONS(.timeout_ns = 2 * WAIT_NS, .queues_per_device = 1 + draw(w, 3),
+        ROTA_RUNTIME_OPTIONS(.timeout_ns = 2 * WAIT_NS, .queues_per_device = w->queues,
                              .memory_limit_bytes = limit, .staging_slots = 2, .staging_slot_bytes = 4096,
                              .staging_idle_ns = 1000000000000u);
     assert_ok(adversary_runtime_open(&w->options, &options, &w->runtime));
@@ -141,12 +143,17 @@ static void draw_losses(world *w) {
     }
 }
 
-/* Sometimes its thread has been in the driver for a while. */
+/* Whether its thread is to stay in the driver by then: for a while, or close behind what it waits for on the GPU. */
+static bool stays_before(const world *w, uint32_t l, uint32_t i) {
+    if (w->when[l] >= OPS || i >= w->when[l]) return false;
+    if ((w->seed + l) % 4 == 0) return i + 8 == w->when[l];
+    return (w->seed + l) % 4 == 1 && i + 16 > w->when[l] &&
+           ra_load_seq_cst(&w->devices[w->who[l]]->gate.pending);
+}
+
 static void lose_at(world *w, uint32_t i) {
     for (uint32_t l = 0; l < 2; l++) {
-        const uint32_t stays = 1u << w->who[l];
-        if (w->when[l] < OPS && i + 8 == w->when[l] && (w->seed + l) % 4 == 0)
-            (void)atomic_fetch_or(&w->options.faults.submits_stay, stays);
+        if (stays_before(w, l, i)) (void)atomic_fetch_or(&w->options.faults.submits_stay, 1u << w->who[l]);
         if (i == w->when[l]) rota_device_set_lost(w->devices[w->who[l]], "given up by the test");
     }
 }
@@ -195,18 +202,22 @@ static rota_plan *compile(world *w, plan_kind kind, uint32_t d, uint32_t src, ui
     rota_access copies[] = {{w->buffers[kind == COPY ? src : dst], 0, ROTA_WHOLE, ROTA_READ},
                             {w->buffers[kind == COPY ? dst : last], 0, ROTA_WHOLE, ROTA_WRITE}};
     rota_device *devices[] = {w->devices[d], w->devices[(d + 1) % DEVICES]};
+    const uint32_t queue = 1 + (d + 3 * src + 5 * dst + 7 * half) % w->queues;
     assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "random"), &graph));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     rota_kernel_node sum_node = ROTA_KERNEL_NODE(.kernel = &sum_kernel, .accesses = sums, .access_count = 2,
-                                                 .placement = {.device_plus_1 = 1});
-    rota_kernel_node copy_node = ROTA_KERNEL_NODE(.kernel = &test_copy, .accesses = copies, .access_count = 2,
-                                                  .placement = {.device_plus_1 = kind == COPY ? 1 : 2});
+                                                 .placement = {.device_plus_1 = 1, .queue_plus_1 = queue});
+    rota_kernel_node copy_node =
+        ROTA_KERNEL_NODE(.kernel = &test_copy, .accesses = copies, .access_count = 2,
+                         .placement = {.device_plus_1 = kind == COPY ? 1 : 2, .queue_plus_1 = queue});
     if (kind != COPY) assert_ok(rota_record_kernel(recorder, &sum_node, NULL));
     if (kind != SUM) assert_ok(rota_record_kernel(recorder, &copy_node, NULL));
     rota_recorder_close(recorder);
-    const rota_status status = rota_compile(
-        w->runtime, graph,
-        &ROTA_COMPILE_OPTIONS(.devices = devices, .device_count = kind == SUM_AND_COPY ? 2 : 1), &plan);
+    const rota_status status =
+        rota_compile(w->runtime, graph,
+                     &ROTA_COMPILE_OPTIONS(.devices = devices, .device_count = kind == SUM_AND_COPY ? 2 : 1,
+                                           .queues = w->queues),
+                     &plan);
     rota_graph_release(graph);
     bool any_lost = false; /* it need not compile then */
     for (uint32_t i = 0; i < FAKES; i++) any_lost = any_lost || rota_device_is_lost(w->devices[i]);

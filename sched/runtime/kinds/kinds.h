@@ -53,13 +53,14 @@ extern const rota_kind rota_kinds[];
 typedef struct rota_work_row {
     /* ---- The submit thread's, or the sequencer's while that has nothing ---- */
 
-    /* What the executor gets beyond queue, waits and signal. As rota_fail: the work fails with that. */
+    /* What the executor gets beyond queue, waits and signal; the work has what it needs. Enters no driver. As
+     * rota_fail: the work fails with that. */
     rota_status (*prepare)(rota_work *work, rota_exec_work *out);
     /* Whether it may be handed over as far as its kind goes. */
     bool (*is_decided)(const rota_work *work);
     /* Whether the bytes that it brings are there to be brought. */
     bool (*has_source)(const rota_work *work);
-    /* The staging memory that it needs. */
+    /* The staging memory that it needs; it may have it from when it was sequenced, or held. */
     rota_need (*need)(const rota_work *work);
     /* Its device is lost and is not given it: gives back what is not kept with its submission. */
     void (*give_back)(const rota_work *work);

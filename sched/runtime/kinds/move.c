@@ -19,12 +19,6 @@
 
 /* ---- What copies share ---- */
 
-rota_status rota_need_take(const rota_work *work, rota_need needed) {
-    bool is_limited;
-    if (!needed.span || *needed.span) return ROTA_OK;
-    return rota_staging_try(work->device, needed.size, needed.flags, &is_limited, needed.span);
-}
-
 rota_status rota_work_one_copy(rota_work *work, rota_exec_copy copy, rota_exec_work *out) {
     work->copy = copy;
     out->copies = &work->copy;
@@ -61,7 +55,6 @@ rota_need rota_move_in_need(const rota_work *work) {
 rota_status rota_move_out_prepare(rota_work *work, rota_exec_work *out) {
     rota_transfer *transfer = &work->submission->made.transfers[work->segment];
     rota_extent extent = {transfer->offset, transfer->size, transfer->from};
-    ROTA_TRY(rota_need_take(work, rota_move_out_need(work)));
     return rota_staging_copies_in(
         transfer->down, ra_load_acquire(&transfer->residency->memory[work->device->index]), &extent, 1, out);
 }
@@ -81,7 +74,6 @@ rota_status rota_move_in_prepare(rota_work *work, rota_exec_work *out) {
     rota_exec_memory *destination = ra_load_acquire(&transfer->residency->memory[device->index]);
     rota_exec_memory *source = ra_load_acquire(&transfer->residency->memory[transfer->from]);
     if (!device->exec->caps.unified_host) {
-        ROTA_TRY(rota_need_take(work, rota_move_in_need(work)));
         rota_staging *up = transfer->up;
         if (!transfer->down) fill(up, (const uint8_t *)source->host + transfer->offset);
         for (const rota_staging *down = transfer->down; down; down = down->more, up = up->more)

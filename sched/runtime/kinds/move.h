@@ -11,8 +11,6 @@
 
 /* ---- What copies share ---- */
 
-/* It may have it from when it was sequenced, or held. */
-rota_status rota_need_take(const rota_work *work, rota_need needed);
 /* The work is this one copy. */
 rota_status rota_work_one_copy(rota_work *work, rota_exec_copy copy, rota_exec_work *out);
 

@@ -202,10 +202,8 @@ rota_status rota_read_prepare(rota_work *work, rota_exec_work *out) {
     const rota_read_part *part = &read->parts[work->segment];
     uint32_t count;
     const rota_extent *extents = extents_of(work, &count);
-    rota_status status = rota_need_take(work, rota_read_need(work));
-    if (status == ROTA_OK)
-        status = rota_staging_copies_in(
-            part->down, ra_load_acquire(&read->residency->memory[work->device->index]), extents, count, out);
+    const rota_status status = rota_staging_copies_in(
+        part->down, ra_load_acquire(&read->residency->memory[work->device->index]), extents, count, out);
     return status == ROTA_OK
                ? status
                : rota_fail_context(status, "read of buffer '%s': ", read->residency->buffer->name);

@@ -36,9 +36,15 @@ typedef struct rota_gate_shared {
     _Atomic uint32_t pending;
 } rota_gate_shared;
 
-/* A submit thread that is at handing works over may be in the driver for ever, where its device is lost:
- * another one may then look through what it holds. */
-typedef enum rota_hands_over { ROTA_HANDS_NOTHING, ROTA_HANDS_OVER, ROTA_HANDS_LOOKED } rota_hands_over;
+/* What a submit thread is at. In the driver it may stay for ever, where its device is lost: another one may then look
+ * through what it holds, from all but the first of these. */
+typedef enum rota_hands_over {
+    ROTA_HANDS_NOTHING, /* it takes works, or rests */
+    ROTA_HANDS_MEMORY, /* makes staging memory for what it took, which goes back to what is held where one looks */
+    ROTA_HANDS_AWAY,  /* that went back, and the thread has not come back */
+    ROTA_HANDS_OVER,  /* what it took is its own: it may be copying, and then hands it over */
+    ROTA_HANDS_LOOKED /* another one looks */
+} rota_hands_over;
 
 /* Works on their way to the driver. The sequencer publishes; whoever is allowed to (the submit thread, or the
  * sequencer while that has nothing) consumes. */

@@ -194,6 +194,7 @@ struct rota_runtime {
     rota_device *devices[ROTA_DEVICES_MAX];
     _Atomic uint32_t device_count; /* with release, once the device is there: opening.mutex */
     _Atomic uint32_t stop;         /* the sequencer, submit threads and makers are to end */
+    _Atomic uint64_t lost_ns;      /* when a device was lost last, before its life says so */
     rota_sequencer *sequencer;
     rota_completer *completer;
 

@@ -74,6 +74,9 @@ typedef struct rota_timeline {
     _Atomic uint32_t awaited;
     _Atomic uint64_t signalled;
     _Atomic uint64_t held_for[ROTA_DEVICES_MAX]; /* by device of `holders`: from which value on to wake it */
+    /* By device, its submit thread's: the newest value that the first of a queue there was held for, whether that
+     * thread sleeps or not (held.c). */
+    _Atomic uint64_t kept_for[ROTA_DEVICES_MAX];
 } rota_timeline;
 
 /* Whether the point's timeline has reached it. PASSED is true. */

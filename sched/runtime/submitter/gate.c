@@ -192,8 +192,12 @@ bool rota_gate_is_through(rota_device *lost, uint32_t queue, uint64_t value) {
         if (cause) rota_poison_undone(work); /* as in settle, for who looks now */
         lost->timelines[work->queue].gate.through = work->value;
     }
-    const bool is_through = gate->through == gate->tail || timeline->gate.gated == 0 ||
-                            timeline->gate.believed >= value || timeline->gate.through >= value;
+    /* By its queue only what came in here, or had no need to: that is known of works that were handed over, and
+     * acquired with their value from hand_over. One that was dropped comes after all of the gate. */
+    const bool was_given = ra_load_acquire(&timeline->handed_over) >= value;
+    const bool is_through = gate->through == gate->tail ||
+                            (was_given && (timeline->gate.gated == 0 || timeline->gate.believed >= value ||
+                                           timeline->gate.through >= value));
     rota_gate_unlock(lost);
     return is_through;
 }
@@ -217,20 +221,38 @@ void rota_gate_spread(rota_device *device) {
     }
 }
 
-/* The devices that the oldest work of the gate waits for, and of which it is not known what they will do. */
-static uint64_t waited_for(rota_device *device, uint64_t *out_since_ns) {
+bool rota_gate_keeps(rota_device *device, uint64_t point) {
+    rota_gate_shared *gate = &device->gate;
+    const rota_timeline *timeline = &device->timelines[rota_point_queue(point)];
+    const rota_cause *cause;
+    if (!ra_load_acquire(&gate->pending)) return false; /* with settle, as are losses that it saw */
+    rota_gate_lock(device);
+    const bool keeps = timeline->gate.gated && timeline->gate.believed < rota_point_value(point) &&
+                       !waits_are_over(device->runtime, gate->works[gate->head % ROTA_GATE_WORKS], &cause);
+    rota_gate_unlock(device);
+    return keeps;
+}
+
+/* The devices that the oldest work of the gate waits for, and of which it is not known what they will do; without `all`
+ * but for those that wait there themselves. What such a work waits for was handed over before it, so that some gate's
+ * oldest waits for a device that does not. */
+static uint64_t waited_for(rota_device *device, bool all, uint64_t *out_since_ns) {
     rota_runtime *runtime = device->runtime;
     rota_gate_shared *gate = &device->gate;
-    uint64_t devices = 0;
+    uint64_t devices = 0, points[ROTA_EXEC_TIMELINE_WAITS_MAX];
+    uint32_t count = 0;
     rota_gate_lock(device);
     *out_since_ns = gate->since_ns;
     const rota_work *work = gate->head != gate->tail ? gate->works[gate->head % ROTA_GATE_WORKS] : NULL;
     for (uint32_t h = 0; work && h < work->hold_count; h++) {
         uint64_t hold = work->submission->made.holds[work->first_hold + h], point = rota_hold_point(hold);
-        if (hold & ROTA_HOLD_ON_DEVICE && !rota_point_passed(runtime, point))
-            devices |= (uint64_t)1 << rota_point_device(point);
+        if (hold & ROTA_HOLD_ON_DEVICE && !rota_point_passed(runtime, point)) points[count++] = point;
     }
-    rota_gate_unlock(device);
+    rota_gate_unlock(device); /* before another one's is taken */
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t other = rota_point_device(points[i]);
+        if (all || !rota_gate_keeps(runtime->devices[other], points[i])) devices |= (uint64_t)1 << other;
+    }
     return devices;
 }
 
@@ -250,11 +272,14 @@ void rota_gate_watch(rota_runtime *runtime, bool at_once) {
         rota_device *device = runtime->devices[d];
         if (!ra_load_acquire(&device->gate.pending)) continue;
         uint64_t since, now = rota_clock_ns();
-        uint64_t others = waited_for(device, &since);
+        uint64_t others = waited_for(device, at_once, &since);
         for (uint64_t left = others; left; left &= left - 1) {
             uint64_t progress = progress_of(runtime->devices[__builtin_ctzll(left)]);
             if (since < progress) since = progress;
         }
+        /* Anew at a loss, which lets go what waited for that one. After the looks above that saw it. */
+        const uint64_t lost_ns = ra_load_relaxed(&runtime->lost_ns);
+        if (since < lost_ns) since = lost_ns;
         if (!at_once && (now <= since || now - since <= runtime->options.timeout_ns)) continue;
         for (; others; others &= others - 1) {
             rota_device *other = runtime->devices[__builtin_ctzll(others)];

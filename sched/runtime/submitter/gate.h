@@ -23,10 +23,13 @@ bool rota_gate_takes(const rota_work *work);
 void rota_gate_report(rota_device *device, uint32_t queue, uint64_t value);
 /* A timeline of the device moved, or it is lost: what others wait for may be decided now. */
 void rota_gate_spread(rota_device *device);
-/* Whether what works of a lost device up to the value of the queue, as far as they were handed over or given
- * up, waited for on the device is over: it has passed, or is the other's of the two and that is lost too,
- * which then waits for nothing else. */
+/* Whether what works of a lost device up to the value of the queue waited for on the device is over: it has passed, or
+ * is the other's of the two and that is lost too, which then waits for nothing else. One that was dropped was to come
+ * after all that is in the gate. */
 bool rota_gate_is_through(rota_device *lost, uint32_t queue, uint64_t value);
+/* Whether the device itself waits for another one before it gets to this point of it: who keeps that one is its gate's
+ * business. */
+bool rota_gate_keeps(rota_device *device, uint64_t point);
 /* The sequencer's: a device that lets others wait beyond the deadline is lost. `at_once`: whatever the time.
  */
 void rota_gate_watch(rota_runtime *runtime, bool at_once);

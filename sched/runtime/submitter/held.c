@@ -56,11 +56,20 @@ static bool has_left_before(const rota_device *lost, const rota_work *work) {
     return true;
 }
 
+static void put_back(rota_submitter *submitter);
+
 /* A lost device's thread, that would look through what it holds, may not come back from the driver: then this
- * one does, and gives up on who keeps it. What that thread has taken stays its own. */
+ * one does, and gives up on who keeps it. What that thread has taken stays its own, but for what it only makes memory
+ * for: that goes back to what is held, and is looked at like all of that. */
 static void look_for_thread(rota_device *lost) {
-    uint32_t expected = ROTA_HANDS_OVER;
-    if (!ra_cas_acq_rel(&lost->handover.hands_over, &expected, ROTA_HANDS_LOOKED)) return; /* with serve */
+    uint32_t state = ra_load_relaxed(&lost->handover.hands_over);
+    if (state == ROTA_HANDS_NOTHING || state == ROTA_HANDS_LOOKED) return;
+    /* Acquires what the thread took and holds, or the one that looked before; with begin_to_hand_over and serve. */
+    if (!ra_cas_acq_rel(&lost->handover.hands_over, &state, ROTA_HANDS_LOOKED)) return;
+    if (state == ROTA_HANDS_MEMORY) {
+        put_back(lost->submitter);
+        state = ROTA_HANDS_AWAY;
+    }
     rota_work *works[ROTA_HANDOVER_BATCH];
     for (uint32_t count = 1; count != 0;) {
         count = rota_held_take(lost->submitter, works);
@@ -68,7 +77,7 @@ static void look_for_thread(rota_device *lost) {
         lost->submitter->looked_at += count;
     }
     rota_held_give_up(lost->submitter);
-    ra_store_release(&lost->handover.hands_over, ROTA_HANDS_OVER); /* with serve, and the next one here */
+    ra_store_release(&lost->handover.hands_over, state); /* with serve, and the next one here */
 }
 
 /* Whether all that the work of this point on a lost device was to come after on other devices is over: it was
@@ -196,6 +205,34 @@ static bool is_ready(rota_submitter *submitter, rota_work *work) {
     return is_lost || (rota_gate_takes(work) && has_staging(submitter, work));
 }
 
+/* Calls fn for each point that may keep the work, whether it does now or not: what is with the other driver keeps it
+ * once something has failed, and once a device is lost so does what for_keepers says. */
+static void for_points(rota_device *device, const rota_work *work, void (*fn)(rota_device *, uint64_t)) {
+    bool comes_last = work->comes_last;
+    for (uint32_t h = 0; h < work->hold_count; h++) {
+        const uint64_t point = rota_hold_point(work->submission->made.holds[work->first_hold + h]);
+        comes_last = comes_last || rota_device_is_lost(device->runtime->devices[rota_point_device(point)]);
+        fn(device, point);
+    }
+    for (const rota_work *before = work; comes_last && before-- != work->submission->made.works;)
+        if (before->device != device) fn(device, rota_work_point(before));
+}
+
+/* Relaxed: who looks at it (is_awaited) reads nothing else by it, and looks again. It is not lowered: a value that has
+ * passed keeps nobody. */
+static void note_point(rota_device *device, uint64_t point) {
+    _Atomic uint64_t *kept_for = &rota_runtime_timeline(device->runtime, point)->kept_for[device->index];
+    if (rota_point_value(point) > ra_load_relaxed(kept_for))
+        ra_store_relaxed(kept_for, rota_point_value(point));
+}
+
+/* The work is the first of its queue to wait. */
+static void begin_to_wait(rota_submitter *submitter, rota_work *work) {
+    work->since_ns = rota_clock_ns();
+    submitter->held_first[work->queue] = work;
+    for_points(submitter->device, work, note_point);
+}
+
 /* What is held and waits for a lost device fails at once, wherever it stands: nobody waits for its end
  * (is_at_work in reap.c) who needs but that. Once for each loss. */
 static void see_losses(rota_submitter *submitter) {
@@ -209,21 +246,35 @@ static void see_losses(rota_submitter *submitter) {
     submitter->losses_seen = lost;
     for (uint32_t q = 0; q < runtime->queue_count; q++)
         for (rota_work *work = submitter->held_first[q]; work; work = work->next) look_for_loss(work);
+    for (uint32_t q = 0; q < runtime->queue_count; q++) /* now for works of their submissions as well */
+        if (submitter->held_first[q]) for_points(device, submitter->held_first[q], note_point);
 }
 
 static void hold_back(rota_submitter *submitter, rota_work *work) {
     rota_device *device = submitter->device;
     look_for_loss(work); /* the losses that were seen before it came here */
     work->next = NULL;
-    if (submitter->held_last[work->queue]) {
+    if (submitter->held_last[work->queue])
         submitter->held_last[work->queue]->next = work;
-    } else {
-        work->since_ns = rota_clock_ns();
-        submitter->held_first[work->queue] = work;
-    }
+    else
+        begin_to_wait(submitter, work);
     submitter->held_last[work->queue] = work;
     (void)ra_fetch_add_relaxed(&device->handover.held_count,
                                1); /* others ask what a device waits for: give_up_on */
+}
+
+/* What the thread took last is held again, before what it holds of the same queues. */
+static void put_back(rota_submitter *submitter) {
+    for (uint32_t i = submitter->batch_count; i-- > 0;) {
+        rota_work *work = submitter->batch[i];
+        look_for_loss(work);
+        work->next = submitter->held_first[work->queue];
+        if (!work->next) submitter->held_last[work->queue] = work;
+        begin_to_wait(submitter, work);
+        submitter->given[work->queue] = work->value - 1;
+        (void)ra_fetch_add_relaxed(&submitter->device->handover.held_count, 1); /* as in hold_back */
+    }
+    submitter->batch_count = 0;
 }
 
 /* Takes works that were held and may go; one may let another one go. */
@@ -240,7 +291,7 @@ static uint32_t take_held(rota_submitter *submitter, rota_work **works) {
                 rota_work *work = submitter->held_first[q];
                 submitter->held_first[q] = work->next;
                 if (work->next)
-                    work->next->since_ns = rota_clock_ns();
+                    begin_to_wait(submitter, work->next);
                 else
                     submitter->held_last[q] = NULL;
                 rota_handover_note(device); /* first: released by the next, to give_up_on */
@@ -275,33 +326,71 @@ uint32_t rota_held_take(rota_submitter *submitter, rota_work **works) {
 
 /* ---- While works are held ---- */
 
-/* Whether the thread of another device sleeps for a value of this one. */
-static bool is_awaited(const rota_device *device) {
-    const uint64_t others = ~((uint64_t)1 << device->index);
-    for (uint32_t q = 0; q < device->runtime->queue_count; q++)
-        if (ra_load_relaxed(&device->timelines[q].holders) & others) return true;
+/* Whether a work of the other device is kept by a value of this one. By what that one's thread noted, not by whether it
+ * sleeps: one that looks for work, or has some all the time, is kept no less. A lost device's values come no more:
+ * what it was not given keeps others until it is dropped, and then its gate does. */
+static bool is_awaited_by(const rota_device *device, uint32_t other) {
+    const bool is_lost = rota_device_is_lost(device);
+    for (uint32_t q = 0; q < device->runtime->queue_count; q++) {
+        const rota_timeline *timeline = &device->timelines[q];
+        const uint64_t value = ra_load_relaxed(&timeline->kept_for[other]);
+        if (value > ra_load_relaxed(&timeline->completed) && !(is_lost && has_left_thread(device, q, value)))
+            return true;
+    }
+    return false;
+}
+
+/* The devices whose waits count, as bits: those that are well; and of those that are lost, whose works are in vain but
+ * keep what comes after them in its order, the ones that such a device waits for. */
+static uint64_t devices_that_count(rota_runtime *runtime) {
+    const uint32_t devices = ra_load_acquire(&runtime->device_count);
+    uint64_t count = 0, before;
+    for (uint32_t d = 0; d < devices; d++)
+        if (!rota_device_is_lost(runtime->devices[d])) count |= (uint64_t)1 << d;
+    do {
+        before = count;
+        for (uint32_t d = 0; d < devices; d++)
+            for (uint64_t left = before; left && !(count >> d & 1u); left &= left - 1)
+                if (is_awaited_by(runtime->devices[d], (uint32_t)__builtin_ctzll(left)))
+                    count |= (uint64_t)1 << d;
+    } while (count != before);
+    return count;
+}
+
+/* Whether a device whose waits count is kept by a value of this one. */
+static bool is_awaited(const rota_device *device, uint64_t devices) {
+    for (devices &= ~((uint64_t)1 << device->index); devices; devices &= devices - 1)
+        if (is_awaited_by(device, (uint32_t)__builtin_ctzll(devices))) return true;
     return false;
 }
 
 /* A device that gets nowhere for the default deadline with what it was given is taken for lost: nobody knows
  * then what it still touches, so going on without it would be going on over its memory. One that was not
- * given it waits itself, and who keeps it is that one's business. That may be the device itself, at an earlier
- * replay of the work's plan: nobody else is kept then but where another device waits for it, and who waits for a
- * ticket has a deadline of his own. */
+ * given it waits itself, and who keeps it is that one's business, unless its thread stays in the driver, where it
+ * looks at nothing. That may be the device itself, at an earlier replay of the work's plan: nobody else is kept then
+ * but where another device waits for it, and who waits for a ticket has a deadline of his own. One that waits on the
+ * GPU is its gate's business. Nor does a lost device, whose works are in vain, give up another one for itself. */
 static bool give_up_on(rota_device *device, rota_work *work, uint64_t hold) {
     rota_runtime *runtime = device->runtime;
     const uint64_t point = rota_hold_point(hold);
     rota_device *other = runtime->devices[rota_point_device(point)];
-    if (other == device && !is_awaited(device)) return true;
+    const uint64_t counting = devices_that_count(runtime);
+    if (!(counting >> device->index & 1u)) return true;
+    if (other == device && !is_awaited(device, counting)) return true;
     if (ra_load_acquire(&rota_runtime_timeline(runtime, point)->handed_over) < rota_point_value(point) &&
-        ra_load_acquire(&other->handover.held_count) != 0)
+        ra_load_acquire(&other->handover.held_count) != 0 &&
+        ra_load_acquire(&other->handover.hands_over) == ROTA_HANDS_NOTHING) /* with begin_to_hand_over */
         return true;
+    if (rota_gate_keeps(other, point)) return true;
     uint64_t from = ra_load_relaxed(&other->handover.handed_ns), now = rota_clock_ns();
     for (uint32_t q = 0; q < runtime->queue_count; q++) {
         uint64_t moved_ns = ra_load_relaxed(&other->timelines[q].progress_ns);
         if (from < moved_ns) from = moved_ns;
     }
     if (from < work->since_ns) from = work->since_ns;
+    /* Anew at a loss, which lets go what waited for that one: rota_gate_keeps saw it. */
+    const uint64_t lost_ns = ra_load_relaxed(&runtime->lost_ns);
+    if (from < lost_ns) from = lost_ns;
     if (now > from && now - from > runtime->options.timeout_ns)
         rota_device_set_lost(other, "no progress within the deadline while other devices waited for it");
     return true;
@@ -320,20 +409,12 @@ static void watch_for(rota_device *device, uint64_t point) {
     if (!watched) (void)ra_fetch_or_seq_cst(&timeline->holders, mine);
 }
 
-/* All that may keep the work at the last look, not what keeps it now: what is with the other driver keeps it
- * once something has failed, which wakes nobody; so does, once a device is lost, what for_keepers says, and
- * who was told of that before may find it only then. */
+/* Not what keeps it now: nobody is woken when something fails, and who was told of a loss before may find what it
+ * brings only then. */
 void rota_held_watch(rota_submitter *submitter, const rota_work *work) {
     rota_device *device = submitter->device;
     rota_assert_submitter(submitter);
-    bool comes_last = work->comes_last;
-    for (uint32_t h = 0; h < work->hold_count; h++) {
-        const uint64_t point = rota_hold_point(work->submission->made.holds[work->first_hold + h]);
-        comes_last = comes_last || rota_device_is_lost(device->runtime->devices[rota_point_device(point)]);
-        watch_for(device, point);
-    }
-    for (const rota_work *before = work; comes_last && before-- != work->submission->made.works;)
-        if (before->device != device) watch_for(device, rota_work_point(before));
+    for_points(device, work, watch_for);
 }
 
 void rota_held_watch_nothing(rota_submitter *submitter) {

@@ -20,7 +20,10 @@ static void flush_direct(rota_device *device) {
     /* The thread's, which has nothing now and looks again when it does. */
     for (uint32_t i = 0; i < count; i++)
         device->submitter->given[device->outbox->direct[i]->queue] = device->outbox->direct[i]->value;
-    rota_hand_over(device, device->outbox->direct, count);
+    rota_batch_memory memory;
+    rota_batch_memory_ask(device, device->outbox->direct, count, &memory);
+    if (memory.is_needed) rota_batch_memory_make(device, device->outbox->direct, &memory);
+    rota_hand_over(device, device->outbox->direct, count, &memory);
 }
 
 static bool push_ring(rota_device *device, rota_work *work) {

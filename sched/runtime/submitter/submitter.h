@@ -25,9 +25,12 @@ struct rota_submitter {
     /* Works that wait, by queue, oldest first; and the newest value of each queue that was handed over. */
     rota_work *held_first[ROTA_EXEC_QUEUES_MAX], *held_last[ROTA_EXEC_QUEUES_MAX];
     uint64_t given[ROTA_EXEC_QUEUES_MAX];
+    rota_work *batch[ROTA_HANDOVER_BATCH]; /* what it took last; with handover.hands_over */
+    uint32_t batch_count;
     rota_starving starving[ROTA_EXEC_QUEUES_MAX];
     bool starves;         /* one of the first was found to be held for that */
     uint64_t losses_seen; /* devices, as bits */
+    uint64_t keepers_ns;  /* when it last looked whether to give up on who keeps what it holds */
     uint64_t looked_at;   /* with handover.hands_over: works that others dropped, not yet in `consumed` */
 };
 

@@ -52,27 +52,56 @@ static void rest(rota_submitter *submitter) {
                                                                                             : 1000000000u));
     else
         rota_sleeper_cancel(&device->handover.sleeper);
-    if (!holds) return;
-    rota_held_watch_nothing(submitter);
+    if (holds) rota_held_watch_nothing(submitter);
+}
+
+/* Looks now and then whether who keeps what it holds is to be taken for lost: also where it never comes to rest. */
+static void look_at_keepers(rota_submitter *submitter) {
+    if (ra_load_relaxed(&submitter->device->handover.held_count) == 0) return;
+    const uint64_t now = rota_clock_ns();
+    if (now - submitter->keepers_ns < HOLD_SLICE_NS) return;
+    submitter->keepers_ns = now;
     rota_held_give_up(submitter);
+}
+
+/* Whether the works that were taken, the batch, are the thread's own now, and have the memory that they need. While a
+ * driver makes that another thread may put them back to what is held, where the device is lost: false, and it is given
+ * back. Not later: what copies is not to be done with before it is. */
+static bool begin_to_hand_over(rota_submitter *submitter, uint32_t count, rota_batch_memory *memory) {
+    rota_device *device = submitter->device;
+    rota_batch_memory_ask(device, submitter->batch, count, memory);
+    rota_handover_note(device); /* first: released by the next, to give_up_on */
+    if (!memory->is_needed) {
+        ra_store_release(&device->handover.hands_over, ROTA_HANDS_OVER); /* with look_for_thread */
+        return true;
+    }
+    /* Releases the batch, and what is held, to look_for_thread. */
+    ra_store_release(&device->handover.hands_over, ROTA_HANDS_MEMORY);
+    rota_batch_memory_make(device, submitter->batch, memory);
+    uint32_t expected = ROTA_HANDS_MEMORY; /* until now nobody else had it, and from now on nobody will */
+    if (ra_cas_acq_rel(&device->handover.hands_over, &expected, ROTA_HANDS_OVER)) return true;
+    rota_batch_memory_release(memory);
+    return false;
 }
 
 static void serve(rota_submitter *submitter) {
     rota_device *device = submitter->device;
     rota_runtime *runtime = device->runtime;
-    rota_work *works[ROTA_HANDOVER_BATCH];
+    rota_batch_memory memory;
     while (!ra_load_acquire(&runtime->stop)) {
-        uint32_t count = rota_held_take(submitter, works);
+        look_at_keepers(submitter);
+        uint32_t count = submitter->batch_count = rota_held_take(submitter, submitter->batch);
         if (count == 0) {
             rest(submitter);
             continue;
         }
-        ra_store_release(&device->handover.hands_over, ROTA_HANDS_OVER); /* with is_through_before */
-        rota_hand_over(device, works, count);
+        const bool hands_over = begin_to_hand_over(submitter, count, &memory);
+        if (hands_over) rota_hand_over(device, submitter->batch, count, &memory);
+        if (!hands_over) count = 0; /* it counts where it is taken once more */
         /* Acquires what another one took meanwhile, which does not take long. */
-        for (uint32_t expected = ROTA_HANDS_OVER;
-             !ra_cas_acq_rel(&device->handover.hands_over, &expected, ROTA_HANDS_NOTHING);
-             expected = ROTA_HANDS_OVER)
+        const uint32_t state = hands_over ? ROTA_HANDS_OVER : ROTA_HANDS_AWAY;
+        for (uint32_t expected = state;
+             !ra_cas_acq_rel(&device->handover.hands_over, &expected, ROTA_HANDS_NOTHING); expected = state)
             (void)sched_yield();
         /* Release: with thread_is_idle, after which the sequencer may be in submit. */
         ra_store_release(&device->handover.consumed,

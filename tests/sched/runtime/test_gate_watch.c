@@ -1,0 +1,161 @@
+/* Of two devices that wait for each other on the GPU the one that is stuck is given up, not the one that waits for it.
+ */
+#include "tests/kit/runtime_support.h"
+
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/futex.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/runtime.h"
+#include "tests/adversary/adversary.h"
+#include "tests/kit/sequenced.h"
+
+enum { WORDS = 64, QUEUES = 3 };
+#define SOON_NS 5000000000u
+#define TIMEOUT_NS 500000000u
+
+static _Atomic uint32_t never;
+static void nap_ms(uint32_t ms) {
+    (void)rota_futex_wait(&never, 0, rota_deadline_after((uint64_t)ms * 1000000));
+}
+
+static rota_plan *on_queue(rota_device *device, uint32_t queue, const rota_kernel *kernel,
+                           rota_buffer *buffer) {
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    rota_access access = {buffer, 0, ROTA_WHOLE, ROTA_READWRITE};
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    assert_ok(rota_record_kernel(recorder,
+                                 &ROTA_KERNEL_NODE(.kernel = kernel, .accesses = &access, .access_count = 1,
+                                                   .placement = {.queue_plus_1 = queue + 1}),
+                                 NULL));
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(rota_device_runtime(device), graph,
+                           &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .queues = QUEUES),
+                           &plan));
+    rota_graph_release(graph);
+    return plan;
+}
+
+/* A kernel on `stuck` does not end; the other device waits for it on the GPU, and a second queue of `stuck` for that
+ * one (`back`). */
+static void stuck_one(uint32_t stuck, bool back) {
+    adversary_options options = {.seed = 5, .shares_memory = true, .timelines = true};
+    rota_runtime *runtime;
+    rota_device *devices[2];
+    assert_ok(adversary_runtime_open(
+        &options, &ROTA_RUNTIME_OPTIONS(.timeout_ns = TIMEOUT_NS, .queues_per_device = QUEUES), &runtime));
+    assert_ok(rota_device_open(runtime, "adversary", &devices[0]));
+    assert_ok(rota_device_open(runtime, "adversary:1", &devices[1]));
+    rota_device *one = devices[stuck], *two = devices[1 - stuck];
+    assert_int_not_equal(ra_load_relaxed(&one->linked), 0);
+    rota_buffer *y = test_words(one, "y", WORDS, 5);
+    rota_plan *gate = on_queue(one, 0, &test_gate, y), *next = on_queue(two, 0, &test_increment, y),
+              *last = on_queue(one, 1, &test_increment, y);
+    test_expect_words(y, WORDS, 5);
+    rota_ticket ticket;
+    for (uint32_t round = 0; round < 2; round++) {
+        test_gate_open(false);
+        assert_ok(rota_submit_wait(gate, NULL, 0, &ticket));
+        test_gates_running(1);
+        assert_ok(rota_submit_wait(next, NULL, 0, &ticket));
+        if (back) assert_ok(rota_submit_wait(last, NULL, 0, &ticket));
+        test_sequenced(ticket);
+        if (round == 1) break;
+        test_gate_open(true);
+        assert_ok(rota_wait(ticket, SOON_NS));
+    }
+    for (uint32_t i = 0; i < 2000 && !rota_device_is_lost(one); i++) nap_ms(1);
+    nap_ms(300);
+    const bool one_is = rota_device_is_lost(one), two_is = rota_device_is_lost(two);
+    test_gate_open(true);
+    (void)rota_wait(ticket, SOON_NS);
+    rota_plan_release(gate);
+    rota_plan_release(next);
+    rota_plan_release(last);
+    rota_buffer_release(y);
+    (void)rota_runtime_close(runtime, SOON_NS);
+    assert_true(one_is);
+    assert_false(two_is);
+}
+
+/* A third device, which is no GPU's of theirs, waits for the one that waits for the other. */
+static void third_waits(uint32_t stuck) {
+    adversary_options options = {.seed = 5, .shares_memory = true, .timelines = true};
+    rota_runtime *runtime;
+    rota_device *devices[2], *third;
+    assert_ok(adversary_runtime_open(
+        &options, &ROTA_RUNTIME_OPTIONS(.timeout_ns = TIMEOUT_NS, .queues_per_device = QUEUES), &runtime));
+    assert_ok(rota_device_open(runtime, "adversary", &devices[0]));
+    assert_ok(rota_device_open(runtime, "adversary:1", &devices[1]));
+    options.shares_memory = options.timelines = false;
+    assert_ok(rota_device_open(runtime, "adversary:2", &third));
+    rota_device *one = devices[stuck], *two = devices[1 - stuck];
+    assert_int_not_equal(ra_load_relaxed(&one->linked), 0);
+    rota_buffer *y = test_words(one, "y", WORDS, 5), *z = test_words(third, "z", WORDS, 0);
+    test_node copy = {&test_copy, "copy", {{y, 0, ROTA_WHOLE, ROTA_READ}, {z, 0, ROTA_WHOLE, ROTA_WRITE}}, 2};
+    rota_plan *gate = on_queue(one, 0, &test_gate, y), *next = on_queue(two, 0, &test_increment, y),
+              *last = test_plan(third, "last", &copy, 1);
+    test_expect_words(y, WORDS, 5);
+    test_expect_words(z, WORDS, 0);
+    rota_ticket ticket;
+    for (uint32_t round = 0; round < 2; round++) {
+        test_gate_open(false);
+        assert_ok(rota_submit_wait(gate, NULL, 0, &ticket));
+        test_gates_running(1);
+        assert_ok(rota_submit_wait(next, NULL, 0, &ticket));
+        if (round == 1) assert_ok(rota_submit_wait(last, NULL, 0, &ticket));
+        test_sequenced(ticket);
+        if (round == 1) break;
+        test_gate_open(true);
+        assert_ok(rota_wait(ticket, SOON_NS));
+    }
+    for (uint32_t i = 0; i < 2000 && !rota_device_is_lost(one); i++) nap_ms(1);
+    nap_ms(300);
+    const bool one_is = rota_device_is_lost(one), two_is = rota_device_is_lost(two);
+    test_gate_open(true);
+    (void)rota_wait(ticket, SOON_NS);
+    rota_plan_release(gate);
+    rota_plan_release(next);
+    rota_plan_release(last);
+    rota_buffer_release(y);
+    rota_buffer_release(z);
+    (void)rota_runtime_close(runtime, SOON_NS);
+    assert_true(one_is);
+    assert_false(two_is);
+}
+
+static void a_third_waits(void **state) {
+    (void)state;
+    third_waits(0);
+    third_waits(1);
+}
+static void first_is_stuck(void **state) {
+    (void)state;
+    stuck_one(0, false);
+}
+static void second_is_stuck(void **state) {
+    (void)state;
+    stuck_one(1, false);
+}
+static void first_is_stuck_and_waits(void **state) {
+    (void)state;
+    stuck_one(0, true);
+}
+static void second_is_stuck_and_waits(void **state) {
+    (void)state;
+    stuck_one(1, true);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(first_is_stuck),
+        cmocka_unit_test(second_is_stuck),
+        cmocka_unit_test(first_is_stuck_and_waits),
+        cmocka_unit_test(second_is_stuck_and_waits),
+        cmocka_unit_test(a_third_waits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

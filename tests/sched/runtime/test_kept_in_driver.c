@@ -1,0 +1,108 @@
+/* A device whose thread does not come back from the driver is given up by one that waits for what that thread has not
+ * looked at, though it holds something else for a third device, too. */
+#include "tests/kit/runtime_support.h"
+
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/futex.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/runtime.h"
+#include "tests/adversary/adversary.h"
+#include "tests/kit/sequenced.h"
+
+enum { WORDS = 64 };
+#define SOON_NS 5000000000u
+#define TIMEOUT_NS 500000000u
+
+static _Atomic uint32_t never;
+static void nap_ms(uint32_t ms) {
+    (void)rota_futex_wait(&never, 0, rota_deadline_after((uint64_t)ms * 1000000));
+}
+
+static rota_plan *copying(rota_device *device, rota_buffer *from, rota_buffer *to) {
+    test_node node = {
+        &test_copy, "copy", {{from, 0, ROTA_WHOLE, ROTA_READ}, {to, 0, ROTA_WHOLE, ROTA_WRITE}}, 2};
+    return test_plan(device, "copy", &node, 1);
+}
+
+static _Atomic uint32_t stays, goes_on;
+static void on_submit(void *user, uint32_t device) {
+    (void)user;
+    if (device != 0 || !ra_exchange_acq_rel(&stays, 0)) return;
+    while (!ra_load_seq_cst(&goes_on)) nap_ms(1);
+}
+
+/* The second device waits for v of the first, whose thread stays in the driver with `busy`. `holds`: it has a work
+ * that waits for the CPU, too, which gets on all the time. */
+static void stays_in_driver(bool holds) {
+    adversary_options options = {.seed = 9};
+    rota_runtime *runtime;
+    rota_device *cpu, *first, *second;
+    assert_ok(adversary_runtime_open(
+        &options,
+        &ROTA_RUNTIME_OPTIONS(.timeout_ns = TIMEOUT_NS, .queues_per_device = 3, .worker_threads = 4),
+        &runtime));
+    assert_ok(rota_device_open(runtime, "cpu", &cpu));
+    assert_ok(rota_device_open(runtime, "adversary", &first));
+    assert_ok(rota_device_open(runtime, "adversary:1", &second));
+    rota_buffer *x = test_words(cpu, "x", WORDS, 5), *u = test_words(first, "u", WORDS, 0),
+                *b = test_words(first, "b", WORDS, 0), *v = test_words(first, "v", WORDS, 0),
+                *y = test_words(second, "y", WORDS, 0), *c = test_words(cpu, "c", WORDS, 0);
+    rota_buffer *buffers[] = {x, u, b, v, y, c};
+    static const uint32_t values[] = {5, 0, 0, 0, 0, 0};
+    for (uint32_t i = 0; i < 6; i++) test_expect_words(buffers[i], WORDS, values[i]);
+    rota_plan *gate = test_plan_1(cpu, "gate", &test_gate, x, ROTA_READWRITE), *held = copying(first, x, u),
+              *busy = test_plan_1(first, "busy", &test_increment, b, ROTA_READWRITE),
+              *change = test_plan_1(first, "change", &test_increment, v, ROTA_READWRITE),
+              *copy = copying(second, v, y),
+              *beat = test_plan_1(cpu, "beat", &test_increment, c, ROTA_READWRITE);
+    rota_plan *plans[] = {gate, held, busy, change, copy, beat};
+    rota_ticket ticket;
+    test_gate_open(false);
+    if (holds) {
+        assert_ok(rota_submit_wait(gate, NULL, 0, NULL));
+        assert_ok(rota_submit_wait(held, NULL, 0, &ticket));
+        test_sequenced(ticket);
+        nap_ms(50);
+        assert_in_range(ra_load_acquire(&first->handover.held_count), 1, 3);
+    }
+    ra_store_seq_cst(&goes_on, 0);
+    ra_store_seq_cst(&stays, 1);
+    ra_store_seq_cst(&options.on_submit, on_submit);
+    assert_ok(rota_submit_wait(busy, NULL, 0, &ticket));
+    const uint64_t deadline = rota_deadline_after(SOON_NS);
+    while (ra_load_seq_cst(&stays) && rota_clock_ns() < deadline) nap_ms(1);
+    assert_int_equal(ra_load_seq_cst(&stays), 0);
+    assert_ok(rota_submit_wait(change, NULL, 0, NULL));
+    assert_ok(rota_submit_wait(copy, NULL, 0, &ticket));
+    for (uint32_t i = 0; i < 200 && !rota_device_is_lost(first); i++) {
+        if (i % 20 == 0) (void)rota_submit(beat, NULL, NULL);
+        nap_ms(20);
+    }
+    const bool is_lost = rota_device_is_lost(first), cpu_is = rota_device_is_lost(cpu);
+    ra_store_seq_cst(&goes_on, 1);
+    test_gate_open(true);
+    (void)rota_wait(ticket, SOON_NS);
+    for (uint32_t i = 0; i < 6; i++) rota_plan_release(plans[i]);
+    for (uint32_t i = 0; i < 6; i++) rota_buffer_release(buffers[i]);
+    (void)rota_runtime_close(runtime, SOON_NS);
+    assert_true(is_lost);
+    assert_false(cpu_is);
+}
+
+static void holds_nothing(void **state) {
+    (void)state;
+    stays_in_driver(false);
+}
+static void holds_something(void **state) {
+    (void)state;
+    stays_in_driver(true);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(holds_nothing),
+        cmocka_unit_test(holds_something),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
