@@ -40,18 +40,17 @@ static void tell_of_loss(rota_device *device) {
     rota_device_wake_waiters(device);
 }
 
-/* In this order: the cause and the time, so that who reads that it is lost has them; the word; the log; and then whoever may sleep is
- * woken. Of several the first cause stays, and who was not the first leaves the rest to that one, unless it knows
- * more: what was kept for the device's sake can go once it is quiet. */
+/* In this order: the cause and the time, so that who reads that it is lost has them; the word; the log; and then
+ * whoever may sleep is woken. Of several the first cause stays, and who was not the first leaves the rest to that one,
+ * unless it knows more: what was kept for the device's sake can go once it is quiet. */
 static void give_up(rota_device *device, rota_life life, const char *message) {
     rota_runtime *runtime = device->runtime;
     const rota_cause *none = NULL;
     const rota_cause *cause = rota_cause_new(runtime, ROTA_DEVICE_LOST, "device '%s' is lost: %s", device->id,
                                              message ? message : "");
     const bool is_first = ra_cas_acq_rel(&device->lost_cause, &none, cause);
-    if (is_first)
-        ra_store_relaxed(&runtime->lost_ns,
-                         rota_clock_ns()); /* released by the word, to who gives up others */
+    /* Released by the word, to who gives up others. */
+    if (is_first) ra_store_relaxed(&runtime->lost_ns, rota_clock_ns());
     const bool is_new = (is_first || life == ROTA_LIFE_QUIET) && rota_device_move(device, life);
     if (is_first) rota_log_write(&runtime->options.log, ROTA_LOG_ERROR, "%s", cause->message);
     if (is_first || is_new) tell_of_loss(device);
