@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/atomic.h"
-#include "sched/runtime/kinds/move.h"
 #include "sched/runtime/kinds/plan_externals.h"
 #include "sched/runtime/kinds/read.h"
 #include "sched/runtime/kinds/sequencing.h"
