@@ -106,6 +106,48 @@ static void while_it_looks(void **state) {
     awaited(1000, 500);
 }
 
+/* A work of the second device waits for a kernel of the first that does not end; its thread looks for work for longer
+ * than it takes until it is given some, again and again, and so never sleeps. */
+static void while_it_has_work(void **state) {
+    (void)state;
+    adversary_options options = {.seed = 9};
+    rota_runtime *runtime;
+    rota_device *first, *second;
+    assert_ok(adversary_runtime_open(
+        &options, &ROTA_RUNTIME_OPTIONS(.timeout_ns = TIMEOUT_NS, .queues_per_device = 3, .spin_ns = SOON_NS),
+        &runtime));
+    assert_ok(rota_device_open(runtime, "adversary", &first));
+    assert_ok(rota_device_open(runtime, "adversary:1", &second));
+    rota_buffer *x = test_words(first, "x", WORDS, 5), *y = test_words(second, "y", WORDS, 0),
+                *v = test_words(second, "v", WORDS, 0);
+    rota_plan *gate = test_plan_1(first, "gate", &test_gate, x, ROTA_READWRITE),
+              *copy = copying(second, x, y),
+              *apart = test_plan_1(second, "apart", &test_increment, v, ROTA_READWRITE);
+    rota_ticket copied, last;
+    test_expect_words(x, WORDS, 5);
+    test_expect_words(y, WORDS, 0);
+    test_expect_words(v, WORDS, 0);
+    test_gate_open(false);
+    assert_ok(rota_submit_wait(gate, NULL, 0, NULL));
+    assert_ok(rota_submit_wait(copy, NULL, 0, &copied));
+    const uint64_t deadline = rota_deadline_after(SOON_NS / 2);
+    while (!rota_device_is_lost(first) && rota_clock_ns() < deadline) {
+        assert_ok(rota_submit_wait(apart, NULL, 0, &last));
+        assert_ok(rota_wait(last, SOON_NS));
+        nap_ms(5);
+    }
+    const bool is_lost = rota_device_is_lost(first);
+    test_gate_open(true);
+    assert_status(rota_wait(copied, SOON_NS), is_lost ? ROTA_DEVICE_LOST : ROTA_OK);
+    rota_plan *plans[] = {gate, copy, apart};
+    rota_buffer *buffers[] = {x, y, v};
+    for (uint32_t i = 0; i < 3; i++) rota_plan_release(plans[i]);
+    for (uint32_t i = 0; i < 3; i++) rota_buffer_release(buffers[i]);
+    assert_ok(rota_runtime_close(runtime, SOON_NS));
+    if (options.violations) fail_msg("%s", options.violation);
+    assert_true(is_lost);
+}
+
 /* The second device is lost while a work there waits for the first, which is at a long kernel: for that kernel, or with
  * `for_itself` for a replay that waits for it there. `third`: another one waits for that work, by its order. */
 static void awaited_by_lost(bool for_itself, bool third) {
@@ -169,9 +211,8 @@ static void by_a_lost_one_and_a_third(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(while_it_sleeps),
-        cmocka_unit_test(while_it_looks),
-        cmocka_unit_test(by_a_lost_one),
+        cmocka_unit_test(while_it_sleeps),           cmocka_unit_test(while_it_looks),
+        cmocka_unit_test(while_it_has_work),         cmocka_unit_test(by_a_lost_one),
         cmocka_unit_test(by_a_lost_one_and_a_third),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
