@@ -439,6 +439,7 @@ static void for_first(rota_submitter *submitter, keeper_fn fn) {
 
 void rota_held_give_up(rota_submitter *submitter) {
     rota_assert_submitter(submitter);
+    see_losses(submitter); /* of a thread that looks for work for long, and so takes none */
     for_first(submitter, give_up_on);
 }
 
