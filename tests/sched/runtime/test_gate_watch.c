@@ -40,13 +40,15 @@ static rota_plan *on_queue(rota_device *device, uint32_t queue, const rota_kerne
 }
 
 /* A kernel on `stuck` does not end; the other device waits for it on the GPU, and a second queue of `stuck` for that
- * one (`back`). */
-static void stuck_one(uint32_t stuck, bool back) {
+ * one (`back`). `spin_ns`: how long threads look for work. */
+static void stuck_one(uint32_t stuck, bool back, uint64_t spin_ns) {
     adversary_options options = {.seed = 5, .shares_memory = true, .timelines = true};
     rota_runtime *runtime;
     rota_device *devices[2];
     assert_ok(adversary_runtime_open(
-        &options, &ROTA_RUNTIME_OPTIONS(.timeout_ns = TIMEOUT_NS, .queues_per_device = QUEUES), &runtime));
+        &options,
+        &ROTA_RUNTIME_OPTIONS(.timeout_ns = TIMEOUT_NS, .queues_per_device = QUEUES, .spin_ns = spin_ns),
+        &runtime));
     assert_ok(rota_device_open(runtime, "adversary", &devices[0]));
     assert_ok(rota_device_open(runtime, "adversary:1", &devices[1]));
     rota_device *one = devices[stuck], *two = devices[1 - stuck];
@@ -189,25 +191,30 @@ static void a_third_waits(void **state) {
 }
 static void first_is_stuck(void **state) {
     (void)state;
-    stuck_one(0, false);
+    stuck_one(0, false, 0);
 }
 static void second_is_stuck(void **state) {
     (void)state;
-    stuck_one(1, false);
+    stuck_one(1, false, 0);
+}
+static void one_is_stuck_and_threads_look_for_long(void **state) {
+    (void)state;
+    stuck_one(0, false, 100000000000u);
 }
 static void first_is_stuck_and_waits(void **state) {
     (void)state;
-    stuck_one(0, true);
+    stuck_one(0, true, 0);
 }
 static void second_is_stuck_and_waits(void **state) {
     (void)state;
-    stuck_one(1, true);
+    stuck_one(1, true, 0);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(first_is_stuck),
         cmocka_unit_test(second_is_stuck),
+        cmocka_unit_test(one_is_stuck_and_threads_look_for_long),
         cmocka_unit_test(first_is_stuck_and_waits),
         cmocka_unit_test(second_is_stuck_and_waits),
         cmocka_unit_test(a_third_waits),
