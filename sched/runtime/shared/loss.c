@@ -40,9 +40,9 @@ static void tell_of_loss(rota_device *device) {
     rota_device_wake_waiters(device);
 }
 
-/* In this order: the cause and the time, so that who reads that it is lost has them; the word; the log; and then whoever may sleep is
- * woken. Of several the first cause stays, and who was not the first leaves the rest to that one, unless it knows
- * more: what was kept for the device's sake can go once it is quiet. */
+/* In this order: the cause and the time, so that who reads that it is lost has them; the word; the log; and then
+ * whoever may sleep is woken. Of several the first cause stays, and who was not the first leaves the rest to that one,
+ * unless it knows more: what was kept for the device's sake can go once it is quiet. */
 static void give_up(rota_device *device, rota_life life, const char *message) {
     rota_runtime *runtime = device->runtime;
     const rota_cause *none = NULL;

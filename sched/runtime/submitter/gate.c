@@ -266,8 +266,8 @@ static uint64_t progress_of(const rota_device *device) {
     return latest;
 }
 
-/* Whether another device was held for what of the lost one has not ended, which may be for the end of this gate. Relaxed:
- * only the time is taken by it, and it is looked at again. */
+/* Whether another device was held for what of the lost one has not ended, which may be for the end of this gate.
+ * Relaxed: only the time is taken by it, and it is looked at again. */
 static bool is_awaited(const rota_device *lost, uint32_t devices) {
     for (uint32_t q = 0; q < lost->runtime->queue_count; q++) {
         const rota_timeline *timeline = &lost->timelines[q];

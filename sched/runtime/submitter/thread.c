@@ -17,8 +17,8 @@
 #define HOLD_SLICE_NS 50000000u
 #define STARVED_SLICE_NS 200000u
 
-/* Looks now and then whether who keeps what it holds is to be taken for lost: also where it never comes to rest, or looks
- * for work for longer than that. */
+/* Looks now and then whether who keeps what it holds is to be taken for lost: also where it never comes to rest, or
+ * looks for work for longer than that. */
 static void look_at_keepers(rota_submitter *submitter) {
     if (ra_load_relaxed(&submitter->device->handover.held_count) == 0) return;
     const uint64_t now = rota_clock_ns();
