@@ -211,7 +211,7 @@ static void look_at_idle_memory(rota_sequencer *sequencer, uint64_t now_ns) {
 
 static void idle(rota_sequencer *sequencer) {
     rota_runtime *runtime = sequencer->runtime;
-    uint64_t now = rota_clock_ns(), spun = 0;
+    uint64_t now = rota_clock_ns(), spun = 0, watched = now;
     const uint64_t asked = runtime->options.spin_ns, limit = asked > ROTA_SPIN_NS ? asked : ROTA_SPIN_NS;
     bool found = false;
     while (!found && spun < limit) {
@@ -222,6 +222,10 @@ static void idle(rota_sequencer *sequencer) {
         /* A longer absence was another thread's time, not spinning. */
         spun += back - now < YIELD_NS ? back - now : YIELD_NS;
         for (int i = 0; i < 32; i++) ra_pause();
+        if (back - watched > SLEEP_SLICE_NS) { /* as often as if it slept */
+            rota_gate_watch(runtime, false);
+            watched = back;
+        }
         found = has_work(runtime);
         now = rota_clock_ns();
         spun += now - back;

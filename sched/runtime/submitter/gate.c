@@ -266,11 +266,34 @@ static uint64_t progress_of(const rota_device *device) {
     return latest;
 }
 
+/* Whether another device was held for what of the lost one has not ended, which may be for the end of this gate.
+ * Relaxed: only the time is taken by it, and it is looked at again. */
+static bool is_awaited(const rota_device *lost, uint32_t devices) {
+    for (uint32_t q = 0; q < lost->runtime->queue_count; q++) {
+        const rota_timeline *timeline = &lost->timelines[q];
+        const uint64_t completed = ra_load_relaxed(&timeline->completed);
+        for (uint32_t d = 0; d < devices; d++)
+            if (d != lost->index && ra_load_relaxed(&timeline->kept_for[d]) > completed) return true;
+    }
+    return false;
+}
+
+/* What it waits for is in vain and keeps nobody: the time begins when that is no longer so. */
+static void begin_anew(rota_device *lost) {
+    rota_gate_lock(lost);
+    lost->gate.since_ns = rota_clock_ns();
+    rota_gate_unlock(lost);
+}
+
 void rota_gate_watch(rota_runtime *runtime, bool at_once) {
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) {
         rota_device *device = runtime->devices[d];
         if (!ra_load_acquire(&device->gate.pending)) continue;
+        if (!at_once && rota_device_is_lost(device) && !is_awaited(device, devices)) {
+            begin_anew(device);
+            continue;
+        }
         uint64_t since, now = rota_clock_ns();
         uint64_t others = waited_for(device, at_once, &since);
         for (uint64_t left = others; left; left &= left - 1) {

@@ -63,7 +63,7 @@ static void put_back(rota_submitter *submitter);
  * for: that goes back to what is held, and is looked at like all of that. */
 static void look_for_thread(rota_device *lost) {
     uint32_t state = ra_load_relaxed(&lost->handover.hands_over);
-    if (state == ROTA_HANDS_NOTHING || state == ROTA_HANDS_LOOKED) return;
+    if (state == ROTA_HANDS_NOTHING || state == ROTA_HANDS_TAKES || state == ROTA_HANDS_LOOKED) return;
     /* Acquires what the thread took and holds, or the one that looked before; with begin_to_hand_over and serve. */
     if (!ra_cas_acq_rel(&lost->handover.hands_over, &state, ROTA_HANDS_LOOKED)) return;
     if (state == ROTA_HANDS_MEMORY) {
@@ -162,6 +162,17 @@ static bool is_next(const rota_submitter *submitter, const rota_work *work) {
     return true;
 }
 
+/* The driver may keep the thread here as well, which others are to find out (give_up_on), while nobody can look through
+ * what it is just taking. Its device is not lost, or was not: whoever looks in its place does not come here. */
+static rota_status try_staging(rota_device *device, rota_need needed, bool *out_is_limited) {
+    ra_store_relaxed(&device->handover.takes_ns, rota_clock_ns()); /* released by the next, to give_up_on */
+    ra_store_release(&device->handover.hands_over, ROTA_HANDS_TAKES);
+    const rota_status status =
+        rota_staging_try(device, needed.size, needed.flags, out_is_limited, needed.span);
+    ra_store_release(&device->handover.hands_over, ROTA_HANDS_NOTHING);
+    return status;
+}
+
 /* Under a memory limit: whether the work has its staging memory, or is to fail since that will not come.
  * Meanwhile it is held as rota_staging_trim waits: while the reclaimer gets on with what was given back. */
 static bool has_staging(rota_submitter *submitter, const rota_work *work) {
@@ -174,7 +185,7 @@ static bool has_staging(rota_submitter *submitter, const rota_work *work) {
     if (!needed.span || *needed.span) return true;
     rota_starving *starving = &submitter->starving[work->queue];
     bool is_limited;
-    while (rota_staging_try(device, needed.size, needed.flags, &is_limited, needed.span) != ROTA_OK) {
+    while (try_staging(device, needed, &is_limited) != ROTA_OK) {
         if (!is_limited) return true; /* tried once more when it is prepared, which says why */
         rota_trim_state state = ROTA_TRIM_ROOM;
         if (starving->value == work->value)
@@ -377,12 +388,17 @@ static bool give_up_on(rota_device *device, rota_work *work, uint64_t hold) {
     const uint64_t counting = devices_that_count(runtime);
     if (!(counting >> device->index & 1u)) return true;
     if (other == device && !is_awaited(device, counting)) return true;
+    uint64_t from = 0;
     if (ra_load_acquire(&rota_runtime_timeline(runtime, point)->handed_over) < rota_point_value(point) &&
-        ra_load_acquire(&other->handover.held_count) != 0 &&
-        ra_load_acquire(&other->handover.hands_over) == ROTA_HANDS_NOTHING) /* with begin_to_hand_over */
-        return true;
+        ra_load_acquire(&other->handover.held_count) != 0) {
+        const uint32_t state =
+            ra_load_acquire(&other->handover.hands_over); /* with begin_to_hand_over and try_staging */
+        if (state == ROTA_HANDS_NOTHING) return true;
+        if (state == ROTA_HANDS_TAKES) from = ra_load_relaxed(&other->handover.takes_ns);
+    }
     if (rota_gate_keeps(other, point)) return true;
-    uint64_t from = ra_load_relaxed(&other->handover.handed_ns), now = rota_clock_ns();
+    const uint64_t handed_ns = ra_load_relaxed(&other->handover.handed_ns), now = rota_clock_ns();
+    if (from < handed_ns) from = handed_ns;
     for (uint32_t q = 0; q < runtime->queue_count; q++) {
         uint64_t moved_ns = ra_load_relaxed(&other->timelines[q].progress_ns);
         if (from < moved_ns) from = moved_ns;
@@ -439,6 +455,7 @@ static void for_first(rota_submitter *submitter, keeper_fn fn) {
 
 void rota_held_give_up(rota_submitter *submitter) {
     rota_assert_submitter(submitter);
+    see_losses(submitter); /* of a thread that looks for work for long, and so takes none */
     for_first(submitter, give_up_on);
 }
 

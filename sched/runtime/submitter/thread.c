@@ -17,6 +17,16 @@
 #define HOLD_SLICE_NS 50000000u
 #define STARVED_SLICE_NS 200000u
 
+/* Looks now and then whether who keeps what it holds is to be taken for lost: also where it never comes to rest, or
+ * looks for work for longer than that. */
+static void look_at_keepers(rota_submitter *submitter) {
+    if (ra_load_relaxed(&submitter->device->handover.held_count) == 0) return;
+    const uint64_t now = rota_clock_ns();
+    if (now - submitter->keepers_ns < HOLD_SLICE_NS) return;
+    submitter->keepers_ns = now;
+    rota_held_give_up(submitter);
+}
+
 /* Looks for work as long as the options say; false: there is none. */
 static bool look_for_work(rota_submitter *submitter) {
     rota_device *device = submitter->device;
@@ -27,6 +37,7 @@ static bool look_for_work(rota_submitter *submitter) {
     bool found = false;
     while (!found && now - begin < runtime->options.spin_ns) {
         (void)sched_yield(); /* whoever brings the work may need this core */
+        look_at_keepers(submitter);
         found = ra_load_acquire(&device->handover.published) != taken || /* pairs with push_ring */
                 ra_load_acquire(&runtime->stop) || rota_held_any_ready(submitter);
         now = rota_clock_ns();
@@ -53,15 +64,6 @@ static void rest(rota_submitter *submitter) {
     else
         rota_sleeper_cancel(&device->handover.sleeper);
     if (holds) rota_held_watch_nothing(submitter);
-}
-
-/* Looks now and then whether who keeps what it holds is to be taken for lost: also where it never comes to rest. */
-static void look_at_keepers(rota_submitter *submitter) {
-    if (ra_load_relaxed(&submitter->device->handover.held_count) == 0) return;
-    const uint64_t now = rota_clock_ns();
-    if (now - submitter->keepers_ns < HOLD_SLICE_NS) return;
-    submitter->keepers_ns = now;
-    rota_held_give_up(submitter);
 }
 
 /* Whether the works that were taken, the batch, are the thread's own now, and have the memory that they need. While a

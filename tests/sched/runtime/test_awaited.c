@@ -148,6 +148,11 @@ static void while_it_has_work(void **state) {
     assert_true(is_lost);
 }
 
+static void while_it_looks_for_long(void **state) {
+    (void)state;
+    awaited(100000, 500);
+}
+
 /* The second device is lost while a work there waits for the first, which is at a long kernel: for that kernel, or with
  * `for_itself` for a replay that waits for it there. `third`: another one waits for that work, by its order. */
 static void awaited_by_lost(bool for_itself, bool third) {
@@ -211,9 +216,9 @@ static void by_a_lost_one_and_a_third(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(while_it_sleeps),           cmocka_unit_test(while_it_looks),
-        cmocka_unit_test(while_it_has_work),         cmocka_unit_test(by_a_lost_one),
-        cmocka_unit_test(by_a_lost_one_and_a_third),
+        cmocka_unit_test(while_it_sleeps),   cmocka_unit_test(while_it_looks),
+        cmocka_unit_test(while_it_has_work), cmocka_unit_test(while_it_looks_for_long),
+        cmocka_unit_test(by_a_lost_one),     cmocka_unit_test(by_a_lost_one_and_a_third),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
