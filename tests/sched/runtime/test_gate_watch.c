@@ -129,8 +129,8 @@ static void third_waits(uint32_t stuck) {
     assert_false(two_is);
 }
 
-/* The device that waits on the GPU is lost, and so waits in vain: the other one is not given up for its sake, whose kernel
- * is a long one. `third`: a device that is well waits for what the lost one's work was to come after. */
+/* The device that waits on the GPU is lost, and so waits in vain: the other one is not given up for its sake, whose
+ * kernel is a long one. `third`: a device that is well waits for what the lost one's work was to come after. */
 static void awaited_by_lost(bool third) {
     adversary_options options = {.seed = 5, .shares_memory = true, .timelines = true};
     rota_runtime *runtime;
