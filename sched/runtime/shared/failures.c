@@ -45,12 +45,11 @@ static void note(rota_lane *lane, uint64_t sequence, rota_status status, rota_re
     ra_store_release(&run->first, sequence);
 }
 
-void rota_ticket_set_failed(rota_runtime *runtime, rota_cell *cell, uint64_t ticket_id, rota_status status,
-                            rota_reason reason) {
-    (void)pthread_mutex_lock(&runtime->failed.mutex);
+/* With failed.mutex held. */
+static void set_failed(rota_runtime *runtime, rota_cell *cell, uint64_t ticket_id, rota_status status,
+                       rota_reason reason) {
     note(rota_lane_at(&runtime->lanes, rota_ticket_lane(ticket_id)), rota_ticket_sequence(ticket_id), status,
          reason);
-    (void)pthread_mutex_unlock(&runtime->failed.mutex);
     (void)ra_fetch_add_relaxed(&runtime->stats.failed, 1);
     /* Releases: who reads one of these with acquire and then the cell's id sees whose they are. */
     ra_store_release(&cell->cause, reason.cause);
@@ -58,6 +57,13 @@ void rota_ticket_set_failed(rota_runtime *runtime, rota_cell *cell, uint64_t tic
     ra_store_release(&cell->failed_with, (uint32_t)status);
     /* Releases them to the load in rota_ticket_status. */
     (void)ra_fetch_or_acq_rel(&cell->state, (uint32_t)ROTA_CELL_FAILED);
+}
+
+void rota_ticket_set_failed(rota_runtime *runtime, rota_cell *cell, uint64_t ticket_id, rota_status status,
+                            rota_reason reason) {
+    (void)pthread_mutex_lock(&runtime->failed.mutex);
+    set_failed(runtime, cell, ticket_id, status, reason);
+    (void)pthread_mutex_unlock(&runtime->failed.mutex);
 }
 
 /* A run that is replaced meanwhile is told by its `first`, which no later run of the lane has. */
@@ -100,12 +106,18 @@ bool rota_cell_failure(const rota_cell *cell, uint64_t ticket_id, rota_status *o
     return ra_load_relaxed(&cell->id) == ticket_id;
 }
 
+/* Several threads may fail one submission: an executor's, the submit threads of its devices. Each lets its own value
+ * be reached afterwards, so none returns before the ticket is marked, whoever marks it: `cause` is stored last. */
 void rota_submission_fail(rota_runtime *runtime, rota_submission *submission, rota_reason reason,
                           bool first) {
-    const rota_cause *none = NULL;
-    if (!ra_cas_acq_rel(&submission->shared.cause, &none, reason.cause)) return;
-    rota_status status = first && reason.cause->status != ROTA_UNDEFINED_DATA
-                             ? reason.cause->status
-                             : rota_cause_inherited(reason.cause);
-    rota_ticket_set_failed(runtime, submission->cell, submission->ticket_id, status, reason);
+    if (ra_load_acquire(&submission->shared.cause)) return; /* with the release below */
+    (void)pthread_mutex_lock(&runtime->failed.mutex);
+    if (!ra_load_relaxed(&submission->shared.cause)) {
+        rota_status status = first && reason.cause->status != ROTA_UNDEFINED_DATA
+                                 ? reason.cause->status
+                                 : rota_cause_inherited(reason.cause);
+        set_failed(runtime, submission->cell, submission->ticket_id, status, reason);
+        ra_store_release(&submission->shared.cause, reason.cause); /* also with is_good in complete.c */
+    }
+    (void)pthread_mutex_unlock(&runtime->failed.mutex);
 }

@@ -17,7 +17,7 @@ rota_status rota_failure_find(const rota_runtime *runtime, uint64_t ticket_id);
 /* With what the ticket failed, as its cell says. False: the cell has gone on. Wait-free. */
 bool rota_cell_failure(const rota_cell *cell, uint64_t ticket_id, rota_status *out_status,
                        rota_reason *out_reason);
-/* Fails the submission's ticket unless it has a cause already. */
+/* Fails the submission's ticket unless it has a cause already: it is marked when this returns, by whoever it is. */
 void rota_submission_fail(rota_runtime *runtime, rota_submission *submission, rota_reason reason, bool first);
 
 #endif

@@ -3,13 +3,19 @@
 #include "tests/kit/runtime_support.h"
 
 #include <malloc.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include "base/atomic.h"
 #include "graph/buffer_internal.h"
 #include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/failures.h"
 #include "sched/runtime/shared/mailboxes.h"
 #include "sched/runtime/shared/runtime.h"
+#include "sched/runtime/shared/submission.h"
+#include "sched/runtime/shared/timeline.h"
+#include "tests/kit/sequenced.h"
 
 #define WORDS 16u
 
@@ -226,11 +232,71 @@ static void early_failures_leave_one_mark(void **state) {
 }
 
 #define RUNTIME_TEST(name) cmocka_unit_test_setup_teardown(name, runtime_setup, runtime_teardown)
+/* ---- Two threads that fail one submission ---- */
+
+typedef struct failing {
+    rota_runtime *runtime;
+    rota_submission *submission;
+    const rota_cause *cause;
+    _Atomic uint32_t state; /* 1: on its way, 2: back */
+} failing;
+
+static void *fails(void *of) {
+    failing *f = of;
+    ra_store_seq_cst(&f->state, 1);
+    rota_submission_fail(f->runtime, f->submission, (rota_reason){f->cause, f->submission->number}, true);
+    ra_store_seq_cst(&f->state, 2);
+    return NULL;
+}
+
+static void nap_ms(long ms) {
+    (void)nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
+}
+
+/* The first is stopped before it has marked the ticket. The second would let the submission end when it is back, and
+ * whoever waits for the ticket would be told that all is well. */
+static void who_comes_second_waits_for_the_mark(void **state) {
+    runtime_fixture *f = *state;
+    rota_runtime *runtime = f->runtime;
+    rota_buffer *x = test_words(f->device, "x", WORDS, 1);
+    rota_plan *gate = test_plan_1(f->device, "gate", &test_gate, x, ROTA_READWRITE);
+    rota_ticket ticket;
+    test_expect_words(x, WORDS, 1);
+    test_gate_open(false);
+    assert_ok(rota_submit_wait(gate, NULL, 0, &ticket));
+    test_sequenced(ticket);
+    rota_submission *submission = NULL;
+    for (uint32_t q = 0; q < runtime->queue_count && !submission; q++)
+        submission = f->device->timelines[q].order.oldest;
+    assert_non_null(submission);
+    failing by[2];
+    pthread_t threads[2];
+    (void)pthread_mutex_lock(&runtime->failed.mutex);
+    for (uint32_t i = 0; i < 2; i++) {
+        by[i] = (failing){.runtime = runtime, .submission = submission};
+        by[i].cause = rota_cause_new(runtime, ROTA_NODE_FAILED, "failed by %u", i);
+        assert_int_equal(pthread_create(&threads[i], NULL, fails, &by[i]), 0);
+        while (ra_load_seq_cst(&by[i].state) == 0) nap_ms(1);
+        nap_ms(50); /* the first is at the mutex, the second there or, if it does not wait, back */
+    }
+    const bool is_back = ra_load_seq_cst(&by[1].state) == 2;
+    const bool is_marked = ra_load_seq_cst(&submission->cell->state) & ROTA_CELL_FAILED;
+    (void)pthread_mutex_unlock(&runtime->failed.mutex);
+    for (uint32_t i = 0; i < 2; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_true(ra_load_seq_cst(&submission->cell->state) & ROTA_CELL_FAILED);
+    test_gate_open(true);
+    assert_status(rota_wait(ticket, 0), ROTA_NODE_FAILED);
+    assert_non_null(strstr(rota_last_error(), "failed by"));
+    rota_plan_release(gate);
+    rota_buffer_release(x);
+    assert_true(is_marked || !is_back);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         RUNTIME_TEST(a_failure_is_kept_once),        RUNTIME_TEST(old_tickets_say_what_is_known),
         RUNTIME_TEST(sentences_are_bounded),         RUNTIME_TEST(sentences_are_kept_whole),
-        RUNTIME_TEST(early_failures_leave_one_mark),
+        RUNTIME_TEST(early_failures_leave_one_mark), RUNTIME_TEST(who_comes_second_waits_for_the_mark),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
