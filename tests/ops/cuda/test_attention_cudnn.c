@@ -342,10 +342,15 @@ static void test_refusals(void **state) {
 
 /* ---- The choice between cuDNN and rota's own kernels ---- */
 
-static uint32_t lines;
+static uint32_t lines, choices; /* warnings, and choices of rota's own kernels */
 static char last_line[512];
 static void listen(void *user, rota_log_level level, const char *message) {
     (void)user;
+    if (level == ROTA_LOG_INFO) {
+        assert_non_null(strstr(message, "rota's own kernels are faster than cuDNN's"));
+        choices++;
+        return;
+    }
     assert_int_equal(level, ROTA_LOG_WARNING);
     lines++;
     snprintf(last_line, sizeof last_line, "%s", message);
@@ -394,7 +399,7 @@ static void node_open(fixture *n, bool backward, uint32_t batch, uint32_t dim) {
     n->launches = backward ? 3 : 1;
     assert_non_null(n->kernel);
     assert_true(!backward || rota_cuda_attention_backward_by_cudnn(&n->t.p, 0, &n->target));
-    lines = 0;
+    lines = choices = 0;
     *standin.idle = true;
     *standin.run_ms = *standin.launch_ms = 1;
 }
@@ -430,12 +435,14 @@ static void test_choice(void **state) {
         const uint32_t runs = *standin.runs;
         assert_ok(n.kernel->cuda.tune(&n.call));
         assert_true(*standin.runs - runs < 100);
+        assert_int_equal(choices, slow);
         expect(&n, !slow);
         *standin.run_ms = slow ? 0.1 : 10;
         const int launches = *standin.launches;
         assert_ok(n.kernel->cuda.tune(&n.call)); /* again: only to load cuDNN's code */
         assert_int_equal(*standin.launches, launches);
         expect(&n, !slow);
+        assert_int_equal(choices, slow);
         assert_int_equal(lines, 0);
         node_close(&n);
     }
