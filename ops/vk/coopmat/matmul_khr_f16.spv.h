@@ -1,5 +1,5 @@
 /* matmul_khr.comp as SPIR-V, elements f16. Made by build.sh.
- * SHA-256 of its sources: ba84fa45fb6d2f5f01740579ed95b80e96622ef58087d98b4ee71987bbbddac3 */
+ * SHA-256 of its sources: bf1ae2e78ddaf5af4c3974c15944c063c2b32233b746c0929b8a533995352680 */
 /* clang-format off */
 #include <stdint.h>
 static const uint32_t rota_spv_matmul_khr_f16[] = {

@@ -1,5 +1,5 @@
 /* matmul_nv.comp as SPIR-V, elements f16. Made by build.sh.
- * SHA-256 of its sources: 1c52d6cb9a6f03140b365b7e239900e2e6568426fe99e588f6198f93dd73b1fe */
+ * SHA-256 of its sources: 9e6c795b0c282f726665b797ce570a8bea88ea91fb93b8c1e10da2f259cb9f8a */
 /* clang-format off */
 #include <stdint.h>
 static const uint32_t rota_spv_matmul_nv_small_f16[] = {
