@@ -3,13 +3,13 @@
 
 #include <pthread.h>
 #include <string.h>
-#include <time.h>
 #include "base/clock.h"
 #include "graph/buffer_internal.h"
 #include "sched/runtime/shared/runtime.h"
 #include "sched/testing.h"
 #include "tests/kernels/kernels.h"
 #include "tests/kit/runtime_support.h"
+#include "tests/kit/nap.h"
 
 enum {
     CROWD = 8,
@@ -17,10 +17,6 @@ enum {
     FORGOTTEN = ROTA_TICKET_HISTORY + 1200,
     SPARE_SLOTS = 12
 };
-
-static void nap_ms(uint64_t ms) {
-    nanosleep(&(struct timespec){(time_t)(ms / 1000u), (long)(ms % 1000u) * 1000000}, NULL);
-}
 
 static rota_status expect(rota_status got, rota_status wanted) {
     if (got == wanted) return ROTA_OK;
@@ -156,7 +152,7 @@ static rota_status record_too_late(victim *v) {
 
 static rota_status let_it_sleep(victim *v) {
     (void)v;
-    nap_ms(3); /* the sequencer spins for far less */
+    test_nap_ms(3); /* the sequencer spins for far less */
     return ROTA_OK;
 }
 
@@ -289,7 +285,7 @@ static rota_status submit_kernel(victim *v, const rota_kernel *kernel) {
 
 static rota_status submit_gate(victim *v) {
     ROTA_TRY(submit_kernel(v, &test_gate));
-    nap_ms(3); /* on its way to a worker */
+    test_nap_ms(3); /* on its way to a worker */
     return ROTA_OK;
 }
 static rota_status poll_busy(victim *v) {
@@ -354,7 +350,7 @@ static rota_status lose_device(victim *v) {
     for (uint32_t i = 0; i < 2; i++) ROTA_TRY(rota_submit(v->plan, NULL, &v->ticket));
     /* What rests has passed both on. */
     uint64_t number = 0, deadline = rota_deadline_after(STOPPED_PATIENCE_NS);
-    while (rota_ticket_number(v->ticket, &number) == ROTA_BUSY && rota_clock_ns() < deadline) nap_ms(1);
+    while (rota_ticket_number(v->ticket, &number) == ROTA_BUSY && rota_clock_ns() < deadline) test_nap_ms(1);
     ROTA_TRY(rest_sequencer(w));
     return expect(rota_wait(v->ticket, STOPPED_PATIENCE_NS), ROTA_DEVICE_LOST);
 }
@@ -387,7 +383,7 @@ static rota_status stay_away(victim *v) {
 static rota_status submit_past_turn(victim *v) {
     const uint64_t deadline = rota_deadline_after(STOPPED_PATIENCE_NS);
     rota_status status;
-    while ((status = submit_one(v)) == ROTA_BUSY && rota_clock_ns() < deadline) nap_ms(1);
+    while ((status = submit_one(v)) == ROTA_BUSY && rota_clock_ns() < deadline) test_nap_ms(1);
     return status;
 }
 
@@ -446,7 +442,7 @@ static rota_status submit_behind_another_queue(victim *v) {
         rota_plan_release(plan);
         ROTA_TRY(status);
     }
-    nap_ms(3); /* sequenced */
+    test_nap_ms(3); /* sequenced */
     return ROTA_OK;
 }
 

@@ -4,20 +4,15 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "base/futex.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/runtime.h"
 #include "tests/adversary/adversary.h"
 #include "tests/kit/sequenced.h"
+#include "tests/kit/nap.h"
 
 enum { WORDS = 64 };
 #define SOON_NS 12000000000u
 #define TIMEOUT_NS 500000000u
-
-static _Atomic uint32_t never;
-static void nap_ms(uint32_t ms) {
-    (void)rota_futex_wait(&never, 0, rota_deadline_after((uint64_t)ms * 1000000));
-}
 
 static rota_plan *copying(rota_device *device, rota_buffer *from, rota_buffer *to) {
     test_node node = {
@@ -76,10 +71,10 @@ static void awaited(uint32_t spin_ms, uint32_t apart_ms) {
         assert_ok(rota_submit_wait(plan, args[i], 0, &tickets[i]));
     }
     assert_ok(rota_submit_wait(copy, NULL, 0, &tickets[2]));
-    nap_ms(apart_ms);
+    test_nap_ms(apart_ms);
     assert_ok(rota_submit_wait(apart, NULL, 0, &tickets[3]));
     const uint64_t deadline = rota_deadline_after(SOON_NS);
-    while (!rota_device_is_lost(first) && rota_clock_ns() < deadline) nap_ms(1);
+    while (!rota_device_is_lost(first) && rota_clock_ns() < deadline) test_nap_ms(1);
     const bool is_lost = rota_device_is_lost(first);
     test_gate_open(true);
     for (uint32_t i = 0; i < 4; i++) {
@@ -134,7 +129,7 @@ static void while_it_has_work(void **state) {
     while (!rota_device_is_lost(first) && rota_clock_ns() < deadline) {
         assert_ok(rota_submit_wait(apart, NULL, 0, &last));
         assert_ok(rota_wait(last, SOON_NS));
-        nap_ms(5);
+        test_nap_ms(5);
     }
     const bool is_lost = rota_device_is_lost(first);
     test_gate_open(true);
@@ -184,7 +179,7 @@ static void awaited_by_lost(bool for_itself, bool third) {
     test_sequenced(third ? last : copied);
     rota_device_set_lost(devices[1], "given up by the test");
     const uint64_t deadline = rota_deadline_after(third ? SOON_NS : 3 * (uint64_t)TIMEOUT_NS);
-    while (!rota_device_is_lost(devices[0]) && rota_clock_ns() < deadline) nap_ms(1);
+    while (!rota_device_is_lost(devices[0]) && rota_clock_ns() < deadline) test_nap_ms(1);
     const bool is_lost = rota_device_is_lost(devices[0]);
     assert_false(rota_device_is_lost(devices[2]));
     test_gate_open(true);

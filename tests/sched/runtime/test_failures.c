@@ -16,6 +16,7 @@
 #include "sched/runtime/shared/submission.h"
 #include "sched/runtime/shared/timeline.h"
 #include "tests/kit/sequenced.h"
+#include "tests/kit/nap.h"
 
 #define WORDS 16u
 
@@ -249,10 +250,6 @@ static void *fails(void *of) {
     return NULL;
 }
 
-static void nap_ms(long ms) {
-    (void)nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
-}
-
 /* The first is stopped before it has marked the ticket. The second would let the submission end when it is back, and
  * whoever waits for the ticket would be told that all is well. */
 static void who_comes_second_waits_for_the_mark(void **state) {
@@ -276,8 +273,8 @@ static void who_comes_second_waits_for_the_mark(void **state) {
         by[i] = (failing){.runtime = runtime, .submission = submission};
         by[i].cause = rota_cause_new(runtime, ROTA_NODE_FAILED, "failed by %u", i);
         assert_int_equal(pthread_create(&threads[i], NULL, fails, &by[i]), 0);
-        while (ra_load_seq_cst(&by[i].state) == 0) nap_ms(1);
-        nap_ms(50); /* the first is at the mutex, the second there or, if it does not wait, back */
+        while (ra_load_seq_cst(&by[i].state) == 0) test_nap_ms(1);
+        test_nap_ms(50); /* the first is at the mutex, the second there or, if it does not wait, back */
     }
     const bool is_back = ra_load_seq_cst(&by[1].state) == 2;
     const bool is_marked = ra_load_seq_cst(&submission->cell->state) & ROTA_CELL_FAILED;

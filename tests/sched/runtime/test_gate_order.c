@@ -4,20 +4,15 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "base/futex.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/runtime.h"
 #include "tests/adversary/adversary.h"
 #include "tests/kit/sequenced.h"
+#include "tests/kit/nap.h"
 
 enum { WORDS = 64, DEVICES = 3, QUEUES = 3 };
 enum { READER, LOST, OTHER };
 #define SOON_NS 10000000000u
-
-static _Atomic uint32_t never;
-static void nap_ms(uint32_t ms) {
-    (void)rota_futex_wait(&never, 0, rota_deadline_after((uint64_t)ms * 1000000));
-}
 
 static rota_status overwrite(const rota_kernel_call *call) {
     uint32_t *x = call->operands[0];
@@ -57,7 +52,7 @@ static void await_handed_over(const rota_device *device, uint32_t queue) {
     const uint64_t deadline = rota_deadline_after(SOON_NS);
     while (ra_load_acquire(&timeline->handed_over) < ra_load_acquire(&timeline->issued) &&
            rota_clock_ns() < deadline)
-        nap_ms(1);
+        test_nap_ms(1);
     assert_true(ra_load_acquire(&timeline->handed_over) == ra_load_acquire(&timeline->issued));
 }
 
@@ -109,7 +104,7 @@ static void order_through_the_gate(uint32_t queue) {
     test_sequenced(last);
     assert_int_equal(ra_load_acquire(&lost->timelines[queue].issued), issued + 1);
     rota_device_set_lost(lost, "given up by the test");
-    nap_ms(400); /* who waits looks every 50 ms */
+    test_nap_ms(400); /* who waits looks every 50 ms */
     const rota_status early = rota_poll(last);
     test_gate_open(true);
     assert_ok(rota_wait(copied, SOON_NS));

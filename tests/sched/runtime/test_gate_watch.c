@@ -3,21 +3,15 @@
 #include "tests/kit/runtime_support.h"
 
 #include "base/atomic.h"
-#include "base/clock.h"
-#include "base/futex.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/runtime.h"
 #include "tests/adversary/adversary.h"
 #include "tests/kit/sequenced.h"
+#include "tests/kit/nap.h"
 
 enum { WORDS = 64, QUEUES = 3 };
 #define SOON_NS 5000000000u
 #define TIMEOUT_NS 500000000u
-
-static _Atomic uint32_t never;
-static void nap_ms(uint32_t ms) {
-    (void)rota_futex_wait(&never, 0, rota_deadline_after((uint64_t)ms * 1000000));
-}
 
 static rota_plan *on_queue(rota_device *device, uint32_t queue, const rota_kernel *kernel,
                            rota_buffer *buffer) {
@@ -69,8 +63,8 @@ static void stuck_one(uint32_t stuck, bool back, uint64_t spin_ns) {
         test_gate_open(true);
         assert_ok(rota_wait(ticket, SOON_NS));
     }
-    for (uint32_t i = 0; i < 2000 && !rota_device_is_lost(one); i++) nap_ms(1);
-    nap_ms(300);
+    for (uint32_t i = 0; i < 2000 && !rota_device_is_lost(one); i++) test_nap_ms(1);
+    test_nap_ms(300);
     const bool one_is = rota_device_is_lost(one), two_is = rota_device_is_lost(two);
     test_gate_open(true);
     (void)rota_wait(ticket, SOON_NS);
@@ -114,8 +108,8 @@ static void third_waits(uint32_t stuck) {
         test_gate_open(true);
         assert_ok(rota_wait(ticket, SOON_NS));
     }
-    for (uint32_t i = 0; i < 2000 && !rota_device_is_lost(one); i++) nap_ms(1);
-    nap_ms(300);
+    for (uint32_t i = 0; i < 2000 && !rota_device_is_lost(one); i++) test_nap_ms(1);
+    test_nap_ms(300);
     const bool one_is = rota_device_is_lost(one), two_is = rota_device_is_lost(two);
     test_gate_open(true);
     (void)rota_wait(ticket, SOON_NS);
@@ -155,10 +149,10 @@ static void awaited_by_lost(bool third) {
     assert_ok(rota_submit_wait(next, NULL, 0, &tickets[1]));
     if (third) assert_ok(rota_submit_wait(last, NULL, 0, &tickets[2]));
     test_sequenced(tickets[1 + third]);
-    for (uint32_t i = 0; i < 100 && !ra_load_acquire(&devices[1]->gate.pending); i++) nap_ms(1);
+    for (uint32_t i = 0; i < 100 && !ra_load_acquire(&devices[1]->gate.pending); i++) test_nap_ms(1);
     const bool is_pending = ra_load_acquire(&devices[1]->gate.pending) != 0;
     rota_device_set_lost(devices[1], "given up by the test");
-    for (uint32_t i = 0; i < (third ? 5000u : 1500u) && !rota_device_is_lost(devices[0]); i++) nap_ms(1);
+    for (uint32_t i = 0; i < (third ? 5000u : 1500u) && !rota_device_is_lost(devices[0]); i++) test_nap_ms(1);
     const bool is_lost = rota_device_is_lost(devices[0]), third_is = rota_device_is_lost(devices[2]);
     const rota_status waited = rota_wait(tickets[1], SOON_NS);
     test_gate_open(true);

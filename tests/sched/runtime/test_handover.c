@@ -2,13 +2,13 @@
  * before it is seen that it was (submitter/held.c). Its submit thread is halted between the two. Nor is one that
  * nobody waits for but itself. */
 #include "tests/kit/runtime_support.h"
+#include "tests/kit/nap.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "base/futex.h"
 #include "graph/buffer_internal.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/runtime.h"
@@ -17,11 +17,6 @@
 enum { WORDS = 64 };
 #define SOON_NS 10000000000u
 #define TIMEOUT_NS 500000000u
-
-static _Atomic uint32_t never;
-static void nap_ms(uint32_t ms) {
-    (void)rota_futex_wait(&never, 0, rota_deadline_after((uint64_t)ms * 1000000));
-}
 
 /* ---- The halted thread ---- */
 
@@ -37,7 +32,7 @@ static void at_note(void *user, const rota_mark_site *site) {
     rota_mark_hook = NULL;
     ra_store_seq_cst(&is_halted, 1);
     const uint64_t deadline = rota_deadline_after(SOON_NS);
-    while (!ra_load_seq_cst(&goes_on) && rota_clock_ns() < deadline) nap_ms(1);
+    while (!ra_load_seq_cst(&goes_on) && rota_clock_ns() < deadline) test_nap_ms(1);
 }
 
 static void hook(void *user, uint32_t device) {
@@ -55,7 +50,7 @@ static _Atomic uint32_t beats, second_gate;
 static rota_status wait_at_second(const rota_kernel_call *call) {
     (void)call;
     const uint64_t deadline = rota_deadline_after(2 * (uint64_t)SOON_NS);
-    while (!ra_load_seq_cst(&second_gate) && rota_clock_ns() < deadline) nap_ms(1);
+    while (!ra_load_seq_cst(&second_gate) && rota_clock_ns() < deadline) test_nap_ms(1);
     return ROTA_OK;
 }
 static const rota_kernel second_gate_kernel = {
@@ -66,7 +61,7 @@ static void *keep_beating(void *user) {
     while (ra_load_seq_cst(&beats)) {
         rota_ticket ticket;
         if (rota_submit_wait(plan, NULL, 0, &ticket) == ROTA_OK) (void)rota_wait(ticket, 0);
-        nap_ms(5);
+        test_nap_ms(5);
     }
     return NULL;
 }
@@ -139,14 +134,14 @@ static void halt_at(uint32_t halt, bool another) {
     if (another) assert_ok(rota_submit_wait(other, NULL, 0, &kept));
     assert_ok(rota_submit_wait(copy, NULL, 0, NULL));
     assert_ok(rota_submit_wait(next, NULL, 0, &last));
-    nap_ms(TIMEOUT_NS / 1000000 + 100);
+    test_nap_ms(TIMEOUT_NS / 1000000 + 100);
     assert_int_equal(ra_load_seq_cst(&is_halted), 0);
     test_gate_open(true);
     const uint64_t deadline = rota_deadline_after(SOON_NS);
-    while (!ra_load_seq_cst(&is_halted) && rota_clock_ns() < deadline) nap_ms(1);
+    while (!ra_load_seq_cst(&is_halted) && rota_clock_ns() < deadline) test_nap_ms(1);
     assert_int_equal(ra_load_seq_cst(&is_halted), 1);
     assert_in_range(ra_load_seq_cst(&first->handover.held_count), another ? 2 : 0, another ? 2 : 1);
-    nap_ms(TIMEOUT_NS / 1000000 + 300); /* the second device's thread looks every 50 ms */
+    test_nap_ms(TIMEOUT_NS / 1000000 + 300); /* the second device's thread looks every 50 ms */
     if (rota_device_is_lost(first)) fail_msg("%s", ra_load_acquire(&first->lost_cause)->message);
     ra_store_seq_cst(&goes_on, 1);
     assert_ok(rota_wait(last, SOON_NS));
@@ -222,7 +217,7 @@ static void replays_at_a_long_kernel(bool awaited) {
     }
     if (awaited) assert_ok(rota_submit_wait(copy, NULL, 0, &tickets[2]));
     const uint64_t deadline = rota_deadline_after(awaited ? SOON_NS : 3 * (uint64_t)TIMEOUT_NS);
-    while (!rota_device_is_lost(first) && rota_clock_ns() < deadline) nap_ms(1);
+    while (!rota_device_is_lost(first) && rota_clock_ns() < deadline) test_nap_ms(1);
     assert_int_equal(rota_device_is_lost(first), awaited);
     if (!awaited) assert_int_equal(ra_load_seq_cst(&first->handover.held_count), 1);
     test_gate_open(true);

@@ -5,20 +5,15 @@
 #include <string.h>
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "base/futex.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/runtime.h"
 #include "tests/adversary/adversary.h"
 #include "tests/kit/sequenced.h"
+#include "tests/kit/nap.h"
 
 enum { WORDS = 64 };
 #define SOON_NS 5000000000u
 #define TIMEOUT_NS 500000000u
-
-static _Atomic uint32_t never;
-static void nap_ms(uint32_t ms) {
-    (void)rota_futex_wait(&never, 0, rota_deadline_after((uint64_t)ms * 1000000));
-}
 
 static rota_plan *copying(rota_device *device, rota_buffer *from, rota_buffer *to) {
     test_node node = {
@@ -32,7 +27,7 @@ static void at_memory(void *user, const rota_mark_site *site) {
     if (strcmp(site->function, "acquire") != 0) return; /* staging.c: before the driver is asked for memory */
     rota_mark_hook = NULL;
     ra_store_seq_cst(&stays_for_memory, 0);
-    while (!ra_load_seq_cst(&goes_on)) nap_ms(1);
+    while (!ra_load_seq_cst(&goes_on)) test_nap_ms(1);
 }
 
 static void on_submit(void *user, uint32_t device) {
@@ -40,7 +35,7 @@ static void on_submit(void *user, uint32_t device) {
     if (device != 0) return;
     if (ra_exchange_acq_rel(&is_to_hook, 0)) rota_mark_hook = at_memory;
     if (!ra_exchange_acq_rel(&stays, 0)) return;
-    while (!ra_load_seq_cst(&goes_on)) nap_ms(1);
+    while (!ra_load_seq_cst(&goes_on)) test_nap_ms(1);
 }
 
 /* The second device waits for v of the first, whose thread stays in the driver with `busy`. `holds`: it has a work
@@ -81,7 +76,7 @@ static void stays_in_driver(bool holds, bool limited) {
         assert_ok(rota_submit_wait(gate, NULL, 0, NULL));
         assert_ok(rota_submit_wait(held, NULL, 0, &ticket));
         test_sequenced(ticket);
-        nap_ms(50);
+        test_nap_ms(50);
         assert_in_range(ra_load_acquire(&first->handover.held_count), 1, 3);
     }
     ra_store_seq_cst(&goes_on, 0);
@@ -96,13 +91,13 @@ static void stays_in_driver(bool holds, bool limited) {
     }
     const uint64_t deadline = rota_deadline_after(SOON_NS);
     while ((ra_load_seq_cst(&stays) || ra_load_seq_cst(&stays_for_memory)) && rota_clock_ns() < deadline)
-        nap_ms(1);
+        test_nap_ms(1);
     assert_int_equal(ra_load_seq_cst(&stays) || ra_load_seq_cst(&stays_for_memory), 0);
     assert_ok(rota_submit_wait(change, NULL, 0, NULL));
     assert_ok(rota_submit_wait(copy, NULL, 0, &ticket));
     for (uint32_t i = 0; i < 200 && !rota_device_is_lost(first); i++) {
         if (i % 20 == 0) (void)rota_submit(beat, NULL, NULL);
-        nap_ms(20);
+        test_nap_ms(20);
     }
     const bool is_lost = rota_device_is_lost(first), cpu_is = rota_device_is_lost(cpu);
     ra_store_seq_cst(&goes_on, 1);

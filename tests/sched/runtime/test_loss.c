@@ -16,10 +16,7 @@
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/ticket_state.h"
 #include "sched/runtime/shared/runtime.h"
-
-static void nap_ms(uint32_t ms) {
-    (void)nanosleep(&(struct timespec){.tv_nsec = (long)ms * 1000000}, NULL);
-}
+#include "tests/kit/nap.h"
 
 /* The first device, with the gate's work before it, is lost. */
 static void lose_the_first(pair *p) {
@@ -39,7 +36,7 @@ static void a_second_reader(void **state) {
     uint32_t word;
     scene_wait_on_device(&s);
     assert_ok(rota_submit_wait(copy, NULL, 0, &tickets[0]));
-    nap_ms(20);
+    test_nap_ms(20);
     lose_the_first(s.p);
     assert_status(rota_wait(s.step_ticket, 0), ROTA_DEVICE_LOST);
     assert_status(rota_wait(s.copy_ticket, 0), ROTA_DEVICE_LOST);
@@ -84,7 +81,7 @@ static void replays_in_a_row(void **state) {
     rota_ticket tickets[REPLAYS];
     scene_wait_on_device(&s);
     for (uint32_t i = 0; i < REPLAYS; i++) assert_ok(rota_submit_wait(plan, NULL, 0, &tickets[i]));
-    nap_ms(50);
+    test_nap_ms(50);
     lose_the_first(s.p);
     assert_status(rota_wait(s.step_ticket, 0), ROTA_DEVICE_LOST);
     for (uint32_t i = 0; i < REPLAYS; i++) assert_status(rota_wait(tickets[i], 0), ROTA_DEVICE_LOST);
@@ -112,7 +109,7 @@ static void a_read_under_way(void **state) {
     test_gate_open(false);
     assert_ok(rota_submit_wait(gate, NULL, 0, NULL));
     assert_int_equal(pthread_create(&thread, NULL, read_word, x), 0);
-    nap_ms(100);
+    test_nap_ms(100);
     lose_the_first(p);
     assert_int_equal(pthread_join(thread, &status), 0);
     assert_int_equal(*(rota_status *)status, ROTA_DEVICE_LOST);
@@ -144,7 +141,7 @@ static void inputs_of_the_survivor(bool copied) {
     assert_ok(rota_submit_wait(step, NULL, 0, NULL));
     assert_ok(rota_submit_wait(copy, NULL, 0, NULL));
     assert_ok(rota_submit_wait(plan, args, 0, &ticket));
-    nap_ms(50);
+    test_nap_ms(50);
     ra_store_relaxed(&p->loss_ms, 300);
     lose_the_first(p);
     while ((status = rota_poll(ticket)) == ROTA_BUSY) {
@@ -153,7 +150,7 @@ static void inputs_of_the_survivor(bool copied) {
     if (copied) rota_args_release(args);
     free(from);
     free(to);
-    nap_ms(400);
+    test_nap_ms(400);
     assert_status(rota_poll(ticket), ROTA_DEVICE_LOST);
     if (!copied) rota_args_release(args);
     rota_plan *plans[] = {plan, gate, step, copy};
@@ -177,7 +174,7 @@ static _Atomic uint32_t second_gate;
 
 static rota_status wait_at_second_gate(const rota_kernel_call *call) {
     (void)call;
-    while (!ra_load_seq_cst(&second_gate)) nap_ms(1);
+    while (!ra_load_seq_cst(&second_gate)) test_nap_ms(1);
     return ROTA_OK;
 }
 static const rota_kernel second_gate_kernel = {
@@ -218,7 +215,7 @@ static void one_of_two_is_lost(void **state) {
     assert_ok(rota_submit_wait(plans[2], NULL, 0, &tickets[2]));
     assert_ok(rota_buffer_write(c, second, 0, words, sizeof words, &written));
     assert_ok(rota_submit_wait(plans[3], NULL, 0, &tickets[3]));
-    nap_ms(100);
+    test_nap_ms(100);
     p->options.faults.lost_in_works = 1;
     ra_store_seq_cst(&second_gate, 1);
     rota_status status = rota_wait(tickets[3], 300000000u); /* what it reads is not written yet */
@@ -251,7 +248,7 @@ static void at_kept(int number, siginfo_t *info, void *context) {
         return;
     }
     ra_store_seq_cst(&kept.is_read, 1);
-    while (!ra_load_seq_cst(&kept.read_on)) nap_ms(1);
+    while (!ra_load_seq_cst(&kept.read_on)) test_nap_ms(1);
     (void)mprotect(kept.page, kept.bytes, PROT_READ | PROT_WRITE);
 }
 
@@ -265,13 +262,13 @@ static void keep_readers(size_t bytes) {
 
 static void until(const _Atomic uint32_t *flag) {
     const uint64_t deadline = rota_deadline_after(10000000000u);
-    while (!ra_load_seq_cst(flag) && rota_clock_ns() < deadline) nap_ms(1);
+    while (!ra_load_seq_cst(flag) && rota_clock_ns() < deadline) test_nap_ms(1);
     assert_int_equal(ra_load_seq_cst(flag), 1);
 }
 
 static void until_lost(const rota_device *device) {
     const uint64_t deadline = rota_deadline_after(10000000000u);
-    while (!rota_device_is_lost(device) && rota_clock_ns() < deadline) nap_ms(1);
+    while (!rota_device_is_lost(device) && rota_clock_ns() < deadline) test_nap_ms(1);
     assert_true(rota_device_is_lost(device));
 }
 
@@ -536,7 +533,7 @@ static void those_behind_one_at_work(void **state) {
     uint64_t number, point = rota_ticket_point(ticket, &number);
     const uint64_t deadline = rota_deadline_after(10000000000u);
     while (rota_ticket_point(tickets[LATER - 1], &number) == ROTA_POINT_NONE && rota_clock_ns() < deadline)
-        nap_ms(1);
+        test_nap_ms(1);
     assert_int_equal(rota_point_timeline(rota_ticket_point(tickets[LATER - 1], &number)),
                      rota_point_timeline(point));
     rota_device_set_lost(first, "as the test says");

@@ -6,21 +6,16 @@
 #include <string.h>
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "base/futex.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/runtime.h"
 #include "sched/testing.h"
 #include "tests/adversary/adversary.h"
 #include "tests/kit/sequenced.h"
+#include "tests/kit/nap.h"
 
 enum { WORDS = 1 << 18, BYTES = WORDS * 4 };
 #define SOON_NS 10000000000u
 #define IDLE_NS 10000000u
-
-static _Atomic uint32_t never;
-static void nap_ms(uint32_t ms) {
-    (void)rota_futex_wait(&never, 0, rota_deadline_after((uint64_t)ms * 1000000));
-}
 
 typedef struct scene {
     adversary_options options;
@@ -69,7 +64,7 @@ static uint64_t await_staging(const scene *s, uint64_t most, uint64_t patience_n
     const uint64_t deadline = rota_deadline_after(patience_ns);
     uint64_t bytes = rota_runtime_staging_bytes(s->runtime);
     while (bytes > most && rota_clock_ns() < deadline) {
-        nap_ms(1);
+        test_nap_ms(1);
         bytes = rota_runtime_staging_bytes(s->runtime);
     }
     return bytes;
@@ -83,7 +78,7 @@ static void lose(scene *s, rota_ticket ticket) {
     for (uint32_t q = 0; q < s->runtime->queue_count; q++)
         while (ra_load_acquire(&timelines[q].handed_over) < ra_load_acquire(&timelines[q].issued) &&
                rota_clock_ns() < deadline)
-            nap_ms(1);
+            test_nap_ms(1);
     rota_device_set_lost(s->lost, "given up by the test");
     assert_status(rota_wait(ticket, SOON_NS), ROTA_DEVICE_LOST);
 }
@@ -134,7 +129,7 @@ static void writes_that_are_dropped(void **state) {
     assert_ok(rota_submit_wait(s.gate, NULL, 0, NULL));
     const uint64_t deadline = rota_deadline_after(SOON_NS);
     while (ra_load_acquire(&s.lost->timelines[0].handed_over) == works && rota_clock_ns() < deadline)
-        nap_ms(1);
+        test_nap_ms(1);
     for (uint32_t i = 0; i < COUNT; i++)
         assert_ok(rota_buffer_write(s.x, s.lost, 0, s.bytes, BYTES, &ticket));
     test_sequenced(ticket);
@@ -156,7 +151,7 @@ static void another_reads_within_the_limit(void **state) {
     open_scene(&s, 3 * (uint64_t)BYTES + rest);
     assert_ok(rota_buffer_read_async(s.x, 0, s.bytes, BYTES, &ticket));
     lose(&s, ticket);
-    nap_ms(100); /* the sequencer has put it away */
+    test_nap_ms(100); /* the sequencer has put it away */
     test_gate_open(true);
     test_expect_words(s.y, WORDS, 6);
     close_scene(&s);

@@ -6,19 +6,14 @@
 #include <string.h>
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "base/futex.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/runtime.h"
 #include "tests/adversary/adversary.h"
 #include "tests/kit/sequenced.h"
+#include "tests/kit/nap.h"
 
 enum { WORDS = 512, QUEUES = 3 };
 #define SOON_NS 10000000000u
-
-static _Atomic uint32_t never;
-static void nap_ms(uint32_t ms) {
-    (void)rota_futex_wait(&never, 0, rota_deadline_after((uint64_t)ms * 1000000));
-}
 
 /* ---- The thread that prepares ---- */
 
@@ -30,7 +25,7 @@ static void at_prepare(void *user, const rota_mark_site *site) {
     rota_mark_hook = NULL;
     ra_store_seq_cst(&is_halted, 1);
     const uint64_t deadline = rota_deadline_after(2 * (uint64_t)SOON_NS);
-    while (!ra_load_seq_cst(&goes_on) && rota_clock_ns() < deadline) nap_ms(1);
+    while (!ra_load_seq_cst(&goes_on) && rota_clock_ns() < deadline) test_nap_ms(1);
     ra_store_seq_cst(&is_halted, 0);
 }
 
@@ -41,7 +36,7 @@ static void hook(void *user, uint32_t device) {
 
 static void await_halt(void) {
     const uint64_t deadline = rota_deadline_after(SOON_NS);
-    while (!ra_load_seq_cst(&is_halted) && rota_clock_ns() < deadline) nap_ms(1);
+    while (!ra_load_seq_cst(&is_halted) && rota_clock_ns() < deadline) test_nap_ms(1);
     assert_int_equal(ra_load_seq_cst(&is_halted), 1);
 }
 
@@ -135,7 +130,7 @@ static void loss_while_prepared(bool other_queue) {
     test_sequenced(last);
     rota_device_set_lost(lost, "given up by the test");
     /* Who waits looks every 50 ms. */
-    for (uint32_t ms = 0; ms < 300 && !ra_load_seq_cst(&wrote); ms++) nap_ms(1);
+    for (uint32_t ms = 0; ms < 300 && !ra_load_seq_cst(&wrote); ms++) test_nap_ms(1);
     ra_store_seq_cst(&goes_on, 1);
     assert_ok(rota_wait(last, SOON_NS));
     assert_status(rota_wait(failing, SOON_NS), ROTA_DEVICE_LOST);

@@ -18,12 +18,9 @@
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/runtime.h"
 #include "tests/kit/sequenced.h"
+#include "tests/kit/nap.h"
 
 #define PATIENCE_NS 5000000000u
-
-static void nap_ms(uint32_t ms) {
-    (void)nanosleep(&(struct timespec){.tv_nsec = (long)ms * 1000000}, NULL);
-}
 
 static uint64_t reclaim_pending(const pair *p) {
     rota_runtime_stats stats = ROTA_RUNTIME_STATS();
@@ -33,7 +30,7 @@ static uint64_t reclaim_pending(const pair *p) {
 
 static void expect_nothing_pending(pair *p) {
     uint64_t deadline = rota_deadline_after(PATIENCE_NS);
-    while (reclaim_pending(p) != 0 && rota_clock_ns() < deadline) nap_ms(1);
+    while (reclaim_pending(p) != 0 && rota_clock_ns() < deadline) test_nap_ms(1);
     assert_int_equal(reclaim_pending(p), 0);
     assert_int_equal(p->options.frees_waiting, 0);
 }
@@ -45,7 +42,7 @@ static void begin_to_free(pair *p, rota_buffer *spare, adversary_frees frees) {
     p->options.faults.frees = frees;
     rota_buffer_release(spare);
     uint64_t deadline = rota_deadline_after(PATIENCE_NS);
-    while (p->options.frees_waiting == 0 && rota_clock_ns() < deadline) nap_ms(1);
+    while (p->options.frees_waiting == 0 && rota_clock_ns() < deadline) test_nap_ms(1);
     assert_int_equal(p->options.frees_waiting, 1);
 }
 
@@ -100,7 +97,7 @@ static void nothing_waits_for_a_free(void **state) {
         assert_int_equal(read(event, &count, sizeof count), sizeof count);
         assert_true(count == 1);
         uint64_t deadline = rota_deadline_after(PATIENCE_NS);
-        while (!ra_load_seq_cst(&called) && rota_clock_ns() < deadline) nap_ms(1);
+        while (!ra_load_seq_cst(&called) && rota_clock_ns() < deadline) test_nap_ms(1);
         assert_int_equal(ra_load_seq_cst(&called), 1u + ROTA_OK);
         rota_args_release(args);
         rota_plan_release(plan);
@@ -173,7 +170,7 @@ static void closed_while_a_free_does_not_return(void **state) {
     assert_non_null(strstr(rota_last_error(), "frees what was released did not return within"));
     p->options.faults.frees = ADVERSARY_FREES_AT_ONCE;
     uint64_t deadline = rota_deadline_after(PATIENCE_NS);
-    while (p->options.live_memories + 2 > live && rota_clock_ns() < deadline) nap_ms(1);
+    while (p->options.live_memories + 2 > live && rota_clock_ns() < deadline) test_nap_ms(1);
     assert_int_equal(p->options.live_memories, live - 2);
     rota_buffer_release(held);
     if (p->options.violations) fail_msg("%s", p->options.violation);
@@ -184,7 +181,7 @@ static void closed_while_a_free_does_not_return(void **state) {
 
 static void wait_for_creation(const adversary_options *options, uint32_t number) {
     uint64_t deadline = rota_deadline_after(PATIENCE_NS);
-    while (options->instance_creations < number && rota_clock_ns() < deadline) nap_ms(1);
+    while (options->instance_creations < number && rota_clock_ns() < deadline) test_nap_ms(1);
     assert_true(options->instance_creations >= number);
 }
 
@@ -208,7 +205,7 @@ static void closed_while_a_submit_thread_does_not_return(void **state) {
     assert_non_null(strstr(rota_last_error(), "'adversary'"));
     assert_null(strstr(rota_last_error(), "'adversary:1'"));
     ra_store_seq_cst(&options.faults.submits_stay, 0);
-    nap_ms(300); /* it goes on */
+    test_nap_ms(300); /* it goes on */
     if (options.violations) fail_msg("%s", options.violation);
 }
 
@@ -240,12 +237,12 @@ static void closed_while_an_instance_is_made(void **state) {
     for (int i = 0; i < 2; i++) assert_ok(rota_submit_wait(plan, args, 0, &ticket));
     wait_for_creation(&options, 1);
     assert_ok(rota_submit_wait(bringing, NULL, 0, &ticket));
-    nap_ms(300); /* it is sequenced */
+    test_nap_ms(300); /* it is sequenced */
     options.faults.instances_stay_from = 2;
     /* The maker is asked for the next when it is through with the one before. */
     for (int i = 0; i < 500 && options.instance_creations < 2; i++) {
         assert_ok(rota_submit_wait(plan, args, 0, &ticket));
-        nap_ms(5);
+        test_nap_ms(5);
     }
     wait_for_creation(&options, 2);
     assert_status(rota_runtime_close(runtime, 300000000u), ROTA_TIMEOUT);
@@ -253,7 +250,7 @@ static void closed_while_an_instance_is_made(void **state) {
     assert_null(strstr(rota_last_error(), "'adversary:1'"));
     options.faults.instances_stay_from = 0;
     test_gate_open(true);
-    nap_ms(300); /* it goes on */
+    test_nap_ms(300); /* it goes on */
     if (options.violations) fail_msg("%s", options.violation);
 }
 
@@ -265,9 +262,9 @@ typedef struct late_end {
 /* Opens the gate when close has waited for it and ended the sequencer, and then lets the completer go on. */
 static void *end_late(void *user) {
     late_end *late = user;
-    while (!ra_load_acquire(&late->device->handover.thread_ended)) nap_ms(1);
+    while (!ra_load_acquire(&late->device->handover.thread_ended)) test_nap_ms(1);
     test_gate_open(true);
-    while (!rota_device_is_finished(late->device)) nap_ms(1);
+    while (!rota_device_is_finished(late->device)) test_nap_ms(1);
     test_hold_end(&late->hold);
     return NULL;
 }
@@ -299,7 +296,7 @@ static bool close_at_an_end(void) {
     while (ra_load_acquire(&late.device->handover.consumed) !=
                ra_load_acquire(&late.device->handover.published) &&
            rota_clock_ns() < deadline)
-        nap_ms(1);
+        test_nap_ms(1);
     rota_plan_release(gate);
     rota_plan_release(step);
     rota_buffer_release(x);

@@ -5,19 +5,14 @@
 #include <string.h>
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "base/futex.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/runtime.h"
 #include "tests/adversary/adversary.h"
 #include "tests/kit/sequenced.h"
+#include "tests/kit/nap.h"
 
 enum { WORDS = 512, QUEUES = 3 };
 #define SOON_NS 10000000000u
-
-static _Atomic uint32_t never;
-static void nap_ms(uint32_t ms) {
-    (void)rota_futex_wait(&never, 0, rota_deadline_after((uint64_t)ms * 1000000));
-}
 
 static _Atomic uint32_t is_to_hook, is_halted, goes_on;
 
@@ -27,7 +22,7 @@ static void at_prepare(void *user, const rota_mark_site *site) {
     rota_mark_hook = NULL;
     ra_store_seq_cst(&is_halted, 1);
     const uint64_t deadline = rota_deadline_after(6 * (uint64_t)SOON_NS);
-    while (!ra_load_seq_cst(&goes_on) && rota_clock_ns() < deadline) nap_ms(1);
+    while (!ra_load_seq_cst(&goes_on) && rota_clock_ns() < deadline) test_nap_ms(1);
     ra_store_seq_cst(&is_halted, 0);
 }
 
@@ -38,7 +33,7 @@ static void hook(void *user, uint32_t device) {
 
 static void await_halt(void) {
     const uint64_t deadline = rota_deadline_after(SOON_NS);
-    while (!ra_load_seq_cst(&is_halted) && rota_clock_ns() < deadline) nap_ms(1);
+    while (!ra_load_seq_cst(&is_halted) && rota_clock_ns() < deadline) test_nap_ms(1);
     assert_int_equal(ra_load_seq_cst(&is_halted), 1);
 }
 

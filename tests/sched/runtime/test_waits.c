@@ -15,6 +15,7 @@
 #include "sched/testing.h"
 #include "tests/adversary/adversary.h"
 #include "tests/kit/sequenced.h"
+#include "tests/kit/nap.h"
 
 /* Of beats several are within a deadline, so that a busy machine may make one late. */
 enum { DEADLINE_MS = 1200, BEAT_MS = 200, SOON_MS = 2 * DEADLINE_MS + 1000, QUEUES = 4 };
@@ -22,16 +23,11 @@ enum { DEADLINE_MS = 1200, BEAT_MS = 200, SOON_MS = 2 * DEADLINE_MS + 1000, QUEU
 
 static _Atomic uint32_t never;
 
-static void nap_ms(uint64_t ms) {
-    uint64_t deadline = rota_deadline_after(ms * MS);
-    while (rota_clock_ns() < deadline) (void)rota_futex_wait(&never, 0, deadline);
-}
-
 /* ---- Plans on a queue of their own ---- */
 
 static rota_status beat(const rota_kernel_call *call) {
     (void)call;
-    nap_ms(BEAT_MS);
+    test_nap_ms(BEAT_MS);
     return ROTA_OK;
 }
 static const rota_kernel slow = {.name = "beat", .operand_count = 1, .cpu = {.fn = beat}};
@@ -328,7 +324,7 @@ static void expect_all_freed(rota_runtime *runtime) {
     const uint64_t deadline = rota_deadline_after(20000 * MS);
     rota_runtime_stats stats = ROTA_RUNTIME_STATS();
     do {
-        nap_ms(1);
+        test_nap_ms(1);
         rota_runtime_get_stats(runtime, &stats);
     } while (stats.reclaim_pending && rota_clock_ns() < deadline);
     assert_int_equal(stats.reclaim_pending, 0);
@@ -382,7 +378,7 @@ static void the_smallest_unfinished_segment_is_named(void **state) {
         const uint64_t deadline = rota_deadline_after(20000 * MS);
         while (ends && ra_load_seq_cst(&timeline->completed) < ra_load_seq_cst(&timeline->issued) - 1 &&
                rota_clock_ns() < deadline)
-            nap_ms(1);
+            test_nap_ms(1);
         assert_status(rota_wait(ticket, 20 * MS), ROTA_TIMEOUT);
         const char *expected =
             ends ? "from node 'first of three' to node 'last of three'" : "from node 'alone' to node 'alone'";
@@ -463,9 +459,9 @@ static void a_spread_ticket_ends_with_its_last_device(void **state) {
             ra_store_seq_cst(&adversary.faults.lost_in_works, 1);
             ra_store_seq_cst(&adversary.faults.silent, false);
             const uint64_t deadline = rota_deadline_after(20000 * MS);
-            while (!rota_device_is_lost(lossy) && rota_clock_ns() < deadline) nap_ms(1);
+            while (!rota_device_is_lost(lossy) && rota_clock_ns() < deadline) test_nap_ms(1);
             assert_true(rota_device_is_lost(lossy));
-            for (uint32_t i = 0; i < 5; i++, nap_ms(2)) assert_status(rota_poll(ticket), ROTA_BUSY);
+            for (uint32_t i = 0; i < 5; i++, test_nap_ms(2)) assert_status(rota_poll(ticket), ROTA_BUSY);
             test_gate_open(true);
             assert_status(rota_wait(ticket, 20000 * MS), ROTA_DEVICE_LOST);
         }
@@ -513,7 +509,7 @@ static void work_that_comes_before_sleep_is_found(void **state) {
     ra_store_seq_cst(&worker_goes_on, 0);
     assert_ok(rota_submit(hook, NULL, NULL));
     const uint64_t deadline = rota_deadline_after(20000 * MS);
-    while (!ra_load_seq_cst(&worker_halts) && rota_clock_ns() < deadline) nap_ms(1);
+    while (!ra_load_seq_cst(&worker_halts) && rota_clock_ns() < deadline) test_nap_ms(1);
     assert_int_equal(ra_load_seq_cst(&worker_halts), 1);
     assert_ok(rota_submit(plan, NULL, &ticket));
     test_sequenced(ticket);
@@ -521,8 +517,8 @@ static void work_that_comes_before_sleep_is_found(void **state) {
     while (ra_load_seq_cst(&device->timelines[0].handed_over) <
                ra_load_seq_cst(&device->timelines[0].issued) &&
            rota_clock_ns() < deadline)
-        nap_ms(1);
-    nap_ms(5);
+        test_nap_ms(1);
+    test_nap_ms(5);
     const uint64_t begin = rota_clock_ns();
     ra_store_seq_cst(&worker_goes_on, 1);
     assert_ok(rota_wait(ticket, 20000 * MS));

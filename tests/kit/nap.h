@@ -1,0 +1,13 @@
+/* A while in which nothing is to happen, or others are to get on. */
+#ifndef ROTA_TESTS_NAP_H
+#define ROTA_TESTS_NAP_H
+
+#include <stdint.h>
+#include "base/clock.h"
+#include "base/futex.h"
+
+static inline void test_nap_ms(uint64_t ms) {
+    rota_nap_until(rota_deadline_after(ms * 1000000u));
+}
+
+#endif
