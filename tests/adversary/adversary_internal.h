@@ -179,6 +179,8 @@ bool adversary_breaks_program(const adversary_device *device, const rota_exec_pr
  * hold now; and writes back what it may write. */
 void adversary_tear(const adversary_work *work, adversary_running *running);
 void adversary_mend(const adversary_work *work, adversary_running *running);
+/* Frees those copies, written back or not. */
+void adversary_drop(adversary_running *running);
 
 /* The executor thread. */
 void *adversary_thread(void *device);

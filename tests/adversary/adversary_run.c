@@ -452,10 +452,10 @@ static bool start_works(adversary_device *device) {
     return all;
 }
 
+/* Looks at nothing of the work's program: on a lost device that may be gone before its works are. */
 static void free_work(adversary_work *work) {
     for (uint32_t i = 0; i < work->running_count; i++) {
-        work->running[i]->failed = true; /* nothing is written any more */
-        adversary_mend(work, work->running[i]);
+        adversary_drop(work->running[i]);
         free(work->running[i]);
     }
     free(work->ready);

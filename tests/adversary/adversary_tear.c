@@ -39,7 +39,7 @@ static uint8_t *copied(const adversary_running *running, const uint8_t *real) {
     return NULL;
 }
 
-static void drop(adversary_running *running) {
+void adversary_drop(adversary_running *running) {
     for (uint32_t i = 0; i < running->copy_count; i++)
         if (running->copies[i].copy) free(running->copies[i].copy - running->copies[i].skip);
     running->copy_count = 0;
@@ -59,7 +59,7 @@ void adversary_tear(const adversary_work *work, adversary_running *running) {
             aligned_alloc(ROTA_BUFFER_ALIGNMENT, (bytes + ROTA_BUFFER_ALIGNMENT - 1) / ROTA_BUFFER_ALIGNMENT *
                                                      ROTA_BUFFER_ALIGNMENT);
         if (!memory) {
-            drop(running);
+            adversary_drop(running);
             return;
         }
         copy->copy = memory + copy->skip;
@@ -76,5 +76,5 @@ void adversary_mend(const adversary_work *work, adversary_running *running) {
     for (uint32_t k = 0; running->copy_count && !running->failed && k < command->operand_count; k++)
         if (work->desc->operands[command->first_operand + k].mode != ROTA_READ && running->operand_bytes[k])
             memcpy(running->real[k], copied(running, running->real[k]), running->operand_bytes[k]);
-    drop(running);
+    adversary_drop(running);
 }

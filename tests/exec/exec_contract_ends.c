@@ -255,8 +255,10 @@ void contract_loss(const contract_kit *kit) {
     kit->lose(c);
     const uint64_t deadline = rota_deadline_after(kit->patience_ns ? kit->patience_ns : 10000000000u);
     while (!ra_load_acquire(&c->host.lost) && rota_clock_ns() < deadline) {
-        const rota_exec_work work = contract_work(c, l, 0, 0, NULL, NULL);
-        const rota_status status = c->v->submit(c->device, &work, 1);
+        /* Several at once, so that some run when it is lost: what they ran is gone before the device is. */
+        rota_exec_work works[16];
+        for (uint32_t i = 0; i < 16; i++) works[i] = contract_work(c, l, 0, 0, NULL, NULL);
+        const rota_status status = c->v->submit(c->device, works, 16);
         if (status != ROTA_OK) assert_status(status, ROTA_DEVICE_LOST);
         (void)usleep(1000);
     }
